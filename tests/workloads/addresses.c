@@ -8,7 +8,6 @@
  * (`setarch -R`), two runs print the same text exactly when the allocator laid the heap out the same way.
  *
  * The program itself never disturbs the heap: results wait in static memory and leave by write(2) at the end. */
-#define _GNU_SOURCE
 #include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -9,8 +9,7 @@
  *
  *   -t   prints the wall seconds that the threads took
  *
- * Apart from the calls for its two tables, one thread makes exactly STEPS allocations and STEPS frees. */
-#define _GNU_SOURCE
+ * Apart from the table of slots and thread stacks, a thread makes exactly STEPS allocations and STEPS frees. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -11,7 +11,6 @@
  *
  * Every object carries its sender and a number; the receiver checks both. Exit status 1, with a word on stderr,
  * when an object arrives damaged. At the end everything is freed. */
-#define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>

@@ -10,7 +10,6 @@
  *   all          free one object in a thread-specific data destructor, the last thing a thread does
  *
  * At the end everything is freed and "COUNT threads" is printed. */
-#define _GNU_SOURCE
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdint.h>
