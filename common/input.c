@@ -1,0 +1,297 @@
+#include "common/input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LZ4F_STATIC_LINKING_ONLY /* the constructor that takes an allocator */
+#include <lz4frame.h>
+
+#include "common/pages.h"
+
+/* One read: large enough to make the system call cheap, small enough to stay in a second-level cache. */
+#define INPUT_READ_BYTES (256u * 1024)
+
+/* Compressed bytes held at once. */
+#define INPUT_PACKED_BYTES (128u * 1024)
+
+#define LZ4_MAGIC           0x184d2204u
+#define LZ4_MAGIC_SKIPPABLE 0x184d2a50u /* the low four bits are free */
+#define LZ4_MAGIC_LEGACY    0x184c2102u
+
+const struct error_kind input_errors[] = {INPUT_ERROR_LIST(ERROR_LIST_KIND)};
+
+/* ---- memory ---- */
+
+/* LZ4F asks for memory as from malloc(); the size in front is what munmap() wants back. */
+static void *input_lz4_allocate(void *state, size_t bytes)
+{
+    (void)state;
+    size_t total = bytes + 64;
+    size_t *at = pages_map(total);
+    if (at == NULL) return NULL;
+    *at = total;
+    return (char *)at + 64;
+}
+
+static void input_lz4_free(void *state, void *at)
+{
+    (void)state;
+    if (at == NULL) return;
+    size_t *start = (size_t *)(void *)((char *)at - 64);
+    pages_unmap(start, *start);
+}
+
+/* ---- opening and closing ---- */
+
+bool input_open_fd(struct input *input, int fd)
+{
+    *input = (struct input){.fd = fd};
+    input->capacity = INPUT_READ_BYTES;
+    input->buffer = pages_map(input->capacity + INPUT_SLACK);
+    if (input->buffer == NULL) {
+        input->state = INPUT_FAILED;
+        return error_set_system(&input->error, "no memory for a buffer");
+    }
+    input->next = input->end = input->buffer;
+    return true;
+}
+
+bool input_open(struct input *input, const char *path)
+{
+    if (path == NULL || strcmp(path, "-") == 0) return input_open_fd(input, STDIN_FILENO);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        *input = (struct input){.fd = -1, .state = INPUT_FAILED};
+        return error_set_system(&input->error, "cannot open");
+    }
+    bool opened = input_open_fd(input, fd);
+    input->owned = true;
+    return opened;
+}
+
+void input_close(struct input *input)
+{
+    if (input->decoder != NULL) LZ4F_freeDecompressionContext(input->decoder);
+    pages_unmap(input->packed, INPUT_PACKED_BYTES);
+    pages_unmap(input->buffer, input->capacity + INPUT_SLACK);
+    if (input->owned) close(input->fd);
+    *input = (struct input){.fd = -1, .state = INPUT_END};
+}
+
+static bool input_fail(struct input *input)
+{
+    input->state = INPUT_FAILED;
+    return false;
+}
+
+/* ---- the descriptor ---- */
+
+/* One read(). False at the end of the file and after a failure. */
+static bool input_read(struct input *input, uint8_t *to, size_t room, size_t *got)
+{
+    for (;;) {
+        ssize_t bytes = read(input->fd, to, room);
+        if (bytes > 0) {
+            *got = (size_t)bytes;
+            return true;
+        }
+        if (bytes == 0) {
+            input->file_ended = true;
+            return false;
+        }
+        if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            struct pollfd one = {.fd = input->fd, .events = POLLIN};
+            poll(&one, 1, -1);
+        } else if (errno != EINTR) {
+            error_set_system(&input->error, "cannot read");
+            return input_fail(input);
+        }
+    }
+}
+
+/* ---- LZ4 ---- */
+
+static uint32_t input_magic(const uint8_t *at)
+{
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static bool input_magic_is_lz4(uint32_t magic)
+{
+    return magic == LZ4_MAGIC || (magic & 0xfffffff0u) == LZ4_MAGIC_SKIPPABLE;
+}
+
+/* Brings more compressed bytes behind those that are left. False when there are none. */
+static bool input_refill_packed(struct input *input)
+{
+    size_t left = (size_t)(input->packed_end - input->packed_next);
+    memmove(input->packed, input->packed_next, left);
+    input->packed_next = input->packed;
+    input->packed_end = input->packed + left;
+    size_t got;
+    if (!input_read(input, input->packed + left, INPUT_PACKED_BYTES - left, &got)) return false;
+    input->packed_end += got;
+    input->packed_end_offset += got;
+    return true;
+}
+
+/* At a frame boundary: is there another frame? Sets the state when there is none. */
+static bool input_begin_frame(struct input *input)
+{
+    while (input->packed_end - input->packed_next < 4)
+        if (!input_refill_packed(input)) break;
+    if (input->state == INPUT_FAILED) return false;
+    size_t left = (size_t)(input->packed_end - input->packed_next);
+    if (left == 0) {
+        input->state = INPUT_END;
+        return false;
+    }
+    if (left >= 4 && input_magic_is_lz4(input_magic(input->packed_next))) {
+        input->in_frame = true;
+        return true;
+    }
+    if (left < 4) {
+        error_set(&input->error, &input_errors[INPUT_LZ4_CUT], input->end_offset,
+                  "file offset 0x%" PRIx64, input_file_offset(input));
+        input->state = INPUT_CUT;
+        return false;
+    }
+    error_set(&input->error, &input_errors[INPUT_LZ4_TRAILING], input->end_offset,
+              "file offset 0x%" PRIx64, input_file_offset(input));
+    return input_fail(input);
+}
+
+/* Decodes what there is room for; may read once. */
+static void input_fill_lz4(struct input *input, uint8_t *to, size_t room)
+{
+    if (!input->in_frame && !input_begin_frame(input)) return;
+    if (input->packed_next == input->packed_end && !input_refill_packed(input)) {
+        if (input->state == INPUT_FAILED) return;
+        /* The decoder may still hold decoded bytes: an empty input brings them out. */
+    }
+    size_t decoded = room;
+    size_t consumed = (size_t)(input->packed_end - input->packed_next);
+    size_t hint =
+        LZ4F_decompress(input->decoder, to, &decoded, input->packed_next, &consumed, NULL);
+    if (LZ4F_isError(hint)) {
+        error_set(&input->error, &input_errors[INPUT_LZ4_DAMAGED], input->end_offset,
+                  "%s, file offset 0x%" PRIx64, LZ4F_getErrorName(hint), input_file_offset(input));
+        input_fail(input);
+        return;
+    }
+    input->packed_next += consumed;
+    input->end += decoded;
+    input->end_offset += decoded;
+    if (hint == 0) {
+        input->in_frame = false;
+    } else if (input->file_ended && decoded == 0 && consumed == 0) {
+        error_set(&input->error, &input_errors[INPUT_LZ4_CUT], input->end_offset,
+                  "file offset 0x%" PRIx64, input_file_offset(input));
+        input->state = INPUT_CUT;
+    }
+}
+
+/* Turns the bytes that were read for detection into the first compressed bytes. */
+static bool input_start_lz4(struct input *input)
+{
+    LZ4F_CustomMem memory = {input_lz4_allocate, NULL, input_lz4_free, NULL};
+    input->packed = pages_map(INPUT_PACKED_BYTES);
+    input->decoder = LZ4F_createDecompressionContext_advanced(memory, LZ4F_VERSION);
+    if (input->packed == NULL || input->decoder == NULL) {
+        error_set_system(&input->error, "no memory to decode LZ4");
+        return input_fail(input);
+    }
+    size_t there = (size_t)(input->end - input->next);
+    memcpy(input->packed, input->next, there);
+    input->packed_next = input->packed;
+    input->packed_end = input->packed + there;
+    input->packed_end_offset = there;
+    input->next = input->end = input->buffer;
+    input->end_offset = 0;
+    input->lz4 = true;
+    return true;
+}
+
+/* ---- the buffer ---- */
+
+static void input_fill_plain(struct input *input, uint8_t *to, size_t room)
+{
+    size_t got;
+    if (input_read(input, to, room, &got)) {
+        input->end += got;
+        input->end_offset += got;
+    } else if (input->state != INPUT_FAILED) {
+        input->state = INPUT_END;
+    }
+}
+
+/* Reads enough to know what the input is made of. */
+static void input_start(struct input *input)
+{
+    input->started = true;
+    size_t there;
+    /* Not more than fits into `packed`, where these bytes go when they turn out to be compressed. */
+    while ((there = (size_t)(input->end - input->next)) < 4 && input->state == INPUT_MORE)
+        input_fill_plain(input, input->buffer + there, INPUT_PACKED_BYTES - there);
+    if (there < 4) return;
+    uint32_t magic = input_magic(input->next);
+    if (input_magic_is_lz4(magic)) {
+        input_start_lz4(input);
+    } else if (magic == LZ4_MAGIC_LEGACY) {
+        error_set(&input->error, &input_errors[INPUT_LZ4_LEGACY], 0, NULL);
+        input_fail(input);
+        input->next = input->end;
+    }
+}
+
+/* Moves what is left to the front and makes room for `bytes` in all. */
+static bool input_make_room(struct input *input, size_t bytes)
+{
+    size_t left = (size_t)(input->end - input->next);
+    if (input->next != input->buffer) memmove(input->buffer, input->next, left);
+    if (bytes > input->capacity) {
+        size_t capacity = input->capacity;
+        while (capacity < bytes)
+            capacity *= 2;
+        uint8_t *moved =
+            pages_grow(input->buffer, input->capacity + INPUT_SLACK, capacity + INPUT_SLACK);
+        if (moved == NULL) {
+            error_set_system(&input->error, "no memory for a buffer");
+            input_fail(input);
+        } else {
+            input->buffer = moved;
+            input->capacity = capacity;
+        }
+    }
+    input->next = input->buffer;
+    input->end = input->buffer + left;
+    return input->state != INPUT_FAILED;
+}
+
+size_t input_peek_slow(struct input *input, size_t bytes)
+{
+    if (bytes > INPUT_PEEK_MAX) bytes = INPUT_PEEK_MAX;
+    if (!input->started && input->state == INPUT_MORE) input_start(input);
+    if (input->state == INPUT_MORE && (size_t)(input->end - input->next) < bytes &&
+        input_make_room(input, bytes)) {
+        while (input->state == INPUT_MORE && (size_t)(input->end - input->next) < bytes) {
+            uint8_t *to = input->buffer + (input->end - input->buffer);
+            size_t room = (size_t)(input->buffer + input->capacity - input->end);
+            if (input->lz4)
+                input_fill_lz4(input, to, room);
+            else
+                input_fill_plain(input, to, room);
+        }
+    }
+    return (size_t)(input->end - input->next);
+}
+
+uint64_t input_file_offset(const struct input *input)
+{
+    if (!input->lz4) return input_offset(input);
+    return input->packed_end_offset - (uint64_t)(input->packed_end - input->packed_next);
+}

@@ -1,0 +1,54 @@
+/* output - a buffered byte sink over a file descriptor.
+ *
+ * Interrupted and short writes are continued; the first failure is kept in `error`, everything after it is
+ * dropped, and output_close() tells. So a producer may check once, at the end, or as often as it likes.
+ *
+ *   offset == bytes handed to the system + used            (until a failure)
+ *
+ * A reader that went away is EPIPE here if the program ignores SIGPIPE, else the signal ends the program, as
+ * is usual in a pipeline. One thread. Memory: the buffer, from pages_map(). */
+#ifndef MALLOCTAPE_OUTPUT_H
+#define MALLOCTAPE_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Twice the default size of a pipe, and small enough to stay in a second-level cache. */
+#define OUTPUT_BUFFER_BYTES (128u * 1024)
+
+struct output {
+    int fd;
+    bool owned; /* output_close() closes the descriptor */
+    uint8_t *buffer;
+    size_t used;
+    uint64_t offset; /* bytes accepted so far: the offset of the next one */
+    struct error error;
+};
+
+/* Opens `path` for writing, created or emptied; "-" is the standard output. False: see output->error. */
+bool output_open(struct output *output, const char *path);
+
+/* Takes a descriptor that stays the caller's. */
+bool output_open_fd(struct output *output, int fd);
+
+/* False once a failure has happened. */
+bool output_write(struct output *output, const void *data, size_t bytes);
+
+/* Hands everything to the system. */
+bool output_flush(struct output *output);
+
+/* Flushes, closes what was opened here, frees the buffer. False if anything failed since the opening; error
+ * stays readable. */
+bool output_close(struct output *output);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,30 @@
+/* pages - memory straight from the system.
+ *
+ * A replay measures an allocator and must take nothing from it, so the tables and buffers of the offline
+ * programs are mappings of their own, made by raw system calls: allocators interpose mmap() too.
+ *
+ * Memory comes zeroed and in whole pages; what is never touched costs address space only.
+ *
+ * Threads     any. Errors: NULL, with errno set; the caller reports it. */
+#ifndef MALLOCTAPE_PAGES_H
+#define MALLOCTAPE_PAGES_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+void *pages_map(size_t bytes);
+
+/* Makes the mapping of `bytes_old` bytes at `at` one of `bytes_new` bytes, zeroed where it grew; it may move.
+ * On failure the old mapping stays as it is. */
+void *pages_grow(void *at, size_t bytes_old, size_t bytes_new);
+
+/* NULL is ignored. */
+void pages_unmap(void *at, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
