@@ -1,0 +1,29 @@
+#!/bin/sh
+# run-tests.sh - installs what is missing, builds in build/ (or $BUILD_DIR), runs every test.
+#
+# The last line is "N passed, N failed", with ", N skipped" if there were any. Exit status 0 only if tests ran
+# and none failed.
+set -eu
+cd "$(dirname "$0")"
+. scripts/packages.sh
+. scripts/build.sh
+
+build_dir=${BUILD_DIR:-build}
+
+# Ends the run before any test could: nothing passed, and that is a failure.
+give_up() {
+    echo "0 passed, 0 failed: $1"
+    exit 1
+}
+
+# The results of an earlier run must not be counted.
+forget_results() { find "$build_dir" -name '*.trs' -exec rm -f {} +; }
+
+# shellcheck disable=SC2086 # lists of names
+packages_install run-tests.sh $BUILD_PACKAGES $TEST_PACKAGES || exit 1
+echo "run-tests.sh: building in $build_dir" >&2
+build_tree "$build_dir" check TESTS= || give_up 'the build failed, no test ran'
+forget_results
+check_status=0
+make -C "$build_dir" check </dev/null || check_status=$?
+exec ruby scripts/count-tests.rb "$build_dir" "$check_status"

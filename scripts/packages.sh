@@ -1,0 +1,75 @@
+# shellcheck shell=sh disable=SC2034 # the lists are for the scripts that source this
+# packages.sh - sourced by the top-level scripts; installs the Debian packages that they need.
+#
+# A package is written as NAME, or as NAME:COMMAND when having COMMAND in PATH is as good as having the package.
+# Where there is no dpkg nothing can be said about a NAME alone; configure will then name what it misses.
+
+# What building takes, and what the tests take besides.
+BUILD_PACKAGES='autoconf:autoconf automake:automake libtool:libtoolize make:make patch:patch
+    gcc:gcc g++:g++ pkg-config:pkg-config libc6-dev liblz4-dev libxxhash-dev libjansson-dev ruby:ruby lz4:lz4
+    ca-certificates'
+TEST_PACKAGES='libgtest-dev'
+
+package_is_there() {
+    if [ "${1%:*}" != "$1" ] && command -v "${1#*:}" >/dev/null 2>&1; then
+        return 0
+    elif command -v dpkg-query >/dev/null 2>&1; then
+        dpkg-query -W -f='${db:Status-Status}\n' "${1%:*}" 2>/dev/null | grep -qx installed
+    else
+        [ "${1%:*}" = "$1" ]
+    fi
+}
+
+# packages_missing PACKAGE... - prints the names of those that are not there, on one line.
+packages_missing() {
+    missing=
+    for package in "$@"; do
+        package_is_there "$package" || missing="$missing ${package%%:*}"
+    done
+    echo "${missing# }"
+}
+
+# Runs apt-get as root. Asks for a password only where somebody can answer.
+apt_get_as_root() {
+    set -- apt-get -q -o DPkg::Lock::Timeout=120 "$@"
+    if [ "$(id -u)" = 0 ]; then
+        DEBIAN_FRONTEND=noninteractive "$@"
+    elif [ -t 0 ] && [ -z "${CI:-}" ]; then
+        sudo "$@"
+    else
+        sudo -n "$@"
+    fi
+}
+
+# packages_fetch NAME... - installs, with fresh package lists if the present ones do not do.
+packages_fetch() {
+    apt_get_as_root install -y --no-install-recommends "$@" && return 0
+    apt_get_as_root update || true # one unreachable source need not matter
+    apt_get_as_root install -y --no-install-recommends "$@"
+}
+
+# packages_install PROGRAM PACKAGE... - installs what is missing of PACKAGE. When it cannot, says so in one line
+# that begins with PROGRAM and returns 1.
+packages_install() {
+    program=$1
+    shift
+    missing=$(packages_missing "$@")
+    [ -n "$missing" ] || return 0
+    if ! command -v apt-get >/dev/null 2>&1; then
+        reason='there is no apt-get here'
+    elif [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null 2>&1; then
+        reason='neither root nor sudo'
+    else
+        echo "$program: installing $missing" >&2
+        log=$(mktemp)
+        # shellcheck disable=SC2086 # a list of names
+        if packages_fetch $missing >"$log" 2>&1; then
+            rm -f "$log"
+            return 0
+        fi
+        reason=$(grep -e '^E: ' -e '^sudo: ' "$log" | tail -n 1)
+        rm -f "$log"
+    fi
+    echo "$program: missing packages: $missing (not installed: ${reason:-apt-get failed})" >&2
+    return 1
+}
