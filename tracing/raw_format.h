@@ -182,8 +182,9 @@ static inline uint64_t raw_stamp_number(uint64_t value)
 #define SPOOL_SLOT_HEADER_BYTES 32
 #define SPOOL_SLOT_STATE        0
 #define SPOOL_SLOT_LANE         4
-#define SPOOL_SLOT_FIRST_RECORD 8
+#define SPOOL_SLOT_SERIAL       8
 #define SPOOL_SLOT_FIRST_BIRTH  16
+#define SPOOL_SLOT_FIRST_RECORD 24 /* plus one */
 
 enum spool_slot_state { SPOOL_SLOT_FREE = 0, SPOOL_SLOT_IN_USE = 1 };
 
