@@ -1,0 +1,49 @@
+/* malloctape_hooks - what the patched gperftools sources call.
+ *
+ * Without MALLOCTAPE_TRACING (libtcmalloc_minimal.so) every macro is empty and the object code is
+ * upstream's. With it (libtcmalloc_minimal_tracing.so) they reach the capture core in the same library.
+ *
+ * The functions are called while gperftools holds a spinlock: they must not allocate, block, or take a
+ * lock of their own. */
+#ifndef MALLOCTAPE_HOOKS_H
+#define MALLOCTAPE_HOOKS_H
+
+/* Structures are numbered by size class; the page heap takes a number that no size class has. It stands
+ * for everything under pageheap_lock: spans, and the list and the budgets of the thread caches. */
+#define MALLOCTAPE_STRUCTURE_PAGE_HEAP 255u
+
+#ifdef MALLOCTAPE_TRACING
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#pragma GCC visibility push(hidden)
+
+/* malloctape_stamp() - the calling thread has just entered `structure`.
+ *
+ * Thread   any; the lock that protects the structure is held. */
+void malloctape_stamp(unsigned structure);
+
+/* malloctape_thread_cache_deleted() - a thread cache is about to be flushed and destroyed.
+ *
+ * Thread   the one that ends, idles or replaces its cache; no lock is held. */
+void malloctape_thread_cache_deleted(void);
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+
+#define MALLOCTAPE_STAMP(structure) malloctape_stamp(structure)
+#define MALLOCTAPE_THREAD_CACHE_DELETED() malloctape_thread_cache_deleted()
+
+#else
+
+#define MALLOCTAPE_STAMP(structure) ((void)0)
+#define MALLOCTAPE_THREAD_CACHE_DELETED() ((void)0)
+
+#endif
+
+#endif

@@ -1,0 +1,60 @@
+/* thread_cache_api - malloc_thread_cache.h over gperftools' ThreadCache, compiled into both libraries.
+ *
+ * Invariant   destructor_armed == (pthread_getspecific(heap_key_) != NULL)
+ *
+ * While it is set, DestroyThreadCache runs at thread exit and destroys whatever is attached then; the
+ * value behind the key may long be another thread's cache and is never looked at. */
+#include "config.h"
+
+#include "malloc_thread_cache.h"
+#include "maybe_threads.h"
+#include "thread_cache.h"
+
+#ifndef HAVE_TLS
+#error "thread caches can only be switched where they are found through thread-local storage"
+#endif
+
+namespace tcmalloc {
+
+// A friend of ThreadCache, so that upstream's file needs one line of patch for all of this.
+struct ThreadCacheApi {
+    static ThreadCache *Attached() { return ThreadCache::threadlocal_data_.heap; }
+
+    static void Attach(ThreadCache *heap)
+    {
+        ThreadCache::threadlocal_data_.heap = heap;
+        ThreadCache::threadlocal_data_.fast_path_heap = heap;
+    }
+
+    // Comes after Attach: pthread_setspecific may call malloc.
+    static void ArmDestructor(ThreadCache *heap)
+    {
+        if (ThreadCache::threadlocal_data_.destructor_armed) return;
+        ThreadCache::threadlocal_data_.destructor_armed = true;
+        perftools_pthread_setspecific(ThreadCache::heap_key_, heap);
+    }
+
+    static void Delete(ThreadCache *heap) { ThreadCache::DeleteCache(heap); }
+};
+
+} // namespace tcmalloc
+
+using tcmalloc::ThreadCache;
+using tcmalloc::ThreadCacheApi;
+
+extern "C" PERFTOOLS_DLL_DECL void *release_malloc_thread_cache(void)
+{
+    ThreadCache *heap = ThreadCacheApi::Attached();
+    ThreadCacheApi::Attach(nullptr);
+    return heap;
+}
+
+extern "C" PERFTOOLS_DLL_DECL void set_malloc_thread_cache(void *cache)
+{
+    ThreadCache *next = static_cast<ThreadCache *>(cache);
+    ThreadCache *previous = ThreadCacheApi::Attached();
+    if (previous == next) return;
+    ThreadCacheApi::Attach(next);
+    if (next != nullptr) ThreadCacheApi::ArmDestructor(next);
+    if (previous != nullptr) ThreadCacheApi::Delete(previous);
+}
