@@ -1,4 +1,5 @@
 #!/bin/bash
+# shellcheck disable=SC2016,SC2034 # $out, $bin and $lib stand unexpanded in the commands of commands.sh
 # run-demo.sh - from nothing to a comparison of allocators on a real program.
 #
 #   ./run-demo.sh                            the sqlite3 shell: 400 000 rows, an index, queries
@@ -10,6 +11,7 @@
 #
 # Exit status 0 only if recording, ordering and every replay agree on the calls, kind by kind, and on the
 # objects alive at the end.
+
 set -euo pipefail
 
 # shellcheck disable=SC2016 # $out, $bin and $lib stand unexpanded in the commands of commands.sh
@@ -29,7 +31,7 @@ lib=$build/lib
 REPLAYS_OF_EACH=3 # the table shows the one of median wall time
 
 # The comment at the head of this file.
-usage() { sed -n '2,/^$/{s/^#//;s/^ //;p}' "$top/run-demo.sh"; }
+usage() { sed -n '3,/^$/{s/^#//;s/^ //;p}' "$top/run-demo.sh"; }
 
 say() { echo "run-demo.sh: $*" >&2; }
 
