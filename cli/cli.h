@@ -1,0 +1,39 @@
+/* cli - what the subcommands of malloctape have in common.
+ *
+ * A subcommand is one entry of the table in main.c and one file. Its function gets "malloctape NAME" as words[0]
+ * and returns the exit status of the program (common/program.h).
+ *
+ *   main.c --table--> record.c  info.c  dump.c  verify.c */
+#ifndef MALLOCTAPE_CLI_H
+#define MALLOCTAPE_CLI_H
+
+#include <stddef.h>
+
+#include "common/error.h"
+#include "common/program.h"
+
+struct cli_command {
+    const char *name;
+    const char *line; /* what it does, in the list of `malloctape --help` */
+    int (*run)(int count, char **words);
+    const char *help; /* the text of `malloctape help NAME` */
+};
+
+extern const struct cli_command cli_record;
+extern const struct cli_command cli_info;
+extern const struct cli_command cli_dump;
+extern const struct cli_command cli_verify;
+
+/* Prints "malloctape NAME: message" on the standard error. Returns PROGRAM_FAILED. */
+int cli_fail(const struct cli_command *command, const char *message, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The same, for a mistake on the command line, with a pointer to the help. Without a message (NULL), only the
+ * latter: getopt_long() has spoken already. Returns PROGRAM_USAGE. */
+int cli_usage_error(const struct cli_command *command, const char *message, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Prints an error about the data of `file`. Returns PROGRAM_FAILED. */
+int cli_data_error(const struct cli_command *command, const char *file, const struct error *error);
+
+#endif

@@ -1,0 +1,110 @@
+/* malloctape - one front end over recording, looking at and checking of traces. */
+#include "cli/cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct cli_command *const commands[] = {
+    &cli_record,
+    &cli_info,
+    &cli_dump,
+    &cli_verify,
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static const char help_head[] =
+    "usage: malloctape COMMAND ...\n"
+    "\n"
+    "Records every allocator call of a program and looks at the recording.\n"
+    "\n";
+
+static const char help_tail[] =
+    "  help       how to use a command: malloctape help COMMAND\n"
+    "\n"
+    "  --help     this text\n"
+    "  --version  the version\n"
+    "\n"
+    "Beside it stand `postprocess`, which puts a recording in order, and `replay`, which runs the\n"
+    "result against any allocator.\n";
+
+static const struct cli_command *command_find(const char *name)
+{
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (strcmp(commands[i]->name, name) == 0) return commands[i];
+    return NULL;
+}
+
+static void message_print(const struct cli_command *command, const char *message, va_list arguments)
+{
+    fprintf(stderr, "malloctape %s: ", command->name);
+    vfprintf(stderr, message, arguments);
+    fputc('\n', stderr);
+}
+
+int cli_fail(const struct cli_command *command, const char *message, ...)
+{
+    va_list arguments;
+    va_start(arguments, message);
+    message_print(command, message, arguments);
+    va_end(arguments);
+    return PROGRAM_FAILED;
+}
+
+int cli_usage_error(const struct cli_command *command, const char *message, ...)
+{
+    if (message != NULL) {
+        va_list arguments;
+        va_start(arguments, message);
+        message_print(command, message, arguments);
+        va_end(arguments);
+    }
+    fprintf(stderr, "malloctape %s: see malloctape help %s\n", command->name, command->name);
+    return PROGRAM_USAGE;
+}
+
+int cli_data_error(const struct cli_command *command, const char *file, const struct error *error)
+{
+    char program[64];
+    snprintf(program, sizeof program, "malloctape %s", command->name);
+    error_print(stderr, program, file, error);
+    return PROGRAM_FAILED;
+}
+
+static int help_general(void)
+{
+    fputs(help_head, stdout);
+    for (size_t i = 0; i < COMMANDS; i++)
+        printf("  %-9s  %s\n", commands[i]->name, commands[i]->line);
+    fputs(help_tail, stdout);
+    return PROGRAM_OK;
+}
+
+static int unknown_command(const char *name)
+{
+    return program_usage_error("malloctape", "there is no command '%s'", name);
+}
+
+static int help(int count, char **words)
+{
+    if (count > 2) return program_usage_error("malloctape", "help takes one command");
+    if (count < 2) return help_general();
+    const struct cli_command *command = command_find(words[1]);
+    if (command == NULL) return unknown_command(words[1]);
+    return program_help(command->help);
+}
+
+int main(int count, char **words)
+{
+    if (count < 2) return program_usage_error("malloctape", "which command?");
+    const char *name = words[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) return help_general();
+    if (strcmp(name, "--version") == 0) return program_version("malloctape");
+    if (strcmp(name, "help") == 0) return help(count - 1, words + 1);
+    const struct cli_command *command = command_find(name);
+    if (command == NULL) return unknown_command(name);
+    char program[64];
+    snprintf(program, sizeof program, "malloctape %s", command->name);
+    words[1] = program; /* for the messages of getopt_long() */
+    return command->run(count - 1, words + 1);
+}

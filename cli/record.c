@@ -1,0 +1,194 @@
+/* malloctape record - runs a program with the tracing library in front of its allocator.
+ *
+ * Everything is settled before the program starts, which then takes the place of this process: signals, the
+ * terminal and the exit status are the program's own. */
+#include "cli/cli.h"
+#include "cli/executable.h"
+#include "cli/place.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LIBRARY         "libtcmalloc_minimal_tracing.so"
+#define OUTPUT_VARIABLE "TCMALLOC_TRACE_OUTPUT"
+
+/* Exit statuses of a shell, which a caller of `record` expects too. */
+enum { CANNOT_EXECUTE = 126 };
+
+static const char help_text[] =
+    "usage: malloctape record [-o FILE] [--] PROGRAM [ARGUMENTS...]\n"
+    "\n"
+    "Runs PROGRAM and records every call of its allocator.\n"
+    "\n"
+    "  -o FILE   where to write the recording (default: the name of PROGRAM and .raw.lz4, in the current\n"
+    "            directory). In a file name %p, %h, %t and %e stand for process id, host, time and program;\n"
+    "            with %p, children of PROGRAM are recorded too, each to its own file.\n"
+    "\n"
+    "The exit status is that of PROGRAM; 126 when it cannot be run, 127 when it is not found.\n"
+    "\n"
+    "MALLOCTAPE_LIBDIR names the directory of " LIBRARY ",\n"
+    "should it not be found by itself.\n";
+
+struct record {
+    const char *output; /* as given, or NULL */
+    char **program;     /* PROGRAM and its arguments */
+    char destination[PATH_MAX];
+};
+
+/* Returns 0 to go on, or the exit status plus one. */
+static int options_parse(struct record *record, int count, char **words)
+{
+    static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    int option;
+    /* The plus sign: the first word that is no option ends ours; what follows is the program's. */
+    while ((option = getopt_long(count, words, "+o:h", options, NULL)) != -1) {
+        switch (option) {
+        case 'o': record->output = optarg; break;
+        case 'h': return program_help(help_text) + 1;
+        default: return cli_usage_error(&cli_record, NULL) + 1;
+        }
+    }
+    if (optind == count) return cli_usage_error(&cli_record, "which program?") + 1;
+    if (record->output != NULL && *record->output == '\0')
+        return cli_usage_error(&cli_record, "-o: the name is empty") + 1;
+    record->program = words + optind;
+    return 0;
+}
+
+/* Outputs that are no file names: an open descriptor, a command. */
+static bool is_file_name(const char *output)
+{
+    return strncmp(output, "fd:", 3) != 0 && output[0] != '|';
+}
+
+/* The program may change its directory before the library opens the file, so the name has to be absolute. */
+static bool destination_set(struct record *record)
+{
+    char default_name[NAME_MAX + 16];
+    const char *name = record->output;
+    if (name == NULL) {
+        const char *slash = strrchr(record->program[0], '/');
+        snprintf(default_name, sizeof default_name, "%.*s.raw.lz4", NAME_MAX,
+                 slash != NULL ? slash + 1 : record->program[0]);
+        name = default_name;
+    }
+    char here[PATH_MAX] = "";
+    bool relative = is_file_name(name) && name[0] != '/';
+    if (relative && getcwd(here, sizeof here) == NULL) return false;
+    int length = snprintf(record->destination, sizeof record->destination, "%s%s%s", here,
+                          relative ? "/" : "", name);
+    return length > 0 && (size_t)length < sizeof record->destination;
+}
+
+/* Whether the library will be able to create the file; a directory with % in it is known to the library only. */
+static bool destination_check(const struct record *record)
+{
+    const char *destination = record->destination;
+    if (!is_file_name(destination)) return true;
+    struct stat status;
+    if (stat(destination, &status) == 0) {
+        if (S_ISDIR(status.st_mode)) {
+            cli_fail(&cli_record, "%s is a directory", destination);
+            return false;
+        }
+        if (access(destination, W_OK) != 0) {
+            cli_fail(&cli_record, "cannot write %s: %s", destination, strerror(errno));
+            return false;
+        }
+    }
+    char directory[PATH_MAX];
+    snprintf(directory, sizeof directory, "%s", destination);
+    *strrchr(directory, '/') = '\0';
+    const char *checked = *directory != '\0' ? directory : "/";
+    if (strchr(checked, '%') != NULL || access(checked, W_OK | X_OK) == 0) return true;
+    cli_fail(&cli_record, "cannot write into %s: %s", checked, strerror(errno));
+    return false;
+}
+
+static void obstacle_tell(const struct executable *executable)
+{
+    const char *why = NULL;
+    switch (executable->obstacle) {
+    case EXECUTABLE_FINE: return;
+    case EXECUTABLE_STATIC:
+        why = "is linked statically: no library can be put in front of its allocator";
+        break;
+    case EXECUTABLE_PRIVILEGED:
+        why = "runs with privileges of its own: the system ignores preloaded libraries for it";
+        break;
+    case EXECUTABLE_OTHER_SYSTEM: why = "is built for another kind of machine than " LIBRARY; break;
+    }
+    fprintf(stderr, "malloctape record: warning: %s %s; nothing will be recorded\n",
+            executable->runs, why);
+}
+
+/* In front of what is preloaded already, so that our allocator is the one that is used. */
+static bool preload_set(const char *library)
+{
+    const char *before = getenv("LD_PRELOAD");
+    bool alone = before == NULL || *before == '\0';
+    char *value;
+    if (asprintf(&value, "%s%s%s", library, alone ? "" : ":", alone ? "" : before) < 0)
+        return false;
+    bool done = setenv("LD_PRELOAD", value, 1) == 0;
+    free(value);
+    return done;
+}
+
+static bool library_find(struct place *library)
+{
+    if (!place_find_library(library, LIBRARY)) {
+        cli_fail(&cli_record, LIBRARY " not found; looked in %s", library->path);
+        return false;
+    }
+    if (strpbrk(library->path, ": ") != NULL) {
+        cli_fail(&cli_record, "%s: the path has a space or a colon, which LD_PRELOAD cannot hold",
+                 library->path);
+        return false;
+    }
+    return true;
+}
+
+/* Only comes back when the program cannot be run. */
+static int program_start(const struct record *record, const struct executable *executable)
+{
+    fprintf(stderr, "malloctape record: recording to %s\n", record->destination);
+    execvp(executable->path, record->program);
+    cli_fail(&cli_record, "%s: %s", executable->path, strerror(errno));
+    return CANNOT_EXECUTE;
+}
+
+static int run(int count, char **words)
+{
+    struct record record = {0};
+    struct executable executable;
+    struct place library;
+    int status = options_parse(&record, count, words);
+    if (status != 0) return status - 1;
+    status = executable_find(&executable, record.program[0]);
+    if (status != 0) {
+        cli_fail(&cli_record, "%s: %s", record.program[0],
+                 status == CANNOT_EXECUTE ? "cannot be executed" : "not found");
+        return status;
+    }
+    if (!library_find(&library)) return PROGRAM_FAILED;
+    if (!destination_set(&record))
+        return cli_fail(&cli_record, "the name of the output is too long");
+    if (!destination_check(&record)) return PROGRAM_FAILED;
+    obstacle_tell(&executable);
+    if (setenv(OUTPUT_VARIABLE, record.destination, 1) != 0 || !preload_set(library.path))
+        return cli_fail(&cli_record, "cannot set the environment: %s", strerror(errno));
+    return program_start(&record, &executable);
+}
+
+const struct cli_command cli_record = {
+    "record", "runs a program and records every call of its allocator", run, help_text};

@@ -1,0 +1,120 @@
+# basics - what both formats share: integers (FORMAT.md 2.2, INSTRUCTIONS.md 2.2) and the list of calls.
+#
+# The decoders here are the second opinion on the C code: they follow the documents section by section, take
+# whole streams into memory, and share nothing with the programs but the documents and the list of calls in
+# common/call_kind.h, which both documents name. Checksums are not looked at: Ruby has no XXH3.
+
+class BadStream < StandardError; end
+
+# Stops at data that the document forbids.
+def refuse(offset, text)
+  raise BadStream, format('offset 0x%<offset>x: %<text>s', offset:, text:)
+end
+
+# The calls of common/call_kind.h, by number.
+Call = Struct.new(:number, :name, :shape)
+CALLS = File.read(File.join(__dir__, '../../common/call_kind.h'))
+            .scan(/X\((\d+), \w+, "(\w+)", (\w+)\)/)
+            .to_h { |number, name, shape| [number.to_i, Call.new(number.to_i, name, shape.to_sym)] }
+            .freeze
+raise 'common/call_kind.h lists no calls' if CALLS.empty?
+
+BIRTHS = %i[BIRTH BIRTH_ALIGNED].freeze
+DEATHS = %i[DEATH DEATH_SIZED DEATH_ALIGNED DEATH_SIZED_ALIGNED].freeze
+WITH_SIZE = %i[BIRTH BIRTH_ALIGNED REALLOC DEATH_SIZED DEATH_SIZED_ALIGNED].freeze
+WITH_ALIGNMENT = %i[BIRTH_ALIGNED DEATH_ALIGNED DEATH_SIZED_ALIGNED].freeze
+
+# Bytes that are read front to back. `offset` is the place of the first one in the stream.
+class Bytes
+  attr_reader :position
+
+  def initialize(bytes, offset)
+    @bytes = bytes
+    @offset = offset
+    @position = 0
+  end
+
+  def offset = @offset + @position
+  def left = @bytes.bytesize - @position
+  def end? = left.zero?
+
+  def take(count)
+    refuse(offset, "#{count} bytes wanted, #{left} left") if count > left
+    @position += count
+    @bytes.byteslice(@position - count, count)
+  end
+
+  # A part of its own that knows its place.
+  def part(count)
+    start = offset
+    Bytes.new(take(count), start)
+  end
+
+  def byte = take(1).getbyte(0)
+  def u16 = take(2).unpack1('v')
+  def u32 = take(4).unpack1('V')
+  def u64 = take(8).unpack1('Q<')
+
+  # The number of trailing zero bits of the first byte plus one is the length; nine bytes at most.
+  def varint
+    first = byte
+    return take(8).unpack1('Q<') if first.zero?
+
+    length = 1
+    length += 1 while first[length - 1].zero?
+    value = first
+    take(length - 1).each_byte.with_index { |byte, index| value |= byte << (8 * (index + 1)) }
+    value >> length
+  end
+
+  # zigzag: the lowest bit is the sign.
+  def svarint
+    coded = varint
+    (coded >> 1) ^ -(coded & 1)
+  end
+end
+
+# The columns of a payload: their lengths as varints, then the bytes (FORMAT.md 5.1, INSTRUCTIONS.md 4.3).
+def split_columns(payload, names)
+  lengths = names.map { payload.varint }
+  refuse(payload.offset, 'the columns do not add up to the payload') if lengths.sum != payload.left
+  names.zip(lengths).to_h { |name, length| [name, payload.part(length)] }
+end
+
+def check_used_up(columns)
+  columns.each { |name, column| refuse(column.offset, "column #{name} is not used up") unless column.end? }
+end
+
+# The words of a call in a dump: KIND [OBJECT] [SIZE] [ALIGNMENT] [-> OBJECT] [at ADDRESS] [failed].
+def call_text(call, died: nil, size: nil, alignment: nil, born: nil, address: nil, failed: false)
+  words = [call.name, died, size, alignment].compact
+  words << '->' << born if born
+  words << 'at' << format('0x%x', address) if address
+  words << 'failed' if failed
+  words.join(' ')
+end
+
+# The words of a HEAP call. Numbers are unsigned, but for those of mallopt, whose parameters can be negative.
+def heap_text(call, numbers)
+  numbers = numbers.pack('Q*').unpack('q*') if call.name == 'mallopt'
+  [call.name, *numbers].join(' ')
+end
+
+# Header lines that both streams have: one per line of metadata.
+def dump_metadata(bytes)
+  offset = bytes.offset
+  bytes.take(bytes.left).each_line do |line|
+    puts format('%012x metadata %s', offset, line.chomp)
+    offset += line.bytesize
+  end
+end
+
+def run_dump(name)
+  $stdin.binmode
+  $stdout.binmode
+  yield Bytes.new($stdin.read, 0)
+rescue BadStream => e
+  $stdout.flush
+  warn "#{name}: #{e.message}"
+  exit 1
+end

@@ -1,0 +1,271 @@
+#!/usr/bin/env ruby
+# raw_dump - prints a raw event stream as `malloctape dump` does; written from tracing/FORMAT.md alone.
+#
+#   lz4 -dc FILE | raw_dump.rb
+#
+# Sections are in the order of the document. Checksums are not verified (basics.rb says why).
+require_relative 'basics'
+
+# 2.5 Tokens
+def token_text(lane, serial)
+  "#{lane}:#{serial}"
+end
+
+# 3. Records that are no calls
+THREAD_BEGIN = 48
+THREAD_END = 49
+THREAD_CACHE_DELETED = 50
+STAMP_BEFORE = 51
+STAMP_AFTER = 52
+LOST = 53
+FAILED = 54
+LOST_STAMPS = 55
+
+def structure_text(structure, offset)
+  case structure
+  when 0..127 then "class #{structure}"
+  when 255 then 'page_heap'
+  else refuse(offset, "structure #{structure} is undefined")
+  end
+end
+
+# What is carried from one chunk of a lane to the next.
+class Lane
+  attr_accessor :records, :births, :chunks, :stamps
+
+  def initialize
+    @records = @births = @chunks = 0
+    @stamps = Hash.new(0)
+  end
+end
+
+class RawDump
+  def initialize(stream)
+    @stream = stream
+    @lanes = Hash.new { |lanes, number| lanes[number] = Lane.new }
+    @ticks = 0
+  end
+
+  # 4. Stream
+  def run
+    header
+    until @stream.end?
+      refuse(@stream.offset, 'data after the end chunk') if @ended
+      chunk
+    end
+    refuse(@stream.offset, 'the stream was cut short') unless @ended
+  end
+
+  # 4.1 Header
+  def header
+    refuse(0, 'not a raw stream') unless @stream.take(8) == 'MTAPERAW'
+    major = @stream.u16
+    minor = @stream.u16
+    refuse(8, "version #{major} is unknown") unless major == 1
+    metadata_bytes = @stream.u32
+    refuse(12, 'too much metadata') if metadata_bytes > 65_536
+    features = @stream.u64
+    refuse(16, format('feature bits 0x%x are unknown', features & ~1)) if features > 1
+    @has_addresses = features[0] == 1
+    info = @stream.u64
+    run = @stream.take(16).unpack1('H*')
+    start = @stream.u64
+    pid = @stream.u32
+    @stream.u32 # checksum
+    puts format('%012x raw %d.%d features 0x%x info 0x%x run %s start %d pid %d',
+                0, major, minor, features, info, run, start, pid)
+    dump_metadata(@stream.part(metadata_bytes))
+  end
+
+  # 4.2 Chunk
+  def chunk
+    offset = @stream.offset
+    refuse(offset, 'no chunk here') unless @stream.take(4) == 'MTRC'
+    type = @stream.byte
+    flags = @stream.byte
+    lane = @stream.u16
+    payload_bytes = @stream.u32
+    records = @stream.u32
+    first_record = @stream.u64
+    first_birth = @stream.u64
+    @stream.u32 # checksum
+    refuse(offset, 'payload too long') if payload_bytes > 1_048_576
+    refuse(offset, 'too many records') if records > 65_536
+    payload = @stream.part(payload_bytes)
+
+    case type
+    when 1
+      begin_chunk(offset, flags, lane, first_record, first_birth)
+      records(payload, lane, records)
+    when 2
+      refuse(offset, "tick #{first_record} where #{@ticks} was due") unless first_record == @ticks
+      tick(offset, payload)
+    when 3
+      finish(offset, payload)
+    end
+  end
+
+  # 4.2: chunks of a lane follow one another; 5.2: what key resets.
+  def begin_chunk(offset, flags, number, first_record, first_birth)
+    lane = @lanes[number]
+    refuse(offset, "undefined flags #{flags}") if flags > 1
+    refuse(offset, "lane #{number}: record #{first_record} where #{lane.records} was due") unless
+      first_record == lane.records
+    refuse(offset, "lane #{number}: birth #{first_birth} where #{lane.births} was due") unless
+      first_birth == lane.births
+    key = flags == 1
+    refuse(offset, "lane #{number}: the first chunk is not key") if lane.chunks.zero? && !key
+    lane.stamps.clear if key
+    lane.chunks += 1
+  end
+
+  # 4.3 Tick
+  def tick(offset, payload)
+    puts format('%012x tick %d nanoseconds %d rss %d heap %d',
+                offset, @ticks, payload.varint, payload.varint, payload.varint)
+    check_used_up(tick: payload)
+    @ticks += 1
+  end
+
+  # 4.4 End
+  def finish(offset, payload)
+    at = format('%012x', offset)
+    puts "#{at} end status #{payload.varint} nanoseconds #{payload.varint} lost #{payload.varint} " \
+         "waits #{payload.varint} waited #{payload.varint}"
+    payload.varint.times do |lane|
+      puts "#{at} end lane #{lane} records #{payload.varint} births #{payload.varint}"
+    end
+    payload.varint.times do
+      call = CALLS[payload.varint] || refuse(offset, 'an undefined kind is counted')
+      puts "#{at} end count #{call.name} #{payload.varint}"
+    end
+    check_used_up(end: payload)
+    @ended = true
+  end
+
+  # 5.1 Payload
+  def records(payload, number, count)
+    @columns = split_columns(payload, %i[opcodes sizes objects misc addresses])
+    @sizes, @objects, @misc = @columns.values_at(:sizes, :objects, :misc)
+    @foreign = {} # lane => the latest foreign serial, 5.2
+    @address = 0
+    lane = @lanes[number]
+    count.times do
+      offset = @columns[:opcodes].offset
+      text = record(@columns[:opcodes].byte, lane, number, offset)
+      puts format('%012x L%d #%d %s', offset, number, lane.records, text)
+      lane.records += 1
+    end
+    check_used_up(@columns)
+  end
+
+  # 5.2 Records
+  def record(opcode, lane, number, offset)
+    kind = opcode & 0x3f
+    if CALLS.key?(kind)
+      call_record(CALLS[kind], opcode, lane, number, offset)
+    elsif kind == FAILED
+      failed_record(opcode, lane, number, offset)
+    else
+      refuse(offset, format('opcode 0x%02x: bits that are not allowed', opcode)) if opcode != kind
+      other_record(kind, lane, offset)
+    end
+  end
+
+  def call_record(call, opcode, lane, number, offset)
+    ends = call.shape == :REALLOC || DEATHS.include?(call.shape)
+    refuse(offset, format('opcode 0x%02x: bits that are not allowed', opcode)) if opcode > 0x3f && !ends
+    return heap_text(call, heap_numbers(offset)) if call.shape == :HEAP
+
+    size = @sizes.varint if WITH_SIZE.include?(call.shape)
+    died = object(opcode, lane, number, offset) if ends
+    alignment = @misc.varint if WITH_ALIGNMENT.include?(call.shape)
+    return call_text(call, died:, size:, alignment:) if DEATHS.include?(call.shape)
+
+    lane.births += 1
+    call_text(call, died:, size:, alignment:, born: token_text(number, lane.births), address:)
+  end
+
+  def heap_numbers(offset)
+    count = @misc.varint
+    refuse(offset, "#{count} numbers") if count > 2
+    Array.new(count) { @misc.varint }
+  end
+
+  # A call that failed has the object's bits if it is a REALLOC.
+  def failed_record(opcode, lane, number, offset)
+    size = @sizes.varint
+    call = CALLS[@misc.varint]
+    refuse(offset, 'an undefined kind failed') unless call && (BIRTHS + [:REALLOC]).include?(call.shape)
+    died = object(opcode, lane, number, offset) if call.shape == :REALLOC
+    refuse(offset, format('opcode 0x%02x: bits that are not allowed', opcode)) if opcode > 0x3f && !died
+    alignment = @misc.varint if WITH_ALIGNMENT.include?(call.shape)
+    call_text(call, died:, size:, alignment:, failed: true)
+  end
+
+  def other_record(kind, lane, offset)
+    case kind
+    when THREAD_BEGIN then "thread_begin #{@misc.varint}"
+    when THREAD_END then 'thread_end'
+    when THREAD_CACHE_DELETED then 'thread_cache_deleted'
+    when STAMP_BEFORE then "stamp_before #{stamp(lane, offset)}"
+    when STAMP_AFTER then "stamp_after #{stamp(lane, offset)}"
+    when LOST then lost(lane)
+    when LOST_STAMPS then lost_stamps(offset)
+    else refuse(offset, "record #{kind} is undefined")
+    end
+  end
+
+  # Number less the one before.
+  def stamp(lane, offset)
+    structure = @misc.varint
+    text = structure_text(structure, offset)
+    lane.stamps[structure] += @misc.varint
+    "#{text} number #{lane.stamps[structure]}"
+  end
+
+  def lost(lane)
+    events = @misc.varint
+    births = @misc.varint
+    lane.births += births
+    "lost events #{events} births #{births}"
+  end
+
+  def lost_stamps(offset)
+    "lost_stamps #{structure_text(@misc.varint, offset)} from #{@misc.varint} count #{@misc.varint}"
+  end
+
+  # Object: a distance, or lane and serial, or no operand.
+  def object(opcode, lane, number, offset)
+    case opcode >> 6
+    when 0 then token_text(number, own_serial(lane, offset))
+    when 1 then foreign(offset)
+    when 2 then '?'
+    else refuse(offset, 'an object that is both foreign and unknown')
+    end
+  end
+
+  def own_serial(lane, offset)
+    distance = @objects.varint
+    refuse(offset, "an object #{distance} births ago, after #{lane.births}") if distance >= lane.births
+    lane.births - distance
+  end
+
+  def foreign(offset)
+    lane = @objects.varint
+    refuse(offset, "lane #{lane}") if lane > 65_535
+    serial = @foreign.key?(lane) ? @foreign[lane] + @objects.svarint : @objects.varint
+    refuse(offset, "serial #{serial}") unless serial.between?(1, (1 << 42) - 1)
+    @foreign[lane] = serial
+    token_text(lane, serial)
+  end
+
+  # 5.3 Addresses
+  def address
+    return unless @has_addresses
+
+    @address += 8 * @columns[:addresses].svarint
+  end
+end
+
+run_dump('raw_dump') { |bytes| RawDump.new(bytes).run }

@@ -1,0 +1,228 @@
+# samples - the streams that build.rb can build: name => what it is for, and how.
+#
+# Names begin with the format. Those of *_bad_* must be refused by every reader; *_cut ends without an end.
+
+SAMPLES = {}
+
+def sample(name, &block)
+  SAMPLES[name] = block
+end
+
+# --- raw streams ---
+
+sample('raw_example') do |checksums| # FORMAT.md 5.4
+  raw = RawBuilder.new(checksums)
+  raw.records(0) do |r|
+    r.thread_begin(4711)
+    r.stamp_before(3, 1)
+    r.stamp_before(255, 1)
+    first = r.call(:malloc, size: 24)
+    r.call(:malloc, size: 300)
+    r.call(:free, object: first)
+  end
+  raw.finish
+end
+
+sample('raw_empty') { |checksums| RawBuilder.new(checksums, metadata: {}).finish }
+
+# Every kind of call, on own, foreign and unknown objects.
+def every_call(raw, records, place)
+  CALLS.each_value do |call|
+    at = -> { place[0] += 64 if raw }
+    size = call.number * 1000
+    case call.shape
+    when :BIRTH then records.call(call.name, size:, at: at.call)
+    when :BIRTH_ALIGNED then records.call(call.name, size:, alignment: 64, at: at.call)
+    when :HEAP then (0..2).each { |count| records.call(call.name, numbers: [5, 2**64 - 1].first(count)) }
+    else every_death(records, call, size, at)
+    end
+  end
+end
+
+def every_death(records, call, size, at)
+  own = records.call(:malloc, size: 8, at: at.call)
+  [own, [7, 1000 + call.number], [7, 900], [9, 2**42 - 1], nil].each do |object|
+    operands = { object: }
+    operands[:size] = size if WITH_SIZE.include?(call.shape)
+    operands[:alignment] = 4096 if WITH_ALIGNMENT.include?(call.shape)
+    operands[:at] = at.call if call.shape == :REALLOC
+    records.call(call.name, **operands)
+  end
+end
+
+# What is no call.
+def every_other(records)
+  records.thread_begin(2**32)
+  own = records.call(:malloc, size: 0, at: 2**47 - 8)
+  records.failed(:malloc, size: 2**62)
+  records.failed(:memalign, size: 2**63, alignment: 2**63)
+  [own, [7, 5], nil].each { |object| records.failed(:realloc_moved, size: 2**64 - 1, object:) }
+  records.stamp_after(127, 2**40)
+  records.lost(3, 2)
+  records.lost_stamps(255, 17, 3)
+  records.call(:free, object: own)
+  records.stamp_after(127, 2**40 + 1)
+  records.thread_cache_deleted
+  records.stamp_after(0, 1)
+  records.thread_end
+end
+
+def raw_everything(checksums, **options)
+  raw = RawBuilder.new(checksums, **options)
+  place = [2**46]
+  raw.tick(10_000_000, 4096, 0)
+  raw.records(0) { |r| every_call(raw, r, place) }
+  raw.records(300) { |r| every_other(r) }
+  raw.tick(20_000_000, 2**40, 2**41)
+  raw.records(0) { |r| every_call(raw, r, place) }
+  raw.records(0, key: true) { |r| every_other(r) }
+  raw
+end
+
+sample('raw_everything') { |checksums| raw_everything(checksums).finish(lost: 6, waits: 7, waited: 8) }
+sample('raw_addresses') { |checksums| raw_everything(checksums, addresses: true).finish(lost: 6) }
+sample('raw_cut') { |checksums| raw_everything(checksums).cut }
+
+# A later minor version: info bits and chunk types that nobody knows yet.
+sample('raw_minor') do |checksums|
+  raw = RawBuilder.new(checksums, minor: 7, info: 2**63)
+  raw.chunk(77, 'whatever')
+  raw.records(0) { |r| r.call(:malloc, size: 1) }
+  raw.finish
+end
+
+# Integers in longer forms than a writer may use: malloc(1), serial distances and lengths included.
+sample('raw_long_integers') do |checksums|
+  raw = RawBuilder.new(checksums)
+  two = ->(value) { [(value << 2) | 2].pack('v') }
+  columns = [[1, 21].pack('CC'), [0, 1].pack('CQ<'), two.call(0), ''.b, ''.b]
+  payload = columns.map { |column| two.call(column.bytesize) }.join + columns.join
+  raw.chunk(1, payload, flags: 1, records: 2)
+  raw.chunk(3, [0, 9, 0, 0, 0, 1, 2, 1, 2, 1, 1, 21, 1].map { |value| Encode.varint(value) }.join)
+  raw.cut
+end
+
+sample('raw_bad_number') do |checksums|
+  raw = RawBuilder.new(checksums)
+  raw.records(0) { |r| r.other(47) }
+  raw.finish
+end
+
+sample('raw_bad_structure') do |checksums|
+  raw = RawBuilder.new(checksums)
+  raw.records(0) { |r| r.stamp_before(128, 1) }
+  raw.finish
+end
+
+sample('raw_bad_object') do |checksums|
+  raw = RawBuilder.new(checksums)
+  raw.records(0) do |r|
+    r.call(:malloc, size: 1)
+    r.call(:free, object: [0, 0])
+  end
+  raw.finish
+end
+
+sample('raw_bad_column') do |checksums|
+  raw = RawBuilder.new(checksums)
+  raw.chunk(1, Encode.payload([[49].pack('C'), 'x', '', '', '']), flags: 1, records: 1)
+  raw.finish
+end
+
+sample('raw_bad_feature') { |checksums| RawBuilder.new(checksums, features: 4).finish }
+
+sample('raw_bad_checksum') do |checksums|
+  raw = RawBuilder.new(checksums)
+  raw.records(0) { |r| r.call(:malloc, size: 24) }
+  stream = raw.finish
+  stream[-1] = [stream[-1].getbyte(0) ^ 2].pack('C')
+  stream
+end
+
+# The end chunk counts one malloc more than there is.
+sample('raw_bad_totals') do |checksums|
+  raw = RawBuilder.new(checksums)
+  raw.records(0) { |r| r.call(:malloc, size: 24) }
+  raw.finish(counts: { 1 => 2 })
+end
+
+# --- instruction streams ---
+
+sample('instructions_example') do |checksums| # INSTRUCTIONS.md 5.4
+  out = InstructionBuilder.new(checksums)
+  out.lane(3)
+  first = out.call(:malloc, size: 24)
+  out.call(:calloc, size: 300)
+  out.call(:free, register: first)
+  out.finish
+end
+
+sample('instructions_empty') { |checksums| InstructionBuilder.new(checksums, metadata: {}).finish }
+
+# Every kind of call, failed and unknown ones included.
+def every_instruction(out, place)
+  CALLS.each_value do |call|
+    operands = {}
+    operands[:size] = call.number * 1000 if WITH_SIZE.include?(call.shape)
+    operands[:alignment] = 128 if WITH_ALIGNMENT.include?(call.shape)
+    at = -> { place[0] += 48 }
+    case call.shape
+    when :BIRTH, :BIRTH_ALIGNED
+      out.call(call.name, **operands, at: at.call)
+      out.call(call.name, **operands, failed: true)
+    when :HEAP then (0..2).each { |count| out.call(call.name, numbers: [5, 2**64 - 1].first(count)) }
+    when :REALLOC then every_realloc(out, call, operands, at)
+    else
+      out.call(call.name, **operands, register: out.call(:malloc, size: 8, at: at.call))
+      out.call(call.name, **operands)
+    end
+  end
+end
+
+def every_realloc(out, call, operands, at)
+  register = out.call(:malloc, size: 8, at: at.call)
+  out.call(call.name, **operands, register:, at: at.call)
+  out.call(call.name, **operands, register:, failed: true)
+  out.call(call.name, **operands, at: at.call)
+  out.call(call.name, **operands, failed: true)
+end
+
+def instructions_everything(checksums, **options)
+  out = InstructionBuilder.new(checksums, **options)
+  place = [2**46]
+  out.thread_begin(2**32)
+  every_instruction(out, place)
+  out.tick(10_000_000, 4096, 0)
+  out.end_block
+  out.lane(65_535)
+  every_instruction(out, place)
+  out.lost(7, 3)
+  out.thread_cache_deleted
+  out.thread_end
+  out
+end
+
+sample('instructions_everything') { |checksums| instructions_everything(checksums).finish }
+sample('instructions_addresses') { |checksums| instructions_everything(checksums, addresses: true).finish }
+sample('instructions_cut') { |checksums| instructions_everything(checksums).cut }
+
+sample('instructions_minor') do |checksums|
+  out = InstructionBuilder.new(checksums, minor: 3, info: 2**63)
+  out.call(:malloc, size: 1)
+  out.finish
+end
+
+sample('instructions_bad_number') do |checksums|
+  out = InstructionBuilder.new(checksums)
+  out.other(54)
+  out.finish
+end
+
+sample('instructions_bad_register') do |checksums|
+  out = InstructionBuilder.new(checksums)
+  out.call(:free, register: 0)
+  out.finish
+end
+
+sample('instructions_bad_feature') { |checksums| InstructionBuilder.new(checksums, features: 2).finish }
+sample('instructions_bad_live') { |checksums| InstructionBuilder.new(checksums).finish(live: 1) }
