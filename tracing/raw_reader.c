@@ -1,0 +1,434 @@
+#include "tracing/raw_reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/bytes.h"
+#include "common/checksum.h"
+#include "common/varint.h"
+
+const struct error_kind raw_errors[] = {RAW_ERROR_LIST(ERROR_LIST_KIND)};
+
+_Static_assert(INPUT_PEEK_MAX >= RAW_CHUNK_HEADER_BYTES + RAW_CHUNK_PAYLOAD_BYTES_MAX,
+               "a whole chunk can be looked at");
+_Static_assert(INPUT_PEEK_MAX >= RAW_HEADER_BYTES + RAW_METADATA_BYTES_MAX,
+               "the whole header can be looked at");
+
+/* ---- ending ---- */
+
+static bool raw_reader_fail(struct raw_reader *reader)
+{
+    reader->state = RAW_STREAM_FAILED;
+    return false;
+}
+
+#define RAW_FAIL(reader, which, offset, ...) \
+    (error_set(&(reader)->error, &raw_errors[which], offset, __VA_ARGS__), raw_reader_fail(reader))
+
+static bool raw_reader_no_memory(struct raw_reader *reader)
+{
+    errno = ENOMEM;
+    error_set_system(&reader->error, "no memory for the stream");
+    return raw_reader_fail(reader);
+}
+
+/* The input has fewer bytes than are needed for what begins at its present offset: cut, unless the input itself
+ * has failed. */
+static bool raw_reader_cut(struct raw_reader *reader, enum raw_error which)
+{
+    uint64_t offset = input_offset(&reader->input);
+    size_t left = (size_t)(reader->input.end - reader->input.next);
+    if (reader->input.state == INPUT_FAILED) {
+        reader->error = reader->input.error;
+        return raw_reader_fail(reader);
+    }
+    error_set(&reader->error, &raw_errors[which], offset,
+              left > 0 ? "%zu bytes of it are there" : NULL, left);
+    reader->state = RAW_STREAM_CUT;
+    return false;
+}
+
+/* ---- chunks as memory ---- */
+
+/* Allocations come in powers of two from 4 KiB up, so that a released one fits many later chunks. */
+#define RAW_SIZE_CLASS_BYTES(size_class) ((size_t)4096 << (size_class))
+
+_Static_assert(((size_t)4096 << 15) >
+                   sizeof(struct raw_chunk) + RAW_CHUNK_PAYLOAD_BYTES_MAX + RAW_CHUNK_SLACK,
+               "the largest chunk has a size class");
+
+struct raw_chunk *raw_chunk_new(struct raw_reader *reader, uint32_t payload_bytes)
+{
+    size_t bytes = sizeof(struct raw_chunk) + payload_bytes + RAW_CHUNK_SLACK;
+    uint32_t size_class = 0;
+    while (RAW_SIZE_CLASS_BYTES(size_class) < bytes)
+        size_class++;
+    struct raw_chunk *chunk = reader->unused[size_class];
+    if (chunk != NULL) {
+        reader->unused[size_class] = chunk->next;
+    } else {
+        /* Zeroed once: what is read behind a payload need not make sense, but must be initialized. */
+        chunk = calloc(1, RAW_SIZE_CLASS_BYTES(size_class));
+        if (chunk == NULL) return NULL;
+        chunk->size_class = size_class;
+    }
+    chunk->next = NULL;
+    chunk->payload = (uint8_t *)(chunk + 1);
+    chunk->payload_bytes = payload_bytes;
+    return chunk;
+}
+
+void raw_chunk_release(struct raw_reader *reader, struct raw_chunk *chunk)
+{
+    chunk->next = reader->unused[chunk->size_class];
+    reader->unused[chunk->size_class] = chunk;
+}
+
+/* ---- header ---- */
+
+static bool raw_reader_check_header(struct raw_reader *reader, const uint8_t *at, uint32_t metadata)
+{
+    if (bytes_get64(at + RAW_HEADER_MAGIC) != RAW_MAGIC)
+        return RAW_FAIL(reader, RAW_NO_STREAM, 0, NULL);
+    if (bytes_get16(at + RAW_HEADER_VERSION_MAJOR) != RAW_VERSION_MAJOR)
+        return RAW_FAIL(reader, RAW_VERSION, RAW_HEADER_VERSION_MAJOR, "%u",
+                        (unsigned)bytes_get16(at + RAW_HEADER_VERSION_MAJOR));
+    if (metadata > RAW_METADATA_BYTES_MAX)
+        return RAW_FAIL(reader, RAW_METADATA, RAW_HEADER_METADATA_BYTES, "%" PRIu32 " bytes",
+                        metadata);
+    uint64_t unknown = bytes_get64(at + RAW_HEADER_FEATURES) & ~RAW_FEATURES_KNOWN;
+    if (unknown != 0)
+        return RAW_FAIL(reader, RAW_FEATURE, RAW_HEADER_FEATURES, "bit %d",
+                        __builtin_ctzll(unknown));
+    return true;
+}
+
+static bool raw_reader_take_header(struct raw_reader *reader, const uint8_t *at, uint32_t metadata)
+{
+    struct raw_header *header = &reader->header;
+    header->version_major = bytes_get16(at + RAW_HEADER_VERSION_MAJOR);
+    header->version_minor = bytes_get16(at + RAW_HEADER_VERSION_MINOR);
+    header->features = bytes_get64(at + RAW_HEADER_FEATURES);
+    header->info = bytes_get64(at + RAW_HEADER_INFO);
+    memcpy(header->run_id, at + RAW_HEADER_RUN_ID, RAW_RUN_ID_BYTES);
+    header->start_ns = bytes_get64(at + RAW_HEADER_START_NS);
+    header->pid = bytes_get32(at + RAW_HEADER_PID);
+    header->metadata = malloc((size_t)metadata + 1);
+    if (header->metadata == NULL) return raw_reader_no_memory(reader);
+    memcpy(header->metadata, at + RAW_HEADER_BYTES, metadata);
+    header->metadata[metadata] = '\0';
+    header->metadata_bytes = metadata;
+    reader->has_header = true;
+    return true;
+}
+
+static bool raw_reader_read_header(struct raw_reader *reader)
+{
+    size_t there = input_peek(&reader->input, RAW_HEADER_BYTES);
+    size_t compare = there < 8 ? there : 8;
+    uint64_t magic = RAW_MAGIC;
+    if (memcmp(reader->input.next, &magic, compare) != 0)
+        return RAW_FAIL(reader, RAW_NO_STREAM, 0, NULL);
+    if (there < RAW_HEADER_BYTES) return raw_reader_cut(reader, RAW_EMPTY);
+    uint32_t metadata = bytes_get32(reader->input.next + RAW_HEADER_METADATA_BYTES);
+    if (!raw_reader_check_header(reader, reader->input.next, metadata)) return false;
+    if (input_peek(&reader->input, RAW_HEADER_BYTES + metadata) < RAW_HEADER_BYTES + metadata)
+        return raw_reader_cut(reader, RAW_EMPTY);
+    const uint8_t *at = reader->input.next;
+    if (checksum_of_two(at, RAW_HEADER_CHECKSUM, at + RAW_HEADER_BYTES, metadata) !=
+        bytes_get32(at + RAW_HEADER_CHECKSUM))
+        return RAW_FAIL(reader, RAW_HEADER_DAMAGED, RAW_HEADER_CHECKSUM, NULL);
+    if (!raw_reader_take_header(reader, at, metadata)) return false;
+    input_skip(&reader->input, RAW_HEADER_BYTES + metadata);
+    return true;
+}
+
+const char *raw_header_value(const struct raw_header *header, const char *key, size_t *bytes)
+{
+    size_t key_bytes = strlen(key);
+    const char *line = header->metadata;
+    const char *end = line + header->metadata_bytes;
+    while (line < end) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        const char *line_end = newline != NULL ? newline : end;
+        if ((size_t)(line_end - line) > key_bytes && memcmp(line, key, key_bytes) == 0 &&
+            line[key_bytes] == '=') {
+            *bytes = (size_t)(line_end - line) - key_bytes - 1;
+            return line + key_bytes + 1;
+        }
+        line = newline != NULL ? newline + 1 : end;
+    }
+    return NULL;
+}
+
+/* ---- opening and closing ---- */
+
+bool raw_reader_open_fd(struct raw_reader *reader, int fd)
+{
+    *reader = (struct raw_reader){.fd = fd};
+    if (!input_open_fd(&reader->input, fd)) {
+        reader->error = reader->input.error;
+        return raw_reader_fail(reader);
+    }
+    return raw_reader_read_header(reader);
+}
+
+bool raw_reader_open(struct raw_reader *reader, const char *path)
+{
+    if (strcmp(path, "-") == 0) return raw_reader_open_fd(reader, STDIN_FILENO);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        *reader = (struct raw_reader){.fd = -1, .state = RAW_STREAM_FAILED};
+        return error_set_system(&reader->error, "cannot open");
+    }
+    bool opened = raw_reader_open_fd(reader, fd);
+    reader->owned = true;
+    return opened;
+}
+
+void raw_reader_close(struct raw_reader *reader)
+{
+    for (size_t size_class = 0; size_class < sizeof reader->unused / sizeof *reader->unused;
+         size_class++) {
+        while (reader->unused[size_class] != NULL) {
+            struct raw_chunk *chunk = reader->unused[size_class];
+            reader->unused[size_class] = chunk->next;
+            free(chunk);
+        }
+    }
+    if (reader->fd >= 0) input_close(&reader->input);
+    if (reader->owned) close(reader->fd);
+    free(reader->lanes);
+    free(reader->end.lane_totals);
+    free(reader->header.metadata);
+    *reader = (struct raw_reader){.fd = -1, .state = RAW_STREAM_FAILED};
+}
+
+bool raw_reader_is_dry(const struct raw_reader *reader)
+{
+    const struct input *input = &reader->input;
+    if (input->state != INPUT_MORE) return false;
+    size_t there = (size_t)(input->end - input->next);
+    if (there >= RAW_CHUNK_HEADER_BYTES &&
+        there >= RAW_CHUNK_HEADER_BYTES + bytes_get32(input->next + RAW_CHUNK_HEADER_PAYLOAD))
+        return false;
+    struct pollfd one = {.fd = reader->fd, .events = POLLIN};
+    return poll(&one, 1, 0) == 0;
+}
+
+uint64_t raw_reader_bytes(const struct raw_reader *reader)
+{
+    return input_file_offset(&reader->input);
+}
+
+/* ---- chunks ---- */
+
+/* Lanes appear in any order; the table covers them all up to the highest. */
+static bool raw_reader_know_lane(struct raw_reader *reader, uint32_t lane)
+{
+    if (lane < reader->lanes_count) return true;
+    if (lane >= reader->lanes_room) {
+        uint32_t room = reader->lanes_room == 0 ? 64 : reader->lanes_room;
+        while (room <= lane)
+            room *= 2;
+        struct raw_lane_total *lanes = realloc(reader->lanes, room * sizeof *lanes);
+        if (lanes == NULL) return raw_reader_no_memory(reader);
+        memset(lanes + reader->lanes_room, 0, (room - reader->lanes_room) * sizeof *lanes);
+        reader->lanes = lanes;
+        reader->lanes_room = room;
+    }
+    reader->lanes_count = lane + 1;
+    return true;
+}
+
+static bool raw_reader_check_lane(struct raw_reader *reader, struct raw_chunk *chunk)
+{
+    if (!raw_reader_know_lane(reader, chunk->lane)) return false;
+    struct raw_lane_total *lane = &reader->lanes[chunk->lane];
+    if (chunk->first_record != lane->records)
+        return RAW_FAIL(reader, RAW_SEQUENCE, chunk->offset - RAW_CHUNK_HEADER_BYTES,
+                        "lane %" PRIu32 " continues with record %" PRIu64 ", expected %" PRIu64,
+                        chunk->lane, chunk->first_record, lane->records);
+    if (chunk->first_birth < lane->births || chunk->first_birth > RAW_SERIAL_MAX)
+        return RAW_FAIL(reader, RAW_SEQUENCE, chunk->offset - RAW_CHUNK_HEADER_BYTES,
+                        "lane %" PRIu32 " continues after birth %" PRIu64 ", it had %" PRIu64,
+                        chunk->lane, chunk->first_birth, lane->births);
+    if (lane->records == 0 && !chunk->key)
+        return RAW_FAIL(reader, RAW_SEQUENCE, chunk->offset - RAW_CHUNK_HEADER_BYTES,
+                        "lane %" PRIu32 " begins with a chunk that is not key", chunk->lane);
+    lane->records += chunk->records;
+    lane->births = chunk->first_birth;
+    return true;
+}
+
+static bool raw_reader_take_tick(struct raw_reader *reader, const struct raw_chunk *chunk)
+{
+    if (chunk->first_record != reader->ticks)
+        return RAW_FAIL(reader, RAW_SEQUENCE, chunk->offset - RAW_CHUNK_HEADER_BYTES,
+                        "tick %" PRIu64 ", expected %" PRIu64, chunk->first_record, reader->ticks);
+    const uint8_t *at = chunk->payload, *end = at + chunk->payload_bytes;
+    uint64_t since_start_ns = varint_get(&at);
+    uint64_t rss_bytes = varint_get(&at);
+    uint64_t heap_bytes = varint_get(&at);
+    if (at != end) return RAW_FAIL(reader, RAW_TICK_DAMAGED, chunk->offset, NULL);
+    if (since_start_ns < reader->tick.since_start_ns)
+        return RAW_FAIL(reader, RAW_TICK_DAMAGED, chunk->offset, "time goes backwards");
+    reader->tick = (struct raw_tick){since_start_ns, rss_bytes, heap_bytes};
+    reader->ticks++;
+    return true;
+}
+
+/* Fills `end` as far as the payload goes; returns where reading stopped, NULL where the counts cannot be. */
+static const uint8_t *raw_reader_parse_end(struct raw_reader *reader, const uint8_t *at,
+                                           const uint8_t *limit)
+{
+    struct raw_end *end = &reader->end;
+    uint64_t status = varint_get(&at);
+    end->since_start_ns = varint_get(&at);
+    end->lost_events = varint_get(&at);
+    end->waits = varint_get(&at);
+    end->waited_ns = varint_get(&at);
+    uint64_t lanes = varint_get(&at);
+    if (at > limit || status > RAW_END_ERROR || lanes > RAW_LANES_MAX) return NULL;
+    end->status = (uint32_t)status;
+    end->lanes = (uint32_t)lanes;
+    end->lane_totals = calloc(lanes + 1, sizeof *end->lane_totals);
+    if (end->lane_totals == NULL) return NULL;
+    for (uint64_t lane = 0; lane < lanes && at < limit; lane++) {
+        end->lane_totals[lane].records = varint_get(&at);
+        end->lane_totals[lane].births = varint_get(&at);
+    }
+    if (at >= limit) return NULL;
+    uint64_t kinds = varint_get(&at);
+    for (uint64_t i = 0; i < kinds; i++) {
+        if (at >= limit) return NULL;
+        uint64_t kind = varint_get(&at);
+        uint64_t count = varint_get(&at);
+        if (kind >= CALL_KINDS || end->kind_counts[kind] != 0) return NULL;
+        end->kind_counts[kind] = count;
+    }
+    return at;
+}
+
+static bool raw_reader_check_totals(struct raw_reader *reader, uint64_t offset)
+{
+    const struct raw_end *end = &reader->end;
+    if (end->lanes < reader->lanes_count)
+        return RAW_FAIL(reader, RAW_END_DIFFERS, offset, "%" PRIu32 " lanes, read %" PRIu32,
+                        end->lanes, reader->lanes_count);
+    for (uint32_t lane = 0; lane < end->lanes; lane++) {
+        uint64_t records = lane < reader->lanes_count ? reader->lanes[lane].records : 0;
+        if (end->lane_totals[lane].records != records)
+            return RAW_FAIL(reader, RAW_END_DIFFERS, offset,
+                            "%" PRIu64 " records in lane %" PRIu32 ", read %" PRIu64,
+                            end->lane_totals[lane].records, lane, records);
+    }
+    return true;
+}
+
+static bool raw_reader_take_end(struct raw_reader *reader, const struct raw_chunk *chunk)
+{
+    const uint8_t *limit = chunk->payload + chunk->payload_bytes;
+    if (raw_reader_parse_end(reader, chunk->payload, limit) != limit)
+        return RAW_FAIL(reader, RAW_END_DAMAGED, chunk->offset, NULL);
+    if (!raw_reader_check_totals(reader, chunk->offset)) return false;
+    if (input_peek(&reader->input, 1) > 0)
+        return RAW_FAIL(reader, RAW_TRAILING, input_offset(&reader->input), NULL);
+    if (reader->input.state == INPUT_FAILED) {
+        reader->error = reader->input.error;
+        return raw_reader_fail(reader);
+    }
+    reader->state = RAW_STREAM_COMPLETE;
+    return true;
+}
+
+/* Makes a whole chunk lie at input.next. Limits first: a length is not believed before. */
+static bool raw_reader_peek_chunk(struct raw_reader *reader)
+{
+    struct input *input = &reader->input;
+    size_t there = input_peek(input, RAW_CHUNK_HEADER_BYTES);
+    if (there < RAW_CHUNK_HEADER_BYTES)
+        return raw_reader_cut(reader, there == 0 ? RAW_CUT_NO_END : RAW_CUT_CHUNK);
+    if (bytes_get32(input->next) != RAW_CHUNK_MAGIC)
+        return RAW_FAIL(reader, RAW_CHUNK_MAGIC_WRONG, input_offset(input), NULL);
+    uint32_t payload_bytes = bytes_get32(input->next + RAW_CHUNK_HEADER_PAYLOAD);
+    uint32_t records = bytes_get32(input->next + RAW_CHUNK_HEADER_RECORDS);
+    if (payload_bytes > RAW_CHUNK_PAYLOAD_BYTES_MAX || records > RAW_CHUNK_RECORDS_MAX)
+        return RAW_FAIL(reader, RAW_CHUNK_LIMIT, input_offset(input),
+                        "%" PRIu32 " bytes, %" PRIu32 " records", payload_bytes, records);
+    size_t bytes = RAW_CHUNK_HEADER_BYTES + payload_bytes;
+    if (input_peek(input, bytes) < bytes) return raw_reader_cut(reader, RAW_CUT_CHUNK);
+    if (checksum_of_two(input->next, RAW_CHUNK_HEADER_CHECKSUM,
+                        input->next + RAW_CHUNK_HEADER_BYTES,
+                        payload_bytes) != bytes_get32(input->next + RAW_CHUNK_HEADER_CHECKSUM))
+        return RAW_FAIL(reader, RAW_CHUNK_DAMAGED, input_offset(input), NULL);
+    return true;
+}
+
+/* Fields whose value a chunk of a known type cannot choose. */
+static bool raw_reader_check_fields(struct raw_reader *reader, const struct raw_chunk *chunk,
+                                    uint8_t flags)
+{
+    uint64_t offset = chunk->offset - RAW_CHUNK_HEADER_BYTES;
+    if ((flags & ~RAW_CHUNK_FLAG_KEY) != 0)
+        return RAW_FAIL(reader, RAW_CHUNK_FIELD, offset, "flags 0x%02x", flags);
+    if (chunk->type != RAW_CHUNK_RECORDS && (chunk->lane != 0 || chunk->first_birth != 0))
+        return RAW_FAIL(reader, RAW_CHUNK_FIELD, offset, "a lane or a birth in a chunk of type %u",
+                        chunk->type);
+    return true;
+}
+
+/* A copy of the chunk at input.next, NULL if its type is unknown or after a failure. */
+static struct raw_chunk *raw_reader_copy_chunk(struct raw_reader *reader)
+{
+    const uint8_t *at = reader->input.next;
+    uint8_t type = at[RAW_CHUNK_HEADER_TYPE];
+    if (type < RAW_CHUNK_RECORDS || type > RAW_CHUNK_END) return NULL;
+    struct raw_chunk *chunk = raw_chunk_new(reader, bytes_get32(at + RAW_CHUNK_HEADER_PAYLOAD));
+    if (chunk == NULL) {
+        raw_reader_no_memory(reader);
+        return NULL;
+    }
+    memcpy(chunk->payload, at + RAW_CHUNK_HEADER_BYTES, chunk->payload_bytes);
+    chunk->type = type;
+    chunk->key = (at[RAW_CHUNK_HEADER_FLAGS] & RAW_CHUNK_FLAG_KEY) != 0;
+    chunk->words = false;
+    chunk->lane = bytes_get16(at + RAW_CHUNK_HEADER_LANE);
+    chunk->records = bytes_get32(at + RAW_CHUNK_HEADER_RECORDS);
+    chunk->first_record = bytes_get64(at + RAW_CHUNK_HEADER_FIRST);
+    chunk->first_birth = bytes_get64(at + RAW_CHUNK_HEADER_BIRTH);
+    chunk->offset = input_offset(&reader->input) + RAW_CHUNK_HEADER_BYTES;
+    if (raw_reader_check_fields(reader, chunk, at[RAW_CHUNK_HEADER_FLAGS])) return chunk;
+    raw_chunk_release(reader, chunk);
+    return NULL;
+}
+
+/* True: the chunk is for the caller. */
+static bool raw_reader_take_chunk(struct raw_reader *reader, struct raw_chunk *chunk)
+{
+    switch (chunk->type) {
+    case RAW_CHUNK_RECORDS: return raw_reader_check_lane(reader, chunk);
+    case RAW_CHUNK_TICK: return raw_reader_take_tick(reader, chunk);
+    default: raw_reader_take_end(reader, chunk); return false;
+    }
+}
+
+struct raw_chunk *raw_reader_next(struct raw_reader *reader)
+{
+    while (reader->state == RAW_STREAM_MORE && raw_reader_peek_chunk(reader)) {
+        size_t bytes =
+            RAW_CHUNK_HEADER_BYTES + bytes_get32(reader->input.next + RAW_CHUNK_HEADER_PAYLOAD);
+        struct raw_chunk *chunk = raw_reader_copy_chunk(reader);
+        input_skip(&reader->input, bytes);
+        if (chunk == NULL) continue;
+        reader->chunks++;
+        if (raw_reader_take_chunk(reader, chunk)) return chunk;
+        raw_chunk_release(reader, chunk);
+    }
+    return NULL;
+}

@@ -1,0 +1,151 @@
+/* raw_reader - takes a raw event stream apart into checked chunks.
+ *
+ *   file or pipe --input--> header, metadata | chunk | chunk | ... | end chunk
+ *                                                |
+ *                                                +--> raw_decoder, when somebody wants its records
+ *
+ * Reading and decoding are two things because an ordering engine holds the chunks of all lanes of a
+ * window while it decodes each lane as far as the others allow. What is checked here is what can be
+ * checked without decoding: limits, checksums, the sequence of the chunks of each lane, and the totals
+ * of the end chunk against that sequence. raw_decoder checks the rest.
+ *
+ * A loop over a stream:
+ *
+ *     struct raw_reader reader;
+ *     if (!raw_reader_open(&reader, path)) ... reader.error
+ *     struct raw_chunk *chunk;
+ *     while ((chunk = raw_reader_next(&reader)) != NULL) {
+ *         ...
+ *         raw_chunk_release(&reader, chunk);             at any later time, in any order
+ *     }
+ *     reader.state says how it ended: RAW_STREAM_COMPLETE, RAW_STREAM_CUT or RAW_STREAM_FAILED
+ *
+ * Memory   one input buffer and the chunks that were not released, at most 1 MiB and a little each.
+ *          Released chunks are used again.
+ * Threads  one. */
+#ifndef MALLOCTAPE_RAW_READER_H
+#define MALLOCTAPE_RAW_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/call_kind.h"
+#include "common/error.h"
+#include "common/input.h"
+#include "tracing/raw_error.h"
+#include "tracing/raw_format.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* FORMAT.md 4.1. */
+struct raw_header {
+    uint16_t version_major, version_minor;
+    uint64_t features, info;
+    uint8_t run_id[RAW_RUN_ID_BYTES];
+    uint64_t start_ns;
+    uint32_t pid;
+    uint32_t metadata_bytes;
+    char *metadata; /* metadata_bytes, and a zero byte behind them */
+};
+
+/* FORMAT.md 4.3. */
+struct raw_tick {
+    uint64_t since_start_ns, rss_bytes, heap_bytes;
+};
+
+struct raw_lane_total {
+    uint64_t records, births;
+};
+
+/* FORMAT.md 4.4. */
+struct raw_end {
+    uint32_t status; /* enum raw_end_status */
+    uint64_t since_start_ns, lost_events, waits, waited_ns;
+    uint32_t lanes;
+    struct raw_lane_total *lane_totals;
+    uint64_t kind_counts[CALL_KINDS];
+};
+
+/* A chunk, or a slot of a spool that takes the place of one (FORMAT.md 4.2, 8). The payload has
+ * RAW_CHUNK_SLACK readable bytes behind it. */
+struct raw_chunk {
+    struct raw_chunk *next; /* for lists of whoever holds the chunk */
+    uint8_t type;           /* enum raw_chunk_type */
+    bool key;
+    bool words; /* the payload is event words, as found in a spool */
+    uint32_t lane;
+    uint32_t payload_bytes;
+    uint32_t records;
+    uint64_t first_record, first_birth;
+    uint64_t offset; /* of the payload, in the decoded stream or in the spool; for messages */
+    uint8_t *payload;
+    uint32_t size_class; /* of the allocation: raw_reader.c */
+};
+
+/* So much may be read behind a payload, initialized but of no particular value: a record that runs over the end is
+ * found out after it was read. */
+#define RAW_CHUNK_SLACK 128
+
+enum raw_stream_state {
+    RAW_STREAM_MORE,
+    RAW_STREAM_COMPLETE, /* the end chunk has been read, and nothing follows it */
+    RAW_STREAM_CUT, /* it ends without one; what was delivered is good, `error` says where it ends */
+    RAW_STREAM_FAILED /* damage or a system error: `error` */
+};
+
+struct raw_reader {
+    enum raw_stream_state state;
+    struct error error;
+    bool has_header; /* false only with RAW_STREAM_CUT or RAW_STREAM_FAILED */
+    struct raw_header header;
+    struct raw_end end;           /* valid once state is RAW_STREAM_COMPLETE */
+    struct raw_tick tick;         /* of the latest tick chunk that was returned */
+    struct raw_lane_total *lanes; /* records so far; births before the latest chunk */
+    uint32_t lanes_count;         /* lanes seen: highest number plus one */
+    uint64_t chunks, ticks;
+
+    /* From here on: raw_reader.c only. */
+    struct input input;
+    int fd;
+    bool owned;
+    uint32_t lanes_room;
+    struct raw_chunk *unused[16]; /* released chunks by size class */
+};
+
+/* Opens `path` ("-": standard input) and reads the header. False: see state and error. A stream that ends
+ * within its header is RAW_STREAM_CUT: its spool may still have everything. */
+bool raw_reader_open(struct raw_reader *reader, const char *path);
+
+/* Takes a descriptor that stays the caller's. */
+bool raw_reader_open_fd(struct raw_reader *reader, int fd);
+
+/* The next chunk of a known type, checked; NULL at the end (see state). The chunk is the caller's until
+ * released; the end chunk is not returned but parsed into `end`, a tick is parsed into `tick`. */
+struct raw_chunk *raw_reader_next(struct raw_reader *reader);
+
+void raw_chunk_release(struct raw_reader *reader, struct raw_chunk *chunk);
+
+/* A chunk with room for `payload_bytes` and slack, for what comes from elsewhere (spool_reader). NULL: no
+ * memory. To be released like any other. */
+struct raw_chunk *raw_chunk_new(struct raw_reader *reader, uint32_t payload_bytes);
+
+/* Whether raw_reader_next() would have to wait for whoever writes into the pipe. May say true when
+ * it need not, never false when it must. */
+bool raw_reader_is_dry(const struct raw_reader *reader);
+
+/* Bytes of the file that have been used so far. */
+uint64_t raw_reader_bytes(const struct raw_reader *reader);
+
+/* Value of `key` in the metadata, or NULL; *bytes is its length. Not terminated by a zero. */
+const char *raw_header_value(const struct raw_header *header, const char *key, size_t *bytes);
+
+/* Frees what the reader holds. Chunks that are still out are lost: release them first. */
+void raw_reader_close(struct raw_reader *reader);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
