@@ -1,0 +1,147 @@
+/* instruction - what the writer and the reader of the instruction stream share.
+ *
+ * INSTRUCTIONS.md is the format; the numbers in parentheses below are its sections. Three things are here: the
+ * constants, the totals that both sides count and the end block compares (5.2, 6), and the register stack (4.4).
+ *
+ *   postprocess --> instruction_writer --> bytes --> instruction_reader --> replay, verify, dump */
+#ifndef MALLOCTAPE_INSTRUCTION_H
+#define MALLOCTAPE_INSTRUCTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/call_kind.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- the opcode byte (5) ---- */
+
+#define INSTRUCTION_NUMBER_MASK 0x3fu
+#define INSTRUCTION_FAILED      0x40u
+#define INSTRUCTION_UNKNOWN     0x80u
+
+/* Numbers from CALL_KINDS up are not calls (5.3): X(number, IDENTIFIER, "name", operands). */
+#define INSTRUCTION_LIST(X)                                \
+    X(48, LANE, "lane", 1)                                 \
+    X(49, THREAD_BEGIN, "thread_begin", 1)                 \
+    X(50, THREAD_END, "thread_end", 0)                     \
+    X(51, THREAD_CACHE_DELETED, "thread_cache_deleted", 0) \
+    X(52, TICK, "tick", 3)                                 \
+    X(53, LOST, "lost", 2)
+
+enum instruction_number {
+#define INSTRUCTION_ENUM(number, identifier, name, operands) INSTRUCTION_##identifier = (number),
+    INSTRUCTION_LIST(INSTRUCTION_ENUM)
+#undef INSTRUCTION_ENUM
+};
+
+/* Name of a call or of another instruction, as in dumps and reports; NULL for an undefined number. */
+const char *instruction_name(unsigned number);
+
+/* ---- limits (4) ---- */
+
+#define INSTRUCTION_BLOCK_HEADER_BYTES 16u
+#define INSTRUCTION_BLOCK_PAYLOAD_MAX  1048576u
+#define INSTRUCTION_BLOCK_MAX          16384u /* instructions */
+#define INSTRUCTION_OPERANDS_MAX       3u /* numbers of one instruction in `misc`, a count excepted */
+#define INSTRUCTION_LANES_MAX          65536u
+#define INSTRUCTION_REGISTERS_MAX      UINT64_C(0x100000000)
+
+#define INSTRUCTION_HEADER_BYTES      36u
+#define INSTRUCTION_METADATA_MAX      65536u
+#define INSTRUCTION_VERSION_MAJOR     1u
+#define INSTRUCTION_VERSION_MINOR     0u
+#define INSTRUCTION_FEATURE_ADDRESSES UINT64_C(1)
+#define INSTRUCTION_FEATURES_KNOWN    INSTRUCTION_FEATURE_ADDRESSES
+#define INSTRUCTION_INFO_INCOMPLETE   UINT64_C(1)
+
+#define INSTRUCTION_MAGIC       "MTAPEINS"
+#define INSTRUCTION_BLOCK_MAGIC "MTBI"
+
+enum instruction_column { /* in this order in a payload (4.3) */
+                          COLUMN_OPCODES,
+                          COLUMN_SIZES,
+                          COLUMN_REGISTERS,
+                          COLUMN_MISC,
+                          COLUMN_ADDRESSES,
+                          COLUMNS
+};
+
+/* ---- the header (4.1) ---- */
+
+struct instruction_header {
+    uint16_t version_major, version_minor; /* a writer always writes its own */
+    uint64_t features, info;
+    const char *metadata; /* lines "key=value\n"; NULL if there are none */
+    size_t metadata_bytes;
+};
+
+enum instruction_status { /* of the end block (6) */
+                          INSTRUCTION_STATUS_COMPLETE = 0,
+                          INSTRUCTION_STATUS_CUT = 1,
+                          INSTRUCTION_STATUS_DAMAGED = 2
+};
+
+/* ---- totals (5.2) ---- */
+
+/*   calls == sum of by_kind
+ *   live <= registers: now, and the most there ever were at once */
+struct instruction_totals {
+    uint64_t instructions; /* of every kind */
+    uint64_t calls;
+    uint64_t by_kind[CALL_KINDS];
+    uint64_t live;
+    uint64_t registers;
+    uint64_t threads;      /* thread_begin */
+    uint64_t lost_events;  /* sum over lost */
+    uint64_t lane_changes; /* lane */
+    uint64_t ticks;
+};
+
+/* Adds a block's opcodes: instructions, calls, by_kind, threads, lane_changes and ticks. */
+void instruction_totals_add(struct instruction_totals *totals, const uint8_t *opcodes,
+                            size_t count);
+
+/* ---- registers (4.4) ---- */
+
+/* The rule of 4.4 without its two cases. `order` is a permutation of the registers: those that are live stand
+ * below `live`, the free ones above it, latest freed first, and behind them those never used, ascending.
+ *
+ *   order:  [ live registers, in no order | latest freed ... first freed | high, high+1, ... ]
+ *                                         ^ live
+ *
+ * A birth takes order[live++]; a death does order[--live] = register. Below `live` stale entries may
+ * stand: nobody reads them. Entries from the highest `live` there ever was upwards are their own index. */
+struct register_stack {
+    uint32_t *order;
+    uint64_t live;
+    uint64_t high;     /* registers ever used; brought up to date by whoever takes */
+    uint64_t capacity; /* entries of `order` */
+};
+
+/* Makes room for `more` births. False without memory, or when registers would exceed
+ * INSTRUCTION_REGISTERS_MAX; the stack is then as before. All zero is a valid empty stack. */
+bool register_stack_reserve(struct register_stack *stack, uint64_t more);
+void register_stack_free(struct register_stack *stack);
+
+/* Only after register_stack_reserve(). */
+static inline uint32_t register_stack_take(struct register_stack *stack)
+{
+    uint32_t taken = stack->order[stack->live++];
+    if (stack->live > stack->high) stack->high = stack->live;
+    return taken;
+}
+
+/* `released` must be live. */
+static inline void register_stack_release(struct register_stack *stack, uint32_t released)
+{
+    stack->order[--stack->live] = released;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

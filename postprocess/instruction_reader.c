@@ -1,0 +1,605 @@
+#include "postprocess/instruction_reader.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/bytes.h"
+#include "common/call_table.h"
+#include "common/checksum.h"
+#include "common/pages.h"
+#include "common/varint.h"
+
+const struct error_kind instruction_errors[] = {INSTRUCTION_ERROR_LIST(ERROR_LIST_KIND)};
+
+_Static_assert(INPUT_SLACK >= VARINT_SLACK, "varint_get() may look behind the input");
+_Static_assert(INSTRUCTION_BLOCK_MAX *INSTRUCTION_OPERANDS_MAX <= UINT16_MAX + 1,
+               "operand_at reaches every operand of a block");
+
+#define INSTRUCTIONS_BYTES (INSTRUCTION_BLOCK_MAX * sizeof(struct instruction))
+#define OPERANDS_BYTES     (INSTRUCTION_BLOCK_MAX * INSTRUCTION_OPERANDS_MAX * sizeof(uint64_t))
+#define ADDRESSES_BYTES    (INSTRUCTION_BLOCK_MAX * sizeof(uint64_t))
+
+/* ---- failing ---- */
+
+static bool reader_fail(struct instruction_reader *reader)
+{
+    reader->state = INSTRUCTIONS_FAILED;
+    return false;
+}
+
+static bool reader_error(struct instruction_reader *reader, enum instruction_error code,
+                         uint64_t offset)
+{
+    error_set(&reader->error, &instruction_errors[code], offset, NULL);
+    return reader_fail(reader);
+}
+
+/* The input has fewer bytes than something that begins at `offset` needs. */
+static bool reader_input_ended(struct instruction_reader *reader, uint64_t offset)
+{
+    if (reader->input->state == INPUT_FAILED) {
+        reader->error = reader->input->error;
+        return reader_fail(reader);
+    }
+    if (error_is_set(&reader->input->error))
+        reader->error = reader->input->error;
+    else
+        error_set(&reader->error, &instruction_errors[INSTRUCTION_ERROR_CUT], offset,
+                  "after %" PRIu64 " instructions", reader->totals.instructions);
+    reader->state = INSTRUCTIONS_CUT;
+    return false;
+}
+
+/* ---- live objects (4.4) ---- */
+
+static void objects_free(struct live_objects *objects)
+{
+    pages_unmap(objects->held, objects->held_count * sizeof *objects->held);
+    objects->held = NULL;
+    objects->held_count = 0;
+    register_stack_free(&objects->registers);
+}
+
+/* Makes room for the births of a block. */
+static bool objects_reserve(struct live_objects *objects, uint64_t births)
+{
+    struct register_stack *stack = &objects->registers;
+    if (!register_stack_reserve(stack, births)) return false;
+    if (objects->held_count == stack->capacity) return true;
+    uint64_t *held =
+        (uint64_t *)pages_grow(objects->held, objects->held_count * sizeof *objects->held,
+                               stack->capacity * sizeof *objects->held);
+    if (held == NULL) return false;
+    objects->held = held;
+    objects->held_count = stack->capacity;
+    return true;
+}
+
+static inline bool objects_are_live(const struct live_objects *objects, uint64_t object)
+{
+    return object < objects->held_count && objects->held[object] != 0;
+}
+
+static inline void objects_grew(struct live_objects *objects)
+{
+    if (objects->bytes > objects->peak_bytes) objects->peak_bytes = objects->bytes;
+}
+
+static inline uint32_t objects_begin(struct live_objects *objects, uint64_t size)
+{
+    uint32_t object = register_stack_take(&objects->registers);
+    objects->held[object] = size + 1;
+    objects->bytes += size;
+    objects_grew(objects);
+    return object;
+}
+
+static inline void objects_resize(struct live_objects *objects, uint64_t object, uint64_t size)
+{
+    objects->bytes += size - (objects->held[object] - 1);
+    objects->held[object] = size + 1;
+    objects_grew(objects);
+}
+
+static inline void objects_end(struct live_objects *objects, uint64_t object)
+{
+    objects->bytes -= objects->held[object] - 1;
+    objects->held[object] = 0;
+    register_stack_release(&objects->registers, (uint32_t)object);
+}
+
+/* ---- header (4.1) ---- */
+
+static bool reader_check_fixed(struct instruction_reader *reader, const uint8_t *at)
+{
+    struct instruction_header *header = &reader->header;
+    header->version_major = bytes_get16(at + 8);
+    header->version_minor = bytes_get16(at + 10);
+    header->metadata_bytes = bytes_get32(at + 12);
+    header->features = bytes_get64(at + 16);
+    header->info = bytes_get64(at + 24);
+    if (header->version_major != INSTRUCTION_VERSION_MAJOR) {
+        error_set(&reader->error, &instruction_errors[INSTRUCTION_ERROR_VERSION], 8, "%u.%u",
+                  header->version_major, header->version_minor);
+        return reader_fail(reader);
+    }
+    if (header->metadata_bytes > INSTRUCTION_METADATA_MAX)
+        return reader_error(reader, INSTRUCTION_ERROR_LIMIT, 12);
+    uint64_t unknown = header->features & ~INSTRUCTION_FEATURES_KNOWN;
+    if (unknown != 0) {
+        error_set(&reader->error, &instruction_errors[INSTRUCTION_ERROR_FEATURE], 16, "bit %d",
+                  __builtin_ctzll(unknown));
+        return reader_fail(reader);
+    }
+    return true;
+}
+
+static bool reader_read_header(struct instruction_reader *reader)
+{
+    struct input *input = reader->input;
+    size_t there = input_peek(input, INSTRUCTION_HEADER_BYTES);
+    size_t magic = there < 8 ? there : 8;
+    if (input->state == INPUT_FAILED) return reader_input_ended(reader, 0);
+    if (there == 0 || memcmp(input->next, INSTRUCTION_MAGIC, magic) != 0)
+        return reader_error(reader, INSTRUCTION_ERROR_MAGIC, 0);
+    if (there < INSTRUCTION_HEADER_BYTES) return reader_input_ended(reader, 0);
+    if (!reader_check_fixed(reader, input->next)) return false;
+
+    size_t bytes = INSTRUCTION_HEADER_BYTES + reader->header.metadata_bytes;
+    if (input_peek(input, bytes) < bytes) return reader_input_ended(reader, 0);
+    const uint8_t *at = input->next;
+    if (checksum_of_two(at, 32, at + INSTRUCTION_HEADER_BYTES, reader->header.metadata_bytes) !=
+        bytes_get32(at + 32))
+        return reader_error(reader, INSTRUCTION_ERROR_CHECKSUM, 0);
+    memcpy(reader->metadata, at + INSTRUCTION_HEADER_BYTES, reader->header.metadata_bytes);
+    reader->metadata[reader->header.metadata_bytes] = '\0';
+    reader->header.metadata = reader->metadata;
+    input_skip(input, bytes);
+    return true;
+}
+
+bool instruction_reader_open(struct instruction_reader *reader, struct input *input)
+{
+    *reader = (struct instruction_reader){.input = input};
+    reader->instructions = (struct instruction *)pages_map(INSTRUCTIONS_BYTES);
+    reader->operands = (uint64_t *)pages_map(OPERANDS_BYTES);
+    reader->addresses = (uint64_t *)pages_map(ADDRESSES_BYTES);
+    reader->metadata = (char *)pages_map(INSTRUCTION_METADATA_MAX + 1);
+    if (reader->instructions == NULL || reader->operands == NULL || reader->addresses == NULL ||
+        reader->metadata == NULL) {
+        error_set_system(&reader->error, "no memory for a block");
+        return reader_fail(reader);
+    }
+    return reader_read_header(reader);
+}
+
+void instruction_reader_close(struct instruction_reader *reader)
+{
+    pages_unmap(reader->instructions, INSTRUCTIONS_BYTES);
+    pages_unmap(reader->operands, OPERANDS_BYTES);
+    pages_unmap(reader->addresses, ADDRESSES_BYTES);
+    pages_unmap(reader->metadata, INSTRUCTION_METADATA_MAX + 1);
+    objects_free(&reader->objects);
+    reader->instructions = NULL;
+    reader->operands = reader->addresses = NULL;
+    reader->metadata = NULL;
+}
+
+const char *instruction_header_value(const struct instruction_header *header, const char *key,
+                                     size_t *bytes)
+{
+    size_t key_bytes = strlen(key);
+    const char *at = header->metadata;
+    const char *end = at + header->metadata_bytes;
+    while (at != NULL && at < end) {
+        const char *newline = (const char *)memchr(at, '\n', (size_t)(end - at));
+        const char *line_end = newline != NULL ? newline : end;
+        if ((size_t)(line_end - at) > key_bytes && memcmp(at, key, key_bytes) == 0 &&
+            at[key_bytes] == '=') {
+            *bytes = (size_t)(line_end - at) - key_bytes - 1;
+            return at + key_bytes + 1;
+        }
+        at = line_end + 1;
+    }
+    return NULL;
+}
+
+/* ---- blocks (4.2, 4.3) ---- */
+
+/* One block while it is decoded. `objects` is the reader's, copied here and back, so that the hot loop can keep it in
+ * registers of the machine, and so that a block that is refused has not been counted. */
+struct block {
+    uint64_t offset;              /* in the stream */
+    size_t count;                 /* instructions */
+    const uint8_t *next[COLUMNS]; /* not yet decoded */
+    const uint8_t *end[COLUMNS];
+    size_t at;         /* index of the instruction being decoded */
+    size_t operand_at; /* next free place in reader->operands */
+    uint64_t lost_events;
+    struct live_objects objects;
+};
+
+static bool block_error(struct instruction_reader *reader, const struct block *block,
+                        enum instruction_error code, const char *what, uint64_t value)
+{
+    error_set(&reader->error, &instruction_errors[code], block->offset,
+              "instruction %" PRIu64 ": %s%" PRIu64, reader->totals.instructions + block->at, what,
+              value);
+    return reader_fail(reader);
+}
+
+static bool block_column_error(struct instruction_reader *reader, const struct block *block)
+{
+    error_set(&reader->error, &instruction_errors[INSTRUCTION_ERROR_COLUMNS], block->offset,
+              "instruction %" PRIu64, reader->totals.instructions + block->at);
+    return reader_fail(reader);
+}
+
+/* Makes the whole block contiguous and checks it. False: no block, or no good one. */
+static bool reader_read_block(struct instruction_reader *reader, struct block *block,
+                              const uint8_t **payload, size_t *payload_bytes)
+{
+    struct input *input = reader->input;
+    block->offset = input_offset(input);
+    if (input_peek(input, INSTRUCTION_BLOCK_HEADER_BYTES) < INSTRUCTION_BLOCK_HEADER_BYTES)
+        return reader_input_ended(reader, block->offset);
+    if (memcmp(input->next, INSTRUCTION_BLOCK_MAGIC, 4) != 0)
+        return reader_error(reader, INSTRUCTION_ERROR_BLOCK_MAGIC, block->offset);
+    *payload_bytes = bytes_get32(input->next + 4);
+    block->count = bytes_get32(input->next + 8);
+    if (*payload_bytes > INSTRUCTION_BLOCK_PAYLOAD_MAX || block->count > INSTRUCTION_BLOCK_MAX)
+        return reader_error(reader, INSTRUCTION_ERROR_LIMIT, block->offset);
+    size_t bytes = INSTRUCTION_BLOCK_HEADER_BYTES + *payload_bytes;
+    if (input_peek(input, bytes) < bytes) return reader_input_ended(reader, block->offset);
+    *payload = input->next + INSTRUCTION_BLOCK_HEADER_BYTES;
+    if (checksum_of_two(input->next, 12, *payload, *payload_bytes) != bytes_get32(input->next + 12))
+        return reader_error(reader, INSTRUCTION_ERROR_CHECKSUM, block->offset);
+    input_skip(input, bytes);
+    return true;
+}
+
+static bool block_split_columns(struct instruction_reader *reader, struct block *block,
+                                const uint8_t *payload, size_t payload_bytes)
+{
+    const uint8_t *end = payload + payload_bytes;
+    const uint8_t *next = payload;
+    uint64_t lengths[COLUMNS];
+    for (unsigned column = 0; column < COLUMNS; column++) {
+        if (next >= end) return block_column_error(reader, block);
+        lengths[column] = varint_get(&next);
+    }
+    for (unsigned column = 0; column < COLUMNS; column++) {
+        if (next > end || lengths[column] > (uint64_t)(end - next))
+            return block_column_error(reader, block);
+        block->next[column] = next;
+        next += lengths[column];
+        block->end[column] = next;
+    }
+    if (next != end || lengths[COLUMN_OPCODES] != block->count)
+        return block_column_error(reader, block);
+    return true;
+}
+
+/* ---- instructions that are rare (5) ---- */
+
+static bool shape_has_size(uint8_t shape)
+{
+    return shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_REALLOC ||
+           shape == SHAPE_DEATH_SIZED || shape == SHAPE_DEATH_SIZED_ALIGNED;
+}
+
+static bool shape_has_alignment(uint8_t shape)
+{
+    return shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_DEATH_ALIGNED ||
+           shape == SHAPE_DEATH_SIZED_ALIGNED;
+}
+
+static bool shape_is_birth(uint8_t shape)
+{
+    return shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED;
+}
+
+static bool shape_is_death(uint8_t shape)
+{
+    return shape == SHAPE_DEATH || shape == SHAPE_DEATH_SIZED || shape == SHAPE_DEATH_ALIGNED ||
+           shape == SHAPE_DEATH_SIZED_ALIGNED;
+}
+
+/* The flags that the table in 5.1 allows. */
+static unsigned opcode_flags_allowed(unsigned number, uint8_t shape)
+{
+    if (shape_is_birth(shape)) return INSTRUCTION_FAILED;
+    if (shape_is_death(shape)) return INSTRUCTION_UNKNOWN;
+    if (number == CALL_REALLOC_MOVED) return INSTRUCTION_FAILED | INSTRUCTION_UNKNOWN;
+    if (shape == SHAPE_REALLOC) return INSTRUCTION_UNKNOWN;
+    return 0;
+}
+
+static bool block_get(struct instruction_reader *reader, struct block *block,
+                      enum instruction_column column, uint64_t *value)
+{
+    if (block->next[column] >= block->end[column]) return block_column_error(reader, block);
+    *value = varint_get(&block->next[column]);
+    return true;
+}
+
+/* `count` numbers of the `misc` column become operands of `to`. */
+static bool block_get_operands(struct instruction_reader *reader, struct block *block,
+                               unsigned count, struct instruction *to)
+{
+    to->operands = (uint8_t)count;
+    to->operand_at = (uint16_t)block->operand_at;
+    for (unsigned i = 0; i < count; i++)
+        if (!block_get(reader, block, COLUMN_MISC, &reader->operands[block->operand_at++]))
+            return false;
+    return true;
+}
+
+/* Instructions of 5.3. */
+static bool block_decode_other(struct instruction_reader *reader, struct block *block,
+                               unsigned number, struct instruction *to)
+{
+#define OTHER_OPERANDS(number, identifier, name, operands) [(number)-CALL_KINDS] = (operands),
+    static const uint8_t operands[] = {INSTRUCTION_LIST(OTHER_OPERANDS)};
+#undef OTHER_OPERANDS
+    if (!block_get_operands(reader, block, operands[number - CALL_KINDS], to)) return false;
+    uint64_t first = to->operands > 0 ? reader->operands[to->operand_at] : 0;
+    if ((number == INSTRUCTION_LANE || number == INSTRUCTION_LOST) &&
+        first >= INSTRUCTION_LANES_MAX)
+        return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "lane ", first);
+    if (number == INSTRUCTION_LOST) block->lost_events += reader->operands[to->operand_at + 1];
+    return true;
+}
+
+static bool block_decode_heap(struct instruction_reader *reader, struct block *block,
+                              struct instruction *to)
+{
+    uint64_t count;
+    if (!block_get(reader, block, COLUMN_MISC, &count)) return false;
+    if (count > 2) return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "count ", count);
+    return block_get_operands(reader, block, (unsigned)count, to);
+}
+
+/* A call that begins, changes or ends an object, with any flags. */
+static bool block_decode_call(struct instruction_reader *reader, struct block *block, uint8_t shape,
+                              struct instruction *to)
+{
+    bool failed = to->opcode & INSTRUCTION_FAILED, unknown = to->opcode & INSTRUCTION_UNKNOWN;
+    bool begins = shape_is_birth(shape) || (shape == SHAPE_REALLOC && unknown);
+    bool names = !shape_is_birth(shape) && !unknown;
+    uint64_t object = INSTRUCTION_NO_REGISTER;
+
+    if (shape_has_size(shape) && !block_get(reader, block, COLUMN_SIZES, &to->size)) return false;
+    if (names && !block_get(reader, block, COLUMN_REGISTERS, &object)) return false;
+    if (shape_has_alignment(shape) && !block_get_operands(reader, block, 1, to)) return false;
+    if (names && !objects_are_live(&block->objects, object))
+        return block_error(reader, block, INSTRUCTION_ERROR_REGISTER, "register ", object);
+    if (!failed && !shape_is_death(shape) && to->size == UINT64_MAX)
+        return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "size ", to->size);
+
+    if (begins && !failed)
+        object = objects_begin(&block->objects, to->size);
+    else if (shape == SHAPE_REALLOC && !failed)
+        objects_resize(&block->objects, object, to->size);
+    else if (shape_is_death(shape) && names)
+        objects_end(&block->objects, object);
+    to->object = (uint32_t)object;
+    return true;
+}
+
+static __attribute__((noinline)) bool block_decode_rare(struct instruction_reader *reader,
+                                                        struct block *block, struct instruction *to)
+{
+    unsigned opcode = *block->next[COLUMN_OPCODES], number = opcode & INSTRUCTION_NUMBER_MASK;
+    uint8_t shape = call_shapes[number];
+    bool other = number >= INSTRUCTION_LANE && number <= INSTRUCTION_LOST;
+    *to = (struct instruction){.opcode = (uint8_t)opcode, .object = INSTRUCTION_NO_REGISTER};
+    if ((shape == SHAPE_UNDEFINED && !other) ||
+        (opcode & ~INSTRUCTION_NUMBER_MASK & ~opcode_flags_allowed(number, shape)) != 0)
+        return block_error(reader, block, INSTRUCTION_ERROR_OPCODE, "opcode ", opcode);
+    if (other) return block_decode_other(reader, block, number, to);
+    if (shape == SHAPE_HEAP) return block_decode_heap(reader, block, to);
+    return block_decode_call(reader, block, shape, to);
+}
+
+/* ---- instructions that are frequent ---- */
+
+/* What block_decode() does with an opcode byte, flags included. */
+enum action { ACTION_RARE = 0, ACTION_BIRTH, ACTION_DEATH };
+
+#define ACTION_SHAPE_BIRTH                            ACTION_BIRTH
+#define ACTION_SHAPE_DEATH                            ACTION_DEATH
+#define ACTION_SHAPE_REALLOC                          ACTION_RARE
+#define ACTION_SHAPE_BIRTH_ALIGNED                    ACTION_RARE
+#define ACTION_SHAPE_DEATH_SIZED                      ACTION_RARE
+#define ACTION_SHAPE_DEATH_ALIGNED                    ACTION_RARE
+#define ACTION_SHAPE_DEATH_SIZED_ALIGNED              ACTION_RARE
+#define ACTION_SHAPE_HEAP                             ACTION_RARE
+#define ACTION_ENTRY(number, identifier, name, shape) [(number)] = ACTION_SHAPE_##shape,
+static const uint8_t actions[256] = {CALL_KIND_LIST(ACTION_ENTRY)};
+
+/* Decodes all instructions of a block: plain births and deaths here, the rest in block_decode_rare(). This loop is
+ * most of what a null replay costs. */
+static bool block_decode(struct instruction_reader *reader, struct block *block)
+{
+    struct instruction *const instructions = reader->instructions;
+    struct live_objects objects = block->objects;
+    const uint8_t *const opcodes = block->next[COLUMN_OPCODES];
+    const uint8_t *sizes = block->next[COLUMN_SIZES], *sizes_end = block->end[COLUMN_SIZES];
+    const uint8_t *names = block->next[COLUMN_REGISTERS], *names_end = block->end[COLUMN_REGISTERS];
+    const size_t count = block->count;
+
+    for (size_t i = 0; i < count; i++) {
+        struct instruction *to = &instructions[i];
+        unsigned opcode = opcodes[i];
+        uint8_t action = actions[opcode];
+        if (action == ACTION_BIRTH && sizes < sizes_end) {
+            uint64_t size = varint_get(&sizes);
+            if (__builtin_expect(size == UINT64_MAX, 0)) {
+                block->at = i;
+                return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "size ", size);
+            }
+            uint32_t object = objects_begin(&objects, size);
+            *to = (struct instruction){.opcode = (uint8_t)opcode, .object = object, .size = size};
+        } else if (action == ACTION_DEATH && names < names_end) {
+            uint64_t object = varint_get(&names);
+            if (__builtin_expect(!objects_are_live(&objects, object), 0)) {
+                block->at = i;
+                return block_error(reader, block, INSTRUCTION_ERROR_REGISTER, "register ", object);
+            }
+            objects_end(&objects, object);
+            *to = (struct instruction){.opcode = (uint8_t)opcode, .object = (uint32_t)object};
+        } else {
+            block->at = i;
+            block->next[COLUMN_OPCODES] = opcodes + i;
+            block->next[COLUMN_SIZES] = sizes;
+            block->next[COLUMN_REGISTERS] = names;
+            block->objects = objects;
+            if (!block_decode_rare(reader, block, to)) return false;
+            objects = block->objects;
+            sizes = block->next[COLUMN_SIZES];
+            names = block->next[COLUMN_REGISTERS];
+        }
+    }
+    block->at = count;
+    block->next[COLUMN_OPCODES] = opcodes + count;
+    block->next[COLUMN_SIZES] = sizes;
+    block->next[COLUMN_REGISTERS] = names;
+    block->objects = objects;
+    return true;
+}
+
+/* The column `addresses` (4.3), spread to one entry per instruction. */
+static bool block_decode_addresses(struct instruction_reader *reader, struct block *block)
+{
+    uint64_t address = 0;
+    for (size_t i = 0; i < block->count; i++) {
+        const struct instruction *one = &reader->instructions[i];
+        uint8_t shape = call_shapes[instruction_number(one)];
+        bool brings = shape_is_birth(shape) || shape == SHAPE_REALLOC;
+        reader->addresses[i] = 0;
+        if (!brings || (one->opcode & INSTRUCTION_FAILED)) continue;
+        uint64_t difference;
+        block->at = i;
+        if (!block_get(reader, block, COLUMN_ADDRESSES, &difference)) return false;
+        address += (uint64_t)unzigzag(difference) * 8;
+        reader->addresses[i] = address;
+    }
+    return true;
+}
+
+/* Decodes a whole block and takes it into the totals, or refuses it. */
+static bool reader_decode(struct instruction_reader *reader, struct block *block)
+{
+    const uint8_t *opcodes = block->next[COLUMN_OPCODES];
+    bool addresses = (reader->header.features & INSTRUCTION_FEATURE_ADDRESSES) != 0;
+    if (!objects_reserve(&reader->objects, block->count)) {
+        error_set_system(&reader->error, "no memory for %" PRIu64 " registers",
+                         reader->objects.registers.live + block->count);
+        return reader_fail(reader);
+    }
+    block->objects = reader->objects;
+    if (!block_decode(reader, block)) return false;
+    if (addresses && !block_decode_addresses(reader, block)) return false;
+    for (unsigned column = 0; column < COLUMNS; column++)
+        if (block->next[column] != block->end[column]) return block_column_error(reader, block);
+
+    reader->objects = block->objects;
+    reader->totals.lost_events += block->lost_events;
+    instruction_totals_add(&reader->totals, opcodes, block->count);
+    reader->totals.live = reader->objects.registers.live;
+    reader->totals.registers = reader->objects.registers.high;
+    return true;
+}
+
+/* ---- end block (6) ---- */
+
+static bool end_get(struct instruction_reader *reader, uint64_t offset, const uint8_t **next,
+                    const uint8_t *end, uint64_t *value)
+{
+    if (*next >= end) return reader_error(reader, INSTRUCTION_ERROR_COLUMNS, offset);
+    *value = varint_get(next);
+    return true;
+}
+
+static bool end_compare(struct instruction_reader *reader, uint64_t offset, const char *what,
+                        uint64_t said, uint64_t counted)
+{
+    if (said == counted) return true;
+    error_set(&reader->error, &instruction_errors[INSTRUCTION_ERROR_TOTALS], offset,
+              "%s: %" PRIu64 " in the end block, %" PRIu64 " read", what, said, counted);
+    return reader_fail(reader);
+}
+
+static bool end_check_kinds(struct instruction_reader *reader, uint64_t offset,
+                            const uint8_t **next, const uint8_t *end)
+{
+    uint64_t said[CALL_KINDS] = {0};
+    uint64_t kinds, kind, count;
+    if (!end_get(reader, offset, next, end, &kinds)) return false;
+    for (uint64_t i = 0; i < kinds; i++) {
+        if (!end_get(reader, offset, next, end, &kind)) return false;
+        if (!end_get(reader, offset, next, end, &count)) return false;
+        if (kind >= CALL_KINDS || call_shapes[kind] == SHAPE_UNDEFINED)
+            return reader_error(reader, INSTRUCTION_ERROR_OPERAND, offset);
+        said[kind] = count;
+    }
+    for (unsigned i = 0; i < CALL_KINDS; i++)
+        if (!end_compare(reader, offset, call_names[i], said[i], reader->totals.by_kind[i]))
+            return false;
+    return true;
+}
+
+static bool reader_end(struct instruction_reader *reader, uint64_t offset, const uint8_t *payload,
+                       size_t payload_bytes)
+{
+    const uint8_t *next = payload, *end = payload + payload_bytes;
+    const struct instruction_totals *totals = &reader->totals;
+    uint64_t status, live, registers, threads, lost;
+    if (!end_get(reader, offset, &next, end, &status) ||
+        !end_get(reader, offset, &next, end, &live) ||
+        !end_get(reader, offset, &next, end, &registers) ||
+        !end_get(reader, offset, &next, end, &threads) ||
+        !end_get(reader, offset, &next, end, &lost))
+        return false;
+    if (status > INSTRUCTION_STATUS_DAMAGED)
+        return reader_error(reader, INSTRUCTION_ERROR_OPERAND, offset);
+    if (!end_compare(reader, offset, "live objects", live, totals->live) ||
+        !end_compare(reader, offset, "registers", registers, totals->registers) ||
+        !end_compare(reader, offset, "threads", threads, totals->threads) ||
+        !end_compare(reader, offset, "lost events", lost, totals->lost_events) ||
+        !end_check_kinds(reader, offset, &next, end))
+        return false;
+    if (next != end) return reader_error(reader, INSTRUCTION_ERROR_COLUMNS, offset);
+
+    if (input_peek(reader->input, 1) > 0)
+        return reader_error(reader, INSTRUCTION_ERROR_TRAILING, input_offset(reader->input));
+    if (reader->input->state == INPUT_FAILED) return reader_input_ended(reader, offset);
+    reader->end_status = (enum instruction_status)status;
+    reader->state = INSTRUCTIONS_END;
+    return false;
+}
+
+bool instruction_reader_next(struct instruction_reader *reader, struct instruction_batch *batch)
+{
+    struct block block = {0};
+    const uint8_t *payload = NULL;
+    size_t payload_bytes = 0;
+    if (reader->state != INSTRUCTIONS_MORE) return false;
+    uint64_t number = reader->totals.instructions;
+    if (!reader_read_block(reader, &block, &payload, &payload_bytes)) return false;
+    if (block.count == 0) return reader_end(reader, block.offset, payload, payload_bytes);
+    if (!block_split_columns(reader, &block, payload, payload_bytes)) return false;
+    if (!reader_decode(reader, &block)) return false;
+    bool addresses = (reader->header.features & INSTRUCTION_FEATURE_ADDRESSES) != 0;
+    *batch = (struct instruction_batch){
+        .at = reader->instructions,
+        .count = block.count,
+        .operands = reader->operands,
+        .addresses = addresses ? reader->addresses : NULL,
+        .number = number,
+        .offset = block.offset,
+        .registers = reader->totals.registers,
+    };
+    return true;
+}

@@ -1,0 +1,133 @@
+/* instruction_reader - reads an instruction stream (INSTRUCTIONS.md), block by block.
+ *
+ *   input --block--> check --columns--> decode --> batch of struct instruction --> an engine, verify, dump
+ *
+ *     if (!instruction_reader_open(&reader, &input)) ... reader.error
+ *     while (instruction_reader_next(&reader, &batch)) ... batch.at[0 .. batch.count - 1]
+ *     switch (reader.state) ... INSTRUCTIONS_END, INSTRUCTIONS_CUT or INSTRUCTIONS_FAILED
+ *
+ * Everything INSTRUCTIONS.md 8 asks is checked before a batch is handed out: whoever carries it out may use
+ * registers, lanes and operands without looking. Births come with the register they take. A block with a mistake
+ * in it is refused as a whole; the blocks before it have been good.
+ *
+ * Along the way the reader counts: totals (5.2), the bytes that live objects asked for, and their peak.
+ *
+ * Memory: 12 bytes per register and one batch, from pages_map(). One thread. */
+#ifndef MALLOCTAPE_INSTRUCTION_READER_H
+#define MALLOCTAPE_INSTRUCTION_READER_H
+
+#include "common/error.h"
+#include "common/input.h"
+#include "postprocess/instruction.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define INSTRUCTION_ERROR_LIST(X)                                                                 \
+    X(INSTRUCTION_ERROR_CUT, "instructions_cut",                                                  \
+      "the stream ends without an end block (INSTRUCTIONS.md 6)")                                 \
+    X(INSTRUCTION_ERROR_MAGIC, "instructions_magic",                                              \
+      "not an instruction stream (INSTRUCTIONS.md 4.1)")                                          \
+    X(INSTRUCTION_ERROR_VERSION, "instructions_version",                                          \
+      "an unknown major version (INSTRUCTIONS.md 4.1)")                                           \
+    X(INSTRUCTION_ERROR_FEATURE, "instructions_feature",                                          \
+      "an unknown feature bit (INSTRUCTIONS.md 4.1)")                                             \
+    X(INSTRUCTION_ERROR_LIMIT, "instructions_limit",                                              \
+      "a length beyond its limit (INSTRUCTIONS.md 4)")                                            \
+    X(INSTRUCTION_ERROR_CHECKSUM, "instructions_checksum",                                        \
+      "the checksum does not match (INSTRUCTIONS.md 2.3)")                                        \
+    X(INSTRUCTION_ERROR_BLOCK_MAGIC, "instructions_block_magic",                                  \
+      "no block where one should begin (INSTRUCTIONS.md 4.2)")                                    \
+    X(INSTRUCTION_ERROR_COLUMNS, "instructions_columns",                                          \
+      "the columns and the instructions do not match (INSTRUCTIONS.md 4.3)")                      \
+    X(INSTRUCTION_ERROR_OPCODE, "instructions_opcode", "an undefined opcode (INSTRUCTIONS.md 5)") \
+    X(INSTRUCTION_ERROR_REGISTER, "instructions_register",                                        \
+      "a register that is not live (INSTRUCTIONS.md 4.4)")                                        \
+    X(INSTRUCTION_ERROR_OPERAND, "instructions_operand",                                          \
+      "an operand out of range (INSTRUCTIONS.md 5)")                                              \
+    X(INSTRUCTION_ERROR_TOTALS, "instructions_totals",                                            \
+      "the totals do not match (INSTRUCTIONS.md 6)")                                              \
+    X(INSTRUCTION_ERROR_TRAILING, "instructions_trailing",                                        \
+      "something follows the end block (INSTRUCTIONS.md 6)")
+enum instruction_error { INSTRUCTION_ERROR_LIST(ERROR_LIST_ENUM) };
+extern const struct error_kind instruction_errors[];
+
+/* What an instruction has no register for: other instructions, failed births, unknown deaths. */
+#define INSTRUCTION_NO_REGISTER UINT32_MAX
+
+/* One instruction, decoded. Its operands of the `misc` column are batch->operands[operand_at ...]: the alignment,
+ * the numbers of a HEAP call, or the operands of 5.3. */
+struct instruction {
+    uint8_t opcode;      /* as in the stream, flags included */
+    uint8_t operands;    /* how many */
+    uint16_t operand_at; /* the index of the first one */
+    uint32_t object;     /* register, or INSTRUCTION_NO_REGISTER */
+    uint64_t size;       /* of BIRTH, REALLOC and sized deaths; else 0 */
+};
+
+static inline unsigned instruction_number(const struct instruction *instruction)
+{
+    return instruction->opcode & INSTRUCTION_NUMBER_MASK;
+}
+
+/* One block. Belongs to the reader, valid until the next call. */
+struct instruction_batch {
+    const struct instruction *at;
+    size_t count;
+    const uint64_t *operands;
+    const uint64_t
+        *addresses;     /* one per instruction, 0 where it has none; NULL without feature bit 0 */
+    uint64_t number;    /* of at[0] in the stream, from 0 */
+    uint64_t offset;    /* of the block in the stream */
+    uint64_t registers; /* every `object` in this batch and before is less */
+};
+
+enum instruction_state {
+    INSTRUCTIONS_MORE,
+    INSTRUCTIONS_END,   /* behind a good end block */
+    INSTRUCTIONS_CUT,   /* no end block; see error for where */
+    INSTRUCTIONS_FAILED /* see error */
+};
+
+/* The objects that are alive between two instructions. */
+struct live_objects {
+    struct register_stack registers;
+    uint64_t *held;      /* per register: size + 1 of its object; 0: not live */
+    uint64_t held_count; /* entries of `held`; every register is less, live or not */
+    uint64_t bytes;      /* asked for by live objects */
+    uint64_t peak_bytes; /* the most there ever were at once */
+};
+
+struct instruction_reader {
+    enum instruction_state state;
+    struct error error;                 /* set with CUT and FAILED */
+    struct instruction_header header;   /* metadata ends with a zero byte */
+    struct instruction_totals totals;   /* of what has been handed out */
+    struct live_objects objects;        /* `bytes` and `peak_bytes` are for everybody */
+    enum instruction_status end_status; /* with INSTRUCTIONS_END */
+
+    /* From here on: instruction_reader.c only. */
+    struct input *input;
+    struct instruction *instructions;
+    uint64_t *operands;
+    uint64_t *addresses;
+    char *metadata;
+};
+
+/* Reads the header. `input` stays the caller's. False: see state and error. */
+bool instruction_reader_open(struct instruction_reader *reader, struct input *input);
+
+/* Reads a block. False when there is none, or no good one: see state. */
+bool instruction_reader_next(struct instruction_reader *reader, struct instruction_batch *batch);
+
+void instruction_reader_close(struct instruction_reader *reader);
+
+/* Value of a metadata key, not zero-terminated, *bytes long; NULL when it is not there. */
+const char *instruction_header_value(const struct instruction_header *header, const char *key,
+                                     size_t *bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,282 @@
+#include "postprocess/instruction_writer.h"
+
+#include <string.h>
+
+#include "common/bytes.h"
+#include "common/call_table.h"
+#include "common/checksum.h"
+#include "common/pages.h"
+
+/* The most one instruction can put into each column (5): a register, a size and an address once, and in `misc` an
+ * alignment, three operands, or a count and two numbers. */
+#define MISC_BYTES_MAX (INSTRUCTION_OPERANDS_MAX * VARINT_BYTES_MAX)
+
+static const size_t column_bytes[COLUMNS] = {
+    [COLUMN_OPCODES] = INSTRUCTION_BLOCK_MAX,
+    [COLUMN_SIZES] = INSTRUCTION_BLOCK_MAX * VARINT_BYTES_MAX,
+    [COLUMN_REGISTERS] = INSTRUCTION_BLOCK_MAX * VARINT_BYTES_MAX,
+    [COLUMN_MISC] = INSTRUCTION_BLOCK_MAX * MISC_BYTES_MAX,
+    [COLUMN_ADDRESSES] = INSTRUCTION_BLOCK_MAX * VARINT_BYTES_MAX,
+};
+#define COLUMNS_BYTES \
+    (INSTRUCTION_BLOCK_MAX * (1 + 3 * VARINT_BYTES_MAX + MISC_BYTES_MAX) + COLUMNS * VARINT_SLACK)
+
+/* So that no block the writer can fill is one that a reader must refuse. */
+_Static_assert(COLUMNS_BYTES + COLUMNS * VARINT_BYTES_MAX <= INSTRUCTION_BLOCK_PAYLOAD_MAX,
+               "a full block of the longest instructions fits into a payload");
+
+static void writer_start_block(struct instruction_writer *writer)
+{
+    for (unsigned column = 0; column < COLUMNS; column++)
+        writer->next[column] = writer->start[column];
+    writer->opcodes_end = writer->start[COLUMN_OPCODES] + INSTRUCTION_BLOCK_MAX;
+    writer->last_address = 0;
+    if (!register_stack_reserve(&writer->registers, INSTRUCTION_BLOCK_MAX)) {
+        error_set_system(&writer->error, "no memory for registers");
+        /* Registers mean nothing from here on, but they must stay inside the stack whatever comes. */
+        writer->registers.live = writer->registers.capacity / 2;
+    } else if (error_is_set(&writer->error)) {
+        writer->registers.live = writer->registers.capacity / 2;
+    }
+}
+
+static bool writer_write(struct instruction_writer *writer, const void *data, size_t bytes)
+{
+    if (error_is_set(&writer->error)) return false;
+    if (!output_write(writer->output, data, bytes)) writer->error = writer->output->error;
+    return !error_is_set(&writer->error);
+}
+
+/* A block header and its payload (4.2). */
+static void writer_write_block(struct instruction_writer *writer, uint32_t instructions,
+                               const uint8_t *payload, size_t bytes)
+{
+    uint8_t header[INSTRUCTION_BLOCK_HEADER_BYTES];
+    memcpy(header, INSTRUCTION_BLOCK_MAGIC, 4);
+    bytes_put32(header + 4, (uint32_t)bytes);
+    bytes_put32(header + 8, instructions);
+    bytes_put32(header + 12, checksum_of_two(header, 12, payload, bytes));
+    writer_write(writer, header, sizeof header);
+    writer_write(writer, payload, bytes);
+}
+
+/* Moves the columns together, behind their lengths. Returns the payload, whose end is *end. The first column starts
+ * with room in front for the lengths, and no column moves over one that has not moved yet. */
+static uint8_t *writer_join_columns(struct instruction_writer *writer, uint8_t **end)
+{
+    uint8_t lengths[COLUMNS * VARINT_BYTES_MAX + VARINT_SLACK];
+    uint8_t *lengths_end = lengths;
+    for (unsigned column = 0; column < COLUMNS; column++)
+        lengths_end =
+            varint_put(lengths_end, (uint64_t)(writer->next[column] - writer->start[column]));
+    size_t lengths_bytes = (size_t)(lengths_end - lengths);
+    uint8_t *payload = writer->start[COLUMN_OPCODES] - lengths_bytes;
+    memcpy(payload, lengths, lengths_bytes);
+    uint8_t *to = writer->next[COLUMN_OPCODES];
+    for (unsigned column = COLUMN_OPCODES + 1; column < COLUMNS; column++) {
+        size_t bytes = (size_t)(writer->next[column] - writer->start[column]);
+        memmove(to, writer->start[column], bytes);
+        to += bytes;
+    }
+    *end = to;
+    return payload;
+}
+
+void instruction_writer_end_block(struct instruction_writer *writer)
+{
+    size_t count = (size_t)(writer->next[COLUMN_OPCODES] - writer->start[COLUMN_OPCODES]);
+    if (count > 0) {
+        uint8_t *end;
+        instruction_totals_add(&writer->totals, writer->start[COLUMN_OPCODES], count);
+        uint8_t *payload = writer_join_columns(writer, &end);
+        writer_write_block(writer, (uint32_t)count, payload, (size_t)(end - payload));
+    }
+    writer->totals.live = writer->registers.live;
+    writer->totals.registers = writer->registers.high;
+    writer_start_block(writer);
+}
+
+static void writer_write_header(struct instruction_writer *writer,
+                                const struct instruction_header *header)
+{
+    uint8_t fixed[INSTRUCTION_HEADER_BYTES] = {0};
+    size_t metadata = header->metadata_bytes;
+    if (metadata > INSTRUCTION_METADATA_MAX) {
+        metadata = INSTRUCTION_METADATA_MAX;
+        while (metadata > 0 && header->metadata[metadata - 1] != '\n')
+            metadata--;
+    }
+    memcpy(fixed, INSTRUCTION_MAGIC, 8);
+    bytes_put16(fixed + 8, INSTRUCTION_VERSION_MAJOR);
+    bytes_put16(fixed + 10, INSTRUCTION_VERSION_MINOR);
+    bytes_put32(fixed + 12, (uint32_t)metadata);
+    bytes_put64(fixed + 16, header->features);
+    bytes_put64(fixed + 24, header->info);
+    bytes_put32(fixed + 32,
+                checksum_of_two(fixed, 32, (const uint8_t *)header->metadata, metadata));
+    writer_write(writer, fixed, sizeof fixed);
+    writer_write(writer, header->metadata, metadata);
+}
+
+bool instruction_writer_open(struct instruction_writer *writer, struct output *output,
+                             const struct instruction_header *header)
+{
+    *writer = (struct instruction_writer){.output = output};
+    writer->addresses = (header->features & INSTRUCTION_FEATURE_ADDRESSES) != 0;
+    writer->columns = (uint8_t *)pages_map(INSTRUCTION_BLOCK_PAYLOAD_MAX);
+    if (writer->columns == NULL) return error_set_system(&writer->error, "no memory for a block");
+    uint8_t *at = writer->columns + COLUMNS * VARINT_BYTES_MAX;
+    for (unsigned column = 0; column < COLUMNS; column++) {
+        writer->start[column] = at;
+        at += column_bytes[column] + VARINT_SLACK;
+    }
+    writer_start_block(writer);
+    writer_write_header(writer, header);
+    return !error_is_set(&writer->error);
+}
+
+bool instruction_writer_flush(struct instruction_writer *writer)
+{
+    instruction_writer_end_block(writer);
+    if (!error_is_set(&writer->error) && !output_flush(writer->output))
+        writer->error = writer->output->error;
+    return !error_is_set(&writer->error);
+}
+
+const struct instruction_totals *instruction_writer_totals(struct instruction_writer *writer)
+{
+    instruction_writer_end_block(writer);
+    return &writer->totals;
+}
+
+bool instruction_writer_finish(struct instruction_writer *writer, enum instruction_status status)
+{
+    instruction_writer_end_block(writer);
+    const struct instruction_totals *totals = &writer->totals;
+    uint8_t payload[(6 + 2 * CALL_KINDS) * VARINT_BYTES_MAX + VARINT_SLACK];
+    uint64_t kinds = 0;
+    for (unsigned kind = 0; kind < CALL_KINDS; kind++)
+        kinds += totals->by_kind[kind] != 0;
+
+    uint8_t *end = varint_put(payload, status);
+    end = varint_put(end, totals->live);
+    end = varint_put(end, totals->registers);
+    end = varint_put(end, totals->threads);
+    end = varint_put(end, totals->lost_events);
+    end = varint_put(end, kinds);
+    for (unsigned kind = 0; kind < CALL_KINDS; kind++) {
+        if (totals->by_kind[kind] == 0) continue;
+        end = varint_put(end, kind);
+        end = varint_put(end, totals->by_kind[kind]);
+    }
+    writer_write_block(writer, 0, payload, (size_t)(end - payload));
+    return instruction_writer_flush(writer);
+}
+
+void instruction_writer_close(struct instruction_writer *writer)
+{
+    register_stack_free(&writer->registers);
+    pages_unmap(writer->columns, INSTRUCTION_BLOCK_PAYLOAD_MAX);
+    writer->columns = NULL;
+}
+
+/* ---- what is rare ---- */
+
+void instruction_put_birth_failed(struct instruction_writer *writer, enum call_kind kind,
+                                  uint64_t size, uint64_t alignment)
+{
+    instruction_put_opcode(writer, kind | INSTRUCTION_FAILED);
+    instruction_put_number(writer, COLUMN_SIZES, size);
+    if (call_shapes[kind] == SHAPE_BIRTH_ALIGNED)
+        instruction_put_number(writer, COLUMN_MISC, alignment);
+    instruction_put_end(writer);
+}
+
+void instruction_put_realloc_failed(struct instruction_writer *writer, uint32_t object,
+                                    uint64_t size)
+{
+    instruction_put_opcode(writer, CALL_REALLOC_MOVED | INSTRUCTION_FAILED);
+    instruction_put_number(writer, COLUMN_SIZES, size);
+    instruction_put_number(writer, COLUMN_REGISTERS, object);
+    instruction_put_end(writer);
+}
+
+uint32_t instruction_put_realloc_unknown(struct instruction_writer *writer, enum call_kind kind,
+                                         uint64_t size, uint64_t address)
+{
+    instruction_put_opcode(writer, kind | INSTRUCTION_UNKNOWN);
+    instruction_put_number(writer, COLUMN_SIZES, size);
+    instruction_put_address(writer, address);
+    uint32_t taken = register_stack_take(&writer->registers);
+    instruction_put_end(writer);
+    return taken;
+}
+
+void instruction_put_realloc_unknown_failed(struct instruction_writer *writer, uint64_t size)
+{
+    instruction_put_opcode(writer, CALL_REALLOC_MOVED | INSTRUCTION_FAILED | INSTRUCTION_UNKNOWN);
+    instruction_put_number(writer, COLUMN_SIZES, size);
+    instruction_put_end(writer);
+}
+
+void instruction_put_death_unknown(struct instruction_writer *writer, enum call_kind kind,
+                                   uint64_t size, uint64_t alignment)
+{
+    uint8_t shape = call_shapes[kind];
+    instruction_put_opcode(writer, kind | INSTRUCTION_UNKNOWN);
+    if (shape == SHAPE_DEATH_SIZED || shape == SHAPE_DEATH_SIZED_ALIGNED)
+        instruction_put_number(writer, COLUMN_SIZES, size);
+    if (shape == SHAPE_DEATH_ALIGNED || shape == SHAPE_DEATH_SIZED_ALIGNED)
+        instruction_put_number(writer, COLUMN_MISC, alignment);
+    instruction_put_end(writer);
+}
+
+/* An opcode whose operands are all in `misc`. */
+static void writer_put_misc(struct instruction_writer *writer, unsigned opcode, unsigned count,
+                            const uint64_t *numbers)
+{
+    instruction_put_opcode(writer, opcode);
+    for (unsigned i = 0; i < count; i++)
+        instruction_put_number(writer, COLUMN_MISC, numbers[i]);
+    instruction_put_end(writer);
+}
+
+void instruction_put_heap(struct instruction_writer *writer, enum call_kind kind, unsigned count,
+                          const uint64_t *numbers)
+{
+    instruction_put_number(writer, COLUMN_MISC, count);
+    writer_put_misc(writer, kind, count, numbers);
+}
+
+void instruction_put_lane_change(struct instruction_writer *writer, uint64_t lane)
+{
+    writer->lane = lane;
+    writer_put_misc(writer, INSTRUCTION_LANE, 1, &lane);
+}
+
+void instruction_put_thread_begin(struct instruction_writer *writer, uint64_t thread)
+{
+    writer_put_misc(writer, INSTRUCTION_THREAD_BEGIN, 1, &thread);
+}
+
+void instruction_put_thread_end(struct instruction_writer *writer)
+{
+    writer_put_misc(writer, INSTRUCTION_THREAD_END, 0, NULL);
+}
+
+void instruction_put_thread_cache_deleted(struct instruction_writer *writer)
+{
+    writer_put_misc(writer, INSTRUCTION_THREAD_CACHE_DELETED, 0, NULL);
+}
+
+void instruction_put_tick(struct instruction_writer *writer, uint64_t elapsed_ns,
+                          uint64_t rss_bytes, uint64_t heap_bytes)
+{
+    writer_put_misc(writer, INSTRUCTION_TICK, 3, (uint64_t[]){elapsed_ns, rss_bytes, heap_bytes});
+}
+
+void instruction_put_lost(struct instruction_writer *writer, uint64_t lane, uint64_t events)
+{
+    writer->totals.lost_events += events;
+    writer_put_misc(writer, INSTRUCTION_LOST, 2, (uint64_t[]){lane, events});
+}

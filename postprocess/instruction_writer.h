@@ -1,0 +1,212 @@
+/* instruction_writer - writes an instruction stream (INSTRUCTIONS.md).
+ *
+ *   put_*() --> five columns of one block --> output        a block: 16 384 instructions or a flush
+ *
+ *     struct instruction_header header = {.metadata = "program=x\n", .metadata_bytes = 10};
+ *     instruction_writer_open(&writer, &output, &header);
+ *     instruction_put_lane(&writer, lane);
+ *     uint32_t name = instruction_put_birth(&writer, CALL_MALLOC, 24, 0);
+ *     instruction_put_death(&writer, CALL_FREE, name);
+ *     instruction_writer_finish(&writer, INSTRUCTION_STATUS_COMPLETE);
+ *     instruction_writer_close(&writer);
+ *
+ * The writer owns the registers: a birth says which one it took, a death gives it back. The put functions are a
+ * few stores each, check nothing that the caller has to know anyway (that a kind has the right shape, that a
+ * register is live) and cannot fail. What fails is the output or memory: that stays in writer->error, the rest of the
+ * stream goes nowhere, and registers mean nothing any more; instruction_writer_failed() may be asked now and then.
+ *
+ * Memory: 1 MiB for the columns and 4 bytes per register, from pages_map(). One thread. */
+#ifndef MALLOCTAPE_INSTRUCTION_WRITER_H
+#define MALLOCTAPE_INSTRUCTION_WRITER_H
+
+#include "common/error.h"
+#include "common/output.h"
+#include "common/varint.h"
+#include "postprocess/instruction.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct instruction_writer {
+    uint8_t *next[COLUMNS]; /* where the next byte of a column goes */
+    uint8_t *opcodes_end;   /* the block is full when next[COLUMN_OPCODES] is here */
+    struct register_stack registers;
+    uint64_t lane;         /* the current one */
+    uint64_t last_address; /* of the `addresses` column of this block */
+    bool addresses;        /* feature bit 0 */
+
+    struct output *output;
+    uint8_t *columns; /* the mapping */
+    uint8_t *start[COLUMNS];
+    struct instruction_totals
+        totals; /* of the blocks written; instruction_writer_totals() for all */
+    struct error error;
+};
+
+/* Writes the header. `output` stays the caller's, who closes it after instruction_writer_close(). Metadata of more
+ * than INSTRUCTION_METADATA_MAX bytes loses its last lines. False: see writer->error. */
+bool instruction_writer_open(struct instruction_writer *writer, struct output *output,
+                             const struct instruction_header *header);
+
+/* Ends the block, if there is one, and hands everything to the system: for when the input has run dry. */
+bool instruction_writer_flush(struct instruction_writer *writer);
+
+/* Writes the last block and the end block. False if anything failed since the opening. */
+bool instruction_writer_finish(struct instruction_writer *writer, enum instruction_status status);
+
+/* Frees the memory. */
+void instruction_writer_close(struct instruction_writer *writer);
+
+/* What has been put so far. Ends the block. */
+const struct instruction_totals *instruction_writer_totals(struct instruction_writer *writer);
+
+static inline bool instruction_writer_failed(const struct instruction_writer *writer)
+{
+    return error_is_set(&writer->error);
+}
+
+/* For the functions below only: ends a full block. */
+void instruction_writer_end_block(struct instruction_writer *writer);
+
+/* ---- calls (5.1) ----
+ *
+ * `address` is where the original allocator put the object, a multiple of 8; used only when the header has
+ * INSTRUCTION_FEATURE_ADDRESSES. */
+
+static inline void instruction_put_opcode(struct instruction_writer *writer, unsigned opcode)
+{
+    *writer->next[COLUMN_OPCODES]++ = (uint8_t)opcode;
+}
+
+static inline void instruction_put_number(struct instruction_writer *writer,
+                                          enum instruction_column column, uint64_t number)
+{
+    writer->next[column] = varint_put(writer->next[column], number);
+}
+
+static inline void instruction_put_address(struct instruction_writer *writer, uint64_t address)
+{
+    if (__builtin_expect(!writer->addresses, 1)) return;
+    int64_t difference = (int64_t)(address - writer->last_address) / 8;
+    instruction_put_number(writer, COLUMN_ADDRESSES, zigzag(difference));
+    writer->last_address = address;
+}
+
+static inline void instruction_put_end(struct instruction_writer *writer)
+{
+    if (__builtin_expect(writer->next[COLUMN_OPCODES] == writer->opcodes_end, 0))
+        instruction_writer_end_block(writer);
+}
+
+/* BIRTH. Returns the register of the object. */
+static inline uint32_t instruction_put_birth(struct instruction_writer *writer, enum call_kind kind,
+                                             uint64_t size, uint64_t address)
+{
+    instruction_put_opcode(writer, kind);
+    instruction_put_number(writer, COLUMN_SIZES, size);
+    instruction_put_address(writer, address);
+    uint32_t taken = register_stack_take(&writer->registers);
+    instruction_put_end(writer);
+    return taken;
+}
+
+/* BIRTH_ALIGNED. Returns the register of the object. */
+static inline uint32_t instruction_put_birth_aligned(struct instruction_writer *writer,
+                                                     enum call_kind kind, uint64_t size,
+                                                     uint64_t alignment, uint64_t address)
+{
+    instruction_put_number(writer, COLUMN_MISC, alignment);
+    return instruction_put_birth(writer, kind, size, address);
+}
+
+/* BIRTH or BIRTH_ALIGNED of which no object came; `alignment` is ignored for the former. */
+void instruction_put_birth_failed(struct instruction_writer *writer, enum call_kind kind,
+                                  uint64_t size, uint64_t alignment);
+
+/* REALLOC: the object keeps its register. */
+static inline void instruction_put_realloc(struct instruction_writer *writer, enum call_kind kind,
+                                           uint32_t object, uint64_t size, uint64_t address)
+{
+    instruction_put_opcode(writer, kind);
+    instruction_put_number(writer, COLUMN_SIZES, size);
+    instruction_put_number(writer, COLUMN_REGISTERS, object);
+    instruction_put_address(writer, address);
+    instruction_put_end(writer);
+}
+
+/* A REALLOC that failed: the object stays as it is. */
+void instruction_put_realloc_failed(struct instruction_writer *writer, uint32_t object,
+                                    uint64_t size);
+
+/* A REALLOC of an object whose birth is not known. Returns the register of the new object. */
+uint32_t instruction_put_realloc_unknown(struct instruction_writer *writer, enum call_kind kind,
+                                         uint64_t size, uint64_t address);
+void instruction_put_realloc_unknown_failed(struct instruction_writer *writer, uint64_t size);
+
+/* DEATH. `object` is free from here on. */
+static inline void instruction_put_death(struct instruction_writer *writer, enum call_kind kind,
+                                         uint32_t object)
+{
+    instruction_put_opcode(writer, kind);
+    instruction_put_number(writer, COLUMN_REGISTERS, object);
+    register_stack_release(&writer->registers, object);
+    instruction_put_end(writer);
+}
+
+/* DEATH_SIZED */
+static inline void instruction_put_death_sized(struct instruction_writer *writer,
+                                               enum call_kind kind, uint32_t object, uint64_t size)
+{
+    instruction_put_number(writer, COLUMN_SIZES, size);
+    instruction_put_death(writer, kind, object);
+}
+
+/* DEATH_ALIGNED */
+static inline void instruction_put_death_aligned(struct instruction_writer *writer,
+                                                 enum call_kind kind, uint32_t object,
+                                                 uint64_t alignment)
+{
+    instruction_put_number(writer, COLUMN_MISC, alignment);
+    instruction_put_death(writer, kind, object);
+}
+
+/* DEATH_SIZED_ALIGNED */
+static inline void instruction_put_death_sized_aligned(struct instruction_writer *writer,
+                                                       enum call_kind kind, uint32_t object,
+                                                       uint64_t size, uint64_t alignment)
+{
+    instruction_put_number(writer, COLUMN_SIZES, size);
+    instruction_put_number(writer, COLUMN_MISC, alignment);
+    instruction_put_death(writer, kind, object);
+}
+
+/* A death of any shape, of an object whose birth is not known; what the shape does not have is ignored. */
+void instruction_put_death_unknown(struct instruction_writer *writer, enum call_kind kind,
+                                   uint64_t size, uint64_t alignment);
+
+/* HEAP: `count` (0 to 2) numbers. */
+void instruction_put_heap(struct instruction_writer *writer, enum call_kind kind, unsigned count,
+                          const uint64_t *numbers);
+
+/* ---- other instructions (5.3) ---- */
+
+void instruction_put_lane_change(struct instruction_writer *writer, uint64_t lane);
+
+/* What follows is of this lane. Cheap when it is the current one. */
+static inline void instruction_put_lane(struct instruction_writer *writer, uint64_t lane)
+{
+    if (writer->lane != lane) instruction_put_lane_change(writer, lane);
+}
+
+void instruction_put_thread_begin(struct instruction_writer *writer, uint64_t thread);
+void instruction_put_thread_end(struct instruction_writer *writer);
+void instruction_put_thread_cache_deleted(struct instruction_writer *writer);
+void instruction_put_tick(struct instruction_writer *writer, uint64_t elapsed_ns,
+                          uint64_t rss_bytes, uint64_t heap_bytes);
+void instruction_put_lost(struct instruction_writer *writer, uint64_t lane, uint64_t events);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

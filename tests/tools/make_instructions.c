@@ -1,0 +1,191 @@
+/* make_instructions - writes an instruction stream of a known shape, for tests and measurements.
+ *
+ *   make_instructions churn EVENTS [SLOTS]     one lane; a random slot is freed and filled again, 16 to 527 bytes
+ *   make_instructions lanes EVENTS [LANES]     churn spread over lanes, a lane change every 1 to 16 calls; threads
+ *                                              end and begin now and then
+ *   make_instructions kinds                    every kind of call and every other instruction, once or twice
+ *   make_instructions huge                     a malloc that cannot succeed, recorded as one that did
+ *
+ * The same arguments always give the same bytes. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/call_table.h"
+#include "postprocess/instruction_writer.h"
+
+static uint64_t random_next(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+static void make_churn(struct instruction_writer *writer, uint64_t events, uint64_t slots)
+{
+    uint32_t *objects = calloc(slots, sizeof *objects);
+    uint64_t state = 88172645463325252u;
+    if (objects == NULL) exit(1);
+    for (uint64_t slot = 0; slot < slots; slot++)
+        objects[slot] =
+            instruction_put_birth(writer, CALL_MALLOC, 16 + (random_next(&state) >> 20) % 512, 0);
+    for (uint64_t event = slots; event + 1 < events; event += 2) {
+        uint64_t slot = (random_next(&state) >> 20) % slots;
+        instruction_put_death(writer, CALL_FREE, objects[slot]);
+        objects[slot] =
+            instruction_put_birth(writer, CALL_MALLOC, 16 + (random_next(&state) >> 20) % 512, 0);
+    }
+    free(objects);
+}
+
+static void make_lanes(struct instruction_writer *writer, uint64_t events, uint64_t lanes)
+{
+    enum { SLOTS = 1000 };
+    uint32_t *objects = calloc(SLOTS, sizeof *objects);
+    uint64_t state = 88172645463325252u, thread = 1000;
+    if (objects == NULL) exit(1);
+    for (uint64_t lane = 0; lane < lanes; lane++) {
+        instruction_put_lane(writer, lane);
+        instruction_put_thread_begin(writer, thread++);
+    }
+    for (uint64_t slot = 0; slot < SLOTS; slot++)
+        objects[slot] = instruction_put_birth(writer, CALL_MALLOC, 100, 0);
+    for (uint64_t event = 0; event < events;) {
+        uint64_t run = 1 + (random_next(&state) >> 20) % 16;
+        instruction_put_lane(writer, (random_next(&state) >> 20) % lanes);
+        if ((random_next(&state) >> 20) % 1024 == 0) {
+            instruction_put_thread_cache_deleted(writer);
+            instruction_put_thread_end(writer);
+            instruction_put_thread_begin(writer, thread++);
+        }
+        for (; run > 0 && event < events; run--, event += 2) {
+            uint64_t slot = (random_next(&state) >> 20) % SLOTS;
+            instruction_put_death(writer, CALL_FREE, objects[slot]);
+            objects[slot] = instruction_put_birth(writer, CALL_MALLOC,
+                                                  16 + (random_next(&state) >> 20) % 512, 0);
+        }
+        if (event % 10000 < 32) instruction_put_tick(writer, 10000000, 1 << 24, 1 << 23);
+    }
+    free(objects);
+}
+
+/* One call of `kind` on the object `*object`, or one that makes it. */
+static void make_call(struct instruction_writer *writer, enum call_kind kind, uint32_t *object)
+{
+    switch (call_shapes[kind]) {
+    case SHAPE_BIRTH: *object = instruction_put_birth(writer, kind, 100, 0); break;
+    case SHAPE_BIRTH_ALIGNED:
+        *object = instruction_put_birth_aligned(writer, kind, 128, 64, 0);
+        break;
+    case SHAPE_REALLOC: instruction_put_realloc(writer, kind, *object, 200, 0); break;
+    case SHAPE_DEATH: instruction_put_death(writer, kind, *object); break;
+    case SHAPE_DEATH_SIZED: instruction_put_death_sized(writer, kind, *object, 100); break;
+    case SHAPE_DEATH_ALIGNED: instruction_put_death_aligned(writer, kind, *object, 64); break;
+    case SHAPE_DEATH_SIZED_ALIGNED:
+        instruction_put_death_sized_aligned(writer, kind, *object, 128, 64);
+        break;
+    default: break;
+    }
+}
+
+/* A call that makes an object which `kind` may end. */
+static enum call_kind make_partner(enum call_kind kind)
+{
+    switch (kind) {
+    case CALL_DELETE:
+    case CALL_DELETE_NOTHROW:
+    case CALL_DELETE_SIZED: return CALL_NEW;
+    case CALL_DELETE_ARRAY:
+    case CALL_DELETE_ARRAY_NOTHROW:
+    case CALL_DELETE_ARRAY_SIZED: return CALL_NEW_ARRAY;
+    case CALL_DELETE_ALIGNED:
+    case CALL_DELETE_ALIGNED_NOTHROW:
+    case CALL_DELETE_SIZED_ALIGNED: return CALL_NEW_ALIGNED;
+    case CALL_DELETE_ARRAY_ALIGNED:
+    case CALL_DELETE_ARRAY_ALIGNED_NOTHROW:
+    case CALL_DELETE_ARRAY_SIZED_ALIGNED: return CALL_NEW_ARRAY_ALIGNED;
+    case CALL_FREE_ALIGNED_SIZED: return CALL_ALIGNED_ALLOC;
+    case CALL_NEW:
+    case CALL_NEW_NOTHROW: return CALL_DELETE;
+    case CALL_NEW_ARRAY:
+    case CALL_NEW_ARRAY_NOTHROW: return CALL_DELETE_ARRAY;
+    case CALL_NEW_ALIGNED:
+    case CALL_NEW_ALIGNED_NOTHROW: return CALL_DELETE_ALIGNED;
+    case CALL_NEW_ARRAY_ALIGNED:
+    case CALL_NEW_ARRAY_ALIGNED_NOTHROW: return CALL_DELETE_ARRAY_ALIGNED;
+    default: return call_shapes[kind] >= SHAPE_REALLOC ? CALL_MALLOC : CALL_FREE;
+    }
+}
+
+static void make_kinds(struct instruction_writer *writer)
+{
+    uint32_t object = 0;
+    uint64_t numbers[2] = {1, UINT64_C(32) << 20};
+    instruction_put_thread_begin(writer, 4711);
+    for (unsigned number = 1; number < CALL_KINDS; number++) {
+        enum call_kind kind = (enum call_kind)number;
+        uint8_t shape = call_shapes[kind];
+        bool birth = shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED;
+        if (shape == SHAPE_UNDEFINED || shape == SHAPE_HEAP) continue;
+        if (!birth) make_call(writer, make_partner(kind), &object);
+        make_call(writer, kind, &object);
+        if (birth) make_call(writer, make_partner(kind), &object);
+        if (shape == SHAPE_REALLOC) instruction_put_death(writer, CALL_FREE, object);
+    }
+    instruction_put_heap(writer, CALL_RELEASE_MEMORY, 1, numbers);
+    instruction_put_heap(writer, CALL_THREAD_IDLE, 0, numbers);
+    instruction_put_heap(writer, CALL_THREAD_BUSY, 0, numbers);
+    instruction_put_heap(writer, CALL_SET_PROPERTY, 2, numbers);
+    instruction_put_birth_failed(writer, CALL_MALLOC, UINT64_MAX, 0);
+    instruction_put_birth_failed(writer, CALL_POSIX_MEMALIGN, 100, 3);
+    instruction_put_death_unknown(writer, CALL_FREE, 0, 0);
+    instruction_put_death_unknown(writer, CALL_DELETE_SIZED_ALIGNED, 64, 64);
+    object = instruction_put_realloc_unknown(writer, CALL_REALLOC_MOVED, 300, 0);
+    instruction_put_realloc_failed(writer, object, UINT64_C(1) << 60);
+    instruction_put_realloc_unknown_failed(writer, UINT64_C(1) << 60);
+    instruction_put_lane(writer, 1);
+    instruction_put_thread_begin(writer, 4712);
+    instruction_put_birth(writer, CALL_CALLOC, 300, 0);
+    instruction_put_tick(writer, 10000000, 1 << 24, 1 << 23);
+    instruction_put_lost(writer, 1, 17);
+    instruction_put_thread_cache_deleted(writer);
+    instruction_put_thread_end(writer);
+    instruction_put_lane(writer, 0);
+    instruction_put_death(writer, CALL_FREE, object);
+}
+
+int main(int argc, char **argv)
+{
+    static const char metadata[] = "program=make_instructions\npid=1\n";
+    const struct instruction_header header = {.metadata = metadata,
+                                              .metadata_bytes = sizeof metadata - 1};
+    const char *what = argc > 1 ? argv[1] : "";
+    uint64_t events = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
+    uint64_t more = argc > 3 ? strtoull(argv[3], NULL, 10) : 0;
+    struct output output;
+    struct instruction_writer writer;
+
+    if (!output_open(&output, "-") || !instruction_writer_open(&writer, &output, &header)) return 1;
+    if (strcmp(what, "churn") == 0) {
+        make_churn(&writer, events, more > 0 ? more : 10000);
+    } else if (strcmp(what, "lanes") == 0) {
+        make_lanes(&writer, events, more > 0 ? more : 4);
+    } else if (strcmp(what, "kinds") == 0) {
+        make_kinds(&writer);
+    } else if (strcmp(what, "huge") == 0) {
+        instruction_put_birth(&writer, CALL_MALLOC, 100, 0);
+        instruction_put_birth(&writer, CALL_MALLOC, UINT64_C(1) << 62, 0);
+    } else {
+        fprintf(stderr, "usage: make_instructions churn|lanes|kinds|huge [EVENTS [SLOTS|LANES]]\n");
+        return 2;
+    }
+    bool good = instruction_writer_finish(&writer, INSTRUCTION_STATUS_COMPLETE);
+    instruction_writer_close(&writer);
+    if (!output_close(&output) || !good) {
+        error_print(stderr, "make_instructions", NULL, &writer.error);
+        return 1;
+    }
+    return 0;
+}
