@@ -90,18 +90,18 @@ class InstructionDump
     refuse(offset, 'payload too long') if payload_bytes > 1_048_576
     refuse(offset, 'too many instructions') if instructions > 16_384
     payload = @stream.part(payload_bytes)
-    instructions.zero? ? finish(offset, payload) : instructions(payload, instructions)
+    instructions.zero? ? finish(offset, payload) : instructions(offset, payload, instructions)
   end
 
-  # 4.3 Payload
-  def instructions(payload, count)
+  # 4.3 Payload. A line has the offset of its block.
+  def instructions(block, payload, count)
     @columns = split_columns(payload, %i[opcodes sizes registers misc addresses])
     @sizes, @operands, @misc = @columns.values_at(:sizes, :registers, :misc)
     @address = 0
     count.times do
       offset = @columns[:opcodes].offset
       text = instruction(@columns[:opcodes].byte, offset)
-      puts format('%012x #%d %s', offset, @instructions, text)
+      puts format('%012x #%d %s', block, @instructions, text)
       @instructions += 1
     end
     check_used_up(@columns)
@@ -120,7 +120,8 @@ class InstructionDump
   def call(call, failed, unknown, offset)
     births = BIRTHS.include?(call.shape)
     deaths = DEATHS.include?(call.shape)
-    refuse(offset, 'failed is not allowed here') if failed && !births && call.shape != :REALLOC
+    # A failed realloc has the number of realloc_moved.
+    refuse(offset, 'failed is not allowed here') if failed && !births && call.name != 'realloc_moved'
     refuse(offset, 'unknown is not allowed here') if unknown && !deaths && call.shape != :REALLOC
     return heap_text(call, heap_numbers(offset)) if call.shape == :HEAP
 
@@ -194,7 +195,8 @@ class InstructionDump
     puts "#{at} end status #{status} live #{live} registers #{high} threads #{threads} lost #{lost}"
     payload.varint.times do
       call = CALLS[payload.varint] || refuse(offset, 'an undefined kind is counted')
-      puts "#{at} end count #{call.name} #{payload.varint}"
+      count = payload.varint
+      puts "#{at} end count #{call.name} #{count}" if count.positive?
     end
     check_used_up(end: payload)
     @ended = true

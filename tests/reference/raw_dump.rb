@@ -137,7 +137,8 @@ class RawDump
     end
     payload.varint.times do
       call = CALLS[payload.varint] || refuse(offset, 'an undefined kind is counted')
-      puts "#{at} end count #{call.name} #{payload.varint}"
+      count = payload.varint
+      puts "#{at} end count #{call.name} #{count}" if count.positive?
     end
     check_used_up(end: payload)
     @ended = true

@@ -182,8 +182,10 @@ end
 def every_realloc(out, call, operands, at)
   register = out.call(:malloc, size: 8, at: at.call)
   out.call(call.name, **operands, register:, at: at.call)
-  out.call(call.name, **operands, register:, failed: true)
   out.call(call.name, **operands, at: at.call)
+  return if call.name != 'realloc_moved' # a failed realloc has that number
+
+  out.call(call.name, **operands, register:, failed: true)
   out.call(call.name, **operands, failed: true)
 end
 
