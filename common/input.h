@@ -34,8 +34,9 @@ extern "C" {
 /* The most a reader may ask for at once: the formats bound a block to 1 MiB and a header. */
 #define INPUT_PEEK_MAX (4u * 1024 * 1024)
 
-/* Readable bytes behind `end`, of no particular value, so that varint_get() needs no bounds of its own. */
-#define INPUT_SLACK 64
+/* Readable bytes behind `end`, of no particular value: a reader may decode a block's worth of integers of up to
+ * 9 bytes without looking for the end of each (16 384 instructions), and check afterwards that it was not passed. */
+#define INPUT_SLACK (160u * 1024)
 
 #define INPUT_ERROR_LIST(X)                                                      \
     X(INPUT_LZ4_DAMAGED, "lz4_damaged", "the LZ4 data is damaged")               \

@@ -3,7 +3,8 @@
 #include "common/call_table.h"
 #include "common/pages.h"
 
-/* A block is histogrammed in four tables, so that equal opcodes in a row do not wait for one another. */
+/* A block is histogrammed in four tables, so that equal opcodes in a row do not wait for one another, and by whole
+ * bytes, flags included: masking would cost as much as counting. */
 #define HISTOGRAMS 4
 
 const char *instruction_name(unsigned number)
@@ -19,26 +20,29 @@ const char *instruction_name(unsigned number)
 
 void instruction_totals_add(struct instruction_totals *totals, const uint8_t *opcodes, size_t count)
 {
-    uint32_t seen[HISTOGRAMS][INSTRUCTION_NUMBER_MASK + 1] = {{0}};
+    uint32_t seen[HISTOGRAMS][256] = {{0}};
     size_t i = 0;
-    for (; i + HISTOGRAMS <= count; i += HISTOGRAMS)
-        for (size_t table = 0; table < HISTOGRAMS; table++)
-            seen[table][opcodes[i + table] & INSTRUCTION_NUMBER_MASK]++;
+    for (; i + HISTOGRAMS <= count; i += HISTOGRAMS) {
+        seen[0][opcodes[i]]++;
+        seen[1][opcodes[i + 1]]++;
+        seen[2][opcodes[i + 2]]++;
+        seen[3][opcodes[i + 3]]++;
+    }
     for (; i < count; i++)
-        seen[0][opcodes[i] & INSTRUCTION_NUMBER_MASK]++;
+        seen[0][opcodes[i]]++;
 
-    for (unsigned number = 0; number <= INSTRUCTION_NUMBER_MASK; number++) {
-        for (size_t table = 1; table < HISTOGRAMS; table++)
-            seen[0][number] += seen[table][number];
-        if (number < CALL_KINDS) {
-            totals->by_kind[number] += seen[0][number];
-            totals->calls += seen[0][number];
-        }
+    uint64_t numbers[INSTRUCTION_NUMBER_MASK + 1] = {0};
+    for (unsigned opcode = 0; opcode < 256; opcode++)
+        numbers[opcode & INSTRUCTION_NUMBER_MASK] +=
+            seen[0][opcode] + seen[1][opcode] + seen[2][opcode] + seen[3][opcode];
+    for (unsigned kind = 0; kind < CALL_KINDS; kind++) {
+        totals->by_kind[kind] += numbers[kind];
+        totals->calls += numbers[kind];
     }
     totals->instructions += count;
-    totals->lane_changes += seen[0][INSTRUCTION_LANE];
-    totals->threads += seen[0][INSTRUCTION_THREAD_BEGIN];
-    totals->ticks += seen[0][INSTRUCTION_TICK];
+    totals->lane_changes += numbers[INSTRUCTION_LANE];
+    totals->threads += numbers[INSTRUCTION_THREAD_BEGIN];
+    totals->ticks += numbers[INSTRUCTION_TICK];
 }
 
 bool register_stack_reserve(struct register_stack *stack, uint64_t more)

@@ -11,7 +11,8 @@
 
 const struct error_kind instruction_errors[] = {INSTRUCTION_ERROR_LIST(ERROR_LIST_KIND)};
 
-_Static_assert(INPUT_SLACK >= VARINT_SLACK, "varint_get() may look behind the input");
+_Static_assert(INPUT_SLACK >= INSTRUCTION_BLOCK_MAX * VARINT_BYTES_MAX + VARINT_SLACK,
+               "a column may be overrun until the block ends");
 _Static_assert(INSTRUCTION_BLOCK_MAX *INSTRUCTION_OPERANDS_MAX <= UINT16_MAX + 1,
                "operand_at reaches every operand of a block");
 
@@ -82,7 +83,8 @@ static inline bool objects_are_live(const struct live_objects *objects, uint64_t
 
 static inline void objects_grew(struct live_objects *objects)
 {
-    if (objects->bytes > objects->peak_bytes) objects->peak_bytes = objects->bytes;
+    if (__builtin_expect(objects->bytes > objects->peak_bytes, 0))
+        objects->peak_bytes = objects->bytes;
 }
 
 static inline uint32_t objects_begin(struct live_objects *objects, uint64_t size)
@@ -219,19 +221,22 @@ struct block {
     struct live_objects objects;
 };
 
-static bool block_error(struct instruction_reader *reader, const struct block *block,
-                        enum instruction_error code, const char *what, uint64_t value)
-{
-    error_set(&reader->error, &instruction_errors[code], block->offset,
-              "instruction %" PRIu64 ": %s%" PRIu64, reader->totals.instructions + block->at, what,
-              value);
-    return reader_fail(reader);
-}
-
 static bool block_column_error(struct instruction_reader *reader, const struct block *block)
 {
     error_set(&reader->error, &instruction_errors[INSTRUCTION_ERROR_COLUMNS], block->offset,
               "instruction %" PRIu64, reader->totals.instructions + block->at);
+    return reader_fail(reader);
+}
+
+static bool block_error(struct instruction_reader *reader, const struct block *block,
+                        enum instruction_error code, const char *what, uint64_t value)
+{
+    /* Past the end of a column operands are noise: the column is what is wrong. */
+    for (unsigned column = 0; column < COLUMNS; column++)
+        if (block->next[column] > block->end[column]) return block_column_error(reader, block);
+    error_set(&reader->error, &instruction_errors[code], block->offset,
+              "instruction %" PRIu64 ": %s%" PRIu64, reader->totals.instructions + block->at, what,
+              value);
     return reader_fail(reader);
 }
 
@@ -418,51 +423,76 @@ enum action { ACTION_RARE = 0, ACTION_BIRTH, ACTION_DEATH };
 #define ACTION_ENTRY(number, identifier, name, shape) [(number)] = ACTION_SHAPE_##shape,
 static const uint8_t actions[256] = {CALL_KIND_LIST(ACTION_ENTRY)};
 
-/* Decodes all instructions of a block: plain births and deaths here, the rest in block_decode_rare(). This loop is
- * most of what a null replay costs. */
+/* For a varint of index+1 bytes, the bits of a 64-bit load that are its own. */
+static const uint64_t varint_masks[VARINT_BYTES_MAX - 1] = {
+    UINT64_C(0xff),
+    UINT64_C(0xffff),
+    UINT64_C(0xffffff),
+    UINT64_C(0xffffffff),
+    UINT64_C(0xffffffffff),
+    UINT64_C(0xffffffffffff),
+    UINT64_C(0xffffffffffffff),
+    UINT64_MAX,
+};
+
+/* An instruction without operands, written as the two words it consists of: five narrow stores take longer. */
+static inline void instruction_store(struct instruction *to, uint64_t opcode, uint64_t object,
+                                     uint64_t size)
+{
+    uint64_t words[2] = {opcode | object << 32, size};
+    memcpy(to, words, sizeof words);
+}
+_Static_assert(sizeof(struct instruction) == 16 && offsetof(struct instruction, object) == 4 &&
+                   offsetof(struct instruction, size) == 8,
+               "instruction_store() knows the layout");
+
+/* Decodes all instructions of a block: plain births and deaths here, what is rare or looks wrong in
+ * block_decode_rare(). This loop is most of what a null replay costs. It does not look for the end of a column:
+ * it runs into the next column, or into the slack behind the payload, and reader_decode() refuses the block
+ * afterwards, whatever error that led to. What it reads it still checks, so nothing but the block is lost. */
 static bool block_decode(struct instruction_reader *reader, struct block *block)
 {
-    struct instruction *const instructions = reader->instructions;
     struct live_objects objects = block->objects;
-    const uint8_t *const opcodes = block->next[COLUMN_OPCODES];
-    const uint8_t *sizes = block->next[COLUMN_SIZES], *sizes_end = block->end[COLUMN_SIZES];
-    const uint8_t *names = block->next[COLUMN_REGISTERS], *names_end = block->end[COLUMN_REGISTERS];
-    const size_t count = block->count;
+    const uint8_t *sizes = block->next[COLUMN_SIZES], *names = block->next[COLUMN_REGISTERS];
+    const uint8_t *opcode_at = block->next[COLUMN_OPCODES];
+    const uint8_t *const opcodes_end = opcode_at + block->count;
+    struct instruction *to = reader->instructions;
 
-    for (size_t i = 0; i < count; i++) {
-        struct instruction *to = &instructions[i];
-        unsigned opcode = opcodes[i];
+    for (; opcode_at < opcodes_end; opcode_at++, to++) {
+        uint64_t opcode = *opcode_at, word;
         uint8_t action = actions[opcode];
-        if (action == ACTION_BIRTH && sizes < sizes_end) {
-            uint64_t size = varint_get(&sizes);
-            if (__builtin_expect(size == UINT64_MAX, 0)) {
-                block->at = i;
-                return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "size ", size);
-            }
-            uint32_t object = objects_begin(&objects, size);
-            *to = (struct instruction){.opcode = (uint8_t)opcode, .object = object, .size = size};
-        } else if (action == ACTION_DEATH && names < names_end) {
-            uint64_t object = varint_get(&names);
-            if (__builtin_expect(!objects_are_live(&objects, object), 0)) {
-                block->at = i;
-                return block_error(reader, block, INSTRUCTION_ERROR_REGISTER, "register ", object);
-            }
+        if (action == ACTION_BIRTH) {
+            memcpy(&word, sizes, 8);
+            if (__builtin_expect((uint8_t)word == 0, 0)) goto rare;
+            unsigned zeros = (unsigned)__builtin_ctzll(word);
+            uint64_t size = (word & varint_masks[zeros]) >> (zeros + 1);
+            sizes += zeros + 1;
+            instruction_store(to, opcode, objects_begin(&objects, size), size);
+            continue;
+        } else if (action == ACTION_DEATH) {
+            memcpy(&word, names, 8);
+            unsigned zeros = (unsigned)__builtin_ctzll(word);
+            if (__builtin_expect((uint8_t)word == 0, 0)) goto rare;
+            uint64_t object = (word & varint_masks[zeros]) >> (zeros + 1);
+            if (__builtin_expect(!objects_are_live(&objects, object), 0)) goto rare;
+            names += zeros + 1;
             objects_end(&objects, object);
-            *to = (struct instruction){.opcode = (uint8_t)opcode, .object = (uint32_t)object};
-        } else {
-            block->at = i;
-            block->next[COLUMN_OPCODES] = opcodes + i;
-            block->next[COLUMN_SIZES] = sizes;
-            block->next[COLUMN_REGISTERS] = names;
-            block->objects = objects;
-            if (!block_decode_rare(reader, block, to)) return false;
-            objects = block->objects;
-            sizes = block->next[COLUMN_SIZES];
-            names = block->next[COLUMN_REGISTERS];
+            instruction_store(to, opcode, object, 0);
+            continue;
         }
+    rare:
+        block->next[COLUMN_OPCODES] = opcode_at;
+        block->next[COLUMN_SIZES] = sizes;
+        block->next[COLUMN_REGISTERS] = names;
+        block->objects = objects;
+        block->at = (size_t)(to - reader->instructions);
+        if (!block_decode_rare(reader, block, to)) return false;
+        objects = block->objects;
+        sizes = block->next[COLUMN_SIZES];
+        names = block->next[COLUMN_REGISTERS];
     }
-    block->at = count;
-    block->next[COLUMN_OPCODES] = opcodes + count;
+    block->at = block->count;
+    block->next[COLUMN_OPCODES] = opcode_at;
     block->next[COLUMN_SIZES] = sizes;
     block->next[COLUMN_REGISTERS] = names;
     block->objects = objects;
