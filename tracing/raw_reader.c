@@ -229,14 +229,14 @@ uint64_t raw_reader_bytes(const struct raw_reader *reader)
 /* ---- chunks ---- */
 
 /* Lanes appear in any order; the table covers them all up to the highest. */
-static bool raw_reader_know_lane(struct raw_reader *reader, uint32_t lane)
+bool raw_reader_know_lane(struct raw_reader *reader, uint32_t lane)
 {
     if (lane < reader->lanes_count) return true;
     if (lane >= reader->lanes_room) {
         uint32_t room = reader->lanes_room == 0 ? 64 : reader->lanes_room;
         while (room <= lane)
             room *= 2;
-        struct raw_lane_total *lanes = realloc(reader->lanes, room * sizeof *lanes);
+        struct raw_lane_position *lanes = realloc(reader->lanes, room * sizeof *lanes);
         if (lanes == NULL) return raw_reader_no_memory(reader);
         memset(lanes + reader->lanes_room, 0, (room - reader->lanes_room) * sizeof *lanes);
         reader->lanes = lanes;
@@ -246,23 +246,62 @@ static bool raw_reader_know_lane(struct raw_reader *reader, uint32_t lane)
     return true;
 }
 
-static bool raw_reader_check_lane(struct raw_reader *reader, struct raw_chunk *chunk)
+/* Counts the births in `count` opcodes, eight at a time: the kinds that begin an object are the numbers 1 to 19.
+ * Sets *lost if there is a lost record, whose births are not in the opcodes. */
+static uint64_t count_births(const uint8_t *opcodes, uint32_t count, bool *lost)
 {
-    if (!raw_reader_know_lane(reader, chunk->lane)) return false;
-    struct raw_lane_total *lane = &reader->lanes[chunk->lane];
+    _Static_assert(CALL_MALLOC == 1 && CALL_REALLOC_IN_PLACE == 19 && CALL_REALLOC_ZERO == 20,
+                   "births are the lowest numbers");
+    const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones * 0x80;
+    uint64_t births = 0, found = 0;
+    for (uint32_t i = 0; i < count; i += 8) {
+        uint64_t numbers = bytes_get64(opcodes + i) & (ones * RAW_OPCODE_NUMBER);
+        if (count - i < 8) numbers &= (UINT64_C(1) << (8 * (count - i))) - 1;
+        uint64_t at_least_1 = numbers + ones * (0x80 - 1);
+        uint64_t at_least_20 = numbers + ones * (0x80 - CALL_REALLOC_ZERO);
+        births += ((((at_least_1 & ~at_least_20) & tops) >> 7) * ones) >> 56;
+        found |= ~((numbers ^ (ones * RAW_LOST)) + ones * 0x7f) & tops;
+    }
+    *lost = found != 0;
+    return births;
+}
+
+static bool raw_reader_check_sequence(struct raw_reader *reader, const struct raw_chunk *chunk)
+{
+    const struct raw_lane_position *lane = &reader->lanes[chunk->lane];
+    uint64_t offset = chunk->offset - RAW_CHUNK_HEADER_BYTES;
     if (chunk->first_record != lane->records)
-        return RAW_FAIL(reader, RAW_SEQUENCE, chunk->offset - RAW_CHUNK_HEADER_BYTES,
+        return RAW_FAIL(reader, RAW_SEQUENCE, offset,
                         "lane %" PRIu32 " continues with record %" PRIu64 ", expected %" PRIu64,
                         chunk->lane, chunk->first_record, lane->records);
-    if (chunk->first_birth < lane->births || chunk->first_birth > RAW_SERIAL_MAX)
-        return RAW_FAIL(reader, RAW_SEQUENCE, chunk->offset - RAW_CHUNK_HEADER_BYTES,
+    if (lane->births_unknown ? chunk->first_birth < lane->births
+                             : chunk->first_birth != lane->births)
+        return RAW_FAIL(reader, RAW_SEQUENCE, offset,
                         "lane %" PRIu32 " continues after birth %" PRIu64 ", it had %" PRIu64,
                         chunk->lane, chunk->first_birth, lane->births);
     if (lane->records == 0 && !chunk->key)
-        return RAW_FAIL(reader, RAW_SEQUENCE, chunk->offset - RAW_CHUNK_HEADER_BYTES,
+        return RAW_FAIL(reader, RAW_SEQUENCE, offset,
                         "lane %" PRIu32 " begins with a chunk that is not key", chunk->lane);
+    return true;
+}
+
+static bool raw_reader_take_records(struct raw_reader *reader, const struct raw_chunk *chunk)
+{
+    if (!raw_reader_know_lane(reader, chunk->lane)) return false;
+    if (!raw_reader_check_sequence(reader, chunk)) return false;
+    const uint8_t *opcodes = chunk->payload;
+    uint64_t opcodes_bytes = varint_get(&opcodes);
+    for (unsigned column = 1; column < 5; column++)
+        varint_get(&opcodes);
+    if (opcodes_bytes != chunk->records ||
+        opcodes + opcodes_bytes > chunk->payload + chunk->payload_bytes)
+        return RAW_FAIL(reader, RAW_COLUMNS, chunk->offset,
+                        "%" PRIu64 " opcodes for %" PRIu32 " records", opcodes_bytes,
+                        chunk->records);
+    struct raw_lane_position *lane = &reader->lanes[chunk->lane];
     lane->records += chunk->records;
-    lane->births = chunk->first_birth;
+    lane->births =
+        chunk->first_birth + count_births(opcodes, chunk->records, &lane->births_unknown);
     return true;
 }
 
@@ -412,7 +451,7 @@ static struct raw_chunk *raw_reader_copy_chunk(struct raw_reader *reader)
 static bool raw_reader_take_chunk(struct raw_reader *reader, struct raw_chunk *chunk)
 {
     switch (chunk->type) {
-    case RAW_CHUNK_RECORDS: return raw_reader_check_lane(reader, chunk);
+    case RAW_CHUNK_RECORDS: return raw_reader_take_records(reader, chunk);
     case RAW_CHUNK_TICK: return raw_reader_take_tick(reader, chunk);
     default: raw_reader_take_end(reader, chunk); return false;
     }

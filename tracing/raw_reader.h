@@ -60,6 +60,13 @@ struct raw_lane_total {
     uint64_t records, births;
 };
 
+/* How far the chunks of a lane have got. */
+struct raw_lane_position {
+    uint64_t records, births;
+    bool
+        births_unknown; /* the latest chunk has a lost record: `births` does without what was lost */
+};
+
 /* FORMAT.md 4.4. */
 struct raw_end {
     uint32_t status; /* enum raw_end_status */
@@ -101,10 +108,10 @@ struct raw_reader {
     struct error error;
     bool has_header; /* false only with RAW_STREAM_CUT or RAW_STREAM_FAILED */
     struct raw_header header;
-    struct raw_end end;           /* valid once state is RAW_STREAM_COMPLETE */
-    struct raw_tick tick;         /* of the latest tick chunk that was returned */
-    struct raw_lane_total *lanes; /* records so far; births before the latest chunk */
-    uint32_t lanes_count;         /* lanes seen: highest number plus one */
+    struct raw_end end;   /* valid once state is RAW_STREAM_COMPLETE */
+    struct raw_tick tick; /* of the latest tick chunk that was returned */
+    struct raw_lane_position *lanes;
+    uint32_t lanes_count; /* lanes seen: highest number plus one */
     uint64_t chunks, ticks;
 
     /* From here on: raw_reader.c only. */
@@ -131,6 +138,9 @@ void raw_chunk_release(struct raw_reader *reader, struct raw_chunk *chunk);
 /* A chunk with room for `payload_bytes` and slack, for what comes from elsewhere (spool_reader). NULL: no
  * memory. To be released like any other. */
 struct raw_chunk *raw_chunk_new(struct raw_reader *reader, uint32_t payload_bytes);
+
+/* Makes sure that reader->lanes covers `lane`. False: no memory, see error. */
+bool raw_reader_know_lane(struct raw_reader *reader, uint32_t lane);
 
 /* Whether raw_reader_next() would have to wait for whoever writes into the pipe. May say true when
  * it need not, never false when it must. */

@@ -1,0 +1,67 @@
+/* spool_reader - what a process that died had not yet written to its stream (FORMAT.md 8).
+ *
+ *   raw stream, cut:   lane 3  [chunk][chunk]                records 0 .. 5000
+ *   spool:             lane 3        [slot: 4000 .. 6000][slot: the next ones]
+ *                                            |
+ *                                            +--> chunk of words, records 5000 .. 6000, and so on
+ *
+ * Opened after a raw_reader has come to the end of a stream that was cut. Slots come out as chunks, lane by lane and
+ * in order, without what the stream has already; to whoever decodes them they are the last chunks of the stream.
+ *
+ *     if (spool_reader_open(&spool, path) && spool_reader_belongs(&spool, &reader))
+ *         while ((chunk = spool_reader_next(&spool, &reader)) != NULL) ...
+ *
+ * A gap ends its lane: records behind a hole could not be told apart from others. It is counted, not an error.
+ *
+ * Memory   one slot, and 32 bytes for each slot in use. Threads: one. The file is read with pread() and must not
+ *          change meanwhile: its process is dead. */
+#ifndef MALLOCTAPE_SPOOL_READER_H
+#define MALLOCTAPE_SPOOL_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tracing/raw_error.h"
+#include "tracing/raw_format.h"
+#include "tracing/raw_reader.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spool_slot;
+
+struct spool_reader {
+    struct error error;
+    uint8_t run_id[RAW_RUN_ID_BYTES];
+    uint32_t pid;
+    uint32_t slot_bytes;
+    uint32_t slots_used;   /* slots in use */
+    uint64_t records;      /* given out so far, in chunks */
+    uint32_t lanes_gapped; /* lanes that ended in a gap */
+
+    /* From here on: spool_reader.c only. */
+    int fd;
+    struct spool_slot *slots; /* in use, by lane and serial */
+    uint32_t next_slot;
+    uint64_t *words; /* of one slot */
+};
+
+/* False: see error. */
+bool spool_reader_open(struct spool_reader *spool, const char *path);
+
+/* Whether the spool is of the run that wrote the stream. A stream without a header does not contradict. Else error
+ * is set to SPOOL_OTHER_RUN. */
+bool spool_reader_belongs(struct spool_reader *spool, const struct raw_reader *reader);
+
+/* The next chunk, to be released with raw_chunk_release(reader, ...). NULL at the end, and when error is set. Advances
+ * reader->lanes. */
+struct raw_chunk *spool_reader_next(struct spool_reader *spool, struct raw_reader *reader);
+
+void spool_reader_close(struct spool_reader *spool);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
