@@ -1,0 +1,189 @@
+#include "cli/dump.h"
+
+#include "cli/raw_source.h"
+#include "common/bytes.h"
+#include "common/varint.h"
+
+/* Records are decoded so many at a time. */
+enum { BATCH = 256 };
+
+struct raw_dump {
+    const struct dump *dump;
+    struct raw_source source;
+    uint64_t ticks;
+    const struct raw_chunk *chunk; /* the present one */
+    const uint8_t *opcode;         /* where the next record's opcode byte or first word is */
+};
+
+static void object_text(char *to, uint64_t token)
+{
+    if (token == RAW_TOKEN_UNKNOWN)
+        snprintf(to, CALL_OBJECT_TEXT_MAX, "?");
+    else
+        snprintf(to, CALL_OBJECT_TEXT_MAX, "%" PRIu32 ":%" PRIu64, raw_token_lane(token),
+                 raw_token_serial(token));
+}
+
+static const char *structure_text(uint32_t structure, char *to, size_t bytes)
+{
+    if (structure == RAW_STRUCTURE_PAGE_HEAP) return "page_heap";
+    snprintf(to, bytes, "class %" PRIu32, structure);
+    return to;
+}
+
+static void header_print(const struct dump *dump, const struct raw_header *header)
+{
+    if (!dump_wants_general(dump)) return;
+    dump_offset(dump, 0);
+    printf("raw %u.%u features 0x%" PRIx64 " info 0x%" PRIx64 " run ", header->version_major,
+           header->version_minor, header->features, header->info);
+    for (unsigned i = 0; i < RAW_RUN_ID_BYTES; i++) printf("%02x", header->run_id[i]);
+    printf(" start %" PRIu64 " pid %" PRIu32 "\n", header->start_ns, header->pid);
+    dump_metadata(dump, RAW_HEADER_BYTES, header->metadata, header->metadata_bytes);
+}
+
+static void call_print(const struct raw_dump *state, const struct record *record)
+{
+    bool failed = record->number == RAW_FAILED;
+    unsigned shape = call_shapes[record->kind];
+    uint64_t numbers[RAW_HEAP_NUMBERS_MAX] = {record->size, record->operand};
+    struct call_text text = {
+        .kind = record->kind,
+        .failed = failed,
+        .size = record->size,
+        .alignment = record->operand,
+        .numbers = numbers,
+        .numbers_count = record->count,
+    };
+    bool begins = !failed && (shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_REALLOC);
+    bool ends = shape >= SHAPE_REALLOC && shape <= SHAPE_DEATH_SIZED_ALIGNED;
+    if (ends) object_text(text.ended, record->token);
+    if (begins) {
+        object_text(text.began, raw_token(state->chunk->lane, record->serial));
+        text.has_address = (state->source.reader.header.features & RAW_FEATURE_ADDRESSES) != 0 &&
+                           !state->chunk->words;
+        text.address = record->address;
+    }
+    call_text_print(stdout, &text);
+}
+
+static void other_print(const struct record *record)
+{
+    char structure[24];
+    const char *name = structure_text(record->structure, structure, sizeof structure);
+    switch (record->number) {
+    case RAW_THREAD_BEGIN: printf("thread_begin %" PRIu64 "\n", record->operand); break;
+    case RAW_THREAD_END: puts("thread_end"); break;
+    case RAW_THREAD_CACHE_DELETED: puts("thread_cache_deleted"); break;
+    case RAW_STAMP_BEFORE: printf("stamp_before %s number %" PRIu64 "\n", name, record->size); break;
+    case RAW_STAMP_AFTER: printf("stamp_after %s number %" PRIu64 "\n", name, record->size); break;
+    case RAW_LOST:
+        printf("lost events %" PRIu64 " births %" PRIu64 "\n", record->size, record->operand);
+        break;
+    case RAW_LOST_STAMPS:
+        printf("lost_stamps %s from %" PRIu64 " count %" PRIu64 "\n", name, record->size,
+               record->operand);
+        break;
+    }
+}
+
+/* `number` counts the records of the lane. */
+static void record_print(const struct raw_dump *state, const struct record *record, uint64_t number)
+{
+    const struct dump *dump = state->dump;
+    const struct raw_chunk *chunk = state->chunk;
+    bool is_call = record->number < CALL_KINDS || record->number == RAW_FAILED;
+    if (dump->only_calls && !is_call) return;
+    if (!dump->only_calls) {
+        if (chunk->words) fputs("spool ", stdout);
+        dump_offset(dump, chunk->offset + (uint64_t)(state->opcode - chunk->payload));
+        printf("L%" PRIu32 " #%" PRIu64 " ", chunk->lane, number);
+    }
+    if (is_call)
+        call_print(state, record);
+    else
+        other_print(record);
+}
+
+/* The first opcode byte stands behind the lengths of the columns (FORMAT.md 5.1); a spool has words only. */
+static const uint8_t *first_opcode(const struct raw_chunk *chunk)
+{
+    const uint8_t *at = chunk->payload;
+    for (unsigned column = 0; column < 5 && !chunk->words; column++) at += varint_bytes(*at);
+    return at;
+}
+
+static void records_print(struct raw_dump *state, struct raw_decoder *decoder)
+{
+    struct record records[BATCH];
+    const struct raw_chunk *chunk = state->chunk;
+    uint64_t number = chunk->first_record;
+    uint32_t count;
+    state->opcode = first_opcode(chunk);
+    if (!raw_decoder_open(decoder, chunk)) return;
+    while ((count = raw_decoder_next(decoder, records, BATCH)) > 0) {
+        for (uint32_t i = 0; i < count; i++, number++) {
+            if (dump_wants_lane(state->dump, chunk->lane)) record_print(state, &records[i], number);
+            state->opcode +=
+                chunk->words ? raw_record_words(bytes_get64(state->opcode)) * sizeof(uint64_t) : 1;
+        }
+    }
+}
+
+static void tick_print(struct raw_dump *state)
+{
+    const struct raw_tick *tick = &state->source.reader.tick;
+    uint64_t number = state->ticks++;
+    if (!dump_wants_general(state->dump)) return;
+    dump_offset(state->dump, state->chunk->offset - RAW_CHUNK_HEADER_BYTES);
+    printf("tick %" PRIu64 " nanoseconds %" PRIu64 " rss %" PRIu64 " heap %" PRIu64 "\n", number,
+           tick->since_start_ns, tick->rss_bytes, tick->heap_bytes);
+}
+
+static void end_print(const struct dump *dump, const struct raw_end *end, uint64_t offset)
+{
+    if (!dump_wants_general(dump)) return;
+    dump_offset(dump, offset);
+    printf("end status %" PRIu32 " nanoseconds %" PRIu64 " lost %" PRIu64 " waits %" PRIu64
+           " waited %" PRIu64 "\n",
+           end->status, end->since_start_ns, end->lost_events, end->waits, end->waited_ns);
+    for (uint32_t lane = 0; lane < end->lanes; lane++) {
+        dump_offset(dump, offset);
+        printf("end lane %" PRIu32 " records %" PRIu64 " births %" PRIu64 "\n", lane,
+               end->lane_totals[lane].records, end->lane_totals[lane].births);
+    }
+    dump_counts(dump, offset, end->kind_counts);
+}
+
+/* False when the chunk could not be decoded to its end. */
+static bool chunk_print(struct raw_dump *state)
+{
+    if (state->chunk->type == RAW_CHUNK_TICK) {
+        tick_print(state);
+        return true;
+    }
+    struct raw_decoder *decoder = raw_source_lane(&state->source, state->chunk->lane);
+    if (decoder == NULL) return false;
+    records_print(state, decoder);
+    if (error_is_set(&decoder->error)) state->source.error = decoder->error;
+    return !error_is_set(&decoder->error);
+}
+
+int dump_raw(const struct dump *dump, struct stream *stream, const char *path, struct error *error)
+{
+    struct raw_dump state = {.dump = dump};
+    struct raw_source *source = &state.source;
+    struct raw_chunk *chunk;
+    bool good = true;
+    raw_source_open(source, stream->fd, path);
+    if (source->reader.has_header) header_print(dump, &source->reader.header);
+    while (good && (chunk = raw_source_next(source)) != NULL) {
+        state.chunk = chunk;
+        good = chunk_print(&state);
+        raw_source_release(source, chunk);
+    }
+    int status = raw_source_state(source, error);
+    if (status == PROGRAM_OK) end_print(dump, &source->reader.end, source->stream_end);
+    raw_source_close(source);
+    return status;
+}

@@ -1,0 +1,88 @@
+#include "cli/raw_source.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/program.h"
+
+bool raw_source_open(struct raw_source *source, int fd, const char *path)
+{
+    (void)path;
+    *source = (struct raw_source){.decoders = NULL};
+    bool opened = raw_reader_open_fd(&source->reader, fd);
+    if (opened) source->stream_end = RAW_HEADER_BYTES + source->reader.header.metadata_bytes;
+    return opened;
+}
+
+struct raw_chunk *raw_source_next(struct raw_source *source)
+{
+    struct raw_chunk *chunk = raw_reader_next(&source->reader);
+    if (chunk != NULL) source->stream_end = chunk->offset + chunk->payload_bytes;
+    return chunk;
+}
+
+void raw_source_release(struct raw_source *source, struct raw_chunk *chunk)
+{
+    raw_chunk_release(&source->reader, chunk);
+}
+
+static struct raw_decoder *no_memory(struct raw_source *source)
+{
+    errno = ENOMEM;
+    error_set_system(&source->error, "no memory for a lane");
+    return NULL;
+}
+
+struct raw_decoder *raw_source_lane(struct raw_source *source, uint32_t lane)
+{
+    if (lane >= source->decoders_count) {
+        uint32_t count = source->decoders_count == 0 ? 64 : source->decoders_count;
+        while (count <= lane) count *= 2;
+        struct raw_decoder **grown = realloc(source->decoders, count * sizeof *grown);
+        if (grown == NULL) return no_memory(source);
+        memset(grown + source->decoders_count, 0,
+               (count - source->decoders_count) * sizeof *grown);
+        source->decoders = grown;
+        source->decoders_count = count;
+    }
+    if (source->decoders[lane] == NULL) {
+        struct raw_decoder *decoder = malloc(sizeof *decoder);
+        if (decoder == NULL) return no_memory(source);
+        raw_decoder_init(decoder, lane,
+                         (source->reader.header.features & RAW_FEATURE_ADDRESSES) != 0);
+        source->decoders[lane] = decoder;
+    }
+    return source->decoders[lane];
+}
+
+bool raw_source_in_spool(const struct raw_source *source)
+{
+    (void)source;
+    return false;
+}
+
+int raw_source_state(const struct raw_source *source, struct error *error)
+{
+    if (error_is_set(&source->error)) {
+        *error = source->error;
+        return PROGRAM_FAILED;
+    }
+    *error = source->reader.error;
+    switch (source->reader.state) {
+    case RAW_STREAM_COMPLETE: return PROGRAM_OK;
+    case RAW_STREAM_CUT: return PROGRAM_CUT;
+    default: return PROGRAM_FAILED;
+    }
+}
+
+void raw_source_close(struct raw_source *source)
+{
+    for (uint32_t lane = 0; lane < source->decoders_count; lane++) {
+        if (source->decoders[lane] == NULL) continue;
+        raw_decoder_free(source->decoders[lane]);
+        free(source->decoders[lane]);
+    }
+    free(source->decoders);
+    raw_reader_close(&source->reader);
+}
