@@ -1,0 +1,603 @@
+// tracing_tcmalloc - the front end of the capture core (tracing/capture.h) in gperftools.
+//
+// Takes the place of tcmalloc.cc in libtcmalloc_minimal_tracing.so. It contains tcmalloc.cc, with the
+// entry points under other names (malloctape_plain_...), and defines the entry points anew:
+//
+//   hot path   the same steps as upstream's (thread cache, size class, pop or push), with the event
+//              recorded in between; leaves for the slow path, by a tail call, whenever a step is not
+//              the common one
+//   slow path  records the event around a call of the plain function
+//
+// So addresses, and all that the allocator does, are upstream's. Each entry point has a kind of call of
+// its own, and therefore a body of its own, where upstream lets several share one.
+
+// The names under which upstream's own entry points stay reachable.
+#define tc_malloc malloctape_plain_malloc
+#define tc_free malloctape_plain_free
+#define tc_free_sized malloctape_plain_free_sized
+#define tc_calloc malloctape_plain_calloc
+#define tc_cfree malloctape_plain_cfree
+#define tc_realloc malloctape_plain_realloc
+#define tc_memalign malloctape_plain_memalign
+#define tc_posix_memalign malloctape_plain_posix_memalign
+#define tc_valloc malloctape_plain_valloc
+#define tc_pvalloc malloctape_plain_pvalloc
+#define tc_mallopt malloctape_plain_mallopt
+#define tc_malloc_skip_new_handler malloctape_plain_malloc_skip_new_handler
+#define tc_new malloctape_plain_new
+#define tc_new_nothrow malloctape_plain_new_nothrow
+#define tc_newarray malloctape_plain_newarray
+#define tc_newarray_nothrow malloctape_plain_newarray_nothrow
+#define tc_new_aligned malloctape_plain_new_aligned
+#define tc_new_aligned_nothrow malloctape_plain_new_aligned_nothrow
+#define tc_newarray_aligned malloctape_plain_newarray_aligned
+#define tc_newarray_aligned_nothrow malloctape_plain_newarray_aligned_nothrow
+#define tc_delete malloctape_plain_delete
+#define tc_delete_nothrow malloctape_plain_delete_nothrow
+#define tc_delete_sized malloctape_plain_delete_sized
+#define tc_delete_aligned malloctape_plain_delete_aligned
+#define tc_delete_aligned_nothrow malloctape_plain_delete_aligned_nothrow
+#define tc_delete_sized_aligned malloctape_plain_delete_sized_aligned
+#define tc_deletearray malloctape_plain_deletearray
+#define tc_deletearray_nothrow malloctape_plain_deletearray_nothrow
+#define tc_deletearray_sized malloctape_plain_deletearray_sized
+#define tc_deletearray_aligned malloctape_plain_deletearray_aligned
+#define tc_deletearray_aligned_nothrow malloctape_plain_deletearray_aligned_nothrow
+#define tc_deletearray_sized_aligned malloctape_plain_deletearray_sized_aligned
+
+// Keeps upstream from making aliases: of the plain functions (it knows them by their own names), and of
+// malloc and the like.
+#define TCMALLOC_NO_ALIASES
+#define TCMALLOC_LIBC_OVERRIDE_INL_H_
+static inline void ReplaceSystemAlloc() {}
+
+#include "tcmalloc.cc"
+
+#undef tc_malloc
+#undef tc_free
+#undef tc_free_sized
+#undef tc_calloc
+#undef tc_cfree
+#undef tc_realloc
+#undef tc_memalign
+#undef tc_posix_memalign
+#undef tc_valloc
+#undef tc_pvalloc
+#undef tc_mallopt
+#undef tc_malloc_skip_new_handler
+#undef tc_new
+#undef tc_new_nothrow
+#undef tc_newarray
+#undef tc_newarray_nothrow
+#undef tc_new_aligned
+#undef tc_new_aligned_nothrow
+#undef tc_newarray_aligned
+#undef tc_newarray_aligned_nothrow
+#undef tc_delete
+#undef tc_delete_nothrow
+#undef tc_delete_sized
+#undef tc_delete_aligned
+#undef tc_delete_aligned_nothrow
+#undef tc_delete_sized_aligned
+#undef tc_deletearray
+#undef tc_deletearray_nothrow
+#undef tc_deletearray_sized
+#undef tc_deletearray_aligned
+#undef tc_deletearray_aligned_nothrow
+#undef tc_deletearray_sized_aligned
+
+#include "tracing/capture.h"
+
+#include <malloc.h>
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+#define HOT __attribute__((visibility("default"))) CACHELINE_ALIGNED_FN
+#define ALIAS_OF(function) __attribute__((alias(#function), visibility("default")))
+
+namespace {
+
+// --- the place of an object in the shadow table (capture.h) ---
+
+static_assert(kPageShift == SHADOW_PAGE_BITS, "the shadow table is laid out for pages of this size");
+
+// 2^32 / size of each size class, rounded up; 0 for class 0, whose objects start at a page. Objects of a class
+// start at distances of its size, so the products of two in a page differ in the upper half.
+uint32_t class_inverse[kClassSizesMax];
+
+inline unsigned index_of(const void* object, uint32 cl) {
+  uint64_t offset = reinterpret_cast<uintptr_t>(object) & (kPageSize - 1);
+  return static_cast<unsigned>((offset * class_inverse[cl]) >> 32);
+}
+
+ATTRIBUTE_NOINLINE void fill_class_inverse() {
+  for (uint32 cl = 1; cl < Static::num_size_classes(); cl++)
+    class_inverse[cl] = static_cast<uint32_t>((uint64_t(1) << 32) / Static::sizemap()->class_to_size(cl) + 1);
+}
+
+// The same without knowing the class. False for what the allocator does not own.
+bool find_index(const void* object, unsigned* index) {
+  if (PREDICT_FALSE(class_inverse[1] == 0)) fill_class_inverse();
+  const PageID page = reinterpret_cast<uintptr_t>(object) >> kPageShift;
+  uint32 cl;
+  if (!Static::pageheap()->TryGetSizeClass(page, &cl)) {
+    const Span* span = Static::pageheap()->GetDescriptor(page);
+    if (span == NULL) return false;
+    cl = span->sizeclass;
+  }
+  *index = index_of(object, cl);
+  return true;
+}
+
+void forget(const void* object) {
+  unsigned index;
+  if (object != NULL && find_index(object, &index)) malloctape_born_unrecorded(object, index);
+}
+
+void born(unsigned kind, uint64_t size, uint64_t alignment, const void* object) {
+  unsigned index = 0;
+  if (object != NULL) find_index(object, &index);
+  malloctape_born(kind, size, alignment, object, index);
+}
+
+uint64_t token_of(const void* object) {
+  unsigned index;
+  return find_index(object, &index) ? malloctape_token_of(object, index) : RAW_TOKEN_UNKNOWN;
+}
+
+// --- births ---
+
+// While it exists, entries into shared structures are for an event that is yet to be recorded.
+class Allocating {
+ public:
+  Allocating() : lane_(malloctape_lane), before_(lane_->allocating) { lane_->allocating = 1; }
+  ~Allocating() { lane_->allocating = before_; }
+
+ private:
+  struct malloctape_lane* const lane_;
+  const uint32_t before_;
+};
+
+// Records one birth around plain(), off the hot path.
+template <typename Plain>
+inline ATTRIBUTE_ALWAYS_INLINE void* record_birth(unsigned kind, uint64_t size, uint64_t alignment, Plain plain) {
+  if (!malloctape_ready()) {
+    void* object = plain();
+    if (!malloctape_is_off()) forget(object);
+    return object;
+  }
+  void* object;
+  try {
+    Allocating allocating;
+    object = plain();
+  } catch (...) {
+    malloctape_born(kind, size, alignment, NULL, 0);
+    throw;
+  }
+  born(kind, size, alignment, object);
+  return object;
+}
+
+template <unsigned kind, void* (*plain)(size_t)>
+ATTRIBUTE_NOINLINE void* record_allocation(size_t size) {
+  return record_birth(kind, size, 0, [size] { return plain(size); });
+}
+
+// Apart from record_allocation(), so that with tracing off nothing but two jumps is added.
+template <unsigned kind, void* (*plain)(size_t)>
+ATTRIBUTE_NOINLINE void* allocate_slow(size_t size) {
+  if (malloctape_is_off()) return plain(size);
+  return record_allocation<kind, plain>(size);
+}
+
+template <unsigned kind>
+ATTRIBUTE_NOINLINE void* allocated_in_new_region(void* object, size_t size) {
+  born(kind, size, 0, object);
+  return object;
+}
+
+template <unsigned kind, void* (*plain)(size_t)>
+inline ATTRIBUTE_ALWAYS_INLINE void* allocate(size_t size) {
+  struct malloctape_lane* lane = malloctape_lane;
+  if (PREDICT_FALSE(lane->cursor >= lane->limit)) return allocate_slow<kind, plain>(size);
+  if (PREDICT_FALSE(!base::internal::new_hooks_.empty())) return allocate_slow<kind, plain>(size);
+  ThreadCache* cache = ThreadCache::GetFastPathCache();
+  if (PREDICT_FALSE(cache == NULL)) return allocate_slow<kind, plain>(size);
+  uint32 cl;
+  if (PREDICT_FALSE(!Static::sizemap()->GetSizeClass(size, &cl))) return allocate_slow<kind, plain>(size);
+  void* object;
+  if (PREDICT_FALSE(!cache->TryAllocate(cl, &object))) return allocate_slow<kind, plain>(size);
+  uint8_t* region = malloctape_shadow_region(object);
+  if (PREDICT_FALSE(region == NULL)) return allocated_in_new_region<kind>(object, size);
+  malloctape_lane_birth(lane, kind, size, malloctape_shadow_entry(region, object, index_of(object, cl)));
+  return object;
+}
+
+void* plain_new_nothrow(size_t size) { return malloctape_plain_new_nothrow(size, std::nothrow); }
+void* plain_newarray_nothrow(size_t size) { return malloctape_plain_newarray_nothrow(size, std::nothrow); }
+
+template <typename Plain>
+inline ATTRIBUTE_ALWAYS_INLINE void* allocate_aligned(unsigned kind, size_t size, size_t alignment, Plain plain) {
+  if (malloctape_is_off()) return plain();
+  return record_birth(kind, size, alignment, plain);
+}
+
+// --- deaths ---
+
+void record_death(unsigned kind, void* object, size_t size, size_t alignment) {
+  unsigned index;
+  if (object != NULL && malloctape_ready() && find_index(object, &index))
+    malloctape_dies(kind, malloctape_token_of(object, index), size, alignment);
+}
+
+template <unsigned kind>
+ATTRIBUTE_NOINLINE void release_slow(void* object) {
+  if (!malloctape_is_off()) record_death(kind, object, 0, 0);
+  malloctape_plain_free(object);
+}
+
+template <unsigned kind>
+ATTRIBUTE_NOINLINE void release_sized_slow(void* object, size_t size) {
+  if (!malloctape_is_off()) record_death(kind, object, size, 0);
+  malloctape_plain_free(object);
+}
+
+// The common case of a release: sets what is needed to record and to release; false otherwise.
+struct Release {
+  struct malloctape_lane* lane;
+  ThreadCache* cache;
+  uint32 cl;
+  uint64_t token;
+};
+
+inline ATTRIBUTE_ALWAYS_INLINE bool prepare_release(void* object, Release* release) {
+  release->lane = malloctape_lane;
+  if (PREDICT_FALSE(release->lane->cursor >= release->lane->limit)) return false;
+  if (PREDICT_FALSE(!base::internal::delete_hooks_.empty())) return false;
+  release->cache = ThreadCache::GetCacheIfPresent();
+  if (PREDICT_FALSE(release->cache == NULL)) return false;
+  if (PREDICT_FALSE(object == NULL)) return false;
+  const PageID page = reinterpret_cast<uintptr_t>(object) >> kPageShift;
+  if (PREDICT_FALSE(!Static::pageheap()->TryGetSizeClass(page, &release->cl))) return false;
+  uint8_t* region = malloctape_shadow_region(object);
+  if (PREDICT_FALSE(region == NULL)) return false;
+  release->token = *malloctape_shadow_entry(region, object, index_of(object, release->cl));
+  return true;
+}
+
+template <unsigned kind>
+inline ATTRIBUTE_ALWAYS_INLINE void release(void* object) {
+  Release release;
+  if (PREDICT_FALSE(!prepare_release(object, &release))) return release_slow<kind>(object);
+  malloctape_lane_death(release.lane, kind, release.token);
+  release.cache->Deallocate(object, release.cl);
+}
+
+// The class is found by the address and not by the size: the result is the same, unless the program
+// passes a wrong size.
+template <unsigned kind>
+inline ATTRIBUTE_ALWAYS_INLINE void release_sized(void* object, size_t size) {
+  Release release;
+  if (PREDICT_FALSE(!prepare_release(object, &release))) return release_sized_slow<kind>(object, size);
+  malloctape_lane_death_sized(release.lane, kind, release.token, size);
+  release.cache->Deallocate(object, release.cl);
+}
+
+void release_aligned(unsigned kind, void* object, size_t size, size_t alignment) {
+  if (!malloctape_is_off()) record_death(kind, object, size, alignment);
+  malloctape_plain_free(object);
+}
+
+// --- realloc ---
+
+// New memory for a realloc, as upstream chooses it: when it grows by less than a quarter, by a quarter.
+void* allocate_for_realloc(size_t old_size, size_t new_size) {
+  Allocating allocating;
+  const size_t quarter = std::min(old_size / 4, std::numeric_limits<size_t>::max() - old_size);
+  void* object = NULL;
+  if (new_size > old_size && new_size < old_size + quarter) object = do_malloc_or_cpp_alloc(old_size + quarter);
+  return object != NULL ? object : do_malloc_or_cpp_alloc(new_size);
+}
+
+// The record must stand between the allocation and the release (FORMAT.md 6), so upstream's function
+// cannot be called; this is its behaviour.
+void* record_realloc(void* old_object, size_t new_size) {
+  const size_t old_size = GetSizeWithCallback(old_object, &InvalidGetSizeForRealloc);
+  const uint64_t token = token_of(old_object);
+  unsigned index = 0;
+  if (new_size <= old_size && new_size >= old_size / 2) {
+    find_index(old_object, &index);
+    malloctape_reallocated(CALL_REALLOC_IN_PLACE, token, new_size, old_object, index);
+    MallocHook::InvokeDeleteHook(old_object);
+    MallocHook::InvokeNewHook(old_object, new_size);
+    return old_object;
+  }
+  void* object = allocate_for_realloc(old_size, new_size);
+  if (object == NULL) {
+    malloctape_reallocated(CALL_REALLOC_MOVED, token, new_size, NULL, 0);
+    return NULL;
+  }
+  find_index(object, &index);
+  malloctape_reallocated(CALL_REALLOC_MOVED, token, new_size, object, index);
+  MallocHook::InvokeNewHook(object, new_size);
+  memcpy(object, old_object, std::min(old_size, new_size));
+  MallocHook::InvokeDeleteHook(old_object);
+  do_free(old_object);
+  return object;
+}
+
+// --- calls that concern the whole heap ---
+
+class TracingExtension : public TCMallocImplementation {
+ public:
+  virtual void MarkThreadIdle() {
+    record(CALL_THREAD_IDLE, 0, 0, 0);
+    TCMallocImplementation::MarkThreadIdle();
+  }
+  virtual void MarkThreadTemporarilyIdle() {
+    record(CALL_THREAD_TEMPORARILY_IDLE, 0, 0, 0);
+    TCMallocImplementation::MarkThreadTemporarilyIdle();
+  }
+  virtual void MarkThreadBusy() {
+    record(CALL_THREAD_BUSY, 0, 0, 0);
+    TCMallocImplementation::MarkThreadBusy();
+  }
+  virtual void ReleaseToSystem(size_t bytes) {
+    record(CALL_RELEASE_MEMORY, 1, bytes, 0);
+    TCMallocImplementation::ReleaseToSystem(bytes);
+  }
+  virtual void SetMemoryReleaseRate(double rate) {
+    record(CALL_SET_RELEASE_RATE, 1, static_cast<uint64_t>(rate * 1000), 0);
+    TCMallocImplementation::SetMemoryReleaseRate(rate);
+  }
+  virtual bool SetNumericProperty(const char* name, size_t value) {
+    record(CALL_SET_PROPERTY, 2, property_number(name), value);
+    return TCMallocImplementation::SetNumericProperty(name, value);
+  }
+
+ private:
+  static void record(unsigned kind, unsigned count, uint64_t first, uint64_t second) {
+    if (!malloctape_is_off() && malloctape_ready()) malloctape_heap_call(kind, count, first, second);
+  }
+  // INSTRUCTIONS.md 5.1.
+  static uint64_t property_number(const char* name) {
+    static const char* const names[] = {"", "tcmalloc.max_total_thread_cache_bytes",
+                                        "tcmalloc.aggressive_memory_decommit", "tcmalloc.heap_limit_mb"};
+    for (uint64_t i = 1; i < sizeof names / sizeof *names; i++)
+      if (strcmp(name, names[i]) == 0) return i;
+    return 0;
+  }
+};
+
+// Upstream has registered its own extension in this file's earlier initializers, and allocated it; this one
+// takes its place without touching the heap.
+alignas(TracingExtension) char extension_memory[sizeof(TracingExtension)];
+struct RegisterExtension {
+  RegisterExtension() {
+    if (!RunningOnValgrind()) MallocExtension::Register(new (extension_memory) TracingExtension);
+  }
+} register_extension;
+
+// Read without the page heap's lock: a torn view of a statistic does no harm.
+uint64_t heap_bytes() { return Static::IsInited() ? Static::pageheap()->stats().system_bytes : 0; }
+
+const char* const settings[] = {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
+                                "TCMALLOC_TRANSFER_NUM_OBJ",
+                                "TCMALLOC_RELEASE_RATE",
+                                "TCMALLOC_AGGRESSIVE_DECOMMIT",
+                                "TCMALLOC_HEAP_LIMIT_MB",
+                                "TCMALLOC_SKIP_SBRK",
+                                "TCMALLOC_SKIP_MMAP",
+                                "TCMALLOC_DISABLE_MEMORY_RELEASE",
+                                NULL};
+
+}  // namespace
+
+extern "C" const struct malloctape_front_end malloctape_front_end = {TC_VERSION_STRING, settings, heap_bytes};
+
+// --- entry points of C ---
+
+EXPORT HOT void* tc_malloc(size_t size) __THROW { return allocate<CALL_MALLOC, malloctape_plain_malloc>(size); }
+
+EXPORT HOT void tc_free(void* object) __THROW { release<CALL_FREE>(object); }
+
+EXPORT void tc_cfree(void* object) __THROW { release<CALL_CFREE>(object); }
+
+EXPORT void tc_free_sized(void* object, size_t size) __THROW { release_sized<CALL_FREE_SIZED>(object, size); }
+
+EXPORT void tc_free_aligned_sized(void* object, size_t alignment, size_t size) __THROW {
+  release_aligned(CALL_FREE_ALIGNED_SIZED, object, size, alignment);
+}
+
+EXPORT void* tc_calloc(size_t count, size_t size) __THROW {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) bytes = std::numeric_limits<size_t>::max();
+  return allocate_aligned(CALL_CALLOC, bytes, 0, [=] { return malloctape_plain_calloc(count, size); });
+}
+
+EXPORT void* tc_realloc(void* object, size_t size) __THROW {
+  if (object == NULL)
+    return allocate_aligned(CALL_REALLOC_NULL, size, 0, [=] { return malloctape_plain_realloc(NULL, size); });
+  if (malloctape_is_off()) return malloctape_plain_realloc(object, size);
+  if (size == 0) {
+    record_death(CALL_REALLOC_ZERO, object, 0, 0);
+    return malloctape_plain_realloc(object, 0);
+  }
+  if (malloctape_ready()) return record_realloc(object, size);
+  void* result = malloctape_plain_realloc(object, size);
+  forget(result);
+  return result;
+}
+
+EXPORT void* tc_memalign(size_t alignment, size_t size) __THROW {
+  return allocate_aligned(CALL_MEMALIGN, size, alignment, [=] { return malloctape_plain_memalign(alignment, size); });
+}
+
+EXPORT void* aligned_alloc(size_t alignment, size_t size) __THROW {
+  return allocate_aligned(CALL_ALIGNED_ALLOC, size, alignment,
+                          [=] { return malloctape_plain_memalign(alignment, size); });
+}
+
+EXPORT int tc_posix_memalign(void** result, size_t alignment, size_t size) __THROW {
+  int status = 0;
+  void* object = allocate_aligned(CALL_POSIX_MEMALIGN, size, alignment, [=, &status] {
+    void* made = NULL;
+    status = malloctape_plain_posix_memalign(&made, alignment, size);
+    return made;
+  });
+  if (status == 0) *result = object;
+  return status;
+}
+
+EXPORT void* tc_valloc(size_t size) __THROW {
+  return allocate_aligned(CALL_VALLOC, size, 0, [=] { return malloctape_plain_valloc(size); });
+}
+
+EXPORT void* tc_pvalloc(size_t size) __THROW {
+  return allocate_aligned(CALL_PVALLOC, size, 0, [=] { return malloctape_plain_pvalloc(size); });
+}
+
+EXPORT void* tc_malloc_skip_new_handler(size_t size) __THROW {
+  return allocate_aligned(CALL_MALLOC_SKIP_NEW_HANDLER, size, 0,
+                          [=] { return malloctape_plain_malloc_skip_new_handler(size); });
+}
+
+EXPORT int tc_mallopt(int parameter, int value) __THROW {
+  if (!malloctape_is_off() && malloctape_ready())
+    malloctape_heap_call(CALL_MALLOPT, 2, static_cast<uint64_t>(static_cast<int64_t>(parameter)),
+                         static_cast<uint64_t>(static_cast<int64_t>(value)));
+  return malloctape_plain_mallopt(parameter, value);
+}
+
+// glibc's own would trim a heap that nobody uses. There is nothing here that it could give back.
+EXPORT int malloc_trim(size_t padding) __THROW {
+  if (!malloctape_is_off() && malloctape_ready()) malloctape_heap_call(CALL_MALLOC_TRIM, 1, padding, 0);
+  return 0;
+}
+
+EXPORT void* malloc(size_t size) __THROW ALIAS_OF(tc_malloc);
+EXPORT void free(void* object) __THROW ALIAS_OF(tc_free);
+EXPORT void cfree(void* object) __THROW ALIAS_OF(tc_cfree);
+EXPORT void free_sized(void* object, size_t size) __THROW ALIAS_OF(tc_free_sized);
+EXPORT void free_aligned_sized(void* object, size_t alignment, size_t size) __THROW ALIAS_OF(tc_free_aligned_sized);
+EXPORT void* calloc(size_t count, size_t size) __THROW ALIAS_OF(tc_calloc);
+EXPORT void* realloc(void* object, size_t size) __THROW ALIAS_OF(tc_realloc);
+EXPORT void* memalign(size_t alignment, size_t size) __THROW ALIAS_OF(tc_memalign);
+EXPORT int posix_memalign(void** result, size_t alignment, size_t size) __THROW ALIAS_OF(tc_posix_memalign);
+EXPORT void* valloc(size_t size) __THROW ALIAS_OF(tc_valloc);
+EXPORT void* pvalloc(size_t size) __THROW ALIAS_OF(tc_pvalloc);
+EXPORT int mallopt(int parameter, int value) __THROW ALIAS_OF(tc_mallopt);
+EXPORT void malloc_stats(void) __THROW ALIAS_OF(tc_malloc_stats);
+EXPORT size_t malloc_size(void* object) __THROW ALIAS_OF(tc_malloc_size);
+EXPORT size_t malloc_usable_size(void* object) __THROW ALIAS_OF(tc_malloc_size);
+#ifdef HAVE_STRUCT_MALLINFO
+EXPORT struct mallinfo mallinfo(void) __THROW ALIAS_OF(tc_mallinfo);
+#endif
+
+// Names by which parts of the C library and old programs call the same.
+EXPORT void* __libc_malloc(size_t size) __THROW ALIAS_OF(tc_malloc);
+EXPORT void __libc_free(void* object) __THROW ALIAS_OF(tc_free);
+EXPORT void __libc_cfree(void* object) __THROW ALIAS_OF(tc_cfree);
+EXPORT void* __libc_calloc(size_t count, size_t size) __THROW ALIAS_OF(tc_calloc);
+EXPORT void* __libc_realloc(void* object, size_t size) __THROW ALIAS_OF(tc_realloc);
+EXPORT void* __libc_memalign(size_t alignment, size_t size) __THROW ALIAS_OF(tc_memalign);
+EXPORT void* __libc_valloc(size_t size) __THROW ALIAS_OF(tc_valloc);
+EXPORT void* __libc_pvalloc(size_t size) __THROW ALIAS_OF(tc_pvalloc);
+EXPORT int __posix_memalign(void** result, size_t alignment, size_t size) __THROW ALIAS_OF(tc_posix_memalign);
+
+// --- entry points of C++ ---
+
+EXPORT HOT void* tc_new(size_t size) { return allocate<CALL_NEW, malloctape_plain_new>(size); }
+
+EXPORT HOT void* tc_newarray(size_t size) { return allocate<CALL_NEW_ARRAY, malloctape_plain_newarray>(size); }
+
+EXPORT HOT void* tc_new_nothrow(size_t size, const std::nothrow_t&) __THROW {
+  return allocate<CALL_NEW_NOTHROW, plain_new_nothrow>(size);
+}
+
+EXPORT HOT void* tc_newarray_nothrow(size_t size, const std::nothrow_t&) __THROW {
+  return allocate<CALL_NEW_ARRAY_NOTHROW, plain_newarray_nothrow>(size);
+}
+
+EXPORT HOT void tc_delete(void* object) __THROW { release<CALL_DELETE>(object); }
+
+EXPORT HOT void tc_deletearray(void* object) __THROW { release<CALL_DELETE_ARRAY>(object); }
+
+EXPORT void tc_delete_nothrow(void* object, const std::nothrow_t&) __THROW { release<CALL_DELETE_NOTHROW>(object); }
+
+EXPORT void tc_deletearray_nothrow(void* object, const std::nothrow_t&) __THROW {
+  release<CALL_DELETE_ARRAY_NOTHROW>(object);
+}
+
+EXPORT HOT void tc_delete_sized(void* object, size_t size) __THROW { release_sized<CALL_DELETE_SIZED>(object, size); }
+
+EXPORT HOT void tc_deletearray_sized(void* object, size_t size) __THROW {
+  release_sized<CALL_DELETE_ARRAY_SIZED>(object, size);
+}
+
+EXPORT void* tc_new_aligned(size_t size, std::align_val_t alignment) {
+  return allocate_aligned(CALL_NEW_ALIGNED, size, static_cast<size_t>(alignment),
+                          [=] { return malloctape_plain_new_aligned(size, alignment); });
+}
+
+EXPORT void* tc_newarray_aligned(size_t size, std::align_val_t alignment) {
+  return allocate_aligned(CALL_NEW_ARRAY_ALIGNED, size, static_cast<size_t>(alignment),
+                          [=] { return malloctape_plain_newarray_aligned(size, alignment); });
+}
+
+EXPORT void* tc_new_aligned_nothrow(size_t size, std::align_val_t alignment, const std::nothrow_t&) __THROW {
+  return allocate_aligned(CALL_NEW_ALIGNED_NOTHROW, size, static_cast<size_t>(alignment),
+                          [=] { return malloctape_plain_new_aligned_nothrow(size, alignment, std::nothrow); });
+}
+
+EXPORT void* tc_newarray_aligned_nothrow(size_t size, std::align_val_t alignment, const std::nothrow_t&) __THROW {
+  return allocate_aligned(CALL_NEW_ARRAY_ALIGNED_NOTHROW, size, static_cast<size_t>(alignment),
+                          [=] { return malloctape_plain_newarray_aligned_nothrow(size, alignment, std::nothrow); });
+}
+
+EXPORT void tc_delete_aligned(void* object, std::align_val_t alignment) __THROW {
+  release_aligned(CALL_DELETE_ALIGNED, object, 0, static_cast<size_t>(alignment));
+}
+
+EXPORT void tc_deletearray_aligned(void* object, std::align_val_t alignment) __THROW {
+  release_aligned(CALL_DELETE_ARRAY_ALIGNED, object, 0, static_cast<size_t>(alignment));
+}
+
+EXPORT void tc_delete_aligned_nothrow(void* object, std::align_val_t alignment, const std::nothrow_t&) __THROW {
+  release_aligned(CALL_DELETE_ALIGNED_NOTHROW, object, 0, static_cast<size_t>(alignment));
+}
+
+EXPORT void tc_deletearray_aligned_nothrow(void* object, std::align_val_t alignment, const std::nothrow_t&) __THROW {
+  release_aligned(CALL_DELETE_ARRAY_ALIGNED_NOTHROW, object, 0, static_cast<size_t>(alignment));
+}
+
+EXPORT void tc_delete_sized_aligned(void* object, size_t size, std::align_val_t alignment) __THROW {
+  release_aligned(CALL_DELETE_SIZED_ALIGNED, object, size, static_cast<size_t>(alignment));
+}
+
+EXPORT void tc_deletearray_sized_aligned(void* object, size_t size, std::align_val_t alignment) __THROW {
+  release_aligned(CALL_DELETE_ARRAY_SIZED_ALIGNED, object, size, static_cast<size_t>(alignment));
+}
+
+void* operator new(size_t size) ALIAS_OF(tc_new);
+void* operator new[](size_t size) ALIAS_OF(tc_newarray);
+void* operator new(size_t size, const std::nothrow_t&) noexcept ALIAS_OF(tc_new_nothrow);
+void* operator new[](size_t size, const std::nothrow_t&) noexcept ALIAS_OF(tc_newarray_nothrow);
+void* operator new(size_t size, std::align_val_t) ALIAS_OF(tc_new_aligned);
+void* operator new[](size_t size, std::align_val_t) ALIAS_OF(tc_newarray_aligned);
+void* operator new(size_t size, std::align_val_t, const std::nothrow_t&) noexcept ALIAS_OF(tc_new_aligned_nothrow);
+void* operator new[](size_t size, std::align_val_t, const std::nothrow_t&) noexcept
+    ALIAS_OF(tc_newarray_aligned_nothrow);
+void operator delete(void* object) noexcept ALIAS_OF(tc_delete);
+void operator delete[](void* object) noexcept ALIAS_OF(tc_deletearray);
+void operator delete(void* object, const std::nothrow_t&) noexcept ALIAS_OF(tc_delete_nothrow);
+void operator delete[](void* object, const std::nothrow_t&) noexcept ALIAS_OF(tc_deletearray_nothrow);
+void operator delete(void* object, size_t size) noexcept ALIAS_OF(tc_delete_sized);
+void operator delete[](void* object, size_t size) noexcept ALIAS_OF(tc_deletearray_sized);
+void operator delete(void* object, std::align_val_t) noexcept ALIAS_OF(tc_delete_aligned);
+void operator delete[](void* object, std::align_val_t) noexcept ALIAS_OF(tc_deletearray_aligned);
+void operator delete(void* object, std::align_val_t, const std::nothrow_t&) noexcept
+    ALIAS_OF(tc_delete_aligned_nothrow);
+void operator delete[](void* object, std::align_val_t, const std::nothrow_t&) noexcept
+    ALIAS_OF(tc_deletearray_aligned_nothrow);
+void operator delete(void* object, size_t size, std::align_val_t) noexcept ALIAS_OF(tc_delete_sized_aligned);
+void operator delete[](void* object, size_t size, std::align_val_t) noexcept ALIAS_OF(tc_deletearray_sized_aligned);

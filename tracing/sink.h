@@ -1,0 +1,57 @@
+/* sink - the raw stream to an LZ4 frame in a file (FORMAT.md 2.4). Writer thread only.
+ *
+ *   sink_room() --caller writes a chunk--> sink_commit() ... sink_flush() --lz4 block--> file
+ *
+ * Chunks gather in a ring; a flush compresses what is new as one block, linked to the blocks before
+ * (the last 64 KiB of the ring stay where they are), so small blocks compress as well as large ones. */
+#ifndef MALLOCTAPE_SINK_H
+#define MALLOCTAPE_SINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Largest block of the frame (its descriptor says so) and the ring, which must hold a block, the 64 KiB
+ * before it, and a chunk. */
+#define SINK_BLOCK_BYTES_MAX (256u * 1024)
+#define SINK_RING_BYTES (1024u * 1024)
+/* When to flush without being asked: large enough to be worth a system call. */
+#define SINK_FLUSH_BYTES (64u * 1024)
+
+struct sink {
+    int file;
+    int error; /* negative errno of the first failed write; nothing is written after it */
+    uint8_t *ring;
+    size_t start; /* of what is not flushed yet */
+    size_t end;
+    uint8_t *block;
+    void *lz4;
+    uint64_t bytes_in;
+    uint64_t bytes_out;
+};
+
+/* Takes memory and writes the frame's header. 0 or a negative errno. */
+int sink_open(struct sink *sink, int file);
+
+/* Room for `bytes` (at most SINK_BLOCK_BYTES_MAX / 2) of whole chunks; flushes when the ring is full. */
+uint8_t *sink_room(struct sink *sink, size_t bytes);
+
+/* `bytes` of the room have been used. */
+static inline void sink_commit(struct sink *sink, size_t bytes)
+{
+    sink->end += bytes;
+    sink->bytes_in += bytes;
+}
+
+static inline bool sink_wants_flush(const struct sink *sink)
+{
+    return sink->end - sink->start >= SINK_FLUSH_BYTES;
+}
+
+/* Writes out what has been committed. Returns sink->error. */
+int sink_flush(struct sink *sink);
+
+/* Flushes, ends the frame and closes the file. Returns sink->error. */
+int sink_close(struct sink *sink);
+
+#endif

@@ -1,0 +1,120 @@
+#include "spool.h"
+
+#include "atomic.h"
+#include "os.h"
+
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+static void put_u32(uint8_t *at, uint32_t value)
+{
+    memcpy(at, &value, sizeof value);
+}
+
+static void put_u64(uint8_t *at, uint64_t value)
+{
+    memcpy(at, &value, sizeof value);
+}
+
+static int write_header(int file, const uint8_t *run_id, int process_id)
+{
+    uint8_t header[SPOOL_SLOTS_OFFSET] = {0};
+    put_u64(header + SPOOL_HEADER_MAGIC, SPOOL_MAGIC);
+    header[SPOOL_HEADER_VERSION_MAJOR] = SPOOL_VERSION_MAJOR;
+    header[SPOOL_HEADER_VERSION_MINOR] = SPOOL_VERSION_MINOR;
+    put_u32(header + SPOOL_HEADER_SLOT_BYTES, SPOOL_SLOT_BYTES);
+    memcpy(header + SPOOL_HEADER_RUN_ID, run_id, RAW_RUN_ID_BYTES);
+    put_u32(header + SPOOL_HEADER_PID, (uint32_t)process_id);
+    put_u32(header + SPOOL_HEADER_CHECKSUM, (uint32_t)XXH3_64bits(header, SPOOL_HEADER_CHECKSUM));
+    long written = os_file_write(file, header, sizeof header);
+    return written == (long)sizeof header ? 0 : written < 0 ? (int)written : -28;
+}
+
+/* The stack's head carries a change count, so that a slot taken and given again between a reader's
+ * look and its swap is noticed. */
+static void push_free(struct spool *spool, uint32_t slot)
+{
+    uint64_t head = atomic_load_relaxed(&spool->free_head);
+    uint64_t next;
+    do {
+        atomic_store_relaxed(&spool->notes[slot].next_free, (uint32_t)head);
+        next = ((head >> 32) + 1) << 32 | (slot + 1);
+    } while (!atomic_swap_release(&spool->free_head, &head, next));
+    atomic_add_relaxed(&spool->free_count, 1);
+}
+
+uint32_t spool_take(struct spool *spool)
+{
+    uint64_t head = atomic_load_acquire(&spool->free_head);
+    uint64_t next;
+    do {
+        if ((uint32_t)head == 0)
+            return SPOOL_NO_SLOT;
+        next = ((head >> 32) + 1) << 32 | atomic_load_relaxed(&spool->notes[(uint32_t)head - 1].next_free);
+    } while (!atomic_swap_acquire(&spool->free_head, &head, next));
+    atomic_add_relaxed(&spool->free_count, -1);
+    return (uint32_t)head - 1;
+}
+
+int spool_open(struct spool *spool, const char *path, const uint8_t *run_id, int process_id)
+{
+    spool->base = os_address_space_reserve((size_t)SPOOL_SLOTS_MAX * SPOOL_SLOT_BYTES);
+    spool->notes = os_memory_reserve(SPOOL_SLOTS_MAX * sizeof *spool->notes);
+    if (!spool->base || !spool->notes)
+        return -12;
+    spool->file = os_file_create(path);
+    if (spool->file < 0)
+        return spool->file;
+    int result = write_header(spool->file, run_id, process_id);
+    return result < 0 ? result : spool_grow(spool, SPOOL_SLOTS_MAX);
+}
+
+int spool_grow(struct spool *spool, uint32_t slots_max)
+{
+    uint32_t first = spool->mapped;
+    if (first + SPOOL_SEGMENT_SLOTS > slots_max)
+        return 0;
+    uint64_t offset = SPOOL_SLOTS_OFFSET + (uint64_t)first * SPOOL_SLOT_BYTES;
+    size_t bytes = (size_t)SPOOL_SEGMENT_SLOTS * SPOOL_SLOT_BYTES;
+    int result = os_file_allocate(spool->file, offset + bytes);
+    if (result == 0)
+        result = os_file_map(spool->file, offset, spool_slot(spool, first), bytes);
+    if (result < 0)
+        return result;
+    spool->mapped = first + SPOOL_SEGMENT_SLOTS;
+    for (uint32_t slot = spool->mapped; slot-- > first;)
+        push_free(spool, slot);
+    return 0;
+}
+
+void spool_begin(struct spool *spool, uint32_t slot, uint32_t lane, uint64_t serial, uint64_t first_birth)
+{
+    uint8_t *header = spool_slot(spool, slot);
+    atomic_store_relaxed(&spool->notes[slot].next, 0);
+    put_u32(header + SPOOL_SLOT_LANE, lane);
+    put_u64(header + SPOOL_SLOT_SERIAL, serial);
+    put_u64(header + SPOOL_SLOT_FIRST_BIRTH, first_birth);
+    put_u64(header + SPOOL_SLOT_FIRST_RECORD, 0);
+    atomic_store_release((uint32_t *)(void *)(header + SPOOL_SLOT_STATE), SPOOL_SLOT_IN_USE);
+}
+
+void spool_end(struct spool *spool, uint32_t slot, uint32_t words, uint32_t next)
+{
+    spool->notes[slot].words = words;
+    atomic_store_release(&spool->notes[slot].next, next + 1);
+}
+
+void spool_note_first_record(struct spool *spool, uint32_t slot, uint64_t first_record)
+{
+    put_u64(spool_slot(spool, slot) + SPOOL_SLOT_FIRST_RECORD, first_record + 1);
+}
+
+void spool_give(struct spool *spool, uint32_t slot, uint32_t words)
+{
+    uint8_t *header = spool_slot(spool, slot);
+    atomic_store_release((uint32_t *)(void *)(header + SPOOL_SLOT_STATE), SPOOL_SLOT_FREE);
+    memset(spool_words(spool, slot), 0, (size_t)words * 8);
+    push_free(spool, slot);
+}

@@ -1,0 +1,449 @@
+#include "writer.h"
+
+#include "../common/varint.h"
+#include "message.h"
+#include "os.h"
+
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define SLEEP_NS_MIN UINT64_C(200000)
+#define PAGE_BYTES 4096
+
+static void wake(struct writer *writer)
+{
+    if (__atomic_exchange_n(&writer->asleep, 0, __ATOMIC_ACQ_REL))
+        os_wake_all(&writer->asleep);
+}
+
+/* --- threads' side --- */
+
+static uint32_t wait_for_slot(struct writer *writer)
+{
+    uint64_t since = os_clock_ns();
+    uint32_t slot;
+    atomic_add_relaxed(&writer->waits, 1);
+    __atomic_fetch_add(&writer->waiters, 1, __ATOMIC_SEQ_CST);
+    for (;;) {
+        uint32_t epoch = atomic_load_acquire(&writer->space_epoch);
+        slot = spool_take(&writer->spool);
+        if (slot != SPOOL_NO_SLOT || atomic_load_acquire(&writer->finish) ||
+            atomic_load_acquire(&writer->done))
+            break;
+        atomic_store_release(&writer->starved, 1);
+        wake(writer);
+        os_wait(&writer->space_epoch, epoch, WRITER_TICK_NS);
+    }
+    atomic_add_relaxed(&writer->waiters, -1);
+    atomic_add_relaxed(&writer->waited_ns, os_clock_ns() - since);
+    return slot;
+}
+
+uint32_t writer_slot(struct writer *writer)
+{
+    uint32_t slot = spool_take(&writer->spool);
+    if (slot == SPOOL_NO_SLOT)
+        return wait_for_slot(writer);
+    if (atomic_load_relaxed(&writer->spool.free_count) < SPOOL_SEGMENT_SLOTS / 2)
+        wake(writer);
+    return slot;
+}
+
+/* --- slots to chunks --- */
+
+static int flush(struct writer *writer)
+{
+    int result = sink_flush(&writer->sink);
+    for (uint32_t i = 0; i < writer->pending_count; i++)
+        spool_give(&writer->spool, writer->pending[i].slot, writer->pending[i].words);
+    if (writer->pending_count) {
+        writer->pending_count = 0;
+        __atomic_fetch_add(&writer->space_epoch, 1, __ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&writer->waiters, __ATOMIC_SEQ_CST))
+            os_wake_all(&writer->space_epoch);
+    }
+    return result;
+}
+
+static struct encoder_lane *lane_encoder(struct writer *writer, uint32_t number)
+{
+    if (!writer->lanes[number])
+        writer->lanes[number] = os_memory_reserve(sizeof *writer->lanes[number]);
+    return writer->lanes[number];
+}
+
+static void encode(struct writer *writer, struct malloctape_lane *lane, const uint64_t *from, const uint64_t *to)
+{
+    size_t words = (size_t)(to - from);
+    struct encoder_lane *encoder = lane_encoder(writer, lane->number);
+    if (words == 0 || !encoder)
+        return;
+    if (from == spool_words(&writer->spool, lane->read_slot))
+        spool_note_first_record(&writer->spool, lane->read_slot, encoder->records);
+    uint8_t *room = sink_room(&writer->sink, ENCODER_CHUNK_BYTES_MAX(words));
+    sink_commit(&writer->sink, encoder_chunk(encoder, lane->number, from, words, writer->scratch,
+                                             &writer->totals, room));
+}
+
+/* The thread has left the lane's read slot: encodes the rest of it and goes to the next one. */
+static void finish_slot(struct writer *writer, struct malloctape_lane *lane, uint32_t next)
+{
+    uint32_t slot = lane->read_slot;
+    uint32_t words = writer->spool.notes[slot].words;
+    encode(writer, lane, lane->read_from, spool_words(&writer->spool, slot) + words);
+    writer->pending[writer->pending_count].slot = slot;
+    writer->pending[writer->pending_count].words = words;
+    writer->pending_count++;
+    lane->read_slot = next;
+    lane->read_from = spool_words(&writer->spool, next);
+    if (writer->pending_count == WRITER_PENDING_SLOTS || sink_wants_flush(&writer->sink))
+        flush(writer);
+}
+
+/* Encodes what lies before `upto` (of this lane; NULL: only the slots that its thread has left).
+ * Returns the number of slots finished. */
+static uint32_t drain_lane(struct writer *writer, struct malloctape_lane *lane, const uint64_t *upto)
+{
+    uint32_t slots = 0;
+    for (;;) {
+        const uint64_t *words = spool_words(&writer->spool, lane->read_slot);
+        if (upto && upto >= words && upto <= words + SPOOL_SLOT_WORDS) {
+            encode(writer, lane, lane->read_from, upto);
+            lane->read_from = (uint64_t *)upto;
+            return slots;
+        }
+        uint32_t next = atomic_load_acquire(&writer->spool.notes[lane->read_slot].next);
+        if (next == 0)
+            return slots;
+        finish_slot(writer, lane, next - 1);
+        slots++;
+    }
+}
+
+static uint32_t drain_full_slots(struct writer *writer)
+{
+    uint32_t used = atomic_load_acquire(&writer->registry->used);
+    uint32_t slots = 0;
+    for (uint32_t i = 0; i < used; i++) {
+        struct malloctape_lane *lane = &writer->registry->lanes[i];
+        if (atomic_load_acquire(&lane->cursor))
+            slots += drain_lane(writer, lane, NULL);
+    }
+    return slots;
+}
+
+/* --- ticks --- */
+
+static uint64_t read_rss(struct writer *writer)
+{
+    char text[128];
+    long bytes = os_file_read_start(writer->statm, text, sizeof text);
+    uint64_t pages = 0;
+    long at = 0;
+    while (at < bytes && text[at] != ' ')
+        at++;
+    for (at++; at < bytes && text[at] >= '0' && text[at] <= '9'; at++)
+        pages = pages * 10 + (uint64_t)(text[at] - '0');
+    return pages * PAGE_BYTES;
+}
+
+static void put_tick(struct writer *writer, uint64_t now)
+{
+    if (writer->ticks % WRITER_TICKS_PER_MEMORY_LOOK == 0)
+        writer->rss_bytes = read_rss(writer);
+    uint8_t *room = sink_room(&writer->sink, 128);
+    sink_commit(&writer->sink, encoder_tick(writer->ticks++, now - writer->start_ns, writer->rss_bytes,
+                                            writer->heap_bytes(), room));
+}
+
+/* A lane without a thread gives its slot back; whoever continues the lane takes a new one. */
+static void retire_lane(struct writer *writer, struct malloctape_lane *lane)
+{
+    if (lane->ended || !lane_take_over(writer->registry, lane))
+        return;
+    const uint64_t thread_end = raw_word(RAW_THREAD_END, 0);
+    uint32_t slot = lane->slot;
+    uint64_t *cursor = lane->cursor;
+    if (cursor)
+        drain_lane(writer, lane, cursor);
+    encode(writer, lane, &thread_end, &thread_end + 1);
+    if (cursor) {
+        flush(writer);
+        spool_give(&writer->spool, slot, (uint32_t)(cursor - spool_words(&writer->spool, slot)));
+    }
+    lane->limit = NULL;
+    lane->slot = SPOOL_NO_SLOT;
+    lane->ended = 1;
+    atomic_store_release(&lane->cursor, NULL);
+    lane_put_back(writer->registry, lane);
+}
+
+/* FORMAT.md 4.3. Returns whether any lane has got further. */
+static bool close_window(struct writer *writer)
+{
+    uint32_t used = atomic_load_acquire(&writer->registry->used);
+    uint64_t now = os_clock_ns();
+    bool progress = false;
+    for (uint32_t i = 0; i < used; i++)
+        writer->snapshot[i] = atomic_load_acquire(&writer->registry->lanes[i].cursor);
+    for (uint32_t i = 0; i < used; i++) {
+        struct malloctape_lane *lane = &writer->registry->lanes[i];
+        if (!writer->snapshot[i])
+            continue;
+        if (writer->snapshot[i] != lane->read_from) {
+            drain_lane(writer, lane, writer->snapshot[i]);
+            progress = true;
+        } else if (writer->windows % WRITER_WINDOWS_PER_THREAD_LOOK == 0) {
+            lane_notice_gone(writer->registry, lane);
+            retire_lane(writer, lane);
+        }
+    }
+    writer->windows++;
+    if (progress)
+        put_tick(writer, now);
+    return progress;
+}
+
+static void tick(struct writer *writer, uint64_t now)
+{
+    bool progress = close_window(writer);
+    if (!progress || writer->ticks % WRITER_TICKS_PER_FLUSH == 0)
+        flush(writer);
+    writer->next_tick_ns = now + WRITER_TICK_NS;
+}
+
+/* --- messages: written here because this thread has standard error as it was at the start --- */
+
+static void report_failure(const struct writer *writer, const char *what)
+{
+    struct message message;
+    message_begin(&message);
+    message_text(&message, what);
+    message_text(&message, writer->failed);
+    message_text(&message, ": ");
+    message_error(&message, writer->error);
+    message_write(&message);
+}
+
+static void report_end(const struct writer *writer)
+{
+    struct message message;
+    uint64_t events = 0;
+    for (unsigned kind = 0; kind < RAW_NUMBERS; kind++)
+        events += writer->totals.by_kind[kind];
+    message_begin(&message);
+    message_text(&message, writer->output);
+    message_text(&message, ": ");
+    message_number(&message, events);
+    message_text(&message, " events, ");
+    message_number(&message, writer->sink.bytes_out);
+    message_text(&message, " bytes");
+    if (writer->waits) {
+        message_text(&message, ", threads waited ");
+        message_number(&message, writer->waited_ns / 1000000);
+        message_text(&message, " ms for the writer");
+    }
+    message_write(&message);
+}
+
+/* --- the end --- */
+
+static void put_end(struct writer *writer)
+{
+    uint32_t used = atomic_load_acquire(&writer->registry->used);
+    size_t bytes_max = RAW_CHUNK_HEADER_BYTES + (16 + 2 * (size_t)used + 2 * RAW_NUMBERS) * VARINT_BYTES_MAX;
+    /* With very many lanes the chunk would not fit the ring; it is built apart. */
+    uint8_t *chunk = os_memory_reserve(bytes_max + VARINT_SLACK);
+    if (!chunk)
+        return;
+    uint8_t *payload = chunk + RAW_CHUNK_HEADER_BYTES;
+    uint8_t *at = varint_put(payload, writer->error ? RAW_END_ERROR : RAW_END_STOPPED);
+    at = varint_put(at, os_clock_ns() - writer->start_ns);
+    at = varint_put(at, writer->totals.lost_events + atomic_load_relaxed(&writer->lost_events));
+    at = varint_put(at, atomic_load_relaxed(&writer->waits));
+    at = varint_put(at, atomic_load_relaxed(&writer->waited_ns));
+    at = varint_put(at, used);
+    for (uint32_t i = 0; i < used; i++) {
+        const struct encoder_lane *encoder = writer->lanes[i];
+        at = varint_put(at, encoder ? encoder->records : 0);
+        at = varint_put(at, encoder ? encoder->births : 0);
+    }
+    uint64_t kinds = 0;
+    for (unsigned kind = 0; kind < RAW_NUMBERS; kind++)
+        kinds += writer->totals.by_kind[kind] != 0;
+    at = varint_put(at, kinds);
+    for (unsigned kind = 0; kind < RAW_NUMBERS; kind++)
+        if (writer->totals.by_kind[kind])
+            at = varint_put(varint_put(at, kind), writer->totals.by_kind[kind]);
+    size_t bytes = encoder_seal(chunk, RAW_CHUNK_END, 0, 0, (size_t)(at - payload), 0, writer->ticks, 0);
+    for (size_t done = 0; done < bytes;) {
+        size_t part = bytes - done < SINK_FLUSH_BYTES ? bytes - done : SINK_FLUSH_BYTES;
+        memcpy(sink_room(&writer->sink, part), chunk + done, part);
+        sink_commit(&writer->sink, part);
+        done += part;
+    }
+}
+
+static void end_stream(struct writer *writer)
+{
+    close_window(writer);
+    flush(writer);
+    put_end(writer);
+    int result = sink_close(&writer->sink);
+    if (result < 0 && !writer->error) {
+        writer->error = result;
+        writer->failed = writer->output;
+    }
+    if (!writer->error)
+        os_file_remove(writer->spool_path);
+    os_file_close(writer->spool.file);
+    os_file_close(writer->statm);
+    if (writer->error)
+        report_failure(writer, "recording ended early: ");
+    else if (!writer->quiet)
+        report_end(writer);
+}
+
+/* --- the beginning --- */
+
+static void put_header(struct writer *writer)
+{
+    uint8_t *header = sink_room(&writer->sink, RAW_HEADER_BYTES + writer->metadata_bytes);
+    uint64_t now = os_wall_clock_ns();
+    uint64_t magic = RAW_MAGIC;
+    uint32_t metadata_bytes = (uint32_t)writer->metadata_bytes;
+    uint32_t process_id = (uint32_t)writer->process_id;
+    memset(header, 0, RAW_HEADER_BYTES);
+    memcpy(header + RAW_HEADER_MAGIC, &magic, 8);
+    header[RAW_HEADER_VERSION_MAJOR] = RAW_VERSION_MAJOR;
+    header[RAW_HEADER_VERSION_MINOR] = RAW_VERSION_MINOR;
+    memcpy(header + RAW_HEADER_METADATA_BYTES, &metadata_bytes, 4);
+    memcpy(header + RAW_HEADER_RUN_ID, writer->run_id, RAW_RUN_ID_BYTES);
+    memcpy(header + RAW_HEADER_START_NS, &now, 8);
+    memcpy(header + RAW_HEADER_PID, &process_id, 4);
+    memcpy(header + RAW_HEADER_BYTES, writer->metadata, writer->metadata_bytes);
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    XXH3_64bits_update(&state, header, RAW_HEADER_CHECKSUM);
+    XXH3_64bits_update(&state, header + RAW_HEADER_BYTES, writer->metadata_bytes);
+    uint32_t checksum = (uint32_t)XXH3_64bits_digest(&state);
+    memcpy(header + RAW_HEADER_CHECKSUM, &checksum, 4);
+    sink_commit(&writer->sink, RAW_HEADER_BYTES + writer->metadata_bytes);
+}
+
+static int fail(struct writer *writer, int error, const char *what)
+{
+    writer->error = error;
+    writer->failed = what;
+    return error;
+}
+
+static int open_all(struct writer *writer)
+{
+    writer->lanes = os_memory_reserve(RAW_LANES_MAX * sizeof *writer->lanes);
+    writer->snapshot = os_memory_reserve(RAW_LANES_MAX * sizeof *writer->snapshot);
+    writer->scratch = os_memory_reserve(sizeof *writer->scratch);
+    if (!writer->lanes || !writer->snapshot || !writer->scratch)
+        return fail(writer, -12, "memory");
+    writer->statm = os_file_open_read("/proc/self/statm");
+    int file = os_file_create(writer->output);
+    if (file < 0)
+        return fail(writer, file, writer->output);
+    int result = spool_open(&writer->spool, writer->spool_path, writer->run_id, writer->process_id);
+    if (result < 0)
+        return fail(writer, result, writer->spool_path);
+    result = sink_open(&writer->sink, file);
+    if (result < 0)
+        return fail(writer, result, writer->output);
+    writer->start_ns = os_clock_ns();
+    writer->next_tick_ns = writer->start_ns + WRITER_TICK_NS;
+    writer->sleep_ns = SLEEP_NS_MIN;
+    put_header(writer);
+    return sink_flush(&writer->sink) < 0 ? fail(writer, writer->sink.error, writer->output) : 0;
+}
+
+/* --- the loop --- */
+
+static void grow_if_starved(struct writer *writer)
+{
+    if (!__atomic_exchange_n(&writer->starved, 0, __ATOMIC_ACQ_REL))
+        return;
+    flush(writer);
+    uint32_t lanes = atomic_load_relaxed(&writer->registry->used);
+    int result = spool_grow(&writer->spool, lanes + SPOOL_SLOTS_AHEAD);
+    if (result < 0)
+        fail(writer, result, writer->spool_path);
+    __atomic_fetch_add(&writer->space_epoch, 1, __ATOMIC_SEQ_CST);
+    os_wake_all(&writer->space_epoch);
+}
+
+/* Longer while little is found, shorter while the threads might run out of free slots. */
+static void adapt_sleep(struct writer *writer, uint32_t slots)
+{
+    if (slots > writer->spool.mapped / 4)
+        writer->sleep_ns /= 2;
+    else if (slots < writer->spool.mapped / 16)
+        writer->sleep_ns *= 2;
+    if (writer->sleep_ns < SLEEP_NS_MIN)
+        writer->sleep_ns = SLEEP_NS_MIN;
+    if (writer->sleep_ns > WRITER_TICK_NS)
+        writer->sleep_ns = WRITER_TICK_NS;
+}
+
+static void sleep_until_next_pass(struct writer *writer)
+{
+    uint64_t now = os_clock_ns();
+    if (now >= writer->next_tick_ns)
+        return;
+    uint64_t left = writer->next_tick_ns - now;
+    uint64_t sleep_ns = writer->sleep_ns < left ? writer->sleep_ns : left;
+    __atomic_store_n(&writer->asleep, 1, __ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(&writer->finish, __ATOMIC_SEQ_CST) &&
+        !__atomic_load_n(&writer->starved, __ATOMIC_SEQ_CST))
+        os_wait(&writer->asleep, 1, sleep_ns);
+    atomic_store_relaxed(&writer->asleep, 0);
+}
+
+static void writer_main(void *argument)
+{
+    struct writer *writer = argument;
+    int result = open_all(writer);
+    atomic_store_release(&writer->status, result < 0 ? WRITER_FAILED : WRITER_RUNNING);
+    os_wake_all(&writer->status);
+    if (result < 0) {
+        report_failure(writer, "not recording: ");
+        return;
+    }
+    while (!atomic_load_acquire(&writer->finish) && !writer->error && !writer->sink.error) {
+        adapt_sleep(writer, drain_full_slots(writer));
+        uint64_t now = os_clock_ns();
+        if (now >= writer->next_tick_ns)
+            tick(writer, now);
+        grow_if_starved(writer);
+        sleep_until_next_pass(writer);
+    }
+    end_stream(writer);
+}
+
+bool writer_start(struct writer *writer)
+{
+    int result = os_thread_start(writer_main, writer, &writer->done);
+    if (result < 0) {
+        fail(writer, result, "the writer thread");
+        report_failure(writer, "not recording: ");
+        return false;
+    }
+    while (atomic_load_acquire(&writer->status) == WRITER_STARTING)
+        os_wait(&writer->status, WRITER_STARTING, 0);
+    return atomic_load_acquire(&writer->status) == WRITER_RUNNING;
+}
+
+void writer_finish(struct writer *writer)
+{
+    __atomic_store_n(&writer->finish, 1, __ATOMIC_SEQ_CST);
+    wake(writer);
+    while (!atomic_load_acquire(&writer->done))
+        os_wait(&writer->done, 0, 0);
+}

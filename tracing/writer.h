@@ -1,0 +1,88 @@
+/* writer - the one thread that turns slots into the raw stream.
+ *
+ *   every pass   for each lane: slots that its thread has left -> chunks -> sink; slots are given back when
+ *                the sink has written what came from them
+ *   every tick   for each lane: its cursor; then all words up to there; then a tick chunk
+ *   at the end   the same once more, then the end chunk
+ *
+ * The thread sleeps between passes for as long as it takes the threads to fill a fraction of the free
+ * slots, at most until the next tick; a thread that finds few free slots wakes it. */
+#ifndef MALLOCTAPE_WRITER_H
+#define MALLOCTAPE_WRITER_H
+
+#include "encoder.h"
+#include "lane.h"
+#include "sink.h"
+#include "spool.h"
+
+/* DESIGN: a tick about every 10 ms; memory figures every tenth one, because they cost system calls. */
+#define WRITER_TICK_NS UINT64_C(10000000)
+#define WRITER_TICKS_PER_MEMORY_LOOK 10
+/* What has been recorded goes to the sink at the latest after so many ticks, for readers of a pipe. */
+#define WRITER_TICKS_PER_FLUSH 10
+/* Lanes in which nothing happens are asked whether their thread still lives. */
+#define WRITER_WINDOWS_PER_THREAD_LOOK 16
+/* Slots encoded but not yet given back, at most. */
+#define WRITER_PENDING_SLOTS 64
+
+enum writer_status { WRITER_STARTING = 0, WRITER_RUNNING, WRITER_FAILED };
+
+struct writer {
+    /* Given at the start. */
+    const char *output;
+    const char *spool_path;
+    uint8_t run_id[RAW_RUN_ID_BYTES];
+    int process_id;
+    const char *metadata;
+    size_t metadata_bytes;
+    uint64_t (*heap_bytes)(void);
+    struct lane_registry *registry;
+    bool quiet; /* say nothing at a good end */
+
+    /* Between the threads and the writer. */
+    struct spool spool;
+    uint32_t status;      /* enum writer_status; the starter waits on it */
+    uint32_t asleep;      /* 1 while the writer sleeps; whoever takes it to 0 wakes it */
+    uint32_t finish;      /* set: end the stream */
+    uint32_t space_epoch; /* changes when slots have been given back */
+    uint32_t waiters;     /* threads that wait on space_epoch */
+    uint32_t starved;     /* a thread found no slot since the last pass */
+    uint32_t done;        /* the writer has ended */
+    uint64_t waits;       /* times a thread waited, and for how long in all */
+    uint64_t waited_ns;
+    uint64_t lost_events; /* of threads that found no way to record */
+
+    /* The writer's own. */
+    struct sink sink;
+    struct encoder_lane **lanes; /* indexed by lane; made when a lane is first seen */
+    struct encoder_scratch *scratch;
+    struct encoder_totals totals;
+    uint64_t **snapshot; /* cursor of each lane at the latest tick */
+    struct {
+        uint32_t slot;
+        uint32_t words;
+    } pending[WRITER_PENDING_SLOTS];
+    uint32_t pending_count;
+    uint64_t start_ns;
+    uint64_t next_tick_ns;
+    uint64_t sleep_ns;
+    uint64_t ticks;   /* written */
+    uint64_t windows; /* closed, those without a tick included */
+    uint64_t rss_bytes;
+    int statm;
+    int error;          /* negative errno that ended recording */
+    const char *failed; /* what it concerned: a path */
+};
+
+/* Starts the thread and waits until the output is open. False: it could not, and a line on standard error
+ * says why. */
+bool writer_start(struct writer *writer);
+
+/* Asks the thread to end the stream, and waits until it has. */
+void writer_finish(struct writer *writer);
+
+/* For a thread that holds no slot: takes one, waiting for the writer where necessary. SPOOL_NO_SLOT if
+ * recording has ended. */
+uint32_t writer_slot(struct writer *writer);
+
+#endif
