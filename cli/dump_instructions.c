@@ -85,8 +85,7 @@ static void instruction_print(struct instruction_dump *state, size_t index)
     const struct instruction *one = &state->batch->at[index];
     const struct dump *dump = state->dump;
     unsigned number = instruction_number(one);
-    if (number == INSTRUCTION_LANE)
-        state->lane = (uint32_t)state->batch->operands[one->operand_at];
+    if (number == INSTRUCTION_LANE) state->lane = (uint32_t)state->batch->operands[one->operand_at];
     if (number == INSTRUCTION_TICK || number == INSTRUCTION_LOST) {
         if (dump_wants_general(dump)) general_print(state, index);
         if (number == INSTRUCTION_TICK) state->ticks++;
@@ -98,7 +97,8 @@ static void instruction_print(struct instruction_dump *state, size_t index)
     }
 }
 
-static void end_print(const struct dump *dump, const struct instruction_reader *reader, uint64_t offset)
+static void end_print(const struct dump *dump, const struct instruction_reader *reader,
+                      uint64_t offset)
 {
     const struct instruction_totals *totals = &reader->totals;
     if (!dump_wants_general(dump)) return;
@@ -121,7 +121,8 @@ int dump_instructions(const struct dump *dump, struct stream *stream, struct err
         header_print(dump, &reader.header);
         offset = input_offset(&stream->input);
         while (instruction_reader_next(&reader, &batch)) {
-            for (size_t i = 0; i < batch.count; i++) instruction_print(&state, i);
+            for (size_t i = 0; i < batch.count; i++)
+                instruction_print(&state, i);
             offset = input_offset(&stream->input);
         }
     }

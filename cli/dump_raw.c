@@ -37,7 +37,8 @@ static void header_print(const struct dump *dump, const struct raw_header *heade
     dump_offset(dump, 0);
     printf("raw %u.%u features 0x%" PRIx64 " info 0x%" PRIx64 " run ", header->version_major,
            header->version_minor, header->features, header->info);
-    for (unsigned i = 0; i < RAW_RUN_ID_BYTES; i++) printf("%02x", header->run_id[i]);
+    for (unsigned i = 0; i < RAW_RUN_ID_BYTES; i++)
+        printf("%02x", header->run_id[i]);
     printf(" start %" PRIu64 " pid %" PRIu32 "\n", header->start_ns, header->pid);
     dump_metadata(dump, RAW_HEADER_BYTES, header->metadata, header->metadata_bytes);
 }
@@ -55,7 +56,8 @@ static void call_print(const struct raw_dump *state, const struct record *record
         .numbers = numbers,
         .numbers_count = record->count,
     };
-    bool begins = !failed && (shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_REALLOC);
+    bool begins =
+        !failed && (shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_REALLOC);
     bool ends = shape >= SHAPE_REALLOC && shape <= SHAPE_DEATH_SIZED_ALIGNED;
     if (ends) object_text(text.ended, record->token);
     if (begins) {
@@ -75,7 +77,9 @@ static void other_print(const struct record *record)
     case RAW_THREAD_BEGIN: printf("thread_begin %" PRIu64 "\n", record->operand); break;
     case RAW_THREAD_END: puts("thread_end"); break;
     case RAW_THREAD_CACHE_DELETED: puts("thread_cache_deleted"); break;
-    case RAW_STAMP_BEFORE: printf("stamp_before %s number %" PRIu64 "\n", name, record->size); break;
+    case RAW_STAMP_BEFORE:
+        printf("stamp_before %s number %" PRIu64 "\n", name, record->size);
+        break;
     case RAW_STAMP_AFTER: printf("stamp_after %s number %" PRIu64 "\n", name, record->size); break;
     case RAW_LOST:
         printf("lost events %" PRIu64 " births %" PRIu64 "\n", record->size, record->operand);
@@ -109,7 +113,8 @@ static void record_print(const struct raw_dump *state, const struct record *reco
 static const uint8_t *first_opcode(const struct raw_chunk *chunk)
 {
     const uint8_t *at = chunk->payload;
-    for (unsigned column = 0; column < 5 && !chunk->words; column++) at += varint_bytes(*at);
+    for (unsigned column = 0; column < 5 && !chunk->words; column++)
+        at += varint_bytes(*at);
     return at;
 }
 

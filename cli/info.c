@@ -25,8 +25,9 @@ struct options {
 /* Returns 0 to go on, or the exit status plus one. */
 static int options_parse(struct options *options, int count, char **words)
 {
-    static const struct option known[] = {
-        {"json", required_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+    static const struct option known[] = {{"json", required_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
     int option;
     while ((option = getopt_long(count, words, "h", known, NULL)) != -1) {
         switch (option) {

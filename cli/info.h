@@ -18,10 +18,10 @@
 #include "common/error.h"
 
 /* What became of the spool beside a raw stream (FORMAT.md 8). */
-#define INFO_SPOOL_LIST(X)                                                               \
-    X(INFO_SPOOL_NONE, "none", "none")                                                   \
+#define INFO_SPOOL_LIST(X)                                                                \
+    X(INFO_SPOOL_NONE, "none", "none")                                                    \
     X(INFO_SPOOL_NOT_NEEDED, "not_needed", "there is one, but the stream has everything") \
-    X(INFO_SPOOL_USED, "used", "used: it has what the stream lacks")                     \
+    X(INFO_SPOOL_USED, "used", "used: it has what the stream lacks")                      \
     X(INFO_SPOOL_UNUSABLE, "unusable", "there is one, but it cannot be used")
 
 enum info_spool {
@@ -35,9 +35,10 @@ struct info {
     bool lz4;
     unsigned version_major, version_minor;
     bool has_addresses;
-    char *program, *allocator, *run, *pid; /* empty where the stream does not say; freed by info_free() */
-    double start_s;                        /* since the epoch; 0: unknown */
-    uint64_t duration_ns;                  /* until the end chunk, or the last tick */
+    char *program, *allocator, *run,
+        *pid;             /* empty where the stream does not say; freed by info_free() */
+    double start_s;       /* since the epoch; 0: unknown */
+    uint64_t duration_ns; /* until the end chunk, or the last tick */
 
     uint64_t events, failed;
     uint64_t by_kind[CALL_KINDS];

@@ -87,13 +87,14 @@ int info_instructions(struct info *info, struct stream *stream, struct error *er
     uint64_t lane = 0;
     if (instruction_reader_open(&reader, &stream->input)) {
         take_header(info, &reader.header);
-        while (instruction_reader_next(&reader, &batch)) take_batch(info, &lanes, &lane, &batch);
+        while (instruction_reader_next(&reader, &batch))
+            take_batch(info, &lanes, &lane, &batch);
     }
     *error = reader.error;
     take_totals(info, &reader.totals);
     info->ended = ended(&reader);
-    info->truncated |= reader.state != INSTRUCTIONS_END ||
-                       reader.end_status == INSTRUCTION_STATUS_CUT;
+    info->truncated |=
+        reader.state != INSTRUCTIONS_END || reader.end_status == INSTRUCTION_STATUS_CUT;
     int status = reader.state == INSTRUCTIONS_FAILED ? PROGRAM_FAILED
                  : reader.state == INSTRUCTIONS_CUT  ? PROGRAM_CUT
                                                      : PROGRAM_OK;

@@ -38,11 +38,11 @@ struct raw_decoder *raw_source_lane(struct raw_source *source, uint32_t lane)
 {
     if (lane >= source->decoders_count) {
         uint32_t count = source->decoders_count == 0 ? 64 : source->decoders_count;
-        while (count <= lane) count *= 2;
+        while (count <= lane)
+            count *= 2;
         struct raw_decoder **grown = realloc(source->decoders, count * sizeof *grown);
         if (grown == NULL) return no_memory(source);
-        memset(grown + source->decoders_count, 0,
-               (count - source->decoders_count) * sizeof *grown);
+        memset(grown + source->decoders_count, 0, (count - source->decoders_count) * sizeof *grown);
         source->decoders = grown;
         source->decoders_count = count;
     }
