@@ -91,7 +91,8 @@ fetch_with_apt() { # prints the path of an accepted archive; what went wrong goe
             return 0
         fi
     done
-    echo "apt-get source $package failed ($(grep '^E:' "$work/apt/log" | tail -n 1))" >>"$work/reasons"
+    echo "apt-get source $package: $(grep -e 'Failed to fetch' -e '^E:' "$work/apt/log" | head -n 1)" \
+        >>"$work/reasons"
 }
 
 download() { # download URL FILE
@@ -150,7 +151,7 @@ copy_directory() { # copy_directory DIRECTORY
 
 apply_patches() {
     while read -r name; do
-        patch -d "$work/tree" -p1 -F0 -s --no-backup-if-mismatch -r - <"$patches/$name" \
+        patch -d "$work/tree" -p1 -F0 -N -s --no-backup-if-mismatch -r - <"$patches/$name" \
             >"$work/patch.log" 2>&1 ||
             fail "$patches/$name does not apply: $(tr '\n' ' ' <"$work/patch.log")"
     done <"$patches/series"
