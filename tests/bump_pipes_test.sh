@@ -1,11 +1,11 @@
 #!/bin/sh
 # bump_pipes_test.sh - bump-pipes.rb enlarges what it can, disturbs nothing, and fails with a clear word.
 #
-# Prints TAP. Takes bump-pipes.rb from the source directory: $srcdir under make, this file's parent otherwise.
+# Prints TAP.
 set -eu
 
-source_dir=${srcdir:-$(dirname "$0")/..}
-bump_pipes=$(cd "$source_dir" && pwd)/bump-pipes.rb
+source_dir=${MALLOCTAPE_SOURCE:-$(cd "$(dirname "$0")/.." && pwd)}
+bump_pipes=$source_dir/bump-pipes.rb
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch"

@@ -1,0 +1,248 @@
+#!/bin/sh
+# shellcheck disable=SC2016,SC2123 # text for other shells to expand; a PATH of our own on purpose
+# scripts_test.sh - the helpers of run-tests.sh and run-demo.sh: what they count, install and compare.
+#
+# Prints TAP.
+set -eu
+
+source_dir=${MALLOCTAPE_SOURCE:-$(cd "$(dirname "$0")/.." && pwd)}
+scripts=$source_dir/scripts
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch"
+
+tests_run=0
+tests_planned=22
+echo "1..$tests_planned"
+
+# check TEXT COMMAND... - one test: COMMAND succeeds.
+check() {
+    text=$1
+    shift
+    tests_run=$((tests_run + 1))
+    if "$@"; then
+        echo "ok $tests_run - $text"
+    else
+        echo "not ok $tests_run - $text"
+        sed 's/^/# /' out
+    fi
+}
+
+# --- count-tests.rb: a build directory as `make check` leaves it ------------------------------------------
+
+# has_test NAME LOG RESULT... - adds a test that ran.
+has_test() {
+    printf '%b' "$2" >"build/$1.log"
+    name=$1
+    shift 2
+    : >"build/$name.trs"
+    for word in "$@"; do echo ":test-result: $word" >>"build/$name.trs"; done
+    logs="$logs $name.log"
+}
+
+# counts LAST-LINE STATUS [MAKE-STATUS] - the count's last line and exit status are these.
+counts() {
+    echo "TEST_LOGS =$logs" >build/Makefile
+    status=0
+    ruby "$scripts/count-tests.rb" build "${3:-0}" >out 2>&1 || status=$?
+    [ "$(tail -n 1 out)" = "$1" ] && [ "$status" = "$2" ]
+}
+
+new_build() {
+    rm -rf build
+    mkdir build
+    logs=
+}
+
+counts_tap_lines() {
+    new_build
+    has_test tap 'ok 1\nok 2\n' PASS PASS
+    has_test plain '' PASS
+    counts '3 passed, 0 failed' 0
+}
+
+counts_gtest_cases() {
+    new_build
+    has_test gtest '[==========] Running 3 tests\n[       OK ] A.B (0 ms)\n[       OK ] A.C (0 ms)
+[  SKIPPED ] A.D (0 ms)\n' PASS
+    counts '2 passed, 0 failed, 1 skipped' 0
+}
+
+counts_gtest_failures_once() {
+    new_build
+    has_test gtest '[==========] Running 2 tests\n[       OK ] A.B (0 ms)\n[  FAILED  ] A.C (0 ms)
+[  FAILED  ] 1 test, listed below:\n[  FAILED  ] A.C\n' FAIL
+    counts '1 passed, 1 failed' 1 2
+}
+
+counts_gtest_crash() {
+    new_build
+    has_test gtest '[==========] Running 2 tests\n[       OK ] A.B (0 ms)\n[ RUN      ] A.C\n' FAIL
+    counts '1 passed, 1 failed' 1 2
+}
+
+counts_failing_script_once() {
+    new_build
+    has_test tap 'not ok 1\nERROR: tap.sh - exited with status 1\n' FAIL ERROR
+    counts '0 passed, 1 failed' 1 2
+}
+
+counts_script_that_dies() {
+    new_build
+    has_test tap 'ok 1\nERROR: tap.sh - exited with status 1\n' PASS ERROR
+    counts '1 passed, 1 failed' 1 2
+}
+
+counts_missing_result() {
+    new_build
+    has_test tap 'ok 1\n' PASS
+    logs="$logs never-ran.log"
+    counts '1 passed, 1 failed' 1
+}
+
+counts_failing_make() {
+    new_build
+    has_test tap 'ok 1\n' PASS
+    counts '1 passed, 1 failed' 1 2
+}
+
+counts_unexpected_pass() {
+    new_build
+    has_test tap '' XPASS XFAIL
+    counts '1 passed, 1 failed' 1 2
+}
+
+refuses_nothing() {
+    new_build
+    counts '0 passed, 0 failed' 1
+}
+
+refuses_only_skips() {
+    new_build
+    has_test tap 'SKIP: tap.sh 1 # SKIP no reason\n' SKIP
+    counts '0 passed, 0 failed, 1 skipped' 1 && grep -qx 'skipped: tap: no reason' out
+}
+
+shows_end_of_log() {
+    new_build
+    has_test tap 'not ok 1 - the sky is up\n# it fell\n' FAIL
+    counts '0 passed, 1 failed' 1 2 && grep -qx '# it fell' out
+}
+
+# --- packages.sh: with dpkg-query and apt-get of our own ---------------------------------------------------
+
+# machine WHO INSTALLABLE... - commands that play a system on which WHO is logged in and apt-get can install
+# INSTALLABLE; what is installed stands in the file installed.
+machine() {
+    rm -rf system installed apt-log
+    mkdir system
+    touch installed apt-log
+    for tool in grep tail mktemp rm cat; do ln -s "$(command -v "$tool")" "system/$tool"; done
+    play id "echo $([ "$1" = root ] && echo 0 || echo 1000)"
+    [ "$1" != sudoer ] || play sudo 'while [ "$1" != apt-get ]; do shift; done; as_root=1 "$@"'
+    [ "$1" != root ] || export as_root=1
+    shift
+    play dpkg-query "while read -r name; do [ \"\$name\" != \"\$3\" ] || echo installed; done <$PWD/installed"
+    play apt-get "echo \"\$*\" >>$PWD/apt-log
+        [ \"\${as_root:-}\" = 1 ] || { echo 'E: not root'; exit 100; }
+        case \"\$*\" in *update*) exit 0 ;; esac
+        while [ \"\$1\" != --no-install-recommends ]; do shift; done
+        shift
+        for name in \"\$@\"; do
+            case ' $* ' in *\" \$name \"*) ;; *) echo \"E: Unable to locate package \$name\"; exit 100 ;; esac
+        done
+        for name in \"\$@\"; do echo \"\$name\" >>$PWD/installed; done"
+}
+
+play() {
+    printf '#!/bin/sh\n%s\n' "$2" >"system/$1"
+    chmod +x "system/$1"
+}
+
+# installs STATUS PACKAGE... - packages_install on that machine ends with STATUS.
+installs() {
+    wanted=$1
+    shift
+    status=0
+    (
+        PATH=$PWD/system
+        # shellcheck source=scripts/packages.sh
+        . "$scripts/packages.sh"
+        packages_install demo "$@"
+    ) >out 2>&1 </dev/null || status=$?
+    unset as_root
+    [ "$status" = "$wanted" ]
+}
+
+says_one_line() { [ "$(cat out)" = "$1" ]; }
+
+leaves_complete_system_alone() { machine root && echo zip >installed && installs 0 zip && [ ! -s apt-log ] && says_one_line ''; }
+takes_command_for_package() { machine user && installs 0 anything:cat && says_one_line ''; }
+installs_as_root() { machine root zip zap && installs 0 zip zap && says_one_line 'demo: installing zip zap'; }
+installs_only_missing() { machine root zap && echo zip >installed && installs 0 zip zap && says_one_line 'demo: installing zap'; }
+installs_through_sudo() { machine sudoer zip && installs 0 zip && says_one_line 'demo: installing zip'; }
+
+names_missing_without_rights() {
+    machine user zip && installs 1 zip zap:no-such-command &&
+        says_one_line 'demo: missing packages: zip zap (not installed: neither root nor sudo)'
+}
+
+names_missing_when_apt_fails() {
+    machine root && installs 1 zip &&
+        [ "$(tail -n 1 out)" = 'demo: missing packages: zip (not installed: E: Unable to locate package zip)' ] &&
+        grep -q update apt-log
+}
+
+# --- demo-report.rb --------------------------------------------------------------------------------------
+
+# report FILE EVENTS LIVE - a report with what all of them have and what some have.
+report() {
+    cat >"demo/$1" <<END
+{"events": $2, "by_kind": {"malloc": $2, "free": 0}, "live_at_end": $3, "threads": 1, "lost_events": 0,
+ "truncated": false, "wall_seconds": 0.5, "events_per_second": 1234567.8, "peak_rss_bytes": 1048576,
+ "thread_switches": 0, "engine": "switch", "allocator": "any"}
+END
+}
+
+new_demo() {
+    rm -rf demo
+    mkdir demo
+    report recorded.json 5 5
+    report ordered.json 5 5
+    report replay-system-1.json 5 5
+    report replay-null-1.json 5 5
+}
+
+compare() { ruby "$scripts/demo-report.rb" demo >out 2>&1; }
+
+tells_agreement() { new_demo && compare && grep -q '^Recorded = ordered = replayed: 5 events' out && grep -q '1 234 568' out; }
+tells_other_events() { new_demo && report ordered.json 4 5 && ! compare && grep -qx 'ordered: malloc: 4, recorded: 5' out; }
+
+tells_other_live_objects() {
+    new_demo && report replay-system-1.json 5 4 && ! compare &&
+        grep -qx 'replay, system: live objects at the end: 4, recorded: 5' out
+}
+
+check 'TAP lines count one by one' counts_tap_lines
+check 'GoogleTest cases count one by one' counts_gtest_cases
+check 'a failed GoogleTest case counts once' counts_gtest_failures_once
+check 'a GoogleTest program that crashes has failed' counts_gtest_crash
+check 'a failed script counts its failures, not its status' counts_failing_script_once
+check 'a script that dies without a failure has failed' counts_script_that_dies
+check 'a test without results has failed' counts_missing_result
+check 'a make check that fails by itself has failed' counts_failing_make
+check 'an unexpected pass is a failure, an expected failure is not' counts_unexpected_pass
+check 'no test is no success' refuses_nothing
+check 'tests that were all skipped are no success, and say why' refuses_only_skips
+check 'the log of a failed test is shown' shows_end_of_log
+check 'nothing is installed where nothing is missing' leaves_complete_system_alone
+check 'a command in PATH is as good as its package' takes_command_for_package
+check 'root installs with apt-get' installs_as_root
+check 'only what is missing is installed' installs_only_missing
+check 'others install through sudo' installs_through_sudo
+check 'one line names what cannot be installed' names_missing_without_rights
+check 'apt-get is tried again with fresh lists, then quoted' names_missing_when_apt_fails
+check 'the demo compares reports that agree' tells_agreement
+check 'the demo fails when events differ' tells_other_events
+check 'the demo fails when live objects differ' tells_other_live_objects
+[ "$tests_run" = "$tests_planned" ]
