@@ -81,7 +81,8 @@ end
 # The logs that the Makefile's TESTS will leave.
 def test_logs(build_dir)
   question = "include Makefile\nprint-test-logs:\n\t@echo $(TEST_LOGS)\n"
-  IO.popen(['make', '-s', '--no-print-directory', '-C', build_dir, '-f', '-', 'print-test-logs'], 'r+') do |make|
+  no_make_above = { 'MAKEFLAGS' => nil, 'MFLAGS' => nil, 'MAKEOVERRIDES' => nil }
+  IO.popen([no_make_above, 'make', '-s', '--no-print-directory', '-C', build_dir, '-f', '-', 'print-test-logs'], 'r+') do |make|
     make.write(question)
     make.close_write
     make.read.split
