@@ -1,5 +1,4 @@
 /* capture - life of a recording: start, threads, events off the hot path, end. See capture.h. */
-#define _GNU_SOURCE
 #include "capture.h"
 
 #include "lane.h"

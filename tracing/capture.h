@@ -83,10 +83,10 @@ extern MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane;
  * death, and unique among the live objects of its page.
  *
  *   address  | region, 21 bits | group, 10 bits | page, 3 bits | offset in page, 13 bits |
- *   shadow   region's table + group * 64 KiB + index / 64 * 4 KiB + page * 512 + index % 64 * 8
+ *   shadow   region's table + group * 64 KiB + index * 64 + page * 8
  *
- * So a group of eight 8 KiB pages takes 4 KiB of shadow when its objects are 128 bytes and more, and
- * at most 64 KiB when they are 8 bytes. */
+ * So one cache line holds the tokens of one index in eight neighbouring pages, and a group of eight 8 KiB pages takes
+ * 4 KiB of shadow when its objects are 128 bytes and more, at most 64 KiB when they are 8 bytes. */
 #define SHADOW_PAGE_BITS 13
 #define SHADOW_GROUP_BITS 16
 #define SHADOW_REGION_BITS 26
@@ -106,9 +106,9 @@ static inline uint8_t *malloctape_shadow_region(const void *object)
 static inline uint64_t *malloctape_shadow_entry(uint8_t *region, const void *object, unsigned index)
 {
     uintptr_t address = (uintptr_t)object;
-    uintptr_t group = address & ((SHADOW_REGION_BYTES - 1) & ~(uintptr_t)0xffff);
-    uintptr_t page = (address >> (SHADOW_PAGE_BITS - 9)) & 0xe00;
-    return (uint64_t *)(void *)(region + group + page + ((index & ~63u) << 6) + ((index & 63u) << 3));
+    uintptr_t group = address & ((SHADOW_REGION_BYTES - 1) & ~(((uintptr_t)1 << SHADOW_GROUP_BITS) - 1));
+    uintptr_t page = (address >> (SHADOW_PAGE_BITS - 3)) & 0x38;
+    return (uint64_t *)(void *)(region + group + page + ((uintptr_t)index << 6));
 }
 
 /* --- recording, hot ---

@@ -1,7 +1,6 @@
 /* os_linux - the operating system layer of the capture core on Linux, x86-64 and AArch64.
  *
  * syscall() of libc sets errno, which belongs to the traced program, so the calls are made here. */
-#define _GNU_SOURCE
 #include "os.h"
 
 #include <asm/prctl.h>
