@@ -36,12 +36,12 @@ void malloctape_thread_cache_deleted(void);
 }
 #endif
 
-#define MALLOCTAPE_STAMP(structure) malloctape_stamp(structure)
+#define MALLOCTAPE_STAMP(structure)       malloctape_stamp(structure)
 #define MALLOCTAPE_THREAD_CACHE_DELETED() malloctape_thread_cache_deleted()
 
 #else
 
-#define MALLOCTAPE_STAMP(structure) ((void)0)
+#define MALLOCTAPE_STAMP(structure)       ((void)0)
 #define MALLOCTAPE_THREAD_CACHE_DELETED() ((void)0)
 
 #endif

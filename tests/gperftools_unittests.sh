@@ -56,11 +56,9 @@ for program in "$programs"/*test; do
 done
 run_tunables libtcmalloc_minimal.so 'plain library' -u TCMALLOC_TRACE_OUTPUT
 
-if [ -e "$build/lib/libtcmalloc_minimal_tracing.so" ]; then
-    for program in "$programs"/*test; do
-        run "${program##*/}" libtcmalloc_minimal_tracing.so 'tracing off' -u TCMALLOC_TRACE_OUTPUT
-        run_traced "${program##*/}"
-    done
-    run_tunables libtcmalloc_minimal_tracing.so 'tracing on' TCMALLOC_TRACE_OUTPUT="$scratch/trace"
-fi
+for program in "$programs"/*test; do
+    run "${program##*/}" libtcmalloc_minimal_tracing.so 'tracing off' -u TCMALLOC_TRACE_OUTPUT
+    run_traced "${program##*/}"
+done
+run_tunables libtcmalloc_minimal_tracing.so 'tracing on' TCMALLOC_TRACE_OUTPUT="$scratch/trace"
 echo "1..$count"

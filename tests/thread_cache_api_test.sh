@@ -13,5 +13,5 @@ run() { # run LIBRARY - TAP lines without numbers
 }
 
 for library in libtcmalloc_minimal.so libtcmalloc_minimal_tracing.so; do
-    [ ! -e "$build/lib/$library" ] || run "$library" | sed "s/^\(ok\|not ok\) - /&$library: /"
+    run "$library" | sed "s/^\(ok\|not ok\) - /&$library: /"
 done | awk '{ print } /^ok|^not ok/ { count++ } END { print "1.." count + 0 }'
