@@ -13,22 +13,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/raw_source.h"
 #include "cli/stream.h"
 #include "common/call_kind.h"
 #include "common/error.h"
-
-/* What became of the spool beside a raw stream (FORMAT.md 8). */
-#define INFO_SPOOL_LIST(X)                                                                \
-    X(INFO_SPOOL_NONE, "none", "none")                                                    \
-    X(INFO_SPOOL_NOT_NEEDED, "not_needed", "there is one, but the stream has everything") \
-    X(INFO_SPOOL_USED, "used", "used: it has what the stream lacks")                      \
-    X(INFO_SPOOL_UNUSABLE, "unusable", "there is one, but it cannot be used")
-
-enum info_spool {
-#define INFO_SPOOL_ENUM(identifier, name, text) identifier,
-    INFO_SPOOL_LIST(INFO_SPOOL_ENUM)
-#undef INFO_SPOOL_ENUM
-};
 
 struct info {
     enum stream_format format;
@@ -46,7 +34,7 @@ struct info {
     uint64_t instructions; /* instruction stream only */
     uint64_t stamps;       /* raw stream only */
     uint64_t waits, waited_ns;
-    enum info_spool spool;
+    enum raw_spool spool;
     uint64_t spool_events; /* of events, those that only the spool has */
 
     bool truncated;      /* the stream has no end, or ends a recording that was incomplete */

@@ -11,8 +11,8 @@
 
 #define SPOOL_NAME(identifier, name, text) name,
 #define SPOOL_TEXT(identifier, name, text) text,
-static const char *const spool_names[] = {INFO_SPOOL_LIST(SPOOL_NAME)};
-static const char *const spool_texts[] = {INFO_SPOOL_LIST(SPOOL_TEXT)};
+static const char *const spool_names[] = {RAW_SPOOL_LIST(SPOOL_NAME)};
+static const char *const spool_texts[] = {RAW_SPOOL_LIST(SPOOL_TEXT)};
 
 static double bytes_per_event(const struct info *info)
 {
@@ -56,7 +56,7 @@ static void print_raw(const struct info *info)
         printf("%-13s %" PRIu64 " times for a buffer, %.3f s in all\n", "waited", info->waits,
                (double)info->waited_ns / 1e9);
     line("spool", spool_texts[info->spool]);
-    if (info->spool == INFO_SPOOL_USED) line_number("  events", info->spool_events);
+    if (info->spool == RAW_SPOOL_USED) line_number("  events", info->spool_events);
 }
 
 void info_print(const struct info *info, const char *path)

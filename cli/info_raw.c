@@ -210,6 +210,7 @@ int info_raw(struct info *info, struct stream *stream, const char *path, struct 
     }
     open_settle(&state);
     info->ticks = source->reader.ticks;
+    info->spool = source->spool_use;
     info->live_at_end = state.born - state.died;
     if (source->reader.state == RAW_STREAM_COMPLETE)
         take_end(&state);

@@ -1,6 +1,7 @@
-/* raw_source - the chunks of a raw stream, and the decoder of each lane.
+/* raw_source - the chunks of a raw stream and, where it was cut, of its spool; and the decoder of each lane.
  *
- *   stream --raw_reader--> chunk, chunk, tick, chunk ...        each lane: one raw_decoder
+ *   stream --raw_reader---> chunk, chunk, tick, chunk ...       each lane: one raw_decoder
+ *   PATH.spool --spool_reader--> chunk, chunk ...               what the stream lacks
  *
  *     if (raw_source_open(&source, fd, path))
  *         while ((chunk = raw_source_next(&source)) != NULL) {
@@ -22,13 +23,33 @@
 #include "common/error.h"
 #include "tracing/raw_decoder.h"
 #include "tracing/raw_reader.h"
+#include "tracing/spool_reader.h"
+
+/* What became of the spool beside the stream (FORMAT.md 8): X(IDENTIFIER, "name", "text for people"). */
+#define RAW_SPOOL_LIST(X)                                                                \
+    X(RAW_SPOOL_NONE, "none", "none")                                                    \
+    X(RAW_SPOOL_NOT_NEEDED, "not_needed", "there is one, but the stream has everything") \
+    X(RAW_SPOOL_USED, "used", "used: it had what the stream lacks")                      \
+    X(RAW_SPOOL_UNUSABLE, "unusable", "there is one, but it cannot be used")
+
+enum raw_spool {
+#define RAW_SPOOL_ENUM(identifier, name, text) identifier,
+    RAW_SPOOL_LIST(RAW_SPOOL_ENUM)
+#undef RAW_SPOOL_ENUM
+};
 
 struct raw_source {
     struct raw_reader reader;
     struct raw_decoder **decoders; /* by lane; NULL where the lane has not been seen */
     uint32_t decoders_count;
-    uint64_t stream_end; /* offset behind the latest chunk that came from the stream */
-    struct error error;  /* of decoders and of memory; the reader has its own */
+    uint64_t stream_end;      /* offset behind the latest chunk that came from the stream */
+    struct error error;       /* of decoders and of memory; the reader has its own */
+    enum raw_spool spool_use; /* final after the last chunk */
+
+    /* From here on: raw_source.c only. */
+    struct spool_reader spool;
+    bool spool_opened, spool_tried;
+    char *spool_path; /* NULL: nowhere to look */
 };
 
 /* Reads the header of the stream at `fd`, which stays the caller's. `path` is the name of the stream, beside which
@@ -42,11 +63,8 @@ void raw_source_release(struct raw_source *source, struct raw_chunk *chunk);
 /* The decoder of a lane; NULL without memory (source->error). */
 struct raw_decoder *raw_source_lane(struct raw_source *source, uint32_t lane);
 
-/* Whether the latest chunk came from the spool. */
-bool raw_source_in_spool(const struct raw_source *source);
-
-/* After the last chunk: PROGRAM_OK, PROGRAM_CUT or PROGRAM_FAILED (common/program.h), and in *error what is to be
- * said about it. */
+/* After the last chunk: PROGRAM_OK, PROGRAM_CUT (also when the spool had the rest) or PROGRAM_FAILED (common/program.h),
+ * and in *error what is to be said about it. */
 int raw_source_state(const struct raw_source *source, struct error *error);
 
 void raw_source_close(struct raw_source *source);
