@@ -7,7 +7,7 @@
 # with each of its lines, a GoogleTest program with each of its cases, any other test as one. A test without
 # results did not run, which is a failure; so is a `make check` that failed though no test did.
 #
-# Prints the end of the log of every test that failed, the reason of each that was skipped, and as the last line
+# Prints what the log of every failed test tells, the reason of each that was skipped, and as the last line
 # "N passed, N failed[, N skipped]".
 
 LOG_TAIL_LINES = 40
@@ -53,10 +53,12 @@ def test_count(results, log)
   gtest || results_count(results, log)
 end
 
+# A failed test that explained itself in TAP notes is shown with these, whatever else with the end of its log.
 def failure_show(name, log_path, log)
-  puts '', "--- #{name} failed; its output is in #{log_path} and ends so:"
-  puts log.lines.grep(/\A(not ok|\[  FAILED  \])/).first(LOG_TAIL_LINES)
-  puts '...', log.lines.last(LOG_TAIL_LINES)
+  puts '', "--- #{name} failed; its output is in #{log_path}"
+  explained = log.scan(/^not ok.*\n(?:(?!ok|not ok).*\n)*/)
+  puts explained.map { |text| text.lines.first(LOG_TAIL_LINES) }
+  puts '...', log.lines.last(LOG_TAIL_LINES) if explained.empty?
 end
 
 def skips_show(name, log)

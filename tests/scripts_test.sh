@@ -123,10 +123,11 @@ refuses_only_skips() {
     counts '0 passed, 0 failed, 1 skipped' 1 && grep -qx 'skipped: tap: no reason' out
 }
 
-shows_end_of_log() {
+shows_what_failed() {
     new_build
-    has_test tap 'not ok 1 - the sky is up\n# it fell\n' FAIL
-    counts '0 passed, 1 failed' 1 2 && grep -qx '# it fell' out
+    has_test tap 'ok 1 - fine\nnot ok 2 - the sky is up\n# it fell\nok 3 - fine\n' PASS FAIL PASS
+    has_test plain 'some words\nlast words\n' FAIL
+    counts '2 passed, 2 failed' 1 2 && grep -qx '# it fell' out && ! grep -q fine out && grep -qx 'last words' out
 }
 
 # --- packages.sh: with dpkg-query and apt-get of our own ---------------------------------------------------
@@ -234,7 +235,7 @@ check 'a make check that fails by itself has failed' counts_failing_make
 check 'an unexpected pass is a failure, an expected failure is not' counts_unexpected_pass
 check 'no test is no success' refuses_nothing
 check 'tests that were all skipped are no success, and say why' refuses_only_skips
-check 'the log of a failed test is shown' shows_end_of_log
+check 'what the log tells of a failure is shown' shows_what_failed
 check 'nothing is installed where nothing is missing' leaves_complete_system_alone
 check 'a command in PATH is as good as its package' takes_command_for_package
 check 'root installs with apt-get' installs_as_root
