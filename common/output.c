@@ -62,6 +62,7 @@ bool output_flush(struct output *output)
 bool output_write(struct output *output, const void *data, size_t bytes)
 {
     if (error_is_set(&output->error)) return false;
+    if (bytes == 0) return true;
     output->offset += bytes;
     if (bytes > OUTPUT_BUFFER_BYTES - output->used) {
         if (!output_flush(output)) return false;

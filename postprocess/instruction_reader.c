@@ -16,9 +16,10 @@ _Static_assert(INPUT_SLACK >= INSTRUCTION_BLOCK_MAX * VARINT_BYTES_MAX + VARINT_
 _Static_assert(INSTRUCTION_BLOCK_MAX *INSTRUCTION_OPERANDS_MAX <= UINT16_MAX + 1,
                "operand_at reaches every operand of a block");
 
-#define INSTRUCTIONS_BYTES (INSTRUCTION_BLOCK_MAX * sizeof(struct instruction))
-#define OPERANDS_BYTES     (INSTRUCTION_BLOCK_MAX * INSTRUCTION_OPERANDS_MAX * sizeof(uint64_t))
-#define ADDRESSES_BYTES    (INSTRUCTION_BLOCK_MAX * sizeof(uint64_t))
+#define INSTRUCTIONS_BYTES \
+    ((INSTRUCTION_BLOCK_MAX + INSTRUCTION_BATCH_SLACK) * sizeof(struct instruction))
+#define OPERANDS_BYTES  (INSTRUCTION_BLOCK_MAX * INSTRUCTION_OPERANDS_MAX * sizeof(uint64_t))
+#define ADDRESSES_BYTES (INSTRUCTION_BLOCK_MAX * sizeof(uint64_t))
 
 /* ---- failing ---- */
 
@@ -141,7 +142,8 @@ static bool reader_read_header(struct instruction_reader *reader)
     struct input *input = reader->input;
     size_t there = input_peek(input, INSTRUCTION_HEADER_BYTES);
     size_t magic = there < 8 ? there : 8;
-    if (input->state == INPUT_FAILED) return reader_input_ended(reader, 0);
+    bool ended_badly = input->state == INPUT_FAILED || input->state == INPUT_CUT;
+    if (there == 0 && ended_badly) return reader_input_ended(reader, 0);
     if (there == 0 || memcmp(input->next, INSTRUCTION_MAGIC, magic) != 0)
         return reader_error(reader, INSTRUCTION_ERROR_MAGIC, 0);
     if (there < INSTRUCTION_HEADER_BYTES) return reader_input_ended(reader, 0);
@@ -435,6 +437,18 @@ static const uint64_t varint_masks[VARINT_BYTES_MAX - 1] = {
     UINT64_MAX,
 };
 
+/* varint_get() for what is hot: false for the form of 9 bytes. */
+static inline bool varint_get_short(const uint8_t **next, uint64_t *value)
+{
+    uint64_t word;
+    memcpy(&word, *next, sizeof word);
+    if (__builtin_expect((uint8_t)word == 0, 0)) return false;
+    unsigned zeros = (unsigned)__builtin_ctzll(word);
+    *value = (word & varint_masks[zeros]) >> (zeros + 1);
+    *next += zeros + 1;
+    return true;
+}
+
 /* An instruction without operands, written as the two words it consists of: five narrow stores take longer. */
 static inline void instruction_store(struct instruction *to, uint64_t opcode, uint64_t object,
                                      uint64_t size)
@@ -459,25 +473,22 @@ static bool block_decode(struct instruction_reader *reader, struct block *block)
     struct instruction *to = reader->instructions;
 
     for (; opcode_at < opcodes_end; opcode_at++, to++) {
-        uint64_t opcode = *opcode_at, word;
+        uint64_t opcode = *opcode_at, operand;
         uint8_t action = actions[opcode];
+        const uint8_t *behind;
         if (action == ACTION_BIRTH) {
-            memcpy(&word, sizes, 8);
-            if (__builtin_expect((uint8_t)word == 0, 0)) goto rare;
-            unsigned zeros = (unsigned)__builtin_ctzll(word);
-            uint64_t size = (word & varint_masks[zeros]) >> (zeros + 1);
-            sizes += zeros + 1;
-            instruction_store(to, opcode, objects_begin(&objects, size), size);
+            behind = sizes;
+            if (!varint_get_short(&behind, &operand)) goto rare;
+            sizes = behind;
+            instruction_store(to, opcode, objects_begin(&objects, operand), operand);
             continue;
         } else if (action == ACTION_DEATH) {
-            memcpy(&word, names, 8);
-            unsigned zeros = (unsigned)__builtin_ctzll(word);
-            if (__builtin_expect((uint8_t)word == 0, 0)) goto rare;
-            uint64_t object = (word & varint_masks[zeros]) >> (zeros + 1);
-            if (__builtin_expect(!objects_are_live(&objects, object), 0)) goto rare;
-            names += zeros + 1;
-            objects_end(&objects, object);
-            instruction_store(to, opcode, object, 0);
+            behind = names;
+            if (!varint_get_short(&behind, &operand)) goto rare;
+            if (__builtin_expect(!objects_are_live(&objects, operand), 0)) goto rare;
+            names = behind;
+            objects_end(&objects, operand);
+            instruction_store(to, opcode, operand, 0);
             continue;
         }
     rare:

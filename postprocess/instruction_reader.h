@@ -71,9 +71,12 @@ static inline unsigned instruction_number(const struct instruction *instruction)
     return instruction->opcode & INSTRUCTION_NUMBER_MASK;
 }
 
+/* Entries behind a batch that may be read, of no particular value, so that an engine can look ahead. */
+#define INSTRUCTION_BATCH_SLACK 16
+
 /* One block. Belongs to the reader, valid until the next call. */
 struct instruction_batch {
-    const struct instruction *at;
+    const struct instruction *at; /* count, and INSTRUCTION_BATCH_SLACK more */
     size_t count;
     const uint64_t *operands;
     const uint64_t

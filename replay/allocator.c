@@ -1,0 +1,221 @@
+#include "replay/allocator.h"
+
+#include <dlfcn.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- substitutes ---- */
+
+static void *substitute_malloc(size_t size)
+{
+    return malloc(size);
+}
+
+static void *substitute_malloc_tag(size_t size, const void *tag)
+{
+    (void)tag;
+    return malloc(size);
+}
+
+/* posix_memalign() wants a power of two of at least a pointer; other allocation functions take what they get. */
+static void *substitute_memalign(size_t alignment, size_t size)
+{
+    void *object;
+    size_t least = sizeof(void *);
+    while (least < alignment && least <= SIZE_MAX / 2)
+        least *= 2;
+    return posix_memalign(&object, least, size) == 0 ? object : NULL;
+}
+
+static void *substitute_malloc_aligned(size_t size, size_t alignment)
+{
+    return substitute_memalign(alignment, size);
+}
+
+static void *substitute_malloc_aligned_tag(size_t size, size_t alignment, const void *tag)
+{
+    (void)tag;
+    return substitute_memalign(alignment, size);
+}
+
+static void *substitute_valloc(size_t size)
+{
+    return substitute_memalign((size_t)sysconf(_SC_PAGESIZE), size);
+}
+
+static void substitute_free(void *object)
+{
+    free(object);
+}
+
+static void substitute_free_tag(void *object, const void *tag)
+{
+    (void)tag;
+    free(object);
+}
+
+static void substitute_free_sized(void *object, size_t size)
+{
+    (void)size;
+    free(object);
+}
+
+static void substitute_free_aligned(void *object, size_t alignment)
+{
+    (void)alignment;
+    free(object);
+}
+
+static void substitute_free_aligned_tag(void *object, size_t alignment, const void *tag)
+{
+    (void)alignment, (void)tag;
+    free(object);
+}
+
+static void substitute_free_sized_aligned(void *object, size_t size, size_t alignment)
+{
+    (void)size, (void)alignment;
+    free(object);
+}
+
+/* ---- looking up ---- */
+
+/* The library that a function is in; NULL when nobody knows. */
+static const void *library_of(const void *function, const char **path)
+{
+    Dl_info info;
+    if (function == NULL || dladdr(function, &info) == 0) return NULL;
+    if (path != NULL) *path = info.dli_fname;
+    return info.dli_fbase;
+}
+
+static void *find_any(const char *symbols)
+{
+    char symbol[64];
+    while (*symbols != '\0') {
+        size_t length = strcspn(symbols, " ");
+        snprintf(symbol, sizeof symbol, "%.*s", (int)length, symbols);
+        void *found = dlsym(RTLD_DEFAULT, symbol);
+        if (found != NULL) return found;
+        symbols += length + (symbols[length] == ' ');
+    }
+    return NULL;
+}
+
+/* A symbol of the library that malloc comes from. */
+static void *find_own(const char *symbol)
+{
+    void *found = dlsym(RTLD_DEFAULT, symbol);
+    const void *library = library_of(dlsym(RTLD_DEFAULT, "malloc"), NULL);
+    return found != NULL && library_of(found, NULL) == library ? found : NULL;
+}
+
+/* dlsym() gives data pointers; this is the POSIX way to a function. */
+#define ASSIGN_FUNCTION(to, found)               \
+    do {                                         \
+        void *address = (found);                 \
+        memcpy(&(to), &address, sizeof address); \
+    } while (0)
+
+static void allocator_find_calls(struct allocator *allocator)
+{
+#define FIND_CALL(kind, member, arguments, symbols, substitute) \
+    ASSIGN_FUNCTION(allocator->member, find_any(symbols));      \
+    if (allocator->member == NULL) {                            \
+        allocator->member = substitute_##substitute;            \
+        allocator->substituted[CALL_##kind] = true;             \
+    }
+    ALLOCATOR_CALL_LIST(FIND_CALL)
+#undef FIND_CALL
+#define FIND_C_CALL(kind, member, arguments, symbol, substitute) \
+    ASSIGN_FUNCTION(allocator->member, find_own(symbol));        \
+    if (allocator->member == NULL) {                             \
+        allocator->member = substitute_##substitute;             \
+        allocator->substituted[CALL_##kind] = true;              \
+    }
+    ALLOCATOR_C_CALL_LIST(FIND_C_CALL)
+#undef FIND_C_CALL
+}
+
+static void allocator_find_heap_calls(struct allocator *allocator)
+{
+    struct allocator_heap_calls *heap = &allocator->heap;
+    ASSIGN_FUNCTION(heap->release_memory, find_own("MallocExtension_ReleaseToSystem"));
+    ASSIGN_FUNCTION(heap->mark_thread_idle, find_own("MallocExtension_MarkThreadIdle"));
+    ASSIGN_FUNCTION(heap->mark_thread_temporarily_idle,
+                    find_own("MallocExtension_MarkThreadTemporarilyIdle"));
+    ASSIGN_FUNCTION(heap->mark_thread_busy, find_own("MallocExtension_MarkThreadBusy"));
+    ASSIGN_FUNCTION(heap->set_property, find_own("MallocExtension_SetNumericProperty"));
+    ASSIGN_FUNCTION(heap->set_release_rate, find_own("MallocExtension_SetMemoryReleaseRate"));
+    ASSIGN_FUNCTION(heap->mallopt, find_own("mallopt"));
+    ASSIGN_FUNCTION(heap->malloc_trim, find_own("malloc_trim"));
+    allocator->substituted[CALL_RELEASE_MEMORY] = heap->release_memory == NULL;
+    allocator->substituted[CALL_THREAD_IDLE] = heap->mark_thread_idle == NULL;
+    allocator->substituted[CALL_THREAD_TEMPORARILY_IDLE] =
+        heap->mark_thread_temporarily_idle == NULL;
+    allocator->substituted[CALL_THREAD_BUSY] = heap->mark_thread_busy == NULL;
+    allocator->substituted[CALL_SET_PROPERTY] = heap->set_property == NULL;
+    allocator->substituted[CALL_SET_RELEASE_RATE] = heap->set_release_rate == NULL;
+    allocator->substituted[CALL_MALLOPT] = heap->mallopt == NULL;
+    allocator->substituted[CALL_MALLOC_TRIM] = heap->malloc_trim == NULL;
+}
+
+/* ---- names ---- */
+
+static void allocator_set_name(struct allocator *allocator, const char *name, const char *version)
+{
+    snprintf(allocator->name, sizeof allocator->name, "%s", name);
+    snprintf(allocator->version, sizeof allocator->version, "%s", version);
+}
+
+static void allocator_find_name(struct allocator *allocator)
+{
+    const char *path = "";
+    const char *(*version)(int *, int *, const char **);
+    const char *(*libc_version)(void);
+    int (*number)(void);
+    int (*control)(const char *, void *, size_t *, void *, size_t);
+
+    library_of(dlsym(RTLD_DEFAULT, "malloc"), &path);
+    snprintf(allocator->path, sizeof allocator->path, "%s", path);
+    const char *slash = strrchr(path, '/');
+    allocator_set_name(allocator, slash != NULL ? slash + 1 : path, "");
+
+    ASSIGN_FUNCTION(version, find_own("tc_version"));
+    ASSIGN_FUNCTION(number, find_own("mi_version"));
+    ASSIGN_FUNCTION(control, find_own("mallctl"));
+    ASSIGN_FUNCTION(libc_version, find_own("gnu_get_libc_version"));
+    if (version != NULL) {
+        int major, minor;
+        const char *patch;
+        allocator_set_name(allocator, "tcmalloc", version(&major, &minor, &patch));
+    } else if (number != NULL) {
+        char text[32];
+        snprintf(text, sizeof text, "%d.%d.%d", number() / 100, number() / 10 % 10, number() % 10);
+        allocator_set_name(allocator, "mimalloc", text);
+    } else if (control != NULL) {
+        const char *text = "";
+        size_t bytes = sizeof text;
+        if (control("version", &text, &bytes, NULL, 0) != 0) text = "";
+        allocator_set_name(allocator, "jemalloc", text);
+    } else if (libc_version != NULL) {
+        allocator_set_name(allocator, "glibc", libc_version());
+    }
+}
+
+void allocator_find(struct allocator *allocator)
+{
+    *allocator = (struct allocator){0};
+    allocator_find_calls(allocator);
+    allocator_find_heap_calls(allocator);
+    ASSIGN_FUNCTION(allocator->release_cache, find_own("release_malloc_thread_cache"));
+    ASSIGN_FUNCTION(allocator->set_cache, find_own("set_malloc_thread_cache"));
+    if (allocator->release_cache == NULL || allocator->set_cache == NULL) {
+        allocator->release_cache = NULL;
+        allocator->set_cache = NULL;
+    }
+    allocator_find_name(allocator);
+}

@@ -1,0 +1,251 @@
+#include "replay/carrier.h"
+
+#include <setjmp.h>
+#include <stdlib.h>
+
+#include "common/pages.h"
+#include "replay/new_handler.h"
+
+/* How many instructions ahead the object table is prefetched: enough to hide a miss behind a few calls. The objects
+ * themselves are not: that miss is the allocator's, and was the program's. */
+#define PREFETCH_AHEAD INSTRUCTION_BATCH_SLACK
+
+#define CACHES_BYTES (INSTRUCTION_LANES_MAX * sizeof(void *))
+
+/* What a null replay stores as the address of every object. */
+#define NULL_OBJECT ((void *)16)
+
+/* ---- opening and closing ---- */
+
+bool carrier_open(struct carrier *carrier, const struct allocator *allocator, bool switching,
+                  struct error *error)
+{
+    *carrier = (struct carrier){.allocator = allocator, .switching = switching};
+    carrier->caches = pages_map(CACHES_BYTES);
+    if (carrier->caches == NULL) return error_set_system(error, "no memory for thread caches");
+    return true;
+}
+
+void carrier_close(struct carrier *carrier)
+{
+    pages_unmap(carrier->caches, CACHES_BYTES);
+    pages_unmap(carrier->objects, carrier->objects_count * sizeof(void *));
+    *carrier = (struct carrier){0};
+}
+
+bool carrier_prepare(struct carrier *carrier, const struct instruction_batch *batch,
+                     struct error *error)
+{
+    if (batch->registers <= carrier->objects_count) return true;
+    uint64_t count = carrier->objects_count == 0 ? INSTRUCTION_BLOCK_MAX : carrier->objects_count;
+    while (count < batch->registers)
+        count *= 2;
+    void **objects = pages_grow(carrier->objects, carrier->objects_count * sizeof(void *),
+                                count * sizeof(void *));
+    if (objects == NULL)
+        return error_set_system(error, "no memory for %llu registers", (unsigned long long)count);
+    carrier->objects = objects;
+    carrier->objects_count = count;
+    return true;
+}
+
+/* ---- thread caches ---- */
+
+void carrier_attach(struct carrier *carrier)
+{
+    if (!carrier->switching) return;
+    carrier->own_cache = carrier->allocator->release_cache();
+    carrier->allocator->set_cache(carrier->caches[carrier->lane]);
+}
+
+void carrier_detach(struct carrier *carrier)
+{
+    if (!carrier->switching) return;
+    carrier->caches[carrier->lane] = carrier->allocator->release_cache();
+    carrier->allocator->set_cache(carrier->own_cache);
+}
+
+static inline void carrier_switch(struct carrier *carrier, uint64_t lane)
+{
+    if (carrier->switching) {
+        carrier->caches[carrier->lane] = carrier->allocator->release_cache();
+        carrier->allocator->set_cache(carrier->caches[lane]);
+    }
+    carrier->lane = lane;
+}
+
+/* Destroys the cache of the current lane, if it has one. */
+static inline void carrier_drop_cache(struct carrier *carrier)
+{
+    if (carrier->switching) carrier->allocator->set_cache(NULL);
+}
+
+/* ---- calls ---- */
+
+/* INSTRUCTIONS.md 5.1, HEAP. What the allocator does not have was counted, and is reported as substituted. */
+static void carrier_call_heap(struct carrier *carrier, unsigned kind, const uint64_t *numbers,
+                              unsigned count)
+{
+    static const char *const properties[] = {NULL, "tcmalloc.max_total_thread_cache_bytes",
+                                             "tcmalloc.aggressive_memory_decommit",
+                                             "tcmalloc.heap_limit_mb"};
+    const struct allocator_heap_calls *heap = &carrier->allocator->heap;
+    uint64_t first = count > 0 ? numbers[0] : 0, second = count > 1 ? numbers[1] : 0;
+    if (carrier->allocator->substituted[kind]) return;
+    switch (kind) {
+    case CALL_RELEASE_MEMORY: heap->release_memory(first); break;
+    case CALL_THREAD_IDLE: heap->mark_thread_idle(); break;
+    case CALL_THREAD_TEMPORARILY_IDLE: heap->mark_thread_temporarily_idle(); break;
+    case CALL_THREAD_BUSY: heap->mark_thread_busy(); break;
+    case CALL_SET_PROPERTY:
+        if (first >= 1 && first <= 3) heap->set_property(properties[first], second);
+        break;
+    case CALL_SET_RELEASE_RATE: heap->set_release_rate((double)first / 1000); break;
+    case CALL_MALLOPT: heap->mallopt((int)(int64_t)first, (int)(int64_t)second); break;
+    case CALL_MALLOC_TRIM: heap->malloc_trim(first); break;
+    default: break;
+    }
+}
+
+/* realloc() to nothing frees, and some allocators then return a new, empty object, which nobody owns. */
+static inline void carrier_realloc_zero(void *object)
+{
+    void *left = realloc(object, 0);
+    if (left != NULL) free(left);
+}
+
+static inline void *carrier_posix_memalign(size_t alignment, size_t size)
+{
+    void *object;
+    return posix_memalign(&object, alignment, size) == 0 ? object : NULL;
+}
+
+/* The loop of both engines: `real` is a constant in each. */
+static inline __attribute__((always_inline)) size_t carrier_loop(
+    struct carrier *carrier, const struct instruction_batch *batch, bool real)
+{
+    const struct allocator *const call = carrier->allocator;
+    const struct instruction *const instructions = batch->at;
+    const char tag = 0; /* std::nothrow_t has no contents */
+    void **const objects = carrier->objects;
+    const size_t count = batch->count;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct instruction *const one = &instructions[i];
+        const size_t size = one->size;
+        const uint32_t name = one->object;
+        void *object = NULL_OBJECT;
+        __builtin_prefetch(&objects[one[PREFETCH_AHEAD].object], 1);
+
+#define OPERAND(index) (batch->operands[one->operand_at + (index)])
+#define BIRTH(expression)            \
+    if (real) object = (expression); \
+    goto born
+#define BIRTH_MAY_THROW(expression) \
+    carrier->at = i;                \
+    BIRTH(expression)
+#define DEATH(expression)                     \
+    object = objects[name];                   \
+    if (real)                                 \
+        expression;                           \
+    else                                      \
+        __asm__ volatile("" : : "r"(object)); \
+    continue
+
+        switch (one->opcode) {
+        case CALL_MALLOC: BIRTH(malloc(size));
+        case CALL_CALLOC: BIRTH(calloc(1, size));
+        case CALL_REALLOC_NULL: BIRTH(realloc(NULL, size));
+        case CALL_NEW: BIRTH_MAY_THROW(call->new_object(size));
+        case CALL_NEW_NOTHROW: BIRTH_MAY_THROW(call->new_nothrow(size, &tag));
+        case CALL_NEW_ARRAY: BIRTH_MAY_THROW(call->new_array(size));
+        case CALL_NEW_ARRAY_NOTHROW: BIRTH_MAY_THROW(call->new_array_nothrow(size, &tag));
+        case CALL_MALLOC_SKIP_NEW_HANDLER: BIRTH(call->malloc_skip_new_handler(size));
+        case CALL_MEMALIGN: BIRTH(call->memalign(OPERAND(0), size));
+        case CALL_ALIGNED_ALLOC: BIRTH(call->aligned_alloc(OPERAND(0), size));
+        case CALL_POSIX_MEMALIGN: BIRTH(carrier_posix_memalign(OPERAND(0), size));
+        case CALL_VALLOC: BIRTH(call->valloc(size));
+        case CALL_PVALLOC: BIRTH(call->pvalloc(size));
+        case CALL_NEW_ALIGNED: BIRTH_MAY_THROW(call->new_aligned(size, OPERAND(0)));
+        case CALL_NEW_ALIGNED_NOTHROW:
+            BIRTH_MAY_THROW(call->new_aligned_nothrow(size, OPERAND(0), &tag));
+        case CALL_NEW_ARRAY_ALIGNED: BIRTH_MAY_THROW(call->new_array_aligned(size, OPERAND(0)));
+        case CALL_NEW_ARRAY_ALIGNED_NOTHROW:
+            BIRTH_MAY_THROW(call->new_array_aligned_nothrow(size, OPERAND(0), &tag));
+
+        case CALL_REALLOC_MOVED:
+        case CALL_REALLOC_IN_PLACE:
+            /* A recorded size of 0 made an object; here it must not end one. */
+            BIRTH(realloc(objects[name], size != 0 ? size : 1));
+        case CALL_REALLOC_MOVED | INSTRUCTION_UNKNOWN:
+        case CALL_REALLOC_IN_PLACE | INSTRUCTION_UNKNOWN: BIRTH(realloc(NULL, size));
+
+        case CALL_REALLOC_ZERO: DEATH(carrier_realloc_zero(object));
+        case CALL_FREE: DEATH(free(object));
+        case CALL_CFREE: DEATH(call->cfree(object));
+        case CALL_DELETE: DEATH(call->delete_object(object));
+        case CALL_DELETE_NOTHROW: DEATH(call->delete_nothrow(object, &tag));
+        case CALL_DELETE_ARRAY: DEATH(call->delete_array(object));
+        case CALL_DELETE_ARRAY_NOTHROW: DEATH(call->delete_array_nothrow(object, &tag));
+        case CALL_FREE_SIZED: DEATH(call->free_sized(object, size));
+        case CALL_DELETE_SIZED: DEATH(call->delete_sized(object, size));
+        case CALL_DELETE_ARRAY_SIZED: DEATH(call->delete_array_sized(object, size));
+        case CALL_DELETE_ALIGNED: DEATH(call->delete_aligned(object, OPERAND(0)));
+        case CALL_DELETE_ALIGNED_NOTHROW:
+            DEATH(call->delete_aligned_nothrow(object, OPERAND(0), &tag));
+        case CALL_DELETE_ARRAY_ALIGNED: DEATH(call->delete_array_aligned(object, OPERAND(0)));
+        case CALL_DELETE_ARRAY_ALIGNED_NOTHROW:
+            DEATH(call->delete_array_aligned_nothrow(object, OPERAND(0), &tag));
+        case CALL_FREE_ALIGNED_SIZED: DEATH(call->free_aligned_sized(object, size, OPERAND(0)));
+        case CALL_DELETE_SIZED_ALIGNED: DEATH(call->delete_sized_aligned(object, size, OPERAND(0)));
+        case CALL_DELETE_ARRAY_SIZED_ALIGNED:
+            DEATH(call->delete_array_sized_aligned(object, size, OPERAND(0)));
+
+        case INSTRUCTION_LANE:
+            if (real) carrier_switch(carrier, OPERAND(0));
+            continue;
+        case INSTRUCTION_THREAD_BEGIN:
+        case INSTRUCTION_THREAD_END:
+        case INSTRUCTION_THREAD_CACHE_DELETED:
+            if (real) carrier_drop_cache(carrier);
+            continue;
+        case CALL_RELEASE_MEMORY:
+        case CALL_THREAD_IDLE:
+        case CALL_THREAD_TEMPORARILY_IDLE:
+        case CALL_THREAD_BUSY:
+        case CALL_SET_PROPERTY:
+        case CALL_SET_RELEASE_RATE:
+        case CALL_MALLOPT:
+        case CALL_MALLOC_TRIM:
+            if (real) carrier_call_heap(carrier, one->opcode, &OPERAND(0), one->operands);
+            continue;
+        default:
+            /* Failed calls, unknown deaths, ticks, losses: counted by the reader, nothing to carry out. */
+            continue;
+        }
+#undef OPERAND
+#undef BIRTH
+#undef BIRTH_MAY_THROW
+#undef DEATH
+    born:
+        if (__builtin_expect(object == NULL && size != 0, 0)) return i;
+        objects[name] = object;
+    }
+    return count;
+}
+
+size_t carrier_run(struct carrier *carrier, const struct instruction_batch *batch)
+{
+    /* An operator new that finds no memory calls the handler rather than throw through C. */
+    jmp_buf out_of_memory;
+    if (setjmp(out_of_memory) != 0) return carrier->at;
+    new_handler_arm(&out_of_memory);
+    size_t done = carrier_loop(carrier, batch, true);
+    new_handler_arm(NULL);
+    return done;
+}
+
+size_t carrier_run_null(struct carrier *carrier, const struct instruction_batch *batch)
+{
+    return carrier_loop(carrier, batch, false);
+}

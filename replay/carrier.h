@@ -1,0 +1,53 @@
+/* carrier - one OS thread that carries out instructions, and what it needs for that.
+ *
+ *   register --> objects[register] --> address in the allocator under test
+ *   lane     --> caches[lane]      --> thread cache of the original thread, detached (engine switch)
+ *
+ * Everything here is mapped before it is needed, by carrier_prepare(), outside the timed part: between two clock
+ * readings nothing is asked of the system or of the allocator but what the stream says.
+ *
+ * Invariant   while a lane is current, its cache is attached and caches[lane] is stale; every other cache stands
+ *             in the table. The carrier's own cache is attached only before carrier_attach() and after
+ *             carrier_detach(). */
+#ifndef MALLOCTAPE_REPLAY_CARRIER_H
+#define MALLOCTAPE_REPLAY_CARRIER_H
+
+#include "common/error.h"
+#include "postprocess/instruction_reader.h"
+#include "replay/allocator.h"
+
+struct carrier {
+    void **objects;         /* by register */
+    uint64_t objects_count; /* entries */
+    const struct allocator *allocator;
+
+    bool switching; /* thread caches are given to lanes */
+    void **caches;  /* by lane, INSTRUCTION_LANES_MAX entries */
+    uint64_t lane;
+    void *own_cache;
+
+    size_t at; /* index in the batch; kept up to date only before calls that may not return */
+};
+
+/* `switching` needs allocator->set_cache. False: see *error. */
+bool carrier_open(struct carrier *carrier, const struct allocator *allocator, bool switching,
+                  struct error *error);
+
+/* Makes room for the registers of a batch. */
+bool carrier_prepare(struct carrier *carrier, const struct instruction_batch *batch,
+                     struct error *error);
+
+/* From the carrier's own cache to that of the current lane, and back. No-ops without switching. */
+void carrier_attach(struct carrier *carrier);
+void carrier_detach(struct carrier *carrier);
+
+/* Carries out a batch on the allocator. Returns how many instructions were: fewer than batch->count when the next
+ * one asked for memory and got none. */
+size_t carrier_run(struct carrier *carrier, const struct instruction_batch *batch);
+
+/* The same without the allocator: what a replay costs by itself. */
+size_t carrier_run_null(struct carrier *carrier, const struct instruction_batch *batch);
+
+void carrier_close(struct carrier *carrier);
+
+#endif

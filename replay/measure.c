@@ -1,0 +1,58 @@
+#include "replay/measure.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t measure_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static double seconds_of(struct timeval time)
+{
+    return (double)time.tv_sec + (double)time.tv_usec / 1e6;
+}
+
+/* VmHWM: getrusage() would carry over the peak of whoever executed this program. */
+static uint64_t measure_peak_rss_bytes(void)
+{
+    char text[8192];
+    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    ssize_t bytes = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (bytes <= 0) return 0;
+    text[bytes] = '\0';
+    const char *line = strstr(text, "VmHWM:");
+    return line != NULL ? strtoull(line + 6, NULL, 10) * 1024 : 0;
+}
+
+/* Counters since the start of the process; the difference of two of these is what is reported. */
+static void measure_usage(struct measurement *measurement, int sign)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    measurement->user_seconds += sign * seconds_of(usage.ru_utime);
+    measurement->system_seconds += sign * seconds_of(usage.ru_stime);
+    measurement->minor_faults += (uint64_t)(sign * usage.ru_minflt);
+    measurement->major_faults += (uint64_t)(sign * usage.ru_majflt);
+}
+
+void measure_begin(struct measurement *measurement)
+{
+    *measurement = (struct measurement){.started_ns = measure_now_ns()};
+    measure_usage(measurement, -1);
+}
+
+void measure_end(struct measurement *measurement)
+{
+    measure_usage(measurement, 1);
+    measurement->elapsed_ns = measure_now_ns() - measurement->started_ns;
+    measurement->peak_rss_bytes = measure_peak_rss_bytes();
+}

@@ -1,0 +1,22 @@
+/* measure - clocks and counters of the process. REPORT.md says what each number is. */
+#ifndef MALLOCTAPE_REPLAY_MEASURE_H
+#define MALLOCTAPE_REPLAY_MEASURE_H
+
+#include <stdint.h>
+
+struct measurement {
+    uint64_t wall_ns;    /* sum of the timed parts */
+    uint64_t started_ns; /* clock when the replay began */
+    uint64_t elapsed_ns; /* from there to measure_end() */
+    double user_seconds; /* of the process, from measure_begin() to measure_end() */
+    double system_seconds;
+    uint64_t minor_faults;
+    uint64_t major_faults;
+    uint64_t peak_rss_bytes; /* of the process, since its start */
+};
+
+uint64_t measure_now_ns(void);
+void measure_begin(struct measurement *measurement);
+void measure_end(struct measurement *measurement);
+
+#endif

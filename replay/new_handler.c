@@ -1,0 +1,29 @@
+#include "replay/new_handler.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local jmp_buf *new_handler_exit;
+
+static void new_handler_leave(void)
+{
+    jmp_buf *to = new_handler_exit;
+    new_handler_exit = NULL;
+    if (to != NULL) longjmp(*to, 1);
+    /* A handler that returned would be called again for ever. */
+    abort();
+}
+
+void new_handler_install(void)
+{
+    void *found = dlsym(RTLD_DEFAULT, "_ZSt15set_new_handlerPFvvE");
+    void *(*set)(void (*)(void));
+    memcpy(&set, &found, sizeof found);
+    if (set != NULL) set(new_handler_leave);
+}
+
+void new_handler_arm(jmp_buf *to)
+{
+    new_handler_exit = to;
+}

@@ -1,0 +1,16 @@
+/* new_handler - the way out of an operator new that finds no memory.
+ *
+ * operator new would throw, which C cannot catch. The standard lets a handler be called first, and a handler may leave
+ * by a jump. This is the one piece of state that belongs to the process: a handler takes no argument. */
+#ifndef MALLOCTAPE_REPLAY_NEW_HANDLER_H
+#define MALLOCTAPE_REPLAY_NEW_HANDLER_H
+
+#include <setjmp.h>
+
+/* Installs the handler, if this process has a C++ library. */
+void new_handler_install(void);
+
+/* Where the calling thread goes when operator new fails; NULL: nowhere, it throws. */
+void new_handler_arm(jmp_buf *to);
+
+#endif

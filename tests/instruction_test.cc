@@ -1,0 +1,565 @@
+// The instruction codec: bytes the writer makes, and what the reader makes of good and of damaged streams.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/call_table.h"
+#include "common/checksum.h"
+#include "common/varint.h"
+#include "postprocess/instruction_reader.h"
+#include "postprocess/instruction_writer.h"
+
+namespace {
+
+// A file in memory.
+class Memory {
+  public:
+    Memory() : fd_(memfd_create("stream", MFD_CLOEXEC)) {}
+    explicit Memory(const std::string &bytes) : Memory()
+    {
+        EXPECT_EQ(write(fd_, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+        lseek(fd_, 0, SEEK_SET);
+    }
+    ~Memory() { close(fd_); }
+    int fd() const { return fd_; }
+    std::string bytes() const
+    {
+        std::string all(static_cast<size_t>(lseek(fd_, 0, SEEK_END)), '\0');
+        EXPECT_EQ(pread(fd_, &all[0], all.size(), 0), static_cast<ssize_t>(all.size()));
+        return all;
+    }
+
+  private:
+    int fd_;
+};
+
+std::string hex(const std::string &bytes)
+{
+    std::string text;
+    char one[3];
+    for (unsigned char byte : bytes) {
+        snprintf(one, sizeof one, "%02x", byte);
+        text += one;
+    }
+    return text;
+}
+
+// The stream that `put` makes of a writer.
+std::string written(const std::function<void(instruction_writer *)> &put, uint64_t features = 0,
+                    const std::string &metadata = "")
+{
+    Memory memory;
+    output out;
+    instruction_writer writer;
+    instruction_header header = {};
+    header.features = features;
+    header.metadata = metadata.data();
+    header.metadata_bytes = metadata.size();
+    EXPECT_TRUE(output_open_fd(&out, memory.fd()));
+    EXPECT_TRUE(instruction_writer_open(&writer, &out, &header));
+    put(&writer);
+    EXPECT_TRUE(instruction_writer_finish(&writer, INSTRUCTION_STATUS_COMPLETE));
+    instruction_writer_close(&writer);
+    EXPECT_TRUE(output_close(&out));
+    return memory.bytes();
+}
+
+struct Read {
+    std::vector<instruction> instructions;
+    std::vector<std::vector<uint64_t>> operands;
+    std::vector<uint64_t> addresses;
+    instruction_state state;
+    error failure;
+    instruction_totals totals;
+    uint64_t live_bytes, peak_live_bytes;
+    instruction_status end_status;
+
+    std::string error_name() const { return failure.kind == nullptr ? "" : failure.kind->name; }
+};
+
+Read read_stream(const std::string &bytes)
+{
+    Memory memory(bytes);
+    Read result = {};
+    input in;
+    instruction_reader reader;
+    instruction_batch batch;
+    EXPECT_TRUE(input_open_fd(&in, memory.fd()));
+    if (instruction_reader_open(&reader, &in)) {
+        while (instruction_reader_next(&reader, &batch)) {
+            for (size_t i = 0; i < batch.count; i++) {
+                const instruction &one = batch.at[i];
+                EXPECT_TRUE(one.object == INSTRUCTION_NO_REGISTER || one.object < batch.registers);
+                result.instructions.push_back(one);
+                const uint64_t *first = batch.operands + one.operand_at;
+                result.operands.emplace_back(first, first + one.operands);
+                result.addresses.push_back(batch.addresses ? batch.addresses[i] : 0);
+            }
+        }
+    }
+    result.state = reader.state;
+    result.failure = reader.error;
+    result.totals = reader.totals;
+    result.live_bytes = reader.objects.bytes;
+    result.peak_live_bytes = reader.objects.peak_bytes;
+    result.end_status = reader.end_status;
+    instruction_reader_close(&reader);
+    input_close(&in);
+    return result;
+}
+
+std::string number(uint64_t value)
+{
+    uint8_t bytes[VARINT_SLACK];
+    uint8_t *end = varint_put(bytes, value);
+    return std::string(bytes, end);
+}
+
+std::string fixed32(uint32_t value)
+{
+    return std::string(reinterpret_cast<const char *>(&value), 4);
+}
+
+std::string block(uint32_t count, const std::string &payload)
+{
+    std::string head = "MTBI" + fixed32(static_cast<uint32_t>(payload.size())) + fixed32(count);
+    uint32_t sum =
+        checksum_of_two(reinterpret_cast<const uint8_t *>(head.data()), head.size(),
+                        reinterpret_cast<const uint8_t *>(payload.data()), payload.size());
+    return head + fixed32(sum) + payload;
+}
+
+// A block from its columns, lengths computed.
+std::string block_of(const std::string &opcodes, const std::string &sizes = "",
+                     const std::string &registers = "", const std::string &misc = "",
+                     const std::string &addresses = "")
+{
+    std::string payload;
+    for (const std::string &column : {opcodes, sizes, registers, misc, addresses})
+        payload += number(column.size());
+    payload += opcodes + sizes + registers + misc + addresses;
+    return block(static_cast<uint32_t>(opcodes.size()), payload);
+}
+
+std::string end_of(uint64_t live, uint64_t registers,
+                   const std::vector<std::pair<uint64_t, uint64_t>> &kinds)
+{
+    std::string payload =
+        number(0) + number(live) + number(registers) + number(0) + number(0) + number(kinds.size());
+    for (auto &kind : kinds)
+        payload += number(kind.first) + number(kind.second);
+    return block(0, payload);
+}
+
+std::string header_of(uint64_t features = 0)
+{
+    std::string stream = written([](instruction_writer *) {}, features);
+    return stream.substr(0, INSTRUCTION_HEADER_BYTES);
+}
+
+uint32_t put_malloc(instruction_writer *writer, uint64_t size)
+{
+    return instruction_put_birth(writer, CALL_MALLOC, size, 0);
+}
+
+// Every shape with every flag it may have.
+void put_everything(instruction_writer *writer)
+{
+    uint64_t numbers[2] = {1, UINT64_MAX};
+    instruction_put_thread_begin(writer, 77);
+    uint32_t first = put_malloc(writer, 24);
+    instruction_put_lane(writer, 3);
+    uint32_t second = instruction_put_birth_aligned(writer, CALL_POSIX_MEMALIGN, 100, 4096, 0);
+    instruction_put_realloc(writer, CALL_REALLOC_IN_PLACE, first, 50, 0);
+    instruction_put_realloc_failed(writer, first, UINT64_MAX);
+    instruction_put_birth_failed(writer, CALL_MALLOC, UINT64_MAX, 0);
+    instruction_put_birth_failed(writer, CALL_MEMALIGN, 1, 3);
+    uint32_t third = instruction_put_realloc_unknown(writer, CALL_REALLOC_MOVED, 10, 0);
+    instruction_put_realloc_unknown_failed(writer, 11);
+    instruction_put_death_unknown(writer, CALL_FREE, 0, 0);
+    instruction_put_death_unknown(writer, CALL_DELETE_SIZED_ALIGNED, 12, 64);
+    instruction_put_death_sized(writer, CALL_DELETE_SIZED, first, 50);
+    instruction_put_death_aligned(writer, CALL_DELETE_ALIGNED, second, 4096);
+    instruction_put_death_sized_aligned(writer, CALL_FREE_ALIGNED_SIZED, third, 10, 16);
+    instruction_put_heap(writer, CALL_SET_PROPERTY, 2, numbers);
+    instruction_put_heap(writer, CALL_THREAD_IDLE, 0, numbers);
+    instruction_put_tick(writer, 10, 20, 30);
+    instruction_put_lost(writer, 3, 1000);
+    instruction_put_thread_cache_deleted(writer);
+    instruction_put_thread_end(writer);
+}
+
+TEST(InstructionWriter, ExampleOfTheDocument)
+{
+    // INSTRUCTIONS.md 5.4
+    std::string stream = written([](instruction_writer *writer) {
+        instruction_put_lane(writer, 3);
+        uint32_t object = put_malloc(writer, 24);
+        EXPECT_EQ(instruction_put_birth(writer, CALL_CALLOC, 300, 0), 1u);
+        instruction_put_death(writer, CALL_FREE, object);
+    });
+    std::string payload =
+        stream.substr(INSTRUCTION_HEADER_BYTES + INSTRUCTION_BLOCK_HEADER_BYTES, 14);
+    EXPECT_EQ(hex(payload), "0907030301"
+                            "30010215"
+                            "31b204"
+                            "01"
+                            "07");
+    EXPECT_EQ(stream.substr(INSTRUCTION_HEADER_BYTES, 30), block(4, payload));
+    EXPECT_EQ(stream.substr(INSTRUCTION_HEADER_BYTES + 30),
+              end_of(1, 2, {{1, 1}, {2, 1}, {21, 1}}));
+}
+
+TEST(InstructionWriter, Header)
+{
+    std::string stream = written([](instruction_writer *) {}, INSTRUCTION_FEATURE_ADDRESSES,
+                                 "program=x\nenv.A=b=c\n");
+    EXPECT_EQ(hex(stream.substr(0, 32)), "4d54415045494e53"
+                                         "01000000"
+                                         "14000000"
+                                         "0100000000000000"
+                                         "0000000000000000");
+    Memory memory(stream);
+    input in;
+    instruction_reader reader;
+    input_open_fd(&in, memory.fd());
+    ASSERT_TRUE(instruction_reader_open(&reader, &in));
+    size_t bytes = 0;
+    const char *value = instruction_header_value(&reader.header, "env.A", &bytes);
+    ASSERT_NE(value, nullptr);
+    EXPECT_EQ(std::string(value, bytes), "b=c");
+    EXPECT_EQ(instruction_header_value(&reader.header, "env", &bytes), nullptr);
+    instruction_reader_close(&reader);
+    input_close(&in);
+}
+
+TEST(InstructionWriter, LatestFreedRegisterIsTakenFirst)
+{
+    written([](instruction_writer *writer) {
+        uint32_t a = put_malloc(writer, 1), b = put_malloc(writer, 2), c = put_malloc(writer, 3);
+        EXPECT_EQ(a, 0u);
+        EXPECT_EQ(b, 1u);
+        EXPECT_EQ(c, 2u);
+        instruction_put_death(writer, CALL_FREE, a);
+        instruction_put_death(writer, CALL_FREE, c);
+        EXPECT_EQ(put_malloc(writer, 4), c);
+        EXPECT_EQ(put_malloc(writer, 5), a);
+        EXPECT_EQ(put_malloc(writer, 6), 3u);
+    });
+}
+
+TEST(InstructionWriter, FailureOfTheOutputIsKept)
+{
+    int full = open("/dev/full", O_WRONLY);
+    if (full < 0) GTEST_SKIP() << "no /dev/full";
+    output out;
+    instruction_writer writer;
+    instruction_header header = {};
+    output_open_fd(&out, full);
+    instruction_writer_open(&writer, &out, &header);
+    std::vector<uint32_t> objects;
+    for (int i = 0; i < 300000; i++)
+        objects.push_back(put_malloc(&writer, 100));
+    EXPECT_TRUE(instruction_writer_failed(&writer));
+    for (int i = 0; i < 300000; i++)
+        instruction_put_death(&writer, CALL_FREE, 0);
+    EXPECT_FALSE(instruction_writer_finish(&writer, INSTRUCTION_STATUS_COMPLETE));
+    EXPECT_EQ(writer.error.kind, &error_system);
+    instruction_writer_close(&writer);
+    EXPECT_FALSE(output_close(&out));
+    close(full);
+}
+
+TEST(InstructionWriter, LongestInstructionsFitIntoBlocks)
+{
+    const uint64_t count = 40000;
+    Read read = read_stream(written([&](instruction_writer *writer) {
+        for (uint64_t i = 0; i < count; i++)
+            instruction_put_tick(writer, UINT64_MAX - i, UINT64_MAX, UINT64_MAX);
+    }));
+    EXPECT_EQ(read.state, INSTRUCTIONS_END);
+    EXPECT_EQ(read.totals.ticks, count);
+    EXPECT_EQ(read.operands[count - 1][0], UINT64_MAX - (count - 1));
+}
+
+TEST(InstructionReader, EverythingComesBack)
+{
+    Read read = read_stream(written(put_everything));
+    ASSERT_EQ(read.state, INSTRUCTIONS_END);
+    ASSERT_EQ(read.instructions.size(), 21u);
+    auto expect = [&](size_t at, unsigned opcode, uint32_t object, uint64_t size,
+                      const std::vector<uint64_t> &operands) {
+        EXPECT_EQ(read.instructions[at].opcode, opcode) << at;
+        EXPECT_EQ(read.instructions[at].object, object) << at;
+        EXPECT_EQ(read.instructions[at].size, size) << at;
+        EXPECT_EQ(read.operands[at], operands) << at;
+    };
+    const uint32_t none = INSTRUCTION_NO_REGISTER;
+    expect(0, INSTRUCTION_THREAD_BEGIN, none, 0, {77});
+    expect(1, CALL_MALLOC, 0, 24, {});
+    expect(2, INSTRUCTION_LANE, none, 0, {3});
+    expect(3, CALL_POSIX_MEMALIGN, 1, 100, {4096});
+    expect(4, CALL_REALLOC_IN_PLACE, 0, 50, {});
+    expect(5, CALL_REALLOC_MOVED | INSTRUCTION_FAILED, 0, UINT64_MAX, {});
+    expect(6, CALL_MALLOC | INSTRUCTION_FAILED, none, UINT64_MAX, {});
+    expect(7, CALL_MEMALIGN | INSTRUCTION_FAILED, none, 1, {3});
+    expect(8, CALL_REALLOC_MOVED | INSTRUCTION_UNKNOWN, 2, 10, {});
+    expect(9, CALL_REALLOC_MOVED | INSTRUCTION_FAILED | INSTRUCTION_UNKNOWN, none, 11, {});
+    expect(10, CALL_FREE | INSTRUCTION_UNKNOWN, none, 0, {});
+    expect(11, CALL_DELETE_SIZED_ALIGNED | INSTRUCTION_UNKNOWN, none, 12, {64});
+    expect(12, CALL_DELETE_SIZED, 0, 50, {});
+    expect(13, CALL_DELETE_ALIGNED, 1, 0, {4096});
+    expect(14, CALL_FREE_ALIGNED_SIZED, 2, 10, {16});
+    expect(15, CALL_SET_PROPERTY, none, 0, {1, UINT64_MAX});
+    expect(16, CALL_THREAD_IDLE, none, 0, {});
+    expect(17, INSTRUCTION_TICK, none, 0, {10, 20, 30});
+    expect(18, INSTRUCTION_LOST, none, 0, {3, 1000});
+    expect(19, INSTRUCTION_THREAD_CACHE_DELETED, none, 0, {});
+    expect(20, INSTRUCTION_THREAD_END, none, 0, {});
+    EXPECT_EQ(read.totals.calls, 15u);
+    EXPECT_EQ(read.totals.by_kind[CALL_REALLOC_MOVED], 3u);
+    EXPECT_EQ(read.totals.by_kind[CALL_FREE], 1u);
+    EXPECT_EQ(read.totals.live, 0u);
+    EXPECT_EQ(read.totals.registers, 3u);
+    EXPECT_EQ(read.totals.lost_events, 1000u);
+    EXPECT_EQ(read.live_bytes, 0u);
+    EXPECT_EQ(read.peak_live_bytes, 160u);
+}
+
+TEST(InstructionReader, RandomStreamsComeBack)
+{
+    std::mt19937_64 random(12345);
+    std::vector<instruction> expected;
+    uint64_t bytes = 0, peak = 0;
+    std::vector<std::pair<uint32_t, uint64_t>> live;
+    std::string stream = written([&](instruction_writer *writer) {
+        for (int i = 0; i < 200000; i++) {
+            instruction one = {};
+            if (live.empty() || random() % 100 < 52) {
+                one.size = random() >> (random() % 60 + 4);
+                one.opcode = CALL_MALLOC;
+                one.object = put_malloc(writer, one.size);
+                live.emplace_back(one.object, one.size);
+                bytes += one.size;
+            } else {
+                size_t at = random() % live.size();
+                one.opcode = CALL_FREE;
+                one.object = live[at].first;
+                instruction_put_death(writer, CALL_FREE, one.object);
+                bytes -= live[at].second;
+                live[at] = live.back();
+                live.pop_back();
+            }
+            peak = std::max(peak, bytes);
+            expected.push_back(one);
+            if (random() % 5000 == 0) instruction_writer_flush(writer);
+        }
+    });
+    Read read = read_stream(stream);
+    ASSERT_EQ(read.state, INSTRUCTIONS_END);
+    ASSERT_EQ(read.instructions.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); i++)
+        ASSERT_EQ(memcmp(&read.instructions[i], &expected[i], sizeof expected[i]), 0) << i;
+    EXPECT_EQ(read.live_bytes, bytes);
+    EXPECT_EQ(read.peak_live_bytes, peak);
+    EXPECT_EQ(read.totals.live, live.size());
+}
+
+TEST(InstructionReader, Addresses)
+{
+    Read read = read_stream(written(
+        [](instruction_writer *writer) {
+            uint32_t a = instruction_put_birth(writer, CALL_MALLOC, 10, 0x7f0000001008);
+            instruction_put_birth_failed(writer, CALL_MALLOC, 10, 0);
+            instruction_put_realloc(writer, CALL_REALLOC_MOVED, a, 20, 0x555000000010);
+            instruction_put_realloc_failed(writer, a, 20);
+            instruction_put_death(writer, CALL_FREE, a);
+            instruction_writer_flush(writer);
+            instruction_put_realloc_unknown(writer, CALL_REALLOC_MOVED, 5, 0x7f0000001008);
+            instruction_put_birth_aligned(writer, CALL_MEMALIGN, 5, 64, 0xfffffffffffffff8);
+        },
+        INSTRUCTION_FEATURE_ADDRESSES));
+    ASSERT_EQ(read.state, INSTRUCTIONS_END);
+    EXPECT_EQ(read.addresses, (std::vector<uint64_t>{0x7f0000001008, 0, 0x555000000010, 0, 0,
+                                                     0x7f0000001008, 0xfffffffffffffff8}));
+}
+
+TEST(InstructionReader, LongFormsOfIntegersAreRead)
+{
+    std::string nine("\x00\x18\x00\x00\x00\x00\x00\x00\x00", 9), two("\x02\x00", 2);
+    Read read = read_stream(header_of() + block_of("\x01\x15", nine, two) +
+                            end_of(0, 1, {{1, 1}, {21, 1}}));
+    ASSERT_EQ(read.state, INSTRUCTIONS_END) << read.error_name();
+    EXPECT_EQ(read.instructions[0].size, 24u);
+    EXPECT_EQ(read.instructions[1].object, 0u);
+}
+
+TEST(InstructionReader, CutAnywhere)
+{
+    std::string stream = written([](instruction_writer *writer) {
+        put_everything(writer);
+        instruction_writer_flush(writer);
+        put_everything(writer);
+    });
+    for (size_t bytes = 0; bytes < stream.size(); bytes++) {
+        Read read = read_stream(stream.substr(0, bytes));
+        EXPECT_EQ(read.state, bytes == 0 ? INSTRUCTIONS_FAILED : INSTRUCTIONS_CUT) << bytes;
+        EXPECT_EQ(read.error_name(), bytes == 0 ? "instructions_magic" : "instructions_cut");
+        EXPECT_EQ(read.totals.instructions, read.instructions.size());
+    }
+    EXPECT_EQ(read_stream(stream).state, INSTRUCTIONS_END);
+}
+
+TEST(InstructionReader, EveryFlippedBitIsNoticed)
+{
+    // Bits of the minor version, of the info bits and of nothing else may change without harm: the checksum notices
+    // those too.
+    std::string stream = written(put_everything, 0, "program=x\n");
+    for (size_t bit = 0; bit < stream.size() * 8; bit++) {
+        std::string damaged = stream;
+        damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
+        Read read = read_stream(damaged);
+        EXPECT_NE(read.state, INSTRUCTIONS_END) << "bit " << bit;
+        EXPECT_NE(read.error_name(), "") << "bit " << bit;
+    }
+}
+
+TEST(InstructionReader, DamageBehindGoodChecksumsIsHarmless)
+{
+    // Random columns under a right checksum: any error is right, a crash is not.
+    std::mt19937_64 random(99);
+    for (int round = 0; round < 5000; round++) {
+        std::string columns[COLUMNS];
+        size_t count = 1 + random() % 40;
+        for (size_t i = 0; i < count; i++) {
+            static const char likely[] = "\x01\x15\x01\x15\x08\x12\x1f\x30\x34";
+            columns[0] += random() % 4 ? likely[random() % 9] : static_cast<char>(random());
+        }
+        for (int column = 1; column < COLUMNS; column++)
+            for (size_t bytes = random() % 60; bytes > 0; bytes--)
+                columns[column] += static_cast<char>(random() % 3 ? random() % 8 : random());
+        std::string stream = header_of(random() % 2) +
+                             block_of(columns[0], columns[1], columns[2], columns[3], columns[4]);
+        Read read = read_stream(stream + stream.substr(INSTRUCTION_HEADER_BYTES));
+        EXPECT_NE(read.state, INSTRUCTIONS_END);
+    }
+}
+
+TEST(InstructionReader, FullBlockOfDeathsOverrunsItsColumn)
+{
+    std::string opcodes = "\x01" + std::string(INSTRUCTION_BLOCK_MAX - 1, '\x15');
+    Read read = read_stream(header_of() + block_of(opcodes, number(1), number(0)));
+    EXPECT_EQ(read.error_name(), "instructions_columns");
+}
+
+TEST(InstructionReader, WrongTotals)
+{
+    std::string one = header_of() + block_of("\x01", number(24));
+    EXPECT_EQ(read_stream(one + end_of(1, 1, {{1, 1}})).state, INSTRUCTIONS_END);
+    for (const std::string &end :
+         {end_of(0, 1, {{1, 1}}), end_of(1, 2, {{1, 1}}), end_of(1, 1, {{1, 2}}), end_of(1, 1, {}),
+          end_of(1, 1, {{1, 1}, {2, 1}})})
+        EXPECT_EQ(read_stream(one + end).error_name(), "instructions_totals");
+    EXPECT_EQ(read_stream(one + end_of(1, 1, {{1, 1}, {46, 1}})).error_name(),
+              "instructions_operand");
+    EXPECT_EQ(read_stream(one + block(0, number(0))).error_name(), "instructions_columns");
+    EXPECT_EQ(read_stream(one + end_of(1, 1, {{1, 1}}) + "x").error_name(),
+              "instructions_trailing");
+}
+
+TEST(InstructionReader, UndefinedOpcodes)
+{
+    for (unsigned opcode = 0; opcode < 256; opcode++) {
+        unsigned number_of = opcode & INSTRUCTION_NUMBER_MASK, flags = opcode & 0xc0;
+        uint8_t shape = call_shapes[number_of];
+        bool birth = shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED;
+        bool death = shape >= SHAPE_DEATH && shape <= SHAPE_DEATH_SIZED_ALIGNED;
+        bool defined = shape != SHAPE_UNDEFINED || (number_of >= 48 && number_of <= 53);
+        bool allowed = flags == 0 || (birth && flags == INSTRUCTION_FAILED) ||
+                       (death && flags == INSTRUCTION_UNKNOWN) ||
+                       (shape == SHAPE_REALLOC && flags == INSTRUCTION_UNKNOWN) ||
+                       number_of == CALL_REALLOC_MOVED;
+        Read read = read_stream(header_of() + block_of(std::string(1, static_cast<char>(opcode))));
+        EXPECT_EQ(read.error_name() == "instructions_opcode", !(defined && allowed)) << opcode;
+    }
+}
+
+TEST(InstructionReader, RegistersThatAreNotLive)
+{
+    auto error_of = [](const std::string &blocks) {
+        return read_stream(header_of() + blocks).error_name();
+    };
+    const std::string expected = "instructions_register";
+    EXPECT_EQ(error_of(block_of("\x15", "", number(0))), expected);
+    EXPECT_EQ(error_of(block_of("\x01\x15", number(8), number(1))), expected);
+    EXPECT_EQ(error_of(block_of("\x01\x15", number(8), number(UINT64_C(1) << 32))), expected);
+    EXPECT_EQ(error_of(block_of("\x01\x15\x15", number(8), number(0) + number(0))), expected);
+    EXPECT_EQ(error_of(block_of("\x01\x12", number(8) + number(9), number(1))), expected);
+    EXPECT_EQ(error_of(block_of("\x01\x52", number(8) + number(9), number(1))), expected);
+    // Said with the place: the second block, its second instruction, the fourth in the stream.
+    std::string good = header_of() + block_of("\x01\x01", number(8) + number(8));
+    Read read = read_stream(good + block_of("\x15\x15", "", number(1) + number(1)));
+    char text[512];
+    EXPECT_EQ(std::string(error_text(&read.failure, text, sizeof text)),
+              "offset 0x3d: a register that is not live (INSTRUCTIONS.md 4.4): instruction 3: "
+              "register 1");
+    EXPECT_EQ(read.instructions.size(), 2u);
+    EXPECT_EQ(read.totals.live, 2u);
+}
+
+TEST(InstructionReader, OperandsOutOfRange)
+{
+    const std::string expected = "instructions_operand";
+    EXPECT_EQ(read_stream(header_of() + block_of("\x30", "", "", number(65536))).error_name(),
+              expected);
+    EXPECT_EQ(read_stream(header_of() + block_of("\x25", "", "", number(3))).error_name(),
+              expected);
+    EXPECT_EQ(read_stream(header_of() + block_of("\x01", number(UINT64_MAX))).error_name(),
+              expected);
+}
+
+TEST(InstructionReader, ColumnsThatDoNotMatch)
+{
+    const std::string expected = "instructions_columns";
+    EXPECT_EQ(read_stream(header_of() + block_of("\x01")).error_name(), expected);
+    EXPECT_EQ(read_stream(header_of() + block_of("\x01", number(1) + number(1))).error_name(),
+              expected);
+    EXPECT_EQ(read_stream(header_of() + block_of("\x01", number(1), "", number(1))).error_name(),
+              expected);
+    EXPECT_EQ(read_stream(header_of() + block_of("\x01", "\x02")).error_name(), expected);
+    EXPECT_EQ(read_stream(header_of() + block(2, number(1) + number(1) + number(0) + number(0) +
+                                                     number(0) + "\x01" + number(1)))
+                  .error_name(),
+              expected);
+}
+
+TEST(InstructionReader, LimitsAndHeaders)
+{
+    std::string header = header_of();
+    std::string big =
+        header + "MTBI" + fixed32(INSTRUCTION_BLOCK_PAYLOAD_MAX + 1) + fixed32(1) + fixed32(0);
+    EXPECT_EQ(read_stream(big).error_name(), "instructions_limit");
+    std::string many =
+        header + "MTBI" + fixed32(10) + fixed32(INSTRUCTION_BLOCK_MAX + 1) + fixed32(0);
+    EXPECT_EQ(read_stream(many).error_name(), "instructions_limit");
+    EXPECT_EQ(read_stream(header + std::string(16, 'x')).error_name(), "instructions_block_magic");
+    std::string other = header;
+    other[8] = 2;
+    EXPECT_EQ(read_stream(other).error_name(), "instructions_version");
+    other = header;
+    other[17] = 1;
+    Read read = read_stream(other);
+    EXPECT_EQ(read.error_name(), "instructions_feature");
+    EXPECT_STREQ(read.failure.detail, "bit 8");
+    EXPECT_EQ(read_stream("MTAPERAW" + header.substr(8)).error_name(), "instructions_magic");
+}
+
+} // namespace

@@ -1,0 +1,179 @@
+#!/bin/sh
+# What replay's options, messages and exit statuses are. Prints TAP.
+set -u
+build=${MALLOCTAPE_BUILD:-.}
+replay=$build/bin/replay
+make_instructions=$build/tests/tools/make_instructions
+stub=$build/tests/tools/cache_stub.so
+tcmalloc=$build/lib/libtcmalloc_minimal.so
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/replay_cli.XXXXXX") || exit 1
+trap 'rm -rf "$scratch"' EXIT
+unset NO_THREAD_CACHE_SWITCH LD_PRELOAD
+count=0
+
+check() { # check NAME CONDITION... - one TAP line
+    name=$1
+    shift
+    count=$((count + 1))
+    if "$@"; then
+        echo "ok $count - $name"
+    else
+        echo "not ok $count - $name"
+        echo "# status $status; last output:"
+        sed 's/^/# /' "$scratch/out" "$scratch/err"
+    fi
+}
+
+run() { # run ARGS... - replay; leaves status, out, err
+    "$replay" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
+    status=$?
+}
+
+ended() { # ended STATUS [PATTERN in stderr]
+    [ "$status" -eq "$1" ] && { [ $# -eq 1 ] || grep -q -- "$2" "$scratch/err"; }
+}
+
+value() { # value KEY - of the last JSON report, top level
+    sed -n "s/^  \"$1\": \(.*[^,]\),\{0,1\}\$/\1/p" "$scratch/json"
+}
+
+has() { # has KEY VALUE
+    [ "$(value "$1")" = "$2" ]
+}
+
+has_every_key() {
+    for key in status recording program engine allocator allocator_path thread_cache_switching events \
+        by_kind substituted events_per_second wall_seconds elapsed_seconds user_seconds system_seconds \
+        minor_faults major_faults thread_switches threads ticks lost_events live_at_end \
+        peak_live_bytes peak_rss_bytes; do
+        grep -q "^  \"$key\": ." "$scratch/json" || { echo "# no $key"; return 1; }
+    done
+}
+
+both() { # both PATTERN PATTERN - in the standard output
+    grep -q -- "$1" "$scratch/out" && grep -q -- "$2" "$scratch/out"
+}
+
+logged() { # logged NAME - a number that the stub counted
+    tr ' ' '\n' <"$scratch/log" | sed -n "s/^$1=//p"
+}
+
+"$make_instructions" kinds >"$scratch/kinds"
+"$make_instructions" churn 100000 1000 >"$scratch/churn"
+"$make_instructions" lanes 100000 5 >"$scratch/lanes"
+"$make_instructions" huge >"$scratch/huge"
+lz4 -q -f "$scratch/churn" "$scratch/churn.lz4"
+
+# --- options ---
+run --help
+check "--help names the engines" both 'switch .*default' 'null  '
+check "--help succeeds" ended 0
+run --version
+check "--version" both '^replay (malloctape) [0-9]' .
+run --no-such-option
+check "an unknown option is a usage error" ended 2 'see replay --help'
+run --engine=none
+check "an unknown engine is named" ended 2 "there is no engine 'none'"
+run a b
+check "two files are a usage error" ended 2 'more than one file'
+run "$scratch/missing"
+check "a missing file is named" ended 1 "$scratch/missing: cannot open: No such file"
+
+# --- input ---
+run --json="$scratch/json" "$scratch/churn"
+check "a file" ended 0
+check "all calls" has events 100000
+check "live objects at the end" has live_at_end 1000
+check "the table says the same" both '^events  *100000$' '^live at end  *1000$'
+check "every key is there" has_every_key
+run --json="$scratch/json" "$scratch/churn.lz4"
+check "an lz4 file" has events 100000
+cat "$scratch/churn.lz4" "$scratch/churn.lz4" >"$scratch/twice.lz4"
+run "$scratch/twice.lz4"
+check "a second stream behind the first is refused" ended 1 'something follows the end block'
+"$replay" -q --json="$scratch/json" <"$scratch/churn" >"$scratch/out" 2>"$scratch/err"
+status=$?
+check "the standard input" has events 100000
+check "--quiet prints no table" [ ! -s "$scratch/out" ]
+lz4 -d -c "$scratch/churn.lz4" | "$replay" -q --json="$scratch/json" - >"$scratch/out" 2>"$scratch/err"
+check "a pipe, named -" has events 100000
+cat "$scratch/churn.lz4" | "$replay" --json=- >"$scratch/json" 2>"$scratch/err"
+check "lz4 through a pipe, JSON on the standard output" has events 100000
+check "--json=- prints nothing else" [ "$(head -n 1 "$scratch/json")" = "{" ]
+run --json=/no/such/directory/x "$scratch/churn"
+check "JSON that cannot be written" ended 1 'cannot write /no/such/directory/x'
+
+# --- engines ---
+run --json="$scratch/json" "$scratch/kinds"
+check "every kind of call" ended 0
+check "every kind of call is counted" has events 87
+check "kinds that the C library lacks are substituted" both 'new_array_aligned .*(substituted)' 'release_memory .*(substituted)'
+check "kinds that it has are not" eval '! grep -q "malloc  .*substituted\|memalign .*substituted\|pvalloc .*substituted" "$scratch/out"'
+check "switching is not claimed" has thread_cache_switching false
+check "and its absence is said" ended 0 'thread caches are not switched: glibc has no'
+cp "$scratch/json" "$scratch/json.switch"
+run --engine=null --json="$scratch/json" "$scratch/kinds"
+check "engine null" has engine '"null"'
+check "engine null needs no allocator" has allocator '"none"'
+by_kind() { sed -n '/"by_kind"/,/}/p' "$1"; }
+check "engine null counts the same" [ "$(by_kind "$scratch/json")" = "$(by_kind "$scratch/json.switch")" ]
+
+# --- thread caches ---
+CACHE_STUB_LOG=$scratch/log LD_PRELOAD=$stub "$replay" --json="$scratch/json" "$scratch/lanes" >"$scratch/out" 2>"$scratch/err"
+status=$?
+cp "$scratch/json" "$scratch/json.stub"
+check "thread caches are switched where that is possible" has thread_cache_switching true
+check "nothing to say then" [ ! -s "$scratch/err" ]
+check "the allocator is called for the stream only" [ "$(logged calls)" -eq "$(value events)" ]
+threads=$(value threads)
+check "a cache for each thread that allocated, none of another" [ "$(logged made)" -le "$threads" ]
+check "caches of dead threads are destroyed" [ $(($(logged made) - $(logged destroyed))) -le 5 ]
+check "switches" [ "$(logged sets)" -ge "$(value thread_switches)" ]
+NO_THREAD_CACHE_SWITCH=1 CACHE_STUB_LOG=$scratch/log LD_PRELOAD=$stub "$replay" --json="$scratch/json" "$scratch/lanes" >"$scratch/out" 2>"$scratch/err"
+status=$?
+check "NO_THREAD_CACHE_SWITCH" has thread_cache_switching false
+check "NO_THREAD_CACHE_SWITCH is said" ended 0 'NO_THREAD_CACHE_SWITCH is set'
+check "NO_THREAD_CACHE_SWITCH is obeyed" [ "$(logged sets)" -eq 0 ]
+check "the same calls" [ "$(by_kind "$scratch/json")" = "$(by_kind "$scratch/json.stub")" ]
+NO_THREAD_CACHE_SWITCH= CACHE_STUB_LOG=$scratch/log LD_PRELOAD=$stub "$replay" --json="$scratch/json" "$scratch/lanes" >"$scratch/out" 2>"$scratch/err"
+check "NO_THREAD_CACHE_SWITCH, empty, is not set" has thread_cache_switching true
+
+if [ -f "$tcmalloc" ]; then
+    for stream in kinds lanes; do
+        LD_PRELOAD=$tcmalloc "$replay" --json="$scratch/json" "$scratch/$stream" >"$scratch/out" 2>"$scratch/err"
+        status=$?
+        check "our tcmalloc, $stream" ended 0
+        check "our tcmalloc, $stream: thread caches are switched" has thread_cache_switching true
+        check "our tcmalloc is named" eval 'value allocator | grep -q "^\"tcmalloc (gperftools "'
+    done
+else
+    check "our tcmalloc # SKIP not built" true
+fi
+
+# --- failure ---
+run --json="$scratch/json" "$scratch/huge"
+check "an allocation that fails is named" ended 1 'offset 0x[0-9a-f]*: an allocation failed.*instruction 1: malloc of 4611686018427387904 bytes'
+check "and what came before is reported" has events 1
+check "with its status" has status '"failed"'
+head -c 50000 "$scratch/churn" >"$scratch/cut"
+run --json="$scratch/json" "$scratch/cut"
+check "a cut stream has its own status" ended 3 'the stream was cut; what there was has been replayed'
+check "a cut stream is reported" has status '"cut"'
+check "with what was replayed" [ "$(value events)" -gt 0 ]
+head -c 40000 "$scratch/churn.lz4" >"$scratch/cut.lz4"
+run --json="$scratch/json" "$scratch/cut.lz4"
+check "a cut lz4 frame" ended 3 'the input ends inside an LZ4 frame'
+head -c 20 "$scratch/churn" >"$scratch/cut"
+run "$scratch/cut"
+check "a cut header" ended 3 'after 0 instructions'
+: >"$scratch/empty"
+run "$scratch/empty"
+check "an empty file" ended 1 'not an instruction stream'
+run "$replay"
+check "something else" ended 1 'not an instruction stream'
+{ head -c 60000 "$scratch/churn"; printf XX; tail -c +60003 "$scratch/churn"; } >"$scratch/damaged"
+run --json="$scratch/json" "$scratch/damaged"
+check "damage is named with its place" ended 1 "$scratch/damaged: offset 0x[0-9a-f]*: the checksum does not match"
+check "what came before the damage was replayed" [ "$(value events)" -ge 16384 ]
+
+echo "1..$count"
