@@ -268,28 +268,26 @@ void object_table_next_page(struct object_table *table, uint32_t lane)
         lane_put_head(table, &table->lanes[lane]);
 }
 
-bool object_table_reserve_lane(struct object_table *table, uint32_t lane)
+static bool table_make_room_for_lane(struct object_table *table, uint32_t lane)
 {
     if (lane < table->lanes_count) return true;
     uint32_t count = table->lanes_count == 0 ? 16 : table->lanes_count;
     while (count <= lane)
         count *= 2;
     struct object_lane *lanes = realloc(table->lanes, count * sizeof *lanes);
-    if (lanes == NULL) {
-        table->failed = true;
-        return false;
-    }
-    table->lanes = lanes;
+    if (lanes == NULL) return false;
     memset(lanes + table->lanes_count, 0, (count - table->lanes_count) * sizeof *lanes);
-    while (table->lanes_count < count) {
-        struct object_lane *objects = &lanes[table->lanes_count];
-        if (!lane_grow_ring(objects)) {
-            table->failed = true;
-            return false;
-        }
-        lane_put_head(table, objects);
-        table->lanes_count++;
-    }
+    table->lanes = lanes;
+    table->lanes_count = count;
+    return true;
+}
+
+bool object_table_open_lane(struct object_table *table, uint32_t lane)
+{
+    if (!table_make_room_for_lane(table, lane) || !lane_grow_ring(&table->lanes[lane]))
+        table->failed = true;
+    else
+        lane_put_head(table, &table->lanes[lane]);
     return !table->failed;
 }
 

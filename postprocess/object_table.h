@@ -17,7 +17,7 @@
  * A birth may be lost (FORMAT.md 3): its serial is then dead from the start and remembered in a list of
  * ranges, so that its death is no surprise.
  *
- * Memory   object_table_reserve_lane() and births may need some; failure stays in `failed`, after which nothing
+ * Memory   object_table_open_lane() and births may need some; failure stays in `failed`, after which nothing
  *          the table says means anything. Threads: one. */
 #ifndef MALLOCTAPE_OBJECT_TABLE_H
 #define MALLOCTAPE_OBJECT_TABLE_H
@@ -76,8 +76,8 @@ struct object_table {
 void object_table_init(struct object_table *table);
 void object_table_free(struct object_table *table);
 
-/* Makes table->lanes[lane] valid; may move table->lanes. */
-bool object_table_reserve_lane(struct object_table *table, uint32_t lane);
+/* Before the first birth of the lane; may move table->lanes. */
+bool object_table_open_lane(struct object_table *table, uint32_t lane);
 
 /* Not for others: what the inline functions below leave to do. */
 void object_table_next_page(struct object_table *table, uint32_t lane);

@@ -57,6 +57,12 @@ static uint64_t decoder_offset(const struct raw_decoder *decoder, const uint8_t 
 
 /* ---- opening ---- */
 
+struct raw_foreign {
+    uint32_t lane;
+    uint32_t generation;
+    uint64_t serial;
+};
+
 void raw_decoder_init(struct raw_decoder *decoder, uint32_t lane, bool addresses)
 {
     *decoder = (struct raw_decoder){.lane = lane, .addresses = addresses};
@@ -66,6 +72,16 @@ void raw_decoder_free(struct raw_decoder *decoder)
 {
     free(decoder->foreign);
     decoder->foreign = NULL;
+}
+
+bool raw_decoder_copy(struct raw_decoder *copy, const struct raw_decoder *decoder)
+{
+    *copy = *decoder;
+    if (decoder->foreign == NULL) return true;
+    copy->foreign = malloc(decoder->foreign_room * sizeof *copy->foreign);
+    if (copy->foreign == NULL) return false;
+    memcpy(copy->foreign, decoder->foreign, decoder->foreign_room * sizeof *copy->foreign);
+    return true;
 }
 
 static bool decoder_open_columns(struct raw_decoder *decoder, const struct raw_chunk *chunk)
@@ -121,12 +137,6 @@ bool raw_decoder_open(struct raw_decoder *decoder, const struct raw_chunk *chunk
 }
 
 /* ---- objects of other lanes ---- */
-
-struct raw_foreign {
-    uint32_t lane;
-    uint32_t generation;
-    uint64_t serial;
-};
 
 static struct raw_foreign *foreign_slot(struct raw_foreign *table, uint32_t room,
                                         uint32_t generation, uint32_t lane)

@@ -92,6 +92,9 @@ struct raw_decoder {
 void raw_decoder_init(struct raw_decoder *decoder, uint32_t lane, bool addresses);
 void raw_decoder_free(struct raw_decoder *decoder);
 
+/* A second decoder at the same place, to look ahead with. False: no memory. */
+bool raw_decoder_copy(struct raw_decoder *copy, const struct raw_decoder *decoder);
+
 /* Begins with the next chunk of the lane, the one before being used up. False: see error; also when the
  * chunk does not follow on what was decoded (births). */
 bool raw_decoder_open(struct raw_decoder *decoder, const struct raw_chunk *chunk);

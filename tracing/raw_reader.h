@@ -79,7 +79,8 @@ struct raw_end {
 /* A chunk, or a slot of a spool that takes the place of one (FORMAT.md 4.2, 8). The payload has
  * RAW_CHUNK_SLACK readable bytes behind it. */
 struct raw_chunk {
-    struct raw_chunk *next; /* for lists of whoever holds the chunk */
+    struct raw_chunk *next; /* for lists of whoever holds the chunk, */
+    uint64_t window;        /* as is this */
     uint8_t type;           /* enum raw_chunk_type */
     bool key;
     bool words; /* the payload is event words, as found in a spool */

@@ -1,0 +1,90 @@
+/* order - one legal sequence out of the records of all lanes (FORMAT.md 6).
+ *
+ *   chunks, as they come            lanes                                   instruction_writer
+ *   [0][1][0][tick][1][0]...  -->   lane 0: [chunk][chunk] -> records -+
+ *                                   lane 1: [chunk] -> records --------+--> one sequence
+ *                                   ...                                |
+ *
+ * A lane runs until it comes to a record that must wait. There are two things to wait for, and a lane waits for one
+ * of them at a time: a birth of another lane, or its turn in a structure (the next number). It then stands in the heap of
+ * that lane or structure and costs nothing until the birth or the number has come. The real execution is a
+ * witness that there is always a lane that can go on; when there is none, the stream is damaged.
+ *
+ * Any order that obeys the four rules is legal. Of those, this one is meant to be near to what happened:
+ *
+ * - An event takes effect when it enters its structures. A record of a call with its stamps is a unit,
+ *
+ *       stamp_before* call stamp_after*
+ *
+ *   of which the stamps before it are taken in turn, then the call is emitted; a call with stamps after it waits
+ *   until the first of them is in turn, is emitted, then the stamps are taken in turn. Between two stamps other lanes
+ *   may get their turn, as they may have when the allocator dropped one lock to take another. Before its
+ *   first stamp a unit waits for the birth of the object it ends: it could not have entered before.
+ * - Windows follow one another. A tick is not simultaneous in all lanes, so the last records of a window may wait
+ *   for the first ones of the next; only then is the next one let in before the window has ended.
+ * - Within a window lanes take turns of a fraction of what they have in it, as their threads will have done.
+ *
+ * Memory   live objects (object_table), the chunks of one or two windows, and for each lane some KiB.
+ * Cost     per call a lookup or an entry in a table, and the writer's few stores.
+ * Threads  one. */
+#ifndef MALLOCTAPE_ORDER_H
+#define MALLOCTAPE_ORDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "postprocess/instruction_writer.h"
+#include "tracing/raw_reader.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ORDER_ERROR_LIST(X)                                                                      \
+    X(ORDER_STUCK, "order_stuck", "what a record waits for never comes (FORMAT.md 6)")           \
+    X(ORDER_OBJECT_DEAD, "order_object_dead", "the object has ended before (FORMAT.md 6)")       \
+    X(ORDER_STAMP_REPEATED, "order_stamp_repeated", "the number was given before (FORMAT.md 3)") \
+    X(ORDER_TOTALS, "order_totals",                                                              \
+      "the totals of the end chunk are not those of the records (FORMAT.md 4.4)")
+enum order_error { ORDER_ERROR_LIST(ERROR_LIST_ENUM) };
+extern const struct error_kind order_errors[];
+
+struct order_totals {
+    uint64_t records;         /* taken so far */
+    uint64_t stamps;          /* of them */
+    uint64_t failed;          /* calls that failed, of them */
+    uint64_t unknown_objects; /* calls that ended an object whose birth is not known */
+    uint64_t lost_events;
+    uint64_t stamps_missing;    /* numbers that never came where that is no damage */
+    uint64_t windows;           /* that were ended */
+    uint64_t windows_overtaken; /* those of which the next one began before */
+    uint64_t relaxed;           /* times units had to be broken up */
+    uint32_t lanes;             /* that had records */
+};
+
+struct order;
+
+/* Chunks go back to `reader`. NULL: no memory. */
+struct order *order_new(struct raw_reader *reader, struct instruction_writer *writer);
+void order_free(struct order *order);
+
+/* Takes the next chunk of records. The functions that return bool return false after damage: see order_error(). */
+bool order_chunk(struct order *order, struct raw_chunk *chunk);
+
+/* The window ends here. Orders what can be ordered. */
+bool order_tick(struct order *order, const struct raw_tick *tick);
+
+/* There is no more. Orders the rest. What may be missing at the end of a recording (FORMAT.md 4.4) is done without. */
+bool order_end(struct order *order);
+
+/* Compares with the end chunk, after order_end(). */
+bool order_check_totals(struct order *order, const struct raw_end *end);
+
+const struct error *order_error(const struct order *order);
+const struct order_totals *order_totals(const struct order *order);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

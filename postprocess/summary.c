@@ -1,0 +1,153 @@
+#include "postprocess/summary.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+
+#include "common/call_table.h"
+
+static const char *const status_names[] = {
+    [RUN_COMPLETE] = "complete",
+    [RUN_CUT] = "cut",
+    [RUN_DAMAGED] = "damaged",
+    [RUN_FAILED] = "failed",
+};
+
+static double summary_events_per_second(const struct summary *summary)
+{
+    if (summary->seconds <= 0) return 0;
+    return (double)summary->result.totals.calls / summary->seconds;
+}
+
+/* ---- problems ---- */
+
+static void print_spool(const struct summary *summary, FILE *to)
+{
+    const struct run_result *result = &summary->result;
+    switch (result->spool) {
+    case RUN_SPOOL_NONE: return;
+    case RUN_SPOOL_OTHER:
+        error_print(to, summary->program, summary->input, &result->spool_error);
+        return;
+    case RUN_SPOOL_USED:
+    case RUN_SPOOL_DAMAGED:
+        fprintf(to, "%s: %s: the spool beside it had %" PRIu64 " more records; they were used\n",
+                summary->program, summary->input, result->spool_records);
+    }
+    if (result->spool_lanes_gapped > 0)
+        fprintf(to, "%s: %s: the spool does not have everything of %" PRIu32 " lanes\n",
+                summary->program, summary->input, result->spool_lanes_gapped);
+}
+
+void summary_print_problems(const struct summary *summary, FILE *to)
+{
+    const struct run_result *result = &summary->result;
+    char text[512];
+    if (error_is_set(&result->cut))
+        fprintf(to, "%s: %s: the recording was cut short: %s\n", summary->program, summary->input,
+                error_text(&result->cut, text, sizeof text));
+    else if (result->truncated)
+        fprintf(to, "%s: %s: an error ended the recording before its program ended\n",
+                summary->program, summary->input);
+    print_spool(summary, to);
+    if (result->order.lost_events > 0)
+        fprintf(to, "%s: %s: %" PRIu64 " events were lost while recording\n", summary->program,
+                summary->input, result->order.lost_events);
+    if (error_is_set(&result->error))
+        error_print(to, summary->program, summary->input, &result->error);
+}
+
+/* ---- the table ---- */
+
+static void print_number(FILE *to, const char *name, uint64_t number)
+{
+    fprintf(to, "%-18s %14" PRIu64 "\n", name, number);
+}
+
+void summary_print(const struct summary *summary, FILE *to)
+{
+    const struct run_result *result = &summary->result;
+    print_number(to, "events", result->totals.calls);
+    for (unsigned kind = 0; kind < CALL_KINDS; kind++) {
+        if (result->totals.by_kind[kind] == 0) continue;
+        char name[64];
+        snprintf(name, sizeof name, "  %s", call_names[kind]);
+        print_number(to, name, result->totals.by_kind[kind]);
+    }
+    if (result->order.failed > 0) print_number(to, "failed", result->order.failed);
+    if (result->order.unknown_objects > 0)
+        print_number(to, "unknown objects", result->order.unknown_objects);
+    print_number(to, "live at end", result->totals.live);
+    print_number(to, "threads", result->totals.threads);
+    print_number(to, "lanes", result->order.lanes);
+    print_number(to, "lane switches", result->totals.lane_changes);
+    print_number(to, "windows", result->order.windows);
+    print_number(to, "stamps", result->order.stamps);
+    if (result->order.stamps_missing > 0)
+        print_number(to, "stamps missing", result->order.stamps_missing);
+    if (result->order.lost_events > 0) print_number(to, "lost events", result->order.lost_events);
+    print_number(to, "bytes in", result->bytes_in);
+    print_number(to, "bytes out", result->bytes_out);
+    fprintf(to, "%-18s %14.3f\n", "seconds", summary->seconds);
+    fprintf(to, "%-18s %14.0f\n", "events per second", summary_events_per_second(summary));
+    fprintf(to, "%-18s %14s\n", "status", status_names[result->status]);
+}
+
+/* ---- JSON ---- */
+
+static void add_number(json_t *object, const char *key, uint64_t number)
+{
+    json_object_set_new(object, key, json_integer((json_int_t)number));
+}
+
+static json_t *by_kind(const struct instruction_totals *totals)
+{
+    json_t *kinds = json_object();
+    for (unsigned kind = 0; kind < CALL_KINDS; kind++)
+        if (totals->by_kind[kind] != 0) add_number(kinds, call_names[kind], totals->by_kind[kind]);
+    return kinds;
+}
+
+static void add_figures(json_t *root, const struct summary *summary)
+{
+    const struct run_result *result = &summary->result;
+    add_number(root, "events", result->totals.calls);
+    json_object_set_new(root, "by_kind", by_kind(&result->totals));
+    add_number(root, "failed", result->order.failed);
+    add_number(root, "unknown_objects", result->order.unknown_objects);
+    add_number(root, "live_at_end", result->totals.live);
+    add_number(root, "lost_events", result->order.lost_events);
+    add_number(root, "threads", result->totals.threads);
+    add_number(root, "lanes", result->order.lanes);
+    add_number(root, "lane_switches", result->totals.lane_changes);
+    add_number(root, "ticks", result->ticks);
+    add_number(root, "windows", result->order.windows);
+    add_number(root, "windows_overtaken", result->order.windows_overtaken);
+    add_number(root, "units_broken", result->order.relaxed);
+    add_number(root, "stamps", result->order.stamps);
+    add_number(root, "stamps_missing", result->order.stamps_missing);
+    add_number(root, "registers", result->totals.registers);
+    add_number(root, "bytes_in", result->bytes_in);
+    add_number(root, "bytes_out", result->bytes_out);
+}
+
+bool summary_write_json(const struct summary *summary, FILE *to)
+{
+    const struct run_result *result = &summary->result;
+    char text[512];
+    json_t *root = json_object();
+    json_object_set_new(root, "status", json_string(status_names[result->status]));
+    json_object_set_new(root, "error",
+                        error_is_set(&result->error)
+                            ? json_string(error_text(&result->error, text, sizeof text))
+                            : json_null());
+    json_object_set_new(root, "truncated", json_boolean(result->truncated));
+    json_object_set_new(root, "spool_used",
+                        json_boolean(result->spool == RUN_SPOOL_USED || result->spool_records > 0));
+    add_number(root, "spool_records", result->spool_records);
+    add_figures(root, summary);
+    json_object_set_new(root, "seconds", json_real(summary->seconds));
+    json_object_set_new(root, "events_per_second", json_real(summary_events_per_second(summary)));
+    bool written = json_dumpf(root, to, JSON_INDENT(2)) == 0 && fputc('\n', to) != EOF;
+    json_decref(root);
+    return written;
+}

@@ -1,0 +1,33 @@
+/* summary - what an ordering run tells about itself, for people and as JSON. */
+#ifndef MALLOCTAPE_SUMMARY_H
+#define MALLOCTAPE_SUMMARY_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "common/error.h"
+#include "postprocess/run.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct summary {
+    const char *program, *input; /* names for messages */
+    double seconds;
+    struct run_result result;
+};
+
+/* What went wrong or is missing: a line for each. Nothing after a complete run. */
+void summary_print_problems(const struct summary *summary, FILE *to);
+
+/* The figures, as a table. */
+void summary_print(const struct summary *summary, FILE *to);
+
+/* The same as JSON (postprocess.1 says what each key means). False: errno is set. */
+bool summary_write_json(const struct summary *summary, FILE *to);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
