@@ -15,14 +15,6 @@ static const uint8_t shape_of[RAW_NUMBERS] = {
 #undef SHAPE_ENTRY
 };
 
-/* Where the next entry of each column goes. */
-struct columns {
-    uint8_t *opcode;
-    uint8_t *size;
-    uint8_t *object;
-    uint8_t *misc;
-};
-
 static void put_u16(uint8_t *at, uint32_t value)
 {
     at[0] = (uint8_t)value;
@@ -67,68 +59,185 @@ size_t encoder_tick(uint64_t ticks, uint64_t time_ns, uint64_t rss_bytes, uint64
     return encoder_seal(out, RAW_CHUNK_TICK, 0, 0, (size_t)(end - at), 0, ticks, 0);
 }
 
-/* FORMAT.md 5.2, "Object". Returns the flag bits of the opcode. */
-static unsigned put_object(struct columns *columns, struct encoder_scratch *scratch, uint32_t number,
-                           uint64_t births, uint64_t token)
+/* What one chunk's encoding works on. */
+struct encoding {
+    struct encoder_lane *lane;
+    struct encoder_foreign *foreign;
+    uint32_t number; /* of the lane */
+    uint8_t slot_of[RAW_NUMBERS]; /* 1 + slot of a kind, 0: none */
+    uint32_t counts[RAW_NUMBERS];
+    uint64_t lost_events;
+};
+
+/* The short codes of each slot, FORMAT.md 5.2. */
+static const struct slot_codes {
+    uint8_t one_first, two_first, three_first;
+    uint32_t two_from;   /* smallest operand with two bytes */
+    uint32_t three_from; /* smallest operand with three */
+    uint32_t limit;      /* smallest that needs the general code */
+} slot_codes[RAW_SLOTS] = {
+    {RAW_CODE_DEATH_1, RAW_CODE_DEATH_1 + 48, RAW_CODE_DEATH_1 + 120, 48, 48 + 72 * 256, 48 + 72 * 256 + 2 * 65536},
+    {RAW_CODE_DEATH_2, RAW_CODE_DEATH_2 + 16, RAW_CODE_DEATH_2 + 28, 16, 16 + 12 * 256, 16 + 12 * 256 + 65536},
+    {RAW_CODE_BIRTH_1, RAW_CODE_BIRTH_1 + 44, RAW_CODE_BIRTH_1 + 56, 0, 12 * 256, 65536},
+    {RAW_CODE_BIRTH_2, RAW_CODE_BIRTH_2 + 24, RAW_CODE_BIRTH_2 + 32, 0, 8 * 256, 65536},
+};
+/* Multiples of 8 below this number times 8 take one byte in the slots of births. */
+static const uint8_t eights[RAW_SLOTS] = {0, 0, 44, 24};
+
+/* All of the code is stored at once, so that its length needs no branch. NULL: it takes the general code. */
+static inline uint8_t *put_short_death(uint8_t *at, unsigned slot, uint64_t distance)
 {
-    if (token == RAW_TOKEN_UNKNOWN)
-        return RAW_OPCODE_UNKNOWN;
-    uint32_t lane = raw_token_lane(token);
-    uint64_t serial = raw_token_serial(token);
-    if (lane == number) {
-        columns->object = varint_put(columns->object, births - serial);
-        return 0;
-    }
-    uint64_t coded = serial;
-    if (scratch->foreign[lane].epoch == scratch->epoch)
-        coded = zigzag((int64_t)(serial - scratch->foreign[lane].serial));
-    scratch->foreign[lane].epoch = scratch->epoch;
-    scratch->foreign[lane].serial = serial;
-    columns->object = varint_put(varint_put(columns->object, lane), coded);
-    return RAW_OPCODE_FOREIGN;
+    const struct slot_codes *codes = &slot_codes[slot];
+    if (__builtin_expect(distance >= codes->limit, 0))
+        return NULL;
+    uint32_t operand = (uint32_t)distance;
+    uint32_t two = operand - codes->two_from;
+    uint32_t three = operand - codes->three_from;
+    bool is_two = operand >= codes->two_from;
+    bool is_three = operand >= codes->three_from;
+    uint32_t word = codes->one_first + operand;
+    word = is_two ? (codes->two_first + (two >> 8)) | (two & 0xff) << 8 : word;
+    word = is_three ? (codes->three_first + (three >> 16)) | (three & 0xffff) << 8 : word;
+    put_u32(at, word);
+    return at + 1 + is_two + is_three;
 }
 
-/* FORMAT.md 5.2: the records that are not calls. Returns the flag bits of the opcode. */
-static unsigned put_other(struct encoder_lane *lane, struct columns *columns,
-                          struct encoder_scratch *scratch, struct encoder_totals *totals,
-                          uint32_t number, const uint64_t *word)
+static inline uint8_t *put_short_birth(uint8_t *at, unsigned slot, uint64_t size)
+{
+    const struct slot_codes *codes = &slot_codes[slot];
+    if (__builtin_expect(size >= codes->limit, 0))
+        return NULL;
+    uint32_t operand = (uint32_t)size;
+    bool is_one = (operand & 7) == 0 && operand >> 3 < eights[slot];
+    bool is_three = operand >= codes->three_from;
+    uint32_t word = (codes->two_first + (operand >> 8)) | (operand & 0xff) << 8;
+    word = is_three ? codes->three_first | operand << 8 : word;
+    word = is_one ? codes->one_first + (operand >> 3) : word;
+    put_u32(at, word);
+    return at + 2 - is_one + is_three;
+}
+
+/* FORMAT.md 5.2, "Object", after the opcode byte, whose flags it sets. */
+static uint8_t *put_object(struct encoding *encoding, uint8_t *opcode, uint8_t *at, uint64_t token)
+{
+    if (token == RAW_TOKEN_UNKNOWN) {
+        *opcode |= RAW_OPCODE_UNKNOWN;
+        return at;
+    }
+    uint32_t number = raw_token_lane(token);
+    uint64_t serial = raw_token_serial(token);
+    if (number == encoding->number)
+        return varint_put(at, encoding->lane->births - serial);
+    struct encoder_foreign *foreign = encoding->foreign;
+    uint64_t coded = serial;
+    if (foreign->lanes[number].epoch == foreign->epoch)
+        coded = zigzag((int64_t)(serial - foreign->lanes[number].serial));
+    foreign->lanes[number].epoch = foreign->latest_epoch = foreign->epoch;
+    foreign->lanes[number].serial = serial;
+    foreign->latest_lane = number;
+    *opcode |= RAW_OPCODE_FOREIGN;
+    return varint_put(varint_put(at, number), coded);
+}
+
+/* The operands of a call behind its main one, as varints. */
+static uint8_t *put_other_operands(uint8_t *at, unsigned shape, const uint64_t *word)
+{
+    if (shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_DEATH_SIZED || shape == SHAPE_DEATH_ALIGNED)
+        return varint_put(at, word[1]);
+    if (shape == SHAPE_DEATH_SIZED_ALIGNED)
+        return varint_put(varint_put(at, word[1]), word[2]);
+    return at;
+}
+
+/* A death with code 241, if its object is of the lane of the latest foreign one; else NULL. */
+static uint8_t *put_foreign_death(struct encoding *encoding, uint8_t *at, uint64_t token)
+{
+    struct encoder_foreign *foreign = encoding->foreign;
+    uint32_t number = raw_token_lane(token);
+    if (foreign->latest_epoch != foreign->epoch || number != foreign->latest_lane)
+        return NULL;
+    uint64_t serial = raw_token_serial(token);
+    int64_t difference = (int64_t)(serial - foreign->lanes[number].serial);
+    foreign->lanes[number].serial = serial;
+    *at = RAW_CODE_FOREIGN;
+    return varint_put(at + 1, zigzag(difference));
+}
+
+static uint8_t *put_failed(struct encoding *encoding, uint8_t *opcode, uint8_t *at, const uint64_t *word)
+{
+    uint64_t kind = raw_word_value(*word);
+    encoding->counts[kind]++;
+    at = varint_put(at, kind);
+    if (shape_of[kind] == SHAPE_REALLOC)
+        return varint_put(put_object(encoding, opcode, at, word[3]), word[1]);
+    at = varint_put(at, word[1]);
+    return shape_of[kind] == SHAPE_BIRTH_ALIGNED ? varint_put(at, word[2]) : at;
+}
+
+static uint8_t *put_stamp(struct encoder_lane *lane, uint8_t *at, uint64_t value)
+{
+    uint32_t structure = raw_stamp_structure(value);
+    uint64_t number = raw_stamp_number(value);
+    at = varint_put(varint_put(at, structure), number - lane->stamps[structure]);
+    lane->stamps[structure] = number;
+    return at;
+}
+
+/* Code 242 for a record that is not a call. */
+static uint8_t *put_other(struct encoding *encoding, uint8_t *opcode, uint8_t *at, const uint64_t *word)
 {
     uint64_t value = raw_word_value(*word);
-    uint32_t structure = raw_stamp_structure(value);
-    uint64_t stamp = raw_stamp_number(value);
-    uint8_t *misc = columns->misc;
-    unsigned flags = 0;
     switch (raw_word_number(*word)) {
     case RAW_THREAD_BEGIN:
-        misc = varint_put(misc, value);
-        break;
+        return varint_put(at, value);
     case RAW_STAMP_BEFORE:
     case RAW_STAMP_AFTER:
-        misc = varint_put(varint_put(misc, structure), stamp - lane->stamps[structure]);
-        lane->stamps[structure] = stamp;
-        break;
+        return put_stamp(encoding->lane, at, value);
     case RAW_LOST:
-        misc = varint_put(varint_put(misc, value), word[1]);
-        totals->lost_events += value;
-        lane->births += word[1];
-        break;
+        encoding->lost_events += value;
+        encoding->lane->births += word[1];
+        return varint_put(varint_put(at, value), word[1]);
     case RAW_LOST_STAMPS:
-        misc = varint_put(varint_put(varint_put(misc, structure), word[1]), stamp);
-        break;
+        at = varint_put(varint_put(at, raw_stamp_structure(value)), word[1]);
+        return varint_put(at, raw_stamp_number(value));
     case RAW_FAILED:
-        misc = varint_put(misc, value);
-        columns->size = varint_put(columns->size, word[1]);
-        if (shape_of[value] == SHAPE_BIRTH_ALIGNED)
-            misc = varint_put(misc, word[2]);
-        if (shape_of[value] == SHAPE_REALLOC)
-            flags = put_object(columns, scratch, number, lane->births, word[3]);
-        totals->by_kind[value]++;
-        break;
+        return put_failed(encoding, opcode, at, word);
     default:
-        break;
+        return at;
     }
-    columns->misc = misc;
-    return flags;
+}
+
+static uint8_t *put_heap_call(uint8_t *at, const uint64_t *word)
+{
+    uint64_t count = raw_word_value(*word);
+    at = varint_put(at, count);
+    for (uint64_t i = 0; i < count; i++)
+        at = varint_put(at, word[1 + i]);
+    return at;
+}
+
+/* Code 242. */
+static uint8_t *put_general(struct encoding *encoding, uint8_t *at, const uint64_t *word)
+{
+    unsigned kind = raw_word_number(*word);
+    unsigned shape = shape_of[kind];
+    uint64_t value = raw_word_value(*word);
+    uint8_t *opcode = at + 1;
+    *at++ = RAW_CODE_GENERAL;
+    *at++ = (uint8_t)kind;
+    switch (shape) {
+    case SHAPE_UNDEFINED:
+        return put_other(encoding, opcode, at, word);
+    case SHAPE_HEAP:
+        return put_heap_call(at, word);
+    case SHAPE_BIRTH:
+    case SHAPE_BIRTH_ALIGNED:
+        return put_other_operands(varint_put(at, value), shape, word);
+    case SHAPE_REALLOC:
+        return varint_put(put_object(encoding, opcode, at, value), word[1]);
+    default:
+        return put_other_operands(put_object(encoding, opcode, at, value), shape, word);
+    }
 }
 
 /* Words of the record that begins with a word of this number (FORMAT.md 7). */
@@ -149,113 +258,110 @@ static unsigned words_of(unsigned number)
     }
 }
 
-/* A call of any shape but the two simplest. Returns the flag bits of the opcode. */
-static unsigned put_call(struct encoder_lane *lane, struct columns *columns,
-                         struct encoder_scratch *scratch, uint32_t number, const uint64_t *word)
+/* The shortest code of a call whose kind has a slot; NULL if only the general one will do. */
+static inline uint8_t *put_in_slot(struct encoding *encoding, uint8_t *at, unsigned slot, const uint64_t *word)
 {
     uint64_t value = raw_word_value(*word);
-    unsigned flags = 0;
-    switch (shape_of[raw_word_number(*word)]) {
-    case SHAPE_BIRTH_ALIGNED:
-        columns->size = varint_put(columns->size, value);
-        columns->misc = varint_put(columns->misc, word[1]);
-        lane->births++;
-        break;
-    case SHAPE_REALLOC:
-        columns->size = varint_put(columns->size, word[1]);
-        flags = put_object(columns, scratch, number, lane->births, value);
-        lane->births++;
-        break;
-    case SHAPE_DEATH_SIZED:
-        columns->size = varint_put(columns->size, word[1]);
-        flags = put_object(columns, scratch, number, lane->births, value);
-        break;
-    case SHAPE_DEATH_ALIGNED:
-        columns->misc = varint_put(columns->misc, word[1]);
-        flags = put_object(columns, scratch, number, lane->births, value);
-        break;
-    case SHAPE_DEATH_SIZED_ALIGNED:
-        columns->size = varint_put(columns->size, word[1]);
-        columns->misc = varint_put(columns->misc, word[2]);
-        flags = put_object(columns, scratch, number, lane->births, value);
-        break;
-    case SHAPE_HEAP:
-        columns->misc = varint_put(columns->misc, value);
-        for (uint64_t i = 0; i < value; i++)
-            columns->misc = varint_put(columns->misc, word[1 + i]);
-        break;
-    default:
-        break;
-    }
-    return flags;
+    uint8_t *end;
+    if (slot >= RAW_SLOT_BIRTH_1)
+        end = put_short_birth(at, slot, value);
+    else if (value >> RAW_SERIAL_BITS == encoding->number && value != RAW_TOKEN_UNKNOWN)
+        end = put_short_death(at, slot, encoding->lane->births - raw_token_serial(value));
+    else if (slot == RAW_SLOT_DEATH_1 && value != RAW_TOKEN_UNKNOWN)
+        end = put_foreign_death(encoding, at, value);
+    else
+        end = NULL;
+    return end;
 }
 
-static void put_records(struct encoder_lane *lane, struct columns *columns,
-                        struct encoder_scratch *scratch, struct encoder_totals *totals,
-                        uint32_t number, const uint64_t *words, size_t count)
+static uint8_t *put_records(struct encoding *encoding, uint8_t *at, const uint64_t *words, size_t count,
+                            uint32_t *records)
 {
     const uint64_t *end = words + count;
-    while (words < end) {
-        uint64_t word = *words;
-        unsigned kind = raw_word_number(word);
-        unsigned flags = 0;
-        if (shape_of[kind] == SHAPE_BIRTH) {
-            columns->size = varint_put(columns->size, raw_word_value(word));
-            lane->births++;
-            totals->by_kind[kind]++;
-            words++;
-        } else if (shape_of[kind] == SHAPE_DEATH) {
-            flags = put_object(columns, scratch, number, lane->births, raw_word_value(word));
-            totals->by_kind[kind]++;
-            words++;
-        } else if (shape_of[kind]) {
-            flags = put_call(lane, columns, scratch, number, words);
-            totals->by_kind[kind]++;
-            words += words_of(kind);
-        } else {
-            flags = put_other(lane, columns, scratch, totals, number, words);
-            words += words_of(kind);
-        }
-        *columns->opcode++ = (uint8_t)(kind | flags);
+    uint32_t done = 0;
+    for (; words < end; done++) {
+        unsigned kind = raw_word_number(*words);
+        unsigned shape = shape_of[kind];
+        unsigned slot = encoding->slot_of[kind];
+        uint8_t *next = slot ? put_in_slot(encoding, at, slot - 1, words) : NULL;
+        if (__builtin_expect(next == NULL, 0))
+            next = put_general(encoding, at, words);
+        else if (shape != SHAPE_BIRTH && shape != SHAPE_DEATH)
+            next = put_other_operands(next, shape, words);
+        at = next;
+        encoding->counts[kind]++;
+        encoding->lane->births += shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_REALLOC;
+        words += shape == SHAPE_BIRTH || shape == SHAPE_DEATH ? 1 : words_of(kind);
     }
+    *records = done;
+    return at;
 }
 
-static uint8_t *put_bytes(uint8_t *at, const void *bytes, size_t count)
+/* The two most frequent kinds of this chunk with an accepted shape, for the next one. A kind keeps its
+ * slot while it is among the two, because changing codes compress badly. */
+static void choose_slots(struct encoding *encoding, unsigned first_slot, unsigned first_shape, unsigned last_shape)
 {
-    memcpy(at, bytes, count);
-    return at + count;
+    uint8_t *slots = encoding->lane->slots + first_slot;
+    unsigned best[2] = {0, 0};
+    for (unsigned kind = 1; kind < CALL_KINDS; kind++) {
+        if (shape_of[kind] < first_shape || shape_of[kind] > last_shape || encoding->counts[kind] == 0)
+            continue;
+        if (best[0] == 0 || encoding->counts[kind] > encoding->counts[best[0]]) {
+            best[1] = best[0];
+            best[0] = kind;
+        } else if (best[1] == 0 || encoding->counts[kind] > encoding->counts[best[1]]) {
+            best[1] = kind;
+        }
+    }
+    if (best[0] == 0)
+        return;
+    /* Swapping the two pays only when one is clearly ahead. */
+    if (best[1] && slots[0] == best[1] && slots[1] == best[0] &&
+        encoding->counts[best[0]] < 2 * encoding->counts[best[1]])
+        return;
+    slots[0] = (uint8_t)best[0];
+    if (best[1])
+        slots[1] = (uint8_t)best[1];
+    else if (slots[1] == best[0])
+        slots[1] = 0;
+}
+
+static void finish_counts(struct encoding *encoding, struct encoder_totals *totals)
+{
+    for (unsigned kind = 0; kind < CALL_KINDS; kind++)
+        totals->by_kind[kind] += encoding->counts[kind];
+    totals->lost_events += encoding->lost_events;
+    choose_slots(encoding, RAW_SLOT_DEATH_1, SHAPE_DEATH, SHAPE_DEATH_SIZED_ALIGNED);
+    choose_slots(encoding, RAW_SLOT_BIRTH_1, SHAPE_BIRTH, SHAPE_BIRTH_ALIGNED);
 }
 
 size_t encoder_chunk(struct encoder_lane *lane, uint32_t number, const uint64_t *words, size_t count,
-                     struct encoder_scratch *scratch, struct encoder_totals *totals, uint8_t *out)
+                     struct encoder_foreign *foreign, struct encoder_totals *totals, uint8_t *out)
 {
     if (count == 0)
         return 0;
+    struct encoding encoding = {.lane = lane, .foreign = foreign, .number = number};
     bool key = lane->chunks++ % RAW_KEY_CHUNK_EVERY == 0;
     if (key)
         memset(lane->stamps, 0, sizeof lane->stamps);
-    uint64_t first_birth = lane->births;
-    scratch->epoch++;
-    struct columns columns = {scratch->opcodes, scratch->sizes, scratch->objects, scratch->misc};
-    put_records(lane, &columns, scratch, totals, number, words, count);
+    if (lane->chunks == 1)
+        memcpy(lane->slots, (uint8_t[RAW_SLOTS]){CALL_FREE, 0, CALL_MALLOC, 0}, RAW_SLOTS);
+    for (unsigned slot = 0; slot < RAW_SLOTS; slot++)
+        if (lane->slots[slot])
+            encoding.slot_of[lane->slots[slot]] = (uint8_t)(slot + 1);
+    foreign->epoch++;
 
-    size_t opcodes = (size_t)(columns.opcode - scratch->opcodes);
-    size_t sizes = (size_t)(columns.size - scratch->sizes);
-    size_t objects = (size_t)(columns.object - scratch->objects);
-    size_t misc = (size_t)(columns.misc - scratch->misc);
+    uint64_t first_birth = lane->births;
+    uint32_t records;
     uint8_t *payload = out + RAW_CHUNK_HEADER_BYTES;
-    uint8_t *at = varint_put(payload, opcodes);
-    at = varint_put(at, sizes);
-    at = varint_put(at, objects);
-    at = varint_put(at, misc);
-    at = varint_put(at, 0);
-    at = put_bytes(at, scratch->opcodes, opcodes);
-    at = put_bytes(at, scratch->sizes, sizes);
-    at = put_bytes(at, scratch->objects, objects);
-    at = put_bytes(at, scratch->misc, misc);
+    uint8_t *codes = payload + RAW_PAYLOAD_CODES;
+    memcpy(payload, lane->slots, RAW_SLOTS);
+    uint8_t *end = put_records(&encoding, codes, words, count, &records);
+    put_u32(payload + RAW_SLOTS, (uint32_t)(end - codes));
+    finish_counts(&encoding, totals);
 
     uint64_t first_record = lane->records;
-    lane->records += opcodes;
-    return encoder_seal(out, RAW_CHUNK_RECORDS, key ? RAW_CHUNK_FLAG_KEY : 0, number,
-                        (size_t)(at - payload), (uint32_t)opcodes, first_record, first_birth);
+    lane->records += records;
+    return encoder_seal(out, RAW_CHUNK_RECORDS, key ? RAW_CHUNK_FLAG_KEY : 0, number, (size_t)(end - payload),
+                        records, first_record, first_birth);
 }

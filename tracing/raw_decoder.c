@@ -9,37 +9,58 @@
 #include "common/call_table.h"
 #include "common/varint.h"
 
-/* ---- what an opcode byte means ---- */
+/* ---- what the first byte of a code means ---- */
 
-/* Calls on sizes and objects of this lane are nearly everything: their records are decoded without a branch on the
- * opcode, by masks. Everything else goes the long way. */
+/* Births and deaths without further operands are nearly everything: they are decoded without a branch on what they are.
+ * Everything else goes the long way. */
 enum {
-    PLAN_SIZE = 1,  /* has an operand in `sizes` */
-    PLAN_OWN = 2,   /* ends an object of this lane */
-    PLAN_BIRTH = 4, /* begins one */
-    PLAN_LONG = 8   /* not decoded by masks */
+    PLAN_UNDEFINED = 0,
+    PLAN_DEATH,   /* of an object of this lane, nothing follows */
+    PLAN_BIRTH,   /* nothing follows */
+    PLAN_SLOT,    /* has a slot and further operands */
+    PLAN_FOREIGN, /* RAW_CODE_FOREIGN */
+    PLAN_GENERAL  /* RAW_CODE_GENERAL */
 };
 
-#define PLAN_BIRTH_SHAPE               (PLAN_SIZE | PLAN_BIRTH)
-#define PLAN_BIRTH_ALIGNED_SHAPE       PLAN_LONG
-#define PLAN_REALLOC_SHAPE             (PLAN_SIZE | PLAN_OWN | PLAN_BIRTH)
-#define PLAN_DEATH_SHAPE               PLAN_OWN
-#define PLAN_DEATH_SIZED_SHAPE         (PLAN_SIZE | PLAN_OWN)
-#define PLAN_DEATH_ALIGNED_SHAPE       PLAN_LONG
-#define PLAN_DEATH_SIZED_ALIGNED_SHAPE PLAN_LONG
-#define PLAN_HEAP_SHAPE                PLAN_LONG
-
-/* A table over numbers; entry 0 of a number that is no call stands for PLAN_LONG as well. */
-static const uint8_t call_plans[RAW_NUMBERS] = {
-#define PLAN_ENTRY(number, identifier, name, shape) [(number)] = PLAN_##shape##_SHAPE,
-    CALL_KIND_LIST(PLAN_ENTRY)
-#undef PLAN_ENTRY
+/* The table of FORMAT.md 5.2, row by row. */
+static const struct {
+    uint8_t first, last, slot, bytes;
+    uint32_t base, step; /* the main operand of the first byte, and how much more each next one has */
+} code_rows[] = {
+    {0, 47, RAW_SLOT_DEATH_1, 1, 0, 1},       {48, 119, RAW_SLOT_DEATH_1, 2, 48, 256},
+    {120, 121, RAW_SLOT_DEATH_1, 3, 18480, 65536}, {122, 137, RAW_SLOT_DEATH_2, 1, 0, 1},
+    {138, 149, RAW_SLOT_DEATH_2, 2, 16, 256}, {150, 150, RAW_SLOT_DEATH_2, 3, 3088, 0},
+    {151, 194, RAW_SLOT_BIRTH_1, 1, 0, 8},    {195, 206, RAW_SLOT_BIRTH_1, 2, 0, 256},
+    {207, 207, RAW_SLOT_BIRTH_1, 3, 0, 0},    {208, 231, RAW_SLOT_BIRTH_2, 1, 0, 8},
+    {232, 239, RAW_SLOT_BIRTH_2, 2, 0, 256},  {240, 240, RAW_SLOT_BIRTH_2, 3, 0, 0},
 };
 
-static inline unsigned opcode_plan(unsigned opcode)
+/* What the bytes behind the first one add to the base, of a little-endian word that begins with the first. */
+static const uint32_t code_masks[4] = {0, 0, 0xff, 0xffff};
+
+static unsigned slot_plan(unsigned kind)
 {
-    if (__builtin_expect(opcode >= RAW_NUMBERS, 0)) return PLAN_LONG;
-    return call_plans[opcode];
+    if (kind == 0) return PLAN_UNDEFINED;
+    if (call_shapes[kind] == SHAPE_BIRTH) return PLAN_BIRTH;
+    return call_shapes[kind] == SHAPE_DEATH ? PLAN_DEATH : PLAN_SLOT;
+}
+
+static void fill_codes(struct raw_code *codes, const uint8_t *slots)
+{
+    memset(codes, 0, 256 * sizeof *codes);
+    for (unsigned row = 0; row < sizeof code_rows / sizeof *code_rows; row++) {
+        unsigned kind = slots[code_rows[row].slot];
+        uint32_t base = code_rows[row].base;
+        for (unsigned first = code_rows[row].first; first <= code_rows[row].last; first++) {
+            codes[first] = (struct raw_code){.plan = (uint8_t)slot_plan(kind),
+                                             .kind = (uint8_t)kind,
+                                             .bytes = code_rows[row].bytes,
+                                             .base = base};
+            base += code_rows[row].step;
+        }
+    }
+    codes[RAW_CODE_FOREIGN].plan = slots[RAW_SLOT_DEATH_1] ? PLAN_FOREIGN : PLAN_UNDEFINED;
+    codes[RAW_CODE_GENERAL].plan = PLAN_GENERAL;
 }
 
 /* ---- errors ---- */
@@ -84,31 +105,47 @@ bool raw_decoder_copy(struct raw_decoder *copy, const struct raw_decoder *decode
     return true;
 }
 
-static bool decoder_open_columns(struct raw_decoder *decoder, const struct raw_chunk *chunk)
+static bool shape_is_birth(unsigned shape)
 {
-    const uint8_t *at = chunk->payload;
-    const uint8_t *end = at + chunk->payload_bytes;
-    uint64_t lengths[5], total = 0;
-    for (unsigned column = 0; column < 5; column++) {
-        lengths[column] = varint_get(&at);
-        if (lengths[column] > chunk->payload_bytes || at > end)
-            return DECODER_FAIL(decoder, RAW_COLUMNS, chunk->payload, ": column %u", column);
-        total += lengths[column];
+    return shape >= SHAPE_BIRTH && shape <= SHAPE_REALLOC;
+}
+
+static bool shape_is_death(unsigned shape)
+{
+    return shape >= SHAPE_DEATH && shape <= SHAPE_DEATH_SIZED_ALIGNED;
+}
+
+/* The slots of a chunk (FORMAT.md 5.1). The table is kept while they stay the same. */
+static bool decoder_open_slots(struct raw_decoder *decoder, const uint8_t *slots)
+{
+    if (memcmp(slots, decoder->slots, RAW_SLOTS) == 0 && decoder->codes[RAW_CODE_GENERAL].plan != 0)
+        return true;
+    for (unsigned slot = 0; slot < RAW_SLOTS; slot++) {
+        unsigned kind = slots[slot];
+        unsigned shape = kind < RAW_NUMBERS ? call_shapes[kind] : SHAPE_UNDEFINED;
+        bool fits = slot < RAW_SLOT_BIRTH_1 ? shape_is_death(shape)
+                                            : shape_is_birth(shape) && shape != SHAPE_REALLOC;
+        if (kind != 0 && !fits)
+            return DECODER_FAIL(decoder, RAW_SLOT, slots + slot, ": kind %u", kind);
     }
-    if (total != (uint64_t)(end - at) || lengths[0] != chunk->records)
-        return DECODER_FAIL(decoder, RAW_COLUMNS, chunk->payload,
-                            ": %" PRIu64 " bytes of columns, %" PRIu64 " opcodes", total,
-                            lengths[0]);
-    if (lengths[4] > 0 && !decoder->addresses)
-        return DECODER_FAIL(decoder, RAW_COLUMNS, chunk->payload,
-                            ": addresses in a stream without feature bit %d", 0);
-    decoder->opcodes = at;
-    decoder->sizes = at + lengths[0];
-    decoder->objects = decoder->sizes_end = decoder->sizes + lengths[1];
-    decoder->misc = decoder->objects_end = decoder->objects + lengths[2];
-    decoder->address_column = decoder->misc_end = decoder->misc + lengths[3];
-    decoder->address_end = end;
+    memcpy(decoder->slots, slots, RAW_SLOTS);
+    fill_codes(decoder->codes, slots);
     return true;
+}
+
+static bool decoder_open_codes(struct raw_decoder *decoder, const struct raw_chunk *chunk)
+{
+    const uint8_t *payload = chunk->payload;
+    uint32_t room = chunk->payload_bytes < RAW_PAYLOAD_CODES ? 0 : chunk->payload_bytes - RAW_PAYLOAD_CODES;
+    uint32_t bytes = room == 0 ? 0 : bytes_get32(payload + RAW_SLOTS);
+    if (bytes == 0 || bytes > room)
+        return DECODER_FAIL(decoder, RAW_PAYLOAD, payload, ": %" PRIu32 " bytes of codes", bytes);
+    if (bytes < room && !decoder->addresses)
+        return DECODER_FAIL(decoder, RAW_PAYLOAD, payload,
+                            ": addresses in a stream without feature bit %d", 0);
+    decoder->at = payload + RAW_PAYLOAD_CODES;
+    decoder->codes_end = decoder->address_column = decoder->at + bytes;
+    return decoder_open_slots(decoder, payload);
 }
 
 bool raw_decoder_open(struct raw_decoder *decoder, const struct raw_chunk *chunk)
@@ -126,12 +163,10 @@ bool raw_decoder_open(struct raw_decoder *decoder, const struct raw_chunk *chunk
                             ": the lane had %" PRIu64 " births, the chunk says %" PRIu64,
                             decoder->births, chunk->first_birth);
     if (chunk->key) memset(decoder->latest_stamp, 0, sizeof decoder->latest_stamp);
-    if (chunk->words) {
-        decoder->opcodes = chunk->payload;
-        decoder->address_end = chunk->payload + chunk->payload_bytes;
-    } else if (!decoder_open_columns(decoder, chunk)) {
-        return false;
-    }
+    decoder->foreign_lane = RAW_LANES_MAX;
+    decoder->at = chunk->payload;
+    decoder->payload_end = chunk->payload + chunk->payload_bytes;
+    if (!chunk->words && !decoder_open_codes(decoder, chunk)) return false;
     decoder->left = chunk->records;
     return true;
 }
@@ -167,13 +202,12 @@ static bool foreign_grow(struct raw_decoder *decoder)
     return true;
 }
 
-/* The operands lane and serial of a foreign object (FORMAT.md 5.2). */
-static bool decode_foreign(struct raw_decoder *decoder, struct record *record)
+/* Reads the serial of a foreign object whose lane has been read (FORMAT.md 5.2, "Object"). */
+static bool decode_foreign_serial(struct raw_decoder *decoder, uint64_t lane, struct record *record)
 {
-    uint64_t lane = varint_get(&decoder->objects);
-    uint64_t serial = varint_get(&decoder->objects);
+    uint64_t serial = varint_get(&decoder->at);
     if (lane >= RAW_LANES_MAX)
-        return DECODER_FAIL(decoder, RAW_OBJECT, decoder->opcodes, ": lane %" PRIu64, lane);
+        return DECODER_FAIL(decoder, RAW_OBJECT, decoder->at, ": lane %" PRIu64, lane);
     if (decoder->foreign_used * 2 >= decoder->foreign_room && !foreign_grow(decoder)) return false;
     struct raw_foreign *slot =
         foreign_slot(decoder->foreign, decoder->foreign_room, decoder->generation, (uint32_t)lane);
@@ -185,9 +219,10 @@ static bool decode_foreign(struct raw_decoder *decoder, struct record *record)
         decoder->foreign_used++;
     }
     slot->serial = serial;
+    decoder->foreign_lane = (uint32_t)lane;
     if (serial == 0 || serial > RAW_SERIAL_MAX ||
         (lane == decoder->lane && serial > decoder->births))
-        return DECODER_FAIL(decoder, RAW_OBJECT, decoder->opcodes,
+        return DECODER_FAIL(decoder, RAW_OBJECT, decoder->at,
                             ": serial %" PRIu64 " of lane %" PRIu64, serial, lane);
     record->token = raw_token((uint32_t)lane, serial);
     return true;
@@ -195,21 +230,24 @@ static bool decode_foreign(struct raw_decoder *decoder, struct record *record)
 
 /* ---- records, the long way ---- */
 
+static bool decode_own(struct raw_decoder *decoder, uint64_t distance, struct record *record)
+{
+    if (distance >= decoder->births)
+        return DECODER_FAIL(decoder, RAW_OBJECT, decoder->at,
+                            ": %" PRIu64 " births ago, of %" PRIu64, distance, decoder->births);
+    record->token = raw_token(decoder->lane, decoder->births - distance);
+    return true;
+}
+
 static bool decode_object(struct raw_decoder *decoder, unsigned opcode, struct record *record)
 {
     switch (opcode & (RAW_OPCODE_FOREIGN | RAW_OPCODE_UNKNOWN)) {
-    case 0: {
-        uint64_t distance = varint_get(&decoder->objects);
-        if (distance >= decoder->births)
-            return DECODER_FAIL(decoder, RAW_OBJECT, decoder->opcodes,
-                                ": %" PRIu64 " births ago, of %" PRIu64, distance, decoder->births);
-        record->token = raw_token(decoder->lane, decoder->births - distance);
-        return true;
-    }
-    case RAW_OPCODE_FOREIGN: return decode_foreign(decoder, record);
+    case 0: return decode_own(decoder, varint_get(&decoder->at), record);
+    case RAW_OPCODE_FOREIGN:
+        return decode_foreign_serial(decoder, varint_get(&decoder->at), record);
     case RAW_OPCODE_UNKNOWN: record->token = RAW_TOKEN_UNKNOWN; return true;
     default:
-        return DECODER_FAIL(decoder, RAW_OPCODE_FLAG, decoder->opcodes, ": opcode 0x%02x", opcode);
+        return DECODER_FAIL(decoder, RAW_OPCODE_FLAG, decoder->at, ": opcode 0x%02x", opcode);
     }
 }
 
@@ -230,11 +268,6 @@ static bool shape_has_alignment(unsigned shape)
            shape == SHAPE_DEATH_SIZED_ALIGNED;
 }
 
-static bool shape_is_birth(unsigned shape)
-{
-    return shape >= SHAPE_BIRTH && shape <= SHAPE_REALLOC;
-}
-
 /* Numbers the object that begins. */
 static bool decoder_count_birth(struct raw_decoder *decoder, struct record *record, uint64_t births,
                                 const uint8_t *at)
@@ -248,32 +281,39 @@ static bool decoder_count_birth(struct raw_decoder *decoder, struct record *reco
 
 static bool decode_heap(struct raw_decoder *decoder, struct record *record)
 {
-    uint64_t count = varint_get(&decoder->misc);
+    uint64_t count = varint_get(&decoder->at);
     if (count > RAW_HEAP_NUMBERS_MAX)
-        return DECODER_FAIL(decoder, RAW_OPERAND, decoder->opcodes, ": %" PRIu64 " numbers", count);
+        return DECODER_FAIL(decoder, RAW_OPERAND, decoder->at, ": %" PRIu64 " numbers", count);
     record->count = (uint8_t)count;
-    if (count > 0) record->size = varint_get(&decoder->misc);
-    if (count > 1) record->operand = varint_get(&decoder->misc);
+    if (count > 0) record->size = varint_get(&decoder->at);
+    if (count > 1) record->operand = varint_get(&decoder->at);
     return true;
 }
 
-static bool decode_call(struct raw_decoder *decoder, unsigned opcode, struct record *record)
+/* What follows the object or the size of a call, and what a birth brings with it. */
+static bool decode_call_rest(struct raw_decoder *decoder, struct record *record)
 {
     unsigned shape = record->shape;
-    if (shape_has_object(shape)) {
-        if (!decode_object(decoder, opcode, record)) return false;
-    } else if (opcode >= RAW_NUMBERS) {
-        return DECODER_FAIL(decoder, RAW_OPCODE_FLAG, decoder->opcodes, ": opcode 0x%02x", opcode);
-    }
-    if (shape == SHAPE_HEAP) return decode_heap(decoder, record);
-    if (shape_has_size(shape)) record->size = varint_get(&decoder->sizes);
-    if (shape_has_alignment(shape)) record->operand = varint_get(&decoder->misc);
+    if (shape_has_object(shape) && shape_has_size(shape)) record->size = varint_get(&decoder->at);
+    if (shape_has_alignment(shape)) record->operand = varint_get(&decoder->at);
     if (!shape_is_birth(shape)) return true;
     if (decoder->addresses) {
         decoder->last_address += (uint64_t)unzigzag(varint_get(&decoder->address_column)) * 8;
         record->address = decoder->last_address;
     }
-    return decoder_count_birth(decoder, record, 1, decoder->opcodes);
+    return decoder_count_birth(decoder, record, 1, decoder->at);
+}
+
+static bool decode_call(struct raw_decoder *decoder, unsigned opcode, struct record *record)
+{
+    if (shape_has_object(record->shape)) {
+        if (!decode_object(decoder, opcode, record)) return false;
+    } else if (opcode >= RAW_NUMBERS) {
+        return DECODER_FAIL(decoder, RAW_OPCODE_FLAG, decoder->at, ": opcode 0x%02x", opcode);
+    }
+    if (record->shape == SHAPE_HEAP) return decode_heap(decoder, record);
+    if (!shape_has_object(record->shape)) record->size = varint_get(&decoder->at);
+    return decode_call_rest(decoder, record);
 }
 
 static bool structure_is_defined(uint64_t structure)
@@ -301,16 +341,16 @@ static bool decoder_take_stamp(struct raw_decoder *decoder, struct record *recor
 
 static bool decode_stamp(struct raw_decoder *decoder, struct record *record)
 {
-    uint64_t structure = varint_get(&decoder->misc);
-    uint64_t difference = varint_get(&decoder->misc);
+    uint64_t structure = varint_get(&decoder->at);
+    uint64_t difference = varint_get(&decoder->at);
     if (!structure_is_defined(structure))
-        return DECODER_FAIL(decoder, RAW_STRUCTURE, decoder->opcodes, ": structure %" PRIu64,
+        return DECODER_FAIL(decoder, RAW_STRUCTURE, decoder->at, ": structure %" PRIu64,
                             structure);
     uint64_t latest =
         decoder->latest_stamp[structure == RAW_STRUCTURE_PAGE_HEAP ? RAW_STAMP_ENTRIES - 1
                                                                    : structure];
     if (difference > RAW_WORD_VALUE_MAX) difference = 0; /* refused below */
-    return decoder_take_stamp(decoder, record, structure, latest + difference, decoder->opcodes);
+    return decoder_take_stamp(decoder, record, structure, latest + difference, decoder->at);
 }
 
 /* Lost numbers leave the latest one as it is: they are not given as differences. */
@@ -331,17 +371,19 @@ static bool decoder_take_lost_stamps(struct raw_decoder *decoder, struct record 
 
 static bool decode_failed(struct raw_decoder *decoder, unsigned opcode, struct record *record)
 {
-    uint64_t kind = varint_get(&decoder->misc);
+    uint64_t kind = varint_get(&decoder->at);
     unsigned shape = kind < RAW_NUMBERS ? call_shapes[kind] : SHAPE_UNDEFINED;
     if (!shape_is_birth(shape))
-        return DECODER_FAIL(decoder, RAW_OPERAND, decoder->opcodes,
+        return DECODER_FAIL(decoder, RAW_OPERAND, decoder->at,
                             ": a failed call of kind %" PRIu64, kind);
     record->kind = (uint8_t)kind;
-    record->size = varint_get(&decoder->sizes);
-    if (shape == SHAPE_BIRTH_ALIGNED) record->operand = varint_get(&decoder->misc);
-    if (shape == SHAPE_REALLOC) return decode_object(decoder, opcode, record);
-    if (opcode >= RAW_NUMBERS)
-        return DECODER_FAIL(decoder, RAW_OPCODE_FLAG, decoder->opcodes, ": opcode 0x%02x", opcode);
+    if (shape == SHAPE_REALLOC) {
+        if (!decode_object(decoder, opcode, record)) return false;
+    } else if (opcode >= RAW_NUMBERS) {
+        return DECODER_FAIL(decoder, RAW_OPCODE_FLAG, decoder->at, ": opcode 0x%02x", opcode);
+    }
+    record->size = varint_get(&decoder->at);
+    if (shape == SHAPE_BIRTH_ALIGNED) record->operand = varint_get(&decoder->at);
     return true;
 }
 
@@ -349,113 +391,136 @@ static bool decode_other(struct raw_decoder *decoder, unsigned opcode, struct re
 {
     if (record->number == RAW_FAILED) return decode_failed(decoder, opcode, record);
     if (opcode >= RAW_NUMBERS)
-        return DECODER_FAIL(decoder, RAW_OPCODE_FLAG, decoder->opcodes, ": opcode 0x%02x", opcode);
+        return DECODER_FAIL(decoder, RAW_OPCODE_FLAG, decoder->at, ": opcode 0x%02x", opcode);
     switch (record->number) {
-    case RAW_THREAD_BEGIN: record->operand = varint_get(&decoder->misc); return true;
+    case RAW_THREAD_BEGIN: record->operand = varint_get(&decoder->at); return true;
     case RAW_THREAD_END:
     case RAW_THREAD_CACHE_DELETED: return true;
     case RAW_STAMP_BEFORE:
     case RAW_STAMP_AFTER: return decode_stamp(decoder, record);
     case RAW_LOST:
-        record->size = varint_get(&decoder->misc);
-        record->operand = varint_get(&decoder->misc);
-        if (!decoder_count_birth(decoder, record, record->operand, decoder->opcodes)) return false;
+        record->size = varint_get(&decoder->at);
+        record->operand = varint_get(&decoder->at);
+        if (!decoder_count_birth(decoder, record, record->operand, decoder->at)) return false;
         record->serial = 0;
         return true;
     case RAW_LOST_STAMPS: {
-        uint64_t structure = varint_get(&decoder->misc);
-        uint64_t first = varint_get(&decoder->misc);
-        uint64_t count = varint_get(&decoder->misc);
-        return decoder_take_lost_stamps(decoder, record, structure, first, count, decoder->opcodes);
+        uint64_t structure = varint_get(&decoder->at);
+        uint64_t first = varint_get(&decoder->at);
+        uint64_t count = varint_get(&decoder->at);
+        return decoder_take_lost_stamps(decoder, record, structure, first, count, decoder->at);
     }
     default:
-        return DECODER_FAIL(decoder, RAW_NUMBER, decoder->opcodes, ": number 0x%02x",
+        return DECODER_FAIL(decoder, RAW_NUMBER, decoder->at, ": number 0x%02x",
                             record->number);
     }
 }
 
-static bool decoder_columns_hold(const struct raw_decoder *decoder)
+static void record_begin(struct record *record, unsigned number)
 {
-    return decoder->sizes <= decoder->sizes_end && decoder->objects <= decoder->objects_end &&
-           decoder->misc <= decoder->misc_end && decoder->address_column <= decoder->address_end;
-}
-
-/* One record of any kind; the opcode is at decoder->opcodes. */
-static bool decode_long(struct raw_decoder *decoder, struct record *record)
-{
-    unsigned opcode = *decoder->opcodes;
-    unsigned number = opcode & RAW_OPCODE_NUMBER;
     *record = (struct record){
         .number = (uint8_t)number, .shape = call_shapes[number], .kind = (uint8_t)number};
-    bool good = record->shape != SHAPE_UNDEFINED ? decode_call(decoder, opcode, record)
-                                                 : decode_other(decoder, opcode, record);
-    if (!good) return false;
-    if (!decoder_columns_hold(decoder))
-        return DECODER_FAIL(decoder, RAW_COLUMN_SHORT, decoder->opcodes, "%s", "");
-    decoder->opcodes++;
+}
+
+/* A code with a slot: the main operand is in the code. */
+static bool decode_slot(struct raw_decoder *decoder, const struct raw_code *code, struct record *record)
+{
+    uint32_t word;
+    memcpy(&word, decoder->at, sizeof word);
+    uint64_t operand = (uint64_t)code->base + (word >> 8 & code_masks[code->bytes]);
+    decoder->at += code->bytes;
+    record_begin(record, code->kind);
+    if (!shape_has_object(record->shape))
+        record->size = operand;
+    else if (!decode_own(decoder, operand, record))
+        return false;
+    return decode_call_rest(decoder, record);
+}
+
+static bool decode_foreign_death(struct raw_decoder *decoder, struct record *record)
+{
+    const uint8_t *code = decoder->at++;
+    if (decoder->foreign_lane == RAW_LANES_MAX)
+        return DECODER_FAIL(decoder, RAW_CODE, code, ": code %d before a foreign object", RAW_CODE_FOREIGN);
+    record_begin(record, decoder->slots[RAW_SLOT_DEATH_1]);
+    return decode_foreign_serial(decoder, decoder->foreign_lane, record) &&
+           decode_call_rest(decoder, record);
+}
+
+static bool decode_general(struct raw_decoder *decoder, struct record *record)
+{
+    unsigned opcode = decoder->at[1];
+    decoder->at += 2;
+    record_begin(record, opcode & RAW_OPCODE_NUMBER);
+    return record->shape != SHAPE_UNDEFINED ? decode_call(decoder, opcode, record)
+                                            : decode_other(decoder, opcode, record);
+}
+
+static bool decode_by_plan(struct raw_decoder *decoder, struct record *record)
+{
+    const struct raw_code *code = &decoder->codes[*decoder->at];
+    switch (code->plan) {
+    case PLAN_FOREIGN: return decode_foreign_death(decoder, record);
+    case PLAN_GENERAL: return decode_general(decoder, record);
+    case PLAN_UNDEFINED:
+        return DECODER_FAIL(decoder, RAW_CODE, decoder->at, ": code 0x%02x", *decoder->at);
+    default: return decode_slot(decoder, code, record);
+    }
+}
+
+/* One record of any kind. Reading may pass the end of the codes, by less than the slack behind a payload: what was read
+ * there is not used. */
+static bool decode_long(struct raw_decoder *decoder, struct record *record)
+{
+    if (decoder->at >= decoder->codes_end)
+        return DECODER_FAIL(decoder, RAW_CODES_SHORT, decoder->at, "%s", "");
+    if (!decode_by_plan(decoder, record)) return false;
+    if (decoder->at > decoder->codes_end || decoder->address_column > decoder->payload_end)
+        return DECODER_FAIL(decoder, RAW_CODES_SHORT, decoder->codes_end, "%s", "");
     decoder->records++;
     return true;
 }
 
 /* ---- records, the short way ---- */
 
-/* The value of the varint at `at`, or 0; the first byte must not be 0. */
-static inline uint64_t masked_varint(const uint8_t *at, unsigned bytes, uint64_t mask)
-{
-    uint64_t word;
-    memcpy(&word, at, 8);
-    return ((word << (64 - 8 * bytes)) >> (64 - 7 * bytes)) & mask;
-}
-
-/* Decodes records by masks until one needs the long way, `count` are done or a column ends. The positions live in
- * registers meanwhile. Returns how many. */
+/* Decodes records until one needs the long way or `count` are done. The positions live in registers meanwhile.
+ * Returns how many. */
 static uint32_t decode_short_run(struct raw_decoder *decoder, struct record *records,
                                  uint32_t count)
 {
-    const uint8_t *opcodes = decoder->opcodes, *sizes = decoder->sizes, *objects = decoder->objects;
-    const uint8_t *sizes_end = decoder->sizes_end, *objects_end = decoder->objects_end;
+    const struct raw_code *codes = decoder->codes;
+    const uint8_t *at = decoder->at;
+    const uint8_t *end = decoder->codes_end;
     uint64_t births = decoder->births;
     const uint64_t lane = raw_token(decoder->lane, 0);
     /* With addresses a birth has one more operand. */
-    const unsigned not_here = decoder->addresses ? PLAN_LONG | PLAN_BIRTH : PLAN_LONG;
+    const unsigned plan_max = decoder->addresses ? PLAN_DEATH : PLAN_BIRTH;
     uint32_t done = 0;
 
-    for (; done < count; done++) {
-        unsigned opcode = *opcodes;
-        unsigned plan = opcode_plan(opcode);
-        /* A first byte of 0 means nine bytes, or is no operand of this record. */
-        if (plan == 0 || (plan & not_here) != 0 || *sizes == 0 || *objects == 0) break;
-        unsigned size_bytes = (unsigned)__builtin_ctz(*sizes) + 1;
-        unsigned object_bytes = (unsigned)__builtin_ctz(*objects) + 1;
-        uint64_t size_mask = -(uint64_t)(plan & PLAN_SIZE);
-        uint64_t own_mask = -(uint64_t)((plan & PLAN_OWN) / PLAN_OWN);
-        uint64_t size = masked_varint(sizes, size_bytes, size_mask);
-        uint64_t distance = masked_varint(objects, object_bytes, own_mask);
-        const uint8_t *sizes_next = sizes + (size_bytes & (unsigned)size_mask);
-        const uint8_t *objects_next = objects + (object_bytes & (unsigned)own_mask);
+    for (; done < count && at < end; done++) {
+        const struct raw_code *code = &codes[*at];
+        uint32_t word;
+        memcpy(&word, at, sizeof word);
+        if (code->plan - 1u >= plan_max) break;
+        uint64_t operand = (uint64_t)code->base + (word >> 8 & code_masks[code->bytes]);
+        uint64_t birth = code->plan == PLAN_BIRTH;
+        const uint8_t *next = at + code->bytes;
         /* Whatever is wrong here, the long way finds it again and says what it is. */
-        if (sizes_next > sizes_end || objects_next > objects_end ||
-            (distance & own_mask) >= births + !own_mask || births >= RAW_SERIAL_MAX)
-            break;
+        if (next > end || (!birth && operand >= births) || births >= RAW_SERIAL_MAX) break;
         struct record *record = &records[done];
-        record->number = record->kind = (uint8_t)opcode;
-        record->shape = call_shapes[opcode];
+        record->number = record->kind = code->kind;
+        record->shape = birth ? SHAPE_BIRTH : SHAPE_DEATH;
         record->count = 0;
         record->structure = 0;
-        record->token = (lane + births - distance) & own_mask;
-        record->size = size;
+        record->token = birth ? 0 : lane + births - operand;
+        record->size = birth ? operand : 0;
         record->operand = 0;
         record->address = 0;
-        uint64_t birth = (plan & PLAN_BIRTH) / PLAN_BIRTH;
         births += birth;
-        record->serial = births & -birth;
-        opcodes++;
-        sizes = sizes_next;
-        objects = objects_next;
+        record->serial = birth ? births : 0;
+        at = next;
     }
-    decoder->opcodes = opcodes;
-    decoder->sizes = sizes;
-    decoder->objects = objects;
+    decoder->at = at;
     decoder->births = births;
     decoder->records += done;
     return done;
@@ -463,15 +528,14 @@ static uint32_t decode_short_run(struct raw_decoder *decoder, struct record *rec
 
 static bool decoder_check_used_up(struct raw_decoder *decoder)
 {
-    const uint8_t *at = decoder->sizes != decoder->sizes_end       ? decoder->sizes
-                        : decoder->objects != decoder->objects_end ? decoder->objects
-                        : decoder->misc != decoder->misc_end       ? decoder->misc
-                                                                   : decoder->address_column;
-    if (at == decoder->address_end && decoder->misc == decoder->misc_end) return true;
-    return DECODER_FAIL(decoder, RAW_COLUMN_LONG, at, "%s", "");
+    if (decoder->at != decoder->codes_end)
+        return DECODER_FAIL(decoder, RAW_CODES_LONG, decoder->at, "%s", "");
+    if (decoder->address_column != decoder->payload_end)
+        return DECODER_FAIL(decoder, RAW_CODES_LONG, decoder->address_column, "%s", "");
+    return true;
 }
 
-static uint32_t decode_columns(struct raw_decoder *decoder, struct record *records, uint32_t count)
+static uint32_t decode_codes(struct raw_decoder *decoder, struct record *records, uint32_t count)
 {
     uint32_t done = 0;
     while (done < count) {
@@ -525,7 +589,7 @@ static bool words_take_object(struct raw_decoder *decoder, struct record *record
     bool exists = token == RAW_TOKEN_UNKNOWN || (lane < RAW_LANES_MAX && serial != 0);
     if (!exists ||
         (token != RAW_TOKEN_UNKNOWN && lane == decoder->lane && serial > decoder->births))
-        return DECODER_FAIL(decoder, RAW_OBJECT, decoder->opcodes,
+        return DECODER_FAIL(decoder, RAW_OBJECT, decoder->at,
                             ": serial %" PRIu64 " of lane %" PRIu64, serial, lane);
     record->token = token;
     return true;
@@ -538,7 +602,7 @@ static bool words_take_call(struct raw_decoder *decoder, struct record *record,
     uint64_t value = raw_word_value(words[0]);
     if (shape == SHAPE_HEAP) {
         if (value > RAW_HEAP_NUMBERS_MAX)
-            return DECODER_FAIL(decoder, RAW_OPERAND, decoder->opcodes, ": %" PRIu64 " numbers",
+            return DECODER_FAIL(decoder, RAW_OPERAND, decoder->at, ": %" PRIu64 " numbers",
                                 value);
         record->count = (uint8_t)value;
         record->size = value > 0 ? words[1] : 0;
@@ -553,7 +617,7 @@ static bool words_take_call(struct raw_decoder *decoder, struct record *record,
         record->size = value;
     }
     if (shape_has_alignment(shape)) record->operand = *next;
-    return !shape_is_birth(shape) || decoder_count_birth(decoder, record, 1, decoder->opcodes);
+    return !shape_is_birth(shape) || decoder_count_birth(decoder, record, 1, decoder->at);
 }
 
 static bool words_take_failed(struct raw_decoder *decoder, struct record *record,
@@ -562,7 +626,7 @@ static bool words_take_failed(struct raw_decoder *decoder, struct record *record
     uint64_t kind = raw_word_value(words[0]);
     unsigned shape = kind < RAW_NUMBERS ? call_shapes[kind] : SHAPE_UNDEFINED;
     if (!shape_is_birth(shape))
-        return DECODER_FAIL(decoder, RAW_OPERAND, decoder->opcodes,
+        return DECODER_FAIL(decoder, RAW_OPERAND, decoder->at,
                             ": a failed call of kind %" PRIu64, kind);
     record->kind = (uint8_t)kind;
     record->size = words[1];
@@ -579,38 +643,38 @@ static bool words_take_other(struct raw_decoder *decoder, struct record *record,
     case RAW_STAMP_BEFORE:
     case RAW_STAMP_AFTER:
         return decoder_take_stamp(decoder, record, raw_stamp_structure(value),
-                                  raw_stamp_number(value), decoder->opcodes);
+                                  raw_stamp_number(value), decoder->at);
     case RAW_LOST:
         record->size = value;
         record->operand = words[1];
-        if (!decoder_count_birth(decoder, record, record->operand, decoder->opcodes)) return false;
+        if (!decoder_count_birth(decoder, record, record->operand, decoder->at)) return false;
         record->serial = 0;
         return true;
     case RAW_FAILED: return words_take_failed(decoder, record, words);
     case RAW_LOST_STAMPS:
         return decoder_take_lost_stamps(decoder, record, raw_stamp_structure(value), words[1],
-                                        raw_stamp_number(value), decoder->opcodes);
+                                        raw_stamp_number(value), decoder->at);
     default: return true;
     }
 }
 
 static bool decode_word_record(struct raw_decoder *decoder, struct record *record)
 {
-    size_t bytes = (size_t)(decoder->address_end - decoder->opcodes);
+    size_t bytes = (size_t)(decoder->payload_end - decoder->at);
     uint64_t words[RAW_WORDS_PER_RECORD_MAX] = {0};
-    memcpy(words, decoder->opcodes, bytes < sizeof words ? bytes : sizeof words);
+    memcpy(words, decoder->at, bytes < sizeof words ? bytes : sizeof words);
     unsigned number = raw_word_number(words[0]);
     uint32_t length = raw_record_words(words[0]);
     if (length == 0)
-        return DECODER_FAIL(decoder, RAW_NUMBER, decoder->opcodes, ": number 0x%02x", number);
+        return DECODER_FAIL(decoder, RAW_NUMBER, decoder->at, ": number 0x%02x", number);
     if (length * sizeof *words > bytes)
-        return DECODER_FAIL(decoder, RAW_COLUMN_SHORT, decoder->opcodes, "%s", "");
+        return DECODER_FAIL(decoder, RAW_CODES_SHORT, decoder->at, "%s", "");
     *record = (struct record){
         .number = (uint8_t)number, .shape = call_shapes[number], .kind = (uint8_t)number};
     if (record->shape != SHAPE_UNDEFINED ? !words_take_call(decoder, record, words)
                                          : !words_take_other(decoder, record, words))
         return false;
-    decoder->opcodes += length * sizeof *words;
+    decoder->at += length * sizeof *words;
     decoder->records++;
     return true;
 }
@@ -630,7 +694,7 @@ uint32_t raw_decoder_next(struct raw_decoder *decoder, struct record *records, u
     if (!raw_decoder_has_more(decoder)) return 0;
     uint32_t count = room < decoder->left ? room : decoder->left;
     uint32_t done = decoder->words ? decode_words(decoder, records, count)
-                                   : decode_columns(decoder, records, count);
+                                   : decode_codes(decoder, records, count);
     decoder->left -= done;
     if (decoder->left == 0 && !decoder->words) decoder_check_used_up(decoder);
     return done;

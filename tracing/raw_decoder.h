@@ -27,11 +27,11 @@
  *   failed                        stays    size           alignment      kind
  *   lost_stamps                            first number   count          structure
  *
- * Everything else is zero. Checked here: numbers, flags, columns, structures, operands; that an object
+ * Everything else is zero. Checked here: numbers, flags, codes, structures, operands; that an object
  * of this lane was born before; not that an object of another lane was, nor the order of stamps across
  * lanes: that is what ordering is for.
  *
- * Cost     2 to 3 ns for a call. Memory: about 1 KiB a lane, and 16 bytes for each other lane whose
+ * Cost     2 to 3 ns for a call. Memory: about 3 KiB a lane, and 16 bytes for each other lane whose
  *          objects one chunk mentions.
  * Threads  one per decoder. */
 #ifndef MALLOCTAPE_RAW_DECODER_H
@@ -66,6 +66,14 @@ struct record {
 
 struct raw_foreign; /* the latest foreign serial of a lane in this chunk */
 
+/* What the first byte of a code means in this chunk. */
+struct raw_code {
+    uint8_t plan;  /* raw_decoder.c */
+    uint8_t kind;  /* of a code with a slot */
+    uint8_t bytes; /* of the code, without further operands */
+    uint32_t base; /* main operand, but for what the further bytes add */
+};
+
 struct raw_decoder {
     uint32_t lane;
     uint64_t records; /* decoded so far, of all chunks */
@@ -78,8 +86,13 @@ struct raw_decoder {
     bool words;
     uint64_t payload_offset;
     const uint8_t *payload;
-    const uint8_t *opcodes, *sizes, *objects, *misc, *address_column;
-    const uint8_t *sizes_end, *objects_end, *misc_end, *address_end;
+    const uint8_t *at; /* next code, or next word */
+    const uint8_t *codes_end;
+    const uint8_t *address_column;
+    const uint8_t *payload_end;
+    struct raw_code codes[256];
+    uint8_t slots[RAW_SLOTS]; /* for which `codes` was made */
+    uint32_t foreign_lane;    /* of the latest foreign object in this chunk */
     uint64_t last_address;
     uint64_t latest_stamp[RAW_STAMP_ENTRIES];
     struct raw_foreign *foreign; /* open addressing, by lane */

@@ -30,9 +30,11 @@ extern "C" {
     X(RAW_END_DIFFERS, "raw_end_differs",                                                         \
       "the totals of the end chunk are not those of the stream (FORMAT.md 4.4)")                  \
     X(RAW_TRAILING, "raw_trailing", "something follows the end chunk (FORMAT.md 4.4)")            \
-    X(RAW_COLUMNS, "raw_columns", "the columns do not add up to the payload (FORMAT.md 5.1)")     \
-    X(RAW_COLUMN_SHORT, "raw_column_short", "a column ends too early (FORMAT.md 5.1)")            \
-    X(RAW_COLUMN_LONG, "raw_column_long", "a column is not used up (FORMAT.md 5.1)")              \
+    X(RAW_PAYLOAD, "raw_payload", "the parts do not add up to the payload (FORMAT.md 5.1)")       \
+    X(RAW_SLOT, "raw_slot", "a slot has a kind of the wrong shape (FORMAT.md 5.1)")               \
+    X(RAW_CODE, "raw_code", "the code is undefined (FORMAT.md 5.2)")                              \
+    X(RAW_CODES_SHORT, "raw_codes_short", "the codes end too early (FORMAT.md 5.1)")              \
+    X(RAW_CODES_LONG, "raw_codes_long", "the payload is not used up (FORMAT.md 5.1)")             \
     X(RAW_NUMBER, "raw_number", "the record number is undefined (FORMAT.md 3)")                   \
     X(RAW_OPCODE_FLAG, "raw_opcode_flag",                                                         \
       "the opcode has a bit that it must not have (FORMAT.md 5.2)")                               \

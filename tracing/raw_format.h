@@ -119,6 +119,22 @@ enum raw_end_status { RAW_END_STOPPED = 0, RAW_END_LIMIT = 1, RAW_END_ERROR = 2 
 #define RAW_OPCODE_FOREIGN 0x40u
 #define RAW_OPCODE_UNKNOWN 0x80u
 
+/* --- codes, FORMAT.md 5.1 and 5.2 --- */
+
+/* The slots, in the order of the payload's first bytes. */
+enum raw_slot { RAW_SLOT_DEATH_1, RAW_SLOT_DEATH_2, RAW_SLOT_BIRTH_1, RAW_SLOT_BIRTH_2, RAW_SLOTS };
+
+/* Codes begin behind the slots and their own length. */
+#define RAW_PAYLOAD_CODES 8
+
+/* First value of the first byte for each slot, and the other codes. */
+#define RAW_CODE_DEATH_1   0
+#define RAW_CODE_DEATH_2   122
+#define RAW_CODE_BIRTH_1   151
+#define RAW_CODE_BIRTH_2   208
+#define RAW_CODE_FOREIGN   241
+#define RAW_CODE_GENERAL   242
+
 /* Numbers that a HEAP call carries at most, FORMAT.md 5.2. */
 #define RAW_HEAP_NUMBERS_MAX 2
 

@@ -295,7 +295,7 @@ static bool raw_reader_take_records(struct raw_reader *reader, const struct raw_
         varint_get(&opcodes);
     if (opcodes_bytes != chunk->records ||
         opcodes + opcodes_bytes > chunk->payload + chunk->payload_bytes)
-        return RAW_FAIL(reader, RAW_COLUMNS, chunk->offset,
+        return RAW_FAIL(reader, RAW_PAYLOAD, chunk->offset,
                         "%" PRIu64 " opcodes for %" PRIu32 " records", opcodes_bytes,
                         chunk->records);
     struct raw_lane_position *lane = &reader->lanes[chunk->lane];

@@ -83,7 +83,7 @@ static void encode(struct writer *writer, struct malloctape_lane *lane, const ui
     if (from == spool_words(&writer->spool, lane->read_slot))
         spool_note_first_record(&writer->spool, lane->read_slot, encoder->records);
     uint8_t *room = sink_room(&writer->sink, ENCODER_CHUNK_BYTES_MAX(words));
-    sink_commit(&writer->sink, encoder_chunk(encoder, lane->number, from, words, writer->scratch,
+    sink_commit(&writer->sink, encoder_chunk(encoder, lane->number, from, words, writer->foreign,
                                              &writer->totals, room));
 }
 
@@ -344,8 +344,8 @@ static int open_all(struct writer *writer)
 {
     writer->lanes = os_memory_reserve(RAW_LANES_MAX * sizeof *writer->lanes);
     writer->snapshot = os_memory_reserve(RAW_LANES_MAX * sizeof *writer->snapshot);
-    writer->scratch = os_memory_reserve(sizeof *writer->scratch);
-    if (!writer->lanes || !writer->snapshot || !writer->scratch)
+    writer->foreign = os_memory_reserve(sizeof *writer->foreign);
+    if (!writer->lanes || !writer->snapshot || !writer->foreign)
         return fail(writer, -12, "memory");
     writer->statm = os_file_open_read("/proc/self/statm");
     int file = os_file_create(writer->output);

@@ -55,7 +55,7 @@ struct writer {
     /* The writer's own. */
     struct sink sink;
     struct encoder_lane **lanes; /* indexed by lane; made when a lane is first seen */
-    struct encoder_scratch *scratch;
+    struct encoder_foreign *foreign;
     struct encoder_totals totals;
     uint64_t **snapshot; /* cursor of each lane at the latest tick */
     struct {
