@@ -1,8 +1,6 @@
 #include "cli/dump.h"
 
 #include "cli/raw_source.h"
-#include "common/bytes.h"
-#include "common/varint.h"
 
 /* Records are decoded so many at a time. */
 enum { BATCH = 256 };
@@ -12,7 +10,6 @@ struct raw_dump {
     struct raw_source source;
     uint64_t ticks;
     const struct raw_chunk *chunk; /* the present one */
-    const uint8_t *opcode;         /* where the next record's opcode byte or first word is */
 };
 
 static void object_text(char *to, uint64_t token)
@@ -91,6 +88,12 @@ static void other_print(const struct record *record)
     }
 }
 
+/* Where the chunk begins; of a slot, where its words do. */
+static uint64_t chunk_offset(const struct raw_chunk *chunk)
+{
+    return chunk->offset - (chunk->words ? 0 : RAW_CHUNK_HEADER_BYTES);
+}
+
 /* `number` counts the records of the lane. */
 static void record_print(const struct raw_dump *state, const struct record *record, uint64_t number)
 {
@@ -100,7 +103,7 @@ static void record_print(const struct raw_dump *state, const struct record *reco
     if (dump->only_calls && !is_call) return;
     if (!dump->only_calls) {
         if (chunk->words) fputs("spool ", stdout);
-        dump_offset(dump, chunk->offset + (uint64_t)(state->opcode - chunk->payload));
+        dump_offset(dump, chunk_offset(chunk));
         printf("L%" PRIu32 " #%" PRIu64 " ", chunk->lane, number);
     }
     if (is_call)
@@ -109,29 +112,16 @@ static void record_print(const struct raw_dump *state, const struct record *reco
         other_print(record);
 }
 
-/* The first opcode byte stands behind the lengths of the columns (FORMAT.md 5.1); a spool has words only. */
-static const uint8_t *first_opcode(const struct raw_chunk *chunk)
-{
-    const uint8_t *at = chunk->payload;
-    for (unsigned column = 0; column < 5 && !chunk->words; column++)
-        at += varint_bytes(*at);
-    return at;
-}
-
 static void records_print(struct raw_dump *state, struct raw_decoder *decoder)
 {
     struct record records[BATCH];
     const struct raw_chunk *chunk = state->chunk;
     uint64_t number = chunk->first_record;
     uint32_t count;
-    state->opcode = first_opcode(chunk);
     if (!raw_decoder_open(decoder, chunk)) return;
     while ((count = raw_decoder_next(decoder, records, BATCH)) > 0) {
-        for (uint32_t i = 0; i < count; i++, number++) {
+        for (uint32_t i = 0; i < count; i++, number++)
             if (dump_wants_lane(state->dump, chunk->lane)) record_print(state, &records[i], number);
-            state->opcode +=
-                chunk->words ? raw_record_words(bytes_get64(state->opcode)) * sizeof(uint64_t) : 1;
-        }
     }
 }
 
@@ -140,7 +130,7 @@ static void tick_print(struct raw_dump *state)
     const struct raw_tick *tick = &state->source.reader.tick;
     uint64_t number = state->ticks++;
     if (!dump_wants_general(state->dump)) return;
-    dump_offset(state->dump, state->chunk->offset - RAW_CHUNK_HEADER_BYTES);
+    dump_offset(state->dump, chunk_offset(state->chunk));
     printf("tick %" PRIu64 " nanoseconds %" PRIu64 " rss %" PRIu64 " heap %" PRIu64 "\n", number,
            tick->since_start_ns, tick->rss_bytes, tick->heap_bytes);
 }

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #ifndef MALLOCTAPE_LIBRARY_DIRECTORY
-#    error \
-        "the build gives MALLOCTAPE_LIBRARY_DIRECTORY, where make install puts the preloaded libraries"
+#error \
+    "the build gives MALLOCTAPE_LIBRARY_DIRECTORY, where make install puts the preloaded libraries"
 #endif
 
 /* Directory of the running program, without a slash at the end; empty if the system does not tell. */

@@ -1,0 +1,75 @@
+/* history - the latest part of an ordered stream, to find out what forced two records into their order.
+ *
+ * A record has a position in the ordered stream. It had to come before a later one if a chain of these leads from
+ * one to the other, each step forward in the stream:
+ *
+ *   lane     both are of one lane (FORMAT.md 6, rule 1)
+ *   object   the later one ended the object that the earlier one began (rule 2)
+ *   number   both entered a structure, the later one with the higher number (rule 3)
+ *
+ * The history is bounded: HISTORY_POSITIONS positions and half as many stamps. One thread. */
+#ifndef MALLOCTAPE_HISTORY_H
+#define MALLOCTAPE_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tracing/raw_format.h"
+
+/* At tens of millions of events a second and a window of 10 ms, a few windows. */
+#define HISTORY_POSITIONS (UINT64_C(1) << 20)
+#define HISTORY_STAMPS    (UINT64_C(1) << 19)
+
+#define HISTORY_NO_LANE UINT32_MAX
+
+/* Of a stamp whose record has not been emitted yet. */
+#define HISTORY_UNKNOWN_POSITION UINT64_MAX
+
+struct history_record {
+    uint64_t born_at; /* position of the birth of the object that it ended; 0: none */
+    uint32_t lane;    /* HISTORY_NO_LANE: nothing of interest at this position */
+};
+
+struct history_stamp {
+    uint64_t position, number;
+    uint32_t structure;
+};
+
+struct history {
+    struct history_record *records; /* position modulo HISTORY_POSITIONS */
+    uint64_t end;                   /* behind the latest position */
+    struct history_stamp *stamps;   /* index modulo HISTORY_STAMPS */
+    uint64_t stamps_end;
+    /* Scratch of history_forces(). */
+    struct history_stamp *sorted;
+    uint8_t *reached, *lanes;
+    uint64_t lowest[RAW_STRUCTURES];
+};
+
+/* False: no memory. */
+bool history_init(struct history *history);
+void history_free(struct history *history);
+
+/* Notes a record. Positions begin with 1 and ascend; those left out have nothing of interest. */
+void history_add(struct history *history, uint64_t position, uint32_t lane, uint64_t born_at);
+
+/* Notes a stamp; its position may be told later, by the index that is returned. */
+uint64_t history_add_stamp(struct history *history, uint64_t position, uint32_t structure,
+                           uint64_t number);
+void history_set_position(struct history *history, uint64_t index, uint64_t position);
+
+/* Whether the history still has this position. */
+static inline bool history_reaches(const struct history *history, uint64_t position)
+{
+    return position + HISTORY_POSITIONS > history->end;
+}
+
+/* Whether the record at `from` had to come before the one at `to`, from < to. Takes time in proportion to
+ * their distance and to the number of stamps kept. */
+bool history_forces(struct history *history, uint64_t from, uint64_t to);
+
+/* How many stamps the record at this position has. */
+size_t history_stamps(struct history *history, uint64_t position);
+
+#endif

@@ -1,0 +1,146 @@
+/* verify - an independent check of an ordered stream against its recording; verify*.c only.
+ *
+ *   recording --verify_raw--> records of each lane --+
+ *                                                    +--> the four rules of FORMAT.md 6
+ *   ordered stream --instruction_reader--> calls ----+
+ *
+ * The checker walks along the ordered stream once. For each instruction it takes the next record of that lane from
+ * the recording and compares them; it keeps its own account of objects, numbers and windows and shares nothing with the code
+ * that made the order.
+ *
+ * 1. Lanes     The instructions of a lane are the records of that lane, each once, in order, with the same kind,
+ *              size, alignment, numbers and outcome.
+ * 2. Objects   An object that a call ends or moves has been born before, and the register stands for the very
+ *              object, by its token, that the recording names. "Unknown" is said only where the recording has
+ *              no birth.
+ * 3. Numbers   The stamps, which the ordered stream no longer has, can be put back: between the records of
+ *              their lanes, with the numbers of every structure ascending. And a unit, that is a call or the
+ *              deletion of a cache with all its stamps, comes after each unit that has a lower number of the same
+ *              structure. A unit of several stamps lasts from the first to the last, and another can come in
+ *              between; so a pair of units that is the wrong way round is counted
+ *              - as forced, where a search finds the chain of records that forced it;
+ *              - as interleaved, where one of the two has several stamps;
+ *              - as a violation otherwise.
+ * 4. Windows   Ticks are those of the recording. A record comes at most one window later than its own, or
+ *              than the latest window among all that rules 1 to 3 put before it; and at most one window early.
+ *
+ * Memory: records of the windows between which the two streams stand, 24 bytes for each register, the history. */
+#ifndef MALLOCTAPE_VERIFY_H
+#define MALLOCTAPE_VERIFY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/history.h"
+#include "cli/verify_raw.h"
+#include "postprocess/instruction_reader.h"
+
+enum verify_rule { VERIFY_LANES = 1, VERIFY_OBJECTS, VERIFY_NUMBERS, VERIFY_WINDOWS };
+
+/* The first thing that is wrong. */
+struct verify_violation {
+    enum verify_rule rule; /* 0: none */
+    char text[512];
+};
+
+/* What an object's register stands for. */
+struct verify_object {
+    uint64_t token;
+    uint64_t born_at; /* position in the ordered stream */
+    uint32_t floor;   /* rule 4 */
+};
+
+/* A stamp that was taken on behalf of a unit yet to come. */
+struct verify_before {
+    uint32_t structure;
+    uint32_t previous_lane; /* who has the number before: a unit that had not come either, or */
+    uint64_t previous_unit; /* 0: somebody who had */
+    uint64_t stamp;         /* index in the history */
+};
+
+struct verify_structure {
+    uint64_t due;       /* the next number */
+    uint32_t floor;     /* rule 4 */
+    uint32_t blocked;   /* list of lanes that wait for a number; lane plus one */
+    uint32_t last_lane; /* who took the latest number */
+    uint64_t last_unit; /* 0: nobody */
+    uint64_t last_position;
+    struct births_loss *losses; /* numbers that were lost, and may be passed over */
+    uint32_t losses_count, losses_room;
+};
+
+/* A unit with a higher number that came before one with a lower number. */
+struct verify_inversion {
+    uint64_t early, late; /* positions; late may still be HISTORY_UNKNOWN_POSITION */
+    uint32_t late_lane;
+    uint64_t late_unit;
+    uint32_t structure;
+};
+
+struct verify_counts {
+    uint64_t instructions, calls, lanes, ticks;
+    uint64_t births, deaths, unknown, lost_events;
+    uint64_t stamps, stamps_missing, stamps_lost, pairs_forced, pairs_interleaved;
+    uint64_t on_time, late, early, late_forced;
+};
+
+struct verify {
+    struct verify_raw raw;
+    struct history history;
+    uint64_t position; /* of the present instruction in the ordered stream, from 1 */
+    uint32_t lane;     /* of the ordered stream */
+    uint64_t last_tick_ns;
+    bool compare_addresses;
+    struct verify_object *objects; /* by register */
+    uint64_t objects_room;
+    uint64_t *unknown; /* tokens that were called unknown before their births could be known */
+    size_t unknown_count, unknown_room;
+    struct verify_structure structures[RAW_STRUCTURES];
+    uint32_t ready; /* list of lanes whose number has become due; lane plus one */
+    struct verify_inversion *inversions; /* not yet judged */
+    size_t inversions_count, inversions_room;
+    struct verify_counts counts;
+    struct verify_violation violation;
+    struct error error; /* of the recording, or of memory */
+};
+
+/* ---- verify_rules.c ---- */
+
+/* `fd`, `path`: the recording. False: see error. */
+bool verify_open(struct verify *verify, int fd, const char *path);
+
+/* Checks the instructions of a batch. False: see violation, then error. */
+bool verify_batch(struct verify *verify, const struct instruction_batch *batch);
+
+/* After the last batch. False: see violation, then error. */
+bool verify_finish(struct verify *verify);
+
+void verify_close(struct verify *verify);
+
+/* Notes the first violation. Returns false. `lane` may be NULL. */
+bool verify_violated(struct verify *verify, enum verify_rule rule, const struct verify_lane *lane,
+                     const char *text, ...) __attribute__((format(printf, 4, 5)));
+
+bool verify_no_memory(struct verify *verify);
+
+/* ---- verify_numbers.c: rule 3 ---- */
+
+/* "class 3" or "page heap". */
+const char *verify_structure_text(uint32_t structure, char *to, size_t bytes);
+
+/* Reads one more chunk of the recording and takes what stamps have become due. False: see violation, then error.
+ * At the end, raw.ended is set. */
+bool verify_numbers_read(struct verify *verify);
+
+/* The record at the head of the lane has been taken, as the instruction at verify->position. `born_at` as in
+ * history_add(). Takes the stamps that follow it, as far as they are due. */
+bool verify_numbers_emitted(struct verify *verify, struct verify_lane *lane, bool is_unit,
+                            uint64_t born_at);
+
+/* With the whole recording read: passes over the number that the lane waits for, if nobody has it. */
+bool verify_numbers_pass_over(struct verify *verify, const struct verify_lane *lane);
+
+/* Judges what inversions are left. */
+bool verify_numbers_finish(struct verify *verify);
+
+#endif

@@ -1,0 +1,417 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/verify.h"
+#include "common/call_table.h"
+
+/* How far the recording is read ahead of the ordered stream before the record that is looked for counts as too
+ * far away. Rule 4 allows one window; what the others force is seldom more than another. */
+enum { READ_AHEAD_WINDOWS = 16 };
+
+bool verify_violated(struct verify *verify, enum verify_rule rule, const struct verify_lane *lane,
+                     const char *text, ...)
+{
+    struct verify_violation *violation = &verify->violation;
+    size_t used = 0;
+    if (violation->rule != 0) return false;
+    violation->rule = rule;
+    if (verify->position > 0)
+        used = (size_t)snprintf(violation->text, sizeof violation->text,
+                                "instruction %" PRIu64 ", ", verify->position - 1);
+    if (lane != NULL && lane->first != NULL)
+        used += (size_t)snprintf(
+            violation->text + used, sizeof violation->text - used,
+            "lane %" PRIu32 ", record %" PRIu64 " (%s offset 0x%" PRIx64 "): ", lane->number,
+            lane->first->first_record + lane->first->taken, "in the chunk at", lane->first->offset);
+    else if (lane != NULL)
+        used += (size_t)snprintf(violation->text + used, sizeof violation->text - used,
+                                 "lane %" PRIu32 ": ", lane->number);
+    va_list arguments;
+    va_start(arguments, text);
+    vsnprintf(violation->text + used, sizeof violation->text - used, text, arguments);
+    va_end(arguments);
+    return false;
+}
+
+bool verify_no_memory(struct verify *verify)
+{
+    errno = ENOMEM;
+    return error_set_system(&verify->error, "no memory");
+}
+
+/* ---- the next record of a lane ---- */
+
+/* The record that has to be the present instruction: what its lane has next, once its stamps have been taken. NULL:
+ * there is none, or it is not its turn. */
+static const struct record *due_record(struct verify *verify, struct verify_lane *lane)
+{
+    const struct record *record;
+    char name[32];
+    while ((record = verify_lane_head(lane)) == NULL || lane->blocked_on != VERIFY_NOT_BLOCKED) {
+        bool too_far = verify->raw.ticks_count > verify->counts.ticks + READ_AHEAD_WINDOWS;
+        if (!verify->raw.ended && !too_far) {
+            if (!verify_numbers_read(verify)) return NULL;
+        } else if (record == NULL) {
+            verify_violated(verify, VERIFY_LANES, lane, "the recording has no more records of it%s",
+                            verify->raw.ended ? "" : " near here");
+            return NULL;
+        } else if (!(verify->raw.ended || verify->counts.lost_events > 0) ||
+                   !verify_numbers_pass_over(verify, lane)) {
+            verify_violated(verify, VERIFY_NUMBERS, lane,
+                            "the record comes before number %" PRIu64 " of %s has been taken",
+                            verify->structures[lane->blocked_on].due,
+                            verify_structure_text(lane->blocked_on, name, sizeof name));
+            return NULL;
+        }
+    }
+    return record;
+}
+
+/* ---- rule 4 ---- */
+
+static bool check_window(struct verify *verify, const struct verify_lane *lane)
+{
+    uint64_t here = verify->counts.ticks, own = lane->first->window;
+    struct verify_counts *counts = &verify->counts;
+    if (here == own)
+        counts->on_time++;
+    else if (here == own + 1)
+        counts->late++;
+    else if (here + 1 == own)
+        counts->early++;
+    else if (here < own)
+        return verify_violated(verify, VERIFY_WINDOWS, lane,
+                               "a record of window %" PRIu64 " comes in window %" PRIu64, own,
+                               here);
+    else if (here <= (uint64_t)lane->floor + 1)
+        counts->late_forced++;
+    else
+        return verify_violated(verify, VERIFY_WINDOWS, lane,
+                               "a record of window %" PRIu64 " comes in window %" PRIu64
+                               ", and nothing before it is later than window %" PRIu32,
+                               own, here, lane->floor);
+    return true;
+}
+
+static void raise_floor(struct verify_lane *lane, uint32_t floor)
+{
+    if (floor > lane->floor) lane->floor = floor;
+}
+
+/* ---- rule 2 ---- */
+
+static bool objects_reach(struct verify *verify, uint64_t registers)
+{
+    if (registers <= verify->objects_room) return true;
+    uint64_t room = verify->objects_room == 0 ? 1024 : verify->objects_room;
+    while (room < registers)
+        room *= 2;
+    struct verify_object *grown = realloc(verify->objects, room * sizeof *grown);
+    if (grown == NULL) return verify_no_memory(verify);
+    verify->objects = grown;
+    verify->objects_room = room;
+    return true;
+}
+
+/* Keeps a token of which only the end of the recording can tell whether it has a birth. */
+static bool unknown_keep(struct verify *verify, uint64_t token)
+{
+    if (verify->unknown_count == verify->unknown_room) {
+        size_t room = verify->unknown_room == 0 ? 64 : verify->unknown_room * 2;
+        uint64_t *grown = realloc(verify->unknown, room * sizeof *grown);
+        if (grown == NULL) return verify_no_memory(verify);
+        verify->unknown = grown;
+        verify->unknown_room = room;
+    }
+    verify->unknown[verify->unknown_count++] = token;
+    return true;
+}
+
+static bool check_unknown(struct verify *verify, const struct verify_lane *lane, uint64_t token)
+{
+    verify->counts.unknown++;
+    if (token == RAW_TOKEN_UNKNOWN) return true;
+    switch (births_find(&verify->raw.births, token)) {
+    case BIRTH_LOST: return true;
+    case BIRTH_NOT_SEEN: return unknown_keep(verify, token);
+    default:
+        return verify_violated(
+            verify, VERIFY_OBJECTS, lane,
+            "the object is called unknown; the recording has the birth of %" PRIu32 ":%" PRIu64,
+            raw_token_lane(token), raw_token_serial(token));
+    }
+}
+
+/* An object that ends, moves, or stays because a realloc failed. */
+static bool check_object(struct verify *verify, struct verify_lane *lane,
+                         const struct record *record, const struct instruction *one)
+{
+    if ((one->opcode & INSTRUCTION_UNKNOWN) != 0) return check_unknown(verify, lane, record->token);
+    const struct verify_object *object = &verify->objects[one->object];
+    if (object->token != record->token)
+        return verify_violated(verify, VERIFY_OBJECTS, lane,
+                               "register %" PRIu32 " is object %" PRIu32 ":%" PRIu64
+                               "; the recording names %" PRIu32 ":%" PRIu64,
+                               one->object, raw_token_lane(object->token),
+                               raw_token_serial(object->token), raw_token_lane(record->token),
+                               raw_token_serial(record->token));
+    raise_floor(lane, object->floor);
+    return true;
+}
+
+/* ---- rule 1 ---- */
+
+/* The operands behind the size: an alignment, or the numbers of a HEAP call. */
+static bool operands_agree(const struct record *record, const uint64_t *operands, unsigned count)
+{
+    unsigned shape = call_shapes[record->kind];
+    if (shape == SHAPE_HEAP)
+        return count == record->count && (count < 1 || operands[0] == record->size) &&
+               (count < 2 || operands[1] == record->operand);
+    return count == 0 || operands[0] == record->operand;
+}
+
+static bool check_call(struct verify *verify, struct verify_lane *lane, const struct record *record,
+                       const struct instruction *one, const uint64_t *operands)
+{
+    bool failed = record->number == RAW_FAILED;
+    unsigned shape = call_shapes[record->kind];
+    /* A failed realloc has no place to tell of (INSTRUCTIONS.md 5.1). */
+    unsigned kind = failed && shape == SHAPE_REALLOC ? CALL_REALLOC_MOVED : record->kind;
+    if (record->number >= CALL_KINDS && !failed)
+        return verify_violated(verify, VERIFY_LANES, lane,
+                               "%s stands where the recording has record %u",
+                               instruction_name(instruction_number(one)), record->number);
+    if (kind != instruction_number(one))
+        return verify_violated(verify, VERIFY_LANES, lane, "%s stands where the recording has %s",
+                               instruction_name(instruction_number(one)), call_names[record->kind]);
+    if (failed != ((one->opcode & INSTRUCTION_FAILED) != 0))
+        return verify_violated(verify, VERIFY_LANES, lane, "%s %s in the recording",
+                               call_names[record->kind], failed ? "failed" : "did not fail");
+    if (shape != SHAPE_HEAP && one->size != record->size)
+        return verify_violated(verify, VERIFY_LANES, lane,
+                               "%s of %" PRIu64 " bytes; the recording says %" PRIu64,
+                               call_names[record->kind], one->size, record->size);
+    if (!operands_agree(record, operands, one->operands))
+        return verify_violated(verify, VERIFY_LANES, lane,
+                               "the alignment or the numbers of %s are not those of the recording",
+                               call_names[record->kind]);
+    return true;
+}
+
+/* Instructions that are records of a lane but no calls; the numbers are those of INSTRUCTIONS.md 5.3. */
+static bool check_other(struct verify *verify, struct verify_lane *lane,
+                        const struct record *record, const struct instruction *one,
+                        const uint64_t *operands)
+{
+    bool agree = false;
+    switch (instruction_number(one)) {
+    case INSTRUCTION_THREAD_BEGIN:
+        agree = record->number == RAW_THREAD_BEGIN && operands[0] == record->operand;
+        break;
+    case INSTRUCTION_THREAD_END: agree = record->number == RAW_THREAD_END; break;
+    case INSTRUCTION_THREAD_CACHE_DELETED:
+        agree = record->number == RAW_THREAD_CACHE_DELETED;
+        break;
+    case INSTRUCTION_LOST: agree = record->number == RAW_LOST && operands[1] == record->size; break;
+    }
+    if (agree) return true;
+    return verify_violated(verify, VERIFY_LANES, lane,
+                           "%s stands where the recording has record %u",
+                           instruction_name(instruction_number(one)), record->number);
+}
+
+/* ---- one instruction ---- */
+
+/* The object that begins, in the account of objects. */
+static void object_born(struct verify *verify, const struct verify_lane *lane,
+                        const struct record *record, const struct instruction *one)
+{
+    verify->objects[one->object] = (struct verify_object){
+        .token = raw_token(lane->number, record->serial),
+        .born_at = verify->position,
+        .floor = lane->floor,
+    };
+    verify->counts.births++;
+}
+
+static bool check_address(struct verify *verify, const struct verify_lane *lane,
+                          const struct record *record, const struct instruction_batch *batch,
+                          size_t index)
+{
+    /* Words of a spool have no addresses. */
+    if (!verify->compare_addresses || batch->addresses == NULL || record->address == 0 ||
+        batch->addresses[index] == record->address)
+        return true;
+    return verify_violated(verify, VERIFY_LANES, lane,
+                           "address 0x%" PRIx64 "; the recording says 0x%" PRIx64,
+                           batch->addresses[index], record->address);
+}
+
+/* A record of the lane, call or not. */
+static bool check_record(struct verify *verify, struct verify_lane *lane,
+                         const struct instruction_batch *batch, size_t index)
+{
+    const struct instruction *one = &batch->at[index];
+    const uint64_t *operands = batch->operands + one->operand_at;
+    const struct record *record = due_record(verify, lane);
+    if (record == NULL) return false;
+    raise_floor(lane, lane->first->window);
+    bool is_call = instruction_number(one) < CALL_KINDS;
+    bool is_unit = is_call || instruction_number(one) == INSTRUCTION_THREAD_CACHE_DELETED;
+    if (!(is_call ? check_call(verify, lane, record, one, operands)
+                  : check_other(verify, lane, record, one, operands)))
+        return false;
+    unsigned shape = is_call ? call_shapes[record->kind] : SHAPE_UNDEFINED;
+    bool failed = record->number == RAW_FAILED;
+    bool names = shape >= SHAPE_REALLOC && shape <= SHAPE_DEATH_SIZED_ALIGNED;
+    bool known = names && (one->opcode & INSTRUCTION_UNKNOWN) == 0;
+    uint64_t born_at = known ? verify->objects[one->object].born_at : 0;
+    if (names && !check_object(verify, lane, record, one)) return false;
+    if (!check_window(verify, lane)) return false;
+    if (known && !failed) verify->counts.deaths++;
+    if (is_call && record->serial != 0) {
+        if (!check_address(verify, lane, record, batch, index)) return false;
+        object_born(verify, lane, record, one);
+    }
+    verify->counts.calls += is_call;
+    if (record->number == RAW_LOST) verify->counts.lost_events += record->size;
+    verify_lane_take(&verify->raw, lane);
+    return verify_numbers_emitted(verify, lane, is_unit, born_at);
+}
+
+static bool check_tick(struct verify *verify, const uint64_t *operands)
+{
+    uint64_t number = verify->counts.ticks;
+    while (number >= verify->raw.ticks_count && !verify->raw.ended)
+        if (!verify_numbers_read(verify)) return false;
+    if (number >= verify->raw.ticks_count)
+        return verify_violated(verify, VERIFY_WINDOWS, NULL,
+                               "the recording has only %" PRIu64 " ticks", number);
+    const struct raw_tick *tick = &verify->raw.ticks[number];
+    if (tick->since_start_ns - verify->last_tick_ns != operands[0] ||
+        tick->rss_bytes != operands[1] || tick->heap_bytes != operands[2])
+        return verify_violated(verify, VERIFY_WINDOWS, NULL,
+                               "tick %" PRIu64 " is not that of the recording", number);
+    verify->last_tick_ns = tick->since_start_ns;
+    verify->counts.ticks++;
+    return true;
+}
+
+static bool check_instruction(struct verify *verify, const struct instruction_batch *batch,
+                              size_t index)
+{
+    const struct instruction *one = &batch->at[index];
+    const uint64_t *operands = batch->operands + one->operand_at;
+    unsigned number = instruction_number(one);
+    verify->position = batch->number + index + 1;
+    verify->counts.instructions++;
+    if (number == INSTRUCTION_TICK) return check_tick(verify, operands);
+    if (number == INSTRUCTION_LANE) {
+        verify->lane = (uint32_t)operands[0];
+        return true;
+    }
+    uint32_t lane = number == INSTRUCTION_LOST ? (uint32_t)operands[0] : verify->lane;
+    struct verify_lane *found = verify_raw_lane(&verify->raw, lane);
+    if (found == NULL) return verify_no_memory(verify);
+    return check_record(verify, found, batch, index);
+}
+
+bool verify_batch(struct verify *verify, const struct instruction_batch *batch)
+{
+    if (!objects_reach(verify, batch->registers)) return false;
+    for (size_t i = 0; i < batch->count; i++)
+        if (!check_instruction(verify, batch, i)) return false;
+    return true;
+}
+
+/* ---- opening and closing ---- */
+
+bool verify_open(struct verify *verify, int fd, const char *path)
+{
+    *verify = (struct verify){.violation = {.rule = 0}};
+    for (unsigned i = 0; i < RAW_STRUCTURES; i++)
+        verify->structures[i].due = 1;
+    if (!history_init(&verify->history)) return verify_no_memory(verify);
+    if (!verify_raw_open(&verify->raw, fd, path)) {
+        verify->error = verify->raw.error;
+        return false;
+    }
+    verify->compare_addresses =
+        (verify->raw.source.reader.header.features & RAW_FEATURE_ADDRESSES) != 0;
+    return true;
+}
+
+/* A record that waits in the lane and is more than bookkeeping. */
+static bool has_records(const struct verify_lane *lane)
+{
+    for (const struct verify_block *block = lane->first; block != NULL; block = block->next)
+        for (uint32_t i = block->taken; i < block->count; i++) {
+            unsigned number = block->records[i].number;
+            if (number != RAW_STAMP_BEFORE && number != RAW_STAMP_AFTER &&
+                number != RAW_LOST_STAMPS)
+                return true;
+        }
+    return false;
+}
+
+/* Everything has been emitted; what is left are stamps. */
+static bool check_left(struct verify *verify)
+{
+    for (uint32_t i = 0; i < verify->raw.lanes_count; i++) {
+        struct verify_lane *lane = verify->raw.lanes[i];
+        if (lane == NULL) continue;
+        if (lane->units > 0) verify->counts.lanes++;
+        if (has_records(lane))
+            return verify_violated(verify, VERIFY_LANES, lane,
+                                   "the ordered stream ends without it");
+    }
+    for (uint32_t i = 0; i < verify->raw.lanes_count; i++) {
+        struct verify_lane *lane = verify->raw.lanes[i];
+        while (lane != NULL && verify_lane_head(lane) != NULL)
+            if (!verify_numbers_pass_over(verify, lane)) return verify->violation.rule == 0;
+    }
+    return true;
+}
+
+static bool check_kept_unknown(struct verify *verify)
+{
+    for (size_t i = 0; i < verify->unknown_count; i++) {
+        uint64_t token = verify->unknown[i];
+        if (births_find(&verify->raw.births, token) == BIRTH_RECORDED)
+            return verify_violated(
+                verify, VERIFY_OBJECTS, NULL,
+                "an object is called unknown; the recording has the birth of %" PRIu32 ":%" PRIu64,
+                raw_token_lane(token), raw_token_serial(token));
+    }
+    return true;
+}
+
+bool verify_finish(struct verify *verify)
+{
+    verify->position = 0;
+    while (!verify->raw.ended)
+        if (!verify_numbers_read(verify)) return false;
+    if (!check_left(verify) || !check_kept_unknown(verify) || !verify_numbers_finish(verify))
+        return false;
+    if (verify->counts.ticks != verify->raw.ticks_count)
+        return verify_violated(verify, VERIFY_WINDOWS, NULL,
+                               "%" PRIu64 " ticks; the recording has %zu", verify->counts.ticks,
+                               verify->raw.ticks_count);
+    return true;
+}
+
+void verify_close(struct verify *verify)
+{
+    for (unsigned i = 0; i < RAW_STRUCTURES; i++)
+        free(verify->structures[i].losses);
+    verify_raw_close(&verify->raw);
+    history_free(&verify->history);
+    free(verify->objects);
+    free(verify->unknown);
+    free(verify->inversions);
+}
