@@ -49,21 +49,32 @@ class Checksums
   end
 end
 
-# One chunk of records, FORMAT.md 5. Object names are [lane, serial], or nil for the unknown one.
+# One chunk of records, FORMAT.md 5. Object names are [lane, serial], or nil for the unknown one. Records whose kind
+# has a slot get a short code where there is one, the others a long one.
 class RawRecords
   include Encode
 
   attr_reader :count, :births, :counts
 
-  def initialize(lane, births, stamps, addresses)
+  # Rows of 5.2 by slot: first bytes, base, step, bytes of x; the first that fits is taken.
+  SHORT = [
+    [[0..47, 0, 1, 0], [48..119, 48, 256, 1], [120..121, 18_480, 65_536, 2]],
+    [[122..137, 0, 1, 0], [138..149, 16, 256, 1], [150..150, 3_088, 65_536, 2]],
+    [[151..194, 0, 8, 0], [195..206, 0, 256, 1], [207..207, 0, 65_536, 2]],
+    [[208..231, 0, 8, 0], [232..239, 0, 256, 1], [240..240, 0, 65_536, 2]]
+  ].freeze
+
+  def initialize(lane, births, stamps, addresses, slots)
     @lane = lane
     @births = births
     @stamps = stamps
     @addresses = addresses
-    @opcodes, @sizes, @objects, @misc, @places = Array.new(5) { ''.b }
+    @slots = slots.map { |name| name ? Encode.call(name).number : 0 }
+    @codes = ''.b
+    @places = ''.b
     @count = 0
     @counts = Hash.new(0)
-    @foreign = {}
+    @foreign = nil
     @place = 0
   end
 
@@ -71,22 +82,24 @@ class RawRecords
   def call(name, object: nil, size: nil, alignment: nil, at: nil, numbers: nil)
     call = Encode.call(name)
     @counts[call.number] += 1
-    opcode(call.number, ends?(call) ? object_bits(object) : 0)
-    @sizes << varint(size) if size
-    put_object(object) if ends?(call)
-    @misc << varint(alignment) if alignment
-    @misc << ([numbers.size] + numbers).map { |number| varint(number) }.join if numbers
+    @count += 1
+    short = short(call, object, size)
+    if short
+      @codes << short << varint_if(DEATHS.include?(call.shape) && size) << varint_if(alignment)
+    else
+      long(call, object, size, alignment, numbers)
+    end
     birth(at) if BIRTHS.include?(call.shape) || call.shape == :REALLOC
   end
 
   def failed(name, size:, object: nil, alignment: nil)
     call = Encode.call(name)
     @counts[call.number] += 1
+    @count += 1
     opcode(54, ends?(call) ? object_bits(object) : 0)
-    @sizes << varint(size)
+    @codes << varint(call.number)
     put_object(object) if ends?(call)
-    @misc << varint(call.number)
-    @misc << varint(alignment) if alignment
+    @codes << varint(size) << varint_if(alignment)
   end
 
   def thread_begin(id) = other(48, id)
@@ -103,12 +116,19 @@ class RawRecords
 
   # Bytes that the document may forbid.
   def other(number, *operands)
+    @count += 1
     opcode(number, 0)
-    operands.each { |operand| @misc << varint(operand) }
+    operands.each { |operand| @codes << varint(operand) }
+  end
+
+  # The same, with no opcode byte.
+  def code(*bytes)
+    @count += 1
+    @codes << bytes.pack('C*')
   end
 
   def payload
-    Encode.payload([@opcodes, @sizes, @objects, @misc, @places])
+    @slots.pack('C4') + varint(@codes.bytesize) + @codes + @places
   end
 
   private
@@ -117,9 +137,46 @@ class RawRecords
     call.shape == :REALLOC || DEATHS.include?(call.shape)
   end
 
+  def varint_if(value)
+    value ? varint(value) : ''
+  end
+
+  # The code of a record in its slot, or nil.
+  def short(call, object, size)
+    slot = @slots.index(call.number)
+    return unless slot && !(slot > 1 && size.nil?)
+    return short_row(slot, size) if slot > 1
+    return unless object
+    return short_row(slot, @births - object[1]) if object[0] == @lane
+
+    again(object) if slot.zero? && @foreign && @foreign[0] == object[0]
+  end
+
+  def short_row(slot, value)
+    SHORT[slot].each do |bytes, base, step, width|
+      over, rest = (value - base).divmod(step)
+      next if over.negative? || bytes.first + over > bytes.last || (width.zero? && !rest.zero?)
+
+      return [bytes.first + over].pack('C') + [[], ['C', rest], ['v', rest]][width].then { |f, x| f ? [x].pack(f) : '' }
+    end
+    nil
+  end
+
+  def again(object)
+    difference = object[1] - @foreign[1]
+    @foreign = object
+    [241].pack('C') + svarint(difference)
+  end
+
+  def long(call, object, size, alignment, numbers)
+    opcode(call.number, ends?(call) ? object_bits(object) : 0)
+    put_object(object) if ends?(call)
+    @codes << varint_if(size) << varint_if(alignment)
+    @codes << ([numbers.size] + numbers).map { |number| varint(number) }.join if numbers
+  end
+
   def opcode(number, bits)
-    @opcodes << (number | bits)
-    @count += 1
+    @codes << [242, number | bits].pack('CC')
   end
 
   def object_bits(object)
@@ -133,11 +190,10 @@ class RawRecords
 
     lane, serial = object
     if lane == @lane
-      @objects << varint(@births - serial)
+      @codes << varint(@births - serial)
     else
-      latest = @foreign[lane]
-      @objects << varint(lane) << (latest ? svarint(serial - latest) : varint(serial))
-      @foreign[lane] = serial
+      @codes << varint(lane) << varint(serial)
+      @foreign = object
     end
   end
 
@@ -178,12 +234,14 @@ class RawBuilder
     @stream << fixed << @checksums.of(fixed + text) << text
   end
 
+  SLOTS = [:free, nil, :malloc, nil].freeze
+
   # Yields a RawRecords. Returns what the block returns.
-  def records(lane, key: nil)
+  def records(lane, key: nil, slots: SLOTS)
     state = @lanes[lane]
     key = (state.chunks % 64).zero? if key.nil?
     state.stamps.clear if key
-    chunk = RawRecords.new(lane, state.births, state.stamps, @addresses)
+    chunk = RawRecords.new(lane, state.births, state.stamps, @addresses, slots)
     result = yield chunk
     chunk(1, chunk.payload, flags: key ? 1 : 0, lane:, records: chunk.count, first: state.records,
                             birth: state.births)

@@ -96,7 +96,7 @@ class RawDump
     case type
     when 1
       begin_chunk(offset, flags, lane, first_record, first_birth)
-      records(payload, lane, records)
+      records(offset, payload, lane, records)
     when 2
       refuse(offset, "tick #{first_record} where #{@ticks} was due") unless first_record == @ticks
       tick(offset, payload)
@@ -144,24 +144,101 @@ class RawDump
     @ended = true
   end
 
-  # 5.1 Payload
-  def records(payload, number, count)
-    @columns = split_columns(payload, %i[opcodes sizes objects misc addresses])
-    @sizes, @objects, @misc = @columns.values_at(:sizes, :objects, :misc)
-    @foreign = {} # lane => the latest foreign serial, 5.2
+  # 5.1 Payload. A line has the offset of its chunk.
+  def records(chunk, payload, number, count)
+    @slots = payload.take(4).bytes.map { |kind| slot(kind, payload.offset) }
+    check_slots(payload.offset)
+    @codes = payload.part(payload.varint)
+    @addresses = payload
+    @foreign = nil # lane and serial of the latest foreign object, 5.2
     @address = 0
     lane = @lanes[number]
     count.times do
-      offset = @columns[:opcodes].offset
-      text = record(@columns[:opcodes].byte, lane, number, offset)
-      puts format('%012x L%d #%d %s', offset, number, lane.records, text)
+      text = record(lane, number)
+      puts format('%012x L%d #%d %s', chunk, number, lane.records, text)
       lane.records += 1
     end
-    check_used_up(@columns)
+    check_used_up(codes: @codes, addresses: @addresses)
   end
 
-  # 5.2 Records
-  def record(opcode, lane, number, offset)
+  def slot(kind, offset)
+    return if kind.zero?
+
+    CALLS[kind] || refuse(offset, "a slot for #{kind}, which is no call")
+  end
+
+  def check_slots(offset)
+    @slots.first(2).compact.each do |call|
+      refuse(offset, "a death slot for #{call.name}") unless DEATHS.include?(call.shape)
+    end
+    @slots.last(2).compact.each do |call|
+      refuse(offset, "a birth slot for #{call.name}") unless BIRTHS.include?(call.shape)
+    end
+  end
+
+  # 5.2 Codes: first byte, slot, first value, bytes of x. One row of the table each.
+  Code = Struct.new(:bytes, :slot, :base, :step, :width)
+  CODES = [
+    Code.new(0..47, 0, 0, 1, 0),
+    Code.new(48..119, 0, 48, 256, 1),
+    Code.new(120..121, 0, 18_480, 65_536, 2),
+    Code.new(122..137, 1, 0, 1, 0),
+    Code.new(138..149, 1, 16, 256, 1),
+    Code.new(150..150, 1, 3_088, 65_536, 2),
+    Code.new(151..194, 2, 0, 8, 0),
+    Code.new(195..206, 2, 0, 256, 1),
+    Code.new(207..207, 2, 0, 65_536, 2),
+    Code.new(208..231, 3, 0, 8, 0),
+    Code.new(232..239, 3, 0, 256, 1),
+    Code.new(240..240, 3, 0, 65_536, 2)
+  ].freeze
+
+  def record(lane, number)
+    offset = @codes.offset
+    byte = @codes.byte
+    case byte
+    when 241 then foreign_again(lane, number, offset)
+    when 242 then long_record(@codes.byte, lane, number, offset)
+    else
+      code = CODES.find { |row| row.bytes.cover?(byte) } || refuse(offset, "code #{byte} is undefined")
+      short_record(code, byte, lane, number, offset)
+    end
+  end
+
+  def short_record(code, byte, lane, number, offset)
+    call = @slots[code.slot] || refuse(offset, "slot #{code.slot} is not used")
+    more = [0, @codes.method(:byte), @codes.method(:u16)][code.width]
+    value = code.base + (byte - code.bytes.first) * code.step + (more.is_a?(Method) ? more.call : more)
+    if BIRTHS.include?(call.shape)
+      alignment = @codes.varint if WITH_ALIGNMENT.include?(call.shape)
+      birth(call, lane, number, size: value, alignment:)
+    else
+      death(call, token_text(number, own_serial(lane, value, offset)))
+    end
+  end
+
+  # 241: the lane of the latest foreign object, and a serial relative to its.
+  def foreign_again(lane, _number, offset)
+    call = @slots[0] || refuse(offset, 'slot 0 is not used')
+    difference = @codes.svarint
+    refuse(offset, 'no foreign object before') unless @foreign
+    death(call, foreign(@foreign[0], @foreign[1] + difference, lane, offset))
+  end
+
+  # A death whose object is known; the other operands follow.
+  def death(call, died)
+    size = @codes.varint if WITH_SIZE.include?(call.shape)
+    alignment = @codes.varint if WITH_ALIGNMENT.include?(call.shape)
+    call_text(call, died:, size:, alignment:)
+  end
+
+  def birth(call, lane, number, died: nil, size: nil, alignment: nil)
+    lane.births += 1
+    call_text(call, died:, size:, alignment:, born: token_text(number, lane.births), address:)
+  end
+
+  # 242: an opcode byte, and all operands as varints.
+  def long_record(opcode, lane, number, offset)
     kind = opcode & 0x3f
     if CALLS.key?(kind)
       call_record(CALLS[kind], opcode, lane, number, offset)
@@ -178,35 +255,34 @@ class RawDump
     refuse(offset, format('opcode 0x%02x: bits that are not allowed', opcode)) if opcode > 0x3f && !ends
     return heap_text(call, heap_numbers(offset)) if call.shape == :HEAP
 
-    size = @sizes.varint if WITH_SIZE.include?(call.shape)
     died = object(opcode, lane, number, offset) if ends
-    alignment = @misc.varint if WITH_ALIGNMENT.include?(call.shape)
-    return call_text(call, died:, size:, alignment:) if DEATHS.include?(call.shape)
+    return death(call, died) if DEATHS.include?(call.shape)
 
-    lane.births += 1
-    call_text(call, died:, size:, alignment:, born: token_text(number, lane.births), address:)
+    size = @codes.varint
+    alignment = @codes.varint if WITH_ALIGNMENT.include?(call.shape)
+    birth(call, lane, number, died:, size:, alignment:)
   end
 
   def heap_numbers(offset)
-    count = @misc.varint
+    count = @codes.varint
     refuse(offset, "#{count} numbers") if count > 2
-    Array.new(count) { @misc.varint }
+    Array.new(count) { @codes.varint }
   end
 
   # A call that failed has the object's bits if it is a REALLOC.
   def failed_record(opcode, lane, number, offset)
-    size = @sizes.varint
-    call = CALLS[@misc.varint]
+    call = CALLS[@codes.varint]
     refuse(offset, 'an undefined kind failed') unless call && (BIRTHS + [:REALLOC]).include?(call.shape)
     died = object(opcode, lane, number, offset) if call.shape == :REALLOC
     refuse(offset, format('opcode 0x%02x: bits that are not allowed', opcode)) if opcode > 0x3f && !died
-    alignment = @misc.varint if WITH_ALIGNMENT.include?(call.shape)
+    size = @codes.varint
+    alignment = @codes.varint if WITH_ALIGNMENT.include?(call.shape)
     call_text(call, died:, size:, alignment:, failed: true)
   end
 
   def other_record(kind, lane, offset)
     case kind
-    when THREAD_BEGIN then "thread_begin #{@misc.varint}"
+    when THREAD_BEGIN then "thread_begin #{@codes.varint}"
     when THREAD_END then 'thread_end'
     when THREAD_CACHE_DELETED then 'thread_cache_deleted'
     when STAMP_BEFORE then "stamp_before #{stamp(lane, offset)}"
@@ -219,53 +295,53 @@ class RawDump
 
   # Number less the one before.
   def stamp(lane, offset)
-    structure = @misc.varint
+    structure = @codes.varint
     text = structure_text(structure, offset)
-    lane.stamps[structure] += @misc.varint
+    difference = @codes.varint
+    refuse(offset, "#{text} number #{lane.stamps[structure]} again") if difference.zero?
+    lane.stamps[structure] += difference
     "#{text} number #{lane.stamps[structure]}"
   end
 
   def lost(lane)
-    events = @misc.varint
-    births = @misc.varint
+    events = @codes.varint
+    births = @codes.varint
     lane.births += births
     "lost events #{events} births #{births}"
   end
 
   def lost_stamps(offset)
-    "lost_stamps #{structure_text(@misc.varint, offset)} from #{@misc.varint} count #{@misc.varint}"
+    "lost_stamps #{structure_text(@codes.varint, offset)} from #{@codes.varint} count #{@codes.varint}"
   end
 
   # Object: a distance, or lane and serial, or no operand.
   def object(opcode, lane, number, offset)
     case opcode >> 6
-    when 0 then token_text(number, own_serial(lane, offset))
-    when 1 then foreign(offset)
+    when 0 then token_text(number, own_serial(lane, @codes.varint, offset))
+    when 1 then foreign(@codes.varint, @codes.varint, lane, offset)
     when 2 then '?'
     else refuse(offset, 'an object that is both foreign and unknown')
     end
   end
 
-  def own_serial(lane, offset)
-    distance = @objects.varint
+  def own_serial(lane, distance, offset)
     refuse(offset, "an object #{distance} births ago, after #{lane.births}") if distance >= lane.births
     lane.births - distance
   end
 
-  def foreign(offset)
-    lane = @objects.varint
-    refuse(offset, "lane #{lane}") if lane > 65_535
-    serial = @foreign.key?(lane) ? @foreign[lane] + @objects.svarint : @objects.varint
-    refuse(offset, "serial #{serial}") unless serial.between?(1, (1 << 42) - 1)
-    @foreign[lane] = serial
-    token_text(lane, serial)
+  def foreign(lane_number, serial, lane, offset)
+    refuse(offset, "lane #{lane_number}") if lane_number > 65_535
+    own = @lanes[lane_number].equal?(lane)
+    refuse(offset, "serial #{serial}") unless serial.between?(1, own ? lane.births : (1 << 42) - 1)
+    @foreign = [lane_number, serial]
+    token_text(lane_number, serial)
   end
 
   # 5.3 Addresses
   def address
     return unless @has_addresses
 
-    @address += 8 * @columns[:addresses].svarint
+    @address += 8 * @addresses.svarint
   end
 end
 

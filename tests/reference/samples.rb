@@ -91,16 +91,62 @@ sample('raw_minor') do |checksums|
   raw.finish
 end
 
-# Integers in longer forms than a writer may use: malloc(1), serial distances and lengths included.
+# Integers in longer forms than a writer may use: malloc(1) the long way, and its free.
 sample('raw_long_integers') do |checksums|
   raw = RawBuilder.new(checksums)
   two = ->(value) { [(value << 2) | 2].pack('v') }
-  columns = [[1, 21].pack('CC'), [0, 1].pack('CQ<'), two.call(0), ''.b, ''.b]
-  payload = columns.map { |column| two.call(column.bytesize) }.join + columns.join
-  raw.chunk(1, payload, flags: 1, records: 2)
+  codes = [242, 1, 0, 1, 242, 21].pack('CCCQ<CC') + two.call(0)
+  raw.chunk(1, [0, 0, 0, 0].pack('C4') + two.call(codes.bytesize) + codes, flags: 1, records: 2)
   raw.chunk(3, [0, 9, 0, 0, 0, 1, 2, 1, 2, 1, 1, 21, 1].map { |value| Encode.varint(value) }.join)
   raw.cut
 end
+
+# Every row of the table of codes, at its first and last value, in all four slots.
+sample('raw_codes') do |checksums|
+  raw = RawBuilder.new(checksums)
+  2.times { raw.records(0) { |r| 60_000.times { |i| r.call(:malloc, size: i) } } }
+  [%i[free delete_sized malloc memalign], [:delete_aligned, :free, :new, nil]].each do |slots|
+    raw.records(0, slots:) { |r| every_code(r, slots) }
+  end
+  raw.finish
+end
+
+def every_code(records, slots)
+  deaths = slots.first(2).compact
+  births = slots.last(2).compact
+  [0, 8, 184, 192, 344, 352, 1, 255, 2047, 2048, 3071, 3072, 65_535, 65_536].each do |size|
+    births.each { |name| records.call(name, size:, alignment: (32 if name == :memalign)) }
+  end
+  [0, 15, 16, 47, 48, 3087, 3088, 18_479, 18_480, 68_623, 68_624, 100_000].each do |distance|
+    deaths.each { |name| records.call(name, object: [0, records.births - distance], **extras(name)) }
+  end
+  [[5, 9], [5, 2**41], [5, 1], [6, 3], [5, 7], [5, 7]].each do |object|
+    deaths.each { |name| records.call(name, object:, **extras(name)) }
+  end
+end
+
+def extras(name)
+  call = Encode.call(name)
+  extras = {}
+  extras[:size] = 300 if WITH_SIZE.include?(call.shape)
+  extras[:alignment] = 64 if WITH_ALIGNMENT.include?(call.shape)
+  extras
+end
+
+# One chunk with a code that is not allowed, behind a malloc.
+def bad_code(checksums, *bytes, slots: RawBuilder::SLOTS)
+  raw = RawBuilder.new(checksums)
+  raw.records(0, slots:) do |r|
+    r.call(:malloc, size: 1)
+    r.code(*bytes)
+  end
+  raw.finish
+end
+
+sample('raw_bad_code') { |checksums| bad_code(checksums, 243) }
+sample('raw_bad_slot') { |checksums| bad_code(checksums, 122) }
+sample('raw_bad_slot_kind') { |checksums| bad_code(checksums, 0, slots: [:malloc, nil, nil, nil]) }
+sample('raw_bad_foreign') { |checksums| bad_code(checksums, 241, 1) }
 
 sample('raw_bad_number') do |checksums|
   raw = RawBuilder.new(checksums)
@@ -123,9 +169,9 @@ sample('raw_bad_object') do |checksums|
   raw.finish
 end
 
-sample('raw_bad_column') do |checksums|
+sample('raw_bad_rest') do |checksums| # a byte too many
   raw = RawBuilder.new(checksums)
-  raw.chunk(1, Encode.payload([[49].pack('C'), 'x', '', '', '']), flags: 1, records: 1)
+  raw.chunk(1, [0, 0, 0, 0, 5, 242, 49, 1].pack('C*'), flags: 1, records: 1)
   raw.finish
 end
 

@@ -18,7 +18,8 @@ static uint32_t u32_get(const uint8_t *at)
 
 static void u32_put(uint8_t *at, uint32_t value)
 {
-    for (unsigned i = 0; i < 4; i++) at[i] = (uint8_t)(value >> (8 * i));
+    for (unsigned i = 0; i < 4; i++)
+        at[i] = (uint8_t)(value >> (8 * i));
 }
 
 int main(void)
