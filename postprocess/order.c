@@ -362,9 +362,8 @@ static bool order_never_born(const struct order *order, uint64_t token)
 {
     uint32_t other = raw_token_lane(token);
     if (!order->ended) return false;
-    if (other >= order->lanes_count || lane_is_exhausted(order->lanes[other])) return true;
-    const struct raw_lane_position *end = &order->reader->lanes[other];
-    return !end->births_unknown && raw_token_serial(token) > end->births;
+    return other >= order->reader->lanes_count ||
+           raw_token_serial(token) > order->reader->lanes[other].births;
 }
 
 /* ---- stamps ---- */
@@ -742,7 +741,6 @@ static void order_run_lane(struct order *order, struct order_lane *lane)
         return;
     }
     lane_give_batch(order, lane);
-    if (order->ended && lane->queue == NULL) order_wake_for_births(order, lane, UINT64_MAX);
 }
 
 static bool order_failed(struct order *order)
@@ -842,8 +840,10 @@ static void lower_to_stamps(uint64_t *lowest, const struct record *records, uint
     }
 }
 
-/* Looks at everything the lane has not taken yet. Decoding it again later is cheap: this is rare. */
-static bool lane_look_ahead(struct order *order, struct order_lane *lane, uint64_t *lowest)
+/* Looks at everything the lane has not taken yet: lowers lowest[] to its stamps, and counts its births. Decoding it
+ * again later is cheap: this is rare. */
+static bool lane_look_ahead(struct order *order, struct order_lane *lane, uint64_t *lowest,
+                            uint64_t *births)
 {
     struct raw_decoder decoder;
     struct record records[64];
@@ -857,6 +857,7 @@ static bool lane_look_ahead(struct order *order, struct order_lane *lane, uint64
         if (next == NULL || !raw_decoder_open(&decoder, next)) break;
         next = next->next;
     }
+    *births = decoder.births;
     raw_decoder_free(&decoder);
     return true;
 }
@@ -864,13 +865,13 @@ static bool lane_look_ahead(struct order *order, struct order_lane *lane, uint64
 /* Where numbers are missing and may be: goes on with the lowest that is there. */
 static bool order_skip_missing(struct order *order)
 {
-    uint64_t lowest[STRUCTURES];
+    uint64_t lowest[STRUCTURES], births;
     bool skipped = false;
     for (uint32_t i = 0; i < STRUCTURES; i++)
         lowest[i] = UINT64_MAX;
     for (uint32_t i = 0; i < order->lanes_count; i++)
         if (order->lanes[i] != NULL && !lane_is_exhausted(order->lanes[i]) &&
-            !lane_look_ahead(order, order->lanes[i], lowest))
+            !lane_look_ahead(order, order->lanes[i], lowest, &births))
             return false;
     for (uint32_t i = 0; i < STRUCTURES; i++) {
         struct order_structure *structure = &order->structures[i];
@@ -1019,9 +1020,23 @@ bool order_tick(struct order *order, const struct raw_tick *tick)
     return order_close_window(order, tick);
 }
 
+bool order_settle_births(struct order *order)
+{
+    uint64_t lowest[STRUCTURES];
+    memset(lowest, 0, sizeof lowest);
+    for (uint32_t i = 0; i < order->lanes_count && i < order->reader->lanes_count; i++) {
+        struct raw_lane_position *end = &order->reader->lanes[i];
+        if (order->lanes[i] == NULL || !end->births_unknown) continue;
+        if (!lane_look_ahead(order, order->lanes[i], lowest, &end->births)) return false;
+        end->births_unknown = false;
+    }
+    return true;
+}
+
 bool order_end(struct order *order)
 {
     const struct raw_tick none = {0};
+    if (!order_settle_births(order)) return false;
     order->ended = true;
     for (uint32_t i = 0; i < order->lanes_count; i++)
         if (order->lanes[i] != NULL) order_wake_for_births(order, order->lanes[i], UINT64_MAX);

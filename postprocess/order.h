@@ -75,6 +75,10 @@ bool order_chunk(struct order *order, struct raw_chunk *chunk);
 /* The window ends here. Orders what can be ordered. */
 bool order_tick(struct order *order, const struct raw_tick *tick);
 
+/* Brings the births in reader->lanes up to date with all chunks that were taken, also where those are not decoded
+ * yet: what comes from a spool must follow on them. */
+bool order_settle_births(struct order *order);
+
 /* There is no more. Orders the rest. What may be missing at the end of a recording (FORMAT.md 4.4) is done without. */
 bool order_end(struct order *order);
 

@@ -114,6 +114,7 @@ static bool run_stream(struct run *run)
 static bool run_spool(struct run *run)
 {
     struct raw_chunk *chunk;
+    if (!order_settle_births(run->order)) return false;
     while ((chunk = spool_reader_next(&run->spool, run->reader)) != NULL)
         if (!order_chunk(run->order, chunk)) return false;
     run->result->spool_records = run->spool.records;

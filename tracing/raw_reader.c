@@ -246,26 +246,6 @@ bool raw_reader_know_lane(struct raw_reader *reader, uint32_t lane)
     return true;
 }
 
-/* Counts the births in `count` opcodes, eight at a time: the kinds that begin an object are the numbers 1 to 19.
- * Sets *lost if there is a lost record, whose births are not in the opcodes. */
-static uint64_t count_births(const uint8_t *opcodes, uint32_t count, bool *lost)
-{
-    _Static_assert(CALL_MALLOC == 1 && CALL_REALLOC_IN_PLACE == 19 && CALL_REALLOC_ZERO == 20,
-                   "births are the lowest numbers");
-    const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones * 0x80;
-    uint64_t births = 0, found = 0;
-    for (uint32_t i = 0; i < count; i += 8) {
-        uint64_t numbers = bytes_get64(opcodes + i) & (ones * RAW_OPCODE_NUMBER);
-        if (count - i < 8) numbers &= (UINT64_C(1) << (8 * (count - i))) - 1;
-        uint64_t at_least_1 = numbers + ones * (0x80 - 1);
-        uint64_t at_least_20 = numbers + ones * (0x80 - CALL_REALLOC_ZERO);
-        births += ((((at_least_1 & ~at_least_20) & tops) >> 7) * ones) >> 56;
-        found |= ~((numbers ^ (ones * RAW_LOST)) + ones * 0x7f) & tops;
-    }
-    *lost = found != 0;
-    return births;
-}
-
 static bool raw_reader_check_sequence(struct raw_reader *reader, const struct raw_chunk *chunk)
 {
     const struct raw_lane_position *lane = &reader->lanes[chunk->lane];
@@ -289,19 +269,10 @@ static bool raw_reader_take_records(struct raw_reader *reader, const struct raw_
 {
     if (!raw_reader_know_lane(reader, chunk->lane)) return false;
     if (!raw_reader_check_sequence(reader, chunk)) return false;
-    const uint8_t *opcodes = chunk->payload;
-    uint64_t opcodes_bytes = varint_get(&opcodes);
-    for (unsigned column = 1; column < 5; column++)
-        varint_get(&opcodes);
-    if (opcodes_bytes != chunk->records ||
-        opcodes + opcodes_bytes > chunk->payload + chunk->payload_bytes)
-        return RAW_FAIL(reader, RAW_PAYLOAD, chunk->offset,
-                        "%" PRIu64 " opcodes for %" PRIu32 " records", opcodes_bytes,
-                        chunk->records);
     struct raw_lane_position *lane = &reader->lanes[chunk->lane];
     lane->records += chunk->records;
-    lane->births =
-        chunk->first_birth + count_births(opcodes, chunk->records, &lane->births_unknown);
+    lane->births = chunk->first_birth;
+    lane->births_unknown = chunk->records > 0;
     return true;
 }
 

@@ -63,8 +63,7 @@ struct raw_lane_total {
 /* How far the chunks of a lane have got. */
 struct raw_lane_position {
     uint64_t records, births;
-    bool
-        births_unknown; /* the latest chunk has a lost record: `births` does without what was lost */
+    bool births_unknown; /* `births` are those before the latest chunk: who decodes it knows */
 };
 
 /* FORMAT.md 4.4. */
