@@ -74,7 +74,7 @@ class RawRecords
     @places = ''.b
     @count = 0
     @counts = Hash.new(0)
-    @foreign = nil
+    @foreign = {} # lane => latest serial, the latest lane last
     @place = 0
   end
 
@@ -128,7 +128,7 @@ class RawRecords
   end
 
   def payload
-    @slots.pack('C4') + varint(@codes.bytesize) + @codes + @places
+    @slots.pack('C4') + [@codes.bytesize].pack('V') + @codes + @places
   end
 
   private
@@ -149,7 +149,7 @@ class RawRecords
     return unless object
     return short_row(slot, @births - object[1]) if object[0] == @lane
 
-    again(object) if slot.zero? && @foreign && @foreign[0] == object[0]
+    again(*object) if slot.zero? && !@foreign.empty? && @foreign.keys.last == object[0]
   end
 
   def short_row(slot, value)
@@ -162,9 +162,9 @@ class RawRecords
     nil
   end
 
-  def again(object)
-    difference = object[1] - @foreign[1]
-    @foreign = object
+  def again(lane, serial)
+    difference = serial - @foreign[lane]
+    @foreign[lane] = serial
     [241].pack('C') + svarint(difference)
   end
 
@@ -192,8 +192,9 @@ class RawRecords
     if lane == @lane
       @codes << varint(@births - serial)
     else
-      @codes << varint(lane) << varint(serial)
-      @foreign = object
+      before = @foreign.delete(lane)
+      @codes << varint(lane) << (before ? svarint(serial - before) : varint(serial))
+      @foreign[lane] = serial
     end
   end
 

@@ -148,9 +148,9 @@ class RawDump
   def records(chunk, payload, number, count)
     @slots = payload.take(4).bytes.map { |kind| slot(kind, payload.offset) }
     check_slots(payload.offset)
-    @codes = payload.part(payload.varint)
+    @codes = payload.part(payload.u32)
     @addresses = payload
-    @foreign = nil # lane and serial of the latest foreign object, 5.2
+    @foreign = {} # lane => the latest foreign serial, the latest lane last, 5.2
     @address = 0
     lane = @lanes[number]
     count.times do
@@ -221,8 +221,9 @@ class RawDump
   def foreign_again(lane, _number, offset)
     call = @slots[0] || refuse(offset, 'slot 0 is not used')
     difference = @codes.svarint
-    refuse(offset, 'no foreign object before') unless @foreign
-    death(call, foreign(@foreign[0], @foreign[1] + difference, lane, offset))
+    refuse(offset, 'no foreign object before') if @foreign.empty?
+    other_lane, serial = @foreign.to_a.last
+    death(call, foreign(other_lane, serial + difference, lane, offset))
   end
 
   # A death whose object is known; the other operands follow.
@@ -318,7 +319,10 @@ class RawDump
   def object(opcode, lane, number, offset)
     case opcode >> 6
     when 0 then token_text(number, own_serial(lane, @codes.varint, offset))
-    when 1 then foreign(@codes.varint, @codes.varint, lane, offset)
+    when 1
+      other_lane = @codes.varint
+      before = @foreign[other_lane]
+      foreign(other_lane, before ? before + @codes.svarint : @codes.varint, lane, offset)
     when 2 then '?'
     else refuse(offset, 'an object that is both foreign and unknown')
     end
@@ -333,7 +337,8 @@ class RawDump
     refuse(offset, "lane #{lane_number}") if lane_number > 65_535
     own = @lanes[lane_number].equal?(lane)
     refuse(offset, "serial #{serial}") unless serial.between?(1, own ? lane.births : (1 << 42) - 1)
-    @foreign = [lane_number, serial]
+    @foreign.delete(lane_number)
+    @foreign[lane_number] = serial
     token_text(lane_number, serial)
   end
 

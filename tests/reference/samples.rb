@@ -96,7 +96,7 @@ sample('raw_long_integers') do |checksums|
   raw = RawBuilder.new(checksums)
   two = ->(value) { [(value << 2) | 2].pack('v') }
   codes = [242, 1, 0, 1, 242, 21].pack('CCCQ<CC') + two.call(0)
-  raw.chunk(1, [0, 0, 0, 0].pack('C4') + two.call(codes.bytesize) + codes, flags: 1, records: 2)
+  raw.chunk(1, [0, 0, 0, 0, codes.bytesize].pack('C4V') + codes, flags: 1, records: 2)
   raw.chunk(3, [0, 9, 0, 0, 0, 1, 2, 1, 2, 1, 1, 21, 1].map { |value| Encode.varint(value) }.join)
   raw.cut
 end
@@ -171,7 +171,7 @@ end
 
 sample('raw_bad_rest') do |checksums| # a byte too many
   raw = RawBuilder.new(checksums)
-  raw.chunk(1, [0, 0, 0, 0, 5, 242, 49, 1].pack('C*'), flags: 1, records: 1)
+  raw.chunk(1, [0, 0, 0, 0, 2, 242, 49, 1].pack('C4VC3'), flags: 1, records: 1)
   raw.finish
 end
 
@@ -274,3 +274,150 @@ end
 
 sample('instructions_bad_feature') { |checksums| InstructionBuilder.new(checksums, features: 2).finish }
 sample('instructions_bad_live') { |checksums| InstructionBuilder.new(checksums).finish(live: 1) }
+
+# --- a recording of two lanes, and orders of it, right and wrong ---
+
+# Objects in the comments are those of the steps below; class 3 is entered in the order a2, b2, a4, b4, b6.
+sample('verify_raw') do |checksums|
+  raw = RawBuilder.new(checksums)
+  verify_first_window(raw)
+  raw.tick(10_000_000, 4096, 0)
+  raw.records(0) { |r| r.call(:delete_sized, object: [1, 1], size: 48) } # a5
+  raw.records(1) do |r|
+    r.stamp_before(3, 4)
+    r.call(:memalign, size: 96, alignment: 32) # b4
+    r.call(:free, object: nil) # b5
+    r.thread_cache_deleted # b6
+    r.stamp_after(3, 5)
+    r.thread_end # b7
+  end
+  raw.tick(20_000_000, 8192, 0)
+  raw.tick(30_000_000, 8192, 0)
+  raw.records(0) { |r| r.failed(:malloc, size: 2**62) } # a6
+  raw.finish
+end
+
+def verify_first_window(raw)
+  raw.records(0) do |r|
+    r.thread_begin(11) # a1
+    r.stamp_before(3, 1)
+    r.stamp_before(255, 1)
+    r.call(:malloc, size: 24) # a2
+    r.call(:malloc, size: 25) # a3
+    r.call(:free, object: [0, 2]) # a4
+    r.stamp_after(3, 3)
+  end
+  raw.records(1) do |r|
+    r.thread_begin(12) # b1
+    r.stamp_before(3, 2)
+    r.call(:new, size: 48) # b2
+    r.call(:realloc_moved, object: [0, 1], size: 72) # b3
+  end
+end
+
+STEPS = {
+  a1: [0, ->(o, _) { o.thread_begin(11) }],
+  a2: [0, ->(o, r) { r[:a2] = o.call(:malloc, size: 24) }],
+  a3: [0, ->(o, r) { r[:a3] = o.call(:malloc, size: 25) }],
+  a4: [0, ->(o, r) { o.call(:free, register: r[:a3]) }],
+  a5: [0, ->(o, r) { o.call(:delete_sized, register: r[:b2], size: 48) }],
+  a6: [0, ->(o, _) { o.call(:malloc, size: 2**62, failed: true) }],
+  b1: [1, ->(o, _) { o.thread_begin(12) }],
+  b2: [1, ->(o, r) { r[:b2] = o.call(:new, size: 48) }],
+  b3: [1, ->(o, r) { o.call(:realloc_moved, register: r[:a2], size: 72) }],
+  b4: [1, ->(o, _) { o.call(:memalign, size: 96, alignment: 32) }],
+  b5: [1, ->(o, _) { o.call(:free) }],
+  b6: [1, ->(o, _) { o.thread_cache_deleted }],
+  b7: [1, ->(o, _) { o.thread_end }],
+  t1: [nil, ->(o, _) { o.tick(10_000_000, 4096, 0) }],
+  t2: [nil, ->(o, _) { o.tick(10_000_000, 8192, 0) }],
+  t3: [nil, ->(o, _) { o.tick(10_000_000, 8192, 0) }],
+  # Wrong ones.
+  a3_size: [0, ->(o, r) { r[:a3] = o.call(:malloc, size: 26) }],
+  a3_kind: [0, ->(o, r) { r[:a3] = o.call(:calloc, size: 25) }],
+  a4_object: [0, ->(o, r) { o.call(:free, register: r[:a2]) }],
+  a4_unknown: [0, ->(o, _) { o.call(:free) }],
+  a6_made: [0, ->(o, _) { o.call(:malloc, size: 2**62) }],
+  b4_alignment: [1, ->(o, _) { o.call(:memalign, size: 96, alignment: 64) }],
+  t2_late: [nil, ->(o, _) { o.tick(10_000_001, 8192, 0) }]
+}.freeze
+
+def ordered(checksums, steps)
+  out = InstructionBuilder.new(checksums)
+  registers = {}
+  current = 0
+  steps.split.each do |name|
+    lane, step = STEPS.fetch(name.to_sym)
+    out.lane(current = lane) if lane && lane != current
+    step.call(out, registers)
+  end
+  out.finish
+end
+
+{
+  'verify_good' => 'a1 a2 a3 b1 b2 b3 a4 t1 b4 b5 b6 b7 a5 t2 t3 a6',
+  'verify_good_windows' => 'a1 a2 a3 b1 b2 b3 a4 a5 b4 t1 b5 t2 b6 b7 t3 a6', # one early, one late
+  'verify_good_overlap' => 'a1 b1 b2 a2 a3 b3 a4 t1 b4 b5 b6 b7 a5 t2 t3 a6', # b2 within a2
+  'verify_bad_missing' => 'a1 a2 a3 b1 b2 b3 a4 t1 b4 b5 b6 b7 a5 t2 t3',
+  'verify_bad_skipped' => 'a1 a2 a3 b1 b2 b3 a4 t1 b5 b6 b7 a5 t2 t3 a6',
+  'verify_bad_twice' => 'a1 a2 a3 b1 b2 b3 a4 t1 b4 b5 b6 b7 a5 t2 t3 a6 a6',
+  'verify_bad_size' => 'a1 a2 a3_size b1 b2 b3 a4 t1 b4 b5 b6 b7 a5 t2 t3 a6',
+  'verify_bad_kind' => 'a1 a2 a3_kind b1 b2 b3 a4 t1 b4 b5 b6 b7 a5 t2 t3 a6',
+  'verify_bad_alignment' => 'a1 a2 a3 b1 b2 b3 a4 t1 b4_alignment b5 b6 b7 a5 t2 t3 a6',
+  'verify_bad_outcome' => 'a1 a2 a3 b1 b2 b3 a4 t1 b4 b5 b6 b7 a5 t2 t3 a6_made',
+  'verify_bad_object' => 'a1 a2 a3 b1 b2 a4_object t1 t2 t3',
+  'verify_bad_unknown' => 'a1 a2 a3 b1 b2 b3 a4_unknown t1 b4 b5 b6 b7 a5 t2 t3 a6',
+  'verify_bad_number' => 'a1 a2 a3 b1 b2 b3 t1 b4 a4 b5 b6 b7 a5 t2 t3 a6',
+  'verify_bad_unit' => 'a1 a2 a3 b1 a4 b2 b3 t1 b4 b5 b6 b7 a5 t2 t3 a6', # a4's stamp comes after b2's
+  'verify_bad_late' => 'a1 a2 a3 b1 b2 b3 a4 t1 b4 b5 b6 b7 t2 t3 a5 a6',
+  'verify_bad_early' => 'a1 a2 a3 b1 b2 b3 a4 t1 b4 b5 b6 b7 a5 a6 t2 t3',
+  'verify_bad_tick' => 'a1 a2 a3 b1 b2 b3 a4 t1 b4 b5 b6 b7 a5 t2_late t3 a6',
+  'verify_bad_ticks' => 'a1 a2 a3 b1 b2 b3 a4 t1 b4 b5 b6 b7 a5 t2 a6'
+}.each { |name, steps| sample(name) { |checksums| ordered(checksums, steps) } }
+
+# Two calls that entered two structures and overtook each other in between: no order of whole calls is right.
+sample('verify_interleaved_raw') do |checksums|
+  raw = RawBuilder.new(checksums)
+  [[0, [[3, 1], [255, 2]]], [1, [[255, 1], [3, 2]]]].each do |lane, stamps|
+    raw.records(lane) do |r|
+      stamps.each { |structure, number| r.stamp_before(structure, number) }
+      r.call(:malloc, size: 24)
+    end
+  end
+  raw.finish
+end
+
+sample('verify_interleaved_order') do |checksums|
+  out = InstructionBuilder.new(checksums)
+  [1, 0].each do |lane|
+    out.lane(lane)
+    out.call(:malloc, size: 24)
+  end
+  out.finish
+end
+
+# What the end of a recording may lack: a birth and a number; and losses in the middle.
+sample('verify_lacking_raw') do |checksums|
+  raw = RawBuilder.new(checksums)
+  raw.records(0) do |r|
+    r.call(:malloc, size: 1)
+    r.lost(5, 2)
+    r.lost_stamps(3, 1, 2)
+    r.call(:free, object: [0, 2])
+  end
+  raw.records(1) do |r|
+    r.call(:free, object: [0, 7]) # not born in the recording
+    r.stamp_after(3, 4) # nobody has number 3
+  end
+  raw.finish(lost: 5)
+end
+
+sample('verify_lacking_order') do |checksums|
+  out = InstructionBuilder.new(checksums)
+  out.call(:malloc, size: 1)
+  out.lost(0, 5)
+  out.call(:free)
+  out.lane(1)
+  out.call(:free)
+  out.finish
+end
