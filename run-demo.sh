@@ -5,6 +5,8 @@
 #   ./run-demo.sh                            the sqlite3 shell: 400 000 rows, an index, queries
 #   ./run-demo.sh -- COMMAND [ARGUMENT...]   your own program
 #
+# Your program itself is recorded, up to its end, not what it starts.
+#
 # Installs what is missing, builds in build/ (or $BUILD_DIR), records the program under the tracing allocator,
 # puts its calls in one order, replays them under several allocators and prints one table. Everything it made
 # is left in demo-out/ (or $DEMO_OUT): the trace, the reports, and commands.sh, the very commands that it ran.
@@ -28,7 +30,7 @@ out=$(realpath -m "${DEMO_OUT:-demo-out}")
 bin=$build/bin
 lib=$build/lib
 
-REPLAYS_OF_EACH=3 # the table shows the one of median wall time
+REPLAYS_OF_EACH=5 # the table shows the one of median wall time
 
 # The comment at the head of this file.
 usage() { sed -n '3,/^$/{s/^#//;s/^ //;p}' "$top/run-demo.sh"; }
@@ -41,12 +43,26 @@ die() {
 }
 
 # A word as the shell would have to read it.
-quoted() { printf "'%s' " "${1//\'/\'\\\'\'}"; }
+quoted() { printf "'%s'" "${1//\'/\'\\\'\'}"; }
 
 # step COMMENT COMMAND - notes COMMAND in commands.sh and runs it. $bin, $lib and $out may stand in it.
 step() {
     printf '\n# %s\n%s\n' "$1" "$2" >>"$out/commands.sh"
     eval "$2"
+}
+
+# quiet_step COMMENT COMMAND - the same; what COMMAND prints goes to log.txt, and is shown if it fails. The status
+# in $cut_short_status is no failure.
+quiet_step() {
+    local log=$out/log.txt status
+    echo "$1:" >>"$log"
+    set +e # not "|| status=$?", where a failure inside would not end the subshell
+    (set -e && step "$1" "$2") >>"$log" 2>&1
+    status=$?
+    set -e
+    [ "$status" != 0 ] && [ "$status" != "${cut_short_status:-0}" ] || return 0
+    tail -n 20 "$log" >&2
+    die "failed with status $status: $1"
 }
 
 # --- what is needed -------------------------------------------------------------------------------------
@@ -109,31 +125,34 @@ record() {
     local word command='' status=0
     if [ $# -eq 0 ]; then
         write_sql
-        step 'record: the sqlite3 shell, under the tracing allocator' \
-            "$tracing sqlite3 :memory: <\"\$out/demo.sql\" >\"\$out/sqlite3-results.txt\""
+        step 'record: the sqlite3 shell, under the tracing allocator' "$tracing \\
+    sqlite3 :memory: <\"\$out/demo.sql\" >\"\$out/sqlite3-results.txt\""
     else
-        for word in "$@"; do command+=$(quoted "$word")' '; done
-        step 'record: your program, under the tracing allocator' "$tracing $command" || status=$?
+        for word in "$@"; do command+=" $(quoted "$word")"; done
+        step 'record: your program, under the tracing allocator' "$tracing \\
+   $command" || status=$?
         [ "$status" = 0 ] || say "$1 ended with status $status"
     fi
     [ -s "$out/raw.lz4" ] || die "no trace was written: is $1 a statically linked or a setuid program?"
 }
 
 order() {
-    step 'what was recorded, counted by the recorder' \
+    local cut_short_status=3
+    quiet_step 'what was recorded, as the recorder counted it' \
         '"$bin/malloctape" info --json "$out/recorded.json" "$out/raw.lz4"'
-    step 'order: one legal sequence of all calls' \
-        '"$bin/postprocess" "$out/raw.lz4" /dev/stdout --json "$out/ordered.json" | "$bin/bump-pipes.rb" lz4 -q >"$out/p.lz4"'
+    quiet_step 'order: one legal sequence of all calls' \
+        '"$bin/postprocess" "$out/raw.lz4" /dev/stdout --json "$out/ordered.json" |
+    "$bin/bump-pipes.rb" lz4 -q >"$out/p.lz4"'
 }
 
-# replay_under NAME ENVIRONMENT OPTIONS... - replays a few times; the reports are replay-NAME-1.json and so on.
+# replay_under NAME ENVIRONMENT [OPTION...] - replays a few times; the reports are replay-NAME-1.json and so on.
 replay_under() {
-    local name=$1 environment=$2 run
+    local name=$1 environment=$2
     shift 2
-    for run in $(seq "$REPLAYS_OF_EACH"); do
-        step "replay: $name, run $run" \
-            "\"\$bin/bump-pipes.rb\" lz4 -qdc \"\$out/p.lz4\" | $environment\"\$bin/replay\" $*${*:+ }--json \"\$out/replay-$name-$run.json\" >\"\$out/replay-$name-$run.txt\""
-    done
+    quiet_step "replay: $name" "for run in $(seq -s ' ' "$REPLAYS_OF_EACH"); do
+    \"\$bin/bump-pipes.rb\" lz4 -qdc \"\$out/p.lz4\" |
+        $environment\"\$bin/replay\" $*${*:+ }--json \"\$out/replay-$name-\$run.json\"
+done"
 }
 
 replay_all() {
@@ -185,7 +204,9 @@ case ${1:-} in
     --)
         shift
         [ $# -gt 0 ] || die 'nothing to record after --'
-        run "$@"
+        program=$(cd "$caller_dir" && type -P "$1") || die "$1: not found, or not a program"
+        shift
+        run "$program" "$@"
         ;;
     *)
         usage >&2

@@ -8,14 +8,14 @@
 
 require 'json'
 
-# What a reader should know of each way to replay, in the order of the table.
+# The ways to replay, in the order of the table, and what the allocator's name does not say about them.
 MODES = {
-  'tcmalloc' => 'tcmalloc, switching thread caches',
-  'tcmalloc-noswitch' => 'tcmalloc, one thread cache',
-  'system' => "the system's malloc",
-  'jemalloc' => 'jemalloc',
-  'mimalloc' => 'mimalloc',
-  'null' => 'none: the cost of replaying itself'
+  'tcmalloc' => ', thread caches switched',
+  'tcmalloc-noswitch' => ', one thread cache',
+  'system' => '',
+  'jemalloc' => '',
+  'mimalloc' => '',
+  'null' => ' (the cost of replaying itself)'
 }.freeze
 
 def report_read(path)
@@ -53,10 +53,14 @@ end
 # The run of median wall time.
 def median_run(runs) = runs.sort_by { |run| run['wall_seconds'] }[runs.size / 2]
 
+# "jemalloc (5.3.0-0-g54eaed1d...)" as "jemalloc 5.3.0"; engine null replays under none.
+def allocator_name(run) = run['allocator'].sub(/ \((\d[\d.]*)[^)]*\)/, ' \1')
+
 def table_row(mode, run)
-  switches = run['thread_switches']
-  [MODES[mode], grouped(run['events']), format('%.3f s', run['wall_seconds']), grouped(run['events_per_second']),
-   mode == 'null' ? '-' : mebibytes(run['peak_rss_bytes']), switches.zero? ? '-' : grouped(switches)]
+  switches = run['thread_cache_switching'] ? run['thread_switches'] : 0
+  [allocator_name(run) + MODES[mode], grouped(run['events']), format('%.4f s', run['wall_seconds']),
+   grouped(run['events_per_second']), mode == 'null' ? '-' : mebibytes(run['peak_rss_bytes']),
+   switches.zero? ? '-' : grouped(switches)]
 end
 
 def table_print(rows)
@@ -67,13 +71,23 @@ def table_print(rows)
   end
 end
 
+NOTE = <<~TEXT
+  Wall time is that of the calls alone, without reading the trace; the median run is shown. Peak RSS leaves
+  out what the program wrote into its objects: a replay does not, so pages that only the program would have
+  touched are not there.
+TEXT
+NOTE_ONE_THREAD = <<~TEXT
+  The program had one thread, so there was no thread cache to switch: both tcmalloc lines measure the same.
+TEXT
+NOTE_THREADS = <<~TEXT
+  Where no thread switches are shown, the calls of all threads went through one thread cache.
+TEXT
+
 def notes_print(recorded, ordered)
-  if ordered['threads'] == 1
-    puts '', 'The program had one thread, so there was no thread cache to switch: the tcmalloc rows measure the same.'
-  end
-  puts '', 'The trace is cut short: the program did not end by itself.' if ordered['truncated']
-  lost = recorded['lost_events'].to_i
-  puts '', "#{grouped(lost)} events were lost while recording." if lost > 0
+  puts '', NOTE, ordered['threads'] == 1 ? NOTE_ONE_THREAD : NOTE_THREADS
+  puts 'The trace is cut short: it ends before the program did.' if ordered['truncated']
+  lost = recorded['lost_events']
+  puts "#{grouped(lost)} events were lost while recording." if lost > 0
 end
 
 dir = ARGV.fetch(0)

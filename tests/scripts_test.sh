@@ -201,7 +201,7 @@ report() {
     cat >"demo/$1" <<END
 {"events": $2, "by_kind": {"malloc": $2, "free": 0}, "live_at_end": $3, "threads": 1, "lost_events": 0,
  "truncated": false, "wall_seconds": 0.5, "events_per_second": 1234567.8, "peak_rss_bytes": 1048576,
- "thread_switches": 0, "engine": "switch", "allocator": "any"}
+ "thread_switches": 0, "thread_cache_switching": false, "engine": "switch", "allocator": "any"}
 END
 }
 
