@@ -1,14 +1,13 @@
-# shellcheck shell=sh disable=SC2034 # the lists are for the scripts that source this
+# shellcheck shell=sh disable=SC2034 # the list is for the scripts that source this
 # packages.sh - sourced by the top-level scripts; installs the Debian packages that they need.
 #
 # A package is written as NAME, or as NAME:COMMAND when having COMMAND in PATH is as good as having the package.
 # Where there is no dpkg nothing can be said about a NAME alone; configure will then name what it misses.
 
-# What building takes, and what the tests take besides.
+# What building takes, tests included: run-demo.sh and run-tests.sh share a build.
 BUILD_PACKAGES='autoconf:autoconf automake:automake libtool:libtoolize make:make patch:patch
-    gcc:gcc g++:g++ pkg-config:pkg-config libc6-dev liblz4-dev libxxhash-dev libjansson-dev ruby:ruby lz4:lz4
-    ca-certificates'
-TEST_PACKAGES='libgtest-dev'
+    gcc:gcc g++:g++ pkg-config:pkg-config libc6-dev liblz4-dev libxxhash-dev libjansson-dev libgtest-dev
+    ruby:ruby lz4:lz4 ca-certificates'
 
 package_is_there() {
     if [ "${1%:*}" != "$1" ] && command -v "${1#*:}" >/dev/null 2>&1; then
