@@ -77,21 +77,27 @@ static bool objects_reserve(struct live_objects *objects, uint64_t births)
     return true;
 }
 
+/* The largest size of an object (3). */
+#define SIZE_LIMIT (UINT64_MAX - 2)
+
+#define HELD_FREE 1u
+#define HELD_SIZE 2u /* added to a size */
+
 static inline bool objects_are_live(const struct live_objects *objects, uint64_t object)
 {
-    return object < objects->held_count && objects->held[object] != 0;
+    return object < objects->held_count && objects->held[object] > HELD_FREE;
 }
 
 static inline void objects_grew(struct live_objects *objects)
 {
-    if (__builtin_expect(objects->bytes > objects->peak_bytes, 0))
-        objects->peak_bytes = objects->bytes;
+    if (objects->bytes > objects->peak_bytes) objects->peak_bytes = objects->bytes;
 }
 
+/* Leaves registers.high to objects_count_registers(). */
 static inline uint32_t objects_begin(struct live_objects *objects, uint64_t size)
 {
-    uint32_t object = register_stack_take(&objects->registers);
-    objects->held[object] = size + 1;
+    uint32_t object = objects->registers.order[objects->registers.live++];
+    objects->held[object] = size + HELD_SIZE;
     objects->bytes += size;
     objects_grew(objects);
     return object;
@@ -99,16 +105,25 @@ static inline uint32_t objects_begin(struct live_objects *objects, uint64_t size
 
 static inline void objects_resize(struct live_objects *objects, uint64_t object, uint64_t size)
 {
-    objects->bytes += size - (objects->held[object] - 1);
-    objects->held[object] = size + 1;
+    objects->bytes += size - (objects->held[object] - HELD_SIZE);
+    objects->held[object] = size + HELD_SIZE;
     objects_grew(objects);
 }
 
 static inline void objects_end(struct live_objects *objects, uint64_t object)
 {
-    objects->bytes -= objects->held[object] - 1;
-    objects->held[object] = 0;
+    objects->bytes -= objects->held[object] - HELD_SIZE;
+    objects->held[object] = HELD_FREE;
     register_stack_release(&objects->registers, (uint32_t)object);
+}
+
+/* Brings registers.high up to date: registers are used for the first time in ascending order. */
+static void objects_count_registers(struct live_objects *objects)
+{
+    uint64_t high = objects->registers.high;
+    while (high < objects->held_count && objects->held[high] != 0)
+        high++;
+    objects->registers.high = high;
 }
 
 /* ---- header (4.1) ---- */
@@ -381,7 +396,7 @@ static bool block_decode_call(struct instruction_reader *reader, struct block *b
     if (shape_has_alignment(shape) && !block_get_operands(reader, block, 1, to)) return false;
     if (names && !objects_are_live(&block->objects, object))
         return block_error(reader, block, INSTRUCTION_ERROR_REGISTER, "register ", object);
-    if (!failed && !shape_is_death(shape) && to->size == UINT64_MAX)
+    if (!failed && !shape_is_death(shape) && to->size > SIZE_LIMIT)
         return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "size ", to->size);
 
     if (begins && !failed)
@@ -437,16 +452,10 @@ static const uint64_t varint_masks[VARINT_BYTES_MAX - 1] = {
     UINT64_MAX,
 };
 
-/* varint_get() for what is hot: false for the form of 9 bytes. */
-static inline bool varint_get_short(const uint8_t **next, uint64_t *value)
+/* varint_get() in two halves, for integers of up to 8 bytes: `zeros` is one less than the length. */
+static inline uint64_t varint_value(uint64_t word, unsigned zeros)
 {
-    uint64_t word;
-    memcpy(&word, *next, sizeof word);
-    if (__builtin_expect((uint8_t)word == 0, 0)) return false;
-    unsigned zeros = (unsigned)__builtin_ctzll(word);
-    *value = (word & varint_masks[zeros]) >> (zeros + 1);
-    *next += zeros + 1;
-    return true;
+    return (word & varint_masks[zeros]) >> (zeros + 1);
 }
 
 /* An instruction without operands, written as the two words it consists of: five narrow stores take longer. */
@@ -456,7 +465,8 @@ static inline void instruction_store(struct instruction *to, uint64_t opcode, ui
     uint64_t words[2] = {opcode | object << 32, size};
     memcpy(to, words, sizeof words);
 }
-_Static_assert(sizeof(struct instruction) == 16 && offsetof(struct instruction, object) == 4 &&
+_Static_assert(sizeof(struct instruction) == 16 && offsetof(struct instruction, opcode) == 0 &&
+                   offsetof(struct instruction, object) == 4 &&
                    offsetof(struct instruction, size) == 8,
                "instruction_store() knows the layout");
 
@@ -464,7 +474,8 @@ _Static_assert(sizeof(struct instruction) == 16 && offsetof(struct instruction, 
  * block_decode_rare(). This loop is most of what a null replay costs. It does not look for the end of a column:
  * it runs into the next column, or into the slack behind the payload, and reader_decode() refuses the block
  * afterwards, whatever error that led to. What it reads it still checks, so nothing but the block is lost. */
-static bool block_decode(struct instruction_reader *reader, struct block *block)
+static __attribute__((noinline)) bool block_decode(struct instruction_reader *reader,
+                                                   struct block *block)
 {
     struct live_objects objects = block->objects;
     const uint8_t *sizes = block->next[COLUMN_SIZES], *names = block->next[COLUMN_REGISTERS];
@@ -473,20 +484,24 @@ static bool block_decode(struct instruction_reader *reader, struct block *block)
     struct instruction *to = reader->instructions;
 
     for (; opcode_at < opcodes_end; opcode_at++, to++) {
-        uint64_t opcode = *opcode_at, operand;
+        uint64_t opcode = *opcode_at, word, operand;
+        unsigned zeros;
         uint8_t action = actions[opcode];
-        const uint8_t *behind;
         if (action == ACTION_BIRTH) {
-            behind = sizes;
-            if (!varint_get_short(&behind, &operand)) goto rare;
-            sizes = behind;
+            memcpy(&word, sizes, sizeof word);
+            if (__builtin_expect((uint8_t)word == 0, 0)) goto rare;
+            zeros = (unsigned)__builtin_ctzll(word);
+            operand = varint_value(word, zeros);
+            sizes += zeros + 1;
             instruction_store(to, opcode, objects_begin(&objects, operand), operand);
             continue;
         } else if (action == ACTION_DEATH) {
-            behind = names;
-            if (!varint_get_short(&behind, &operand)) goto rare;
+            memcpy(&word, names, sizeof word);
+            if (__builtin_expect((uint8_t)word == 0, 0)) goto rare;
+            zeros = (unsigned)__builtin_ctzll(word);
+            operand = varint_value(word, zeros);
             if (__builtin_expect(!objects_are_live(&objects, operand), 0)) goto rare;
-            names = behind;
+            names += zeros + 1;
             objects_end(&objects, operand);
             instruction_store(to, opcode, operand, 0);
             continue;
@@ -545,6 +560,7 @@ static bool reader_decode(struct instruction_reader *reader, struct block *block
     for (unsigned column = 0; column < COLUMNS; column++)
         if (block->next[column] != block->end[column]) return block_column_error(reader, block);
 
+    objects_count_registers(&block->objects);
     reader->objects = block->objects;
     reader->totals.lost_events += block->lost_events;
     instruction_totals_add(&reader->totals, opcodes, block->count);

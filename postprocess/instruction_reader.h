@@ -96,7 +96,7 @@ enum instruction_state {
 /* The objects that are alive between two instructions. */
 struct live_objects {
     struct register_stack registers;
-    uint64_t *held;      /* per register: size + 1 of its object; 0: not live */
+    uint64_t *held;      /* per register: 0 never used, 1 free, else size + 2 of its object */
     uint64_t held_count; /* entries of `held`; every register is less, live or not */
     uint64_t bytes;      /* asked for by live objects */
     uint64_t peak_bytes; /* the most there ever were at once */

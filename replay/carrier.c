@@ -6,9 +6,10 @@
 #include "common/pages.h"
 #include "replay/new_handler.h"
 
-/* How many instructions ahead the object table is prefetched: enough to hide a miss behind a few calls. The objects
- * themselves are not: that miss is the allocator's, and was the program's. */
-#define PREFETCH_AHEAD INSTRUCTION_BATCH_SLACK
+/* How many instructions ahead the object table is prefetched once it has outgrown a second-level cache: enough to hide a
+ * miss behind a few calls. The objects themselves are not: that miss is the allocator's, and was the program's. */
+#define PREFETCH_AHEAD      INSTRUCTION_BATCH_SLACK
+#define PREFETCH_FROM_BYTES (256u * 1024)
 
 #define CACHES_BYTES (INSTRUCTION_LANES_MAX * sizeof(void *))
 
@@ -135,7 +136,7 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
         const size_t size = one->size;
         const uint32_t name = one->object;
         void *object = NULL_OBJECT;
-        __builtin_prefetch(&objects[one[PREFETCH_AHEAD].object], 1);
+        if (prefetch) __builtin_prefetch(&objects[one[PREFETCH_AHEAD].object], 1);
 
 #define OPERAND(index) (batch->operands[one->operand_at + (index)])
 #define BIRTH(expression)            \
@@ -152,8 +153,14 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
         __asm__ volatile("" : : "r"(object)); \
     continue
 
+        /* The two most frequent ones without the detour through a jump table. */
+        if (one->opcode == CALL_MALLOC) {
+            BIRTH(malloc(size));
+        }
+        if (one->opcode == CALL_FREE) {
+            DEATH(free(object));
+        }
         switch (one->opcode) {
-        case CALL_MALLOC: BIRTH(malloc(size));
         case CALL_CALLOC: BIRTH(calloc(1, size));
         case CALL_REALLOC_NULL: BIRTH(realloc(NULL, size));
         case CALL_NEW: BIRTH_MAY_THROW(call->new_object(size));
@@ -181,7 +188,6 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
         case CALL_REALLOC_IN_PLACE | INSTRUCTION_UNKNOWN: BIRTH(realloc(NULL, size));
 
         case CALL_REALLOC_ZERO: DEATH(carrier_realloc_zero(object));
-        case CALL_FREE: DEATH(free(object));
         case CALL_CFREE: DEATH(call->cfree(object));
         case CALL_DELETE: DEATH(call->delete_object(object));
         case CALL_DELETE_NOTHROW: DEATH(call->delete_nothrow(object, &tag));
@@ -234,18 +240,25 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
     return count;
 }
 
+static bool carrier_prefetches(const struct carrier *carrier)
+{
+    return carrier->objects_count * sizeof(void *) > PREFETCH_FROM_BYTES;
+}
+
 size_t carrier_run(struct carrier *carrier, const struct instruction_batch *batch)
 {
     /* An operator new that finds no memory calls the handler rather than throw through C. */
     jmp_buf out_of_memory;
     if (setjmp(out_of_memory) != 0) return carrier->at;
     new_handler_arm(&out_of_memory);
-    size_t done = carrier_loop(carrier, batch, true);
+    size_t done = carrier_prefetches(carrier) ? carrier_loop(carrier, batch, true, true)
+                                              : carrier_loop(carrier, batch, true, false);
     new_handler_arm(NULL);
     return done;
 }
 
 size_t carrier_run_null(struct carrier *carrier, const struct instruction_batch *batch)
 {
-    return carrier_loop(carrier, batch, false);
+    return carrier_prefetches(carrier) ? carrier_loop(carrier, batch, false, true)
+                                       : carrier_loop(carrier, batch, false, false);
 }
