@@ -121,9 +121,9 @@ static inline void *carrier_posix_memalign(size_t alignment, size_t size)
     return posix_memalign(&object, alignment, size) == 0 ? object : NULL;
 }
 
-/* The loop of both engines: `real` is a constant in each. */
+/* The loop of both engines: `real` and `prefetch` are constants wherever it is used. */
 static inline __attribute__((always_inline)) size_t carrier_loop(
-    struct carrier *carrier, const struct instruction_batch *batch, bool real)
+    struct carrier *carrier, const struct instruction_batch *batch, bool real, bool prefetch)
 {
     const struct allocator *const call = carrier->allocator;
     const struct instruction *const instructions = batch->at;
