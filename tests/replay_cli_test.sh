@@ -61,7 +61,7 @@ logged() { # logged NAME - a number that the stub counted
 "$make_instructions" kinds >"$scratch/kinds"
 "$make_instructions" churn 100000 1000 >"$scratch/churn"
 "$make_instructions" lanes 100000 5 >"$scratch/lanes"
-"$make_instructions" huge >"$scratch/huge"
+"$make_instructions" huge malloc >"$scratch/huge"
 lz4 -q -f "$scratch/churn" "$scratch/churn.lz4"
 
 # --- options ---
@@ -138,17 +138,40 @@ check "the same calls" [ "$(by_kind "$scratch/json")" = "$(by_kind "$scratch/jso
 NO_THREAD_CACHE_SWITCH= CACHE_STUB_LOG=$scratch/log LD_PRELOAD=$stub "$replay" --json="$scratch/json" "$scratch/lanes" >"$scratch/out" 2>"$scratch/err"
 check "NO_THREAD_CACHE_SWITCH, empty, is not set" has thread_cache_switching true
 
+# --- other allocators ---
+run_with() { # run_with LIBRARY ARGS...
+    library=$1
+    shift
+    LD_PRELOAD=$library "$replay" --json="$scratch/json" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
+    status=$?
+}
+
 if [ -f "$tcmalloc" ]; then
     for stream in kinds lanes; do
-        LD_PRELOAD=$tcmalloc "$replay" --json="$scratch/json" "$scratch/$stream" >"$scratch/out" 2>"$scratch/err"
-        status=$?
+        run_with "$tcmalloc" "$scratch/$stream"
         check "our tcmalloc, $stream" ended 0
         check "our tcmalloc, $stream: thread caches are switched" has thread_cache_switching true
-        check "our tcmalloc is named" eval 'value allocator | grep -q "^\"tcmalloc (gperftools "'
     done
-else
-    check "our tcmalloc # SKIP not built" true
+    check "our tcmalloc is named" eval 'value allocator | grep -q "^\"tcmalloc (gperftools "'
+    run_with "$tcmalloc" "$scratch/kinds"
+    check "our tcmalloc needs few substitutes" [ "$(grep -c 'substituted)' "$scratch/out")" -le 3 ]
 fi
+installed=$( (ldconfig -p || /sbin/ldconfig -p) 2>/dev/null | sed -n 's/.*=> //p' |
+    grep -E '/lib(jemalloc|mimalloc|tcmalloc_minimal)\.so\.[0-9]+$')
+for library in $tcmalloc $installed; do
+    [ -f "$library" ] || continue
+    file=${library##*/}
+    run_with "$library" "$scratch/kinds"
+    check "$file: every kind of call" ended 0
+    check "$file: the same counts" [ "$(by_kind "$scratch/json")" = "$(by_kind "$scratch/json.switch")" ]
+    # Without a C++ library in the process mimalloc's operator new aborts rather than call a handler.
+    case $file in libmimalloc*) throwing= ;; *) throwing='new new_array_aligned' ;; esac
+    for kind in malloc calloc new_nothrow realloc_null pvalloc $throwing; do
+        "$make_instructions" huge "$kind" >"$scratch/huge.$kind"
+        run_with "$library" "$scratch/huge.$kind"
+        check "$file: a $kind that fails" ended 1 "instruction 1: $kind of 46"
+    done
+done
 
 # --- failure ---
 run --json="$scratch/json" "$scratch/huge"

@@ -4,7 +4,7 @@
  *   make_instructions lanes EVENTS [LANES]     churn spread over lanes, a lane change every 1 to 16 calls; threads
  *                                              end and begin now and then
  *   make_instructions kinds                    every kind of call and every other instruction, once or twice
- *   make_instructions huge                     a malloc that cannot succeed, recorded as one that did
+ *   make_instructions huge KIND                a call (malloc, new, ...) that cannot succeed, recorded as one that did
  *
  * The same arguments always give the same bytes. */
 #include <inttypes.h>
@@ -156,6 +156,24 @@ static void make_kinds(struct instruction_writer *writer)
     instruction_put_death(writer, CALL_FREE, object);
 }
 
+/* The number of a call; 0 when there is none of that name. */
+static unsigned find_kind(const char *name)
+{
+    for (unsigned kind = 1; kind < CALL_KINDS; kind++)
+        if (call_names[kind] != NULL && strcmp(call_names[kind], name) == 0) return kind;
+    return 0;
+}
+
+static void make_huge(struct instruction_writer *writer, enum call_kind kind)
+{
+    const uint64_t size = UINT64_C(1) << 62;
+    instruction_put_birth(writer, CALL_MALLOC, 100, 0);
+    if (call_shapes[kind] == SHAPE_BIRTH_ALIGNED)
+        instruction_put_birth_aligned(writer, kind, size, 64, 0);
+    else
+        instruction_put_birth(writer, kind, size, 0);
+}
+
 int main(int argc, char **argv)
 {
     static const char metadata[] = "program=make_instructions\npid=1\n";
@@ -174,11 +192,11 @@ int main(int argc, char **argv)
         make_lanes(&writer, events, more > 0 ? more : 4);
     } else if (strcmp(what, "kinds") == 0) {
         make_kinds(&writer);
-    } else if (strcmp(what, "huge") == 0) {
-        instruction_put_birth(&writer, CALL_MALLOC, 100, 0);
-        instruction_put_birth(&writer, CALL_MALLOC, UINT64_C(1) << 62, 0);
+    } else if (strcmp(what, "huge") == 0 && argc > 2 && find_kind(argv[2]) != 0) {
+        make_huge(&writer, (enum call_kind)find_kind(argv[2]));
     } else {
-        fprintf(stderr, "usage: make_instructions churn|lanes|kinds|huge [EVENTS [SLOTS|LANES]]\n");
+        fprintf(stderr,
+                "usage: make_instructions churn|lanes|kinds|huge [EVENTS|KIND [SLOTS|LANES]]\n");
         return 2;
     }
     bool good = instruction_writer_finish(&writer, INSTRUCTION_STATUS_COMPLETE);
