@@ -30,6 +30,16 @@ void malloctape_stamp(unsigned structure);
  * Thread   the one that ends, idles or replaces its cache; no lock is held. */
 void malloctape_thread_cache_deleted(void);
 
+/* malloctape_heap_grown() - the heap has got these addresses from the system; nothing is on them yet.
+ *
+ * Thread   any; pageheap_lock is held. */
+void malloctape_heap_grown(const void* start, unsigned long bytes);
+
+/* malloctape_span_deleted() - a span goes back to the page heap; no object on it lives.
+ *
+ * Thread   any; pageheap_lock is held. */
+void malloctape_span_deleted(unsigned long first_page, unsigned long pages, unsigned size_class);
+
 #pragma GCC visibility pop
 
 #ifdef __cplusplus
@@ -38,11 +48,16 @@ void malloctape_thread_cache_deleted(void);
 
 #define MALLOCTAPE_STAMP(structure)       malloctape_stamp(structure)
 #define MALLOCTAPE_THREAD_CACHE_DELETED() malloctape_thread_cache_deleted()
+#define MALLOCTAPE_HEAP_GROWN(start, bytes) malloctape_heap_grown(start, bytes)
+#define MALLOCTAPE_SPAN_DELETED(span) \
+  malloctape_span_deleted((span)->start, (span)->length, (span)->sizeclass)
 
 #else
 
 #define MALLOCTAPE_STAMP(structure)       ((void)0)
 #define MALLOCTAPE_THREAD_CACHE_DELETED() ((void)0)
+#define MALLOCTAPE_HEAP_GROWN(start, bytes) ((void)0)
+#define MALLOCTAPE_SPAN_DELETED(span) ((void)0)
 
 #endif
 

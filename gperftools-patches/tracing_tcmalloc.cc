@@ -3,6 +3,8 @@
 // Takes the place of tcmalloc.cc in libtcmalloc_minimal_tracing.so. It contains tcmalloc.cc, with the
 // entry points under other names (malloctape_plain_...), and defines the entry points anew:
 //
+//   entry      upstream's fast path, instruction for instruction: its test for malloc hooks is also the test
+//              for recording, because a hook of ours (which does nothing) stands in the lists meanwhile
 //   hot path   the same steps as upstream's (thread cache, size class, pop or push), with the event
 //              recorded in between; leaves for the slow path, by a tail call, whenever a step is not
 //              the common one
@@ -10,6 +12,8 @@
 //
 // So addresses, and all that the allocator does, are upstream's. Each entry point has a kind of call of
 // its own, and therefore a body of its own, where upstream lets several share one.
+//
+// The entry points are not declared noexcept, though they do not throw: that would keep calls from being tail calls.
 
 // The names under which upstream's own entry points stay reachable.
 #define tc_malloc malloctape_plain_malloc
@@ -96,53 +100,69 @@ static inline void ReplaceSystemAlloc() {}
 
 namespace {
 
-// --- the place of an object in the shadow table (capture.h) ---
+// --- recording on and off ---
 
-static_assert(kPageShift == SHADOW_PAGE_BITS, "the shadow table is laid out for pages of this size");
+void no_new_hook(const void*, size_t) {}
+void no_delete_hook(const void*) {}
 
-// 2^32 / size of each size class, rounded up; 0 for class 0, whose objects start at a page. Objects of a class
-// start at distances of its size, so the products of two in a page differ in the upper half.
-uint32_t class_inverse[kClassSizesMax];
+bool diverted;
 
-inline unsigned index_of(const void* object, uint32 cl) {
-  uint64_t offset = reinterpret_cast<uintptr_t>(object) & (kPageSize - 1);
-  return static_cast<unsigned>((offset * class_inverse[cl]) >> 32);
+// Off the hot path, after the first recorded call: upstream's own first hook has then left the list, so that the
+// hot path can tell by the length of the lists that there is no hook but ours.
+ATTRIBUTE_NOINLINE void divert() {
+  if (diverted || malloctape_is_off() || __sync_lock_test_and_set(&diverted, true)) return;
+  MallocHook::AddNewHook(&no_new_hook);
+  MallocHook::AddDeleteHook(&no_delete_hook);
 }
 
-ATTRIBUTE_NOINLINE void fill_class_inverse() {
-  for (uint32 cl = 1; cl < Static::num_size_classes(); cl++)
-    class_inverse[cl] = static_cast<uint32_t>((uint64_t(1) << 32) / Static::sizemap()->class_to_size(cl) + 1);
+// Before the environment has been read, and after recording has ended.
+ATTRIBUTE_NOINLINE void undivert() {
+  if (!diverted || !__sync_bool_compare_and_swap(&diverted, true, false)) return;
+  MallocHook::RemoveNewHook(&no_new_hook);
+  MallocHook::RemoveDeleteHook(&no_delete_hook);
 }
 
-// The same without knowing the class. False for what the allocator does not own.
-bool find_index(const void* object, unsigned* index) {
-  if (PREDICT_FALSE(class_inverse[1] == 0)) fill_class_inverse();
+template <typename List>
+inline ATTRIBUTE_ALWAYS_INLINE bool only_our_hook(const List& hooks) {
+  return base::subtle::NoBarrier_Load(&hooks.priv_end) == 1;
+}
+
+// --- tokens ---
+
+static_assert(kPageShift == SHADOW_PAGE_BITS, "the shadow table has an entry for each page of this size");
+
+// The size class of the page of an object, 0 for pages of one object. False for what the allocator does not own.
+bool find_class(const void* object, uint32* cl) {
   const PageID page = reinterpret_cast<uintptr_t>(object) >> kPageShift;
-  uint32 cl;
-  if (!Static::pageheap()->TryGetSizeClass(page, &cl)) {
-    const Span* span = Static::pageheap()->GetDescriptor(page);
-    if (span == NULL) return false;
-    cl = span->sizeclass;
-  }
-  *index = index_of(object, cl);
+  if (Static::pageheap()->TryGetSizeClass(page, cl)) return true;
+  const Span* span = Static::pageheap()->GetDescriptor(page);
+  if (span == NULL) return false;
+  *cl = span->sizeclass;
   return true;
 }
 
+// Makes the page of a new object ready for its token.
+void open_page(const void* object) {
+  uint32 cl;
+  if (atomic_load_acquire(&shadow_page_of(object)->tokens) == NULL && find_class(object, &cl))
+    shadow_open(object, cl == 0 ? 0 : Static::sizemap()->class_to_size(cl), static_cast<uint8_t>(cl));
+}
+
+bool is_owned(const void* object) {
+  uint32 cl;
+  return find_class(object, &cl);
+}
+
 void forget(const void* object) {
-  unsigned index;
-  if (object != NULL && find_index(object, &index)) malloctape_born_unrecorded(object, index);
+  if (object != NULL && is_owned(object)) malloctape_born_unrecorded(object);
 }
 
 void born(unsigned kind, uint64_t size, uint64_t alignment, const void* object) {
-  unsigned index = 0;
-  if (object != NULL) find_index(object, &index);
-  malloctape_born(kind, size, alignment, object, index);
+  if (object != NULL) open_page(object);
+  malloctape_born(kind, size, alignment, object);
 }
 
-uint64_t token_of(const void* object) {
-  unsigned index;
-  return find_index(object, &index) ? malloctape_token_of(object, index) : RAW_TOKEN_UNKNOWN;
-}
+uint64_t token_of(const void* object) { return is_owned(object) ? malloctape_token_of(object) : RAW_TOKEN_UNKNOWN; }
 
 // --- births ---
 
@@ -162,7 +182,10 @@ template <typename Plain>
 inline ATTRIBUTE_ALWAYS_INLINE void* record_birth(unsigned kind, uint64_t size, uint64_t alignment, Plain plain) {
   if (!malloctape_ready()) {
     void* object = plain();
-    if (!malloctape_is_off()) forget(object);
+    if (malloctape_is_off())
+      undivert();
+    else
+      forget(object);
     return object;
   }
   void* object;
@@ -170,45 +193,54 @@ inline ATTRIBUTE_ALWAYS_INLINE void* record_birth(unsigned kind, uint64_t size, 
     Allocating allocating;
     object = plain();
   } catch (...) {
-    malloctape_born(kind, size, alignment, NULL, 0);
+    malloctape_born(kind, size, alignment, NULL);
     throw;
   }
   born(kind, size, alignment, object);
+  divert();
   return object;
 }
 
 template <unsigned kind, void* (*plain)(size_t)>
-ATTRIBUTE_NOINLINE void* record_allocation(size_t size) {
+ATTRIBUTE_NOINLINE void* allocate_slow(size_t size) {
+  if (malloctape_is_off() && !diverted) return plain(size);
   return record_birth(kind, size, 0, [size] { return plain(size); });
 }
 
-// Apart from record_allocation(), so that with tracing off nothing but two jumps is added.
-template <unsigned kind, void* (*plain)(size_t)>
-ATTRIBUTE_NOINLINE void* allocate_slow(size_t size) {
-  if (malloctape_is_off()) return plain(size);
-  return record_allocation<kind, plain>(size);
-}
-
 template <unsigned kind>
-ATTRIBUTE_NOINLINE void* allocated_in_new_region(void* object, size_t size) {
+ATTRIBUTE_NOINLINE void* allocated_on_new_page(void* object, size_t size) {
   born(kind, size, 0, object);
   return object;
 }
 
 template <unsigned kind, void* (*plain)(size_t)>
-inline ATTRIBUTE_ALWAYS_INLINE void* allocate(size_t size) {
+CACHELINE_ALIGNED_FN ATTRIBUTE_NOINLINE void* allocate_recorded(size_t size) {
   struct malloctape_lane* lane = malloctape_lane;
-  if (PREDICT_FALSE(lane->cursor >= lane->limit)) return allocate_slow<kind, plain>(size);
-  if (PREDICT_FALSE(!base::internal::new_hooks_.empty())) return allocate_slow<kind, plain>(size);
+  uint64_t* cursor = lane->cursor;
+  if (PREDICT_FALSE(cursor >= lane->limit)) return allocate_slow<kind, plain>(size);
+  if (PREDICT_FALSE(!only_our_hook(base::internal::new_hooks_))) return allocate_slow<kind, plain>(size);
   ThreadCache* cache = ThreadCache::GetFastPathCache();
   if (PREDICT_FALSE(cache == NULL)) return allocate_slow<kind, plain>(size);
   uint32 cl;
   if (PREDICT_FALSE(!Static::sizemap()->GetSizeClass(size, &cl))) return allocate_slow<kind, plain>(size);
   void* object;
   if (PREDICT_FALSE(!cache->TryAllocate(cl, &object))) return allocate_slow<kind, plain>(size);
-  uint8_t* region = malloctape_shadow_region(object);
-  if (PREDICT_FALSE(region == NULL)) return allocated_in_new_region<kind>(object, size);
-  malloctape_lane_birth(lane, kind, size, malloctape_shadow_entry(region, object, index_of(object, cl)));
+  struct shadow_page* page = shadow_page_of(object);
+  uint64_t* tokens = atomic_load_acquire(&page->tokens);
+  if (PREDICT_FALSE(tokens == NULL)) return allocated_on_new_page<kind>(object, size);
+  malloctape_lane_birth(lane, cursor, kind, size, tokens + shadow_index(page, object));
+  return object;
+}
+
+template <unsigned kind, void* (*plain)(size_t)>
+inline ATTRIBUTE_ALWAYS_INLINE void* allocate(size_t size) {
+  if (PREDICT_FALSE(!base::internal::new_hooks_.empty())) return allocate_recorded<kind, plain>(size);
+  ThreadCache* cache = ThreadCache::GetFastPathCache();
+  if (PREDICT_FALSE(cache == NULL)) return plain(size);
+  uint32 cl;
+  if (PREDICT_FALSE(!Static::sizemap()->GetSizeClass(size, &cl))) return plain(size);
+  void* object;
+  if (PREDICT_FALSE(!cache->TryAllocate(cl, &object))) return plain(size);
   return object;
 }
 
@@ -217,33 +249,36 @@ void* plain_newarray_nothrow(size_t size) { return malloctape_plain_newarray_not
 
 template <typename Plain>
 inline ATTRIBUTE_ALWAYS_INLINE void* allocate_aligned(unsigned kind, size_t size, size_t alignment, Plain plain) {
-  if (malloctape_is_off()) return plain();
+  if (malloctape_is_off() && !diverted) return plain();
   return record_birth(kind, size, alignment, plain);
 }
 
 // --- deaths ---
 
 void record_death(unsigned kind, void* object, size_t size, size_t alignment) {
-  unsigned index;
-  if (object != NULL && malloctape_ready() && find_index(object, &index))
-    malloctape_dies(kind, malloctape_token_of(object, index), size, alignment);
+  if (object != NULL && malloctape_ready() && is_owned(object))
+    malloctape_dies(kind, malloctape_token_of(object), size, alignment);
+  else if (malloctape_is_off())
+    undivert();
 }
 
 template <unsigned kind>
 ATTRIBUTE_NOINLINE void release_slow(void* object) {
-  if (!malloctape_is_off()) record_death(kind, object, 0, 0);
+  record_death(kind, object, 0, 0);
   malloctape_plain_free(object);
 }
 
 template <unsigned kind>
 ATTRIBUTE_NOINLINE void release_sized_slow(void* object, size_t size) {
-  if (!malloctape_is_off()) record_death(kind, object, size, 0);
+  record_death(kind, object, size, 0);
   malloctape_plain_free(object);
 }
 
-// The common case of a release: sets what is needed to record and to release; false otherwise.
+// The common case of a release: finds what is needed to record and to release; false otherwise, also for NULL, whose
+// page has no tokens.
 struct Release {
   struct malloctape_lane* lane;
+  uint64_t* cursor;
   ThreadCache* cache;
   uint32 cl;
   uint64_t token;
@@ -251,35 +286,48 @@ struct Release {
 
 inline ATTRIBUTE_ALWAYS_INLINE bool prepare_release(void* object, Release* release) {
   release->lane = malloctape_lane;
-  if (PREDICT_FALSE(release->lane->cursor >= release->lane->limit)) return false;
-  if (PREDICT_FALSE(!base::internal::delete_hooks_.empty())) return false;
+  release->cursor = release->lane->cursor;
+  if (PREDICT_FALSE(release->cursor >= release->lane->limit)) return false;
+  if (PREDICT_FALSE(!only_our_hook(base::internal::delete_hooks_))) return false;
   release->cache = ThreadCache::GetCacheIfPresent();
   if (PREDICT_FALSE(release->cache == NULL)) return false;
   if (PREDICT_FALSE(object == NULL)) return false;
-  const PageID page = reinterpret_cast<uintptr_t>(object) >> kPageShift;
-  if (PREDICT_FALSE(!Static::pageheap()->TryGetSizeClass(page, &release->cl))) return false;
-  uint8_t* region = malloctape_shadow_region(object);
-  if (PREDICT_FALSE(region == NULL)) return false;
-  release->token = *malloctape_shadow_entry(region, object, index_of(object, release->cl));
+  const struct shadow_page* page = shadow_page_of(object);
+  const uint64_t* tokens = atomic_load_acquire(&page->tokens);
+  release->cl = page->size_class;
+  if (PREDICT_FALSE(tokens == NULL || release->cl == 0)) return false;
+  release->token = tokens[shadow_index(page, object)];
   return true;
 }
 
 template <unsigned kind>
-inline ATTRIBUTE_ALWAYS_INLINE void release(void* object) {
+CACHELINE_ALIGNED_FN ATTRIBUTE_NOINLINE void release_recorded(void* object) {
   Release release;
   if (PREDICT_FALSE(!prepare_release(object, &release))) return release_slow<kind>(object);
-  malloctape_lane_death(release.lane, kind, release.token);
+  malloctape_lane_death(release.lane, release.cursor, kind, release.token);
   release.cache->Deallocate(object, release.cl);
 }
 
 // The class is found by the address and not by the size: the result is the same, unless the program
 // passes a wrong size.
 template <unsigned kind>
-inline ATTRIBUTE_ALWAYS_INLINE void release_sized(void* object, size_t size) {
+CACHELINE_ALIGNED_FN ATTRIBUTE_NOINLINE void release_sized_recorded(void* object, size_t size) {
   Release release;
   if (PREDICT_FALSE(!prepare_release(object, &release))) return release_sized_slow<kind>(object, size);
-  malloctape_lane_death_sized(release.lane, kind, release.token, size);
+  malloctape_lane_death_sized(release.lane, release.cursor, kind, release.token, size);
   release.cache->Deallocate(object, release.cl);
+}
+
+template <unsigned kind>
+inline ATTRIBUTE_ALWAYS_INLINE void release(void* object) {
+  if (PREDICT_FALSE(!base::internal::delete_hooks_.empty())) return release_recorded<kind>(object);
+  do_free(object);
+}
+
+template <unsigned kind>
+inline ATTRIBUTE_ALWAYS_INLINE void release_sized(void* object, size_t size) {
+  if (PREDICT_FALSE(!base::internal::delete_hooks_.empty())) return release_sized_recorded<kind>(object, size);
+  if (object != NULL) do_free_with_callback(object, &InvalidFree, true, size);
 }
 
 void release_aligned(unsigned kind, void* object, size_t size, size_t alignment) {
@@ -303,21 +351,20 @@ void* allocate_for_realloc(size_t old_size, size_t new_size) {
 void* record_realloc(void* old_object, size_t new_size) {
   const size_t old_size = GetSizeWithCallback(old_object, &InvalidGetSizeForRealloc);
   const uint64_t token = token_of(old_object);
-  unsigned index = 0;
   if (new_size <= old_size && new_size >= old_size / 2) {
-    find_index(old_object, &index);
-    malloctape_reallocated(CALL_REALLOC_IN_PLACE, token, new_size, old_object, index);
+    open_page(old_object);
+    malloctape_reallocated(CALL_REALLOC_IN_PLACE, token, new_size, old_object);
     MallocHook::InvokeDeleteHook(old_object);
     MallocHook::InvokeNewHook(old_object, new_size);
     return old_object;
   }
   void* object = allocate_for_realloc(old_size, new_size);
   if (object == NULL) {
-    malloctape_reallocated(CALL_REALLOC_MOVED, token, new_size, NULL, 0);
+    malloctape_reallocated(CALL_REALLOC_MOVED, token, new_size, NULL);
     return NULL;
   }
-  find_index(object, &index);
-  malloctape_reallocated(CALL_REALLOC_MOVED, token, new_size, object, index);
+  open_page(object);
+  malloctape_reallocated(CALL_REALLOC_MOVED, token, new_size, object);
   MallocHook::InvokeNewHook(object, new_size);
   memcpy(object, old_object, std::min(old_size, new_size));
   MallocHook::InvokeDeleteHook(old_object);
@@ -371,14 +418,25 @@ class TracingExtension : public TCMallocImplementation {
 // Upstream has registered its own extension in this file's earlier initializers, and allocated it; this one
 // takes its place without touching the heap.
 alignas(TracingExtension) char extension_memory[sizeof(TracingExtension)];
-struct RegisterExtension {
-  RegisterExtension() {
+struct LibraryBegins {
+  LibraryBegins() {
     if (!RunningOnValgrind()) MallocExtension::Register(new (extension_memory) TracingExtension);
+    // Normally recording has begun with the first allocation; not if that came before there was an environment.
+    if (malloctape_ready()) divert();
   }
-} register_extension;
+} library_begins;
 
 // Read without the page heap's lock: a torn view of a statistic does no harm.
 uint64_t heap_bytes() { return Static::IsInited() ? Static::pageheap()->stats().system_bytes : 0; }
+
+// All the addresses that the page heap has, for what it got before recording began.
+void cover_heap() {
+  if (!Static::IsInited()) return;
+  SpinLockHolder hold(Static::pageheap_lock());
+  base::MallocRange range;
+  for (PageID page = 0; Static::pageheap()->GetNextRange(page, &range); page = (range.address + range.length) >> kPageShift)
+    shadow_cover(range.address, range.length);
+}
 
 const char* const settings[] = {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
                                 "TCMALLOC_TRANSFER_NUM_OBJ",
@@ -392,17 +450,25 @@ const char* const settings[] = {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
 
 }  // namespace
 
-extern "C" const struct malloctape_front_end malloctape_front_end = {TC_VERSION_STRING, settings, heap_bytes};
+extern "C" const struct malloctape_front_end malloctape_front_end = {TC_VERSION_STRING, settings, heap_bytes, cover_heap};
+
+extern "C" void malloctape_heap_grown(const void* start, unsigned long bytes) {
+  shadow_cover(reinterpret_cast<uintptr_t>(start), bytes);
+}
+
+extern "C" void malloctape_span_deleted(unsigned long first_page, unsigned long pages, unsigned size_class) {
+  shadow_close(first_page, pages, size_class);
+}
 
 // --- entry points of C ---
 
-EXPORT HOT void* tc_malloc(size_t size) __THROW { return allocate<CALL_MALLOC, malloctape_plain_malloc>(size); }
+EXPORT HOT void* tc_malloc(size_t size) { return allocate<CALL_MALLOC, malloctape_plain_malloc>(size); }
 
-EXPORT HOT void tc_free(void* object) __THROW { release<CALL_FREE>(object); }
+EXPORT HOT void tc_free(void* object) { release<CALL_FREE>(object); }
 
-EXPORT void tc_cfree(void* object) __THROW { release<CALL_CFREE>(object); }
+EXPORT void tc_cfree(void* object) { release<CALL_CFREE>(object); }
 
-EXPORT void tc_free_sized(void* object, size_t size) __THROW { release_sized<CALL_FREE_SIZED>(object, size); }
+EXPORT void tc_free_sized(void* object, size_t size) { release_sized<CALL_FREE_SIZED>(object, size); }
 
 EXPORT void tc_free_aligned_sized(void* object, size_t alignment, size_t size) __THROW {
   release_aligned(CALL_FREE_ALIGNED_SIZED, object, size, alignment);
@@ -510,27 +576,27 @@ EXPORT HOT void* tc_new(size_t size) { return allocate<CALL_NEW, malloctape_plai
 
 EXPORT HOT void* tc_newarray(size_t size) { return allocate<CALL_NEW_ARRAY, malloctape_plain_newarray>(size); }
 
-EXPORT HOT void* tc_new_nothrow(size_t size, const std::nothrow_t&) __THROW {
+EXPORT HOT void* tc_new_nothrow(size_t size, const std::nothrow_t&) {
   return allocate<CALL_NEW_NOTHROW, plain_new_nothrow>(size);
 }
 
-EXPORT HOT void* tc_newarray_nothrow(size_t size, const std::nothrow_t&) __THROW {
+EXPORT HOT void* tc_newarray_nothrow(size_t size, const std::nothrow_t&) {
   return allocate<CALL_NEW_ARRAY_NOTHROW, plain_newarray_nothrow>(size);
 }
 
-EXPORT HOT void tc_delete(void* object) __THROW { release<CALL_DELETE>(object); }
+EXPORT HOT void tc_delete(void* object) { release<CALL_DELETE>(object); }
 
-EXPORT HOT void tc_deletearray(void* object) __THROW { release<CALL_DELETE_ARRAY>(object); }
+EXPORT HOT void tc_deletearray(void* object) { release<CALL_DELETE_ARRAY>(object); }
 
-EXPORT void tc_delete_nothrow(void* object, const std::nothrow_t&) __THROW { release<CALL_DELETE_NOTHROW>(object); }
+EXPORT void tc_delete_nothrow(void* object, const std::nothrow_t&) { release<CALL_DELETE_NOTHROW>(object); }
 
-EXPORT void tc_deletearray_nothrow(void* object, const std::nothrow_t&) __THROW {
+EXPORT void tc_deletearray_nothrow(void* object, const std::nothrow_t&) {
   release<CALL_DELETE_ARRAY_NOTHROW>(object);
 }
 
-EXPORT HOT void tc_delete_sized(void* object, size_t size) __THROW { release_sized<CALL_DELETE_SIZED>(object, size); }
+EXPORT HOT void tc_delete_sized(void* object, size_t size) { release_sized<CALL_DELETE_SIZED>(object, size); }
 
-EXPORT HOT void tc_deletearray_sized(void* object, size_t size) __THROW {
+EXPORT HOT void tc_deletearray_sized(void* object, size_t size) {
   release_sized<CALL_DELETE_ARRAY_SIZED>(object, size);
 }
 

@@ -22,7 +22,6 @@ _Static_assert(LIMIT_MARGIN_WORDS > 2 * MALLOCTAPE_EVENT_WORDS_MAX, "an event al
 static struct malloctape_lane lane_none;
 MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane = &lane_none;
 uint32_t malloctape_state;
-uint8_t **malloctape_shadow_regions;
 
 static struct {
     struct writer writer;
@@ -185,15 +184,15 @@ static bool start(const char *value)
     writer->heap_bytes = malloctape_front_end.heap_bytes;
     os_random(writer->run_id, sizeof writer->run_id);
     collect_metadata(writer);
-    malloctape_shadow_regions = os_memory_reserve(SHADOW_REGIONS * sizeof *malloctape_shadow_regions);
     capture.registry = writer->registry = lane_registry_create();
-    if (!malloctape_shadow_regions || !capture.registry || pthread_key_create(&capture.thread_key, thread_ends)) {
+    if (!shadow_reserve() || !capture.registry || pthread_key_create(&capture.thread_key, thread_ends)) {
         struct message message;
         message_begin(&message);
         message_text(&message, "not recording: no address space for the shadow table");
         message_write(&message);
         return false;
     }
+    malloctape_front_end.cover_heap();
     return writer_start(writer);
 }
 
@@ -274,33 +273,18 @@ bool malloctape_ready(void)
     return lane->cursor < lane->limit || make_room(lane);
 }
 
-/* Address space for the tokens of a region that has none yet; NULL when there is no more. */
-static uint8_t *make_region(const void *object)
+static uint64_t *token_place(const void *object)
 {
-    uint8_t **place = &malloctape_shadow_regions[(uintptr_t)object >> SHADOW_REGION_BITS];
-    uint8_t *region = os_memory_reserve(SHADOW_REGION_BYTES);
-    uint8_t *expected = NULL;
-    if (!region)
-        return NULL;
-    if (__atomic_compare_exchange_n(place, &expected, region, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-        return region;
-    os_memory_release(region, SHADOW_REGION_BYTES);
-    return expected;
+    struct shadow_page *page = shadow_page_of(object);
+    uint64_t *tokens = atomic_load_acquire(&page->tokens);
+    return tokens ? tokens + shadow_index(page, object) : NULL;
 }
 
-static uint64_t *entry_of(const void *object, unsigned index)
+static void set_token(const void *object, uint64_t token)
 {
-    uint8_t *region = malloctape_shadow_region(object);
-    return region ? malloctape_shadow_entry(region, object, index) : NULL;
-}
-
-static void set_token(const void *object, unsigned index, uint64_t token)
-{
-    uint8_t *region = malloctape_shadow_region(object);
-    if (!region)
-        region = make_region(object);
-    if (region)
-        *malloctape_shadow_entry(region, object, index) = token;
+    uint64_t *place = token_place(object);
+    if (place)
+        *place = token;
 }
 
 /* Writes a record of `count` words; the first one last, because it makes the record valid. */
@@ -319,33 +303,32 @@ static struct malloctape_lane *lane_with_room(void)
     return malloctape_ready() ? malloctape_lane : NULL;
 }
 
-void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const void *object, unsigned index)
+void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const void *object)
 {
     struct malloctape_lane *lane = lane_with_room();
     if (!lane) {
         if (object)
-            malloctape_born_unrecorded(object, index);
+            malloctape_born_unrecorded(object);
         return;
     }
     if (!object) {
         put_record(lane, (uint64_t[]){raw_word(RAW_FAILED, kind), size, alignment, 0}, 4);
         return;
     }
-    set_token(object, index, lane->next_token++);
+    set_token(object, lane->next_token++);
     put_record(lane, (uint64_t[]){raw_word(kind, size), alignment}, alignment ? 2 : 1);
 }
 
-void malloctape_born_unrecorded(const void *object, unsigned index)
+void malloctape_born_unrecorded(const void *object)
 {
-    uint64_t *entry = malloctape_shadow_regions ? entry_of(object, index) : NULL;
-    if (entry)
-        *entry = RAW_TOKEN_UNKNOWN;
+    if (shadow_pages)
+        set_token(object, RAW_TOKEN_UNKNOWN);
 }
 
-uint64_t malloctape_token_of(const void *object, unsigned index)
+uint64_t malloctape_token_of(const void *object)
 {
-    uint64_t *entry = entry_of(object, index);
-    return entry ? *entry : RAW_TOKEN_UNKNOWN;
+    uint64_t *place = token_place(object);
+    return place ? *place : RAW_TOKEN_UNKNOWN;
 }
 
 static const uint8_t operands_of_death[CALL_KINDS] = {
@@ -372,19 +355,19 @@ void malloctape_dies(unsigned kind, uint64_t token, uint64_t size, uint64_t alig
     put_record(lane, words, count);
 }
 
-void malloctape_reallocated(unsigned kind, uint64_t token, uint64_t size, const void *object, unsigned index)
+void malloctape_reallocated(unsigned kind, uint64_t token, uint64_t size, const void *object)
 {
     struct malloctape_lane *lane = lane_with_room();
     if (!lane) {
         if (object)
-            malloctape_born_unrecorded(object, index);
+            malloctape_born_unrecorded(object);
         return;
     }
     if (!object) {
         put_record(lane, (uint64_t[]){raw_word(RAW_FAILED, kind), size, 0, token}, 4);
         return;
     }
-    set_token(object, index, lane->next_token++);
+    set_token(object, lane->next_token++);
     put_record(lane, (uint64_t[]){raw_word(kind, token), size}, 2);
 }
 

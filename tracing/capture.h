@@ -10,14 +10,13 @@
  *     malloctape_allocating(true);                  // shared structures are entered for what follows
  *     void *object = real_malloc(size);
  *     malloctape_allocating(false);
- *     malloctape_born(CALL_MALLOC, size, 0, object, index);
+ *     malloctape_born(CALL_MALLOC, size, 0, object);
  *
  * A death is recorded before the real call (afterwards another thread may own the address), a birth
  * after it. Hot paths do the same with the inline functions below on a lane they hold.
  *
  * Identity     Every birth of a lane gets the next serial number; lane and serial are the object's
- *              token (FORMAT.md 2.5). The token of a live object stands in the shadow table, found by
- *              the object's address, so a death can name it without a header on the object.
+ *              token (FORMAT.md 2.5). The token of a live object stands in the shadow table (shadow.h).
  * Lane         One per living thread, found by one thread-local pointer. Only its thread writes to it;
  *              the writer thread reads `cursor`. Lanes lie in memory that a forked child finds zeroed:
  *              there, cursor == limit, so a child leaves the hot path at once and stops recording.
@@ -33,6 +32,7 @@
 #include "../common/call_kind.h"
 #include "atomic.h"
 #include "raw_format.h"
+#include "shadow.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,67 +74,28 @@ extern MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane;
 /* Most words that one event takes (FORMAT.md 7). */
 #define MALLOCTAPE_EVENT_WORDS_MAX RAW_WORDS_PER_RECORD_MAX
 
-/* --- the shadow table ---
- *
- * One 64-bit token for each object, where the object starts; page by page, so that memory is used
- * where the heap is used. A front end numbers the places of a page at which objects can start
- * ("index"): for size classes that is offset / size, so that the tokens of one page lie together and a
- * page of large objects needs few of them. The index of an object must be the same at birth and
- * death, and unique among the live objects of its page.
- *
- *   address  | region, 21 bits | group, 10 bits | page, 3 bits | offset in page, 13 bits |
- *   shadow   region's table + group * 64 KiB + index * 64 + page * 8
- *
- * So one cache line holds the tokens of one index in eight neighbouring pages, and a group of eight 8 KiB pages takes
- * 4 KiB of shadow when its objects are 128 bytes and more, at most 64 KiB when they are 8 bytes. */
-#define SHADOW_PAGE_BITS 13
-#define SHADOW_GROUP_BITS 16
-#define SHADOW_REGION_BITS 26
-#define SHADOW_ADDRESS_BITS 47
-#define SHADOW_REGIONS (UINT64_C(1) << (SHADOW_ADDRESS_BITS - SHADOW_REGION_BITS))
-#define SHADOW_REGION_BYTES (UINT64_C(1) << SHADOW_REGION_BITS)
-#define SHADOW_INDEX_MAX (((1u << SHADOW_PAGE_BITS) / 8) - 1)
-
-extern uint8_t **malloctape_shadow_regions;
-
-/* Table of the region of `object`, NULL if the region has none yet. Only while recording. */
-static inline uint8_t *malloctape_shadow_region(const void *object)
-{
-    return atomic_load_relaxed(&malloctape_shadow_regions[(uintptr_t)object >> SHADOW_REGION_BITS]);
-}
-
-static inline uint64_t *malloctape_shadow_entry(uint8_t *region, const void *object, unsigned index)
-{
-    uintptr_t address = (uintptr_t)object;
-    uintptr_t group = address & ((SHADOW_REGION_BYTES - 1) & ~(((uintptr_t)1 << SHADOW_GROUP_BITS) - 1));
-    uintptr_t page = (address >> (SHADOW_PAGE_BITS - 3)) & 0x38;
-    return (uint64_t *)(void *)(region + group + page + ((uintptr_t)index << 6));
-}
-
 /* --- recording, hot ---
  *
- * The lane must have room: lane->cursor < lane->limit. */
+ * The lane must have room: `cursor`, which is lane->cursor, is below lane->limit. */
 
-static inline void malloctape_lane_birth(struct malloctape_lane *lane, unsigned kind, uint64_t size,
-                                         uint64_t *entry)
+static inline void malloctape_lane_birth(struct malloctape_lane *lane, uint64_t *cursor, unsigned kind,
+                                         uint64_t size, uint64_t *token)
 {
-    uint64_t *cursor = lane->cursor;
     *cursor = raw_word(kind, size);
     atomic_store_release(&lane->cursor, cursor + 1);
-    *entry = lane->next_token++;
+    *token = lane->next_token++;
 }
 
-static inline void malloctape_lane_death(struct malloctape_lane *lane, unsigned kind, uint64_t token)
+static inline void malloctape_lane_death(struct malloctape_lane *lane, uint64_t *cursor, unsigned kind,
+                                         uint64_t token)
 {
-    uint64_t *cursor = lane->cursor;
     *cursor = raw_word(kind, token);
     atomic_store_release(&lane->cursor, cursor + 1);
 }
 
-static inline void malloctape_lane_death_sized(struct malloctape_lane *lane, unsigned kind,
+static inline void malloctape_lane_death_sized(struct malloctape_lane *lane, uint64_t *cursor, unsigned kind,
                                                uint64_t token, uint64_t size)
 {
-    uint64_t *cursor = lane->cursor;
     cursor[1] = size;
     atomic_store_release(cursor, raw_word(kind, token));
     atomic_store_release(&lane->cursor, cursor + 2);
@@ -167,22 +128,23 @@ static inline void malloctape_allocating(bool allocating)
     malloctape_lane->allocating = allocating;
 }
 
-/* Records a birth; `object` NULL: the call failed. `alignment` only for kinds that have one, else 0.
+/* Records a birth; `object` NULL: the call failed; else its page is open (shadow_open). `alignment` only for
+ * kinds that have one, else 0.
  * To be called after malloctape_ready() returned true, even if the lane has been filled since. */
-void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const void *object, unsigned index);
+void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const void *object);
 
 /* An object came into being without a record (the caller got false from malloctape_ready()): forgets
  * what the shadow table may say about an earlier object there. */
-void malloctape_born_unrecorded(const void *object, unsigned index);
+void malloctape_born_unrecorded(const void *object);
 
 /* Token of the live object at this address, RAW_TOKEN_UNKNOWN if its birth was not recorded. */
-uint64_t malloctape_token_of(const void *object, unsigned index);
+uint64_t malloctape_token_of(const void *object);
 
 /* Records a death. `size` and `alignment` as the kind has them, else 0. */
 void malloctape_dies(unsigned kind, uint64_t token, uint64_t size, uint64_t alignment);
 
 /* Records a realloc that ended `token`. `object` NULL: it failed and ended nothing. */
-void malloctape_reallocated(unsigned kind, uint64_t token, uint64_t size, const void *object, unsigned index);
+void malloctape_reallocated(unsigned kind, uint64_t token, uint64_t size, const void *object);
 
 /* Records a heap-wide call with `count` (0 to 2) numbers. */
 void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_t second);
@@ -200,6 +162,7 @@ struct malloctape_front_end {
     const char *allocator;           /* name and version */
     const char *const *settings;     /* names of environment variables that change it, NULL at the end */
     uint64_t (*heap_bytes)(void);    /* address space it has taken from the system, approximately */
+    void (*cover_heap)(void);        /* shadow_cover() for all the addresses that it has */
 };
 
 /* Defined by the front end. */

@@ -27,8 +27,12 @@ void *os_memory_reserve_per_process(size_t bytes);
 
 void os_memory_release(void *memory, size_t bytes);
 
-/* Address space without memory, for os_file_map to put files in. NULL if there is none. */
+/* Address space without memory and without access, for os_file_map to put files in, or to be opened. NULL
+ * if there is none. */
 void *os_address_space_reserve(size_t bytes);
+
+/* Makes a part of it zeroed memory. */
+void os_address_space_open(void *part, size_t bytes);
 
 /* Creates or empties the file, mode 0600, and opens it for reading and writing; "create_new" fails if it
  * exists. Returns a descriptor. */

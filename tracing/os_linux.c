@@ -78,6 +78,13 @@ void *os_address_space_reserve(size_t bytes)
     return map(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
+void os_address_space_open(void *part, size_t bytes)
+{
+    system_call(SYS_mprotect, (long)part, (long)bytes, PROT_READ | PROT_WRITE, 0, 0, 0);
+    system_call(SYS_madvise, (long)part, (long)bytes, MADV_NOHUGEPAGE, 0, 0, 0);
+    system_call(SYS_madvise, (long)part, (long)bytes, MADV_DONTDUMP, 0, 0, 0);
+}
+
 static int open_file(const char *path, int flags)
 {
     return (int)system_call(SYS_openat, AT_FDCWD, (long)path, flags | O_CLOEXEC | O_NOCTTY, 0600, 0, 0);
