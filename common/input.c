@@ -244,7 +244,8 @@ static void input_start(struct input *input)
     } else if (magic == LZ4_MAGIC_LEGACY) {
         error_set(&input->error, &input_errors[INPUT_LZ4_LEGACY], 0, NULL);
         input_fail(input);
-        input->next = input->end;
+        input->end = input->next;
+        input->end_offset = 0;
     }
 }
 

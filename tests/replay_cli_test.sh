@@ -125,6 +125,9 @@ cp "$scratch/json" "$scratch/json.stub"
 check "thread caches are switched where that is possible" has thread_cache_switching true
 check "nothing to say then" [ ! -s "$scratch/err" ]
 check "the allocator is called for the stream only" [ "$(logged calls)" -eq "$(value events)" ]
+lz4 -q -f "$scratch/lanes" "$scratch/lanes.lz4"
+CACHE_STUB_LOG=$scratch/log LD_PRELOAD=$stub "$replay" -q "$scratch/lanes.lz4" >"$scratch/out" 2>"$scratch/err"
+check "also when the stream is lz4" [ "$(logged calls)" -eq "$(value events)" ]
 threads=$(value threads)
 check "a cache for each thread that allocated, none of another" [ "$(logged made)" -le "$threads" ]
 check "caches of dead threads are destroyed" [ $(($(logged made) - $(logged destroyed))) -le 5 ]
