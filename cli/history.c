@@ -26,11 +26,11 @@ void history_free(struct history *history)
     free(history->lanes);
 }
 
-void history_add(struct history *history, uint64_t position, uint32_t lane, uint64_t born_at)
+void history_add(struct history *history, uint64_t position, struct history_record record)
 {
     for (; history->end < position; history->end++)
         history->records[history->end % HISTORY_POSITIONS].lane = HISTORY_NO_LANE;
-    history->records[position % HISTORY_POSITIONS] = (struct history_record){born_at, lane};
+    history->records[position % HISTORY_POSITIONS] = record;
     history->end = position + 1;
 }
 
@@ -78,7 +78,7 @@ size_t history_stamps(struct history *history, uint64_t position)
 static bool is_reached(const struct history *history, uint64_t from, uint64_t position,
                        const struct history_stamp *stamps, size_t stamps_count)
 {
-    const struct history_record *record = &history->records[position % HISTORY_POSITIONS];
+    const struct history_record *record = history_at(history, position);
     if (position == from) return true;
     if (record->lane == HISTORY_NO_LANE) return false;
     if (history->lanes[record->lane]) return true;
@@ -101,7 +101,7 @@ bool history_forces(struct history *history, uint64_t from, uint64_t to)
         bool reached = is_reached(history, from, position, stamps, count);
         history->reached[position - from] = reached;
         if (reached) {
-            history->lanes[history->records[position % HISTORY_POSITIONS].lane] = true;
+            history->lanes[history_at(history, position)->lane] = true;
             for (size_t i = 0; i < count; i++)
                 if (stamps[i].number < history->lowest[stamps[i].structure])
                     history->lowest[stamps[i].structure] = stamps[i].number;

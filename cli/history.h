@@ -28,6 +28,7 @@
 
 struct history_record {
     uint64_t born_at; /* position of the birth of the object that it ended; 0: none */
+    uint64_t number;  /* of the record in its lane, for messages */
     uint32_t lane;    /* HISTORY_NO_LANE: nothing of interest at this position */
 };
 
@@ -52,7 +53,14 @@ bool history_init(struct history *history);
 void history_free(struct history *history);
 
 /* Notes a record. Positions begin with 1 and ascend; those left out have nothing of interest. */
-void history_add(struct history *history, uint64_t position, uint32_t lane, uint64_t born_at);
+void history_add(struct history *history, uint64_t position, struct history_record record);
+
+/* The record at a position that history_reaches(). */
+static inline const struct history_record *history_at(const struct history *history,
+                                                      uint64_t position)
+{
+    return &history->records[position % HISTORY_POSITIONS];
+}
 
 /* Notes a stamp; its position may be told later, by the index that is returned. */
 uint64_t history_add_stamp(struct history *history, uint64_t position, uint32_t structure,

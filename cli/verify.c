@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,10 +98,12 @@ static bool ordering_open(struct ordering *ordering, const struct options *optio
     return ordering->fd >= 0;
 }
 
-/* The program's own verdict: a recording that it calls cut or damaged has not been verified as a whole. */
-static int ordering_close(struct ordering *ordering)
+/* The program's own verdict: a recording that it calls cut or damaged has not been verified as a whole. Without
+ * `to_its_end`, what it has not written yet is of no interest. */
+static int ordering_close(struct ordering *ordering, bool to_its_end)
 {
     int status = 0;
+    if (ordering->child > 0 && !to_its_end) kill(ordering->child, SIGTERM);
     close(ordering->fd);
     if (ordering->child == 0) return PROGRAM_OK;
     if (waitpid(ordering->child, &status, 0) < 0) return PROGRAM_FAILED;
@@ -111,40 +114,36 @@ static int ordering_close(struct ordering *ordering)
 
 static void print_objects(const struct verify_counts *counts)
 {
-    printf("rule 2  %" PRIu64 " births; %" PRIu64
-           " ends name their object by its token, born before",
+    printf("rule 2  births: %" PRIu64 "; ends: %" PRIu64
+           ", each of the object that the recording names, after its birth",
            counts->births, counts->deaths);
     if (counts->unknown > 0)
-        printf("; %" PRIu64 " are of objects that have no birth in the recording", counts->unknown);
+        printf("; of objects without a recorded birth: %" PRIu64, counts->unknown);
     putchar('\n');
 }
 
 static void print_numbers(const struct verify_counts *counts)
 {
-    printf("rule 3  %" PRIu64 " entries into shared structures, in their order", counts->stamps);
-    if (counts->pairs_forced > 0)
-        printf("; %" PRIu64 " pairs of calls are not, forced by other entries of the same calls",
-               counts->pairs_forced);
-    if (counts->pairs_interleaved > 0)
-        printf("; %" PRIu64 " pairs of calls of several entries overlap",
-               counts->pairs_interleaved);
-    if (counts->stamps_lost > 0) printf("; %" PRIu64 " numbers were lost", counts->stamps_lost);
+    printf("rule 3  entries into shared structures: %" PRIu64 ", in order", counts->stamps);
+    if (counts->pairs_forced + counts->pairs_interleaved > 0)
+        printf("; pairs of calls the other way round: %" PRIu64 " forced, %" PRIu64 " interleaved",
+               counts->pairs_forced, counts->pairs_interleaved);
+    if (counts->stamps_lost > 0) printf("; numbers lost: %" PRIu64, counts->stamps_lost);
     if (counts->stamps_missing > 0)
-        printf("; %" PRIu64 " numbers are not in the recording", counts->stamps_missing);
+        printf("; numbers missing at the end: %" PRIu64, counts->stamps_missing);
     putchar('\n');
 }
 
 static void print_counts(const struct verify_counts *counts)
 {
-    printf("rule 1  %" PRIu64 " calls of %" PRIu64 " lanes, each once, in order, as recorded\n",
+    printf("rule 1  calls: %" PRIu64 ", lanes: %" PRIu64 "; each once, in order, as recorded\n",
            counts->calls, counts->lanes);
     print_objects(counts);
     print_numbers(counts);
-    printf("rule 4  %" PRIu64 " ticks; %" PRIu64 " records in their window, %" PRIu64
-           " one later, %" PRIu64 " one earlier",
+    printf("rule 4  ticks: %" PRIu64 "; records in their window: %" PRIu64 ", one later: %" PRIu64
+           ", one earlier: %" PRIu64,
            counts->ticks, counts->on_time, counts->late, counts->early);
-    if (counts->late_forced > 0)
-        printf(", %" PRIu64 " later, forced by rules 1 to 3", counts->late_forced);
+    if (counts->late_forced > 0) printf(", later yet, forced: %" PRIu64, counts->late_forced);
     putchar('\n');
 }
 
@@ -219,7 +218,7 @@ static int run(int count, char **words)
     if (fd < 0) return cli_fail(&cli_verify, "%s: cannot open: %s", options.raw, strerror(errno));
     if (!ordering_open(&ordering, &options)) return PROGRAM_FAILED;
     status = check_both(fd, &options, &ordering);
-    int ordered_status = ordering_close(&ordering);
+    int ordered_status = ordering_close(&ordering, status != PROGRAM_FAILED);
     close(fd);
     if (status == PROGRAM_OK && ordered_status != PROGRAM_OK && ordered_status != PROGRAM_CUT)
         return cli_fail(&cli_verify, ORDERING_PROGRAM " ended with status %d", ordered_status);

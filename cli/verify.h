@@ -117,7 +117,8 @@ bool verify_finish(struct verify *verify);
 
 void verify_close(struct verify *verify);
 
-/* Notes the first violation. Returns false. `lane` may be NULL. */
+/* Notes the first violation. Returns false. Unless `lane` is NULL, the text begins with the present instruction and
+ * the lane's present record. */
 bool verify_violated(struct verify *verify, enum verify_rule rule, const struct verify_lane *lane,
                      const char *text, ...) __attribute__((format(printf, 4, 5)));
 
@@ -132,10 +133,10 @@ const char *verify_structure_text(uint32_t structure, char *to, size_t bytes);
  * At the end, raw.ended is set. */
 bool verify_numbers_read(struct verify *verify);
 
-/* The record at the head of the lane has been taken, as the instruction at verify->position. `born_at` as in
- * history_add(). Takes the stamps that follow it, as far as they are due. */
+/* The record at the head of the lane, the `number`th, has been taken, as the instruction at verify->position.
+ * `born_at` as in struct history_record. Takes the stamps that follow it, as far as they are due. */
 bool verify_numbers_emitted(struct verify *verify, struct verify_lane *lane, bool is_unit,
-                            uint64_t born_at);
+                            uint64_t born_at, uint64_t number);
 
 /* With the whole recording read: passes over the number that the lane waits for, if nobody has it. */
 bool verify_numbers_pass_over(struct verify *verify, const struct verify_lane *lane);

@@ -128,11 +128,19 @@ static bool inversion_judge(struct verify *verify, const struct verify_inversion
         verify->counts.pairs_interleaved++;
         return true;
     }
+    const struct history_record *early = history_at(&verify->history, inversion->early);
+    const struct history_record *late = history_at(&verify->history, inversion->late);
+    if (!reached)
+        return verify_violated(verify, VERIFY_NUMBERS, NULL,
+                               "instruction %" PRIu64 " entered %s after instruction %" PRIu64
+                               ", far behind it, did",
+                               inversion->early - 1, name, inversion->late - 1);
     return verify_violated(verify, VERIFY_NUMBERS, NULL,
-                           "instruction %" PRIu64 " entered %s after instruction %" PRIu64
-                           " did, and nothing%s forced it to come before",
-                           inversion->early - 1, name, inversion->late - 1,
-                           reached ? "" : " near it");
+                           "instruction %" PRIu64 " (lane %" PRIu32 ", record %" PRIu64
+                           ") entered %s after instruction %" PRIu64 " (lane %" PRIu32
+                           ", record %" PRIu64 ") did, but comes first, and nothing forces it to",
+                           inversion->early - 1, early->lane, early->number, name,
+                           inversion->late - 1, late->lane, late->number);
 }
 
 /* Whether what is needed to judge has been read; waiting longer than the history reaches back helps nobody. */
@@ -309,10 +317,11 @@ bool verify_numbers_read(struct verify *verify)
 }
 
 bool verify_numbers_emitted(struct verify *verify, struct verify_lane *lane, bool is_unit,
-                            uint64_t born_at)
+                            uint64_t born_at, uint64_t number)
 {
     bool good = true;
-    history_add(&verify->history, verify->position, lane->number, born_at);
+    history_add(&verify->history, verify->position,
+                (struct history_record){born_at, number, lane->number});
     if (is_unit) {
         lane->units++;
         lane->unit_position = verify->position;

@@ -97,7 +97,7 @@ static struct verify_lane *take_records(struct verify_raw *raw, const struct raw
         no_memory(raw);
         return NULL;
     }
-    block->offset = chunk->offset;
+    block->offset = chunk->offset - (chunk->words ? 0 : RAW_CHUNK_HEADER_BYTES);
     block->first_record = chunk->first_record;
     block->window = (uint32_t)raw->ticks_count;
     raw_decoder_open(decoder, chunk);

@@ -22,7 +22,7 @@
 /* A decoded chunk. */
 struct verify_block {
     struct verify_block *next;
-    uint64_t offset;       /* of its chunk in the stream, or of its slot in the spool */
+    uint64_t offset;       /* of its chunk in the stream, or of its words in the spool */
     uint64_t first_record; /* of the lane */
     uint32_t window;       /* ticks before it */
     uint32_t taken, count, room;

@@ -12,6 +12,28 @@
  * far away. Rule 4 allows one window; what the others force is seldom more than another. */
 enum { READ_AHEAD_WINDOWS = 16 };
 
+/* Number of the record at the head of the lane, which there is. */
+static uint64_t lane_position(const struct verify_lane *lane)
+{
+    return lane->first->first_record + lane->first->taken;
+}
+
+/* "instruction 17, lane 3, record 4 (chunk at offset 0x72): ". Returns its length. */
+static size_t place_text(const struct verify *verify, const struct verify_lane *lane, char *to,
+                         size_t bytes)
+{
+    int used = 0;
+    if (verify->position > 0)
+        used = snprintf(to, bytes, "instruction %" PRIu64 ", ", verify->position - 1);
+    if (lane->first != NULL)
+        used += snprintf(to + used, bytes - (size_t)used,
+                         "lane %" PRIu32 ", record %" PRIu64 " (chunk at offset 0x%" PRIx64 "): ",
+                         lane->number, lane_position(lane), lane->first->offset);
+    else
+        used += snprintf(to + used, bytes - (size_t)used, "lane %" PRIu32 ": ", lane->number);
+    return (size_t)used;
+}
+
 bool verify_violated(struct verify *verify, enum verify_rule rule, const struct verify_lane *lane,
                      const char *text, ...)
 {
@@ -19,17 +41,7 @@ bool verify_violated(struct verify *verify, enum verify_rule rule, const struct 
     size_t used = 0;
     if (violation->rule != 0) return false;
     violation->rule = rule;
-    if (verify->position > 0)
-        used = (size_t)snprintf(violation->text, sizeof violation->text,
-                                "instruction %" PRIu64 ", ", verify->position - 1);
-    if (lane != NULL && lane->first != NULL)
-        used += (size_t)snprintf(
-            violation->text + used, sizeof violation->text - used,
-            "lane %" PRIu32 ", record %" PRIu64 " (%s offset 0x%" PRIx64 "): ", lane->number,
-            lane->first->first_record + lane->first->taken, "in the chunk at", lane->first->offset);
-    else if (lane != NULL)
-        used += (size_t)snprintf(violation->text + used, sizeof violation->text - used,
-                                 "lane %" PRIu32 ": ", lane->number);
+    if (lane != NULL) used = place_text(verify, lane, violation->text, sizeof violation->text);
     va_list arguments;
     va_start(arguments, text);
     vsnprintf(violation->text + used, sizeof violation->text - used, text, arguments);
@@ -280,8 +292,9 @@ static bool check_record(struct verify *verify, struct verify_lane *lane,
     }
     verify->counts.calls += is_call;
     if (record->number == RAW_LOST) verify->counts.lost_events += record->size;
+    uint64_t position = lane_position(lane);
     verify_lane_take(&verify->raw, lane);
-    return verify_numbers_emitted(verify, lane, is_unit, born_at);
+    return verify_numbers_emitted(verify, lane, is_unit, born_at, position);
 }
 
 static bool check_tick(struct verify *verify, const uint64_t *operands)
@@ -296,7 +309,9 @@ static bool check_tick(struct verify *verify, const uint64_t *operands)
     if (tick->since_start_ns - verify->last_tick_ns != operands[0] ||
         tick->rss_bytes != operands[1] || tick->heap_bytes != operands[2])
         return verify_violated(verify, VERIFY_WINDOWS, NULL,
-                               "tick %" PRIu64 " is not that of the recording", number);
+                               "instruction %" PRIu64 ": tick %" PRIu64
+                               " is not that of the recording",
+                               verify->position - 1, number);
     verify->last_tick_ns = tick->since_start_ns;
     verify->counts.ticks++;
     return true;

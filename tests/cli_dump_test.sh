@@ -1,0 +1,183 @@
+#!/bin/sh
+# cli_dump_test.sh - `malloctape dump` prints what the decoders in Ruby, written from the format documents, print: for
+# every sample and for real recordings.
+set -eu
+tests_planned=20
+. "${MALLOCTAPE_SOURCE:?set by make check}/tests/cli_tap.sh"
+
+good_samples=$(ruby "$reference/build.rb" --list | grep -v -e _bad_ -e _cut)
+verify_samples=$(ruby "$reference/build.rb" --list | grep '^verify_bad_')
+bad_samples=$(ruby "$reference/build.rb" --list | grep -e '^raw_bad_' -e '^instructions_bad_')
+cut_samples=$(ruby "$reference/build.rb" --list | grep _cut)
+
+# Streams whose end chunk is wrong: a dump prints them all the same, their totals are for `info` to check.
+is_for_info() { [ "$1" = raw_bad_totals ]; }
+
+all_good() {
+    for name in $good_samples $verify_samples; do
+        sample "$name"
+        reference_dump "$name" >expected 2>err
+        exits 0 dump "$name" && cmp expected out || { echo "# $name"; return 1; }
+    done
+}
+
+# A reader may refuse a block as a whole of which the other prints the beginning.
+is_beginning() { cmp -s -n "$(wc -c <"$1")" "$1" "$2"; }
+
+all_bad() {
+    for name in $bad_samples; do
+        ! is_for_info "$name" || continue
+        sample "$name"
+        reference_dump "$name" >expected 2>expected_error || true
+        exits 1 dump "$name" && says "^malloctape dump: $name: offset 0x[0-9a-f]*: " && is_beginning out expected ||
+            { echo "# $name"; return 1; }
+        [ -s expected_error ] || [ "$name" = raw_bad_checksum ] || { echo "# accepted: $name"; return 1; }
+    done
+}
+
+all_cut() {
+    for name in $cut_samples; do
+        sample "$name"
+        reference_dump "$name" >expected 2>expected_error || true
+        exits 3 dump "$name" && cmp expected out && says 'end' && [ -s expected_error ] || { echo "# $name"; return 1; }
+    done
+}
+
+# The example of FORMAT.md 5.4.
+raw_example() {
+    sample raw_example
+    cat >expected <<'END'
+000000000000 raw 1.0 features 0x0 info 0x0 run 000102030405060708090a0b0c0d0e0f start 1700000000123456789 pid 4711
+000000000040 metadata program=/usr/bin/sample
+000000000058 metadata allocator=gperftools 2.10
+000000000072 L0 #0 thread_begin 4711
+000000000072 L0 #1 stamp_before class 3 number 1
+000000000072 L0 #2 stamp_before page_heap number 1
+000000000072 L0 #3 malloc 24 -> 0:1
+000000000072 L0 #4 malloc 300 -> 0:2
+000000000072 L0 #5 free 0:1
+0000000000af end status 0 nanoseconds 50000000 lost 0 waits 0 waited 0
+0000000000af end lane 0 records 6 births 2
+0000000000af end count malloc 2
+0000000000af end count free 1
+END
+    exits 0 dump raw_example && diff expected out
+}
+
+# The bytes that FORMAT.md 5.4 gives, from the slots on.
+raw_example_bytes() {
+    sample raw_example
+    ruby -e 'puts File.binread("raw_example").byteslice(0x96, 25).unpack1("H*")' >out
+    [ "$(cat out)" = 1500010011000000f2309e49f2330703f233fe03039ac42c01 ]
+}
+
+# The example of INSTRUCTIONS.md 5.4.
+instructions_example() {
+    sample instructions_example
+    cat >expected <<'END'
+000000000000 instructions 1.0 features 0x0 info 0x0
+000000000024 metadata run=000102030405060708090a0b0c0d0e0f
+000000000049 metadata program=/usr/bin/sample
+000000000061 metadata pid=4711
+00000000006a metadata allocator=gperftools 2.10
+000000000084 metadata start=1700000000
+000000000095 #0 L3 lane
+000000000095 #1 L3 malloc 24 -> r0
+000000000095 #2 L3 calloc 300 -> r1
+000000000095 #3 L3 free r0
+0000000000b3 end status 0 live 1 registers 2 threads 0 lost 0
+0000000000b3 end count malloc 1
+0000000000b3 end count calloc 1
+0000000000b3 end count free 1
+END
+    exits 0 dump instructions_example && diff expected out
+}
+
+instructions_example_bytes() {
+    sample instructions_example
+    ruby -e 'puts File.binread("instructions_example").byteslice(0xa5, 14).unpack1("H*")' >out
+    [ "$(cat out)" = 09070303013001021531b2040107 ]
+}
+
+only_calls() {
+    printf 'malloc 24 -> 0:1\nmalloc 300 -> 0:2\nfree 0:1\n' >expected
+    exits 0 dump --only-calls raw_example && diff expected out
+}
+
+only_calls_of_instructions() {
+    printf 'malloc 24 -> r0\ncalloc 300 -> r1\nfree r0\n' >expected
+    exits 0 dump --only-calls instructions_example && diff expected out
+}
+
+one_lane() {
+    sample verify_raw
+    exits 0 dump verify_raw && grep ' L1 ' out >expected && exits 0 dump --lane 1 verify_raw && diff expected out &&
+        exits 0 dump --lane 77 verify_raw && [ ! -s out ]
+}
+
+one_lane_of_instructions() {
+    sample verify_good
+    exits 0 dump verify_good && grep ' L1 ' out >expected && exits 0 dump --lane 1 verify_good && diff expected out
+}
+
+# The same stream in a file and from a pipe, plain and packed, in frames after one another.
+any_way_in() {
+    for name in raw_example instructions_example; do
+        exits 0 dump "$name"
+        cp out expected
+        lz4 -qc "$name" >packed
+        { head -c 100 "$name" | lz4 -qc; tail -c +101 "$name" | lz4 -qc; } >frames
+        exits 0 dump packed && cmp expected out && exits 0 dump frames && cmp expected out || return 1
+        for file in "$name" packed frames; do
+            exits 0 dump - <"$file" && cmp expected out || return 1
+            cat "$file" | "$malloctape" dump - >out 2>err && cmp expected out || return 1
+        done
+    done
+}
+
+neither_format() {
+    echo 'something else' >text
+    exits 1 dump text && says '^malloctape dump: text: .*neither a raw stream nor an instruction stream'
+}
+
+nothing_at_all() { : >empty && exits 3 dump empty && [ ! -s out ]; }
+no_such_file() { exits 1 dump no-such-file && says 'no-such-file: cannot open: No such file'; }
+usage() { exits 2 dump && exits 2 dump a b && exits 2 dump --lane x raw_example && exits 2 dump --lane 65536 raw_example; }
+full_disk() { "$malloctape" dump raw_example >/dev/full 2>err && return 1; says 'cannot write'; }
+
+# real FILE - both formats of a recording, by both decoders.
+real() {
+    lz4 -dc "$1" >plain && reference_dump plain >expected && exits 0 dump "$1" && cmp expected out &&
+        "$postprocess" -q "$1" ordered && reference_dump ordered >expected && exits 0 dump ordered && cmp expected out
+}
+
+records_known() { record known.raw.lz4 "$workloads/known_calls" && real known.raw.lz4; }
+records_threads() { record threads.raw.lz4 "$workloads/threads" 100 && real threads.raw.lz4; }
+
+records_killed() {
+    record_killed killed.raw.lz4 || return 1
+    exits 3 dump killed.raw.lz4 && says 'no end chunk' && prints '^spool [0-9a-f]\{12\} L0 #[0-9]* malloc ' &&
+        grep -c ' L0 #' out >counted && [ "$(sed -n 's/.* L0 #\([0-9]*\) .*/\1/p' out | tail -n 1)" = $(($(cat counted) - 1)) ]
+}
+
+check 'both decoders agree on every good sample' all_good
+check 'what the documents forbid is refused, by both' all_bad
+check 'streams that were cut: what is there, and exit 3' all_cut
+check 'the example of FORMAT.md: its dump' raw_example
+check 'the example of FORMAT.md: its bytes' raw_example_bytes
+check 'the example of INSTRUCTIONS.md: its dump' instructions_example
+check 'the example of INSTRUCTIONS.md: its bytes' instructions_example_bytes
+check '--only-calls of a raw stream' only_calls
+check '--only-calls of an instruction stream' only_calls_of_instructions
+check '--lane of a raw stream' one_lane
+check '--lane of an instruction stream' one_lane_of_instructions
+check 'files and pipes, plain and LZ4' any_way_in
+check 'neither of the formats' neither_format
+check 'an empty file: a recording that was cut at once' nothing_at_all
+check 'a file that is not there' no_such_file
+check 'exit 2 for wrong options' usage
+if [ -e /dev/full ]; then check 'a full disk' full_disk; else skip 'no /dev/full'; fi
+check 'both decoders agree on a recording and its order: known calls' records_known
+check 'both decoders agree on a recording and its order: threads' records_threads
+check 'a killed process: the spool has the rest' records_killed
+finish
