@@ -65,6 +65,8 @@ struct encoding {
     struct encoder_foreign *foreign;
     uint32_t number; /* of the lane */
     uint8_t slot_of[RAW_NUMBERS]; /* 1 + slot of a kind, 0: none */
+    /* Kinds of the first slots if they have no further operands, else a number that no record has. */
+    uint8_t plain_death, plain_birth;
     uint32_t counts[RAW_NUMBERS];
     uint64_t lost_events;
 };
@@ -84,35 +86,35 @@ static const struct slot_codes {
 /* Multiples of 8 below this number times 8 take one byte in the slots of births. */
 static const uint8_t eights[RAW_SLOTS] = {0, 0, 44, 24};
 
-/* All of the code is stored at once, so that its length needs no branch. NULL: it takes the general code. */
-static inline uint8_t *put_short_death(uint8_t *at, unsigned slot, uint64_t distance)
+/* `yes` where `condition` holds, else `no`; by masks, because the lengths of codes follow no pattern that a
+ * processor could predict. */
+static inline uint32_t choose(bool condition, uint32_t yes, uint32_t no)
+{
+    return no ^ ((yes ^ no) & -(uint32_t)condition);
+}
+
+/* All of the code is stored at once, so that its length needs no branch. The operand must be below the
+ * slot's limit. */
+static inline __attribute__((always_inline)) uint8_t *put_short_death(uint8_t *at, unsigned slot, uint32_t distance)
 {
     const struct slot_codes *codes = &slot_codes[slot];
-    if (__builtin_expect(distance >= codes->limit, 0))
-        return NULL;
-    uint32_t operand = (uint32_t)distance;
-    uint32_t two = operand - codes->two_from;
-    uint32_t three = operand - codes->three_from;
-    bool is_two = operand >= codes->two_from;
-    bool is_three = operand >= codes->three_from;
-    uint32_t word = codes->one_first + operand;
-    word = is_two ? (codes->two_first + (two >> 8)) | (two & 0xff) << 8 : word;
-    word = is_three ? (codes->three_first + (three >> 16)) | (three & 0xffff) << 8 : word;
+    uint32_t two = distance - codes->two_from;
+    uint32_t three = distance - codes->three_from;
+    bool is_two = distance >= codes->two_from;
+    bool is_three = distance >= codes->three_from;
+    uint32_t word = choose(is_two, (codes->two_first + (two >> 8)) | (two & 0xff) << 8, codes->one_first + distance);
+    word = choose(is_three, (codes->three_first + (three >> 16)) | (three & 0xffff) << 8, word);
     put_u32(at, word);
     return at + 1 + is_two + is_three;
 }
 
-static inline uint8_t *put_short_birth(uint8_t *at, unsigned slot, uint64_t size)
+static inline __attribute__((always_inline)) uint8_t *put_short_birth(uint8_t *at, unsigned slot, uint32_t size)
 {
     const struct slot_codes *codes = &slot_codes[slot];
-    if (__builtin_expect(size >= codes->limit, 0))
-        return NULL;
-    uint32_t operand = (uint32_t)size;
-    bool is_one = (operand & 7) == 0 && operand >> 3 < eights[slot];
-    bool is_three = operand >= codes->three_from;
-    uint32_t word = (codes->two_first + (operand >> 8)) | (operand & 0xff) << 8;
-    word = is_three ? codes->three_first | operand << 8 : word;
-    word = is_one ? codes->one_first + (operand >> 3) : word;
+    bool is_one = ((size & 7) == 0) & (size < 8u * eights[slot]);
+    bool is_three = size >= codes->three_from;
+    uint32_t word = choose(is_three, codes->three_first | size << 8, (codes->two_first + (size >> 8)) | (size & 0xff) << 8);
+    word = choose(is_one, codes->one_first + (size >> 3), word);
     put_u32(at, word);
     return at + 2 - is_one + is_three;
 }
@@ -241,7 +243,7 @@ static uint8_t *put_general(struct encoding *encoding, uint8_t *at, const uint64
 }
 
 /* Words of the record that begins with a word of this number (FORMAT.md 7). */
-static unsigned words_of(unsigned number)
+static inline unsigned words_of(unsigned number)
 {
     static const uint8_t words[SHAPE_HEAP + 1] = {
         [SHAPE_BIRTH] = 1,        [SHAPE_BIRTH_ALIGNED] = 2, [SHAPE_REALLOC] = 2,
@@ -261,38 +263,73 @@ static unsigned words_of(unsigned number)
 /* The shortest code of a call whose kind has a slot; NULL if only the general one will do. */
 static inline uint8_t *put_in_slot(struct encoding *encoding, uint8_t *at, unsigned slot, const uint64_t *word)
 {
-    uint64_t value = raw_word_value(*word);
-    uint8_t *end;
+    const uint64_t value = raw_word_value(*word);
+    const uint64_t limit = slot_codes[slot].limit;
     if (slot >= RAW_SLOT_BIRTH_1)
-        end = put_short_birth(at, slot, value);
-    else if (value >> RAW_SERIAL_BITS == encoding->number && value != RAW_TOKEN_UNKNOWN)
-        end = put_short_death(at, slot, encoding->lane->births - raw_token_serial(value));
-    else if (slot == RAW_SLOT_DEATH_1 && value != RAW_TOKEN_UNKNOWN)
-        end = put_foreign_death(encoding, at, value);
+        return value < limit ? put_short_birth(at, slot, (uint32_t)value) : NULL;
+    if (value == RAW_TOKEN_UNKNOWN)
+        return NULL;
+    if (raw_token_lane(value) != encoding->number)
+        return slot == RAW_SLOT_DEATH_1 ? put_foreign_death(encoding, at, value) : NULL;
+    uint64_t distance = encoding->lane->births - raw_token_serial(value);
+    return distance < limit ? put_short_death(at, slot, (uint32_t)distance) : NULL;
+}
+
+/* One record of any kind. */
+static uint8_t *put_record(struct encoding *encoding, uint8_t *at, const uint64_t *word)
+{
+    unsigned kind = raw_word_number(*word);
+    unsigned shape = shape_of[kind];
+    unsigned slot = encoding->slot_of[kind];
+    uint8_t *end = slot ? put_in_slot(encoding, at, slot - 1, word) : NULL;
+    if (!end)
+        end = put_general(encoding, at, word);
     else
-        end = NULL;
+        end = put_other_operands(end, shape, word);
+    encoding->counts[kind]++;
+    encoding->lane->births += shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_REALLOC;
     return end;
 }
 
+/* Most records are births and deaths of the first slots with codes of up to two or three bytes: these are
+ * encoded here, with what they need in registers and no branch on the length of the code. */
 static uint8_t *put_records(struct encoding *encoding, uint8_t *at, const uint64_t *words, size_t count,
                             uint32_t *records)
 {
+    const struct slot_codes death = slot_codes[RAW_SLOT_DEATH_1];
+    const uint64_t death_limit = death.limit;
+    const uint64_t birth_limit = slot_codes[RAW_SLOT_BIRTH_1].three_from;
+    const uint64_t lane = raw_token(encoding->number, 0);
+    const unsigned death_kind = encoding->plain_death;
+    const unsigned birth_kind = encoding->plain_birth;
     const uint64_t *end = words + count;
-    uint32_t done = 0;
-    for (; words < end; done++) {
+    uint64_t births = encoding->lane->births;
+    uint32_t done = 0, births_here = 0, deaths_here = 0;
+    while (words < end) {
+        uint64_t value = raw_word_value(*words);
         unsigned kind = raw_word_number(*words);
-        unsigned shape = shape_of[kind];
-        unsigned slot = encoding->slot_of[kind];
-        uint8_t *next = slot ? put_in_slot(encoding, at, slot - 1, words) : NULL;
-        if (__builtin_expect(next == NULL, 0))
-            next = put_general(encoding, at, words);
-        else if (shape != SHAPE_BIRTH && shape != SHAPE_DEATH)
-            next = put_other_operands(next, shape, words);
-        at = next;
-        encoding->counts[kind]++;
-        encoding->lane->births += shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_REALLOC;
-        words += shape == SHAPE_BIRTH || shape == SHAPE_DEATH ? 1 : words_of(kind);
+        /* Of an object of another lane this is beyond the limit; of no object it is `births`. */
+        uint64_t distance = births - (value - lane);
+        if (kind == birth_kind && value < birth_limit) {
+            at = put_short_birth(at, RAW_SLOT_BIRTH_1, (uint32_t)value);
+            births++;
+            births_here++;
+            words++;
+        } else if (kind == death_kind && distance < death_limit && distance < births) {
+            at = put_short_death(at, RAW_SLOT_DEATH_1, (uint32_t)distance);
+            deaths_here++;
+            words++;
+        } else {
+            encoding->lane->births = births;
+            at = put_record(encoding, at, words);
+            births = encoding->lane->births;
+            words += words_of(kind);
+        }
+        done++;
     }
+    encoding->lane->births = births;
+    encoding->counts[birth_kind] += births_here;
+    encoding->counts[death_kind] += deaths_here;
     *records = done;
     return at;
 }
@@ -349,6 +386,8 @@ size_t encoder_chunk(struct encoder_lane *lane, uint32_t number, const uint64_t 
     for (unsigned slot = 0; slot < RAW_SLOTS; slot++)
         if (lane->slots[slot])
             encoding.slot_of[lane->slots[slot]] = (uint8_t)(slot + 1);
+    encoding.plain_death = shape_of[lane->slots[RAW_SLOT_DEATH_1]] == SHAPE_DEATH ? lane->slots[RAW_SLOT_DEATH_1] : 0;
+    encoding.plain_birth = shape_of[lane->slots[RAW_SLOT_BIRTH_1]] == SHAPE_BIRTH ? lane->slots[RAW_SLOT_BIRTH_1] : 0;
     foreign->epoch++;
 
     uint64_t first_birth = lane->births;

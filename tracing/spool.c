@@ -92,6 +92,10 @@ int spool_grow(struct spool *spool, uint32_t slots_max)
 void spool_begin(struct spool *spool, uint32_t slot, uint32_t lane, uint64_t serial, uint64_t first_birth)
 {
     uint8_t *header = spool_slot(spool, slot);
+    /* Here and not where the slot is given back: whole cache lines of zeros need not be fetched from the
+     * writer's processor, as they would be for the first word that is stored in each. */
+    memset(spool_words(spool, slot), 0, (size_t)spool->notes[slot].words * 8);
+    spool->notes[slot].words = 0;
     atomic_store_relaxed(&spool->notes[slot].next, 0);
     put_u32(header + SPOOL_SLOT_LANE, lane);
     put_u64(header + SPOOL_SLOT_SERIAL, serial);
@@ -115,6 +119,6 @@ void spool_give(struct spool *spool, uint32_t slot, uint32_t words)
 {
     uint8_t *header = spool_slot(spool, slot);
     atomic_store_release((uint32_t *)(void *)(header + SPOOL_SLOT_STATE), SPOOL_SLOT_FREE);
-    memset(spool_words(spool, slot), 0, (size_t)words * 8);
+    spool->notes[slot].words = words;
     push_free(spool, slot);
 }

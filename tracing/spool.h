@@ -33,7 +33,7 @@ _Static_assert(SPOOL_SLOT_BYTES <= SPOOL_SLOT_BYTES_MAX, "FORMAT.md 8");
 
 /* What the file need not know about a slot. */
 struct spool_note {
-    uint32_t words;     /* used in the slot; valid once `next` is set */
+    uint32_t words;     /* used in the slot: valid once `next` is set, and while it is free */
     uint32_t next;      /* 1 + the lane's next slot; 0 while this is its latest */
     uint32_t next_free; /* 1 + the next free slot */
 };
@@ -56,7 +56,7 @@ int spool_grow(struct spool *spool, uint32_t slots_max);
 /* Takes a free slot, SPOOL_NO_SLOT if there is none. Any thread. */
 uint32_t spool_take(struct spool *spool);
 
-/* Makes a taken slot the `serial`th of the lane. Its words are zero. */
+/* Makes a taken slot the `serial`th of the lane, with all its words zero. */
 void spool_begin(struct spool *spool, uint32_t slot, uint32_t lane, uint64_t serial, uint64_t first_birth);
 
 /* Ends the owner's use: `words` are used, the lane goes on in `next`. */
@@ -65,7 +65,7 @@ void spool_end(struct spool *spool, uint32_t slot, uint32_t words, uint32_t next
 /* Notes that the writer begins with this slot. Writer thread. */
 void spool_note_first_record(struct spool *spool, uint32_t slot, uint64_t first_record);
 
-/* Zeroes the used words and makes the slot free. Writer thread. */
+/* Makes the slot free, of which `words` were used. Writer thread. */
 void spool_give(struct spool *spool, uint32_t slot, uint32_t words);
 
 static inline uint8_t *spool_slot(const struct spool *spool, uint32_t slot)
