@@ -163,6 +163,9 @@ static int check_and_run(const struct options *options, struct raw_reader *reade
     if (is_same_file(reader->fd, options->output))
         return program_usage_error(PROGRAM, "%s and %s are the same file", options->input,
                                    options->output);
+    if (options->json != NULL && strcmp(options->json, "-") == 0 &&
+        strcmp(options->output, "-") == 0)
+        return program_usage_error(PROGRAM, "OUT and --json cannot both be the standard output");
     FILE *json = NULL;
     if (options->json != NULL) {
         json = strcmp(options->json, "-") == 0 ? stdout : fopen(options->json, "we");

@@ -36,6 +36,10 @@ const struct error_kind order_errors[] = {ORDER_ERROR_LIST(ERROR_LIST_KIND)};
 /* With more than this that cannot be ordered, it never will be. */
 #define WINDOW_BYTES_MAX  (UINT64_C(1) << 30)
 
+/* What a lane that is this near to the end of its window waits for may be in the next one, because lanes are
+ * not looked at all at the same time; farther away it is not. */
+#define TICK_SKEW_RECORDS 1024u
+
 #define STRUCTURES   RAW_STAMP_ENTRIES
 #define SEGMENTS_MAX 16u
 
@@ -59,7 +63,7 @@ struct order_lane {
     uint32_t number;
     uint8_t state;           /* enum lane_state */
     uint32_t at, filled;     /* records[at .. filled) are decoded and not taken */
-    struct record *records;  /* BATCH_RECORDS and a sentinel; NULL while idle */
+    struct record *records;  /* BATCH_RECORDS and two sentinels; NULL while idle */
     struct order_lane *next; /* in the ready queue, or in the list of unused... */
     uint32_t turn_records;   /* length of a turn */
     uint32_t marks_first, marks_count;
@@ -69,6 +73,9 @@ struct order_lane {
     struct wait_heap birth_waiters; /* by serial */
     uint32_t wait_structure;        /* what it waits for: an index, or STRUCTURES for a birth */
     uint64_t wait_number;           /* a stamp, or a token */
+    bool in_unit;                   /* it could have entered something else of its unit */
+    bool listed;                    /* in order->steppable */
+    bool stepwise;                  /* the unit at hand is not taken as a whole */
     uint32_t segments_count;
     struct order_segment segments[SEGMENTS_MAX]; /* the latest chunks, a ring */
     struct raw_decoder decoder;
@@ -84,7 +91,9 @@ struct order_structure {
     struct wait_heap waiters;
     struct order_hole *holes;
     uint32_t holes_count, holes_room;
-    bool skipped; /* numbers were done without; they may come late */
+    uint64_t unit;       /* the latest unit that was looked at and enters here */
+    uint64_t unit_count; /* how often it does */
+    bool skipped;        /* numbers were done without; they may come late */
 };
 
 struct order_window {
@@ -104,6 +113,10 @@ struct order {
     struct order_lane **lanes; /* by number; NULL where none has been seen */
     uint32_t lanes_count;
     struct order_lane *ready, *ready_last;
+    uint64_t units; /* that were looked at */
+    /* Lanes that wait in the middle of a unit, or did so once: a ring of lanes_count entries. */
+    uint32_t *steppable;
+    uint32_t steppable_first, steppable_count;
     struct record *unused_records; /* batches, linked through their first bytes */
 
     /*   oldest <= admitted,  oldest <= open <= oldest + WINDOWS_MAX - 1
@@ -127,7 +140,7 @@ const struct error *order_error(const struct order *order)
     return &order->error;
 }
 
-const struct order_totals *order_totals(const struct order *order)
+const struct order_totals *order_totals_of(const struct order *order)
 {
     return &order->totals;
 }
@@ -176,6 +189,7 @@ void order_free(struct order *order)
     for (uint32_t i = 0; i < order->lanes_count; i++)
         lane_free(order, order->lanes[i]);
     free(order->lanes);
+    free(order->steppable);
     while (order->unused_records != NULL) {
         struct record *records = order->unused_records;
         memcpy(&order->unused_records, records, sizeof records);
@@ -406,15 +420,6 @@ static bool order_take_stamp(struct order *order, struct order_lane *lane,
     return true;
 }
 
-/* Whether an event may be emitted that has stamps after it, the first of them `stamp`: not before its turn. */
-static bool order_may_enter(struct order *order, struct order_lane *lane,
-                            const struct record *stamp)
-{
-    uint32_t index = structure_index(stamp->structure);
-    if (stamp->size <= order->structures[index].next || order->relaxed) return true;
-    return lane_waits_for_stamp(order, lane, index, stamp->size);
-}
-
 static bool order_add_hole(struct order *order, const struct record *record)
 {
     struct order_structure *structure = &order->structures[structure_index(record->structure)];
@@ -431,17 +436,84 @@ static bool order_add_hole(struct order *order, const struct record *record)
     return true;
 }
 
-/* The stamps before a call: it waits for its object before it enters anything. */
+/* ---- units ---- */
+
+/* Notes a lane that waits for a number in the middle of its unit: if nothing else goes on, it has to enter what it
+ * can enter (order_step). */
+static bool order_list_steppable(struct order *order, struct order_lane *lane)
+{
+    if (lane->listed) return true;
+    if (order->steppable == NULL) {
+        order->steppable = malloc(RAW_LANES_MAX * sizeof *order->steppable);
+        if (order->steppable == NULL) return order_no_memory(order);
+    }
+    order->steppable[(order->steppable_first + order->steppable_count++) % RAW_LANES_MAX] =
+        lane->number;
+    lane->listed = true;
+    return true;
+}
+
+/* Whether it is the unit's turn at one of its stamps, given that it takes those before it. */
+static bool unit_may_take(struct order *order, const struct record *stamp, uint64_t unit)
+{
+    struct order_structure *structure = &order->structures[structure_index(stamp->structure)];
+    if (structure->unit != unit) {
+        structure->unit = unit;
+        structure->unit_count = 0;
+    }
+    return stamp->size <= structure->next + structure->unit_count++;
+}
+
+/* Whether the unit that begins with the record at hand, a stamp before a call or a call, can be taken as a whole:
+ * its object is there, and it is its turn in every structure. The stamps that are not in sight do not count. False:
+ * the lane waits for what is not so. */
+static bool order_unit_is_free(struct order *order, struct order_lane *lane,
+                               const struct record *record)
+{
+    const struct record *end = lane->records + lane->filled, *call = record;
+    uint64_t unit = ++order->units;
+    bool first = true;
+    while (call < end && call->number == RAW_STAMP_BEFORE)
+        call++;
+    if (call < end && !order_is_born(order, lane, call->token) &&
+        !order_never_born(order, call->token))
+        return lane_waits_for_birth(order, lane, call->token);
+    for (const struct record *at = record; at < end; at++) {
+        if (at == call) continue;
+        if (at > call && at->number != RAW_STAMP_AFTER) break;
+        if (!unit_may_take(order, at, unit)) {
+            lane->in_unit = !first;
+            if (!first && !order_list_steppable(order, lane)) return false;
+            return lane_waits_for_stamp(order, lane, structure_index(at->structure), at->size);
+        }
+        first = false;
+    }
+    return true;
+}
+
+/* A stamp that belongs to the next call. */
 static bool order_take_stamp_before(struct order *order, struct order_lane *lane,
                                     const struct record *record)
 {
-    const struct record *call = record + 1, *end = lane->records + lane->filled;
-    while (call < end && call->number == RAW_STAMP_BEFORE)
-        call++;
-    if (call < end && !order->relaxed && !order_is_born(order, lane, call->token) &&
-        !order_never_born(order, call->token))
-        return lane_waits_for_birth(order, lane, call->token);
-    return order_take_stamp(order, lane, record);
+    if (!lane->stepwise && !order->relaxed && !order_unit_is_free(order, lane, record))
+        return false;
+    if (!order_take_stamp(order, lane, record)) return false;
+    /* The unit's last stamp: the next one is taken as a whole again. */
+    if (record[1].number != RAW_STAMP_BEFORE && record[2].number != RAW_STAMP_AFTER)
+        lane->stepwise = false;
+    return true;
+}
+
+/* Whether a call with stamps after it may be emitted: not before its turn, at least in the first structure. */
+static bool order_may_enter(struct order *order, struct order_lane *lane, const struct record *call)
+{
+    if (order->relaxed) return true;
+    if (!lane->stepwise) return order_unit_is_free(order, lane, call);
+    uint32_t index = structure_index(call[1].structure);
+    if (call[1].size > order->structures[index].next)
+        return lane_waits_for_stamp(order, lane, index, call[1].size);
+    lane->stepwise = false;
+    return true;
 }
 
 /* ---- calls ---- */
@@ -568,8 +640,7 @@ static bool order_take_other(struct order *order, struct order_lane *lane,
     case RAW_LOST: order_take_lost(order, lane, record); return true;
     default: break;
     }
-    if (record[1].number == RAW_STAMP_AFTER && !order_may_enter(order, lane, record + 1))
-        return false;
+    if (record[1].number == RAW_STAMP_AFTER && !order_may_enter(order, lane, record)) return false;
     if (record->number == RAW_FAILED) return order_take_failed(order, lane, record);
     instruction_put_lane(writer, lane->number);
     switch (record->number) {
@@ -617,7 +688,7 @@ static bool order_take_records(struct order *order, struct order_lane *lane, uin
             continue;
         }
         if (__builtin_expect(record[1].number == RAW_STAMP_AFTER, 0) &&
-            !order_may_enter(order, lane, record + 1))
+            !order_may_enter(order, lane, record))
             return false;
         if (!order_take_call(order, lane, record)) return false;
     }
@@ -632,7 +703,7 @@ static bool lane_take_batch(struct order *order, struct order_lane *lane)
         memcpy(&order->unused_records, lane->records, sizeof lane->records);
         return true;
     }
-    lane->records = malloc((BATCH_RECORDS + 1) * sizeof *lane->records);
+    lane->records = malloc((BATCH_RECORDS + 2) * sizeof *lane->records);
     return lane->records != NULL || order_no_memory(order);
 }
 
@@ -679,7 +750,7 @@ static bool lane_refill(struct order *order, struct order_lane *lane)
                                          BATCH_RECORDS - lane->filled);
         if (!raw_decoder_has_more(&lane->decoder)) lane_close_chunk(order, lane);
     }
-    lane->records[lane->filled].number = 0;
+    lane->records[lane->filled].number = lane->records[lane->filled + 1].number = 0;
     return lane->open != NULL || (lane->queue != NULL && lane->queue->window <= order->admitted &&
                                   !error_is_set(&lane->decoder.error));
 }
@@ -717,6 +788,13 @@ static void lane_pass_marks(struct order *order, struct order_lane *lane)
     }
 }
 
+/* Records that the lane has left in the window it is in. */
+static uint64_t lane_records_left(const struct order_lane *lane)
+{
+    if (lane->marks_count == 0) return 0;
+    return lane->marks[lane->marks_first & (WINDOWS_MAX - 1)].end_record - lane_position(lane);
+}
+
 static uint64_t lane_turn(const struct order *order, const struct order_lane *lane)
 {
     if (order->admitted > order->oldest && !lane_is_behind(order, lane)) return TURN_RECORDS_AHEAD;
@@ -728,6 +806,7 @@ static void order_run_lane(struct order *order, struct order_lane *lane)
 {
     uint64_t position = lane_position(lane);
     lane->state = LANE_IDLE;
+    lane->in_unit = false;
     lane_run(order, lane, lane_turn(order, lane));
     order->totals.records += lane_position(lane) - position;
     lane_pass_marks(order, lane);
@@ -768,11 +847,7 @@ static void order_admit(struct order *order, uint64_t window)
     order->admitted = window;
     for (uint32_t i = 0; i < admitted->lanes_count; i++) {
         struct order_lane *lane = order->lanes[admitted->lanes[i]];
-        uint64_t records = lane->marks_count == 0
-                               ? 0
-                               : lane->marks[lane->marks_first & (WINDOWS_MAX - 1)].end_record -
-                                     lane_position(lane);
-        records /= TURNS_PER_WINDOW;
+        uint64_t records = lane_records_left(lane) / TURNS_PER_WINDOW;
         lane->turn_records = records < TURN_RECORDS_MIN   ? TURN_RECORDS_MIN
                              : records > TURN_RECORDS_MAX ? TURN_RECORDS_MAX
                                                           : (uint32_t)records;
@@ -815,6 +890,29 @@ static void order_wake_all(struct order *order)
         heap_empty(&lane->birth_waiters);
         if (lane->state == LANE_WAITS) order_make_ready(order, lane);
     }
+}
+
+/* Lets one lane that waits in the middle of its unit, and has at least so many records left in its window, enter what
+ * it can enter: its thread has dropped one lock to take another, and others came between. False: there is none. */
+static bool order_step(struct order *order, uint64_t records_left)
+{
+    for (uint32_t count = order->steppable_count; count > 0; count--) {
+        struct order_lane *lane = order->lanes[order->steppable[order->steppable_first]];
+        order->steppable_first = (order->steppable_first + 1) % RAW_LANES_MAX;
+        order->steppable_count--;
+        lane->listed = false;
+        if (lane->state != LANE_WAITS || !lane->in_unit) continue;
+        if (lane_records_left(lane) < records_left) {
+            order_list_steppable(order, lane);
+            continue;
+        }
+        wait_heap_remove(&order->structures[lane->wait_structure].waiters, lane->number);
+        lane->stepwise = true;
+        order_make_ready(order, lane);
+        order->totals.units_stepped++;
+        return true;
+    }
+    return false;
 }
 
 /* Units are what is wanted, not what is known: let calls go without them. */
@@ -932,14 +1030,14 @@ static bool order_run(struct order *order)
                 order_admit(order, order->oldest);
             continue;
         }
-        if (order->ready != NULL) continue;
+        if (order->ready != NULL || order_step(order, TICK_SKEW_RECORDS)) continue;
         if (!closed) return true;
         if (order->admitted + 1 < order->open) {
             order_admit(order, order->admitted + 1);
             continue;
         }
         if (!order->ended && order->open - order->oldest < WINDOWS_MAX - 1) return true;
-        if (!order_unstick(order)) return false;
+        if (!order_step(order, 0) && !order_unstick(order)) return false;
     }
 }
 

@@ -16,10 +16,10 @@
  *
  *       stamp_before* call stamp_after*
  *
- *   of which the stamps before it are taken in turn, then the call is emitted; a call with stamps after it waits
- *   until the first of them is in turn, is emitted, then the stamps are taken in turn. Between two stamps other lanes
- *   may get their turn, as they may have when the allocator dropped one lock to take another. Before its
- *   first stamp a unit waits for the birth of the object it ends: it could not have entered before.
+ *   that is taken as a whole: when the object it ends is there and it is its turn in all its structures. A thread
+ *   may have dropped one lock to take another, and others have come between; so when nothing goes on, a lane in the
+ *   middle of a unit enters what it can enter, the call is emitted with its last stamp before it, or with its
+ *   first stamp after it, and the other stamps are taken when it is their turn.
  * - Windows follow one another. A tick is not simultaneous in all lanes, so the last records of a window may wait
  *   for the first ones of the next; only then is the next one let in before the window has ended.
  * - Within a window lanes take turns of a fraction of what they have in it, as their threads will have done.
@@ -59,7 +59,8 @@ struct order_totals {
     uint64_t stamps_missing;    /* numbers that never came where that is no damage */
     uint64_t windows;           /* that were ended */
     uint64_t windows_overtaken; /* those of which the next one began before */
-    uint64_t relaxed;           /* times units had to be broken up */
+    uint64_t units_stepped;     /* that could not be taken as a whole */
+    uint64_t relaxed;           /* times that calls had to go without regard to units */
     uint32_t lanes;             /* that had records */
 };
 
@@ -86,7 +87,7 @@ bool order_end(struct order *order);
 bool order_check_totals(struct order *order, const struct raw_end *end);
 
 const struct error *order_error(const struct order *order);
-const struct order_totals *order_totals(const struct order *order);
+const struct order_totals *order_totals_of(const struct order *order);
 
 #ifdef __cplusplus
 }

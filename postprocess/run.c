@@ -95,20 +95,26 @@ struct run {
     struct run_result *result;
 };
 
+/* The next chunk. Whoever reads the output gets what there is before this waits for input. */
+static struct raw_chunk *run_next_chunk(struct run *run)
+{
+    if (raw_reader_is_dry(run->reader)) instruction_writer_flush(&run->writer);
+    return raw_reader_next(run->reader);
+}
+
 /* False after damage or when the output has failed. */
 static bool run_stream(struct run *run)
 {
     struct raw_chunk *chunk;
-    while ((chunk = raw_reader_next(run->reader)) != NULL) {
+    while ((chunk = run_next_chunk(run)) != NULL) {
         if (chunk->type == RAW_CHUNK_RECORDS) {
             if (!order_chunk(run->order, chunk)) return false;
             continue;
         }
         raw_chunk_release(run->reader, chunk);
         if (!order_tick(run->order, &run->reader->tick)) return false;
-        if (raw_reader_is_dry(run->reader) && !instruction_writer_flush(&run->writer)) return false;
     }
-    return true;
+    return !instruction_writer_failed(&run->writer);
 }
 
 static bool run_spool(struct run *run)
@@ -181,7 +187,7 @@ static void run_judge(struct run *run)
     } else if (result->spool == RUN_SPOOL_DAMAGED) {
         result->error = result->spool_error;
         result->status = RUN_DAMAGED;
-    } else if (result->truncated || order_totals(run->order)->lost_events > 0) {
+    } else if (result->truncated || order_totals_of(run->order)->lost_events > 0) {
         result->status = RUN_CUT;
     } else {
         result->status = RUN_COMPLETE;
@@ -198,7 +204,7 @@ static void run_finish(struct run *run, struct output *output)
     };
     struct run_result *result = run->result;
     result->totals = *instruction_writer_totals(&run->writer);
-    result->order = *order_totals(run->order);
+    result->order = *order_totals_of(run->order);
     result->ticks = run->reader->ticks;
     bool written = instruction_writer_finish(&run->writer, statuses[result->status]);
     if (!written && result->status != RUN_FAILED) {

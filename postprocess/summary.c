@@ -122,7 +122,8 @@ static void add_figures(json_t *root, const struct summary *summary)
     add_number(root, "ticks", result->ticks);
     add_number(root, "windows", result->order.windows);
     add_number(root, "windows_overtaken", result->order.windows_overtaken);
-    add_number(root, "units_broken", result->order.relaxed);
+    add_number(root, "units_stepped", result->order.units_stepped);
+    add_number(root, "units_ignored", result->order.relaxed);
     add_number(root, "stamps", result->order.stamps);
     add_number(root, "stamps_missing", result->order.stamps_missing);
     add_number(root, "registers", result->totals.registers);

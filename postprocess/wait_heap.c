@@ -56,3 +56,18 @@ bool wait_heap_take(struct wait_heap *heap, uint64_t reached, uint32_t *waiter)
     heap->lowest = heap->count > 0 ? heap->entries[0].number : UINT64_MAX;
     return true;
 }
+
+void wait_heap_remove(struct wait_heap *heap, uint32_t waiter)
+{
+    struct wait_entry *entries = heap->entries;
+    uint32_t count = heap->count, others = 0;
+    while (others < count && entries[others].waiter != waiter)
+        others++;
+    if (others == count) return;
+    entries[others] = entries[count - 1];
+    /* Heaps are small: build this one anew. */
+    heap->count = 0;
+    heap->lowest = UINT64_MAX;
+    for (uint32_t i = 0; i + 1 < count; i++)
+        wait_heap_add(heap, entries[i].number, entries[i].waiter);
+}

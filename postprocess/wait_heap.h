@@ -40,6 +40,9 @@ bool wait_heap_add(struct wait_heap *heap, uint64_t number, uint32_t waiter);
 /* Takes out one with the lowest number, if that is at most `reached`. */
 bool wait_heap_take(struct wait_heap *heap, uint64_t reached, uint32_t *waiter);
 
+/* Takes out `waiter`, who is in the heap. Looks at everybody: for what is rare. */
+void wait_heap_remove(struct wait_heap *heap, uint32_t waiter);
+
 #ifdef __cplusplus
 }
 #endif

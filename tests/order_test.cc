@@ -1,0 +1,682 @@
+/* Ordering: small streams whose order is known, simulated programs checked against what happened, damage. */
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/call_table.h"
+#include "postprocess/instruction_reader.h"
+#include "postprocess/run.h"
+#include "tests/memory_file.h"
+#include "tests/raw_builder.h"
+#include "tests/raw_simulator.h"
+
+namespace {
+
+/* An instruction with the lane it is of. */
+struct Instruction {
+    uint64_t lane;
+    unsigned opcode;
+    uint32_t object;
+    uint64_t size;
+    std::vector<uint64_t> operands;
+};
+
+struct Ordered {
+    run_result result = {};
+    std::string error;
+    instruction_state state = INSTRUCTIONS_FAILED;
+    instruction_status end_status = INSTRUCTION_STATUS_COMPLETE;
+    std::string metadata;
+    std::vector<Instruction> all; /* without lane */
+    std::vector<uint64_t> addresses;
+
+    /* One word for each instruction: lane, name, and what names the object or the size. */
+    std::string text() const
+    {
+        std::string words;
+        for (const Instruction &one : all) {
+            unsigned number = one.opcode & INSTRUCTION_NUMBER_MASK;
+            words += words.empty() ? "" : " ";
+            words += std::to_string(one.lane) + ":";
+            words += instruction_name(number);
+            if (number == INSTRUCTION_TICK) words += std::to_string(one.operands[0]);
+            if (number < CALL_KINDS && one.size != 0) words += std::to_string(one.size);
+            if ((one.opcode & INSTRUCTION_FAILED) != 0) words += "!";
+            if ((one.opcode & INSTRUCTION_UNKNOWN) != 0) words += "?";
+        }
+        return words;
+    }
+};
+
+void read_instructions(const MemoryFile &file, Ordered *ordered)
+{
+    input input;
+    instruction_reader reader;
+    instruction_batch batch;
+    uint64_t lane = 0;
+    file.rewind();
+    input_open_fd(&input, file.fd());
+    if (instruction_reader_open(&reader, &input))
+        ordered->metadata.assign(reader.header.metadata, reader.header.metadata_bytes);
+    while (instruction_reader_next(&reader, &batch))
+        for (size_t i = 0; i < batch.count; i++) {
+            const instruction &one = batch.at[i];
+            const uint64_t *operands = batch.operands + one.operand_at;
+            if (instruction_number(&one) == INSTRUCTION_LANE) {
+                lane = operands[0];
+                continue;
+            }
+            ordered->all.push_back(
+                {lane, one.opcode, one.object, one.size, {operands, operands + one.operands}});
+            ordered->addresses.push_back(batch.addresses != nullptr ? batch.addresses[i] : 0);
+        }
+    ordered->state = reader.state;
+    ordered->end_status = reader.end_status;
+    instruction_reader_close(&reader);
+    input_close(&input);
+}
+
+Ordered order(const std::string &raw, const std::string *spool = nullptr)
+{
+    Ordered ordered;
+    MemoryFile in(raw), out, spool_file(spool != nullptr ? *spool : "");
+    raw_reader reader;
+    output output;
+    char text[512];
+    raw_reader_open_fd(&reader, in.fd());
+    output_open_fd(&output, out.fd());
+    run_order(&reader, spool != nullptr ? spool_file.path().c_str() : nullptr, &output,
+              &ordered.result);
+    output_close(&output);
+    raw_reader_close(&reader);
+    if (error_is_set(&ordered.result.error))
+        ordered.error = error_text(&ordered.result.error, text, sizeof text);
+    read_instructions(out, &ordered);
+    return ordered;
+}
+
+/* --- two lanes --- */
+
+TEST(Order, OneLaneKeepsItsOrder)
+{
+    RawBuilder raw(0, "program=p\nallocator=a\nenv.X=1\nother=2\n");
+    raw.thread_begin(0, 7);
+    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 24);
+    uint64_t b = raw.birth(0, RawBuilder::kMemalign, 32, 64);
+    raw.death(0, RawBuilder::kFree, a);
+    uint64_t c = raw.realloc(0, RawBuilder::kReallocInPlace, b, 40);
+    raw.heap(0, RawBuilder::kReleaseMemory, {5});
+    raw.failed(0, RawBuilder::kMalloc, 1 << 30);
+    raw.failed(0, RawBuilder::kReallocInPlace, 1 << 20, 0, c);
+    raw.death(0, RawBuilder::kDeleteSized, c, 40);
+    raw.thread_cache_deleted(0);
+    raw.thread_end(0);
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.error, "");
+    EXPECT_EQ(ordered.result.status, RUN_COMPLETE);
+    EXPECT_EQ(ordered.state, INSTRUCTIONS_END);
+    EXPECT_EQ(ordered.end_status, INSTRUCTION_STATUS_COMPLETE);
+    EXPECT_EQ(ordered.text(), "0:thread_begin 0:malloc24 0:memalign32 0:free 0:realloc_in_place40 "
+                              "0:release_memory 0:malloc1073741824! 0:realloc_moved1048576! "
+                              "0:delete_sized40 0:thread_cache_deleted 0:thread_end");
+    EXPECT_EQ(ordered.all[4].object, ordered.all[2].object) << "a realloc keeps its register";
+    EXPECT_EQ(
+        ordered.metadata.find("run=30313233343536373839616263646566\npid=4711\nstart=1700000000\n"),
+        0u);
+    EXPECT_NE(ordered.metadata.find("program=p\nallocator=a\nenv.X=1\n"), std::string::npos);
+    EXPECT_EQ(ordered.metadata.find("other"), std::string::npos);
+    EXPECT_EQ(ordered.result.totals.calls, 8u);
+    EXPECT_EQ(ordered.result.totals.live, 0u);
+    EXPECT_EQ(ordered.result.order.failed, 2u);
+}
+
+TEST(Order, BirthsPrecedeDeathsInBothDirections)
+{
+    /* Each lane frees what the other one makes, in turns; whichever lane comes first in the file. */
+    for (int first = 0; first < 2; first++) {
+        RawBuilder raw;
+        uint64_t from_0 = 0, from_1 = 0;
+        for (int i = 0; i < 100; i++) {
+            from_0 = raw.birth(0, RawBuilder::kMalloc, 1);
+            if (from_1 != 0) raw.death(0, RawBuilder::kFree, from_1);
+            from_1 = raw.birth(1, RawBuilder::kMalloc, 2);
+            raw.death(1, RawBuilder::kFree, from_0);
+        }
+        raw.cut(static_cast<uint32_t>(first));
+        raw.end();
+        Ordered ordered = order(raw.bytes);
+        EXPECT_EQ(ordered.error, "");
+        ASSERT_EQ(ordered.all.size(), 399u);
+        std::map<uint32_t, uint64_t> live;
+        for (const Instruction &one : ordered.all) {
+            if (one.opcode == RawBuilder::kMalloc) {
+                live[one.object] = one.size;
+                continue;
+            }
+            ASSERT_EQ(live.count(one.object), 1u);
+            EXPECT_EQ(live[one.object], one.lane == 0 ? 2u : 1u);
+            live.erase(one.object);
+        }
+    }
+}
+
+TEST(Order, StampsAscend)
+{
+    /* In the file the lane with the later numbers comes first. */
+    RawBuilder raw;
+    raw.stamp(0, 51, 3, 2);
+    raw.birth(0, RawBuilder::kMalloc, 2);
+    raw.stamp(0, 51, 3, 4);
+    raw.birth(0, RawBuilder::kMalloc, 4);
+    raw.cut(0);
+    raw.stamp(1, 51, 3, 1);
+    raw.birth(1, RawBuilder::kMalloc, 1);
+    raw.stamp(1, 51, 3, 3);
+    raw.birth(1, RawBuilder::kMalloc, 3);
+    raw.end();
+    EXPECT_EQ(order(raw.bytes).text(), "1:malloc1 0:malloc2 1:malloc3 0:malloc4");
+}
+
+TEST(Order, ADeathWaitsForItsTurn)
+{
+    RawBuilder raw;
+    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 10);
+    raw.death(0, RawBuilder::kFree, a);
+    raw.stamp(0, 52, 3, 2);
+    raw.birth(0, RawBuilder::kMalloc, 11);
+    raw.birth(1, RawBuilder::kMalloc, 20);
+    raw.stamp(1, 51, 3, 1);
+    raw.birth(1, RawBuilder::kMalloc, 21);
+    raw.end();
+    EXPECT_EQ(order(raw.bytes).text(), "0:malloc10 1:malloc20 1:malloc21 0:free 0:malloc11");
+}
+
+TEST(Order, ACacheIsDeletedInItsTurn)
+{
+    RawBuilder raw;
+    raw.thread_cache_deleted(0);
+    raw.stamp(0, 52, 3, 3);
+    raw.stamp(0, 52, 4, 1);
+    raw.thread_end(0);
+    raw.stamp(1, 51, 3, 1);
+    raw.birth(1, RawBuilder::kMalloc, 1);
+    raw.stamp(1, 51, 3, 2);
+    raw.birth(1, RawBuilder::kMalloc, 2);
+    raw.stamp(1, 51, 4, 2);
+    raw.birth(1, RawBuilder::kMalloc, 3);
+    raw.end();
+    EXPECT_EQ(order(raw.bytes).text(),
+              "1:malloc1 1:malloc2 0:thread_cache_deleted 0:thread_end 1:malloc3");
+}
+
+TEST(Order, ReallocBetweenItsStamps)
+{
+    /* The new place is number 1 of list 3, the old one goes back as number 2 of list 4. */
+    RawBuilder raw;
+    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 10);
+    raw.stamp(0, 51, 3, 1);
+    raw.realloc(0, RawBuilder::kReallocMoved, a, 20);
+    raw.stamp(0, 52, 4, 2);
+    raw.stamp(1, 51, 3, 2);
+    raw.birth(1, RawBuilder::kMalloc, 30);
+    raw.birth(2, RawBuilder::kMalloc, 40);
+    raw.stamp(2, 51, 4, 1);
+    raw.birth(2, RawBuilder::kMalloc, 41);
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.error, "");
+    EXPECT_EQ(ordered.text(), "0:malloc10 2:malloc40 2:malloc41 0:realloc_moved20 1:malloc30");
+}
+
+TEST(Order, AUnitWaitsForItsObjectBeforeItEnters)
+{
+    RawBuilder raw;
+    raw.stamp(0, 51, 3, 2);
+    raw.realloc(0, RawBuilder::kReallocMoved, RawBuilder::token(1, 2), 7);
+    raw.cut(0);
+    raw.stamp(1, 51, 3, 1);
+    raw.birth(1, RawBuilder::kMalloc, 1);
+    raw.birth(1, RawBuilder::kMalloc, 2);
+    raw.stamp(1, 51, 3, 3);
+    raw.birth(1, RawBuilder::kMalloc, 3);
+    raw.end();
+    EXPECT_EQ(order(raw.bytes).text(), "1:malloc1 1:malloc2 0:realloc_moved7 1:malloc3");
+}
+
+/* Two calls that each enter two structures, in an order in which neither can be whole before the other: the allocator
+ * drops the lock of a list to take that of the page heap. */
+TEST(Order, UnitsMayInterleaveWhereTheyDid)
+{
+    for (int record : {51, 52}) {
+        RawBuilder raw;
+        uint64_t a = raw.birth(0, RawBuilder::kMalloc, 5);
+        uint64_t b = raw.birth(1, RawBuilder::kMalloc, 6);
+        auto call = [&](uint32_t lane, uint64_t object, uint64_t list, uint64_t page_heap) {
+            if (record == 52) raw.death(lane, RawBuilder::kFree, object);
+            raw.stamp(lane, record, 3, list);
+            raw.stamp(lane, record, 255, page_heap);
+            if (record == 51) raw.birth(lane, RawBuilder::kMalloc, 7);
+        };
+        call(0, a, 1, 2);
+        call(1, b, 2, 1);
+        raw.stamp(1, 51, 3, 3);
+        raw.birth(1, RawBuilder::kMalloc, 8);
+        raw.end();
+        Ordered ordered = order(raw.bytes);
+        EXPECT_EQ(ordered.error, "");
+        EXPECT_EQ(ordered.all.size(), 5u);
+        EXPECT_EQ(ordered.result.order.stamps, 5u);
+        EXPECT_EQ(ordered.result.order.units_stepped, 1u);
+    }
+}
+
+/* --- windows --- */
+
+TEST(Order, TicksStandBetweenTheirWindows)
+{
+    RawBuilder raw;
+    raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.birth(1, RawBuilder::kMalloc, 2);
+    raw.tick(10, 100, 200);
+    raw.birth(0, RawBuilder::kMalloc, 3);
+    raw.tick(25, 101, 201);
+    raw.tick(45, 102, 202);
+    raw.birth(1, RawBuilder::kMalloc, 4);
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.text(), "0:malloc1 1:malloc2 1:tick10 0:malloc3 0:tick15 0:tick20 1:malloc4");
+    EXPECT_EQ(ordered.all[2].operands, (std::vector<uint64_t>{10, 100, 200}));
+    EXPECT_EQ(ordered.result.order.windows, 4u);
+    EXPECT_EQ(ordered.result.ticks, 3u);
+}
+
+TEST(Order, TheNextWindowIsLetInWhereThisOneNeedsIt)
+{
+    RawBuilder raw;
+    raw.death(0, RawBuilder::kFree, RawBuilder::token(1, 1));
+    raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.birth(2, RawBuilder::kMalloc, 2);
+    raw.tick(10, 0, 0);
+    raw.birth(1, RawBuilder::kMalloc, 3);
+    raw.tick(20, 0, 0);
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.error, "");
+    EXPECT_EQ(ordered.text(), "2:malloc2 1:malloc3 0:free 0:malloc1 0:tick10 0:tick10");
+    EXPECT_EQ(ordered.result.order.windows_overtaken, 1u);
+}
+
+TEST(Order, ABirthThatNeverComesIsDamageAfterSomeWindows)
+{
+    RawBuilder raw;
+    raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.death(0, RawBuilder::kFree, RawBuilder::token(1, 1));
+    raw.cut(0);
+    for (uint64_t i = 1; i < 50; i++) {
+        raw.birth(2, RawBuilder::kMalloc, i);
+        raw.tick(i, 0, 0);
+    }
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.result.status, RUN_DAMAGED);
+    EXPECT_EQ(ordered.error,
+              "offset 0x64: what a record waits for never comes (FORMAT.md 6): lane 0, "
+              "record 1: waits for object 1 of lane 1");
+    EXPECT_EQ(ordered.state, INSTRUCTIONS_END);
+    EXPECT_EQ(ordered.end_status, INSTRUCTION_STATUS_DAMAGED);
+    EXPECT_EQ(ordered.all[0].size, 1u) << "what comes before is delivered";
+}
+
+TEST(Order, ANumberThatNeverComesIsDamageToo)
+{
+    RawBuilder raw;
+    raw.stamp(0, 51, 255, 2);
+    raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.cut(0);
+    for (uint64_t i = 1; i < 50; i++)
+        raw.tick(i, 0, 0);
+    raw.end();
+    EXPECT_EQ(order(raw.bytes).error,
+              "offset 0x64: what a record waits for never comes (FORMAT.md 6): lane 0, record 0: "
+              "waits for its turn with number 2 of structure 255, which is at 1");
+}
+
+/* --- what may be missing --- */
+
+TEST(Order, ObjectsUnknownFromTheStart)
+{
+    RawBuilder raw;
+    raw.death(0, RawBuilder::kFree, 0);
+    uint64_t a = raw.realloc(0, RawBuilder::kReallocMoved, 0, 50);
+    raw.failed(0, RawBuilder::kReallocMoved, 60, 0, 0);
+    raw.death(0, RawBuilder::kFree, a);
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
+    EXPECT_EQ(ordered.text(), "0:free? 0:realloc_moved50? 0:realloc_moved60!? 0:free");
+    EXPECT_EQ(ordered.result.order.unknown_objects, 3u);
+    EXPECT_EQ(ordered.result.totals.live, 0u);
+}
+
+TEST(Order, AtTheEndBirthsAndNumbersMayBeMissing)
+{
+    RawBuilder raw;
+    raw.tick(10, 0, 0);
+    raw.birth(1, RawBuilder::kMalloc, 1);
+    raw.stamp(1, 51, 4, 7);
+    raw.birth(1, RawBuilder::kMalloc, 2);
+    raw.death(0, RawBuilder::kFree, RawBuilder::token(1, 3));
+    raw.stamp(0, 52, 4, 5);
+    raw.death(0, RawBuilder::kFree, RawBuilder::token(9, 1));
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
+    EXPECT_EQ(ordered.text(), "0:tick10 1:malloc1 0:free? 0:free? 1:malloc2");
+    EXPECT_EQ(ordered.result.order.stamps_missing, 5u);
+    EXPECT_EQ(ordered.result.order.unknown_objects, 2u);
+}
+
+TEST(Order, LostEventsAndStamps)
+{
+    RawBuilder raw;
+    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.lost(0, 1000, 500);
+    raw.lost_stamps(0, 3, 1, 10);
+    uint64_t b = raw.birth(0, RawBuilder::kMalloc, 2);
+    raw.tick(10, 0, 0);
+    raw.stamp(1, 51, 3, 11);
+    raw.birth(1, RawBuilder::kMalloc, 3);
+    raw.death(1, RawBuilder::kFree, RawBuilder::token(0, 300));
+    raw.death(1, RawBuilder::kFree, RawBuilder::token(0, 501));
+    raw.death(1, RawBuilder::kFree, a);
+    raw.death(1, RawBuilder::kFree, b);
+    raw.death(1, RawBuilder::kFree, RawBuilder::token(1, 1));
+    raw.tick(20, 0, 0);
+    raw.end();
+    EXPECT_EQ(RawBuilder::token(0, 502), b);
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.error, "");
+    EXPECT_EQ(ordered.result.status, RUN_CUT);
+    EXPECT_EQ(ordered.text(),
+              "0:malloc1 0:lost 0:malloc2 0:tick10 1:malloc3 1:free? 1:free? 1:free "
+              "1:free 1:free 1:tick10");
+    EXPECT_EQ(ordered.result.order.lost_events, 1000u);
+    EXPECT_EQ(ordered.result.totals.live, 0u);
+    EXPECT_EQ(ordered.end_status, INSTRUCTION_STATUS_CUT);
+}
+
+TEST(Order, ManyLostBirths)
+{
+    for (uint64_t births : {1, 1022, 1023, 1024, 5000, 3000000}) {
+        RawBuilder raw;
+        uint64_t a = raw.birth(0, RawBuilder::kMalloc, 1);
+        raw.lost(0, births, births);
+        uint64_t b = raw.birth(0, RawBuilder::kMalloc, 2);
+        raw.lost(0, births, births);
+        raw.lost(0, 1, 1);
+        uint64_t c = raw.birth(0, RawBuilder::kMalloc, 3);
+        raw.death(0, RawBuilder::kFree, b - 1);
+        raw.death(0, RawBuilder::kFree, c - 1);
+        for (uint64_t object : {a, b, c})
+            raw.death(0, RawBuilder::kFree, object);
+        raw.end();
+        Ordered ordered = order(raw.bytes);
+        EXPECT_EQ(ordered.text(), "0:malloc1 0:lost 0:malloc2 0:lost 0:lost 0:malloc3 0:free? "
+                                  "0:free? 0:free 0:free 0:free");
+        EXPECT_EQ(ordered.result.totals.live, 0u);
+    }
+}
+
+TEST(Order, CutStreams)
+{
+    RawBuilder raw;
+    raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.tick(10, 0, 0);
+    raw.birth(0, RawBuilder::kMalloc, 2);
+    raw.cut(0);
+    std::string bytes = raw.bytes;
+    raw.end();
+    Ordered ordered = order(raw.bytes.substr(0, raw.bytes.size() - 5));
+    EXPECT_EQ(ordered.result.status, RUN_CUT);
+    EXPECT_TRUE(ordered.result.truncated);
+    EXPECT_EQ(ordered.text(), "0:malloc1 0:tick10 0:malloc2");
+    EXPECT_EQ(ordered.end_status, INSTRUCTION_STATUS_CUT);
+    ordered = order(bytes);
+    EXPECT_EQ(ordered.result.status, RUN_CUT);
+    EXPECT_STREQ(ordered.result.cut.kind->name, "raw_cut_no_end");
+    EXPECT_EQ(ordered.result.cut.offset, bytes.size());
+}
+
+TEST(Order, AnErrorEndedTheRecording)
+{
+    RawBuilder raw;
+    raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.end(2);
+    EXPECT_EQ(order(raw.bytes).result.status, RUN_CUT);
+    RawBuilder limit;
+    limit.end(1);
+    EXPECT_EQ(order(limit.bytes).result.status, RUN_COMPLETE);
+}
+
+TEST(Order, TheSpoolHasTheRest)
+{
+    RawBuilder raw;
+    raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.tick(10, 0, 0);
+    raw.birth(0, RawBuilder::kMalloc, 2);
+    raw.cut(0);
+    SpoolBuilder spool;
+    auto word = SpoolBuilder::word;
+    spool.slot(0, 0, 0, 0, {word(1, 1), word(1, 2), word(1, 3), word(21, 1)});
+    spool.slot(1, 0, 0, -1, {word(21, 3), word(51, 256 + 3), word(1, 4)});
+    Ordered ordered = order(raw.bytes, &spool.bytes);
+    EXPECT_EQ(ordered.result.status, RUN_CUT) << ordered.error;
+    EXPECT_EQ(ordered.result.spool, RUN_SPOOL_USED);
+    EXPECT_EQ(ordered.result.spool_records, 5u);
+    EXPECT_EQ(ordered.text(), "0:malloc1 0:tick10 0:malloc2 0:malloc3 0:free 1:free 1:malloc4");
+    EXPECT_EQ(ordered.result.totals.live, 2u);
+
+    SpoolBuilder other(4096, "another run's id");
+    EXPECT_EQ(order(raw.bytes, &other.bytes).result.spool, RUN_SPOOL_OTHER);
+    raw.end();
+    EXPECT_EQ(order(raw.bytes, &spool.bytes).result.spool, RUN_SPOOL_NONE) << "it is complete";
+}
+
+TEST(Order, NothingButASpool)
+{
+    SpoolBuilder spool;
+    spool.slot(0, 0, 0, -1, {SpoolBuilder::word(1, 1)});
+    Ordered ordered = order("", &spool.bytes);
+    EXPECT_EQ(ordered.text(), "0:malloc1");
+    EXPECT_EQ(ordered.metadata.find("run=3031"), 0u);
+    EXPECT_EQ(order("").result.status, RUN_DAMAGED);
+}
+
+/* --- damage --- */
+
+TEST(Order, AnObjectEndsOnce)
+{
+    RawBuilder raw;
+    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.death(0, RawBuilder::kFree, a);
+    raw.cut(0);
+    size_t chunk = raw.bytes.size();
+    raw.birth(0, RawBuilder::kMalloc, 2);
+    raw.death(0, RawBuilder::kFree, a);
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.result.status, RUN_DAMAGED);
+    char expected[200];
+    snprintf(
+        expected, sizeof expected,
+        "offset 0x%zx: the object has ended before (FORMAT.md 6): lane 0, record 3: object 1 of lane 0",
+        chunk + 36);
+    EXPECT_EQ(ordered.error, expected);
+    EXPECT_EQ(ordered.text(), "0:malloc1 0:free 0:malloc2");
+}
+
+TEST(Order, ANumberIsGivenOnce)
+{
+    RawBuilder raw;
+    raw.stamp(0, 51, 3, 1);
+    raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.stamp(1, 51, 3, 1);
+    raw.birth(1, RawBuilder::kMalloc, 1);
+    raw.end();
+    EXPECT_NE(
+        order(raw.bytes).error.find("the number was given before (FORMAT.md 3): lane 1, record 0: "
+                                    "number 1 of structure 3"),
+        std::string::npos);
+}
+
+TEST(Order, TotalsMustAgree)
+{
+    RawBuilder raw;
+    raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.cut(0);
+    RawBuilder other;
+    other.birth(0, RawBuilder::kMemalign, 1, 8);
+    other.end();
+    std::string end = other.bytes.substr(other.bytes.rfind("MTRC"));
+    EXPECT_NE(order(raw.bytes + end).error.find("calls of kind"), std::string::npos);
+    RawBuilder births;
+    births.lost(0, 1, 5);
+    births.end();
+    end = births.bytes.substr(births.bytes.rfind("MTRC"));
+    EXPECT_NE(order(raw.bytes + end).error.find("births in lane 0"), std::string::npos);
+}
+
+TEST(Order, WhatComesBeforeDamageIsDelivered)
+{
+    RawBuilder raw;
+    raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.tick(10, 0, 0);
+    raw.birth(0, RawBuilder::kMalloc, 2);
+    raw.cut(0);
+    raw.chunk(1, 0, 0, "", 1, 2, 2);
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.result.status, RUN_DAMAGED);
+    EXPECT_EQ(ordered.text(), "0:malloc1 0:tick10 0:malloc2");
+    EXPECT_EQ(ordered.end_status, INSTRUCTION_STATUS_DAMAGED);
+}
+
+TEST(Order, AddressesArePassedOn)
+{
+    RawBuilder raw(1);
+    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 8, 0, 0x7f0000000010);
+    raw.realloc(0, RawBuilder::kReallocMoved, a, 9, 0x7f0000000100);
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.error, "");
+    EXPECT_EQ(ordered.addresses, (std::vector<uint64_t>{0x7f0000000010, 0x7f0000000100}));
+}
+
+/* --- simulated programs --- */
+
+/* What happened, lane by lane, against what came out: each lane's events in their order, each object that ends the
+ * one that did. */
+void check_against_truth(const RawSimulator &simulator, const Ordered &ordered)
+{
+    std::map<uint64_t, std::vector<const RawSimulator::Event *>> lanes;
+    for (const RawSimulator::Event &event : simulator.truth)
+        lanes[event.lane].push_back(&event);
+    std::map<uint64_t, size_t> next;
+    std::map<uint32_t, uint64_t> tokens;
+    size_t events = 0;
+    for (const Instruction &one : ordered.all) {
+        if ((one.opcode & INSTRUCTION_NUMBER_MASK) >= CALL_KINDS) continue;
+        const RawSimulator::Event &event = *lanes[one.lane].at(next[one.lane]++);
+        events++;
+        ASSERT_EQ(one.opcode, event.number);
+        ASSERT_EQ(one.size, event.size);
+        if (event.ends != 0) {
+            ASSERT_EQ(tokens[one.object], event.ends);
+            tokens.erase(one.object);
+        }
+        if (event.begins != 0) {
+            ASSERT_EQ(tokens.count(one.object), 0u);
+            tokens[one.object] = event.begins;
+        }
+    }
+    EXPECT_EQ(events, simulator.truth.size());
+    EXPECT_EQ(tokens.size(), simulator.live);
+    EXPECT_EQ(ordered.result.totals.live, simulator.live);
+}
+
+struct Program {
+    uint32_t lanes, slots, shared, share_every, tick_every, classes, batch;
+    bool cuts, central;
+};
+
+class SimulatedProgram : public testing::TestWithParam<Program> {};
+
+TEST_P(SimulatedProgram, IsOrderedAsItWas)
+{
+    const Program &program = GetParam();
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        RawSimulator::Options options;
+        options.seed = seed;
+        options.lanes = program.lanes;
+        options.steps = 20000;
+        options.slots = program.slots;
+        options.shared_slots = program.shared;
+        options.share_every = program.share_every;
+        options.tick_every = program.tick_every;
+        options.classes = program.classes;
+        options.batch = program.batch;
+        options.random_cuts = program.cuts;
+        options.central = program.central;
+        RawSimulator simulator(options);
+        simulator.raw.end();
+        Ordered ordered = order(simulator.raw.bytes);
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        ASSERT_EQ(ordered.error, "");
+        ASSERT_EQ(ordered.result.status, RUN_COMPLETE);
+        EXPECT_EQ(ordered.result.order.relaxed, 0u);
+        EXPECT_EQ(ordered.result.order.units_stepped, 0u) << "what happened happened as a whole";
+        EXPECT_EQ(ordered.result.order.stamps_missing, 0u);
+        check_against_truth(simulator, ordered);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, SimulatedProgram,
+                         testing::Values(Program{1, 1000, 1, 0, 500, 16, 4, true, true},
+                                         Program{2, 100, 4, 2, 1000, 16, 4, true, true},
+                                         Program{2, 100, 1, 1, 0, 4, 2, true, true},
+                                         Program{3, 10, 64, 4, 100, 8, 1, true, true},
+                                         Program{8, 30, 8, 1, 2000, 2, 2, true, true},
+                                         Program{8, 300, 2, 1, 50, 16, 4, true, false},
+                                         Program{16, 5, 100, 3, 333, 1, 1, false, true},
+                                         Program{64, 20, 1000, 2, 5000, 128, 2, true, true},
+                                         Program{300, 3, 100, 2, 1000, 4, 3, true, true}));
+
+/* Cut anywhere, with whatever is then missing. */
+TEST(Order, SimulatedProgramsCutAnywhere)
+{
+    RawSimulator::Options options;
+    options.lanes = 4;
+    options.steps = 2000;
+    options.tick_every = 200;
+    options.classes = 4;
+    options.batch = 2;
+    options.share_every = 2;
+    RawSimulator simulator(options);
+    simulator.raw.end();
+    const std::string &bytes = simulator.raw.bytes;
+    uint64_t before = 0;
+    for (size_t length = 100; length < bytes.size(); length += 37) {
+        Ordered ordered = order(bytes.substr(0, length));
+        ASSERT_EQ(ordered.result.status, RUN_CUT) << length << ": " << ordered.error;
+        EXPECT_GE(ordered.result.totals.calls, before);
+        EXPECT_EQ(ordered.state, INSTRUCTIONS_END);
+        before = ordered.result.totals.calls;
+    }
+    EXPECT_GT(before, 3500u);
+}
+
+} // namespace

@@ -1,0 +1,159 @@
+#!/bin/sh
+# bin/postprocess as a user sees it: files, pipes, exit statuses, messages, JSON.
+
+here=$MALLOCTAPE_BUILD
+postprocess=$here/bin/postprocess
+make_raw=$here/tests/tools/make_raw
+scratch=$(mktemp -d) || exit 99
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 99
+
+number=0
+report() { # STATUS TEXT
+	number=$((number + 1))
+	if [ "$1" -eq 0 ]; then
+		echo "ok $number - $2"
+	else
+		echo "not ok $number - $2"
+		sed 's/^/# /' stderr
+	fi
+}
+
+# check TEXT EXPECTED-STATUS COMMAND... : what it prints is in stdout and stderr
+check() {
+	text=$1 expected=$2
+	shift 2
+	"$@" > stdout 2> stderr
+	status=$?
+	[ $status -eq "$expected" ] || echo "# exit status $status, expected $expected" >> stderr
+	report $((status != expected)) "$text"
+}
+
+says() { # TEXT PATTERN : in stderr
+	grep -q -- "$2" stderr
+	report $? "$1"
+}
+
+json() { # KEY : its value in the file json
+	sed -n "s/^  \"$1\": \(.*[^,]\),\{0,1\}\$/\1/p" json
+}
+
+figures() { # what does not depend on time and place
+	grep -v 'seconds\|events_per_second\|bytes_' "$1"
+}
+
+is() { # TEXT ACTUAL EXPECTED
+	[ "$2" = "$3" ] || echo "'$2' instead of '$3'" > stderr
+	[ "$2" = "$3" ]
+	report $? "$1"
+}
+
+echo "1..49"
+
+"$make_raw" lanes=3 steps=40000 > raw || exit 99
+"$make_raw" lanes=3 steps=40000 end=0 > cut || exit 99
+
+check "a complete recording" 0 "$postprocess" raw out
+says "the summary has the events" "^events "
+says "the summary has a kind" "^  malloc "
+says "the summary has the status" "complete"
+is "nothing on the standard output" "$(wc -c < stdout)" 0
+
+# From a pipe, blocks end wherever the input runs dry; the figures are the same.
+check "quiet" 0 "$postprocess" -q -j json raw out2
+figures json > figures
+is "quiet means silent" "$(wc -c < stderr)" 0
+cmp -s out out2
+report $? "twice the same"
+
+"$postprocess" -q raw - > stdout 2> stderr && cmp -s stdout out
+report $? "- is the standard output"
+"$postprocess" -q raw /dev/stdout 2> stderr | cat > stdout && cmp -s stdout out
+report $? "/dev/stdout is a pipe"
+"$postprocess" -q raw /dev/stdout > stdout 2> stderr && cmp -s stdout out
+report $? "/dev/stdout is a file"
+"$postprocess" -q - out2 < raw 2> stderr && cmp -s out2 out
+report $? "- is the standard input"
+cat raw | "$postprocess" -q -j json /dev/stdin out2 2> stderr && figures json | cmp -s - figures
+report $? "/dev/stdin is a pipe"
+
+if command -v lz4 > /dev/null; then
+	lz4 -q raw raw.lz4 && "$postprocess" -q raw.lz4 out2 2> stderr && cmp -s out2 out
+	report $? "LZ4"
+	lz4 -c raw 2> /dev/null | "$postprocess" -q -j json - out2 2> stderr &&
+		figures json | cmp -s - figures
+	report $? "LZ4 from a pipe"
+else
+	report 0 "LZ4 # SKIP no lz4"
+	report 0 "LZ4 from a pipe # SKIP no lz4"
+fi
+
+check "JSON" 0 "$postprocess" -q --json=json raw out
+is "JSON: status" "$(json status)" '"complete"'
+is "JSON: truncated" "$(json truncated)" false
+is "JSON: threads" "$(json threads)" 3
+is "JSON: lost_events" "$(json lost_events)" 0
+is "JSON: spool_used" "$(json spool_used)" false
+is "JSON: bytes_out" "$(json bytes_out)" "$(($(wc -c < out)))"
+events=$(json events)
+[ "$events" -gt 20000 ]
+report $? "JSON: events"
+grep -q '^    "malloc": [0-9]' json && grep -q '^    "free": [0-9]' json
+report $? "JSON: by_kind"
+check "JSON on the standard output" 0 "$postprocess" -q -j - raw out
+grep -q '"live_at_end"' stdout
+report $? "it is there"
+check "JSON and the stream cannot both go there" 2 "$postprocess" -q -j - raw -
+
+check "a recording without its end" 3 "$postprocess" --json=json cut out
+says "it is said where it ends" "cut: the recording was cut short: offset 0x[0-9a-f]*: "
+is "JSON: truncated" "$(json truncated)" true
+
+head -c 150000 raw > damaged
+printf 'XXXX' >> damaged
+tail -c +150005 raw >> damaged
+check "a damaged recording" 1 "$postprocess" --json=json damaged out
+says "the message names file, offset and section" "^postprocess: damaged: offset 0x[0-9a-f]*: .*FORMAT.md 4.2"
+is "JSON: status" "$(json status)" '"damaged"'
+[ "$(json events)" -gt 1000 ]
+report $? "what comes before is ordered"
+
+echo "no recording" > text
+check "something else" 1 "$postprocess" text out2
+says "it is no raw stream" "not a raw event stream"
+cp raw same
+check "the input is never overwritten" 2 "$postprocess" same ./same
+cmp -s raw same
+report $? "it is as it was"
+check "no input" 2 "$postprocess" missing out2
+says "the message names it" "postprocess: missing: cannot open"
+check "no such directory for the output" 2 "$postprocess" raw missing/out
+says "the message names it" "postprocess: missing/out: cannot open"
+check "no arguments" 2 "$postprocess"
+check "an unknown option" 2 "$postprocess" --wrong raw out
+check "help" 0 "$postprocess" --help
+check "version" 0 "$postprocess" --version
+if [ -w /dev/full ]; then
+	check "a full disk" 4 "$postprocess" -q raw /dev/full
+else
+	report 0 "a full disk # SKIP no /dev/full"
+fi
+{ "$postprocess" -q raw - 2> stderr; echo $? > status; } | head -c 10 > /dev/null
+is "a reader that goes away" "$(cat status)" 4
+
+# A pipe that stays open: instructions come out while the recording goes on.
+mkfifo live
+"$postprocess" -q live out3 2> stderr &
+pid=$!
+{
+	cat cut
+	tries=0
+	while [ "$(wc -c < out3 2> /dev/null || echo 0)" -lt 30000 ] && [ $tries -lt 100 ]; do
+		sleep 0.1
+		tries=$((tries + 1))
+	done
+	wc -c < out3 > size
+} > live
+wait $pid
+[ "$(cat size)" -gt 30000 ]
+report $? "instructions flow while the recording goes on"
