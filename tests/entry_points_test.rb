@@ -1,0 +1,118 @@
+#!/usr/bin/env ruby
+# entry_points_test.rb - every function by which a program can reach the allocator is recorded as what it is.
+#
+# The list of functions is the symbol table of the built tracing library, so one that is new there and unknown to
+# tests/workloads/entry_points.cc fails. Prints TAP.
+
+require 'fileutils'
+require 'open3'
+require 'tmpdir'
+
+BUILD = ENV.fetch('MALLOCTAPE_BUILD') { File.join(__dir__, '../build') }
+LIBRARY = File.join(BUILD, 'lib/libtcmalloc_minimal_tracing.so')
+PROGRAM = File.join(BUILD, 'tests/workloads/entry_points')
+MALLOCTAPE = File.join(BUILD, 'bin/malloctape')
+ENTRY_MARK = 7_000_000
+
+# Exported, but not a way to the allocator.
+NOT_ENTRY_POINTS = {
+  /\AMallocHook_/ => 'hooks that programs set',
+  /\A(mmap|mmap64|munmap|mremap|sbrk)\z/ => 'the system calls, for those hooks',
+  /\Aperftools_pthread_/ => 'upstream: threads where there may be none',
+  /\A(TCMallocGetenvSafe|RunningOnValgrind)\z/ => 'upstream: helpers',
+  /\A(release|set)_malloc_thread_cache\z/ => 'for replay; tests/thread_cache_api_test.c',
+  /\A(_exit|_Exit)\z/ => 'ends a recording; tests/process_life_test.sh',
+  /\A_Z(?!n[wa]|d[la])/ => 'C++ names other than operators'
+}.freeze
+
+# Reached through a C++ object, or in the C library over the entry points.
+BESIDES = %w[_ZN15MallocExtension8instanceEv reallocarray strdup].freeze
+
+def run(environment, *command)
+  output, errors, status = Open3.capture3(environment, *command)
+  return output if status.success?
+
+  puts "Bail out! #{File.basename(command.first)} failed: #{errors.lines.last}"
+  exit 1
+end
+
+def entry_points
+  symbols = run({}, 'nm', '-D', '--defined-only', LIBRARY).lines.map(&:split).select { |line| line[1] =~ /\A[TWi]\z/ }
+  symbols.map { |line| line[2] }.reject { |name| NOT_ENTRY_POINTS.keys.any? { |rule| rule.match?(name) } }.uniq
+end
+
+# Objects are named by the order in which they are born, so that addresses and tokens read the same.
+def normalized(lines)
+  names = {}
+  count = 0
+  lines.map do |line|
+    call, born = line.chomp.split(' -> ')
+    call = call.gsub(/\b(?:0x\h+|\d+:\d+|exception|text)\b/) { |object| names.fetch(object) { "?#{object}" } }
+    if born
+      names[born] = "##{count += 1}"
+      "#{call} -> #{names[born]}"
+    else
+      call
+    end
+  end
+end
+
+# Only after `normalized`, as "*" stands for the size alone.
+def same?(wanted, got)
+  wanted.size == got.size && wanted.zip(got).all? do |one, other|
+    /\A#{Regexp.escape(one).gsub('\*', '\d+')}\z/.match?(other)
+  end
+end
+
+# What the program says: symbol => lines.
+def expectations(text)
+  text.lines.slice_before(/\Asymbol /).to_h { |lines| [lines.first.split.last, lines.drop(1)] }
+end
+
+# What was recorded between the marks, by number.
+def between_marks(lines)
+  parts = Hash.new { |hash, key| hash[key] = [] }
+  current = nil
+  mark = nil
+  lines.each do |line|
+    if line =~ /\Amalloc (\d+) -> (\d+:\d+)$/ && (Regexp.last_match(1).to_i - ENTRY_MARK).between?(0, 999)
+      current = Regexp.last_match(1).to_i - ENTRY_MARK
+      mark = "free #{Regexp.last_match(2)}"
+    elsif line.chomp == mark
+      mark = nil
+    elsif current
+      parts[current] << line
+    end
+  end
+  parts
+end
+
+def show(title, lines)
+  lines.first(40).each { |line| puts "# #{title}: #{line}" }
+end
+
+def compare(number, symbol, wanted, recorded)
+  wanted = normalized(wanted)
+  recorded = normalized(recorded)
+  good = wanted != ['unknown'] && same?(wanted, recorded)
+  puts "#{good ? 'ok' : 'not ok'} #{number} - #{symbol}: #{wanted.size} events"
+  return if good
+
+  puts '# no expectation in tests/workloads/entry_points.cc' if wanted == ['unknown']
+  first = wanted.zip(recorded).index { |one, other| !other || !same?([one], [other]) } || wanted.size
+  show('wanted', wanted.drop(first).first(3))
+  show('recorded', recorded.drop(first).first(3))
+end
+
+symbols = entry_points | BESIDES
+Dir.mktmpdir do |scratch|
+  raw = File.join(scratch, 'raw.lz4')
+  said = run({ 'LD_PRELOAD' => LIBRARY, 'TCMALLOC_TRACE_OUTPUT' => raw }, PROGRAM, *symbols)
+  recorded = between_marks(run({}, MALLOCTAPE, 'dump', '--only-calls', '--lane', '0', raw).lines)
+  puts "1..#{symbols.size + 1}"
+  expectations(said).each_with_index do |(symbol, lines), index|
+    compare(index + 1, symbol, lines, recorded[index])
+  end
+  enough = symbols.include?('malloc') && symbols.include?('_ZdlPvm') && symbols.size > 90
+  puts "#{enough ? 'ok' : 'not ok'} #{symbols.size + 1} - #{symbols.size} functions"
+end

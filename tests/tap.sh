@@ -1,0 +1,74 @@
+# shellcheck shell=bash disable=SC2034 # the variables are for the scripts that source this
+# tap.sh - sourced by tests that record programs: TAP, a scratch directory, and the built programs.
+#
+#     . "$(dirname "$0")/tap.sh"
+#     plan 3
+#     check 'text' COMMAND...        one test: COMMAND succeeds
+#     skip_test 'text' 'reason'
+#
+# The script runs in $scratch, which is removed at its end. After a failure, the files out and err there are shown.
+
+source_dir=${MALLOCTAPE_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
+build_dir=${MALLOCTAPE_BUILD:-$source_dir/build}
+bin=$build_dir/bin
+workloads=$build_dir/tests/workloads
+plain_library=$build_dir/lib/libtcmalloc_minimal.so
+tracing_library=$build_dir/lib/libtcmalloc_minimal_tracing.so
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch"
+unset LD_PRELOAD TCMALLOC_TRACE_OUTPUT
+
+tests_run=0
+
+plan() { echo "1..$1"; }
+
+# report STATUS TEXT - one TAP line.
+report() {
+    tests_run=$((tests_run + 1))
+    if [ "$1" = 0 ]; then
+        echo "ok $tests_run - $2"
+    else
+        echo "not ok $tests_run - $2"
+        for file in out err; do
+            if [ -s "$file" ]; then head -c 2000 "$file" | head -n 20 | sed "s/^/# $file: /" || true; fi
+        done
+    fi
+}
+
+check() {
+    local text=$1
+    shift
+    if "$@"; then report 0 "$text"; else report 1 "$text"; fi
+}
+
+skip_test() {
+    tests_run=$((tests_run + 1))
+    echo "ok $tests_run # SKIP $1: $2"
+}
+
+# recorded RAW COMMAND... - runs COMMAND with the tracing library; its streams go to out and err.
+recorded() {
+    local raw=$1
+    shift
+    TCMALLOC_TRACE_OUTPUT=$raw LD_PRELOAD=$tracing_library "$@" >out 2>err
+}
+
+# exit_status COMMAND... - sets $status; "set -e" does not end the script.
+exit_status() {
+    status=0
+    "$@" || status=$?
+}
+
+# json_counts FILE - what all stages must agree on, as one line of text.
+json_counts() {
+    ruby -rjson -e '
+        numbers = JSON.parse(File.read(ARGV[0]))
+        by_kind = numbers.fetch("by_kind").reject { |_, count| count.zero? }.sort
+        puts({ events: numbers.fetch("events"), live_at_end: numbers.fetch("live_at_end"), by_kind: by_kind }.to_json)
+    ' "$1"
+}
+
+# json_value FILE KEY
+json_value() { ruby -rjson -e 'puts JSON.parse(File.read(ARGV[0])).fetch(ARGV[1]).to_s' "$1" "$2"; }

@@ -1,0 +1,189 @@
+// handoff_check - compares a recording of tests/workloads/handoff with the program's own logs.
+//
+//   malloctape dump RAW | handoff_check THREADS LOG
+//
+// For each thread: every birth has the size that the program asked for, and every free and realloc names the very
+// object that the log names, in the same order, none more and none less. Prints what it compared; exit status 1
+// and the first few mistakes when there are any.
+
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tests/workloads/handoff.h"
+
+namespace {
+
+struct Death {
+    uint32_t lane;
+    uint64_t serial;
+    bool is_realloc;
+};
+
+// What one thread of the program did, as the recording has it.
+struct Player {
+    uint32_t lane = 0;
+    uint64_t first_serial = 0; // of its first object
+    std::vector<uint64_t> sizes;
+    std::vector<Death> deaths;
+    bool complete = false;
+};
+
+std::unordered_map<uint32_t, int> playing; // lane: thread that is between its two marks
+std::vector<Player> players;
+uint64_t mistakes;
+
+void mistake(int thread, size_t index, const char *what, uint64_t recorded, uint64_t wanted)
+{
+    if (++mistakes <= 10)
+        printf("thread %d, number %zu: %s: recorded %" PRIx64 ", wanted %" PRIx64 "\n", thread,
+               index, what, recorded, wanted);
+}
+
+// "LANE:SERIAL"; an unknown object is 0:0, which no log names.
+void read_object(const char *text, uint32_t *lane, uint64_t *serial)
+{
+    *lane = 0;
+    *serial = 0;
+    sscanf(text, "%" SCNu32 ":%" SCNu64, lane, serial);
+}
+
+bool is_mark(const char *kind, uint64_t size, uint64_t mark)
+{
+    return strcmp(kind, "malloc") == 0 && size >= mark && size < mark + players.size();
+}
+
+void add_birth(uint32_t lane, const char *kind, uint64_t size, uint64_t serial)
+{
+    auto found = playing.find(lane);
+    if (is_mark(kind, size, HANDOFF_BEGIN_BYTES)) {
+        int thread = static_cast<int>(size - HANDOFF_BEGIN_BYTES);
+        playing[lane] = thread;
+        players[thread].lane = lane;
+        players[thread].first_serial = serial + 1;
+    } else if (found != playing.end() && is_mark(kind, size, HANDOFF_END_BYTES)) {
+        players[found->second].complete = true;
+        playing.erase(found);
+    } else if (found != playing.end()) {
+        players[found->second].sizes.push_back(size);
+    }
+}
+
+void add_death(uint32_t lane, uint32_t object_lane, uint64_t serial, bool is_realloc)
+{
+    auto found = playing.find(lane);
+    if (found == playing.end()) return;
+    Player &player = players[found->second];
+    bool is_of_mark =
+        object_lane == lane && serial == player.first_serial - 1 && player.sizes.empty();
+    if (!is_of_mark) player.deaths.push_back({object_lane, serial, is_realloc});
+}
+
+// One line of a dump: OFFSET L<lane> #<number> KIND OPERANDS.
+void read_line(char *line)
+{
+    char *words[9];
+    size_t count = 0;
+    for (char *word = strtok(line, " \n"); word && count < 9; word = strtok(nullptr, " \n"))
+        words[count++] = word;
+    uint32_t lane;
+    if (count < 5 || sscanf(words[1], "L%" SCNu32, &lane) != 1) return;
+    const char *kind = words[3];
+    uint32_t object_lane;
+    uint64_t serial;
+    if (strcmp(kind, "malloc") == 0 || strcmp(kind, "memalign") == 0) {
+        read_object(words[count - 1], &object_lane, &serial);
+        add_birth(lane, kind, strtoull(words[4], nullptr, 10), serial);
+    } else if (strcmp(kind, "free") == 0) {
+        read_object(words[4], &object_lane, &serial);
+        add_death(lane, object_lane, serial, false);
+    } else if (strncmp(kind, "realloc_", 8) == 0 && count >= 8) {
+        read_object(words[4], &object_lane, &serial);
+        add_death(lane, object_lane, serial, true);
+        read_object(words[7], &object_lane, &serial);
+        add_birth(lane, kind, strtoull(words[5], nullptr, 10), serial);
+    }
+}
+
+std::vector<uint64_t> read_log(const std::string &path)
+{
+    std::vector<uint64_t> log;
+    FILE *file = fopen(path.c_str(), "rb");
+    if (!file) {
+        perror(path.c_str());
+        exit(2);
+    }
+    uint64_t buffer[4096];
+    size_t count;
+    while ((count = fread(buffer, sizeof *buffer, 4096, file)) > 0)
+        log.insert(log.end(), buffer, buffer + count);
+    fclose(file);
+    return log;
+}
+
+void check_births(int thread)
+{
+    const Player &player = players[thread];
+    for (size_t i = 0; i < player.sizes.size(); i++) {
+        uint64_t wanted = handoff_size(handoff_id(thread, i));
+        if (player.sizes[i] != wanted) mistake(thread, i, "size", player.sizes[i], wanted);
+    }
+}
+
+// The identity of the object that a recorded death names, as the program writes it.
+uint64_t id_of(const Death &death)
+{
+    for (size_t thread = 0; thread < players.size(); thread++) {
+        const Player &player = players[thread];
+        if (player.lane == death.lane && death.serial >= player.first_serial &&
+            death.serial < player.first_serial + player.sizes.size())
+            return handoff_id(thread, death.serial - player.first_serial) |
+                   (death.is_realloc ? HANDOFF_LOG_REALLOC : 0);
+    }
+    return ~uint64_t{0};
+}
+
+void check_deaths(int thread, const std::vector<uint64_t> &log)
+{
+    const Player &player = players[thread];
+    if (player.deaths.size() != log.size())
+        mistake(thread, 0, "number of objects ended", player.deaths.size(), log.size());
+    for (size_t i = 0; i < player.deaths.size() && i < log.size(); i++)
+        if (id_of(player.deaths[i]) != log[i])
+            mistake(thread, i, "object ended", id_of(player.deaths[i]), log[i]);
+}
+
+} // namespace
+
+int main(int count, char **words)
+{
+    if (count != 3) {
+        fputs("usage: malloctape dump RAW | handoff_check THREADS LOG\n", stderr);
+        return 2;
+    }
+    players.resize(strtoul(words[1], nullptr, 10));
+    char line[512];
+    while (fgets(line, sizeof line, stdin))
+        read_line(line);
+    uint64_t births = 0;
+    uint64_t deaths = 0;
+    uint64_t foreign = 0;
+    for (size_t thread = 0; thread < players.size(); thread++) {
+        if (!players[thread].complete) mistake(static_cast<int>(thread), 0, "marks", 0, 1);
+        check_births(static_cast<int>(thread));
+        std::vector<uint64_t> log = read_log(std::string(words[2]) + "." + std::to_string(thread));
+        check_deaths(static_cast<int>(thread), log);
+        births += players[thread].sizes.size();
+        deaths += log.size();
+        for (const Death &death : players[thread].deaths)
+            foreign += death.lane != players[thread].lane;
+    }
+    printf("%" PRIu64 " births, %" PRIu64 " deaths, %" PRIu64
+           " of them of another thread's object: %" PRIu64 " mistakes\n",
+           births, deaths, foreign, mistakes);
+    return mistakes != 0 || deaths == 0 || births != deaths;
+}
