@@ -1,56 +1,59 @@
 // tracing_tcmalloc - the front end of the capture core (tracing/capture.h) in gperftools.
 //
-// Takes the place of tcmalloc.cc in libtcmalloc_minimal_tracing.so. It contains tcmalloc.cc, with the
-// entry points under other names (malloctape_plain_...), and defines the entry points anew:
+// Takes the place of tcmalloc.cc in libtcmalloc_minimal_tracing.so. It contains tcmalloc.cc, with
+// the entry points under other names (malloctape_plain_...), and defines the entry points anew:
 //
-//   entry      upstream's fast path, instruction for instruction: its test for malloc hooks is also the test
-//              for recording, because a hook of ours (which does nothing) stands in the lists meanwhile
+//   entry      upstream's fast path, instruction for instruction: its test for malloc hooks is
+//   also the test
+//              for recording, because a hook of ours (which does nothing) stands in the lists
+//              meanwhile
 //   hot path   the same steps as upstream's (thread cache, size class, pop or push), with the event
-//              recorded in between; leaves for the slow path, by a tail call, whenever a step is not
-//              the common one
+//              recorded in between; leaves for the slow path, by a tail call, whenever a step is
+//              not the common one
 //   slow path  records the event around a call of the plain function
 //
-// So addresses, and all that the allocator does, are upstream's. Each entry point has a kind of call of
-// its own, and therefore a body of its own, where upstream lets several share one.
+// So addresses, and all that the allocator does, are upstream's. Each entry point has a kind of
+// call of its own, and therefore a body of its own, where upstream lets several share one.
 //
-// The entry points are not declared noexcept, though they do not throw: that would keep calls from being tail calls.
+// The entry points are not declared noexcept, though they do not throw: that would keep calls
+// from being tail calls.
 
 // The names under which upstream's own entry points stay reachable.
-#define tc_malloc malloctape_plain_malloc
-#define tc_free malloctape_plain_free
-#define tc_free_sized malloctape_plain_free_sized
-#define tc_calloc malloctape_plain_calloc
-#define tc_cfree malloctape_plain_cfree
-#define tc_realloc malloctape_plain_realloc
-#define tc_memalign malloctape_plain_memalign
-#define tc_posix_memalign malloctape_plain_posix_memalign
-#define tc_valloc malloctape_plain_valloc
-#define tc_pvalloc malloctape_plain_pvalloc
-#define tc_mallopt malloctape_plain_mallopt
-#define tc_malloc_skip_new_handler malloctape_plain_malloc_skip_new_handler
-#define tc_new malloctape_plain_new
-#define tc_new_nothrow malloctape_plain_new_nothrow
-#define tc_newarray malloctape_plain_newarray
-#define tc_newarray_nothrow malloctape_plain_newarray_nothrow
-#define tc_new_aligned malloctape_plain_new_aligned
-#define tc_new_aligned_nothrow malloctape_plain_new_aligned_nothrow
-#define tc_newarray_aligned malloctape_plain_newarray_aligned
-#define tc_newarray_aligned_nothrow malloctape_plain_newarray_aligned_nothrow
-#define tc_delete malloctape_plain_delete
-#define tc_delete_nothrow malloctape_plain_delete_nothrow
-#define tc_delete_sized malloctape_plain_delete_sized
-#define tc_delete_aligned malloctape_plain_delete_aligned
-#define tc_delete_aligned_nothrow malloctape_plain_delete_aligned_nothrow
-#define tc_delete_sized_aligned malloctape_plain_delete_sized_aligned
-#define tc_deletearray malloctape_plain_deletearray
-#define tc_deletearray_nothrow malloctape_plain_deletearray_nothrow
-#define tc_deletearray_sized malloctape_plain_deletearray_sized
-#define tc_deletearray_aligned malloctape_plain_deletearray_aligned
+#define tc_malloc                      malloctape_plain_malloc
+#define tc_free                        malloctape_plain_free
+#define tc_free_sized                  malloctape_plain_free_sized
+#define tc_calloc                      malloctape_plain_calloc
+#define tc_cfree                       malloctape_plain_cfree
+#define tc_realloc                     malloctape_plain_realloc
+#define tc_memalign                    malloctape_plain_memalign
+#define tc_posix_memalign              malloctape_plain_posix_memalign
+#define tc_valloc                      malloctape_plain_valloc
+#define tc_pvalloc                     malloctape_plain_pvalloc
+#define tc_mallopt                     malloctape_plain_mallopt
+#define tc_malloc_skip_new_handler     malloctape_plain_malloc_skip_new_handler
+#define tc_new                         malloctape_plain_new
+#define tc_new_nothrow                 malloctape_plain_new_nothrow
+#define tc_newarray                    malloctape_plain_newarray
+#define tc_newarray_nothrow            malloctape_plain_newarray_nothrow
+#define tc_new_aligned                 malloctape_plain_new_aligned
+#define tc_new_aligned_nothrow         malloctape_plain_new_aligned_nothrow
+#define tc_newarray_aligned            malloctape_plain_newarray_aligned
+#define tc_newarray_aligned_nothrow    malloctape_plain_newarray_aligned_nothrow
+#define tc_delete                      malloctape_plain_delete
+#define tc_delete_nothrow              malloctape_plain_delete_nothrow
+#define tc_delete_sized                malloctape_plain_delete_sized
+#define tc_delete_aligned              malloctape_plain_delete_aligned
+#define tc_delete_aligned_nothrow      malloctape_plain_delete_aligned_nothrow
+#define tc_delete_sized_aligned        malloctape_plain_delete_sized_aligned
+#define tc_deletearray                 malloctape_plain_deletearray
+#define tc_deletearray_nothrow         malloctape_plain_deletearray_nothrow
+#define tc_deletearray_sized           malloctape_plain_deletearray_sized
+#define tc_deletearray_aligned         malloctape_plain_deletearray_aligned
 #define tc_deletearray_aligned_nothrow malloctape_plain_deletearray_aligned_nothrow
-#define tc_deletearray_sized_aligned malloctape_plain_deletearray_sized_aligned
+#define tc_deletearray_sized_aligned   malloctape_plain_deletearray_sized_aligned
 
-// Keeps upstream from making aliases: of the plain functions (it knows them by their own names), and of
-// malloc and the like.
+// Keeps upstream from making aliases: of the plain functions (it knows them by their own names),
+// and of malloc and the like.
 #define TCMALLOC_NO_ALIASES
 #define TCMALLOC_LIBC_OVERRIDE_INL_H_
 static inline void ReplaceSystemAlloc() {}
@@ -94,351 +97,409 @@ static inline void ReplaceSystemAlloc() {}
 
 #include <malloc.h>
 
-#define EXPORT extern "C" __attribute__((visibility("default")))
-#define HOT __attribute__((visibility("default"))) CACHELINE_ALIGNED_FN
+#define EXPORT             extern "C" __attribute__((visibility("default")))
+#define HOT                __attribute__((visibility("default"))) CACHELINE_ALIGNED_FN
 #define ALIAS_OF(function) __attribute__((alias(#function), visibility("default")))
 
 namespace {
 
 // --- recording on and off ---
 
-void no_new_hook(const void*, size_t) {}
-void no_delete_hook(const void*) {}
+void no_new_hook(const void *, size_t) {}
+void no_delete_hook(const void *) {}
 
 bool diverted;
 
-// Off the hot path, after the first recorded call: upstream's own first hook has then left the list, so that the
-// hot path can tell by the length of the lists that there is no hook but ours.
-ATTRIBUTE_NOINLINE void divert() {
-  if (diverted || malloctape_is_off() || __sync_lock_test_and_set(&diverted, true)) return;
-  MallocHook::AddNewHook(&no_new_hook);
-  MallocHook::AddDeleteHook(&no_delete_hook);
+// Off the hot path, after the first recorded call: upstream's own first hook has then left the
+// list, so that the hot path can tell by the length of the lists that there is no hook but ours.
+ATTRIBUTE_NOINLINE void divert()
+{
+    if (diverted || malloctape_is_off() || __sync_lock_test_and_set(&diverted, true)) return;
+    MallocHook::AddNewHook(&no_new_hook);
+    MallocHook::AddDeleteHook(&no_delete_hook);
 }
 
 // Before the environment has been read, and after recording has ended.
-ATTRIBUTE_NOINLINE void undivert() {
-  if (!diverted || !__sync_bool_compare_and_swap(&diverted, true, false)) return;
-  MallocHook::RemoveNewHook(&no_new_hook);
-  MallocHook::RemoveDeleteHook(&no_delete_hook);
+ATTRIBUTE_NOINLINE void undivert()
+{
+    if (!diverted || !__sync_bool_compare_and_swap(&diverted, true, false)) return;
+    MallocHook::RemoveNewHook(&no_new_hook);
+    MallocHook::RemoveDeleteHook(&no_delete_hook);
 }
 
-template <typename List>
-inline ATTRIBUTE_ALWAYS_INLINE bool only_our_hook(const List& hooks) {
-  return base::subtle::NoBarrier_Load(&hooks.priv_end) == 1;
+template <typename List> inline ATTRIBUTE_ALWAYS_INLINE bool only_our_hook(const List &hooks)
+{
+    return base::subtle::NoBarrier_Load(&hooks.priv_end) == 1;
 }
 
 // --- tokens ---
 
-static_assert(kPageShift == SHADOW_PAGE_BITS, "the shadow table has an entry for each page of this size");
+static_assert(kPageShift == SHADOW_PAGE_BITS,
+              "the shadow table has an entry for each page of this size");
 
-// The size class of the page of an object, 0 for pages of one object. False for what the allocator does not own.
-bool find_class(const void* object, uint32* cl) {
-  const PageID page = reinterpret_cast<uintptr_t>(object) >> kPageShift;
-  if (Static::pageheap()->TryGetSizeClass(page, cl)) return true;
-  const Span* span = Static::pageheap()->GetDescriptor(page);
-  if (span == NULL) return false;
-  *cl = span->sizeclass;
-  return true;
+// The size class of the page of an object, 0 for pages of one object. False for what the
+// allocator does not own.
+bool find_class(const void *object, uint32 *cl)
+{
+    const PageID page = reinterpret_cast<uintptr_t>(object) >> kPageShift;
+    if (Static::pageheap()->TryGetSizeClass(page, cl)) return true;
+    const Span *span = Static::pageheap()->GetDescriptor(page);
+    if (span == NULL) return false;
+    *cl = span->sizeclass;
+    return true;
 }
 
 // Makes the page of a new object ready for its token.
-void open_page(const void* object) {
-  uint32 cl;
-  if (atomic_load_acquire(&shadow_page_of(object)->tokens) == NULL && find_class(object, &cl))
-    shadow_open(object, cl == 0 ? 0 : Static::sizemap()->class_to_size(cl), static_cast<uint8_t>(cl));
+void open_page(const void *object)
+{
+    uint32 cl;
+    if (atomic_load_acquire(&shadow_page_of(object)->tokens) == NULL && find_class(object, &cl))
+        shadow_open(object, cl == 0 ? 0 : Static::sizemap()->class_to_size(cl),
+                    static_cast<uint8_t>(cl));
 }
 
-bool is_owned(const void* object) {
-  uint32 cl;
-  return find_class(object, &cl);
+bool is_owned(const void *object)
+{
+    uint32 cl;
+    return find_class(object, &cl);
 }
 
-void forget(const void* object) {
-  if (object != NULL && is_owned(object)) malloctape_born_unrecorded(object);
+void forget(const void *object)
+{
+    if (object != NULL && is_owned(object)) malloctape_born_unrecorded(object);
 }
 
-void born(unsigned kind, uint64_t size, uint64_t alignment, const void* object) {
-  if (object != NULL) open_page(object);
-  malloctape_born(kind, size, alignment, object);
+void born(unsigned kind, uint64_t size, uint64_t alignment, const void *object)
+{
+    if (object != NULL) open_page(object);
+    malloctape_born(kind, size, alignment, object);
 }
 
-uint64_t token_of(const void* object) { return is_owned(object) ? malloctape_token_of(object) : RAW_TOKEN_UNKNOWN; }
+uint64_t token_of(const void *object)
+{
+    return is_owned(object) ? malloctape_token_of(object) : RAW_TOKEN_UNKNOWN;
+}
 
 // --- births ---
 
 // While it exists, entries into shared structures are for an event that is yet to be recorded.
 class Allocating {
- public:
-  Allocating() : lane_(malloctape_lane), before_(lane_->allocating) { lane_->allocating = 1; }
-  ~Allocating() { lane_->allocating = before_; }
+  public:
+    Allocating() : lane_(malloctape_lane), before_(lane_->allocating) { lane_->allocating = 1; }
+    ~Allocating() { lane_->allocating = before_; }
 
- private:
-  struct malloctape_lane* const lane_;
-  const uint32_t before_;
+  private:
+    struct malloctape_lane *const lane_;
+    const uint32_t before_;
 };
 
 // Records one birth around plain(), off the hot path.
 template <typename Plain>
-inline ATTRIBUTE_ALWAYS_INLINE void* record_birth(unsigned kind, uint64_t size, uint64_t alignment, Plain plain) {
-  if (!malloctape_ready()) {
-    void* object = plain();
-    if (malloctape_is_off())
-      undivert();
-    else
-      forget(object);
+inline ATTRIBUTE_ALWAYS_INLINE void *record_birth(unsigned kind, uint64_t size, uint64_t alignment,
+                                                  Plain plain)
+{
+    if (!malloctape_ready()) {
+        void *object = plain();
+        if (malloctape_is_off())
+            undivert();
+        else
+            forget(object);
+        return object;
+    }
+    void *object;
+    try {
+        Allocating allocating;
+        object = plain();
+    } catch (...) {
+        malloctape_born(kind, size, alignment, NULL);
+        throw;
+    }
+    born(kind, size, alignment, object);
+    divert();
     return object;
-  }
-  void* object;
-  try {
-    Allocating allocating;
-    object = plain();
-  } catch (...) {
-    malloctape_born(kind, size, alignment, NULL);
-    throw;
-  }
-  born(kind, size, alignment, object);
-  divert();
-  return object;
 }
 
-template <unsigned kind, void* (*plain)(size_t)>
-ATTRIBUTE_NOINLINE void* allocate_slow(size_t size) {
-  if (malloctape_is_off() && !diverted) return plain(size);
-  return record_birth(kind, size, 0, [size] { return plain(size); });
+template <unsigned kind, void *(*plain)(size_t)> ATTRIBUTE_NOINLINE void *allocate_slow(size_t size)
+{
+    if (malloctape_is_off() && !diverted) return plain(size);
+    return record_birth(kind, size, 0, [size] { return plain(size); });
 }
 
-template <unsigned kind>
-ATTRIBUTE_NOINLINE void* allocated_on_new_page(void* object, size_t size) {
-  born(kind, size, 0, object);
-  return object;
+template <unsigned kind> ATTRIBUTE_NOINLINE void *allocated_on_new_page(void *object, size_t size)
+{
+    born(kind, size, 0, object);
+    return object;
 }
 
-template <unsigned kind, void* (*plain)(size_t)>
-CACHELINE_ALIGNED_FN ATTRIBUTE_NOINLINE void* allocate_recorded(size_t size) {
-  struct malloctape_lane* lane = malloctape_lane;
-  uint64_t* cursor = lane->cursor;
-  if (PREDICT_FALSE(cursor >= lane->limit)) return allocate_slow<kind, plain>(size);
-  if (PREDICT_FALSE(!only_our_hook(base::internal::new_hooks_))) return allocate_slow<kind, plain>(size);
-  ThreadCache* cache = ThreadCache::GetFastPathCache();
-  if (PREDICT_FALSE(cache == NULL)) return allocate_slow<kind, plain>(size);
-  uint32 cl;
-  if (PREDICT_FALSE(!Static::sizemap()->GetSizeClass(size, &cl))) return allocate_slow<kind, plain>(size);
-  void* object;
-  if (PREDICT_FALSE(!cache->TryAllocate(cl, &object))) return allocate_slow<kind, plain>(size);
-  struct shadow_page* page = shadow_page_of(object);
-  uint64_t* tokens = atomic_load_acquire(&page->tokens);
-  if (PREDICT_FALSE(tokens == NULL)) return allocated_on_new_page<kind>(object, size);
-  malloctape_lane_birth(lane, cursor, kind, size, tokens + shadow_index(page, object));
-  return object;
+template <unsigned kind, void *(*plain)(size_t)>
+CACHELINE_ALIGNED_FN ATTRIBUTE_NOINLINE void *allocate_recorded(size_t size)
+{
+    struct malloctape_lane *lane = malloctape_lane;
+    uint64_t *cursor = lane->cursor;
+    if (PREDICT_FALSE(cursor >= lane->limit)) return allocate_slow<kind, plain>(size);
+    if (PREDICT_FALSE(!only_our_hook(base::internal::new_hooks_)))
+        return allocate_slow<kind, plain>(size);
+    ThreadCache *cache = ThreadCache::GetFastPathCache();
+    if (PREDICT_FALSE(cache == NULL)) return allocate_slow<kind, plain>(size);
+    uint32 cl;
+    if (PREDICT_FALSE(!Static::sizemap()->GetSizeClass(size, &cl)))
+        return allocate_slow<kind, plain>(size);
+    void *object;
+    if (PREDICT_FALSE(!cache->TryAllocate(cl, &object))) return allocate_slow<kind, plain>(size);
+    struct shadow_page *page = shadow_page_of(object);
+    uint64_t *tokens = atomic_load_acquire(&page->tokens);
+    if (PREDICT_FALSE(tokens == NULL)) return allocated_on_new_page<kind>(object, size);
+    malloctape_lane_birth(lane, cursor, kind, size, tokens + shadow_index(page, object));
+    return object;
 }
 
-template <unsigned kind, void* (*plain)(size_t)>
-inline ATTRIBUTE_ALWAYS_INLINE void* allocate(size_t size) {
-  if (PREDICT_FALSE(!base::internal::new_hooks_.empty())) return allocate_recorded<kind, plain>(size);
-  ThreadCache* cache = ThreadCache::GetFastPathCache();
-  if (PREDICT_FALSE(cache == NULL)) return plain(size);
-  uint32 cl;
-  if (PREDICT_FALSE(!Static::sizemap()->GetSizeClass(size, &cl))) return plain(size);
-  void* object;
-  if (PREDICT_FALSE(!cache->TryAllocate(cl, &object))) return plain(size);
-  return object;
+template <unsigned kind, void *(*plain)(size_t)>
+inline ATTRIBUTE_ALWAYS_INLINE void *allocate(size_t size)
+{
+    if (PREDICT_FALSE(!base::internal::new_hooks_.empty()))
+        return allocate_recorded<kind, plain>(size);
+    ThreadCache *cache = ThreadCache::GetFastPathCache();
+    if (PREDICT_FALSE(cache == NULL)) return plain(size);
+    uint32 cl;
+    if (PREDICT_FALSE(!Static::sizemap()->GetSizeClass(size, &cl))) return plain(size);
+    void *object;
+    if (PREDICT_FALSE(!cache->TryAllocate(cl, &object))) return plain(size);
+    return object;
 }
 
-void* plain_new_nothrow(size_t size) { return malloctape_plain_new_nothrow(size, std::nothrow); }
-void* plain_newarray_nothrow(size_t size) { return malloctape_plain_newarray_nothrow(size, std::nothrow); }
+void *plain_new_nothrow(size_t size)
+{
+    return malloctape_plain_new_nothrow(size, std::nothrow);
+}
+void *plain_newarray_nothrow(size_t size)
+{
+    return malloctape_plain_newarray_nothrow(size, std::nothrow);
+}
 
 template <typename Plain>
-inline ATTRIBUTE_ALWAYS_INLINE void* allocate_aligned(unsigned kind, size_t size, size_t alignment, Plain plain) {
-  if (malloctape_is_off() && !diverted) return plain();
-  return record_birth(kind, size, alignment, plain);
+inline ATTRIBUTE_ALWAYS_INLINE void *allocate_aligned(unsigned kind, size_t size, size_t alignment,
+                                                      Plain plain)
+{
+    if (malloctape_is_off() && !diverted) return plain();
+    return record_birth(kind, size, alignment, plain);
 }
 
 // --- deaths ---
 
-void record_death(unsigned kind, void* object, size_t size, size_t alignment) {
-  if (object != NULL && malloctape_ready() && is_owned(object))
-    malloctape_dies(kind, malloctape_token_of(object), size, alignment);
-  else if (malloctape_is_off())
-    undivert();
+void record_death(unsigned kind, void *object, size_t size, size_t alignment)
+{
+    if (object != NULL && malloctape_ready() && is_owned(object))
+        malloctape_dies(kind, malloctape_token_of(object), size, alignment);
+    else if (malloctape_is_off())
+        undivert();
 }
 
-template <unsigned kind>
-ATTRIBUTE_NOINLINE void release_slow(void* object) {
-  record_death(kind, object, 0, 0);
-  malloctape_plain_free(object);
+template <unsigned kind> ATTRIBUTE_NOINLINE void release_slow(void *object)
+{
+    record_death(kind, object, 0, 0);
+    malloctape_plain_free(object);
 }
 
-template <unsigned kind>
-ATTRIBUTE_NOINLINE void release_sized_slow(void* object, size_t size) {
-  record_death(kind, object, size, 0);
-  malloctape_plain_free(object);
+template <unsigned kind> ATTRIBUTE_NOINLINE void release_sized_slow(void *object, size_t size)
+{
+    record_death(kind, object, size, 0);
+    malloctape_plain_free(object);
 }
 
-// The common case of a release: finds what is needed to record and to release; false otherwise, also for NULL, whose
-// page has no tokens.
+// The common case of a release: finds what is needed to record and to release; false otherwise,
+// also for NULL, whose page has no tokens.
 struct Release {
-  struct malloctape_lane* lane;
-  uint64_t* cursor;
-  ThreadCache* cache;
-  uint32 cl;
-  uint64_t token;
+    struct malloctape_lane *lane;
+    uint64_t *cursor;
+    ThreadCache *cache;
+    uint32 cl;
+    uint64_t token;
 };
 
-inline ATTRIBUTE_ALWAYS_INLINE bool prepare_release(void* object, Release* release) {
-  release->lane = malloctape_lane;
-  release->cursor = release->lane->cursor;
-  if (PREDICT_FALSE(release->cursor >= release->lane->limit)) return false;
-  if (PREDICT_FALSE(!only_our_hook(base::internal::delete_hooks_))) return false;
-  release->cache = ThreadCache::GetCacheIfPresent();
-  if (PREDICT_FALSE(release->cache == NULL)) return false;
-  if (PREDICT_FALSE(object == NULL)) return false;
-  const struct shadow_page* page = shadow_page_of(object);
-  const uint64_t* tokens = atomic_load_acquire(&page->tokens);
-  release->cl = page->size_class;
-  if (PREDICT_FALSE(tokens == NULL || release->cl == 0)) return false;
-  release->token = tokens[shadow_index(page, object)];
-  return true;
+inline ATTRIBUTE_ALWAYS_INLINE bool prepare_release(void *object, Release *release)
+{
+    release->lane = malloctape_lane;
+    release->cursor = release->lane->cursor;
+    if (PREDICT_FALSE(release->cursor >= release->lane->limit)) return false;
+    if (PREDICT_FALSE(!only_our_hook(base::internal::delete_hooks_))) return false;
+    release->cache = ThreadCache::GetCacheIfPresent();
+    if (PREDICT_FALSE(release->cache == NULL)) return false;
+    if (PREDICT_FALSE(object == NULL)) return false;
+    const struct shadow_page *page = shadow_page_of(object);
+    const uint64_t *tokens = atomic_load_acquire(&page->tokens);
+    release->cl = page->size_class;
+    if (PREDICT_FALSE(tokens == NULL || release->cl == 0)) return false;
+    release->token = tokens[shadow_index(page, object)];
+    return true;
 }
 
-template <unsigned kind>
-CACHELINE_ALIGNED_FN ATTRIBUTE_NOINLINE void release_recorded(void* object) {
-  Release release;
-  if (PREDICT_FALSE(!prepare_release(object, &release))) return release_slow<kind>(object);
-  malloctape_lane_death(release.lane, release.cursor, kind, release.token);
-  release.cache->Deallocate(object, release.cl);
+template <unsigned kind> CACHELINE_ALIGNED_FN ATTRIBUTE_NOINLINE void release_recorded(void *object)
+{
+    Release release;
+    if (PREDICT_FALSE(!prepare_release(object, &release))) return release_slow<kind>(object);
+    malloctape_lane_death(release.lane, release.cursor, kind, release.token);
+    release.cache->Deallocate(object, release.cl);
 }
 
 // The class is found by the address and not by the size: the result is the same, unless the program
 // passes a wrong size.
 template <unsigned kind>
-CACHELINE_ALIGNED_FN ATTRIBUTE_NOINLINE void release_sized_recorded(void* object, size_t size) {
-  Release release;
-  if (PREDICT_FALSE(!prepare_release(object, &release))) return release_sized_slow<kind>(object, size);
-  malloctape_lane_death_sized(release.lane, release.cursor, kind, release.token, size);
-  release.cache->Deallocate(object, release.cl);
+CACHELINE_ALIGNED_FN ATTRIBUTE_NOINLINE void release_sized_recorded(void *object, size_t size)
+{
+    Release release;
+    if (PREDICT_FALSE(!prepare_release(object, &release)))
+        return release_sized_slow<kind>(object, size);
+    malloctape_lane_death_sized(release.lane, release.cursor, kind, release.token, size);
+    release.cache->Deallocate(object, release.cl);
+}
+
+template <unsigned kind> inline ATTRIBUTE_ALWAYS_INLINE void release(void *object)
+{
+    if (PREDICT_FALSE(!base::internal::delete_hooks_.empty()))
+        return release_recorded<kind>(object);
+    do_free(object);
 }
 
 template <unsigned kind>
-inline ATTRIBUTE_ALWAYS_INLINE void release(void* object) {
-  if (PREDICT_FALSE(!base::internal::delete_hooks_.empty())) return release_recorded<kind>(object);
-  do_free(object);
+inline ATTRIBUTE_ALWAYS_INLINE void release_sized(void *object, size_t size)
+{
+    if (PREDICT_FALSE(!base::internal::delete_hooks_.empty()))
+        return release_sized_recorded<kind>(object, size);
+    if (object != NULL) do_free_with_callback(object, &InvalidFree, true, size);
 }
 
-template <unsigned kind>
-inline ATTRIBUTE_ALWAYS_INLINE void release_sized(void* object, size_t size) {
-  if (PREDICT_FALSE(!base::internal::delete_hooks_.empty())) return release_sized_recorded<kind>(object, size);
-  if (object != NULL) do_free_with_callback(object, &InvalidFree, true, size);
-}
-
-void release_aligned(unsigned kind, void* object, size_t size, size_t alignment) {
-  if (!malloctape_is_off()) record_death(kind, object, size, alignment);
-  malloctape_plain_free(object);
+void release_aligned(unsigned kind, void *object, size_t size, size_t alignment)
+{
+    if (!malloctape_is_off()) record_death(kind, object, size, alignment);
+    malloctape_plain_free(object);
 }
 
 // --- realloc ---
 
-// New memory for a realloc, as upstream chooses it: when it grows by less than a quarter, by a quarter.
-void* allocate_for_realloc(size_t old_size, size_t new_size) {
-  Allocating allocating;
-  const size_t quarter = std::min(old_size / 4, std::numeric_limits<size_t>::max() - old_size);
-  void* object = NULL;
-  if (new_size > old_size && new_size < old_size + quarter) object = do_malloc_or_cpp_alloc(old_size + quarter);
-  return object != NULL ? object : do_malloc_or_cpp_alloc(new_size);
+// New memory for a realloc, as upstream chooses it: when it grows by less than a quarter, by a
+// quarter.
+void *allocate_for_realloc(size_t old_size, size_t new_size)
+{
+    Allocating allocating;
+    const size_t quarter = std::min(old_size / 4, std::numeric_limits<size_t>::max() - old_size);
+    void *object = NULL;
+    if (new_size > old_size && new_size < old_size + quarter)
+        object = do_malloc_or_cpp_alloc(old_size + quarter);
+    return object != NULL ? object : do_malloc_or_cpp_alloc(new_size);
 }
 
-// The record must stand between the allocation and the release (FORMAT.md 6), so upstream's function
-// cannot be called; this is its behaviour.
-void* record_realloc(void* old_object, size_t new_size) {
-  const size_t old_size = GetSizeWithCallback(old_object, &InvalidGetSizeForRealloc);
-  const uint64_t token = token_of(old_object);
-  if (new_size <= old_size && new_size >= old_size / 2) {
-    open_page(old_object);
-    malloctape_reallocated(CALL_REALLOC_IN_PLACE, token, new_size, old_object);
+// The record must stand between the allocation and the release (FORMAT.md 6), so upstream's
+// function cannot be called; this is its behaviour.
+void *record_realloc(void *old_object, size_t new_size)
+{
+    const size_t old_size = GetSizeWithCallback(old_object, &InvalidGetSizeForRealloc);
+    const uint64_t token = token_of(old_object);
+    if (new_size <= old_size && new_size >= old_size / 2) {
+        open_page(old_object);
+        malloctape_reallocated(CALL_REALLOC_IN_PLACE, token, new_size, old_object);
+        MallocHook::InvokeDeleteHook(old_object);
+        MallocHook::InvokeNewHook(old_object, new_size);
+        return old_object;
+    }
+    void *object = allocate_for_realloc(old_size, new_size);
+    if (object == NULL) {
+        malloctape_reallocated(CALL_REALLOC_MOVED, token, new_size, NULL);
+        return NULL;
+    }
+    open_page(object);
+    malloctape_reallocated(CALL_REALLOC_MOVED, token, new_size, object);
+    MallocHook::InvokeNewHook(object, new_size);
+    memcpy(object, old_object, std::min(old_size, new_size));
     MallocHook::InvokeDeleteHook(old_object);
-    MallocHook::InvokeNewHook(old_object, new_size);
-    return old_object;
-  }
-  void* object = allocate_for_realloc(old_size, new_size);
-  if (object == NULL) {
-    malloctape_reallocated(CALL_REALLOC_MOVED, token, new_size, NULL);
-    return NULL;
-  }
-  open_page(object);
-  malloctape_reallocated(CALL_REALLOC_MOVED, token, new_size, object);
-  MallocHook::InvokeNewHook(object, new_size);
-  memcpy(object, old_object, std::min(old_size, new_size));
-  MallocHook::InvokeDeleteHook(old_object);
-  do_free(old_object);
-  return object;
+    do_free(old_object);
+    return object;
 }
 
 // --- calls that concern the whole heap ---
 
 class TracingExtension : public TCMallocImplementation {
- public:
-  virtual void MarkThreadIdle() {
-    record(CALL_THREAD_IDLE, 0, 0, 0);
-    TCMallocImplementation::MarkThreadIdle();
-  }
-  virtual void MarkThreadTemporarilyIdle() {
-    record(CALL_THREAD_TEMPORARILY_IDLE, 0, 0, 0);
-    TCMallocImplementation::MarkThreadTemporarilyIdle();
-  }
-  virtual void MarkThreadBusy() {
-    record(CALL_THREAD_BUSY, 0, 0, 0);
-    TCMallocImplementation::MarkThreadBusy();
-  }
-  virtual void ReleaseToSystem(size_t bytes) {
-    record(CALL_RELEASE_MEMORY, 1, bytes, 0);
-    TCMallocImplementation::ReleaseToSystem(bytes);
-  }
-  virtual void SetMemoryReleaseRate(double rate) {
-    record(CALL_SET_RELEASE_RATE, 1, static_cast<uint64_t>(rate * 1000), 0);
-    TCMallocImplementation::SetMemoryReleaseRate(rate);
-  }
-  virtual bool SetNumericProperty(const char* name, size_t value) {
-    record(CALL_SET_PROPERTY, 2, property_number(name), value);
-    return TCMallocImplementation::SetNumericProperty(name, value);
-  }
+  public:
+    virtual void MarkThreadIdle()
+    {
+        record(CALL_THREAD_IDLE, 0, 0, 0);
+        TCMallocImplementation::MarkThreadIdle();
+    }
+    virtual void MarkThreadTemporarilyIdle()
+    {
+        record(CALL_THREAD_TEMPORARILY_IDLE, 0, 0, 0);
+        TCMallocImplementation::MarkThreadTemporarilyIdle();
+    }
+    virtual void MarkThreadBusy()
+    {
+        record(CALL_THREAD_BUSY, 0, 0, 0);
+        TCMallocImplementation::MarkThreadBusy();
+    }
+    virtual void ReleaseToSystem(size_t bytes)
+    {
+        record(CALL_RELEASE_MEMORY, 1, bytes, 0);
+        TCMallocImplementation::ReleaseToSystem(bytes);
+    }
+    virtual void SetMemoryReleaseRate(double rate)
+    {
+        record(CALL_SET_RELEASE_RATE, 1, static_cast<uint64_t>(rate * 1000), 0);
+        TCMallocImplementation::SetMemoryReleaseRate(rate);
+    }
+    virtual bool SetNumericProperty(const char *name, size_t value)
+    {
+        record(CALL_SET_PROPERTY, 2, property_number(name), value);
+        return TCMallocImplementation::SetNumericProperty(name, value);
+    }
 
- private:
-  static void record(unsigned kind, unsigned count, uint64_t first, uint64_t second) {
-    if (!malloctape_is_off() && malloctape_ready()) malloctape_heap_call(kind, count, first, second);
-  }
-  // INSTRUCTIONS.md 5.1.
-  static uint64_t property_number(const char* name) {
-    static const char* const names[] = {"", "tcmalloc.max_total_thread_cache_bytes",
-                                        "tcmalloc.aggressive_memory_decommit", "tcmalloc.heap_limit_mb"};
-    for (uint64_t i = 1; i < sizeof names / sizeof *names; i++)
-      if (strcmp(name, names[i]) == 0) return i;
-    return 0;
-  }
+  private:
+    static void record(unsigned kind, unsigned count, uint64_t first, uint64_t second)
+    {
+        if (!malloctape_is_off() && malloctape_ready())
+            malloctape_heap_call(kind, count, first, second);
+    }
+    // INSTRUCTIONS.md 5.1.
+    static uint64_t property_number(const char *name)
+    {
+        static const char *const names[] = {"", "tcmalloc.max_total_thread_cache_bytes",
+                                            "tcmalloc.aggressive_memory_decommit",
+                                            "tcmalloc.heap_limit_mb"};
+        for (uint64_t i = 1; i < sizeof names / sizeof *names; i++)
+            if (strcmp(name, names[i]) == 0) return i;
+        return 0;
+    }
 };
 
-// Upstream has registered its own extension in this file's earlier initializers, and allocated it; this one
-// takes its place without touching the heap.
+// Upstream has registered its own extension in this file's earlier initializers, and allocated
+// it; this one takes its place without touching the heap.
 alignas(TracingExtension) char extension_memory[sizeof(TracingExtension)];
 struct LibraryBegins {
-  LibraryBegins() {
-    if (!RunningOnValgrind()) MallocExtension::Register(new (extension_memory) TracingExtension);
-    // Normally recording has begun with the first allocation; not if that came before there was an environment.
-    if (malloctape_ready()) divert();
-  }
+    LibraryBegins()
+    {
+        if (!RunningOnValgrind())
+            MallocExtension::Register(new (extension_memory) TracingExtension);
+        // Normally recording has begun with the first allocation; not if that came before there
+        // was an environment.
+        if (malloctape_ready()) divert();
+    }
 } library_begins;
 
 // Read without the page heap's lock: a torn view of a statistic does no harm.
-uint64_t heap_bytes() { return Static::IsInited() ? Static::pageheap()->stats().system_bytes : 0; }
-
-// All the addresses that the page heap has, for what it got before recording began.
-void cover_heap() {
-  if (!Static::IsInited()) return;
-  SpinLockHolder hold(Static::pageheap_lock());
-  base::MallocRange range;
-  for (PageID page = 0; Static::pageheap()->GetNextRange(page, &range); page = (range.address + range.length) >> kPageShift)
-    shadow_cover(range.address, range.length);
+uint64_t heap_bytes()
+{
+    return Static::IsInited() ? Static::pageheap()->stats().system_bytes : 0;
 }
 
-const char* const settings[] = {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
+// All the addresses that the page heap has, for what it got before recording began.
+void cover_heap()
+{
+    if (!Static::IsInited()) return;
+    SpinLockHolder hold(Static::pageheap_lock());
+    base::MallocRange range;
+    for (PageID page = 0; Static::pageheap()->GetNextRange(page, &range);
+         page = (range.address + range.length) >> kPageShift)
+        shadow_cover(range.address, range.length);
+}
+
+const char *const settings[] = {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
                                 "TCMALLOC_TRANSFER_NUM_OBJ",
                                 "TCMALLOC_RELEASE_RATE",
                                 "TCMALLOC_AGGRESSIVE_DECOMMIT",
@@ -448,222 +509,300 @@ const char* const settings[] = {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
                                 "TCMALLOC_DISABLE_MEMORY_RELEASE",
                                 NULL};
 
-}  // namespace
+} // namespace
 
-extern "C" const struct malloctape_front_end malloctape_front_end = {TC_VERSION_STRING, settings, heap_bytes, cover_heap};
+extern "C" const struct malloctape_front_end malloctape_front_end = {TC_VERSION_STRING, settings,
+                                                                     heap_bytes, cover_heap};
 
-extern "C" void malloctape_heap_grown(const void* start, unsigned long bytes) {
-  shadow_cover(reinterpret_cast<uintptr_t>(start), bytes);
+extern "C" void malloctape_heap_grown(const void *start, unsigned long bytes)
+{
+    shadow_cover(reinterpret_cast<uintptr_t>(start), bytes);
 }
 
-extern "C" void malloctape_span_deleted(unsigned long first_page, unsigned long pages, unsigned size_class) {
-  shadow_close(first_page, pages, size_class);
+extern "C" void malloctape_span_deleted(unsigned long first_page, unsigned long pages,
+                                        unsigned size_class)
+{
+    shadow_close(first_page, pages, size_class);
 }
 
 // --- entry points of C ---
 
-EXPORT HOT void* tc_malloc(size_t size) { return allocate<CALL_MALLOC, malloctape_plain_malloc>(size); }
-
-EXPORT HOT void tc_free(void* object) { release<CALL_FREE>(object); }
-
-EXPORT void tc_cfree(void* object) { release<CALL_CFREE>(object); }
-
-EXPORT void tc_free_sized(void* object, size_t size) { release_sized<CALL_FREE_SIZED>(object, size); }
-
-EXPORT void tc_free_aligned_sized(void* object, size_t alignment, size_t size) __THROW {
-  release_aligned(CALL_FREE_ALIGNED_SIZED, object, size, alignment);
+EXPORT HOT void *tc_malloc(size_t size)
+{
+    return allocate<CALL_MALLOC, malloctape_plain_malloc>(size);
 }
 
-EXPORT void* tc_calloc(size_t count, size_t size) __THROW {
-  size_t bytes;
-  if (__builtin_mul_overflow(count, size, &bytes)) bytes = std::numeric_limits<size_t>::max();
-  return allocate_aligned(CALL_CALLOC, bytes, 0, [=] { return malloctape_plain_calloc(count, size); });
+EXPORT HOT void tc_free(void *object)
+{
+    release<CALL_FREE>(object);
 }
 
-EXPORT void* tc_realloc(void* object, size_t size) __THROW {
-  if (object == NULL)
-    return allocate_aligned(CALL_REALLOC_NULL, size, 0, [=] { return malloctape_plain_realloc(NULL, size); });
-  if (malloctape_is_off()) return malloctape_plain_realloc(object, size);
-  if (size == 0) {
-    record_death(CALL_REALLOC_ZERO, object, 0, 0);
-    return malloctape_plain_realloc(object, 0);
-  }
-  if (malloctape_ready()) return record_realloc(object, size);
-  void* result = malloctape_plain_realloc(object, size);
-  forget(result);
-  return result;
+EXPORT void tc_cfree(void *object)
+{
+    release<CALL_CFREE>(object);
 }
 
-EXPORT void* tc_memalign(size_t alignment, size_t size) __THROW {
-  return allocate_aligned(CALL_MEMALIGN, size, alignment, [=] { return malloctape_plain_memalign(alignment, size); });
+EXPORT void tc_free_sized(void *object, size_t size)
+{
+    release_sized<CALL_FREE_SIZED>(object, size);
 }
 
-EXPORT void* aligned_alloc(size_t alignment, size_t size) __THROW {
-  return allocate_aligned(CALL_ALIGNED_ALLOC, size, alignment,
-                          [=] { return malloctape_plain_memalign(alignment, size); });
+EXPORT void tc_free_aligned_sized(void *object, size_t alignment, size_t size) __THROW
+{
+    release_aligned(CALL_FREE_ALIGNED_SIZED, object, size, alignment);
 }
 
-EXPORT int tc_posix_memalign(void** result, size_t alignment, size_t size) __THROW {
-  int status = 0;
-  void* object = allocate_aligned(CALL_POSIX_MEMALIGN, size, alignment, [=, &status] {
-    void* made = NULL;
-    status = malloctape_plain_posix_memalign(&made, alignment, size);
-    return made;
-  });
-  if (status == 0) *result = object;
-  return status;
+EXPORT void *tc_calloc(size_t count, size_t size) __THROW
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) bytes = std::numeric_limits<size_t>::max();
+    return allocate_aligned(CALL_CALLOC, bytes, 0,
+                            [=] { return malloctape_plain_calloc(count, size); });
 }
 
-EXPORT void* tc_valloc(size_t size) __THROW {
-  return allocate_aligned(CALL_VALLOC, size, 0, [=] { return malloctape_plain_valloc(size); });
+EXPORT void *tc_realloc(void *object, size_t size) __THROW
+{
+    if (object == NULL)
+        return allocate_aligned(CALL_REALLOC_NULL, size, 0,
+                                [=] { return malloctape_plain_realloc(NULL, size); });
+    if (malloctape_is_off()) return malloctape_plain_realloc(object, size);
+    if (size == 0) {
+        record_death(CALL_REALLOC_ZERO, object, 0, 0);
+        return malloctape_plain_realloc(object, 0);
+    }
+    if (malloctape_ready()) return record_realloc(object, size);
+    void *result = malloctape_plain_realloc(object, size);
+    forget(result);
+    return result;
 }
 
-EXPORT void* tc_pvalloc(size_t size) __THROW {
-  return allocate_aligned(CALL_PVALLOC, size, 0, [=] { return malloctape_plain_pvalloc(size); });
+EXPORT void *tc_memalign(size_t alignment, size_t size) __THROW
+{
+    return allocate_aligned(CALL_MEMALIGN, size, alignment,
+                            [=] { return malloctape_plain_memalign(alignment, size); });
 }
 
-EXPORT void* tc_malloc_skip_new_handler(size_t size) __THROW {
-  return allocate_aligned(CALL_MALLOC_SKIP_NEW_HANDLER, size, 0,
-                          [=] { return malloctape_plain_malloc_skip_new_handler(size); });
+EXPORT void *aligned_alloc(size_t alignment, size_t size) __THROW
+{
+    return allocate_aligned(CALL_ALIGNED_ALLOC, size, alignment,
+                            [=] { return malloctape_plain_memalign(alignment, size); });
 }
 
-EXPORT int tc_mallopt(int parameter, int value) __THROW {
-  if (!malloctape_is_off() && malloctape_ready())
-    malloctape_heap_call(CALL_MALLOPT, 2, static_cast<uint64_t>(static_cast<int64_t>(parameter)),
-                         static_cast<uint64_t>(static_cast<int64_t>(value)));
-  return malloctape_plain_mallopt(parameter, value);
+EXPORT int tc_posix_memalign(void **result, size_t alignment, size_t size) __THROW
+{
+    int status = 0;
+    void *object = allocate_aligned(CALL_POSIX_MEMALIGN, size, alignment, [=, &status] {
+        void *made = NULL;
+        status = malloctape_plain_posix_memalign(&made, alignment, size);
+        return made;
+    });
+    if (status == 0) *result = object;
+    return status;
+}
+
+EXPORT void *tc_valloc(size_t size) __THROW
+{
+    return allocate_aligned(CALL_VALLOC, size, 0, [=] { return malloctape_plain_valloc(size); });
+}
+
+EXPORT void *tc_pvalloc(size_t size) __THROW
+{
+    return allocate_aligned(CALL_PVALLOC, size, 0, [=] { return malloctape_plain_pvalloc(size); });
+}
+
+EXPORT void *tc_malloc_skip_new_handler(size_t size) __THROW
+{
+    return allocate_aligned(CALL_MALLOC_SKIP_NEW_HANDLER, size, 0,
+                            [=] { return malloctape_plain_malloc_skip_new_handler(size); });
+}
+
+EXPORT int tc_mallopt(int parameter, int value) __THROW
+{
+    if (!malloctape_is_off() && malloctape_ready())
+        malloctape_heap_call(CALL_MALLOPT, 2,
+                             static_cast<uint64_t>(static_cast<int64_t>(parameter)),
+                             static_cast<uint64_t>(static_cast<int64_t>(value)));
+    return malloctape_plain_mallopt(parameter, value);
 }
 
 // glibc's own would trim a heap that nobody uses. There is nothing here that it could give back.
-EXPORT int malloc_trim(size_t padding) __THROW {
-  if (!malloctape_is_off() && malloctape_ready()) malloctape_heap_call(CALL_MALLOC_TRIM, 1, padding, 0);
-  return 0;
+EXPORT int malloc_trim(size_t padding) __THROW
+{
+    if (!malloctape_is_off() && malloctape_ready())
+        malloctape_heap_call(CALL_MALLOC_TRIM, 1, padding, 0);
+    return 0;
 }
 
-EXPORT void* malloc(size_t size) __THROW ALIAS_OF(tc_malloc);
-EXPORT void free(void* object) __THROW ALIAS_OF(tc_free);
-EXPORT void cfree(void* object) __THROW ALIAS_OF(tc_cfree);
-EXPORT void free_sized(void* object, size_t size) __THROW ALIAS_OF(tc_free_sized);
-EXPORT void free_aligned_sized(void* object, size_t alignment, size_t size) __THROW ALIAS_OF(tc_free_aligned_sized);
-EXPORT void* calloc(size_t count, size_t size) __THROW ALIAS_OF(tc_calloc);
-EXPORT void* realloc(void* object, size_t size) __THROW ALIAS_OF(tc_realloc);
-EXPORT void* memalign(size_t alignment, size_t size) __THROW ALIAS_OF(tc_memalign);
-EXPORT int posix_memalign(void** result, size_t alignment, size_t size) __THROW ALIAS_OF(tc_posix_memalign);
-EXPORT void* valloc(size_t size) __THROW ALIAS_OF(tc_valloc);
-EXPORT void* pvalloc(size_t size) __THROW ALIAS_OF(tc_pvalloc);
+EXPORT void *malloc(size_t size) __THROW ALIAS_OF(tc_malloc);
+EXPORT void free(void *object) __THROW ALIAS_OF(tc_free);
+EXPORT void cfree(void *object) __THROW ALIAS_OF(tc_cfree);
+EXPORT void free_sized(void *object, size_t size) __THROW ALIAS_OF(tc_free_sized);
+EXPORT void free_aligned_sized(void *object, size_t alignment, size_t size) __THROW
+    ALIAS_OF(tc_free_aligned_sized);
+EXPORT void *calloc(size_t count, size_t size) __THROW ALIAS_OF(tc_calloc);
+EXPORT void *realloc(void *object, size_t size) __THROW ALIAS_OF(tc_realloc);
+EXPORT void *memalign(size_t alignment, size_t size) __THROW ALIAS_OF(tc_memalign);
+EXPORT int posix_memalign(void **result, size_t alignment, size_t size) __THROW
+    ALIAS_OF(tc_posix_memalign);
+EXPORT void *valloc(size_t size) __THROW ALIAS_OF(tc_valloc);
+EXPORT void *pvalloc(size_t size) __THROW ALIAS_OF(tc_pvalloc);
 EXPORT int mallopt(int parameter, int value) __THROW ALIAS_OF(tc_mallopt);
 EXPORT void malloc_stats(void) __THROW ALIAS_OF(tc_malloc_stats);
-EXPORT size_t malloc_size(void* object) __THROW ALIAS_OF(tc_malloc_size);
-EXPORT size_t malloc_usable_size(void* object) __THROW ALIAS_OF(tc_malloc_size);
+EXPORT size_t malloc_size(void *object) __THROW ALIAS_OF(tc_malloc_size);
+EXPORT size_t malloc_usable_size(void *object) __THROW ALIAS_OF(tc_malloc_size);
 #ifdef HAVE_STRUCT_MALLINFO
 EXPORT struct mallinfo mallinfo(void) __THROW ALIAS_OF(tc_mallinfo);
 #endif
 
 // Names by which parts of the C library and old programs call the same.
-EXPORT void* __libc_malloc(size_t size) __THROW ALIAS_OF(tc_malloc);
-EXPORT void __libc_free(void* object) __THROW ALIAS_OF(tc_free);
-EXPORT void __libc_cfree(void* object) __THROW ALIAS_OF(tc_cfree);
-EXPORT void* __libc_calloc(size_t count, size_t size) __THROW ALIAS_OF(tc_calloc);
-EXPORT void* __libc_realloc(void* object, size_t size) __THROW ALIAS_OF(tc_realloc);
-EXPORT void* __libc_memalign(size_t alignment, size_t size) __THROW ALIAS_OF(tc_memalign);
-EXPORT void* __libc_valloc(size_t size) __THROW ALIAS_OF(tc_valloc);
-EXPORT void* __libc_pvalloc(size_t size) __THROW ALIAS_OF(tc_pvalloc);
-EXPORT int __posix_memalign(void** result, size_t alignment, size_t size) __THROW ALIAS_OF(tc_posix_memalign);
+EXPORT void *__libc_malloc(size_t size) __THROW ALIAS_OF(tc_malloc);
+EXPORT void __libc_free(void *object) __THROW ALIAS_OF(tc_free);
+EXPORT void __libc_cfree(void *object) __THROW ALIAS_OF(tc_cfree);
+EXPORT void *__libc_calloc(size_t count, size_t size) __THROW ALIAS_OF(tc_calloc);
+EXPORT void *__libc_realloc(void *object, size_t size) __THROW ALIAS_OF(tc_realloc);
+EXPORT void *__libc_memalign(size_t alignment, size_t size) __THROW ALIAS_OF(tc_memalign);
+EXPORT void *__libc_valloc(size_t size) __THROW ALIAS_OF(tc_valloc);
+EXPORT void *__libc_pvalloc(size_t size) __THROW ALIAS_OF(tc_pvalloc);
+EXPORT int __posix_memalign(void **result, size_t alignment, size_t size) __THROW
+    ALIAS_OF(tc_posix_memalign);
 
 // --- entry points of C++ ---
 
-EXPORT HOT void* tc_new(size_t size) { return allocate<CALL_NEW, malloctape_plain_new>(size); }
-
-EXPORT HOT void* tc_newarray(size_t size) { return allocate<CALL_NEW_ARRAY, malloctape_plain_newarray>(size); }
-
-EXPORT HOT void* tc_new_nothrow(size_t size, const std::nothrow_t&) {
-  return allocate<CALL_NEW_NOTHROW, plain_new_nothrow>(size);
+EXPORT HOT void *tc_new(size_t size)
+{
+    return allocate<CALL_NEW, malloctape_plain_new>(size);
 }
 
-EXPORT HOT void* tc_newarray_nothrow(size_t size, const std::nothrow_t&) {
-  return allocate<CALL_NEW_ARRAY_NOTHROW, plain_newarray_nothrow>(size);
+EXPORT HOT void *tc_newarray(size_t size)
+{
+    return allocate<CALL_NEW_ARRAY, malloctape_plain_newarray>(size);
 }
 
-EXPORT HOT void tc_delete(void* object) { release<CALL_DELETE>(object); }
-
-EXPORT HOT void tc_deletearray(void* object) { release<CALL_DELETE_ARRAY>(object); }
-
-EXPORT void tc_delete_nothrow(void* object, const std::nothrow_t&) { release<CALL_DELETE_NOTHROW>(object); }
-
-EXPORT void tc_deletearray_nothrow(void* object, const std::nothrow_t&) {
-  release<CALL_DELETE_ARRAY_NOTHROW>(object);
+EXPORT HOT void *tc_new_nothrow(size_t size, const std::nothrow_t &)
+{
+    return allocate<CALL_NEW_NOTHROW, plain_new_nothrow>(size);
 }
 
-EXPORT HOT void tc_delete_sized(void* object, size_t size) { release_sized<CALL_DELETE_SIZED>(object, size); }
-
-EXPORT HOT void tc_deletearray_sized(void* object, size_t size) {
-  release_sized<CALL_DELETE_ARRAY_SIZED>(object, size);
+EXPORT HOT void *tc_newarray_nothrow(size_t size, const std::nothrow_t &)
+{
+    return allocate<CALL_NEW_ARRAY_NOTHROW, plain_newarray_nothrow>(size);
 }
 
-EXPORT void* tc_new_aligned(size_t size, std::align_val_t alignment) {
-  return allocate_aligned(CALL_NEW_ALIGNED, size, static_cast<size_t>(alignment),
-                          [=] { return malloctape_plain_new_aligned(size, alignment); });
+EXPORT HOT void tc_delete(void *object)
+{
+    release<CALL_DELETE>(object);
 }
 
-EXPORT void* tc_newarray_aligned(size_t size, std::align_val_t alignment) {
-  return allocate_aligned(CALL_NEW_ARRAY_ALIGNED, size, static_cast<size_t>(alignment),
-                          [=] { return malloctape_plain_newarray_aligned(size, alignment); });
+EXPORT HOT void tc_deletearray(void *object)
+{
+    release<CALL_DELETE_ARRAY>(object);
 }
 
-EXPORT void* tc_new_aligned_nothrow(size_t size, std::align_val_t alignment, const std::nothrow_t&) __THROW {
-  return allocate_aligned(CALL_NEW_ALIGNED_NOTHROW, size, static_cast<size_t>(alignment),
-                          [=] { return malloctape_plain_new_aligned_nothrow(size, alignment, std::nothrow); });
+EXPORT void tc_delete_nothrow(void *object, const std::nothrow_t &)
+{
+    release<CALL_DELETE_NOTHROW>(object);
 }
 
-EXPORT void* tc_newarray_aligned_nothrow(size_t size, std::align_val_t alignment, const std::nothrow_t&) __THROW {
-  return allocate_aligned(CALL_NEW_ARRAY_ALIGNED_NOTHROW, size, static_cast<size_t>(alignment),
-                          [=] { return malloctape_plain_newarray_aligned_nothrow(size, alignment, std::nothrow); });
+EXPORT void tc_deletearray_nothrow(void *object, const std::nothrow_t &)
+{
+    release<CALL_DELETE_ARRAY_NOTHROW>(object);
 }
 
-EXPORT void tc_delete_aligned(void* object, std::align_val_t alignment) __THROW {
-  release_aligned(CALL_DELETE_ALIGNED, object, 0, static_cast<size_t>(alignment));
+EXPORT HOT void tc_delete_sized(void *object, size_t size)
+{
+    release_sized<CALL_DELETE_SIZED>(object, size);
 }
 
-EXPORT void tc_deletearray_aligned(void* object, std::align_val_t alignment) __THROW {
-  release_aligned(CALL_DELETE_ARRAY_ALIGNED, object, 0, static_cast<size_t>(alignment));
+EXPORT HOT void tc_deletearray_sized(void *object, size_t size)
+{
+    release_sized<CALL_DELETE_ARRAY_SIZED>(object, size);
 }
 
-EXPORT void tc_delete_aligned_nothrow(void* object, std::align_val_t alignment, const std::nothrow_t&) __THROW {
-  release_aligned(CALL_DELETE_ALIGNED_NOTHROW, object, 0, static_cast<size_t>(alignment));
+EXPORT void *tc_new_aligned(size_t size, std::align_val_t alignment)
+{
+    return allocate_aligned(CALL_NEW_ALIGNED, size, static_cast<size_t>(alignment),
+                            [=] { return malloctape_plain_new_aligned(size, alignment); });
 }
 
-EXPORT void tc_deletearray_aligned_nothrow(void* object, std::align_val_t alignment, const std::nothrow_t&) __THROW {
-  release_aligned(CALL_DELETE_ARRAY_ALIGNED_NOTHROW, object, 0, static_cast<size_t>(alignment));
+EXPORT void *tc_newarray_aligned(size_t size, std::align_val_t alignment)
+{
+    return allocate_aligned(CALL_NEW_ARRAY_ALIGNED, size, static_cast<size_t>(alignment),
+                            [=] { return malloctape_plain_newarray_aligned(size, alignment); });
 }
 
-EXPORT void tc_delete_sized_aligned(void* object, size_t size, std::align_val_t alignment) __THROW {
-  release_aligned(CALL_DELETE_SIZED_ALIGNED, object, size, static_cast<size_t>(alignment));
+EXPORT void *tc_new_aligned_nothrow(size_t size, std::align_val_t alignment,
+                                    const std::nothrow_t &) __THROW
+{
+    return allocate_aligned(CALL_NEW_ALIGNED_NOTHROW, size, static_cast<size_t>(alignment), [=] {
+        return malloctape_plain_new_aligned_nothrow(size, alignment, std::nothrow);
+    });
 }
 
-EXPORT void tc_deletearray_sized_aligned(void* object, size_t size, std::align_val_t alignment) __THROW {
-  release_aligned(CALL_DELETE_ARRAY_SIZED_ALIGNED, object, size, static_cast<size_t>(alignment));
+EXPORT void *tc_newarray_aligned_nothrow(size_t size, std::align_val_t alignment,
+                                         const std::nothrow_t &) __THROW
+{
+    return allocate_aligned(
+        CALL_NEW_ARRAY_ALIGNED_NOTHROW, size, static_cast<size_t>(alignment),
+        [=] { return malloctape_plain_newarray_aligned_nothrow(size, alignment, std::nothrow); });
 }
 
-void* operator new(size_t size) ALIAS_OF(tc_new);
-void* operator new[](size_t size) ALIAS_OF(tc_newarray);
-void* operator new(size_t size, const std::nothrow_t&) noexcept ALIAS_OF(tc_new_nothrow);
-void* operator new[](size_t size, const std::nothrow_t&) noexcept ALIAS_OF(tc_newarray_nothrow);
-void* operator new(size_t size, std::align_val_t) ALIAS_OF(tc_new_aligned);
-void* operator new[](size_t size, std::align_val_t) ALIAS_OF(tc_newarray_aligned);
-void* operator new(size_t size, std::align_val_t, const std::nothrow_t&) noexcept ALIAS_OF(tc_new_aligned_nothrow);
-void* operator new[](size_t size, std::align_val_t, const std::nothrow_t&) noexcept
+EXPORT void tc_delete_aligned(void *object, std::align_val_t alignment) __THROW
+{
+    release_aligned(CALL_DELETE_ALIGNED, object, 0, static_cast<size_t>(alignment));
+}
+
+EXPORT void tc_deletearray_aligned(void *object, std::align_val_t alignment) __THROW
+{
+    release_aligned(CALL_DELETE_ARRAY_ALIGNED, object, 0, static_cast<size_t>(alignment));
+}
+
+EXPORT void tc_delete_aligned_nothrow(void *object, std::align_val_t alignment,
+                                      const std::nothrow_t &) __THROW
+{
+    release_aligned(CALL_DELETE_ALIGNED_NOTHROW, object, 0, static_cast<size_t>(alignment));
+}
+
+EXPORT void tc_deletearray_aligned_nothrow(void *object, std::align_val_t alignment,
+                                           const std::nothrow_t &) __THROW
+{
+    release_aligned(CALL_DELETE_ARRAY_ALIGNED_NOTHROW, object, 0, static_cast<size_t>(alignment));
+}
+
+EXPORT void tc_delete_sized_aligned(void *object, size_t size, std::align_val_t alignment) __THROW
+{
+    release_aligned(CALL_DELETE_SIZED_ALIGNED, object, size, static_cast<size_t>(alignment));
+}
+
+EXPORT void tc_deletearray_sized_aligned(void *object, size_t size,
+                                         std::align_val_t alignment) __THROW
+{
+    release_aligned(CALL_DELETE_ARRAY_SIZED_ALIGNED, object, size, static_cast<size_t>(alignment));
+}
+
+void *operator new(size_t size) ALIAS_OF(tc_new);
+void *operator new[](size_t size) ALIAS_OF(tc_newarray);
+void *operator new(size_t size, const std::nothrow_t &) noexcept ALIAS_OF(tc_new_nothrow);
+void *operator new[](size_t size, const std::nothrow_t &) noexcept ALIAS_OF(tc_newarray_nothrow);
+void *operator new(size_t size, std::align_val_t) ALIAS_OF(tc_new_aligned);
+void *operator new[](size_t size, std::align_val_t) ALIAS_OF(tc_newarray_aligned);
+void *operator new(size_t size, std::align_val_t, const std::nothrow_t &) noexcept
+    ALIAS_OF(tc_new_aligned_nothrow);
+void *operator new[](size_t size, std::align_val_t, const std::nothrow_t &) noexcept
     ALIAS_OF(tc_newarray_aligned_nothrow);
-void operator delete(void* object) noexcept ALIAS_OF(tc_delete);
-void operator delete[](void* object) noexcept ALIAS_OF(tc_deletearray);
-void operator delete(void* object, const std::nothrow_t&) noexcept ALIAS_OF(tc_delete_nothrow);
-void operator delete[](void* object, const std::nothrow_t&) noexcept ALIAS_OF(tc_deletearray_nothrow);
-void operator delete(void* object, size_t size) noexcept ALIAS_OF(tc_delete_sized);
-void operator delete[](void* object, size_t size) noexcept ALIAS_OF(tc_deletearray_sized);
-void operator delete(void* object, std::align_val_t) noexcept ALIAS_OF(tc_delete_aligned);
-void operator delete[](void* object, std::align_val_t) noexcept ALIAS_OF(tc_deletearray_aligned);
-void operator delete(void* object, std::align_val_t, const std::nothrow_t&) noexcept
+void operator delete(void *object) noexcept ALIAS_OF(tc_delete);
+void operator delete[](void *object) noexcept ALIAS_OF(tc_deletearray);
+void operator delete(void *object, const std::nothrow_t &) noexcept ALIAS_OF(tc_delete_nothrow);
+void operator delete[](void *object, const std::nothrow_t &) noexcept
+    ALIAS_OF(tc_deletearray_nothrow);
+void operator delete(void *object, size_t size) noexcept ALIAS_OF(tc_delete_sized);
+void operator delete[](void *object, size_t size) noexcept ALIAS_OF(tc_deletearray_sized);
+void operator delete(void *object, std::align_val_t) noexcept ALIAS_OF(tc_delete_aligned);
+void operator delete[](void *object, std::align_val_t) noexcept ALIAS_OF(tc_deletearray_aligned);
+void operator delete(void *object, std::align_val_t, const std::nothrow_t &) noexcept
     ALIAS_OF(tc_delete_aligned_nothrow);
-void operator delete[](void* object, std::align_val_t, const std::nothrow_t&) noexcept
+void operator delete[](void *object, std::align_val_t, const std::nothrow_t &) noexcept
     ALIAS_OF(tc_deletearray_aligned_nothrow);
-void operator delete(void* object, size_t size, std::align_val_t) noexcept ALIAS_OF(tc_delete_sized_aligned);
-void operator delete[](void* object, size_t size, std::align_val_t) noexcept ALIAS_OF(tc_deletearray_sized_aligned);
+void operator delete(void *object, size_t size, std::align_val_t) noexcept
+    ALIAS_OF(tc_delete_sized_aligned);
+void operator delete[](void *object, size_t size, std::align_val_t) noexcept
+    ALIAS_OF(tc_deletearray_sized_aligned);

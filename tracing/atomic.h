@@ -4,18 +4,18 @@
 #ifndef MALLOCTAPE_ATOMIC_H
 #define MALLOCTAPE_ATOMIC_H
 
-#define atomic_load_relaxed(object) __atomic_load_n(object, __ATOMIC_RELAXED)
-#define atomic_load_acquire(object) __atomic_load_n(object, __ATOMIC_ACQUIRE)
-#define atomic_store_relaxed(object, value) __atomic_store_n(object, value, __ATOMIC_RELAXED)
-#define atomic_store_release(object, value) __atomic_store_n(object, value, __ATOMIC_RELEASE)
+#define atomic_load_relaxed(object)            __atomic_load_n(object, __ATOMIC_RELAXED)
+#define atomic_load_acquire(object)            __atomic_load_n(object, __ATOMIC_ACQUIRE)
+#define atomic_store_relaxed(object, value)    __atomic_store_n(object, value, __ATOMIC_RELAXED)
+#define atomic_store_release(object, value)    __atomic_store_n(object, value, __ATOMIC_RELEASE)
 #define atomic_exchange_acquire(object, value) __atomic_exchange_n(object, value, __ATOMIC_ACQUIRE)
-#define atomic_add_relaxed(object, value) __atomic_fetch_add(object, value, __ATOMIC_RELAXED)
-#define atomic_add_release(object, value) __atomic_fetch_add(object, value, __ATOMIC_RELEASE)
+#define atomic_add_relaxed(object, value)      __atomic_fetch_add(object, value, __ATOMIC_RELAXED)
+#define atomic_add_release(object, value)      __atomic_fetch_add(object, value, __ATOMIC_RELEASE)
 
 /* Both return whether *object was *expected and is now desired; else *expected is what was there. */
-#define atomic_swap_acquire(object, expected, desired)                                             \
+#define atomic_swap_acquire(object, expected, desired) \
     __atomic_compare_exchange_n(object, expected, desired, 1, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
-#define atomic_swap_release(object, expected, desired)                                             \
+#define atomic_swap_release(object, expected, desired) \
     __atomic_compare_exchange_n(object, expected, desired, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
 
 /* Orders an earlier store before a later load of another object, which nothing weaker does. */

@@ -12,12 +12,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Stamps of an event may need more words than the event itself; beyond this margin they take a new slot. */
+/* Stamps of an event may need more words than the event itself; beyond this margin they take a
+ * new slot. */
 #define LIMIT_MARGIN_WORDS 32
-#define PATH_BYTES_MAX 4096
+#define PATH_BYTES_MAX     4096
 #define METADATA_BYTES_MAX 8192
 
-_Static_assert(LIMIT_MARGIN_WORDS > 2 * MALLOCTAPE_EVENT_WORDS_MAX, "an event always fits behind the limit");
+_Static_assert(LIMIT_MARGIN_WORDS > 2 * MALLOCTAPE_EVENT_WORDS_MAX,
+               "an event always fits behind the limit");
 
 static struct malloctape_lane lane_none;
 MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane = &lane_none;
@@ -36,13 +38,12 @@ static struct {
 
 /* --- threads --- */
 
-/* Runs among the other destructors of thread-specific data, in up to four rounds; what comes after the
- * last one (frees by libc) is still recorded in the lane. */
+/* Runs among the other destructors of thread-specific data, in up to four rounds; what comes
+ * after the last one (frees by libc) is still recorded in the lane. */
 static void thread_ends(void *value)
 {
     struct malloctape_lane *lane = value;
-    if (lane != malloctape_lane)
-        return;
+    if (lane != malloctape_lane) return;
     if (++lane->exit_rounds < 4)
         pthread_setspecific(capture.thread_key, lane);
     else
@@ -60,15 +61,15 @@ static bool take_slot(struct malloctape_lane *lane)
 {
     struct spool *spool = &capture.writer.spool;
     uint32_t slot = writer_slot(&capture.writer);
-    if (slot == SPOOL_NO_SLOT)
-        return false;
+    if (slot == SPOOL_NO_SLOT) return false;
     spool_begin(spool, slot, lane->number, lane->slots++, raw_token_serial(lane->next_token) - 1);
     uint64_t *words = spool_words(spool, slot);
     if (lane->slot == SPOOL_NO_SLOT) {
         lane->read_slot = slot;
         lane->read_from = words;
     } else {
-        spool_end(spool, lane->slot, (uint32_t)(lane->cursor - spool_words(spool, lane->slot)), slot);
+        spool_end(spool, lane->slot, (uint32_t)(lane->cursor - spool_words(spool, lane->slot)),
+                  slot);
     }
     lane->slot = slot;
     lane->end = words + SPOOL_SLOT_WORDS;
@@ -83,14 +84,12 @@ static bool begin_thread(void)
     bool continued;
     int thread_id = os_thread_id();
     struct malloctape_lane *lane = lane_claim(capture.registry, thread_id, &continued);
-    if (!lane)
-        return false;
+    if (!lane) return false;
     lane->busy = 1;
     malloctape_lane = lane;
     bool has_room = lane->cursor < lane->limit || take_slot(lane);
     if (has_room) {
-        if (continued && !lane->ended)
-            put_word(lane, raw_word(RAW_THREAD_END, 0));
+        if (continued && !lane->ended) put_word(lane, raw_word(RAW_THREAD_END, 0));
         put_word(lane, raw_word(RAW_THREAD_BEGIN, (uint64_t)thread_id));
     }
     lane->ended = 0;
@@ -110,15 +109,15 @@ static void append_metadata(struct writer *writer, const char *text)
 }
 
 /* One line of FORMAT.md 4.1. */
-static void append_metadata_line(struct writer *writer, const char *prefix, const char *key, const char *value)
+static void append_metadata_line(struct writer *writer, const char *prefix, const char *key,
+                                 const char *value)
 {
     append_metadata(writer, prefix);
     append_metadata(writer, key);
     append_metadata(writer, "=");
     append_metadata(writer, value);
     capture.metadata[writer->metadata_bytes] = '\n';
-    if (writer->metadata_bytes < sizeof capture.metadata - 1)
-        writer->metadata_bytes++;
+    if (writer->metadata_bytes < sizeof capture.metadata - 1) writer->metadata_bytes++;
 }
 
 static void collect_metadata(struct writer *writer)
@@ -128,8 +127,7 @@ static void collect_metadata(struct writer *writer)
     append_metadata_line(writer, "", "allocator", malloctape_front_end.allocator);
     for (const char *const *name = malloctape_front_end.settings; *name; name++) {
         const char *value = getenv(*name);
-        if (value)
-            append_metadata_line(writer, "env.", *name, value);
+        if (value) append_metadata_line(writer, "env.", *name, value);
     }
 }
 
@@ -137,10 +135,11 @@ static void collect_metadata(struct writer *writer)
 static void finish(void)
 {
     uint32_t expected = MALLOCTAPE_RECORDING;
-    if (!capture.registry || !capture.registry->present || os_process_id() != capture.writer.process_id)
+    if (!capture.registry || !capture.registry->present ||
+        os_process_id() != capture.writer.process_id)
         return;
-    if (!__atomic_compare_exchange_n(&malloctape_state, &expected, MALLOCTAPE_ENDING, 0, __ATOMIC_SEQ_CST,
-                                     __ATOMIC_SEQ_CST)) {
+    if (!__atomic_compare_exchange_n(&malloctape_state, &expected, MALLOCTAPE_ENDING, 0,
+                                     __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
         while (expected == MALLOCTAPE_ENDING && !atomic_load_acquire(&capture.writer.done))
             os_wait(&capture.writer.done, 0, WRITER_TICK_NS);
         return;
@@ -158,8 +157,8 @@ static void finish_at_exit(void *unused)
     finish();
 }
 
-/* The environment must not make a process that this one starts write into the same file, so the value
- * is taken out of it. */
+/* The environment must not make a process that this one starts write into the same file, so the
+ * value is taken out of it. */
 static void take_output(char *value)
 {
     size_t bytes = strlen(value);
@@ -175,8 +174,7 @@ static bool start(const char *value)
 {
     struct writer *writer = &capture.writer;
     take_output((char *)value);
-    if (!capture.output[0])
-        return false;
+    if (!capture.output[0]) return false;
     writer->quiet = secure_getenv("TCMALLOC_TRACE_QUIET") != NULL;
     writer->output = capture.output;
     writer->spool_path = capture.spool_path;
@@ -185,7 +183,8 @@ static bool start(const char *value)
     os_random(writer->run_id, sizeof writer->run_id);
     collect_metadata(writer);
     capture.registry = writer->registry = lane_registry_create();
-    if (!shadow_reserve() || !capture.registry || pthread_key_create(&capture.thread_key, thread_ends)) {
+    if (!shadow_reserve() || !capture.registry ||
+        pthread_key_create(&capture.thread_key, thread_ends)) {
         struct message message;
         message_begin(&message);
         message_text(&message, "not recording: no address space for the shadow table");
@@ -200,8 +199,7 @@ static bool start(const char *value)
 static void decide(void)
 {
     static uint32_t deciding;
-    if (!environ || __atomic_exchange_n(&deciding, 1, __ATOMIC_ACQUIRE))
-        return;
+    if (!environ || __atomic_exchange_n(&deciding, 1, __ATOMIC_ACQUIRE)) return;
     int kept_errno = errno;
     const char *value = secure_getenv("TCMALLOC_TRACE_OUTPUT");
     bool recording = value && value[0] && start(value);
@@ -211,25 +209,23 @@ static void decide(void)
 
 __attribute__((constructor)) static void library_begins(void)
 {
-    if (atomic_load_relaxed(&malloctape_state) == MALLOCTAPE_UNDECIDED)
-        decide();
+    if (atomic_load_relaxed(&malloctape_state) == MALLOCTAPE_UNDECIDED) decide();
 }
 
 extern int __cxa_atexit(void (*function)(void *), void *argument, void *library);
 
-/* Destructors of other libraries may run after this one and still call the allocator. A handler that is
- * registered now runs after all of them. */
+/* Destructors of other libraries may run after this one and still call the allocator. A handler
+ * that is registered now runs after all of them. */
 __attribute__((destructor)) static void library_ends(void)
 {
     if (atomic_load_relaxed(&malloctape_state) != MALLOCTAPE_RECORDING || capture.end_arranged)
         return;
     capture.end_arranged = true;
-    if (__cxa_atexit(finish_at_exit, NULL, NULL) != 0)
-        finish();
+    if (__cxa_atexit(finish_at_exit, NULL, NULL) != 0) finish();
 }
 
-/* These end the process without destructors. In a vfork child, which shares our memory, finish() does
- * nothing. */
+/* These end the process without destructors. In a vfork child, which shares our memory, finish()
+ * does nothing. */
 __attribute__((visibility("default"))) void _exit(int status)
 {
     finish();
@@ -244,23 +240,19 @@ __attribute__((visibility("default"))) void _Exit(int status)
 
 /* --- events, off the hot path --- */
 
-/* Room for one event. The first event of a thread and the first after its slot is full come here, and in
- * a forked child every event until it has noticed. */
+/* Room for one event. The first event of a thread and the first after its slot is full come here,
+ * and in a forked child every event until it has noticed. */
 static __attribute__((noinline)) bool make_room(struct malloctape_lane *lane)
 {
-    if (lane->busy)
-        return false;
-    if (atomic_load_acquire(&malloctape_state) == MALLOCTAPE_UNDECIDED)
-        decide();
-    if (atomic_load_acquire(&malloctape_state) != MALLOCTAPE_RECORDING)
-        return false;
+    if (lane->busy) return false;
+    if (atomic_load_acquire(&malloctape_state) == MALLOCTAPE_UNDECIDED) decide();
+    if (atomic_load_acquire(&malloctape_state) != MALLOCTAPE_RECORDING) return false;
     if (!capture.registry->present) { /* forked */
         malloctape_lane = &lane_none;
         atomic_store_release(&malloctape_state, MALLOCTAPE_OFF);
         return false;
     }
-    if (lane == &lane_none)
-        return begin_thread();
+    if (lane == &lane_none) return begin_thread();
     lane->busy = 1;
     bool has_room = take_slot(lane);
     lane->busy = 0;
@@ -283,8 +275,7 @@ static uint64_t *token_place(const void *object)
 static void set_token(const void *object, uint64_t token)
 {
     uint64_t *place = token_place(object);
-    if (place)
-        *place = token;
+    if (place) *place = token;
 }
 
 /* Writes a record of `count` words; the first one last, because it makes the record valid. */
@@ -307,8 +298,7 @@ void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const voi
 {
     struct malloctape_lane *lane = lane_with_room();
     if (!lane) {
-        if (object)
-            malloctape_born_unrecorded(object);
+        if (object) malloctape_born_unrecorded(object);
         return;
     }
     if (!object) {
@@ -321,8 +311,7 @@ void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const voi
 
 void malloctape_born_unrecorded(const void *object)
 {
-    if (shadow_pages)
-        set_token(object, RAW_TOKEN_UNKNOWN);
+    if (shadow_pages) set_token(object, RAW_TOKEN_UNKNOWN);
 }
 
 uint64_t malloctape_token_of(const void *object)
@@ -332,10 +321,10 @@ uint64_t malloctape_token_of(const void *object)
 }
 
 static const uint8_t operands_of_death[CALL_KINDS] = {
-#define OPERANDS_ENTRY(number, identifier, name, shape)                                            \
-    [number] = SHAPE_##shape == SHAPE_DEATH_SIZED           ? 1                                    \
-               : SHAPE_##shape == SHAPE_DEATH_ALIGNED       ? 2                                    \
-               : SHAPE_##shape == SHAPE_DEATH_SIZED_ALIGNED ? 3                                    \
+#define OPERANDS_ENTRY(number, identifier, name, shape)         \
+    [number] = SHAPE_##shape == SHAPE_DEATH_SIZED           ? 1 \
+               : SHAPE_##shape == SHAPE_DEATH_ALIGNED       ? 2 \
+               : SHAPE_##shape == SHAPE_DEATH_SIZED_ALIGNED ? 3 \
                                                             : 0,
     CALL_KIND_LIST(OPERANDS_ENTRY)
 #undef OPERANDS_ENTRY
@@ -344,14 +333,11 @@ static const uint8_t operands_of_death[CALL_KINDS] = {
 void malloctape_dies(unsigned kind, uint64_t token, uint64_t size, uint64_t alignment)
 {
     struct malloctape_lane *lane = lane_with_room();
-    if (!lane)
-        return;
+    if (!lane) return;
     uint64_t words[3] = {raw_word(kind, token)};
     unsigned count = 1;
-    if (operands_of_death[kind] & 1)
-        words[count++] = size;
-    if (operands_of_death[kind] & 2)
-        words[count++] = alignment;
+    if (operands_of_death[kind] & 1) words[count++] = size;
+    if (operands_of_death[kind] & 2) words[count++] = alignment;
     put_record(lane, words, count);
 }
 
@@ -359,8 +345,7 @@ void malloctape_reallocated(unsigned kind, uint64_t token, uint64_t size, const 
 {
     struct malloctape_lane *lane = lane_with_room();
     if (!lane) {
-        if (object)
-            malloctape_born_unrecorded(object);
+        if (object) malloctape_born_unrecorded(object);
         return;
     }
     if (!object) {
@@ -374,21 +359,18 @@ void malloctape_reallocated(unsigned kind, uint64_t token, uint64_t size, const 
 void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_t second)
 {
     struct malloctape_lane *lane = lane_with_room();
-    if (lane)
-        put_record(lane, (uint64_t[]){raw_word(kind, count), first, second}, 3);
+    if (lane) put_record(lane, (uint64_t[]){raw_word(kind, count), first, second}, 3);
 }
 
 void malloctape_stamp(unsigned structure)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!lane->limit || lane->busy)
-        return;
+    if (!lane->limit || lane->busy) return;
     if (lane->cursor == lane->end) {
         lane->busy = 1;
         bool has_room = take_slot(lane);
         lane->busy = 0;
-        if (!has_room)
-            return;
+        if (!has_room) return;
     }
     uint64_t number = capture.stamps[structure] + 1;
     unsigned record = lane->allocating ? RAW_STAMP_BEFORE : RAW_STAMP_AFTER;
@@ -399,6 +381,5 @@ void malloctape_stamp(unsigned structure)
 void malloctape_thread_cache_deleted(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (lane->limit && malloctape_ready())
-        put_word(lane, raw_word(RAW_THREAD_CACHE_DELETED, 0));
+    if (lane->limit && malloctape_ready()) put_word(lane, raw_word(RAW_THREAD_CACHE_DELETED, 0));
 }

@@ -2,12 +2,12 @@
  *
  *   traced thread --words--> its slot in the spool --writer thread--> chunks --lz4--> output
  *
- * This is the one interface under every front end. A front end replaces the allocator's entry points;
- * around each real call it records one event:
+ * This is the one interface under every front end. A front end replaces the allocator's entry
+ * points; around each real call it records one event:
  *
- *     if (!malloctape_ready())                      // not recording, or no room and no way to get any
+ *     if (!malloctape_ready())  // not recording, or no room and no way to get any
  *         return real_malloc(size);
- *     malloctape_allocating(true);                  // shared structures are entered for what follows
+ *     malloctape_allocating(true);  // entries into shared structures belong to what follows
  *     void *object = real_malloc(size);
  *     malloctape_allocating(false);
  *     malloctape_born(CALL_MALLOC, size, 0, object);
@@ -15,17 +15,20 @@
  * A death is recorded before the real call (afterwards another thread may own the address), a birth
  * after it. Hot paths do the same with the inline functions below on a lane they hold.
  *
- * Identity     Every birth of a lane gets the next serial number; lane and serial are the object's
- *              token (FORMAT.md 2.5). The token of a live object stands in the shadow table (shadow.h).
- * Lane         One per living thread, found by one thread-local pointer. Only its thread writes to it;
- *              the writer thread reads `cursor`. Lanes lie in memory that a forked child finds zeroed:
- *              there, cursor == limit, so a child leaves the hot path at once and stops recording.
- * Slot         Invariant: slot start <= cursor <= slot end; words below the cursor are whole records,
- *              words from the cursor on are zero. cursor >= limit sends the thread to malloctape_ready().
- * Threads      All functions may be called from any thread, also before main and during thread exit.
- * Cost         Inline functions: a few plain instructions. malloctape_ready() takes a new slot every
- *              few thousand events and may then wait for the writer.
- * Errors       None to the caller: recording ends with one line on standard error. */
+ * Identity   Every birth of a lane gets the next serial number; lane and serial are the object's
+ *            token (FORMAT.md 2.5). The token of a live object stands in the shadow table
+ *            (shadow.h).
+ * Lane       One per living thread, found by one thread-local pointer. Only its thread writes to
+ *            it; the writer thread reads `cursor`. Lanes lie in memory that a forked child finds
+ *            zeroed: there, cursor == limit, so a child leaves the hot path at once and stops
+ *            recording.
+ * Slot       Invariant: slot start <= cursor <= slot end; words below the cursor are whole records,
+ *            words from the cursor on are zero. cursor >= limit sends the thread to
+ *            malloctape_ready().
+ * Threads    All functions may be called from any thread, also before main and during thread exit.
+ * Cost       Inline functions: a few plain instructions. malloctape_ready() takes a new slot every
+ *            few thousand events and may then wait for the writer.
+ * Errors     None to the caller: recording ends with one line on standard error. */
 #ifndef MALLOCTAPE_CAPTURE_H
 #define MALLOCTAPE_CAPTURE_H
 
@@ -47,8 +50,8 @@ extern "C" {
 
 struct malloctape_lane {
     /* Hot: the owner's, on one cache line. */
-    uint64_t *cursor;    /* next free word of the slot; read by the writer (acquire) */
-    uint64_t *limit;     /* last position at which an event still fits; NULL to leave the hot path */
+    uint64_t *cursor; /* next free word of the slot; read by the writer (acquire) */
+    uint64_t *limit;  /* last position at which an event still fits; NULL to leave the hot path */
     uint64_t next_token; /* of the next birth */
     uint32_t allocating; /* stamps belong to the event that follows, not to the latest one */
     uint32_t busy;       /* inside the capture core: nested calls are not recorded */
@@ -78,23 +81,23 @@ extern MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane;
  *
  * The lane must have room: `cursor`, which is lane->cursor, is below lane->limit. */
 
-static inline void malloctape_lane_birth(struct malloctape_lane *lane, uint64_t *cursor, unsigned kind,
-                                         uint64_t size, uint64_t *token)
+static inline void malloctape_lane_birth(struct malloctape_lane *lane, uint64_t *cursor,
+                                         unsigned kind, uint64_t size, uint64_t *token)
 {
     *cursor = raw_word(kind, size);
     atomic_store_release(&lane->cursor, cursor + 1);
     *token = lane->next_token++;
 }
 
-static inline void malloctape_lane_death(struct malloctape_lane *lane, uint64_t *cursor, unsigned kind,
-                                         uint64_t token)
+static inline void malloctape_lane_death(struct malloctape_lane *lane, uint64_t *cursor,
+                                         unsigned kind, uint64_t token)
 {
     *cursor = raw_word(kind, token);
     atomic_store_release(&lane->cursor, cursor + 1);
 }
 
-static inline void malloctape_lane_death_sized(struct malloctape_lane *lane, uint64_t *cursor, unsigned kind,
-                                               uint64_t token, uint64_t size)
+static inline void malloctape_lane_death_sized(struct malloctape_lane *lane, uint64_t *cursor,
+                                               unsigned kind, uint64_t token, uint64_t size)
 {
     cursor[1] = size;
     atomic_store_release(cursor, raw_word(kind, token));
@@ -128,13 +131,13 @@ static inline void malloctape_allocating(bool allocating)
     malloctape_lane->allocating = allocating;
 }
 
-/* Records a birth; `object` NULL: the call failed; else its page is open (shadow_open). `alignment` only for
- * kinds that have one, else 0.
+/* Records a birth; `object` NULL: the call failed; else its page is open (shadow_open).
+ * `alignment` only for kinds that have one, else 0.
  * To be called after malloctape_ready() returned true, even if the lane has been filled since. */
 void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const void *object);
 
-/* An object came into being without a record (the caller got false from malloctape_ready()): forgets
- * what the shadow table may say about an earlier object there. */
+/* An object came into being without a record (the caller got false from malloctape_ready()):
+ * forgets what the shadow table may say about an earlier object there. */
 void malloctape_born_unrecorded(const void *object);
 
 /* Token of the live object at this address, RAW_TOKEN_UNKNOWN if its birth was not recorded. */
@@ -149,8 +152,8 @@ void malloctape_reallocated(unsigned kind, uint64_t token, uint64_t size, const 
 /* Records a heap-wide call with `count` (0 to 2) numbers. */
 void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_t second);
 
-/* The calling thread holds the lock of `structure` (FORMAT.md 3) and enters it. Never allocates; may
- * wait for the writer, which never needs a lock of the allocator. */
+/* The calling thread holds the lock of `structure` (FORMAT.md 3) and enters it. Never allocates;
+ * may wait for the writer, which never needs a lock of the allocator. */
 void malloctape_stamp(unsigned structure);
 
 /* The allocator is about to destroy the thread cache of the calling thread. */
@@ -159,10 +162,11 @@ void malloctape_thread_cache_deleted(void);
 /* What a front end tells about its allocator. All called by the writer thread or at the start; must
  * take no lock and no memory. */
 struct malloctape_front_end {
-    const char *allocator;           /* name and version */
-    const char *const *settings;     /* names of environment variables that change it, NULL at the end */
-    uint64_t (*heap_bytes)(void);    /* address space it has taken from the system, approximately */
-    void (*cover_heap)(void);        /* shadow_cover() for all the addresses that it has */
+    const char *allocator; /* name and version */
+    const char *const
+        *settings; /* names of environment variables that change it, NULL at the end */
+    uint64_t (*heap_bytes)(void); /* address space it has taken from the system, approximately */
+    void (*cover_heap)(void);     /* shadow_cover() for all the addresses that it has */
 };
 
 /* Defined by the front end. */

@@ -52,7 +52,8 @@ size_t encoder_seal(uint8_t *out, unsigned type, unsigned flags, uint32_t lane, 
     return RAW_CHUNK_HEADER_BYTES + payload;
 }
 
-size_t encoder_tick(uint64_t ticks, uint64_t time_ns, uint64_t rss_bytes, uint64_t heap_bytes, uint8_t *out)
+size_t encoder_tick(uint64_t ticks, uint64_t time_ns, uint64_t rss_bytes, uint64_t heap_bytes,
+                    uint8_t *out)
 {
     uint8_t *at = out + RAW_CHUNK_HEADER_BYTES;
     uint8_t *end = varint_put(varint_put(varint_put(at, time_ns), rss_bytes), heap_bytes);
@@ -63,9 +64,10 @@ size_t encoder_tick(uint64_t ticks, uint64_t time_ns, uint64_t rss_bytes, uint64
 struct encoding {
     struct encoder_lane *lane;
     struct encoder_foreign *foreign;
-    uint32_t number; /* of the lane */
+    uint32_t number;              /* of the lane */
     uint8_t slot_of[RAW_NUMBERS]; /* 1 + slot of a kind, 0: none */
-    /* Kinds of the first slots if they have no further operands, else a number that no record has. */
+    /* Kinds of the first slots if they have no further operands, else a number that no record
+     * has. */
     uint8_t plain_death, plain_birth;
     uint32_t counts[RAW_NUMBERS];
     uint64_t lost_events;
@@ -78,42 +80,48 @@ static const struct slot_codes {
     uint32_t three_from; /* smallest operand with three */
     uint32_t limit;      /* smallest that needs the general code */
 } slot_codes[RAW_SLOTS] = {
-    {RAW_CODE_DEATH_1, RAW_CODE_DEATH_1 + 48, RAW_CODE_DEATH_1 + 120, 48, 48 + 72 * 256, 48 + 72 * 256 + 2 * 65536},
-    {RAW_CODE_DEATH_2, RAW_CODE_DEATH_2 + 16, RAW_CODE_DEATH_2 + 28, 16, 16 + 12 * 256, 16 + 12 * 256 + 65536},
+    {RAW_CODE_DEATH_1, RAW_CODE_DEATH_1 + 48, RAW_CODE_DEATH_1 + 120, 48, 48 + 72 * 256,
+     48 + 72 * 256 + 2 * 65536},
+    {RAW_CODE_DEATH_2, RAW_CODE_DEATH_2 + 16, RAW_CODE_DEATH_2 + 28, 16, 16 + 12 * 256,
+     16 + 12 * 256 + 65536},
     {RAW_CODE_BIRTH_1, RAW_CODE_BIRTH_1 + 44, RAW_CODE_BIRTH_1 + 56, 0, 12 * 256, 65536},
     {RAW_CODE_BIRTH_2, RAW_CODE_BIRTH_2 + 24, RAW_CODE_BIRTH_2 + 32, 0, 8 * 256, 65536},
 };
 /* Multiples of 8 below this number times 8 take one byte in the slots of births. */
 static const uint8_t eights[RAW_SLOTS] = {0, 0, 44, 24};
 
-/* `yes` where `condition` holds, else `no`; by masks, because the lengths of codes follow no pattern that a
- * processor could predict. */
+/* `yes` where `condition` holds, else `no`; by masks, because the lengths of codes follow no
+ * pattern that a processor could predict. */
 static inline uint32_t choose(bool condition, uint32_t yes, uint32_t no)
 {
     return no ^ ((yes ^ no) & -(uint32_t)condition);
 }
 
-/* All of the code is stored at once, so that its length needs no branch. The operand must be below the
- * slot's limit. */
-static inline __attribute__((always_inline)) uint8_t *put_short_death(uint8_t *at, unsigned slot, uint32_t distance)
+/* All of the code is stored at once, so that its length needs no branch. The operand must be
+ * below the slot's limit. */
+static inline __attribute__((always_inline)) uint8_t *put_short_death(uint8_t *at, unsigned slot,
+                                                                      uint32_t distance)
 {
     const struct slot_codes *codes = &slot_codes[slot];
     uint32_t two = distance - codes->two_from;
     uint32_t three = distance - codes->three_from;
     bool is_two = distance >= codes->two_from;
     bool is_three = distance >= codes->three_from;
-    uint32_t word = choose(is_two, (codes->two_first + (two >> 8)) | (two & 0xff) << 8, codes->one_first + distance);
+    uint32_t word = choose(is_two, (codes->two_first + (two >> 8)) | (two & 0xff) << 8,
+                           codes->one_first + distance);
     word = choose(is_three, (codes->three_first + (three >> 16)) | (three & 0xffff) << 8, word);
     put_u32(at, word);
     return at + 1 + is_two + is_three;
 }
 
-static inline __attribute__((always_inline)) uint8_t *put_short_birth(uint8_t *at, unsigned slot, uint32_t size)
+static inline __attribute__((always_inline)) uint8_t *put_short_birth(uint8_t *at, unsigned slot,
+                                                                      uint32_t size)
 {
     const struct slot_codes *codes = &slot_codes[slot];
     bool is_one = ((size & 7) == 0) & (size < 8u * eights[slot]);
     bool is_three = size >= codes->three_from;
-    uint32_t word = choose(is_three, codes->three_first | size << 8, (codes->two_first + (size >> 8)) | (size & 0xff) << 8);
+    uint32_t word = choose(is_three, codes->three_first | size << 8,
+                           (codes->two_first + (size >> 8)) | (size & 0xff) << 8);
     word = choose(is_one, codes->one_first + (size >> 3), word);
     put_u32(at, word);
     return at + 2 - is_one + is_three;
@@ -128,8 +136,7 @@ static uint8_t *put_object(struct encoding *encoding, uint8_t *opcode, uint8_t *
     }
     uint32_t number = raw_token_lane(token);
     uint64_t serial = raw_token_serial(token);
-    if (number == encoding->number)
-        return varint_put(at, encoding->lane->births - serial);
+    if (number == encoding->number) return varint_put(at, encoding->lane->births - serial);
     struct encoder_foreign *foreign = encoding->foreign;
     uint64_t coded = serial;
     if (foreign->lanes[number].epoch == foreign->epoch)
@@ -146,8 +153,7 @@ static uint8_t *put_other_operands(uint8_t *at, unsigned shape, const uint64_t *
 {
     if (shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_DEATH_SIZED || shape == SHAPE_DEATH_ALIGNED)
         return varint_put(at, word[1]);
-    if (shape == SHAPE_DEATH_SIZED_ALIGNED)
-        return varint_put(varint_put(at, word[1]), word[2]);
+    if (shape == SHAPE_DEATH_SIZED_ALIGNED) return varint_put(varint_put(at, word[1]), word[2]);
     return at;
 }
 
@@ -156,8 +162,7 @@ static uint8_t *put_foreign_death(struct encoding *encoding, uint8_t *at, uint64
 {
     struct encoder_foreign *foreign = encoding->foreign;
     uint32_t number = raw_token_lane(token);
-    if (foreign->latest_epoch != foreign->epoch || number != foreign->latest_lane)
-        return NULL;
+    if (foreign->latest_epoch != foreign->epoch || number != foreign->latest_lane) return NULL;
     uint64_t serial = raw_token_serial(token);
     int64_t difference = (int64_t)(serial - foreign->lanes[number].serial);
     foreign->lanes[number].serial = serial;
@@ -165,7 +170,8 @@ static uint8_t *put_foreign_death(struct encoding *encoding, uint8_t *at, uint64
     return varint_put(at + 1, zigzag(difference));
 }
 
-static uint8_t *put_failed(struct encoding *encoding, uint8_t *opcode, uint8_t *at, const uint64_t *word)
+static uint8_t *put_failed(struct encoding *encoding, uint8_t *opcode, uint8_t *at,
+                           const uint64_t *word)
 {
     uint64_t kind = raw_word_value(*word);
     encoding->counts[kind]++;
@@ -186,15 +192,14 @@ static uint8_t *put_stamp(struct encoder_lane *lane, uint8_t *at, uint64_t value
 }
 
 /* Code 242 for a record that is not a call. */
-static uint8_t *put_other(struct encoding *encoding, uint8_t *opcode, uint8_t *at, const uint64_t *word)
+static uint8_t *put_other(struct encoding *encoding, uint8_t *opcode, uint8_t *at,
+                          const uint64_t *word)
 {
     uint64_t value = raw_word_value(*word);
     switch (raw_word_number(*word)) {
-    case RAW_THREAD_BEGIN:
-        return varint_put(at, value);
+    case RAW_THREAD_BEGIN: return varint_put(at, value);
     case RAW_STAMP_BEFORE:
-    case RAW_STAMP_AFTER:
-        return put_stamp(encoding->lane, at, value);
+    case RAW_STAMP_AFTER: return put_stamp(encoding->lane, at, value);
     case RAW_LOST:
         encoding->lost_events += value;
         encoding->lane->births += word[1];
@@ -202,10 +207,8 @@ static uint8_t *put_other(struct encoding *encoding, uint8_t *opcode, uint8_t *a
     case RAW_LOST_STAMPS:
         at = varint_put(varint_put(at, raw_stamp_structure(value)), word[1]);
         return varint_put(at, raw_stamp_number(value));
-    case RAW_FAILED:
-        return put_failed(encoding, opcode, at, word);
-    default:
-        return at;
+    case RAW_FAILED: return put_failed(encoding, opcode, at, word);
+    default: return at;
     }
 }
 
@@ -228,47 +231,43 @@ static uint8_t *put_general(struct encoding *encoding, uint8_t *at, const uint64
     *at++ = RAW_CODE_GENERAL;
     *at++ = (uint8_t)kind;
     switch (shape) {
-    case SHAPE_UNDEFINED:
-        return put_other(encoding, opcode, at, word);
-    case SHAPE_HEAP:
-        return put_heap_call(at, word);
+    case SHAPE_UNDEFINED: return put_other(encoding, opcode, at, word);
+    case SHAPE_HEAP: return put_heap_call(at, word);
     case SHAPE_BIRTH:
-    case SHAPE_BIRTH_ALIGNED:
-        return put_other_operands(varint_put(at, value), shape, word);
-    case SHAPE_REALLOC:
-        return varint_put(put_object(encoding, opcode, at, value), word[1]);
-    default:
-        return put_other_operands(put_object(encoding, opcode, at, value), shape, word);
+    case SHAPE_BIRTH_ALIGNED: return put_other_operands(varint_put(at, value), shape, word);
+    case SHAPE_REALLOC: return varint_put(put_object(encoding, opcode, at, value), word[1]);
+    default: return put_other_operands(put_object(encoding, opcode, at, value), shape, word);
     }
 }
 
 /* Words of the record that begins with a word of this number (FORMAT.md 7). */
 static inline unsigned words_of(unsigned number)
 {
-    static const uint8_t words[SHAPE_HEAP + 1] = {
-        [SHAPE_BIRTH] = 1,        [SHAPE_BIRTH_ALIGNED] = 2, [SHAPE_REALLOC] = 2,
-        [SHAPE_DEATH] = 1,        [SHAPE_DEATH_SIZED] = 2,   [SHAPE_DEATH_ALIGNED] = 2,
-        [SHAPE_DEATH_SIZED_ALIGNED] = 3, [SHAPE_HEAP] = 3};
+    static const uint8_t words[SHAPE_HEAP + 1] = {[SHAPE_BIRTH] = 1,
+                                                  [SHAPE_BIRTH_ALIGNED] = 2,
+                                                  [SHAPE_REALLOC] = 2,
+                                                  [SHAPE_DEATH] = 1,
+                                                  [SHAPE_DEATH_SIZED] = 2,
+                                                  [SHAPE_DEATH_ALIGNED] = 2,
+                                                  [SHAPE_DEATH_SIZED_ALIGNED] = 3,
+                                                  [SHAPE_HEAP] = 3};
     switch (number) {
     case RAW_LOST:
-    case RAW_LOST_STAMPS:
-        return 2;
-    case RAW_FAILED:
-        return 4;
-    default:
-        return shape_of[number] ? words[shape_of[number]] : 1;
+    case RAW_LOST_STAMPS: return 2;
+    case RAW_FAILED: return 4;
+    default: return shape_of[number] ? words[shape_of[number]] : 1;
     }
 }
 
 /* The shortest code of a call whose kind has a slot; NULL if only the general one will do. */
-static inline uint8_t *put_in_slot(struct encoding *encoding, uint8_t *at, unsigned slot, const uint64_t *word)
+static inline uint8_t *put_in_slot(struct encoding *encoding, uint8_t *at, unsigned slot,
+                                   const uint64_t *word)
 {
     const uint64_t value = raw_word_value(*word);
     const uint64_t limit = slot_codes[slot].limit;
     if (slot >= RAW_SLOT_BIRTH_1)
         return value < limit ? put_short_birth(at, slot, (uint32_t)value) : NULL;
-    if (value == RAW_TOKEN_UNKNOWN)
-        return NULL;
+    if (value == RAW_TOKEN_UNKNOWN) return NULL;
     if (raw_token_lane(value) != encoding->number)
         return slot == RAW_SLOT_DEATH_1 ? put_foreign_death(encoding, at, value) : NULL;
     uint64_t distance = encoding->lane->births - raw_token_serial(value);
@@ -287,14 +286,16 @@ static uint8_t *put_record(struct encoding *encoding, uint8_t *at, const uint64_
     else
         end = put_other_operands(end, shape, word);
     encoding->counts[kind]++;
-    encoding->lane->births += shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_REALLOC;
+    encoding->lane->births +=
+        shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_REALLOC;
     return end;
 }
 
-/* Most records are births and deaths of the first slots with codes of up to two or three bytes: these are
- * encoded here, with what they need in registers and no branch on the length of the code. */
-static uint8_t *put_records(struct encoding *encoding, uint8_t *at, const uint64_t *words, size_t count,
-                            uint32_t *records)
+/* Most records are births and deaths of the first slots with codes of up to two or three bytes:
+ * these are encoded here, with what they need in registers and no branch on the length of the
+ * code. */
+static uint8_t *put_records(struct encoding *encoding, uint8_t *at, const uint64_t *words,
+                            size_t count, uint32_t *records)
 {
     const struct slot_codes death = slot_codes[RAW_SLOT_DEATH_1];
     const uint64_t death_limit = death.limit;
@@ -334,14 +335,16 @@ static uint8_t *put_records(struct encoding *encoding, uint8_t *at, const uint64
     return at;
 }
 
-/* The two most frequent kinds of this chunk with an accepted shape, for the next one. A kind keeps its
- * slot while it is among the two, because changing codes compress badly. */
-static void choose_slots(struct encoding *encoding, unsigned first_slot, unsigned first_shape, unsigned last_shape)
+/* The two most frequent kinds of this chunk with an accepted shape, for the next one. A kind
+ * keeps its slot while it is among the two, because changing codes compress badly. */
+static void choose_slots(struct encoding *encoding, unsigned first_slot, unsigned first_shape,
+                         unsigned last_shape)
 {
     uint8_t *slots = encoding->lane->slots + first_slot;
     unsigned best[2] = {0, 0};
     for (unsigned kind = 1; kind < CALL_KINDS; kind++) {
-        if (shape_of[kind] < first_shape || shape_of[kind] > last_shape || encoding->counts[kind] == 0)
+        if (shape_of[kind] < first_shape || shape_of[kind] > last_shape ||
+            encoding->counts[kind] == 0)
             continue;
         if (best[0] == 0 || encoding->counts[kind] > encoding->counts[best[0]]) {
             best[1] = best[0];
@@ -350,8 +353,7 @@ static void choose_slots(struct encoding *encoding, unsigned first_slot, unsigne
             best[1] = kind;
         }
     }
-    if (best[0] == 0)
-        return;
+    if (best[0] == 0) return;
     /* Swapping the two pays only when one is clearly ahead. */
     if (best[1] && slots[0] == best[1] && slots[1] == best[0] &&
         encoding->counts[best[0]] < 2 * encoding->counts[best[1]])
@@ -372,22 +374,22 @@ static void finish_counts(struct encoding *encoding, struct encoder_totals *tota
     choose_slots(encoding, RAW_SLOT_BIRTH_1, SHAPE_BIRTH, SHAPE_BIRTH_ALIGNED);
 }
 
-size_t encoder_chunk(struct encoder_lane *lane, uint32_t number, const uint64_t *words, size_t count,
-                     struct encoder_foreign *foreign, struct encoder_totals *totals, uint8_t *out)
+size_t encoder_chunk(struct encoder_lane *lane, uint32_t number, const uint64_t *words,
+                     size_t count, struct encoder_foreign *foreign, struct encoder_totals *totals,
+                     uint8_t *out)
 {
-    if (count == 0)
-        return 0;
+    if (count == 0) return 0;
     struct encoding encoding = {.lane = lane, .foreign = foreign, .number = number};
     bool key = lane->chunks++ % RAW_KEY_CHUNK_EVERY == 0;
-    if (key)
-        memset(lane->stamps, 0, sizeof lane->stamps);
+    if (key) memset(lane->stamps, 0, sizeof lane->stamps);
     if (lane->chunks == 1)
         memcpy(lane->slots, (uint8_t[RAW_SLOTS]){CALL_FREE, 0, CALL_MALLOC, 0}, RAW_SLOTS);
     for (unsigned slot = 0; slot < RAW_SLOTS; slot++)
-        if (lane->slots[slot])
-            encoding.slot_of[lane->slots[slot]] = (uint8_t)(slot + 1);
-    encoding.plain_death = shape_of[lane->slots[RAW_SLOT_DEATH_1]] == SHAPE_DEATH ? lane->slots[RAW_SLOT_DEATH_1] : 0;
-    encoding.plain_birth = shape_of[lane->slots[RAW_SLOT_BIRTH_1]] == SHAPE_BIRTH ? lane->slots[RAW_SLOT_BIRTH_1] : 0;
+        if (lane->slots[slot]) encoding.slot_of[lane->slots[slot]] = (uint8_t)(slot + 1);
+    encoding.plain_death =
+        shape_of[lane->slots[RAW_SLOT_DEATH_1]] == SHAPE_DEATH ? lane->slots[RAW_SLOT_DEATH_1] : 0;
+    encoding.plain_birth =
+        shape_of[lane->slots[RAW_SLOT_BIRTH_1]] == SHAPE_BIRTH ? lane->slots[RAW_SLOT_BIRTH_1] : 0;
     foreign->epoch++;
 
     uint64_t first_birth = lane->births;
@@ -401,6 +403,6 @@ size_t encoder_chunk(struct encoder_lane *lane, uint32_t number, const uint64_t 
 
     uint64_t first_record = lane->records;
     lane->records += records;
-    return encoder_seal(out, RAW_CHUNK_RECORDS, key ? RAW_CHUNK_FLAG_KEY : 0, number, (size_t)(end - payload),
-                        records, first_record, first_birth);
+    return encoder_seal(out, RAW_CHUNK_RECORDS, key ? RAW_CHUNK_FLAG_KEY : 0, number,
+                        (size_t)(end - payload), records, first_record, first_birth);
 }

@@ -2,19 +2,19 @@
 
 #include "os.h"
 
-/* How many ending lanes a beginning thread asks the kernel about: a thread that has just been joined is
- * among the latest, and each costs a system call. */
+/* How many ending lanes a beginning thread asks the kernel about: a thread that has just been
+ * joined is among the latest, and each costs a system call. */
 #define ENDING_LANES_TRIED 4
 
 struct lane_registry *lane_registry_create(void)
 {
     struct lane_registry *registry = os_memory_reserve_per_process(sizeof *registry);
-    if (registry)
-        registry->present = 1;
+    if (registry) registry->present = 1;
     return registry;
 }
 
-/* Held for a few instructions and at most ENDING_LANES_TRIED system calls, by threads that begin or end. */
+/* Held for a few instructions and at most ENDING_LANES_TRIED system calls, by threads that begin
+ * or end. */
 static void lock(struct lane_registry *registry)
 {
     while (atomic_exchange_acquire(&registry->lock, 1))
@@ -30,11 +30,11 @@ static void unlock(struct lane_registry *registry)
 static struct malloctape_lane *claim_ended(struct lane_registry *registry)
 {
     uint32_t tried = 0;
-    for (uint32_t i = 0; i < registry->used && tried < ENDING_LANES_TRIED && tried < registry->ending; i++) {
+    for (uint32_t i = 0;
+         i < registry->used && tried < ENDING_LANES_TRIED && tried < registry->ending; i++) {
         uint32_t at = (registry->ending_from + i) % registry->used;
         struct malloctape_lane *lane = &registry->lanes[at];
-        if (lane->state != LANE_ENDING)
-            continue;
+        if (lane->state != LANE_ENDING) continue;
         tried++;
         if (lane->ended || os_thread_is_gone(lane->thread_id)) {
             registry->ending--;
@@ -47,8 +47,7 @@ static struct malloctape_lane *claim_ended(struct lane_registry *registry)
 
 static struct malloctape_lane *claim_new(struct lane_registry *registry)
 {
-    if (registry->used == RAW_LANES_MAX)
-        return NULL;
+    if (registry->used == RAW_LANES_MAX) return NULL;
     struct malloctape_lane *lane = &registry->lanes[registry->used];
     lane->number = registry->used;
     lane->next_token = raw_token(lane->number, 1);
@@ -62,8 +61,7 @@ struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id
     lock(registry);
     struct malloctape_lane *lane = claim_ended(registry);
     *continued = lane != NULL;
-    if (!lane)
-        lane = claim_new(registry);
+    if (!lane) lane = claim_new(registry);
     if (lane) {
         lane->state = LANE_LIVE;
         lane->thread_id = thread_id;
@@ -86,14 +84,12 @@ void lane_end(struct lane_registry *registry, struct malloctape_lane *lane)
 
 void lane_notice_gone(struct lane_registry *registry, struct malloctape_lane *lane)
 {
-    if (lane->state == LANE_LIVE && os_thread_is_gone(lane->thread_id))
-        lane_end(registry, lane);
+    if (lane->state == LANE_LIVE && os_thread_is_gone(lane->thread_id)) lane_end(registry, lane);
 }
 
 bool lane_take_over(struct lane_registry *registry, struct malloctape_lane *lane)
 {
-    if (atomic_load_relaxed(&lane->state) != LANE_ENDING)
-        return false;
+    if (atomic_load_relaxed(&lane->state) != LANE_ENDING) return false;
     lock(registry);
     bool taken = lane->state == LANE_ENDING && os_thread_is_gone(lane->thread_id);
     if (taken) {

@@ -6,8 +6,8 @@
  *
  * A thread goes on using its lane after its destructors have run (the last frees of a thread come
  * later), so a lane is given to another thread only when the kernel says that its thread is gone.
- * Threads that never run destructors (raw clone) are noticed by the writer, which looks whether silent
- * lanes still have a thread.
+ * Threads that never run destructors (raw clone) are noticed by the writer, which looks whether
+ * silent lanes still have a thread.
  *
  * The registry lies in memory that a forked child finds zeroed: there, `present` is 0. */
 #ifndef MALLOCTAPE_LANE_H
@@ -19,10 +19,10 @@
 enum lane_state { LANE_UNUSED = 0, LANE_LIVE, LANE_ENDING, LANE_TAKEN_OVER };
 
 struct lane_registry {
-    uint32_t present; /* 0 in a forked child */
-    uint32_t lock;    /* of what follows, and of state changes */
-    uint32_t used;    /* lanes 0 .. used-1 have begun; read by the writer (acquire) */
-    uint32_t ending;  /* lanes in state ENDING */
+    uint32_t present;     /* 0 in a forked child */
+    uint32_t lock;        /* of what follows, and of state changes */
+    uint32_t used;        /* lanes 0 .. used-1 have begun; read by the writer (acquire) */
+    uint32_t ending;      /* lanes in state ENDING */
     uint32_t ending_from; /* where to look for one next */
     struct malloctape_lane lanes[RAW_LANES_MAX];
 };
@@ -30,8 +30,8 @@ struct lane_registry {
 /* NULL if there is no memory. */
 struct lane_registry *lane_registry_create(void);
 
-/* A lane for the calling thread: one whose thread has gone, or a new one; NULL if all are taken. The
- * lane is LIVE and of this thread; `*continued` tells whether another thread had it before. */
+/* A lane for the calling thread: one whose thread has gone, or a new one; NULL if all are taken.
+ * The lane is LIVE and of this thread; `*continued` tells whether another thread had it before. */
 struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id, bool *continued);
 
 /* The destructors of the lane's thread have run. */
@@ -40,7 +40,8 @@ void lane_end(struct lane_registry *registry, struct malloctape_lane *lane);
 /* Marks live lanes as ending whose thread has gone without destructors. */
 void lane_notice_gone(struct lane_registry *registry, struct malloctape_lane *lane);
 
-/* For the writer: whether the lane's thread has gone; the lane is then the caller's until it puts it back. */
+/* For the writer: whether the lane's thread has gone; the lane is then the caller's until it puts
+ * it back. */
 bool lane_take_over(struct lane_registry *registry, struct malloctape_lane *lane);
 void lane_put_back(struct lane_registry *registry, struct malloctape_lane *lane);
 

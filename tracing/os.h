@@ -1,12 +1,12 @@
 /* os - everything the capture core asks of the operating system.
  *
- * The core runs inside other people's programs, in threads that may hold any lock, so this layer uses
- * system calls only: no libc function that takes a lock, allocates, or touches errno. os_linux.c is
- * the real one; tests put another one in its place.
+ * The core runs inside other people's programs, in threads that may hold any lock, so this layer
+ * uses system calls only: no libc function that takes a lock, allocates, or touches errno.
+ * os_linux.c is the real one; tests put another one in its place.
  *
  * Errors    functions that can fail return a negative errno value, as the kernel does.
- * Threads   all functions may be called from any thread. File descriptors belong to the writer thread,
- *           which has a descriptor table of its own (os_thread_start): the program never sees them,
+ * Threads   all functions may be called from any thread. File descriptors belong to the writer
+ *           thread, which has a descriptor table of its own (os_thread_start): the program never sees them,
  *           and closing or reusing descriptors of the program does not disturb the trace. */
 #ifndef MALLOCTAPE_OS_H
 #define MALLOCTAPE_OS_H
@@ -27,15 +27,15 @@ void *os_memory_reserve_per_process(size_t bytes);
 
 void os_memory_release(void *memory, size_t bytes);
 
-/* Address space without memory and without access, for os_file_map to put files in, or to be opened. NULL
- * if there is none. */
+/* Address space without memory and without access, for os_file_map to put files in, or to be
+ * opened. NULL if there is none. */
 void *os_address_space_reserve(size_t bytes);
 
 /* Makes a part of it zeroed memory. */
 void os_address_space_open(void *part, size_t bytes);
 
-/* Creates or empties the file, mode 0600, and opens it for reading and writing; "create_new" fails if it
- * exists. Returns a descriptor. */
+/* Creates or empties the file, mode 0600, and opens it for reading and writing; "create_new"
+ * fails if it exists. Returns a descriptor. */
 int os_file_create(const char *path);
 int os_file_create_new(const char *path);
 int os_file_remove(const char *path);
@@ -48,8 +48,8 @@ long os_file_write(int file, const void *data, size_t bytes);
 long os_file_read_start(int file, void *data, size_t bytes);
 int os_file_open_read(const char *path);
 
-/* Makes the file at least `bytes` long, with space for it really allocated, so that a store into its
- * mapping cannot fail for want of space. */
+/* Makes the file at least `bytes` long, with space for it really allocated, so that a store into
+ * its mapping cannot fail for want of space. */
 int os_file_allocate(int file, uint64_t bytes);
 
 /* Maps `bytes` of the file from `offset` at `at` (inside reserved address space), shared, and not
@@ -69,16 +69,17 @@ int os_thread_id(void);
 /* Whether the thread with this id in this process has ended. */
 bool os_thread_is_gone(int thread_id);
 
-/* Sleeps until *word differs from `expected`, at most `timeout_ns` (0: no limit). May return early. */
+/* Sleeps until *word differs from `expected`, at most `timeout_ns` (0: no limit). May return
+ * early. */
 void os_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 void os_wake_all(const uint32_t *word);
 
 void os_random(void *bytes, size_t count);
 
 /* Starts the writer thread: a thread without anything of libc (no memory of the heap is taken, no
- * destructors, no signal is ever delivered to it), with its own copy of the descriptor table in which
- * only standard error stays open. `function` must only use this layer. When it returns, `*done` is set to 1
- * and waiters are woken. */
+ * destructors, no signal is ever delivered to it), with its own copy of the descriptor table in
+ * which only standard error stays open. `function` must only use this layer. When it returns,
+ * `*done` is set to 1 and waiters are woken. */
 int os_thread_start(void (*function)(void *), void *argument, uint32_t *done);
 
 /* Ends the process at once. */

@@ -23,11 +23,11 @@
 #error "os_linux.c: only x86-64 so far: system_call() and thread_storage_of() are to be written"
 #endif
 
-#define ERRNO_EINVAL (-22)
+#define ERRNO_EINVAL     (-22)
 #define ERRNO_EOPNOTSUPP (-95)
-#define ERRNO_ENOSYS (-38)
-#define ERRNO_EINTR (-4)
-#define ERRNO_ESRCH (-3)
+#define ERRNO_ENOSYS     (-38)
+#define ERRNO_EINTR      (-4)
+#define ERRNO_ESRCH      (-3)
 
 static inline long system_call(long number, long a, long b, long c, long d, long e, long f)
 {
@@ -44,14 +44,15 @@ static inline long system_call(long number, long a, long b, long c, long d, long
 
 static void *map(void *at, size_t bytes, int protection, int flags, int file, uint64_t offset)
 {
-    long result = system_call(SYS_mmap, (long)at, (long)bytes, protection, flags, file, (long)offset);
+    long result =
+        system_call(SYS_mmap, (long)at, (long)bytes, protection, flags, file, (long)offset);
     return result < 0 && result > -4096 ? NULL : (void *)result;
 }
 
 void *os_memory_reserve(size_t bytes)
 {
-    void *memory =
-        map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *memory = map(NULL, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory) {
         /* Sparse use: a huge page would cost 512 pages for the one that is touched. */
         system_call(SYS_madvise, (long)memory, (long)bytes, MADV_NOHUGEPAGE, 0, 0, 0);
@@ -63,8 +64,7 @@ void *os_memory_reserve(size_t bytes)
 void *os_memory_reserve_per_process(size_t bytes)
 {
     void *memory = os_memory_reserve(bytes);
-    if (memory)
-        system_call(SYS_madvise, (long)memory, (long)bytes, MADV_WIPEONFORK, 0, 0, 0);
+    if (memory) system_call(SYS_madvise, (long)memory, (long)bytes, MADV_WIPEONFORK, 0, 0, 0);
     return memory;
 }
 
@@ -87,7 +87,8 @@ void os_address_space_open(void *part, size_t bytes)
 
 static int open_file(const char *path, int flags)
 {
-    return (int)system_call(SYS_openat, AT_FDCWD, (long)path, flags | O_CLOEXEC | O_NOCTTY, 0600, 0, 0);
+    return (int)system_call(SYS_openat, AT_FDCWD, (long)path, flags | O_CLOEXEC | O_NOCTTY, 0600, 0,
+                            0);
 }
 
 int os_file_create(const char *path)
@@ -134,14 +135,12 @@ static int allocate_by_writing(int file, uint64_t bytes)
 {
     static const char zeros[4096];
     long end = system_call(SYS_lseek, file, 0, SEEK_END, 0, 0, 0);
-    if (end < 0)
-        return (int)end;
+    if (end < 0) return (int)end;
     uint64_t at = (uint64_t)end;
     while (at < bytes) {
         size_t part = bytes - at < sizeof zeros ? (size_t)(bytes - at) : sizeof zeros;
         long result = system_call(SYS_pwrite64, file, (long)zeros, (long)part, (long)at, 0, 0);
-        if (result < 0)
-            return (int)result;
+        if (result < 0) return (int)result;
         at += (uint64_t)result;
     }
     return 0;
@@ -157,9 +156,9 @@ int os_file_allocate(int file, uint64_t bytes)
 
 int os_file_map(int file, uint64_t offset, void *at, size_t bytes)
 {
-    void *memory = map(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, file, offset);
-    if (!memory)
-        return ERRNO_EINVAL;
+    void *memory =
+        map(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, file, offset);
+    if (!memory) return ERRNO_EINVAL;
     system_call(SYS_madvise, (long)memory, (long)bytes, MADV_DONTFORK, 0, 0, 0);
     system_call(SYS_madvise, (long)memory, (long)bytes, MADV_DONTDUMP, 0, 0, 0);
     return 0;
@@ -205,7 +204,8 @@ bool os_thread_is_gone(int thread_id)
 void os_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns)
 {
     struct timespec timeout = {(time_t)(timeout_ns / 1000000000), (long)(timeout_ns % 1000000000)};
-    system_call(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, expected, timeout_ns ? (long)&timeout : 0, 0, 0);
+    system_call(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, expected,
+                timeout_ns ? (long)&timeout : 0, 0, 0);
 }
 
 void os_wake_all(const uint32_t *word)
@@ -215,8 +215,7 @@ void os_wake_all(const uint32_t *word)
 
 void os_random(void *bytes, size_t count)
 {
-    if (system_call(SYS_getrandom, (long)bytes, (long)count, 0, 0, 0, 0) == (long)count)
-        return;
+    if (system_call(SYS_getrandom, (long)bytes, (long)count, 0, 0, 0, 0) == (long)count) return;
     uint64_t seed = os_wall_clock_ns() ^ ((uint64_t)os_process_id() << 32);
     for (size_t i = 0; i < count; i++) {
         seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
@@ -232,7 +231,7 @@ void os_process_exit(int status)
 
 /* --- the writer thread --- */
 
-#define THREAD_STACK_BYTES (256u * 1024)
+#define THREAD_STACK_BYTES   (256u * 1024)
 /* What compiled C code may touch around the thread pointer: libc's static TLS below it (errno, were
  * anything to set it), the thread descriptor with the stack protector's guard above it. */
 #define THREAD_STORAGE_BELOW (56u * 1024)
@@ -249,8 +248,7 @@ static void keep_only_standard_error(void)
     system_call(SYS_close, 0, 0, 0, 0, 0, 0);
     system_call(SYS_close, 1, 0, 0, 0, 0, 0);
 #ifdef SYS_close_range
-    if (system_call(SYS_close_range, 3, ~0u, 0, 0, 0, 0) == 0)
-        return;
+    if (system_call(SYS_close_range, 3, ~0u, 0, 0, 0, 0) == 0) return;
 #endif
     for (int file = 3; file < 65536; file++)
         os_file_close(file);
@@ -281,8 +279,7 @@ int os_thread_start(void (*function)(void *), void *argument, uint32_t *done)
 {
     size_t bytes = THREAD_STACK_BYTES + THREAD_STORAGE_BELOW + THREAD_STORAGE_ABOVE;
     uint8_t *memory = os_memory_reserve(bytes);
-    if (!memory)
-        return -12;
+    if (!memory) return -12;
     struct thread *thread = (struct thread *)(memory + THREAD_STACK_BYTES - sizeof *thread);
     thread->function = function;
     thread->argument = argument;
@@ -292,10 +289,9 @@ int os_thread_start(void (*function)(void *), void *argument, uint32_t *done)
     system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, sizeof before, 0, 0);
     /* Without CLONE_FILES the thread has its own copy of the descriptor table. */
     int flags = CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS;
-    int result = clone(thread_main, (void *)((uintptr_t)thread & ~(uintptr_t)63), flags, thread, NULL,
-                       thread_storage_of(memory + THREAD_STACK_BYTES), NULL);
+    int result = clone(thread_main, (void *)((uintptr_t)thread & ~(uintptr_t)63), flags, thread,
+                       NULL, thread_storage_of(memory + THREAD_STACK_BYTES), NULL);
     system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof before, 0, 0);
-    if (result < 0)
-        os_memory_release(memory, bytes);
+    if (result < 0) os_memory_release(memory, bytes);
     return result < 0 ? -11 : 0;
 }

@@ -25,14 +25,21 @@ enum {
 /* The table of FORMAT.md 5.2, row by row. */
 static const struct {
     uint8_t first, last, slot, bytes;
-    uint32_t base, step; /* the main operand of the first byte, and how much more each next one has */
+    uint32_t base,
+        step; /* the main operand of the first byte, and how much more each next one has */
 } code_rows[] = {
-    {0, 47, RAW_SLOT_DEATH_1, 1, 0, 1},       {48, 119, RAW_SLOT_DEATH_1, 2, 48, 256},
-    {120, 121, RAW_SLOT_DEATH_1, 3, 18480, 65536}, {122, 137, RAW_SLOT_DEATH_2, 1, 0, 1},
-    {138, 149, RAW_SLOT_DEATH_2, 2, 16, 256}, {150, 150, RAW_SLOT_DEATH_2, 3, 3088, 0},
-    {151, 194, RAW_SLOT_BIRTH_1, 1, 0, 8},    {195, 206, RAW_SLOT_BIRTH_1, 2, 0, 256},
-    {207, 207, RAW_SLOT_BIRTH_1, 3, 0, 0},    {208, 231, RAW_SLOT_BIRTH_2, 1, 0, 8},
-    {232, 239, RAW_SLOT_BIRTH_2, 2, 0, 256},  {240, 240, RAW_SLOT_BIRTH_2, 3, 0, 0},
+    {0, 47, RAW_SLOT_DEATH_1, 1, 0, 1},
+    {48, 119, RAW_SLOT_DEATH_1, 2, 48, 256},
+    {120, 121, RAW_SLOT_DEATH_1, 3, 18480, 65536},
+    {122, 137, RAW_SLOT_DEATH_2, 1, 0, 1},
+    {138, 149, RAW_SLOT_DEATH_2, 2, 16, 256},
+    {150, 150, RAW_SLOT_DEATH_2, 3, 3088, 0},
+    {151, 194, RAW_SLOT_BIRTH_1, 1, 0, 8},
+    {195, 206, RAW_SLOT_BIRTH_1, 2, 0, 256},
+    {207, 207, RAW_SLOT_BIRTH_1, 3, 0, 0},
+    {208, 231, RAW_SLOT_BIRTH_2, 1, 0, 8},
+    {232, 239, RAW_SLOT_BIRTH_2, 2, 0, 256},
+    {240, 240, RAW_SLOT_BIRTH_2, 3, 0, 0},
 };
 
 /* What the bytes behind the first one add to the base, of a little-endian word that begins with the first. */
@@ -136,7 +143,8 @@ static bool decoder_open_slots(struct raw_decoder *decoder, const uint8_t *slots
 static bool decoder_open_codes(struct raw_decoder *decoder, const struct raw_chunk *chunk)
 {
     const uint8_t *payload = chunk->payload;
-    uint32_t room = chunk->payload_bytes < RAW_PAYLOAD_CODES ? 0 : chunk->payload_bytes - RAW_PAYLOAD_CODES;
+    uint32_t room =
+        chunk->payload_bytes < RAW_PAYLOAD_CODES ? 0 : chunk->payload_bytes - RAW_PAYLOAD_CODES;
     uint32_t bytes = room == 0 ? 0 : bytes_get32(payload + RAW_SLOTS);
     if (bytes == 0 || bytes > room)
         return DECODER_FAIL(decoder, RAW_PAYLOAD, payload, ": %" PRIu32 " bytes of codes", bytes);
@@ -246,8 +254,7 @@ static bool decode_object(struct raw_decoder *decoder, unsigned opcode, struct r
     case RAW_OPCODE_FOREIGN:
         return decode_foreign_serial(decoder, varint_get(&decoder->at), record);
     case RAW_OPCODE_UNKNOWN: record->token = RAW_TOKEN_UNKNOWN; return true;
-    default:
-        return DECODER_FAIL(decoder, RAW_OPCODE_FLAG, decoder->at, ": opcode 0x%02x", opcode);
+    default: return DECODER_FAIL(decoder, RAW_OPCODE_FLAG, decoder->at, ": opcode 0x%02x", opcode);
     }
 }
 
@@ -344,8 +351,7 @@ static bool decode_stamp(struct raw_decoder *decoder, struct record *record)
     uint64_t structure = varint_get(&decoder->at);
     uint64_t difference = varint_get(&decoder->at);
     if (!structure_is_defined(structure))
-        return DECODER_FAIL(decoder, RAW_STRUCTURE, decoder->at, ": structure %" PRIu64,
-                            structure);
+        return DECODER_FAIL(decoder, RAW_STRUCTURE, decoder->at, ": structure %" PRIu64, structure);
     uint64_t latest =
         decoder->latest_stamp[structure == RAW_STRUCTURE_PAGE_HEAP ? RAW_STAMP_ENTRIES - 1
                                                                    : structure];
@@ -374,8 +380,8 @@ static bool decode_failed(struct raw_decoder *decoder, unsigned opcode, struct r
     uint64_t kind = varint_get(&decoder->at);
     unsigned shape = kind < RAW_NUMBERS ? call_shapes[kind] : SHAPE_UNDEFINED;
     if (!shape_is_birth(shape))
-        return DECODER_FAIL(decoder, RAW_OPERAND, decoder->at,
-                            ": a failed call of kind %" PRIu64, kind);
+        return DECODER_FAIL(decoder, RAW_OPERAND, decoder->at, ": a failed call of kind %" PRIu64,
+                            kind);
     record->kind = (uint8_t)kind;
     if (shape == SHAPE_REALLOC) {
         if (!decode_object(decoder, opcode, record)) return false;
@@ -411,8 +417,7 @@ static bool decode_other(struct raw_decoder *decoder, unsigned opcode, struct re
         return decoder_take_lost_stamps(decoder, record, structure, first, count, decoder->at);
     }
     default:
-        return DECODER_FAIL(decoder, RAW_NUMBER, decoder->at, ": number 0x%02x",
-                            record->number);
+        return DECODER_FAIL(decoder, RAW_NUMBER, decoder->at, ": number 0x%02x", record->number);
     }
 }
 
@@ -423,7 +428,8 @@ static void record_begin(struct record *record, unsigned number)
 }
 
 /* A code with a slot: the main operand is in the code. */
-static bool decode_slot(struct raw_decoder *decoder, const struct raw_code *code, struct record *record)
+static bool decode_slot(struct raw_decoder *decoder, const struct raw_code *code,
+                        struct record *record)
 {
     uint32_t word;
     memcpy(&word, decoder->at, sizeof word);
@@ -441,7 +447,8 @@ static bool decode_foreign_death(struct raw_decoder *decoder, struct record *rec
 {
     const uint8_t *code = decoder->at++;
     if (decoder->foreign_lane == RAW_LANES_MAX)
-        return DECODER_FAIL(decoder, RAW_CODE, code, ": code %d before a foreign object", RAW_CODE_FOREIGN);
+        return DECODER_FAIL(decoder, RAW_CODE, code, ": code %d before a foreign object",
+                            RAW_CODE_FOREIGN);
     record_begin(record, decoder->slots[RAW_SLOT_DEATH_1]);
     return decode_foreign_serial(decoder, decoder->foreign_lane, record) &&
            decode_call_rest(decoder, record);
@@ -602,8 +609,7 @@ static bool words_take_call(struct raw_decoder *decoder, struct record *record,
     uint64_t value = raw_word_value(words[0]);
     if (shape == SHAPE_HEAP) {
         if (value > RAW_HEAP_NUMBERS_MAX)
-            return DECODER_FAIL(decoder, RAW_OPERAND, decoder->at, ": %" PRIu64 " numbers",
-                                value);
+            return DECODER_FAIL(decoder, RAW_OPERAND, decoder->at, ": %" PRIu64 " numbers", value);
         record->count = (uint8_t)value;
         record->size = value > 0 ? words[1] : 0;
         record->operand = value > 1 ? words[2] : 0;
@@ -626,8 +632,8 @@ static bool words_take_failed(struct raw_decoder *decoder, struct record *record
     uint64_t kind = raw_word_value(words[0]);
     unsigned shape = kind < RAW_NUMBERS ? call_shapes[kind] : SHAPE_UNDEFINED;
     if (!shape_is_birth(shape))
-        return DECODER_FAIL(decoder, RAW_OPERAND, decoder->at,
-                            ": a failed call of kind %" PRIu64, kind);
+        return DECODER_FAIL(decoder, RAW_OPERAND, decoder->at, ": a failed call of kind %" PRIu64,
+                            kind);
     record->kind = (uint8_t)kind;
     record->size = words[1];
     if (shape == SHAPE_BIRTH_ALIGNED) record->operand = words[2];

@@ -128,12 +128,12 @@ enum raw_slot { RAW_SLOT_DEATH_1, RAW_SLOT_DEATH_2, RAW_SLOT_BIRTH_1, RAW_SLOT_B
 #define RAW_PAYLOAD_CODES 8
 
 /* First value of the first byte for each slot, and the other codes. */
-#define RAW_CODE_DEATH_1   0
-#define RAW_CODE_DEATH_2   122
-#define RAW_CODE_BIRTH_1   151
-#define RAW_CODE_BIRTH_2   208
-#define RAW_CODE_FOREIGN   241
-#define RAW_CODE_GENERAL   242
+#define RAW_CODE_DEATH_1 0
+#define RAW_CODE_DEATH_2 122
+#define RAW_CODE_BIRTH_1 151
+#define RAW_CODE_BIRTH_2 208
+#define RAW_CODE_FOREIGN 241
+#define RAW_CODE_GENERAL 242
 
 /* Numbers that a HEAP call carries at most, FORMAT.md 5.2. */
 #define RAW_HEAP_NUMBERS_MAX 2

@@ -5,10 +5,10 @@
 #include <string.h>
 
 /* The table is opened in parts of this many bytes: 1 GiB of heap each. */
-#define PART_BYTES ((uintptr_t)2 << 20)
-#define PARTS (SHADOW_PAGES * sizeof(struct shadow_page) / PART_BYTES)
+#define PART_BYTES        ((uintptr_t)2 << 20)
+#define PARTS             (SHADOW_PAGES * sizeof(struct shadow_page) / PART_BYTES)
 /* Tokens come from the system in pieces of this size. */
-#define ARENA_BYTES ((size_t)4 << 20)
+#define ARENA_BYTES       ((size_t)4 << 20)
 /* A page of 8-byte objects has 2^10 tokens. */
 #define CAPACITY_BITS_MAX 10
 
@@ -18,7 +18,8 @@ static struct {
     uint32_t lock;
     uint8_t *arena;
     size_t arena_left;
-    void *free[CAPACITY_BITS_MAX + 1]; /* lists of unused token arrays, linked by their first word */
+    void
+        *free[CAPACITY_BITS_MAX + 1]; /* lists of unused token arrays, linked by their first word */
     uint8_t parts_open[PARTS];
 } shadow;
 
@@ -42,13 +43,12 @@ bool shadow_reserve(void)
 
 void shadow_cover(uintptr_t address, size_t bytes)
 {
-    if (!shadow_pages || bytes == 0)
-        return;
+    if (!shadow_pages || bytes == 0) return;
     uintptr_t first = (address >> SHADOW_PAGE_BITS) * sizeof *shadow_pages / PART_BYTES;
-    uintptr_t last = ((address + bytes - 1) >> SHADOW_PAGE_BITS) * sizeof *shadow_pages / PART_BYTES;
+    uintptr_t last =
+        ((address + bytes - 1) >> SHADOW_PAGE_BITS) * sizeof *shadow_pages / PART_BYTES;
     for (uintptr_t part = first; part <= last && part < PARTS; part++) {
-        if (shadow.parts_open[part])
-            continue;
+        if (shadow.parts_open[part]) continue;
         os_address_space_open((uint8_t *)shadow_pages + part * PART_BYTES, PART_BYTES);
         shadow.parts_open[part] = 1;
     }
@@ -67,8 +67,7 @@ static uint64_t *take_tokens(unsigned bits)
     if (shadow.arena_left < bytes) {
         shadow.arena = os_memory_reserve(ARENA_BYTES);
         shadow.arena_left = shadow.arena ? ARENA_BYTES : 0;
-        if (!shadow.arena)
-            return NULL;
+        if (!shadow.arena) return NULL;
     }
     tokens = shadow.arena;
     shadow.arena += bytes;
@@ -110,13 +109,11 @@ bool shadow_open(const void *object, size_t size, uint8_t size_class)
 
 void shadow_close(uintptr_t first, uintptr_t pages, unsigned size_class)
 {
-    if (!shadow_pages)
-        return;
+    if (!shadow_pages) return;
     uintptr_t end = first + (size_class ? pages : 1);
     lock();
     for (struct shadow_page *page = shadow_pages + first; page < shadow_pages + end; page++) {
-        if (page->tokens)
-            give_tokens(page->tokens, page->capacity_bits);
+        if (page->tokens) give_tokens(page->tokens, page->capacity_bits);
         page->tokens = NULL;
     }
     unlock();

@@ -1,14 +1,15 @@
-/* shadow - the token of every live object, found by the object's address, without a byte on the heap.
+/* shadow - the token of every live object, found by the object's address, without a byte on the
+ * heap.
  *
  *   address >> 13 --> shadow_pages[] --> tokens[] of that page of the heap
  *                     tokens, inverse     index = offset in page / size of its objects
  *
- * A page of the heap that holds objects of one size gets as many tokens as objects can start in it, so
- * the tokens of a page lie together: 8 bytes for each object, and 16 for each 8 KiB page. A page whose
- * objects start at its beginning (large ones) has one.
+ * A page of the heap that holds objects of one size gets as many tokens as objects can start in
+ * it, so the tokens of a page lie together: 8 bytes for each object, and 16 for each 8 KiB page.
+ * A page whose objects start at its beginning (large ones) has one.
  *
- * The table of pages spans the whole address space. Its part for a stretch of addresses is opened when
- * the heap grows there; the rest has no memory and no access, so it costs nothing under strict
+ * The table of pages spans the whole address space. Its part for a stretch of addresses is opened
+ * when the heap grows there; the rest has no memory and no access, so it costs nothing under strict
  * overcommit, mlockall() or in a core file.
  *
  * Invariant   tokens of a page are NULL or have room for every index that `inverse` gives.
@@ -30,16 +31,16 @@ extern "C" {
 
 #pragma GCC visibility push(hidden)
 
-#define SHADOW_PAGE_BITS 13
-#define SHADOW_PAGE_BYTES ((uintptr_t)1 << SHADOW_PAGE_BITS)
+#define SHADOW_PAGE_BITS    13
+#define SHADOW_PAGE_BYTES   ((uintptr_t)1 << SHADOW_PAGE_BITS)
 /* User addresses of x86-64 and AArch64 with four levels of page tables. */
 #define SHADOW_ADDRESS_BITS 47
-#define SHADOW_PAGES ((uintptr_t)1 << (SHADOW_ADDRESS_BITS - SHADOW_PAGE_BITS))
+#define SHADOW_PAGES        ((uintptr_t)1 << (SHADOW_ADDRESS_BITS - SHADOW_PAGE_BITS))
 
 struct shadow_page {
     uint64_t *tokens;
-    uint32_t inverse;  /* 2^32 / size of the objects, rounded up; 0: they start at the page */
-    uint8_t size_class; /* the front end's */
+    uint32_t inverse;      /* 2^32 / size of the objects, rounded up; 0: they start at the page */
+    uint8_t size_class;    /* the front end's */
     uint8_t capacity_bits; /* room for 2^capacity_bits tokens */
 };
 
@@ -56,8 +57,8 @@ void shadow_cover(uintptr_t address, size_t bytes);
  * number of threads may ask for the same. False: no memory. */
 bool shadow_open(const void *object, size_t size, uint8_t size_class);
 
-/* `pages` pages from page number `first` go back to the page heap; with `size_class` 0 only the first
- * can have been open. */
+/* `pages` pages from page number `first` go back to the page heap; with `size_class` 0 only the
+ * first can have been open. */
 void shadow_close(uintptr_t first, uintptr_t pages, unsigned size_class);
 
 static inline struct shadow_page *shadow_page_of(const void *object)
@@ -65,8 +66,8 @@ static inline struct shadow_page *shadow_page_of(const void *object)
     return &shadow_pages[(uintptr_t)object >> SHADOW_PAGE_BITS];
 }
 
-/* Objects of one size start at distances of that size, so the products of two in a page differ in the
- * upper half. */
+/* Objects of one size start at distances of that size, so the products of two in a page differ in
+ * the upper half. */
 static inline size_t shadow_index(const struct shadow_page *page, const void *object)
 {
     return (size_t)((((uintptr_t)object & (SHADOW_PAGE_BYTES - 1)) * page->inverse) >> 32);

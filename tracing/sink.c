@@ -8,10 +8,11 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* LZ4 frame format: magic, FLG (version 01, linked blocks, no checksums), BD (blocks up to 256 KiB). */
+/* LZ4 frame format: magic, FLG (version 01, linked blocks, no checksums), BD (blocks up to 256
+ * KiB). */
 #define FRAME_HEADER_BYTES 7
-#define FRAME_FLAGS 0x40
-#define FRAME_BLOCK_MAX 0x50
+#define FRAME_FLAGS        0x40
+#define FRAME_BLOCK_MAX    0x50
 #define FRAME_BLOCK_STORED 0x80000000u
 
 static void put_u32(uint8_t *at, uint32_t value)
@@ -39,8 +40,7 @@ int sink_open(struct sink *sink, int file)
     sink->ring = os_memory_reserve(SINK_RING_BYTES);
     sink->block = os_memory_reserve(LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX) + 4);
     sink->lz4 = os_memory_reserve(sizeof(LZ4_stream_t));
-    if (!sink->ring || !sink->block || !sink->lz4)
-        return -12;
+    if (!sink->ring || !sink->block || !sink->lz4) return -12;
     LZ4_initStream(sink->lz4, sizeof(LZ4_stream_t));
     uint8_t header[FRAME_HEADER_BYTES];
     put_u32(header, 0x184d2204u);
@@ -53,8 +53,7 @@ int sink_open(struct sink *sink, int file)
 
 uint8_t *sink_room(struct sink *sink, size_t bytes)
 {
-    if (sink->end - sink->start + bytes > SINK_BLOCK_BYTES_MAX)
-        sink_flush(sink);
+    if (sink->end - sink->start + bytes > SINK_BLOCK_BYTES_MAX) sink_flush(sink);
     if (sink->end + bytes > SINK_RING_BYTES) {
         sink_flush(sink);
         sink->start = sink->end = 0;
@@ -65,11 +64,10 @@ uint8_t *sink_room(struct sink *sink, size_t bytes)
 int sink_flush(struct sink *sink)
 {
     size_t bytes = sink->end - sink->start;
-    if (bytes == 0 || sink->error)
-        return sink->error;
+    if (bytes == 0 || sink->error) return sink->error;
     const uint8_t *data = sink->ring + sink->start;
-    int packed = LZ4_compress_fast_continue(sink->lz4, (const char *)data, (char *)sink->block + 4, (int)bytes,
-                                            LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX), 1);
+    int packed = LZ4_compress_fast_continue(sink->lz4, (const char *)data, (char *)sink->block + 4,
+                                            (int)bytes, LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX), 1);
     if (packed > 0 && (size_t)packed < bytes) {
         put_u32(sink->block, (uint32_t)packed);
         write_all(sink, sink->block, 4 + (size_t)packed);

@@ -3,7 +3,8 @@
  *   sink_room() --caller writes a chunk--> sink_commit() ... sink_flush() --lz4 block--> file
  *
  * Chunks gather in a ring; a flush compresses what is new as one block, linked to the blocks before
- * (the last 64 KiB of the ring stay where they are), so small blocks compress as well as large ones. */
+ * (the last 64 KiB of the ring stay where they are), so small blocks compress as well as large
+ * ones. */
 #ifndef MALLOCTAPE_SINK_H
 #define MALLOCTAPE_SINK_H
 
@@ -11,12 +12,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Largest block of the frame (its descriptor says so) and the ring, which must hold a block, the 64 KiB
- * before it, and a chunk. */
+/* Largest block of the frame (its descriptor says so) and the ring, which must hold a block, the
+ * 64 KiB before it, and a chunk. */
 #define SINK_BLOCK_BYTES_MAX (256u * 1024)
-#define SINK_RING_BYTES (1024u * 1024)
+#define SINK_RING_BYTES      (1024u * 1024)
 /* When to flush without being asked: large enough to be worth a system call. */
-#define SINK_FLUSH_BYTES (64u * 1024)
+#define SINK_FLUSH_BYTES     (64u * 1024)
 
 struct sink {
     int file;
@@ -33,7 +34,8 @@ struct sink {
 /* Takes memory and writes the frame's header. 0 or a negative errno. */
 int sink_open(struct sink *sink, int file);
 
-/* Room for `bytes` (at most SINK_BLOCK_BYTES_MAX / 2) of whole chunks; flushes when the ring is full. */
+/* Room for `bytes` (at most SINK_BLOCK_BYTES_MAX / 2) of whole chunks; flushes when the ring is
+ * full. */
 uint8_t *sink_room(struct sink *sink, size_t bytes);
 
 /* `bytes` of the room have been used. */

@@ -50,9 +50,9 @@ uint32_t spool_take(struct spool *spool)
     uint64_t head = atomic_load_acquire(&spool->free_head);
     uint64_t next;
     do {
-        if ((uint32_t)head == 0)
-            return SPOOL_NO_SLOT;
-        next = ((head >> 32) + 1) << 32 | atomic_load_relaxed(&spool->notes[(uint32_t)head - 1].next_free);
+        if ((uint32_t)head == 0) return SPOOL_NO_SLOT;
+        next = ((head >> 32) + 1) << 32 |
+               atomic_load_relaxed(&spool->notes[(uint32_t)head - 1].next_free);
     } while (!atomic_swap_acquire(&spool->free_head, &head, next));
     atomic_add_relaxed(&spool->free_count, -1);
     return (uint32_t)head - 1;
@@ -62,11 +62,9 @@ int spool_open(struct spool *spool, const char *path, const uint8_t *run_id, int
 {
     spool->base = os_address_space_reserve((size_t)SPOOL_SLOTS_MAX * SPOOL_SLOT_BYTES);
     spool->notes = os_memory_reserve(SPOOL_SLOTS_MAX * sizeof *spool->notes);
-    if (!spool->base || !spool->notes)
-        return -12;
+    if (!spool->base || !spool->notes) return -12;
     spool->file = os_file_create(path);
-    if (spool->file < 0)
-        return spool->file;
+    if (spool->file < 0) return spool->file;
     int result = write_header(spool->file, run_id, process_id);
     return result < 0 ? result : spool_grow(spool, SPOOL_SLOTS_MAX);
 }
@@ -74,26 +72,24 @@ int spool_open(struct spool *spool, const char *path, const uint8_t *run_id, int
 int spool_grow(struct spool *spool, uint32_t slots_max)
 {
     uint32_t first = spool->mapped;
-    if (first + SPOOL_SEGMENT_SLOTS > slots_max)
-        return 0;
+    if (first + SPOOL_SEGMENT_SLOTS > slots_max) return 0;
     uint64_t offset = SPOOL_SLOTS_OFFSET + (uint64_t)first * SPOOL_SLOT_BYTES;
     size_t bytes = (size_t)SPOOL_SEGMENT_SLOTS * SPOOL_SLOT_BYTES;
     int result = os_file_allocate(spool->file, offset + bytes);
-    if (result == 0)
-        result = os_file_map(spool->file, offset, spool_slot(spool, first), bytes);
-    if (result < 0)
-        return result;
+    if (result == 0) result = os_file_map(spool->file, offset, spool_slot(spool, first), bytes);
+    if (result < 0) return result;
     spool->mapped = first + SPOOL_SEGMENT_SLOTS;
     for (uint32_t slot = spool->mapped; slot-- > first;)
         push_free(spool, slot);
     return 0;
 }
 
-void spool_begin(struct spool *spool, uint32_t slot, uint32_t lane, uint64_t serial, uint64_t first_birth)
+void spool_begin(struct spool *spool, uint32_t slot, uint32_t lane, uint64_t serial,
+                 uint64_t first_birth)
 {
     uint8_t *header = spool_slot(spool, slot);
-    /* Here and not where the slot is given back: whole cache lines of zeros need not be fetched from the
-     * writer's processor, as they would be for the first word that is stored in each. */
+    /* Here and not where the slot is given back: whole cache lines of zeros need not be fetched
+     * from the writer's processor, as they would be for the first word that is stored in each. */
     memset(spool_words(spool, slot), 0, (size_t)spool->notes[slot].words * 8);
     spool->notes[slot].words = 0;
     atomic_store_relaxed(&spool->notes[slot].next, 0);

@@ -4,10 +4,11 @@
  *
  * Invariant   mapped slots == free + held by lanes + encoded but not yet written
  * Ownership   a slot belongs to the thread that took it until its note names the next slot of the
- *             lane; then to the writer. The writer may read a slot of a thread below that lane's cursor.
+ *             lane; then to the writer. The writer may read a slot of a thread below that lane's
+ *             cursor.
  * Order       note.next is stored with release after the slot's last word and its count.
- * Memory      at most SPOOL_SLOTS_MAX slots; the file grows by SPOOL_SEGMENT_SLOTS when threads find
- *             no free slot, and its space is allocated before it is mapped. */
+ * Memory      at most SPOOL_SLOTS_MAX slots; the file grows by SPOOL_SEGMENT_SLOTS when threads
+ *             find no free slot, and its space is allocated before it is mapped. */
 #ifndef MALLOCTAPE_SPOOL_H
 #define MALLOCTAPE_SPOOL_H
 
@@ -18,15 +19,15 @@
 
 /* 16 KiB: 2 044 words. Large enough that taking a slot does not show, small enough that several
  * stay in the second-level cache and that a thousand idle threads hold only 16 MiB. */
-#define SPOOL_SLOT_BYTES 16384u
-#define SPOOL_SLOT_WORDS ((SPOOL_SLOT_BYTES - SPOOL_SLOT_HEADER_BYTES) / 8)
+#define SPOOL_SLOT_BYTES    16384u
+#define SPOOL_SLOT_WORDS    ((SPOOL_SLOT_BYTES - SPOOL_SLOT_HEADER_BYTES) / 8)
 /* 1 MiB at a time: one system call's worth. */
 #define SPOOL_SEGMENT_SLOTS 64u
-/* What threads may be ahead of the writer beyond one slot each: 64 MiB. With RAW_LANES_MAX lanes of one slot
- * the spool cannot be larger than this many. */
-#define SPOOL_SLOTS_AHEAD 4096u
-#define SPOOL_SLOTS_MAX (RAW_LANES_MAX + SPOOL_SLOTS_AHEAD)
-#define SPOOL_NO_SLOT UINT32_MAX
+/* What threads may be ahead of the writer beyond one slot each: 64 MiB. With RAW_LANES_MAX lanes
+ * of one slot the spool cannot be larger than this many. */
+#define SPOOL_SLOTS_AHEAD   4096u
+#define SPOOL_SLOTS_MAX     (RAW_LANES_MAX + SPOOL_SLOTS_AHEAD)
+#define SPOOL_NO_SLOT       UINT32_MAX
 
 _Static_assert(SPOOL_SLOT_BYTES % SPOOL_SLOT_ALIGNMENT == 0, "slots are mapped page by page");
 _Static_assert(SPOOL_SLOT_BYTES <= SPOOL_SLOT_BYTES_MAX, "FORMAT.md 8");
@@ -50,14 +51,16 @@ struct spool {
 /* Creates the file and maps its first segment. Writer thread. Returns 0 or a negative errno. */
 int spool_open(struct spool *spool, const char *path, const uint8_t *run_id, int process_id);
 
-/* Adds a segment unless `spool` has `slots_max` slots already. Writer thread. 0 or a negative errno. */
+/* Adds a segment unless `spool` has `slots_max` slots already. Writer thread. 0 or a negative
+ * errno. */
 int spool_grow(struct spool *spool, uint32_t slots_max);
 
 /* Takes a free slot, SPOOL_NO_SLOT if there is none. Any thread. */
 uint32_t spool_take(struct spool *spool);
 
 /* Makes a taken slot the `serial`th of the lane, with all its words zero. */
-void spool_begin(struct spool *spool, uint32_t slot, uint32_t lane, uint64_t serial, uint64_t first_birth);
+void spool_begin(struct spool *spool, uint32_t slot, uint32_t lane, uint64_t serial,
+                 uint64_t first_birth);
 
 /* Ends the owner's use: `words` are used, the lane goes on in `next`. */
 void spool_end(struct spool *spool, uint32_t slot, uint32_t words, uint32_t next);

@@ -10,12 +10,11 @@
 #include <xxhash.h>
 
 #define SLEEP_NS_MIN UINT64_C(200000)
-#define PAGE_BYTES 4096
+#define PAGE_BYTES   4096
 
 static void wake(struct writer *writer)
 {
-    if (__atomic_exchange_n(&writer->asleep, 0, __ATOMIC_ACQ_REL))
-        os_wake_all(&writer->asleep);
+    if (__atomic_exchange_n(&writer->asleep, 0, __ATOMIC_ACQ_REL)) os_wake_all(&writer->asleep);
 }
 
 /* --- threads' side --- */
@@ -44,10 +43,8 @@ static uint32_t wait_for_slot(struct writer *writer)
 uint32_t writer_slot(struct writer *writer)
 {
     uint32_t slot = spool_take(&writer->spool);
-    if (slot == SPOOL_NO_SLOT)
-        return wait_for_slot(writer);
-    if (atomic_load_relaxed(&writer->spool.free_count) < SPOOL_SEGMENT_SLOTS / 2)
-        wake(writer);
+    if (slot == SPOOL_NO_SLOT) return wait_for_slot(writer);
+    if (atomic_load_relaxed(&writer->spool.free_count) < SPOOL_SEGMENT_SLOTS / 2) wake(writer);
     return slot;
 }
 
@@ -61,8 +58,7 @@ static int flush(struct writer *writer)
     if (writer->pending_count) {
         writer->pending_count = 0;
         __atomic_fetch_add(&writer->space_epoch, 1, __ATOMIC_SEQ_CST);
-        if (__atomic_load_n(&writer->waiters, __ATOMIC_SEQ_CST))
-            os_wake_all(&writer->space_epoch);
+        if (__atomic_load_n(&writer->waiters, __ATOMIC_SEQ_CST)) os_wake_all(&writer->space_epoch);
     }
     return result;
 }
@@ -74,12 +70,12 @@ static struct encoder_lane *lane_encoder(struct writer *writer, uint32_t number)
     return writer->lanes[number];
 }
 
-static void encode(struct writer *writer, struct malloctape_lane *lane, const uint64_t *from, const uint64_t *to)
+static void encode(struct writer *writer, struct malloctape_lane *lane, const uint64_t *from,
+                   const uint64_t *to)
 {
     size_t words = (size_t)(to - from);
     struct encoder_lane *encoder = lane_encoder(writer, lane->number);
-    if (words == 0 || !encoder)
-        return;
+    if (words == 0 || !encoder) return;
     if (from == spool_words(&writer->spool, lane->read_slot))
         spool_note_first_record(&writer->spool, lane->read_slot, encoder->records);
     uint8_t *room = sink_room(&writer->sink, ENCODER_CHUNK_BYTES_MAX(words));
@@ -104,7 +100,8 @@ static void finish_slot(struct writer *writer, struct malloctape_lane *lane, uin
 
 /* Encodes what lies before `upto` (of this lane; NULL: only the slots that its thread has left).
  * Returns the number of slots finished. */
-static uint32_t drain_lane(struct writer *writer, struct malloctape_lane *lane, const uint64_t *upto)
+static uint32_t drain_lane(struct writer *writer, struct malloctape_lane *lane,
+                           const uint64_t *upto)
 {
     uint32_t slots = 0;
     for (;;) {
@@ -115,8 +112,7 @@ static uint32_t drain_lane(struct writer *writer, struct malloctape_lane *lane, 
             return slots;
         }
         uint32_t next = atomic_load_acquire(&writer->spool.notes[lane->read_slot].next);
-        if (next == 0)
-            return slots;
+        if (next == 0) return slots;
         finish_slot(writer, lane, next - 1);
         slots++;
     }
@@ -128,8 +124,7 @@ static uint32_t drain_full_slots(struct writer *writer)
     uint32_t slots = 0;
     for (uint32_t i = 0; i < used; i++) {
         struct malloctape_lane *lane = &writer->registry->lanes[i];
-        if (atomic_load_acquire(&lane->cursor))
-            slots += drain_lane(writer, lane, NULL);
+        if (atomic_load_acquire(&lane->cursor)) slots += drain_lane(writer, lane, NULL);
     }
     return slots;
 }
@@ -151,23 +146,20 @@ static uint64_t read_rss(struct writer *writer)
 
 static void put_tick(struct writer *writer, uint64_t now)
 {
-    if (writer->ticks % WRITER_TICKS_PER_MEMORY_LOOK == 0)
-        writer->rss_bytes = read_rss(writer);
+    if (writer->ticks % WRITER_TICKS_PER_MEMORY_LOOK == 0) writer->rss_bytes = read_rss(writer);
     uint8_t *room = sink_room(&writer->sink, 128);
-    sink_commit(&writer->sink, encoder_tick(writer->ticks++, now - writer->start_ns, writer->rss_bytes,
-                                            writer->heap_bytes(), room));
+    sink_commit(&writer->sink, encoder_tick(writer->ticks++, now - writer->start_ns,
+                                            writer->rss_bytes, writer->heap_bytes(), room));
 }
 
 /* A lane without a thread gives its slot back; whoever continues the lane takes a new one. */
 static void retire_lane(struct writer *writer, struct malloctape_lane *lane)
 {
-    if (lane->ended || !lane_take_over(writer->registry, lane))
-        return;
+    if (lane->ended || !lane_take_over(writer->registry, lane)) return;
     const uint64_t thread_end = raw_word(RAW_THREAD_END, 0);
     uint32_t slot = lane->slot;
     uint64_t *cursor = lane->cursor;
-    if (cursor)
-        drain_lane(writer, lane, cursor);
+    if (cursor) drain_lane(writer, lane, cursor);
     encode(writer, lane, &thread_end, &thread_end + 1);
     if (cursor) {
         flush(writer);
@@ -190,8 +182,7 @@ static bool close_window(struct writer *writer)
         writer->snapshot[i] = atomic_load_acquire(&writer->registry->lanes[i].cursor);
     for (uint32_t i = 0; i < used; i++) {
         struct malloctape_lane *lane = &writer->registry->lanes[i];
-        if (!writer->snapshot[i])
-            continue;
+        if (!writer->snapshot[i]) continue;
         if (writer->snapshot[i] != lane->read_from) {
             drain_lane(writer, lane, writer->snapshot[i]);
             progress = true;
@@ -201,16 +192,14 @@ static bool close_window(struct writer *writer)
         }
     }
     writer->windows++;
-    if (progress)
-        put_tick(writer, now);
+    if (progress) put_tick(writer, now);
     return progress;
 }
 
 static void tick(struct writer *writer, uint64_t now)
 {
     bool progress = close_window(writer);
-    if (!progress || writer->ticks % WRITER_TICKS_PER_FLUSH == 0)
-        flush(writer);
+    if (!progress || writer->ticks % WRITER_TICKS_PER_FLUSH == 0) flush(writer);
     writer->next_tick_ns = now + WRITER_TICK_NS;
 }
 
@@ -253,11 +242,11 @@ static void report_end(const struct writer *writer)
 static void put_end(struct writer *writer)
 {
     uint32_t used = atomic_load_acquire(&writer->registry->used);
-    size_t bytes_max = RAW_CHUNK_HEADER_BYTES + (16 + 2 * (size_t)used + 2 * RAW_NUMBERS) * VARINT_BYTES_MAX;
+    size_t bytes_max =
+        RAW_CHUNK_HEADER_BYTES + (16 + 2 * (size_t)used + 2 * RAW_NUMBERS) * VARINT_BYTES_MAX;
     /* With very many lanes the chunk would not fit the ring; it is built apart. */
     uint8_t *chunk = os_memory_reserve(bytes_max + VARINT_SLACK);
-    if (!chunk)
-        return;
+    if (!chunk) return;
     uint8_t *payload = chunk + RAW_CHUNK_HEADER_BYTES;
     uint8_t *at = varint_put(payload, writer->error ? RAW_END_ERROR : RAW_END_STOPPED);
     at = varint_put(at, os_clock_ns() - writer->start_ns);
@@ -277,7 +266,8 @@ static void put_end(struct writer *writer)
     for (unsigned kind = 0; kind < RAW_NUMBERS; kind++)
         if (writer->totals.by_kind[kind])
             at = varint_put(varint_put(at, kind), writer->totals.by_kind[kind]);
-    size_t bytes = encoder_seal(chunk, RAW_CHUNK_END, 0, 0, (size_t)(at - payload), 0, writer->ticks, 0);
+    size_t bytes =
+        encoder_seal(chunk, RAW_CHUNK_END, 0, 0, (size_t)(at - payload), 0, writer->ticks, 0);
     for (size_t done = 0; done < bytes;) {
         size_t part = bytes - done < SINK_FLUSH_BYTES ? bytes - done : SINK_FLUSH_BYTES;
         memcpy(sink_room(&writer->sink, part), chunk + done, part);
@@ -296,8 +286,7 @@ static void end_stream(struct writer *writer)
         writer->error = result;
         writer->failed = writer->output;
     }
-    if (!writer->error)
-        os_file_remove(writer->spool_path);
+    if (!writer->error) os_file_remove(writer->spool_path);
     os_file_close(writer->spool.file);
     os_file_close(writer->statm);
     if (writer->error)
@@ -345,18 +334,14 @@ static int open_all(struct writer *writer)
     writer->lanes = os_memory_reserve(RAW_LANES_MAX * sizeof *writer->lanes);
     writer->snapshot = os_memory_reserve(RAW_LANES_MAX * sizeof *writer->snapshot);
     writer->foreign = os_memory_reserve(sizeof *writer->foreign);
-    if (!writer->lanes || !writer->snapshot || !writer->foreign)
-        return fail(writer, -12, "memory");
+    if (!writer->lanes || !writer->snapshot || !writer->foreign) return fail(writer, -12, "memory");
     writer->statm = os_file_open_read("/proc/self/statm");
     int file = os_file_create(writer->output);
-    if (file < 0)
-        return fail(writer, file, writer->output);
+    if (file < 0) return fail(writer, file, writer->output);
     int result = spool_open(&writer->spool, writer->spool_path, writer->run_id, writer->process_id);
-    if (result < 0)
-        return fail(writer, result, writer->spool_path);
+    if (result < 0) return fail(writer, result, writer->spool_path);
     result = sink_open(&writer->sink, file);
-    if (result < 0)
-        return fail(writer, result, writer->output);
+    if (result < 0) return fail(writer, result, writer->output);
     writer->start_ns = os_clock_ns();
     writer->next_tick_ns = writer->start_ns + WRITER_TICK_NS;
     writer->sleep_ns = SLEEP_NS_MIN;
@@ -368,13 +353,11 @@ static int open_all(struct writer *writer)
 
 static void grow_if_starved(struct writer *writer)
 {
-    if (!__atomic_exchange_n(&writer->starved, 0, __ATOMIC_ACQ_REL))
-        return;
+    if (!__atomic_exchange_n(&writer->starved, 0, __ATOMIC_ACQ_REL)) return;
     flush(writer);
     uint32_t lanes = atomic_load_relaxed(&writer->registry->used);
     int result = spool_grow(&writer->spool, lanes + SPOOL_SLOTS_AHEAD);
-    if (result < 0)
-        fail(writer, result, writer->spool_path);
+    if (result < 0) fail(writer, result, writer->spool_path);
     __atomic_fetch_add(&writer->space_epoch, 1, __ATOMIC_SEQ_CST);
     os_wake_all(&writer->space_epoch);
 }
@@ -386,17 +369,14 @@ static void adapt_sleep(struct writer *writer, uint32_t slots)
         writer->sleep_ns /= 2;
     else if (slots < writer->spool.mapped / 16)
         writer->sleep_ns *= 2;
-    if (writer->sleep_ns < SLEEP_NS_MIN)
-        writer->sleep_ns = SLEEP_NS_MIN;
-    if (writer->sleep_ns > WRITER_TICK_NS)
-        writer->sleep_ns = WRITER_TICK_NS;
+    if (writer->sleep_ns < SLEEP_NS_MIN) writer->sleep_ns = SLEEP_NS_MIN;
+    if (writer->sleep_ns > WRITER_TICK_NS) writer->sleep_ns = WRITER_TICK_NS;
 }
 
 static void sleep_until_next_pass(struct writer *writer)
 {
     uint64_t now = os_clock_ns();
-    if (now >= writer->next_tick_ns)
-        return;
+    if (now >= writer->next_tick_ns) return;
     uint64_t left = writer->next_tick_ns - now;
     uint64_t sleep_ns = writer->sleep_ns < left ? writer->sleep_ns : left;
     __atomic_store_n(&writer->asleep, 1, __ATOMIC_SEQ_CST);
@@ -419,8 +399,7 @@ static void writer_main(void *argument)
     while (!atomic_load_acquire(&writer->finish) && !writer->error && !writer->sink.error) {
         adapt_sleep(writer, drain_full_slots(writer));
         uint64_t now = os_clock_ns();
-        if (now >= writer->next_tick_ns)
-            tick(writer, now);
+        if (now >= writer->next_tick_ns) tick(writer, now);
         grow_if_starved(writer);
         sleep_until_next_pass(writer);
     }

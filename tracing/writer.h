@@ -1,12 +1,12 @@
 /* writer - the one thread that turns slots into the raw stream.
  *
- *   every pass   for each lane: slots that its thread has left -> chunks -> sink; slots are given back when
- *                the sink has written what came from them
+ *   every pass   for each lane: slots that its thread has left -> chunks -> sink; slots are given
+ *                back when the sink has written what came from them
  *   every tick   for each lane: its cursor; then all words up to there; then a tick chunk
  *   at the end   the same once more, then the end chunk
  *
- * The thread sleeps between passes for as long as it takes the threads to fill a fraction of the free
- * slots, at most until the next tick; a thread that finds few free slots wakes it. */
+ * The thread sleeps between passes for as long as it takes the threads to fill a fraction of the
+ * free slots, at most until the next tick; a thread that finds few free slots wakes it. */
 #ifndef MALLOCTAPE_WRITER_H
 #define MALLOCTAPE_WRITER_H
 
@@ -15,15 +15,16 @@
 #include "sink.h"
 #include "spool.h"
 
-/* DESIGN: a tick about every 10 ms; memory figures every tenth one, because they cost system calls. */
-#define WRITER_TICK_NS UINT64_C(10000000)
-#define WRITER_TICKS_PER_MEMORY_LOOK 10
-/* What has been recorded goes to the sink at the latest after so many ticks, for readers of a pipe. */
-#define WRITER_TICKS_PER_FLUSH 10
+/* Memory figures only with every tenth tick, because they cost system calls. */
+#define WRITER_TICK_NS                 UINT64_C(10000000)
+#define WRITER_TICKS_PER_MEMORY_LOOK   10
+/* What has been recorded goes to the sink at the latest after so many ticks, for readers of a
+ * pipe. */
+#define WRITER_TICKS_PER_FLUSH         10
 /* Lanes in which nothing happens are asked whether their thread still lives. */
 #define WRITER_WINDOWS_PER_THREAD_LOOK 16
 /* Slots encoded but not yet given back, at most. */
-#define WRITER_PENDING_SLOTS 64
+#define WRITER_PENDING_SLOTS           64
 
 enum writer_status { WRITER_STARTING = 0, WRITER_RUNNING, WRITER_FAILED };
 
@@ -74,15 +75,15 @@ struct writer {
     const char *failed; /* what it concerned: a path */
 };
 
-/* Starts the thread and waits until the output is open. False: it could not, and a line on standard error
- * says why. */
+/* Starts the thread and waits until the output is open. False: it could not, and a line on
+ * standard error says why. */
 bool writer_start(struct writer *writer);
 
 /* Asks the thread to end the stream, and waits until it has. */
 void writer_finish(struct writer *writer);
 
-/* For a thread that holds no slot: takes one, waiting for the writer where necessary. SPOOL_NO_SLOT if
- * recording has ended. */
+/* For a thread that holds no slot: takes one, waiting for the writer where necessary.
+ * SPOOL_NO_SLOT if recording has ended. */
 uint32_t writer_slot(struct writer *writer);
 
 #endif
