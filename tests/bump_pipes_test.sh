@@ -1,36 +1,13 @@
-#!/bin/sh
+#!/bin/bash
 # bump_pipes_test.sh - bump-pipes.rb enlarges what it can, disturbs nothing, and fails with a clear word.
 #
 # Prints TAP.
 set -eu
 
-source_dir=${MALLOCTAPE_SOURCE:-$(cd "$(dirname "$0")/.." && pwd)}
+# shellcheck source=tests/tap.sh
+. "$(dirname "$0")/tap.sh"
+
 bump_pipes=$source_dir/bump-pipes.rb
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch"
-
-tests_run=0
-tests_planned=19
-echo "1..$tests_planned"
-
-# report STATUS TEXT - one TAP line; after a failure, what the last command printed.
-report() {
-    tests_run=$((tests_run + 1))
-    if [ "$1" = 0 ]; then
-        echo "ok $tests_run - $2"
-    else
-        echo "not ok $tests_run - $2"
-        sed 's/^/# /' out err 2>/dev/null || true
-    fi
-}
-
-# check TEXT COMMAND... - one test: COMMAND succeeds.
-check() {
-    text=$1
-    shift
-    if "$@"; then report 0 "$text"; else report 1 "$text"; fi
-}
 
 # exits STATUS COMMAND... - runs bump-pipes into the files out and err and compares its exit status.
 exits() {
@@ -114,6 +91,7 @@ takes_the_place() { "$bump_pipes" sh -c 'echo $$' >out 2>err & wait $!; [ "$(cat
 keeps_status() { exits 7 sh -c 'exit 7' && is_silent; }
 helps() { exits 0 --help && grep -q '^usage: bump-pipes.rb' out && is_silent; }
 
+plan 19
 check 'data passes unchanged, nothing is said' passes_data
 check 'the pipe on stdin is enlarged' enlarges_stdin
 check 'the pipe on stdout is enlarged' enlarges_stdout
@@ -133,4 +111,3 @@ check '-- ends the options' dashes_end_options
 check 'the command takes the same process' takes_the_place
 check 'the exit status is that of the command' keeps_status
 check '--help explains' helps
-[ "$tests_run" = "$tests_planned" ]

@@ -1,32 +1,14 @@
-#!/bin/sh
+#!/bin/bash
 # shellcheck disable=SC2016,SC2123 # text for other shells to expand; a PATH of our own on purpose
 # scripts_test.sh - the helpers of run-tests.sh and run-demo.sh: what they count, install and compare.
 #
 # Prints TAP.
 set -eu
 
-source_dir=${MALLOCTAPE_SOURCE:-$(cd "$(dirname "$0")/.." && pwd)}
+# shellcheck source=tests/tap.sh
+. "$(dirname "$0")/tap.sh"
+
 scripts=$source_dir/scripts
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch"
-
-tests_run=0
-tests_planned=22
-echo "1..$tests_planned"
-
-# check TEXT COMMAND... - one test: COMMAND succeeds.
-check() {
-    text=$1
-    shift
-    tests_run=$((tests_run + 1))
-    if "$@"; then
-        echo "ok $tests_run - $text"
-    else
-        echo "not ok $tests_run - $text"
-        sed 's/^/# /' out
-    fi
-}
 
 # --- count-tests.rb: a build directory as `make check` leaves it ------------------------------------------
 
@@ -196,8 +178,8 @@ names_missing_when_apt_fails() {
 
 # --- demo-report.rb --------------------------------------------------------------------------------------
 
-# report FILE EVENTS LIVE - a report with what all of them have and what some have.
-report() {
+# write_report FILE EVENTS LIVE - a report with what all of them have and what some have.
+write_report() {
     cat >"demo/$1" <<END
 {"events": $2, "by_kind": {"malloc": $2, "free": 0}, "live_at_end": $3, "threads": 1, "lost_events": 0,
  "truncated": false, "wall_seconds": 0.5, "events_per_second": 1234567.8, "peak_rss_bytes": 1048576,
@@ -208,22 +190,23 @@ END
 new_demo() {
     rm -rf demo
     mkdir demo
-    report recorded.json 5 5
-    report ordered.json 5 5
-    report replay-system-1.json 5 5
-    report replay-null-1.json 5 5
+    write_report recorded.json 5 5
+    write_report ordered.json 5 5
+    write_report replay-system-1.json 5 5
+    write_report replay-null-1.json 5 5
 }
 
 compare() { ruby "$scripts/demo-report.rb" demo >out 2>&1; }
 
 tells_agreement() { new_demo && compare && grep -q '^Recorded = ordered = replayed: 5 events' out && grep -q '1 234 568' out; }
-tells_other_events() { new_demo && report ordered.json 4 5 && ! compare && grep -qx 'ordered: malloc: 4, recorded: 5' out; }
+tells_other_events() { new_demo && write_report ordered.json 4 5 && ! compare && grep -qx 'ordered: malloc: 4, recorded: 5' out; }
 
 tells_other_live_objects() {
-    new_demo && report replay-system-1.json 5 4 && ! compare &&
+    new_demo && write_report replay-system-1.json 5 4 && ! compare &&
         grep -qx 'replay, system: live objects at the end: 4, recorded: 5' out
 }
 
+plan 22
 check 'TAP lines count one by one' counts_tap_lines
 check 'GoogleTest cases count one by one' counts_gtest_cases
 check 'a failed GoogleTest case counts once' counts_gtest_failures_once
@@ -246,4 +229,3 @@ check 'apt-get is tried again with fresh lists, then quoted' names_missing_when_
 check 'the demo compares reports that agree' tells_agreement
 check 'the demo fails when events differ' tells_other_events
 check 'the demo fails when live objects differ' tells_other_live_objects
-[ "$tests_run" = "$tests_planned" ]
