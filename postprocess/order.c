@@ -68,7 +68,9 @@ struct order_lane {
     uint32_t turn_records;   /* length of a turn */
     uint32_t marks_first, marks_count;
     struct order_mark marks[WINDOWS_MAX];
-    struct raw_chunk *open; /* being decoded */
+    struct raw_chunk *open;  /* being decoded */
+    uint64_t decoded_window; /* of the latest record in the batch */
+    bool holds_tail;         /* idle because of lane_tail() */
     struct raw_chunk *queue, *queue_last;
     struct wait_heap birth_waiters; /* by serial */
     uint32_t wait_structure;        /* what it waits for: an index, or STRUCTURES for a birth */
@@ -724,6 +726,7 @@ static bool lane_open_chunk(struct order *order, struct order_lane *lane)
         return false;
     lane->queue = chunk->next;
     lane->open = chunk;
+    lane->decoded_window = chunk->window;
     lane->segments[lane->segments_count++ % SEGMENTS_MAX] =
         (struct order_segment){chunk->first_record, chunk->offset};
     raw_decoder_open(&lane->decoder, chunk);
@@ -755,6 +758,26 @@ static bool lane_refill(struct order *order, struct order_lane *lane)
                                   !error_is_set(&lane->decoder.error));
 }
 
+/* Whether stamps may come after the record. */
+static bool may_have_stamps_after(const struct record *record)
+{
+    return record->shape >= SHAPE_REALLOC || record->number == RAW_THREAD_CACHE_DELETED;
+}
+
+/* How many of the last records in sight are a unit that may go on in the next window: there a lane was looked at while
+ * its thread was in the middle of a call. They wait until that window has been let in, not longer: a thread need not
+ * do anything more. */
+static uint32_t lane_tail(const struct order *order, const struct order_lane *lane)
+{
+    if (order->ended && lane->queue == NULL) return 0;
+    if (lane->decoded_window < order->admitted || error_is_set(&lane->decoder.error)) return 0;
+    uint32_t first = lane->filled;
+    if (may_have_stamps_after(&lane->records[first - 1])) first--;
+    while (first > lane->at && lane->records[first - 1].number == RAW_STAMP_BEFORE)
+        first--;
+    return lane->filled - first;
+}
+
 /* Lets the lane go on for at most `turn` records. It has then run out of records, or waits, or the turn is over. */
 static void lane_run(struct order *order, struct order_lane *lane, uint64_t turn)
 {
@@ -764,7 +787,9 @@ static void lane_run(struct order *order, struct order_lane *lane, uint64_t turn
         uint32_t in_sight = lane->filled - lane->at;
         if (in_sight == 0) break;
         /* The last ones wait until more are in sight, unless there are no more. */
-        uint32_t count = more ? in_sight - (LOOKAHEAD - 1) : in_sight;
+        uint32_t count = in_sight - (more ? LOOKAHEAD - 1 : lane_tail(order, lane));
+        lane->holds_tail = count == 0;
+        if (count == 0) return;
         if (count > turn) count = (uint32_t)turn;
         turn -= count;
         if (!order_take_records(order, lane, lane->at + count)) return;
@@ -776,16 +801,58 @@ static void lane_run(struct order *order, struct order_lane *lane, uint64_t turn
 
 /* ---- windows ---- */
 
+static struct order_mark *lane_mark_at(struct order_lane *lane, uint32_t index)
+{
+    return &lane->marks[(lane->marks_first + index) & (WINDOWS_MAX - 1)];
+}
+
+static void lane_pass_mark(struct order *order, struct order_lane *lane)
+{
+    order_window(order, lane_mark_at(lane, 0)->window)->lanes_left--;
+    lane->marks_first++;
+    lane->marks_count--;
+}
+
 static void lane_pass_marks(struct order *order, struct order_lane *lane)
 {
     uint64_t position = lane_position(lane);
-    while (lane->marks_count > 0) {
-        const struct order_mark *mark = &lane->marks[lane->marks_first & (WINDOWS_MAX - 1)];
-        if (position < mark->end_record) break;
-        order_window(order, mark->window)->lanes_left--;
-        lane->marks_first++;
-        lane->marks_count--;
+    while (lane->marks_count > 0 && position >= lane_mark_at(lane, 0)->end_record)
+        lane_pass_mark(order, lane);
+}
+
+/* Adds the lane to those that have records in the window. */
+static bool window_add_lane(struct order *order, uint64_t number, uint32_t lane)
+{
+    struct order_window *window = order_window(order, number);
+    if (window->lanes_count == window->lanes_room) {
+        uint32_t room = window->lanes_room == 0 ? 16 : window->lanes_room * 2;
+        uint32_t *lanes = realloc(window->lanes, room * sizeof *lanes);
+        if (lanes == NULL) return order_no_memory(order);
+        window->lanes = lanes;
+        window->lanes_room = room;
     }
+    window->lanes[window->lanes_count++] = lane;
+    window->lanes_left++;
+    return true;
+}
+
+/* The records that the lane holds back go over into the window after theirs, once that is open: it will be run when that
+ * is let in. */
+static bool lane_move_tail(struct order *order, struct order_lane *lane)
+{
+    uint64_t target = lane->decoded_window + 1, end_record = 0;
+    bool passed = false;
+    if (target > order->open) return true;
+    while (lane->marks_count > 0 && lane_mark_at(lane, 0)->window < target) {
+        end_record = lane_mark_at(lane, 0)->end_record;
+        lane_pass_mark(order, lane);
+        passed = true;
+    }
+    if (!passed || (lane->marks_count > 0 && lane_mark_at(lane, 0)->window == target)) return true;
+    lane->marks_first--;
+    lane->marks_count++;
+    *lane_mark_at(lane, 0) = (struct order_mark){target, end_record};
+    return window_add_lane(order, target, lane->number);
 }
 
 /* Records that the lane has left in the window it is in. */
@@ -806,7 +873,7 @@ static void order_run_lane(struct order *order, struct order_lane *lane)
 {
     uint64_t position = lane_position(lane);
     lane->state = LANE_IDLE;
-    lane->in_unit = false;
+    lane->in_unit = lane->holds_tail = false;
     lane_run(order, lane, lane_turn(order, lane));
     order->totals.records += lane_position(lane) - position;
     lane_pass_marks(order, lane);
@@ -814,6 +881,10 @@ static void order_run_lane(struct order *order, struct order_lane *lane)
     if (lane->birth_waiters.lowest <= objects->births)
         order_wake_for_births(order, lane, objects->births);
     if (lane->state == LANE_WAITS) return;
+    if (lane->holds_tail) {
+        lane_move_tail(order, lane);
+        return;
+    }
     if (lane->at < lane->filled || lane->open != NULL ||
         (lane->queue != NULL && lane->queue->window <= order->admitted)) {
         order_make_ready(order, lane);
@@ -1041,36 +1112,18 @@ static bool order_run(struct order *order)
     }
 }
 
-static bool window_add_lane(struct order *order, uint32_t lane)
-{
-    struct order_window *window = order_window(order, order->open);
-    if (window->lanes_count == window->lanes_room) {
-        uint32_t room = window->lanes_room == 0 ? 16 : window->lanes_room * 2;
-        uint32_t *lanes = realloc(window->lanes, room * sizeof *lanes);
-        if (lanes == NULL) return order_no_memory(order);
-        window->lanes = lanes;
-        window->lanes_room = room;
-    }
-    window->lanes[window->lanes_count++] = lane;
-    window->lanes_left++;
-    return true;
-}
-
 /* Notes that the lane goes up to `end_record` in the open window. */
 static bool lane_mark(struct order *order, struct order_lane *lane, uint64_t end_record)
 {
     if (lane->marks_count > 0) {
-        struct order_mark *last =
-            &lane->marks[(lane->marks_first + lane->marks_count - 1) & (WINDOWS_MAX - 1)];
+        struct order_mark *last = lane_mark_at(lane, lane->marks_count - 1);
         if (last->window == order->open) {
             last->end_record = end_record;
             return true;
         }
     }
-    if (!window_add_lane(order, lane->number)) return false;
-    lane->marks[(lane->marks_first + lane->marks_count) & (WINDOWS_MAX - 1)] =
-        (struct order_mark){order->open, end_record};
-    lane->marks_count++;
+    if (!window_add_lane(order, order->open, lane->number)) return false;
+    *lane_mark_at(lane, lane->marks_count++) = (struct order_mark){order->open, end_record};
     return true;
 }
 

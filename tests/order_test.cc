@@ -311,6 +311,52 @@ TEST(Order, TheNextWindowIsLetInWhereThisOneNeedsIt)
     EXPECT_EQ(ordered.result.order.windows_overtaken, 1u);
 }
 
+/* A thread that was in the middle of a call when the tick came. */
+TEST(Order, UnitsThatATickCutsStayWhole)
+{
+    RawBuilder before;
+    before.stamp(0, 51, 3, 1);
+    before.birth(1, RawBuilder::kMalloc, 1);
+    before.stamp(1, 51, 3, 2);
+    before.birth(1, RawBuilder::kMalloc, 2);
+    before.tick(10, 0, 0);
+    before.birth(0, RawBuilder::kMalloc, 3);
+    before.tick(20, 0, 0);
+    before.end();
+    EXPECT_EQ(order(before.bytes).text(), "1:malloc1 0:malloc3 1:malloc2 1:tick10 1:tick10");
+
+    RawBuilder after;
+    uint64_t a = after.birth(0, RawBuilder::kMalloc, 1);
+    after.death(0, RawBuilder::kFree, a);
+    after.stamp(1, 51, 3, 1);
+    after.birth(1, RawBuilder::kMalloc, 2);
+    after.tick(10, 0, 0);
+    after.stamp(0, 52, 3, 3);
+    after.stamp(1, 51, 3, 2);
+    after.birth(1, RawBuilder::kMalloc, 3);
+    after.end();
+    EXPECT_EQ(order(after.bytes).text(), "0:malloc1 1:malloc2 1:tick10 1:malloc3 0:free");
+}
+
+TEST(Order, AThreadNeedNotGoOn)
+{
+    RawBuilder raw;
+    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.death(0, RawBuilder::kFree, a);
+    raw.stamp(2, 51, 3, 1);
+    for (uint64_t i = 1; i < 30; i++) {
+        raw.birth(1, RawBuilder::kMalloc, i + 1);
+        raw.tick(i, 0, 0);
+    }
+    raw.birth(2, RawBuilder::kMalloc, 100);
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.error, "");
+    EXPECT_EQ(ordered.text().find("0:malloc1 1:malloc2 1:tick1 0:free 1:malloc3 1:tick1"), 0u)
+        << ordered.text();
+    EXPECT_EQ(ordered.result.totals.live, 30u);
+}
+
 TEST(Order, ABirthThatNeverComesIsDamageAfterSomeWindows)
 {
     RawBuilder raw;
@@ -404,7 +450,7 @@ TEST(Order, LostEventsAndStamps)
     EXPECT_EQ(ordered.result.status, RUN_CUT);
     EXPECT_EQ(ordered.text(),
               "0:malloc1 0:lost 0:malloc2 0:tick10 1:malloc3 1:free? 1:free? 1:free "
-              "1:free 1:free 1:tick10");
+              "1:free 1:tick10 1:free");
     EXPECT_EQ(ordered.result.order.lost_events, 1000u);
     EXPECT_EQ(ordered.result.totals.live, 0u);
     EXPECT_EQ(ordered.end_status, INSTRUCTION_STATUS_CUT);
