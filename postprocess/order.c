@@ -778,21 +778,34 @@ static uint32_t lane_tail(const struct order *order, const struct order_lane *la
     return lane->filled - first;
 }
 
-/* Lets the lane go on for at most `turn` records. It has then run out of records, or waits, or the turn is over. */
+/* Whether a unit goes on at number `at` of the batch, the records before it having been taken. */
+static bool splits_unit(const struct order_lane *lane, uint32_t at)
+{
+    return at > 0 && at <= lane->filled &&
+           (lane->records[at - 1].number == RAW_STAMP_BEFORE ||
+            lane->records[at].number == RAW_STAMP_AFTER);
+}
+
+/* Lets the lane go on for at most `turn` records, and to the end of the unit it is then in. It has
+ * then run out of records, or waits, or the turn is over. */
 static void lane_run(struct order *order, struct order_lane *lane, uint64_t turn)
 {
-    bool more = true;
-    while (turn > 0) {
+    bool more = true, in_middle = false;
+    while (turn > 0 || in_middle) {
         if (more && lane->filled - lane->at < LOOKAHEAD) more = lane_refill(order, lane);
         uint32_t in_sight = lane->filled - lane->at;
         if (in_sight == 0) break;
         /* The last ones wait until more are in sight, unless there are no more. */
-        uint32_t count = in_sight - (more ? LOOKAHEAD - 1 : lane_tail(order, lane));
-        lane->holds_tail = count == 0;
-        if (count == 0) return;
-        if (count > turn) count = (uint32_t)turn;
-        turn -= count;
+        uint32_t available = in_sight - (more ? LOOKAHEAD - 1 : lane_tail(order, lane));
+        lane->holds_tail = available == 0;
+        if (available == 0) return;
+        uint32_t count = available < turn ? available : (uint32_t)turn;
+        if (count == 0) count = 1;
+        while (count < available && splits_unit(lane, lane->at + count))
+            count++;
+        turn -= count < turn ? count : turn;
         if (!order_take_records(order, lane, lane->at + count)) return;
+        in_middle = splits_unit(lane, lane->at);
     }
     if (lane->at < lane->filled) return;
     if (error_is_set(&lane->decoder.error) && !error_is_set(&order->error))
