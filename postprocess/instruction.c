@@ -102,26 +102,26 @@ void instruction_totals_add(struct instruction_totals *totals, const uint8_t *op
 
 /* ---- registers ---- */
 
-bool register_stack_reserve(struct register_stack *stack, uint64_t more)
+bool register_order_reserve(struct register_order *registers, uint64_t more)
 {
-    uint64_t wanted = stack->live + more;
-    if (wanted <= stack->capacity) return true;
+    uint64_t wanted = registers->live + more;
+    if (wanted <= registers->capacity) return true;
     if (wanted > INSTRUCTION_REGISTERS_MAX) return false;
-    uint64_t capacity = stack->capacity == 0 ? 2 * INSTRUCTION_BLOCK_MAX : stack->capacity;
+    uint64_t capacity = registers->capacity == 0 ? 2 * INSTRUCTION_BLOCK_MAX : registers->capacity;
     while (capacity < wanted)
         capacity *= 2;
-    uint32_t *order = (uint32_t *)pages_grow(stack->order, stack->capacity * sizeof *order,
+    uint32_t *order = (uint32_t *)pages_grow(registers->order, registers->capacity * sizeof *order,
                                              capacity * sizeof *order);
     if (order == NULL) return false;
-    for (uint64_t i = stack->capacity; i < capacity; i++)
+    for (uint64_t i = registers->capacity; i < capacity; i++)
         order[i] = (uint32_t)i;
-    stack->order = order;
-    stack->capacity = capacity;
+    registers->order = order;
+    registers->capacity = capacity;
     return true;
 }
 
-void register_stack_free(struct register_stack *stack)
+void register_order_free(struct register_order *registers)
 {
-    pages_unmap(stack->order, stack->capacity * sizeof *stack->order);
-    *stack = (struct register_stack){0};
+    pages_unmap(registers->order, registers->capacity * sizeof *registers->order);
+    *registers = (struct register_order){0};
 }

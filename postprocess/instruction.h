@@ -1,7 +1,7 @@
 /* instruction - what the writer and the reader of the instruction stream share.
  *
  * INSTRUCTIONS.md is the format; the numbers in parentheses below are its sections. Three things are here: the
- * constants, the totals that both sides count and the end block compares (5.2, 6), and the register stack (4.4).
+ * constants, the totals that both sides count and the end block compares (5.2, 6), and the order of registers (4.4).
  *
  *   postprocess --> instruction_writer --> bytes --> instruction_reader --> replay, verify, dump */
 #ifndef MALLOCTAPE_INSTRUCTION_H
@@ -64,7 +64,7 @@ const char *instruction_name(unsigned number);
 enum instruction_column { /* in this order in a payload (4.3) */
                           COLUMN_OPCODES,
                           COLUMN_SIZES,
-                          COLUMN_REGISTERS,
+                          COLUMN_OBJECTS,
                           COLUMN_MISC,
                           COLUMN_ADDRESSES,
                           COLUMNS
@@ -105,40 +105,44 @@ struct instruction_totals {
 void instruction_totals_add(struct instruction_totals *totals, const uint8_t *opcodes,
                             size_t count);
 
-/* ---- registers (4.4) ---- */
+/* ---- registers and places (4.4) ---- */
 
-/* The rule of 4.4 without its two cases. `order` is a permutation of the registers: those that are live stand
- * below `live`, the free ones above it, latest freed first, and behind them those never used, ascending.
+/*   order:  [ registers of live objects | latest freed ... first freed | never used, ascending ]
+ *             place live - 1 ... place 0 ^ live                          ^ high
  *
- *   order:  [ live registers, in no order | latest freed ... first freed | high, high+1, ... ]
- *                                         ^ live
- *
- * A birth takes order[live++]; a death does order[--live] = register. Below `live` stale entries may
- * stand: nobody reads them. Entries from the highest `live` there ever was upwards are their own index. */
-struct register_stack {
+ * A permutation of the registers below `capacity`. */
+struct register_order {
     uint32_t *order;
     uint64_t live;
-    uint64_t high;     /* registers ever used; brought up to date by whoever takes */
+    uint64_t high;     /* registers ever used: the most `live` ever was */
     uint64_t capacity; /* entries of `order` */
 };
 
 /* Makes room for `more` births. False without memory, or when registers would exceed
- * INSTRUCTION_REGISTERS_MAX; the stack is then as before. All zero is a valid empty stack. */
-bool register_stack_reserve(struct register_stack *stack, uint64_t more);
-void register_stack_free(struct register_stack *stack);
+ * INSTRUCTION_REGISTERS_MAX; all is then as before. All zero is a valid empty order. */
+bool register_order_reserve(struct register_order *registers, uint64_t more);
+void register_order_free(struct register_order *registers);
 
-/* Only after register_stack_reserve(). */
-static inline uint32_t register_stack_take(struct register_stack *stack)
+/* A birth. Only after register_order_reserve(); leaves `high` to the caller. */
+static inline uint32_t register_order_take(struct register_order *registers)
 {
-    uint32_t taken = stack->order[stack->live++];
-    if (stack->live > stack->high) stack->high = stack->live;
-    return taken;
+    return registers->order[registers->live++];
 }
 
-/* `released` must be live. */
-static inline void register_stack_release(struct register_stack *stack, uint32_t released)
+/* The register at a place, which is less than `live`. */
+static inline uint32_t register_order_at(const struct register_order *registers, uint64_t place)
 {
-    stack->order[--stack->live] = released;
+    return registers->order[registers->live - 1 - place];
+}
+
+/* A death of the object at a place. Returns its register. */
+static inline uint32_t register_order_release(struct register_order *registers, uint64_t place)
+{
+    uint64_t youngest = --registers->live;
+    uint32_t released = registers->order[youngest - place];
+    registers->order[youngest - place] = registers->order[youngest];
+    registers->order[youngest] = released;
+    return released;
 }
 
 #ifdef __cplusplus

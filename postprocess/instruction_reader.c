@@ -56,36 +56,25 @@ static bool reader_input_ended(struct instruction_reader *reader, uint64_t offse
 
 static void objects_free(struct live_objects *objects)
 {
-    pages_unmap(objects->held, objects->held_count * sizeof *objects->held);
-    objects->held = NULL;
-    objects->held_count = 0;
-    register_stack_free(&objects->registers);
+    pages_unmap(objects->sizes, objects->sizes_count * sizeof *objects->sizes);
+    objects->sizes = NULL;
+    objects->sizes_count = 0;
+    register_order_free(&objects->registers);
 }
 
 /* Makes room for the births of a block. */
 static bool objects_reserve(struct live_objects *objects, uint64_t births)
 {
-    struct register_stack *stack = &objects->registers;
-    if (!register_stack_reserve(stack, births)) return false;
-    if (objects->held_count == stack->capacity) return true;
-    uint64_t *held =
-        (uint64_t *)pages_grow(objects->held, objects->held_count * sizeof *objects->held,
-                               stack->capacity * sizeof *objects->held);
-    if (held == NULL) return false;
-    objects->held = held;
-    objects->held_count = stack->capacity;
+    struct register_order *registers = &objects->registers;
+    if (!register_order_reserve(registers, births)) return false;
+    if (objects->sizes_count == registers->capacity) return true;
+    uint64_t *sizes =
+        (uint64_t *)pages_grow(objects->sizes, objects->sizes_count * sizeof *objects->sizes,
+                               registers->capacity * sizeof *objects->sizes);
+    if (sizes == NULL) return false;
+    objects->sizes = sizes;
+    objects->sizes_count = registers->capacity;
     return true;
-}
-
-/* The largest size of an object (3). */
-#define SIZE_LIMIT (UINT64_MAX - 2)
-
-#define HELD_FREE 1u
-#define HELD_SIZE 2u /* added to a size */
-
-static inline bool objects_are_live(const struct live_objects *objects, uint64_t object)
-{
-    return object < objects->held_count && objects->held[object] > HELD_FREE;
 }
 
 static inline void objects_grew(struct live_objects *objects)
@@ -93,37 +82,32 @@ static inline void objects_grew(struct live_objects *objects)
     if (objects->bytes > objects->peak_bytes) objects->peak_bytes = objects->bytes;
 }
 
-/* Leaves registers.high to objects_count_registers(). */
 static inline uint32_t objects_begin(struct live_objects *objects, uint64_t size)
 {
-    uint32_t object = objects->registers.order[objects->registers.live++];
-    objects->held[object] = size + HELD_SIZE;
+    uint32_t object = register_order_take(&objects->registers);
+    if (objects->registers.live > objects->registers.high)
+        objects->registers.high = objects->registers.live;
+    objects->sizes[object] = size;
     objects->bytes += size;
     objects_grew(objects);
     return object;
 }
 
-static inline void objects_resize(struct live_objects *objects, uint64_t object, uint64_t size)
+/* The last two want a place that is less than the number of live objects, and return the register. */
+static inline uint32_t objects_resize(struct live_objects *objects, uint64_t place, uint64_t size)
 {
-    objects->bytes += size - (objects->held[object] - HELD_SIZE);
-    objects->held[object] = size + HELD_SIZE;
+    uint32_t object = register_order_at(&objects->registers, place);
+    objects->bytes += size - objects->sizes[object];
+    objects->sizes[object] = size;
     objects_grew(objects);
+    return object;
 }
 
-static inline void objects_end(struct live_objects *objects, uint64_t object)
+static inline uint32_t objects_end(struct live_objects *objects, uint64_t place)
 {
-    objects->bytes -= objects->held[object] - HELD_SIZE;
-    objects->held[object] = HELD_FREE;
-    register_stack_release(&objects->registers, (uint32_t)object);
-}
-
-/* Brings registers.high up to date: registers are used for the first time in ascending order. */
-static void objects_count_registers(struct live_objects *objects)
-{
-    uint64_t high = objects->registers.high;
-    while (high < objects->held_count && objects->held[high] != 0)
-        high++;
-    objects->registers.high = high;
+    uint32_t object = register_order_release(&objects->registers, place);
+    objects->bytes -= objects->sizes[object];
+    return object;
 }
 
 /* ---- header (4.1) ---- */
@@ -389,23 +373,24 @@ static bool block_decode_call(struct instruction_reader *reader, struct block *b
     bool failed = to->opcode & INSTRUCTION_FAILED, unknown = to->opcode & INSTRUCTION_UNKNOWN;
     bool begins = shape_is_birth(shape) || (shape == SHAPE_REALLOC && unknown);
     bool names = !shape_is_birth(shape) && !unknown;
-    uint64_t object = INSTRUCTION_NO_REGISTER;
+    uint64_t place = 0;
+    uint32_t object = INSTRUCTION_NO_REGISTER;
 
     if (shape_has_size(shape) && !block_get(reader, block, COLUMN_SIZES, &to->size)) return false;
-    if (names && !block_get(reader, block, COLUMN_REGISTERS, &object)) return false;
+    if (names && !block_get(reader, block, COLUMN_OBJECTS, &place)) return false;
     if (shape_has_alignment(shape) && !block_get_operands(reader, block, 1, to)) return false;
-    if (names && !objects_are_live(&block->objects, object))
-        return block_error(reader, block, INSTRUCTION_ERROR_REGISTER, "register ", object);
-    if (!failed && !shape_is_death(shape) && to->size > SIZE_LIMIT)
-        return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "size ", to->size);
+    if (names && place >= block->objects.registers.live)
+        return block_error(reader, block, INSTRUCTION_ERROR_PLACE, "place ", place);
 
     if (begins && !failed)
         object = objects_begin(&block->objects, to->size);
-    else if (shape == SHAPE_REALLOC && !failed)
-        objects_resize(&block->objects, object, to->size);
-    else if (shape_is_death(shape) && names)
-        objects_end(&block->objects, object);
-    to->object = (uint32_t)object;
+    else if (names && shape_is_death(shape))
+        object = objects_end(&block->objects, place);
+    else if (names && !failed)
+        object = objects_resize(&block->objects, place, to->size);
+    else if (names)
+        object = register_order_at(&block->objects.registers, place);
+    to->object = object;
     return true;
 }
 
@@ -478,7 +463,7 @@ static __attribute__((noinline)) bool block_decode(struct instruction_reader *re
                                                    struct block *block)
 {
     struct live_objects objects = block->objects;
-    const uint8_t *sizes = block->next[COLUMN_SIZES], *names = block->next[COLUMN_REGISTERS];
+    const uint8_t *sizes = block->next[COLUMN_SIZES], *places = block->next[COLUMN_OBJECTS];
     const uint8_t *opcode_at = block->next[COLUMN_OPCODES];
     const uint8_t *const opcodes_end = opcode_at + block->count;
     struct instruction *to = reader->instructions;
@@ -496,31 +481,30 @@ static __attribute__((noinline)) bool block_decode(struct instruction_reader *re
             instruction_store(to, opcode, objects_begin(&objects, operand), operand);
             continue;
         } else if (action == ACTION_DEATH) {
-            memcpy(&word, names, sizeof word);
+            memcpy(&word, places, sizeof word);
             if (__builtin_expect((uint8_t)word == 0, 0)) goto rare;
             zeros = (unsigned)__builtin_ctzll(word);
             operand = varint_value(word, zeros);
-            if (__builtin_expect(!objects_are_live(&objects, operand), 0)) goto rare;
-            names += zeros + 1;
-            objects_end(&objects, operand);
-            instruction_store(to, opcode, operand, 0);
+            if (__builtin_expect(operand >= objects.registers.live, 0)) goto rare;
+            places += zeros + 1;
+            instruction_store(to, opcode, objects_end(&objects, operand), 0);
             continue;
         }
     rare:
         block->next[COLUMN_OPCODES] = opcode_at;
         block->next[COLUMN_SIZES] = sizes;
-        block->next[COLUMN_REGISTERS] = names;
+        block->next[COLUMN_OBJECTS] = places;
         block->objects = objects;
         block->at = (size_t)(to - reader->instructions);
         if (!block_decode_rare(reader, block, to)) return false;
         objects = block->objects;
         sizes = block->next[COLUMN_SIZES];
-        names = block->next[COLUMN_REGISTERS];
+        places = block->next[COLUMN_OBJECTS];
     }
     block->at = block->count;
     block->next[COLUMN_OPCODES] = opcode_at;
     block->next[COLUMN_SIZES] = sizes;
-    block->next[COLUMN_REGISTERS] = names;
+    block->next[COLUMN_OBJECTS] = places;
     block->objects = objects;
     return true;
 }
@@ -560,7 +544,6 @@ static bool reader_decode(struct instruction_reader *reader, struct block *block
     for (unsigned column = 0; column < COLUMNS; column++)
         if (block->next[column] != block->end[column]) return block_column_error(reader, block);
 
-    objects_count_registers(&block->objects);
     reader->objects = block->objects;
     reader->totals.lost_events += block->lost_events;
     instruction_totals_add(&reader->totals, opcodes, block->count);

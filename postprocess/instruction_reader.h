@@ -42,8 +42,8 @@ extern "C" {
     X(INSTRUCTION_ERROR_COLUMNS, "instructions_columns",                                          \
       "the columns and the instructions do not match (INSTRUCTIONS.md 4.3)")                      \
     X(INSTRUCTION_ERROR_OPCODE, "instructions_opcode", "an undefined opcode (INSTRUCTIONS.md 5)") \
-    X(INSTRUCTION_ERROR_REGISTER, "instructions_register",                                        \
-      "a register that is not live (INSTRUCTIONS.md 4.4)")                                        \
+    X(INSTRUCTION_ERROR_PLACE, "instructions_place",                                              \
+      "a place where no live object stands (INSTRUCTIONS.md 4.4)")                                \
     X(INSTRUCTION_ERROR_OPERAND, "instructions_operand",                                          \
       "an operand out of range (INSTRUCTIONS.md 5)")                                              \
     X(INSTRUCTION_ERROR_TOTALS, "instructions_totals",                                            \
@@ -95,11 +95,11 @@ enum instruction_state {
 
 /* The objects that are alive between two instructions. */
 struct live_objects {
-    struct register_stack registers;
-    uint64_t *held;      /* per register: 0 never used, 1 free, else size + 2 of its object */
-    uint64_t held_count; /* entries of `held`; every register is less, live or not */
-    uint64_t bytes;      /* asked for by live objects */
-    uint64_t peak_bytes; /* the most there ever were at once */
+    struct register_order registers;
+    uint64_t *sizes;      /* by register: of its object, if that is live */
+    uint64_t sizes_count; /* entries of `sizes`; every register is less */
+    uint64_t bytes;       /* asked for by live objects */
+    uint64_t peak_bytes;  /* the most there ever were at once */
 };
 
 struct instruction_reader {

@@ -14,7 +14,7 @@
 static const size_t column_bytes[COLUMNS] = {
     [COLUMN_OPCODES] = INSTRUCTION_BLOCK_MAX,
     [COLUMN_SIZES] = INSTRUCTION_BLOCK_MAX * VARINT_BYTES_MAX,
-    [COLUMN_REGISTERS] = INSTRUCTION_BLOCK_MAX * VARINT_BYTES_MAX,
+    [COLUMN_OBJECTS] = INSTRUCTION_BLOCK_MAX * VARINT_BYTES_MAX,
     [COLUMN_MISC] = INSTRUCTION_BLOCK_MAX * MISC_BYTES_MAX,
     [COLUMN_ADDRESSES] = INSTRUCTION_BLOCK_MAX * VARINT_BYTES_MAX,
 };
@@ -25,19 +25,31 @@ static const size_t column_bytes[COLUMNS] = {
 _Static_assert(COLUMNS_BYTES + COLUMNS * VARINT_BYTES_MAX <= INSTRUCTION_BLOCK_PAYLOAD_MAX,
                "a full block of the longest instructions fits into a payload");
 
+/* Makes room for the births of a block. */
+static bool writer_reserve(struct instruction_writer *writer)
+{
+    struct register_order *registers = &writer->registers;
+    if (!register_order_reserve(registers, INSTRUCTION_BLOCK_MAX)) return false;
+    if (writer->positions_count == registers->capacity) return true;
+    uint32_t *positions =
+        (uint32_t *)pages_grow(writer->positions, writer->positions_count * sizeof *positions,
+                               registers->capacity * sizeof *positions);
+    if (positions == NULL) return false;
+    writer->positions = positions;
+    writer->positions_count = registers->capacity;
+    return true;
+}
+
 static void writer_start_block(struct instruction_writer *writer)
 {
     for (unsigned column = 0; column < COLUMNS; column++)
         writer->next[column] = writer->start[column];
     writer->opcodes_end = writer->start[COLUMN_OPCODES] + INSTRUCTION_BLOCK_MAX;
     writer->last_address = 0;
-    if (!register_stack_reserve(&writer->registers, INSTRUCTION_BLOCK_MAX)) {
-        error_set_system(&writer->error, "no memory for registers");
-        /* Registers mean nothing from here on, but they must stay inside the stack whatever comes. */
-        writer->registers.live = writer->registers.capacity / 2;
-    } else if (error_is_set(&writer->error)) {
-        writer->registers.live = writer->registers.capacity / 2;
-    }
+    if (!writer_reserve(writer)) error_set_system(&writer->error, "no memory for registers");
+    /* After a failure registers mean nothing, but they must stay inside the tables whatever comes: a block takes or
+     * releases at most half of the smallest ones. */
+    if (error_is_set(&writer->error)) writer->registers.live = writer->positions_count / 2;
 }
 
 static bool writer_write(struct instruction_writer *writer, const void *data, size_t bytes)
@@ -131,6 +143,7 @@ bool instruction_writer_open(struct instruction_writer *writer, struct output *o
         at += column_bytes[column] + VARINT_SLACK;
     }
     writer_start_block(writer);
+    if (writer->positions_count == 0) return false; /* nothing could be put at all */
     writer_write_header(writer, header);
     return !error_is_set(&writer->error);
 }
@@ -175,7 +188,8 @@ bool instruction_writer_finish(struct instruction_writer *writer, enum instructi
 
 void instruction_writer_close(struct instruction_writer *writer)
 {
-    register_stack_free(&writer->registers);
+    pages_unmap(writer->positions, writer->positions_count * sizeof *writer->positions);
+    register_order_free(&writer->registers);
     pages_unmap(writer->columns, INSTRUCTION_BLOCK_PAYLOAD_MAX);
     writer->columns = NULL;
 }
@@ -197,7 +211,7 @@ void instruction_put_realloc_failed(struct instruction_writer *writer, uint32_t 
 {
     instruction_put_opcode(writer, CALL_REALLOC_MOVED | INSTRUCTION_FAILED);
     instruction_put_number(writer, COLUMN_SIZES, size);
-    instruction_put_number(writer, COLUMN_REGISTERS, object);
+    instruction_put_number(writer, COLUMN_OBJECTS, instruction_place(writer, object));
     instruction_put_end(writer);
 }
 
@@ -207,7 +221,7 @@ uint32_t instruction_put_realloc_unknown(struct instruction_writer *writer, enum
     instruction_put_opcode(writer, kind | INSTRUCTION_UNKNOWN);
     instruction_put_number(writer, COLUMN_SIZES, size);
     instruction_put_address(writer, address);
-    uint32_t taken = register_stack_take(&writer->registers);
+    uint32_t taken = instruction_take_register(writer);
     instruction_put_end(writer);
     return taken;
 }

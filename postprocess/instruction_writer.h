@@ -15,7 +15,7 @@
  * register is live) and cannot fail. What fails is the output or memory: that stays in writer->error, the rest of the
  * stream goes nowhere, and registers mean nothing any more; instruction_writer_failed() may be asked now and then.
  *
- * Memory: 1 MiB for the columns and 4 bytes per register, from pages_map(). One thread. */
+ * Memory: 1 MiB for the columns and 8 bytes per register, from pages_map(). One thread. */
 #ifndef MALLOCTAPE_INSTRUCTION_WRITER_H
 #define MALLOCTAPE_INSTRUCTION_WRITER_H
 
@@ -31,13 +31,15 @@ extern "C" {
 struct instruction_writer {
     uint8_t *next[COLUMNS]; /* where the next byte of a column goes */
     uint8_t *opcodes_end;   /* the block is full when next[COLUMN_OPCODES] is here */
-    struct register_stack registers;
+    struct register_order registers;
+    uint32_t *positions;   /* by register of a live object: its index in registers.order */
     uint64_t lane;         /* the current one */
     uint64_t last_address; /* of the `addresses` column of this block */
     bool addresses;        /* feature bit 0 */
 
     struct output *output;
-    uint8_t *columns; /* the mapping */
+    uint64_t positions_count; /* entries of `positions` */
+    uint8_t *columns;         /* the mapping */
     uint8_t *start[COLUMNS];
     struct instruction_totals
         totals; /* of the blocks written; instruction_writer_totals() for all */
@@ -99,6 +101,22 @@ static inline void instruction_put_end(struct instruction_writer *writer)
         instruction_writer_end_block(writer);
 }
 
+/* Takes a register for a new object. */
+static inline uint32_t instruction_take_register(struct instruction_writer *writer)
+{
+    struct register_order *registers = &writer->registers;
+    uint32_t taken = register_order_take(registers);
+    writer->positions[taken] = (uint32_t)(registers->live - 1);
+    if (registers->live > registers->high) registers->high = registers->live;
+    return taken;
+}
+
+/* The place of a live object. */
+static inline uint64_t instruction_place(const struct instruction_writer *writer, uint32_t object)
+{
+    return writer->registers.live - 1 - writer->positions[object];
+}
+
 /* BIRTH. Returns the register of the object. */
 static inline uint32_t instruction_put_birth(struct instruction_writer *writer, enum call_kind kind,
                                              uint64_t size, uint64_t address)
@@ -106,7 +124,7 @@ static inline uint32_t instruction_put_birth(struct instruction_writer *writer, 
     instruction_put_opcode(writer, kind);
     instruction_put_number(writer, COLUMN_SIZES, size);
     instruction_put_address(writer, address);
-    uint32_t taken = register_stack_take(&writer->registers);
+    uint32_t taken = instruction_take_register(writer);
     instruction_put_end(writer);
     return taken;
 }
@@ -130,7 +148,7 @@ static inline void instruction_put_realloc(struct instruction_writer *writer, en
 {
     instruction_put_opcode(writer, kind);
     instruction_put_number(writer, COLUMN_SIZES, size);
-    instruction_put_number(writer, COLUMN_REGISTERS, object);
+    instruction_put_number(writer, COLUMN_OBJECTS, instruction_place(writer, object));
     instruction_put_address(writer, address);
     instruction_put_end(writer);
 }
@@ -149,8 +167,11 @@ static inline void instruction_put_death(struct instruction_writer *writer, enum
                                          uint32_t object)
 {
     instruction_put_opcode(writer, kind);
-    instruction_put_number(writer, COLUMN_REGISTERS, object);
-    register_stack_release(&writer->registers, object);
+    uint64_t place = instruction_place(writer, object);
+    uint32_t youngest = register_order_at(&writer->registers, 0);
+    instruction_put_number(writer, COLUMN_OBJECTS, place);
+    writer->positions[youngest] = writer->positions[object];
+    register_order_release(&writer->registers, place);
     instruction_put_end(writer);
 }
 

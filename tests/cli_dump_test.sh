@@ -96,7 +96,7 @@ END
 instructions_example_bytes() {
     sample instructions_example
     ruby -e 'puts File.binread("instructions_example").byteslice(0xa5, 14).unpack1("H*")' >out
-    [ "$(cat out)" = 09070303013001021531b2040107 ]
+    [ "$(cat out)" = 09070303013001021531b2040307 ]
 }
 
 only_calls() {

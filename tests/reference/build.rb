@@ -279,7 +279,7 @@ class RawBuilder
   end
 end
 
-# An instruction stream. It keeps the register file, so that births can tell their register.
+# An instruction stream. It keeps the order of registers, so that births can tell their register.
 class InstructionBuilder
   include Encode
 
@@ -289,7 +289,7 @@ class InstructionBuilder
   def initialize(checksums, metadata: METADATA, addresses: false, minor: 0, features: nil, info: 0)
     @checksums = checksums
     @addresses = addresses
-    @free = []
+    @order = []
     @high = @live = @threads = @lost = 0
     @counts = Hash.new(0)
     @stream = ''.b
@@ -308,7 +308,7 @@ class InstructionBuilder
     @counts[call.number] += 1
     opcode(call.number | (failed ? 0x40 : 0) | (unknown ? 0x80 : 0))
     @sizes << varint(size) if size
-    @registers << varint(register) if register
+    @objects << varint(place(register)) if register
     @misc << varint(alignment) if alignment
     @misc << ([numbers.size] + numbers).map { |number| varint(number) }.join if numbers
     return death(register) if deaths
@@ -343,7 +343,7 @@ class InstructionBuilder
   def end_block
     return if @count.zero?
 
-    block(Encode.payload([@opcodes, @sizes, @registers, @misc, @places]), @count)
+    block(Encode.payload([@opcodes, @sizes, @objects, @misc, @places]), @count)
     new_block
   end
 
@@ -362,7 +362,7 @@ class InstructionBuilder
   private
 
   def new_block
-    @opcodes, @sizes, @registers, @misc, @places = Array.new(5) { ''.b }
+    @opcodes, @sizes, @objects, @misc, @places = Array.new(5) { ''.b }
     @count = @place = 0
   end
 
@@ -372,15 +372,24 @@ class InstructionBuilder
   end
 
   def birth
+    @order[@live] ||= @live
     @live += 1
-    @free.pop || (@high += 1) - 1
+    @high = [@high, @live].max
+    @order[@live - 1]
+  end
+
+  # Of an object that is not there, 0.
+  def place(register)
+    position = @order.first(@live).index(register)
+    position ? @live - 1 - position : 0
   end
 
   def death(register)
     return unless register
 
+    position = @order.index(register)
     @live -= 1
-    @free.push(register)
+    @order[position], @order[@live] = @order[@live], @order[position] if position
     nil
   end
 

@@ -7,50 +7,50 @@
 # Sections are in the order of the document. Checksums are not verified (basics.rb says why).
 require_relative 'basics'
 
-# 4.4 Registers
+# 4.4 Registers and places
 class Registers
-  attr_reader :high
+  attr_reader :high, :live
 
   def initialize
-    @free = []
+    @order = []
     @high = 0
-    @live = {}
+    @live = 0
   end
 
   def birth
-    register = @free.pop
-    unless register
-      register = @high
-      @high += 1
-    end
-    @live[register] = true
-    register
+    @order[@live] ||= @live
+    @live += 1
+    @high = [@high, @live].max
+    @order[@live - 1]
   end
 
-  def death(register)
-    @live.delete(register)
-    @free.push(register)
+  def at(place)
+    @order[@live - 1 - place]
   end
 
-  def live?(register) = @live.key?(register)
-  def live = @live.size
+  def death(place)
+    youngest = @live - 1
+    @order[youngest], @order[youngest - place] = @order[youngest - place], @order[youngest]
+    @live -= 1
+  end
 end
 
-# 5.3 Other instructions
-LANE = 48
-THREAD_BEGIN = 49
-THREAD_END = 50
-THREAD_CACHE_DELETED = 51
-TICK = 52
-LOST = 53
-
 class InstructionDump
+  # 5.3 Other instructions
+  LANE = 48
+  THREAD_BEGIN = 49
+  THREAD_END = 50
+  THREAD_CACHE_DELETED = 51
+  TICK = 52
+  LOST = 53
+
   def initialize(stream)
     @stream = stream
     @registers = Registers.new
     @lane = 0
     @instructions = 0
-    @ticks = 0
+    @ticks = @threads = @lost = 0
+    @counts = Hash.new(0)
   end
 
   # 4. Stream
@@ -95,8 +95,8 @@ class InstructionDump
 
   # 4.3 Payload. A line has the offset of its block.
   def instructions(block, payload, count)
-    @columns = split_columns(payload, %i[opcodes sizes registers misc addresses])
-    @sizes, @operands, @misc = @columns.values_at(:sizes, :registers, :misc)
+    @columns = split_columns(payload, %i[opcodes sizes objects misc addresses])
+    @sizes, @operands, @misc = @columns.values_at(:sizes, :objects, :misc)
     @address = 0
     count.times do
       offset = @columns[:opcodes].offset
@@ -110,7 +110,10 @@ class InstructionDump
   # 5. Instructions
   def instruction(opcode, offset)
     call = CALLS[opcode & 0x3f]
-    return "L#{@lane} #{call(call, opcode[6] == 1, opcode[7] == 1, offset)}" if call
+    if call
+      @counts[call.number] += 1
+      return "L#{@lane} #{call(call, opcode[6] == 1, opcode[7] == 1, offset)}"
+    end
 
     refuse(offset, format('opcode 0x%02x: flags that are not allowed', opcode)) if opcode > 0x3f
     other(opcode, offset)
@@ -126,10 +129,11 @@ class InstructionDump
     return heap_text(call, heap_numbers(offset)) if call.shape == :HEAP
 
     size = @sizes.varint if WITH_SIZE.include?(call.shape)
-    register = register(offset) unless births || unknown
+    place = place(offset) unless births || unknown
+    register = place && @registers.at(place)
     alignment = @misc.varint if WITH_ALIGNMENT.include?(call.shape)
     born = born(call.shape, register) unless failed
-    @registers.death(register) if deaths && register
+    @registers.death(place) if deaths && place
     call_text(call, died: died_text(births, register), size:, alignment:, born: born && "r#{born}",
                     address: born && address, failed:)
   end
@@ -147,10 +151,10 @@ class InstructionDump
     register || @registers.birth
   end
 
-  def register(offset)
-    register = @operands.varint
-    refuse(offset, "register #{register} is not live") unless @registers.live?(register)
-    register
+  def place(offset)
+    place = @operands.varint
+    refuse(offset, "no object at place #{place}") unless place < @registers.live
+    place
   end
 
   def heap_numbers(offset)
@@ -163,22 +167,36 @@ class InstructionDump
   def address
     return unless @has_addresses
 
-    @address += 8 * @columns[:addresses].svarint
+    @address = (@address + (8 * @columns[:addresses].svarint)) % (2**64)
   end
 
   # 5.3 Other instructions
   def other(number, offset)
     case number
     when LANE
-      @lane = @misc.varint
+      @lane = lane(offset)
       "L#{@lane} lane"
-    when THREAD_BEGIN then "L#{@lane} thread_begin #{@misc.varint}"
+    when THREAD_BEGIN
+      @threads += 1
+      "L#{@lane} thread_begin #{@misc.varint}"
     when THREAD_END then "L#{@lane} thread_end"
     when THREAD_CACHE_DELETED then "L#{@lane} thread_cache_deleted"
     when TICK then tick
-    when LOST then "lost lane #{@misc.varint} events #{@misc.varint}"
+    when LOST then lost(lane(offset))
     else refuse(offset, "instruction #{number} is undefined")
     end
+  end
+
+  def lane(offset)
+    lane = @misc.varint
+    refuse(offset, "lane #{lane}") if lane > 65_535
+    lane
+  end
+
+  def lost(lane)
+    events = @misc.varint
+    @lost += events
+    "lost lane #{lane} events #{events}"
   end
 
   def tick
@@ -186,21 +204,25 @@ class InstructionDump
     "tick #{@ticks - 1} nanoseconds +#{@misc.varint} rss #{@misc.varint} heap #{@misc.varint}"
   end
 
-  # 6. End block
+  # 6. End block. Checked before anything is printed.
   def finish(offset, payload)
-    at = format('%012x', offset)
     status, live, high, threads, lost = Array.new(5) { payload.varint }
-    refuse(offset, "#{live} live objects, #{@registers.live} counted") unless live == @registers.live
-    refuse(offset, "#{high} registers, #{@registers.high} counted") unless high == @registers.high
-    puts "#{at} end status #{status} live #{live} registers #{high} threads #{threads} lost #{lost}"
-    payload.varint.times do
-      call = CALLS[payload.varint] || refuse(offset, 'an undefined kind is counted')
-      count = payload.varint
-      puts "#{at} end count #{call.name} #{count}" if count.positive?
-    end
+    counts = Array.new(payload.varint) { [payload.varint, payload.varint] }
     check_used_up(end: payload)
+    refuse(offset, "status #{status}") if status > 2
+    differ(offset, 'live objects', live, @registers.live)
+    differ(offset, 'registers', high, @registers.high)
+    differ(offset, 'threads', threads, @threads)
+    differ(offset, 'lost events', lost, @lost)
+    differ(offset, 'calls by kind', counts.reject { |_kind, count| count.zero? }.sort, @counts.sort)
+    puts format('%012x end status %d live %d registers %d threads %d lost %d', offset, status, live, high, threads, lost)
+    @counts.sort.each { |kind, count| puts format('%012x end count %s %d', offset, CALLS[kind].name, count) }
     @ended = true
+  end
+
+  def differ(offset, what, told, counted)
+    refuse(offset, "#{what}: #{told} in the end block, #{counted} read") unless told == counted
   end
 end
 
-run_dump('instruction_dump') { |bytes| InstructionDump.new(bytes).run }
+run_dump('instruction_dump') { |bytes| InstructionDump.new(bytes).run } if $PROGRAM_NAME == __FILE__
