@@ -19,8 +19,11 @@ give_up() {
 # The results of an earlier run must not be counted.
 forget_results() { find "$build_dir" -name '*.trs' -exec rm -f {} +; }
 
-# shellcheck disable=SC2086 # a list of names
-packages_install run-tests.sh $BUILD_PACKAGES || exit 1
+# shellcheck disable=SC2086 # lists of names
+{
+    packages_install run-tests.sh $BUILD_PACKAGES || exit 1
+    packages_install run-tests.sh $ALLOCATOR_PACKAGES || echo 'run-tests.sh: going on without these' >&2
+}
 echo "run-tests.sh: building in $build_dir" >&2
 build_tree "$build_dir" check TESTS= || give_up 'the build failed, no test ran'
 forget_results

@@ -1,4 +1,4 @@
-# shellcheck shell=sh disable=SC2034 # the list is for the scripts that source this
+# shellcheck shell=sh disable=SC2034 # the lists are for the scripts that source this
 # packages.sh - sourced by the top-level scripts; installs the Debian packages that they need.
 #
 # A package is written as NAME, or as NAME:COMMAND when having COMMAND in PATH is as good as having the package.
@@ -8,6 +8,8 @@
 BUILD_PACKAGES='autoconf:autoconf automake:automake libtool:libtoolize make:make patch:patch
     gcc:gcc g++:g++ pkg-config:pkg-config libc6-dev liblz4-dev libxxhash-dev libjansson-dev libgtest-dev
     ruby:ruby lz4:lz4 ca-certificates'
+# Other allocators to replay on. Tests of them are left out where they are missing.
+ALLOCATOR_PACKAGES='libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4'
 
 package_is_there() {
     if [ "${1%:*}" != "$1" ] && command -v "${1#*:}" >/dev/null 2>&1; then
