@@ -632,7 +632,7 @@ void check_against_truth(const RawSimulator &simulator, const Ordered &ordered)
     for (const RawSimulator::Event &event : simulator.truth)
         lanes[event.lane].push_back(&event);
     std::map<uint64_t, size_t> next;
-    std::map<uint32_t, uint64_t> tokens;
+    std::map<uint32_t, uint64_t> tokens, entered;
     size_t events = 0;
     for (const Instruction &one : ordered.all) {
         if ((one.opcode & INSTRUCTION_NUMBER_MASK) >= CALL_KINDS) continue;
@@ -640,6 +640,9 @@ void check_against_truth(const RawSimulator &simulator, const Ordered &ordered)
         events++;
         ASSERT_EQ(one.opcode, event.number);
         ASSERT_EQ(one.size, event.size);
+        /* Calls happened one at a time, so each entered its structures where it stands. */
+        for (const auto &stamp : event.stamps)
+            ASSERT_EQ(stamp.second, ++entered[stamp.first]) << "structure " << stamp.first;
         if (event.ends != 0) {
             ASSERT_EQ(tokens[one.object], event.ends);
             tokens.erase(one.object);
@@ -699,6 +702,7 @@ INSTANTIATE_TEST_SUITE_P(Programs, SimulatedProgram,
                                          Program{8, 300, 2, 1, 50, 16, 4, true, false},
                                          Program{16, 5, 100, 3, 333, 1, 1, false, true},
                                          Program{64, 20, 1000, 2, 5000, 128, 2, true, true},
+                                         Program{2, 5, 100, 0, 19000, 2, 1, false, true},
                                          Program{300, 3, 100, 2, 1000, 4, 3, true, true}));
 
 /* Cut anywhere, with whatever is then missing. */

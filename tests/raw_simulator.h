@@ -36,6 +36,7 @@ class RawSimulator {
         uint32_t number; /* of the record */
         uint64_t ends, begins;
         uint64_t size;
+        std::vector<std::pair<uint32_t, uint64_t>> stamps; /* structure, number */
     };
 
     RawBuilder raw;
@@ -78,6 +79,20 @@ class RawSimulator {
     uint64_t random_;
     std::vector<Lane> lanes_;
     std::vector<Object> shared_;
+    std::vector<std::pair<uint32_t, uint64_t>> stamps_before_; /* of the next event */
+
+    void stamp_before(uint32_t lane, uint32_t structure)
+    {
+        raw.stamp_before(lane, structure);
+        stamps_before_.emplace_back(structure, raw.next_stamp[structure]);
+    }
+
+    void stamp_after(uint32_t lane, uint32_t structure)
+    {
+        raw.stamp_after(lane, structure);
+        if (options_.keep_truth)
+            truth.back().stamps.emplace_back(structure, raw.next_stamp[structure]);
+    }
 
     uint32_t random(uint32_t below)
     {
@@ -89,7 +104,9 @@ class RawSimulator {
 
     void note(uint32_t lane, uint32_t number, uint64_t ends, uint64_t begins, uint64_t size)
     {
-        if (options_.keep_truth) truth.push_back({lane, number, ends, begins, size});
+        if (options_.keep_truth)
+            truth.push_back({lane, number, ends, begins, size, stamps_before_});
+        stamps_before_.clear();
         live += (begins != 0) - (ends != 0);
     }
 
@@ -102,8 +119,8 @@ class RawSimulator {
             cached--;
             return;
         }
-        raw.stamp_before(lane, size_class);
-        if (random(8) == 0) raw.stamp_before(lane, RawBuilder::kPageHeap);
+        stamp_before(lane, size_class);
+        if (random(8) == 0) stamp_before(lane, RawBuilder::kPageHeap);
         cached = options_.batch - 1;
     }
 
@@ -111,8 +128,8 @@ class RawSimulator {
     {
         uint32_t &cached = lanes_[lane].cached[size_class];
         if (!options_.central || ++cached <= 2 * options_.batch) return;
-        raw.stamp_after(lane, size_class);
-        if (random(8) == 0) raw.stamp_after(lane, RawBuilder::kPageHeap);
+        stamp_after(lane, size_class);
+        if (random(8) == 0) stamp_after(lane, RawBuilder::kPageHeap);
         cached -= options_.batch;
     }
 
