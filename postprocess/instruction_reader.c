@@ -54,6 +54,9 @@ static bool reader_input_ended(struct instruction_reader *reader, uint64_t offse
 
 /* ---- live objects (4.4) ---- */
 
+/* No object has this size (INSTRUCTIONS.md 3). */
+#define SIZE_NEVER UINT64_MAX
+
 static void objects_free(struct live_objects *objects)
 {
     pages_unmap(objects->sizes, objects->sizes_count * sizeof *objects->sizes);
@@ -72,9 +75,20 @@ static bool objects_reserve(struct live_objects *objects, uint64_t births)
         (uint64_t *)pages_grow(objects->sizes, objects->sizes_count * sizeof *objects->sizes,
                                registers->capacity * sizeof *objects->sizes);
     if (sizes == NULL) return false;
+    for (uint64_t object = objects->sizes_count; object < registers->capacity; object++)
+        sizes[object] = SIZE_NEVER;
     objects->sizes = sizes;
     objects->sizes_count = registers->capacity;
     return true;
+}
+
+/* Brings registers.high up to date: registers are taken for the first time in ascending order. */
+static void objects_count_registers(struct live_objects *objects)
+{
+    uint64_t high = objects->registers.high;
+    while (high < objects->sizes_count && objects->sizes[high] != SIZE_NEVER)
+        high++;
+    objects->registers.high = high;
 }
 
 static inline void objects_grew(struct live_objects *objects)
@@ -82,11 +96,10 @@ static inline void objects_grew(struct live_objects *objects)
     if (objects->bytes > objects->peak_bytes) objects->peak_bytes = objects->bytes;
 }
 
+/* Leaves registers.high to objects_count_registers(), once per block. */
 static inline uint32_t objects_begin(struct live_objects *objects, uint64_t size)
 {
     uint32_t object = register_order_take(&objects->registers);
-    if (objects->registers.live > objects->registers.high)
-        objects->registers.high = objects->registers.live;
     objects->sizes[object] = size;
     objects->bytes += size;
     objects_grew(objects);
@@ -381,6 +394,8 @@ static bool block_decode_call(struct instruction_reader *reader, struct block *b
     if (shape_has_alignment(shape) && !block_get_operands(reader, block, 1, to)) return false;
     if (names && place >= block->objects.registers.live)
         return block_error(reader, block, INSTRUCTION_ERROR_PLACE, "place ", place);
+    if (!failed && !shape_is_death(shape) && to->size == SIZE_NEVER)
+        return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "size ", to->size);
 
     if (begins && !failed)
         object = objects_begin(&block->objects, to->size);
@@ -544,6 +559,7 @@ static bool reader_decode(struct instruction_reader *reader, struct block *block
     for (unsigned column = 0; column < COLUMNS; column++)
         if (block->next[column] != block->end[column]) return block_column_error(reader, block);
 
+    objects_count_registers(&block->objects);
     reader->objects = block->objects;
     reader->totals.lost_events += block->lost_events;
     instruction_totals_add(&reader->totals, opcodes, block->count);

@@ -96,7 +96,7 @@ enum instruction_state {
 /* The objects that are alive between two instructions. */
 struct live_objects {
     struct register_order registers;
-    uint64_t *sizes;      /* by register: of its object, if that is live */
+    uint64_t *sizes;      /* by register: of its latest object; UINT64_MAX before the first one */
     uint64_t sizes_count; /* entries of `sizes`; every register is less */
     uint64_t bytes;       /* asked for by live objects */
     uint64_t peak_bytes;  /* the most there ever were at once */

@@ -538,6 +538,8 @@ TEST(InstructionReader, OperandsOutOfRange)
               expected);
     EXPECT_EQ(read_stream(header_of() + block_of("\x25", "", "", number(3))).error_name(),
               expected);
+    EXPECT_EQ(read_stream(header_of() + block_of("\x01", number(UINT64_MAX))).error_name(),
+              expected);
 }
 
 TEST(InstructionReader, ColumnsThatDoNotMatch)
