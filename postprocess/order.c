@@ -1116,10 +1116,8 @@ static bool order_run(struct order *order)
         }
         if (order->ready != NULL || order_step(order, TICK_SKEW_RECORDS)) continue;
         if (!closed) return true;
-        if (order->admitted > order->oldest && order_step(order, 0)) continue;
         /* One window ahead is what a tick's skew explains; more only when no step helps. */
-        bool ahead = order->admitted > order->oldest;
-        if (ahead && order_step(order, 0)) continue;
+        if (order->admitted > order->oldest && order_step(order, 0)) continue;
         if (order->admitted + 1 < order->open) {
             order_admit(order, order->admitted + 1);
             continue;
