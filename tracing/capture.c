@@ -207,9 +207,15 @@ static void decide(void)
     errno = kept_errno;
 }
 
+extern int __cxa_at_quick_exit(void (*function)(void *), void *library);
+
 __attribute__((constructor)) static void library_begins(void)
 {
     if (atomic_load_relaxed(&malloctape_state) == MALLOCTAPE_UNDECIDED) decide();
+    /* quick_exit() ends the process without destructors, and not through our _exit(). What is registered
+     * now runs after what the program registers. */
+    if (atomic_load_relaxed(&malloctape_state) == MALLOCTAPE_RECORDING)
+        __cxa_at_quick_exit(finish_at_exit, NULL);
 }
 
 extern int __cxa_atexit(void (*function)(void *), void *argument, void *library);
