@@ -1,0 +1,69 @@
+#!/bin/bash
+# capture_symbols_test.sh - the capture core, a guest in other people's programs, uses nothing but what
+# capture_symbols.txt lists, and never a function that allocates.
+set -eu
+# shellcheck source=tests/tap.sh
+. "$(dirname "$0")/tap.sh"
+
+list=$source_dir/tests/capture_symbols.txt
+objects=$build_dir/gperftools-build/2.10/capture/tracing
+# What allocates, or may: never to be listed.
+allocating='(malloc|free|calloc|realloc|memalign|valloc|pvalloc|.*_memalign|aligned_alloc|reallocarray|strdup|strndup'
+allocating="$allocating|asprintf|vasprintf|.*printf|f(open|dopen|write|puts|putc|close)|opendir|getline|getdelim|setenv|putenv"
+allocating="$allocating|unsetenv|atexit|qsort|dl(open|sym|error|addr)|pthread_create|sem_open|_Zn[wa].*|_Zd[la].*|tc_.*|LZ4_create.*"
+allocating="$allocating|XXH3_createState|syslog|perror|strerror|exit|localtime|getaddrinfo|__libc_.*alloc.*)"
+
+# Of all objects of a list of directories: what is used and not defined among them.
+imports() {
+    nm --defined-only "$@" | awk 'NF == 3 && $2 != "r" { print $3 }' | sort -u >defined
+    nm -u "$@" | awk 'NF == 2 { print $2 }' | sort -u | comm -23 - defined
+}
+
+capture_imports() { imports "$objects"/*.o; }
+
+all_sources_compiled() {
+    make -s -C "$build_dir" -f - print-capture-sources >sources 2>err <<'MAKE'
+include Makefile
+print-capture-sources:
+	@echo $(CAPTURE_SOURCES)
+MAKE
+    # shellcheck disable=SC2013 # words are what is wanted
+    for source in $(cat sources); do
+        [ -e "$objects/$(basename "$source" .c).o" ] || return 1
+    done
+    # Nothing else lies there, left from earlier.
+    [ "$(wc -w <sources)" = "$(find "$objects" -name '*.o' | wc -l)" ]
+}
+
+listed_with_reason() { ! grep -v -e '^#' -e '^$' "$list" | grep -v -E '^[A-Za-z_0-9]+ +[A-Za-z].{9,}$' >out; }
+
+none_is_new() {
+    capture_imports >imported && cut -d ' ' -f 1 "$list" | grep -v -e '^#' -e '^$' | sort -u >allowed
+    comm -23 imported allowed | sed 's/$/ is not in tests\/capture_symbols.txt/' >out
+    [ -s imported ] && [ ! -s out ]
+}
+
+none_is_left_over() {
+    comm -13 imported allowed | sed 's/$/ is in tests\/capture_symbols.txt, but nobody uses it/' >out
+    [ ! -s out ]
+}
+
+none_allocates() {
+    cat imported allowed | grep -x -E "$allocating" >out && return 1
+    return 0
+}
+
+one_more_is_noticed() {
+    printf 'void *malloc(unsigned long);\nvoid *other(void) { return malloc(1); }\n' >other.c
+    ${CC:-cc} -c -fno-builtin -o other.o other.c 2>err || return 1
+    imports "$objects"/*.o other.o | comm -13 imported - >out && [ "$(cat out)" = malloc ] &&
+        grep -q -x -E "$allocating" out
+}
+
+plan 6
+check 'every source of the capture core has been compiled' all_sources_compiled
+check 'each symbol is listed with its reason' listed_with_reason
+check 'no symbol is new' none_is_new
+check 'no listed symbol is unused' none_is_left_over
+check 'no function allocates' none_allocates
+check 'a use of malloc would be noticed' one_more_is_noticed

@@ -1,0 +1,227 @@
+#!/bin/bash
+# process_life_test.sh - whatever becomes of a process, it is not harmed, and what it did is in the recording.
+set -eu
+# shellcheck source=tests/tap.sh
+. "$(dirname "$0")/tap.sh"
+
+life=$workloads/life
+malloctape=$bin/malloctape
+
+# objects RAW SIZE - how many objects of that size were made with malloc.
+objects() { "$malloctape" dump --only-calls "$1" 2>/dev/null | grep -c "^malloc $2 -> " || true; }
+
+# verified RAW STATUS - 0 a complete recording, 3 one that was cut short but lacks nothing.
+verified() {
+    exit_status "$malloctape" verify "$1" >out 2>err
+    [ "$status" = "$2" ]
+}
+
+# A complete recording needs no spool.
+complete() { [ ! -e "$1.spool" ] && verified "$1" 0; }
+
+# --- ways to end ---
+
+# ends HOW STATUS - like the same program untraced, and cleanly.
+ends() {
+    rm -f raw.lz4*
+    exit_status recorded raw.lz4 "$life" end "$1"
+    [ "$status" = "$2" ] && [ "$(objects raw.lz4 777)" = 20000 ] && complete raw.lz4
+}
+
+# The same where nothing of ours gets to run.
+is_ended() {
+    rm -f raw.lz4*
+    { exit_status recorded raw.lz4 "$life" end "$1"; } 2>/dev/null
+    [ "$status" = "$2" ] && [ -e raw.lz4.spool ] && [ "$(objects raw.lz4 777)" = 20000 ] && verified raw.lz4 3
+}
+
+# shellcheck disable=SC2016 # Ruby
+late_calls_are_recorded() {
+    rm -f raw.lz4*
+    recorded raw.lz4 "$life" late && complete raw.lz4 || return 1
+    for size in 654321 654322 654323; do
+        [ "$(objects raw.lz4 $size)" = 1 ] || return 1
+    done
+    # Each of them was freed.
+    "$malloctape" dump --only-calls --lane 0 raw.lz4 2>err | ruby -e '
+        objects = {}
+        STDIN.each_line do |line|
+            objects[$2] = true if line =~ /^malloc (65432\d) -> (\S+)/
+            objects.delete($1) if line =~ /^free (\S+)/
+        end
+        exit objects.empty?'
+}
+
+# loses_nothing_when_killed CALLS THREADS - killed after so many calls, in the middle of more; at most the call that each
+# thread was in is missing.
+# shellcheck disable=SC2016,SC2094 # Ruby; a subcommand called dump
+loses_nothing_when_killed() {
+    rm -f raw.lz4* counts
+    ruby -e '
+        calls, threads, library, life = ARGV
+        process = spawn({ "TCMALLOC_TRACE_OUTPUT" => "raw.lz4", "LD_PRELOAD" => library }, life, "count", "counts", threads)
+        done = 0
+        until done >= calls.to_i
+            sleep 0.001
+            counts = File.exist?("counts") ? File.binread("counts").unpack("Q<*") : []
+            done = counts.each_slice(3).sum { |_, _, of_thread| of_thread.to_i }
+        end
+        Process.kill(:KILL, process)
+        Process.wait(process)
+    ' "$1" "$2" "$tracing_library" "$life" >out 2>err || return 1
+    [ -e raw.lz4.spool ] || return 1
+    "$malloctape" dump raw.lz4 >dump 2>err || [ $? = 3 ] || return 1
+    ruby -e '
+        threads = {}
+        recorded = Hash.new(0)
+        File.foreach("dump") do |line|
+            _, lane, _, kind, operand = line.sub(/\Aspool /, "").split
+            threads[operand.to_i] = lane if kind == "thread_begin"
+            recorded[lane] += 1 if kind == "malloc" || kind == "free"
+        end
+        counts = File.binread("counts").unpack("Q<*").each_slice(3).to_a
+        calls = 0
+        counts.each_with_index do |(thread, begun, done), index|
+            # Maybe not even the record of its beginning is there.
+            next if done.zero?
+            # The main thread has a past; what it did before the first count is found as what is too much.
+            got = recorded[threads.fetch(thread)]
+            good = index.zero? ? got >= done && got <= begun + 60 : (done..begun).cover?(got)
+            calls += got
+            abort "thread #{index}: #{done} calls done, #{begun} begun, #{got} recorded" unless good
+        end
+        puts "# #{counts.size} threads, #{calls} calls"
+        exit calls > 10_000
+    ' 2>>err && verified raw.lz4 3
+}
+
+# --- fork and exec ---
+
+# forks HOW - children of a process with threads live and end; only what the parent did is recorded.
+forks() {
+    rm -f raw.lz4*
+    recorded raw.lz4 "$life" fork "$1" calls && complete raw.lz4 &&
+        [ "$(objects raw.lz4 888)" = "$(cat calls)" ] && [ "$(objects raw.lz4 999)" = 0 ] &&
+        [ "$(objects raw.lz4 777)" = 0 ]
+}
+
+execs() {
+    rm -f raw.lz4*
+    recorded raw.lz4 "$life" exec "$life" end exit || [ $? = 7 ] || return 1
+    # The new program does what would be seen as 20 000 more.
+    [ "$(objects raw.lz4 777)" = 10000 ] && ! "$malloctape" verify raw.lz4 2>&1 | grep -q damage
+}
+
+# --- threads ---
+
+thread_destructors_are_recorded() {
+    rm -f raw.lz4*
+    recorded raw.lz4 "$workloads/threads" 1000 && complete raw.lz4 &&
+        "$malloctape" info --json info.json raw.lz4 >out 2>err || return 1
+    # 32 bytes each, freed by the destructor, and 50 objects, freed by the thread or a later one.
+    [ "$(objects raw.lz4 32)" -ge 1000 ] && [ "$(json_value info.json threads)" = 1001 ] &&
+        [ "$(json_value info.json live_at_end)" -lt 40 ]
+}
+
+# Lanes are used again, and with them the memory of what each thread had.
+many_threads() {
+    rm -f raw.lz4*
+    recorded raw.lz4 "$workloads/threads" "$1" 8 2 && complete raw.lz4 &&
+        "$malloctape" info --json info.json raw.lz4 >out 2>err || return 1
+    "$malloctape" dump raw.lz4 2>err | awk '/ thread_begin /{ lanes[$2] = 1 } END { for (l in lanes) n++; print n }' >lanes
+    echo "# $(json_value info.json threads) threads in $(cat lanes) lanes"
+    [ "$(json_value info.json threads)" = $(($1 + 1)) ] && [ "$(cat lanes)" -lt 500 ]
+}
+
+# --- the program is not harmed ---
+
+# one_line PATH - what cannot be written is said in one line, and the program goes on.
+one_line() {
+    exit_status recorded "$1" "$life" end exit
+    [ "$status" = 7 ] && [ "$(wc -l <err)" = 1 ] && grep -q '^malloctape: ' err && [ ! -s out ]
+}
+
+full_disk() {
+    exit_status recorded /dev/full "$life" end exit
+    [ "$status" = 7 ] && [ "$(wc -l <err)" = 1 ] && grep -q '^malloctape: ' err
+}
+
+file_size_limit() {
+    rm -f raw.lz4*
+    exit_status bash -c "ulimit -f 500; TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD=$tracing_library exec $life fill" \
+        >out 2>err
+    [ "$status" = 7 ] && [ "$(grep -c '^malloctape: ' err)" = 1 ]
+}
+
+nothing_without_variable() {
+    mkdir empty && (cd empty && LD_PRELOAD=$tracing_library "$life" tasks >../out 2>../err) &&
+        [ "$(cat out)" = 1 ] && [ ! -s err ] && rmdir empty
+}
+
+nothing_with_empty_variable() {
+    mkdir empty && (cd empty && TCMALLOC_TRACE_OUTPUT='' LD_PRELOAD=$tracing_library "$life" tasks >../out 2>../err) &&
+        [ "$(cat out)" = 1 ] && [ ! -s err ] && rmdir empty
+}
+
+one_thread_with_variable() { recorded raw.lz4 "$life" tasks && [ "$(cat out)" = 2 ]; }
+
+errno_is_kept() { recorded raw.lz4 "$life" errno 1000000 && complete raw.lz4; }
+
+# What the program sees of itself and what its children see, compared with the allocator untraced.
+sees_nothing() {
+    LD_PRELOAD=$plain_library "$life" look >out 2>err </dev/null && mv out wanted
+    TCMALLOC_TRACE_OUTPUT=$scratch/raw.lz4 LD_PRELOAD=$tracing_library "$life" look >out 2>err </dev/null || return 1
+    grep -q 'descriptor 1' out || return 1
+    if ! diff wanted out >difference; then
+        mv difference out
+        return 1
+    fi
+}
+
+# stderr has the one line at the end, and with TCMALLOC_TRACE_QUIET not even that.
+says_nothing() {
+    "$workloads/threads" 100 >wanted
+    recorded raw.lz4 "$workloads/threads" 100 && cmp out wanted && [ "$(wc -l <err)" = 1 ] &&
+        TCMALLOC_TRACE_QUIET=1 recorded raw.lz4 "$workloads/threads" 100 && cmp out wanted && [ ! -s err ]
+}
+
+private_file() { [ "$(stat -c %a raw.lz4)" = 600 ]; }
+
+plan 37
+check 'return from main' ends return 7
+check 'exit' ends exit 7
+check '_exit' ends _exit 7
+check '_Exit' ends _Exit 7
+check 'quick_exit' ends quick_exit 7
+check 'exit in another thread' ends group 7
+check 'the main thread ends first' ends thread 0
+check 'abort' is_ended abort 134
+check 'SIGSEGV' is_ended segv 139
+check 'SIGKILL soon' loses_nothing_when_killed 20000 3
+check 'SIGKILL, one thread' loses_nothing_when_killed 300000 1
+check 'SIGKILL, three threads' loses_nothing_when_killed 500000 3
+check 'SIGKILL, sixteen threads' loses_nothing_when_killed 300000 16
+check 'calls before main, in exit handlers and destructors' late_calls_are_recorded
+for how in exit _exit _Exit quick_exit abort exec thread; do
+    check "fork with threads, child: $how" forks $how
+done
+check 'exec: the new program is not recorded and leaves the file alone' execs
+check 'thread-specific data destructors' thread_destructors_are_recorded
+check '10 000 short threads' many_threads 10000
+check '100 000 short threads' many_threads 100000
+check 'no such directory' one_line /no/such/directory/raw.lz4
+check 'the output is a directory' one_line "$scratch"
+if [ "$(id -u)" = 0 ]; then
+    skip_test 'no permission' 'root may write everywhere'
+else
+    check 'no permission' one_line /proc/version
+fi
+check 'a full disk' full_disk
+check 'a limit on the size of files' file_size_limit
+check 'no variable: no thread, no file, no word' nothing_without_variable
+check 'an empty variable: the same' nothing_with_empty_variable
+check 'recording: one thread more' one_thread_with_variable
+check 'errno is the program'"'"'s' errno_is_kept
+check 'descriptors, signals, children and their environment' sees_nothing
+check 'standard output and standard error' says_nothing
+check 'mode 0600' private_file
