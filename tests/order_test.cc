@@ -311,6 +311,26 @@ TEST(Order, TheNextWindowIsLetInWhereThisOneNeedsIt)
     EXPECT_EQ(ordered.result.order.windows_overtaken, 1u);
 }
 
+/* A lane's turn is 512 records here; wherever it ends, a call is not parted from its stamps. */
+TEST(Order, TurnsDoNotEndInsideUnits)
+{
+    for (int records = 500; records < 520; records++) {
+        RawBuilder raw;
+        for (int i = 0; i < records; i++)
+            raw.birth(0, RawBuilder::kMalloc, 1);
+        raw.stamp(0, 51, 3, 1);
+        raw.stamp(0, 51, 4, 1);
+        raw.birth(0, RawBuilder::kMalloc, 2);
+        for (int i = 0; i < 600; i++)
+            raw.birth(0, RawBuilder::kMalloc, 1);
+        raw.stamp(1, 51, 3, 2);
+        raw.birth(1, RawBuilder::kMalloc, 3);
+        raw.end();
+        std::string text = order(raw.bytes).text();
+        EXPECT_LT(text.find("0:malloc2"), text.find("1:malloc3")) << records;
+    }
+}
+
 /* A thread that was in the middle of a call when the tick came. */
 TEST(Order, UnitsThatATickCutsStayWhole)
 {
@@ -702,7 +722,7 @@ INSTANTIATE_TEST_SUITE_P(Programs, SimulatedProgram,
                                          Program{8, 300, 2, 1, 50, 16, 4, true, false},
                                          Program{16, 5, 100, 3, 333, 1, 1, false, true},
                                          Program{64, 20, 1000, 2, 5000, 128, 2, true, true},
-                                         Program{2, 5, 100, 0, 19000, 2, 1, false, true},
+                                         Program{4, 100, 1, 0, 19000, 64, 1, false, true},
                                          Program{300, 3, 100, 2, 1000, 4, 3, true, true}));
 
 /* Cut anywhere, with whatever is then missing. */
