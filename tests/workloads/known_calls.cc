@@ -26,8 +26,7 @@
 #include <cstring>
 #include <new>
 
-namespace
-{
+namespace {
 
 constexpr size_t kTooMuchBytes = size_t{1} << 62;
 constexpr unsigned kLinesMax = 128;
