@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,11 +16,11 @@
  * Everything else goes the long way. */
 enum {
     PLAN_UNDEFINED = 0,
-    PLAN_DEATH,   /* of an object of this lane, nothing follows */
-    PLAN_BIRTH,   /* nothing follows */
-    PLAN_SLOT,    /* has a slot and further operands */
-    PLAN_FOREIGN, /* RAW_CODE_FOREIGN */
-    PLAN_GENERAL  /* RAW_CODE_GENERAL */
+    PLAN_DEATH = 1, /* of an object of this lane, nothing follows */
+    PLAN_BIRTH = 2, /* nothing follows */
+    PLAN_SLOT,      /* has a slot and further operands */
+    PLAN_FOREIGN,   /* RAW_CODE_FOREIGN */
+    PLAN_GENERAL    /* RAW_CODE_GENERAL */
 };
 
 /* The table of FORMAT.md 5.2, row by row. */
@@ -43,13 +44,22 @@ static const struct {
 };
 
 /* What the bytes behind the first one add to the base, of a little-endian word that begins with the first. */
-static const uint32_t code_masks[4] = {0, 0, 0xff, 0xffff};
+static const uint16_t code_masks[4] = {0, 0, 0xff, 0xffff};
 
 static unsigned slot_plan(unsigned kind)
 {
     if (kind == 0) return PLAN_UNDEFINED;
     if (call_shapes[kind] == SHAPE_BIRTH) return PLAN_BIRTH;
     return call_shapes[kind] == SHAPE_DEATH ? PLAN_DEATH : PLAN_SLOT;
+}
+
+/* What the record of a call begins with, as a little-endian number: number, shape and kind. */
+static uint32_t record_head(unsigned kind)
+{
+    _Static_assert(offsetof(struct record, shape) == 1 && offsetof(struct record, kind) == 2 &&
+                       offsetof(struct record, token) == 8,
+                   "number, shape, kind, then zeros up to the token");
+    return kind | (uint32_t)call_shapes[kind] << 8 | kind << 16;
 }
 
 static void fill_codes(struct raw_code *codes, const uint8_t *slots)
@@ -59,10 +69,11 @@ static void fill_codes(struct raw_code *codes, const uint8_t *slots)
         unsigned kind = slots[code_rows[row].slot];
         uint32_t base = code_rows[row].base;
         for (unsigned first = code_rows[row].first; first <= code_rows[row].last; first++) {
-            codes[first] = (struct raw_code){.plan = (uint8_t)slot_plan(kind),
-                                             .kind = (uint8_t)kind,
-                                             .bytes = code_rows[row].bytes,
-                                             .base = base};
+            codes[first] = (struct raw_code){.head = record_head(kind),
+                                             .base = base,
+                                             .mask = code_masks[code_rows[row].bytes],
+                                             .plan = (uint8_t)slot_plan(kind),
+                                             .bytes = code_rows[row].bytes};
             base += code_rows[row].step;
         }
     }
@@ -433,9 +444,9 @@ static bool decode_slot(struct raw_decoder *decoder, const struct raw_code *code
 {
     uint32_t word;
     memcpy(&word, decoder->at, sizeof word);
-    uint64_t operand = (uint64_t)code->base + (word >> 8 & code_masks[code->bytes]);
+    uint64_t operand = (uint64_t)code->base + (word >> 8 & code->mask);
     decoder->at += code->bytes;
-    record_begin(record, code->kind);
+    record_begin(record, code->head & RAW_OPCODE_NUMBER);
     if (!shape_has_object(record->shape))
         record->size = operand;
     else if (!decode_own(decoder, operand, record))
@@ -490,43 +501,43 @@ static bool decode_long(struct raw_decoder *decoder, struct record *record)
 
 /* ---- records, the short way ---- */
 
-/* Decodes records until one needs the long way or `count` are done. The positions live in registers meanwhile.
- * Returns how many. */
-static uint32_t decode_short_run(struct raw_decoder *decoder, struct record *records,
-                                 uint32_t count)
+/* Decodes records until one needs the long way or `count` are done, without a branch on whether it is a birth or a
+ * death. Whatever is wrong, the long way finds it again and says what it is. The positions live in registers
+ * meanwhile. Returns how many. */
+static __attribute__((noinline)) uint32_t decode_short_run(struct raw_decoder *decoder,
+                                                           struct record *records, uint32_t count)
 {
     const struct raw_code *codes = decoder->codes;
     const uint8_t *at = decoder->at;
-    const uint8_t *end = decoder->codes_end;
-    uint64_t births = decoder->births;
+    /* Where a code of three bytes still fits. */
+    const uint8_t *end = decoder->codes_end - 2;
     const uint64_t lane = raw_token(decoder->lane, 0);
     /* With addresses a birth has one more operand. */
     const unsigned plan_max = decoder->addresses ? PLAN_DEATH : PLAN_BIRTH;
-    uint32_t done = 0;
+    uint64_t births = decoder->births;
+    struct record *record = records, *records_end = records + count;
 
-    for (; done < count && at < end; done++) {
+    if (births > RAW_SERIAL_MAX - count) return 0;
+    for (; record < records_end && at < end; record++) {
         const struct raw_code *code = &codes[*at];
         uint32_t word;
         memcpy(&word, at, sizeof word);
-        if (code->plan - 1u >= plan_max) break;
-        uint64_t operand = (uint64_t)code->base + (word >> 8 & code_masks[code->bytes]);
-        uint64_t birth = code->plan == PLAN_BIRTH;
-        const uint8_t *next = at + code->bytes;
-        /* Whatever is wrong here, the long way finds it again and says what it is. */
-        if (next > end || (!birth && operand >= births) || births >= RAW_SERIAL_MAX) break;
-        struct record *record = &records[done];
-        record->number = record->kind = code->kind;
-        record->shape = birth ? SHAPE_BIRTH : SHAPE_DEATH;
-        record->count = 0;
-        record->structure = 0;
-        record->token = birth ? 0 : lane + births - operand;
-        record->size = birth ? operand : 0;
+        if (__builtin_expect(code->plan - 1u >= plan_max, 0)) break;
+        uint64_t operand = code->base + (uint64_t)(word >> 8 & code->mask);
+        /* All ones for a birth, 0 for a death. */
+        uint64_t birth = -(uint64_t)(code->plan >> 1);
+        if (__builtin_expect((int64_t)((operand - births) | birth) >= 0, 0)) break;
+        uint64_t head = code->head;
+        memcpy(record, &head, sizeof head);
+        births -= birth;
+        record->token = (lane + births - operand) & ~birth;
+        record->size = operand & birth;
+        record->serial = births & birth;
         record->operand = 0;
         record->address = 0;
-        births += birth;
-        record->serial = birth ? births : 0;
-        at = next;
+        at += code->bytes;
     }
+    uint32_t done = (uint32_t)(record - records);
     decoder->at = at;
     decoder->births = births;
     decoder->records += done;

@@ -56,8 +56,8 @@ struct record {
     uint32_t structure;
     uint64_t token;
     uint64_t size;
-    uint64_t operand;
     uint64_t serial; /* of the object that begins */
+    uint64_t operand;
     uint64_t address;
 };
 
@@ -68,10 +68,11 @@ struct raw_foreign; /* the latest foreign serial of a lane in this chunk */
 
 /* What the first byte of a code means in this chunk. */
 struct raw_code {
+    uint32_t head; /* what the record begins with */
+    uint32_t base; /* main operand, but for what the further bytes add: */
+    uint16_t mask; /* these of those */
     uint8_t plan;  /* raw_decoder.c */
-    uint8_t kind;  /* of a code with a slot */
     uint8_t bytes; /* of the code, without further operands */
-    uint32_t base; /* main operand, but for what the further bytes add */
 };
 
 struct raw_decoder {
