@@ -71,7 +71,9 @@ void dump_metadata(const struct dump *dump, uint64_t offset, const char *metadat
         const char *newline = memchr(line, '\n', (size_t)(end - line));
         const char *line_end = newline != NULL ? newline : end;
         dump_offset(dump, offset + (uint64_t)(line - metadata));
-        printf("metadata %.*s\n", (int)(line_end - line), line);
+        fputs("metadata ", stdout);
+        fwrite(line, 1, (size_t)(line_end - line), stdout); /* may have any bytes in it */
+        putchar('\n');
         line = line_end + 1;
     }
 }
@@ -81,7 +83,8 @@ void dump_counts(const struct dump *dump, uint64_t offset, const uint64_t *count
     for (unsigned kind = 0; kind < CALL_KINDS; kind++) {
         if (counts[kind] == 0) continue;
         dump_offset(dump, offset);
-        printf("end count %s %" PRIu64 "\n", call_names[kind], counts[kind]);
+        printf("end count %s %" PRIu64 "\n",
+               call_names[kind] != NULL ? call_names[kind] : "an_undefined_kind", counts[kind]);
     }
 }
 

@@ -67,6 +67,13 @@ class Bytes
     value >> length
   end
 
+  # A count, and so many pairs.
+  def pairs
+    count = varint
+    refuse(offset, "#{count} pairs in #{left} bytes") if count > left
+    Array.new(count) { [varint, varint] }
+  end
+
   # zigzag: the lowest bit is the sign.
   def svarint
     coded = varint
@@ -104,7 +111,7 @@ end
 def dump_metadata(bytes)
   offset = bytes.offset
   bytes.take(bytes.left).each_line do |line|
-    puts format('%012x metadata %s', offset, line.chomp)
+    puts format('%012x metadata %s', offset, line.delete_suffix("\n"))
     offset += line.bytesize
   end
 end

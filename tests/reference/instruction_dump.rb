@@ -207,7 +207,7 @@ class InstructionDump
   # 6. End block. Checked before anything is printed.
   def finish(offset, payload)
     status, live, high, threads, lost = Array.new(5) { payload.varint }
-    counts = Array.new(payload.varint) { [payload.varint, payload.varint] }
+    counts = payload.pairs
     check_used_up(end: payload)
     refuse(offset, "status #{status}") if status > 2
     differ(offset, 'live objects', live, @registers.live)

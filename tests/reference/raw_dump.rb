@@ -11,16 +11,6 @@ def token_text(lane, serial)
   "#{lane}:#{serial}"
 end
 
-# 3. Records that are no calls
-THREAD_BEGIN = 48
-THREAD_END = 49
-THREAD_CACHE_DELETED = 50
-STAMP_BEFORE = 51
-STAMP_AFTER = 52
-LOST = 53
-FAILED = 54
-LOST_STAMPS = 55
-
 def structure_text(structure, offset)
   case structure
   when 0..127 then "class #{structure}"
@@ -30,7 +20,7 @@ def structure_text(structure, offset)
 end
 
 # What is carried from one chunk of a lane to the next.
-class Lane
+class RawLane
   attr_accessor :records, :births, :chunks, :stamps
 
   def initialize
@@ -40,10 +30,20 @@ class Lane
 end
 
 class RawDump
+  # 3. Records that are no calls
+  THREAD_BEGIN = 48
+  THREAD_END = 49
+  THREAD_CACHE_DELETED = 50
+  STAMP_BEFORE = 51
+  STAMP_AFTER = 52
+  LOST = 53
+  FAILED = 54
+  LOST_STAMPS = 55
+
   def initialize(stream)
     @stream = stream
-    @lanes = Hash.new { |lanes, number| lanes[number] = Lane.new }
-    @ticks = 0
+    @lanes = Hash.new { |lanes, number| lanes[number] = RawLane.new }
+    @ticks = @nanoseconds = 0
   end
 
   # 4. Stream
@@ -91,6 +91,8 @@ class RawDump
     @stream.u32 # checksum
     refuse(offset, 'payload too long') if payload_bytes > 1_048_576
     refuse(offset, 'too many records') if records > 65_536
+    refuse(offset, "undefined flags #{flags}") if flags > 1 && type <= 3
+    refuse(offset, 'a lane or a birth where there is none') if [2, 3].include?(type) && (lane + first_birth).positive?
     payload = @stream.part(payload_bytes)
 
     case type
@@ -108,7 +110,6 @@ class RawDump
   # 4.2: chunks of a lane follow one another; 5.2: what key resets.
   def begin_chunk(offset, flags, number, first_record, first_birth)
     lane = @lanes[number]
-    refuse(offset, "undefined flags #{flags}") if flags > 1
     refuse(offset, "lane #{number}: record #{first_record} where #{lane.records} was due") unless
       first_record == lane.records
     refuse(offset, "lane #{number}: birth #{first_birth} where #{lane.births} was due") unless
@@ -119,29 +120,43 @@ class RawDump
     lane.chunks += 1
   end
 
-  # 4.3 Tick
+  # 4.3 Tick. The clock is monotonic.
   def tick(offset, payload)
-    puts format('%012x tick %d nanoseconds %d rss %d heap %d',
-                offset, @ticks, payload.varint, payload.varint, payload.varint)
+    nanoseconds, rss, heap = Array.new(3) { payload.varint }
     check_used_up(tick: payload)
+    refuse(offset, 'time goes backwards') if nanoseconds < @nanoseconds
+    puts format('%012x tick %d nanoseconds %d rss %d heap %d', offset, @ticks, nanoseconds, rss, heap)
+    @nanoseconds = nanoseconds
     @ticks += 1
   end
 
-  # 4.4 End
+  # 4.4 End. Checked before anything is printed.
   def finish(offset, payload)
-    at = format('%012x', offset)
-    puts "#{at} end status #{payload.varint} nanoseconds #{payload.varint} lost #{payload.varint} " \
-         "waits #{payload.varint} waited #{payload.varint}"
-    payload.varint.times do |lane|
-      puts "#{at} end lane #{lane} records #{payload.varint} births #{payload.varint}"
-    end
-    payload.varint.times do
-      call = CALLS[payload.varint] || refuse(offset, 'an undefined kind is counted')
-      count = payload.varint
-      puts "#{at} end count #{call.name} #{count}" if count.positive?
-    end
+    head = Array.new(5) { payload.varint }
+    refuse(offset, "status #{head[0]}") if head[0] > 2
+    lanes = payload.pairs
+    counts = payload.pairs
     check_used_up(end: payload)
+    counts.reject! { |_kind, count| count.zero? }
+    kinds = counts.map(&:first)
+    refuse(offset, 'a kind that is none, or twice') if kinds != kinds.uniq || kinds.any? { |kind| !CALLS.key?(kind) }
+    check_lanes(offset, lanes)
+    print_end(format('%012x end', offset), head, lanes, counts.sort)
     @ended = true
+  end
+
+  def check_lanes(offset, lanes)
+    refuse(offset, "#{lanes.size} lanes") if lanes.size > 65_536 || lanes.size <= (@lanes.keys.max || -1)
+    lanes.each_with_index do |(records, _births), number|
+      read = @lanes.key?(number) ? @lanes[number].records : 0
+      refuse(offset, "lane #{number}: #{records} records, #{read} read") unless records == read
+    end
+  end
+
+  def print_end(at, head, lanes, counts)
+    puts format("#{at} status %d nanoseconds %d lost %d waits %d waited %d", *head)
+    lanes.each_with_index { |(records, births), number| puts "#{at} lane #{number} records #{records} births #{births}" }
+    counts.each { |kind, count| puts "#{at} count #{CALLS[kind].name} #{count}" }
   end
 
   # 5.1 Payload. A line has the offset of its chunk.
@@ -335,7 +350,7 @@ class RawDump
 
   def foreign(lane_number, serial, lane, offset)
     refuse(offset, "lane #{lane_number}") if lane_number > 65_535
-    own = @lanes[lane_number].equal?(lane)
+    own = @lanes.key?(lane_number) && @lanes[lane_number].equal?(lane)
     refuse(offset, "serial #{serial}") unless serial.between?(1, own ? lane.births : (1 << 42) - 1)
     @foreign.delete(lane_number)
     @foreign[lane_number] = serial
@@ -346,8 +361,8 @@ class RawDump
   def address
     return unless @has_addresses
 
-    @address += 8 * @addresses.svarint
+    @address = (@address + (8 * @addresses.svarint)) % (2**64)
   end
 end
 
-run_dump('raw_dump') { |bytes| RawDump.new(bytes).run }
+run_dump('raw_dump') { |bytes| RawDump.new(bytes).run } if $PROGRAM_NAME == __FILE__
