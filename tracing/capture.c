@@ -164,8 +164,12 @@ static void take_output(char *value)
     size_t bytes = strlen(value);
     if (bytes < sizeof capture.output) {
         memcpy(capture.output, value, bytes + 1);
-        memcpy(capture.spool_path, value, bytes);
-        memcpy(capture.spool_path + bytes, ".spool", 7);
+        /* Absolute if that is possible: the program may be in another directory when the spool is removed. */
+        char *spool = capture.spool_path;
+        if (value[0] != '/' && bytes + 7 < PATH_BYTES_MAX)
+            spool += os_current_directory(spool, PATH_BYTES_MAX - bytes - 7);
+        memcpy(spool, value, bytes);
+        memcpy(spool + bytes, ".spool", 7);
     }
     value[0] = 0;
 }

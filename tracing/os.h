@@ -34,6 +34,10 @@ void *os_address_space_reserve(size_t bytes);
 /* Makes a part of it zeroed memory. */
 void os_address_space_open(void *part, size_t bytes);
 
+/* Writes the path of the current directory, with a slash behind it, and returns its length; 0 if it has none or
+ * it is longer than `bytes`. */
+size_t os_current_directory(char *path, size_t bytes);
+
 /* Creates or empties the file, mode 0600, and opens it for reading and writing; "create_new"
  * fails if it exists. Returns a descriptor. */
 int os_file_create(const char *path);

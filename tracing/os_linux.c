@@ -85,6 +85,14 @@ void os_address_space_open(void *part, size_t bytes)
     system_call(SYS_madvise, (long)part, (long)bytes, MADV_DONTDUMP, 0, 0, 0);
 }
 
+size_t os_current_directory(char *path, size_t bytes)
+{
+    long length = system_call(SYS_getcwd, (long)path, (long)bytes, 0, 0, 0, 0);
+    if (length <= 0 || path[0] != '/') return 0;
+    path[length - 1] = '/';
+    return (size_t)length;
+}
+
 static int open_file(const char *path, int flags)
 {
     return (int)system_call(SYS_openat, AT_FDCWD, (long)path, flags | O_CLOEXEC | O_NOCTTY, 0600, 0,
