@@ -187,12 +187,13 @@ says_nothing() {
 
 private_file() { [ "$(stat -c %a raw.lz4)" = 600 ]; }
 
-plan 37
+plan 38
 check 'return from main' ends return 7
 check 'exit' ends exit 7
 check '_exit' ends _exit 7
 check '_Exit' ends _Exit 7
 check 'quick_exit' ends quick_exit 7
+check 'exit, from another directory' ends chdir 7
 check 'exit in another thread' ends group 7
 check 'the main thread ends first' ends thread 0
 check 'abort' is_ended abort 134

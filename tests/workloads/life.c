@@ -1,8 +1,9 @@
 /* life - a process that begins, lives and ends in the way it is told to.
  *
  *   life end HOW             two threads make CALLS objects of 777 bytes each, then the process ends: return, exit,
- *                            _exit, _Exit, quick_exit, abort, segv, thread (main thread ends first), group (another
- *                            thread calls exit). Exit status 7 where there is one
+ *                            _exit, _Exit, quick_exit, abort, segv, chdir (exit, in another directory), thread
+ *                            (the main thread ends first), group (another thread calls exit). Exit status 7
+ *                            where there is one
  *   life fork HOW FILE       children, forked while three threads allocate, allocate too and end like HOW, or "exec".
  *                            How many calls of 888 bytes the parent made goes to FILE
  *   life exec PROGRAM ...    makes CALLS objects of 777 bytes, then execs
@@ -56,7 +57,8 @@ static void end_like(const char *how, int status)
 {
     struct rlimit no_core = {0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
-    if (strcmp(how, "exit") == 0) exit(status);
+    if (strcmp(how, "chdir") == 0 && chdir("/") != 0) fail("cannot change the directory");
+    if (strcmp(how, "exit") == 0 || strcmp(how, "chdir") == 0) exit(status);
     if (strcmp(how, "_exit") == 0) _exit(status);
     if (strcmp(how, "_Exit") == 0) _Exit(status);
     if (strcmp(how, "quick_exit") == 0) quick_exit(status);
