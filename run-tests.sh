@@ -22,6 +22,7 @@ forget_results() { find "$build_dir" -name '*.trs' -exec rm -f {} +; }
 # shellcheck disable=SC2086 # lists of names
 {
     packages_install run-tests.sh $BUILD_PACKAGES || exit 1
+    packages_install run-tests.sh $PROGRAM_PACKAGES || echo 'run-tests.sh: going on without these' >&2
     packages_install run-tests.sh $ALLOCATOR_PACKAGES || echo 'run-tests.sh: going on without these' >&2
 }
 echo "run-tests.sh: building in $build_dir" >&2
