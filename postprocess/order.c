@@ -31,10 +31,13 @@ const struct error_kind order_errors[] = {ORDER_ERROR_LIST(ERROR_LIST_KIND)};
  * than the oldest should do. A power of two. */
 #define WINDOWS_MAX 8u
 
-/* A window with more than this is begun before it has ended; a recording need not have ticks. */
-#define WINDOW_BYTES_EASY (32u << 20)
+/* A window with more than this is begun before it has ended: a recording need not have ticks, and a busy one has
+ * large windows. */
+#define WINDOW_BYTES_EASY  (8u << 20)
+/* With more than this that cannot be ordered, what is missing is not expected from the rest of the window. */
+#define WINDOW_BYTES_STUCK (64u << 20)
 /* With more than this that cannot be ordered, it never will be. */
-#define WINDOW_BYTES_MAX  (UINT64_C(1) << 30)
+#define WINDOW_BYTES_MAX   (UINT64_C(1) << 30)
 
 /* What a lane that is this near to the end of its window waits for may be in the next one, because lanes are
  * not looked at all at the same time; farther away it is not. */
@@ -1114,7 +1117,9 @@ static bool order_run(struct order *order)
                 order_admit(order, order->oldest);
             continue;
         }
-        if (order->ready != NULL || order_step(order, TICK_SKEW_RECORDS)) continue;
+        if (order->ready != NULL) continue;
+        if (!closed && order->queued_bytes < WINDOW_BYTES_STUCK) return true;
+        if (order_step(order, TICK_SKEW_RECORDS)) continue;
         if (!closed) return true;
         /* One window ahead is what a tick's skew explains; more only when no step helps. */
         if (order->admitted > order->oldest && order_step(order, 0)) continue;

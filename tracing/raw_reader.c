@@ -55,10 +55,14 @@ static bool raw_reader_cut(struct raw_reader *reader, enum raw_error which)
 
 /* ---- chunks as memory ---- */
 
-/* Allocations come in powers of two from 4 KiB up, so that a released one fits many later chunks. */
-#define RAW_SIZE_CLASS_BYTES(size_class) ((size_t)4096 << (size_class))
+/* Allocations come in few sizes, so that a released one fits many later chunks: four steps to each power of two, so
+ * that little is wasted. */
+static size_t size_class_bytes(uint32_t size_class)
+{
+    return (size_t)(4 + size_class % 4) << (10 + size_class / 4);
+}
 
-_Static_assert(((size_t)4096 << 15) >
+_Static_assert((size_t)(4 + (RAW_SIZE_CLASSES - 1) % 4) << (10 + (RAW_SIZE_CLASSES - 1) / 4) >
                    sizeof(struct raw_chunk) + RAW_CHUNK_PAYLOAD_BYTES_MAX + RAW_CHUNK_SLACK,
                "the largest chunk has a size class");
 
@@ -66,14 +70,14 @@ struct raw_chunk *raw_chunk_new(struct raw_reader *reader, uint32_t payload_byte
 {
     size_t bytes = sizeof(struct raw_chunk) + payload_bytes + RAW_CHUNK_SLACK;
     uint32_t size_class = 0;
-    while (RAW_SIZE_CLASS_BYTES(size_class) < bytes)
+    while (size_class_bytes(size_class) < bytes)
         size_class++;
     struct raw_chunk *chunk = reader->unused[size_class];
     if (chunk != NULL) {
         reader->unused[size_class] = chunk->next;
     } else {
         /* Zeroed once: what is read behind a payload need not make sense, but must be initialized. */
-        chunk = calloc(1, RAW_SIZE_CLASS_BYTES(size_class));
+        chunk = calloc(1, size_class_bytes(size_class));
         if (chunk == NULL) return NULL;
         chunk->size_class = size_class;
     }
@@ -193,8 +197,7 @@ bool raw_reader_open(struct raw_reader *reader, const char *path)
 
 void raw_reader_close(struct raw_reader *reader)
 {
-    for (size_t size_class = 0; size_class < sizeof reader->unused / sizeof *reader->unused;
-         size_class++) {
+    for (uint32_t size_class = 0; size_class < RAW_SIZE_CLASSES; size_class++) {
         while (reader->unused[size_class] != NULL) {
             struct raw_chunk *chunk = reader->unused[size_class];
             reader->unused[size_class] = chunk->next;

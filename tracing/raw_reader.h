@@ -96,6 +96,9 @@ struct raw_chunk {
  * found out after it was read. */
 #define RAW_CHUNK_SLACK 128
 
+/* Sizes in which chunks are allocated: raw_reader.c. */
+#define RAW_SIZE_CLASSES 36
+
 enum raw_stream_state {
     RAW_STREAM_MORE,
     RAW_STREAM_COMPLETE, /* the end chunk has been read, and nothing follows it */
@@ -119,7 +122,7 @@ struct raw_reader {
     int fd;
     bool owned;
     uint32_t lanes_room;
-    struct raw_chunk *unused[16]; /* released chunks by size class */
+    struct raw_chunk *unused[RAW_SIZE_CLASSES]; /* released chunks */
 };
 
 /* Opens `path` ("-": standard input) and reads the header. False: see state and error. A stream that ends
