@@ -187,11 +187,11 @@ static bool start(const char *value)
     os_random(writer->run_id, sizeof writer->run_id);
     collect_metadata(writer);
     capture.registry = writer->registry = lane_registry_create();
-    if (!shadow_reserve() || !capture.registry ||
+    if (!shadow_begin() || !capture.registry ||
         pthread_key_create(&capture.thread_key, thread_ends)) {
         struct message message;
         message_begin(&message);
-        message_text(&message, "not recording: no address space for the shadow table");
+        message_text(&message, "not recording: no memory for the shadow table");
         message_write(&message);
         return false;
     }
@@ -321,7 +321,7 @@ void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const voi
 
 void malloctape_born_unrecorded(const void *object)
 {
-    if (shadow_pages) set_token(object, RAW_TOKEN_UNKNOWN);
+    if (shadow_has_begun()) set_token(object, RAW_TOKEN_UNKNOWN);
 }
 
 uint64_t malloctape_token_of(const void *object)

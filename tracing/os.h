@@ -27,15 +27,11 @@ void *os_memory_reserve_per_process(size_t bytes);
 
 void os_memory_release(void *memory, size_t bytes);
 
-/* Address space without memory and without access, for os_file_map to put files in, or to be
- * opened. NULL if there is none. */
-void *os_address_space_reserve(size_t bytes);
+/* Memory that is zero and cannot be written. */
+void *os_zeros_reserve(size_t bytes);
 
-/* Makes a part of it zeroed memory. */
-void os_address_space_open(void *part, size_t bytes);
-
-/* Writes the path of the current directory, with a slash behind it, and returns its length; 0 if it has none or
- * it is longer than `bytes`. */
+/* Writes the path of the current directory, with a slash behind it, and returns its length; 0 if it
+ * has none or it is longer than `bytes`. */
 size_t os_current_directory(char *path, size_t bytes);
 
 /* Creates or empties the file, mode 0600, and opens it for reading and writing; "create_new"
@@ -56,9 +52,9 @@ int os_file_open_read(const char *path);
  * its mapping cannot fail for want of space. */
 int os_file_allocate(int file, uint64_t bytes);
 
-/* Maps `bytes` of the file from `offset` at `at` (inside reserved address space), shared, and not
- * inherited by children. */
-int os_file_map(int file, uint64_t offset, void *at, size_t bytes);
+/* Maps `bytes` of the file from `offset`, shared, and not inherited by children. NULL if that cannot
+ * be. */
+void *os_file_map(int file, uint64_t offset, size_t bytes);
 
 /* Message to the standard error as it was when the thread started (or of the caller). */
 void os_message_write(const char *text, size_t bytes);

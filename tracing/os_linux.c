@@ -23,7 +23,6 @@
 #error "os_linux.c: only x86-64 so far: system_call() and thread_storage_of() are to be written"
 #endif
 
-#define ERRNO_EINVAL     (-22)
 #define ERRNO_EOPNOTSUPP (-95)
 #define ERRNO_ENOSYS     (-38)
 #define ERRNO_EINTR      (-4)
@@ -73,16 +72,9 @@ void os_memory_release(void *memory, size_t bytes)
     system_call(SYS_munmap, (long)memory, (long)bytes, 0, 0, 0, 0);
 }
 
-void *os_address_space_reserve(size_t bytes)
+void *os_zeros_reserve(size_t bytes)
 {
-    return map(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-}
-
-void os_address_space_open(void *part, size_t bytes)
-{
-    system_call(SYS_mprotect, (long)part, (long)bytes, PROT_READ | PROT_WRITE, 0, 0, 0);
-    system_call(SYS_madvise, (long)part, (long)bytes, MADV_NOHUGEPAGE, 0, 0, 0);
-    system_call(SYS_madvise, (long)part, (long)bytes, MADV_DONTDUMP, 0, 0, 0);
+    return map(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
 size_t os_current_directory(char *path, size_t bytes)
@@ -162,14 +154,15 @@ int os_file_allocate(int file, uint64_t bytes)
     return result;
 }
 
-int os_file_map(int file, uint64_t offset, void *at, size_t bytes)
+void *os_file_map(int file, uint64_t offset, size_t bytes)
 {
     void *memory =
-        map(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, file, offset);
-    if (!memory) return ERRNO_EINVAL;
-    system_call(SYS_madvise, (long)memory, (long)bytes, MADV_DONTFORK, 0, 0, 0);
-    system_call(SYS_madvise, (long)memory, (long)bytes, MADV_DONTDUMP, 0, 0, 0);
-    return 0;
+        map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, offset);
+    if (memory) {
+        system_call(SYS_madvise, (long)memory, (long)bytes, MADV_DONTFORK, 0, 0, 0);
+        system_call(SYS_madvise, (long)memory, (long)bytes, MADV_DONTDUMP, 0, 0, 0);
+    }
+    return memory;
 }
 
 void os_message_write(const char *text, size_t bytes)

@@ -4,15 +4,13 @@
 
 #include <string.h>
 
-/* The table is opened in parts of this many bytes: 1 GiB of heap each. */
-#define PART_BYTES        ((uintptr_t)2 << 20)
-#define PARTS             (SHADOW_PAGES * sizeof(struct shadow_page) / PART_BYTES)
+#define REGION_BYTES      (SHADOW_REGION_PAGES * sizeof(struct shadow_page))
 /* Tokens come from the system in pieces of this size. */
-#define ARENA_BYTES       ((size_t)4 << 20)
+#define ARENA_BYTES       ((size_t)1 << 20)
 /* A page of 8-byte objects has 2^10 tokens. */
 #define CAPACITY_BITS_MAX 10
 
-struct shadow_page *shadow_pages;
+struct shadow_page *shadow_regions[SHADOW_REGIONS];
 
 static struct {
     uint32_t lock;
@@ -20,7 +18,7 @@ static struct {
     size_t arena_left;
     void
         *free[CAPACITY_BITS_MAX + 1]; /* lists of unused token arrays, linked by their first word */
-    uint8_t parts_open[PARTS];
+    struct shadow_page *empty;        /* the region of addresses where the heap is not; read only */
 } shadow;
 
 static void lock(void)
@@ -35,22 +33,24 @@ static void unlock(void)
     atomic_store_release(&shadow.lock, 0);
 }
 
-bool shadow_reserve(void)
+bool shadow_begin(void)
 {
-    shadow_pages = os_address_space_reserve(SHADOW_PAGES * sizeof *shadow_pages);
-    return shadow_pages != NULL;
+    shadow.empty = os_zeros_reserve(REGION_BYTES);
+    if (!shadow.empty) return false;
+    /* The first one last: it tells that all are there. */
+    for (uint32_t region = SHADOW_REGIONS; region-- > 0;)
+        atomic_store_release(&shadow_regions[region], shadow.empty);
+    return true;
 }
 
 void shadow_cover(uintptr_t address, size_t bytes)
 {
-    if (!shadow_pages || bytes == 0) return;
-    uintptr_t first = (address >> SHADOW_PAGE_BITS) * sizeof *shadow_pages / PART_BYTES;
-    uintptr_t last =
-        ((address + bytes - 1) >> SHADOW_PAGE_BITS) * sizeof *shadow_pages / PART_BYTES;
-    for (uintptr_t part = first; part <= last && part < PARTS; part++) {
-        if (shadow.parts_open[part]) continue;
-        os_address_space_open((uint8_t *)shadow_pages + part * PART_BYTES, PART_BYTES);
-        shadow.parts_open[part] = 1;
+    if (!shadow_has_begun() || bytes == 0) return;
+    uintptr_t last = (address + bytes - 1) >> SHADOW_REGION_BITS;
+    for (uintptr_t region = address >> SHADOW_REGION_BITS; region <= last; region++) {
+        if (shadow_regions[region] != shadow.empty) continue;
+        struct shadow_page *pages = os_memory_reserve(REGION_BYTES);
+        if (pages) atomic_store_release(&shadow_regions[region], pages);
     }
 }
 
@@ -94,6 +94,7 @@ static unsigned capacity_bits_for(size_t size)
 bool shadow_open(const void *object, size_t size, uint8_t size_class)
 {
     struct shadow_page *page = shadow_page_of(object);
+    if (shadow_regions[(uintptr_t)object >> SHADOW_REGION_BITS] == shadow.empty) return false;
     lock();
     if (!page->tokens) {
         unsigned bits = capacity_bits_for(size);
@@ -109,11 +110,13 @@ bool shadow_open(const void *object, size_t size, uint8_t size_class)
 
 void shadow_close(uintptr_t first, uintptr_t pages, unsigned size_class)
 {
-    if (!shadow_pages) return;
+    if (!shadow_has_begun()) return;
     uintptr_t end = first + (size_class ? pages : 1);
     lock();
-    for (struct shadow_page *page = shadow_pages + first; page < shadow_pages + end; page++) {
-        if (page->tokens) give_tokens(page->tokens, page->capacity_bits);
+    for (uintptr_t number = first; number < end; number++) {
+        struct shadow_page *page = shadow_page_of((const void *)(number << SHADOW_PAGE_BITS));
+        if (!page->tokens) continue;
+        give_tokens(page->tokens, page->capacity_bits);
         page->tokens = NULL;
     }
     unlock();

@@ -1,16 +1,16 @@
 /* shadow - the token of every live object, found by the object's address, without a byte on the
  * heap.
  *
- *   address >> 13 --> shadow_pages[] --> tokens[] of that page of the heap
- *                     tokens, inverse     index = offset in page / size of its objects
+ *   address >> 32 --> shadow_regions[] --> pages of 4 GiB
+ *   address >> 13 --> shadow_page      --> tokens of one page of the heap
+ *                                          index = offset in page / size of its objects
  *
  * A page of the heap that holds objects of one size gets as many tokens as objects can start in
  * it, so the tokens of a page lie together: 8 bytes for each object, and 16 for each 8 KiB page.
  * A page whose objects start at its beginning (large ones) has one.
  *
- * The table of pages spans the whole address space. Its part for a stretch of addresses is opened
- * when the heap grows there; the rest has no memory and no access, so it costs nothing under strict
- * overcommit, mlockall() or in a core file.
+ * A region where the heap is not shares one that is all zeros, so that nobody has to ask. Address
+ * space is taken in proportion to the heap (8 MiB for 4 GiB), because programs limit it.
  *
  * Invariant   tokens of a page are NULL or have room for every index that `inverse` gives.
  * Order       `tokens` is stored with release after the other fields, and loaded with acquire.
@@ -35,7 +35,9 @@ extern "C" {
 #define SHADOW_PAGE_BYTES   ((uintptr_t)1 << SHADOW_PAGE_BITS)
 /* User addresses of x86-64 and AArch64 with four levels of page tables. */
 #define SHADOW_ADDRESS_BITS 47
-#define SHADOW_PAGES        ((uintptr_t)1 << (SHADOW_ADDRESS_BITS - SHADOW_PAGE_BITS))
+#define SHADOW_REGION_BITS  32
+#define SHADOW_REGIONS      (1u << (SHADOW_ADDRESS_BITS - SHADOW_REGION_BITS))
+#define SHADOW_REGION_PAGES (1u << (SHADOW_REGION_BITS - SHADOW_PAGE_BITS))
 
 struct shadow_page {
     uint64_t *tokens;
@@ -44,11 +46,16 @@ struct shadow_page {
     uint8_t capacity_bits; /* room for 2^capacity_bits tokens */
 };
 
-/* NULL while nothing is recorded. Index: address >> SHADOW_PAGE_BITS. */
-extern struct shadow_page *shadow_pages;
+/* Each NULL until shadow_begin(). Index: address >> SHADOW_REGION_BITS. */
+extern struct shadow_page *shadow_regions[SHADOW_REGIONS];
 
-/* Address space for the table. False: there is none. */
-bool shadow_reserve(void);
+/* Before anything is recorded. False: no memory. */
+bool shadow_begin(void);
+
+static inline bool shadow_has_begun(void)
+{
+    return atomic_load_acquire(&shadow_regions[0]) != NULL;
+}
 
 /* The heap has, or has got, these addresses. Before any object there is recorded. */
 void shadow_cover(uintptr_t address, size_t bytes);
@@ -63,7 +70,8 @@ void shadow_close(uintptr_t first, uintptr_t pages, unsigned size_class);
 
 static inline struct shadow_page *shadow_page_of(const void *object)
 {
-    return &shadow_pages[(uintptr_t)object >> SHADOW_PAGE_BITS];
+    uintptr_t address = (uintptr_t)object;
+    return shadow_regions[address >> SHADOW_REGION_BITS] + ((uint32_t)address >> SHADOW_PAGE_BITS);
 }
 
 /* Objects of one size start at distances of that size, so the products of two in a page differ in

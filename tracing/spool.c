@@ -60,9 +60,8 @@ uint32_t spool_take(struct spool *spool)
 
 int spool_open(struct spool *spool, const char *path, const uint8_t *run_id, int process_id)
 {
-    spool->base = os_address_space_reserve((size_t)SPOOL_SLOTS_MAX * SPOOL_SLOT_BYTES);
     spool->notes = os_memory_reserve(SPOOL_SLOTS_MAX * sizeof *spool->notes);
-    if (!spool->base || !spool->notes) return -12;
+    if (!spool->notes) return -12;
     spool->file = os_file_create(path);
     if (spool->file < 0) return spool->file;
     int result = write_header(spool->file, run_id, process_id);
@@ -76,8 +75,10 @@ int spool_grow(struct spool *spool, uint32_t slots_max)
     uint64_t offset = SPOOL_SLOTS_OFFSET + (uint64_t)first * SPOOL_SLOT_BYTES;
     size_t bytes = (size_t)SPOOL_SEGMENT_SLOTS * SPOOL_SLOT_BYTES;
     int result = os_file_allocate(spool->file, offset + bytes);
-    if (result == 0) result = os_file_map(spool->file, offset, spool_slot(spool, first), bytes);
     if (result < 0) return result;
+    uint8_t *segment = os_file_map(spool->file, offset, bytes);
+    if (!segment) return -12;
+    spool->segments[first / SPOOL_SEGMENT_SLOTS] = segment;
     spool->mapped = first + SPOOL_SEGMENT_SLOTS;
     for (uint32_t slot = spool->mapped; slot-- > first;)
         push_free(spool, slot);

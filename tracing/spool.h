@@ -27,6 +27,7 @@
  * of one slot the spool cannot be larger than this many. */
 #define SPOOL_SLOTS_AHEAD   4096u
 #define SPOOL_SLOTS_MAX     (RAW_LANES_MAX + SPOOL_SLOTS_AHEAD)
+#define SPOOL_SEGMENTS_MAX  (SPOOL_SLOTS_MAX / SPOOL_SEGMENT_SLOTS)
 #define SPOOL_NO_SLOT       UINT32_MAX
 
 _Static_assert(SPOOL_SLOT_BYTES % SPOOL_SLOT_ALIGNMENT == 0, "slots are mapped page by page");
@@ -40,7 +41,7 @@ struct spool_note {
 };
 
 struct spool {
-    uint8_t *base; /* address space for SPOOL_SLOTS_MAX slots */
+    uint8_t *segments[SPOOL_SEGMENTS_MAX]; /* mapped one by one */
     struct spool_note *notes;
     uint64_t free_head;  /* change count in the upper half, 1 + slot in the lower: a stack */
     uint32_t free_count; /* approximately */
@@ -73,7 +74,8 @@ void spool_give(struct spool *spool, uint32_t slot, uint32_t words);
 
 static inline uint8_t *spool_slot(const struct spool *spool, uint32_t slot)
 {
-    return spool->base + (size_t)slot * SPOOL_SLOT_BYTES;
+    return spool->segments[slot / SPOOL_SEGMENT_SLOTS] +
+           (size_t)(slot % SPOOL_SEGMENT_SLOTS) * SPOOL_SLOT_BYTES;
 }
 
 static inline uint64_t *spool_words(const struct spool *spool, uint32_t slot)
