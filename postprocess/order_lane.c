@@ -1,0 +1,254 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "postprocess/order_state.h"
+
+/* ---- the records at hand ---- */
+
+static bool lane_take_batch(struct order *order, struct order_lane *lane)
+{
+    lane->records = order->unused_records;
+    if (lane->records != NULL) {
+        memcpy(&order->unused_records, lane->records, sizeof lane->records);
+        return true;
+    }
+    lane->records = malloc((BATCH_RECORDS + 2) * sizeof *lane->records);
+    return lane->records != NULL || order_no_memory(order);
+}
+
+static void lane_give_batch(struct order *order, struct order_lane *lane)
+{
+    if (lane->records == NULL) return;
+    memcpy(lane->records, &order->unused_records, sizeof lane->records);
+    order->unused_records = lane->records;
+    lane->records = NULL;
+    lane->at = lane->filled = 0;
+}
+
+/* Makes the next chunk the open one, if there is one and its window has been admitted. */
+static bool lane_open_chunk(struct order *order, struct order_lane *lane)
+{
+    struct raw_chunk *chunk = lane->queue;
+    if (chunk == NULL || chunk->window > order->admitted || error_is_set(&lane->decoder.error))
+        return false;
+    lane->queue = chunk->next;
+    lane->open = chunk;
+    lane->decoded_window = chunk->window;
+    lane->segments[lane->segments_count++ % SEGMENTS_MAX] =
+        (struct order_segment){chunk->first_record, chunk->offset};
+    raw_decoder_open(&lane->decoder, chunk);
+    return true;
+}
+
+static void lane_close_chunk(struct order *order, struct order_lane *lane)
+{
+    order->queued_bytes -= lane->open->payload_bytes;
+    raw_chunk_release(order->reader, lane->open);
+    lane->open = NULL;
+}
+
+/* Decodes more records behind those that are left. Returns whether there may be even more. */
+static bool lane_refill(struct order *order, struct order_lane *lane)
+{
+    if (lane->records == NULL && !lane_take_batch(order, lane)) return false;
+    uint32_t left = lane->filled - lane->at;
+    memmove(lane->records, lane->records + lane->at, left * sizeof *lane->records);
+    lane->at = 0;
+    lane->filled = left;
+    while (lane->filled < LOOKAHEAD && (lane->open != NULL || lane_open_chunk(order, lane))) {
+        lane->filled += raw_decoder_next(&lane->decoder, lane->records + lane->filled,
+                                         BATCH_RECORDS - lane->filled);
+        if (!raw_decoder_has_more(&lane->decoder)) lane_close_chunk(order, lane);
+    }
+    lane->records[lane->filled].number = lane->records[lane->filled + 1].number = 0;
+    return lane->open != NULL || (lane->queue != NULL && lane->queue->window <= order->admitted &&
+                                  !error_is_set(&lane->decoder.error));
+}
+
+/* Whether stamps may come after the record. */
+static bool may_have_stamps_after(const struct record *record)
+{
+    return record->shape >= SHAPE_REALLOC || record->number == RAW_THREAD_CACHE_DELETED;
+}
+
+/* How many of the last records in sight are a unit that may go on in the next window: there a lane was looked at while
+ * its thread was in the middle of a call. They wait until that window has been let in, not longer: a thread need not
+ * do anything more. */
+static uint32_t lane_tail(const struct order *order, const struct order_lane *lane)
+{
+    if (order->ended && lane->queue == NULL) return 0;
+    if (lane->decoded_window < order->admitted || error_is_set(&lane->decoder.error)) return 0;
+    uint32_t first = lane->filled;
+    if (may_have_stamps_after(&lane->records[first - 1])) first--;
+    while (first > lane->at && lane->records[first - 1].number == RAW_STAMP_BEFORE)
+        first--;
+    return lane->filled - first;
+}
+
+/* Whether a unit goes on at number `at` of the batch, the records before it having been taken. */
+static bool splits_unit(const struct order_lane *lane, uint32_t at)
+{
+    return at > 0 && at <= lane->filled &&
+           (lane->records[at - 1].number == RAW_STAMP_BEFORE ||
+            lane->records[at].number == RAW_STAMP_AFTER);
+}
+
+/* Lets the lane go on for at most `turn` records, and to the end of the unit it is then in. It has
+ * then run out of records, or waits, or the turn is over. */
+static void lane_run(struct order *order, struct order_lane *lane, uint64_t turn)
+{
+    bool more = true, in_middle = false;
+    while (turn > 0 || in_middle) {
+        if (more && lane->filled - lane->at < LOOKAHEAD) more = lane_refill(order, lane);
+        uint32_t in_sight = lane->filled - lane->at;
+        if (in_sight == 0) break;
+        /* The last ones wait until more are in sight, unless there are no more. */
+        uint32_t available = in_sight - (more ? LOOKAHEAD - 1 : lane_tail(order, lane));
+        lane->holds_tail = available == 0;
+        if (available == 0) return;
+        uint32_t count = available < turn ? available : (uint32_t)turn;
+        if (count == 0) count = 1;
+        while (count < available && splits_unit(lane, lane->at + count))
+            count++;
+        turn -= count < turn ? count : turn;
+        if (!order_take_records(order, lane, lane->at + count)) return;
+        in_middle = splits_unit(lane, lane->at);
+    }
+    if (lane->at < lane->filled) return;
+    if (error_is_set(&lane->decoder.error) && !error_is_set(&order->error))
+        order->error = lane->decoder.error;
+}
+
+static void lane_pass_mark(struct order *order, struct order_lane *lane)
+{
+    order_window(order, lane_mark_at(lane, 0)->window)->lanes_left--;
+    lane->marks_first++;
+    lane->marks_count--;
+}
+
+static void lane_pass_marks(struct order *order, struct order_lane *lane)
+{
+    uint64_t position = lane_position(lane);
+    while (lane->marks_count > 0 && position >= lane_mark_at(lane, 0)->end_record)
+        lane_pass_mark(order, lane);
+}
+
+/* Adds the lane to those that have records in the window. */
+static bool window_add_lane(struct order *order, uint64_t number, uint32_t lane)
+{
+    struct order_window *window = order_window(order, number);
+    if (window->lanes_count == window->lanes_room) {
+        uint32_t room = window->lanes_room == 0 ? 16 : window->lanes_room * 2;
+        uint32_t *lanes = realloc(window->lanes, room * sizeof *lanes);
+        if (lanes == NULL) return order_no_memory(order);
+        window->lanes = lanes;
+        window->lanes_room = room;
+    }
+    window->lanes[window->lanes_count++] = lane;
+    window->lanes_left++;
+    return true;
+}
+
+/* The records that the lane holds back go over into the window after theirs, once that is open: it will be run when that
+ * is let in. */
+static bool lane_move_tail(struct order *order, struct order_lane *lane)
+{
+    uint64_t target = lane->decoded_window + 1, end_record = 0;
+    bool passed = false;
+    if (target > order->open) return true;
+    while (lane->marks_count > 0 && lane_mark_at(lane, 0)->window < target) {
+        end_record = lane_mark_at(lane, 0)->end_record;
+        lane_pass_mark(order, lane);
+        passed = true;
+    }
+    if (!passed || (lane->marks_count > 0 && lane_mark_at(lane, 0)->window == target)) return true;
+    lane->marks_first--;
+    lane->marks_count++;
+    *lane_mark_at(lane, 0) = (struct order_mark){target, end_record};
+    return window_add_lane(order, target, lane->number);
+}
+
+/* Records that the lane has left in the window it is in. */
+uint64_t lane_records_left(const struct order_lane *lane)
+{
+    if (lane->marks_count == 0) return 0;
+    return lane->marks[lane->marks_first & (WINDOWS_MAX - 1)].end_record - lane_position(lane);
+}
+
+static uint64_t lane_turn(const struct order *order, const struct order_lane *lane)
+{
+    if (order->admitted > order->oldest && !lane_is_behind(order, lane)) return TURN_RECORDS_AHEAD;
+    return lane->turn_records;
+}
+
+/* One turn of one lane, and what follows from it. */
+void order_run_lane(struct order *order, struct order_lane *lane)
+{
+    uint64_t position = lane_position(lane);
+    lane->state = LANE_IDLE;
+    lane->in_unit = lane->holds_tail = false;
+    lane_run(order, lane, lane_turn(order, lane));
+    order->totals.records += lane_position(lane) - position;
+    lane_pass_marks(order, lane);
+    const struct object_lane *objects = &order->objects.lanes[lane->number];
+    if (lane->birth_waiters.lowest <= objects->births)
+        order_wake_for_births(order, lane, objects->births);
+    if (lane->state == LANE_WAITS) return;
+    if (lane->holds_tail) {
+        lane_move_tail(order, lane);
+        return;
+    }
+    if (lane->at < lane->filled || lane->open != NULL ||
+        (lane->queue != NULL && lane->queue->window <= order->admitted)) {
+        order_make_ready(order, lane);
+        return;
+    }
+    lane_give_batch(order, lane);
+}
+
+/* Notes that the lane goes up to `end_record` in the open window. */
+bool lane_mark(struct order *order, struct order_lane *lane, uint64_t end_record)
+{
+    if (lane->marks_count > 0) {
+        struct order_mark *last = lane_mark_at(lane, lane->marks_count - 1);
+        if (last->window == order->open) {
+            last->end_record = end_record;
+            return true;
+        }
+    }
+    if (!window_add_lane(order, order->open, lane->number)) return false;
+    *lane_mark_at(lane, lane->marks_count++) = (struct order_mark){order->open, end_record};
+    return true;
+}
+
+/* Lowers lowest[] to the numbers that are among the records. */
+static void lower_to_stamps(uint64_t *lowest, const struct record *records, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (records[i].number != RAW_STAMP_BEFORE && records[i].number != RAW_STAMP_AFTER) continue;
+        uint32_t index = structure_index(records[i].structure);
+        if (records[i].size < lowest[index]) lowest[index] = records[i].size;
+    }
+}
+
+/* Looks at everything the lane has not taken yet: lowers lowest[] to its stamps, and counts its births. Decoding it
+ * again later is cheap: this is rare. */
+bool lane_look_ahead(struct order *order, struct order_lane *lane, uint64_t *lowest,
+                     uint64_t *births)
+{
+    struct raw_decoder decoder;
+    struct record records[64];
+    if (!raw_decoder_copy(&decoder, &lane->decoder)) return order_no_memory(order);
+    lower_to_stamps(lowest, lane->records + lane->at, lane->filled - lane->at);
+    const struct raw_chunk *next = lane->queue;
+    for (;;) {
+        uint32_t count = raw_decoder_next(&decoder, records, sizeof records / sizeof *records);
+        lower_to_stamps(lowest, records, count);
+        if (count > 0) continue;
+        if (next == NULL || !raw_decoder_open(&decoder, next)) break;
+        next = next->next;
+    }
+    *births = decoder.births;
+    raw_decoder_free(&decoder);
+    return true;
+}

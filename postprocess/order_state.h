@@ -1,0 +1,288 @@
+/* order_state - what the parts of the ordering engine share. For postprocess/order*.c only; order.h explains the engine.
+ *
+ *   order.c          what the caller sees, and the order in which windows are gone through
+ *   order_windows.c  windows, and what is done when nothing goes on
+ *   order_lane.c     a lane's turn: its chunks, its records at hand, its part of each window
+ *   order_take.c     one record after another becomes instructions
+ *   order_wait.c     who waits for what; stamps and units
+ *
+ * A lane is in one of three states:
+ *
+ *             order_make_ready                 its turn comes
+ *   LANE_IDLE ----------------> LANE_READY ---------------------> LANE_IDLE while it runs, and then
+ *   LANE_WAITS ---------------> (in a queue)                        LANE_WAITS  for one birth or number, in its heap
+ *             order_wake                                            LANE_READY  it could go on
+ *                                                                   LANE_IDLE   it has no more records to take
+ *
+ * Functions that return bool return false when the record at hand cannot be taken: its lane then waits, or order->error
+ * is set. */
+#ifndef MALLOCTAPE_ORDER_STATE_H
+#define MALLOCTAPE_ORDER_STATE_H
+
+#include "postprocess/object_table.h"
+#include "postprocess/order.h"
+#include "postprocess/wait_heap.h"
+#include "tracing/raw_decoder.h"
+
+/* ---- limits ---- */
+
+/* Records a lane has decoded at once: small enough for a first-level cache, with those of a few other lanes. */
+#define BATCH_RECORDS 128u
+
+/* So many records are in sight from the one at hand, if there are that many: enough for the stamps before a call.
+ * Looking further would be better only for a call that entered more structures than that. */
+#define LOOKAHEAD 12u
+
+/* A lane's turn is this part of what it has in the window, and not less than the minimum. */
+#define TURNS_PER_WINDOW   16u
+#define TURN_RECORDS_MIN   512u
+#define TURN_RECORDS_MAX   (1u << 20)
+#define TURN_RECORDS_AHEAD 64u /* for lanes that overtake the oldest window */
+
+/* Windows that may be open at once before what does not go on is damage. A tick is taken in one go, so one more
+ * than the oldest should do. A power of two. */
+#define WINDOWS_MAX 8u
+
+/* A window with more than this is begun before it has ended: a recording need not have ticks, and a busy one has
+ * large windows. */
+#define WINDOW_BYTES_EASY  (8u << 20)
+/* With more than this that cannot be ordered, what is missing is not expected from the rest of the window. */
+#define WINDOW_BYTES_STUCK (64u << 20)
+/* With more than this that cannot be ordered, it never will be. */
+#define WINDOW_BYTES_MAX   (UINT64_C(1) << 30)
+
+/* What a lane that is this near to the end of its window waits for may be in the next one, because lanes are
+ * not looked at all at the same time; farther away it is not. */
+#define TICK_SKEW_RECORDS 1024u
+
+#define STRUCTURES   RAW_STAMP_ENTRIES
+#define SEGMENTS_MAX 16u
+
+_Static_assert(SEGMENTS_MAX > LOOKAHEAD, "the records in sight lie in no more chunks");
+
+/* ---- state ---- */
+
+enum lane_state { LANE_IDLE, LANE_READY, LANE_WAITS };
+
+/* Where the records of a chunk are, for messages. */
+struct order_segment {
+    uint64_t first_record, offset;
+};
+
+/* How far a lane goes in a window. */
+struct order_mark {
+    uint64_t window, end_record;
+};
+
+struct order_lane {
+    uint32_t number;
+    uint8_t state;           /* enum lane_state */
+    uint32_t at, filled;     /* records[at .. filled) are decoded and not taken */
+    struct record *records;  /* BATCH_RECORDS and two sentinels; NULL while idle */
+    struct order_lane *next; /* in the ready queue */
+    uint32_t turn_records;   /* length of a turn */
+    uint32_t marks_first, marks_count;
+    struct order_mark marks[WINDOWS_MAX];
+    struct raw_chunk *open;  /* being decoded */
+    uint64_t decoded_window; /* of the latest record in the batch */
+    bool holds_tail;         /* idle because of lane_tail() */
+    struct raw_chunk *queue, *queue_last;
+    struct wait_heap birth_waiters; /* by serial */
+    uint32_t wait_structure;        /* what it waits for: an index, or STRUCTURES for a birth */
+    uint64_t wait_number;           /* a stamp, or a token */
+    bool in_unit;                   /* it could have entered something else of its unit */
+    bool listed;                    /* in order->steppable */
+    bool stepwise;                  /* the unit at hand is not taken as a whole */
+    uint32_t segments_count;
+    struct order_segment segments[SEGMENTS_MAX]; /* the latest chunks, a ring */
+    struct raw_decoder decoder;
+};
+
+/* Numbers that no record will bring (lost_stamps). */
+struct order_hole {
+    uint64_t first, count;
+};
+
+struct order_structure {
+    uint64_t next; /* the number whose turn it is */
+    struct wait_heap waiters;
+    struct order_hole *holes;
+    uint32_t holes_count, holes_room;
+    uint64_t unit;       /* the latest unit that was looked at and enters here */
+    uint64_t unit_count; /* how often it does */
+    bool skipped;        /* numbers were done without; they may come late */
+};
+
+struct order_window {
+    uint32_t lanes_left; /* lanes with records that were not taken */
+    uint32_t *lanes;
+    uint32_t lanes_count, lanes_room;
+    struct raw_tick tick;
+};
+
+struct order {
+    struct instruction_writer *writer;
+    struct raw_reader *reader;
+    struct error error;
+    struct order_totals totals;
+    struct object_table objects;
+    struct order_structure structures[STRUCTURES];
+    struct order_lane **lanes; /* by number; NULL where none has been seen */
+    uint32_t lanes_count;
+    struct order_lane *ready, *ready_last;
+    uint64_t units; /* that were looked at */
+    /* Lanes that wait in the middle of a unit, or did so once: a ring of lanes_count entries. */
+    uint32_t *steppable;
+    uint32_t steppable_first, steppable_count;
+    struct record *unused_records; /* batches, linked through their first bytes */
+
+    /*   oldest <= admitted,  oldest <= open <= oldest + WINDOWS_MAX - 1
+     * Windows below `oldest` have ended; chunks come into `open`; lanes may go into those up to `admitted`. */
+    uint64_t oldest, admitted, open;
+    struct order_window windows[WINDOWS_MAX];
+    uint64_t queued_bytes, queued_bytes_limit;
+    uint64_t last_tick_ns;
+    bool ended;                           /* no more chunks will come */
+    bool relaxed;                         /* units are not kept together just now */
+    int64_t kind_differences[CALL_KINDS]; /* kinds as recorded, less as written */
+};
+
+/* ---- small questions ---- */
+
+static inline struct order_window *order_window(struct order *order, uint64_t window)
+{
+    return &order->windows[window & (WINDOWS_MAX - 1)];
+}
+
+static inline uint32_t structure_index(uint32_t structure)
+{
+    return structure == RAW_STRUCTURE_PAGE_HEAP ? STRUCTURES - 1 : structure;
+}
+
+static inline uint32_t structure_number(uint32_t index)
+{
+    return index == STRUCTURES - 1 ? RAW_STRUCTURE_PAGE_HEAP : index;
+}
+
+/* Whether the lane has nothing left that it could ever take. */
+static inline bool lane_is_exhausted(const struct order_lane *lane)
+{
+    return lane == NULL || (lane->at == lane->filled && lane->open == NULL && lane->queue == NULL);
+}
+
+/* Number of the record at hand. */
+static inline uint64_t lane_position(const struct order_lane *lane)
+{
+    return lane->decoder.records - (lane->filled - lane->at);
+}
+
+static inline struct order_mark *lane_mark_at(struct order_lane *lane, uint32_t index)
+{
+    return &lane->marks[(lane->marks_first + index) & (WINDOWS_MAX - 1)];
+}
+
+static inline bool lane_is_behind(const struct order *order, const struct order_lane *lane)
+{
+    return lane->marks_count > 0 &&
+           lane->marks[lane->marks_first & (WINDOWS_MAX - 1)].window == order->oldest;
+}
+
+/* Whether births of the token's lane have got as far as the token. */
+static inline bool order_is_born(const struct order *order, const struct order_lane *lane,
+                                 uint64_t token)
+{
+    uint32_t other = raw_token_lane(token);
+    if (__builtin_expect(other == lane->number, 1)) return true;
+    return other < order->objects.lanes_count &&
+           raw_token_serial(token) <= order->objects.lanes[other].births;
+}
+
+/* ---- order.c ---- */
+
+/* Records that there is no memory. Returns false. */
+bool order_no_memory(struct order *order);
+
+/* Whether ordering has failed, here or in the writer. */
+bool order_failed(struct order *order);
+
+/* The lane, made if it is mentioned for the first time. NULL: no memory. */
+struct order_lane *order_lane(struct order *order, uint32_t number);
+
+/* Where the record at hand is in the stream, as near as is known: where its chunk begins. */
+uint64_t lane_offset(const struct order_lane *lane);
+
+#define ORDER_FAIL(order, lane, which, format, ...)                                            \
+    error_set(&(order)->error, &order_errors[which], lane_offset(lane),                        \
+              "lane %" PRIu32 ", record %" PRIu64 format, (lane)->number, lane_position(lane), \
+              __VA_ARGS__)
+
+/* ---- order_windows.c ---- */
+
+/* Lets lanes go into the window, which is `admitted` or the next. */
+void order_admit(struct order *order, uint64_t window);
+
+/* Gives lanes their turns until none can go on, or the oldest window has nothing left. */
+bool order_run_ready(struct order *order);
+
+/* The oldest window has nothing left: its tick, and on to the next. */
+void order_end_window(struct order *order);
+
+/* What to do when nothing goes on, the mildest first. */
+bool order_step(struct order *order, uint64_t records_left);
+bool order_unstick(struct order *order);
+
+/* Sets the error. Returns false. */
+bool order_report_stuck(struct order *order);
+
+/* ---- order_lane.c ---- */
+
+/* Notes that the lane goes up to `end_record` in the open window. */
+bool lane_mark(struct order *order, struct order_lane *lane, uint64_t end_record);
+
+/* Records that the lane has left in the window it is in. */
+uint64_t lane_records_left(const struct order_lane *lane);
+
+/* One turn of one lane, and what follows from it. */
+void order_run_lane(struct order *order, struct order_lane *lane);
+
+/* Looks at everything the lane has not taken yet: lowers lowest[] to its stamps, and counts its births. */
+bool lane_look_ahead(struct order *order, struct order_lane *lane, uint64_t *lowest,
+                     uint64_t *births);
+
+/* ---- order_take.c ---- */
+
+/* Takes records up to number `end` of the batch. False: the one at lane->at waits, or is damage. */
+bool order_take_records(struct order *order, struct order_lane *lane, uint32_t end);
+
+/* ---- order_wait.c ---- */
+
+void order_make_ready(struct order *order, struct order_lane *lane);
+
+/* NULL: nobody is ready. */
+struct order_lane *order_next_ready(struct order *order);
+
+/* Always false, to be returned. */
+bool lane_waits_for_birth(struct order *order, struct order_lane *lane, uint64_t token);
+
+/* Wakes who waits for a birth of the lane up to this one. */
+void order_wake_for_births(struct order *order, struct order_lane *lane, uint64_t births);
+
+/* Whether the birth, not there yet, never will be. */
+bool order_never_born(const struct order *order, uint64_t token);
+
+/* The structure's next number may have changed: goes on over holes, and wakes whose turn it is. */
+void structure_advance(struct order *order, struct order_structure *structure);
+
+/* Stamps, as records: of the latest call, of the next one, and numbers that were lost. */
+bool order_take_stamp(struct order *order, struct order_lane *lane, const struct record *record);
+bool order_take_stamp_before(struct order *order, struct order_lane *lane,
+                             const struct record *record);
+bool order_add_hole(struct order *order, const struct record *record);
+
+/* Whether a call with stamps after it may be emitted now. */
+bool order_may_enter(struct order *order, struct order_lane *lane, const struct record *call);
+
+/* Notes a lane that waits in the middle of its unit, for order_step(). */
+bool order_list_steppable(struct order *order, struct order_lane *lane);
+
+#endif

@@ -1,0 +1,219 @@
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "postprocess/order_state.h"
+
+/* ---- the ready queue ---- */
+
+void order_make_ready(struct order *order, struct order_lane *lane)
+{
+    lane->state = LANE_READY;
+    lane->next = NULL;
+    if (order->ready == NULL)
+        order->ready = lane;
+    else
+        order->ready_last->next = lane;
+    order->ready_last = lane;
+}
+
+static void order_make_ready_first(struct order *order, struct order_lane *lane)
+{
+    lane->state = LANE_READY;
+    lane->next = order->ready;
+    if (order->ready == NULL) order->ready_last = lane;
+    order->ready = lane;
+}
+
+struct order_lane *order_next_ready(struct order *order)
+{
+    struct order_lane *lane = order->ready;
+    if (lane != NULL) order->ready = lane->next;
+    return lane;
+}
+
+/* Something it waited for has come. Lanes that hold up the oldest window go before those that overtake it. */
+static void order_wake(struct order *order, uint32_t number)
+{
+    struct order_lane *lane = order->lanes[number];
+    if (order->admitted > order->oldest && lane_is_behind(order, lane))
+        order_make_ready_first(order, lane);
+    else
+        order_make_ready(order, lane);
+}
+
+/* ---- waiting ---- */
+
+/* Always false, for `return lane_waits_...`: the record at hand cannot be taken now. */
+static bool lane_waits_for_stamp(struct order *order, struct order_lane *lane, uint32_t index,
+                                 uint64_t number)
+{
+    if (!wait_heap_add(&order->structures[index].waiters, number, lane->number))
+        return order_no_memory(order);
+    lane->state = LANE_WAITS;
+    lane->wait_structure = index;
+    lane->wait_number = number;
+    return false;
+}
+
+bool lane_waits_for_birth(struct order *order, struct order_lane *lane, uint64_t token)
+{
+    struct order_lane *other = order_lane(order, raw_token_lane(token));
+    if (other == NULL) return false;
+    if (!wait_heap_add(&other->birth_waiters, raw_token_serial(token), lane->number))
+        return order_no_memory(order);
+    lane->state = LANE_WAITS;
+    lane->wait_structure = STRUCTURES;
+    lane->wait_number = token;
+    return false;
+}
+
+void order_wake_for_births(struct order *order, struct order_lane *lane, uint64_t births)
+{
+    uint32_t number;
+    while (wait_heap_take(&lane->birth_waiters, births, &number))
+        order_wake(order, number);
+}
+
+/* Whether the birth, not there yet, never will be: the recording ended before it (FORMAT.md 4.4). */
+bool order_never_born(const struct order *order, uint64_t token)
+{
+    uint32_t other = raw_token_lane(token);
+    if (!order->ended) return false;
+    return other >= order->reader->lanes_count ||
+           raw_token_serial(token) > order->reader->lanes[other].births;
+}
+
+/* ---- stamps ---- */
+
+/* Moves on over holes, and wakes whoever's turn it is. */
+void structure_advance(struct order *order, struct order_structure *structure)
+{
+    for (uint32_t i = 0; i < structure->holes_count;) {
+        const struct order_hole hole = structure->holes[i];
+        if (hole.first > structure->next) {
+            i++;
+            continue;
+        }
+        if (hole.first + hole.count > structure->next) structure->next = hole.first + hole.count;
+        structure->holes[i] = structure->holes[--structure->holes_count];
+        i = 0;
+    }
+    uint32_t number;
+    while (wait_heap_take(&structure->waiters, structure->next, &number))
+        order_wake(order, number);
+}
+
+bool order_take_stamp(struct order *order, struct order_lane *lane, const struct record *record)
+{
+    uint32_t index = structure_index(record->structure);
+    struct order_structure *structure = &order->structures[index];
+    if (__builtin_expect(record->size != structure->next, 0)) {
+        if (record->size > structure->next)
+            return lane_waits_for_stamp(order, lane, index, record->size);
+        if (structure->skipped) return true;
+        return ORDER_FAIL(order, lane, ORDER_STAMP_REPEATED,
+                          ": number %" PRIu64 " of structure %" PRIu32 ", after %" PRIu64,
+                          record->size, record->structure, structure->next - 1);
+    }
+    structure->next++;
+    order->totals.stamps++;
+    if (structure->waiters.lowest <= structure->next || structure->holes_count > 0)
+        structure_advance(order, structure);
+    return true;
+}
+
+bool order_add_hole(struct order *order, const struct record *record)
+{
+    struct order_structure *structure = &order->structures[structure_index(record->structure)];
+    if (structure->holes_count == structure->holes_room) {
+        uint32_t room = structure->holes_room == 0 ? 4 : structure->holes_room * 2;
+        struct order_hole *holes = realloc(structure->holes, room * sizeof *holes);
+        if (holes == NULL) return order_no_memory(order);
+        structure->holes = holes;
+        structure->holes_room = room;
+    }
+    structure->holes[structure->holes_count++] = (struct order_hole){record->size, record->operand};
+    order->totals.stamps_missing += record->operand;
+    structure_advance(order, structure);
+    return true;
+}
+
+/* ---- units ---- */
+
+/* Notes a lane that waits for a number in the middle of its unit: if nothing else goes on, it has to enter what it
+ * can enter (order_step). */
+bool order_list_steppable(struct order *order, struct order_lane *lane)
+{
+    if (lane->listed) return true;
+    if (order->steppable == NULL) {
+        order->steppable = malloc(RAW_LANES_MAX * sizeof *order->steppable);
+        if (order->steppable == NULL) return order_no_memory(order);
+    }
+    order->steppable[(order->steppable_first + order->steppable_count++) % RAW_LANES_MAX] =
+        lane->number;
+    lane->listed = true;
+    return true;
+}
+
+/* Whether it is the unit's turn at one of its stamps, given that it takes those before it. */
+static bool unit_may_take(struct order *order, const struct record *stamp, uint64_t unit)
+{
+    struct order_structure *structure = &order->structures[structure_index(stamp->structure)];
+    if (structure->unit != unit) {
+        structure->unit = unit;
+        structure->unit_count = 0;
+    }
+    return stamp->size <= structure->next + structure->unit_count++;
+}
+
+/* Whether the unit that begins with the record at hand, a stamp before a call or a call, can be taken as a whole:
+ * its object is there, and it is its turn in every structure. The stamps that are not in sight do not count. False:
+ * the lane waits for what is not so. */
+static bool order_unit_is_free(struct order *order, struct order_lane *lane,
+                               const struct record *record)
+{
+    const struct record *end = lane->records + lane->filled, *call = record;
+    uint64_t unit = ++order->units;
+    bool first = true;
+    while (call < end && call->number == RAW_STAMP_BEFORE)
+        call++;
+    if (call < end && !order_is_born(order, lane, call->token) &&
+        !order_never_born(order, call->token))
+        return lane_waits_for_birth(order, lane, call->token);
+    for (const struct record *at = record; at < end; at++) {
+        if (at == call) continue;
+        if (at > call && at->number != RAW_STAMP_AFTER) break;
+        if (!unit_may_take(order, at, unit)) {
+            lane->in_unit = !first;
+            if (!first && !order_list_steppable(order, lane)) return false;
+            return lane_waits_for_stamp(order, lane, structure_index(at->structure), at->size);
+        }
+        first = false;
+    }
+    return true;
+}
+
+/* A stamp that belongs to the next call. */
+bool order_take_stamp_before(struct order *order, struct order_lane *lane,
+                             const struct record *record)
+{
+    if (!lane->stepwise && !order->relaxed && !order_unit_is_free(order, lane, record))
+        return false;
+    if (!order_take_stamp(order, lane, record)) return false;
+    /* The unit's last stamp: the next one is taken as a whole again. */
+    if (record[1].number != RAW_STAMP_BEFORE && record[2].number != RAW_STAMP_AFTER)
+        lane->stepwise = false;
+    return true;
+}
+
+/* Whether a call with stamps after it may be emitted: not before its turn, at least in the first structure. */
+bool order_may_enter(struct order *order, struct order_lane *lane, const struct record *call)
+{
+    if (order->relaxed) return true;
+    if (!lane->stepwise) return order_unit_is_free(order, lane, call);
+    uint32_t index = structure_index(call[1].structure);
+    if (call[1].size > order->structures[index].next)
+        return lane_waits_for_stamp(order, lane, index, call[1].size);
+    lane->stepwise = false;
+    return true;
+}
