@@ -28,24 +28,41 @@ void history_free(struct history *history)
 
 void history_add(struct history *history, uint64_t position, struct history_record record)
 {
-    for (; history->end < position; history->end++)
+    for (; history->end <= position; history->end++) {
         history->records[history->end % HISTORY_POSITIONS].lane = HISTORY_NO_LANE;
+        if (history->end % HISTORY_BLOCK_POSITIONS == 0)
+            history->blocks[history->end / HISTORY_BLOCK_POSITIONS % HISTORY_BLOCKS] = 0;
+    }
     history->records[position % HISTORY_POSITIONS] = record;
-    history->end = position + 1;
+}
+
+/* Puts a stamp whose position is known into the list of its block. */
+static void stamp_link(struct history *history, uint32_t place)
+{
+    struct history_stamp *stamp = &history->stamps[place];
+    uint32_t *block = &history->blocks[stamp->position / HISTORY_BLOCK_POSITIONS % HISTORY_BLOCKS];
+    if (!history_reaches(history, stamp->position)) return;
+    stamp->older = *block;
+    *block = place + 1;
 }
 
 uint64_t history_add_stamp(struct history *history, uint64_t position, uint32_t structure,
                            uint64_t number)
 {
-    history->stamps[history->stamps_end % HISTORY_STAMPS] =
-        (struct history_stamp){position, number, structure};
-    return history->stamps_end++;
+    uint64_t index = history->stamps_end++;
+    uint32_t place = (uint32_t)(index % HISTORY_STAMPS);
+    history->stamps[place] =
+        (struct history_stamp){.position = position, .number = number, .structure = structure};
+    if (position != HISTORY_UNKNOWN_POSITION) stamp_link(history, place);
+    return index;
 }
 
 void history_set_position(struct history *history, uint64_t index, uint64_t position)
 {
-    if (index + HISTORY_STAMPS >= history->stamps_end)
-        history->stamps[index % HISTORY_STAMPS].position = position;
+    uint32_t place = (uint32_t)(index % HISTORY_STAMPS);
+    if (index + HISTORY_STAMPS < history->stamps_end) return;
+    history->stamps[place].position = position;
+    stamp_link(history, place);
 }
 
 /* ---- what forced an order ---- */
@@ -61,10 +78,17 @@ static int stamps_compare(const void *one, const void *other)
 static size_t stamps_collect(struct history *history, uint64_t from, uint64_t to)
 {
     size_t count = 0;
-    uint64_t kept = history->stamps_end < HISTORY_STAMPS ? history->stamps_end : HISTORY_STAMPS;
-    for (uint64_t i = 0; i < kept; i++)
-        if (history->stamps[i].position >= from && history->stamps[i].position <= to)
-            history->sorted[count++] = history->stamps[i];
+    uint64_t last = to / HISTORY_BLOCK_POSITIONS;
+    for (uint64_t block = from / HISTORY_BLOCK_POSITIONS; block <= last; block++) {
+        uint32_t next = history->blocks[block % HISTORY_BLOCKS];
+        while (next != 0) {
+            const struct history_stamp *stamp = &history->stamps[next - 1];
+            /* The ring has been around: this one and those behind it have been overwritten. */
+            if (stamp->position / HISTORY_BLOCK_POSITIONS != block) break;
+            if (stamp->position >= from && stamp->position <= to) history->sorted[count++] = *stamp;
+            next = stamp->older;
+        }
+    }
     qsort(history->sorted, count, sizeof *history->sorted, stamps_compare);
     return count;
 }

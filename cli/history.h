@@ -7,7 +7,13 @@
  *   object   the later one ended the object that the earlier one began (rule 2)
  *   number   both entered a structure, the later one with the higher number (rule 3)
  *
- * The history is bounded: HISTORY_POSITIONS positions and half as many stamps. One thread. */
+ * The history is bounded: so many positions, so many stamps. Stamps are found by position:
+ *
+ *   blocks   [ of positions 0..4095 ] [ 4096..8191 ] ...      the latest stamp of each block
+ *                  |
+ *                  +--> stamp --> stamp --> ...               older ones of the same block
+ *
+ * One thread. Memory: what was touched of some 70 MiB. */
 #ifndef MALLOCTAPE_HISTORY_H
 #define MALLOCTAPE_HISTORY_H
 
@@ -17,9 +23,12 @@
 
 #include "tracing/raw_format.h"
 
-/* At tens of millions of events a second and a window of 10 ms, a few windows. */
+/* At some ten million events a second and a window of 10 ms, several windows. */
 #define HISTORY_POSITIONS (UINT64_C(1) << 20)
-#define HISTORY_STAMPS    (UINT64_C(1) << 19)
+#define HISTORY_STAMPS    (UINT64_C(1) << 20)
+
+#define HISTORY_BLOCK_POSITIONS UINT64_C(4096)
+#define HISTORY_BLOCKS          (HISTORY_POSITIONS / HISTORY_BLOCK_POSITIONS)
 
 #define HISTORY_NO_LANE UINT32_MAX
 
@@ -35,6 +44,7 @@ struct history_record {
 struct history_stamp {
     uint64_t position, number;
     uint32_t structure;
+    uint32_t older; /* the next of its block: place in the ring plus one, 0: none */
 };
 
 struct history {
@@ -42,6 +52,7 @@ struct history {
     uint64_t end;                   /* behind the latest position */
     struct history_stamp *stamps;   /* index modulo HISTORY_STAMPS */
     uint64_t stamps_end;
+    uint32_t blocks[HISTORY_BLOCKS]; /* the latest stamp: place in the ring plus one, 0: none */
     /* Scratch of history_forces(). */
     struct history_stamp *sorted;
     uint8_t *reached, *lanes;
@@ -73,8 +84,8 @@ static inline bool history_reaches(const struct history *history, uint64_t posit
     return position + HISTORY_POSITIONS > history->end;
 }
 
-/* Whether the record at `from` had to come before the one at `to`, from < to. Takes time in proportion to
- * their distance and to the number of stamps kept. */
+/* Whether the record at `from` had to come before the one at `to`, from < to; both are reached. Takes time in
+ * proportion to their distance. */
 bool history_forces(struct history *history, uint64_t from, uint64_t to);
 
 /* How many stamps the record at this position has. */

@@ -75,6 +75,7 @@ struct verify_inversion {
     uint32_t late_lane;
     uint64_t late_unit;
     uint32_t structure;
+    bool several, early_looked_at; /* whether one of the two has several stamps, as far as looked */
 };
 
 struct verify_counts {
