@@ -44,8 +44,8 @@ static int help(void)
         "  -h, --help        this text\n"
         "  -V, --version     the version\n"
         "\n"
-        "Exit status: 0 complete; 1 the recording is damaged, what came before the damage was\n"
-        "written; 2 wrong options, or IN or OUT cannot be opened; 3 all there was was written, but\n"
+        "Exit status: 0 complete; 1 the recording is damaged or cannot be read, what came before\n"
+        "was written; 2 wrong options, or IN or OUT cannot be opened; 3 all there was was written, but\n"
         "the recording was cut short or had lost events; 4 the output could not be written.\n");
 }
 
@@ -104,17 +104,18 @@ static bool has_spool(const struct raw_reader *reader, const char *input)
     return strcmp(input, "-") != 0 && fstat(reader->fd, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-static int exit_status(const struct run_result *result)
+static int exit_status(const struct run_result *result, bool output_failed)
 {
+    if (output_failed) return STATUS_OUTPUT_FAILED;
     switch (result->status) {
     case RUN_COMPLETE: return PROGRAM_OK;
     case RUN_CUT: return PROGRAM_CUT;
-    case RUN_DAMAGED: return PROGRAM_FAILED;
-    default: return STATUS_OUTPUT_FAILED;
+    default: return PROGRAM_FAILED;
     }
 }
 
-static int report(const struct summary *summary, const struct options *options, FILE *json)
+static int report(const struct summary *summary, const struct options *options, FILE *json,
+                  bool output_failed)
 {
     summary_print_problems(summary, stderr);
     if (!options->quiet) summary_print(summary, stderr);
@@ -125,7 +126,7 @@ static int report(const struct summary *summary, const struct options *options, 
             return STATUS_OUTPUT_FAILED;
         }
     }
-    return exit_status(&summary->result);
+    return exit_status(&summary->result, output_failed);
 }
 
 static int run(const struct options *options, struct raw_reader *reader, FILE *json)
@@ -149,8 +150,9 @@ static int run(const struct options *options, struct raw_reader *reader, FILE *j
         summary.result.error = output.error;
     }
     /* The message is about what could not be written, not about what was read. */
-    if (error_is_set(&output.error)) summary.input = options->output;
-    return report(&summary, options, json);
+    bool output_failed = error_is_set(&output.error);
+    if (output_failed) summary.input = options->output;
+    return report(&summary, options, json, output_failed);
 }
 
 /* Everything that can be refused is refused before OUT is touched. */

@@ -725,6 +725,56 @@ INSTANTIATE_TEST_SUITE_P(Programs, SimulatedProgram,
                                          Program{4, 100, 1, 0, 19000, 64, 1, false, true},
                                          Program{300, 3, 100, 2, 1000, 4, 3, true, true}));
 
+/* Changes bytes of chunk payloads and makes the checksums right again: what a writer with a mistake could write. */
+std::string with_wrong_records(std::string bytes, uint64_t *random, int changes)
+{
+    auto next = [random](uint64_t below) {
+        *random ^= *random << 13;
+        *random ^= *random >> 7;
+        *random ^= *random << 17;
+        return (*random >> 16) % below;
+    };
+    std::vector<std::pair<size_t, size_t>> chunks;
+    for (size_t at = 64; at + 36 <= bytes.size();) {
+        uint32_t payload;
+        memcpy(&payload, &bytes[at + 8], 4);
+        chunks.emplace_back(at, payload);
+        at += 36 + payload;
+    }
+    for (; changes > 0; changes--) {
+        auto [at, payload] = chunks[next(chunks.size())];
+        if (payload == 0) continue;
+        bytes[at + 36 + next(payload)] = static_cast<char>(next(256));
+        std::string checksum;
+        RawBuilder::put32(
+            checksum, RawBuilder::checksum(bytes.substr(at, 32) + bytes.substr(at + 36, payload)));
+        bytes.replace(at + 32, 4, checksum);
+    }
+    return bytes;
+}
+
+TEST(Order, WrongRecordsDoNoHarm)
+{
+    RawSimulator::Options options;
+    options.lanes = 6;
+    options.steps = 1000;
+    options.tick_every = 100;
+    options.classes = 4;
+    options.batch = 2;
+    options.share_every = 2;
+    RawSimulator simulator(options);
+    simulator.raw.end();
+    uint64_t random = 88172645463325252u;
+    int damaged = 0;
+    for (int round = 0; round < 1000; round++) {
+        Ordered ordered = order(with_wrong_records(simulator.raw.bytes, &random, 1 + round % 3));
+        EXPECT_EQ(ordered.state, INSTRUCTIONS_END);
+        EXPECT_EQ(ordered.error.empty(), ordered.result.status != RUN_DAMAGED);
+        damaged += ordered.result.status == RUN_DAMAGED;
+    }
+    EXPECT_GT(damaged, 700);
+}
+
 /* Cut anywhere, with whatever is then missing. */
 TEST(Order, SimulatedProgramsCutAnywhere)
 {
