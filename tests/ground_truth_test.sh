@@ -49,7 +49,7 @@ check '4 threads, one object on its way at a time' hands_over 4 strict
 check '3 threads' hands_over 3 ''
 check '4 threads' hands_over 4 ''
 check '8 threads' hands_over 8 ''
-check '8 threads, one object on its way at a time' hands_over 8 strict
+check '16 threads, one object on its way at a time' hands_over 16 strict
 rounds=20000
 hands_over 2 '' >hands || cat hands
 check 'one object taken for another would be noticed' notices "$one_object_off" '5000\|object ended'

@@ -2,7 +2,7 @@
  *
  *   handoff THREADS ROUNDS LOG [strict]
  *
- * Each of THREADS (2 to 8) threads makes ROUNDS objects and puts each into a mailbox of some other thread. What it
+ * Each of THREADS (2 to 16) threads makes ROUNDS objects and puts each into a mailbox of some other thread. What it
  * finds in its own mailboxes it frees, or reallocates and frees or sends on. An object that is not taken before the
  * next one comes is taken back by its sender and freed there; with "strict" the sender waits instead, so
  * that the same few addresses go to and fro.

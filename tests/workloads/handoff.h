@@ -5,7 +5,7 @@
 #include <malloc.h>
 #include <stdint.h>
 
-enum { HANDOFF_THREADS_MAX = 8 };
+enum { HANDOFF_THREADS_MAX = 16 };
 
 /* Around what a thread does: sizes that nothing else asks for. */
 #define HANDOFF_BEGIN_BYTES UINT64_C(770000)
