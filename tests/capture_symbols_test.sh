@@ -25,7 +25,7 @@ all_sources_compiled() {
     make -s -C "$build_dir" -f - print-capture-sources >sources 2>err <<'MAKE'
 include Makefile
 print-capture-sources:
-	@echo $(CAPTURE_SOURCES)
+	@echo $(capture_files)
 MAKE
     # shellcheck disable=SC2013 # words are what is wanted
     for source in $(cat sources); do

@@ -61,20 +61,37 @@ uint8_t *sink_room(struct sink *sink, size_t bytes)
     return sink->ring + sink->end;
 }
 
+static void write_stored(struct sink *sink, const uint8_t *data, size_t bytes)
+{
+    put_u32(sink->block, (uint32_t)bytes | FRAME_BLOCK_STORED);
+    write_all(sink, sink->block, 4);
+    write_all(sink, data, bytes);
+}
+
+static void write_packed(struct sink *sink, const uint8_t *data, size_t bytes)
+{
+    int packed = LZ4_compress_fast_continue(sink->lz4, (const char *)data, (char *)sink->block + 4,
+                                            (int)bytes, LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX), 1);
+    if (packed <= 0 || (size_t)packed > bytes - bytes / 16) {
+        write_stored(sink, data, bytes);
+        sink->stored_next = SINK_STORED_BLOCKS;
+        return;
+    }
+    put_u32(sink->block, (uint32_t)packed);
+    write_all(sink, sink->block, 4 + (size_t)packed);
+}
+
 int sink_flush(struct sink *sink)
 {
     size_t bytes = sink->end - sink->start;
-    if (bytes == 0 || sink->error) return sink->error;
     const uint8_t *data = sink->ring + sink->start;
-    int packed = LZ4_compress_fast_continue(sink->lz4, (const char *)data, (char *)sink->block + 4,
-                                            (int)bytes, LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX), 1);
-    if (packed > 0 && (size_t)packed < bytes) {
-        put_u32(sink->block, (uint32_t)packed);
-        write_all(sink, sink->block, 4 + (size_t)packed);
+    if (bytes == 0 || sink->error) return sink->error;
+    if (sink->stored_next > 0) {
+        write_stored(sink, data, bytes);
+        /* lz4 has not seen this block, so what it knows is no longer what stands before the next one. */
+        if (--sink->stored_next == 0) LZ4_resetStream_fast(sink->lz4);
     } else {
-        put_u32(sink->block, (uint32_t)bytes | FRAME_BLOCK_STORED);
-        write_all(sink, sink->block, 4);
-        write_all(sink, data, bytes);
+        write_packed(sink, data, bytes);
     }
     sink->start = sink->end;
     return sink->error;

@@ -16,6 +16,9 @@
  * 64 KiB before it, and a chunk. */
 #define SINK_BLOCK_BYTES_MAX (256u * 1024)
 #define SINK_RING_BYTES      (1024u * 1024)
+/* After a block that shrank by less than a sixteenth, so many are not compressed: noise costs lz4 more
+ * than anything else. */
+#define SINK_STORED_BLOCKS   8
 /* When to flush without being asked: large enough to be worth a system call. */
 #define SINK_FLUSH_BYTES     (64u * 1024)
 
@@ -27,6 +30,8 @@ struct sink {
     size_t end;
     uint8_t *block;
     void *lz4;
+    uint32_t
+        stored_next; /* blocks that are written as they are, because the latest hardly shrank */
     uint64_t bytes_in;
     uint64_t bytes_out;
 };
