@@ -68,7 +68,7 @@ static void lane_free(struct order *order, struct order_lane *lane)
     }
     raw_decoder_free(&lane->decoder);
     wait_heap_free(&lane->birth_waiters);
-    free(lane->records);
+    free(lane->batch);
     free(lane);
 }
 
@@ -79,10 +79,10 @@ void order_free(struct order *order)
         lane_free(order, order->lanes[i]);
     free(order->lanes);
     free(order->steppable);
-    while (order->unused_records != NULL) {
-        struct record *records = order->unused_records;
-        memcpy(&order->unused_records, records, sizeof records);
-        free(records);
+    while (order->unused_batches != NULL) {
+        struct order_batch *batch = order->unused_batches;
+        order->unused_batches = batch->next;
+        free(batch);
     }
     for (uint32_t i = 0; i < STRUCTURES; i++) {
         wait_heap_free(&order->structures[i].waiters);

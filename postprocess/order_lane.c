@@ -7,20 +7,21 @@
 
 static bool lane_take_batch(struct order *order, struct order_lane *lane)
 {
-    lane->records = order->unused_records;
-    if (lane->records != NULL) {
-        memcpy(&order->unused_records, lane->records, sizeof lane->records);
-        return true;
-    }
-    lane->records = malloc((BATCH_RECORDS + 2) * sizeof *lane->records);
-    return lane->records != NULL || order_no_memory(order);
+    lane->batch = order->unused_batches;
+    if (lane->batch != NULL)
+        order->unused_batches = lane->batch->next;
+    else if ((lane->batch = malloc(sizeof *lane->batch)) == NULL)
+        return order_no_memory(order);
+    lane->records = lane->batch->records;
+    return true;
 }
 
 static void lane_give_batch(struct order *order, struct order_lane *lane)
 {
-    if (lane->records == NULL) return;
-    memcpy(lane->records, &order->unused_records, sizeof lane->records);
-    order->unused_records = lane->records;
+    if (lane->batch == NULL) return;
+    lane->batch->next = order->unused_batches;
+    order->unused_batches = lane->batch;
+    lane->batch = NULL;
     lane->records = NULL;
     lane->at = lane->filled = 0;
 }
@@ -50,7 +51,7 @@ static void lane_close_chunk(struct order *order, struct order_lane *lane)
 /* Decodes more records behind those that are left. Returns whether there may be even more. */
 static bool lane_refill(struct order *order, struct order_lane *lane)
 {
-    if (lane->records == NULL && !lane_take_batch(order, lane)) return false;
+    if (lane->batch == NULL && !lane_take_batch(order, lane)) return false;
     uint32_t left = lane->filled - lane->at;
     memmove(lane->records, lane->records + lane->at, left * sizeof *lane->records);
     lane->at = 0;

@@ -74,13 +74,20 @@ struct order_mark {
     uint64_t window, end_record;
 };
 
+/* Records that a lane has decoded, and two sentinels. */
+struct order_batch {
+    struct order_batch *next; /* in the list of unused ones */
+    struct record records[BATCH_RECORDS + 2];
+};
+
 struct order_lane {
     uint32_t number;
-    uint8_t state;           /* enum lane_state */
-    uint32_t at, filled;     /* records[at .. filled) are decoded and not taken */
-    struct record *records;  /* BATCH_RECORDS and two sentinels; NULL while idle */
-    struct order_lane *next; /* in the ready queue */
-    uint32_t turn_records;   /* length of a turn */
+    uint8_t state;             /* enum lane_state */
+    uint32_t at, filled;       /* records[at .. filled) are decoded and not taken */
+    struct order_batch *batch; /* NULL while there is nothing at hand */
+    struct record *records;    /* batch->records */
+    struct order_lane *next;   /* in the ready queue */
+    uint32_t turn_records;     /* length of a turn */
     uint32_t marks_first, marks_count;
     struct order_mark marks[WINDOWS_MAX];
     struct raw_chunk *open;  /* being decoded */
@@ -134,7 +141,7 @@ struct order {
     /* Lanes that wait in the middle of a unit, or did so once: a ring of lanes_count entries. */
     uint32_t *steppable;
     uint32_t steppable_first, steppable_count;
-    struct record *unused_records; /* batches, linked through their first bytes */
+    struct order_batch *unused_batches;
 
     /*   oldest <= admitted,  oldest <= open <= oldest + WINDOWS_MAX - 1
      * Windows below `oldest` have ended; chunks come into `open`; lanes may go into those up to `admitted`. */
