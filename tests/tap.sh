@@ -17,7 +17,7 @@ tracing_library=$build_dir/lib/libtcmalloc_minimal_tracing.so
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-cd "$scratch"
+cd "$scratch" || exit
 unset LD_PRELOAD TCMALLOC_TRACE_OUTPUT
 
 tests_run=0
