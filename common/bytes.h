@@ -6,7 +6,7 @@
 #include <string.h>
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#    error "written for little-endian machines, as varint.h is"
+#error "written for little-endian machines, as varint.h is"
 #endif
 
 static inline uint16_t bytes_get16(const uint8_t *at)
