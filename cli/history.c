@@ -93,9 +93,16 @@ static size_t stamps_collect(struct history *history, uint64_t from, uint64_t to
     return count;
 }
 
-size_t history_stamps(struct history *history, uint64_t position)
+bool history_lasted(struct history *history, uint64_t position)
 {
-    return stamps_collect(history, position, position);
+    if (!history_reaches(history, position)) return false;
+    return history_at(history, position)->split || stamps_collect(history, position, position) > 1;
+}
+
+void history_split(struct history *history, uint64_t position)
+{
+    if (history_reaches(history, position))
+        history->records[position % HISTORY_POSITIONS].split = true;
 }
 
 /* Whether a record is reached from `from`, by the marks that earlier ones have left. */
@@ -112,26 +119,54 @@ static bool is_reached(const struct history *history, uint64_t from, uint64_t po
     return false;
 }
 
-bool history_forces(struct history *history, uint64_t from, uint64_t to)
+/* A walk from one record on, marking what had to come after it. */
+struct history_walk {
+    uint64_t from, position;
+    const struct history_stamp *stamps; /* those of later positions */
+    size_t left;
+};
+
+static struct history_walk walk_begin(struct history *history, uint64_t from, uint64_t to)
 {
-    size_t left = stamps_collect(history, from, to);
-    const struct history_stamp *stamps = history->sorted;
+    size_t count = stamps_collect(history, from, to);
     memset(history->lanes, 0, RAW_LANES_MAX);
     memset(history->lowest, 0xff, sizeof history->lowest);
-    for (uint64_t position = from; position <= to; position++) {
-        size_t count = 0;
-        while (count < left && stamps[count].position == position)
-            count++;
-        bool reached = is_reached(history, from, position, stamps, count);
-        history->reached[position - from] = reached;
-        if (reached) {
-            history->lanes[history_at(history, position)->lane] = true;
-            for (size_t i = 0; i < count; i++)
-                if (stamps[i].number < history->lowest[stamps[i].structure])
-                    history->lowest[stamps[i].structure] = stamps[i].number;
-        }
-        stamps += count;
-        left -= count;
+    return (struct history_walk){from, from, history->sorted, count};
+}
+
+/* Whether the record at walk->position is reached; goes on to the next one. */
+static bool walk_step(struct history *history, struct history_walk *walk)
+{
+    uint64_t position = walk->position++;
+    size_t count = 0;
+    while (count < walk->left && walk->stamps[count].position == position)
+        count++;
+    bool reached = is_reached(history, walk->from, position, walk->stamps, count);
+    history->reached[position - walk->from] = reached;
+    if (reached) {
+        history->lanes[history_at(history, position)->lane] = true;
+        for (size_t i = 0; i < count; i++)
+            if (walk->stamps[i].number < history->lowest[walk->stamps[i].structure])
+                history->lowest[walk->stamps[i].structure] = walk->stamps[i].number;
     }
-    return history->reached[to - from];
+    walk->stamps += count;
+    walk->left -= count;
+    return reached;
+}
+
+bool history_forces(struct history *history, uint64_t from, uint64_t to)
+{
+    struct history_walk walk = walk_begin(history, from, to);
+    while (walk.position < to)
+        walk_step(history, &walk);
+    return walk_step(history, &walk);
+}
+
+bool history_leads_to_window(struct history *history, uint64_t from, uint32_t window)
+{
+    struct history_walk walk = walk_begin(history, from, history->end - 1);
+    while (walk.position < history->end)
+        if (walk_step(history, &walk) && history_at(history, walk.position - 1)->window <= window)
+            return true;
+    return false;
 }

@@ -13,7 +13,7 @@
  *                  |
  *                  +--> stamp --> stamp --> ...               older ones of the same block
  *
- * One thread. Memory: what was touched of some 70 MiB. */
+ * One thread. Memory: what was touched of some 200 MiB. */
 #ifndef MALLOCTAPE_HISTORY_H
 #define MALLOCTAPE_HISTORY_H
 
@@ -24,10 +24,10 @@
 #include "tracing/raw_format.h"
 
 /* At some ten million events a second and a window of 10 ms, several windows. */
-#define HISTORY_POSITIONS (UINT64_C(1) << 20)
+#define HISTORY_POSITIONS (UINT64_C(1) << 22)
 #define HISTORY_STAMPS    (UINT64_C(1) << 20)
 
-#define HISTORY_BLOCK_POSITIONS UINT64_C(4096)
+#define HISTORY_BLOCK_POSITIONS UINT64_C(4096) /* a power of two, less than HISTORY_POSITIONS */
 #define HISTORY_BLOCKS          (HISTORY_POSITIONS / HISTORY_BLOCK_POSITIONS)
 
 #define HISTORY_NO_LANE UINT32_MAX
@@ -38,7 +38,9 @@
 struct history_record {
     uint64_t born_at; /* position of the birth of the object that it ended; 0: none */
     uint64_t number;  /* of the record in its lane, for messages */
+    uint32_t window;  /* in which the recording has it */
     uint32_t lane;    /* HISTORY_NO_LANE: nothing of interest at this position */
+    bool split;       /* a tick lies between it and one of its stamps */
 };
 
 struct history_stamp {
@@ -88,7 +90,13 @@ static inline bool history_reaches(const struct history *history, uint64_t posit
  * proportion to their distance. */
 bool history_forces(struct history *history, uint64_t from, uint64_t to);
 
-/* How many stamps the record at this position has. */
-size_t history_stamps(struct history *history, uint64_t position);
+/* Whether something of `window` or before had to come after the record at `from`, as far as the history goes. */
+bool history_leads_to_window(struct history *history, uint64_t from, uint32_t window);
+
+/* Whether the record at this position took a while: it has several stamps, or is split. */
+bool history_lasted(struct history *history, uint64_t position);
+
+/* Notes that the record at this position is split. */
+void history_split(struct history *history, uint64_t position);
 
 #endif

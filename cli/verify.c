@@ -125,9 +125,10 @@ static void print_objects(const struct verify_counts *counts)
 static void print_numbers(const struct verify_counts *counts)
 {
     printf("rule 3  entries into shared structures: %" PRIu64 ", in order", counts->stamps);
-    if (counts->pairs_forced + counts->pairs_interleaved > 0)
+    if (counts->pairs_forced + counts->pairs_interleaved + counts->pairs_far > 0)
         printf("; pairs of calls the other way round: %" PRIu64 " forced, %" PRIu64 " interleaved",
                counts->pairs_forced, counts->pairs_interleaved);
+    if (counts->pairs_far > 0) printf(", %" PRIu64 " too far apart to judge", counts->pairs_far);
     if (counts->stamps_lost > 0) printf("; numbers lost: %" PRIu64, counts->stamps_lost);
     if (counts->stamps_missing > 0)
         printf("; numbers missing at the end: %" PRIu64, counts->stamps_missing);
@@ -144,6 +145,8 @@ static void print_counts(const struct verify_counts *counts)
            ", one earlier: %" PRIu64,
            counts->ticks, counts->on_time, counts->late, counts->early);
     if (counts->late_forced > 0) printf(", later yet, forced: %" PRIu64, counts->late_forced);
+    if (counts->early_forced > 0) printf(", earlier yet, forced: %" PRIu64, counts->early_forced);
+    if (counts->early_far > 0) printf(" (too far to judge: %" PRIu64 ")", counts->early_far);
     putchar('\n');
 }
 

@@ -16,13 +16,15 @@
  * 3. Numbers   The stamps, which the ordered stream no longer has, can be put back: between the records of
  *              their lanes, with the numbers of every structure ascending. And a unit, that is a call or the
  *              deletion of a cache with all its stamps, comes after each unit that has a lower number of the same
- *              structure. A unit of several stamps lasts from the first to the last, and another can come in
+ *              structure. A unit lasts from its first stamp or record to its last, and another can come in
  *              between; so a pair of units that is the wrong way round is counted
  *              - as forced, where a search finds the chain of records that forced it;
- *              - as interleaved, where one of the two has several stamps;
+ *              - as interleaved, where one of the two has several stamps, or a tick in its middle;
+ *              - as far apart, where the history does not reach from one to the other;
  *              - as a violation otherwise.
  * 4. Windows   Ticks are those of the recording. A record comes at most one window later than its own, or
- *              than the latest window among all that rules 1 to 3 put before it; and at most one window early.
+ *              than the latest window among all that rules 1 to 3 put before it; and at most one window earlier
+ *              than its own, or than the earliest window among all that they put behind it.
  *
  * Memory: records of the windows between which the two streams stand, 24 bytes for each register, the history. */
 #ifndef MALLOCTAPE_VERIFY_H
@@ -53,6 +55,7 @@ struct verify_object {
 /* A stamp that was taken on behalf of a unit yet to come. */
 struct verify_before {
     uint32_t structure;
+    uint32_t window;
     uint32_t previous_lane; /* who has the number before: a unit that had not come either, or */
     uint64_t previous_unit; /* 0: somebody who had */
     uint64_t stamp;         /* index in the history */
@@ -75,14 +78,22 @@ struct verify_inversion {
     uint32_t late_lane;
     uint64_t late_unit;
     uint32_t structure;
-    bool several, early_looked_at; /* whether one of the two has several stamps, as far as looked */
+    bool lasted, early_looked_at; /* whether one of the two took a while, as far as looked */
+};
+
+/* The latest record of a lane that came more than one window early at a tick; those of the lane before it came no
+ * earlier, and had to come before it. */
+struct verify_early {
+    uint64_t position;
+    uint64_t window; /* where it came */
+    uint32_t lane;
 };
 
 struct verify_counts {
     uint64_t instructions, calls, lanes, ticks;
     uint64_t births, deaths, unknown, lost_events;
-    uint64_t stamps, stamps_missing, stamps_lost, pairs_forced, pairs_interleaved;
-    uint64_t on_time, late, early, late_forced;
+    uint64_t stamps, stamps_missing, stamps_lost, pairs_forced, pairs_interleaved, pairs_far;
+    uint64_t on_time, late, early, late_forced, early_forced, early_far;
 };
 
 struct verify {
@@ -100,6 +111,8 @@ struct verify {
     uint32_t ready; /* list of lanes whose number has become due; lane plus one */
     struct verify_inversion *inversions; /* not yet judged */
     size_t inversions_count, inversions_room;
+    struct verify_early *earlies; /* not yet judged */
+    size_t earlies_count, earlies_room;
     struct verify_counts counts;
     struct verify_violation violation;
     struct error error; /* of the recording, or of memory */
@@ -134,15 +147,25 @@ const char *verify_structure_text(uint32_t structure, char *to, size_t bytes);
  * At the end, raw.ended is set. */
 bool verify_numbers_read(struct verify *verify);
 
-/* The record at the head of the lane, the `number`th, has been taken, as the instruction at verify->position.
- * `born_at` as in struct history_record. Takes the stamps that follow it, as far as they are due. */
+/* The record at the head of the lane has been taken, as the instruction at verify->position. Takes the stamps that follow it, as far as they are due. */
 bool verify_numbers_emitted(struct verify *verify, struct verify_lane *lane, bool is_unit,
-                            uint64_t born_at, uint64_t number);
+                            struct history_record record);
 
 /* With the whole recording read: passes over the number that the lane waits for, if nobody has it. */
 bool verify_numbers_pass_over(struct verify *verify, const struct verify_lane *lane);
 
 /* Judges what inversions are left. */
 bool verify_numbers_finish(struct verify *verify);
+
+/* ---- verify_windows.c: rule 4 ---- */
+
+/* The record at the head of the lane is emitted, at verify->position. */
+bool verify_window(struct verify *verify, const struct verify_lane *lane);
+
+/* Judges records that came too early, as far as what follows from them is known; with `all`, nothing more comes. */
+bool verify_windows_look(struct verify *verify, bool all);
+
+/* Compares a tick with that of the recording. `operands` as in INSTRUCTIONS.md 5.3. */
+bool verify_tick(struct verify *verify, const uint64_t *operands);
 
 #endif

@@ -112,29 +112,28 @@ static bool inversion_violates(struct verify *verify, const struct verify_invers
 {
     const struct history_record *early = history_at(&verify->history, inversion->early);
     const struct history_record *late = history_at(&verify->history, inversion->late);
-    char name[32], who[64] = "";
-    if (history_reaches(&verify->history, inversion->early))
-        snprintf(who, sizeof who, " (lane %" PRIu32 ", record %" PRIu64 ")", early->lane,
-                 early->number);
-    return verify_violated(
-        verify, VERIFY_NUMBERS, NULL,
-        "instruction %" PRIu64 "%s entered %s after instruction %" PRIu64 " (lane %" PRIu32
-        ", record %" PRIu64 ") did, but comes first, and nothing forces it to",
-        inversion->early - 1, who, verify_structure_text(inversion->structure, name, sizeof name),
-        inversion->late - 1, late->lane, late->number);
+    char name[32];
+    return verify_violated(verify, VERIFY_NUMBERS, NULL,
+                           "instruction %" PRIu64 " (lane %" PRIu32 ", record %" PRIu64
+                           ") entered %s after instruction %" PRIu64 " (lane %" PRIu32
+                           ", record %" PRIu64 ") did, but comes first, and nothing forces it to",
+                           inversion->early - 1, early->lane, early->number,
+                           verify_structure_text(inversion->structure, name, sizeof name),
+                           inversion->late - 1, late->lane, late->number);
 }
 
-/* Both units have come. Whether the one at `late` had to be overtaken; a chain longer than the history is not
- * looked for. */
+/* Both units have come. Whether the one at `late` had to be overtaken. */
 static bool inversion_judge(struct verify *verify, struct verify_inversion *inversion)
 {
     struct history *history = &verify->history;
-    inversion->several |= history_stamps(history, inversion->late) > 1;
-    if (history_reaches(history, inversion->early) &&
-        history_forces(history, inversion->early, inversion->late))
+    bool reached = history_reaches(history, inversion->early);
+    inversion->lasted |= history_lasted(history, inversion->late);
+    if (reached && history_forces(history, inversion->early, inversion->late))
         verify->counts.pairs_forced++;
-    else if (inversion->several)
+    else if (inversion->lasted)
         verify->counts.pairs_interleaved++;
+    else if (!reached)
+        verify->counts.pairs_far++;
     else
         return inversion_violates(verify, inversion);
     return true;
@@ -155,7 +154,7 @@ static bool inversions_look(struct verify *verify, bool all)
     for (size_t i = 0; i < verify->inversions_count && good; i++) {
         struct verify_inversion inversion = verify->inversions[i];
         if (!inversion.early_looked_at && is_ripe(verify, inversion.early, all)) {
-            inversion.several |= history_stamps(&verify->history, inversion.early) > 1;
+            inversion.lasted |= history_lasted(&verify->history, inversion.early);
             inversion.early_looked_at = true;
         }
         if (is_ripe(verify, inversion.late, all))
@@ -200,7 +199,7 @@ static bool take_before(struct verify *verify, struct verify_lane *lane,
                         const struct record *record)
 {
     struct verify_structure *structure = &verify->structures[record->structure];
-    struct verify_before before = {.structure = record->structure};
+    struct verify_before before = {.structure = record->structure, .window = lane->first->window};
     const struct verify_lane *last = verify->raw.lanes[structure->last_lane];
     if (structure->last_unit != 0 && structure->last_unit > last->units && last != lane) {
         before.previous_lane = structure->last_lane;
@@ -229,6 +228,8 @@ static bool take_after(struct verify *verify, struct verify_lane *lane, const st
                     structure->last_lane != lane->number &&
                     structure->last_position > lane->unit_position;
     history_add_stamp(&verify->history, lane->unit_position, record->structure, record->size);
+    if (lane->first->window != lane->unit_window)
+        history_split(&verify->history, lane->unit_position);
     structure->last_lane = lane->number;
     structure->last_unit = lane->units;
     structure->last_position = lane->unit_position;
@@ -319,18 +320,19 @@ bool verify_numbers_read(struct verify *verify)
 }
 
 bool verify_numbers_emitted(struct verify *verify, struct verify_lane *lane, bool is_unit,
-                            uint64_t born_at, uint64_t number)
+                            struct history_record record)
 {
     bool good = true;
-    history_add(&verify->history, verify->position,
-                (struct history_record){born_at, number, lane->number});
+    history_add(&verify->history, verify->position, record);
     if (is_unit) {
         lane->units++;
         lane->unit_position = verify->position;
+        lane->unit_window = record.window;
         for (uint32_t i = 0; good && i < lane->before_count; i++) {
             const struct verify_before *before = &lane->before[i];
             struct verify_structure *structure = &verify->structures[before->structure];
             history_set_position(&verify->history, before->stamp, verify->position);
+            if (before->window != record.window) history_split(&verify->history, verify->position);
             if (structure->last_lane == lane->number && structure->last_unit == lane->units)
                 structure->last_position = verify->position;
             if (before->previous_unit > 0 &&
@@ -347,7 +349,8 @@ bool verify_numbers_emitted(struct verify *verify, struct verify_lane *lane, boo
         inversions_settle(verify, lane);
     }
     if (!good || !advance(verify, lane)) return false;
-    return verify->position % LOOK_EVERY != 0 || inversions_look(verify, false);
+    if (verify->position % LOOK_EVERY != 0) return true;
+    return inversions_look(verify, false) && verify_windows_look(verify, false);
 }
 
 bool verify_numbers_pass_over(struct verify *verify, const struct verify_lane *lane)

@@ -36,6 +36,7 @@ struct verify_lane {
     uint32_t floor;         /* rule 4: the latest window that anything up to here has to wait for */
     uint64_t units;         /* rule 3: units emitted so far */
     uint64_t unit_position; /* and the position of the latest one */
+    uint32_t unit_window;   /* and its window in the recording */
     uint32_t blocked_on; /* structure whose stamp is next but not yet due, or VERIFY_NOT_BLOCKED */
     uint32_t next_blocked;        /* lane plus one, in the list of that structure */
     struct verify_before *before; /* stamps taken on behalf of the next unit */

@@ -83,32 +83,6 @@ static const struct record *due_record(struct verify *verify, struct verify_lane
     return record;
 }
 
-/* ---- rule 4 ---- */
-
-static bool check_window(struct verify *verify, const struct verify_lane *lane)
-{
-    uint64_t here = verify->counts.ticks, own = lane->first->window;
-    struct verify_counts *counts = &verify->counts;
-    if (here == own)
-        counts->on_time++;
-    else if (here == own + 1)
-        counts->late++;
-    else if (here + 1 == own)
-        counts->early++;
-    else if (here < own)
-        return verify_violated(verify, VERIFY_WINDOWS, lane,
-                               "a record of window %" PRIu64 " comes in window %" PRIu64, own,
-                               here);
-    else if (here <= (uint64_t)lane->floor + 1)
-        counts->late_forced++;
-    else
-        return verify_violated(verify, VERIFY_WINDOWS, lane,
-                               "a record of window %" PRIu64 " comes in window %" PRIu64
-                               ", and nothing before it is later than window %" PRIu32,
-                               own, here, lane->floor);
-    return true;
-}
-
 static void raise_floor(struct verify_lane *lane, uint32_t floor)
 {
     if (floor > lane->floor) lane->floor = floor;
@@ -284,7 +258,7 @@ static bool check_record(struct verify *verify, struct verify_lane *lane,
     bool known = names && (one->opcode & INSTRUCTION_UNKNOWN) == 0;
     uint64_t born_at = known ? verify->objects[one->object].born_at : 0;
     if (names && !check_object(verify, lane, record, one)) return false;
-    if (!check_window(verify, lane)) return false;
+    if (!verify_window(verify, lane)) return false;
     if (known && !failed) verify->counts.deaths++;
     if (is_call && record->serial != 0) {
         if (!check_address(verify, lane, record, batch, index)) return false;
@@ -292,29 +266,14 @@ static bool check_record(struct verify *verify, struct verify_lane *lane,
     }
     verify->counts.calls += is_call;
     if (record->number == RAW_LOST) verify->counts.lost_events += record->size;
-    uint64_t position = lane_position(lane);
+    struct history_record past = {
+        .born_at = born_at,
+        .number = lane_position(lane),
+        .window = lane->first->window,
+        .lane = lane->number,
+    };
     verify_lane_take(&verify->raw, lane);
-    return verify_numbers_emitted(verify, lane, is_unit, born_at, position);
-}
-
-static bool check_tick(struct verify *verify, const uint64_t *operands)
-{
-    uint64_t number = verify->counts.ticks;
-    while (number >= verify->raw.ticks_count && !verify->raw.ended)
-        if (!verify_numbers_read(verify)) return false;
-    if (number >= verify->raw.ticks_count)
-        return verify_violated(verify, VERIFY_WINDOWS, NULL,
-                               "the recording has only %" PRIu64 " ticks", number);
-    const struct raw_tick *tick = &verify->raw.ticks[number];
-    if (tick->since_start_ns - verify->last_tick_ns != operands[0] ||
-        tick->rss_bytes != operands[1] || tick->heap_bytes != operands[2])
-        return verify_violated(verify, VERIFY_WINDOWS, NULL,
-                               "instruction %" PRIu64 ": tick %" PRIu64
-                               " is not that of the recording",
-                               verify->position - 1, number);
-    verify->last_tick_ns = tick->since_start_ns;
-    verify->counts.ticks++;
-    return true;
+    return verify_numbers_emitted(verify, lane, is_unit, past);
 }
 
 static bool check_instruction(struct verify *verify, const struct instruction_batch *batch,
@@ -325,7 +284,7 @@ static bool check_instruction(struct verify *verify, const struct instruction_ba
     unsigned number = instruction_number(one);
     verify->position = batch->number + index + 1;
     verify->counts.instructions++;
-    if (number == INSTRUCTION_TICK) return check_tick(verify, operands);
+    if (number == INSTRUCTION_TICK) return verify_tick(verify, operands);
     if (number == INSTRUCTION_LANE) {
         verify->lane = (uint32_t)operands[0];
         return true;
@@ -411,7 +370,8 @@ bool verify_finish(struct verify *verify)
     verify->position = 0;
     while (!verify->raw.ended)
         if (!verify_numbers_read(verify)) return false;
-    if (!check_left(verify) || !check_kept_unknown(verify) || !verify_numbers_finish(verify))
+    if (!check_left(verify) || !check_kept_unknown(verify) || !verify_numbers_finish(verify) ||
+        !verify_windows_look(verify, true))
         return false;
     if (verify->counts.ticks != verify->raw.ticks_count)
         return verify_violated(verify, VERIFY_WINDOWS, NULL,
@@ -429,4 +389,5 @@ void verify_close(struct verify *verify)
     free(verify->objects);
     free(verify->unknown);
     free(verify->inversions);
+    free(verify->earlies);
 }

@@ -92,7 +92,7 @@ check 'rule 2: unknown, but born' violates 2 verify_bad_unknown 'the recording h
 check 'rule 3: a number before another' violates 3 verify_bad_number 'before number 3 of class 3'
 check 'rule 3: a call before another' violates 3 verify_bad_unit 'entered class 3 after instruction 8'
 check 'rule 4: two windows late' violates 4 verify_bad_late 'window 1 comes in window 3'
-check 'rule 4: two windows early' violates 4 verify_bad_early 'window 3 comes in window 1'
+check 'rule 4: two windows early' violates 4 verify_bad_early 'of window 3 comes in window 1, and nothing of window 2'
 check 'rule 4: another tick' violates 4 verify_bad_tick 'tick 1 is not that of the recording'
 check 'rule 4: a tick is missing' violates 4 verify_bad_ticks '2 ticks; the recording has 3'
 check 'a violation is told with instruction, lane, record and offset' names_the_place
