@@ -324,7 +324,6 @@ inline ATTRIBUTE_ALWAYS_INLINE bool prepare_release(void *object, Release *relea
     if (PREDICT_FALSE(!only_our_hook(base::internal::delete_hooks_))) return false;
     release->cache = ThreadCache::GetCacheIfPresent();
     if (PREDICT_FALSE(release->cache == NULL)) return false;
-    if (PREDICT_FALSE(object == NULL)) return false;
     const struct shadow_page *page = shadow_page_of(object);
     const uint64_t *tokens = atomic_load_acquire(&page->tokens);
     release->cl = page->size_class;

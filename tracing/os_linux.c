@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -91,8 +92,20 @@ static int open_file(const char *path, int flags)
                             0);
 }
 
+/* A file system may write out a file at its close that was truncated before, lest a crash lose both
+ * versions; a new file in its place is not waited for. */
+static void unlink_if_plain_file(const char *path)
+{
+    struct stat status;
+    if (system_call(SYS_newfstatat, AT_FDCWD, (long)path, (long)&status, AT_SYMLINK_NOFOLLOW, 0,
+                    0) == 0 &&
+        S_ISREG(status.st_mode) && status.st_nlink == 1)
+        os_file_remove(path);
+}
+
 int os_file_create(const char *path)
 {
+    unlink_if_plain_file(path);
     return open_file(path, O_RDWR | O_CREAT | O_TRUNC);
 }
 
