@@ -172,6 +172,11 @@ static bool walk(struct verify *verify, struct instruction_reader *reader, const
         cli_data_error(&cli_verify, ordered, &reader->error);
         return false;
     }
+    if (good && reader->end_status == INSTRUCTION_STATUS_DAMAGED) {
+        cli_fail(&cli_verify, "%s: what was damaged has been left out; the rest is not checked",
+                 ordered);
+        return false;
+    }
     if (good && verify_finish(verify)) return true;
     if (verify->violation.rule != 0)
         print_violation(&verify->violation, raw);
