@@ -63,8 +63,8 @@ void raw_source_release(struct raw_source *source, struct raw_chunk *chunk);
 /* The decoder of a lane; NULL without memory (source->error). */
 struct raw_decoder *raw_source_lane(struct raw_source *source, uint32_t lane);
 
-/* After the last chunk: PROGRAM_OK, PROGRAM_CUT (also when the spool had the rest) or PROGRAM_FAILED (common/program.h),
- * and in *error what is to be said about it. */
+/* After the last chunk: PROGRAM_OK, PROGRAM_CUT (also when the spool had the rest) or PROGRAM_FAILED
+ * (common/program.h), and in *error what is to be said about it. */
 int raw_source_state(const struct raw_source *source, struct error *error);
 
 void raw_source_close(struct raw_source *source);

@@ -5,8 +5,8 @@
  *   ordered stream --instruction_reader--> calls ----+
  *
  * The checker walks along the ordered stream once. For each instruction it takes the next record of that lane from
- * the recording and compares them; it keeps its own account of objects, numbers and windows and shares nothing with the code
- * that made the order.
+ * the recording and compares them; it keeps its own account of objects, numbers and windows and shares nothing
+ * with the code that made the order.
  *
  * 1. Lanes     The instructions of a lane are the records of that lane, each once, in order, with the same kind,
  *              size, alignment, numbers and outcome.
@@ -147,7 +147,8 @@ const char *verify_structure_text(uint32_t structure, char *to, size_t bytes);
  * At the end, raw.ended is set. */
 bool verify_numbers_read(struct verify *verify);
 
-/* The record at the head of the lane has been taken, as the instruction at verify->position. Takes the stamps that follow it, as far as they are due. */
+/* The record at the head of the lane has been taken, as the instruction at verify->position. Takes the stamps
+ * that follow it, as far as they are due. */
 bool verify_numbers_emitted(struct verify *verify, struct verify_lane *lane, bool is_unit,
                             struct history_record record);
 

@@ -1,9 +1,11 @@
-#!/bin/sh
+#!/bin/bash
 # cli_dump_test.sh - `malloctape dump` prints what the decoders in Ruby, written from the format documents, print: for
 # every sample and for real recordings.
-set -eu
-tests_planned=20
-. "${MALLOCTAPE_SOURCE:?set by make check}/tests/cli_tap.sh"
+set -euo pipefail
+
+. "$(dirname "$0")/cli_tap.sh"
+
+plan 20
 
 good_samples=$(ruby "$reference/build.rb" --list | grep -v -e _bad_ -e _cut)
 verify_samples=$(ruby "$reference/build.rb" --list | grep '^verify_bad_')
@@ -39,7 +41,8 @@ all_cut() {
     for name in $cut_samples; do
         sample "$name"
         reference_dump "$name" >expected 2>expected_error || true
-        exits 3 dump "$name" && cmp expected out && says 'end' && [ -s expected_error ] || { echo "# $name"; return 1; }
+        exits 3 dump "$name" && cmp expected out && says 'end' &&
+            [ -s expected_error ] || { echo "# $name"; return 1; }
     done
 }
 
@@ -130,7 +133,7 @@ any_way_in() {
         exits 0 dump packed && cmp expected out && exits 0 dump frames && cmp expected out || return 1
         for file in "$name" packed frames; do
             exits 0 dump - <"$file" && cmp expected out || return 1
-            cat "$file" | "$malloctape" dump - >out 2>err && cmp expected out || return 1
+            cat "$file" | "$bin/malloctape" dump - >out 2>err && cmp expected out || return 1
         done
     done
 }
@@ -142,13 +145,17 @@ neither_format() {
 
 nothing_at_all() { : >empty && exits 3 dump empty && [ ! -s out ]; }
 no_such_file() { exits 1 dump no-such-file && says 'no-such-file: cannot open: No such file'; }
-usage() { exits 2 dump && exits 2 dump a b && exits 2 dump --lane x raw_example && exits 2 dump --lane 65536 raw_example; }
-full_disk() { "$malloctape" dump raw_example >/dev/full 2>err && return 1; says 'cannot write'; }
+usage() {
+    exits 2 dump && exits 2 dump a b && exits 2 dump --lane x raw_example &&
+        exits 2 dump --lane 65536 raw_example
+}
+full_disk() { "$bin/malloctape" dump raw_example >/dev/full 2>err && return 1; says 'cannot write'; }
 
 # real FILE - both formats of a recording, by both decoders.
 real() {
     lz4 -dc "$1" >plain && reference_dump plain >expected && exits 0 dump "$1" && cmp expected out &&
-        "$postprocess" -q "$1" ordered && reference_dump ordered >expected && exits 0 dump ordered && cmp expected out
+        "$bin/postprocess" -q "$1" ordered && reference_dump ordered >expected &&
+        exits 0 dump ordered && cmp expected out
 }
 
 records_known() { record known.raw.lz4 "$workloads/known_calls" && real known.raw.lz4; }
@@ -157,7 +164,8 @@ records_threads() { record threads.raw.lz4 "$workloads/threads" 100 && real thre
 records_killed() {
     record_killed killed.raw.lz4 || return 1
     exits 3 dump killed.raw.lz4 && says 'no end chunk' && prints '^spool [0-9a-f]\{12\} L0 #[0-9]* malloc ' &&
-        grep -c ' L0 #' out >counted && [ "$(sed -n 's/.* L0 #\([0-9]*\) .*/\1/p' out | tail -n 1)" = $(($(cat counted) - 1)) ]
+        grep -c ' L0 #' out >counted &&
+            [ "$(sed -n 's/.* L0 #\([0-9]*\) .*/\1/p' out | tail -n 1)" = $(($(cat counted) - 1)) ]
 }
 
 check 'both decoders agree on every good sample' all_good
@@ -176,8 +184,7 @@ check 'neither of the formats' neither_format
 check 'an empty file: a recording that was cut at once' nothing_at_all
 check 'a file that is not there' no_such_file
 check 'exit 2 for wrong options' usage
-if [ -e /dev/full ]; then check 'a full disk' full_disk; else skip 'no /dev/full'; fi
+if [ -e /dev/full ]; then check 'a full disk' full_disk; else skip_test 'a full disk' 'no /dev/full'; fi
 check 'both decoders agree on a recording and its order: known calls' records_known
 check 'both decoders agree on a recording and its order: threads' records_threads
 check 'a killed process: the spool has the rest' records_killed
-finish

@@ -1,14 +1,18 @@
-#!/bin/sh
+#!/bin/bash
 # cli_info_test.sh - `malloctape info` counts what is there, compares it with what the stream says of itself, and says
 # how the stream ends; as text and as JSON.
-set -eu
-tests_planned=15
-. "${MALLOCTAPE_SOURCE:?set by make check}/tests/cli_tap.sh"
+set -euo pipefail
+
+. "$(dirname "$0")/cli_tap.sh"
+
+plan 15
 
 raw_example() {
     sample raw_example
-    exits 0 info --json j raw_example && prints '^events  *3$' && prints '^  malloc  *2  *66.7 %$' && prints '^end  *complete$' &&
-        json j 'j.values_at("format", "version", "events", "threads", "lanes", "live_at_end", "lost_events", "ticks", "stamps",
+    exits 0 info --json j raw_example && prints '^events  *3$' && prints '^  malloc  *2  *66.7 %$' &&
+        prints '^end  *complete$' &&
+        json j 'j.values_at("format", "version", "events", "threads", "lanes", "live_at_end", "lost_events", "ticks",
+                            "stamps",
                             "truncated", "spool") == ["raw", "1.0", 3, 1, 1, 1, 0, 0, 2, false, "none"] &&
                 j["by_kind"] == { "malloc" => 2, "free" => 1 } && j["program"] == "/usr/bin/sample" &&
                 j["run"] == "000102030405060708090a0b0c0d0e0f" && j["duration_ns"] == 50_000_000 &&
@@ -38,22 +42,30 @@ everything_is_counted() {
 live_objects() {
     sample verify_lacking_raw
     exits 0 info --json j verify_lacking_raw && json j 'j.values_at("live_at_end", "lost_events") == [1, 5]' &&
-        sample verify_raw && exits 0 info --json j verify_raw && json j 'j.values_at("live_at_end", "failed", "ticks") == [2, 1, 3]'
+        sample verify_raw && exits 0 info --json j verify_raw &&
+            json j 'j.values_at("live_at_end", "failed", "ticks") == [2, 1, 3]'
 }
 
 json_instead_of_text() { exits 0 info --json - raw_example && json out 'j["events"] == 3'; }
 json_cannot_be_written() { exits 1 info --json missing/j raw_example && says 'cannot write missing/j'; }
-from_a_pipe() { lz4 -qc raw_example | "$malloctape" info --json j - >out 2>err && json j 'j["events"] == 3 && j["lz4"] && !j.key?("file_bytes")'; }
+from_a_pipe() {
+    lz4 -qc raw_example | "$bin/malloctape" info --json j - >out 2>err && json j 'j["events"] == 3 && j["lz4"] &&
+        !j.key?("file_bytes")'
+}
 
 cut() {
     for name in raw_cut instructions_cut; do
         sample "$name"
-        exits 3 info --json j "$name" && prints '^end  *cut short$' && json j 'j["truncated"] && j["events"] > 100' || return 1
+        exits 3 info --json j "$name" && prints '^end  *cut short$' && json j 'j["truncated"] &&
+            j["events"] > 100' || return 1
     done
 }
 
 bad_totals() { sample raw_bad_totals && exits 1 info raw_bad_totals && says 'malloc: 2 in the end chunk, 1 read'; }
-damaged() { sample raw_bad_checksum && exits 1 info raw_bad_checksum && says 'raw_bad_checksum: offset 0x[0-9a-f]*: .*checksum' && [ ! -s out ]; }
+damaged() {
+    sample raw_bad_checksum && exits 1 info raw_bad_checksum &&
+        says 'raw_bad_checksum: offset 0x[0-9a-f]*: .*checksum' && [ ! -s out ]
+}
 
 later_version() {
     sample raw_minor && exits 0 info raw_minor && prints 'raw stream 1.7' && sample raw_bad_feature &&
@@ -64,12 +76,13 @@ usage() { exits 2 info && exits 2 info a b && exits 2 info --nonsense a; }
 
 # What was recorded is what is ordered.
 same_in_both_formats() {
-    record threads.raw.lz4 "$workloads/threads" 200 && "$postprocess" -q --json ordering threads.raw.lz4 ordered &&
+    record threads.raw.lz4 "$workloads/threads" 200 && "$bin/postprocess" -q --json ordering threads.raw.lz4 ordered &&
         exits 0 info --json raw threads.raw.lz4 && exits 0 info --json instructions ordered &&
         for file in ordering instructions; do
             json "$file" 'r = JSON.parse(File.read("raw"))
                           keys = %w[events by_kind threads live_at_end lost_events truncated]
-                          keys.all? { |key| j[key] == r[key] } && j["events"] > 20_000 && j["threads"] == 201' || return 1
+                          keys.all? { |key| j[key] == r[key] } && j["events"] > 20_000 &&
+                              j["threads"] == 201' || return 1
         done
 }
 
@@ -84,7 +97,8 @@ killed() {
     exits 3 info --json j killed.raw.lz4 && prints '^spool  *used' &&
         json j 'j["spool"] == "used" && j["spool_events"].between?(1, j["events"]) && j["truncated"]' &&
         mv killed.raw.lz4.spool kept && exits 3 info --json j killed.raw.lz4 && json j 'j["spool"] == "none"' &&
-        head -c 4096 /dev/zero >killed.raw.lz4.spool && exits 3 info --json j killed.raw.lz4 && json j 'j["spool"] == "unusable"'
+        head -c 4096 /dev/zero >killed.raw.lz4.spool && exits 3 info --json j killed.raw.lz4 &&
+            json j 'j["spool"] == "unusable"'
 }
 
 check 'a raw stream' raw_example
@@ -102,4 +116,3 @@ check 'exit 2 for wrong options' usage
 check 'recording, order and postprocess tell the same numbers' same_in_both_formats
 check 'where a recording comes from' origin
 check 'a killed process: the spool is used, missing or unusable' killed
-finish

@@ -1,17 +1,17 @@
-#!/bin/sh
+#!/bin/bash
 # cli_record_test.sh - `malloctape record` runs a program as it is, but recorded, and says beforehand when that
 # cannot work; and the front end's own help and errors.
-set -eu
-tests_planned=26
-. "${MALLOCTAPE_SOURCE:?set by make check}/tests/cli_tap.sh"
+set -euo pipefail
 
-library=$build/lib/libtcmalloc_minimal_tracing.so
+. "$(dirname "$0")/cli_tap.sh"
+
+plan 26
 
 # --- the program ---
 
 # Objects are numbered from 1 by the program, and by the recording from what the start of the process had made.
 calls_between_marks() {
-    "$malloctape" dump --only-calls "$1" | ruby -ne '
+    "$bin/malloctape" dump --only-calls "$1" | ruby -ne '
         $on ||= $_.start_with?("malloc 424242 ")
         next unless $on
         $first ||= $_[/-> 0:(\d+)/, 1].to_i
@@ -26,9 +26,15 @@ records_known_calls() {
 }
 
 keeps_status() { exits 7 record -o f.raw.lz4 sh -c 'exit 7'; }
-keeps_arguments() { exits 0 record -o f.raw.lz4 -- printf '<%s>' 'a  b' '*' -o '' && [ "$(cat out)" = '<a  b><*><-o><>' ]; }
-takes_the_place() { "$malloctape" record -o f.raw.lz4 sh -c 'echo $$' >out 2>err & wait $!; [ "$(cat out)" = "$!" ]; }
-passes_stdin() { echo hello | "$malloctape" record -o f.raw.lz4 cat >out 2>err && [ "$(cat out)" = hello ]; }
+keeps_arguments() {
+    exits 0 record -o f.raw.lz4 -- printf '<%s>' 'a  b' '*' -o '' && [ "$(cat out)" = '<a  b><*><-o><>' ]
+}
+takes_the_place() {
+    "$bin/malloctape" record -o f.raw.lz4 sh -c 'echo $$' >out 2>err &
+    wait $!
+    [ "$(cat out)" = "$!" ]
+}
+passes_stdin() { echo hello | "$bin/malloctape" record -o f.raw.lz4 cat >out 2>err && [ "$(cat out)" = hello ]; }
 
 default_name() {
     exits 0 record true && says "recording to $PWD/true.raw.lz4" && [ -s true.raw.lz4 ]
@@ -38,7 +44,8 @@ default_name_of_path() { cp /bin/true own && exits 0 record ./own && [ -s own.ra
 
 survives_chdir() {
     mkdir -p elsewhere
-    exits 0 record -o chdir.raw.lz4 ruby -e 'Dir.chdir("elsewhere")' && [ -s chdir.raw.lz4 ] && [ ! -e elsewhere/chdir.raw.lz4 ]
+    exits 0 record -o chdir.raw.lz4 ruby -e 'Dir.chdir("elsewhere")' && [ -s chdir.raw.lz4 ] &&
+        [ ! -e elsewhere/chdir.raw.lz4 ]
 }
 
 lz4_decodes() { lz4 -dc known.raw.lz4 >plain && [ "$(head -c 8 plain)" = MTAPERAW ]; }
@@ -51,31 +58,35 @@ records_script() {
 
 # AddressSanitizer, in a build with it, would rather come first itself.
 puts_library_first() {
-    ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=libm.so.6 "$malloctape" record -o f.raw.lz4 sh -c 'echo "$LD_PRELOAD"' >out 2>err &&
-        [ "$(cat out)" = "$(realpath "$library"):libm.so.6" ]
+    ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=libm.so.6 \
+        "$bin/malloctape" record -o f.raw.lz4 sh -c 'echo "$LD_PRELOAD"' >out 2>err &&
+        [ "$(cat out)" = "$(realpath "$tracing_library"):libm.so.6" ]
 }
 
 finds_library_by_variable() {
     mkdir -p libraries
-    cp "$library" libraries/
-    MALLOCTAPE_LIBDIR=$PWD/libraries "$malloctape" record -o f.raw.lz4 sh -c 'echo "$LD_PRELOAD"' >out 2>err &&
+    cp "$tracing_library" libraries/
+    MALLOCTAPE_LIBDIR=$PWD/libraries "$bin/malloctape" record -o f.raw.lz4 sh -c 'echo "$LD_PRELOAD"' >out 2>err &&
         [ "$(cat out)" = "$(realpath libraries)/libtcmalloc_minimal_tracing.so" ]
 }
 
 # --- what cannot work ---
 
-not_found() { exits 127 record no-such-program-anywhere && says '^malloctape record: no-such-program-anywhere: not found$'; }
+not_found() {
+    exits 127 record no-such-program-anywhere && says '^malloctape record: no-such-program-anywhere: not found$'
+}
 path_not_found() { exits 127 record ./no-such-program && says 'not found$'; }
 not_executable() { echo plain >plain-file && exits 126 record ./plain-file && says 'cannot be executed$'; }
 directory() { exits 126 record / && says 'cannot be executed$'; }
 
 library_missing() {
-    (export MALLOCTAPE_LIBDIR=/nonexistent && exits 1 record true) && says 'libtcmalloc_minimal_tracing.so not found; looked in /nonexistent'
+    (export MALLOCTAPE_LIBDIR=/nonexistent && exits 1 record true) &&
+        says 'libtcmalloc_minimal_tracing.so not found; looked in /nonexistent'
 }
 
 library_in_strange_place() {
     mkdir -p 'with space'
-    cp "$library" 'with space/'
+    cp "$tracing_library" 'with space/'
     (export MALLOCTAPE_LIBDIR="$PWD/with space" && exits 1 record true) && says 'LD_PRELOAD cannot hold'
 }
 
@@ -91,18 +102,21 @@ warns_static() {
         segment = [1, 5].pack("VV") + [0, 0x400000, 0x400000, 120, 120, 4096].pack("Q<6")
         File.binwrite("static", header + segment)'
     chmod +x static
-    "$malloctape" record -o f.raw.lz4 ./static >out 2>err || true
+    "$bin/malloctape" record -o f.raw.lz4 ./static >out 2>err || true
     says 'warning: ./static is linked statically.*nothing will be recorded$'
 }
 
 warns_setuid() {
-    "$malloctape" record -o f.raw.lz4 ./setuid >out 2>err || true
+    "$bin/malloctape" record -o f.raw.lz4 ./setuid >out 2>err || true
     says 'warning: ./setuid runs with privileges of its own.*nothing will be recorded$'
 }
 
 # --- the front end ---
 
-helps() { exits 0 --help && prints '^usage: malloctape' && prints '^  record ' && exits 0 help verify && prints '^usage: malloctape verify'; }
+helps() {
+    exits 0 --help && prints '^usage: malloctape' && prints '^  record ' && exits 0 help verify &&
+        prints '^usage: malloctape verify'
+}
 tells_version() { exits 0 --version && prints '^malloctape (malloctape) [0-9]'; }
 
 refuses_nonsense() {
@@ -135,10 +149,9 @@ check 'a statically linked program: a warning' warns_static
 if cp /bin/true setuid && chown 65534 setuid 2>/dev/null && chmod 4755 setuid; then
     check 'a setuid program: a warning' warns_setuid
 else
-    skip 'a setuid program: only root can make one'
+    skip_test 'a setuid program' 'only root can make one'
 fi
 check '--help and help COMMAND' helps
 check '--version' tells_version
 check 'exit 2 for what is no command, no option, no program' refuses_nonsense
 check 'the recording can be verified' exits 0 verify known.raw.lz4
-finish

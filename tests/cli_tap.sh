@@ -1,72 +1,34 @@
-# cli_tap.sh - what the tests of malloctape have in common; sourced by tests/cli_*_test.sh.
+# shellcheck shell=bash disable=SC2154 # tap.sh sets the variables
+# cli_tap.sh - on top of tap.sh, what the tests of malloctape have in common; sourced by tests/cli_*_test.sh.
 #
-# Before it, the test sets tests_planned. It then is in a scratch directory of its own, with
-#
-#   malloctape, postprocess   the programs
-#   workloads                 directory of the programs to record
-#   out, err                  files, what the latest `exits` printed
+# The latest `exits` leaves what malloctape printed in the files out and err, for `says` and `prints`.
 
-build=${MALLOCTAPE_BUILD:?set by make check}
-source_dir=${MALLOCTAPE_SOURCE:?set by make check}
-malloctape=$build/bin/malloctape
-postprocess=$build/bin/postprocess
-workloads=$build/tests/workloads
-reference=$source_dir/tests/reference
+. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
 
 if ! command -v ruby >/dev/null || ! command -v lz4 >/dev/null; then
     echo '1..0 # SKIP needs ruby and lz4'
     exit 0
 fi
 
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch"
-: >out
-: >err
-tests_run=0
-echo "1..$tests_planned"
+reference=$source_dir/tests/reference
 
-# report STATUS TEXT - one TAP line; after a failure, the end of what the last command printed.
-report() {
-    tests_run=$((tests_run + 1))
-    if [ "$1" = 0 ]; then
-        echo "ok $tests_run - $2"
-    else
-        echo "not ok $tests_run - $2"
-        tail -n 20 out err | sed 's/^/# /'
-    fi
-}
-
-# check TEXT COMMAND... - one test: COMMAND succeeds.
-check() {
-    text=$1
-    shift
-    if "$@"; then report 0 "$text"; else report 1 "$text"; fi
-}
-
-skip() {
-    tests_run=$((tests_run + 1))
-    echo "ok $tests_run # SKIP $1"
-}
-
-# exits STATUS WORDS... - runs malloctape into the files out and err and compares its exit status.
+# exits STATUS WORDS... - runs malloctape and compares its exit status.
 exits() {
-    wanted=$1
+    local wanted=$1
     shift
-    status=0
-    "$malloctape" "$@" >out 2>err || status=$?
+    exit_status "$bin/malloctape" "$@" >out 2>err
     [ "$status" = "$wanted" ] && return
     echo "# exit status $status instead of $wanted: malloctape $*"
     return 1
 }
 
-# Whether the last command's messages or output have a line that matches a basic regular expression.
+# Whether the messages or the output have a line that matches a basic regular expression.
 says() { grep -q -e "$1" err; }
 prints() { grep -q -e "$1" out; }
 
 # sample NAME - builds the sample stream NAME, once, into the file of that name.
 sample() {
-    [ -s "$1" ] || ruby "$reference/build.rb" --checksums "$build/tests/tools/checksums" "$1" >"$1"
+    [ -s "$1" ] || ruby "$reference/build.rb" --checksums "$build_dir/tests/tools/checksums" "$1" >"$1"
 }
 
 # reference_dump FILE - what the decoders in Ruby say about a plain stream.
@@ -85,20 +47,13 @@ json() {
 
 # record FILE PROGRAM... - records into FILE; what the program prints goes to the file `printed`.
 record() {
-    recording=$1
+    local file=$1
     shift
-    "$malloctape" record -o "$recording" -- "$@" >printed 2>err
+    "$bin/malloctape" record -o "$file" -- "$@" >printed 2>err
 }
 
 # record_killed FILE - records a program that is killed by a signal that nobody can catch. Beside FILE stays a spool.
 record_killed() {
-    status=0
-    "$malloctape" record -o "$1" -- ruby -e 'a = "x" * 1000; Process.kill(:KILL, Process.pid)' \
-        >printed 2>err || status=$?
+    exit_status record "$1" ruby -e 'a = "x" * 1000; Process.kill(:KILL, Process.pid)'
     [ "$status" = 137 ]
-}
-
-# finish - to be called at the end.
-finish() {
-    [ "$tests_run" = "$tests_planned" ]
 }

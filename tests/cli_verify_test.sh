@@ -1,16 +1,19 @@
-#!/bin/sh
-# cli_verify_test.sh - `malloctape verify` accepts right orders of a recording and refuses wrong ones, naming the rule;
-# and what postprocess makes of recordings is right.
-set -eu
-tests_planned=35
-. "${MALLOCTAPE_SOURCE:?set by make check}/tests/cli_tap.sh"
+#!/bin/bash
+# cli_verify_test.sh - `malloctape verify` accepts right orders of a recording and refuses wrong ones, naming the
+# rule; and what postprocess makes of recordings is right.
+set -euo pipefail
+
+. "$(dirname "$0")/cli_tap.sh"
+
+plan 35
 
 # in_order ORDERED - `verify_raw` in this order is fine.
 in_order() {
     sample verify_raw
     sample "$1"
     exits 0 verify verify_raw "$1" && prints '^verify_raw: in order$' && prints '^rule 1  calls: 9, lanes: 2;' &&
-        prints '^rule 2  births: 5; ends: 3,.* recorded birth: 1$' && prints '^rule 3  entries into shared structures: 6,' &&
+        prints '^rule 2  births: 5; ends: 3,.* recorded birth: 1$' &&
+            prints '^rule 3  entries into shared structures: 6,' &&
         prints '^rule 4  ticks: 3;'
 }
 
@@ -27,7 +30,8 @@ overlap() { in_order verify_good_overlap && prints 'the other way round: 0 force
 interleaved() {
     sample verify_interleaved_raw
     sample verify_interleaved_order
-    exits 0 verify verify_interleaved_raw verify_interleaved_order && prints 'the other way round: 1 forced, 0 interleaved$'
+    exits 0 verify verify_interleaved_raw verify_interleaved_order &&
+        prints 'the other way round: 1 forced, 0 interleaved$'
 }
 
 lacking() {
@@ -37,8 +41,12 @@ lacking() {
         prints 'numbers lost: 2; numbers missing at the end: 1$'
 }
 
-names_the_place() { violates 1 verify_bad_size 'instruction 2, lane 0, record 4 (chunk at offset 0x[0-9a-f]*): malloc of 26 bytes'; }
-from_a_pipe() { sample verify_good && "$malloctape" verify verify_raw - <verify_good >out 2>err && prints ': in order$'; }
+names_the_place() {
+    violates 1 verify_bad_size 'instruction 2, lane 0, record 4 (chunk at offset 0x[0-9a-f]*): malloc of 26 bytes'
+}
+from_a_pipe() {
+    sample verify_good && "$bin/malloctape" verify verify_raw - <verify_good >out 2>err && prints ': in order$'
+}
 other_recording() { sample raw_everything && exits 1 verify raw_everything verify_good && prints 'rule 1  violated'; }
 
 cut_order() {
@@ -47,19 +55,25 @@ cut_order() {
     exits 1 verify verify_raw instructions_cut
 }
 
-damaged_order() { sample verify_good && head -c -10 verify_good >cut && exits 1 verify verify_raw cut && says '^malloctape verify: cut: offset'; }
+damaged_order() {
+    sample verify_good && head -c -10 verify_good >shortened && exits 1 verify verify_raw shortened &&
+        says '^malloctape verify: shortened: offset'
+}
 damaged_recording() { sample raw_bad_checksum && exits 1 verify raw_bad_checksum && says 'raw_bad_checksum: offset'; }
 no_recording() { exits 1 verify no-such-file && says 'no-such-file: cannot open'; }
 usage() { exits 2 verify && exits 2 verify a b c && exits 2 verify - && says 'has to be a file'; }
 
 postprocess_missing() {
     mkdir -p alone/bin
-    cp "$malloctape" alone/bin/
+    cp "$bin/malloctape" alone/bin/
     alone/bin/malloctape verify verify_raw >out 2>err && return 1
     says 'alone/bin/postprocess not found'
 }
 
-orders_samples() { exits 0 verify verify_raw && prints ': in order$' && exits 0 verify verify_interleaved_raw && prints ' 1 forced, 0 interleaved$'; }
+orders_samples() {
+    exits 0 verify verify_raw && prints ': in order$' && exits 0 verify verify_interleaved_raw &&
+        prints ' 1 forced, 0 interleaved$'
+}
 
 # real PROGRAM... - records it; what postprocess makes of it is in order.
 real() { record real.raw.lz4 "$@" && exits 0 verify real.raw.lz4 && prints '^real.raw.lz4: in order$'; }
@@ -110,4 +124,3 @@ check 'what postprocess makes of objects that go to and fro' real "$workloads/pi
 check 'what postprocess makes of many threads' real "$workloads/threads" 500 16
 check 'exit 3 for recordings that were cut' cut_recording
 check 'exit 3 for a killed process' killed
-finish

@@ -215,7 +215,8 @@ class InstructionDump
     differ(offset, 'threads', threads, @threads)
     differ(offset, 'lost events', lost, @lost)
     differ(offset, 'calls by kind', counts.reject { |_kind, count| count.zero? }.sort, @counts.sort)
-    puts format('%012x end status %d live %d registers %d threads %d lost %d', offset, status, live, high, threads, lost)
+    puts format('%012x end status %d live %d registers %d threads %d lost %d',
+                offset, status, live, high, threads, lost)
     @counts.sort.each { |kind, count| puts format('%012x end count %s %d', offset, CALLS[kind].name, count) }
     @ended = true
   end

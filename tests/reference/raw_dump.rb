@@ -155,7 +155,9 @@ class RawDump
 
   def print_end(at, head, lanes, counts)
     puts format("#{at} status %d nanoseconds %d lost %d waits %d waited %d", *head)
-    lanes.each_with_index { |(records, births), number| puts "#{at} lane #{number} records #{records} births #{births}" }
+    lanes.each_with_index do |(records, births), number|
+      puts "#{at} lane #{number} records #{records} births #{births}"
+    end
     counts.each { |kind, count| puts "#{at} count #{CALLS[kind].name} #{count}" }
   end
 
