@@ -97,19 +97,26 @@ static inline uint32_t choose(bool condition, uint32_t yes, uint32_t no)
     return no ^ ((yes ^ no) & -(uint32_t)condition);
 }
 
+/* The two bytes of a code whose operand is `more` above the smallest of `two_first`: the sum, upper
+ * byte first. */
+static inline uint32_t two_bytes(unsigned two_first, uint32_t more)
+{
+    uint16_t sum = (uint16_t)((two_first << 8) + more);
+    return (uint16_t)(sum >> 8 | sum << 8);
+}
+
 /* All of the code is stored at once, so that its length needs no branch. The operand must be
  * below the slot's limit. */
 static inline __attribute__((always_inline)) uint8_t *put_short_death(uint8_t *at, unsigned slot,
                                                                       uint32_t distance)
 {
     const struct slot_codes *codes = &slot_codes[slot];
-    uint32_t two = distance - codes->two_from;
-    uint32_t three = distance - codes->three_from;
     bool is_two = distance >= codes->two_from;
     bool is_three = distance >= codes->three_from;
-    uint32_t word = choose(is_two, (codes->two_first + (two >> 8)) | (two & 0xff) << 8,
+    uint32_t three = distance - codes->three_from + ((uint32_t)codes->three_first << 16);
+    uint32_t word = choose(is_two, two_bytes(codes->two_first, distance - codes->two_from),
                            codes->one_first + distance);
-    word = choose(is_three, (codes->three_first + (three >> 16)) | (three & 0xffff) << 8, word);
+    word = choose(is_three, three >> 16 | three << 8, word);
     put_u32(at, word);
     return at + 1 + is_two + is_three;
 }
@@ -291,32 +298,41 @@ static uint8_t *put_record(struct encoding *encoding, uint8_t *at, const uint64_
     return end;
 }
 
-/* Most records are births and deaths of the first slots with codes of up to two or three bytes:
- * these are encoded here, with what they need in registers and no branch on the length of the
- * code. */
+static inline void put_u16_native(uint8_t *at, uint32_t value)
+{
+    uint16_t low = (uint16_t)value;
+    memcpy(at, &low, sizeof low);
+}
+
+/* Most records are births and deaths of the first slots with codes of one or two bytes: these are
+ * encoded here in few instructions, with what they need in registers. */
 static uint8_t *put_records(struct encoding *encoding, uint8_t *at, const uint64_t *words,
                             size_t count, uint32_t *records)
 {
     const struct slot_codes death = slot_codes[RAW_SLOT_DEATH_1];
-    const uint64_t death_limit = death.limit;
-    const uint64_t birth_limit = slot_codes[RAW_SLOT_BIRTH_1].three_from;
+    const struct slot_codes birth = slot_codes[RAW_SLOT_BIRTH_1];
+    const uint32_t birth_ones = 8u * eights[RAW_SLOT_BIRTH_1];
     const uint64_t lane = raw_token(encoding->number, 0);
     const unsigned death_kind = encoding->plain_death;
     const unsigned birth_kind = encoding->plain_birth;
     const uint64_t *end = words + count;
     uint64_t births = encoding->lane->births;
-    uint32_t done = 0, births_here = 0, deaths_here = 0;
+    uint32_t births_here = 0, deaths_here = 0, others_here = 0;
     while (words < end) {
         uint64_t value = raw_word_value(*words);
         unsigned kind = raw_word_number(*words);
         /* Of an object of another lane this is beyond the limit; of no object it is `births`. */
         uint64_t distance = births - (value - lane);
-        if (kind == birth_kind && value < birth_limit) {
-            at = put_short_birth(at, RAW_SLOT_BIRTH_1, (uint32_t)value);
+        if (kind == birth_kind && value < birth.three_from) {
+            uint32_t size = (uint32_t)value;
+            bool is_one = ((size & 7) == 0) & (size < birth_ones);
+            put_u16_native(at, choose(is_one, birth.one_first + (size >> 3),
+                                      two_bytes(birth.two_first, size)));
+            at += 2 - is_one;
             births++;
             births_here++;
             words++;
-        } else if (kind == death_kind && distance < death_limit && distance < births) {
+        } else if (kind == death_kind && distance < death.limit && distance < births) {
             at = put_short_death(at, RAW_SLOT_DEATH_1, (uint32_t)distance);
             deaths_here++;
             words++;
@@ -324,14 +340,14 @@ static uint8_t *put_records(struct encoding *encoding, uint8_t *at, const uint64
             encoding->lane->births = births;
             at = put_record(encoding, at, words);
             births = encoding->lane->births;
+            others_here++;
             words += words_of(kind);
         }
-        done++;
     }
     encoding->lane->births = births;
     encoding->counts[birth_kind] += births_here;
     encoding->counts[death_kind] += deaths_here;
-    *records = done;
+    *records = births_here + deaths_here + others_here;
     return at;
 }
 
