@@ -152,8 +152,9 @@ bool verify_numbers_read(struct verify *verify);
 bool verify_numbers_emitted(struct verify *verify, struct verify_lane *lane, bool is_unit,
                             struct history_record record);
 
-/* With the whole recording read: passes over the number that the lane waits for, if nobody has it. */
-bool verify_numbers_pass_over(struct verify *verify, const struct verify_lane *lane);
+/* With the whole recording read: passes over numbers that lanes wait for and nobody has, of any structure. False:
+ * there are none, or a violation. */
+bool verify_numbers_pass_over(struct verify *verify);
 
 /* Judges what inversions are left. */
 bool verify_numbers_finish(struct verify *verify);

@@ -72,7 +72,7 @@ static const struct record *due_record(struct verify *verify, struct verify_lane
                             verify->raw.ended ? "" : " near here");
             return NULL;
         } else if (!(verify->raw.ended || verify->counts.lost_events > 0) ||
-                   !verify_numbers_pass_over(verify, lane)) {
+                   !verify_numbers_pass_over(verify)) {
             verify_violated(verify, VERIFY_NUMBERS, lane,
                             "the record comes before number %" PRIu64 " of %s has been taken",
                             verify->structures[lane->blocked_on].due,
@@ -347,7 +347,7 @@ static bool check_left(struct verify *verify)
     for (uint32_t i = 0; i < verify->raw.lanes_count; i++) {
         struct verify_lane *lane = verify->raw.lanes[i];
         while (lane != NULL && verify_lane_head(lane) != NULL)
-            if (!verify_numbers_pass_over(verify, lane)) return verify->violation.rule == 0;
+            if (!verify_numbers_pass_over(verify)) return verify->violation.rule == 0;
     }
     return true;
 }
