@@ -244,7 +244,10 @@ static bool lane_advance(struct object_table *table, uint32_t lane)
         if (!lane_grow_ring(objects)) return false;
         place = &objects->ring[next & (objects->ring_pages - 1)];
     }
-    table_retire(table, lane, next - objects->ring_pages, *place);
+    if (objects->span == objects->ring_pages)
+        table_retire(table, lane, next - objects->ring_pages, *place);
+    else
+        objects->span++;
     *place = &no_page;
     objects->head_index = next;
     return true;
@@ -284,10 +287,12 @@ static bool table_make_room_for_lane(struct object_table *table, uint32_t lane)
 
 bool object_table_open_lane(struct object_table *table, uint32_t lane)
 {
-    if (!table_make_room_for_lane(table, lane) || !lane_grow_ring(&table->lanes[lane]))
+    if (!table_make_room_for_lane(table, lane) || !lane_grow_ring(&table->lanes[lane])) {
         table->failed = true;
-    else
+    } else {
+        table->lanes[lane].span = 1;
         lane_put_head(table, &table->lanes[lane]);
+    }
     return !table->failed;
 }
 

@@ -52,6 +52,7 @@ struct object_lane {
     struct object_page **ring;
     uint64_t head_index; /* of the head page: serial >> OBJECT_PAGE_BITS */
     uint64_t ring_pages; /* a power of two; 0 before the first birth */
+    uint64_t span;       /* pages up to the head that are in the ring; older ones are in the tables */
     struct object_range *lost;
     uint32_t lost_count, lost_room;
 };
@@ -111,7 +112,7 @@ static inline bool object_table_find(struct object_table *table, uint64_t token,
     const struct object_lane *objects = &table->lanes[raw_token_lane(token)];
     uint64_t serial = raw_token_serial(token), index = serial >> OBJECT_PAGE_BITS;
     const uint32_t *entry;
-    if (__builtin_expect(objects->head_index - index < objects->ring_pages, 1))
+    if (__builtin_expect(objects->head_index - index < objects->span, 1))
         entry = &objects->ring[index & (objects->ring_pages - 1)]
                      ->entries[serial & (OBJECT_PAGE_ENTRIES - 1)];
     else
@@ -127,7 +128,7 @@ static inline bool object_table_death(struct object_table *table, uint64_t token
 {
     const struct object_lane *objects = &table->lanes[raw_token_lane(token)];
     uint64_t serial = raw_token_serial(token), index = serial >> OBJECT_PAGE_BITS;
-    if (__builtin_expect(objects->head_index - index < objects->ring_pages, 1)) {
+    if (__builtin_expect(objects->head_index - index < objects->span, 1)) {
         struct object_page *page = objects->ring[index & (objects->ring_pages - 1)];
         uint32_t *entry = &page->entries[serial & (OBJECT_PAGE_ENTRIES - 1)];
         uint32_t value = *entry;
