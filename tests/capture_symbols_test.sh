@@ -6,7 +6,7 @@ set -eu
 . "$(dirname "$0")/tap.sh"
 
 list=$source_dir/tests/capture_symbols.txt
-objects=$build_dir/gperftools-build/2.10/capture/tracing
+objects=$build_dir/gperftools-build/2.10/capture
 # What allocates, or may: never to be listed.
 allocating='(malloc|free|calloc|realloc|memalign|valloc|pvalloc|.*_memalign|aligned_alloc|reallocarray|strdup|strndup'
 allocating="$allocating|asprintf|vasprintf|.*printf|f(open|dopen|write|puts|putc|close)|opendir|getline|getdelim|setenv|putenv"
@@ -19,7 +19,7 @@ imports() {
     nm -u "$@" | awk 'NF == 2 { print $2 }' | sort -u | comm -23 - defined
 }
 
-capture_imports() { imports "$objects"/*.o; }
+capture_imports() { imports "$objects"/*/*.o; }
 
 all_sources_compiled() {
     make -s -C "$build_dir" -f - print-capture-sources >sources 2>err <<'MAKE'
@@ -29,7 +29,7 @@ print-capture-sources:
 MAKE
     # shellcheck disable=SC2013 # words are what is wanted
     for source in $(cat sources); do
-        [ -e "$objects/$(basename "$source" .c).o" ] || return 1
+        [ -e "$objects/${source%.c}.o" ] || return 1
     done
     # Nothing else lies there, left from earlier.
     [ "$(wc -w <sources)" = "$(find "$objects" -name '*.o' | wc -l)" ]
@@ -56,7 +56,7 @@ none_allocates() {
 one_more_is_noticed() {
     printf 'void *malloc(unsigned long);\nvoid *other(void) { return malloc(1); }\n' >other.c
     ${CC:-cc} -c -fno-builtin -o other.o other.c 2>err || return 1
-    imports "$objects"/*.o other.o | comm -13 imported - >out && [ "$(cat out)" = malloc ] &&
+    imports "$objects"/*/*.o other.o | comm -13 imported - >out && [ "$(cat out)" = malloc ] &&
         grep -q -x -E "$allocating" out
 }
 

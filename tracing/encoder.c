@@ -1,13 +1,12 @@
 #include "encoder.h"
 
+#include "../common/bytes.h"
 #include "../common/call_kind.h"
+#include "../common/checksum.h"
 #include "../common/varint.h"
 
 #include <stdbool.h>
 #include <string.h>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 static const uint8_t shape_of[RAW_NUMBERS] = {
 #define SHAPE_ENTRY(number, identifier, name, shape) [number] = SHAPE_##shape,
@@ -15,40 +14,20 @@ static const uint8_t shape_of[RAW_NUMBERS] = {
 #undef SHAPE_ENTRY
 };
 
-static void put_u16(uint8_t *at, uint32_t value)
-{
-    at[0] = (uint8_t)value;
-    at[1] = (uint8_t)(value >> 8);
-}
-
-static void put_u32(uint8_t *at, uint32_t value)
-{
-    memcpy(at, &value, sizeof value);
-}
-
-static void put_u64(uint8_t *at, uint64_t value)
-{
-    memcpy(at, &value, sizeof value);
-}
-
 size_t encoder_seal(uint8_t *out, unsigned type, unsigned flags, uint32_t lane, size_t payload,
                     uint32_t records, uint64_t first_record, uint64_t first_birth)
 {
-    put_u32(out + RAW_CHUNK_HEADER_MAGIC, RAW_CHUNK_MAGIC);
+    bytes_put32(out + RAW_CHUNK_HEADER_MAGIC, RAW_CHUNK_MAGIC);
     out[RAW_CHUNK_HEADER_TYPE] = (uint8_t)type;
     out[RAW_CHUNK_HEADER_FLAGS] = (uint8_t)flags;
-    put_u16(out + RAW_CHUNK_HEADER_LANE, lane);
-    put_u32(out + RAW_CHUNK_HEADER_PAYLOAD, (uint32_t)payload);
-    put_u32(out + RAW_CHUNK_HEADER_RECORDS, records);
-    put_u64(out + RAW_CHUNK_HEADER_FIRST, first_record);
-    put_u64(out + RAW_CHUNK_HEADER_BIRTH, first_birth);
-    /* The checksum covers header and payload, which it separates: one hash over both, with the
-     * checksum's own place left out. */
-    XXH3_state_t state;
-    XXH3_64bits_reset(&state);
-    XXH3_64bits_update(&state, out, RAW_CHUNK_HEADER_CHECKSUM);
-    XXH3_64bits_update(&state, out + RAW_CHUNK_HEADER_BYTES, payload);
-    put_u32(out + RAW_CHUNK_HEADER_CHECKSUM, (uint32_t)XXH3_64bits_digest(&state));
+    bytes_put16(out + RAW_CHUNK_HEADER_LANE, (uint16_t)lane);
+    bytes_put32(out + RAW_CHUNK_HEADER_PAYLOAD, (uint32_t)payload);
+    bytes_put32(out + RAW_CHUNK_HEADER_RECORDS, records);
+    bytes_put64(out + RAW_CHUNK_HEADER_FIRST, first_record);
+    bytes_put64(out + RAW_CHUNK_HEADER_BIRTH, first_birth);
+    bytes_put32(
+        out + RAW_CHUNK_HEADER_CHECKSUM,
+        checksum_of_two(out, RAW_CHUNK_HEADER_CHECKSUM, out + RAW_CHUNK_HEADER_BYTES, payload));
     return RAW_CHUNK_HEADER_BYTES + payload;
 }
 
@@ -117,7 +96,7 @@ static inline __attribute__((always_inline)) uint8_t *put_short_death(uint8_t *a
     uint32_t word = choose(is_two, two_bytes(codes->two_first, distance - codes->two_from),
                            codes->one_first + distance);
     word = choose(is_three, three >> 16 | three << 8, word);
-    put_u32(at, word);
+    bytes_put32(at, word);
     return at + 1 + is_two + is_three;
 }
 
@@ -130,7 +109,7 @@ static inline __attribute__((always_inline)) uint8_t *put_short_birth(uint8_t *a
     uint32_t word = choose(is_three, codes->three_first | size << 8,
                            (codes->two_first + (size >> 8)) | (size & 0xff) << 8);
     word = choose(is_one, codes->one_first + (size >> 3), word);
-    put_u32(at, word);
+    bytes_put32(at, word);
     return at + 2 - is_one + is_three;
 }
 
@@ -298,12 +277,6 @@ static uint8_t *put_record(struct encoding *encoding, uint8_t *at, const uint64_
     return end;
 }
 
-static inline void put_u16_native(uint8_t *at, uint32_t value)
-{
-    uint16_t low = (uint16_t)value;
-    memcpy(at, &low, sizeof low);
-}
-
 /* Most records are births and deaths of the first slots with codes of one or two bytes: these are
  * encoded here in few instructions, with what they need in registers. */
 static uint8_t *put_records(struct encoding *encoding, uint8_t *at, const uint64_t *words,
@@ -326,8 +299,8 @@ static uint8_t *put_records(struct encoding *encoding, uint8_t *at, const uint64
         if (kind == birth_kind && value < birth.three_from) {
             uint32_t size = (uint32_t)value;
             bool is_one = ((size & 7) == 0) & (size < birth_ones);
-            put_u16_native(at, choose(is_one, birth.one_first + (size >> 3),
-                                      two_bytes(birth.two_first, size)));
+            bytes_put16(at, (uint16_t)choose(is_one, birth.one_first + (size >> 3),
+                                             two_bytes(birth.two_first, size)));
             at += 2 - is_one;
             births++;
             births_here++;
@@ -414,7 +387,7 @@ size_t encoder_chunk(struct encoder_lane *lane, uint32_t number, const uint64_t 
     uint8_t *codes = payload + RAW_PAYLOAD_CODES;
     memcpy(payload, lane->slots, RAW_SLOTS);
     uint8_t *end = put_records(&encoding, codes, words, count, &records);
-    put_u32(payload + RAW_SLOTS, (uint32_t)(end - codes));
+    bytes_put32(payload + RAW_SLOTS, (uint32_t)(end - codes));
     finish_counts(&encoding, totals);
 
     uint64_t first_record = lane->records;

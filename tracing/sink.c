@@ -1,5 +1,6 @@
 #include "sink.h"
 
+#include "../common/bytes.h"
 #include "os.h"
 
 #include <lz4.h>
@@ -14,11 +15,6 @@
 #define FRAME_FLAGS        0x40
 #define FRAME_BLOCK_MAX    0x50
 #define FRAME_BLOCK_STORED 0x80000000u
-
-static void put_u32(uint8_t *at, uint32_t value)
-{
-    memcpy(at, &value, sizeof value);
-}
 
 static void write_all(struct sink *sink, const uint8_t *data, size_t bytes)
 {
@@ -43,7 +39,7 @@ int sink_open(struct sink *sink, int file)
     if (!sink->ring || !sink->block || !sink->lz4) return -12;
     LZ4_initStream(sink->lz4, sizeof(LZ4_stream_t));
     uint8_t header[FRAME_HEADER_BYTES];
-    put_u32(header, 0x184d2204u);
+    bytes_put32(header, 0x184d2204u);
     header[4] = FRAME_FLAGS;
     header[5] = FRAME_BLOCK_MAX;
     header[6] = (uint8_t)(XXH32(header + 4, 2, 0) >> 8);
@@ -63,7 +59,7 @@ uint8_t *sink_room(struct sink *sink, size_t bytes)
 
 static void write_stored(struct sink *sink, const uint8_t *data, size_t bytes)
 {
-    put_u32(sink->block, (uint32_t)bytes | FRAME_BLOCK_STORED);
+    bytes_put32(sink->block, (uint32_t)bytes | FRAME_BLOCK_STORED);
     write_all(sink, sink->block, 4);
     write_all(sink, data, bytes);
 }
@@ -77,7 +73,7 @@ static void write_packed(struct sink *sink, const uint8_t *data, size_t bytes)
         sink->stored_next = SINK_STORED_BLOCKS;
         return;
     }
-    put_u32(sink->block, (uint32_t)packed);
+    bytes_put32(sink->block, (uint32_t)packed);
     write_all(sink, sink->block, 4 + (size_t)packed);
 }
 

@@ -1,33 +1,23 @@
 #include "spool.h"
 
+#include "../common/bytes.h"
+#include "../common/checksum.h"
 #include "atomic.h"
 #include "os.h"
 
 #include <string.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
-static void put_u32(uint8_t *at, uint32_t value)
-{
-    memcpy(at, &value, sizeof value);
-}
-
-static void put_u64(uint8_t *at, uint64_t value)
-{
-    memcpy(at, &value, sizeof value);
-}
-
 static int write_header(int file, const uint8_t *run_id, int process_id)
 {
     uint8_t header[SPOOL_SLOTS_OFFSET] = {0};
-    put_u64(header + SPOOL_HEADER_MAGIC, SPOOL_MAGIC);
+    bytes_put64(header + SPOOL_HEADER_MAGIC, SPOOL_MAGIC);
     header[SPOOL_HEADER_VERSION_MAJOR] = SPOOL_VERSION_MAJOR;
     header[SPOOL_HEADER_VERSION_MINOR] = SPOOL_VERSION_MINOR;
-    put_u32(header + SPOOL_HEADER_SLOT_BYTES, SPOOL_SLOT_BYTES);
+    bytes_put32(header + SPOOL_HEADER_SLOT_BYTES, SPOOL_SLOT_BYTES);
     memcpy(header + SPOOL_HEADER_RUN_ID, run_id, RAW_RUN_ID_BYTES);
-    put_u32(header + SPOOL_HEADER_PID, (uint32_t)process_id);
-    put_u32(header + SPOOL_HEADER_CHECKSUM, (uint32_t)XXH3_64bits(header, SPOOL_HEADER_CHECKSUM));
+    bytes_put32(header + SPOOL_HEADER_PID, (uint32_t)process_id);
+    bytes_put32(header + SPOOL_HEADER_CHECKSUM,
+                checksum_of_two(header, SPOOL_HEADER_CHECKSUM, NULL, 0));
     long written = os_file_write(file, header, sizeof header);
     return written == (long)sizeof header ? 0 : written < 0 ? (int)written : -28;
 }
@@ -94,10 +84,10 @@ void spool_begin(struct spool *spool, uint32_t slot, uint32_t lane, uint64_t ser
     memset(spool_words(spool, slot), 0, (size_t)spool->notes[slot].words * 8);
     spool->notes[slot].words = 0;
     atomic_store_relaxed(&spool->notes[slot].next, 0);
-    put_u32(header + SPOOL_SLOT_LANE, lane);
-    put_u64(header + SPOOL_SLOT_SERIAL, serial);
-    put_u64(header + SPOOL_SLOT_FIRST_BIRTH, first_birth);
-    put_u64(header + SPOOL_SLOT_FIRST_RECORD, 0);
+    bytes_put32(header + SPOOL_SLOT_LANE, lane);
+    bytes_put64(header + SPOOL_SLOT_SERIAL, serial);
+    bytes_put64(header + SPOOL_SLOT_FIRST_BIRTH, first_birth);
+    bytes_put64(header + SPOOL_SLOT_FIRST_RECORD, 0);
     atomic_store_release((uint32_t *)(void *)(header + SPOOL_SLOT_STATE), SPOOL_SLOT_IN_USE);
 }
 
@@ -109,7 +99,7 @@ void spool_end(struct spool *spool, uint32_t slot, uint32_t words, uint32_t next
 
 void spool_note_first_record(struct spool *spool, uint32_t slot, uint64_t first_record)
 {
-    put_u64(spool_slot(spool, slot) + SPOOL_SLOT_FIRST_RECORD, first_record + 1);
+    bytes_put64(spool_slot(spool, slot) + SPOOL_SLOT_FIRST_RECORD, first_record + 1);
 }
 
 void spool_give(struct spool *spool, uint32_t slot, uint32_t words)

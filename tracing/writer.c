@@ -1,13 +1,12 @@
 #include "writer.h"
 
+#include "../common/bytes.h"
+#include "../common/checksum.h"
 #include "../common/varint.h"
 #include "message.h"
 #include "os.h"
 
 #include <string.h>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #define SLEEP_NS_MIN UINT64_C(200000)
 #define PAGE_BYTES   4096
@@ -300,25 +299,18 @@ static void end_stream(struct writer *writer)
 static void put_header(struct writer *writer)
 {
     uint8_t *header = sink_room(&writer->sink, RAW_HEADER_BYTES + writer->metadata_bytes);
-    uint64_t now = os_wall_clock_ns();
-    uint64_t magic = RAW_MAGIC;
-    uint32_t metadata_bytes = (uint32_t)writer->metadata_bytes;
-    uint32_t process_id = (uint32_t)writer->process_id;
+    uint8_t *metadata = header + RAW_HEADER_BYTES;
     memset(header, 0, RAW_HEADER_BYTES);
-    memcpy(header + RAW_HEADER_MAGIC, &magic, 8);
-    header[RAW_HEADER_VERSION_MAJOR] = RAW_VERSION_MAJOR;
-    header[RAW_HEADER_VERSION_MINOR] = RAW_VERSION_MINOR;
-    memcpy(header + RAW_HEADER_METADATA_BYTES, &metadata_bytes, 4);
+    bytes_put64(header + RAW_HEADER_MAGIC, RAW_MAGIC);
+    bytes_put16(header + RAW_HEADER_VERSION_MAJOR, RAW_VERSION_MAJOR);
+    bytes_put16(header + RAW_HEADER_VERSION_MINOR, RAW_VERSION_MINOR);
+    bytes_put32(header + RAW_HEADER_METADATA_BYTES, (uint32_t)writer->metadata_bytes);
     memcpy(header + RAW_HEADER_RUN_ID, writer->run_id, RAW_RUN_ID_BYTES);
-    memcpy(header + RAW_HEADER_START_NS, &now, 8);
-    memcpy(header + RAW_HEADER_PID, &process_id, 4);
-    memcpy(header + RAW_HEADER_BYTES, writer->metadata, writer->metadata_bytes);
-    XXH3_state_t state;
-    XXH3_64bits_reset(&state);
-    XXH3_64bits_update(&state, header, RAW_HEADER_CHECKSUM);
-    XXH3_64bits_update(&state, header + RAW_HEADER_BYTES, writer->metadata_bytes);
-    uint32_t checksum = (uint32_t)XXH3_64bits_digest(&state);
-    memcpy(header + RAW_HEADER_CHECKSUM, &checksum, 4);
+    bytes_put64(header + RAW_HEADER_START_NS, os_wall_clock_ns());
+    bytes_put32(header + RAW_HEADER_PID, (uint32_t)writer->process_id);
+    memcpy(metadata, writer->metadata, writer->metadata_bytes);
+    bytes_put32(header + RAW_HEADER_CHECKSUM,
+                checksum_of_two(header, RAW_HEADER_CHECKSUM, metadata, writer->metadata_bytes));
     sink_commit(&writer->sink, RAW_HEADER_BYTES + writer->metadata_bytes);
 }
 
