@@ -1,0 +1,131 @@
+# frozen_string_literal: true
+
+# report - the table, the JSON, and what has to be said about the numbers.
+
+require 'etc'
+require 'json'
+require_relative 'workloads'
+
+# The lowest, the middle and the highest of some numbers.
+Spread = Struct.new(:min, :median, :max) do
+  def self.of(numbers)
+    sorted = numbers.sort
+    middle = sorted.size / 2
+    new(sorted.first, sorted.size.odd? ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2, sorted.last)
+  end
+end
+
+# One line of the table. `met` is nil where there is nothing to meet.
+Result = Struct.new(:workload, :measure, :spread, :bar, :met)
+
+MEASURES = {
+  wall_off: 'wall, off / plain',
+  cpu_off: 'CPU, off / plain',
+  wall_on: 'wall, on / plain',
+  cpu_on: 'CPU, on / plain',
+  bytes: 'raw bytes per event'
+}.freeze
+
+# What one measurement says, measure by measure. A run of a hundredth of the work is not judged.
+def results_of(measurement, judged)
+  workload = measurement.workload
+  MEASURES.keys.map do |measure|
+    spread = Spread.of(numbers_of(measurement, measure))
+    bar = workload.bars[measure]
+    Result.new(workload.name, measure, spread, bar, bar && judged ? spread.median <= bar : nil)
+  end
+end
+
+def numbers_of(measurement, measure)
+  return measurement.bytes_per_event if measure == :bytes
+
+  what, mode = measure.to_s.split('_').map(&:to_sym)
+  measurement.ratios(mode, what)
+end
+
+# --- the machine ---------------------------------------------------------------------------------------
+
+def load_average = File.read('/proc/loadavg').split.first(3).map(&:to_f)
+
+def machine(allocator, versions)
+  {
+    'cpu' => File.read('/proc/cpuinfo')[/^model name\s*: (.*)/, 1] || 'unknown',
+    'cores' => Etc.nprocessors,
+    'kernel' => Etc.uname.values_at(:sysname, :release, :machine).join(' '),
+    'allocator' => allocator,
+    'libraries' => [Etc.confstr(Etc::CS_GNU_LIBC_VERSION), *lz4_version],
+    'programs' => versions,
+    'load_average_before' => load_average
+  }
+end
+
+def lz4_version
+  version = Installed.ask('pkg-config', '--modversion', 'liblz4')
+  version ? ["lz4 #{version}"] : []
+end
+
+def machine_print(machine)
+  machine.each { |key, value| puts "#{key.tr('_', ' ').ljust(20)} #{Array(value).join(', ')}" }
+end
+
+# --- the table -----------------------------------------------------------------------------------------
+
+COLUMNS = ['workload', 'measure', 'bar', 'median', 'min', 'max', 'met'].freeze
+
+def met_text(result)
+  { true => 'yes', false => 'NO', nil => '-' }.fetch(result.met)
+end
+
+def result_row(result, first)
+  numbers = result.spread.to_h.values_at(:median, :min, :max).map { |number| format('%.3f', number) }
+  [first ? result.workload : '', MEASURES.fetch(result.measure), result.bar ? result.bar.to_s : '-', *numbers, met_text(result)]
+end
+
+def table_rows(results)
+  results.each_with_index.map do |result, index|
+    result_row(result, index.zero? || results[index - 1].workload != result.workload)
+  end
+end
+
+def table_print(results)
+  rows = [COLUMNS, *table_rows(results)]
+  widths = rows.transpose.map { |column| column.map(&:length).max }
+  rows.each do |row|
+    cells = row.each_with_index.map { |text, i| i < 2 ? text.ljust(widths[i]) : text.rjust(widths[i]) }
+    puts cells.join('   ')
+  end
+end
+
+def bars_print(results)
+  judged = results.reject { |result| result.met.nil? }
+  puts "#{judged.count(&:met)} of #{judged.size} bars are met." unless judged.empty?
+end
+
+NOTES = <<~TEXT
+  plain: libtcmalloc_minimal.so; off: the tracing library, nothing recorded; on: recording. Each ratio is of two runs
+  of one round. redis: wall is redis-benchmark's, CPU the server's. A bar is met when the median is not above it.
+
+  Not measured here: memory; the longest pause of a single call; what a recording costs while a disk is slow or full
+  (what is written goes to the page cache); programs with more threads than this machine has cores; putting the
+  recording in order and replaying it; allocators other than this tcmalloc. Ping-pong waits by yielding: its CPU time
+  is mostly waiting. Other work on the machine is in all the numbers: see the load average, and minimum and maximum.
+TEXT
+
+# --- JSON ----------------------------------------------------------------------------------------------
+
+def result_json(result)
+  { 'workload' => result.workload, 'measure' => result.measure, **result.spread.to_h.transform_keys(&:to_s),
+    'bar' => result.bar, 'met' => result.met }
+end
+
+def measurement_json(measurement)
+  {
+    'workload' => measurement.workload.name,
+    'text' => measurement.workload.text,
+    'events' => measurement.recordings.map(&:events),
+    'bytes_per_event' => measurement.bytes_per_event,
+    'wall_seconds' => measurement.times.transform_values { |runs| runs.map(&:wall) },
+    'cpu_seconds' => measurement.times.transform_values { |runs| runs.map(&:cpu) },
+    'waits_for_writer' => measurement.recordings.map { |recording| recording.info['waits'] }
+  }
+end

@@ -1,0 +1,227 @@
+# frozen_string_literal: true
+
+# workloads - what is measured, in the order of the table, with its bars.
+#
+# A workload has a name, a text, bars, and
+#   missing         why it cannot run here, or nil
+#   prepare(dir)    writes its input there, before any time is taken
+#   run(env)        runs it once in that environment and returns its Child::Times; raises BenchError if it fails
+
+require_relative 'measure'
+
+# What a run is allowed to be: largest ratios to plain tcmalloc, and bytes per event. What has no bar is measured
+# and printed all the same. Bytes of churn are judged where the bar was set, with 10 000 slots: to name one of more
+# objects takes more bits.
+CHURN_1_BARS = { wall_off: 1.04, wall_on: 1.5, cpu_on: 2.0 }.freeze
+BARS = {
+  'churn-1-1000' => CHURN_1_BARS,
+  'churn-1-10000' => CHURN_1_BARS.merge(bytes: 2.1),
+  'churn-1-100000' => CHURN_1_BARS,
+  'churn-2-cross' => { wall_on: 1.7, bytes: 2.1 },
+  'gcc' => { wall_on: 1.015, bytes: 0.48 },
+  'sqlite' => { wall_on: 1.015, bytes: 0.05 },
+  'redis' => { wall_on: 1.02 }
+}.freeze
+
+# A program that runs from start to end by itself.
+class ProgramWorkload
+  attr_reader :name, :text
+
+  def initialize(name, text)
+    @name = name
+    @text = text
+  end
+
+  def bars = BARS.fetch(name, {})
+  def missing = nil
+  def prepare(dir) = @dir = dir
+  def input = File::NULL
+  def run(environment) = Child.run(environment, command, File.join(@dir, "#{name}.log"), input)
+end
+
+# One of our own small programs; each says at its head what it does.
+class SmallProgram < ProgramWorkload
+  attr_reader :command
+
+  def initialize(name, text, path, *arguments)
+    super(name, text)
+    @command = [path, *arguments.map(&:to_s)]
+  end
+
+  def missing = File.executable?(command.first) ? nil : "#{command.first} is not built: make bench builds it"
+end
+
+# A program in PATH that is no script: an allocator would be preloaded into the interpreter of that.
+module Installed
+  module_function
+
+  def find(name)
+    ENV.fetch('PATH', '').split(':').map { |dir| File.join(dir, name) }
+       .find { |path| File.executable?(path) && File.file?(path) && File.binread(path, 4) == "\x7FELF".b }
+  end
+
+  # What `command` prints, in one line, or nil.
+  def ask(*command)
+    IO.popen(Child::CLEAN, command, err: File::NULL, &:read).lines.first&.strip
+  rescue SystemCallError
+    nil
+  end
+end
+
+# The compiler proper on one preprocessed file, made from the standard headers of this machine.
+class Gcc < ProgramWorkload
+  HEADERS = %w[map string regex vector iostream unordered_map algorithm functional thread future random sstream].freeze
+
+  def initialize(small)
+    @headers = small ? HEADERS.first(2) : HEADERS
+    super('gcc', "cc1plus -O1 on a file that includes #{@headers.join(' ')}")
+  end
+
+  def missing = compiler ? nil : 'g++ is not installed'
+  def version = "g++ #{Installed.ask('g++', '-dumpfullversion')}"
+
+  def prepare(dir)
+    super
+    source = File.join(dir, 'gcc.cc')
+    File.write(source, @headers.map { |header| "#include <#{header}>\n" }.join)
+    Child.run({}, ['g++', '-E', '-o', preprocessed, source], File.join(dir, 'gcc-preprocess.log'))
+  end
+
+  def command = [compiler, '-quiet', '-fpreprocessed', '-O1', '-o', File.join(@dir, 'gcc.s'), preprocessed]
+
+  private
+
+  def preprocessed = File.join(@dir, 'gcc.ii')
+
+  def compiler
+    path = Installed.ask('g++', '-print-prog-name=cc1plus')
+    @compiler ||= path if path && File.executable?(path) && path.start_with?('/')
+  end
+end
+
+# The sqlite3 shell on a database in memory.
+class Sqlite < ProgramWorkload
+  def initialize(small)
+    @rows = small ? 4_000 : 400_000
+    super('sqlite', "sqlite3 :memory:, #{@rows} rows inserted, an index, four queries")
+  end
+
+  def missing = shell ? nil : 'sqlite3 is not installed'
+  def version = "sqlite #{Installed.ask(shell, '--version')&.split&.first}"
+  def command = [shell, '-batch', '-bail', ':memory:']
+  def input = File.join(@dir, 'sqlite.sql')
+
+  def prepare(dir)
+    super
+    File.write(input, <<~SQL)
+      CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT, c REAL);
+      WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < #{@rows})
+        INSERT INTO t SELECT i, 'row ' || (i * 7919 % 100003), i / 3.0 FROM n;
+      CREATE INDEX t_by_b ON t(b);
+      SELECT count(*), sum(length(b)), max(c) FROM t;
+      SELECT substr(b, 1, 6) AS p, count(*) FROM t GROUP BY p ORDER BY 2 DESC, 1 LIMIT 20;
+      SELECT length(group_concat(b)) FROM (SELECT b FROM t WHERE a % 10 = 0 ORDER BY b);
+      SELECT count(*) FROM t x JOIN t y ON x.b = y.b AND x.a < y.a;
+    SQL
+  end
+
+  private
+
+  def shell = @shell ||= Installed.find('sqlite3')
+end
+
+# A redis-server, which is measured, and redis-benchmark, which drives it and is not preloaded with anything.
+# Wall time is redis-benchmark's, CPU time is the server's.
+class Redis
+  NAME = 'redis'
+  PROGRAMS = %w[redis-server redis-benchmark redis-cli].freeze
+  READY_SECONDS = 10
+
+  def initialize(small)
+    @requests = small ? 4_000 : 400_000
+    @paths = PROGRAMS.to_h { |name| [name, Installed.find(name)] }
+  end
+
+  def name = NAME
+  def text = "redis-server driven by redis-benchmark set,lpush,hset,zadd, #{@requests} requests each, -P 16, one socket"
+  def bars = BARS.fetch(NAME)
+  def version = "redis #{Installed.ask(@paths['redis-server'], '--version')&.slice(/v=(\S+)/, 1)}"
+
+  def missing
+    absent = PROGRAMS.reject { |name| @paths[name] }
+    "#{absent.join(' and ')} not installed" unless absent.empty?
+  end
+
+  def prepare(dir) = @dir = dir
+
+  def run(environment)
+    pid = Child.start(environment, server_command, log('server'))
+    wait_until_ready
+    wall = Child.run({}, benchmark_command, log('benchmark')).wall
+    ask('shutdown', 'nosave')
+    ended = true
+    Child::Times.new(wall, Child.finish(pid, server_command, log('server')))
+  ensure
+    kill(pid) if pid && !ended
+  end
+
+  private
+
+  def log(part) = File.join(@dir, "redis-#{part}.log")
+  def socket = File.join(@dir, 'redis.socket')
+
+  def server_command
+    [@paths['redis-server'], '--port', '0', '--unixsocket', socket, '--save', '', '--appendonly', 'no', '--daemonize',
+     'no', '--dir', @dir]
+  end
+
+  def benchmark_command
+    [@paths['redis-benchmark'], '-s', socket, '-q', '-t', 'set,lpush,hset,zadd', '-n', @requests.to_s, '-P', '16']
+  end
+
+  def ask(*words) = Child.run({}, [@paths['redis-cli'], '-s', socket, *words], log('cli'))
+
+  def wait_until_ready
+    deadline = Child.now + READY_SECONDS
+    begin
+      ask('ping')
+    rescue BenchError
+      raise BenchError, "redis-server does not answer\n#{Child.tail(log('server'))}" if Child.now > deadline
+
+      sleep 0.05
+      retry
+    end
+  end
+
+  # After a failure; the server may be gone already.
+  def kill(pid)
+    Process.kill('KILL', pid)
+    Process.wait(pid)
+  rescue Errno::ESRCH, Errno::ECHILD
+    nil
+  end
+end
+
+# All of them. `small`: a hundredth of the work, to see whether everything runs.
+def workloads(build_dir, small)
+  tests = File.join(build_dir, 'tests/workloads')
+  bench = File.join(build_dir, 'bench/workloads')
+  scaled = ->(number) { small ? number / 100 : number }
+  steps = scaled[10_000_000]
+  churn_1 = [1_000, 10_000, 100_000].map do |slots|
+    SmallProgram.new("churn-1-#{slots}", "1 thread, #{slots} slots, #{steps} steps", "#{tests}/churn", 1, slots, steps)
+  end
+  [
+    *churn_1,
+    SmallProgram.new('churn-2-cross', "2 threads, 10000 slots, #{steps} steps each, one object in 16 changes hands",
+                     "#{tests}/churn", 2, 10_000, steps, 'cross'),
+    SmallProgram.new('producer', "one thread allocates, another frees: #{steps} objects", "#{bench}/producer", steps),
+    SmallProgram.new('ping-pong', "two threads, one object to and fro, #{scaled[2_000_000]} times each way",
+                     "#{tests}/pingpong", 2, scaled[2_000_000]),
+    SmallProgram.new('short-threads', "#{scaled[50_000]} threads, eight at a time, 50 objects each",
+                     "#{tests}/threads", scaled[50_000]),
+    SmallProgram.new('growth', "64 buffers grow by realloc, #{scaled[6_000_000]} steps", "#{bench}/growth", scaled[6_000_000]),
+    SmallProgram.new('big', "objects of 256 KiB to 4 MiB, #{scaled[500_000]} steps", "#{bench}/big", scaled[500_000]),
+    Gcc.new(small), Sqlite.new(small), Redis.new(small)
+  ]
+end
