@@ -176,10 +176,17 @@ uint64_t lane_records_left(const struct order_lane *lane)
     return lane->marks[lane->marks_first & (WINDOWS_MAX - 1)].end_record - lane_position(lane);
 }
 
+/* While lanes overtake the oldest window a turn ends with the window it began in, and beyond the window
+ * after the oldest it is a single unit: there only what something waits for should be taken. */
 static uint64_t lane_turn(const struct order *order, const struct order_lane *lane)
 {
-    if (order->admitted > order->oldest && !lane_is_behind(order, lane)) return TURN_RECORDS_AHEAD;
-    return lane->turn_records;
+    if (order->admitted == order->oldest || lane->marks_count == 0) return lane->turn_records;
+    uint64_t window = lane->marks[lane->marks_first & (WINDOWS_MAX - 1)].window;
+    uint64_t turn = window == order->oldest       ? lane->turn_records
+                    : window == order->oldest + 1 ? TURN_RECORDS_AHEAD
+                                                  : 1;
+    uint64_t left = lane_records_left(lane);
+    return left > 0 && left < turn ? left : turn;
 }
 
 /* One turn of one lane, and what follows from it. */
