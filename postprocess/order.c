@@ -147,6 +147,7 @@ static bool order_run(struct order *order)
         bool closed = order->oldest < order->open;
         if (closed && order_window(order, order->oldest)->lanes_left == 0) {
             order_end_window(order);
+            order_unpark(order, order->oldest, order->oldest + 1);
             if (order->oldest < order->open && order->admitted < order->oldest)
                 order_admit(order, order->oldest);
             continue;
@@ -157,6 +158,10 @@ static bool order_run(struct order *order)
         if (!closed) return true;
         /* One window ahead is what a tick's skew explains; more only when no step helps. */
         if (order->admitted > order->oldest && order_step(order, 0)) continue;
+        uint64_t records = order->totals.records;
+        order_unpark(order, order->oldest + 2, order->admitted);
+        if (!order_run_ready(order) || order_failed(order)) return false;
+        if (order->totals.records != records) continue;
         if (order->admitted + 1 < order->open) {
             order_admit(order, order->admitted + 1);
             continue;

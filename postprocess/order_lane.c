@@ -208,7 +208,7 @@ void order_run_lane(struct order *order, struct order_lane *lane)
     }
     if (lane->at < lane->filled || lane->open != NULL ||
         (lane->queue != NULL && lane->queue->window <= order->admitted)) {
-        order_make_ready(order, lane);
+        if (!lane_is_far_ahead(order, lane)) order_make_ready(order, lane);
         return;
     }
     lane_give_batch(order, lane);

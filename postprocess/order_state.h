@@ -194,6 +194,13 @@ static inline bool lane_is_behind(const struct order *order, const struct order_
            lane->marks[lane->marks_first & (WINDOWS_MAX - 1)].window == order->oldest;
 }
 
+/* The lane has come to records beyond the window after the oldest. It does not go on by itself (order_unpark). */
+static inline bool lane_is_far_ahead(const struct order *order, const struct order_lane *lane)
+{
+    return lane->marks_count > 0 &&
+           lane->marks[lane->marks_first & (WINDOWS_MAX - 1)].window > order->oldest + 1;
+}
+
 /* Whether births of the token's lane have got as far as the token. */
 static inline bool order_is_born(const struct order *order, const struct order_lane *lane,
                                  uint64_t token)
@@ -227,6 +234,7 @@ uint64_t lane_offset(const struct order_lane *lane);
 
 /* Lets lanes go into the window, which is `admitted` or the next. */
 void order_admit(struct order *order, uint64_t window);
+void order_unpark(struct order *order, uint64_t first, uint64_t last);
 
 /* Gives lanes their turns until none can go on, or the oldest window has nothing left. */
 bool order_run_ready(struct order *order);

@@ -31,6 +31,18 @@ void order_admit(struct order *order, uint64_t window)
     }
 }
 
+/* Makes lanes of these windows, as far as they have been let in, ready that have gone far ahead and stopped. */
+void order_unpark(struct order *order, uint64_t first, uint64_t last)
+{
+    for (uint64_t number = first; number <= last && number <= order->admitted; number++) {
+        const struct order_window *window = order_window(order, number);
+        for (uint32_t i = 0; i < window->lanes_count; i++) {
+            struct order_lane *lane = order->lanes[window->lanes[i]];
+            if (lane->state == LANE_IDLE) order_make_ready(order, lane);
+        }
+    }
+}
+
 void order_end_window(struct order *order)
 {
     struct order_window *window = order_window(order, order->oldest);

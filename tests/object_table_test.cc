@@ -12,7 +12,7 @@ namespace {
 
 // A table and what it must say. Objects are numbered as they come, over all lanes.
 class Checked {
-public:
+  public:
     Checked() { object_table_init(&table_); }
     ~Checked() { object_table_free(&table_); }
 
@@ -41,7 +41,7 @@ public:
 
     const std::map<uint64_t, uint32_t> &alive() const { return alive_; }
 
-private:
+  private:
     struct object_table table_;
     std::vector<uint64_t> births_;
     std::map<uint64_t, uint32_t> alive_;
