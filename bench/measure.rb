@@ -35,7 +35,10 @@ class Modes
 
   def library(build_dir, name)
     path = File.join(build_dir, 'lib', name)
-    File.exist?(path) ? path : raise(BenchError, "#{path} is not there: run make")
+    raise BenchError, "#{path} is not there: run make" unless File.exist?(path)
+    raise BenchError, "#{path}: LD_PRELOAD takes no path with a blank or a colon" if path.match?(/[\s:]/)
+
+    path
   end
 end
 
@@ -68,9 +71,12 @@ module Child
   def finish(pid, command, log)
     before = cpu_of_ended
     _, status = Process.wait2(pid)
-    raise BenchError, "#{command.join(' ')}: #{status.to_s.sub(/\Apid \d+ /, '')}\n#{tail(log)}" unless status.success?
+    cpu = cpu_of_ended - before
+    how = status.to_s.sub(/\Apid \d+ /, '') unless status.success?
+    how ||= 'ran without the library' if File.binread(log, OUTPUT_SHOWN_BYTES).to_s.include?('cannot be preloaded')
+    raise BenchError, "#{command.join(' ')}: #{how}\n#{tail(log)}" if how
 
-    cpu_of_ended - before
+    cpu
   end
 
   # From start to end; the wall and CPU seconds.
@@ -101,6 +107,10 @@ end
 
 # All runs of one workload.
 class Measurement
+  ROUNDS_MIN = 5
+  ROUNDS_MAX = 25
+  PLAIN_SECONDS = 3.0 # what all plain runs of a short program should come to
+
   attr_reader :workload, :times, :recordings
 
   def initialize(workload, modes, malloctape, work_dir, trace)
@@ -113,11 +123,13 @@ class Measurement
     @recordings = []
   end
 
-  # One run is not counted: it brings the program and its input into memory.
+  # One run is not counted: it brings the program and its input into memory, and says how long one takes. Without
+  # `rounds`, there are at least five, and more of a short program.
   def take(rounds)
-    run(:plain)
+    first = run(:plain)
+    rounds ||= rounds_by_default(first.wall)
     rounds.times do |round|
-      yield round + 1 if block_given?
+      yield round + 1, rounds if block_given?
       Modes::NAMES.each { |mode| times[mode] << run(mode) }
       recordings << Recording.new(@malloctape, @trace, @work_dir)
     end
@@ -130,6 +142,8 @@ class Measurement
   def bytes_per_event = recordings.map(&:bytes_per_event)
 
   private
+
+  def rounds_by_default(seconds) = (PLAIN_SECONDS / seconds).ceil.clamp(ROUNDS_MIN, ROUNDS_MAX)
 
   def run(mode)
     File.delete(@trace) if mode == :on && File.exist?(@trace)

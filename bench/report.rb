@@ -6,12 +6,13 @@ require 'etc'
 require 'json'
 require_relative 'workloads'
 
-# The lowest, the middle and the highest of some numbers.
-Spread = Struct.new(:min, :median, :max) do
+# The lowest, the middle and the highest of some numbers, and how many these are.
+Spread = Struct.new(:min, :median, :max, :runs) do
   def self.of(numbers)
     sorted = numbers.sort
     middle = sorted.size / 2
-    new(sorted.first, sorted.size.odd? ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2, sorted.last)
+    new(sorted.first, sorted.size.odd? ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2, sorted.last,
+        sorted.size)
   end
 end
 
@@ -70,7 +71,7 @@ end
 
 # --- the table -----------------------------------------------------------------------------------------
 
-COLUMNS = ['workload', 'measure', 'bar', 'median', 'min', 'max', 'met'].freeze
+COLUMNS = %w[workload measure bar median min max runs met].freeze
 
 def met_text(result)
   { true => 'yes', false => 'NO', nil => '-' }.fetch(result.met)
@@ -78,7 +79,8 @@ end
 
 def result_row(result, first)
   numbers = result.spread.to_h.values_at(:median, :min, :max).map { |number| format('%.3f', number) }
-  [first ? result.workload : '', MEASURES.fetch(result.measure), result.bar ? result.bar.to_s : '-', *numbers, met_text(result)]
+  [first ? result.workload : '', MEASURES.fetch(result.measure), result.bar ? result.bar.to_s : '-', *numbers,
+   result.spread.runs.to_s, met_text(result)]
 end
 
 def table_rows(results)
@@ -122,6 +124,7 @@ def measurement_json(measurement)
   {
     'workload' => measurement.workload.name,
     'text' => measurement.workload.text,
+    'rounds' => measurement.recordings.size,
     'events' => measurement.recordings.map(&:events),
     'bytes_per_event' => measurement.bytes_per_event,
     'wall_seconds' => measurement.times.transform_values { |runs| runs.map(&:wall) },

@@ -68,13 +68,16 @@ module Installed
   end
 end
 
-# The compiler proper on one preprocessed file, made from the standard headers of this machine.
+# The compiler proper on one preprocessed file, made from the standard headers of this machine and a little code
+# that uses them, so that templates are instantiated and optimized and not only read.
 class Gcc < ProgramWorkload
   HEADERS = %w[map string regex vector iostream unordered_map algorithm functional thread future random sstream].freeze
+  CODE = File.join(__dir__, 'workloads/gcc.cc')
 
   def initialize(small)
     @headers = small ? HEADERS.first(2) : HEADERS
-    super('gcc', "cc1plus -O1 on a file that includes #{@headers.join(' ')}")
+    @code = small ? '' : File.read(CODE)
+    super('gcc', "cc1plus -O1 on #{@headers.join(' ')}#{', and code that uses them' unless small}")
   end
 
   def missing = compiler ? nil : 'g++ is not installed'
@@ -83,13 +86,15 @@ class Gcc < ProgramWorkload
   def prepare(dir)
     super
     source = File.join(dir, 'gcc.cc')
-    File.write(source, @headers.map { |header| "#include <#{header}>\n" }.join)
+    File.write(source, text_of_source)
     Child.run({}, ['g++', '-E', '-o', preprocessed, source], File.join(dir, 'gcc-preprocess.log'))
   end
 
   def command = [compiler, '-quiet', '-fpreprocessed', '-O1', '-o', File.join(@dir, 'gcc.s'), preprocessed]
 
   private
+
+  def text_of_source = [*@headers.map { |header| "#include <#{header}>\n" }, @code].join
 
   def preprocessed = File.join(@dir, 'gcc.ii')
 
