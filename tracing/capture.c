@@ -304,6 +304,13 @@ static struct malloctape_lane *lane_with_room(void)
     return malloctape_ready() ? malloctape_lane : NULL;
 }
 
+static const bool has_alignment[CALL_KINDS] = {
+#define ALIGNMENT_ENTRY(number, identifier, name, shape) \
+    [number] = SHAPE_##shape == SHAPE_BIRTH_ALIGNED,
+    CALL_KIND_LIST(ALIGNMENT_ENTRY)
+#undef ALIGNMENT_ENTRY
+};
+
 void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const void *object)
 {
     struct malloctape_lane *lane = lane_with_room();
@@ -316,7 +323,8 @@ void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const voi
         return;
     }
     set_token(object, lane->next_token++);
-    put_record(lane, (uint64_t[]){raw_word(kind, size), alignment}, alignment ? 2 : 1);
+    /* By the kind and not by the operand: a program may ask for an alignment of 0. */
+    put_record(lane, (uint64_t[]){raw_word(kind, size), alignment}, has_alignment[kind] ? 2 : 1);
 }
 
 void malloctape_born_unrecorded(const void *object)
