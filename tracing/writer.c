@@ -52,6 +52,8 @@ uint32_t writer_slot(struct writer *writer)
 static int flush(struct writer *writer)
 {
     int result = sink_flush(&writer->sink);
+    /* What the stream will not get stays in the spool: the slots are not given back (FORMAT.md 8). */
+    if (result < 0) writer->pending_count = 0;
     for (uint32_t i = 0; i < writer->pending_count; i++)
         spool_give(&writer->spool, writer->pending[i].slot, writer->pending[i].words);
     if (writer->pending_count) {
@@ -160,10 +162,8 @@ static void retire_lane(struct writer *writer, struct malloctape_lane *lane)
     uint64_t *cursor = lane->cursor;
     if (cursor) drain_lane(writer, lane, cursor);
     encode(writer, lane, &thread_end, &thread_end + 1);
-    if (cursor) {
-        flush(writer);
+    if (cursor && flush(writer) == 0)
         spool_give(&writer->spool, slot, (uint32_t)(cursor - spool_words(&writer->spool, slot)));
-    }
     lane->limit = NULL;
     lane->slot = SPOOL_NO_SLOT;
     lane->ended = 1;
