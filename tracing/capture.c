@@ -56,12 +56,24 @@ static void put_word(struct malloctape_lane *lane, uint64_t word)
     atomic_store_release(&lane->cursor, lane->cursor + 1);
 }
 
+/* An error has ended the writer: from now on the program goes past the capture core. */
+static void stop_recording(void)
+{
+    uint32_t expected = MALLOCTAPE_RECORDING;
+    __atomic_compare_exchange_n(&malloctape_state, &expected, MALLOCTAPE_OFF, 0, __ATOMIC_RELEASE,
+                                __ATOMIC_RELAXED);
+}
+
 /* Gives the lane a new slot. False: recording has ended. */
 static bool take_slot(struct malloctape_lane *lane)
 {
     struct spool *spool = &capture.writer.spool;
-    uint32_t slot = writer_slot(&capture.writer);
-    if (slot == SPOOL_NO_SLOT) return false;
+    bool done = atomic_load_acquire(&capture.writer.done);
+    uint32_t slot = done ? SPOOL_NO_SLOT : writer_slot(&capture.writer);
+    if (slot == SPOOL_NO_SLOT) {
+        if (atomic_load_acquire(&capture.writer.done)) stop_recording();
+        return false;
+    }
     spool_begin(spool, slot, lane->number, lane->slots++, raw_token_serial(lane->next_token) - 1);
     uint64_t *words = spool_words(spool, slot);
     if (lane->slot == SPOOL_NO_SLOT) {
