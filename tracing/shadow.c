@@ -12,31 +12,38 @@
 
 struct shadow_page *shadow_regions[SHADOW_REGIONS];
 
-static struct {
+/* Memory for tokens. It lies where a forked child finds it zeroed: a thread that does not exist in the
+ * child may have been in the middle of it, with the lock taken. */
+struct token_memory {
     uint32_t lock;
     uint8_t *arena;
     size_t arena_left;
     void
         *free[CAPACITY_BITS_MAX + 1]; /* lists of unused token arrays, linked by their first word */
-    struct shadow_page *empty;        /* the region of addresses where the heap is not; read only */
+};
+
+static struct {
+    struct token_memory *memory;
+    struct shadow_page *empty; /* the region of addresses where the heap is not; read only */
 } shadow;
 
 static void lock(void)
 {
-    while (atomic_exchange_acquire(&shadow.lock, 1))
-        os_wait(&shadow.lock, 1, 1000000);
+    while (atomic_exchange_acquire(&shadow.memory->lock, 1))
+        os_wait(&shadow.memory->lock, 1, 1000000);
 }
 
 /* Held for a few instructions, so nobody is woken: whoever waits looks again soon. */
 static void unlock(void)
 {
-    atomic_store_release(&shadow.lock, 0);
+    atomic_store_release(&shadow.memory->lock, 0);
 }
 
 bool shadow_begin(void)
 {
     shadow.empty = os_zeros_reserve(REGION_BYTES);
-    if (!shadow.empty) return false;
+    shadow.memory = os_memory_reserve_per_process(sizeof *shadow.memory);
+    if (!shadow.empty || !shadow.memory) return false;
     /* The first one last: it tells that all are there. */
     for (uint32_t region = SHADOW_REGIONS; region-- > 0;)
         atomic_store_release(&shadow_regions[region], shadow.empty);
@@ -58,27 +65,27 @@ void shadow_cover(uintptr_t address, size_t bytes)
 static uint64_t *take_tokens(unsigned bits)
 {
     size_t bytes = sizeof(uint64_t) << bits;
-    void *tokens = shadow.free[bits];
+    void *tokens = shadow.memory->free[bits];
     if (tokens) {
-        memcpy(&shadow.free[bits], tokens, sizeof tokens);
+        memcpy(&shadow.memory->free[bits], tokens, sizeof tokens);
         memset(tokens, 0, bytes);
         return tokens;
     }
-    if (shadow.arena_left < bytes) {
-        shadow.arena = os_memory_reserve(ARENA_BYTES);
-        shadow.arena_left = shadow.arena ? ARENA_BYTES : 0;
-        if (!shadow.arena) return NULL;
+    if (shadow.memory->arena_left < bytes) {
+        shadow.memory->arena = os_memory_reserve(ARENA_BYTES);
+        shadow.memory->arena_left = shadow.memory->arena ? ARENA_BYTES : 0;
+        if (!shadow.memory->arena) return NULL;
     }
-    tokens = shadow.arena;
-    shadow.arena += bytes;
-    shadow.arena_left -= bytes;
+    tokens = shadow.memory->arena;
+    shadow.memory->arena += bytes;
+    shadow.memory->arena_left -= bytes;
     return tokens;
 }
 
 static void give_tokens(uint64_t *tokens, unsigned bits)
 {
-    memcpy(tokens, &shadow.free[bits], sizeof shadow.free[bits]);
-    shadow.free[bits] = tokens;
+    memcpy(tokens, &shadow.memory->free[bits], sizeof shadow.memory->free[bits]);
+    shadow.memory->free[bits] = tokens;
 }
 
 /* How many bits an index of a page of such objects has. */
