@@ -3,8 +3,8 @@
  * Without MALLOCTAPE_TRACING (libtcmalloc_minimal.so) every macro is empty and the object code is
  * upstream's. With it (libtcmalloc_minimal_tracing.so) they reach the capture core in the same library.
  *
- * The functions are called while gperftools holds a spinlock: they must not allocate, block, or take a
- * lock of their own. */
+ * The functions are called while gperftools holds a spinlock: they take nothing from the heap, and wait
+ * for nobody but each other and the writer thread, which never needs a lock of gperftools. */
 #ifndef MALLOCTAPE_HOOKS_H
 #define MALLOCTAPE_HOOKS_H
 

@@ -187,7 +187,32 @@ says_nothing() {
 
 private_file() { [ "$(stat -c %a raw.lz4)" = 600 ]; }
 
-plan 38
+# memalign accepts an alignment of 0, and the record has it.
+zero_alignment() {
+    rm -f raw.lz4*
+    recorded raw.lz4 "$workloads/edges" align0 && complete raw.lz4 &&
+        "$malloctape" dump --only-calls raw.lz4 >out 2>err && [ "$(grep -c '^memalign 100 0 -> ' out)" = 10 ]
+}
+
+# A child must not wait for what a thread of the parent held when it forked.
+forks_beside_busy_threads() {
+    rm -f raw.lz4*
+    recorded raw.lz4 "$workloads/edges" forks 150 >out 2>err && [ "$(cat out)" = 0 ] && [ ! -e raw.lz4.spool ] &&
+        "$bin/postprocess" --quiet raw.lz4 /dev/null 2>err
+}
+
+# The recording ends with one line, what there is of it is good, and the program is none the worse.
+goes_on_after_an_error() {
+    rm -f raw.lz4*
+    (
+        ulimit -f 1500
+        recorded raw.lz4 "$workloads/churn" 1 1000 2000000
+    ) >out 2>err || return 1
+    grep -q '^malloctape: recording ended early: ' err && [ "$(wc -l <err)" = 1 ] || return 1
+    verified raw.lz4 3 && grep -q 'in order, as far as it goes' out
+}
+
+plan 41
 check 'return from main' ends return 7
 check 'exit' ends exit 7
 check '_exit' ends _exit 7
@@ -226,3 +251,6 @@ check 'errno is the program'"'"'s' errno_is_kept
 check 'descriptors, signals, children and their environment' sees_nothing
 check 'standard output and standard error' says_nothing
 check 'mode 0600' private_file
+check 'an alignment of 0' zero_alignment
+check 'children forked beside busy threads' forks_beside_busy_threads
+check 'the program goes on after an error' goes_on_after_an_error

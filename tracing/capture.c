@@ -96,7 +96,10 @@ static bool begin_thread(void)
     bool continued;
     int thread_id = os_thread_id();
     struct malloctape_lane *lane = lane_claim(capture.registry, thread_id, &continued);
-    if (!lane) return false;
+    if (!lane) {
+        atomic_add_relaxed(&capture.writer.lost_events, 1);
+        return false;
+    }
     lane->busy = 1;
     malloctape_lane = lane;
     bool has_room = lane->cursor < lane->limit || take_slot(lane);
@@ -186,11 +189,23 @@ static void take_output(char *value)
     value[0] = 0;
 }
 
+static void report_not_recording(const char *why)
+{
+    struct message message;
+    message_begin(&message);
+    message_text(&message, "not recording: ");
+    message_text(&message, why);
+    message_write(&message);
+}
+
 static bool start(const char *value)
 {
     struct writer *writer = &capture.writer;
     take_output((char *)value);
-    if (!capture.output[0]) return false;
+    if (!capture.output[0]) {
+        report_not_recording("the name of the output is too long");
+        return false;
+    }
     writer->quiet = secure_getenv("TCMALLOC_TRACE_QUIET") != NULL;
     writer->output = capture.output;
     writer->spool_path = capture.spool_path;
@@ -201,10 +216,7 @@ static bool start(const char *value)
     capture.registry = writer->registry = lane_registry_create();
     if (!shadow_begin() || !capture.registry ||
         pthread_key_create(&capture.thread_key, thread_ends)) {
-        struct message message;
-        message_begin(&message);
-        message_text(&message, "not recording: no memory for the shadow table");
-        message_write(&message);
+        report_not_recording("no memory for the shadow table");
         return false;
     }
     malloctape_front_end.cover_heap();

@@ -54,7 +54,7 @@ struct malloctape_lane {
     uint64_t *limit;  /* last position at which an event still fits; NULL to leave the hot path */
     uint64_t next_token; /* of the next birth */
     uint32_t allocating; /* stamps belong to the event that follows, not to the latest one */
-    uint32_t busy;       /* inside the capture core: nested calls are not recorded */
+    uint32_t busy;       /* taking a slot: a nested call takes none, and is not recorded */
     /* Cold: see lane.c. */
     uint64_t *end;   /* end of the slot; stamps may use what lies between limit and end */
     uint32_t slot;   /* number of the slot in the spool */

@@ -16,6 +16,14 @@ static void wake(struct writer *writer)
     if (__atomic_exchange_n(&writer->asleep, 0, __ATOMIC_ACQ_REL)) os_wake_all(&writer->asleep);
 }
 
+/* Ends the recording: the loop sees the error. */
+static int fail(struct writer *writer, int error, const char *what)
+{
+    writer->error = error;
+    writer->failed = what;
+    return error;
+}
+
 /* --- threads' side --- */
 
 static uint32_t wait_for_slot(struct writer *writer)
@@ -75,8 +83,13 @@ static void encode(struct writer *writer, struct malloctape_lane *lane, const ui
                    const uint64_t *to)
 {
     size_t words = (size_t)(to - from);
+    /* After an error the words stay in the spool. */
+    if (words == 0 || writer->error) return;
     struct encoder_lane *encoder = lane_encoder(writer, lane->number);
-    if (words == 0 || !encoder) return;
+    if (!encoder) {
+        fail(writer, -12, "memory");
+        return;
+    }
     if (from == spool_words(&writer->spool, lane->read_slot))
         spool_note_first_record(&writer->spool, lane->read_slot, encoder->records);
     uint8_t *room = sink_room(&writer->sink, ENCODER_CHUNK_BYTES_MAX(words));
@@ -245,7 +258,10 @@ static void put_end(struct writer *writer)
         RAW_CHUNK_HEADER_BYTES + (16 + 2 * (size_t)used + 2 * RAW_NUMBERS) * VARINT_BYTES_MAX;
     /* With very many lanes the chunk would not fit the ring; it is built apart. */
     uint8_t *chunk = os_memory_reserve(bytes_max + VARINT_SLACK);
-    if (!chunk) return;
+    if (!chunk) {
+        fail(writer, -12, "memory");
+        return;
+    }
     uint8_t *payload = chunk + RAW_CHUNK_HEADER_BYTES;
     uint8_t *at = varint_put(payload, writer->error ? RAW_END_ERROR : RAW_END_STOPPED);
     at = varint_put(at, os_clock_ns() - writer->start_ns);
@@ -312,13 +328,6 @@ static void put_header(struct writer *writer)
     bytes_put32(header + RAW_HEADER_CHECKSUM,
                 checksum_of_two(header, RAW_HEADER_CHECKSUM, metadata, writer->metadata_bytes));
     sink_commit(&writer->sink, RAW_HEADER_BYTES + writer->metadata_bytes);
-}
-
-static int fail(struct writer *writer, int error, const char *what)
-{
-    writer->error = error;
-    writer->failed = what;
-    return error;
 }
 
 static int open_all(struct writer *writer)

@@ -51,7 +51,7 @@ struct writer {
     uint32_t done;        /* the writer has ended */
     uint64_t waits;       /* times a thread waited, and for how long in all */
     uint64_t waited_ns;
-    uint64_t lost_events; /* of threads that found no way to record */
+    uint64_t lost_events; /* of threads that found no lane, as there were too many */
 
     /* The writer's own. */
     struct sink sink;
