@@ -7,9 +7,9 @@
  *
  *     if (!malloctape_ready())  // not recording, or no room and no way to get any
  *         return real_malloc(size);
- *     malloctape_allocating(true);  // entries into shared structures belong to what follows
+ *     malloctape_lane->allocating = 1;  // entries into shared structures belong to what follows
  *     void *object = real_malloc(size);
- *     malloctape_allocating(false);
+ *     malloctape_lane->allocating = 0;
  *     malloctape_born(CALL_MALLOC, size, 0, object);
  *
  * A death is recorded before the real call (afterwards another thread may own the address), a birth
@@ -124,12 +124,6 @@ static inline bool malloctape_is_off(void)
 /* Makes sure that the calling thread can record one event. False: record nothing for this call.
  * Starts recording if the environment asks for it and this is the first call. Keeps errno. */
 bool malloctape_ready(void);
-
-/* Before (true) and after (false) a real call that may allocate. */
-static inline void malloctape_allocating(bool allocating)
-{
-    malloctape_lane->allocating = allocating;
-}
 
 /* Records a birth; `object` NULL: the call failed; else its page is open (shadow_open).
  * `alignment` only for kinds that have one, else 0.

@@ -4,6 +4,7 @@
 #include "../common/call_kind.h"
 #include "../common/checksum.h"
 #include "../common/varint.h"
+#include "record_words.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -226,25 +227,6 @@ static uint8_t *put_general(struct encoding *encoding, uint8_t *at, const uint64
     }
 }
 
-/* Words of the record that begins with a word of this number (FORMAT.md 7). */
-static inline unsigned words_of(unsigned number)
-{
-    static const uint8_t words[SHAPE_HEAP + 1] = {[SHAPE_BIRTH] = 1,
-                                                  [SHAPE_BIRTH_ALIGNED] = 2,
-                                                  [SHAPE_REALLOC] = 2,
-                                                  [SHAPE_DEATH] = 1,
-                                                  [SHAPE_DEATH_SIZED] = 2,
-                                                  [SHAPE_DEATH_ALIGNED] = 2,
-                                                  [SHAPE_DEATH_SIZED_ALIGNED] = 3,
-                                                  [SHAPE_HEAP] = 3};
-    switch (number) {
-    case RAW_LOST:
-    case RAW_LOST_STAMPS: return 2;
-    case RAW_FAILED: return 4;
-    default: return shape_of[number] ? words[shape_of[number]] : 1;
-    }
-}
-
 /* The shortest code of a call whose kind has a slot; NULL if only the general one will do. */
 static inline uint8_t *put_in_slot(struct encoding *encoding, uint8_t *at, unsigned slot,
                                    const uint64_t *word)
@@ -314,7 +296,7 @@ static uint8_t *put_records(struct encoding *encoding, uint8_t *at, const uint64
             at = put_record(encoding, at, words);
             births = encoding->lane->births;
             others_here++;
-            words += words_of(kind);
+            words += record_words(kind, shape_of[kind]);
         }
     }
     encoding->lane->births = births;

@@ -34,10 +34,9 @@ void *os_zeros_reserve(size_t bytes);
  * has none or it is longer than `bytes`. */
 size_t os_current_directory(char *path, size_t bytes);
 
-/* Creates or empties the file, mode 0600, and opens it for reading and writing; "create_new"
- * fails if it exists. Returns a descriptor. */
+/* Creates the file, mode 0600, in place of one that is there, and opens it for reading and writing.
+ * Returns a descriptor. */
 int os_file_create(const char *path);
-int os_file_create_new(const char *path);
 int os_file_remove(const char *path);
 void os_file_close(int file);
 

@@ -109,11 +109,6 @@ int os_file_create(const char *path)
     return open_file(path, O_RDWR | O_CREAT | O_TRUNC);
 }
 
-int os_file_create_new(const char *path)
-{
-    return open_file(path, O_RDWR | O_CREAT | O_EXCL);
-}
-
 int os_file_open_read(const char *path)
 {
     return open_file(path, O_RDONLY);

@@ -9,6 +9,7 @@
 #include "common/bytes.h"
 #include "common/call_table.h"
 #include "common/varint.h"
+#include "tracing/record_words.h"
 
 /* ---- what the first byte of a code means ---- */
 
@@ -566,32 +567,10 @@ static uint32_t decode_codes(struct raw_decoder *decoder, struct record *records
 
 /* ---- event words (FORMAT.md 7) ---- */
 
-static const uint8_t shape_words[] = {
-    [SHAPE_BIRTH] = 1,
-    [SHAPE_BIRTH_ALIGNED] = 2,
-    [SHAPE_REALLOC] = 2,
-    [SHAPE_DEATH] = 1,
-    [SHAPE_DEATH_SIZED] = 2,
-    [SHAPE_DEATH_ALIGNED] = 2,
-    [SHAPE_DEATH_SIZED_ALIGNED] = 3,
-    [SHAPE_HEAP] = 3,
-};
-
 uint32_t raw_record_words(uint64_t word)
 {
     unsigned number = raw_word_number(word);
-    if (call_shapes[number] != SHAPE_UNDEFINED) return shape_words[call_shapes[number]];
-    switch (number) {
-    case RAW_THREAD_BEGIN:
-    case RAW_THREAD_END:
-    case RAW_THREAD_CACHE_DELETED:
-    case RAW_STAMP_BEFORE:
-    case RAW_STAMP_AFTER: return 1;
-    case RAW_LOST:
-    case RAW_LOST_STAMPS: return 2;
-    case RAW_FAILED: return 4;
-    default: return 0;
-    }
+    return record_words(number, call_shapes[number]);
 }
 
 uint64_t raw_record_births(const uint64_t *words)
