@@ -7,8 +7,6 @@
  * Fixed-size structures are given as offsets of their fields. They are never laid over memory as a
  * C struct: nothing in a stream is aligned.
  *
- *             63                                    6 5      0
- *   a word    |  value, 58 bits                      | number |      FORMAT.md 7
  *              57          42 41                    0
  *   a token   | lane, 16 bits | serial, 42 bits      |               FORMAT.md 2.5
  */
@@ -17,7 +15,7 @@
 
 #include <stdint.h>
 
-#define RAW_VERSION_MAJOR 1
+#define RAW_VERSION_MAJOR 2
 #define RAW_VERSION_MINOR 0
 
 /* --- tokens, FORMAT.md 2.5 --- */
@@ -97,91 +95,104 @@ enum raw_record {
 #define RAW_CHUNK_HEADER_FLAGS      5
 #define RAW_CHUNK_HEADER_LANE       6
 #define RAW_CHUNK_HEADER_PAYLOAD    8
-#define RAW_CHUNK_HEADER_RECORDS    12
+#define RAW_CHUNK_HEADER_UNITS      12
 #define RAW_CHUNK_HEADER_FIRST      16
 #define RAW_CHUNK_HEADER_BIRTH      24
 #define RAW_CHUNK_HEADER_CHECKSUM   32
 #define RAW_CHUNK_PAYLOAD_BYTES_MAX 1048576u
-#define RAW_CHUNK_RECORDS_MAX       65536u
+#define RAW_CHUNK_UNITS_MAX         524288u
 
-enum raw_chunk_type { RAW_CHUNK_RECORDS = 1, RAW_CHUNK_TICK = 2, RAW_CHUNK_END = 3 };
+enum raw_chunk_type { RAW_CHUNK_UNITS = 1, RAW_CHUNK_TICK = 2, RAW_CHUNK_END = 3 };
 
-#define RAW_CHUNK_FLAG_KEY 1u
+#define RAW_CHUNK_FLAG_BEGIN  1u
+#define RAW_CHUNK_FLAG_KEY    2u
+#define RAW_CHUNK_FLAG_PACKED 4u
+#define RAW_CHUNK_FLAGS_KNOWN (RAW_CHUNK_FLAG_BEGIN | RAW_CHUNK_FLAG_KEY | RAW_CHUNK_FLAG_PACKED)
 
-/* A key chunk at least every so many chunks of a lane, FORMAT.md 5.2. */
-#define RAW_KEY_CHUNK_EVERY 64
+/* A key run at least every so many runs of a lane, FORMAT.md 5.3. */
+#define RAW_KEY_RUN_EVERY 16
 
 enum raw_end_status { RAW_END_STOPPED = 0, RAW_END_LIMIT = 1, RAW_END_ERROR = 2 };
 
-/* --- the opcode byte, FORMAT.md 5.2 --- */
+/* --- the profile of a run, FORMAT.md 5.1 --- */
 
-#define RAW_OPCODE_NUMBER  0x3fu
-#define RAW_OPCODE_FOREIGN 0x40u
-#define RAW_OPCODE_UNKNOWN 0x80u
+enum raw_range {
+    RAW_DEATH_1,
+    RAW_DEATH_2,
+    RAW_DEATH_3,
+    RAW_BIRTH_1,
+    RAW_BIRTH_2,
+    RAW_BIRTH_3,
+    RAW_REALLOC,
+    RAW_RANGES
+};
 
-/* --- codes, FORMAT.md 5.1 and 5.2 --- */
+#define RAW_PROFILE_BYTES 8
 
-/* The slots, in the order of the payload's first bytes. */
-enum raw_slot { RAW_SLOT_DEATH_1, RAW_SLOT_DEATH_2, RAW_SLOT_BIRTH_1, RAW_SLOT_BIRTH_2, RAW_SLOTS };
+/* --- units, FORMAT.md 5.2: the first unit of each range, and how many operands it has room for --- */
 
-/* Codes begin behind the slots and their own length. */
-#define RAW_PAYLOAD_CODES 8
+#define RAW_UNIT_DEATH_1      0x0000u /* of distance 0, which no object has */
+#define RAW_UNIT_BIRTH_1      0x8000u
+#define RAW_UNIT_DEATH_2      0x9fffu /* of distance 0 */
+#define RAW_UNIT_BIRTH_2      0xc000u
+#define RAW_UNIT_BIRTH_3      0xd000u
+#define RAW_UNIT_DEATH_FAR    0xd800u
+#define RAW_UNIT_DEATH_3      0xdfffu /* of distance 0 */
+#define RAW_UNIT_REALLOC      0xe7ffu /* of distance 0 */
+#define RAW_UNIT_FOREIGN      0xec00u
+#define RAW_UNIT_GENERAL      0xf000u
+#define RAW_UNIT_STAMP_BEFORE 0xf100u
+#define RAW_UNIT_STAMP_AFTER  0xf200u
+#define RAW_UNIT_UNDEFINED    0xf300u /* from here on */
+/* Operands below these have a unit of the range: sizes, and distances (from 1). */
+#define RAW_DEATH_1_LIMIT     0x8000u
+#define RAW_BIRTH_1_LIMIT     0x2000u
+#define RAW_DEATH_2_LIMIT     0x2001u
+#define RAW_BIRTH_2_LIMIT     0x1000u
+#define RAW_BIRTH_3_LIMIT     0x0800u
+#define RAW_DEATH_FAR_LIMIT   0x8000000u
+#define RAW_DEATH_3_LIMIT     0x0801u
+#define RAW_REALLOC_LIMIT     0x0401u
+#define RAW_FOREIGN_LIMIT     0x800000u /* of the zigzag number */
 
-/* First value of the first byte for each slot, and the other codes. */
-#define RAW_CODE_DEATH_1 0
-#define RAW_CODE_DEATH_2 122
-#define RAW_CODE_BIRTH_1 151
-#define RAW_CODE_BIRTH_2 208
-#define RAW_CODE_FOREIGN 241
-#define RAW_CODE_GENERAL 242
+#define RAW_GENERAL_NUMBER  0x3fu
+#define RAW_GENERAL_FOREIGN 0x40u
+#define RAW_GENERAL_UNKNOWN 0x80u
 
-/* Numbers that a HEAP call carries at most, FORMAT.md 5.2. */
+#define RAW_FOREIGN_WAYS      8u
+#define RAW_FOREIGN_WAY_SHIFT 7 /* in the unit */
+#define RAW_FOREIGN_HIGH      0x7fu
+
+/* Numbers that follow in units. */
+#define RAW_NUMBER_BITS      15
+#define RAW_NUMBER_MORE      0x8000u
+#define RAW_NUMBER_UNITS_MAX 5
+
+/* Most units that one record takes: a general code, lane, serial, size, alignment, address. */
+#define RAW_UNITS_PER_RECORD_MAX (1 + 5 * RAW_NUMBER_UNITS_MAX)
+
+/* Numbers that a HEAP call carries at most. */
 #define RAW_HEAP_NUMBERS_MAX 2
 
-/* --- event words, FORMAT.md 7 --- */
+/* --- packed units, FORMAT.md 5.5 --- */
 
-#define RAW_WORD_NUMBER_BITS     6
-#define RAW_WORD_NUMBER_MASK     UINT64_C(0x3f)
-#define RAW_WORD_VALUE_MAX       ((UINT64_C(1) << 58) - 1)
-#define RAW_WORDS_PER_RECORD_MAX 4
-#define RAW_WORD_STRUCTURE_BITS  8
+#define RAW_PACKED_DEATH_1 0u /* one byte: from this unit on ... */
+#define RAW_PACKED_BIRTH_1 48u
+#define RAW_PACKED_DEATH_2 92u
+#define RAW_PACKED_BIRTH_2 104u
+#define RAW_PACKED_PAGE    128u /* two bytes */
+#define RAW_PACKED_UNIT    255u /* three bytes */
 
-static inline uint64_t raw_word(uint32_t number, uint64_t value)
-{
-    return (value << RAW_WORD_NUMBER_BITS) | number;
-}
-
-static inline uint32_t raw_word_number(uint64_t word)
-{
-    return (uint32_t)(word & RAW_WORD_NUMBER_MASK);
-}
-
-static inline uint64_t raw_word_value(uint64_t word)
-{
-    return word >> RAW_WORD_NUMBER_BITS;
-}
-
-/* The value of a stamp's word (its number) or of a lost_stamps' word (the count). */
-static inline uint64_t raw_stamp_value(uint32_t structure, uint64_t number)
-{
-    return (number << RAW_WORD_STRUCTURE_BITS) | structure;
-}
-
-static inline uint32_t raw_stamp_structure(uint64_t value)
-{
-    return (uint32_t)(value & (RAW_STRUCTURES - 1));
-}
-
-static inline uint64_t raw_stamp_number(uint64_t value)
-{
-    return value >> RAW_WORD_STRUCTURE_BITS;
-}
+/* The upper bytes of pages as X(first, last), in the order of their codes. */
+#define RAW_PACKED_PAGE_LIST(X) \
+    X(0x00, 0x1f)               \
+    X(0x80, 0x9f) X(0xa0, 0xaf) X(0xc0, 0xcf) X(0xd0, 0xdb) X(0xe0, 0xef) X(0xf0, 0xf2)
 
 /* --- the spool, FORMAT.md 8 --- */
 
 /* "MTAPESPL" as the little-endian number of its bytes. */
 #define SPOOL_MAGIC                UINT64_C(0x4c5053455041544d)
-#define SPOOL_VERSION_MAJOR        1
+#define SPOOL_VERSION_MAJOR        2
 #define SPOOL_VERSION_MINOR        0
 #define SPOOL_HEADER_BYTES         40
 #define SPOOL_HEADER_MAGIC         0
@@ -195,12 +206,16 @@ static inline uint64_t raw_stamp_number(uint64_t value)
 #define SPOOL_SLOT_ALIGNMENT       4096u
 #define SPOOL_SLOT_BYTES_MAX       1048576u
 
-#define SPOOL_SLOT_HEADER_BYTES 32
+#define SPOOL_SLOT_HEADER_BYTES 64
 #define SPOOL_SLOT_STATE        0
 #define SPOOL_SLOT_LANE         4
 #define SPOOL_SLOT_SERIAL       8
 #define SPOOL_SLOT_FIRST_BIRTH  16
-#define SPOOL_SLOT_FIRST_RECORD 24 /* plus one */
+#define SPOOL_SLOT_FIRST_UNIT   24
+#define SPOOL_SLOT_PROFILE      32
+#define SPOOL_SLOT_FLAGS        40
+
+#define SPOOL_SLOT_FLAG_KEY 1u
 
 enum spool_slot_state { SPOOL_SLOT_FREE = 0, SPOOL_SLOT_IN_USE = 1 };
 
