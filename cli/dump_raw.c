@@ -1,6 +1,7 @@
 #include "cli/dump.h"
 
 #include "cli/raw_source.h"
+#include "common/call_table.h"
 
 /* Records are decoded so many at a time. */
 enum { BATCH = 256 };
@@ -59,8 +60,7 @@ static void call_print(const struct raw_dump *state, const struct record *record
     if (ends) object_text(text.ended, record->token);
     if (begins) {
         object_text(text.began, raw_token(state->chunk->lane, record->serial));
-        text.has_address = (state->source.reader.header.features & RAW_FEATURE_ADDRESSES) != 0 &&
-                           !state->chunk->words;
+        text.has_address = (state->source.reader.header.features & RAW_FEATURE_ADDRESSES) != 0;
         text.address = record->address;
     }
     call_text_print(stdout, &text);
@@ -88,10 +88,24 @@ static void other_print(const struct record *record)
     }
 }
 
-/* Where the chunk begins; of a slot, where its words do. */
-static uint64_t chunk_offset(const struct raw_chunk *chunk)
+/* What each line about a chunk begins with. */
+static void chunk_offset_print(const struct raw_dump *state)
 {
-    return chunk->offset - (chunk->words ? 0 : RAW_CHUNK_HEADER_BYTES);
+    if (state->chunk->spool) fputs("spool ", stdout);
+    dump_offset(state->dump, state->chunk->offset);
+}
+
+/* The kinds of a run's ranges, in the order of FORMAT.md 5.1. */
+static void run_print(const struct raw_dump *state)
+{
+    const struct raw_chunk *chunk = state->chunk;
+    if (!chunk->begin || state->dump->only_calls) return;
+    chunk_offset_print(state);
+    printf("L%" PRIu32 " run unit %" PRIu64 " births %" PRIu64 "%s profile", chunk->lane,
+           chunk->first_unit, chunk->first_birth, chunk->key ? " key" : "");
+    for (unsigned range = 0; range < RAW_RANGES; range++)
+        printf(" %s", chunk->profile[range] != 0 ? call_names[chunk->profile[range]] : "-");
+    putchar('\n');
 }
 
 /* `number` counts the records of the lane. */
@@ -102,8 +116,7 @@ static void record_print(const struct raw_dump *state, const struct record *reco
     bool is_call = record->number < CALL_KINDS || record->number == RAW_FAILED;
     if (dump->only_calls && !is_call) return;
     if (!dump->only_calls) {
-        if (chunk->words) fputs("spool ", stdout);
-        dump_offset(dump, chunk_offset(chunk));
+        chunk_offset_print(state);
         printf("L%" PRIu32 " #%" PRIu64 " ", chunk->lane, number);
     }
     if (is_call)
@@ -116,9 +129,10 @@ static void records_print(struct raw_dump *state, struct raw_decoder *decoder)
 {
     struct record records[BATCH];
     const struct raw_chunk *chunk = state->chunk;
-    uint64_t number = chunk->first_record;
+    uint64_t number = decoder->records;
     uint32_t count;
     if (!raw_decoder_open(decoder, chunk)) return;
+    if (dump_wants_lane(state->dump, chunk->lane)) run_print(state);
     while ((count = raw_decoder_next(decoder, records, BATCH)) > 0) {
         for (uint32_t i = 0; i < count; i++, number++)
             if (dump_wants_lane(state->dump, chunk->lane)) record_print(state, &records[i], number);
@@ -130,7 +144,7 @@ static void tick_print(struct raw_dump *state)
     const struct raw_tick *tick = &state->source.reader.tick;
     uint64_t number = state->ticks++;
     if (!dump_wants_general(state->dump)) return;
-    dump_offset(state->dump, chunk_offset(state->chunk));
+    chunk_offset_print(state);
     printf("tick %" PRIu64 " nanoseconds %" PRIu64 " rss %" PRIu64 " heap %" PRIu64 "\n", number,
            tick->since_start_ns, tick->rss_bytes, tick->heap_bytes);
 }
@@ -139,15 +153,14 @@ static void end_print(const struct dump *dump, const struct raw_end *end, uint64
 {
     if (!dump_wants_general(dump)) return;
     dump_offset(dump, offset);
-    printf("end status %" PRIu32 " nanoseconds %" PRIu64 " lost %" PRIu64 " waits %" PRIu64
-           " waited %" PRIu64 "\n",
-           end->status, end->since_start_ns, end->lost_events, end->waits, end->waited_ns);
+    printf("end status %" PRIu32 " nanoseconds %" PRIu64 " events %" PRIu64 " lost %" PRIu64
+           " waits %" PRIu64 " waited %" PRIu64 "\n",
+           end->status, end->since_start_ns, end->events, end->lost_events, end->waits,
+           end->waited_ns);
     for (uint32_t lane = 0; lane < end->lanes; lane++) {
         dump_offset(dump, offset);
-        printf("end lane %" PRIu32 " records %" PRIu64 " births %" PRIu64 "\n", lane,
-               end->lane_totals[lane].records, end->lane_totals[lane].births);
+        printf("end lane %" PRIu32 " units %" PRIu64 "\n", lane, end->lane_units[lane]);
     }
-    dump_counts(dump, offset, end->kind_counts);
 }
 
 /* False when the chunk could not be decoded to its end. */

@@ -36,6 +36,8 @@ static void spool_try(struct raw_source *source)
     if (!source->spool_opened) {
         source->spool_use = RAW_SPOOL_UNUSABLE;
         spool_reader_close(&source->spool);
+    } else if (!source->reader.has_header) {
+        source->reader.header.features = source->spool.features;
     }
 }
 
@@ -55,7 +57,7 @@ struct raw_chunk *raw_source_next(struct raw_source *source)
 {
     struct raw_chunk *chunk = raw_reader_next(&source->reader);
     if (chunk == NULL) return spool_next(source);
-    source->stream_end = chunk->offset + chunk->payload_bytes;
+    source->stream_end = chunk->end_offset;
     return chunk;
 }
 
@@ -109,11 +111,8 @@ int raw_source_state(const struct raw_source *source, struct error *error)
 
 void raw_source_close(struct raw_source *source)
 {
-    for (uint32_t lane = 0; lane < source->decoders_count; lane++) {
-        if (source->decoders[lane] == NULL) continue;
-        raw_decoder_free(source->decoders[lane]);
+    for (uint32_t lane = 0; lane < source->decoders_count; lane++)
         free(source->decoders[lane]);
-    }
     free(source->decoders);
     if (source->spool_opened) spool_reader_close(&source->spool);
     free(source->spool_path);

@@ -5,7 +5,7 @@
  *
  *     if (raw_source_open(&source, fd, path))
  *         while ((chunk = raw_source_next(&source)) != NULL) {
- *             if (chunk->type == RAW_CHUNK_RECORDS) ... raw_source_lane(&source, chunk->lane) decodes it
+ *             if (chunk->type == RAW_CHUNK_UNITS) ... raw_source_lane(&source, chunk->lane) decodes it
  *             raw_source_release(&source, chunk);
  *         }
  *     raw_source_state(&source)
@@ -13,7 +13,7 @@
  * A decoder follows one lane, so the chunks of a lane are to be decoded in the order in which they came; when, is
  * up to the caller, who keeps them as long.
  *
- * Memory  the chunks that were not released, about 1 KiB for each lane. One thread. */
+ * Memory  the chunks that were not released, about 1.5 KiB for each lane. One thread. */
 #ifndef MALLOCTAPE_RAW_SOURCE_H
 #define MALLOCTAPE_RAW_SOURCE_H
 
@@ -56,7 +56,7 @@ struct raw_source {
  * its spool is. False: there is nothing to read; raw_source_state() says why. */
 bool raw_source_open(struct raw_source *source, int fd, const char *path);
 
-/* The next chunk: records or a tick. NULL at the end. */
+/* The next chunk: units or a tick. NULL at the end. */
 struct raw_chunk *raw_source_next(struct raw_source *source);
 void raw_source_release(struct raw_source *source, struct raw_chunk *chunk);
 

@@ -90,26 +90,27 @@ static struct verify_lane *take_records(struct verify_raw *raw, const struct raw
 {
     struct raw_decoder *decoder = raw_source_lane(&raw->source, chunk->lane);
     struct verify_lane *lane = verify_raw_lane(raw, chunk->lane);
-    struct verify_block *block = block_new(raw, chunk->records);
+    struct verify_block *block = block_new(raw, chunk->units);
     uint32_t count;
     if (decoder == NULL || lane == NULL || block == NULL) {
         free(block);
         no_memory(raw);
         return NULL;
     }
-    block->offset = chunk->offset - (chunk->words ? 0 : RAW_CHUNK_HEADER_BYTES);
-    block->first_record = chunk->first_record;
+    block->offset = chunk->offset;
+    block->first_record = decoder->records;
     block->window = (uint32_t)raw->ticks_count;
     raw_decoder_open(decoder, chunk);
     while ((count = raw_decoder_next(decoder, block->records + block->count,
-                                     chunk->records - block->count)) > 0)
+                                     chunk->units - block->count)) > 0)
         block->count += count;
     raw->error = decoder->error;
-    if (block->count == 0 || !note_births(raw, block, chunk->lane))
-        free(block);
-    else
+    bool some = block->count > 0 && note_births(raw, block, chunk->lane);
+    if (some)
         block_append(lane, block);
-    return error_is_set(&raw->error) || chunk->records == 0 ? NULL : lane;
+    else
+        free(block);
+    return error_is_set(&raw->error) || !some ? NULL : lane;
 }
 
 static void take_tick(struct verify_raw *raw)

@@ -9,7 +9,7 @@
  *
  *   records read == records taken + records that wait in lanes
  *
- * Memory  64 bytes for each record that waits. One thread. */
+ * Memory  64 bytes for each unit of the chunks whose records wait. One thread. */
 #ifndef MALLOCTAPE_VERIFY_RAW_H
 #define MALLOCTAPE_VERIFY_RAW_H
 
@@ -22,7 +22,7 @@
 /* A decoded chunk. */
 struct verify_block {
     struct verify_block *next;
-    uint64_t offset;       /* of its chunk in the stream, or of its words in the spool */
+    uint64_t offset;       /* of its chunk in the stream, or of its slot in the spool */
     uint64_t first_record; /* of the lane */
     uint32_t window;       /* ticks before it */
     uint32_t taken, count, room;

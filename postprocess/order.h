@@ -52,6 +52,7 @@ extern const struct error_kind order_errors[];
 
 struct order_totals {
     uint64_t records;         /* taken so far */
+    uint64_t spool_records;   /* decoded from chunks of a spool */
     uint64_t stamps;          /* of them */
     uint64_t failed;          /* calls that failed, of them */
     uint64_t unknown_objects; /* calls that ended an object whose birth is not known */
@@ -75,10 +76,6 @@ bool order_chunk(struct order *order, struct raw_chunk *chunk);
 
 /* The window ends here. Orders what can be ordered. */
 bool order_tick(struct order *order, const struct raw_tick *tick);
-
-/* Brings the births in reader->lanes up to date with all chunks that were taken, also where those are not decoded
- * yet: what comes from a spool must follow on them. */
-bool order_settle_births(struct order *order);
 
 /* There is no more. Orders the rest. What may be missing at the end of a recording (FORMAT.md 4.4) is done without. */
 bool order_end(struct order *order);

@@ -36,13 +36,31 @@ static bool lane_open_chunk(struct order *order, struct order_lane *lane)
     lane->open = chunk;
     lane->decoded_window = chunk->window;
     lane->segments[lane->segments_count++ % SEGMENTS_MAX] =
-        (struct order_segment){chunk->first_record, chunk->offset};
+        (struct order_segment){lane->decoder.records, chunk->offset};
+    lane->opened_record = lane->decoder.records;
     raw_decoder_open(&lane->decoder, chunk);
     return true;
 }
 
+/* The mark of a window, or NULL. */
+static struct order_mark *lane_find_mark(struct order_lane *lane, uint64_t window)
+{
+    for (uint32_t i = 0; i < lane->marks_count; i++)
+        if (lane_mark_at(lane, i)->window == window) return lane_mark_at(lane, i);
+    return NULL;
+}
+
+/* The open chunk has been decoded to its end. */
 static void lane_close_chunk(struct order *order, struct order_lane *lane)
 {
+    struct order_mark *mark = lane_find_mark(lane, lane->open->window);
+    if (mark != NULL) {
+        mark->chunks--;
+        mark->units -= lane->open->units;
+        mark->end_record = lane->decoder.records;
+    }
+    if (lane->open->spool)
+        order->totals.spool_records += lane->decoder.records - lane->opened_record;
     order->queued_bytes -= lane->open->payload_bytes;
     raw_chunk_release(order->reader, lane->open);
     lane->open = NULL;
@@ -94,6 +112,16 @@ static bool splits_unit(const struct order_lane *lane, uint32_t at)
             lane->records[at].number == RAW_STAMP_AFTER);
 }
 
+/* While lanes overtake the oldest window a turn ends with the window it began in. */
+static uint64_t lane_limit_turn(const struct order *order, const struct order_lane *lane,
+                                uint64_t turn)
+{
+    const struct order_mark *mark = &lane->marks[lane->marks_first & (WINDOWS_MAX - 1)];
+    if (order->admitted == order->oldest || lane->marks_count == 0 || mark->chunks > 0) return turn;
+    uint64_t left = mark->end_record - lane_position(lane);
+    return left > 0 && left < turn ? left : turn;
+}
+
 /* Lets the lane go on for at most `turn` records, and to the end of the unit it is then in. It has
  * then run out of records, or waits, or the turn is over. */
 static void lane_run(struct order *order, struct order_lane *lane, uint64_t turn)
@@ -107,6 +135,7 @@ static void lane_run(struct order *order, struct order_lane *lane, uint64_t turn
         uint32_t available = in_sight - (more ? LOOKAHEAD - 1 : lane_tail(order, lane));
         lane->holds_tail = available == 0;
         if (available == 0) return;
+        turn = lane_limit_turn(order, lane, turn);
         uint32_t count = available < turn ? available : (uint32_t)turn;
         if (count == 0) count = 1;
         while (count < available && splits_unit(lane, lane->at + count))
@@ -130,7 +159,8 @@ static void lane_pass_mark(struct order *order, struct order_lane *lane)
 static void lane_pass_marks(struct order *order, struct order_lane *lane)
 {
     uint64_t position = lane_position(lane);
-    while (lane->marks_count > 0 && position >= lane_mark_at(lane, 0)->end_record)
+    while (lane->marks_count > 0 && lane_mark_at(lane, 0)->chunks == 0 &&
+           position >= lane_mark_at(lane, 0)->end_record)
         lane_pass_mark(order, lane);
 }
 
@@ -165,28 +195,28 @@ static bool lane_move_tail(struct order *order, struct order_lane *lane)
     if (!passed || (lane->marks_count > 0 && lane_mark_at(lane, 0)->window == target)) return true;
     lane->marks_first--;
     lane->marks_count++;
-    *lane_mark_at(lane, 0) = (struct order_mark){target, end_record};
+    *lane_mark_at(lane, 0) = (struct order_mark){.window = target, .end_record = end_record};
     return window_add_lane(order, target, lane->number);
 }
 
-/* Records that the lane has left in the window it is in. */
 uint64_t lane_records_left(const struct order_lane *lane)
 {
+    const struct order_mark *mark = &lane->marks[lane->marks_first & (WINDOWS_MAX - 1)];
     if (lane->marks_count == 0) return 0;
-    return lane->marks[lane->marks_first & (WINDOWS_MAX - 1)].end_record - lane_position(lane);
+    if (mark->chunks == 0) return mark->end_record - lane_position(lane);
+    uint64_t units = mark->units + (lane->filled - lane->at);
+    if (lane->open == NULL || lane->open->window != mark->window) return units;
+    return units - lane->open->units + raw_decoder_units_left(&lane->decoder);
 }
 
-/* While lanes overtake the oldest window a turn ends with the window it began in, and beyond the window
- * after the oldest it is a single unit: there only what something waits for should be taken. */
+/* While lanes overtake the oldest window a turn in the one after it is short, and beyond that it is a single unit: there
+ * only what something waits for should be taken. */
 static uint64_t lane_turn(const struct order *order, const struct order_lane *lane)
 {
     if (order->admitted == order->oldest || lane->marks_count == 0) return lane->turn_records;
     uint64_t window = lane->marks[lane->marks_first & (WINDOWS_MAX - 1)].window;
-    uint64_t turn = window == order->oldest       ? lane->turn_records
-                    : window == order->oldest + 1 ? TURN_RECORDS_AHEAD
-                                                  : 1;
-    uint64_t left = lane_records_left(lane);
-    return left > 0 && left < turn ? left : turn;
+    if (window == order->oldest) return lane->turn_records;
+    return window == order->oldest + 1 ? TURN_RECORDS_AHEAD : 1;
 }
 
 /* One turn of one lane, and what follows from it. */
@@ -214,18 +244,16 @@ void order_run_lane(struct order *order, struct order_lane *lane)
     lane_give_batch(order, lane);
 }
 
-/* Notes that the lane goes up to `end_record` in the open window. */
-bool lane_mark(struct order *order, struct order_lane *lane, uint64_t end_record)
+bool lane_mark(struct order *order, struct order_lane *lane, const struct raw_chunk *chunk)
 {
-    if (lane->marks_count > 0) {
-        struct order_mark *last = lane_mark_at(lane, lane->marks_count - 1);
-        if (last->window == order->open) {
-            last->end_record = end_record;
-            return true;
-        }
+    if (lane->marks_count == 0 ||
+        lane_mark_at(lane, lane->marks_count - 1)->window != order->open) {
+        if (!window_add_lane(order, order->open, lane->number)) return false;
+        *lane_mark_at(lane, lane->marks_count++) = (struct order_mark){.window = order->open};
     }
-    if (!window_add_lane(order, order->open, lane->number)) return false;
-    *lane_mark_at(lane, lane->marks_count++) = (struct order_mark){order->open, end_record};
+    struct order_mark *mark = lane_mark_at(lane, lane->marks_count - 1);
+    mark->chunks++;
+    mark->units += chunk->units;
     return true;
 }
 
@@ -239,14 +267,11 @@ static void lower_to_stamps(uint64_t *lowest, const struct record *records, uint
     }
 }
 
-/* Looks at everything the lane has not taken yet: lowers lowest[] to its stamps, and counts its births. Decoding it
- * again later is cheap: this is rare. */
-bool lane_look_ahead(struct order *order, struct order_lane *lane, uint64_t *lowest,
-                     uint64_t *births)
+/* Decoding it again later is cheap: this is rare. */
+uint64_t lane_look_ahead(const struct order_lane *lane, uint64_t *lowest)
 {
-    struct raw_decoder decoder;
+    struct raw_decoder decoder = lane->decoder;
     struct record records[64];
-    if (!raw_decoder_copy(&decoder, &lane->decoder)) return order_no_memory(order);
     lower_to_stamps(lowest, lane->records + lane->at, lane->filled - lane->at);
     const struct raw_chunk *next = lane->queue;
     for (;;) {
@@ -256,7 +281,5 @@ bool lane_look_ahead(struct order *order, struct order_lane *lane, uint64_t *low
         if (next == NULL || !raw_decoder_open(&decoder, next)) break;
         next = next->next;
     }
-    *births = decoder.births;
-    raw_decoder_free(&decoder);
-    return true;
+    return decoder.births;
 }

@@ -69,9 +69,12 @@ struct order_segment {
     uint64_t first_record, offset;
 };
 
-/* How far a lane goes in a window. */
+/* How far a lane goes in a window: known once the last chunk of it that has come has been decoded. */
 struct order_mark {
     uint64_t window, end_record;
+    uint64_t
+        units; /* of the chunks that were not decoded to their ends; at least as many as records */
+    uint32_t chunks; /* and how many these are; if none, end_record is known */
 };
 
 /* Records that a lane has decoded, and two sentinels. */
@@ -91,6 +94,7 @@ struct order_lane {
     uint32_t marks_first, marks_count;
     struct order_mark marks[WINDOWS_MAX];
     struct raw_chunk *open;  /* being decoded */
+    uint64_t opened_record;  /* where it begins */
     uint64_t decoded_window; /* of the latest record in the batch */
     bool holds_tail;         /* idle because of lane_tail() */
     struct raw_chunk *queue, *queue_last;
@@ -102,6 +106,7 @@ struct order_lane {
     bool stepwise;                  /* the unit at hand is not taken as a whole */
     uint32_t segments_count;
     struct order_segment segments[SEGMENTS_MAX]; /* the latest chunks, a ring */
+    uint64_t births_in_stream;                   /* once order->ended */
     struct raw_decoder decoder;
 };
 
@@ -149,9 +154,8 @@ struct order {
     struct order_window windows[WINDOWS_MAX];
     uint64_t queued_bytes, queued_bytes_limit;
     uint64_t last_tick_ns;
-    bool ended;                           /* no more chunks will come */
-    bool relaxed;                         /* units are not kept together just now */
-    int64_t kind_differences[CALL_KINDS]; /* kinds as recorded, less as written */
+    bool ended;   /* no more chunks will come */
+    bool relaxed; /* units are not kept together just now */
 };
 
 /* ---- small questions ---- */
@@ -251,18 +255,18 @@ bool order_report_stuck(struct order *order);
 
 /* ---- order_lane.c ---- */
 
-/* Notes that the lane goes up to `end_record` in the open window. */
-bool lane_mark(struct order *order, struct order_lane *lane, uint64_t end_record);
+/* Notes that the lane has the chunk in the open window. */
+bool lane_mark(struct order *order, struct order_lane *lane, const struct raw_chunk *chunk);
 
-/* Records that the lane has left in the window it is in. */
+/* Records that the lane has left in the window it is in; where they are not all decoded, at most so many. */
 uint64_t lane_records_left(const struct order_lane *lane);
 
 /* One turn of one lane, and what follows from it. */
 void order_run_lane(struct order *order, struct order_lane *lane);
 
-/* Looks at everything the lane has not taken yet: lowers lowest[] to its stamps, and counts its births. */
-bool lane_look_ahead(struct order *order, struct order_lane *lane, uint64_t *lowest,
-                     uint64_t *births);
+/* Looks at everything the lane has not taken yet: lowers lowest[] to its stamps, and returns how many births it has
+ * in all. */
+uint64_t lane_look_ahead(const struct order_lane *lane, uint64_t *lowest);
 
 /* ---- order_take.c ---- */
 

@@ -85,8 +85,6 @@ static bool order_take_failed(struct order *order, struct order_lane *lane,
         known = order_is_born(order, lane, record->token) &&
                 object_table_find(&order->objects, record->token, &object);
         if (!known && !order_object_is_unknown(order, lane, record->token)) return false;
-        order->kind_differences[kind]++;
-        order->kind_differences[CALL_REALLOC_MOVED]--;
     }
     order->totals.failed++;
     instruction_put_lane(order->writer, lane->number);

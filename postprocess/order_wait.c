@@ -79,8 +79,8 @@ bool order_never_born(const struct order *order, uint64_t token)
 {
     uint32_t other = raw_token_lane(token);
     if (!order->ended) return false;
-    return other >= order->reader->lanes_count ||
-           raw_token_serial(token) > order->reader->lanes[other].births;
+    return other >= order->lanes_count || order->lanes[other] == NULL ||
+           raw_token_serial(token) > order->lanes[other]->births_in_stream;
 }
 
 /* ---- stamps ---- */

@@ -119,14 +119,13 @@ static bool order_relax(struct order *order)
 /* Where numbers are missing and may be: goes on with the lowest that is there. */
 static bool order_skip_missing(struct order *order)
 {
-    uint64_t lowest[STRUCTURES], births;
+    uint64_t lowest[STRUCTURES];
     bool skipped = false;
     for (uint32_t i = 0; i < STRUCTURES; i++)
         lowest[i] = UINT64_MAX;
     for (uint32_t i = 0; i < order->lanes_count; i++)
-        if (order->lanes[i] != NULL && !lane_is_exhausted(order->lanes[i]) &&
-            !lane_look_ahead(order, order->lanes[i], lowest, &births))
-            return false;
+        if (order->lanes[i] != NULL && !lane_is_exhausted(order->lanes[i]))
+            lane_look_ahead(order->lanes[i], lowest);
     for (uint32_t i = 0; i < STRUCTURES; i++) {
         struct order_structure *structure = &order->structures[i];
         if (lowest[i] == UINT64_MAX || lowest[i] <= structure->next) continue;

@@ -107,7 +107,7 @@ static bool run_stream(struct run *run)
 {
     struct raw_chunk *chunk;
     while ((chunk = run_next_chunk(run)) != NULL) {
-        if (chunk->type == RAW_CHUNK_RECORDS) {
+        if (chunk->type == RAW_CHUNK_UNITS) {
             if (!order_chunk(run->order, chunk)) return false;
             continue;
         }
@@ -120,10 +120,8 @@ static bool run_stream(struct run *run)
 static bool run_spool(struct run *run)
 {
     struct raw_chunk *chunk;
-    if (!order_settle_births(run->order)) return false;
     while ((chunk = spool_reader_next(&run->spool, run->reader)) != NULL)
         if (!order_chunk(run->order, chunk)) return false;
-    run->result->spool_records = run->spool.records;
     run->result->spool_lanes_gapped = run->spool.lanes_gapped;
     if (error_is_set(&run->spool.error)) {
         run->result->spool = RUN_SPOOL_DAMAGED;
@@ -154,6 +152,7 @@ static bool run_adopt_spool(struct run *run)
     if (!run->has_spool) return false;
     memcpy(run->reader->header.run_id, run->spool.run_id, RAW_RUN_ID_BYTES);
     run->reader->header.pid = run->spool.pid;
+    run->reader->header.features = run->spool.features;
     return true;
 }
 
@@ -167,7 +166,9 @@ static bool run_everything(struct run *run, const char *spool_path)
         if (!run->has_spool) run_open_spool(run, spool_path);
         if (run->has_spool && !run_spool(run)) return false;
     }
-    if (!order_end(run->order)) return false;
+    bool ordered = order_end(run->order);
+    run->result->spool_records = order_totals_of(run->order)->spool_records;
+    if (!ordered) return false;
     if (run->reader->state != RAW_STREAM_COMPLETE) return true;
     run->result->truncated = run->reader->end.status == RAW_END_ERROR;
     return order_check_totals(run->order, &run->reader->end);

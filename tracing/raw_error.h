@@ -11,45 +11,44 @@
 extern "C" {
 #endif
 
-#define RAW_ERROR_LIST(X)                                                                         \
-    X(RAW_NO_STREAM, "raw_no_stream", "this is not a raw event stream (FORMAT.md 4.1)")           \
-    X(RAW_EMPTY, "raw_empty", "the stream ends before its header is complete (FORMAT.md 4.1)")    \
-    X(RAW_VERSION, "raw_version", "unknown major version (FORMAT.md 4.1)")                        \
-    X(RAW_FEATURE, "raw_feature", "unknown feature bit (FORMAT.md 4.1)")                          \
-    X(RAW_METADATA, "raw_metadata", "more metadata than allowed (FORMAT.md 4.1)")                 \
-    X(RAW_HEADER_DAMAGED, "raw_header_damaged",                                                   \
-      "the header does not fit its checksum (FORMAT.md 4.1)")                                     \
-    X(RAW_CHUNK_MAGIC_WRONG, "raw_chunk_magic", "no chunk begins here (FORMAT.md 4.2)")           \
-    X(RAW_CHUNK_LIMIT, "raw_chunk_limit", "the chunk is larger than allowed (FORMAT.md 4.2)")     \
-    X(RAW_CHUNK_DAMAGED, "raw_chunk_damaged",                                                     \
-      "the chunk does not fit its checksum (FORMAT.md 4.2)")                                      \
-    X(RAW_CHUNK_FIELD, "raw_chunk_field", "a field of the chunk header is wrong (FORMAT.md 4.2)") \
-    X(RAW_SEQUENCE, "raw_sequence", "chunks are missing or repeated (FORMAT.md 4.2)")             \
-    X(RAW_TICK_DAMAGED, "raw_tick_damaged", "a tick that cannot be read (FORMAT.md 4.3)")         \
-    X(RAW_END_DAMAGED, "raw_end_damaged", "an end chunk that cannot be read (FORMAT.md 4.4)")     \
-    X(RAW_END_DIFFERS, "raw_end_differs",                                                         \
-      "the totals of the end chunk are not those of the stream (FORMAT.md 4.4)")                  \
-    X(RAW_TRAILING, "raw_trailing", "something follows the end chunk (FORMAT.md 4.4)")            \
-    X(RAW_PAYLOAD, "raw_payload", "the parts do not add up to the payload (FORMAT.md 5.1)")       \
-    X(RAW_SLOT, "raw_slot", "a slot has a kind of the wrong shape (FORMAT.md 5.1)")               \
-    X(RAW_CODE, "raw_code", "the code is undefined (FORMAT.md 5.2)")                              \
-    X(RAW_CODES_SHORT, "raw_codes_short", "the codes end too early (FORMAT.md 5.1)")              \
-    X(RAW_CODES_LONG, "raw_codes_long", "the payload is not used up (FORMAT.md 5.1)")             \
-    X(RAW_NUMBER, "raw_number", "the record number is undefined (FORMAT.md 3)")                   \
-    X(RAW_OPCODE_FLAG, "raw_opcode_flag",                                                         \
-      "the opcode has a bit that it must not have (FORMAT.md 5.2)")                               \
-    X(RAW_OBJECT, "raw_object", "an object that cannot exist (FORMAT.md 5.2)")                    \
-    X(RAW_OPERAND, "raw_operand", "an operand is out of range (FORMAT.md 5.2)")                   \
-    X(RAW_STRUCTURE, "raw_structure", "the structure is undefined (FORMAT.md 3)")                 \
-    X(RAW_BIRTHS, "raw_births", "a lane has more births than a token can name (FORMAT.md 2.5)")   \
-    X(RAW_CUT_CHUNK, "raw_cut_chunk", "the stream ends inside a chunk")                           \
-    X(RAW_CUT_NO_END, "raw_cut_no_end", "the stream has no end chunk (FORMAT.md 4.4)")            \
-    X(SPOOL_NO_SPOOL, "spool_no_spool", "this is not a spool (FORMAT.md 8)")                      \
-    X(SPOOL_VERSION, "spool_version", "unknown major version of the spool (FORMAT.md 8)")         \
-    X(SPOOL_HEADER_DAMAGED, "spool_header_damaged",                                               \
-      "the header of the spool does not fit its checksum (FORMAT.md 8)")                          \
-    X(SPOOL_SLOT_SIZE, "spool_slot_size", "the size of a slot is not allowed (FORMAT.md 8)")      \
-    X(SPOOL_SLOT_DAMAGED, "spool_slot_damaged", "a slot of the spool is damaged (FORMAT.md 8)")   \
+#define RAW_ERROR_LIST(X)                                                                          \
+    X(RAW_NO_STREAM, "raw_no_stream", "this is not a raw event stream (FORMAT.md 4.1)")            \
+    X(RAW_EMPTY, "raw_empty", "the stream ends before its header is complete (FORMAT.md 4.1)")     \
+    X(RAW_VERSION, "raw_version", "unknown major version (FORMAT.md 4.1)")                         \
+    X(RAW_FEATURE, "raw_feature", "unknown feature bit (FORMAT.md 4.1)")                           \
+    X(RAW_METADATA, "raw_metadata", "more metadata than allowed (FORMAT.md 4.1)")                  \
+    X(RAW_HEADER_DAMAGED, "raw_header_damaged",                                                    \
+      "the header does not fit its checksum (FORMAT.md 4.1)")                                      \
+    X(RAW_CHUNK_MAGIC_WRONG, "raw_chunk_magic", "no chunk begins here (FORMAT.md 4.2)")            \
+    X(RAW_CHUNK_LIMIT, "raw_chunk_limit", "the chunk is larger than allowed (FORMAT.md 4.2)")      \
+    X(RAW_CHUNK_DAMAGED, "raw_chunk_damaged",                                                      \
+      "the chunk does not fit its checksum (FORMAT.md 4.2)")                                       \
+    X(RAW_CHUNK_FIELD, "raw_chunk_field", "a field of the chunk header is wrong (FORMAT.md 4.2)")  \
+    X(RAW_SEQUENCE, "raw_sequence", "chunks are missing or repeated (FORMAT.md 4.2)")              \
+    X(RAW_TICK_DAMAGED, "raw_tick_damaged", "a tick that cannot be read (FORMAT.md 4.3)")          \
+    X(RAW_END_DAMAGED, "raw_end_damaged", "an end chunk that cannot be read (FORMAT.md 4.4)")      \
+    X(RAW_END_DIFFERS, "raw_end_differs",                                                          \
+      "the totals of the end chunk are not those of the stream (FORMAT.md 4.4)")                   \
+    X(RAW_TRAILING, "raw_trailing", "something follows the end chunk (FORMAT.md 4.4)")             \
+    X(RAW_PAYLOAD, "raw_payload", "the payload has no room for its units (FORMAT.md 4.2)")         \
+    X(RAW_PACKED, "raw_packed", "the packed units are not so many (FORMAT.md 5.5)")                \
+    X(RAW_PROFILE, "raw_profile", "the profile has a kind of the wrong shape (FORMAT.md 5.1)")     \
+    X(RAW_UNIT, "raw_unit", "the unit is undefined (FORMAT.md 5.2)")                               \
+    X(RAW_UNITS_SHORT, "raw_units_short", "a record crosses the end of its chunk (FORMAT.md 4.2)") \
+    X(RAW_NUMBER, "raw_number", "the record number is undefined (FORMAT.md 3)")                    \
+    X(RAW_UNIT_FLAG, "raw_unit_flag", "the unit has a bit that it must not have (FORMAT.md 5.2)")  \
+    X(RAW_OBJECT, "raw_object", "an object that cannot exist (FORMAT.md 5.2)")                     \
+    X(RAW_OPERAND, "raw_operand", "an operand is out of range (FORMAT.md 5.2)")                    \
+    X(RAW_STRUCTURE, "raw_structure", "the structure is undefined (FORMAT.md 3)")                  \
+    X(RAW_BIRTHS, "raw_births", "a lane has more births than a token can name (FORMAT.md 2.5)")    \
+    X(RAW_CUT_CHUNK, "raw_cut_chunk", "the stream ends inside a chunk")                            \
+    X(RAW_CUT_NO_END, "raw_cut_no_end", "the stream has no end chunk (FORMAT.md 4.4)")             \
+    X(SPOOL_NO_SPOOL, "spool_no_spool", "this is not a spool (FORMAT.md 8)")                       \
+    X(SPOOL_VERSION, "spool_version", "unknown major version of the spool (FORMAT.md 8)")          \
+    X(SPOOL_HEADER_DAMAGED, "spool_header_damaged",                                                \
+      "the header of the spool does not fit its checksum (FORMAT.md 8)")                           \
+    X(SPOOL_SLOT_SIZE, "spool_slot_size", "the size of a slot is not allowed (FORMAT.md 8)")       \
+    X(SPOOL_SLOT_DAMAGED, "spool_slot_damaged", "a slot of the spool is damaged (FORMAT.md 8)")    \
     X(SPOOL_OTHER_RUN, "spool_other_run", "the spool belongs to another run (FORMAT.md 8)")
 
 enum raw_error { RAW_ERROR_LIST(ERROR_LIST_ENUM) };

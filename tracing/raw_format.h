@@ -59,6 +59,9 @@ enum raw_record {
 /* One more than the highest number six bits can hold. */
 #define RAW_NUMBERS 64
 
+/* Numbers of a structure are less than this, FORMAT.md 3. */
+#define RAW_STAMP_LIMIT (UINT64_C(1) << 58)
+
 /* Structures are named by one byte, FORMAT.md 3: size classes 0 to 127, and the page heap. */
 #define RAW_STRUCTURES          256
 #define RAW_SIZE_CLASSES_MAX    128
@@ -194,14 +197,15 @@ enum raw_range {
 #define SPOOL_MAGIC                UINT64_C(0x4c5053455041544d)
 #define SPOOL_VERSION_MAJOR        2
 #define SPOOL_VERSION_MINOR        0
-#define SPOOL_HEADER_BYTES         40
+#define SPOOL_HEADER_BYTES         52
 #define SPOOL_HEADER_MAGIC         0
 #define SPOOL_HEADER_VERSION_MAJOR 8
 #define SPOOL_HEADER_VERSION_MINOR 10
 #define SPOOL_HEADER_SLOT_BYTES    12
 #define SPOOL_HEADER_RUN_ID        16
 #define SPOOL_HEADER_PID           32
-#define SPOOL_HEADER_CHECKSUM      36
+#define SPOOL_HEADER_FEATURES      40
+#define SPOOL_HEADER_CHECKSUM      48
 #define SPOOL_SLOTS_OFFSET         4096
 #define SPOOL_SLOT_ALIGNMENT       4096u
 #define SPOOL_SLOT_BYTES_MAX       1048576u

@@ -175,6 +175,7 @@ const char *raw_header_value(const struct raw_header *header, const char *key, s
 bool raw_reader_open_fd(struct raw_reader *reader, int fd)
 {
     *reader = (struct raw_reader){.fd = fd};
+    raw_unpack_make_table(&reader->unpack);
     if (!input_open_fd(&reader->input, fd)) {
         reader->error = reader->input.error;
         return raw_reader_fail(reader);
@@ -207,7 +208,7 @@ void raw_reader_close(struct raw_reader *reader)
     if (reader->fd >= 0) input_close(&reader->input);
     if (reader->owned) close(reader->fd);
     free(reader->lanes);
-    free(reader->end.lane_totals);
+    free(reader->end.lane_units);
     free(reader->header.metadata);
     *reader = (struct raw_reader){.fd = -1, .state = RAW_STREAM_FAILED};
 }
@@ -249,60 +250,66 @@ bool raw_reader_know_lane(struct raw_reader *reader, uint32_t lane)
     return true;
 }
 
+void raw_reader_advance_lane(struct raw_reader *reader, const struct raw_chunk *chunk)
+{
+    struct raw_lane_position *lane = &reader->lanes[chunk->lane];
+    if (chunk->begin) lane->run_unit = chunk->first_unit;
+    lane->run_birth = chunk->first_birth;
+    lane->units = chunk->first_unit + chunk->units;
+    lane->begun = true;
+}
+
 static bool raw_reader_check_sequence(struct raw_reader *reader, const struct raw_chunk *chunk)
 {
     const struct raw_lane_position *lane = &reader->lanes[chunk->lane];
-    uint64_t offset = chunk->offset - RAW_CHUNK_HEADER_BYTES;
-    if (chunk->first_record != lane->records)
-        return RAW_FAIL(reader, RAW_SEQUENCE, offset,
-                        "lane %" PRIu32 " continues with record %" PRIu64 ", expected %" PRIu64,
-                        chunk->lane, chunk->first_record, lane->records);
-    if (lane->births_unknown ? chunk->first_birth < lane->births
-                             : chunk->first_birth != lane->births)
-        return RAW_FAIL(reader, RAW_SEQUENCE, offset,
-                        "lane %" PRIu32 " continues after birth %" PRIu64 ", it had %" PRIu64,
-                        chunk->lane, chunk->first_birth, lane->births);
-    if (lane->records == 0 && !chunk->key)
-        return RAW_FAIL(reader, RAW_SEQUENCE, offset,
-                        "lane %" PRIu32 " begins with a chunk that is not key", chunk->lane);
+    if (chunk->first_unit != lane->units)
+        return RAW_FAIL(reader, RAW_SEQUENCE, chunk->offset,
+                        "lane %" PRIu32 " continues with unit %" PRIu64 ", expected %" PRIu64,
+                        chunk->lane, chunk->first_unit, lane->units);
+    if (!lane->begun && !chunk->key)
+        return RAW_FAIL(reader, RAW_SEQUENCE, chunk->offset,
+                        "lane %" PRIu32 " begins with a chunk that does not begin a key run",
+                        chunk->lane);
+    if (chunk->begin ? chunk->first_birth < lane->run_birth : chunk->first_birth != lane->run_birth)
+        return RAW_FAIL(reader, RAW_SEQUENCE, chunk->offset,
+                        "lane %" PRIu32 " continues a run after birth %" PRIu64 ", it was %" PRIu64,
+                        chunk->lane, chunk->first_birth, lane->run_birth);
     return true;
 }
 
-static bool raw_reader_take_records(struct raw_reader *reader, const struct raw_chunk *chunk)
+static bool raw_reader_take_units(struct raw_reader *reader, const struct raw_chunk *chunk)
 {
     if (!raw_reader_know_lane(reader, chunk->lane)) return false;
     if (!raw_reader_check_sequence(reader, chunk)) return false;
-    struct raw_lane_position *lane = &reader->lanes[chunk->lane];
-    lane->records += chunk->records;
-    lane->births = chunk->first_birth;
-    lane->births_unknown = chunk->records > 0;
+    raw_reader_advance_lane(reader, chunk);
     return true;
 }
 
 static bool raw_reader_take_tick(struct raw_reader *reader, const struct raw_chunk *chunk)
 {
-    if (chunk->first_record != reader->ticks)
-        return RAW_FAIL(reader, RAW_SEQUENCE, chunk->offset - RAW_CHUNK_HEADER_BYTES,
-                        "tick %" PRIu64 ", expected %" PRIu64, chunk->first_record, reader->ticks);
+    if (chunk->first_unit != reader->ticks)
+        return RAW_FAIL(reader, RAW_SEQUENCE, chunk->offset, "tick %" PRIu64 ", expected %" PRIu64,
+                        chunk->first_unit, reader->ticks);
     const uint8_t *at = chunk->payload, *end = at + chunk->payload_bytes;
     uint64_t since_start_ns = varint_get(&at);
     uint64_t rss_bytes = varint_get(&at);
     uint64_t heap_bytes = varint_get(&at);
-    if (at != end) return RAW_FAIL(reader, RAW_TICK_DAMAGED, chunk->offset, NULL);
+    if (at != end) return RAW_FAIL(reader, RAW_TICK_DAMAGED, chunk->payload_offset, NULL);
     if (since_start_ns < reader->tick.since_start_ns)
-        return RAW_FAIL(reader, RAW_TICK_DAMAGED, chunk->offset, "time goes backwards");
+        return RAW_FAIL(reader, RAW_TICK_DAMAGED, chunk->payload_offset, "time goes backwards");
     reader->tick = (struct raw_tick){since_start_ns, rss_bytes, heap_bytes};
     reader->ticks++;
     return true;
 }
 
-/* Fills `end` as far as the payload goes; returns where reading stopped, NULL where the counts cannot be. */
+/* Fills `end` as far as the payload goes; returns where reading stopped, NULL where its numbers cannot be. */
 static const uint8_t *raw_reader_parse_end(struct raw_reader *reader, const uint8_t *at,
                                            const uint8_t *limit)
 {
     struct raw_end *end = &reader->end;
     uint64_t status = varint_get(&at);
     end->since_start_ns = varint_get(&at);
+    end->events = varint_get(&at);
     end->lost_events = varint_get(&at);
     end->waits = varint_get(&at);
     end->waited_ns = varint_get(&at);
@@ -310,21 +317,10 @@ static const uint8_t *raw_reader_parse_end(struct raw_reader *reader, const uint
     if (at > limit || status > RAW_END_ERROR || lanes > RAW_LANES_MAX) return NULL;
     end->status = (uint32_t)status;
     end->lanes = (uint32_t)lanes;
-    end->lane_totals = calloc(lanes + 1, sizeof *end->lane_totals);
-    if (end->lane_totals == NULL) return NULL;
-    for (uint64_t lane = 0; lane < lanes && at < limit; lane++) {
-        end->lane_totals[lane].records = varint_get(&at);
-        end->lane_totals[lane].births = varint_get(&at);
-    }
-    if (at >= limit) return NULL;
-    uint64_t kinds = varint_get(&at);
-    for (uint64_t i = 0; i < kinds; i++) {
-        if (at >= limit) return NULL;
-        uint64_t kind = varint_get(&at);
-        uint64_t count = varint_get(&at);
-        if (kind >= CALL_KINDS || end->kind_counts[kind] != 0) return NULL;
-        end->kind_counts[kind] = count;
-    }
+    end->lane_units = calloc(lanes + 1, sizeof *end->lane_units);
+    if (end->lane_units == NULL) return NULL;
+    for (uint64_t lane = 0; lane < lanes && at < limit; lane++)
+        end->lane_units[lane] = varint_get(&at);
     return at;
 }
 
@@ -335,11 +331,11 @@ static bool raw_reader_check_totals(struct raw_reader *reader, uint64_t offset)
         return RAW_FAIL(reader, RAW_END_DIFFERS, offset, "%" PRIu32 " lanes, read %" PRIu32,
                         end->lanes, reader->lanes_count);
     for (uint32_t lane = 0; lane < end->lanes; lane++) {
-        uint64_t records = lane < reader->lanes_count ? reader->lanes[lane].records : 0;
-        if (end->lane_totals[lane].records != records)
+        uint64_t units = lane < reader->lanes_count ? reader->lanes[lane].units : 0;
+        if (end->lane_units[lane] != units)
             return RAW_FAIL(reader, RAW_END_DIFFERS, offset,
-                            "%" PRIu64 " records in lane %" PRIu32 ", read %" PRIu64,
-                            end->lane_totals[lane].records, lane, records);
+                            "%" PRIu64 " units in lane %" PRIu32 ", read %" PRIu64,
+                            end->lane_units[lane], lane, units);
     }
     return true;
 }
@@ -348,8 +344,8 @@ static bool raw_reader_take_end(struct raw_reader *reader, const struct raw_chun
 {
     const uint8_t *limit = chunk->payload + chunk->payload_bytes;
     if (raw_reader_parse_end(reader, chunk->payload, limit) != limit)
-        return RAW_FAIL(reader, RAW_END_DAMAGED, chunk->offset, NULL);
-    if (!raw_reader_check_totals(reader, chunk->offset)) return false;
+        return RAW_FAIL(reader, RAW_END_DAMAGED, chunk->payload_offset, NULL);
+    if (!raw_reader_check_totals(reader, chunk->payload_offset)) return false;
     if (input_peek(&reader->input, 1) > 0)
         return RAW_FAIL(reader, RAW_TRAILING, input_offset(&reader->input), NULL);
     if (reader->input.state == INPUT_FAILED) {
@@ -370,10 +366,10 @@ static bool raw_reader_peek_chunk(struct raw_reader *reader)
     if (bytes_get32(input->next) != RAW_CHUNK_MAGIC)
         return RAW_FAIL(reader, RAW_CHUNK_MAGIC_WRONG, input_offset(input), NULL);
     uint32_t payload_bytes = bytes_get32(input->next + RAW_CHUNK_HEADER_PAYLOAD);
-    uint32_t records = bytes_get32(input->next + RAW_CHUNK_HEADER_RECORDS);
-    if (payload_bytes > RAW_CHUNK_PAYLOAD_BYTES_MAX || records > RAW_CHUNK_RECORDS_MAX)
+    uint32_t units = bytes_get32(input->next + RAW_CHUNK_HEADER_UNITS);
+    if (payload_bytes > RAW_CHUNK_PAYLOAD_BYTES_MAX || units > RAW_CHUNK_UNITS_MAX)
         return RAW_FAIL(reader, RAW_CHUNK_LIMIT, input_offset(input),
-                        "%" PRIu32 " bytes, %" PRIu32 " records", payload_bytes, records);
+                        "%" PRIu32 " bytes, %" PRIu32 " units", payload_bytes, units);
     size_t bytes = RAW_CHUNK_HEADER_BYTES + payload_bytes;
     if (input_peek(input, bytes) < bytes) return raw_reader_cut(reader, RAW_CUT_CHUNK);
     if (checksum_of_two(input->next, RAW_CHUNK_HEADER_CHECKSUM,
@@ -387,36 +383,76 @@ static bool raw_reader_peek_chunk(struct raw_reader *reader)
 static bool raw_reader_check_fields(struct raw_reader *reader, const struct raw_chunk *chunk,
                                     uint8_t flags)
 {
-    uint64_t offset = chunk->offset - RAW_CHUNK_HEADER_BYTES;
-    if ((flags & ~RAW_CHUNK_FLAG_KEY) != 0)
-        return RAW_FAIL(reader, RAW_CHUNK_FIELD, offset, "flags 0x%02x", flags);
-    if (chunk->type != RAW_CHUNK_RECORDS && (chunk->lane != 0 || chunk->first_birth != 0))
-        return RAW_FAIL(reader, RAW_CHUNK_FIELD, offset, "a lane or a birth in a chunk of type %u",
-                        chunk->type);
+    bool fits = chunk->type == RAW_CHUNK_UNITS ? (flags & ~RAW_CHUNK_FLAGS_KNOWN) == 0 : flags == 0;
+    if (!fits || (chunk->key && !chunk->begin))
+        return RAW_FAIL(reader, RAW_CHUNK_FIELD, chunk->offset, "flags 0x%02x", flags);
+    if (chunk->type != RAW_CHUNK_UNITS &&
+        (chunk->lane != 0 || chunk->units != 0 || chunk->first_birth != 0))
+        return RAW_FAIL(reader, RAW_CHUNK_FIELD, chunk->offset,
+                        "a lane, units or a birth in a chunk of type %u", chunk->type);
     return true;
 }
 
-/* A copy of the chunk at input.next, NULL if its type is unknown or after a failure. */
+/* Fills the chunk from the one at input.next, but for its payload. */
+static void raw_reader_take_fields(const struct raw_reader *reader, struct raw_chunk *chunk)
+{
+    const uint8_t *at = reader->input.next;
+    uint8_t flags = at[RAW_CHUNK_HEADER_FLAGS];
+    chunk->type = at[RAW_CHUNK_HEADER_TYPE];
+    chunk->begin = (flags & RAW_CHUNK_FLAG_BEGIN) != 0;
+    chunk->key = (flags & RAW_CHUNK_FLAG_KEY) != 0;
+    chunk->packed = (flags & RAW_CHUNK_FLAG_PACKED) != 0;
+    chunk->spool = chunk->open_ended = false;
+    chunk->lane = bytes_get16(at + RAW_CHUNK_HEADER_LANE);
+    chunk->units = bytes_get32(at + RAW_CHUNK_HEADER_UNITS);
+    chunk->first_unit = bytes_get64(at + RAW_CHUNK_HEADER_FIRST);
+    chunk->first_birth = bytes_get64(at + RAW_CHUNK_HEADER_BIRTH);
+    chunk->offset = input_offset(&reader->input);
+    chunk->payload_offset = chunk->offset + RAW_CHUNK_HEADER_BYTES;
+    chunk->end_offset = chunk->payload_offset + bytes_get32(at + RAW_CHUNK_HEADER_PAYLOAD);
+}
+
+/* Units are plain from here on; so are the payloads of other chunks. */
+static bool raw_reader_take_payload(struct raw_reader *reader, struct raw_chunk *chunk)
+{
+    const uint8_t *at = reader->input.next + RAW_CHUNK_HEADER_BYTES;
+    uint32_t bytes = bytes_get32(reader->input.next + RAW_CHUNK_HEADER_PAYLOAD);
+    uint32_t profile = chunk->begin ? RAW_PROFILE_BYTES : 0;
+    if (chunk->type != RAW_CHUNK_UNITS) {
+        memcpy(chunk->payload, at, bytes);
+        return true;
+    }
+    if (bytes < profile || (!chunk->packed && bytes - profile != 2 * chunk->units))
+        return RAW_FAIL(reader, RAW_PAYLOAD, chunk->payload_offset,
+                        "%" PRIu32 " bytes, %" PRIu32 " units", bytes, chunk->units);
+    memcpy(chunk->profile, at, profile);
+    chunk->payload_offset += profile;
+    if (!chunk->packed)
+        memcpy(chunk->payload, at + profile, bytes - profile);
+    else if (!raw_unpack(&reader->unpack, at + profile, bytes - profile, chunk->payload,
+                         chunk->units))
+        return RAW_FAIL(reader, RAW_PACKED, chunk->payload_offset,
+                        "%" PRIu32 " bytes, %" PRIu32 " units", bytes - profile, chunk->units);
+    return true;
+}
+
+/* The chunk at input.next, NULL if its type is unknown or after a failure. */
 static struct raw_chunk *raw_reader_copy_chunk(struct raw_reader *reader)
 {
     const uint8_t *at = reader->input.next;
     uint8_t type = at[RAW_CHUNK_HEADER_TYPE];
-    if (type < RAW_CHUNK_RECORDS || type > RAW_CHUNK_END) return NULL;
-    struct raw_chunk *chunk = raw_chunk_new(reader, bytes_get32(at + RAW_CHUNK_HEADER_PAYLOAD));
+    if (type < RAW_CHUNK_UNITS || type > RAW_CHUNK_END) return NULL;
+    struct raw_chunk *chunk =
+        raw_chunk_new(reader, type == RAW_CHUNK_UNITS ? 2 * bytes_get32(at + RAW_CHUNK_HEADER_UNITS)
+                                                      : bytes_get32(at + RAW_CHUNK_HEADER_PAYLOAD));
     if (chunk == NULL) {
         raw_reader_no_memory(reader);
         return NULL;
     }
-    memcpy(chunk->payload, at + RAW_CHUNK_HEADER_BYTES, chunk->payload_bytes);
-    chunk->type = type;
-    chunk->key = (at[RAW_CHUNK_HEADER_FLAGS] & RAW_CHUNK_FLAG_KEY) != 0;
-    chunk->words = false;
-    chunk->lane = bytes_get16(at + RAW_CHUNK_HEADER_LANE);
-    chunk->records = bytes_get32(at + RAW_CHUNK_HEADER_RECORDS);
-    chunk->first_record = bytes_get64(at + RAW_CHUNK_HEADER_FIRST);
-    chunk->first_birth = bytes_get64(at + RAW_CHUNK_HEADER_BIRTH);
-    chunk->offset = input_offset(&reader->input) + RAW_CHUNK_HEADER_BYTES;
-    if (raw_reader_check_fields(reader, chunk, at[RAW_CHUNK_HEADER_FLAGS])) return chunk;
+    raw_reader_take_fields(reader, chunk);
+    if (raw_reader_check_fields(reader, chunk, at[RAW_CHUNK_HEADER_FLAGS]) &&
+        raw_reader_take_payload(reader, chunk))
+        return chunk;
     raw_chunk_release(reader, chunk);
     return NULL;
 }
@@ -425,7 +461,7 @@ static struct raw_chunk *raw_reader_copy_chunk(struct raw_reader *reader)
 static bool raw_reader_take_chunk(struct raw_reader *reader, struct raw_chunk *chunk)
 {
     switch (chunk->type) {
-    case RAW_CHUNK_RECORDS: return raw_reader_take_records(reader, chunk);
+    case RAW_CHUNK_UNITS: return raw_reader_take_units(reader, chunk);
     case RAW_CHUNK_TICK: return raw_reader_take_tick(reader, chunk);
     default: raw_reader_take_end(reader, chunk); return false;
     }

@@ -4,6 +4,8 @@
  *                                                |
  *                                                +--> raw_decoder, when somebody wants its records
  *
+ * A chunk that comes out holds plain units, also where the stream has them packed.
+ *
  * Reading and decoding are two things because an ordering engine holds the chunks of all lanes of a
  * window while it decodes each lane as far as the others allow. What is checked here is what can be
  * checked without decoding: limits, checksums, the sequence of the chunks of each lane, and the totals
@@ -30,11 +32,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/call_kind.h"
 #include "common/error.h"
 #include "common/input.h"
 #include "tracing/raw_error.h"
 #include "tracing/raw_format.h"
+#include "tracing/raw_unpack.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -56,38 +58,41 @@ struct raw_tick {
     uint64_t since_start_ns, rss_bytes, heap_bytes;
 };
 
-struct raw_lane_total {
-    uint64_t records, births;
-};
-
 /* How far the chunks of a lane have got. */
 struct raw_lane_position {
-    uint64_t records, births;
-    bool births_unknown; /* `births` are those before the latest chunk: who decodes it knows */
+    uint64_t units;     /* so far */
+    uint64_t run_unit;  /* and before the latest run, */
+    uint64_t run_birth; /* as are these births */
+    bool begun;         /* it has had a chunk */
 };
 
 /* FORMAT.md 4.4. */
 struct raw_end {
     uint32_t status; /* enum raw_end_status */
-    uint64_t since_start_ns, lost_events, waits, waited_ns;
+    uint64_t since_start_ns, events, lost_events, waits, waited_ns;
     uint32_t lanes;
-    struct raw_lane_total *lane_totals;
-    uint64_t kind_counts[CALL_KINDS];
+    uint64_t *lane_units; /* by lane */
 };
 
-/* A chunk, or a slot of a spool that takes the place of one (FORMAT.md 4.2, 8). The payload has
- * RAW_CHUNK_SLACK readable bytes behind it. */
+/* A chunk, or a slot of a spool that takes the place of one (FORMAT.md 4.2, 8). The payload is 2 * `units` bytes, plain,
+ * in a chunk of units, and has RAW_CHUNK_SLACK readable bytes behind it. */
 struct raw_chunk {
     struct raw_chunk *next; /* for lists of whoever holds the chunk, */
     uint64_t window;        /* as is this */
     uint8_t type;           /* enum raw_chunk_type */
-    bool key;
-    bool words; /* the payload is event words, as found in a spool */
+    bool begin, key;
+    bool packed;     /* in the stream: its units have no places of their own there */
+    bool spool;      /* from a spool, as are its offsets */
+    bool open_ended; /* ends before the first record that would begin with 0 */
+    uint8_t profile[RAW_PROFILE_BYTES]; /* of a begin chunk, FORMAT.md 5.1 */
     uint32_t lane;
     uint32_t payload_bytes;
-    uint32_t records;
-    uint64_t first_record, first_birth;
-    uint64_t offset; /* of the payload, in the decoded stream or in the spool; for messages */
+    uint32_t units;
+    uint64_t first_unit;     /* of a tick: its number */
+    uint64_t first_birth;    /* births of the lane before the run */
+    uint64_t offset;         /* of the chunk, in the decoded stream or in the spool, */
+    uint64_t payload_offset; /* of its payload there, without the profile, */
+    uint64_t end_offset;     /* and behind it */
     uint8_t *payload;
     uint32_t size_class; /* of the allocation: raw_reader.c */
 };
@@ -122,6 +127,7 @@ struct raw_reader {
     int fd;
     bool owned;
     uint32_t lanes_room;
+    struct raw_unpack_table unpack;
     struct raw_chunk *unused[RAW_SIZE_CLASSES]; /* released chunks */
 };
 
@@ -144,6 +150,9 @@ struct raw_chunk *raw_chunk_new(struct raw_reader *reader, uint32_t payload_byte
 
 /* Makes sure that reader->lanes covers `lane`. False: no memory, see error. */
 bool raw_reader_know_lane(struct raw_reader *reader, uint32_t lane);
+
+/* Notes in reader->lanes, which covers the lane, that the chunk has come. */
+void raw_reader_advance_lane(struct raw_reader *reader, const struct raw_chunk *chunk);
 
 /* Whether raw_reader_next() would have to wait for whoever writes into the pipe. May say true when
  * it need not, never false when it must. */

@@ -10,7 +10,6 @@
 
 #include "common/bytes.h"
 #include "common/checksum.h"
-#include "tracing/raw_decoder.h"
 
 /* A spool is a few hundred slots; more than this is not one. */
 #define SPOOL_SLOTS_MAX (1u << 24)
@@ -19,8 +18,10 @@ struct spool_slot {
     uint64_t offset; /* in the file */
     uint64_t serial;
     uint64_t first_birth;
-    uint64_t first_record_plus_1;
+    uint64_t first_unit;
+    uint8_t profile[RAW_PROFILE_BYTES];
     uint32_t lane;
+    bool key;
 };
 
 #define SPOOL_FAIL(spool, which, offset, ...) \
@@ -68,6 +69,10 @@ static bool spool_check_header(struct spool_reader *spool)
         spool->slot_bytes % SPOOL_SLOT_ALIGNMENT != 0)
         return SPOOL_FAIL(spool, SPOOL_SLOT_SIZE, SPOOL_HEADER_SLOT_BYTES, "%" PRIu32,
                           spool->slot_bytes);
+    spool->features = bytes_get64(at + SPOOL_HEADER_FEATURES);
+    if ((spool->features & ~RAW_FEATURES_KNOWN) != 0)
+        return SPOOL_FAIL(spool, RAW_FEATURE, SPOOL_HEADER_FEATURES, "bit %d",
+                          __builtin_ctzll(spool->features & ~RAW_FEATURES_KNOWN));
     memcpy(spool->run_id, at + SPOOL_HEADER_RUN_ID, RAW_RUN_ID_BYTES);
     spool->pid = bytes_get32(at + SPOOL_HEADER_PID);
     return true;
@@ -85,9 +90,11 @@ static bool spool_list_slot(struct spool_reader *spool, uint64_t offset)
         .offset = offset,
         .serial = bytes_get64(at + SPOOL_SLOT_SERIAL),
         .first_birth = bytes_get64(at + SPOOL_SLOT_FIRST_BIRTH),
-        .first_record_plus_1 = bytes_get64(at + SPOOL_SLOT_FIRST_RECORD),
+        .first_unit = bytes_get64(at + SPOOL_SLOT_FIRST_UNIT),
         .lane = bytes_get32(at + SPOOL_SLOT_LANE),
+        .key = (bytes_get32(at + SPOOL_SLOT_FLAGS) & SPOOL_SLOT_FLAG_KEY) != 0,
     };
+    memcpy(slot.profile, at + SPOOL_SLOT_PROFILE, RAW_PROFILE_BYTES);
     if (state != SPOOL_SLOT_IN_USE || slot.lane >= RAW_LANES_MAX ||
         slot.first_birth > RAW_SERIAL_MAX)
         return SPOOL_FAIL(spool, SPOOL_SLOT_DAMAGED, offset, "state %" PRIu32 ", lane %" PRIu32,
@@ -133,16 +140,13 @@ bool spool_reader_open(struct spool_reader *spool, const char *path)
     *spool = (struct spool_reader){.fd = -1};
     spool->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (spool->fd < 0) return error_set_system(&spool->error, "cannot open the spool");
-    if (!spool_check_header(spool) || !spool_list_slots(spool)) return false;
-    spool->words = malloc(spool->slot_bytes);
-    return spool->words != NULL || spool_no_memory(spool);
+    return spool_check_header(spool) && spool_list_slots(spool);
 }
 
 void spool_reader_close(struct spool_reader *spool)
 {
     if (spool->fd >= 0) close(spool->fd);
     free(spool->slots);
-    free(spool->words);
     *spool = (struct spool_reader){.fd = -1};
 }
 
@@ -155,120 +159,99 @@ bool spool_reader_belongs(struct spool_reader *spool, const struct raw_reader *r
 
 /* ---- slots as chunks ---- */
 
-/* Where the records of a slot are, in words. */
-struct spool_extent {
-    uint32_t begin, end; /* words that the stream does not have */
-    uint32_t skipped;    /* records before them */
-    uint32_t records;    /* in them */
-    uint64_t births_skipped, births;
-};
-
-/* Walks over the slot's records. False for one that cannot be: the extent ends before it. */
-static bool spool_measure(const uint64_t *words, uint32_t count, uint64_t skip,
-                          struct spool_extent *extent)
-{
-    *extent = (struct spool_extent){0};
-    uint32_t at = 0;
-    bool good = true;
-    while (at < count && words[at] != 0) {
-        uint32_t length = raw_record_words(words[at]);
-        good = length != 0 && length <= count - at;
-        if (!good) break;
-        if (extent->skipped < skip) {
-            extent->skipped++;
-            extent->births_skipped += raw_record_births(words + at);
-            extent->begin = at + length;
-        } else {
-            extent->records++;
-            extent->births += raw_record_births(words + at);
-        }
-        at += length;
-    }
-    extent->end = at;
-    return good;
-}
-
-/* Reads the words of a slot; what the file does not have is zero. */
-static bool spool_load(struct spool_reader *spool, const struct spool_slot *slot)
-{
-    size_t got;
-    memset(spool->words, 0, spool->slot_bytes);
-    return spool_read(spool, spool->words, spool->slot_bytes - SPOOL_SLOT_HEADER_BYTES,
-                      slot->offset + SPOOL_SLOT_HEADER_BYTES, &got);
-}
-
 /* Passes by the remaining slots of a lane. */
 static void spool_end_lane(struct spool_reader *spool, uint32_t lane)
 {
     while (spool->next_slot < spool->slots_used && spool->slots[spool->next_slot].lane == lane)
         spool->next_slot++;
+    spool->lanes_gapped++;
 }
 
-/* Whether the slot continues its lane where stream and earlier slots have got to; *skip is how many of its records
- * are there already. */
+static uint32_t spool_slot_units(const struct spool_reader *spool)
+{
+    return (spool->slot_bytes - SPOOL_SLOT_HEADER_BYTES) / 2;
+}
+
+/* The next slot of the lane, if it begins where this one's run can end; else NULL. */
+static const struct spool_slot *spool_following(const struct spool_reader *spool,
+                                                const struct spool_slot *slot)
+{
+    const struct spool_slot *next = slot + 1;
+    if (next == spool->slots + spool->slots_used || next->lane != slot->lane) return NULL;
+    bool follows = next->serial == slot->serial + 1 && next->first_unit >= slot->first_unit &&
+                   next->first_unit - slot->first_unit <= spool_slot_units(spool);
+    return follows ? next : NULL;
+}
+
+/* Whether the slot follows on the one before it, if that is in the spool, and on the stream. */
 static bool spool_continues(const struct spool_reader *spool, const struct spool_slot *slot,
-                            const struct raw_lane_position *lane, uint64_t *skip)
+                            const struct raw_lane_position *lane)
 {
     bool first = slot == spool->slots || slot[-1].lane != slot->lane;
-    if (!first && slot->serial != slot[-1].serial + 1) return false;
-    *skip = 0;
-    if (slot->first_record_plus_1 == 0)
-        return lane->births_unknown || slot->first_birth == lane->births;
-    if (slot->first_record_plus_1 - 1 > lane->records) return false;
-    *skip = lane->records - (slot->first_record_plus_1 - 1);
-    return true;
+    if (!first && spool_following(spool, slot - 1) == NULL) return false;
+    if (slot->first_unit >= lane->units) return slot->first_unit == lane->units;
+    return lane->run_unit >= slot->first_unit;
 }
 
+/* The slot's run, without the first `skip` units, which the stream has. */
 static struct raw_chunk *spool_make_chunk(struct spool_reader *spool, struct raw_reader *reader,
-                                          const struct spool_slot *slot,
-                                          const struct spool_extent *extent)
+                                          const struct spool_slot *slot, uint32_t skip,
+                                          uint32_t units, bool open_ended)
 {
-    struct raw_lane_position *lane = &reader->lanes[slot->lane];
-    uint32_t bytes = (extent->end - extent->begin) * (uint32_t)sizeof *spool->words;
-    struct raw_chunk *chunk = raw_chunk_new(reader, bytes);
+    struct raw_chunk *chunk = raw_chunk_new(reader, 2 * units);
+    size_t got;
     if (chunk == NULL) {
         spool_no_memory(spool);
         return NULL;
     }
-    memcpy(chunk->payload, spool->words + extent->begin, bytes);
-    chunk->type = RAW_CHUNK_RECORDS;
-    chunk->key = false;
-    chunk->words = true;
+    chunk->type = RAW_CHUNK_UNITS;
+    chunk->begin = skip == 0;
+    chunk->key = chunk->begin && slot->key;
+    chunk->packed = false;
+    chunk->spool = true;
+    chunk->open_ended = open_ended;
+    memcpy(chunk->profile, slot->profile, RAW_PROFILE_BYTES);
     chunk->lane = slot->lane;
-    chunk->records = extent->records;
-    chunk->first_record = lane->records;
-    chunk->first_birth = slot->first_birth + extent->births_skipped;
-    chunk->offset = slot->offset + SPOOL_SLOT_HEADER_BYTES + extent->begin * sizeof *spool->words;
-    lane->records += extent->records;
-    lane->births = chunk->first_birth + extent->births;
-    lane->births_unknown = false;
-    spool->records += extent->records;
-    return chunk;
+    chunk->units = units;
+    chunk->first_unit = slot->first_unit + skip;
+    chunk->first_birth = slot->first_birth;
+    chunk->offset = slot->offset;
+    chunk->payload_offset = slot->offset + SPOOL_SLOT_HEADER_BYTES + 2 * skip;
+    chunk->end_offset = chunk->payload_offset + chunk->payload_bytes;
+    /* What the file does not have is zero. */
+    memset(chunk->payload, 0, chunk->payload_bytes);
+    if (spool_read(spool, chunk->payload, chunk->payload_bytes, chunk->payload_offset, &got))
+        return chunk;
+    raw_chunk_release(reader, chunk);
+    return NULL;
 }
 
 /* The slot at next_slot as a chunk; NULL if it has nothing for the stream. */
 static struct raw_chunk *spool_take_slot(struct spool_reader *spool, struct raw_reader *reader)
 {
     const struct spool_slot *slot = &spool->slots[spool->next_slot++];
-    struct spool_extent extent;
-    uint64_t skip;
+    const struct spool_slot *next = spool_following(spool, slot);
     if (!raw_reader_know_lane(reader, slot->lane)) {
         spool_no_memory(spool);
         return NULL;
     }
     const struct raw_lane_position *lane = &reader->lanes[slot->lane];
-    if (!spool_continues(spool, slot, lane, &skip)) {
-        spool->lanes_gapped++;
+    if (!spool_continues(spool, slot, lane)) {
         spool_end_lane(spool, slot->lane);
         return NULL;
     }
-    if (!spool_load(spool, slot)) return NULL;
-    uint32_t count = (spool->slot_bytes - SPOOL_SLOT_HEADER_BYTES) / (uint32_t)sizeof *spool->words;
-    if (!spool_measure(spool->words, count, skip, &extent))
-        SPOOL_FAIL(spool, SPOOL_SLOT_DAMAGED, slot->offset, "lane %" PRIu32 ", word %" PRIu32,
-                   slot->lane, extent.end);
-    if (extent.records == 0) return NULL;
-    return spool_make_chunk(spool, reader, slot, &extent);
+    uint64_t units = next != NULL ? next->first_unit - slot->first_unit : spool_slot_units(spool);
+    uint64_t skip = lane->units - slot->first_unit;
+    if (skip >= units || lane->run_unit > slot->first_unit) return NULL;
+    struct raw_chunk *chunk = spool_make_chunk(spool, reader, slot, (uint32_t)skip,
+                                               (uint32_t)(units - skip), next == NULL);
+    if (chunk == NULL) return NULL;
+    if (chunk->open_ended && bytes_get16(chunk->payload) == 0) {
+        raw_chunk_release(reader, chunk);
+        return NULL;
+    }
+    raw_reader_advance_lane(reader, chunk);
+    return chunk;
 }
 
 struct raw_chunk *spool_reader_next(struct spool_reader *spool, struct raw_reader *reader)

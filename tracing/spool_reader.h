@@ -1,9 +1,9 @@
 /* spool_reader - what a process that died had not yet written to its stream (FORMAT.md 8).
  *
- *   raw stream, cut:   lane 3  [chunk][chunk]                records 0 .. 5000
- *   spool:             lane 3        [slot: 4000 .. 6000][slot: the next ones]
- *                                            |
- *                                            +--> chunk of words, records 5000 .. 6000, and so on
+ *   raw stream, cut:   lane 3  [begin][chunk][begin]             units 0 .. 5000
+ *   spool:             lane 3                [slot: 4000 .. 6000][slot: the next ones]
+ *                                                  |
+ *                                                  +--> chunk, units 5000 .. 6000, and so on
  *
  * Opened after a raw_reader has come to the end of a stream that was cut. Slots come out as chunks, lane by lane and
  * in order, without what the stream has already; to whoever decodes them they are the last chunks of the stream.
@@ -11,9 +11,12 @@
  *     if (spool_reader_open(&spool, path) && spool_reader_belongs(&spool, &reader))
  *         while ((chunk = spool_reader_next(&spool, &reader)) != NULL) ...
  *
+ * How long a slot's run is the next slot of its lane says. The run of the last one is open-ended: its chunk has all units
+ * to the end of the slot, and whoever decodes it finds where the records end.
+ *
  * A gap ends its lane: records behind a hole could not be told apart from others. It is counted, not an error.
  *
- * Memory   one slot, and 32 bytes for each slot in use. Threads: one. The file is read with pread() and must not
+ * Memory   48 bytes for each slot in use. Threads: one. The file is read with pread() and must not
  *          change meanwhile: its process is dead. */
 #ifndef MALLOCTAPE_SPOOL_READER_H
 #define MALLOCTAPE_SPOOL_READER_H
@@ -36,16 +39,15 @@ struct spool_reader {
     struct error error;
     uint8_t run_id[RAW_RUN_ID_BYTES];
     uint32_t pid;
+    uint64_t features; /* of the stream */
     uint32_t slot_bytes;
     uint32_t slots_used;   /* slots in use */
-    uint64_t records;      /* given out so far, in chunks */
     uint32_t lanes_gapped; /* lanes that ended in a gap */
 
     /* From here on: spool_reader.c only. */
     int fd;
     struct spool_slot *slots; /* in use, by lane and serial */
     uint32_t next_slot;
-    uint64_t *words; /* of one slot */
 };
 
 /* False: see error. */

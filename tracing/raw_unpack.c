@@ -1,0 +1,81 @@
+#include "tracing/raw_unpack.h"
+
+#include "common/bytes.h"
+#include "tracing/raw_format.h"
+
+#define MASK_PAGE 0x00ff0000u
+#define MASK_UNIT 0xffff0000u
+
+void raw_unpack_make_table(struct raw_unpack_table *table)
+{
+    static const struct {
+        uint16_t first, step; /* the unit of the first code, and how much more each next one has */
+        uint8_t code;
+    } rows[] = {{1, 1, RAW_PACKED_DEATH_1},
+                {0x8000, 8, RAW_PACKED_BIRTH_1},
+                {0xa000, 1, RAW_PACKED_DEATH_2},
+                {0xc000, 8, RAW_PACKED_BIRTH_2}};
+    unsigned row = 0;
+    for (unsigned code = 0; code < RAW_PACKED_PAGE; code++) {
+        if (row + 1 < sizeof rows / sizeof *rows && code == rows[row + 1].code) row++;
+        table->entries[code] = rows[row].first + (code - rows[row].code) * rows[row].step;
+    }
+    unsigned code = RAW_PACKED_PAGE;
+#define FILL_PAGES(first, last)                           \
+    for (uint32_t page = (first); page <= (last); page++) \
+        table->entries[code++] = MASK_PAGE | page << 8;
+    RAW_PACKED_PAGE_LIST(FILL_PAGES)
+#undef FILL_PAGES
+    table->entries[RAW_PACKED_UNIT] = MASK_UNIT;
+}
+
+/* Bytes of the code that begins with `first`. */
+static inline unsigned code_bytes(uint8_t first)
+{
+    return 1u + (first >> 7) + (first == RAW_PACKED_UNIT);
+}
+
+/* One unit at a time, for the end of the payload. */
+static bool unpack_last(const struct raw_unpack_table *table, const uint8_t *from,
+                        const uint8_t *end, uint8_t *to, const uint8_t *to_end)
+{
+    for (; to < to_end; to += 2) {
+        if (from == end || end - from < code_bytes(*from)) return false;
+        unsigned bytes = code_bytes(*from);
+        uint32_t entry = table->entries[*from], more = 0;
+        if (bytes > 1) more = from[1];
+        if (bytes > 2) more |= (uint32_t)from[2] << 8;
+        bytes_put16(to, (uint16_t)(entry + (more & entry >> 16)));
+        from += bytes;
+    }
+    return from == end;
+}
+
+bool raw_unpack(const struct raw_unpack_table *table, const uint8_t *from, uint32_t bytes,
+                uint8_t *to, uint32_t units)
+{
+    const uint8_t *end = from + bytes;
+    uint8_t *to_end = to + 2 * (size_t)units;
+    /* Eight bytes hold at least two units; four, if none has three bytes. The way from one code to the next is a few
+     * instructions in a register, not a load. */
+    while (end - from >= 8 && to_end - to >= 8) {
+        uint64_t word = bytes_get64(from);
+        unsigned used = 0, unit;
+        for (unit = 0; unit < 4; unit++) {
+            uint32_t entry = table->entries[word & 0xff];
+            unsigned bits = 8 + (word >> 4 & 8);
+            if (__builtin_expect((uint8_t)word == RAW_PACKED_UNIT, 0)) break;
+            bytes_put16(to + 2 * unit, (uint16_t)(entry + ((uint32_t)(word >> 8) & entry >> 16)));
+            word >>= bits;
+            used += bits;
+        }
+        to += 2 * unit;
+        from += used / 8;
+        if (unit == 4) continue;
+        if (end - from < 3) break;
+        bytes_put16(to, bytes_get16(from + 1));
+        to += 2;
+        from += 3;
+    }
+    return unpack_last(table, from, end, to, to_end);
+}
