@@ -182,6 +182,18 @@ TEST(Order, StampsAscend)
     EXPECT_EQ(order(raw.bytes).text(), "1:malloc1 0:malloc2 1:malloc3 0:malloc4");
 }
 
+TEST(Order, ChunksWithoutUnits)
+{
+    RawBuilder raw;
+    raw.chunk(1, 3, 1, raw.profile, 0, 0, 0);
+    raw.birth(0, RawBuilder::kMalloc, 10);
+    raw.tick(10, 0, 0);
+    raw.chunk(1, 0, 1, "", 0, 0, 0);
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.result.status, RUN_CUT) << ordered.error;
+    EXPECT_EQ(ordered.text(), "0:malloc10 0:tick10");
+}
+
 TEST(Order, ADeathWaitsForItsTurn)
 {
     RawBuilder raw;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/call_kind.h"
 #include "tests/memory_file.h"
 #include "tests/raw_builder.h"
 #include "tracing/raw_decoder.h"
@@ -21,11 +22,11 @@ struct Reading {
     raw_header header = {};
     std::string program;
     raw_end end = {};
-    std::vector<raw_lane_total> lane_totals;
+    std::vector<uint64_t> lane_units;
     std::vector<std::vector<record>> lanes;
     std::vector<raw_tick> ticks;
     std::string decode_error, decode_text;
-    uint64_t chunks = 0, spool_records = 0;
+    uint64_t chunks = 0, spool_chunks = 0;
     uint32_t spool_gaps = 0;
     std::string spool_error;
 };
@@ -41,11 +42,6 @@ void take_error(const error &failure, std::string *name, std::string *text)
 class Decoders {
   public:
     explicit Decoders(bool addresses) : addresses_(addresses) {}
-    ~Decoders()
-    {
-        for (raw_decoder &decoder : decoders_)
-            raw_decoder_free(&decoder);
-    }
 
     void take(const raw_chunk *chunk, Reading *reading, uint32_t batch)
     {
@@ -95,9 +91,8 @@ Reading read_all(const std::string &bytes, const std::string *spool_bytes = null
     reading.header = reader.header;
     reading.header.metadata = nullptr;
     reading.end = reader.end;
-    if (reader.end.lane_totals != nullptr)
-        reading.lane_totals.assign(reader.end.lane_totals,
-                                   reader.end.lane_totals + reader.end.lanes);
+    if (reader.end.lane_units != nullptr)
+        reading.lane_units.assign(reader.end.lane_units, reader.end.lane_units + reader.end.lanes);
     take_error(reader.error, &reading.error, &reading.text);
     reading.offset = reader.error.offset;
     if (spool_bytes != nullptr) {
@@ -107,9 +102,9 @@ Reading read_all(const std::string &bytes, const std::string *spool_bytes = null
             spool_reader_belongs(&spool, &reader))
             while (raw_chunk *chunk = spool_reader_next(&spool, &reader)) {
                 decoders.take(chunk, &reading, batch);
+                reading.spool_chunks++;
                 raw_chunk_release(&reader, chunk);
             }
-        reading.spool_records = spool.records;
         reading.spool_gaps = spool.lanes_gapped;
         std::string text;
         take_error(spool.error, &reading.spool_error, &text);
@@ -117,6 +112,21 @@ Reading read_all(const std::string &bytes, const std::string *spool_bytes = null
     }
     raw_reader_close(&reader);
     return reading;
+}
+
+std::string units_of_first_chunk(const std::string &bytes)
+{
+    MemoryFile file(bytes);
+    raw_reader reader;
+    std::string units = "none";
+    raw_reader_open_fd(&reader, file.fd());
+    if (raw_chunk *chunk = raw_reader_next(&reader)) {
+        EXPECT_EQ(chunk->payload_bytes, 2 * chunk->units);
+        units.assign(reinterpret_cast<const char *>(chunk->payload), chunk->payload_bytes);
+        raw_chunk_release(&reader, chunk);
+    }
+    raw_reader_close(&reader);
+    return units;
 }
 
 std::string from_hex(const char *hex)
@@ -140,11 +150,11 @@ std::string lz4(const std::string &bytes)
     return frame;
 }
 
-/* The stream of FORMAT.md 5.4. */
+/* The stream of FORMAT.md 5.6. */
 RawBuilder example()
 {
     RawBuilder raw;
-    raw.slots[1] = raw.slots[3] = 0;
+    raw.profile = RawBuilder::make_profile({0x15, 0, 0, 1, 0, 0, 0x12, 0});
     raw.thread_begin(0, 4711);
     raw.stamp_before(0, 3);
     raw.stamp_before(0, RawBuilder::kPageHeap);
@@ -156,15 +166,16 @@ RawBuilder example()
 
 /* --- the worked example --- */
 
-TEST(RawFormat, ExampleOfSection54IsTheseBytes)
+TEST(RawFormat, ExampleOfSection56IsTheseBytes)
 {
     RawBuilder raw = example();
     raw.cut(0);
     std::string payload =
-        from_hex("15 00 01 00  11 00 00 00  f2 30 9e 49  f2 33 07 03  f2 33 fe 03 03"
-                 "9a  c4 2c  01");
+        from_hex("15 00 00 01 00 00 12 00  30 f0 67 12  03 f1 01 00  ff f1 01 00  18 80  2c 81"
+                 "02 00");
     ASSERT_EQ(raw.bytes.size(), 64u + 36 + payload.size());
     EXPECT_EQ(raw.bytes.substr(100), payload);
+    EXPECT_EQ(raw.run(0).units, payload.substr(8)) << "the slot of the spool has the same units";
 
     Reading reading = read_all(raw.bytes);
     EXPECT_EQ(reading.decode_text, "");
@@ -217,7 +228,7 @@ TEST(RawReader, HeaderDamage)
         size_t at;
         char byte;
         const char *error;
-    } const damages[] = {{0, 'X', "raw_no_stream"},       {8, 2, "raw_version"},
+    } const damages[] = {{0, 'X', "raw_no_stream"},       {8, 1, "raw_version"},
                          {14, 2, "raw_metadata"},         {17, 1, "raw_feature"},
                          {32, 'z', "raw_header_damaged"}, {66, 'z', "raw_header_damaged"}};
     RawBuilder raw(0, "program=a\n");
@@ -265,11 +276,8 @@ TEST(RawReader, CompleteStreamWithTicks)
     EXPECT_EQ(reading.ticks[1].rss_bytes, 5000u);
     EXPECT_EQ(reading.ticks[1].heap_bytes, 9000u);
     EXPECT_EQ(reading.end.status, RAW_END_LIMIT);
-    ASSERT_EQ(reading.lane_totals.size(), 2u);
-    EXPECT_EQ(reading.lane_totals[0].records, 6u);
-    EXPECT_EQ(reading.lane_totals[0].births, 2u);
-    EXPECT_EQ(reading.end.kind_counts[CALL_MALLOC], 3u);
-    EXPECT_EQ(reading.end.kind_counts[CALL_FREE], 1u);
+    EXPECT_EQ(reading.lane_units, (std::vector<uint64_t>{9, 1}));
+    EXPECT_EQ(reading.end.events, 4u);
 }
 
 TEST(RawReader, Lz4FramesAndSkippableOnes)
@@ -294,29 +302,123 @@ TEST(RawReader, UnknownChunkTypeIsSkipped)
 
 struct ChunkDamage {
     int type, flags;
-    uint32_t lane, records;
-    uint64_t first_record, first_birth;
+    uint32_t lane, units;
+    uint64_t first_unit, first_birth;
     const char *error;
 };
 
+/* What comes has two bytes of payload. */
 TEST(RawReader, ChunkFieldsThatCannotBe)
 {
     const ChunkDamage damages[] = {
-        {1, 3, 0, 1, 6, 2, "raw_chunk_field"},     {1, 0, 0, 1, 5, 2, "raw_sequence"},
-        {1, 0, 0, 1, 7, 2, "raw_sequence"},        {1, 0, 1, 1, 0, 0, "raw_sequence"},
-        {1, 0, 0, 70000, 6, 2, "raw_chunk_limit"}, {2, 0, 1, 0, 0, 0, "raw_chunk_field"},
-        {2, 0, 0, 0, 1, 0, "raw_sequence"},        {2, 0, 0, 0, 0, 0, "raw_tick_damaged"},
-        {3, 0, 0, 0, 0, 0, "raw_end_damaged"}};
+        {1, 8, 0, 1, 9, 0, "raw_chunk_field"},      {1, 2, 0, 1, 9, 0, "raw_chunk_field"},
+        {1, 0, 0, 1, 8, 0, "raw_sequence"},         {1, 0, 0, 1, 10, 0, "raw_sequence"},
+        {1, 0, 0, 1, 9, 1, "raw_sequence"},         {1, 0, 1, 1, 0, 0, "raw_sequence"},
+        {1, 0, 0, 600000, 9, 0, "raw_chunk_limit"}, {1, 0, 0, 2, 9, 0, "raw_payload"},
+        {1, 0, 0, 0, 9, 0, "raw_payload"},          {1, 1, 0, 1, 9, 2, "raw_payload"},
+        {1, 4, 0, 1, 9, 0, "raw_packed"},           {1, 4, 0, 3, 9, 0, "raw_packed"},
+        {2, 0, 1, 0, 0, 0, "raw_chunk_field"},      {2, 0, 0, 1, 0, 0, "raw_chunk_field"},
+        {2, 1, 0, 0, 0, 0, "raw_chunk_field"},      {2, 0, 0, 0, 1, 0, "raw_sequence"},
+        {2, 0, 0, 0, 0, 0, "raw_tick_damaged"},     {3, 0, 0, 0, 0, 0, "raw_end_damaged"}};
     for (const ChunkDamage &damage : damages) {
         RawBuilder raw = example();
         raw.cut(0);
         size_t offset = raw.bytes.size();
-        raw.chunk(damage.type, damage.flags, damage.lane, "\x03\x03", damage.records,
-                  damage.first_record, damage.first_birth);
+        raw.chunk(damage.type, damage.flags, damage.lane, "\x03\x03", damage.units,
+                  damage.first_unit, damage.first_birth);
         Reading reading = read_all(raw.bytes);
         EXPECT_EQ(reading.error, damage.error) << reading.text;
         EXPECT_TRUE(reading.offset == offset || reading.offset == offset + 36) << reading.text;
         EXPECT_EQ(reading.lanes[0].size(), 6u) << "what comes before is delivered";
+    }
+    RawBuilder first;
+    first.chunk(1, 1, 0, std::string(8, '\0'), 0, 0, 0);
+    EXPECT_EQ(read_all(first.bytes).error, "raw_sequence") << "the first run of a lane is key";
+}
+
+/* A begin chunk says how many births precede it; whether that is so the decoder finds. */
+TEST(RawReader, BirthsOfARun)
+{
+    for (uint64_t births : {1, 2, 3}) {
+        RawBuilder raw = example();
+        raw.cut(0);
+        std::string payload = raw.run(0).profile + from_hex("2000 0080");
+        raw.chunk(1, 1, 0, payload.substr(0, 8) + from_hex("0100"), 1, 9, births);
+        Reading reading = read_all(raw.bytes);
+        EXPECT_EQ(reading.error, "raw_cut_no_end");
+        EXPECT_EQ(reading.decode_error, births == 2 ? "" : "raw_sequence");
+        EXPECT_EQ(reading.lanes[0].size(), births == 2 ? 7u : 6u);
+    }
+}
+
+TEST(RawReader, ChunksWithoutUnits)
+{
+    RawBuilder raw;
+    raw.chunk(1, 3, 0, raw.profile, 0, 0, 0);
+    raw.chunk(1, 4, 0, "", 0, 0, 0);
+    raw.chunk(1, 0, 0, from_hex("1880"), 1, 0, 0);
+    Reading reading = read_all(raw.bytes);
+    EXPECT_EQ(reading.chunks, 3u) << reading.text;
+    ASSERT_EQ(reading.lanes[0].size(), 1u) << reading.decode_text;
+    EXPECT_EQ(reading.lanes[0][0].size, 24u);
+}
+
+/* --- packed chunks, FORMAT.md 5.5 --- */
+
+/* Every unit there is, as payload of a packed chunk, against the same plain: the reader is asked, not the decoder. */
+TEST(RawReader, EveryUnitCanBePacked)
+{
+    std::string units;
+    for (uint32_t unit = 0; unit < 65536; unit++)
+        RawBuilder::put16(units, static_cast<uint16_t>(unit));
+    for (size_t cut = 0; cut < 40; cut++) { /* the last units are read one by one */
+        RawBuilder raw;
+        std::string some = units.substr(2 * cut);
+        raw.chunk(1, 7, 0, raw.profile + RawBuilder::pack(some),
+                  static_cast<uint32_t>(some.size() / 2), 0, 0);
+        EXPECT_EQ(units_of_first_chunk(raw.bytes), some);
+        some = units.substr(0, 2 * cut);
+        RawBuilder begin;
+        begin.chunk(1, 7, 0, begin.profile + RawBuilder::pack(some),
+                    static_cast<uint32_t>(some.size() / 2), 0, 0);
+        EXPECT_EQ(units_of_first_chunk(begin.bytes), some);
+    }
+    uint64_t random = 88172645463325252u;
+    std::string mixed;
+    for (int i = 0; i < 100000; i++) {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        uint64_t unit = random >> 40;
+        RawBuilder::put16(mixed, static_cast<uint16_t>(random % 3 == 0   ? unit % 64
+                                                       : random % 3 == 1 ? unit
+                                                                         : unit % 0x1000));
+    }
+    RawBuilder raw;
+    raw.chunk(1, 7, 0, raw.profile + RawBuilder::pack(mixed), 100000, 0, 0);
+    EXPECT_EQ(units_of_first_chunk(raw.bytes), mixed);
+}
+
+/* A writer may use any code that yields the unit. */
+TEST(RawReader, PackedUnitsInLongerForms)
+{
+    RawBuilder raw;
+    raw.chunk(1, 7, 0, raw.profile + from_hex("00 8001 ff0100 30 a000 ff0080 ff1234 ffffff"), 8, 0,
+              0);
+    EXPECT_EQ(units_of_first_chunk(raw.bytes), from_hex("0100 0100 0100 0080 0080 0080 1234 ffff"));
+}
+
+TEST(RawReader, PackedUnitsThatAreNotSoMany)
+{
+    const char *payloads[] = {"", "00", "00 00 00", "80", "80 80 80", "00 ff 01", "ff 01", "ff"};
+    for (const char *payload : payloads) {
+        for (int padding : {0, 1, 2, 20}) {
+            RawBuilder raw;
+            std::string front(static_cast<size_t>(padding), '\0');
+            raw.chunk(1, 7, 0, raw.profile + front + from_hex(payload),
+                      2 + static_cast<uint32_t>(padding), 0, 0);
+            EXPECT_EQ(read_all(raw.bytes).error, "raw_packed") << payload << " " << padding;
+        }
     }
 }
 
@@ -397,6 +499,7 @@ TEST(RawDecoder, EveryShapeAndRecord)
     raw.end();
     Reading reading = read_all(raw.bytes);
     EXPECT_EQ(reading.decode_text, "");
+    EXPECT_EQ(reading.end.events, 15u);
     ASSERT_EQ(reading.lanes[1].size(), 18u);
     const record *r = reading.lanes[1].data();
     EXPECT_EQ(r[0].size, uint64_t{1} << 60);
@@ -437,44 +540,157 @@ TEST(RawDecoder, EveryShapeAndRecord)
     EXPECT_EQ(r[17].number, RAW_THREAD_END);
 }
 
-/* Every first byte of a code, with the largest and the smallest operand behind it. */
-TEST(RawDecoder, EveryCodeHasItsOperand)
+/* Each range with its smallest and its largest operand, and what is beyond. */
+TEST(RawDecoder, DistancesOfEveryRange)
 {
-    for (uint64_t distance : {0, 47, 48, 303, 304, 18479, 18480, 149551, 149552}) {
-        for (int kind : {RawBuilder::kFree, RawBuilder::kDeleteSized}) {
-            RawBuilder raw;
-            for (uint64_t i = 0; i <= distance; i++)
-                raw.birth(0, RawBuilder::kMalloc, i);
-            raw.death(0, kind, raw.token(0, 1), 8);
-            raw.end();
-            Reading reading = read_all(raw.bytes, nullptr, 256);
-            EXPECT_EQ(reading.decode_text, "");
-            EXPECT_EQ(reading.lanes[0].back().token, 1u);
-            for (uint64_t i = 0; i <= distance; i++)
-                ASSERT_EQ(reading.lanes[0][i].size, i);
+    RawBuilder raw;
+    raw.profile = RawBuilder::make_profile({RawBuilder::kFree, RawBuilder::kDeleteSized,
+                                            RawBuilder::kDeleteAligned, 1, 2, 0,
+                                            RawBuilder::kReallocInPlace, 0});
+    raw.packing = RawBuilder::kPlain;
+    raw.chunks_per_run = 1000;
+    const uint64_t births = 200000;
+    for (uint64_t i = 0; i < births; i++)
+        raw.birth(0, RawBuilder::kMalloc, i % 100);
+    std::vector<uint64_t> wanted;
+    for (uint64_t distance : {1, 2, 0x3ff, 0x400, 0x401, 0x7ff, 0x800, 0x801, 0x1fff, 0x2000,
+                              0x2001, 0x7fff, 0x8000, 0xffff, 0x10000, 0x2ffff})
+        for (int kind : std::vector<int>{RawBuilder::kFree, RawBuilder::kDeleteSized,
+                                         RawBuilder::kDeleteAligned, 23}) {
+            wanted.push_back(raw.births(0) + 1 - distance);
+            raw.death(0, kind, RawBuilder::token(0, wanted.back()), 77, 64);
+        }
+    for (uint64_t distance : {1, 0x400, 0x401, 0x10000}) {
+        wanted.push_back(raw.births(0) + 1 - distance);
+        raw.realloc(0, RawBuilder::kReallocInPlace, RawBuilder::token(0, wanted.back()), 100);
+    }
+    raw.end();
+    Reading reading = read_all(raw.bytes, nullptr, 256);
+    EXPECT_EQ(reading.decode_text, "");
+    ASSERT_EQ(reading.lanes[0].size(), births + wanted.size());
+    for (size_t i = 0; i < wanted.size(); i++) {
+        const record &one = reading.lanes[0][births + i];
+        EXPECT_EQ(one.token, wanted[i]) << i;
+        if (one.shape == SHAPE_DEATH_SIZED) {
+            EXPECT_EQ(one.size, 77u);
+        }
+        if (one.shape == SHAPE_DEATH_ALIGNED) {
+            EXPECT_EQ(one.operand, 64u);
+        }
+        if (one.shape == SHAPE_REALLOC) {
+            EXPECT_EQ(one.size, 100u);
         }
     }
 }
 
-TEST(RawDecoder, SizesOfBothBirthSlots)
+TEST(RawDecoder, SizesOfEveryRange)
 {
     RawBuilder raw;
+    raw.profile =
+        RawBuilder::make_profile({0, 0, 0, RawBuilder::kMemalign, RawBuilder::kMalloc, 3, 0, 0});
     std::vector<uint64_t> sizes;
-    for (uint64_t size = 0; size < 5000; size++)
+    for (uint64_t size = 0; size < 9000; size++)
         sizes.push_back(size);
-    for (uint64_t size : {65535, 65536, 65544, 1 << 30})
-        sizes.push_back(size);
+    for (unsigned bits : {14u, 15u, 16u, 29u, 30u, 31u, 45u, 46u, 60u, 61u, 63u})
+        for (uint64_t more : {0, 1, 2})
+            sizes.push_back((uint64_t{1} << bits) - 1 + more);
+    sizes.push_back(~uint64_t{0});
     for (uint64_t size : sizes) {
         raw.birth(0, RawBuilder::kMalloc, size);
         raw.birth(1, RawBuilder::kMemalign, size, 16);
+        raw.birth(2, 3, size);
     }
     raw.end();
     Reading reading = read_all(raw.bytes);
     EXPECT_EQ(reading.decode_text, "");
     for (size_t i = 0; i < sizes.size(); i++) {
-        ASSERT_EQ(reading.lanes[0][i].size, sizes[i]);
-        ASSERT_EQ(reading.lanes[1][i].size, sizes[i]);
+        for (size_t lane = 0; lane < 3; lane++) {
+            ASSERT_EQ(reading.lanes[lane][i].size, sizes[i]);
+            ASSERT_EQ(reading.lanes[lane][i].serial, i + 1);
+        }
         ASSERT_EQ(reading.lanes[1][i].operand, 16u);
+    }
+}
+
+TEST(RawDecoder, NumbersInLongerForms)
+{
+    RawBuilder raw;
+    raw.units(0, {0xf001, 0x8005, 0x8000, 0x0000}, 1);
+    raw.units(0, {0xf015, 0x8001, 0x0000});
+    raw.units(0, {0xf030, 0xffff, 0xffff, 0xffff, 0xffff, 0x000f});
+    raw.units(0, {0xf01c, 0x0001, 0x8007, 0x8000, 0x8000, 0x8000, 0x0000});
+    raw.end();
+    Reading reading = read_all(raw.bytes);
+    EXPECT_EQ(reading.decode_text, "");
+    ASSERT_EQ(reading.lanes[0].size(), 4u);
+    EXPECT_EQ(reading.lanes[0][0].size, 5u);
+    EXPECT_EQ(reading.lanes[0][1].token, 1u);
+    EXPECT_EQ(reading.lanes[0][2].operand, ~uint64_t{0});
+    EXPECT_EQ(reading.lanes[0][3].size, 7u);
+}
+
+/* Eight ways, by lane modulo 8; a run begins with all of them empty. */
+TEST(RawDecoder, ForeignObjects)
+{
+    RawBuilder raw;
+    raw.chunks_per_run = 50;
+    std::vector<uint64_t> wanted;
+    auto free = [&](uint32_t lane, uint64_t serial) {
+        wanted.push_back(RawBuilder::token(lane, serial));
+        raw.death(0, RawBuilder::kFree, wanted.back());
+    };
+    const uint64_t most = (uint64_t{1} << 42) - 1;
+    for (int round = 0; round < 60; round++) {
+        for (uint32_t lane = 1; lane < 20; lane++)
+            for (uint64_t serial : {uint64_t{100}, uint64_t{101}, uint64_t{99}, most,
+                                    most - 4194304, most, most - 4194305, uint64_t{1}})
+                free(lane, serial);
+        for (uint64_t serial : {5, 6, 9, 7})
+            for (uint32_t lane : {1, 2, 10, 2, 1})
+                free(lane, serial);
+        raw.cut(0);
+    }
+    raw.end();
+    Reading reading = read_all(raw.bytes);
+    EXPECT_EQ(reading.decode_text, "");
+    ASSERT_EQ(reading.lanes[0].size(), wanted.size());
+    for (size_t i = 0; i < wanted.size(); i++)
+        ASSERT_EQ(reading.lanes[0][i].token, wanted[i]) << i;
+    EXPECT_LT(reading.lane_units[0], wanted.size() * 4) << "the short form was used";
+
+    RawBuilder empty;
+    empty.death(0, RawBuilder::kFree, RawBuilder::token(3, 9));
+    empty.units(0, {0xed80, 0x0002});
+    empty.end_run(0);
+    empty.units(0, {0xed80, 0x0002});
+    empty.end();
+    reading = read_all(empty.bytes);
+    ASSERT_EQ(reading.lanes[0].size(), 2u);
+    EXPECT_EQ(reading.lanes[0][1].token, RawBuilder::token(3, 10));
+    EXPECT_EQ(reading.decode_error, "raw_unit") << reading.decode_text;
+}
+
+/* A run's profile holds to its end, and the next one has another. */
+TEST(RawDecoder, ProfilesOfRuns)
+{
+    RawBuilder raw;
+    raw.chunks_per_run = 2;
+    for (int kind : {1, 2, 5, 1}) {
+        raw.profile = RawBuilder::make_profile({0, 0, 0, kind, 0, 0, 0, 0});
+        for (int chunk = 0; chunk < 2; chunk++) {
+            raw.birth(0, kind, 7);
+            raw.birth(0, 1, 8);
+            raw.cut(0);
+        }
+    }
+    raw.end();
+    Reading reading = read_all(raw.bytes);
+    EXPECT_EQ(reading.decode_text, "");
+    ASSERT_EQ(reading.lanes[0].size(), 16u);
+    for (size_t i = 0; i < 16; i++) {
+        const uint8_t kinds[] = {1, 2, 5, 1};
+        EXPECT_EQ(reading.lanes[0][i].kind, i % 2 == 0 ? kinds[i / 4] : 1);
+        EXPECT_EQ(reading.lanes[0][i].size, 7 + i % 2);
     }
 }
 
@@ -486,16 +702,22 @@ TEST(RawDecoder, Addresses)
     raw.death(0, RawBuilder::kFree, a);
     raw.cut(0);
     raw.birth(0, RawBuilder::kMalloc, 8, 0, 0x10);
+    raw.end_run(0);
+    a = raw.birth(0, RawBuilder::kMalloc, 8, 0, 0x7f0000000020);
+    raw.failed(0, RawBuilder::kMalloc, 1);
+    raw.realloc(0, RawBuilder::kReallocMoved, a, 9, 0x7f0000000040);
     raw.end();
     Reading reading = read_all(raw.bytes);
     EXPECT_EQ(reading.decode_text, "");
-    ASSERT_EQ(reading.lanes[0].size(), 4u);
+    ASSERT_EQ(reading.lanes[0].size(), 7u);
+    EXPECT_EQ(reading.lanes[0][4].address, 0x7f0000000020u);
+    EXPECT_EQ(reading.lanes[0][6].address, 0x7f0000000040u);
     EXPECT_EQ(reading.lanes[0][0].address, 0x7f0000000010u);
     EXPECT_EQ(reading.lanes[0][1].address, 0x7f0000000000u);
     EXPECT_EQ(reading.lanes[0][3].address, 0x10u);
 }
 
-TEST(RawDecoder, StampsContinueFromChunkToChunkAndKeyChunksReset)
+TEST(RawDecoder, StampsContinueFromRunToRunAndKeyRunsReset)
 {
     RawBuilder raw;
     for (int i = 0; i < 200; i++) {
@@ -511,74 +733,98 @@ TEST(RawDecoder, StampsContinueFromChunkToChunkAndKeyChunksReset)
 }
 
 struct RecordDamage {
-    const char *code;
+    std::vector<uint16_t> units;
     const char *error;
 };
 
 TEST(RawDecoder, RecordsThatCannotBeAreNamedWithTheirPlace)
 {
-    const RecordDamage damages[] = {{"f2 00", "raw_number"},
-                                    {"f2 2f", "raw_number"},
-                                    {"f2 38", "raw_number"},
-                                    {"f3", "raw_code"},
-                                    {"7a", "raw_code"},
-                                    {"f1 03", "raw_code"},
-                                    {"02", "raw_object"},
-                                    {"f2 15 05", "raw_object"},
-                                    {"f2 55 01 01", "raw_object"},
-                                    {"f2 55 03 01", "raw_object"},
-                                    {"f2 d5 01", "raw_opcode_flag"},
-                                    {"f2 41 03", "raw_opcode_flag"},
-                                    {"f2 70 03", "raw_opcode_flag"},
-                                    {"f2 33 02 06 03", "raw_structure"},
-                                    {"f2 33 03 01", "raw_operand"},
-                                    {"f2 25 07 03 03 03", "raw_operand"},
-                                    {"f2 36 2b 03", "raw_operand"},
-                                    {"f2 37 03 01 03", "raw_operand"},
-                                    {"f2 35 03 00 ff ff ff ff ff ff ff ff", "raw_births"},
-                                    {"f2 55 00 ff ff ff ff ff ff ff ff 03", "raw_object"}};
+    const RecordDamage damages[] = {
+        {{0x0000}, "raw_object"},
+        {{0x0004}, "raw_object"},
+        {{0x7fff}, "raw_object"},
+        {{0xa000, 0x0001}, "raw_unit"},
+        {{0xc000}, "raw_unit"},
+        {{0xd7ff}, "raw_unit"},
+        {{0xd800, 0x0000}, "raw_object"},
+        {{0xd801, 0x0001}, "raw_object"},
+        {{0xe000}, "raw_unit"},
+        {{0xe803, 0x0007}, "raw_object"},
+        {{0xec00, 0x0002}, "raw_unit"},
+        {{0xf300}, "raw_unit"},
+        {{0xffff, 0x0001}, "raw_unit"},
+        {{0xf000}, "raw_number"},
+        {{0xf02d}, "raw_number"},
+        {{0xf02f}, "raw_number"},
+        {{0xf033, 0x0003, 0x0001}, "raw_number"},
+        {{0xf038}, "raw_number"},
+        {{0xf015, 0x0000}, "raw_object"},
+        {{0xf015, 0x0004}, "raw_object"},
+        {{0xf055, 0x0000, 0x0000}, "raw_object"},
+        {{0xf055, 0x0000, 0x0004}, "raw_object"},
+        {{0xf055, 0x8000, 0x0002, 0x0001}, "raw_object"},
+        {{0xf055, 0x0001, 0x8000, 0x8000, 0x1000}, "raw_object"},
+        {{0xf0d5}, "raw_unit_flag"},
+        {{0xf041, 0x0001}, "raw_unit_flag"},
+        {{0xf070, 0x0001}, "raw_unit_flag"},
+        {{0xf0b6, 0x0001, 0x0001}, "raw_unit_flag"},
+        {{0xf180, 0x0001}, "raw_structure"},
+        {{0xf1fe, 0x0001}, "raw_structure"},
+        {{0xf103, 0x0000}, "raw_operand"},
+        {{0xf203, 0x8000, 0x8000, 0x8000, 0x2000}, "raw_operand"},
+        {{0xf025, 0x0003, 0x0001, 0x0001, 0x0001}, "raw_operand"},
+        {{0xf036, 0x0015, 0x0001}, "raw_operand"},
+        {{0xf037, 0x0001, 0x0000, 0x0001}, "raw_operand"},
+        {{0xf037, 0x0080, 0x0001, 0x0001}, "raw_structure"},
+        {{0xf001, 0xffff, 0xffff, 0xffff, 0xffff, 0x0010}, "raw_operand"},
+        {{0xf001, 0x8000, 0x8000, 0x8000, 0x8000, 0x8001, 0x0000}, "raw_operand"},
+        {{0xf035, 0x0001, 0xffff, 0xffff, 0xffff, 0xffff, 0x000f}, "raw_births"},
+        {{0xf001}, "raw_units_short"},
+        {{0xf001, 0x8001}, "raw_units_short"},
+        {{0xf008, 0x0001}, "raw_units_short"},
+        {{0xf103}, "raw_units_short"},
+        {{0xd800}, "raw_units_short"},
+        {{0xe801}, "raw_units_short"}};
     for (const RecordDamage &damage : damages) {
-        RawBuilder raw = example();
-        raw.cut(0);
-        size_t offset = raw.bytes.size() + 36 + 8;
-        std::string code = from_hex(damage.code);
-        raw.code(0, code);
-        raw.end();
-        Reading reading = read_all(raw.bytes);
-        EXPECT_EQ(reading.decode_error, damage.error) << damage.code << ": " << reading.decode_text;
-        EXPECT_NE(reading.decode_text.find("lane 0, record 6"), std::string::npos)
-            << reading.decode_text;
-        unsigned long long at =
-            std::stoull(reading.decode_text.substr(strlen("offset 0x")), nullptr, 16);
-        EXPECT_GE(at, offset) << reading.decode_text;
-        EXPECT_LE(at, offset + code.size()) << reading.decode_text;
-        EXPECT_EQ(reading.lanes[0].size(), 6u) << "records before it are delivered";
+        for (bool packed : {false, true}) {
+            RawBuilder raw = example();
+            raw.packing = packed ? RawBuilder::kPacked : RawBuilder::kPlain;
+            raw.cut(0);
+            size_t offset = raw.bytes.size() + 36;
+            raw.units(0, {0x8001}, 1);
+            raw.units(0, damage.units);
+            raw.end();
+            Reading reading = read_all(raw.bytes);
+            EXPECT_EQ(reading.decode_error, damage.error)
+                << std::hex << damage.units[0] << ": " << reading.decode_text;
+            EXPECT_NE(reading.decode_text.find("lane 0, record 7"), std::string::npos)
+                << reading.decode_text;
+            EXPECT_EQ(std::stoull(reading.decode_text.substr(strlen("offset 0x")), nullptr, 16),
+                      packed ? offset : offset + 2)
+                << reading.decode_text;
+            EXPECT_EQ(reading.lanes[0].size(), 7u) << "records before it are delivered";
+        }
     }
 }
 
-TEST(RawDecoder, PayloadsThatDoNotAddUp)
+TEST(RawDecoder, ProfilesThatCannotBe)
 {
-    const char *payloads[] = {"",
-                              "15 00 01 00",
-                              "15 00 01 00 05 00 00 00 9a",
-                              "01 00 01 00 01 00 00 00 9a",
-                              "15 00 15 00 01 00 00 00 9a",
-                              "15 00 01 00 02 00 00 00 9a 9a",
-                              "15 00 01 00 01 00 00 00 9a 03",
-                              "15 00 01 00 01 00 00 00 c4",
-                              "15 00 01 00 01 00 00 00 f2",
-                              "3f 00 01 00 01 00 00 00 9a",
-                              "ff 00 01 00 01 00 00 00 9a"};
-    for (const char *payload : payloads) {
+    const std::vector<int> profiles[] = {
+        {1, 0, 0, 0, 0, 0, 0, 0},  {0, 18, 0, 0, 0, 0, 0, 0}, {0, 0, 37, 0, 0, 0, 0, 0},
+        {0, 0, 0, 21, 0, 0, 0, 0}, {0, 0, 0, 0, 18, 0, 0, 0}, {0, 0, 0, 0, 0, 45, 0, 0},
+        {0, 0, 0, 0, 0, 0, 1, 0},  {0, 0, 0, 0, 0, 0, 0, 1},  {63, 0, 0, 0, 0, 0, 0, 0},
+        {64, 0, 0, 0, 0, 0, 0, 0}, {255, 0, 0, 0, 0, 0, 0, 0}};
+    for (const std::vector<int> &profile : profiles) {
         RawBuilder raw;
-        raw.chunk(1, 1, 0, from_hex(payload), 1, 0, 0);
-        Reading reading = read_all(raw.bytes);
-        EXPECT_NE(reading.decode_error, "") << payload;
+        raw.profile = RawBuilder::make_profile(profile);
+        raw.thread_end(0);
+        raw.cut(0);
+        EXPECT_EQ(read_all(raw.bytes).decode_error, "raw_profile");
     }
 }
 
-/* Whatever a payload says, it is read without harm: for a run under sanitizers. */
-TEST(RawDecoder, RandomPayloads)
+/* Whatever units say, they are read without harm: for a run under sanitizers. */
+TEST(RawDecoder, RandomUnits)
 {
     RawBuilder source = example();
     for (int i = 0; i < 50; i++) {
@@ -587,12 +833,12 @@ TEST(RawDecoder, RandomPayloads)
         source.realloc(0, RawBuilder::kReallocMoved, source.token(0, 2 + static_cast<uint64_t>(i)),
                        5);
         source.failed(0, RawBuilder::kMalloc, 77);
+        source.stamp_after(0, 3);
     }
-    source.cut(0);
-    std::string payload = source.bytes.substr(100);
+    std::string units = source.run(0).units;
     uint64_t random = 88172645463325252u;
     for (int round = 0; round < 20000; round++) {
-        std::string mutated = payload;
+        std::string mutated = units;
         for (int changes = 1 + round % 4; changes > 0; changes--) {
             random ^= random << 13;
             random ^= random >> 7;
@@ -600,191 +846,206 @@ TEST(RawDecoder, RandomPayloads)
             mutated[random % mutated.size()] = static_cast<char>(random >> 32);
         }
         RawBuilder raw(round % 2 == 0 ? 0 : 1);
-        raw.chunk(1, 1, 0, mutated, static_cast<uint32_t>(source.records(0)), 0, 0);
+        bool packed = round % 3 == 0;
+        raw.chunk(1, packed ? 7 : 3, 0,
+                  raw.profile + (packed ? RawBuilder::pack(mutated) : mutated),
+                  static_cast<uint32_t>(units.size() / 2), 0, 0);
         Reading reading = read_all(raw.bytes, nullptr, 64);
-        EXPECT_LE(reading.lanes[0].size(), source.records(0));
+        EXPECT_LE(reading.lanes[0].size(), units.size() / 2);
     }
 }
 
 /* --- spool --- */
 
-std::vector<uint64_t> words_of_example()
+void expect_same_records(const std::vector<record> &left, const std::vector<record> &right)
 {
-    return {SpoolBuilder::word(48, 4711),
-            SpoolBuilder::word(51, 1 * 256 + 3),
-            SpoolBuilder::word(51, 1 * 256 + 255),
-            SpoolBuilder::word(1, 24),
-            SpoolBuilder::word(1, 300),
-            SpoolBuilder::word(21, 1)};
+    ASSERT_EQ(left.size(), right.size());
+    for (size_t i = 0; i < left.size(); i++)
+        EXPECT_EQ(memcmp(&left[i], &right[i], sizeof(record)), 0) << i;
 }
 
-TEST(SpoolReader, WordsAreTheSameRecords)
+/* A lane that was cut wherever it can be: the slots of its last runs have the rest, whatever of them the stream has. */
+TEST(SpoolReader, SlotsContinueTheStreamAnywhere)
+{
+    RawBuilder raw(1);
+    raw.chunks_per_run = 4;
+    std::vector<std::string> streams = {raw.bytes};
+    std::vector<RawBuilder::Run> runs;
+    for (int chunk = 0; chunk < 12; chunk++) {
+        if (chunk % 3 != 1) raw.stamp_before(0, 3);
+        uint64_t a = raw.birth(0, RawBuilder::kMemalign, 24, 32, 0x1000 + 64 * (uint64_t)chunk);
+        raw.death(0, RawBuilder::kFree, RawBuilder::token(5, 3 + (uint64_t)chunk));
+        raw.realloc(0, RawBuilder::kReallocMoved, a, 0x10000, 0x2000);
+        raw.lost(0, 7, 2);
+        raw.thread_begin(0, 0);
+        if (chunk % 4 == 3) runs.push_back(raw.run(0));
+        raw.cut(0);
+        streams.push_back(raw.bytes);
+    }
+    Reading all = read_all(raw.bytes);
+    EXPECT_EQ(all.decode_text, "");
+    for (size_t chunks = 0; chunks < streams.size(); chunks++) {
+        for (size_t first = 0; first <= std::min(chunks / 4, size_t{2}); first++) {
+            SpoolBuilder spool(4096, "0123456789abcdef", 1);
+            for (size_t run = first; run < runs.size(); run++)
+                spool.slot(0, 10 + run, runs[run]);
+            Reading reading = read_all(streams[chunks], &spool.bytes);
+            EXPECT_EQ(reading.decode_text, "");
+            EXPECT_EQ(reading.spool_error, "");
+            EXPECT_EQ(reading.spool_gaps, 0u);
+            expect_same_records(reading.lanes[0], all.lanes[0]);
+        }
+    }
+}
+
+TEST(SpoolReader, UnitsAreTheSameRecords)
+{
+    RawBuilder raw = example();
+    SpoolBuilder spool;
+    spool.slot(0, 0, raw.run(0));
+    raw.cut(0);
+    Reading from_spool = read_all(RawBuilder().bytes, &spool.bytes);
+    EXPECT_EQ(from_spool.decode_text, "");
+    expect_same_records(from_spool.lanes[0], read_all(raw.bytes).lanes[0]);
+}
+
+/* The records end before a zero, though units of one may be zero. */
+TEST(SpoolReader, WhereTheRecordsOfASlotEnd)
+{
+    RawBuilder raw;
+    raw.thread_begin(0, 0);
+    raw.heap(0, RawBuilder::kReleaseMemory, {0, 0});
+    std::string units = raw.run(0).units;
+    for (size_t junk : {0, 2, 40}) {
+        RawBuilder::Run run = raw.run(0);
+        run.units = units + std::string(2, '\0') + std::string(junk, '\x01');
+        SpoolBuilder spool;
+        spool.slot(0, 0, run);
+        Reading reading = read_all(RawBuilder().bytes, &spool.bytes);
+        EXPECT_EQ(reading.decode_text, "");
+        EXPECT_EQ(reading.lanes[0].size(), 2u);
+    }
+    RawBuilder full;
+    while (full.run(0).units.size() < 4096 - 64)
+        full.birth(0, RawBuilder::kMalloc, 9);
+    SpoolBuilder spool;
+    spool.slot(0, 0, full.run(0));
+    EXPECT_EQ(read_all(RawBuilder().bytes, &spool.bytes).lanes[0].size(), 2016u);
+    RawBuilder::Run crossing = full.run(0);
+    crossing.units[crossing.units.size() - 1] = static_cast<char>(0xd8);
+    SpoolBuilder damaged;
+    damaged.slot(0, 0, crossing);
+    Reading reading = read_all(RawBuilder().bytes, &damaged.bytes);
+    EXPECT_EQ(reading.decode_error, "raw_units_short");
+    EXPECT_EQ(reading.lanes[0].size(), 2015u);
+}
+
+TEST(SpoolReader, SlotsWithNothing)
 {
     RawBuilder raw = example();
     raw.cut(0);
-    Reading from_chunk = read_all(raw.bytes);
     SpoolBuilder spool;
-    spool.slot(0, 0, 0, -1, words_of_example());
-    Reading from_spool = read_all(RawBuilder().bytes, &spool.bytes);
-    EXPECT_EQ(from_spool.decode_text, "");
-    ASSERT_EQ(from_spool.lanes[0].size(), from_chunk.lanes[0].size());
-    for (size_t i = 0; i < from_chunk.lanes[0].size(); i++)
-        EXPECT_EQ(memcmp(&from_spool.lanes[0][i], &from_chunk.lanes[0][i], sizeof(record)), 0) << i;
-}
-
-TEST(SpoolReader, EveryShapeInWords)
-{
-    auto word = SpoolBuilder::word;
-    uint64_t foreign = RawBuilder::token(2, 9);
-    SpoolBuilder spool;
-    spool.slot(0, 0, 0, -1,
-               {word(8, 100),
-                4096,
-                word(18, 1),
-                200,
-                word(35, 2),
-                200,
-                64,
-                word(30, foreign),
-                16,
-                word(28, 0),
-                8,
-                word(37, 1),
-                5,
-                0,
-                word(41, 2),
-                6,
-                7,
-                word(53, 30),
-                4,
-                word(54, 8),
-                99,
-                32,
-                0,
-                word(54, 18),
-                98,
-                0,
-                foreign,
-                word(55, 3 * 256 + 7),
-                12,
-                word(50, 0),
-                word(49, 0)});
-    Reading reading = read_all(RawBuilder().bytes, &spool.bytes);
-    EXPECT_EQ(reading.decode_text, "");
-    ASSERT_EQ(reading.lanes[0].size(), 13u);
-    const record *r = reading.lanes[0].data();
-    EXPECT_EQ(r[0].size, 100u);
-    EXPECT_EQ(r[0].operand, 4096u);
-    EXPECT_EQ(r[1].token, 1u);
-    EXPECT_EQ(r[1].size, 200u);
-    EXPECT_EQ(r[1].serial, 2u);
-    EXPECT_EQ(r[2].token, 2u);
-    EXPECT_EQ(r[2].operand, 64u);
-    EXPECT_EQ(r[3].token, foreign);
-    EXPECT_EQ(r[3].operand, 16u);
-    EXPECT_EQ(r[4].token, 0u);
-    EXPECT_EQ(r[4].size, 8u);
-    EXPECT_EQ(r[5].count, 1u);
-    EXPECT_EQ(r[6].operand, 7u);
-    EXPECT_EQ(r[7].size, 30u);
-    EXPECT_EQ(r[7].operand, 4u);
-    EXPECT_EQ(r[8].kind, 8u);
-    EXPECT_EQ(r[8].operand, 32u);
-    EXPECT_EQ(r[9].token, foreign);
-    EXPECT_EQ(r[9].size, 98u);
-    EXPECT_EQ(r[10].structure, 7u);
-    EXPECT_EQ(r[10].operand, 3u);
-    EXPECT_EQ(r[10].size, 12u);
-}
-
-TEST(SpoolReader, RecordsOfTheStreamAreSkipped)
-{
-    for (size_t in_stream = 1; in_stream <= 5; in_stream++) {
-        RawBuilder raw;
-        raw.slots[1] = raw.slots[3] = 0;
-        raw.thread_begin(0, 4711);
-        if (in_stream > 1) raw.stamp_before(0, 3);
-        if (in_stream > 2) raw.stamp_before(0, RawBuilder::kPageHeap);
-        if (in_stream > 3) raw.birth(0, RawBuilder::kMalloc, 24);
-        if (in_stream > 4) raw.birth(0, RawBuilder::kMalloc, 300);
-        raw.cut(0);
-        SpoolBuilder spool;
-        spool.slot(0, 5, 0, 0, words_of_example());
-        spool.slot(0, 6, 2, -1, {SpoolBuilder::word(21, 2)});
-        Reading reading = read_all(raw.bytes, &spool.bytes);
-        EXPECT_EQ(reading.decode_text, "");
-        ASSERT_EQ(reading.lanes[0].size(), 7u);
-        EXPECT_EQ(reading.lanes[0][6].token, 2u);
-        EXPECT_EQ(reading.spool_records, 7 - in_stream);
-        EXPECT_EQ(reading.spool_gaps, 0u);
-    }
+    spool.slot(0, 0, raw.run(0));
+    RawBuilder::Run empty = {2, 9, raw.run(0).profile, false, ""};
+    spool.slot(0, 1, empty);
+    Reading reading = read_all(raw.bytes, &spool.bytes);
+    EXPECT_EQ(reading.spool_gaps, 0u);
+    EXPECT_EQ(reading.lanes[0].size(), 6u) << reading.decode_text;
+    empty.units = from_hex("0880");
+    spool.slot(0, 2, empty);
+    reading = read_all(raw.bytes, &spool.bytes);
+    EXPECT_EQ(reading.lanes[0].size(), 7u) << reading.decode_text;
 }
 
 TEST(SpoolReader, GapsEndTheirLaneOnly)
 {
     RawBuilder raw = example();
-    raw.cut(0);
-    SpoolBuilder spool;
-    spool.slot(0, 3, 2, -1, {SpoolBuilder::word(1, 8)});
-    spool.slot(1, 0, 0, -1, {SpoolBuilder::word(1, 8)});
-    spool.slot(0, 5, 4, -1, {SpoolBuilder::word(1, 8)});
-    spool.slot(0, 6, 5, -1, {SpoolBuilder::word(1, 8)});
-    Reading reading = read_all(raw.bytes, &spool.bytes);
+    raw.end_run(0);
+    RawBuilder::Run run = raw.run(0), other = run;
+    run.units = from_hex("0880");
+    other.first_unit = other.first_birth = 0;
+    other.units = from_hex("0880");
+    auto at = [&run](uint64_t unit, uint64_t births) {
+        run.first_unit = unit;
+        run.first_birth = births;
+        return run;
+    };
+    SpoolBuilder serials;
+    serials.slot(0, 3, at(9, 2));
+    serials.slot(1, 0, other);
+    serials.slot(0, 5, at(10, 3));
+    serials.slot(0, 6, at(11, 4));
+    Reading reading = read_all(raw.bytes, &serials.bytes);
     EXPECT_EQ(reading.decode_text, "");
     EXPECT_EQ(reading.lanes[0].size(), 7u);
     EXPECT_EQ(reading.lanes[1].size(), 1u);
     EXPECT_EQ(reading.spool_gaps, 1u);
 
     SpoolBuilder later;
-    later.slot(0, 7, 2, 9, {SpoolBuilder::word(1, 8)});
-    EXPECT_EQ(read_all(raw.bytes, &later.bytes).spool_gaps, 1u);
+    later.slot(0, 7, at(10, 2));
+    EXPECT_EQ(read_all(raw.bytes, &later.bytes).spool_gaps, 1u) << "units are missing";
+
+    SpoolBuilder between;
+    between.slot(0, 7, at(9, 2));
+    between.slot(0, 8, at(9 + 4096, 3));
+    reading = read_all(raw.bytes, &between.bytes);
+    EXPECT_EQ(reading.spool_gaps, 1u) << "a slot has not so many";
+    EXPECT_EQ(reading.lanes[0].size(), 7u);
+
+    SpoolBuilder within;
+    within.slot(0, 7, at(5, 2));
+    reading = read_all(raw.bytes, &within.bytes);
+    EXPECT_EQ(reading.spool_gaps, 1u) << "it begins within a run of the stream";
+    EXPECT_EQ(reading.lanes[0].size(), 6u);
 }
 
 TEST(SpoolReader, FreeSlotsAndOtherRunsAreNotUsed)
 {
     RawBuilder raw = example();
-    raw.cut(0);
     SpoolBuilder free_slot;
-    free_slot.slot(0, 0, 0, -1, words_of_example(), 0);
-    EXPECT_EQ(read_all(raw.bytes, &free_slot.bytes).spool_records, 0u);
+    free_slot.slot(0, 0, raw.run(0), 0);
+    EXPECT_EQ(read_all(RawBuilder().bytes, &free_slot.bytes).spool_chunks, 0u);
 
     SpoolBuilder other(4096, "another run's id");
-    other.slot(0, 0, 0, -1, words_of_example());
-    EXPECT_EQ(read_all(raw.bytes, &other.bytes).spool_error, "spool_other_run");
+    other.slot(0, 0, raw.run(0));
+    EXPECT_EQ(read_all(RawBuilder().bytes, &other.bytes).spool_error, "spool_other_run");
 }
 
 TEST(SpoolReader, Damage)
 {
+    RawBuilder raw;
+    raw.birth(0, RawBuilder::kMalloc, 8);
+    raw.units(0, {0xf03f});
     SpoolBuilder good;
-    good.slot(0, 0, 0, -1, {SpoolBuilder::word(1, 8), 0x3f, SpoolBuilder::word(1, 8)});
+    good.slot(0, 0, raw.run(0));
     Reading reading = read_all(RawBuilder().bytes, &good.bytes);
-    EXPECT_EQ(reading.spool_error, "spool_slot_damaged");
+    EXPECT_EQ(reading.decode_error, "raw_number");
     EXPECT_EQ(reading.lanes[0].size(), 1u) << "what comes before is delivered";
 
     struct {
         size_t at;
         char byte;
         const char *error;
-    } const damages[] = {{0, 'x', "spool_no_spool"},
-                         {8, 2, "spool_version"},
-                         {20, 'x', "spool_header_damaged"},
-                         {4096, 2, "spool_slot_damaged"},
-                         {4102, 1, "spool_slot_damaged"}};
+    } const damages[] = {{0, 'x', "spool_no_spool"},        {8, 1, "spool_version"},
+                         {20, 'x', "spool_header_damaged"}, {40, 1, "spool_header_damaged"},
+                         {4096, 2, "spool_slot_damaged"},   {4102, 1, "spool_slot_damaged"}};
     for (const auto &damage : damages) {
         std::string bytes = good.bytes;
         bytes[damage.at] = damage.byte;
         EXPECT_EQ(read_all(RawBuilder().bytes, &bytes).spool_error, damage.error);
     }
+    SpoolBuilder unknown(4096, "0123456789abcdef", 2);
+    EXPECT_EQ(read_all(RawBuilder().bytes, &unknown.bytes).spool_error, "raw_feature");
     std::string empty;
     EXPECT_EQ(read_all(RawBuilder().bytes, &empty).spool_error, "spool_no_spool");
-    std::string cut = good.bytes.substr(0, 4096 + 40);
+    std::string cut = good.bytes.substr(0, 4096 + 64 + 2);
     EXPECT_EQ(read_all(RawBuilder().bytes, &cut).lanes[0].size(), 1u);
 }
 
 TEST(SpoolReader, StreamWithoutHeaderDoesNotContradict)
 {
     SpoolBuilder spool;
-    spool.slot(0, 0, 0, -1, words_of_example());
+    spool.slot(0, 0, example().run(0));
     Reading reading = read_all("", &spool.bytes);
     EXPECT_EQ(reading.state, RAW_STREAM_CUT);
     EXPECT_EQ(reading.lanes[0].size(), 6u);

@@ -143,6 +143,7 @@ static bool decoder_begin_run(struct raw_decoder *decoder, const struct raw_chun
     memset(decoder->foreign, 0, sizeof decoder->foreign);
     if (chunk->key) memset(decoder->latest_stamp, 0, sizeof decoder->latest_stamp);
     decoder->run_birth = chunk->first_birth;
+    decoder->begun = true;
     decoder->last_address = 0;
     return true;
 }
@@ -155,7 +156,7 @@ bool raw_decoder_open(struct raw_decoder *decoder, const struct raw_chunk *chunk
     decoder->open_ended = chunk->open_ended;
     decoder->payload = decoder->at = decoder->end = chunk->payload;
     if (chunk->first_unit != decoder->units ||
-        (!chunk->begin && (decoder->units == 0 || chunk->first_birth != decoder->run_birth)))
+        (!chunk->begin && (!decoder->begun || chunk->first_birth != decoder->run_birth)))
         return DECODER_FAIL(decoder, RAW_SEQUENCE, decoder->at,
                             ": the lane had %" PRIu64 " units, the chunk begins with %" PRIu64,
                             decoder->units, chunk->first_unit);

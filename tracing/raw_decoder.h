@@ -89,6 +89,7 @@ struct raw_decoder {
 
     /* From here on: raw_decoder.c only. */
     bool addresses;
+    bool begun;              /* a run has */
     bool packed, open_ended; /* the chunk is */
     bool number_too_large;   /* of the record that is being decoded */
     uint8_t profile[RAW_PROFILE_BYTES];
