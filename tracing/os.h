@@ -62,6 +62,9 @@ void os_message_write(const char *text, size_t bytes);
 uint64_t os_clock_ns(void);
 uint64_t os_wall_clock_ns(void);
 
+/* Writes the host's name with a null byte behind it, cut to `bytes`; empty if it is unknown. */
+void os_host_name(char *name, size_t bytes);
+
 int os_process_id(void);
 int os_thread_id(void);
 

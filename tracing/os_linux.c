@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -193,6 +194,16 @@ uint64_t os_clock_ns(void)
 uint64_t os_wall_clock_ns(void)
 {
     return clock_ns(CLOCK_REALTIME);
+}
+
+void os_host_name(char *name, size_t bytes)
+{
+    struct utsname system;
+    size_t length = 0;
+    if (system_call(SYS_uname, (long)&system, 0, 0, 0, 0, 0) == 0)
+        for (; system.nodename[length] && length + 1 < bytes; length++)
+            name[length] = system.nodename[length];
+    name[length] = 0;
 }
 
 int os_process_id(void)
