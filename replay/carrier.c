@@ -2,6 +2,7 @@
 
 #include <setjmp.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/pages.h"
 #include "replay/new_handler.h"
@@ -13,15 +14,22 @@
 
 #define CACHES_BYTES (INSTRUCTION_LANES_MAX * sizeof(void *))
 
+#define PAGE 4096u /* of the system: x86-64 */
+
 /* What a null replay stores as the address of every object. */
 #define NULL_OBJECT ((void *)16)
 
 /* ---- opening and closing ---- */
 
-bool carrier_open(struct carrier *carrier, const struct allocator *allocator, bool switching,
-                  struct error *error)
+bool carrier_open(struct carrier *carrier, const struct allocator *allocator,
+                  const struct policy *policy, struct error *error)
 {
-    *carrier = (struct carrier){.allocator = allocator, .switching = switching};
+    *carrier = (struct carrier){
+        .allocator = allocator,
+        .switching = policy->switching && allocator->set_cache != NULL,
+        .touch = policy->touch,
+        .heap_calls = policy->heap_calls,
+    };
     carrier->caches = pages_map(CACHES_BYTES);
     if (carrier->caches == NULL) return error_set_system(error, "no memory for thread caches");
     return true;
@@ -92,7 +100,7 @@ static void carrier_call_heap(struct carrier *carrier, unsigned kind, const uint
                                              "tcmalloc.heap_limit_mb"};
     const struct allocator_heap_calls *heap = &carrier->allocator->heap;
     uint64_t first = count > 0 ? numbers[0] : 0, second = count > 1 ? numbers[1] : 0;
-    if (carrier->allocator->substituted[kind]) return;
+    if (!carrier->heap_calls || carrier->allocator->substituted[kind]) return;
     switch (kind) {
     case CALL_RELEASE_MEMORY: heap->release_memory(first); break;
     case CALL_THREAD_IDLE: heap->mark_thread_idle(); break;
@@ -121,17 +129,35 @@ static inline void *carrier_posix_memalign(size_t alignment, size_t size)
     return posix_memalign(&object, alignment, size) == 0 ? object : NULL;
 }
 
-/* The loop of both engines: `real` and `prefetch` are constants wherever it is used. */
+/* Writes to a new object what the policy says (REPORT.md, `touch`). */
+static void carrier_touch(enum touch touch, void *object, size_t size)
+{
+    volatile char *const bytes = object;
+    if (object == NULL || size == 0) return;
+    switch (touch) {
+    case TOUCH_NONE:
+    case TOUCH_KINDS: return;
+    case TOUCH_LINE: bytes[0] = 1; return;
+    case TOUCH_PAGES:
+        bytes[0] = 1;
+        for (size_t at = PAGE - (uintptr_t)object % PAGE; at < size; at += PAGE)
+            bytes[at] = 1;
+        return;
+    case TOUCH_ALL: memset(object, 1, size); return;
+    }
+}
+
+/* The loop of both engines: `real`, `prefetch` and `touch` are constants wherever it is used. */
 static inline __attribute__((always_inline)) size_t carrier_loop(
-    struct carrier *carrier, const struct instruction_batch *batch, bool real, bool prefetch)
+    struct carrier *carrier, const struct instruction_batch *batch, size_t from, size_t to,
+    bool real, bool prefetch, bool touch)
 {
     const struct allocator *const call = carrier->allocator;
     const struct instruction *const instructions = batch->at;
     const char tag = 0; /* std::nothrow_t has no contents */
     void **const objects = carrier->objects;
-    const size_t count = batch->count;
 
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = from; i < to; i++) {
         const struct instruction *const one = &instructions[i];
         const size_t size = one->size;
         const uint32_t name = one->object;
@@ -236,8 +262,9 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
     born:
         if (__builtin_expect(object == NULL && size != 0, 0)) return i;
         objects[name] = object;
+        if (touch) carrier_touch(carrier->touch, object, size);
     }
-    return count;
+    return to;
 }
 
 static bool carrier_prefetches(const struct carrier *carrier)
@@ -245,20 +272,28 @@ static bool carrier_prefetches(const struct carrier *carrier)
     return carrier->objects_count * sizeof(void *) > PREFETCH_FROM_BYTES;
 }
 
-size_t carrier_run(struct carrier *carrier, const struct instruction_batch *batch)
+size_t carrier_run(struct carrier *carrier, const struct instruction_batch *batch, size_t from,
+                   size_t to)
 {
     /* An operator new that finds no memory calls the handler rather than throw through C. */
     jmp_buf out_of_memory;
     if (setjmp(out_of_memory) != 0) return carrier->at;
     new_handler_arm(&out_of_memory);
-    size_t done = carrier_prefetches(carrier) ? carrier_loop(carrier, batch, true, true)
-                                              : carrier_loop(carrier, batch, true, false);
+    size_t done;
+    if (carrier->touch != TOUCH_NONE)
+        done = carrier_loop(carrier, batch, from, to, true, true, true);
+    else if (carrier_prefetches(carrier))
+        done = carrier_loop(carrier, batch, from, to, true, true, false);
+    else
+        done = carrier_loop(carrier, batch, from, to, true, false, false);
     new_handler_arm(NULL);
     return done;
 }
 
-size_t carrier_run_null(struct carrier *carrier, const struct instruction_batch *batch)
+size_t carrier_run_null(struct carrier *carrier, const struct instruction_batch *batch, size_t from,
+                        size_t to)
 {
-    return carrier_prefetches(carrier) ? carrier_loop(carrier, batch, false, true)
-                                       : carrier_loop(carrier, batch, false, false);
+    return carrier_prefetches(carrier)
+               ? carrier_loop(carrier, batch, from, to, false, true, false)
+               : carrier_loop(carrier, batch, from, to, false, false, false);
 }

@@ -15,6 +15,7 @@
 #include "common/error.h"
 #include "postprocess/instruction_reader.h"
 #include "replay/allocator.h"
+#include "replay/policy.h"
 
 struct carrier {
     void **objects;         /* by register */
@@ -26,12 +27,15 @@ struct carrier {
     uint64_t lane;
     void *own_cache;
 
+    enum touch touch;
+    bool heap_calls;
+
     size_t at; /* index in the batch; kept up to date only before calls that may not return */
 };
 
-/* `switching` needs allocator->set_cache. False: see *error. */
-bool carrier_open(struct carrier *carrier, const struct allocator *allocator, bool switching,
-                  struct error *error);
+/* Thread caches are switched when policy->switching says so and the allocator can. False: see *error. */
+bool carrier_open(struct carrier *carrier, const struct allocator *allocator,
+                  const struct policy *policy, struct error *error);
 
 /* Makes room for the registers of a batch. */
 bool carrier_prepare(struct carrier *carrier, const struct instruction_batch *batch,
@@ -41,12 +45,14 @@ bool carrier_prepare(struct carrier *carrier, const struct instruction_batch *ba
 void carrier_attach(struct carrier *carrier);
 void carrier_detach(struct carrier *carrier);
 
-/* Carries out a batch on the allocator. Returns how many instructions were: fewer than batch->count when the next
- * one asked for memory and got none. */
-size_t carrier_run(struct carrier *carrier, const struct instruction_batch *batch);
+/* Carries out the instructions `from` to `to` - 1 of a batch on the allocator. Returns `to`, or the index of the one
+ * that asked for memory and got none. */
+size_t carrier_run(struct carrier *carrier, const struct instruction_batch *batch, size_t from,
+                   size_t to);
 
 /* The same without the allocator: what a replay costs by itself. */
-size_t carrier_run_null(struct carrier *carrier, const struct instruction_batch *batch);
+size_t carrier_run_null(struct carrier *carrier, const struct instruction_batch *batch, size_t from,
+                        size_t to);
 
 void carrier_close(struct carrier *carrier);
 

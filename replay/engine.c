@@ -11,20 +11,20 @@ static bool engine_prepare(struct engine_state *state, const struct instruction_
 
 /* ---- switch ---- */
 
-static bool switch_open(struct engine_state *state, const struct allocator *allocator,
-                        bool allow_switching)
+static bool switch_open(struct engine_state *state)
 {
-    state->cache_switching = allow_switching && allocator->set_cache != NULL;
-    if (!carrier_open(&state->carrier, allocator, state->cache_switching, &state->error))
+    if (!carrier_open(&state->carrier, state->allocator, state->policy, &state->error))
         return false;
+    state->cache_switching = state->carrier.switching;
     new_handler_install();
     carrier_attach(&state->carrier);
     return true;
 }
 
-static size_t switch_run(struct engine_state *state, const struct instruction_batch *batch)
+static size_t switch_run(struct engine_state *state, const struct instruction_batch *batch,
+                         size_t from, size_t to)
 {
-    return carrier_run(&state->carrier, batch);
+    return carrier_run(&state->carrier, batch, from, to);
 }
 
 static void switch_finish(struct engine_state *state)
@@ -35,16 +35,15 @@ static void switch_finish(struct engine_state *state)
 
 /* ---- null ---- */
 
-static bool null_open(struct engine_state *state, const struct allocator *allocator,
-                      bool allow_switching)
+static bool null_open(struct engine_state *state)
 {
-    (void)allow_switching;
-    return carrier_open(&state->carrier, allocator, false, &state->error);
+    return carrier_open(&state->carrier, state->allocator, state->policy, &state->error);
 }
 
-static size_t null_run(struct engine_state *state, const struct instruction_batch *batch)
+static size_t null_run(struct engine_state *state, const struct instruction_batch *batch,
+                       size_t from, size_t to)
 {
-    return carrier_run_null(&state->carrier, batch);
+    return carrier_run_null(&state->carrier, batch, from, to);
 }
 
 static void null_finish(struct engine_state *state)

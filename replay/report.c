@@ -11,8 +11,15 @@ static const char *const recording_names[] = {"complete", "cut", "damaged"};
 
 bool report_substituted(const struct report *report, unsigned kind)
 {
-    return report->engine->calls_allocator && report->allocator->substituted[kind] &&
+    bool skipped = call_shapes[kind] == SHAPE_HEAP && !report->options->policy.heap_calls;
+    return report->engine->calls_allocator && (skipped || report->allocator->substituted[kind]) &&
            report->totals.by_kind[kind] > 0;
+}
+
+static const char *report_how(const struct report *report, unsigned kind)
+{
+    if (!report_substituted(report, kind)) return "";
+    return call_shapes[kind] == SHAPE_HEAP ? "  (not carried out)" : "  (substituted)";
 }
 
 static const char *report_allocator(const struct report *report, char *to, size_t bytes)
@@ -46,13 +53,15 @@ void report_print(const struct report *report, FILE *to)
         fprintf(to, "%-22s %s\n", "  from", report->allocator->path);
     if (report->status != REPORT_COMPLETE)
         fprintf(to, "%-22s %s\n", "status", status_names[report->status]);
+    else if (report->limited)
+        fprintf(to, "%-22s ended by --limit\n", "status");
     else if (report->recording != INSTRUCTION_STATUS_COMPLETE)
         fprintf(to, "%-22s %s\n", "recording", recording_names[report->recording]);
     fprintf(to, "%-22s %" PRIu64 "\n", "events", totals->calls);
     for (unsigned kind = 0; kind < CALL_KINDS; kind++)
         if (totals->by_kind[kind] > 0)
             fprintf(to, "  %-20s %" PRIu64 "%s\n", call_names[kind], totals->by_kind[kind],
-                    report_substituted(report, kind) ? "  (substituted)" : "");
+                    report_how(report, kind));
     fprintf(to, "%-22s %.6f s, %.2f ns per event\n", "wall time", (double)measured->wall_ns / 1e9,
             (double)measured->wall_ns / calls);
     fprintf(to, "%-22s %.0f\n", "events per second", report_events_per_second(report));
@@ -110,6 +119,14 @@ static void report_set_program(json_t *object, const struct report *report)
     json_object_set_new(object, "program", value != NULL ? value : json_null());
 }
 
+static void report_set_policy(json_t *object, const struct options *options)
+{
+    const struct policy *policy = &options->policy;
+    set_string(object, "touch", policy_touch_names[policy->touch]);
+    set_string(object, "cpu", options->cpus != NULL ? options->cpus : "");
+    json_object_set_new(object, "heap_calls", json_boolean(policy->heap_calls));
+}
+
 static json_t *report_json(const struct report *report)
 {
     const struct measurement *measured = &report->measurement;
@@ -120,14 +137,16 @@ static json_t *report_json(const struct report *report)
 
     set_string(object, "status", status_names[report->status]);
     if (report->status != REPORT_COMPLETE)
-        set_string(object, "error", error_text(report->error, text, sizeof text));
-    else
+        set_string(object, "error", error_text(&report->error, text, sizeof text));
+    else if (!report->limited)
         set_string(object, "recording", recording_names[report->recording]);
+    json_object_set_new(object, "limited", json_boolean(report->limited));
     report_set_program(object, report);
     set_string(object, "engine", report->engine->name);
     set_string(object, "allocator", report_allocator(report, text, sizeof text));
     set_string(object, "allocator_path", called ? report->allocator->path : "");
     json_object_set_new(object, "thread_cache_switching", json_boolean(report->cache_switching));
+    report_set_policy(object, report->options);
     set_integer(object, "events", totals->calls);
     json_object_set_new(object, "by_kind", report_by_kind(report));
     json_object_set_new(object, "substituted", report_substituted_list(report));

@@ -6,19 +6,21 @@
 #include <stdio.h>
 
 #include "postprocess/instruction_reader.h"
-#include "replay/engine.h"
 #include "replay/measure.h"
+#include "replay/options.h"
 
 enum report_status { REPORT_COMPLETE, REPORT_CUT, REPORT_FAILED };
 
 struct report {
     enum report_status status;
-    const struct error *error; /* with CUT and FAILED */
+    struct error error; /* with CUT and FAILED */
+    const struct options *options;
     const struct engine *engine;
     const struct allocator *allocator;
     bool cache_switching;
     const struct instruction_header *header;
-    enum instruction_status recording; /* of the end block; with COMPLETE only */
+    enum instruction_status recording; /* of the end block; with COMPLETE and not limited */
+    bool limited;                      /* by policy.limit_calls, before the end block */
     struct instruction_totals totals;  /* of what was carried out */
     uint64_t peak_live_bytes;
     struct measurement measurement;

@@ -86,6 +86,11 @@ check "two files are a usage error" ended 2 'more than one file'
 run "$scratch/missing"
 check "a missing file is named" ended 1 "$scratch/missing: cannot open: No such file"
 
+for wrong in --touch=some --cpu=3-1 --cpu=, --limit=-1 --limit=; do
+    run "$wrong"
+    check "$wrong is a usage error" ended 2 'see replay --help'
+done
+
 # --- input ---
 run --json="$scratch/json" "$scratch/churn"
 check "a file" ended 0
@@ -115,7 +120,7 @@ run --json="$scratch/json" "$scratch/kinds"
 check "every kind of call" ended 0
 check "every kind of call is counted" has events 87
 if [ -z "$sanitized" ]; then
-    check "kinds that the C library lacks are substituted" both 'new_array_aligned .*(substituted)' 'release_memory .*(substituted)'
+    check "kinds that the C library lacks are substituted" both 'new_array_aligned .*(substituted)' 'release_memory .*(not carried out)'
     check "kinds that it has are not" eval '! grep -q "malloc  .*substituted\|memalign .*substituted\|pvalloc .*substituted" "$scratch/out"'
     check "switching is not claimed" has thread_cache_switching false
     check "and its absence is said" ended 0 'thread caches are not switched: glibc has no'
@@ -168,6 +173,9 @@ if [ -z "$sanitized" ] && [ -f "$tcmalloc" ]; then
     done
     check "our tcmalloc is named" eval 'value allocator | grep -q "^\"tcmalloc (gperftools "'
     run_with "$tcmalloc" "$scratch/kinds"
+    check "calls on the whole heap wait for --heap-calls" both 'release_memory .*(not carried out)' 'set_property .*(not carried out)'
+    run_with "$tcmalloc" --heap-calls "$scratch/kinds"
+    check "--heap-calls" eval '! grep -q "not carried out" "$scratch/out"'
     check "our tcmalloc needs few substitutes" [ "$(grep -c 'substituted)' "$scratch/out")" -le 3 ]
 fi
 installed=$( (ldconfig -p || /sbin/ldconfig -p) 2>/dev/null | sed -n 's/.*=> //p' |
@@ -187,6 +195,23 @@ for library in $tcmalloc $installed; do
         check "$file: a $kind that fails" ended 1 "instruction 1: $kind of 46"
     done
 done
+
+# --- policies ---
+for touch in none line pages all; do
+    run --touch=$touch --json="$scratch/json" "$scratch/kinds"
+    check "--touch=$touch" has touch "\"$touch\""
+    check "--touch=$touch: every call" has events 87
+done
+run --cpu=0 --json="$scratch/json" "$scratch/kinds"
+check "--cpu" has cpu '"0"'
+for limit in 0 1 20000 99999; do
+    run --limit=$limit --json="$scratch/json" "$scratch/churn"
+    check "--limit=$limit" has events $limit
+    check "--limit=$limit is success" ended 0
+    check "--limit=$limit says so" has limited true
+done
+run --limit=100000 --json="$scratch/json" "$scratch/churn"
+check "--limit as long as the stream" has live_at_end 1000
 
 # --- failure ---
 run --json="$scratch/json" "$scratch/huge"
