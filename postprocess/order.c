@@ -46,9 +46,16 @@ struct order *order_new(struct raw_reader *reader, struct instruction_writer *wr
 {
     struct order *order = calloc(1, sizeof *order);
     if (order == NULL) return NULL;
+    order->windows = calloc(WINDOWS_FIRST, sizeof *order->windows);
+    if (order->windows == NULL) {
+        free(order);
+        return NULL;
+    }
+    order->windows_room = WINDOWS_FIRST;
     order->reader = reader;
     order->writer = writer;
     order->queued_bytes_limit = WINDOW_BYTES_EASY;
+    order->patience_bytes = WINDOW_BYTES_MAX;
     object_table_init(&order->objects);
     for (uint32_t i = 0; i < STRUCTURES; i++) {
         order->structures[i].next = 1;
@@ -68,8 +75,14 @@ static void lane_free(struct order *order, struct order_lane *lane)
     }
     raw_decoder_free(&lane->decoder);
     wait_heap_free(&lane->birth_waiters);
+    free(lane->marks);
     free(lane->batch);
     free(lane);
+}
+
+void order_limit_memory(struct order *order, uint64_t bytes)
+{
+    if (bytes < order->patience_bytes) order->patience_bytes = bytes;
 }
 
 void order_free(struct order *order)
@@ -88,8 +101,9 @@ void order_free(struct order *order)
         wait_heap_free(&order->structures[i].waiters);
         free(order->structures[i].holes);
     }
-    for (uint32_t i = 0; i < WINDOWS_MAX; i++)
+    for (uint32_t i = 0; i < order->windows_room; i++)
         free(order->windows[i].lanes);
+    free(order->windows);
     object_table_free(&order->objects);
     free(order);
 }
@@ -139,6 +153,20 @@ bool order_failed(struct order *order)
 
 /* ---- what the caller sees ---- */
 
+/* Nothing goes on in the oldest window: what it waits for is looked for in those behind it. One window ahead is what
+ * a tick's skew explains; more only when no step helps. False: nothing more can be let in, or ordering has failed. */
+static bool order_overtake(struct order *order)
+{
+    if (order->admitted > order->oldest && order_step(order, 0)) return true;
+    uint64_t records = order->totals.records;
+    order_unpark(order, order->oldest + 2, order->admitted);
+    if (!order_run_ready(order) || order_failed(order)) return false;
+    if (order->totals.records != records) return true;
+    if (order->admitted + 1 >= order->open) return false;
+    order_admit(order, order->admitted + 1);
+    return true;
+}
+
 /* Ends the windows that can be ended. */
 static bool order_run(struct order *order)
 {
@@ -155,18 +183,9 @@ static bool order_run(struct order *order)
         if (order->ready != NULL) continue;
         if (!closed && order->queued_bytes < WINDOW_BYTES_STUCK) return true;
         if (order_step(order, TICK_SKEW_RECORDS)) continue;
-        if (!closed) return true;
-        /* One window ahead is what a tick's skew explains; more only when no step helps. */
-        if (order->admitted > order->oldest && order_step(order, 0)) continue;
-        uint64_t records = order->totals.records;
-        order_unpark(order, order->oldest + 2, order->admitted);
-        if (!order_run_ready(order) || order_failed(order)) return false;
-        if (order->totals.records != records) continue;
-        if (order->admitted + 1 < order->open) {
-            order_admit(order, order->admitted + 1);
-            continue;
-        }
-        if (!order->ended && order->open - order->oldest < WINDOWS_MAX - 1) return true;
+        if (closed && order_overtake(order)) continue;
+        if (order_failed(order)) return false;
+        if (order_is_patient(order)) return true;
         if (!order_step(order, 0) && !order_unstick(order)) return false;
     }
 }
@@ -176,7 +195,6 @@ static bool order_run_early(struct order *order)
 {
     order_admit(order, order->open);
     if (!order_run(order)) return false;
-    if (order->queued_bytes > WINDOW_BYTES_MAX) return order_report_stuck(order);
     order->queued_bytes_limit = order->queued_bytes + WINDOW_BYTES_EASY;
     return true;
 }
@@ -203,6 +221,7 @@ bool order_chunk(struct order *order, struct raw_chunk *chunk)
 /* Closes the open window and runs. */
 static bool order_close_window(struct order *order, const struct raw_tick *tick)
 {
+    if (!order_make_room_for_window(order)) return false;
     order_window(order, order->open)->tick = *tick;
     order->open++;
     order->queued_bytes_limit = order->queued_bytes + WINDOW_BYTES_EASY;

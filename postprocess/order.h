@@ -60,7 +60,7 @@ struct order_totals {
     uint64_t windows;           /* that were ended */
     uint64_t windows_overtaken; /* those of which the next one began before */
     uint64_t units_stepped;     /* that could not be taken as a whole */
-    uint64_t relaxed;           /* times that calls had to go without regard to units */
+    uint64_t relaxed;           /* records that had to go without regard to units */
     uint32_t lanes;             /* that had records */
 };
 
@@ -69,6 +69,9 @@ struct order;
 /* Chunks go back to `reader`. NULL: no memory. */
 struct order *order_new(struct raw_reader *reader, struct instruction_writer *writer);
 void order_free(struct order *order);
+
+/* With so many bytes of chunks that cannot be ordered, what is missing is no longer waited for. */
+void order_limit_memory(struct order *order, uint64_t bytes);
 
 /* Takes the next chunk of records. The functions that return bool return false after damage: see order_error(). */
 bool order_chunk(struct order *order, struct raw_chunk *chunk);

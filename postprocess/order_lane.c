@@ -123,7 +123,7 @@ static void lane_run(struct order *order, struct order_lane *lane, uint64_t turn
 static void lane_pass_mark(struct order *order, struct order_lane *lane)
 {
     order_window(order, lane_mark_at(lane, 0)->window)->lanes_left--;
-    lane->marks_first++;
+    lane->marks_first = (lane->marks_first + 1) & (lane->marks_room - 1);
     lane->marks_count--;
 }
 
@@ -156,14 +156,14 @@ static bool lane_move_tail(struct order *order, struct order_lane *lane)
 {
     uint64_t target = lane->decoded_window + 1, end_record = 0;
     bool passed = false;
-    if (target > order->open) return true;
+    if (target > order->open || lane->marks_count == 0) return true;
     while (lane->marks_count > 0 && lane_mark_at(lane, 0)->window < target) {
         end_record = lane_mark_at(lane, 0)->end_record;
         lane_pass_mark(order, lane);
         passed = true;
     }
     if (!passed || (lane->marks_count > 0 && lane_mark_at(lane, 0)->window == target)) return true;
-    lane->marks_first--;
+    lane->marks_first = (lane->marks_first - 1) & (lane->marks_room - 1);
     lane->marks_count++;
     *lane_mark_at(lane, 0) = (struct order_mark){target, end_record};
     return window_add_lane(order, target, lane->number);
@@ -173,7 +173,7 @@ static bool lane_move_tail(struct order *order, struct order_lane *lane)
 uint64_t lane_records_left(const struct order_lane *lane)
 {
     if (lane->marks_count == 0) return 0;
-    return lane->marks[lane->marks_first & (WINDOWS_MAX - 1)].end_record - lane_position(lane);
+    return lane_mark_at(lane, 0)->end_record - lane_position(lane);
 }
 
 /* While lanes overtake the oldest window a turn ends with the window it began in, and beyond the window
@@ -181,7 +181,7 @@ uint64_t lane_records_left(const struct order_lane *lane)
 static uint64_t lane_turn(const struct order *order, const struct order_lane *lane)
 {
     if (order->admitted == order->oldest || lane->marks_count == 0) return lane->turn_records;
-    uint64_t window = lane->marks[lane->marks_first & (WINDOWS_MAX - 1)].window;
+    uint64_t window = lane_mark_at(lane, 0)->window;
     uint64_t turn = window == order->oldest       ? lane->turn_records
                     : window == order->oldest + 1 ? TURN_RECORDS_AHEAD
                                                   : 1;
@@ -214,6 +214,20 @@ void order_run_lane(struct order *order, struct order_lane *lane)
     lane_give_batch(order, lane);
 }
 
+static bool lane_grow_marks(struct order *order, struct order_lane *lane)
+{
+    uint32_t room = lane->marks_room == 0 ? 2 : lane->marks_room * 2;
+    struct order_mark *marks = malloc(room * sizeof *marks);
+    if (marks == NULL) return order_no_memory(order);
+    for (uint32_t i = 0; i < lane->marks_count; i++)
+        marks[i] = *lane_mark_at(lane, i);
+    free(lane->marks);
+    lane->marks = marks;
+    lane->marks_room = room;
+    lane->marks_first = 0;
+    return true;
+}
+
 /* Notes that the lane goes up to `end_record` in the open window. */
 bool lane_mark(struct order *order, struct order_lane *lane, uint64_t end_record)
 {
@@ -224,6 +238,7 @@ bool lane_mark(struct order *order, struct order_lane *lane, uint64_t end_record
             return true;
         }
     }
+    if (lane->marks_count == lane->marks_room && !lane_grow_marks(order, lane)) return false;
     if (!window_add_lane(order, order->open, lane->number)) return false;
     *lane_mark_at(lane, lane->marks_count++) = (struct order_mark){order->open, end_record};
     return true;

@@ -39,14 +39,20 @@
 #define TURN_RECORDS_MAX   (1u << 20)
 #define TURN_RECORDS_AHEAD 64u /* for lanes that overtake the oldest window */
 
-/* Windows that may be open at once before what does not go on is damage. A tick is taken in one go, so one more
- * than the oldest should do. A power of two. */
-#define WINDOWS_MAX 8u
+/* Windows that may be open at once before what does not go on is damage: at 10 ms each, ten minutes in which a thread
+ * did not get from the number it took to the record of it. Normally there are two. */
+#define WINDOWS_FIRST 8u /* room for so many; a power of two */
+#define WINDOWS_MAX   65536u
+
+/* At the end numbers may be missing that would have been recorded in the last of them; a thread may have been off its
+ * processor for some. */
+#define WINDOWS_EXCUSED 8u
 
 /* A window with more than this is begun before it has ended: a recording need not have ticks, and a busy one has
  * large windows. */
 #define WINDOW_BYTES_EASY  (8u << 20)
-/* With more than this that cannot be ordered, what is missing is not expected from the rest of the window. */
+/* With more than this that cannot be ordered, what is missing is not expected from the rest of the window; nor, after
+ * events were lost, at all. */
 #define WINDOW_BYTES_STUCK (64u << 20)
 /* With more than this that cannot be ordered, it never will be. */
 #define WINDOW_BYTES_MAX   (UINT64_C(1) << 30)
@@ -88,8 +94,8 @@ struct order_lane {
     struct record *records;    /* batch->records */
     struct order_lane *next;   /* in the ready queue */
     uint32_t turn_records;     /* length of a turn */
-    uint32_t marks_first, marks_count;
-    struct order_mark marks[WINDOWS_MAX];
+    uint32_t marks_first, marks_count, marks_room; /* a ring of a power of two */
+    struct order_mark *marks;
     struct raw_chunk *open;  /* being decoded */
     uint64_t decoded_window; /* of the latest record in the batch */
     bool holds_tail;         /* idle because of lane_tail() */
@@ -99,7 +105,8 @@ struct order_lane {
     uint64_t wait_number;           /* a stamp, or a token */
     bool in_unit;                   /* it could have entered something else of its unit */
     bool listed;                    /* in order->steppable */
-    bool stepwise;                  /* the unit at hand is not taken as a whole */
+    bool stepwise;                  /* the unit at hand is not taken as a whole, */
+    bool loose;                     /* and its call does not wait for the stamps after it */
     uint32_t segments_count;
     struct order_segment segments[SEGMENTS_MAX]; /* the latest chunks, a ring */
     struct raw_decoder decoder;
@@ -143,14 +150,15 @@ struct order {
     uint32_t steppable_first, steppable_count;
     struct order_batch *unused_batches;
 
-    /*   oldest <= admitted,  oldest <= open <= oldest + WINDOWS_MAX - 1
+    /*   oldest <= admitted,  oldest <= open < oldest + windows_room <= oldest + WINDOWS_MAX
      * Windows below `oldest` have ended; chunks come into `open`; lanes may go into those up to `admitted`. */
     uint64_t oldest, admitted, open;
-    struct order_window windows[WINDOWS_MAX];
+    struct order_window *windows; /* a ring */
+    uint32_t windows_room;
     uint64_t queued_bytes, queued_bytes_limit;
+    uint64_t patience_bytes;
     uint64_t last_tick_ns;
     bool ended;                           /* no more chunks will come */
-    bool relaxed;                         /* units are not kept together just now */
     int64_t kind_differences[CALL_KINDS]; /* kinds as recorded, less as written */
 };
 
@@ -158,7 +166,7 @@ struct order {
 
 static inline struct order_window *order_window(struct order *order, uint64_t window)
 {
-    return &order->windows[window & (WINDOWS_MAX - 1)];
+    return &order->windows[window & (order->windows_room - 1)];
 }
 
 static inline uint32_t structure_index(uint32_t structure)
@@ -183,22 +191,20 @@ static inline uint64_t lane_position(const struct order_lane *lane)
     return lane->decoder.records - (lane->filled - lane->at);
 }
 
-static inline struct order_mark *lane_mark_at(struct order_lane *lane, uint32_t index)
+static inline struct order_mark *lane_mark_at(const struct order_lane *lane, uint32_t index)
 {
-    return &lane->marks[(lane->marks_first + index) & (WINDOWS_MAX - 1)];
+    return &lane->marks[(lane->marks_first + index) & (lane->marks_room - 1)];
 }
 
 static inline bool lane_is_behind(const struct order *order, const struct order_lane *lane)
 {
-    return lane->marks_count > 0 &&
-           lane->marks[lane->marks_first & (WINDOWS_MAX - 1)].window == order->oldest;
+    return lane->marks_count > 0 && lane_mark_at(lane, 0)->window == order->oldest;
 }
 
 /* The lane has come to records beyond the window after the oldest. It does not go on by itself (order_unpark). */
 static inline bool lane_is_far_ahead(const struct order *order, const struct order_lane *lane)
 {
-    return lane->marks_count > 0 &&
-           lane->marks[lane->marks_first & (WINDOWS_MAX - 1)].window > order->oldest + 1;
+    return lane->marks_count > 0 && lane_mark_at(lane, 0)->window > order->oldest + 1;
 }
 
 /* Whether births of the token's lane have got as far as the token. */
@@ -232,6 +238,9 @@ uint64_t lane_offset(const struct order_lane *lane);
 
 /* ---- order_windows.c ---- */
 
+/* Makes room for a window behind the open one. */
+bool order_make_room_for_window(struct order *order);
+
 /* Lets lanes go into the window, which is `admitted` or the next. */
 void order_admit(struct order *order, uint64_t window);
 void order_unpark(struct order *order, uint64_t first, uint64_t last);
@@ -241,6 +250,9 @@ bool order_run_ready(struct order *order);
 
 /* The oldest window has nothing left: its tick, and on to the next. */
 void order_end_window(struct order *order);
+
+/* Whether what is missing may still come: more input is to be waited for before anything is given up. */
+bool order_is_patient(const struct order *order);
 
 /* What to do when nothing goes on, the mildest first. */
 bool order_step(struct order *order, uint64_t records_left);

@@ -82,9 +82,11 @@ static bool order_take_failed(struct order *order, struct order_lane *lane,
     uint32_t object = 0;
     bool known = false;
     if (call_shapes[kind] == SHAPE_REALLOC) {
-        known = order_is_born(order, lane, record->token) &&
-                object_table_find(&order->objects, record->token, &object);
-        if (!known && !order_object_is_unknown(order, lane, record->token)) return false;
+        bool born = order_is_born(order, lane, record->token);
+        known = born && object_table_find(&order->objects, record->token, &object);
+        /* Born and dead: nothing says that this came before another lane ended the object, but so it was. */
+        if (!known && !born && !order_object_is_unknown(order, lane, record->token)) return false;
+        order->totals.unknown_objects += born && !known;
         order->kind_differences[kind]++;
         order->kind_differences[CALL_REALLOC_MOVED]--;
     }

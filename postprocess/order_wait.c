@@ -197,9 +197,9 @@ static bool order_unit_is_free(struct order *order, struct order_lane *lane,
 bool order_take_stamp_before(struct order *order, struct order_lane *lane,
                              const struct record *record)
 {
-    if (!lane->stepwise && !order->relaxed && !order_unit_is_free(order, lane, record))
-        return false;
+    if (!lane->stepwise && !order_unit_is_free(order, lane, record)) return false;
     if (!order_take_stamp(order, lane, record)) return false;
+    lane->loose = false;
     /* The unit's last stamp: the next one is taken as a whole again. */
     if (record[1].number != RAW_STAMP_BEFORE && record[2].number != RAW_STAMP_AFTER)
         lane->stepwise = false;
@@ -209,11 +209,10 @@ bool order_take_stamp_before(struct order *order, struct order_lane *lane,
 /* Whether a call with stamps after it may be emitted: not before its turn, at least in the first structure. */
 bool order_may_enter(struct order *order, struct order_lane *lane, const struct record *call)
 {
-    if (order->relaxed) return true;
     if (!lane->stepwise) return order_unit_is_free(order, lane, call);
     uint32_t index = structure_index(call[1].structure);
-    if (call[1].size > order->structures[index].next)
+    if (!lane->loose && call[1].size > order->structures[index].next)
         return lane_waits_for_stamp(order, lane, index, call[1].size);
-    lane->stepwise = false;
+    lane->stepwise = lane->loose = false;
     return true;
 }
