@@ -202,7 +202,7 @@ static bool order_run_early(struct order *order)
 bool order_chunk(struct order *order, struct raw_chunk *chunk)
 {
     struct order_lane *lane = order_lane(order, chunk->lane);
-    if (lane == NULL || !lane_mark(order, lane, chunk->first_record + chunk->records)) {
+    if (lane == NULL || !lane_mark(order, lane, chunk)) {
         raw_chunk_release(order->reader, chunk);
         return false;
     }

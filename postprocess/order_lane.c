@@ -36,13 +36,21 @@ static bool lane_open_chunk(struct order *order, struct order_lane *lane)
     lane->open = chunk;
     lane->decoded_window = chunk->window;
     lane->segments[lane->segments_count++ % SEGMENTS_MAX] =
-        (struct order_segment){chunk->first_record, chunk->offset};
+        (struct order_segment){lane->decoder.records, chunk->offset};
     raw_decoder_open(&lane->decoder, chunk);
     return true;
 }
 
+/* The open chunk has been decoded. Its window has a mark, because it has not been passed. */
 static void lane_close_chunk(struct order *order, struct order_lane *lane)
 {
+    uint32_t index = 0;
+    struct order_mark *mark = lane_mark_at(lane, 0);
+    while (mark->window != lane->open->window)
+        mark = lane_mark_at(lane, ++index);
+    mark->end_record = lane->decoder.records;
+    mark->bytes_left -= lane->open->payload_bytes;
+    mark->chunks_left--;
     order->queued_bytes -= lane->open->payload_bytes;
     raw_chunk_release(order->reader, lane->open);
     lane->open = NULL;
@@ -94,15 +102,26 @@ static bool splits_unit(const struct order_lane *lane, uint32_t at)
             lane->records[at].number == RAW_STAMP_AFTER);
 }
 
+/* Records up to the end of the window that the lane is in, or as good as infinite while that is not known. */
+static uint64_t lane_window_left(const struct order_lane *lane)
+{
+    if (lane->marks_count == 0 || lane_mark_at(lane, 0)->chunks_left > 0) return UINT64_MAX;
+    return lane_mark_at(lane, 0)->end_record - lane_position(lane);
+}
+
 /* Lets the lane go on for at most `turn` records, and to the end of the unit it is then in. It has
  * then run out of records, or waits, or the turn is over. */
 static void lane_run(struct order *order, struct order_lane *lane, uint64_t turn)
 {
-    bool more = true, in_middle = false;
+    bool more = true, in_middle = false, overtaking = order->admitted > order->oldest;
     while (turn > 0 || in_middle) {
         if (more && lane->filled - lane->at < LOOKAHEAD) more = lane_refill(order, lane);
         uint32_t in_sight = lane->filled - lane->at;
         if (in_sight == 0) break;
+        /* While lanes overtake the oldest window, a turn ends with the window it began in. */
+        if (overtaking && !in_middle && lane_window_left(lane) < turn)
+            turn = lane_window_left(lane);
+        if (turn == 0 && !in_middle) break;
         /* The last ones wait until more are in sight, unless there are no more. */
         uint32_t available = in_sight - (more ? LOOKAHEAD - 1 : lane_tail(order, lane));
         lane->holds_tail = available == 0;
@@ -130,7 +149,8 @@ static void lane_pass_mark(struct order *order, struct order_lane *lane)
 static void lane_pass_marks(struct order *order, struct order_lane *lane)
 {
     uint64_t position = lane_position(lane);
-    while (lane->marks_count > 0 && position >= lane_mark_at(lane, 0)->end_record)
+    while (lane->marks_count > 0 && lane_mark_at(lane, 0)->chunks_left == 0 &&
+           position >= lane_mark_at(lane, 0)->end_record)
         lane_pass_mark(order, lane);
 }
 
@@ -165,28 +185,26 @@ static bool lane_move_tail(struct order *order, struct order_lane *lane)
     if (!passed || (lane->marks_count > 0 && lane_mark_at(lane, 0)->window == target)) return true;
     lane->marks_first = (lane->marks_first - 1) & (lane->marks_room - 1);
     lane->marks_count++;
-    *lane_mark_at(lane, 0) = (struct order_mark){target, end_record};
+    *lane_mark_at(lane, 0) = (struct order_mark){.window = target, .end_record = end_record};
     return window_add_lane(order, target, lane->number);
 }
 
-/* Records that the lane has left in the window it is in. */
 uint64_t lane_records_left(const struct order_lane *lane)
 {
     if (lane->marks_count == 0) return 0;
-    return lane_mark_at(lane, 0)->end_record - lane_position(lane);
+    const struct order_mark *mark = lane_mark_at(lane, 0);
+    return mark->chunks_left > 0 ? lane->filled - lane->at + mark->bytes_left / RECORD_BYTES
+                                 : mark->end_record - lane_position(lane);
 }
 
-/* While lanes overtake the oldest window a turn ends with the window it began in, and beyond the window
- * after the oldest it is a single unit: there only what something waits for should be taken. */
+/* Beyond the window after the oldest a turn is a single unit: there only what something waits for should be taken. */
 static uint64_t lane_turn(const struct order *order, const struct order_lane *lane)
 {
     if (order->admitted == order->oldest || lane->marks_count == 0) return lane->turn_records;
     uint64_t window = lane_mark_at(lane, 0)->window;
-    uint64_t turn = window == order->oldest       ? lane->turn_records
-                    : window == order->oldest + 1 ? TURN_RECORDS_AHEAD
-                                                  : 1;
-    uint64_t left = lane_records_left(lane);
-    return left > 0 && left < turn ? left : turn;
+    return window == order->oldest       ? lane->turn_records
+           : window == order->oldest + 1 ? TURN_RECORDS_AHEAD
+                                         : 1;
 }
 
 /* One turn of one lane, and what follows from it. */
@@ -228,19 +246,18 @@ static bool lane_grow_marks(struct order *order, struct order_lane *lane)
     return true;
 }
 
-/* Notes that the lane goes up to `end_record` in the open window. */
-bool lane_mark(struct order *order, struct order_lane *lane, uint64_t end_record)
+bool lane_mark(struct order *order, struct order_lane *lane, const struct raw_chunk *chunk)
 {
-    if (lane->marks_count > 0) {
-        struct order_mark *last = lane_mark_at(lane, lane->marks_count - 1);
-        if (last->window == order->open) {
-            last->end_record = end_record;
-            return true;
-        }
+    bool has_mark =
+        lane->marks_count > 0 && lane_mark_at(lane, lane->marks_count - 1)->window == order->open;
+    if (!has_mark) {
+        if (lane->marks_count == lane->marks_room && !lane_grow_marks(order, lane)) return false;
+        if (!window_add_lane(order, order->open, lane->number)) return false;
+        *lane_mark_at(lane, lane->marks_count++) = (struct order_mark){.window = order->open};
     }
-    if (lane->marks_count == lane->marks_room && !lane_grow_marks(order, lane)) return false;
-    if (!window_add_lane(order, order->open, lane->number)) return false;
-    *lane_mark_at(lane, lane->marks_count++) = (struct order_mark){order->open, end_record};
+    struct order_mark *mark = lane_mark_at(lane, lane->marks_count - 1);
+    mark->bytes_left += chunk->payload_bytes;
+    mark->chunks_left++;
     return true;
 }
 

@@ -39,6 +39,9 @@
 #define TURN_RECORDS_MAX   (1u << 20)
 #define TURN_RECORDS_AHEAD 64u /* for lanes that overtake the oldest window */
 
+/* A record takes about so many bytes of a chunk. */
+#define RECORD_BYTES 2u
+
 /* Windows that may be open at once before what does not go on is damage: at 10 ms each, ten minutes in which a thread
  * did not get from the number it took to the record of it. Normally there are two. */
 #define WINDOWS_FIRST 8u /* room for so many; a power of two */
@@ -75,9 +78,12 @@ struct order_segment {
     uint64_t first_record, offset;
 };
 
-/* How far a lane goes in a window. */
+/* How far a lane goes in a window. How many records a chunk has is known only when it has been decoded. */
 struct order_mark {
-    uint64_t window, end_record;
+    uint64_t window;
+    uint64_t end_record;  /* behind the chunks that were decoded */
+    uint64_t bytes_left;  /* of chunks that were not decoded to their end, */
+    uint32_t chunks_left; /* and how many these are */
 };
 
 /* Records that a lane has decoded, and two sentinels. */
@@ -263,10 +269,10 @@ bool order_report_stuck(struct order *order);
 
 /* ---- order_lane.c ---- */
 
-/* Notes that the lane goes up to `end_record` in the open window. */
-bool lane_mark(struct order *order, struct order_lane *lane, uint64_t end_record);
+/* Notes that the lane has the chunk in the open window. */
+bool lane_mark(struct order *order, struct order_lane *lane, const struct raw_chunk *chunk);
 
-/* Records that the lane has left in the window it is in. */
+/* About how many records the lane has left in the window it is in. */
 uint64_t lane_records_left(const struct order_lane *lane);
 
 /* One turn of one lane, and what follows from it. */
