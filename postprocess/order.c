@@ -42,7 +42,7 @@ uint64_t lane_offset(const struct order_lane *lane)
 
 /* ---- making and freeing ---- */
 
-struct order *order_new(struct raw_reader *reader, struct instruction_writer *writer)
+struct order *order_new(struct read_ahead *source, struct instruction_writer *writer)
 {
     struct order *order = calloc(1, sizeof *order);
     if (order == NULL) return NULL;
@@ -52,7 +52,8 @@ struct order *order_new(struct raw_reader *reader, struct instruction_writer *wr
         return NULL;
     }
     order->windows_room = WINDOWS_FIRST;
-    order->reader = reader;
+    order->source = source;
+    order->reader = source->reader;
     order->writer = writer;
     order->queued_bytes_limit = WINDOW_BYTES_EASY;
     order->patience_bytes = WINDOW_BYTES_MAX;
@@ -67,11 +68,11 @@ struct order *order_new(struct raw_reader *reader, struct instruction_writer *wr
 static void lane_free(struct order *order, struct order_lane *lane)
 {
     if (lane == NULL) return;
-    if (lane->open != NULL) raw_chunk_release(order->reader, lane->open);
+    if (lane->open != NULL) read_ahead_release(order->source, lane->open);
     while (lane->queue != NULL) {
         struct raw_chunk *chunk = lane->queue;
         lane->queue = chunk->next;
-        raw_chunk_release(order->reader, chunk);
+        read_ahead_release(order->source, chunk);
     }
     raw_decoder_free(&lane->decoder);
     wait_heap_free(&lane->birth_waiters);
@@ -203,7 +204,7 @@ bool order_chunk(struct order *order, struct raw_chunk *chunk)
 {
     struct order_lane *lane = order_lane(order, chunk->lane);
     if (lane == NULL || !lane_mark(order, lane, chunk)) {
-        raw_chunk_release(order->reader, chunk);
+        read_ahead_release(order->source, chunk);
         return false;
     }
     if (lane->segments_count == 0 && lane->queue == NULL) order->totals.lanes++;

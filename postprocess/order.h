@@ -35,6 +35,7 @@
 
 #include "common/error.h"
 #include "postprocess/instruction_writer.h"
+#include "postprocess/read_ahead.h"
 #include "tracing/raw_reader.h"
 
 #ifdef __cplusplus
@@ -66,8 +67,8 @@ struct order_totals {
 
 struct order;
 
-/* Chunks go back to `reader`. NULL: no memory. */
-struct order *order_new(struct raw_reader *reader, struct instruction_writer *writer);
+/* Chunks go back to where they came from. NULL: no memory. */
+struct order *order_new(struct read_ahead *source, struct instruction_writer *writer);
 void order_free(struct order *order);
 
 /* With so many bytes of chunks that cannot be ordered, what is missing is no longer waited for. */

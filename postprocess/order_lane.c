@@ -52,7 +52,7 @@ static void lane_close_chunk(struct order *order, struct order_lane *lane)
     mark->bytes_left -= lane->open->payload_bytes;
     mark->chunks_left--;
     order->queued_bytes -= lane->open->payload_bytes;
-    raw_chunk_release(order->reader, lane->open);
+    read_ahead_release(order->source, lane->open);
     lane->open = NULL;
 }
 

@@ -142,7 +142,8 @@ struct order_window {
 
 struct order {
     struct instruction_writer *writer;
-    struct raw_reader *reader;
+    struct read_ahead *source;
+    struct raw_reader *reader; /* what the header says; the rest of it once `ended` */
     struct error error;
     struct order_totals totals;
     struct object_table objects;

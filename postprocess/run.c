@@ -88,6 +88,7 @@ static bool run_open_writer(struct instruction_writer *writer, struct output *ou
 
 struct run {
     struct raw_reader *reader;
+    struct read_ahead ahead;
     struct spool_reader spool;
     bool has_spool;
     struct instruction_writer writer;
@@ -96,23 +97,24 @@ struct run {
 };
 
 /* The next chunk. Whoever reads the output gets what there is before this waits for input. */
-static struct raw_chunk *run_next_chunk(struct run *run)
+static struct raw_chunk *run_next_chunk(struct run *run, struct raw_tick *tick)
 {
-    if (raw_reader_is_dry(run->reader)) instruction_writer_flush(&run->writer);
-    return raw_reader_next(run->reader);
+    if (read_ahead_is_dry(&run->ahead)) instruction_writer_flush(&run->writer);
+    return read_ahead_next(&run->ahead, tick);
 }
 
 /* False after damage or when the output has failed. */
 static bool run_stream(struct run *run)
 {
     struct raw_chunk *chunk;
-    while ((chunk = run_next_chunk(run)) != NULL) {
+    struct raw_tick tick;
+    while ((chunk = run_next_chunk(run, &tick)) != NULL) {
         if (chunk->type == RAW_CHUNK_RECORDS) {
             if (!order_chunk(run->order, chunk)) return false;
             continue;
         }
-        raw_chunk_release(run->reader, chunk);
-        if (!order_tick(run->order, &run->reader->tick)) return false;
+        read_ahead_release(&run->ahead, chunk);
+        if (!order_tick(run->order, &tick)) return false;
     }
     return !instruction_writer_failed(&run->writer);
 }
@@ -218,17 +220,19 @@ static void run_finish(struct run *run, struct output *output)
 /* With a writer and an order engine to work with. */
 static void run_with_writer(struct run *run, const char *spool_path, struct output *output)
 {
-    run->order = order_new(run->reader, &run->writer);
-    if (run->order == NULL) {
+    if (!read_ahead_start(&run->ahead, run->reader) ||
+        (run->order = order_new(&run->ahead, &run->writer)) == NULL) {
         errno = ENOMEM;
         error_set_system(&run->result->error, "no memory for ordering");
         run->result->status = RUN_FAILED;
-        return;
+    } else {
+        run_everything(run, spool_path);
+        read_ahead_stop(&run->ahead);
+        run_judge(run);
+        run_finish(run, output);
+        order_free(run->order);
     }
-    run_everything(run, spool_path);
-    run_judge(run);
-    run_finish(run, output);
-    order_free(run->order);
+    read_ahead_free(&run->ahead);
 }
 
 void run_order(struct raw_reader *reader, const char *spool_path, struct output *output,
