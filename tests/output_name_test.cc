@@ -1,6 +1,6 @@
-// tracing/output: what the letters after a % in the name of an output stand for.
+// tracing/output_name: what the letters after a % in the name of an output stand for.
 
-#include "tracing/output.h"
+#include "tracing/output_name.h"
 
 #include <errno.h>
 #include <gtest/gtest.h>

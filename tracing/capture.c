@@ -11,6 +11,10 @@
 
 #define PATH_BYTES_MAX     4096
 #define METADATA_BYTES_MAX 8192
+#define HOST_BYTES_MAX     65 /* as the kernel has it */
+/* How long the writer waits for a reader who does not come or does not read. */
+#define READER_SECONDS     30
+#define SECONDS_MAX        UINT64_C(100000000)
 
 static struct malloctape_lane lane_none;
 MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane = &lane_none;
@@ -21,7 +25,6 @@ static struct {
     pthread_key_t thread_key;
     bool end_arranged;
     char output[PATH_BYTES_MAX];
-    char spool_path[PATH_BYTES_MAX + 8];
     char metadata[METADATA_BYTES_MAX];
 } capture;
 
@@ -128,23 +131,6 @@ static void finish_at_exit(void *unused)
     finish();
 }
 
-/* The environment must not make a process that this one starts write into the same file, so the
- * value is taken out of it. */
-static void take_output(char *value)
-{
-    size_t bytes = strlen(value);
-    if (bytes < sizeof capture.output) {
-        memcpy(capture.output, value, bytes + 1);
-        /* Absolute if that is possible: the program may be in another directory when the spool is removed. */
-        char *spool = capture.spool_path;
-        if (value[0] != '/' && bytes + 7 < PATH_BYTES_MAX)
-            spool += os_current_directory(spool, PATH_BYTES_MAX - bytes - 7);
-        memcpy(spool, value, bytes);
-        memcpy(spool + bytes, ".spool", 7);
-    }
-    value[0] = 0;
-}
-
 static void report_not_recording(const char *why)
 {
     struct message message;
@@ -154,17 +140,52 @@ static void report_not_recording(const char *why)
     message_write(&message);
 }
 
+/* The environment must not make a process that this one starts write into the same file, so the
+ * value is taken out of it. Returns what is wrong with it, else NULL. */
+static const char *take_output(char *value)
+{
+    char host[HOST_BYTES_MAX];
+    os_host_name(host, sizeof host);
+    struct output_names names = {.process_id = os_process_id(),
+                                 .host = host,
+                                 .time_s = os_wall_clock_ns() / UINT64_C(1000000000),
+                                 .program = program_invocation_name};
+    int result = output_name_expand(value, &names, capture.output, sizeof capture.output);
+    value[0] = 0;
+    if (result == -EINVAL)
+        return "in the name of the output, % stands before none of p, h, t, e and %";
+    return result < 0 ? "the name of the output is too long" : NULL;
+}
+
+/* A number of seconds in the environment. */
+static uint64_t seconds_ns(const char *name, uint64_t otherwise)
+{
+    const char *text = secure_getenv(name);
+    uint64_t seconds = 0;
+    if (!text || !*text) return otherwise * UINT64_C(1000000000);
+    for (; *text >= '0' && *text <= '9' && seconds < SECONDS_MAX; text++)
+        seconds = seconds * 10 + (uint64_t)(*text - '0');
+    return (*text ? otherwise : seconds) * UINT64_C(1000000000);
+}
+
+static const char *scratch_directory(void)
+{
+    const char *directory = secure_getenv("TMPDIR");
+    return directory && directory[0] == '/' ? directory : "/tmp";
+}
+
 static bool start(const char *value)
 {
     struct writer *writer = &recording.writer;
-    take_output((char *)value);
-    if (!capture.output[0]) {
-        report_not_recording("the name of the output is too long");
+    const char *wrong = take_output((char *)value);
+    if (wrong) {
+        report_not_recording(wrong);
         return false;
     }
     writer->quiet = secure_getenv("TCMALLOC_TRACE_QUIET") != NULL;
     writer->output = capture.output;
-    writer->spool_path = capture.spool_path;
+    writer->scratch = scratch_directory();
+    writer->patience_ns = seconds_ns("TCMALLOC_TRACE_READER_SECONDS", READER_SECONDS);
     writer->process_id = os_process_id();
     writer->heap_bytes = malloctape_front_end.heap_bytes;
     os_random(writer->run_id, sizeof writer->run_id);
