@@ -113,6 +113,12 @@ static void *find_own(const char *symbol)
     return found != NULL && library_of(found, NULL) == library ? found : NULL;
 }
 
+void allocator_find_own(const char *symbol, void *function)
+{
+    void *found = find_own(symbol);
+    memcpy(function, &found, sizeof found);
+}
+
 /* dlsym() gives data pointers; this is the POSIX way to a function. */
 #define ASSIGN_FUNCTION(to, found)               \
     do {                                         \

@@ -110,6 +110,10 @@ struct allocator {
     char path[512];   /* of the library that malloc comes from */
 };
 
+/* Sets the function pointer at `function` to a function of the library that malloc comes from; NULL when it has none of
+ * that name. */
+void allocator_find_own(const char *symbol, void *function);
+
 /* Looks everything up in the running process. Uses the allocator. */
 void allocator_find(struct allocator *allocator);
 

@@ -16,22 +16,33 @@
 
 #define PAGE 4096u /* of the system: x86-64 */
 
-/* What a null replay stores as the address of every object. */
-#define NULL_OBJECT ((void *)16)
-
 /* ---- opening and closing ---- */
 
+/* Chooses the next instruction that will be timed: 1 to 2 * sample_every - 1 further on. */
+static void carrier_draw_sample(struct carrier *carrier)
+{
+    if (carrier->latency == NULL) return;
+    carrier->random ^= carrier->random << 13;
+    carrier->random ^= carrier->random >> 7;
+    carrier->random ^= carrier->random << 17;
+    carrier->until_sample = (carrier->random >> 20) % (2 * carrier->sample_every - 1);
+}
+
 bool carrier_open(struct carrier *carrier, const struct allocator *allocator,
-                  const struct policy *policy, struct error *error)
+                  const struct policy *policy, struct latency *latency, struct error *error)
 {
     *carrier = (struct carrier){
         .allocator = allocator,
+        .latency = policy->sample_every > 0 ? latency : NULL,
+        .sample_every = policy->sample_every,
+        .random = UINT64_C(88172645463325252),
         .switching = policy->switching && allocator->set_cache != NULL,
         .touch = policy->touch,
         .heap_calls = policy->heap_calls,
     };
     carrier->caches = pages_map(CACHES_BYTES);
     if (carrier->caches == NULL) return error_set_system(error, "no memory for thread caches");
+    carrier_draw_sample(carrier);
     return true;
 }
 
@@ -147,36 +158,64 @@ static void carrier_touch(enum touch touch, void *object, size_t size)
     }
 }
 
-/* The loop of both engines: `real`, `prefetch` and `touch` are constants wherever it is used. */
+static void carrier_extras(const struct carrier *carrier, size_t at, void *object, size_t size)
+{
+    if (carrier->addresses != NULL) carrier->addresses[at] = (uint64_t)(uintptr_t)object;
+    carrier_touch(carrier->touch, object, size);
+}
+
+/* What a loop does; constants wherever it is used. */
+enum loop {
+    LOOP_REAL = 1,     /* calls the allocator */
+    LOOP_PREFETCH = 2, /* the object table is large */
+    LOOP_EXTRAS = 4,   /* objects are touched or their addresses noted */
+    LOOP_TIMED = 8     /* every call is timed; for a single instruction */
+};
+
+/* The loop of both engines. */
 static inline __attribute__((always_inline)) size_t carrier_loop(
     struct carrier *carrier, const struct instruction_batch *batch, size_t from, size_t to,
-    bool real, bool prefetch, bool touch)
+    enum loop loop)
 {
+    const bool real = loop & LOOP_REAL, prefetch = loop & LOOP_PREFETCH;
+    const bool extras = loop & LOOP_EXTRAS, timed = loop & LOOP_TIMED;
     const struct allocator *const call = carrier->allocator;
     const struct instruction *const instructions = batch->at;
     const char tag = 0; /* std::nothrow_t has no contents */
     void **const objects = carrier->objects;
+    uint64_t begin = 0;
 
     for (size_t i = from; i < to; i++) {
         const struct instruction *const one = &instructions[i];
         const size_t size = one->size;
         const uint32_t name = one->object;
-        void *object = NULL_OBJECT;
+        void *object;
         if (prefetch) __builtin_prefetch(&objects[one[PREFETCH_AHEAD].object], 1);
 
 #define OPERAND(index) (batch->operands[one->operand_at + (index)])
-#define BIRTH(expression)            \
-    if (real) object = (expression); \
+#define TIMED(expression)                               \
+    if (timed) begin = latency_begin(carrier->latency); \
+    expression;                                         \
+    if (timed) carrier->sample_ticks = latency_end(carrier->latency) - begin
+            /* Without the allocator the table keeps what it has, but the compiler must not know. */
+#define BIRTH(expression)                           \
+    if (real) {                                     \
+        TIMED(object = (expression));               \
+    } else {                                        \
+        object = objects[name];                     \
+        TIMED(__asm__ volatile("" : "+r"(object))); \
+    }                                               \
     goto born
 #define BIRTH_MAY_THROW(expression) \
     carrier->at = i;                \
     BIRTH(expression)
-#define DEATH(expression)                     \
-    object = objects[name];                   \
-    if (real)                                 \
-        expression;                           \
-    else                                      \
-        __asm__ volatile("" : : "r"(object)); \
+#define DEATH(expression)                            \
+    object = objects[name];                          \
+    if (real) {                                      \
+        TIMED(expression);                           \
+    } else {                                         \
+        TIMED(__asm__ volatile("" : : "r"(object))); \
+    }                                                \
     continue
 
         /* The two most frequent ones without the detour through a jump table. */
@@ -256,20 +295,70 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
             continue;
         }
 #undef OPERAND
+#undef TIMED
 #undef BIRTH
 #undef BIRTH_MAY_THROW
 #undef DEATH
     born:
-        if (__builtin_expect(object == NULL && size != 0, 0)) return i;
+        if (real && __builtin_expect(object == NULL && size != 0, 0)) return i;
         objects[name] = object;
-        if (touch) carrier_touch(carrier->touch, object, size);
+        if (extras) carrier_extras(carrier, i, object, size);
     }
     return to;
 }
 
-static bool carrier_prefetches(const struct carrier *carrier)
+static enum loop carrier_choose_loop(const struct carrier *carrier, bool real)
 {
-    return carrier->objects_count * sizeof(void *) > PREFETCH_FROM_BYTES;
+    bool prefetch = carrier->objects_count * sizeof(void *) > PREFETCH_FROM_BYTES;
+    bool extras = carrier->touch != TOUCH_NONE || carrier->addresses != NULL;
+    if (!real) return prefetch ? LOOP_PREFETCH : 0;
+    return extras ? LOOP_REAL | LOOP_PREFETCH | LOOP_EXTRAS
+                  : LOOP_REAL | (prefetch ? LOOP_PREFETCH : 0);
+}
+
+static size_t carrier_run_untimed(struct carrier *carrier, const struct instruction_batch *batch,
+                                  size_t from, size_t to, enum loop loop)
+{
+    switch ((unsigned)loop) {
+    case 0: return carrier_loop(carrier, batch, from, to, 0);
+    case LOOP_PREFETCH: return carrier_loop(carrier, batch, from, to, LOOP_PREFETCH);
+    case LOOP_REAL: return carrier_loop(carrier, batch, from, to, LOOP_REAL);
+    case LOOP_REAL | LOOP_PREFETCH:
+        return carrier_loop(carrier, batch, from, to, LOOP_REAL | LOOP_PREFETCH);
+    default: return carrier_loop(carrier, batch, from, to, LOOP_REAL | LOOP_PREFETCH | LOOP_EXTRAS);
+    }
+}
+
+/* A single instruction, timed. What was no call is counted under 0, which is no kind. */
+static size_t carrier_run_timed(struct carrier *carrier, const struct instruction_batch *batch,
+                                size_t at, enum loop loop)
+{
+    carrier->sample_ticks = CARRIER_NO_SAMPLE;
+    size_t done = loop & LOOP_REAL ? carrier_loop(carrier, batch, at, at + 1,
+                                                  LOOP_REAL | LOOP_EXTRAS | LOOP_TIMED)
+                                   : carrier_loop(carrier, batch, at, at + 1, LOOP_TIMED);
+    if (carrier->sample_ticks != CARRIER_NO_SAMPLE)
+        latency_add(carrier->latency, loop & LOOP_REAL ? instruction_number(&batch->at[at]) : 0,
+                    carrier->sample_ticks);
+    return done;
+}
+
+/* A slice: stretches that are not timed, with single instructions between them that are. */
+static size_t carrier_run_slice(struct carrier *carrier, const struct instruction_batch *batch,
+                                size_t from, size_t to, bool real)
+{
+    const enum loop loop = carrier_choose_loop(carrier, real);
+    if (carrier->latency == NULL) return carrier_run_untimed(carrier, batch, from, to, loop);
+    while (to - from > carrier->until_sample) {
+        size_t at = from + carrier->until_sample;
+        size_t done = carrier_run_untimed(carrier, batch, from, at, loop);
+        if (done < at) return done;
+        if (carrier_run_timed(carrier, batch, at, loop) == at) return at;
+        carrier_draw_sample(carrier);
+        from = at + 1;
+    }
+    carrier->until_sample -= to - from;
+    return carrier_run_untimed(carrier, batch, from, to, loop);
 }
 
 size_t carrier_run(struct carrier *carrier, const struct instruction_batch *batch, size_t from,
@@ -279,13 +368,7 @@ size_t carrier_run(struct carrier *carrier, const struct instruction_batch *batc
     jmp_buf out_of_memory;
     if (setjmp(out_of_memory) != 0) return carrier->at;
     new_handler_arm(&out_of_memory);
-    size_t done;
-    if (carrier->touch != TOUCH_NONE)
-        done = carrier_loop(carrier, batch, from, to, true, true, true);
-    else if (carrier_prefetches(carrier))
-        done = carrier_loop(carrier, batch, from, to, true, true, false);
-    else
-        done = carrier_loop(carrier, batch, from, to, true, false, false);
+    size_t done = carrier_run_slice(carrier, batch, from, to, true);
     new_handler_arm(NULL);
     return done;
 }
@@ -293,7 +376,5 @@ size_t carrier_run(struct carrier *carrier, const struct instruction_batch *batc
 size_t carrier_run_null(struct carrier *carrier, const struct instruction_batch *batch, size_t from,
                         size_t to)
 {
-    return carrier_prefetches(carrier)
-               ? carrier_loop(carrier, batch, from, to, false, true, false)
-               : carrier_loop(carrier, batch, from, to, false, false, false);
+    return carrier_run_slice(carrier, batch, from, to, false);
 }

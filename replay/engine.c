@@ -13,7 +13,8 @@ static bool engine_prepare(struct engine_state *state, const struct instruction_
 
 static bool switch_open(struct engine_state *state)
 {
-    if (!carrier_open(&state->carrier, state->allocator, state->policy, &state->error))
+    if (!carrier_open(&state->carrier, state->allocator, state->policy, state->latency,
+                      &state->error))
         return false;
     state->cache_switching = state->carrier.switching;
     new_handler_install();
@@ -27,6 +28,19 @@ static size_t switch_run(struct engine_state *state, const struct instruction_ba
     return carrier_run(&state->carrier, batch, from, to);
 }
 
+/* On a copy, so that what is sampled stays the same. */
+static void switch_run_null(struct engine_state *state, const struct instruction_batch *batch,
+                            size_t from, size_t to)
+{
+    struct carrier copy = state->carrier;
+    carrier_run_null(&copy, batch, from, to);
+}
+
+static void switch_note_addresses(struct engine_state *state, uint64_t *addresses)
+{
+    state->carrier.addresses = addresses;
+}
+
 static void switch_finish(struct engine_state *state)
 {
     carrier_detach(&state->carrier);
@@ -37,7 +51,7 @@ static void switch_finish(struct engine_state *state)
 
 static bool null_open(struct engine_state *state)
 {
-    return carrier_open(&state->carrier, state->allocator, state->policy, &state->error);
+    return carrier_open(&state->carrier, state->allocator, state->policy, NULL, &state->error);
 }
 
 static size_t null_run(struct engine_state *state, const struct instruction_batch *batch,
@@ -61,6 +75,8 @@ const struct engine engines[] = {
         .open = switch_open,
         .prepare = engine_prepare,
         .run = switch_run,
+        .run_null = switch_run_null,
+        .note_addresses = switch_note_addresses,
         .finish = switch_finish,
     },
     {

@@ -18,8 +18,10 @@
 struct engine_threads;
 
 struct engine_state {
-    const struct allocator *allocator; /* these two: before open() */
+    const struct allocator *allocator; /* these three: before open() */
     const struct policy *policy;
+    struct latency
+        *latency; /* takes the samples; of engine threads, at the latest when drain() returns */
 
     bool cache_switching; /* thread caches follow the lanes; set by open() */
     struct error error;   /* when a function below has failed */
@@ -33,7 +35,7 @@ struct engine {
     const char *help;
     bool calls_allocator;
 
-    /* `state` is zero but for its first two members. False: see state->error. */
+    /* `state` is zero but for its first three members. False: see state->error. */
     bool (*open)(struct engine_state *state);
     /* Makes room for what the batch needs. False: see state->error. */
     bool (*prepare)(struct engine_state *state, const struct instruction_batch *batch);
@@ -41,9 +43,15 @@ struct engine {
      * that could not be carried out; state->error may say why. */
     size_t (*run)(struct engine_state *state, const struct instruction_batch *batch, size_t from,
                   size_t to);
+    /* The same instructions without the allocator, before run() carries them out; changes nothing. NULL when the
+     * engine cannot. */
+    void (*run_null)(struct engine_state *state, const struct instruction_batch *batch, size_t from,
+                     size_t to);
     /* Waits until everything that was handed over has been carried out; run() may follow. NULL when run() does
      * it all. False: state->error says which instruction could not be carried out. */
     bool (*drain)(struct engine_state *state);
+    /* Makes the carrier note the addresses of the batch there, by index, or stop (NULL). NULL when the engine cannot. */
+    void (*note_addresses)(struct engine_state *state, uint64_t *addresses);
     /* Leaves the allocator as usable as it was before open(). */
     void (*finish)(struct engine_state *state);
 };

@@ -33,6 +33,10 @@ static int finish(const struct options *options, const struct report *report)
         error_print(stderr, REPLAY_PROGRAM, NULL, &error);
         status = PROGRAM_FAILED;
     }
+    if (options->csv != NULL && !report_write_csv(report, options->csv, &error)) {
+        error_print(stderr, REPLAY_PROGRAM, NULL, &error);
+        status = PROGRAM_FAILED;
+    }
     if (fflush(stdout) != 0 && status == PROGRAM_OK) status = PROGRAM_FAILED;
     return status;
 }

@@ -9,7 +9,12 @@
 #include "common/program.h"
 
 /* On average one call in so many is timed by itself. */
-#define SAMPLE_EVERY_DEFAULT 256
+#define SAMPLE_EVERY_DEFAULT 1024
+#define SAMPLE_EVERY_MAX     (UINT64_C(1) << 40)
+
+/* An hour becomes a month, or a few milliseconds. */
+#define SPEED_MIN 1e-3
+#define SPEED_MAX 1e6
 
 const char *const policy_touch_names[] = {
 #define TOUCH_NAME(identifier, name, help) [TOUCH_##identifier] = (name),
@@ -41,9 +46,14 @@ static int options_help(void)
         "      --cpu=LIST      run on these processors only, as in 0,2-3\n"
         "      --heap-calls    carry out calls on the whole heap too, as in the original\n"
         "      --limit=N       end after N calls\n"
+        "      --speed=FACTOR  so many times as fast as the original, by its clock; max (default):\n"
+        "                      as fast as possible\n"
+        "      --warmup=N      carry out the first N calls without measuring them\n"
         "\n"
         "What to report:\n"
         "  -j, --json=FILE     write the report as JSON; - is the standard output, without the table\n"
+        "      --csv=PREFIX    write PREFIX.series.csv (memory over time) and PREFIX.latency.csv\n"
+        "      --sample=N      time one call in N by itself, on average (default 1024); 0: none\n"
         "  -q, --quiet         do not print the table\n"
         "\n"
         "  -h, --help          this text\n"
@@ -62,6 +72,15 @@ static bool parse_count(const char *text, uint64_t *count)
     errno = 0;
     *count = strtoull(text, &end, 10);
     return errno == 0 && text[0] >= '0' && text[0] <= '9' && *end == '\0';
+}
+
+static bool parse_speed(const char *text, double *speed)
+{
+    char *end;
+    *speed = 0;
+    if (strcmp(text, "max") == 0) return true;
+    *speed = strtod(text, &end);
+    return end != text && *end == '\0' && *speed >= SPEED_MIN && *speed <= SPEED_MAX;
 }
 
 static bool parse_touch(const char *text, enum touch *touch)
@@ -101,17 +120,29 @@ static bool parse_cpus(const char *text, cpu_set_t *set)
     }
 }
 
-enum { OPTION_CPU = 256, OPTION_HEAP_CALLS, OPTION_LIMIT };
+enum {
+    OPTION_CPU = 256,
+    OPTION_CSV,
+    OPTION_HEAP_CALLS,
+    OPTION_LIMIT,
+    OPTION_SAMPLE,
+    OPTION_SPEED,
+    OPTION_WARMUP
+};
 
 static const struct option option_names[] = {
     {"cpu", required_argument, NULL, OPTION_CPU},
+    {"csv", required_argument, NULL, OPTION_CSV},
     {"engine", required_argument, NULL, 'e'},
     {"heap-calls", no_argument, NULL, OPTION_HEAP_CALLS},
     {"help", no_argument, NULL, 'h'},
     {"json", required_argument, NULL, 'j'},
     {"limit", required_argument, NULL, OPTION_LIMIT},
     {"quiet", no_argument, NULL, 'q'},
+    {"sample", required_argument, NULL, OPTION_SAMPLE},
+    {"speed", required_argument, NULL, OPTION_SPEED},
     {"touch", required_argument, NULL, 't'},
+    {"warmup", required_argument, NULL, OPTION_WARMUP},
     {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0},
 };
@@ -135,6 +166,18 @@ static int options_take(struct options *options, int option, const char *argumen
     case OPTION_LIMIT:
         if (parse_count(argument, &policy->limit_calls)) return -1;
         return program_usage_error(REPLAY_PROGRAM, "'%s' is no number of calls", argument);
+    case OPTION_WARMUP:
+        if (parse_count(argument, &policy->warmup_calls)) return -1;
+        return program_usage_error(REPLAY_PROGRAM, "'%s' is no number of calls", argument);
+    case OPTION_SAMPLE:
+        if (parse_count(argument, &policy->sample_every) &&
+            policy->sample_every <= SAMPLE_EVERY_MAX)
+            return -1;
+        return program_usage_error(REPLAY_PROGRAM, "'%s' is no number of calls", argument);
+    case OPTION_SPEED:
+        if (parse_speed(argument, &policy->speed)) return -1;
+        return program_usage_error(REPLAY_PROGRAM, "'%s' is no speed", argument);
+    case OPTION_CSV: options->csv = argument; return -1;
     case OPTION_HEAP_CALLS: policy->heap_calls = true; return -1;
     case 'j': options->json = argument; return -1;
     case 'q': options->quiet = true; return -1;

@@ -4,6 +4,9 @@
  *                                   |
  *       a slice ends at a tick, where the warm-up ends, at the limit, and with the batch
  *
+ * Between two slices memory is looked at and the original's time is waited for. One block in OWN_COST_EVERY is carried out
+ * without the allocator first, which tells what the replay itself costs.
+ *
  * One thread; engines may have more. */
 #ifndef MALLOCTAPE_REPLAY_RUN_H
 #define MALLOCTAPE_REPLAY_RUN_H
