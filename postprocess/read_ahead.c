@@ -1,7 +1,11 @@
 #include "postprocess/read_ahead.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 /* ---- the thread ---- */
 
@@ -36,35 +40,30 @@ static void add(struct read_ahead *ahead, struct raw_chunk *chunk)
     ahead->bytes_read = raw_reader_bytes(ahead->reader);
 }
 
-/* Only here may the thread be cancelled: waiting for input that may never come. */
-static struct raw_chunk *read_chunk(struct raw_reader *reader)
+/* Waits for input that may never come. False: stop. */
+static bool wait_for_input(struct read_ahead *ahead)
 {
-    int before;
-    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &before);
-    struct raw_chunk *chunk = raw_reader_next(reader);
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    return chunk;
+    struct pollfd two[] = {{.fd = ahead->reader->fd, .events = POLLIN},
+                           {.fd = ahead->stop_fd, .events = POLLIN}};
+    pthread_mutex_lock(&ahead->lock);
+    ahead->dry = true;
+    pthread_cond_broadcast(&ahead->changed);
+    pthread_mutex_unlock(&ahead->lock);
+    while (poll(two, 2, -1) < 0 && errno == EINTR) {}
+    return two[1].revents == 0;
 }
 
 static void *run(void *argument)
 {
     struct read_ahead *ahead = argument;
-    int before;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     pthread_mutex_lock(&ahead->lock);
     while (wait_for_room(ahead)) {
         struct raw_chunk *released = ahead->released;
         ahead->released = NULL;
         pthread_mutex_unlock(&ahead->lock);
         release_all(ahead->reader, released);
-        bool dry = raw_reader_is_dry(ahead->reader);
-        if (dry) {
-            pthread_mutex_lock(&ahead->lock);
-            ahead->dry = true;
-            pthread_cond_broadcast(&ahead->changed);
-            pthread_mutex_unlock(&ahead->lock);
-        }
-        struct raw_chunk *chunk = read_chunk(ahead->reader);
+        bool more = !raw_reader_is_dry(ahead->reader) || wait_for_input(ahead);
+        struct raw_chunk *chunk = more ? raw_reader_next(ahead->reader) : NULL;
         pthread_mutex_lock(&ahead->lock);
         ahead->dry = false;
         if (chunk == NULL) break;
@@ -97,7 +96,8 @@ bool read_ahead_start(struct read_ahead *ahead, struct raw_reader *reader)
     pthread_cond_init(&ahead->changed, NULL);
     ahead->entries = malloc(READ_AHEAD_CHUNKS * sizeof *ahead->entries);
     if (ahead->entries == NULL) return false;
-    ahead->has_thread = start_thread(ahead);
+    ahead->stop_fd = eventfd(0, EFD_CLOEXEC);
+    ahead->has_thread = ahead->stop_fd >= 0 && start_thread(ahead);
     return true;
 }
 
@@ -181,7 +181,7 @@ void read_ahead_stop(struct read_ahead *ahead)
     ahead->stop = true;
     pthread_cond_broadcast(&ahead->changed);
     pthread_mutex_unlock(&ahead->lock);
-    pthread_cancel(ahead->thread);
+    eventfd_write(ahead->stop_fd, 1);
     join_thread(ahead);
     for (; ahead->count > 0; ahead->count--) {
         raw_chunk_release(ahead->reader, ahead->entries[ahead->first].chunk);
@@ -192,6 +192,7 @@ void read_ahead_stop(struct read_ahead *ahead)
 void read_ahead_free(struct read_ahead *ahead)
 {
     read_ahead_stop(ahead);
+    if (ahead->entries != NULL && ahead->stop_fd >= 0) close(ahead->stop_fd);
     free(ahead->entries);
     pthread_mutex_destroy(&ahead->lock);
     pthread_cond_destroy(&ahead->changed);

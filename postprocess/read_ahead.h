@@ -38,6 +38,7 @@ struct read_ahead_entry {
 struct read_ahead {
     struct raw_reader *reader;
     pthread_t thread;
+    int stop_fd;     /* wakes the thread when it waits for input */
     bool has_thread; /* it was started and not joined: the fields below are under the lock */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* anything below */
@@ -65,7 +66,7 @@ void read_ahead_release(struct read_ahead *ahead, struct raw_chunk *chunk);
 /* Bytes of the file that have been read. */
 uint64_t read_ahead_bytes(struct read_ahead *ahead);
 
-/* Ends the thread, wherever it is. Chunks may still be released afterwards. */
+/* Ends the thread, as soon as a chunk of which a part has come is there. Chunks may still be released afterwards. */
 void read_ahead_stop(struct read_ahead *ahead);
 
 void read_ahead_free(struct read_ahead *ahead);
