@@ -54,6 +54,9 @@ static int options_help(void)
         "  -j, --json=FILE     write the report as JSON; - is the standard output, without the table\n"
         "      --csv=PREFIX    write PREFIX.series.csv (memory over time) and PREFIX.latency.csv\n"
         "      --sample=N      time one call in N by itself, on average (default 1024); 0: none\n"
+        "      --verify-addresses\n"
+        "                      does each object take the place that it had in the original? For\n"
+        "                      recordings with addresses; carries out heap calls too\n"
         "  -q, --quiet         do not print the table\n"
         "\n"
         "  -h, --help          this text\n"
@@ -127,6 +130,7 @@ enum {
     OPTION_LIMIT,
     OPTION_SAMPLE,
     OPTION_SPEED,
+    OPTION_VERIFY_ADDRESSES,
     OPTION_WARMUP
 };
 
@@ -142,6 +146,7 @@ static const struct option option_names[] = {
     {"sample", required_argument, NULL, OPTION_SAMPLE},
     {"speed", required_argument, NULL, OPTION_SPEED},
     {"touch", required_argument, NULL, 't'},
+    {"verify-addresses", no_argument, NULL, OPTION_VERIFY_ADDRESSES},
     {"warmup", required_argument, NULL, OPTION_WARMUP},
     {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0},
@@ -177,6 +182,10 @@ static int options_take(struct options *options, int option, const char *argumen
     case OPTION_SPEED:
         if (parse_speed(argument, &policy->speed)) return -1;
         return program_usage_error(REPLAY_PROGRAM, "'%s' is no speed", argument);
+    case OPTION_VERIFY_ADDRESSES:
+        policy->verify_addresses = true;
+        policy->heap_calls = true;
+        return -1;
     case OPTION_CSV: options->csv = argument; return -1;
     case OPTION_HEAP_CALLS: policy->heap_calls = true; return -1;
     case 'j': options->json = argument; return -1;

@@ -67,6 +67,13 @@ double report_fragmentation(const struct report *report)
     return 1 - (double)series->live_at_peak_heap_bytes / (double)series->peak_heap_bytes;
 }
 
+double report_address_match(const struct report *report)
+{
+    const struct places *places = &report->places;
+    if (!report->options->policy.verify_addresses || places->checked == 0) return -1;
+    return (double)places->matched / (double)places->checked;
+}
+
 /* ---- the table ---- */
 
 static double mib(uint64_t bytes)
@@ -142,6 +149,34 @@ static void print_memory(const struct report *report, FILE *to)
                 (double)series->original_ns / 1e9);
 }
 
+static void print_user(FILE *to, uint64_t user)
+{
+    if (user > 0)
+        fprintf(to, "used by instruction %" PRIu64, user - 1);
+    else
+        fputs("not used before", to);
+}
+
+static void print_addresses(const struct report *report, FILE *to)
+{
+    const struct places *places = &report->places;
+    double match = report_address_match(report);
+    uint64_t missed = places->checked - places->matched;
+    if (match < 0) return;
+    fprintf(to, "%-22s %.4f %%: %" PRIu64 " of %" PRIu64 "\n", "same place", match * 100,
+            places->matched, places->checked);
+    for (unsigned i = 0; i < missed && i < PLACES_MISMATCHES_MAX; i++) {
+        const struct place_mismatch *one = &places->mismatches[i];
+        fprintf(to, "  not instruction %" PRIu64 ", %s of %" PRIu64 " bytes: ", one->instruction,
+                call_names[one->opcode & INSTRUCTION_NUMBER_MASK], one->size);
+        fprintf(to, "originally 0x%" PRIx64 ", ", one->original);
+        print_user(to, one->original_last);
+        fprintf(to, "; here 0x%" PRIx64 ", ", one->replayed);
+        print_user(to, one->replayed_last);
+        fputc('\n', to);
+    }
+}
+
 void report_print(const struct report *report, FILE *to)
 {
     const struct instruction_totals *totals = &report->totals;
@@ -166,6 +201,7 @@ void report_print(const struct report *report, FILE *to)
     fprintf(to, "%-22s %" PRIu64 "\n", "threads", totals->threads);
     fprintf(to, "%-22s %" PRIu64 "\n", "live at end", totals->live);
     print_memory(report, to);
+    print_addresses(report, to);
     if (totals->lost_events > 0)
         fprintf(to, "%-22s %" PRIu64 "\n", "lost events", totals->lost_events);
 }

@@ -8,6 +8,7 @@
 #include "postprocess/instruction_reader.h"
 #include "replay/measure.h"
 #include "replay/options.h"
+#include "replay/places.h"
 #include "replay/series.h"
 
 enum report_status { REPORT_COMPLETE, REPORT_CUT, REPORT_FAILED };
@@ -27,6 +28,7 @@ struct report {
     const char *heap_source;
     struct series series;
     struct latency latency; /* calibrated */
+    struct places places;   /* with policy.verify_addresses */
     struct measurement measurement;
 };
 
@@ -49,6 +51,9 @@ double report_own_cost_ns(const struct report *report);
 
 /* The share of the heap, when it was largest, that no live object had asked for; negative when that is not known. */
 double report_fragmentation(const struct report *report);
+
+/* The share of objects that took the same place as in the original; negative when that was not asked for. */
+double report_address_match(const struct report *report);
 
 /* Name and version of the allocator. Returns `to`. */
 const char *report_allocator(const struct report *report, char *to, size_t bytes);

@@ -138,6 +138,31 @@ static void report_set_memory(json_t *object, const struct report *report)
     set_real(object, "original_seconds", (double)series->original_ns / 1e9);
 }
 
+static json_t *report_mismatches(const struct places *places)
+{
+    json_t *list = json_array();
+    uint64_t missed = places->checked - places->matched;
+    for (unsigned i = 0; i < missed && i < PLACES_MISMATCHES_MAX; i++) {
+        const struct place_mismatch *one = &places->mismatches[i];
+        json_t *object = json_object();
+        set_integer(object, "instruction", one->instruction);
+        set_string(object, "kind", call_names[one->opcode & INSTRUCTION_NUMBER_MASK]);
+        set_integer(object, "size", one->size);
+        set_integer(object, "original_address", one->original);
+        set_integer(object, "address", one->replayed);
+        json_array_append_new(list, object);
+    }
+    return list;
+}
+
+static void report_set_addresses(json_t *object, const struct report *report)
+{
+    set_real_if_known(object, "address_match", report_address_match(report));
+    set_integer(object, "addresses_checked", report->places.checked);
+    set_integer(object, "addresses_matched", report->places.matched);
+    json_object_set_new(object, "address_mismatches", report_mismatches(&report->places));
+}
+
 static json_t *report_json(const struct report *report)
 {
     const struct instruction_totals *totals = &report->totals;
@@ -167,6 +192,7 @@ static json_t *report_json(const struct report *report)
     set_integer(object, "lost_events", totals->lost_events);
     set_integer(object, "live_at_end", totals->live);
     report_set_memory(object, report);
+    report_set_addresses(object, report);
     return object;
 }
 

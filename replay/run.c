@@ -9,9 +9,13 @@
 #include "replay/heap.h"
 #include "replay/progress.h"
 
-#define REPLAY_ERROR_LIST(X)                        \
-    X(REPLAY_ERROR_ALLOCATION, "replay_allocation", \
-      "an allocation failed that had not failed when it was recorded")
+#define REPLAY_ERROR_LIST(X)                                           \
+    X(REPLAY_ERROR_ALLOCATION, "replay_allocation",                    \
+      "an allocation failed that had not failed when it was recorded") \
+    X(REPLAY_ERROR_NO_ADDRESSES, "replay_no_addresses",                \
+      "addresses cannot be verified: the recording has none")          \
+    X(REPLAY_ERROR_ENGINE_ADDRESSES, "replay_engine_addresses",        \
+      "addresses cannot be verified with this engine")
 enum replay_error { REPLAY_ERROR_LIST(ERROR_LIST_ENUM) };
 static const struct error_kind replay_errors[] = {REPLAY_ERROR_LIST(ERROR_LIST_KIND)};
 
@@ -233,6 +237,8 @@ static bool run_batch(struct run *run, const struct instruction_batch *batch,
         run_slices(run, batch, end, run_warm_at(run, batch, before->calls, calls), before->calls);
     if (done < end && !error_is_set(&run->state.error)) run_set_allocation_error(run, batch, done);
     totals_take_back(totals, batch, done);
+    if (policy->verify_addresses)
+        places_compare(&run->report->places, batch, done, &run->state.error);
     return done == end && !limited && !error_is_set(&run->state.error);
 }
 
@@ -252,6 +258,18 @@ static bool run_batches(struct run *run)
     return drained && !error_is_set(&run->state.error);
 }
 
+/* What --verify-addresses needs. */
+static bool run_open_places(struct run *run)
+{
+    struct error *error = &run->state.error;
+    if (run->engine->note_addresses == NULL)
+        return error_set(error, &replay_errors[REPLAY_ERROR_ENGINE_ADDRESSES], ERROR_NO_OFFSET,
+                         NULL);
+    if (!(run->reader->header.features & INSTRUCTION_FEATURE_ADDRESSES))
+        return error_set(error, &replay_errors[REPLAY_ERROR_NO_ADDRESSES], ERROR_NO_OFFSET, NULL);
+    return places_open(&run->report->places, error);
+}
+
 /* Opens what is needed for measuring. */
 static bool run_open(struct run *run, const struct options *options)
 {
@@ -261,11 +279,15 @@ static bool run_open(struct run *run, const struct options *options)
     if (!latency_open(&run->latency, &run->state.error) ||
         !series_open(&report->series, &run->state.error))
         return false;
+    if (run->policy->verify_addresses && !run_open_places(run)) return false;
     run->warm = run->policy->warmup_calls == 0;
     report->measurement.base_rss_bytes = heap_rss_bytes(&run->heap);
     progress_open(&run->progress, run->reader->input, !options->quiet,
                   report->measurement.started_ns);
-    return run->engine->open(&run->state);
+    if (!run->engine->open(&run->state)) return false;
+    if (run->policy->verify_addresses)
+        run->engine->note_addresses(&run->state, report->places.addresses);
+    return true;
 }
 
 static void run_say_no_switching(const struct options *options, const struct report *report)

@@ -55,7 +55,8 @@ has_every_key() {
         minor_faults major_faults own_cost_ns_per_event latency latency_clock latency_overhead_ns \
         latency_resolution_ns thread_switches threads ticks lost_events live_at_end peak_live_bytes \
         peak_rss_bytes base_rss_bytes peak_heap_bytes heap_source rss_per_live fragmentation \
-        original_peak_rss_bytes original_peak_heap_bytes original_seconds; do
+        original_peak_rss_bytes original_peak_heap_bytes original_seconds address_match \
+        addresses_checked addresses_matched address_mismatches; do
         grep -q "^  \"$key\": ." "$scratch/json" || { echo "# no $key"; return 1; }
     done
 }
@@ -261,6 +262,25 @@ check "CSV that cannot be written" ended 1 'cannot write /no/such/directory/x.se
 run --engine=null --json="$scratch/json" "$scratch/churn"
 check "engine null has no heap" has peak_heap_bytes null
 check "engine null's own cost is its cost" above own_cost_ns_per_event 0
+
+# --- addresses ---
+"$make_instructions" places 50000 >"$scratch/places"
+"$make_instructions" places 50000 10 >"$scratch/places.fresh"
+run --json="$scratch/json" "$scratch/places"
+check "addresses are compared on demand only" has address_match null
+run --verify-addresses "$scratch/churn"
+check "a recording without addresses" ended 1 'addresses cannot be verified: the recording has none'
+run --engine=null --verify-addresses "$scratch/places"
+check "an engine without addresses" ended 1 'addresses cannot be verified with this engine'
+if [ -z "$sanitized" ]; then # which does not use memory again at once
+    run --verify-addresses --json="$scratch/json" "$scratch/places"
+    check "the same place, again and again" has address_match 1.0
+    check "every birth is compared" has addresses_checked 25000
+    run --verify-addresses --json="$scratch/json" "$scratch/places.fresh"
+    check "a place that the original did not take" has addresses_matched 22500
+    check "what differs is named" both 'same place  *90.0000 %: 22500 of 25000' \
+        'not instruction 18, malloc of 100 bytes: originally 0x10080, not used before; here .*, used by instruction 16'
+fi
 
 # --- failure ---
 run --json="$scratch/json" "$scratch/huge"
