@@ -153,7 +153,7 @@ static const char *take_output(char *value)
     int result = output_name_expand(value, &names, capture.output, sizeof capture.output);
     value[0] = 0;
     if (result == -EINVAL)
-        return "in the name of the output, % stands before none of p, h, t, e and %";
+        return "the name of the output has a % that is none of %p %h %t %e %%";
     return result < 0 ? "the name of the output is too long" : NULL;
 }
 
