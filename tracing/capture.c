@@ -152,8 +152,7 @@ static const char *take_output(char *value)
                                  .program = program_invocation_name};
     int result = output_name_expand(value, &names, capture.output, sizeof capture.output);
     value[0] = 0;
-    if (result == -EINVAL)
-        return "the name of the output has a % that is none of %p %h %t %e %%";
+    if (result == -EINVAL) return "the name of the output has a % that is none of %p %h %t %e %%";
     return result < 0 ? "the name of the output is too long" : NULL;
 }
 
