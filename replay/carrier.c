@@ -42,6 +42,7 @@ bool carrier_open(struct carrier *carrier, const struct allocator *allocator,
     };
     carrier->caches = pages_map(CACHES_BYTES);
     if (carrier->caches == NULL) return error_set_system(error, "no memory for thread caches");
+    if (carrier->switching) carrier->caches[0] = allocator->first_cache;
     carrier_draw_sample(carrier);
     return true;
 }
@@ -71,11 +72,17 @@ bool carrier_prepare(struct carrier *carrier, const struct instruction_batch *ba
 
 /* ---- thread caches ---- */
 
+static inline void carrier_set_cache(struct carrier *carrier, void *cache)
+{
+    carrier->allocator->set_cache(cache);
+    if (carrier->allocator->in_force != NULL) carrier->allocator = carrier->allocator->in_force();
+}
+
 void carrier_attach(struct carrier *carrier)
 {
     if (!carrier->switching) return;
     carrier->own_cache = carrier->allocator->release_cache();
-    carrier->allocator->set_cache(carrier->caches[carrier->lane]);
+    carrier_set_cache(carrier, carrier->caches[carrier->lane]);
 }
 
 void carrier_detach(struct carrier *carrier)
@@ -89,7 +96,7 @@ static inline void carrier_switch(struct carrier *carrier, uint64_t lane)
 {
     if (carrier->switching) {
         carrier->caches[carrier->lane] = carrier->allocator->release_cache();
-        carrier->allocator->set_cache(carrier->caches[lane]);
+        carrier_set_cache(carrier, carrier->caches[lane]);
     }
     carrier->lane = lane;
 }
@@ -128,16 +135,10 @@ static void carrier_call_heap(struct carrier *carrier, unsigned kind, const uint
 }
 
 /* realloc() to nothing frees, and some allocators then return a new, empty object, which nobody owns. */
-static inline void carrier_realloc_zero(void *object)
+static inline void carrier_realloc_zero(const struct allocator *call, void *object)
 {
-    void *left = realloc(object, 0);
-    if (left != NULL) free(left);
-}
-
-static inline void *carrier_posix_memalign(size_t alignment, size_t size)
-{
-    void *object;
-    return posix_memalign(&object, alignment, size) == 0 ? object : NULL;
+    void *left = call->realloc(object, 0);
+    if (left != NULL) call->free(left);
 }
 
 /* Writes to a new object what the policy says (REPORT.md, `touch`). */
@@ -179,7 +180,7 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
 {
     const bool real = loop & LOOP_REAL, prefetch = loop & LOOP_PREFETCH;
     const bool extras = loop & LOOP_EXTRAS, timed = loop & LOOP_TIMED;
-    const struct allocator *const call = carrier->allocator;
+    const struct allocator *call = carrier->allocator;
     const struct instruction *const instructions = batch->at;
     const char tag = 0; /* std::nothrow_t has no contents */
     void **const objects = carrier->objects;
@@ -220,14 +221,14 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
 
         /* The two most frequent ones without the detour through a jump table. */
         if (one->opcode == CALL_MALLOC) {
-            BIRTH(malloc(size));
+            BIRTH(call->malloc(size));
         }
         if (one->opcode == CALL_FREE) {
-            DEATH(free(object));
+            DEATH(call->free(object));
         }
         switch (one->opcode) {
-        case CALL_CALLOC: BIRTH(calloc(1, size));
-        case CALL_REALLOC_NULL: BIRTH(realloc(NULL, size));
+        case CALL_CALLOC: BIRTH(call->calloc(1, size));
+        case CALL_REALLOC_NULL: BIRTH(call->realloc(NULL, size));
         case CALL_NEW: BIRTH_MAY_THROW(call->new_object(size));
         case CALL_NEW_NOTHROW: BIRTH_MAY_THROW(call->new_nothrow(size, &tag));
         case CALL_NEW_ARRAY: BIRTH_MAY_THROW(call->new_array(size));
@@ -235,7 +236,7 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
         case CALL_MALLOC_SKIP_NEW_HANDLER: BIRTH(call->malloc_skip_new_handler(size));
         case CALL_MEMALIGN: BIRTH(call->memalign(OPERAND(0), size));
         case CALL_ALIGNED_ALLOC: BIRTH(call->aligned_alloc(OPERAND(0), size));
-        case CALL_POSIX_MEMALIGN: BIRTH(carrier_posix_memalign(OPERAND(0), size));
+        case CALL_POSIX_MEMALIGN: BIRTH(call->posix_memalign(OPERAND(0), size));
         case CALL_VALLOC: BIRTH(call->valloc(size));
         case CALL_PVALLOC: BIRTH(call->pvalloc(size));
         case CALL_NEW_ALIGNED: BIRTH_MAY_THROW(call->new_aligned(size, OPERAND(0)));
@@ -248,11 +249,11 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
         case CALL_REALLOC_MOVED:
         case CALL_REALLOC_IN_PLACE:
             /* A recorded size of 0 made an object; here it must not end one. */
-            BIRTH(realloc(objects[name], size != 0 ? size : 1));
+            BIRTH(call->realloc(objects[name], size != 0 ? size : 1));
         case CALL_REALLOC_MOVED | INSTRUCTION_UNKNOWN:
-        case CALL_REALLOC_IN_PLACE | INSTRUCTION_UNKNOWN: BIRTH(realloc(NULL, size));
+        case CALL_REALLOC_IN_PLACE | INSTRUCTION_UNKNOWN: BIRTH(call->realloc(NULL, size));
 
-        case CALL_REALLOC_ZERO: DEATH(carrier_realloc_zero(object));
+        case CALL_REALLOC_ZERO: DEATH(carrier_realloc_zero(call, object));
         case CALL_CFREE: DEATH(call->cfree(object));
         case CALL_DELETE: DEATH(call->delete_object(object));
         case CALL_DELETE_NOTHROW: DEATH(call->delete_nothrow(object, &tag));
@@ -274,6 +275,7 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
 
         case INSTRUCTION_LANE:
             if (real) carrier_switch(carrier, OPERAND(0));
+            call = carrier->allocator;
             continue;
         case INSTRUCTION_THREAD_BEGIN:
         case INSTRUCTION_THREAD_END:

@@ -1,7 +1,9 @@
 #include "replay/engine.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "replay/explicit_caches.h"
 #include "replay/new_handler.h"
 
 static bool engine_prepare(struct engine_state *state, const struct instruction_batch *batch)
@@ -11,12 +13,32 @@ static bool engine_prepare(struct engine_state *state, const struct instruction_
 
 /* ---- switch ---- */
 
+/* Finds a way to give lanes thread caches, or says why there is none. */
+static void switch_choose_caches(struct engine_state *state)
+{
+    const char *why = "";
+    if (!state->policy->switching) {
+        why = "NO_THREAD_CACHE_SWITCH is set";
+    } else if (state->allocator->set_cache == NULL && explicit_caches_exist()) {
+        state->allocator = explicit_caches_use(state->allocator);
+    }
+    state->cache_switching = state->policy->switching && state->allocator->set_cache != NULL;
+    if (state->cache_switching)
+        snprintf(state->caches, sizeof state->caches, "%s", state->allocator->cache_means);
+    else if (why[0] != '\0')
+        snprintf(state->caches, sizeof state->caches, "not switched: %s", why);
+    else
+        snprintf(state->caches, sizeof state->caches,
+                 "not switched: %s has no set_malloc_thread_cache() and no explicit tcaches",
+                 state->allocator->name);
+}
+
 static bool switch_open(struct engine_state *state)
 {
+    switch_choose_caches(state);
     if (!carrier_open(&state->carrier, state->allocator, state->policy, state->latency,
                       &state->error))
         return false;
-    state->cache_switching = state->carrier.switching;
     new_handler_install();
     carrier_attach(&state->carrier);
     return true;

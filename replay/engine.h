@@ -18,13 +18,17 @@
 struct engine_threads;
 
 struct engine_state {
-    const struct allocator *allocator; /* these three: before open() */
+    const struct allocator
+        *allocator; /* these three: before open(), which may replace the allocator */
     const struct policy *policy;
     struct latency
         *latency; /* takes the samples; of engine threads, at the latest when drain() returns */
 
-    bool cache_switching; /* thread caches follow the lanes; set by open() */
-    struct error error;   /* when a function below has failed */
+    /* Set by open(). */
+    bool cache_switching; /* thread caches follow the lanes */
+    char caches[160];     /* by what means, or why not; empty: nothing to say */
+
+    struct error error; /* when a function below has failed */
 
     struct carrier carrier;         /* engines switch and null */
     struct engine_threads *threads; /* engine threads */

@@ -20,6 +20,7 @@ struct report {
     const struct engine *engine;
     const struct allocator *allocator;
     bool cache_switching;
+    const char *caches; /* as in engine_state; NULL before a replay */
     const struct instruction_header *header;
     enum instruction_status recording; /* of the end block; with COMPLETE and not limited */
     bool limited;                      /* by policy.limit_calls, before the end block */

@@ -181,6 +181,7 @@ static json_t *report_json(const struct report *report)
     set_string(object, "allocator", report_allocator(report, text, sizeof text));
     set_string(object, "allocator_path", called ? report->allocator->path : "");
     json_object_set_new(object, "thread_cache_switching", json_boolean(report->cache_switching));
+    set_string(object, "thread_caches", report->caches != NULL ? report->caches : "");
     report_set_policy(object, report->options);
     set_integer(object, "events", totals->calls);
     json_object_set_new(object, "by_kind", report_by_kind(report));

@@ -290,19 +290,6 @@ static bool run_open(struct run *run, const struct options *options)
     return true;
 }
 
-static void run_say_no_switching(const struct options *options, const struct report *report)
-{
-    if (!report->engine->calls_allocator || report->cache_switching) return;
-    if (options->switching_forbidden)
-        fprintf(stderr,
-                REPLAY_PROGRAM ": thread caches are not switched: NO_THREAD_CACHE_SWITCH is set\n");
-    else
-        fprintf(stderr,
-                REPLAY_PROGRAM
-                ": thread caches are not switched: %s has no set_malloc_thread_cache()\n",
-                report->allocator->name);
-}
-
 void run_stream(const struct options *options, struct instruction_reader *reader,
                 struct report *report)
 {
@@ -317,13 +304,16 @@ void run_stream(const struct options *options, struct instruction_reader *reader
         .report = report,
     };
     bool good = run_open(&run, options);
+    report->allocator = run.state.allocator;
     report->cache_switching = run.state.cache_switching;
+    report->caches = run.state.caches;
     if (good) {
         good = run_batches(&run);
         run_look_at_memory(&run, report->totals.calls, reader->objects.bytes, true);
         run.engine->finish(&run.state);
         progress_close(&run.progress);
-        run_say_no_switching(options, report);
+        if (!report->cache_switching && report->caches[0] != '\0')
+            fprintf(stderr, REPLAY_PROGRAM ": thread caches are %s\n", report->caches);
     }
     latency_calibrate(&run.latency);
     report->latency = run.latency;

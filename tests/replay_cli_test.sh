@@ -49,7 +49,7 @@ has() { # has KEY VALUE
 }
 
 has_every_key() {
-    for key in status recording limited program engine allocator allocator_path thread_cache_switching \
+    for key in status recording limited program engine allocator allocator_path thread_cache_switching thread_caches \
         touch cpu heap_calls speed limit warmup sample_every events by_kind substituted \
         measured_events events_per_second wall_seconds elapsed_seconds user_seconds system_seconds \
         minor_faults major_faults own_cost_ns_per_event latency latency_clock latency_overhead_ns \
@@ -191,6 +191,10 @@ for library in $tcmalloc $installed; do
     run_with "$library" "$scratch/kinds"
     check "$file: every kind of call" ended 0
     check "$file: the same counts" [ "$(by_kind "$scratch/json")" = "$(by_kind "$scratch/json.switch")" ]
+    run_with "$library" "$scratch/lanes"
+    check "$file: lanes" has events 100000
+    case $file in libjemalloc*) switched=true ;; *tcmalloc_minimal.so.*|libmimalloc*) switched=false ;; *) switched=true ;; esac
+    check "$file: thread caches are switched: $switched" has thread_cache_switching $switched
     # Without a C++ library in the process mimalloc's operator new aborts rather than call a handler.
     case $file in libmimalloc*) throwing= ;; *) throwing='new new_array_aligned' ;; esac
     for kind in malloc calloc new_nothrow realloc_null pvalloc $throwing; do
