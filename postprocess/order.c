@@ -14,6 +14,11 @@ const struct error *order_error(const struct order *order)
     return &order->error;
 }
 
+const struct error *order_damage(const struct order *order)
+{
+    return &order->damage;
+}
+
 const struct order_totals *order_totals_of(const struct order *order)
 {
     return &order->totals;
@@ -42,7 +47,8 @@ uint64_t lane_offset(const struct order_lane *lane)
 
 /* ---- making and freeing ---- */
 
-struct order *order_new(struct read_ahead *source, struct instruction_writer *writer)
+struct order *order_new(struct read_ahead *source, struct instruction_writer *writer,
+                        const struct order_options *options)
 {
     struct order *order = calloc(1, sizeof *order);
     if (order == NULL) return NULL;
@@ -56,7 +62,9 @@ struct order *order_new(struct read_ahead *source, struct instruction_writer *wr
     order->reader = source->reader;
     order->writer = writer;
     order->queued_bytes_limit = WINDOW_BYTES_EASY;
-    order->patience_bytes = WINDOW_BYTES_MAX;
+    order->salvage = options->salvage;
+    order->patience_bytes =
+        options->patience_bytes != 0 ? options->patience_bytes : WINDOW_BYTES_MAX;
     object_table_init(&order->objects);
     for (uint32_t i = 0; i < STRUCTURES; i++) {
         order->structures[i].next = 1;
@@ -79,11 +87,6 @@ static void lane_free(struct order *order, struct order_lane *lane)
     free(lane->marks);
     free(lane->batch);
     free(lane);
-}
-
-void order_limit_memory(struct order *order, uint64_t bytes)
-{
-    if (bytes < order->patience_bytes) order->patience_bytes = bytes;
 }
 
 void order_free(struct order *order)

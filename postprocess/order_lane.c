@@ -102,6 +102,15 @@ static bool splits_unit(const struct order_lane *lane, uint32_t at)
             lane->records[at].number == RAW_STAMP_AFTER);
 }
 
+/* Its records cannot be decoded any further. */
+static void lane_note_error(struct order *order, struct order_lane *lane)
+{
+    if (lane->damaged) return;
+    lane->damaged = true;
+    struct error *place = order_error_place(order);
+    if (!error_is_set(place)) *place = lane->decoder.error;
+}
+
 /* Records up to the end of the window that the lane is in, or as good as infinite while that is not known. */
 static uint64_t lane_window_left(const struct order_lane *lane)
 {
@@ -135,8 +144,7 @@ static void lane_run(struct order *order, struct order_lane *lane, uint64_t turn
         in_middle = splits_unit(lane, lane->at);
     }
     if (lane->at < lane->filled) return;
-    if (error_is_set(&lane->decoder.error) && !error_is_set(&order->error))
-        order->error = lane->decoder.error;
+    if (error_is_set(&lane->decoder.error)) lane_note_error(order, lane);
 }
 
 static void lane_pass_mark(struct order *order, struct order_lane *lane)

@@ -105,10 +105,12 @@ struct order_lane {
     struct raw_chunk *open;  /* being decoded */
     uint64_t decoded_window; /* of the latest record in the batch */
     bool holds_tail;         /* idle because of lane_tail() */
+    bool damaged;            /* nothing more can be decoded, and that has been noted */
     struct raw_chunk *queue, *queue_last;
     struct wait_heap birth_waiters; /* by serial */
     uint32_t wait_structure;        /* what it waits for: an index, or STRUCTURES for a birth */
     uint64_t wait_number;           /* a stamp, or a token */
+    uint64_t given_up;              /* a token whose birth it no longer waits for; 0: none */
     bool in_unit;                   /* it could have entered something else of its unit */
     bool listed;                    /* in order->steppable */
     bool stepwise;                  /* the unit at hand is not taken as a whole, */
@@ -145,6 +147,7 @@ struct order {
     struct read_ahead *source;
     struct raw_reader *reader; /* what the header says; the rest of it once `ended` */
     struct error error;
+    struct error damage; /* the first that was left out */
     struct order_totals totals;
     struct object_table objects;
     struct order_structure structures[STRUCTURES];
@@ -164,6 +167,7 @@ struct order {
     uint32_t windows_room;
     uint64_t queued_bytes, queued_bytes_limit;
     uint64_t patience_bytes;
+    bool salvage;
     uint64_t last_tick_ns;
     bool ended;                           /* no more chunks will come */
     int64_t kind_differences[CALL_KINDS]; /* kinds as recorded, less as written */
@@ -238,10 +242,19 @@ struct order_lane *order_lane(struct order *order, uint32_t number);
 /* Where the record at hand is in the stream, as near as is known: where its chunk begins. */
 uint64_t lane_offset(const struct order_lane *lane);
 
-#define ORDER_FAIL(order, lane, which, format, ...)                                            \
-    error_set(&(order)->error, &order_errors[which], lane_offset(lane),                        \
-              "lane %" PRIu32 ", record %" PRIu64 format, (lane)->number, lane_position(lane), \
-              __VA_ARGS__)
+/* Where damage is noted. */
+static inline struct error *order_error_place(struct order *order)
+{
+    order->totals.damages += order->salvage;
+    return order->salvage ? &order->damage : &order->error;
+}
+
+/* Damage at the record at hand. False: it ends here. True: it has been noted, go on without what is damaged. */
+#define ORDER_DAMAGE(order, lane, which, format, ...)                                           \
+    (error_set(order_error_place(order), &order_errors[which], lane_offset(lane),               \
+               "lane %" PRIu32 ", record %" PRIu64 format, (lane)->number, lane_position(lane), \
+               __VA_ARGS__),                                                                    \
+     (order)->salvage)
 
 /* ---- order_windows.c ---- */
 
@@ -264,9 +277,6 @@ bool order_is_patient(const struct order *order);
 /* What to do when nothing goes on, the mildest first. */
 bool order_step(struct order *order, uint64_t records_left);
 bool order_unstick(struct order *order);
-
-/* Sets the error. Returns false. */
-bool order_report_stuck(struct order *order);
 
 /* ---- order_lane.c ---- */
 
@@ -301,8 +311,8 @@ bool lane_waits_for_birth(struct order *order, struct order_lane *lane, uint64_t
 /* Wakes who waits for a birth of the lane up to this one. */
 void order_wake_for_births(struct order *order, struct order_lane *lane, uint64_t births);
 
-/* Whether the birth, not there yet, never will be. */
-bool order_never_born(const struct order *order, uint64_t token);
+/* Whether the birth, not there yet, never will be, or the lane goes on without. */
+bool order_never_born(const struct order *order, const struct order_lane *lane, uint64_t token);
 
 /* The structure's next number may have changed: goes on over holes, and wakes whose turn it is. */
 void structure_advance(struct order *order, struct order_structure *structure);

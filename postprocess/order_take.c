@@ -11,12 +11,13 @@ static bool order_object_is_unknown(struct order *order, struct order_lane *lane
 {
     bool unknown = token == RAW_TOKEN_UNKNOWN;
     if (!unknown && !order_is_born(order, lane, token)) {
-        if (!order_never_born(order, token)) return lane_waits_for_birth(order, lane, token);
+        if (!order_never_born(order, lane, token)) return lane_waits_for_birth(order, lane, token);
         unknown = true;
     }
-    if (!unknown && !object_table_was_lost(&order->objects, token))
-        return ORDER_FAIL(order, lane, ORDER_OBJECT_DEAD, ": object %" PRIu64 " of lane %" PRIu32,
-                          raw_token_serial(token), raw_token_lane(token));
+    if (!unknown && !object_table_was_lost(&order->objects, token) &&
+        !ORDER_DAMAGE(order, lane, ORDER_OBJECT_DEAD, ": object %" PRIu64 " of lane %" PRIu32,
+                      raw_token_serial(token), raw_token_lane(token)))
+        return false;
     order->totals.unknown_objects++;
     return true;
 }

@@ -128,7 +128,7 @@ static int lane_looseness(const struct order *order, const struct order_lane *la
                    ? 3 + behind
                    : 0;
     if (record->shape < SHAPE_BIRTH || record->shape > SHAPE_REALLOC) return 0;
-    return order_is_born(order, lane, record->token) || order_never_born(order, record->token)
+    return order_is_born(order, lane, record->token) || order_never_born(order, lane, record->token)
                ? 1 + behind
                : 0;
 }
@@ -176,24 +176,44 @@ static bool order_skip_missing(struct order *order)
     return skipped;
 }
 
-bool order_report_stuck(struct order *order)
+/* The numbers that the lane waits for are there, but those who have them wait for this lane. */
+static bool order_skip_to(struct order *order, const struct order_lane *lane)
 {
-    const struct order_lane *stuck = NULL;
-    for (uint32_t i = 0; i < order->lanes_count && stuck == NULL; i++)
+    struct order_structure *structure = &order->structures[lane->wait_structure];
+    structure->next = lane->wait_number;
+    structure->skipped = true;
+    structure_advance(order, structure);
+    return !order_failed(order);
+}
+
+static struct order_lane *order_find_stuck(const struct order *order)
+{
+    for (uint32_t i = 0; i < order->lanes_count; i++)
         if (order->lanes[i] != NULL && order->lanes[i]->state == LANE_WAITS &&
             (lane_is_behind(order, order->lanes[i]) || order->ended))
-            stuck = order->lanes[i];
+            return order->lanes[i];
+    return NULL;
+}
+
+/* What a lane waits for never comes: that is damage. True: it goes on without. */
+static bool order_give_up(struct order *order)
+{
+    struct order_lane *stuck = order_find_stuck(order);
     if (stuck == NULL)
         return error_set(&order->error, &order_errors[ORDER_STUCK], ERROR_NO_OFFSET, NULL);
-    if (stuck->wait_structure == STRUCTURES)
-        return ORDER_FAIL(order, stuck, ORDER_STUCK,
-                          ": waits for object %" PRIu64 " of lane %" PRIu32,
-                          raw_token_serial(stuck->wait_number), raw_token_lane(stuck->wait_number));
-    return ORDER_FAIL(order, stuck, ORDER_STUCK,
-                      ": waits for its turn with number %" PRIu64 " of structure %" PRIu32
-                      ", which is at %" PRIu64,
-                      stuck->wait_number, structure_number(stuck->wait_structure),
-                      order->structures[stuck->wait_structure].next);
+    if (stuck->wait_structure < STRUCTURES)
+        return ORDER_DAMAGE(order, stuck, ORDER_STUCK,
+                            ": waits for its turn with number %" PRIu64 " of structure %" PRIu32
+                            ", which is at %" PRIu64,
+                            stuck->wait_number, structure_number(stuck->wait_structure),
+                            order->structures[stuck->wait_structure].next) &&
+               (order_skip_missing(order) || order_skip_to(order, stuck));
+    if (!ORDER_DAMAGE(order, stuck, ORDER_STUCK, ": waits for object %" PRIu64 " of lane %" PRIu32,
+                      raw_token_serial(stuck->wait_number), raw_token_lane(stuck->wait_number)))
+        return false;
+    stuck->given_up = stuck->wait_number;
+    order_stop_waiting(order, stuck);
+    return true;
 }
 
 /* Whether numbers may be missing: at the end (FORMAT.md 4.4), or because records were lost. */
@@ -208,5 +228,5 @@ bool order_unstick(struct order *order)
 {
     if (order_may_skip(order) && order_skip_missing(order)) return true;
     if (order_failed(order)) return false;
-    return order_relax(order) || order_report_stuck(order);
+    return order_relax(order) || order_give_up(order);
 }

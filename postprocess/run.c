@@ -93,6 +93,7 @@ struct run {
     bool has_spool;
     struct instruction_writer writer;
     struct order *order;
+    const struct run_options *options;
     struct run_result *result;
 };
 
@@ -106,9 +107,13 @@ static struct raw_chunk *run_next_chunk(struct run *run, struct raw_tick *tick)
 /* False after damage or when the output has failed. */
 static bool run_stream(struct run *run)
 {
+    const struct run_options *options = run->options;
     struct raw_chunk *chunk;
     struct raw_tick tick;
     while ((chunk = run_next_chunk(run, &tick)) != NULL) {
+        if (options->progress != NULL)
+            options->progress(options->context, read_ahead_bytes(&run->ahead),
+                              run->writer.totals.instructions);
         if (chunk->type == RAW_CHUNK_RECORDS) {
             if (!order_chunk(run->order, chunk)) return false;
             continue;
@@ -160,19 +165,19 @@ static bool run_adopt_spool(struct run *run)
 }
 
 /* Everything there is, in order. False: see run_judge(). */
-static bool run_everything(struct run *run, const char *spool_path)
+static bool run_everything(struct run *run)
 {
     if (!run_stream(run)) return false;
     if (run->reader->state == RAW_STREAM_CUT) {
         run->result->cut = run->reader->error;
         run->result->truncated = true;
-        if (!run->has_spool) run_open_spool(run, spool_path);
+        if (!run->has_spool) run_open_spool(run, run->options->spool_path);
         if (run->has_spool && !run_spool(run)) return false;
     }
     if (!order_end(run->order)) return false;
     if (run->reader->state != RAW_STREAM_COMPLETE) return true;
     run->result->truncated = run->reader->end.status == RAW_END_ERROR;
-    return order_check_totals(run->order, &run->reader->end);
+    return run->options->order.salvage || order_check_totals(run->order, &run->reader->end);
 }
 
 /* What the errors that may have been set mean, the first cause first. */
@@ -186,6 +191,9 @@ static void run_judge(struct run *run)
     } else if (error_is_set(damage) || run->reader->state == RAW_STREAM_FAILED) {
         result->error = error_is_set(damage) ? *damage : run->reader->error;
         result->status = result->error.kind == &error_system ? RUN_FAILED : RUN_DAMAGED;
+    } else if (error_is_set(order_damage(run->order))) {
+        result->error = *order_damage(run->order);
+        result->status = RUN_SALVAGED;
     } else if (result->spool == RUN_SPOOL_DAMAGED) {
         result->error = result->spool_error;
         result->status = RUN_DAMAGED;
@@ -199,9 +207,8 @@ static void run_judge(struct run *run)
 static void run_finish(struct run *run, struct output *output)
 {
     static const enum instruction_status statuses[] = {
-        [RUN_COMPLETE] = INSTRUCTION_STATUS_COMPLETE,
-        [RUN_CUT] = INSTRUCTION_STATUS_CUT,
-        [RUN_DAMAGED] = INSTRUCTION_STATUS_DAMAGED,
+        [RUN_COMPLETE] = INSTRUCTION_STATUS_COMPLETE, [RUN_CUT] = INSTRUCTION_STATUS_CUT,
+        [RUN_SALVAGED] = INSTRUCTION_STATUS_DAMAGED,  [RUN_DAMAGED] = INSTRUCTION_STATUS_DAMAGED,
         [RUN_FAILED] = INSTRUCTION_STATUS_DAMAGED,
     };
     struct run_result *result = run->result;
@@ -218,15 +225,15 @@ static void run_finish(struct run *run, struct output *output)
 }
 
 /* With a writer and an order engine to work with. */
-static void run_with_writer(struct run *run, const char *spool_path, struct output *output)
+static void run_with_writer(struct run *run, struct output *output)
 {
     if (!read_ahead_start(&run->ahead, run->reader) ||
-        (run->order = order_new(&run->ahead, &run->writer)) == NULL) {
+        (run->order = order_new(&run->ahead, &run->writer, &run->options->order)) == NULL) {
         errno = ENOMEM;
         error_set_system(&run->result->error, "no memory for ordering");
         run->result->status = RUN_FAILED;
     } else {
-        run_everything(run, spool_path);
+        run_everything(run);
         read_ahead_stop(&run->ahead);
         run_judge(run);
         run_finish(run, output);
@@ -235,16 +242,16 @@ static void run_with_writer(struct run *run, const char *spool_path, struct outp
     read_ahead_free(&run->ahead);
 }
 
-void run_order(struct raw_reader *reader, const char *spool_path, struct output *output,
+void run_order(struct raw_reader *reader, const struct run_options *options, struct output *output,
                struct run_result *result)
 {
     *result = (struct run_result){.status = RUN_DAMAGED};
-    struct run run = {.reader = reader, .result = result};
-    if (reader->state == RAW_STREAM_CUT) run_open_spool(&run, spool_path);
+    struct run run = {.reader = reader, .options = options, .result = result};
+    if (reader->state == RAW_STREAM_CUT) run_open_spool(&run, options->spool_path);
     if (!run_adopt_spool(&run)) {
         result->error = reader->error;
     } else if (run_open_writer(&run.writer, output, &reader->header)) {
-        run_with_writer(&run, spool_path, output);
+        run_with_writer(&run, output);
         instruction_writer_close(&run.writer);
     } else {
         result->status = RUN_FAILED;

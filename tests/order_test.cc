@@ -80,7 +80,8 @@ void read_instructions(const MemoryFile &file, Ordered *ordered)
     input_close(&input);
 }
 
-Ordered order(const std::string &raw, const std::string *spool = nullptr)
+Ordered order(const std::string &raw, const std::string *spool = nullptr,
+              order_options how = {})
 {
     Ordered ordered;
     MemoryFile in(raw), out, spool_file(spool != nullptr ? *spool : "");
@@ -89,8 +90,11 @@ Ordered order(const std::string &raw, const std::string *spool = nullptr)
     char text[512];
     raw_reader_open_fd(&reader, in.fd());
     output_open_fd(&output, out.fd());
-    run_order(&reader, spool != nullptr ? spool_file.path().c_str() : nullptr, &output,
-              &ordered.result);
+    std::string spool_path = spool_file.path();
+    run_options options = {};
+    options.spool_path = spool != nullptr ? spool_path.c_str() : nullptr;
+    options.order = how;
+    run_order(&reader, &options, &output, &ordered.result);
     output_close(&output);
     raw_reader_close(&reader);
     if (error_is_set(&ordered.result.error))
