@@ -417,13 +417,15 @@ static int open_all(struct writer *writer)
 
 /* --- the loop --- */
 
+/* Where there is no space for more slots, those that there are must do, unless most of them are the lanes' own. */
 static void grow_if_starved(struct writer *writer)
 {
     if (!__atomic_exchange_n(&writer->starved, 0, __ATOMIC_ACQ_REL)) return;
     flush(writer);
     uint32_t lanes = atomic_load_relaxed(&writer->registry->used);
     int result = spool_grow(&writer->spool, lanes + SPOOL_SLOTS_AHEAD);
-    if (result < 0) fail(writer, result, writer->place.spool_path);
+    if (result < 0 && lanes > writer->spool.mapped / 2)
+        fail(writer, result, writer->place.spool_path);
     __atomic_fetch_add(&writer->space_epoch, 1, __ATOMIC_SEQ_CST);
     os_wake_all(&writer->space_epoch);
 }

@@ -6,10 +6,12 @@
  *                          of malloc and free, and looks whether anybody has written to a file
  *   family fill CALLS      opens descriptors until there are no more, then allocates
  *   family chroot DIR CALLS  moves to another root and another user, then allocates
+ *   family work CALLS      so many calls of any size, and a line for every 100 000; status 7
  *   family tty SECONDS     tells "ready", then allocates until SIGINT comes, at most so long; then ends with status 3 */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +119,24 @@ static int change_root(const char *directory, unsigned long calls)
     return 7;
 }
 
+static int work(unsigned long calls)
+{
+    static void *objects[1000];
+    uint64_t state = 88172645463325252u;
+    for (unsigned long i = 0; i < calls / 2; i++) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        void **object = &objects[state % 1000];
+        free(*object);
+        *object = malloc((state >> 32) % 5000);
+        if (!*object) fail("out of memory\n");
+        if (i % 50000 == 0) printf("%lu %lx\n", i, (unsigned long)state);
+        if (i % 50000 == 0) fflush(stdout);
+    }
+    return 7;
+}
+
 static int until_interrupted(unsigned long seconds)
 {
     time_t end = time(NULL) + (time_t)seconds;
@@ -138,6 +158,7 @@ int main(int count, char **words)
     if (strcmp(mode, "close") == 0 && count == 3) return close_descriptors(number);
     if (strcmp(mode, "fill") == 0 && count == 3) return fill_descriptors(number);
     if (strcmp(mode, "chroot") == 0 && count == 4) return change_root(words[2], number);
+    if (strcmp(mode, "work") == 0 && count == 3) return work(number);
     if (strcmp(mode, "tty") == 0 && count == 3) return until_interrupted(number);
     fputs("usage: see the head of tests/workloads/family.c\n", stderr);
     return 2;
