@@ -24,6 +24,7 @@ forget_results() { find "$build_dir" -name '*.trs' -exec rm -f {} +; }
     packages_install run-tests.sh $BUILD_PACKAGES || exit 1
     packages_install run-tests.sh $PROGRAM_PACKAGES || echo 'run-tests.sh: going on without these' >&2
     packages_install run-tests.sh $ALLOCATOR_PACKAGES || echo 'run-tests.sh: going on without these' >&2
+    packages_install run-tests.sh $CHART_PACKAGES || echo 'run-tests.sh: going on without it' >&2
 }
 echo "run-tests.sh: building in $build_dir" >&2
 build_tree "$build_dir" check TESTS= || give_up 'the build failed, no test ran'

@@ -3,7 +3,7 @@
  * A subcommand is one entry of the table in main.c and one file. Its function gets "malloctape NAME" as words[0]
  * and returns the exit status of the program (common/program.h).
  *
- *   main.c --table--> record.c  info.c  dump.c  verify.c */
+ *   main.c --table--> record.c  info.c  dump.c  verify.c  compare.c */
 #ifndef MALLOCTAPE_CLI_H
 #define MALLOCTAPE_CLI_H
 
@@ -23,6 +23,7 @@ extern const struct cli_command cli_record;
 extern const struct cli_command cli_info;
 extern const struct cli_command cli_dump;
 extern const struct cli_command cli_verify;
+extern const struct cli_command cli_compare;
 
 /* Prints "malloctape NAME: message" on the standard error. Returns PROGRAM_FAILED. */
 int cli_fail(const struct cli_command *command, const char *message, ...)

@@ -10,6 +10,7 @@ static const struct cli_command *const commands[] = {
     &cli_info,
     &cli_dump,
     &cli_verify,
+    &cli_compare,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

@@ -28,7 +28,9 @@ static const char help_text[] =
     "Runs PROGRAM and records every call of its allocator.\n"
     "\n"
     "  -o FILE   where to write the recording (default: the name of PROGRAM and .raw.lz4, in the current\n"
-    "            directory)\n"
+    "            directory): a file, a FIFO, fd:N for an open descriptor, or |COMMAND for the standard input of\n"
+    "            a command. %p, %h, %t and %e in it stand for the process, the host, the time in seconds and\n"
+    "            the program, %% for %\n"
     "\n"
     "The exit status is that of PROGRAM; 126 when it cannot be run, 127 when it is not found.\n"
     "\n"
@@ -69,23 +71,33 @@ static bool is_file_name(const char *output)
     return strncmp(output, "fd:", 3) != 0 && output[0] != '|';
 }
 
+/* Adds to the destination; `literal`: no % in it is followed by a letter that stands for something. */
+static bool destination_add(struct record *record, const char *text, bool literal)
+{
+    size_t used = strlen(record->destination);
+    for (; *text != '\0'; text++) {
+        if (used + 2 >= sizeof record->destination) return false;
+        if (literal && *text == '%') record->destination[used++] = '%';
+        record->destination[used++] = *text;
+    }
+    record->destination[used] = '\0';
+    return true;
+}
+
 /* The program may change its directory before the library opens the file, so the name has to be absolute. */
 static bool destination_set(struct record *record)
 {
-    char default_name[NAME_MAX + 16];
     const char *name = record->output;
-    if (name == NULL) {
-        const char *slash = strrchr(record->program[0], '/');
-        snprintf(default_name, sizeof default_name, "%.*s.raw.lz4", NAME_MAX,
-                 slash != NULL ? slash + 1 : record->program[0]);
-        name = default_name;
+    char here[PATH_MAX];
+    if (name == NULL || (is_file_name(name) && name[0] != '/')) {
+        if (getcwd(here, sizeof here) == NULL || !destination_add(record, here, true) ||
+            !destination_add(record, "/", true))
+            return false;
     }
-    char here[PATH_MAX] = "";
-    bool relative = is_file_name(name) && name[0] != '/';
-    if (relative && getcwd(here, sizeof here) == NULL) return false;
-    int length = snprintf(record->destination, sizeof record->destination, "%s%s%s", here,
-                          relative ? "/" : "", name);
-    return length > 0 && (size_t)length < sizeof record->destination;
+    if (name != NULL) return destination_add(record, name, false);
+    const char *slash = strrchr(record->program[0], '/');
+    return destination_add(record, slash != NULL ? slash + 1 : record->program[0], true) &&
+           destination_add(record, ".raw.lz4", true);
 }
 
 /* Whether the library will be able to create the file; a directory with % in it is known to the library only. */

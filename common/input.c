@@ -15,6 +15,10 @@
 /* One read: large enough to make the system call cheap, small enough to stay in a second-level cache. */
 #define INPUT_READ_BYTES (256u * 1024)
 
+/* A pipe as large as an ordinary user may have: `lz4 -d` writes 4 MiB at once, and then decodes the next ones while what is
+ * in the pipe is read. */
+#define INPUT_PIPE_BYTES (1024 * 1024)
+
 /* Compressed bytes held at once. */
 #define INPUT_PACKED_BYTES (128u * 1024)
 
@@ -50,6 +54,8 @@ static void input_lz4_free(void *state, void *at)
 bool input_open_fd(struct input *input, int fd)
 {
     *input = (struct input){.fd = fd};
+    /* Refused when it is no pipe, or by a limit: then it stays as it is. */
+    fcntl(fd, F_SETPIPE_SZ, INPUT_PIPE_BYTES);
     input->capacity = INPUT_READ_BYTES;
     input->buffer = pages_map(input->capacity + INPUT_SLACK);
     if (input->buffer == NULL) {

@@ -20,6 +20,7 @@ _Static_assert(INSTRUCTION_BLOCK_MAX *INSTRUCTION_OPERANDS_MAX <= UINT16_MAX + 1
     ((INSTRUCTION_BLOCK_MAX + INSTRUCTION_BATCH_SLACK) * sizeof(struct instruction))
 #define OPERANDS_BYTES  (INSTRUCTION_BLOCK_MAX * INSTRUCTION_OPERANDS_MAX * sizeof(uint64_t))
 #define ADDRESSES_BYTES (INSTRUCTION_BLOCK_MAX * sizeof(uint64_t))
+#define TICKS_BYTES     (INSTRUCTION_BLOCK_MAX * sizeof(struct instruction_tick))
 
 /* ---- failing ---- */
 
@@ -180,9 +181,10 @@ bool instruction_reader_open(struct instruction_reader *reader, struct input *in
     reader->instructions = (struct instruction *)pages_map(INSTRUCTIONS_BYTES);
     reader->operands = (uint64_t *)pages_map(OPERANDS_BYTES);
     reader->addresses = (uint64_t *)pages_map(ADDRESSES_BYTES);
+    reader->ticks = (struct instruction_tick *)pages_map(TICKS_BYTES);
     reader->metadata = (char *)pages_map(INSTRUCTION_METADATA_MAX + 1);
     if (reader->instructions == NULL || reader->operands == NULL || reader->addresses == NULL ||
-        reader->metadata == NULL) {
+        reader->ticks == NULL || reader->metadata == NULL) {
         error_set_system(&reader->error, "no memory for a block");
         return reader_fail(reader);
     }
@@ -194,10 +196,12 @@ void instruction_reader_close(struct instruction_reader *reader)
     pages_unmap(reader->instructions, INSTRUCTIONS_BYTES);
     pages_unmap(reader->operands, OPERANDS_BYTES);
     pages_unmap(reader->addresses, ADDRESSES_BYTES);
+    pages_unmap(reader->ticks, TICKS_BYTES);
     pages_unmap(reader->metadata, INSTRUCTION_METADATA_MAX + 1);
     objects_free(&reader->objects);
     reader->instructions = NULL;
     reader->operands = reader->addresses = NULL;
+    reader->ticks = NULL;
     reader->metadata = NULL;
 }
 
@@ -231,6 +235,8 @@ struct block {
     const uint8_t *end[COLUMNS];
     size_t at;         /* index of the instruction being decoded */
     size_t operand_at; /* next free place in reader->operands */
+    size_t others;     /* instructions of 5.3 so far */
+    size_t ticks;
     uint64_t lost_events;
     struct live_objects objects;
 };
@@ -354,6 +360,12 @@ static bool block_get_operands(struct instruction_reader *reader, struct block *
     return true;
 }
 
+static void block_add_tick(struct instruction_reader *reader, struct block *block)
+{
+    reader->ticks[block->ticks++] = (struct instruction_tick){
+        .at = block->at, .calls = block->at - block->others, .live_bytes = block->objects.bytes};
+}
+
 /* Instructions of 5.3. */
 static bool block_decode_other(struct instruction_reader *reader, struct block *block,
                                unsigned number, struct instruction *to)
@@ -367,6 +379,8 @@ static bool block_decode_other(struct instruction_reader *reader, struct block *
         first >= INSTRUCTION_LANES_MAX)
         return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "lane ", first);
     if (number == INSTRUCTION_LOST) block->lost_events += reader->operands[to->operand_at + 1];
+    if (number == INSTRUCTION_TICK) block_add_tick(reader, block);
+    block->others++;
     return true;
 }
 
@@ -653,6 +667,8 @@ bool instruction_reader_next(struct instruction_reader *reader, struct instructi
         .count = block.count,
         .operands = reader->operands,
         .addresses = addresses ? reader->addresses : NULL,
+        .ticks = reader->ticks,
+        .ticks_count = block.ticks,
         .number = number,
         .offset = block.offset,
         .registers = reader->totals.registers,

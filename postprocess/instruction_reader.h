@@ -71,6 +71,13 @@ static inline unsigned instruction_number(const struct instruction *instruction)
     return instruction->opcode & INSTRUCTION_NUMBER_MASK;
 }
 
+/* Where a tick stands in its batch, and what lies before it. */
+struct instruction_tick {
+    size_t at;           /* index */
+    size_t calls;        /* in the batch, before it */
+    uint64_t live_bytes; /* asked for by the objects alive there */
+};
+
 /* Entries behind a batch that may be read, of no particular value, so that an engine can look ahead. */
 #define INSTRUCTION_BATCH_SLACK 16
 
@@ -80,7 +87,9 @@ struct instruction_batch {
     size_t count;
     const uint64_t *operands;
     const uint64_t
-        *addresses;     /* one per instruction, 0 where it has none; NULL without feature bit 0 */
+        *addresses; /* one per instruction, 0 where it has none; NULL without feature bit 0 */
+    const struct instruction_tick *ticks; /* in ascending order */
+    size_t ticks_count;
     uint64_t number;    /* of at[0] in the stream, from 0 */
     uint64_t offset;    /* of the block in the stream */
     uint64_t registers; /* every `object` in this batch and before is less */
@@ -115,6 +124,7 @@ struct instruction_reader {
     struct instruction *instructions;
     uint64_t *operands;
     uint64_t *addresses;
+    struct instruction_tick *ticks;
     char *metadata;
 };
 

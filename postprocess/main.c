@@ -1,80 +1,26 @@
 /* postprocess - puts what the threads of a recorded program asked of their allocator into one order. */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/output.h"
 #include "common/program.h"
+#include "postprocess/options.h"
+#include "postprocess/progress.h"
 #include "postprocess/run.h"
 #include "postprocess/summary.h"
 #include "tracing/raw_reader.h"
 
-#define PROGRAM "postprocess"
-
 /* Beside those of enum program_status. */
 #define STATUS_OUTPUT_FAILED 4
-
-struct options {
-    const char *input, *output, *json;
-    bool quiet;
-};
-
-static int help(void)
-{
-    return program_help(
-        "Usage: postprocess [OPTION]... IN OUT\n"
-        "Put the allocator calls of a recording into one order that could have happened, as an\n"
-        "instruction stream for replay. IN, a raw event stream, may be plain or lz4. Either may be\n"
-        "- or a pipe.\n"
-        "\n"
-        "  postprocess raw.lz4 /dev/stdout | lz4 > p.lz4\n"
-        "\n"
-        "When the recorded process could not finish its recording, what is missing in IN is taken\n"
-        "from IN.spool, where the process left it.\n"
-        "\n"
-        "  -j, --json=FILE   write the figures of the summary as JSON\n"
-        "  -q, --quiet       do not print the summary; problems are still told\n"
-        "  -h, --help        this text\n"
-        "  -V, --version     the version\n"
-        "\n"
-        "Exit status: 0 complete; 1 the recording is damaged or cannot be read, what came before\n"
-        "was written; 2 wrong options, or IN or OUT cannot be opened; 3 all there was was written, but\n"
-        "the recording was cut short or had lost events; 4 the output could not be written.\n");
-}
-
-/* Returns -1 to go on, or an exit status. */
-static int parse_options(int argc, char **argv, struct options *options)
-{
-    static const struct option names[] = {{"json", required_argument, NULL, 'j'},
-                                          {"quiet", no_argument, NULL, 'q'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {"version", no_argument, NULL, 'V'},
-                                          {NULL, 0, NULL, 0}};
-    int option;
-    *options = (struct options){0};
-    while ((option = getopt_long(argc, argv, "j:qhV", names, NULL)) != -1) {
-        switch (option) {
-        case 'j': options->json = optarg; break;
-        case 'q': options->quiet = true; break;
-        case 'h': return help();
-        case 'V': return program_version(PROGRAM);
-        default: return program_usage_error(PROGRAM, NULL);
-        }
-    }
-    if (argc - optind != 2)
-        return program_usage_error(PROGRAM, argc - optind < 2 ? "IN and OUT are needed"
-                                                              : "more than IN and OUT");
-    options->input = argv[optind];
-    options->output = argv[optind + 1];
-    return -1;
-}
+#define STATUS_SALVAGED      5
 
 /* Whether the file at `path` is the one that is open as `fd`, and writing to it would destroy it. */
 static bool is_same_file(int fd, const char *path)
@@ -83,19 +29,6 @@ static bool is_same_file(int fd, const char *path)
     if (fstat(fd, &input) != 0 || !S_ISREG(input.st_mode)) return false;
     int found = strcmp(path, "-") == 0 ? fstat(STDOUT_FILENO, &output) : stat(path, &output);
     return found == 0 && input.st_dev == output.st_dev && input.st_ino == output.st_ino;
-}
-
-static double seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-/* The descriptors' other names: opening those again would truncate or fail. */
-static const char *plain_name(const char *path)
-{
-    return strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stdin") == 0 ? "-" : path;
 }
 
 static bool has_spool(const struct raw_reader *reader, const char *input)
@@ -110,88 +43,159 @@ static int exit_status(const struct run_result *result, bool output_failed)
     switch (result->status) {
     case RUN_COMPLETE: return PROGRAM_OK;
     case RUN_CUT: return PROGRAM_CUT;
+    case RUN_SALVAGED: return STATUS_SALVAGED;
     default: return PROGRAM_FAILED;
     }
 }
 
-static int report(const struct summary *summary, const struct options *options, FILE *json,
-                  bool output_failed)
+/* Of several recordings the worst. */
+static int worse(int one, int other)
 {
-    summary_print_problems(summary, stderr);
-    if (!options->quiet) summary_print(summary, stderr);
-    if (json != NULL) {
-        bool written = summary_write_json(summary, json);
-        if ((json == stdout ? fflush(json) : fclose(json)) != 0 || !written) {
-            fprintf(stderr, "%s: %s: cannot write: %s\n", PROGRAM, options->json, strerror(errno));
-            return STATUS_OUTPUT_FAILED;
-        }
-    }
-    return exit_status(&summary->result, output_failed);
+    static const int ranks[] = {
+        [PROGRAM_OK] = 0,     [PROGRAM_CUT] = 1,   [STATUS_SALVAGED] = 2,
+        [PROGRAM_FAILED] = 3, [PROGRAM_USAGE] = 4, [STATUS_OUTPUT_FAILED] = 5,
+    };
+    return ranks[one] > ranks[other] ? one : other;
 }
 
-static int run(const struct options *options, struct raw_reader *reader, FILE *json)
+static bool ran_out_of_memory(const struct run_result *result)
+{
+    return result->status == RUN_FAILED && strncmp(result->error.detail, "no memory", 9) == 0;
+}
+
+static void report(const struct summary *summary, const struct options *options)
+{
+    if (options->memory_bytes > 0 && ran_out_of_memory(&summary->result))
+        fprintf(stderr, "%s: %s: it takes more than the %" PRIu64 " MiB that --max-memory allows\n",
+                PROGRAM, summary->input, options->memory_bytes >> 20);
+    summary_print_problems(summary, stderr);
+    if (options->quiet) return;
+    if (options->inputs_count > 1) fprintf(stderr, "%s\n", summary->input);
+    summary_print(summary, stderr);
+}
+
+/* Orders one recording that has been opened. */
+static int run(const struct options *options, const char *input, const char *output_path,
+               struct raw_reader *reader, struct summary *summary)
 {
     struct output output;
-    if (!output_open(&output, options->output)) {
-        error_print(stderr, PROGRAM, options->output, &output.error);
+    if (!output_open(&output, output_path)) {
+        error_print(stderr, PROGRAM, output_path, &output.error);
         return PROGRAM_USAGE;
     }
-    struct summary summary = {.program = PROGRAM, .input = options->input};
+    struct progress progress;
+    progress_start(&progress, reader->fd, options->quiet);
+    struct run_options how = {
+        .order = {.salvage = options->salvage, .patience_bytes = options->memory_bytes / 2},
+        .progress = progress_show,
+        .context = &progress,
+    };
     char *spool = NULL;
-    if (has_spool(reader, options->input) && asprintf(&spool, "%s.spool", options->input) < 0)
-        spool = NULL;
-    double start = seconds_now();
-    run_order(reader, spool, &output, &summary.result);
+    if (has_spool(reader, input) && asprintf(&spool, "%s.spool", input) < 0) spool = NULL;
+    how.spool_path = spool;
+    run_order(reader, &how, &output, &summary->result);
     free(spool);
     bool closed = output_close(&output);
-    summary.seconds = seconds_now() - start;
-    if (!closed && summary.result.status != RUN_FAILED) {
-        summary.result.status = RUN_FAILED;
-        summary.result.error = output.error;
+    progress_end(&progress);
+    summary->seconds = seconds_now() - progress.start;
+    if (!closed && summary->result.status != RUN_FAILED) {
+        summary->result.status = RUN_FAILED;
+        summary->result.error = output.error;
     }
     /* The message is about what could not be written, not about what was read. */
     bool output_failed = error_is_set(&output.error);
-    if (output_failed) summary.input = options->output;
-    return report(&summary, options, json, output_failed);
+    if (output_failed) summary->input = output_path;
+    report(summary, options);
+    return exit_status(&summary->result, output_failed);
 }
 
-/* Everything that can be refused is refused before OUT is touched. */
-static int check_and_run(const struct options *options, struct raw_reader *reader)
+/* Everything that can be refused is refused before the output is touched. */
+static int check_and_run(const struct options *options, const char *input,
+                         struct raw_reader *reader, struct summary *summary)
 {
     if (reader->state == RAW_STREAM_FAILED) {
-        error_print(stderr, PROGRAM, options->input, &reader->error);
+        error_print(stderr, PROGRAM, input, &reader->error);
         return reader->error.kind == &error_system ? PROGRAM_USAGE : PROGRAM_FAILED;
     }
-    if (is_same_file(reader->fd, options->output))
-        return program_usage_error(PROGRAM, "%s and %s are the same file", options->input,
-                                   options->output);
-    if (options->json != NULL && strcmp(options->json, "-") == 0 &&
-        strcmp(options->output, "-") == 0)
-        return program_usage_error(PROGRAM, "OUT and --json cannot both be the standard output");
-    FILE *json = NULL;
-    if (options->json != NULL) {
-        json = strcmp(options->json, "-") == 0 ? stdout : fopen(options->json, "we");
-        if (json == NULL) {
-            fprintf(stderr, "%s: %s: cannot open for writing: %s\n", PROGRAM, options->json,
-                    strerror(errno));
-            return PROGRAM_USAGE;
-        }
+    char *output = output_name(options, input, reader->header.pid);
+    if (output == NULL) {
+        fprintf(stderr, "%s: no memory\n", PROGRAM);
+        return PROGRAM_FAILED;
     }
-    return run(options, reader, json);
+    int status = is_same_file(reader->fd, output)
+                     ? program_usage_error(PROGRAM, "%s and %s are the same file", input, output)
+                     : run(options, input, output, reader, summary);
+    free(output);
+    return status;
+}
+
+static int run_input(const struct options *options, const char *input, json_t *results)
+{
+    struct summary summary = {.program = PROGRAM, .input = input};
+    struct raw_reader reader;
+    raw_reader_open(&reader, input);
+    int status = check_and_run(options, input, &reader, &summary);
+    raw_reader_close(&reader);
+    if (status != PROGRAM_USAGE) summary_add_json(&summary, results);
+    return status;
+}
+
+/* ---- all of them ---- */
+
+/* NULL: none is wanted, or it cannot be had, which *status says. */
+static FILE *open_json(const struct options *options, int *status)
+{
+    const char *path = options->json;
+    if (path == NULL) return NULL;
+    bool standard = strcmp(path, "-") == 0;
+    if (standard && !options->many && strcmp(options->output, "-") == 0) {
+        *status = program_usage_error(PROGRAM, "OUT and --json cannot both be the standard output");
+        return NULL;
+    }
+    FILE *json = standard ? stdout : fopen(path, "we");
+    if (json != NULL) return json;
+    fprintf(stderr, "%s: %s: cannot open for writing: %s\n", PROGRAM, path, strerror(errno));
+    *status = PROGRAM_USAGE;
+    return NULL;
+}
+
+static int close_json(const struct options *options, FILE *json, const json_t *results)
+{
+    bool written = summary_write_json(results, json);
+    if ((json == stdout ? fflush(json) : fclose(json)) == 0 && written) return PROGRAM_OK;
+    fprintf(stderr, "%s: %s: cannot write: %s\n", PROGRAM, options->json, strerror(errno));
+    return STATUS_OUTPUT_FAILED;
+}
+
+static int run_all(const struct options *options)
+{
+    int status = PROGRAM_OK;
+    FILE *json = open_json(options, &status);
+    if (status != PROGRAM_OK) return status;
+    json_t *results = json_array();
+    for (int i = 0; i < options->inputs_count; i++)
+        status = worse(status, run_input(options, options->inputs[i], results));
+    if (json != NULL) status = worse(status, close_json(options, json, results));
+    json_decref(results);
+    return status;
+}
+
+/* What the system then refuses is reported as no memory. */
+static void limit_memory(uint64_t bytes)
+{
+    struct rlimit limit;
+    if (bytes == 0 || getrlimit(RLIMIT_DATA, &limit) != 0) return;
+    if (bytes < limit.rlim_max) limit.rlim_cur = bytes;
+    setrlimit(RLIMIT_DATA, &limit);
 }
 
 int main(int argc, char **argv)
 {
     struct options options;
-    int status = parse_options(argc, argv, &options);
+    int status = options_parse(&options, argc, argv);
     if (status >= 0) return status;
-    options.input = plain_name(options.input);
-    options.output = plain_name(options.output);
     /* A reader that goes away is an error like others, with its own exit status. */
     signal(SIGPIPE, SIG_IGN);
-    struct raw_reader reader;
-    raw_reader_open(&reader, options.input);
-    status = check_and_run(&options, &reader);
-    raw_reader_close(&reader);
-    return status;
+    limit_memory(options.memory_bytes);
+    return run_all(&options);
 }

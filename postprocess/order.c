@@ -14,6 +14,11 @@ const struct error *order_error(const struct order *order)
     return &order->error;
 }
 
+const struct error *order_damage(const struct order *order)
+{
+    return &order->damage;
+}
+
 const struct order_totals *order_totals_of(const struct order *order)
 {
     return &order->totals;
@@ -41,13 +46,24 @@ uint64_t lane_offset(const struct order_lane *lane)
 
 /* ---- making and freeing ---- */
 
-struct order *order_new(struct raw_reader *reader, struct instruction_writer *writer)
+struct order *order_new(struct read_ahead *source, struct instruction_writer *writer,
+                        const struct order_options *options)
 {
     struct order *order = calloc(1, sizeof *order);
     if (order == NULL) return NULL;
-    order->reader = reader;
+    order->windows = calloc(WINDOWS_FIRST, sizeof *order->windows);
+    if (order->windows == NULL) {
+        free(order);
+        return NULL;
+    }
+    order->windows_room = WINDOWS_FIRST;
+    order->source = source;
+    order->reader = source->reader;
     order->writer = writer;
     order->queued_bytes_limit = WINDOW_BYTES_EASY;
+    order->salvage = options->salvage;
+    order->patience_bytes =
+        options->patience_bytes != 0 ? options->patience_bytes : WINDOW_BYTES_MAX;
     object_table_init(&order->objects);
     for (uint32_t i = 0; i < STRUCTURES; i++) {
         order->structures[i].next = 1;
@@ -59,13 +75,14 @@ struct order *order_new(struct raw_reader *reader, struct instruction_writer *wr
 static void lane_free(struct order *order, struct order_lane *lane)
 {
     if (lane == NULL) return;
-    if (lane->open != NULL) raw_chunk_release(order->reader, lane->open);
+    if (lane->open != NULL) read_ahead_release(order->source, lane->open);
     while (lane->queue != NULL) {
         struct raw_chunk *chunk = lane->queue;
         lane->queue = chunk->next;
-        raw_chunk_release(order->reader, chunk);
+        read_ahead_release(order->source, chunk);
     }
     wait_heap_free(&lane->birth_waiters);
+    free(lane->marks);
     free(lane->batch);
     free(lane);
 }
@@ -86,8 +103,9 @@ void order_free(struct order *order)
         wait_heap_free(&order->structures[i].waiters);
         free(order->structures[i].holes);
     }
-    for (uint32_t i = 0; i < WINDOWS_MAX; i++)
+    for (uint32_t i = 0; i < order->windows_room; i++)
         free(order->windows[i].lanes);
+    free(order->windows);
     object_table_free(&order->objects);
     free(order);
 }
@@ -137,6 +155,20 @@ bool order_failed(struct order *order)
 
 /* ---- what the caller sees ---- */
 
+/* Nothing goes on in the oldest window: what it waits for is looked for in those behind it. One window ahead is what
+ * a tick's skew explains; more only when no step helps. False: nothing more can be let in, or ordering has failed. */
+static bool order_overtake(struct order *order)
+{
+    if (order->admitted > order->oldest && order_step(order, 0)) return true;
+    uint64_t records = order->totals.records;
+    order_unpark(order, order->oldest + 2, order->admitted);
+    if (!order_run_ready(order) || order_failed(order)) return false;
+    if (order->totals.records != records) return true;
+    if (order->admitted + 1 >= order->open) return false;
+    order_admit(order, order->admitted + 1);
+    return true;
+}
+
 /* Ends the windows that can be ended. */
 static bool order_run(struct order *order)
 {
@@ -153,18 +185,9 @@ static bool order_run(struct order *order)
         if (order->ready != NULL) continue;
         if (!closed && order->queued_bytes < WINDOW_BYTES_STUCK) return true;
         if (order_step(order, TICK_SKEW_RECORDS)) continue;
-        if (!closed) return true;
-        /* One window ahead is what a tick's skew explains; more only when no step helps. */
-        if (order->admitted > order->oldest && order_step(order, 0)) continue;
-        uint64_t records = order->totals.records;
-        order_unpark(order, order->oldest + 2, order->admitted);
-        if (!order_run_ready(order) || order_failed(order)) return false;
-        if (order->totals.records != records) continue;
-        if (order->admitted + 1 < order->open) {
-            order_admit(order, order->admitted + 1);
-            continue;
-        }
-        if (!order->ended && order->open - order->oldest < WINDOWS_MAX - 1) return true;
+        if (closed && order_overtake(order)) continue;
+        if (order_failed(order)) return false;
+        if (order_is_patient(order)) return true;
         if (!order_step(order, 0) && !order_unstick(order)) return false;
     }
 }
@@ -174,7 +197,6 @@ static bool order_run_early(struct order *order)
 {
     order_admit(order, order->open);
     if (!order_run(order)) return false;
-    if (order->queued_bytes > WINDOW_BYTES_MAX) return order_report_stuck(order);
     order->queued_bytes_limit = order->queued_bytes + WINDOW_BYTES_EASY;
     return true;
 }
@@ -183,7 +205,7 @@ bool order_chunk(struct order *order, struct raw_chunk *chunk)
 {
     struct order_lane *lane = order_lane(order, chunk->lane);
     if (lane == NULL || !lane_mark(order, lane, chunk)) {
-        raw_chunk_release(order->reader, chunk);
+        read_ahead_release(order->source, chunk);
         return false;
     }
     if (lane->segments_count == 0 && lane->queue == NULL) order->totals.lanes++;
@@ -201,6 +223,7 @@ bool order_chunk(struct order *order, struct raw_chunk *chunk)
 /* Closes the open window and runs. */
 static bool order_close_window(struct order *order, const struct raw_tick *tick)
 {
+    if (!order_make_room_for_window(order)) return false;
     order_window(order, order->open)->tick = *tick;
     order->open++;
     order->queued_bytes_limit = order->queued_bytes + WINDOW_BYTES_EASY;

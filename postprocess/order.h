@@ -35,6 +35,7 @@
 
 #include "common/error.h"
 #include "postprocess/instruction_writer.h"
+#include "postprocess/read_ahead.h"
 #include "tracing/raw_reader.h"
 
 #ifdef __cplusplus
@@ -61,14 +62,23 @@ struct order_totals {
     uint64_t windows;           /* that were ended */
     uint64_t windows_overtaken; /* those of which the next one began before */
     uint64_t units_stepped;     /* that could not be taken as a whole */
-    uint64_t relaxed;           /* times that calls had to go without regard to units */
+    uint64_t relaxed;           /* records that had to go without regard to units */
+    uint64_t damages;           /* pieces of damage that were left out */
     uint32_t lanes;             /* that had records */
 };
 
 struct order;
 
-/* Chunks go back to `reader`. NULL: no memory. */
-struct order *order_new(struct raw_reader *reader, struct instruction_writer *writer);
+struct order_options {
+    /* Damage does not end it: what cannot be ordered is left out, or goes on without what it waits for. */
+    bool salvage;
+    /* With so many bytes of chunks that cannot be ordered, what is missing is no longer waited for. 0: 1 GiB. */
+    uint64_t patience_bytes;
+};
+
+/* Chunks go back to where they came from. NULL: no memory. */
+struct order *order_new(struct read_ahead *source, struct instruction_writer *writer,
+                        const struct order_options *options);
 void order_free(struct order *order);
 
 /* Takes the next chunk of records. The functions that return bool return false after damage: see order_error(). */
@@ -84,6 +94,9 @@ bool order_end(struct order *order);
 bool order_check_totals(struct order *order, const struct raw_end *end);
 
 const struct error *order_error(const struct order *order);
+
+/* The first damage that was left out, or no error. */
+const struct error *order_damage(const struct order *order);
 const struct order_totals *order_totals_of(const struct order *order);
 
 #ifdef __cplusplus

@@ -42,27 +42,20 @@ static bool lane_open_chunk(struct order *order, struct order_lane *lane)
     return true;
 }
 
-/* The mark of a window, or NULL. */
-static struct order_mark *lane_find_mark(struct order_lane *lane, uint64_t window)
-{
-    for (uint32_t i = 0; i < lane->marks_count; i++)
-        if (lane_mark_at(lane, i)->window == window) return lane_mark_at(lane, i);
-    return NULL;
-}
-
-/* The open chunk has been decoded to its end. */
+/* The open chunk has been decoded. Its window has a mark, because it has not been passed. */
 static void lane_close_chunk(struct order *order, struct order_lane *lane)
 {
-    struct order_mark *mark = lane_find_mark(lane, lane->open->window);
-    if (mark != NULL) {
-        mark->chunks--;
-        mark->units -= lane->open->units;
-        mark->end_record = lane->decoder.records;
-    }
+    uint32_t index = 0;
+    struct order_mark *mark = lane_mark_at(lane, 0);
+    while (mark->window != lane->open->window)
+        mark = lane_mark_at(lane, ++index);
+    mark->end_record = lane->decoder.records;
+    mark->bytes_left -= lane->open->payload_bytes;
+    mark->chunks_left--;
     if (lane->open->spool)
         order->totals.spool_records += lane->decoder.records - lane->opened_record;
     order->queued_bytes -= lane->open->payload_bytes;
-    raw_chunk_release(order->reader, lane->open);
+    read_ahead_release(order->source, lane->open);
     lane->open = NULL;
 }
 
@@ -112,25 +105,35 @@ static bool splits_unit(const struct order_lane *lane, uint32_t at)
             lane->records[at].number == RAW_STAMP_AFTER);
 }
 
-/* While lanes overtake the oldest window a turn ends with the window it began in. */
-static uint64_t lane_limit_turn(const struct order *order, const struct order_lane *lane,
-                                uint64_t turn)
+/* Its records cannot be decoded any further. */
+static void lane_note_error(struct order *order, struct order_lane *lane)
 {
-    const struct order_mark *mark = &lane->marks[lane->marks_first & (WINDOWS_MAX - 1)];
-    if (order->admitted == order->oldest || lane->marks_count == 0 || mark->chunks > 0) return turn;
-    uint64_t left = mark->end_record - lane_position(lane);
-    return left > 0 && left < turn ? left : turn;
+    if (lane->damaged) return;
+    lane->damaged = true;
+    struct error *place = order_error_place(order);
+    if (!error_is_set(place)) *place = lane->decoder.error;
+}
+
+/* Records up to the end of the window that the lane is in, or as good as infinite while that is not known. */
+static uint64_t lane_window_left(const struct order_lane *lane)
+{
+    if (lane->marks_count == 0 || lane_mark_at(lane, 0)->chunks_left > 0) return UINT64_MAX;
+    return lane_mark_at(lane, 0)->end_record - lane_position(lane);
 }
 
 /* Lets the lane go on for at most `turn` records, and to the end of the unit it is then in. It has
  * then run out of records, or waits, or the turn is over. */
 static void lane_run(struct order *order, struct order_lane *lane, uint64_t turn)
 {
-    bool more = true, in_middle = false;
+    bool more = true, in_middle = false, overtaking = order->admitted > order->oldest;
     while (turn > 0 || in_middle) {
         if (more && lane->filled - lane->at < LOOKAHEAD) more = lane_refill(order, lane);
         uint32_t in_sight = lane->filled - lane->at;
         if (in_sight == 0) break;
+        /* While lanes overtake the oldest window, a turn ends with the window it began in. */
+        if (overtaking && !in_middle && lane_window_left(lane) < turn)
+            turn = lane_window_left(lane);
+        if (turn == 0 && !in_middle) break;
         /* The last ones wait until more are in sight, unless there are no more. */
         uint32_t available = in_sight - (more ? LOOKAHEAD - 1 : lane_tail(order, lane));
         lane->holds_tail = available == 0;
@@ -145,21 +148,20 @@ static void lane_run(struct order *order, struct order_lane *lane, uint64_t turn
         in_middle = splits_unit(lane, lane->at);
     }
     if (lane->at < lane->filled) return;
-    if (error_is_set(&lane->decoder.error) && !error_is_set(&order->error))
-        order->error = lane->decoder.error;
+    if (error_is_set(&lane->decoder.error)) lane_note_error(order, lane);
 }
 
 static void lane_pass_mark(struct order *order, struct order_lane *lane)
 {
     order_window(order, lane_mark_at(lane, 0)->window)->lanes_left--;
-    lane->marks_first++;
+    lane->marks_first = (lane->marks_first + 1) & (lane->marks_room - 1);
     lane->marks_count--;
 }
 
 static void lane_pass_marks(struct order *order, struct order_lane *lane)
 {
     uint64_t position = lane_position(lane);
-    while (lane->marks_count > 0 && lane_mark_at(lane, 0)->chunks == 0 &&
+    while (lane->marks_count > 0 && lane_mark_at(lane, 0)->chunks_left == 0 &&
            position >= lane_mark_at(lane, 0)->end_record)
         lane_pass_mark(order, lane);
 }
@@ -186,14 +188,14 @@ static bool lane_move_tail(struct order *order, struct order_lane *lane)
 {
     uint64_t target = lane->decoded_window + 1, end_record = 0;
     bool passed = false;
-    if (target > order->open) return true;
+    if (target > order->open || lane->marks_count == 0) return true;
     while (lane->marks_count > 0 && lane_mark_at(lane, 0)->window < target) {
         end_record = lane_mark_at(lane, 0)->end_record;
         lane_pass_mark(order, lane);
         passed = true;
     }
     if (!passed || (lane->marks_count > 0 && lane_mark_at(lane, 0)->window == target)) return true;
-    lane->marks_first--;
+    lane->marks_first = (lane->marks_first - 1) & (lane->marks_room - 1);
     lane->marks_count++;
     *lane_mark_at(lane, 0) = (struct order_mark){.window = target, .end_record = end_record};
     return window_add_lane(order, target, lane->number);
@@ -203,20 +205,19 @@ uint64_t lane_records_left(const struct order_lane *lane)
 {
     const struct order_mark *mark = &lane->marks[lane->marks_first & (WINDOWS_MAX - 1)];
     if (lane->marks_count == 0) return 0;
-    if (mark->chunks == 0) return mark->end_record - lane_position(lane);
-    uint64_t units = mark->units + (lane->filled - lane->at);
-    if (lane->open == NULL || lane->open->window != mark->window) return units;
-    return units - lane->open->units + raw_decoder_units_left(&lane->decoder);
+    const struct order_mark *mark = lane_mark_at(lane, 0);
+    return mark->chunks_left > 0 ? lane->filled - lane->at + mark->bytes_left / RECORD_BYTES
+                                 : mark->end_record - lane_position(lane);
 }
 
-/* While lanes overtake the oldest window a turn in the one after it is short, and beyond that it is a single unit: there
- * only what something waits for should be taken. */
+/* Beyond the window after the oldest a turn is a single unit: there only what something waits for should be taken. */
 static uint64_t lane_turn(const struct order *order, const struct order_lane *lane)
 {
     if (order->admitted == order->oldest || lane->marks_count == 0) return lane->turn_records;
-    uint64_t window = lane->marks[lane->marks_first & (WINDOWS_MAX - 1)].window;
-    if (window == order->oldest) return lane->turn_records;
-    return window == order->oldest + 1 ? TURN_RECORDS_AHEAD : 1;
+    uint64_t window = lane_mark_at(lane, 0)->window;
+    return window == order->oldest       ? lane->turn_records
+           : window == order->oldest + 1 ? TURN_RECORDS_AHEAD
+                                         : 1;
 }
 
 /* One turn of one lane, and what follows from it. */
@@ -244,16 +245,32 @@ void order_run_lane(struct order *order, struct order_lane *lane)
     lane_give_batch(order, lane);
 }
 
+static bool lane_grow_marks(struct order *order, struct order_lane *lane)
+{
+    uint32_t room = lane->marks_room == 0 ? 2 : lane->marks_room * 2;
+    struct order_mark *marks = malloc(room * sizeof *marks);
+    if (marks == NULL) return order_no_memory(order);
+    for (uint32_t i = 0; i < lane->marks_count; i++)
+        marks[i] = *lane_mark_at(lane, i);
+    free(lane->marks);
+    lane->marks = marks;
+    lane->marks_room = room;
+    lane->marks_first = 0;
+    return true;
+}
+
 bool lane_mark(struct order *order, struct order_lane *lane, const struct raw_chunk *chunk)
 {
-    if (lane->marks_count == 0 ||
-        lane_mark_at(lane, lane->marks_count - 1)->window != order->open) {
+    bool has_mark =
+        lane->marks_count > 0 && lane_mark_at(lane, lane->marks_count - 1)->window == order->open;
+    if (!has_mark) {
+        if (lane->marks_count == lane->marks_room && !lane_grow_marks(order, lane)) return false;
         if (!window_add_lane(order, order->open, lane->number)) return false;
         *lane_mark_at(lane, lane->marks_count++) = (struct order_mark){.window = order->open};
     }
     struct order_mark *mark = lane_mark_at(lane, lane->marks_count - 1);
-    mark->chunks++;
-    mark->units += chunk->units;
+    mark->bytes_left += chunk->payload_bytes;
+    mark->chunks_left++;
     return true;
 }
 

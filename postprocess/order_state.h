@@ -39,14 +39,23 @@
 #define TURN_RECORDS_MAX   (1u << 20)
 #define TURN_RECORDS_AHEAD 64u /* for lanes that overtake the oldest window */
 
-/* Windows that may be open at once before what does not go on is damage. A tick is taken in one go, so one more
- * than the oldest should do. A power of two. */
-#define WINDOWS_MAX 8u
+/* A record takes about so many bytes of a chunk. */
+#define RECORD_BYTES 2u
+
+/* Windows that may be open at once before what does not go on is damage: at 10 ms each, ten minutes in which a thread
+ * did not get from the number it took to the record of it. Normally there are two. */
+#define WINDOWS_FIRST 8u /* room for so many; a power of two */
+#define WINDOWS_MAX   65536u
+
+/* At the end numbers may be missing that would have been recorded in the last of them; a thread may have been off its
+ * processor for some. */
+#define WINDOWS_EXCUSED 8u
 
 /* A window with more than this is begun before it has ended: a recording need not have ticks, and a busy one has
  * large windows. */
 #define WINDOW_BYTES_EASY  (8u << 20)
-/* With more than this that cannot be ordered, what is missing is not expected from the rest of the window. */
+/* With more than this that cannot be ordered, what is missing is not expected from the rest of the window; nor, after
+ * events were lost, at all. */
 #define WINDOW_BYTES_STUCK (64u << 20)
 /* With more than this that cannot be ordered, it never will be. */
 #define WINDOW_BYTES_MAX   (UINT64_C(1) << 30)
@@ -69,12 +78,12 @@ struct order_segment {
     uint64_t first_record, offset;
 };
 
-/* How far a lane goes in a window: known once the last chunk of it that has come has been decoded. */
+/* How far a lane goes in a window. How many records a chunk has is known only when it has been decoded. */
 struct order_mark {
-    uint64_t window, end_record;
-    uint64_t
-        units; /* of the chunks that were not decoded to their ends; at least as many as records */
-    uint32_t chunks; /* and how many these are; if none, end_record is known */
+    uint64_t window;
+    uint64_t end_record;  /* behind the chunks that were decoded */
+    uint64_t bytes_left;  /* of chunks that were not decoded to their end, */
+    uint32_t chunks_left; /* and how many these are */
 };
 
 /* Records that a lane has decoded, and two sentinels. */
@@ -91,19 +100,22 @@ struct order_lane {
     struct record *records;    /* batch->records */
     struct order_lane *next;   /* in the ready queue */
     uint32_t turn_records;     /* length of a turn */
-    uint32_t marks_first, marks_count;
-    struct order_mark marks[WINDOWS_MAX];
+    uint32_t marks_first, marks_count, marks_room; /* a ring of a power of two */
+    struct order_mark *marks;
     struct raw_chunk *open;  /* being decoded */
     uint64_t opened_record;  /* where it begins */
     uint64_t decoded_window; /* of the latest record in the batch */
     bool holds_tail;         /* idle because of lane_tail() */
+    bool damaged;            /* nothing more can be decoded, and that has been noted */
     struct raw_chunk *queue, *queue_last;
     struct wait_heap birth_waiters; /* by serial */
     uint32_t wait_structure;        /* what it waits for: an index, or STRUCTURES for a birth */
     uint64_t wait_number;           /* a stamp, or a token */
+    uint64_t given_up;              /* a token whose birth it no longer waits for; 0: none */
     bool in_unit;                   /* it could have entered something else of its unit */
     bool listed;                    /* in order->steppable */
-    bool stepwise;                  /* the unit at hand is not taken as a whole */
+    bool stepwise;                  /* the unit at hand is not taken as a whole, */
+    bool loose;                     /* and its call does not wait for the stamps after it */
     uint32_t segments_count;
     struct order_segment segments[SEGMENTS_MAX]; /* the latest chunks, a ring */
     uint64_t births_in_stream;                   /* once order->ended */
@@ -134,8 +146,10 @@ struct order_window {
 
 struct order {
     struct instruction_writer *writer;
-    struct raw_reader *reader;
+    struct read_ahead *source;
+    struct raw_reader *reader; /* what the header says; the rest of it once `ended` */
     struct error error;
+    struct error damage; /* the first that was left out */
     struct order_totals totals;
     struct object_table objects;
     struct order_structure structures[STRUCTURES];
@@ -148,21 +162,24 @@ struct order {
     uint32_t steppable_first, steppable_count;
     struct order_batch *unused_batches;
 
-    /*   oldest <= admitted,  oldest <= open <= oldest + WINDOWS_MAX - 1
+    /*   oldest <= admitted,  oldest <= open < oldest + windows_room <= oldest + WINDOWS_MAX
      * Windows below `oldest` have ended; chunks come into `open`; lanes may go into those up to `admitted`. */
     uint64_t oldest, admitted, open;
-    struct order_window windows[WINDOWS_MAX];
+    struct order_window *windows; /* a ring */
+    uint32_t windows_room;
     uint64_t queued_bytes, queued_bytes_limit;
+    uint64_t patience_bytes;
+    bool salvage;
     uint64_t last_tick_ns;
-    bool ended;   /* no more chunks will come */
-    bool relaxed; /* units are not kept together just now */
+    bool ended;                           /* no more chunks will come */
+    int64_t kind_differences[CALL_KINDS]; /* kinds as recorded, less as written */
 };
 
 /* ---- small questions ---- */
 
 static inline struct order_window *order_window(struct order *order, uint64_t window)
 {
-    return &order->windows[window & (WINDOWS_MAX - 1)];
+    return &order->windows[window & (order->windows_room - 1)];
 }
 
 static inline uint32_t structure_index(uint32_t structure)
@@ -187,22 +204,20 @@ static inline uint64_t lane_position(const struct order_lane *lane)
     return lane->decoder.records - (lane->filled - lane->at);
 }
 
-static inline struct order_mark *lane_mark_at(struct order_lane *lane, uint32_t index)
+static inline struct order_mark *lane_mark_at(const struct order_lane *lane, uint32_t index)
 {
-    return &lane->marks[(lane->marks_first + index) & (WINDOWS_MAX - 1)];
+    return &lane->marks[(lane->marks_first + index) & (lane->marks_room - 1)];
 }
 
 static inline bool lane_is_behind(const struct order *order, const struct order_lane *lane)
 {
-    return lane->marks_count > 0 &&
-           lane->marks[lane->marks_first & (WINDOWS_MAX - 1)].window == order->oldest;
+    return lane->marks_count > 0 && lane_mark_at(lane, 0)->window == order->oldest;
 }
 
 /* The lane has come to records beyond the window after the oldest. It does not go on by itself (order_unpark). */
 static inline bool lane_is_far_ahead(const struct order *order, const struct order_lane *lane)
 {
-    return lane->marks_count > 0 &&
-           lane->marks[lane->marks_first & (WINDOWS_MAX - 1)].window > order->oldest + 1;
+    return lane->marks_count > 0 && lane_mark_at(lane, 0)->window > order->oldest + 1;
 }
 
 /* Whether births of the token's lane have got as far as the token. */
@@ -229,12 +244,24 @@ struct order_lane *order_lane(struct order *order, uint32_t number);
 /* Where the record at hand is in the stream, as near as is known: where its chunk begins. */
 uint64_t lane_offset(const struct order_lane *lane);
 
-#define ORDER_FAIL(order, lane, which, format, ...)                                            \
-    error_set(&(order)->error, &order_errors[which], lane_offset(lane),                        \
-              "lane %" PRIu32 ", record %" PRIu64 format, (lane)->number, lane_position(lane), \
-              __VA_ARGS__)
+/* Where damage is noted. */
+static inline struct error *order_error_place(struct order *order)
+{
+    order->totals.damages += order->salvage;
+    return order->salvage ? &order->damage : &order->error;
+}
+
+/* Damage at the record at hand. False: it ends here. True: it has been noted, go on without what is damaged. */
+#define ORDER_DAMAGE(order, lane, which, format, ...)                                           \
+    (error_set(order_error_place(order), &order_errors[which], lane_offset(lane),               \
+               "lane %" PRIu32 ", record %" PRIu64 format, (lane)->number, lane_position(lane), \
+               __VA_ARGS__),                                                                    \
+     (order)->salvage)
 
 /* ---- order_windows.c ---- */
+
+/* Makes room for a window behind the open one. */
+bool order_make_room_for_window(struct order *order);
 
 /* Lets lanes go into the window, which is `admitted` or the next. */
 void order_admit(struct order *order, uint64_t window);
@@ -246,19 +273,19 @@ bool order_run_ready(struct order *order);
 /* The oldest window has nothing left: its tick, and on to the next. */
 void order_end_window(struct order *order);
 
+/* Whether what is missing may still come: more input is to be waited for before anything is given up. */
+bool order_is_patient(const struct order *order);
+
 /* What to do when nothing goes on, the mildest first. */
 bool order_step(struct order *order, uint64_t records_left);
 bool order_unstick(struct order *order);
-
-/* Sets the error. Returns false. */
-bool order_report_stuck(struct order *order);
 
 /* ---- order_lane.c ---- */
 
 /* Notes that the lane has the chunk in the open window. */
 bool lane_mark(struct order *order, struct order_lane *lane, const struct raw_chunk *chunk);
 
-/* Records that the lane has left in the window it is in; where they are not all decoded, at most so many. */
+/* About how many records the lane has left in the window it is in. */
 uint64_t lane_records_left(const struct order_lane *lane);
 
 /* One turn of one lane, and what follows from it. */
@@ -286,8 +313,8 @@ bool lane_waits_for_birth(struct order *order, struct order_lane *lane, uint64_t
 /* Wakes who waits for a birth of the lane up to this one. */
 void order_wake_for_births(struct order *order, struct order_lane *lane, uint64_t births);
 
-/* Whether the birth, not there yet, never will be. */
-bool order_never_born(const struct order *order, uint64_t token);
+/* Whether the birth, not there yet, never will be, or the lane goes on without. */
+bool order_never_born(const struct order *order, const struct order_lane *lane, uint64_t token);
 
 /* The structure's next number may have changed: goes on over holes, and wakes whose turn it is. */
 void structure_advance(struct order *order, struct order_structure *structure);

@@ -11,12 +11,13 @@ static bool order_object_is_unknown(struct order *order, struct order_lane *lane
 {
     bool unknown = token == RAW_TOKEN_UNKNOWN;
     if (!unknown && !order_is_born(order, lane, token)) {
-        if (!order_never_born(order, token)) return lane_waits_for_birth(order, lane, token);
+        if (!order_never_born(order, lane, token)) return lane_waits_for_birth(order, lane, token);
         unknown = true;
     }
-    if (!unknown && !object_table_was_lost(&order->objects, token))
-        return ORDER_FAIL(order, lane, ORDER_OBJECT_DEAD, ": object %" PRIu64 " of lane %" PRIu32,
-                          raw_token_serial(token), raw_token_lane(token));
+    if (!unknown && !object_table_was_lost(&order->objects, token) &&
+        !ORDER_DAMAGE(order, lane, ORDER_OBJECT_DEAD, ": object %" PRIu64 " of lane %" PRIu32,
+                      raw_token_serial(token), raw_token_lane(token)))
+        return false;
     order->totals.unknown_objects++;
     return true;
 }
@@ -82,9 +83,13 @@ static bool order_take_failed(struct order *order, struct order_lane *lane,
     uint32_t object = 0;
     bool known = false;
     if (call_shapes[kind] == SHAPE_REALLOC) {
-        known = order_is_born(order, lane, record->token) &&
-                object_table_find(&order->objects, record->token, &object);
-        if (!known && !order_object_is_unknown(order, lane, record->token)) return false;
+        bool born = order_is_born(order, lane, record->token);
+        known = born && object_table_find(&order->objects, record->token, &object);
+        /* Born and dead: nothing says that this came before another lane ended the object, but so it was. */
+        if (!known && !born && !order_object_is_unknown(order, lane, record->token)) return false;
+        order->totals.unknown_objects += born && !known;
+        order->kind_differences[kind]++;
+        order->kind_differences[CALL_REALLOC_MOVED]--;
     }
     order->totals.failed++;
     instruction_put_lane(order->writer, lane->number);

@@ -75,9 +75,10 @@ void order_wake_for_births(struct order *order, struct order_lane *lane, uint64_
 }
 
 /* Whether the birth, not there yet, never will be: the recording ended before it (FORMAT.md 4.4). */
-bool order_never_born(const struct order *order, uint64_t token)
+bool order_never_born(const struct order *order, const struct order_lane *lane, uint64_t token)
 {
     uint32_t other = raw_token_lane(token);
+    if (lane->given_up == token) return true;
     if (!order->ended) return false;
     return other >= order->lanes_count || order->lanes[other] == NULL ||
            raw_token_serial(token) > order->lanes[other]->births_in_stream;
@@ -111,9 +112,9 @@ bool order_take_stamp(struct order *order, struct order_lane *lane, const struct
         if (record->size > structure->next)
             return lane_waits_for_stamp(order, lane, index, record->size);
         if (structure->skipped) return true;
-        return ORDER_FAIL(order, lane, ORDER_STAMP_REPEATED,
-                          ": number %" PRIu64 " of structure %" PRIu32 ", after %" PRIu64,
-                          record->size, record->structure, structure->next - 1);
+        return ORDER_DAMAGE(order, lane, ORDER_STAMP_REPEATED,
+                            ": number %" PRIu64 " of structure %" PRIu32 ", after %" PRIu64,
+                            record->size, record->structure, structure->next - 1);
     }
     structure->next++;
     order->totals.stamps++;
@@ -178,7 +179,7 @@ static bool order_unit_is_free(struct order *order, struct order_lane *lane,
     while (call < end && call->number == RAW_STAMP_BEFORE)
         call++;
     if (call < end && !order_is_born(order, lane, call->token) &&
-        !order_never_born(order, call->token))
+        !order_never_born(order, lane, call->token))
         return lane_waits_for_birth(order, lane, call->token);
     for (const struct record *at = record; at < end; at++) {
         if (at == call) continue;
@@ -197,9 +198,9 @@ static bool order_unit_is_free(struct order *order, struct order_lane *lane,
 bool order_take_stamp_before(struct order *order, struct order_lane *lane,
                              const struct record *record)
 {
-    if (!lane->stepwise && !order->relaxed && !order_unit_is_free(order, lane, record))
-        return false;
+    if (!lane->stepwise && !order_unit_is_free(order, lane, record)) return false;
     if (!order_take_stamp(order, lane, record)) return false;
+    lane->loose = false;
     /* The unit's last stamp: the next one is taken as a whole again. */
     if (record[1].number != RAW_STAMP_BEFORE && record[2].number != RAW_STAMP_AFTER)
         lane->stepwise = false;
@@ -209,11 +210,10 @@ bool order_take_stamp_before(struct order *order, struct order_lane *lane,
 /* Whether a call with stamps after it may be emitted: not before its turn, at least in the first structure. */
 bool order_may_enter(struct order *order, struct order_lane *lane, const struct record *call)
 {
-    if (order->relaxed) return true;
     if (!lane->stepwise) return order_unit_is_free(order, lane, call);
     uint32_t index = structure_index(call[1].structure);
-    if (call[1].size > order->structures[index].next)
+    if (!lane->loose && call[1].size > order->structures[index].next)
         return lane_waits_for_stamp(order, lane, index, call[1].size);
-    lane->stepwise = false;
+    lane->stepwise = lane->loose = false;
     return true;
 }

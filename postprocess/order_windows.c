@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "postprocess/order_state.h"
 
@@ -13,6 +14,20 @@ bool order_run_ready(struct order *order)
         if (order_failed(order)) return false;
         if (order_window(order, order->oldest)->lanes_left == 0) break;
     }
+    return true;
+}
+
+bool order_make_room_for_window(struct order *order)
+{
+    if (order->open + 1 - order->oldest < order->windows_room) return true;
+    uint32_t room = order->windows_room * 2;
+    struct order_window *windows = calloc(room, sizeof *windows);
+    if (windows == NULL) return order_no_memory(order);
+    for (uint32_t i = 0; i < order->windows_room; i++)
+        windows[(order->oldest + i) & (room - 1)] = *order_window(order, order->oldest + i);
+    free(order->windows);
+    order->windows = windows;
+    order->windows_room = room;
     return true;
 }
 
@@ -61,23 +76,22 @@ void order_end_window(struct order *order)
 
 /* ---- when nothing goes on ---- */
 
-static void heap_empty(struct wait_heap *heap)
+bool order_is_patient(const struct order *order)
 {
-    heap->count = 0;
-    heap->lowest = UINT64_MAX;
+    uint64_t bytes = order->patience_bytes;
+    if (order->totals.lost_events > 0 && bytes > WINDOW_BYTES_STUCK) bytes = WINDOW_BYTES_STUCK;
+    return !order->ended && order->open - order->oldest < WINDOWS_MAX - 1 &&
+           order->queued_bytes < bytes;
 }
 
-/* Lets every waiting lane look again. */
-static void order_wake_all(struct order *order)
+/* Lets a lane that waits look again. */
+static void order_stop_waiting(struct order *order, struct order_lane *lane)
 {
-    for (uint32_t i = 0; i < STRUCTURES; i++)
-        heap_empty(&order->structures[i].waiters);
-    for (uint32_t i = 0; i < order->lanes_count; i++) {
-        struct order_lane *lane = order->lanes[i];
-        if (lane == NULL) continue;
-        heap_empty(&lane->birth_waiters);
-        if (lane->state == LANE_WAITS) order_make_ready(order, lane);
-    }
+    struct wait_heap *heap = lane->wait_structure < STRUCTURES
+                                 ? &order->structures[lane->wait_structure].waiters
+                                 : &order->lanes[raw_token_lane(lane->wait_number)]->birth_waiters;
+    wait_heap_remove(heap, lane->number);
+    order_make_ready(order, lane);
 }
 
 /* Lets one lane that waits in the middle of its unit, and has at least so many records left in its window, enter what
@@ -94,24 +108,48 @@ bool order_step(struct order *order, uint64_t records_left)
             order_list_steppable(order, lane);
             continue;
         }
-        wait_heap_remove(&order->structures[lane->wait_structure].waiters, lane->number);
         lane->stepwise = true;
-        order_make_ready(order, lane);
+        order_stop_waiting(order, lane);
         order->totals.units_stepped++;
         return true;
     }
     return false;
 }
 
-/* Units are what is wanted, not what is known: let calls go without them. */
+/* How much is won by letting go the record that the lane waits with, without regard to its unit: most by a stamp whose turn
+ * it is, less by a call that begins an object though the stamps after it have to wait. 0: nothing, because the record
+ * has to wait, or nobody waits for it. */
+static int lane_looseness(const struct order *order, const struct order_lane *lane)
+{
+    const struct record *record = &lane->records[lane->at];
+    int behind = lane_is_behind(order, lane);
+    if (record->number == RAW_STAMP_BEFORE)
+        return record->size <= order->structures[structure_index(record->structure)].next
+                   ? 3 + behind
+                   : 0;
+    if (record->shape < SHAPE_BIRTH || record->shape > SHAPE_REALLOC) return 0;
+    return order_is_born(order, lane, record->token) || order_never_born(order, lane, record->token)
+               ? 1 + behind
+               : 0;
+}
+
+/* Units are what is wanted, not what is known: lets one record go that has to wait only for the sake of its unit. False:
+ * there is none. */
 static bool order_relax(struct order *order)
 {
-    uint64_t records = order->totals.records;
-    order->relaxed = true;
-    order_wake_all(order);
-    order_run_ready(order);
-    order->relaxed = false;
-    if (order->totals.records == records) return false;
+    struct order_lane *found = NULL;
+    int most = 0;
+    for (uint32_t i = 0; i < order->lanes_count; i++) {
+        struct order_lane *lane = order->lanes[i];
+        if (lane == NULL || lane->state != LANE_WAITS) continue;
+        int looseness = lane_looseness(order, lane);
+        if (looseness <= most) continue;
+        most = looseness;
+        found = lane;
+    }
+    if (found == NULL) return false;
+    found->stepwise = found->loose = true;
+    order_stop_waiting(order, found);
     order->totals.relaxed++;
     return true;
 }
@@ -137,30 +175,51 @@ static bool order_skip_missing(struct order *order)
     return skipped;
 }
 
-bool order_report_stuck(struct order *order)
+/* The numbers that the lane waits for are there, but those who have them wait for this lane. */
+static bool order_skip_to(struct order *order, const struct order_lane *lane)
 {
-    const struct order_lane *stuck = NULL;
-    for (uint32_t i = 0; i < order->lanes_count && stuck == NULL; i++)
+    struct order_structure *structure = &order->structures[lane->wait_structure];
+    structure->next = lane->wait_number;
+    structure->skipped = true;
+    structure_advance(order, structure);
+    return !order_failed(order);
+}
+
+static struct order_lane *order_find_stuck(const struct order *order)
+{
+    for (uint32_t i = 0; i < order->lanes_count; i++)
         if (order->lanes[i] != NULL && order->lanes[i]->state == LANE_WAITS &&
             (lane_is_behind(order, order->lanes[i]) || order->ended))
-            stuck = order->lanes[i];
+            return order->lanes[i];
+    return NULL;
+}
+
+/* What a lane waits for never comes: that is damage. True: it goes on without. */
+static bool order_give_up(struct order *order)
+{
+    struct order_lane *stuck = order_find_stuck(order);
     if (stuck == NULL)
         return error_set(&order->error, &order_errors[ORDER_STUCK], ERROR_NO_OFFSET, NULL);
-    if (stuck->wait_structure == STRUCTURES)
-        return ORDER_FAIL(order, stuck, ORDER_STUCK,
-                          ": waits for object %" PRIu64 " of lane %" PRIu32,
-                          raw_token_serial(stuck->wait_number), raw_token_lane(stuck->wait_number));
-    return ORDER_FAIL(order, stuck, ORDER_STUCK,
-                      ": waits for its turn with number %" PRIu64 " of structure %" PRIu32
-                      ", which is at %" PRIu64,
-                      stuck->wait_number, structure_number(stuck->wait_structure),
-                      order->structures[stuck->wait_structure].next);
+    if (stuck->wait_structure < STRUCTURES)
+        return ORDER_DAMAGE(order, stuck, ORDER_STUCK,
+                            ": waits for its turn with number %" PRIu64 " of structure %" PRIu32
+                            ", which is at %" PRIu64,
+                            stuck->wait_number, structure_number(stuck->wait_structure),
+                            order->structures[stuck->wait_structure].next) &&
+               (order_skip_missing(order) || order_skip_to(order, stuck));
+    if (!ORDER_DAMAGE(order, stuck, ORDER_STUCK, ": waits for object %" PRIu64 " of lane %" PRIu32,
+                      raw_token_serial(stuck->wait_number), raw_token_lane(stuck->wait_number)))
+        return false;
+    stuck->given_up = stuck->wait_number;
+    order_stop_waiting(order, stuck);
+    return true;
 }
 
 /* Whether numbers may be missing: at the end (FORMAT.md 4.4), or because records were lost. */
 static bool order_may_skip(const struct order *order)
 {
-    return order->ended || order->totals.lost_events > 0;
+    return (order->ended && order->open - order->oldest <= WINDOWS_EXCUSED) ||
+           order->totals.lost_events > 0;
 }
 
 /* Nothing goes on, though all there is has been let in. */
@@ -168,5 +227,5 @@ bool order_unstick(struct order *order)
 {
     if (order_may_skip(order) && order_skip_missing(order)) return true;
     if (order_failed(order)) return false;
-    return order_relax(order) || order_report_stuck(order);
+    return order_relax(order) || order_give_up(order);
 }

@@ -88,31 +88,38 @@ static bool run_open_writer(struct instruction_writer *writer, struct output *ou
 
 struct run {
     struct raw_reader *reader;
+    struct read_ahead ahead;
     struct spool_reader spool;
     bool has_spool;
     struct instruction_writer writer;
     struct order *order;
+    const struct run_options *options;
     struct run_result *result;
 };
 
 /* The next chunk. Whoever reads the output gets what there is before this waits for input. */
-static struct raw_chunk *run_next_chunk(struct run *run)
+static struct raw_chunk *run_next_chunk(struct run *run, struct raw_tick *tick)
 {
-    if (raw_reader_is_dry(run->reader)) instruction_writer_flush(&run->writer);
-    return raw_reader_next(run->reader);
+    if (read_ahead_is_dry(&run->ahead)) instruction_writer_flush(&run->writer);
+    return read_ahead_next(&run->ahead, tick);
 }
 
 /* False after damage or when the output has failed. */
 static bool run_stream(struct run *run)
 {
+    const struct run_options *options = run->options;
     struct raw_chunk *chunk;
-    while ((chunk = run_next_chunk(run)) != NULL) {
+    struct raw_tick tick;
+    while ((chunk = run_next_chunk(run, &tick)) != NULL) {
+        if (options->progress != NULL)
+            options->progress(options->context, read_ahead_bytes(&run->ahead),
+                              run->writer.totals.instructions);
         if (chunk->type == RAW_CHUNK_UNITS) {
             if (!order_chunk(run->order, chunk)) return false;
             continue;
         }
-        raw_chunk_release(run->reader, chunk);
-        if (!order_tick(run->order, &run->reader->tick)) return false;
+        read_ahead_release(&run->ahead, chunk);
+        if (!order_tick(run->order, &tick)) return false;
     }
     return !instruction_writer_failed(&run->writer);
 }
@@ -157,13 +164,13 @@ static bool run_adopt_spool(struct run *run)
 }
 
 /* Everything there is, in order. False: see run_judge(). */
-static bool run_everything(struct run *run, const char *spool_path)
+static bool run_everything(struct run *run)
 {
     if (!run_stream(run)) return false;
     if (run->reader->state == RAW_STREAM_CUT) {
         run->result->cut = run->reader->error;
         run->result->truncated = true;
-        if (!run->has_spool) run_open_spool(run, spool_path);
+        if (!run->has_spool) run_open_spool(run, run->options->spool_path);
         if (run->has_spool && !run_spool(run)) return false;
     }
     bool ordered = order_end(run->order);
@@ -171,7 +178,7 @@ static bool run_everything(struct run *run, const char *spool_path)
     if (!ordered) return false;
     if (run->reader->state != RAW_STREAM_COMPLETE) return true;
     run->result->truncated = run->reader->end.status == RAW_END_ERROR;
-    return order_check_totals(run->order, &run->reader->end);
+    return run->options->order.salvage || order_check_totals(run->order, &run->reader->end);
 }
 
 /* What the errors that may have been set mean, the first cause first. */
@@ -185,6 +192,9 @@ static void run_judge(struct run *run)
     } else if (error_is_set(damage) || run->reader->state == RAW_STREAM_FAILED) {
         result->error = error_is_set(damage) ? *damage : run->reader->error;
         result->status = result->error.kind == &error_system ? RUN_FAILED : RUN_DAMAGED;
+    } else if (error_is_set(order_damage(run->order))) {
+        result->error = *order_damage(run->order);
+        result->status = RUN_SALVAGED;
     } else if (result->spool == RUN_SPOOL_DAMAGED) {
         result->error = result->spool_error;
         result->status = RUN_DAMAGED;
@@ -198,9 +208,8 @@ static void run_judge(struct run *run)
 static void run_finish(struct run *run, struct output *output)
 {
     static const enum instruction_status statuses[] = {
-        [RUN_COMPLETE] = INSTRUCTION_STATUS_COMPLETE,
-        [RUN_CUT] = INSTRUCTION_STATUS_CUT,
-        [RUN_DAMAGED] = INSTRUCTION_STATUS_DAMAGED,
+        [RUN_COMPLETE] = INSTRUCTION_STATUS_COMPLETE, [RUN_CUT] = INSTRUCTION_STATUS_CUT,
+        [RUN_SALVAGED] = INSTRUCTION_STATUS_DAMAGED,  [RUN_DAMAGED] = INSTRUCTION_STATUS_DAMAGED,
         [RUN_FAILED] = INSTRUCTION_STATUS_DAMAGED,
     };
     struct run_result *result = run->result;
@@ -217,31 +226,33 @@ static void run_finish(struct run *run, struct output *output)
 }
 
 /* With a writer and an order engine to work with. */
-static void run_with_writer(struct run *run, const char *spool_path, struct output *output)
+static void run_with_writer(struct run *run, struct output *output)
 {
-    run->order = order_new(run->reader, &run->writer);
-    if (run->order == NULL) {
+    if (!read_ahead_start(&run->ahead, run->reader) ||
+        (run->order = order_new(&run->ahead, &run->writer, &run->options->order)) == NULL) {
         errno = ENOMEM;
         error_set_system(&run->result->error, "no memory for ordering");
         run->result->status = RUN_FAILED;
-        return;
+    } else {
+        run_everything(run);
+        read_ahead_stop(&run->ahead);
+        run_judge(run);
+        run_finish(run, output);
+        order_free(run->order);
     }
-    run_everything(run, spool_path);
-    run_judge(run);
-    run_finish(run, output);
-    order_free(run->order);
+    read_ahead_free(&run->ahead);
 }
 
-void run_order(struct raw_reader *reader, const char *spool_path, struct output *output,
+void run_order(struct raw_reader *reader, const struct run_options *options, struct output *output,
                struct run_result *result)
 {
     *result = (struct run_result){.status = RUN_DAMAGED};
-    struct run run = {.reader = reader, .result = result};
-    if (reader->state == RAW_STREAM_CUT) run_open_spool(&run, spool_path);
+    struct run run = {.reader = reader, .options = options, .result = result};
+    if (reader->state == RAW_STREAM_CUT) run_open_spool(&run, options->spool_path);
     if (!run_adopt_spool(&run)) {
         result->error = reader->error;
     } else if (run_open_writer(&run.writer, output, &reader->header)) {
-        run_with_writer(&run, spool_path, output);
+        run_with_writer(&run, output);
         instruction_writer_close(&run.writer);
     } else {
         result->status = RUN_FAILED;

@@ -1,7 +1,7 @@
 /* run - a whole raw stream into a whole instruction stream.
  *
- *   raw_reader --chunks--> order --> instruction_writer
- *        \--cut--> spool_reader --chunks--^
+ *   raw_reader --chunks--> read_ahead --> order --> instruction_writer
+ *        \--cut--> spool_reader --chunks----^
  *
  * Ordering is order.h; this is what surrounds it: ticks, the spool of a process that could not finish its stream
  * (FORMAT.md 8), the totals of the end chunk, handing out what there is when the input runs dry.
@@ -10,6 +10,7 @@
  *
  *   complete   the stream was complete, all of it was ordered
  *   cut        all there was was ordered, but the recording ended before its program did, or events were lost
+ *   salvaged   as far as it goes, but some of the stream was damaged and has been left out
  *   damaged    the stream is damaged; what was ordered before that is in the output, and the output says so
  *   failed     the output, or the system: `error` says what */
 #ifndef MALLOCTAPE_RUN_H
@@ -28,7 +29,7 @@
 extern "C" {
 #endif
 
-enum run_status { RUN_COMPLETE, RUN_CUT, RUN_DAMAGED, RUN_FAILED };
+enum run_status { RUN_COMPLETE, RUN_CUT, RUN_SALVAGED, RUN_DAMAGED, RUN_FAILED };
 
 enum run_spool {
     RUN_SPOOL_NONE, /* not needed, or there is none */
@@ -39,7 +40,7 @@ enum run_spool {
 
 struct run_result {
     enum run_status status;
-    struct error error; /* of the stream or the output, with RUN_DAMAGED and RUN_FAILED */
+    struct error error; /* the first of the stream or the output, from RUN_SALVAGED on */
     bool truncated;     /* the stream has no end chunk, or an error had ended the recording */
     struct error cut;   /* where it ends, if it has no end chunk */
     enum run_spool spool;
@@ -52,8 +53,17 @@ struct run_result {
     uint64_t bytes_in, bytes_out;
 };
 
-/* Orders what `reader` reads; it has been opened. `spool_path` is where the spool would be, or NULL. */
-void run_order(struct raw_reader *reader, const char *spool_path, struct output *output,
+struct run_options {
+    const char *spool_path; /* where the spool would be, or NULL */
+    struct order_options order;
+    /* Called every now and then, unless it is NULL: how much of the file has been read, and how many instructions
+     * have been put. */
+    void (*progress)(void *context, uint64_t bytes_in, uint64_t instructions);
+    void *context;
+};
+
+/* Orders what `reader` reads; it has been opened. */
+void run_order(struct raw_reader *reader, const struct run_options *options, struct output *output,
                struct run_result *result);
 
 #ifdef __cplusplus

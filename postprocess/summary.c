@@ -6,10 +6,8 @@
 #include "common/call_table.h"
 
 static const char *const status_names[] = {
-    [RUN_COMPLETE] = "complete",
-    [RUN_CUT] = "cut",
-    [RUN_DAMAGED] = "damaged",
-    [RUN_FAILED] = "failed",
+    [RUN_COMPLETE] = "complete", [RUN_CUT] = "cut",       [RUN_SALVAGED] = "salvaged",
+    [RUN_DAMAGED] = "damaged",   [RUN_FAILED] = "failed",
 };
 
 static double summary_events_per_second(const struct summary *summary)
@@ -52,6 +50,9 @@ void summary_print_problems(const struct summary *summary, FILE *to)
     if (result->order.lost_events > 0)
         fprintf(to, "%s: %s: %" PRIu64 " events were lost while recording\n", summary->program,
                 summary->input, result->order.lost_events);
+    if (result->status == RUN_SALVAGED)
+        fprintf(to, "%s: %s: pieces of damage that were left out: %" PRIu64 "; the first:\n",
+                summary->program, summary->input, result->order.damages);
     if (error_is_set(&result->error))
         error_print(to, summary->program, summary->input, &result->error);
 }
@@ -85,6 +86,7 @@ void summary_print(const struct summary *summary, FILE *to)
     if (result->order.stamps_missing > 0)
         print_number(to, "stamps missing", result->order.stamps_missing);
     if (result->order.lost_events > 0) print_number(to, "lost events", result->order.lost_events);
+    if (result->order.damages > 0) print_number(to, "damages left out", result->order.damages);
     print_number(to, "bytes in", result->bytes_in);
     print_number(to, "bytes out", result->bytes_out);
     fprintf(to, "%-18s %14.3f\n", "seconds", summary->seconds);
@@ -126,16 +128,18 @@ static void add_figures(json_t *root, const struct summary *summary)
     add_number(root, "units_ignored", result->order.relaxed);
     add_number(root, "stamps", result->order.stamps);
     add_number(root, "stamps_missing", result->order.stamps_missing);
+    add_number(root, "damages", result->order.damages);
     add_number(root, "registers", result->totals.registers);
     add_number(root, "bytes_in", result->bytes_in);
     add_number(root, "bytes_out", result->bytes_out);
 }
 
-bool summary_write_json(const struct summary *summary, FILE *to)
+void summary_add_json(const struct summary *summary, json_t *results)
 {
     const struct run_result *result = &summary->result;
     char text[512];
     json_t *root = json_object();
+    json_object_set_new(root, "input", json_string(summary->input));
     json_object_set_new(root, "status", json_string(status_names[result->status]));
     json_object_set_new(root, "error",
                         error_is_set(&result->error)
@@ -148,7 +152,11 @@ bool summary_write_json(const struct summary *summary, FILE *to)
     add_figures(root, summary);
     json_object_set_new(root, "seconds", json_real(summary->seconds));
     json_object_set_new(root, "events_per_second", json_real(summary_events_per_second(summary)));
-    bool written = json_dumpf(root, to, JSON_INDENT(2)) == 0 && fputc('\n', to) != EOF;
-    json_decref(root);
-    return written;
+    json_array_append_new(results, root);
+}
+
+bool summary_write_json(const json_t *results, FILE *to)
+{
+    const json_t *one = json_array_size(results) == 1 ? json_array_get(results, 0) : results;
+    return json_dumpf(one, to, JSON_INDENT(2)) == 0 && fputc('\n', to) != EOF;
 }

@@ -2,6 +2,7 @@
 #ifndef MALLOCTAPE_SUMMARY_H
 #define MALLOCTAPE_SUMMARY_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -24,8 +25,11 @@ void summary_print_problems(const struct summary *summary, FILE *to);
 /* The figures, as a table. */
 void summary_print(const struct summary *summary, FILE *to);
 
-/* The same as JSON (postprocess.1 says what each key means). False: errno is set. */
-bool summary_write_json(const struct summary *summary, FILE *to);
+/* Adds the same as a JSON object to an array (postprocess.1 says what each key means). */
+void summary_add_json(const struct summary *summary, json_t *results);
+
+/* Writes the array, or its only object. False: errno is set. */
+bool summary_write_json(const json_t *results, FILE *to);
 
 #ifdef __cplusplus
 }

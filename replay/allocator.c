@@ -7,6 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
+static void *call_posix_memalign(size_t alignment, size_t size)
+{
+    void *object;
+    return posix_memalign(&object, alignment, size) == 0 ? object : NULL;
+}
+
 /* ---- substitutes ---- */
 
 static void *substitute_malloc(size_t size)
@@ -23,11 +29,10 @@ static void *substitute_malloc_tag(size_t size, const void *tag)
 /* posix_memalign() wants a power of two of at least a pointer; other allocation functions take what they get. */
 static void *substitute_memalign(size_t alignment, size_t size)
 {
-    void *object;
     size_t least = sizeof(void *);
     while (least < alignment && least <= SIZE_MAX / 2)
         least *= 2;
-    return posix_memalign(&object, least, size) == 0 ? object : NULL;
+    return call_posix_memalign(least, size);
 }
 
 static void *substitute_malloc_aligned(size_t size, size_t alignment)
@@ -111,6 +116,12 @@ static void *find_own(const char *symbol)
     void *found = dlsym(RTLD_DEFAULT, symbol);
     const void *library = library_of(dlsym(RTLD_DEFAULT, "malloc"), NULL);
     return found != NULL && library_of(found, NULL) == library ? found : NULL;
+}
+
+void allocator_find_own(const char *symbol, void *function)
+{
+    void *found = find_own(symbol);
+    memcpy(function, &found, sizeof found);
 }
 
 /* dlsym() gives data pointers; this is the POSIX way to a function. */
@@ -208,7 +219,14 @@ static void allocator_find_name(struct allocator *allocator)
 
 void allocator_find(struct allocator *allocator)
 {
-    *allocator = (struct allocator){0};
+    *allocator = (struct allocator){
+        .malloc = malloc,
+        .calloc = calloc,
+        .realloc = realloc,
+        .posix_memalign = call_posix_memalign,
+        .free = free,
+        .cache_means = "release_malloc_thread_cache() and set_malloc_thread_cache()",
+    };
     allocator_find_calls(allocator);
     allocator_find_heap_calls(allocator);
     ASSIGN_FUNCTION(allocator->release_cache, find_own("release_malloc_thread_cache"));
@@ -216,6 +234,7 @@ void allocator_find(struct allocator *allocator)
     if (allocator->release_cache == NULL || allocator->set_cache == NULL) {
         allocator->release_cache = NULL;
         allocator->set_cache = NULL;
+        allocator->cache_means = NULL;
     }
     allocator_find_name(allocator);
 }

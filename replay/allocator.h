@@ -1,6 +1,6 @@
 /* allocator - the allocator under test: what it is, and how to make every kind of call on it.
  *
- * malloc, calloc, realloc, posix_memalign and free are called by name: the dynamic linker has bound them to the
+ * malloc, calloc, realloc, posix_memalign and free are always there: the dynamic linker has bound them to the
  * preloaded library, or to the C library. Everything else is optional and looked up once, before any clock runs:
  *
  *   kind --> first symbol of a list that exists --> the call          carried out as recorded
@@ -92,6 +92,11 @@ struct allocator_heap_calls {
 };
 
 struct allocator {
+    void *(*malloc)(size_t size);
+    void *(*calloc)(size_t count, size_t size);
+    void *(*realloc)(void *object, size_t size);
+    void *(*posix_memalign)(size_t alignment, size_t size); /* any alignment; NULL when it fails */
+    void (*free)(void *object);
 #define ALLOCATOR_MEMBER(kind, member, arguments, symbols, substitute) \
     allocator_##arguments *member;
     ALLOCATOR_CALL_LIST(ALLOCATOR_MEMBER)
@@ -101,14 +106,22 @@ struct allocator {
     bool substituted
         [CALL_KINDS]; /* this kind of call is carried out as another one, or (HEAP) not at all */
 
-    /* Separates thread caches from threads; both or neither (NULL). */
+    /* Separates thread caches from threads, as malloc_thread_cache.h does; all three or none (NULL). */
     void *(*release_cache)(void);
     void (*set_cache)(void *cache);
+    const char *cache_means; /* in words */
+    void *first_cache;       /* of lane 0; NULL: made by its first allocation, as all others */
+    /* The calls to be made with the cache that is set now; NULL: always these. */
+    const struct allocator *(*in_force)(void);
 
     char name[64];    /* "tcmalloc", "glibc", "jemalloc", "mimalloc", or the name of its file */
     char version[64]; /* as the library says it; may be empty */
     char path[512];   /* of the library that malloc comes from */
 };
+
+/* Sets the function pointer at `function` to a function of the library that malloc comes from; NULL when it has none of
+ * that name. */
+void allocator_find_own(const char *symbol, void *function);
 
 /* Looks everything up in the running process. Uses the allocator. */
 void allocator_find(struct allocator *allocator);

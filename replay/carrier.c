@@ -2,6 +2,7 @@
 
 #include <setjmp.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/pages.h"
 #include "replay/new_handler.h"
@@ -13,17 +14,36 @@
 
 #define CACHES_BYTES (INSTRUCTION_LANES_MAX * sizeof(void *))
 
-/* What a null replay stores as the address of every object. */
-#define NULL_OBJECT ((void *)16)
+#define PAGE 4096u /* of the system: x86-64 */
 
 /* ---- opening and closing ---- */
 
-bool carrier_open(struct carrier *carrier, const struct allocator *allocator, bool switching,
-                  struct error *error)
+/* Chooses the next instruction that will be timed: 1 to 2 * sample_every - 1 further on. */
+static void carrier_draw_sample(struct carrier *carrier)
 {
-    *carrier = (struct carrier){.allocator = allocator, .switching = switching};
+    if (carrier->latency == NULL) return;
+    carrier->random ^= carrier->random << 13;
+    carrier->random ^= carrier->random >> 7;
+    carrier->random ^= carrier->random << 17;
+    carrier->until_sample = (carrier->random >> 20) % (2 * carrier->sample_every - 1);
+}
+
+bool carrier_open(struct carrier *carrier, const struct allocator *allocator,
+                  const struct policy *policy, struct latency *latency, struct error *error)
+{
+    *carrier = (struct carrier){
+        .allocator = allocator,
+        .latency = policy->sample_every > 0 ? latency : NULL,
+        .sample_every = policy->sample_every,
+        .random = UINT64_C(88172645463325252),
+        .switching = policy->switching && allocator->set_cache != NULL,
+        .touch = policy->touch,
+        .heap_calls = policy->heap_calls,
+    };
     carrier->caches = pages_map(CACHES_BYTES);
     if (carrier->caches == NULL) return error_set_system(error, "no memory for thread caches");
+    if (carrier->switching) carrier->caches[0] = allocator->first_cache;
+    carrier_draw_sample(carrier);
     return true;
 }
 
@@ -52,11 +72,17 @@ bool carrier_prepare(struct carrier *carrier, const struct instruction_batch *ba
 
 /* ---- thread caches ---- */
 
+static inline void carrier_set_cache(struct carrier *carrier, void *cache)
+{
+    carrier->allocator->set_cache(cache);
+    if (carrier->allocator->in_force != NULL) carrier->allocator = carrier->allocator->in_force();
+}
+
 void carrier_attach(struct carrier *carrier)
 {
     if (!carrier->switching) return;
     carrier->own_cache = carrier->allocator->release_cache();
-    carrier->allocator->set_cache(carrier->caches[carrier->lane]);
+    carrier_set_cache(carrier, carrier->caches[carrier->lane]);
 }
 
 void carrier_detach(struct carrier *carrier)
@@ -70,7 +96,7 @@ static inline void carrier_switch(struct carrier *carrier, uint64_t lane)
 {
     if (carrier->switching) {
         carrier->caches[carrier->lane] = carrier->allocator->release_cache();
-        carrier->allocator->set_cache(carrier->caches[lane]);
+        carrier_set_cache(carrier, carrier->caches[lane]);
     }
     carrier->lane = lane;
 }
@@ -92,7 +118,7 @@ static void carrier_call_heap(struct carrier *carrier, unsigned kind, const uint
                                              "tcmalloc.heap_limit_mb"};
     const struct allocator_heap_calls *heap = &carrier->allocator->heap;
     uint64_t first = count > 0 ? numbers[0] : 0, second = count > 1 ? numbers[1] : 0;
-    if (carrier->allocator->substituted[kind]) return;
+    if (!carrier->heap_calls || carrier->allocator->substituted[kind]) return;
     switch (kind) {
     case CALL_RELEASE_MEMORY: heap->release_memory(first); break;
     case CALL_THREAD_IDLE: heap->mark_thread_idle(); break;
@@ -109,60 +135,100 @@ static void carrier_call_heap(struct carrier *carrier, unsigned kind, const uint
 }
 
 /* realloc() to nothing frees, and some allocators then return a new, empty object, which nobody owns. */
-static inline void carrier_realloc_zero(void *object)
+static inline void carrier_realloc_zero(const struct allocator *call, void *object)
 {
-    void *left = realloc(object, 0);
-    if (left != NULL) free(left);
+    void *left = call->realloc(object, 0);
+    if (left != NULL) call->free(left);
 }
 
-static inline void *carrier_posix_memalign(size_t alignment, size_t size)
+/* Writes to a new object what the policy says (REPORT.md, `touch`). */
+static void carrier_touch(enum touch touch, void *object, size_t size)
 {
-    void *object;
-    return posix_memalign(&object, alignment, size) == 0 ? object : NULL;
+    volatile char *const bytes = object;
+    if (object == NULL || size == 0) return;
+    switch (touch) {
+    case TOUCH_NONE:
+    case TOUCH_KINDS: return;
+    case TOUCH_LINE: bytes[0] = 1; return;
+    case TOUCH_PAGES:
+        bytes[0] = 1;
+        for (size_t at = PAGE - (uintptr_t)object % PAGE; at < size; at += PAGE)
+            bytes[at] = 1;
+        return;
+    case TOUCH_ALL: memset(object, 1, size); return;
+    }
 }
 
-/* The loop of both engines: `real` and `prefetch` are constants wherever it is used. */
+static void carrier_extras(const struct carrier *carrier, size_t at, void *object, size_t size)
+{
+    if (carrier->addresses != NULL) carrier->addresses[at] = (uint64_t)(uintptr_t)object;
+    carrier_touch(carrier->touch, object, size);
+}
+
+/* What a loop does; constants wherever it is used. */
+enum loop {
+    LOOP_REAL = 1,     /* calls the allocator */
+    LOOP_PREFETCH = 2, /* the object table is large */
+    LOOP_EXTRAS = 4,   /* objects are touched or their addresses noted */
+    LOOP_TIMED = 8     /* every call is timed; for a single instruction */
+};
+
+/* The loop of both engines. */
 static inline __attribute__((always_inline)) size_t carrier_loop(
-    struct carrier *carrier, const struct instruction_batch *batch, bool real, bool prefetch)
+    struct carrier *carrier, const struct instruction_batch *batch, size_t from, size_t to,
+    enum loop loop)
 {
-    const struct allocator *const call = carrier->allocator;
+    const bool real = loop & LOOP_REAL, prefetch = loop & LOOP_PREFETCH;
+    const bool extras = loop & LOOP_EXTRAS, timed = loop & LOOP_TIMED;
+    const struct allocator *call = carrier->allocator;
     const struct instruction *const instructions = batch->at;
     const char tag = 0; /* std::nothrow_t has no contents */
     void **const objects = carrier->objects;
-    const size_t count = batch->count;
+    uint64_t begin = 0;
 
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = from; i < to; i++) {
         const struct instruction *const one = &instructions[i];
         const size_t size = one->size;
         const uint32_t name = one->object;
-        void *object = NULL_OBJECT;
+        void *object;
         if (prefetch) __builtin_prefetch(&objects[one[PREFETCH_AHEAD].object], 1);
 
 #define OPERAND(index) (batch->operands[one->operand_at + (index)])
-#define BIRTH(expression)            \
-    if (real) object = (expression); \
+#define TIMED(expression)                               \
+    if (timed) begin = latency_begin(carrier->latency); \
+    expression;                                         \
+    if (timed) carrier->sample_ticks = latency_end(carrier->latency) - begin
+            /* Without the allocator the table keeps what it has, but the compiler must not know. */
+#define BIRTH(expression)                           \
+    if (real) {                                     \
+        TIMED(object = (expression));               \
+    } else {                                        \
+        object = objects[name];                     \
+        TIMED(__asm__ volatile("" : "+r"(object))); \
+    }                                               \
     goto born
 #define BIRTH_MAY_THROW(expression) \
     carrier->at = i;                \
     BIRTH(expression)
-#define DEATH(expression)                     \
-    object = objects[name];                   \
-    if (real)                                 \
-        expression;                           \
-    else                                      \
-        __asm__ volatile("" : : "r"(object)); \
+#define DEATH(expression)                            \
+    object = objects[name];                          \
+    if (real) {                                      \
+        TIMED(expression);                           \
+    } else {                                         \
+        TIMED(__asm__ volatile("" : : "r"(object))); \
+    }                                                \
     continue
 
         /* The two most frequent ones without the detour through a jump table. */
         if (one->opcode == CALL_MALLOC) {
-            BIRTH(malloc(size));
+            BIRTH(call->malloc(size));
         }
         if (one->opcode == CALL_FREE) {
-            DEATH(free(object));
+            DEATH(call->free(object));
         }
         switch (one->opcode) {
-        case CALL_CALLOC: BIRTH(calloc(1, size));
-        case CALL_REALLOC_NULL: BIRTH(realloc(NULL, size));
+        case CALL_CALLOC: BIRTH(call->calloc(1, size));
+        case CALL_REALLOC_NULL: BIRTH(call->realloc(NULL, size));
         case CALL_NEW: BIRTH_MAY_THROW(call->new_object(size));
         case CALL_NEW_NOTHROW: BIRTH_MAY_THROW(call->new_nothrow(size, &tag));
         case CALL_NEW_ARRAY: BIRTH_MAY_THROW(call->new_array(size));
@@ -170,7 +236,7 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
         case CALL_MALLOC_SKIP_NEW_HANDLER: BIRTH(call->malloc_skip_new_handler(size));
         case CALL_MEMALIGN: BIRTH(call->memalign(OPERAND(0), size));
         case CALL_ALIGNED_ALLOC: BIRTH(call->aligned_alloc(OPERAND(0), size));
-        case CALL_POSIX_MEMALIGN: BIRTH(carrier_posix_memalign(OPERAND(0), size));
+        case CALL_POSIX_MEMALIGN: BIRTH(call->posix_memalign(OPERAND(0), size));
         case CALL_VALLOC: BIRTH(call->valloc(size));
         case CALL_PVALLOC: BIRTH(call->pvalloc(size));
         case CALL_NEW_ALIGNED: BIRTH_MAY_THROW(call->new_aligned(size, OPERAND(0)));
@@ -183,11 +249,11 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
         case CALL_REALLOC_MOVED:
         case CALL_REALLOC_IN_PLACE:
             /* A recorded size of 0 made an object; here it must not end one. */
-            BIRTH(realloc(objects[name], size != 0 ? size : 1));
+            BIRTH(call->realloc(objects[name], size != 0 ? size : 1));
         case CALL_REALLOC_MOVED | INSTRUCTION_UNKNOWN:
-        case CALL_REALLOC_IN_PLACE | INSTRUCTION_UNKNOWN: BIRTH(realloc(NULL, size));
+        case CALL_REALLOC_IN_PLACE | INSTRUCTION_UNKNOWN: BIRTH(call->realloc(NULL, size));
 
-        case CALL_REALLOC_ZERO: DEATH(carrier_realloc_zero(object));
+        case CALL_REALLOC_ZERO: DEATH(carrier_realloc_zero(call, object));
         case CALL_CFREE: DEATH(call->cfree(object));
         case CALL_DELETE: DEATH(call->delete_object(object));
         case CALL_DELETE_NOTHROW: DEATH(call->delete_nothrow(object, &tag));
@@ -209,6 +275,7 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
 
         case INSTRUCTION_LANE:
             if (real) carrier_switch(carrier, OPERAND(0));
+            call = carrier->allocator;
             continue;
         case INSTRUCTION_THREAD_BEGIN:
         case INSTRUCTION_THREAD_END:
@@ -230,35 +297,86 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
             continue;
         }
 #undef OPERAND
+#undef TIMED
 #undef BIRTH
 #undef BIRTH_MAY_THROW
 #undef DEATH
     born:
-        if (__builtin_expect(object == NULL && size != 0, 0)) return i;
+        if (real && __builtin_expect(object == NULL && size != 0, 0)) return i;
         objects[name] = object;
+        if (extras) carrier_extras(carrier, i, object, size);
     }
-    return count;
+    return to;
 }
 
-static bool carrier_prefetches(const struct carrier *carrier)
+static enum loop carrier_choose_loop(const struct carrier *carrier, bool real)
 {
-    return carrier->objects_count * sizeof(void *) > PREFETCH_FROM_BYTES;
+    bool prefetch = carrier->objects_count * sizeof(void *) > PREFETCH_FROM_BYTES;
+    bool extras = carrier->touch != TOUCH_NONE || carrier->addresses != NULL;
+    if (!real) return prefetch ? LOOP_PREFETCH : 0;
+    return extras ? LOOP_REAL | LOOP_PREFETCH | LOOP_EXTRAS
+                  : LOOP_REAL | (prefetch ? LOOP_PREFETCH : 0);
 }
 
-size_t carrier_run(struct carrier *carrier, const struct instruction_batch *batch)
+static size_t carrier_run_untimed(struct carrier *carrier, const struct instruction_batch *batch,
+                                  size_t from, size_t to, enum loop loop)
+{
+    switch ((unsigned)loop) {
+    case 0: return carrier_loop(carrier, batch, from, to, 0);
+    case LOOP_PREFETCH: return carrier_loop(carrier, batch, from, to, LOOP_PREFETCH);
+    case LOOP_REAL: return carrier_loop(carrier, batch, from, to, LOOP_REAL);
+    case LOOP_REAL | LOOP_PREFETCH:
+        return carrier_loop(carrier, batch, from, to, LOOP_REAL | LOOP_PREFETCH);
+    default: return carrier_loop(carrier, batch, from, to, LOOP_REAL | LOOP_PREFETCH | LOOP_EXTRAS);
+    }
+}
+
+/* A single instruction, timed. What was no call is counted under 0, which is no kind. */
+static size_t carrier_run_timed(struct carrier *carrier, const struct instruction_batch *batch,
+                                size_t at, enum loop loop)
+{
+    carrier->sample_ticks = CARRIER_NO_SAMPLE;
+    size_t done = loop & LOOP_REAL ? carrier_loop(carrier, batch, at, at + 1,
+                                                  LOOP_REAL | LOOP_EXTRAS | LOOP_TIMED)
+                                   : carrier_loop(carrier, batch, at, at + 1, LOOP_TIMED);
+    if (carrier->sample_ticks != CARRIER_NO_SAMPLE)
+        latency_add(carrier->latency, loop & LOOP_REAL ? instruction_number(&batch->at[at]) : 0,
+                    carrier->sample_ticks);
+    return done;
+}
+
+/* A slice: stretches that are not timed, with single instructions between them that are. */
+static size_t carrier_run_slice(struct carrier *carrier, const struct instruction_batch *batch,
+                                size_t from, size_t to, bool real)
+{
+    const enum loop loop = carrier_choose_loop(carrier, real);
+    if (carrier->latency == NULL) return carrier_run_untimed(carrier, batch, from, to, loop);
+    while (to - from > carrier->until_sample) {
+        size_t at = from + carrier->until_sample;
+        size_t done = carrier_run_untimed(carrier, batch, from, at, loop);
+        if (done < at) return done;
+        if (carrier_run_timed(carrier, batch, at, loop) == at) return at;
+        carrier_draw_sample(carrier);
+        from = at + 1;
+    }
+    carrier->until_sample -= to - from;
+    return carrier_run_untimed(carrier, batch, from, to, loop);
+}
+
+size_t carrier_run(struct carrier *carrier, const struct instruction_batch *batch, size_t from,
+                   size_t to)
 {
     /* An operator new that finds no memory calls the handler rather than throw through C. */
     jmp_buf out_of_memory;
     if (setjmp(out_of_memory) != 0) return carrier->at;
     new_handler_arm(&out_of_memory);
-    size_t done = carrier_prefetches(carrier) ? carrier_loop(carrier, batch, true, true)
-                                              : carrier_loop(carrier, batch, true, false);
+    size_t done = carrier_run_slice(carrier, batch, from, to, true);
     new_handler_arm(NULL);
     return done;
 }
 
-size_t carrier_run_null(struct carrier *carrier, const struct instruction_batch *batch)
+size_t carrier_run_null(struct carrier *carrier, const struct instruction_batch *batch, size_t from,
+                        size_t to)
 {
-    return carrier_prefetches(carrier) ? carrier_loop(carrier, batch, false, true)
-                                       : carrier_loop(carrier, batch, false, false);
+    return carrier_run_slice(carrier, batch, from, to, false);
 }

@@ -6,6 +6,9 @@
  * Everything here is mapped before it is needed, by carrier_prepare(), outside the timed part: between two clock
  * readings nothing is asked of the system or of the allocator but what the stream says.
  *
+ * One call in `sample_every`, on average, is timed by itself. Which ones is random, so that no pattern of the program can
+ * hide from it, but the same in every replay of a stream.
+ *
  * Invariant   while a lane is current, its cache is attached and caches[lane] is stale; every other cache stands
  *             in the table. The carrier's own cache is attached only before carrier_attach() and after
  *             carrier_detach(). */
@@ -15,6 +18,8 @@
 #include "common/error.h"
 #include "postprocess/instruction_reader.h"
 #include "replay/allocator.h"
+#include "replay/latency.h"
+#include "replay/policy.h"
 
 struct carrier {
     void **objects;         /* by register */
@@ -26,12 +31,25 @@ struct carrier {
     uint64_t lane;
     void *own_cache;
 
+    enum touch touch;
+    bool heap_calls;
+    uint64_t *addresses; /* where objects came to be, by index in the batch; NULL: not wanted */
+
+    struct latency *latency; /* NULL: no call is timed by itself */
+    uint64_t sample_every;
+    uint64_t until_sample; /* instructions before the one that will be timed */
+    uint64_t random;       /* state of a xorshift generator */
+    uint64_t sample_ticks; /* of the call just timed; CARRIER_NO_SAMPLE when there was none */
+
     size_t at; /* index in the batch; kept up to date only before calls that may not return */
 };
 
-/* `switching` needs allocator->set_cache. False: see *error. */
-bool carrier_open(struct carrier *carrier, const struct allocator *allocator, bool switching,
-                  struct error *error);
+#define CARRIER_NO_SAMPLE UINT64_MAX
+
+/* Thread caches are switched when policy->switching says so and the allocator can. `latency` may be NULL. False: see
+ * *error. */
+bool carrier_open(struct carrier *carrier, const struct allocator *allocator,
+                  const struct policy *policy, struct latency *latency, struct error *error);
 
 /* Makes room for the registers of a batch. */
 bool carrier_prepare(struct carrier *carrier, const struct instruction_batch *batch,
@@ -41,12 +59,14 @@ bool carrier_prepare(struct carrier *carrier, const struct instruction_batch *ba
 void carrier_attach(struct carrier *carrier);
 void carrier_detach(struct carrier *carrier);
 
-/* Carries out a batch on the allocator. Returns how many instructions were: fewer than batch->count when the next
- * one asked for memory and got none. */
-size_t carrier_run(struct carrier *carrier, const struct instruction_batch *batch);
+/* Carries out the instructions `from` to `to` - 1 of a batch on the allocator. Returns `to`, or the index of the one
+ * that asked for memory and got none. */
+size_t carrier_run(struct carrier *carrier, const struct instruction_batch *batch, size_t from,
+                   size_t to);
 
-/* The same without the allocator: what a replay costs by itself. */
-size_t carrier_run_null(struct carrier *carrier, const struct instruction_batch *batch);
+/* The same without the allocator: what a replay costs by itself. Leaves the objects as they are. */
+size_t carrier_run_null(struct carrier *carrier, const struct instruction_batch *batch, size_t from,
+                        size_t to);
 
 void carrier_close(struct carrier *carrier);
 

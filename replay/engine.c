@@ -1,7 +1,9 @@
 #include "replay/engine.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "replay/explicit_caches.h"
 #include "replay/new_handler.h"
 
 static bool engine_prepare(struct engine_state *state, const struct instruction_batch *batch)
@@ -11,20 +13,54 @@ static bool engine_prepare(struct engine_state *state, const struct instruction_
 
 /* ---- switch ---- */
 
-static bool switch_open(struct engine_state *state, const struct allocator *allocator,
-                        bool allow_switching)
+/* Finds a way to give lanes thread caches, or says why there is none. */
+static void switch_choose_caches(struct engine_state *state)
 {
-    state->cache_switching = allow_switching && allocator->set_cache != NULL;
-    if (!carrier_open(&state->carrier, allocator, state->cache_switching, &state->error))
+    const char *why = "";
+    if (!state->policy->switching) {
+        why = "NO_THREAD_CACHE_SWITCH is set";
+    } else if (state->allocator->set_cache == NULL && explicit_caches_exist()) {
+        state->allocator = explicit_caches_use(state->allocator);
+    }
+    state->cache_switching = state->policy->switching && state->allocator->set_cache != NULL;
+    if (state->cache_switching)
+        snprintf(state->caches, sizeof state->caches, "%s", state->allocator->cache_means);
+    else if (why[0] != '\0')
+        snprintf(state->caches, sizeof state->caches, "not switched: %s", why);
+    else
+        snprintf(state->caches, sizeof state->caches,
+                 "not switched: %s has no set_malloc_thread_cache() and no explicit tcaches",
+                 state->allocator->name);
+}
+
+static bool switch_open(struct engine_state *state)
+{
+    switch_choose_caches(state);
+    if (!carrier_open(&state->carrier, state->allocator, state->policy, state->latency,
+                      &state->error))
         return false;
     new_handler_install();
     carrier_attach(&state->carrier);
     return true;
 }
 
-static size_t switch_run(struct engine_state *state, const struct instruction_batch *batch)
+static size_t switch_run(struct engine_state *state, const struct instruction_batch *batch,
+                         size_t from, size_t to)
 {
-    return carrier_run(&state->carrier, batch);
+    return carrier_run(&state->carrier, batch, from, to);
+}
+
+/* On a copy, so that what is sampled stays the same. */
+static void switch_run_null(struct engine_state *state, const struct instruction_batch *batch,
+                            size_t from, size_t to)
+{
+    struct carrier copy = state->carrier;
+    carrier_run_null(&copy, batch, from, to);
+}
+
+static void switch_note_addresses(struct engine_state *state, uint64_t *addresses)
+{
+    state->carrier.addresses = addresses;
 }
 
 static void switch_finish(struct engine_state *state)
@@ -35,16 +71,15 @@ static void switch_finish(struct engine_state *state)
 
 /* ---- null ---- */
 
-static bool null_open(struct engine_state *state, const struct allocator *allocator,
-                      bool allow_switching)
+static bool null_open(struct engine_state *state)
 {
-    (void)allow_switching;
-    return carrier_open(&state->carrier, allocator, false, &state->error);
+    return carrier_open(&state->carrier, state->allocator, state->policy, NULL, &state->error);
 }
 
-static size_t null_run(struct engine_state *state, const struct instruction_batch *batch)
+static size_t null_run(struct engine_state *state, const struct instruction_batch *batch,
+                       size_t from, size_t to)
 {
-    return carrier_run_null(&state->carrier, batch);
+    return carrier_run_null(&state->carrier, batch, from, to);
 }
 
 static void null_finish(struct engine_state *state)
@@ -62,6 +97,8 @@ const struct engine engines[] = {
         .open = switch_open,
         .prepare = engine_prepare,
         .run = switch_run,
+        .run_null = switch_run_null,
+        .note_addresses = switch_note_addresses,
         .finish = switch_finish,
     },
     {

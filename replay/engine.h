@@ -1,19 +1,37 @@
 /* engine - one way to replay, behind a table.
  *
- *   open --> (prepare --> run)* --> finish
- *            untimed      timed
+ *   open --> (prepare --> run ... run)* --> drain --> finish
+ *            untimed      timed             timed
  *
- * Only run() is between two readings of the clock. The engines share one struct, so that a new way to replay adds a
- * line to the table and leaves the main program alone. */
+ * Instructions come in batches, and a batch in slices: the main program cuts at ticks, at the end of the warm-up and
+ * at the limit, and between two slices it looks at memory and waits for the original's time. The engines share one
+ * struct, so that a new way to replay adds a line to the table and leaves the main program alone.
+ *
+ * An engine either carries out a slice within run(), or hands it over to threads of its own and has drain().
+ * The latter keeps what it needs of the batch: that one is valid until the next prepare(). */
 #ifndef MALLOCTAPE_REPLAY_ENGINE_H
 #define MALLOCTAPE_REPLAY_ENGINE_H
 
 #include "replay/carrier.h"
+#include "replay/policy.h"
+
+struct engine_threads;
 
 struct engine_state {
-    struct carrier carrier;
+    const struct allocator
+        *allocator; /* these three: before open(), which may replace the allocator */
+    const struct policy *policy;
+    struct latency
+        *latency; /* takes the samples; of engine threads, at the latest when drain() returns */
+
+    /* Set by open(). */
     bool cache_switching; /* thread caches follow the lanes */
-    struct error error;
+    char caches[160];     /* by what means, or why not; empty: nothing to say */
+
+    struct error error; /* when a function below has failed */
+
+    struct carrier carrier;         /* engines switch and null */
+    struct engine_threads *threads; /* engine threads */
 };
 
 struct engine {
@@ -21,14 +39,23 @@ struct engine {
     const char *help;
     bool calls_allocator;
 
-    /* `state` is all zero. `allow_switching`: thread caches may be switched, if the allocator can. False: see
-     * state->error. */
-    bool (*open)(struct engine_state *state, const struct allocator *allocator,
-                 bool allow_switching);
-    /* Makes room for what the batch needs. */
+    /* `state` is zero but for its first three members. False: see state->error. */
+    bool (*open)(struct engine_state *state);
+    /* Makes room for what the batch needs. False: see state->error. */
     bool (*prepare)(struct engine_state *state, const struct instruction_batch *batch);
-    /* Returns how many instructions were carried out; the next one could not be. */
-    size_t (*run)(struct engine_state *state, const struct instruction_batch *batch);
+    /* Carries out the instructions `from` to `to` - 1, or hands them over. Returns `to`, or the index of the first one
+     * that could not be carried out; state->error may say why. */
+    size_t (*run)(struct engine_state *state, const struct instruction_batch *batch, size_t from,
+                  size_t to);
+    /* The same instructions without the allocator, before run() carries them out; changes nothing. NULL when the
+     * engine cannot. */
+    void (*run_null)(struct engine_state *state, const struct instruction_batch *batch, size_t from,
+                     size_t to);
+    /* Waits until everything that was handed over has been carried out; run() may follow. NULL when run() does
+     * it all. False: state->error says which instruction could not be carried out. */
+    bool (*drain)(struct engine_state *state);
+    /* Makes the carrier note the addresses of the batch there, by index, or stop (NULL). NULL when the engine cannot. */
+    void (*note_addresses)(struct engine_state *state, uint64_t *addresses);
     /* Leaves the allocator as usable as it was before open(). */
     void (*finish)(struct engine_state *state);
 };

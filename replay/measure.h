@@ -5,13 +5,16 @@
 #include <stdint.h>
 
 struct measurement {
-    uint64_t wall_ns;    /* sum of the timed parts */
-    uint64_t started_ns; /* clock when the replay began */
-    uint64_t elapsed_ns; /* from there to measure_end() */
-    double user_seconds; /* of the process, from measure_begin() to measure_end() */
+    uint64_t wall_ns; /* sum of the timed parts, without the warm-up */
+    uint64_t warmup_calls;
+    uint64_t own_ns, own_calls; /* of what was carried out without the allocator */
+    uint64_t started_ns;        /* clock when the replay began */
+    uint64_t elapsed_ns;        /* from there to measure_end() */
+    double user_seconds;        /* of the process, from measure_begin() to measure_end() */
     double system_seconds;
     uint64_t minor_faults;
     uint64_t major_faults;
+    uint64_t base_rss_bytes; /* before the first call */
     uint64_t peak_rss_bytes; /* of the process, since its start */
 };
 

@@ -1,21 +1,27 @@
 #include "replay/report.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <string.h>
 
 #include "common/call_table.h"
 
-static const char *const status_names[] = {"complete", "cut", "failed"};
-static const char *const recording_names[] = {"complete", "cut", "damaged"};
+const char *const report_status_names[] = {"complete", "cut", "failed"};
+const char *const report_recording_names[] = {"complete", "cut", "damaged"};
 
 bool report_substituted(const struct report *report, unsigned kind)
 {
-    return report->engine->calls_allocator && report->allocator->substituted[kind] &&
+    bool skipped = call_shapes[kind] == SHAPE_HEAP && !report->options->policy.heap_calls;
+    return report->engine->calls_allocator && (skipped || report->allocator->substituted[kind]) &&
            report->totals.by_kind[kind] > 0;
 }
 
-static const char *report_allocator(const struct report *report, char *to, size_t bytes)
+static const char *report_how(const struct report *report, unsigned kind)
+{
+    if (!report_substituted(report, kind)) return "";
+    return call_shapes[kind] == SHAPE_HEAP ? "  (not carried out)" : "  (substituted)";
+}
+
+const char *report_allocator(const struct report *report, char *to, size_t bytes)
 {
     const struct allocator *allocator = report->allocator;
     if (!report->engine->calls_allocator)
@@ -27,137 +33,248 @@ static const char *report_allocator(const struct report *report, char *to, size_
     return to;
 }
 
-static double report_events_per_second(const struct report *report)
+/* ---- derived numbers ---- */
+
+uint64_t report_measured_events(const struct report *report)
+{
+    uint64_t warmup = report->measurement.warmup_calls;
+    return report->totals.calls > warmup ? report->totals.calls - warmup : 0;
+}
+
+double report_events_per_second(const struct report *report)
 {
     uint64_t wall = report->measurement.wall_ns;
-    return wall > 0 ? (double)report->totals.calls * 1e9 / (double)wall : 0;
+    return wall > 0 ? (double)report_measured_events(report) * 1e9 / (double)wall : 0;
+}
+
+static double report_ns_per_event(const struct report *report)
+{
+    uint64_t events = report_measured_events(report);
+    return events > 0 ? (double)report->measurement.wall_ns / (double)events : 0;
+}
+
+double report_own_cost_ns(const struct report *report)
+{
+    const struct measurement *measured = &report->measurement;
+    if (!report->engine->calls_allocator) return report_ns_per_event(report);
+    return measured->own_calls > 0 ? (double)measured->own_ns / (double)measured->own_calls : -1;
+}
+
+double report_fragmentation(const struct report *report)
+{
+    const struct series *series = &report->series;
+    if (series->peak_heap_bytes == 0) return -1;
+    return 1 - (double)series->live_at_peak_heap_bytes / (double)series->peak_heap_bytes;
+}
+
+double report_address_match(const struct report *report)
+{
+    const struct places *places = &report->places;
+    if (!report->options->policy.verify_addresses || places->checked == 0) return -1;
+    return (double)places->matched / (double)places->checked;
+}
+
+/* ---- the table ---- */
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / (1024.0 * 1024.0);
+}
+
+static void print_kinds(const struct report *report, FILE *to)
+{
+    for (unsigned kind = 0; kind < CALL_KINDS; kind++)
+        if (report->totals.by_kind[kind] > 0)
+            fprintf(to, "  %-20s %" PRIu64 "%s\n", call_names[kind], report->totals.by_kind[kind],
+                    report_how(report, kind));
+}
+
+static void print_time(const struct report *report, FILE *to)
+{
+    const struct measurement *measured = &report->measurement;
+    double calls = report->totals.calls > 0 ? (double)report->totals.calls : 1;
+    double own_ns = report_own_cost_ns(report);
+    fprintf(to, "%-22s %.6f s, %.2f ns per event\n", "wall time", (double)measured->wall_ns / 1e9,
+            report_ns_per_event(report));
+    if (measured->warmup_calls > 0)
+        fprintf(to, "%-22s %" PRIu64 " events, not in it\n", "  warm-up", measured->warmup_calls);
+    if (own_ns >= 0 && report->engine->calls_allocator)
+        fprintf(to, "%-22s %.2f ns per event\n", "  the replay's own", own_ns);
+    fprintf(to, "%-22s %.0f\n", "events per second", report_events_per_second(report));
+    fprintf(to, "%-22s %.6f s elapsed, %.2f ns per event; %.3f s user, %.3f s system\n",
+            "with reading", (double)measured->elapsed_ns / 1e9,
+            (double)measured->elapsed_ns / calls, measured->user_seconds, measured->system_seconds);
+    fprintf(to, "%-22s %" PRIu64 " minor, %" PRIu64 " major\n", "page faults",
+            measured->minor_faults, measured->major_faults);
+}
+
+static void print_latency(const struct report *report, FILE *to)
+{
+    const struct latency *latency = &report->latency;
+    struct latency_numbers numbers;
+    if (!report->engine->calls_allocator || latency->kinds == NULL ||
+        report->options->policy.sample_every == 0)
+        return;
+    fprintf(to, "%-22s %10s %8s %8s %8s %8s %8s %9s\n", "latency in ns", "sampled", "mean", "p50",
+            "p90", "p99", "p99.9", "max");
+    for (unsigned kind = 1; kind < CALL_KINDS; kind++) {
+        latency_get_numbers(latency, kind, &numbers);
+        if (numbers.sampled == 0) continue;
+        fprintf(to, "  %-20s %10" PRIu64 " %8.1f %8.1f %8.1f %8.1f %8.1f %9.0f\n", call_names[kind],
+                numbers.sampled, numbers.mean, numbers.p50, numbers.p90, numbers.p99, numbers.p999,
+                numbers.max);
+    }
+    fprintf(to,
+            "%-22s one call in %" PRIu64 " by %s, steps of %.1f ns; its %.1f ns are subtracted\n",
+            "  clock", report->options->policy.sample_every, latency->tsc ? "tsc" : "clock_gettime",
+            (double)latency->resolution * latency->ns_per_tick,
+            (double)latency->overhead * latency->ns_per_tick);
+}
+
+static void print_memory(const struct report *report, FILE *to)
+{
+    const struct series *series = &report->series;
+    uint64_t live = report->peak_live_bytes, rss = report->measurement.peak_rss_bytes;
+    fprintf(to, "%-22s %.1f MiB\n", "peak live", mib(live));
+    fprintf(to, "%-22s %.1f MiB (%.1f MiB before the first call)", "peak RSS", mib(rss),
+            mib(report->measurement.base_rss_bytes));
+    fprintf(to, live > 0 ? ", %.2f times peak live\n" : "\n", (double)rss / (double)live);
+    if (series->peak_heap_bytes > 0)
+        fprintf(to, "%-22s %.1f MiB by %s, %.0f %% of it not live\n", "peak heap",
+                mib(series->peak_heap_bytes), report->heap_source,
+                report_fragmentation(report) * 100);
+    if (series->original_peak_rss_bytes > 0)
+        fprintf(to, "%-22s %.1f MiB peak RSS, %.1f MiB peak heap, %.3f s\n", "the original had",
+                mib(series->original_peak_rss_bytes), mib(series->original_peak_heap_bytes),
+                (double)series->original_ns / 1e9);
+}
+
+static void print_user(FILE *to, uint64_t user)
+{
+    if (user > 0)
+        fprintf(to, "used by instruction %" PRIu64, user - 1);
+    else
+        fputs("not used before", to);
+}
+
+static void print_addresses(const struct report *report, FILE *to)
+{
+    const struct places *places = &report->places;
+    double match = report_address_match(report);
+    uint64_t missed = places->checked - places->matched;
+    if (match < 0) return;
+    fprintf(to, "%-22s %.4f %%: %" PRIu64 " of %" PRIu64 "\n", "same place", match * 100,
+            places->matched, places->checked);
+    for (unsigned i = 0; i < missed && i < PLACES_MISMATCHES_MAX; i++) {
+        const struct place_mismatch *one = &places->mismatches[i];
+        fprintf(to, "  not instruction %" PRIu64 ", %s of %" PRIu64 " bytes: ", one->instruction,
+                call_names[one->opcode & INSTRUCTION_NUMBER_MASK], one->size);
+        fprintf(to, "originally 0x%" PRIx64 ", ", one->original);
+        print_user(to, one->original_last);
+        fprintf(to, "; here 0x%" PRIx64 ", ", one->replayed);
+        print_user(to, one->replayed_last);
+        fputc('\n', to);
+    }
 }
 
 void report_print(const struct report *report, FILE *to)
 {
-    const struct measurement *measured = &report->measurement;
     const struct instruction_totals *totals = &report->totals;
     char allocator[160];
-    double calls = totals->calls > 0 ? (double)totals->calls : 1;
 
     fprintf(to, "%-22s %s\n", "engine", report->engine->name);
     fprintf(to, "%-22s %s\n", "allocator", report_allocator(report, allocator, sizeof allocator));
     if (report->engine->calls_allocator)
         fprintf(to, "%-22s %s\n", "  from", report->allocator->path);
     if (report->status != REPORT_COMPLETE)
-        fprintf(to, "%-22s %s\n", "status", status_names[report->status]);
+        fprintf(to, "%-22s %s\n", "status", report_status_names[report->status]);
+    else if (report->limited)
+        fprintf(to, "%-22s ended by --limit\n", "status");
     else if (report->recording != INSTRUCTION_STATUS_COMPLETE)
-        fprintf(to, "%-22s %s\n", "recording", recording_names[report->recording]);
+        fprintf(to, "%-22s %s\n", "recording", report_recording_names[report->recording]);
     fprintf(to, "%-22s %" PRIu64 "\n", "events", totals->calls);
-    for (unsigned kind = 0; kind < CALL_KINDS; kind++)
-        if (totals->by_kind[kind] > 0)
-            fprintf(to, "  %-20s %" PRIu64 "%s\n", call_names[kind], totals->by_kind[kind],
-                    report_substituted(report, kind) ? "  (substituted)" : "");
-    fprintf(to, "%-22s %.6f s, %.2f ns per event\n", "wall time", (double)measured->wall_ns / 1e9,
-            (double)measured->wall_ns / calls);
-    fprintf(to, "%-22s %.0f\n", "events per second", report_events_per_second(report));
-    fprintf(to, "%-22s %.6f s elapsed, %.2f ns per event; %.3f s user, %.3f s system\n",
-            "with reading", (double)measured->elapsed_ns / 1e9,
-            (double)measured->elapsed_ns / calls, measured->user_seconds, measured->system_seconds);
+    print_kinds(report, to);
+    print_time(report, to);
+    print_latency(report, to);
     fprintf(to, "%-22s %" PRIu64 "%s\n", "thread switches", totals->lane_changes,
             report->cache_switching ? ", with thread caches" : ", without thread caches");
+    if (report->caches != NULL && report->caches[0] != '\0')
+        fprintf(to, "%-22s %s\n", "thread caches", report->caches);
     fprintf(to, "%-22s %" PRIu64 "\n", "threads", totals->threads);
     fprintf(to, "%-22s %" PRIu64 "\n", "live at end", totals->live);
-    fprintf(to, "%-22s %.1f MiB\n", "peak live",
-            (double)report->peak_live_bytes / (1024.0 * 1024.0));
-    fprintf(to, "%-22s %.1f MiB\n", "peak RSS",
-            (double)measured->peak_rss_bytes / (1024.0 * 1024.0));
+    print_memory(report, to);
+    print_addresses(report, to);
     if (totals->lost_events > 0)
         fprintf(to, "%-22s %" PRIu64 "\n", "lost events", totals->lost_events);
 }
 
-static json_t *report_by_kind(const struct report *report)
+/* ---- series ---- */
+
+static FILE *csv_open(const char *prefix, const char *name, struct error *error)
 {
-    json_t *object = json_object();
-    for (unsigned kind = 0; kind < CALL_KINDS; kind++)
-        if (report->totals.by_kind[kind] > 0)
-            json_object_set_new(object, call_names[kind],
-                                json_integer((json_int_t)report->totals.by_kind[kind]));
-    return object;
+    char path[4096];
+    int bytes = snprintf(path, sizeof path, "%s.%s.csv", prefix, name);
+    FILE *to = bytes < (int)sizeof path ? fopen(path, "we") : NULL;
+    if (to == NULL) error_set_system(error, "cannot write %s.%s.csv", prefix, name);
+    return to;
 }
 
-static json_t *report_substituted_list(const struct report *report)
+static bool csv_close(FILE *to, const char *prefix, const char *name, struct error *error)
 {
-    json_t *list = json_array();
-    for (unsigned kind = 0; kind < CALL_KINDS; kind++)
-        if (report_substituted(report, kind))
-            json_array_append_new(list, json_string(call_names[kind]));
-    return list;
+    bool good = !ferror(to);
+    if (fclose(to) == 0 && good) return true;
+    return error_set_system(error, "cannot write %s.%s.csv", prefix, name);
 }
 
-static void set_integer(json_t *object, const char *key, uint64_t value)
+/* A memory size that may be unknown, which is an empty field. */
+static void csv_put_bytes(FILE *to, uint64_t bytes)
 {
-    json_object_set_new(object, key, json_integer((json_int_t)value));
-}
-
-static void set_string(json_t *object, const char *key, const char *value)
-{
-    json_t *string = json_string(value);
-    /* A path need not be UTF-8. */
-    json_object_set_new(object, key, string != NULL ? string : json_null());
-}
-
-static void report_set_program(json_t *object, const struct report *report)
-{
-    size_t bytes;
-    const char *program = instruction_header_value(report->header, "program", &bytes);
-    json_t *value = program != NULL ? json_stringn(program, bytes) : NULL;
-    json_object_set_new(object, "program", value != NULL ? value : json_null());
-}
-
-static json_t *report_json(const struct report *report)
-{
-    const struct measurement *measured = &report->measurement;
-    const struct instruction_totals *totals = &report->totals;
-    bool called = report->engine->calls_allocator;
-    char text[512];
-    json_t *object = json_object();
-
-    set_string(object, "status", status_names[report->status]);
-    if (report->status != REPORT_COMPLETE)
-        set_string(object, "error", error_text(report->error, text, sizeof text));
+    if (bytes > 0)
+        fprintf(to, ",%" PRIu64, bytes);
     else
-        set_string(object, "recording", recording_names[report->recording]);
-    report_set_program(object, report);
-    set_string(object, "engine", report->engine->name);
-    set_string(object, "allocator", report_allocator(report, text, sizeof text));
-    set_string(object, "allocator_path", called ? report->allocator->path : "");
-    json_object_set_new(object, "thread_cache_switching", json_boolean(report->cache_switching));
-    set_integer(object, "events", totals->calls);
-    json_object_set_new(object, "by_kind", report_by_kind(report));
-    json_object_set_new(object, "substituted", report_substituted_list(report));
-    json_object_set_new(object, "events_per_second", json_real(report_events_per_second(report)));
-    json_object_set_new(object, "wall_seconds", json_real((double)measured->wall_ns / 1e9));
-    json_object_set_new(object, "elapsed_seconds", json_real((double)measured->elapsed_ns / 1e9));
-    json_object_set_new(object, "user_seconds", json_real(measured->user_seconds));
-    json_object_set_new(object, "system_seconds", json_real(measured->system_seconds));
-    set_integer(object, "minor_faults", measured->minor_faults);
-    set_integer(object, "major_faults", measured->major_faults);
-    set_integer(object, "thread_switches", totals->lane_changes);
-    set_integer(object, "threads", totals->threads);
-    set_integer(object, "ticks", totals->ticks);
-    set_integer(object, "lost_events", totals->lost_events);
-    set_integer(object, "live_at_end", totals->live);
-    set_integer(object, "peak_live_bytes", report->peak_live_bytes);
-    set_integer(object, "peak_rss_bytes", measured->peak_rss_bytes);
-    return object;
+        fputc(',', to);
 }
 
-bool report_write_json(const struct report *report, const char *path, struct error *error)
+static bool csv_write_series(const struct series *series, const char *prefix, struct error *error)
 {
-    bool standard = strcmp(path, "-") == 0;
-    FILE *to = standard ? stdout : fopen(path, "we");
-    if (to == NULL) return error_set_system(error, "cannot write %s", path);
-    json_t *object = report_json(report);
-    bool good = json_dumpf(object, to, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0 &&
-                fputc('\n', to) != EOF && fflush(to) == 0;
-    if (!good) error_set_system(error, "cannot write %s", path);
-    json_decref(object);
-    if (!standard && fclose(to) != 0) good = error_set_system(error, "cannot write %s", path);
-    return good;
+    FILE *to = csv_open(prefix, "series", error);
+    if (to == NULL) return false;
+    fputs("event,elapsed_seconds,wall_seconds,live_bytes,rss_bytes,heap_bytes,original_seconds,"
+          "original_rss_bytes,original_heap_bytes\n",
+          to);
+    for (unsigned i = 0; i < series->count; i++) {
+        const struct series_row *row = &series->rows[i];
+        fprintf(to, "%" PRIu64 ",%.9f,%.9f,%" PRIu64, row->event, (double)row->elapsed_ns / 1e9,
+                (double)row->wall_ns / 1e9, row->live_bytes);
+        csv_put_bytes(to, row->rss_bytes);
+        csv_put_bytes(to, row->heap_bytes);
+        fprintf(to, ",%.9f", (double)row->original_ns / 1e9);
+        csv_put_bytes(to, row->original_rss_bytes);
+        csv_put_bytes(to, row->original_heap_bytes);
+        fputc('\n', to);
+    }
+    return csv_close(to, prefix, "series", error);
+}
+
+static bool csv_write_latency(const struct latency *latency, const char *prefix,
+                              struct error *error)
+{
+    FILE *to = csv_open(prefix, "latency", error);
+    if (to == NULL) return false;
+    fputs("kind,from_ns,to_ns,sampled\n", to);
+    for (unsigned kind = 1; kind < CALL_KINDS && latency->kinds != NULL; kind++)
+        for (unsigned bucket = 0; bucket < LATENCY_BUCKETS; bucket++) {
+            uint64_t sampled = latency->kinds[kind].buckets[bucket];
+            if (sampled == 0) continue;
+            fprintf(to, "%s,%.3f,%.3f,%" PRIu64 "\n", call_names[kind],
+                    (double)latency_bucket_low(bucket) * latency->ns_per_tick,
+                    (double)latency_bucket_low(bucket + 1) * latency->ns_per_tick, sampled);
+        }
+    return csv_close(to, prefix, "latency", error);
+}
+
+bool report_write_csv(const struct report *report, const char *prefix, struct error *error)
+{
+    return csv_write_series(&report->series, prefix, error) &&
+           csv_write_latency(&report->latency, prefix, error);
 }

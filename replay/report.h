@@ -6,21 +6,30 @@
 #include <stdio.h>
 
 #include "postprocess/instruction_reader.h"
-#include "replay/engine.h"
 #include "replay/measure.h"
+#include "replay/options.h"
+#include "replay/places.h"
+#include "replay/series.h"
 
 enum report_status { REPORT_COMPLETE, REPORT_CUT, REPORT_FAILED };
 
 struct report {
     enum report_status status;
-    const struct error *error; /* with CUT and FAILED */
+    struct error error; /* with CUT and FAILED */
+    const struct options *options;
     const struct engine *engine;
     const struct allocator *allocator;
     bool cache_switching;
+    const char *caches; /* as in engine_state; NULL before a replay */
     const struct instruction_header *header;
-    enum instruction_status recording; /* of the end block; with COMPLETE only */
+    enum instruction_status recording; /* of the end block; with COMPLETE and not limited */
+    bool limited;                      /* by policy.limit_calls, before the end block */
     struct instruction_totals totals;  /* of what was carried out */
     uint64_t peak_live_bytes;
+    const char *heap_source;
+    struct series series;
+    struct latency latency; /* calibrated */
+    struct places places;   /* with policy.verify_addresses */
     struct measurement measurement;
 };
 
@@ -28,6 +37,30 @@ struct report {
 bool report_substituted(const struct report *report, unsigned kind);
 
 void report_print(const struct report *report, FILE *to);
+
+/* Writes PREFIX.series.csv and PREFIX.latency.csv (REPORT.md, "Series"). False: see *error. */
+bool report_write_csv(const struct report *report, const char *prefix, struct error *error);
+
+/* ---- what the table and JSON have in common ---- */
+
+/* Events of the measured part, and how many of them a second. */
+uint64_t report_measured_events(const struct report *report);
+double report_events_per_second(const struct report *report);
+
+/* What replaying an event costs without the allocator; negative when that was not measured. */
+double report_own_cost_ns(const struct report *report);
+
+/* The share of the heap, when it was largest, that no live object had asked for; negative when that is not known. */
+double report_fragmentation(const struct report *report);
+
+/* The share of objects that took the same place as in the original; negative when that was not asked for. */
+double report_address_match(const struct report *report);
+
+/* Name and version of the allocator. Returns `to`. */
+const char *report_allocator(const struct report *report, char *to, size_t bytes);
+
+extern const char *const report_status_names[];    /* by enum report_status */
+extern const char *const report_recording_names[]; /* by enum instruction_status */
 
 /* Writes one JSON object and a newline to `path`; "-" is the standard output. False: see *error. */
 bool report_write_json(const struct report *report, const char *path, struct error *error);

@@ -39,7 +39,7 @@ json() { # KEY : its value in the file json
 }
 
 figures() { # what does not depend on time and place
-	grep -v 'seconds\|events_per_second\|bytes_' "$1"
+	grep -v 'seconds\|events_per_second\|bytes_\|"input"' "$1"
 }
 
 is() { # TEXT ACTUAL EXPECTED

@@ -49,10 +49,14 @@ has() { # has KEY VALUE
 }
 
 has_every_key() {
-    for key in status recording program engine allocator allocator_path thread_cache_switching events \
-        by_kind substituted events_per_second wall_seconds elapsed_seconds user_seconds system_seconds \
-        minor_faults major_faults thread_switches threads ticks lost_events live_at_end \
-        peak_live_bytes peak_rss_bytes; do
+    for key in status recording limited program engine allocator allocator_path thread_cache_switching thread_caches \
+        touch cpu heap_calls speed limit warmup sample_every events by_kind substituted \
+        measured_events events_per_second wall_seconds elapsed_seconds user_seconds system_seconds \
+        minor_faults major_faults own_cost_ns_per_event latency latency_clock latency_overhead_ns \
+        latency_resolution_ns thread_switches threads ticks lost_events live_at_end peak_live_bytes \
+        peak_rss_bytes base_rss_bytes peak_heap_bytes heap_source rss_per_live fragmentation \
+        original_peak_rss_bytes original_peak_heap_bytes original_seconds address_match \
+        addresses_checked addresses_matched address_mismatches; do
         grep -q "^  \"$key\": ." "$scratch/json" || { echo "# no $key"; return 1; }
     done
 }
@@ -86,6 +90,11 @@ check "two files are a usage error" ended 2 'more than one file'
 run "$scratch/missing"
 check "a missing file is named" ended 1 "$scratch/missing: cannot open: No such file"
 
+for wrong in --speed=0 --speed=fast --warmup=x --sample=-1 --touch=some --cpu=3-1 --cpu=, --limit=-1 --limit=; do
+    run "$wrong"
+    check "$wrong is a usage error" ended 2 'see replay --help'
+done
+
 # --- input ---
 run --json="$scratch/json" "$scratch/churn"
 check "a file" ended 0
@@ -115,7 +124,7 @@ run --json="$scratch/json" "$scratch/kinds"
 check "every kind of call" ended 0
 check "every kind of call is counted" has events 87
 if [ -z "$sanitized" ]; then
-    check "kinds that the C library lacks are substituted" both 'new_array_aligned .*(substituted)' 'release_memory .*(substituted)'
+    check "kinds that the C library lacks are substituted" both 'new_array_aligned .*(substituted)' 'release_memory .*(not carried out)'
     check "kinds that it has are not" eval '! grep -q "malloc  .*substituted\|memalign .*substituted\|pvalloc .*substituted" "$scratch/out"'
     check "switching is not claimed" has thread_cache_switching false
     check "and its absence is said" ended 0 'thread caches are not switched: glibc has no'
@@ -168,6 +177,9 @@ if [ -z "$sanitized" ] && [ -f "$tcmalloc" ]; then
     done
     check "our tcmalloc is named" eval 'value allocator | grep -q "^\"tcmalloc (gperftools "'
     run_with "$tcmalloc" "$scratch/kinds"
+    check "calls on the whole heap wait for --heap-calls" both 'release_memory .*(not carried out)' 'set_property .*(not carried out)'
+    run_with "$tcmalloc" --heap-calls "$scratch/kinds"
+    check "--heap-calls" eval '! grep -q "not carried out" "$scratch/out"'
     check "our tcmalloc needs few substitutes" [ "$(grep -c 'substituted)' "$scratch/out")" -le 3 ]
 fi
 installed=$( (ldconfig -p || /sbin/ldconfig -p) 2>/dev/null | sed -n 's/.*=> //p' |
@@ -179,6 +191,10 @@ for library in $tcmalloc $installed; do
     run_with "$library" "$scratch/kinds"
     check "$file: every kind of call" ended 0
     check "$file: the same counts" [ "$(by_kind "$scratch/json")" = "$(by_kind "$scratch/json.switch")" ]
+    run_with "$library" "$scratch/lanes"
+    check "$file: lanes" ended 0
+    case $file in libjemalloc*) switched=true ;; *tcmalloc_minimal.so.*|libmimalloc*) switched=false ;; *) switched=true ;; esac
+    check "$file: thread caches are switched: $switched" has thread_cache_switching $switched
     # Without a C++ library in the process mimalloc's operator new aborts rather than call a handler.
     case $file in libmimalloc*) throwing= ;; *) throwing='new new_array_aligned' ;; esac
     for kind in malloc calloc new_nothrow realloc_null pvalloc $throwing; do
@@ -187,6 +203,88 @@ for library in $tcmalloc $installed; do
         check "$file: a $kind that fails" ended 1 "instruction 1: $kind of 46"
     done
 done
+
+# --- policies ---
+for touch in none line pages all; do
+    run --touch=$touch --json="$scratch/json" "$scratch/kinds"
+    check "--touch=$touch" has touch "\"$touch\""
+    check "--touch=$touch: every call" has events 87
+done
+run --cpu=0 --json="$scratch/json" "$scratch/kinds"
+check "--cpu" has cpu '"0"'
+for limit in 0 1 20000 99999; do
+    run --limit=$limit --json="$scratch/json" "$scratch/churn"
+    check "--limit=$limit" has events $limit
+    check "--limit=$limit is success" ended 0
+    check "--limit=$limit says so" has limited true
+done
+run --limit=100000 --json="$scratch/json" "$scratch/churn"
+check "--limit as long as the stream" has live_at_end 1000
+
+
+above() { # above KEY NUMBER - of the last JSON report
+    awk -v value="$(value "$1")" -v least="$2" 'BEGIN { exit !(value > least) }'
+}
+takes() { # takes FACTOR - times as long as the original, a tenth more and starting up
+    awk -v value="$(value elapsed_seconds)" -v least="$(value original_seconds)" -v factor="$1" \
+        'BEGIN { least *= factor; exit !(value >= least && value <= least * 1.1 + 0.1) }'
+}
+
+run --warmup=90000 --json="$scratch/json" "$scratch/churn"
+check "--warmup: all is carried out" has events 100000
+check "--warmup: the rest is measured" has measured_events 10000
+run --warmup=100000 --json="$scratch/json" "$scratch/churn"
+check "--warmup as long as the stream" has measured_events 0
+run --warmup=200000 --json="$scratch/json" "$scratch/churn"
+check "--warmup longer than the stream" has measured_events 0
+
+run --json="$scratch/json" "$scratch/lanes"
+check "the original's time" above original_seconds 0.1
+run --speed=0.5 --json="$scratch/json" "$scratch/lanes"
+check "--speed=0.5 takes twice as long" takes 2
+run --speed=4 --json="$scratch/json" "$scratch/lanes"
+check "--speed=4 takes a quarter" takes 0.25
+
+# --- numbers ---
+run --sample=1 --json="$scratch/json" --csv="$scratch/csv" "$scratch/churn"
+sampled() { sed -n '/"latency": {/,/^  }/s/.*"sampled": \([0-9]*\),.*/\1/p' "$scratch/json" | awk '{ n += $1 } END { print n }'; }
+check "--sample=1 times every call" [ "$(sampled)" -eq 100000 ]
+check "the histogram has every sample" [ "$(awk -F, 'NR > 1 { n += $4 } END { print n }' "$scratch/csv.latency.csv")" -eq 100000 ]
+run --sample=100 --json="$scratch/json" "$scratch/churn"
+check "--sample=100 times a hundredth" eval '[ "$(sampled)" -ge 900 ] && [ "$(sampled)" -le 1100 ]'
+run --sample=0 --json="$scratch/json" "$scratch/churn"
+check "--sample=0 times none" [ "$(grep -c sampled "$scratch/json")" -eq 0 ]
+run --json="$scratch/json" --csv="$scratch/csv" "$scratch/lanes"
+check "a row for each tick, one at the end, and names" [ "$(wc -l <"$scratch/csv.series.csv")" -eq $(($(value ticks) + 2)) ]
+check "rows ascend and end with the last call" eval '[ "$(tail -n 1 "$scratch/csv.series.csv" | cut -d, -f1)" -eq "$(value events)" ] && tail -n +2 "$scratch/csv.series.csv" | sort -c -t, -n -k1,1'
+check "the largest live size of a row is the peak or less" eval '[ "$(cut -d, -f4 "$scratch/csv.series.csv" | tail -n +2 | sort -n | tail -n 1)" -le "$(value peak_live_bytes)" ]'
+check "the original's memory" has original_peak_rss_bytes 16777216
+check "the original's heap" has original_peak_heap_bytes 8388608
+run --csv=/no/such/directory/x "$scratch/churn"
+check "CSV that cannot be written" ended 1 'cannot write /no/such/directory/x.series.csv'
+[ -n "$sanitized" ] || check "the heap of the C library" above peak_heap_bytes 100000
+run --engine=null --json="$scratch/json" "$scratch/churn"
+check "engine null has no heap" has peak_heap_bytes null
+check "engine null's own cost is its cost" above own_cost_ns_per_event 0
+
+# --- addresses ---
+"$make_instructions" places 50000 >"$scratch/places"
+"$make_instructions" places 50000 10 >"$scratch/places.fresh"
+run --json="$scratch/json" "$scratch/places"
+check "addresses are compared on demand only" has address_match null
+run --verify-addresses "$scratch/churn"
+check "a recording without addresses" ended 1 'addresses cannot be verified: the recording has none'
+run --engine=null --verify-addresses "$scratch/places"
+check "an engine without addresses" ended 1 'addresses cannot be verified with this engine'
+if [ -z "$sanitized" ]; then # which does not use memory again at once
+    run --verify-addresses --json="$scratch/json" "$scratch/places"
+    check "the same place, again and again" has address_match 1.0
+    check "every birth is compared" has addresses_checked 25000
+    run --verify-addresses --json="$scratch/json" "$scratch/places.fresh"
+    check "a place that the original did not take" has addresses_matched 22500
+    check "what differs is named" both 'same place  *90.0000 %: 22500 of 25000' \
+        'not instruction 18, malloc of 100 bytes: originally 0x10080, not used before; here .*, used by instruction 16'
+fi
 
 # --- failure ---
 run --json="$scratch/json" "$scratch/huge"

@@ -1,10 +1,7 @@
-/* capture - life of a recording: start, threads, events off the hot path, end. See capture.h. */
-#include "capture.h"
-
-#include "lane.h"
+/* capture - life of a recording: start, threads, end. See capture.h. */
 #include "message.h"
 #include "os.h"
-#include "writer.h"
+#include "recording.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -12,27 +9,22 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Stamps of an event may need more words than the event itself; beyond this margin they take a
- * new slot. */
-#define LIMIT_MARGIN_WORDS 32
 #define PATH_BYTES_MAX     4096
 #define METADATA_BYTES_MAX 8192
-
-_Static_assert(LIMIT_MARGIN_WORDS > 2 * MALLOCTAPE_EVENT_WORDS_MAX,
-               "an event always fits behind the limit");
+#define HOST_BYTES_MAX     65 /* as the kernel has it */
+/* How long the writer waits for a reader who does not come or does not read. */
+#define READER_SECONDS     30
+#define SECONDS_MAX        UINT64_C(100000000)
 
 static struct malloctape_lane lane_none;
 MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane = &lane_none;
 uint32_t malloctape_state;
+struct recording recording;
 
 static struct {
-    struct writer writer;
-    struct lane_registry *registry;
     pthread_key_t thread_key;
     bool end_arranged;
-    uint64_t stamps[RAW_STRUCTURES]; /* each under the lock of its structure */
     char output[PATH_BYTES_MAX];
-    char spool_path[PATH_BYTES_MAX + 8];
     char metadata[METADATA_BYTES_MAX];
 } capture;
 
@@ -47,47 +39,7 @@ static void thread_ends(void *value)
     if (++lane->exit_rounds < 4)
         pthread_setspecific(capture.thread_key, lane);
     else
-        lane_end(capture.registry, lane);
-}
-
-static void put_word(struct malloctape_lane *lane, uint64_t word)
-{
-    *lane->cursor = word;
-    atomic_store_release(&lane->cursor, lane->cursor + 1);
-}
-
-/* An error has ended the writer: from now on the program goes past the capture core. */
-static void stop_recording(void)
-{
-    uint32_t expected = MALLOCTAPE_RECORDING;
-    __atomic_compare_exchange_n(&malloctape_state, &expected, MALLOCTAPE_OFF, 0, __ATOMIC_RELEASE,
-                                __ATOMIC_RELAXED);
-}
-
-/* Gives the lane a new slot. False: recording has ended. */
-static bool take_slot(struct malloctape_lane *lane)
-{
-    struct spool *spool = &capture.writer.spool;
-    bool done = atomic_load_acquire(&capture.writer.done);
-    uint32_t slot = done ? SPOOL_NO_SLOT : writer_slot(&capture.writer);
-    if (slot == SPOOL_NO_SLOT) {
-        if (atomic_load_acquire(&capture.writer.done)) stop_recording();
-        return false;
-    }
-    spool_begin(spool, slot, lane->number, lane->slots++, raw_token_serial(lane->next_token) - 1);
-    uint64_t *words = spool_words(spool, slot);
-    if (lane->slot == SPOOL_NO_SLOT) {
-        lane->read_slot = slot;
-        lane->read_from = words;
-    } else {
-        spool_end(spool, lane->slot, (uint32_t)(lane->cursor - spool_words(spool, lane->slot)),
-                  slot);
-    }
-    lane->slot = slot;
-    lane->end = words + SPOOL_SLOT_WORDS;
-    atomic_store_release(&lane->cursor, words);
-    atomic_store_relaxed(&lane->limit, lane->end - LIMIT_MARGIN_WORDS);
-    return true;
+        lane_end(recording.registry, lane);
 }
 
 /* Gives the calling thread a lane. False: there is none. */
@@ -95,17 +47,17 @@ static bool begin_thread(void)
 {
     bool continued;
     int thread_id = os_thread_id();
-    struct malloctape_lane *lane = lane_claim(capture.registry, thread_id, &continued);
+    struct malloctape_lane *lane = lane_claim(recording.registry, thread_id, &continued);
     if (!lane) {
-        atomic_add_relaxed(&capture.writer.lost_events, 1);
+        atomic_add_relaxed(&recording.writer.lost_events, 1);
         return false;
     }
     lane->busy = 1;
     malloctape_lane = lane;
-    bool has_room = lane->cursor < lane->limit || take_slot(lane);
+    bool has_room = lane->cursor < lane->limit || record_take_slot(lane);
     if (has_room) {
-        if (continued && !lane->ended) put_word(lane, raw_word(RAW_THREAD_END, 0));
-        put_word(lane, raw_word(RAW_THREAD_BEGIN, (uint64_t)thread_id));
+        if (continued && !lane->ended) record_thread_end(lane);
+        record_thread_begin(lane, thread_id);
     }
     lane->ended = 0;
     /* Early enough to get one of the keys whose values need no memory. */
@@ -115,6 +67,13 @@ static bool begin_thread(void)
 }
 
 /* --- start and end --- */
+
+void recording_stop(void)
+{
+    uint32_t expected = MALLOCTAPE_RECORDING;
+    __atomic_compare_exchange_n(&malloctape_state, &expected, MALLOCTAPE_OFF, 0, __ATOMIC_RELEASE,
+                                __ATOMIC_RELAXED);
+}
 
 /* Appends `text` up to its end or its first line break, as far as there is room. */
 static void append_metadata(struct writer *writer, const char *text)
@@ -150,19 +109,19 @@ static void collect_metadata(struct writer *writer)
 static void finish(void)
 {
     uint32_t expected = MALLOCTAPE_RECORDING;
-    if (!capture.registry || !capture.registry->present ||
-        os_process_id() != capture.writer.process_id)
+    if (!recording.registry || !recording.registry->present ||
+        os_process_id() != recording.writer.process_id)
         return;
     if (!__atomic_compare_exchange_n(&malloctape_state, &expected, MALLOCTAPE_ENDING, 0,
                                      __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-        while (expected == MALLOCTAPE_ENDING && !atomic_load_acquire(&capture.writer.done))
-            os_wait(&capture.writer.done, 0, WRITER_TICK_NS);
+        while (expected == MALLOCTAPE_ENDING && !atomic_load_acquire(&recording.writer.done))
+            os_wait(&recording.writer.done, 0, WRITER_TICK_NS);
         return;
     }
-    uint32_t used = atomic_load_acquire(&capture.registry->used);
+    uint32_t used = atomic_load_acquire(&recording.registry->used);
     for (uint32_t i = 0; i < used; i++)
-        atomic_store_relaxed(&capture.registry->lanes[i].limit, NULL);
-    writer_finish(&capture.writer);
+        atomic_store_relaxed(&recording.registry->lanes[i].limit, NULL);
+    writer_finish(&recording.writer);
     atomic_store_release(&malloctape_state, MALLOCTAPE_OFF);
 }
 
@@ -170,23 +129,6 @@ static void finish_at_exit(void *unused)
 {
     (void)unused;
     finish();
-}
-
-/* The environment must not make a process that this one starts write into the same file, so the
- * value is taken out of it. */
-static void take_output(char *value)
-{
-    size_t bytes = strlen(value);
-    if (bytes < sizeof capture.output) {
-        memcpy(capture.output, value, bytes + 1);
-        /* Absolute if that is possible: the program may be in another directory when the spool is removed. */
-        char *spool = capture.spool_path;
-        if (value[0] != '/' && bytes + 7 < PATH_BYTES_MAX)
-            spool += os_current_directory(spool, PATH_BYTES_MAX - bytes - 7);
-        memcpy(spool, value, bytes);
-        memcpy(spool + bytes, ".spool", 7);
-    }
-    value[0] = 0;
 }
 
 static void report_not_recording(const char *why)
@@ -198,23 +140,57 @@ static void report_not_recording(const char *why)
     message_write(&message);
 }
 
+/* The environment must not make a process that this one starts write into the same file, so the
+ * value is taken out of it. Returns what is wrong with it, else NULL. */
+static const char *take_output(char *value)
+{
+    char host[HOST_BYTES_MAX];
+    os_host_name(host, sizeof host);
+    struct output_names names = {.process_id = os_process_id(),
+                                 .host = host,
+                                 .time_s = os_wall_clock_ns() / UINT64_C(1000000000),
+                                 .program = program_invocation_name};
+    int result = output_name_expand(value, &names, capture.output, sizeof capture.output);
+    value[0] = 0;
+    if (result == -EINVAL) return "the name of the output has a % that is none of %p %h %t %e %%";
+    return result < 0 ? "the name of the output is too long" : NULL;
+}
+
+/* A number of seconds in the environment. */
+static uint64_t seconds_ns(const char *name, uint64_t otherwise)
+{
+    const char *text = secure_getenv(name);
+    uint64_t seconds = 0;
+    if (!text || !*text) return otherwise * UINT64_C(1000000000);
+    for (; *text >= '0' && *text <= '9' && seconds < SECONDS_MAX; text++)
+        seconds = seconds * 10 + (uint64_t)(*text - '0');
+    return (*text ? otherwise : seconds) * UINT64_C(1000000000);
+}
+
+static const char *scratch_directory(void)
+{
+    const char *directory = secure_getenv("TMPDIR");
+    return directory && directory[0] == '/' ? directory : "/tmp";
+}
+
 static bool start(const char *value)
 {
-    struct writer *writer = &capture.writer;
-    take_output((char *)value);
-    if (!capture.output[0]) {
-        report_not_recording("the name of the output is too long");
+    struct writer *writer = &recording.writer;
+    const char *wrong = take_output((char *)value);
+    if (wrong) {
+        report_not_recording(wrong);
         return false;
     }
     writer->quiet = secure_getenv("TCMALLOC_TRACE_QUIET") != NULL;
     writer->output = capture.output;
-    writer->spool_path = capture.spool_path;
+    writer->scratch = scratch_directory();
+    writer->patience_ns = seconds_ns("TCMALLOC_TRACE_READER_SECONDS", READER_SECONDS);
     writer->process_id = os_process_id();
     writer->heap_bytes = malloctape_front_end.heap_bytes;
     os_random(writer->run_id, sizeof writer->run_id);
     collect_metadata(writer);
-    capture.registry = writer->registry = lane_registry_create();
-    if (!shadow_begin() || !capture.registry ||
+    recording.registry = writer->registry = lane_registry_create();
+    if (!shadow_begin() || !recording.registry ||
         pthread_key_create(&capture.thread_key, thread_ends)) {
         report_not_recording("no memory for the shadow table");
         return false;
@@ -230,8 +206,8 @@ static void decide(void)
     if (!environ || __atomic_exchange_n(&deciding, 1, __ATOMIC_ACQUIRE)) return;
     int kept_errno = errno;
     const char *value = secure_getenv("TCMALLOC_TRACE_OUTPUT");
-    bool recording = value && value[0] && start(value);
-    atomic_store_release(&malloctape_state, recording ? MALLOCTAPE_RECORDING : MALLOCTAPE_OFF);
+    bool started = value && value[0] && start(value);
+    atomic_store_release(&malloctape_state, started ? MALLOCTAPE_RECORDING : MALLOCTAPE_OFF);
     errno = kept_errno;
 }
 
@@ -272,7 +248,7 @@ __attribute__((visibility("default"))) void _Exit(int status)
     os_process_exit(status);
 }
 
-/* --- events, off the hot path --- */
+/* --- the way to an event --- */
 
 /* Room for one event. The first event of a thread and the first after its slot is full come here,
  * and in a forked child every event until it has noticed. */
@@ -281,14 +257,14 @@ static __attribute__((noinline)) bool make_room(struct malloctape_lane *lane)
     if (lane->busy) return false;
     if (atomic_load_acquire(&malloctape_state) == MALLOCTAPE_UNDECIDED) decide();
     if (atomic_load_acquire(&malloctape_state) != MALLOCTAPE_RECORDING) return false;
-    if (!capture.registry->present) { /* forked */
+    if (!recording.registry->present) { /* forked */
         malloctape_lane = &lane_none;
         atomic_store_release(&malloctape_state, MALLOCTAPE_OFF);
         return false;
     }
     if (lane == &lane_none) return begin_thread();
     lane->busy = 1;
-    bool has_room = take_slot(lane);
+    bool has_room = record_take_slot(lane);
     lane->busy = 0;
     return has_room;
 }
@@ -297,131 +273,4 @@ bool malloctape_ready(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
     return lane->cursor < lane->limit || make_room(lane);
-}
-
-static uint64_t *token_place(const void *object)
-{
-    struct shadow_page *page = shadow_page_of(object);
-    uint64_t *tokens = atomic_load_acquire(&page->tokens);
-    return tokens ? tokens + shadow_index(page, object) : NULL;
-}
-
-static void set_token(const void *object, uint64_t token)
-{
-    uint64_t *place = token_place(object);
-    if (place) *place = token;
-}
-
-/* Writes a record of `count` words; the first one last, because it makes the record valid. */
-static void put_record(struct malloctape_lane *lane, const uint64_t *words, unsigned count)
-{
-    uint64_t *cursor = lane->cursor;
-    for (unsigned i = count; i-- > 1;)
-        cursor[i] = words[i];
-    atomic_store_release(cursor, words[0]);
-    atomic_store_release(&lane->cursor, cursor + count);
-}
-
-/* The lane of the calling thread with room for an event, NULL if recording has ended meanwhile. */
-static struct malloctape_lane *lane_with_room(void)
-{
-    return malloctape_ready() ? malloctape_lane : NULL;
-}
-
-static const bool has_alignment[CALL_KINDS] = {
-#define ALIGNMENT_ENTRY(number, identifier, name, shape) \
-    [number] = SHAPE_##shape == SHAPE_BIRTH_ALIGNED,
-    CALL_KIND_LIST(ALIGNMENT_ENTRY)
-#undef ALIGNMENT_ENTRY
-};
-
-void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const void *object)
-{
-    struct malloctape_lane *lane = lane_with_room();
-    if (!lane) {
-        if (object) malloctape_born_unrecorded(object);
-        return;
-    }
-    if (!object) {
-        put_record(lane, (uint64_t[]){raw_word(RAW_FAILED, kind), size, alignment, 0}, 4);
-        return;
-    }
-    set_token(object, lane->next_token++);
-    /* By the kind and not by the operand: a program may ask for an alignment of 0. */
-    put_record(lane, (uint64_t[]){raw_word(kind, size), alignment}, has_alignment[kind] ? 2 : 1);
-}
-
-void malloctape_born_unrecorded(const void *object)
-{
-    if (shadow_has_begun()) set_token(object, RAW_TOKEN_UNKNOWN);
-}
-
-uint64_t malloctape_token_of(const void *object)
-{
-    uint64_t *place = token_place(object);
-    return place ? *place : RAW_TOKEN_UNKNOWN;
-}
-
-static const uint8_t operands_of_death[CALL_KINDS] = {
-#define OPERANDS_ENTRY(number, identifier, name, shape)         \
-    [number] = SHAPE_##shape == SHAPE_DEATH_SIZED           ? 1 \
-               : SHAPE_##shape == SHAPE_DEATH_ALIGNED       ? 2 \
-               : SHAPE_##shape == SHAPE_DEATH_SIZED_ALIGNED ? 3 \
-                                                            : 0,
-    CALL_KIND_LIST(OPERANDS_ENTRY)
-#undef OPERANDS_ENTRY
-};
-
-void malloctape_dies(unsigned kind, uint64_t token, uint64_t size, uint64_t alignment)
-{
-    struct malloctape_lane *lane = lane_with_room();
-    if (!lane) return;
-    uint64_t words[3] = {raw_word(kind, token)};
-    unsigned count = 1;
-    if (operands_of_death[kind] & 1) words[count++] = size;
-    if (operands_of_death[kind] & 2) words[count++] = alignment;
-    put_record(lane, words, count);
-}
-
-void malloctape_reallocated(unsigned kind, uint64_t token, uint64_t size, const void *object)
-{
-    struct malloctape_lane *lane = lane_with_room();
-    if (!lane) {
-        if (object) malloctape_born_unrecorded(object);
-        return;
-    }
-    if (!object) {
-        put_record(lane, (uint64_t[]){raw_word(RAW_FAILED, kind), size, 0, token}, 4);
-        return;
-    }
-    set_token(object, lane->next_token++);
-    put_record(lane, (uint64_t[]){raw_word(kind, token), size}, 2);
-}
-
-void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_t second)
-{
-    struct malloctape_lane *lane = lane_with_room();
-    if (lane) put_record(lane, (uint64_t[]){raw_word(kind, count), first, second}, 3);
-}
-
-void malloctape_stamp(unsigned structure)
-{
-    struct malloctape_lane *lane = malloctape_lane;
-    if (!lane->limit || lane->busy) return;
-    if (lane->cursor == lane->end) {
-        lane->busy = 1;
-        bool has_room = take_slot(lane);
-        lane->busy = 0;
-        if (!has_room) return;
-    }
-    uint64_t number = capture.stamps[structure] + 1;
-    unsigned record = lane->allocating ? RAW_STAMP_BEFORE : RAW_STAMP_AFTER;
-    put_word(lane, raw_word(record, raw_stamp_value(structure, number)));
-    capture.stamps[structure] = number;
-}
-
-void malloctape_thread_cache_deleted(void)
-{
-    struct malloctape_lane *lane = malloctape_lane;
-    if (lane->limit && malloctape_ready()) put_word(lane, raw_word(RAW_THREAD_CACHE_DELETED, 0));
 }

@@ -50,6 +50,9 @@ void message_error(struct message *message, int error)
         {ENOMEM, "cannot allocate memory"},
         {EAGAIN, "resource temporarily unavailable"},
         {ENAMETOOLONG, "file name too long"},
+        {EBADF, "no descriptor that can be written to"},
+        {ENXIO, "nobody is there to read it"},
+        {ETIMEDOUT, "waited for its reader too long"},
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (texts[i].error == -error) {

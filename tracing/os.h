@@ -30,22 +30,54 @@ void os_memory_release(void *memory, size_t bytes);
 /* Memory that is zero and cannot be written. */
 void *os_zeros_reserve(size_t bytes);
 
-/* Writes the path of the current directory, with a slash behind it, and returns its length; 0 if it
- * has none or it is longer than `bytes`. */
-size_t os_current_directory(char *path, size_t bytes);
+/* --- files: descriptors belong to the writer thread; `directory` is one of them --- */
 
-/* Creates the file, mode 0600, in place of one that is there, and opens it for reading and writing.
- * Returns a descriptor. */
-int os_file_create(const char *path);
-int os_file_remove(const char *path);
+/* For looking up names in it, wherever the process goes later. */
+int os_directory_open(const char *path);
+
+enum os_file_kind {
+    OS_FILE_MISSING = 0,
+    OS_FILE_PLAIN,
+    OS_FILE_DIRECTORY,
+    OS_FILE_PIPE,
+    OS_FILE_OTHER
+};
+
+struct os_file_status {
+    enum os_file_kind kind; /* of what is there, or a link leads to; OS_FILE_PIPE: also a socket */
+    bool is_own_name;       /* a file that has no other name, and the name is no symbolic link */
+    uint64_t device, inode;
+};
+
+/* What has this name. 0, also if there is nothing, or a negative errno. */
+int os_file_look(int directory, const char *name, struct os_file_status *status);
+
+/* The same of an open file, which must be open for writing. */
+int os_file_look_at(int file, struct os_file_status *status);
+
+/* Creates a file, mode 0600, that was not there, and opens it for reading and writing. Returns a descriptor,
+ * which is never that of standard error. */
+int os_file_create(int directory, const char *name);
+
+/* Opens what is there, without waiting for anybody: -ENXIO for a FIFO that nobody reads. */
+int os_file_open_write(int directory, const char *name);
+int os_file_open_read(const char *path);
+int os_file_empty(int file);
+
+/* Puts a file in place of what has the name `to`. */
+int os_file_rename(int directory, const char *from, const char *to);
+int os_file_remove(int directory, const char *name);
 void os_file_close(int file);
 
 /* Writes at the current position; may write less than asked, returns the number of bytes. */
 long os_file_write(int file, const void *data, size_t bytes);
 
+/* Waits until a write of OS_PIPE_BYTES would not have to wait; 0, -ETIMEDOUT, or -EINTR. `timeout_ns` 0: no limit. */
+#define OS_PIPE_BYTES 4096
+int os_file_wait_writable(int file, uint64_t timeout_ns);
+
 /* Reads at most `bytes` from the start of a small file such as those in /proc. */
 long os_file_read_start(int file, void *data, size_t bytes);
-int os_file_open_read(const char *path);
 
 /* Makes the file at least `bytes` long, with space for it really allocated, so that a store into
  * its mapping cannot fail for want of space. */
@@ -55,12 +87,33 @@ int os_file_allocate(int file, uint64_t bytes);
  * be. */
 void *os_file_map(int file, uint64_t offset, size_t bytes);
 
+/* --- a command that reads what the writer thread writes --- */
+
+/* Runs "/bin/sh -c command" and returns a descriptor of the pipe that is its standard input. Its two other
+ * streams are the standard error of the writer thread. It has a session of its own, so that what is typed at
+ * the terminal does not end it before the stream does; no signal is blocked or ignored; in its environment
+ * the tracing library is not preloaded and no variable TCMALLOC_TRACE_... is left.
+ *
+ * *process   for os_command_wait(): a process between the program and the command. It has no memory of the
+ *            program's and is invisible to it: no SIGCHLD, and not among the children that wait() and
+ *            waitpid() find, unless they are asked for clones (__WALL, __WCLONE). */
+int os_command_start(const char *command, int *process);
+
+/* Waits until the command has ended. Its exit status, 128 plus the number of the signal that killed it, or a
+ * negative errno: -ETIMEDOUT, or -ECHILD if somebody else has waited for it. `timeout_ns` 0: no limit. */
+int os_command_wait(int process, uint64_t timeout_ns);
+
+/* --- the rest --- */
+
 /* Message to the standard error as it was when the thread started (or of the caller). */
 void os_message_write(const char *text, size_t bytes);
 
 /* Monotonic clock in nanoseconds; wall clock in nanoseconds since the epoch. */
 uint64_t os_clock_ns(void);
 uint64_t os_wall_clock_ns(void);
+
+/* Writes the host's name with a null byte behind it, cut to `bytes`; empty if it is unknown. */
+void os_host_name(char *name, size_t bytes);
 
 int os_process_id(void);
 int os_thread_id(void);
@@ -77,9 +130,9 @@ void os_random(void *bytes, size_t count);
 
 /* Starts the writer thread: a thread without anything of libc (no memory of the heap is taken, no
  * destructors, no signal is ever delivered to it), with its own copy of the descriptor table in
- * which only standard error stays open. `function` must only use this layer. When it returns,
- * `*done` is set to 1 and waiters are woken. */
-int os_thread_start(void (*function)(void *), void *argument, uint32_t *done);
+ * which only standard error and `kept` (-1: no other) stay open. `function` must only use this layer. When it
+ * returns, `*done` is set to 1 and waiters are woken. */
+int os_thread_start(void (*function)(void *), void *argument, uint32_t *done, int kept);
 
 /* Ends the process at once. */
 void os_process_exit(int status) __attribute__((noreturn));

@@ -1,11 +1,13 @@
-/* os_linux - the operating system layer of the capture core on Linux, x86-64 and AArch64.
- *
- * syscall() of libc sets errno, which belongs to the traced program, so the calls are made here. */
+/* os_linux - the operating system layer of the capture core on Linux; os_linux_command.c has the rest. */
 #include "os.h"
+
+#include "os_linux.h"
 
 #include <asm/prctl.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -13,34 +15,13 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
-
-#if !defined(__x86_64__)
-#error "os_linux.c: only x86-64 so far: system_call() and thread_storage_of() are to be written"
-#endif
-
-#define ERRNO_EOPNOTSUPP (-95)
-#define ERRNO_ENOSYS     (-38)
-#define ERRNO_EINTR      (-4)
-#define ERRNO_ESRCH      (-3)
-
-static inline long system_call(long number, long a, long b, long c, long d, long e, long f)
-{
-    register long r10 __asm__("r10") = d;
-    register long r8 __asm__("r8") = e;
-    register long r9 __asm__("r9") = f;
-    long result;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return result;
-}
 
 static void *map(void *at, size_t bytes, int protection, int flags, int file, uint64_t offset)
 {
@@ -78,50 +59,113 @@ void *os_zeros_reserve(size_t bytes)
     return map(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
-size_t os_current_directory(char *path, size_t bytes)
+/* --- files --- */
+
+int os_linux_keep_from_messages(int file)
 {
-    long length = system_call(SYS_getcwd, (long)path, (long)bytes, 0, 0, 0, 0);
-    if (length <= 0 || path[0] != '/') return 0;
-    path[length - 1] = '/';
-    return (size_t)length;
+    if (file != STDERR_FILENO) return file;
+    int other = (int)system_call(SYS_fcntl, file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1, 0, 0, 0);
+    os_file_close(file);
+    return other;
 }
 
-static int open_file(const char *path, int flags)
+static int open_file(int directory, const char *path, int flags)
 {
-    return (int)system_call(SYS_openat, AT_FDCWD, (long)path, flags | O_CLOEXEC | O_NOCTTY, 0600, 0,
-                            0);
+    return os_linux_keep_from_messages((int)system_call(SYS_openat, directory, (long)path,
+                                                        flags | O_CLOEXEC | O_NOCTTY, 0600, 0, 0));
 }
 
-/* A file system may write out a file at its close that was truncated before, lest a crash lose both
- * versions; a new file in its place is not waited for. */
-static void unlink_if_plain_file(const char *path)
+int os_directory_open(const char *path)
 {
-    struct stat status;
-    if (system_call(SYS_newfstatat, AT_FDCWD, (long)path, (long)&status, AT_SYMLINK_NOFOLLOW, 0,
-                    0) == 0 &&
-        S_ISREG(status.st_mode) && status.st_nlink == 1)
-        os_file_remove(path);
+    return open_file(AT_FDCWD, path, O_PATH | O_DIRECTORY);
 }
 
-int os_file_create(const char *path)
+static void tell_status(const struct stat *system, struct os_file_status *status)
 {
-    unlink_if_plain_file(path);
-    return open_file(path, O_RDWR | O_CREAT | O_TRUNC);
+    switch (system->st_mode & S_IFMT) {
+    case S_IFREG: status->kind = OS_FILE_PLAIN; break;
+    case S_IFDIR: status->kind = OS_FILE_DIRECTORY; break;
+    case S_IFIFO:
+    case S_IFSOCK: status->kind = OS_FILE_PIPE; break;
+    default: status->kind = OS_FILE_OTHER;
+    }
+    status->is_own_name = system->st_nlink == 1;
+    status->device = system->st_dev;
+    status->inode = system->st_ino;
+}
+
+int os_file_look(int directory, const char *name, struct os_file_status *status)
+{
+    struct stat link, target;
+    *status = (struct os_file_status){.kind = OS_FILE_MISSING};
+    long result =
+        system_call(SYS_newfstatat, directory, (long)name, (long)&link, AT_SYMLINK_NOFOLLOW, 0, 0);
+    if (result == ERRNO_ENOENT) return 0;
+    if (result < 0) return (int)result;
+    if (!S_ISLNK(link.st_mode)) {
+        tell_status(&link, status);
+        return 0;
+    }
+    result = system_call(SYS_newfstatat, directory, (long)name, (long)&target, 0, 0, 0);
+    if (result < 0) return (int)result;
+    tell_status(&target, status);
+    status->is_own_name = false;
+    return 0;
+}
+
+int os_file_look_at(int file, struct os_file_status *status)
+{
+    struct stat system;
+    long flags = system_call(SYS_fcntl, file, F_GETFL, 0, 0, 0, 0);
+    if (flags < 0) return (int)flags;
+    if ((flags & O_ACCMODE) == O_RDONLY || flags & O_PATH) return ERRNO_EBADF;
+    long result = system_call(SYS_fstat, file, (long)&system, 0, 0, 0, 0);
+    if (result == 0) tell_status(&system, status);
+    return (int)result;
+}
+
+int os_file_create(int directory, const char *name)
+{
+    return open_file(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+}
+
+int os_file_open_write(int directory, const char *name)
+{
+    return open_file(directory, name, O_WRONLY | O_NONBLOCK);
 }
 
 int os_file_open_read(const char *path)
 {
-    return open_file(path, O_RDONLY);
+    return open_file(AT_FDCWD, path, O_RDONLY);
 }
 
-int os_file_remove(const char *path)
+int os_file_empty(int file)
 {
-    return (int)system_call(SYS_unlink, (long)path, 0, 0, 0, 0, 0);
+    return (int)system_call(SYS_ftruncate, file, 0, 0, 0, 0, 0);
+}
+
+int os_file_rename(int directory, const char *from, const char *to)
+{
+    return (int)system_call(SYS_renameat, directory, (long)from, directory, (long)to, 0, 0);
+}
+
+int os_file_remove(int directory, const char *name)
+{
+    return (int)system_call(SYS_unlinkat, directory, (long)name, 0, 0, 0, 0);
 }
 
 void os_file_close(int file)
 {
     system_call(SYS_close, file, 0, 0, 0, 0, 0);
+}
+
+void os_linux_close_files(int first, int last)
+{
+#ifdef SYS_close_range
+    if (first > last || system_call(SYS_close_range, first, last, 0, 0, 0, 0) == 0) return;
+#endif
+    for (int file = first; file <= last && file < 65536; file++)
+        os_file_close(file);
 }
 
 long os_file_write(int file, const void *data, size_t bytes)
@@ -131,6 +175,17 @@ long os_file_write(int file, const void *data, size_t bytes)
         result = system_call(SYS_write, file, (long)data, (long)bytes, 0, 0, 0);
     while (result == ERRNO_EINTR);
     return result;
+}
+
+int os_file_wait_writable(int file, uint64_t timeout_ns)
+{
+    struct pollfd wanted = {.fd = file, .events = POLLOUT};
+    struct timespec timeout = {(time_t)(timeout_ns / 1000000000), (long)(timeout_ns % 1000000000)};
+    long result =
+        system_call(SYS_ppoll, (long)&wanted, 1, timeout_ns ? (long)&timeout : 0, 0, 0, 0);
+    /* An error of the file is the next write's. */
+    if (result == 0) return ERRNO_ETIMEDOUT;
+    return result < 0 ? (int)result : 0;
 }
 
 long os_file_read_start(int file, void *data, size_t bytes)
@@ -195,6 +250,16 @@ uint64_t os_wall_clock_ns(void)
     return clock_ns(CLOCK_REALTIME);
 }
 
+void os_host_name(char *name, size_t bytes)
+{
+    struct utsname system;
+    size_t length = 0;
+    if (system_call(SYS_uname, (long)&system, 0, 0, 0, 0, 0) == 0)
+        for (; system.nodename[length] && length + 1 < bytes; length++)
+            name[length] = system.nodename[length];
+    name[length] = 0;
+}
+
 int os_process_id(void)
 {
     return (int)system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
@@ -250,23 +315,22 @@ struct thread {
     void (*function)(void *);
     void *argument;
     uint32_t *done;
+    int kept;
 };
 
-static void keep_only_standard_error(void)
+static void close_files_except(int kept)
 {
-    system_call(SYS_close, 0, 0, 0, 0, 0, 0);
-    system_call(SYS_close, 1, 0, 0, 0, 0, 0);
-#ifdef SYS_close_range
-    if (system_call(SYS_close_range, 3, ~0u, 0, 0, 0, 0) == 0) return;
-#endif
-    for (int file = 3; file < 65536; file++)
-        os_file_close(file);
+    int low = kept < STDERR_FILENO ? kept : STDERR_FILENO;
+    int high = kept < STDERR_FILENO ? STDERR_FILENO : kept;
+    os_linux_close_files(0, low - 1);
+    os_linux_close_files(low + 1, high - 1);
+    os_linux_close_files(high + 1, INT_MAX);
 }
 
 static int thread_main(void *argument)
 {
     struct thread thread = *(struct thread *)argument;
-    keep_only_standard_error();
+    close_files_except(thread.kept);
     system_call(SYS_prctl, PR_SET_NAME, (long)"malloctape", 0, 0, 0, 0);
     thread.function(thread.argument);
     __atomic_store_n(thread.done, 1, __ATOMIC_RELEASE);
@@ -284,15 +348,16 @@ static void *thread_storage_of(uint8_t *memory)
     return pointer;
 }
 
-int os_thread_start(void (*function)(void *), void *argument, uint32_t *done)
+int os_thread_start(void (*function)(void *), void *argument, uint32_t *done, int kept)
 {
     size_t bytes = THREAD_STACK_BYTES + THREAD_STORAGE_BELOW + THREAD_STORAGE_ABOVE;
     uint8_t *memory = os_memory_reserve(bytes);
-    if (!memory) return -12;
+    if (!memory) return ERRNO_ENOMEM;
     struct thread *thread = (struct thread *)(memory + THREAD_STACK_BYTES - sizeof *thread);
     thread->function = function;
     thread->argument = argument;
     thread->done = done;
+    thread->kept = kept;
     uint64_t all = ~UINT64_C(0);
     uint64_t before = 0;
     system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, sizeof before, 0, 0);
@@ -302,5 +367,5 @@ int os_thread_start(void (*function)(void *), void *argument, uint32_t *done)
                        NULL, thread_storage_of(memory + THREAD_STACK_BYTES), NULL);
     system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof before, 0, 0);
     if (result < 0) os_memory_release(memory, bytes);
-    return result < 0 ? -11 : 0;
+    return result < 0 ? ERRNO_EAGAIN : 0;
 }

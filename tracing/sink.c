@@ -3,6 +3,7 @@
 #include "../common/bytes.h"
 #include "os.h"
 
+#include <errno.h>
 #include <lz4.h>
 #include <string.h>
 
@@ -16,10 +17,30 @@
 #define FRAME_BLOCK_MAX    0x50
 #define FRAME_BLOCK_STORED 0x80000000u
 
+/* Writes a part, at least one byte, or returns a negative errno. What is written to a reader is so short that it
+ * does not wait once there is room; -EAGAIN all the same when somebody else writes to the same pipe. */
+static long write_part(struct sink *sink, const uint8_t *data, size_t bytes)
+{
+    uint64_t refused_since = 0;
+    bool wait = sink->has_reader;
+    if (sink->has_reader && bytes > OS_PIPE_BYTES) bytes = OS_PIPE_BYTES;
+    for (;;) {
+        int result = wait ? os_file_wait_writable(sink->file, sink->patience_ns) : 0;
+        if (result == -EINTR) continue;
+        if (result < 0) return result;
+        long written = os_file_write(sink->file, data, bytes);
+        if (written != -EAGAIN) return written == 0 ? -EIO : written;
+        uint64_t now = os_clock_ns();
+        if (!refused_since) refused_since = now;
+        if (sink->patience_ns && now - refused_since >= sink->patience_ns) return -ETIMEDOUT;
+        wait = true;
+    }
+}
+
 static void write_all(struct sink *sink, const uint8_t *data, size_t bytes)
 {
     while (bytes && !sink->error) {
-        long written = os_file_write(sink->file, data, bytes);
+        long written = write_part(sink, data, bytes);
         if (written < 0) {
             sink->error = (int)written;
             return;
@@ -30,14 +51,19 @@ static void write_all(struct sink *sink, const uint8_t *data, size_t bytes)
     }
 }
 
-int sink_open(struct sink *sink, int file)
+int sink_prepare(struct sink *sink)
 {
-    sink->file = file;
     sink->ring = os_memory_reserve(SINK_RING_BYTES);
     sink->block = os_memory_reserve(LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX) + 4);
     sink->lz4 = os_memory_reserve(sizeof(LZ4_stream_t));
     if (!sink->ring || !sink->block || !sink->lz4) return -12;
     LZ4_initStream(sink->lz4, sizeof(LZ4_stream_t));
+    return 0;
+}
+
+int sink_open(struct sink *sink, int file)
+{
+    sink->file = file;
     uint8_t header[FRAME_HEADER_BYTES];
     bytes_put32(header, 0x184d2204u);
     header[4] = FRAME_FLAGS;

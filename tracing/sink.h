@@ -24,6 +24,8 @@
 
 struct sink {
     int file;
+    bool has_reader; /* who may be slow, or stop: a write never waits longer than patience_ns */
+    uint64_t patience_ns; /* 0: no limit */
     int error; /* negative errno of the first failed write; nothing is written after it */
     uint8_t *ring;
     size_t start; /* of what is not flushed yet */
@@ -36,7 +38,10 @@ struct sink {
     uint64_t bytes_out;
 };
 
-/* Takes memory and writes the frame's header. 0 or a negative errno. */
+/* Takes memory. 0 or a negative errno. */
+int sink_prepare(struct sink *sink);
+
+/* Writes the frame's header; `has_reader` and `patience_ns` have been set. 0 or a negative errno. */
 int sink_open(struct sink *sink, int file);
 
 /* Room for `bytes` (at most SINK_BLOCK_BYTES_MAX / 2) of whole chunks; flushes when the ring is

@@ -48,12 +48,11 @@ uint32_t spool_take(struct spool *spool)
     return (uint32_t)head - 1;
 }
 
-int spool_open(struct spool *spool, const char *path, const uint8_t *run_id, int process_id)
+int spool_open(struct spool *spool, int file, const uint8_t *run_id, int process_id)
 {
     spool->notes = os_memory_reserve(SPOOL_SLOTS_MAX * sizeof *spool->notes);
     if (!spool->notes) return -12;
-    spool->file = os_file_create(path);
-    if (spool->file < 0) return spool->file;
+    spool->file = file;
     int result = write_header(spool->file, run_id, process_id);
     return result < 0 ? result : spool_grow(spool, SPOOL_SLOTS_MAX);
 }

@@ -49,8 +49,8 @@ struct spool {
     int file;            /* in the writer's descriptor table */
 };
 
-/* Creates the file and maps its first segment. Writer thread. Returns 0 or a negative errno. */
-int spool_open(struct spool *spool, const char *path, const uint8_t *run_id, int process_id);
+/* Writes the header of the new file and maps its first segment. Writer thread. Returns 0 or a negative errno. */
+int spool_open(struct spool *spool, int file, const uint8_t *run_id, int process_id);
 
 /* Adds a segment unless `spool` has `slots_max` slots already. Writer thread. 0 or a negative
  * errno. */

@@ -6,10 +6,13 @@
 #include "message.h"
 #include "os.h"
 
+#include <errno.h>
 #include <string.h>
 
-#define SLEEP_NS_MIN UINT64_C(200000)
-#define PAGE_BYTES   4096
+#define SLEEP_NS_MIN   UINT64_C(200000)
+#define PAGE_BYTES     4096
+/* How often the writer looks whether somebody reads a FIFO. */
+#define READER_LOOK_NS UINT64_C(10000000)
 
 static void wake(struct writer *writer)
 {
@@ -225,6 +228,26 @@ static void report_failure(const struct writer *writer, const char *what)
     message_text(&message, writer->failed);
     message_text(&message, ": ");
     message_error(&message, writer->error);
+    if (writer->place.status > 0) {
+        message_text(&message, "; the command ended with status ");
+        message_number(&message, (uint64_t)writer->place.status);
+    }
+    /* One that lies beside the stream is found without a word. */
+    if (writer->place.settled && !writer->place.spool_is_beside) {
+        message_text(&message, "; what was not written is in ");
+        message_text(&message, writer->place.spool_path);
+    }
+    message_write(&message);
+}
+
+static void report_command(const struct writer *writer)
+{
+    struct message message;
+    message_begin(&message);
+    message_text(&message, writer->output);
+    message_text(&message, ": the command ended with status ");
+    message_number(&message, (uint64_t)writer->place.status);
+    message_text(&message, " and may not have read everything");
     message_write(&message);
 }
 
@@ -291,23 +314,27 @@ static void put_end(struct writer *writer)
     }
 }
 
+static void end_output(struct writer *writer)
+{
+    int result = output_end(&writer->place, !writer->error, writer->patience_ns);
+    os_file_close(writer->statm);
+    if (result < 0 && !writer->error) fail(writer, result, writer->output);
+    if (writer->error)
+        report_failure(writer, "recording ended early: ");
+    else if (writer->place.status > 0)
+        report_command(writer);
+    else if (!writer->quiet)
+        report_end(writer);
+}
+
 static void end_stream(struct writer *writer)
 {
     close_window(writer);
     flush(writer);
     put_end(writer);
     int result = sink_close(&writer->sink);
-    if (result < 0 && !writer->error) {
-        writer->error = result;
-        writer->failed = writer->output;
-    }
-    if (!writer->error) os_file_remove(writer->spool_path);
-    os_file_close(writer->spool.file);
-    os_file_close(writer->statm);
-    if (writer->error)
-        report_failure(writer, "recording ended early: ");
-    else if (!writer->quiet)
-        report_end(writer);
+    if (result < 0 && !writer->error) fail(writer, result, writer->output);
+    end_output(writer);
 }
 
 /* --- the beginning --- */
@@ -322,7 +349,8 @@ static void put_header(struct writer *writer)
     bytes_put16(header + RAW_HEADER_VERSION_MINOR, RAW_VERSION_MINOR);
     bytes_put32(header + RAW_HEADER_METADATA_BYTES, (uint32_t)writer->metadata_bytes);
     memcpy(header + RAW_HEADER_RUN_ID, writer->run_id, RAW_RUN_ID_BYTES);
-    bytes_put64(header + RAW_HEADER_START_NS, os_wall_clock_ns());
+    bytes_put64(header + RAW_HEADER_START_NS,
+                os_wall_clock_ns() - (os_clock_ns() - writer->start_ns));
     bytes_put32(header + RAW_HEADER_PID, (uint32_t)writer->process_id);
     memcpy(metadata, writer->metadata, writer->metadata_bytes);
     bytes_put32(header + RAW_HEADER_CHECKSUM,
@@ -330,35 +358,74 @@ static void put_header(struct writer *writer)
     sink_commit(&writer->sink, RAW_HEADER_BYTES + writer->metadata_bytes);
 }
 
-static int open_all(struct writer *writer)
+static int begin_stream(struct writer *writer)
+{
+    struct output_place *place = &writer->place;
+    int result = sink_open(&writer->sink, place->file);
+    if (result < 0) return fail(writer, result, writer->output);
+    put_header(writer);
+    result = sink_flush(&writer->sink);
+    return result < 0 ? fail(writer, result, writer->output) : 0;
+}
+
+static int reserve_memory(struct writer *writer)
 {
     writer->lanes = os_memory_reserve(RAW_LANES_MAX * sizeof *writer->lanes);
     writer->snapshot = os_memory_reserve(RAW_LANES_MAX * sizeof *writer->snapshot);
     writer->foreign = os_memory_reserve(sizeof *writer->foreign);
-    if (!writer->lanes || !writer->snapshot || !writer->foreign) return fail(writer, -12, "memory");
-    writer->statm = os_file_open_read("/proc/self/statm");
-    int file = os_file_create(writer->output);
-    if (file < 0) return fail(writer, file, writer->output);
-    int result = spool_open(&writer->spool, writer->spool_path, writer->run_id, writer->process_id);
-    if (result < 0) return fail(writer, result, writer->spool_path);
-    result = sink_open(&writer->sink, file);
-    if (result < 0) return fail(writer, result, writer->output);
+    if (!writer->lanes || !writer->snapshot || !writer->foreign) return -12;
+    return sink_prepare(&writer->sink);
+}
+
+static int open_output(struct writer *writer)
+{
+    struct output_place *place = &writer->place;
+    *place = (struct output_place){.name = writer->output, .scratch = writer->scratch};
+    memcpy(&place->id, writer->run_id, sizeof place->id);
+    int result = output_make(place);
+    if (result < 0) return fail(writer, result, place->failed);
+    result = spool_open(&writer->spool, place->spool, writer->run_id, writer->process_id);
+    if (result < 0) return fail(writer, result, place->spool_path);
+    result = output_open(place);
+    if (result < 0) return fail(writer, result, place->failed);
+    writer->sink.has_reader = place->has_reader;
+    writer->sink.patience_ns = writer->patience_ns;
+    if (place->kind == OUTPUT_FIFO) return 0;
+    result = begin_stream(writer);
+    if (result < 0) return result;
+    result = output_settle(place);
+    return result < 0 ? fail(writer, result, place->failed) : 0;
+}
+
+/* Until then, an older recording of the same name is what it was. */
+static int open_all(struct writer *writer)
+{
     writer->start_ns = os_clock_ns();
+    int result = reserve_memory(writer);
+    if (result < 0) return fail(writer, result, "memory");
+    writer->statm = os_file_open_read("/proc/self/statm");
+    result = open_output(writer);
+    if (result < 0) {
+        output_discard(&writer->place);
+        os_file_close(writer->statm);
+        return result;
+    }
     writer->next_tick_ns = writer->start_ns + WRITER_TICK_NS;
     writer->sleep_ns = SLEEP_NS_MIN;
-    put_header(writer);
-    return sink_flush(&writer->sink) < 0 ? fail(writer, writer->sink.error, writer->output) : 0;
+    return 0;
 }
 
 /* --- the loop --- */
 
+/* Where there is no space for more slots, those that there are must do, unless most of them are the lanes' own. */
 static void grow_if_starved(struct writer *writer)
 {
     if (!__atomic_exchange_n(&writer->starved, 0, __ATOMIC_ACQ_REL)) return;
     flush(writer);
     uint32_t lanes = atomic_load_relaxed(&writer->registry->used);
     int result = spool_grow(&writer->spool, lanes + SPOOL_SLOTS_AHEAD);
-    if (result < 0) fail(writer, result, writer->spool_path);
+    if (result < 0 && lanes > writer->spool.mapped / 2)
+        fail(writer, result, writer->place.spool_path);
     __atomic_fetch_add(&writer->space_epoch, 1, __ATOMIC_SEQ_CST);
     os_wake_all(&writer->space_epoch);
 }
@@ -387,14 +454,37 @@ static void sleep_until_next_pass(struct writer *writer)
     atomic_store_relaxed(&writer->asleep, 0);
 }
 
+/* Nobody may have opened a FIFO for reading yet. Meanwhile the threads go on into the spool; its growth is all that
+ * they need of the writer. */
+static int await_reader(struct writer *writer)
+{
+    int result;
+    while ((result = output_connect(&writer->place)) == -ENXIO) {
+        if (writer->patience_ns && os_clock_ns() - writer->start_ns >= writer->patience_ns)
+            return fail(writer, -ETIMEDOUT, writer->output);
+        grow_if_starved(writer);
+        if (writer->error) return writer->error;
+        __atomic_store_n(&writer->asleep, 1, __ATOMIC_SEQ_CST);
+        if (!__atomic_load_n(&writer->starved, __ATOMIC_SEQ_CST))
+            os_wait(&writer->asleep, 1, READER_LOOK_NS);
+    }
+    if (result < 0) return fail(writer, result, writer->output);
+    return begin_stream(writer);
+}
+
+/* --- the thread --- */
+
 static void writer_main(void *argument)
 {
     struct writer *writer = argument;
     int result = open_all(writer);
+    /* Said first: a program that goes on may end at once. */
+    if (result < 0) report_failure(writer, "not recording: ");
     atomic_store_release(&writer->status, result < 0 ? WRITER_FAILED : WRITER_RUNNING);
     os_wake_all(&writer->status);
-    if (result < 0) {
-        report_failure(writer, "not recording: ");
+    if (result < 0) return;
+    if (writer->place.kind == OUTPUT_FIFO && await_reader(writer) < 0) {
+        end_output(writer);
         return;
     }
     while (!atomic_load_acquire(&writer->finish) && !writer->error && !writer->sink.error) {
@@ -409,7 +499,8 @@ static void writer_main(void *argument)
 
 bool writer_start(struct writer *writer)
 {
-    int result = os_thread_start(writer_main, writer, &writer->done);
+    int result =
+        os_thread_start(writer_main, writer, &writer->done, output_name_descriptor(writer->output));
     if (result < 0) {
         fail(writer, result, "the writer thread");
         report_failure(writer, "not recording: ");

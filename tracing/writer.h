@@ -12,6 +12,7 @@
 
 #include "encoder.h"
 #include "lane.h"
+#include "output.h"
 #include "sink.h"
 #include "spool.h"
 
@@ -30,8 +31,9 @@ enum writer_status { WRITER_STARTING = 0, WRITER_RUNNING, WRITER_FAILED };
 
 struct writer {
     /* Given at the start. */
-    const char *output;
-    const char *spool_path;
+    const char *output;   /* without letters after % (output.h) */
+    const char *scratch;  /* directory for temporary files */
+    uint64_t patience_ns; /* with a reader that does not come or does not read; 0: no limit */
     uint8_t run_id[RAW_RUN_ID_BYTES];
     int process_id;
     const char *metadata;
@@ -54,6 +56,7 @@ struct writer {
     uint64_t lost_events; /* of threads that found no lane, as there were too many */
 
     /* The writer's own. */
+    struct output_place place;
     struct sink sink;
     struct encoder_lane **lanes; /* indexed by lane; made when a lane is first seen */
     struct encoder_foreign *foreign;

@@ -3,6 +3,8 @@
  *   make_instructions churn EVENTS [SLOTS]     one lane; a random slot is freed and filled again, 16 to 527 bytes
  *   make_instructions lanes EVENTS [LANES]     churn spread over lanes, a lane change every 1 to 16 calls; threads
  *                                              end and begin now and then
+ *   make_instructions places EVENTS [FRESH]    with addresses: an object is freed and made again, one time in FRESH
+ *                                              (never) at an address that was never used
  *   make_instructions kinds                    every kind of call and every other instruction, once or twice
  *   make_instructions huge KIND                a call (malloc, new, ...) that cannot succeed, recorded as one that did
  *
@@ -69,6 +71,16 @@ static void make_lanes(struct instruction_writer *writer, uint64_t events, uint6
         if (event % 10000 < 32) instruction_put_tick(writer, 10000000, 1 << 24, 1 << 23);
     }
     free(objects);
+}
+
+static void make_places(struct instruction_writer *writer, uint64_t events, uint64_t fresh)
+{
+    uint64_t address = 0x10000;
+    for (uint64_t made = 0; 2 * made < events; made++) {
+        if (fresh > 0 && made % fresh == fresh - 1) address += 128;
+        uint32_t object = instruction_put_birth(writer, CALL_MALLOC, 100, address);
+        instruction_put_death(writer, CALL_FREE, object);
+    }
 }
 
 /* One call of `kind` on the object `*object`, or one that makes it. */
@@ -177,9 +189,12 @@ static void make_huge(struct instruction_writer *writer, enum call_kind kind)
 int main(int argc, char **argv)
 {
     static const char metadata[] = "program=make_instructions\npid=1\n";
-    const struct instruction_header header = {.metadata = metadata,
-                                              .metadata_bytes = sizeof metadata - 1};
     const char *what = argc > 1 ? argv[1] : "";
+    const struct instruction_header header = {
+        .metadata = metadata,
+        .metadata_bytes = sizeof metadata - 1,
+        .features = strcmp(what, "places") == 0 ? INSTRUCTION_FEATURE_ADDRESSES : 0,
+    };
     uint64_t events = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
     uint64_t more = argc > 3 ? strtoull(argv[3], NULL, 10) : 0;
     struct output output;
@@ -190,13 +205,15 @@ int main(int argc, char **argv)
         make_churn(&writer, events, more > 0 ? more : 10000);
     } else if (strcmp(what, "lanes") == 0) {
         make_lanes(&writer, events, more > 0 ? more : 4);
+    } else if (strcmp(what, "places") == 0) {
+        make_places(&writer, events, more);
     } else if (strcmp(what, "kinds") == 0) {
         make_kinds(&writer);
     } else if (strcmp(what, "huge") == 0 && argc > 2 && find_kind(argv[2]) != 0) {
         make_huge(&writer, (enum call_kind)find_kind(argv[2]));
     } else {
-        fprintf(stderr,
-                "usage: make_instructions churn|lanes|kinds|huge [EVENTS|KIND [SLOTS|LANES]]\n");
+        fprintf(stderr, "usage: make_instructions churn|lanes|places|kinds|huge [EVENTS|KIND "
+                        "[SLOTS|LANES|FRESH]]\n");
         return 2;
     }
     bool good = instruction_writer_finish(&writer, INSTRUCTION_STATUS_COMPLETE);

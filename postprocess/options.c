@@ -1,0 +1,199 @@
+#include "postprocess/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/program.h"
+
+/* What the code itself, its thread and its buffers need. */
+#define MEMORY_BYTES_MIN (UINT64_C(32) << 20)
+
+static int help(void)
+{
+    return program_help(
+        "Usage: postprocess [OPTION]... IN OUT\n"
+        "       postprocess [OPTION]... -o OUT IN...\n"
+        "Put the allocator calls of a recording into one order that could have happened, as an\n"
+        "instruction stream for replay. IN, a raw event stream, may be plain or lz4. Either may be\n"
+        "- or a pipe.\n"
+        "\n"
+        "  postprocess raw.lz4 /dev/stdout | lz4 > p.lz4\n"
+        "\n"
+        "When the recorded process could not finish its recording, what is missing in IN is taken\n"
+        "from IN.spool, where the process left it.\n"
+        "\n"
+        "  -o, --output=OUT       where the result goes; for several recordings a directory, or a\n"
+        "                         name in which %n is the name of IN and %p the recorded process\n"
+        "      --merge            all recordings into one stream, by time\n"
+        "      --salvage          leave out what is damaged, and go on\n"
+        "      --max-memory=SIZE  rather fail than use more (64M, 2G)\n"
+        "      --why=N            say what instruction N waited for, and what released it\n"
+        "  -j, --json=FILE        write the figures of the summary as JSON\n"
+        "  -q, --quiet            no summary and no progress; problems are still told\n"
+        "  -h, --help             this text\n"
+        "  -V, --version          the version\n"
+        "\n"
+        "Exit status: 0 complete; 1 the recording is damaged or cannot be read, what came before\n"
+        "was written; 2 wrong options, or IN or OUT cannot be opened; 3 all there was was written, but\n"
+        "the recording was cut short or had lost events; 4 the output could not be written;\n"
+        "5 damage was left out (--salvage).\n");
+}
+
+/* A number with K, M or G behind it. */
+static bool parse_size(const char *text, uint64_t *bytes)
+{
+    static const char units[] = "KMG";
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (errno != 0 || end == text || text[0] == '-') return false;
+    const char *unit = *end != '\0' ? strchr(units, *end) : NULL;
+    unsigned shift = unit != NULL ? 10 * (unsigned)(unit - units + 1) : 0;
+    if ((*end != '\0' && (unit == NULL || end[1] != '\0')) || number > UINT64_MAX >> shift)
+        return false;
+    *bytes = (uint64_t)number << shift;
+    return true;
+}
+
+static bool is_directory(const char *path)
+{
+    struct stat status;
+    size_t length = strlen(path);
+    if (length > 0 && path[length - 1] == '/') return true;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+static bool is_pattern(const char *path)
+{
+    return strstr(path, "%n") != NULL || strstr(path, "%p") != NULL;
+}
+
+/* IN OUT, or IN... with -o. */
+static int parse_files(struct options *options, int count, char **words)
+{
+    options->inputs = words;
+    options->inputs_count = count;
+    if (options->output == NULL) {
+        if (count != 2)
+            return program_usage_error(PROGRAM, count < 2 ? "IN and OUT are needed"
+                                                          : "more than IN and OUT, without -o");
+        options->output = words[--options->inputs_count];
+    } else if (count == 0) {
+        return program_usage_error(PROGRAM, "IN is needed");
+    } else if (!options->merge) {
+        options->many = is_directory(options->output) || is_pattern(options->output);
+        if (count > 1 && !options->many)
+            return program_usage_error(
+                PROGRAM,
+                "several recordings: -o needs a directory or a name with %%n or %%p, or --merge");
+    }
+    options->output = plain_name(options->output);
+    for (int i = 0; i < options->inputs_count; i++)
+        options->inputs[i] = (char *)(uintptr_t)plain_name(options->inputs[i]);
+    if (options->asks_why && (options->merge || options->inputs_count > 1))
+        return program_usage_error(PROGRAM, "--why is for one recording");
+    return -1;
+}
+
+enum { OPTION_MERGE = 256, OPTION_SALVAGE, OPTION_MEMORY, OPTION_WHY };
+
+int options_parse(struct options *options, int count, char **words)
+{
+    static const struct option names[] = {{"output", required_argument, NULL, 'o'},
+                                          {"merge", no_argument, NULL, OPTION_MERGE},
+                                          {"salvage", no_argument, NULL, OPTION_SALVAGE},
+                                          {"max-memory", required_argument, NULL, OPTION_MEMORY},
+                                          {"why", required_argument, NULL, OPTION_WHY},
+                                          {"json", required_argument, NULL, 'j'},
+                                          {"quiet", no_argument, NULL, 'q'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {"version", no_argument, NULL, 'V'},
+                                          {NULL, 0, NULL, 0}};
+    int option;
+    *options = (struct options){0};
+    while ((option = getopt_long(count, words, "o:j:qhV", names, NULL)) != -1) {
+        switch (option) {
+        case 'o': options->output = optarg; break;
+        case OPTION_MERGE: options->merge = true; break;
+        case OPTION_SALVAGE: options->salvage = true; break;
+        case OPTION_MEMORY:
+            if (!parse_size(optarg, &options->memory_bytes) ||
+                options->memory_bytes < MEMORY_BYTES_MIN)
+                return program_usage_error(PROGRAM, "--max-memory=%s: a size from 32M on is needed",
+                                           optarg);
+            break;
+        case OPTION_WHY:
+            options->asks_why = true;
+            if (!parse_size(optarg, &options->why))
+                return program_usage_error(PROGRAM, "--why=%s: a number is needed", optarg);
+            break;
+        case 'j': options->json = optarg; break;
+        case 'q': options->quiet = true; break;
+        case 'h': return help();
+        case 'V': return program_version(PROGRAM);
+        default: return program_usage_error(PROGRAM, NULL);
+        }
+    }
+    return parse_files(options, count - optind, words + optind);
+}
+
+/* ---- names ---- */
+
+const char *plain_name(const char *path)
+{
+    return strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stdin") == 0 ? "-" : path;
+}
+
+/* The last part of the path, without what says that it is a recording. */
+static char *short_name(const char *path)
+{
+    static const char *const endings[] = {".lz4", ".raw"};
+    const char *slash = strrchr(path, '/');
+    char *name = strdup(strcmp(path, "-") == 0 ? "stdin" : slash != NULL ? slash + 1 : path);
+    for (unsigned i = 0; name != NULL && i < sizeof endings / sizeof *endings; i++) {
+        size_t length = strlen(name), ending = strlen(endings[i]);
+        if (length > ending && strcmp(name + length - ending, endings[i]) == 0)
+            name[length - ending] = '\0';
+    }
+    return name;
+}
+
+static void write_name(FILE *to, const char *pattern, const char *name, uint32_t pid)
+{
+    for (const char *at = pattern; *at != '\0'; at++) {
+        if (at[0] == '%' && (at[1] == 'n' || at[1] == 'p' || at[1] == '%')) {
+            at++;
+            if (*at == 'n')
+                fputs(name, to);
+            else if (*at == 'p')
+                fprintf(to, "%" PRIu32, pid);
+            else
+                fputc('%', to);
+        } else {
+            fputc(*at, to);
+        }
+    }
+}
+
+char *output_name(const struct options *options, const char *input, uint32_t pid)
+{
+    if (!options->many) return strdup(options->output);
+    char *text = NULL, *name = short_name(input);
+    size_t bytes;
+    FILE *to = name != NULL ? open_memstream(&text, &bytes) : NULL;
+    if (to == NULL) {
+        free(name);
+        return NULL;
+    }
+    if (is_directory(options->output))
+        fprintf(to, "%s/%s.ins", options->output, name);
+    else
+        write_name(to, options->output, name, pid);
+    free(name);
+    return fclose(to) == 0 ? text : NULL;
+}

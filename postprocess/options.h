@@ -1,0 +1,32 @@
+/* options - what the user of postprocess asks for. */
+#ifndef MALLOCTAPE_POSTPROCESS_OPTIONS_H
+#define MALLOCTAPE_POSTPROCESS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PROGRAM "postprocess"
+
+struct options {
+    char **inputs;
+    int inputs_count;
+    const char *output; /* a file, or with `many` where files go */
+    bool many;          /* one output for each input: output_name() says which */
+    bool merge;
+    const char *json;
+    bool quiet, salvage;
+    uint64_t memory_bytes; /* 0: no limit */
+    bool asks_why;
+    uint64_t why; /* number of an instruction */
+};
+
+/* Returns -1 to go on, or an exit status. */
+int options_parse(struct options *options, int count, char **words);
+
+/* The file that what was read from `input`, recorded of process `pid`, goes to. To be freed; NULL: no memory. */
+char *output_name(const struct options *options, const char *input, uint32_t pid);
+
+/* The descriptors' other names: opening those again would truncate or fail. */
+const char *plain_name(const char *path);
+
+#endif

@@ -1,0 +1,80 @@
+#include "replay/heap.h"
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+void heap_find(struct heap *heap)
+{
+    *heap = (struct heap){.source = "none"};
+    heap->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    allocator_find_own("MallocExtension_GetNumericProperty", &heap->calls.get_property);
+    allocator_find_own("mallctl", &heap->calls.control);
+    allocator_find_own("mi_process_info", &heap->calls.process_info);
+    void *(*libc_version)(void);
+    allocator_find_own("gnu_get_libc_version", &libc_version);
+    heap->calls.mallinfo = libc_version != NULL;
+
+    if (heap->calls.get_property != NULL)
+        heap->source = "generic.heap_size";
+    else if (heap->calls.control != NULL && heap_bytes(heap) > 0)
+        heap->source = "stats.mapped";
+    else if (heap->calls.process_info != NULL)
+        heap->source = "mi_process_info";
+    else if (heap->calls.mallinfo)
+        heap->source = "mallinfo2";
+}
+
+void heap_close(struct heap *heap)
+{
+    if (heap->statm >= 0) close(heap->statm);
+    heap->statm = -1;
+}
+
+static uint64_t heap_of_tcmalloc(const struct heap *heap)
+{
+    size_t bytes = 0;
+    return heap->calls.get_property("generic.heap_size", &bytes) ? bytes : 0;
+}
+
+static uint64_t heap_of_jemalloc(const struct heap *heap)
+{
+    uint64_t epoch = 1;
+    size_t bytes = 0, size = sizeof bytes;
+    if (heap->calls.control("epoch", NULL, NULL, &epoch, sizeof epoch) != 0) return 0;
+    return heap->calls.control("stats.mapped", &bytes, &size, NULL, 0) == 0 ? bytes : 0;
+}
+
+static uint64_t heap_of_mimalloc(const struct heap *heap)
+{
+    size_t other, commit = 0;
+    heap->calls.process_info(&other, &other, &other, &other, &other, &commit, &other, &other);
+    return commit;
+}
+
+static uint64_t heap_of_glibc(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return info.arena + info.hblkhd;
+}
+
+uint64_t heap_bytes(const struct heap *heap)
+{
+    if (heap->calls.get_property != NULL) return heap_of_tcmalloc(heap);
+    if (heap->calls.control != NULL) return heap_of_jemalloc(heap);
+    if (heap->calls.process_info != NULL) return heap_of_mimalloc(heap);
+    if (heap->calls.mallinfo) return heap_of_glibc();
+    return 0;
+}
+
+uint64_t heap_rss_bytes(const struct heap *heap)
+{
+    char text[128];
+    ssize_t bytes = heap->statm >= 0 ? pread(heap->statm, text, sizeof text - 1, 0) : -1;
+    if (bytes <= 0) return 0;
+    text[bytes] = '\0';
+    char *resident;
+    strtoull(text, &resident, 10); /* the size of the address space comes first */
+    return strtoull(resident, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+}

@@ -1,0 +1,39 @@
+/* heap - how much memory the allocator under test and the process have.
+ *
+ * Each allocator says it in its own way and means its own thing; REPORT.md, "Heap", has the table. Where it does not say
+ * it, the source is "none".
+ *
+ * Threads: heap_find() first, once; looking is for one thread at a time. */
+#ifndef MALLOCTAPE_REPLAY_HEAP_H
+#define MALLOCTAPE_REPLAY_HEAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "replay/allocator.h"
+
+struct heap {
+    const char *source; /* "none": heap_bytes() is 0 */
+    int statm;          /* of /proc/self, or -1 */
+    struct heap_calls {
+        int (*get_property)(const char *name, size_t *value); /* tcmalloc */
+        int (*control)(const char *name, void *old, size_t *old_bytes, void *set,
+                       size_t); /* jemalloc */
+        void (*process_info)(size_t *, size_t *, size_t *, size_t *, size_t *, size_t *commit,
+                             size_t *, size_t *); /* mimalloc */
+        bool mallinfo;                            /* glibc */
+    } calls;
+};
+
+/* Uses the allocator. */
+void heap_find(struct heap *heap);
+void heap_close(struct heap *heap);
+
+/* Bytes, by heap->source. Takes nothing from the allocator, but its locks. */
+uint64_t heap_bytes(const struct heap *heap);
+
+/* Resident memory of the process, bytes; 0 when the system does not say. */
+uint64_t heap_rss_bytes(const struct heap *heap);
+
+#endif

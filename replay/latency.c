@@ -1,0 +1,123 @@
+#include "replay/latency.h"
+
+#include <cpuid.h>
+#include <string.h>
+
+#include "common/pages.h"
+
+#define LATENCY_BYTES (CALL_KINDS * sizeof(struct latency_histogram))
+
+/* Pairs of readings of which the median is taken. */
+#define OVERHEAD_TRIES 1001
+
+/* ---- the clock ---- */
+
+/* CPUID 0x80000007: the counter runs at the same rate in all states of the processor. */
+static bool tsc_is_invariant(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(0x80000007, &a, &b, &c, &d) != 0 && (d & 1u << 8) != 0;
+}
+
+/* The median of many pairs of readings with nothing in between, and the smallest step from one reading to another. */
+static void latency_find_overhead(struct latency *latency)
+{
+    enum { LONGEST = 4096 };
+    static uint32_t seen[LONGEST];
+    uint64_t before = latency_begin(latency);
+    memset(seen, 0, sizeof seen);
+    latency->resolution = UINT64_MAX;
+    for (unsigned i = 0; i < OVERHEAD_TRIES; i++) {
+        uint64_t begin = latency_begin(latency), ticks = latency_end(latency) - begin;
+        uint64_t step = begin - before;
+        before = begin;
+        seen[ticks < LONGEST ? ticks : LONGEST - 1]++;
+        if (ticks > 0 && ticks < step) step = ticks;
+        if (step > 0 && step < latency->resolution) latency->resolution = step;
+    }
+    latency->overhead = 0;
+    for (uint32_t below = seen[0]; below <= OVERHEAD_TRIES / 2; below += seen[latency->overhead])
+        latency->overhead++;
+}
+
+void latency_calibrate(struct latency *latency)
+{
+    uint64_t ns = latency_now_ns() - latency->started_ns;
+    uint64_t ticks = latency_end(latency) - latency->started_ticks;
+    latency->ns_per_tick = latency->tsc && ticks > 0 ? (double)ns / (double)ticks : 1;
+}
+
+/* ---- histograms ---- */
+
+bool latency_open(struct latency *latency, struct error *error)
+{
+    *latency = (struct latency){.tsc = tsc_is_invariant()};
+    latency->kinds = pages_map(LATENCY_BYTES);
+    if (latency->kinds == NULL) return error_set_system(error, "no memory for histograms");
+    latency_find_overhead(latency);
+    latency->started_ns = latency_now_ns();
+    latency->started_ticks = latency_begin(latency);
+    return true;
+}
+
+void latency_close(struct latency *latency)
+{
+    pages_unmap(latency->kinds, LATENCY_BYTES);
+    latency->kinds = NULL;
+}
+
+void latency_clear(struct latency *latency)
+{
+    for (unsigned kind = 0; kind < CALL_KINDS; kind++)
+        if (latency->kinds[kind].sampled > 0)
+            memset(&latency->kinds[kind], 0, sizeof latency->kinds[kind]);
+}
+
+void latency_merge(struct latency *to, const struct latency *from)
+{
+    for (unsigned kind = 0; kind < CALL_KINDS; kind++) {
+        struct latency_histogram *sum = &to->kinds[kind];
+        const struct latency_histogram *more = &from->kinds[kind];
+        if (more->sampled == 0) continue;
+        sum->sampled += more->sampled;
+        sum->sum += more->sum;
+        if (more->max > sum->max) sum->max = more->max;
+        for (unsigned bucket = 0; bucket < LATENCY_BUCKETS; bucket++)
+            sum->buckets[bucket] += more->buckets[bucket];
+    }
+}
+
+uint64_t latency_bucket_low(unsigned bucket)
+{
+    if (bucket < 2u << LATENCY_SUB_BITS) return bucket;
+    unsigned shift = (bucket >> LATENCY_SUB_BITS) - 1;
+    return (uint64_t)(bucket - (shift << LATENCY_SUB_BITS)) << shift;
+}
+
+/* The middle of the bucket that has the sample below which `share` of all lie; never above the largest sample. */
+static double histogram_quantile(const struct latency_histogram *histogram, double share)
+{
+    uint64_t rank = (uint64_t)(share * (double)histogram->sampled), below = 0;
+    if (rank >= histogram->sampled) rank = histogram->sampled - 1;
+    unsigned bucket = 0;
+    while ((below += histogram->buckets[bucket]) <= rank)
+        bucket++;
+    uint64_t low = latency_bucket_low(bucket), high = latency_bucket_low(bucket + 1) - 1;
+    if (high > histogram->max) high = histogram->max;
+    return ((double)low + (double)high) / 2;
+}
+
+void latency_get_numbers(const struct latency *latency, unsigned kind,
+                         struct latency_numbers *numbers)
+{
+    const struct latency_histogram *histogram = &latency->kinds[kind];
+    const double ns = latency->ns_per_tick;
+    *numbers = (struct latency_numbers){.sampled = histogram->sampled};
+    if (histogram->sampled == 0) return;
+    numbers->mean = ns * (double)histogram->sum / (double)histogram->sampled;
+    numbers->p50 = ns * histogram_quantile(histogram, 0.5);
+    numbers->p90 = ns * histogram_quantile(histogram, 0.9);
+    numbers->p99 = ns * histogram_quantile(histogram, 0.99);
+    numbers->p999 = ns * histogram_quantile(histogram, 0.999);
+    numbers->max = ns * (double)histogram->max;
+}

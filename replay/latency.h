@@ -1,0 +1,110 @@
+/* latency - how long single calls take: a clock, and a histogram for each kind of call.
+ *
+ *   begin = latency_begin();  the call;  latency_add(latency, kind, latency_end() - begin);
+ *
+ * Everything is in ticks of the clock until the end, when the length of the replay tells how long a tick is. The clock is
+ * the processor's time stamp counter where that runs at a constant rate, else clock_gettime(), whose ticks are
+ * nanoseconds.
+ *
+ *   bucket of a value  = its highest bit and the LATENCY_SUB_BITS bits below it: within 1/32 of the value, 3 %
+ *   sampled            = sum over all buckets
+ *
+ * Memory: from pages_map(); a kind that does not occur stays untouched. One thread, one struct: latency_merge() adds
+ * them up. */
+#ifndef MALLOCTAPE_REPLAY_LATENCY_H
+#define MALLOCTAPE_REPLAY_LATENCY_H
+
+#include <time.h>
+#include <x86intrin.h>
+
+#include "common/call_kind.h"
+#include "common/error.h"
+
+#define LATENCY_SUB_BITS 5
+#define LATENCY_BUCKETS  ((64 - LATENCY_SUB_BITS + 1) << LATENCY_SUB_BITS)
+
+struct latency_histogram {
+    uint64_t sampled;
+    uint64_t sum, max; /* ticks, the clock's own time subtracted */
+    uint64_t buckets[LATENCY_BUCKETS];
+};
+
+struct latency {
+    struct latency_histogram *kinds; /* CALL_KINDS of them */
+    bool tsc;                        /* the clock */
+    uint64_t overhead;               /* ticks from begin to end when nothing is in between */
+    uint64_t resolution;             /* ticks: the smallest difference that was seen */
+    uint64_t started_ticks, started_ns;
+    double ns_per_tick; /* set by latency_calibrate() */
+};
+
+/* Numbers of one kind, in nanoseconds. */
+struct latency_numbers {
+    uint64_t sampled;
+    double mean, p50, p90, p99, p999, max;
+};
+
+/* Measures the clock. False: see *error. */
+bool latency_open(struct latency *latency, struct error *error);
+void latency_close(struct latency *latency);
+
+/* Forgets all samples. */
+void latency_clear(struct latency *latency);
+
+/* Adds the samples of another one. */
+void latency_merge(struct latency *to, const struct latency *from);
+
+/* Finds out how long a tick is: to be called at the end. */
+void latency_calibrate(struct latency *latency);
+
+void latency_get_numbers(const struct latency *latency, unsigned kind,
+                         struct latency_numbers *numbers);
+
+/* The least value, in ticks, of a bucket. */
+uint64_t latency_bucket_low(unsigned bucket);
+
+static inline uint64_t latency_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Nothing that stands before is still being done when the clock is read, nothing that stands behind has begun. */
+static inline uint64_t latency_begin(const struct latency *latency)
+{
+    if (!latency->tsc) return latency_now_ns();
+    _mm_lfence();
+    uint64_t now = __rdtsc();
+    _mm_lfence();
+    return now;
+}
+
+static inline uint64_t latency_end(const struct latency *latency)
+{
+    unsigned processor;
+    if (!latency->tsc) return latency_now_ns();
+    uint64_t now = __rdtscp(&processor);
+    _mm_lfence();
+    return now;
+}
+
+static inline unsigned latency_bucket(uint64_t ticks)
+{
+    if (ticks < 2u << LATENCY_SUB_BITS) return (unsigned)ticks;
+    unsigned shift = 63u - (unsigned)__builtin_clzll(ticks) - LATENCY_SUB_BITS;
+    return (shift << LATENCY_SUB_BITS) + (unsigned)(ticks >> shift);
+}
+
+/* Counts a call that took so many ticks between the two readings. */
+static inline void latency_add(struct latency *latency, unsigned kind, uint64_t ticks)
+{
+    struct latency_histogram *histogram = &latency->kinds[kind];
+    uint64_t own = ticks > latency->overhead ? ticks - latency->overhead : 0;
+    histogram->sampled++;
+    histogram->sum += own;
+    if (own > histogram->max) histogram->max = own;
+    histogram->buckets[latency_bucket(own)]++;
+}
+
+#endif

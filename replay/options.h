@@ -1,0 +1,26 @@
+/* options - the command line of replay. */
+#ifndef MALLOCTAPE_REPLAY_OPTIONS_H
+#define MALLOCTAPE_REPLAY_OPTIONS_H
+
+#include <sched.h>
+
+#include "replay/engine.h"
+
+#define REPLAY_PROGRAM "replay"
+
+struct options {
+    const struct engine *engine;
+    struct policy policy;
+    const char *file; /* NULL: the standard input */
+    const char *json; /* NULL: none */
+    const char *csv;  /* what names of files begin with; NULL: none */
+    const char *cpus; /* as given; NULL: any processor */
+    cpu_set_t cpu_set;
+    bool quiet;
+    bool switching_forbidden; /* by the environment */
+};
+
+/* Returns -1 to go on, or an exit status: --help and the like have been done, or an error has been printed. */
+int options_parse(int argc, char **argv, struct options *options);
+
+#endif

@@ -1,0 +1,329 @@
+#include "replay/run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "common/call_table.h"
+#include "replay/heap.h"
+#include "replay/progress.h"
+
+#define REPLAY_ERROR_LIST(X)                                           \
+    X(REPLAY_ERROR_ALLOCATION, "replay_allocation",                    \
+      "an allocation failed that had not failed when it was recorded") \
+    X(REPLAY_ERROR_NO_ADDRESSES, "replay_no_addresses",                \
+      "addresses cannot be verified: the recording has none")          \
+    X(REPLAY_ERROR_ENGINE_ADDRESSES, "replay_engine_addresses",        \
+      "addresses cannot be verified with this engine")
+enum replay_error { REPLAY_ERROR_LIST(ERROR_LIST_ENUM) };
+static const struct error_kind replay_errors[] = {REPLAY_ERROR_LIST(ERROR_LIST_KIND)};
+
+/* Blocks from one measurement of the replay's own cost to the next. */
+#define OWN_COST_EVERY 16
+
+/* Looking at the heap may take at most one part in so many of the time. */
+#define HEAP_LOOK_SHARE 10
+
+struct run {
+    const struct policy *policy;
+    const struct engine *engine;
+    struct engine_state state;
+    struct instruction_reader *reader;
+    struct report *report;
+    struct heap heap;
+    struct latency latency;
+    struct progress progress;
+
+    uint64_t
+        handed_over_ns; /* the clock at the first slice that has not been waited for; 0: none */
+    bool warm;          /* the warm-up is over */
+    uint64_t batches;
+    uint64_t now_ns; /* when the latest slice ended */
+    uint64_t heap_look_ns, heap_look_next_ns;
+    struct series_row row; /* the original's time and memory, and the latest look at ours */
+};
+
+/* ---- totals of what was carried out ---- */
+
+/* Takes the instructions of a batch from `from` on out of the totals: the reader counts whole blocks. */
+static void totals_take_back(struct instruction_totals *totals,
+                             const struct instruction_batch *batch, size_t from)
+{
+    for (size_t i = from; i < batch->count; i++) {
+        const struct instruction *one = &batch->at[i];
+        unsigned number = instruction_number(one), shape = call_shapes[number];
+        bool failed = one->opcode & INSTRUCTION_FAILED, unknown = one->opcode & INSTRUCTION_UNKNOWN;
+        bool birth = shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED;
+        totals->instructions--;
+        if (number < CALL_KINDS) {
+            totals->calls--;
+            totals->by_kind[number]--;
+        }
+        if (!failed && (birth || (shape == SHAPE_REALLOC && unknown)))
+            totals->live--;
+        else if (!birth && shape != SHAPE_REALLOC && shape != SHAPE_HEAP && !unknown &&
+                 number < CALL_KINDS)
+            totals->live++;
+        totals->lane_changes -= number == INSTRUCTION_LANE;
+        totals->threads -= number == INSTRUCTION_THREAD_BEGIN;
+        totals->ticks -= number == INSTRUCTION_TICK;
+    }
+}
+
+/* The index behind the `calls`th call of a batch, counted from 1; batch->count when it has fewer. */
+static size_t batch_behind_call(const struct instruction_batch *batch, uint64_t calls)
+{
+    size_t at = 0;
+    while (at < batch->count && calls > 0)
+        calls -= instruction_number(&batch->at[at++]) < CALL_KINDS;
+    return at;
+}
+
+/* ---- time ---- */
+
+/* Has the engine carry out a slice. Returns as engine->run() does. */
+static size_t run_slice(struct run *run, const struct instruction_batch *batch, size_t from,
+                        size_t to)
+{
+    struct measurement *measured = &run->report->measurement;
+    uint64_t begin = measure_now_ns();
+    size_t done = run->engine->run(&run->state, batch, from, to);
+    run->now_ns = measure_now_ns();
+    if (run->engine->drain == NULL)
+        measured->wall_ns += run->now_ns - begin;
+    else if (run->handed_over_ns == 0)
+        run->handed_over_ns = begin;
+    return done;
+}
+
+/* Waits for what has been handed over. */
+static bool run_drain(struct run *run)
+{
+    if (run->handed_over_ns == 0) return true;
+    bool good = run->engine->drain(&run->state);
+    run->now_ns = measure_now_ns();
+    run->report->measurement.wall_ns += run->now_ns - run->handed_over_ns;
+    run->handed_over_ns = 0;
+    return good;
+}
+
+/* What a whole batch costs without the allocator. */
+static void run_own_cost(struct run *run, const struct instruction_batch *batch, uint64_t calls)
+{
+    struct measurement *measured = &run->report->measurement;
+    if (run->engine->run_null == NULL || run->batches++ % OWN_COST_EVERY != 0) return;
+    uint64_t begin = measure_now_ns();
+    run->engine->run_null(&run->state, batch, 0, batch->count);
+    measured->own_ns += measure_now_ns() - begin;
+    measured->own_calls += calls;
+}
+
+/* The warm-up ends here, or with the stream: what was measured is forgotten. */
+static bool run_end_warmup(struct run *run, uint64_t calls)
+{
+    struct measurement *measured = &run->report->measurement;
+    if (!run_drain(run)) return false;
+    run->warm = true;
+    measured->wall_ns = 0;
+    measured->warmup_calls = calls;
+    latency_clear(&run->latency);
+    return true;
+}
+
+/* Waits until the original's time, stretched, has come. */
+static void run_wait(struct run *run)
+{
+    double after_ns = (double)run->row.original_ns / run->policy->speed;
+    uint64_t until_ns = run->report->measurement.started_ns + (uint64_t)after_ns;
+    struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u),
+                             .tv_nsec = (long)(until_ns % 1000000000u)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        continue;
+}
+
+/* ---- memory ---- */
+
+/* A look costs some allocators more than others (glibc walks its lists of free chunks), so that it must not be taken for
+ * granted at every tick. */
+static void run_look_at_heap(struct run *run, bool last)
+{
+    if (run->now_ns < run->heap_look_next_ns && !last) return;
+    uint64_t begin = measure_now_ns();
+    run->row.heap_bytes = heap_bytes(&run->heap);
+    uint64_t end = measure_now_ns();
+    run->heap_look_next_ns = end + (end - begin) * HEAP_LOOK_SHARE;
+}
+
+static void run_look_at_memory(struct run *run, uint64_t calls, uint64_t live_bytes, bool last)
+{
+    struct measurement *measured = &run->report->measurement;
+    struct series_row *row = &run->row;
+    row->event = calls;
+    row->elapsed_ns = run->now_ns - measured->started_ns;
+    row->wall_ns = measured->wall_ns;
+    row->live_bytes = live_bytes;
+    row->rss_bytes = heap_rss_bytes(&run->heap);
+    if (run->engine->calls_allocator) run_look_at_heap(run, last);
+    series_add(&run->report->series, row, last);
+}
+
+/* A tick has just been carried out; `calls_before` calls came before its batch. */
+static void run_tick(struct run *run, const struct instruction_batch *batch,
+                     const struct instruction_tick *tick, uint64_t calls_before)
+{
+    const uint64_t *operands = &batch->operands[batch->at[tick->at].operand_at];
+    run->row.original_ns += operands[0];
+    run->row.original_rss_bytes = operands[1];
+    run->row.original_heap_bytes = operands[2];
+    run_look_at_memory(run, calls_before + tick->calls, tick->live_bytes, false);
+    if (run->policy->speed > 0) run_wait(run);
+}
+
+/* ---- one batch ---- */
+
+static void run_set_allocation_error(struct run *run, const struct instruction_batch *batch,
+                                     size_t at)
+{
+    const struct instruction *one = &batch->at[at];
+    error_set(&run->state.error, &replay_errors[REPLAY_ERROR_ALLOCATION], batch->offset,
+              "instruction %" PRIu64 ": %s of %" PRIu64 " bytes", batch->number + at,
+              call_names[instruction_number(one)], one->size);
+}
+
+/* The index at which the warm-up ends; SIZE_MAX when that is not in this batch, of `calls` calls. */
+static size_t run_warm_at(const struct run *run, const struct instruction_batch *batch,
+                          uint64_t calls_before, uint64_t calls)
+{
+    uint64_t warmup = run->policy->warmup_calls;
+    if (run->warm || calls_before + calls < warmup) return SIZE_MAX;
+    return batch_behind_call(batch, warmup - calls_before);
+}
+
+/* The slices of a batch up to `end`. Returns the index of the first instruction that was not carried out. */
+static size_t run_slices(struct run *run, const struct instruction_batch *batch, size_t end,
+                         size_t warm_at, uint64_t calls_before)
+{
+    const struct instruction_tick *tick = batch->ticks, *ticks_end = tick + batch->ticks_count;
+    for (size_t from = 0, to; from < end; from = to) {
+        to = tick < ticks_end && tick->at < end ? tick->at + 1 : end;
+        if (from < warm_at && warm_at < to) to = warm_at;
+        size_t done = run_slice(run, batch, from, to);
+        if (done < to) return done;
+        if (tick < ticks_end && tick->at + 1 == to) run_tick(run, batch, tick++, calls_before);
+        if (to == warm_at && !run_end_warmup(run, run->policy->warmup_calls)) return to;
+    }
+    return end;
+}
+
+/* Carries out a batch, of which `before` is what the stream had before it. False: the replay has ended, by the limit or,
+ * if run->state.error is set, by a failure. */
+static bool run_batch(struct run *run, const struct instruction_batch *batch,
+                      const struct instruction_totals *before)
+{
+    const struct policy *policy = run->policy;
+    struct instruction_totals *totals = &run->report->totals;
+    size_t end = batch->count;
+    *totals = run->reader->totals;
+    if (!run->engine->prepare(&run->state, batch)) {
+        totals_take_back(totals, batch, 0);
+        return false;
+    }
+    uint64_t calls = totals->calls - before->calls;
+    run_own_cost(run, batch, calls);
+    bool limited = totals->calls >= policy->limit_calls;
+    if (limited) end = batch_behind_call(batch, policy->limit_calls - before->calls);
+    size_t done =
+        run_slices(run, batch, end, run_warm_at(run, batch, before->calls, calls), before->calls);
+    if (done < end && !error_is_set(&run->state.error)) run_set_allocation_error(run, batch, done);
+    totals_take_back(totals, batch, done);
+    if (policy->verify_addresses)
+        places_compare(&run->report->places, batch, done, &run->state.error);
+    return done == end && !limited && !error_is_set(&run->state.error);
+}
+
+/* ---- the whole stream ---- */
+
+static bool run_batches(struct run *run)
+{
+    struct instruction_reader *reader = run->reader;
+    struct instruction_batch batch;
+    while (reader->totals.calls < run->policy->limit_calls) {
+        struct instruction_totals before = reader->totals;
+        if (!instruction_reader_next(reader, &batch)) break;
+        if (!run_batch(run, &batch, &before)) break;
+        progress_show(&run->progress, reader->input, reader->totals.calls, run->now_ns);
+    }
+    bool drained = run_drain(run) && (run->warm || run_end_warmup(run, run->report->totals.calls));
+    return drained && !error_is_set(&run->state.error);
+}
+
+/* What --verify-addresses needs. */
+static bool run_open_places(struct run *run)
+{
+    struct error *error = &run->state.error;
+    if (run->engine->note_addresses == NULL)
+        return error_set(error, &replay_errors[REPLAY_ERROR_ENGINE_ADDRESSES], ERROR_NO_OFFSET,
+                         NULL);
+    if (!(run->reader->header.features & INSTRUCTION_FEATURE_ADDRESSES))
+        return error_set(error, &replay_errors[REPLAY_ERROR_NO_ADDRESSES], ERROR_NO_OFFSET, NULL);
+    return places_open(&run->report->places, error);
+}
+
+/* Opens what is needed for measuring. */
+static bool run_open(struct run *run, const struct options *options)
+{
+    struct report *report = run->report;
+    heap_find(&run->heap);
+    report->heap_source = run->engine->calls_allocator ? run->heap.source : "none";
+    if (!latency_open(&run->latency, &run->state.error) ||
+        !series_open(&report->series, &run->state.error))
+        return false;
+    if (run->policy->verify_addresses && !run_open_places(run)) return false;
+    run->warm = run->policy->warmup_calls == 0;
+    report->measurement.base_rss_bytes = heap_rss_bytes(&run->heap);
+    progress_open(&run->progress, run->reader->input, !options->quiet,
+                  report->measurement.started_ns);
+    if (!run->engine->open(&run->state)) return false;
+    if (run->policy->verify_addresses)
+        run->engine->note_addresses(&run->state, report->places.addresses);
+    return true;
+}
+
+void run_stream(const struct options *options, struct instruction_reader *reader,
+                struct report *report)
+{
+    static struct run run;
+    run = (struct run){
+        .policy = &options->policy,
+        .engine = options->engine,
+        .state = {.allocator = report->allocator,
+                  .policy = &options->policy,
+                  .latency = &run.latency},
+        .reader = reader,
+        .report = report,
+    };
+    bool good = run_open(&run, options);
+    report->allocator = run.state.allocator;
+    report->cache_switching = run.state.cache_switching;
+    report->caches = run.state.caches;
+    if (good) {
+        good = run_batches(&run);
+        run_look_at_memory(&run, report->totals.calls, reader->objects.bytes, true);
+        run.engine->finish(&run.state);
+        progress_close(&run.progress);
+        if (!report->cache_switching && report->caches[0] != '\0')
+            fprintf(stderr, REPLAY_PROGRAM ": thread caches are %s\n", report->caches);
+    }
+    latency_calibrate(&run.latency);
+    report->latency = run.latency;
+    heap_close(&run.heap);
+    report->limited = report->totals.calls >= run.policy->limit_calls;
+    if (!good) {
+        report->status = REPORT_FAILED;
+        report->error = run.state.error;
+    } else if (reader->state != INSTRUCTIONS_END && !report->limited) {
+        report->status = reader->state == INSTRUCTIONS_CUT ? REPORT_CUT : REPORT_FAILED;
+        report->error = reader->error;
+    }
+}

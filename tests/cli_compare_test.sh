@@ -1,0 +1,185 @@
+#!/bin/bash
+# cli_compare_test.sh - `malloctape compare` replays one trace under several allocators, tells what came of each, and
+# goes on when one fails.
+set -euo pipefail
+
+. "$(dirname "$0")/cli_tap.sh"
+
+stub=$build_dir/tests/tools/failing_stub.so
+
+# A sanitizer brings its own malloc: nothing can be preloaded before it.
+if nm -D "$bin/replay" 2>/dev/null | grep -q '__asan_init\|__tsan_init'; then
+    echo '1..0 # SKIP nothing can be preloaded into a replay with this sanitizer'
+    exit 0
+fi
+chartjs=
+for file in /usr/share/javascript/chart.js/chart.min.js /usr/share/javascript/chart.js/chart.umd.js \
+    /usr/share/nodejs/chart.js/dist/chart.umd.js /usr/share/nodejs/chart.js/dist/chart.min.js; do
+    [ ! -e "$file" ] || chartjs=$file
+done
+
+plan 27
+
+export TMPDIR=$PWD/temporary
+mkdir "$TMPDIR"
+"$build_dir/tests/tools/make_instructions" lanes 100000 5 >lanes
+lz4 -q lanes lanes.lz4
+record threads.raw.lz4 "$workloads/threads" 2000
+
+leaves_nothing() { [ -z "$(ls "$TMPDIR")" ]; }
+
+# --- traces of every form ---
+
+all_complete='j["allocators"].all? { |a| a["status"] == "complete" && a["reports"].size == j["runs"] }'
+few=tcmalloc,glibc,none
+
+compares_instructions() {
+    exits 0 compare lanes --runs 2 -a "$few" --json lanes.json && json lanes.json "$all_complete" &&
+        json lanes.json 'j["trace"]["events"] == 101_000 && j["runs"] == 2'
+}
+compares_lz4() { exits 0 compare lanes.lz4 -r 1 -a "$few" --json f.json && json f.json "$all_complete"; }
+compares_raw() {
+    exits 0 compare threads.raw.lz4 -r 1 -a "$few" --json raw.json && json raw.json "$all_complete" &&
+        "$bin/malloctape" info --json info.json threads.raw.lz4 >out &&
+        [ "$(json_counts info.json)" = "$(ruby -rjson -e 'puts JSON.parse(File.read("raw.json"))["trace"].to_json' >t &&
+            json_counts t)" ]
+}
+compares_piped_instructions() {
+    cat lanes.lz4 | "$bin/malloctape" compare - -r 1 -a glibc --json f.json >out 2>err &&
+        json f.json 'j["trace"]["events"] == 101_000'
+}
+compares_piped_raw() {
+    lz4 -dc threads.raw.lz4 | "$bin/malloctape" compare - -r 1 -a glibc --json f.json >out 2>err &&
+        json f.json "$all_complete"
+}
+tells_cut() {
+    head -c 60000 lanes >cut && exits 3 compare cut -r 1 -a glibc --json f.json && json f.json "$all_complete"
+}
+refuses_damage() {
+    { head -c 50000 lanes && head -c 1000 /dev/zero && tail -c +51001 lanes; } >damaged &&
+        exits 1 compare damaged -a glibc && says '^malloctape compare: damaged: offset 0x' && leaves_nothing
+}
+refuses_other_files() { exits 1 compare "$source_dir/tests/cli_compare_test.sh" -a glibc && says 'neither a raw stream nor an instruction stream'; }
+refuses_missing_file() { exits 1 compare nothing -a glibc && says 'nothing: cannot open: No such file'; }
+
+# --- what is told ---
+
+# The row of an allocator has a number in every column but the heap, which not every allocator tells.
+tells_table() {
+    exits 0 compare lanes -r 3 -a "$few" && prints '^lanes.*: 101000 events, ' &&
+        prints '^allocator  *events  *spread  *per event  *wall  *RSS  *heap  *RSS/live  *p50' &&
+        prints '^tcmalloc\( *[0-9][0-9.]*\)\{13\}$' && prints '^glibc\( *[0-9][0-9.]*\)\{13\}$' && prints '^none  *[0-9]'
+}
+tells_json() {
+    json lanes.json 'n = j["allocators"][0]["numbers"]
+        n.values.all? { |v| v["min"] <= v["median"] && v["median"] <= v["max"] } && n["events_per_second"]["min"] > 0 &&
+            n["net_ns_per_event"]["median"] > 0 && n["peak_rss_bytes"]["median"] > 1e6' &&
+        json lanes.json 'j["allocators"].map { |a| a["entry"] } == %w[tcmalloc glibc none] &&
+            j["allocation_kind"] == "malloc" && j["free_kind"] == "free" && j["machine"]["processors"] > 0'
+}
+tells_json_alone() { exits 0 compare lanes -r 1 -a glibc --json - && cp out f.json && json f.json "$all_complete"; }
+tells_curves() {
+    json raw.json 's = j["allocators"][1]["series"]
+        s["seconds"].size > 0 && s.values.map(&:size).uniq.size == 1 && s["rss_bytes"].compact.min > 1e6'
+}
+
+page() {
+    [ -n "$chartjs" ] || return 0
+    exits 1 compare threads.raw.lz4 -r 2 --html page.html -a "glibc:A=</script><b>\,\&,none,$PWD/no.so"
+}
+page_stands_alone() {
+    page && ! grep -q -i 'src=\|<link\|@[A-Z]*@\|https*://[^w]*cdn' page.html && grep -q -F "$(head -c 2000 "$chartjs" | tail -n 1)" page.html
+}
+page_has_facts() { grep -q '<h1>threads under several allocators</h1>' page.html && grep -q '<dt>Events</dt>' page.html; }
+page_has_numbers() {
+    [ "$(grep -c '<th scope="row">' page.html)" -gt 15 ] && grep -q '<th scope="row">events <small>M/s</small></th><td>[0-9]' page.html
+}
+page_names_failures() { grep -q '<p class="failed">no.so: .*No such file or directory</p>' page.html; }
+page_escapes() {
+    grep -q 'A=<wbr>&lt;/script&gt;&lt;b&gt;,&amp;' page.html && ! grep -q '</script><b>' page.html &&
+        ruby -rjson -e 'data = File.read("page.html")[%r{id="data">(.*)</script>}, 1]
+            exit(JSON.parse(data)["allocators"][0]["settings"] == { "A" => "</script><b>,&" })'
+}
+
+# --- settings and failures ---
+
+settings_reach_one_only() {
+    exits 1 compare lanes -r 2 --json f.json -a "$stub,$stub:FAILING_STUB=refuse,glibc" &&
+        json f.json 'j["allocators"].map { |a| a["status"] } == %w[complete failed complete] &&
+            j["allocators"][1]["error"].include?("an allocation failed") && j["allocators"][1]["reports"].empty?'
+}
+tells_crash() {
+    exits 1 compare lanes -r 2 -a "$stub:FAILING_STUB=crash,$stub:FAILING_STUB=abort,glibc" &&
+        prints '^failing_stub.so replay was killed by signal 11 (Segmentation fault)' &&
+        prints 'signal 6 (Aborted): failing_stub: out of patience$' && prints '^  FAILING_STUB=crash$' &&
+        prints '^glibc  *[0-9]' && leaves_nothing
+}
+tells_missing() {
+    exits 1 compare lanes -r 1 -a 'libnothing.so.7,glibc' && prints '^libnothing.so.7  *not installed: ' &&
+        prints '^glibc  *[0-9]'
+}
+tells_other_library() {
+    exits 1 compare lanes -r 1 -a libm.so.6 && prints '^libm.so.6 .*has no malloc or was not loaded'
+}
+ignores_own_preload() {
+    (export LD_PRELOAD=$stub NO_THREAD_CACHE_SWITCH=1 &&
+        exits 0 compare lanes -r 1 -a tcmalloc,tcmalloc-noswitch,glibc --json f.json) &&
+        json f.json 'r = j["allocators"].map { |a| a["reports"][0] }
+            r.map { |one| one["thread_cache_switching"] } == [true, false, false] && r[2]["allocator"].start_with?("glibc")'
+}
+takes_options_of_replay() {
+    exits 0 compare lanes -r 1 -a glibc --json f.json --engine switch -- --limit 1000 &&
+        json f.json 'j["trace"]["events"] == 1000 && j["replay_options"] == %w[--limit 1000]' &&
+        exits 1 compare lanes -a glibc -- --nonsense && says "lanes: .*unrecognized option '--nonsense'"
+}
+all_installed_by_default() {
+    exits 0 compare lanes -r 1 --json f.json &&
+        json f.json 'names = j["allocators"].map { |a| a["name"] }
+            %w[tcmalloc tcmalloc-noswitch glibc].all? { |name| names.include?(name) } && !names.include?("none")'
+}
+refuses_nonsense() {
+    exits 2 compare && says 'which trace?' && exits 2 compare a b && says 'one trace, please' &&
+        exits 2 compare lanes -a jmalloc && says "there is no allocator 'jmalloc'" &&
+        exits 2 compare lanes -a glibc: && says "is no name of a variable" &&
+        exits 2 compare lanes -r 0 && says "'0' is no number from 1" && exits 2 compare lanes --colour
+}
+stops_when_asked() {
+    "$bin/malloctape" compare lanes -a glibc -r 1000 >out 2>err &
+    local pid=$!
+    until [ -n "$(ls "$TMPDIR")" ]; do sleep 0.01; done
+    kill -TERM "$pid"
+    exit_status wait "$pid" 2>/dev/null
+    [ "$status" = 143 ] && leaves_nothing
+}
+
+check 'an instruction stream' compares_instructions
+check 'an instruction stream in lz4' compares_lz4
+check 'a recording, all of whose calls are carried out' compares_raw
+check 'an instruction stream from a pipe' compares_piped_instructions
+check 'a recording from a pipe' compares_piped_raw
+check 'exit 3 for a trace that was cut' tells_cut
+check 'a damaged trace is told once, with the offset' refuses_damage
+check 'other files are refused' refuses_other_files
+check 'a missing file is told' refuses_missing_file
+check 'the table has a row for each' tells_table
+check 'JSON: median, least and greatest of every number' tells_json
+check 'JSON on the standard output, alone' tells_json_alone
+check 'JSON: curves' tells_curves
+if [ -n "$chartjs" ]; then
+    check 'the page needs no other file' page_stands_alone
+    check 'the page tells what was replayed' page_has_facts
+    check 'the page has all numbers without a script' page_has_numbers
+    check 'the page names what failed' page_names_failures
+    check 'the page shows odd characters as they are' page_escapes
+else
+    for text in 'alone' 'facts' 'numbers' 'failures' 'odd characters'; do skip_test "the page: $text" 'no libjs-chart.js'; done
+fi
+check 'settings reach their allocator only; one that fails is a row' settings_reach_one_only
+check 'a crash is told with the last words' tells_crash
+check 'a missing allocator is told, others go on' tells_missing
+check 'a library that is no allocator is told' tells_other_library
+check 'what is preloaded into compare is not preloaded into replays' ignores_own_preload
+check 'options of replay behind --' takes_options_of_replay
+check 'without a list, all that are installed' all_installed_by_default
+check 'exit 2 for mistakes on the command line' refuses_nonsense
+check 'SIGTERM ends it and leaves nothing behind' stops_when_asked

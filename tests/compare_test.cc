@@ -1,0 +1,167 @@
+// What compare reads (lists of allocators), finds (libraries) and calculates.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "cli/compare_find.h"
+#include "cli/compare_list.h"
+#include "cli/compare_numbers.h"
+
+namespace {
+
+class List : public testing::Test {
+protected:
+    ~List() override { compare_list_free(&list); }
+
+    bool add(const char *text) { return compare_list_add(&list, text, why, sizeof why); }
+
+    // The entry as it was understood: NAME{VARIABLE|VALUE}...
+    std::string entry(size_t at) const
+    {
+        std::string text = list.entries[at].allocator;
+        for (size_t i = 0; i < list.entries[at].settings_count; i++) {
+            const compare_setting &setting = list.entries[at].settings[i];
+            text += std::string("{") + setting.name + "|" + setting.value + "}";
+        }
+        return text;
+    }
+
+    // What is wrong with a list.
+    std::string refusal(const char *text) { return add(text) ? "nothing" : why; }
+
+    compare_list list = {};
+    char why[256] = "";
+};
+
+TEST_F(List, Names)
+{
+    ASSERT_TRUE(add("tcmalloc,glibc,glibc"));
+    ASSERT_EQ(list.count, 3u);
+    EXPECT_EQ(entry(0), "tcmalloc");
+    EXPECT_EQ(entry(1), "glibc");
+    EXPECT_EQ(entry(2), "glibc");
+}
+
+TEST_F(List, GrowsWithEachOption)
+{
+    ASSERT_TRUE(add("tcmalloc"));
+    ASSERT_TRUE(add("/usr/lib/a.so,b"));
+    ASSERT_EQ(list.count, 3u);
+    EXPECT_EQ(entry(1), "/usr/lib/a.so");
+}
+
+TEST_F(List, Settings)
+{
+    ASSERT_TRUE(add("jemalloc:MALLOC_CONF=background_thread:true,tcmalloc:A=1;B_2=x=y;C="));
+    ASSERT_EQ(list.count, 2u);
+    EXPECT_EQ(entry(0), "jemalloc{MALLOC_CONF|background_thread:true}");
+    EXPECT_EQ(entry(1), "tcmalloc{A|1}{B_2|x=y}{C|}");
+}
+
+TEST_F(List, BackslashTakesMeaningAway)
+{
+    ASSERT_TRUE(add(R"(a:X=1\,2\;3\\4,b)"));
+    EXPECT_EQ(entry(0), R"(a{X|1,2;3\4})");
+    EXPECT_EQ(entry(1), "b");
+}
+
+TEST_F(List, RefusesWhatMeansNothing)
+{
+    EXPECT_EQ(refusal(""), "an allocator without a name");
+    EXPECT_EQ(refusal("a,,b"), "an allocator without a name");
+    EXPECT_EQ(refusal("a,"), "an allocator without a name");
+    EXPECT_EQ(refusal(":A=1"), "an allocator without a name");
+    EXPECT_EQ(refusal("a:"), "a: '' is no name of a variable");
+    EXPECT_EQ(refusal("a:1A=2"), "a: '1A' is no name of a variable");
+    EXPECT_EQ(refusal("a:B C=2"), "a: 'B C' is no name of a variable");
+    EXPECT_EQ(refusal("a:B"), "a: B has no value");
+    EXPECT_EQ(refusal("a:B=1;"), "a: '' is no name of a variable");
+    EXPECT_EQ(refusal("a:LD_PRELOAD=x.so"), "a: LD_PRELOAD is what the allocator stands for");
+    EXPECT_EQ(refusal("a:B=1\\"), "nothing follows the last backslash");
+}
+
+TEST(Find, KnowsNamesAndLibraries)
+{
+    EXPECT_TRUE(compare_find_knows("tcmalloc"));
+    EXPECT_TRUE(compare_find_knows("system"));
+    EXPECT_TRUE(compare_find_knows("none"));
+    EXPECT_TRUE(compare_find_knows("./x"));
+    EXPECT_TRUE(compare_find_knows("libx.so.1"));
+    EXPECT_FALSE(compare_find_knows("jmalloc"));
+}
+
+TEST(Find, TheCLibraryNeedsNoLibrary)
+{
+    compare_found found;
+    ASSERT_TRUE(compare_find(&found, "system"));
+    EXPECT_STREQ(found.known->name, "glibc");
+    EXPECT_STREQ(found.library, "");
+}
+
+TEST(Find, LibrariesOfTheSystem)
+{
+    compare_found found;
+    ASSERT_TRUE(compare_find(&found, "libm.so.6")) << found.why;
+    EXPECT_EQ(found.known, nullptr);
+    EXPECT_EQ(found.library[0], '/');
+    EXPECT_FALSE(compare_find(&found, "libnosuchthing.so.1"));
+    EXPECT_STREQ(found.why, "not installed: no libnosuchthing.so.1 in the library directories");
+}
+
+TEST(Find, FilesThatAreNoLibraries)
+{
+    compare_found found;
+    EXPECT_FALSE(compare_find(&found, "/no/such/file.so"));
+    EXPECT_STREQ(found.why, "/no/such/file.so: No such file or directory");
+    EXPECT_FALSE(compare_find(&found, "/etc/passwd"));
+    EXPECT_STREQ(found.why, "/etc/passwd: no shared library for this kind of machine");
+}
+
+compare_spread spread(std::vector<double> values)
+{
+    return compare_spread_values(values.data(), values.size());
+}
+
+TEST(Numbers, Spread)
+{
+    compare_spread odd = spread({5, 1, 3});
+    EXPECT_EQ(odd.median, 3);
+    EXPECT_EQ(odd.least, 1);
+    EXPECT_EQ(odd.most, 5);
+    EXPECT_DOUBLE_EQ(compare_spread_relative(&odd), 4.0 / 3);
+    EXPECT_EQ(spread({4, 1, 2, 10}).median, 3);
+    EXPECT_EQ(spread({7}).median, 7);
+    EXPECT_TRUE(std::isnan(spread({}).median));
+    EXPECT_TRUE(std::isnan(spread({1, NAN}).median));
+}
+
+const compare_number *number(const std::string &key)
+{
+    const compare_number *one = compare_numbers;
+    while (one->key != nullptr && key != one->key)
+        one++;
+    return one;
+}
+
+TEST(Numbers, OfReports)
+{
+    json_t *reports = json_loads(
+        R"([{"wall_seconds": 3e-6, "measured_events": 1000, "own_cost_ns_per_event": 1, "peak_heap_bytes": null,
+             "by_kind": {"malloc": 5, "new": 9, "realloc_moved": 99, "free": 2, "mallopt": 99},
+             "latency": {"malloc": {"p50": 1}, "new": {"p50": 7.5}, "free": {"p50": 3}}}])",
+        0, nullptr);
+    ASSERT_NE(reports, nullptr);
+    const json_t *report = json_array_get(reports, 0);
+    EXPECT_STREQ(compare_kind(report, true), "new");
+    EXPECT_STREQ(compare_kind(report, false), "free");
+    EXPECT_DOUBLE_EQ(compare_spread_of(number("net_ns_per_event"), reports).median, 2);
+    EXPECT_DOUBLE_EQ(compare_spread_of(number("allocation_p50_ns"), reports).median, 7.5);
+    EXPECT_DOUBLE_EQ(compare_spread_of(number("free_p50_ns"), reports).median, 3);
+    EXPECT_TRUE(std::isnan(compare_spread_of(number("free_p99_ns"), reports).median));
+    EXPECT_TRUE(std::isnan(compare_spread_of(number("peak_heap_bytes"), reports).median));
+    json_decref(reports);
+}
+
+}  // namespace

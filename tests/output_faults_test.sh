@@ -1,0 +1,258 @@
+#!/bin/bash
+# output_faults_test.sh - what can go wrong on the way of a recording to its place: the program ends as it does untraced,
+# one line says what happened, and what was recorded until then orders and replays.
+set -eu
+
+# File systems of its own, which end with it.
+if [ -z "${MALLOCTAPE_OWN_MOUNTS+set}" ]; then
+    for namespace in -m -rm; do
+        if unshare "$namespace" sh -c 'mount -t tmpfs none /mnt' 2>/dev/null; then
+            MALLOCTAPE_OWN_MOUNTS=1 exec unshare "$namespace" "$0"
+        fi
+    done
+fi
+own_mounts=${MALLOCTAPE_OWN_MOUNTS-}
+
+# shellcheck source=tests/tap.sh
+. "$(dirname "$0")/tap.sh"
+
+family=$workloads/family
+malloctape=$bin/malloctape
+export TMPDIR=$scratch/tmp
+mkdir tmp small
+
+# Its recording takes a few megabytes.
+calls=1500000
+LD_PRELOAD=$plain_library "$family" work $calls >wanted || [ $? = 7 ]
+
+# as_untraced OUTPUT - its output and its exit status are those of the program untraced.
+as_untraced() {
+    exit_status recorded "$1" "$family" work $calls
+    [ "$status" = 7 ] && cmp wanted out
+}
+
+one_line() { [ "$(wc -l <err)" = 1 ] && grep -q "^malloctape: $1" err; }
+
+fresh() { rm -rf raw.lz4* tmp/* only.lz4 p; }
+
+nothing_left() { [ -z "$(ls tmp)" ] && [ -z "$(find . -name '*.spool' -o -name '.malloctape*')" ]; }
+
+events() { "$malloctape" dump --only-calls "$1" 2>/dev/null | grep -c '^malloc ' || true; }
+
+exits_with() {
+    exit_status "${@:2}" >command.out 2>&1
+    [ "$status" = "$1" ]
+}
+
+# replays RAW - what there is of it; "cut short" is what each tool says of it.
+replays() {
+    exits_with 3 "$bin/postprocess" --quiet "$1" p && exits_with 3 "$malloctape" verify "$1" p &&
+        { "$bin/replay" p >command.out 2>&1 || [ $? = 3 ]; }
+}
+
+# The stream alone, and with the spool, which has what the stream lacks.
+joins() {
+    replays "$1" && cp "$1" only.lz4 && replays only.lz4 && [ "$(events only.lz4)" -gt 1000 ] &&
+        [ "$(events "$1")" -gt "$(events only.lz4)" ]
+}
+
+whole() { exits_with 0 "$malloctape" verify "$1" && nothing_left; }
+
+# spool_to RAW - moves the spool that the message names beside the stream.
+spool_to() { mv "$(sed -n 's/.* what was not written is in //p' err)" "$1.spool"; }
+
+# --- no space ---
+
+full_device() {
+    fresh
+    as_untraced /dev/full && one_line 'not recording: /dev/full: no space left on device' && nothing_left
+}
+
+# with_file_system OPTION COMMAND... - with a file system of its own on small.
+with_file_system() {
+    local result=0
+    mount -t tmpfs -o "$1" none small || return 1
+    "${@:2}" || result=$?
+    umount small
+    return $result
+}
+
+full_file_system() {
+    fresh
+    as_untraced small/raw.lz4 &&
+        one_line 'recording ended early: small/raw.lz4.*: no space left on device' && joins small/raw.lz4
+}
+
+# The older recording is what it was.
+no_space_to_begin() {
+    fresh
+    echo older >small/raw.lz4
+    echo older >small/raw.lz4.spool
+    as_untraced small/raw.lz4 && one_line 'not recording: small/raw.lz4.spool: no space left on device' &&
+        [ "$(cat small/raw.lz4 small/raw.lz4.spool)" = $'older\nolder' ] && [ "$(find small -type f | wc -l)" = 2 ]
+}
+
+no_space_for_spool() {
+    fresh
+    TMPDIR=$scratch/small as_untraced '|cat >raw.lz4' && one_line 'not recording: .*small/.*: no space left on device' &&
+        [ -z "$(ls small)" ]
+}
+
+# Neither kills SIGXFSZ the program.
+file_size_limit() {
+    fresh
+    (
+        ulimit -f 2000
+        as_untraced raw.lz4
+    ) && one_line 'recording ended early: raw.lz4.*: file too large' && joins raw.lz4
+}
+
+file_size_limit_to_begin() {
+    fresh
+    echo older >raw.lz4
+    (
+        ulimit -f 100
+        as_untraced raw.lz4
+    ) && one_line 'not recording: raw.lz4.spool: file too large' && [ "$(cat raw.lz4)" = older ] && nothing_left
+}
+
+# --- readers ---
+
+reader_goes() {
+    fresh
+    as_untraced '|exec head -c 300000 >raw.lz4' && one_line 'recording ended early: .*: broken pipe' && replays raw.lz4 &&
+        spool_to raw.lz4 && replays raw.lz4
+}
+
+reader_is_killed() {
+    fresh
+    # shellcheck disable=SC2016 # the command's own shell
+    as_untraced '|head -c 200000 >raw.lz4; kill -9 $$' &&
+        one_line 'recording ended early: .*: broken pipe; the command ended with status 137; ' && replays raw.lz4
+}
+
+reader_stalls() {
+    fresh
+    local since=$SECONDS
+    TCMALLOC_TRACE_READER_SECONDS=1 as_untraced '|head -c 200000 >raw.lz4; exec sleep 6' &&
+        one_line 'recording ended early: .*: waited for its reader too long' && [ $((SECONDS - since)) -lt 6 ] &&
+        replays raw.lz4
+}
+
+# Nothing is lost on the way through a reader who is slow.
+reader_is_slow() {
+    fresh
+    # shellcheck disable=SC2016
+    as_untraced '|while dd bs=100000 count=1 status=none | grep -a . ; do sleep 0.02; done >raw.lz4' && [ -s raw.lz4 ]
+}
+
+# --- descriptors ---
+
+no_descriptor_left() {
+    fresh
+    (
+        ulimit -n 20
+        exit_status recorded raw.lz4 "$family" fill 1000000
+        [ "$status" = 7 ]
+    ) && whole raw.lz4
+}
+
+# limited LIMIT COMMAND... - of so many descriptors, COMMAND is started with all but one; that one the linker needs.
+limited() {
+    fresh
+    ruby -e '
+        limit = ARGV[1].to_i
+        files = (3..limit - 2).to_h { |number| [number, "/dev/null"] }
+        environment = { "TCMALLOC_TRACE_OUTPUT" => "raw.lz4", "LD_PRELOAD" => ARGV[0] }
+        system(environment, *ARGV[2..], out: "out", err: "err", rlimit_nofile: [limit, limit], close_others: true,
+               **files)
+        exit $?.exitstatus == 7' "$tracing_library" "$@"
+}
+
+few_descriptors_to_begin() { limited 9 "$family" fill 1000000 && whole raw.lz4; }
+
+too_few_descriptors_to_begin() {
+    limited 4 "$family" fill 1000000 && one_line 'not recording: raw.lz4: too many open files' && nothing_left
+}
+
+all_descriptors_closed() {
+    fresh
+    exit_status recorded raw.lz4 "$family" close 1000000
+    [ "$status" = 7 ] && whole raw.lz4 && [ "$(events raw.lz4)" -ge 500000 ] && one_line 'raw.lz4: 10000'
+}
+
+# No message gets into the recording.
+begins_without_descriptors() {
+    fresh
+    exit_status env TCMALLOC_TRACE_OUTPUT="$1" LD_PRELOAD="$tracing_library" "$family" close 100000 <&- >&- 2>&-
+    [ "$status" = 7 ] && whole raw.lz4
+}
+
+# --- places ---
+
+without_proc() {
+    fresh
+    # shellcheck disable=SC2016
+    exit_status unshare -m sh -c 'umount -l /proc && exec "$@"' sh env TCMALLOC_TRACE_OUTPUT=raw.lz4 \
+        LD_PRELOAD="$tracing_library" "$family" work $calls >out 2>err
+    [ "$status" = 7 ] && cmp wanted out && whole raw.lz4
+}
+
+read_only() {
+    fresh
+    as_untraced small/raw.lz4 && one_line 'not recording: small/raw.lz4.*: read-only file system'
+}
+
+# The spool is removed although the process has another root and another user.
+another_root() {
+    fresh
+    mkdir -p root
+    exit_status recorded raw.lz4 "$family" chroot root 1000000
+    [ "$status" = 7 ] && whole raw.lz4 && [ "$(events raw.lz4)" -ge 500000 ]
+}
+
+directory_is_renamed() {
+    fresh
+    mkdir before
+    TCMALLOC_TRACE_OUTPUT=before/raw.lz4 LD_PRELOAD=$tracing_library "$family" tty 20 >out 2>err &
+    local program=$!
+    for _ in $(seq 100); do
+        [ -s out ] && break
+        sleep 0.05
+    done
+    mv before after
+    kill -INT $program
+    exit_status wait $program
+    [ "$status" = 3 ] && whole after/raw.lz4
+}
+
+# mounted TEXT COMMAND... - a test that needs file systems of its own.
+mounted() {
+    if [ -n "$own_mounts" ]; then check "$@"; else skip_test "$1" 'may not mount a file system'; fi
+}
+
+plan 20
+check '/dev/full' full_device
+mounted 'a file system gets full' with_file_system size=3M full_file_system
+mounted 'no space to begin: the older recording stays' with_file_system size=500k no_space_to_begin
+mounted 'no space for the spool' with_file_system size=500k no_space_for_spool
+check 'a limit on the size of files' file_size_limit
+check 'a limit on the size of files, too low to begin' file_size_limit_to_begin
+check 'the reader goes' reader_goes
+check 'the reader is killed' reader_is_killed
+check 'the reader stalls' reader_stalls
+check 'the reader is slow' reader_is_slow
+check 'the program has no descriptor left' no_descriptor_left
+check 'hardly a descriptor is left when it begins' few_descriptors_to_begin
+check 'a process may have fewer descriptors than a recording needs' too_few_descriptors_to_begin
+check 'descriptors 0 to 1023 closed, then a million calls' all_descriptors_closed
+check 'begun without descriptors 0 to 2' begins_without_descriptors raw.lz4
+check 'the same, and a command' begins_without_descriptors '|cat >raw.lz4'
+mounted 'no /proc' without_proc
+mounted 'a read-only file system' with_file_system ro read_only
+if [ "$(id -u)" = 0 ] && [ "$own_mounts" = 1 ]; then
+    check 'another root and another user' another_root
+else
+    skip_test 'another root and another user' 'only root may change them'
+fi
+check 'the directory gets another name' directory_is_renamed

@@ -1,0 +1,42 @@
+/* os_linux - what the two files of the Linux layer share. x86-64.
+ *
+ * syscall() of libc sets errno, which belongs to the traced program, so the calls are made here. */
+#ifndef MALLOCTAPE_OS_LINUX_H
+#define MALLOCTAPE_OS_LINUX_H
+
+#if !defined(__x86_64__)
+#error "only x86-64 so far: system_call() and, in os_linux.c, thread_storage_of() are to be written"
+#endif
+
+/* Results of the kernel. */
+#define ERRNO_ENOENT     (-2)
+#define ERRNO_ESRCH      (-3)
+#define ERRNO_EINTR      (-4)
+#define ERRNO_EBADF      (-9)
+#define ERRNO_EAGAIN     (-11)
+#define ERRNO_ENOMEM     (-12)
+#define ERRNO_ENOSYS     (-38)
+#define ERRNO_EOPNOTSUPP (-95)
+#define ERRNO_ETIMEDOUT  (-110)
+
+static inline long system_call(long number, long a, long b, long c, long d, long e, long f)
+{
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    long result;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+/* Nothing of ours may come to be descriptor 2, to which messages go: the program may have closed it. Moves
+ * `file` if it is; returns its number or a negative errno. */
+int os_linux_keep_from_messages(int file);
+
+/* Closes the descriptors first .. last; INT_MAX: all from `first` on. */
+void os_linux_close_files(int first, int last);
+
+#endif

@@ -1,0 +1,220 @@
+/* os_linux_command - a command at the end of a pipe, which the program must not notice.
+ *
+ *   program (writer thread) --clone, no signal at its end--> keeper --vfork, exec--> /bin/sh -c command
+ *
+ * A child that execs gets SIGCHLD as the signal of its end and is found by wait(), whatever it was cloned with.
+ * So the program's child is the keeper, which never execs. It waits for the command and ends with its status.
+ * That it holds no copy of the program's memory, it gives back all but its own stack and this library. */
+#include "os.h"
+
+#include "os_linux.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STACK_BYTES       (32u * 1024)
+#define SIGNALS           64
+/* The end of what mmap() gives without being asked for more. */
+#define ADDRESS_SPACE_END UINT64_C(0x7ffffffff000)
+/* What a shell says of a command that it cannot run. */
+#define CANNOT_RUN        127
+/* How often it is asked whether the command has ended: seldom after a while. */
+#define ASK_NS_MIN        UINT64_C(200000)
+#define ASK_NS_MAX        UINT64_C(20000000)
+
+/* Made by the linker: where this library begins and ends. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+static const char library_name[] = "libtcmalloc_minimal_tracing.so";
+static const char preload[] = "LD_PRELOAD=";
+static const char own_prefix[] = "TCMALLOC_TRACE_";
+
+struct command {
+    const char *text;
+    char *const *environment;
+    int input;
+    uint8_t *stacks; /* of the keeper, and behind it of the process that becomes the command */
+};
+
+/* --- its environment --- */
+
+static bool begins_with(const char *text, const char *prefix)
+{
+    while (*prefix)
+        if (*text++ != *prefix++) return false;
+    return true;
+}
+
+static bool is_this_library(const char *path, size_t bytes)
+{
+    size_t name = bytes;
+    while (name > 0 && path[name - 1] != '/')
+        name--;
+    return bytes - name >= sizeof library_name - 1 && begins_with(path + name, library_name);
+}
+
+/* Copies "LD_PRELOAD=..." without this library. */
+static void copy_preload(const char *entry, char *to)
+{
+    size_t used = sizeof preload - 1;
+    memcpy(to, preload, used);
+    for (const char *at = entry + used; *at;) {
+        size_t bytes = 0;
+        while (at[bytes] && at[bytes] != ':' && at[bytes] != ' ')
+            bytes++;
+        if (bytes > 0 && !is_this_library(at, bytes)) {
+            if (used > sizeof preload - 1) to[used++] = ':';
+            memcpy(to + used, at, bytes);
+            used += bytes;
+        }
+        at += bytes;
+        if (*at) at++;
+    }
+    to[used] = 0;
+}
+
+/* What environ holds without what makes a program record. NULL: no memory. */
+static char *const *make_environment(void)
+{
+    size_t count = 0;
+    size_t preload_bytes = 0;
+    for (; environ && environ[count]; count++)
+        if (begins_with(environ[count], preload)) preload_bytes = strlen(environ[count]) + 1;
+    char **made = os_memory_reserve((count + 1) * sizeof *made + preload_bytes);
+    if (!made) return NULL;
+    char *own_preload = (char *)(made + count + 1);
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (begins_with(environ[i], own_prefix)) continue;
+        made[used] = environ[i];
+        if (begins_with(environ[i], preload) && strlen(environ[i]) < preload_bytes) {
+            copy_preload(environ[i], own_preload);
+            made[used] = own_preload;
+        }
+        used++;
+    }
+    return made;
+}
+
+/* --- the processes --- */
+
+static void end_process(int status)
+{
+    for (;;)
+        system_call(SYS_exit_group, status, 0, 0, 0, 0, 0);
+}
+
+/* The program may ignore SIGCHLD, and then nobody could wait for the command. */
+static void handle_signals_by_default(void)
+{
+    /* As the kernel has it: handler, flags, restorer, mask. */
+    const uint64_t by_default[4] = {0};
+    for (int number = 1; number <= SIGNALS; number++)
+        system_call(SYS_rt_sigaction, number, (long)by_default, 0, 8, 0, 0);
+}
+
+/* All other files of the writer are closed by the exec. */
+static void be_at_the_pipe(int input)
+{
+    /* dup2() to the same number would leave it to be closed. */
+    int other = (int)system_call(SYS_fcntl, input, F_DUPFD_CLOEXEC, STDERR_FILENO + 1, 0, 0, 0);
+    system_call(SYS_dup2, other, STDIN_FILENO, 0, 0, 0, 0);
+    if (system_call(SYS_dup2, STDERR_FILENO, STDOUT_FILENO, 0, 0, 0, 0) >= 0) return;
+    system_call(SYS_openat, AT_FDCWD, (long)"/dev/null", O_WRONLY, 0, 0, 0);
+    system_call(SYS_openat, AT_FDCWD, (long)"/dev/null", O_WRONLY, 0, 0, 0);
+}
+
+/* Shares the memory of the keeper, which sleeps until the exec. */
+static int become_command(void *argument)
+{
+    const struct command *command = argument;
+    const char *const words[] = {"sh", "-c", command->text, NULL};
+    const uint64_t no_signals = 0;
+    be_at_the_pipe(command->input);
+    system_call(SYS_setsid, 0, 0, 0, 0, 0, 0);
+    system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&no_signals, 0, sizeof no_signals, 0, 0);
+    system_call(SYS_execve, (long)"/bin/sh", (long)words, (long)command->environment, 0, 0, 0);
+    end_process(CANNOT_RUN);
+    return 0;
+}
+
+/* Gives back memory from `from` up to `to`, as far as whole pages go. */
+static void forget(uint64_t from, uint64_t to)
+{
+    from = (from + 4095) & ~UINT64_C(4095);
+    to &= ~UINT64_C(4095);
+    if (from < to) system_call(SYS_munmap, (long)from, (long)(to - from), 0, 0, 0, 0);
+}
+
+/* From here on nothing outside of this file may be called. */
+static int keep(void *argument)
+{
+    struct command *command = argument;
+    uint64_t stack = (uint64_t)command->stacks;
+    uint64_t library = (uint64_t)__ehdr_start;
+    uint64_t low = stack < library ? stack : library;
+    uint64_t high = stack < library ? library : stack;
+    uint64_t low_end = stack < library ? stack + 2 * STACK_BYTES : (uint64_t)_end + 4095;
+    uint64_t high_end = stack < library ? (uint64_t)_end + 4095 : stack + 2 * STACK_BYTES;
+    handle_signals_by_default();
+    command->environment = make_environment();
+    if (!command->environment) end_process(CANNOT_RUN);
+    int child = clone(become_command, command->stacks + 2 * STACK_BYTES,
+                      CLONE_VM | CLONE_VFORK | SIGCHLD, argument);
+    if (child < 0) end_process(CANNOT_RUN);
+    os_linux_close_files(0, INT_MAX);
+    forget(0, low);
+    forget(low_end, high);
+    forget(high_end, ADDRESS_SPACE_END);
+    int status = 0;
+    while (system_call(SYS_wait4, child, (long)&status, 0, 0, 0, 0) == ERRNO_EINTR)
+        continue;
+    end_process(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    return 0;
+}
+
+static int start_keeper(const char *text, int input)
+{
+    struct command command = {text, NULL, input, os_memory_reserve(2 * STACK_BYTES)};
+    if (!command.stacks) return ERRNO_ENOMEM;
+    int process = clone(keep, command.stacks + STACK_BYTES, 0, &command);
+    os_memory_release(command.stacks, 2 * STACK_BYTES);
+    return process < 0 ? ERRNO_EAGAIN : process;
+}
+
+int os_command_start(const char *text, int *process)
+{
+    int ends[2];
+    int result = (int)system_call(SYS_pipe2, (long)ends, O_CLOEXEC, 0, 0, 0, 0);
+    if (result < 0) return result;
+    int input = os_linux_keep_from_messages(ends[0]);
+    int output = os_linux_keep_from_messages(ends[1]);
+    *process = input < 0 ? input : output < 0 ? output : start_keeper(text, input);
+    os_file_close(input);
+    if (*process > 0) return output;
+    os_file_close(output);
+    return *process;
+}
+
+int os_command_wait(int process, uint64_t timeout_ns)
+{
+    uint64_t since = os_clock_ns();
+    const uint32_t never_changes = 0;
+    for (uint64_t ask_ns = ASK_NS_MIN;; ask_ns = ask_ns < ASK_NS_MAX ? ask_ns * 2 : ASK_NS_MAX) {
+        int status = 0;
+        long result = system_call(SYS_wait4, process, (long)&status, WNOHANG | __WCLONE, 0, 0, 0);
+        if (result < 0 && result != ERRNO_EINTR) return (int)result;
+        if (result == process)
+            return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        if (timeout_ns && os_clock_ns() - since >= timeout_ns) return ERRNO_ETIMEDOUT;
+        os_wait(&never_changes, 0, ask_ns);
+    }
+}

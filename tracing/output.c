@@ -1,0 +1,216 @@
+#include "output.h"
+
+#include "os.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* How long a command may take that has got nothing. */
+#define DISCARDED_COMMAND_NS UINT64_C(1000000000)
+
+static int fail(struct output_place *place, int error, const char *what)
+{
+    place->failed = what;
+    return error;
+}
+
+struct text {
+    char *to;
+    size_t used;
+    size_t bytes; /* what does not fit is counted, but left out */
+};
+
+static void put_text(struct text *text, const char *more)
+{
+    do
+        if (text->used < text->bytes) text->to[text->used] = *more;
+    while (text->used++, *more++);
+    text->used--; /* the null byte is written over */
+}
+
+/* "PREFIX", the id in hexadecimal, "SUFFIX" */
+static void put_temporary_name(struct text *text, const char *prefix, uint64_t id,
+                               const char *suffix)
+{
+    char digits[17] = "";
+    for (int i = 0; i < 16; i++)
+        digits[i] = "0123456789abcdef"[id >> (60 - 4 * i) & 15];
+    put_text(text, prefix);
+    put_text(text, digits);
+    put_text(text, suffix);
+}
+
+/* A spool does not belong beside a link such as /dev/stdout. */
+static bool is_for_files(const char *path)
+{
+    return strncmp(path, "/dev/", 5) != 0 && strncmp(path, "/proc/", 6) != 0;
+}
+
+/* Opens the directory of the name, and finds out what is there. */
+static int find_path(struct output_place *place)
+{
+    struct os_file_status status;
+    place->last = output_name_last(place->name);
+    size_t length = (size_t)(place->last - place->name);
+    if (length + strlen(place->last) >= OUTPUT_PATH_BYTES_MAX) return -ENAMETOOLONG;
+    memcpy(place->directory_path, place->name, length);
+    memcpy(place->directory_path + length, ".", 2);
+    place->directory = os_directory_open(place->directory_path);
+    if (place->directory < 0) return place->directory;
+    if (!*place->last) return -EISDIR;
+    int result = os_file_look(place->directory, place->last, &status);
+    if (result < 0) return result;
+    switch (status.kind) {
+    case OS_FILE_DIRECTORY: return -EISDIR;
+    case OS_FILE_MISSING: place->kind = OUTPUT_NEW_FILE; break;
+    case OS_FILE_PLAIN: place->kind = status.is_own_name ? OUTPUT_NEW_FILE : OUTPUT_AS_IS; break;
+    case OS_FILE_PIPE: place->kind = OUTPUT_FIFO; break;
+    case OS_FILE_OTHER: place->kind = OUTPUT_AS_IS; break;
+    }
+    place->has_reader = status.kind == OS_FILE_PIPE;
+    place->is_plain = place->kind == OUTPUT_NEW_FILE || status.kind == OS_FILE_PLAIN;
+    place->spool_is_beside =
+        place->kind == OUTPUT_NEW_FILE || (place->is_plain && is_for_files(place->name));
+    return 0;
+}
+
+static int find_descriptor(struct output_place *place, int number)
+{
+    struct os_file_status status;
+    int result = number < 0 ? -EBADF : os_file_look_at(number, &status);
+    if (result < 0) return result;
+    place->kind = OUTPUT_DESCRIPTOR;
+    place->has_reader = status.kind == OS_FILE_PIPE;
+    place->file = number;
+    return 0;
+}
+
+static int find(struct output_place *place)
+{
+    if (strncmp(place->name, "fd:", 3) == 0)
+        return find_descriptor(place, output_name_descriptor(place->name));
+    if (place->name[0] != '|') return find_path(place);
+    place->kind = OUTPUT_COMMAND;
+    place->has_reader = true;
+    return 0;
+}
+
+/* The spool has its own name at once where nobody else can have it. */
+static int make_spool_elsewhere(struct output_place *place)
+{
+    struct text path = {place->spool_path, 0, sizeof place->spool_path};
+    put_text(&path, place->scratch);
+    put_text(&path, "/");
+    place->spool_name = place->spool_path + path.used;
+    put_temporary_name(&path, "malloctape-", place->id, ".spool");
+    if (path.used >= path.bytes) return fail(place, -ENAMETOOLONG, place->scratch);
+    place->spool_directory = os_directory_open(place->scratch);
+    if (place->spool_directory < 0) return fail(place, place->spool_directory, place->scratch);
+    place->spool = os_file_create(place->spool_directory, place->spool_name);
+    if (place->spool < 0) return fail(place, place->spool, place->spool_path);
+    place->settled = true;
+    return 0;
+}
+
+static int make_spool_beside(struct output_place *place)
+{
+    struct text path = {place->spool_path, 0, sizeof place->spool_path};
+    put_text(&path, place->name);
+    put_text(&path, ".spool");
+    place->spool_name = output_name_last(place->spool_path);
+    place->spool_directory = place->directory;
+    struct text name = {place->new_spool_name, 0, sizeof place->new_spool_name};
+    put_temporary_name(&name, ".malloctape-", place->id, ".spool");
+    place->spool = os_file_create(place->directory, place->new_spool_name);
+    return place->spool < 0 ? fail(place, place->spool, place->spool_path) : 0;
+}
+
+int output_make(struct output_place *place)
+{
+    place->file = place->spool = place->directory = place->spool_directory = -1;
+    place->command = -1;
+    int result = find(place);
+    if (result < 0) return fail(place, result, place->name);
+    result = place->spool_is_beside ? make_spool_beside(place) : make_spool_elsewhere(place);
+    if (result < 0 || place->kind != OUTPUT_NEW_FILE) return result;
+    struct text name = {place->new_name, 0, sizeof place->new_name};
+    put_temporary_name(&name, ".malloctape-", place->id, ".raw");
+    place->file = os_file_create(place->directory, place->new_name);
+    return place->file < 0 ? fail(place, place->file, place->name) : 0;
+}
+
+/* Also the older spool beside it is of no use any more. */
+static int open_as_is(struct output_place *place)
+{
+    place->file = os_file_open_write(place->directory, place->last);
+    if (place->file < 0) return place->file;
+    int result = output_settle(place);
+    return result == 0 && place->is_plain ? os_file_empty(place->file) : result;
+}
+
+int output_open(struct output_place *place)
+{
+    int result = 0;
+    if (place->kind == OUTPUT_AS_IS) result = open_as_is(place);
+    if (place->kind == OUTPUT_COMMAND)
+        result = place->file = os_command_start(place->name + 1, &place->command);
+    return result < 0 ? fail(place, result, place->name) : 0;
+}
+
+int output_connect(struct output_place *place)
+{
+    int file = os_file_open_write(place->directory, place->last);
+    if (file < 0) return fail(place, file, place->name);
+    place->file = file;
+    return 0;
+}
+
+int output_settle(struct output_place *place)
+{
+    int result = 0;
+    if (!place->settled)
+        result = os_file_rename(place->directory, place->new_spool_name, place->spool_name);
+    if (result < 0) return fail(place, result, place->spool_path);
+    place->settled = true;
+    if (place->kind == OUTPUT_NEW_FILE)
+        result = os_file_rename(place->directory, place->new_name, place->last);
+    return result < 0 ? fail(place, result, place->name) : 0;
+}
+
+/* Another recording with the same name may have put its spool in the place of ours. */
+static void remove_spool(struct output_place *place)
+{
+    struct os_file_status ours, there;
+    if (os_file_look_at(place->spool, &ours) == 0 &&
+        os_file_look(place->spool_directory, place->spool_name, &there) == 0 &&
+        there.kind == OS_FILE_PLAIN && there.device == ours.device && there.inode == ours.inode)
+        os_file_remove(place->spool_directory, place->spool_name);
+}
+
+static void close_all(struct output_place *place)
+{
+    if (place->spool_directory != place->directory) os_file_close(place->spool_directory);
+    os_file_close(place->directory);
+    os_file_close(place->spool);
+}
+
+void output_discard(struct output_place *place)
+{
+    if (place->spool >= 0 && place->settled) remove_spool(place);
+    if (place->spool >= 0 && !place->settled)
+        os_file_remove(place->directory, place->new_spool_name);
+    if (place->file >= 0 && place->kind == OUTPUT_NEW_FILE)
+        os_file_remove(place->directory, place->new_name);
+    os_file_close(place->file);
+    close_all(place);
+    place->settled = false;
+    if (place->command > 0) os_command_wait(place->command, DISCARDED_COMMAND_NS);
+}
+
+int output_end(struct output_place *place, bool complete, uint64_t timeout_ns)
+{
+    if (place->command > 0) place->status = os_command_wait(place->command, timeout_ns);
+    if (complete) remove_spool(place);
+    close_all(place);
+    return place->status < 0 ? place->status : 0;
+}

@@ -1,0 +1,81 @@
+/* output - where a recording goes, and the file of its spool.
+ *
+ *   name          | what it is                       | the spool
+ *   --------------+----------------------------------+---------------------------------
+ *   PATH          | a new file, in place of another  | PATH.spool
+ *   PATH          | a link to a file: as it is       | PATH.spool
+ *   PATH          | a FIFO, a device: as it is       | in a directory for temporary files
+ *   fd:N          | a descriptor of the program      | there
+ *   |COMMAND      | the standard input of a command  | there
+ *
+ *     output_make()    nothing is lost yet: new files have other names
+ *     output_open()    a file that is written as it is is empty, a command runs
+ *     output_settle()  new files are in their places; whatever fails before leaves an older recording as it was
+ *     output_end()     the command has ended; the spool is removed if the stream is complete
+ *
+ * Threads   all of this belongs to the writer thread.
+ * Errors    negative errno values. `failed` then is what they concern.
+ * Places    files are found through a descriptor of their directory, so a program that changes its directory or its
+ *           root does not matter. */
+#ifndef MALLOCTAPE_TRACING_OUTPUT_H
+#define MALLOCTAPE_TRACING_OUTPUT_H
+
+#include "output_name.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum output_kind {
+    OUTPUT_NEW_FILE = 0,
+    OUTPUT_AS_IS, /* what was there */
+    OUTPUT_FIFO,
+    OUTPUT_DESCRIPTOR,
+    OUTPUT_COMMAND
+};
+
+#define OUTPUT_PATH_BYTES_MAX 4096
+
+struct output_place {
+    /* Given. */
+    const char *name;    /* without letters after % */
+    const char *scratch; /* directory for temporary files */
+    uint64_t id;         /* random: part of the names of temporary files */
+
+    enum output_kind kind;
+    bool has_reader;      /* a pipe or a socket */
+    bool is_plain;        /* a file on a disk */
+    bool spool_is_beside; /* beside the stream's file, not in the directory for temporary files */
+    int file;             /* of the stream; -1: not open */
+    int spool;            /* the spool's file */
+    int directory;        /* of the stream's file, and of its spool if that lies beside it */
+    int spool_directory;  /* the same or another one */
+    int command;          /* a process (os_command_start) */
+    int status;           /* with which it ended (os_command_wait) */
+    const char *last;     /* component of the name */
+    bool settled;         /* the spool has the name below */
+    const char *failed;
+    char directory_path[OUTPUT_PATH_BYTES_MAX + 2];
+    char spool_path[OUTPUT_PATH_BYTES_MAX + 64];
+    const char *spool_name; /* its last component */
+    char new_name[48];      /* of the stream's file until it is settled */
+    char new_spool_name[48];
+};
+
+int output_make(struct output_place *place);
+int output_open(struct output_place *place);
+int output_settle(struct output_place *place);
+
+/* Opens a FIFO. -ENXIO: nobody has opened it for reading yet. */
+int output_connect(struct output_place *place);
+
+/* After a failed start: removes what has been made. */
+void output_discard(struct output_place *place);
+
+/* After the stream's file has been closed. `complete`: the spool is not needed. 0 or a negative errno (os_command_wait). */
+int output_end(struct output_place *place, bool complete, uint64_t timeout_ns);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

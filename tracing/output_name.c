@@ -1,0 +1,92 @@
+#include "output_name.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Beyond what the kernel can be made to give. */
+#define DESCRIPTOR_MAX 100000000
+
+struct text {
+    char *to;
+    size_t used;
+    size_t bytes; /* what does not fit is counted, but left out */
+};
+
+static void text_put(struct text *text, char character)
+{
+    if (text->used < text->bytes) text->to[text->used] = character;
+    text->used++;
+}
+
+static void text_number(struct text *text, uint64_t number)
+{
+    if (number >= 10) text_number(text, number / 10);
+    text_put(text, (char)('0' + number % 10));
+}
+
+static bool is_harmless(char character)
+{
+    return (character >= 'a' && character <= 'z') || (character >= 'A' && character <= 'Z') ||
+           (character >= '0' && character <= '9') || character == '.' || character == '+' ||
+           character == '-' || character == '_' || (unsigned char)character > 127;
+}
+
+static void text_name(struct text *text, const char *name)
+{
+    for (; *name; name++)
+        text_put(text, is_harmless(*name) ? *name : '_');
+}
+
+const char *output_name_last(const char *path)
+{
+    const char *component = path;
+    for (; *path; path++)
+        if (*path == '/') component = path + 1;
+    return component;
+}
+
+int output_name_expand(const char *name, const struct output_names *names, char *expanded,
+                       size_t bytes)
+{
+    struct text text = {expanded, 0, bytes};
+    for (; *name; name++) {
+        if (*name != '%') {
+            text_put(&text, *name);
+            continue;
+        }
+        switch (*++name) {
+        case 'p': text_number(&text, (uint64_t)names->process_id); break;
+        case 'h': text_name(&text, names->host); break;
+        case 't': text_number(&text, names->time_s); break;
+        case 'e': text_name(&text, output_name_last(names->program)); break;
+        case '%': text_put(&text, '%'); break;
+        default: return -EINVAL;
+        }
+    }
+    text_put(&text, 0);
+    return text.used <= bytes ? (int)(text.used - 1) : -ENAMETOOLONG;
+}
+
+bool output_name_has_process(const char *name)
+{
+    for (; *name; name++) {
+        if (*name != '%') continue;
+        if (*++name == 'p') return true;
+        if (!*name) return false;
+    }
+    return false;
+}
+
+int output_name_descriptor(const char *name)
+{
+    static const char prefix[] = "fd:";
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0) return -1;
+    const char *at = name + sizeof prefix - 1;
+    int number = 0;
+    if (!*at) return -1;
+    for (; *at; at++) {
+        if (*at < '0' || *at > '9' || number > DESCRIPTOR_MAX) return -1;
+        number = number * 10 + (*at - '0');
+    }
+    return number;
+}
