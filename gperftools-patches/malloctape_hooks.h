@@ -35,6 +35,16 @@ void malloctape_thread_cache_deleted(void);
  * Thread   any; pageheap_lock is held. */
 void malloctape_heap_grown(const void* start, unsigned long bytes);
 
+/* malloctape_span_populated() - a span is going to be cut into objects of a size class.
+ *
+ * Thread   any; no lock is held, and nobody else knows the span yet. */
+void malloctape_span_populated(unsigned long first_page, unsigned long pages, unsigned size_class);
+
+/* malloctape_hook_added() - a hook has been added to a list, by the program or by malloctape.
+ *
+ * Thread   any; the lock of the hook lists is held. */
+void malloctape_hook_added(const void* list);
+
 /* malloctape_span_deleted() - a span goes back to the page heap; no object on it lives.
  *
  * Thread   any; pageheap_lock is held. */
@@ -49,6 +59,11 @@ void malloctape_span_deleted(unsigned long first_page, unsigned long pages, unsi
 #define MALLOCTAPE_STAMP(structure)       malloctape_stamp(structure)
 #define MALLOCTAPE_THREAD_CACHE_DELETED() malloctape_thread_cache_deleted()
 #define MALLOCTAPE_HEAP_GROWN(start, bytes) malloctape_heap_grown(start, bytes)
+#define MALLOCTAPE_SPAN_POPULATED(span, size_class) \
+  malloctape_span_populated((span)->start, (span)->length, (size_class))
+#define MALLOCTAPE_HOOK_ADDED(list) malloctape_hook_added(list)
+/* The pointer is to stay in a register: the compiler would compute it twice. */
+#define MALLOCTAPE_KEEP(pointer) __asm__("" : "+r"(pointer))
 #define MALLOCTAPE_SPAN_DELETED(span) \
   malloctape_span_deleted((span)->start, (span)->length, (span)->sizeclass)
 
@@ -57,6 +72,9 @@ void malloctape_span_deleted(unsigned long first_page, unsigned long pages, unsi
 #define MALLOCTAPE_STAMP(structure)       ((void)0)
 #define MALLOCTAPE_THREAD_CACHE_DELETED() ((void)0)
 #define MALLOCTAPE_HEAP_GROWN(start, bytes) ((void)0)
+#define MALLOCTAPE_SPAN_POPULATED(span, size_class) ((void)0)
+#define MALLOCTAPE_HOOK_ADDED(list) ((void)0)
+#define MALLOCTAPE_KEEP(pointer) ((void)0)
 #define MALLOCTAPE_SPAN_DELETED(span) ((void)0)
 
 #endif

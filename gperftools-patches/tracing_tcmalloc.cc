@@ -109,14 +109,19 @@ void no_new_hook(const void *, size_t) {}
 void no_delete_hook(const void *) {}
 
 bool diverted;
+bool adding_our_hooks;
 
 // Off the hot path, after the first recorded call: upstream's own first hook has then left the
-// list, so that the hot path can tell by the length of the lists that there is no hook but ours.
+// list. The hot path calls no hooks; if there are others, it is not to be taken.
 ATTRIBUTE_NOINLINE void divert()
 {
     if (diverted || malloctape_is_off() || __sync_lock_test_and_set(&diverted, true)) return;
+    if (!base::internal::new_hooks_.empty() || !base::internal::delete_hooks_.empty())
+        malloctape_cool_down();
+    adding_our_hooks = true;
     MallocHook::AddNewHook(&no_new_hook);
     MallocHook::AddDeleteHook(&no_delete_hook);
+    adding_our_hooks = false;
 }
 
 // Before the environment has been read, and after recording has ended.
@@ -125,11 +130,6 @@ ATTRIBUTE_NOINLINE void undivert()
     if (!diverted || !__sync_bool_compare_and_swap(&diverted, true, false)) return;
     MallocHook::RemoveNewHook(&no_new_hook);
     MallocHook::RemoveDeleteHook(&no_delete_hook);
-}
-
-template <typename List> inline ATTRIBUTE_ALWAYS_INLINE bool only_our_hook(const List &hooks)
-{
-    return base::subtle::NoBarrier_Load(&hooks.priv_end) == 1;
 }
 
 // --- tokens ---
@@ -153,7 +153,7 @@ bool find_class(const void *object, uint32 *cl)
 void open_page(const void *object)
 {
     uint32 cl;
-    if (atomic_load_acquire(&shadow_page_of(object)->tokens) == NULL && find_class(object, &cl))
+    if (!shadow_page_of(object)->open && find_class(object, &cl))
         shadow_open(object, cl == 0 ? 0 : Static::sizemap()->class_to_size(cl),
                     static_cast<uint8_t>(cl));
 }
@@ -225,31 +225,21 @@ template <unsigned kind, void *(*plain)(size_t)> ATTRIBUTE_NOINLINE void *alloca
     return record_birth(kind, size, 0, [size] { return plain(size); });
 }
 
-template <unsigned kind> ATTRIBUTE_NOINLINE void *allocated_on_new_page(void *object, size_t size)
-{
-    born(kind, size, 0, object);
-    return object;
-}
-
 template <unsigned kind, void *(*plain)(size_t)>
-CACHELINE_ALIGNED_FN ATTRIBUTE_NOINLINE void *allocate_recorded(size_t size)
+inline ATTRIBUTE_ALWAYS_INLINE void *allocate_recorded(size_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    uint64_t *cursor = lane->cursor;
+    uint16_t *cursor = lane->cursor;
     if (PREDICT_FALSE(cursor >= lane->limit)) return allocate_slow<kind, plain>(size);
-    if (PREDICT_FALSE(!only_our_hook(base::internal::new_hooks_)))
-        return allocate_slow<kind, plain>(size);
+    if (PREDICT_FALSE(size >= lane->codes[kind].limit)) return allocate_slow<kind, plain>(size);
+    if (size >= MALLOCTAPE_HOT_SIZE_LIMIT) __builtin_unreachable(); // codes have no higher limit
     ThreadCache *cache = ThreadCache::GetFastPathCache();
     if (PREDICT_FALSE(cache == NULL)) return allocate_slow<kind, plain>(size);
     uint32 cl;
-    if (PREDICT_FALSE(!Static::sizemap()->GetSizeClass(size, &cl)))
-        return allocate_slow<kind, plain>(size);
+    Static::sizemap()->GetSizeClass(size, &cl);
     void *object;
     if (PREDICT_FALSE(!cache->TryAllocate(cl, &object))) return allocate_slow<kind, plain>(size);
-    struct shadow_page *page = shadow_page_of(object);
-    uint64_t *tokens = atomic_load_acquire(&page->tokens);
-    if (PREDICT_FALSE(tokens == NULL)) return allocated_on_new_page<kind>(object, size);
-    malloctape_lane_birth(lane, cursor, kind, size, tokens + shadow_index(page, object));
+    malloctape_lane_birth(lane, cursor, kind, size, shadow_token(shadow_page_of(object), object));
     return object;
 }
 
@@ -307,10 +297,10 @@ template <unsigned kind> ATTRIBUTE_NOINLINE void release_sized_slow(void *object
 }
 
 // The common case of a release: finds what is needed to record and to release; false otherwise,
-// also for NULL, whose page has no tokens.
+// also for NULL, whose page has no class.
 struct Release {
     struct malloctape_lane *lane;
-    uint64_t *cursor;
+    uint16_t *cursor;
     ThreadCache *cache;
     uint32 cl;
     uint64_t token;
@@ -321,34 +311,35 @@ inline ATTRIBUTE_ALWAYS_INLINE bool prepare_release(void *object, Release *relea
     release->lane = malloctape_lane;
     release->cursor = release->lane->cursor;
     if (PREDICT_FALSE(release->cursor >= release->lane->limit)) return false;
-    if (PREDICT_FALSE(!only_our_hook(base::internal::delete_hooks_))) return false;
     release->cache = ThreadCache::GetCacheIfPresent();
     if (PREDICT_FALSE(release->cache == NULL)) return false;
     const struct shadow_page *page = shadow_page_of(object);
-    const uint64_t *tokens = atomic_load_acquire(&page->tokens);
-    release->cl = page->size_class;
-    if (PREDICT_FALSE(tokens == NULL || release->cl == 0)) return false;
-    release->token = tokens[shadow_index(page, object)];
+    release->cl = atomic_load_acquire(&page->size_class);
+    if (PREDICT_FALSE(release->cl == 0)) return false;
+    release->token = *shadow_token(page, object);
     return true;
 }
 
-template <unsigned kind> CACHELINE_ALIGNED_FN ATTRIBUTE_NOINLINE void release_recorded(void *object)
+template <unsigned kind> inline ATTRIBUTE_ALWAYS_INLINE void release_recorded(void *object)
 {
     Release release;
     if (PREDICT_FALSE(!prepare_release(object, &release))) return release_slow<kind>(object);
-    malloctape_lane_death(release.lane, release.cursor, kind, release.token);
+    if (PREDICT_FALSE(!malloctape_lane_death(release.lane, release.cursor, kind, release.token)))
+        return release_slow<kind>(object);
     release.cache->Deallocate(object, release.cl);
 }
 
 // The class is found by the address and not by the size: the result is the same, unless the program
 // passes a wrong size.
 template <unsigned kind>
-CACHELINE_ALIGNED_FN ATTRIBUTE_NOINLINE void release_sized_recorded(void *object, size_t size)
+inline ATTRIBUTE_ALWAYS_INLINE void release_sized_recorded(void *object, size_t size)
 {
     Release release;
     if (PREDICT_FALSE(!prepare_release(object, &release)))
         return release_sized_slow<kind>(object, size);
-    malloctape_lane_death_sized(release.lane, release.cursor, kind, release.token, size);
+    if (PREDICT_FALSE(!malloctape_lane_death_sized(release.lane, release.cursor, kind,
+                                                   release.token, size)))
+        return release_sized_slow<kind>(object, size);
     release.cache->Deallocate(object, release.cl);
 }
 
@@ -487,15 +478,21 @@ uint64_t heap_bytes()
     return Static::IsInited() ? Static::pageheap()->stats().system_bytes : 0;
 }
 
-// All the addresses that the page heap has, for what it got before recording began.
-void cover_heap()
+// All the addresses that the page heap has, and the objects of the spans it has given away, for what
+// was before recording began.
+bool cover_heap()
 {
-    if (!Static::IsInited()) return;
+    if (!Static::IsInited()) return true;
     SpinLockHolder hold(Static::pageheap_lock());
     base::MallocRange range;
     for (PageID page = 0; Static::pageheap()->GetNextRange(page, &range);
-         page = (range.address + range.length) >> kPageShift)
-        shadow_cover(range.address, range.length);
+         page = (range.address + range.length) >> kPageShift) {
+        if (!shadow_cover(range.address, range.length)) return false;
+        const Span *span = Static::pageheap()->GetDescriptor(range.address >> kPageShift);
+        if (span->location == Span::IN_USE && span->sizeclass != 0)
+            malloctape_span_populated(span->start, span->length, span->sizeclass);
+    }
+    return true;
 }
 
 const char *const settings[] = {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
@@ -515,13 +512,27 @@ extern "C" const struct malloctape_front_end malloctape_front_end = {TC_VERSION_
 
 extern "C" void malloctape_heap_grown(const void *start, unsigned long bytes)
 {
-    shadow_cover(reinterpret_cast<uintptr_t>(start), bytes);
+    if (!shadow_cover(reinterpret_cast<uintptr_t>(start), bytes)) malloctape_out_of_memory();
+}
+
+extern "C" void malloctape_span_populated(unsigned long first_page, unsigned long pages,
+                                          unsigned size_class)
+{
+    shadow_open_pages(first_page, pages, Static::sizemap()->class_to_size(size_class),
+                      static_cast<uint8_t>(size_class));
 }
 
 extern "C" void malloctape_span_deleted(unsigned long first_page, unsigned long pages,
                                         unsigned size_class)
 {
     shadow_close(first_page, pages, size_class);
+}
+
+extern "C" void malloctape_hook_added(const void *list)
+{
+    const bool matters =
+        list == &base::internal::new_hooks_ || list == &base::internal::delete_hooks_;
+    if (matters && !adding_our_hooks && !malloctape_is_off()) malloctape_cool_down();
 }
 
 // --- entry points of C ---

@@ -138,7 +138,6 @@ static void lane_run(struct order *order, struct order_lane *lane, uint64_t turn
         uint32_t available = in_sight - (more ? LOOKAHEAD - 1 : lane_tail(order, lane));
         lane->holds_tail = available == 0;
         if (available == 0) return;
-        turn = lane_limit_turn(order, lane, turn);
         uint32_t count = available < turn ? available : (uint32_t)turn;
         if (count == 0) count = 1;
         while (count < available && splits_unit(lane, lane->at + count))
@@ -203,7 +202,6 @@ static bool lane_move_tail(struct order *order, struct order_lane *lane)
 
 uint64_t lane_records_left(const struct order_lane *lane)
 {
-    const struct order_mark *mark = &lane->marks[lane->marks_first & (WINDOWS_MAX - 1)];
     if (lane->marks_count == 0) return 0;
     const struct order_mark *mark = lane_mark_at(lane, 0);
     return mark->chunks_left > 0 ? lane->filled - lane->at + mark->bytes_left / RECORD_BYTES

@@ -54,7 +54,7 @@ static bool begin_thread(void)
     }
     lane->busy = 1;
     malloctape_lane = lane;
-    bool has_room = lane->cursor < lane->limit || record_take_slot(lane);
+    bool has_room = lane->cursor < lane->room || record_take_slot(lane);
     if (has_room) {
         if (continued && !lane->ended) record_thread_end(lane);
         record_thread_begin(lane, thread_id);
@@ -120,7 +120,7 @@ static void finish(void)
     }
     uint32_t used = atomic_load_acquire(&recording.registry->used);
     for (uint32_t i = 0; i < used; i++)
-        atomic_store_relaxed(&recording.registry->lanes[i].limit, NULL);
+        atomic_store_relaxed(&lane_at(recording.registry, i)->limit, NULL);
     writer_finish(&recording.writer);
     atomic_store_release(&malloctape_state, MALLOCTAPE_OFF);
 }
@@ -195,7 +195,10 @@ static bool start(const char *value)
         report_not_recording("no memory for the shadow table");
         return false;
     }
-    malloctape_front_end.cover_heap();
+    if (!malloctape_front_end.cover_heap()) {
+        report_not_recording("no memory for the shadow table");
+        return false;
+    }
     return writer_start(writer);
 }
 
@@ -251,7 +254,7 @@ __attribute__((visibility("default"))) void _Exit(int status)
 /* --- the way to an event --- */
 
 /* Room for one event. The first event of a thread and the first after its slot is full come here,
- * and in a forked child every event until it has noticed. */
+ * every event while the hot path is off, and in a forked child every event until it has noticed. */
 static __attribute__((noinline)) bool make_room(struct malloctape_lane *lane)
 {
     if (lane->busy) return false;
@@ -263,6 +266,7 @@ static __attribute__((noinline)) bool make_room(struct malloctape_lane *lane)
         return false;
     }
     if (lane == &lane_none) return begin_thread();
+    if (lane->cursor < lane->room) return true;
     lane->busy = 1;
     bool has_room = record_take_slot(lane);
     lane->busy = 0;

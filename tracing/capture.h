@@ -1,6 +1,6 @@
 /* capture - record what the threads of this process ask of their allocator.
  *
- *   traced thread --words--> its slot in the spool --writer thread--> chunks --lz4--> output
+ *   traced thread --units--> its slot in the spool --writer thread--> chunks --lz4--> output
  *
  * This is the one interface under every front end. A front end replaces the allocator's entry
  * points; around each real call it records one event:
@@ -16,14 +16,13 @@
  * after it. Hot paths do the same with the inline functions below on a lane they hold.
  *
  * Identity   Every birth of a lane gets the next serial number; lane and serial are the object's
- *            token (FORMAT.md 2.5). The token of a live object stands in the shadow table
- *            (shadow.h).
+ *            token. The token of a live object stands in the shadow table (shadow.h).
  * Lane       One per living thread, found by one thread-local pointer. Only its thread writes to
  *            it; the writer thread reads `cursor`. Lanes lie in memory that a forked child finds
  *            zeroed: there, cursor == limit, so a child leaves the hot path at once and stops
  *            recording.
- * Slot       Invariant: slot start <= cursor <= slot end; words below the cursor are whole records,
- *            words from the cursor on are zero. cursor >= limit sends the thread to
+ * Slot       Invariant: slot start <= cursor <= slot end; units below the cursor are whole records
+ *            (FORMAT.md 5), units from the cursor on are zero. cursor >= limit sends the thread to
  *            malloctape_ready().
  * Threads    All functions may be called from any thread, also before main and during thread exit.
  * Cost       Inline functions: a few plain instructions. malloctape_ready() takes a new slot every
@@ -48,15 +47,40 @@ extern "C" {
 /* Nothing here is visible outside the library. */
 #pragma GCC visibility push(hidden)
 
+/* Births on the hot path are smaller than this. */
+#define MALLOCTAPE_HOT_SIZE_LIMIT 1025u
+
+/* How calls of one kind are recorded on the hot path. */
+struct malloctape_code {
+    uint64_t limit; /* operands below it have a unit: sizes, or distances; 0: none has */
+    uint64_t base;  /* the unit less the operand */
+};
+
 struct malloctape_lane {
     /* Hot: the owner's, on one cache line. */
-    uint64_t *cursor; /* next free word of the slot; read by the writer (acquire) */
-    uint64_t *limit;  /* last position at which an event still fits; NULL to leave the hot path */
-    uint64_t next_token; /* of the next birth */
-    uint32_t allocating; /* stamps belong to the event that follows, not to the latest one */
-    uint32_t busy;       /* taking a slot: a nested call takes none, and is not recorded */
-    /* Cold: see lane.c. */
-    uint64_t *end;   /* end of the slot; stamps may use what lies between limit and end */
+    uint16_t *cursor;     /* next free unit of the slot; read by the writer (acquire) */
+    uint16_t *limit;      /* where the hot path must be left; NULL to leave it now */
+    uint64_t next_token;  /* of the next birth; see lane_token() */
+    uint64_t extra_units; /* written so far, that are not the first unit of an event */
+    uint16_t *room;       /* last position at which an event still fits; behind it only stamps */
+    uint32_t allocating;  /* stamps belong to the event that follows, not to the latest one */
+    uint32_t busy;        /* taking a slot: a nested call takes none, and is not recorded */
+    struct malloctape_code codes[CALL_KINDS]; /* of the run, from its profile */
+
+    /* The run: units.c. */
+    uint8_t profile[RAW_PROFILE_BYTES];
+    uint32_t death_1; /* its kind, which has codes for far distances */
+    bool wide;        /* many distances are far: all are written so */
+    bool addresses;   /* recorded with each birth */
+    uint64_t last_address;
+    uint64_t ways[RAW_FOREIGN_WAYS];           /* latest foreign tokens */
+    uint64_t stamps[RAW_SIZE_CLASSES_MAX + 1]; /* latest numbers; the last is the page heap's */
+    uint16_t missed[CALL_KINDS];               /* calls that a range would have made shorter */
+    uint16_t far;                              /* far distances in this run */
+
+    /* Cold: lane.c and record.c. */
+    uint16_t *start; /* of the slot's units */
+    uint16_t *end;
     uint32_t slot;   /* number of the slot in the spool */
     uint32_t number; /* of this lane */
     int32_t thread_id;
@@ -64,9 +88,12 @@ struct malloctape_lane {
     uint32_t exit_rounds; /* how often this thread's destructor has run */
     uint32_t ended;       /* the record of the thread's end has been written already */
     uint64_t slots;       /* how many it has had */
+    uint64_t units;       /* in the slots before this one */
+    uint64_t lost_events; /* since the last record of a loss */
+    uint64_t lost_events_total;
     /* The writer's. */
     uint32_t read_slot;
-    uint64_t *read_from; /* next word to encode */
+    uint16_t *read_from; /* next unit to write out */
 } __attribute__((aligned(128)));
 
 #define MALLOCTAPE_THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
@@ -74,34 +101,50 @@ struct malloctape_lane {
 /* This thread's lane; never NULL. Threads that do not record have a lane without room. */
 extern MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane;
 
-/* Most words that one event takes (FORMAT.md 7). */
-#define MALLOCTAPE_EVENT_WORDS_MAX RAW_WORDS_PER_RECORD_MAX
-
 /* --- recording, hot ---
  *
  * The lane must have room: `cursor`, which is lane->cursor, is below lane->limit. */
 
-static inline void malloctape_lane_birth(struct malloctape_lane *lane, uint64_t *cursor,
+/* A birth whose size is below lane->codes[kind].limit; its token goes to `*token`. */
+static inline void malloctape_lane_birth(struct malloctape_lane *lane, uint16_t *cursor,
                                          unsigned kind, uint64_t size, uint64_t *token)
 {
-    *cursor = raw_word(kind, size);
+    *cursor = (uint16_t)(lane->codes[kind].base + size);
     atomic_store_release(&lane->cursor, cursor + 1);
     *token = lane->next_token++;
 }
 
-static inline void malloctape_lane_death(struct malloctape_lane *lane, uint64_t *cursor,
+/* A death, if the object is of this lane and has a short code; else false, and nothing is written. */
+static inline bool malloctape_lane_death(struct malloctape_lane *lane, uint16_t *cursor,
                                          unsigned kind, uint64_t token)
 {
-    *cursor = raw_word(kind, token);
+    uint64_t distance = lane->next_token - token;
+    if (__builtin_expect(distance >= lane->codes[kind].limit, 0)) {
+        if (kind != lane->death_1 || distance >= RAW_DEATH_FAR_LIMIT) return false;
+        cursor[1] = (uint16_t)distance;
+        atomic_store_release(cursor, (uint16_t)(RAW_UNIT_DEATH_FAR + (distance >> 16)));
+        lane->extra_units++;
+        lane->far++;
+        atomic_store_release(&lane->cursor, cursor + 2);
+        return true;
+    }
+    *cursor = (uint16_t)(lane->codes[kind].base + distance);
     atomic_store_release(&lane->cursor, cursor + 1);
+    return true;
 }
 
-static inline void malloctape_lane_death_sized(struct malloctape_lane *lane, uint64_t *cursor,
+/* The same for a kind that is told the size. */
+static inline bool malloctape_lane_death_sized(struct malloctape_lane *lane, uint16_t *cursor,
                                                unsigned kind, uint64_t token, uint64_t size)
 {
-    cursor[1] = size;
-    atomic_store_release(cursor, raw_word(kind, token));
+    uint64_t distance = lane->next_token - token;
+    if (__builtin_expect(distance >= lane->codes[kind].limit || size >= RAW_NUMBER_MORE, 0))
+        return false;
+    cursor[1] = (uint16_t)size;
+    atomic_store_release(cursor, (uint16_t)(lane->codes[kind].base + distance));
+    lane->extra_units++;
     atomic_store_release(&lane->cursor, cursor + 2);
+    return true;
 }
 
 /* --- recording, general --- */
@@ -153,6 +196,12 @@ void malloctape_stamp(unsigned structure);
 /* The allocator is about to destroy the thread cache of the calling thread. */
 void malloctape_thread_cache_deleted(void);
 
+/* Every call is to be recorded off the hot path from now on, because there is more to do in it. */
+void malloctape_cool_down(void);
+
+/* There is no memory for the tokens of some objects: recording ends. */
+void malloctape_out_of_memory(void);
+
 /* What a front end tells about its allocator. All called by the writer thread or at the start; must
  * take no lock and no memory. */
 struct malloctape_front_end {
@@ -160,7 +209,7 @@ struct malloctape_front_end {
     const char *const
         *settings; /* names of environment variables that change it, NULL at the end */
     uint64_t (*heap_bytes)(void); /* address space it has taken from the system, approximately */
-    void (*cover_heap)(void);     /* shadow_cover() for all the addresses that it has */
+    bool (*cover_heap)(void);     /* the shadow table for all that it has; false: no memory */
 };
 
 /* Defined by the front end. */

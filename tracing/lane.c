@@ -1,6 +1,7 @@
 #include "lane.h"
 
 #include "os.h"
+#include "units.h"
 
 /* How many ending lanes a beginning thread asks the kernel about: a thread that has just been
  * joined is among the latest, and each costs a system call. */
@@ -33,7 +34,7 @@ static struct malloctape_lane *claim_ended(struct lane_registry *registry)
     for (uint32_t i = 0;
          i < registry->used && tried < ENDING_LANES_TRIED && tried < registry->ending; i++) {
         uint32_t at = (registry->ending_from + i) % registry->used;
-        struct malloctape_lane *lane = &registry->lanes[at];
+        struct malloctape_lane *lane = lane_at(registry, at);
         if (lane->state != LANE_ENDING) continue;
         tried++;
         if (lane->ended || os_thread_is_gone(lane->thread_id)) {
@@ -47,12 +48,19 @@ static struct malloctape_lane *claim_ended(struct lane_registry *registry)
 
 static struct malloctape_lane *claim_new(struct lane_registry *registry)
 {
-    if (registry->used == RAW_LANES_MAX) return NULL;
-    struct malloctape_lane *lane = &registry->lanes[registry->used];
-    lane->number = registry->used;
-    lane->next_token = raw_token(lane->number, 1);
+    uint32_t number = registry->used;
+    /* Tokens count lanes from 1 (units.h). */
+    if (number == RAW_LANES_MAX - 1) return NULL;
+    if (number % LANE_BLOCK == 0) {
+        struct malloctape_lane *block = os_memory_reserve_per_process(LANE_BLOCK * sizeof *block);
+        if (!block) return NULL;
+        registry->blocks[number / LANE_BLOCK] = block;
+    }
+    struct malloctape_lane *lane = lane_at(registry, number);
+    lane->number = number;
+    lane->next_token = units_token(number, 1);
     lane->slot = SPOOL_NO_SLOT;
-    atomic_store_release(&registry->used, registry->used + 1);
+    atomic_store_release(&registry->used, number + 1);
     return lane;
 }
 

@@ -16,6 +16,9 @@
 #include "capture.h"
 #include "spool.h"
 
+/* Lanes come from the system in blocks of this many. */
+#define LANE_BLOCK 64u
+
 enum lane_state { LANE_UNUSED = 0, LANE_LIVE, LANE_ENDING, LANE_TAKEN_OVER };
 
 struct lane_registry {
@@ -24,8 +27,14 @@ struct lane_registry {
     uint32_t used;        /* lanes 0 .. used-1 have begun; read by the writer (acquire) */
     uint32_t ending;      /* lanes in state ENDING */
     uint32_t ending_from; /* where to look for one next */
-    struct malloctape_lane lanes[RAW_LANES_MAX];
+    struct malloctape_lane *blocks[RAW_LANES_MAX / LANE_BLOCK]; /* wiped by fork like this */
 };
+
+/* Lane `number`, which is below registry->used. */
+static inline struct malloctape_lane *lane_at(const struct lane_registry *registry, uint32_t number)
+{
+    return &registry->blocks[number / LANE_BLOCK][number % LANE_BLOCK];
+}
 
 /* NULL if there is no memory. */
 struct lane_registry *lane_registry_create(void);

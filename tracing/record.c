@@ -1,21 +1,42 @@
 /* record - events off the hot path, and slots for them. See capture.h. */
 #include "recording.h"
+#include "units.h"
 
-/* Stamps of an event may need more words than the event itself; beyond this margin they take a
- * new slot. */
-#define LIMIT_MARGIN_WORDS 32
+#include <string.h>
 
-_Static_assert(LIMIT_MARGIN_WORDS > 2 * MALLOCTAPE_EVENT_WORDS_MAX,
-               "an event always fits behind the limit");
+/* Room behind the last position at which an event may begin: for the event, and for stamps before
+ * they take a new slot. */
+#define ROOM_MARGIN_UNITS 128
+#define STAMP_UNITS_MAX   (1 + RAW_NUMBER_UNITS_MAX)
+
+_Static_assert(ROOM_MARGIN_UNITS > 4 * RAW_UNITS_PER_RECORD_MAX,
+               "the beginning of a thread, a loss and an event fit behind the room");
 
 static uint64_t stamps[RAW_STRUCTURES]; /* each under the lock of its structure */
+static bool hot_path_is_off;
 
-/* --- words and slots --- */
+/* --- slots --- */
 
-static void put_word(struct malloctape_lane *lane, uint64_t word)
+static void begin_run(struct malloctape_lane *lane, uint32_t slot, const uint16_t *before,
+                      size_t count)
 {
-    *lane->cursor = word;
-    atomic_store_release(&lane->cursor, lane->cursor + 1);
+    bool key = lane->slots % RAW_KEY_RUN_EVERY == 0;
+    units_begin_run(lane, before, count, key);
+    struct spool_run run = {.lane = lane->number,
+                            .serial = lane->slots++,
+                            .first_birth = raw_token_serial(lane->next_token) - 1,
+                            .first_unit = lane->units,
+                            .key = key};
+    memcpy(run.profile, lane->profile, RAW_PROFILE_BYTES);
+    spool_begin(&recording.writer.spool, slot, &run);
+}
+
+/* Lets the lane's thread onto the hot path, unless nobody may go there. */
+static void heat(struct malloctape_lane *lane)
+{
+    atomic_store_relaxed(&lane->limit, lane->room);
+    atomic_fence_full();
+    if (atomic_load_relaxed(&hot_path_is_off)) atomic_store_relaxed(&lane->limit, NULL);
 }
 
 bool record_take_slot(struct malloctape_lane *lane)
@@ -27,39 +48,61 @@ bool record_take_slot(struct malloctape_lane *lane)
         if (atomic_load_acquire(&recording.writer.done)) recording_stop();
         return false;
     }
-    spool_begin(spool, slot, lane->number, lane->slots++, raw_token_serial(lane->next_token) - 1);
-    uint64_t *words = spool_words(spool, slot);
+    size_t count = lane->slot == SPOOL_NO_SLOT ? 0 : (size_t)(lane->cursor - lane->start);
+    lane->units += count;
+    begin_run(lane, slot, lane->start, count);
+    uint16_t *units = spool_units(spool, slot);
     if (lane->slot == SPOOL_NO_SLOT) {
         lane->read_slot = slot;
-        lane->read_from = words;
+        lane->read_from = units;
     } else {
-        spool_end(spool, lane->slot, (uint32_t)(lane->cursor - spool_words(spool, lane->slot)),
-                  slot);
+        spool_end(spool, lane->slot, (uint32_t)count, slot);
     }
     lane->slot = slot;
-    lane->end = words + SPOOL_SLOT_WORDS;
-    atomic_store_release(&lane->cursor, words);
-    atomic_store_relaxed(&lane->limit, lane->end - LIMIT_MARGIN_WORDS);
+    lane->start = units;
+    lane->end = units + SPOOL_SLOT_UNITS;
+    lane->room = lane->end - ROOM_MARGIN_UNITS;
+    atomic_store_release(&lane->cursor, units);
+    heat(lane);
+    if (lane->lost_events) {
+        units_lost(lane, lane->lost_events, 0);
+        lane->lost_events = 0;
+    }
     return true;
+}
+
+void malloctape_cool_down(void)
+{
+    atomic_store_relaxed(&hot_path_is_off, true);
+    atomic_fence_full();
+    struct lane_registry *registry = recording.registry;
+    uint32_t used = registry ? atomic_load_acquire(&registry->used) : 0;
+    for (uint32_t i = 0; i < used; i++)
+        atomic_store_relaxed(&lane_at(registry, i)->limit, NULL);
+}
+
+void malloctape_out_of_memory(void)
+{
+    malloctape_cool_down();
+    writer_abort(&recording.writer, -12, "memory for the shadow table");
 }
 
 void record_thread_begin(struct malloctape_lane *lane, int thread_id)
 {
-    put_word(lane, raw_word(RAW_THREAD_BEGIN, (uint64_t)thread_id));
+    units_thread(lane, RAW_THREAD_BEGIN, (uint64_t)thread_id);
 }
 
 void record_thread_end(struct malloctape_lane *lane)
 {
-    put_word(lane, raw_word(RAW_THREAD_END, 0));
+    units_thread(lane, RAW_THREAD_END, 0);
 }
 
 /* --- tokens and events --- */
 
 static uint64_t *token_place(const void *object)
 {
-    struct shadow_page *page = shadow_page_of(object);
-    uint64_t *tokens = atomic_load_acquire(&page->tokens);
-    return tokens ? tokens + shadow_index(page, object) : NULL;
+    const struct shadow_page *page = shadow_page_of(object);
+    return page->open ? shadow_token(page, object) : NULL;
 }
 
 static void set_token(const void *object, uint64_t token)
@@ -68,28 +111,11 @@ static void set_token(const void *object, uint64_t token)
     if (place) *place = token;
 }
 
-/* Writes a record of `count` words; the first one last, because it makes the record valid. */
-static void put_record(struct malloctape_lane *lane, const uint64_t *words, unsigned count)
-{
-    uint64_t *cursor = lane->cursor;
-    for (unsigned i = count; i-- > 1;)
-        cursor[i] = words[i];
-    atomic_store_release(cursor, words[0]);
-    atomic_store_release(&lane->cursor, cursor + count);
-}
-
 /* The lane of the calling thread with room for an event, NULL if recording has ended meanwhile. */
 static struct malloctape_lane *lane_with_room(void)
 {
     return malloctape_ready() ? malloctape_lane : NULL;
 }
-
-static const bool has_alignment[CALL_KINDS] = {
-#define ALIGNMENT_ENTRY(number, identifier, name, shape) \
-    [number] = SHAPE_##shape == SHAPE_BIRTH_ALIGNED,
-    CALL_KIND_LIST(ALIGNMENT_ENTRY)
-#undef ALIGNMENT_ENTRY
-};
 
 void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const void *object)
 {
@@ -99,12 +125,11 @@ void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const voi
         return;
     }
     if (!object) {
-        put_record(lane, (uint64_t[]){raw_word(RAW_FAILED, kind), size, alignment, 0}, 4);
+        units_failed(lane, kind, size, alignment, RAW_TOKEN_UNKNOWN);
         return;
     }
-    set_token(object, lane->next_token++);
-    /* By the kind and not by the operand: a program may ask for an alignment of 0. */
-    put_record(lane, (uint64_t[]){raw_word(kind, size), alignment}, has_alignment[kind] ? 2 : 1);
+    set_token(object, lane->next_token);
+    units_birth(lane, kind, size, alignment, object);
 }
 
 void malloctape_born_unrecorded(const void *object)
@@ -118,25 +143,10 @@ uint64_t malloctape_token_of(const void *object)
     return place ? *place : RAW_TOKEN_UNKNOWN;
 }
 
-static const uint8_t operands_of_death[CALL_KINDS] = {
-#define OPERANDS_ENTRY(number, identifier, name, shape)         \
-    [number] = SHAPE_##shape == SHAPE_DEATH_SIZED           ? 1 \
-               : SHAPE_##shape == SHAPE_DEATH_ALIGNED       ? 2 \
-               : SHAPE_##shape == SHAPE_DEATH_SIZED_ALIGNED ? 3 \
-                                                            : 0,
-    CALL_KIND_LIST(OPERANDS_ENTRY)
-#undef OPERANDS_ENTRY
-};
-
 void malloctape_dies(unsigned kind, uint64_t token, uint64_t size, uint64_t alignment)
 {
     struct malloctape_lane *lane = lane_with_room();
-    if (!lane) return;
-    uint64_t words[3] = {raw_word(kind, token)};
-    unsigned count = 1;
-    if (operands_of_death[kind] & 1) words[count++] = size;
-    if (operands_of_death[kind] & 2) words[count++] = alignment;
-    put_record(lane, words, count);
+    if (lane) units_death(lane, kind, token, size, alignment);
 }
 
 void malloctape_reallocated(unsigned kind, uint64_t token, uint64_t size, const void *object)
@@ -147,37 +157,34 @@ void malloctape_reallocated(unsigned kind, uint64_t token, uint64_t size, const 
         return;
     }
     if (!object) {
-        put_record(lane, (uint64_t[]){raw_word(RAW_FAILED, kind), size, 0, token}, 4);
+        units_failed(lane, kind, size, 0, token);
         return;
     }
-    set_token(object, lane->next_token++);
-    put_record(lane, (uint64_t[]){raw_word(kind, token), size}, 2);
+    set_token(object, lane->next_token);
+    units_realloc(lane, kind, token, size, object);
 }
 
 void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_t second)
 {
     struct malloctape_lane *lane = lane_with_room();
-    if (lane) put_record(lane, (uint64_t[]){raw_word(kind, count), first, second}, 3);
+    if (lane) units_heap_call(lane, kind, count, first, second);
 }
 
 void malloctape_stamp(unsigned structure)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!lane->limit || lane->busy) return;
-    if (lane->cursor == lane->end) {
+    if (!lane->room || lane->busy) return;
+    if (lane->end - lane->cursor < STAMP_UNITS_MAX) {
         lane->busy = 1;
         bool has_room = record_take_slot(lane);
         lane->busy = 0;
         if (!has_room) return;
     }
-    uint64_t number = stamps[structure] + 1;
-    unsigned record = lane->allocating ? RAW_STAMP_BEFORE : RAW_STAMP_AFTER;
-    put_word(lane, raw_word(record, raw_stamp_value(structure, number)));
-    stamps[structure] = number;
+    units_stamp(lane, structure, ++stamps[structure]);
 }
 
 void malloctape_thread_cache_deleted(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (lane->limit && malloctape_ready()) put_word(lane, raw_word(RAW_THREAD_CACHE_DELETED, 0));
+    if (lane->room && malloctape_ready()) units_thread(lane, RAW_THREAD_CACHE_DELETED, 0);
 }

@@ -3,19 +3,24 @@
  *
  *   address >> 32 --> shadow_regions[] --> pages of 4 GiB
  *   address >> 13 --> shadow_page      --> tokens of one page of the heap
- *                                          index = offset in page / size of its objects
+ *                                          index = lower half of the address / size of its objects
  *
  * A page of the heap that holds objects of one size gets as many tokens as objects can start in
  * it, so the tokens of a page lie together: 8 bytes for each object, and 16 for each 8 KiB page.
- * A page whose objects start at its beginning (large ones) has one.
+ * A page whose object starts at its beginning (a large one) has one.
  *
  * A region where the heap is not shares one that is all zeros, so that nobody has to ask. Address
  * space is taken in proportion to the heap (8 MiB for 4 GiB), because programs limit it.
  *
- * Invariant   tokens of a page are NULL or have room for every index that `inverse` gives.
- * Order       `tokens` is stored with release after the other fields, and loaded with acquire.
- * Threads     a page is opened by any thread that made an object on it, and closed by the one that
- *             returns its span to the page heap, when no object on it lives. */
+ * Pages of small objects are opened when the allocator makes them, so that an object on such a page
+ * always has a place for its token; those of large ones with the object.
+ *
+ * Invariant   size_class != 0: `tokens` has room for every index of the page.
+ *             A page that was ever opened, and is not now, has size_class 0 and tokens that may be
+ *             written but mean nothing (shadow_nowhere).
+ * Order       `tokens` and `inverse` are stored before `size_class` (release).
+ * Threads     a page is opened by the thread that makes it (or a large object on it), and closed by
+ *             the one that returns its span to the page heap, when no object on it lives. */
 #ifndef MALLOCTAPE_SHADOW_H
 #define MALLOCTAPE_SHADOW_H
 
@@ -40,10 +45,11 @@ extern "C" {
 #define SHADOW_REGION_PAGES (1u << (SHADOW_REGION_BITS - SHADOW_PAGE_BITS))
 
 struct shadow_page {
-    uint64_t *tokens;
-    uint32_t inverse;      /* 2^32 / size of the objects, rounded up; 0: they start at the page */
-    uint8_t size_class;    /* the front end's */
+    uint64_t *tokens;      /* of index 0, which lies outside of the page */
+    uint32_t inverse;      /* 2^32 / size of the objects, rounded up; 0: one object */
+    uint8_t size_class;    /* the front end's; 0 also if the page is not open */
     uint8_t capacity_bits; /* room for 2^capacity_bits tokens */
+    bool open;
 };
 
 /* Each NULL until shadow_begin(). Index: address >> SHADOW_REGION_BITS. */
@@ -57,12 +63,17 @@ static inline bool shadow_has_begun(void)
     return atomic_load_acquire(&shadow_regions[0]) != NULL;
 }
 
-/* The heap has, or has got, these addresses. Before any object there is recorded. */
-void shadow_cover(uintptr_t address, size_t bytes);
+/* The heap has, or has got, these addresses. Before any object there is recorded. False: no memory;
+ * nothing may be recorded of objects there. */
+bool shadow_cover(uintptr_t address, size_t bytes);
 
 /* Makes the page of `object` ready for objects of `size` bytes (0: one object, at its start). Any
- * number of threads may ask for the same. False: no memory. */
+ * number of threads may ask for the same. False: no memory, or no region; tokens that are stored
+ * there are lost, and nothing else happens. */
 bool shadow_open(const void *object, size_t size, uint8_t size_class);
+
+/* shadow_open() for `pages` pages from page number `first`. */
+void shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint8_t size_class);
 
 /* `pages` pages from page number `first` go back to the page heap; with `size_class` 0 only the
  * first can have been open. */
@@ -74,11 +85,17 @@ static inline struct shadow_page *shadow_page_of(const void *object)
     return shadow_regions[address >> SHADOW_REGION_BITS] + ((uint32_t)address >> SHADOW_PAGE_BITS);
 }
 
-/* Objects of one size start at distances of that size, so the products of two in a page differ in
- * the upper half. */
-static inline size_t shadow_index(const struct shadow_page *page, const void *object)
+/* Objects of one size start at distances of at least that size, so the products of two differ in the
+ * upper half. */
+static inline size_t shadow_index(uint32_t inverse, const void *object)
 {
-    return (size_t)((((uintptr_t)object & (SHADOW_PAGE_BYTES - 1)) * page->inverse) >> 32);
+    return (size_t)(((uint64_t)(uint32_t)(uintptr_t)object * inverse) >> 32);
+}
+
+/* Place of the object's token, on a page that is open or was once. */
+static inline uint64_t *shadow_token(const struct shadow_page *page, const void *object)
+{
+    return page->tokens + shadow_index(page->inverse, object);
 }
 
 #pragma GCC visibility pop

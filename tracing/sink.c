@@ -96,9 +96,12 @@ static void write_packed(struct sink *sink, const uint8_t *data, size_t bytes)
                                             (int)bytes, LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX), 1);
     if (packed <= 0 || (size_t)packed > bytes - bytes / 16) {
         write_stored(sink, data, bytes);
-        sink->stored_next = SINK_STORED_BLOCKS;
+        sink->stored_run = sink->stored_run ? 2 * sink->stored_run : SINK_STORED_MIN;
+        if (sink->stored_run > SINK_STORED_MAX) sink->stored_run = SINK_STORED_MAX;
+        sink->stored_next = sink->stored_run;
         return;
     }
+    sink->stored_run = 0;
     bytes_put32(sink->block, (uint32_t)packed);
     write_all(sink, sink->block, 4 + (size_t)packed);
 }

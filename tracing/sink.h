@@ -17,8 +17,9 @@
 #define SINK_BLOCK_BYTES_MAX (256u * 1024)
 #define SINK_RING_BYTES      (1024u * 1024)
 /* After a block that shrank by less than a sixteenth, so many are not compressed: noise costs lz4 more
- * than anything else. */
-#define SINK_STORED_BLOCKS   8
+ * than anything else. Twice as many each time it is still noise. */
+#define SINK_STORED_MIN      8
+#define SINK_STORED_MAX      64
 /* When to flush without being asked: large enough to be worth a system call. */
 #define SINK_FLUSH_BYTES     (64u * 1024)
 
@@ -33,7 +34,8 @@ struct sink {
     uint8_t *block;
     void *lz4;
     uint32_t
-        stored_next; /* blocks that are written as they are, because the latest hardly shrank */
+        stored_next;     /* blocks that are written as they are, because the latest hardly shrank */
+    uint32_t stored_run; /* of how many */
     uint64_t bytes_in;
     uint64_t bytes_out;
 };
@@ -58,6 +60,12 @@ static inline void sink_commit(struct sink *sink, size_t bytes)
 static inline bool sink_wants_flush(const struct sink *sink)
 {
     return sink->end - sink->start >= SINK_FLUSH_BYTES;
+}
+
+/* Whether what is committed now will not be compressed, so that there is no use in making it short. */
+static inline bool sink_is_storing(const struct sink *sink)
+{
+    return sink->stored_next > 0;
 }
 
 /* Writes out what has been committed. Returns sink->error. */

@@ -74,37 +74,47 @@ int spool_grow(struct spool *spool, uint32_t slots_max)
     return 0;
 }
 
-void spool_begin(struct spool *spool, uint32_t slot, uint32_t lane, uint64_t serial,
-                 uint64_t first_birth)
+void spool_begin(struct spool *spool, uint32_t slot, const struct spool_run *run)
 {
     uint8_t *header = spool_slot(spool, slot);
     /* Here and not where the slot is given back: whole cache lines of zeros need not be fetched
-     * from the writer's processor, as they would be for the first word that is stored in each. */
-    memset(spool_words(spool, slot), 0, (size_t)spool->notes[slot].words * 8);
-    spool->notes[slot].words = 0;
+     * from the writer's processor, as they would be for the first unit that is stored in each. */
+    memset(spool_units(spool, slot), 0, (size_t)spool->notes[slot].units * sizeof(uint16_t));
+    spool->notes[slot].units = 0;
     atomic_store_relaxed(&spool->notes[slot].next, 0);
-    bytes_put32(header + SPOOL_SLOT_LANE, lane);
-    bytes_put64(header + SPOOL_SLOT_SERIAL, serial);
-    bytes_put64(header + SPOOL_SLOT_FIRST_BIRTH, first_birth);
-    bytes_put64(header + SPOOL_SLOT_FIRST_RECORD, 0);
+    bytes_put32(header + SPOOL_SLOT_LANE, run->lane);
+    bytes_put64(header + SPOOL_SLOT_SERIAL, run->serial);
+    bytes_put64(header + SPOOL_SLOT_FIRST_BIRTH, run->first_birth);
+    bytes_put64(header + SPOOL_SLOT_FIRST_UNIT, run->first_unit);
+    memcpy(header + SPOOL_SLOT_PROFILE, run->profile, RAW_PROFILE_BYTES);
+    bytes_put32(header + SPOOL_SLOT_FLAGS, run->key ? SPOOL_SLOT_FLAG_KEY : 0);
     atomic_store_release((uint32_t *)(void *)(header + SPOOL_SLOT_STATE), SPOOL_SLOT_IN_USE);
 }
 
-void spool_end(struct spool *spool, uint32_t slot, uint32_t words, uint32_t next)
+struct spool_run spool_run_of(const struct spool *spool, uint32_t slot)
 {
-    spool->notes[slot].words = words;
+    const uint8_t *header = spool_slot(spool, slot);
+    struct spool_run run = {
+        .lane = bytes_get32(header + SPOOL_SLOT_LANE),
+        .serial = bytes_get64(header + SPOOL_SLOT_SERIAL),
+        .first_birth = bytes_get64(header + SPOOL_SLOT_FIRST_BIRTH),
+        .first_unit = bytes_get64(header + SPOOL_SLOT_FIRST_UNIT),
+        .key = bytes_get32(header + SPOOL_SLOT_FLAGS) & SPOOL_SLOT_FLAG_KEY,
+    };
+    memcpy(run.profile, header + SPOOL_SLOT_PROFILE, RAW_PROFILE_BYTES);
+    return run;
+}
+
+void spool_end(struct spool *spool, uint32_t slot, uint32_t units, uint32_t next)
+{
+    spool->notes[slot].units = units;
     atomic_store_release(&spool->notes[slot].next, next + 1);
 }
 
-void spool_note_first_record(struct spool *spool, uint32_t slot, uint64_t first_record)
-{
-    bytes_put64(spool_slot(spool, slot) + SPOOL_SLOT_FIRST_RECORD, first_record + 1);
-}
-
-void spool_give(struct spool *spool, uint32_t slot, uint32_t words)
+void spool_give(struct spool *spool, uint32_t slot, uint32_t units)
 {
     uint8_t *header = spool_slot(spool, slot);
     atomic_store_release((uint32_t *)(void *)(header + SPOOL_SLOT_STATE), SPOOL_SLOT_FREE);
-    spool->notes[slot].words = words;
+    spool->notes[slot].units = units;
     push_free(spool, slot);
 }

@@ -6,7 +6,7 @@
  * Ownership   a slot belongs to the thread that took it until its note names the next slot of the
  *             lane; then to the writer. The writer may read a slot of a thread below that lane's
  *             cursor.
- * Order       note.next is stored with release after the slot's last word and its count.
+ * Order       note.next is stored with release after the slot's last unit and its count.
  * Memory      at most SPOOL_SLOTS_MAX slots; the file grows by SPOOL_SEGMENT_SLOTS when threads
  *             find no free slot, and its space is allocated before it is mapped. */
 #ifndef MALLOCTAPE_SPOOL_H
@@ -17,10 +17,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* 16 KiB: 2 044 words. Large enough that taking a slot does not show, small enough that several
+/* 16 KiB: 8 160 units. Large enough that taking a slot does not show, small enough that several
  * stay in the second-level cache and that a thousand idle threads hold only 16 MiB. */
 #define SPOOL_SLOT_BYTES    16384u
-#define SPOOL_SLOT_WORDS    ((SPOOL_SLOT_BYTES - SPOOL_SLOT_HEADER_BYTES) / 8)
+#define SPOOL_SLOT_UNITS    ((SPOOL_SLOT_BYTES - SPOOL_SLOT_HEADER_BYTES) / 2)
 /* 1 MiB at a time: one system call's worth. */
 #define SPOOL_SEGMENT_SLOTS 64u
 /* What threads may be ahead of the writer beyond one slot each: 64 MiB. With RAW_LANES_MAX lanes
@@ -35,7 +35,7 @@ _Static_assert(SPOOL_SLOT_BYTES <= SPOOL_SLOT_BYTES_MAX, "FORMAT.md 8");
 
 /* What the file need not know about a slot. */
 struct spool_note {
-    uint32_t words;     /* used in the slot: valid once `next` is set, and while it is free */
+    uint32_t units;     /* used in the slot: valid once `next` is set, and while it is free */
     uint32_t next;      /* 1 + the lane's next slot; 0 while this is its latest */
     uint32_t next_free; /* 1 + the next free slot */
 };
@@ -59,18 +59,27 @@ int spool_grow(struct spool *spool, uint32_t slots_max);
 /* Takes a free slot, SPOOL_NO_SLOT if there is none. Any thread. */
 uint32_t spool_take(struct spool *spool);
 
-/* Makes a taken slot the `serial`th of the lane, with all its words zero. */
-void spool_begin(struct spool *spool, uint32_t slot, uint32_t lane, uint64_t serial,
-                 uint64_t first_birth);
+/* What stands in the header of a slot (FORMAT.md 8). */
+struct spool_run {
+    uint32_t lane;
+    uint64_t serial; /* of the slot in the lane */
+    uint64_t first_birth;
+    uint64_t first_unit;
+    uint8_t profile[RAW_PROFILE_BYTES];
+    bool key;
+};
 
-/* Ends the owner's use: `words` are used, the lane goes on in `next`. */
-void spool_end(struct spool *spool, uint32_t slot, uint32_t words, uint32_t next);
+/* Makes a taken slot one for the run, with all its units zero. */
+void spool_begin(struct spool *spool, uint32_t slot, const struct spool_run *run);
 
-/* Notes that the writer begins with this slot. Writer thread. */
-void spool_note_first_record(struct spool *spool, uint32_t slot, uint64_t first_record);
+/* What spool_begin() was told. */
+struct spool_run spool_run_of(const struct spool *spool, uint32_t slot);
 
-/* Makes the slot free, of which `words` were used. Writer thread. */
-void spool_give(struct spool *spool, uint32_t slot, uint32_t words);
+/* Ends the owner's use: `units` are used, the lane goes on in `next`. */
+void spool_end(struct spool *spool, uint32_t slot, uint32_t units, uint32_t next);
+
+/* Makes the slot free, of which `units` were used. Writer thread. */
+void spool_give(struct spool *spool, uint32_t slot, uint32_t units);
 
 static inline uint8_t *spool_slot(const struct spool *spool, uint32_t slot)
 {
@@ -78,9 +87,9 @@ static inline uint8_t *spool_slot(const struct spool *spool, uint32_t slot)
            (size_t)(slot % SPOOL_SEGMENT_SLOTS) * SPOOL_SLOT_BYTES;
 }
 
-static inline uint64_t *spool_words(const struct spool *spool, uint32_t slot)
+static inline uint16_t *spool_units(const struct spool *spool, uint32_t slot)
 {
-    return (uint64_t *)(void *)(spool_slot(spool, slot) + SPOOL_SLOT_HEADER_BYTES);
+    return (uint16_t *)(void *)(spool_slot(spool, slot) + SPOOL_SLOT_HEADER_BYTES);
 }
 
 #endif

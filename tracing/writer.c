@@ -5,6 +5,7 @@
 #include "../common/varint.h"
 #include "message.h"
 #include "os.h"
+#include "units.h"
 
 #include <errno.h>
 #include <string.h>
@@ -58,6 +59,13 @@ uint32_t writer_slot(struct writer *writer)
     return slot;
 }
 
+void writer_abort(struct writer *writer, int error, const char *what)
+{
+    writer->failed = what;
+    atomic_store_release(&writer->error, error);
+    wake(writer);
+}
+
 /* --- slots to chunks --- */
 
 static int flush(struct writer *writer)
@@ -66,7 +74,7 @@ static int flush(struct writer *writer)
     /* What the stream will not get stays in the spool: the slots are not given back (FORMAT.md 8). */
     if (result < 0) writer->pending_count = 0;
     for (uint32_t i = 0; i < writer->pending_count; i++)
-        spool_give(&writer->spool, writer->pending[i].slot, writer->pending[i].words);
+        spool_give(&writer->spool, writer->pending[i].slot, writer->pending[i].units);
     if (writer->pending_count) {
         writer->pending_count = 0;
         __atomic_fetch_add(&writer->space_epoch, 1, __ATOMIC_SEQ_CST);
@@ -75,57 +83,53 @@ static int flush(struct writer *writer)
     return result;
 }
 
-static struct encoder_lane *lane_encoder(struct writer *writer, uint32_t number)
+/* Puts the units of the lane's read slot from `lane->read_from` to `to` into the stream. */
+static void write_units(struct writer *writer, struct malloctape_lane *lane, const uint16_t *to)
 {
-    if (!writer->lanes[number])
-        writer->lanes[number] = os_memory_reserve(sizeof *writer->lanes[number]);
-    return writer->lanes[number];
+    const uint16_t *from = lane->read_from;
+    size_t count = (size_t)(to - from);
+    /* After an error the units stay in the spool. */
+    if (count == 0 || writer->error) return;
+    struct spool_run run = spool_run_of(&writer->spool, lane->read_slot);
+    size_t before = (size_t)(from - spool_units(&writer->spool, lane->read_slot));
+    struct chunk_units chunk = {.lane = lane->number,
+                                .first_unit = run.first_unit + before,
+                                .first_birth = run.first_birth,
+                                .profile = run.profile,
+                                .units = from,
+                                .count = count};
+    if (before == 0) chunk.flags = RAW_CHUNK_FLAG_BEGIN | (run.key ? RAW_CHUNK_FLAG_KEY : 0);
+    if (!sink_is_storing(&writer->sink)) chunk.flags |= RAW_CHUNK_FLAG_PACKED;
+    uint8_t *room = sink_room(&writer->sink, CHUNK_BYTES_MAX(count));
+    sink_commit(&writer->sink, chunk_write(&writer->packer, &chunk, room));
+    lane->read_from = (uint16_t *)to;
 }
 
-static void encode(struct writer *writer, struct malloctape_lane *lane, const uint64_t *from,
-                   const uint64_t *to)
-{
-    size_t words = (size_t)(to - from);
-    /* After an error the words stay in the spool. */
-    if (words == 0 || writer->error) return;
-    struct encoder_lane *encoder = lane_encoder(writer, lane->number);
-    if (!encoder) {
-        fail(writer, -12, "memory");
-        return;
-    }
-    if (from == spool_words(&writer->spool, lane->read_slot))
-        spool_note_first_record(&writer->spool, lane->read_slot, encoder->records);
-    uint8_t *room = sink_room(&writer->sink, ENCODER_CHUNK_BYTES_MAX(words));
-    sink_commit(&writer->sink, encoder_chunk(encoder, lane->number, from, words, writer->foreign,
-                                             &writer->totals, room));
-}
-
-/* The thread has left the lane's read slot: encodes the rest of it and goes to the next one. */
+/* The thread has left the lane's read slot: writes the rest of it and goes to the next one. */
 static void finish_slot(struct writer *writer, struct malloctape_lane *lane, uint32_t next)
 {
     uint32_t slot = lane->read_slot;
-    uint32_t words = writer->spool.notes[slot].words;
-    encode(writer, lane, lane->read_from, spool_words(&writer->spool, slot) + words);
+    uint32_t units = writer->spool.notes[slot].units;
+    write_units(writer, lane, spool_units(&writer->spool, slot) + units);
     writer->pending[writer->pending_count].slot = slot;
-    writer->pending[writer->pending_count].words = words;
+    writer->pending[writer->pending_count].units = units;
     writer->pending_count++;
     lane->read_slot = next;
-    lane->read_from = spool_words(&writer->spool, next);
+    lane->read_from = spool_units(&writer->spool, next);
     if (writer->pending_count == WRITER_PENDING_SLOTS || sink_wants_flush(&writer->sink))
         flush(writer);
 }
 
-/* Encodes what lies before `upto` (of this lane; NULL: only the slots that its thread has left).
+/* Writes what lies before `upto` (of this lane; NULL: only the slots that its thread has left).
  * Returns the number of slots finished. */
 static uint32_t drain_lane(struct writer *writer, struct malloctape_lane *lane,
-                           const uint64_t *upto)
+                           const uint16_t *upto)
 {
     uint32_t slots = 0;
     for (;;) {
-        const uint64_t *words = spool_words(&writer->spool, lane->read_slot);
-        if (upto && upto >= words && upto <= words + SPOOL_SLOT_WORDS) {
-            encode(writer, lane, lane->read_from, upto);
-            lane->read_from = (uint64_t *)upto;
+        const uint16_t *units = spool_units(&writer->spool, lane->read_slot);
+        if (upto && upto >= units && upto <= units + SPOOL_SLOT_UNITS) {
+            write_units(writer, lane, upto);
             return slots;
         }
         uint32_t next = atomic_load_acquire(&writer->spool.notes[lane->read_slot].next);
@@ -140,7 +144,7 @@ static uint32_t drain_full_slots(struct writer *writer)
     uint32_t used = atomic_load_acquire(&writer->registry->used);
     uint32_t slots = 0;
     for (uint32_t i = 0; i < used; i++) {
-        struct malloctape_lane *lane = &writer->registry->lanes[i];
+        struct malloctape_lane *lane = lane_at(writer->registry, i);
         if (atomic_load_acquire(&lane->cursor)) slots += drain_lane(writer, lane, NULL);
     }
     return slots;
@@ -164,25 +168,26 @@ static uint64_t read_rss(struct writer *writer)
 static void put_tick(struct writer *writer, uint64_t now)
 {
     if (writer->ticks % WRITER_TICKS_PER_MEMORY_LOOK == 0) writer->rss_bytes = read_rss(writer);
-    uint8_t *room = sink_room(&writer->sink, 128);
-    sink_commit(&writer->sink, encoder_tick(writer->ticks++, now - writer->start_ns,
-                                            writer->rss_bytes, writer->heap_bytes(), room));
+    uint8_t *room = sink_room(&writer->sink, CHUNK_TICK_BYTES_MAX);
+    sink_commit(&writer->sink, chunk_write_tick(writer->ticks++, now - writer->start_ns,
+                                                writer->rss_bytes, writer->heap_bytes(), room));
 }
 
-/* A lane without a thread gives its slot back; whoever continues the lane takes a new one. */
+/* A lane without a thread gives its slot back; whoever continues the lane takes a new one, and records
+ * the end of the thread if there is no room left here. */
 static void retire_lane(struct writer *writer, struct malloctape_lane *lane)
 {
-    if (lane->ended || !lane_take_over(writer->registry, lane)) return;
-    const uint64_t thread_end = raw_word(RAW_THREAD_END, 0);
+    if (lane->ended || !lane->cursor || !lane_take_over(writer->registry, lane)) return;
     uint32_t slot = lane->slot;
-    uint64_t *cursor = lane->cursor;
-    if (cursor) drain_lane(writer, lane, cursor);
-    encode(writer, lane, &thread_end, &thread_end + 1);
-    if (cursor && flush(writer) == 0)
-        spool_give(&writer->spool, slot, (uint32_t)(cursor - spool_words(&writer->spool, slot)));
-    lane->limit = NULL;
+    bool ended = lane->cursor < lane->end;
+    if (ended) units_thread(lane, RAW_THREAD_END, 0);
+    drain_lane(writer, lane, lane->cursor);
+    uint32_t units = (uint32_t)(lane->cursor - lane->start);
+    if (flush(writer) == 0) spool_give(&writer->spool, slot, units);
+    lane->units += units;
+    lane->limit = lane->room = NULL;
     lane->slot = SPOOL_NO_SLOT;
-    lane->ended = 1;
+    lane->ended = ended;
     atomic_store_release(&lane->cursor, NULL);
     lane_put_back(writer->registry, lane);
 }
@@ -194,9 +199,9 @@ static bool close_window(struct writer *writer)
     uint64_t now = os_clock_ns();
     bool progress = false;
     for (uint32_t i = 0; i < used; i++)
-        writer->snapshot[i] = atomic_load_acquire(&writer->registry->lanes[i].cursor);
+        writer->snapshot[i] = atomic_load_acquire(&lane_at(writer->registry, i)->cursor);
     for (uint32_t i = 0; i < used; i++) {
-        struct malloctape_lane *lane = &writer->registry->lanes[i];
+        struct malloctape_lane *lane = lane_at(writer->registry, i);
         if (!writer->snapshot[i]) continue;
         if (writer->snapshot[i] != lane->read_from) {
             drain_lane(writer, lane, writer->snapshot[i]);
@@ -216,6 +221,37 @@ static void tick(struct writer *writer, uint64_t now)
     bool progress = close_window(writer);
     if (!progress || writer->ticks % WRITER_TICKS_PER_FLUSH == 0) flush(writer);
     writer->next_tick_ns = now + WRITER_TICK_NS;
+}
+
+/* --- totals --- */
+
+/* Units of the lane that are in the stream. */
+static uint64_t units_written(const struct writer *writer, const struct malloctape_lane *lane)
+{
+    if (!lane->cursor) return lane->units;
+    return spool_run_of(&writer->spool, lane->read_slot).first_unit +
+           (uint64_t)(lane->read_from - spool_units(&writer->spool, lane->read_slot));
+}
+
+/* Approximately: a thread may be in the middle of a record. */
+static uint64_t events_recorded(const struct writer *writer)
+{
+    uint32_t used = atomic_load_acquire(&writer->registry->used);
+    uint64_t events = 0;
+    for (uint32_t i = 0; i < used; i++) {
+        const struct malloctape_lane *lane = lane_at(writer->registry, i);
+        events += units_written(writer, lane) - atomic_load_relaxed(&lane->extra_units);
+    }
+    return events;
+}
+
+static uint64_t events_lost(const struct writer *writer)
+{
+    uint32_t used = atomic_load_acquire(&writer->registry->used);
+    uint64_t events = atomic_load_relaxed(&writer->lost_events);
+    for (uint32_t i = 0; i < used; i++)
+        events += atomic_load_relaxed(&lane_at(writer->registry, i)->lost_events_total);
+    return events;
 }
 
 /* --- messages: written here because this thread has standard error as it was at the start --- */
@@ -254,13 +290,10 @@ static void report_command(const struct writer *writer)
 static void report_end(const struct writer *writer)
 {
     struct message message;
-    uint64_t events = 0;
-    for (unsigned kind = 0; kind < RAW_NUMBERS; kind++)
-        events += writer->totals.by_kind[kind];
     message_begin(&message);
     message_text(&message, writer->output);
     message_text(&message, ": ");
-    message_number(&message, events);
+    message_number(&message, events_recorded(writer));
     message_text(&message, " events, ");
     message_number(&message, writer->sink.bytes_out);
     message_text(&message, " bytes");
@@ -277,8 +310,7 @@ static void report_end(const struct writer *writer)
 static void put_end(struct writer *writer)
 {
     uint32_t used = atomic_load_acquire(&writer->registry->used);
-    size_t bytes_max =
-        RAW_CHUNK_HEADER_BYTES + (16 + 2 * (size_t)used + 2 * RAW_NUMBERS) * VARINT_BYTES_MAX;
+    size_t bytes_max = RAW_CHUNK_HEADER_BYTES + (16 + (size_t)used) * VARINT_BYTES_MAX;
     /* With very many lanes the chunk would not fit the ring; it is built apart. */
     uint8_t *chunk = os_memory_reserve(bytes_max + VARINT_SLACK);
     if (!chunk) {
@@ -288,24 +320,14 @@ static void put_end(struct writer *writer)
     uint8_t *payload = chunk + RAW_CHUNK_HEADER_BYTES;
     uint8_t *at = varint_put(payload, writer->error ? RAW_END_ERROR : RAW_END_STOPPED);
     at = varint_put(at, os_clock_ns() - writer->start_ns);
-    at = varint_put(at, writer->totals.lost_events + atomic_load_relaxed(&writer->lost_events));
+    at = varint_put(at, events_recorded(writer));
+    at = varint_put(at, events_lost(writer));
     at = varint_put(at, atomic_load_relaxed(&writer->waits));
     at = varint_put(at, atomic_load_relaxed(&writer->waited_ns));
     at = varint_put(at, used);
-    for (uint32_t i = 0; i < used; i++) {
-        const struct encoder_lane *encoder = writer->lanes[i];
-        at = varint_put(at, encoder ? encoder->records : 0);
-        at = varint_put(at, encoder ? encoder->births : 0);
-    }
-    uint64_t kinds = 0;
-    for (unsigned kind = 0; kind < RAW_NUMBERS; kind++)
-        kinds += writer->totals.by_kind[kind] != 0;
-    at = varint_put(at, kinds);
-    for (unsigned kind = 0; kind < RAW_NUMBERS; kind++)
-        if (writer->totals.by_kind[kind])
-            at = varint_put(varint_put(at, kind), writer->totals.by_kind[kind]);
-    size_t bytes =
-        encoder_seal(chunk, RAW_CHUNK_END, 0, 0, (size_t)(at - payload), 0, writer->ticks, 0);
+    for (uint32_t i = 0; i < used; i++)
+        at = varint_put(at, units_written(writer, lane_at(writer->registry, i)));
+    size_t bytes = chunk_seal(chunk, RAW_CHUNK_END, (size_t)(at - payload), writer->ticks);
     for (size_t done = 0; done < bytes;) {
         size_t part = bytes - done < SINK_FLUSH_BYTES ? bytes - done : SINK_FLUSH_BYTES;
         memcpy(sink_room(&writer->sink, part), chunk + done, part);
@@ -370,10 +392,9 @@ static int begin_stream(struct writer *writer)
 
 static int reserve_memory(struct writer *writer)
 {
-    writer->lanes = os_memory_reserve(RAW_LANES_MAX * sizeof *writer->lanes);
     writer->snapshot = os_memory_reserve(RAW_LANES_MAX * sizeof *writer->snapshot);
-    writer->foreign = os_memory_reserve(sizeof *writer->foreign);
-    if (!writer->lanes || !writer->snapshot || !writer->foreign) return -12;
+    if (!writer->snapshot) return -12;
+    chunk_packer_init(&writer->packer);
     return sink_prepare(&writer->sink);
 }
 

@@ -2,7 +2,7 @@
  *
  *   every pass   for each lane: slots that its thread has left -> chunks -> sink; slots are given
  *                back when the sink has written what came from them
- *   every tick   for each lane: its cursor; then all words up to there; then a tick chunk
+ *   every tick   for each lane: its cursor; then all units up to there; then a tick chunk
  *   at the end   the same once more, then the end chunk
  *
  * The thread sleeps between passes for as long as it takes the threads to fill a fraction of the
@@ -10,7 +10,7 @@
 #ifndef MALLOCTAPE_WRITER_H
 #define MALLOCTAPE_WRITER_H
 
-#include "encoder.h"
+#include "chunk.h"
 #include "lane.h"
 #include "output.h"
 #include "sink.h"
@@ -24,7 +24,7 @@
 #define WRITER_TICKS_PER_FLUSH         10
 /* Lanes in which nothing happens are asked whether their thread still lives. */
 #define WRITER_WINDOWS_PER_THREAD_LOOK 16
-/* Slots encoded but not yet given back, at most. */
+/* Slots in the sink but not yet given back, at most. */
 #define WRITER_PENDING_SLOTS           64
 
 enum writer_status { WRITER_STARTING = 0, WRITER_RUNNING, WRITER_FAILED };
@@ -58,13 +58,11 @@ struct writer {
     /* The writer's own. */
     struct output_place place;
     struct sink sink;
-    struct encoder_lane **lanes; /* indexed by lane; made when a lane is first seen */
-    struct encoder_foreign *foreign;
-    struct encoder_totals totals;
-    uint64_t **snapshot; /* cursor of each lane at the latest tick */
+    struct chunk_packer packer;
+    uint16_t **snapshot; /* cursor of each lane at the latest tick */
     struct {
         uint32_t slot;
-        uint32_t words;
+        uint32_t units;
     } pending[WRITER_PENDING_SLOTS];
     uint32_t pending_count;
     uint64_t start_ns;
@@ -84,6 +82,10 @@ bool writer_start(struct writer *writer);
 
 /* Asks the thread to end the stream, and waits until it has. */
 void writer_finish(struct writer *writer);
+
+/* Ends the recording with an error that another thread found: a negative errno, and what it
+ * concerns. Any thread. */
+void writer_abort(struct writer *writer, int error, const char *what);
 
 /* For a thread that holds no slot: takes one, waiting for the writer where necessary.
  * SPOOL_NO_SLOT if recording has ended. */

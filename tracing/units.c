@@ -1,0 +1,308 @@
+#include "units.h"
+
+#include "../common/varint.h"
+
+#include <string.h>
+
+static const uint8_t shape_of[CALL_KINDS] = {
+#define SHAPE_ENTRY(number, identifier, name, shape) [number] = SHAPE_##shape,
+    CALL_KIND_LIST(SHAPE_ENTRY)
+#undef SHAPE_ENTRY
+};
+
+static bool is_birth(unsigned shape)
+{
+    return shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED;
+}
+
+static bool is_death(unsigned shape)
+{
+    return shape >= SHAPE_DEATH && shape <= SHAPE_DEATH_SIZED_ALIGNED;
+}
+
+/* --- ranges and profiles --- */
+
+static const struct {
+    uint16_t base;
+    uint32_t limit;
+} ranges[RAW_RANGES] = {
+    [RAW_DEATH_1] = {RAW_UNIT_DEATH_1, RAW_DEATH_1_LIMIT},
+    [RAW_DEATH_2] = {RAW_UNIT_DEATH_2, RAW_DEATH_2_LIMIT},
+    [RAW_DEATH_3] = {RAW_UNIT_DEATH_3, RAW_DEATH_3_LIMIT},
+    [RAW_BIRTH_1] = {RAW_UNIT_BIRTH_1, RAW_BIRTH_1_LIMIT},
+    [RAW_BIRTH_2] = {RAW_UNIT_BIRTH_2, RAW_BIRTH_2_LIMIT},
+    [RAW_BIRTH_3] = {RAW_UNIT_BIRTH_3, RAW_BIRTH_3_LIMIT},
+    [RAW_REALLOC] = {RAW_UNIT_REALLOC, RAW_REALLOC_LIMIT},
+};
+
+/* Of a lane that nothing is known about. */
+static const uint8_t first_profile[RAW_PROFILE_BYTES] = {
+    CALL_FREE, CALL_DELETE, CALL_DELETE_SIZED, CALL_MALLOC,
+    CALL_NEW,  CALL_CALLOC, CALL_REALLOC_MOVED};
+
+/* Every so many-th unit of a run is looked at to see which ranges are in use. */
+#define SAMPLE_EVERY 8
+/* A range is given to another kind when that one was missed so often in a run. */
+#define MISSED_MIN   64
+/* In runs with more far distances than one in so many units all are written far: a branch that
+ * often goes either way costs more than two bytes. Now and then the run is written normally, to see. */
+#define WIDE_ONE_IN  16
+#define WIDE_RUNS    16
+
+/* How many of the sampled units lie in each range. Operands are taken for units: they do not matter
+ * in such numbers. */
+static void count_ranges(const uint16_t *units, size_t count, uint32_t *used)
+{
+    static const uint8_t range_at[32] = {
+        /* by the upper five bits; RAW_RANGES is none of interest */
+        [16] = RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1, /* 8000 */
+        RAW_DEATH_2,        RAW_DEATH_2, RAW_DEATH_2, RAW_DEATH_2, /* a000 */
+        RAW_BIRTH_2,        RAW_BIRTH_2, RAW_BIRTH_3, RAW_DEATH_1, /* c000, d000, d800 */
+        RAW_DEATH_3,        RAW_REALLOC, RAW_RANGES,  RAW_RANGES};
+    for (size_t i = 0; i < count; i += SAMPLE_EVERY)
+        used[range_at[units[i] >> 11]] += SAMPLE_EVERY;
+}
+
+/* Gives a range to `kind`, which was missed: a free one, else the one that is used least. */
+static void give_range(uint8_t *profile, uint32_t *used, unsigned first, unsigned last,
+                       unsigned kind, uint32_t missed)
+{
+    unsigned least = first;
+    for (unsigned range = first; range <= last; range++)
+        if (!profile[range] || used[range] < used[least]) least = range;
+    if (profile[least] && used[least] >= missed) return;
+    profile[least] = (uint8_t)kind;
+    used[least] = missed;
+}
+
+/* The first range of births and of deaths has the most operands: it goes to the most frequent kind. */
+static void put_first(uint8_t *profile, uint32_t *used, unsigned first, unsigned last)
+{
+    for (unsigned range = first + 1; range <= last; range++) {
+        if (used[range] <= 2 * used[first]) continue;
+        uint8_t kind = profile[first];
+        uint32_t uses = used[first];
+        profile[first] = profile[range];
+        used[first] = used[range];
+        profile[range] = kind;
+        used[range] = uses;
+    }
+}
+
+static void choose_profile(struct malloctape_lane *lane, const uint16_t *units, size_t count)
+{
+    uint32_t used[RAW_RANGES + 1] = {0};
+    count_ranges(units, count, used);
+    for (unsigned kind = 1; kind < CALL_KINDS; kind++) {
+        if (lane->missed[kind] < MISSED_MIN) continue;
+        if (is_birth(shape_of[kind]))
+            give_range(lane->profile, used, RAW_BIRTH_1, RAW_BIRTH_3, kind, lane->missed[kind]);
+        else if (is_death(shape_of[kind]))
+            give_range(lane->profile, used, RAW_DEATH_1, RAW_DEATH_3, kind, lane->missed[kind]);
+        else
+            give_range(lane->profile, used, RAW_REALLOC, RAW_REALLOC, kind, lane->missed[kind]);
+    }
+    put_first(lane->profile, used, RAW_DEATH_1, RAW_DEATH_3);
+    put_first(lane->profile, used, RAW_BIRTH_1, RAW_BIRTH_3);
+    lane->wide = lane->far > count / WIDE_ONE_IN && lane->slots % WIDE_RUNS != 0;
+}
+
+/* The hot path knows only small sizes, and writes no addresses. */
+static void set_codes(struct malloctape_lane *lane)
+{
+    memset(lane->codes, 0, sizeof lane->codes);
+    for (unsigned range = RAW_DEATH_1; range <= RAW_BIRTH_3; range++) {
+        struct malloctape_code *code = &lane->codes[lane->profile[range]];
+        bool birth = range >= RAW_BIRTH_1;
+        code->base = ranges[range].base;
+        code->limit = ranges[range].limit;
+        if (birth && code->limit > MALLOCTAPE_HOT_SIZE_LIMIT)
+            code->limit = MALLOCTAPE_HOT_SIZE_LIMIT;
+        if (birth && lane->addresses) code->limit = 0;
+    }
+    lane->codes[0].limit = 0; /* what an unused range has written to */
+    lane->death_1 = lane->profile[RAW_DEATH_1];
+    if (lane->wide) lane->codes[lane->death_1].limit = 0;
+}
+
+void units_begin_run(struct malloctape_lane *lane, const uint16_t *units, size_t count, bool key)
+{
+    if (!lane->profile[RAW_DEATH_1])
+        memcpy(lane->profile, first_profile, sizeof first_profile);
+    else
+        choose_profile(lane, units, count);
+    set_codes(lane);
+    memset(lane->missed, 0, sizeof lane->missed);
+    memset(lane->ways, 0, sizeof lane->ways);
+    lane->far = 0;
+    lane->last_address = 0;
+    if (key) memset(lane->stamps, 0, sizeof lane->stamps);
+}
+
+/* The range of a kind; RAW_RANGES if it has none. */
+static unsigned range_of(struct malloctape_lane *lane, unsigned kind)
+{
+    for (unsigned range = 0; range < RAW_RANGES; range++)
+        if (lane->profile[range] == kind) return range;
+    lane->missed[kind]++;
+    return RAW_RANGES;
+}
+
+/* --- units --- */
+
+static uint16_t *put_number(uint16_t *at, uint64_t value)
+{
+    while (value >= RAW_NUMBER_MORE) {
+        *at++ = (uint16_t)(RAW_NUMBER_MORE | value);
+        value >>= RAW_NUMBER_BITS;
+    }
+    *at++ = (uint16_t)value;
+    return at;
+}
+
+/* Completes the record whose first unit is `first` and whose other units stand behind the cursor up
+ * to `end`. */
+static void finish(struct malloctape_lane *lane, unsigned first, uint16_t *end, bool is_event)
+{
+    lane->extra_units += (uint64_t)(end - lane->cursor) - is_event;
+    atomic_store_release(lane->cursor, (uint16_t)first);
+    atomic_store_release(&lane->cursor, end);
+}
+
+/* An object by its distance, or by lane and serial: the flags of its general code. */
+static unsigned put_object(struct malloctape_lane *lane, uint16_t **at, uint64_t token)
+{
+    if (token == RAW_TOKEN_UNKNOWN) return RAW_GENERAL_UNKNOWN;
+    uint32_t number = raw_token_lane(token) - 1;
+    if (number == lane->number) {
+        *at = put_number(*at, lane->next_token - token);
+        return 0;
+    }
+    lane->ways[number % RAW_FOREIGN_WAYS] = token;
+    *at = put_number(put_number(*at, number), raw_token_serial(token));
+    return RAW_GENERAL_FOREIGN;
+}
+
+static uint16_t *put_address(struct malloctape_lane *lane, uint16_t *at, const void *object)
+{
+    if (!lane->addresses) return at;
+    uint64_t address = (uint64_t)(uintptr_t)object / 8;
+    at = put_number(at, zigzag((int64_t)(address - lane->last_address)));
+    lane->last_address = address;
+    return at;
+}
+
+void units_birth(struct malloctape_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
+                 const void *object)
+{
+    uint16_t *at = lane->cursor + 1;
+    unsigned range = range_of(lane, kind);
+    unsigned first = RAW_UNIT_GENERAL + kind;
+    if (range < RAW_RANGES && size < ranges[range].limit)
+        first = ranges[range].base + (unsigned)size;
+    else
+        at = put_number(at, size);
+    if (shape_of[kind] == SHAPE_BIRTH_ALIGNED) at = put_number(at, alignment);
+    finish(lane, first, put_address(lane, at, object), true);
+    lane->next_token++;
+}
+
+void units_realloc(struct malloctape_lane *lane, unsigned kind, uint64_t token, uint64_t size,
+                   const void *object)
+{
+    uint16_t *at = lane->cursor + 1;
+    uint64_t distance = lane->next_token - token;
+    unsigned first = RAW_UNIT_GENERAL + kind;
+    if (range_of(lane, kind) == RAW_REALLOC && distance < RAW_REALLOC_LIMIT)
+        first = RAW_UNIT_REALLOC + (unsigned)distance;
+    else
+        first |= put_object(lane, &at, token);
+    finish(lane, first, put_address(lane, put_number(at, size), object), true);
+    lane->next_token++;
+}
+
+/* The first unit of a death by way of the latest foreign object; 0 if it has none. */
+static unsigned put_foreign(struct malloctape_lane *lane, uint16_t **at, uint64_t token)
+{
+    unsigned way = (raw_token_lane(token) - 1) % RAW_FOREIGN_WAYS;
+    uint64_t latest = lane->ways[way];
+    uint64_t coded = zigzag((int64_t)(token - latest));
+    if (token == RAW_TOKEN_UNKNOWN || raw_token_lane(latest) != raw_token_lane(token) ||
+        coded >= RAW_FOREIGN_LIMIT)
+        return 0;
+    lane->ways[way] = token;
+    *(*at)++ = (uint16_t)coded;
+    return RAW_UNIT_FOREIGN + (way << RAW_FOREIGN_WAY_SHIFT) + (unsigned)(coded >> 16);
+}
+
+static unsigned put_death(struct malloctape_lane *lane, uint16_t **at, unsigned kind,
+                          uint64_t token)
+{
+    uint64_t distance = lane->next_token - token;
+    unsigned range = range_of(lane, kind);
+    unsigned first = 0;
+    if (range < RAW_RANGES && distance < ranges[range].limit) {
+        first = ranges[range].base + (unsigned)distance;
+    } else if (range == RAW_DEATH_1 && distance < RAW_DEATH_FAR_LIMIT) {
+        first = RAW_UNIT_DEATH_FAR + (unsigned)(distance >> 16);
+        *(*at)++ = (uint16_t)distance;
+        lane->far++;
+    } else if (range == RAW_DEATH_1) {
+        first = put_foreign(lane, at, token);
+    }
+    return first ? first : RAW_UNIT_GENERAL + kind + put_object(lane, at, token);
+}
+
+void units_death(struct malloctape_lane *lane, unsigned kind, uint64_t token, uint64_t size,
+                 uint64_t alignment)
+{
+    uint16_t *at = lane->cursor + 1;
+    unsigned shape = shape_of[kind];
+    unsigned first = put_death(lane, &at, kind, token);
+    if (shape == SHAPE_DEATH_SIZED || shape == SHAPE_DEATH_SIZED_ALIGNED) at = put_number(at, size);
+    if (shape == SHAPE_DEATH_ALIGNED || shape == SHAPE_DEATH_SIZED_ALIGNED)
+        at = put_number(at, alignment);
+    finish(lane, first, at, true);
+}
+
+void units_heap_call(struct malloctape_lane *lane, unsigned kind, unsigned count, uint64_t first,
+                     uint64_t second)
+{
+    uint16_t *at = put_number(lane->cursor + 1, count);
+    if (count > 0) at = put_number(at, first);
+    if (count > 1) at = put_number(at, second);
+    finish(lane, RAW_UNIT_GENERAL + kind, at, true);
+}
+
+void units_failed(struct malloctape_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
+                  uint64_t token)
+{
+    uint16_t *at = put_number(lane->cursor + 1, kind);
+    unsigned flags = 0;
+    if (shape_of[kind] == SHAPE_REALLOC) flags = put_object(lane, &at, token);
+    at = put_number(at, size);
+    if (shape_of[kind] == SHAPE_BIRTH_ALIGNED) at = put_number(at, alignment);
+    finish(lane, RAW_UNIT_GENERAL + RAW_FAILED + flags, at, true);
+}
+
+void units_thread(struct malloctape_lane *lane, unsigned record, uint64_t thread_id)
+{
+    uint16_t *at = lane->cursor + 1;
+    if (record == RAW_THREAD_BEGIN) at = put_number(at, thread_id);
+    finish(lane, RAW_UNIT_GENERAL + record, at, false);
+}
+
+void units_stamp(struct malloctape_lane *lane, unsigned structure, uint64_t number)
+{
+    unsigned entry = structure == RAW_STRUCTURE_PAGE_HEAP ? RAW_SIZE_CLASSES_MAX : structure;
+    unsigned first = lane->allocating ? RAW_UNIT_STAMP_BEFORE : RAW_UNIT_STAMP_AFTER;
+    uint16_t *at = put_number(lane->cursor + 1, number - lane->stamps[entry]);
+    lane->stamps[entry] = number;
+    finish(lane, first + structure, at, false);
+}
+
+void units_lost(struct malloctape_lane *lane, uint64_t events, uint64_t births)
+{
+    uint16_t *at = put_number(put_number(lane->cursor + 1, events), births);
+    finish(lane, RAW_UNIT_GENERAL + RAW_LOST, at, false);
+}
