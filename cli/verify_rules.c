@@ -73,6 +73,8 @@ static const struct record *due_record(struct verify *verify, struct verify_lane
             return NULL;
         } else if (!(verify->raw.ended || verify->counts.lost_events > 0) ||
                    !verify_numbers_pass_over(verify)) {
+            /* Not blocked any more: passing over has found something else that is wrong. */
+            if (lane->blocked_on == VERIFY_NOT_BLOCKED) return NULL;
             verify_violated(verify, VERIFY_NUMBERS, lane,
                             "the record comes before number %" PRIu64 " of %s has been taken",
                             verify->structures[lane->blocked_on].due,

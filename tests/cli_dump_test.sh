@@ -46,32 +46,31 @@ all_cut() {
     done
 }
 
-# The example of FORMAT.md 5.4.
+# The example of FORMAT.md 5.6.
 raw_example() {
     sample raw_example
     cat >expected <<'END'
-000000000000 raw 1.0 features 0x0 info 0x0 run 000102030405060708090a0b0c0d0e0f start 1700000000123456789 pid 4711
+000000000000 raw 2.0 features 0x0 info 0x0 run 000102030405060708090a0b0c0d0e0f start 1700000000123456789 pid 4711
 000000000040 metadata program=/usr/bin/sample
 000000000058 metadata allocator=gperftools 2.10
+000000000072 L0 run unit 0 births 0 key profile free - - malloc - - realloc_moved
 000000000072 L0 #0 thread_begin 4711
 000000000072 L0 #1 stamp_before class 3 number 1
 000000000072 L0 #2 stamp_before page_heap number 1
 000000000072 L0 #3 malloc 24 -> 0:1
 000000000072 L0 #4 malloc 300 -> 0:2
 000000000072 L0 #5 free 0:1
-0000000000af end status 0 nanoseconds 50000000 lost 0 waits 0 waited 0
-0000000000af end lane 0 records 6 births 2
-0000000000af end count malloc 2
-0000000000af end count free 1
+0000000000b0 end status 0 nanoseconds 50000000 events 3 lost 0 waits 0 waited 0
+0000000000b0 end lane 0 units 9
 END
     exits 0 dump raw_example && diff expected out
 }
 
-# The bytes that FORMAT.md 5.4 gives, from the slots on.
+# The bytes that FORMAT.md 5.6 gives, from the profile on.
 raw_example_bytes() {
     sample raw_example
-    ruby -e 'puts File.binread("raw_example").byteslice(0x96, 25).unpack1("H*")' >out
-    [ "$(cat out)" = 1500010011000000f2309e49f2330703f233fe03039ac42c01 ]
+    ruby -e 'puts File.binread("raw_example").byteslice(0x96, 26).unpack1("H*")' >out
+    [ "$(cat out)" = 150000010000120030f0671203f10100fff1010018802c810200 ]
 }
 
 # The example of INSTRUCTIONS.md 5.4.

@@ -13,7 +13,7 @@ raw_example() {
         prints '^end  *complete$' &&
         json j 'j.values_at("format", "version", "events", "threads", "lanes", "live_at_end", "lost_events", "ticks",
                             "stamps",
-                            "truncated", "spool") == ["raw", "1.0", 3, 1, 1, 1, 0, 0, 2, false, "none"] &&
+                            "truncated", "spool") == ["raw", "2.0", 3, 1, 1, 1, 0, 0, 2, false, "none"] &&
                 j["by_kind"] == { "malloc" => 2, "free" => 1 } && j["program"] == "/usr/bin/sample" &&
                 j["run"] == "000102030405060708090a0b0c0d0e0f" && j["duration_ns"] == 50_000_000 &&
                 j["bytes_per_event"] == File.size("raw_example") / 3.0'
@@ -61,14 +61,14 @@ cut() {
     done
 }
 
-bad_totals() { sample raw_bad_totals && exits 1 info raw_bad_totals && says 'malloc: 2 in the end chunk, 1 read'; }
+bad_totals() { sample raw_bad_totals && exits 1 info raw_bad_totals && says '2 events in the end chunk, 1 read'; }
 damaged() {
     sample raw_bad_checksum && exits 1 info raw_bad_checksum &&
         says 'raw_bad_checksum: offset 0x[0-9a-f]*: .*checksum' && [ ! -s out ]
 }
 
 later_version() {
-    sample raw_minor && exits 0 info raw_minor && prints 'raw stream 1.7' && sample raw_bad_feature &&
+    sample raw_minor && exits 0 info raw_minor && prints 'raw stream 2.7' && sample raw_bad_feature &&
         exits 1 info raw_bad_feature && says 'feature bit.*bit 2'
 }
 

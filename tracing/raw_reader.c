@@ -319,8 +319,10 @@ static const uint8_t *raw_reader_parse_end(struct raw_reader *reader, const uint
     end->lanes = (uint32_t)lanes;
     end->lane_units = calloc(lanes + 1, sizeof *end->lane_units);
     if (end->lane_units == NULL) return NULL;
-    for (uint64_t lane = 0; lane < lanes && at < limit; lane++)
+    for (uint64_t lane = 0; lane < lanes; lane++) {
+        if (at >= limit) return NULL;
         end->lane_units[lane] = varint_get(&at);
+    }
     return at;
 }
 

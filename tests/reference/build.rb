@@ -18,8 +18,12 @@ module Encode
     [((value << 1) | 1) << (length - 1)].pack('Q<').byteslice(0, length)
   end
 
+  def zigzag(value)
+    value.negative? ? (-value * 2) - 1 : value * 2
+  end
+
   def svarint(value)
-    varint(value.negative? ? (-value * 2) - 1 : value * 2)
+    varint(zigzag(value))
   end
 
   # Columns behind their lengths.
@@ -49,86 +53,92 @@ class Checksums
   end
 end
 
-# One chunk of records, FORMAT.md 5. Object names are [lane, serial], or nil for the unknown one. Records whose kind
-# has a slot get a short code where there is one, the others a long one.
-class RawRecords
-  include Encode
+# What a lane has had, and what its present run remembers.
+class BuiltLane
+  attr_reader :number, :stamps, :profile, :ways
+  attr_accessor :units, :births, :chunks, :runs, :run_birth, :place
 
-  attr_reader :count, :births, :counts
+  def initialize(number)
+    @number = number
+    @units = @births = @chunks = @runs = 0
+    @stamps = Hash.new(0)
+  end
 
-  # Rows of 5.2 by slot: first bytes, base, step, bytes of x; the first that fits is taken.
-  SHORT = [
-    [[0..47, 0, 1, 0], [48..119, 48, 256, 1], [120..121, 18_480, 65_536, 2]],
-    [[122..137, 0, 1, 0], [138..149, 16, 256, 1], [150..150, 3_088, 65_536, 2]],
-    [[151..194, 0, 8, 0], [195..206, 0, 256, 1], [207..207, 0, 65_536, 2]],
-    [[208..231, 0, 8, 0], [232..239, 0, 256, 1], [240..240, 0, 65_536, 2]]
-  ].freeze
-
-  def initialize(lane, births, stamps, addresses, slots)
-    @lane = lane
-    @births = births
-    @stamps = stamps
-    @addresses = addresses
-    @slots = slots.map { |name| name ? Encode.call(name).number : 0 }
-    @codes = ''.b
-    @places = ''.b
-    @count = 0
-    @counts = Hash.new(0)
-    @foreign = {} # lane => latest serial, the latest lane last
+  # The profile is names of calls, nil for ranges that are not used.
+  def begin_run(profile, key)
+    @profile = profile.map { |name| name ? Encode.call(name).number : 0 }
+    @stamps.clear if key
+    @ways = Array.new(8)
     @place = 0
+    @run_birth = @births
+    @runs += 1
+  end
+end
+
+# The units of one chunk, FORMAT.md 5. Object names are [lane, serial], or nil for the unknown one. Records whose kind is
+# in the profile get a unit of their own where there is one, the others a general one.
+class RawRecords
+  attr_reader :units, :events
+
+  # 5.2 by place in the profile: the unit of operand 0, the least operand and the first one that is too large.
+  RANGES = [[0, 1, 0x8000], [0x9fff, 1, 0x2001], [0xdfff, 1, 0x801],
+            [0x8000, 0, 0x2000], [0xc000, 0, 0x1000], [0xd000, 0, 0x800], [0xe7ff, 1, 0x401]].freeze
+
+  def initialize(lane, addresses)
+    @lane = lane
+    @addresses = addresses
+    @units = []
+    @events = 0
   end
 
   # The token of a birth; of a death nothing of interest.
   def call(name, object: nil, size: nil, alignment: nil, at: nil, numbers: nil)
     call = Encode.call(name)
-    @counts[call.number] += 1
-    @count += 1
-    short = short(call, object, size)
-    if short
-      @codes << short << varint_if(DEATHS.include?(call.shape) && size) << varint_if(alignment)
+    @events += 1
+    births = BIRTHS.include?(call.shape)
+    if short(call, births ? size : distance(object)) || (DEATHS.include?(call.shape) && again(call, object))
+      number(size) if size && !births
     else
-      long(call, object, size, alignment, numbers)
+      long(call, object, size, numbers)
     end
-    birth(at) if BIRTHS.include?(call.shape) || call.shape == :REALLOC
+    number(alignment) if alignment
+    birth(at) if births || call.shape == :REALLOC
   end
 
   def failed(name, size:, object: nil, alignment: nil)
     call = Encode.call(name)
-    @counts[call.number] += 1
-    @count += 1
-    opcode(54, ends?(call) ? object_bits(object) : 0)
-    @codes << varint(call.number)
+    @events += 1
+    general(54, ends?(call) ? object_bits(object) : 0)
+    number(call.number)
     put_object(object) if ends?(call)
-    @codes << varint(size) << varint_if(alignment)
+    number(size)
+    number(alignment) if alignment
   end
+
+  def births = @lane.births
 
   def thread_begin(id) = other(48, id)
   def thread_end = other(49)
   def thread_cache_deleted = other(50)
-  def stamp_before(structure, number) = stamp(51, structure, number)
-  def stamp_after(structure, number) = stamp(52, structure, number)
+  def stamp_before(structure, number) = stamp(0xf100, structure, number)
+  def stamp_after(structure, number) = stamp(0xf200, structure, number)
   def lost_stamps(structure, from, count) = other(55, structure, from, count)
 
   def lost(events, births)
     other(53, events, births)
-    @births += births
+    @lane.births += births
   end
 
-  # Bytes that the document may forbid.
+  # Operands that the document may forbid.
   def other(number, *operands)
-    @count += 1
-    opcode(number, 0)
-    operands.each { |operand| @codes << varint(operand) }
+    general(number, 0)
+    operands.each { |operand| number(operand) }
   end
 
-  # The same, with no opcode byte.
-  def code(*bytes)
-    @count += 1
-    @codes << bytes.pack('C*')
-  end
-
-  def payload
-    @slots.pack('C4') + [@codes.bytesize].pack('V') + @codes + @places
+  # Any units; they begin so many objects.
+  def raw(*units, births: 0)
+    @units.concat(units)
+    @lane.births += births
   end
 
   private
@@ -137,79 +147,81 @@ class RawRecords
     call.shape == :REALLOC || DEATHS.include?(call.shape)
   end
 
-  def varint_if(value)
-    value ? varint(value) : ''
+  # Of an object of this lane, else nil.
+  def distance(object)
+    @lane.births + 1 - object[1] if object && object[0] == @lane.number
   end
 
-  # The code of a record in its slot, or nil.
-  def short(call, object, size)
-    slot = @slots.index(call.number)
-    return unless slot && !(slot > 1 && size.nil?)
-    return short_row(slot, size) if slot > 1
-    return unless object
-    return short_row(slot, @births - object[1]) if object[0] == @lane
+  # The main operand in the unit, or in two of death 1.
+  def short(call, operand)
+    range = @lane.profile.index(call.number)
+    return unless range && operand
 
-    again(*object) if slot.zero? && !@foreign.empty? && @foreign.keys.last == object[0]
+    base, least, limit = RANGES[range]
+    return @units << (base + operand) if operand.between?(least, limit - 1)
+
+    @units << (0xd800 + (operand >> 16)) << (operand & 0xffff) if range.zero? && operand.between?(1, (1 << 27) - 1)
   end
 
-  def short_row(slot, value)
-    SHORT[slot].each do |bytes, base, step, width|
-      over, rest = (value - base).divmod(step)
-      next if over.negative? || bytes.first + over > bytes.last || (width.zero? && !rest.zero?)
+  # Death 1 of an object of the lane that is remembered in its way.
+  def again(call, object)
+    return unless object && @lane.profile[0] == call.number
 
-      return [bytes.first + over].pack('C') + [[], ['C', rest], ['v', rest]][width].then { |f, x| f ? [x].pack(f) : '' }
-    end
-    nil
+    way = object[0] % 8
+    lane, serial = @lane.ways[way]
+    coded = Encode.zigzag(object[1] - serial) if lane == object[0]
+    return unless coded && coded < 1 << 23
+
+    @lane.ways[way] = object
+    @units << (0xec00 + (way << 7) + (coded >> 16)) << (coded & 0xffff)
   end
 
-  def again(lane, serial)
-    difference = serial - @foreign[lane]
-    @foreign[lane] = serial
-    [241].pack('C') + svarint(difference)
-  end
-
-  def long(call, object, size, alignment, numbers)
-    opcode(call.number, ends?(call) ? object_bits(object) : 0)
+  def long(call, object, size, numbers)
+    general(call.number, ends?(call) ? object_bits(object) : 0)
     put_object(object) if ends?(call)
-    @codes << varint_if(size) << varint_if(alignment)
-    @codes << ([numbers.size] + numbers).map { |number| varint(number) }.join if numbers
+    number(size) if size
+    ([numbers.size] + numbers).each { |one| number(one) } if numbers
   end
 
-  def opcode(number, bits)
-    @codes << [242, number | bits].pack('CC')
+  def general(number, bits)
+    @units << (0xf000 + number + (bits << 6))
+  end
+
+  def number(value)
+    while value > 0x7fff
+      @units << (0x8000 | (value & 0x7fff))
+      value >>= 15
+    end
+    @units << value
   end
 
   def object_bits(object)
-    return 0x80 unless object
+    return 2 unless object
 
-    object[0] == @lane ? 0 : 0x40
+    object[0] == @lane.number ? 0 : 1
   end
 
   def put_object(object)
     return unless object
+    return number(distance(object)) if distance(object)
 
-    lane, serial = object
-    if lane == @lane
-      @codes << varint(@births - serial)
-    else
-      before = @foreign.delete(lane)
-      @codes << varint(lane) << (before ? svarint(serial - before) : varint(serial))
-      @foreign[lane] = serial
-    end
+    object.each { |one| number(one) }
+    @lane.ways[object[0] % 8] = object
   end
 
   def birth(place)
-    @births += 1
+    @lane.births += 1
     if @addresses
-      @places << svarint((place - @place) / 8)
-      @place = place
+      number(Encode.zigzag((place - @lane.place) / 8))
+      @lane.place = place
     end
-    [@lane, @births]
+    [@lane.number, @lane.births]
   end
 
-  def stamp(number, structure, value)
-    other(number, structure, value - @stamps[structure])
-    @stamps[structure] = value
+  def stamp(base, structure, value)
+    @units << (base + structure)
+    number(value - @lane.stamps[structure])
+    @lane.stamps[structure] = value
   end
 end
 
@@ -217,39 +229,35 @@ end
 class RawBuilder
   include Encode
 
-  State = Struct.new(:records, :births, :chunks, :stamps)
   METADATA = { program: '/usr/bin/sample', allocator: 'gperftools 2.10' }.freeze
-
-  attr_reader :counts, :lost_events
 
   def initialize(checksums, metadata: METADATA, addresses: false, minor: 0, features: nil, info: 0)
     @checksums = checksums
     @addresses = addresses
-    @lanes = Hash.new { |lanes, number| lanes[number] = State.new(0, 0, 0, Hash.new(0)) }
-    @counts = Hash.new(0)
-    @ticks = 0
+    @lanes = Hash.new { |lanes, number| lanes[number] = BuiltLane.new(number) }
+    @ticks = @events = 0
     @stream = ''.b
     text = metadata(metadata)
-    fixed = 'MTAPERAW'.b + [1, minor, text.bytesize, features || (addresses ? 1 : 0), info].pack('vvVQ<Q<') +
+    fixed = 'MTAPERAW'.b + [2, minor, text.bytesize, features || (addresses ? 1 : 0), info].pack('vvVQ<Q<') +
             (0..15).to_a.pack('C*') + [1_700_000_000_123_456_789, 4711].pack('Q<V')
     @stream << fixed << @checksums.of(fixed + text) << text
   end
 
-  SLOTS = [:free, nil, :malloc, nil].freeze
+  PROFILE = [:free, nil, nil, :malloc, nil, nil, :realloc_moved, nil].freeze
 
-  # Yields a RawRecords. Returns what the block returns.
-  def records(lane, key: nil, slots: SLOTS)
-    state = @lanes[lane]
-    key = (state.chunks % 64).zero? if key.nil?
-    state.stamps.clear if key
-    chunk = RawRecords.new(lane, state.births, state.stamps, @addresses, slots)
-    result = yield chunk
-    chunk(1, chunk.payload, flags: key ? 1 : 0, lane:, records: chunk.count, first: state.records,
-                            birth: state.births)
-    state.records += chunk.count
-    state.births = chunk.births
-    state.chunks += 1
-    chunk.counts.each { |number, count| @counts[number] += count }
+  # One chunk; it begins a run unless it is `more` of the present one. Every other one of a lane is packed. Yields a
+  # RawRecords. Returns what the block returns.
+  def records(number, more: false, key: nil, packed: nil, profile: PROFILE)
+    lane = @lanes[number]
+    key = !more && (lane.runs % 16).zero? if key.nil?
+    packed = lane.chunks.odd? if packed.nil?
+    lane.begin_run(profile, key) unless more
+    records = RawRecords.new(lane, @addresses)
+    result = yield records
+    @events += records.events
+    flags = (more ? 0 : 1) + (key ? 2 : 0) + (packed ? 4 : 0)
+    head = more ? '' : lane.profile.pack('C8')
+    units(lane, head + (packed ? pack(records.units) : records.units.pack('v*')), records.units.size, flags)
     result
   end
 
@@ -258,12 +266,10 @@ class RawBuilder
     @ticks += 1
   end
 
-  def finish(status: 0, nanoseconds: 50_000_000, lost: 0, waits: 0, waited: 0, counts: @counts, births: {})
+  def finish(status: 0, nanoseconds: 50_000_000, events: @events, lost: 0, waits: 0, waited: 0)
     last = @lanes.keys.max || -1
-    values = [status, nanoseconds, lost, waits, waited, last + 1]
-    (0..last).each { |lane| values << @lanes[lane].records << births.fetch(lane, @lanes[lane].births) }
-    values << counts.size
-    counts.sort.each { |number, count| values << number << count }
+    values = [status, nanoseconds, events, lost, waits, waited, last + 1]
+    (0..last).each { |lane| values << @lanes[lane].units }
     chunk(3, values.map { |value| varint(value) }.join)
     @stream
   end
@@ -273,9 +279,42 @@ class RawBuilder
   end
 
   # One chunk with any content.
-  def chunk(type, payload, flags: 0, lane: 0, records: 0, first: 0, birth: 0)
-    fixed = 'MTRC'.b + [type, flags, lane, payload.bytesize, records, first, birth].pack('CCvVVQ<Q<')
+  def chunk(type, payload, flags: 0, lane: 0, units: 0, first: 0, birth: 0)
+    fixed = 'MTRC'.b + [type, flags, lane, payload.bytesize, units, first, birth].pack('CCvVVQ<Q<')
     @stream << fixed << @checksums.of(fixed + payload) << payload
+  end
+
+  private
+
+  def units(lane, payload, count, flags)
+    chunk(1, payload, flags:, lane: lane.number, units: count, first: lane.units, birth: lane.run_birth)
+    lane.units += count
+    lane.chunks += 1
+  end
+
+  PAGES = [0x00..0x1f, 0x80..0x9f, 0xa0..0xaf, 0xc0..0xcf, 0xd0..0xdb, 0xe0..0xef, 0xf0..0xf2].flat_map(&:to_a).freeze
+
+  # 5.5 Packed units, as short as they go.
+  def pack(units)
+    units.map { |unit| pack_one(unit) }.join
+  end
+
+  def pack_one(unit)
+    page = PAGES.index(unit >> 8)
+    short = packed_in_one(unit)
+    return [short].pack('C') if short
+    return [128 + page, unit & 0xff].pack('CC') if page
+
+    [255, unit].pack('Cv')
+  end
+
+  def packed_in_one(unit)
+    case unit
+    when 1..48 then unit - 1
+    when 0x8000...0x8160 then 48 + ((unit - 0x8000) / 8) if (unit % 8).zero?
+    when 0xa000...0xa00c then 92 + unit - 0xa000
+    when 0xc000...0xc0c0 then 104 + ((unit - 0xc000) / 8) if (unit % 8).zero?
+    end
   end
 end
 

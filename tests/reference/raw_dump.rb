@@ -19,14 +19,26 @@ def structure_text(structure, offset)
   end
 end
 
-# What is carried from one chunk of a lane to the next.
+# What is carried from one chunk of a lane to the next: of the lane, and of its present run.
 class RawLane
-  attr_accessor :records, :births, :chunks, :stamps
+  attr_reader :number, :stamps, :profile, :ways
+  attr_accessor :records, :units, :births, :run_birth, :address
 
-  def initialize
-    @records = @births = @chunks = 0
+  def initialize(number)
+    @number = number
+    @records = @units = @births = 0
     @stamps = Hash.new(0)
   end
+
+  def begin_run(profile, key)
+    @profile = profile
+    @run_birth = @births
+    @ways = Array.new(8) # [lane, serial] of the latest foreign object, 5.2
+    @address = 0
+    @stamps.clear if key
+  end
+
+  def begun? = !@profile.nil?
 end
 
 class RawDump
@@ -42,7 +54,7 @@ class RawDump
 
   def initialize(stream)
     @stream = stream
-    @lanes = Hash.new { |lanes, number| lanes[number] = RawLane.new }
+    @lanes = Hash.new { |lanes, number| lanes[number] = RawLane.new(number) }
     @ticks = @nanoseconds = 0
   end
 
@@ -61,7 +73,7 @@ class RawDump
     refuse(0, 'not a raw stream') unless @stream.take(8) == 'MTAPERAW'
     major = @stream.u16
     minor = @stream.u16
-    refuse(8, "version #{major} is unknown") unless major == 1
+    refuse(8, "version #{major} is unknown") unless major == 2
     metadata_bytes = @stream.u32
     refuse(12, 'too much metadata') if metadata_bytes > 65_536
     features = @stream.u64
@@ -78,50 +90,102 @@ class RawDump
   end
 
   # 4.2 Chunk
+  Chunk = Struct.new(:offset, :type, :flags, :lane, :units, :first_unit, :first_birth, :payload) do
+    def begin? = flags[0] == 1
+    def key? = flags[1] == 1
+    def packed? = flags[2] == 1
+  end
+
   def chunk
     offset = @stream.offset
     refuse(offset, 'no chunk here') unless @stream.take(4) == 'MTRC'
-    type = @stream.byte
-    flags = @stream.byte
-    lane = @stream.u16
+    fields = [@stream.byte, @stream.byte, @stream.u16]
     payload_bytes = @stream.u32
-    records = @stream.u32
-    first_record = @stream.u64
-    first_birth = @stream.u64
+    fields << @stream.u32 << @stream.u64 << @stream.u64
     @stream.u32 # checksum
     refuse(offset, 'payload too long') if payload_bytes > 1_048_576
-    refuse(offset, 'too many records') if records > 65_536
-    refuse(offset, "undefined flags #{flags}") if flags > 1 && type <= 3
-    refuse(offset, 'a lane or a birth where there is none') if [2, 3].include?(type) && (lane + first_birth).positive?
-    payload = @stream.part(payload_bytes)
-
-    case type
-    when 1
-      begin_chunk(offset, flags, lane, first_record, first_birth)
-      records(offset, payload, lane, records)
-    when 2
-      refuse(offset, "tick #{first_record} where #{@ticks} was due") unless first_record == @ticks
-      tick(offset, payload)
-    when 3
-      finish(offset, payload)
+    chunk = Chunk.new(offset, *fields, @stream.part(payload_bytes))
+    refuse(offset, 'too many units') if chunk.units > 524_288
+    case chunk.type
+    when 1 then units(chunk)
+    when 2 then tick(*without_units(chunk), chunk.first_unit)
+    when 3 then finish(*without_units(chunk))
     end
   end
 
-  # 4.2: chunks of a lane follow one another; 5.2: what key resets.
-  def begin_chunk(offset, flags, number, first_record, first_birth)
-    lane = @lanes[number]
-    refuse(offset, "lane #{number}: record #{first_record} where #{lane.records} was due") unless
-      first_record == lane.records
-    refuse(offset, "lane #{number}: birth #{first_birth} where #{lane.births} was due") unless
-      first_birth == lane.births
-    key = flags == 1
-    refuse(offset, "lane #{number}: the first chunk is not key") if lane.chunks.zero? && !key
-    lane.stamps.clear if key
-    lane.chunks += 1
+  def without_units(chunk)
+    refuse(chunk.offset, "flags #{chunk.flags}") unless chunk.flags.zero?
+    refuse(chunk.offset, 'a lane, units or a birth where there is none') if
+      (chunk.lane + chunk.units + chunk.first_birth).positive?
+    [chunk.offset, chunk.payload]
+  end
+
+  # Chunks of a lane follow one another.
+  def units(chunk)
+    lane = @lanes[chunk.lane]
+    check_sequence(chunk, lane)
+    profile = chunk.payload.take(8).bytes if chunk.begin?
+    units = chunk.packed? ? unpack(chunk) : plain(chunk)
+    begin_run(chunk, lane, profile) if chunk.begin?
+    records(chunk, Units.new(units, chunk.payload.offset), lane)
+    lane.units += chunk.units
+  end
+
+  def check_sequence(chunk, lane)
+    offset = chunk.offset
+    refuse(offset, "flags #{chunk.flags}") if chunk.flags > 7 || (chunk.key? && !chunk.begin?)
+    refuse(offset, "lane #{lane.number}: unit #{chunk.first_unit} where #{lane.units} was due") unless
+      chunk.first_unit == lane.units
+    refuse(offset, "lane #{lane.number}: the first run is not key") unless lane.begun? || chunk.key?
+    births = chunk.begin? ? lane.births : lane.run_birth
+    refuse(offset, "lane #{lane.number}: birth #{chunk.first_birth} where #{births} was due") unless
+      chunk.first_birth == births
+  end
+
+  def plain(chunk)
+    refuse(chunk.offset, "#{chunk.payload.left} bytes of units") unless chunk.payload.left == 2 * chunk.units
+    chunk.payload.take(2 * chunk.units).unpack('v*')
+  end
+
+  # 5.5 Packed units
+  PAGES = [0x00..0x1f, 0x80..0x9f, 0xa0..0xaf, 0xc0..0xcf, 0xd0..0xdb, 0xe0..0xef, 0xf0..0xf2].flat_map(&:to_a).freeze
+
+  def unpack(chunk)
+    units = Array.new(chunk.units) { unpack_one(chunk.payload) }
+    check_used_up(units: chunk.payload)
+    units
+  end
+
+  def unpack_one(payload)
+    case code = payload.byte
+    when 0..47 then 1 + code
+    when 48..91 then 0x8000 + (8 * (code - 48))
+    when 92..103 then 0xa000 + (code - 92)
+    when 104..127 then 0xc000 + (8 * (code - 104))
+    when 128..254 then (PAGES[code - 128] << 8) + payload.byte
+    else payload.u16
+    end
+  end
+
+  # 5.1 Profile. Refused by its chunk.
+  PROFILE = [DEATHS, DEATHS, DEATHS, BIRTHS, BIRTHS, BIRTHS, [:REALLOC], []].freeze
+
+  def begin_run(chunk, lane, kinds)
+    profile = kinds.zip(PROFILE).map do |kind, shapes|
+      next if kind.zero?
+
+      call = CALLS[kind]
+      refuse(chunk.offset, "kind #{kind} in the profile") unless call && shapes.include?(call.shape)
+      call
+    end
+    lane.begin_run(profile, chunk.key?)
+    puts format('%012x L%d run unit %d births %d%s profile %s', chunk.offset, lane.number, lane.units, lane.births,
+                chunk.key? ? ' key' : '', profile.first(7).map { |call| call ? call.name : '-' }.join(' '))
   end
 
   # 4.3 Tick. The clock is monotonic.
-  def tick(offset, payload)
+  def tick(offset, payload, number)
+    refuse(offset, "tick #{number} where #{@ticks} was due") unless number == @ticks
     nanoseconds, rss, heap = Array.new(3) { payload.varint }
     check_used_up(tick: payload)
     refuse(offset, 'time goes backwards') if nanoseconds < @nanoseconds
@@ -132,238 +196,247 @@ class RawDump
 
   # 4.4 End. Checked before anything is printed.
   def finish(offset, payload)
-    head = Array.new(5) { payload.varint }
+    head = Array.new(6) { payload.varint }
     refuse(offset, "status #{head[0]}") if head[0] > 2
-    lanes = payload.pairs
-    counts = payload.pairs
+    lanes = payload.varint
+    refuse(offset, "#{lanes} lanes") if lanes > 65_536 || lanes <= (@lanes.keys.max || -1)
+    lanes = Array.new(lanes) { payload.varint }
     check_used_up(end: payload)
-    counts.reject! { |_kind, count| count.zero? }
-    kinds = counts.map(&:first)
-    refuse(offset, 'a kind that is none, or twice') if kinds != kinds.uniq || kinds.any? { |kind| !CALLS.key?(kind) }
-    check_lanes(offset, lanes)
-    print_end(format('%012x end', offset), head, lanes, counts.sort)
+    lanes.each_with_index do |units, number|
+      read = @lanes.key?(number) ? @lanes[number].units : 0
+      refuse(offset, "lane #{number}: #{units} units, #{read} read") unless units == read
+    end
+    print_end(format('%012x end', offset), head, lanes)
     @ended = true
   end
 
-  def check_lanes(offset, lanes)
-    refuse(offset, "#{lanes.size} lanes") if lanes.size > 65_536 || lanes.size <= (@lanes.keys.max || -1)
-    lanes.each_with_index do |(records, _births), number|
-      read = @lanes.key?(number) ? @lanes[number].records : 0
-      refuse(offset, "lane #{number}: #{records} records, #{read} read") unless records == read
-    end
+  def print_end(at, head, lanes)
+    puts format("#{at} status %d nanoseconds %d events %d lost %d waits %d waited %d", *head)
+    lanes.each_with_index { |units, number| puts "#{at} lane #{number} units #{units}" }
   end
 
-  def print_end(at, head, lanes, counts)
-    puts format("#{at} status %d nanoseconds %d lost %d waits %d waited %d", *head)
-    lanes.each_with_index do |(records, births), number|
-      puts "#{at} lane #{number} records #{records} births #{births}"
-    end
-    counts.each { |kind, count| puts "#{at} count #{CALLS[kind].name} #{count}" }
-  end
-
-  # 5.1 Payload. A line has the offset of its chunk.
-  def records(chunk, payload, number, count)
-    @slots = payload.take(4).bytes.map { |kind| slot(kind, payload.offset) }
-    check_slots(payload.offset)
-    @codes = payload.part(payload.u32)
-    @addresses = payload
-    @foreign = {} # lane => the latest foreign serial, the latest lane last, 5.2
-    @address = 0
-    lane = @lanes[number]
-    count.times do
-      text = record(lane, number)
-      puts format('%012x L%d #%d %s', chunk, number, lane.records, text)
+  # 5. A line has the offset of its chunk.
+  def records(chunk, units, lane)
+    @units = units
+    until units.end?
+      text = record(lane)
+      puts format('%012x L%d #%d %s', chunk.offset, lane.number, lane.records, text)
       lane.records += 1
     end
-    check_used_up(codes: @codes, addresses: @addresses)
   end
 
-  def slot(kind, offset)
-    return if kind.zero?
-
-    CALLS[kind] || refuse(offset, "a slot for #{kind}, which is no call")
-  end
-
-  def check_slots(offset)
-    @slots.first(2).compact.each do |call|
-      refuse(offset, "a death slot for #{call.name}") unless DEATHS.include?(call.shape)
-    end
-    @slots.last(2).compact.each do |call|
-      refuse(offset, "a birth slot for #{call.name}") unless BIRTHS.include?(call.shape)
-    end
-  end
-
-  # 5.2 Codes: first byte, slot, first value, bytes of x. One row of the table each.
-  Code = Struct.new(:bytes, :slot, :base, :step, :width)
-  CODES = [
-    Code.new(0..47, 0, 0, 1, 0),
-    Code.new(48..119, 0, 48, 256, 1),
-    Code.new(120..121, 0, 18_480, 65_536, 2),
-    Code.new(122..137, 1, 0, 1, 0),
-    Code.new(138..149, 1, 16, 256, 1),
-    Code.new(150..150, 1, 3_088, 65_536, 2),
-    Code.new(151..194, 2, 0, 8, 0),
-    Code.new(195..206, 2, 0, 256, 1),
-    Code.new(207..207, 2, 0, 65_536, 2),
-    Code.new(208..231, 3, 0, 8, 0),
-    Code.new(232..239, 3, 0, 256, 1),
-    Code.new(240..240, 3, 0, 65_536, 2)
-  ].freeze
-
-  def record(lane, number)
-    offset = @codes.offset
-    byte = @codes.byte
-    case byte
-    when 241 then foreign_again(lane, number, offset)
-    when 242 then long_record(@codes.byte, lane, number, offset)
-    else
-      code = CODES.find { |row| row.bytes.cover?(byte) } || refuse(offset, "code #{byte} is undefined")
-      short_record(code, byte, lane, number, offset)
+  # 5.2 Codes
+  def record(lane)
+    @offset = @units.offset
+    unit = @units.take
+    case unit
+    when 0x0001..0x7fff then death(lane, 0, unit)
+    when 0x8000..0x9fff then birth(lane, 3, unit - 0x8000)
+    when 0xa000..0xbfff then death(lane, 1, unit - 0x9fff)
+    when 0xc000..0xcfff then birth(lane, 4, unit - 0xc000)
+    when 0xd000..0xd7ff then birth(lane, 5, unit - 0xd000)
+    when 0xd800..0xdfff then death(lane, 0, ((unit - 0xd800) * 65_536) + @units.take)
+    when 0xe000..0xe7ff then death(lane, 2, unit - 0xdfff)
+    when 0xe800..0xebff then realloc(lane, unit - 0xe7ff)
+    when 0xec00..0xefff then death_in_way(lane, unit)
+    when 0xf000..0xf0ff then general(lane, unit)
+    when 0xf100..0xf1ff then "stamp_before #{stamp(lane, unit - 0xf100)}"
+    when 0xf200..0xf2ff then "stamp_after #{stamp(lane, unit - 0xf200)}"
+    else refuse(@offset, format('unit %04x is undefined', unit))
     end
   end
 
-  def short_record(code, byte, lane, number, offset)
-    call = @slots[code.slot] || refuse(offset, "slot #{code.slot} is not used")
-    more = [0, @codes.method(:byte), @codes.method(:u16)][code.width]
-    value = code.base + (byte - code.bytes.first) * code.step + (more.is_a?(Method) ? more.call : more)
-    if BIRTHS.include?(call.shape)
-      alignment = @codes.varint if WITH_ALIGNMENT.include?(call.shape)
-      birth(call, lane, number, size: value, alignment:)
-    else
-      death(call, token_text(number, own_serial(lane, value, offset)))
-    end
+  # The call of a range of the profile.
+  def in_profile(lane, range)
+    lane.profile[range] || refuse(@offset, "range #{range} is not used")
   end
 
-  # 241: the lane of the latest foreign object, and a serial relative to its.
-  def foreign_again(lane, _number, offset)
-    call = @slots[0] || refuse(offset, 'slot 0 is not used')
-    difference = @codes.svarint
-    refuse(offset, 'no foreign object before') if @foreign.empty?
-    other_lane, serial = @foreign.to_a.last
-    death(call, foreign(other_lane, serial + difference, lane, offset))
+  def birth(lane, range, size)
+    born(lane, in_profile(lane, range), size:)
   end
 
-  # A death whose object is known; the other operands follow.
-  def death(call, died)
-    size = @codes.varint if WITH_SIZE.include?(call.shape)
-    alignment = @codes.varint if WITH_ALIGNMENT.include?(call.shape)
-    call_text(call, died:, size:, alignment:)
+  def death(lane, range, distance)
+    died(in_profile(lane, range), own(lane, distance))
   end
 
-  def birth(call, lane, number, died: nil, size: nil, alignment: nil)
+  def realloc(lane, distance)
+    call = in_profile(lane, 6)
+    object = own(lane, distance)
+    born(lane, call, died: object, size: @units.number)
+  end
+
+  # What follows the object of a death.
+  def died(call, object)
+    size = @units.number if WITH_SIZE.include?(call.shape)
+    alignment = @units.number if WITH_ALIGNMENT.include?(call.shape)
+    call_text(call, died: object, size:, alignment:)
+  end
+
+  # What follows the size of a call that makes an object.
+  def born(lane, call, size:, died: nil)
+    alignment = @units.number if WITH_ALIGNMENT.include?(call.shape)
+    at = address(lane)
     lane.births += 1
-    call_text(call, died:, size:, alignment:, born: token_text(number, lane.births), address:)
+    check_births(lane)
+    call_text(call, died:, size:, alignment:, born: token_text(lane.number, lane.births), address: at)
   end
 
-  # 242: an opcode byte, and all operands as varints.
-  def long_record(opcode, lane, number, offset)
-    kind = opcode & 0x3f
-    if CALLS.key?(kind)
-      call_record(CALLS[kind], opcode, lane, number, offset)
-    elsif kind == FAILED
-      failed_record(opcode, lane, number, offset)
-    else
-      refuse(offset, format('opcode 0x%02x: bits that are not allowed', opcode)) if opcode != kind
-      other_record(kind, lane, offset)
+  # Foreign: a way, and the difference of the serial to the one remembered there.
+  def death_in_way(lane, unit)
+    call = in_profile(lane, 0)
+    coded = ((unit & 0x7f) << 16) | @units.take
+    other, serial = lane.ways[(unit >> 7) & 7] || refuse(@offset, 'nothing is remembered in this way')
+    died(call, foreign(lane, other, serial + unzigzag(coded)))
+  end
+
+  def unzigzag(coded) = (coded >> 1) ^ -(coded & 1)
+
+  # f000..f0ff: all operands follow.
+  def general(lane, unit)
+    number = unit & 0x3f
+    bits = (unit >> 6) & 3
+    return call(lane, CALLS[number], bits) if CALLS.key?(number)
+    return failed(lane, bits) if number == FAILED
+
+    no_object(bits)
+    other(lane, number)
+  end
+
+  def no_object(bits)
+    refuse(@offset, 'a bit of an object where there is none') unless bits.zero?
+  end
+
+  def call(lane, call, bits)
+    return died(call, object(lane, bits)) if DEATHS.include?(call.shape)
+
+    if call.shape == :REALLOC
+      ended = object(lane, bits)
+      return born(lane, call, died: ended, size: @units.number)
     end
+    no_object(bits)
+    call.shape == :HEAP ? heap_text(call, heap_numbers) : born(lane, call, size: @units.number)
   end
 
-  def call_record(call, opcode, lane, number, offset)
-    ends = call.shape == :REALLOC || DEATHS.include?(call.shape)
-    refuse(offset, format('opcode 0x%02x: bits that are not allowed', opcode)) if opcode > 0x3f && !ends
-    return heap_text(call, heap_numbers(offset)) if call.shape == :HEAP
-
-    died = object(opcode, lane, number, offset) if ends
-    return death(call, died) if DEATHS.include?(call.shape)
-
-    size = @codes.varint
-    alignment = @codes.varint if WITH_ALIGNMENT.include?(call.shape)
-    birth(call, lane, number, died:, size:, alignment:)
+  def heap_numbers
+    count = @units.number
+    refuse(@offset, "#{count} numbers") if count > 2
+    Array.new(count) { @units.number }
   end
 
-  def heap_numbers(offset)
-    count = @codes.varint
-    refuse(offset, "#{count} numbers") if count > 2
-    Array.new(count) { @codes.varint }
-  end
-
-  # A call that failed has the object's bits if it is a REALLOC.
-  def failed_record(opcode, lane, number, offset)
-    call = CALLS[@codes.varint]
-    refuse(offset, 'an undefined kind failed') unless call && (BIRTHS + [:REALLOC]).include?(call.shape)
-    died = object(opcode, lane, number, offset) if call.shape == :REALLOC
-    refuse(offset, format('opcode 0x%02x: bits that are not allowed', opcode)) if opcode > 0x3f && !died
-    size = @codes.varint
-    alignment = @codes.varint if WITH_ALIGNMENT.include?(call.shape)
+  def failed(lane, bits)
+    call = CALLS[@units.number]
+    refuse(@offset, 'an undefined kind failed') unless call && (BIRTHS + [:REALLOC]).include?(call.shape)
+    if call.shape == :REALLOC
+      died = object(lane, bits)
+    else
+      no_object(bits)
+    end
+    size = @units.number
+    alignment = @units.number if WITH_ALIGNMENT.include?(call.shape)
     call_text(call, died:, size:, alignment:, failed: true)
   end
 
-  def other_record(kind, lane, offset)
-    case kind
-    when THREAD_BEGIN then "thread_begin #{@codes.varint}"
+  def other(lane, number)
+    case number
+    when THREAD_BEGIN then "thread_begin #{@units.number}"
     when THREAD_END then 'thread_end'
     when THREAD_CACHE_DELETED then 'thread_cache_deleted'
-    when STAMP_BEFORE then "stamp_before #{stamp(lane, offset)}"
-    when STAMP_AFTER then "stamp_after #{stamp(lane, offset)}"
     when LOST then lost(lane)
-    when LOST_STAMPS then lost_stamps(offset)
-    else refuse(offset, "record #{kind} is undefined")
+    when LOST_STAMPS then lost_stamps
+    else refuse(@offset, "record #{number} is undefined here")
     end
-  end
-
-  # Number less the one before.
-  def stamp(lane, offset)
-    structure = @codes.varint
-    text = structure_text(structure, offset)
-    difference = @codes.varint
-    refuse(offset, "#{text} number #{lane.stamps[structure]} again") if difference.zero?
-    lane.stamps[structure] += difference
-    "#{text} number #{lane.stamps[structure]}"
   end
 
   def lost(lane)
-    events = @codes.varint
-    births = @codes.varint
+    events = @units.number
+    births = @units.number
     lane.births += births
+    check_births(lane)
     "lost events #{events} births #{births}"
   end
 
-  def lost_stamps(offset)
-    "lost_stamps #{structure_text(@codes.varint, offset)} from #{@codes.varint} count #{@codes.varint}"
+  def check_births(lane)
+    refuse(@offset, 'too many births') if lane.births >= 1 << 42
+  end
+
+  def lost_stamps
+    text = structure_text(@units.number, @offset)
+    first = @units.number
+    count = @units.number
+    refuse(@offset, "#{text}: #{count} numbers from #{first}") if first.zero? || first + count > 1 << 58 ||
+                                                                  first >= 1 << 58
+    "lost_stamps #{text} from #{first} count #{count}"
+  end
+
+  # 5.3 Stamps
+  def stamp(lane, structure)
+    text = structure_text(structure, @offset)
+    difference = @units.number
+    number = lane.stamps[structure] += difference
+    refuse(@offset, "#{text} number #{number} after #{number - difference}") if difference.zero? || number >= 1 << 58
+    "#{text} number #{number}"
   end
 
   # Object: a distance, or lane and serial, or no operand.
-  def object(opcode, lane, number, offset)
-    case opcode >> 6
-    when 0 then token_text(number, own_serial(lane, @codes.varint, offset))
-    when 1
-      other_lane = @codes.varint
-      before = @foreign[other_lane]
-      foreign(other_lane, before ? before + @codes.svarint : @codes.varint, lane, offset)
+  def object(lane, bits)
+    case bits
+    when 0 then own(lane, @units.number)
+    when 1 then foreign(lane, @units.number, @units.number)
     when 2 then '?'
-    else refuse(offset, 'an object that is both foreign and unknown')
+    else refuse(@offset, 'an object that is both foreign and unknown')
     end
   end
 
-  def own_serial(lane, distance, offset)
-    refuse(offset, "an object #{distance} births ago, after #{lane.births}") if distance >= lane.births
-    lane.births - distance
+  def own(lane, distance)
+    refuse(@offset, "distance #{distance} after #{lane.births} births") unless distance.between?(1, lane.births)
+    token_text(lane.number, lane.births + 1 - distance)
   end
 
-  def foreign(lane_number, serial, lane, offset)
-    refuse(offset, "lane #{lane_number}") if lane_number > 65_535
-    own = @lanes.key?(lane_number) && @lanes[lane_number].equal?(lane)
-    refuse(offset, "serial #{serial}") unless serial.between?(1, own ? lane.births : (1 << 42) - 1)
-    @foreign.delete(lane_number)
-    @foreign[lane_number] = serial
-    token_text(lane_number, serial)
+  def foreign(lane, other, serial)
+    refuse(@offset, "lane #{other}") if other > 65_535
+    refuse(@offset, "serial #{serial}") unless
+      serial.between?(1, other == lane.number ? lane.births : (1 << 42) - 1)
+    lane.ways[other % 8] = [other, serial]
+    token_text(other, serial)
   end
 
-  # 5.3 Addresses
-  def address
+  # 5.4 Addresses
+  def address(lane)
     return unless @has_addresses
 
-    @address = (@address + (8 * @addresses.svarint)) % (2**64)
+    lane.address = (lane.address + (8 * unzigzag(@units.number))) % (2**64)
+  end
+end
+
+# The units of a chunk, front to back. `offset` is the place of the first one, if they are not packed.
+class Units
+  def initialize(units, offset)
+    @units = units
+    @offset = offset
+    @position = 0
+  end
+
+  def offset = @offset
+  def end? = @position == @units.size
+
+  def take
+    refuse(offset, 'a record crosses the end of its chunk') if end?
+    @position += 1
+    @units[@position - 1]
+  end
+
+  # 15 bits in a unit, the lowest first; five units at most.
+  def number
+    value = 0
+    5.times do |index|
+      unit = take
+      value |= (unit & 0x7fff) << (15 * index)
+      next if unit > 0x7fff
+
+      refuse(offset, 'a number of more than 64 bits') if value >= 1 << 64
+      return value
+    end
+    refuse(offset, 'a number of more than five units')
   end
 end
 

@@ -10,7 +10,7 @@ end
 
 # --- raw streams ---
 
-sample('raw_example') do |checksums| # FORMAT.md 5.4
+sample('raw_example') do |checksums| # FORMAT.md 5.6
   raw = RawBuilder.new(checksums)
   raw.records(0) do |r|
     r.thread_begin(4711)
@@ -74,8 +74,9 @@ def raw_everything(checksums, **options)
   raw.records(0) { |r| every_call(raw, r, place) }
   raw.records(300) { |r| every_other(r) }
   raw.tick(20_000_000, 2**40, 2**41)
-  raw.records(0) { |r| every_call(raw, r, place) }
+  raw.records(0, more: true) { |r| every_call(raw, r, place) }
   raw.records(0, key: true) { |r| every_other(r) }
+  raw.records(0, more: true) { |r| every_call(raw, r, place) }
   raw
 end
 
@@ -91,38 +92,51 @@ sample('raw_minor') do |checksums|
   raw.finish
 end
 
-# Integers in longer forms than a writer may use: malloc(1) the long way, and its free.
-sample('raw_long_integers') do |checksums|
+# Numbers and packed units in longer forms than a writer may use: malloc(1) the long way, and its free.
+sample('raw_long_numbers') do |checksums|
   raw = RawBuilder.new(checksums)
-  two = ->(value) { [(value << 2) | 2].pack('v') }
-  codes = [242, 1, 0, 1, 242, 21].pack('CCCQ<CC') + two.call(0)
-  raw.chunk(1, [0, 0, 0, 0, codes.bytesize].pack('C4V') + codes, flags: 1, records: 2)
-  raw.chunk(3, [0, 9, 0, 0, 0, 1, 2, 1, 2, 1, 1, 21, 1].map { |value| Encode.varint(value) }.join)
+  units = [0xf001, 0x8001, 0x8000, 0x0000, 0xf015, 0x8001, 0x0000]
+  codes = units.map { |unit| [255, unit].pack('Cv') }.join
+  raw.chunk(1, [0].pack('Q<') + codes, flags: 7, units: units.size)
+  raw.chunk(3, [0, 9, 2, 0, 0, 0, 1, units.size].map { |value| Encode.varint(value) }.join)
   raw.cut
 end
 
-# Every row of the table of codes, at its first and last value, in all four slots.
-sample('raw_codes') do |checksums|
+# Every range of units at its first and last operand and beyond, in several profiles.
+sample('raw_units') do |checksums|
   raw = RawBuilder.new(checksums)
-  2.times { raw.records(0) { |r| 60_000.times { |i| r.call(:malloc, size: i) } } }
-  [%i[free delete_sized malloc memalign], [:delete_aligned, :free, :new, nil]].each do |slots|
-    raw.records(0, slots:) { |r| every_code(r, slots) }
+  4.times { |i| raw.records(0, more: i.positive?) { |r| 35_000.times { |size| r.call(:malloc, size:) } } }
+  [[:free, :delete_sized, :delete_aligned, :malloc, :memalign, :new, :realloc_moved, nil],
+   [:delete_sized_aligned, :free, nil, nil, :calloc, :malloc, :realloc_in_place, nil],
+   [nil, nil, :free, :aligned_alloc, nil, nil, nil, nil]].each do |profile|
+    raw.records(0, profile:) { |r| every_unit(r, profile) }
+    raw.records(0, more: true) { |r| every_unit(r, profile) }
   end
   raw.finish
 end
 
-def every_code(records, slots)
-  deaths = slots.first(2).compact
-  births = slots.last(2).compact
-  [0, 8, 184, 192, 344, 352, 1, 255, 2047, 2048, 3071, 3072, 65_535, 65_536].each do |size|
-    births.each { |name| records.call(name, size:, alignment: (32 if name == :memalign)) }
+def every_unit(records, profile)
+  every_size(records, profile[3..5].compact + [:malloc])
+  deaths = profile[0..2].compact + [:free]
+  distances = [1, 2, 0x400, 0x401, 0x800, 0x801, 0x2000, 0x2001, 0x7fff, 0x8000, 0xffff, 0x1_0000, 0x2_0000]
+  distances.each do |distance|
+    deaths.each { |name| records.call(name, object: token(records, distance), **extras(name)) }
+    %i[realloc_moved realloc_in_place].each { |name| records.call(name, object: token(records, distance), size: 9) }
   end
-  [0, 15, 16, 47, 48, 3087, 3088, 18_479, 18_480, 68_623, 68_624, 100_000].each do |distance|
-    deaths.each { |name| records.call(name, object: [0, records.births - distance], **extras(name)) }
-  end
-  [[5, 9], [5, 2**41], [5, 1], [6, 3], [5, 7], [5, 7]].each do |object|
+  [[5, 9], [5, 2**41], [5, 1], [6, 3], [5, 7], [13, 1], [5, 7], [13, 2**22], [13, 1], [13, 2**22 + 1]].each do |object|
     deaths.each { |name| records.call(name, object:, **extras(name)) }
   end
+end
+
+def every_size(records, births)
+  [0, 1, 24, 0x7ff, 0x800, 0xfff, 0x1000, 0x1fff, 0x2000, 2**15 - 1, 2**15, 2**60, 2**64 - 1].each do |size|
+    births.each { |name| records.call(name, size:, alignment: (32 if %i[memalign aligned_alloc].include?(name))) }
+  end
+end
+
+# The object that was born so long ago.
+def token(records, distance)
+  [0, records.births + 1 - distance]
 end
 
 def extras(name)
@@ -133,20 +147,45 @@ def extras(name)
   extras
 end
 
-# One chunk with a code that is not allowed, behind a malloc.
-def bad_code(checksums, *bytes, slots: RawBuilder::SLOTS)
+# One chunk with units that are not allowed, behind a malloc.
+def bad_units(checksums, *units, profile: RawBuilder::PROFILE)
   raw = RawBuilder.new(checksums)
-  raw.records(0, slots:) do |r|
+  raw.records(0, profile:) do |r|
     r.call(:malloc, size: 1)
-    r.code(*bytes)
+    r.raw(*units)
   end
   raw.finish
 end
 
-sample('raw_bad_code') { |checksums| bad_code(checksums, 243) }
-sample('raw_bad_slot') { |checksums| bad_code(checksums, 122) }
-sample('raw_bad_slot_kind') { |checksums| bad_code(checksums, 0, slots: [:malloc, nil, nil, nil]) }
-sample('raw_bad_foreign') { |checksums| bad_code(checksums, 241, 1) }
+sample('raw_bad_unit') { |checksums| bad_units(checksums, 0xf300) }
+sample('raw_bad_zero') { |checksums| bad_units(checksums, 0) }
+sample('raw_bad_range') { |checksums| bad_units(checksums, 0xa000) }
+sample('raw_bad_profile') { |checksums| bad_units(checksums, profile: [:malloc] + ([nil] * 7)) }
+sample('raw_bad_profile_end') { |checksums| bad_units(checksums, profile: ([nil] * 7) + [:free]) }
+sample('raw_bad_way') { |checksums| bad_units(checksums, 0xec00, 2) }
+sample('raw_bad_crossing') { |checksums| bad_units(checksums, 0xf103) }
+sample('raw_bad_number_size') { |checksums| bad_units(checksums, 0xf001, *([0xffff] * 4), 16) }
+sample('raw_bad_general_stamp') { |checksums| bad_units(checksums, 0xf033, 3, 1) }
+
+sample('raw_bad_packed') do |checksums| # a byte too many
+  raw = RawBuilder.new(checksums)
+  raw.chunk(1, [0].pack('Q<') + [0xff, 0x31, 0xf0, 1].pack('C*'), flags: 7, units: 1)
+  raw.finish
+end
+
+sample('raw_bad_first_run') do |checksums| # which is not key
+  raw = RawBuilder.new(checksums)
+  raw.records(0, key: false) { |r| r.call(:malloc, size: 1) }
+  raw.finish
+end
+
+sample('raw_bad_births') do |checksums|
+  raw = RawBuilder.new(checksums)
+  raw.records(0) { |r| r.raw(0x8001) } # counted by nobody
+  raw.records(0) { |r| r.raw(0x8001, births: 1) }
+  raw.records(0) { |r| r.raw(0x8001) }
+  raw.finish
+end
 
 sample('raw_bad_number') do |checksums|
   raw = RawBuilder.new(checksums)
@@ -164,14 +203,14 @@ sample('raw_bad_object') do |checksums|
   raw = RawBuilder.new(checksums)
   raw.records(0) do |r|
     r.call(:malloc, size: 1)
-    r.call(:free, object: [0, 0])
+    r.call(:free, object: [0, 2])
   end
   raw.finish
 end
 
 sample('raw_bad_rest') do |checksums| # a byte too many
   raw = RawBuilder.new(checksums)
-  raw.chunk(1, [0, 0, 0, 0, 2, 242, 49, 1].pack('C4VC3'), flags: 1, records: 1)
+  raw.chunk(1, [0].pack('Q<') + [0x31, 0xf0, 0].pack('C*'), flags: 3, units: 1)
   raw.finish
 end
 
@@ -189,7 +228,7 @@ end
 sample('raw_bad_totals') do |checksums|
   raw = RawBuilder.new(checksums)
   raw.records(0) { |r| r.call(:malloc, size: 24) }
-  raw.finish(counts: { 1 => 2 })
+  raw.finish(events: 2)
 end
 
 # --- instruction streams ---
