@@ -30,8 +30,6 @@ out=$(realpath -m "${DEMO_OUT:-demo-out}")
 bin=$build/bin
 lib=$build/lib
 
-REPLAYS_OF_EACH=5 # the table shows the one of median wall time
-
 # The comment at the head of this file.
 usage() { sed -n '3,/^$/{s/^#//;s/^ //;p}' "$top/run-demo.sh"; }
 
@@ -74,26 +72,12 @@ install_needed() {
     packages_install run-demo.sh $BUILD_PACKAGES $demo_packages
 }
 
-# find_library FILE-NAME-PATTERN - prints the path of a shared library of this system.
-find_library() {
-    local path
-    # shellcheck disable=SC2231 # $1 is a pattern
-    for path in /usr/local/lib/$1 /usr/lib/*/$1 /usr/lib64/$1 /usr/lib/$1; do
-        if [ -e "$path" ]; then
-            echo "$path"
-            return
-        fi
+# What is good to have: more allocators to compare, and charts.
+install_wanted() {
+    local package
+    for package in $ALLOCATOR_PACKAGES $CHART_PACKAGES; do
+        packages_install run-demo.sh "$package" || say "going on without $package"
     done
-}
-
-# library_or_install FILE-NAME-PATTERN PACKAGE - the same, after an attempt to install it; empty if in vain.
-library_or_install() {
-    local path
-    path=$(find_library "$1")
-    if [ -z "$path" ] && packages_install run-demo.sh "$2"; then
-        path=$(find_library "$1")
-    fi
-    echo "$path"
 }
 
 # --- the program ----------------------------------------------------------------------------------------
@@ -145,24 +129,13 @@ order() {
     "$bin/bump-pipes.rb" lz4 -q >"$out/p.lz4"'
 }
 
-# replay_under NAME ENVIRONMENT [OPTION...] - replays a few times; the reports are replay-NAME-1.json and so on.
-replay_under() {
-    local name=$1 environment=$2
-    shift 2
-    quiet_step "replay: $name" "for run in $(seq -s ' ' "$REPLAYS_OF_EACH"); do
-    \"\$bin/bump-pipes.rb\" lz4 -qdc \"\$out/p.lz4\" |
-        $environment\"\$bin/replay\" $*${*:+ }--json \"\$out/replay-$name-\$run.json\"
-done"
-}
-
-replay_all() {
-    local jemalloc=$1 mimalloc=$2
-    replay_under tcmalloc 'LD_PRELOAD="$lib/libtcmalloc_minimal.so" '
-    replay_under tcmalloc-noswitch 'NO_THREAD_CACHE_SWITCH=1 LD_PRELOAD="$lib/libtcmalloc_minimal.so" '
-    replay_under system ''
-    [ -z "$jemalloc" ] || replay_under jemalloc "LD_PRELOAD=$jemalloc "
-    [ -z "$mimalloc" ] || replay_under mimalloc "LD_PRELOAD=$mimalloc "
-    replay_under null '' --engine null
+compare() {
+    local page=''
+    # shellcheck disable=SC2086 # a list of names
+    [ -n "$(packages_missing $CHART_PACKAGES)" ] || page=' --html "$out/compare.html"'
+    cut_short_status=3 quiet_step 'replay: under every allocator that is installed' \
+        "\"\$bin/malloctape\" compare \"\$out/p.lz4\" --json \"\$out/compare.json\"$page |
+    tee \"\$out/table.txt\""
 }
 
 start_commands() {
@@ -181,20 +154,19 @@ start_commands() {
 }
 
 run() {
-    local jemalloc mimalloc
     install_needed "$@" || exit 1
+    install_wanted
     say "building in $build"
     build_tree "$build" || die 'the build failed'
-    jemalloc=$(library_or_install libjemalloc.so.2 libjemalloc2)
-    mimalloc=$(library_or_install 'libmimalloc.so.2*' libmimalloc2.0)
     start_commands
     cd "$caller_dir"
     say "recording ${1:-sqlite3}"
     record "$@"
     order
     say 'replaying'
-    replay_all "$jemalloc" "$mimalloc"
-    ruby "$top/scripts/demo-report.rb" "$out" | tee "$out/table.txt"
+    compare
+    ruby "$top/scripts/demo-report.rb" "$out"
+    [ ! -e "$out/compare.html" ] || say "the same with charts: $out/compare.html"
     say "the trace, the reports and the commands that made them are in $out"
 }
 

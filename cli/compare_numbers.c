@@ -14,13 +14,57 @@ static double number_at(const json_t *object, const char *key)
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-/* REPORT.md, `measured_events`: less than `events` after a warm-up. */
-static double net_ns_per_event(const json_t *report)
+/* ---- several rounds ---- */
+
+static int ascending(const void *one, const void *other)
 {
+    double left = *(const double *)one, right = *(const double *)other;
+    return (left > right) - (left < right);
+}
+
+struct compare_spread compare_spread_values(double *values, size_t count)
+{
+    const struct compare_spread unknown = {NAN, NAN, NAN};
+    if (count == 0) return unknown;
+    for (size_t i = 0; i < count; i++)
+        if (isnan(values[i])) return unknown;
+    qsort(values, count, sizeof *values, ascending);
+    return (struct compare_spread){(values[(count - 1) / 2] + values[count / 2]) / 2, values[0],
+                                   values[count - 1]};
+}
+
+double compare_spread_relative(const struct compare_spread *spread)
+{
+    return spread->median > 0 ? (spread->most - spread->least) / spread->median : NAN;
+}
+
+struct compare_spread compare_spread_of(const struct compare_number *number, const json_t *reports)
+{
+    size_t count = json_array_size(reports);
+    double *values = calloc(count + 1, sizeof *values);
+    struct compare_spread spread = {NAN, NAN, NAN};
+    if (values == NULL) return spread;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *report = json_array_get(reports, i);
+        values[i] =
+            number->path != NULL ? number_at(report, number->path) : number->value(report, reports);
+    }
+    spread = compare_spread_values(values, count);
+    free(values);
+    return spread;
+}
+
+/* ---- time of the calls alone ---- */
+
+/* The own cost comes from a few blocks only and is the same in every run: the median of all runs is taken off each. An
+ * event: REPORT.md, `measured_events`. */
+static double net_ns_per_event(const json_t *report, const json_t *reports)
+{
+    const struct compare_number own_cost = {.path = "own_cost_ns_per_event"};
     double events = number_at(report, "measured_events");
     if (!(events > 0)) return NAN;
     return number_at(report, "wall_seconds") * 1e9 / events -
-           number_at(report, "own_cost_ns_per_event");
+           compare_spread_of(&own_cost, reports).median;
 }
 
 /* ---- latency of the kind that matters most ---- */
@@ -59,14 +103,16 @@ static double latency(const json_t *report, bool allocation, const char *key)
     return number_at(json_object_get(json_object_get(report, "latency"), kind), key);
 }
 
-#define LATENCY(key)                                     \
-    static double allocation_##key(const json_t *report) \
-    {                                                    \
-        return latency(report, true, #key);              \
-    }                                                    \
-    static double free_##key(const json_t *report)       \
-    {                                                    \
-        return latency(report, false, #key);             \
+#define LATENCY(key)                                                            \
+    static double allocation_##key(const json_t *report, const json_t *reports) \
+    {                                                                           \
+        (void)reports;                                                          \
+        return latency(report, true, #key);                                     \
+    }                                                                           \
+    static double free_##key(const json_t *report, const json_t *reports)       \
+    {                                                                           \
+        (void)reports;                                                          \
+        return latency(report, false, #key);                                    \
     }
 LATENCY(mean)
 LATENCY(p50)
@@ -103,42 +149,3 @@ const struct compare_number compare_numbers[] = {
     LATENCY_LINES(free, COMPARE_GROUP_FREE),
     {NULL, NULL, NULL, NULL, 0, 0, 0, NULL, NULL},
 };
-
-/* ---- several rounds ---- */
-
-static int ascending(const void *one, const void *other)
-{
-    double left = *(const double *)one, right = *(const double *)other;
-    return (left > right) - (left < right);
-}
-
-struct compare_spread compare_spread_values(double *values, size_t count)
-{
-    const struct compare_spread unknown = {NAN, NAN, NAN};
-    if (count == 0) return unknown;
-    for (size_t i = 0; i < count; i++)
-        if (isnan(values[i])) return unknown;
-    qsort(values, count, sizeof *values, ascending);
-    return (struct compare_spread){(values[(count - 1) / 2] + values[count / 2]) / 2, values[0],
-                                   values[count - 1]};
-}
-
-struct compare_spread compare_spread_of(const struct compare_number *number, const json_t *reports)
-{
-    size_t count = json_array_size(reports);
-    double *values = calloc(count + 1, sizeof *values);
-    struct compare_spread spread = {NAN, NAN, NAN};
-    if (values == NULL) return spread;
-    for (size_t i = 0; i < count; i++) {
-        const json_t *report = json_array_get(reports, i);
-        values[i] = number->path != NULL ? number_at(report, number->path) : number->value(report);
-    }
-    spread = compare_spread_values(values, count);
-    free(values);
-    return spread;
-}
-
-double compare_spread_relative(const struct compare_spread *spread)
-{
-    return spread->median > 0 ? (spread->most - spread->least) / spread->median : NAN;
-}

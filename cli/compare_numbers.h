@@ -30,7 +30,7 @@ struct compare_number {
     int decimals;              /* as shown */
     int width;                 /* of its column in the text table; 0: not in it */
     const char *path;          /* key in a report; NULL: */
-    double (*value)(const json_t *report);
+    double (*value)(const json_t *report, const json_t *reports); /* one, and all of the entry */
 };
 
 /* Ends with a key of NULL. */

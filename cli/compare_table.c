@@ -6,17 +6,6 @@
 
 enum { NAME_WIDTH_MIN = 9, SPREAD_WIDTH = 8 };
 
-static const char *text_at(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text != NULL ? text : "";
-}
-
-static json_int_t number_at(const json_t *object, const char *key)
-{
-    return json_integer_value(json_object_get(object, key));
-}
-
 static int name_width(const struct compare *compare)
 {
     size_t width = NAME_WIDTH_MIN;
@@ -29,16 +18,26 @@ static int name_width(const struct compare *compare)
 
 /* ---- head ---- */
 
+static void print_count(const json_t *object, const char *key, const char *of, FILE *to)
+{
+    long long count = json_integer_value(json_object_get(object, key));
+    const char *plural = of[strlen(of) - 1] == 'h' ? "es" : "s";
+    fprintf(to, "%lld %s%s", count, of, count == 1 ? "" : plural);
+}
+
 static void print_facts(const struct compare *compare, FILE *to)
 {
     const json_t *facts = compare->facts;
-    const char *program = text_at(facts, "program");
-    fprintf(to, "%s%s%s: %lld events, %lld threads, %lld switches between them",
-            compare->options.trace, *program != '\0' ? ", " : "", program,
-            (long long)number_at(facts, "events"), (long long)number_at(facts, "threads"),
-            (long long)number_at(facts, "thread_switches"));
+    const char *program = json_string_value(json_object_get(facts, "program"));
+    fprintf(to, "%s%s%s: ", compare->options.trace, program != NULL ? ", " : "",
+            program != NULL ? program : "");
+    print_count(facts, "events", "event", to);
+    fputs(", ", to);
+    print_count(facts, "threads", "thread", to);
+    fputs(", ", to);
+    print_count(facts, "thread_switches", "thread switch", to);
     fprintf(to, "; peak live %.1f MiB\n\n",
-            (double)number_at(facts, "peak_live_bytes") / (1024.0 * 1024.0));
+            (double)json_integer_value(json_object_get(facts, "peak_live_bytes")) / (1024 * 1024));
 }
 
 const char *compare_group(const struct compare *compare, const struct compare_number *number)
@@ -59,19 +58,40 @@ static bool is_speed(const struct compare_number *number)
     return strcmp(number->key, "events_per_second") == 0;
 }
 
-/* Three lines: group, title, unit. A group stands over its first column. */
+/* How wide the columns of the group that begins with `number` are, spaces between them included; and the next group. */
+static int group_width(const struct compare_number *number, const struct compare_number **next)
+{
+    const char *group = number->group;
+    int width = -1;
+    for (; number->key != NULL && strcmp(number->group, group) == 0; number++) {
+        if (is_shown(number)) width += number->width + 1;
+        if (is_speed(number)) width += SPREAD_WIDTH + 1;
+    }
+    *next = number;
+    return width;
+}
+
+/* In the middle over the columns of each group. */
+static void print_groups(const struct compare *compare, int width, FILE *to)
+{
+    const struct compare_number *number = compare_numbers, *next;
+    int spaces = width;
+    for (; number->key != NULL; number = next) {
+        const char *text = compare_group(compare, number);
+        int room = group_width(number, &next);
+        int length = (int)strlen(text) < room ? (int)strlen(text) : room;
+        int left = (room - length + 1) / 2;
+        if (room <= 0) continue;
+        if (length > 0) fprintf(to, "%*s%.*s", spaces + 1 + left, "", length, text);
+        spaces = length > 0 ? room - length - left : spaces + 1 + room;
+    }
+    fputc('\n', to);
+}
+
 static void print_head(const struct compare *compare, int width, FILE *to)
 {
-    const char *previous = "";
-    fprintf(to, "%-*s", width, "");
-    for (const struct compare_number *number = compare_numbers; number->key != NULL; number++) {
-        if (!is_shown(number)) continue;
-        const char *group = compare_group(compare, number);
-        fprintf(to, " %*s", number->width, strcmp(group, previous) != 0 ? group : "");
-        if (is_speed(number)) fprintf(to, " %*s", SPREAD_WIDTH, "");
-        previous = group;
-    }
-    fprintf(to, "\n%-*s", width, "allocator");
+    print_groups(compare, width, to);
+    fprintf(to, "%-*s", width, "allocator");
     for (const struct compare_number *number = compare_numbers; number->key != NULL; number++) {
         if (is_shown(number)) fprintf(to, " %*s", number->width, number->title);
         if (is_speed(number)) fprintf(to, " %*s", SPREAD_WIDTH, "spread");

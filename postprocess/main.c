@@ -16,6 +16,7 @@
 #include "postprocess/progress.h"
 #include "postprocess/run.h"
 #include "postprocess/summary.h"
+#include "postprocess/why.h"
 #include "tracing/raw_reader.h"
 
 /* Beside those of enum program_status. */
@@ -86,7 +87,10 @@ static int run(const struct options *options, const char *input, const char *out
     struct progress progress;
     progress_start(&progress, reader->fd, options->quiet);
     struct run_options how = {
-        .order = {.salvage = options->salvage, .patience_bytes = options->memory_bytes / 2},
+        .order = {.salvage = options->salvage,
+                  .patience_bytes = options->memory_bytes / 2,
+                  .asks_why = options->asks_why,
+                  .why = options->why},
         .progress = progress_show,
         .context = &progress,
     };
@@ -106,6 +110,7 @@ static int run(const struct options *options, const char *input, const char *out
     bool output_failed = error_is_set(&output.error);
     if (output_failed) summary->input = output_path;
     report(summary, options);
+    if (options->asks_why) why_print(options->why, &summary->result.answer, stderr);
     return exit_status(&summary->result, output_failed);
 }
 

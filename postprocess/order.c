@@ -19,6 +19,11 @@ const struct error *order_damage(const struct order *order)
     return &order->damage;
 }
 
+const struct order_answer *order_answer_of(const struct order *order)
+{
+    return &order->answer;
+}
+
 const struct order_totals *order_totals_of(const struct order *order)
 {
     return &order->totals;
@@ -62,6 +67,8 @@ struct order *order_new(struct read_ahead *source, struct instruction_writer *wr
     order->writer = writer;
     order->queued_bytes_limit = WINDOW_BYTES_EASY;
     order->salvage = options->salvage;
+    order->asks_why = options->asks_why;
+    order->why = options->why;
     order->patience_bytes =
         options->patience_bytes != 0 ? options->patience_bytes : WINDOW_BYTES_MAX;
     object_table_init(&order->objects);
@@ -83,6 +90,7 @@ static void lane_free(struct order *order, struct order_lane *lane)
     }
     wait_heap_free(&lane->birth_waiters);
     free(lane->marks);
+    free(lane->waits);
     free(lane->batch);
     free(lane);
 }

@@ -121,6 +121,15 @@ static uint64_t lane_window_left(const struct order_lane *lane)
     return lane_mark_at(lane, 0)->end_record - lane_position(lane);
 }
 
+/* Takes one record, and looks whether it is the one that is asked for. */
+static bool lane_run_asking(struct order *order, struct order_lane *lane)
+{
+    uint64_t before = order_why_instructions(order);
+    if (!order_take_records(order, lane, lane->at + 1)) return false;
+    order_why_taken(order, lane, &lane->records[lane->at - 1], before);
+    return true;
+}
+
 /* Lets the lane go on for at most `turn` records, and to the end of the unit it is then in. It has
  * then run out of records, or waits, or the turn is over. */
 static void lane_run(struct order *order, struct order_lane *lane, uint64_t turn)
@@ -142,8 +151,13 @@ static void lane_run(struct order *order, struct order_lane *lane, uint64_t turn
         if (count == 0) count = 1;
         while (count < available && splits_unit(lane, lane->at + count))
             count++;
-        turn -= count < turn ? count : turn;
-        if (!order_take_records(order, lane, lane->at + count)) return;
+        if (order->asks_why) {
+            if (!lane_run_asking(order, lane)) return;
+            turn -= turn > 0;
+        } else {
+            turn -= count < turn ? count : turn;
+            if (!order_take_records(order, lane, lane->at + count)) return;
+        }
         in_middle = splits_unit(lane, lane->at);
     }
     if (lane->at < lane->filled) return;
@@ -224,12 +238,14 @@ void order_run_lane(struct order *order, struct order_lane *lane)
     uint64_t position = lane_position(lane);
     lane->state = LANE_IDLE;
     lane->in_unit = lane->holds_tail = false;
+    order->running = lane;
     lane_run(order, lane, lane_turn(order, lane));
     order->totals.records += lane_position(lane) - position;
     lane_pass_marks(order, lane);
     const struct object_lane *objects = &order->objects.lanes[lane->number];
     if (lane->birth_waiters.lowest <= objects->births)
         order_wake_for_births(order, lane, objects->births);
+    order->running = NULL;
     if (lane->state == LANE_WAITS) return;
     if (lane->holds_tail) {
         lane_move_tail(order, lane);

@@ -5,6 +5,7 @@
  *   order_lane.c     a lane's turn: its chunks, its records at hand, its part of each window
  *   order_take.c     one record after another becomes instructions
  *   order_wait.c     who waits for what; stamps and units
+ *   order_why.c      what a record has waited for, when somebody asks
  *
  * A lane is in one of three states:
  *
@@ -119,7 +120,14 @@ struct order_lane {
     uint32_t segments_count;
     struct order_segment segments[SEGMENTS_MAX]; /* the latest chunks, a ring */
     uint64_t births_in_stream;                   /* once order->ended */
+    struct order_waits *waits;                   /* when somebody asks why */
     struct raw_decoder decoder;
+};
+
+/* What the call at hand, or the next one, has waited for. */
+struct order_waits {
+    uint32_t count;
+    struct order_wait latest[ORDER_WAITS_MAX]; /* a ring */
 };
 
 /* Numbers that no record will bring (lost_stamps). */
@@ -142,6 +150,8 @@ struct order_window {
     uint32_t *lanes;
     uint32_t lanes_count, lanes_room;
     struct raw_tick tick;
+    uint64_t admitted_at; /* for order_answer */
+    bool overtook;
 };
 
 struct order {
@@ -171,6 +181,10 @@ struct order {
     uint64_t patience_bytes;
     bool salvage;
     uint64_t last_tick_ns;
+    bool asks_why;
+    uint64_t why;
+    struct order_lane *running; /* whose turn it is */
+    struct order_answer answer;
     bool ended;                           /* no more chunks will come */
     int64_t kind_differences[CALL_KINDS]; /* kinds as recorded, less as written */
 };
@@ -294,6 +308,19 @@ void order_run_lane(struct order *order, struct order_lane *lane);
 /* Looks at everything the lane has not taken yet: lowers lowest[] to its stamps, and returns how many births it has
  * in all. */
 uint64_t lane_look_ahead(const struct order_lane *lane, uint64_t *lowest);
+
+/* ---- order_why.c: only when order->asks_why ---- */
+
+/* The lane begins to wait, or has ended to. */
+void order_why_waits(struct order *order, struct order_lane *lane);
+void order_why_released(struct order *order, struct order_lane *lane, enum order_release release);
+
+/* Instructions so far. */
+uint64_t order_why_instructions(const struct order *order);
+
+/* A record has been taken, when there had been so many instructions `before`. */
+void order_why_taken(struct order *order, struct order_lane *lane, const struct record *record,
+                     uint64_t before);
 
 /* ---- order_take.c ---- */
 

@@ -35,6 +35,7 @@ struct order_lane *order_next_ready(struct order *order)
 static void order_wake(struct order *order, uint32_t number)
 {
     struct order_lane *lane = order->lanes[number];
+    if (order->asks_why) order_why_released(order, lane, ORDER_CAME);
     if (order->admitted > order->oldest && lane_is_behind(order, lane))
         order_make_ready_first(order, lane);
     else
@@ -52,6 +53,7 @@ static bool lane_waits_for_stamp(struct order *order, struct order_lane *lane, u
     lane->state = LANE_WAITS;
     lane->wait_structure = index;
     lane->wait_number = number;
+    if (order->asks_why) order_why_waits(order, lane);
     return false;
 }
 
@@ -64,6 +66,7 @@ bool lane_waits_for_birth(struct order *order, struct order_lane *lane, uint64_t
     lane->state = LANE_WAITS;
     lane->wait_structure = STRUCTURES;
     lane->wait_number = token;
+    if (order->asks_why) order_why_waits(order, lane);
     return false;
 }
 

@@ -36,6 +36,10 @@ void order_admit(struct order *order, uint64_t window)
 {
     struct order_window *admitted = order_window(order, window);
     order->admitted = window;
+    if (order->asks_why) {
+        admitted->admitted_at = order_why_instructions(order);
+        admitted->overtook = window > order->oldest;
+    }
     for (uint32_t i = 0; i < admitted->lanes_count; i++) {
         struct order_lane *lane = order->lanes[admitted->lanes[i]];
         uint64_t records = lane_records_left(lane) / TURNS_PER_WINDOW;
@@ -68,6 +72,8 @@ void order_end_window(struct order *order)
                              window->tick.heap_bytes);
         order->last_tick_ns = now;
     }
+    if (order->asks_why && !last && order->why + 1 == order_why_instructions(order))
+        order->answer = (struct order_answer){.found = true, .tick = true, .window = order->oldest};
     window->lanes_count = 0;
     order->totals.windows++;
     order->totals.windows_overtaken += order->admitted > order->oldest;
@@ -85,8 +91,10 @@ bool order_is_patient(const struct order *order)
 }
 
 /* Lets a lane that waits look again. */
-static void order_stop_waiting(struct order *order, struct order_lane *lane)
+static void order_stop_waiting(struct order *order, struct order_lane *lane,
+                               enum order_release release)
 {
+    if (order->asks_why) order_why_released(order, lane, release);
     struct wait_heap *heap = lane->wait_structure < STRUCTURES
                                  ? &order->structures[lane->wait_structure].waiters
                                  : &order->lanes[raw_token_lane(lane->wait_number)]->birth_waiters;
@@ -109,7 +117,7 @@ bool order_step(struct order *order, uint64_t records_left)
             continue;
         }
         lane->stepwise = true;
-        order_stop_waiting(order, lane);
+        order_stop_waiting(order, lane, ORDER_ENTERED);
         order->totals.units_stepped++;
         return true;
     }
@@ -149,7 +157,7 @@ static bool order_relax(struct order *order)
     }
     if (found == NULL) return false;
     found->stepwise = found->loose = true;
-    order_stop_waiting(order, found);
+    order_stop_waiting(order, found, ORDER_LOOSE);
     order->totals.relaxed++;
     return true;
 }
@@ -211,7 +219,7 @@ static bool order_give_up(struct order *order)
                       raw_token_serial(stuck->wait_number), raw_token_lane(stuck->wait_number)))
         return false;
     stuck->given_up = stuck->wait_number;
-    order_stop_waiting(order, stuck);
+    order_stop_waiting(order, stuck, ORDER_DONE_WITHOUT);
     return true;
 }
 

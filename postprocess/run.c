@@ -215,6 +215,7 @@ static void run_finish(struct run *run, struct output *output)
     struct run_result *result = run->result;
     result->totals = *instruction_writer_totals(&run->writer);
     result->order = *order_totals_of(run->order);
+    result->answer = *order_answer_of(run->order);
     result->ticks = run->reader->ticks;
     bool written = instruction_writer_finish(&run->writer, statuses[result->status]);
     if (!written && result->status != RUN_FAILED) {

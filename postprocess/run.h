@@ -49,6 +49,7 @@ struct run_result {
     uint32_t spool_lanes_gapped; /* lanes of which the spool has not everything */
     struct instruction_totals totals;
     struct order_totals order;
+    struct order_answer answer; /* to run_options.order.why */
     uint64_t ticks;
     uint64_t bytes_in, bytes_out;
 };

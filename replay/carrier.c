@@ -6,6 +6,7 @@
 
 #include "common/pages.h"
 #include "replay/new_handler.h"
+#include "replay/shared.h"
 
 /* How many instructions ahead the object table is prefetched once it has outgrown a second-level cache: enough to hide a
  * miss behind a few calls. The objects themselves are not: that miss is the allocator's, and was the program's. */
@@ -28,23 +29,39 @@ static void carrier_draw_sample(struct carrier *carrier)
     carrier->until_sample = (carrier->random >> 20) % (2 * carrier->sample_every - 1);
 }
 
-bool carrier_open(struct carrier *carrier, const struct allocator *allocator,
-                  const struct policy *policy, struct latency *latency, struct error *error)
+static void carrier_init(struct carrier *carrier, const struct allocator *allocator,
+                         const struct policy *policy, struct latency *latency)
 {
     *carrier = (struct carrier){
         .allocator = allocator,
         .latency = policy->sample_every > 0 ? latency : NULL,
         .sample_every = policy->sample_every,
         .random = UINT64_C(88172645463325252),
-        .switching = policy->switching && allocator->set_cache != NULL,
         .touch = policy->touch,
         .heap_calls = policy->heap_calls,
     };
+}
+
+bool carrier_open(struct carrier *carrier, const struct allocator *allocator,
+                  const struct policy *policy, struct latency *latency, struct error *error)
+{
+    carrier_init(carrier, allocator, policy, latency);
+    carrier->switching = policy->switching && allocator->set_cache != NULL;
     carrier->caches = pages_map(CACHES_BYTES);
     if (carrier->caches == NULL) return error_set_system(error, "no memory for thread caches");
     if (carrier->switching) carrier->caches[0] = allocator->first_cache;
     carrier_draw_sample(carrier);
     return true;
+}
+
+void carrier_open_shared(struct carrier *carrier, const struct allocator *allocator,
+                         const struct policy *policy, struct latency *latency, uint32_t number,
+                         carrier_await *await)
+{
+    carrier_init(carrier, allocator, policy, latency);
+    carrier->await = await;
+    carrier->random += number * UINT64_C(0x9e3779b97f4a7c15);
+    carrier_draw_sample(carrier);
 }
 
 void carrier_close(struct carrier *carrier)
@@ -170,16 +187,26 @@ enum loop {
     LOOP_REAL = 1,     /* calls the allocator */
     LOOP_PREFETCH = 2, /* the object table is large */
     LOOP_EXTRAS = 4,   /* objects are touched or their addresses noted */
-    LOOP_TIMED = 8     /* every call is timed; for a single instruction */
+    LOOP_TIMED = 8,    /* every call is timed; for a single instruction */
+    LOOP_SHARED = 16   /* objects are shared with other carriers (shared.h) */
 };
 
-/* The loop of both engines. */
+/* The object that instruction `at` ends or changes, from where others put it. False: it will not come. */
+static inline bool carrier_take_shared(struct carrier *carrier, size_t at,
+                                       const struct instruction *one, void **object)
+{
+    void **slot = &carrier->objects[one->object];
+    if (__builtin_expect(shared_get(slot, one->operands, object), 1)) return true;
+    return carrier->await(carrier, at) && shared_get(slot, one->operands, object);
+}
+
+/* The loop of all engines. */
 static inline __attribute__((always_inline)) size_t carrier_loop(
     struct carrier *carrier, const struct instruction_batch *batch, size_t from, size_t to,
     enum loop loop)
 {
     const bool real = loop & LOOP_REAL, prefetch = loop & LOOP_PREFETCH;
-    const bool extras = loop & LOOP_EXTRAS, timed = loop & LOOP_TIMED;
+    const bool extras = loop & LOOP_EXTRAS, timed = loop & LOOP_TIMED, shared = loop & LOOP_SHARED;
     const struct allocator *call = carrier->allocator;
     const struct instruction *const instructions = batch->at;
     const char tag = 0; /* std::nothrow_t has no contents */
@@ -189,7 +216,8 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
     for (size_t i = from; i < to; i++) {
         const struct instruction *const one = &instructions[i];
         const size_t size = one->size;
-        const uint32_t name = one->object;
+        uint32_t name = one->object;
+        uint8_t generation = one->operands; /* with `shared` only */
         void *object;
         if (prefetch) __builtin_prefetch(&objects[one[PREFETCH_AHEAD].object], 1);
 
@@ -210,8 +238,13 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
 #define BIRTH_MAY_THROW(expression) \
     carrier->at = i;                \
     BIRTH(expression)
+#define TAKE()                                               \
+    if (!shared)                                             \
+        object = objects[name];                              \
+    else if (!carrier_take_shared(carrier, i, one, &object)) \
+    return i
 #define DEATH(expression)                            \
-    object = objects[name];                          \
+    TAKE();                                          \
     if (real) {                                      \
         TIMED(expression);                           \
     } else {                                         \
@@ -249,7 +282,12 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
         case CALL_REALLOC_MOVED:
         case CALL_REALLOC_IN_PLACE:
             /* A recorded size of 0 made an object; here it must not end one. */
-            BIRTH(call->realloc(objects[name], size != 0 ? size : 1));
+            TAKE();
+            if (shared) {
+                name = shared_operand_slot(OPERAND(0));
+                generation = shared_operand_generation(OPERAND(0));
+            }
+            BIRTH(call->realloc(object, size != 0 ? size : 1));
         case CALL_REALLOC_MOVED | INSTRUCTION_UNKNOWN:
         case CALL_REALLOC_IN_PLACE | INSTRUCTION_UNKNOWN: BIRTH(call->realloc(NULL, size));
 
@@ -300,10 +338,14 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
 #undef TIMED
 #undef BIRTH
 #undef BIRTH_MAY_THROW
+#undef TAKE
 #undef DEATH
     born:
         if (real && __builtin_expect(object == NULL && size != 0, 0)) return i;
-        objects[name] = object;
+        if (shared)
+            shared_put(&objects[name], generation, object);
+        else
+            objects[name] = object;
         if (extras) carrier_extras(carrier, i, object, size);
     }
     return to;
@@ -314,6 +356,8 @@ static enum loop carrier_choose_loop(const struct carrier *carrier, bool real)
     bool prefetch = carrier->objects_count * sizeof(void *) > PREFETCH_FROM_BYTES;
     bool extras = carrier->touch != TOUCH_NONE || carrier->addresses != NULL;
     if (!real) return prefetch ? LOOP_PREFETCH : 0;
+    if (carrier->await != NULL)
+        return LOOP_REAL | LOOP_PREFETCH | LOOP_SHARED | (extras ? LOOP_EXTRAS : 0);
     return extras ? LOOP_REAL | LOOP_PREFETCH | LOOP_EXTRAS
                   : LOOP_REAL | (prefetch ? LOOP_PREFETCH : 0);
 }
@@ -327,21 +371,37 @@ static size_t carrier_run_untimed(struct carrier *carrier, const struct instruct
     case LOOP_REAL: return carrier_loop(carrier, batch, from, to, LOOP_REAL);
     case LOOP_REAL | LOOP_PREFETCH:
         return carrier_loop(carrier, batch, from, to, LOOP_REAL | LOOP_PREFETCH);
+    case LOOP_REAL | LOOP_PREFETCH | LOOP_SHARED:
+        return carrier_loop(carrier, batch, from, to, LOOP_REAL | LOOP_PREFETCH | LOOP_SHARED);
+    case LOOP_REAL | LOOP_PREFETCH | LOOP_SHARED | LOOP_EXTRAS:
+        return carrier_loop(carrier, batch, from, to,
+                            LOOP_REAL | LOOP_PREFETCH | LOOP_SHARED | LOOP_EXTRAS);
     default: return carrier_loop(carrier, batch, from, to, LOOP_REAL | LOOP_PREFETCH | LOOP_EXTRAS);
     }
+}
+
+static size_t carrier_run_one_timed(struct carrier *carrier, const struct instruction_batch *batch,
+                                    size_t at, enum loop loop)
+{
+    if (!(loop & LOOP_REAL)) return carrier_loop(carrier, batch, at, at + 1, LOOP_TIMED);
+    if (loop & LOOP_SHARED)
+        return carrier_loop(carrier, batch, at, at + 1,
+                            LOOP_REAL | LOOP_EXTRAS | LOOP_TIMED | LOOP_SHARED);
+    return carrier_loop(carrier, batch, at, at + 1, LOOP_REAL | LOOP_EXTRAS | LOOP_TIMED);
 }
 
 /* A single instruction, timed. What was no call is counted under 0, which is no kind. */
 static size_t carrier_run_timed(struct carrier *carrier, const struct instruction_batch *batch,
                                 size_t at, enum loop loop)
 {
+    unsigned kind = loop & LOOP_REAL ? instruction_number(&batch->at[at]) : 0;
     carrier->sample_ticks = CARRIER_NO_SAMPLE;
-    size_t done = loop & LOOP_REAL ? carrier_loop(carrier, batch, at, at + 1,
-                                                  LOOP_REAL | LOOP_EXTRAS | LOOP_TIMED)
-                                   : carrier_loop(carrier, batch, at, at + 1, LOOP_TIMED);
-    if (carrier->sample_ticks != CARRIER_NO_SAMPLE)
-        latency_add(carrier->latency, loop & LOOP_REAL ? instruction_number(&batch->at[at]) : 0,
-                    carrier->sample_ticks);
+    size_t done = carrier_run_one_timed(carrier, batch, at, loop);
+    if (carrier->sample_ticks == CARRIER_NO_SAMPLE) return done;
+    if (carrier->samples != NULL)
+        latency_list_add(carrier->samples, kind, carrier->sample_ticks);
+    else
+        latency_add(carrier->latency, kind, carrier->sample_ticks);
     return done;
 }
 

@@ -21,6 +21,12 @@
 #include "replay/latency.h"
 #include "replay/policy.h"
 
+struct carrier;
+
+/* The object that instruction `at` of the batch ends or changes is not there yet. Returns when it is, or false: it will not
+ * come. */
+typedef bool carrier_await(struct carrier *carrier, size_t at);
+
 struct carrier {
     void **objects;         /* by register */
     uint64_t objects_count; /* entries */
@@ -35,11 +41,14 @@ struct carrier {
     bool heap_calls;
     uint64_t *addresses; /* where objects came to be, by index in the batch; NULL: not wanted */
 
-    struct latency *latency; /* NULL: no call is timed by itself */
+    struct latency *latency;      /* NULL: no call is timed by itself */
+    struct latency_list *samples; /* where they go; NULL: to `latency` itself */
     uint64_t sample_every;
     uint64_t until_sample; /* instructions before the one that will be timed */
     uint64_t random;       /* state of a xorshift generator */
     uint64_t sample_ticks; /* of the call just timed; CARRIER_NO_SAMPLE when there was none */
+
+    carrier_await *await; /* NULL: no other carrier works on these objects */
 
     size_t at; /* index in the batch; kept up to date only before calls that may not return */
 };
@@ -51,6 +60,13 @@ struct carrier {
 bool carrier_open(struct carrier *carrier, const struct allocator *allocator,
                   const struct policy *policy, struct latency *latency, struct error *error);
 
+/* A carrier among others, carrier number `number`. What they share is `objects`, in which instructions name slots
+ * (shared.h), and `latency`; so the samples are left in a list. Before carrier_run(), which is the only other function for
+ * it, the caller sets `objects`, `objects_count`, and `samples` with room for as many as there are instructions. */
+void carrier_open_shared(struct carrier *carrier, const struct allocator *allocator,
+                         const struct policy *policy, struct latency *latency, uint32_t number,
+                         carrier_await *await);
+
 /* Makes room for the registers of a batch. */
 bool carrier_prepare(struct carrier *carrier, const struct instruction_batch *batch,
                      struct error *error);
@@ -60,7 +76,7 @@ void carrier_attach(struct carrier *carrier);
 void carrier_detach(struct carrier *carrier);
 
 /* Carries out the instructions `from` to `to` - 1 of a batch on the allocator. Returns `to`, or the index of the one
- * that asked for memory and got none. */
+ * that asked for memory and got none, or whose object will not come. */
 size_t carrier_run(struct carrier *carrier, const struct instruction_batch *batch, size_t from,
                    size_t to);
 

@@ -1,10 +1,53 @@
 #include "replay/engine.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "common/call_table.h"
+#include "replay/engine_threads.h"
 #include "replay/explicit_caches.h"
 #include "replay/new_handler.h"
+
+#define ENGINE_ERROR_LIST(X)                        \
+    X(ENGINE_ERROR_ALLOCATION, "replay_allocation", \
+      "an allocation failed that had not failed when it was recorded")
+enum engine_error { ENGINE_ERROR_LIST(ERROR_LIST_ENUM) };
+static const struct error_kind engine_errors[] = {ENGINE_ERROR_LIST(ERROR_LIST_KIND)};
+
+/* ---- what engines share ---- */
+
+void engine_take_back(struct instruction_totals *totals, const struct instruction_batch *batch,
+                      size_t from)
+{
+    for (size_t i = from; i < batch->count; i++) {
+        const struct instruction *one = &batch->at[i];
+        unsigned number = instruction_number(one), shape = call_shapes[number];
+        bool failed = one->opcode & INSTRUCTION_FAILED, unknown = one->opcode & INSTRUCTION_UNKNOWN;
+        bool birth = shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED;
+        totals->instructions--;
+        if (number < CALL_KINDS) {
+            totals->calls--;
+            totals->by_kind[number]--;
+        }
+        if (!failed && (birth || (shape == SHAPE_REALLOC && unknown)))
+            totals->live--;
+        else if (!birth && shape != SHAPE_REALLOC && shape != SHAPE_HEAP && !unknown &&
+                 number < CALL_KINDS)
+            totals->live++;
+        totals->lane_changes -= number == INSTRUCTION_LANE;
+        totals->threads -= number == INSTRUCTION_THREAD_BEGIN;
+        totals->ticks -= number == INSTRUCTION_TICK;
+    }
+}
+
+void engine_set_allocation_error(struct error *error, const struct instruction *one,
+                                 uint64_t number, uint64_t offset)
+{
+    error_set(error, &engine_errors[ENGINE_ERROR_ALLOCATION], offset,
+              "instruction %" PRIu64 ": %s of %" PRIu64 " bytes", number,
+              call_names[instruction_number(one)], one->size);
+}
 
 static bool engine_prepare(struct engine_state *state, const struct instruction_batch *batch)
 {
@@ -100,6 +143,16 @@ const struct engine engines[] = {
         .run_null = switch_run_null,
         .note_addresses = switch_note_addresses,
         .finish = switch_finish,
+    },
+    {
+        .name = "threads",
+        .help = "as many threads as the original had, each with the calls of its own",
+        .calls_allocator = true,
+        .open = threads_open,
+        .prepare = threads_prepare,
+        .run = threads_run,
+        .drain = threads_drain,
+        .finish = threads_finish,
     },
     {
         .name = "null",

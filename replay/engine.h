@@ -18,11 +18,12 @@
 struct engine_threads;
 
 struct engine_state {
-    const struct allocator
-        *allocator; /* these three: before open(), which may replace the allocator */
+    /* Before open(), which may replace the allocator. */
+    const struct allocator *allocator;
     const struct policy *policy;
-    struct latency
-        *latency; /* takes the samples; of engine threads, at the latest when drain() returns */
+    struct latency *latency; /* takes the samples, at the latest when drain() returns */
+    struct instruction_totals *
+        totals; /* of what was handed over; a drain() that fails takes out what was not carried out */
 
     /* Set by open(). */
     bool cache_switching; /* thread caches follow the lanes */
@@ -39,7 +40,7 @@ struct engine {
     const char *help;
     bool calls_allocator;
 
-    /* `state` is zero but for its first three members. False: see state->error. */
+    /* `state` is zero but for its first four members. False: see state->error. */
     bool (*open)(struct engine_state *state);
     /* Makes room for what the batch needs. False: see state->error. */
     bool (*prepare)(struct engine_state *state, const struct instruction_batch *batch);
@@ -62,6 +63,14 @@ struct engine {
 
 /* Ends with an entry without a name. The first one is the default. */
 extern const struct engine engines[];
+
+/* Takes the instructions of a batch from `from` on out of the totals: the reader counts whole blocks. */
+void engine_take_back(struct instruction_totals *totals, const struct instruction_batch *batch,
+                      size_t from);
+
+/* `one`, instruction `number` of the stream, in the block at `offset`, could not be carried out. */
+void engine_set_allocation_error(struct error *error, const struct instruction *one,
+                                 uint64_t number, uint64_t offset);
 
 /* NULL when there is no engine of that name. */
 const struct engine *engine_find(const char *name);

@@ -38,6 +38,15 @@ struct latency {
     double ns_per_tick; /* set by latency_calibrate() */
 };
 
+/* Samples of a thread that has no histograms of its own: thousands would not fit. */
+#define LATENCY_LIST_MAX 288
+struct latency_list {
+    unsigned count;
+    struct {
+        uint64_t kind : 8, ticks : 56;
+    } samples[LATENCY_LIST_MAX];
+};
+
 /* Numbers of one kind, in nanoseconds. */
 struct latency_numbers {
     uint64_t sampled;
@@ -96,6 +105,13 @@ static inline unsigned latency_bucket(uint64_t ticks)
     return (shift << LATENCY_SUB_BITS) + (unsigned)(ticks >> shift);
 }
 
+/* Notes a call that took so many ticks. There must be room. */
+static inline void latency_list_add(struct latency_list *list, unsigned kind, uint64_t ticks)
+{
+    list->samples[list->count].kind = kind;
+    list->samples[list->count++].ticks = ticks;
+}
+
 /* Counts a call that took so many ticks between the two readings. */
 static inline void latency_add(struct latency *latency, unsigned kind, uint64_t ticks)
 {
@@ -105,6 +121,14 @@ static inline void latency_add(struct latency *latency, unsigned kind, uint64_t 
     histogram->sum += own;
     if (own > histogram->max) histogram->max = own;
     histogram->buckets[latency_bucket(own)]++;
+}
+
+/* Counts what is noted in a list, which is then empty. */
+static inline void latency_add_list(struct latency *latency, struct latency_list *list)
+{
+    for (unsigned i = 0; i < list->count; i++)
+        latency_add(latency, list->samples[i].kind, list->samples[i].ticks);
+    list->count = 0;
 }
 
 #endif

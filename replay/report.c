@@ -197,7 +197,9 @@ void report_print(const struct report *report, FILE *to)
     print_time(report, to);
     print_latency(report, to);
     fprintf(to, "%-22s %" PRIu64 "%s\n", "thread switches", totals->lane_changes,
-            report->cache_switching ? ", with thread caches" : ", without thread caches");
+            report->engine->drain != NULL ? ""
+            : report->cache_switching     ? ", with thread caches"
+                                          : ", without thread caches");
     if (report->caches != NULL && report->caches[0] != '\0')
         fprintf(to, "%-22s %s\n", "thread caches", report->caches);
     fprintf(to, "%-22s %" PRIu64 "\n", "threads", totals->threads);

@@ -9,12 +9,10 @@
 #include "replay/heap.h"
 #include "replay/progress.h"
 
-#define REPLAY_ERROR_LIST(X)                                           \
-    X(REPLAY_ERROR_ALLOCATION, "replay_allocation",                    \
-      "an allocation failed that had not failed when it was recorded") \
-    X(REPLAY_ERROR_NO_ADDRESSES, "replay_no_addresses",                \
-      "addresses cannot be verified: the recording has none")          \
-    X(REPLAY_ERROR_ENGINE_ADDRESSES, "replay_engine_addresses",        \
+#define REPLAY_ERROR_LIST(X)                                    \
+    X(REPLAY_ERROR_NO_ADDRESSES, "replay_no_addresses",         \
+      "addresses cannot be verified: the recording has none")   \
+    X(REPLAY_ERROR_ENGINE_ADDRESSES, "replay_engine_addresses", \
       "addresses cannot be verified with this engine")
 enum replay_error { REPLAY_ERROR_LIST(ERROR_LIST_ENUM) };
 static const struct error_kind replay_errors[] = {REPLAY_ERROR_LIST(ERROR_LIST_KIND)};
@@ -44,32 +42,7 @@ struct run {
     struct series_row row; /* the original's time and memory, and the latest look at ours */
 };
 
-/* ---- totals of what was carried out ---- */
-
-/* Takes the instructions of a batch from `from` on out of the totals: the reader counts whole blocks. */
-static void totals_take_back(struct instruction_totals *totals,
-                             const struct instruction_batch *batch, size_t from)
-{
-    for (size_t i = from; i < batch->count; i++) {
-        const struct instruction *one = &batch->at[i];
-        unsigned number = instruction_number(one), shape = call_shapes[number];
-        bool failed = one->opcode & INSTRUCTION_FAILED, unknown = one->opcode & INSTRUCTION_UNKNOWN;
-        bool birth = shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED;
-        totals->instructions--;
-        if (number < CALL_KINDS) {
-            totals->calls--;
-            totals->by_kind[number]--;
-        }
-        if (!failed && (birth || (shape == SHAPE_REALLOC && unknown)))
-            totals->live--;
-        else if (!birth && shape != SHAPE_REALLOC && shape != SHAPE_HEAP && !unknown &&
-                 number < CALL_KINDS)
-            totals->live++;
-        totals->lane_changes -= number == INSTRUCTION_LANE;
-        totals->threads -= number == INSTRUCTION_THREAD_BEGIN;
-        totals->ticks -= number == INSTRUCTION_TICK;
-    }
-}
+/* ---- one batch ---- */
 
 /* The index behind the `calls`th call of a batch, counted from 1; batch->count when it has fewer. */
 static size_t batch_behind_call(const struct instruction_batch *batch, uint64_t calls)
@@ -162,6 +135,7 @@ static void run_look_at_memory(struct run *run, uint64_t calls, uint64_t live_by
     row->event = calls;
     row->elapsed_ns = run->now_ns - measured->started_ns;
     row->wall_ns = measured->wall_ns;
+    if (run->handed_over_ns != 0) row->wall_ns += run->now_ns - run->handed_over_ns;
     row->live_bytes = live_bytes;
     row->rss_bytes = heap_rss_bytes(&run->heap);
     if (run->engine->calls_allocator) run_look_at_heap(run, last);
@@ -181,15 +155,6 @@ static void run_tick(struct run *run, const struct instruction_batch *batch,
 }
 
 /* ---- one batch ---- */
-
-static void run_set_allocation_error(struct run *run, const struct instruction_batch *batch,
-                                     size_t at)
-{
-    const struct instruction *one = &batch->at[at];
-    error_set(&run->state.error, &replay_errors[REPLAY_ERROR_ALLOCATION], batch->offset,
-              "instruction %" PRIu64 ": %s of %" PRIu64 " bytes", batch->number + at,
-              call_names[instruction_number(one)], one->size);
-}
 
 /* The index at which the warm-up ends; SIZE_MAX when that is not in this batch, of `calls` calls. */
 static size_t run_warm_at(const struct run *run, const struct instruction_batch *batch,
@@ -226,7 +191,7 @@ static bool run_batch(struct run *run, const struct instruction_batch *batch,
     size_t end = batch->count;
     *totals = run->reader->totals;
     if (!run->engine->prepare(&run->state, batch)) {
-        totals_take_back(totals, batch, 0);
+        engine_take_back(totals, batch, 0);
         return false;
     }
     uint64_t calls = totals->calls - before->calls;
@@ -235,8 +200,10 @@ static bool run_batch(struct run *run, const struct instruction_batch *batch,
     if (limited) end = batch_behind_call(batch, policy->limit_calls - before->calls);
     size_t done =
         run_slices(run, batch, end, run_warm_at(run, batch, before->calls, calls), before->calls);
-    if (done < end && !error_is_set(&run->state.error)) run_set_allocation_error(run, batch, done);
-    totals_take_back(totals, batch, done);
+    if (done < end && !error_is_set(&run->state.error))
+        engine_set_allocation_error(&run->state.error, &batch->at[done], batch->number + done,
+                                    batch->offset);
+    engine_take_back(totals, batch, done);
     if (policy->verify_addresses)
         places_compare(&run->report->places, batch, done, &run->state.error);
     return done == end && !limited && !error_is_set(&run->state.error);
@@ -299,7 +266,8 @@ void run_stream(const struct options *options, struct instruction_reader *reader
         .engine = options->engine,
         .state = {.allocator = report->allocator,
                   .policy = &options->policy,
-                  .latency = &run.latency},
+                  .latency = &run.latency,
+                  .totals = &report->totals},
         .reader = reader,
         .report = report,
     };

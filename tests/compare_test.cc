@@ -12,7 +12,7 @@
 namespace {
 
 class List : public testing::Test {
-protected:
+  protected:
     ~List() override { compare_list_free(&list); }
 
     bool add(const char *text) { return compare_list_add(&list, text, why, sizeof why); }
@@ -145,6 +145,21 @@ const compare_number *number(const std::string &key)
     return one;
 }
 
+TEST(Numbers, OwnCostIsThatOfAllRuns)
+{
+    json_t *reports = json_loads(
+        R"([{"wall_seconds": 3e-6, "measured_events": 1000, "own_cost_ns_per_event": 1},
+            {"wall_seconds": 5e-6, "measured_events": 1000, "own_cost_ns_per_event": 90},
+            {"wall_seconds": 4e-6, "measured_events": 1000, "own_cost_ns_per_event": 2}])",
+        0, nullptr);
+    ASSERT_NE(reports, nullptr);
+    compare_spread net = compare_spread_of(number("net_ns_per_event"), reports);
+    EXPECT_DOUBLE_EQ(net.least, 1);
+    EXPECT_DOUBLE_EQ(net.median, 2);
+    EXPECT_DOUBLE_EQ(net.most, 3);
+    json_decref(reports);
+}
+
 TEST(Numbers, OfReports)
 {
     json_t *reports = json_loads(
@@ -164,4 +179,4 @@ TEST(Numbers, OfReports)
     json_decref(reports);
 }
 
-}  // namespace
+} // namespace

@@ -3,6 +3,9 @@
  *   make_instructions churn EVENTS [SLOTS]     one lane; a random slot is freed and filled again, 16 to 527 bytes
  *   make_instructions lanes EVENTS [LANES]     churn spread over lanes, a lane change every 1 to 16 calls; threads
  *                                              end and begin now and then
+ *   make_instructions pairs EVENTS [LANES]     objects that any lane ends or changes, each of another size; all are ended by
+ *                                              a delete_sized that says it (pairs_stub.c). Of up to 500 lanes, each
+ *                                              thread makes a call
  *   make_instructions places EVENTS [FRESH]    with addresses: an object is freed and made again, one time in FRESH
  *                                              (never) at an address that was never used
  *   make_instructions kinds                    every kind of call and every other instruction, once or twice
@@ -71,6 +74,57 @@ static void make_lanes(struct instruction_writer *writer, uint64_t events, uint6
         if (event % 10000 < 32) instruction_put_tick(writer, 10000000, 1 << 24, 1 << 23);
     }
     free(objects);
+}
+
+/* The size of the object that was made after `number` others: two of them have the same once in 4093 times. */
+static uint64_t pairs_size(uint64_t number)
+{
+    return 16 + number % 4093;
+}
+
+/* As programs do, a lane makes objects and ends them at once; what it leaves others end. */
+static void make_pairs(struct instruction_writer *writer, uint64_t events, uint64_t lanes)
+{
+    enum { SLOTS = 500, LOOPS = 300 };
+    struct {
+        uint32_t name;
+        uint64_t size;
+    } objects[SLOTS];
+    uint64_t state = 88172645463325252u, thread = 1000, made = 0;
+    for (uint64_t lane = 0; lane < lanes; lane++) {
+        instruction_put_lane(writer, lane);
+        instruction_put_thread_begin(writer, thread++);
+    }
+    for (uint64_t slot = 0; slot < SLOTS; slot++) {
+        instruction_put_lane(writer, slot % lanes);
+        objects[slot].size = pairs_size(made++);
+        objects[slot].name = instruction_put_birth(writer, CALL_NEW, objects[slot].size, 0);
+    }
+    while (made * 2 < events) {
+        uint64_t what = random_next(&state) >> 20, slot = what / 1024 % SLOTS;
+        instruction_put_lane(writer, (random_next(&state) >> 20) % lanes);
+        for (uint64_t i = what % 4 == 0 ? what / 4 % LOOPS : 0; i > 0; i--) {
+            uint32_t name = instruction_put_birth(writer, CALL_NEW, pairs_size(made), 0);
+            instruction_put_death_sized(writer, CALL_DELETE_SIZED, name, pairs_size(made++));
+        }
+        if (what % 16 == 1) {
+            objects[slot].size = pairs_size(made++);
+            instruction_put_realloc(writer, CALL_REALLOC_MOVED, objects[slot].name,
+                                    objects[slot].size, 0);
+            continue;
+        }
+        instruction_put_death_sized(writer, CALL_DELETE_SIZED, objects[slot].name,
+                                    objects[slot].size);
+        if (what % 256 == 2) {
+            instruction_put_thread_end(writer);
+            instruction_put_thread_begin(writer, thread++);
+        }
+        objects[slot].size = pairs_size(made++);
+        objects[slot].name = instruction_put_birth(writer, CALL_NEW, objects[slot].size, 0);
+    }
+    for (uint64_t slot = 0; slot < SLOTS; slot++)
+        instruction_put_death_sized(writer, CALL_DELETE_SIZED, objects[slot].name,
+                                    objects[slot].size);
 }
 
 static void make_places(struct instruction_writer *writer, uint64_t events, uint64_t fresh)
@@ -207,12 +261,14 @@ int main(int argc, char **argv)
         make_lanes(&writer, events, more > 0 ? more : 4);
     } else if (strcmp(what, "places") == 0) {
         make_places(&writer, events, more);
+    } else if (strcmp(what, "pairs") == 0) {
+        make_pairs(&writer, events, more > 0 ? more : 4);
     } else if (strcmp(what, "kinds") == 0) {
         make_kinds(&writer);
     } else if (strcmp(what, "huge") == 0 && argc > 2 && find_kind(argv[2]) != 0) {
         make_huge(&writer, (enum call_kind)find_kind(argv[2]));
     } else {
-        fprintf(stderr, "usage: make_instructions churn|lanes|places|kinds|huge [EVENTS|KIND "
+        fprintf(stderr, "usage: make_instructions churn|lanes|pairs|places|kinds|huge [EVENTS|KIND "
                         "[SLOTS|LANES|FRESH]]\n");
         return 2;
     }

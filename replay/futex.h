@@ -1,0 +1,58 @@
+/* futex - sleeping and waking by the kernel, with nothing in between that could take memory.
+ *
+ * A word is an event count: its owner adds EVENT_STEP for each thing that happened, and EVENT_SLEEPING in it says that
+ * somebody sleeps until the next one. Who is about to sleep sets that bit in the word that he has looked at,
+ * so nothing that happens in between is missed, and nobody is woken who does not sleep. */
+#ifndef MALLOCTAPE_REPLAY_FUTEX_H
+#define MALLOCTAPE_REPLAY_FUTEX_H
+
+#include <linux/futex.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Sleeps while *word is `value`; may return early. */
+static inline void futex_wait(uint32_t *word, uint32_t value)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static inline void futex_wake_one(uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+#define EVENT_SLEEPING 1u
+#define EVENT_STEP     2u
+
+/* Something happened. Everything written before is seen by who takes the event. */
+static inline void event_signal(uint32_t *event)
+{
+    uint32_t old = __atomic_load_n(event, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(event, &old, (old & ~EVENT_SLEEPING) + EVENT_STEP, 1,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        ;
+    if (old & EVENT_SLEEPING) futex_wake_one(event);
+}
+
+/* The state to look for reasons to sleep after, and to give to event_sleep(). */
+static inline uint32_t event_look(const uint32_t *event)
+{
+    return __atomic_load_n(event, __ATOMIC_ACQUIRE);
+}
+
+/* Sleeps until something happens, unless that is so since `seen`; may return early. One sleeper at a time. */
+static inline void event_sleep(uint32_t *event, uint32_t seen)
+{
+    uint32_t sleeping = seen | EVENT_SLEEPING;
+    if (__atomic_compare_exchange_n(event, &seen, sleeping, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        futex_wait(event, sleeping);
+}
+
+/* One turn of a short wait in a loop. */
+static inline void spin_pause(void)
+{
+    __builtin_ia32_pause();
+}
+
+#endif

@@ -1,0 +1,115 @@
+/* player - the threads of one lane, one after another, and the queue that they work from.
+ *
+ *   dispatcher --push--> [ run | run | run ] --> thread --> allocator
+ *                        one for each unit at most
+ *
+ * Life. A lane's thread is created when there is something to carry out for the lane and ends where the original's
+ * did; what follows in the lane is the next thread's, which first waits until its predecessor is gone, with whatever the
+ * allocator does at the end of a thread. So there are no more threads at a time than the original had. A thread that
+ * ends creates its successor if there is work for it, else the dispatcher does when there is.
+ *
+ * Waiting. A thread waits for nothing but work and, in a death or realloc, for the object. It does so briefly in a loop, then it enters itself in the list of the lane that makes the object, and
+ * sleeps. A lane looks at its list after each slice of instructions and before it waits itself, and wakes whoever
+ * finds an object now. So births need no more than a plain store.
+ *
+ * The queue is one word, changed by compare-and-swap only:
+ *
+ *   bits 31..3   runs that were pushed, modulo 2^29     != done: there is work
+ *   PLAYER_ABSENT    the lane has no thread; who clears it creates one
+ *   PLAYER_SLEEPING  its thread sleeps until the word changes
+ *   PLAYER_STOP      it ends when there is no more work
+ *
+ * Failure. The first thread that cannot carry out an instruction leaves the error and sets `failed`; every thread then
+ * stops at the end of its slice, or in its wait, and wakes those that wait for it. What was carried out is what
+ * run->at says. */
+#ifndef MALLOCTAPE_REPLAY_PLAYER_H
+#define MALLOCTAPE_REPLAY_PLAYER_H
+
+#include <pthread.h>
+
+#include "replay/carrier.h"
+#include "replay/work.h"
+
+/* Units that are handed over at a time, so the most that a lane can be ahead of another: 16 times 16 384
+ * instructions, in 5 MiB. */
+#define PLAYER_UNITS 16u
+
+#define PLAYER_STOP     1u
+#define PLAYER_SLEEPING 2u
+#define PLAYER_ABSENT   4u
+#define PLAYER_STEP     8u
+
+/* Somebody who sleeps until an object is there. */
+struct player_wait {
+    void **slot;
+    uint8_t generation;
+    uint32_t woken; /* atomic */
+    bool listed;    /* with the lock of the list's player */
+    struct player_wait *next;
+};
+
+struct players;
+
+struct player {
+    struct players *players; /* NULL: the lane has never had work */
+    uint32_t queue;          /* atomic; see above */
+    struct work_run *runs[PLAYER_UNITS];
+
+    /* The dispatcher's. */
+    uint32_t pushed; /* runs, modulo PLAYER_UNITS */
+
+    /* The lane's thread's. */
+    uint32_t done; /* runs, as the queue counts */
+    struct work_run *run;
+    bool has_predecessor;
+    pthread_t thread; /* the latest that began to work */
+    struct carrier carrier;
+    struct player_wait wait;
+
+    /* Threads that wait for objects of this lane. */
+    uint32_t waiting; /* atomic; entries of the list */
+    pthread_mutex_t lock;
+    struct player_wait *first;
+} __attribute__((aligned(64)));
+
+/* What all lanes share. */
+struct players {
+    struct player *at; /* by lane */
+    uint32_t lanes;    /* those that ever had work are below */
+    void **objects;    /* by slot; moved only when nothing is handed over */
+    uint64_t objects_count;
+    const struct allocator *allocator;
+    const struct policy *policy;
+
+    struct latency *latency; /* with the lock */
+    pthread_mutex_t latency_lock;
+
+    uint32_t event;  /* a unit was carried out, a thread has ended, or something failed (futex.h) */
+    uint32_t failed; /* atomic */
+    pthread_mutex_t error_lock;
+    struct error error; /* with the lock; final when all threads are gone */
+    pthread_attr_t attributes;
+};
+
+/* False: see *error. */
+bool players_open(struct players *players, const struct allocator *allocator,
+                  const struct policy *policy, struct latency *latency, struct error *error);
+
+/* Hands the runs of a unit over. The dispatcher only; nothing of the unit is his from here until it is unfinished no
+ * more. */
+void players_push(struct players *players, struct work_unit *unit);
+
+static inline bool players_failed(const struct players *players)
+{
+    return __atomic_load_n(&players->failed, __ATOMIC_ACQUIRE);
+}
+
+/* Waits until the unit has been carried out. False: something failed. */
+bool players_wait(struct players *players, const struct work_unit *unit);
+
+/* Lets threads end, when they have nothing more to do, and waits until they are gone. */
+void players_stop(struct players *players);
+
+void players_close(struct players *players);
+
+#endif

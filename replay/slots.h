@@ -1,0 +1,125 @@
+/* slots - where the objects of a replay by many threads stand.
+ *
+ * A register is taken again as soon as its object is dead, by whichever lane is next in the global order. Were
+ * addresses kept by register, that lane would have to wait until another thread has carried out the death. So the
+ * dispatcher gives each birth a slot of its own choice:
+ *
+ *   register --> slot, generation --> objects[slot] --> generation of the object in it, and its address
+ *
+ *   death by lane A:  the slot goes to A's own free slots     --> births of A, which come later in the same thread
+ *                     or, if A has enough of them or the
+ *                     generation is the last of its epoch,
+ *                     to the unit                             --> births of all, once the unit has been carried out
+ *   a birth takes a slot from its lane's, else from those of all, else a line of new ones
+ *
+ * A realloc is the death of an object and the birth of another. Thus
+ *
+ *   - a birth never waits: what was in its slot has been taken, earlier in its own thread or in a unit that is done;
+ *   - a death waits until the slot holds its generation. Those that may be on their way through a slot are of one epoch, or
+ *     there is only the last one of the epoch before: 8 bits tell them apart.
+ *
+ * Memory   slots <= live objects + SLOTS_KEPT for each lane + deaths that are not yet carried out.
+ * Threads  the dispatcher's only. Errors: see each function. */
+#ifndef MALLOCTAPE_REPLAY_SLOTS_H
+#define MALLOCTAPE_REPLAY_SLOTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SLOTS_EPOCH    128u /* generations */
+#define SLOTS_KEPT     256u /* free slots that a lane keeps to itself */
+#define SLOTS_PER_LINE 8u   /* of 64 bytes: new slots of different lanes do not share one */
+#define SLOTS_MAX      (UINT64_C(1) << 31)
+#define SLOT_NONE      UINT32_MAX
+
+/* Free slots of a lane. */
+struct slots_lane {
+    uint32_t first; /* with `count` > 0 */
+    uint32_t count; /* <= SLOTS_KEPT + SLOTS_PER_LINE */
+};
+
+/* Where the object of a register stands, and the lane that puts it there. */
+struct slots_object {
+    uint32_t slot;
+    uint16_t maker;
+    uint8_t generation;
+};
+
+struct slot {
+    uint32_t next;      /* the free one behind this one */
+    uint8_t generation; /* of the latest object, modulo 256; the first one is 1 */
+};
+
+struct slots {
+    struct slots_object *objects; /* by register */
+    uint64_t registers;           /* entries of `objects` */
+    struct slot *slots;
+    uint64_t capacity; /* entries of `slots` */
+    uint64_t used;     /* slots ever used */
+    uint32_t free;     /* the first one that is free for all, or SLOT_NONE */
+};
+
+bool slots_open(struct slots *slots);
+void slots_close(struct slots *slots);
+
+/* Makes room for registers below `registers`. False: no memory, see errno. */
+bool slots_reserve_registers(struct slots *slots, uint64_t registers);
+
+/* Whether so many more births find slots. */
+static inline bool slots_suffice(const struct slots *slots, uint64_t births)
+{
+    return slots->used + births * SLOTS_PER_LINE <= slots->capacity;
+}
+
+/* Makes room for so many births and doubles the capacity until there is. False: no memory, see errno. */
+bool slots_reserve(struct slots *slots, uint64_t births);
+
+uint32_t slots_take_line(struct slots *slots, struct slots_lane *lane);
+
+static inline void slots_keep(struct slots *slots, struct slots_lane *lane, uint32_t slot)
+{
+    slots->slots[slot].next = lane->first;
+    lane->first = slot;
+    lane->count++;
+}
+
+/* A slot for a birth in lane number `maker`. There must be room for it. */
+static inline struct slots_object slots_take(struct slots *slots, struct slots_lane *lane,
+                                             uint32_t maker)
+{
+    uint32_t slot;
+    if (lane->count > 0) {
+        slot = lane->first;
+        lane->first = slots->slots[slot].next;
+        lane->count--;
+    } else if (slots->free != SLOT_NONE) {
+        slot = slots->free;
+        slots->free = slots->slots[slot].next;
+    } else {
+        slot = slots_take_line(slots, lane);
+    }
+    return (struct slots_object){
+        .slot = slot,
+        .maker = (uint16_t)maker,
+        .generation = ++slots->slots[slot].generation,
+    };
+}
+
+/* The object of a slot ends in a lane, which may keep the slot. False: it is free for all once this is carried out. */
+static inline bool slots_end(struct slots *slots, struct slots_lane *lane, uint32_t slot)
+{
+    if (lane->count >= SLOTS_KEPT || slots->slots[slot].generation % SLOTS_EPOCH == SLOTS_EPOCH - 1)
+        return false;
+    slots_keep(slots, lane, slot);
+    return true;
+}
+
+/* A slot that nobody will use any more. */
+static inline void slots_give_to_all(struct slots *slots, uint32_t slot)
+{
+    slots->slots[slot].next = slots->free;
+    slots->free = slot;
+}
+
+#endif

@@ -1,0 +1,449 @@
+#include "tests/sim/checker.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
+namespace {
+
+struct Violation : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+class Checker {
+  public:
+    Checker(const Options &options, const Truth &truth, const Instructions &instructions)
+        : options_(options), truth_(truth), in_(instructions), lanes_(truth.lanes.size()),
+          position_(truth.records.size(), kNever), placed_(truth.records.size(), false)
+    {
+        find_stamps();
+        find_windows();
+    }
+
+    void run()
+    {
+        for (const Instruction &instruction : in_.all)
+            one(instruction);
+        nothing_left();
+        totals();
+    }
+
+    /* Of stamps in the order of their numbers, whose calls are not. */
+    uint64_t inversions() const
+    {
+        uint64_t count = 0;
+        for (const std::vector<uint32_t> &stamps : stamps_) {
+            uint32_t latest = 0;
+            for (uint32_t stamp : stamps) {
+                if (owner_[stamp] == kNever || position_[owner_[stamp]] == kNever) continue;
+                uint32_t position = position_[owner_[stamp]];
+                count += position < latest;
+                latest = std::max(latest, position);
+            }
+        }
+        return count;
+    }
+
+  private:
+    struct Lane {
+        size_t next = 0; /* record, among those of the lane */
+    };
+
+    const Options &options_;
+    const Truth &truth_;
+    const Instructions &in_;
+    std::vector<Lane> lanes_;
+    std::vector<ObjectId> registers_;
+    std::vector<uint32_t> position_;            /* of each record in the output */
+    std::vector<bool> placed_;                  /* records that were taken */
+    std::vector<uint32_t> stamps_[kStructures]; /* in the stream, by number */
+    std::vector<uint32_t> index_in_structure_;  /* of each record that is a stamp */
+    std::vector<uint32_t> owner_;               /* of each stamp: the call it was made for */
+    size_t next_stamp_[kStructures] = {};
+    std::vector<uint32_t> earliest_, latest_; /* windows, by record */
+    uint64_t ticks_ = 0, index_ = 0, begun_ = 0, lost_ = 0;
+    uint64_t last_tick_ = 0;
+    uint64_t kinds_[48] = {};
+    std::vector<uint32_t> stack_;
+
+    const Record &record(uint32_t index) const { return truth_.records[index]; }
+
+    [[noreturn]] void fail(const std::string &what, const Instruction *i = nullptr) const
+    {
+        std::string text = what + "\n  at instruction " + std::to_string(index_);
+        if (i != nullptr)
+            text += " (number " + std::to_string(i->number) + ", lane " + std::to_string(i->lane) +
+                    ", register " + std::to_string(i->object) + ", size " +
+                    std::to_string(i->size) + ")";
+        throw Violation(text);
+    }
+
+    static std::string text_of(const Record &r)
+    {
+        return "number " + std::to_string(r.number) + " of lane " + std::to_string(r.lane) +
+               ", structure " + std::to_string(r.structure) + ", size " + std::to_string(r.size) +
+               ", window " + std::to_string(r.window);
+    }
+
+    /* ---- what the truth implies ---- */
+
+    void find_stamps()
+    {
+        index_in_structure_.resize(truth_.records.size());
+        owner_.assign(truth_.records.size(), kNever);
+        for (uint32_t i = 0; i < truth_.records.size(); i++) {
+            const Record &r = record(i);
+            if (!is_stamp(r) || !r.in_stream) continue;
+            index_in_structure_[i] = static_cast<uint32_t>(stamps_[r.structure].size());
+            stamps_[r.structure].push_back(i);
+        }
+        for (const std::vector<uint32_t> &lane : truth_.lanes) {
+            uint32_t latest = kNever;
+            std::vector<uint32_t> waiting;
+            for (uint32_t i : lane) {
+                const Record &r = record(i);
+                if (!r.in_stream) continue;
+                if (r.number == kStampAfter) owner_[i] = latest;
+                if (r.number == kStampBefore) waiting.push_back(i);
+                if (!is_visible(r)) continue;
+                latest = i;
+                if (!is_call(r)) continue;
+                for (uint32_t stamp : waiting)
+                    owner_[stamp] = i;
+                waiting.clear();
+            }
+        }
+    }
+
+    /* The records that must come before `index`: of its lane, of its structure, of its object. */
+    template <class Visit>
+    void each_before(uint32_t index, uint32_t before_in_lane, Visit visit) const
+    {
+        const Record &r = record(index);
+        if (before_in_lane != kNever) visit(before_in_lane);
+        if (is_stamp(r) && index_in_structure_[index] > 0)
+            visit(stamps_[r.structure][index_in_structure_[index] - 1]);
+        if (r.has_object && r.ends != 0 && birth_[r.ends] != kNever) visit(birth_[r.ends]);
+    }
+
+    std::vector<uint32_t>
+        birth_; /* records, by object; of lost ones what says that they were lost */
+    std::vector<uint32_t> previous_; /* records, in their lane */
+
+    void find_births()
+    {
+        birth_.assign(truth_.objects.size(), kNever);
+        previous_.assign(truth_.records.size(), kNever);
+        std::vector<std::vector<std::pair<uint64_t, uint32_t>>> lost(truth_.lanes.size());
+        for (size_t lane = 0; lane < truth_.lanes.size(); lane++) {
+            uint32_t before = kNever;
+            uint64_t births = 0;
+            for (uint32_t i : truth_.lanes[lane]) {
+                const Record &r = record(i);
+                if (!r.in_stream || r.number == kLostStamps) continue;
+                previous_[i] = before;
+                before = i;
+                births += r.begins != 0;
+                if (r.begins != 0) birth_[r.begins] = i;
+                if (r.number != kLost) continue;
+                births += r.alignment;
+                lost[lane].emplace_back(births, i);
+            }
+        }
+        for (ObjectId id = 1; id < truth_.objects.size(); id++) {
+            const Object &object = truth_.objects[id];
+            if (object.serial == 0 || birth_[id] != kNever) continue;
+            const auto &of_lane = lost[object.lane];
+            auto found = std::lower_bound(of_lane.begin(), of_lane.end(),
+                                          std::make_pair(object.serial, uint32_t{0}));
+            if (found != of_lane.end()) birth_[id] = found->second;
+        }
+    }
+
+    /* Whether something that it waits for never comes, which only the end tells. */
+    bool waits_forever(const Record &r) const
+    {
+        return r.has_object && r.ends != 0 && birth_[r.ends] == kNever &&
+               truth_.objects[r.ends].serial != 0;
+    }
+
+    /* How far rules 1 to 3 move calls: through each chain of them, and through the stamps of a call, as if it were one. */
+    void find_windows()
+    {
+        find_births();
+        size_t count = truth_.records.size();
+        earliest_.resize(count);
+        latest_.resize(count);
+        for (uint32_t i = 0; i < count; i++)
+            earliest_[i] = latest_[i] = record(i).window;
+        missing_numbers();
+        for (int round = 0; round < 20; round++)
+            if (!spread_windows()) break;
+    }
+
+    void missing_numbers()
+    {
+        std::vector<std::pair<uint64_t, uint64_t>> holes[kStructures];
+        for (const Record &r : truth_.records)
+            if (r.number == kLostStamps && r.in_stream)
+                holes[r.structure].emplace_back(r.size, r.size + r.alignment);
+        for (uint32_t structure = 0; structure < kStructures; structure++) {
+            std::sort(holes[structure].begin(), holes[structure].end());
+            uint64_t expected = 1;
+            size_t hole = 0;
+            for (uint32_t i : stamps_[structure]) {
+                for (; hole < holes[structure].size() && holes[structure][hole].first == expected;
+                     hole++)
+                    expected = holes[structure][hole].second;
+                if (record(i).size != expected) latest_[i] = kNever;
+                expected = record(i).size + 1;
+            }
+        }
+    }
+
+    bool spread_windows()
+    {
+        bool changed = false;
+        const auto raise = [&](uint32_t &to, uint32_t value) {
+            if (value > to) to = value, changed = true;
+        };
+        const auto lower = [&](uint32_t &to, uint32_t value) {
+            if (value < to) to = value, changed = true;
+        };
+        uint32_t count = static_cast<uint32_t>(truth_.records.size());
+        for (uint32_t i = 0; i < count; i++) {
+            if (!record(i).in_stream) continue;
+            if (waits_forever(record(i))) raise(latest_[i], kNever);
+            each_before(i, previous_[i],
+                        [&](uint32_t before) { raise(latest_[i], latest_[before]); });
+        }
+        for (uint32_t i = count; i-- > 0;) {
+            if (!record(i).in_stream) continue;
+            each_before(i, previous_[i],
+                        [&](uint32_t before) { lower(earliest_[before], earliest_[i]); });
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t owner = owner_[i];
+            if (owner == kNever) continue;
+            raise(latest_[owner], latest_[i]);
+            raise(latest_[i], latest_[owner]);
+            lower(earliest_[owner], earliest_[i]);
+            lower(earliest_[i], earliest_[owner]);
+        }
+        return changed;
+    }
+
+    /* ---- the output ---- */
+
+    void one(const Instruction &i)
+    {
+        if (i.number == kInsTick) {
+            tick(i);
+        } else {
+            uint32_t lane = i.number == kInsLost ? static_cast<uint32_t>(i.operands[0]) : i.lane;
+            if (lane >= lanes_.size()) fail("a lane that there is not", &i);
+            uint32_t next = take_next(lane, i);
+            same_record(record(next), i);
+            position_[next] = static_cast<uint32_t>(index_);
+            in_window(next, i);
+        }
+        index_++;
+    }
+
+    void tick(const Instruction &i)
+    {
+        if (ticks_ >= truth_.ticks.size()) fail("a tick too many", &i);
+        const Tick &tick = truth_.ticks[ticks_++];
+        if (i.operands[0] != tick.nanoseconds - last_tick_ || i.operands[1] != tick.rss ||
+            i.operands[2] != tick.heap)
+            fail("another tick was expected", &i);
+        last_tick_ = tick.nanoseconds;
+    }
+
+    /* The lane's next visible record, its stamps before that being placed on the way. */
+    uint32_t take_next(uint32_t lane, const Instruction &i)
+    {
+        const std::vector<uint32_t> &records = truth_.lanes[lane];
+        for (size_t &next = lanes_[lane].next; next < records.size(); next++) {
+            uint32_t index = records[next];
+            const Record &r = record(index);
+            if (!r.in_stream || r.number == kLostStamps) continue;
+            if (is_stamp(r)) {
+                if (!placed_[index]) place(index, i);
+                continue;
+            }
+            placed_[index] = true;
+            next++;
+            return index;
+        }
+        fail("the lane has no more records", &i);
+    }
+
+    /* Enters a stamp, with whatever stamps must be entered first. */
+    void place(uint32_t first, const Instruction &i)
+    {
+        stack_.assign(1, first);
+        while (!stack_.empty()) {
+            uint32_t index = stack_.back();
+            const Record &r = record(index);
+            uint32_t needed = kNever;
+            if (placed_[index]) {
+                stack_.pop_back();
+                continue;
+            }
+            uint32_t turn = stamps_[r.structure][next_stamp_[r.structure]];
+            if (turn != index)
+                needed = turn;
+            else if (previous_[index] != kNever && !placed_[previous_[index]])
+                needed = previous_[index];
+            if (needed == kNever) {
+                placed_[index] = true;
+                next_stamp_[r.structure]++;
+                stack_.pop_back();
+                continue;
+            }
+            if (!is_stamp(record(needed)))
+                fail("numbers do not ascend: stamp {" + text_of(r) + "} needs {" +
+                         text_of(record(needed)) + "}, which has not come yet",
+                     &i);
+            if (stack_.size() > truth_.records.size())
+                fail("stamps wait for each other in a circle", &i);
+            stack_.push_back(needed);
+        }
+    }
+
+    void same_record(const Record &r, const Instruction &i)
+    {
+        uint8_t number = 0;
+        switch (r.number) {
+        case kThreadBegin: number = kInsThreadBegin; break;
+        case kThreadEnd: number = kInsThreadEnd; break;
+        case kThreadCacheDeleted: number = kInsThreadCacheDeleted; break;
+        case kLost: number = kInsLost; break;
+        default: number = r.kind; break;
+        }
+        if (i.number != number)
+            fail("the lane's next record is {" + text_of(r) + "}, which is another one", &i);
+        if (r.number == kThreadBegin) {
+            begun_++;
+            if (i.operands[0] != r.size) fail("another thread", &i);
+        } else if (r.number == kLost) {
+            lost_ += r.size;
+            if (i.operands[1] != r.size) fail("another number of lost events", &i);
+        } else if (is_call(r)) {
+            same_call(r, i);
+        }
+    }
+
+    void same_call(const Record &r, const Instruction &i)
+    {
+        const KindTraits &traits = kind_traits[r.kind];
+        kinds_[r.kind]++;
+        if (i.failed != (r.number == kFailed)) fail("failed or not", &i);
+        if (traits.sized && i.size != r.size)
+            fail("the lane's next record is {" + text_of(r) + "}, which has another size", &i);
+        if (traits.aligned && i.operands[0] != r.alignment) fail("another alignment", &i);
+        if (traits.shape == kHeap &&
+            (i.count != r.count || (r.count > 0 && i.operands[0] != r.size) ||
+             (r.count > 1 && i.operands[1] != r.alignment)))
+            fail("other numbers", &i);
+        same_object(r, i);
+        if (options_.addresses != 0 && r.begins != 0 &&
+            i.address != truth_.objects[r.begins].address)
+            fail("another address", &i);
+    }
+
+    void same_object(const Record &r, const Instruction &i)
+    {
+        if (r.has_object) {
+            bool known = r.ends != 0 && truth_.objects[r.ends].recorded;
+            if (i.unknown == known)
+                fail(known ? "the object is known: {" + text_of(r) + "}"
+                           : "the object's birth is not in the stream",
+                     &i);
+            if (known && (i.object >= registers_.size() || registers_[i.object] != r.ends))
+                fail("wrong pairing: {" + text_of(r) + "} is about another object than register " +
+                         std::to_string(i.object) + " holds",
+                     &i);
+            if (known && kind_traits[r.kind].shape == kDeath) registers_[i.object] = 0;
+        }
+        if (r.begins == 0) return;
+        if (i.object >= registers_.size()) registers_.resize(i.object + 1);
+        bool continues = r.has_object && !i.unknown;
+        if (!continues && registers_[i.object] != 0) fail("the register's object still lives", &i);
+        registers_[i.object] = r.begins;
+    }
+
+    void in_window(uint32_t index, const Instruction &i) const
+    {
+        const Record &r = record(index);
+        if (r.number == kLost) return;
+        if (ticks_ + 1 < earliest_[index])
+            fail("more than a window early: {" + text_of(r) + "} in window " +
+                     std::to_string(ticks_) + ", where rules allow " +
+                     std::to_string(earliest_[index]),
+                 &i);
+        if (latest_[index] != kNever && ticks_ > uint64_t{latest_[index]} + 1)
+            fail("more than a window late: {" + text_of(r) + "} in window " +
+                     std::to_string(ticks_) + ", where rules allow " +
+                     std::to_string(latest_[index]),
+                 &i);
+    }
+
+    void nothing_left() const
+    {
+        for (size_t lane = 0; lane < lanes_.size(); lane++)
+            for (size_t i = lanes_[lane].next; i < truth_.lanes[lane].size(); i++) {
+                const Record &r = record(truth_.lanes[lane][i]);
+                if (r.in_stream && is_visible(r)) fail("left out: {" + text_of(r) + "}");
+            }
+        if (ticks_ != truth_.ticks.size()) fail("ticks are left out");
+    }
+
+    void equal(const char *what, uint64_t is, uint64_t should_be) const
+    {
+        if (is != should_be)
+            fail(std::string(what) + " is " + std::to_string(is) + ", should be " +
+                 std::to_string(should_be));
+    }
+
+    void totals() const
+    {
+        uint64_t live = 0;
+        for (ObjectId object : registers_)
+            live += object != 0;
+        bool cut = !truth_.has_end || truth_.end_status == 2 || truth_.lost_events > 0;
+        equal("status", in_.status, cut);
+        equal("live objects", in_.live, live);
+        equal("live objects as counted", in_.live_counted, live);
+        equal("registers", in_.registers, in_.most_live);
+        equal("threads", in_.threads, begun_);
+        equal("lost events", in_.lost, lost_);
+        equal("lost events that were recorded", lost_, truth_.lost_events);
+        for (unsigned kind = 0; kind < 48; kind++)
+            equal(("calls of kind " + std::to_string(kind)).c_str(), in_.kinds[kind], kinds_[kind]);
+        equal("feature bits", in_.features, options_.addresses);
+        if (!truth_.has_header) return;
+        auto program = in_.metadata.find("program"), batch = in_.metadata.find("env.MODEL_BATCH");
+        if (program == in_.metadata.end() || program->second != "/usr/bin/simulated" ||
+            batch == in_.metadata.end() || batch->second != std::to_string(options_.batch))
+            fail("metadata");
+    }
+};
+
+} // namespace
+
+CheckResult check(const Options &options, const Truth &truth, const Instructions &instructions)
+{
+    CheckResult result;
+    try {
+        Checker checker(options, truth, instructions);
+        checker.run();
+        result.inversions = checker.inversions();
+    } catch (const Violation &violation) {
+        result.problem = violation.what();
+    }
+    for (const Instruction &i : instructions.all)
+        result.calls += i.number < 48;
+    return result;
+}

@@ -1,0 +1,233 @@
+#include "tests/sim/instructions.h"
+
+#include "tests/sim/bytes.h"
+#include "tests/sim/truth.h"
+
+namespace {
+
+[[noreturn]] void fail(size_t offset, const std::string &what)
+{
+    throw std::runtime_error("instruction stream, offset " + std::to_string(offset) + ": " + what);
+}
+
+class Cursor {
+  public:
+    Cursor(const std::string &stream, size_t from, size_t end)
+        : stream_(&stream), at_(from), end_(end)
+    {
+    }
+    size_t at() const { return at_; }
+    size_t left() const { return end_ - at_; }
+    uint64_t fixed(size_t count)
+    {
+        if (left() < count) fail(at_, "it ends too early");
+        uint64_t value = 0;
+        for (size_t i = 0; i < count; i++)
+            value |= static_cast<uint64_t>(static_cast<uint8_t>((*stream_)[at_ + i])) << (8 * i);
+        at_ += count;
+        return value;
+    }
+    uint64_t varint()
+    {
+        if (left() == 0) fail(at_, "an integer is missing");
+        uint8_t first = static_cast<uint8_t>((*stream_)[at_]);
+        if (first == 0) {
+            at_++;
+            return fixed(8);
+        }
+        unsigned count = static_cast<unsigned>(__builtin_ctz(first)) + 1;
+        return fixed(count) >> count;
+    }
+    std::string text(size_t count)
+    {
+        if (left() < count) fail(at_, "it ends too early");
+        at_ += count;
+        return stream_->substr(at_ - count, count);
+    }
+    Cursor part(size_t count)
+    {
+        if (left() < count) fail(at_, "a column is longer than the rest");
+        at_ += count;
+        return Cursor(*stream_, at_ - count, at_);
+    }
+
+  private:
+    const std::string *stream_;
+    size_t at_, end_;
+};
+
+class Decoder {
+  public:
+    explicit Decoder(const std::string &stream) : stream_(stream), in_(stream, 0, stream.size()) {}
+
+    Instructions run()
+    {
+        header();
+        while (block()) {}
+        if (in_.left() != 0) fail(in_.at(), "something follows the end block");
+        return std::move(out_);
+    }
+
+  private:
+    const std::string &stream_;
+    Cursor in_;
+    Instructions out_;
+    std::vector<uint32_t> order_;
+    std::vector<bool> is_live_;
+    uint32_t lane_ = 0;
+
+    void header()
+    {
+        if (in_.text(8) != "MTAPEINS") fail(0, "magic");
+        if (in_.fixed(2) != 1) fail(8, "major version");
+        in_.fixed(2);
+        uint64_t metadata = in_.fixed(4);
+        if (metadata > 65536) fail(12, "metadata");
+        out_.features = in_.fixed(8);
+        if (out_.features > 1) fail(16, "feature bits");
+        out_.info = in_.fixed(8);
+        uint64_t sum = in_.fixed(4);
+        std::string text = in_.text(metadata);
+        if (sum != bytes::checksum(stream_.substr(0, 32) + text)) fail(32, "checksum");
+        for (size_t from = 0; from < text.size();) {
+            size_t newline = text.find('\n', from), equals = text.find('=', from);
+            if (newline == std::string::npos || equals > newline) fail(36 + from, "metadata");
+            out_.metadata[text.substr(from, equals - from)] =
+                text.substr(equals + 1, newline - equals - 1);
+            from = newline + 1;
+        }
+    }
+
+    bool block()
+    {
+        size_t start = in_.at();
+        if (in_.text(4) != "MTBI") fail(start, "block magic");
+        uint64_t size = in_.fixed(4), count = in_.fixed(4), sum = in_.fixed(4);
+        if (size > 1048576 || count > 16384) fail(start, "limits of a block");
+        Cursor payload = in_.part(size);
+        if (sum != bytes::checksum(stream_.substr(start, 12) + stream_.substr(start + 16, size)))
+            fail(start, "checksum");
+        if (count == 0) {
+            end(payload);
+            return false;
+        }
+        instructions(payload, count);
+        return true;
+    }
+
+    void end(Cursor in)
+    {
+        out_.status = in.varint();
+        out_.live = in.varint();
+        out_.registers = in.varint();
+        out_.threads = in.varint();
+        out_.lost = in.varint();
+        for (uint64_t count = in.varint(); count > 0; count--) {
+            uint64_t kind = in.varint();
+            if (kind == 0 || kind > 47 || out_.kinds[kind] != 0)
+                fail(in.at(), "a kind in the totals");
+            out_.kinds[kind] = in.varint();
+            if (out_.kinds[kind] == 0) fail(in.at(), "a kind that was not called");
+        }
+        if (in.left() != 0) fail(in.at(), "the end block has more than it should");
+    }
+
+    void instructions(Cursor in, uint64_t count)
+    {
+        uint64_t lengths[5];
+        for (uint64_t &length : lengths)
+            length = in.varint();
+        Cursor opcodes = in.part(lengths[0]), sizes = in.part(lengths[1]);
+        Cursor objects = in.part(lengths[2]), misc = in.part(lengths[3]);
+        Cursor addresses = in.part(lengths[4]);
+        if (in.left() != 0) fail(in.at(), "the columns do not use up the block");
+        uint64_t address = 0;
+        for (; count > 0; count--)
+            one(opcodes, sizes, objects, misc, addresses, address);
+        for (const Cursor *column : {&opcodes, &sizes, &objects, &misc, &addresses})
+            if (column->left() != 0) fail(column->at(), "a column is not used up");
+    }
+
+    void one(Cursor &opcodes, Cursor &sizes, Cursor &objects, Cursor &misc, Cursor &addresses,
+             uint64_t &address)
+    {
+        size_t offset = opcodes.at();
+        uint64_t opcode = opcodes.fixed(1);
+        Instruction i;
+        i.number = opcode & 63;
+        i.failed = (opcode & 64) != 0;
+        i.unknown = (opcode & 128) != 0;
+        i.lane = lane_;
+        if (i.number >= 48) {
+            if (opcode > 53) fail(offset, "an undefined opcode");
+            other(i, misc);
+            return;
+        }
+        Shape shape = kind_traits[i.number].shape;
+        if (shape == kNoShape) fail(offset, "an undefined opcode");
+        if ((i.failed && shape != kBirth && i.number != 18) ||
+            (i.unknown && shape != kDeath && shape != kRealloc))
+            fail(offset, "a flag that is not allowed");
+        if (kind_traits[i.number].sized) i.size = sizes.varint();
+        if (kind_traits[i.number].aligned) i.operands[i.count++] = misc.varint();
+        if (shape == kHeap) {
+            uint64_t numbers = misc.varint();
+            if (numbers > 2) fail(offset, "too many numbers");
+            while (i.count < numbers)
+                i.operands[i.count++] = misc.varint();
+        } else {
+            registers(i, shape, objects, offset);
+        }
+        if (!i.failed && (shape == kBirth || shape == kRealloc) && out_.features != 0) {
+            uint64_t coded = addresses.varint();
+            address += (coded >> 1) ^ (0 - (coded & 1));
+            i.address = address * 8;
+        }
+        out_.all.push_back(i);
+    }
+
+    /* INSTRUCTIONS.md 4.4. */
+    void registers(Instruction &i, Shape shape, Cursor &objects, size_t offset)
+    {
+        uint64_t &live = out_.live_counted;
+        if (shape != kBirth && !i.unknown) {
+            uint64_t place = objects.varint();
+            if (place >= live) fail(offset, "a place where no object is");
+            uint32_t &at = order_[live - 1 - place];
+            i.object = at;
+            if (shape != kDeath) return;
+            std::swap(at, order_[live - 1]);
+            is_live_[i.object] = false;
+            live--;
+        } else if (shape != kDeath && !i.failed) {
+            if (live == order_.size()) {
+                order_.push_back(static_cast<uint32_t>(live));
+                is_live_.push_back(false);
+            }
+            i.object = order_[live++];
+            if (is_live_[i.object]) fail(offset, "a register lives twice");
+            is_live_[i.object] = true;
+            if (live > out_.most_live) out_.most_live = live;
+        }
+    }
+
+    void other(Instruction &i, Cursor &misc)
+    {
+        static const uint8_t counts[] = {1, 1, 0, 0, 3, 2};
+        while (i.count < counts[i.number - kLane])
+            i.operands[i.count++] = misc.varint();
+        if (i.number != kLane) {
+            out_.all.push_back(i);
+            return;
+        }
+        if (i.operands[0] > 65535) fail(misc.at(), "a lane");
+        lane_ = static_cast<uint32_t>(i.operands[0]);
+    }
+};
+
+} // namespace
+
+Instructions decode_instructions(const std::string &stream)
+{
+    return Decoder(stream).run();
+}

@@ -1,0 +1,219 @@
+/* simulate - tests ordering with programs that never were.
+ *
+ *     simulate [OPTION]... [seed=N] [name=N]...
+ *
+ *     --seeds=FIRST-LAST   that many programs; a total at the end
+ *     --postprocess=FILE   the program under test; bin/postprocess if not given
+ *     --directory=DIR      where files go; they stay. Else a temporary one
+ *     --mutant=NAME        spoils each result, which must then be found out; "all": each in turn
+ *     --write              only writes DIR/raw and perhaps DIR/raw.spool
+ *     --help               the list of names
+ *
+ * A failure is made smaller and printed with the command that repeats it. Exit status: 0 all is right, 1 it is not,
+ * 2 wrong options. */
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/sim/mutants.h"
+#include "tests/sim/shrink.h"
+#include "tests/sim/trial.h"
+
+namespace {
+
+struct Command {
+    Setting setting = {"bin/postprocess", ""};
+    uint64_t first = 1, last = 1, events = 20000;
+    bool write = false, quiet = false;
+    std::string mutant;
+    std::vector<std::string> words; /* name=N */
+};
+
+struct Sum {
+    uint64_t seeds = 0, failed = 0, calls = 0, stamps = 0, ticks = 0, bytes = 0;
+    uint64_t threads_least = UINT64_MAX, threads_most = 0;
+    uint64_t inversions = 0, whole_inversions = 0;
+    uint64_t mutants = 0, mutants_found = 0;
+};
+
+const char *value_of(const char *word, const char *name)
+{
+    size_t length = strlen(name);
+    return strncmp(word, name, length) == 0 && word[length] == '=' ? word + length + 1 : nullptr;
+}
+
+int usage(const char *problem)
+{
+    fprintf(stderr, "simulate: %s\nTry 'simulate --help'.\n", problem);
+    return 2;
+}
+
+bool parse_seeds(const char *text, Command &command)
+{
+    char *end;
+    command.first = command.last = strtoull(text, &end, 10);
+    if (*end == '-') command.last = strtoull(end + 1, &end, 10);
+    return *end == '\0' && command.first <= command.last;
+}
+
+/* -1 to go on, or an exit status. */
+int parse(int argc, char **argv, Command &command)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i], *value;
+        if ((value = value_of(word, "--seeds")) != nullptr ||
+            (value = value_of(word, "seed")) != nullptr) {
+            if (!parse_seeds(value, command)) return usage("a seed is a number");
+        } else if ((value = value_of(word, "--postprocess")) != nullptr) {
+            command.setting.postprocess = value;
+        } else if ((value = value_of(word, "--directory")) != nullptr) {
+            command.setting.directory = value;
+        } else if ((value = value_of(word, "--mutant")) != nullptr) {
+            command.mutant = value;
+        } else if ((value = value_of(word, "events")) != nullptr) {
+            command.events = strtoull(value, nullptr, 10);
+        } else if (strcmp(word, "--write") == 0) {
+            command.write = true;
+        } else if (strcmp(word, "--quiet") == 0) {
+            command.quiet = true;
+        } else if (strcmp(word, "--help") == 0) {
+            printf("Usage: simulate [OPTION]... [seed=N] [name=N]...\n\n%s\nMutants:\n",
+                   options_help().c_str());
+            for (const std::string &name : mutant_names())
+                printf("  %s\n", name.c_str());
+            return 0;
+        } else {
+            Options options;
+            if (!options.set(word)) return usage((std::string("what is '") + word + "'?").c_str());
+            command.words.push_back(word);
+        }
+    }
+    return -1;
+}
+
+Options options_of(const Command &command, uint64_t seed)
+{
+    Options options = Options::of_seed(seed, command.events);
+    for (const std::string &word : command.words)
+        options.set(word);
+    return options;
+}
+
+void report_failure(const Command &command, const Options &options, const Verdict &verdict)
+{
+    printf("seed %llu fails: %s\n", static_cast<unsigned long long>(options.seed),
+           verdict.problem.c_str());
+    fflush(stdout);
+    uint64_t attempts = 0;
+    Options smallest = shrink(options, [&](const Options &smaller) {
+        return ++attempts < 400 && !try_options(command.setting, smaller).problem.empty();
+    });
+    Verdict last = try_options(command.setting, smallest);
+    printf("smallest found: %s\nrepeat with: tests/sim/simulate --directory=. %s\n",
+           last.problem.c_str(), smallest.words().c_str());
+    fflush(stdout);
+}
+
+/* Spoils the result of a program that is right; that must be noticed. */
+void try_mutants(const Command &command, const Options &options, Sum &sum)
+{
+    Verdict sound = try_options(command.setting, options);
+    if (!sound.problem.empty()) {
+        sum.mutants++;
+        printf("seed %llu fails without a mutant: %s\n",
+               static_cast<unsigned long long>(options.seed), sound.problem.c_str());
+        return;
+    }
+    for (const std::string &name : mutant_names()) {
+        if (command.mutant != "all" && command.mutant != name) continue;
+        bool mutated = false;
+        Verdict verdict = try_options(command.setting, options, name, &mutated);
+        if (!mutated) continue;
+        sum.mutants++;
+        sum.mutants_found += !verdict.problem.empty();
+        if (verdict.problem.empty())
+            printf("mutant %s of seed %llu was not noticed\n", name.c_str(),
+                   static_cast<unsigned long long>(options.seed));
+        else if (!command.quiet)
+            printf("mutant %s of seed %llu: %s\n", name.c_str(),
+                   static_cast<unsigned long long>(options.seed), verdict.problem.c_str());
+    }
+}
+
+void one_seed(const Command &command, uint64_t seed, Sum &sum)
+{
+    Options options = options_of(command, seed);
+    if (!command.mutant.empty()) {
+        try_mutants(command, options, sum);
+        return;
+    }
+    Verdict verdict = try_options(command.setting, options);
+    sum.seeds++;
+    sum.calls += verdict.calls;
+    sum.stamps += verdict.stamps;
+    sum.ticks += verdict.ticks;
+    sum.bytes += verdict.raw_bytes;
+    (verdict.whole_units ? sum.whole_inversions : sum.inversions) += verdict.inversions;
+    if (options.threads < sum.threads_least) sum.threads_least = options.threads;
+    if (options.threads > sum.threads_most) sum.threads_most = options.threads;
+    if (verdict.problem.empty()) return;
+    sum.failed++;
+    report_failure(command, options, verdict);
+}
+
+int print_sum(const Command &command, const Sum &sum)
+{
+    using ull = unsigned long long;
+    if (!command.mutant.empty()) {
+        printf("mutants: %llu, found: %llu\n", static_cast<ull>(sum.mutants),
+               static_cast<ull>(sum.mutants_found));
+        return sum.mutants == sum.mutants_found && sum.mutants > 0 ? 0 : 1;
+    }
+    printf(
+        "seeds %llu, failed %llu; calls %llu, stamps %llu, ticks %llu, raw bytes %llu; threads %llu to %llu\n",
+        static_cast<ull>(sum.seeds), static_cast<ull>(sum.failed), static_cast<ull>(sum.calls),
+        static_cast<ull>(sum.stamps), static_cast<ull>(sum.ticks), static_cast<ull>(sum.bytes),
+        static_cast<ull>(sum.threads_least), static_cast<ull>(sum.threads_most));
+    printf(
+        "whole calls in another order than their numbers: %llu where calls were interrupted, %llu where not\n",
+        static_cast<ull>(sum.inversions), static_cast<ull>(sum.whole_inversions));
+    return sum.failed == 0 ? 0 : 1;
+}
+
+int only_write(const Command &command)
+{
+    Simulated simulated = simulate(options_of(command, command.first));
+    std::string spool = command.setting.directory + "/raw.spool";
+    unlink(spool.c_str());
+    bool written = write_file(command.setting.directory + "/raw", simulated.raw) &&
+                   (simulated.spool.empty() || write_file(spool, simulated.spool));
+    if (!written) perror(command.setting.directory.c_str());
+    return written ? 0 : 1;
+}
+
+void remove_directory(const std::string &directory)
+{
+    for (const char *name : {"/raw", "/raw.spool", "/ordered", "/messages"})
+        unlink((directory + name).c_str());
+    rmdir(directory.c_str());
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    Command command;
+    int status = parse(argc, argv, command);
+    if (status >= 0) return status;
+    char temporary[] = "/tmp/simulate.XXXXXX";
+    bool keep = !command.setting.directory.empty();
+    if (!keep) command.setting.directory = mkdtemp(temporary) != nullptr ? temporary : ".";
+    if (command.write) return only_write(command);
+    Sum sum;
+    for (uint64_t seed = command.first; seed <= command.last; seed++)
+        one_seed(command, seed, sum);
+    if (!keep) remove_directory(command.setting.directory);
+    return print_sum(command, sum);
+}

@@ -1,0 +1,281 @@
+/* The steps of calls: see program.h. */
+#include "tests/sim/program.h"
+
+#include <algorithm>
+
+void Program::perform(uint32_t number, const Todo &todo)
+{
+    Thread &t = threads_[number];
+    const uint32_t a = static_cast<uint32_t>(todo.a);
+    switch (todo.step) {
+    case Step::CreateCache:
+        stamp(number, kPageHeapStructure);
+        t.cache = allocator_.new_cache();
+        t.has_cache = true;
+        break;
+    case Step::Allocate: perform_allocate(t, a); break;
+    case Step::Fetch: perform_fetch(number, a); break;
+    case Step::PageHeap:
+        stamp(number, kPageHeapStructure);
+        later(t, Step::Carve, a, allocator_.new_span(4 * allocator_.class_bytes(a)));
+        break;
+    case Step::Carve: /* the list's lock, taken up again, leaves no stamp */
+        allocator_.central_add_span(a, static_cast<uint32_t>(todo.b));
+        take_batch(t, a);
+        break;
+    case Step::AllocateLarge:
+        stamp(number, kPageHeapStructure);
+        t.call.place = allocator_.span_place(allocator_.new_span(todo.a));
+        break;
+    case Step::RecordBirth:
+    case Step::RecordRealloc: born(number); break;
+    case Step::RecordFailure:
+        t.allocating = false;
+        record(number, t.call.record);
+        break;
+    case Step::RecordDeath:
+        t.call.record = Record();
+        t.call.record.ends = a;
+        dies(number);
+        break;
+    case Step::Serve: allocate(t, Way::PingPong, a, 16); break;
+    case Step::Put: perform_put(number); break;
+    case Step::Release: perform_release(number, a, todo.b); break;
+    case Step::DeleteSpan:
+        stamp(number, kPageHeapStructure);
+        allocator_.delete_span(a);
+        break;
+    case Step::StampHeap: stamp(number, kPageHeapStructure); break;
+    case Step::Heap: {
+        Record heap;
+        heap.number = heap.kind = static_cast<uint8_t>(a);
+        heap.count = static_cast<uint8_t>(random_.below(3));
+        if (heap.count > 0) heap.size = random_.of_bits(63);
+        if (heap.count > 1) heap.alignment = random_.next();
+        record(number, heap);
+        break;
+    }
+    case Step::DeleteCache: delete_cache(number); break;
+    case Step::EndThread:
+        if (t.begun) recorder_.thread_end(number);
+        for (ObjectId object : t.mail) /* what came after it began to end */
+            pool_.push_back(object);
+        for (const Relayed &relayed : t.relayed)
+            pool_.push_back(relayed.object);
+        if (t.ball != 0) pool_.push_back(t.ball);
+        old_ids_.push_back(t.id);
+        t.lives = false;
+        t.mail.clear();
+        t.relayed.clear();
+        t.ball = 0;
+        break;
+    }
+}
+
+/* The first word of a thread that is recorded says who it is. */
+void Program::make_known(uint32_t number)
+{
+    Thread &t = threads_[number];
+    if (t.begun || !recorder_.on) return;
+    t.begun = true;
+    recorder_.thread_begin(number, t.id);
+}
+
+void Program::record(uint32_t number, const Record &record)
+{
+    make_known(number);
+    recorder_.call(number, record);
+}
+
+void Program::stamp(uint32_t number, uint32_t structure)
+{
+    if (options_.stamps == 0) return;
+    make_known(number);
+    recorder_.stamp(number, threads_[number].allocating, structure);
+}
+
+/* ---- allocation ---- */
+
+void Program::perform_allocate(Thread &t, uint32_t size_class)
+{
+    if (!t.has_cache) {
+        later(t, Step::Allocate, size_class);
+        later(t, Step::CreateCache);
+        return;
+    }
+    ThreadCache::List &list = t.cache.lists[size_class];
+    if (list.places.empty()) {
+        later(t, Step::Fetch, size_class);
+        return;
+    }
+    t.call.place = list.places.back();
+    list.places.pop_back();
+    t.cache.bytes -= allocator_.class_bytes(size_class);
+}
+
+void Program::perform_fetch(uint32_t number, uint32_t size_class)
+{
+    Thread &t = threads_[number];
+    stamp(number, allocator_.structure(size_class));
+    take_batch(t, size_class);
+}
+
+/* From the central list into the cache; the first one is for the caller. With nothing there, more must come from the
+ * page heap. */
+void Program::take_batch(Thread &t, uint32_t size_class)
+{
+    ThreadCache::List &list = t.cache.lists[size_class];
+    std::vector<Place> batch =
+        allocator_.central_take(size_class, std::min(list.most, allocator_.batch()));
+    if (batch.empty()) {
+        later(t, Step::PageHeap, size_class);
+        return;
+    }
+    t.call.place = batch[0];
+    list.places.insert(list.places.end(), batch.begin() + 1, batch.end());
+    t.cache.bytes += (batch.size() - 1) * allocator_.class_bytes(size_class);
+    list.most++;
+}
+
+void Program::born(uint32_t number)
+{
+    Thread &t = threads_[number];
+    Record &made = t.call.record;
+    ObjectId id = static_cast<ObjectId>(truth_.objects.size());
+    Object object;
+    bool in_place = made.number == 19;
+    if (made.has_object) {
+        const Object &old = truth_.objects[made.ends];
+        t.call.old = {old.address, old.span};
+        t.call.old_class = old.size_class;
+        if (in_place) t.call.place = t.call.old;
+    }
+    object.address = t.call.place.address;
+    object.span = t.call.place.span;
+    object.size_class = in_place ? t.call.old_class : allocator_.class_of(made.size);
+    truth_.objects.push_back(object);
+    made.begins = id;
+    t.allocating = false;
+    if (!in_place) allocator_.becomes_live(t.call.place);
+    record(number, made);
+    live_++;
+    deliver(number, id);
+    if (!made.has_object || in_place) return;
+    allocator_.becomes_free(t.call.old);
+    later(t, Step::Put);
+}
+
+void Program::deliver(uint32_t number, ObjectId object)
+{
+    Thread &t = threads_[number];
+    Thread &other = threads_[t.call.way == Way::Slot ? number : t.call.to];
+    bool there = other.lives && !other.ending;
+    switch (t.call.way) {
+    case Way::Slot:
+        if (t.slots[t.call.to] == 0)
+            t.slots[t.call.to] = object;
+        else
+            pool_.push_back(object);
+        break;
+    case Way::Pool: pool_.push_back(object); break;
+    case Way::Queue: queue_.push_back(object); break;
+    case Way::Mail:
+        if (there)
+            other.mail.push_back(object);
+        else
+            pool_.push_back(object);
+        break;
+    case Way::PingPong:
+        if (there && other.ball == 0)
+            other.ball = object;
+        else
+            pool_.push_back(object);
+        break;
+    case Way::Relay:
+        if (there)
+            other.relayed.push_back({object, static_cast<uint32_t>(random_.below(4))});
+        else
+            pool_.push_back(object);
+        break;
+    }
+}
+
+/* ---- release ---- */
+
+void Program::dies(uint32_t number)
+{
+    Thread &t = threads_[number];
+    Record &death = t.call.record;
+    const Object &object = truth_.objects[death.ends];
+    death.number = death.kind = random_kind(kDeath);
+    death.has_object = true;
+    if (kind_traits[death.number].sized)
+        death.size = options_.odd_sizes != 0 ? random_.next() : 100;
+    if (kind_traits[death.number].aligned) death.alignment = uint64_t{1} << random_.below(64);
+    record(number, death);
+    t.call.old = {object.address, object.span};
+    t.call.old_class = object.size_class;
+    later(t, Step::Put);
+    live_--;
+    allocator_.becomes_free(t.call.old);
+}
+
+void Program::perform_put(uint32_t number)
+{
+    Thread &t = threads_[number];
+    const uint32_t size_class = t.call.old_class;
+    if (size_class == allocator_.classes()) {
+        later(t, Step::DeleteSpan, t.call.old.span);
+        return;
+    }
+    if (!t.has_cache) { /* straight into the central list */
+        stamp(number, allocator_.structure(size_class));
+        for (uint32_t span : allocator_.central_put(size_class, {t.call.old}))
+            later(t, Step::DeleteSpan, span);
+        return;
+    }
+    ThreadCache::List &list = t.cache.lists[size_class];
+    list.places.push_back(t.call.old);
+    t.cache.bytes += allocator_.class_bytes(size_class);
+    const uint64_t most =
+        std::max<uint64_t>(list.most, allocator_.batch()) * options_.cache_batches;
+    if (list.places.size() > most) later(t, Step::Release, size_class, allocator_.batch());
+    if (t.cache.bytes < allocator_.largest() * 200) return;
+    /* Too much altogether: half of every list goes, and the cache may grow. */
+    if (random_.one_in(2)) later(t, Step::StampHeap);
+    for (uint32_t i = 0; i < allocator_.classes(); i++)
+        if (t.cache.lists[i].places.size() > 1)
+            later(t, Step::Release, i, t.cache.lists[i].places.size() / 2);
+}
+
+void Program::perform_release(uint32_t number, uint32_t size_class, uint64_t count)
+{
+    Thread &t = threads_[number];
+    std::vector<Place> &places = t.cache.lists[size_class].places;
+    count = std::min<uint64_t>(count, places.size());
+    if (count == 0) return;
+    stamp(number, allocator_.structure(size_class));
+    std::vector<Place> batch(places.end() - static_cast<int64_t>(count), places.end());
+    places.resize(places.size() - count);
+    t.cache.bytes -= count * allocator_.class_bytes(size_class);
+    for (uint32_t span : allocator_.central_put(size_class, batch))
+        later(t, Step::DeleteSpan, span);
+}
+
+void Program::delete_cache(uint32_t number)
+{
+    Thread &t = threads_[number];
+    if (t.begun && recorder_.on) recorder_.thread_cache_deleted(number);
+    later(t, Step::StampHeap);
+    /* Everything first, so that nothing is put into a cache that is no more. */
+    for (uint32_t i = 0; i < allocator_.classes(); i++) {
+        std::vector<Place> places;
+        places.swap(t.cache.lists[i].places);
+        if (places.empty()) continue;
+        stamp(number, allocator_.structure(i));
+        for (uint32_t span : allocator_.central_put(i, places))
+            later(t, Step::DeleteSpan, span);
+    }
+    t.has_cache = false;
+    t.cache = ThreadCache();
+}

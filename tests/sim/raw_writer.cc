@@ -1,0 +1,480 @@
+#include "tests/sim/raw_writer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <lz4frame.h>
+
+#include "tests/sim/bytes.h"
+
+using bytes::put;
+using bytes::put_varint;
+using bytes::zigzag;
+
+namespace {
+
+constexpr size_t kRunsKept = 3;
+constexpr uint64_t kSlotHeaderBytes = 64;
+
+/* Slots of a profile (FORMAT.md 5.1), and the first unit and the main operands of their codes (5.2). */
+struct Range {
+    int slot;
+    uint64_t base, first, last;
+};
+constexpr Range kDeaths[] = {{0, 0x0000, 1, 0x7fff}, {1, 0x9fff, 1, 0x2000}, {2, 0xdfff, 1, 0x800}};
+constexpr Range kBirths[] = {{3, 0x8000, 0, 0x1fff}, {4, 0xc000, 0, 0xfff}, {5, 0xd000, 0, 0x7ff}};
+constexpr Range kReallocs = {6, 0xe7ff, 1, 0x400};
+
+} // namespace
+
+RawWriter::RawWriter(const Options &options, Random &random) : options_(options), random_(random)
+{
+    std::string metadata = "program=/usr/bin/simulated\nallocator=model 1\nenv.MODEL_BATCH=" +
+                           std::to_string(options.batch) +
+                           "\nseed=" + std::to_string(options.seed) + "\n";
+    put(run_id_, random_.next(), 8);
+    put(run_id_, random_.next(), 8);
+    pid_ = static_cast<uint32_t>(random_.between(1, 4000000));
+    stream_ = "MTAPERAW";
+    put(stream_, 2, 2);
+    put(stream_, 0, 2);
+    put(stream_, metadata.size(), 4);
+    put(stream_, options.addresses, 8);
+    put(stream_, 0, 8);
+    stream_ += run_id_;
+    put(stream_, 1700000000000000000, 8);
+    put(stream_, pid_, 4);
+    put(stream_, bytes::checksum(stream_ + metadata), 4);
+    stream_ += metadata;
+    boundaries_.push_back(stream_.size());
+}
+
+RawWriter::Lane &RawWriter::lane(uint32_t number)
+{
+    if (number >= lanes_.size()) lanes_.resize(number + 1);
+    return lanes_[number];
+}
+
+/* ---- records into runs ---- */
+
+void RawWriter::write(const RawRecord &record)
+{
+    Lane &l = lane(record.lane);
+    if (l.runs.empty()) begin_run(l);
+    encode(l, l.runs.back(), record);
+    if (l.runs.back().units.size() + code_.size() > options_.slot_units ||
+        random_.one_in(4 * options_.slot_units)) {
+        begin_run(l);
+        encode(l, l.runs.back(), record);
+    }
+    Run &run = l.runs.back();
+    run.units.insert(run.units.end(), code_.begin(), code_.end());
+    run.ends.push_back(static_cast<uint32_t>(run.units.size()));
+    l.units += code_.size();
+    l.births += record.births;
+    l.state = next_;
+    if (record.number < 48) l.kinds[record.number]++;
+    if (record.number == kStampBefore || record.number == kStampAfter)
+        l.latest[record.structure] = record.size;
+}
+
+void RawWriter::begin_run(Lane &lane)
+{
+    Run run;
+    run.serial = lane.runs_count++;
+    run.first_unit = lane.units;
+    run.first_birth = lane.births;
+    run.key = run.serial == 0 || ++lane.runs_since_key >= 16 || random_.one_in(5);
+    if (run.key) {
+        lane.runs_since_key = 0;
+        memset(lane.latest, 0, sizeof lane.latest);
+    }
+    lane.state = State();
+    choose_profile(lane, run);
+    while (lane.runs.size() >= kRunsKept && lane.runs.front().out == lane.runs.front().ends.size())
+        lane.runs.erase(lane.runs.begin());
+    lane.runs.push_back(std::move(run));
+}
+
+/* Mostly the frequent kinds, but any will do, and none. */
+void RawWriter::choose_profile(const Lane &lane, Run &run)
+{
+    static const Shape shapes[] = {kDeath, kDeath, kDeath, kBirth, kBirth, kBirth, kRealloc};
+    for (int slot = 0; slot < 7; slot++) {
+        if (random_.one_in(20)) continue;
+        unsigned best = 0;
+        for (unsigned kind = 1; kind < 45; kind++) {
+            if (kind_traits[kind].shape != shapes[slot]) continue;
+            bool taken = slot % 3 != 0 && memchr(run.profile, static_cast<int>(kind), 7) != nullptr;
+            if (best == 0 || (!taken && lane.kinds[kind] > lane.kinds[best]) || random_.one_in(40))
+                best = kind;
+        }
+        run.profile[slot] = static_cast<uint8_t>(best);
+    }
+}
+
+void RawWriter::add_number(uint64_t value)
+{
+    while (value > 0x7fff) {
+        add(0x8000 | (value & 0x7fff));
+        value >>= 15;
+    }
+    add(value);
+}
+
+void RawWriter::encode(const Lane &lane, const Run &run, const RawRecord &record)
+{
+    code_.clear();
+    next_ = lane.state;
+    if (record.number == kStampBefore || record.number == kStampAfter) {
+        add((record.number == kStampBefore ? 0xf100 : 0xf200) + record.structure);
+        add_number(record.size - lane.latest[record.structure]);
+        return;
+    }
+    encode_event(lane, run, record);
+    bool begins = record.number < 48 && (kind_traits[record.number].shape == kBirth ||
+                                         kind_traits[record.number].shape == kRealloc);
+    if (!options_.addresses || !begins) return;
+    add_number(zigzag(static_cast<int64_t>(record.address / 8 - next_.address)));
+    next_.address = record.address / 8;
+}
+
+void RawWriter::encode_event(const Lane &lane, const Run &run, const RawRecord &record)
+{
+    Shape shape = record.number < 48 ? kind_traits[record.number].shape : kNoShape;
+    if (random_.one_in(20) || shape == kNoShape || shape == kHeap)
+        encode_general(lane, record);
+    else if (shape == kBirth)
+        encode_birth(run, record);
+    else
+        encode_ending(lane, run, record);
+    if (code_.empty()) encode_general(lane, record);
+}
+
+/* Leaves no code when no unit of the profile fits. */
+void RawWriter::encode_birth(const Run &run, const RawRecord &record)
+{
+    for (const Range &range : kBirths) {
+        if (run.profile[range.slot] != record.number || record.size > range.last) continue;
+        add(range.base + record.size);
+        add_operands(record, false);
+        return;
+    }
+}
+
+void RawWriter::encode_ending(const Lane &lane, const Run &run, const RawRecord &record)
+{
+    if (record.serial == 0) return;
+    if (record.object_lane != record.lane) {
+        if (encode_foreign(run, record)) add_operands(record, true);
+        return;
+    }
+    uint64_t distance = lane.births + 1 - record.serial;
+    if (kind_traits[record.number].shape == kRealloc) {
+        if (run.profile[kReallocs.slot] != record.number || distance > kReallocs.last) return;
+        add(kReallocs.base + distance);
+        add_operands(record, true);
+        return;
+    }
+    bool long_form = run.profile[0] == record.number && distance < uint64_t{1} << 27;
+    if (long_form && random_.one_in(20)) {
+        add(0xd800 + (distance >> 16));
+        add(distance & 0xffff);
+        add_operands(record, true);
+        return;
+    }
+    for (const Range &range : kDeaths) {
+        if (run.profile[range.slot] != record.number || distance > range.last) continue;
+        add(range.base + distance);
+        add_operands(record, true);
+        return;
+    }
+    if (!long_form) return;
+    add(0xd800 + (distance >> 16));
+    add(distance & 0xffff);
+    add_operands(record, true);
+}
+
+/* By what the way of its lane remembers. */
+bool RawWriter::encode_foreign(const Run &run, const RawRecord &record)
+{
+    Object &way = next_.ways[record.object_lane % 8];
+    if (run.profile[0] != record.number || !way.is_set || way.lane != record.object_lane)
+        return false;
+    uint64_t difference = zigzag(static_cast<int64_t>(record.serial - way.serial));
+    if (difference >= uint64_t{1} << 23) return false;
+    add(0xec00 | record.object_lane % 8 << 7 | difference >> 16);
+    add(difference & 0xffff);
+    way.serial = record.serial;
+    return true;
+}
+
+/* What follows the main operand, or the object. */
+void RawWriter::add_operands(const RawRecord &record, bool with_size)
+{
+    const KindTraits &traits = kind_traits[record.kind];
+    if (with_size && traits.sized) add_number(record.size);
+    if (traits.aligned) add_number(record.alignment);
+}
+
+void RawWriter::encode_object(const Lane &lane, const RawRecord &record)
+{
+    if (record.serial == 0) return;
+    if (record.object_lane == record.lane) {
+        add_number(lane.births + 1 - record.serial);
+        return;
+    }
+    add_number(record.object_lane);
+    add_number(record.serial);
+    next_.ways[record.object_lane % 8] = {true, record.object_lane, record.serial};
+}
+
+void RawWriter::encode_general(const Lane &lane, const RawRecord &record)
+{
+    uint64_t unit = 0xf000 | record.number;
+    if (record.has_object && record.serial == 0)
+        unit |= 0x80;
+    else if (record.has_object && record.object_lane != record.lane)
+        unit |= 0x40;
+    add(unit);
+    switch (record.number) {
+    case kThreadBegin: add_number(record.size); return;
+    case kThreadEnd:
+    case kThreadCacheDeleted: return;
+    case kLost:
+        add_number(record.size);
+        add_number(record.alignment);
+        return;
+    case kLostStamps:
+        add_number(record.structure);
+        add_number(record.size);
+        add_number(record.alignment);
+        return;
+    case kFailed: add_number(record.kind); break;
+    default: break;
+    }
+    if (kind_traits[record.kind].shape == kHeap) {
+        add_number(record.count);
+        if (record.count > 0) add_number(record.size);
+        if (record.count > 1) add_number(record.alignment);
+        return;
+    }
+    if (record.has_object) encode_object(lane, record);
+    add_operands(record, true);
+}
+
+/* ---- runs into chunks ---- */
+
+uint64_t RawWriter::cut(uint32_t number, bool all)
+{
+    Lane &l = lane(number);
+    uint64_t pending = 0, out = 0;
+    for (const Run &run : l.runs)
+        pending += run.ends.size() - run.out;
+    uint64_t wanted = all || pending == 0 ? pending : random_.below(pending + 1);
+    for (Run &run : l.runs) {
+        if (out < wanted && run.out < run.ends.size() && random_.one_in(50))
+            chunk_of(number, run, 0);
+        while (out < wanted && run.out < run.ends.size()) {
+            uint64_t most = std::min<uint64_t>(run.ends.size() - run.out, wanted - out);
+            uint64_t records = random_.one_in(3) ? random_.between(1, most) : most;
+            chunk_of(number, run, records);
+            out += records;
+        }
+    }
+    return out;
+}
+
+void RawWriter::chunk_of(uint32_t number, Run &run, size_t records)
+{
+    std::string payload;
+    size_t from = run.out == 0 ? 0 : run.ends[run.out - 1];
+    size_t to = records == 0 ? from : run.ends[run.out + records - 1];
+    int flags = 0;
+    if (!run.begun) {
+        run.begun = true;
+        flags = 1 | (run.key ? 2 : 0);
+        payload.assign(reinterpret_cast<const char *>(run.profile), sizeof run.profile);
+    }
+    if (options_.packed && random_.one_in(2)) {
+        flags |= 4;
+        payload += packed(run.units.data() + from, to - from);
+    } else {
+        for (size_t i = from; i < to; i++)
+            put(payload, run.units[i], 2);
+    }
+    chunk(1, flags, number, payload, to - from, run.first_unit + from, run.first_birth);
+    run.out += records;
+}
+
+/* FORMAT.md 5.5. */
+std::string RawWriter::packed(const uint16_t *units, size_t count)
+{
+    static const struct {
+        unsigned first, last;
+    } pages[] = {{0x00, 0x1f}, {0x80, 0x9f}, {0xa0, 0xaf}, {0xc0, 0xcf},
+                 {0xd0, 0xdb}, {0xe0, 0xef}, {0xf0, 0xf2}};
+    static const struct {
+        unsigned code, codes, base, step;
+    } bytes_alone[] = {
+        {0, 48, 1, 1}, {48, 44, 0x8000, 8}, {92, 12, 0xa000, 1}, {104, 24, 0xc000, 8}};
+    std::string out;
+    for (size_t i = 0; i < count; i++) {
+        unsigned unit = units[i], page = 128;
+        bool waste = random_.one_in(100), done = false;
+        for (const auto &a : bytes_alone) {
+            if (waste || done || unit < a.base || (unit - a.base) % a.step != 0 ||
+                (unit - a.base) / a.step >= a.codes)
+                continue;
+            put(out, a.code + (unit - a.base) / a.step, 1);
+            done = true;
+        }
+        for (const auto &p : pages) {
+            if (!done && !(waste && random_.one_in(2)) && unit >> 8 >= p.first &&
+                unit >> 8 <= p.last) {
+                put(out, page + (unit >> 8) - p.first, 1);
+                put(out, unit, 1);
+                done = true;
+            }
+            page += p.last - p.first + 1;
+        }
+        if (done) continue;
+        put(out, 255, 1);
+        put(out, unit, 2);
+    }
+    return out;
+}
+
+void RawWriter::chunk(int type, int flags, uint32_t lane, const std::string &payload,
+                      uint64_t units, uint64_t first, uint64_t first_birth)
+{
+    std::string header = "MTRC";
+    put(header, static_cast<uint64_t>(type), 1);
+    put(header, static_cast<uint64_t>(flags), 1);
+    put(header, lane, 2);
+    put(header, payload.size(), 4);
+    put(header, units, 4);
+    put(header, first, 8);
+    put(header, first_birth, 8);
+    std::string whole = header + payload;
+    put(header, bytes::checksum(whole), 4);
+    stream_ += header + payload;
+    boundaries_.push_back(stream_.size());
+}
+
+void RawWriter::tick(const Tick &tick)
+{
+    std::string payload;
+    put_varint(payload, tick.nanoseconds);
+    put_varint(payload, tick.rss);
+    put_varint(payload, tick.heap);
+    chunk(2, 0, 0, payload, 0, ticks_++, 0);
+    /* What a later version might add (4.2). */
+    if (random_.one_in(50)) chunk(99, 0, 7, "whatever", 3, 5, 9);
+}
+
+void RawWriter::end(uint32_t status, uint64_t nanoseconds, uint64_t events, uint64_t lost)
+{
+    std::string payload;
+    for (uint64_t value : {uint64_t{status}, nanoseconds, events, lost, random_.of_bits(20),
+                           random_.of_bits(40), uint64_t{lanes_.size()}})
+        put_varint(payload, value);
+    for (const Lane &l : lanes_) {
+        uint64_t out = 0;
+        for (const Run &run : l.runs)
+            out = run.first_unit + (run.out == 0 ? 0 : run.ends[run.out - 1]);
+        put_varint(payload, out);
+    }
+    chunk(3, 0, 0, payload, 0, ticks_, 0);
+}
+
+bool RawWriter::break_off()
+{
+    if (boundaries_.size() == 1 && options_.end == 3 && random_.one_in(2)) {
+        stream_.resize(random_.below(stream_.size()));
+        boundaries_.clear();
+        return false;
+    }
+    size_t before = stream_.size();
+    std::string payload(random_.between(1, 300), 'x');
+    chunk(1, 0, 0, payload, 1, 1, 1);
+    boundaries_.pop_back();
+    stream_.resize(before + random_.below(stream_.size() - before));
+    return true;
+}
+
+std::string RawWriter::file()
+{
+    if (!options_.frames) return stream_;
+    std::string file;
+    std::string buffer;
+    size_t from = 0;
+    for (size_t i = 0; from < stream_.size(); i++) {
+        bool last = i >= boundaries_.size();
+        size_t to = last ? stream_.size() : boundaries_[i];
+        if (!last && !random_.one_in(8)) continue;
+        if (random_.one_in(8)) { /* a skippable frame */
+            put(file, 0x184d2a50 + random_.below(16), 4);
+            put(file, 3, 4);
+            file += "abc";
+        }
+        buffer.resize(LZ4F_compressFrameBound(to - from, nullptr));
+        size_t size = LZ4F_compressFrame(&buffer[0], buffer.size(), stream_.data() + from,
+                                         to - from, nullptr);
+        file.append(buffer, 0, size);
+        from = to;
+    }
+    return file;
+}
+
+/* ---- the spool ---- */
+
+void RawWriter::slot(std::string &spool, uint32_t number, const Run &run)
+{
+    size_t start = spool.size();
+    put(spool, 1, 4);
+    put(spool, number, 4);
+    put(spool, run.serial, 8);
+    put(spool, run.first_birth, 8);
+    put(spool, run.first_unit, 8);
+    spool.append(reinterpret_cast<const char *>(run.profile), sizeof run.profile);
+    put(spool, run.key, 4);
+    spool.append(20, '\0');
+    for (uint16_t unit : run.units)
+        put(spool, unit, 2);
+    spool.resize(start + kSlotHeaderBytes + 2 * options_.slot_units);
+    /* A record whose first unit was not stored yet. */
+    if (run.units.size() + 4 <= options_.slot_units && random_.one_in(2))
+        spool[start + kSlotHeaderBytes + 2 * run.units.size() + 2] = 'x';
+}
+
+std::string RawWriter::spool()
+{
+    std::string spool = "MTAPESPL";
+    uint64_t slot_bytes = kSlotHeaderBytes + 2 * options_.slot_units;
+    put(spool, 2, 2);
+    put(spool, 0, 2);
+    put(spool, slot_bytes, 4);
+    spool += run_id_;
+    put(spool, pid_, 4);
+    put(spool, 0, 4);
+    put(spool, options_.addresses, 8);
+    put(spool, bytes::checksum(spool), 4);
+    spool.resize(4096);
+    std::vector<std::pair<uint32_t, const Run *>> slots;
+    for (uint32_t number = 0; number < lanes_.size(); number++) {
+        bool from_here = false; /* slots are freed in their order */
+        for (const Run &run : lanes_[number].runs) {
+            from_here = from_here || run.out < run.ends.size() || random_.one_in(2);
+            if (from_here) slots.emplace_back(number, &run);
+        }
+    }
+    for (size_t i = slots.size(); i > 1; i--)
+        std::swap(slots[i - 1], slots[random_.below(i)]);
+    for (const auto &one : slots) {
+        if (random_.one_in(6)) /* a free one */
+            spool.append(std::string(4, '\0') + std::string(slot_bytes - 4, 'z'));
+        slot(spool, one.first, *one.second);
+    }
+    return spool;
+}

@@ -1,0 +1,52 @@
+#!/bin/bash
+# sim_test.sh - the order oracle in short: simulated programs, spoiled results, failures that are made smaller, and
+# the streams of the simulator as the decoders in Ruby see them.
+set -euo pipefail
+
+. "$(dirname "$0")/../cli_tap.sh"
+
+plan 7
+
+simulate=$build_dir/tests/sim/simulate
+
+run_simulate() { "$simulate" --postprocess="$bin/postprocess" "$@" >out 2>err; }
+
+programs_are_right() { run_simulate --seeds=1-20 events=20000; }
+long_program_is_right() { run_simulate seed=2024 threads=64 events=200000 end=0; }
+same_seed_same_bytes() {
+    mkdir -p first second
+    for seed in 3 9; do
+        run_simulate --write --directory=first seed=$seed events=3000
+        run_simulate --write --directory=second seed=$seed events=3000
+        cmp first/raw second/raw
+    done
+    cmp first/raw.spool second/raw.spool
+}
+spoiled_results_are_found() {
+    run_simulate --mutant=all --quiet --seeds=1-8 events=3000
+    grep -qx 'mutants: \([0-9]*\), found: \1' out
+}
+
+# A program under test that is always wrong: what is reported, and how small it gets.
+failure_is_reported() {
+    ! run_simulate --postprocess=/bin/false seed=5 events=4000 && grep -q '^seed 5 fails' out
+}
+failure_is_made_smaller() { grep -q '^repeat with: .* seed=5 events=1 threads=1 ' out; }
+
+# What malloctape prints of a simulated stream is what the decoder in Ruby prints.
+dumps_agree() {
+    for seed in 1 4 6 7; do
+        run_simulate --write --directory=. seed=$seed events=1500 frames=0
+        reference_dump raw >expected 2>err || true
+        "$bin/malloctape" dump raw >dumped 2>err || true
+        cmp expected dumped || { echo "# seed $seed"; return 1; }
+    done
+}
+
+check '20 programs of 2 to 64 threads are ordered as they must be' programs_are_right
+check '64 threads' long_program_is_right
+check 'the same seed writes the same bytes' same_seed_same_bytes
+check 'results that were spoiled are found out' spoiled_results_are_found
+check 'a failure is reported' failure_is_reported
+check 'a failure is made smaller' failure_is_made_smaller
+check 'dumps are those of the decoder in Ruby' dumps_agree

@@ -1,0 +1,98 @@
+/* truth - what really happened in a simulated program: every record in the one true order.
+ *
+ * The simulated threads append to it as they run; the raw stream is written along the way, and the checker
+ * compares what came out of ordering with it. Objects are named by their index in `objects`, which
+ * says nothing about lanes and serials; 0 is no object. */
+#ifndef TESTS_SIM_TRUTH_H
+#define TESTS_SIM_TRUTH_H
+
+#include <cstdint>
+#include <vector>
+
+/* FORMAT.md 3. */
+enum RecordNumber : uint8_t {
+    kThreadBegin = 48,
+    kThreadEnd = 49,
+    kThreadCacheDeleted = 50,
+    kStampBefore = 51,
+    kStampAfter = 52,
+    kLost = 53,
+    kFailed = 54,
+    kLostStamps = 55
+};
+
+constexpr uint32_t kStructures = 256;
+constexpr uint32_t kPageHeapStructure = 255;
+
+enum Shape : uint8_t { kNoShape, kBirth, kRealloc, kDeath, kHeap };
+
+/* What a kind of call has, from the list of kinds (common/call_kind.h). */
+struct KindTraits {
+    Shape shape;
+    bool sized, aligned;
+};
+extern const KindTraits kind_traits[48];
+
+using ObjectId = uint32_t;
+
+struct Object {
+    uint64_t address = 0;
+    uint32_t size_class = 0; /* the allocator's */
+    uint32_t span = 0;
+    uint32_t lane = 0;
+    uint64_t serial = 0;   /* 0: the birth was not recorded and has no number */
+    bool recorded = false; /* its birth is in the stream; not so if it was lost */
+};
+
+constexpr uint32_t kNever = UINT32_MAX;
+
+struct Record {
+    uint8_t number = 0;
+    uint8_t kind = 0;  /* of a failed call; else the number */
+    uint8_t count = 0; /* of numbers of a HEAP call: they are `size` and `alignment` */
+    uint16_t lane = 0;
+    uint32_t structure = 0;
+    ObjectId ends = 0, begins = 0; /* of a failed realloc: `ends` stays */
+    uint32_t window = kNever;      /* of the chunk that brings it */
+    uint64_t
+        size = 0,
+        alignment =
+            0; /* stamps: the number; thread_begin: the thread; lost: events, births; lost_stamps: first, count */
+    bool has_object =
+        false; /* a DEATH or REALLOC, failed or not; `ends` 0 is then an object made before */
+    bool in_stream = true; /* false: cut off with the end of its lane */
+};
+
+inline bool is_stamp(const Record &record)
+{
+    return record.number == kStampBefore || record.number == kStampAfter;
+}
+
+/* Whether the instruction stream has something for it. */
+inline bool is_visible(const Record &record)
+{
+    return !is_stamp(record) && record.number != kLostStamps;
+}
+
+inline bool is_call(const Record &record)
+{
+    return record.number < 48 || record.number == kFailed;
+}
+
+struct Tick {
+    uint64_t nanoseconds, rss, heap;
+};
+
+struct Truth {
+    std::vector<Record> records; /* in the true order */
+    std::vector<Object> objects{1};
+    std::vector<Tick> ticks;
+    std::vector<std::vector<uint32_t>> lanes; /* indexes into records */
+    uint32_t windows_in_stream = 0;
+    uint64_t lost_events = 0; /* as said by the `lost` records in the stream */
+    bool has_header = true, has_end = true;
+    uint32_t end_status = 0;
+    bool whole_units = true; /* no call was interrupted in the middle */
+};
+
+#endif
