@@ -109,9 +109,11 @@ void no_new_hook(const void *, size_t) {}
 void no_delete_hook(const void *) {}
 
 bool diverted;
+bool library_has_begun;
 
 // Off the hot path, after the first recorded call: upstream's own first hook has then left the
-// list, so that the hot path can tell by the length of the lists that there is no hook but ours.
+// list, so that the hot path can tell by the length of the lists that there is no hook but ours. And when a
+// later recording begins.
 ATTRIBUTE_NOINLINE void divert()
 {
     if (diverted || malloctape_is_off() || __sync_lock_test_and_set(&diverted, true)) return;
@@ -125,6 +127,15 @@ ATTRIBUTE_NOINLINE void undivert()
     if (!diverted || !__sync_bool_compare_and_swap(&diverted, true, false)) return;
     MallocHook::RemoveNewHook(&no_new_hook);
     MallocHook::RemoveDeleteHook(&no_delete_hook);
+    // A recording may have begun meanwhile, which found calls still diverted.
+    __sync_synchronize();
+    divert();
+}
+
+// Upstream's first hook leaves with the first call, which comes to the capture core anyway.
+void divert_again()
+{
+    if (library_has_begun) divert();
 }
 
 template <typename List> inline ATTRIBUTE_ALWAYS_INLINE bool only_our_hook(const List &hooks)
@@ -475,6 +486,7 @@ struct LibraryBegins {
     {
         if (!RunningOnValgrind())
             MallocExtension::Register(new (extension_memory) TracingExtension);
+        library_has_begun = true;
         // Normally recording has begun with the first allocation; not if that came before there
         // was an environment.
         if (malloctape_ready()) divert();
@@ -510,8 +522,8 @@ const char *const settings[] = {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
 
 } // namespace
 
-extern "C" const struct malloctape_front_end malloctape_front_end = {TC_VERSION_STRING, settings,
-                                                                     heap_bytes, cover_heap};
+extern "C" const struct malloctape_front_end malloctape_front_end = {
+    TC_VERSION_STRING, settings, heap_bytes, cover_heap, divert_again};
 
 extern "C" void malloctape_heap_grown(const void *start, unsigned long bytes)
 {

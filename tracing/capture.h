@@ -21,7 +21,9 @@
  * Lane       One per living thread, found by one thread-local pointer. Only its thread writes to
  *            it; the writer thread reads `cursor`. Lanes lie in memory that a forked child finds
  *            zeroed: there, cursor == limit, so a child leaves the hot path at once and stops
- *            recording.
+ *            recording, or begins a recording of its own.
+ * Life       UNDECIDED -> OFF <-> RECORDING, any number of times (recording.h). A thread that is late, in the
+ *            middle of an event of a recording that has ended, writes where it harms nobody.
  * Slot       Invariant: slot start <= cursor <= slot end; words below the cursor are whole records,
  *            words from the cursor on are zero. cursor >= limit sends the thread to
  *            malloctape_ready().
@@ -63,6 +65,7 @@ struct malloctape_lane {
     uint32_t state;       /* enum lane_state; changed under the registry's lock */
     uint32_t exit_rounds; /* how often this thread's destructor has run */
     uint32_t ended;       /* the record of the thread's end has been written already */
+    uint32_t recording;   /* of which all this is; 0: none yet */
     uint64_t slots;       /* how many it has had */
     /* The writer's. */
     uint32_t read_slot;
@@ -110,7 +113,9 @@ enum malloctape_state {
     MALLOCTAPE_UNDECIDED = 0, /* the environment has not been read yet */
     MALLOCTAPE_OFF,
     MALLOCTAPE_RECORDING,
-    MALLOCTAPE_ENDING /* the writer is finishing the stream; nothing is recorded any more */
+    MALLOCTAPE_ENDING,   /* the writer is finishing the stream; nothing is recorded any more */
+    MALLOCTAPE_STARTING, /* nothing is recorded yet */
+    MALLOCTAPE_PAUSED    /* nothing is recorded for a while */
 };
 
 extern uint32_t malloctape_state;
@@ -161,6 +166,7 @@ struct malloctape_front_end {
         *settings; /* names of environment variables that change it, NULL at the end */
     uint64_t (*heap_bytes)(void); /* address space it has taken from the system, approximately */
     void (*cover_heap)(void);     /* shadow_cover() for all the addresses that it has */
+    void (*divert)(void);         /* recording has begun: calls must come to the capture core */
 };
 
 /* Defined by the front end. */

@@ -13,97 +13,112 @@ struct lane_registry *lane_registry_create(void)
     return registry;
 }
 
-/* Held for a few instructions and at most ENDING_LANES_TRIED system calls, by threads that begin
- * or end. */
-static void lock(struct lane_registry *registry)
+void lane_registry_release(struct lane_registry *registry)
 {
-    while (atomic_exchange_acquire(&registry->lock, 1))
-        os_wait(&registry->lock, 1, 1000000);
+    if (registry) os_memory_release(registry, sizeof *registry);
 }
 
-static void unlock(struct lane_registry *registry)
+void lane_reset(struct malloctape_lane *lane, uint32_t recording)
 {
-    atomic_store_release(&registry->lock, 0);
-    os_wake_all(&registry->lock);
+    lane->limit = NULL;
+    lane->end = NULL;
+    lane->slot = SPOOL_NO_SLOT;
+    lane->slots = 0;
+    lane->ended = 0;
+    lane->next_token = raw_token(lane->number, 1);
+    lane->recording = recording;
+    atomic_store_release(&lane->cursor, NULL);
+}
+
+/* Takes the lane out of ENDING. */
+static bool take(struct lane_registry *registry, struct malloctape_lane *lane)
+{
+    uint32_t ending = LANE_ENDING;
+    if (!__atomic_compare_exchange_n(&lane->state, &ending, LANE_TAKEN, 0, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED))
+        return false;
+    atomic_add_relaxed(&registry->ending, -1);
+    return true;
+}
+
+void lane_put_back(struct lane_registry *registry, struct malloctape_lane *lane)
+{
+    atomic_add_relaxed(&registry->ending, 1);
+    atomic_store_release(&lane->state, LANE_ENDING);
 }
 
 static struct malloctape_lane *claim_ended(struct lane_registry *registry)
 {
+    uint32_t used = atomic_load_acquire(&registry->used);
+    uint32_t from = atomic_load_relaxed(&registry->ending_from);
     uint32_t tried = 0;
     for (uint32_t i = 0;
-         i < registry->used && tried < ENDING_LANES_TRIED && tried < registry->ending; i++) {
-        uint32_t at = (registry->ending_from + i) % registry->used;
+         i < used && tried < ENDING_LANES_TRIED && tried < atomic_load_relaxed(&registry->ending);
+         i++) {
+        uint32_t at = (from + i) % used;
         struct malloctape_lane *lane = &registry->lanes[at];
-        if (lane->state != LANE_ENDING) continue;
+        if (atomic_load_relaxed(&lane->state) != LANE_ENDING || !take(registry, lane)) continue;
         tried++;
         if (lane->ended || os_thread_is_gone(lane->thread_id)) {
-            registry->ending--;
-            registry->ending_from = at;
+            atomic_store_relaxed(&registry->ending_from, at);
             return lane;
         }
+        lane_put_back(registry, lane);
     }
     return NULL;
 }
 
 static struct malloctape_lane *claim_new(struct lane_registry *registry)
 {
-    if (registry->used == RAW_LANES_MAX) return NULL;
-    struct malloctape_lane *lane = &registry->lanes[registry->used];
-    lane->number = registry->used;
-    lane->next_token = raw_token(lane->number, 1);
-    lane->slot = SPOOL_NO_SLOT;
-    atomic_store_release(&registry->used, registry->used + 1);
+    uint32_t number = atomic_load_relaxed(&registry->used);
+    do
+        if (number == RAW_LANES_MAX) return NULL;
+    while (!atomic_swap_release(&registry->used, &number, number + 1));
+    struct malloctape_lane *lane = &registry->lanes[number];
+    lane->number = number;
     return lane;
 }
 
-struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id, bool *continued)
+struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id,
+                                   uint32_t recording, bool *continued)
 {
-    lock(registry);
     struct malloctape_lane *lane = claim_ended(registry);
-    *continued = lane != NULL;
+    *continued = lane && lane->recording == recording;
     if (!lane) lane = claim_new(registry);
-    if (lane) {
-        lane->state = LANE_LIVE;
-        lane->thread_id = thread_id;
-        lane->exit_rounds = 0;
-    }
-    unlock(registry);
+    if (!lane) return NULL;
+    if (!*continued) lane_reset(lane, recording);
+    *continued = *continued && !lane->ended;
+    lane->ended = 0;
+    lane->thread_id = thread_id;
+    lane->exit_rounds = 0;
+    lane->allocating = 0;
+    lane->busy = 0;
+    atomic_store_release(&lane->state, LANE_LIVE);
     return lane;
 }
 
 void lane_end(struct lane_registry *registry, struct malloctape_lane *lane)
 {
-    lock(registry);
-    if (lane->state == LANE_LIVE) {
-        lane->state = LANE_ENDING;
-        registry->ending++;
-        registry->ending_from = lane->number;
-    }
-    unlock(registry);
+    uint32_t live = LANE_LIVE;
+    if (!__atomic_compare_exchange_n(&lane->state, &live, LANE_TAKEN, 0, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED))
+        return;
+    atomic_store_relaxed(&registry->ending_from, lane->number);
+    lane_put_back(registry, lane);
 }
 
+/* The lane's thread may itself be about to end it, or another one to have got it: only the thread that
+ * was asked about can have changed the state from LIVE, and it is gone. */
 void lane_notice_gone(struct lane_registry *registry, struct malloctape_lane *lane)
 {
-    if (lane->state == LANE_LIVE && os_thread_is_gone(lane->thread_id)) lane_end(registry, lane);
+    if (atomic_load_acquire(&lane->state) == LANE_LIVE && os_thread_is_gone(lane->thread_id))
+        lane_end(registry, lane);
 }
 
 bool lane_take_over(struct lane_registry *registry, struct malloctape_lane *lane)
 {
-    if (atomic_load_relaxed(&lane->state) != LANE_ENDING) return false;
-    lock(registry);
-    bool taken = lane->state == LANE_ENDING && os_thread_is_gone(lane->thread_id);
-    if (taken) {
-        lane->state = LANE_TAKEN_OVER;
-        registry->ending--;
-    }
-    unlock(registry);
-    return taken;
-}
-
-void lane_put_back(struct lane_registry *registry, struct malloctape_lane *lane)
-{
-    lock(registry);
-    lane->state = LANE_ENDING;
-    registry->ending++;
-    unlock(registry);
+    if (!take(registry, lane)) return false;
+    if (os_thread_is_gone(lane->thread_id)) return true;
+    lane_put_back(registry, lane);
+    return false;
 }

@@ -1,6 +1,8 @@
 /* record - events off the hot path, and slots for them. See capture.h. */
 #include "recording.h"
 
+#include <string.h>
+
 /* Stamps of an event may need more words than the event itself; beyond this margin they take a
  * new slot. */
 #define LIMIT_MARGIN_WORDS 32
@@ -9,6 +11,11 @@ _Static_assert(LIMIT_MARGIN_WORDS > 2 * MALLOCTAPE_EVENT_WORDS_MAX,
                "an event always fits behind the limit");
 
 static uint64_t stamps[RAW_STRUCTURES]; /* each under the lock of its structure */
+
+void record_begin(void)
+{
+    memset(stamps, 0, sizeof stamps);
+}
 
 /* --- words and slots --- */
 

@@ -12,6 +12,9 @@
  * A region where the heap is not shares one that is all zeros, so that nobody has to ask. Address
  * space is taken in proportion to the heap (8 MiB for 4 GiB), because programs limit it.
  *
+ * Life       prepare, begin ... end, any number of times. A forked child finds the table as before all that;
+ *             what it says of the parent's objects would mean nothing there. After the end, and in a child, all
+ *             calls but prepare do nothing.
  * Invariant   tokens of a page are NULL or have room for every index that `inverse` gives.
  * Order       `tokens` is stored with release after the other fields, and loaded with acquire.
  * Threads     a page is opened by any thread that made an object on it, and closed by the one that
@@ -46,16 +49,23 @@ struct shadow_page {
     uint8_t capacity_bits; /* room for 2^capacity_bits tokens */
 };
 
-/* Each NULL until shadow_begin(). Index: address >> SHADOW_REGION_BITS. */
+/* Each NULL until shadow_prepare(). Index: address >> SHADOW_REGION_BITS. */
 extern struct shadow_page *shadow_regions[SHADOW_REGIONS];
 
-/* Before anything is recorded. False: no memory. */
-bool shadow_begin(void);
+/* Before a start. `cover` calls shadow_cover() for all that the heap has. False: no memory, and nothing is kept. */
+bool shadow_prepare(void (*cover)(void));
 
-static inline bool shadow_has_begun(void)
-{
-    return atomic_load_acquire(&shadow_regions[0]) != NULL;
-}
+/* After shadow_prepare(), when nothing will be recorded after all: nothing is kept. */
+void shadow_cancel(void);
+
+/* After shadow_prepare(), before anything is recorded. */
+void shadow_begin(void);
+
+bool shadow_has_begun(void);
+
+/* Nothing is recorded any more: forgets all tokens and gives their memory to the system. Addresses are kept,
+ * so a thread that is late harms nobody. */
+void shadow_end(void);
 
 /* The heap has, or has got, these addresses. Before any object there is recorded. */
 void shadow_cover(uintptr_t address, size_t bytes);

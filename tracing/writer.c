@@ -19,6 +19,35 @@ static void wake(struct writer *writer)
     if (__atomic_exchange_n(&writer->asleep, 0, __ATOMIC_ACQ_REL)) os_wake_all(&writer->asleep);
 }
 
+/* --- memory --- */
+
+struct writer_memory {
+    struct writer_memory *next;
+    size_t bytes;
+    uint64_t unused[6]; /* what follows begins with a cache line */
+};
+
+/* Zeroed; given back when the writer ends. NULL if there is none. */
+static void *reserve(struct writer *writer, size_t bytes)
+{
+    struct writer_memory *memory = os_memory_reserve(bytes + sizeof *memory);
+    if (!memory) return NULL;
+    memory->bytes = bytes + sizeof *memory;
+    memory->next = writer->memory;
+    writer->memory = memory;
+    return memory + 1;
+}
+
+static void release_memory(struct writer *writer)
+{
+    while (writer->memory) {
+        struct writer_memory *memory = writer->memory;
+        writer->memory = memory->next;
+        os_memory_release(memory, memory->bytes);
+    }
+    sink_release(&writer->sink);
+}
+
 /* Ends the recording: the loop sees the error. */
 static int fail(struct writer *writer, int error, const char *what)
 {
@@ -78,7 +107,7 @@ static int flush(struct writer *writer)
 static struct encoder_lane *lane_encoder(struct writer *writer, uint32_t number)
 {
     if (!writer->lanes[number])
-        writer->lanes[number] = os_memory_reserve(sizeof *writer->lanes[number]);
+        writer->lanes[number] = reserve(writer, sizeof *writer->lanes[number]);
     return writer->lanes[number];
 }
 
@@ -223,6 +252,7 @@ static void tick(struct writer *writer, uint64_t now)
 static void report_failure(const struct writer *writer, const char *what)
 {
     struct message message;
+    if (writer->quiet) return;
     message_begin(&message);
     message_text(&message, what);
     message_text(&message, writer->failed);
@@ -251,24 +281,54 @@ static void report_command(const struct writer *writer)
     message_write(&message);
 }
 
+uint64_t writer_events(const struct writer *writer)
+{
+    uint64_t events = 0;
+    for (unsigned kind = 0; kind < RAW_NUMBERS; kind++)
+        events += atomic_load_relaxed(&writer->totals.by_kind[kind]);
+    return events;
+}
+
+void writer_look(const struct writer *writer, struct writer_totals *totals)
+{
+    *totals = (struct writer_totals){
+        .events = writer_events(writer),
+        .bytes = atomic_load_relaxed(&writer->sink.bytes_out),
+        .lost = atomic_load_relaxed(&writer->totals.lost_events) +
+                atomic_load_relaxed(&writer->lost_events),
+        .waits = atomic_load_relaxed(&writer->waits),
+        .waited_ns = atomic_load_relaxed(&writer->waited_ns),
+    };
+}
+
+void writer_put_totals(struct message *message, const struct writer_totals *totals)
+{
+    message_number(message, totals->events);
+    message_text(message, " events, ");
+    message_number(message, totals->bytes);
+    message_text(message, " bytes");
+    if (totals->waits) {
+        message_text(message, ", threads waited ");
+        message_number(message, totals->waited_ns / 1000000);
+        message_text(message, " ms for the writer");
+    }
+    if (totals->lost) {
+        message_text(message, ", lost ");
+        message_number(message, totals->lost);
+        message_text(message, " events");
+    }
+}
+
 static void report_end(const struct writer *writer)
 {
     struct message message;
-    uint64_t events = 0;
-    for (unsigned kind = 0; kind < RAW_NUMBERS; kind++)
-        events += writer->totals.by_kind[kind];
+    struct writer_totals totals;
+    writer_look(writer, &totals);
     message_begin(&message);
     message_text(&message, writer->output);
     message_text(&message, ": ");
-    message_number(&message, events);
-    message_text(&message, " events, ");
-    message_number(&message, writer->sink.bytes_out);
-    message_text(&message, " bytes");
-    if (writer->waits) {
-        message_text(&message, ", threads waited ");
-        message_number(&message, writer->waited_ns / 1000000);
-        message_text(&message, " ms for the writer");
-    }
+    writer_put_totals(&message, &totals);
+    if (writer->end_status == RAW_END_LIMIT) message_text(&message, "; a limit was reached");
     message_write(&message);
 }
 
@@ -280,13 +340,13 @@ static void put_end(struct writer *writer)
     size_t bytes_max =
         RAW_CHUNK_HEADER_BYTES + (16 + 2 * (size_t)used + 2 * RAW_NUMBERS) * VARINT_BYTES_MAX;
     /* With very many lanes the chunk would not fit the ring; it is built apart. */
-    uint8_t *chunk = os_memory_reserve(bytes_max + VARINT_SLACK);
+    uint8_t *chunk = reserve(writer, bytes_max + VARINT_SLACK);
     if (!chunk) {
         fail(writer, -12, "memory");
         return;
     }
     uint8_t *payload = chunk + RAW_CHUNK_HEADER_BYTES;
-    uint8_t *at = varint_put(payload, writer->error ? RAW_END_ERROR : RAW_END_STOPPED);
+    uint8_t *at = varint_put(payload, writer->error ? RAW_END_ERROR : writer->end_status);
     at = varint_put(at, os_clock_ns() - writer->start_ns);
     at = varint_put(at, writer->totals.lost_events + atomic_load_relaxed(&writer->lost_events));
     at = varint_put(at, atomic_load_relaxed(&writer->waits));
@@ -314,8 +374,16 @@ static void put_end(struct writer *writer)
     }
 }
 
+static void forget_output(struct writer *writer)
+{
+    output_forget(&writer->place);
+    writer->quiet = true;
+}
+
 static void end_output(struct writer *writer)
 {
+    if (atomic_load_acquire(&writer->discard) && writer_events(writer) < WRITER_DISCARDED_EVENTS)
+        forget_output(writer);
     int result = output_end(&writer->place, !writer->error, writer->patience_ns);
     os_file_close(writer->statm);
     if (result < 0 && !writer->error) fail(writer, result, writer->output);
@@ -370,9 +438,9 @@ static int begin_stream(struct writer *writer)
 
 static int reserve_memory(struct writer *writer)
 {
-    writer->lanes = os_memory_reserve(RAW_LANES_MAX * sizeof *writer->lanes);
-    writer->snapshot = os_memory_reserve(RAW_LANES_MAX * sizeof *writer->snapshot);
-    writer->foreign = os_memory_reserve(sizeof *writer->foreign);
+    writer->lanes = reserve(writer, RAW_LANES_MAX * sizeof *writer->lanes);
+    writer->snapshot = reserve(writer, RAW_LANES_MAX * sizeof *writer->snapshot);
+    writer->foreign = reserve(writer, sizeof *writer->foreign);
     if (!writer->lanes || !writer->snapshot || !writer->foreign) return -12;
     return sink_prepare(&writer->sink);
 }
@@ -474,9 +542,51 @@ static int await_reader(struct writer *writer)
 
 /* --- the thread --- */
 
-static void writer_main(void *argument)
+/* What the stream will have when all that is recorded is in it, if nothing shrinks any more. */
+static uint64_t bytes_at_most(const struct writer *writer)
 {
-    struct writer *writer = argument;
+    uint32_t used = atomic_load_acquire(&writer->registry->used);
+    uint64_t bytes = writer->sink.bytes_out + (writer->sink.end - writer->sink.start);
+    uint32_t slots = writer->spool.mapped - atomic_load_relaxed(&writer->spool.free_count) -
+                     writer->pending_count;
+    for (uint32_t i = 0; i < used; i++) {
+        const struct malloctape_lane *lane = &writer->registry->lanes[i];
+        const uint8_t *cursor = (const uint8_t *)atomic_load_acquire(&lane->cursor);
+        if (!cursor || lane->slot != lane->read_slot) continue;
+        bytes += (uint64_t)(cursor - (const uint8_t *)lane->read_from);
+        if (slots > 0) slots--;
+    }
+    return bytes + (uint64_t)slots * SPOOL_SLOT_BYTES;
+}
+
+/* The error, the limit or the end of the program that ends the stream without anybody asking. */
+static bool is_at_end(struct writer *writer)
+{
+    const struct writer_limits *limits = &writer->limits;
+    if (writer->error || writer->sink.error) return true;
+    if ((limits->bytes && bytes_at_most(writer) >= limits->bytes) ||
+        (limits->events && writer_events(writer) >= limits->events) ||
+        (limits->ns && os_clock_ns() - writer->start_ns >= limits->ns)) {
+        writer->end_status = RAW_END_LIMIT;
+        return true;
+    }
+    if (writer->windows < writer->next_process_look) return false;
+    writer->next_process_look = writer->windows + WRITER_WINDOWS_PER_PROCESS_LOOK;
+    return writer->is_abandoned();
+}
+
+static void fulfil_sync(struct writer *writer)
+{
+    uint32_t wanted = atomic_load_acquire(&writer->sync_wanted);
+    if (wanted == writer->sync_done) return;
+    close_window(writer);
+    flush(writer);
+    atomic_store_release(&writer->sync_done, wanted);
+    os_wake_all(&writer->sync_done);
+}
+
+static void writer_main(struct writer *writer)
+{
     int result = open_all(writer);
     /* Said first: a program that goes on may end at once. */
     if (result < 0) report_failure(writer, "not recording: ");
@@ -484,37 +594,74 @@ static void writer_main(void *argument)
     os_wake_all(&writer->status);
     if (result < 0) return;
     if (writer->place.kind == OUTPUT_FIFO && await_reader(writer) < 0) {
+        writer->ends();
         end_output(writer);
         return;
     }
-    while (!atomic_load_acquire(&writer->finish) && !writer->error && !writer->sink.error) {
+    while (!atomic_load_acquire(&writer->finish) && !is_at_end(writer)) {
         adapt_sleep(writer, drain_full_slots(writer));
         uint64_t now = os_clock_ns();
         if (now >= writer->next_tick_ns) tick(writer, now);
         grow_if_starved(writer);
         sleep_until_next_pass(writer);
+        fulfil_sync(writer);
     }
+    if (!atomic_load_acquire(&writer->finish)) writer->ends();
     end_stream(writer);
 }
 
-bool writer_start(struct writer *writer)
+static void thread_main(void *argument)
 {
-    int result =
-        os_thread_start(writer_main, writer, &writer->done, output_name_descriptor(writer->output));
+    struct writer *writer = argument;
+    writer_main(writer);
+    spool_close(&writer->spool);
+    release_memory(writer);
+}
+
+void writer_reset(struct writer *writer)
+{
+    os_thread_release(&writer->thread);
+    memset(&writer->thread, 0, sizeof *writer - offsetof(struct writer, thread));
+}
+
+void writer_forget(struct writer *writer)
+{
+    writer->thread.alive = 0;
+    os_thread_release(&writer->thread);
+    release_memory(writer);
+    memset(writer, 0, sizeof *writer);
+}
+
+int writer_start(struct writer *writer)
+{
+    int result = os_thread_start(&writer->thread, thread_main, writer, &writer->done,
+                                 output_name_descriptor(writer->output));
     if (result < 0) {
         fail(writer, result, "the writer thread");
         report_failure(writer, "not recording: ");
-        return false;
+        return result;
     }
     while (atomic_load_acquire(&writer->status) == WRITER_STARTING)
         os_wait(&writer->status, WRITER_STARTING, 0);
-    return atomic_load_acquire(&writer->status) == WRITER_RUNNING;
+    if (atomic_load_acquire(&writer->status) == WRITER_RUNNING) return 0;
+    while (!atomic_load_acquire(&writer->done))
+        os_wait(&writer->done, 0, 0);
+    return writer->error;
 }
 
-void writer_finish(struct writer *writer)
+void writer_sync(struct writer *writer)
+{
+    uint32_t wish = __atomic_add_fetch(&writer->sync_wanted, 1, __ATOMIC_SEQ_CST);
+    wake(writer);
+    for (;;) {
+        uint32_t done = atomic_load_acquire(&writer->sync_done);
+        if ((int32_t)(done - wish) >= 0 || atomic_load_acquire(&writer->done)) return;
+        os_wait(&writer->sync_done, done, WRITER_TICK_NS);
+    }
+}
+
+void writer_ask_end(struct writer *writer)
 {
     __atomic_store_n(&writer->finish, 1, __ATOMIC_SEQ_CST);
     wake(writer);
-    while (!atomic_load_acquire(&writer->done))
-        os_wait(&writer->done, 0, 0);
 }
