@@ -10,6 +10,8 @@
  *                                              (never) at an address that was never used
  *   make_instructions kinds                    every kind of call and every other instruction, once or twice
  *   make_instructions huge KIND                a call (malloc, new, ...) that cannot succeed, recorded as one that did
+ *   make_instructions hopeless LANES           each lane ends what the one before makes, and the first one makes nothing: its
+ *                                              malloc cannot succeed
  *
  * The same arguments always give the same bytes. */
 #include <inttypes.h>
@@ -240,6 +242,24 @@ static void make_huge(struct instruction_writer *writer, enum call_kind kind)
         instruction_put_birth(writer, kind, size, 0);
 }
 
+static void make_hopeless(struct instruction_writer *writer, uint64_t lanes)
+{
+    enum { BEFORE = 1000 };
+    const uint64_t size = UINT64_C(1) << 62;
+    uint32_t name = 0;
+    for (uint64_t lane = 0; lane < lanes; lane++) {
+        instruction_put_lane(writer, lane);
+        if (lane > 0) {
+            instruction_put_death(writer, CALL_FREE, name);
+        } else {
+            for (int i = 0; i < BEFORE; i++)
+                instruction_put_birth(writer, CALL_MALLOC, 100, 0);
+            instruction_put_birth(writer, CALL_MALLOC, size, 0);
+        }
+        name = instruction_put_birth(writer, CALL_MALLOC, 100, 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const char metadata[] = "program=make_instructions\npid=1\n";
@@ -263,13 +283,17 @@ int main(int argc, char **argv)
         make_places(&writer, events, more);
     } else if (strcmp(what, "pairs") == 0) {
         make_pairs(&writer, events, more > 0 ? more : 4);
+    } else if (strcmp(what, "hopeless") == 0) {
+        make_hopeless(&writer, events);
     } else if (strcmp(what, "kinds") == 0) {
         make_kinds(&writer);
     } else if (strcmp(what, "huge") == 0 && argc > 2 && find_kind(argv[2]) != 0) {
         make_huge(&writer, (enum call_kind)find_kind(argv[2]));
     } else {
-        fprintf(stderr, "usage: make_instructions churn|lanes|pairs|places|kinds|huge [EVENTS|KIND "
-                        "[SLOTS|LANES|FRESH]]\n");
+        fprintf(
+            stderr,
+            "usage: make_instructions churn|lanes|pairs|places|kinds|huge|hopeless [EVENTS|KIND "
+            "[SLOTS|LANES|FRESH]]\n");
         return 2;
     }
     bool good = instruction_writer_finish(&writer, INSTRUCTION_STATUS_COMPLETE);
