@@ -127,9 +127,9 @@ check '--warmup' ends 0 '' --warmup=100000 pairs
 check '--warmup is not measured' [ "$(json_value threads.json measured_events)" -eq \
     $(($(json_value threads.json events) - 100000)) ]
 check '--touch and --sample' ends 0 '' --touch=all --sample=1 pairs
-sampled() { ruby -rjson -e 'puts JSON.parse(File.read(ARGV[0])).fetch("latency").fetch("new").fetch("sampled")' "$1"; }
-new_calls() { ruby -rjson -e 'puts JSON.parse(File.read(ARGV[0])).fetch("by_kind").fetch("new")' "$1"; }
-check '--sample=1 times every call' [ "$(sampled threads.json)" -eq "$(new_calls threads.json)" ]
+sampled() { ruby -rjson -e 'puts JSON.parse(File.read(ARGV[0])).fetch("latency").fetch("malloc").fetch("sampled")' "$1"; }
+malloc_calls() { ruby -rjson -e 'puts JSON.parse(File.read(ARGV[0])).fetch("by_kind").fetch("malloc")' "$1"; }
+check '--sample=1 times every call' [ "$(sampled threads.json)" -eq "$(malloc_calls threads.json)" ]
 check 'addresses are not promised' ends 1 'cannot be verified with this engine' --verify-addresses pairs
 
 "$make_instructions" huge malloc >huge

@@ -4,7 +4,7 @@
  *   make_instructions lanes EVENTS [LANES]     churn spread over lanes, a lane change every 1 to 16 calls; threads
  *                                              end and begin now and then
  *   make_instructions pairs EVENTS [LANES]     objects that any lane ends or changes, each of another size; all are ended by
- *                                              a delete_sized that says it (pairs_stub.c). Of up to 500 lanes, each
+ *                                              a free_sized that says it (pairs_stub.c). Of up to 500 lanes, each
  *                                              thread makes a call
  *   make_instructions places EVENTS [FRESH]    with addresses: an object is freed and made again, one time in FRESH
  *                                              (never) at an address that was never used
@@ -100,14 +100,14 @@ static void make_pairs(struct instruction_writer *writer, uint64_t events, uint6
     for (uint64_t slot = 0; slot < SLOTS; slot++) {
         instruction_put_lane(writer, slot % lanes);
         objects[slot].size = pairs_size(made++);
-        objects[slot].name = instruction_put_birth(writer, CALL_NEW, objects[slot].size, 0);
+        objects[slot].name = instruction_put_birth(writer, CALL_MALLOC, objects[slot].size, 0);
     }
     while (made * 2 < events) {
         uint64_t what = random_next(&state) >> 20, slot = what / 1024 % SLOTS;
         instruction_put_lane(writer, (random_next(&state) >> 20) % lanes);
         for (uint64_t i = what % 4 == 0 ? what / 4 % LOOPS : 0; i > 0; i--) {
-            uint32_t name = instruction_put_birth(writer, CALL_NEW, pairs_size(made), 0);
-            instruction_put_death_sized(writer, CALL_DELETE_SIZED, name, pairs_size(made++));
+            uint32_t name = instruction_put_birth(writer, CALL_MALLOC, pairs_size(made), 0);
+            instruction_put_death_sized(writer, CALL_FREE_SIZED, name, pairs_size(made++));
         }
         if (what % 16 == 1) {
             objects[slot].size = pairs_size(made++);
@@ -115,17 +115,17 @@ static void make_pairs(struct instruction_writer *writer, uint64_t events, uint6
                                     objects[slot].size, 0);
             continue;
         }
-        instruction_put_death_sized(writer, CALL_DELETE_SIZED, objects[slot].name,
+        instruction_put_death_sized(writer, CALL_FREE_SIZED, objects[slot].name,
                                     objects[slot].size);
         if (what % 256 == 2) {
             instruction_put_thread_end(writer);
             instruction_put_thread_begin(writer, thread++);
         }
         objects[slot].size = pairs_size(made++);
-        objects[slot].name = instruction_put_birth(writer, CALL_NEW, objects[slot].size, 0);
+        objects[slot].name = instruction_put_birth(writer, CALL_MALLOC, objects[slot].size, 0);
     }
     for (uint64_t slot = 0; slot < SLOTS; slot++)
-        instruction_put_death_sized(writer, CALL_DELETE_SIZED, objects[slot].name,
+        instruction_put_death_sized(writer, CALL_FREE_SIZED, objects[slot].name,
                                     objects[slot].size);
 }
 

@@ -9,7 +9,7 @@
  *   peak        the most such threads that were there at once
  *   loader      calls from the dynamic loader since the first one from the program: what creating threads takes
  *   other       calls from other libraries by these threads, in that time
- *   wrong       objects that were ended twice, or by a delete of another size than they were made with, or were no
+ *   wrong       objects that were ended twice, or by a sized call of another size than they were made with, or were no
  *               objects at all
  *
  * Any number of threads. */
