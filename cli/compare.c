@@ -190,9 +190,11 @@ static bool measure(struct compare *compare)
 {
     const char *trace = compare->options.trace;
     char why[1024];
+    compare_progress("reading the trace");
     if (!compare_trace_prepare(&compare->directory, trace, compare->ordered,
                                sizeof compare->ordered, why, sizeof why) ||
         !compare_run_facts(compare, why, sizeof why)) {
+        compare_progress("");
         if (!compare_process_interrupted()) cli_fail(&cli_compare, "%s: %s", trace, why);
         return false;
     }

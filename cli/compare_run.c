@@ -159,19 +159,23 @@ static unsigned runs_to_do(const struct compare *compare)
     return rows * compare->options.rounds;
 }
 
-/* One line that is written over and over; `row` NULL: it goes away. */
-static void progress(const struct compare *compare, const struct compare_row *row, unsigned round)
+void compare_progress(const char *message)
 {
     if (!isatty(STDERR_FILENO)) return;
-    fprintf(stderr, "\r\033[K");
-    if (row != NULL) {
-        fprintf(stderr, "round %u of %u: %s", round + 1, compare->options.rounds, row->label);
-        unsigned done = compare->runs_done, all = runs_to_do(compare);
-        if (done > 0 && all > done)
-            fprintf(stderr, ", about %.0f s left",
-                    (now() - compare->started) / done * (all - done));
-    }
+    fprintf(stderr, "\r\033[K%s", message);
     fflush(stderr);
+}
+
+static void progress(const struct compare *compare, const struct compare_row *row, unsigned round)
+{
+    unsigned done = compare->runs_done, all = runs_to_do(compare);
+    char message[sizeof row->label + 128];
+    int length = snprintf(message, sizeof message, "round %u of %u: %s", round + 1,
+                          compare->options.rounds, row->label);
+    if (done > 0 && all > done)
+        snprintf(message + length, sizeof message - (size_t)length, ", about %.0f s left",
+                 (now() - compare->started) / done * (all - done));
+    compare_progress(message);
 }
 
 /* ---- all runs ---- */
@@ -211,5 +215,5 @@ void compare_run_rows(struct compare *compare)
             if (compare_process_interrupted()) return;
         }
     }
-    progress(compare, NULL, 0);
+    compare_progress("");
 }

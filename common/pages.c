@@ -15,6 +15,12 @@ void *pages_map(size_t bytes)
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L));
 }
 
+void *pages_map_shared(size_t bytes)
+{
+    return pages_result(syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE,
+                                MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L));
+}
+
 void *pages_grow(void *at, size_t bytes_old, size_t bytes_new)
 {
     if (at == NULL) return pages_map(bytes_new);

@@ -17,6 +17,9 @@ extern "C" {
 
 void *pages_map(size_t bytes);
 
+/* The same, but a child of fork() shares it. Cannot grow. */
+void *pages_map_shared(size_t bytes);
+
 /* Makes the mapping of `bytes_old` bytes at `at` one of `bytes_new` bytes, zeroed where it grew; it may move.
  * On failure the old mapping stays as it is. */
 void *pages_grow(void *at, size_t bytes_old, size_t bytes_new);

@@ -110,9 +110,11 @@ void no_delete_hook(const void *) {}
 
 bool diverted;
 bool adding_our_hooks;
+bool library_has_begun;
 
 // Off the hot path, after the first recorded call: upstream's own first hook has then left the
-// list. The hot path calls no hooks; if there are others, it is not to be taken.
+// list. The hot path calls no hooks; if there are others, it is not to be taken. And when a later
+// recording begins.
 ATTRIBUTE_NOINLINE void divert()
 {
     if (diverted || malloctape_is_off() || __sync_lock_test_and_set(&diverted, true)) return;
@@ -130,6 +132,15 @@ ATTRIBUTE_NOINLINE void undivert()
     if (!diverted || !__sync_bool_compare_and_swap(&diverted, true, false)) return;
     MallocHook::RemoveNewHook(&no_new_hook);
     MallocHook::RemoveDeleteHook(&no_delete_hook);
+    // A recording may have begun meanwhile, which found calls still diverted.
+    __sync_synchronize();
+    divert();
+}
+
+// Upstream's first hook leaves with the first call, which comes to the capture core anyway.
+void divert_again()
+{
+    if (library_has_begun) divert();
 }
 
 // --- tokens ---
@@ -466,6 +477,7 @@ struct LibraryBegins {
     {
         if (!RunningOnValgrind())
             MallocExtension::Register(new (extension_memory) TracingExtension);
+        library_has_begun = true;
         // Normally recording has begun with the first allocation; not if that came before there
         // was an environment.
         if (malloctape_ready()) divert();
@@ -507,8 +519,8 @@ const char *const settings[] = {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
 
 } // namespace
 
-extern "C" const struct malloctape_front_end malloctape_front_end = {TC_VERSION_STRING, settings,
-                                                                     heap_bytes, cover_heap};
+extern "C" const struct malloctape_front_end malloctape_front_end = {
+    TC_VERSION_STRING, settings, heap_bytes, cover_heap, divert_again};
 
 extern "C" void malloctape_heap_grown(const void *start, unsigned long bytes)
 {

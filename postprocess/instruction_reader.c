@@ -16,12 +16,6 @@ _Static_assert(INPUT_SLACK >= INSTRUCTION_BLOCK_MAX * VARINT_BYTES_MAX + VARINT_
 _Static_assert(INSTRUCTION_BLOCK_MAX *INSTRUCTION_OPERANDS_MAX <= UINT16_MAX + 1,
                "operand_at reaches every operand of a block");
 
-#define INSTRUCTIONS_BYTES \
-    ((INSTRUCTION_BLOCK_MAX + INSTRUCTION_BATCH_SLACK) * sizeof(struct instruction))
-#define OPERANDS_BYTES  (INSTRUCTION_BLOCK_MAX * INSTRUCTION_OPERANDS_MAX * sizeof(uint64_t))
-#define ADDRESSES_BYTES (INSTRUCTION_BLOCK_MAX * sizeof(uint64_t))
-#define TICKS_BYTES     (INSTRUCTION_BLOCK_MAX * sizeof(struct instruction_tick))
-
 /* ---- failing ---- */
 
 static bool reader_fail(struct instruction_reader *reader)
@@ -178,13 +172,10 @@ static bool reader_read_header(struct instruction_reader *reader)
 bool instruction_reader_open(struct instruction_reader *reader, struct input *input)
 {
     *reader = (struct instruction_reader){.input = input};
-    reader->instructions = (struct instruction *)pages_map(INSTRUCTIONS_BYTES);
-    reader->operands = (uint64_t *)pages_map(OPERANDS_BYTES);
-    reader->addresses = (uint64_t *)pages_map(ADDRESSES_BYTES);
-    reader->ticks = (struct instruction_tick *)pages_map(TICKS_BYTES);
+    reader->own_room = (struct instruction_room *)pages_map(sizeof *reader->own_room);
+    reader->room = reader->own_room;
     reader->metadata = (char *)pages_map(INSTRUCTION_METADATA_MAX + 1);
-    if (reader->instructions == NULL || reader->operands == NULL || reader->addresses == NULL ||
-        reader->ticks == NULL || reader->metadata == NULL) {
+    if (reader->own_room == NULL || reader->metadata == NULL) {
         error_set_system(&reader->error, "no memory for a block");
         return reader_fail(reader);
     }
@@ -193,16 +184,16 @@ bool instruction_reader_open(struct instruction_reader *reader, struct input *in
 
 void instruction_reader_close(struct instruction_reader *reader)
 {
-    pages_unmap(reader->instructions, INSTRUCTIONS_BYTES);
-    pages_unmap(reader->operands, OPERANDS_BYTES);
-    pages_unmap(reader->addresses, ADDRESSES_BYTES);
-    pages_unmap(reader->ticks, TICKS_BYTES);
+    pages_unmap(reader->own_room, sizeof *reader->own_room);
     pages_unmap(reader->metadata, INSTRUCTION_METADATA_MAX + 1);
     objects_free(&reader->objects);
-    reader->instructions = NULL;
-    reader->operands = reader->addresses = NULL;
-    reader->ticks = NULL;
+    reader->room = reader->own_room = NULL;
     reader->metadata = NULL;
+}
+
+void instruction_reader_set_room(struct instruction_reader *reader, struct instruction_room *room)
+{
+    reader->room = room != NULL ? room : reader->own_room;
 }
 
 const char *instruction_header_value(const struct instruction_header *header, const char *key,
@@ -234,7 +225,7 @@ struct block {
     const uint8_t *next[COLUMNS]; /* not yet decoded */
     const uint8_t *end[COLUMNS];
     size_t at;         /* index of the instruction being decoded */
-    size_t operand_at; /* next free place in reader->operands */
+    size_t operand_at; /* next free place in reader->room->operands */
     size_t others;     /* instructions of 5.3 so far */
     size_t ticks;
     uint64_t lost_events;
@@ -355,14 +346,14 @@ static bool block_get_operands(struct instruction_reader *reader, struct block *
     to->operands = (uint8_t)count;
     to->operand_at = (uint16_t)block->operand_at;
     for (unsigned i = 0; i < count; i++)
-        if (!block_get(reader, block, COLUMN_MISC, &reader->operands[block->operand_at++]))
+        if (!block_get(reader, block, COLUMN_MISC, &reader->room->operands[block->operand_at++]))
             return false;
     return true;
 }
 
 static void block_add_tick(struct instruction_reader *reader, struct block *block)
 {
-    reader->ticks[block->ticks++] = (struct instruction_tick){
+    reader->room->ticks[block->ticks++] = (struct instruction_tick){
         .at = block->at, .calls = block->at - block->others, .live_bytes = block->objects.bytes};
 }
 
@@ -374,11 +365,12 @@ static bool block_decode_other(struct instruction_reader *reader, struct block *
     static const uint8_t operands[] = {INSTRUCTION_LIST(OTHER_OPERANDS)};
 #undef OTHER_OPERANDS
     if (!block_get_operands(reader, block, operands[number - CALL_KINDS], to)) return false;
-    uint64_t first = to->operands > 0 ? reader->operands[to->operand_at] : 0;
+    uint64_t first = to->operands > 0 ? reader->room->operands[to->operand_at] : 0;
     if ((number == INSTRUCTION_LANE || number == INSTRUCTION_LOST) &&
         first >= INSTRUCTION_LANES_MAX)
         return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "lane ", first);
-    if (number == INSTRUCTION_LOST) block->lost_events += reader->operands[to->operand_at + 1];
+    if (number == INSTRUCTION_LOST)
+        block->lost_events += reader->room->operands[to->operand_at + 1];
     if (number == INSTRUCTION_TICK) block_add_tick(reader, block);
     block->others++;
     return true;
@@ -495,7 +487,7 @@ static __attribute__((noinline)) bool block_decode(struct instruction_reader *re
     const uint8_t *sizes = block->next[COLUMN_SIZES], *places = block->next[COLUMN_OBJECTS];
     const uint8_t *opcode_at = block->next[COLUMN_OPCODES];
     const uint8_t *const opcodes_end = opcode_at + block->count;
-    struct instruction *to = reader->instructions;
+    struct instruction *to = reader->room->at;
 
     for (; opcode_at < opcodes_end; opcode_at++, to++) {
         uint64_t opcode = *opcode_at, word, operand;
@@ -524,7 +516,7 @@ static __attribute__((noinline)) bool block_decode(struct instruction_reader *re
         block->next[COLUMN_SIZES] = sizes;
         block->next[COLUMN_OBJECTS] = places;
         block->objects = objects;
-        block->at = (size_t)(to - reader->instructions);
+        block->at = (size_t)(to - reader->room->at);
         if (!block_decode_rare(reader, block, to)) return false;
         objects = block->objects;
         sizes = block->next[COLUMN_SIZES];
@@ -543,16 +535,16 @@ static bool block_decode_addresses(struct instruction_reader *reader, struct blo
 {
     uint64_t address = 0;
     for (size_t i = 0; i < block->count; i++) {
-        const struct instruction *one = &reader->instructions[i];
+        const struct instruction *one = &reader->room->at[i];
         uint8_t shape = call_shapes[instruction_number(one)];
         bool brings = shape_is_birth(shape) || shape == SHAPE_REALLOC;
-        reader->addresses[i] = 0;
+        reader->room->addresses[i] = 0;
         if (!brings || (one->opcode & INSTRUCTION_FAILED)) continue;
         uint64_t difference;
         block->at = i;
         if (!block_get(reader, block, COLUMN_ADDRESSES, &difference)) return false;
         address += (uint64_t)unzigzag(difference) * 8;
-        reader->addresses[i] = address;
+        reader->room->addresses[i] = address;
     }
     return true;
 }
@@ -663,11 +655,11 @@ bool instruction_reader_next(struct instruction_reader *reader, struct instructi
     if (!reader_decode(reader, &block)) return false;
     bool addresses = (reader->header.features & INSTRUCTION_FEATURE_ADDRESSES) != 0;
     *batch = (struct instruction_batch){
-        .at = reader->instructions,
+        .at = reader->room->at,
         .count = block.count,
-        .operands = reader->operands,
-        .addresses = addresses ? reader->addresses : NULL,
-        .ticks = reader->ticks,
+        .operands = reader->room->operands,
+        .addresses = addresses ? reader->room->addresses : NULL,
+        .ticks = reader->room->ticks,
         .ticks_count = block.ticks,
         .number = number,
         .offset = block.offset,

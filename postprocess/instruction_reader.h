@@ -81,6 +81,14 @@ struct instruction_tick {
 /* Entries behind a batch that may be read, of no particular value, so that an engine can look ahead. */
 #define INSTRUCTION_BATCH_SLACK 16
 
+/* Where the reader puts a batch: most of it is touched only when it is needed. */
+struct instruction_room {
+    struct instruction at[INSTRUCTION_BLOCK_MAX + INSTRUCTION_BATCH_SLACK];
+    uint64_t operands[INSTRUCTION_BLOCK_MAX * INSTRUCTION_OPERANDS_MAX];
+    uint64_t addresses[INSTRUCTION_BLOCK_MAX];
+    struct instruction_tick ticks[INSTRUCTION_BLOCK_MAX];
+};
+
 /* One block. Belongs to the reader, valid until the next call. */
 struct instruction_batch {
     const struct instruction *at; /* count, and INSTRUCTION_BATCH_SLACK more */
@@ -121,15 +129,15 @@ struct instruction_reader {
 
     /* From here on: instruction_reader.c only. */
     struct input *input;
-    struct instruction *instructions;
-    uint64_t *operands;
-    uint64_t *addresses;
-    struct instruction_tick *ticks;
+    struct instruction_room *room, *own_room;
     char *metadata;
 };
 
 /* Reads the header. `input` stays the caller's. False: see state and error. */
 bool instruction_reader_open(struct instruction_reader *reader, struct input *input);
+
+/* From now on batches go there; NULL: to a room of the reader's own, as at first. */
+void instruction_reader_set_room(struct instruction_reader *reader, struct instruction_room *room);
 
 /* Reads a block. False when there is none, or no good one: see state. */
 bool instruction_reader_next(struct instruction_reader *reader, struct instruction_batch *batch);

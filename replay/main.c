@@ -42,9 +42,11 @@ static int finish(const struct options *options, const struct report *report)
 }
 
 /* Before anything that the allocator could notice. */
-static bool use_cpus(const struct options *options)
+static bool use_cpus(struct options *options)
 {
     struct error error = {0};
+    if (sched_getaffinity(0, sizeof options->cpus_allowed, &options->cpus_allowed) != 0)
+        CPU_ZERO(&options->cpus_allowed);
     if (options->cpus == NULL ||
         sched_setaffinity(0, sizeof options->cpu_set, &options->cpu_set) == 0)
         return true;

@@ -36,12 +36,15 @@ static uint64_t measure_peak_rss_bytes(void)
 /* Counters since the start of the process; the difference of two of these is what is reported. */
 static void measure_usage(struct measurement *measurement, int sign)
 {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    measurement->user_seconds += sign * seconds_of(usage.ru_utime);
-    measurement->system_seconds += sign * seconds_of(usage.ru_stime);
-    measurement->minor_faults += (uint64_t)(sign * usage.ru_minflt);
-    measurement->major_faults += (uint64_t)(sign * usage.ru_majflt);
+    struct rusage self, children;
+    getrusage(RUSAGE_SELF, &self);
+    getrusage(RUSAGE_CHILDREN, &children);
+    measurement->user_seconds += sign * seconds_of(self.ru_utime);
+    measurement->system_seconds += sign * seconds_of(self.ru_stime);
+    measurement->reading_seconds +=
+        sign * (seconds_of(children.ru_utime) + seconds_of(children.ru_stime));
+    measurement->minor_faults += (uint64_t)(sign * self.ru_minflt);
+    measurement->major_faults += (uint64_t)(sign * self.ru_majflt);
 }
 
 void measure_begin(struct measurement *measurement)

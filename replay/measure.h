@@ -12,6 +12,7 @@ struct measurement {
     uint64_t elapsed_ns;        /* from there to measure_end() */
     double user_seconds;        /* of the process, from measure_begin() to measure_end() */
     double system_seconds;
+    double reading_seconds; /* both, of the process that reads ahead; 0 without one */
     uint64_t minor_faults;
     uint64_t major_faults;
     uint64_t base_rss_bytes; /* before the first call */

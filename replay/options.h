@@ -16,6 +16,7 @@ struct options {
     const char *csv;  /* what names of files begin with; NULL: none */
     const char *cpus; /* as given; NULL: any processor */
     cpu_set_t cpu_set;
+    cpu_set_t cpus_allowed; /* what the process could use before --cpu */
     bool quiet;
     bool switching_forbidden; /* by the environment */
 };

@@ -331,17 +331,16 @@ bool players_open(struct players *players, const struct allocator *allocator,
     return true;
 }
 
-static struct player *players_get(struct players *players, uint32_t lane)
+static void players_add(struct players *players, uint32_t lane)
 {
     struct player *player = &players->at[lane];
-    if (player->players != NULL) return player;
+    if (player->players != NULL) return;
     player->players = players;
     player->queue = PLAYER_ABSENT;
     pthread_mutex_init(&player->lock, NULL);
     carrier_open_shared(&player->carrier, players->allocator, players->policy, players->latency,
                         lane, player_await);
     if (lane >= players->lanes) players->lanes = lane + 1;
-    return player;
 }
 
 static void player_push(struct player *player, struct work_run *run)
@@ -359,8 +358,11 @@ void players_push(struct players *players, struct work_unit *unit)
 {
     /* The unit may be gone as soon as the last one is pushed. */
     const uint32_t count = unit->runs_count;
+    /* All of them first: a thread may wait for what any lane of the unit makes. */
     for (uint32_t i = 0; i < count; i++)
-        player_push(players_get(players, unit->runs[i].lane), &unit->runs[i]);
+        players_add(players, unit->runs[i].lane);
+    for (uint32_t i = 0; i < count; i++)
+        player_push(&players->at[unit->runs[i].lane], &unit->runs[i]);
 }
 
 bool players_wait(struct players *players, const struct work_unit *unit)

@@ -26,7 +26,7 @@ static void progress_write(const char *text, int bytes)
     if (write(STDERR_FILENO, text, (size_t)bytes) < 0) return; /* then without */
 }
 
-void progress_show(struct progress *progress, const struct input *input, uint64_t events,
+void progress_show(struct progress *progress, uint64_t file_offset, uint64_t events,
                    uint64_t now_ns)
 {
     char text[160];
@@ -37,9 +37,8 @@ void progress_show(struct progress *progress, const struct input *input, uint64_
     double millions = (double)events / 1e6;
     int bytes = snprintf(text, sizeof text, "\r" REPLAY_PROGRAM ": %.1f M events, %.1f M/s",
                          millions, millions / seconds);
-    uint64_t done = input_file_offset(input);
-    if (progress->file_bytes > 0 && done > 0 && done <= progress->file_bytes) {
-        double share = (double)done / (double)progress->file_bytes;
+    if (progress->file_bytes > 0 && file_offset > 0 && file_offset <= progress->file_bytes) {
+        double share = (double)file_offset / (double)progress->file_bytes;
         bytes += snprintf(text + bytes, sizeof text - (size_t)bytes, ", %.0f %%, %.0f s left",
                           share * 100, seconds / share - seconds);
     }

@@ -17,8 +17,8 @@ struct progress {
 void progress_open(struct progress *progress, const struct input *input, bool wanted,
                    uint64_t now_ns);
 
-/* Prints, if it is time to. Takes nothing from the allocator. */
-void progress_show(struct progress *progress, const struct input *input, uint64_t events,
+/* Prints, if it is time to: `events` calls have been carried out, `file_offset` bytes been read. Takes nothing from the allocator. */
+void progress_show(struct progress *progress, uint64_t file_offset, uint64_t events,
                    uint64_t now_ns);
 
 /* Removes the line. */

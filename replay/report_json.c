@@ -107,6 +107,7 @@ static void report_set_time(json_t *object, const struct report *report)
     set_real(object, "elapsed_seconds", (double)measured->elapsed_ns / 1e9);
     set_real(object, "user_seconds", measured->user_seconds);
     set_real(object, "system_seconds", measured->system_seconds);
+    set_real(object, "reading_seconds", measured->reading_seconds);
     set_integer(object, "minor_faults", measured->minor_faults);
     set_integer(object, "major_faults", measured->major_faults);
     set_real_if_known(object, "own_cost_ns_per_event", report_own_cost_ns(report));

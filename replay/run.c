@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "common/call_table.h"
+#include "replay/ahead.h"
 #include "replay/heap.h"
 #include "replay/progress.h"
 
@@ -32,6 +33,7 @@ struct run {
     struct heap heap;
     struct latency latency;
     struct progress progress;
+    struct ahead ahead;
 
     uint64_t
         handed_over_ns; /* the clock at the first slice that has not been waited for; 0: none */
@@ -217,9 +219,9 @@ static bool run_batches(struct run *run)
     struct instruction_batch batch;
     while (reader->totals.calls < run->policy->limit_calls) {
         struct instruction_totals before = reader->totals;
-        if (!instruction_reader_next(reader, &batch)) break;
+        if (!ahead_next(&run->ahead, &batch)) break;
         if (!run_batch(run, &batch, &before)) break;
-        progress_show(&run->progress, reader->input, reader->totals.calls, run->now_ns);
+        progress_show(&run->progress, run->ahead.file_offset, reader->totals.calls, run->now_ns);
     }
     bool drained = run_drain(run) && (run->warm || run_end_warmup(run, run->report->totals.calls));
     return drained && !error_is_set(&run->state.error);
@@ -251,6 +253,7 @@ static bool run_open(struct run *run, const struct options *options)
     report->measurement.base_rss_bytes = heap_rss_bytes(&run->heap);
     progress_open(&run->progress, run->reader->input, !options->quiet,
                   report->measurement.started_ns);
+    ahead_open(&run->ahead, run->reader, &options->cpus_allowed);
     if (!run->engine->open(&run->state)) return false;
     if (run->policy->verify_addresses)
         run->engine->note_addresses(&run->state, report->places.addresses);
@@ -283,6 +286,7 @@ void run_stream(const struct options *options, struct instruction_reader *reader
         if (!report->cache_switching && report->caches[0] != '\0')
             fprintf(stderr, REPLAY_PROGRAM ": thread caches are %s\n", report->caches);
     }
+    ahead_close(&run.ahead);
     latency_calibrate(&run.latency);
     report->latency = run.latency;
     heap_close(&run.heap);

@@ -9,7 +9,7 @@
 
 namespace {
 
-const struct output_names some_names = {4711, "host.example", 1700000000, "/usr/bin/server"};
+const struct output_names some_names = {4711, "host.example", 1700000000, "/usr/bin/server", 1};
 
 std::string expand(const char *name, const struct output_names &names = some_names)
 {
@@ -34,6 +34,14 @@ TEST(OutputName, HasFourLettersAndPercent)
     EXPECT_EQ(expand("%e"), "server");
     EXPECT_EQ(expand("%%"), "%");
     EXPECT_EQ(expand("/d/%e-%h-%t-%p.lz4%%p"), "/d/server-host.example-1700000000-4711.lz4%p");
+}
+
+TEST(OutputName, LaterProgramsOfAProcessHaveANumber)
+{
+    struct output_names names = some_names;
+    names.program_number = 2;
+    EXPECT_EQ(expand("raw.%p.lz4", names), "raw.4711.2.lz4");
+    EXPECT_EQ(expand("%e", names), "server");
 }
 
 TEST(OutputName, OthersAreRefused)

@@ -212,7 +212,48 @@ goes_on_after_an_error() {
     verified raw.lz4 3 && grep -q 'in order, as far as it goes' out
 }
 
-plan 41
+# --- what daemons, sandboxes and careless programs do ---
+
+strain=$workloads/strain
+
+# Untraced, after one line, if recording would leave no room.
+little_address_space() {
+    rm -f raw.lz4*
+    for kilobytes in 20000 24000 28000 32000 40000; do
+        exit_status bash -c "ulimit -v $kilobytes; TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD=$tracing_library exec $life fill" \
+            >out 2>err
+        [ "$status" = 7 ] && [ "$(wc -l <err)" = 1 ] && grep -q '^malloctape: not recording: ' err || return 1
+        [ -z "$(find . -name '*raw*')" ] || return 1
+    done
+}
+
+old_kernel() {
+    rm -f raw.lz4*
+    exit_status "$strain" kernel env TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" "$life" end exit >out 2>err
+    [ "$status" = 7 ] && [ "$(wc -l <err)" = 1 ] && grep -q '^malloctape: not recording: .*kernel' err && [ ! -e raw.lz4 ]
+}
+
+# strains STATUS CALLS HOW... - complete, and like the same program untraced.
+strains() {
+    local wanted=$1 calls=$2
+    shift 2
+    rm -f raw.lz4*
+    exit_status timeout 60 env TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" "$strain" "$@" >out 2>err
+    [ "$status" = "$wanted" ] && [ "$(objects raw.lz4 777)" = "$calls" ] && complete raw.lz4
+}
+
+# _exit() in a handler, wherever the thread is just then.
+ends_in_a_handler() {
+    for i in $(seq 40); do
+        rm -f raw.lz4*
+        exit_status timeout 10 env TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" \
+            "$strain" interrupt $((10000 + i * 977)) >out 2>err
+        [ "$status" = 7 ] && [ ! -e raw.lz4.spool ] || return 1
+    done
+    verified raw.lz4 0
+}
+
+plan 50
 check 'return from main' ends return 7
 check 'exit' ends exit 7
 check '_exit' ends _exit 7
@@ -254,3 +295,17 @@ check 'mode 0600' private_file
 check 'an alignment of 0' zero_alignment
 check 'children forked beside busy threads' forks_beside_busy_threads
 check 'the program goes on after an error' goes_on_after_an_error
+check 'little address space: the program runs as untraced' little_address_space
+check 'a kernel that cannot hide memory from children: the same' old_kernel
+check 'every thread ends by the system call alone' strains 9 30000 leave
+check '_exit in a signal handler' ends_in_a_handler
+check 'descriptors 0 to 1023 are closed and are other files then' strains 7 1030000 close
+if [ "$(id -u)" = 0 ]; then
+    check 'another user' strains 7 30000 user
+    check 'another root directory' strains 7 30000 root "$scratch"
+else
+    skip_test 'another user' 'only root can become one'
+    skip_test 'another root directory' 'only root can change it'
+fi
+check 'no more files, and little memory' strains 7 30000 limits
+check 'all signals blocked and ignored' strains 7 30000 signals

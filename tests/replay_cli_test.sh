@@ -52,7 +52,7 @@ has_every_key() {
     for key in status recording limited program engine allocator allocator_path thread_cache_switching thread_caches \
         touch cpu heap_calls speed limit warmup sample_every events by_kind substituted \
         measured_events events_per_second wall_seconds elapsed_seconds user_seconds system_seconds \
-        minor_faults major_faults own_cost_ns_per_event latency latency_clock latency_overhead_ns \
+        reading_seconds minor_faults major_faults own_cost_ns_per_event latency latency_clock latency_overhead_ns \
         latency_resolution_ns thread_switches threads ticks lost_events live_at_end peak_live_bytes \
         peak_rss_bytes base_rss_bytes peak_heap_bytes heap_source rss_per_live fragmentation \
         original_peak_rss_bytes original_peak_heap_bytes original_seconds address_match \

@@ -1,20 +1,22 @@
-/* capture - life of a recording: start, threads, end. See capture.h. */
+/* capture - life of a recording: start, threads, end. See capture.h and recording.h. */
+#include "control.h"
 #include "message.h"
 #include "os.h"
 #include "recording.h"
+#include "settings.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define PATH_BYTES_MAX     4096
-#define METADATA_BYTES_MAX 8192
-#define HOST_BYTES_MAX     65 /* as the kernel has it */
-/* How long the writer waits for a reader who does not come or does not read. */
-#define READER_SECONDS     30
-#define SECONDS_MAX        UINT64_C(100000000)
+/* What must be left of the address space, for the writer (10 MiB at first) and for the program. */
+#define ADDRESS_SPACE_LEFT_BYTES ((size_t)32 << 20)
+/* A thread that has run for so long since has left the event it was in. */
+#define LATE_THREAD_CPU_NS       UINT64_C(200000)
+#define LATE_THREAD_ASK_NS       UINT64_C(1000000)
+/* All of them together get so long. */
+#define LATE_THREADS_NS          UINT64_C(5000000000)
 
 static struct malloctape_lane lane_none;
 MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane = &lane_none;
@@ -23,10 +25,22 @@ struct recording recording;
 
 static struct {
     pthread_key_t thread_key;
+    bool has_thread_key;
+    bool is_forked; /* this process forked from one that recorded, and has gone on without exec */
     bool end_arranged;
-    char output[PATH_BYTES_MAX];
-    char metadata[METADATA_BYTES_MAX];
 } capture;
+
+static uint32_t state(void)
+{
+    return atomic_load_acquire(&malloctape_state);
+}
+
+/* From one state to another. False: it was not `from`. */
+static bool change(uint32_t from, uint32_t to)
+{
+    return __atomic_compare_exchange_n(&malloctape_state, &from, to, 0, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_SEQ_CST);
+}
 
 /* --- threads --- */
 
@@ -42,12 +56,15 @@ static void thread_ends(void *value)
         lane_end(recording.registry, lane);
 }
 
-/* Gives the calling thread a lane. False: there is none. */
-static bool begin_thread(void)
+/* Gives the calling thread a lane, or makes the one it has a lane of this recording. False: there is none. */
+static bool begin_thread(struct malloctape_lane *lane)
 {
-    bool continued;
+    bool continued = false;
     int thread_id = os_thread_id();
-    struct malloctape_lane *lane = lane_claim(recording.registry, thread_id, &continued);
+    if (lane == &lane_none)
+        lane = lane_claim(recording.registry, thread_id, recording.number, &continued);
+    else
+        lane_reset(lane, recording.number);
     if (!lane) {
         atomic_add_relaxed(&recording.writer.lost_events, 1);
         return false;
@@ -56,150 +73,271 @@ static bool begin_thread(void)
     malloctape_lane = lane;
     bool has_room = lane->cursor < lane->room || record_take_slot(lane);
     if (has_room) {
-        if (continued && !lane->ended) record_thread_end(lane);
+        if (continued) record_thread_end(lane);
         record_thread_begin(lane, thread_id);
     }
-    lane->ended = 0;
     /* Early enough to get one of the keys whose values need no memory. */
     pthread_setspecific(capture.thread_key, lane);
     lane->busy = 0;
     return has_room;
 }
 
-/* --- start and end --- */
+/* Threads leave the hot path at their next call. */
+static void stop_threads(void)
+{
+    struct lane_registry *registry = recording.writer.registry;
+    atomic_fence_full();
+    uint32_t used = atomic_load_acquire(&registry->used);
+    for (uint32_t i = 0; i < used; i++)
+        atomic_store_relaxed(&lane_at(registry, i)->limit, NULL);
+}
+
+/* stop_threads() may have come before the lane got its limit. */
+static bool may_go_on(struct malloctape_lane *lane)
+{
+    atomic_fence_full();
+    if (state() == MALLOCTAPE_RECORDING) return true;
+    atomic_store_relaxed(&lane->limit, NULL);
+    return false;
+}
+
+/* --- end --- */
+
+bool recording_is_own(void)
+{
+    return recording.registry && atomic_load_relaxed(&recording.registry->present) &&
+           os_process_id() == recording.writer.process_id;
+}
 
 void recording_stop(void)
 {
-    uint32_t expected = MALLOCTAPE_RECORDING;
-    __atomic_compare_exchange_n(&malloctape_state, &expected, MALLOCTAPE_OFF, 0, __ATOMIC_RELEASE,
-                                __ATOMIC_RELAXED);
+    change(MALLOCTAPE_RECORDING, MALLOCTAPE_OFF);
 }
 
-/* Appends `text` up to its end or its first line break, as far as there is room. */
-static void append_metadata(struct writer *writer, const char *text)
+/* Also when the writer has ended by itself. */
+static void settle(void)
 {
-    while (*text && *text != '\n' && writer->metadata_bytes < sizeof capture.metadata - 1)
-        capture.metadata[writer->metadata_bytes++] = *text++;
+    if (state() == MALLOCTAPE_ENDING && atomic_load_acquire(&recording.writer.done))
+        change(MALLOCTAPE_ENDING, MALLOCTAPE_OFF);
 }
 
-/* One line of FORMAT.md 4.1. */
-static void append_metadata_line(struct writer *writer, const char *prefix, const char *key,
-                                 const char *value)
+/* Any thread, any number at a time, also one that interrupts another here and never goes back. */
+static bool end(void)
 {
-    append_metadata(writer, prefix);
-    append_metadata(writer, key);
-    append_metadata(writer, "=");
-    append_metadata(writer, value);
-    capture.metadata[writer->metadata_bytes] = '\n';
-    if (writer->metadata_bytes < sizeof capture.metadata - 1) writer->metadata_bytes++;
+    if (!recording_is_own()) return false;
+    if (!change(MALLOCTAPE_RECORDING, MALLOCTAPE_ENDING) &&
+        !change(MALLOCTAPE_PAUSED, MALLOCTAPE_ENDING) && state() != MALLOCTAPE_ENDING)
+        return false;
+    stop_threads();
+    writer_ask_end(&recording.writer);
+    while (state() == MALLOCTAPE_ENDING && !atomic_load_acquire(&recording.writer.done))
+        os_wait(&recording.writer.done, 0, WRITER_TICK_NS);
+    settle();
+    return true;
 }
 
-static void collect_metadata(struct writer *writer)
+/* The writer has come to the end by itself. */
+static void writer_ends(void)
 {
-    writer->metadata = capture.metadata;
-    append_metadata_line(writer, "", "program", program_invocation_name);
-    append_metadata_line(writer, "", "allocator", malloctape_front_end.allocator);
-    for (const char *const *name = malloctape_front_end.settings; *name; name++) {
-        const char *value = getenv(*name);
-        if (value) append_metadata_line(writer, "env.", *name, value);
-    }
+    if (!change(MALLOCTAPE_RECORDING, MALLOCTAPE_ENDING))
+        change(MALLOCTAPE_PAUSED, MALLOCTAPE_ENDING);
+    stop_threads();
+    shadow_end();
 }
 
-/* Ends the recording, if this process is the one that records. Any thread; keeps errno. */
-static void finish(void)
+static bool is_abandoned(void)
 {
-    uint32_t expected = MALLOCTAPE_RECORDING;
-    if (!recording.registry || !recording.registry->present ||
-        os_process_id() != recording.writer.process_id)
-        return;
-    if (!__atomic_compare_exchange_n(&malloctape_state, &expected, MALLOCTAPE_ENDING, 0,
-                                     __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-        while (expected == MALLOCTAPE_ENDING && !atomic_load_acquire(&recording.writer.done))
-            os_wait(&recording.writer.done, 0, WRITER_TICK_NS);
-        return;
-    }
-    uint32_t used = atomic_load_acquire(&recording.registry->used);
-    for (uint32_t i = 0; i < used; i++)
-        atomic_store_relaxed(&lane_at(recording.registry, i)->limit, NULL);
-    writer_finish(&recording.writer);
-    atomic_store_release(&malloctape_state, MALLOCTAPE_OFF);
+    return os_process_is_abandoned(1 + control_is_running());
 }
 
-static void finish_at_exit(void *unused)
+void recording_end_at_exit(void)
 {
-    (void)unused;
-    finish();
+    end();
 }
+
+void recording_end_at_exec(void)
+{
+    if (!recording_is_own()) return;
+    if (capture.is_forked) atomic_store_release(&recording.writer.discard, 1);
+    end();
+}
+
+int recording_end(void)
+{
+    settle();
+    if (!end()) return -EBUSY;
+    shadow_end();
+    return 0;
+}
+
+int recording_pause(void)
+{
+    if (!recording_is_own() || !change(MALLOCTAPE_RECORDING, MALLOCTAPE_PAUSED)) return -EBUSY;
+    stop_threads();
+    return 0;
+}
+
+int recording_resume(void)
+{
+    return recording_is_own() && change(MALLOCTAPE_PAUSED, MALLOCTAPE_RECORDING) ? 0 : -EBUSY;
+}
+
+int recording_sync(void)
+{
+    if (!recording_is_own() || (state() != MALLOCTAPE_RECORDING && state() != MALLOCTAPE_PAUSED))
+        return -EBUSY;
+    writer_sync(&recording.writer);
+    return 0;
+}
+
+void recording_look(struct recording_status *status)
+{
+    settle();
+    *status = (struct recording_status){.output = ""};
+    if (!recording_is_own()) return;
+    status->is_recording = state() == MALLOCTAPE_RECORDING;
+    status->is_paused = state() == MALLOCTAPE_PAUSED;
+    writer_look(&recording.writer, &status->totals);
+    if (recording.writer.output) status->output = recording.writer.output;
+}
+
+bool recording_has_writer(void)
+{
+    return recording.writer.thread.memory && !atomic_load_acquire(&recording.writer.done);
+}
+
+/* --- begin --- */
 
 static void report_not_recording(const char *why)
 {
     struct message message;
+    if (settings.quiet) return;
     message_begin(&message);
     message_text(&message, "not recording: ");
     message_text(&message, why);
     message_write(&message);
 }
 
-/* The environment must not make a process that this one starts write into the same file, so the
- * value is taken out of it. Returns what is wrong with it, else NULL. */
-static const char *take_output(char *value)
+/* Whether the lane's thread is no longer in an event of the recording before; waits for it until `deadline_ns`. */
+static bool has_left(const struct malloctape_lane *lane, uint64_t deadline_ns)
 {
-    char host[HOST_BYTES_MAX];
-    os_host_name(host, sizeof host);
-    struct output_names names = {.process_id = os_process_id(),
-                                 .host = host,
-                                 .time_s = os_wall_clock_ns() / UINT64_C(1000000000),
-                                 .program = program_invocation_name};
-    int result = output_name_expand(value, &names, capture.output, sizeof capture.output);
-    value[0] = 0;
-    if (result == -EINVAL) return "the name of the output has a % that is none of %p %h %t %e %%";
-    return result < 0 ? "the name of the output is too long" : NULL;
+    const uint32_t never_changes = 0;
+    struct os_thread_look first, now;
+    if (lane == malloctape_lane || lane->recording != recording.number) return true;
+    os_thread_look(lane->thread_id, &first);
+    for (now = first;; os_thread_look(lane->thread_id, &now)) {
+        bool is_out = now.sleeps || now.cpu_ns - first.cpu_ns > LATE_THREAD_CPU_NS;
+        if (now.is_gone || (is_out && !atomic_load_acquire(&lane->busy))) return true;
+        if (os_clock_ns() > deadline_ns) return false;
+        os_wait(&never_changes, 0, LATE_THREAD_ASK_NS);
+    }
 }
 
-/* A number of seconds in the environment. */
-static uint64_t seconds_ns(const char *name, uint64_t otherwise)
+/* Where threads of the recording before wrote, others are about to. */
+static bool threads_have_left(void)
 {
-    const char *text = secure_getenv(name);
-    uint64_t seconds = 0;
-    if (!text || !*text) return otherwise * UINT64_C(1000000000);
-    for (; *text >= '0' && *text <= '9' && seconds < SECONDS_MAX; text++)
-        seconds = seconds * 10 + (uint64_t)(*text - '0');
-    return (*text ? otherwise : seconds) * UINT64_C(1000000000);
+    uint32_t used = recording.registry ? atomic_load_acquire(&recording.registry->used) : 0;
+    uint64_t deadline_ns = os_clock_ns() + LATE_THREADS_NS;
+    for (uint32_t i = 0; i < used; i++)
+        if (!has_left(lane_at(recording.registry, i), deadline_ns)) return false;
+    for (uint32_t i = 0; i < used; i++)
+        lane_reset(lane_at(recording.registry, i), 0);
+    return true;
 }
 
-static const char *scratch_directory(void)
+static bool make_thread_key(void)
 {
-    const char *directory = secure_getenv("TMPDIR");
-    return directory && directory[0] == '/' ? directory : "/tmp";
+    if (!capture.has_thread_key)
+        capture.has_thread_key = pthread_key_create(&capture.thread_key, thread_ends) == 0;
+    return capture.has_thread_key;
 }
 
-static bool start(const char *value)
+/* NULL, or what is wrong. */
+static const char *reserve(struct writer *writer)
+{
+    if (!make_thread_key()) return "no key for thread-specific data";
+    if (!os_memory_can_be_per_process())
+        return "this kernel cannot hide memory from forked children (Linux 4.14 and later can)";
+    writer->registry = recording.registry ? recording.registry : lane_registry_create();
+    if (!writer->registry || !shadow_prepare(malloctape_front_end.cover_heap))
+        return "no memory for the shadow table";
+    void *rest = os_memory_reserve(ADDRESS_SPACE_LEFT_BYTES);
+    if (!rest) return "the limit on address space leaves too little to the program";
+    os_memory_release(rest, ADDRESS_SPACE_LEFT_BYTES);
+    return NULL;
+}
+
+/* Nothing is kept that another recording of this process did not need already. */
+static void cancel(struct writer *writer)
+{
+    shadow_cancel();
+    if (!recording.registry) lane_registry_release(writer->registry);
+    writer->registry = recording.registry;
+}
+
+static const char *prepare(struct writer *writer, const char *output)
+{
+    if (!threads_have_left()) return "a thread of the program has not left the recording before";
+    writer_reset(writer);
+    recording.number++;
+    const char *wrong = settings_apply(writer, output);
+    return wrong ? wrong : reserve(writer);
+}
+
+/* The state is STARTING. */
+static int begin(const char *output)
 {
     struct writer *writer = &recording.writer;
-    const char *wrong = take_output((char *)value);
+    const char *wrong = prepare(writer, output);
+    int result = -EINVAL;
     if (wrong) {
         report_not_recording(wrong);
-        return false;
+    } else {
+        writer->is_abandoned = is_abandoned;
+        writer->ends = writer_ends;
+        record_begin();
+        result = writer_start(writer);
     }
-    writer->quiet = secure_getenv("TCMALLOC_TRACE_QUIET") != NULL;
-    writer->output = capture.output;
-    writer->scratch = scratch_directory();
-    writer->patience_ns = seconds_ns("TCMALLOC_TRACE_READER_SECONDS", READER_SECONDS);
-    writer->process_id = os_process_id();
-    writer->heap_bytes = malloctape_front_end.heap_bytes;
-    os_random(writer->run_id, sizeof writer->run_id);
-    collect_metadata(writer);
-    recording.registry = writer->registry = lane_registry_create();
-    if (!shadow_begin() || !recording.registry ||
-        pthread_key_create(&capture.thread_key, thread_ends)) {
-        report_not_recording("no memory for the shadow table");
-        return false;
+    if (result < 0) {
+        cancel(writer);
+        return result;
     }
-    if (!malloctape_front_end.cover_heap()) {
-        report_not_recording("no memory for the shadow table");
-        return false;
-    }
-    return writer_start(writer);
+    recording.registry = writer->registry;
+    shadow_begin();
+    return 0;
+}
+
+/* The same. */
+static int begin_and_tell(const char *output)
+{
+    int kept_errno = errno;
+    int result = begin(output);
+    change(MALLOCTAPE_STARTING, result == 0 ? MALLOCTAPE_RECORDING : MALLOCTAPE_OFF);
+    if (result == 0) malloctape_front_end.divert();
+    errno = kept_errno;
+    return result;
+}
+
+int recording_begin(const char *output)
+{
+    if (!output) output = settings.output[0] ? settings.output : "%e.%p.raw.lz4";
+    settle();
+    if (!change(MALLOCTAPE_OFF, MALLOCTAPE_STARTING)) return -EBUSY;
+    return begin_and_tell(output);
+}
+
+/* The first call of the allocator in a forked child comes here; its memory has been made like that of a process
+ * that has not recorded yet. */
+static void child_begins(void)
+{
+    if (atomic_exchange_acquire(&recording.registry->present, 1)) return;
+    bool follow = state() == MALLOCTAPE_RECORDING && output_name_has_process(settings.output);
+    malloctape_lane = &lane_none;
+    atomic_store_release(&malloctape_state, follow ? MALLOCTAPE_STARTING : MALLOCTAPE_OFF);
+    capture.is_forked = true;
+    writer_forget(&recording.writer);
+    control_forget();
+    if (follow) begin_and_tell(settings.output);
 }
 
 /* Reads the environment once, as soon as there is one. */
@@ -208,21 +346,31 @@ static void decide(void)
     static uint32_t deciding;
     if (!environ || __atomic_exchange_n(&deciding, 1, __ATOMIC_ACQUIRE)) return;
     int kept_errno = errno;
-    const char *value = secure_getenv("TCMALLOC_TRACE_OUTPUT");
-    bool started = value && value[0] && start(value);
-    atomic_store_release(&malloctape_state, started ? MALLOCTAPE_RECORDING : MALLOCTAPE_OFF);
+    os_message_begin();
+    settings_read();
+    bool wanted = settings.output[0] || settings.too_long;
+    change(MALLOCTAPE_UNDECIDED, wanted ? MALLOCTAPE_STARTING : MALLOCTAPE_OFF);
+    if (wanted) begin_and_tell(settings.output);
+    if (settings.controlled && make_thread_key()) control_start();
     errno = kept_errno;
+}
+
+/* --- the process begins and ends --- */
+
+static void end_at_exit(void *unused)
+{
+    (void)unused;
+    end();
 }
 
 extern int __cxa_at_quick_exit(void (*function)(void *), void *library);
 
 __attribute__((constructor)) static void library_begins(void)
 {
-    if (atomic_load_relaxed(&malloctape_state) == MALLOCTAPE_UNDECIDED) decide();
+    if (state() == MALLOCTAPE_UNDECIDED) decide();
     /* quick_exit() ends the process without destructors, and not through our _exit(). What is registered
      * now runs after what the program registers. */
-    if (atomic_load_relaxed(&malloctape_state) == MALLOCTAPE_RECORDING)
-        __cxa_at_quick_exit(finish_at_exit, NULL);
+    __cxa_at_quick_exit(end_at_exit, NULL);
 }
 
 extern int __cxa_atexit(void (*function)(void *), void *argument, void *library);
@@ -231,46 +379,51 @@ extern int __cxa_atexit(void (*function)(void *), void *argument, void *library)
  * that is registered now runs after all of them. */
 __attribute__((destructor)) static void library_ends(void)
 {
-    if (atomic_load_relaxed(&malloctape_state) != MALLOCTAPE_RECORDING || capture.end_arranged)
-        return;
+    if (capture.end_arranged || !recording_is_own()) return;
     capture.end_arranged = true;
-    if (__cxa_atexit(finish_at_exit, NULL, NULL) != 0) finish();
+    if (__cxa_atexit(end_at_exit, NULL, NULL) != 0) end();
 }
 
-/* These end the process without destructors. In a vfork child, which shares our memory, finish()
+/* These end the process without destructors. In a vfork child, which shares our memory, end()
  * does nothing. */
 __attribute__((visibility("default"))) void _exit(int status)
 {
-    finish();
+    end();
     os_process_exit(status);
 }
 
 __attribute__((visibility("default"))) void _Exit(int status)
 {
-    finish();
+    end();
     os_process_exit(status);
 }
 
 /* --- the way to an event --- */
 
 /* Room for one event. The first event of a thread and the first after its slot is full come here,
- * every event while the hot path is off, and in a forked child every event until it has noticed. */
+ * and the first of a forked child. */
 static __attribute__((noinline)) bool make_room(struct malloctape_lane *lane)
 {
     if (lane->busy) return false;
-    if (atomic_load_acquire(&malloctape_state) == MALLOCTAPE_UNDECIDED) decide();
-    if (atomic_load_acquire(&malloctape_state) != MALLOCTAPE_RECORDING) return false;
-    if (!recording.registry->present) { /* forked */
-        malloctape_lane = &lane_none;
-        atomic_store_release(&malloctape_state, MALLOCTAPE_OFF);
+    if (state() == MALLOCTAPE_UNDECIDED) decide();
+    if (recording.registry && !atomic_load_relaxed(&recording.registry->present)) {
+        child_begins();
+        lane = malloctape_lane;
+    }
+    if (state() != MALLOCTAPE_RECORDING) {
+        settle();
         return false;
     }
-    if (lane == &lane_none) return begin_thread();
-    if (lane->cursor < lane->room) return true;
+    if (lane->recording != recording.number)
+        return begin_thread(lane) && may_go_on(malloctape_lane);
+    if (lane->cursor < lane->room) {
+        record_heat(lane);
+        return may_go_on(lane);
+    }
     lane->busy = 1;
     bool has_room = record_take_slot(lane);
     lane->busy = 0;
-    return has_room;
+    return has_room && may_go_on(lane);
 }
 
 bool malloctape_ready(void)

@@ -20,7 +20,9 @@
  * Lane       One per living thread, found by one thread-local pointer. Only its thread writes to
  *            it; the writer thread reads `cursor`. Lanes lie in memory that a forked child finds
  *            zeroed: there, cursor == limit, so a child leaves the hot path at once and stops
- *            recording.
+ *            recording, or begins a recording of its own.
+ * Life       UNDECIDED -> OFF <-> RECORDING, any number of times (recording.h). A thread that is late, in the
+ *            middle of an event of a recording that has ended, writes where it harms nobody.
  * Slot       Invariant: slot start <= cursor <= slot end; units below the cursor are whole records
  *            (FORMAT.md 5), units from the cursor on are zero. cursor >= limit sends the thread to
  *            malloctape_ready().
@@ -87,6 +89,7 @@ struct malloctape_lane {
     uint32_t state;       /* enum lane_state; changed under the registry's lock */
     uint32_t exit_rounds; /* how often this thread's destructor has run */
     uint32_t ended;       /* the record of the thread's end has been written already */
+    uint32_t recording;   /* of which all this is; 0: none yet */
     uint64_t slots;       /* how many it has had */
     uint64_t units;       /* in the slots before this one */
     uint64_t lost_events; /* since the last record of a loss */
@@ -94,6 +97,7 @@ struct malloctape_lane {
     /* The writer's. */
     uint32_t read_slot;
     uint16_t *read_from; /* next unit to write out */
+    uint64_t written;    /* units that are in the stream */
 } __attribute__((aligned(128)));
 
 #define MALLOCTAPE_THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
@@ -153,7 +157,9 @@ enum malloctape_state {
     MALLOCTAPE_UNDECIDED = 0, /* the environment has not been read yet */
     MALLOCTAPE_OFF,
     MALLOCTAPE_RECORDING,
-    MALLOCTAPE_ENDING /* the writer is finishing the stream; nothing is recorded any more */
+    MALLOCTAPE_ENDING,   /* the writer is finishing the stream; nothing is recorded any more */
+    MALLOCTAPE_STARTING, /* nothing is recorded yet */
+    MALLOCTAPE_PAUSED    /* nothing is recorded for a while */
 };
 
 extern uint32_t malloctape_state;
@@ -210,6 +216,7 @@ struct malloctape_front_end {
         *settings; /* names of environment variables that change it, NULL at the end */
     uint64_t (*heap_bytes)(void); /* address space it has taken from the system, approximately */
     bool (*cover_heap)(void);     /* the shadow table for all that it has; false: no memory */
+    void (*divert)(void);         /* recording has begun: calls must come to the capture core */
 };
 
 /* Defined by the front end. */

@@ -3,6 +3,8 @@
 #include "os.h"
 #include "units.h"
 
+#include <string.h>
+
 /* How many ending lanes a beginning thread asks the kernel about: a thread that has just been
  * joined is among the latest, and each costs a system call. */
 #define ENDING_LANES_TRIED 4
@@ -14,104 +16,131 @@ struct lane_registry *lane_registry_create(void)
     return registry;
 }
 
-/* Held for a few instructions and at most ENDING_LANES_TRIED system calls, by threads that begin
- * or end. */
-static void lock(struct lane_registry *registry)
+void lane_registry_release(struct lane_registry *registry)
 {
-    while (atomic_exchange_acquire(&registry->lock, 1))
-        os_wait(&registry->lock, 1, 1000000);
+    if (!registry) return;
+    for (uint32_t i = 0; i < RAW_LANES_MAX / LANE_BLOCK; i++)
+        if (registry->blocks[i])
+            os_memory_release(registry->blocks[i], LANE_BLOCK * sizeof *registry->blocks[i]);
+    os_memory_release(registry, sizeof *registry);
 }
 
-static void unlock(struct lane_registry *registry)
+void lane_reset(struct malloctape_lane *lane, uint32_t recording)
 {
-    atomic_store_release(&registry->lock, 0);
-    os_wake_all(&registry->lock);
+    lane->limit = lane->room = lane->start = lane->end = NULL;
+    lane->slot = SPOOL_NO_SLOT;
+    lane->slots = lane->units = lane->extra_units = lane->written = 0;
+    lane->lost_events = lane->lost_events_total = 0;
+    memset(lane->profile, 0, sizeof lane->profile);
+    lane->ended = 0;
+    lane->next_token = units_token(lane->number, 1);
+    lane->recording = recording;
+    atomic_store_release(&lane->cursor, NULL);
+}
+
+/* Takes the lane out of ENDING. */
+static bool take(struct lane_registry *registry, struct malloctape_lane *lane)
+{
+    uint32_t ending = LANE_ENDING;
+    if (!__atomic_compare_exchange_n(&lane->state, &ending, LANE_TAKEN, 0, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED))
+        return false;
+    atomic_add_relaxed(&registry->ending, -1);
+    return true;
+}
+
+void lane_put_back(struct lane_registry *registry, struct malloctape_lane *lane)
+{
+    atomic_add_relaxed(&registry->ending, 1);
+    atomic_store_release(&lane->state, LANE_ENDING);
 }
 
 static struct malloctape_lane *claim_ended(struct lane_registry *registry)
 {
+    uint32_t used = atomic_load_acquire(&registry->used);
+    uint32_t from = atomic_load_relaxed(&registry->ending_from);
     uint32_t tried = 0;
     for (uint32_t i = 0;
-         i < registry->used && tried < ENDING_LANES_TRIED && tried < registry->ending; i++) {
-        uint32_t at = (registry->ending_from + i) % registry->used;
+         i < used && tried < ENDING_LANES_TRIED && tried < atomic_load_relaxed(&registry->ending);
+         i++) {
+        uint32_t at = (from + i) % used;
         struct malloctape_lane *lane = lane_at(registry, at);
-        if (lane->state != LANE_ENDING) continue;
+        if (atomic_load_relaxed(&lane->state) != LANE_ENDING || !take(registry, lane)) continue;
         tried++;
         if (lane->ended || os_thread_is_gone(lane->thread_id)) {
-            registry->ending--;
-            registry->ending_from = at;
+            atomic_store_relaxed(&registry->ending_from, at);
             return lane;
         }
+        lane_put_back(registry, lane);
     }
     return NULL;
 }
 
+/* Makes sure that the lane's block is there; any number of threads may try. */
+static bool has_block(struct lane_registry *registry, uint32_t number)
+{
+    struct malloctape_lane **place = &registry->blocks[number / LANE_BLOCK];
+    struct malloctape_lane *none = NULL;
+    if (atomic_load_acquire(place)) return true;
+    struct malloctape_lane *block = os_memory_reserve_per_process(LANE_BLOCK * sizeof *block);
+    if (!block) return false;
+    if (!__atomic_compare_exchange_n(place, &none, block, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        os_memory_release(block, LANE_BLOCK * sizeof *block);
+    return true;
+}
+
+/* Tokens count lanes from 1 (units.h), so the last number of the format is not used. */
 static struct malloctape_lane *claim_new(struct lane_registry *registry)
 {
-    uint32_t number = registry->used;
-    /* Tokens count lanes from 1 (units.h). */
-    if (number == RAW_LANES_MAX - 1) return NULL;
-    if (number % LANE_BLOCK == 0) {
-        struct malloctape_lane *block = os_memory_reserve_per_process(LANE_BLOCK * sizeof *block);
-        if (!block) return NULL;
-        registry->blocks[number / LANE_BLOCK] = block;
-    }
+    uint32_t number = atomic_load_relaxed(&registry->used);
+    do
+        if (number == RAW_LANES_MAX - 1 || !has_block(registry, number)) return NULL;
+    while (!atomic_swap_release(&registry->used, &number, number + 1));
     struct malloctape_lane *lane = lane_at(registry, number);
     lane->number = number;
-    lane->next_token = units_token(number, 1);
-    lane->slot = SPOOL_NO_SLOT;
-    atomic_store_release(&registry->used, number + 1);
     return lane;
 }
 
-struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id, bool *continued)
+struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id,
+                                   uint32_t recording, bool *continued)
 {
-    lock(registry);
     struct malloctape_lane *lane = claim_ended(registry);
-    *continued = lane != NULL;
+    *continued = lane && lane->recording == recording;
     if (!lane) lane = claim_new(registry);
-    if (lane) {
-        lane->state = LANE_LIVE;
-        lane->thread_id = thread_id;
-        lane->exit_rounds = 0;
-    }
-    unlock(registry);
+    if (!lane) return NULL;
+    if (!*continued) lane_reset(lane, recording);
+    *continued = *continued && !lane->ended;
+    lane->ended = 0;
+    lane->thread_id = thread_id;
+    lane->exit_rounds = 0;
+    lane->allocating = 0;
+    lane->busy = 0;
+    atomic_store_release(&lane->state, LANE_LIVE);
     return lane;
 }
 
 void lane_end(struct lane_registry *registry, struct malloctape_lane *lane)
 {
-    lock(registry);
-    if (lane->state == LANE_LIVE) {
-        lane->state = LANE_ENDING;
-        registry->ending++;
-        registry->ending_from = lane->number;
-    }
-    unlock(registry);
+    uint32_t live = LANE_LIVE;
+    if (!__atomic_compare_exchange_n(&lane->state, &live, LANE_TAKEN, 0, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED))
+        return;
+    atomic_store_relaxed(&registry->ending_from, lane->number);
+    lane_put_back(registry, lane);
 }
 
+/* The lane's thread may itself be about to end it, or another one to have got it: only the thread that
+ * was asked about can have changed the state from LIVE, and it is gone. */
 void lane_notice_gone(struct lane_registry *registry, struct malloctape_lane *lane)
 {
-    if (lane->state == LANE_LIVE && os_thread_is_gone(lane->thread_id)) lane_end(registry, lane);
+    if (atomic_load_acquire(&lane->state) == LANE_LIVE && os_thread_is_gone(lane->thread_id))
+        lane_end(registry, lane);
 }
 
 bool lane_take_over(struct lane_registry *registry, struct malloctape_lane *lane)
 {
-    if (atomic_load_relaxed(&lane->state) != LANE_ENDING) return false;
-    lock(registry);
-    bool taken = lane->state == LANE_ENDING && os_thread_is_gone(lane->thread_id);
-    if (taken) {
-        lane->state = LANE_TAKEN_OVER;
-        registry->ending--;
-    }
-    unlock(registry);
-    return taken;
-}
-
-void lane_put_back(struct lane_registry *registry, struct malloctape_lane *lane)
-{
-    lock(registry);
-    lane->state = LANE_ENDING;
-    registry->ending++;
-    unlock(registry);
+    if (!take(registry, lane)) return false;
+    if (os_thread_is_gone(lane->thread_id)) return true;
+    lane_put_back(registry, lane);
+    return false;
 }

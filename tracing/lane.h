@@ -9,7 +9,14 @@
  * Threads that never run destructors (raw clone) are noticed by the writer, which looks whether
  * silent lanes still have a thread.
  *
- * The registry lies in memory that a forked child finds zeroed: there, `present` is 0. */
+ * A lane stays with its thread when one recording ends and another begins: `recording` tells of which
+ * its other fields speak. Only its thread, or one that takes the lane over, makes it speak of the next.
+ *
+ * The registry lies in memory that a forked child finds zeroed: there, `present` is 0.
+ *
+ * Threads   No locks: a thread may be stopped for good anywhere in here (by _exit() in a signal handler,
+ *           for one), and nobody waits for it. Whoever moves a lane's state out of ENDING by a
+ *           compare-and-swap has it for himself until he stores the next state. */
 #ifndef MALLOCTAPE_LANE_H
 #define MALLOCTAPE_LANE_H
 
@@ -19,13 +26,12 @@
 /* Lanes come from the system in blocks of this many. */
 #define LANE_BLOCK 64u
 
-enum lane_state { LANE_UNUSED = 0, LANE_LIVE, LANE_ENDING, LANE_TAKEN_OVER };
+enum lane_state { LANE_UNUSED = 0, LANE_LIVE, LANE_ENDING, LANE_TAKEN };
 
 struct lane_registry {
     uint32_t present;     /* 0 in a forked child */
-    uint32_t lock;        /* of what follows, and of state changes */
     uint32_t used;        /* lanes 0 .. used-1 have begun; read by the writer (acquire) */
-    uint32_t ending;      /* lanes in state ENDING */
+    uint32_t ending;      /* lanes in state ENDING, approximately */
     uint32_t ending_from; /* where to look for one next */
     struct malloctape_lane *blocks[RAW_LANES_MAX / LANE_BLOCK]; /* wiped by fork like this */
 };
@@ -38,10 +44,16 @@ static inline struct malloctape_lane *lane_at(const struct lane_registry *regist
 
 /* NULL if there is no memory. */
 struct lane_registry *lane_registry_create(void);
+void lane_registry_release(struct lane_registry *registry);
+
+/* Ready for the recording with this number, with nothing in it. */
+void lane_reset(struct malloctape_lane *lane, uint32_t recording);
 
 /* A lane for the calling thread: one whose thread has gone, or a new one; NULL if all are taken.
- * The lane is LIVE and of this thread; `*continued` tells whether another thread had it before. */
-struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id, bool *continued);
+ * The lane is LIVE and of this thread, ready for the recording with this number; `*continued` tells
+ * whether another thread had it before in the same recording, and its end is not recorded yet. */
+struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id,
+                                   uint32_t recording, bool *continued);
 
 /* The destructors of the lane's thread have run. */
 void lane_end(struct lane_registry *registry, struct malloctape_lane *lane);

@@ -4,9 +4,14 @@
 
 #include <errno.h>
 
-void message_begin(struct message *message)
+void message_clear(struct message *message)
 {
     message->bytes = 0;
+}
+
+void message_begin(struct message *message)
+{
+    message_clear(message);
     message_text(message, "malloctape: ");
 }
 
@@ -50,6 +55,8 @@ void message_error(struct message *message, int error)
         {ENOMEM, "cannot allocate memory"},
         {EAGAIN, "resource temporarily unavailable"},
         {ENAMETOOLONG, "file name too long"},
+        {EBUSY, "busy"},
+        {EINVAL, "invalid argument"},
         {EBADF, "no descriptor that can be written to"},
         {ENXIO, "nobody is there to read it"},
         {ETIMEDOUT, "waited for its reader too long"},

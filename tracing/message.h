@@ -10,6 +10,9 @@ struct message {
     size_t bytes;
 };
 
+/* Empty. */
+void message_clear(struct message *message);
+
 /* Begins with "malloctape: ". What does not fit is left out. */
 void message_begin(struct message *message);
 void message_text(struct message *message, const char *text);

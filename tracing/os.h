@@ -25,12 +25,28 @@ void *os_memory_reserve(size_t bytes);
 /* The same, but a forked child finds it zeroed: what is in it is true for one process only. */
 void *os_memory_reserve_per_process(size_t bytes);
 
+/* Whether the system can do that: Linux can since 4.14. True also if there is no memory at all. */
+bool os_memory_can_be_per_process(void);
+
+/* The same, but a forked child has nothing there. */
+void *os_memory_reserve_unshared(size_t bytes);
+
 void os_memory_release(void *memory, size_t bytes);
+
+/* Gives private memory back to the system, but keeps its addresses: it is zero again. */
+void os_memory_clear(void *memory, size_t bytes);
 
 /* Memory that is zero and cannot be written. */
 void *os_zeros_reserve(size_t bytes);
 
+/* Writes the path of the current directory, with a slash and a null byte behind it; empty if it has none or it is
+ * longer than `bytes`. */
+void os_current_directory(char *path, size_t bytes);
+
 /* --- files: descriptors belong to the writer thread; `directory` is one of them --- */
+
+/* Instead of a directory: names are looked up where the process is. */
+#define OS_NO_DIRECTORY (-100)
 
 /* For looking up names in it, wherever the process goes later. */
 int os_directory_open(const char *path);
@@ -83,9 +99,12 @@ long os_file_read_start(int file, void *data, size_t bytes);
  * its mapping cannot fail for want of space. */
 int os_file_allocate(int file, uint64_t bytes);
 
-/* Maps `bytes` of the file from `offset`, shared, and not inherited by children. NULL if that cannot
- * be. */
-void *os_file_map(int file, uint64_t offset, size_t bytes);
+/* Maps `bytes` of the file from `offset`, shared, and not inherited by children: at `at`, in place of what is
+ * there, or anywhere if that is NULL. NULL if that cannot be. */
+void *os_file_map(int file, uint64_t offset, size_t bytes, void *at);
+
+/* Puts private memory in place of a mapping: the file is done with, and a late store into it harms nobody. */
+void os_file_unmap(void *memory, size_t bytes);
 
 /* --- a command that reads what the writer thread writes --- */
 
@@ -103,9 +122,27 @@ int os_command_start(const char *command, int *process);
  * negative errno: -ETIMEDOUT, or -ECHILD if somebody else has waited for it. `timeout_ns` 0: no limit. */
 int os_command_wait(int process, uint64_t timeout_ns);
 
+/* --- a socket through which the same user controls this process; all of it in the control thread --- */
+
+#define OS_REQUEST_BYTES_MAX 8192
+
+/* Waits for requests to this process. A descriptor or a negative errno. */
+int os_control_listen(void);
+
+/* The next request of a user who may ask, as text; at most `timeout_ns`. A descriptor for the answer, -EAGAIN: none
+ * came. */
+int os_control_next(int listening, char *request, size_t bytes, uint64_t timeout_ns);
+
+/* Sends the answer and closes the descriptor. */
+void os_control_answer(int file, const char *text, size_t bytes);
+
 /* --- the rest --- */
 
-/* Message to the standard error as it was when the thread started (or of the caller). */
+/* Remembers what the standard error is. To be called once, before the program can have changed it. */
+void os_message_begin(void);
+
+/* Message to the standard error as it was when the thread started (or of the caller). It is lost if that is
+ * not what it was at os_message_begin(): it may be any file of the program's. */
 void os_message_write(const char *text, size_t bytes);
 
 /* Monotonic clock in nanoseconds; wall clock in nanoseconds since the epoch. */
@@ -121,6 +158,18 @@ int os_thread_id(void);
 /* Whether the thread with this id in this process has ended. */
 bool os_thread_is_gone(int thread_id);
 
+/* What the thread is doing, as far as the system tells. `cpu_ns` is the time it has run. */
+struct os_thread_look {
+    bool is_gone;
+    bool sleeps; /* waits in a system call, or stopped */
+    uint64_t cpu_ns;
+};
+void os_thread_look(int thread_id, struct os_thread_look *look);
+
+/* Whether the process has no thread any more but `own` of ours. From then on, their ends do not change the status
+ * with which the first thread has ended; that of the last one is not to be had. */
+bool os_process_is_abandoned(unsigned own);
+
 /* Sleeps until *word differs from `expected`, at most `timeout_ns` (0: no limit). May return
  * early. */
 void os_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns);
@@ -128,11 +177,21 @@ void os_wake_all(const uint32_t *word);
 
 void os_random(void *bytes, size_t count);
 
-/* Starts the writer thread: a thread without anything of libc (no memory of the heap is taken, no
- * destructors, no signal is ever delivered to it), with its own copy of the descriptor table in
- * which only standard error and `kept` (-1: no other) stay open. `function` must only use this layer. When it
- * returns, `*done` is set to 1 and waiters are woken. */
-int os_thread_start(void (*function)(void *), void *argument, uint32_t *done, int kept);
+/* A thread of ours. */
+struct os_thread {
+    void *memory;
+    uint32_t alive; /* 0 again when it has left its memory */
+};
+
+/* Starts a thread without anything of libc (no memory of the heap is taken, no destructors, no signal is ever
+ * delivered to it), with its own copy of the descriptor table, in which only standard error and `kept` (-1: no other)
+ * stay open, and its own current and root directory. `function` must only use this layer. When it returns, `*done`
+ * is set to 1 and waiters are woken. */
+int os_thread_start(struct os_thread *thread, void (*function)(void *), void *argument,
+                    uint32_t *done, int kept);
+
+/* After its end, or in a forked child, where it does not exist: gives its memory back. */
+void os_thread_release(struct os_thread *thread);
 
 /* Ends the process at once. */
 void os_process_exit(int status) __attribute__((noreturn));

@@ -30,14 +30,19 @@ static void *map(void *at, size_t bytes, int protection, int flags, int file, ui
     return result < 0 && result > -4096 ? NULL : (void *)result;
 }
 
+static long advise(void *memory, size_t bytes, int advice)
+{
+    return system_call(SYS_madvise, (long)memory, (long)bytes, advice, 0, 0, 0);
+}
+
 void *os_memory_reserve(size_t bytes)
 {
     void *memory = map(NULL, bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory) {
         /* Sparse use: a huge page would cost 512 pages for the one that is touched. */
-        system_call(SYS_madvise, (long)memory, (long)bytes, MADV_NOHUGEPAGE, 0, 0, 0);
-        system_call(SYS_madvise, (long)memory, (long)bytes, MADV_DONTDUMP, 0, 0, 0);
+        advise(memory, bytes, MADV_NOHUGEPAGE);
+        advise(memory, bytes, MADV_DONTDUMP);
     }
     return memory;
 }
@@ -45,7 +50,24 @@ void *os_memory_reserve(size_t bytes)
 void *os_memory_reserve_per_process(size_t bytes)
 {
     void *memory = os_memory_reserve(bytes);
-    if (memory) system_call(SYS_madvise, (long)memory, (long)bytes, MADV_WIPEONFORK, 0, 0, 0);
+    if (!memory || advise(memory, bytes, MADV_WIPEONFORK) == 0) return memory;
+    os_memory_release(memory, bytes);
+    return NULL;
+}
+
+bool os_memory_can_be_per_process(void)
+{
+    void *page = os_memory_reserve(1);
+    if (!page) return true;
+    bool can = advise(page, 1, MADV_WIPEONFORK) == 0;
+    os_memory_release(page, 1);
+    return can;
+}
+
+void *os_memory_reserve_unshared(size_t bytes)
+{
+    void *memory = os_memory_reserve(bytes);
+    if (memory) advise(memory, bytes, MADV_DONTFORK);
     return memory;
 }
 
@@ -54,9 +76,22 @@ void os_memory_release(void *memory, size_t bytes)
     system_call(SYS_munmap, (long)memory, (long)bytes, 0, 0, 0, 0);
 }
 
+void os_memory_clear(void *memory, size_t bytes)
+{
+    advise(memory, bytes, MADV_DONTNEED);
+}
+
 void *os_zeros_reserve(size_t bytes)
 {
     return map(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+void os_current_directory(char *path, size_t bytes)
+{
+    long length = system_call(SYS_getcwd, (long)path, (long)bytes - 1, 0, 0, 0, 0);
+    bool is_known = length > 0 && path[0] == '/';
+    if (is_known) path[length - 1] = '/';
+    path[is_known ? length : 0] = 0;
 }
 
 /* --- files --- */
@@ -217,20 +252,50 @@ int os_file_allocate(int file, uint64_t bytes)
     return result;
 }
 
-void *os_file_map(int file, uint64_t offset, size_t bytes)
+void *os_file_map(int file, uint64_t offset, size_t bytes, void *at)
 {
-    void *memory =
-        map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, offset);
+    int flags = MAP_SHARED | MAP_POPULATE | (at ? MAP_FIXED : 0);
+    void *memory = map(at, bytes, PROT_READ | PROT_WRITE, flags, file, offset);
     if (memory) {
-        system_call(SYS_madvise, (long)memory, (long)bytes, MADV_DONTFORK, 0, 0, 0);
-        system_call(SYS_madvise, (long)memory, (long)bytes, MADV_DONTDUMP, 0, 0, 0);
+        advise(memory, bytes, MADV_DONTFORK);
+        advise(memory, bytes, MADV_DONTDUMP);
     }
     return memory;
 }
 
+void os_file_unmap(void *memory, size_t bytes)
+{
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    if (map(memory, bytes, PROT_READ | PROT_WRITE, flags, -1, 0))
+        advise(memory, bytes, MADV_DONTFORK);
+}
+
+static struct {
+    bool known;
+    dev_t device;
+    ino_t inode;
+} standard_error;
+
+static bool look_at_standard_error(struct stat *status)
+{
+    return system_call(SYS_fstat, STDERR_FILENO, (long)status, 0, 0, 0, 0) == 0;
+}
+
+void os_message_begin(void)
+{
+    struct stat status;
+    standard_error.known = look_at_standard_error(&status);
+    if (!standard_error.known) return;
+    standard_error.device = status.st_dev;
+    standard_error.inode = status.st_ino;
+}
+
 void os_message_write(const char *text, size_t bytes)
 {
-    os_file_write(2, text, bytes);
+    struct stat now;
+    if (standard_error.known && look_at_standard_error(&now) &&
+        now.st_dev == standard_error.device && now.st_ino == standard_error.inode)
+        os_file_write(STDERR_FILENO, text, bytes);
 }
 
 static uint64_t clock_ns(clockid_t clock)
@@ -303,15 +368,18 @@ void os_process_exit(int status)
         system_call(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
-/* --- the writer thread --- */
+/* --- threads of ours --- */
 
 #define THREAD_STACK_BYTES   (256u * 1024)
 /* What compiled C code may touch around the thread pointer: libc's static TLS below it (errno, were
  * anything to set it), the thread descriptor with the stack protector's guard above it. */
 #define THREAD_STORAGE_BELOW (56u * 1024)
 #define THREAD_STORAGE_ABOVE (8u * 1024)
+#define THREAD_BYTES         (THREAD_STACK_BYTES + THREAD_STORAGE_BELOW + THREAD_STORAGE_ABOVE)
+/* From the end of a thread's work until it has left its stack. */
+#define THREAD_LEAVES_NS     UINT64_C(50000)
 
-struct thread {
+struct start {
     void (*function)(void *);
     void *argument;
     uint32_t *done;
@@ -329,13 +397,13 @@ static void close_files_except(int kept)
 
 static int thread_main(void *argument)
 {
-    struct thread thread = *(struct thread *)argument;
-    close_files_except(thread.kept);
+    struct start start = *(struct start *)argument;
+    close_files_except(start.kept);
     system_call(SYS_prctl, PR_SET_NAME, (long)"malloctape", 0, 0, 0, 0);
-    thread.function(thread.argument);
-    __atomic_store_n(thread.done, 1, __ATOMIC_RELEASE);
-    os_wake_all(thread.done);
-    system_call(SYS_exit, 0, 0, 0, 0, 0, 0);
+    start.function(start.argument);
+    __atomic_store_n(start.done, 1, __ATOMIC_RELEASE);
+    os_wake_all(start.done);
+    system_call(SYS_exit, os_linux_exit_status, 0, 0, 0, 0, 0);
     return 0;
 }
 
@@ -348,24 +416,35 @@ static void *thread_storage_of(uint8_t *memory)
     return pointer;
 }
 
-int os_thread_start(void (*function)(void *), void *argument, uint32_t *done, int kept)
+int os_thread_start(struct os_thread *thread, void (*function)(void *), void *argument,
+                    uint32_t *done, int kept)
 {
-    size_t bytes = THREAD_STACK_BYTES + THREAD_STORAGE_BELOW + THREAD_STORAGE_ABOVE;
-    uint8_t *memory = os_memory_reserve(bytes);
+    uint8_t *memory = os_memory_reserve(THREAD_BYTES);
     if (!memory) return ERRNO_ENOMEM;
-    struct thread *thread = (struct thread *)(memory + THREAD_STACK_BYTES - sizeof *thread);
-    thread->function = function;
-    thread->argument = argument;
-    thread->done = done;
-    thread->kept = kept;
+    struct start *start = (struct start *)(memory + THREAD_STACK_BYTES - sizeof *start);
+    *start = (struct start){function, argument, done, kept};
+    *thread = (struct os_thread){memory, 1};
     uint64_t all = ~UINT64_C(0);
     uint64_t before = 0;
     system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, sizeof before, 0, 0);
-    /* Without CLONE_FILES the thread has its own copy of the descriptor table. */
-    int flags = CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS;
-    int result = clone(thread_main, (void *)((uintptr_t)thread & ~(uintptr_t)63), flags, thread,
-                       NULL, thread_storage_of(memory + THREAD_STACK_BYTES), NULL);
+    /* Without CLONE_FILES the thread has its own copy of the descriptor table, without CLONE_FS its own
+     * directories. */
+    int flags = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
+                CLONE_CHILD_CLEARTID;
+    int result = clone(thread_main, (void *)((uintptr_t)start & ~(uintptr_t)63), flags, start, NULL,
+                       thread_storage_of(memory + THREAD_STACK_BYTES), &thread->alive);
     system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof before, 0, 0);
-    if (result < 0) os_memory_release(memory, bytes);
-    return result < 0 ? ERRNO_EAGAIN : 0;
+    if (result > 0) return 0;
+    os_memory_release(memory, THREAD_BYTES);
+    *thread = (struct os_thread){NULL, 0};
+    return ERRNO_EAGAIN;
+}
+
+void os_thread_release(struct os_thread *thread)
+{
+    if (!thread->memory) return;
+    while (__atomic_load_n(&thread->alive, __ATOMIC_ACQUIRE))
+        os_wait(&thread->alive, 1, THREAD_LEAVES_NS);
+    os_memory_release(thread->memory, THREAD_BYTES);
+    thread->memory = NULL;
 }

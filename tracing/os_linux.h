@@ -36,6 +36,9 @@ static inline long system_call(long number, long a, long b, long c, long d, long
  * `file` if it is; returns its number or a negative errno. */
 int os_linux_keep_from_messages(int file);
 
+/* With which threads of ours end: the last thread of a process leaves it its status. */
+extern int os_linux_exit_status;
+
 /* Closes the descriptors first .. last; INT_MAX: all from `first` on. */
 void os_linux_close_files(int first, int last);
 

@@ -207,6 +207,11 @@ void output_discard(struct output_place *place)
     if (place->command > 0) os_command_wait(place->command, DISCARDED_COMMAND_NS);
 }
 
+void output_forget(struct output_place *place)
+{
+    if (place->kind == OUTPUT_NEW_FILE) os_file_remove(place->directory, place->last);
+}
+
 int output_end(struct output_place *place, bool complete, uint64_t timeout_ns)
 {
     if (place->command > 0) place->status = os_command_wait(place->command, timeout_ns);

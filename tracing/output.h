@@ -72,6 +72,9 @@ int output_connect(struct output_place *place);
 /* After a failed start: removes what has been made. */
 void output_discard(struct output_place *place);
 
+/* Removes the stream's file if output_make() made it; then output_end(). */
+void output_forget(struct output_place *place);
+
 /* After the stream's file has been closed. `complete`: the spool is not needed. 0 or a negative errno (os_command_wait). */
 int output_end(struct output_place *place, bool complete, uint64_t timeout_ns);
 

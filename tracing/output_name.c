@@ -37,6 +37,14 @@ static void text_name(struct text *text, const char *name)
         text_put(text, is_harmless(*name) ? *name : '_');
 }
 
+static void text_process(struct text *text, const struct output_names *names)
+{
+    text_number(text, (uint64_t)names->process_id);
+    if (names->program_number < 2) return;
+    text_put(text, '.');
+    text_number(text, names->program_number);
+}
+
 const char *output_name_last(const char *path)
 {
     const char *component = path;
@@ -55,7 +63,7 @@ int output_name_expand(const char *name, const struct output_names *names, char 
             continue;
         }
         switch (*++name) {
-        case 'p': text_number(&text, (uint64_t)names->process_id); break;
+        case 'p': text_process(&text, names); break;
         case 'h': text_name(&text, names->host); break;
         case 't': text_number(&text, names->time_s); break;
         case 'e': text_name(&text, output_name_last(names->program)); break;

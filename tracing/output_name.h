@@ -14,10 +14,11 @@ extern "C" {
 
 /* What the letters after a % in a name stand for. */
 struct output_names {
-    int process_id;      /* %p */
-    const char *host;    /* %h */
-    uint64_t time_s;     /* %t, since the epoch */
-    const char *program; /* %e, without what comes before its last slash */
+    int process_id;          /* %p */
+    const char *host;        /* %h */
+    uint64_t time_s;         /* %t, since the epoch */
+    const char *program;     /* %e, without what comes before its last slash */
+    uint32_t program_number; /* in this process; from the second on, %p is PROCESS.NUMBER */
 };
 
 /* Puts names in place of %p, %h, %t and %e in `name`, and % in place of %%. In the names of host and

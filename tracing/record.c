@@ -15,6 +15,11 @@ _Static_assert(ROOM_MARGIN_UNITS > 4 * RAW_UNITS_PER_RECORD_MAX,
 static uint64_t stamps[RAW_STRUCTURES]; /* each under the lock of its structure */
 static bool hot_path_is_off;
 
+void record_begin(void)
+{
+    memset(stamps, 0, sizeof stamps);
+}
+
 /* --- slots --- */
 
 static void begin_run(struct malloctape_lane *lane, uint32_t slot, const uint16_t *before,
@@ -31,8 +36,7 @@ static void begin_run(struct malloctape_lane *lane, uint32_t slot, const uint16_
     spool_begin(&recording.writer.spool, slot, &run);
 }
 
-/* Lets the lane's thread onto the hot path, unless nobody may go there. */
-static void heat(struct malloctape_lane *lane)
+void record_heat(struct malloctape_lane *lane)
 {
     atomic_store_relaxed(&lane->limit, lane->room);
     atomic_fence_full();
@@ -63,7 +67,7 @@ bool record_take_slot(struct malloctape_lane *lane)
     lane->end = units + SPOOL_SLOT_UNITS;
     lane->room = lane->end - ROOM_MARGIN_UNITS;
     atomic_store_release(&lane->cursor, units);
-    heat(lane);
+    record_heat(lane);
     if (lane->lost_events) {
         units_lost(lane, lane->lost_events, 0);
         lane->lost_events = 0;
@@ -109,6 +113,11 @@ static void set_token(const void *object, uint64_t token)
 {
     uint64_t *place = token_place(object);
     if (place) *place = token;
+}
+
+static bool is_recording(void)
+{
+    return atomic_load_relaxed(&malloctape_state) == MALLOCTAPE_RECORDING;
 }
 
 /* The lane of the calling thread with room for an event, NULL if recording has ended meanwhile. */
@@ -173,7 +182,7 @@ void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_
 void malloctape_stamp(unsigned structure)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!lane->room || lane->busy) return;
+    if (!lane->room || lane->busy || !is_recording()) return;
     if (lane->end - lane->cursor < STAMP_UNITS_MAX) {
         lane->busy = 1;
         bool has_room = record_take_slot(lane);
@@ -186,5 +195,6 @@ void malloctape_stamp(unsigned structure)
 void malloctape_thread_cache_deleted(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (lane->room && malloctape_ready()) units_thread(lane, RAW_THREAD_CACHE_DELETED, 0);
+    if (lane->room && is_recording() && malloctape_ready())
+        units_thread(lane, RAW_THREAD_CACHE_DELETED, 0);
 }

@@ -9,9 +9,18 @@
 #include "lane.h"
 #include "writer.h"
 
+/* A process can have one recording after another, but one at a time:
+ *
+ *   OFF --begin--> STARTING --> RECORDING <--> PAUSED
+ *    ^                              |            |
+ *    +-------- writer has ended -- ENDING <------+
+ *
+ * Whoever takes the state from OFF to STARTING, or is the first to notice that the process is a forked child, may
+ * change what is below. */
 struct recording {
     struct writer writer;
     struct lane_registry *registry;
+    uint32_t number; /* of the recording, from 1; lanes of an earlier one are begun anew */
 };
 
 extern struct recording recording;
@@ -21,11 +30,49 @@ extern struct recording recording;
 /* Gives the lane a new slot. False: recording has ended. */
 bool record_take_slot(struct malloctape_lane *lane);
 
+/* Lets the lane's thread onto the hot path, unless nobody may go there. The lane has room. */
+void record_heat(struct malloctape_lane *lane);
+
 /* Records that the lane's thread begins, or that its former thread has ended. The lane has room. */
 void record_thread_begin(struct malloctape_lane *lane, int thread_id);
 void record_thread_end(struct malloctape_lane *lane);
 
+/* Before the first event of a recording. */
+void record_begin(void);
+
 /* --- of capture.c --- */
+
+/* Begins a recording, ends it, or makes a pause. 0 or a negative errno: -EBUSY when the state is another one, or as
+ * of writer_start(). `output` NULL: as the environment said at the start. Any thread, but not inside a call of the
+ * allocator. */
+int recording_begin(const char *output);
+int recording_end(void);
+int recording_pause(void);
+int recording_resume(void);
+
+/* Returns when all that was recorded before is in the output. */
+int recording_sync(void);
+
+struct recording_status {
+    bool is_recording;
+    bool is_paused;
+    struct writer_totals totals; /* of this recording or the latest */
+    const char *output;          /* empty: there has been none */
+};
+void recording_look(struct recording_status *status);
+
+/* Whether a writer thread is running. */
+bool recording_has_writer(void);
+
+/* Ends the recording, if this process has one, because the process ends. Any thread, also in a signal handler. */
+void recording_end_at_exit(void);
+
+/* The same before an exec. What a forked child has recorded is removed, if it is but little: it belongs to no
+ * program of its own. */
+void recording_end_at_exec(void);
+
+/* Whether this process, and not one that forked it or shares its memory, has begun the recording. */
+bool recording_is_own(void);
 
 /* An error has ended the writer: from now on the program goes past the capture core. */
 void recording_stop(void);

@@ -7,6 +7,7 @@
 #define REGION_BYTES      (SHADOW_REGION_PAGES * sizeof(struct shadow_page))
 /* Tokens come from the system in pieces of this size. */
 #define ARENA_BYTES       ((size_t)1 << 20)
+#define END_LOCK_TRIES    100
 /* A page of 8-byte objects has 2^10 tokens. */
 #define CAPACITY_BITS_MAX 10
 
@@ -15,12 +16,24 @@ struct shadow_page *shadow_regions[SHADOW_REGIONS];
 /* Where the tokens of pages go that are not open. */
 static uint64_t nowhere;
 
-/* Memory for tokens. It lies where a forked child finds it zeroed: a thread that does not exist in the
- * child may have been in the middle of it, with the lock taken. */
+/* Tokens are cut from the rest of it. */
+struct arena {
+    struct arena *next;
+    uint64_t unused[7]; /* tokens begin with a cache line */
+};
+
+enum shadow_state { SHADOW_OFF = 0, SHADOW_COVERING, SHADOW_ON };
+
+/* Lies where a forked child finds it zeroed: a thread that does not exist in the child may have been in
+ * the middle of it, with the lock taken. */
 struct token_memory {
     uint32_t lock;
-    uint8_t *arena;
-    size_t arena_left;
+    uint32_t state; /* enum shadow_state; changes under the lock */
+    bool kept;      /* has been on, so threads that are late may look */
+    uint8_t *next;  /* in the first of `arenas` */
+    size_t left;
+    struct arena *arenas;
+    struct arena *spare; /* from before the end */
     void
         *free[CAPACITY_BITS_MAX + 1]; /* lists of unused token arrays, linked by their first word */
 };
@@ -36,33 +49,166 @@ static void lock(void)
         os_wait(&shadow.memory->lock, 1, 1000000);
 }
 
+/* A thread that has the lock may be stopped, even for good, and the caller be the one it waits for.
+ * False: it is not to be had. */
+static bool lock_at_last(void)
+{
+    for (unsigned i = 0; atomic_exchange_acquire(&shadow.memory->lock, 1); i++) {
+        if (i == END_LOCK_TRIES) return false;
+        os_wait(&shadow.memory->lock, 1, 1000000);
+    }
+    return true;
+}
+
 /* Held for a few instructions, so nobody is woken: whoever waits looks again soon. */
 static void unlock(void)
 {
     atomic_store_release(&shadow.memory->lock, 0);
 }
 
-bool shadow_begin(void)
+static uint32_t state(void)
 {
-    shadow.empty = os_zeros_reserve(REGION_BYTES);
-    shadow.memory = os_memory_reserve_per_process(sizeof *shadow.memory);
-    if (!shadow.empty || !shadow.memory) return false;
-    /* The first one last: it tells that all are there. */
-    for (uint32_t region = SHADOW_REGIONS; region-- > 0;)
-        atomic_store_release(&shadow_regions[region], shadow.empty);
+    return shadow.memory ? atomic_load_acquire(&shadow.memory->state) : SHADOW_OFF;
+}
+
+bool shadow_has_begun(void)
+{
+    return state() == SHADOW_ON;
+}
+
+/* --- begin and end --- */
+
+/* False: something may be there already. */
+static bool reserve(void)
+{
+    if (!shadow.memory) shadow.memory = os_memory_reserve_per_process(sizeof *shadow.memory);
+    if (!shadow.memory) return false;
+    if (!shadow.empty) shadow.empty = os_zeros_reserve(REGION_BYTES);
+    if (!shadow.empty) return false;
+    for (uint32_t region = 0; region < SHADOW_REGIONS; region++)
+        if (!shadow_regions[region]) shadow_regions[region] = shadow.empty;
     return true;
 }
 
+static void release_regions(void)
+{
+    for (uint32_t region = 0; region < SHADOW_REGIONS; region++) {
+        if (shadow_regions[region] && shadow_regions[region] != shadow.empty)
+            os_memory_release(shadow_regions[region], REGION_BYTES);
+        shadow_regions[region] = NULL;
+    }
+    if (shadow.empty) os_memory_release(shadow.empty, REGION_BYTES);
+    shadow.empty = NULL;
+}
+
+static void clear_regions(void)
+{
+    for (uint32_t region = 0; region < SHADOW_REGIONS; region++)
+        if (shadow_regions[region] != shadow.empty)
+            os_memory_clear(shadow_regions[region], REGION_BYTES);
+}
+
+static struct arena *clear_arenas(struct arena *arenas, struct arena *behind)
+{
+    while (arenas) {
+        struct arena *next = arenas->next;
+        os_memory_clear(arenas, ARENA_BYTES);
+        arenas->next = behind;
+        behind = arenas;
+        arenas = next;
+    }
+    return behind;
+}
+
+static void clear_tokens(struct token_memory *memory)
+{
+    memory->left = 0;
+    memset(memory->free, 0, sizeof memory->free);
+    memory->spare = clear_arenas(memory->arenas, clear_arenas(memory->spare, NULL));
+    memory->arenas = NULL;
+}
+
+bool shadow_prepare(bool (*cover)(void))
+{
+    if (!reserve()) {
+        shadow_cancel();
+        return false;
+    }
+    if (shadow.memory->kept) {
+        if (!lock_at_last()) return false;
+        clear_regions();
+        clear_tokens(shadow.memory);
+        unlock();
+    }
+    atomic_store_release(&shadow.memory->state, SHADOW_COVERING);
+    if (cover()) return true;
+    shadow_cancel();
+    return false;
+}
+
+void shadow_cancel(void)
+{
+    if (!shadow.memory) return;
+    lock();
+    atomic_store_release(&shadow.memory->state, SHADOW_OFF);
+    if (!shadow.memory->kept) release_regions();
+    unlock();
+}
+
+void shadow_begin(void)
+{
+    atomic_store_release(&shadow.memory->state, SHADOW_ON);
+    shadow.memory->kept = true;
+}
+
+/* The pages stay as they are: a thread that is late may be about to store a token there. */
+void shadow_end(void)
+{
+    if (!shadow.memory) return;
+    atomic_store_release(&shadow.memory->state, SHADOW_OFF);
+    if (!lock_at_last()) return;
+    for (struct arena *arena = shadow.memory->arenas; arena; arena = arena->next) {
+        struct arena *next = arena->next;
+        os_memory_clear(arena, ARENA_BYTES);
+        arena->next = next;
+    }
+    unlock();
+}
+
+/* --- pages --- */
+
 bool shadow_cover(uintptr_t address, size_t bytes)
 {
-    if (!shadow_has_begun() || bytes == 0) return true;
+    if (state() == SHADOW_OFF || bytes == 0) return true;
+    bool complete = true;
     uintptr_t last = (address + bytes - 1) >> SHADOW_REGION_BITS;
-    for (uintptr_t region = address >> SHADOW_REGION_BITS; region <= last; region++) {
+    lock();
+    for (uintptr_t region = address >> SHADOW_REGION_BITS; region <= last && state() != SHADOW_OFF;
+         region++) {
         if (shadow_regions[region] != shadow.empty) continue;
-        struct shadow_page *pages = os_memory_reserve(REGION_BYTES);
-        if (!pages) return false;
-        atomic_store_release(&shadow_regions[region], pages);
+        struct shadow_page *pages = os_memory_reserve_per_process(REGION_BYTES);
+        if (pages)
+            atomic_store_release(&shadow_regions[region], pages);
+        else
+            complete = false;
     }
+    unlock();
+    return complete;
+}
+
+static bool take_arena(struct token_memory *memory)
+{
+    struct arena *arena = memory->spare;
+    if (arena) {
+        memory->spare = arena->next;
+    } else {
+        arena = os_memory_reserve_unshared(ARENA_BYTES);
+        if (!arena) return false;
+    }
+    arena->next = memory->arenas;
+    memory->arenas = arena;
+    memory->next = (uint8_t *)(arena + 1);
+    memory->left = ARENA_BYTES - sizeof *arena;
     return true;
 }
 
@@ -76,14 +222,10 @@ static uint64_t *take_tokens(unsigned bits)
         memset(tokens, 0, bytes);
         return tokens;
     }
-    if (shadow.memory->arena_left < bytes) {
-        shadow.memory->arena = os_memory_reserve(ARENA_BYTES);
-        shadow.memory->arena_left = shadow.memory->arena ? ARENA_BYTES : 0;
-        if (!shadow.memory->arena) return NULL;
-    }
-    tokens = shadow.memory->arena;
-    shadow.memory->arena += bytes;
-    shadow.memory->arena_left -= bytes;
+    if (shadow.memory->left < bytes && !take_arena(shadow.memory)) return NULL;
+    tokens = shadow.memory->next;
+    shadow.memory->next += bytes;
+    shadow.memory->left -= bytes;
     return tokens;
 }
 
@@ -139,27 +281,28 @@ static bool has_region(uintptr_t number)
 bool shadow_open(const void *object, size_t size, uint8_t size_class)
 {
     uintptr_t number = (uintptr_t)object >> SHADOW_PAGE_BITS;
-    if (!shadow_has_begun() || !has_region(number)) return false;
+    if (state() == SHADOW_OFF || !has_region(number)) return false;
     lock();
-    bool opened = open_page(number, size, size_class);
+    bool opened = state() != SHADOW_OFF && open_page(number, size, size_class);
     unlock();
     return opened;
 }
 
 void shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint8_t size_class)
 {
-    if (!shadow_has_begun()) return;
+    if (state() == SHADOW_OFF) return;
     lock();
-    for (uintptr_t number = first; number < first + pages; number++)
+    for (uintptr_t number = first; number < first + pages && state() != SHADOW_OFF; number++)
         if (has_region(number)) open_page(number, size, size_class);
     unlock();
 }
 
 void shadow_close(uintptr_t first, uintptr_t pages, unsigned size_class)
 {
-    if (!shadow_has_begun()) return;
+    if (state() == SHADOW_OFF) return;
     uintptr_t end = first + (size_class ? pages : 1);
     lock();
+    if (state() == SHADOW_OFF) end = first;
     for (uintptr_t number = first; number < end; number++) {
         struct shadow_page *page = shadow_page_of(page_start(number));
         if (!page->open) continue;

@@ -15,6 +15,9 @@
  * Pages of small objects are opened when the allocator makes them, so that an object on such a page
  * always has a place for its token; those of large ones with the object.
  *
+ * Life        prepare, begin ... end, any number of times. A forked child finds the table as before all that;
+ *            what it says of the parent's objects would mean nothing there. After the end, and in a child, all
+ *            calls but prepare do nothing.
  * Invariant   size_class != 0: `tokens` has room for every index of the page.
  *             A page that was ever opened, and is not now, has size_class 0 and tokens that may be
  *             written but mean nothing (shadow_nowhere).
@@ -52,16 +55,24 @@ struct shadow_page {
     bool open;
 };
 
-/* Each NULL until shadow_begin(). Index: address >> SHADOW_REGION_BITS. */
+/* Each NULL until shadow_prepare(). Index: address >> SHADOW_REGION_BITS. */
 extern struct shadow_page *shadow_regions[SHADOW_REGIONS];
 
-/* Before anything is recorded. False: no memory. */
-bool shadow_begin(void);
+/* Before a start. `cover` calls shadow_cover() and shadow_open_pages() for all that the heap has; false: no
+ * memory. The same is returned then, and nothing is kept. */
+bool shadow_prepare(bool (*cover)(void));
 
-static inline bool shadow_has_begun(void)
-{
-    return atomic_load_acquire(&shadow_regions[0]) != NULL;
-}
+/* After shadow_prepare(), when nothing will be recorded after all: nothing is kept. */
+void shadow_cancel(void);
+
+/* After shadow_prepare(), before anything is recorded. */
+void shadow_begin(void);
+
+bool shadow_has_begun(void);
+
+/* Nothing is recorded any more: forgets all tokens and gives their memory to the system. Addresses are kept,
+ * so a thread that is late harms nobody. */
+void shadow_end(void);
 
 /* The heap has, or has got, these addresses. Before any object there is recorded. False: no memory;
  * nothing may be recorded of objects there. */

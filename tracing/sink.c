@@ -16,6 +16,8 @@
 #define FRAME_FLAGS        0x40
 #define FRAME_BLOCK_MAX    0x50
 #define FRAME_BLOCK_STORED 0x80000000u
+/* A block and its length. */
+#define BLOCK_BYTES        (LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX) + 4)
 
 /* Writes a part, at least one byte, or returns a negative errno. What is written to a reader is so short that it
  * does not wait once there is room; -EAGAIN all the same when somebody else writes to the same pipe. */
@@ -54,11 +56,20 @@ static void write_all(struct sink *sink, const uint8_t *data, size_t bytes)
 int sink_prepare(struct sink *sink)
 {
     sink->ring = os_memory_reserve(SINK_RING_BYTES);
-    sink->block = os_memory_reserve(LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX) + 4);
+    sink->block = os_memory_reserve(BLOCK_BYTES);
     sink->lz4 = os_memory_reserve(sizeof(LZ4_stream_t));
     if (!sink->ring || !sink->block || !sink->lz4) return -12;
     LZ4_initStream(sink->lz4, sizeof(LZ4_stream_t));
     return 0;
+}
+
+void sink_release(struct sink *sink)
+{
+    if (sink->ring) os_memory_release(sink->ring, SINK_RING_BYTES);
+    if (sink->block) os_memory_release(sink->block, BLOCK_BYTES);
+    if (sink->lz4) os_memory_release(sink->lz4, sizeof(LZ4_stream_t));
+    sink->ring = sink->block = NULL;
+    sink->lz4 = NULL;
 }
 
 int sink_open(struct sink *sink, int file)

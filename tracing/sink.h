@@ -46,6 +46,9 @@ int sink_prepare(struct sink *sink);
 /* Writes the frame's header; `has_reader` and `patience_ns` have been set. 0 or a negative errno. */
 int sink_open(struct sink *sink, int file);
 
+/* Gives the memory back, if there is any. */
+void sink_release(struct sink *sink);
+
 /* Room for `bytes` (at most SINK_BLOCK_BYTES_MAX / 2) of whole chunks; flushes when the ring is
  * full. */
 uint8_t *sink_room(struct sink *sink, size_t bytes);

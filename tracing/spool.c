@@ -50,7 +50,8 @@ uint32_t spool_take(struct spool *spool)
 
 int spool_open(struct spool *spool, int file, const uint8_t *run_id, int process_id)
 {
-    spool->notes = os_memory_reserve(SPOOL_SLOTS_MAX * sizeof *spool->notes);
+    if (!spool->notes)
+        spool->notes = os_memory_reserve_unshared(SPOOL_SLOTS_MAX * sizeof *spool->notes);
     if (!spool->notes) return -12;
     spool->file = file;
     int result = write_header(spool->file, run_id, process_id);
@@ -65,13 +66,25 @@ int spool_grow(struct spool *spool, uint32_t slots_max)
     size_t bytes = (size_t)SPOOL_SEGMENT_SLOTS * SPOOL_SLOT_BYTES;
     int result = os_file_allocate(spool->file, offset + bytes);
     if (result < 0) return result;
-    uint8_t *segment = os_file_map(spool->file, offset, bytes);
+    uint8_t *place = spool->segments[first / SPOOL_SEGMENT_SLOTS];
+    uint8_t *segment = os_file_map(spool->file, offset, bytes, place);
     if (!segment) return -12;
     spool->segments[first / SPOOL_SEGMENT_SLOTS] = segment;
     spool->mapped = first + SPOOL_SEGMENT_SLOTS;
     for (uint32_t slot = spool->mapped; slot-- > first;)
         push_free(spool, slot);
     return 0;
+}
+
+void spool_close(struct spool *spool)
+{
+    size_t bytes = (size_t)SPOOL_SEGMENT_SLOTS * SPOOL_SLOT_BYTES;
+    atomic_store_relaxed(&spool->free_head, 0);
+    spool->free_count = 0;
+    for (uint32_t i = 0; i < spool->mapped / SPOOL_SEGMENT_SLOTS; i++)
+        os_file_unmap(spool->segments[i], bytes);
+    spool->mapped = 0;
+    if (spool->notes) os_memory_clear(spool->notes, SPOOL_SLOTS_MAX * sizeof *spool->notes);
 }
 
 void spool_begin(struct spool *spool, uint32_t slot, const struct spool_run *run)

@@ -41,7 +41,7 @@ struct spool_note {
 };
 
 struct spool {
-    uint8_t *segments[SPOOL_SEGMENTS_MAX]; /* mapped one by one */
+    uint8_t *segments[SPOOL_SEGMENTS_MAX]; /* mapped one by one, and again for the next file */
     struct spool_note *notes;
     uint64_t free_head;  /* change count in the upper half, 1 + slot in the lower: a stack */
     uint32_t free_count; /* approximately */
@@ -51,6 +51,10 @@ struct spool {
 
 /* Writes the header of the new file and maps its first segment. Writer thread. Returns 0 or a negative errno. */
 int spool_open(struct spool *spool, int file, const uint8_t *run_id, int process_id);
+
+/* The stream is complete or given up: the file is done with. Its place in memory stays, for threads that are
+ * late and for the next file. Writer thread. */
+void spool_close(struct spool *spool);
 
 /* Adds a segment unless `spool` has `slots_max` slots already. Writer thread. 0 or a negative
  * errno. */

@@ -20,6 +20,35 @@ static void wake(struct writer *writer)
     if (__atomic_exchange_n(&writer->asleep, 0, __ATOMIC_ACQ_REL)) os_wake_all(&writer->asleep);
 }
 
+/* --- memory --- */
+
+struct writer_memory {
+    struct writer_memory *next;
+    size_t bytes;
+    uint64_t unused[6]; /* what follows begins with a cache line */
+};
+
+/* Zeroed; given back when the writer ends. NULL if there is none. */
+static void *reserve(struct writer *writer, size_t bytes)
+{
+    struct writer_memory *memory = os_memory_reserve(bytes + sizeof *memory);
+    if (!memory) return NULL;
+    memory->bytes = bytes + sizeof *memory;
+    memory->next = writer->memory;
+    writer->memory = memory;
+    return memory + 1;
+}
+
+static void release_memory(struct writer *writer)
+{
+    while (writer->memory) {
+        struct writer_memory *memory = writer->memory;
+        writer->memory = memory->next;
+        os_memory_release(memory, memory->bytes);
+    }
+    sink_release(&writer->sink);
+}
+
 /* Ends the recording: the loop sees the error. */
 static int fail(struct writer *writer, int error, const char *what)
 {
@@ -103,6 +132,7 @@ static void write_units(struct writer *writer, struct malloctape_lane *lane, con
     uint8_t *room = sink_room(&writer->sink, CHUNK_BYTES_MAX(count));
     sink_commit(&writer->sink, chunk_write(&writer->packer, &chunk, room));
     lane->read_from = (uint16_t *)to;
+    lane->written += count;
 }
 
 /* The thread has left the lane's read slot: writes the rest of it and goes to the next one. */
@@ -225,22 +255,15 @@ static void tick(struct writer *writer, uint64_t now)
 
 /* --- totals --- */
 
-/* Units of the lane that are in the stream. */
-static uint64_t units_written(const struct writer *writer, const struct malloctape_lane *lane)
-{
-    if (!lane->cursor) return lane->units;
-    return spool_run_of(&writer->spool, lane->read_slot).first_unit +
-           (uint64_t)(lane->read_from - spool_units(&writer->spool, lane->read_slot));
-}
-
-/* Approximately: a thread may be in the middle of a record. */
-static uint64_t events_recorded(const struct writer *writer)
+uint64_t writer_events(const struct writer *writer)
 {
     uint32_t used = atomic_load_acquire(&writer->registry->used);
     uint64_t events = 0;
     for (uint32_t i = 0; i < used; i++) {
         const struct malloctape_lane *lane = lane_at(writer->registry, i);
-        events += units_written(writer, lane) - atomic_load_relaxed(&lane->extra_units);
+        uint64_t written = atomic_load_relaxed(&lane->written);
+        uint64_t extra = atomic_load_relaxed(&lane->extra_units);
+        events += written > extra ? written - extra : 0;
     }
     return events;
 }
@@ -259,6 +282,7 @@ static uint64_t events_lost(const struct writer *writer)
 static void report_failure(const struct writer *writer, const char *what)
 {
     struct message message;
+    if (writer->quiet) return;
     message_begin(&message);
     message_text(&message, what);
     message_text(&message, writer->failed);
@@ -287,21 +311,45 @@ static void report_command(const struct writer *writer)
     message_write(&message);
 }
 
+void writer_look(const struct writer *writer, struct writer_totals *totals)
+{
+    *totals = (struct writer_totals){
+        .events = writer_events(writer),
+        .bytes = atomic_load_relaxed(&writer->sink.bytes_out),
+        .lost = events_lost(writer),
+        .waits = atomic_load_relaxed(&writer->waits),
+        .waited_ns = atomic_load_relaxed(&writer->waited_ns),
+    };
+}
+
+void writer_put_totals(struct message *message, const struct writer_totals *totals)
+{
+    message_number(message, totals->events);
+    message_text(message, " events, ");
+    message_number(message, totals->bytes);
+    message_text(message, " bytes");
+    if (totals->waits) {
+        message_text(message, ", threads waited ");
+        message_number(message, totals->waited_ns / 1000000);
+        message_text(message, " ms for the writer");
+    }
+    if (totals->lost) {
+        message_text(message, ", lost ");
+        message_number(message, totals->lost);
+        message_text(message, " events");
+    }
+}
+
 static void report_end(const struct writer *writer)
 {
     struct message message;
+    struct writer_totals totals;
+    writer_look(writer, &totals);
     message_begin(&message);
     message_text(&message, writer->output);
     message_text(&message, ": ");
-    message_number(&message, events_recorded(writer));
-    message_text(&message, " events, ");
-    message_number(&message, writer->sink.bytes_out);
-    message_text(&message, " bytes");
-    if (writer->waits) {
-        message_text(&message, ", threads waited ");
-        message_number(&message, writer->waited_ns / 1000000);
-        message_text(&message, " ms for the writer");
-    }
+    writer_put_totals(&message, &totals);
+    if (writer->end_status == RAW_END_LIMIT) message_text(&message, "; a limit was reached");
     message_write(&message);
 }
 
@@ -312,21 +360,21 @@ static void put_end(struct writer *writer)
     uint32_t used = atomic_load_acquire(&writer->registry->used);
     size_t bytes_max = RAW_CHUNK_HEADER_BYTES + (16 + (size_t)used) * VARINT_BYTES_MAX;
     /* With very many lanes the chunk would not fit the ring; it is built apart. */
-    uint8_t *chunk = os_memory_reserve(bytes_max + VARINT_SLACK);
+    uint8_t *chunk = reserve(writer, bytes_max + VARINT_SLACK);
     if (!chunk) {
         fail(writer, -12, "memory");
         return;
     }
     uint8_t *payload = chunk + RAW_CHUNK_HEADER_BYTES;
-    uint8_t *at = varint_put(payload, writer->error ? RAW_END_ERROR : RAW_END_STOPPED);
+    uint8_t *at = varint_put(payload, writer->error ? RAW_END_ERROR : writer->end_status);
     at = varint_put(at, os_clock_ns() - writer->start_ns);
-    at = varint_put(at, events_recorded(writer));
+    at = varint_put(at, writer_events(writer));
     at = varint_put(at, events_lost(writer));
     at = varint_put(at, atomic_load_relaxed(&writer->waits));
     at = varint_put(at, atomic_load_relaxed(&writer->waited_ns));
     at = varint_put(at, used);
     for (uint32_t i = 0; i < used; i++)
-        at = varint_put(at, units_written(writer, lane_at(writer->registry, i)));
+        at = varint_put(at, lane_at(writer->registry, i)->written);
     size_t bytes = chunk_seal(chunk, RAW_CHUNK_END, (size_t)(at - payload), writer->ticks);
     for (size_t done = 0; done < bytes;) {
         size_t part = bytes - done < SINK_FLUSH_BYTES ? bytes - done : SINK_FLUSH_BYTES;
@@ -336,8 +384,16 @@ static void put_end(struct writer *writer)
     }
 }
 
+static void forget_output(struct writer *writer)
+{
+    output_forget(&writer->place);
+    writer->quiet = true;
+}
+
 static void end_output(struct writer *writer)
 {
+    if (atomic_load_acquire(&writer->discard) && writer_events(writer) < WRITER_DISCARDED_EVENTS)
+        forget_output(writer);
     int result = output_end(&writer->place, !writer->error, writer->patience_ns);
     os_file_close(writer->statm);
     if (result < 0 && !writer->error) fail(writer, result, writer->output);
@@ -392,7 +448,7 @@ static int begin_stream(struct writer *writer)
 
 static int reserve_memory(struct writer *writer)
 {
-    writer->snapshot = os_memory_reserve(RAW_LANES_MAX * sizeof *writer->snapshot);
+    writer->snapshot = reserve(writer, RAW_LANES_MAX * sizeof *writer->snapshot);
     if (!writer->snapshot) return -12;
     chunk_packer_init(&writer->packer);
     return sink_prepare(&writer->sink);
@@ -495,9 +551,51 @@ static int await_reader(struct writer *writer)
 
 /* --- the thread --- */
 
-static void writer_main(void *argument)
+/* What the stream will have when all that is recorded is in it, if nothing shrinks any more. */
+static uint64_t bytes_at_most(const struct writer *writer)
 {
-    struct writer *writer = argument;
+    uint32_t used = atomic_load_acquire(&writer->registry->used);
+    uint64_t bytes = writer->sink.bytes_out + (writer->sink.end - writer->sink.start);
+    uint32_t slots = writer->spool.mapped - atomic_load_relaxed(&writer->spool.free_count) -
+                     writer->pending_count;
+    for (uint32_t i = 0; i < used; i++) {
+        const struct malloctape_lane *lane = lane_at(writer->registry, i);
+        const uint8_t *cursor = (const uint8_t *)atomic_load_acquire(&lane->cursor);
+        if (!cursor || lane->slot != lane->read_slot) continue;
+        bytes += (uint64_t)(cursor - (const uint8_t *)lane->read_from);
+        if (slots > 0) slots--;
+    }
+    return bytes + (uint64_t)slots * SPOOL_SLOT_BYTES;
+}
+
+/* The error, the limit or the end of the program that ends the stream without anybody asking. */
+static bool is_at_end(struct writer *writer)
+{
+    const struct writer_limits *limits = &writer->limits;
+    if (writer->error || writer->sink.error) return true;
+    if ((limits->bytes && bytes_at_most(writer) >= limits->bytes) ||
+        (limits->events && writer_events(writer) >= limits->events) ||
+        (limits->ns && os_clock_ns() - writer->start_ns >= limits->ns)) {
+        writer->end_status = RAW_END_LIMIT;
+        return true;
+    }
+    if (writer->windows < writer->next_process_look) return false;
+    writer->next_process_look = writer->windows + WRITER_WINDOWS_PER_PROCESS_LOOK;
+    return writer->is_abandoned();
+}
+
+static void fulfil_sync(struct writer *writer)
+{
+    uint32_t wanted = atomic_load_acquire(&writer->sync_wanted);
+    if (wanted == writer->sync_done) return;
+    close_window(writer);
+    flush(writer);
+    atomic_store_release(&writer->sync_done, wanted);
+    os_wake_all(&writer->sync_done);
+}
+
+static void writer_main(struct writer *writer)
+{
     int result = open_all(writer);
     /* Said first: a program that goes on may end at once. */
     if (result < 0) report_failure(writer, "not recording: ");
@@ -505,37 +603,74 @@ static void writer_main(void *argument)
     os_wake_all(&writer->status);
     if (result < 0) return;
     if (writer->place.kind == OUTPUT_FIFO && await_reader(writer) < 0) {
+        writer->ends();
         end_output(writer);
         return;
     }
-    while (!atomic_load_acquire(&writer->finish) && !writer->error && !writer->sink.error) {
+    while (!atomic_load_acquire(&writer->finish) && !is_at_end(writer)) {
         adapt_sleep(writer, drain_full_slots(writer));
         uint64_t now = os_clock_ns();
         if (now >= writer->next_tick_ns) tick(writer, now);
         grow_if_starved(writer);
         sleep_until_next_pass(writer);
+        fulfil_sync(writer);
     }
+    if (!atomic_load_acquire(&writer->finish)) writer->ends();
     end_stream(writer);
 }
 
-bool writer_start(struct writer *writer)
+static void thread_main(void *argument)
 {
-    int result =
-        os_thread_start(writer_main, writer, &writer->done, output_name_descriptor(writer->output));
+    struct writer *writer = argument;
+    writer_main(writer);
+    spool_close(&writer->spool);
+    release_memory(writer);
+}
+
+void writer_reset(struct writer *writer)
+{
+    os_thread_release(&writer->thread);
+    memset(&writer->thread, 0, sizeof *writer - offsetof(struct writer, thread));
+}
+
+void writer_forget(struct writer *writer)
+{
+    writer->thread.alive = 0;
+    os_thread_release(&writer->thread);
+    release_memory(writer);
+    memset(writer, 0, sizeof *writer);
+}
+
+int writer_start(struct writer *writer)
+{
+    int result = os_thread_start(&writer->thread, thread_main, writer, &writer->done,
+                                 output_name_descriptor(writer->output));
     if (result < 0) {
         fail(writer, result, "the writer thread");
         report_failure(writer, "not recording: ");
-        return false;
+        return result;
     }
     while (atomic_load_acquire(&writer->status) == WRITER_STARTING)
         os_wait(&writer->status, WRITER_STARTING, 0);
-    return atomic_load_acquire(&writer->status) == WRITER_RUNNING;
+    if (atomic_load_acquire(&writer->status) == WRITER_RUNNING) return 0;
+    while (!atomic_load_acquire(&writer->done))
+        os_wait(&writer->done, 0, 0);
+    return writer->error;
 }
 
-void writer_finish(struct writer *writer)
+void writer_sync(struct writer *writer)
+{
+    uint32_t wish = __atomic_add_fetch(&writer->sync_wanted, 1, __ATOMIC_SEQ_CST);
+    wake(writer);
+    for (;;) {
+        uint32_t done = atomic_load_acquire(&writer->sync_done);
+        if ((int32_t)(done - wish) >= 0 || atomic_load_acquire(&writer->done)) return;
+        os_wait(&writer->sync_done, done, WRITER_TICK_NS);
+    }
+}
+
+void writer_ask_end(struct writer *writer)
 {
     __atomic_store_n(&writer->finish, 1, __ATOMIC_SEQ_CST);
     wake(writer);
-    while (!atomic_load_acquire(&writer->done))
-        os_wait(&writer->done, 0, 0);
 }

@@ -12,24 +12,41 @@
 
 #include "chunk.h"
 #include "lane.h"
+#include "message.h"
+#include "os.h"
 #include "output.h"
 #include "sink.h"
 #include "spool.h"
 
 /* Memory figures only with every tenth tick, because they cost system calls. */
-#define WRITER_TICK_NS                 UINT64_C(10000000)
-#define WRITER_TICKS_PER_MEMORY_LOOK   10
+#define WRITER_TICK_NS                  UINT64_C(10000000)
+#define WRITER_TICKS_PER_MEMORY_LOOK    10
 /* What has been recorded goes to the sink at the latest after so many ticks, for readers of a
  * pipe. */
-#define WRITER_TICKS_PER_FLUSH         10
+#define WRITER_TICKS_PER_FLUSH          10
 /* Lanes in which nothing happens are asked whether their thread still lives. */
-#define WRITER_WINDOWS_PER_THREAD_LOOK 16
+#define WRITER_WINDOWS_PER_THREAD_LOOK  16
+/* Whether the program's threads have all gone is asked as often; each time costs a system call or two. */
+#define WRITER_WINDOWS_PER_PROCESS_LOOK 16
+/* A stream with fewer is small. */
+#define WRITER_DISCARDED_EVENTS         4096
 /* Slots in the sink but not yet given back, at most. */
-#define WRITER_PENDING_SLOTS           64
+#define WRITER_PENDING_SLOTS            64
 
 enum writer_status { WRITER_STARTING = 0, WRITER_RUNNING, WRITER_FAILED };
 
+struct writer_limits {
+    /* 0: none. The stream then ends soon after it has reached one of them. */
+    uint64_t bytes;
+    uint64_t events;
+    uint64_t ns;
+};
+
 struct writer {
+    /* From one recording of the process to the next. */
+    struct spool spool;
+    struct os_thread thread;
+
     /* Given at the start. */
     const char *output;   /* without letters after % (output.h) */
     const char *scratch;  /* directory for temporary files */
@@ -40,22 +57,30 @@ struct writer {
     size_t metadata_bytes;
     uint64_t (*heap_bytes)(void);
     struct lane_registry *registry;
-    bool quiet; /* say nothing at a good end */
+    bool quiet; /* say nothing */
+    struct writer_limits limits;
+    bool (*is_abandoned)(void); /* the program has ended without a word */
+    void (*ends)(
+        void); /* called when the writer ends the recording by itself: threads are to stop */
 
     /* Between the threads and the writer. */
-    struct spool spool;
     uint32_t status;      /* enum writer_status; the starter waits on it */
     uint32_t asleep;      /* 1 while the writer sleeps; whoever takes it to 0 wakes it */
     uint32_t finish;      /* set: end the stream */
     uint32_t space_epoch; /* changes when slots have been given back */
     uint32_t waiters;     /* threads that wait on space_epoch */
     uint32_t starved;     /* a thread found no slot since the last pass */
+    uint32_t discard;     /* remove the stream when it has ended, if it is small */
+    uint32_t sync_wanted; /* counts wishes that everything so far be in the output */
+    uint32_t sync_done;   /* wishes fulfilled */
     uint32_t done;        /* the writer has ended */
     uint64_t waits;       /* times a thread waited, and for how long in all */
     uint64_t waited_ns;
     uint64_t lost_events; /* of threads that found no lane, as there were too many */
 
     /* The writer's own. */
+    struct writer_memory *memory; /* all that it has reserved */
+    enum raw_end_status end_status;
     struct output_place place;
     struct sink sink;
     struct chunk_packer packer;
@@ -70,18 +95,42 @@ struct writer {
     uint64_t sleep_ns;
     uint64_t ticks;   /* written */
     uint64_t windows; /* closed, those without a tick included */
+    uint64_t next_process_look;
     uint64_t rss_bytes;
     int statm;
     int error;          /* negative errno that ended recording */
     const char *failed; /* what it concerned: a path */
 };
 
-/* Starts the thread and waits until the output is open. False: it could not, and a line on
- * standard error says why. */
-bool writer_start(struct writer *writer);
+/* Before a start: forgets the recording before, whose writer has ended. */
+void writer_reset(struct writer *writer);
 
-/* Asks the thread to end the stream, and waits until it has. */
-void writer_finish(struct writer *writer);
+/* In a forked child: forgets the parent's. */
+void writer_forget(struct writer *writer);
+
+/* Starts the thread and waits until the output is open. 0 or a negative errno, and a line on standard error
+ * says what is wrong. */
+int writer_start(struct writer *writer);
+
+/* Asks the thread to end the stream; `done` tells when it has. May be called more than once. */
+void writer_ask_end(struct writer *writer);
+
+/* Waits until all that was recorded before the call is in the output, or the writer has ended. */
+void writer_sync(struct writer *writer);
+
+/* What it did so far, as one line tells it. */
+struct writer_totals {
+    uint64_t events;
+    uint64_t bytes;
+    uint64_t lost; /* events */
+    uint64_t waits;
+    uint64_t waited_ns;
+};
+void writer_look(const struct writer *writer, struct writer_totals *totals);
+void writer_put_totals(struct message *message, const struct writer_totals *totals);
+
+/* How many events the stream has got. Any thread: approximately. */
+uint64_t writer_events(const struct writer *writer);
 
 /* Ends the recording with an error that another thread found: a negative errno, and what it
  * concerns. Any thread. */

@@ -4,12 +4,14 @@
  *   make_instructions lanes EVENTS [LANES]     churn spread over lanes, a lane change every 1 to 16 calls; threads
  *                                              end and begin now and then
  *   make_instructions pairs EVENTS [LANES]     objects that any lane ends or changes, each of another size; all are ended by
- *                                              a delete_sized that says it (pairs_stub.c). Of up to 500 lanes, each
+ *                                              a free_sized that says it (pairs_stub.c). Of up to 500 lanes, each
  *                                              thread makes a call
  *   make_instructions places EVENTS [FRESH]    with addresses: an object is freed and made again, one time in FRESH
  *                                              (never) at an address that was never used
  *   make_instructions kinds                    every kind of call and every other instruction, once or twice
  *   make_instructions huge KIND                a call (malloc, new, ...) that cannot succeed, recorded as one that did
+ *   make_instructions hopeless LANES           each lane ends what the one before makes, and the first one makes nothing: its
+ *                                              malloc cannot succeed
  *
  * The same arguments always give the same bytes. */
 #include <inttypes.h>
@@ -98,14 +100,14 @@ static void make_pairs(struct instruction_writer *writer, uint64_t events, uint6
     for (uint64_t slot = 0; slot < SLOTS; slot++) {
         instruction_put_lane(writer, slot % lanes);
         objects[slot].size = pairs_size(made++);
-        objects[slot].name = instruction_put_birth(writer, CALL_NEW, objects[slot].size, 0);
+        objects[slot].name = instruction_put_birth(writer, CALL_MALLOC, objects[slot].size, 0);
     }
     while (made * 2 < events) {
         uint64_t what = random_next(&state) >> 20, slot = what / 1024 % SLOTS;
         instruction_put_lane(writer, (random_next(&state) >> 20) % lanes);
         for (uint64_t i = what % 4 == 0 ? what / 4 % LOOPS : 0; i > 0; i--) {
-            uint32_t name = instruction_put_birth(writer, CALL_NEW, pairs_size(made), 0);
-            instruction_put_death_sized(writer, CALL_DELETE_SIZED, name, pairs_size(made++));
+            uint32_t name = instruction_put_birth(writer, CALL_MALLOC, pairs_size(made), 0);
+            instruction_put_death_sized(writer, CALL_FREE_SIZED, name, pairs_size(made++));
         }
         if (what % 16 == 1) {
             objects[slot].size = pairs_size(made++);
@@ -113,17 +115,17 @@ static void make_pairs(struct instruction_writer *writer, uint64_t events, uint6
                                     objects[slot].size, 0);
             continue;
         }
-        instruction_put_death_sized(writer, CALL_DELETE_SIZED, objects[slot].name,
+        instruction_put_death_sized(writer, CALL_FREE_SIZED, objects[slot].name,
                                     objects[slot].size);
         if (what % 256 == 2) {
             instruction_put_thread_end(writer);
             instruction_put_thread_begin(writer, thread++);
         }
         objects[slot].size = pairs_size(made++);
-        objects[slot].name = instruction_put_birth(writer, CALL_NEW, objects[slot].size, 0);
+        objects[slot].name = instruction_put_birth(writer, CALL_MALLOC, objects[slot].size, 0);
     }
     for (uint64_t slot = 0; slot < SLOTS; slot++)
-        instruction_put_death_sized(writer, CALL_DELETE_SIZED, objects[slot].name,
+        instruction_put_death_sized(writer, CALL_FREE_SIZED, objects[slot].name,
                                     objects[slot].size);
 }
 
@@ -240,6 +242,24 @@ static void make_huge(struct instruction_writer *writer, enum call_kind kind)
         instruction_put_birth(writer, kind, size, 0);
 }
 
+static void make_hopeless(struct instruction_writer *writer, uint64_t lanes)
+{
+    enum { BEFORE = 1000 };
+    const uint64_t size = UINT64_C(1) << 62;
+    uint32_t name = 0;
+    for (uint64_t lane = 0; lane < lanes; lane++) {
+        instruction_put_lane(writer, lane);
+        if (lane > 0) {
+            instruction_put_death(writer, CALL_FREE, name);
+        } else {
+            for (int i = 0; i < BEFORE; i++)
+                instruction_put_birth(writer, CALL_MALLOC, 100, 0);
+            instruction_put_birth(writer, CALL_MALLOC, size, 0);
+        }
+        name = instruction_put_birth(writer, CALL_MALLOC, 100, 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const char metadata[] = "program=make_instructions\npid=1\n";
@@ -263,13 +283,17 @@ int main(int argc, char **argv)
         make_places(&writer, events, more);
     } else if (strcmp(what, "pairs") == 0) {
         make_pairs(&writer, events, more > 0 ? more : 4);
+    } else if (strcmp(what, "hopeless") == 0) {
+        make_hopeless(&writer, events);
     } else if (strcmp(what, "kinds") == 0) {
         make_kinds(&writer);
     } else if (strcmp(what, "huge") == 0 && argc > 2 && find_kind(argv[2]) != 0) {
         make_huge(&writer, (enum call_kind)find_kind(argv[2]));
     } else {
-        fprintf(stderr, "usage: make_instructions churn|lanes|pairs|places|kinds|huge [EVENTS|KIND "
-                        "[SLOTS|LANES|FRESH]]\n");
+        fprintf(
+            stderr,
+            "usage: make_instructions churn|lanes|pairs|places|kinds|huge|hopeless [EVENTS|KIND "
+            "[SLOTS|LANES|FRESH]]\n");
         return 2;
     }
     bool good = instruction_writer_finish(&writer, INSTRUCTION_STATUS_COMPLETE);

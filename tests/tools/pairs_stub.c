@@ -4,12 +4,12 @@
  *
  * At exit it writes one line of NAME=NUMBER pairs to the file that PAIRS_STUB_LOG names:
  *
- *   calls       calls from the code of the program itself, not of a library
+ *   calls       calls from the code of the program itself, not of a library, in other threads than the main one
  *   threads     threads that made such calls
  *   peak        the most such threads that were there at once
  *   loader      calls from the dynamic loader since the first one from the program: what creating threads takes
  *   other       calls from other libraries by these threads, in that time
- *   wrong       objects that were ended twice, or by a delete of another size than they were made with, or were no
+ *   wrong       objects that were ended twice, or by a sized call of another size than they were made with, or were no
  *               objects at all
  *
  * Any number of threads. */
@@ -45,6 +45,7 @@ struct range {
 static struct {
     struct range program, loader;
     pthread_key_t key;
+    pthread_t main_thread;
     uint64_t calls, threads, alive, peak, loader_calls, other_calls, wrong;
 } stub;
 
@@ -99,7 +100,7 @@ static void thread_begins(void)
 
 static void count_call(const void *caller)
 {
-    if (is_in(&stub.program, caller)) {
+    if (is_in(&stub.program, caller) && !pthread_equal(pthread_self(), stub.main_thread)) {
         if (!is_player) thread_begins();
         add(&stub.calls);
     } else if (stub.calls == 0) {
@@ -216,6 +217,7 @@ void _ZdlPvm(void *object, size_t size)
 static __attribute__((constructor)) void stub_begin(void)
 {
     pthread_key_create(&stub.key, thread_ends);
+    stub.main_thread = pthread_self();
     dl_iterate_phdr(find_range, NULL);
 }
 

@@ -1,0 +1,189 @@
+#include "replay/ahead.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/pages.h"
+
+/* How often a waiting parent looks whether the child still lives. */
+#define AHEAD_LOOK_NS 100000000
+
+/* Looks at the other's counter before sleeping: about 10 us, less than waking up takes. */
+#define AHEAD_SPINS 200
+
+#define CACHE_LINE 64u
+
+struct ahead_slot {
+    struct instruction_batch batch;
+    struct instruction_room room;
+    /* Of the child's reader and its input, after it had read this batch, or had not. */
+    bool has_batch;
+    enum instruction_state state;
+    enum instruction_status end_status;
+    struct error error;
+    struct instruction_totals totals;
+    uint64_t live_bytes, peak_bytes;
+    uint64_t file_offset;
+};
+
+struct ahead_counter {
+    uint32_t value;
+    uint32_t sleepers; /* 1 while somebody sleeps until it grows */
+    char apart[CACHE_LINE - 8];
+};
+
+struct ahead_shared {
+    struct ahead_counter produced, released;
+    struct ahead_slot slots[AHEAD_SLOTS];
+};
+
+/* ---- counters ---- */
+
+static uint32_t counter_get(const struct ahead_counter *counter)
+{
+    return __atomic_load_n(&counter->value, __ATOMIC_SEQ_CST);
+}
+
+static void counter_grow(struct ahead_counter *counter)
+{
+    __atomic_store_n(&counter->value, counter->value + 1, __ATOMIC_SEQ_CST);
+    if (__atomic_exchange_n(&counter->sleepers, 0, __ATOMIC_SEQ_CST) != 0)
+        syscall(SYS_futex, &counter->value, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Sleeps until the counter is not `value` any more, or for a while. */
+static void counter_wait(struct ahead_counter *counter, uint32_t value)
+{
+    const struct timespec timeout = {.tv_nsec = AHEAD_LOOK_NS};
+    for (unsigned spin = 0; spin < AHEAD_SPINS; spin++) {
+        if (counter_get(counter) != value) return;
+        __builtin_ia32_pause();
+    }
+    __atomic_store_n(&counter->sleepers, 1, __ATOMIC_SEQ_CST);
+    syscall(SYS_futex, &counter->value, FUTEX_WAIT, value, &timeout, NULL, 0);
+}
+
+/* ---- the child ---- */
+
+static void slot_fill(struct ahead_slot *slot, struct instruction_reader *reader)
+{
+    instruction_reader_set_room(reader, &slot->room);
+    slot->has_batch = instruction_reader_next(reader, &slot->batch);
+    slot->state = reader->state;
+    slot->end_status = reader->end_status;
+    slot->error = reader->error;
+    slot->totals = reader->totals;
+    slot->live_bytes = reader->objects.bytes;
+    slot->peak_bytes = reader->objects.peak_bytes;
+    slot->file_offset = input_file_offset(reader->input);
+}
+
+static _Noreturn void child_run(struct ahead_shared *shared, struct instruction_reader *reader)
+{
+    for (uint32_t produced = 0;; produced++) {
+        uint32_t released;
+        while (produced - (released = counter_get(&shared->released)) == AHEAD_SLOTS)
+            counter_wait(&shared->released, released);
+        struct ahead_slot *slot = &shared->slots[produced % AHEAD_SLOTS];
+        slot_fill(slot, reader);
+        counter_grow(&shared->produced);
+        if (!slot->has_batch) _exit(0);
+    }
+}
+
+/* ---- the parent ---- */
+
+void ahead_open(struct ahead *ahead, struct instruction_reader *reader, const cpu_set_t *cpus)
+{
+    *ahead = (struct ahead){.reader = reader};
+    if (CPU_COUNT(cpus) < 2) return;
+    ahead->shared = pages_map_shared(sizeof *ahead->shared);
+    if (ahead->shared == NULL) return;
+    pid_t parent = getpid();
+    ahead->child = _Fork();
+    if (ahead->child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) _exit(0);
+        sched_setaffinity(0, sizeof *cpus, cpus);
+        child_run(ahead->shared, reader);
+    }
+    if (ahead->child > 0) return;
+    ahead->child = 0;
+    pages_unmap(ahead->shared, sizeof *ahead->shared);
+    ahead->shared = NULL;
+}
+
+/* Brings a batch into the caches of this processor, so that it is there when time is taken. */
+static void batch_fetch(const struct instruction_batch *batch)
+{
+    const char *at = (const char *)batch->at;
+    for (size_t byte = 0; byte < batch->count * sizeof *batch->at; byte += CACHE_LINE)
+        (void)*(const volatile char *)(at + byte);
+}
+
+static bool child_has_died(struct ahead *ahead)
+{
+    if (ahead->child == 0 || waitpid(ahead->child, NULL, WNOHANG) != ahead->child) return false;
+    ahead->child = 0;
+    return true;
+}
+
+/* False when no batch will come. */
+static bool ahead_wait(struct ahead *ahead)
+{
+    struct ahead_shared *shared = ahead->shared;
+    while (counter_get(&shared->produced) == ahead->taken) {
+        counter_wait(&shared->produced, ahead->taken);
+        if (counter_get(&shared->produced) == ahead->taken && child_has_died(ahead) &&
+            counter_get(&shared->produced) == ahead->taken)
+            return false;
+    }
+    return true;
+}
+
+bool ahead_next(struct ahead *ahead, struct instruction_batch *batch)
+{
+    struct instruction_reader *reader = ahead->reader;
+    if (ahead->shared == NULL) {
+        bool more = instruction_reader_next(reader, batch);
+        ahead->file_offset = input_file_offset(reader->input);
+        return more;
+    }
+    if (ahead->taken > 0) counter_grow(&ahead->shared->released);
+    if (!ahead_wait(ahead)) {
+        reader->state = INSTRUCTIONS_FAILED;
+        errno = ECHILD;
+        return error_set_system(&reader->error, "the process that reads ahead has ended");
+    }
+    const struct ahead_slot *slot = &ahead->shared->slots[ahead->taken % AHEAD_SLOTS];
+    ahead->taken++;
+    reader->state = slot->state;
+    reader->end_status = slot->end_status;
+    reader->error = slot->error;
+    reader->totals = slot->totals;
+    reader->objects.bytes = slot->live_bytes;
+    reader->objects.peak_bytes = slot->peak_bytes;
+    ahead->file_offset = slot->file_offset;
+    *batch = slot->batch;
+    if (slot->has_batch) batch_fetch(batch);
+    return slot->has_batch;
+}
+
+void ahead_close(struct ahead *ahead)
+{
+    if (ahead->child > 0) {
+        kill(ahead->child, SIGKILL);
+        while (waitpid(ahead->child, NULL, 0) < 0 && errno == EINTR)
+            continue;
+        ahead->child = 0;
+    }
+    if (ahead->shared != NULL) pages_unmap(ahead->shared, sizeof *ahead->shared);
+    ahead->shared = NULL;
+}

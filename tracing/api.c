@@ -1,0 +1,54 @@
+/* api - the functions of malloctape.h, as the program calls them. */
+#define MALLOCTAPE_LIBRARY
+#include "malloctape.h"
+
+#include "recording.h"
+#include "settings.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT int malloctape_library_start(const char *output)
+{
+    return -recording_begin(output);
+}
+
+EXPORT int malloctape_library_stop(void)
+{
+    return -recording_end();
+}
+
+EXPORT int malloctape_library_pause(void)
+{
+    return -recording_pause();
+}
+
+EXPORT int malloctape_library_resume(void)
+{
+    return -recording_resume();
+}
+
+EXPORT int malloctape_library_sync(void)
+{
+    return -recording_sync();
+}
+
+/* A program that was compiled with another version of the header has another idea of the size. */
+EXPORT int malloctape_library_status(struct malloctape_status *status, unsigned long bytes)
+{
+    struct recording_status own;
+    struct malloctape_status all;
+    recording_look(&own);
+    memset(&all, 0, sizeof all);
+    all.activity = own.is_paused      ? MALLOCTAPE_IS_PAUSED
+                   : own.is_recording ? MALLOCTAPE_IS_RECORDING
+                                      : MALLOCTAPE_NOT_RECORDING;
+    all.events = own.totals.events;
+    all.bytes = own.totals.bytes;
+    all.lost = own.totals.lost;
+    all.waits = own.totals.waits;
+    all.waited_ns = own.totals.waited_ns;
+    for (size_t i = 0; i < sizeof all.output - 1 && own.output[i]; i++)
+        all.output[i] = own.output[i];
+    memcpy(status, &all, bytes < sizeof all ? bytes : sizeof all);
+    return 0;
+}

@@ -1,0 +1,131 @@
+#include "control.h"
+
+#include "message.h"
+#include "os.h"
+#include "recording.h"
+#include "settings.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* How often the thread looks whether the program still has one. */
+#define LOOK_NS UINT64_C(200000000)
+
+static struct {
+    struct os_thread thread;
+    bool running;
+    uint32_t done;
+    char request[OS_REQUEST_BYTES_MAX];
+} control;
+
+/* --- answers --- */
+
+static void put_result(struct message *answer, int result, const char *good)
+{
+    message_clear(answer);
+    if (result == 0) {
+        message_text(answer, "ok\n");
+        message_text(answer, good);
+        return;
+    }
+    message_text(answer, "error ");
+    if (result == -EBUSY)
+        message_text(answer, "not in this state: ");
+    else
+        message_text(answer, "see the standard error of the process: ");
+    message_error(answer, result);
+}
+
+static void put_status(struct message *answer)
+{
+    struct recording_status status;
+    recording_look(&status);
+    message_clear(answer);
+    message_text(answer, "ok\n");
+    message_text(answer, status.is_paused      ? "paused"
+                         : status.is_recording ? "recording"
+                                               : "not recording");
+    if (status.output[0]) {
+        message_text(answer, status.is_recording || status.is_paused ? " to " : "; the latest: ");
+        message_text(answer, status.output);
+        message_text(answer, ": ");
+        writer_put_totals(answer, &status.totals);
+    }
+}
+
+static int begin(const char *output)
+{
+    return recording_begin(*output ? output : NULL);
+}
+
+static void answer_request(const char *request, struct message *answer)
+{
+    if (strcmp(request, "status") == 0)
+        put_status(answer);
+    else if (strcmp(request, "start") == 0 || strncmp(request, "start ", 6) == 0)
+        put_result(answer, begin(request + (request[5] ? 6 : 5)), recording.writer.output);
+    else if (strcmp(request, "stop") == 0)
+        put_result(answer, recording_end(), "stopped");
+    else if (strcmp(request, "pause") == 0)
+        put_result(answer, recording_pause(), "paused");
+    else if (strcmp(request, "resume") == 0)
+        put_result(answer, recording_resume(), "resumed");
+    else if (strcmp(request, "sync") == 0)
+        put_result(answer, recording_sync(), "written");
+    else
+        put_result(answer, -EINVAL, "");
+}
+
+/* --- the thread --- */
+
+static void report(const char *what, int error)
+{
+    struct message message;
+    if (settings.quiet) return;
+    message_begin(&message);
+    message_text(&message, what);
+    message_error(&message, error);
+    message_write(&message);
+}
+
+static bool is_abandoned(void)
+{
+    return os_process_is_abandoned(1 + recording_has_writer());
+}
+
+static void control_main(void *unused)
+{
+    (void)unused;
+    int listening = os_control_listen();
+    if (listening < 0) {
+        report("no control: the socket: ", listening);
+        return;
+    }
+    while (!is_abandoned()) {
+        int file = os_control_next(listening, control.request, sizeof control.request, LOOK_NS);
+        if (file < 0) continue;
+        struct message answer;
+        answer_request(control.request, &answer);
+        os_control_answer(file, answer.text, answer.bytes);
+    }
+}
+
+void control_start(void)
+{
+    int result = os_thread_start(&control.thread, control_main, NULL, &control.done, -1);
+    control.running = result == 0;
+    if (result < 0) report("no control: the thread: ", result);
+}
+
+bool control_is_running(void)
+{
+    return control.running && !atomic_load_acquire(&control.done);
+}
+
+void control_forget(void)
+{
+    if (!control.running) return;
+    control.running = false;
+    control.thread.alive = 0;
+    os_thread_release(&control.thread);
+}

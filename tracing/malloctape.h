@@ -1,0 +1,98 @@
+/* malloctape.h - control of a recording from inside the recorded program, for C and C++.
+ *
+ *     malloctape_start("/tmp/requests.raw.lz4");
+ *     serve();
+ *     malloctape_stop();
+ *
+ * The program is linked with nothing for this. When the tracing library is preloaded, these functions are its own;
+ * without it they return ENOSYS and do nothing else.
+ *
+ * A recording holds what happens between its start and its end. Objects that were made before, or during a pause,
+ * are unknown in it: their release is recorded as that of an unknown object. An object that is released during a
+ * pause stays alive in the recording.
+ *
+ * Result    0 or an errno value.
+ * Threads   any; not in a signal handler. Calls that begin or end something are not to be made at the same time. */
+#ifndef MALLOCTAPE_H
+#define MALLOCTAPE_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum malloctape_activity {
+    MALLOCTAPE_NOT_LOADED = 0,
+    MALLOCTAPE_NOT_RECORDING,
+    MALLOCTAPE_IS_RECORDING,
+    MALLOCTAPE_IS_PAUSED
+};
+
+/* Of the recording, or of the latest one when there is none. */
+struct malloctape_status {
+    enum malloctape_activity activity;
+    uint64_t events; /* in the output so far, approximately */
+    uint64_t bytes;  /* of the output so far */
+    uint64_t lost;   /* events that could not be recorded */
+    uint64_t waits;  /* times a thread waited for the writer, and how long in all */
+    uint64_t waited_ns;
+    char output[1024]; /* its name, cut if it is longer; empty if there has been none */
+};
+
+/* What the library defines; use the functions below. */
+int malloctape_library_start(const char *output) __asm__("malloctape_start") __attribute__((weak));
+int malloctape_library_stop(void) __asm__("malloctape_stop") __attribute__((weak));
+int malloctape_library_pause(void) __asm__("malloctape_pause") __attribute__((weak));
+int malloctape_library_resume(void) __asm__("malloctape_resume") __attribute__((weak));
+int malloctape_library_sync(void) __asm__("malloctape_sync") __attribute__((weak));
+int malloctape_library_status(struct malloctape_status *status,
+                              unsigned long bytes) __asm__("malloctape_status")
+    __attribute__((weak));
+
+#ifndef MALLOCTAPE_LIBRARY
+
+/* Begins a recording. `output` is what TCMALLOC_TRACE_OUTPUT may be; NULL: what that was when the program began, or
+ * else %e.%p.raw.lz4 in the directory it was started in. EBUSY: one has begun already. Other errors are
+ * explained by a line on standard error. */
+static inline int malloctape_start(const char *output)
+{
+    return malloctape_library_start ? malloctape_library_start(output) : ENOSYS;
+}
+
+/* Ends the recording, and returns when its output is complete. EBUSY: there is none. */
+static inline int malloctape_stop(void)
+{
+    return malloctape_library_stop ? malloctape_library_stop() : ENOSYS;
+}
+
+/* Nothing is recorded until malloctape_resume(). EBUSY: nothing is recorded anyway, or there is no pause. */
+static inline int malloctape_pause(void)
+{
+    return malloctape_library_pause ? malloctape_library_pause() : ENOSYS;
+}
+static inline int malloctape_resume(void)
+{
+    return malloctape_library_resume ? malloctape_library_resume() : ENOSYS;
+}
+
+/* Returns when everything that was recorded before is in the output. EBUSY: there is no recording. */
+static inline int malloctape_sync(void)
+{
+    return malloctape_library_sync ? malloctape_library_sync() : ENOSYS;
+}
+
+static inline int malloctape_status(struct malloctape_status *status)
+{
+    memset(status, 0, sizeof *status);
+    return malloctape_library_status ? malloctape_library_status(status, sizeof *status) : ENOSYS;
+}
+
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

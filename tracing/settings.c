@@ -1,0 +1,167 @@
+#include "settings.h"
+
+#include "os.h"
+#include "recording.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HOST_BYTES_MAX 65 /* as the kernel has it */
+/* How long the writer waits for a reader who does not come or does not read. */
+#define READER_SECONDS 30
+#define SECONDS_MAX    UINT64_C(100000000)
+#define SECOND_NS      UINT64_C(1000000000)
+/* So many programs one after another in one process, with one name. */
+#define PROGRAMS_MAX   1000
+
+struct settings settings;
+
+static struct {
+    char output[OUTPUT_PATH_BYTES_MAX];
+} applied;
+
+/* --- metadata --- */
+
+/* Appends `text` up to its end or its first line break, as far as there is room. */
+static void append(const char *text)
+{
+    while (*text && *text != '\n' && settings.metadata_bytes < sizeof settings.metadata - 1)
+        settings.metadata[settings.metadata_bytes++] = *text++;
+}
+
+/* One line of FORMAT.md 4.1. */
+static void append_line(const char *prefix, const char *key, const char *value)
+{
+    append(prefix);
+    append(key);
+    append("=");
+    append(value);
+    settings.metadata[settings.metadata_bytes] = '\n';
+    if (settings.metadata_bytes < sizeof settings.metadata - 1) settings.metadata_bytes++;
+}
+
+static void collect_metadata(void)
+{
+    append_line("", "program", program_invocation_name);
+    append_line("", "allocator", malloctape_front_end.allocator);
+    for (const char *const *name = malloctape_front_end.settings; *name; name++) {
+        const char *value = getenv(*name);
+        if (value) append_line("env.", *name, value);
+    }
+}
+
+/* --- reading --- */
+
+static uint64_t number_of(const char *name, uint64_t otherwise, uint64_t max)
+{
+    const char *text = secure_getenv(name);
+    uint64_t number = 0;
+    if (!text || !*text) return otherwise;
+    for (; *text >= '0' && *text <= '9' && number < max; text++)
+        number = number * 10 + (uint64_t)(*text - '0');
+    return *text ? otherwise : number;
+}
+
+static bool is_set(const char *name)
+{
+    const char *text = secure_getenv(name);
+    return text && *text && strcmp(text, "0") != 0;
+}
+
+static void read_output(void)
+{
+    /* secure_getenv() gives what may be written to: the environment itself. */
+    char *value = (char *)(uintptr_t)secure_getenv("TCMALLOC_TRACE_OUTPUT");
+    if (!value) return;
+    size_t bytes = strlen(value) + 1;
+    settings.too_long = bytes > sizeof settings.output;
+    if (!settings.too_long) memcpy(settings.output, value, bytes);
+    /* A program that this one starts must not write into the same file. */
+    if (!output_name_has_process(value)) value[0] = 0;
+}
+
+static void read_scratch(void)
+{
+    const char *directory = secure_getenv("TMPDIR");
+    if (!directory || directory[0] != '/' || strlen(directory) >= sizeof settings.scratch)
+        directory = "/tmp";
+    memcpy(settings.scratch, directory, strlen(directory) + 1);
+}
+
+void settings_read(void)
+{
+    collect_metadata();
+    read_output();
+    read_scratch();
+    os_current_directory(settings.directory, sizeof settings.directory);
+    settings.controlled = is_set("TCMALLOC_TRACE_CONTROL");
+    settings.quiet = secure_getenv("TCMALLOC_TRACE_QUIET") != NULL;
+    settings.patience_ns =
+        number_of("TCMALLOC_TRACE_READER_SECONDS", READER_SECONDS, SECONDS_MAX) * SECOND_NS;
+    settings.limits.bytes = number_of("TCMALLOC_TRACE_MAX_BYTES", 0, UINT64_MAX / 16);
+    settings.limits.events = number_of("TCMALLOC_TRACE_MAX_EVENTS", 0, UINT64_MAX / 16);
+    settings.limits.ns = number_of("TCMALLOC_TRACE_MAX_SECONDS", 0, SECONDS_MAX) * SECOND_NS;
+}
+
+/* --- the output's name --- */
+
+static bool is_relative_path(const char *output)
+{
+    return output[0] != '/' && output[0] != '|' && strncmp(output, "fd:", 3) != 0;
+}
+
+/* The program may have gone to another directory since the start. */
+static int expand(const char *output, struct output_names *names)
+{
+    char *to = applied.output;
+    size_t before = 0;
+    if (recording.number > 1 && is_relative_path(output)) before = strlen(settings.directory);
+    memcpy(to, settings.directory, before);
+    return output_name_expand(output, names, to + before, sizeof applied.output - before);
+}
+
+static bool exists(const char *path)
+{
+    struct os_file_status status;
+    return os_file_look(OS_NO_DIRECTORY, path, &status) == 0 && status.kind != OS_FILE_MISSING;
+}
+
+/* With the process in it, the name is for this program alone: an earlier program of this process, or an earlier
+ * process with this number, keeps its recording. */
+static const char *name_output(const char *output)
+{
+    char host[HOST_BYTES_MAX];
+    os_host_name(host, sizeof host);
+    struct output_names names = {.process_id = os_process_id(),
+                                 .program_number = 1,
+                                 .host = host,
+                                 .time_s = os_wall_clock_ns() / SECOND_NS,
+                                 .program = program_invocation_name};
+    int result;
+    do
+        result = expand(output, &names);
+    while (result >= 0 && output_name_has_process(output) && exists(applied.output) &&
+           names.program_number++ < PROGRAMS_MAX);
+    if (result == -EINVAL) return "the name of the output has a % that is none of %p %h %t %e %%";
+    return result < 0 ? "the name of the output is too long" : NULL;
+}
+
+const char *settings_apply(struct writer *writer, const char *output)
+{
+    const char *wrong = settings.too_long && output == settings.output
+                            ? "the name of the output is too long"
+                            : name_output(output);
+    if (wrong) return wrong;
+    writer->output = applied.output;
+    writer->quiet = settings.quiet;
+    writer->scratch = settings.scratch;
+    writer->patience_ns = settings.patience_ns;
+    writer->limits = settings.limits;
+    writer->process_id = os_process_id();
+    writer->heap_bytes = malloctape_front_end.heap_bytes;
+    os_random(writer->run_id, sizeof writer->run_id);
+    writer->metadata = settings.metadata;
+    writer->metadata_bytes = settings.metadata_bytes;
+    return NULL;
+}

@@ -1,0 +1,35 @@
+/* settings - what the environment said when the process began.
+ *
+ * Read once, before the program can have changed it: forked children and later recordings go by it too. */
+#ifndef MALLOCTAPE_SETTINGS_H
+#define MALLOCTAPE_SETTINGS_H
+
+#include "output.h"
+#include "writer.h"
+
+#define SETTINGS_METADATA_BYTES_MAX 8192
+
+struct settings {
+    char output[OUTPUT_PATH_BYTES_MAX]; /* with letters after %; empty: none */
+    char directory
+        [OUTPUT_PATH_BYTES_MAX]; /* the current one at the start, with a slash behind; empty: unknown */
+    bool controlled;
+    bool quiet;
+    bool too_long;                       /* the name of the output */
+    char scratch[OUTPUT_PATH_BYTES_MAX]; /* directory for temporary files */
+    uint64_t patience_ns;
+    struct writer_limits limits;
+    char metadata[SETTINGS_METADATA_BYTES_MAX]; /* FORMAT.md 4.1 */
+    size_t metadata_bytes;
+};
+
+extern struct settings settings;
+
+/* The value of the output is taken out of the environment, unless each process gets a name of its own. */
+void settings_read(void);
+
+/* Gives the writer what it needs for a recording to `output`, with names in place of the letters after %.
+ * NULL, or what is wrong. */
+const char *settings_apply(struct writer *writer, const char *output);
+
+#endif
