@@ -48,7 +48,7 @@ is() { # TEXT ACTUAL EXPECTED
 	report $? "$1"
 }
 
-echo "1..78"
+echo "1..77"
 
 "$make_raw" lanes=3 steps=40000 > raw || exit 99
 "$make_raw" lanes=3 steps=40000 end=0 > cut || exit 99
