@@ -12,6 +12,7 @@
 
 #include "common/output.h"
 #include "common/program.h"
+#include "postprocess/merge.h"
 #include "postprocess/options.h"
 #include "postprocess/progress.h"
 #include "postprocess/run.h"
@@ -75,6 +76,14 @@ static void report(const struct summary *summary, const struct options *options)
     summary_print(summary, stderr);
 }
 
+static struct order_options order_options_of(const struct options *options)
+{
+    return (struct order_options){.salvage = options->salvage,
+                                  .patience_bytes = options->memory_bytes / 2,
+                                  .asks_why = options->asks_why,
+                                  .why = options->why};
+}
+
 /* Orders one recording that has been opened. */
 static int run(const struct options *options, const char *input, const char *output_path,
                struct raw_reader *reader, struct summary *summary)
@@ -87,10 +96,7 @@ static int run(const struct options *options, const char *input, const char *out
     struct progress progress;
     progress_start(&progress, reader->fd, options->quiet);
     struct run_options how = {
-        .order = {.salvage = options->salvage,
-                  .patience_bytes = options->memory_bytes / 2,
-                  .asks_why = options->asks_why,
-                  .why = options->why},
+        .order = order_options_of(options),
         .progress = progress_show,
         .context = &progress,
     };
@@ -145,6 +151,85 @@ static int run_input(const struct options *options, const char *input, json_t *r
     return status;
 }
 
+/* ---- one stream of several recordings ---- */
+
+/* Opens the recordings, and their spools' names. */
+static int open_inputs(const struct options *options, struct merge_input *inputs,
+                       struct raw_reader *readers, char **spools)
+{
+    int status = PROGRAM_OK;
+    for (int i = 0; i < options->inputs_count; i++) {
+        const char *input = options->inputs[i];
+        raw_reader_open(&readers[i], input);
+        if (readers[i].state == RAW_STREAM_FAILED) {
+            error_print(stderr, PROGRAM, input, &readers[i].error);
+            status = worse(status,
+                           readers[i].error.kind == &error_system ? PROGRAM_USAGE : PROGRAM_FAILED);
+        } else if (is_same_file(readers[i].fd, options->output)) {
+            status =
+                program_usage_error(PROGRAM, "%s and %s are the same file", input, options->output);
+        }
+        if (!has_spool(&readers[i], input) || asprintf(&spools[i], "%s.spool", input) < 0)
+            spools[i] = NULL;
+        inputs[i] = (struct merge_input){
+            .reader = &readers[i],
+            .options = {.spool_path = spools[i], .order = order_options_of(options)},
+        };
+    }
+    return status;
+}
+
+static int run_opened(const struct options *options, struct merge_input *inputs,
+                      const struct raw_reader *readers, struct summary *summary)
+{
+    struct output output;
+    struct progress progress;
+    if (!output_open(&output, options->output)) {
+        error_print(stderr, PROGRAM, options->output, &output.error);
+        return PROGRAM_USAGE;
+    }
+    progress_start(&progress, -1, options->quiet);
+    merge_run(inputs, (uint32_t)options->inputs_count, &output, progress_show, &progress,
+              &summary->result);
+    bool closed = output_close(&output);
+    progress_end(&progress);
+    summary->seconds = seconds_now() - progress.start;
+    if (!closed || error_is_set(&output.error)) {
+        error_print(stderr, PROGRAM, options->output, &output.error);
+        return STATUS_OUTPUT_FAILED;
+    }
+    for (int i = 0; i < options->inputs_count; i++) {
+        struct summary one = {.program = PROGRAM, .result = inputs[i].result};
+        one.input = options->inputs[inputs[i].reader - readers];
+        summary_print_problems(&one, stderr);
+    }
+    if (!options->quiet) summary_print(summary, stderr);
+    return exit_status(&summary->result, false);
+}
+
+static int run_merged(const struct options *options, json_t *results)
+{
+    size_t count = (size_t)options->inputs_count;
+    struct summary summary = {.program = PROGRAM, .input = options->output};
+    struct merge_input *inputs = calloc(count, sizeof *inputs);
+    struct raw_reader *readers = calloc(count, sizeof *readers);
+    char **spools = calloc(count, sizeof *spools);
+    int status = PROGRAM_FAILED;
+    if (inputs != NULL && readers != NULL && spools != NULL) {
+        status = open_inputs(options, inputs, readers, spools);
+        if (status == PROGRAM_OK) status = run_opened(options, inputs, readers, &summary);
+        for (size_t i = 0; i < count; i++) {
+            raw_reader_close(&readers[i]);
+            free(spools[i]);
+        }
+    }
+    if (status != PROGRAM_USAGE) summary_add_json(&summary, results);
+    free(inputs);
+    free(readers);
+    free(spools);
+    return status;
+}
+
 /* ---- all of them ---- */
 
 /* NULL: none is wanted, or it cannot be had, which *status says. */
@@ -178,8 +263,11 @@ static int run_all(const struct options *options)
     FILE *json = open_json(options, &status);
     if (status != PROGRAM_OK) return status;
     json_t *results = json_array();
-    for (int i = 0; i < options->inputs_count; i++)
-        status = worse(status, run_input(options, options->inputs[i], results));
+    if (options->merge)
+        status = run_merged(options, results);
+    else
+        for (int i = 0; i < options->inputs_count; i++)
+            status = worse(status, run_input(options, options->inputs[i], results));
     if (json != NULL) status = worse(status, close_json(options, json, results));
     json_decref(results);
     return status;

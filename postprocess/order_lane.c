@@ -26,12 +26,75 @@ static void lane_give_batch(struct order *order, struct order_lane *lane)
     lane->at = lane->filled = 0;
 }
 
+/* Its records cannot be decoded any further. */
+static void lane_note_error(struct order *order, struct order_lane *lane)
+{
+    if (lane->damaged) return;
+    lane->damaged = true;
+    struct error *place = order_error_place(order);
+    if (!error_is_set(place)) *place = lane->decoder.error;
+}
+
+/* The chunk will not be decoded any further. Its window has a mark, because it has not been passed. */
+static void lane_finish_chunk(struct order *order, struct order_lane *lane, struct raw_chunk *chunk)
+{
+    uint32_t index = 0;
+    struct order_mark *mark = lane_mark_at(lane, 0);
+    while (mark->window != chunk->window)
+        mark = lane_mark_at(lane, ++index);
+    mark->end_record = lane->decoder.records;
+    mark->bytes_left -= chunk->payload_bytes;
+    mark->chunks_left--;
+    order->queued_bytes -= chunk->payload_bytes;
+    read_ahead_release(order->source, chunk);
+}
+
+static void lane_close_chunk(struct order *order, struct order_lane *lane)
+{
+    if (lane->open->spool)
+        order->totals.spool_records += lane->decoder.records - lane->opened_record;
+    lane_finish_chunk(order, lane, lane->open);
+    lane->open = NULL;
+}
+
+static bool lane_has_chunk(const struct order *order, const struct order_lane *lane)
+{
+    return lane->queue != NULL && lane->queue->window <= order->admitted;
+}
+
+/* Goes on behind damage, with a chunk that needs nothing of those before it. What lies between is lost, as a record
+ * says. False: there is no such chunk yet. */
+static bool lane_resume(struct order *order, struct order_lane *lane)
+{
+    if (!order->salvage) return false;
+    lane_note_error(order, lane);
+    while (lane_has_chunk(order, lane)) {
+        struct raw_chunk *chunk = lane->queue;
+        uint64_t births = lane->decoder.births, records = lane->decoder.records;
+        if (chunk->key && chunk->first_birth >= births) {
+            uint64_t lost = chunk->first_birth - births;
+            lane->records[lane->filled++] = (struct record){
+                .number = RAW_LOST, .kind = RAW_LOST, .size = lost > 0 ? lost : 1, .operand = lost};
+            raw_decoder_init(&lane->decoder, lane->number,
+                             (order->reader->header.features & RAW_FEATURE_ADDRESSES) != 0);
+            lane->decoder.births = chunk->first_birth;
+            lane->decoder.units = chunk->first_unit;
+            lane->decoder.records = records + 1;
+            lane->damaged = false;
+            return true;
+        }
+        lane->queue = chunk->next;
+        lane_finish_chunk(order, lane, chunk);
+    }
+    return false;
+}
+
 /* Makes the next chunk the open one, if there is one and its window has been admitted. */
 static bool lane_open_chunk(struct order *order, struct order_lane *lane)
 {
+    if (!lane_has_chunk(order, lane)) return false;
+    if (error_is_set(&lane->decoder.error) && !lane_resume(order, lane)) return false;
     struct raw_chunk *chunk = lane->queue;
-    if (chunk == NULL || chunk->window > order->admitted || error_is_set(&lane->decoder.error))
-        return false;
     lane->queue = chunk->next;
     lane->open = chunk;
     lane->decoded_window = chunk->window;
@@ -40,23 +103,6 @@ static bool lane_open_chunk(struct order *order, struct order_lane *lane)
     lane->opened_record = lane->decoder.records;
     raw_decoder_open(&lane->decoder, chunk);
     return true;
-}
-
-/* The open chunk has been decoded. Its window has a mark, because it has not been passed. */
-static void lane_close_chunk(struct order *order, struct order_lane *lane)
-{
-    uint32_t index = 0;
-    struct order_mark *mark = lane_mark_at(lane, 0);
-    while (mark->window != lane->open->window)
-        mark = lane_mark_at(lane, ++index);
-    mark->end_record = lane->decoder.records;
-    mark->bytes_left -= lane->open->payload_bytes;
-    mark->chunks_left--;
-    if (lane->open->spool)
-        order->totals.spool_records += lane->decoder.records - lane->opened_record;
-    order->queued_bytes -= lane->open->payload_bytes;
-    read_ahead_release(order->source, lane->open);
-    lane->open = NULL;
 }
 
 /* Decodes more records behind those that are left. Returns whether there may be even more. */
@@ -73,8 +119,8 @@ static bool lane_refill(struct order *order, struct order_lane *lane)
         if (!raw_decoder_has_more(&lane->decoder)) lane_close_chunk(order, lane);
     }
     lane->records[lane->filled].number = lane->records[lane->filled + 1].number = 0;
-    return lane->open != NULL || (lane->queue != NULL && lane->queue->window <= order->admitted &&
-                                  !error_is_set(&lane->decoder.error));
+    return lane->open != NULL ||
+           (lane_has_chunk(order, lane) && (order->salvage || !error_is_set(&lane->decoder.error)));
 }
 
 /* Whether stamps may come after the record. */
@@ -103,15 +149,6 @@ static bool splits_unit(const struct order_lane *lane, uint32_t at)
     return at > 0 && at <= lane->filled &&
            (lane->records[at - 1].number == RAW_STAMP_BEFORE ||
             lane->records[at].number == RAW_STAMP_AFTER);
-}
-
-/* Its records cannot be decoded any further. */
-static void lane_note_error(struct order *order, struct order_lane *lane)
-{
-    if (lane->damaged) return;
-    lane->damaged = true;
-    struct error *place = order_error_place(order);
-    if (!error_is_set(place)) *place = lane->decoder.error;
 }
 
 /* Records up to the end of the window that the lane is in, or as good as infinite while that is not known. */

@@ -72,11 +72,16 @@ static void metadata_make(struct metadata *metadata, const struct raw_header *he
     if (header->metadata != NULL) metadata_copy(metadata, header);
 }
 
-static bool run_open_writer(struct instruction_writer *writer, struct output *output,
-                            const struct raw_header *raw)
+bool run_open_writer(struct instruction_writer *writer, struct output *output,
+                     const struct raw_header *raw, uint32_t merged)
 {
     struct metadata metadata;
     metadata_make(&metadata, raw);
+    if (merged > 0) {
+        char text[16];
+        snprintf(text, sizeof text, "%" PRIu32, merged);
+        metadata_add_text(&metadata, "merged", text);
+    }
     struct instruction_header header = {.metadata = metadata.text,
                                         .metadata_bytes = metadata.bytes};
     if ((raw->features & RAW_FEATURE_ADDRESSES) != 0)
@@ -252,7 +257,7 @@ void run_order(struct raw_reader *reader, const struct run_options *options, str
     if (reader->state == RAW_STREAM_CUT) run_open_spool(&run, options->spool_path);
     if (!run_adopt_spool(&run)) {
         result->error = reader->error;
-    } else if (run_open_writer(&run.writer, output, &reader->header)) {
+    } else if (run_open_writer(&run.writer, output, &reader->header, 0)) {
         run_with_writer(&run, output);
         instruction_writer_close(&run.writer);
     } else {

@@ -67,6 +67,11 @@ struct run_options {
 void run_order(struct raw_reader *reader, const struct run_options *options, struct output *output,
                struct run_result *result);
 
+/* Opens a writer for what was recorded with this header, of so many `merged` recordings, or 0. False: see the writer's
+ * error. */
+bool run_open_writer(struct instruction_writer *writer, struct output *output,
+                     const struct raw_header *raw, uint32_t merged);
+
 #ifdef __cplusplus
 }
 #endif

@@ -252,17 +252,28 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
     }                                                \
     continue
 
-        /* The two most frequent ones without the detour through a jump table. */
+        /* The most frequent ones without the detour through a jump table: wrong guesses of where an indirect jump goes
+         * cost more than all of these comparisons. */
         if (one->opcode == CALL_MALLOC) {
             BIRTH(call->malloc(size));
         }
         if (one->opcode == CALL_FREE) {
             DEATH(call->free(object));
         }
+        if (one->opcode == CALL_CALLOC) {
+            BIRTH(call->calloc(1, size));
+        }
+        if (one->opcode == CALL_NEW) {
+            BIRTH_MAY_THROW(call->new_object(size));
+        }
+        if (one->opcode == CALL_DELETE) {
+            DEATH(call->delete_object(object));
+        }
+        if (one->opcode == CALL_DELETE_SIZED) {
+            DEATH(call->delete_sized(object, size));
+        }
         switch (one->opcode) {
-        case CALL_CALLOC: BIRTH(call->calloc(1, size));
         case CALL_REALLOC_NULL: BIRTH(call->realloc(NULL, size));
-        case CALL_NEW: BIRTH_MAY_THROW(call->new_object(size));
         case CALL_NEW_NOTHROW: BIRTH_MAY_THROW(call->new_nothrow(size, &tag));
         case CALL_NEW_ARRAY: BIRTH_MAY_THROW(call->new_array(size));
         case CALL_NEW_ARRAY_NOTHROW: BIRTH_MAY_THROW(call->new_array_nothrow(size, &tag));
@@ -293,12 +304,10 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
 
         case CALL_REALLOC_ZERO: DEATH(carrier_realloc_zero(call, object));
         case CALL_CFREE: DEATH(call->cfree(object));
-        case CALL_DELETE: DEATH(call->delete_object(object));
         case CALL_DELETE_NOTHROW: DEATH(call->delete_nothrow(object, &tag));
         case CALL_DELETE_ARRAY: DEATH(call->delete_array(object));
         case CALL_DELETE_ARRAY_NOTHROW: DEATH(call->delete_array_nothrow(object, &tag));
         case CALL_FREE_SIZED: DEATH(call->free_sized(object, size));
-        case CALL_DELETE_SIZED: DEATH(call->delete_sized(object, size));
         case CALL_DELETE_ARRAY_SIZED: DEATH(call->delete_array_sized(object, size));
         case CALL_DELETE_ALIGNED: DEATH(call->delete_aligned(object, OPERAND(0)));
         case CALL_DELETE_ALIGNED_NOTHROW:

@@ -13,7 +13,8 @@ ALLOCATOR_PACKAGES='libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4'
 # The library behind the charts of malloctape compare. The same.
 CHART_PACKAGES='libjs-chart.js'
 # Programs that tests record. The same.
-PROGRAM_PACKAGES='redis-server:redis-server redis-tools:redis-benchmark sqlite3:sqlite3 perl:perl python3 git:git'
+PROGRAM_PACKAGES='redis-server:redis-server redis-tools:redis-benchmark sqlite3:sqlite3 perl:perl python3 git:git
+    valgrind:valgrind'
 
 package_is_there() {
     if [ "${1%:*}" != "$1" ] && command -v "${1#*:}" >/dev/null 2>&1; then

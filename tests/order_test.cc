@@ -80,8 +80,7 @@ void read_instructions(const MemoryFile &file, Ordered *ordered)
     input_close(&input);
 }
 
-Ordered order(const std::string &raw, const std::string *spool = nullptr,
-              order_options how = {})
+Ordered order(const std::string &raw, const std::string *spool = nullptr, order_options how = {})
 {
     Ordered ordered;
     MemoryFile in(raw), out, spool_file(spool != nullptr ? *spool : "");
@@ -1061,6 +1060,109 @@ TEST(Order, WrongRecordsDoNoHarm)
         damaged += ordered.result.status == RUN_DAMAGED;
     }
     EXPECT_GT(damaged, 700);
+}
+
+/* --- salvage --- */
+
+TEST(Order, WhatCannotBeOrderedIsLeftOutOnRequest)
+{
+    RawBuilder raw;
+    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.death(0, RawBuilder::kFree, a);
+    raw.death(0, RawBuilder::kFree, a); /* twice */
+    raw.stamp(0, 51, 3, 1);
+    raw.birth(0, RawBuilder::kMalloc, 2);
+    raw.stamp(1, 51, 3, 1); /* twice */
+    raw.birth(1, RawBuilder::kMalloc, 3);
+    for (uint64_t i = 1; i < 20; i++)
+        raw.tick(i, 0, 0);
+    raw.stamp(0, 51, 255, 2);
+    raw.birth(0, RawBuilder::kMalloc, 4);
+    for (uint64_t i = 20; i < 40; i++)
+        raw.tick(i, 0, 0);
+    raw.stamp(1, 51, 255, 3); /* 1 was never there, far from the end */
+    raw.birth(1, RawBuilder::kMalloc, 5);
+    raw.end();
+    order_options how = {};
+    EXPECT_EQ(order(raw.bytes, nullptr, how).result.status, RUN_DAMAGED);
+    how.salvage = true;
+    Ordered ordered = order(raw.bytes, nullptr, how);
+    EXPECT_EQ(ordered.result.status, RUN_SALVAGED);
+    EXPECT_EQ(ordered.end_status, INSTRUCTION_STATUS_DAMAGED);
+    EXPECT_EQ(ordered.result.order.damages, 3u);
+    EXPECT_EQ(ordered.result.totals.by_kind[RawBuilder::kMalloc], 5u);
+    EXPECT_EQ(ordered.result.totals.by_kind[RawBuilder::kFree], 2u);
+    EXPECT_NE(ordered.text().find("0:free?"), std::string::npos);
+    EXPECT_NE(ordered.error.find("ended before"), std::string::npos) << "the first is told";
+}
+
+TEST(Order, WaitingInACircleIsDamage)
+{
+    RawBuilder raw;
+    raw.stamp(0, 51, 3, 2);
+    raw.stamp(0, 51, 4, 1);
+    raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.stamp(1, 51, 4, 2);
+    raw.stamp(1, 51, 3, 1);
+    raw.birth(1, RawBuilder::kMalloc, 2);
+    raw.death(2, RawBuilder::kFree, RawBuilder::token(3, 1));
+    raw.birth(2, RawBuilder::kMalloc, 3);
+    raw.death(3, RawBuilder::kFree, RawBuilder::token(2, 1));
+    raw.birth(3, RawBuilder::kMalloc, 4);
+    raw.end();
+    order_options how = {};
+    EXPECT_NE(order(raw.bytes).error.find("lane 0, record 0: waits for its turn with number 2"),
+              std::string::npos);
+    how.salvage = true;
+    Ordered ordered = order(raw.bytes, nullptr, how);
+    EXPECT_EQ(ordered.result.status, RUN_SALVAGED);
+    EXPECT_EQ(ordered.result.totals.by_kind[RawBuilder::kMalloc], 4u);
+    EXPECT_EQ(ordered.result.totals.by_kind[RawBuilder::kFree], 2u);
+}
+
+TEST(Order, PatienceHasALimit)
+{
+    RawBuilder raw;
+    raw.stamp(1, 51, 3, 2);
+    for (uint64_t i = 0; i < 400000; i++)
+        raw.birth(1, RawBuilder::kMalloc, i % 30000);
+    raw.cut(1);
+    raw.birth(0, RawBuilder::kMalloc, 7);
+    raw.tick(10, 0, 0);
+    raw.stamp(0, 51, 3, 1);
+    raw.birth(0, RawBuilder::kMalloc, 8);
+    raw.end();
+    EXPECT_EQ(order(raw.bytes).result.status, RUN_COMPLETE);
+    order_options how = {};
+    how.patience_bytes = 1000;
+    Ordered ordered = order(raw.bytes, nullptr, how);
+    EXPECT_EQ(ordered.result.status, RUN_DAMAGED);
+    EXPECT_EQ(ordered.text(), "0:malloc7") << "what does not depend on it is delivered";
+}
+
+TEST(Order, SalvageOfWrongRecordsDoesNoHarm)
+{
+    RawSimulator::Options options;
+    options.lanes = 6;
+    options.steps = 1000;
+    options.tick_every = 100;
+    options.classes = 4;
+    options.batch = 2;
+    options.share_every = 2;
+    RawSimulator simulator(options);
+    simulator.raw.end();
+    uint64_t random = 1234567891234567u, events = 0, whole = 0;
+    order_options how = {};
+    how.salvage = true;
+    for (int round = 0; round < 500; round++) {
+        std::string raw = with_wrong_records(simulator.raw.bytes, &random, 1 + round % 3);
+        Ordered ordered = order(raw, nullptr, how);
+        EXPECT_EQ(ordered.state, INSTRUCTIONS_END);
+        EXPECT_EQ(ordered.error.empty(), ordered.result.status < RUN_SALVAGED);
+        events += ordered.result.totals.calls;
+        whole += simulator.truth.size();
+    }
+    EXPECT_GT(events, whole / 2);
 }
 
 /* Cut anywhere, with whatever is then missing. */

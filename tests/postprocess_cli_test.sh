@@ -48,7 +48,7 @@ is() { # TEXT ACTUAL EXPECTED
 	report $? "$1"
 }
 
-echo "1..49"
+echo "1..77"
 
 "$make_raw" lanes=3 steps=40000 > raw || exit 99
 "$make_raw" lanes=3 steps=40000 end=0 > cut || exit 99
@@ -157,3 +157,62 @@ pid=$!
 wait $pid
 [ "$(cat size)" -gt 30000 ]
 report $? "instructions flow while the recording goes on"
+
+# The first instruction leaves within a second of the first input, though little has come and more is to come.
+rm -f out4
+"$postprocess" -q live out4 2> stderr &
+pid=$!
+{
+	head -c 20000 cut
+	tries=0
+	while [ "$(wc -c < out4 2> /dev/null || echo 0)" -lt 200 ] && [ $tries -lt 50 ]; do
+		sleep 0.02
+		tries=$((tries + 1))
+	done
+	wc -c < out4 > size
+} > live
+wait $pid
+[ "$(cat size)" -gt 200 ]
+report $? "the first instruction leaves within a second"
+
+# Several recordings.
+"$postprocess" -q raw whole
+"$make_raw" lanes=2 steps=5000 seed=2 > two.raw
+mkdir results
+check "several recordings into a directory" 0 "$postprocess" -q -j json -o results raw two.raw
+cmp -s results/raw.ins whole
+report $? "each has its own stream"
+"$postprocess" -q two.raw two && cmp -s results/two.ins two
+report $? "the other one, too"
+is "JSON is an array" "$(grep -c '"input"' json)" 2
+check "a name for each" 0 "$postprocess" -q -o 'as-%n-%p' raw two.raw
+cmp -s as-two-4711 two && cmp -s as-raw-4711 whole
+report $? "the name and the process"
+check "the worst exit status counts" 3 "$postprocess" -q -o results raw cut two.raw
+check "several recordings, one name" 2 "$postprocess" -q -o one raw two.raw
+says "the message says what is needed" "--merge"
+check "one recording with -o" 0 "$postprocess" -q -o out5 raw
+cmp -s out5 whole
+report $? "is the same as without"
+check "merged" 0 "$postprocess" --merge -j json -o merged raw two.raw
+is "merged: lanes of both" "$(json lanes)" 5
+is "merged: events of both" "$(json events)" $((events + $("$postprocess" -q -j - two.raw /dev/null |
+	sed -n 's/^  "events": \(.*\),/\1/p')))
+check "the merged stream is good" 0 "$here/bin/malloctape" info merged
+grep -q '^lanes *5$' stdout
+report $? "it has all lanes"
+check "merged, one cut" 3 "$postprocess" -q --merge -o merged cut two.raw
+check "merged, one damaged" 1 "$postprocess" -q --merge -o merged damaged two.raw
+check "merged into a full disk" $([ -w /dev/full ] && echo 4 || echo 2) "$postprocess" -q --merge -o /dev/full raw two.raw
+
+# Questions, limits, and what is no terminal.
+check "--why" 0 "$postprocess" -q --why=5000 raw out5
+says "it tells lane and record" "^instruction #5000: lane [0-9]*, record [0-9]*"
+says "it tells the window" "window [0-9]*.*(rule 4)"
+cmp -s out5 whole
+report $? "asking changes nothing"
+check "no progress without a terminal" 0 "$postprocess" raw out5
+! grep -q "left" stderr
+report $? "it is not there"
+check "no such size" 2 "$postprocess" --max-memory=1X raw out5
+check "a size that is enough" 0 "$postprocess" -q --max-memory=1G raw out5

@@ -6,7 +6,8 @@
  *     --postprocess=FILE   the program under test; bin/postprocess if not given
  *     --directory=DIR      where files go; they stay. Else a temporary one
  *     --mutant=NAME        spoils each result, which must then be found out; "all": each in turn
- *     --write              only writes DIR/raw and perhaps DIR/raw.spool
+ *     --write              only writes DIR/raw, perhaps DIR/raw.spool, and DIR/chunks (raw_writer.h)
+ *     --compare=FULL,PART  how much of the order in FULL is in PART (prefix.h)
  *     --help               the list of names
  *
  * A failure is made smaller and printed with the command that repeats it. Exit status: 0 all is right, 1 it is not,
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include "tests/sim/mutants.h"
+#include "tests/sim/prefix.h"
 #include "tests/sim/shrink.h"
 #include "tests/sim/trial.h"
 
@@ -27,7 +29,7 @@ struct Command {
     Setting setting = {"bin/postprocess", ""};
     uint64_t first = 1, last = 1, events = 20000;
     bool write = false, quiet = false;
-    std::string mutant;
+    std::string mutant, compare;
     std::vector<std::string> words; /* name=N */
 };
 
@@ -74,6 +76,8 @@ int parse(int argc, char **argv, Command &command)
             command.mutant = value;
         } else if ((value = value_of(word, "events")) != nullptr) {
             command.events = strtoull(value, nullptr, 10);
+        } else if ((value = value_of(word, "--compare")) != nullptr) {
+            command.compare = value;
         } else if (strcmp(word, "--write") == 0) {
             command.write = true;
         } else if (strcmp(word, "--quiet") == 0) {
@@ -188,9 +192,23 @@ int only_write(const Command &command)
     std::string spool = command.setting.directory + "/raw.spool";
     unlink(spool.c_str());
     bool written = write_file(command.setting.directory + "/raw", simulated.raw) &&
+                   write_file(command.setting.directory + "/chunks", simulated.chunks) &&
                    (simulated.spool.empty() || write_file(spool, simulated.spool));
     if (!written) perror(command.setting.directory.c_str());
     return written ? 0 : 1;
+}
+
+int only_compare(const std::string &files)
+{
+    size_t comma = files.find(',');
+    if (comma == std::string::npos) return usage("--compare wants two files");
+    try {
+        puts(compare_prefix(files.substr(0, comma), files.substr(comma + 1)).c_str());
+        return 0;
+    } catch (const std::runtime_error &error) {
+        puts(error.what());
+        return 1;
+    }
 }
 
 void remove_directory(const std::string &directory)
@@ -207,6 +225,7 @@ int main(int argc, char **argv)
     Command command;
     int status = parse(argc, argv, command);
     if (status >= 0) return status;
+    if (!command.compare.empty()) return only_compare(command.compare);
     char temporary[] = "/tmp/simulate.XXXXXX";
     bool keep = !command.setting.directory.empty();
     if (!keep) command.setting.directory = mkdtemp(temporary) != nullptr ? temporary : ".";

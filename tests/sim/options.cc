@@ -10,7 +10,7 @@ static void choose_program(Options &o, Random &r)
     o.threads = std::max<uint64_t>(2, r.of_bits(6) + 1);
     o.slots = 1 + r.of_bits(9);
     o.classes = r.between(1, 40);
-    o.batch = r.between(2, 32);
+    o.batch = r.one_in(3) ? r.between(1, 3) : r.between(2, 32);
     o.cache_batches = r.between(1, 3);
     o.burst = 1 + r.of_bits(9);
     o.preempt = !r.one_in(4);

@@ -70,6 +70,8 @@ void RawWriter::write(const RawRecord &record)
     Run &run = l.runs.back();
     run.units.insert(run.units.end(), code_.begin(), code_.end());
     run.ends.push_back(static_cast<uint32_t>(run.units.size()));
+    run.visible.push_back(record.number != kStampBefore && record.number != kStampAfter &&
+                          record.number != kLostStamps);
     l.units += code_.size();
     l.births += record.births;
     l.state = next_;
@@ -303,8 +305,10 @@ void RawWriter::chunk_of(uint32_t number, Run &run, size_t records)
         for (size_t i = from; i < to; i++)
             put(payload, run.units[i], 2);
     }
-    chunk(1, flags, number, payload, to - from, run.first_unit + from, run.first_birth);
+    auto first = run.visible.begin() + static_cast<int64_t>(run.out);
     run.out += records;
+    chunk(1, flags, number, payload, to - from, run.first_unit + from, run.first_birth,
+          std::count(first, first + static_cast<int64_t>(records), true));
 }
 
 /* FORMAT.md 5.5. */
@@ -346,7 +350,7 @@ std::string RawWriter::packed(const uint16_t *units, size_t count)
 }
 
 void RawWriter::chunk(int type, int flags, uint32_t lane, const std::string &payload,
-                      uint64_t units, uint64_t first, uint64_t first_birth)
+                      uint64_t units, uint64_t first, uint64_t first_birth, int64_t visible)
 {
     std::string header = "MTRC";
     put(header, static_cast<uint64_t>(type), 1);
@@ -360,6 +364,8 @@ void RawWriter::chunk(int type, int flags, uint32_t lane, const std::string &pay
     put(header, bytes::checksum(whole), 4);
     stream_ += header + payload;
     boundaries_.push_back(stream_.size());
+    chunks_ += std::to_string(stream_.size()) + " " + std::to_string(type) + " " +
+               std::to_string(lane) + " " + std::to_string(visible) + "\n";
 }
 
 void RawWriter::tick(const Tick &tick)
@@ -368,9 +374,9 @@ void RawWriter::tick(const Tick &tick)
     put_varint(payload, tick.nanoseconds);
     put_varint(payload, tick.rss);
     put_varint(payload, tick.heap);
-    chunk(2, 0, 0, payload, 0, ticks_++, 0);
+    chunk(2, 0, 0, payload, 0, ticks_++, 0, 0);
     /* What a later version might add (4.2). */
-    if (random_.one_in(50)) chunk(99, 0, 7, "whatever", 3, 5, 9);
+    if (random_.one_in(50)) chunk(99, 0, 7, "whatever", 3, 5, 9, 0);
 }
 
 void RawWriter::end(uint32_t status, uint64_t nanoseconds, uint64_t events, uint64_t lost)
@@ -385,7 +391,7 @@ void RawWriter::end(uint32_t status, uint64_t nanoseconds, uint64_t events, uint
             out = run.first_unit + (run.out == 0 ? 0 : run.ends[run.out - 1]);
         put_varint(payload, out);
     }
-    chunk(3, 0, 0, payload, 0, ticks_, 0);
+    chunk(3, 0, 0, payload, 0, ticks_, 0, 0);
 }
 
 bool RawWriter::break_off()
@@ -397,7 +403,7 @@ bool RawWriter::break_off()
     }
     size_t before = stream_.size();
     std::string payload(random_.between(1, 300), 'x');
-    chunk(1, 0, 0, payload, 1, 1, 1);
+    chunk(1, 0, 0, payload, 1, 1, 1, 0);
     boundaries_.pop_back();
     stream_.resize(before + random_.below(stream_.size() - before));
     return true;

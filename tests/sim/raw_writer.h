@@ -48,6 +48,9 @@ class RawWriter {
     /* The stream as a file has it, with or without frames. */
     std::string file();
 
+    /* A line for each chunk: where it ends in the stream, type, lane, how many of its records an instruction stream shows. */
+    const std::string &chunks() const { return chunks_; }
+
     /* What the lanes have pending, in slots; among others, and with some that are in the stream already. */
     std::string spool();
 
@@ -68,6 +71,7 @@ class RawWriter {
         bool key = false, begun = false; /* `begun`: its first chunk is in the stream */
         std::vector<uint16_t> units;
         std::vector<uint32_t> ends; /* of its records, in units */
+        std::vector<bool> visible;  /* records that an instruction stream shows */
         size_t out = 0;             /* records that are in the stream */
     };
     struct Lane {
@@ -94,13 +98,13 @@ class RawWriter {
     void add_number(uint64_t value);
     void chunk_of(uint32_t number, Run &run, size_t records);
     void chunk(int type, int flags, uint32_t lane, const std::string &payload, uint64_t units,
-               uint64_t first, uint64_t first_birth);
+               uint64_t first, uint64_t first_birth, int64_t visible);
     std::string packed(const uint16_t *units, size_t count);
     void slot(std::string &spool, uint32_t number, const Run &run);
 
     const Options &options_;
     Random &random_;
-    std::string stream_;
+    std::string stream_, chunks_;
     std::vector<size_t> boundaries_; /* where chunks end */
     std::vector<Lane> lanes_;
     std::string run_id_;

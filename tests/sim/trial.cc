@@ -22,6 +22,7 @@ Simulated simulate(const Options &options)
     Recorder recorder(options, random, writer, result.truth);
     Program(options, random, recorder, result.truth).run();
     result.raw = writer.file();
+    result.chunks = writer.chunks();
     if (options.end == 3) result.spool = writer.spool();
     return result;
 }

@@ -20,6 +20,7 @@ struct Setting {
 struct Simulated {
     Truth truth;
     std::string raw, spool; /* `spool` is empty when the process ended well */
+    std::string chunks;     /* RawWriter::chunks() */
 };
 Simulated simulate(const Options &options);
 

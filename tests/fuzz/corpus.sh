@@ -1,0 +1,55 @@
+#!/bin/bash
+# corpus.sh DIRECTORY - what the fuzzers begin with: DIRECTORY/raw, DIRECTORY/spool and DIRECTORY/instructions, full of
+# small streams out of the samples in Ruby and of the simulator.
+set -euo pipefail
+
+build_dir=$MALLOCTAPE_BUILD
+source_dir=$MALLOCTAPE_SOURCE
+corpus=$1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+mkdir -p "$corpus/raw" "$corpus/spool" "$corpus/instructions"
+
+# put KIND NAME FILE... - the bytes of the files, and the byte that chooses: checksums are put right.
+put() {
+    local file=$corpus/$1/$2
+    shift 2
+    cat "$@" >"$file"
+    printf '\0' >>"$file"
+}
+
+# Two bytes, the lower one first.
+length_of() { local n; n=$(wc -c <"$1"); printf '%b' "$(printf '\\x%02x\\x%02x' $((n & 255)) $((n >> 8)))"; }
+
+samples() {
+    ruby "$source_dir/tests/reference/build.rb" --list | while read -r name; do
+        ruby "$source_dir/tests/reference/build.rb" --checksums "$build_dir/tests/tools/checksums" "$name" \
+            >"$scratch/sample"
+        [ "$(wc -c <"$scratch/sample")" -lt 20000 ] || continue
+        case $(head -c 8 "$scratch/sample") in
+        MTAPERAW) put raw "$name" "$scratch/sample" ;;
+        MTAPEINS) put instructions "$name" "$scratch/sample" ;;
+        esac
+    done
+}
+
+simulated() {
+    for seed in $(seq 1 40); do
+        "$build_dir/tests/sim/simulate" --write --directory="$scratch" seed="$seed" threads=$((1 + seed % 4)) \
+            events=$((seed * 3)) tick_every=20 tick_skew=5 cut_every=20 exits=30 failures=30 heap_calls=30 slots=5 \
+            unknown=$((seed % 5)) losses=$((seed % 2)) slot_units=2016 frames=$((seed % 8 == 0)) "$@"
+        if [ -f "$scratch/raw.spool" ]; then
+            length_of "$scratch/raw" >"$scratch/length"
+            put spool "simulated$seed" "$scratch/length" "$scratch/raw" "$scratch/raw.spool"
+            continue
+        fi
+        put raw "simulated$seed" "$scratch/raw"
+        rm -f "$scratch/ordered"
+        "$build_dir/bin/postprocess" -q "$scratch/raw" "$scratch/ordered" 2>/dev/null || true
+        [ ! -s "$scratch/ordered" ] || put instructions "simulated$seed" "$scratch/ordered"
+    done
+}
+
+samples
+simulated
+simulated end=3

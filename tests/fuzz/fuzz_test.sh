@@ -1,0 +1,22 @@
+#!/bin/bash
+# fuzz_test.sh - each fuzzer for FUZZ_SECONDS (5) seconds. What it is for is the long form, make fuzz-raw and others;
+# this one shows that they work, and that what they begin with is read.
+set -euo pipefail
+
+. "$(dirname "$0")/../cli_tap.sh"
+
+plan 3
+
+export MALLOCTAPE_BUILD=$build_dir MALLOCTAPE_SOURCE=$source_dir
+
+fuzz() {
+    local status=0
+    "$source_dir/tests/fuzz/run.sh" "$1" "${FUZZ_SECONDS:-5}" >out 2>err || status=$?
+    if [ "$status" = 77 ]; then
+        skip_test "fuzz_$1" "$(cat err)"
+    else
+        report "$status" "fuzz_$1: $(sed -n 's/^stat::number_of_executed_units: *//p' err) executions"
+    fi
+}
+
+for name in raw spool instructions; do fuzz "$name"; done

@@ -1,0 +1,22 @@
+#!/bin/bash
+# run.sh raw|spool|instructions SECONDS - runs a fuzzer, with one process, a time limit and a memory limit for each
+# input. What it finds is kept in tests/fuzz of the build directory. Exit status 77: there is no libFuzzer.
+set -euo pipefail
+
+name=$1
+seconds=$2
+cd "$MALLOCTAPE_BUILD"
+corpus=tests/fuzz/corpus
+
+clang=${CLANG:-clang}
+if ! echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return d != 0 && n < 0; }' |
+    "$clang" -x c -fsanitize=fuzzer,address -o /dev/null - 2>/dev/null; then
+    echo "fuzz-$name: needs clang with libFuzzer (packages clang and libclang-rt-dev)" >&2
+    exit 77
+fi
+${MAKE:-make} -s "tests/fuzz/fuzz_$name"
+[ -d "$corpus/$name" ] || "$MALLOCTAPE_SOURCE/tests/fuzz/corpus.sh" "$corpus"
+# Mappings are not malloc's: leaks of them would show as growth beyond the limit.
+ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:quarantine_size_mb=16 exec "tests/fuzz/fuzz_$name" \
+    -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=65536 -print_final_stats=1 \
+    -artifact_prefix="tests/fuzz/found-$name-" "$corpus/$name"
