@@ -740,7 +740,7 @@ struct RecordDamage {
 TEST(RawDecoder, RecordsThatCannotBeAreNamedWithTheirPlace)
 {
     const RecordDamage damages[] = {
-        {{0x0000}, "raw_object"},
+        {{0x0000}, "raw_unit"},
         {{0x0004}, "raw_object"},
         {{0x7fff}, "raw_object"},
         {{0xa000, 0x0001}, "raw_unit"},

@@ -10,17 +10,8 @@
 
 /* ---- what a unit means ---- */
 
-/* Births and deaths of one unit are nearly everything: they are decoded without a branch on what they are. Everything
- * else goes the long way. */
-enum {
-    PLAN_UNDEFINED = 0,
-    PLAN_DEATH = 1, /* of an object of this lane, nothing follows */
-    PLAN_BIRTH = 2, /* nothing follows */
-    PLAN_RANGE,     /* the main operand is in the unit, others follow */
-    PLAN_FAR,       /* RAW_UNIT_DEATH_FAR */
-    PLAN_MIXED,     /* RAW_UNIT_REALLOC and RAW_UNIT_FOREIGN */
-    PLAN_GENERAL    /* RAW_UNIT_GENERAL, stamps, and what is undefined behind them */
-};
+/* Births and deaths of one or two units are nearly everything: they are decoded without a branch on what they are.
+ * Everything else goes the long way. */
 
 /* The table of FORMAT.md 5.2, as far as a range has its upper five bits for itself: units base + least .. base + limit
  * - 1. */
@@ -72,30 +63,48 @@ static uint32_t record_head(unsigned kind)
     return kind | (uint32_t)call_shapes[kind] << 8 | kind << 16;
 }
 
-static uint8_t range_plan(unsigned kind, bool addresses)
+static const struct raw_code code_none = {.base = RAW_BASE_NONE};
+
+/* The code of a range, if its records have one or two units. */
+static struct raw_code range_code(unsigned kind, uint32_t base, bool addresses)
 {
-    if (kind == 0) return PLAN_UNDEFINED;
-    if (call_shapes[kind] == SHAPE_DEATH) return PLAN_DEATH;
-    return call_shapes[kind] == SHAPE_BIRTH && !addresses ? PLAN_BIRTH : PLAN_RANGE;
+    unsigned shape = call_shapes[kind];
+    struct raw_code code = {.base = base, .head = record_head(kind)};
+    code.birth = shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED ? -1 : 0;
+    code.more_size = shape == SHAPE_DEATH_SIZED ? UINT16_MAX : 0;
+    code.more_operand =
+        shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_DEATH_ALIGNED ? UINT16_MAX : 0;
+    bool is_long = kind == 0 || shape == SHAPE_DEATH_SIZED_ALIGNED || (code.birth && addresses);
+    return is_long ? code_none : code;
 }
 
-static void fill_codes(struct raw_code *codes, const uint8_t *profile, bool addresses)
+/* That of death 1 of two units. */
+static struct raw_code far_code(unsigned kind)
 {
-    memset(codes, 0, RAW_CODES * sizeof *codes);
+    struct raw_code code = range_code(kind, RAW_UNIT_DEATH_FAR, false);
+    if (call_shapes[kind] != SHAPE_DEATH) return code_none;
+    code.more_main = UINT16_MAX;
+    return code;
+}
+
+static void fill_codes(struct raw_decoder *decoder)
+{
+    struct raw_code *codes = decoder->codes;
+    for (unsigned code = 0; code < RAW_CODES; code++)
+        codes[code] = code_none;
     for (unsigned row = 0; row < sizeof code_rows / sizeof *code_rows; row++) {
-        unsigned kind = profile[code_rows[row].range];
         uint32_t base = code_rows[row].base;
         uint32_t first = (base + code_rows[row].least) >> RAW_CODE_SHIFT;
         uint32_t last = (base + code_rows[row].limit - 1) >> RAW_CODE_SHIFT;
         for (uint32_t code = first; code <= last; code++)
-            codes[code] = (struct raw_code){.head = record_head(kind),
-                                            .base = (uint16_t)base,
-                                            .plan = range_plan(kind, addresses),
-                                            .range = code_rows[row].range};
+            codes[code] =
+                range_code(decoder->profile[code_rows[row].range], base, decoder->addresses);
     }
-    codes[RAW_UNIT_DEATH_FAR >> RAW_CODE_SHIFT].plan = PLAN_FAR;
-    codes[RAW_UNIT_FOREIGN >> RAW_CODE_SHIFT].plan = PLAN_MIXED;
-    codes[RAW_UNIT_GENERAL >> RAW_CODE_SHIFT].plan = PLAN_GENERAL;
+    codes[RAW_UNIT_DEATH_FAR >> RAW_CODE_SHIFT] = far_code(decoder->profile[RAW_DEATH_1]);
+    decoder->two_units = 0;
+    for (unsigned code = 0; code < RAW_CODES; code++)
+        if (codes[code].more_main | codes[code].more_size | codes[code].more_operand)
+            decoder->two_units |= UINT32_C(1) << code;
 }
 
 /* ---- errors ---- */
@@ -139,7 +148,7 @@ static bool decoder_begin_run(struct raw_decoder *decoder, const struct raw_chun
             return DECODER_FAIL(decoder, RAW_PROFILE, decoder->at, ": kind %u in place %u",
                                 chunk->profile[i], i);
     memcpy(decoder->profile, chunk->profile, RAW_PROFILE_BYTES);
-    fill_codes(decoder->codes, decoder->profile, decoder->addresses);
+    fill_codes(decoder);
     memset(decoder->foreign, 0, sizeof decoder->foreign);
     if (chunk->key) memset(decoder->latest_stamp, 0, sizeof decoder->latest_stamp);
     decoder->run_birth = chunk->first_birth;
@@ -414,22 +423,21 @@ static bool decode_general(struct raw_decoder *decoder, unsigned unit, struct re
                                             : decode_other(decoder, unit, record);
 }
 
-static bool decode_by_plan(struct raw_decoder *decoder, unsigned unit, struct record *record)
+static bool decode_by_unit(struct raw_decoder *decoder, unsigned unit, struct record *record)
 {
-    const struct raw_code *code = &decoder->codes[unit >> RAW_CODE_SHIFT];
-    switch (code->plan) {
-    case PLAN_GENERAL: return decode_general(decoder, unit, record);
-    case PLAN_FAR:
-        return decode_in_range(decoder, RAW_DEATH_1,
-                               (uint64_t)(unit - RAW_UNIT_DEATH_FAR) << 16 | take_unit(decoder),
-                               record);
-    case PLAN_MIXED:
-        if (unit >= RAW_UNIT_FOREIGN) return decode_foreign_death(decoder, unit, record);
-        return decode_in_range(decoder, RAW_REALLOC, unit - RAW_UNIT_REALLOC, record);
-    case PLAN_UNDEFINED: return DECODER_FAIL(decoder, RAW_UNIT, decoder->at, ": 0x%04x", unit);
-    default:
-        return decode_in_range(decoder, (enum raw_range)code->range, unit - code->base, record);
+    for (unsigned row = 0; row < sizeof code_rows / sizeof *code_rows; row++) {
+        unsigned operand = unit - code_rows[row].base;
+        if (operand >= code_rows[row].least && operand < code_rows[row].limit)
+            return decode_in_range(decoder, (enum raw_range)code_rows[row].range, operand, record);
     }
+    if (unit >= RAW_UNIT_GENERAL) return decode_general(decoder, unit, record);
+    if (unit >= RAW_UNIT_FOREIGN) return decode_foreign_death(decoder, unit, record);
+    if (unit > RAW_UNIT_REALLOC)
+        return decode_in_range(decoder, RAW_REALLOC, unit - RAW_UNIT_REALLOC, record);
+    if (unit < RAW_UNIT_DEATH_FAR) /* 0 */
+        return DECODER_FAIL(decoder, RAW_UNIT, decoder->at, ": 0x%04x", unit);
+    uint64_t distance = (uint64_t)(unit - RAW_UNIT_DEATH_FAR) << 16;
+    return decode_in_range(decoder, RAW_DEATH_1, distance | take_unit(decoder), record);
 }
 
 /* One record of any kind. Reading may pass the end of the units, by less than the slack behind a payload: what was read
@@ -438,7 +446,7 @@ static bool decode_long(struct raw_decoder *decoder, struct record *record)
 {
     const uint8_t *begin = decoder->at;
     decoder->number_too_large = false;
-    bool good = decode_by_plan(decoder, take_unit(decoder), record);
+    bool good = decode_by_unit(decoder, take_unit(decoder), record);
     if (decoder->at > decoder->end) {
         decoder->error.kind = NULL; /* of what was read behind the end */
         good = DECODER_FAIL(decoder, RAW_UNITS_SHORT, begin, "%s", "");
@@ -452,44 +460,83 @@ static bool decode_long(struct raw_decoder *decoder, struct record *record)
 
 /* ---- records, the short way ---- */
 
-/* Decodes records until one needs the long way or `count` are done, without a branch on whether it is a birth or a
- * death. Whatever is wrong, the long way finds it again and says what it is. The positions live in registers
- * meanwhile. Returns how many. */
-static __attribute__((noinline)) uint32_t decode_short_run(struct raw_decoder *decoder,
-                                                           struct record *records, uint32_t count)
+/* Decodes records until one has another form or `count` are done, without a branch on what they are. Whatever is wrong,
+ * the long way finds it again and says what it is. The positions live in registers meanwhile. With `two`, records of two
+ * units are among them, else all have one. Returns how many. */
+static inline __attribute__((always_inline)) uint32_t decode_short(struct raw_decoder *decoder,
+                                                                   struct record *records,
+                                                                   uint32_t count, bool two)
 {
     const struct raw_code *codes = decoder->codes;
     const uint8_t *at = decoder->at;
-    const uint64_t lane = raw_token(decoder->lane, 0);
+    const uint8_t *end = decoder->end - (two ? 2 : 0);
+    const uint32_t two_units = decoder->two_units;
+    const uint64_t next_token = raw_token(decoder->lane, 0) + 1;
     uint64_t births = decoder->births;
-    struct record *record = records;
+    struct record *record = records, *records_end = records + count;
 
-    if (count > raw_decoder_units_left(decoder)) count = raw_decoder_units_left(decoder);
     if (births > RAW_SERIAL_MAX - count) return 0;
-    for (struct record *end = records + count; record < end; record++) {
-        uint32_t unit = bytes_get16(at);
-        const struct raw_code *code = &codes[unit >> RAW_CODE_SHIFT];
-        uint64_t operand = unit - code->base;
-        if (__builtin_expect(code->plan - 1u >= PLAN_BIRTH, 0)) break;
-        /* All ones for a birth, 0 for a death. */
-        uint64_t birth = -(uint64_t)(code->plan >> 1);
-        uint64_t births_after = births - birth;
+    for (; record < records_end && at < end; record++) {
+        uint64_t unit = bytes_get16(at);
+        uint32_t number = (uint32_t)unit >> RAW_CODE_SHIFT;
+        const struct raw_code *code = &codes[number];
+        uint64_t operand = unit - code->base, size = 0, other = 0;
+        uint64_t birth = (uint64_t)(int64_t)code->birth, births_after = births - birth;
+        if (two) {
+            uint32_t more = bytes_get16(at + 2);
+            operand = operand * (code->more_main + UINT64_C(1)) + (more & code->more_main);
+            size = more & code->more_size;
+            other = more & code->more_operand;
+            /* Numbers of one unit. */
+            if (__builtin_expect((size | other) >= RAW_NUMBER_MORE, 0)) break;
+        } else if (__builtin_expect(two_units >> number & 1, 0)) {
+            break;
+        }
+        /* Of a birth any operand will do, of a death one from 1 to the births so far. */
         if (__builtin_expect(((operand - 1) & ~birth) >= births_after, 0)) break;
         births = births_after;
         uint64_t head = code->head;
         memcpy(record, &head, sizeof head);
-        record->token = (lane + births + 1 - operand) & ~birth;
-        record->size = operand & birth;
+        record->token = (next_token + births - operand) & ~birth;
+        record->size = (operand & birth) | size;
         record->serial = births & birth;
-        record->operand = 0;
+        record->operand = other;
         record->address = 0;
-        at += 2;
+        at += two ? 2 + 2 * (two_units >> number & 1) : 2;
     }
     uint32_t done = (uint32_t)(record - records);
     decoder->at = at;
     decoder->births = births;
     decoder->records += done;
     return done;
+}
+
+/* Each with registers of its own. */
+static __attribute__((noinline)) uint32_t decode_ones(struct raw_decoder *decoder,
+                                                      struct record *records, uint32_t count)
+{
+    return decode_short(decoder, records, count, false);
+}
+
+static __attribute__((noinline)) uint32_t decode_twos(struct raw_decoder *decoder,
+                                                      struct record *records, uint32_t count)
+{
+    return decode_short(decoder, records, count, true);
+}
+
+/* So many records are decoded with `two` after one of two units: the more, the sooner the next one came before. */
+#define TWOS_MIN 2u
+#define TWOS_MAX 64u
+#define SOON     16u
+
+static uint32_t decode_shorts(struct raw_decoder *decoder, struct record *records, uint32_t count)
+{
+    uint32_t done = decode_ones(decoder, records, count);
+    if (done == count) return done;
+    uint32_t twos = done >= SOON || decoder->twos == 0 ? TWOS_MIN : 2 * decoder->twos;
+    decoder->twos = (uint8_t)(twos > TWOS_MAX ? TWOS_MAX : twos);
+    uint32_t left = count - done;
+    return done + decode_twos(decoder, records + done, left < decoder->twos ? left : decoder->twos);
 }
 
 /* Whether an open-ended chunk ends here. */
@@ -505,10 +552,10 @@ uint32_t raw_decoder_next(struct raw_decoder *decoder, struct record *records, u
     uint32_t done = 0;
     if (error_is_set(&decoder->error)) return 0;
     while (done < room && decoder->at < decoder->end) {
-        done += decode_short_run(decoder, records + done, room - done);
-        if (done == room || decoder->at == decoder->end || decoder_ends(decoder) ||
-            !decode_long(decoder, &records[done]))
-            break;
+        uint32_t some = decode_shorts(decoder, records + done, room - done);
+        done += some;
+        if (some > 0) continue;
+        if (decoder_ends(decoder) || !decode_long(decoder, &records[done])) break;
         done++;
     }
     return done;

@@ -70,14 +70,15 @@ struct record {
 /* Structures are kept in a short table: the size classes, then the page heap. */
 #define RAW_STAMP_ENTRIES (RAW_SIZE_CLASSES_MAX + 1)
 
-/* What a unit means by its upper five bits, in this run. */
+/* What a unit means by its upper five bits, in this run. Masks are all ones or zero. */
 struct raw_code {
+    uint64_t base; /* of the main operand: unit - base; RAW_BASE_NONE: it takes the long way */
     uint32_t head; /* what the record begins with */
-    uint16_t base; /* unit of the main operand 0 */
-    uint8_t plan;  /* raw_decoder.c */
-    uint8_t range; /* enum raw_range */
+    int32_t birth; /* mask: it is a birth, else a death */
+    uint16_t more_main, more_size, more_operand; /* masks: what the next unit is a part of */
 };
 
+#define RAW_BASE_NONE  (UINT64_C(1) << 63)
 #define RAW_CODES      32
 #define RAW_CODE_SHIFT 11
 
@@ -92,6 +93,7 @@ struct raw_decoder {
     bool begun;              /* a run has */
     bool packed, open_ended; /* the chunk is */
     bool number_too_large;   /* of the record that is being decoded */
+    uint8_t twos;            /* records of two units that are expected together */
     uint8_t profile[RAW_PROFILE_BYTES];
     uint64_t units;          /* of the lane, the present chunk included */
     uint64_t payload_offset; /* of the chunk */
@@ -100,6 +102,7 @@ struct raw_decoder {
     uint64_t last_address;
     uint64_t foreign[RAW_FOREIGN_WAYS]; /* tokens; 0: none */
     struct raw_code codes[RAW_CODES];
+    uint32_t two_units; /* a bit for each code: a short record of it has two */
     uint64_t latest_stamp[RAW_STAMP_ENTRIES];
 };
 

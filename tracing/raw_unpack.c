@@ -56,21 +56,22 @@ bool raw_unpack(const struct raw_unpack_table *table, const uint8_t *from, uint3
 {
     const uint8_t *end = from + bytes;
     uint8_t *to_end = to + 2 * (size_t)units;
-    /* Eight bytes hold at least two units; four, if none has three bytes. The way from one code to the next is a few
-     * instructions in a register, not a load. */
+    /* Eight bytes are four units, if none has three bytes. The way from one code to the next is a few instructions in a
+     * register, not a load. */
     while (end - from >= 8 && to_end - to >= 8) {
         uint64_t word = bytes_get64(from);
-        unsigned used = 0, unit;
+        unsigned bits = 0, unit;
+#pragma GCC unroll 4
         for (unit = 0; unit < 4; unit++) {
             uint32_t entry = table->entries[word & 0xff];
-            unsigned bits = 8 + (word >> 4 & 8);
-            if (__builtin_expect((uint8_t)word == RAW_PACKED_UNIT, 0)) break;
+            if (__builtin_expect(entry == MASK_UNIT, 0)) break;
             bytes_put16(to + 2 * unit, (uint16_t)(entry + ((uint32_t)(word >> 8) & entry >> 16)));
-            word >>= bits;
-            used += bits;
+            unsigned code_bits = 8 + (word >> 4 & 8);
+            word >>= code_bits;
+            bits += code_bits;
         }
         to += 2 * unit;
-        from += used / 8;
+        from += bits / 8;
         if (unit == 4) continue;
         if (end - from < 3) break;
         bytes_put16(to, bytes_get16(from + 1));

@@ -1,0 +1,180 @@
+/* The capture core's chunks: what it makes of units, read back, is what the units were; and it is what FORMAT.md says,
+ * by a second writer. */
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/memory_file.h"
+#include "tests/raw_builder.h"
+#include "tracing/raw_reader.h"
+
+extern "C" {
+#include "tracing/chunk.h"
+}
+
+namespace {
+
+constexpr size_t kGuardBytes = 64;
+constexpr char kGuard = '\xa5';
+
+const chunk_packer &packer()
+{
+    static const std::unique_ptr<chunk_packer> made = [] {
+        std::unique_ptr<chunk_packer> fresh(new chunk_packer());
+        chunk_packer_init(fresh.get());
+        return fresh;
+    }();
+    return *made;
+}
+
+/* What was written; nothing was stored behind the room that the header promises to be enough. */
+std::string written(const std::string &out, size_t room, size_t bytes)
+{
+    EXPECT_LE(bytes, room);
+    EXPECT_EQ(out.substr(room), std::string(kGuardBytes, kGuard));
+    return out.substr(0, bytes);
+}
+
+std::string write_units(const std::vector<uint16_t> &units, unsigned flags, uint32_t lane = 0,
+                        uint64_t first_unit = 0, uint64_t first_birth = 0)
+{
+    const std::string profile = RawBuilder().profile;
+    size_t room = CHUNK_BYTES_MAX(units.size());
+    std::string out(room + kGuardBytes, kGuard);
+    chunk_units run = {};
+    run.lane = lane;
+    run.flags = flags;
+    run.first_unit = first_unit;
+    run.first_birth = first_birth;
+    run.profile = reinterpret_cast<const uint8_t *>(profile.data());
+    run.units = units.data();
+    run.count = units.size();
+    return written(out, room, chunk_write(&packer(), &run, reinterpret_cast<uint8_t *>(&out[0])));
+}
+
+std::string bytes_of(const std::vector<uint16_t> &units)
+{
+    std::string bytes;
+    for (uint16_t unit : units)
+        RawBuilder::put16(bytes, unit);
+    return bytes;
+}
+
+/* The same chunk by the other writer. */
+std::string expected(const std::vector<uint16_t> &units, unsigned flags, uint32_t lane = 0,
+                     uint64_t first_unit = 0, uint64_t first_birth = 0)
+{
+    RawBuilder raw;
+    std::string payload = (flags & RAW_CHUNK_FLAG_BEGIN) != 0 ? raw.profile : "";
+    std::string bytes = bytes_of(units);
+    payload += (flags & RAW_CHUNK_FLAG_PACKED) != 0 ? RawBuilder::pack(bytes) : bytes;
+    raw.bytes.clear();
+    raw.chunk(1, static_cast<int>(flags), lane, payload, static_cast<uint32_t>(units.size()),
+              first_unit, first_birth);
+    return raw.bytes;
+}
+
+/* The units that the reader makes of a key run's first chunk. */
+std::string read_back(const std::string &chunk)
+{
+    MemoryFile file(RawBuilder().bytes + chunk);
+    raw_reader reader;
+    std::string units = "none";
+    raw_reader_open_fd(&reader, file.fd());
+    if (raw_chunk *read = raw_reader_next(&reader)) {
+        units.assign(reinterpret_cast<const char *>(read->payload), read->payload_bytes);
+        raw_chunk_release(&reader, read);
+    }
+    raw_reader_close(&reader);
+    return units;
+}
+
+constexpr unsigned kKeyRun = RAW_CHUNK_FLAG_BEGIN | RAW_CHUNK_FLAG_KEY;
+
+TEST(Chunk, FieldsAreThoseOfTheFormat)
+{
+    const std::vector<uint16_t> units = {0xf030, 0x1267, 0x8018, 0x0001, 0xf301};
+    for (unsigned flags : {0u, 1u, 3u, 4u, 5u, 7u})
+        EXPECT_EQ(write_units(units, flags, 65535, uint64_t{1} << 50, uint64_t{1} << 41),
+                  expected(units, flags, 65535, uint64_t{1} << 50, uint64_t{1} << 41))
+            << flags;
+}
+
+TEST(Chunk, NoUnits)
+{
+    for (unsigned flags : {0u, kKeyRun, kKeyRun | RAW_CHUNK_FLAG_PACKED})
+        EXPECT_EQ(write_units({}, flags), expected({}, flags));
+}
+
+/* As short as it can be, and the same when read. */
+TEST(Chunk, EveryUnitIsPackedAndReadBack)
+{
+    std::vector<uint16_t> units;
+    for (uint32_t unit = 0; unit < 65536; unit++)
+        units.push_back(static_cast<uint16_t>(unit));
+    std::string packed = write_units(units, kKeyRun | RAW_CHUNK_FLAG_PACKED);
+    EXPECT_EQ(packed, expected(units, kKeyRun | RAW_CHUNK_FLAG_PACKED));
+    EXPECT_EQ(read_back(packed), bytes_of(units));
+    EXPECT_EQ(read_back(write_units(units, kKeyRun)), bytes_of(units));
+}
+
+TEST(Chunk, UnitsInAnySequence)
+{
+    uint64_t random = 88172645463325252u;
+    for (size_t count : {1, 2, 3, 7, 8, 9, 1000, 100000}) {
+        std::vector<uint16_t> units;
+        while (units.size() < count) {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            uint64_t kind = random % 4, value = random >> 40;
+            units.push_back(static_cast<uint16_t>(kind == 0   ? value % 64
+                                                  : kind == 1 ? 0x8000 + value % 512
+                                                  : kind == 2 ? value % 0x2000
+                                                              : value));
+        }
+        std::string packed = write_units(units, kKeyRun | RAW_CHUNK_FLAG_PACKED);
+        EXPECT_EQ(packed, expected(units, kKeyRun | RAW_CHUNK_FLAG_PACKED));
+        EXPECT_EQ(read_back(packed), bytes_of(units));
+    }
+}
+
+/* Units that are longest when packed: the room that CHUNK_BYTES_MAX() gives is enough. */
+TEST(Chunk, TheLongest)
+{
+    std::vector<uint16_t> units(5000, 0xffff);
+    EXPECT_EQ(read_back(write_units(units, kKeyRun | RAW_CHUNK_FLAG_PACKED)), bytes_of(units));
+}
+
+TEST(Chunk, Ticks)
+{
+    RawBuilder raw;
+    raw.bytes.clear();
+    raw.tick(~uint64_t{0}, 4096, uint64_t{1} << 40);
+    raw.tick(~uint64_t{0}, 0, 0);
+    std::string both;
+    for (uint64_t tick : {0, 1}) {
+        std::string out(CHUNK_TICK_BYTES_MAX + kGuardBytes, kGuard);
+        size_t bytes = chunk_write_tick(tick, ~uint64_t{0}, tick == 0 ? 4096 : 0,
+                                        tick == 0 ? uint64_t{1} << 40 : 0,
+                                        reinterpret_cast<uint8_t *>(&out[0]));
+        both += written(out, CHUNK_TICK_BYTES_MAX, bytes);
+    }
+    EXPECT_EQ(both, raw.bytes);
+}
+
+/* The payload is there already. */
+TEST(Chunk, SealedEnd)
+{
+    RawBuilder raw;
+    raw.bytes.clear();
+    raw.chunk(3, 0, 0, "payload", 0, 5, 0);
+    std::string out = std::string(RAW_CHUNK_HEADER_BYTES, kGuard) + "payload";
+    size_t bytes = chunk_seal(reinterpret_cast<uint8_t *>(&out[0]), RAW_CHUNK_END, 7, 5);
+    EXPECT_EQ(out.substr(0, bytes), raw.bytes);
+}
+
+} // namespace
