@@ -111,12 +111,15 @@ static void cover_heap(void)
     shadow_cover((uintptr_t)heap, HEAP_BYTES);
 }
 
+static void divert(void) {}
+
 static const char *const no_settings[] = {NULL};
 const struct malloctape_front_end malloctape_front_end = {
     .allocator = "none",
     .settings = no_settings,
     .heap_bytes = heap_bytes,
     .cover_heap = cover_heap,
+    .divert = divert,
 };
 
 /* --- what was done, by lane --- */
@@ -183,10 +186,12 @@ static bool stamp_some(uint32_t allocating)
     return count > 0;
 }
 
-static void open_page(const struct object *object)
+/* Returns whether others may have gone on meanwhile. */
+static bool open_page(const struct object *object)
 {
-    if (!atomic_load_acquire(&shadow_page_of(object->address)->tokens))
-        shadow_open(object->address, object->size, (uint8_t)(object->size / 16));
+    if (atomic_load_acquire(&shadow_page_of(object->address)->tokens)) return false;
+    shadow_open(object->address, object->size, (uint8_t)(object->size / 16));
+    return true;
 }
 
 static void birth(struct object *object)
@@ -197,14 +202,14 @@ static void birth(struct object *object)
         return;
     }
     unsigned lane = malloctape_lane->number;
-    bool stamped = stamp_some(1);
+    bool waited = stamp_some(1);
     uint64_t size = fake_random() % 16 ? fake_random() % 600 : fake_random();
     bool failed = fake_random() % 64 == 0;
-    if (!failed) open_page(object);
+    if (!failed && open_page(object)) waited = true;
     struct event *event = event_begins(
         lane, (struct event){.number = failed ? RAW_FAILED : CALL_MALLOC, .size = size});
     malloctape_born(CALL_MALLOC, size, 0, failed ? NULL : object->address);
-    event->must = !stamped;
+    event->must = !waited;
     if (failed)
         object_give(object);
     else
@@ -230,12 +235,11 @@ static void move(struct object *object)
     *object = object_take();
     if (malloctape_ready()) {
         uint64_t token = malloctape_token_of(old.address);
-        open_page(object);
-        struct event *event =
-            event_begins(malloctape_lane->number,
-                         (struct event){.number = CALL_REALLOC_MOVED, .size = 77, .token = token});
+        bool waited = open_page(object);
+        struct event event = {.number = CALL_REALLOC_MOVED, .size = 77, .token = token};
+        struct event *begun = event_begins(malloctape_lane->number, event);
         malloctape_reallocated(CALL_REALLOC_MOVED, token, 77, object->address);
-        event->must = true;
+        begun->must = !waited;
     } else {
         malloctape_born_unrecorded(object->address);
     }

@@ -70,6 +70,7 @@ static struct {
     int reader; /* what it has got */
     uint64_t reader_bytes;
     uint32_t *writer_done;
+    struct os_thread *writer_thread;
     char messages[4096];
 } fake;
 
@@ -131,6 +132,7 @@ static void fiber_main(void)
     fiber->function(fiber->argument);
     fiber->ended = true;
     if (fiber->is_writer) {
+        fake.writer_thread->alive = 0;
         *fake.writer_done = 1;
         os_wake_all(fake.writer_done);
     }
@@ -342,6 +344,10 @@ static struct descriptor *descriptor_of(int number)
 
 static void path_in(int directory, const char *name, char *path)
 {
+    if (directory == OS_NO_DIRECTORY) {
+        snprintf(path, 128, "%s", name);
+        return;
+    }
     snprintf(path, 128, "%s%s", descriptor_of(directory)->directory, name);
 }
 
@@ -518,12 +524,17 @@ int os_file_allocate(int number, uint64_t bytes)
     return ftruncate(descriptor_of(number)->file->memory, (off_t)bytes) == 0 ? 0 : -errno;
 }
 
-void *os_file_map(int number, uint64_t offset, size_t bytes)
+void *os_file_map(int number, uint64_t offset, size_t bytes, void *at)
 {
     if (call_begins(FAKE_MAP)) return NULL;
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+    void *memory = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0),
                         descriptor_of(number)->file->memory, (off_t)offset);
     return memory == MAP_FAILED ? NULL : memory;
+}
+
+void os_file_unmap(void *memory, size_t bytes)
+{
+    mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
 /* --- a command --- */
@@ -567,6 +578,21 @@ void *os_memory_reserve_per_process(size_t bytes)
     return take_memory(bytes, PROT_READ | PROT_WRITE);
 }
 
+void *os_memory_reserve_unshared(size_t bytes)
+{
+    return take_memory(bytes, PROT_READ | PROT_WRITE);
+}
+
+bool os_memory_can_be_per_process(void)
+{
+    return true;
+}
+
+void os_memory_clear(void *memory, size_t bytes)
+{
+    madvise(memory, bytes, MADV_DONTNEED);
+}
+
 void *os_zeros_reserve(size_t bytes)
 {
     return take_memory(bytes, PROT_READ);
@@ -576,6 +602,8 @@ void os_memory_release(void *memory, size_t bytes)
 {
     munmap(memory, bytes);
 }
+
+void os_message_begin(void) {}
 
 void os_message_write(const char *text, size_t bytes)
 {
@@ -593,6 +621,11 @@ uint64_t os_clock_ns(void)
 uint64_t os_wall_clock_ns(void)
 {
     return UINT64_C(1700000000000000000) + os_clock_ns();
+}
+
+void os_current_directory(char *path, size_t bytes)
+{
+    snprintf(path, bytes, "/d/");
 }
 
 void os_host_name(char *name, size_t bytes)
@@ -615,6 +648,17 @@ bool os_thread_is_gone(int thread_id)
     return fake.fibers[thread_id - FIRST_THREAD_ID].ended;
 }
 
+void os_thread_look(int thread_id, struct os_thread_look *look)
+{
+    *look = (struct os_thread_look){.is_gone = os_thread_is_gone(thread_id), .sleeps = true};
+}
+
+bool os_process_is_abandoned(unsigned own)
+{
+    (void)own;
+    return false;
+}
+
 void os_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns)
 {
     fake.now_ns += CALL_NS;
@@ -634,16 +678,43 @@ void os_random(void *bytes, size_t count)
         ((uint8_t *)bytes)[i] = (uint8_t)fake_random();
 }
 
-int os_thread_start(void (*function)(void *), void *argument, uint32_t *done, int kept)
+int os_thread_start(struct os_thread *thread, void (*function)(void *), void *argument,
+                    uint32_t *done, int kept)
 {
     (void)kept;
     int error = call_begins(FAKE_THREAD_START);
     if (error) return -error;
+    *thread = (struct os_thread){fake.fibers, 1};
     fake.writer_done = done;
+    fake.writer_thread = thread;
     struct fiber *fiber = start_fiber(function, argument);
     fiber->lane = lane_at_first;
     fiber->is_writer = true;
     return 0;
+}
+
+void os_thread_release(struct os_thread *thread)
+{
+    if (thread->memory && thread->alive) give_up("a thread is released that lives");
+    thread->memory = NULL;
+}
+
+/* Nobody asks for a control thread. */
+
+int os_control_listen(void)
+{
+    return -ENOSYS;
+}
+
+int os_control_next(int listening, char *request, size_t bytes, uint64_t timeout_ns)
+{
+    (void)listening, (void)request, (void)bytes, (void)timeout_ns;
+    return -ENOSYS;
+}
+
+void os_control_answer(int file, const char *text, size_t bytes)
+{
+    (void)file, (void)text, (void)bytes;
 }
 
 void os_process_exit(int status)
