@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "replay/new_handler.h"
+
 static void *call_posix_memalign(size_t alignment, size_t size)
 {
     void *object;
@@ -151,6 +153,23 @@ static void allocator_find_calls(struct allocator *allocator)
 #undef FIND_C_CALL
 }
 
+/* mimalloc's throwing operators new end the process when there is no memory and no C++ library to throw with. What they
+ * do otherwise is this. */
+static void allocator_avoid_throwing(struct allocator *allocator)
+{
+    static const uint8_t kinds[] = {CALL_NEW, CALL_NEW_ARRAY, CALL_NEW_ALIGNED,
+                                    CALL_NEW_ARRAY_ALIGNED};
+    allocator_birth *birth;
+    allocator_birth_aligned *birth_aligned;
+    ASSIGN_FUNCTION(birth, find_own("mi_malloc"));
+    ASSIGN_FUNCTION(birth_aligned, find_own("mi_malloc_aligned"));
+    if (birth == NULL || birth_aligned == NULL || new_handler_exists()) return;
+    allocator->new_object = allocator->new_array = birth;
+    allocator->new_aligned = allocator->new_array_aligned = birth_aligned;
+    for (unsigned i = 0; i < sizeof kinds; i++)
+        allocator->substituted[kinds[i]] = true;
+}
+
 static void allocator_find_heap_calls(struct allocator *allocator)
 {
     struct allocator_heap_calls *heap = &allocator->heap;
@@ -228,6 +247,7 @@ void allocator_find(struct allocator *allocator)
         .cache_means = "release_malloc_thread_cache() and set_malloc_thread_cache()",
     };
     allocator_find_calls(allocator);
+    allocator_avoid_throwing(allocator);
     allocator_find_heap_calls(allocator);
     ASSIGN_FUNCTION(allocator->release_cache, find_own("release_malloc_thread_cache"));
     ASSIGN_FUNCTION(allocator->set_cache, find_own("set_malloc_thread_cache"));

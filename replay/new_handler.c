@@ -15,9 +15,19 @@ static void new_handler_leave(void)
     abort();
 }
 
+static void *find_set_new_handler(void)
+{
+    return dlsym(RTLD_DEFAULT, "_ZSt15set_new_handlerPFvvE");
+}
+
+bool new_handler_exists(void)
+{
+    return find_set_new_handler() != NULL;
+}
+
 void new_handler_install(void)
 {
-    void *found = dlsym(RTLD_DEFAULT, "_ZSt15set_new_handlerPFvvE");
+    void *found = find_set_new_handler();
     void *(*set)(void (*)(void));
     memcpy(&set, &found, sizeof found);
     if (set != NULL) set(new_handler_leave);

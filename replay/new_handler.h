@@ -6,6 +6,10 @@
 #define MALLOCTAPE_REPLAY_NEW_HANDLER_H
 
 #include <setjmp.h>
+#include <stdbool.h>
+
+/* Whether this process has a C++ library, so that an operator new can call a handler or throw. */
+bool new_handler_exists(void);
 
 /* Installs the handler, if this process has a C++ library. */
 void new_handler_install(void);

@@ -195,9 +195,7 @@ for library in $tcmalloc $installed; do
     check "$file: lanes" ended 0
     case $file in libjemalloc*) switched=true ;; *tcmalloc_minimal.so.*|libmimalloc*) switched=false ;; *) switched=true ;; esac
     check "$file: thread caches are switched: $switched" has thread_cache_switching $switched
-    # Without a C++ library in the process mimalloc's operator new aborts rather than call a handler.
-    case $file in libmimalloc*) throwing= ;; *) throwing='new new_array_aligned' ;; esac
-    for kind in malloc calloc new_nothrow realloc_null pvalloc $throwing; do
+    for kind in malloc calloc new_nothrow realloc_null pvalloc new new_array_aligned; do
         "$make_instructions" huge "$kind" >"$scratch/huge.$kind"
         run_with "$library" "$scratch/huge.$kind"
         check "$file: a $kind that fails" ended 1 "instruction 1: $kind of 46"

@@ -121,6 +121,8 @@ static int make_spool_beside(struct output_place *place)
     place->spool_directory = place->directory;
     struct text name = {place->new_spool_name, 0, sizeof place->new_spool_name};
     put_temporary_name(&name, ".malloctape-", place->id, ".spool");
+    struct text older_name = {place->older_spool_name, 0, sizeof place->older_spool_name};
+    put_temporary_name(&older_name, ".malloctape-", place->id, ".older");
     place->spool = os_file_create(place->directory, place->new_spool_name);
     return place->spool < 0 ? fail(place, place->spool, place->spool_path) : 0;
 }
@@ -165,16 +167,33 @@ int output_connect(struct output_place *place)
     return 0;
 }
 
+/* An older spool is put aside until nothing can fail any more. */
+static int settle_spool(struct output_place *place)
+{
+    struct os_file_status older;
+    int result = os_file_look(place->directory, place->spool_name, &older);
+    if (result < 0) return result;
+    if (older.kind == OS_FILE_DIRECTORY) return -EISDIR;
+    place->has_older_spool = older.kind != OS_FILE_MISSING;
+    if (place->has_older_spool)
+        result = os_file_rename(place->directory, place->spool_name, place->older_spool_name);
+    if (result < 0) place->has_older_spool = false;
+    if (result == 0)
+        result = os_file_rename(place->directory, place->new_spool_name, place->spool_name);
+    place->settled = result == 0;
+    return result;
+}
+
 int output_settle(struct output_place *place)
 {
-    int result = 0;
-    if (!place->settled)
-        result = os_file_rename(place->directory, place->new_spool_name, place->spool_name);
+    int result = place->settled ? 0 : settle_spool(place);
     if (result < 0) return fail(place, result, place->spool_path);
-    place->settled = true;
     if (place->kind == OUTPUT_NEW_FILE)
         result = os_file_rename(place->directory, place->new_name, place->last);
-    return result < 0 ? fail(place, result, place->name) : 0;
+    if (result < 0) return fail(place, result, place->name);
+    if (place->has_older_spool) os_file_remove(place->directory, place->older_spool_name);
+    place->has_older_spool = false;
+    return 0;
 }
 
 /* Another recording with the same name may have put its spool in the place of ours. */
@@ -197,6 +216,8 @@ static void close_all(struct output_place *place)
 void output_discard(struct output_place *place)
 {
     if (place->spool >= 0 && place->settled) remove_spool(place);
+    if (place->has_older_spool)
+        os_file_rename(place->directory, place->older_spool_name, place->spool_name);
     if (place->spool >= 0 && !place->settled)
         os_file_remove(place->directory, place->new_spool_name);
     if (place->file >= 0 && place->kind == OUTPUT_NEW_FILE)

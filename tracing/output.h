@@ -60,6 +60,8 @@ struct output_place {
     const char *spool_name; /* its last component */
     char new_name[48];      /* of the stream's file until it is settled */
     char new_spool_name[48];
+    bool has_older_spool; /* which now has the following name */
+    char older_spool_name[48];
 };
 
 int output_make(struct output_place *place);

@@ -100,6 +100,7 @@ void writer_abort(struct writer *writer, int error, const char *what)
 static int flush(struct writer *writer)
 {
     int result = sink_flush(&writer->sink);
+    if (writer->error) result = writer->error;
     /* What the stream will not get stays in the spool: the slots are not given back (FORMAT.md 8). */
     if (result < 0) writer->pending_count = 0;
     for (uint32_t i = 0; i < writer->pending_count; i++)
@@ -366,7 +367,7 @@ static void put_end(struct writer *writer)
         return;
     }
     uint8_t *payload = chunk + RAW_CHUNK_HEADER_BYTES;
-    uint8_t *at = varint_put(payload, writer->error ? RAW_END_ERROR : writer->end_status);
+    uint8_t *at = varint_put(payload, writer->end_status);
     at = varint_put(at, os_clock_ns() - writer->start_ns);
     at = varint_put(at, writer_events(writer));
     at = varint_put(at, events_lost(writer));
@@ -409,7 +410,8 @@ static void end_stream(struct writer *writer)
 {
     close_window(writer);
     flush(writer);
-    put_end(writer);
+    /* After an error the stream is one that was cut: the rest is in the spool. */
+    if (!writer->error) put_end(writer);
     int result = sink_close(&writer->sink);
     if (result < 0 && !writer->error) fail(writer, result, writer->output);
     end_output(writer);
@@ -546,7 +548,9 @@ static int await_reader(struct writer *writer)
             os_wait(&writer->asleep, 1, READER_LOOK_NS);
     }
     if (result < 0) return fail(writer, result, writer->output);
-    return begin_stream(writer);
+    result = begin_stream(writer);
+    if (result < 0) os_file_close(writer->place.file);
+    return result;
 }
 
 /* --- the thread --- */
