@@ -106,9 +106,9 @@ static uint64_t heap_bytes(void)
     return HEAP_BYTES;
 }
 
-static void cover_heap(void)
+static bool cover_heap(void)
 {
-    shadow_cover((uintptr_t)heap, HEAP_BYTES);
+    return shadow_cover((uintptr_t)heap, HEAP_BYTES);
 }
 
 static void divert(void) {}
@@ -189,9 +189,15 @@ static bool stamp_some(uint32_t allocating)
 /* Returns whether others may have gone on meanwhile. */
 static bool open_page(const struct object *object)
 {
-    if (atomic_load_acquire(&shadow_page_of(object->address)->tokens)) return false;
+    if (shadow_page_of(object->address)->open) return false;
     shadow_open(object->address, object->size, (uint8_t)(object->size / 16));
     return true;
+}
+
+/* The capture core counts lanes from 1. */
+static uint64_t token_in_stream(uint64_t token)
+{
+    return token ? raw_token(raw_token_lane(token) - 1, raw_token_serial(token)) : token;
 }
 
 static void birth(struct object *object)
@@ -213,15 +219,16 @@ static void birth(struct object *object)
     if (failed)
         object_give(object);
     else
-        event->token = malloctape_token_of(object->address);
+        event->token = token_in_stream(malloctape_token_of(object->address));
 }
 
 static void death(struct object *object)
 {
     if (malloctape_ready()) {
         uint64_t token = malloctape_token_of(object->address);
-        struct event *event = event_begins(malloctape_lane->number,
-                                           (struct event){.number = CALL_FREE, .token = token});
+        struct event *event =
+            event_begins(malloctape_lane->number,
+                         (struct event){.number = CALL_FREE, .token = token_in_stream(token)});
         malloctape_dies(CALL_FREE, token, 0, 0);
         event->must = true;
         stamp_some(0);
@@ -236,7 +243,8 @@ static void move(struct object *object)
     if (malloctape_ready()) {
         uint64_t token = malloctape_token_of(old.address);
         bool waited = open_page(object);
-        struct event event = {.number = CALL_REALLOC_MOVED, .size = 77, .token = token};
+        struct event event = {
+            .number = CALL_REALLOC_MOVED, .size = 77, .token = token_in_stream(token)};
         struct event *begun = event_begins(malloctape_lane->number, event);
         malloctape_reallocated(CALL_REALLOC_MOVED, token, 77, object->address);
         begun->must = !waited;
@@ -352,7 +360,7 @@ static void add_chunk(struct raw_reader *reader, struct raw_chunk *chunk)
 {
     struct record records[256];
     uint32_t count;
-    if (chunk->type == RAW_CHUNK_RECORDS) {
+    if (chunk->type == RAW_CHUNK_UNITS) {
         if (chunk->lane >= LANES_MAX) fail("lane %u", chunk->lane);
         struct raw_decoder *decoder = &recorded.decoders[chunk->lane];
         if (!recorded.begun[chunk->lane]) raw_decoder_init(decoder, chunk->lane, false);
