@@ -24,6 +24,7 @@ extern const struct cli_command cli_info;
 extern const struct cli_command cli_dump;
 extern const struct cli_command cli_verify;
 extern const struct cli_command cli_compare;
+extern const struct cli_command cli_ctl;
 
 /* Prints "malloctape NAME: message" on the standard error. Returns PROGRAM_FAILED. */
 int cli_fail(const struct cli_command *command, const char *message, ...)

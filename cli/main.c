@@ -11,6 +11,7 @@ static const struct cli_command *const commands[] = {
     &cli_dump,
     &cli_verify,
     &cli_compare,
+    &cli_ctl,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

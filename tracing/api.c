@@ -33,10 +33,10 @@ EXPORT int malloctape_library_sync(void)
 }
 
 /* A program that was compiled with another version of the header has another idea of the size. */
-EXPORT int malloctape_library_status(struct malloctape_status *status, unsigned long bytes)
+EXPORT int malloctape_library_status(struct malloctape_summary *status, unsigned long bytes)
 {
     struct recording_status own;
-    struct malloctape_status all;
+    struct malloctape_summary all;
     recording_look(&own);
     memset(&all, 0, sizeof all);
     all.activity = own.is_paused      ? MALLOCTAPE_IS_PAUSED

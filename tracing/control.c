@@ -53,9 +53,11 @@ static void put_status(struct message *answer)
     }
 }
 
-static int begin(const char *output)
+/* "start" or "start OUTPUT" */
+static void put_begin(struct message *answer, const char *request)
 {
-    return recording_begin(*output ? output : NULL);
+    int result = recording_begin(request[5] ? request + 6 : NULL);
+    put_result(answer, result, result == 0 ? recording.writer.output : "");
 }
 
 static void answer_request(const char *request, struct message *answer)
@@ -63,7 +65,7 @@ static void answer_request(const char *request, struct message *answer)
     if (strcmp(request, "status") == 0)
         put_status(answer);
     else if (strcmp(request, "start") == 0 || strncmp(request, "start ", 6) == 0)
-        put_result(answer, begin(request + (request[5] ? 6 : 5)), recording.writer.output);
+        put_begin(answer, request);
     else if (strcmp(request, "stop") == 0)
         put_result(answer, recording_end(), "stopped");
     else if (strcmp(request, "pause") == 0)

@@ -5,7 +5,8 @@
  *     malloctape_stop();
  *
  * The program is linked with nothing for this. When the tracing library is preloaded, these functions are its own;
- * without it they return ENOSYS and do nothing else.
+ * without it they return ENOSYS and do nothing else. (What is compiled here must be position-independent, as it usually
+ * is. A program that is linked with -no-pie needs -Wl,-z,dynamic-undefined-weak for its weak symbols.)
  *
  * A recording holds what happens between its start and its end. Objects that were made before, or during a pause,
  * are unknown in it: their release is recorded as that of an unknown object. An object that is released during a
@@ -32,7 +33,7 @@ enum malloctape_activity {
 };
 
 /* Of the recording, or of the latest one when there is none. */
-struct malloctape_status {
+struct malloctape_summary {
     enum malloctape_activity activity;
     uint64_t events; /* in the output so far, approximately */
     uint64_t bytes;  /* of the output so far */
@@ -43,13 +44,12 @@ struct malloctape_status {
 };
 
 /* What the library defines; use the functions below. */
-int malloctape_library_start(const char *output) __asm__("malloctape_start") __attribute__((weak));
-int malloctape_library_stop(void) __asm__("malloctape_stop") __attribute__((weak));
-int malloctape_library_pause(void) __asm__("malloctape_pause") __attribute__((weak));
-int malloctape_library_resume(void) __asm__("malloctape_resume") __attribute__((weak));
-int malloctape_library_sync(void) __asm__("malloctape_sync") __attribute__((weak));
-int malloctape_library_status(struct malloctape_status *status,
-                              unsigned long bytes) __asm__("malloctape_status")
+int malloctape_library_start(const char *output) __attribute__((weak));
+int malloctape_library_stop(void) __attribute__((weak));
+int malloctape_library_pause(void) __attribute__((weak));
+int malloctape_library_resume(void) __attribute__((weak));
+int malloctape_library_sync(void) __attribute__((weak));
+int malloctape_library_status(struct malloctape_summary *summary, unsigned long bytes)
     __attribute__((weak));
 
 #ifndef MALLOCTAPE_LIBRARY
@@ -84,10 +84,10 @@ static inline int malloctape_sync(void)
     return malloctape_library_sync ? malloctape_library_sync() : ENOSYS;
 }
 
-static inline int malloctape_status(struct malloctape_status *status)
+static inline int malloctape_status(struct malloctape_summary *summary)
 {
-    memset(status, 0, sizeof *status);
-    return malloctape_library_status ? malloctape_library_status(status, sizeof *status) : ENOSYS;
+    memset(summary, 0, sizeof *summary);
+    return malloctape_library_status ? malloctape_library_status(summary, sizeof *summary) : ENOSYS;
 }
 
 #endif

@@ -1,0 +1,209 @@
+#!/bin/bash
+# control_test.sh - recordings that are begun, ended and interrupted from inside a program and from outside, and by
+# their limits.
+set -eu
+# shellcheck source=tests/tap.sh
+. "$(dirname "$0")/tap.sh"
+
+# How often a busy server's recording is begun and ended.
+restarts=${MALLOCTAPE_RESTARTS:-8}
+
+malloctape=$bin/malloctape
+servers=()
+trap 'kill "${servers[@]}" 2>/dev/null; rm -rf "$scratch"' EXIT
+
+# objects RAW SIZE - how many objects of that size were made with malloc.
+objects() { "$malloctape" dump --only-calls "$1" 2>/dev/null | grep -c "^malloc $2 -> " || true; }
+
+# good_piece RAW - complete, in order, and can be replayed.
+good_piece() {
+    [ ! -e "$1.spool" ] && "$malloctape" verify "$1" >out 2>err && "$bin/postprocess" --quiet "$1" ordered 2>err &&
+        LD_PRELOAD=$plain_library "$bin/replay" ordered >out 2>err
+}
+
+# loaded COMMAND... - with the library, but nothing to record.
+loaded() { LD_PRELOAD=$tracing_library timeout 60 "$@" >out 2>err; }
+
+ctl() { timeout 60 "$malloctape" ctl "$@" >out 2>err; }
+
+# --- from inside ---
+
+# api PROGRAM
+api() {
+    loaded "$workloads/$1" states "$scratch/raw.lz4" && [ "$(grep -vc '^malloctape: ' err)" = 0 ] &&
+        [ "$(objects raw.lz4 777)" = 1000 ] && good_piece raw.lz4 && "$workloads/$1" without >out 2>err && [ ! -s err ]
+}
+
+pieces() {
+    mkdir -p pieces
+    loaded "$workloads/pieces" control "$scratch/pieces" 12 || return 1
+    for raw in pieces/*.lz4; do
+        [ "$(objects "$raw" 777)" = 1000 ] && [ "$(objects "$raw" 999)" = 0 ] && [ "$(objects "$raw" 888)" = 0 ] &&
+            good_piece "$raw" || return 1
+    done
+    [ "$(find pieces -type f | wc -l)" = 12 ]
+}
+
+# --- from outside ---
+
+# serve VARIABLE... - a redis-server with a client that compares every reply with what it must be.
+serve() {
+    rm -rf redis stop going client.out
+    mkdir redis
+    env "$@" TCMALLOC_TRACE_CONTROL=1 LD_PRELOAD="$tracing_library" redis-server --unixsocket "$scratch/redis/socket" \
+        --port 0 --save '' --dir "$scratch/redis" >redis.out 2>redis.err &
+    server=$!
+    servers+=("$server")
+    ruby -rsocket -e '
+        sleep 0.01 until File.socket?("redis/socket")
+        threads = 3.times.map do |number|
+            Thread.new do
+                server = UNIXSocket.new("redis/socket")
+                values = {}
+                count = 0
+                until File.exist?("stop")
+                    requests = 50.times.map do |i|
+                        key = "key#{number}.#{(count * 7 + i * 31) % 2000}"
+                        (count + i) % 3 == 0 ? ["GET", key] : ["SET", key, key * (1 + (count + i) % 20)]
+                    end
+                    server.write(requests.map { |r| r.join(" ") + "\r\n" }.join)
+                    requests.each do |command, key, value|
+                        reply = server.gets
+                        if command == "SET"
+                            values[key] = value
+                            abort "SET: #{reply}" unless reply == "+OK\r\n"
+                        elsif values[key].nil?
+                            abort "GET: #{reply}" unless reply == "$-1\r\n"
+                        else
+                            abort "GET: another value" unless server.gets == values[key] + "\r\n"
+                        end
+                    end
+                    count += 50
+                    File.write("going", "") if count == 1000
+                end
+                count
+            end
+        end
+        File.write("client.out", threads.sum(&:value).to_s)' 2>client.err &
+    client=$!
+    until [ -e going ]; do sleep 0.05; done
+}
+
+# The client has got all replies.
+served() {
+    touch stop
+    wait "$client" && redis-cli -s redis/socket shutdown nosave >/dev/null 2>&1 && wait "$server" &&
+        echo "# $(cat client.out) replies" && [ "$(cat client.out)" -gt 1000 ]
+}
+
+busy_server() {
+    mkdir -p served
+    serve
+    ctl "$server" status && grep -q '^not recording' out || return 1
+    for number in $(seq "$restarts"); do
+        ctl "$server" start "served/$number.lz4" && sleep 0.05 && ctl "$server" pause && ctl "$server" status &&
+            grep -q '^paused to ' out && ctl "$server" resume && sleep 0.05 && ctl "$server" status &&
+            grep -q '^recording to ' out && ctl "$server" stop || return 1
+    done
+    served && [ "$(find served -type f | wc -l)" = "$restarts" ] || return 1
+    for number in $(seq "$restarts"); do
+        good_piece "served/$number.lz4" && [ "$(objects_of_any_kind "served/$number.lz4")" -gt 100 ] || return 1
+    done
+}
+
+objects_of_any_kind() { "$malloctape" dump --only-calls "$1" 2>/dev/null | grep -c -e ' -> ' || true; }
+
+# A process that records from its start can be interrupted too; what cannot be is said.
+states_from_outside() {
+    rm -f raw.lz4*
+    serve TCMALLOC_TRACE_OUTPUT=raw.lz4
+    ctl "$server" sync && [ "$(stat -c %s raw.lz4)" -gt 100 ] || return 1
+    ! ctl "$server" start other.lz4 && grep -q '^malloctape ctl: process .* not in this state' err || return 1
+    ! ctl "$server" resume && ctl "$server" stop && good_piece raw.lz4 && ! ctl "$server" stop || return 1
+    ! ctl "$server" start /no/such/directory/raw.lz4 && ctl "$server" start again.lz4 && served && good_piece again.lz4 &&
+        [ ! -e other.lz4 ]
+}
+
+nobody_listens() {
+    sleep 60 &
+    servers+=("$!")
+    ! ctl "$!" status && grep -q 'does not listen' err && kill "$!"
+}
+
+refuses_nonsense() {
+    for words in '' '1' 'x status' '1 nonsense' '1 stop more' '1 start a b'; do
+        # shellcheck disable=SC2086 # words
+        exit_status ctl $words
+        [ "$status" = 2 ] || return 1
+    done
+}
+
+# Another user gets no answer, root does.
+only_the_same_user() {
+    chmod 755 "$scratch"
+    env TCMALLOC_TRACE_CONTROL=1 LD_PRELOAD="$tracing_library" sleep 30 &
+    local process=$!
+    servers+=("$process")
+    sleep 0.3
+    ctl "$process" status && ! setpriv --reuid 65534 --clear-groups "$malloctape" ctl "$process" status >out 2>err &&
+        grep -q 'does not answer' err || return 1
+    setpriv --reuid 65534 --clear-groups env TCMALLOC_TRACE_CONTROL=1 LD_PRELOAD="$tracing_library" sleep 30 &
+    process=$!
+    servers+=("$process")
+    sleep 0.3
+    ctl "$process" status && setpriv --reuid 65534 --clear-groups "$malloctape" ctl "$process" status >out 2>err
+}
+
+one_thread_if_asked() {
+    LD_PRELOAD=$tracing_library "$workloads/life" tasks >out 2>err && [ "$(cat out)" = 1 ] &&
+        TCMALLOC_TRACE_CONTROL=1 LD_PRELOAD=$tracing_library "$workloads/life" tasks >out 2>err && [ "$(cat out)" = 2 ] &&
+        TCMALLOC_TRACE_CONTROL=1 recorded raw.lz4 "$workloads/strain" leave || [ $? = 9 ]
+}
+
+# --- limits ---
+
+# limited VARIABLE VALUE - the program goes on when the recording has ended, which is complete up to there.
+limited() {
+    rm -f raw.lz4*
+    exit_status env "$1=$2" TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" "$workloads/life" fill >out 2>err
+    [ "$status" = 7 ] && grep -q 'a limit was reached$' err && [ "$(wc -l <err)" = 1 ] && good_piece raw.lz4 &&
+        "$malloctape" dump raw.lz4 2>err | grep -q ' end status 1 '
+}
+
+bytes_are_limited() {
+    limited TCMALLOC_TRACE_MAX_BYTES 100000 && [ "$(stat -c %s raw.lz4)" -le 100000 ] &&
+        [ "$(stat -c %s raw.lz4)" -gt 1000 ]
+}
+
+events_are_limited() {
+    limited TCMALLOC_TRACE_MAX_EVENTS 100000 && "$malloctape" info --json info.json raw.lz4 >out 2>err &&
+        [ "$(json_value info.json events)" -ge 100000 ] && [ "$(json_value info.json events)" -lt 1900000 ]
+}
+
+seconds_are_limited() {
+    rm -f raw.lz4*
+    TCMALLOC_TRACE_MAX_SECONDS=1 recorded raw.lz4 sleep 1.5 && grep -q 'a limit was reached$' err && good_piece raw.lz4
+}
+
+plan 12
+check 'the C API, from C' api pieces
+check 'the C API, from C++' api pieces_cxx
+check 'twelve recordings of a program with threads' pieces
+if command -v redis-server redis-cli >/dev/null; then
+    check "$restarts recordings of a busy server" busy_server
+    check 'what can be asked depends on the state' states_from_outside
+else
+    skip_test "recordings of a busy server" 'there is no redis-server'
+    skip_test 'what can be asked depends on the state' 'there is no redis-server'
+fi
+check 'a process that does not listen' nobody_listens
+check 'exit 2 for what cannot be asked' refuses_nonsense
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+    check 'only the same user and root' only_the_same_user
+else
+    skip_test 'only the same user and root' 'only root can be several users'
+fi
+check 'a thread that listens only if it is wanted' one_thread_if_asked
+check 'a limit of bytes' bytes_are_limited
+check 'a limit of events' events_are_limited
+check 'a limit of seconds' seconds_are_limited

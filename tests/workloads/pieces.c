@@ -1,0 +1,120 @@
+/* pieces - records pieces of itself through malloctape.h; compiled as C and as C++.
+ *
+ *   pieces control DIRECTORY COUNT   COUNT recordings, DIRECTORY/1.lz4 ..., while three threads allocate; in each CALLS
+ *                                    objects of 777 bytes, and PAUSED objects of 999 bytes that are not to be seen
+ *   pieces states OUTPUT             what each function answers in each state; prints nothing if it is as it should be
+ *   pieces without                   the same where no library is loaded */
+#include "tracing/malloctape.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { CALLS = 1000, PAUSED = 100, THREADS = 3, KEPT = 500 };
+
+static int stopping;
+static int failures;
+
+static void expect(int good, const char *what, long number)
+{
+    if (good) return;
+    fprintf(stderr, "pieces: %s (%ld)\n", what, number);
+    failures++;
+}
+
+static void allocate(size_t bytes, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        void *object = malloc(bytes);
+        if (object == NULL) expect(0, "out of memory", (long)bytes);
+        free(object);
+    }
+}
+
+/* Objects live from one piece to the next, and are released in another one than the one they were made in. */
+static void *allocate_until_stopped(void *unused)
+{
+    void *kept[KEPT] = {NULL};
+    unsigned long at = 0;
+    while (!__atomic_load_n(&stopping, __ATOMIC_RELAXED)) {
+        at = at * 1103515245 + 12345;
+        void **object = &kept[at / 65536 % KEPT];
+        free(*object);
+        *object = malloc(16 + at / 65536 % 300);
+    }
+    for (unsigned i = 0; i < KEPT; i++)
+        free(kept[i]);
+    return unused;
+}
+
+static void record_piece(const char *directory, int number)
+{
+    char output[1200];
+    struct malloctape_summary status;
+    snprintf(output, sizeof output, "%s/%d.lz4", directory, number);
+    expect(malloctape_start(output) == 0, "start", number);
+    allocate(777, CALLS / 2);
+    expect(malloctape_pause() == 0, "pause", number);
+    allocate(999, PAUSED);
+    expect(malloctape_resume() == 0, "resume", number);
+    allocate(777, CALLS / 2);
+    expect(malloctape_sync() == 0, "sync", number);
+    expect(malloctape_status(&status) == 0 && status.activity == MALLOCTAPE_IS_RECORDING &&
+               status.events >= 2 * CALLS && strcmp(status.output, output) == 0,
+           "status", (long)status.events);
+    expect(malloctape_stop() == 0, "stop", number);
+    allocate(888, 10);
+}
+
+static int control(const char *directory, int count)
+{
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, allocate_until_stopped, NULL);
+    for (int i = 1; i <= count; i++)
+        record_piece(directory, i);
+    __atomic_store_n(&stopping, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    return failures != 0;
+}
+
+static int states(const char *output)
+{
+    struct malloctape_summary status;
+    expect(malloctape_stop() == EBUSY && malloctape_pause() == EBUSY, "before the start", 0);
+    expect(malloctape_resume() == EBUSY && malloctape_sync() == EBUSY, "before the start", 1);
+    expect(malloctape_status(&status) == 0 && status.activity == MALLOCTAPE_NOT_RECORDING,
+           "status before", (long)status.activity);
+    expect(malloctape_start("/no/such/directory/raw") == ENOENT, "no directory", 0);
+    expect(malloctape_start("%q") == EINVAL, "no name", 0);
+    expect(malloctape_start(output) == 0 && malloctape_start(output) == EBUSY, "start", 0);
+    expect(malloctape_resume() == EBUSY && malloctape_pause() == 0, "pause", 0);
+    expect(malloctape_status(&status) == 0 && status.activity == MALLOCTAPE_IS_PAUSED,
+           "status in a pause", (long)status.activity);
+    expect(malloctape_pause() == EBUSY && malloctape_start(output) == EBUSY, "pause", 1);
+    expect(malloctape_stop() == 0 && malloctape_stop() == EBUSY, "stop", 0);
+    expect(malloctape_start(output) == 0, "start again", 0);
+    allocate(777, CALLS);
+    return failures != 0;
+}
+
+static int without(void)
+{
+    struct malloctape_summary status;
+    expect(malloctape_start("raw") == ENOSYS && malloctape_stop() == ENOSYS, "without", 0);
+    expect(malloctape_pause() == ENOSYS && malloctape_resume() == ENOSYS, "without", 1);
+    expect(malloctape_sync() == ENOSYS && malloctape_status(&status) == ENOSYS, "without", 2);
+    expect(status.activity == MALLOCTAPE_NOT_LOADED, "status without", (long)status.activity);
+    return failures != 0;
+}
+
+int main(int count, char **words)
+{
+    if (count == 4 && strcmp(words[1], "control") == 0) return control(words[2], atoi(words[3]));
+    if (count == 3 && strcmp(words[1], "states") == 0) return states(words[2]);
+    if (count == 2 && strcmp(words[1], "without") == 0) return without();
+    fputs("usage: see the head of tests/workloads/pieces.c\n", stderr);
+    return 2;
+}
