@@ -71,11 +71,12 @@ static bool begin_thread(struct malloctape_lane *lane)
     }
     lane->busy = 1;
     malloctape_lane = lane;
-    bool has_room = lane->cursor < lane->room || record_take_slot(lane);
-    if (has_room) {
-        if (continued) record_thread_end(lane);
-        record_thread_begin(lane, thread_id);
-    }
+    record_thread(lane, continued);
+    bool has_room = lane->cursor < lane->room;
+    if (has_room)
+        record_heat(lane);
+    else
+        record_loss(lane);
     /* Early enough to get one of the keys whose values need no memory. */
     pthread_setspecific(capture.thread_key, lane);
     lane->busy = 0;
@@ -423,6 +424,7 @@ static __attribute__((noinline)) bool make_room(struct malloctape_lane *lane)
     lane->busy = 1;
     bool has_room = record_take_slot(lane);
     lane->busy = 0;
+    if (!has_room) record_loss(lane);
     return has_room && may_go_on(lane);
 }
 

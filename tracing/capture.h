@@ -89,6 +89,9 @@ struct malloctape_lane {
     uint32_t state;       /* enum lane_state; changed under the registry's lock */
     uint32_t exit_rounds; /* how often this thread's destructor has run */
     uint32_t ended;       /* the record of the thread's end has been written already */
+    uint32_t
+        unbegun; /* the record of the thread's beginning is yet to be written; 2: and before it that
+                           * of the end of the one before */
     uint32_t recording;   /* of which all this is; 0: none yet */
     uint64_t slots;       /* how many it has had */
     uint64_t units;       /* in the slots before this one */

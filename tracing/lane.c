@@ -32,7 +32,7 @@ void lane_reset(struct malloctape_lane *lane, uint32_t recording)
     lane->slots = lane->units = lane->extra_units = lane->written = 0;
     lane->lost_events = lane->lost_events_total = 0;
     memset(lane->profile, 0, sizeof lane->profile);
-    lane->ended = 0;
+    lane->ended = lane->unbegun = 0;
     lane->next_token = units_token(lane->number, 1);
     lane->recording = recording;
     atomic_store_release(&lane->cursor, NULL);

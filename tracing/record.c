@@ -26,6 +26,7 @@ static void begin_run(struct malloctape_lane *lane, uint32_t slot, const uint16_
                       size_t count)
 {
     bool key = lane->slots % RAW_KEY_RUN_EVERY == 0;
+    lane->addresses = recording.writer.addresses;
     units_begin_run(lane, before, count, key);
     struct spool_run run = {.lane = lane->number,
                             .serial = lane->slots++,
@@ -41,6 +42,20 @@ void record_heat(struct malloctape_lane *lane)
     atomic_store_relaxed(&lane->limit, lane->room);
     atomic_fence_full();
     if (atomic_load_relaxed(&hot_path_is_off)) atomic_store_relaxed(&lane->limit, NULL);
+}
+
+/* No object is known to be lost: its token is unknown. */
+static void put_lost(struct malloctape_lane *lane)
+{
+    if (lane->lost_events) units_lost(lane, lane->lost_events, 0);
+    lane->lost_events = 0;
+}
+
+static void put_beginning(struct malloctape_lane *lane)
+{
+    if (lane->unbegun == 2) units_thread(lane, RAW_THREAD_END, 0);
+    if (lane->unbegun) units_thread(lane, RAW_THREAD_BEGIN, (uint64_t)lane->thread_id);
+    lane->unbegun = 0;
 }
 
 bool record_take_slot(struct malloctape_lane *lane)
@@ -68,11 +83,16 @@ bool record_take_slot(struct malloctape_lane *lane)
     lane->room = lane->end - ROOM_MARGIN_UNITS;
     atomic_store_release(&lane->cursor, units);
     record_heat(lane);
-    if (lane->lost_events) {
-        units_lost(lane, lane->lost_events, 0);
-        lane->lost_events = 0;
-    }
+    put_beginning(lane);
+    put_lost(lane);
     return true;
+}
+
+void record_loss(struct malloctape_lane *lane)
+{
+    if (!recording.writer.loses) return;
+    lane->lost_events++;
+    atomic_store_relaxed(&lane->lost_events_total, lane->lost_events_total + 1);
 }
 
 void malloctape_cool_down(void)
@@ -91,14 +111,13 @@ void malloctape_out_of_memory(void)
     writer_abort(&recording.writer, -12, "memory for the shadow table");
 }
 
-void record_thread_begin(struct malloctape_lane *lane, int thread_id)
+void record_thread(struct malloctape_lane *lane, bool continued)
 {
-    units_thread(lane, RAW_THREAD_BEGIN, (uint64_t)thread_id);
-}
-
-void record_thread_end(struct malloctape_lane *lane)
-{
-    units_thread(lane, RAW_THREAD_END, 0);
+    lane->unbegun = continued ? 2 : 1;
+    if (lane->cursor < lane->room)
+        put_beginning(lane);
+    else
+        record_take_slot(lane);
 }
 
 /* --- tokens and events --- */
@@ -182,7 +201,7 @@ void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_
 void malloctape_stamp(unsigned structure)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!lane->room || lane->busy || !is_recording()) return;
+    if (!lane->room || lane->busy || lane->lost_events || !is_recording()) return;
     if (lane->end - lane->cursor < STAMP_UNITS_MAX) {
         lane->busy = 1;
         bool has_room = record_take_slot(lane);

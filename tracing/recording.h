@@ -33,9 +33,12 @@ bool record_take_slot(struct malloctape_lane *lane);
 /* Lets the lane's thread onto the hot path, unless nobody may go there. The lane has room. */
 void record_heat(struct malloctape_lane *lane);
 
-/* Records that the lane's thread begins, or that its former thread has ended. The lane has room. */
-void record_thread_begin(struct malloctape_lane *lane, int thread_id);
-void record_thread_end(struct malloctape_lane *lane);
+/* Records that the lane's thread begins, and before that, if it is `continued`, that the thread before has ended:
+ * now, or when the lane gets a slot. */
+void record_thread(struct malloctape_lane *lane, bool continued);
+
+/* An event found no slot; does nothing if that is because recording ends. */
+void record_loss(struct malloctape_lane *lane);
 
 /* Before the first event of a recording. */
 void record_begin(void);

@@ -89,6 +89,14 @@ static void read_scratch(void)
     memcpy(settings.scratch, directory, strlen(directory) + 1);
 }
 
+static void read_overload(void)
+{
+    const char *policy = secure_getenv("TCMALLOC_TRACE_ON_OVERLOAD");
+    if (!policy || !*policy || strcmp(policy, "wait") == 0) return;
+    settings.loses = strcmp(policy, "lose") == 0;
+    settings.overload_is_unknown = !settings.loses;
+}
+
 void settings_read(void)
 {
     collect_metadata();
@@ -97,6 +105,8 @@ void settings_read(void)
     os_current_directory(settings.directory, sizeof settings.directory);
     settings.controlled = is_set("TCMALLOC_TRACE_CONTROL");
     settings.quiet = secure_getenv("TCMALLOC_TRACE_QUIET") != NULL;
+    settings.addresses = is_set("TCMALLOC_TRACE_ADDRESSES");
+    read_overload();
     settings.patience_ns =
         number_of("TCMALLOC_TRACE_READER_SECONDS", READER_SECONDS, SECONDS_MAX) * SECOND_NS;
     settings.limits.bytes = number_of("TCMALLOC_TRACE_MAX_BYTES", 0, UINT64_MAX / 16);
@@ -153,8 +163,11 @@ const char *settings_apply(struct writer *writer, const char *output)
                             ? "the name of the output is too long"
                             : name_output(output);
     if (wrong) return wrong;
+    if (settings.overload_is_unknown) return "TCMALLOC_TRACE_ON_OVERLOAD is neither wait nor lose";
     writer->output = applied.output;
     writer->quiet = settings.quiet;
+    writer->addresses = settings.addresses;
+    writer->loses = settings.loses;
     writer->scratch = settings.scratch;
     writer->patience_ns = settings.patience_ns;
     writer->limits = settings.limits;

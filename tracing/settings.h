@@ -15,6 +15,9 @@ struct settings {
         [OUTPUT_PATH_BYTES_MAX]; /* the current one at the start, with a slash behind; empty: unknown */
     bool controlled;
     bool quiet;
+    bool addresses;
+    bool loses;
+    bool overload_is_unknown;            /* what to do then */
     bool too_long;                       /* the name of the output */
     char scratch[OUTPUT_PATH_BYTES_MAX]; /* directory for temporary files */
     uint64_t patience_ns;

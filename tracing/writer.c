@@ -83,7 +83,12 @@ static uint32_t wait_for_slot(struct writer *writer)
 uint32_t writer_slot(struct writer *writer)
 {
     uint32_t slot = spool_take(&writer->spool);
-    if (slot == SPOOL_NO_SLOT) return wait_for_slot(writer);
+    if (slot == SPOOL_NO_SLOT) {
+        if (!writer->loses) return wait_for_slot(writer);
+        atomic_store_release(&writer->starved, 1);
+        wake(writer);
+        return SPOOL_NO_SLOT;
+    }
     if (atomic_load_relaxed(&writer->spool.free_count) < SPOOL_SEGMENT_SLOTS / 2) wake(writer);
     return slot;
 }
@@ -428,6 +433,7 @@ static void put_header(struct writer *writer)
     bytes_put16(header + RAW_HEADER_VERSION_MAJOR, RAW_VERSION_MAJOR);
     bytes_put16(header + RAW_HEADER_VERSION_MINOR, RAW_VERSION_MINOR);
     bytes_put32(header + RAW_HEADER_METADATA_BYTES, (uint32_t)writer->metadata_bytes);
+    bytes_put64(header + RAW_HEADER_FEATURES, writer->addresses ? RAW_FEATURE_ADDRESSES : 0);
     memcpy(header + RAW_HEADER_RUN_ID, writer->run_id, RAW_RUN_ID_BYTES);
     bytes_put64(header + RAW_HEADER_START_NS,
                 os_wall_clock_ns() - (os_clock_ns() - writer->start_ns));

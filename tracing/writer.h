@@ -57,7 +57,9 @@ struct writer {
     size_t metadata_bytes;
     uint64_t (*heap_bytes)(void);
     struct lane_registry *registry;
-    bool quiet; /* say nothing */
+    bool quiet;     /* say nothing */
+    bool addresses; /* are recorded, FORMAT.md 5.4 */
+    bool loses;     /* threads do not wait for a slot: what finds none is lost */
     struct writer_limits limits;
     bool (*is_abandoned)(void); /* the program has ended without a word */
     void (*ends)(
@@ -136,8 +138,8 @@ uint64_t writer_events(const struct writer *writer);
  * concerns. Any thread. */
 void writer_abort(struct writer *writer, int error, const char *what);
 
-/* For a thread that holds no slot: takes one, waiting for the writer where necessary.
- * SPOOL_NO_SLOT if recording has ended. */
+/* For a thread that holds no slot: takes one, waiting for the writer where necessary unless it loses.
+ * SPOOL_NO_SLOT if there is none, or recording has ended. */
 uint32_t writer_slot(struct writer *writer);
 
 #endif
