@@ -76,6 +76,13 @@ static void switch_choose_caches(struct engine_state *state)
                  state->allocator->name);
 }
 
+/* What the start of this process left in tcmalloc's thread cache goes back to where it came from, or the replay would find
+ * other free objects than the original did. */
+static void switch_tidy(const struct allocator *allocator)
+{
+    if (allocator->heap.mark_thread_idle != NULL) allocator->heap.mark_thread_idle();
+}
+
 static bool switch_open(struct engine_state *state)
 {
     switch_choose_caches(state);
@@ -83,6 +90,7 @@ static bool switch_open(struct engine_state *state)
                       &state->error))
         return false;
     new_handler_install();
+    switch_tidy(state->allocator);
     carrier_attach(&state->carrier);
     return true;
 }
