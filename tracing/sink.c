@@ -10,14 +10,15 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* LZ4 frame format: magic, FLG (version 01, linked blocks, no checksums), BD (blocks up to 256
- * KiB). */
+/* LZ4 frame format: magic, FLG (version 01, linked blocks, no checksums), BD (blocks up to 1
+ * MiB). */
 #define FRAME_HEADER_BYTES 7
 #define FRAME_FLAGS        0x40
-#define FRAME_BLOCK_MAX    0x50
+#define FRAME_BLOCK_MAX    0x60
 #define FRAME_BLOCK_STORED 0x80000000u
+#define BLOCK_LENGTH_BYTES 4
 /* A block and its length. */
-#define BLOCK_BYTES        (LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX) + 4)
+#define BLOCK_BYTES        (LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX) + BLOCK_LENGTH_BYTES)
 
 /* Between two writes that were refused although there was room. */
 #define REFUSED_NS UINT64_C(1000000)
@@ -89,6 +90,7 @@ int sink_open(struct sink *sink, int file)
     return sink->error;
 }
 
+/* The length of a block stands before it, so that both are written at once. */
 uint8_t *sink_room(struct sink *sink, size_t bytes)
 {
     if (sink->end - sink->start + bytes > SINK_BLOCK_BYTES_MAX) sink_flush(sink);
@@ -96,41 +98,44 @@ uint8_t *sink_room(struct sink *sink, size_t bytes)
         sink_flush(sink);
         sink->start = sink->end = 0;
     }
+    if (sink->end == sink->start) sink->start = sink->end += BLOCK_LENGTH_BYTES;
     return sink->ring + sink->end;
 }
 
-static void write_stored(struct sink *sink, const uint8_t *data, size_t bytes)
+static void write_stored(struct sink *sink, uint8_t *data, size_t bytes)
 {
-    bytes_put32(sink->block, (uint32_t)bytes | FRAME_BLOCK_STORED);
-    write_all(sink, sink->block, 4);
-    write_all(sink, data, bytes);
+    uint8_t *block = data - BLOCK_LENGTH_BYTES;
+    bytes_put32(block, (uint32_t)bytes | FRAME_BLOCK_STORED);
+    write_all(sink, block, BLOCK_LENGTH_BYTES + bytes);
 }
 
-static void write_packed(struct sink *sink, const uint8_t *data, size_t bytes)
+static void write_packed(struct sink *sink, uint8_t *data, size_t bytes)
 {
-    int packed = LZ4_compress_fast_continue(sink->lz4, (const char *)data, (char *)sink->block + 4,
-                                            (int)bytes, LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX), 1);
+    int packed = LZ4_compress_fast_continue(sink->lz4, (const char *)data,
+                                            (char *)sink->block + BLOCK_LENGTH_BYTES, (int)bytes,
+                                            LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX), 1);
     if (packed <= 0 || (size_t)packed > bytes - bytes / 16) {
         write_stored(sink, data, bytes);
         sink->stored_run = sink->stored_run ? 2 * sink->stored_run : SINK_STORED_MIN;
         if (sink->stored_run > SINK_STORED_MAX) sink->stored_run = SINK_STORED_MAX;
-        sink->stored_next = sink->stored_run;
+        sink->stored_left = sink->stored_run;
         return;
     }
     sink->stored_run = 0;
     bytes_put32(sink->block, (uint32_t)packed);
-    write_all(sink, sink->block, 4 + (size_t)packed);
+    write_all(sink, sink->block, BLOCK_LENGTH_BYTES + (size_t)packed);
 }
 
 int sink_flush(struct sink *sink)
 {
     size_t bytes = sink->end - sink->start;
-    const uint8_t *data = sink->ring + sink->start;
+    uint8_t *data = sink->ring + sink->start;
     if (bytes == 0 || sink->error) return sink->error;
-    if (sink->stored_next > 0) {
+    if (sink->stored_left > 0) {
         write_stored(sink, data, bytes);
+        sink->stored_left -= bytes < sink->stored_left ? bytes : sink->stored_left;
         /* lz4 has not seen this block, so what it knows is no longer what stands before the next one. */
-        if (--sink->stored_next == 0) LZ4_resetStream_fast(sink->lz4);
+        if (sink->stored_left == 0) LZ4_resetStream_fast(sink->lz4);
     } else {
         write_packed(sink, data, bytes);
     }

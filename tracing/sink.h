@@ -14,14 +14,16 @@
 
 /* Largest block of the frame (its descriptor says so) and the ring, which must hold a block, the
  * 64 KiB before it, and a chunk. */
-#define SINK_BLOCK_BYTES_MAX (256u * 1024)
-#define SINK_RING_BYTES      (1024u * 1024)
-/* After a block that shrank by less than a sixteenth, so many are not compressed: noise costs lz4 more
- * than anything else. Twice as many each time it is still noise. */
-#define SINK_STORED_MIN      8
-#define SINK_STORED_MAX      64
-/* When to flush without being asked: large enough to be worth a system call. */
+#define SINK_BLOCK_BYTES_MAX (1024u * 1024)
+#define SINK_RING_BYTES      (2560u * 1024)
+/* After a block that shrank by less than a sixteenth, so many bytes are not compressed: noise costs lz4
+ * more than anything else. Twice as many each time it is still noise. */
+#define SINK_STORED_MIN      (512u * 1024)
+#define SINK_STORED_MAX      (4096u * 1024)
+/* When to flush without being asked: what lz4 takes at once without leaving the second-level cache; and what
+ * is stored in a file is written in large pieces, which cost the system half of what small ones do. */
 #define SINK_FLUSH_BYTES     (64u * 1024)
+#define SINK_STORE_BYTES     (960u * 1024)
 
 struct sink {
     int file;
@@ -33,9 +35,8 @@ struct sink {
     size_t end;
     uint8_t *block;
     void *lz4;
-    uint32_t
-        stored_next;     /* blocks that are written as they are, because the latest hardly shrank */
-    uint32_t stored_run; /* of how many */
+    size_t stored_left; /* bytes that are written as they are, because the latest hardly shrank */
+    size_t stored_run;  /* of how many */
     uint64_t bytes_in;
     uint64_t bytes_out;
 };
@@ -49,7 +50,7 @@ int sink_open(struct sink *sink, int file);
 /* Gives the memory back, if there is any. */
 void sink_release(struct sink *sink);
 
-/* Room for `bytes` (at most SINK_BLOCK_BYTES_MAX / 2) of whole chunks; flushes when the ring is
+/* Room for `bytes` (at most SINK_BLOCK_BYTES_MAX / 8) of whole chunks; flushes when the ring is
  * full. */
 uint8_t *sink_room(struct sink *sink, size_t bytes);
 
@@ -62,13 +63,14 @@ static inline void sink_commit(struct sink *sink, size_t bytes)
 
 static inline bool sink_wants_flush(const struct sink *sink)
 {
-    return sink->end - sink->start >= SINK_FLUSH_BYTES;
+    bool large = sink->stored_left > SINK_STORE_BYTES && !sink->has_reader;
+    return sink->end - sink->start >= (large ? SINK_STORE_BYTES : SINK_FLUSH_BYTES);
 }
 
 /* Whether what is committed now will not be compressed, so that there is no use in making it short. */
 static inline bool sink_is_storing(const struct sink *sink)
 {
-    return sink->stored_next > 0;
+    return sink->stored_left > 0;
 }
 
 /* Writes out what has been committed. Returns sink->error. */

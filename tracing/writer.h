@@ -31,7 +31,7 @@
 /* A stream with fewer is small. */
 #define WRITER_DISCARDED_EVENTS         4096
 /* Slots in the sink but not yet given back, at most. */
-#define WRITER_PENDING_SLOTS            64
+#define WRITER_PENDING_SLOTS            128
 
 enum writer_status { WRITER_STARTING = 0, WRITER_RUNNING, WRITER_FAILED };
 
