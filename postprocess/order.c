@@ -148,6 +148,7 @@ struct order_lane *order_lane(struct order *order, uint32_t number)
         return NULL;
     }
     lane->number = number;
+    lane->turn_records = TURN_RECORDS_MIN;
     wait_heap_init(&lane->birth_waiters);
     raw_decoder_init(&lane->decoder, number,
                      (order->reader->header.features & RAW_FEATURE_ADDRESSES) != 0);
@@ -163,18 +164,27 @@ bool order_failed(struct order *order)
 
 /* ---- what the caller sees ---- */
 
-/* Nothing goes on in the oldest window: what it waits for is looked for in those behind it. One window ahead is what
- * a tick's skew explains; more only when no step helps. False: nothing more can be let in, or ordering has failed. */
+/* Nothing goes on in the oldest window: what it waits for is looked for behind it. One window is let in as a whole, which
+ * is what a tick's skew explains; from those beyond, only the records that are waited for. False: it is not there, or
+ * ordering has failed. */
 static bool order_overtake(struct order *order)
 {
     if (order->admitted > order->oldest && order_step(order, 0)) return true;
-    uint64_t records = order->totals.records;
-    order_unpark(order, order->oldest + 2, order->admitted);
-    if (!order_run_ready(order) || order_failed(order)) return false;
-    if (order->totals.records != records) return true;
-    if (order->admitted + 1 >= order->open) return false;
-    order_admit(order, order->admitted + 1);
-    return true;
+    if (order->admitted <= order->oldest && order->admitted + 1 < order->open) {
+        order_admit(order, order->admitted + 1);
+        return true;
+    }
+    if (order->admitted <= order->oldest && !order->ended) return false;
+    return order_chase(order) && !order_failed(order);
+}
+
+/* The oldest window has ended: on to the next. */
+static void order_go_on(struct order *order)
+{
+    order_end_window(order);
+    order_unpark(order, order->oldest, order->oldest + 1);
+    if (order->oldest < order->open && order->admitted < order->oldest)
+        order_admit(order, order->oldest);
 }
 
 /* Ends the windows that can be ended. */
@@ -184,10 +194,7 @@ static bool order_run(struct order *order)
         if (!order_run_ready(order) || order_failed(order)) return false;
         bool closed = order->oldest < order->open;
         if (closed && order_window(order, order->oldest)->lanes_left == 0) {
-            order_end_window(order);
-            order_unpark(order, order->oldest, order->oldest + 1);
-            if (order->oldest < order->open && order->admitted < order->oldest)
-                order_admit(order, order->oldest);
+            order_go_on(order);
             continue;
         }
         if (order->ready != NULL) continue;
@@ -195,7 +202,10 @@ static bool order_run(struct order *order)
         if (order_step(order, TICK_SKEW_RECORDS)) continue;
         if (closed && order_overtake(order)) continue;
         if (order_failed(order)) return false;
-        if (order_is_patient(order)) return true;
+        if (order->ended && order_may_skip(order) && order_skip_missing(order)) continue;
+        if (order->open - order->oldest > WINDOWS_AWAITED && order_leave_behind(order)) continue;
+        if (order_is_patient(order)) return !order_failed(order);
+        if (order_leave_behind(order)) continue;
         if (!order_step(order, 0) && !order_unstick(order)) return false;
     }
 }

@@ -40,7 +40,7 @@ static void lane_finish_chunk(struct order *order, struct order_lane *lane, stru
 {
     uint32_t index = 0;
     struct order_mark *mark = lane_mark_at(lane, 0);
-    while (mark->window != chunk->window)
+    while (mark->window < chunk->window)
         mark = lane_mark_at(lane, ++index);
     mark->end_record = lane->decoder.records;
     mark->bytes_left -= chunk->payload_bytes;
@@ -57,9 +57,12 @@ static void lane_close_chunk(struct order *order, struct order_lane *lane)
     lane->open = NULL;
 }
 
+/* Whether there is a chunk that may be opened. */
 static bool lane_has_chunk(const struct order *order, const struct order_lane *lane)
 {
-    return lane->queue != NULL && lane->queue->window <= order->admitted;
+    if (lane->queue == NULL) return false;
+    return lane->queue->window <= order->admitted ||
+           (lane->queue->window <= lane->allowed && lane_is_chased(order, lane));
 }
 
 /* Goes on behind damage, with a chunk that needs nothing of those before it. What lies between is lost, as a record
@@ -134,7 +137,7 @@ static bool may_have_stamps_after(const struct record *record)
  * do anything more. */
 static uint32_t lane_tail(const struct order *order, const struct order_lane *lane)
 {
-    if (order->ended && lane->queue == NULL) return 0;
+    if ((order->ended && lane->queue == NULL) || lane_is_chased(order, lane)) return 0;
     if (lane->decoded_window < order->admitted || error_is_set(&lane->decoder.error)) return 0;
     uint32_t first = lane->filled;
     if (may_have_stamps_after(&lane->records[first - 1])) first--;
@@ -262,8 +265,10 @@ uint64_t lane_records_left(const struct order_lane *lane)
 /* Beyond the window after the oldest a turn is a single unit: there only what something waits for should be taken. */
 static uint64_t lane_turn(const struct order *order, const struct order_lane *lane)
 {
-    if (order->admitted == order->oldest || lane->marks_count == 0) return lane->turn_records;
+    if (lane->marks_count == 0) return lane->turn_records;
     uint64_t window = lane_mark_at(lane, 0)->window;
+    if (window > order->admitted) return 1;
+    if (order->admitted == order->oldest) return lane->turn_records;
     return window == order->oldest       ? lane->turn_records
            : window == order->oldest + 1 ? TURN_RECORDS_AHEAD
                                          : 1;
@@ -278,6 +283,7 @@ void order_run_lane(struct order *order, struct order_lane *lane)
     order->running = lane;
     lane_run(order, lane, lane_turn(order, lane));
     order->totals.records += lane_position(lane) - position;
+    if (lane_position(lane) > position) lane->late = false;
     lane_pass_marks(order, lane);
     const struct object_lane *objects = &order->objects.lanes[lane->number];
     if (lane->birth_waiters.lowest <= objects->births)
@@ -288,9 +294,9 @@ void order_run_lane(struct order *order, struct order_lane *lane)
         lane_move_tail(order, lane);
         return;
     }
-    if (lane->at < lane->filled || lane->open != NULL ||
-        (lane->queue != NULL && lane->queue->window <= order->admitted)) {
-        if (!lane_is_far_ahead(order, lane)) order_make_ready(order, lane);
+    if (lane->at < lane->filled || lane->open != NULL || lane_has_chunk(order, lane)) {
+        if (!lane_is_far_ahead(order, lane) || lane_is_chased(order, lane))
+            order_make_ready(order, lane);
         return;
     }
     lane_give_batch(order, lane);
@@ -325,6 +331,25 @@ bool lane_mark(struct order *order, struct order_lane *lane, const struct raw_ch
     return true;
 }
 
+bool lane_leave_window(struct order *order, struct order_lane *lane)
+{
+    struct order_mark left = *lane_mark_at(lane, 0);
+    uint64_t next = left.window + 1;
+    lane->late |= !order->ended;
+    lane_pass_mark(order, lane);
+    if (lane->marks_count > 0 && lane_mark_at(lane, 0)->window == next) {
+        struct order_mark *mark = lane_mark_at(lane, 0);
+        mark->bytes_left += left.bytes_left;
+        mark->chunks_left += left.chunks_left;
+        return true;
+    }
+    left.window = next;
+    lane->marks_first = (lane->marks_first - 1) & (lane->marks_room - 1);
+    lane->marks_count++;
+    *lane_mark_at(lane, 0) = left;
+    return window_add_lane(order, next, lane->number);
+}
+
 /* Lowers lowest[] to the numbers that are among the records. */
 static void lower_to_stamps(uint64_t *lowest, const struct record *records, uint32_t count)
 {
@@ -350,4 +375,43 @@ uint64_t lane_look_ahead(const struct order_lane *lane, uint64_t *lowest)
         next = next->next;
     }
     return decoder.births;
+}
+
+/* Looks for the number among these records; *at is where it is. Returns whether to look no further: it is there, or a
+ * greater one. */
+static bool find_number(const struct record *records, uint32_t count, uint32_t structure,
+                        uint64_t number, uint32_t *at, bool *found)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if ((records[i].number != RAW_STAMP_BEFORE && records[i].number != RAW_STAMP_AFTER) ||
+            records[i].size < number || structure_index(records[i].structure) != structure)
+            continue;
+        *at = i;
+        *found = records[i].size == number;
+        return true;
+    }
+    return false;
+}
+
+bool lane_find_number(const struct order_lane *lane, uint32_t structure, uint64_t number,
+                      bool thorough, uint64_t *record, uint64_t *window)
+{
+    struct record records[64];
+    uint32_t count = lane->filled - lane->at, at = 0;
+    bool found = false;
+    *window = lane->decoded_window;
+    if (find_number(lane->records + lane->at, count, structure, number, &at, &found) || !thorough) {
+        *record = lane_position(lane) + at;
+        return found;
+    }
+    struct raw_decoder decoder = lane->decoder;
+    for (const struct raw_chunk *next = lane->queue;; next = next->next) {
+        while ((count = raw_decoder_next(&decoder, records, 64)) > 0) {
+            if (!find_number(records, count, structure, number, &at, &found)) continue;
+            *record = decoder.records - count + at;
+            return found;
+        }
+        if (next == NULL || !raw_decoder_open(&decoder, next)) return false;
+        *window = next->window;
+    }
 }

@@ -48,6 +48,9 @@
 #define WINDOWS_FIRST 8u /* room for so many; a power of two */
 #define WINDOWS_MAX   65536u
 
+/* So many windows are waited for what holds up the oldest one. Then that ends, and the lanes that wait will be late. */
+#define WINDOWS_AWAITED 8u
+
 /* At the end numbers may be missing that would have been recorded in the last of them; a thread may have been off its
  * processor for some. */
 #define WINDOWS_EXCUSED 8u
@@ -107,6 +110,7 @@ struct order_lane {
     uint64_t opened_record;  /* where it begins */
     uint64_t decoded_window; /* of the latest record in the batch */
     bool holds_tail;         /* idle because of lane_tail() */
+    bool late;               /* it waits for what has not come in WINDOWS_AWAITED */
     bool damaged;            /* nothing more can be decoded, and that has been noted */
     struct raw_chunk *queue, *queue_last;
     struct wait_heap birth_waiters; /* by serial */
@@ -117,6 +121,9 @@ struct order_lane {
     bool listed;                    /* in order->steppable */
     bool stepwise;                  /* the unit at hand is not taken as a whole, */
     bool loose;                     /* and its call does not wait for the stamps after it */
+    /* Somebody waits for records of this lane beyond the windows that have been let in: up to this one, or to this
+     * many births. It goes on that far, in windows up to `allowed`. */
+    uint64_t chased_record, chased_births, allowed;
     uint32_t segments_count;
     struct order_segment segments[SEGMENTS_MAX]; /* the latest chunks, a ring */
     uint64_t births_in_stream;                   /* once order->ended */
@@ -185,8 +192,7 @@ struct order {
     uint64_t why;
     struct order_lane *running; /* whose turn it is */
     struct order_answer answer;
-    bool ended;                           /* no more chunks will come */
-    int64_t kind_differences[CALL_KINDS]; /* kinds as recorded, less as written */
+    bool ended; /* no more chunks will come */
 };
 
 /* ---- small questions ---- */
@@ -232,6 +238,13 @@ static inline bool lane_is_behind(const struct order *order, const struct order_
 static inline bool lane_is_far_ahead(const struct order *order, const struct order_lane *lane)
 {
     return lane->marks_count > 0 && lane_mark_at(lane, 0)->window > order->oldest + 1;
+}
+
+/* Whether somebody waits for records that it has not come to yet. */
+static inline bool lane_is_chased(const struct order *order, const struct order_lane *lane)
+{
+    return lane->chased_record > lane_position(lane) ||
+           lane->chased_births > order->objects.lanes[lane->number].births;
 }
 
 /* Whether births of the token's lane have got as far as the token. */
@@ -290,6 +303,16 @@ void order_end_window(struct order *order);
 /* Whether what is missing may still come: more input is to be waited for before anything is given up. */
 bool order_is_patient(const struct order *order);
 
+/* Lets the lane go on that has what lanes of the oldest window wait for. False: nobody has it. */
+bool order_chase(struct order *order);
+
+/* Moves what lanes have left in the oldest window into the next one. False: there is no next one. */
+bool order_leave_behind(struct order *order);
+
+/* Whether numbers may be missing; goes on without those that are. */
+bool order_may_skip(const struct order *order);
+bool order_skip_missing(struct order *order);
+
 /* What to do when nothing goes on, the mildest first. */
 bool order_step(struct order *order, uint64_t records_left);
 bool order_unstick(struct order *order);
@@ -308,6 +331,14 @@ void order_run_lane(struct order *order, struct order_lane *lane);
 /* Looks at everything the lane has not taken yet: lowers lowest[] to its stamps, and returns how many births it has
  * in all. */
 uint64_t lane_look_ahead(const struct order_lane *lane, uint64_t *lowest);
+
+/* Looks for a number of a structure among the records at hand, or with `thorough` among everything the lane has not taken
+ * yet. *record is where it is, *window the window of its chunk. */
+bool lane_find_number(const struct order_lane *lane, uint32_t structure, uint64_t number,
+                      bool thorough, uint64_t *record, uint64_t *window);
+
+/* What the lane has left in the oldest window belongs to the next one from now on. */
+bool lane_leave_window(struct order *order, struct order_lane *lane);
 
 /* ---- order_why.c: only when order->asks_why ---- */
 

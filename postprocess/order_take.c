@@ -88,8 +88,6 @@ static bool order_take_failed(struct order *order, struct order_lane *lane,
         /* Born and dead: nothing says that this came before another lane ended the object, but so it was. */
         if (!known && !born && !order_object_is_unknown(order, lane, record->token)) return false;
         order->totals.unknown_objects += born && !known;
-        order->kind_differences[kind]++;
-        order->kind_differences[CALL_REALLOC_MOVED]--;
     }
     order->totals.failed++;
     instruction_put_lane(order->writer, lane->number);

@@ -162,8 +162,81 @@ static bool order_relax(struct order *order)
     return true;
 }
 
+/* The lane that has what this one waits for, and how far it has to go. NULL: nobody has it yet. */
+static struct order_lane *order_find_holder(const struct order *order,
+                                            const struct order_lane *lane, uint64_t *record,
+                                            uint64_t *births, uint64_t *window)
+{
+    uint64_t lowest[STRUCTURES] = {0};
+    *record = *births = 0;
+    *window = order->open;
+    if (lane->wait_structure == STRUCTURES) {
+        struct order_lane *other = order->lanes[raw_token_lane(lane->wait_number)];
+        *births = raw_token_serial(lane->wait_number);
+        return lane_look_ahead(other, lowest) >= *births ? other : NULL;
+    }
+    /* The lane may wait for a number that is not due yet: what is missing is the one that is. */
+    uint64_t number = order->structures[lane->wait_structure].next;
+    for (int thorough = 0; thorough < 2; thorough++) {
+        for (uint32_t i = 0; i < order->lanes_count; i++) {
+            struct order_lane *other = order->lanes[i];
+            if (other == NULL || lane_is_exhausted(other) ||
+                !lane_find_number(other, lane->wait_structure, number, thorough != 0, record,
+                                  window))
+                continue;
+            ++*record;
+            return other;
+        }
+    }
+    return NULL;
+}
+
+/* Follows the chain of those who wait for each other to a lane that can go on. */
+static bool order_follow(struct order *order, struct order_lane *lane)
+{
+    uint64_t record, births, window;
+    for (uint32_t steps = 0; steps <= order->lanes_count; steps++) {
+        struct order_lane *holder = order_find_holder(order, lane, &record, &births, &window);
+        if (holder == NULL) return false;
+        if (holder->state == LANE_WAITS) {
+            lane = holder;
+            continue;
+        }
+        if (holder->state == LANE_READY) return true;
+        if (record > holder->chased_record) holder->chased_record = record;
+        if (births > holder->chased_births) holder->chased_births = births;
+        if (window > holder->allowed) holder->allowed = window;
+        order_make_ready(order, holder);
+        return true;
+    }
+    /* They wait for each other, because units are not taken apart. */
+    return order_step(order, 0) || order_relax(order);
+}
+
+bool order_chase(struct order *order)
+{
+    const struct order_window *window = order_window(order, order->oldest);
+    for (uint32_t i = 0; i < window->lanes_count; i++) {
+        struct order_lane *lane = order->lanes[window->lanes[i]];
+        if (lane->state == LANE_WAITS && lane_is_behind(order, lane) && order_follow(order, lane))
+            return true;
+    }
+    return false;
+}
+
+bool order_leave_behind(struct order *order)
+{
+    const struct order_window *window = order_window(order, order->oldest);
+    if (order->oldest + 1 >= order->open) return false;
+    for (uint32_t i = 0; i < window->lanes_count; i++) {
+        struct order_lane *lane = order->lanes[window->lanes[i]];
+        if (lane_is_behind(order, lane) && !lane_leave_window(order, lane)) return false;
+    }
+    return true;
+}
+
 /* Where numbers are missing and may be: goes on with the lowest that is there. */
-static bool order_skip_missing(struct order *order)
+bool order_skip_missing(struct order *order)
 {
     uint64_t lowest[STRUCTURES];
     bool skipped = false;
@@ -224,10 +297,15 @@ static bool order_give_up(struct order *order)
 }
 
 /* Whether numbers may be missing: at the end (FORMAT.md 4.4), or because records were lost. */
-static bool order_may_skip(const struct order *order)
+bool order_may_skip(const struct order *order)
 {
-    return (order->ended && order->open - order->oldest <= WINDOWS_EXCUSED) ||
-           order->totals.lost_events > 0;
+    if (order->totals.lost_events > 0) return true;
+    if (!order->ended || order->open - order->oldest > WINDOWS_EXCUSED) return false;
+    for (uint32_t i = 0; i < order->lanes_count; i++)
+        if (order->lanes[i] != NULL && order->lanes[i]->state == LANE_WAITS &&
+            order->lanes[i]->late)
+            return false;
+    return true;
 }
 
 /* Nothing goes on, though all there is has been let in. */

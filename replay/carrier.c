@@ -252,26 +252,19 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
     }                                                \
     continue
 
-        /* The most frequent ones without the detour through a jump table: wrong guesses of where an indirect jump goes
-         * cost more than all of these comparisons. */
-        if (one->opcode == CALL_MALLOC) {
-            BIRTH(call->malloc(size));
-        }
-        if (one->opcode == CALL_FREE) {
-            DEATH(call->free(object));
-        }
-        if (one->opcode == CALL_CALLOC) {
-            BIRTH(call->calloc(1, size));
-        }
-        if (one->opcode == CALL_NEW) {
-            BIRTH_MAY_THROW(call->new_object(size));
-        }
-        if (one->opcode == CALL_DELETE) {
-            DEATH(call->delete_object(object));
-        }
-        if (one->opcode == CALL_DELETE_SIZED) {
-            DEATH(call->delete_sized(object, size));
-        }
+            /* The most frequent ones by comparisons, one after another: an indirect jump that is guessed wrong costs more than
+         * all of them, and the compiler must not make one of them (nor of the rest: -fno-jump-tables). */
+#define FREQUENT(kind, carry_out) \
+    if (one->opcode == (kind)) {  \
+        carry_out;                \
+    }                             \
+    __asm__ volatile("")
+        FREQUENT(CALL_MALLOC, BIRTH(call->malloc(size)));
+        FREQUENT(CALL_FREE, DEATH(call->free(object)));
+        FREQUENT(CALL_CALLOC, BIRTH(call->calloc(1, size)));
+        FREQUENT(CALL_NEW, BIRTH_MAY_THROW(call->new_object(size)));
+        FREQUENT(CALL_DELETE, DEATH(call->delete_object(object)));
+        FREQUENT(CALL_DELETE_SIZED, DEATH(call->delete_sized(object, size)));
         switch (one->opcode) {
         case CALL_REALLOC_NULL: BIRTH(call->realloc(NULL, size));
         case CALL_NEW_NOTHROW: BIRTH_MAY_THROW(call->new_nothrow(size, &tag));
@@ -344,6 +337,7 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
             continue;
         }
 #undef OPERAND
+#undef FREQUENT
 #undef TIMED
 #undef BIRTH
 #undef BIRTH_MAY_THROW

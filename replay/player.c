@@ -215,7 +215,6 @@ static void player_hand_on(struct player *player)
 /* The calling thread ends because there is nothing more to do. */
 static void player_leave(struct player *player)
 {
-    if (players_failed(player->players)) player_wake_listed(player, true);
     __atomic_or_fetch(&player->queue, PLAYER_ABSENT, __ATOMIC_RELEASE);
     event_signal(&player->players->event);
 }
@@ -381,6 +380,8 @@ static void player_stop(struct player *player)
     while (!queue_change(player, &queue, (queue & ~PLAYER_SLEEPING) | PLAYER_STOP))
         ;
     if (queue & PLAYER_SLEEPING) futex_wake_one(&player->queue);
+    /* After a failure what they wait for may never come. Who is not in the list yet will see it. */
+    if (players_failed(player->players)) player_wake_listed(player, true);
 }
 
 /* Waits until the lane has no thread. */

@@ -20,7 +20,7 @@
  *   PLAYER_STOP      it ends when there is no more work
  *
  * Failure. The first thread that cannot carry out an instruction leaves the error and sets `failed`; every thread then
- * stops at the end of its slice, or in its wait, and wakes those that wait for it. What was carried out is what
+ * stops at the end of its slice, or in its wait, from which the dispatcher wakes all. What was carried out is what
  * run->at says. */
 #ifndef MALLOCTAPE_REPLAY_PLAYER_H
 #define MALLOCTAPE_REPLAY_PLAYER_H

@@ -899,7 +899,7 @@ class Checker {
 TEST(Order, AnyShuffleThatObeysTheRulesIsOrdered)
 {
     uint64_t relaxed = 0, stepped = 0;
-    for (uint64_t seed = 1; seed <= 300; seed++) {
+    for (uint64_t seed = 1; seed <= 150; seed++) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         uint32_t structures = 1 + static_cast<uint32_t>(seed % 5);
         Shuffled program(seed, 2 + static_cast<uint32_t>(seed % 11), structures, 1500);
@@ -1154,7 +1154,7 @@ TEST(Order, SalvageOfWrongRecordsDoesNoHarm)
     uint64_t random = 1234567891234567u, events = 0, whole = 0;
     order_options how = {};
     how.salvage = true;
-    for (int round = 0; round < 500; round++) {
+    for (int round = 0; round < 100; round++) {
         std::string raw = with_wrong_records(simulator.raw.bytes, &random, 1 + round % 3);
         Ordered ordered = order(raw, nullptr, how);
         EXPECT_EQ(ordered.state, INSTRUCTIONS_END);

@@ -78,55 +78,66 @@ static void make_lanes(struct instruction_writer *writer, uint64_t events, uint6
     free(objects);
 }
 
-/* The size of the object that was made after `number` others: two of them have the same once in 4093 times. */
-static uint64_t pairs_size(uint64_t number)
+/* An object of `pairs` and its size, which another one has once in 4093 times. */
+struct pair {
+    uint32_t name;
+    uint64_t size;
+};
+
+static struct pair pair_make(struct instruction_writer *writer, uint64_t *made)
 {
-    return 16 + number % 4093;
+    uint64_t size = 16 + (*made)++ % 4093;
+    return (struct pair){instruction_put_birth(writer, CALL_MALLOC, size, 0), size};
 }
 
-/* As programs do, a lane makes objects and ends them at once; what it leaves others end. */
+static void pair_change(struct instruction_writer *writer, uint64_t *made, struct pair *pair)
+{
+    pair->size = 16 + (*made)++ % 4093;
+    instruction_put_realloc(writer, CALL_REALLOC_MOVED, pair->name, pair->size, 0);
+}
+
+static void pair_end(struct instruction_writer *writer, struct pair pair)
+{
+    instruction_put_death_sized(writer, CALL_FREE_SIZED, pair.name, pair.size);
+}
+
+/* As programs do, a lane at times makes many objects and ends them at once. Then it leaves one for another object, and
+ * the next lane, which has had less to do, ends that. */
 static void make_pairs(struct instruction_writer *writer, uint64_t events, uint64_t lanes)
 {
-    enum { SLOTS = 500, LOOPS = 300 };
-    struct {
-        uint32_t name;
-        uint64_t size;
-    } objects[SLOTS];
-    uint64_t state = 88172645463325252u, thread = 1000, made = 0;
-    for (uint64_t lane = 0; lane < lanes; lane++) {
+    enum { OBJECTS = 500, LOOPS = 1000 };
+    struct pair objects[OBJECTS];
+    uint64_t state = 88172645463325252u, thread = 1000, made = 0, lane, at = 0, loops = 0;
+    for (lane = 0; lane < lanes; lane++) {
         instruction_put_lane(writer, lane);
         instruction_put_thread_begin(writer, thread++);
     }
-    for (uint64_t slot = 0; slot < SLOTS; slot++) {
-        instruction_put_lane(writer, slot % lanes);
-        objects[slot].size = pairs_size(made++);
-        objects[slot].name = instruction_put_birth(writer, CALL_MALLOC, objects[slot].size, 0);
+    for (at = 0; at < OBJECTS; at++) {
+        instruction_put_lane(writer, at % lanes);
+        objects[at] = pair_make(writer, &made);
     }
     while (made * 2 < events) {
-        uint64_t what = random_next(&state) >> 20, slot = what / 1024 % SLOTS;
-        instruction_put_lane(writer, (random_next(&state) >> 20) % lanes);
-        for (uint64_t i = what % 4 == 0 ? what / 4 % LOOPS : 0; i > 0; i--) {
-            uint32_t name = instruction_put_birth(writer, CALL_MALLOC, pairs_size(made), 0);
-            instruction_put_death_sized(writer, CALL_FREE_SIZED, name, pairs_size(made++));
-        }
-        if (what % 16 == 1) {
-            objects[slot].size = pairs_size(made++);
-            instruction_put_realloc(writer, CALL_REALLOC_MOVED, objects[slot].name,
-                                    objects[slot].size, 0);
-            continue;
-        }
-        instruction_put_death_sized(writer, CALL_FREE_SIZED, objects[slot].name,
-                                    objects[slot].size);
-        if (what % 256 == 2) {
+        uint64_t what = random_next(&state) >> 20;
+        lane = loops > 0 ? (lane + 1) % lanes : (random_next(&state) >> 20) % lanes;
+        at = loops > 0 ? at : what / 1024 % OBJECTS;
+        loops = loops == 0 && what % 8 == 0 ? what / 8 % LOOPS : 0;
+        instruction_put_lane(writer, lane);
+        if (what % 256 == 1) {
             instruction_put_thread_end(writer);
             instruction_put_thread_begin(writer, thread++);
         }
-        objects[slot].size = pairs_size(made++);
-        objects[slot].name = instruction_put_birth(writer, CALL_MALLOC, objects[slot].size, 0);
+        for (uint64_t i = 0; i < loops; i++)
+            pair_end(writer, pair_make(writer, &made));
+        if (what % 16 == 2) {
+            pair_change(writer, &made, &objects[at]);
+        } else {
+            struct pair old = objects[at];
+            objects[at] = pair_make(writer, &made);
+            pair_end(writer, old);
+        }
     }
-    for (uint64_t slot = 0; slot < SLOTS; slot++)
-        instruction_put_death_sized(writer, CALL_FREE_SIZED, objects[slot].name,
-                                    objects[slot].size);
+    for (at = 0; at < OBJECTS; at++)
+        pair_end(writer, objects[at]);
 }
 
 static void make_places(struct instruction_writer *writer, uint64_t events, uint64_t fresh)
