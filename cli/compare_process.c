@@ -71,9 +71,12 @@ bool compare_directory_open(struct compare_directory *directory)
         errno = ENAMETOOLONG;
         return false;
     }
-    if (mkdtemp(directory->path) == NULL) return false;
     signals_catch();
-    return true;
+    if (mkdtemp(directory->path) != NULL) return true;
+    int why = errno;
+    signals_release();
+    errno = why;
+    return false;
 }
 
 void compare_directory_path(const struct compare_directory *directory, const char *name, char *path,

@@ -146,7 +146,7 @@ refuses_nonsense() {
 stops_when_asked() {
     "$bin/malloctape" compare lanes -a glibc -r 1000 >out 2>err &
     local pid=$!
-    until [ -n "$(ls "$TMPDIR")" ]; do sleep 0.01; done
+    while kill -0 "$pid" && leaves_nothing; do sleep 0.01; done
     kill -TERM "$pid"
     exit_status wait "$pid" 2>/dev/null
     [ "$status" = 143 ] && leaves_nothing

@@ -2,12 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "cli/compare_find.h"
 #include "cli/compare_list.h"
 #include "cli/compare_numbers.h"
+#include "cli/compare_series.h"
 
 namespace {
 
@@ -177,6 +180,65 @@ TEST(Numbers, OfReports)
     EXPECT_TRUE(std::isnan(compare_spread_of(number("free_p99_ns"), reports).median));
     EXPECT_TRUE(std::isnan(compare_spread_of(number("peak_heap_bytes"), reports).median));
     json_decref(reports);
+}
+
+// What compare makes of a file with this text.
+json_t *series_of(const std::string &text)
+{
+    const std::string path = testing::TempDir() + "compare_test.csv";
+    std::ofstream(path) << text;
+    json_t *series = compare_series_read(path.c_str());
+    std::remove(path.c_str());
+    return series;
+}
+
+const char head[] = "rss_bytes,event,unheard_of,original_seconds,live_bytes,heap_bytes,"
+                    "original_rss_bytes,original_heap_bytes\n";
+
+double point(const json_t *series, const char *key, size_t at)
+{
+    return json_number_value(json_array_get(json_object_get(series, key), at));
+}
+
+TEST(Series, ColumnsByName)
+{
+    json_t *series =
+        series_of(std::string(head) + "4096,10,7,0.5,100,,,8192\n5000,20,7,0.75,50,1,2,3\n");
+    ASSERT_NE(series, nullptr);
+    EXPECT_EQ(point(series, "seconds", 0), 0.5);
+    EXPECT_EQ(point(series, "rss_bytes", 1), 5000);
+    EXPECT_EQ(point(series, "events", 1), 20);
+    EXPECT_EQ(point(series, "original_heap_bytes", 0), 8192);
+    EXPECT_TRUE(json_is_null(json_array_get(json_object_get(series, "heap_bytes"), 0)));
+    EXPECT_EQ(json_array_size(json_object_get(series, "seconds")), 2u);
+    json_decref(series);
+}
+
+TEST(Series, LongOnesAreMerged)
+{
+    std::string text = head;
+    for (int i = 0; i < 2500; i++)
+        text += (i == 1000   ? "999,"
+                 : i == 1001 ? ","
+                             : "5,") +
+                std::to_string(i) + ",," + std::to_string(i) + ",1,1,1,1\n";
+    json_t *series = series_of(text);
+    ASSERT_NE(series, nullptr);
+    size_t count = json_array_size(json_object_get(series, "seconds"));
+    EXPECT_EQ(count, 834u); // by threes
+    EXPECT_EQ(point(series, "seconds", 0), 2);
+    EXPECT_EQ(point(series, "seconds", count - 1), 2499);
+    EXPECT_EQ(point(series, "rss_bytes", 333), 999);
+    EXPECT_EQ(point(series, "rss_bytes", 334), 5);
+    json_decref(series);
+}
+
+TEST(Series, OtherFilesAreRefused)
+{
+    EXPECT_EQ(series_of(""), nullptr);
+    EXPECT_EQ(series_of("original_seconds,rss_bytes\n1,2\n"), nullptr);
+    EXPECT_EQ(series_of(std::string(head) + "1,2\n"), nullptr);
+    EXPECT_EQ(compare_series_read("/no/such/file"), nullptr);
 }
 
 } // namespace
