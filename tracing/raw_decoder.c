@@ -63,47 +63,42 @@ static uint32_t record_head(unsigned kind)
     return kind | (uint32_t)call_shapes[kind] << 8 | kind << 16;
 }
 
-static const struct raw_code code_none = {.base = RAW_BASE_NONE};
-
-/* The code of a range, if its records have one or two units. */
-static struct raw_code range_code(unsigned kind, uint32_t base, bool addresses)
+/* A code of the kind's shape. Left as it is, for the long way, if records have more than two units. */
+static void fill_code(struct raw_decoder *decoder, unsigned code, unsigned kind, uint32_t base)
 {
     unsigned shape = call_shapes[kind];
-    struct raw_code code = {.base = base, .head = record_head(kind)};
-    code.birth = shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED ? -1 : 0;
-    code.more_size = shape == SHAPE_DEATH_SIZED ? UINT16_MAX : 0;
-    code.more_operand =
-        shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_DEATH_ALIGNED ? UINT16_MAX : 0;
-    bool is_long = kind == 0 || shape == SHAPE_DEATH_SIZED_ALIGNED || (code.birth && addresses);
-    return is_long ? code_none : code;
-}
-
-/* That of death 1 of two units. */
-static struct raw_code far_code(unsigned kind)
-{
-    struct raw_code code = range_code(kind, RAW_UNIT_DEATH_FAR, false);
-    if (call_shapes[kind] != SHAPE_DEATH) return code_none;
-    code.more_main = UINT16_MAX;
-    return code;
+    bool birth = shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED;
+    if (kind == 0 || shape == SHAPE_DEATH_SIZED_ALIGNED || (birth && decoder->addresses)) return;
+    decoder->codes[code] = (struct raw_code){.base = base,
+                                             .head = record_head(kind),
+                                             .birth = birth ? UINT64_MAX : 0,
+                                             .death = birth ? 0 : UINT64_MAX};
+    if (shape == SHAPE_DEATH_SIZED) decoder->more[code].size = UINT16_MAX;
+    if (shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_DEATH_ALIGNED)
+        decoder->more[code].operand = UINT16_MAX;
 }
 
 static void fill_codes(struct raw_decoder *decoder)
 {
-    struct raw_code *codes = decoder->codes;
+    const unsigned far = RAW_UNIT_DEATH_FAR >> RAW_CODE_SHIFT;
+    const unsigned death_1 = decoder->profile[RAW_DEATH_1];
+    memset(decoder->more, 0, sizeof decoder->more);
     for (unsigned code = 0; code < RAW_CODES; code++)
-        codes[code] = code_none;
+        decoder->codes[code] = (struct raw_code){.base = RAW_BASE_NONE, .death = UINT64_MAX};
     for (unsigned row = 0; row < sizeof code_rows / sizeof *code_rows; row++) {
         uint32_t base = code_rows[row].base;
         uint32_t first = (base + code_rows[row].least) >> RAW_CODE_SHIFT;
         uint32_t last = (base + code_rows[row].limit - 1) >> RAW_CODE_SHIFT;
         for (uint32_t code = first; code <= last; code++)
-            codes[code] =
-                range_code(decoder->profile[code_rows[row].range], base, decoder->addresses);
+            fill_code(decoder, code, decoder->profile[code_rows[row].range], base);
     }
-    codes[RAW_UNIT_DEATH_FAR >> RAW_CODE_SHIFT] = far_code(decoder->profile[RAW_DEATH_1]);
+    if (call_shapes[death_1] == SHAPE_DEATH) {
+        fill_code(decoder, far, death_1, RAW_UNIT_DEATH_FAR);
+        decoder->more[far].main = UINT16_MAX;
+    }
     decoder->two_units = 0;
     for (unsigned code = 0; code < RAW_CODES; code++)
-        if (codes[code].more_main | codes[code].more_size | codes[code].more_operand)
+        if (decoder->more[code].main | decoder->more[code].size | decoder->more[code].operand)
             decoder->two_units |= UINT32_C(1) << code;
 }
 
@@ -469,37 +464,38 @@ static inline __attribute__((always_inline)) uint32_t decode_short(struct raw_de
 {
     const struct raw_code *codes = decoder->codes;
     const uint8_t *at = decoder->at;
-    const uint8_t *end = decoder->end - (two ? 2 : 0);
+    const uint8_t *end = decoder->end - 2; /* where a record of two units still fits */
     const uint32_t two_units = decoder->two_units;
     const uint64_t next_token = raw_token(decoder->lane, 0) + 1;
     uint64_t births = decoder->births;
-    struct record *record = records, *records_end = records + count;
+    uint32_t left = raw_decoder_units_left(decoder);
+    struct record *record = records, *records_end = records + (count < left ? count : left);
 
     if (births > RAW_SERIAL_MAX - count) return 0;
-    for (; record < records_end && at < end; record++) {
+    for (; record < records_end && (!two || at < end); record++) {
         uint64_t unit = bytes_get16(at);
         uint32_t number = (uint32_t)unit >> RAW_CODE_SHIFT;
         const struct raw_code *code = &codes[number];
         uint64_t operand = unit - code->base, size = 0, other = 0;
-        uint64_t birth = (uint64_t)(int64_t)code->birth, births_after = births - birth;
+        uint64_t births_after = births - code->birth;
         if (two) {
-            uint32_t more = bytes_get16(at + 2);
-            operand = operand * (code->more_main + UINT64_C(1)) + (more & code->more_main);
-            size = more & code->more_size;
-            other = more & code->more_operand;
+            const struct raw_code_more *more = &decoder->more[number];
+            uint32_t next = bytes_get16(at + 2);
+            operand = operand * (more->main + UINT64_C(1)) + (next & more->main);
+            size = next & more->size;
+            other = next & more->operand;
             /* Numbers of one unit. */
             if (__builtin_expect((size | other) >= RAW_NUMBER_MORE, 0)) break;
         } else if (__builtin_expect(two_units >> number & 1, 0)) {
             break;
         }
         /* Of a birth any operand will do, of a death one from 1 to the births so far. */
-        if (__builtin_expect(((operand - 1) & ~birth) >= births_after, 0)) break;
+        if (__builtin_expect(((operand - 1) & code->death) >= births_after, 0)) break;
         births = births_after;
-        uint64_t head = code->head;
-        memcpy(record, &head, sizeof head);
-        record->token = (next_token + births - operand) & ~birth;
-        record->size = (operand & birth) | size;
-        record->serial = births & birth;
+        memcpy(record, &code->head, sizeof code->head);
+        record->token = (next_token + births - operand) & code->death;
+        record->size = (operand & code->birth) | size;
+        record->serial = births & code->birth;
         record->operand = other;
         record->address = 0;
         at += two ? 2 + 2 * (two_units >> number & 1) : 2;

@@ -38,7 +38,8 @@
  * of this lane was born before; not that an object of another lane was, nor the order of stamps across
  * lanes: that is what ordering is for.
  *
- * Cost     COST. Memory: about 1.5 KiB a lane.
+ * Cost     about 40 instructions for a call of one unit, 60 for one of two, and no branch on which they are.
+ *          Memory: about 2.5 KiB a lane.
  * Threads  one per decoder. */
 #ifndef MALLOCTAPE_RAW_DECODER_H
 #define MALLOCTAPE_RAW_DECODER_H
@@ -72,10 +73,14 @@ struct record {
 
 /* What a unit means by its upper five bits, in this run. Masks are all ones or zero. */
 struct raw_code {
-    uint64_t base; /* of the main operand: unit - base; RAW_BASE_NONE: it takes the long way */
-    uint32_t head; /* what the record begins with */
-    int32_t birth; /* mask: it is a birth, else a death */
-    uint16_t more_main, more_size, more_operand; /* masks: what the next unit is a part of */
+    uint64_t base; /* of the main operand: unit - base; RAW_BASE_NONE (of a death): the long way */
+    uint64_t head; /* what the record begins with */
+    uint64_t birth, death; /* masks */
+};
+
+/* Masks: what the unit that follows is a part of. */
+struct raw_code_more {
+    uint16_t main, size, operand;
 };
 
 #define RAW_BASE_NONE  (UINT64_C(1) << 63)
@@ -102,6 +107,7 @@ struct raw_decoder {
     uint64_t last_address;
     uint64_t foreign[RAW_FOREIGN_WAYS]; /* tokens; 0: none */
     struct raw_code codes[RAW_CODES];
+    struct raw_code_more more[RAW_CODES];
     uint32_t two_units; /* a bit for each code: a short record of it has two */
     uint64_t latest_stamp[RAW_STAMP_ENTRIES];
 };
