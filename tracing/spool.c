@@ -7,15 +7,16 @@
 
 #include <string.h>
 
-static int write_header(int file, const uint8_t *run_id, int process_id)
+static int write_header(int file, const struct spool_identity *identity)
 {
     uint8_t header[SPOOL_SLOTS_OFFSET] = {0};
     bytes_put64(header + SPOOL_HEADER_MAGIC, SPOOL_MAGIC);
     header[SPOOL_HEADER_VERSION_MAJOR] = SPOOL_VERSION_MAJOR;
     header[SPOOL_HEADER_VERSION_MINOR] = SPOOL_VERSION_MINOR;
     bytes_put32(header + SPOOL_HEADER_SLOT_BYTES, SPOOL_SLOT_BYTES);
-    memcpy(header + SPOOL_HEADER_RUN_ID, run_id, RAW_RUN_ID_BYTES);
-    bytes_put32(header + SPOOL_HEADER_PID, (uint32_t)process_id);
+    memcpy(header + SPOOL_HEADER_RUN_ID, identity->run_id, RAW_RUN_ID_BYTES);
+    bytes_put32(header + SPOOL_HEADER_PID, (uint32_t)identity->process_id);
+    bytes_put64(header + SPOOL_HEADER_FEATURES, identity->features);
     bytes_put32(header + SPOOL_HEADER_CHECKSUM,
                 checksum_of_two(header, SPOOL_HEADER_CHECKSUM, NULL, 0));
     long written = os_file_write(file, header, sizeof header);
@@ -48,13 +49,13 @@ uint32_t spool_take(struct spool *spool)
     return (uint32_t)head - 1;
 }
 
-int spool_open(struct spool *spool, int file, const uint8_t *run_id, int process_id)
+int spool_open(struct spool *spool, int file, const struct spool_identity *identity)
 {
     if (!spool->notes)
         spool->notes = os_memory_reserve_unshared(SPOOL_SLOTS_MAX * sizeof *spool->notes);
     if (!spool->notes) return -12;
     spool->file = file;
-    int result = write_header(spool->file, run_id, process_id);
+    int result = write_header(spool->file, identity);
     return result < 0 ? result : spool_grow(spool, SPOOL_SLOTS_MAX);
 }
 

@@ -49,8 +49,15 @@ struct spool {
     int file;            /* in the writer's descriptor table */
 };
 
+/* What the header says of the recording (FORMAT.md 8). */
+struct spool_identity {
+    const uint8_t *run_id;
+    int process_id;
+    uint64_t features;
+};
+
 /* Writes the header of the new file and maps its first segment. Writer thread. Returns 0 or a negative errno. */
-int spool_open(struct spool *spool, int file, const uint8_t *run_id, int process_id);
+int spool_open(struct spool *spool, int file, const struct spool_identity *identity);
 
 /* The stream is complete or given up: the file is done with. Its place in memory stays, for threads that are
  * late and for the next file. Writer thread. */

@@ -424,6 +424,11 @@ static void end_stream(struct writer *writer)
 
 /* --- the beginning --- */
 
+static uint64_t features(const struct writer *writer)
+{
+    return writer->addresses ? RAW_FEATURE_ADDRESSES : 0;
+}
+
 static void put_header(struct writer *writer)
 {
     uint8_t *header = sink_room(&writer->sink, RAW_HEADER_BYTES + writer->metadata_bytes);
@@ -433,7 +438,7 @@ static void put_header(struct writer *writer)
     bytes_put16(header + RAW_HEADER_VERSION_MAJOR, RAW_VERSION_MAJOR);
     bytes_put16(header + RAW_HEADER_VERSION_MINOR, RAW_VERSION_MINOR);
     bytes_put32(header + RAW_HEADER_METADATA_BYTES, (uint32_t)writer->metadata_bytes);
-    bytes_put64(header + RAW_HEADER_FEATURES, writer->addresses ? RAW_FEATURE_ADDRESSES : 0);
+    bytes_put64(header + RAW_HEADER_FEATURES, features(writer));
     memcpy(header + RAW_HEADER_RUN_ID, writer->run_id, RAW_RUN_ID_BYTES);
     bytes_put64(header + RAW_HEADER_START_NS,
                 os_wall_clock_ns() - (os_clock_ns() - writer->start_ns));
@@ -469,7 +474,8 @@ static int open_output(struct writer *writer)
     memcpy(&place->id, writer->run_id, sizeof place->id);
     int result = output_make(place);
     if (result < 0) return fail(writer, result, place->failed);
-    result = spool_open(&writer->spool, place->spool, writer->run_id, writer->process_id);
+    struct spool_identity identity = {writer->run_id, writer->process_id, features(writer)};
+    result = spool_open(&writer->spool, place->spool, &identity);
     if (result < 0) return fail(writer, result, place->spool_path);
     result = output_open(place);
     if (result < 0) return fail(writer, result, place->failed);
