@@ -113,25 +113,33 @@ static void become(const struct compare_process *process)
     _exit(CANNOT_EXECUTE);
 }
 
-/* Cuts the last line that is not empty off the text and returns it, without "PROGRAM: ". */
-static const char *take_last_line(char *text, const char *program)
+/* Behind "NAME: ", if that is how the line begins. */
+static const char *skip_name(const char *line, const char *name)
 {
-    size_t length = strlen(text), name = strlen(program);
+    size_t length = strlen(name);
+    return strncmp(line, name, length) == 0 && strncmp(line + length, ": ", 2) == 0
+               ? line + length + 2
+               : line;
+}
+
+/* Cuts the last line that is not empty off the text and returns it. */
+static const char *take_last_line(char *text)
+{
+    size_t length = strlen(text);
     while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == ' '))
         length--;
     text[length] = '\0';
     char *last = strrchr(text, '\n');
     if (last != NULL) *last++ = '\0';
-    if (last == NULL) last = text;
-    return strncmp(last, program, name) == 0 && strncmp(last + name, ": ", 2) == 0 ? last + name + 2
-                                                                                   : last;
+    return last != NULL ? last : text;
 }
 
 /* What a program told last, but for the advice to read its help. */
-static void quote(const char *path, const char *program, char *line, size_t bytes)
+static void quote(const struct compare_process *process, char *line, size_t bytes)
 {
     char text[QUOTED_BYTES_MAX + 1];
-    FILE *file = fopen(path, "re");
+    const char *program = process->words[0];
+    FILE *file = fopen(process->errors, "re");
     size_t length = 0;
     *line = '\0';
     if (file == NULL) return;
@@ -139,16 +147,17 @@ static void quote(const char *path, const char *program, char *line, size_t byte
     length = fread(text, 1, QUOTED_BYTES_MAX, file);
     fclose(file);
     text[length] = '\0';
-    const char *last = take_last_line(text, program);
-    if (strncmp(last, "see ", 4) == 0 && last != text) last = take_last_line(text, program);
-    snprintf(line, bytes, "%.*s", (int)bytes - 1, last);
+    const char *last = skip_name(take_last_line(text), program);
+    if (strncmp(last, "see ", 4) == 0 && *text != '\0')
+        last = skip_name(take_last_line(text), program);
+    snprintf(line, bytes, "%.*s", (int)bytes - 1, skip_name(last, process->file));
 }
 
 static void explain(const struct compare_process *process, int status, char *why, size_t bytes)
 {
     const char *program = process->words[0];
     char told[512];
-    quote(process->errors, program, told, sizeof told);
+    quote(process, told, sizeof told);
     const char *between = *told != '\0' ? ": " : "";
     if (WIFSIGNALED(status))
         snprintf(why, bytes, "%s was killed by signal %d (%s)%s%s", program, WTERMSIG(status),

@@ -27,12 +27,12 @@ void compare_directory_path(const struct compare_directory *directory, const cha
                             size_t path_bytes);
 
 struct compare_process {
-    const char *path;   /* of the program */
-    char *const *words; /* its name, arguments, NULL */
-    int input;          /* its standard input; -1: none */
-    const char *errors; /* file for its standard error, emptied before */
-    void (*enter)(
-        void *of); /* called in the child, before the program starts; to set its environment */
+    const char *path;        /* of the program */
+    char *const *words;      /* its name, arguments, NULL */
+    int input;               /* its standard input; -1: none */
+    const char *errors;      /* file for its standard error, emptied before */
+    const char *file;        /* what it reads; left out where it stands in front of what it tells */
+    void (*enter)(void *of); /* in the child, before the program starts: its environment */
     void *of;
 };
 

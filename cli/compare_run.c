@@ -77,14 +77,6 @@ static char **words_make(const struct compare *compare, const char *engine, stru
     return words;
 }
 
-/* The file that is replayed may be one that no user has heard of. */
-static void leave_out_name(const struct compare *compare, char *why)
-{
-    size_t length = strlen(compare->ordered);
-    if (strncmp(why, compare->ordered, length) != 0 || strncmp(why + length, ": ", 2) != 0) return;
-    memmove(why, why + length + 2, strlen(why + length + 2) + 1);
-}
-
 /* Returns the report, or NULL. `row` NULL: no allocator. */
 static json_t *replay(const struct compare *compare, const struct compare_row *row,
                       const char *engine, struct run_files *files, char *why, size_t why_bytes)
@@ -99,11 +91,11 @@ static json_t *replay(const struct compare *compare, const struct compare_row *r
                                             .words = words,
                                             .input = -1,
                                             .errors = files->errors,
+                                            .file = compare->ordered,
                                             .enter = enter,
                                             .of = (void *)row};
     bool ran = compare_process_run(&process, true, why, why_bytes);
     free(words);
-    if (!ran) leave_out_name(compare, why);
     return ran ? report_read(files->report, why, why_bytes) : NULL;
 }
 

@@ -30,8 +30,11 @@ static bool order(struct stream *stream, const struct compare_directory *directo
                      (char *)ordered,
                      NULL};
     compare_directory_path(directory, "errors", errors, sizeof errors);
-    const struct compare_process process = {
-        .path = program.path, .words = words, .input = by_name ? -1 : stream->fd, .errors = errors};
+    const struct compare_process process = {.path = program.path,
+                                            .words = words,
+                                            .input = by_name ? -1 : stream->fd,
+                                            .errors = errors,
+                                            .file = path};
     return compare_process_run(&process, true, why, why_bytes);
 }
 

@@ -18,7 +18,7 @@ for file in /usr/share/javascript/chart.js/chart.min.js /usr/share/javascript/ch
     [ ! -e "$file" ] || chartjs=$file
 done
 
-plan 27
+plan 28
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR"
@@ -58,6 +58,10 @@ tells_cut() {
 refuses_damage() {
     { head -c 50000 lanes && head -c 1000 /dev/zero && tail -c +51001 lanes; } >damaged &&
         exits 1 compare damaged -a glibc && says '^malloctape compare: damaged: offset 0x' && leaves_nothing
+}
+refuses_damaged_recording() {
+    lz4 -dc threads.raw.lz4 >raw && { head -c 20000 raw && head -c 1000 /dev/zero && tail -c +21001 raw; } >bad.raw &&
+        exits 1 compare bad.raw -a glibc && says '^malloctape compare: bad.raw: offset 0x' && leaves_nothing
 }
 refuses_other_files() { exits 1 compare "$source_dir/tests/cli_compare_test.sh" -a glibc && says 'neither a raw stream nor an instruction stream'; }
 refuses_missing_file() { exits 1 compare nothing -a glibc && says 'nothing: cannot open: No such file'; }
@@ -159,6 +163,7 @@ check 'an instruction stream from a pipe' compares_piped_instructions
 check 'a recording from a pipe' compares_piped_raw
 check 'exit 3 for a trace that was cut' tells_cut
 check 'a damaged trace is told once, with the offset' refuses_damage
+check 'a damaged recording, too' refuses_damaged_recording
 check 'other files are refused' refuses_other_files
 check 'a missing file is told' refuses_missing_file
 check 'the table has a row for each' tells_table
