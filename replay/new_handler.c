@@ -25,6 +25,14 @@ bool new_handler_exists(void)
     return find_set_new_handler() != NULL;
 }
 
+void new_handler_free_pool(void)
+{
+    void *found = dlsym(RTLD_DEFAULT, "_ZN9__gnu_cxx9__freeresEv");
+    void (*free_pool)(void);
+    memcpy(&free_pool, &found, sizeof found);
+    if (free_pool != NULL) free_pool();
+}
+
 void new_handler_install(void)
 {
     void *found = find_set_new_handler();

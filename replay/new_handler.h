@@ -11,6 +11,9 @@
 /* Whether this process has a C++ library, so that an operator new can call a handler or throw. */
 bool new_handler_exists(void);
 
+/* Frees the memory that the C++ library keeps for exceptions when there is no other: none will be thrown. */
+void new_handler_free_pool(void);
+
 /* Installs the handler, if this process has a C++ library. */
 void new_handler_install(void);
 
