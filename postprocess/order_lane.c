@@ -70,7 +70,7 @@ static bool lane_has_chunk(const struct order *order, const struct order_lane *l
 static bool lane_resume(struct order *order, struct order_lane *lane)
 {
     if (!order->salvage) return false;
-    lane_note_error(order, lane);
+    if (error_is_set(&lane->decoder.error)) lane_note_error(order, lane);
     while (lane_has_chunk(order, lane)) {
         struct raw_chunk *chunk = lane->queue;
         uint64_t births = lane->decoder.births, records = lane->decoder.records;
@@ -96,7 +96,8 @@ static bool lane_resume(struct order *order, struct order_lane *lane)
 static bool lane_open_chunk(struct order *order, struct order_lane *lane)
 {
     if (!lane_has_chunk(order, lane)) return false;
-    if (error_is_set(&lane->decoder.error) && !lane_resume(order, lane)) return false;
+    bool gap = error_is_set(&lane->decoder.error) || lane->queue->gap;
+    if (gap && !lane_resume(order, lane)) return false;
     struct raw_chunk *chunk = lane->queue;
     lane->queue = chunk->next;
     lane->open = chunk;

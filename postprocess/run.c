@@ -197,8 +197,8 @@ static void run_judge(struct run *run)
     } else if (error_is_set(damage) || run->reader->state == RAW_STREAM_FAILED) {
         result->error = error_is_set(damage) ? *damage : run->reader->error;
         result->status = result->error.kind == &error_system ? RUN_FAILED : RUN_DAMAGED;
-    } else if (error_is_set(order_damage(run->order))) {
-        result->error = *order_damage(run->order);
+    } else if (error_is_set(order_damage(run->order)) || run->reader->damages > 0) {
+        result->error = run->reader->damages > 0 ? run->reader->damage : *order_damage(run->order);
         result->status = RUN_SALVAGED;
     } else if (result->spool == RUN_SPOOL_DAMAGED) {
         result->error = result->spool_error;
@@ -220,6 +220,7 @@ static void run_finish(struct run *run, struct output *output)
     struct run_result *result = run->result;
     result->totals = *instruction_writer_totals(&run->writer);
     result->order = *order_totals_of(run->order);
+    result->order.damages += run->reader->damages;
     result->answer = *order_answer_of(run->order);
     result->ticks = run->reader->ticks;
     bool written = instruction_writer_finish(&run->writer, statuses[result->status]);
@@ -253,6 +254,7 @@ void run_order(struct raw_reader *reader, const struct run_options *options, str
                struct run_result *result)
 {
     *result = (struct run_result){.status = RUN_DAMAGED};
+    reader->salvage = options->order.salvage;
     struct run run = {.reader = reader, .options = options, .result = result};
     if (reader->state == RAW_STREAM_CUT) run_open_spool(&run, options->spool_path);
     if (!run_adopt_spool(&run)) {

@@ -1140,6 +1140,43 @@ TEST(Order, PatienceHasALimit)
     EXPECT_EQ(ordered.text(), "0:malloc7") << "what does not depend on it is delivered";
 }
 
+/* Bytes that no checksum fits. */
+TEST(Order, SalvageFindsTheNextChunk)
+{
+    RawSimulator::Options options;
+    options.lanes = 3;
+    options.steps = 30000;
+    options.tick_every = 500;
+    RawSimulator simulator(options);
+    simulator.raw.end();
+    uint64_t random = 88172645463325252u, events = 0;
+    order_options how = {};
+    how.salvage = true;
+    const int rounds = 60;
+    for (int round = 0; round < rounds; round++) {
+        std::string raw = simulator.raw.bytes;
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        size_t at = 100 + (random >> 20) % (raw.size() - 200);
+        if (round % 3 == 0)
+            raw.erase(at, 70);
+        else
+            raw[at] = static_cast<char>(raw[at] ^ 0x55);
+        Ordered ordered = order(raw, nullptr, how);
+        SCOPED_TRACE("byte " + std::to_string(at));
+        EXPECT_EQ(ordered.state, INSTRUCTIONS_END);
+        EXPECT_EQ(ordered.result.status, RUN_SALVAGED) << ordered.error;
+        EXPECT_NE(ordered.error.find("offset 0x"), std::string::npos) << ordered.error;
+        EXPECT_LE(ordered.result.totals.calls, simulator.truth.size());
+        events += ordered.result.totals.calls;
+    }
+    /* A lane is lost up to its next key run. */
+    EXPECT_GT(events, rounds * simulator.truth.size() / 2);
+    EXPECT_LT(events, rounds * simulator.truth.size());
+    EXPECT_EQ(order(simulator.raw.bytes, nullptr, how).result.status, RUN_COMPLETE);
+    std::string cut = simulator.raw.bytes.substr(0, simulator.raw.bytes.size() / 2);
+    EXPECT_EQ(order(cut, nullptr, how).result.status, RUN_CUT) << "that is no damage";
+}
+
 TEST(Order, SalvageOfWrongRecordsDoesNoHarm)
 {
     RawSimulator::Options options;

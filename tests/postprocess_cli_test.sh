@@ -48,7 +48,7 @@ is() { # TEXT ACTUAL EXPECTED
 	report $? "$1"
 }
 
-echo "1..77"
+echo "1..81"
 
 "$make_raw" lanes=3 steps=40000 > raw || exit 99
 "$make_raw" lanes=3 steps=40000 end=0 > cut || exit 99
@@ -117,6 +117,13 @@ says "the message names file, offset and section" "^postprocess: damaged: offset
 is "JSON: status" "$(json status)" '"damaged"'
 [ "$(json events)" -gt 1000 ]
 report $? "what comes before is ordered"
+
+whole_events=$("$postprocess" -q -j - raw /dev/null | sed -n 's/^  "events": \(.*\),/\1/p')
+check "the same, salvaged" 5 "$postprocess" --salvage --json=json damaged out
+says "the message tells how much was left out" "^postprocess: damaged: pieces of damage that were left out: [0-9]*; the first:"
+is "JSON: status" "$(json status)" '"salvaged"'
+[ "$(json events)" -gt $((whole_events / 2)) ]
+report $? "what comes behind is ordered, too"
 
 echo "no recording" > text
 check "something else" 1 "$postprocess" text out2

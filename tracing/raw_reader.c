@@ -82,6 +82,7 @@ struct raw_chunk *raw_chunk_new(struct raw_reader *reader, uint32_t payload_byte
         chunk->size_class = size_class;
     }
     chunk->next = NULL;
+    chunk->gap = false;
     chunk->payload = (uint8_t *)(chunk + 1);
     chunk->payload_bytes = payload_bytes;
     return chunk;
@@ -262,6 +263,7 @@ void raw_reader_advance_lane(struct raw_reader *reader, const struct raw_chunk *
 static bool raw_reader_check_sequence(struct raw_reader *reader, const struct raw_chunk *chunk)
 {
     const struct raw_lane_position *lane = &reader->lanes[chunk->lane];
+    if (chunk->gap) return true;
     if (chunk->first_unit != lane->units)
         return RAW_FAIL(reader, RAW_SEQUENCE, chunk->offset,
                         "lane %" PRIu32 " continues with unit %" PRIu64 ", expected %" PRIu64,
@@ -277,9 +279,18 @@ static bool raw_reader_check_sequence(struct raw_reader *reader, const struct ra
     return true;
 }
 
-static bool raw_reader_take_units(struct raw_reader *reader, const struct raw_chunk *chunk)
+/* Whether the chunk can be used though others of its lane are missing. */
+static bool raw_reader_bridges_gap(const struct raw_reader *reader, const struct raw_chunk *chunk)
+{
+    const struct raw_lane_position *lane = &reader->lanes[chunk->lane];
+    return reader->salvage && chunk->key && chunk->first_unit > lane->units &&
+           chunk->first_birth >= lane->run_birth;
+}
+
+static bool raw_reader_take_units(struct raw_reader *reader, struct raw_chunk *chunk)
 {
     if (!raw_reader_know_lane(reader, chunk->lane)) return false;
+    chunk->gap = raw_reader_bridges_gap(reader, chunk);
     if (!raw_reader_check_sequence(reader, chunk)) return false;
     raw_reader_advance_lane(reader, chunk);
     return true;
@@ -287,6 +298,7 @@ static bool raw_reader_take_units(struct raw_reader *reader, const struct raw_ch
 
 static bool raw_reader_take_tick(struct raw_reader *reader, const struct raw_chunk *chunk)
 {
+    if (reader->salvage && chunk->first_unit > reader->ticks) reader->ticks = chunk->first_unit;
     if (chunk->first_unit != reader->ticks)
         return RAW_FAIL(reader, RAW_SEQUENCE, chunk->offset, "tick %" PRIu64 ", expected %" PRIu64,
                         chunk->first_unit, reader->ticks);
@@ -469,17 +481,74 @@ static bool raw_reader_take_chunk(struct raw_reader *reader, struct raw_chunk *c
     }
 }
 
+/* ---- salvage ---- */
+
+/* After a failure at a chunk: whether to go on, looking for another one. What is found while looking is the same
+ * damage. */
+static bool raw_reader_forgive(struct raw_reader *reader)
+{
+    const struct input *input = &reader->input;
+    if (!reader->salvage || reader->error.kind == &error_system || input->state == INPUT_FAILED)
+        return false;
+    /* A chunk that seems to reach beyond the end, though others follow, has a wrong length. */
+    const uint32_t magic = RAW_CHUNK_MAGIC;
+    if (reader->state == RAW_STREAM_CUT &&
+        (input->end - input->next <= (ptrdiff_t)sizeof magic ||
+         memmem(input->next + 1, (size_t)(input->end - input->next - 1), &magic, sizeof magic) ==
+             NULL))
+        return false;
+    if (!reader->searching) {
+        if (reader->damages++ == 0) reader->damage = reader->error;
+        reader->searching = true;
+    }
+    reader->error = (struct error){0};
+    reader->state = RAW_STREAM_MORE;
+    return true;
+}
+
+/* Skips to where the next chunk may begin, at least a byte. */
+static void raw_reader_search(struct raw_reader *reader)
+{
+    struct input *input = &reader->input;
+    const uint32_t magic = RAW_CHUNK_MAGIC;
+    size_t there = input_peek(input, 1), at = 1;
+    while ((there = input_peek(input, at + sizeof magic)) >= at + sizeof magic) {
+        const uint8_t *found = memmem(input->next + at, there - at, &magic, sizeof magic);
+        if (found != NULL) {
+            input_skip(input, (size_t)(found - input->next));
+            return;
+        }
+        input_skip(input, there - sizeof magic + 1);
+        at = 0;
+    }
+    input_skip(input, there);
+}
+
+/* The next chunk lies at input.next. False: there is none. */
+static bool raw_reader_find_chunk(struct raw_reader *reader)
+{
+    while (reader->state == RAW_STREAM_MORE && !raw_reader_peek_chunk(reader)) {
+        if (!raw_reader_forgive(reader)) return false;
+        raw_reader_search(reader);
+    }
+    return reader->state == RAW_STREAM_MORE;
+}
+
 struct raw_chunk *raw_reader_next(struct raw_reader *reader)
 {
-    while (reader->state == RAW_STREAM_MORE && raw_reader_peek_chunk(reader)) {
+    while (raw_reader_find_chunk(reader)) {
         size_t bytes =
             RAW_CHUNK_HEADER_BYTES + bytes_get32(reader->input.next + RAW_CHUNK_HEADER_PAYLOAD);
         struct raw_chunk *chunk = raw_reader_copy_chunk(reader);
         input_skip(&reader->input, bytes);
         if (chunk == NULL) continue;
         reader->chunks++;
-        if (raw_reader_take_chunk(reader, chunk)) return chunk;
+        if (raw_reader_take_chunk(reader, chunk)) {
+            reader->searching = false;
+            return chunk;
+        }
         raw_chunk_release(reader, chunk);
+        if (reader->state == RAW_STREAM_FAILED && !raw_reader_forgive(reader)) break;
     }
     return NULL;
 }

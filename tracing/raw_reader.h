@@ -81,6 +81,7 @@ struct raw_chunk {
     uint64_t window;        /* as is this */
     uint8_t type;           /* enum raw_chunk_type */
     bool begin, key;
+    bool gap;        /* of its lane, chunks before it were left out; it is key */
     bool packed;     /* in the stream: its units have no places of their own there */
     bool spool;      /* from a spool, as are its offsets */
     bool open_ended; /* ends before the first record that would begin with 0 */
@@ -122,7 +123,14 @@ struct raw_reader {
     uint32_t lanes_count; /* lanes seen: highest number plus one */
     uint64_t chunks, ticks;
 
+    /* With `salvage`, to be set after the opening, damage ends nothing that can be found again: chunks that are damaged,
+     * or cannot be used because of those that are missing, are left out. An LZ4 block that cannot be decoded is the end. */
+    bool salvage;
+    uint64_t damages;    /* that were left out */
+    struct error damage; /* the first of them */
+
     /* From here on: raw_reader.c only. */
+    bool searching; /* behind damage, for the next chunk */
     struct input input;
     int fd;
     bool owned;
