@@ -497,8 +497,9 @@ int os_file_wait_writable(int number, uint64_t timeout_ns)
 {
     const struct fake_plan *plan = &fake.plan;
     int error = call_begins(FAKE_WAIT_WRITABLE);
-    if (error) return -error;
     descriptor_of(number);
+    if (error == ETIMEDOUT) fake_sleep(timeout_ns);
+    if (error) return -error;
     if (!plan->reader_stops_at || fake.reader_bytes < plan->reader_stops_at || plan->reader_goes)
         return 0;
     fake_sleep(timeout_ns ? timeout_ns : TIME_MAX_NS + 1);

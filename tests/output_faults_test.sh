@@ -33,7 +33,7 @@ as_untraced() {
 
 one_line() { [ "$(wc -l <err)" = 1 ] && grep -q "^malloctape: $1" err; }
 
-fresh() { rm -rf raw.lz4* tmp/* only.lz4 p; }
+fresh() { rm -rf raw.lz4* tmp/* only.lz4 p part; }
 
 nothing_left() { [ -z "$(ls tmp)" ] && [ -z "$(find . -name '*.spool' -o -name '.malloctape*')" ]; }
 
@@ -139,11 +139,46 @@ reader_stalls() {
         replays raw.lz4
 }
 
-# Nothing is lost on the way through a reader who is slow.
+# shellcheck disable=SC2016 # the command's own shell
+slow_reader='|while dd bs=65536 count=1 status=none >part && [ -s part ]; do cat part >>raw.lz4; sleep 0.02; done'
+
+# number KEY RAW - of the summary of a recording.
+number() {
+    exit_status "$malloctape" info --json info.json "$2" >command.out 2>&1
+    json_value info.json "$1"
+}
+
+# The spool cannot grow, so threads soon have to wait for the reader.
 reader_is_slow() {
     fresh
-    # shellcheck disable=SC2016
-    as_untraced '|while dd bs=100000 count=1 status=none | grep -a . ; do sleep 0.02; done >raw.lz4' && [ -s raw.lz4 ]
+    as_untraced raw.lz4 && [ "$(number lost_events raw.lz4)" = 0 ] || return 1
+    local wanted
+    wanted=$(number events raw.lz4)
+    fresh
+    TMPDIR=$scratch/small as_untraced "$slow_reader" && whole raw.lz4 && [ -z "$(ls small)" ] &&
+        [ "$(number events raw.lz4)" = "$wanted" ] && [ "$(number lost_events raw.lz4)" = 0 ] &&
+        one_line ".*: $wanted events, .* threads waited [0-9]* ms for the writer"
+}
+
+events_are_lost() {
+    fresh
+    as_untraced raw.lz4 || return 1
+    local wanted
+    wanted=$(number events raw.lz4)
+    fresh
+    TCMALLOC_TRACE_ON_OVERLOAD=lose TMPDIR=$scratch/small as_untraced "$slow_reader" && [ -z "$(ls small)" ] || return 1
+    local events lost
+    events=$(number events raw.lz4)
+    lost=$(number lost_events raw.lz4)
+    echo "# $events events of $wanted, $lost lost"
+    [ "$lost" -gt 1000 ] && [ $((events + lost)) = "$wanted" ] && one_line ".*: $events events, .* lost $lost" &&
+        replays raw.lz4
+}
+
+# Nothing is lost where there is space to put it.
+loses_nothing() {
+    fresh
+    TCMALLOC_TRACE_ON_OVERLOAD=lose as_untraced raw.lz4 && whole raw.lz4 && [ "$(number lost_events raw.lz4)" = 0 ]
 }
 
 # --- descriptors ---
@@ -231,7 +266,7 @@ mounted() {
     if [ -n "$own_mounts" ]; then check "$@"; else skip_test "$1" 'may not mount a file system'; fi
 }
 
-plan 20
+plan 22
 check '/dev/full' full_device
 mounted 'a file system gets full' with_file_system size=3M full_file_system
 mounted 'no space to begin: the older recording stays' with_file_system size=500k no_space_to_begin
@@ -241,7 +276,9 @@ check 'a limit on the size of files, too low to begin' file_size_limit_to_begin
 check 'the reader goes' reader_goes
 check 'the reader is killed' reader_is_killed
 check 'the reader stalls' reader_stalls
-check 'the reader is slow' reader_is_slow
+mounted 'the reader is slow: threads wait' with_file_system size=1500k reader_is_slow
+mounted 'the reader is slow: events are lost' with_file_system size=1500k events_are_lost
+check 'losing does not begin before there is no space' loses_nothing
 check 'the program has no descriptor left' no_descriptor_left
 check 'hardly a descriptor is left when it begins' few_descriptors_to_begin
 check 'a process may have fewer descriptors than a recording needs' too_few_descriptors_to_begin

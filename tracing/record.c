@@ -62,7 +62,7 @@ bool record_take_slot(struct malloctape_lane *lane)
 {
     struct spool *spool = &recording.writer.spool;
     bool done = atomic_load_acquire(&recording.writer.done);
-    uint32_t slot = done ? SPOOL_NO_SLOT : writer_slot(&recording.writer);
+    uint32_t slot = done ? SPOOL_NO_SLOT : writer_slot(&recording.writer, lane->lost_events);
     if (slot == SPOOL_NO_SLOT) {
         if (atomic_load_acquire(&recording.writer.done)) recording_stop();
         return false;

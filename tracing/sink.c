@@ -21,7 +21,23 @@
 #define BLOCK_BYTES        (LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX) + BLOCK_LENGTH_BYTES)
 
 /* Between two writes that were refused although there was room. */
-#define REFUSED_NS UINT64_C(1000000)
+#define REFUSED_NS   UINT64_C(1000000)
+/* How often whoever waits does something else. */
+#define MEANWHILE_NS UINT64_C(2000000)
+
+/* Until there is room, or patience has come to its end. */
+static int wait_for_room(struct sink *sink)
+{
+    uint64_t since = 0;
+    for (;;) {
+        int result = os_file_wait_writable(sink->file, MEANWHILE_NS);
+        if (result != -ETIMEDOUT && result != -EINTR) return result;
+        uint64_t now = os_clock_ns();
+        if (!since) since = now - MEANWHILE_NS;
+        if (sink->patience_ns && now - since >= sink->patience_ns) return -ETIMEDOUT;
+        sink->meanwhile(sink->meanwhile_argument);
+    }
+}
 
 /* Writes a part, at least one byte, or returns a negative errno. What is written to a reader is so short that it
  * does not wait once there is room; -EAGAIN all the same when somebody else writes to the same pipe. */
@@ -32,8 +48,7 @@ static long write_part(struct sink *sink, const uint8_t *data, size_t bytes)
     bool wait = sink->has_reader;
     if (sink->has_reader && bytes > OS_PIPE_BYTES) bytes = OS_PIPE_BYTES;
     for (;;) {
-        int result = wait ? os_file_wait_writable(sink->file, sink->patience_ns) : 0;
-        if (result == -EINTR) continue;
+        int result = wait ? wait_for_room(sink) : 0;
         if (result < 0) return result;
         long written = os_file_write(sink->file, data, bytes);
         if (written != -EAGAIN) return written == 0 ? -EIO : written;

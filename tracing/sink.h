@@ -27,8 +27,12 @@
 
 struct sink {
     int file;
-    bool has_reader; /* who may be slow, or stop: a write never waits longer than patience_ns */
-    uint64_t patience_ns; /* 0: no limit */
+    /* Who reads may be slow, or stop. A write never waits longer than patience_ns (0: no limit), and now and then
+     * while it waits it calls meanwhile(). */
+    bool has_reader;
+    uint64_t patience_ns;
+    void (*meanwhile)(void *);
+    void *meanwhile_argument;
     int error; /* negative errno of the first failed write; nothing is written after it */
     uint8_t *ring;
     size_t start; /* of what is not flushed yet */
@@ -44,7 +48,7 @@ struct sink {
 /* Takes memory. 0 or a negative errno. */
 int sink_prepare(struct sink *sink);
 
-/* Writes the frame's header; `has_reader` and `patience_ns` have been set. 0 or a negative errno. */
+/* Writes the frame's header; what has to do with the reader has been set. 0 or a negative errno. */
 int sink_open(struct sink *sink, int file);
 
 /* Gives the memory back, if there is any. */

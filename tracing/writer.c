@@ -59,7 +59,7 @@ static int fail(struct writer *writer, int error, const char *what)
 
 /* --- threads' side --- */
 
-static uint32_t wait_for_slot(struct writer *writer)
+static uint32_t wait_for_slot(struct writer *writer, uint64_t at_most_ns)
 {
     uint64_t since = os_clock_ns();
     uint32_t slot;
@@ -73,18 +73,21 @@ static uint32_t wait_for_slot(struct writer *writer)
             break;
         atomic_store_release(&writer->starved, 1);
         wake(writer);
-        os_wait(&writer->space_epoch, epoch, WRITER_TICK_NS);
+        if (at_most_ns && os_clock_ns() - since >= at_most_ns) break;
+        os_wait(&writer->space_epoch, epoch, at_most_ns ? at_most_ns : WRITER_TICK_NS);
     }
     atomic_add_relaxed(&writer->waiters, -1);
     atomic_add_relaxed(&writer->waited_ns, os_clock_ns() - since);
     return slot;
 }
 
-uint32_t writer_slot(struct writer *writer)
+uint32_t writer_slot(struct writer *writer, bool loses_already)
 {
     uint32_t slot = spool_take(&writer->spool);
     if (slot == SPOOL_NO_SLOT) {
-        if (!writer->loses) return wait_for_slot(writer);
+        if (!writer->loses) return wait_for_slot(writer, 0);
+        if (!loses_already && !atomic_load_relaxed(&writer->cannot_grow))
+            return wait_for_slot(writer, WRITER_LOSES_AFTER_NS);
         atomic_store_release(&writer->starved, 1);
         wake(writer);
         return SPOOL_NO_SLOT;
@@ -422,6 +425,27 @@ static void end_stream(struct writer *writer)
     end_output(writer);
 }
 
+/* --- more slots --- */
+
+/* Where there is no space for more slots, those that there are must do, unless most of them are the lanes' own. */
+static void grow(struct writer *writer)
+{
+    uint32_t lanes = atomic_load_relaxed(&writer->registry->used);
+    uint32_t mapped = writer->spool.mapped;
+    int result = spool_grow(&writer->spool, lanes + SPOOL_SLOTS_AHEAD);
+    if (result < 0 && lanes > mapped / 2) fail(writer, result, writer->place.spool_path);
+    atomic_store_relaxed(&writer->cannot_grow, writer->spool.mapped == mapped);
+    __atomic_fetch_add(&writer->space_epoch, 1, __ATOMIC_SEQ_CST);
+    os_wake_all(&writer->space_epoch);
+}
+
+/* While a write waits for the reader: the threads go on as long as there is space. */
+static void grow_meanwhile(void *argument)
+{
+    struct writer *writer = argument;
+    if (__atomic_exchange_n(&writer->starved, 0, __ATOMIC_ACQ_REL)) grow(writer);
+}
+
 /* --- the beginning --- */
 
 static uint64_t features(const struct writer *writer)
@@ -481,6 +505,8 @@ static int open_output(struct writer *writer)
     if (result < 0) return fail(writer, result, place->failed);
     writer->sink.has_reader = place->has_reader;
     writer->sink.patience_ns = writer->patience_ns;
+    writer->sink.meanwhile = grow_meanwhile;
+    writer->sink.meanwhile_argument = writer;
     if (place->kind == OUTPUT_FIFO) return 0;
     result = begin_stream(writer);
     if (result < 0) return result;
@@ -508,17 +534,11 @@ static int open_all(struct writer *writer)
 
 /* --- the loop --- */
 
-/* Where there is no space for more slots, those that there are must do, unless most of them are the lanes' own. */
 static void grow_if_starved(struct writer *writer)
 {
     if (!__atomic_exchange_n(&writer->starved, 0, __ATOMIC_ACQ_REL)) return;
     flush(writer);
-    uint32_t lanes = atomic_load_relaxed(&writer->registry->used);
-    int result = spool_grow(&writer->spool, lanes + SPOOL_SLOTS_AHEAD);
-    if (result < 0 && lanes > writer->spool.mapped / 2)
-        fail(writer, result, writer->place.spool_path);
-    __atomic_fetch_add(&writer->space_epoch, 1, __ATOMIC_SEQ_CST);
-    os_wake_all(&writer->space_epoch);
+    grow(writer);
 }
 
 /* Longer while little is found, shorter while the threads might run out of free slots. */

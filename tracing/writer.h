@@ -33,6 +33,9 @@
 /* Slots in the sink but not yet given back, at most. */
 #define WRITER_PENDING_SLOTS            128
 
+/* A thread that is to lose rather than wait gives the spool so long to grow. */
+#define WRITER_LOSES_AFTER_NS UINT64_C(5000000)
+
 enum writer_status { WRITER_STARTING = 0, WRITER_RUNNING, WRITER_FAILED };
 
 struct writer_limits {
@@ -72,6 +75,7 @@ struct writer {
     uint32_t space_epoch; /* changes when slots have been given back */
     uint32_t waiters;     /* threads that wait on space_epoch */
     uint32_t starved;     /* a thread found no slot since the last pass */
+    uint32_t cannot_grow; /* the spool, when it was last tried */
     uint32_t discard;     /* remove the stream when it has ended, if it is small */
     uint32_t sync_wanted; /* counts wishes that everything so far be in the output */
     uint32_t sync_done;   /* wishes fulfilled */
@@ -138,8 +142,9 @@ uint64_t writer_events(const struct writer *writer);
  * concerns. Any thread. */
 void writer_abort(struct writer *writer, int error, const char *what);
 
-/* For a thread that holds no slot: takes one, waiting for the writer where necessary unless it loses.
- * SPOOL_NO_SLOT if there is none, or recording has ended. */
-uint32_t writer_slot(struct writer *writer);
+/* For a thread that holds no slot: takes one, waiting for the writer where necessary. Where events are to be lost
+ * instead, it waits only for the spool to grow, and not if it `loses_already`. SPOOL_NO_SLOT if there is none, or recording
+ * has ended. */
+uint32_t writer_slot(struct writer *writer, bool loses_already);
 
 #endif
