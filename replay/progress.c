@@ -9,6 +9,9 @@
 #define PROGRESS_FIRST_NS UINT64_C(1000000000)
 #define PROGRESS_EVERY_NS UINT64_C(500000000)
 
+/* Of less than this most may have been read when little has been carried out. */
+#define PROGRESS_FILE_BYTES (4 << 20)
+
 void progress_open(struct progress *progress, const struct input *input, bool wanted,
                    uint64_t now_ns)
 {
@@ -16,7 +19,8 @@ void progress_open(struct progress *progress, const struct input *input, bool wa
     *progress = (struct progress){.wanted = wanted && isatty(STDERR_FILENO) == 1,
                                   .started_ns = now_ns,
                                   .next_ns = now_ns + PROGRESS_FIRST_NS};
-    if (progress->wanted && fstat(input->fd, &file) == 0 && S_ISREG(file.st_mode))
+    if (progress->wanted && fstat(input->fd, &file) == 0 && S_ISREG(file.st_mode) &&
+        file.st_size >= PROGRESS_FILE_BYTES)
         progress->file_bytes = (uint64_t)file.st_size;
 }
 

@@ -11,7 +11,7 @@ struct progress {
     bool wanted; /* stderr is a terminal */
     bool shown;
     uint64_t started_ns, next_ns;
-    uint64_t file_bytes; /* 0: not known */
+    uint64_t file_bytes; /* 0: not known, or too few to say how much is left */
 };
 
 void progress_open(struct progress *progress, const struct input *input, bool wanted,
