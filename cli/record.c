@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/executable.h"
 #include "cli/place.h"
+#include "tracing/output_name.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -18,12 +19,14 @@
 
 #define LIBRARY         "libtcmalloc_minimal_tracing.so"
 #define OUTPUT_VARIABLE "TCMALLOC_TRACE_OUTPUT"
+/* Some programs take a word on standard error for a failure of what they started. */
+#define QUIET_VARIABLE  "TCMALLOC_TRACE_QUIET"
 
 /* Exit statuses of a shell, which a caller of `record` expects too. */
 enum { CANNOT_EXECUTE = 126 };
 
 static const char help_text[] =
-    "usage: malloctape record [-o FILE] [--] PROGRAM [ARGUMENTS...]\n"
+    "usage: malloctape record [-o FILE] [--follow] [--] PROGRAM [ARGUMENTS...]\n"
     "\n"
     "Runs PROGRAM and records every call of its allocator.\n"
     "\n"
@@ -31,6 +34,9 @@ static const char help_text[] =
     "            directory): a file, a FIFO, fd:N for an open descriptor, or |COMMAND for the standard input of\n"
     "            a command. %p, %h, %t and %e in it stand for the process, the host, the time in seconds and\n"
     "            the program, %% for %\n"
+    "  --follow  record the processes that PROGRAM forks and the programs that it starts, too: each to a file of its\n"
+    "            own, so FILE must have a %p (default: %e.%p.raw.lz4 in the current directory), and without a word\n"
+    "            about each on standard error\n"
     "\n"
     "The exit status is that of PROGRAM; 126 when it cannot be run, 127 when it is not found.\n"
     "\n"
@@ -39,7 +45,8 @@ static const char help_text[] =
 
 struct record {
     const char *output; /* as given, or NULL */
-    char **program;     /* PROGRAM and its arguments */
+    bool follow;
+    char **program; /* PROGRAM and its arguments */
     char destination[PATH_MAX];
 };
 
@@ -47,6 +54,7 @@ struct record {
 static int options_parse(struct record *record, int count, char **words)
 {
     static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+                                            {"follow", no_argument, NULL, 'f'},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     int option;
@@ -54,6 +62,7 @@ static int options_parse(struct record *record, int count, char **words)
     while ((option = getopt_long(count, words, "+o:h", options, NULL)) != -1) {
         switch (option) {
         case 'o': record->output = optarg; break;
+        case 'f': record->follow = true; break;
         case 'h': return program_help(help_text) + 1;
         default: return cli_usage_error(&cli_record, NULL) + 1;
         }
@@ -61,6 +70,11 @@ static int options_parse(struct record *record, int count, char **words)
     if (optind == count) return cli_usage_error(&cli_record, "which program?") + 1;
     if (record->output != NULL && *record->output == '\0')
         return cli_usage_error(&cli_record, "-o: the name is empty") + 1;
+    if (record->follow && record->output != NULL && !output_name_has_process(record->output))
+        return cli_usage_error(&cli_record,
+                               "--follow: %s is one name for all processes; it needs a %%p",
+                               record->output) +
+               1;
     record->program = words + optind;
     return 0;
 }
@@ -94,6 +108,7 @@ static bool destination_set(struct record *record)
             !destination_add(record, "/", true))
             return false;
     }
+    if (name == NULL && record->follow) name = "%e.%p.raw.lz4";
     if (name != NULL) return destination_add(record, name, false);
     const char *slash = strrchr(record->program[0], '/');
     return destination_add(record, slash != NULL ? slash + 1 : record->program[0], true) &&
@@ -197,6 +212,8 @@ static int run(int count, char **words)
     if (!destination_check(&record)) return PROGRAM_FAILED;
     obstacle_tell(&executable);
     if (setenv(OUTPUT_VARIABLE, record.destination, 1) != 0 || !preload_set(library.path))
+        return cli_fail(&cli_record, "cannot set the environment: %s", strerror(errno));
+    if (record.follow && setenv(QUIET_VARIABLE, "1", 0) != 0)
         return cli_fail(&cli_record, "cannot set the environment: %s", strerror(errno));
     return program_start(&record, &executable);
 }

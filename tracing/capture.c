@@ -156,11 +156,16 @@ void recording_end_at_exit(void)
     end();
 }
 
-void recording_end_at_exec(void)
+bool recording_end_at_exec(void)
 {
-    if (!recording_is_own()) return;
+    if (!recording_is_own()) return false;
     if (capture.is_forked) atomic_store_release(&recording.writer.discard, 1);
-    end();
+    return end();
+}
+
+void recording_go_on_after_exec(void)
+{
+    if (output_name_has_process(settings.output)) recording_begin(settings.output);
 }
 
 int recording_end(void)

@@ -71,6 +71,9 @@ int os_file_look(int directory, const char *name, struct os_file_status *status)
 /* The same of an open file, which must be open for writing. */
 int os_file_look_at(int file, struct os_file_status *status);
 
+/* Whether there is a file, and no directory, that this process may execute. */
+bool os_file_is_executable(const char *path);
+
 /* Creates a file, mode 0600, that was not there, and opens it for reading and writing. Returns a descriptor,
  * which is never that of standard error. */
 int os_file_create(int directory, const char *name);

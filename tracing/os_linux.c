@@ -159,6 +159,14 @@ int os_file_look_at(int file, struct os_file_status *status)
     return (int)result;
 }
 
+bool os_file_is_executable(const char *path)
+{
+    struct stat status;
+    return system_call(SYS_newfstatat, AT_FDCWD, (long)path, (long)&status, 0, 0, 0) == 0 &&
+           S_ISREG(status.st_mode) &&
+           system_call(SYS_faccessat, AT_FDCWD, (long)path, X_OK, 0, 0, 0) == 0;
+}
+
 int os_file_create(int directory, const char *name)
 {
     return open_file(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);

@@ -71,8 +71,11 @@ bool recording_has_writer(void);
 void recording_end_at_exit(void);
 
 /* The same before an exec. What a forked child has recorded is removed, if it is but little: it belongs to no
- * program of its own. */
-void recording_end_at_exec(void);
+ * program of its own. Returns whether there was a recording. */
+bool recording_end_at_exec(void);
+
+/* After an exec that has failed: what comes now is a recording of its own, if that can have a name of its own. */
+void recording_go_on_after_exec(void);
 
 /* Whether this process, and not one that forked it or shares its memory, has begun the recording. */
 bool recording_is_own(void);

@@ -6,6 +6,9 @@
  *                            where there is one
  *   life fork HOW FILE       children, forked while three threads allocate, allocate too and end like HOW, or "exec".
  *                            How many calls of 888 bytes the parent made goes to FILE
+ *   life storm CHILDREN      eight threads fork so many children each, which allocate and end in every way. Prints how
+ *                            many calls of 888 bytes the parent made, and how many children ended without a signal
+ *                            and without exec
  *   life exec PROGRAM ...    makes CALLS objects of 777 bytes, then execs
  *   life count FILE THREADS  allocates until it is killed; FILE has struct life_count for each thread (life.h)
  *   life errno CALLS         sets errno around calls and ends with status 1 if a call that succeeded changed it
@@ -153,6 +156,57 @@ static int fork_children(const char *how, const char *path)
     FILE *file = fopen(path, "w");
     if (!file || fprintf(file, "%llu\n", (unsigned long long)all) < 0 || fclose(file) != 0)
         fail("cannot write the number of calls");
+    return 0;
+}
+
+/* --- fork storm --- */
+
+enum { STORM_THREADS = 8 };
+
+static const char *const storm_ends[] = {"exit",  "_exit", "_Exit", "quick_exit",
+                                         "abort", "exec",  "thread"};
+enum { STORM_ENDS = sizeof storm_ends / sizeof *storm_ends };
+
+struct storm {
+    pthread_t thread;
+    int children;
+    uint64_t calls;
+    int ended; /* children that had an end of their own */
+};
+
+static void *fork_many(void *argument)
+{
+    struct storm *storm = argument;
+    for (int i = 0; i < storm->children; i++) {
+        const char *how = storm_ends[i % STORM_ENDS];
+        allocate(888, 50);
+        storm->calls += 50;
+        pid_t child = fork();
+        if (child == 0) child_run(how);
+        int status;
+        if (child < 0 || waitpid(child, &status, 0) != child) fail("no child");
+        if (!child_is_as_wanted(how, status)) fail("a child ended otherwise");
+        storm->ended += strcmp(how, "abort") != 0 && strcmp(how, "exec") != 0;
+    }
+    return NULL;
+}
+
+static int fork_storm(int children)
+{
+    struct storm storms[STORM_THREADS];
+    uint64_t calls = 0;
+    int ended = 0;
+    alarm(120); /* a child that hangs */
+    for (int i = 0; i < STORM_THREADS; i++) {
+        storms[i] = (struct storm){.children = children};
+        if (pthread_create(&storms[i].thread, NULL, fork_many, &storms[i]) != 0) fail("no thread");
+    }
+    for (int i = 0; i < STORM_THREADS; i++) {
+        pthread_join(storms[i].thread, NULL);
+        calls += storms[i].calls;
+        ended += storms[i].ended;
+    }
+    printf("%llu %d\n", (unsigned long long)calls, ended);
     return 0;
 }
 
@@ -308,6 +362,7 @@ int main(int count, char **words)
     const char *mode = count > 1 ? words[1] : "";
     if (strcmp(mode, "end") == 0 && count == 3) return end(words[2]);
     if (strcmp(mode, "fork") == 0 && count == 4) return fork_children(words[2], words[3]);
+    if (strcmp(mode, "storm") == 0 && count == 3) return fork_storm(atoi(words[2]));
     if (strcmp(mode, "count") == 0 && count == 4)
         return count_until_killed(words[2], atoi(words[3]));
     if (strcmp(mode, "errno") == 0 && count == 3) return check_errno(strtoul(words[2], NULL, 10));

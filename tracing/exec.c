@@ -1,0 +1,180 @@
+/* exec - a recording ends before another program takes the process over.
+ *
+ * The functions of libc stand behind these. They do what they would do anyway; what is added is the end of the
+ * recording, if it seems that the exec will succeed. In a vfork child nothing is added: the recording is its parent's.
+ * system(), popen() and posix_spawn() do not come here, and need not: their children are of that kind. */
+#include "os.h"
+#include "recording.h"
+
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EXPORT         __attribute__((visibility("default")))
+#define PATH_BYTES_MAX 4096
+
+/* --- what libc has --- */
+
+static struct {
+    int (*execve)(const char *path, char *const words[], char *const environment[]);
+    int (*execvpe)(const char *file, char *const words[], char *const environment[]);
+    int (*fexecve)(int file, char *const words[], char *const environment[]);
+    int (*execveat)(int directory, const char *path, char *const words[], char *const environment[],
+                    int flags);
+} libc;
+
+/* Function pointers cannot be cast from what dlsym() returns. */
+static void find(void *function, const char *name)
+{
+    void *found = dlsym(RTLD_NEXT, name);
+    memcpy(function, &found, sizeof found);
+}
+
+/* In a constructor, because after a fork dlsym() might wait for a lock. */
+__attribute__((constructor)) static void find_all(void)
+{
+    if (libc.execve) return;
+    find(&libc.execve, "execve");
+    find(&libc.execvpe, "execvpe");
+    find(&libc.fexecve, "fexecve");
+    find(&libc.execveat, "execveat");
+}
+
+/* --- whether it will succeed --- */
+
+/* As execvp(3) looks for it: an empty directory is the current one. */
+static bool is_in_path(const char *file)
+{
+    char path[PATH_BYTES_MAX];
+    const char *directory = getenv("PATH");
+    size_t name_bytes = strlen(file) + 1;
+    if (!directory) directory = "/bin:/usr/bin";
+    for (;;) {
+        const char *end = strchrnul(directory, ':');
+        size_t bytes = (size_t)(end - directory);
+        if (bytes + 1 + name_bytes <= sizeof path) {
+            memcpy(path, directory, bytes);
+            path[bytes] = '/';
+            memcpy(path + bytes + (bytes > 0), file, name_bytes);
+            if (os_file_is_executable(path)) return true;
+        }
+        if (!*end) return false;
+        directory = end + 1;
+    }
+}
+
+static bool will_run(const char *file, bool searched)
+{
+    if (!file || !*file) return false;
+    return searched && !strchr(file, '/') ? is_in_path(file) : os_file_is_executable(file);
+}
+
+/* Whether a recording has ended for it. */
+static bool prepare(bool runs)
+{
+    find_all();
+    return runs && recording_end_at_exec();
+}
+
+static int failed(bool ended)
+{
+    if (ended) recording_go_on_after_exec();
+    return -1;
+}
+
+/* --- the functions --- */
+
+EXPORT int execve(const char *path, char *const words[], char *const environment[])
+{
+    bool ended = prepare(will_run(path, false));
+    libc.execve(path, words, environment);
+    return failed(ended);
+}
+
+EXPORT int execvpe(const char *file, char *const words[], char *const environment[])
+{
+    bool ended = prepare(will_run(file, true));
+    libc.execvpe(file, words, environment);
+    return failed(ended);
+}
+
+EXPORT int fexecve(int file, char *const words[], char *const environment[])
+{
+    bool ended = prepare(true);
+    libc.fexecve(file, words, environment);
+    return failed(ended);
+}
+
+EXPORT int execveat(int directory, const char *path, char *const words[], char *const environment[],
+                    int flags)
+{
+    bool ended = prepare(true);
+    libc.execveat(directory, path, words, environment, flags);
+    return failed(ended);
+}
+
+EXPORT int execv(const char *path, char *const words[])
+{
+    return execve(path, words, environ);
+}
+
+EXPORT int execvp(const char *file, char *const words[])
+{
+    return execvpe(file, words, environ);
+}
+
+/* How many words there are, up to NULL. */
+static size_t words_count(const char *first, va_list list)
+{
+    size_t count = 0;
+    for (const char *word = first; word; word = va_arg(list, char *))
+        count++;
+    return count;
+}
+
+/* `words` gets them and NULL. */
+static void words_take(char **words, const char *first, va_list list)
+{
+    *words = (char *)(uintptr_t)first;
+    while (*words)
+        *++words = va_arg(list, char *);
+}
+
+EXPORT int execl(const char *path, const char *first, ...)
+{
+    va_list list;
+    va_start(list, first);
+    char **words = __builtin_alloca((words_count(first, list) + 1) * sizeof *words);
+    va_end(list);
+    va_start(list, first);
+    words_take(words, first, list);
+    va_end(list);
+    return execve(path, words, environ);
+}
+
+EXPORT int execlp(const char *file, const char *first, ...)
+{
+    va_list list;
+    va_start(list, first);
+    char **words = __builtin_alloca((words_count(first, list) + 1) * sizeof *words);
+    va_end(list);
+    va_start(list, first);
+    words_take(words, first, list);
+    va_end(list);
+    return execvpe(file, words, environ);
+}
+
+EXPORT int execle(const char *path, const char *first, ...)
+{
+    va_list list;
+    va_start(list, first);
+    char **words = __builtin_alloca((words_count(first, list) + 1) * sizeof *words);
+    va_end(list);
+    va_start(list, first);
+    words_take(words, first, list);
+    char *const *environment = va_arg(list, char **);
+    va_end(list);
+    return execve(path, words, environment);
+}
