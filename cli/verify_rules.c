@@ -119,10 +119,13 @@ static bool unknown_keep(struct verify *verify, uint64_t token)
     return true;
 }
 
-static bool check_unknown(struct verify *verify, const struct verify_lane *lane, uint64_t token)
+static bool check_unknown(struct verify *verify, const struct verify_lane *lane,
+                          const struct record *record)
 {
+    uint64_t token = record->token;
     verify->counts.unknown++;
-    if (token == RAW_TOKEN_UNKNOWN) return true;
+    /* A realloc that failed may come after another lane has ended the object (INSTRUCTIONS.md 5.1). */
+    if (token == RAW_TOKEN_UNKNOWN || record->number == RAW_FAILED) return true;
     switch (births_find(&verify->raw.births, token)) {
     case BIRTH_LOST: return true;
     case BIRTH_NOT_SEEN: return unknown_keep(verify, token);
@@ -138,7 +141,7 @@ static bool check_unknown(struct verify *verify, const struct verify_lane *lane,
 static bool check_object(struct verify *verify, struct verify_lane *lane,
                          const struct record *record, const struct instruction *one)
 {
-    if ((one->opcode & INSTRUCTION_UNKNOWN) != 0) return check_unknown(verify, lane, record->token);
+    if ((one->opcode & INSTRUCTION_UNKNOWN) != 0) return check_unknown(verify, lane, record);
     const struct verify_object *object = &verify->objects[one->object];
     if (object->token != record->token)
         return verify_violated(verify, VERIFY_OBJECTS, lane,
