@@ -42,7 +42,7 @@ static void latency_find_overhead(struct latency *latency)
 
 void latency_calibrate(struct latency *latency)
 {
-    uint64_t ns = latency_now_ns() - latency->started_ns;
+    uint64_t ns = measure_now_ns() - latency->started_ns;
     uint64_t ticks = latency_end(latency) - latency->started_ticks;
     latency->ns_per_tick = latency->tsc && ticks > 0 ? (double)ns / (double)ticks : 1;
 }
@@ -55,7 +55,7 @@ bool latency_open(struct latency *latency, struct error *error)
     latency->kinds = pages_map(LATENCY_BYTES);
     if (latency->kinds == NULL) return error_set_system(error, "no memory for histograms");
     latency_find_overhead(latency);
-    latency->started_ns = latency_now_ns();
+    latency->started_ns = measure_now_ns();
     latency->started_ticks = latency_begin(latency);
     return true;
 }

@@ -14,11 +14,11 @@
 #ifndef MALLOCTAPE_REPLAY_LATENCY_H
 #define MALLOCTAPE_REPLAY_LATENCY_H
 
-#include <time.h>
 #include <x86intrin.h>
 
 #include "common/call_kind.h"
 #include "common/error.h"
+#include "replay/measure.h"
 
 #define LATENCY_SUB_BITS 5
 #define LATENCY_BUCKETS  ((64 - LATENCY_SUB_BITS + 1) << LATENCY_SUB_BITS)
@@ -72,17 +72,10 @@ void latency_get_numbers(const struct latency *latency, unsigned kind,
 /* The least value, in ticks, of a bucket. */
 uint64_t latency_bucket_low(unsigned bucket);
 
-static inline uint64_t latency_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* Nothing that stands before is still being done when the clock is read, nothing that stands behind has begun. */
 static inline uint64_t latency_begin(const struct latency *latency)
 {
-    if (!latency->tsc) return latency_now_ns();
+    if (!latency->tsc) return measure_now_ns();
     _mm_lfence();
     uint64_t now = __rdtsc();
     _mm_lfence();
@@ -92,7 +85,7 @@ static inline uint64_t latency_begin(const struct latency *latency)
 static inline uint64_t latency_end(const struct latency *latency)
 {
     unsigned processor;
-    if (!latency->tsc) return latency_now_ns();
+    if (!latency->tsc) return measure_now_ns();
     uint64_t now = __rdtscp(&processor);
     _mm_lfence();
     return now;

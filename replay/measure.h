@@ -3,6 +3,7 @@
 #define MALLOCTAPE_REPLAY_MEASURE_H
 
 #include <stdint.h>
+#include <time.h>
 
 struct measurement {
     uint64_t wall_ns; /* sum of the timed parts, without the warm-up */
@@ -19,7 +20,13 @@ struct measurement {
     uint64_t peak_rss_bytes; /* of the process, since its start */
 };
 
-uint64_t measure_now_ns(void);
+static inline uint64_t measure_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 void measure_begin(struct measurement *measurement);
 void measure_end(struct measurement *measurement);
 
