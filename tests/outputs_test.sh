@@ -121,7 +121,8 @@ joined() {
     [ -f "$spool" ] && [ "$(stat -c %a "$spool")" = 600 ] && [ "$(dirname "$spool")" = "$TMPDIR" ] || return 1
     touch raw.lz4
     mv "$spool" raw.lz4.spool
-    verified raw.lz4 3 && "$bin/postprocess" --quiet raw.lz4 /dev/null 2>post.err || [ $? = 3 ]
+    exit_status "$bin/postprocess" --quiet raw.lz4 /dev/null 2>post.err
+    [ "$status" = 3 ] && verified raw.lz4 3
 }
 
 fifo_never_read() {
