@@ -437,6 +437,24 @@ static void remove_file(struct file *file)
     file->path[0] = 0;
 }
 
+/* There is no other process. */
+void os_file_lock(int number)
+{
+    (void)number;
+}
+
+bool os_file_is_locked(int directory, const char *name)
+{
+    (void)directory, (void)name;
+    return false;
+}
+
+int os_directory_lock(int directory)
+{
+    (void)directory;
+    return -ENOLCK;
+}
+
 int os_file_rename(int directory, const char *from, const char *to)
 {
     char from_path[128], to_path[128];

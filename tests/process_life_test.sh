@@ -253,7 +253,23 @@ ends_in_a_handler() {
     verified raw.lz4 0
 }
 
-plan 50
+# The first one keeps its output; the second one says so and goes on unrecorded.
+two_with_one_name() {
+    rm -f raw.lz4* counts
+    TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD=$tracing_library "$life" count counts 1 >/dev/null 2>&1 &
+    local first=$!
+    until [ -e raw.lz4 ] && [ -e counts ]; do sleep 0.05; done
+    local inode
+    inode=$(stat -c %i raw.lz4)
+    exit_status recorded raw.lz4 "$life" end exit
+    { kill -KILL $first && wait $first; } 2>/dev/null
+    [ "$status" = 7 ] && [ "$(wc -l <err)" = 1 ] && grep -q 'raw.lz4: another process is recording to it' err &&
+        [ "$(stat -c %i raw.lz4)" = "$inode" ] && [ "$(objects raw.lz4 777)" = 0 ] && verified raw.lz4 3 || return 1
+    # What the dead one has left is in nobody's way.
+    recorded raw.lz4 "$life" end exit || [ $? = 7 ] && [ "$(objects raw.lz4 777)" = 20000 ] && complete raw.lz4
+}
+
+plan 51
 check 'return from main' ends return 7
 check 'exit' ends exit 7
 check '_exit' ends _exit 7
@@ -309,3 +325,4 @@ else
 fi
 check 'no more files, and little memory' strains 7 30000 limits
 check 'all signals blocked and ignored' strains 7 30000 signals
+check 'two processes with one output' two_with_one_name

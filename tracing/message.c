@@ -55,6 +55,7 @@ void message_error(struct message *message, int error)
         {ENOMEM, "cannot allocate memory"},
         {EAGAIN, "resource temporarily unavailable"},
         {ENAMETOOLONG, "file name too long"},
+        {ETXTBSY, "another process is recording to it"},
         {EBUSY, "busy"},
         {EINVAL, "invalid argument"},
         {EBADF, "no descriptor that can be written to"},

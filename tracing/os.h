@@ -83,6 +83,15 @@ int os_file_open_write(int directory, const char *name);
 int os_file_open_read(const char *path);
 int os_file_empty(int file);
 
+/* Marks an open file as in use, until it is closed or the process ends; where the system cannot do that, it does
+ * nothing. And whether the file of this name is marked. */
+void os_file_lock(int file);
+bool os_file_is_locked(int directory, const char *name);
+
+/* Keeps others out of this function, until the descriptor that it returns is closed; for a short time only, and not at
+ * all where it cannot be: then the result is negative. */
+int os_directory_lock(int directory);
+
 /* Puts a file in place of what has the name `to`. */
 int os_file_rename(int directory, const char *from, const char *to);
 int os_file_remove(int directory, const char *name);

@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -22,6 +23,10 @@
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
+
+/* Others hold it for a few system calls. */
+#define DIRECTORY_LOCK_TRIES   500
+#define DIRECTORY_LOCK_WAIT_NS UINT64_C(1000000)
 
 static void *map(void *at, size_t bytes, int protection, int flags, int file, uint64_t offset)
 {
@@ -185,6 +190,34 @@ int os_file_open_read(const char *path)
 int os_file_empty(int file)
 {
     return (int)system_call(SYS_ftruncate, file, 0, 0, 0, 0, 0);
+}
+
+void os_file_lock(int file)
+{
+    system_call(SYS_flock, file, LOCK_EX | LOCK_NB, 0, 0, 0, 0);
+}
+
+bool os_file_is_locked(int directory, const char *name)
+{
+    int file = open_file(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0) return false;
+    bool locked = system_call(SYS_flock, file, LOCK_SH | LOCK_NB, 0, 0, 0, 0) == ERRNO_EAGAIN;
+    os_file_close(file);
+    return locked;
+}
+
+int os_directory_lock(int directory)
+{
+    const uint32_t never_changes = 0;
+    int file = open_file(directory, ".", O_RDONLY | O_DIRECTORY);
+    if (file < 0) return file;
+    for (unsigned i = 0; i < DIRECTORY_LOCK_TRIES; i++) {
+        if (system_call(SYS_flock, file, LOCK_EX | LOCK_NB, 0, 0, 0, 0) != ERRNO_EAGAIN)
+            return file;
+        os_wait(&never_changes, 0, DIRECTORY_LOCK_WAIT_NS);
+    }
+    os_file_close(file);
+    return ERRNO_EAGAIN;
 }
 
 int os_file_rename(int directory, const char *from, const char *to)

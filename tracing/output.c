@@ -124,7 +124,9 @@ static int make_spool_beside(struct output_place *place)
     struct text older_name = {place->older_spool_name, 0, sizeof place->older_spool_name};
     put_temporary_name(&older_name, ".malloctape-", place->id, ".older");
     place->spool = os_file_create(place->directory, place->new_spool_name);
-    return place->spool < 0 ? fail(place, place->spool, place->spool_path) : 0;
+    if (place->spool < 0) return fail(place, place->spool, place->spool_path);
+    os_file_lock(place->spool);
+    return 0;
 }
 
 int output_make(struct output_place *place)
@@ -184,8 +186,10 @@ static int settle_spool(struct output_place *place)
     return result;
 }
 
-int output_settle(struct output_place *place)
+static int settle(struct output_place *place)
 {
+    if (!place->settled && os_file_is_locked(place->directory, place->spool_name))
+        return fail(place, -ETXTBSY, place->name);
     int result = place->settled ? 0 : settle_spool(place);
     if (result < 0) return fail(place, result, place->spool_path);
     if (place->kind == OUTPUT_NEW_FILE)
@@ -196,7 +200,16 @@ int output_settle(struct output_place *place)
     return 0;
 }
 
-/* Another recording with the same name may have put its spool in the place of ours. */
+/* Two recordings may have the same name: the one that comes first keeps it for as long as it lasts. */
+int output_settle(struct output_place *place)
+{
+    int guard = place->settled ? -1 : os_directory_lock(place->directory);
+    int result = settle(place);
+    if (guard >= 0) os_file_close(guard);
+    return result;
+}
+
+/* Somebody may have put another file in the place of ours. */
 static void remove_spool(struct output_place *place)
 {
     struct os_file_status ours, there;
