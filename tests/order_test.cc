@@ -1173,6 +1173,10 @@ TEST(Order, SalvageFindsTheNextChunk)
     EXPECT_GT(events, rounds * simulator.truth.size() / 2);
     EXPECT_LT(events, rounds * simulator.truth.size());
     EXPECT_EQ(order(simulator.raw.bytes, nullptr, how).result.status, RUN_COMPLETE);
+    Ordered trailing = order(simulator.raw.bytes + "something", nullptr, how);
+    EXPECT_EQ(trailing.result.status, RUN_SALVAGED);
+    EXPECT_FALSE(trailing.result.truncated);
+    EXPECT_EQ(trailing.result.totals.calls, simulator.truth.size());
     std::string cut = simulator.raw.bytes.substr(0, simulator.raw.bytes.size() / 2);
     EXPECT_EQ(order(cut, nullptr, how).result.status, RUN_CUT) << "that is no damage";
 }

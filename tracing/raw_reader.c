@@ -501,8 +501,11 @@ static bool raw_reader_forgive(struct raw_reader *reader)
         if (reader->damages++ == 0) reader->damage = reader->error;
         reader->searching = true;
     }
+    /* Behind an end chunk there is nothing to look for. */
+    bool ended = reader->error.kind == &raw_errors[RAW_TRAILING] ||
+                 reader->error.kind == &raw_errors[RAW_END_DIFFERS];
     reader->error = (struct error){0};
-    reader->state = RAW_STREAM_MORE;
+    reader->state = ended ? RAW_STREAM_COMPLETE : RAW_STREAM_MORE;
     return true;
 }
 
