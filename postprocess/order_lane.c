@@ -366,7 +366,8 @@ uint64_t lane_look_ahead(const struct order_lane *lane, uint64_t *lowest)
 {
     struct raw_decoder decoder = lane->decoder;
     struct record records[64];
-    lower_to_stamps(lowest, lane->records + lane->at, lane->filled - lane->at);
+    if (lane->filled > lane->at)
+        lower_to_stamps(lowest, lane->records + lane->at, lane->filled - lane->at);
     const struct raw_chunk *next = lane->queue;
     for (;;) {
         uint32_t count = raw_decoder_next(&decoder, records, sizeof records / sizeof *records);
