@@ -143,6 +143,7 @@ struct events {
 };
 
 static struct events done[LANES_MAX];
+static bool run_loses;
 
 /* Adds to a lane; the event is not one that must be there until it has returned. */
 static struct event *event_begins(unsigned lane, struct event event)
@@ -164,6 +165,13 @@ struct thread {
 
 static struct thread threads[THREADS_MAX];
 static unsigned threads_count, threads_ended;
+
+/* A call that is not recorded although recording goes on. */
+static void event_refused(void)
+{
+    if (run_loses && malloctape_state == MALLOCTAPE_RECORDING)
+        event_begins(malloctape_lane->number, (struct event){.number = RAW_LOST});
+}
 
 static unsigned a_structure(void)
 {
@@ -205,6 +213,7 @@ static void birth(struct object *object)
 {
     *object = object_take();
     if (!malloctape_ready()) {
+        event_refused();
         malloctape_born_unrecorded(object->address);
         return;
     }
@@ -233,6 +242,8 @@ static void death(struct object *object)
         malloctape_dies(CALL_FREE, token, 0, 0);
         event->must = true;
         stamp_some(0);
+    } else {
+        event_refused();
     }
     object_give(object);
 }
@@ -250,9 +261,19 @@ static void move(struct object *object)
         malloctape_reallocated(CALL_REALLOC_MOVED, token, 77, object->address);
         begun->must = !waited;
     } else {
+        event_refused();
         malloctape_born_unrecorded(object->address);
     }
     object_give(&old);
+}
+
+/* Far away, where the shadow table has no region yet. */
+static void heap_grows(void)
+{
+    uintptr_t address =
+        (uintptr_t)heap - ((uintptr_t)(1 + fake_random() % 64) << SHADOW_REGION_BITS);
+    if (malloctape_state == MALLOCTAPE_RECORDING && !shadow_cover(address, SHADOW_PAGE_BYTES))
+        malloctape_out_of_memory();
 }
 
 static void thread_main(void *argument)
@@ -272,6 +293,7 @@ static void thread_main(void *argument)
             death(&object);
         if (object.address && !place->address) *place = object;
         if (fake_random() % 64 == 0) fake_yield();
+        if (fake_random() % 2048 == 0) heap_grows();
         if (fake_random() % 4096 == 0) fake_sleep(fake_random() % 30000000);
     }
     threads_ended++;
@@ -310,7 +332,6 @@ struct recorded {
 };
 
 static struct recorded recorded;
-static bool run_loses;
 
 static const char *text_of(const struct error *error)
 {
@@ -345,8 +366,8 @@ static void add_record(unsigned lane, const struct record *record)
 {
     struct events *events = &recorded.lanes[lane];
     if (record->number == RAW_THREAD_BEGIN || record->number == RAW_THREAD_END) return;
-    if (record->number == RAW_LOST && run_loses) return;
-    if (record->number == RAW_LOST || record->number == RAW_LOST_STAMPS) fail("a loss is recorded");
+    if (record->number == RAW_LOST_STAMPS || (record->number == RAW_LOST && !run_loses))
+        fail("a loss is recorded");
     add_stamp(record);
     if (!events->list) events->list = malloc((EVENTS_MAX + 1) * sizeof *events->list);
     if (!events->list || events->count > EVENTS_MAX) fail("lane %u: too many records", lane);
@@ -431,21 +452,35 @@ static void tell_difference(unsigned lane, size_t at, const struct event *is,
          recorded.state == RAW_STREAM_COMPLETE ? "complete" : "cut");
 }
 
-/* What need not be there is missing at the end only, unless events are lost on purpose. */
+static bool is_stamp(const struct event *event)
+{
+    return event->number == RAW_STAMP_BEFORE || event->number == RAW_STAMP_AFTER;
+}
+
+/* What need not be there is missing at the end only, unless events are lost on purpose: then the recording says
+ * how many before it goes on. */
 static void compare_lane(unsigned lane, bool loses)
 {
     static const struct event nothing;
     const struct events *was = &done[lane], *is = &recorded.lanes[lane];
     size_t at = 0;
+    uint64_t skipped = 0;
     for (size_t i = 0; i < was->count; i++) {
-        bool more = at < is->count;
         struct event wanted = was->list[i];
+        if (at < is->count && is->list[at].number == RAW_LOST && is->list[at].size == skipped) {
+            skipped = 0;
+            at++;
+        }
+        bool more = at < is->count;
         if (more && is_unknown_birth(&wanted)) wanted.token = is->list[at].token;
-        if (more && is_same(&wanted, &is->list[at]))
+        if (more && skipped == 0 && is_same(&wanted, &is->list[at]))
             at++;
         else if (wanted.must || (more && !loses))
             tell_difference(lane, at, more ? &is->list[at] : &nothing, &wanted);
+        else if (!is_stamp(&wanted))
+            skipped++;
     }
+    if (at < is->count && is->list[at].number == RAW_LOST && is->list[at].size == skipped) at++;
     if (at < is->count) tell_difference(lane, at, &is->list[at], &nothing);
 }
 
