@@ -44,6 +44,14 @@ pieces() {
     [ "$(find pieces -type f | wc -l)" = 12 ]
 }
 
+forked_child() {
+    rm -rf pieces
+    mkdir pieces
+    loaded "$workloads/pieces" child "$scratch/pieces" && [ "$(objects pieces/parent 999)" = 1000 ] &&
+        [ "$(objects pieces/parent 777)" = 0 ] && [ "$(objects pieces/child 777)" = 1000 ] &&
+        [ "$(objects pieces/child 999)" = 0 ] && good_piece pieces/parent && good_piece pieces/child
+}
+
 # --- from outside ---
 
 # serve VARIABLE... - a redis-server with a client that compares every reply with what it must be.
@@ -185,10 +193,11 @@ seconds_are_limited() {
     TCMALLOC_TRACE_MAX_SECONDS=1 recorded raw.lz4 sleep 1.5 && grep -q 'a limit was reached$' err && good_piece raw.lz4
 }
 
-plan 12
+plan 13
 check 'the C API, from C' api pieces
 check 'the C API, from C++' api pieces_cxx
 check 'twelve recordings of a program with threads' pieces
+check 'a forked child that records itself' forked_child
 if command -v redis-server redis-cli >/dev/null; then
     check "$restarts recordings of a busy server" busy_server
     check 'what can be asked depends on the state' states_from_outside

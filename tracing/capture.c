@@ -324,14 +324,6 @@ static int begin_and_tell(const char *output)
     return result;
 }
 
-int recording_begin(const char *output)
-{
-    if (!output) output = settings.output[0] ? settings.output : "%e.%p.raw.lz4";
-    settle();
-    if (!change(MALLOCTAPE_OFF, MALLOCTAPE_STARTING)) return -EBUSY;
-    return begin_and_tell(output);
-}
-
 /* The first call of the allocator in a forked child comes here; its memory has been made like that of a process
  * that has not recorded yet. */
 static void child_begins(void)
@@ -344,6 +336,20 @@ static void child_begins(void)
     writer_forget(&recording.writer);
     control_forget();
     if (follow) begin_and_tell(settings.output);
+}
+
+static void notice_fork(void)
+{
+    if (recording.registry && !atomic_load_relaxed(&recording.registry->present)) child_begins();
+}
+
+int recording_begin(const char *output)
+{
+    notice_fork();
+    if (!output) output = settings.output[0] ? settings.output : "%e.%p.raw.lz4";
+    settle();
+    if (!change(MALLOCTAPE_OFF, MALLOCTAPE_STARTING)) return -EBUSY;
+    return begin_and_tell(output);
 }
 
 /* Reads the environment once, as soon as there is one. */
@@ -412,10 +418,8 @@ static __attribute__((noinline)) bool make_room(struct malloctape_lane *lane)
 {
     if (lane->busy) return false;
     if (state() == MALLOCTAPE_UNDECIDED) decide();
-    if (recording.registry && !atomic_load_relaxed(&recording.registry->present)) {
-        child_begins();
-        lane = malloctape_lane;
-    }
+    notice_fork();
+    lane = malloctape_lane;
     if (state() != MALLOCTAPE_RECORDING) {
         settle();
         return false;

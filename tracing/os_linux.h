@@ -36,6 +36,9 @@ static inline long system_call(long number, long a, long b, long c, long d, long
  * `file` if it is; returns its number or a negative errno. */
 int os_linux_keep_from_messages(int file);
 
+/* Writes a number in decimal digits. Returns what comes behind them. */
+char *os_linux_put_number(char *at, unsigned number);
+
 /* With which threads of ours end: the last thread of a process leaves it its status. */
 extern int os_linux_exit_status;
 

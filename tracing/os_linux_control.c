@@ -17,20 +17,13 @@
 /* A client has sent its request when it connects, or soon. */
 #define REQUEST_WAIT_S 2
 
-static char *put_number(char *at, unsigned number)
-{
-    if (number >= 10) at = put_number(at, number / 10);
-    *at = (char)('0' + number % 10);
-    return at + 1;
-}
-
 /* Abstract names begin with a null byte and end where the length says. */
 static int socket_address(struct sockaddr_un *address, int process_id)
 {
     static const char name[] = "\0malloctape-";
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
     memcpy(address->sun_path, name, sizeof name - 1);
-    char *end = put_number(address->sun_path + sizeof name - 1, (unsigned)process_id);
+    char *end = os_linux_put_number(address->sun_path + sizeof name - 1, (unsigned)process_id);
     return (int)(end - (char *)address);
 }
 
@@ -89,10 +82,8 @@ int os_control_next(int listening, char *request, size_t bytes, uint64_t timeout
     int file = os_linux_keep_from_messages(
         (int)system_call(SYS_accept4, listening, 0, 0, SOCK_CLOEXEC, 0, 0));
     if (file < 0) return ERRNO_EAGAIN;
-    for (int option = SO_RCVTIMEO;; option = SO_SNDTIMEO) {
-        system_call(SYS_setsockopt, file, SOL_SOCKET, option, (long)&patience, sizeof patience, 0);
-        if (option == SO_SNDTIMEO) break;
-    }
+    system_call(SYS_setsockopt, file, SOL_SOCKET, SO_RCVTIMEO, (long)&patience, sizeof patience, 0);
+    system_call(SYS_setsockopt, file, SOL_SOCKET, SO_SNDTIMEO, (long)&patience, sizeof patience, 0);
     if (may_ask(file) && read_line(file, request, bytes)) return file;
     os_file_close(file);
     return ERRNO_EAGAIN;

@@ -14,6 +14,13 @@ enum { STAT_STATE = 3, STAT_THREADS = 20, STAT_EXIT_CODE = 52 };
 
 int os_linux_exit_status;
 
+char *os_linux_put_number(char *at, unsigned number)
+{
+    if (number >= 10) at = os_linux_put_number(at, number / 10);
+    *at = (char)('0' + number % 10);
+    return at + 1;
+}
+
 /* NULL: there is no such file. */
 static const char *read_stat(const char *path, char *text)
 {
@@ -60,13 +67,6 @@ static uint64_t cpu_time_ns(int thread_id)
     return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
 }
 
-static char *put_number(char *at, unsigned number)
-{
-    if (number >= 10) at = put_number(at, number / 10);
-    *at = (char)('0' + number % 10);
-    return at + 1;
-}
-
 void os_thread_look(int thread_id, struct os_thread_look *look)
 {
     static const char before[] = "/proc/self/task/";
@@ -77,7 +77,8 @@ void os_thread_look(int thread_id, struct os_thread_look *look)
     if (look->is_gone) return;
     look->cpu_ns = cpu_time_ns(thread_id);
     memcpy(path, before, sizeof before);
-    memcpy(put_number(path + sizeof before - 1, (unsigned)thread_id), behind, sizeof behind);
+    memcpy(os_linux_put_number(path + sizeof before - 1, (unsigned)thread_id), behind,
+           sizeof behind);
     const char *fields = read_stat(path, text);
     /* Where there is no /proc, nothing better is known. */
     look->sleeps = !fields || (*fields != 'R' && *fields != 'D');

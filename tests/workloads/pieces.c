@@ -3,12 +3,15 @@
  *   pieces control DIRECTORY COUNT   COUNT recordings, DIRECTORY/1.lz4 ..., while three threads allocate; in each CALLS
  *                                    objects of 777 bytes, and PAUSED objects of 999 bytes that are not to be seen
  *   pieces states OUTPUT             what each function answers in each state; prints nothing if it is as it should be
+ *   pieces child DIRECTORY           records to DIRECTORY/parent, and a forked child of it, from its first call, to
+ *                                    DIRECTORY/child: CALLS objects of 999 bytes and of 777
  *   pieces without                   the same where no library is loaded */
 #include "tracing/malloctape.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { CALLS = 1000, PAUSED = 100, THREADS = 3, KEPT = 500 };
@@ -100,6 +103,26 @@ static int states(const char *output)
     return failures != 0;
 }
 
+static int child(const char *directory)
+{
+    char output[1200];
+    snprintf(output, sizeof output, "%s/parent", directory);
+    expect(malloctape_start(output) == 0, "start of the parent", 0);
+    allocate(999, CALLS / 2);
+    snprintf(output, sizeof output, "%s/child", directory);
+    pid_t process = fork();
+    if (process == 0) {
+        expect(malloctape_stop() == EBUSY, "the child stops the parent", 0);
+        expect(malloctape_start(output) == 0, "start of the child", 0);
+        allocate(777, CALLS);
+        _exit(failures != 0);
+    }
+    int status;
+    expect(waitpid(process, &status, 0) == process && status == 0, "the child", status);
+    allocate(999, CALLS / 2);
+    return failures != 0;
+}
+
 static int without(void)
 {
     struct malloctape_summary status;
@@ -114,6 +137,7 @@ int main(int count, char **words)
 {
     if (count == 4 && strcmp(words[1], "control") == 0) return control(words[2], atoi(words[3]));
     if (count == 3 && strcmp(words[1], "states") == 0) return states(words[2]);
+    if (count == 3 && strcmp(words[1], "child") == 0) return child(words[2]);
     if (count == 2 && strcmp(words[1], "without") == 0) return without();
     fputs("usage: see the head of tests/workloads/pieces.c\n", stderr);
     return 2;
