@@ -351,6 +351,12 @@ bool lane_leave_window(struct order *order, struct order_lane *lane)
     return window_add_lane(order, next, lane->number);
 }
 
+/* Records that were decoded and not taken; NULL when there is no batch. */
+static const struct record *records_left(const struct order_lane *lane)
+{
+    return lane->records == NULL ? NULL : lane->records + lane->at;
+}
+
 /* Lowers lowest[] to the numbers that are among the records. */
 static void lower_to_stamps(uint64_t *lowest, const struct record *records, uint32_t count)
 {
@@ -366,8 +372,7 @@ uint64_t lane_look_ahead(const struct order_lane *lane, uint64_t *lowest)
 {
     struct raw_decoder decoder = lane->decoder;
     struct record records[64];
-    if (lane->filled > lane->at)
-        lower_to_stamps(lowest, lane->records + lane->at, lane->filled - lane->at);
+    lower_to_stamps(lowest, records_left(lane), lane->filled - lane->at);
     const struct raw_chunk *next = lane->queue;
     for (;;) {
         uint32_t count = raw_decoder_next(&decoder, records, sizeof records / sizeof *records);
@@ -402,7 +407,7 @@ bool lane_find_number(const struct order_lane *lane, uint32_t structure, uint64_
     uint32_t count = lane->filled - lane->at, at = 0;
     bool found = false;
     *window = lane->decoded_window;
-    if (find_number(lane->records + lane->at, count, structure, number, &at, &found) || !thorough) {
+    if (find_number(records_left(lane), count, structure, number, &at, &found) || !thorough) {
         *record = lane_position(lane) + at;
         return found;
     }
