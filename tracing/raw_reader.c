@@ -329,6 +329,7 @@ static const uint8_t *raw_reader_parse_end(struct raw_reader *reader, const uint
     if (at > limit || status > RAW_END_ERROR || lanes > RAW_LANES_MAX) return NULL;
     end->status = (uint32_t)status;
     end->lanes = (uint32_t)lanes;
+    free(end->lane_units); /* of an end chunk that salvage went past */
     end->lane_units = calloc(lanes + 1, sizeof *end->lane_units);
     if (end->lane_units == NULL) return NULL;
     for (uint64_t lane = 0; lane < lanes; lane++) {
