@@ -36,6 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         (struct report){.options = &options, .engine = options.engine, .allocator = &allocator};
     if (!input_open_fd(&input, fuzz_file(0, stream, bytes))) abort();
     if (instruction_reader_open(&reader, &input)) run_stream(&options, &reader, &report);
+    series_close(&report.series);
     instruction_reader_close(&reader);
     input_close(&input);
     return 0;

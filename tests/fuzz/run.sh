@@ -1,6 +1,7 @@
 #!/bin/bash
 # run.sh raw|spool|instructions SECONDS - runs a fuzzer, with one process, a time limit and a memory limit for each
-# input. What it finds is kept in tests/fuzz of the build directory. Exit status 77: there is no libFuzzer.
+# input. What it finds is kept in tests/fuzz of the build directory. Exit status 77: there is no libFuzzer; others but 0:
+# it found something.
 set -euo pipefail
 
 name=$1
@@ -18,5 +19,5 @@ ${MAKE:-make} -s "tests/fuzz/fuzz_$name"
 [ -d "$corpus/$name" ] || "$MALLOCTAPE_SOURCE/tests/fuzz/corpus.sh" "$corpus"
 # Mappings are not malloc's: leaks of them would show as growth beyond the limit.
 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:quarantine_size_mb=16 exec "tests/fuzz/fuzz_$name" \
-    -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=65536 -print_final_stats=1 \
+    -error_exitcode=1 -timeout_exitcode=1 -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=65536 -print_final_stats=1 \
     -artifact_prefix="tests/fuzz/found-$name-" "$corpus/$name"

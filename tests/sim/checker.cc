@@ -10,6 +10,9 @@ struct Violation : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+/* A call that enters more structures than this need not stay whole: an engine sees only so far. */
+constexpr uint32_t kStampsOfWhole = 10;
+
 class Checker {
   public:
     Checker(const Options &options, const Truth &truth, const Instructions &instructions)
@@ -29,19 +32,31 @@ class Checker {
     }
 
     /* Of stamps in the order of their numbers, whose calls are not. */
-    uint64_t inversions() const
+    uint64_t inversions()
     {
         uint64_t count = 0;
         for (const std::vector<uint32_t> &stamps : stamps_) {
             uint32_t latest = 0;
             for (uint32_t stamp : stamps) {
-                if (owner_[stamp] == kNever || position_[owner_[stamp]] == kNever) continue;
+                if (!may_be_whole(stamp)) continue;
                 uint32_t position = position_[owner_[stamp]];
-                count += position < latest;
+                if (position < latest && count++ == 0) first_inversion_ = stamp;
                 latest = std::max(latest, position);
             }
         }
         return count;
+    }
+
+    /* Where no call was interrupted and nothing is missing (a pause may come between a stamp and its call), calls with
+     * their stamps can stand in order as wholes. */
+    void whole_calls(uint64_t inversions) const
+    {
+        if (inversions > 0 && truth_.whole_units && options_.end == 0 && options_.losses == 0 &&
+            options_.pauses == 0)
+            fail(std::to_string(inversions) +
+                 " calls stand on the wrong side of others, the first one {" +
+                 text_of(record(owner_[first_inversion_])) + "} with {" +
+                 text_of(record(first_inversion_)) + "}");
     }
 
   private:
@@ -59,7 +74,9 @@ class Checker {
     std::vector<uint32_t> stamps_[kStructures]; /* in the stream, by number */
     std::vector<uint32_t> index_in_structure_;  /* of each record that is a stamp */
     std::vector<uint32_t> owner_;               /* of each stamp: the call it was made for */
+    std::vector<uint32_t> stamps_of_owner_;     /* how many that has, by record */
     size_t next_stamp_[kStructures] = {};
+    uint32_t first_inversion_ = 0;            /* a stamp */
     std::vector<uint32_t> earliest_, latest_; /* windows, by record */
     uint64_t ticks_ = 0, index_ = 0, begun_ = 0, lost_ = 0;
     uint64_t last_tick_ = 0;
@@ -67,6 +84,15 @@ class Checker {
     std::vector<uint32_t> stack_;
 
     const Record &record(uint32_t index) const { return truth_.records[index]; }
+
+    /* Whether the stamp's call is there, and no tick stands between the two. */
+    bool may_be_whole(uint32_t stamp) const
+    {
+        uint32_t owner = owner_[stamp];
+        return owner != kNever && position_[owner] != kNever &&
+               stamps_of_owner_[owner] <= kStampsOfWhole &&
+               record(owner).window == record(stamp).window;
+    }
 
     [[noreturn]] void fail(const std::string &what, const Instruction *i = nullptr) const
     {
@@ -113,6 +139,9 @@ class Checker {
                 waiting.clear();
             }
         }
+        stamps_of_owner_.assign(truth_.records.size(), 0);
+        for (uint32_t owner : owner_)
+            if (owner != kNever) stamps_of_owner_[owner]++;
     }
 
     /* The records that must come before `index`: of its lane, of its structure, of its object. */
@@ -440,6 +469,7 @@ CheckResult check(const Options &options, const Truth &truth, const Instructions
         Checker checker(options, truth, instructions);
         checker.run();
         result.inversions = checker.inversions();
+        checker.whole_calls(result.inversions);
     } catch (const Violation &violation) {
         result.problem = violation.what();
     }

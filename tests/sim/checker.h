@@ -13,6 +13,7 @@
  *     the calls as they stand, so that the numbers of each structure ascend;
  *   ticks come all, with their numbers; a call is at most a window from its own, except where what had to come before
  *     or after it was farther away;
+ *   where no call was interrupted, the numbers of each structure ascend from whole call to whole call;
  *   addresses, totals, statuses, metadata. */
 #ifndef TESTS_SIM_CHECKER_H
 #define TESTS_SIM_CHECKER_H
@@ -27,8 +28,8 @@
 struct CheckResult {
     std::string problem; /* empty: there is none */
     uint64_t calls = 0;
-    /* Calls that, taken as a whole with their stamps, stand on the wrong side of another: no rule is broken by them,
-     * but there are programs of whole calls in which none need be. */
+    /* Calls that, taken as a whole with their stamps, stand on the wrong side of another. That breaks no rule, and must
+     * be where calls are interrupted; in programs without that it is a problem. */
     uint64_t inversions = 0;
 };
 

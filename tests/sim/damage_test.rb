@@ -13,7 +13,7 @@ require 'tmpdir'
 BUILD = ENV.fetch('MALLOCTAPE_BUILD')
 POSTPROCESS = ENV.fetch('POSTPROCESS', File.join(BUILD, 'bin/postprocess'))
 SIMULATE = File.join(BUILD, 'tests/sim/simulate')
-COUNT = (ARGV[0] || 150).to_i
+COUNT = (ARGV[0] || 100).to_i
 SEED = (ARGV[1] || 1).to_i
 
 STATUS_COMPLETE = 0
@@ -293,14 +293,17 @@ def simulated(directory)
   end
 end
 
-# A real one, when there is a library to record with.
+REAL_PROGRAM = '20000.times { |i| "x" * (i % 300) }'
+
+# Real ones, one of a program that was killed.
 def recorded(directory)
-  place = File.join(directory, 'recorded')
-  Dir.mkdir(place)
-  program = %w[ruby -e 20000.times{|i|"x"*(i%300)}]
-  done = system(File.join(BUILD, 'bin/malloctape'), 'record', '-o', File.join(place, 'raw'), '--', *program,
-                out: File::NULL, err: File::NULL)
-  done ? [Original.new('recorded', place, nil)].select { |original| original.status == STATUS_COMPLETE } : []
+  { 'recorded' => REAL_PROGRAM, 'recorded_killed' => "#{REAL_PROGRAM}; Process.kill(:KILL, $$)" }.map do |name, program|
+    place = File.join(directory, name)
+    Dir.mkdir(place)
+    system(File.join(BUILD, 'bin/malloctape'), 'record', '-o', File.join(place, 'raw'), '--', 'ruby', '-e', program,
+           out: File::NULL, err: File::NULL)
+    Original.new(name, place, nil)
+  end
 end
 
 def keep(damaged, number)
@@ -324,6 +327,7 @@ end
 puts "1..#{Damager::KINDS.size}"
 Dir.mktmpdir do |directory|
   originals = simulated(directory) + recorded(directory)
+  puts "# recordings: #{originals.map { |o| "#{o.name} #{o.raw.bytesize}+#{o.spool&.bytesize.to_i}" }.join(', ')}"
   judge = Judge.new(directory)
   Damager::KINDS.each_with_index do |kind, number|
     run_kind(kind, Damager.new(originals, Random.new(SEED + number)), judge, number)

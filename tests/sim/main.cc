@@ -6,6 +6,7 @@
  *     --postprocess=FILE   the program under test; bin/postprocess if not given
  *     --directory=DIR      where files go; they stay. Else a temporary one
  *     --mutant=NAME        spoils each result, which must then be found out; "all": each in turn
+ *     --no-shrink          does not make failures smaller
  *     --write              only writes DIR/raw, perhaps DIR/raw.spool, and DIR/chunks (raw_writer.h)
  *     --compare=FULL,PART  how much of the order in FULL is in PART (prefix.h)
  *     --help               the list of names
@@ -28,7 +29,7 @@ namespace {
 struct Command {
     Setting setting = {"bin/postprocess", ""};
     uint64_t first = 1, last = 1, events = 20000;
-    bool write = false, quiet = false;
+    bool write = false, quiet = false, shrinks = true;
     std::string mutant, compare;
     std::vector<std::string> words; /* name=N */
 };
@@ -80,6 +81,8 @@ int parse(int argc, char **argv, Command &command)
             command.compare = value;
         } else if (strcmp(word, "--write") == 0) {
             command.write = true;
+        } else if (strcmp(word, "--no-shrink") == 0) {
+            command.shrinks = false;
         } else if (strcmp(word, "--quiet") == 0) {
             command.quiet = true;
         } else if (strcmp(word, "--help") == 0) {
@@ -110,6 +113,7 @@ void report_failure(const Command &command, const Options &options, const Verdic
     printf("seed %llu fails: %s\n", static_cast<unsigned long long>(options.seed),
            verdict.problem.c_str());
     fflush(stdout);
+    if (!command.shrinks) return;
     uint64_t attempts = 0;
     Options smallest = shrink(options, [&](const Options &smaller) {
         return ++attempts < 400 && !try_options(command.setting, smaller).problem.empty();

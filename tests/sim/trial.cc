@@ -60,7 +60,7 @@ static int run_postprocess(const Setting &setting)
     pid_t child = fork();
     if (child == 0) {
         if (redirect(setting.directory + "/messages", 2) < 0) _exit(127);
-        alarm(300);
+        alarm(100);
         execl(setting.postprocess.c_str(), "postprocess", "-q", raw.c_str(), ordered.c_str(),
               static_cast<char *>(nullptr));
         _exit(127);
