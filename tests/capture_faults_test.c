@@ -42,6 +42,7 @@ struct run {
     struct fake_plan plan;
     bool loses;       /* rather than wait for the writer */
     bool count_calls; /* print how often each was made */
+    bool tell;        /* print what was said */
 };
 
 static void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
@@ -307,15 +308,16 @@ static void main_thread(void *argument)
     _exit(0);
 }
 
-static void program_begin(void)
+static void program_begin(const struct run *run)
 {
     heap_begin();
     threads_count = 1 + fake_random() % THREADS_MAX;
     /* Long enough to fill all slots that there are at first, if the writer is held up. */
     bool long_life = fake_random() % 16 == 0;
+    unsigned longer = run->plan.reader_resumes_ns ? 400000 : 0;
     for (unsigned i = 0; i < threads_count; i++) {
         threads[i].steps = 1 + fake_random() % (fake_random() % 4 ? 3000 : 40000);
-        if (long_life) threads[i].steps += 150000;
+        threads[i].steps += longer + (long_life ? 150000 : 0);
         fake_fiber_start(i ? thread_main : main_thread, &threads[i]);
     }
 }
@@ -580,7 +582,7 @@ static void prepare(const struct run *run)
 static void run_here(const struct run *run)
 {
     prepare(run);
-    program_begin();
+    program_begin(run);
     enum fake_end end = fake_os_run();
     if (end == FAKE_HANGS) fail("everybody waits");
     bool begun = !strstr(fake_messages(), "not recording");
@@ -588,6 +590,7 @@ static void run_here(const struct run *run)
         check_not_begun(run);
     else
         check_begun(run, end);
+    if (run->tell) printf("# said: %s", fake_messages());
     for (int call = 0; run->count_calls && call < FAKE_CALLS; call++)
         printf("%u\n", fake_calls(call));
     fflush(stdout);
@@ -598,10 +601,10 @@ static void plan_print(const struct run *run)
 {
     const struct fake_plan *plan = &run->plan;
     printf("# capture_faults_test one %s,%" PRIu64 ",%s,%u,%d,%d,%u,%" PRIu64 ",%" PRIu64
-           ",%" PRIu64 ",%d,%d\n",
+           ",%" PRIu64 ",%d,%d,%" PRIu64 "\n",
            scenario_names[run->scenario], plan->seed, fake_call_names[plan->call], plan->number,
            plan->lasting, plan->error, plan->chance, plan->kill_at, plan->reader_comes_ns,
-           plan->reader_stops_at, plan->reader_goes, run->loses);
+           plan->reader_stops_at, plan->reader_goes, run->loses, plan->reader_resumes_ns);
 }
 
 /* Returns whether it went well; `counts` (may be NULL) gets how often each call was made. */
@@ -688,6 +691,17 @@ static struct run run_by_chance(uint64_t seed)
         plan->reader_stops_at = 1 + random_next(&random) % 60000;
         plan->reader_goes = random_next(&random) % 2;
     }
+    /* A pause of the reader for which no spool is large enough, as it cannot grow. */
+    if (run.scenario == COMMAND && random_next(&random) % 8 == 0) {
+        plan->call = FAKE_ALLOCATE;
+        plan->number = 2;
+        plan->lasting = true;
+        plan->error = ENOSPC;
+        plan->reader_goes = false;
+        plan->reader_stops_at = 1 + random_next(&random) % 60000;
+        plan->reader_resumes_ns = UINT64_C(600000000) + random_next(&random) % 800000000;
+        run.loses = random_next(&random) % 2;
+    }
     return run;
 }
 
@@ -708,9 +722,11 @@ static bool plan_parse(const char *text, struct run *run)
     struct fake_plan *plan = &run->plan;
     int lasting, goes, loses;
     if (sscanf(text,
-               "%31[^,],%" SCNu64 ",%31[^,],%u,%d,%d,%u,%" SCNu64 ",%" SCNu64 ",%" SCNu64 ",%d,%d",
+               "%31[^,],%" SCNu64 ",%31[^,],%u,%d,%d,%u,%" SCNu64 ",%" SCNu64 ",%" SCNu64
+               ",%d,%d,%" SCNu64,
                scenario, &plan->seed, call, &plan->number, &lasting, &plan->error, &plan->chance,
-               &plan->kill_at, &plan->reader_comes_ns, &plan->reader_stops_at, &goes, &loses) != 12)
+               &plan->kill_at, &plan->reader_comes_ns, &plan->reader_stops_at, &goes, &loses,
+               &plan->reader_resumes_ns) != 13)
         return false;
     plan->lasting = lasting;
     plan->reader_goes = goes;
@@ -737,7 +753,7 @@ static uint64_t number_from(const char *variable, uint64_t otherwise)
 
 int main(int count, char **words)
 {
-    struct run run = {0};
+    struct run run = {.tell = true};
     if (count == 3 && strcmp(words[1], "one") == 0 && plan_parse(words[2], &run)) run_here(&run);
     if (count != 1) {
         fputs("usage: see the head of tests/capture_faults_test.c\n", stderr);

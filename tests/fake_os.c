@@ -487,11 +487,17 @@ void os_file_close(int number)
     if (number >= 0) descriptor_of(number)->open = false;
 }
 
+static bool reader_has_stopped(void)
+{
+    const struct fake_plan *plan = &fake.plan;
+    bool resumed = plan->reader_resumes_ns && fake.now_ns >= plan->reader_resumes_ns;
+    return plan->reader_stops_at && fake.reader_bytes >= plan->reader_stops_at && !resumed;
+}
+
 static long write_to_reader(const void *data, size_t bytes)
 {
     const struct fake_plan *plan = &fake.plan;
-    if (plan->reader_stops_at && fake.reader_bytes >= plan->reader_stops_at)
-        return plan->reader_goes ? -EPIPE : -EAGAIN;
+    if (reader_has_stopped()) return plan->reader_goes ? -EPIPE : -EAGAIN;
     if (bytes > OS_PIPE_BYTES) give_up("a write for which a pipe may have no room");
     fake.reader_bytes += bytes;
     return write(fake.reader, data, bytes);
@@ -518,10 +524,9 @@ int os_file_wait_writable(int number, uint64_t timeout_ns)
     descriptor_of(number);
     if (error == ETIMEDOUT) fake_sleep(timeout_ns);
     if (error) return -error;
-    if (!plan->reader_stops_at || fake.reader_bytes < plan->reader_stops_at || plan->reader_goes)
-        return 0;
+    if (!reader_has_stopped() || plan->reader_goes) return 0;
     fake_sleep(timeout_ns ? timeout_ns : TIME_MAX_NS + 1);
-    return -ETIMEDOUT;
+    return reader_has_stopped() ? -ETIMEDOUT : 0;
 }
 
 long os_file_read_start(int number, void *data, size_t bytes)

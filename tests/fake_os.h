@@ -64,9 +64,10 @@ struct fake_plan {
     uint32_t chance;
     /* The process is killed at this call of any kind; 0: never. */
     uint64_t kill_at;
-    uint64_t reader_comes_ns; /* FIFO */
-    uint64_t reader_stops_at; /* bytes after which a reader does not read any more; 0: never */
-    bool reader_goes;         /* rather than stop */
+    uint64_t reader_comes_ns;   /* FIFO */
+    uint64_t reader_stops_at;   /* bytes after which a reader does not read any more; 0: never */
+    uint64_t reader_resumes_ns; /* after it has stopped; 0: never */
+    bool reader_goes;           /* rather than stop */
 };
 
 /* Whether the error can be one of the call. `index` counts from 0; 0 at the end of the list. */
