@@ -192,7 +192,9 @@ struct order {
     uint64_t why;
     struct order_lane *running; /* whose turn it is */
     struct order_answer answer;
-    bool ended; /* no more chunks will come */
+    bool ended;         /* no more chunks will come */
+    uint64_t chased_at; /* records taken when a lane was last chased, */
+    uint32_t chases;    /* and how often since then */
 };
 
 /* ---- small questions ---- */

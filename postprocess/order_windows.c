@@ -213,9 +213,18 @@ static bool order_follow(struct order *order, struct order_lane *lane)
     return order_step(order, 0) || order_relax(order);
 }
 
+/* In a damaged stream whoever is chased may have nothing that it can take: it is not chased for ever. */
+static bool order_may_chase(struct order *order)
+{
+    if (order->chased_at != order->totals.records) order->chases = 0;
+    order->chased_at = order->totals.records;
+    return order->chases++ <= 4 * order->lanes_count;
+}
+
 bool order_chase(struct order *order)
 {
     const struct order_window *window = order_window(order, order->oldest);
+    if (!order_may_chase(order)) return false;
     for (uint32_t i = 0; i < window->lanes_count; i++) {
         struct order_lane *lane = order->lanes[window->lanes[i]];
         if (lane->state == LANE_WAITS && lane_is_behind(order, lane) && order_follow(order, lane))
