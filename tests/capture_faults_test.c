@@ -167,10 +167,10 @@ struct thread {
 static struct thread threads[THREADS_MAX];
 static unsigned threads_count, threads_ended;
 
-/* A call that is not recorded although recording goes on. */
+/* A call that is not recorded although recording goes on; a thread without a lane is counted elsewhere. */
 static void event_refused(void)
 {
-    if (run_loses && malloctape_state == MALLOCTAPE_RECORDING)
+    if (run_loses && malloctape_state == MALLOCTAPE_RECORDING && malloctape_lane->recording)
         event_begins(malloctape_lane->number, (struct event){.number = RAW_LOST});
 }
 
