@@ -183,6 +183,7 @@ static bool run_everything(struct run *run)
     if (!ordered) return false;
     if (run->reader->state != RAW_STREAM_COMPLETE) return true;
     run->result->truncated = run->reader->end.status == RAW_END_ERROR;
+    run->result->lost_at_end = run->reader->end.lost_events;
     return run->options->order.salvage || order_check_totals(run->order, &run->reader->end);
 }
 
@@ -203,7 +204,8 @@ static void run_judge(struct run *run)
     } else if (result->spool == RUN_SPOOL_DAMAGED) {
         result->error = result->spool_error;
         result->status = RUN_DAMAGED;
-    } else if (result->truncated || order_totals_of(run->order)->lost_events > 0) {
+    } else if (result->truncated || result->lost_at_end > 0 ||
+               order_totals_of(run->order)->lost_events > 0) {
         result->status = RUN_CUT;
     } else {
         result->status = RUN_COMPLETE;

@@ -42,7 +42,9 @@ struct run_result {
     enum run_status status;
     struct error error; /* the first of the stream or the output, from RUN_SALVAGED on */
     bool truncated;     /* the stream has no end chunk, or an error had ended the recording */
-    struct error cut;   /* where it ends, if it has no end chunk */
+    uint64_t
+        lost_at_end; /* events lost, as the end of the stream says: also behind the last record of a loss */
+    struct error cut; /* where it ends, if it has no end chunk */
     enum run_spool spool;
     struct error spool_error;    /* with RUN_SPOOL_DAMAGED */
     uint64_t spool_records;      /* taken from it */

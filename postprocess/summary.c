@@ -47,9 +47,11 @@ void summary_print_problems(const struct summary *summary, FILE *to)
         fprintf(to, "%s: %s: an error ended the recording before its program ended\n",
                 summary->program, summary->input);
     print_spool(summary, to);
-    if (result->order.lost_events > 0)
+    uint64_t lost = result->lost_at_end > result->order.lost_events ? result->lost_at_end
+                                                                    : result->order.lost_events;
+    if (lost > 0)
         fprintf(to, "%s: %s: %" PRIu64 " events were lost while recording\n", summary->program,
-                summary->input, result->order.lost_events);
+                summary->input, lost);
     if (result->status == RUN_SALVAGED)
         fprintf(to, "%s: %s: pieces of damage that were left out: %" PRIu64 "; the first:\n",
                 summary->program, summary->input, result->order.damages);
