@@ -1,6 +1,6 @@
 #!/bin/bash
-# fuzz_test.sh - each fuzzer for FUZZ_SECONDS (5) seconds. What it is for is the long form, make fuzz-raw and others;
-# this one shows that they work, and that what they begin with is read.
+# fuzz_test.sh - each fuzzer for a thousand executions, always the same ones, at most FUZZ_SECONDS (20) seconds. What it
+# is for is the long form, make fuzz-raw and others; this one shows that they work, and that what they begin with is read.
 set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
@@ -8,10 +8,11 @@ set -euo pipefail
 plan 3
 
 export MALLOCTAPE_BUILD=$build_dir MALLOCTAPE_SOURCE=$source_dir
+export FUZZ_OPTIONS='-seed=1 -runs=1000'
 
 fuzz() {
     local status=0
-    "$source_dir/tests/fuzz/run.sh" "$1" "${FUZZ_SECONDS:-5}" >out 2>err || status=$?
+    "$source_dir/tests/fuzz/run.sh" "$1" "${FUZZ_SECONDS:-20}" >out 2>err || status=$?
     if [ "$status" = 77 ]; then
         skip_test "fuzz_$1" "$(cat err)"
     else
