@@ -310,16 +310,25 @@ struct ChunkDamage {
 /* What comes has two bytes of payload. */
 TEST(RawReader, ChunkFieldsThatCannotBe)
 {
-    const ChunkDamage damages[] = {
-        {1, 8, 0, 1, 9, 0, "raw_chunk_field"},      {1, 2, 0, 1, 9, 0, "raw_chunk_field"},
-        {1, 0, 0, 1, 8, 0, "raw_sequence"},         {1, 0, 0, 1, 10, 0, "raw_sequence"},
-        {1, 0, 0, 1, 9, 1, "raw_sequence"},         {1, 0, 1, 1, 0, 0, "raw_sequence"},
-        {1, 0, 0, 600000, 9, 0, "raw_chunk_limit"}, {1, 0, 0, 2, 9, 0, "raw_payload"},
-        {1, 0, 0, 0, 9, 0, "raw_payload"},          {1, 1, 0, 1, 9, 2, "raw_payload"},
-        {1, 4, 0, 1, 9, 0, "raw_packed"},           {1, 4, 0, 3, 9, 0, "raw_packed"},
-        {2, 0, 1, 0, 0, 0, "raw_chunk_field"},      {2, 0, 0, 1, 0, 0, "raw_chunk_field"},
-        {2, 1, 0, 0, 0, 0, "raw_chunk_field"},      {2, 0, 0, 0, 1, 0, "raw_sequence"},
-        {2, 0, 0, 0, 0, 0, "raw_tick_damaged"},     {3, 0, 0, 0, 0, 0, "raw_end_damaged"}};
+    const ChunkDamage damages[] = {{1, 8, 0, 1, 9, 0, "raw_chunk_field"},
+                                   {1, 2, 0, 1, 9, 0, "raw_chunk_field"},
+                                   {1, 0, 0, 1, 8, 0, "raw_sequence"},
+                                   {1, 0, 0, 1, 10, 0, "raw_sequence"},
+                                   {1, 0, 0, 1, 9, 1, "raw_sequence"},
+                                   {1, 0, 1, 1, 0, 0, "raw_sequence"},
+                                   {1, 3, 0, 1, 9, uint64_t{1} << 42, "raw_births"},
+                                   {1, 0, 0, 600000, 9, 0, "raw_chunk_limit"},
+                                   {1, 0, 0, 2, 9, 0, "raw_payload"},
+                                   {1, 0, 0, 0, 9, 0, "raw_payload"},
+                                   {1, 1, 0, 1, 9, 2, "raw_payload"},
+                                   {1, 4, 0, 1, 9, 0, "raw_packed"},
+                                   {1, 4, 0, 3, 9, 0, "raw_packed"},
+                                   {2, 0, 1, 0, 0, 0, "raw_chunk_field"},
+                                   {2, 0, 0, 1, 0, 0, "raw_chunk_field"},
+                                   {2, 1, 0, 0, 0, 0, "raw_chunk_field"},
+                                   {2, 0, 0, 0, 1, 0, "raw_sequence"},
+                                   {2, 0, 0, 0, 0, 0, "raw_tick_damaged"},
+                                   {3, 0, 0, 0, 0, 0, "raw_end_damaged"}};
     for (const ChunkDamage &damage : damages) {
         RawBuilder raw = example();
         raw.cut(0);

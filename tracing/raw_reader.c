@@ -405,6 +405,8 @@ static bool raw_reader_check_fields(struct raw_reader *reader, const struct raw_
         (chunk->lane != 0 || chunk->units != 0 || chunk->first_birth != 0))
         return RAW_FAIL(reader, RAW_CHUNK_FIELD, chunk->offset,
                         "a lane, units or a birth in a chunk of type %u", chunk->type);
+    if (chunk->first_birth > RAW_SERIAL_MAX)
+        return RAW_FAIL(reader, RAW_BIRTHS, chunk->offset, "%" PRIu64, chunk->first_birth);
     return true;
 }
 
