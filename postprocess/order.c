@@ -81,7 +81,6 @@ struct order *order_new(struct read_ahead *source, struct instruction_writer *wr
 
 static void lane_free(struct order *order, struct order_lane *lane)
 {
-    if (lane == NULL) return;
     if (lane->open != NULL) read_ahead_release(order->source, lane->open);
     while (lane->queue != NULL) {
         struct raw_chunk *chunk = lane->queue;
@@ -98,8 +97,9 @@ static void lane_free(struct order *order, struct order_lane *lane)
 void order_free(struct order *order)
 {
     if (order == NULL) return;
-    for (uint32_t i = 0; i < order->lanes_count; i++)
-        lane_free(order, order->lanes[i]);
+    for (uint32_t i = 0; i < order->present_count; i++)
+        lane_free(order, order->present[i]);
+    free(order->present);
     free(order->lanes);
     free(order->steppable);
     while (order->unused_batches != NULL) {
@@ -122,16 +122,18 @@ void order_free(struct order *order)
 
 static bool order_make_room_for_lane(struct order *order, uint32_t number)
 {
-    if (number < order->lanes_count) return true;
-    uint32_t count = order->lanes_count == 0 ? 16 : order->lanes_count;
-    while (count <= number)
-        count *= 2;
-    struct order_lane **lanes = realloc(order->lanes, count * sizeof(struct order_lane *));
+    if (number < order->lanes_room) return true;
+    uint32_t room = order->lanes_room == 0 ? 16 : order->lanes_room;
+    while (room <= number)
+        room *= 2;
+    struct order_lane **lanes = realloc(order->lanes, room * sizeof *lanes);
     if (lanes == NULL) return order_no_memory(order);
-    memset(lanes + order->lanes_count, 0,
-           (count - order->lanes_count) * sizeof(struct order_lane *));
     order->lanes = lanes;
-    order->lanes_count = count;
+    struct order_lane **present = realloc(order->present, room * sizeof *present);
+    if (present == NULL) return order_no_memory(order);
+    order->present = present;
+    memset(lanes + order->lanes_room, 0, (room - order->lanes_room) * sizeof *lanes);
+    order->lanes_room = room;
     return true;
 }
 
@@ -152,7 +154,7 @@ struct order_lane *order_lane(struct order *order, uint32_t number)
     wait_heap_init(&lane->birth_waiters);
     raw_decoder_init(&lane->decoder, number,
                      (order->reader->header.features & RAW_FEATURE_ADDRESSES) != 0);
-    order->lanes[number] = lane;
+    order->lanes[number] = order->present[order->present_count++] = lane;
     return lane;
 }
 
@@ -259,9 +261,8 @@ static void order_count_births(struct order *order)
 {
     uint64_t lowest[STRUCTURES];
     memset(lowest, 0, sizeof lowest);
-    for (uint32_t i = 0; i < order->lanes_count; i++)
-        if (order->lanes[i] != NULL)
-            order->lanes[i]->births_in_stream = lane_look_ahead(order->lanes[i], lowest);
+    for (uint32_t i = 0; i < order->present_count; i++)
+        order->present[i]->births_in_stream = lane_look_ahead(order->present[i], lowest);
 }
 
 bool order_end(struct order *order)
@@ -269,8 +270,8 @@ bool order_end(struct order *order)
     const struct raw_tick none = {0};
     order_count_births(order);
     order->ended = true;
-    for (uint32_t i = 0; i < order->lanes_count; i++)
-        if (order->lanes[i] != NULL) order_wake_for_births(order, order->lanes[i], UINT64_MAX);
+    for (uint32_t i = 0; i < order->present_count; i++)
+        order_wake_for_births(order, order->present[i], UINT64_MAX);
     return order_close_window(order, &none);
 }
 

@@ -124,6 +124,8 @@ struct order_lane {
     /* Somebody waits for records of this lane beyond the windows that have been let in: up to this one, or to this
      * many births. It goes on that far, in windows up to `allowed`. */
     uint64_t chased_record, chased_births, allowed;
+    uint64_t chased_from; /* where it was when it was last chased */
+    uint64_t followed;    /* the latest chain that looked for the birth that it waits for */
     uint32_t segments_count;
     struct order_segment segments[SEGMENTS_MAX]; /* the latest chunks, a ring */
     uint64_t births_in_stream;                   /* once order->ended */
@@ -147,6 +149,7 @@ struct order_structure {
     struct wait_heap waiters;
     struct order_hole *holes;
     uint32_t holes_count, holes_room;
+    uint64_t followed;   /* the latest chain that looked for the next number */
     uint64_t unit;       /* the latest unit that was looked at and enters here */
     uint64_t unit_count; /* how often it does */
     bool skipped;        /* numbers were done without; they may come late */
@@ -171,10 +174,13 @@ struct order {
     struct object_table objects;
     struct order_structure structures[STRUCTURES];
     struct order_lane **lanes; /* by number; NULL where none has been seen */
-    uint32_t lanes_count;
+    uint32_t lanes_room;
+    /* Those that there are, in the order in which they were first mentioned. */
+    struct order_lane **present;
+    uint32_t present_count;
     struct order_lane *ready, *ready_last;
     uint64_t units; /* that were looked at */
-    /* Lanes that wait in the middle of a unit, or did so once: a ring of lanes_count entries. */
+    /* Lanes that wait in the middle of a unit, or did so once: a ring of RAW_LANES_MAX entries. */
     uint32_t *steppable;
     uint32_t steppable_first, steppable_count;
     struct order_batch *unused_batches;
@@ -192,9 +198,9 @@ struct order {
     uint64_t why;
     struct order_lane *running; /* whose turn it is */
     struct order_answer answer;
-    bool ended;         /* no more chunks will come */
-    uint64_t chased_at; /* records taken when a lane was last chased, */
-    uint32_t chases;    /* and how often since then */
+    bool ended; /* no more chunks will come */
+    /* Chains of those who wait for each other, that were followed; the first one of the latest chase. */
+    uint64_t chains, chase_chain;
 };
 
 /* ---- small questions ---- */

@@ -83,7 +83,7 @@ bool order_never_born(const struct order *order, const struct order_lane *lane, 
     uint32_t other = raw_token_lane(token);
     if (lane->given_up == token) return true;
     if (!order->ended) return false;
-    return other >= order->lanes_count || order->lanes[other] == NULL ||
+    return other >= order->lanes_room || order->lanes[other] == NULL ||
            raw_token_serial(token) > order->lanes[other]->births_in_stream;
 }
 

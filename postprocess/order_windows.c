@@ -147,9 +147,9 @@ static bool order_relax(struct order *order)
 {
     struct order_lane *found = NULL;
     int most = 0;
-    for (uint32_t i = 0; i < order->lanes_count; i++) {
-        struct order_lane *lane = order->lanes[i];
-        if (lane == NULL || lane->state != LANE_WAITS) continue;
+    for (uint32_t i = 0; i < order->present_count; i++) {
+        struct order_lane *lane = order->present[i];
+        if (lane->state != LANE_WAITS) continue;
         int looseness = lane_looseness(order, lane);
         if (looseness <= most) continue;
         most = looseness;
@@ -178,53 +178,61 @@ static struct order_lane *order_find_holder(const struct order *order,
     /* The lane may wait for a number that is not due yet: what is missing is the one that is. */
     uint64_t number = order->structures[lane->wait_structure].next;
     for (int thorough = 0; thorough < 2; thorough++) {
-        for (uint32_t i = 0; i < order->lanes_count; i++) {
-            struct order_lane *other = order->lanes[i];
-            if (other == NULL || lane_is_exhausted(other) ||
-                !lane_find_number(other, lane->wait_structure, number, thorough != 0, record,
-                                  window))
+        for (uint32_t i = 0; i < order->present_count; i++) {
+            const struct order_lane *other = order->present[i];
+            if (lane_is_exhausted(other) || !lane_find_number(other, lane->wait_structure, number,
+                                                              thorough != 0, record, window))
                 continue;
             ++*record;
-            return other;
+            return order->present[i];
         }
     }
     return NULL;
 }
 
+/* Lets an idle lane go on as far as that. False: it has been let before, and took nothing; in a damaged stream it need not
+ * get there. */
+static bool lane_chase(struct order *order, struct order_lane *lane, uint64_t record,
+                       uint64_t births, uint64_t window)
+{
+    uint64_t position = lane_position(lane);
+    if (lane->chased_from == position && record <= lane->chased_record &&
+        births <= lane->chased_births && window <= lane->allowed)
+        return false;
+    lane->chased_from = position;
+    if (record > lane->chased_record) lane->chased_record = record;
+    if (births > lane->chased_births) lane->chased_births = births;
+    if (window > lane->allowed) lane->allowed = window;
+    order_make_ready(order, lane);
+    return true;
+}
+
 /* Follows the chain of those who wait for each other to a lane that can go on. */
 static bool order_follow(struct order *order, struct order_lane *lane)
 {
-    uint64_t record, births, window;
-    for (uint32_t steps = 0; steps <= order->lanes_count; steps++) {
+    uint64_t record, births, window, chain = ++order->chains;
+    for (;;) {
+        /* All who wait for a structure wait for its next number first. */
+        uint64_t *followed = lane->wait_structure < STRUCTURES
+                                 ? &order->structures[lane->wait_structure].followed
+                                 : &lane->followed;
+        /* They wait for each other, because units are not taken apart. */
+        if (*followed == chain) return order_step(order, 0) || order_relax(order);
+        /* Another chain of this chase came here, and to nothing. */
+        if (*followed >= order->chase_chain) return false;
+        *followed = chain;
         struct order_lane *holder = order_find_holder(order, lane, &record, &births, &window);
         if (holder == NULL) return false;
-        if (holder->state == LANE_WAITS) {
-            lane = holder;
-            continue;
-        }
         if (holder->state == LANE_READY) return true;
-        if (record > holder->chased_record) holder->chased_record = record;
-        if (births > holder->chased_births) holder->chased_births = births;
-        if (window > holder->allowed) holder->allowed = window;
-        order_make_ready(order, holder);
-        return true;
+        if (holder->state == LANE_IDLE) return lane_chase(order, holder, record, births, window);
+        lane = holder;
     }
-    /* They wait for each other, because units are not taken apart. */
-    return order_step(order, 0) || order_relax(order);
-}
-
-/* In a damaged stream whoever is chased may have nothing that it can take: it is not chased for ever. */
-static bool order_may_chase(struct order *order)
-{
-    if (order->chased_at != order->totals.records) order->chases = 0;
-    order->chased_at = order->totals.records;
-    return order->chases++ <= 4 * order->lanes_count;
 }
 
 bool order_chase(struct order *order)
 {
     const struct order_window *window = order_window(order, order->oldest);
-    if (!order_may_chase(order)) return false;
+    order->chase_chain = order->chains + 1;
     for (uint32_t i = 0; i < window->lanes_count; i++) {
         struct order_lane *lane = order->lanes[window->lanes[i]];
         if (lane->state == LANE_WAITS && lane_is_behind(order, lane) && order_follow(order, lane))
@@ -251,9 +259,8 @@ bool order_skip_missing(struct order *order)
     bool skipped = false;
     for (uint32_t i = 0; i < STRUCTURES; i++)
         lowest[i] = UINT64_MAX;
-    for (uint32_t i = 0; i < order->lanes_count; i++)
-        if (order->lanes[i] != NULL && !lane_is_exhausted(order->lanes[i]))
-            lane_look_ahead(order->lanes[i], lowest);
+    for (uint32_t i = 0; i < order->present_count; i++)
+        if (!lane_is_exhausted(order->present[i])) lane_look_ahead(order->present[i], lowest);
     for (uint32_t i = 0; i < STRUCTURES; i++) {
         struct order_structure *structure = &order->structures[i];
         if (lowest[i] == UINT64_MAX || lowest[i] <= structure->next) continue;
@@ -277,10 +284,10 @@ static bool order_skip_to(struct order *order, const struct order_lane *lane)
 
 static struct order_lane *order_find_stuck(const struct order *order)
 {
-    for (uint32_t i = 0; i < order->lanes_count; i++)
-        if (order->lanes[i] != NULL && order->lanes[i]->state == LANE_WAITS &&
-            (lane_is_behind(order, order->lanes[i]) || order->ended))
-            return order->lanes[i];
+    for (uint32_t i = 0; i < order->present_count; i++)
+        if (order->present[i]->state == LANE_WAITS &&
+            (lane_is_behind(order, order->present[i]) || order->ended))
+            return order->present[i];
     return NULL;
 }
 
@@ -310,10 +317,8 @@ bool order_may_skip(const struct order *order)
 {
     if (order->totals.lost_events > 0) return true;
     if (!order->ended || order->open - order->oldest > WINDOWS_EXCUSED) return false;
-    for (uint32_t i = 0; i < order->lanes_count; i++)
-        if (order->lanes[i] != NULL && order->lanes[i]->state == LANE_WAITS &&
-            order->lanes[i]->late)
-            return false;
+    for (uint32_t i = 0; i < order->present_count; i++)
+        if (order->present[i]->state == LANE_WAITS && order->present[i]->late) return false;
     return true;
 }
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <ctime>
 #include <map>
 #include <string>
 #include <vector>
@@ -1118,6 +1119,30 @@ TEST(Order, WaitingInACircleIsDamage)
     EXPECT_EQ(ordered.result.status, RUN_SALVAGED);
     EXPECT_EQ(ordered.result.totals.by_kind[RawBuilder::kMalloc], 4u);
     EXPECT_EQ(ordered.result.totals.by_kind[RawBuilder::kFree], 2u);
+}
+
+/* Only lanes that there are cost time, and a circle is gone through once. */
+TEST(Order, CirclesOfLanesWithHighNumbers)
+{
+    RawBuilder raw;
+    for (uint32_t i = 0; i < 20; i++) {
+        uint32_t a = 2 * i, b = 65535 - a;
+        raw.death(a, RawBuilder::kFree, RawBuilder::token(b, 1));
+        raw.birth(a, RawBuilder::kMalloc, 1);
+        raw.death(b, RawBuilder::kFree, RawBuilder::token(a, 1));
+        raw.birth(b, RawBuilder::kMalloc, 2);
+    }
+    for (uint64_t i = 1; i < 20; i++)
+        raw.tick(i, 0, 0);
+    raw.end();
+    order_options how = {};
+    how.salvage = true;
+    clock_t before = clock();
+    Ordered ordered = order(raw.bytes, nullptr, how);
+    EXPECT_LT(clock() - before, 2 * CLOCKS_PER_SEC);
+    EXPECT_EQ(ordered.result.status, RUN_SALVAGED);
+    EXPECT_EQ(ordered.result.totals.by_kind[RawBuilder::kMalloc], 40u);
+    EXPECT_EQ(ordered.result.totals.by_kind[RawBuilder::kFree], 40u);
 }
 
 TEST(Order, PatienceHasALimit)
