@@ -75,6 +75,7 @@ struct order *order_new(struct read_ahead *source, struct instruction_writer *wr
     for (uint32_t i = 0; i < STRUCTURES; i++) {
         order->structures[i].next = 1;
         wait_heap_init(&order->structures[i].waiters);
+        wait_heap_init(&order->structures[i].ahead);
     }
     return order;
 }
@@ -89,6 +90,7 @@ static void lane_free(struct order *order, struct order_lane *lane)
     }
     wait_heap_free(&lane->birth_waiters);
     free(lane->marks);
+    free(lane->scout);
     free(lane->waits);
     free(lane->batch);
     free(lane);
@@ -109,6 +111,7 @@ void order_free(struct order *order)
     }
     for (uint32_t i = 0; i < STRUCTURES; i++) {
         wait_heap_free(&order->structures[i].waiters);
+        wait_heap_free(&order->structures[i].ahead);
         free(order->structures[i].holes);
     }
     for (uint32_t i = 0; i < order->windows_room; i++)
@@ -259,10 +262,8 @@ bool order_tick(struct order *order, const struct raw_tick *tick)
 /* Counts the births of each lane, also where its chunks are not decoded yet: what is not among them never comes. */
 static void order_count_births(struct order *order)
 {
-    uint64_t lowest[STRUCTURES];
-    memset(lowest, 0, sizeof lowest);
     for (uint32_t i = 0; i < order->present_count; i++)
-        order->present[i]->births_in_stream = lane_look_ahead(order->present[i], lowest);
+        order->present[i]->births_in_stream = lane_births_ahead(order, order->present[i]);
 }
 
 bool order_end(struct order *order)

@@ -73,16 +73,12 @@ static bool lane_resume(struct order *order, struct order_lane *lane)
     if (error_is_set(&lane->decoder.error)) lane_note_error(order, lane);
     while (lane_has_chunk(order, lane)) {
         struct raw_chunk *chunk = lane->queue;
-        uint64_t births = lane->decoder.births, records = lane->decoder.records;
-        if (chunk->key && chunk->first_birth >= births) {
+        uint64_t births = lane->decoder.births;
+        if (chunk_needs_nothing(chunk, births)) {
             uint64_t lost = chunk->first_birth - births;
             lane->records[lane->filled++] = (struct record){
                 .number = RAW_LOST, .kind = RAW_LOST, .size = lost > 0 ? lost : 1, .operand = lost};
-            raw_decoder_init(&lane->decoder, lane->number,
-                             (order->reader->header.features & RAW_FEATURE_ADDRESSES) != 0);
-            lane->decoder.births = chunk->first_birth;
-            lane->decoder.units = chunk->first_unit;
-            lane->decoder.records = records + 1;
+            decoder_resume(order, &lane->decoder, chunk);
             lane->damaged = false;
             return true;
         }
@@ -349,76 +345,4 @@ bool lane_leave_window(struct order *order, struct order_lane *lane)
     lane->marks_count++;
     *lane_mark_at(lane, 0) = left;
     return window_add_lane(order, next, lane->number);
-}
-
-/* Records that were decoded and not taken; NULL when there is no batch. */
-static const struct record *records_left(const struct order_lane *lane)
-{
-    return lane->records == NULL ? NULL : lane->records + lane->at;
-}
-
-/* Lowers lowest[] to the numbers that are among the records. */
-static void lower_to_stamps(uint64_t *lowest, const struct record *records, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if (records[i].number != RAW_STAMP_BEFORE && records[i].number != RAW_STAMP_AFTER) continue;
-        uint32_t index = structure_index(records[i].structure);
-        if (records[i].size < lowest[index]) lowest[index] = records[i].size;
-    }
-}
-
-/* Decoding it again later is cheap: this is rare. */
-uint64_t lane_look_ahead(const struct order_lane *lane, uint64_t *lowest)
-{
-    struct raw_decoder decoder = lane->decoder;
-    struct record records[64];
-    lower_to_stamps(lowest, records_left(lane), lane->filled - lane->at);
-    const struct raw_chunk *next = lane->queue;
-    for (;;) {
-        uint32_t count = raw_decoder_next(&decoder, records, sizeof records / sizeof *records);
-        lower_to_stamps(lowest, records, count);
-        if (count > 0) continue;
-        if (next == NULL || !raw_decoder_open(&decoder, next)) break;
-        next = next->next;
-    }
-    return decoder.births;
-}
-
-/* Looks for the number among these records; *at is where it is. Returns whether to look no further: it is there, or a
- * greater one. */
-static bool find_number(const struct record *records, uint32_t count, uint32_t structure,
-                        uint64_t number, uint32_t *at, bool *found)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if ((records[i].number != RAW_STAMP_BEFORE && records[i].number != RAW_STAMP_AFTER) ||
-            records[i].size < number || structure_index(records[i].structure) != structure)
-            continue;
-        *at = i;
-        *found = records[i].size == number;
-        return true;
-    }
-    return false;
-}
-
-bool lane_find_number(const struct order_lane *lane, uint32_t structure, uint64_t number,
-                      bool thorough, uint64_t *record, uint64_t *window)
-{
-    struct record records[64];
-    uint32_t count = lane->filled - lane->at, at = 0;
-    bool found = false;
-    *window = lane->decoded_window;
-    if (find_number(records_left(lane), count, structure, number, &at, &found) || !thorough) {
-        *record = lane_position(lane) + at;
-        return found;
-    }
-    struct raw_decoder decoder = lane->decoder;
-    for (const struct raw_chunk *next = lane->queue;; next = next->next) {
-        while ((count = raw_decoder_next(&decoder, records, 64)) > 0) {
-            if (!find_number(records, count, structure, number, &at, &found)) continue;
-            *record = decoder.records - count + at;
-            return found;
-        }
-        if (next == NULL || !raw_decoder_open(&decoder, next)) return false;
-        *window = next->window;
-    }
 }

@@ -2,6 +2,7 @@
  *
  *   order.c          what the caller sees, and the order in which windows are gone through
  *   order_windows.c  windows, and what is done when nothing goes on
+ *   order_ahead.c    what lanes have that they have not come to
  *   order_lane.c     a lane's turn: its chunks, its records at hand, its part of each window
  *   order_take.c     one record after another becomes instructions
  *   order_wait.c     who waits for what; stamps and units
@@ -131,6 +132,7 @@ struct order_lane {
     uint64_t births_in_stream;                   /* once order->ended */
     struct order_waits *waits;                   /* when somebody asks why */
     struct raw_decoder decoder;
+    struct raw_decoder *scout; /* order_ahead.c; NULL: it was never sent */
 };
 
 /* What the call at hand, or the next one, has waited for. */
@@ -147,7 +149,9 @@ struct order_hole {
 struct order_structure {
     uint64_t next; /* the number whose turn it is */
     struct wait_heap waiters;
-    struct order_hole *holes;
+    struct wait_heap
+        ahead; /* numbers that scouts have seen, and who has them; of those below `next` some */
+    struct order_hole *holes; /* a heap by the first number */
     uint32_t holes_count, holes_room;
     uint64_t followed;   /* the latest chain that looked for the next number */
     uint64_t unit;       /* the latest unit that was looked at and enters here */
@@ -218,12 +222,6 @@ static inline uint32_t structure_index(uint32_t structure)
 static inline uint32_t structure_number(uint32_t index)
 {
     return index == STRUCTURES - 1 ? RAW_STRUCTURE_PAGE_HEAP : index;
-}
-
-/* Whether the lane has nothing left that it could ever take. */
-static inline bool lane_is_exhausted(const struct order_lane *lane)
-{
-    return lane == NULL || (lane->at == lane->filled && lane->open == NULL && lane->queue == NULL);
 }
 
 /* Number of the record at hand. */
@@ -325,6 +323,31 @@ bool order_skip_missing(struct order *order);
 bool order_step(struct order *order, uint64_t records_left);
 bool order_unstick(struct order *order);
 
+/* ---- order_ahead.c ---- */
+
+/* A lane that something is wanted of sends a scout ahead: a second decoder, which goes through the chunks that the lane
+ * has not come to, tells of births and numbers, and then goes on where it stopped. So all is looked at once, however
+ * often something is looked for. */
+
+/* Births of the lane, with those that it has not come to. */
+uint64_t lane_births_ahead(struct order *order, struct order_lane *lane);
+
+/* The lane that has the structure's next number (an index). NULL: none has, or there is no memory. */
+struct order_lane *order_find_number(struct order *order, uint32_t index);
+
+/* The number nearest to the next one of each structure, or UINT64_MAX. False: there is no memory. */
+bool order_look_ahead(struct order *order, uint64_t *lowest);
+
+/* Where the lane has the number: *record, in a chunk of *window. */
+bool lane_find_number(const struct order *order, const struct order_lane *lane, uint32_t structure,
+                      uint64_t number, uint64_t *record, uint64_t *window);
+
+/* Whether a lane that has had so many births can go on with the chunk whatever is missing before it; and its decoder
+ * does so. A record stands for what is missing. */
+bool chunk_needs_nothing(const struct raw_chunk *chunk, uint64_t births);
+void decoder_resume(const struct order *order, struct raw_decoder *decoder,
+                    const struct raw_chunk *chunk);
+
 /* ---- order_lane.c ---- */
 
 /* Notes that the lane has the chunk in the open window. */
@@ -335,15 +358,6 @@ uint64_t lane_records_left(const struct order_lane *lane);
 
 /* One turn of one lane, and what follows from it. */
 void order_run_lane(struct order *order, struct order_lane *lane);
-
-/* Looks at everything the lane has not taken yet: lowers lowest[] to its stamps, and returns how many births it has
- * in all. */
-uint64_t lane_look_ahead(const struct order_lane *lane, uint64_t *lowest);
-
-/* Looks for a number of a structure among the records at hand, or with `thorough` among everything the lane has not taken
- * yet. *record is where it is, *window the window of its chunk. */
-bool lane_find_number(const struct order_lane *lane, uint32_t structure, uint64_t number,
-                      bool thorough, uint64_t *record, uint64_t *window);
 
 /* What the lane has left in the oldest window belongs to the next one from now on. */
 bool lane_leave_window(struct order *order, struct order_lane *lane);

@@ -162,40 +162,28 @@ static bool order_relax(struct order *order)
     return true;
 }
 
-/* The lane that has what this one waits for, and how far it has to go. NULL: nobody has it yet. */
-static struct order_lane *order_find_holder(const struct order *order,
-                                            const struct order_lane *lane, uint64_t *record,
-                                            uint64_t *births, uint64_t *window)
+/* The lane that has what this one waits for. NULL: nobody has it yet. */
+static struct order_lane *order_find_holder(struct order *order, const struct order_lane *lane)
 {
-    uint64_t lowest[STRUCTURES] = {0};
-    *record = *births = 0;
-    *window = order->open;
-    if (lane->wait_structure == STRUCTURES) {
-        struct order_lane *other = order->lanes[raw_token_lane(lane->wait_number)];
-        *births = raw_token_serial(lane->wait_number);
-        return lane_look_ahead(other, lowest) >= *births ? other : NULL;
-    }
     /* The lane may wait for a number that is not due yet: what is missing is the one that is. */
-    uint64_t number = order->structures[lane->wait_structure].next;
-    for (int thorough = 0; thorough < 2; thorough++) {
-        for (uint32_t i = 0; i < order->present_count; i++) {
-            const struct order_lane *other = order->present[i];
-            if (lane_is_exhausted(other) || !lane_find_number(other, lane->wait_structure, number,
-                                                              thorough != 0, record, window))
-                continue;
-            ++*record;
-            return order->present[i];
-        }
-    }
-    return NULL;
+    if (lane->wait_structure < STRUCTURES) return order_find_number(order, lane->wait_structure);
+    struct order_lane *other = order->lanes[raw_token_lane(lane->wait_number)];
+    return lane_births_ahead(order, other) >= raw_token_serial(lane->wait_number) ? other : NULL;
 }
 
-/* Lets an idle lane go on as far as that. False: it has been let before, and took nothing; in a damaged stream it need not
- * get there. */
-static bool lane_chase(struct order *order, struct order_lane *lane, uint64_t record,
-                       uint64_t births, uint64_t window)
+/* Lets an idle lane go on until it has taken what `waiter` waits for. False: it has been let before, and took nothing; in
+ * a damaged stream it need not get there. */
+static bool lane_chase(struct order *order, struct order_lane *lane,
+                       const struct order_lane *waiter)
 {
-    uint64_t position = lane_position(lane);
+    uint64_t position = lane_position(lane), record = 0, births = 0, window = order->open;
+    if (waiter->wait_structure == STRUCTURES)
+        births = raw_token_serial(waiter->wait_number);
+    else if (lane_find_number(order, lane, waiter->wait_structure,
+                              order->structures[waiter->wait_structure].next, &record, &window))
+        record++;
+    else
+        return false;
     if (lane->chased_from == position && record <= lane->chased_record &&
         births <= lane->chased_births && window <= lane->allowed)
         return false;
@@ -210,7 +198,7 @@ static bool lane_chase(struct order *order, struct order_lane *lane, uint64_t re
 /* Follows the chain of those who wait for each other to a lane that can go on. */
 static bool order_follow(struct order *order, struct order_lane *lane)
 {
-    uint64_t record, births, window, chain = ++order->chains;
+    uint64_t chain = ++order->chains;
     for (;;) {
         /* All who wait for a structure wait for its next number first. */
         uint64_t *followed = lane->wait_structure < STRUCTURES
@@ -221,10 +209,10 @@ static bool order_follow(struct order *order, struct order_lane *lane)
         /* Another chain of this chase came here, and to nothing. */
         if (*followed >= order->chase_chain) return false;
         *followed = chain;
-        struct order_lane *holder = order_find_holder(order, lane, &record, &births, &window);
+        struct order_lane *holder = order_find_holder(order, lane);
         if (holder == NULL) return false;
         if (holder->state == LANE_READY) return true;
-        if (holder->state == LANE_IDLE) return lane_chase(order, holder, record, births, window);
+        if (holder->state == LANE_IDLE) return lane_chase(order, holder, lane);
         lane = holder;
     }
 }
@@ -257,10 +245,7 @@ bool order_skip_missing(struct order *order)
 {
     uint64_t lowest[STRUCTURES];
     bool skipped = false;
-    for (uint32_t i = 0; i < STRUCTURES; i++)
-        lowest[i] = UINT64_MAX;
-    for (uint32_t i = 0; i < order->present_count; i++)
-        if (!lane_is_exhausted(order->present[i])) lane_look_ahead(order->present[i], lowest);
+    if (!order_look_ahead(order, lowest)) return false;
     for (uint32_t i = 0; i < STRUCTURES; i++) {
         struct order_structure *structure = &order->structures[i];
         if (lowest[i] == UINT64_MAX || lowest[i] <= structure->next) continue;

@@ -1145,6 +1145,47 @@ TEST(Order, CirclesOfLanesWithHighNumbers)
     EXPECT_EQ(ordered.result.totals.by_kind[RawBuilder::kFree], 40u);
 }
 
+/* Those that were lost may be told of in any order, long before it is their turn. */
+TEST(Order, ManyLostNumbers)
+{
+    const uint64_t numbers = 40000;
+    RawBuilder raw;
+    raw.lost(0, 1, 0);
+    for (uint64_t i = numbers; i > 0; i--)
+        raw.lost_stamps(0, 3, 2 * (i * 7919 % numbers + 1), 1);
+    raw.cut(0);
+    for (uint64_t i = 0; i < numbers; i++) {
+        raw.stamp(1, 51, 3, 2 * i + 1);
+        raw.birth(1, RawBuilder::kMalloc, i % 1000);
+    }
+    raw.end();
+    clock_t before = clock();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_LT(clock() - before, 2 * CLOCKS_PER_SEC);
+    EXPECT_EQ(ordered.result.status, RUN_CUT) << ordered.error;
+    EXPECT_EQ(ordered.result.order.stamps, numbers);
+    EXPECT_EQ(ordered.result.order.stamps_missing, numbers);
+}
+
+/* What is to come is looked through once, not once for each number that is missing. */
+TEST(Order, ManyMissingNumbers)
+{
+    const uint64_t numbers = 40000;
+    RawBuilder raw;
+    raw.lost(0, 1, 0);
+    for (uint64_t i = 1; i <= numbers; i++) {
+        raw.stamp(0, 51, 3, 2 * i);
+        raw.birth(0, RawBuilder::kMalloc, i % 1000);
+    }
+    raw.end();
+    clock_t before = clock();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_LT(clock() - before, 2 * CLOCKS_PER_SEC);
+    EXPECT_EQ(ordered.result.status, RUN_CUT) << "events were lost";
+    EXPECT_EQ(ordered.result.order.stamps, numbers);
+    EXPECT_EQ(ordered.result.order.stamps_missing, numbers);
+}
+
 TEST(Order, PatienceHasALimit)
 {
     RawBuilder raw;
