@@ -30,6 +30,11 @@ void malloctape_stamp(unsigned structure);
  * Thread   the one that ends, idles or replaces its cache; no lock is held. */
 void malloctape_thread_cache_deleted(void);
 
+/* malloctape_thread_cache_changed() - the calling thread has another thread cache, or none.
+ *
+ * Thread   any; no lock is held. */
+void malloctape_thread_cache_changed(void);
+
 /* malloctape_heap_grown() - the heap has got these addresses from the system; nothing is on them yet.
  *
  * Thread   any; pageheap_lock is held. */
@@ -58,6 +63,7 @@ void malloctape_span_deleted(unsigned long first_page, unsigned long pages, unsi
 
 #define MALLOCTAPE_STAMP(structure)       malloctape_stamp(structure)
 #define MALLOCTAPE_THREAD_CACHE_DELETED() malloctape_thread_cache_deleted()
+#define MALLOCTAPE_THREAD_CACHE_CHANGED() malloctape_thread_cache_changed()
 #define MALLOCTAPE_HEAP_GROWN(start, bytes) malloctape_heap_grown(start, bytes)
 #define MALLOCTAPE_SPAN_POPULATED(span, size_class) \
   malloctape_span_populated((span)->start, (span)->length, (size_class))
@@ -71,6 +77,7 @@ void malloctape_span_deleted(unsigned long first_page, unsigned long pages, unsi
 
 #define MALLOCTAPE_STAMP(structure)       ((void)0)
 #define MALLOCTAPE_THREAD_CACHE_DELETED() ((void)0)
+#define MALLOCTAPE_THREAD_CACHE_CHANGED() ((void)0)
 #define MALLOCTAPE_HEAP_GROWN(start, bytes) ((void)0)
 #define MALLOCTAPE_SPAN_POPULATED(span, size_class) ((void)0)
 #define MALLOCTAPE_HOOK_ADDED(list) ((void)0)

@@ -163,7 +163,7 @@ bool find_class(const void *object, uint32 *cl)
 void open_page(const void *object)
 {
     uint32 cl;
-    if (!shadow_page_of(object)->open && find_class(object, &cl))
+    if (shadow_covers(object) && !shadow_page_of(object)->open && find_class(object, &cl))
         shadow_open(object, cl == 0 ? 0 : Static::sizemap()->class_to_size(cl),
                     static_cast<uint8_t>(cl));
 }
@@ -225,6 +225,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void *record_birth(unsigned kind, uint64_t size, 
         throw;
     }
     born(kind, size, alignment, object);
+    malloctape_thread_cache_is(ThreadCache::GetFastPathCache());
     divert();
     return object;
 }
@@ -243,8 +244,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void *allocate_recorded(size_t size)
     if (PREDICT_FALSE(cursor >= lane->limit)) return allocate_slow<kind, plain>(size);
     if (PREDICT_FALSE(size >= lane->codes[kind].limit)) return allocate_slow<kind, plain>(size);
     if (size >= MALLOCTAPE_HOT_SIZE_LIMIT) __builtin_unreachable(); // codes have no higher limit
-    ThreadCache *cache = ThreadCache::GetFastPathCache();
-    if (PREDICT_FALSE(cache == NULL)) return allocate_slow<kind, plain>(size);
+    ThreadCache *cache = static_cast<ThreadCache *>(lane->cache);
     uint32 cl;
     Static::sizemap()->GetSizeClass(size, &cl);
     void *object;
@@ -256,7 +256,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void *allocate_recorded(size_t size)
 template <unsigned kind, void *(*plain)(size_t)>
 inline ATTRIBUTE_ALWAYS_INLINE void *allocate(size_t size)
 {
-    if (PREDICT_FALSE(!base::internal::new_hooks_.empty()))
+    if (PREDICT_TRUE(!base::internal::new_hooks_.empty()))
         return allocate_recorded<kind, plain>(size);
     ThreadCache *cache = ThreadCache::GetFastPathCache();
     if (PREDICT_FALSE(cache == NULL)) return plain(size);
@@ -321,8 +321,7 @@ inline ATTRIBUTE_ALWAYS_INLINE bool prepare_release(void *object, Release *relea
     release->lane = malloctape_lane;
     release->cursor = release->lane->cursor;
     if (PREDICT_FALSE(release->cursor >= release->lane->limit)) return false;
-    release->cache = ThreadCache::GetCacheIfPresent();
-    if (PREDICT_FALSE(release->cache == NULL)) return false;
+    release->cache = static_cast<ThreadCache *>(release->lane->cache);
     const struct shadow_page *page = shadow_page_of(object);
     release->cl = atomic_load_acquire(&page->size_class);
     if (PREDICT_FALSE(release->cl == 0)) return false;
@@ -355,7 +354,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void release_sized_recorded(void *object, size_t 
 
 template <unsigned kind> inline ATTRIBUTE_ALWAYS_INLINE void release(void *object)
 {
-    if (PREDICT_FALSE(!base::internal::delete_hooks_.empty()))
+    if (PREDICT_TRUE(!base::internal::delete_hooks_.empty()))
         return release_recorded<kind>(object);
     do_free(object);
 }
@@ -363,7 +362,7 @@ template <unsigned kind> inline ATTRIBUTE_ALWAYS_INLINE void release(void *objec
 template <unsigned kind>
 inline ATTRIBUTE_ALWAYS_INLINE void release_sized(void *object, size_t size)
 {
-    if (PREDICT_FALSE(!base::internal::delete_hooks_.empty()))
+    if (PREDICT_TRUE(!base::internal::delete_hooks_.empty()))
         return release_sized_recorded<kind>(object, size);
     if (object != NULL) do_free_with_callback(object, &InvalidFree, true, size);
 }

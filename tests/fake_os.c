@@ -584,27 +584,32 @@ int os_command_wait(int process, uint64_t timeout_ns)
 
 /* --- memory, time, threads --- */
 
-static void *take_memory(size_t bytes, int protection)
+static void *take_memory(void *address, size_t bytes, int flags)
 {
     if (call_begins(FAKE_MEMORY)) return NULL;
-    void *memory =
-        mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *memory = mmap(address, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
     return memory == MAP_FAILED ? NULL : memory;
 }
 
 void *os_memory_reserve(size_t bytes)
 {
-    return take_memory(bytes, PROT_READ | PROT_WRITE);
+    return take_memory(NULL, bytes, 0);
 }
 
 void *os_memory_reserve_per_process(size_t bytes)
 {
-    return take_memory(bytes, PROT_READ | PROT_WRITE);
+    return take_memory(NULL, bytes, 0);
+}
+
+void *os_memory_reserve_per_process_at(uintptr_t address, size_t bytes)
+{
+    return take_memory((void *)address, bytes, MAP_FIXED_NOREPLACE);
 }
 
 void *os_memory_reserve_unshared(size_t bytes)
 {
-    return take_memory(bytes, PROT_READ | PROT_WRITE);
+    return take_memory(NULL, bytes, 0);
 }
 
 bool os_memory_can_be_per_process(void)
@@ -615,11 +620,6 @@ bool os_memory_can_be_per_process(void)
 void os_memory_clear(void *memory, size_t bytes)
 {
     madvise(memory, bytes, MADV_DONTNEED);
-}
-
-void *os_zeros_reserve(size_t bytes)
-{
-    return take_memory(bytes, PROT_READ);
 }
 
 void os_memory_release(void *memory, size_t bytes)

@@ -35,6 +35,14 @@ is_ended() {
     [ "$status" = "$2" ] && [ -e raw.lz4.spool ] && [ "$(objects raw.lz4 777)" = 20000 ] && verified raw.lz4 3
 }
 
+# The allocator says so as it does untraced, where the program, its stack and its libraries are concerned.
+is_told_of_wrong_free() {
+    rm -f raw.lz4*
+    { exit_status recorded raw.lz4 "$life" wrong "$1"; } 2>/dev/null
+    [ "$status" = 134 ] && grep -q 'Attempt to free invalid pointer' err && [ "$(objects raw.lz4 777)" = 10000 ] &&
+        verified raw.lz4 3
+}
+
 # shellcheck disable=SC2016 # Ruby
 late_calls_are_recorded() {
     rm -f raw.lz4*
@@ -269,7 +277,7 @@ two_with_one_name() {
     recorded raw.lz4 "$life" end exit || [ $? = 7 ] && [ "$(objects raw.lz4 777)" = 20000 ] && complete raw.lz4
 }
 
-plan 51
+plan 55
 check 'return from main' ends return 7
 check 'exit' ends exit 7
 check '_exit' ends _exit 7
@@ -280,6 +288,9 @@ check 'exit in another thread' ends group 7
 check 'the main thread ends first' ends thread 0
 check 'abort' is_ended abort 134
 check 'SIGSEGV' is_ended segv 139
+for what in stack static mapped small; do
+    check "a free of what is no object: $what" is_told_of_wrong_free $what
+done
 check 'SIGKILL soon' loses_nothing_when_killed 20000 3
 check 'SIGKILL, one thread' loses_nothing_when_killed 300000 1
 check 'SIGKILL, three threads' loses_nothing_when_killed 500000 3

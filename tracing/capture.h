@@ -64,6 +64,7 @@ struct malloctape_lane {
     uint16_t *limit;      /* where the hot path must be left; NULL to leave it now */
     uint64_t next_token;  /* of the next birth; see lane_token() */
     uint64_t extra_units; /* written so far, that are not the first unit of an event */
+    void *cache;          /* the front end's; if NULL, `limit` is too */
     uint16_t *room;       /* last position at which an event still fits; behind it only stamps */
     uint32_t allocating;  /* stamps belong to the event that follows, not to the latest one */
     uint32_t busy;        /* taking a slot: a nested call takes none, and is not recorded */
@@ -202,7 +203,17 @@ void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_
  * may wait for the writer, which never needs a lock of the allocator. */
 void malloctape_stamp(unsigned structure);
 
-/* The allocator is about to destroy the thread cache of the calling thread. */
+/* The calling thread has this thread cache; NULL: none. */
+static inline void malloctape_thread_cache_is(void *cache)
+{
+    struct malloctape_lane *lane = malloctape_lane;
+    if (lane->room) lane->cache = cache;
+}
+
+/* The calling thread has, or is about to have, another thread cache or none. */
+void malloctape_thread_cache_changed(void);
+
+/* The same, because the allocator is about to destroy it; recorded. */
 void malloctape_thread_cache_deleted(void);
 
 /* Every call is to be recorded off the hot path from now on, because there is more to do in it. */

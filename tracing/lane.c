@@ -115,6 +115,8 @@ struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id
     lane->exit_rounds = 0;
     lane->allocating = 0;
     lane->busy = 0;
+    lane->limit = NULL;
+    lane->cache = NULL;
     atomic_store_release(&lane->state, LANE_LIVE);
     return lane;
 }

@@ -25,6 +25,9 @@ void *os_memory_reserve(size_t bytes);
 /* The same, but a forked child finds it zeroed: what is in it is true for one process only. */
 void *os_memory_reserve_per_process(size_t bytes);
 
+/* The same at this address; NULL also if something is there already. */
+void *os_memory_reserve_per_process_at(uintptr_t address, size_t bytes);
+
 /* Whether the system can do that: Linux can since 4.14. True also if there is no memory at all. */
 bool os_memory_can_be_per_process(void);
 
@@ -35,9 +38,6 @@ void os_memory_release(void *memory, size_t bytes);
 
 /* Gives private memory back to the system, but keeps its addresses: it is zero again. */
 void os_memory_clear(void *memory, size_t bytes);
-
-/* Memory that is zero and cannot be written. */
-void *os_zeros_reserve(size_t bytes);
 
 /* Writes the path of the current directory, with a slash and a null byte behind it; empty if it has none or it is
  * longer than `bytes`. */

@@ -40,10 +40,10 @@ static long advise(void *memory, size_t bytes, int advice)
     return system_call(SYS_madvise, (long)memory, (long)bytes, advice, 0, 0, 0);
 }
 
-void *os_memory_reserve(size_t bytes)
+static void *reserve(void *address, size_t bytes, int flags)
 {
-    void *memory = map(NULL, bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *memory = map(address, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
     if (memory) {
         /* Sparse use: a huge page would cost 512 pages for the one that is touched. */
         advise(memory, bytes, MADV_NOHUGEPAGE);
@@ -52,10 +52,28 @@ void *os_memory_reserve(size_t bytes)
     return memory;
 }
 
+void *os_memory_reserve(size_t bytes)
+{
+    return reserve(NULL, bytes, 0);
+}
+
+static void *hide_from_children(void *memory, size_t bytes)
+{
+    if (!memory || advise(memory, bytes, MADV_WIPEONFORK) == 0) return memory;
+    os_memory_release(memory, bytes);
+    return NULL;
+}
+
 void *os_memory_reserve_per_process(size_t bytes)
 {
-    void *memory = os_memory_reserve(bytes);
-    if (!memory || advise(memory, bytes, MADV_WIPEONFORK) == 0) return memory;
+    return hide_from_children(reserve(NULL, bytes, 0), bytes);
+}
+
+/* Linux before 4.17 does not know the flag and takes the address for a wish. */
+void *os_memory_reserve_per_process_at(uintptr_t address, size_t bytes)
+{
+    void *memory = reserve((void *)address, bytes, MAP_FIXED_NOREPLACE);
+    if (!memory || (uintptr_t)memory == address) return hide_from_children(memory, bytes);
     os_memory_release(memory, bytes);
     return NULL;
 }
@@ -84,11 +102,6 @@ void os_memory_release(void *memory, size_t bytes)
 void os_memory_clear(void *memory, size_t bytes)
 {
     advise(memory, bytes, MADV_DONTNEED);
-}
-
-void *os_zeros_reserve(size_t bytes)
-{
-    return map(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
 void os_current_directory(char *path, size_t bytes)

@@ -39,6 +39,7 @@ static void begin_run(struct malloctape_lane *lane, uint32_t slot, const uint16_
 
 void record_heat(struct malloctape_lane *lane)
 {
+    if (!lane->cache) return;
     atomic_store_relaxed(&lane->limit, lane->room);
     atomic_fence_full();
     if (atomic_load_relaxed(&hot_path_is_off)) atomic_store_relaxed(&lane->limit, NULL);
@@ -124,6 +125,7 @@ void record_thread(struct malloctape_lane *lane, bool continued)
 
 static uint64_t *token_place(const void *object)
 {
+    if (!shadow_covers(object)) return NULL;
     const struct shadow_page *page = shadow_page_of(object);
     return page->open ? shadow_token(page, object) : NULL;
 }
@@ -211,9 +213,18 @@ void malloctape_stamp(unsigned structure)
     units_stamp(lane, structure, ++stamps[structure]);
 }
 
+void malloctape_thread_cache_changed(void)
+{
+    struct malloctape_lane *lane = malloctape_lane;
+    if (!lane->cache) return;
+    atomic_store_relaxed(&lane->limit, NULL);
+    lane->cache = NULL;
+}
+
 void malloctape_thread_cache_deleted(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
+    malloctape_thread_cache_changed();
     if (lane->room && is_recording() && malloctape_ready())
         units_thread(lane, RAW_THREAD_CACHE_DELETED, 0);
 }

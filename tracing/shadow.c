@@ -11,7 +11,11 @@
 /* A page of 8-byte objects has 2^10 tokens. */
 #define CAPACITY_BITS_MAX 10
 
-struct shadow_page *shadow_regions[SHADOW_REGIONS];
+/* Where Linux does not map anything of its own accord; the last is for tools that leave a program less. */
+static const uintptr_t windows[] = {0x240000000000, 0x3c0000000000, 0x0a0000000000};
+
+uintptr_t shadow_window;
+static bool covered[SHADOW_REGIONS];
 
 /* Where the tokens of pages go that are not open. */
 static uint64_t nowhere;
@@ -38,24 +42,21 @@ struct token_memory {
         *free[CAPACITY_BITS_MAX + 1]; /* lists of unused token arrays, linked by their first word */
 };
 
-static struct {
-    struct token_memory *memory;
-    struct shadow_page *empty; /* the region of addresses where the heap is not; read only */
-} shadow;
+static struct token_memory *memory;
 
 static void lock(void)
 {
-    while (atomic_exchange_acquire(&shadow.memory->lock, 1))
-        os_wait(&shadow.memory->lock, 1, 1000000);
+    while (atomic_exchange_acquire(&memory->lock, 1))
+        os_wait(&memory->lock, 1, 1000000);
 }
 
 /* A thread that has the lock may be stopped, even for good, and the caller be the one it waits for.
  * False: it is not to be had. */
 static bool lock_at_last(void)
 {
-    for (unsigned i = 0; atomic_exchange_acquire(&shadow.memory->lock, 1); i++) {
+    for (unsigned i = 0; atomic_exchange_acquire(&memory->lock, 1); i++) {
         if (i == END_LOCK_TRIES) return false;
-        os_wait(&shadow.memory->lock, 1, 1000000);
+        os_wait(&memory->lock, 1, 1000000);
     }
     return true;
 }
@@ -63,12 +64,12 @@ static bool lock_at_last(void)
 /* Held for a few instructions, so nobody is woken: whoever waits looks again soon. */
 static void unlock(void)
 {
-    atomic_store_release(&shadow.memory->lock, 0);
+    atomic_store_release(&memory->lock, 0);
 }
 
 static uint32_t state(void)
 {
-    return shadow.memory ? atomic_load_acquire(&shadow.memory->state) : SHADOW_OFF;
+    return memory ? atomic_load_acquire(&memory->state) : SHADOW_OFF;
 }
 
 bool shadow_has_begun(void)
@@ -78,34 +79,50 @@ bool shadow_has_begun(void)
 
 /* --- begin and end --- */
 
+static uintptr_t region_entries(uintptr_t region)
+{
+    return shadow_window + region * REGION_BYTES;
+}
+
+static bool cover_region(uintptr_t region)
+{
+    if (region >= SHADOW_REGIONS) return false;
+    if (!covered[region] && os_memory_reserve_per_process_at(region_entries(region), REGION_BYTES))
+        atomic_store_release(&covered[region], true);
+    return covered[region];
+}
+
+/* The window, with an entry for NULL in it. */
+static bool choose_window(void)
+{
+    for (size_t i = 0; i < sizeof windows / sizeof *windows && !covered[0]; i++) {
+        shadow_window = windows[i];
+        cover_region(0);
+    }
+    return covered[0];
+}
+
 /* False: something may be there already. */
 static bool reserve(void)
 {
-    if (!shadow.memory) shadow.memory = os_memory_reserve_per_process(sizeof *shadow.memory);
-    if (!shadow.memory) return false;
-    if (!shadow.empty) shadow.empty = os_zeros_reserve(REGION_BYTES);
-    if (!shadow.empty) return false;
-    for (uint32_t region = 0; region < SHADOW_REGIONS; region++)
-        if (!shadow_regions[region]) shadow_regions[region] = shadow.empty;
-    return true;
+    if (!memory) memory = os_memory_reserve_per_process(sizeof *memory);
+    return memory && choose_window() &&
+           cover_region((uintptr_t)&memory >> SHADOW_REGION_BITS) &&
+           cover_region((uintptr_t)__builtin_frame_address(0) >> SHADOW_REGION_BITS);
 }
 
 static void release_regions(void)
 {
-    for (uint32_t region = 0; region < SHADOW_REGIONS; region++) {
-        if (shadow_regions[region] && shadow_regions[region] != shadow.empty)
-            os_memory_release(shadow_regions[region], REGION_BYTES);
-        shadow_regions[region] = NULL;
+    for (uintptr_t region = 0; region < SHADOW_REGIONS; region++) {
+        if (covered[region]) os_memory_release((void *)region_entries(region), REGION_BYTES);
+        covered[region] = false;
     }
-    if (shadow.empty) os_memory_release(shadow.empty, REGION_BYTES);
-    shadow.empty = NULL;
 }
 
 static void clear_regions(void)
 {
-    for (uint32_t region = 0; region < SHADOW_REGIONS; region++)
-        if (shadow_regions[region] != shadow.empty)
-            os_memory_clear(shadow_regions[region], REGION_BYTES);
+    for (uintptr_t region = 0; region < SHADOW_REGIONS; region++)
+        if (covered[region]) os_memory_clear((void *)region_entries(region), REGION_BYTES);
 }
 
 static struct arena *clear_arenas(struct arena *arenas, struct arena *behind)
@@ -120,7 +137,7 @@ static struct arena *clear_arenas(struct arena *arenas, struct arena *behind)
     return behind;
 }
 
-static void clear_tokens(struct token_memory *memory)
+static void clear_tokens(void)
 {
     memory->left = 0;
     memset(memory->free, 0, sizeof memory->free);
@@ -134,13 +151,13 @@ bool shadow_prepare(bool (*cover)(void))
         shadow_cancel();
         return false;
     }
-    if (shadow.memory->kept) {
+    if (memory->kept) {
         if (!lock_at_last()) return false;
         clear_regions();
-        clear_tokens(shadow.memory);
+        clear_tokens();
         unlock();
     }
-    atomic_store_release(&shadow.memory->state, SHADOW_COVERING);
+    atomic_store_release(&memory->state, SHADOW_COVERING);
     if (cover()) return true;
     shadow_cancel();
     return false;
@@ -148,26 +165,26 @@ bool shadow_prepare(bool (*cover)(void))
 
 void shadow_cancel(void)
 {
-    if (!shadow.memory) return;
+    if (!memory) return;
     lock();
-    atomic_store_release(&shadow.memory->state, SHADOW_OFF);
-    if (!shadow.memory->kept) release_regions();
+    atomic_store_release(&memory->state, SHADOW_OFF);
+    if (!memory->kept) release_regions();
     unlock();
 }
 
 void shadow_begin(void)
 {
-    atomic_store_release(&shadow.memory->state, SHADOW_ON);
-    shadow.memory->kept = true;
+    atomic_store_release(&memory->state, SHADOW_ON);
+    memory->kept = true;
 }
 
 /* The pages stay as they are: a thread that is late may be about to store a token there. */
 void shadow_end(void)
 {
-    if (!shadow.memory) return;
-    atomic_store_release(&shadow.memory->state, SHADOW_OFF);
+    if (!memory) return;
+    atomic_store_release(&memory->state, SHADOW_OFF);
     if (!lock_at_last()) return;
-    for (struct arena *arena = shadow.memory->arenas; arena; arena = arena->next) {
+    for (struct arena *arena = memory->arenas; arena; arena = arena->next) {
         struct arena *next = arena->next;
         os_memory_clear(arena, ARENA_BYTES);
         arena->next = next;
@@ -181,22 +198,17 @@ bool shadow_cover(uintptr_t address, size_t bytes)
 {
     if (state() == SHADOW_OFF || bytes == 0) return true;
     bool complete = true;
+    uintptr_t first = address >> SHADOW_REGION_BITS;
     uintptr_t last = (address + bytes - 1) >> SHADOW_REGION_BITS;
     lock();
-    for (uintptr_t region = address >> SHADOW_REGION_BITS; region <= last && state() != SHADOW_OFF;
-         region++) {
-        if (shadow_regions[region] != shadow.empty) continue;
-        struct shadow_page *pages = os_memory_reserve_per_process(REGION_BYTES);
-        if (pages)
-            atomic_store_release(&shadow_regions[region], pages);
-        else
-            complete = false;
-    }
+    for (uintptr_t region = first; region <= last && state() != SHADOW_OFF; region++)
+        if (!cover_region(region)) complete = false;
+    if (first && state() != SHADOW_OFF) cover_region(first - 1);
     unlock();
     return complete;
 }
 
-static bool take_arena(struct token_memory *memory)
+static bool take_arena(void)
 {
     struct arena *arena = memory->spare;
     if (arena) {
@@ -216,23 +228,23 @@ static bool take_arena(struct token_memory *memory)
 static uint64_t *take_tokens(unsigned bits)
 {
     size_t bytes = sizeof(uint64_t) << bits;
-    void *tokens = shadow.memory->free[bits];
+    void *tokens = memory->free[bits];
     if (tokens) {
-        memcpy(&shadow.memory->free[bits], tokens, sizeof tokens);
+        memcpy(&memory->free[bits], tokens, sizeof tokens);
         memset(tokens, 0, bytes);
         return tokens;
     }
-    if (shadow.memory->left < bytes && !take_arena(shadow.memory)) return NULL;
-    tokens = shadow.memory->next;
-    shadow.memory->next += bytes;
-    shadow.memory->left -= bytes;
+    if (memory->left < bytes && !take_arena()) return NULL;
+    tokens = memory->next;
+    memory->next += bytes;
+    memory->left -= bytes;
     return tokens;
 }
 
 static void give_tokens(uint64_t *tokens, unsigned bits)
 {
-    memcpy(tokens, &shadow.memory->free[bits], sizeof shadow.memory->free[bits]);
-    shadow.memory->free[bits] = tokens;
+    memcpy(tokens, &memory->free[bits], sizeof memory->free[bits]);
+    memory->free[bits] = tokens;
 }
 
 static const void *page_start(uintptr_t number)
@@ -273,15 +285,16 @@ static bool open_page(uintptr_t number, size_t size, uint8_t size_class)
     return page->open;
 }
 
-static bool has_region(uintptr_t number)
+bool shadow_covers(const void *object)
 {
-    return shadow_regions[number >> (SHADOW_REGION_BITS - SHADOW_PAGE_BITS)] != shadow.empty;
+    uintptr_t region = (uintptr_t)object >> SHADOW_REGION_BITS;
+    return region < SHADOW_REGIONS && atomic_load_acquire(&covered[region]);
 }
 
 bool shadow_open(const void *object, size_t size, uint8_t size_class)
 {
     uintptr_t number = (uintptr_t)object >> SHADOW_PAGE_BITS;
-    if (state() == SHADOW_OFF || !has_region(number)) return false;
+    if (state() == SHADOW_OFF || !shadow_covers(object)) return false;
     lock();
     bool opened = state() != SHADOW_OFF && open_page(number, size, size_class);
     unlock();
@@ -293,7 +306,7 @@ void shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint8_t si
     if (state() == SHADOW_OFF) return;
     lock();
     for (uintptr_t number = first; number < first + pages && state() != SHADOW_OFF; number++)
-        if (has_region(number)) open_page(number, size, size_class);
+        if (shadow_covers(page_start(number))) open_page(number, size, size_class);
     unlock();
 }
 
@@ -304,6 +317,7 @@ void shadow_close(uintptr_t first, uintptr_t pages, unsigned size_class)
     lock();
     if (state() == SHADOW_OFF) end = first;
     for (uintptr_t number = first; number < end; number++) {
+        if (!shadow_covers(page_start(number))) continue;
         struct shadow_page *page = shadow_page_of(page_start(number));
         if (!page->open) continue;
         uint64_t *tokens = page->tokens + shadow_index(page->inverse, page_start(number));

@@ -1,16 +1,17 @@
 /* shadow - the token of every live object, found by the object's address, without a byte on the
  * heap.
  *
- *   address >> 32 --> shadow_regions[] --> pages of 4 GiB
- *   address >> 13 --> shadow_page      --> tokens of one page of the heap
- *                                          index = lower half of the address / size of its objects
+ *   address >> 13 --> shadow_page --> tokens of one page of the heap
+ *                                     index = lower half of the address / size of its objects
  *
  * A page of the heap that holds objects of one size gets as many tokens as objects can start in
  * it, so the tokens of a page lie together: 8 bytes for each object, and 16 for each 8 KiB page.
  * A page whose object starts at its beginning (a large one) has one.
  *
- * A region where the heap is not shares one that is all zeros, so that nobody has to ask. Address
- * space is taken in proportion to the heap (8 MiB for 4 GiB), because programs limit it.
+ * The pages' entries lie at a fixed distance for each address, in a window of 256 GiB where nobody else
+ * maps anything. Only the parts for regions with heap in them are mapped (2 MiB for 1 GiB), because programs
+ * limit their address space; and those for NULL, the stack, this library and what is before the heap, where
+ * most addresses are that programs free by mistake.
  *
  * Pages of small objects are opened when the allocator makes them, so that an object on such a page
  * always has a place for its token; those of large ones with the object.
@@ -43,7 +44,7 @@ extern "C" {
 #define SHADOW_PAGE_BYTES   ((uintptr_t)1 << SHADOW_PAGE_BITS)
 /* User addresses of x86-64 and AArch64 with four levels of page tables. */
 #define SHADOW_ADDRESS_BITS 47
-#define SHADOW_REGION_BITS  32
+#define SHADOW_REGION_BITS  30
 #define SHADOW_REGIONS      (1u << (SHADOW_ADDRESS_BITS - SHADOW_REGION_BITS))
 #define SHADOW_REGION_PAGES (1u << (SHADOW_REGION_BITS - SHADOW_PAGE_BITS))
 
@@ -55,8 +56,8 @@ struct shadow_page {
     bool open;
 };
 
-/* Each NULL until shadow_prepare(). Index: address >> SHADOW_REGION_BITS. */
-extern struct shadow_page *shadow_regions[SHADOW_REGIONS];
+/* Where the entry of address 0 is; 0 until shadow_prepare(). */
+extern uintptr_t shadow_window;
 
 /* Before a start. `cover` calls shadow_cover() and shadow_open_pages() for all that the heap has; false: no
  * memory. The same is returned then, and nothing is kept. */
@@ -90,10 +91,13 @@ void shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint8_t si
  * first can have been open. */
 void shadow_close(uintptr_t first, uintptr_t pages, unsigned size_class);
 
+/* Whether an address has an entry. */
+bool shadow_covers(const void *object);
+
+/* The entry of an address that has one. */
 static inline struct shadow_page *shadow_page_of(const void *object)
 {
-    uintptr_t address = (uintptr_t)object;
-    return shadow_regions[address >> SHADOW_REGION_BITS] + ((uint32_t)address >> SHADOW_PAGE_BITS);
+    return (struct shadow_page *)shadow_window + ((uintptr_t)object >> SHADOW_PAGE_BITS);
 }
 
 /* Objects of one size start at distances of at least that size, so the products of two differ in the

@@ -15,7 +15,9 @@
  *   life look                prints what it can see of itself: descriptors, signal mask, and what children see
  *   life tasks               prints how many threads the system says it has
  *   life late                allocates before main, in destructors and after them
- *   life fill                makes a million objects and returns 7 */
+ *   life fill                makes a million objects and returns 7
+ *   life wrong WHAT          makes CALLS objects of 777 bytes, then frees what is none: something on the stack, static,
+ *                            mapped, or at a small address */
 #include "life.h"
 
 #include <dirent.h>
@@ -34,7 +36,7 @@
 
 enum { CALLS = 10000, CHILDREN = 20, FILL_CALLS = 1000000 };
 
-static void fail(const char *what)
+static _Noreturn void fail(const char *what)
 {
     fprintf(stderr, "life: %s\n", what);
     _exit(1);
@@ -75,6 +77,23 @@ static void *exit_soon(void *unused)
     (void)unused;
     usleep(20000);
     exit(7);
+}
+
+static _Noreturn void free_wrongly(const char *what)
+{
+    static char of_program[64];
+    char of_thread[64];
+    void *volatile object = NULL;
+    struct rlimit no_core = {0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    allocate(777, CALLS);
+    if (strcmp(what, "stack") == 0) object = of_thread + 16;
+    if (strcmp(what, "static") == 0) object = of_program + 16;
+    if (strcmp(what, "mapped") == 0)
+        object = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (strcmp(what, "small") == 0) object = (void *)16;
+    free(object);
+    fail("freed it");
 }
 
 static int end(const char *how)
@@ -365,6 +384,7 @@ int main(int count, char **words)
     if (strcmp(mode, "storm") == 0 && count == 3) return fork_storm(atoi(words[2]));
     if (strcmp(mode, "count") == 0 && count == 4)
         return count_until_killed(words[2], atoi(words[3]));
+    if (strcmp(mode, "wrong") == 0 && count == 3) free_wrongly(words[2]);
     if (strcmp(mode, "errno") == 0 && count == 3) return check_errno(strtoul(words[2], NULL, 10));
     if (strcmp(mode, "look") == 0) return look();
     if (strcmp(mode, "late") == 0) return late();
