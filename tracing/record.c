@@ -115,10 +115,9 @@ void malloctape_out_of_memory(void)
 void record_thread(struct malloctape_lane *lane, bool continued)
 {
     lane->unbegun = continued ? 2 : 1;
-    if (lane->cursor < lane->room)
-        put_beginning(lane);
-    else
-        record_take_slot(lane);
+    if (lane->cursor < lane->room) put_beginning(lane);
+    /* That may have used up the room of a slot that is continued; then the thread's first event needs another. */
+    if (lane->cursor >= lane->room) record_take_slot(lane);
 }
 
 /* --- tokens and events --- */
