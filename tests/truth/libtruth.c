@@ -1,0 +1,472 @@
+/* libtruth.so - to be preloaded in front of the tracing library: writes down each call (truth.h), and makes it.
+ *
+ *   TRUTH_OUTPUT=FILE [TRUTH_LOCK=1] [TRUTH_RECORDS=N] LD_PRELOAD="libtruth.so libtcmalloc_minimal_tracing.so" PROGRAM
+ *
+ * FILE must not exist: so what the program execs writes none. A forked child writes none either. FILE is a shared
+ * mapping, and therefore complete however the program ends. N: records there is room for; the file is sparse.
+ *
+ * Nothing is taken from the capture core, except whether it is recording, where that changes: after the calls of
+ * malloctape.h, and once the process has begun to exit. Where recording is paused, TRUTH_LOCK is needed: else which
+ * calls were recorded is uncertain during malloctape_pause() and malloctape_resume().
+ *
+ * Not seen: calls by other names (tc_malloc, __libc_malloc). Calls in signal handlers may be written down in another order
+ * than they are recorded in. What the C library has on top of these functions (reallocarray, strdup) calls them
+ * here. */
+#include "truth.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define MALLOCTAPE_LIBRARY
+#include "tracing/malloctape.h"
+
+#define RECORDS_DEFAULT (UINT64_C(1) << 24)
+
+/* Whether calls are recorded: the lower two bits; above them, how often that has changed. */
+enum { PHASE_RECORDED = 0, PHASE_UNRECORDED = 1, PHASE_UNKNOWN = 2, PHASE_STEP = 4 };
+
+/* In memory that a forked child finds zeroed: there, nothing is watched. */
+struct witness {
+    uint32_t active;
+    uint32_t locks;
+    uint32_t threads;
+    uint32_t asking; /* the capture core for the phase, before and after each call */
+    uint64_t phase;
+    pthread_mutex_t lock;
+};
+
+static struct witness *witness;
+static struct truth_header *header;
+static struct truth_record *records;
+static uint64_t unready;
+static bool decided, deciding;
+
+static __thread __attribute__((tls_model("initial-exec"))) struct {
+    uint32_t number;            /* of this thread; 0: not seen yet */
+    uint32_t depth;             /* calls it is in */
+    struct truth_record beyond; /* what there is no room for */
+} me;
+
+/* --- the functions behind this library --- */
+
+#define IGNORED const void *ignored /* std::nothrow */
+
+/* X(function, KIND, (parameters), (arguments), size, alignment) */
+#define BIRTHS(X)                                                                                  \
+    X(malloc, MALLOC, (size_t size), (size), size, 0)                                              \
+    X(calloc, CALLOC, (size_t count, size_t size), (count, size), product(count, size), 0)         \
+    X(memalign, MEMALIGN, (size_t alignment, size_t size), (alignment, size), size, alignment)     \
+    X(aligned_alloc, ALIGNED_ALLOC, (size_t alignment, size_t size), (alignment, size), size,      \
+      alignment)                                                                                   \
+    X(valloc, VALLOC, (size_t size), (size), size, 0)                                              \
+    X(pvalloc, PVALLOC, (size_t size), (size), size, 0)                                            \
+    X(_Znwm, NEW, (size_t size), (size), size, 0)                                                  \
+    X(_Znam, NEW_ARRAY, (size_t size), (size), size, 0)                                            \
+    X(_ZnwmRKSt9nothrow_t, NEW_NOTHROW, (size_t size, IGNORED), (size, ignored), size, 0)          \
+    X(_ZnamRKSt9nothrow_t, NEW_ARRAY_NOTHROW, (size_t size, IGNORED), (size, ignored), size, 0)    \
+    X(_ZnwmSt11align_val_t, NEW_ALIGNED, (size_t size, size_t alignment), (size, alignment), size, \
+      alignment)                                                                                   \
+    X(_ZnamSt11align_val_t, NEW_ARRAY_ALIGNED, (size_t size, size_t alignment), (size, alignment), \
+      size, alignment)                                                                             \
+    X(_ZnwmSt11align_val_tRKSt9nothrow_t, NEW_ALIGNED_NOTHROW,                                     \
+      (size_t size, size_t alignment, IGNORED), (size, alignment, ignored), size, alignment)       \
+    X(_ZnamSt11align_val_tRKSt9nothrow_t, NEW_ARRAY_ALIGNED_NOTHROW,                               \
+      (size_t size, size_t alignment, IGNORED), (size, alignment, ignored), size, alignment)
+
+/* The same; the object is called that. */
+#define DEATHS(X)                                                                                  \
+    X(free, FREE, (void *object), (object), 0, 0)                                                  \
+    X(cfree, CFREE, (void *object), (object), 0, 0)                                                \
+    X(free_sized, FREE_SIZED, (void *object, size_t size), (object, size), size, 0)                \
+    X(free_aligned_sized, FREE_ALIGNED_SIZED, (void *object, size_t alignment, size_t size),       \
+      (object, alignment, size), size, alignment)                                                  \
+    X(_ZdlPv, DELETE, (void *object), (object), 0, 0)                                              \
+    X(_ZdaPv, DELETE_ARRAY, (void *object), (object), 0, 0)                                        \
+    X(_ZdlPvRKSt9nothrow_t, DELETE_NOTHROW, (void *object, IGNORED), (object, ignored), 0, 0)      \
+    X(_ZdaPvRKSt9nothrow_t, DELETE_ARRAY_NOTHROW, (void *object, IGNORED), (object, ignored), 0,   \
+      0)                                                                                           \
+    X(_ZdlPvm, DELETE_SIZED, (void *object, size_t size), (object, size), size, 0)                 \
+    X(_ZdaPvm, DELETE_ARRAY_SIZED, (void *object, size_t size), (object, size), size, 0)           \
+    X(_ZdlPvSt11align_val_t, DELETE_ALIGNED, (void *object, size_t alignment),                     \
+      (object, alignment), 0, alignment)                                                           \
+    X(_ZdaPvSt11align_val_t, DELETE_ARRAY_ALIGNED, (void *object, size_t alignment),               \
+      (object, alignment), 0, alignment)                                                           \
+    X(_ZdlPvSt11align_val_tRKSt9nothrow_t, DELETE_ALIGNED_NOTHROW,                                 \
+      (void *object, size_t alignment, IGNORED), (object, alignment, ignored), 0, alignment)       \
+    X(_ZdaPvSt11align_val_tRKSt9nothrow_t, DELETE_ARRAY_ALIGNED_NOTHROW,                           \
+      (void *object, size_t alignment, IGNORED), (object, alignment, ignored), 0, alignment)       \
+    X(_ZdlPvmSt11align_val_t, DELETE_SIZED_ALIGNED, (void *object, size_t size, size_t alignment), \
+      (object, size, alignment), size, alignment)                                                  \
+    X(_ZdaPvmSt11align_val_t, DELETE_ARRAY_SIZED_ALIGNED,                                          \
+      (void *object, size_t size, size_t alignment), (object, size, alignment), size, alignment)
+
+#define DECLARE_BIRTH(function, kind, parameters, ...) \
+    void *function parameters;                         \
+    static void *(*real_##function)parameters;
+BIRTHS(DECLARE_BIRTH)
+#define DECLARE_DEATH(function, kind, parameters, ...) \
+    void function parameters;                          \
+    static void(*real_##function) parameters;
+DEATHS(DECLARE_DEATH)
+
+static void *(*real_realloc)(void *object, size_t size);
+static int (*real_posix_memalign)(void **result, size_t alignment, size_t size);
+static void (*real__exit)(int status);
+static int (*real_start)(const char *output);
+static int (*real_stop)(void);
+static int (*real_pause)(void);
+static int (*real_resume)(void);
+
+static void look_up(void *place, const char *function)
+{
+    void *found = dlsym(RTLD_NEXT, function);
+    memcpy(place, &found, sizeof found);
+}
+
+static void look_up_all(void)
+{
+#define LOOK_UP(function, ...) look_up(&real_##function, #function);
+    BIRTHS(LOOK_UP)
+    DEATHS(LOOK_UP)
+    LOOK_UP(realloc)
+    LOOK_UP(posix_memalign)
+    LOOK_UP(_exit)
+    look_up(&real_start, "malloctape_library_start");
+    look_up(&real_stop, "malloctape_library_stop");
+    look_up(&real_pause, "malloctape_library_pause");
+    look_up(&real_resume, "malloctape_library_resume");
+}
+
+/* --- beginning --- */
+
+static void complain(const char *what)
+{
+    static const char name[] = "libtruth: ";
+    if (write(STDERR_FILENO, name, sizeof name - 1) < 0 ||
+        write(STDERR_FILENO, what, strlen(what)) < 0 || write(STDERR_FILENO, "\n", 1) < 0)
+        return;
+}
+
+/* The allocator has an mmap() of its own, which would be its first call. */
+static void *map(size_t bytes, int flags, int file)
+{
+    long memory = syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, flags, file, 0);
+    return memory == -1 ? MAP_FAILED : (void *)memory;
+}
+
+static bool open_output(const char *path, uint64_t room)
+{
+    size_t bytes = TRUTH_HEADER_BYTES + room * sizeof *records;
+    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0) return false;
+    void *memory = MAP_FAILED;
+    if (ftruncate(file, (off_t)bytes) == 0) memory = map(bytes, MAP_SHARED, file);
+    close(file);
+    if (memory == MAP_FAILED) {
+        complain("no mapping of the output");
+        return false;
+    }
+    header = memory;
+    header->magic = TRUTH_MAGIC;
+    header->room = room;
+    header->unready = unready;
+    records = (struct truth_record *)((char *)memory + TRUTH_HEADER_BYTES);
+    return true;
+}
+
+static void begin(void)
+{
+    const char *path = getenv("TRUTH_OUTPUT");
+    const char *room = getenv("TRUTH_RECORDS");
+    const char *locks = getenv("TRUTH_LOCK");
+    if (!path || !open_output(path, room ? strtoull(room, NULL, 10) : RECORDS_DEFAULT)) return;
+    void *memory = map(TRUTH_HEADER_BYTES, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    if (memory == MAP_FAILED || madvise(memory, TRUTH_HEADER_BYTES, MADV_WIPEONFORK) != 0) {
+        complain("no memory that a forked child finds zeroed");
+        return;
+    }
+    witness = memory;
+    pthread_mutex_init(&witness->lock, NULL);
+    witness->locks = locks != NULL;
+    witness->phase = PHASE_UNKNOWN;
+    witness->asking = 1; /* until library_begins() */
+    witness->active = 1;
+}
+
+/* The first call of the process, and those after it until there is an environment. The capture core begins
+ * at the same call, behind this one. */
+static void decide(void)
+{
+    int kept_errno = errno;
+    if (deciding) {
+        complain("looking for a function needs the allocator");
+        abort();
+    }
+    deciding = true;
+    if (!real_malloc) look_up_all();
+    if (environ) {
+        decided = true;
+        begin();
+    } else {
+        unready++;
+    }
+    deciding = false;
+    errno = kept_errno;
+}
+
+static bool is_watching(void)
+{
+    if (!decided) decide();
+    return witness && __atomic_load_n(&witness->active, __ATOMIC_RELAXED);
+}
+
+/* --- what the capture core is doing --- */
+
+static unsigned phase_asked(void)
+{
+    struct malloctape_summary summary = {.activity = MALLOCTAPE_NOT_LOADED};
+    if (malloctape_library_status) malloctape_library_status(&summary, sizeof summary);
+    return summary.activity == MALLOCTAPE_IS_RECORDING ? PHASE_RECORDED : PHASE_UNRECORDED;
+}
+
+static void phase_change(unsigned to)
+{
+    uint64_t before = __atomic_load_n(&witness->phase, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&witness->phase, (before / PHASE_STEP + 1) * PHASE_STEP + to,
+                     __ATOMIC_SEQ_CST);
+}
+
+/* A thread in the middle of a call may record it though recording has just ended, so that answer says little. */
+static uint64_t phase_now(void)
+{
+    if (__atomic_load_n(&witness->asking, __ATOMIC_SEQ_CST))
+        return phase_asked() == PHASE_RECORDED ? PHASE_RECORDED : PHASE_UNKNOWN;
+    return __atomic_load_n(&witness->phase, __ATOMIC_SEQ_CST);
+}
+
+/* With the lock, no call overlaps a change. */
+static void phase_will_change(void)
+{
+    if (!is_watching()) return;
+    if (witness->locks) pthread_mutex_lock(&witness->lock);
+    phase_change(PHASE_UNKNOWN);
+}
+
+static void phase_has_changed(void)
+{
+    if (!is_watching()) return;
+    phase_change(phase_asked());
+    if (witness->locks) pthread_mutex_unlock(&witness->lock);
+}
+
+int malloctape_library_start(const char *output)
+{
+    phase_will_change();
+    int result = real_start(output);
+    phase_has_changed();
+    return result;
+}
+
+int malloctape_library_stop(void)
+{
+    phase_will_change();
+    int result = real_stop();
+    phase_has_changed();
+    return result;
+}
+
+int malloctape_library_pause(void)
+{
+    phase_will_change();
+    int result = real_pause();
+    phase_has_changed();
+    return result;
+}
+
+int malloctape_library_resume(void)
+{
+    phase_will_change();
+    int result = real_resume();
+    phase_has_changed();
+    return result;
+}
+
+static void phase_ask_always(bool always)
+{
+    if (is_watching()) __atomic_store_n(&witness->asking, always, __ATOMIC_SEQ_CST);
+}
+
+static __attribute__((constructor)) void library_begins(void)
+{
+    if (is_watching()) phase_change(phase_asked());
+    phase_ask_always(false);
+}
+
+/* What is recorded from here on ends while the process does. */
+static __attribute__((destructor)) void process_ends(void)
+{
+    phase_ask_always(true);
+}
+
+void _exit(int status)
+{
+    phase_ask_always(true);
+    real__exit(status);
+    __builtin_unreachable();
+}
+
+void _Exit(int status)
+{
+    _exit(status);
+}
+
+/* --- records --- */
+
+static struct truth_record *record_new(void)
+{
+    uint64_t ticket = __atomic_fetch_add(&header->tickets, 1, __ATOMIC_SEQ_CST);
+    struct truth_record *record = ticket < header->room ? &records[ticket] : &me.beyond;
+    record->thread = me.number;
+    return record;
+}
+
+static void record_write(struct truth_record *record, unsigned kind, unsigned flags)
+{
+    record->flags = (uint8_t)flags;
+    __atomic_store_n(&record->kind, (uint8_t)kind, __ATOMIC_RELEASE);
+}
+
+static void thread_begins(void)
+{
+    me.number = __atomic_add_fetch(&witness->threads, 1, __ATOMIC_RELAXED);
+    struct truth_record *record = record_new();
+    record->size = (uint64_t)syscall(SYS_gettid);
+    record_write(record, TRUTH_THREAD, TRUTH_RETURNED);
+}
+
+struct call {
+    unsigned kind;
+    uint64_t object, result, size, alignment;
+    uint64_t phase;
+    struct truth_record *record; /* of a death or realloc */
+    bool watched;
+};
+
+static unsigned flags_of(const struct call *call)
+{
+    unsigned state = call->phase % PHASE_STEP;
+    if (phase_now() != call->phase || state == PHASE_UNKNOWN) return TRUTH_RETURNED | TRUTH_UNSURE;
+    return TRUTH_RETURNED | (state == PHASE_UNRECORDED ? TRUTH_UNRECORDED : 0);
+}
+
+static void call_enter(struct call *call)
+{
+    call->watched = is_watching();
+    if (!call->watched) return;
+    if (!me.number) thread_begins();
+    if (me.depth++ == 0 && witness->locks) pthread_mutex_lock(&witness->lock);
+    call->phase = phase_now();
+}
+
+static void call_leave(void)
+{
+    if (--me.depth == 0 && witness->locks) pthread_mutex_unlock(&witness->lock);
+}
+
+static void death_begins(struct call *call)
+{
+    if (!call->watched) return;
+    call->record = record_new();
+    call->record->object = call->object;
+    call->record->size = call->size;
+    call->record->alignment = call->alignment;
+    record_write(call->record, call->kind, 0);
+}
+
+/* Of any call, also one that is left by an exception. In a child that was forked meanwhile nothing is watched. */
+static void call_ends(struct call *call)
+{
+    if (!call->watched || !is_watching()) return;
+    unsigned flags = flags_of(call);
+    if (call->record) {
+        call->record->result = call->result;
+        call->record->flags = (uint8_t)flags;
+    }
+    if (!call->record || call->kind == CALL_REALLOC_MOVED) {
+        struct truth_record *record = record_new();
+        bool is_birth = !call->record;
+        record->object = is_birth ? 0 : (uint64_t)(call->record - records);
+        record->result = call->result;
+        record->size = call->size;
+        record->alignment = call->alignment;
+        record_write(record, is_birth ? call->kind : TRUTH_REALLOC_DONE, flags);
+    }
+    call_leave();
+}
+
+#define WATCHED_CALL(...)                                                 \
+    struct call call __attribute__((cleanup(call_ends))) = {__VA_ARGS__}; \
+    call_enter(&call)
+
+/* --- the functions --- */
+
+static size_t product(size_t count, size_t size)
+{
+    size_t bytes;
+    return __builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes;
+}
+
+#define DEFINE_BIRTH(function, call_kind, parameters, arguments, bytes, align)         \
+    void *function parameters                                                          \
+    {                                                                                  \
+        WATCHED_CALL(.kind = CALL_##call_kind, .size = (bytes), .alignment = (align)); \
+        void *result = real_##function arguments;                                      \
+        call.result = (uintptr_t)result;                                               \
+        return result;                                                                 \
+    }
+BIRTHS(DEFINE_BIRTH)
+
+#define DEFINE_DEATH(function, call_kind, parameters, arguments, bytes, align)               \
+    void function parameters                                                                 \
+    {                                                                                        \
+        if (!object) {                                                                       \
+            is_watching();                                                                   \
+            real_##function arguments;                                                       \
+            return;                                                                          \
+        }                                                                                    \
+        WATCHED_CALL(.kind = CALL_##call_kind, .object = (uintptr_t)object, .size = (bytes), \
+                     .alignment = (align));                                                  \
+        death_begins(&call);                                                                 \
+        real_##function arguments;                                                           \
+    }
+DEATHS(DEFINE_DEATH)
+
+void *realloc(void *object, size_t size)
+{
+    bool ends = object != NULL && size == 0;
+    WATCHED_CALL(.kind = !object ? CALL_REALLOC_NULL
+                         : ends  ? CALL_REALLOC_ZERO
+                                 : CALL_REALLOC_MOVED,
+                 .object = (uintptr_t)object, .size = size);
+    if (object) death_begins(&call);
+    void *result = real_realloc(object, size);
+    call.result = (uintptr_t)result;
+    return result;
+}
+
+int posix_memalign(void **result, size_t alignment, size_t size)
+{
+    WATCHED_CALL(.kind = CALL_POSIX_MEMALIGN, .size = size, .alignment = alignment);
+    int status = real_posix_memalign(result, alignment, size);
+    if (status == 0) call.result = (uintptr_t)*result;
+    return status;
+}
