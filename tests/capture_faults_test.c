@@ -233,15 +233,28 @@ static void birth(struct object *object)
         event->token = token_in_stream(malloctape_token_of(object->address));
 }
 
+/* A thread leaves its processor in the middle of an event of two units: the second is counted already. Returns whether
+ * it did. */
+static bool dawdle(void)
+{
+    struct malloctape_lane *lane = malloctape_lane;
+    if (fake_random() % 512) return false;
+    lane->extra_units++;
+    fake_sleep(fake_random() % 30000000);
+    lane->extra_units--;
+    return true;
+}
+
 static void death(struct object *object)
 {
     if (malloctape_ready()) {
+        bool waited = dawdle();
         uint64_t token = malloctape_token_of(object->address);
         struct event *event =
             event_begins(malloctape_lane->number,
                          (struct event){.number = CALL_FREE, .token = token_in_stream(token)});
         malloctape_dies(CALL_FREE, token, 0, 0);
-        event->must = true;
+        event->must = !waited;
         stamp_some(0);
     } else {
         event_refused();
@@ -303,7 +316,11 @@ static void thread_main(void *argument)
 static void main_thread(void *argument)
 {
     thread_main(argument);
-    while (threads_ended < threads_count)
+    /* For the others, or at least until one of them has begun the recording. */
+    bool waits = fake_random() % 4;
+    while (waits ? threads_ended < threads_count
+                 : malloctape_state == MALLOCTAPE_UNDECIDED ||
+                       malloctape_state == MALLOCTAPE_STARTING)
         fake_sleep(1000000);
     _exit(0);
 }
@@ -331,6 +348,7 @@ struct recorded {
     struct raw_decoder decoders[LANES_MAX];
     bool begun[LANES_MAX];
     struct events lanes[LANES_MAX];
+    uint64_t events; /* calls */
 };
 
 static struct recorded recorded;
@@ -371,6 +389,7 @@ static void add_record(unsigned lane, const struct record *record)
     if (record->number == RAW_LOST_STAMPS || (record->number == RAW_LOST && !run_loses))
         fail("a loss is recorded");
     add_stamp(record);
+    recorded.events += record->number < CALL_KINDS || record->number == RAW_FAILED;
     if (!events->list) events->list = malloc((EVENTS_MAX + 1) * sizeof *events->list);
     if (!events->list || events->count > EVENTS_MAX) fail("lane %u: too many records", lane);
     events->list[events->count++] = (struct event){
@@ -427,6 +446,9 @@ static void read_everything(int stream, int spool)
     recorded.status = reader.end.status;
     if (reader.state == RAW_STREAM_FAILED)
         fail("the stream is damaged: %s", text_of(&reader.error));
+    if (reader.state == RAW_STREAM_COMPLETE && reader.end.events != recorded.events)
+        fail("%" PRIu64 " events in the end chunk, %" PRIu64 " in the stream", reader.end.events,
+             recorded.events);
     if (reader.state == RAW_STREAM_CUT && spool >= 0) read_spool(&reader, spool);
 }
 

@@ -151,6 +151,8 @@ class Lane {
     {
         size_t count = static_cast<size_t>(lane->cursor - slot_.data());
         EXPECT_EQ(units + count - lane->extra_units, events) << "first units of events";
+        EXPECT_EQ(units_events(profile_, addresses, slot_.data(), count), events - run_events_);
+        run_events_ = events;
         raw_chunk chunk = {};
         chunk.type = RAW_CHUNK_UNITS;
         chunk.begin = true;
@@ -186,7 +188,7 @@ class Lane {
     std::vector<uint16_t> slot_;
     raw_decoder decoder_;
     uint8_t profile_[RAW_PROFILE_BYTES];
-    uint64_t run_birth_ = 0;
+    uint64_t run_birth_ = 0, run_events_ = 0;
     bool key_ = false;
 
     void begin_run(size_t count)

@@ -32,7 +32,8 @@ static void begin_run(struct malloctape_lane *lane, uint32_t slot, const uint16_
                             .serial = lane->slots++,
                             .first_birth = raw_token_serial(lane->next_token) - 1,
                             .first_unit = lane->units,
-                            .key = key};
+                            .key = key,
+                            .extra_units = lane->extra_units};
     memcpy(run.profile, lane->profile, RAW_PROFILE_BYTES);
     spool_begin(&recording.writer.spool, slot, &run);
 }

@@ -95,6 +95,7 @@ void spool_begin(struct spool *spool, uint32_t slot, const struct spool_run *run
      * from the writer's processor, as they would be for the first unit that is stored in each. */
     memset(spool_units(spool, slot), 0, (size_t)spool->notes[slot].units * sizeof(uint16_t));
     spool->notes[slot].units = 0;
+    spool->notes[slot].extra_units = run->extra_units;
     atomic_store_relaxed(&spool->notes[slot].next, 0);
     bytes_put32(header + SPOOL_SLOT_LANE, run->lane);
     bytes_put64(header + SPOOL_SLOT_SERIAL, run->serial);
@@ -114,6 +115,7 @@ struct spool_run spool_run_of(const struct spool *spool, uint32_t slot)
         .first_birth = bytes_get64(header + SPOOL_SLOT_FIRST_BIRTH),
         .first_unit = bytes_get64(header + SPOOL_SLOT_FIRST_UNIT),
         .key = bytes_get32(header + SPOOL_SLOT_FLAGS) & SPOOL_SLOT_FLAG_KEY,
+        .extra_units = spool->notes[slot].extra_units,
     };
     memcpy(run.profile, header + SPOOL_SLOT_PROFILE, RAW_PROFILE_BYTES);
     return run;

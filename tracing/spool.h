@@ -35,9 +35,10 @@ _Static_assert(SPOOL_SLOT_BYTES <= SPOOL_SLOT_BYTES_MAX, "FORMAT.md 8");
 
 /* What the file need not know about a slot. */
 struct spool_note {
-    uint32_t units;     /* used in the slot: valid once `next` is set, and while it is free */
-    uint32_t next;      /* 1 + the lane's next slot; 0 while this is its latest */
-    uint32_t next_free; /* 1 + the next free slot */
+    uint32_t units;       /* used in the slot: valid once `next` is set, and while it is free */
+    uint32_t next;        /* 1 + the lane's next slot; 0 while this is its latest */
+    uint32_t next_free;   /* 1 + the next free slot */
+    uint64_t extra_units; /* of the lane, before this slot (capture.h) */
 };
 
 struct spool {
@@ -78,6 +79,7 @@ struct spool_run {
     uint64_t first_unit;
     uint8_t profile[RAW_PROFILE_BYTES];
     bool key;
+    uint64_t extra_units; /* before it; not in the file */
 };
 
 /* Makes a taken slot one for the run, with all its units zero. */

@@ -306,3 +306,100 @@ void units_lost(struct malloctape_lane *lane, uint64_t events, uint64_t births)
     uint16_t *at = put_number(put_number(lane->cursor + 1, events), births);
     finish(lane, RAW_UNIT_GENERAL + RAW_LOST, at, false);
 }
+
+/* --- units that stand there --- */
+
+/* A walk over records. Whatever the units are, none behind `end` is looked at. */
+struct walk {
+    const uint16_t *at, *end;
+    const uint8_t *profile;
+    bool addresses;
+};
+
+static unsigned next_unit(struct walk *walk)
+{
+    return walk->at < walk->end ? *walk->at++ : 0;
+}
+
+static void pass_numbers(struct walk *walk, unsigned count)
+{
+    for (; count > 0; count--)
+        while (next_unit(walk) >= RAW_NUMBER_MORE) {}
+}
+
+static unsigned shape_of_any(unsigned kind)
+{
+    return kind < CALL_KINDS ? shape_of[kind] : SHAPE_UNDEFINED;
+}
+
+/* What follows the object of a call, or the size of a birth. */
+static void pass_rest(struct walk *walk, unsigned shape)
+{
+    static const uint8_t operands[] = {[SHAPE_BIRTH_ALIGNED] = 1,       [SHAPE_REALLOC] = 1,
+                                       [SHAPE_DEATH_SIZED] = 1,         [SHAPE_DEATH_ALIGNED] = 1,
+                                       [SHAPE_DEATH_SIZED_ALIGNED] = 2, [SHAPE_HEAP] = 0};
+    bool has_address = walk->addresses && (is_birth(shape) || shape == SHAPE_REALLOC);
+    pass_numbers(walk, operands[shape] + has_address);
+}
+
+static void pass_object(struct walk *walk, unsigned first)
+{
+    pass_numbers(walk, first & RAW_GENERAL_UNKNOWN ? 0 : first & RAW_GENERAL_FOREIGN ? 2 : 1);
+}
+
+static void pass_failed(struct walk *walk, unsigned first)
+{
+    unsigned shape = shape_of_any(next_unit(walk));
+    if (shape == SHAPE_REALLOC) pass_object(walk, first);
+    pass_numbers(walk, shape == SHAPE_BIRTH_ALIGNED ? 2 : 1);
+}
+
+/* A record by its number. Returns whether it is an event. */
+static bool pass_general(struct walk *walk, unsigned first)
+{
+    unsigned number = first & RAW_GENERAL_NUMBER, shape = shape_of_any(number);
+    if (number == RAW_FAILED) {
+        pass_failed(walk, first);
+    } else if (number >= CALL_KINDS) {
+        pass_numbers(walk, number == RAW_LOST ? 2 : number == RAW_THREAD_BEGIN);
+        return false;
+    } else if (shape == SHAPE_HEAP) {
+        pass_numbers(walk, next_unit(walk));
+    } else {
+        is_birth(shape) ? pass_numbers(walk, 1) : pass_object(walk, first);
+        pass_rest(walk, shape);
+    }
+    return true;
+}
+
+/* Returns whether it is an event. */
+static bool pass_record(struct walk *walk)
+{
+    static const uint8_t range_at[RAW_UNIT_FOREIGN >> 10] = {
+        /* by the upper six bits, which are zero in the first places */
+        [0x20] = RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1,
+        RAW_BIRTH_1,          RAW_BIRTH_1, RAW_DEATH_2, RAW_DEATH_2, RAW_DEATH_2, RAW_DEATH_2,
+        RAW_DEATH_2,          RAW_DEATH_2, RAW_DEATH_2, RAW_DEATH_2, RAW_BIRTH_2, RAW_BIRTH_2,
+        RAW_BIRTH_2,          RAW_BIRTH_2, RAW_BIRTH_3, RAW_BIRTH_3, RAW_DEATH_1, RAW_DEATH_1,
+        RAW_DEATH_3,          RAW_DEATH_3, RAW_REALLOC};
+    unsigned first = next_unit(walk);
+    if (first >= RAW_UNIT_STAMP_BEFORE) {
+        pass_numbers(walk, 1);
+        return false;
+    }
+    if (first >= RAW_UNIT_GENERAL) return pass_general(walk, first);
+    bool far = first >= RAW_UNIT_DEATH_FAR && first <= RAW_UNIT_DEATH_3;
+    bool foreign = first >= RAW_UNIT_FOREIGN;
+    if (far || foreign) next_unit(walk);
+    pass_rest(walk, shape_of_any(walk->profile[foreign ? RAW_DEATH_1 : range_at[first >> 10]]));
+    return true;
+}
+
+uint64_t units_events(const uint8_t *profile, bool addresses, const uint16_t *units, size_t count)
+{
+    struct walk walk = {units, units + count, profile, addresses};
+    uint64_t events = 0;
+    while (walk.at < walk.end)
+        events += pass_record(&walk);
+    return events;
+}

@@ -44,4 +44,7 @@ void units_thread(struct malloctape_lane *lane, unsigned record, uint64_t thread
 void units_stamp(struct malloctape_lane *lane, unsigned structure, uint64_t number);
 void units_lost(struct malloctape_lane *lane, uint64_t events, uint64_t births);
 
+/* How many of these records are events. `units` are whole records of a run with that profile. Any thread. */
+uint64_t units_events(const uint8_t *profile, bool addresses, const uint16_t *units, size_t count);
+
 #endif

@@ -277,6 +277,28 @@ uint64_t writer_events(const struct writer *writer)
     return events;
 }
 
+/* Of the lane in the stream, exactly, though its thread may be in the middle of one: up to its slot its own count holds, and
+ * from there what stands in the slot. */
+static uint64_t events_of_lane(const struct writer *writer, const struct malloctape_lane *lane)
+{
+    uint64_t extra = atomic_load_acquire(&lane->extra_units);
+    /* Without a slot the lane had no thread when `extra` was read. */
+    if (!atomic_load_acquire(&lane->cursor)) return lane->written - extra;
+    const uint16_t *units = spool_units(&writer->spool, lane->read_slot);
+    struct spool_run run = spool_run_of(&writer->spool, lane->read_slot);
+    return run.first_unit - run.extra_units +
+           units_events(run.profile, writer->addresses, units, (size_t)(lane->read_from - units));
+}
+
+static uint64_t events_in_stream(const struct writer *writer)
+{
+    uint32_t used = atomic_load_acquire(&writer->registry->used);
+    uint64_t events = 0;
+    for (uint32_t i = 0; i < used; i++)
+        events += events_of_lane(writer, lane_at(writer->registry, i));
+    return events;
+}
+
 static uint64_t events_lost(const struct writer *writer)
 {
     uint32_t used = atomic_load_acquire(&writer->registry->used);
@@ -354,6 +376,7 @@ static void report_end(const struct writer *writer)
     struct message message;
     struct writer_totals totals;
     writer_look(writer, &totals);
+    totals.events = events_in_stream(writer);
     message_begin(&message);
     message_text(&message, writer->output);
     message_text(&message, ": ");
@@ -377,7 +400,7 @@ static void put_end(struct writer *writer)
     uint8_t *payload = chunk + RAW_CHUNK_HEADER_BYTES;
     uint8_t *at = varint_put(payload, writer->end_status);
     at = varint_put(at, os_clock_ns() - writer->start_ns);
-    at = varint_put(at, writer_events(writer));
+    at = varint_put(at, events_in_stream(writer));
     at = varint_put(at, events_lost(writer));
     at = varint_put(at, atomic_load_relaxed(&writer->waits));
     at = varint_put(at, atomic_load_relaxed(&writer->waited_ns));
