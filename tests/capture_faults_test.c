@@ -231,6 +231,10 @@ static void birth(struct object *object)
         object_give(object);
     else
         event->token = token_in_stream(malloctape_token_of(object->address));
+    if (fake_random() % 64)
+        malloctape_thread_cache_is(heap);
+    else
+        malloctape_thread_cache_changed();
 }
 
 /* A thread leaves its processor in the middle of an event of two units: the second is counted already. Returns whether

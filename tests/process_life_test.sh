@@ -43,6 +43,13 @@ is_told_of_wrong_free() {
         verified raw.lz4 3
 }
 
+# hooks_see_all HOW - while nothing is recorded, and while all is.
+hooks_see_all() {
+    rm -f raw.lz4*
+    LD_PRELOAD=$tracing_library "$workloads/hooks" "$1" >out 2>err &&
+        recorded raw.lz4 "$workloads/hooks" "$1" && [ "$(objects raw.lz4 777)" = 2000 ] && complete raw.lz4
+}
+
 # shellcheck disable=SC2016 # Ruby
 late_calls_are_recorded() {
     rm -f raw.lz4*
@@ -277,7 +284,7 @@ two_with_one_name() {
     recorded raw.lz4 "$life" end exit || [ $? = 7 ] && [ "$(objects raw.lz4 777)" = 20000 ] && complete raw.lz4
 }
 
-plan 55
+plan 57
 check 'return from main' ends return 7
 check 'exit' ends exit 7
 check '_exit' ends _exit 7
@@ -295,6 +302,8 @@ check 'SIGKILL soon' loses_nothing_when_killed 20000 3
 check 'SIGKILL, one thread' loses_nothing_when_killed 300000 1
 check 'SIGKILL, three threads' loses_nothing_when_killed 500000 3
 check 'SIGKILL, sixteen threads' loses_nothing_when_killed 300000 16
+check 'malloc hooks that the program adds' hooks_see_all add
+check 'malloc hooks that the program sets' hooks_see_all set
 check 'calls before main, in exit handlers and destructors' late_calls_are_recorded
 for how in exit _exit _Exit quick_exit abort exec thread; do
     check "fork with threads, child: $how" forks $how
