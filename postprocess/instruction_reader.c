@@ -1,5 +1,6 @@
 #include "postprocess/instruction_reader.h"
 
+#include <emmintrin.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -194,6 +195,7 @@ void instruction_reader_close(struct instruction_reader *reader)
 void instruction_reader_set_room(struct instruction_reader *reader, struct instruction_room *room)
 {
     reader->room = room != NULL ? room : reader->own_room;
+    reader->room_elsewhere = room != NULL;
 }
 
 const char *instruction_header_value(const struct instruction_header *header, const char *key,
@@ -433,13 +435,13 @@ static __attribute__((noinline)) bool block_decode_rare(struct instruction_reade
 /* ---- instructions that are frequent ---- */
 
 /* What block_decode() does with an opcode byte, flags included. */
-enum action { ACTION_RARE = 0, ACTION_BIRTH, ACTION_DEATH };
+enum action { ACTION_RARE = 0, ACTION_BIRTH, ACTION_DEATH, ACTION_DEATH_SIZED, ACTION_REALLOC };
 
 #define ACTION_SHAPE_BIRTH                            ACTION_BIRTH
 #define ACTION_SHAPE_DEATH                            ACTION_DEATH
-#define ACTION_SHAPE_REALLOC                          ACTION_RARE
+#define ACTION_SHAPE_REALLOC                          ACTION_REALLOC
 #define ACTION_SHAPE_BIRTH_ALIGNED                    ACTION_RARE
-#define ACTION_SHAPE_DEATH_SIZED                      ACTION_RARE
+#define ACTION_SHAPE_DEATH_SIZED                      ACTION_DEATH_SIZED
 #define ACTION_SHAPE_DEATH_ALIGNED                    ACTION_RARE
 #define ACTION_SHAPE_DEATH_SIZED_ALIGNED              ACTION_RARE
 #define ACTION_SHAPE_HEAP                             ACTION_RARE
@@ -458,10 +460,47 @@ static const uint64_t varint_masks[VARINT_BYTES_MAX - 1] = {
     UINT64_MAX,
 };
 
-/* varint_get() in two halves, for integers of up to 8 bytes: `zeros` is one less than the length. */
-static inline uint64_t varint_value(uint64_t word, unsigned zeros)
+/* varint_get() for integers of up to 8 bytes. Returns what is behind it, or NULL when it is longer. */
+static inline const uint8_t *number_get(const uint8_t *at, uint64_t *number)
 {
-    return (word & varint_masks[zeros]) >> (zeros + 1);
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    if (__builtin_expect((uint8_t)word == 0, 0)) return NULL;
+    unsigned zeros = (unsigned)__builtin_ctzll(word);
+    *number = (word & varint_masks[zeros]) >> (zeros + 1);
+    return at + zeros + 1;
+}
+
+/* The same by comparisons. Where most integers are as long as the one before, the processor guesses where the next one
+ * begins; number_get() makes it wait until the length has been worked out. */
+static inline const uint8_t *number_get_guessing(const uint8_t *at, uint64_t *number)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    if (word & 1) {
+        *number = (uint8_t)word >> 1;
+        return at + 1;
+    } else if (word & 2) {
+        *number = (uint16_t)word >> 2;
+        return at + 2;
+    }
+    return number_get(at, number);
+}
+
+/* How many integers number_lengths_agree() looks at, and how many may be of another length. */
+#define LENGTHS_SAMPLED 64u
+#define LENGTHS_OTHER   8u
+
+/* Whether the integers from `at` on are mostly of one length. */
+static bool number_lengths_agree(const uint8_t *at, const uint8_t *end)
+{
+    unsigned counts[VARINT_BYTES_MAX + 1] = {0}, sampled = 0, most = 0;
+    for (; sampled < LENGTHS_SAMPLED && at < end; sampled++) {
+        unsigned bytes = varint_bytes(*at);
+        if (++counts[bytes] > most) most = counts[bytes];
+        at += bytes;
+    }
+    return sampled - most <= LENGTHS_OTHER;
 }
 
 /* An instruction without operands, written as the two words it consists of: five narrow stores take longer. */
@@ -471,17 +510,29 @@ static inline void instruction_store(struct instruction *to, uint64_t opcode, ui
     uint64_t words[2] = {opcode | object << 32, size};
     memcpy(to, words, sizeof words);
 }
+
+/* The same past the caches: they would have to fetch each line from those of the processor that last read it, which takes
+ * several times as long as decoding where the two processors share no cache. */
+static inline void instruction_store_past(struct instruction *to, uint64_t opcode, uint64_t object,
+                                          uint64_t size)
+{
+    long long *words = (long long *)(void *)to;
+    _mm_stream_si64(words, (long long)(opcode | object << 32));
+    _mm_stream_si64(words + 1, (long long)size);
+}
 _Static_assert(sizeof(struct instruction) == 16 && offsetof(struct instruction, opcode) == 0 &&
                    offsetof(struct instruction, object) == 4 &&
                    offsetof(struct instruction, size) == 8,
-               "instruction_store() knows the layout");
+               "they know the layout");
 
-/* Decodes all instructions of a block: plain births and deaths here, what is rare or looks wrong in
+/* Decodes all instructions of a block: here those that are frequent, what is rare or looks wrong in
  * block_decode_rare(). This loop is most of what a null replay costs. It does not look for the end of a column:
  * it runs into the next column, or into the slack behind the payload, and reader_decode() refuses the block
  * afterwards, whatever error that led to. What it reads it still checks, so nothing but the block is lost. */
-static __attribute__((noinline)) bool block_decode(struct instruction_reader *reader,
-                                                   struct block *block)
+static inline __attribute__((always_inline)) bool block_decode_loop(
+    struct instruction_reader *reader, struct block *block,
+    const uint8_t *(*place_get)(const uint8_t *at, uint64_t *place),
+    void (*store)(struct instruction *to, uint64_t opcode, uint64_t object, uint64_t size))
 {
     struct live_objects objects = block->objects;
     const uint8_t *sizes = block->next[COLUMN_SIZES], *places = block->next[COLUMN_OBJECTS];
@@ -490,25 +541,32 @@ static __attribute__((noinline)) bool block_decode(struct instruction_reader *re
     struct instruction *to = reader->room->at;
 
     for (; opcode_at < opcodes_end; opcode_at++, to++) {
-        uint64_t opcode = *opcode_at, word, operand;
-        unsigned zeros;
-        uint8_t action = actions[opcode];
+        const uint8_t opcode = *opcode_at, action = actions[opcode];
+        const uint8_t *behind_size, *behind_place;
+        uint64_t size, place;
         if (action == ACTION_BIRTH) {
-            memcpy(&word, sizes, sizeof word);
-            if (__builtin_expect((uint8_t)word == 0, 0)) goto rare;
-            zeros = (unsigned)__builtin_ctzll(word);
-            operand = varint_value(word, zeros);
-            sizes += zeros + 1;
-            instruction_store(to, opcode, objects_begin(&objects, operand), operand);
+            behind_size = number_get(sizes, &size);
+            if (__builtin_expect(behind_size == NULL, 0)) goto rare;
+            sizes = behind_size;
+            store(to, opcode, objects_begin(&objects, size), size);
             continue;
         } else if (action == ACTION_DEATH) {
-            memcpy(&word, places, sizeof word);
-            if (__builtin_expect((uint8_t)word == 0, 0)) goto rare;
-            zeros = (unsigned)__builtin_ctzll(word);
-            operand = varint_value(word, zeros);
-            if (__builtin_expect(operand >= objects.registers.live, 0)) goto rare;
-            places += zeros + 1;
-            instruction_store(to, opcode, objects_end(&objects, operand), 0);
+            behind_place = place_get(places, &place);
+            if (__builtin_expect(behind_place == NULL, 0)) goto rare;
+            if (__builtin_expect(place >= objects.registers.live, 0)) goto rare;
+            places = behind_place;
+            store(to, opcode, objects_end(&objects, place), 0);
+            continue;
+        } else if (action != ACTION_RARE) {
+            behind_size = number_get(sizes, &size);
+            behind_place = number_get(places, &place);
+            if (__builtin_expect(behind_size == NULL || behind_place == NULL, 0)) goto rare;
+            if (__builtin_expect(place >= objects.registers.live, 0)) goto rare;
+            sizes = behind_size;
+            places = behind_place;
+            uint32_t object = action == ACTION_REALLOC ? objects_resize(&objects, place, size)
+                                                       : objects_end(&objects, place);
+            store(to, opcode, object, size);
             continue;
         }
     rare:
@@ -528,6 +586,31 @@ static __attribute__((noinline)) bool block_decode(struct instruction_reader *re
     block->next[COLUMN_OBJECTS] = places;
     block->objects = objects;
     return true;
+}
+
+static __attribute__((noinline)) bool block_decode_guessing(struct instruction_reader *reader,
+                                                            struct block *block, bool past)
+{
+    if (past) return block_decode_loop(reader, block, number_get_guessing, instruction_store_past);
+    return block_decode_loop(reader, block, number_get_guessing, instruction_store);
+}
+
+static __attribute__((noinline)) bool block_decode_plainly(struct instruction_reader *reader,
+                                                           struct block *block, bool past)
+{
+    if (past) return block_decode_loop(reader, block, number_get, instruction_store_past);
+    return block_decode_loop(reader, block, number_get, instruction_store);
+}
+
+/* `again`: the instructions will be looked at here. */
+static bool block_decode(struct instruction_reader *reader, struct block *block, bool again)
+{
+    bool past = reader->room_elsewhere && !again;
+    bool guess = number_lengths_agree(block->next[COLUMN_OBJECTS], block->end[COLUMN_OBJECTS]);
+    bool good = guess ? block_decode_guessing(reader, block, past)
+                      : block_decode_plainly(reader, block, past);
+    if (past) _mm_sfence(); /* instruction_store_past() keeps no order */
+    return good;
 }
 
 /* The column `addresses` (4.3), spread to one entry per instruction. */
@@ -560,7 +643,7 @@ static bool reader_decode(struct instruction_reader *reader, struct block *block
         return reader_fail(reader);
     }
     block->objects = reader->objects;
-    if (!block_decode(reader, block)) return false;
+    if (!block_decode(reader, block, addresses)) return false;
     if (addresses && !block_decode_addresses(reader, block)) return false;
     for (unsigned column = 0; column < COLUMNS; column++)
         if (block->next[column] != block->end[column]) return block_column_error(reader, block);

@@ -130,13 +130,14 @@ struct instruction_reader {
     /* From here on: instruction_reader.c only. */
     struct input *input;
     struct instruction_room *room, *own_room;
+    bool room_elsewhere; /* another processor will read what is in `room` */
     char *metadata;
 };
 
 /* Reads the header. `input` stays the caller's. False: see state and error. */
 bool instruction_reader_open(struct instruction_reader *reader, struct input *input);
 
-/* From now on batches go there; NULL: to a room of the reader's own, as at first. */
+/* From now on batches go there, to be read on another processor; NULL: to a room of the reader's own, as at first. */
 void instruction_reader_set_room(struct instruction_reader *reader, struct instruction_room *room);
 
 /* Reads a block. False when there is none, or no good one: see state. */

@@ -15,6 +15,13 @@
 /* How often a waiting parent looks whether the child still lives. */
 #define AHEAD_LOOK_NS 100000000
 
+/* Waking somebody takes about as long as decoding half a batch, so it is done for several batches at once. A parent that
+ * got fewer looks by itself after this time: the child may be waiting for a live pipe. */
+#define AHEAD_WAKE_BATCHES (AHEAD_SLOTS / 2)
+#define AHEAD_LINGER_NS    1000000
+_Static_assert(AHEAD_WAKE_BATCHES < AHEAD_SLOTS,
+               "what is waited for comes without the one who waits");
+
 /* Looks at the other's counter before sleeping: about 10 us, less than waking up takes. */
 #define AHEAD_SPINS 200
 
@@ -35,8 +42,9 @@ struct ahead_slot {
 
 struct ahead_counter {
     uint32_t value;
-    uint32_t sleepers; /* 1 while somebody sleeps until it grows */
-    char apart[CACHE_LINE - 8];
+    uint32_t sleeping; /* 1 while somebody sleeps */
+    uint32_t wanted;   /* the value at which the sleeper is to be woken */
+    char apart[CACHE_LINE - 12];
 };
 
 struct ahead_shared {
@@ -51,22 +59,33 @@ static uint32_t counter_get(const struct ahead_counter *counter)
     return __atomic_load_n(&counter->value, __ATOMIC_SEQ_CST);
 }
 
-static void counter_grow(struct ahead_counter *counter)
+/* Wakes who sleeps, whatever is wanted. */
+static void counter_wake(struct ahead_counter *counter)
 {
-    __atomic_store_n(&counter->value, counter->value + 1, __ATOMIC_SEQ_CST);
-    if (__atomic_exchange_n(&counter->sleepers, 0, __ATOMIC_SEQ_CST) != 0)
+    if (__atomic_exchange_n(&counter->sleeping, 0, __ATOMIC_SEQ_CST) != 0)
         syscall(SYS_futex, &counter->value, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Sleeps until the counter is not `value` any more, or for a while. */
-static void counter_wait(struct ahead_counter *counter, uint32_t value)
+static void counter_grow(struct ahead_counter *counter)
 {
-    const struct timespec timeout = {.tv_nsec = AHEAD_LOOK_NS};
+    uint32_t value = counter->value + 1;
+    __atomic_store_n(&counter->value, value, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&counter->sleeping, __ATOMIC_SEQ_CST) != 0 &&
+        (int32_t)(value - __atomic_load_n(&counter->wanted, __ATOMIC_RELAXED)) >= 0)
+        counter_wake(counter);
+}
+
+/* Waits while the counter is `value`. Once asleep, until it has grown by `growth`, for at most `most_ns`. */
+static void counter_wait(struct ahead_counter *counter, uint32_t value, uint32_t growth,
+                         long most_ns)
+{
+    const struct timespec timeout = {.tv_nsec = most_ns};
     for (unsigned spin = 0; spin < AHEAD_SPINS; spin++) {
         if (counter_get(counter) != value) return;
         __builtin_ia32_pause();
     }
-    __atomic_store_n(&counter->sleepers, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&counter->wanted, value + growth, __ATOMIC_RELAXED);
+    __atomic_store_n(&counter->sleeping, 1, __ATOMIC_SEQ_CST);
     syscall(SYS_futex, &counter->value, FUTEX_WAIT, value, &timeout, NULL, 0);
 }
 
@@ -90,11 +109,14 @@ static _Noreturn void child_run(struct ahead_shared *shared, struct instruction_
     for (uint32_t produced = 0;; produced++) {
         uint32_t released;
         while (produced - (released = counter_get(&shared->released)) == AHEAD_SLOTS)
-            counter_wait(&shared->released, released);
+            counter_wait(&shared->released, released, AHEAD_WAKE_BATCHES, AHEAD_LOOK_NS);
         struct ahead_slot *slot = &shared->slots[produced % AHEAD_SLOTS];
         slot_fill(slot, reader);
         counter_grow(&shared->produced);
-        if (!slot->has_batch) _exit(0);
+        if (!slot->has_batch) {
+            counter_wake(&shared->produced);
+            _exit(0);
+        }
     }
 }
 
@@ -138,12 +160,16 @@ static bool child_has_died(struct ahead *ahead)
 /* False when no batch will come. */
 static bool ahead_wait(struct ahead *ahead)
 {
-    struct ahead_shared *shared = ahead->shared;
-    while (counter_get(&shared->produced) == ahead->taken) {
-        counter_wait(&shared->produced, ahead->taken);
-        if (counter_get(&shared->produced) == ahead->taken && child_has_died(ahead) &&
-            counter_get(&shared->produced) == ahead->taken)
+    struct ahead_counter *produced = &ahead->shared->produced;
+    uint32_t growth = AHEAD_WAKE_BATCHES;
+    long most_ns = AHEAD_LINGER_NS;
+    while (counter_get(produced) == ahead->taken) {
+        counter_wait(produced, ahead->taken, growth, most_ns);
+        if (counter_get(produced) == ahead->taken && child_has_died(ahead) &&
+            counter_get(produced) == ahead->taken)
             return false;
+        growth = 1;
+        most_ns = AHEAD_LOOK_NS;
     }
     return true;
 }

@@ -9,8 +9,9 @@
  *
  *   released <= taken <= produced <= released + AHEAD_SLOTS      each counts batches, and only grows
  *
- * `produced` is the child's, `released` the parent's; whoever has to wait sleeps on the other's counter. A child that
- * dies is noticed. Where only one processor may be used, or there can be no child, the parent reads by itself, in between.
+ * `produced` is the child's, `released` the parent's; whoever has to wait sleeps on the other's counter, and is woken for
+ * several batches at once. A child that dies is noticed. Where only one processor may be used, or there can be no child, the
+ * parent reads by itself, in between.
  *
  * Once the child runs, the reader and its input are the child's; the parent's copy of the reader shows, after each
  * ahead_next(), what the child's did after it had read that batch: totals, state, error, end_status, objects.bytes and
