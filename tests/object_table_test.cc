@@ -19,7 +19,9 @@ class Checked {
     uint64_t birth(uint32_t lane)
     {
         if (lane >= births_.size()) births_.resize(lane + 1);
-        if (births_[lane] == 0) EXPECT_TRUE(object_table_open_lane(&table_, lane));
+        if (births_[lane] == 0) {
+            EXPECT_TRUE(object_table_open_lane(&table_, lane));
+        }
         uint64_t token = raw_token(lane, ++births_[lane]);
         object_table_birth(&table_, lane, next_);
         alive_[token] = next_++;
@@ -54,7 +56,9 @@ TEST(ObjectTable, FindsSurvivorsOfRetiredPagesAfterTheRingHasGrown)
     // Pages with few survivors leave the ring.
     for (int i = 0; i < 300 * 1024; i++) {
         uint64_t token = table.birth(0);
-        if (i % 100 != 0) ASSERT_TRUE(table.dies(token));
+        if (i % 100 != 0) {
+            ASSERT_TRUE(table.dies(token));
+        }
     }
     // Pages full of survivors make it grow over the serials of those.
     for (int i = 0; i < 500 * 1024; i++)

@@ -3,7 +3,6 @@
  *   edges align0        memalign with an alignment of 0, which tcmalloc accepts, among other calls
  *   edges forks COUNT   COUNT children, one after another, each allocating, while three threads make and
  *                       release large objects; prints how many children did not end within ten seconds */
-#define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
