@@ -236,7 +236,8 @@ template <unsigned kind, void *(*plain)(size_t)> ATTRIBUTE_NOINLINE void *alloca
     return record_birth(kind, size, 0, [size] { return plain(size); });
 }
 
-template <unsigned kind, void *(*plain)(size_t)>
+// With `zeroed`, all of the object is, as upstream's calloc does it.
+template <unsigned kind, void *(*plain)(size_t), bool zeroed = false>
 inline ATTRIBUTE_ALWAYS_INLINE void *allocate_recorded(size_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
@@ -250,7 +251,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void *allocate_recorded(size_t size)
     void *object;
     if (PREDICT_FALSE(!cache->TryAllocate(cl, &object))) return allocate_slow<kind, plain>(size);
     malloctape_lane_birth(lane, cursor, kind, size, shadow_token(shadow_page_of(object), object));
-    return object;
+    return zeroed ? memset(object, 0, Static::sizemap()->ByteSizeForClass(cl)) : object;
 }
 
 template <unsigned kind, void *(*plain)(size_t)>
@@ -267,6 +268,10 @@ inline ATTRIBUTE_ALWAYS_INLINE void *allocate(size_t size)
     return object;
 }
 
+void *plain_calloc(size_t size)
+{
+    return malloctape_plain_calloc(1, size);
+}
 void *plain_new_nothrow(size_t size)
 {
     return malloctape_plain_new_nothrow(size, std::nothrow);
@@ -572,12 +577,13 @@ EXPORT void tc_free_aligned_sized(void *object, size_t alignment, size_t size) _
     release_aligned(CALL_FREE_ALIGNED_SIZED, object, size, alignment);
 }
 
-EXPORT void *tc_calloc(size_t count, size_t size) __THROW
+EXPORT HOT void *tc_calloc(size_t count, size_t size)
 {
+    if (PREDICT_FALSE(base::internal::new_hooks_.empty()))
+        return malloctape_plain_calloc(count, size);
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) bytes = std::numeric_limits<size_t>::max();
-    return allocate_aligned(CALL_CALLOC, bytes, 0,
-                            [=] { return malloctape_plain_calloc(count, size); });
+    return allocate_recorded<CALL_CALLOC, plain_calloc, true>(bytes);
 }
 
 EXPORT void *tc_realloc(void *object, size_t size) __THROW
