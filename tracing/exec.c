@@ -125,56 +125,63 @@ EXPORT int execvp(const char *file, char *const words[])
     return execvpe(file, words, environ);
 }
 
+typedef int exec_function(const char *file, char *const words[], char *const environment[]);
+
 /* How many words there are, up to NULL. */
-static size_t words_count(const char *first, va_list list)
+static size_t words_count(const char *first, va_list *list)
 {
     size_t count = 0;
-    for (const char *word = first; word; word = va_arg(list, char *))
+    for (const char *word = first; word; word = va_arg(*list, char *))
         count++;
     return count;
 }
 
 /* `words` gets them and NULL. */
-static void words_take(char **words, const char *first, va_list list)
+static void words_take(char **words, const char *first, va_list *list)
 {
     *words = (char *)(uintptr_t)first;
     while (*words)
-        *++words = va_arg(list, char *);
+        *++words = va_arg(*list, char *);
+}
+
+/* `list` goes on behind `first`, and behind NULL with an environment, if it brings one. */
+static int run_list(exec_function *run, const char *file, const char *first, va_list list,
+                    bool brings_environment)
+{
+    va_list counted, taken;
+    va_copy(counted, list);
+    va_copy(taken, list);
+    char **words = __builtin_alloca((words_count(first, &counted) + 1) * sizeof *words);
+    words_take(words, first, &taken);
+    char *const *environment = brings_environment ? va_arg(taken, char **) : environ;
+    va_end(counted);
+    va_end(taken);
+    return run(file, words, environment);
 }
 
 EXPORT int execl(const char *path, const char *first, ...)
 {
     va_list list;
     va_start(list, first);
-    char **words = __builtin_alloca((words_count(first, list) + 1) * sizeof *words);
+    int result = run_list(execve, path, first, list, false);
     va_end(list);
-    va_start(list, first);
-    words_take(words, first, list);
-    va_end(list);
-    return execve(path, words, environ);
+    return result;
 }
 
 EXPORT int execlp(const char *file, const char *first, ...)
 {
     va_list list;
     va_start(list, first);
-    char **words = __builtin_alloca((words_count(first, list) + 1) * sizeof *words);
+    int result = run_list(execvpe, file, first, list, false);
     va_end(list);
-    va_start(list, first);
-    words_take(words, first, list);
-    va_end(list);
-    return execvpe(file, words, environ);
+    return result;
 }
 
 EXPORT int execle(const char *path, const char *first, ...)
 {
     va_list list;
     va_start(list, first);
-    char **words = __builtin_alloca((words_count(first, list) + 1) * sizeof *words);
+    int result = run_list(execve, path, first, list, true);
     va_end(list);
-    va_start(list, first);
-    words_take(words, first, list);
-    char *const *environment = va_arg(list, char **);
-    va_end(list);
-    return execve(path, words, environment);
+    return result;
 }
