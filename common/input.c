@@ -158,6 +158,7 @@ static bool input_begin_frame(struct input *input)
     }
     if (left >= 4 && input_magic_is_lz4(input_magic(input->packed_next))) {
         input->in_frame = true;
+        input->packed_wanted = LZ4F_HEADER_SIZE_MIN;
         return true;
     }
     if (left < 4) {
@@ -171,7 +172,10 @@ static bool input_begin_frame(struct input *input)
     return input_fail(input);
 }
 
-/* Decodes what there is room for; may read once. */
+#define LZ4_BLOCK_HEADER_BYTES 4u
+
+/* Decodes what there is room for, of one block; may read once. When a block is damaged, what the same call has decoded is
+ * lost: so the decoder gets one block after another. */
 static void input_fill_lz4(struct input *input, uint8_t *to, size_t room)
 {
     if (!input->in_frame && !input_begin_frame(input)) return;
@@ -181,6 +185,7 @@ static void input_fill_lz4(struct input *input, uint8_t *to, size_t room)
     }
     size_t decoded = room;
     size_t consumed = (size_t)(input->packed_end - input->packed_next);
+    if (consumed > input->packed_wanted) consumed = input->packed_wanted;
     size_t hint =
         LZ4F_decompress(input->decoder, to, &decoded, input->packed_next, &consumed, NULL);
     if (LZ4F_isError(hint)) {
@@ -192,6 +197,8 @@ static void input_fill_lz4(struct input *input, uint8_t *to, size_t room)
     input->packed_next += consumed;
     input->end += decoded;
     input->end_offset += decoded;
+    /* The hint is the rest of a block and the header of the next one, or what is left of a header. */
+    input->packed_wanted = hint > LZ4_BLOCK_HEADER_BYTES ? hint - LZ4_BLOCK_HEADER_BYTES : hint;
     if (hint == 0) {
         input->in_frame = false;
     } else if (input->file_ended && decoded == 0 && consumed == 0) {

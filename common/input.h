@@ -68,6 +68,7 @@ struct input {
     uint8_t *packed;                         /* compressed bytes; plain data never comes here */
     const uint8_t *packed_next, *packed_end; /* those not yet decoded */
     uint64_t packed_end_offset;              /* offset of packed_end in the file */
+    size_t packed_wanted;                    /* the decoder gets no more at once: see input.c */
     bool in_frame;                           /* between the first and the last byte of a frame */
     void *decoder;                           /* LZ4F_dctx */
 };

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <random>
 #include <string>
 #include <thread>
@@ -157,6 +158,30 @@ TEST(Input, DamageIsTold)
     }
     EXPECT_EQ(read_all(stored + "more").error, "lz4_trailing");
     EXPECT_EQ(read_all(std::string("\x02\x21\x4c\x18", 4) + data).error, "lz4_legacy");
+}
+
+TEST(Input, DamageTakesNothingWithIt)
+{
+    const size_t block_bytes = 64 << 10;
+    std::string data;
+    for (unsigned i = 0; data.size() < 8 * block_bytes; i++)
+        data += std::to_string(i * 7919);
+    data.resize(8 * block_bytes);
+    for (LZ4F_blockMode_t mode : {LZ4F_blockLinked, LZ4F_blockIndependent}) {
+        std::string stored = frame(data, LZ4F_max64KB, mode);
+        size_t at = 7;
+        for (size_t block = 0; block < 8; block++) {
+            uint32_t bytes;
+            memcpy(&bytes, &stored[at], sizeof bytes);
+            std::string damaged = stored;
+            damaged.replace(at + 4, 600, 600, '\xff'); // literals without end
+            Result result = read_all(damaged);
+            EXPECT_EQ(result.state, INPUT_FAILED);
+            EXPECT_EQ(result.data.size(), block * block_bytes);
+            EXPECT_TRUE(result.data == data.substr(0, result.data.size()));
+            at += 4 + bytes;
+        }
+    }
 }
 
 TEST(Input, ALivePipeIsNotKeptWaiting)
