@@ -440,6 +440,7 @@ static bool decode_by_unit(struct raw_decoder *decoder, unsigned unit, struct re
 static bool decode_long(struct raw_decoder *decoder, struct record *record)
 {
     const uint8_t *begin = decoder->at;
+    uint64_t births = decoder->births;
     decoder->number_too_large = false;
     bool good = decode_by_unit(decoder, take_unit(decoder), record);
     if (decoder->at > decoder->end) {
@@ -449,8 +450,10 @@ static bool decode_long(struct raw_decoder *decoder, struct record *record)
         good = DECODER_FAIL(decoder, RAW_OPERAND, begin, ": a number of more than %d bits", 64);
     }
     decoder->records += good;
-    if (!good) decoder->error.offset = decoder_offset(decoder, begin);
-    return good;
+    if (good) return true;
+    decoder->births = births;
+    decoder->error.offset = decoder_offset(decoder, begin);
+    return false;
 }
 
 /* ---- records, the short way ---- */
