@@ -298,6 +298,7 @@ bool object_table_open_lane(struct object_table *table, uint32_t lane)
 
 static bool lane_remember_lost(struct object_lane *objects, uint64_t first, uint64_t last)
 {
+    if (objects->lost_count > 0 && objects->lost[objects->lost_count - 1].last >= last) return true;
     if (objects->lost_count > 0 && objects->lost[objects->lost_count - 1].last + 1 == first) {
         objects->lost[objects->lost_count - 1].last = last;
         return true;
@@ -324,6 +325,13 @@ static void lane_jump(struct object_table *table, uint32_t lane)
     /* After a whole turn the ring is empty, and where its head stands makes no difference. */
     objects->head_index = target;
     lane_put_head(table, objects);
+}
+
+void object_table_will_lose(struct object_table *table, uint32_t lane, uint64_t births,
+                            uint64_t count)
+{
+    if (count > 0 && !lane_remember_lost(&table->lanes[lane], births + 1, births + count))
+        table->failed = true;
 }
 
 void object_table_lose(struct object_table *table, uint32_t lane, uint64_t count)

@@ -101,7 +101,11 @@ static inline void object_table_birth(struct object_table *table, uint32_t lane,
 /* The next `count` births of the lane are lost. */
 void object_table_lose(struct object_table *table, uint32_t lane, uint64_t count);
 
-/* Whether the birth of this serial, one of the lane's so far, was lost. */
+/* So will be `count` births of the lane after so many; told in the order of births. */
+void object_table_will_lose(struct object_table *table, uint32_t lane, uint64_t births,
+                            uint64_t count);
+
+/* Whether the birth of this serial was lost, or is known to be. */
 bool object_table_was_lost(const struct object_table *table, uint64_t token);
 
 /* The register of a live object. False: dead, or its birth was lost. The serial must not be greater than the

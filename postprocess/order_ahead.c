@@ -60,31 +60,61 @@ static const struct record *records_left(const struct order_lane *lane)
 
 /* ---- scouts ---- */
 
-static bool add_numbers(struct order *order, const struct order_lane *lane,
-                        const struct record *records, uint32_t count)
+/* What the record says of numbers. */
+static bool note_numbers(struct order *order, const struct order_lane *lane,
+                         const struct record *record)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        if (!is_stamp(&records[i])) continue;
-        struct order_structure *structure =
-            &order->structures[structure_index(records[i].structure)];
-        if (records[i].size >= structure->next &&
-            !wait_heap_add(&structure->ahead, records[i].size, lane->number))
-            return order_no_memory(order);
+    if (record->number == RAW_LOST_STAMPS) return order_add_hole(order, record);
+    if (!is_stamp(record)) return true;
+    struct order_structure *structure = &order->structures[structure_index(record->structure)];
+    if (record->size < structure->next) return true;
+    return wait_heap_add(&structure->ahead, record->size, lane->number) || order_no_memory(order);
+}
+
+static uint64_t births_of(const struct record *record)
+{
+    if (record->number == RAW_LOST) return record->operand;
+    return record->shape >= SHAPE_BIRTH && record->shape <= SHAPE_REALLOC;
+}
+
+/* Notes records, before which the lane has so many births, and after which it has so many. */
+static bool note_records(struct order *order, const struct order_lane *lane,
+                         const struct record *records, uint32_t count, uint64_t before,
+                         uint64_t after)
+{
+    uint64_t births = after;
+    for (uint32_t i = 0; i < count; i++)
+        births -= births_of(&records[i]);
+    /* Chunks are missing. */
+    if (births > before)
+        object_table_will_lose(&order->objects, lane->number, before, births - before);
+    for (uint32_t i = 0; i < count; births += births_of(&records[i++])) {
+        if (!note_numbers(order, lane, &records[i])) return false;
+        if (records[i].number == RAW_LOST)
+            object_table_will_lose(&order->objects, lane->number, births, records[i].operand);
     }
-    return true;
+    return !order_failed(order);
 }
 
 /* The lane's scout stands at least where the lane does. */
 static bool scout_begin(struct order *order, struct order_lane *lane)
 {
+    uint64_t position = lane_position(lane), noted = 0;
     if (lane->scout == NULL) {
         lane->scout = malloc(sizeof *lane->scout);
         if (lane->scout == NULL) return order_no_memory(order);
     } else if (lane->scout->units >= lane->decoder.units) {
         return true;
+    } else if (lane->scout->records > position) {
+        noted = lane->scout->records - position;
     }
     *lane->scout = lane->decoder;
-    return add_numbers(order, lane, records_left(lane), lane->filled - lane->at);
+    uint64_t births = order->objects.lanes[lane->number].births;
+    const struct record *records = records_left(lane);
+    uint32_t left = lane->filled - lane->at, i = 0;
+    for (; i < noted && i < left; i++)
+        births += births_of(&records[i]);
+    return note_records(order, lane, records + i, left - i, births, lane->decoder.births);
 }
 
 /* Sends the lane's scout on through what has come since. */
@@ -99,9 +129,12 @@ static bool scout_go_on(struct order *order, struct order_lane *lane)
     if (!scout_begin(order, lane)) return false;
     while (next != NULL && next->first_unit < lane->scout->units)
         next = next->next;
-    while ((count = decode_next(order, lane->scout, &next, records, 64)) > 0)
-        if (!add_numbers(order, lane, records, count)) return false;
-    return true;
+    for (;;) {
+        uint64_t births = lane->scout->births;
+        count = decode_next(order, lane->scout, &next, records, 64);
+        if (count == 0) return true;
+        if (!note_records(order, lane, records, count, births, lane->scout->births)) return false;
+    }
 }
 
 uint64_t lane_births_ahead(struct order *order, struct order_lane *lane)

@@ -235,6 +235,12 @@ static inline struct order_mark *lane_mark_at(const struct order_lane *lane, uin
     return &lane->marks[(lane->marks_first + index) & (lane->marks_room - 1)];
 }
 
+/* Whether the scout has told of the record at hand. */
+static inline bool lane_was_scouted(const struct order_lane *lane)
+{
+    return lane->scout != NULL && lane_position(lane) < lane->scout->records;
+}
+
 static inline bool lane_is_behind(const struct order *order, const struct order_lane *lane)
 {
     return lane->marks_count > 0 && lane_mark_at(lane, 0)->window == order->oldest;
@@ -326,7 +332,7 @@ bool order_unstick(struct order *order);
 /* ---- order_ahead.c ---- */
 
 /* A lane that something is wanted of sends a scout ahead: a second decoder, which goes through the chunks that the lane
- * has not come to, tells of births and numbers, and then goes on where it stopped. So all is looked at once, however
+ * has not come to, tells of births, numbers and losses, and then goes on where it stopped. So all is looked at once, however
  * often something is looked for. */
 
 /* Births of the lane, with those that it has not come to. */

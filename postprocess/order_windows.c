@@ -195,6 +195,17 @@ static bool lane_chase(struct order *order, struct order_lane *lane,
     return true;
 }
 
+/* What is known to be lost is not waited for until the lane comes to the record that says so, which may be long after. */
+static bool order_lets_go(struct order *order, struct order_lane *lane)
+{
+    if (lane->wait_structure < STRUCTURES ||
+        !object_table_was_lost(&order->objects, lane->wait_number))
+        return false;
+    lane->given_up = lane->wait_number;
+    order_stop_waiting(order, lane, ORDER_DONE_WITHOUT);
+    return true;
+}
+
 /* Follows the chain of those who wait for each other to a lane that can go on. */
 static bool order_follow(struct order *order, struct order_lane *lane)
 {
@@ -210,7 +221,9 @@ static bool order_follow(struct order *order, struct order_lane *lane)
         if (*followed >= order->chase_chain) return false;
         *followed = chain;
         struct order_lane *holder = order_find_holder(order, lane);
+        if (lane->state != LANE_WAITS) return true; /* the number was lost */
         if (holder == NULL) return false;
+        if (order_lets_go(order, lane)) return true;
         if (holder->state == LANE_READY) return true;
         if (holder->state == LANE_IDLE) return lane_chase(order, holder, lane);
         lane = holder;
@@ -226,7 +239,7 @@ bool order_chase(struct order *order)
         if (lane->state == LANE_WAITS && lane_is_behind(order, lane) && order_follow(order, lane))
             return true;
     }
-    return false;
+    return order->ready != NULL;
 }
 
 bool order_leave_behind(struct order *order)
@@ -254,7 +267,7 @@ bool order_skip_missing(struct order *order)
         structure->skipped = skipped = true;
         structure_advance(order, structure);
     }
-    return skipped;
+    return skipped || order->ready != NULL;
 }
 
 /* The numbers that the lane waits for are there, but those who have them wait for this lane. */

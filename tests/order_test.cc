@@ -1145,6 +1145,42 @@ TEST(Order, CirclesOfLanesWithHighNumbers)
     EXPECT_EQ(ordered.result.totals.by_kind[RawBuilder::kFree], 40u);
 }
 
+/* A loss is told of when it is over. What was lost is not waited for until then, if that is seen in time. */
+TEST(Order, LossesThatLastForWindows)
+{
+    for (unsigned windows : {3u, 7u, 20u}) {
+        RawBuilder raw;
+        raw.birth(1, RawBuilder::kMalloc, 1);
+        raw.death(0, RawBuilder::kFree, RawBuilder::token(1, 3));
+        raw.birth(0, RawBuilder::kMalloc, 5);
+        raw.stamp(2, 51, 3, 2);
+        raw.birth(2, RawBuilder::kMalloc, 6);
+        for (unsigned i = 1; i <= windows; i++) {
+            raw.birth(3, RawBuilder::kMalloc, 8);
+            raw.tick(i, 0, 0);
+        }
+        raw.lost(1, 4, 3);
+        raw.lost_stamps(1, 3, 1, 1);
+        uint64_t last = raw.birth(1, RawBuilder::kMalloc, 7);
+        EXPECT_EQ(last, RawBuilder::token(1, 5));
+        raw.death(3, RawBuilder::kFree, last);
+        raw.tick(windows + 1, 0, 0);
+        raw.end();
+        Ordered ordered = order(raw.bytes);
+        SCOPED_TRACE(ordered.text());
+        EXPECT_EQ(ordered.error, "");
+        EXPECT_EQ(ordered.result.status, RUN_CUT) << "events were lost";
+        EXPECT_EQ(ordered.result.order.lost_events, 4u);
+        EXPECT_EQ(ordered.result.order.unknown_objects, 1u);
+        EXPECT_EQ(ordered.result.order.stamps_missing, 1u);
+        EXPECT_EQ(ordered.result.totals.live, 4u + windows - 1);
+        if (windows > 8) continue; /* too long: they are late */
+        size_t first_tick = ordered.text().find("tick");
+        EXPECT_LT(ordered.text().find("0:malloc5"), first_tick);
+        EXPECT_LT(ordered.text().find("2:malloc6"), first_tick);
+    }
+}
+
 /* Those that were lost may be told of in any order, long before it is their turn. */
 TEST(Order, ManyLostNumbers)
 {
@@ -1245,6 +1281,41 @@ TEST(Order, SalvageFindsTheNextChunk)
     EXPECT_EQ(trailing.result.totals.calls, simulator.truth.size());
     std::string cut = simulator.raw.bytes.substr(0, simulator.raw.bytes.size() / 2);
     EXPECT_EQ(order(cut, nullptr, how).result.status, RUN_CUT) << "that is no damage";
+}
+
+/* What is behind a record that ends in the middle still pairs, though it was a birth. */
+TEST(Order, SalvageCountsNoHalfBirths)
+{
+    RawBuilder raw;
+    raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.units(0, {0xf001}, 1); /* malloc, and no size */
+    uint64_t last = 0;
+    for (int run = 0; run < 40; run++) {
+        raw.end_run(0);
+        raw.death(1, RawBuilder::kFree, last);
+        last = raw.birth(0, RawBuilder::kMalloc, 1000 + static_cast<uint64_t>(run));
+    }
+    raw.death(1, RawBuilder::kFree, last);
+    raw.end();
+    order_options how = {};
+    how.salvage = true;
+    Ordered ordered = order(raw.bytes, nullptr, how);
+    EXPECT_EQ(ordered.result.status, RUN_SALVAGED);
+    EXPECT_EQ(ordered.result.order.damages, 1u) << ordered.text();
+    std::map<uint32_t, uint64_t> sizes;
+    uint64_t deaths = 0, known = 0;
+    for (const Instruction &one : ordered.all) {
+        unsigned number = one.opcode & INSTRUCTION_NUMBER_MASK;
+        if (number == RawBuilder::kMalloc) sizes[one.object] = one.size;
+        if (number != RawBuilder::kFree) continue;
+        deaths++;
+        if ((one.opcode & INSTRUCTION_UNKNOWN) != 0) continue;
+        known++;
+        EXPECT_EQ(sizes[one.object], 1000 + deaths - 2);
+    }
+    EXPECT_EQ(deaths, 41u);
+    EXPECT_GT(known, 20u);
+    EXPECT_EQ(ordered.result.totals.live, 1u);
 }
 
 TEST(Order, SalvageOfWrongRecordsDoesNoHarm)
