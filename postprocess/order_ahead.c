@@ -114,7 +114,8 @@ static bool scout_begin(struct order *order, struct order_lane *lane)
     uint32_t left = lane->filled - lane->at, i = 0;
     for (; i < noted && i < left; i++)
         births += births_of(&records[i]);
-    return note_records(order, lane, records + i, left - i, births, lane->decoder.births);
+    return i == left ||
+           note_records(order, lane, records + i, left - i, births, lane->decoder.births);
 }
 
 /* Sends the lane's scout on through what has come since. */
