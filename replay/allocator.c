@@ -112,12 +112,15 @@ static void *find_any(const char *symbols)
     return NULL;
 }
 
-/* A symbol of the library that malloc comes from. */
+/* A symbol of the library that malloc comes from. To find the library of a function takes long: dladdr() looks through all
+ * symbols of it. */
 static void *find_own(const char *symbol)
 {
+    static const void *library;
     void *found = dlsym(RTLD_DEFAULT, symbol);
-    const void *library = library_of(dlsym(RTLD_DEFAULT, "malloc"), NULL);
-    return found != NULL && library_of(found, NULL) == library ? found : NULL;
+    if (found == NULL) return NULL;
+    if (library == NULL) library = library_of(dlsym(RTLD_DEFAULT, "malloc"), NULL);
+    return library_of(found, NULL) == library ? found : NULL;
 }
 
 void allocator_find_own(const char *symbol, void *function)
