@@ -218,12 +218,17 @@ static struct raw_chunk *spool_make_chunk(struct spool_reader *spool, struct raw
     chunk->offset = slot->offset;
     chunk->payload_offset = slot->offset + SPOOL_SLOT_HEADER_BYTES + 2 * skip;
     chunk->end_offset = chunk->payload_offset + chunk->payload_bytes;
-    /* What the file does not have is zero. */
     memset(chunk->payload, 0, chunk->payload_bytes);
-    if (spool_read(spool, chunk->payload, chunk->payload_bytes, chunk->payload_offset, &got))
-        return chunk;
-    raw_chunk_release(reader, chunk);
-    return NULL;
+    if (!spool_read(spool, chunk->payload, chunk->payload_bytes, chunk->payload_offset, &got)) {
+        raw_chunk_release(reader, chunk);
+        return NULL;
+    }
+    /* A file that was cut may end inside a record, which must not be taken for one with zeros. */
+    if (got < chunk->payload_bytes) {
+        memset(chunk->payload + got / 2 * 2, 0, got % 2);
+        chunk->units = (uint32_t)(got / 2);
+    }
+    return chunk;
 }
 
 /* The slot at next_slot as a chunk; NULL if it has nothing for the stream. */
