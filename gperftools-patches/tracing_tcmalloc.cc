@@ -142,6 +142,16 @@ void divert_again()
     if (library_has_begun) divert();
 }
 
+} // namespace
+
+// Upstream calls it when its first hook leaves, which may be without a call of the allocator: an mmap().
+extern "C" void MallocHook_InitAtFirstAllocation_HeapLeakChecker()
+{
+    divert();
+}
+
+namespace {
+
 // --- tokens ---
 
 static_assert(kPageShift == SHADOW_PAGE_BITS,
