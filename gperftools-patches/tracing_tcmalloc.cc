@@ -267,7 +267,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void *allocate_recorded(size_t size)
 template <unsigned kind, void *(*plain)(size_t)>
 inline ATTRIBUTE_ALWAYS_INLINE void *allocate(size_t size)
 {
-    if (PREDICT_TRUE(!base::internal::new_hooks_.empty()))
+    if (PREDICT_FALSE(!base::internal::new_hooks_.empty()))
         return allocate_recorded<kind, plain>(size);
     ThreadCache *cache = ThreadCache::GetFastPathCache();
     if (PREDICT_FALSE(cache == NULL)) return plain(size);
@@ -369,7 +369,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void release_sized_recorded(void *object, size_t 
 
 template <unsigned kind> inline ATTRIBUTE_ALWAYS_INLINE void release(void *object)
 {
-    if (PREDICT_TRUE(!base::internal::delete_hooks_.empty()))
+    if (PREDICT_FALSE(!base::internal::delete_hooks_.empty()))
         return release_recorded<kind>(object);
     do_free(object);
 }
@@ -377,7 +377,7 @@ template <unsigned kind> inline ATTRIBUTE_ALWAYS_INLINE void release(void *objec
 template <unsigned kind>
 inline ATTRIBUTE_ALWAYS_INLINE void release_sized(void *object, size_t size)
 {
-    if (PREDICT_TRUE(!base::internal::delete_hooks_.empty()))
+    if (PREDICT_FALSE(!base::internal::delete_hooks_.empty()))
         return release_sized_recorded<kind>(object, size);
     if (object != NULL) do_free_with_callback(object, &InvalidFree, true, size);
 }
@@ -589,7 +589,7 @@ EXPORT void tc_free_aligned_sized(void *object, size_t alignment, size_t size) _
 
 EXPORT HOT void *tc_calloc(size_t count, size_t size)
 {
-    if (PREDICT_FALSE(base::internal::new_hooks_.empty()))
+    if (PREDICT_TRUE(base::internal::new_hooks_.empty()))
         return malloctape_plain_calloc(count, size);
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) bytes = std::numeric_limits<size_t>::max();
