@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -76,6 +77,13 @@ static void *run(void *argument)
     return NULL;
 }
 
+/* On the only one, a thread that is ahead but empties the caches. */
+static bool has_another_processor(void)
+{
+    cpu_set_t processors;
+    return sched_getaffinity(0, sizeof processors, &processors) != 0 || CPU_COUNT(&processors) > 1;
+}
+
 /* Signals are for the thread that calls. */
 static bool start_thread(struct read_ahead *ahead)
 {
@@ -96,7 +104,7 @@ bool read_ahead_start(struct read_ahead *ahead, struct raw_reader *reader)
     pthread_cond_init(&ahead->changed, NULL);
     ahead->entries = malloc(READ_AHEAD_CHUNKS * sizeof *ahead->entries);
     if (ahead->entries == NULL) return false;
-    ahead->stop_fd = eventfd(0, EFD_CLOEXEC);
+    ahead->stop_fd = has_another_processor() ? eventfd(0, EFD_CLOEXEC) : -1;
     ahead->has_thread = ahead->stop_fd >= 0 && start_thread(ahead);
     return true;
 }

@@ -13,7 +13,8 @@
  * Until read_ahead_next() has returned NULL, the reader belongs to the thread; then the thread has ended, and everything
  * in the reader may be looked at.
  *
- * Threads  one that calls. Without a second thread, where the system gives none, it all works the same. */
+ * Threads  one that calls. Without a second thread, where the system gives none or there is only one processor, it all
+ *          works the same. */
 #ifndef MALLOCTAPE_READ_AHEAD_H
 #define MALLOCTAPE_READ_AHEAD_H
 
