@@ -299,6 +299,13 @@ inline ATTRIBUTE_ALWAYS_INLINE void *allocate_aligned(unsigned kind, size_t size
     return record_birth(kind, size, alignment, plain);
 }
 
+// The product is more than a number can say: upstream refuses that at once, and asks no new handler.
+ATTRIBUTE_NOINLINE void *calloc_too_large(size_t count, size_t size)
+{
+    return allocate_aligned(CALL_CALLOC, std::numeric_limits<size_t>::max(), 0,
+                            [=] { return malloctape_plain_calloc(count, size); });
+}
+
 // --- deaths ---
 
 void record_death(unsigned kind, void *object, size_t size, size_t alignment)
@@ -592,7 +599,8 @@ EXPORT HOT void *tc_calloc(size_t count, size_t size)
     if (PREDICT_TRUE(base::internal::new_hooks_.empty()))
         return malloctape_plain_calloc(count, size);
     size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes)) bytes = std::numeric_limits<size_t>::max();
+    if (PREDICT_FALSE(__builtin_mul_overflow(count, size, &bytes)))
+        return calloc_too_large(count, size);
     return allocate_recorded<CALL_CALLOC, plain_calloc, true>(bytes);
 }
 

@@ -283,6 +283,10 @@ static int check_errno(unsigned long calls)
         if (errno != 4242) fail("realloc changed errno");
     }
     errno = 4242;
+    /* More than a number can say: tcmalloc refuses that without a word. */
+    void *(*volatile product)(size_t, size_t) = calloc;
+    if (product((size_t)1 << 33, (size_t)1 << 33)) fail("an object of impossible size");
+    if (errno != 4242) fail("calloc changed errno");
     if (malloc((size_t)1 << 62)) fail("an object of impossible size");
     if (errno != ENOMEM) fail("a failure did not set errno");
     return 0;
