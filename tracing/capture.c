@@ -93,15 +93,6 @@ static void stop_threads(void)
         atomic_store_relaxed(&lane_at(registry, i)->limit, NULL);
 }
 
-/* stop_threads() may have come before the lane got its limit. */
-static bool may_go_on(struct malloctape_lane *lane)
-{
-    atomic_fence_full();
-    if (state() == MALLOCTAPE_RECORDING) return true;
-    atomic_store_relaxed(&lane->limit, NULL);
-    return false;
-}
-
 /* --- end --- */
 
 bool recording_is_own(void)
@@ -425,16 +416,16 @@ static __attribute__((noinline)) bool make_room(struct malloctape_lane *lane)
         return false;
     }
     if (lane->recording != recording.number)
-        return begin_thread(lane) && may_go_on(malloctape_lane);
+        return begin_thread(lane) && state() == MALLOCTAPE_RECORDING;
     if (lane->cursor < lane->room) {
         record_heat(lane);
-        return may_go_on(lane);
+        return state() == MALLOCTAPE_RECORDING;
     }
     lane->busy = 1;
     bool has_room = record_take_slot(lane);
     lane->busy = 0;
     if (!has_room) record_loss(lane);
-    return has_room && may_go_on(lane);
+    return has_room && state() == MALLOCTAPE_RECORDING;
 }
 
 bool malloctape_ready(void)

@@ -20,6 +20,11 @@ void record_begin(void)
     memset(stamps, 0, sizeof stamps);
 }
 
+static bool is_recording(void)
+{
+    return atomic_load_relaxed(&malloctape_state) == MALLOCTAPE_RECORDING;
+}
+
 /* --- slots --- */
 
 static void begin_run(struct malloctape_lane *lane, uint32_t slot, const uint16_t *before,
@@ -43,7 +48,9 @@ void record_heat(struct malloctape_lane *lane)
     if (!lane->cache) return;
     atomic_store_relaxed(&lane->limit, lane->room);
     atomic_fence_full();
-    if (atomic_load_relaxed(&hot_path_is_off)) atomic_store_relaxed(&lane->limit, NULL);
+    /* malloctape_cool_down() or stop_threads() may have come before the lane got its limit. */
+    if (atomic_load_relaxed(&hot_path_is_off) || !is_recording())
+        atomic_store_relaxed(&lane->limit, NULL);
 }
 
 /* No object is known to be lost: its token is unknown. */
@@ -134,11 +141,6 @@ static void set_token(const void *object, uint64_t token)
 {
     uint64_t *place = token_place(object);
     if (place) *place = token;
-}
-
-static bool is_recording(void)
-{
-    return atomic_load_relaxed(&malloctape_state) == MALLOCTAPE_RECORDING;
 }
 
 /* The lane of the calling thread with room for an event, NULL if recording has ended meanwhile. */

@@ -30,7 +30,8 @@ extern struct recording recording;
 /* Gives the lane a new slot. False: recording has ended. */
 bool record_take_slot(struct malloctape_lane *lane);
 
-/* Lets the lane's thread onto the hot path, unless nobody may go there. The lane has room. */
+/* Lets the lane's thread onto the hot path, unless nobody may go there or nothing is recorded any more. The lane has
+ * room. */
 void record_heat(struct malloctape_lane *lane);
 
 /* Records that the lane's thread begins, and before that, if it is `continued`, that the thread before has ended:
