@@ -42,7 +42,7 @@ extern "C" {
 
 #define SHADOW_PAGE_BITS    13
 #define SHADOW_PAGE_BYTES   ((uintptr_t)1 << SHADOW_PAGE_BITS)
-/* User addresses of x86-64 and AArch64 with four levels of page tables. */
+/* User addresses of x86-64 with four levels of page tables. */
 #define SHADOW_ADDRESS_BITS 47
 #define SHADOW_REGION_BITS  30
 #define SHADOW_REGIONS      (1u << (SHADOW_ADDRESS_BITS - SHADOW_REGION_BITS))

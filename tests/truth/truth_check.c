@@ -7,8 +7,7 @@
  * call that made it, or no object where that call was not recorded. What is missing is explained by the truth:
  * calls while nothing was recorded, and calls during which recording began or ended. ORDERED has the same calls of each
  * thread, and its registers name the same objects. Counted is how often two objects are alive there at one address:
- * never, if the order is that of the allocator. It is not quite, since a thread that drops the lock of a central list in
- * the middle of a call and takes it again has no stamp for that, and during a pause nothing has.
+ * never, if the order is that of the allocator. It is, but for pauses, during which nothing has a stamp.
  *
  * Prints what it compared. Exit status 1 and the first few mistakes when there are any, 2 when it cannot compare.
  *
