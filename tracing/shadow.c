@@ -102,13 +102,19 @@ static bool choose_window(void)
     return covered[0];
 }
 
+/* What is mapped or pushed later comes below. */
+static bool cover_neighbourhood(uintptr_t address)
+{
+    uintptr_t region = address >> SHADOW_REGION_BITS;
+    return cover_region(region) && (region == 0 || cover_region(region - 1));
+}
+
 /* False: something may be there already. */
 static bool reserve(void)
 {
     if (!memory) memory = os_memory_reserve_per_process(sizeof *memory);
-    return memory && choose_window() &&
-           cover_region((uintptr_t)&memory >> SHADOW_REGION_BITS) &&
-           cover_region((uintptr_t)__builtin_frame_address(0) >> SHADOW_REGION_BITS);
+    return memory && choose_window() && cover_neighbourhood((uintptr_t)&memory) &&
+           cover_neighbourhood((uintptr_t)__builtin_frame_address(0));
 }
 
 static void release_regions(void)
@@ -166,9 +172,9 @@ bool shadow_prepare(bool (*cover)(void))
 void shadow_cancel(void)
 {
     if (!memory) return;
-    lock();
     atomic_store_release(&memory->state, SHADOW_OFF);
-    if (!memory->kept) release_regions();
+    if (memory->kept || !lock_at_last()) return;
+    release_regions();
     unlock();
 }
 
