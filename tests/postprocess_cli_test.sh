@@ -48,7 +48,11 @@ is() { # TEXT ACTUAL EXPECTED
 	report $? "$1"
 }
 
-echo "1..81"
+one_processor() {
+	taskset -c "$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')" "$@"
+}
+
+echo "1..85"
 
 "$make_raw" lanes=3 steps=40000 > raw || exit 99
 "$make_raw" lanes=3 steps=40000 end=0 > cut || exit 99
@@ -65,6 +69,18 @@ figures json > figures
 is "quiet means silent" "$(wc -c < stderr)" 0
 cmp -s out out2
 report $? "twice the same"
+
+# Where there is no other, nobody reads ahead.
+check "with one processor" 0 one_processor "$postprocess" -q raw out2
+cmp -s out out2
+report $? "the same, too"
+mkfifo pipe
+(head -c 100000 cut; sleep 0.2; tail -c +100001 cut) > pipe &
+check "from a pipe, cut" 3 one_processor "$postprocess" -q -j json pipe out2
+figures json > figures.alone
+"$postprocess" -q -j json cut out3 2> stderr
+figures json | cmp - figures.alone 2> stderr
+report $? "all that there was came out"
 
 "$postprocess" -q raw - > stdout 2> stderr && cmp -s stdout out
 report $? "- is the standard output"
