@@ -114,8 +114,9 @@ static int run(const struct options *options, const char *input, const char *out
     }
     /* The message is about what could not be written, not about what was read. */
     bool output_failed = error_is_set(&output.error);
-    if (output_failed) summary->input = output_path;
-    report(summary, options);
+    struct summary told = *summary;
+    if (output_failed) told.input = output_path;
+    report(&told, options);
     if (options->asks_why) why_print(options->why, &summary->result.answer, stderr);
     return exit_status(&summary->result, output_failed);
 }

@@ -52,7 +52,7 @@ one_processor() {
 	taskset -c "$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')" "$@"
 }
 
-echo "1..85"
+echo "1..86"
 
 "$make_raw" lanes=3 steps=40000 > raw || exit 99
 "$make_raw" lanes=3 steps=40000 end=0 > cut || exit 99
@@ -157,9 +157,11 @@ check "an unknown option" 2 "$postprocess" --wrong raw out
 check "help" 0 "$postprocess" --help
 check "version" 0 "$postprocess" --version
 if [ -w /dev/full ]; then
-	check "a full disk" 4 "$postprocess" -q raw /dev/full
+	check "a full disk" 4 "$postprocess" -q -j json raw /dev/full
+	is "JSON: input" "$(json input)" '"raw"'
 else
 	report 0 "a full disk # SKIP no /dev/full"
+	report 0 "JSON: input # SKIP no /dev/full"
 fi
 { "$postprocess" -q raw - 2> stderr; echo $? > status; } | head -c 10 > /dev/null
 is "a reader that goes away" "$(cat status)" 4
