@@ -19,6 +19,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit
 unset LD_PRELOAD TCMALLOC_TRACE_OUTPUT
+# A sanitized program with a library in front of it.
+export ASAN_OPTIONS="${ASAN_OPTIONS:-verify_asan_link_order=0}"
 
 tests_run=0
 
