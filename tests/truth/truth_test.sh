@@ -73,13 +73,6 @@ addresses() { TCMALLOC_TRACE_ADDRESSES=1 whole 500000 50000 "$workloads/relay" 4
 
 one_at_a_time() { TRUTH_LOCK=1 whole 700000 50000 "$workloads/relay" 4 8 $((times * 3000)); }
 
-killed() {
-    rm -f truth raw.lz4 raw.lz4.spool
-    exit_status timeout -s KILL 0.5 env TRUTH_OUTPUT=truth TCMALLOC_TRACE_OUTPUT=raw.lz4 \
-        LD_PRELOAD="$witness $tracing_library" "$workloads/relay" 4 1000 20000 >out 2>err
-    [ "$status" = 137 ] && [ -e raw.lz4.spool ] && agree 10000 100
-}
-
 # found NAME - the path of a program that is no script.
 found() {
     [ -x "/usr/bin/$1" ] && [ "$(head -c 4 "/usr/bin/$1" | tail -c 3)" = ELF ] && echo "/usr/bin/$1"
@@ -167,7 +160,7 @@ export HOME=$scratch GIT_CONFIG_NOSYSTEM=1 LC_ALL=C PYTHONMALLOC=malloc GIT_PAGE
 
 spoils='exchange unknown size kind death-missing birth-missing end-missing twice'
 # shellcheck disable=SC2086 # words
-plan $((15 + $(echo $spoils | wc -w)))
+plan $((14 + $(echo $spoils | wc -w)))
 
 check 'the witness knows every function of the allocator' covers_family
 check 'known calls' whole 70 0 "$workloads/known_calls"
@@ -177,7 +170,6 @@ check 'the same, with addresses' addresses
 check '1 600 short threads' whole 700000 50000 "$workloads/relay" 4 400 $((times * 60))
 check 'the same few addresses to and fro' whole 200000 1000 "$workloads/handoff" 4 $((times * 30000)) log strict
 check 'pauses' pauses
-check 'killed' killed
 
 if redis_server=$(found redis-server) && command -v redis-benchmark >/dev/null; then
     check 'redis-server with io-threads' redis
