@@ -74,8 +74,9 @@ static void general_print(struct instruction_dump *state, size_t index)
     const uint64_t *operands = state->batch->operands + one->operand_at;
     place_print(state, index);
     if (instruction_number(one) == INSTRUCTION_TICK)
-        printf("tick %" PRIu64 " nanoseconds +%" PRIu64 " rss %" PRIu64 " heap %" PRIu64 "\n",
-               state->ticks, operands[0], operands[1], operands[2]);
+        printf("tick %" PRIu64 " nanoseconds +%" PRIu64 " rss %" PRIu64 " heap %" PRIu64
+               " live %" PRIu64 "\n",
+               state->ticks, operands[0], operands[1], operands[2], operands[3]);
     else
         printf("lost lane %" PRIu64 " events %" PRIu64 "\n", operands[0], operands[1]);
 }

@@ -1,7 +1,7 @@
 /* instruction - what the writer and the reader of the instruction stream share.
  *
  * INSTRUCTIONS.md is the format; the numbers in parentheses below are its sections. Three things are here: the
- * constants, the totals that both sides count and the end block compares (5.2, 6), and the order of registers (4.4).
+ * constants, the totals that both sides count and the end block compares (5.2, 6), and the order of registers (4.5).
  *
  *   postprocess --> instruction_writer --> bytes --> instruction_reader --> replay, verify, dump */
 #ifndef MALLOCTAPE_INSTRUCTION_H
@@ -29,7 +29,7 @@ extern "C" {
     X(49, THREAD_BEGIN, "thread_begin", 1)                 \
     X(50, THREAD_END, "thread_end", 0)                     \
     X(51, THREAD_CACHE_DELETED, "thread_cache_deleted", 0) \
-    X(52, TICK, "tick", 3)                                 \
+    X(52, TICK, "tick", 4)                                 \
     X(53, LOST, "lost", 2)
 
 enum instruction_number {
@@ -46,13 +46,13 @@ const char *instruction_name(unsigned number);
 #define INSTRUCTION_BLOCK_HEADER_BYTES 16u
 #define INSTRUCTION_BLOCK_PAYLOAD_MAX  1048576u
 #define INSTRUCTION_BLOCK_MAX          16384u /* instructions */
-#define INSTRUCTION_OPERANDS_MAX       3u /* numbers of one instruction in `misc`, a count excepted */
+#define INSTRUCTION_OPERANDS_MAX       4u /* numbers of one instruction in `misc`, a count excepted */
 #define INSTRUCTION_LANES_MAX          65536u
 #define INSTRUCTION_REGISTERS_MAX      UINT64_C(0x100000000)
 
 #define INSTRUCTION_HEADER_BYTES      36u
 #define INSTRUCTION_METADATA_MAX      65536u
-#define INSTRUCTION_VERSION_MAJOR     1u
+#define INSTRUCTION_VERSION_MAJOR     2u
 #define INSTRUCTION_VERSION_MINOR     0u
 #define INSTRUCTION_FEATURE_ADDRESSES UINT64_C(1)
 #define INSTRUCTION_FEATURES_KNOWN    INSTRUCTION_FEATURE_ADDRESSES
@@ -63,12 +63,18 @@ const char *instruction_name(unsigned number);
 
 enum instruction_column { /* in this order in a payload (4.3) */
                           COLUMN_OPCODES,
+                          COLUMN_LOW,
+                          COLUMN_HIGH,
+                          COLUMN_WIDE,
                           COLUMN_SIZES,
-                          COLUMN_OBJECTS,
                           COLUMN_MISC,
                           COLUMN_ADDRESSES,
                           COLUMNS
 };
+
+/* Values from here up stand in `wide`: where there is a column `high`, and where there is none (4.4). */
+#define INSTRUCTION_ESCAPE        0xffffu
+#define INSTRUCTION_ESCAPE_NARROW 0xffu
 
 /* ---- the header (4.1) ---- */
 
@@ -105,7 +111,7 @@ struct instruction_totals {
 void instruction_totals_add(struct instruction_totals *totals, const uint8_t *opcodes,
                             size_t count);
 
-/* ---- registers and places (4.4) ---- */
+/* ---- registers and places (4.5) ---- */
 
 /*   order:  [ registers of live objects | latest freed ... first freed | never used, ascending ]
  *             place live - 1 ... place 0 ^ live                          ^ high

@@ -12,8 +12,6 @@
 
 const struct error_kind instruction_errors[] = {INSTRUCTION_ERROR_LIST(ERROR_LIST_KIND)};
 
-_Static_assert(INPUT_SLACK >= INSTRUCTION_BLOCK_MAX * VARINT_BYTES_MAX + VARINT_SLACK,
-               "a column may be overrun until the block ends");
 _Static_assert(INSTRUCTION_BLOCK_MAX *INSTRUCTION_OPERANDS_MAX <= UINT16_MAX + 1,
                "operand_at reaches every operand of a block");
 
@@ -48,7 +46,7 @@ static bool reader_input_ended(struct instruction_reader *reader, uint64_t offse
     return false;
 }
 
-/* ---- live objects (4.4) ---- */
+/* ---- live objects (4.5) ---- */
 
 /* No object has this size (INSTRUCTIONS.md 3). */
 #define SIZE_NEVER UINT64_MAX
@@ -71,48 +69,33 @@ static bool objects_reserve(struct live_objects *objects, uint64_t births)
         (uint64_t *)pages_grow(objects->sizes, objects->sizes_count * sizeof *objects->sizes,
                                registers->capacity * sizeof *objects->sizes);
     if (sizes == NULL) return false;
-    for (uint64_t object = objects->sizes_count; object < registers->capacity; object++)
-        sizes[object] = SIZE_NEVER;
     objects->sizes = sizes;
     objects->sizes_count = registers->capacity;
     return true;
 }
 
-/* Brings registers.high up to date: registers are taken for the first time in ascending order. */
-static void objects_count_registers(struct live_objects *objects)
+/* The register of an object that begins or gets another size. */
+static uint32_t objects_set_size(struct live_objects *objects, uint32_t object, uint64_t size)
 {
-    uint64_t high = objects->registers.high;
-    while (high < objects->sizes_count && objects->sizes[high] != SIZE_NEVER)
-        high++;
-    objects->registers.high = high;
-}
-
-static inline void objects_grew(struct live_objects *objects)
-{
-    if (objects->bytes > objects->peak_bytes) objects->peak_bytes = objects->bytes;
-}
-
-/* Leaves registers.high to objects_count_registers(), once per block. */
-static inline uint32_t objects_begin(struct live_objects *objects, uint64_t size)
-{
-    uint32_t object = register_order_take(&objects->registers);
     objects->sizes[object] = size;
     objects->bytes += size;
-    objects_grew(objects);
+    if (objects->bytes > objects->peak_bytes) objects->peak_bytes = objects->bytes;
     return object;
 }
 
-/* The last two want a place that is less than the number of live objects, and return the register. */
-static inline uint32_t objects_resize(struct live_objects *objects, uint64_t place, uint64_t size)
+static uint32_t objects_begin(struct live_objects *objects, uint64_t size)
+{
+    return objects_set_size(objects, register_order_take(&objects->registers), size);
+}
+
+static uint32_t objects_resize(struct live_objects *objects, uint64_t place, uint64_t size)
 {
     uint32_t object = register_order_at(&objects->registers, place);
-    objects->bytes += size - objects->sizes[object];
-    objects->sizes[object] = size;
-    objects_grew(objects);
-    return object;
+    objects->bytes -= objects->sizes[object];
+    return objects_set_size(objects, object, size);
 }
 
-static inline uint32_t objects_end(struct live_objects *objects, uint64_t place)
+static uint32_t objects_end(struct live_objects *objects, uint64_t place)
 {
     uint32_t object = register_order_release(&objects->registers, place);
     objects->bytes -= objects->sizes[object];
@@ -192,10 +175,14 @@ void instruction_reader_close(struct instruction_reader *reader)
     reader->metadata = NULL;
 }
 
+void instruction_reader_use_positions(struct instruction_reader *reader)
+{
+    reader->positions = true;
+}
+
 void instruction_reader_set_room(struct instruction_reader *reader, struct instruction_room *room)
 {
     reader->room = room != NULL ? room : reader->own_room;
-    reader->room_elsewhere = room != NULL;
 }
 
 const char *instruction_header_value(const struct instruction_header *header, const char *key,
@@ -219,19 +206,21 @@ const char *instruction_header_value(const struct instruction_header *header, co
 
 /* ---- blocks (4.2, 4.3) ---- */
 
-/* One block while it is decoded. `objects` is the reader's, copied here and back, so that the hot loop can keep it in
- * registers of the machine, and so that a block that is refused has not been counted. */
+/* One block while it is decoded. A block that is refused has not been counted. */
 struct block {
-    uint64_t offset;              /* in the stream */
-    size_t count;                 /* instructions */
+    uint64_t offset; /* in the stream */
+    size_t count;    /* instructions */
+    const uint8_t *opcodes;
     const uint8_t *next[COLUMNS]; /* not yet decoded */
     const uint8_t *end[COLUMNS];
     size_t at;         /* index of the instruction being decoded */
+    size_t at_count;   /* instructions in reader->room->at */
     size_t operand_at; /* next free place in reader->room->operands */
     size_t others;     /* instructions of 5.3 so far */
     size_t ticks;
     uint64_t lost_events;
-    struct live_objects objects;
+    uint64_t live, high;             /* objects now, and the most there ever were */
+    uint64_t live_bytes, peak_bytes; /* what the block states (4.3) */
 };
 
 static bool block_column_error(struct instruction_reader *reader, const struct block *block)
@@ -281,11 +270,15 @@ static bool block_split_columns(struct instruction_reader *reader, struct block 
 {
     const uint8_t *end = payload + payload_bytes;
     const uint8_t *next = payload;
-    uint64_t lengths[COLUMNS];
-    for (unsigned column = 0; column < COLUMNS; column++) {
+    uint64_t numbers[2 + COLUMNS];
+    const uint64_t *const lengths = numbers + 2;
+    for (unsigned i = 0; i < 2 + COLUMNS; i++) {
         if (next >= end) return block_column_error(reader, block);
-        lengths[column] = varint_get(&next);
+        numbers[i] = varint_get(&next);
     }
+    block->opcodes = next;
+    block->live_bytes = numbers[0];
+    block->peak_bytes = numbers[1];
     for (unsigned column = 0; column < COLUMNS; column++) {
         if (next > end || lengths[column] > (uint64_t)(end - next))
             return block_column_error(reader, block);
@@ -293,7 +286,9 @@ static bool block_split_columns(struct instruction_reader *reader, struct block 
         next += lengths[column];
         block->end[column] = next;
     }
-    if (next != end || lengths[COLUMN_OPCODES] != block->count)
+    if (next != end || lengths[COLUMN_OPCODES] != block->count ||
+        lengths[COLUMN_LOW] != block->count ||
+        (lengths[COLUMN_HIGH] != block->count && lengths[COLUMN_HIGH] != 0))
         return block_column_error(reader, block);
     return true;
 }
@@ -353,10 +348,14 @@ static bool block_get_operands(struct instruction_reader *reader, struct block *
     return true;
 }
 
-static void block_add_tick(struct instruction_reader *reader, struct block *block)
+static void block_add_tick(struct instruction_reader *reader, struct block *block,
+                           const struct instruction *tick)
 {
-    reader->room->ticks[block->ticks++] = (struct instruction_tick){
-        .at = block->at, .calls = block->at - block->others, .live_bytes = block->objects.bytes};
+    reader->room->ticks[block->ticks++] =
+        (struct instruction_tick){.at = block->at,
+                                  .operand_at = tick->operand_at,
+                                  .calls = block->at - block->others,
+                                  .live_bytes = reader->room->operands[tick->operand_at + 3]};
 }
 
 /* Instructions of 5.3. */
@@ -373,7 +372,7 @@ static bool block_decode_other(struct instruction_reader *reader, struct block *
         return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "lane ", first);
     if (number == INSTRUCTION_LOST)
         block->lost_events += reader->room->operands[to->operand_at + 1];
-    if (number == INSTRUCTION_TICK) block_add_tick(reader, block);
+    if (number == INSTRUCTION_TICK) block_add_tick(reader, block, to);
     block->others++;
     return true;
 }
@@ -387,230 +386,272 @@ static bool block_decode_heap(struct instruction_reader *reader, struct block *b
     return block_get_operands(reader, block, (unsigned)count, to);
 }
 
+/* The value of the instruction at block->at (4.4). */
+static bool block_get_value(struct instruction_reader *reader, struct block *block, uint64_t *value)
+{
+    *value = reader->room->values[block->at];
+    return *value != INSTRUCTION_ESCAPE || block_get(reader, block, COLUMN_WIDE, value);
+}
+
 /* A call that begins, changes or ends an object, with any flags. */
 static bool block_decode_call(struct instruction_reader *reader, struct block *block, uint8_t shape,
-                              struct instruction *to)
+                              uint64_t value, struct instruction *to)
 {
     bool failed = to->opcode & INSTRUCTION_FAILED, unknown = to->opcode & INSTRUCTION_UNKNOWN;
-    bool begins = shape_is_birth(shape) || (shape == SHAPE_REALLOC && unknown);
-    bool names = !shape_is_birth(shape) && !unknown;
-    uint64_t place = 0;
-    uint32_t object = INSTRUCTION_NO_REGISTER;
+    bool birth = shape_is_birth(shape), death = shape_is_death(shape);
+    bool names = !birth && !unknown;
 
-    if (shape_has_size(shape) && !block_get(reader, block, COLUMN_SIZES, &to->size)) return false;
-    if (names && !block_get(reader, block, COLUMN_OBJECTS, &place)) return false;
+    if (birth)
+        to->size = value;
+    else if (shape_has_size(shape) && !block_get(reader, block, COLUMN_SIZES, &to->size))
+        return false;
     if (shape_has_alignment(shape) && !block_get_operands(reader, block, 1, to)) return false;
-    if (names && place >= block->objects.registers.live)
-        return block_error(reader, block, INSTRUCTION_ERROR_PLACE, "place ", place);
-    if (!failed && !shape_is_death(shape) && to->size == SIZE_NEVER)
+    if (names && value >= block->live)
+        return block_error(reader, block, INSTRUCTION_ERROR_PLACE, "place ", value);
+    if (!failed && !death && to->size == SIZE_NEVER)
         return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "size ", to->size);
 
-    if (begins && !failed)
-        object = objects_begin(&block->objects, to->size);
-    else if (names && shape_is_death(shape))
-        object = objects_end(&block->objects, place);
-    else if (names && !failed)
-        object = objects_resize(&block->objects, place, to->size);
-    else if (names)
-        object = register_order_at(&block->objects.registers, place);
-    to->object = object;
+    if (names) {
+        to->object = (uint32_t)(block->live - 1 - value);
+        if (death) block->live--;
+    } else if (!failed && !death) {
+        to->object = (uint32_t)block->live++;
+        if (block->live > block->high) block->high = block->live;
+    }
     return true;
 }
 
+/* What is not plain, and what is wrong. */
 static __attribute__((noinline)) bool block_decode_rare(struct instruction_reader *reader,
                                                         struct block *block, struct instruction *to)
 {
-    unsigned opcode = *block->next[COLUMN_OPCODES], number = opcode & INSTRUCTION_NUMBER_MASK;
+    unsigned opcode = block->opcodes[block->at], number = opcode & INSTRUCTION_NUMBER_MASK;
     uint8_t shape = call_shapes[number];
     bool other = number >= INSTRUCTION_LANE && number <= INSTRUCTION_LOST;
     *to = (struct instruction){.opcode = (uint8_t)opcode, .object = INSTRUCTION_NO_REGISTER};
     if ((shape == SHAPE_UNDEFINED && !other) ||
         (opcode & ~INSTRUCTION_NUMBER_MASK & ~opcode_flags_allowed(number, shape)) != 0)
         return block_error(reader, block, INSTRUCTION_ERROR_OPCODE, "opcode ", opcode);
+    uint64_t value;
+    if (!block_get_value(reader, block, &value)) return false;
+    bool has_value = !other && shape != SHAPE_HEAP && !(opcode & INSTRUCTION_UNKNOWN);
+    if (!has_value && value != 0)
+        return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "value ", value);
     if (other) return block_decode_other(reader, block, number, to);
     if (shape == SHAPE_HEAP) return block_decode_heap(reader, block, to);
-    return block_decode_call(reader, block, shape, to);
+    return block_decode_call(reader, block, shape, value, to);
 }
 
-/* ---- instructions that are frequent ---- */
+/* ---- plain instructions ---- */
 
-/* What block_decode() does with an opcode byte, flags included. */
-enum action { ACTION_RARE = 0, ACTION_BIRTH, ACTION_DEATH, ACTION_DEATH_SIZED, ACTION_REALLOC };
+#define EFFECT_SHAPE_BIRTH                            INSTRUCTION_PLAIN_BIRTH
+#define EFFECT_SHAPE_DEATH                            INSTRUCTION_PLAIN_DEATH
+#define EFFECT_SHAPE_REALLOC                          INSTRUCTION_NOT_PLAIN
+#define EFFECT_SHAPE_BIRTH_ALIGNED                    INSTRUCTION_NOT_PLAIN
+#define EFFECT_SHAPE_DEATH_SIZED                      INSTRUCTION_NOT_PLAIN
+#define EFFECT_SHAPE_DEATH_ALIGNED                    INSTRUCTION_NOT_PLAIN
+#define EFFECT_SHAPE_DEATH_SIZED_ALIGNED              INSTRUCTION_NOT_PLAIN
+#define EFFECT_SHAPE_HEAP                             INSTRUCTION_NOT_PLAIN
+#define EFFECT_ENTRY(number, identifier, name, shape) [(number)] = EFFECT_SHAPE_##shape,
+const int8_t instruction_effects[256] = {CALL_KIND_LIST(EFFECT_ENTRY)};
 
-#define ACTION_SHAPE_BIRTH                            ACTION_BIRTH
-#define ACTION_SHAPE_DEATH                            ACTION_DEATH
-#define ACTION_SHAPE_REALLOC                          ACTION_REALLOC
-#define ACTION_SHAPE_BIRTH_ALIGNED                    ACTION_RARE
-#define ACTION_SHAPE_DEATH_SIZED                      ACTION_DEATH_SIZED
-#define ACTION_SHAPE_DEATH_ALIGNED                    ACTION_RARE
-#define ACTION_SHAPE_DEATH_SIZED_ALIGNED              ACTION_RARE
-#define ACTION_SHAPE_HEAP                             ACTION_RARE
-#define ACTION_ENTRY(number, identifier, name, shape) [(number)] = ACTION_SHAPE_##shape,
-static const uint8_t actions[256] = {CALL_KIND_LIST(ACTION_ENTRY)};
-
-/* For a varint of index+1 bytes, the bits of a 64-bit load that are its own. */
-static const uint64_t varint_masks[VARINT_BYTES_MAX - 1] = {
-    UINT64_C(0xff),
-    UINT64_C(0xffff),
-    UINT64_C(0xffffff),
-    UINT64_C(0xffffffff),
-    UINT64_C(0xffffffffff),
-    UINT64_C(0xffffffffffff),
-    UINT64_C(0xffffffffffffff),
-    UINT64_MAX,
-};
-
-/* varint_get() for integers of up to 8 bytes. Returns what is behind it, or NULL when it is longer. */
-static inline const uint8_t *number_get(const uint8_t *at, uint64_t *number)
+/* Decodes the instructions `from` to `to` - 1 one by one. Those that are not plain, or with `all` every one, go to
+ * room->at. */
+static bool block_decode_each(struct instruction_reader *reader, struct block *block, size_t from,
+                              size_t to, bool all)
 {
-    uint64_t word;
-    memcpy(&word, at, sizeof word);
-    if (__builtin_expect((uint8_t)word == 0, 0)) return NULL;
-    unsigned zeros = (unsigned)__builtin_ctzll(word);
-    *number = (word & varint_masks[zeros]) >> (zeros + 1);
-    return at + zeros + 1;
-}
-
-/* The same by comparisons. Where most integers are as long as the one before, the processor guesses where the next one
- * begins; number_get() makes it wait until the length has been worked out. */
-static inline const uint8_t *number_get_guessing(const uint8_t *at, uint64_t *number)
-{
-    uint64_t word;
-    memcpy(&word, at, sizeof word);
-    if (word & 1) {
-        *number = (uint8_t)word >> 1;
-        return at + 1;
-    } else if (word & 2) {
-        *number = (uint16_t)word >> 2;
-        return at + 2;
-    }
-    return number_get(at, number);
-}
-
-/* How many integers number_lengths_agree() looks at, and how many may be of another length. */
-#define LENGTHS_SAMPLED 64u
-#define LENGTHS_OTHER   8u
-
-/* Whether the integers from `at` on are mostly of one length. */
-static bool number_lengths_agree(const uint8_t *at, const uint8_t *end)
-{
-    unsigned counts[VARINT_BYTES_MAX + 1] = {0}, sampled = 0, most = 0;
-    for (; sampled < LENGTHS_SAMPLED && at < end; sampled++) {
-        unsigned bytes = varint_bytes(*at);
-        if (++counts[bytes] > most) most = counts[bytes];
-        at += bytes;
-    }
-    return sampled - most <= LENGTHS_OTHER;
-}
-
-/* An instruction without operands, written as the two words it consists of: five narrow stores take longer. */
-static inline void instruction_store(struct instruction *to, uint64_t opcode, uint64_t object,
-                                     uint64_t size)
-{
-    uint64_t words[2] = {opcode | object << 32, size};
-    memcpy(to, words, sizeof words);
-}
-
-/* The same past the caches: they would have to fetch each line from those of the processor that last read it, which takes
- * several times as long as decoding where the two processors share no cache. */
-static inline void instruction_store_past(struct instruction *to, uint64_t opcode, uint64_t object,
-                                          uint64_t size)
-{
-    long long *words = (long long *)(void *)to;
-    _mm_stream_si64(words, (long long)(opcode | object << 32));
-    _mm_stream_si64(words + 1, (long long)size);
-}
-_Static_assert(sizeof(struct instruction) == 16 && offsetof(struct instruction, opcode) == 0 &&
-                   offsetof(struct instruction, object) == 4 &&
-                   offsetof(struct instruction, size) == 8,
-               "they know the layout");
-
-/* Decodes all instructions of a block: here those that are frequent, what is rare or looks wrong in
- * block_decode_rare(). This loop is most of what a null replay costs. It does not look for the end of a column:
- * it runs into the next column, or into the slack behind the payload, and reader_decode() refuses the block
- * afterwards, whatever error that led to. What it reads it still checks, so nothing but the block is lost. */
-static inline __attribute__((always_inline)) bool block_decode_loop(
-    struct instruction_reader *reader, struct block *block,
-    const uint8_t *(*place_get)(const uint8_t *at, uint64_t *place),
-    void (*store)(struct instruction *to, uint64_t opcode, uint64_t object, uint64_t size))
-{
-    struct live_objects objects = block->objects;
-    const uint8_t *sizes = block->next[COLUMN_SIZES], *places = block->next[COLUMN_OBJECTS];
-    const uint8_t *opcode_at = block->next[COLUMN_OPCODES];
-    const uint8_t *const opcodes_end = opcode_at + block->count;
-    struct instruction *to = reader->room->at;
-
-    for (; opcode_at < opcodes_end; opcode_at++, to++) {
-        const uint8_t opcode = *opcode_at, action = actions[opcode];
-        const uint8_t *behind_size, *behind_place;
-        uint64_t size, place;
-        if (action == ACTION_BIRTH) {
-            behind_size = number_get(sizes, &size);
-            if (__builtin_expect(behind_size == NULL, 0)) goto rare;
-            sizes = behind_size;
-            store(to, opcode, objects_begin(&objects, size), size);
-            continue;
-        } else if (action == ACTION_DEATH) {
-            behind_place = place_get(places, &place);
-            if (__builtin_expect(behind_place == NULL, 0)) goto rare;
-            if (__builtin_expect(place >= objects.registers.live, 0)) goto rare;
-            places = behind_place;
-            store(to, opcode, objects_end(&objects, place), 0);
-            continue;
-        } else if (action != ACTION_RARE) {
-            behind_size = number_get(sizes, &size);
-            behind_place = number_get(places, &place);
-            if (__builtin_expect(behind_size == NULL || behind_place == NULL, 0)) goto rare;
-            if (__builtin_expect(place >= objects.registers.live, 0)) goto rare;
-            sizes = behind_size;
-            places = behind_place;
-            uint32_t object = action == ACTION_REALLOC ? objects_resize(&objects, place, size)
-                                                       : objects_end(&objects, place);
-            store(to, opcode, object, size);
+    uint8_t *const opcodes = reader->room->opcodes;
+    const uint16_t *const values = reader->room->values;
+    for (size_t i = from; i < to; i++) {
+        struct instruction *one = &reader->room->at[block->at_count];
+        const uint64_t value = values[i];
+        const int64_t effect = instruction_effects[opcodes[i]];
+        const uint64_t needed = (value + 1) & (uint64_t)(effect >> 1); /* of a birth 0 */
+        if (__builtin_expect(effect == INSTRUCTION_NOT_PLAIN || value == INSTRUCTION_ESCAPE ||
+                                 needed > block->live,
+                             0)) {
+            block->at = i;
+            if (!block_decode_rare(reader, block, one)) return false;
+            block->at_count++;
+            if (effect != INSTRUCTION_NOT_PLAIN) opcodes[i] |= INSTRUCTION_LARGE;
             continue;
         }
-    rare:
-        block->next[COLUMN_OPCODES] = opcode_at;
-        block->next[COLUMN_SIZES] = sizes;
-        block->next[COLUMN_OBJECTS] = places;
-        block->objects = objects;
-        block->at = (size_t)(to - reader->room->at);
-        if (!block_decode_rare(reader, block, to)) return false;
-        objects = block->objects;
-        sizes = block->next[COLUMN_SIZES];
-        places = block->next[COLUMN_OBJECTS];
+        if (all) {
+            *one = (struct instruction){.opcode = opcodes[i],
+                                        .object = (uint32_t)(block->live - needed),
+                                        .size = effect == INSTRUCTION_PLAIN_BIRTH ? value : 0};
+            block->at_count++;
+        }
+        block->live += (uint64_t)effect;
+        if (block->live > block->high) block->high = block->live;
     }
-    block->at = block->count;
-    block->next[COLUMN_OPCODES] = opcode_at;
-    block->next[COLUMN_SIZES] = sizes;
-    block->next[COLUMN_OBJECTS] = places;
-    block->objects = objects;
     return true;
 }
 
-static __attribute__((noinline)) bool block_decode_guessing(struct instruction_reader *reader,
-                                                            struct block *block, bool past)
+/* Instructions that are looked at together, without a branch on what the program did. */
+#define STEP 16u
+_Static_assert(INSTRUCTION_BATCH_SLACK >= STEP && INPUT_SLACK >= STEP + VARINT_SLACK,
+               "a block may be decoded in whole steps");
+
+/* The numbers of nearly all plain calls, as ranges for step_is_in(); valloc() and pvalloc() can do without. */
+#define PLAIN_BIRTH_FIRST      CALL_MALLOC
+#define PLAIN_BIRTH_LAST       CALL_MALLOC_SKIP_NEW_HANDLER
+#define PLAIN_BIRTH_OTHER      CALL_REALLOC_NULL
+#define PLAIN_DEATH_FIRST      CALL_REALLOC_ZERO
+#define PLAIN_DEATH_LAST       CALL_DELETE_ARRAY_NOTHROW
+#define CALL_BITS(first, last) ((UINT64_C(2) << (last)) - (UINT64_C(1) << (first)))
+#define EFFECT_BIRTH_BIT(number, identifier, name, shape) \
+    | (uint64_t)(EFFECT_SHAPE_##shape == INSTRUCTION_PLAIN_BIRTH) << (number)
+#define EFFECT_DEATH_BIT(number, identifier, name, shape) \
+    | (uint64_t)(EFFECT_SHAPE_##shape == INSTRUCTION_PLAIN_DEATH) << (number)
+_Static_assert(((CALL_BITS(PLAIN_BIRTH_FIRST, PLAIN_BIRTH_LAST) |
+                 CALL_BITS(PLAIN_BIRTH_OTHER, PLAIN_BIRTH_OTHER)) &
+                ~(UINT64_C(0) CALL_KIND_LIST(EFFECT_BIRTH_BIT))) == 0,
+               "these are plain births");
+_Static_assert((CALL_BITS(PLAIN_DEATH_FIRST, PLAIN_DEATH_LAST) &
+                ~(UINT64_C(0) CALL_KIND_LIST(EFFECT_DEATH_BIT))) == 0,
+               "these are plain deaths");
+
+/* Which bytes are from `first` to `last`. */
+static inline __m128i step_is_in(__m128i bytes, unsigned first, unsigned last)
 {
-    if (past) return block_decode_loop(reader, block, number_get_guessing, instruction_store_past);
-    return block_decode_loop(reader, block, number_get_guessing, instruction_store);
+    __m128i above = _mm_sub_epi8(bytes, _mm_set1_epi8((char)first));
+    return _mm_cmpeq_epi8(_mm_subs_epu8(above, _mm_set1_epi8((char)(last - first))),
+                          _mm_setzero_si128());
 }
 
-static __attribute__((noinline)) bool block_decode_plainly(struct instruction_reader *reader,
-                                                           struct block *block, bool past)
+/* The most objects that are alive behind an instruction of a step, if they were STEP before it. */
+static inline uint64_t step_most(__m128i births, __m128i deaths)
 {
-    if (past) return block_decode_loop(reader, block, number_get, instruction_store_past);
-    return block_decode_loop(reader, block, number_get, instruction_store);
+    __m128i live = _mm_sub_epi8(deaths, births); /* 255 is -1 */
+    live = _mm_add_epi8(live, _mm_slli_si128(live, 1));
+    live = _mm_add_epi8(live, _mm_slli_si128(live, 2));
+    live = _mm_add_epi8(live, _mm_slli_si128(live, 4));
+    live = _mm_add_epi8(live, _mm_slli_si128(live, 8));
+    live = _mm_add_epi8(live, _mm_set1_epi8(STEP));
+    live = _mm_max_epu8(live, _mm_srli_si128(live, 8));
+    live = _mm_max_epu8(live, _mm_srli_si128(live, 4));
+    live = _mm_max_epu8(live, _mm_srli_si128(live, 2));
+    live = _mm_max_epu8(live, _mm_srli_si128(live, 1));
+    return (uint64_t)_mm_cvtsi128_si64(live) & 0xff;
 }
 
-/* `again`: the instructions will be looked at here. */
-static bool block_decode(struct instruction_reader *reader, struct block *block, bool again)
+/* One step, if all is plain and every place is less than the fewest objects that can be alive within the step. False: it has to
+ * be looked at one by one. */
+static inline bool block_take_step(struct block *block, __m128i opcodes, __m128i values,
+                                   __m128i more_values)
 {
-    bool past = reader->room_elsewhere && !again;
-    bool guess = number_lengths_agree(block->next[COLUMN_OBJECTS], block->end[COLUMN_OBJECTS]);
-    bool good = guess ? block_decode_guessing(reader, block, past)
-                      : block_decode_plainly(reader, block, past);
-    if (past) _mm_sfence(); /* instruction_store_past() keeps no order */
-    return good;
+    const __m128i zero = _mm_setzero_si128(), escape = _mm_set1_epi8(-1);
+    __m128i births = _mm_or_si128(step_is_in(opcodes, PLAIN_BIRTH_FIRST, PLAIN_BIRTH_LAST),
+                                  _mm_cmpeq_epi8(opcodes, _mm_set1_epi8(PLAIN_BIRTH_OTHER)));
+    __m128i deaths = step_is_in(opcodes, PLAIN_DEATH_FIRST, PLAIN_DEATH_LAST);
+    __m128i escaped =
+        _mm_packs_epi16(_mm_cmpeq_epi16(values, escape), _mm_cmpeq_epi16(more_values, escape));
+    __m128i plain = _mm_andnot_si128(escaped, _mm_or_si128(births, deaths));
+    if (_mm_movemask_epi8(plain) != 0xffff || block->live <= STEP) return false;
+
+    uint64_t fewest = block->live - STEP;
+    const __m128i most = _mm_set1_epi16((short)(fewest < UINT16_MAX ? fewest - 1 : UINT16_MAX - 1));
+    __m128i places = _mm_and_si128(values, _mm_unpacklo_epi8(deaths, deaths));
+    __m128i more_places = _mm_and_si128(more_values, _mm_unpackhi_epi8(deaths, deaths));
+    __m128i beyond = _mm_or_si128(_mm_subs_epu16(places, most), _mm_subs_epu16(more_places, most));
+    if (_mm_movemask_epi8(_mm_cmpeq_epi8(beyond, zero)) != 0xffff) return false;
+
+    __m128i counts = _mm_sad_epu8(_mm_and_si128(births, _mm_set1_epi8(1)), zero);
+    uint64_t born = (uint64_t)(_mm_cvtsi128_si64(counts) + _mm_extract_epi16(counts, 4));
+    if (block->live + born > block->high) {
+        uint64_t most_live = block->live - STEP + step_most(births, deaths);
+        if (most_live > block->high) block->high = most_live;
+    }
+    block->live += 2 * born - STEP;
+    return true;
+}
+
+/* Decodes all instructions of a block into the room: opcodes and values (4.4), and with `all` every instruction. What lies
+ * behind the columns is decoded into the slack, too; it is in the payload, or in the slack behind that. */
+static bool block_decode(struct instruction_reader *reader, struct block *block, bool all)
+{
+    const uint8_t *const low = block->next[COLUMN_LOW], *const high = block->next[COLUMN_HIGH];
+    const bool narrow = high == block->end[COLUMN_HIGH];
+    for (size_t i = 0; i < block->count; i += STEP) {
+        const size_t left = block->count - i;
+        __m128i opcodes = _mm_loadu_si128((const __m128i *)(const void *)(block->opcodes + i));
+        __m128i below = _mm_loadu_si128((const __m128i *)(const void *)(low + i));
+        __m128i above = narrow ? _mm_cmpeq_epi8(below, _mm_set1_epi8(-1))
+                               : _mm_loadu_si128((const __m128i *)(const void *)(high + i));
+        __m128i values = _mm_unpacklo_epi8(below, above);
+        __m128i more_values = _mm_unpackhi_epi8(below, above);
+        __m128i *to = (__m128i *)(void *)(reader->room->values + i);
+        _mm_storeu_si128((__m128i *)(void *)(reader->room->opcodes + i), opcodes);
+        _mm_storeu_si128(to, values);
+        _mm_storeu_si128(to + 1, more_values);
+        if (left >= STEP && !all && block_take_step(block, opcodes, values, more_values)) continue;
+        if (!block_decode_each(reader, block, i, left < STEP ? block->count : i + STEP, all))
+            return false;
+    }
+    block->at = block->count;
+    for (unsigned column = COLUMN_OPCODES; column <= COLUMN_HIGH; column++)
+        block->next[column] = block->end[column];
+    return true;
+}
+
+/* ---- registers ---- */
+
+static bool block_compare_bytes(struct instruction_reader *reader, const struct block *block,
+                                const char *what, uint64_t said, uint64_t counted)
+{
+    if (said == counted) return true;
+    error_set(&reader->error, &instruction_errors[INSTRUCTION_ERROR_TOTALS], block->offset,
+              "instruction %" PRIu64 ": %s: %" PRIu64 " stated, %" PRIu64 " counted",
+              reader->totals.instructions + block->at, what, said, counted);
+    return reader_fail(reader);
+}
+
+/* What an instruction does to the objects. Its position becomes a register. */
+static void objects_follow(struct live_objects *objects, struct instruction *one)
+{
+    uint8_t shape = call_shapes[instruction_number(one)];
+    uint64_t position = one->object, live = objects->registers.live, place = live - 1 - position;
+    if (position == live)
+        one->object = objects_begin(objects, one->size);
+    else if (shape_is_death(shape))
+        one->object = objects_end(objects, place);
+    else if (!(one->opcode & INSTRUCTION_FAILED))
+        one->object = objects_resize(objects, place, one->size);
+    else
+        one->object = register_order_at(&objects->registers, place);
+}
+
+/* Turns positions into registers, counts the bytes of live objects, and compares them with what the block states. */
+static bool block_follow_objects(struct instruction_reader *reader, struct block *block,
+                                 struct live_objects *objects)
+{
+    const struct instruction_tick *tick = reader->room->ticks;
+    uint64_t peak_bytes = objects->peak_bytes;
+    objects->peak_bytes = 0;
+    for (block->at = 0; block->at < block->count; block->at++) {
+        struct instruction *one = &reader->room->at[block->at];
+        if (one->object != INSTRUCTION_NO_REGISTER) {
+            objects_follow(objects, one);
+        } else if (one->opcode == INSTRUCTION_TICK) {
+            if (!block_compare_bytes(reader, block, "live bytes", tick++->live_bytes,
+                                     objects->bytes))
+                return false;
+        }
+    }
+    if (!block_compare_bytes(reader, block, "live bytes", block->live_bytes, objects->bytes) ||
+        !block_compare_bytes(reader, block, "peak bytes", block->peak_bytes, objects->peak_bytes))
+        return false;
+    if (peak_bytes > objects->peak_bytes) objects->peak_bytes = peak_bytes;
+    return true;
+}
+
+/* The same for who wants positions: the block is believed. */
+static void block_believe(const struct block *block, struct live_objects *objects)
+{
+    objects->registers.live = block->live;
+    objects->bytes = block->live_bytes;
+    if (block->peak_bytes > objects->peak_bytes) objects->peak_bytes = block->peak_bytes;
 }
 
 /* The column `addresses` (4.3), spread to one entry per instruction. */
@@ -618,11 +659,11 @@ static bool block_decode_addresses(struct instruction_reader *reader, struct blo
 {
     uint64_t address = 0;
     for (size_t i = 0; i < block->count; i++) {
-        const struct instruction *one = &reader->room->at[i];
-        uint8_t shape = call_shapes[instruction_number(one)];
+        uint8_t opcode = block->opcodes[i];
+        uint8_t shape = call_shapes[opcode & INSTRUCTION_NUMBER_MASK];
         bool brings = shape_is_birth(shape) || shape == SHAPE_REALLOC;
         reader->room->addresses[i] = 0;
-        if (!brings || (one->opcode & INSTRUCTION_FAILED)) continue;
+        if (!brings || (opcode & INSTRUCTION_FAILED)) continue;
         uint64_t difference;
         block->at = i;
         if (!block_get(reader, block, COLUMN_ADDRESSES, &difference)) return false;
@@ -632,28 +673,38 @@ static bool block_decode_addresses(struct instruction_reader *reader, struct blo
     return true;
 }
 
+static bool reader_reserve(struct instruction_reader *reader, uint64_t births)
+{
+    struct live_objects *objects = &reader->objects;
+    uint64_t most = objects->registers.live + births;
+    if (reader->positions ? most <= INSTRUCTION_REGISTERS_MAX : objects_reserve(objects, births))
+        return true;
+    error_set_system(&reader->error, "no memory for %" PRIu64 " registers", most);
+    return reader_fail(reader);
+}
+
 /* Decodes a whole block and takes it into the totals, or refuses it. */
 static bool reader_decode(struct instruction_reader *reader, struct block *block)
 {
-    const uint8_t *opcodes = block->next[COLUMN_OPCODES];
     bool addresses = (reader->header.features & INSTRUCTION_FEATURE_ADDRESSES) != 0;
-    if (!objects_reserve(&reader->objects, block->count)) {
-        error_set_system(&reader->error, "no memory for %" PRIu64 " registers",
-                         reader->objects.registers.live + block->count);
-        return reader_fail(reader);
-    }
-    block->objects = reader->objects;
-    if (!block_decode(reader, block, addresses)) return false;
+    struct live_objects *objects = &reader->objects;
+    if (!reader_reserve(reader, block->count)) return false;
+    block->live = objects->registers.live;
+    block->high = objects->registers.high;
+    if (!block_decode(reader, block, !reader->positions)) return false;
     if (addresses && !block_decode_addresses(reader, block)) return false;
     for (unsigned column = 0; column < COLUMNS; column++)
         if (block->next[column] != block->end[column]) return block_column_error(reader, block);
+    if (reader->positions)
+        block_believe(block, objects);
+    else if (!block_follow_objects(reader, block, objects))
+        return false;
 
-    objects_count_registers(&block->objects);
-    reader->objects = block->objects;
+    objects->registers.high = block->high;
     reader->totals.lost_events += block->lost_events;
-    instruction_totals_add(&reader->totals, opcodes, block->count);
-    reader->totals.live = reader->objects.registers.live;
-    reader->totals.registers = reader->objects.registers.high;
+    instruction_totals_add(&reader->totals, block->opcodes, block->count);
+    reader->totals.live = objects->registers.live;
+    reader->totals.registers = objects->registers.high;
     return true;
 }
 
@@ -738,8 +789,11 @@ bool instruction_reader_next(struct instruction_reader *reader, struct instructi
     if (!reader_decode(reader, &block)) return false;
     bool addresses = (reader->header.features & INSTRUCTION_FEATURE_ADDRESSES) != 0;
     *batch = (struct instruction_batch){
-        .at = reader->room->at,
         .count = block.count,
+        .at = reader->room->at,
+        .at_count = block.at_count,
+        .opcodes = reader->positions ? reader->room->opcodes : NULL,
+        .values = reader->positions ? reader->room->values : NULL,
         .operands = reader->room->operands,
         .addresses = addresses ? reader->room->addresses : NULL,
         .ticks = reader->room->ticks,
@@ -749,4 +803,27 @@ bool instruction_reader_next(struct instruction_reader *reader, struct instructi
         .registers = reader->totals.registers,
     };
     return true;
+}
+
+uint8_t instruction_batch_opcode(const struct instruction_batch *batch, size_t index)
+{
+    if (batch->opcodes == NULL) return batch->at[index].opcode;
+    uint8_t opcode = batch->opcodes[index], plain = opcode & INSTRUCTION_NUMBER_MASK;
+    bool large = (opcode & INSTRUCTION_LARGE) == INSTRUCTION_LARGE &&
+                 instruction_effects[plain] != INSTRUCTION_NOT_PLAIN;
+    return large ? plain : opcode;
+}
+
+struct instruction instruction_batch_find(const struct instruction_batch *batch, size_t index)
+{
+    if (batch->opcodes == NULL) return batch->at[index];
+    const struct instruction *one = batch->at;
+    for (size_t i = 0; i < index; i++)
+        one += instruction_effects[batch->opcodes[i]] == INSTRUCTION_NOT_PLAIN;
+    int effect = instruction_effects[batch->opcodes[index]];
+    if (effect == INSTRUCTION_NOT_PLAIN) return *one;
+    return (struct instruction){.opcode = batch->opcodes[index],
+                                .object = INSTRUCTION_NO_REGISTER,
+                                .size =
+                                    effect == INSTRUCTION_PLAIN_BIRTH ? batch->values[index] : 0};
 }

@@ -10,9 +10,12 @@
  * registers, lanes and operands without looking. Births come with the register they take. A block with a mistake
  * in it is refused as a whole; the blocks before it have been good.
  *
- * Along the way the reader counts: totals (5.2), the bytes that live objects asked for, and their peak.
+ * Along the way the reader counts: totals (5.2), the bytes that live objects asked for, and their peak. Who has no use for
+ * names that stay the same can have positions instead of registers: then no object is followed, which is several times as
+ * fast and takes no memory per object, and the bytes are those that the stream states (4.3) instead of a count that is compared
+ * with them.
  *
- * Memory: 12 bytes per register and one batch, from pages_map(). One thread. */
+ * Memory: 12 bytes per register, unless there are none, and one batch, from pages_map(). One thread. */
 #ifndef MALLOCTAPE_INSTRUCTION_READER_H
 #define MALLOCTAPE_INSTRUCTION_READER_H
 
@@ -43,7 +46,7 @@ extern "C" {
       "the columns and the instructions do not match (INSTRUCTIONS.md 4.3)")                      \
     X(INSTRUCTION_ERROR_OPCODE, "instructions_opcode", "an undefined opcode (INSTRUCTIONS.md 5)") \
     X(INSTRUCTION_ERROR_PLACE, "instructions_place",                                              \
-      "a place where no live object stands (INSTRUCTIONS.md 4.4)")                                \
+      "a place where no live object stands (INSTRUCTIONS.md 4.5)")                                \
     X(INSTRUCTION_ERROR_OPERAND, "instructions_operand",                                          \
       "an operand out of range (INSTRUCTIONS.md 5)")                                              \
     X(INSTRUCTION_ERROR_TOTALS, "instructions_totals",                                            \
@@ -62,7 +65,7 @@ struct instruction {
     uint8_t opcode;      /* as in the stream, flags included */
     uint8_t operands;    /* how many */
     uint16_t operand_at; /* the index of the first one */
-    uint32_t object;     /* register, or INSTRUCTION_NO_REGISTER */
+    uint32_t object;     /* register, or position, or INSTRUCTION_NO_REGISTER */
     uint64_t size;       /* of BIRTH, REALLOC and sized deaths; else 0 */
 };
 
@@ -71,9 +74,23 @@ static inline unsigned instruction_number(const struct instruction *instruction)
     return instruction->opcode & INSTRUCTION_NUMBER_MASK;
 }
 
+/* What an opcode, flags included, does to the number of live objects if the instruction is plain: if nothing belongs to it but its
+ * value, and that is small (4.4). */
+enum instruction_effect {
+    INSTRUCTION_NOT_PLAIN = 0,
+    INSTRUCTION_PLAIN_BIRTH = 1, /* the value is the size */
+    INSTRUCTION_PLAIN_DEATH = -1 /* the value is the place */
+};
+extern const int8_t instruction_effects[256];
+
+/* Flags of an opcode in batch->opcodes that would be plain but for its large value. No call may have both but one, and that is never
+ * plain. */
+#define INSTRUCTION_LARGE (INSTRUCTION_FAILED | INSTRUCTION_UNKNOWN)
+
 /* Where a tick stands in its batch, and what lies before it. */
 struct instruction_tick {
     size_t at;           /* index */
+    size_t operand_at;   /* in batch->operands */
     size_t calls;        /* in the batch, before it */
     uint64_t live_bytes; /* asked for by the objects alive there */
 };
@@ -83,25 +100,37 @@ struct instruction_tick {
 
 /* Where the reader puts a batch: most of it is touched only when it is needed. */
 struct instruction_room {
-    struct instruction at[INSTRUCTION_BLOCK_MAX + INSTRUCTION_BATCH_SLACK];
+    uint16_t values[INSTRUCTION_BLOCK_MAX + INSTRUCTION_BATCH_SLACK];
+    uint8_t opcodes[INSTRUCTION_BLOCK_MAX + INSTRUCTION_BATCH_SLACK];
+    struct instruction at[INSTRUCTION_BLOCK_MAX];
     uint64_t operands[INSTRUCTION_BLOCK_MAX * INSTRUCTION_OPERANDS_MAX];
     uint64_t addresses[INSTRUCTION_BLOCK_MAX];
     struct instruction_tick ticks[INSTRUCTION_BLOCK_MAX];
 };
 
-/* One block. Belongs to the reader, valid until the next call. */
+/* One block. Belongs to the reader, valid until the next call. `at` has all instructions; with positions it has only those that
+ * are not plain, one after another, and `values` those of the others. */
 struct instruction_batch {
-    const struct instruction *at; /* count, and INSTRUCTION_BATCH_SLACK more */
-    size_t count;
+    size_t count; /* instructions */
+    const struct instruction *at;
+    size_t at_count;
+    const uint8_t *opcodes; /* count, and INSTRUCTION_BATCH_SLACK more; NULL without positions */
+    const uint16_t *values; /* likewise */
     const uint64_t *operands;
     const uint64_t
         *addresses; /* one per instruction, 0 where it has none; NULL without feature bit 0 */
     const struct instruction_tick *ticks; /* in ascending order */
     size_t ticks_count;
-    uint64_t number;    /* of at[0] in the stream, from 0 */
+    uint64_t number;    /* of the first instruction in the stream, from 0 */
     uint64_t offset;    /* of the block in the stream */
     uint64_t registers; /* every `object` in this batch and before is less */
 };
+
+/* Without INSTRUCTION_LARGE. */
+uint8_t instruction_batch_opcode(const struct instruction_batch *batch, size_t index);
+
+/* The opcode and the size of an instruction of a batch; with positions it takes time. */
+struct instruction instruction_batch_find(const struct instruction_batch *batch, size_t index);
 
 enum instruction_state {
     INSTRUCTIONS_MORE,
@@ -112,11 +141,11 @@ enum instruction_state {
 
 /* The objects that are alive between two instructions. */
 struct live_objects {
-    struct register_order registers;
-    uint64_t *sizes;      /* by register: of its latest object; UINT64_MAX before the first one */
-    uint64_t sizes_count; /* entries of `sizes`; every register is less */
-    uint64_t bytes;       /* asked for by live objects */
-    uint64_t peak_bytes;  /* the most there ever were at once */
+    struct register_order registers; /* with positions: `live` and `high` only */
+    uint64_t *sizes;                 /* by register: of its latest object */
+    uint64_t sizes_count;            /* entries of `sizes`; every register is less */
+    uint64_t bytes;                  /* asked for by live objects */
+    uint64_t peak_bytes;             /* the most there ever were at once */
 };
 
 struct instruction_reader {
@@ -130,15 +159,19 @@ struct instruction_reader {
     /* From here on: instruction_reader.c only. */
     struct input *input;
     struct instruction_room *room, *own_room;
-    bool room_elsewhere; /* another processor will read what is in `room` */
+    bool positions; /* batches have them instead of registers */
     char *metadata;
 };
 
 /* Reads the header. `input` stays the caller's. False: see state and error. */
 bool instruction_reader_open(struct instruction_reader *reader, struct input *input);
 
-/* From now on batches go there, to be read on another processor; NULL: to a room of the reader's own, as at first. */
+/* From now on batches go there; NULL: to a room of the reader's own, as at first. */
 void instruction_reader_set_room(struct instruction_reader *reader, struct instruction_room *room);
+
+/* To be called before the first block is read. From then on `object` is a position in the row of live objects (4.5): a birth
+ * appends its object, whose position is their number; where an object ends, the last one takes its position. */
+void instruction_reader_use_positions(struct instruction_reader *reader);
 
 /* Reads a block. False when there is none, or no good one: see state. */
 bool instruction_reader_next(struct instruction_reader *reader, struct instruction_batch *batch);

@@ -1,5 +1,6 @@
 #include "postprocess/instruction_writer.h"
 
+#include <emmintrin.h>
 #include <string.h>
 
 #include "common/bytes.h"
@@ -7,49 +8,75 @@
 #include "common/checksum.h"
 #include "common/pages.h"
 
-/* The most one instruction can put into each column (5): a register, a size and an address once, and in `misc` an
- * alignment, three operands, or a count and two numbers. */
+/* The most one instruction can put into each column (5): a size and an address once, and in `misc` an alignment, the
+ * operands of a tick, or a count and two numbers. */
 #define MISC_BYTES_MAX (INSTRUCTION_OPERANDS_MAX * VARINT_BYTES_MAX)
 
 static const size_t column_bytes[COLUMNS] = {
     [COLUMN_OPCODES] = INSTRUCTION_BLOCK_MAX,
+    [COLUMN_LOW] = INSTRUCTION_BLOCK_MAX,
+    [COLUMN_HIGH] = INSTRUCTION_BLOCK_MAX,
+    [COLUMN_WIDE] = INSTRUCTION_BLOCK_MAX * VARINT_BYTES_MAX,
     [COLUMN_SIZES] = INSTRUCTION_BLOCK_MAX * VARINT_BYTES_MAX,
-    [COLUMN_OBJECTS] = INSTRUCTION_BLOCK_MAX * VARINT_BYTES_MAX,
     [COLUMN_MISC] = INSTRUCTION_BLOCK_MAX * MISC_BYTES_MAX,
     [COLUMN_ADDRESSES] = INSTRUCTION_BLOCK_MAX * VARINT_BYTES_MAX,
 };
 #define COLUMNS_BYTES \
-    (INSTRUCTION_BLOCK_MAX * (1 + 3 * VARINT_BYTES_MAX + MISC_BYTES_MAX) + COLUMNS * VARINT_SLACK)
+    (INSTRUCTION_BLOCK_MAX * (3 + 3 * VARINT_BYTES_MAX + MISC_BYTES_MAX) + COLUMNS * VARINT_SLACK)
 
-/* So that no block the writer can fill is one that a reader must refuse. */
-_Static_assert(COLUMNS_BYTES + COLUMNS * VARINT_BYTES_MAX <= INSTRUCTION_BLOCK_PAYLOAD_MAX,
+/* What stands before the columns: two numbers and a length for each. */
+#define PAYLOAD_HEAD_BYTES ((2 + COLUMNS) * VARINT_BYTES_MAX + VARINT_SLACK)
+
+/* A block has no column `high` where at most one value in so many would need it. */
+#define NARROW_EXCEPTIONS 32
+
+/* The mapping: the values of a block before they are columns, the wide ones of a narrow block, and the columns. */
+#define VALUES_BYTES  (INSTRUCTION_BLOCK_MAX * sizeof(uint16_t))
+#define NARROW_BYTES  (INSTRUCTION_BLOCK_MAX / NARROW_EXCEPTIONS * VARINT_BYTES_MAX + VARINT_SLACK)
+#define MAPPING_BYTES (VALUES_BYTES + NARROW_BYTES + PAYLOAD_HEAD_BYTES + COLUMNS_BYTES)
+
+/* So that no block the writer can fill is one that a reader must refuse: the longest instruction is a tick; others put
+ * something into three of the columns of integers at most. */
+_Static_assert(MISC_BYTES_MAX >= 3 * VARINT_BYTES_MAX, "a tick is the longest");
+_Static_assert(INSTRUCTION_BLOCK_MAX *(3 + MISC_BYTES_MAX) + PAYLOAD_HEAD_BYTES <=
+                   INSTRUCTION_BLOCK_PAYLOAD_MAX,
                "a full block of the longest instructions fits into a payload");
+
+static bool writer_grow(struct instruction_writer *writer, uint64_t capacity)
+{
+    struct writer_object *objects = (struct writer_object *)pages_grow(
+        writer->objects, writer->objects_count * sizeof *objects, capacity * sizeof *objects);
+    if (objects == NULL) return false;
+    writer->objects = objects;
+    uint64_t *large_sizes =
+        (uint64_t *)pages_grow(writer->large_sizes, writer->objects_count * sizeof *large_sizes,
+                               capacity * sizeof *large_sizes);
+    if (large_sizes == NULL) return false;
+    writer->large_sizes = large_sizes;
+    writer->objects_count = capacity;
+    return true;
+}
 
 /* Makes room for the births of a block. */
 static bool writer_reserve(struct instruction_writer *writer)
 {
     struct register_order *registers = &writer->registers;
     if (!register_order_reserve(registers, INSTRUCTION_BLOCK_MAX)) return false;
-    if (writer->positions_count == registers->capacity) return true;
-    uint32_t *positions =
-        (uint32_t *)pages_grow(writer->positions, writer->positions_count * sizeof *positions,
-                               registers->capacity * sizeof *positions);
-    if (positions == NULL) return false;
-    writer->positions = positions;
-    writer->positions_count = registers->capacity;
-    return true;
+    return writer->objects_count == registers->capacity || writer_grow(writer, registers->capacity);
 }
 
 static void writer_start_block(struct instruction_writer *writer)
 {
     for (unsigned column = 0; column < COLUMNS; column++)
         writer->next[column] = writer->start[column];
-    writer->opcodes_end = writer->start[COLUMN_OPCODES] + INSTRUCTION_BLOCK_MAX;
+    writer->next_value = writer->values;
+    writer->values_end = writer->values + INSTRUCTION_BLOCK_MAX;
     writer->last_address = 0;
+    writer->peak_bytes = 0;
     if (!writer_reserve(writer)) error_set_system(&writer->error, "no memory for registers");
     /* After a failure registers mean nothing, but they must stay inside the tables whatever comes: a block takes or
      * releases at most half of the smallest ones. */
-    if (error_is_set(&writer->error)) writer->registers.live = writer->positions_count / 2;
+    if (error_is_set(&writer->error)) writer->registers.live = writer->objects_count / 2;
 }
 
 static bool writer_write(struct instruction_writer *writer, const void *data, size_t bytes)
@@ -72,18 +99,80 @@ static void writer_write_block(struct instruction_writer *writer, uint32_t instr
     writer_write(writer, payload, bytes);
 }
 
-/* Moves the columns together, behind their lengths. Returns the payload, whose end is *end. The first column starts
- * with room in front for the lengths, and no column moves over one that has not moved yet. */
+/* ---- values (4.4) ---- */
+
+/* How many values have a high byte, or are 255. `count` is rounded up to whole vectors. */
+static size_t values_count_wide(const uint16_t *values, size_t count)
+{
+    const __m128i most = _mm_set1_epi16(INSTRUCTION_ESCAPE_NARROW - 1);
+    size_t narrow = 0;
+    for (size_t i = 0; i < count; i += 8) {
+        __m128i these = _mm_loadu_si128((const __m128i *)(const void *)(values + i));
+        __m128i fits = _mm_cmpeq_epi16(_mm_subs_epu16(these, most), _mm_setzero_si128());
+        narrow += (unsigned)__builtin_popcount((unsigned)_mm_movemask_epi8(fits)) / 2;
+    }
+    return (count + 7) / 8 * 8 - narrow;
+}
+
+/* `low` and `high`, in whole vectors. */
+static void values_split(const uint16_t *values, size_t count, uint8_t *low, uint8_t *high)
+{
+    const __m128i byte = _mm_set1_epi16(0xff);
+    for (size_t i = 0; i < count; i += 16) {
+        const __m128i *from = (const __m128i *)(const void *)(values + i);
+        __m128i first = _mm_loadu_si128(from), second = _mm_loadu_si128(from + 1);
+        _mm_storeu_si128((__m128i *)(void *)(low + i),
+                         _mm_packus_epi16(_mm_and_si128(first, byte), _mm_and_si128(second, byte)));
+        _mm_storeu_si128((__m128i *)(void *)(high + i),
+                         _mm_packus_epi16(_mm_srli_epi16(first, 8), _mm_srli_epi16(second, 8)));
+    }
+}
+
+/* `low` alone, and all that does not fit in `wide`, which has some of it already. */
+static void writer_put_narrow(struct instruction_writer *writer, size_t count)
+{
+    uint8_t *low = writer->start[COLUMN_LOW], *wide = writer->narrow_wide;
+    const uint8_t *wide_already = writer->start[COLUMN_WIDE];
+    for (size_t i = 0; i < count; i++) {
+        uint64_t value = writer->values[i];
+        low[i] = (uint8_t)value;
+        if (__builtin_expect(value < INSTRUCTION_ESCAPE_NARROW, 1)) continue;
+        if (value == INSTRUCTION_ESCAPE) value = varint_get(&wide_already);
+        wide = varint_put(wide, value);
+        low[i] = INSTRUCTION_ESCAPE_NARROW;
+    }
+    size_t bytes = (size_t)(wide - writer->narrow_wide);
+    memcpy(writer->start[COLUMN_WIDE], writer->narrow_wide, bytes);
+    writer->next[COLUMN_WIDE] = writer->start[COLUMN_WIDE] + bytes;
+}
+
+/* Makes columns of the values. */
+static void writer_put_values(struct instruction_writer *writer, size_t count)
+{
+    memset(writer->values + count, 0, (-count % 8) * sizeof *writer->values);
+    bool narrow = values_count_wide(writer->values, count) <= count / NARROW_EXCEPTIONS;
+    if (narrow)
+        writer_put_narrow(writer, count);
+    else
+        values_split(writer->values, count, writer->start[COLUMN_LOW], writer->start[COLUMN_HIGH]);
+    writer->next[COLUMN_LOW] = writer->start[COLUMN_LOW] + count;
+    writer->next[COLUMN_HIGH] = writer->start[COLUMN_HIGH] + (narrow ? 0 : count);
+}
+
+/* ---- blocks ---- */
+
+/* Moves the columns together, behind what stands before them (4.3). Returns the payload, whose end is *end. The first
+ * column starts with room in front for that, and no column moves over one that has not moved yet. */
 static uint8_t *writer_join_columns(struct instruction_writer *writer, uint8_t **end)
 {
-    uint8_t lengths[COLUMNS * VARINT_BYTES_MAX + VARINT_SLACK];
-    uint8_t *lengths_end = lengths;
+    uint8_t head[PAYLOAD_HEAD_BYTES];
+    uint8_t *head_end = varint_put(head, writer->live_bytes);
+    head_end = varint_put(head_end, writer->peak_bytes);
     for (unsigned column = 0; column < COLUMNS; column++)
-        lengths_end =
-            varint_put(lengths_end, (uint64_t)(writer->next[column] - writer->start[column]));
-    size_t lengths_bytes = (size_t)(lengths_end - lengths);
-    uint8_t *payload = writer->start[COLUMN_OPCODES] - lengths_bytes;
-    memcpy(payload, lengths, lengths_bytes);
+        head_end = varint_put(head_end, (uint64_t)(writer->next[column] - writer->start[column]));
+    size_t head_bytes = (size_t)(head_end - head);
+    uint8_t *payload = writer->start[COLUMN_OPCODES] - head_bytes;
+    memcpy(payload, head, head_bytes);
     uint8_t *to = writer->next[COLUMN_OPCODES];
     for (unsigned column = COLUMN_OPCODES + 1; column < COLUMNS; column++) {
         size_t bytes = (size_t)(writer->next[column] - writer->start[column]);
@@ -100,6 +189,7 @@ void instruction_writer_end_block(struct instruction_writer *writer)
     if (count > 0) {
         uint8_t *end;
         instruction_totals_add(&writer->totals, writer->start[COLUMN_OPCODES], count);
+        writer_put_values(writer, count);
         uint8_t *payload = writer_join_columns(writer, &end);
         writer_write_block(writer, (uint32_t)count, payload, (size_t)(end - payload));
     }
@@ -135,15 +225,18 @@ bool instruction_writer_open(struct instruction_writer *writer, struct output *o
 {
     *writer = (struct instruction_writer){.output = output};
     writer->addresses = (header->features & INSTRUCTION_FEATURE_ADDRESSES) != 0;
-    writer->columns = (uint8_t *)pages_map(INSTRUCTION_BLOCK_PAYLOAD_MAX);
+    writer->columns = (uint8_t *)pages_map(MAPPING_BYTES);
     if (writer->columns == NULL) return error_set_system(&writer->error, "no memory for a block");
-    uint8_t *at = writer->columns + COLUMNS * VARINT_BYTES_MAX;
+    uint8_t *at = writer->columns + VALUES_BYTES;
+    writer->values = (uint16_t *)(void *)writer->columns;
+    writer->narrow_wide = at;
+    at += NARROW_BYTES + PAYLOAD_HEAD_BYTES;
     for (unsigned column = 0; column < COLUMNS; column++) {
         writer->start[column] = at;
         at += column_bytes[column] + VARINT_SLACK;
     }
     writer_start_block(writer);
-    if (writer->positions_count == 0) return false; /* nothing could be put at all */
+    if (writer->objects_count == 0) return false; /* nothing could be put at all */
     writer_write_header(writer, header);
     return !error_is_set(&writer->error);
 }
@@ -188,9 +281,10 @@ bool instruction_writer_finish(struct instruction_writer *writer, enum instructi
 
 void instruction_writer_close(struct instruction_writer *writer)
 {
-    pages_unmap(writer->positions, writer->positions_count * sizeof *writer->positions);
+    pages_unmap(writer->objects, writer->objects_count * sizeof *writer->objects);
+    pages_unmap(writer->large_sizes, writer->objects_count * sizeof *writer->large_sizes);
     register_order_free(&writer->registers);
-    pages_unmap(writer->columns, INSTRUCTION_BLOCK_PAYLOAD_MAX);
+    pages_unmap(writer->columns, MAPPING_BYTES);
     writer->columns = NULL;
 }
 
@@ -199,8 +293,7 @@ void instruction_writer_close(struct instruction_writer *writer)
 void instruction_put_birth_failed(struct instruction_writer *writer, enum call_kind kind,
                                   uint64_t size, uint64_t alignment)
 {
-    instruction_put_opcode(writer, kind | INSTRUCTION_FAILED);
-    instruction_put_number(writer, COLUMN_SIZES, size);
+    instruction_put_opcode(writer, kind | INSTRUCTION_FAILED, size);
     if (call_shapes[kind] == SHAPE_BIRTH_ALIGNED)
         instruction_put_number(writer, COLUMN_MISC, alignment);
     instruction_put_end(writer);
@@ -209,26 +302,27 @@ void instruction_put_birth_failed(struct instruction_writer *writer, enum call_k
 void instruction_put_realloc_failed(struct instruction_writer *writer, uint32_t object,
                                     uint64_t size)
 {
-    instruction_put_opcode(writer, CALL_REALLOC_MOVED | INSTRUCTION_FAILED);
+    instruction_put_opcode(writer, CALL_REALLOC_MOVED | INSTRUCTION_FAILED,
+                           instruction_place(writer, object));
     instruction_put_number(writer, COLUMN_SIZES, size);
-    instruction_put_number(writer, COLUMN_OBJECTS, instruction_place(writer, object));
     instruction_put_end(writer);
 }
 
 uint32_t instruction_put_realloc_unknown(struct instruction_writer *writer, enum call_kind kind,
                                          uint64_t size, uint64_t address)
 {
-    instruction_put_opcode(writer, kind | INSTRUCTION_UNKNOWN);
+    instruction_put_opcode(writer, kind | INSTRUCTION_UNKNOWN, 0);
     instruction_put_number(writer, COLUMN_SIZES, size);
     instruction_put_address(writer, address);
-    uint32_t taken = instruction_take_register(writer);
+    uint32_t taken = instruction_take_register(writer, size);
     instruction_put_end(writer);
     return taken;
 }
 
 void instruction_put_realloc_unknown_failed(struct instruction_writer *writer, uint64_t size)
 {
-    instruction_put_opcode(writer, CALL_REALLOC_MOVED | INSTRUCTION_FAILED | INSTRUCTION_UNKNOWN);
+    instruction_put_opcode(writer, CALL_REALLOC_MOVED | INSTRUCTION_FAILED | INSTRUCTION_UNKNOWN,
+                           0);
     instruction_put_number(writer, COLUMN_SIZES, size);
     instruction_put_end(writer);
 }
@@ -237,7 +331,7 @@ void instruction_put_death_unknown(struct instruction_writer *writer, enum call_
                                    uint64_t size, uint64_t alignment)
 {
     uint8_t shape = call_shapes[kind];
-    instruction_put_opcode(writer, kind | INSTRUCTION_UNKNOWN);
+    instruction_put_opcode(writer, kind | INSTRUCTION_UNKNOWN, 0);
     if (shape == SHAPE_DEATH_SIZED || shape == SHAPE_DEATH_SIZED_ALIGNED)
         instruction_put_number(writer, COLUMN_SIZES, size);
     if (shape == SHAPE_DEATH_ALIGNED || shape == SHAPE_DEATH_SIZED_ALIGNED)
@@ -249,7 +343,7 @@ void instruction_put_death_unknown(struct instruction_writer *writer, enum call_
 static void writer_put_misc(struct instruction_writer *writer, unsigned opcode, unsigned count,
                             const uint64_t *numbers)
 {
-    instruction_put_opcode(writer, opcode);
+    instruction_put_opcode(writer, opcode, 0);
     for (unsigned i = 0; i < count; i++)
         instruction_put_number(writer, COLUMN_MISC, numbers[i]);
     instruction_put_end(writer);
@@ -286,7 +380,8 @@ void instruction_put_thread_cache_deleted(struct instruction_writer *writer)
 void instruction_put_tick(struct instruction_writer *writer, uint64_t elapsed_ns,
                           uint64_t rss_bytes, uint64_t heap_bytes)
 {
-    writer_put_misc(writer, INSTRUCTION_TICK, 3, (uint64_t[]){elapsed_ns, rss_bytes, heap_bytes});
+    writer_put_misc(writer, INSTRUCTION_TICK, 4,
+                    (uint64_t[]){elapsed_ns, rss_bytes, heap_bytes, writer->live_bytes});
 }
 
 void instruction_put_lost(struct instruction_writer *writer, uint64_t lane, uint64_t events)

@@ -1,6 +1,6 @@
 /* instruction_writer - writes an instruction stream (INSTRUCTIONS.md).
  *
- *   put_*() --> five columns of one block --> output        a block: 16 384 instructions or a flush
+ *   put_*() --> columns of one block --> output        a block: 16 384 instructions or a flush
  *
  *     struct instruction_header header = {.metadata = "program=x\n", .metadata_bytes = 10};
  *     instruction_writer_open(&writer, &output, &header);
@@ -15,7 +15,9 @@
  * register is live) and cannot fail. What fails is the output or memory: that stays in writer->error, the rest of the
  * stream goes nowhere, and registers mean nothing any more; instruction_writer_failed() may be asked now and then.
  *
- * Memory: 1 MiB for the columns and 8 bytes per register, from pages_map(). One thread. */
+ * It also keeps the account of the bytes that live objects asked for, which the stream states (4.3).
+ *
+ * Memory: 1 MiB for the columns and 12 bytes per register, from pages_map(). One thread. */
 #ifndef MALLOCTAPE_INSTRUCTION_WRITER_H
 #define MALLOCTAPE_INSTRUCTION_WRITER_H
 
@@ -28,19 +30,32 @@
 extern "C" {
 #endif
 
+/* A live object. Sizes that do not fit are in `large_sizes`, which is hardly ever touched. */
+struct writer_object {
+    uint32_t position; /* index in registers.order */
+    uint32_t size;     /* or WRITER_SIZE_LARGE */
+};
+#define WRITER_SIZE_LARGE UINT32_MAX
+
 struct instruction_writer {
-    uint8_t *next[COLUMNS]; /* where the next byte of a column goes */
-    uint8_t *opcodes_end;   /* the block is full when next[COLUMN_OPCODES] is here */
+    uint8_t *next[COLUMNS]; /* where the next byte of a column goes; not for `low` and `high` */
+    uint16_t *next_value;   /* where the next value goes, from which those two are made */
+    uint16_t *values_end;   /* the block is full when next_value is here */
     struct register_order registers;
-    uint32_t *positions;   /* by register of a live object: its index in registers.order */
-    uint64_t lane;         /* the current one */
-    uint64_t last_address; /* of the `addresses` column of this block */
-    bool addresses;        /* feature bit 0 */
+    struct writer_object *objects; /* by register of a live object */
+    uint64_t *large_sizes;         /* by register */
+    uint64_t live_bytes;           /* asked for by live objects */
+    uint64_t peak_bytes;           /* the most they were behind an instruction of this block */
+    uint64_t lane;                 /* the current one */
+    uint64_t last_address;         /* of the `addresses` column of this block */
+    bool addresses;                /* feature bit 0 */
 
     struct output *output;
-    uint64_t positions_count; /* entries of `positions` */
-    uint8_t *columns;         /* the mapping */
+    uint64_t objects_count; /* entries of `objects`, and of `large_sizes` */
+    uint8_t *columns;       /* the mapping */
     uint8_t *start[COLUMNS];
+    uint16_t *values;     /* INSTRUCTION_BLOCK_MAX of them */
+    uint8_t *narrow_wide; /* where `wide` is made anew */
     struct instruction_totals
         totals; /* of the blocks written; instruction_writer_totals() for all */
     struct error error;
@@ -76,15 +91,22 @@ void instruction_writer_end_block(struct instruction_writer *writer);
  * `address` is where the original allocator put the object, a multiple of 8; used only when the header has
  * INSTRUCTION_FEATURE_ADDRESSES. */
 
-static inline void instruction_put_opcode(struct instruction_writer *writer, unsigned opcode)
-{
-    *writer->next[COLUMN_OPCODES]++ = (uint8_t)opcode;
-}
-
 static inline void instruction_put_number(struct instruction_writer *writer,
                                           enum instruction_column column, uint64_t number)
 {
     writer->next[column] = varint_put(writer->next[column], number);
+}
+
+/* The opcode, and the value that each instruction has (4.4). */
+static inline void instruction_put_opcode(struct instruction_writer *writer, unsigned opcode,
+                                          uint64_t value)
+{
+    *writer->next[COLUMN_OPCODES]++ = (uint8_t)opcode;
+    if (__builtin_expect(value >= INSTRUCTION_ESCAPE, 0)) {
+        instruction_put_number(writer, COLUMN_WIDE, value);
+        value = INSTRUCTION_ESCAPE;
+    }
+    *writer->next_value++ = (uint16_t)value;
 }
 
 static inline void instruction_put_address(struct instruction_writer *writer, uint64_t address)
@@ -97,16 +119,36 @@ static inline void instruction_put_address(struct instruction_writer *writer, ui
 
 static inline void instruction_put_end(struct instruction_writer *writer)
 {
-    if (__builtin_expect(writer->next[COLUMN_OPCODES] == writer->opcodes_end, 0))
+    if (__builtin_expect(writer->next_value == writer->values_end, 0))
         instruction_writer_end_block(writer);
 }
 
+/* Notes the size of a live object that had none so far. */
+static inline void instruction_set_size(struct instruction_writer *writer, uint32_t object,
+                                        uint64_t size)
+{
+    bool large = size >= WRITER_SIZE_LARGE;
+    if (__builtin_expect(large, 0)) writer->large_sizes[object] = size;
+    writer->objects[object].size = large ? WRITER_SIZE_LARGE : (uint32_t)size;
+    writer->live_bytes += size;
+    if (writer->live_bytes > writer->peak_bytes) writer->peak_bytes = writer->live_bytes;
+}
+
+/* Takes its size from the account. */
+static inline void instruction_drop_size(struct instruction_writer *writer, uint32_t object)
+{
+    uint64_t size = writer->objects[object].size;
+    if (__builtin_expect(size == WRITER_SIZE_LARGE, 0)) size = writer->large_sizes[object];
+    writer->live_bytes -= size;
+}
+
 /* Takes a register for a new object. */
-static inline uint32_t instruction_take_register(struct instruction_writer *writer)
+static inline uint32_t instruction_take_register(struct instruction_writer *writer, uint64_t size)
 {
     struct register_order *registers = &writer->registers;
     uint32_t taken = register_order_take(registers);
-    writer->positions[taken] = (uint32_t)(registers->live - 1);
+    writer->objects[taken].position = (uint32_t)(registers->live - 1);
+    instruction_set_size(writer, taken, size);
     if (registers->live > registers->high) registers->high = registers->live;
     return taken;
 }
@@ -114,17 +156,16 @@ static inline uint32_t instruction_take_register(struct instruction_writer *writ
 /* The place of a live object. */
 static inline uint64_t instruction_place(const struct instruction_writer *writer, uint32_t object)
 {
-    return writer->registers.live - 1 - writer->positions[object];
+    return writer->registers.live - 1 - writer->objects[object].position;
 }
 
 /* BIRTH. Returns the register of the object. */
 static inline uint32_t instruction_put_birth(struct instruction_writer *writer, enum call_kind kind,
                                              uint64_t size, uint64_t address)
 {
-    instruction_put_opcode(writer, kind);
-    instruction_put_number(writer, COLUMN_SIZES, size);
+    instruction_put_opcode(writer, kind, size);
     instruction_put_address(writer, address);
-    uint32_t taken = instruction_take_register(writer);
+    uint32_t taken = instruction_take_register(writer, size);
     instruction_put_end(writer);
     return taken;
 }
@@ -146,10 +187,11 @@ void instruction_put_birth_failed(struct instruction_writer *writer, enum call_k
 static inline void instruction_put_realloc(struct instruction_writer *writer, enum call_kind kind,
                                            uint32_t object, uint64_t size, uint64_t address)
 {
-    instruction_put_opcode(writer, kind);
+    instruction_put_opcode(writer, kind, instruction_place(writer, object));
     instruction_put_number(writer, COLUMN_SIZES, size);
-    instruction_put_number(writer, COLUMN_OBJECTS, instruction_place(writer, object));
     instruction_put_address(writer, address);
+    instruction_drop_size(writer, object);
+    instruction_set_size(writer, object, size);
     instruction_put_end(writer);
 }
 
@@ -166,11 +208,11 @@ void instruction_put_realloc_unknown_failed(struct instruction_writer *writer, u
 static inline void instruction_put_death(struct instruction_writer *writer, enum call_kind kind,
                                          uint32_t object)
 {
-    instruction_put_opcode(writer, kind);
     uint64_t place = instruction_place(writer, object);
     uint32_t youngest = register_order_at(&writer->registers, 0);
-    instruction_put_number(writer, COLUMN_OBJECTS, place);
-    writer->positions[youngest] = writer->positions[object];
+    instruction_put_opcode(writer, kind, place);
+    instruction_drop_size(writer, object);
+    writer->objects[youngest].position = writer->objects[object].position;
     register_order_release(&writer->registers, place);
     instruction_put_end(writer);
 }

@@ -142,12 +142,18 @@ void ahead_open(struct ahead *ahead, struct instruction_reader *reader, const cp
     ahead->shared = NULL;
 }
 
-/* Brings a batch into the caches of this processor, so that it is there when time is taken. */
+/* Brings `bytes` bytes into the caches of this processor, so that they are there when time is taken. */
+static void fetch(const void *from, size_t bytes)
+{
+    for (size_t byte = 0; from != NULL && byte < bytes; byte += CACHE_LINE)
+        (void)*((const volatile char *)from + byte);
+}
+
 static void batch_fetch(const struct instruction_batch *batch)
 {
-    const char *at = (const char *)batch->at;
-    for (size_t byte = 0; byte < batch->count * sizeof *batch->at; byte += CACHE_LINE)
-        (void)*(const volatile char *)(at + byte);
+    fetch(batch->at, batch->at_count * sizeof *batch->at);
+    fetch(batch->opcodes, batch->count * sizeof *batch->opcodes);
+    fetch(batch->values, batch->count * sizeof *batch->values);
 }
 
 static bool child_has_died(struct ahead *ahead)

@@ -11,7 +11,7 @@
 /* How many instructions ahead the object table is prefetched once it has outgrown a second-level cache: enough to hide a
  * miss behind a few calls. The objects themselves are not: that miss is the allocator's, and was the program's. */
 #define PREFETCH_AHEAD      INSTRUCTION_BATCH_SLACK
-#define PREFETCH_FROM_BYTES (256u * 1024)
+#define PREFETCH_FROM_BYTES (1024u * 1024)
 
 #define CACHES_BYTES (INSTRUCTION_LANES_MAX * sizeof(void *))
 
@@ -200,6 +200,14 @@ static inline bool carrier_take_shared(struct carrier *carrier, size_t at,
     return carrier->await(carrier, at) && shared_get(slot, one->operands, object);
 }
 
+/* Asks for the entry of an object that will end soon; for births nothing: theirs are next to each other. Where the row of
+ * objects ends now, `end`, is near enough. No branch: it would be guessed wrong. */
+static inline void carrier_prefetch(void **end, uint8_t opcode, uint64_t value)
+{
+    const uint64_t ends = (uint64_t)(int64_t)(instruction_effects[opcode] >> 1);
+    __builtin_prefetch(end - 1 - (value & ends), 1);
+}
+
 /* The loop of all engines. */
 static inline __attribute__((always_inline)) size_t carrier_loop(
     struct carrier *carrier, const struct instruction_batch *batch, size_t from, size_t to,
@@ -208,43 +216,67 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
     const bool real = loop & LOOP_REAL, prefetch = loop & LOOP_PREFETCH;
     const bool extras = loop & LOOP_EXTRAS, timed = loop & LOOP_TIMED, shared = loop & LOOP_SHARED;
     const struct allocator *call = carrier->allocator;
-    const struct instruction *const instructions = batch->at;
+    const uint8_t *const opcodes = batch->opcodes;
+    const uint16_t *const values = batch->values;
+    const struct instruction *one = NULL, *next = batch->at + (shared ? from : carrier->taken);
     const char tag = 0; /* std::nothrow_t has no contents */
     void **const objects = carrier->objects;
+    uint64_t live = carrier->live; /* without `shared` */
     uint64_t begin = 0;
+    size_t i;
 
-    for (size_t i = from; i < to; i++) {
-        const struct instruction *const one = &instructions[i];
-        const size_t size = one->size;
-        uint32_t name = one->object;
-        uint8_t generation = one->operands; /* with `shared` only */
-        void *object;
-        if (prefetch) __builtin_prefetch(&objects[one[PREFETCH_AHEAD].object], 1);
+    for (i = from; i < to; i++) {
+        uint8_t opcode = shared ? next->opcode : opcodes[i];
+        uint64_t size = shared ? 0 : values[i]; /* if it is plain: of a birth */
+        uint64_t place = size;                  /* likewise: of a death */
+        void **entry, *object;
+
+        if (prefetch && !shared)
+            carrier_prefetch(objects + live, opcodes[i + PREFETCH_AHEAD],
+                             values[i + PREFETCH_AHEAD]);
+
+#define TAKE_RECORD() \
+    one = next++;     \
+    size = one->size; \
+    if (!shared) place = live - 1 - one->object
+        if (shared) {
+            TAKE_RECORD();
+        }
+        uint8_t generation = shared ? one->operands : 0;
 
 #define OPERAND(index) (batch->operands[one->operand_at + (index)])
 #define TIMED(expression)                               \
     if (timed) begin = latency_begin(carrier->latency); \
     expression;                                         \
     if (timed) carrier->sample_ticks = latency_end(carrier->latency) - begin
-            /* Without the allocator the table keeps what it has, but the compiler must not know. */
-#define BIRTH(expression)                           \
+        /* Without the allocator the table keeps what it has: what would be written there goes to `carrier->nowhere`. */
+#define BRING(expression)                           \
     if (real) {                                     \
         TIMED(object = (expression));               \
     } else {                                        \
-        object = objects[name];                     \
+        object = NULL;                              \
         TIMED(__asm__ volatile("" : "+r"(object))); \
     }                                               \
-    goto born
+    goto brought
+#define BIRTH(expression)                                      \
+    entry = shared ? &objects[one->object] : &objects[live++]; \
+    BRING(expression)
 #define BIRTH_MAY_THROW(expression) \
     carrier->at = i;                \
     BIRTH(expression)
 #define TAKE()                                               \
+    entry = shared ? NULL : &objects[live - 1 - place];      \
     if (!shared)                                             \
-        object = objects[name];                              \
+        object = *entry;                                     \
     else if (!carrier_take_shared(carrier, i, one, &object)) \
-    return i
+    goto stop
+        /* The last object takes the position of the one that ends. */
 #define DEATH(expression)                            \
     TAKE();                                          \
+    if (!shared) {                                   \
+        void *last = objects[--live];                \
+        *(real ? entry : &carrier->nowhere) = last;  \
+    }                                                \
     if (real) {                                      \
         TIMED(expression);                           \
     } else {                                         \
@@ -252,20 +284,30 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
     }                                                \
     continue
 
-            /* The most frequent ones by comparisons, one after another: an indirect jump that is guessed wrong costs more than
+        /* The most frequent ones by comparisons, one after another: an indirect jump that is guessed wrong costs more than
          * all of them, and the compiler must not make one of them (nor of the rest: -fno-jump-tables). */
 #define FREQUENT(kind, carry_out) \
-    if (one->opcode == (kind)) {  \
+    if (opcode == (kind)) {       \
         carry_out;                \
     }                             \
     __asm__ volatile("")
-        FREQUENT(CALL_MALLOC, BIRTH(call->malloc(size)));
-        FREQUENT(CALL_FREE, DEATH(call->free(object)));
-        FREQUENT(CALL_CALLOC, BIRTH(call->calloc(1, size)));
-        FREQUENT(CALL_NEW, BIRTH_MAY_THROW(call->new_object(size)));
-        FREQUENT(CALL_DELETE, DEATH(call->delete_object(object)));
+#define RECORDED(kind, carry_out) \
+    case (kind):                  \
+        carry_out
+#define FREQUENT_CALLS(HOW)                                 \
+    HOW(CALL_MALLOC, BIRTH(call->malloc(size)));            \
+    HOW(CALL_FREE, DEATH(call->free(object)));              \
+    HOW(CALL_CALLOC, BIRTH(call->calloc(1, size)));         \
+    HOW(CALL_NEW, BIRTH_MAY_THROW(call->new_object(size))); \
+    HOW(CALL_DELETE, DEATH(call->delete_object(object)))
+        FREQUENT_CALLS(FREQUENT);
+        if (!shared && instruction_effects[opcode] == INSTRUCTION_NOT_PLAIN) {
+            TAKE_RECORD();
+            opcode = one->opcode;
+        }
         FREQUENT(CALL_DELETE_SIZED, DEATH(call->delete_sized(object, size)));
-        switch (one->opcode) {
+        switch (opcode) {
+            FREQUENT_CALLS(RECORDED);
         case CALL_REALLOC_NULL: BIRTH(call->realloc(NULL, size));
         case CALL_NEW_NOTHROW: BIRTH_MAY_THROW(call->new_nothrow(size, &tag));
         case CALL_NEW_ARRAY: BIRTH_MAY_THROW(call->new_array(size));
@@ -288,10 +330,10 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
             /* A recorded size of 0 made an object; here it must not end one. */
             TAKE();
             if (shared) {
-                name = shared_operand_slot(OPERAND(0));
+                entry = &objects[shared_operand_slot(OPERAND(0))];
                 generation = shared_operand_generation(OPERAND(0));
             }
-            BIRTH(call->realloc(object, size != 0 ? size : 1));
+            BRING(call->realloc(object, size != 0 ? size : 1));
         case CALL_REALLOC_MOVED | INSTRUCTION_UNKNOWN:
         case CALL_REALLOC_IN_PLACE | INSTRUCTION_UNKNOWN: BIRTH(call->realloc(NULL, size));
 
@@ -330,28 +372,35 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
         case CALL_SET_RELEASE_RATE:
         case CALL_MALLOPT:
         case CALL_MALLOC_TRIM:
-            if (real) carrier_call_heap(carrier, one->opcode, &OPERAND(0), one->operands);
+            if (real) carrier_call_heap(carrier, opcode, &OPERAND(0), one->operands);
             continue;
         default:
             /* Failed calls, unknown deaths, ticks, losses: counted by the reader, nothing to carry out. */
             continue;
         }
+    brought:
+        if (real && __builtin_expect(object == NULL && size != 0, 0)) goto stop;
+        if (shared)
+            shared_put(entry, generation, object);
+        else
+            *(real ? entry : &carrier->nowhere) = object;
+        if (extras) carrier_extras(carrier, i, object, size);
+#undef TAKE_RECORD
 #undef OPERAND
 #undef FREQUENT
+#undef RECORDED
+#undef FREQUENT_CALLS
 #undef TIMED
+#undef BRING
 #undef BIRTH
 #undef BIRTH_MAY_THROW
 #undef TAKE
 #undef DEATH
-    born:
-        if (real && __builtin_expect(object == NULL && size != 0, 0)) return i;
-        if (shared)
-            shared_put(&objects[name], generation, object);
-        else
-            objects[name] = object;
-        if (extras) carrier_extras(carrier, i, object, size);
     }
-    return to;
+stop:
+    carrier->live = live;
+    carrier->taken = (size_t)(next - batch->at);
+    return i;
 }
 
 static enum loop carrier_choose_loop(const struct carrier *carrier, bool real)
@@ -397,7 +446,8 @@ static size_t carrier_run_one_timed(struct carrier *carrier, const struct instru
 static size_t carrier_run_timed(struct carrier *carrier, const struct instruction_batch *batch,
                                 size_t at, enum loop loop)
 {
-    unsigned kind = loop & LOOP_REAL ? instruction_number(&batch->at[at]) : 0;
+    unsigned kind =
+        loop & LOOP_REAL ? instruction_batch_opcode(batch, at) & INSTRUCTION_NUMBER_MASK : 0;
     carrier->sample_ticks = CARRIER_NO_SAMPLE;
     size_t done = carrier_run_one_timed(carrier, batch, at, loop);
     if (carrier->sample_ticks == CARRIER_NO_SAMPLE) return done;
@@ -413,6 +463,7 @@ static size_t carrier_run_slice(struct carrier *carrier, const struct instructio
                                 size_t from, size_t to, bool real)
 {
     const enum loop loop = carrier_choose_loop(carrier, real);
+    if (from == 0) carrier->taken = 0;
     if (carrier->latency == NULL) return carrier_run_untimed(carrier, batch, from, to, loop);
     while (to - from > carrier->until_sample) {
         size_t at = from + carrier->until_sample;

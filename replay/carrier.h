@@ -1,6 +1,6 @@
 /* carrier - one OS thread that carries out instructions, and what it needs for that.
  *
- *   register --> objects[register] --> address in the allocator under test
+ *   position --> objects[position] --> address in the allocator under test
  *   lane     --> caches[lane]      --> thread cache of the original thread, detached (engine switch)
  *
  * Everything here is mapped before it is needed, by carrier_prepare(), outside the timed part: between two clock
@@ -28,8 +28,11 @@ struct carrier;
 typedef bool carrier_await(struct carrier *carrier, size_t at);
 
 struct carrier {
-    void **objects;         /* by register */
+    void **objects;         /* by position (instruction_reader.h) */
     uint64_t objects_count; /* entries */
+    uint64_t live;          /* objects that are alive */
+    void *nowhere;          /* what carrier_run_null() would write */
+    size_t taken;           /* instructions of batch->at that have been carried out */
     const struct allocator *allocator;
 
     bool switching; /* thread caches are given to lanes */
@@ -61,7 +64,7 @@ bool carrier_open(struct carrier *carrier, const struct allocator *allocator,
                   const struct policy *policy, struct latency *latency, struct error *error);
 
 /* A carrier among others, carrier number `number`. What they share is `objects`, in which instructions name slots
- * (shared.h), and `latency`; so the samples are left in a list. Before carrier_run(), which is the only other function for
+ * (shared.h) and not positions, so that batches have `at` only, and `latency`; so the samples are left in a list. Before carrier_run(), which is the only other function for
  * it, the caller sets `objects`, `objects_count`, and `samples` with room for as many as there are instructions. */
 void carrier_open_shared(struct carrier *carrier, const struct allocator *allocator,
                          const struct policy *policy, struct latency *latency, uint32_t number,
@@ -75,7 +78,7 @@ bool carrier_prepare(struct carrier *carrier, const struct instruction_batch *ba
 void carrier_attach(struct carrier *carrier);
 void carrier_detach(struct carrier *carrier);
 
-/* Carries out the instructions `from` to `to` - 1 of a batch on the allocator. Returns `to`, or the index of the one
+/* Carries out the instructions `from` to `to` - 1 of a batch on the allocator, in as many steps as one likes. Returns `to`, or the index of the one
  * that asked for memory and got none, or whose object will not come. */
 size_t carrier_run(struct carrier *carrier, const struct instruction_batch *batch, size_t from,
                    size_t to);

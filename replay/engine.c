@@ -21,9 +21,9 @@ void engine_take_back(struct instruction_totals *totals, const struct instructio
                       size_t from)
 {
     for (size_t i = from; i < batch->count; i++) {
-        const struct instruction *one = &batch->at[i];
-        unsigned number = instruction_number(one), shape = call_shapes[number];
-        bool failed = one->opcode & INSTRUCTION_FAILED, unknown = one->opcode & INSTRUCTION_UNKNOWN;
+        unsigned opcode = instruction_batch_opcode(batch, i);
+        unsigned number = opcode & INSTRUCTION_NUMBER_MASK, shape = call_shapes[number];
+        bool failed = opcode & INSTRUCTION_FAILED, unknown = opcode & INSTRUCTION_UNKNOWN;
         bool birth = shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED;
         totals->instructions--;
         if (number < CALL_KINDS) {
@@ -129,6 +129,16 @@ static bool null_open(struct engine_state *state)
     return carrier_open(&state->carrier, state->allocator, state->policy, NULL, &state->error);
 }
 
+/* Entries that nobody ever wrote would all be the same memory, the system's one page of zeroes. */
+static bool null_prepare(struct engine_state *state, const struct instruction_batch *batch)
+{
+    struct carrier *carrier = &state->carrier;
+    if (!carrier_prepare(carrier, batch, &state->error)) return false;
+    for (; state->null_entries < batch->registers; state->null_entries++)
+        carrier->objects[state->null_entries] = carrier;
+    return true;
+}
+
 static size_t null_run(struct engine_state *state, const struct instruction_batch *batch,
                        size_t from, size_t to)
 {
@@ -147,6 +157,7 @@ const struct engine engines[] = {
         .name = "switch",
         .help = "one thread, which takes over the thread cache of each original thread in turn",
         .calls_allocator = true,
+        .positions = true,
         .open = switch_open,
         .prepare = engine_prepare,
         .run = switch_run,
@@ -168,8 +179,9 @@ const struct engine engines[] = {
         .name = "null",
         .help = "everything but the allocator: what a replay costs by itself",
         .calls_allocator = false,
+        .positions = true,
         .open = null_open,
-        .prepare = engine_prepare,
+        .prepare = null_prepare,
         .run = null_run,
         .finish = null_finish,
     },

@@ -32,6 +32,7 @@ struct engine_state {
     struct error error; /* when a function below has failed */
 
     struct carrier carrier;         /* engines switch and null */
+    uint64_t null_entries;          /* of its table, written by engine null */
     struct engine_threads *threads; /* engine threads */
 };
 
@@ -39,6 +40,7 @@ struct engine {
     const char *name;
     const char *help;
     bool calls_allocator;
+    bool positions; /* batches have positions instead of registers */
 
     /* `state` is zero but for its first four members. False: see state->error. */
     bool (*open)(struct engine_state *state);

@@ -67,45 +67,50 @@ void places_close(struct places *places)
     *places = (struct places){0};
 }
 
-static void places_note_mismatch(struct places *places, const struct place_mismatch *mismatch)
+static void places_note_mismatch(struct places *places, const struct instruction_batch *batch,
+                                 size_t index, const struct place_mismatch *mismatch)
 {
     uint64_t before = places->checked - places->matched;
-    if (before < PLACES_MISMATCHES_MAX) places->mismatches[before] = *mismatch;
+    if (before >= PLACES_MISMATCHES_MAX) return;
+    const struct instruction one = instruction_batch_find(batch, index);
+    places->mismatches[before] = *mismatch;
+    places->mismatches[before].size = one.size;
+    places->mismatches[before].opcode = one.opcode;
 }
 
-static void places_take(struct places *places, const struct instruction *one, uint64_t number,
-                        uint64_t original, uint64_t replayed)
+static void places_take(struct places *places, const struct instruction_batch *batch, size_t index)
 {
+    const uint64_t number = batch->number + index;
+    const uint64_t original = batch->addresses[index], replayed = places->addresses[index];
     struct place_mismatch mismatch = {
         .instruction = number,
-        .size = one->size,
-        .opcode = one->opcode,
         .original = original,
         .replayed = replayed,
         .original_last = table_exchange(&places->original, original, number + 1),
         .replayed_last = table_exchange(&places->replayed, replayed, number + 1),
     };
-    if (mismatch.original_last != mismatch.replayed_last) places_note_mismatch(places, &mismatch);
+    if (mismatch.original_last != mismatch.replayed_last)
+        places_note_mismatch(places, batch, index, &mismatch);
     places->checked++;
     places->matched += mismatch.original_last == mismatch.replayed_last;
 }
 
 /* Whether an object is there afterwards that this call brought or changed. */
-static bool brings(const struct instruction *one)
+static bool brings(uint8_t opcode)
 {
-    uint8_t shape = call_shapes[instruction_number(one)];
+    uint8_t shape = call_shapes[opcode & INSTRUCTION_NUMBER_MASK];
     bool birth = shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_REALLOC;
-    return birth && !(one->opcode & INSTRUCTION_FAILED);
+    return birth && !(opcode & INSTRUCTION_FAILED);
 }
 
 bool places_compare(struct places *places, const struct instruction_batch *batch, size_t count,
                     struct error *error)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct instruction *one = &batch->at[i];
-        if (!brings(one) || batch->addresses[i] == 0 || places->addresses[i] == 0) continue;
+        bool brought = brings(instruction_batch_opcode(batch, i));
+        if (!brought || batch->addresses[i] == 0 || places->addresses[i] == 0) continue;
         if (!places_reserve(places, error)) return false;
-        places_take(places, one, batch->number + i, batch->addresses[i], places->addresses[i]);
+        places_take(places, batch, i);
     }
     return true;
 }

@@ -51,7 +51,7 @@ static size_t batch_behind_call(const struct instruction_batch *batch, uint64_t 
 {
     size_t at = 0;
     while (at < batch->count && calls > 0)
-        calls -= instruction_number(&batch->at[at++]) < CALL_KINDS;
+        calls -= (instruction_batch_opcode(batch, at++) & INSTRUCTION_NUMBER_MASK) < CALL_KINDS;
     return at;
 }
 
@@ -148,7 +148,7 @@ static void run_look_at_memory(struct run *run, uint64_t calls, uint64_t live_by
 static void run_tick(struct run *run, const struct instruction_batch *batch,
                      const struct instruction_tick *tick, uint64_t calls_before)
 {
-    const uint64_t *operands = &batch->operands[batch->at[tick->at].operand_at];
+    const uint64_t *operands = &batch->operands[tick->operand_at];
     run->row.original_ns += operands[0];
     run->row.original_rss_bytes = operands[1];
     run->row.original_heap_bytes = operands[2];
@@ -202,9 +202,10 @@ static bool run_batch(struct run *run, const struct instruction_batch *batch,
     if (limited) end = batch_behind_call(batch, policy->limit_calls - before->calls);
     size_t done =
         run_slices(run, batch, end, run_warm_at(run, batch, before->calls, calls), before->calls);
-    if (done < end && !error_is_set(&run->state.error))
-        engine_set_allocation_error(&run->state.error, &batch->at[done], batch->number + done,
-                                    batch->offset);
+    if (done < end && !error_is_set(&run->state.error)) {
+        const struct instruction one = instruction_batch_find(batch, done);
+        engine_set_allocation_error(&run->state.error, &one, batch->number + done, batch->offset);
+    }
     engine_take_back(totals, batch, done);
     if (policy->verify_addresses)
         places_compare(&run->report->places, batch, done, &run->state.error);
@@ -253,6 +254,7 @@ static bool run_open(struct run *run, const struct options *options)
     report->measurement.base_rss_bytes = heap_rss_bytes(&run->heap);
     progress_open(&run->progress, run->reader->input, !options->quiet,
                   report->measurement.started_ns);
+    if (run->engine->positions) instruction_reader_use_positions(run->reader);
     ahead_open(&run->ahead, run->reader, &options->cpus_allowed);
     if (!run->engine->open(&run->state)) return false;
     if (run->policy->verify_addresses)

@@ -306,7 +306,7 @@ TEST(Order, TicksStandBetweenTheirWindows)
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.text(), "0:malloc1 1:malloc2 1:tick10 0:malloc3 0:tick15 0:tick20 1:malloc4");
-    EXPECT_EQ(ordered.all[2].operands, (std::vector<uint64_t>{10, 100, 200}));
+    EXPECT_EQ(ordered.all[2].operands, (std::vector<uint64_t>{10, 100, 200, 3}));
     EXPECT_EQ(ordered.result.order.windows, 4u);
     EXPECT_EQ(ordered.result.ticks, 3u);
 }

@@ -1,4 +1,5 @@
-/* fuzz_instructions - instruction streams, as replay reads and carries them out with its engine `null`. */
+/* fuzz_instructions - instruction streams: as replay reads and carries them out with its engine `null`, which has positions, and as
+ * everybody else reads them, with registers. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,6 +23,25 @@ int LLVMFuzzerInitialize(int *count, char ***words)
     return 0;
 }
 
+/* With registers. What is right so is right with positions, too; only wrong live bytes go unnoticed there. */
+static void read_registers(const uint8_t *stream, size_t bytes, enum report_status status)
+{
+    struct input input;
+    struct instruction_reader reader;
+    struct instruction_batch batch;
+    if (!input_open_fd(&input, fuzz_file(0, stream, bytes))) abort();
+    if (instruction_reader_open(&reader, &input))
+        while (instruction_reader_next(&reader, &batch))
+            for (size_t i = 0; i < batch.count; i++)
+                if (batch.at[i].object != INSTRUCTION_NO_REGISTER &&
+                    batch.at[i].object >= batch.registers)
+                    abort();
+    if (reader.state == INSTRUCTIONS_END && status != REPORT_COMPLETE) abort();
+    if (reader.state == INSTRUCTIONS_CUT && status != REPORT_CUT) abort();
+    instruction_reader_close(&reader);
+    input_close(&input);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static struct report report;
@@ -35,9 +55,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     report =
         (struct report){.options = &options, .engine = options.engine, .allocator = &allocator};
     if (!input_open_fd(&input, fuzz_file(0, stream, bytes))) abort();
-    if (instruction_reader_open(&reader, &input)) run_stream(&options, &reader, &report);
+    bool opened = instruction_reader_open(&reader, &input);
+    if (opened) run_stream(&options, &reader, &report);
     series_close(&report.series);
     instruction_reader_close(&reader);
     input_close(&input);
+    if (opened) read_registers(stream, bytes, report.status);
     return 0;
 }

@@ -7,21 +7,26 @@
 # Sections are in the order of the document. Checksums are not verified (basics.rb says why).
 require_relative 'basics'
 
-# 4.4 Registers and places
+# 4.5 Registers and places; 4.3 live bytes
 class Registers
-  attr_reader :high, :live
+  attr_reader :high, :live, :bytes
+  attr_accessor :peak
 
   def initialize
     @order = []
-    @high = 0
-    @live = 0
+    @sizes = []
+    @high = @live = @bytes = @peak = 0
   end
 
-  def birth
+  def birth(size)
     @order[@live] ||= @live
     @live += 1
     @high = [@high, @live].max
-    @order[@live - 1]
+    brought(@order[@live - 1], size, 0)
+  end
+
+  def realloc(place, size)
+    brought(at(place), size, @sizes[at(place)])
   end
 
   def at(place)
@@ -29,9 +34,37 @@ class Registers
   end
 
   def death(place)
+    count(-@sizes[at(place)])
     youngest = @live - 1
     @order[youngest], @order[youngest - place] = @order[youngest - place], @order[youngest]
     @live -= 1
+  end
+
+  private
+
+  def brought(register, size, size_before)
+    @sizes[register] = size
+    count(size - size_before)
+    @peak = [@peak, @bytes].max
+    register
+  end
+
+  def count(difference)
+    @bytes = (@bytes + difference) % (2**64)
+  end
+end
+
+# 4.4 Values
+class Values
+  def initialize(columns)
+    @low, @high, @wide = columns.values_at(:low, :high, :wide)
+    @narrow = @high.end?
+  end
+
+  def next
+    value = @low.byte
+    value |= @high.byte << 8 unless @narrow
+    value == (@narrow ? 0xff : 0xffff) ? @wide.varint : value
   end
 end
 
@@ -68,7 +101,7 @@ class InstructionDump
     refuse(0, 'not an instruction stream') unless @stream.take(8) == 'MTAPEINS'
     major = @stream.u16
     minor = @stream.u16
-    refuse(8, "version #{major} is unknown") unless major == 1
+    refuse(8, "version #{major} is unknown") unless major == 2
     metadata_bytes = @stream.u32
     refuse(12, 'too much metadata') if metadata_bytes > 65_536
     features = @stream.u64
@@ -93,46 +126,54 @@ class InstructionDump
     instructions.zero? ? finish(offset, payload) : instructions(offset, payload, instructions)
   end
 
-  # 4.3 Payload. A line has the offset of its block.
+  # 4.3 Payload. A line has the offset of its block. Nothing is printed of a block with a mistake in it.
   def instructions(block, payload, count)
-    @columns = split_columns(payload, %i[opcodes sizes objects misc addresses])
-    @sizes, @operands, @misc = @columns.values_at(:sizes, :objects, :misc)
-    @address = 0
-    count.times do
+    live_bytes = payload.varint
+    peak = payload.varint
+    @columns = split_columns(payload, %i[opcodes low high wide sizes misc addresses])
+    @sizes, @misc = @columns.values_at(:sizes, :misc)
+    @values = Values.new(@columns)
+    @address = @registers.peak = 0
+    lines = Array.new(count) do |index|
       offset = @columns[:opcodes].offset
-      text = instruction(@columns[:opcodes].byte, offset)
-      puts format('%012x #%d %s', block, @instructions, text)
-      @instructions += 1
+      text = instruction(@columns[:opcodes].byte, @values.next, offset)
+      format('%012x #%d %s', block, @instructions + index, text)
     end
     check_used_up(@columns)
+    differ(block, 'live bytes', live_bytes, @registers.bytes)
+    differ(block, 'peak bytes', peak, @registers.peak)
+    @instructions += count
+    puts lines
   end
 
   # 5. Instructions
-  def instruction(opcode, offset)
+  def instruction(opcode, value, offset)
     call = CALLS[opcode & 0x3f]
     if call
       @counts[call.number] += 1
-      return "L#{@lane} #{call(call, opcode[6] == 1, opcode[7] == 1, offset)}"
+      return "L#{@lane} #{call(call, opcode[6] == 1, opcode[7] == 1, value, offset)}"
     end
 
     refuse(offset, format('opcode 0x%02x: flags that are not allowed', opcode)) if opcode > 0x3f
+    no_value(value, offset)
     other(opcode, offset)
   end
 
   # 5.1 Calls
-  def call(call, failed, unknown, offset)
+  def call(call, failed, unknown, value, offset)
     births = BIRTHS.include?(call.shape)
     deaths = DEATHS.include?(call.shape)
     # A failed realloc has the number of realloc_moved.
     refuse(offset, 'failed is not allowed here') if failed && !births && call.name != 'realloc_moved'
     refuse(offset, 'unknown is not allowed here') if unknown && !deaths && call.shape != :REALLOC
+    no_value(value, offset) if unknown || call.shape == :HEAP
     return heap_text(call, heap_numbers(offset)) if call.shape == :HEAP
 
-    size = @sizes.varint if WITH_SIZE.include?(call.shape)
-    place = place(offset) unless births || unknown
+    size = births ? value : (@sizes.varint if WITH_SIZE.include?(call.shape))
+    place = place(value, offset) unless births || unknown
     register = place && @registers.at(place)
     alignment = @misc.varint if WITH_ALIGNMENT.include?(call.shape)
-    born = born(call.shape, register) unless failed
+    born = born(call.shape, place, size) unless failed
     @registers.death(place) if deaths && place
     call_text(call, died: died_text(births, register), size:, alignment:, born: born && "r#{born}",
                     address: born && address, failed:)
@@ -145,16 +186,20 @@ class InstructionDump
   end
 
   # A realloc keeps its register; of an unknown object it takes one as a birth does.
-  def born(shape, register)
+  def born(shape, place, size)
     return if DEATHS.include?(shape)
 
-    register || @registers.birth
+    place ? @registers.realloc(place, size) : @registers.birth(size)
   end
 
-  def place(offset)
-    place = @operands.varint
+  def place(place, offset)
     refuse(offset, "no object at place #{place}") unless place < @registers.live
     place
+  end
+
+  # 4.4
+  def no_value(value, offset)
+    refuse(offset, "value #{value}") unless value.zero?
   end
 
   def heap_numbers(offset)
@@ -181,7 +226,7 @@ class InstructionDump
       "L#{@lane} thread_begin #{@misc.varint}"
     when THREAD_END then "L#{@lane} thread_end"
     when THREAD_CACHE_DELETED then "L#{@lane} thread_cache_deleted"
-    when TICK then tick
+    when TICK then tick(offset)
     when LOST then lost(lane(offset))
     else refuse(offset, "instruction #{number} is undefined")
     end
@@ -199,9 +244,12 @@ class InstructionDump
     "lost lane #{lane} events #{events}"
   end
 
-  def tick
+  def tick(offset)
     @ticks += 1
-    "tick #{@ticks - 1} nanoseconds +#{@misc.varint} rss #{@misc.varint} heap #{@misc.varint}"
+    text = "tick #{@ticks - 1} nanoseconds +#{@misc.varint} rss #{@misc.varint} heap #{@misc.varint}"
+    live_bytes = @misc.varint
+    differ(offset, 'live bytes', live_bytes, @registers.bytes)
+    "#{text} live #{live_bytes}"
   end
 
   # 6. End block. Checked before anything is printed.
@@ -222,7 +270,7 @@ class InstructionDump
   end
 
   def differ(offset, what, told, counted)
-    refuse(offset, "#{what}: #{told} in the end block, #{counted} read") unless told == counted
+    refuse(offset, "#{what}: #{told} stated, #{counted} counted") unless told == counted
   end
 end
 

@@ -312,6 +312,40 @@ sample('instructions_bad_register') do |checksums|
 end
 
 sample('instructions_bad_feature') { |checksums| InstructionBuilder.new(checksums, features: 2).finish }
+sample('instructions_bad_value') do |checksums|
+  out = InstructionBuilder.new(checksums)
+  out.other(50, value: 1)
+  out.finish
+end
+
+%w[live_bytes peak].each do |what|
+  sample("instructions_bad_#{what}") do |checksums|
+    out = InstructionBuilder.new(checksums)
+    out.call(:malloc, size: 24)
+    out.send("misstate_#{what}")
+    out.finish
+  end
+end
+
+sample('instructions_bad_tick') do |checksums|
+  out = InstructionBuilder.new(checksums)
+  out.call(:malloc, size: 24)
+  out.other(52, 1, 2, 3, 25)
+  out.finish
+end
+
+# Values on both sides of what fits into the columns (INSTRUCTIONS.md 4.4).
+sample('instructions_values') do |checksums|
+  out = InstructionBuilder.new(checksums)
+  [0, 254, 255, 256, 65_534, 65_535, 65_536, 2**32 - 2, 2**32 - 1, 2**40].each { |size| out.call(:malloc, size:) }
+  out.end_block
+  registers = Array.new(300) { |i| out.call(:malloc, size: i == 7 ? 255 : 254) }
+  out.end_block
+  [3, 290, 45, 44, 299].each { |i| out.call(:free, register: registers[i]) }
+  out.call(:realloc_moved, register: registers[100], size: 1)
+  out.finish
+end
+
 sample('instructions_bad_live') { |checksums| InstructionBuilder.new(checksums).finish(live: 1) }
 
 # --- a recording of two lanes, and orders of it, right and wrong ---

@@ -74,12 +74,14 @@ class Decoder {
     Instructions out_;
     std::vector<uint32_t> order_;
     std::vector<bool> is_live_;
+    std::vector<uint64_t> sizes_; /* by register */
+    uint64_t bytes_ = 0, peak_ = 0;
     uint32_t lane_ = 0;
 
     void header()
     {
         if (in_.text(8) != "MTAPEINS") fail(0, "magic");
-        if (in_.fixed(2) != 1) fail(8, "major version");
+        if (in_.fixed(2) != 2) fail(8, "major version");
         in_.fixed(2);
         uint64_t metadata = in_.fixed(4);
         if (metadata > 65536) fail(12, "metadata");
@@ -134,21 +136,30 @@ class Decoder {
 
     void instructions(Cursor in, uint64_t count)
     {
-        uint64_t lengths[5];
+        size_t start = in.at();
+        uint64_t live_bytes = in.varint(), peak = in.varint(), lengths[7];
         for (uint64_t &length : lengths)
             length = in.varint();
-        Cursor opcodes = in.part(lengths[0]), sizes = in.part(lengths[1]);
-        Cursor objects = in.part(lengths[2]), misc = in.part(lengths[3]);
-        Cursor addresses = in.part(lengths[4]);
+        Cursor opcodes = in.part(lengths[0]), low = in.part(lengths[1]), high = in.part(lengths[2]);
+        Cursor wide = in.part(lengths[3]), sizes = in.part(lengths[4]), misc = in.part(lengths[5]);
+        Cursor addresses = in.part(lengths[6]);
         if (in.left() != 0) fail(in.at(), "the columns do not use up the block");
+        const unsigned value_bytes = high.left() == 0 ? 1 : 2;
+        const uint64_t escape = value_bytes == 1 ? 0xff : 0xffff;
         uint64_t address = 0;
-        for (; count > 0; count--)
-            one(opcodes, sizes, objects, misc, addresses, address);
-        for (const Cursor *column : {&opcodes, &sizes, &objects, &misc, &addresses})
+        peak_ = 0;
+        for (; count > 0; count--) {
+            uint64_t value = low.fixed(1);
+            if (value_bytes == 2) value |= high.fixed(1) << 8;
+            if (value == escape) value = wide.varint();
+            one(opcodes, value, sizes, misc, addresses, address);
+        }
+        for (const Cursor *column : {&opcodes, &low, &high, &wide, &sizes, &misc, &addresses})
             if (column->left() != 0) fail(column->at(), "a column is not used up");
+        if (live_bytes != bytes_ || peak != peak_) fail(start, "live bytes");
     }
 
-    void one(Cursor &opcodes, Cursor &sizes, Cursor &objects, Cursor &misc, Cursor &addresses,
+    void one(Cursor &opcodes, uint64_t value, Cursor &sizes, Cursor &misc, Cursor &addresses,
              uint64_t &address)
     {
         size_t offset = opcodes.at();
@@ -160,6 +171,7 @@ class Decoder {
         i.lane = lane_;
         if (i.number >= 48) {
             if (opcode > 53) fail(offset, "an undefined opcode");
+            if (value != 0) fail(offset, "a value");
             other(i, misc);
             return;
         }
@@ -168,7 +180,8 @@ class Decoder {
         if ((i.failed && shape != kBirth && i.number != 18) ||
             (i.unknown && shape != kDeath && shape != kRealloc))
             fail(offset, "a flag that is not allowed");
-        if (kind_traits[i.number].sized) i.size = sizes.varint();
+        if ((shape == kHeap || i.unknown) && value != 0) fail(offset, "a value");
+        if (kind_traits[i.number].sized) i.size = shape == kBirth ? value : sizes.varint();
         if (kind_traits[i.number].aligned) i.operands[i.count++] = misc.varint();
         if (shape == kHeap) {
             uint64_t numbers = misc.varint();
@@ -176,7 +189,7 @@ class Decoder {
             while (i.count < numbers)
                 i.operands[i.count++] = misc.varint();
         } else {
-            registers(i, shape, objects, offset);
+            registers(i, shape, value, offset);
         }
         if (!i.failed && (shape == kBirth || shape == kRealloc) && out_.features != 0) {
             uint64_t coded = addresses.varint();
@@ -186,16 +199,19 @@ class Decoder {
         out_.all.push_back(i);
     }
 
-    /* INSTRUCTIONS.md 4.4. */
-    void registers(Instruction &i, Shape shape, Cursor &objects, size_t offset)
+    /* INSTRUCTIONS.md 4.5. */
+    void registers(Instruction &i, Shape shape, uint64_t place, size_t offset)
     {
         uint64_t &live = out_.live_counted;
         if (shape != kBirth && !i.unknown) {
-            uint64_t place = objects.varint();
             if (place >= live) fail(offset, "a place where no object is");
             uint32_t &at = order_[live - 1 - place];
             i.object = at;
-            if (shape != kDeath) return;
+            if (shape != kDeath) {
+                if (!i.failed) brought(i);
+                return;
+            }
+            bytes_ -= sizes_[i.object];
             std::swap(at, order_[live - 1]);
             is_live_[i.object] = false;
             live--;
@@ -203,19 +219,32 @@ class Decoder {
             if (live == order_.size()) {
                 order_.push_back(static_cast<uint32_t>(live));
                 is_live_.push_back(false);
+                sizes_.push_back(0);
             }
             i.object = order_[live++];
             if (is_live_[i.object]) fail(offset, "a register lives twice");
             is_live_[i.object] = true;
             if (live > out_.most_live) out_.most_live = live;
+            sizes_[i.object] = 0;
+            brought(i);
         }
+    }
+
+    /* INSTRUCTIONS.md 4.3. */
+    void brought(const Instruction &i)
+    {
+        bytes_ += i.size - sizes_[i.object];
+        sizes_[i.object] = i.size;
+        if (bytes_ > peak_) peak_ = bytes_;
     }
 
     void other(Instruction &i, Cursor &misc)
     {
-        static const uint8_t counts[] = {1, 1, 0, 0, 3, 2};
+        static const uint8_t counts[] = {1, 1, 0, 0, 4, 2};
+        size_t offset = misc.at();
         while (i.count < counts[i.number - kLane])
             i.operands[i.count++] = misc.varint();
+        if (i.number == kInsTick && i.operands[3] != bytes_) fail(offset, "live bytes");
         if (i.number != kLane) {
             out_.all.push_back(i);
             return;

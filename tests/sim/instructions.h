@@ -28,7 +28,7 @@ struct Instruction {
     uint32_t lane = 0;
     uint32_t object = kNoRegister; /* that ends, stays or begins */
     uint64_t size = 0, address = 0;
-    uint64_t operands[3] = {0, 0, 0}; /* of `misc`, without the count */
+    uint64_t operands[4] = {0, 0, 0, 0}; /* of `misc`, without the count */
 };
 
 struct Instructions {
