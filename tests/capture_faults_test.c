@@ -199,7 +199,7 @@ static bool stamp_some(uint32_t allocating)
 /* Returns whether others may have gone on meanwhile. */
 static bool open_page(const struct object *object)
 {
-    if (shadow_page_of(object->address)->open) return false;
+    if (shadow_is_open(shadow_page_of(object->address))) return false;
     shadow_open(object->address, object->size, (uint8_t)(object->size / 16));
     return true;
 }

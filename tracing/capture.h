@@ -41,6 +41,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,8 +55,9 @@ extern "C" {
 
 /* How calls of one kind are recorded on the hot path. */
 struct malloctape_code {
-    uint64_t limit; /* operands below it have a unit: sizes, or distances; 0: none has */
-    uint64_t base;  /* the unit less the operand */
+    uint64_t limit;     /* operands below it have a unit: sizes, or distances; 0: none has */
+    uint64_t base;      /* the unit less the operand */
+    uint64_t far_limit; /* of a death: distances below it have the two units of a far one */
 };
 
 struct malloctape_lane {
@@ -72,14 +74,12 @@ struct malloctape_lane {
 
     /* The run: units.c. */
     uint8_t profile[RAW_PROFILE_BYTES];
-    uint32_t death_1; /* its kind, which has codes for far distances */
-    bool wide;        /* many distances are far: all are written so */
-    bool addresses;   /* recorded with each birth */
+    bool wide;      /* many distances are far: all are written so */
+    bool addresses; /* recorded with each birth */
     uint64_t last_address;
     uint64_t ways[RAW_FOREIGN_WAYS];           /* latest foreign tokens */
     uint64_t stamps[RAW_SIZE_CLASSES_MAX + 1]; /* latest numbers; the last is the page heap's */
     uint16_t missed[CALL_KINDS];               /* calls that a range would have made shorter */
-    uint16_t far;                              /* far distances in this run */
 
     /* Cold: lane.c and record.c. */
     uint16_t *start; /* of the slot's units */
@@ -126,17 +126,18 @@ static inline void malloctape_lane_birth(struct malloctape_lane *lane, uint16_t 
 static inline bool malloctape_lane_death(struct malloctape_lane *lane, uint16_t *cursor,
                                          unsigned kind, uint64_t token)
 {
+    const struct malloctape_code *code = &lane->codes[kind];
     uint64_t distance = lane->next_token - token;
-    if (__builtin_expect(distance >= lane->codes[kind].limit, 0)) {
-        if (kind != lane->death_1 || distance >= RAW_DEATH_FAR_LIMIT) return false;
-        cursor[1] = (uint16_t)distance;
-        atomic_store_release(cursor, (uint16_t)(RAW_UNIT_DEATH_FAR + (distance >> 16)));
+    if (__builtin_expect(distance >= code->limit, 0)) {
+        if (distance >= code->far_limit) return false;
+        uint32_t number = (uint32_t)distance;
+        uint32_t units = (number << 16 | number >> 16) + RAW_UNIT_DEATH_FAR;
+        memcpy(cursor, &units, sizeof units);
         lane->extra_units++;
-        lane->far++;
         atomic_store_release(&lane->cursor, cursor + 2);
         return true;
     }
-    *cursor = (uint16_t)(lane->codes[kind].base + distance);
+    *cursor = (uint16_t)(code->base + distance);
     atomic_store_release(&lane->cursor, cursor + 1);
     return true;
 }

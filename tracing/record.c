@@ -134,7 +134,7 @@ static uint64_t *token_place(const void *object)
 {
     if (!shadow_covers(object)) return NULL;
     const struct shadow_page *page = shadow_page_of(object);
-    return page->open ? shadow_token(page, object) : NULL;
+    return shadow_is_open(page) ? shadow_token(page, object) : NULL;
 }
 
 static void set_token(const void *object, uint64_t token)

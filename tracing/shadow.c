@@ -17,8 +17,7 @@ static const uintptr_t windows[] = {0x240000000000, 0x3c0000000000, 0x0a00000000
 uintptr_t shadow_window;
 static bool covered[SHADOW_REGIONS];
 
-/* Where the tokens of pages go that are not open. */
-static uint64_t nowhere;
+uint64_t shadow_nowhere;
 
 /* Tokens are cut from the rest of it. */
 struct arena {
@@ -276,19 +275,16 @@ static unsigned capacity_bits_for(uintptr_t number, uint32_t inverse)
 }
 
 /* Under the lock. */
-static bool open_page(uintptr_t number, size_t size, uint8_t size_class)
+static bool open_page(uintptr_t number, size_t size, uint32_t size_class)
 {
     struct shadow_page *page = shadow_page_of(page_start(number));
-    if (page->open) return true;
+    if (shadow_is_open(page)) return true;
     uint32_t inverse = size ? (uint32_t)((UINT64_C(1) << 32) / size + 1) : 0;
-    unsigned bits = capacity_bits_for(number, inverse);
-    uint64_t *tokens = take_tokens(bits);
+    uint64_t *tokens = take_tokens(capacity_bits_for(number, inverse));
     page->inverse = tokens ? inverse : 0;
-    page->tokens = tokens ? tokens - shadow_index(inverse, page_start(number)) : &nowhere;
-    page->capacity_bits = (uint8_t)bits;
-    page->open = tokens != NULL;
+    page->tokens = tokens ? tokens - shadow_index(inverse, page_start(number)) : &shadow_nowhere;
     atomic_store_release(&page->size_class, tokens ? size_class : 0);
-    return page->open;
+    return tokens != NULL;
 }
 
 bool shadow_covers(const void *object)
@@ -297,7 +293,7 @@ bool shadow_covers(const void *object)
     return region < SHADOW_REGIONS && atomic_load_acquire(&covered[region]);
 }
 
-bool shadow_open(const void *object, size_t size, uint8_t size_class)
+bool shadow_open(const void *object, size_t size, uint32_t size_class)
 {
     uintptr_t number = (uintptr_t)object >> SHADOW_PAGE_BITS;
     if (state() == SHADOW_OFF || !shadow_covers(object)) return false;
@@ -307,7 +303,7 @@ bool shadow_open(const void *object, size_t size, uint8_t size_class)
     return opened;
 }
 
-void shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint8_t size_class)
+void shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint32_t size_class)
 {
     if (state() == SHADOW_OFF) return;
     lock();
@@ -316,7 +312,7 @@ void shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint8_t si
     unlock();
 }
 
-void shadow_close(uintptr_t first, uintptr_t pages, unsigned size_class)
+void shadow_close(uintptr_t first, uintptr_t pages, uint32_t size_class)
 {
     if (state() == SHADOW_OFF) return;
     uintptr_t end = first + (size_class ? pages : 1);
@@ -325,13 +321,13 @@ void shadow_close(uintptr_t first, uintptr_t pages, unsigned size_class)
     for (uintptr_t number = first; number < end; number++) {
         if (!shadow_covers(page_start(number))) continue;
         struct shadow_page *page = shadow_page_of(page_start(number));
-        if (!page->open) continue;
+        if (!shadow_is_open(page)) continue;
+        unsigned bits = capacity_bits_for(number, page->inverse);
         uint64_t *tokens = page->tokens + shadow_index(page->inverse, page_start(number));
         atomic_store_release(&page->size_class, 0);
-        page->open = false;
         page->inverse = 0;
-        page->tokens = &nowhere;
-        give_tokens(tokens, page->capacity_bits);
+        page->tokens = &shadow_nowhere;
+        give_tokens(tokens, bits);
     }
     unlock();
 }

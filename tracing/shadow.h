@@ -49,12 +49,13 @@ extern "C" {
 #define SHADOW_REGION_PAGES (1u << (SHADOW_REGION_BITS - SHADOW_PAGE_BITS))
 
 struct shadow_page {
-    uint64_t *tokens;      /* of index 0, which lies outside of the page */
-    uint32_t inverse;      /* 2^32 / size of the objects, rounded up; 0: one object */
-    uint8_t size_class;    /* the front end's; 0 also if the page is not open */
-    uint8_t capacity_bits; /* room for 2^capacity_bits tokens */
-    bool open;
+    uint64_t *tokens;    /* of index 0, which lies outside of the page; NULL: never opened */
+    uint32_t inverse;    /* 2^32 / size of the objects, rounded up; 0: one object */
+    uint32_t size_class; /* the front end's; 0 also if the page is not open */
 };
+
+/* Where the tokens of pages go that were open, or should have been. */
+extern uint64_t shadow_nowhere;
 
 /* Where the entry of address 0 is; 0 until shadow_prepare(). */
 extern uintptr_t shadow_window;
@@ -82,14 +83,14 @@ bool shadow_cover(uintptr_t address, size_t bytes);
 /* Makes the page of `object` ready for objects of `size` bytes (0: one object, at its start). Any
  * number of threads may ask for the same. False: no memory, or no region; tokens that are stored
  * there are lost, and nothing else happens. */
-bool shadow_open(const void *object, size_t size, uint8_t size_class);
+bool shadow_open(const void *object, size_t size, uint32_t size_class);
 
 /* shadow_open() for `pages` pages from page number `first`. */
-void shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint8_t size_class);
+void shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint32_t size_class);
 
 /* `pages` pages from page number `first` go back to the page heap; with `size_class` 0 only the
  * first can have been open. */
-void shadow_close(uintptr_t first, uintptr_t pages, unsigned size_class);
+void shadow_close(uintptr_t first, uintptr_t pages, uint32_t size_class);
 
 /* Whether an address has an entry. */
 bool shadow_covers(const void *object);
@@ -98,6 +99,11 @@ bool shadow_covers(const void *object);
 static inline struct shadow_page *shadow_page_of(const void *object)
 {
     return (struct shadow_page *)shadow_window + ((uintptr_t)object >> SHADOW_PAGE_BITS);
+}
+
+static inline bool shadow_is_open(const struct shadow_page *page)
+{
+    return page->tokens && page->tokens != &shadow_nowhere;
 }
 
 /* Objects of one size start at distances of at least that size, so the products of two differ in the

@@ -41,7 +41,7 @@ static const uint8_t first_profile[RAW_PROFILE_BYTES] = {
     CALL_NEW,  CALL_CALLOC, CALL_REALLOC_MOVED};
 
 /* Every so many-th unit of a run is looked at to see which ranges are in use. */
-#define SAMPLE_EVERY 8
+#define SAMPLE_EVERY 64
 /* A range is given to another kind when that one was missed so often in a run. */
 #define MISSED_MIN   64
 /* In runs with more far distances than one in so many units all are written far: a branch that
@@ -49,16 +49,19 @@ static const uint8_t first_profile[RAW_PROFILE_BYTES] = {
 #define WIDE_ONE_IN  16
 #define WIDE_RUNS    16
 
+/* What is counted besides the ranges: far distances, and units of no interest. */
+enum { USED_FAR = RAW_RANGES, USED_NONE, USED_COUNTS };
+
 /* How many of the sampled units lie in each range. Operands are taken for units: they do not matter
  * in such numbers. */
 static void count_ranges(const uint16_t *units, size_t count, uint32_t *used)
 {
     static const uint8_t range_at[32] = {
-        /* by the upper five bits; RAW_RANGES is none of interest */
+        /* by the upper five bits */
         [16] = RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1, /* 8000 */
         RAW_DEATH_2,        RAW_DEATH_2, RAW_DEATH_2, RAW_DEATH_2, /* a000 */
-        RAW_BIRTH_2,        RAW_BIRTH_2, RAW_BIRTH_3, RAW_DEATH_1, /* c000, d000, d800 */
-        RAW_DEATH_3,        RAW_REALLOC, RAW_RANGES,  RAW_RANGES};
+        RAW_BIRTH_2,        RAW_BIRTH_2, RAW_BIRTH_3, USED_FAR,    /* c000, d000, d800 */
+        RAW_DEATH_3,        RAW_REALLOC, USED_NONE,   USED_NONE};
     for (size_t i = 0; i < count; i += SAMPLE_EVERY)
         used[range_at[units[i] >> 11]] += SAMPLE_EVERY;
 }
@@ -91,8 +94,10 @@ static void put_first(uint8_t *profile, uint32_t *used, unsigned first, unsigned
 
 static void choose_profile(struct malloctape_lane *lane, const uint16_t *units, size_t count)
 {
-    uint32_t used[RAW_RANGES + 1] = {0};
+    uint32_t used[USED_COUNTS] = {0};
     count_ranges(units, count, used);
+    lane->wide = used[USED_FAR] > count / WIDE_ONE_IN && lane->slots % WIDE_RUNS != 0;
+    used[RAW_DEATH_1] += used[USED_FAR];
     for (unsigned kind = 1; kind < CALL_KINDS; kind++) {
         if (lane->missed[kind] < MISSED_MIN) continue;
         if (is_birth(shape_of[kind]))
@@ -104,7 +109,6 @@ static void choose_profile(struct malloctape_lane *lane, const uint16_t *units, 
     }
     put_first(lane->profile, used, RAW_DEATH_1, RAW_DEATH_3);
     put_first(lane->profile, used, RAW_BIRTH_1, RAW_BIRTH_3);
-    lane->wide = lane->far > count / WIDE_ONE_IN && lane->slots % WIDE_RUNS != 0;
 }
 
 /* The hot path knows only small sizes, and writes no addresses. */
@@ -120,9 +124,10 @@ static void set_codes(struct malloctape_lane *lane)
             code->limit = MALLOCTAPE_HOT_SIZE_LIMIT;
         if (birth && lane->addresses) code->limit = 0;
     }
-    lane->codes[0].limit = 0; /* what an unused range has written to */
-    lane->death_1 = lane->profile[RAW_DEATH_1];
-    if (lane->wide) lane->codes[lane->death_1].limit = 0;
+    struct malloctape_code *death_1 = &lane->codes[lane->profile[RAW_DEATH_1]];
+    death_1->far_limit = RAW_DEATH_FAR_LIMIT;
+    if (lane->wide) death_1->limit = 0;
+    memset(&lane->codes[0], 0, sizeof lane->codes[0]); /* what an unused range has written to */
 }
 
 void units_begin_run(struct malloctape_lane *lane, const uint16_t *units, size_t count, bool key)
@@ -134,7 +139,6 @@ void units_begin_run(struct malloctape_lane *lane, const uint16_t *units, size_t
     set_codes(lane);
     memset(lane->missed, 0, sizeof lane->missed);
     memset(lane->ways, 0, sizeof lane->ways);
-    lane->far = 0;
     lane->last_address = 0;
     if (key) memset(lane->stamps, 0, sizeof lane->stamps);
 }
@@ -246,7 +250,6 @@ static unsigned put_death(struct malloctape_lane *lane, uint16_t **at, unsigned 
     } else if (range == RAW_DEATH_1 && distance < RAW_DEATH_FAR_LIMIT) {
         first = RAW_UNIT_DEATH_FAR + (unsigned)(distance >> 16);
         *(*at)++ = (uint16_t)distance;
-        lane->far++;
     } else if (range == RAW_DEATH_1) {
         first = put_foreign(lane, at, token);
     }
