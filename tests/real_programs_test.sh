@@ -71,15 +71,7 @@ redis_works() {
     TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD=$tracing_library "$redis_server" --port 0 --unixsocket redis.socket \
         --save '' --appendonly no --daemonize no --dir . >redis.log 2>err &
     local server=$!
-    local tries=0
-    until redis-cli -s redis.socket ping >out 2>&1 && grep -q PONG out; do
-        tries=$((tries + 1))
-        if [ $tries = 100 ]; then
-            kill $server
-            return 1
-        fi
-        sleep 0.1
-    done
+    redis_answers $server || return 1
     redis-benchmark -s redis.socket -q -t set,lpush,hset,zadd -n "$requests" -P 16 -r 10000 >out 2>&1 || return 1
     redis-cli -s redis.socket dbsize >size
     redis-cli -s redis.socket shutdown nosave >>out 2>&1

@@ -74,3 +74,14 @@ json_counts() {
 
 # json_value FILE KEY
 json_value() { ruby -rjson -e 'puts JSON.parse(File.read(ARGV[0])).fetch(ARGV[1]).to_s' "$1" "$2"; }
+
+# redis_answers PID - waits until the server at redis.socket does; after ten seconds it is killed.
+redis_answers() {
+    local tries
+    for ((tries = 0; tries < 100; tries++)); do
+        redis-cli -s redis.socket ping >out 2>&1 && grep -q PONG out && return
+        sleep 0.1
+    done
+    kill "$1"
+    return 1
+}

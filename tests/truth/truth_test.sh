@@ -83,15 +83,8 @@ redis() {
     TRUTH_OUTPUT=truth TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$witness $tracing_library" \
         "$redis_server" --port 0 --unixsocket redis.socket --save '' --appendonly no --daemonize no --dir . \
         --io-threads 3 --io-threads-do-reads yes >redis.log 2>err &
-    local server=$! tries=0
-    until redis-cli -s redis.socket ping >out 2>&1 && grep -q PONG out; do
-        tries=$((tries + 1))
-        if [ $tries = 100 ]; then
-            kill $server
-            return 1
-        fi
-        sleep 0.1
-    done
+    local server=$!
+    redis_answers $server || return 1
     redis-benchmark -s redis.socket -q -t set,lpush,hset,zadd -n $((times * 15000)) -c 50 -P 16 -r 10000 >out 2>&1
     redis-cli -s redis.socket shutdown nosave >>out 2>&1
     exit_status wait $server
