@@ -536,10 +536,12 @@ static inline uint64_t step_most(__m128i births, __m128i deaths)
     return (uint64_t)_mm_cvtsi128_si64(live) & 0xff;
 }
 
-/* One step, if all is plain and every place is less than the fewest objects that can be alive within the step. False: it has to
- * be looked at one by one. */
-static inline bool block_take_step(struct block *block, __m128i opcodes, __m128i values,
-                                   __m128i more_values)
+#define STEP_UNSURE SIZE_MAX
+
+/* The plain instructions at the front of a step of `count`. Returns how many they were, or STEP_UNSURE if a place is not less than
+ * the fewest objects that can be alive within the step: then it has to be looked at one by one. */
+static inline size_t block_take_step(struct block *block, size_t count, __m128i opcodes,
+                                     __m128i values, __m128i more_values)
 {
     const __m128i zero = _mm_setzero_si128(), escape = _mm_set1_epi8(-1);
     __m128i births = _mm_or_si128(step_is_in(opcodes, PLAIN_BIRTH_FIRST, PLAIN_BIRTH_LAST),
@@ -548,14 +550,22 @@ static inline bool block_take_step(struct block *block, __m128i opcodes, __m128i
     __m128i escaped =
         _mm_packs_epi16(_mm_cmpeq_epi16(values, escape), _mm_cmpeq_epi16(more_values, escape));
     __m128i plain = _mm_andnot_si128(escaped, _mm_or_si128(births, deaths));
-    if (_mm_movemask_epi8(plain) != 0xffff || block->live <= STEP) return false;
+    size_t taken = (size_t)__builtin_ctz(~(unsigned)_mm_movemask_epi8(plain));
+    if (taken > count) taken = count;
+    if (__builtin_expect(taken < STEP, 0)) {
+        const __m128i indices = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        const __m128i front = _mm_cmplt_epi8(indices, _mm_set1_epi8((char)taken));
+        births = _mm_and_si128(births, front);
+        deaths = _mm_and_si128(deaths, front);
+    }
 
+    if (block->live <= STEP) return STEP_UNSURE;
     uint64_t fewest = block->live - STEP;
     const __m128i most = _mm_set1_epi16((short)(fewest < UINT16_MAX ? fewest - 1 : UINT16_MAX - 1));
     __m128i places = _mm_and_si128(values, _mm_unpacklo_epi8(deaths, deaths));
     __m128i more_places = _mm_and_si128(more_values, _mm_unpackhi_epi8(deaths, deaths));
     __m128i beyond = _mm_or_si128(_mm_subs_epu16(places, most), _mm_subs_epu16(more_places, most));
-    if (_mm_movemask_epi8(_mm_cmpeq_epi8(beyond, zero)) != 0xffff) return false;
+    if (_mm_movemask_epi8(_mm_cmpeq_epi8(beyond, zero)) != 0xffff) return STEP_UNSURE;
 
     __m128i counts = _mm_sad_epu8(_mm_and_si128(births, _mm_set1_epi8(1)), zero);
     uint64_t born = (uint64_t)(_mm_cvtsi128_si64(counts) + _mm_extract_epi16(counts, 4));
@@ -563,8 +573,8 @@ static inline bool block_take_step(struct block *block, __m128i opcodes, __m128i
         uint64_t most_live = block->live - STEP + step_most(births, deaths);
         if (most_live > block->high) block->high = most_live;
     }
-    block->live += 2 * born - STEP;
-    return true;
+    block->live += 2 * born - taken;
+    return taken;
 }
 
 /* Decodes all instructions of a block into the room: opcodes and values (4.4), and with `all` every instruction. What lies
@@ -573,8 +583,8 @@ static bool block_decode(struct instruction_reader *reader, struct block *block,
 {
     const uint8_t *const low = block->next[COLUMN_LOW], *const high = block->next[COLUMN_HIGH];
     const bool narrow = high == block->end[COLUMN_HIGH];
-    for (size_t i = 0; i < block->count; i += STEP) {
-        const size_t left = block->count - i;
+    for (size_t i = 0, done; i < block->count; i += done) {
+        const size_t left = block->count - i < STEP ? block->count - i : STEP;
         __m128i opcodes = _mm_loadu_si128((const __m128i *)(const void *)(block->opcodes + i));
         __m128i below = _mm_loadu_si128((const __m128i *)(const void *)(low + i));
         __m128i above = narrow ? _mm_cmpeq_epi8(below, _mm_set1_epi8(-1))
@@ -585,9 +595,15 @@ static bool block_decode(struct instruction_reader *reader, struct block *block,
         _mm_storeu_si128((__m128i *)(void *)(reader->room->opcodes + i), opcodes);
         _mm_storeu_si128(to, values);
         _mm_storeu_si128(to + 1, more_values);
-        if (left >= STEP && !all && block_take_step(block, opcodes, values, more_values)) continue;
-        if (!block_decode_each(reader, block, i, left < STEP ? block->count : i + STEP, all))
-            return false;
+        done = all ? STEP_UNSURE : block_take_step(block, left, opcodes, values, more_values);
+        if (__builtin_expect(done == STEP, 1)) continue;
+        if (done == STEP_UNSURE) {
+            if (!block_decode_each(reader, block, i, i + left, all)) return false;
+            done = left;
+        } else if (done < left) {
+            if (!block_decode_each(reader, block, i + done, i + done + 1, all)) return false;
+            done++;
+        }
     }
     block->at = block->count;
     for (unsigned column = COLUMN_OPCODES; column <= COLUMN_HIGH; column++)

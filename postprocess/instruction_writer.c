@@ -12,6 +12,7 @@
  * operands of a tick, or a count and two numbers. */
 #define MISC_BYTES_MAX (INSTRUCTION_OPERANDS_MAX * VARINT_BYTES_MAX)
 
+/* Without room behind the columns of bytes: these are filled in whole vectors, of which a block has a whole number. */
 static const size_t column_bytes[COLUMNS] = {
     [COLUMN_OPCODES] = INSTRUCTION_BLOCK_MAX,
     [COLUMN_LOW] = INSTRUCTION_BLOCK_MAX,
@@ -69,8 +70,7 @@ static void writer_start_block(struct instruction_writer *writer)
 {
     for (unsigned column = 0; column < COLUMNS; column++)
         writer->next[column] = writer->start[column];
-    writer->next_value = writer->values;
-    writer->values_end = writer->values + INSTRUCTION_BLOCK_MAX;
+    writer->count = 0;
     writer->last_address = 0;
     writer->peak_bytes = 0;
     if (!writer_reserve(writer)) error_set_system(&writer->error, "no memory for registers");
@@ -105,13 +105,18 @@ static void writer_write_block(struct instruction_writer *writer, uint32_t instr
 static size_t values_count_wide(const uint16_t *values, size_t count)
 {
     const __m128i most = _mm_set1_epi16(INSTRUCTION_ESCAPE_NARROW - 1);
-    size_t narrow = 0;
+    __m128i narrow = _mm_setzero_si128(); /* eight counts */
+    uint16_t counts[8];
+    size_t wide = (count + 7) / 8 * 8;
     for (size_t i = 0; i < count; i += 8) {
         __m128i these = _mm_loadu_si128((const __m128i *)(const void *)(values + i));
         __m128i fits = _mm_cmpeq_epi16(_mm_subs_epu16(these, most), _mm_setzero_si128());
-        narrow += (unsigned)__builtin_popcount((unsigned)_mm_movemask_epi8(fits)) / 2;
+        narrow = _mm_sub_epi16(narrow, fits); /* all ones are -1 */
     }
-    return (count + 7) / 8 * 8 - narrow;
+    _mm_storeu_si128((__m128i *)(void *)counts, narrow);
+    for (unsigned i = 0; i < 8; i++)
+        wide -= counts[i];
+    return wide;
 }
 
 /* `low` and `high`, in whole vectors. */
@@ -146,7 +151,7 @@ static void writer_put_narrow(struct instruction_writer *writer, size_t count)
     writer->next[COLUMN_WIDE] = writer->start[COLUMN_WIDE] + bytes;
 }
 
-/* Makes columns of the values. */
+/* Ends the columns of bytes, which are made of the values. */
 static void writer_put_values(struct instruction_writer *writer, size_t count)
 {
     memset(writer->values + count, 0, (-count % 8) * sizeof *writer->values);
@@ -155,6 +160,7 @@ static void writer_put_values(struct instruction_writer *writer, size_t count)
         writer_put_narrow(writer, count);
     else
         values_split(writer->values, count, writer->start[COLUMN_LOW], writer->start[COLUMN_HIGH]);
+    writer->next[COLUMN_OPCODES] = writer->start[COLUMN_OPCODES] + count;
     writer->next[COLUMN_LOW] = writer->start[COLUMN_LOW] + count;
     writer->next[COLUMN_HIGH] = writer->start[COLUMN_HIGH] + (narrow ? 0 : count);
 }
@@ -162,7 +168,8 @@ static void writer_put_values(struct instruction_writer *writer, size_t count)
 /* ---- blocks ---- */
 
 /* Moves the columns together, behind what stands before them (4.3). Returns the payload, whose end is *end. The first
- * column starts with room in front for that, and no column moves over one that has not moved yet. */
+ * column starts with room in front for that, and no column moves over one that has not moved yet. In a full block the first ones
+ * are in their places already. */
 static uint8_t *writer_join_columns(struct instruction_writer *writer, uint8_t **end)
 {
     uint8_t head[PAYLOAD_HEAD_BYTES];
@@ -176,7 +183,7 @@ static uint8_t *writer_join_columns(struct instruction_writer *writer, uint8_t *
     uint8_t *to = writer->next[COLUMN_OPCODES];
     for (unsigned column = COLUMN_OPCODES + 1; column < COLUMNS; column++) {
         size_t bytes = (size_t)(writer->next[column] - writer->start[column]);
-        memmove(to, writer->start[column], bytes);
+        if (to != writer->start[column]) memmove(to, writer->start[column], bytes);
         to += bytes;
     }
     *end = to;
@@ -185,10 +192,10 @@ static uint8_t *writer_join_columns(struct instruction_writer *writer, uint8_t *
 
 void instruction_writer_end_block(struct instruction_writer *writer)
 {
-    size_t count = (size_t)(writer->next[COLUMN_OPCODES] - writer->start[COLUMN_OPCODES]);
+    const size_t count = writer->count;
     if (count > 0) {
         uint8_t *end;
-        instruction_totals_add(&writer->totals, writer->start[COLUMN_OPCODES], count);
+        instruction_totals_add(&writer->totals, writer->opcodes, count);
         writer_put_values(writer, count);
         uint8_t *payload = writer_join_columns(writer, &end);
         writer_write_block(writer, (uint32_t)count, payload, (size_t)(end - payload));
@@ -233,8 +240,9 @@ bool instruction_writer_open(struct instruction_writer *writer, struct output *o
     at += NARROW_BYTES + PAYLOAD_HEAD_BYTES;
     for (unsigned column = 0; column < COLUMNS; column++) {
         writer->start[column] = at;
-        at += column_bytes[column] + VARINT_SLACK;
+        at += column_bytes[column] + (column < COLUMN_WIDE ? 0 : VARINT_SLACK);
     }
+    writer->opcodes = writer->start[COLUMN_OPCODES];
     writer_start_block(writer);
     if (writer->objects_count == 0) return false; /* nothing could be put at all */
     writer_write_header(writer, header);

@@ -38,9 +38,10 @@ struct writer_object {
 #define WRITER_SIZE_LARGE UINT32_MAX
 
 struct instruction_writer {
-    uint8_t *next[COLUMNS]; /* where the next byte of a column goes; not for `low` and `high` */
-    uint16_t *next_value;   /* where the next value goes, from which those two are made */
-    uint16_t *values_end;   /* the block is full when next_value is here */
+    size_t count;           /* instructions in the block */
+    uint8_t *opcodes;       /* of these */
+    uint16_t *values;       /* likewise; `low` and `high` are made from them when the block ends */
+    uint8_t *next[COLUMNS]; /* where the next byte of another column goes */
     struct register_order registers;
     struct writer_object *objects; /* by register of a live object */
     uint64_t *large_sizes;         /* by register */
@@ -54,7 +55,6 @@ struct instruction_writer {
     uint64_t objects_count; /* entries of `objects`, and of `large_sizes` */
     uint8_t *columns;       /* the mapping */
     uint8_t *start[COLUMNS];
-    uint16_t *values;     /* INSTRUCTION_BLOCK_MAX of them */
     uint8_t *narrow_wide; /* where `wide` is made anew */
     struct instruction_totals
         totals; /* of the blocks written; instruction_writer_totals() for all */
@@ -101,12 +101,13 @@ static inline void instruction_put_number(struct instruction_writer *writer,
 static inline void instruction_put_opcode(struct instruction_writer *writer, unsigned opcode,
                                           uint64_t value)
 {
-    *writer->next[COLUMN_OPCODES]++ = (uint8_t)opcode;
+    const size_t at = writer->count++;
+    writer->opcodes[at] = (uint8_t)opcode;
     if (__builtin_expect(value >= INSTRUCTION_ESCAPE, 0)) {
         instruction_put_number(writer, COLUMN_WIDE, value);
         value = INSTRUCTION_ESCAPE;
     }
-    *writer->next_value++ = (uint16_t)value;
+    writer->values[at] = (uint16_t)value;
 }
 
 static inline void instruction_put_address(struct instruction_writer *writer, uint64_t address)
@@ -119,36 +120,36 @@ static inline void instruction_put_address(struct instruction_writer *writer, ui
 
 static inline void instruction_put_end(struct instruction_writer *writer)
 {
-    if (__builtin_expect(writer->next_value == writer->values_end, 0))
+    if (__builtin_expect(writer->count == INSTRUCTION_BLOCK_MAX, 0))
         instruction_writer_end_block(writer);
 }
 
-/* Notes the size of a live object that had none so far. */
-static inline void instruction_set_size(struct instruction_writer *writer, uint32_t object,
-                                        uint64_t size)
+/* Notes the size of an object that is live from now on, or has another one. */
+static inline struct writer_object instruction_make_object(struct instruction_writer *writer,
+                                                           uint32_t object, uint32_t position,
+                                                           uint64_t size)
 {
-    bool large = size >= WRITER_SIZE_LARGE;
+    const bool large = size >= WRITER_SIZE_LARGE;
     if (__builtin_expect(large, 0)) writer->large_sizes[object] = size;
-    writer->objects[object].size = large ? WRITER_SIZE_LARGE : (uint32_t)size;
     writer->live_bytes += size;
     if (writer->live_bytes > writer->peak_bytes) writer->peak_bytes = writer->live_bytes;
+    return (struct writer_object){position, large ? WRITER_SIZE_LARGE : (uint32_t)size};
 }
 
-/* Takes its size from the account. */
-static inline void instruction_drop_size(struct instruction_writer *writer, uint32_t object)
+/* The size of an object, of which this is the entry. */
+static inline uint64_t instruction_size(const struct instruction_writer *writer, uint32_t object,
+                                        struct writer_object entry)
 {
-    uint64_t size = writer->objects[object].size;
-    if (__builtin_expect(size == WRITER_SIZE_LARGE, 0)) size = writer->large_sizes[object];
-    writer->live_bytes -= size;
+    if (__builtin_expect(entry.size == WRITER_SIZE_LARGE, 0)) return writer->large_sizes[object];
+    return entry.size;
 }
 
 /* Takes a register for a new object. */
 static inline uint32_t instruction_take_register(struct instruction_writer *writer, uint64_t size)
 {
     struct register_order *registers = &writer->registers;
-    uint32_t taken = register_order_take(registers);
-    writer->objects[taken].position = (uint32_t)(registers->live - 1);
-    instruction_set_size(writer, taken, size);
+    const uint32_t position = (uint32_t)registers->live, taken = register_order_take(registers);
+    writer->objects[taken] = instruction_make_object(writer, taken, position, size);
     if (registers->live > registers->high) registers->high = registers->live;
     return taken;
 }
@@ -190,8 +191,9 @@ static inline void instruction_put_realloc(struct instruction_writer *writer, en
     instruction_put_opcode(writer, kind, instruction_place(writer, object));
     instruction_put_number(writer, COLUMN_SIZES, size);
     instruction_put_address(writer, address);
-    instruction_drop_size(writer, object);
-    instruction_set_size(writer, object, size);
+    const struct writer_object before = writer->objects[object];
+    writer->live_bytes -= instruction_size(writer, object, before);
+    writer->objects[object] = instruction_make_object(writer, object, before.position, size);
     instruction_put_end(writer);
 }
 
@@ -208,12 +210,17 @@ void instruction_put_realloc_unknown_failed(struct instruction_writer *writer, u
 static inline void instruction_put_death(struct instruction_writer *writer, enum call_kind kind,
                                          uint32_t object)
 {
-    uint64_t place = instruction_place(writer, object);
-    uint32_t youngest = register_order_at(&writer->registers, 0);
-    instruction_put_opcode(writer, kind, place);
-    instruction_drop_size(writer, object);
-    writer->objects[youngest].position = writer->objects[object].position;
-    register_order_release(&writer->registers, place);
+    struct register_order *registers = &writer->registers;
+    const struct writer_object ended = writer->objects[object];
+    const uint64_t last = registers->live - 1;
+    const uint32_t youngest = registers->order[last];
+    instruction_put_opcode(writer, kind, last - ended.position);
+    writer->live_bytes -= instruction_size(writer, object, ended);
+    /* register_order_release(), and the youngest one's new position. */
+    registers->order[ended.position] = youngest;
+    registers->order[last] = object;
+    registers->live = last;
+    writer->objects[youngest].position = ended.position;
     instruction_put_end(writer);
 }
 

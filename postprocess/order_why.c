@@ -5,8 +5,7 @@
 uint64_t order_why_instructions(const struct order *order)
 {
     const struct instruction_writer *writer = order->writer;
-    return writer->totals.instructions +
-           (uint64_t)(writer->next[COLUMN_OPCODES] - writer->start[COLUMN_OPCODES]);
+    return writer->totals.instructions + writer->count;
 }
 
 void order_why_waits(struct order *order, struct order_lane *lane)

@@ -15,12 +15,14 @@
 /* How often a waiting parent looks whether the child still lives. */
 #define AHEAD_LOOK_NS 100000000
 
-/* Waking somebody takes about as long as decoding half a batch, so it is done for several batches at once. A parent that
- * got fewer looks by itself after this time: the child may be waiting for a live pipe. */
-#define AHEAD_WAKE_BATCHES (AHEAD_SLOTS / 2)
-#define AHEAD_LINGER_NS    1000000
-_Static_assert(AHEAD_WAKE_BATCHES < AHEAD_SLOTS,
-               "what is waited for comes without the one who waits");
+/* Waking somebody takes about as long as decoding half a batch, so it is done for several batches at once, for half of the
+ * slots: less than all, or what is waited for would not come without the one who waits. A parent that got fewer looks by itself
+ * after this time: the child may be waiting for a live pipe. */
+#define AHEAD_LINGER_NS 1000000
+static uint32_t wake_batches(const struct ahead *ahead)
+{
+    return ahead->slots / 2;
+}
 
 /* Looks at the other's counter before sleeping: about 10 us, less than waking up takes. */
 #define AHEAD_SPINS 200
@@ -104,14 +106,15 @@ static void slot_fill(struct ahead_slot *slot, struct instruction_reader *reader
     slot->file_offset = input_file_offset(reader->input);
 }
 
-static _Noreturn void child_run(struct ahead_shared *shared, struct instruction_reader *reader)
+static _Noreturn void child_run(const struct ahead *ahead)
 {
+    struct ahead_shared *shared = ahead->shared;
     for (uint32_t produced = 0;; produced++) {
         uint32_t released;
-        while (produced - (released = counter_get(&shared->released)) == AHEAD_SLOTS)
-            counter_wait(&shared->released, released, AHEAD_WAKE_BATCHES, AHEAD_LOOK_NS);
-        struct ahead_slot *slot = &shared->slots[produced % AHEAD_SLOTS];
-        slot_fill(slot, reader);
+        while (produced - (released = counter_get(&shared->released)) == ahead->slots)
+            counter_wait(&shared->released, released, wake_batches(ahead), AHEAD_LOOK_NS);
+        struct ahead_slot *slot = &shared->slots[produced % ahead->slots];
+        slot_fill(slot, ahead->reader);
         counter_grow(&shared->produced);
         if (!slot->has_batch) {
             counter_wake(&shared->produced);
@@ -122,9 +125,11 @@ static _Noreturn void child_run(struct ahead_shared *shared, struct instruction_
 
 /* ---- the parent ---- */
 
-void ahead_open(struct ahead *ahead, struct instruction_reader *reader, const cpu_set_t *cpus)
+void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool positions,
+                const cpu_set_t *cpus)
 {
-    *ahead = (struct ahead){.reader = reader};
+    *ahead =
+        (struct ahead){.reader = reader, .slots = positions ? AHEAD_SLOTS : AHEAD_SLOTS_REGISTERS};
     if (CPU_COUNT(cpus) < 2) return;
     ahead->shared = pages_map_shared(sizeof *ahead->shared);
     if (ahead->shared == NULL) return;
@@ -134,7 +139,7 @@ void ahead_open(struct ahead *ahead, struct instruction_reader *reader, const cp
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent) _exit(0);
         sched_setaffinity(0, sizeof *cpus, cpus);
-        child_run(ahead->shared, reader);
+        child_run(ahead);
     }
     if (ahead->child > 0) return;
     ahead->child = 0;
@@ -167,7 +172,7 @@ static bool child_has_died(struct ahead *ahead)
 static bool ahead_wait(struct ahead *ahead)
 {
     struct ahead_counter *produced = &ahead->shared->produced;
-    uint32_t growth = AHEAD_WAKE_BATCHES;
+    uint32_t growth = wake_batches(ahead);
     long most_ns = AHEAD_LINGER_NS;
     while (counter_get(produced) == ahead->taken) {
         counter_wait(produced, ahead->taken, growth, most_ns);
@@ -194,7 +199,7 @@ bool ahead_next(struct ahead *ahead, struct instruction_batch *batch)
         errno = ECHILD;
         return error_set_system(&reader->error, "the process that reads ahead has ended");
     }
-    const struct ahead_slot *slot = &ahead->shared->slots[ahead->taken % AHEAD_SLOTS];
+    const struct ahead_slot *slot = &ahead->shared->slots[ahead->taken % ahead->slots];
     ahead->taken++;
     reader->state = slot->state;
     reader->end_status = slot->end_status;

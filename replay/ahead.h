@@ -7,7 +7,7 @@
  * the thread itself would come from the allocator under test. The child shares the slots and nothing else, so that what it
  * keeps about live objects is not in the parent's memory either. It is made by _Fork(): no handler of the allocator runs.
  *
- *   released <= taken <= produced <= released + AHEAD_SLOTS      each counts batches, and only grows
+ *   released <= taken <= produced <= released + slots      each counts batches, and only grows
  *
  * `produced` is the child's, `released` the parent's; whoever has to wait sleeps on the other's counter, and is woken for
  * several batches at once. A child that dies is noticed. Where only one processor may be used, or there can be no child, the
@@ -24,7 +24,10 @@
 
 #include "postprocess/instruction_reader.h"
 
-#define AHEAD_SLOTS 4u
+/* The more slots, the less often each side sleeps; but they have to stay in a second-level cache, and they count as memory of
+ * the replay. A batch with positions takes about 50 KiB, one with registers 256. */
+#define AHEAD_SLOTS           16u
+#define AHEAD_SLOTS_REGISTERS 4u
 
 struct ahead_shared;
 
@@ -32,12 +35,14 @@ struct ahead {
     struct instruction_reader *reader;
     struct ahead_shared *shared; /* NULL: no child */
     pid_t child;                 /* 0: it has ended and been waited for */
+    uint32_t slots;              /* in use */
     uint32_t taken;
     uint64_t file_offset; /* in the input, behind the latest batch */
 };
 
-/* `reader` has been opened. `cpus`: where the child may run. Always works: without a child if need be. */
-void ahead_open(struct ahead *ahead, struct instruction_reader *reader, const cpu_set_t *cpus);
+/* `reader` has been opened. `positions`: whether it was told to use them. `cpus`: where the child may run. Always works: without a child if need be. */
+void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool positions,
+                const cpu_set_t *cpus);
 
 /* As instruction_reader_next(). The batch is valid until the next call. */
 bool ahead_next(struct ahead *ahead, struct instruction_batch *batch);

@@ -295,8 +295,8 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
     case (kind):                  \
         carry_out
 #define FREQUENT_CALLS(HOW)                                 \
-    HOW(CALL_MALLOC, BIRTH(call->malloc(size)));            \
     HOW(CALL_FREE, DEATH(call->free(object)));              \
+    HOW(CALL_MALLOC, BIRTH(call->malloc(size)));            \
     HOW(CALL_CALLOC, BIRTH(call->calloc(1, size)));         \
     HOW(CALL_NEW, BIRTH_MAY_THROW(call->new_object(size))); \
     HOW(CALL_DELETE, DEATH(call->delete_object(object)))
