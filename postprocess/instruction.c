@@ -1,5 +1,6 @@
 #include "postprocess/instruction.h"
 
+#include <emmintrin.h>
 #include <string.h>
 
 #include "common/call_table.h"
@@ -62,11 +63,9 @@ static void totals_count_vectors(const uint8_t *opcodes, size_t vectors, const u
             counts[place] -= equal; /* 255 is -1 */
             found |= equal;
         }
-        uint64_t halves[2];
-        memcpy(halves, &found, sizeof halves);
-        if ((halves[0] & halves[1]) == UINT64_MAX) continue;
-        for (unsigned byte = 0; byte < sizeof these; byte++)
-            if (found[byte] == 0) seen[these[byte]]++;
+        unsigned others = ~(unsigned)_mm_movemask_epi8((__m128i)found) & 0xffff;
+        for (; others != 0; others &= others - 1)
+            seen[opcodes[i * sizeof these + (unsigned)__builtin_ctz(others)]]++;
     }
     for (unsigned place = 0; place < FREQUENT; place++)
         for (unsigned byte = 0; byte < sizeof counts[place]; byte++)
