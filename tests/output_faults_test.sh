@@ -285,7 +285,11 @@ check 'a process may have fewer descriptors than a recording needs' too_few_desc
 check 'descriptors 0 to 1023 closed, then a million calls' all_descriptors_closed
 check 'begun without descriptors 0 to 2' begins_without_descriptors raw.lz4
 check 'the same, and a command' begins_without_descriptors '|cat >raw.lz4'
-mounted 'no /proc' without_proc
+if [ -n "$sanitized" ]; then
+    skip_test 'no /proc' 'sanitizers read their options there'
+else
+    mounted 'no /proc' without_proc
+fi
 mounted 'a read-only file system' with_file_system ro read_only
 if [ "$(id -u)" = 0 ] && [ "$own_mounts" = 1 ]; then
     check 'another root and another user' another_root

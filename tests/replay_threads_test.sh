@@ -13,14 +13,6 @@ stub=$build_dir/tests/tools/pairs_stub.so
 # A replay that takes longer hangs. Sanitizers and loaded machines are slow.
 patience=120
 
-# A sanitizer brings its own malloc: nothing can be preloaded before it, and what a stream leaves alive is no leak.
-sanitized=
-if nm -D "$replay" 2>/dev/null | grep -q '__asan_init\|__tsan_init'; then
-    sanitized=yes
-    export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
-    export TSAN_OPTIONS=allocator_may_return_null=1
-fi
-
 # replay_under ALLOCATOR JSON ARGS... - ALLOCATOR is a library, or "system".
 replay_under() {
     local preload=$1 json=$2
