@@ -74,8 +74,8 @@ static inline unsigned instruction_number(const struct instruction *instruction)
     return instruction->opcode & INSTRUCTION_NUMBER_MASK;
 }
 
-/* What an opcode, flags included, does to the number of live objects if the instruction is plain: if nothing belongs to it but its
- * value, and that is small (4.4). */
+/* What an opcode, flags included, does to the number of live objects if the instruction is plain: if nothing belongs to it but
+ * its value, and that is small (4.4). */
 enum instruction_effect {
     INSTRUCTION_NOT_PLAIN = 0,
     INSTRUCTION_PLAIN_BIRTH = 1, /* the value is the size */
@@ -83,8 +83,8 @@ enum instruction_effect {
 };
 extern const int8_t instruction_effects[256];
 
-/* Flags of an opcode in batch->opcodes that would be plain but for its large value. No call may have both but one, and that is never
- * plain. */
+/* Flags of an opcode in batch->opcodes that would be plain but for its large value. No call may have both in a stream, but
+ * for realloc_moved, which is never plain. */
 #define INSTRUCTION_LARGE (INSTRUCTION_FAILED | INSTRUCTION_UNKNOWN)
 
 /* Where a tick stands in its batch, and what lies before it. */
@@ -108,8 +108,8 @@ struct instruction_room {
     struct instruction_tick ticks[INSTRUCTION_BLOCK_MAX];
 };
 
-/* One block. Belongs to the reader, valid until the next call. `at` has all instructions; with positions it has only those that
- * are not plain, one after another, and `values` those of the others. */
+/* One block. Belongs to the reader, valid until the next call. `at` has all instructions; with positions it has only those
+ * that are not plain, one after another, and `values` has the values of the others. */
 struct instruction_batch {
     size_t count; /* instructions */
     const struct instruction *at;

@@ -40,7 +40,8 @@ struct ahead {
     uint64_t file_offset; /* in the input, behind the latest batch */
 };
 
-/* `reader` has been opened. `positions`: whether it was told to use them. `cpus`: where the child may run. Always works: without a child if need be. */
+/* `reader` has been opened. `positions`: whether it was told to use them. `cpus`: where the child may run. Always works:
+ * without a child if need be. */
 void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool positions,
                 const cpu_set_t *cpus);
 

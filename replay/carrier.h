@@ -64,8 +64,9 @@ bool carrier_open(struct carrier *carrier, const struct allocator *allocator,
                   const struct policy *policy, struct latency *latency, struct error *error);
 
 /* A carrier among others, carrier number `number`. What they share is `objects`, in which instructions name slots
- * (shared.h) and not positions, so that batches have `at` only, and `latency`; so the samples are left in a list. Before carrier_run(), which is the only other function for
- * it, the caller sets `objects`, `objects_count`, and `samples` with room for as many as there are instructions. */
+ * (shared.h) and not positions, so that batches have `at` only, and `latency`; so the samples are left in a list. Before
+ * carrier_run(), which is the only other function for it, the caller sets `objects`, `objects_count`, and `samples` with room
+ * for as many as there are instructions. */
 void carrier_open_shared(struct carrier *carrier, const struct allocator *allocator,
                          const struct policy *policy, struct latency *latency, uint32_t number,
                          carrier_await *await);
@@ -78,8 +79,8 @@ bool carrier_prepare(struct carrier *carrier, const struct instruction_batch *ba
 void carrier_attach(struct carrier *carrier);
 void carrier_detach(struct carrier *carrier);
 
-/* Carries out the instructions `from` to `to` - 1 of a batch on the allocator, in as many steps as one likes. Returns `to`, or the index of the one
- * that asked for memory and got none, or whose object will not come. */
+/* Carries out the instructions `from` to `to` - 1 of a batch on the allocator; a batch may be carried out in several parts, one
+ * after another. Returns `to`, or the index of the one that asked for memory and got none, or whose object will not come. */
 size_t carrier_run(struct carrier *carrier, const struct instruction_batch *batch, size_t from,
                    size_t to);
 
