@@ -21,6 +21,9 @@ static const struct error_kind replay_errors[] = {REPLAY_ERROR_LIST(ERROR_LIST_K
 /* Blocks from one measurement of the replay's own cost to the next. */
 #define OWN_COST_EVERY 16
 
+/* Resident memory is read from /proc at most this often. */
+#define RSS_LOOK_NS 200000
+
 /* Looking at the heap may take at most one part in so many of the time. */
 #define HEAP_LOOK_SHARE 10
 
@@ -40,7 +43,7 @@ struct run {
     bool warm;          /* the warm-up is over */
     uint64_t batches;
     uint64_t now_ns; /* when the latest slice ended */
-    uint64_t heap_look_ns, heap_look_next_ns;
+    uint64_t rss_look_next_ns, heap_look_next_ns;
     struct series_row row; /* the original's time and memory, and the latest look at ours */
 };
 
@@ -139,7 +142,10 @@ static void run_look_at_memory(struct run *run, uint64_t calls, uint64_t live_by
     row->wall_ns = measured->wall_ns;
     if (run->handed_over_ns != 0) row->wall_ns += run->now_ns - run->handed_over_ns;
     row->live_bytes = live_bytes;
-    row->rss_bytes = heap_rss_bytes(&run->heap);
+    if (run->now_ns >= run->rss_look_next_ns || last) {
+        row->rss_bytes = heap_rss_bytes(&run->heap);
+        run->rss_look_next_ns = run->now_ns + RSS_LOOK_NS;
+    }
     if (run->engine->calls_allocator) run_look_at_heap(run, last);
     series_add(&run->report->series, row, last);
 }
