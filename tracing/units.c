@@ -40,13 +40,14 @@ static const uint8_t first_profile[RAW_PROFILE_BYTES] = {
     CALL_FREE, CALL_DELETE, CALL_DELETE_SIZED, CALL_MALLOC,
     CALL_NEW,  CALL_CALLOC, CALL_REALLOC_MOVED};
 
-/* Every so many-th unit of a run is looked at to see which ranges are in use. */
-#define SAMPLE_EVERY 64
+/* Every so many-th unit of a run is looked at to see which ranges are in use. Odd: programs that allocate and free in turn
+ * would otherwise show only one of the two. */
+#define SAMPLE_EVERY 47
 /* A range is given to another kind when that one was missed so often in a run. */
 #define MISSED_MIN   64
 /* In runs with more far distances than one in so many units all are written far: a branch that
  * often goes either way costs more than two bytes. Now and then the run is written normally, to see. */
-#define WIDE_ONE_IN  16
+#define WIDE_ONE_IN  12
 #define WIDE_RUNS    16
 
 /* What is counted besides the ranges: far distances, and units of no interest. */
