@@ -672,15 +672,15 @@ TEST(InstructionReader, PlacesWithoutAnObject)
     EXPECT_EQ(error_of(block_of({"\x01\x12", {8, 1}, 0, 0, number(9)})), expected);
     EXPECT_EQ(error_of(block_of({"\x01\x52", {8, 1}, 0, 0, number(9)})), expected);
     // In a row of plain instructions, wherever it stands: the place next to the last one, and one more.
-    for (size_t at = 20; at < 60; at++)
-        for (uint64_t beyond : {0, 1}) {
-            std::string opcodes(64, '\x01');
-            std::vector<uint64_t> values(64, 0);
-            opcodes[at] = '\x15';
-            values[at] = at - 1 + beyond;
-            std::string name = error_of(block_of({opcodes, values}));
-            EXPECT_EQ(name, beyond ? expected : "instructions_cut") << at;
-        }
+    for (size_t births = 1; births < 50; births++)
+        for (size_t deaths = 0; deaths < births; deaths++)
+            for (uint64_t beyond : {0, 1}) {
+                std::string opcodes = std::string(births, '\x01') + std::string(deaths + 1, '\x15');
+                std::vector<uint64_t> values(births + deaths, 0);
+                values.push_back(births - deaths - 1 + beyond);
+                std::string name = error_of(block_of({opcodes + "\x01\x01", values}));
+                EXPECT_EQ(name, beyond ? expected : "instructions_cut") << births << " " << deaths;
+            }
     // Said with the place: the second block, its second instruction, the fourth in the stream.
     std::string good = header_of() + block_of({"\x01\x01", {8, 8}, 16, 16});
     Read read = read_stream(good + block_of({"\x15\x15", {1, 1}}));
