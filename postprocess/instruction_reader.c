@@ -639,12 +639,10 @@ static void objects_follow(struct live_objects *objects, struct instruction *one
 }
 
 /* Turns positions into registers, counts the bytes of live objects, and compares them with what the block states. */
-static bool block_follow_objects(struct instruction_reader *reader, struct block *block,
-                                 struct live_objects *objects)
+static bool block_compare_objects(struct instruction_reader *reader, struct block *block,
+                                  struct live_objects *objects)
 {
     const struct instruction_tick *tick = reader->room->ticks;
-    uint64_t peak_bytes = objects->peak_bytes;
-    objects->peak_bytes = 0;
     for (block->at = 0; block->at < block->count; block->at++) {
         struct instruction *one = &reader->room->at[block->at];
         if (one->object != INSTRUCTION_NO_REGISTER) {
@@ -655,11 +653,20 @@ static bool block_follow_objects(struct instruction_reader *reader, struct block
                 return false;
         }
     }
-    if (!block_compare_bytes(reader, block, "live bytes", block->live_bytes, objects->bytes) ||
-        !block_compare_bytes(reader, block, "peak bytes", block->peak_bytes, objects->peak_bytes))
-        return false;
-    if (peak_bytes > objects->peak_bytes) objects->peak_bytes = peak_bytes;
-    return true;
+    return block_compare_bytes(reader, block, "live bytes", block->live_bytes, objects->bytes) &&
+           block_compare_bytes(reader, block, "peak bytes", block->peak_bytes, objects->peak_bytes);
+}
+
+/* The bytes of a block that is refused do not count. */
+static bool block_follow_objects(struct instruction_reader *reader, struct block *block,
+                                 struct live_objects *objects)
+{
+    const uint64_t bytes = objects->bytes, peak_bytes = objects->peak_bytes;
+    objects->peak_bytes = 0;
+    bool good = block_compare_objects(reader, block, objects);
+    if (!good) objects->bytes = bytes;
+    if (!good || peak_bytes > objects->peak_bytes) objects->peak_bytes = peak_bytes;
+    return good;
 }
 
 /* The same for who wants positions: the block is believed. */

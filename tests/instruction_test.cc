@@ -624,6 +624,12 @@ TEST(InstructionReader, LiveBytesAreCompared)
     EXPECT_EQ(error_of({"\x01\x34\x15", {24}, 1, 24, "", tick + number(24)}), expected);
     EXPECT_EQ(error_of({"\x01\x34\x15", {24}, 0, 25, "", tick + number(24)}), expected);
     EXPECT_EQ(error_of({"\x01\x34\x15", {24}, 0, 24, "", tick + number(0)}), expected);
+    // Those of a block that is refused do not count.
+    Read read = read_stream(header_of() + block_of({"\x01\x15\x01", {24, 0, 8}, 8, 24}) +
+                            block_of({"\x01", {1}, 8, 9}));
+    EXPECT_EQ(read.error_name(), expected);
+    EXPECT_EQ(read.live_bytes, 8u);
+    EXPECT_EQ(read.peak_live_bytes, 24u);
 }
 
 TEST(InstructionReader, WrongTotals)
