@@ -81,6 +81,7 @@ enum work_action { ACTION_COPY = 0, ACTION_BIRTH, ACTION_DEATH, ACTION_REALLOC, 
 /* By opcode, flags included: a call that failed has no object, nor has an unknown death. */
 static const uint8_t actions[256] = {
     CALL_KIND_LIST(ACTION_ENTRY)[CALL_REALLOC_MOVED | INSTRUCTION_UNKNOWN] = ACTION_BIRTH,
+    [CALL_REALLOC_IN_PLACE | INSTRUCTION_UNKNOWN] = ACTION_BIRTH,
     [INSTRUCTION_LANE] = ACTION_LEAVE_OUT,
     [INSTRUCTION_TICK] = ACTION_LEAVE_OUT,
     [INSTRUCTION_LOST] = ACTION_LEAVE_OUT,

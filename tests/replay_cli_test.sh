@@ -122,7 +122,7 @@ check "JSON that cannot be written" ended 1 'cannot write /no/such/directory/x'
 # --- engines ---
 run --json="$scratch/json" "$scratch/kinds"
 check "every kind of call" ended 0
-check "every kind of call is counted" has events 87
+check "every kind of call is counted" has events 89
 if [ -z "$sanitized" ]; then
     check "kinds that the C library lacks are substituted" both 'new_array_aligned .*(substituted)' 'release_memory .*(not carried out)'
     check "kinds that it has are not" eval '! grep -q "malloc  .*substituted\|memalign .*substituted\|pvalloc .*substituted" "$scratch/out"'
@@ -206,7 +206,7 @@ done
 for touch in none line pages all; do
     run --touch=$touch --json="$scratch/json" "$scratch/kinds"
     check "--touch=$touch" has touch "\"$touch\""
-    check "--touch=$touch: every call" has events 87
+    check "--touch=$touch: every call" has events 89
 done
 run --cpu=0 --json="$scratch/json" "$scratch/kinds"
 check "--cpu" has cpu '"0"'

@@ -200,7 +200,7 @@ static enum call_kind make_partner(enum call_kind kind)
 
 static void make_kinds(struct instruction_writer *writer)
 {
-    uint32_t object = 0;
+    uint32_t object = 0, other;
     uint64_t numbers[2] = {1, UINT64_C(32) << 20};
     instruction_put_thread_begin(writer, 4711);
     for (unsigned number = 1; number < CALL_KINDS; number++) {
@@ -222,6 +222,7 @@ static void make_kinds(struct instruction_writer *writer)
     instruction_put_death_unknown(writer, CALL_FREE, 0, 0);
     instruction_put_death_unknown(writer, CALL_DELETE_SIZED_ALIGNED, 64, 64);
     object = instruction_put_realloc_unknown(writer, CALL_REALLOC_MOVED, 300, 0);
+    other = instruction_put_realloc_unknown(writer, CALL_REALLOC_IN_PLACE, 200, 0);
     instruction_put_realloc_failed(writer, object, UINT64_C(1) << 60);
     instruction_put_realloc_unknown_failed(writer, UINT64_C(1) << 60);
     instruction_put_lane(writer, 1);
@@ -233,6 +234,7 @@ static void make_kinds(struct instruction_writer *writer)
     instruction_put_thread_end(writer);
     instruction_put_lane(writer, 0);
     instruction_put_death(writer, CALL_FREE, object);
+    instruction_put_death(writer, CALL_FREE, other);
 }
 
 /* The number of a call; 0 when there is none of that name. */
