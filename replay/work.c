@@ -168,15 +168,16 @@ static inline void work_sort_one(struct work *work, struct work_unit *unit,
                                  const struct instruction_batch *batch, uint32_t lane,
                                  uint32_t index, struct instruction *one)
 {
-    struct slots_object *object = &work->slots.objects[one->object];
+    struct slots_object *const objects = work->slots.objects, *object;
     if (one->operands > 0) work_copy_operands(unit, batch, one);
     switch (actions[one->opcode]) {
     case ACTION_BIRTH:
+        object = &objects[one->object];
         *object = slots_take(&work->slots, &work->lanes[lane].slots, lane);
         one->object = object->slot;
         one->operands = object->generation;
         break;
-    case ACTION_DEATH: work_end(work, unit, lane, index, *object, one); break;
+    case ACTION_DEATH: work_end(work, unit, lane, index, objects[one->object], one); break;
     case ACTION_REALLOC: work_sort_realloc(work, unit, lane, index, one); break;
     default: break;
     }
