@@ -264,6 +264,10 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
 #define BIRTH_MAY_THROW(expression) \
     carrier->at = i;                \
     BIRTH(expression)
+        /* Some allocators end the program for an alignment that cannot be, which no C++ program can have had. */
+#define BIRTH_ALIGNED(expression)                                 \
+    if (real && __builtin_popcountll(OPERAND(0)) != 1) goto stop; \
+    BIRTH_MAY_THROW(expression)
 #define TAKE()                                               \
     entry = shared ? NULL : &objects[live - 1 - place];      \
     if (!shared)                                             \
@@ -318,12 +322,12 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
         case CALL_POSIX_MEMALIGN: BIRTH(call->posix_memalign(OPERAND(0), size));
         case CALL_VALLOC: BIRTH(call->valloc(size));
         case CALL_PVALLOC: BIRTH(call->pvalloc(size));
-        case CALL_NEW_ALIGNED: BIRTH_MAY_THROW(call->new_aligned(size, OPERAND(0)));
+        case CALL_NEW_ALIGNED: BIRTH_ALIGNED(call->new_aligned(size, OPERAND(0)));
         case CALL_NEW_ALIGNED_NOTHROW:
-            BIRTH_MAY_THROW(call->new_aligned_nothrow(size, OPERAND(0), &tag));
-        case CALL_NEW_ARRAY_ALIGNED: BIRTH_MAY_THROW(call->new_array_aligned(size, OPERAND(0)));
+            BIRTH_ALIGNED(call->new_aligned_nothrow(size, OPERAND(0), &tag));
+        case CALL_NEW_ARRAY_ALIGNED: BIRTH_ALIGNED(call->new_array_aligned(size, OPERAND(0)));
         case CALL_NEW_ARRAY_ALIGNED_NOTHROW:
-            BIRTH_MAY_THROW(call->new_array_aligned_nothrow(size, OPERAND(0), &tag));
+            BIRTH_ALIGNED(call->new_array_aligned_nothrow(size, OPERAND(0), &tag));
 
         case CALL_REALLOC_MOVED:
         case CALL_REALLOC_IN_PLACE:
@@ -394,6 +398,7 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
 #undef BRING
 #undef BIRTH
 #undef BIRTH_MAY_THROW
+#undef BIRTH_ALIGNED
 #undef TAKE
 #undef DEATH
     }

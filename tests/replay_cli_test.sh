@@ -202,6 +202,13 @@ for library in $tcmalloc $installed; do
     done
 done
 
+# The C++ library ends the program for such an alignment, when it is asked.
+if [ -z "$sanitized" ]; then
+    "$make_instructions" huge new_aligned 24 >"$scratch/aligned"
+    run_with libstdc++.so.6 "$scratch/aligned"
+    check "an alignment that cannot be" ended 1 "instruction 1: new_aligned of 46"
+fi
+
 # --- policies ---
 for touch in none line pages all; do
     run --touch=$touch --json="$scratch/json" "$scratch/kinds"

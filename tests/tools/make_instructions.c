@@ -9,7 +9,7 @@
  *   make_instructions places EVENTS [FRESH]    with addresses: an object is freed and made again, one time in FRESH
  *                                              (never) at an address that was never used
  *   make_instructions kinds                    every kind of call and every other instruction, once or twice
- *   make_instructions huge KIND                a call (malloc, new, ...) that cannot succeed, recorded as one that did
+ *   make_instructions huge KIND [ALIGNMENT]    a call (malloc, new, ...) that cannot succeed, recorded as one that did
  *   make_instructions hopeless LANES           each lane ends what the one before makes, and the first one makes nothing: its
  *                                              malloc cannot succeed
  *
@@ -245,12 +245,12 @@ static unsigned find_kind(const char *name)
     return 0;
 }
 
-static void make_huge(struct instruction_writer *writer, enum call_kind kind)
+static void make_huge(struct instruction_writer *writer, enum call_kind kind, uint64_t alignment)
 {
     const uint64_t size = UINT64_C(1) << 62;
     instruction_put_birth(writer, CALL_MALLOC, 100, 0);
     if (call_shapes[kind] == SHAPE_BIRTH_ALIGNED)
-        instruction_put_birth_aligned(writer, kind, size, 64, 0);
+        instruction_put_birth_aligned(writer, kind, size, alignment, 0);
     else
         instruction_put_birth(writer, kind, size, 0);
 }
@@ -301,12 +301,12 @@ int main(int argc, char **argv)
     } else if (strcmp(what, "kinds") == 0) {
         make_kinds(&writer);
     } else if (strcmp(what, "huge") == 0 && argc > 2 && find_kind(argv[2]) != 0) {
-        make_huge(&writer, (enum call_kind)find_kind(argv[2]));
+        make_huge(&writer, (enum call_kind)find_kind(argv[2]), more > 0 ? more : 64);
     } else {
         fprintf(
             stderr,
             "usage: make_instructions churn|lanes|pairs|places|kinds|huge|hopeless [EVENTS|KIND "
-            "[SLOTS|LANES|FRESH]]\n");
+            "[SLOTS|LANES|FRESH|ALIGNMENT]]\n");
         return 2;
     }
     bool good = instruction_writer_finish(&writer, INSTRUCTION_STATUS_COMPLETE);
