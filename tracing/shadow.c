@@ -17,7 +17,8 @@ static const uintptr_t windows[] = {0x240000000000, 0x3c0000000000, 0x0a00000000
 uintptr_t shadow_window;
 static bool covered[SHADOW_REGIONS];
 
-uint64_t shadow_nowhere;
+/* Where the tokens of pages go that are not open. */
+static uint64_t nowhere;
 
 /* Tokens are cut from the rest of it. */
 struct arena {
@@ -279,10 +280,10 @@ static bool open_page(uintptr_t number, size_t size, uint32_t size_class)
 {
     struct shadow_page *page = shadow_page_of(page_start(number));
     if (shadow_is_open(page)) return true;
-    uint32_t inverse = size ? (uint32_t)((UINT64_C(1) << 32) / size + 1) : 0;
+    uint32_t inverse = size ? (uint32_t)((UINT64_C(1) << 32) / size + 1) : 1;
     uint64_t *tokens = take_tokens(capacity_bits_for(number, inverse));
-    page->inverse = tokens ? inverse : 0;
-    page->tokens = tokens ? tokens - shadow_index(inverse, page_start(number)) : &shadow_nowhere;
+    page->tokens = tokens ? tokens - shadow_index(inverse, page_start(number)) : &nowhere;
+    atomic_store_release(&page->inverse, tokens ? inverse : 0);
     atomic_store_release(&page->size_class, tokens ? size_class : 0);
     return tokens != NULL;
 }
@@ -326,7 +327,7 @@ void shadow_close(uintptr_t first, uintptr_t pages, uint32_t size_class)
         uint64_t *tokens = page->tokens + shadow_index(page->inverse, page_start(number));
         atomic_store_release(&page->size_class, 0);
         page->inverse = 0;
-        page->tokens = &shadow_nowhere;
+        page->tokens = &nowhere;
         give_tokens(tokens, bits);
     }
     unlock();

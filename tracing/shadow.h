@@ -21,8 +21,8 @@
  *            calls but prepare do nothing.
  * Invariant   size_class != 0: `tokens` has room for every index of the page.
  *             A page that was ever opened, and is not now, has size_class 0 and tokens that may be
- *             written but mean nothing (shadow_nowhere).
- * Order       `tokens` and `inverse` are stored before `size_class` (release).
+ *             written but mean nothing.
+ * Order       `tokens` is stored before `inverse`, and that before `size_class` (release).
  * Threads     a page is opened by the thread that makes it (or a large object on it), and closed by
  *             the one that returns its span to the page heap, when no object on it lives. */
 #ifndef MALLOCTAPE_SHADOW_H
@@ -49,13 +49,10 @@ extern "C" {
 #define SHADOW_REGION_PAGES (1u << (SHADOW_REGION_BITS - SHADOW_PAGE_BITS))
 
 struct shadow_page {
-    uint64_t *tokens;    /* of index 0, which lies outside of the page; NULL: never opened */
-    uint32_t inverse;    /* 2^32 / size of the objects, rounded up; 0: one object */
+    uint64_t *tokens;    /* of index 0, which lies outside of the page */
+    uint32_t inverse;    /* 2^32 / size of the objects, rounded up; 1: one object; 0: not open */
     uint32_t size_class; /* the front end's; 0 also if the page is not open */
 };
-
-/* Where the tokens of pages go that were open, or should have been. */
-extern uint64_t shadow_nowhere;
 
 /* Where the entry of address 0 is; 0 until shadow_prepare(). */
 extern uintptr_t shadow_window;
@@ -103,7 +100,7 @@ static inline struct shadow_page *shadow_page_of(const void *object)
 
 static inline bool shadow_is_open(const struct shadow_page *page)
 {
-    return page->tokens && page->tokens != &shadow_nowhere;
+    return atomic_load_acquire(&page->inverse) != 0;
 }
 
 /* Objects of one size start at distances of at least that size, so the products of two differ in the
