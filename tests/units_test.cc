@@ -376,4 +376,21 @@ TEST(Units, DistancesThatAreFar)
     }
 }
 
+/* The same with a kind that is told the size, and is not the first one's at the beginning. */
+TEST(Units, DistancesThatAreFarOfSizedDeaths)
+{
+    Lane lane(3);
+    for (int i = 0; i < 40; i++) {
+        while (lane.has_room()) {
+            lane.birth(5, 8, 0, 0);
+            if (lane.births > 50000)
+                lane.death(CALL_DELETE_SIZED, raw_token(3, lane.births - 40000), 24, 0);
+            if (lane.births > 50000)
+                lane.death(CALL_DELETE_SIZED, raw_token(3, lane.births), 24, 0);
+        }
+        lane.end_run();
+    }
+    EXPECT_EQ(lane.lane->profile[RAW_DEATH_1], CALL_DELETE_SIZED);
+}
+
 } // namespace

@@ -18,6 +18,9 @@
 #define atomic_swap_release(object, expected, desired) \
     __atomic_compare_exchange_n(object, expected, desired, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
 
+/* Orders earlier stores before later ones. No instruction on x86. */
+#define atomic_fence_release() __atomic_thread_fence(__ATOMIC_RELEASE)
+
 /* Orders an earlier store before a later load of another object, which nothing weaker does. */
 #define atomic_fence_full() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 

@@ -122,6 +122,14 @@ static inline void malloctape_lane_birth(struct malloctape_lane *lane, uint16_t 
     *token = lane->next_token++;
 }
 
+/* The two units of a far distance, at once: nobody finds the first without the second. */
+static inline void malloctape_put_far(uint16_t *cursor, uint64_t distance)
+{
+    uint32_t number = (uint32_t)distance;
+    uint32_t units = (number << 16 | number >> 16) + RAW_UNIT_DEATH_FAR;
+    memcpy(cursor, &units, sizeof units);
+}
+
 /* A death, if the object is of this lane and has a short code; else false, and nothing is written. */
 static inline bool malloctape_lane_death(struct malloctape_lane *lane, uint16_t *cursor,
                                          unsigned kind, uint64_t token)
@@ -130,9 +138,7 @@ static inline bool malloctape_lane_death(struct malloctape_lane *lane, uint16_t 
     uint64_t distance = lane->next_token - token;
     if (__builtin_expect(distance >= code->limit, 0)) {
         if (distance >= code->far_limit) return false;
-        uint32_t number = (uint32_t)distance;
-        uint32_t units = (number << 16 | number >> 16) + RAW_UNIT_DEATH_FAR;
-        memcpy(cursor, &units, sizeof units);
+        malloctape_put_far(cursor, distance);
         lane->extra_units++;
         atomic_store_release(&lane->cursor, cursor + 2);
         return true;
@@ -146,11 +152,20 @@ static inline bool malloctape_lane_death(struct malloctape_lane *lane, uint16_t 
 static inline bool malloctape_lane_death_sized(struct malloctape_lane *lane, uint16_t *cursor,
                                                unsigned kind, uint64_t token, uint64_t size)
 {
+    const struct malloctape_code *code = &lane->codes[kind];
     uint64_t distance = lane->next_token - token;
-    if (__builtin_expect(distance >= lane->codes[kind].limit || size >= RAW_NUMBER_MORE, 0))
-        return false;
+    if (__builtin_expect(size >= RAW_NUMBER_MORE, 0)) return false;
+    if (__builtin_expect(distance >= code->limit, 0)) {
+        if (distance >= code->far_limit) return false;
+        cursor[2] = (uint16_t)size;
+        atomic_fence_release();
+        malloctape_put_far(cursor, distance);
+        lane->extra_units += 2;
+        atomic_store_release(&lane->cursor, cursor + 3);
+        return true;
+    }
     cursor[1] = (uint16_t)size;
-    atomic_store_release(cursor, (uint16_t)(lane->codes[kind].base + distance));
+    atomic_store_release(cursor, (uint16_t)(code->base + distance));
     lane->extra_units++;
     atomic_store_release(&lane->cursor, cursor + 2);
     return true;

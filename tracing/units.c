@@ -20,6 +20,103 @@ static bool is_death(unsigned shape)
     return shape >= SHAPE_DEATH && shape <= SHAPE_DEATH_SIZED_ALIGNED;
 }
 
+/* --- units that stand there --- */
+
+/* A walk over records. Whatever the units are, none behind `end` is looked at. */
+struct walk {
+    const uint16_t *at, *end;
+    const uint8_t *profile;
+    bool addresses;
+};
+
+static unsigned next_unit(struct walk *walk)
+{
+    return walk->at < walk->end ? *walk->at++ : 0;
+}
+
+static void pass_numbers(struct walk *walk, unsigned count)
+{
+    for (; count > 0; count--)
+        while (next_unit(walk) >= RAW_NUMBER_MORE) {}
+}
+
+static unsigned shape_of_any(unsigned kind)
+{
+    return kind < CALL_KINDS ? shape_of[kind] : SHAPE_UNDEFINED;
+}
+
+/* What follows the object of a call, or the size of a birth. */
+static void pass_rest(struct walk *walk, unsigned shape)
+{
+    static const uint8_t operands[] = {[SHAPE_BIRTH_ALIGNED] = 1,       [SHAPE_REALLOC] = 1,
+                                       [SHAPE_DEATH_SIZED] = 1,         [SHAPE_DEATH_ALIGNED] = 1,
+                                       [SHAPE_DEATH_SIZED_ALIGNED] = 2, [SHAPE_HEAP] = 0};
+    bool has_address = walk->addresses && (is_birth(shape) || shape == SHAPE_REALLOC);
+    pass_numbers(walk, operands[shape] + has_address);
+}
+
+static void pass_object(struct walk *walk, unsigned first)
+{
+    pass_numbers(walk, first & RAW_GENERAL_UNKNOWN ? 0 : first & RAW_GENERAL_FOREIGN ? 2 : 1);
+}
+
+static void pass_failed(struct walk *walk, unsigned first)
+{
+    unsigned shape = shape_of_any(next_unit(walk));
+    if (shape == SHAPE_REALLOC) pass_object(walk, first);
+    pass_numbers(walk, shape == SHAPE_BIRTH_ALIGNED ? 2 : 1);
+}
+
+/* A record by its number. Returns whether it is an event. */
+static bool pass_general(struct walk *walk, unsigned first)
+{
+    unsigned number = first & RAW_GENERAL_NUMBER, shape = shape_of_any(number);
+    if (number == RAW_FAILED) {
+        pass_failed(walk, first);
+    } else if (number >= CALL_KINDS) {
+        pass_numbers(walk, number == RAW_LOST ? 2 : number == RAW_THREAD_BEGIN);
+        return false;
+    } else if (shape == SHAPE_HEAP) {
+        pass_numbers(walk, next_unit(walk));
+    } else {
+        is_birth(shape) ? pass_numbers(walk, 1) : pass_object(walk, first);
+        pass_rest(walk, shape);
+    }
+    return true;
+}
+
+/* The range of a first unit, which is below RAW_UNIT_GENERAL. */
+static unsigned range_of_unit(unsigned first)
+{
+    static const uint8_t range_at[RAW_UNIT_GENERAL >> 10] = {
+        /* by the upper six bits, which are zero in the first places; the last is of foreign objects */
+        [0x20] = RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1,
+        RAW_BIRTH_1,          RAW_BIRTH_1, RAW_DEATH_2, RAW_DEATH_2, RAW_DEATH_2, RAW_DEATH_2,
+        RAW_DEATH_2,          RAW_DEATH_2, RAW_DEATH_2, RAW_DEATH_2, RAW_BIRTH_2, RAW_BIRTH_2,
+        RAW_BIRTH_2,          RAW_BIRTH_2, RAW_BIRTH_3, RAW_BIRTH_3, RAW_DEATH_1, RAW_DEATH_1,
+        RAW_DEATH_3,          RAW_DEATH_3, RAW_REALLOC, RAW_DEATH_1};
+    return range_at[first >> 10];
+}
+
+static bool is_far(unsigned first)
+{
+    return first >= RAW_UNIT_DEATH_FAR && first <= RAW_UNIT_DEATH_3;
+}
+
+/* Returns whether it is an event. */
+static bool pass_record(struct walk *walk)
+{
+    unsigned first = next_unit(walk);
+    if (first >= RAW_UNIT_STAMP_BEFORE) {
+        pass_numbers(walk, 1);
+        return false;
+    }
+    if (first >= RAW_UNIT_GENERAL) return pass_general(walk, first);
+    if (is_far(first) || first >= RAW_UNIT_FOREIGN) next_unit(walk);
+    pass_rest(walk, shape_of_any(walk->profile[range_of_unit(first)]));
+    return true;
+}
+
 /* --- ranges and profiles --- */
 
 static const struct {
@@ -40,31 +137,45 @@ static const uint8_t first_profile[RAW_PROFILE_BYTES] = {
     CALL_FREE, CALL_DELETE, CALL_DELETE_SIZED, CALL_MALLOC,
     CALL_NEW,  CALL_CALLOC, CALL_REALLOC_MOVED};
 
-/* Every so many-th unit of a run is looked at to see which ranges are in use. Odd: programs that allocate and free in turn
- * would otherwise show only one of the two. */
-#define SAMPLE_EVERY 47
+/* So many records at the beginning of a run are looked at to see which kinds are frequent. */
+#define SAMPLED_RECORDS 128
 /* A range is given to another kind when that one was missed so often in a run. */
-#define MISSED_MIN   64
+#define MISSED_MIN      64
 /* In runs with more far distances than one in so many units all are written far: a branch that
  * often goes either way costs more than two bytes. Now and then the run is written normally, to see. */
-#define WIDE_ONE_IN  12
-#define WIDE_RUNS    16
+#define WIDE_ONE_IN     12
+#define WIDE_RUNS       16
 
-/* What is counted besides the ranges: far distances, and units of no interest. */
-enum { USED_FAR = RAW_RANGES, USED_NONE, USED_COUNTS };
+/* What is counted besides the ranges: kinds without one, and far distances. */
+enum { USED_NONE = RAW_RANGES, USED_FAR, USED_COUNTS };
 
-/* How many of the sampled units lie in each range. Operands are taken for units: they do not matter
- * in such numbers. */
-static void count_ranges(const uint16_t *units, size_t count, uint32_t *used)
+/* RAW_RANGES if there is none. */
+static unsigned range_of_kind(const uint8_t *profile, unsigned kind)
 {
-    static const uint8_t range_at[32] = {
-        /* by the upper five bits */
-        [16] = RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1, /* 8000 */
-        RAW_DEATH_2,        RAW_DEATH_2, RAW_DEATH_2, RAW_DEATH_2, /* a000 */
-        RAW_BIRTH_2,        RAW_BIRTH_2, RAW_BIRTH_3, USED_FAR,    /* c000, d000, d800 */
-        RAW_DEATH_3,        RAW_REALLOC, USED_NONE,   USED_NONE};
-    for (size_t i = 0; i < count; i += SAMPLE_EVERY)
-        used[range_at[units[i] >> 11]] += SAMPLE_EVERY;
+    unsigned range = 0;
+    while (range < RAW_RANGES && profile[range] != kind)
+        range++;
+    return range;
+}
+
+/* How often the kind of each range occurs in the run, also with operands for which the range has no unit; from a sample. */
+static void count_ranges(const struct malloctape_lane *lane, const uint16_t *units, size_t count,
+                         uint32_t *used)
+{
+    struct walk walk = {units, units + count, lane->profile, lane->addresses};
+    uint32_t sampled[USED_COUNTS] = {0};
+    for (unsigned i = 0; i < SAMPLED_RECORDS && walk.at < walk.end; i++) {
+        unsigned first = *walk.at;
+        pass_record(&walk);
+        if (first < RAW_UNIT_GENERAL)
+            sampled[range_of_unit(first)]++;
+        else if (first < RAW_UNIT_STAMP_BEFORE)
+            sampled[range_of_kind(lane->profile, first & RAW_GENERAL_NUMBER)]++;
+        sampled[USED_FAR] += is_far(first);
+    }
+    size_t scale = walk.at == units ? 0 : count / (size_t)(walk.at - units);
+    for (unsigned i = 0; i < USED_COUNTS; i++)
+        used[i] = sampled[i] * (uint32_t)scale;
 }
 
 /* Gives a range to `kind`, which was missed: a free one, else the one that is used least. */
@@ -96,9 +207,8 @@ static void put_first(uint8_t *profile, uint32_t *used, unsigned first, unsigned
 static void choose_profile(struct malloctape_lane *lane, const uint16_t *units, size_t count)
 {
     uint32_t used[USED_COUNTS] = {0};
-    count_ranges(units, count, used);
+    count_ranges(lane, units, count, used);
     lane->wide = used[USED_FAR] > count / WIDE_ONE_IN && lane->slots % WIDE_RUNS != 0;
-    used[RAW_DEATH_1] += used[USED_FAR];
     for (unsigned kind = 1; kind < CALL_KINDS; kind++) {
         if (lane->missed[kind] < MISSED_MIN) continue;
         if (is_birth(shape_of[kind]))
@@ -147,10 +257,9 @@ void units_begin_run(struct malloctape_lane *lane, const uint16_t *units, size_t
 /* The range of a kind; RAW_RANGES if it has none. */
 static unsigned range_of(struct malloctape_lane *lane, unsigned kind)
 {
-    for (unsigned range = 0; range < RAW_RANGES; range++)
-        if (lane->profile[range] == kind) return range;
-    lane->missed[kind]++;
-    return RAW_RANGES;
+    unsigned range = range_of_kind(lane->profile, kind);
+    if (range == RAW_RANGES) lane->missed[kind]++;
+    return range;
 }
 
 /* --- units --- */
@@ -311,93 +420,7 @@ void units_lost(struct malloctape_lane *lane, uint64_t events, uint64_t births)
     finish(lane, RAW_UNIT_GENERAL + RAW_LOST, at, false);
 }
 
-/* --- units that stand there --- */
-
-/* A walk over records. Whatever the units are, none behind `end` is looked at. */
-struct walk {
-    const uint16_t *at, *end;
-    const uint8_t *profile;
-    bool addresses;
-};
-
-static unsigned next_unit(struct walk *walk)
-{
-    return walk->at < walk->end ? *walk->at++ : 0;
-}
-
-static void pass_numbers(struct walk *walk, unsigned count)
-{
-    for (; count > 0; count--)
-        while (next_unit(walk) >= RAW_NUMBER_MORE) {}
-}
-
-static unsigned shape_of_any(unsigned kind)
-{
-    return kind < CALL_KINDS ? shape_of[kind] : SHAPE_UNDEFINED;
-}
-
-/* What follows the object of a call, or the size of a birth. */
-static void pass_rest(struct walk *walk, unsigned shape)
-{
-    static const uint8_t operands[] = {[SHAPE_BIRTH_ALIGNED] = 1,       [SHAPE_REALLOC] = 1,
-                                       [SHAPE_DEATH_SIZED] = 1,         [SHAPE_DEATH_ALIGNED] = 1,
-                                       [SHAPE_DEATH_SIZED_ALIGNED] = 2, [SHAPE_HEAP] = 0};
-    bool has_address = walk->addresses && (is_birth(shape) || shape == SHAPE_REALLOC);
-    pass_numbers(walk, operands[shape] + has_address);
-}
-
-static void pass_object(struct walk *walk, unsigned first)
-{
-    pass_numbers(walk, first & RAW_GENERAL_UNKNOWN ? 0 : first & RAW_GENERAL_FOREIGN ? 2 : 1);
-}
-
-static void pass_failed(struct walk *walk, unsigned first)
-{
-    unsigned shape = shape_of_any(next_unit(walk));
-    if (shape == SHAPE_REALLOC) pass_object(walk, first);
-    pass_numbers(walk, shape == SHAPE_BIRTH_ALIGNED ? 2 : 1);
-}
-
-/* A record by its number. Returns whether it is an event. */
-static bool pass_general(struct walk *walk, unsigned first)
-{
-    unsigned number = first & RAW_GENERAL_NUMBER, shape = shape_of_any(number);
-    if (number == RAW_FAILED) {
-        pass_failed(walk, first);
-    } else if (number >= CALL_KINDS) {
-        pass_numbers(walk, number == RAW_LOST ? 2 : number == RAW_THREAD_BEGIN);
-        return false;
-    } else if (shape == SHAPE_HEAP) {
-        pass_numbers(walk, next_unit(walk));
-    } else {
-        is_birth(shape) ? pass_numbers(walk, 1) : pass_object(walk, first);
-        pass_rest(walk, shape);
-    }
-    return true;
-}
-
-/* Returns whether it is an event. */
-static bool pass_record(struct walk *walk)
-{
-    static const uint8_t range_at[RAW_UNIT_FOREIGN >> 10] = {
-        /* by the upper six bits, which are zero in the first places */
-        [0x20] = RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1,
-        RAW_BIRTH_1,          RAW_BIRTH_1, RAW_DEATH_2, RAW_DEATH_2, RAW_DEATH_2, RAW_DEATH_2,
-        RAW_DEATH_2,          RAW_DEATH_2, RAW_DEATH_2, RAW_DEATH_2, RAW_BIRTH_2, RAW_BIRTH_2,
-        RAW_BIRTH_2,          RAW_BIRTH_2, RAW_BIRTH_3, RAW_BIRTH_3, RAW_DEATH_1, RAW_DEATH_1,
-        RAW_DEATH_3,          RAW_DEATH_3, RAW_REALLOC};
-    unsigned first = next_unit(walk);
-    if (first >= RAW_UNIT_STAMP_BEFORE) {
-        pass_numbers(walk, 1);
-        return false;
-    }
-    if (first >= RAW_UNIT_GENERAL) return pass_general(walk, first);
-    bool far = first >= RAW_UNIT_DEATH_FAR && first <= RAW_UNIT_DEATH_3;
-    bool foreign = first >= RAW_UNIT_FOREIGN;
-    if (far || foreign) next_unit(walk);
-    pass_rest(walk, shape_of_any(walk->profile[foreign ? RAW_DEATH_1 : range_at[first >> 10]]));
-    return true;
-}
+/* --- counting --- */
 
 uint64_t units_events(const uint8_t *profile, bool addresses, const uint16_t *units, size_t count)
 {
