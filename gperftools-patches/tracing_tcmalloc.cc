@@ -127,8 +127,7 @@ bool library_has_begun;
 ATTRIBUTE_NOINLINE void divert()
 {
     if (diverted || malloctape_is_off() || __sync_lock_test_and_set(&diverted, true)) return;
-    if (new_is_hooked() || delete_is_hooked())
-        malloctape_cool_down();
+    if (new_is_hooked() || delete_is_hooked()) malloctape_cool_down();
     adding_our_hooks = true;
     MallocHook::AddNewHook(&no_new_hook);
     MallocHook::AddDeleteHook(&no_delete_hook);
@@ -276,8 +275,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void *allocate_recorded(size_t size)
 template <unsigned kind, void *(*plain)(size_t)>
 inline ATTRIBUTE_ALWAYS_INLINE void *allocate(size_t size)
 {
-    if (PREDICT_FALSE(new_is_hooked()))
-        return allocate_recorded<kind, plain>(size);
+    if (PREDICT_FALSE(new_is_hooked())) return allocate_recorded<kind, plain>(size);
     ThreadCache *cache = ThreadCache::GetFastPathCache();
     if (PREDICT_FALSE(cache == NULL)) return plain(size);
     uint32 cl;
@@ -377,24 +375,22 @@ inline ATTRIBUTE_ALWAYS_INLINE void release_sized_recorded(void *object, size_t 
     Release release;
     if (PREDICT_FALSE(!prepare_release(object, &release)))
         return release_sized_slow<kind>(object, size);
-    if (PREDICT_FALSE(!malloctape_lane_death_sized(release.lane, release.cursor, kind,
-                                                   release.token, size)))
+    if (PREDICT_FALSE(
+            !malloctape_lane_death_sized(release.lane, release.cursor, kind, release.token, size)))
         return release_sized_slow<kind>(object, size);
     release.cache->Deallocate(object, release.cl);
 }
 
 template <unsigned kind> inline ATTRIBUTE_ALWAYS_INLINE void release(void *object)
 {
-    if (PREDICT_FALSE(delete_is_hooked()))
-        return release_recorded<kind>(object);
+    if (PREDICT_FALSE(delete_is_hooked())) return release_recorded<kind>(object);
     do_free(object);
 }
 
 template <unsigned kind>
 inline ATTRIBUTE_ALWAYS_INLINE void release_sized(void *object, size_t size)
 {
-    if (PREDICT_FALSE(delete_is_hooked()))
-        return release_sized_recorded<kind>(object, size);
+    if (PREDICT_FALSE(delete_is_hooked())) return release_sized_recorded<kind>(object, size);
     if (object != NULL) do_free_with_callback(object, &InvalidFree, true, size);
 }
 
@@ -604,8 +600,7 @@ EXPORT void tc_free_aligned_sized(void *object, size_t alignment, size_t size) _
 
 EXPORT HOT void *tc_calloc(size_t count, size_t size)
 {
-    if (PREDICT_TRUE(!new_is_hooked()))
-        return malloctape_plain_calloc(count, size);
+    if (PREDICT_TRUE(!new_is_hooked())) return malloctape_plain_calloc(count, size);
     size_t bytes;
     if (PREDICT_FALSE(__builtin_mul_overflow(count, size, &bytes)))
         return calloc_too_large(count, size);
