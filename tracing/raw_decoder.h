@@ -19,20 +19,27 @@
  * until its last record has been decoded. A copy of a decoder (by assignment) is a second one at the same place, to look
  * ahead with.
  *
- * What a record says is absolute: tokens are whole tokens, stamps have their number. Which fields mean
- * something depends on the number:
+ * What a record says is absolute: births have their place, also where the stream leaves it to the cache (FORMAT.md 2.6),
+ * stamps have their number. Which fields mean something depends on the number:
  *
- *   number                        token    size           operand        other
- *   BIRTH                                  size                          serial, address
- *   BIRTH_ALIGNED                          size           alignment      serial, address
- *   REALLOC                       ends     new size                      serial, address
- *   DEATH...                      ends     size given     alignment
- *   HEAP                                   first number   second         count
- *   thread_begin                                          thread id
- *   stamp_before, stamp_after              number                        structure
- *   lost                                   events         births
- *   failed                        stays    size           alignment      kind
- *   lost_stamps                            first number   count          structure
+ *   number                        ends, bound    size           operand        other
+ *   BIRTH                                        size                          serial, place, address
+ *   BIRTH_ALIGNED                                size           alignment      serial, place, address
+ *   REALLOC                       ends           new size                      serial, place, address
+ *   DEATH...                      ends           size given     alignment
+ *   HEAP                                         first number   second         count
+ *   thread_begin                                                thread id
+ *   stamp_before, stamp_after                    number                        structure
+ *   lost                                         events         births
+ *   failed                        stays          size           alignment      kind
+ *   lost_stamps                                  first number   count          structure
+ *
+ * and, only if `tells_caches` is set:
+ *
+ *   class                                        bytes                         structure (the class)
+ *   cache_begin
+ *   cached                                                                     structure (the class), place; one record each
+ *   uncached                                                    count          structure (the class)
  *
  * Everything else is zero. Checked here: profiles, units, numbers, structures, operands; that an object
  * of this lane was born before; not that an object of another lane was, nor the order of stamps across
@@ -61,11 +68,14 @@ struct record {
     uint8_t kind;   /* of the call that failed; of other records the number */
     uint8_t count;
     uint32_t structure;
-    uint64_t token;
+    uint64_t bound; /* raw_births(): the object that ends is the latest at its place of so many births of that lane; 0:
+                     * its birth was not recorded */
     uint64_t size;
     uint64_t serial; /* of the object that begins */
     uint64_t operand;
     uint64_t address;
+    uint32_t ends;  /* place of the object that ends; 0: it has none that matters (unknown objects) */
+    uint32_t place; /* of the object that begins; 0: unknown, behind damage */
 };
 
 /* Structures are kept in a short table: the size classes, then the page heap. */
@@ -92,6 +102,7 @@ struct raw_decoder {
     uint64_t records; /* decoded so far, of all chunks */
     uint64_t births;  /* so far */
     struct error error;
+    bool tells_caches; /* set after raw_decoder_init(): records that only concern caches are returned too */
 
     /* From here on: raw_decoder.c only. */
     bool addresses;

@@ -6,41 +6,42 @@
  *
  * Fixed-size structures are given as offsets of their fields. They are never laid over memory as a
  * C struct: nothing in a stream is aligned.
- *
- *              57          42 41                    0
- *   a token   | lane, 16 bits | serial, 42 bits      |               FORMAT.md 2.5
  */
 #ifndef MALLOCTAPE_RAW_FORMAT_H
 #define MALLOCTAPE_RAW_FORMAT_H
 
 #include <stdint.h>
 
-#define RAW_VERSION_MAJOR 2
+#define RAW_VERSION_MAJOR 3
 #define RAW_VERSION_MINOR 0
 
-/* --- tokens, FORMAT.md 2.5 --- */
+/* --- objects and places, FORMAT.md 2.5 --- */
+
+#define RAW_PLACE_LIMIT      (UINT32_C(1) << 27)
+#define RAW_PLACE_NONE       0u
+/* Places of one block have the same size class. */
+#define RAW_PLACE_BLOCK_BITS 6
+#define RAW_PLACE_BLOCK      (1u << RAW_PLACE_BLOCK_BITS)
 
 #define RAW_SERIAL_BITS 42
 #define RAW_SERIAL_MAX  ((UINT64_C(1) << RAW_SERIAL_BITS) - 1)
 #define RAW_LANE_BITS   16
 #define RAW_LANES_MAX   (1u << RAW_LANE_BITS)
 
-/* The object whose birth was not recorded. Serial 0 of any other lane is undefined. */
-#define RAW_TOKEN_UNKNOWN UINT64_C(0)
-
-static inline uint64_t raw_token(uint32_t lane, uint64_t serial)
+/* So many births of a lane, in one number. */
+static inline uint64_t raw_births(uint32_t lane, uint64_t count)
 {
-    return ((uint64_t)lane << RAW_SERIAL_BITS) | serial;
+    return ((uint64_t)lane << RAW_SERIAL_BITS) | count;
 }
 
-static inline uint32_t raw_token_lane(uint64_t token)
+static inline uint32_t raw_births_lane(uint64_t births)
 {
-    return (uint32_t)(token >> RAW_SERIAL_BITS);
+    return (uint32_t)(births >> RAW_SERIAL_BITS);
 }
 
-static inline uint64_t raw_token_serial(uint64_t token)
+static inline uint64_t raw_births_count(uint64_t births)
 {
-    return token & RAW_SERIAL_MAX;
+    return births & RAW_SERIAL_MAX;
 }
 
 /* --- records that are not calls, FORMAT.md 3 --- */
@@ -53,7 +54,11 @@ enum raw_record {
     RAW_STAMP_AFTER = 52,
     RAW_LOST = 53,
     RAW_FAILED = 54,
-    RAW_LOST_STAMPS = 55
+    RAW_LOST_STAMPS = 55,
+    RAW_CLASS = 56,
+    RAW_CACHE_BEGIN = 57,
+    RAW_CACHED = 58,
+    RAW_UNCACHED = 59
 };
 
 /* One more than the highest number six bits can hold. */
@@ -134,29 +139,31 @@ enum raw_range {
 
 /* --- units, FORMAT.md 5.2: the first unit of each range, and how many operands it has room for --- */
 
-#define RAW_UNIT_DEATH_1      0x0000u /* of distance 0, which no object has */
+#define RAW_UNIT_DEATH_1      0x0000u /* of place 0, which no object has */
 #define RAW_UNIT_BIRTH_1      0x8000u
-#define RAW_UNIT_DEATH_2      0x9fffu /* of distance 0 */
+#define RAW_UNIT_DEATH_2      0xa000u /* of place 0 */
 #define RAW_UNIT_BIRTH_2      0xc000u
 #define RAW_UNIT_BIRTH_3      0xd000u
-#define RAW_UNIT_DEATH_FAR    0xd800u
-#define RAW_UNIT_DEATH_3      0xdfffu /* of distance 0 */
-#define RAW_UNIT_REALLOC      0xe7ffu /* of distance 0 */
+#define RAW_UNIT_DEATH_1_FAR  0xd800u
+#define RAW_UNIT_DEATH_2_FAR  0xe000u
+#define RAW_UNIT_DEATH_3_FAR  0xe400u
+#define RAW_UNIT_REALLOC_FAR  0xe800u
 #define RAW_UNIT_FOREIGN      0xec00u
 #define RAW_UNIT_GENERAL      0xf000u
 #define RAW_UNIT_STAMP_BEFORE 0xf100u
 #define RAW_UNIT_STAMP_AFTER  0xf200u
 #define RAW_UNIT_UNDEFINED    0xf300u /* from here on */
-/* Operands below these have a unit of the range: sizes, and distances (from 1). */
+/* Operands below these have a unit of the range, or two of the far one: sizes, and places (from 1). */
 #define RAW_DEATH_1_LIMIT     0x8000u
 #define RAW_BIRTH_1_LIMIT     0x2000u
-#define RAW_DEATH_2_LIMIT     0x2001u
+#define RAW_DEATH_2_LIMIT     0x2000u
 #define RAW_BIRTH_2_LIMIT     0x1000u
 #define RAW_BIRTH_3_LIMIT     0x0800u
-#define RAW_DEATH_FAR_LIMIT   0x8000000u
-#define RAW_DEATH_3_LIMIT     0x0801u
-#define RAW_REALLOC_LIMIT     0x0401u
-#define RAW_FOREIGN_LIMIT     0x800000u /* of the zigzag number */
+#define RAW_DEATH_1_FAR_LIMIT 0x8000000u
+#define RAW_DEATH_2_FAR_LIMIT 0x4000000u
+#define RAW_DEATH_3_FAR_LIMIT 0x4000000u
+#define RAW_REALLOC_FAR_LIMIT 0x4000000u
+#define RAW_FOREIGN_LIMIT     0x800000u /* of places */
 
 #define RAW_GENERAL_NUMBER  0x3fu
 #define RAW_GENERAL_FOREIGN 0x40u
@@ -165,14 +172,18 @@ enum raw_range {
 #define RAW_FOREIGN_WAYS      8u
 #define RAW_FOREIGN_WAY_SHIFT 7 /* in the unit */
 #define RAW_FOREIGN_HIGH      0x7fu
+#define RAW_FOREIGN_CLASSES   128u
 
 /* Numbers that follow in units. */
 #define RAW_NUMBER_BITS      15
 #define RAW_NUMBER_MORE      0x8000u
 #define RAW_NUMBER_UNITS_MAX 5
 
-/* Most units that one record takes: a general code, lane, serial, size, alignment, address. */
-#define RAW_UNITS_PER_RECORD_MAX (1 + 5 * RAW_NUMBER_UNITS_MAX)
+/* Places that one `cached` record has at most. */
+#define RAW_CACHED_MAX 8
+
+/* Most units that one record takes: a general code, lane, bound, place, class, size, place, class, address. */
+#define RAW_UNITS_PER_RECORD_MAX (1 + 8 * RAW_NUMBER_UNITS_MAX)
 
 /* Numbers that a HEAP call carries at most. */
 #define RAW_HEAP_NUMBERS_MAX 2
@@ -195,7 +206,7 @@ enum raw_range {
 
 /* "MTAPESPL" as the little-endian number of its bytes. */
 #define SPOOL_MAGIC                UINT64_C(0x4c5053455041544d)
-#define SPOOL_VERSION_MAJOR        2
+#define SPOOL_VERSION_MAJOR        3
 #define SPOOL_VERSION_MINOR        0
 #define SPOOL_HEADER_BYTES         52
 #define SPOOL_HEADER_MAGIC         0
