@@ -3,11 +3,16 @@
  * Shares no code with what it tests, apart from the checksum's library. Simple rather than fast:
  *
  *     RawBuilder raw;
- *     uint64_t a = raw.birth(0, 1, 24);         lane 0, malloc(24): returns the token
+ *     uint64_t a = raw.birth(0, 1, 24);         lane 0, malloc(24): returns the object's name
  *     raw.death(1, 21, a);                      lane 1, free
  *     raw.tick(10000000, 0, 0);                 what is pending becomes chunks, then a tick
  *     raw.end();
  *     raw.bytes                                 the stream
+ *
+ * Tests name objects by lane and serial. Each has a place of its own, of class 0, which nothing caches: its birth says it,
+ * and an end in another lane gives the object's own serial as the bound. Where that will not do there are birth_cached(),
+ * which takes its place from the lane's cache as cache_begin(), size_class(), cached() and uncached() have filled it, and
+ * birth_at() and ends by place.
  *
  * A lane's pending records become a chunk with cut(lane), cut_all(), tick() or end(). A few chunks are a run; every
  * other chunk is packed. Stamps take the next number of their structure, so calls made in the order in which they
@@ -17,6 +22,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -48,13 +54,23 @@ class RawBuilder {
     enum { kPlain, kPacked, kEveryOther } packing = kEveryOther;
     /* The first stamp of a structure is 1. Tests may leave numbers out by adding here. */
     std::map<uint32_t, uint64_t> next_stamp;
+    /* Of the next object that gets a place of its own. Tests that choose places keep away from here. */
+    uint32_t next_place = 1;
+
+    /* An object that ends, as a record says it. */
+    struct Object {
+        enum { kOwn, kForeign, kUnknown } whose;
+        uint32_t place, size_class; /* the class of an own one is not said */
+        uint32_t lane;              /* of a foreign one */
+        uint64_t bound;
+    };
 
     explicit RawBuilder(uint64_t features = 0, const std::string &metadata = "",
                         const std::string &run_id = "0123456789abcdef")
         : addresses_((features & 1) != 0)
     {
         std::string header = "MTAPERAW";
-        put16(header, 2);
+        put16(header, 3);
         put16(header, 0);
         put32(header, static_cast<uint32_t>(metadata.size()));
         put64(header, features);
@@ -76,56 +92,118 @@ class RawBuilder {
         return std::string(kinds.begin(), kinds.end());
     }
 
+    static Object own(uint32_t place) { return {Object::kOwn, place, 0, 0, 0}; }
+    static Object foreign(uint32_t lane, uint64_t bound, uint32_t place, uint32_t size_class = 0)
+    {
+        return {Object::kForeign, place, size_class, lane, bound};
+    }
+    static Object unknown(uint32_t place = 0, uint32_t size_class = 0)
+    {
+        return {Object::kUnknown, place, size_class, 0, 0};
+    }
+
+    /* The place of an object, which may be yet to be born. */
+    uint32_t place(uint64_t object)
+    {
+        auto found = places_.find(object);
+        if (found != places_.end()) return found->second;
+        return places_[object] = next_place++;
+    }
+
     /* --- records --- */
 
     uint64_t birth(uint32_t lane, int kind, uint64_t size, uint64_t alignment = 0,
                    uint64_t address = 0)
     {
+        return birth_at(lane, kind, size, place(token(lane, births(lane) + 1)), 0, alignment,
+                        address);
+    }
+
+    /* Says its place; 0: takes it from the cache, in the long form. */
+    uint64_t birth_at(uint32_t lane, int kind, uint64_t size, uint32_t place, uint32_t size_class,
+                      uint64_t alignment = 0, uint64_t address = 0)
+    {
         Lane &l = open(lane);
+        number(general(l, kind), size);
+        if (has_alignment(kind)) number(l, alignment);
+        put_place(l, place, size_class);
+        return begin_object(l, lane, size, place, size_class, address);
+    }
+
+    /* Takes its place from the lane's cache, and says nothing of it. */
+    uint64_t birth_cached(uint32_t lane, int kind, uint64_t size, uint64_t alignment = 0,
+                          uint64_t address = 0)
+    {
+        Lane &l = open(lane);
+        bool brief = true;
         if (is(l, 3, kind) && size < 0x2000)
             unit(l, 0x8000 + size);
         else if (is(l, 4, kind) && size < 0x1000)
             unit(l, 0xc000 + size);
         else if (is(l, 5, kind) && size < 0x800)
             unit(l, 0xd000 + size);
-        else
+        else {
+            brief = false;
             number(general(l, kind), size);
+        }
         if (has_alignment(kind)) number(l, alignment);
-        put_address(l, address);
-        l.births++;
-        events_++;
-        return token(lane, l.births);
+        if (!brief) put_place(l, 0, 0);
+        return begin_object(l, lane, size, 0, 0, address);
     }
 
     void death(uint32_t lane, int kind, uint64_t object, uint64_t size = 0, uint64_t alignment = 0)
     {
+        death(lane, kind, object_of(lane, object), size, alignment);
+    }
+
+    void death(uint32_t lane, int kind, const Object &object, uint64_t size = 0,
+               uint64_t alignment = 0)
+    {
         Lane &l = open(lane);
-        bool own = object != 0 && lane_of(object) == lane;
-        if (own ? !put_own_death(l, kind, l.births + 1 - serial_of(object))
-                : !put_foreign_death(l, kind, object)) {
-            general(l, kind | flags(lane, object));
-            put_object(l, lane, object);
+        if (!put_own_death(l, kind, object) && !put_foreign_death(l, kind, object)) {
+            general(l, kind | flags(object));
+            put_object(l, object);
         }
         if (has_size_given(kind)) number(l, size);
         if (has_alignment(kind)) number(l, alignment);
+        end_object(l, object);
         events_++;
     }
 
     uint64_t realloc(uint32_t lane, int kind, uint64_t object, uint64_t size, uint64_t address = 0)
     {
+        bool moved = kind != kReallocInPlace;
+        uint64_t begins = token(lane, births(lane) + 1);
+        Object ends = object_of(lane, object);
+        if (!moved && object == 0) ends.place = next_place++;
+        if (!moved) places_[begins] = ends.place;
+        return realloc(lane, kind, ends, size, moved ? place(begins) : 0, 0, address);
+    }
+
+    /* A moved one says its place, 0: takes it from the cache. */
+    uint64_t realloc(uint32_t lane, int kind, const Object &object, uint64_t size, uint32_t place,
+                     uint32_t size_class = 0, uint64_t address = 0)
+    {
         Lane &l = open(lane);
-        uint64_t distance = l.births + 1 - serial_of(object);
-        if (is(l, 6, kind) && object != 0 && lane_of(object) == lane && distance <= 0x400) {
-            unit(l, 0xe7ff + distance);
+        if (is(l, 6, kind) && object.whose == Object::kOwn && object.place < 0x4000000) {
+            unit(l, 0xe800 | object.place >> 16);
+            unit(l, object.place & 0xffff);
         } else {
-            general(l, kind | flags(lane, object));
-            put_object(l, lane, object);
+            general(l, kind | flags(object));
+            put_object(l, object);
         }
         number(l, size);
-        put_address(l, address);
-        l.births++;
-        events_++;
-        return token(lane, l.births);
+        if (kind == kReallocInPlace) {
+            places_[token(lane, l.births + 1)] = object.place;
+            l.classes[object.place / 64] = class_of(l, object);
+            put_address(l, address);
+            events_++;
+            return token(lane, ++l.births);
+        }
+        put_place(l, place, size_class);
+        uint64_t begins = begin_object(l, lane, size, place, size_class, address);
+        end_object(l, object);
+        return begins;
     }
 
     void heap(uint32_t lane, int kind, const std::vector<uint64_t> &numbers)
@@ -140,6 +218,39 @@ class RawBuilder {
     void thread_begin(uint32_t lane, uint64_t thread) { number(general(open(lane), 48), thread); }
     void thread_end(uint32_t lane) { general(open(lane), 49); }
     void thread_cache_deleted(uint32_t lane) { general(open(lane), 50); }
+
+    void size_class(uint32_t lane, uint32_t size_class, uint64_t object_bytes)
+    {
+        Lane &l = open(lane, false);
+        number(number(general(l, 56), size_class), object_bytes);
+        l.class_bytes[object_bytes] = size_class;
+    }
+
+    void cache_begin(uint32_t lane)
+    {
+        Lane &l = open(lane, false);
+        general(l, 57);
+        l.cache.clear();
+    }
+
+    void cached(uint32_t lane, uint32_t size_class, const std::vector<uint32_t> &places)
+    {
+        Lane &l = open(lane, false);
+        number(number(general(l, 58), size_class), places.size());
+        for (uint32_t place : places) {
+            number(l, place);
+            l.cache[size_class].push_back(place);
+            l.classes[place / 64] = size_class;
+        }
+    }
+
+    void uncached(uint32_t lane, uint32_t size_class, uint32_t count)
+    {
+        Lane &l = open(lane, false);
+        number(number(general(l, 59), size_class), count);
+        for (std::deque<uint32_t> &list = l.cache[size_class]; count > 0 && !list.empty(); count--)
+            list.pop_front();
+    }
 
     void stamp_before(uint32_t lane, uint32_t structure)
     {
@@ -170,10 +281,10 @@ class RawBuilder {
     void failed(uint32_t lane, int kind, uint64_t size, uint64_t alignment = 0, uint64_t object = 0)
     {
         bool is_realloc = kind == kReallocMoved || kind == kReallocInPlace;
+        Object stays = object_of(lane, object);
         Lane &l = open(lane);
-        number(general(l, 54 | (is_realloc ? flags(lane, object) : 0)),
-               static_cast<uint64_t>(kind));
-        if (is_realloc) put_object(l, lane, object);
+        number(general(l, 54 | (is_realloc ? flags(stays) : 0)), static_cast<uint64_t>(kind));
+        if (is_realloc) put_object(l, stays);
         number(l, size);
         if (has_alignment(kind)) number(l, alignment);
         events_++;
@@ -351,7 +462,11 @@ class RawBuilder {
         std::string profile, run_units;
         bool key = false;
         uint64_t run_birth = 0, run_unit = 0, run_chunks = 0, last_address = 0;
-        uint64_t foreign[8] = {}; /* tokens */
+        std::map<uint32_t, std::pair<uint32_t, uint64_t>> foreign; /* by way: lane, bound */
+        /* The cache (FORMAT.md 2.6). */
+        std::map<uint64_t, uint32_t> class_bytes; /* classes by their bytes */
+        std::map<uint32_t, std::deque<uint32_t>> cache;
+        std::map<uint32_t, uint32_t> classes; /* by block */
     };
 
     static void put(std::string &to, uint64_t value, int count)
@@ -373,13 +488,19 @@ class RawBuilder {
     static uint32_t lane_of(uint64_t object) { return static_cast<uint32_t>(object >> 42); }
     static uint64_t serial_of(uint64_t object) { return object & ((uint64_t{1} << 42) - 1); }
 
-    static int flags(uint32_t lane, uint64_t object)
+    static int flags(const Object &object)
     {
-        if (object == 0) return 0x80;
-        return lane_of(object) == lane ? 0 : 0x40;
+        return object.whose == Object::kOwn ? 0 : object.whose == Object::kForeign ? 0x40 : 0x80;
     }
 
-    Lane &open(uint32_t lane)
+    Object object_of(uint32_t lane, uint64_t object)
+    {
+        if (object == 0) return unknown();
+        if (lane_of(object) == lane) return own(place(object));
+        return foreign(lane_of(object), serial_of(object), place(object));
+    }
+
+    Lane &open(uint32_t lane, bool counts = true)
     {
         Lane &l = lanes_[lane];
         if (l.pending.size() > 100000) cut(lane);
@@ -392,10 +513,9 @@ class RawBuilder {
             l.run_birth = l.births;
             l.run_unit = l.first_unit;
             l.run_chunks = l.last_address = 0;
-            for (uint64_t &object : l.foreign)
-                object = 0;
+            l.foreign.clear();
         }
-        l.records++;
+        l.records += counts;
         return l;
     }
 
@@ -438,45 +558,95 @@ class RawBuilder {
         return -1;
     }
 
-    static bool put_own_death(Lane &l, int kind, uint64_t distance)
+    static bool put_own_death(Lane &l, int kind, const Object &object)
     {
-        if (is(l, 0, kind) && distance < 0x8000)
-            unit(l, distance);
-        else if (is(l, 1, kind) && distance <= 0x2000)
-            unit(l, 0x9fff + distance);
-        else if (is(l, 2, kind) && distance <= 0x800)
-            unit(l, 0xdfff + distance);
-        else if (is(l, 0, kind) && distance < 0x8000000) {
-            unit(l, 0xd800 + (distance >> 16));
-            unit(l, distance & 0xffff);
-        } else
+        uint32_t place = object.place;
+        if (object.whose != Object::kOwn) return false;
+        if (is(l, 0, kind) && place < 0x8000)
+            unit(l, place);
+        else if (is(l, 1, kind) && place < 0x2000)
+            unit(l, 0xa000 + place);
+        else if (is(l, 0, kind) && place < 0x8000000)
+            far(l, 0xd800, place);
+        else if (is(l, 1, kind) && place < 0x4000000)
+            far(l, 0xe000, place);
+        else if (is(l, 2, kind) && place < 0x4000000)
+            far(l, 0xe400, place);
+        else
             return false;
         return true;
     }
 
-    static bool put_foreign_death(Lane &l, int kind, uint64_t object)
+    static void far(Lane &l, uint64_t base, uint32_t place)
     {
-        uint32_t way = lane_of(object) % 8;
-        uint64_t latest = l.foreign[way];
-        uint64_t difference = zigzag(static_cast<int64_t>(object - latest));
-        if (!is(l, 0, kind) || object == 0 || latest == 0 || lane_of(latest) != lane_of(object) ||
-            difference >= 0x800000)
+        unit(l, base + (place >> 16));
+        unit(l, place & 0xffff);
+    }
+
+    static bool put_foreign_death(Lane &l, int kind, const Object &object)
+    {
+        uint32_t way = object.lane % 8;
+        auto latest = l.foreign.find(way);
+        if (!is(l, 0, kind) || object.whose != Object::kForeign || latest == l.foreign.end() ||
+            latest->second.first != object.lane || object.bound < latest->second.second ||
+            object.place >= 0x800000)
             return false;
-        unit(l, 0xec00 | way << 7 | difference >> 16);
-        unit(l, difference & 0xffff);
-        l.foreign[way] = object;
+        far(l, 0xec00 | way << 7, object.place);
+        number(l, (object.bound - latest->second.second) * 128 + object.size_class);
+        latest->second.second = object.bound;
         return true;
     }
 
-    static void put_object(Lane &l, uint32_t lane, uint64_t object)
+    static void put_object(Lane &l, const Object &object)
     {
-        if (object == 0) return;
-        if (lane_of(object) == lane) {
-            number(l, l.births + 1 - serial_of(object));
-            return;
+        if (object.whose == Object::kForeign) {
+            number(number(l, object.lane), object.bound);
+            l.foreign[object.lane % 8] = {object.lane, object.bound};
         }
-        number(number(l, lane_of(object)), serial_of(object));
-        l.foreign[lane_of(object) % 8] = object;
+        number(l, object.place);
+        if (object.whose != Object::kOwn) number(l, object.size_class);
+    }
+
+    static void put_place(Lane &l, uint32_t place, uint32_t size_class)
+    {
+        number(l, place);
+        if (place != 0) number(l, size_class);
+    }
+
+    /* A birth, of which everything has been said but the address. */
+    uint64_t begin_object(Lane &l, uint32_t lane, uint64_t size, uint32_t place,
+                          uint32_t size_class, uint64_t address)
+    {
+        put_address(l, address);
+        if (place == 0) {
+            auto told = l.class_bytes.lower_bound(size);
+            if (told != l.class_bytes.end() && !l.cache[told->second].empty()) {
+                place = l.cache[told->second].front();
+                l.cache[told->second].pop_front();
+            }
+        } else {
+            std::deque<uint32_t> &list = l.cache[size_class];
+            if (!list.empty() && list.front() == place) list.pop_front();
+            l.classes[place / 64] = size_class;
+        }
+        uint64_t object = token(lane, ++l.births);
+        places_[object] = place;
+        events_++;
+        return object;
+    }
+
+    static uint32_t class_of(Lane &l, const Object &object)
+    {
+        return object.whose == Object::kOwn ? l.classes[object.place / 64] : object.size_class;
+    }
+
+    /* The cache has its place from now on. */
+    static void end_object(Lane &l, const Object &object)
+    {
+        uint32_t size_class = class_of(l, object);
+        if (object.place == 0 || size_class == 0) return;
+        l.cache[size_class].push_front(object.place);
+        l.classes[object.place / 64] = size_class;
     }
 
     void put_address(Lane &l, uint64_t address)
@@ -490,6 +660,7 @@ class RawBuilder {
 
     bool addresses_;
     std::map<uint32_t, Lane> lanes_;
+    std::map<uint64_t, uint32_t> places_; /* of objects */
     uint64_t ticks_ = 0, now_ = 0, events_ = 0, lost_ = 0;
 };
 
@@ -503,7 +674,7 @@ class SpoolBuilder {
         : slot_bytes_(slot_bytes)
     {
         std::string header = "MTAPESPL";
-        RawBuilder::put16(header, 2);
+        RawBuilder::put16(header, 3);
         RawBuilder::put16(header, 0);
         RawBuilder::put32(header, slot_bytes);
         header += run_id;
