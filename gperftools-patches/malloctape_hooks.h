@@ -35,6 +35,14 @@ void malloctape_thread_cache_deleted(void);
  * Thread   any; no lock is held. */
 void malloctape_thread_cache_changed(void);
 
+/* malloctape_cached() - `count` objects of a size class, linked by their first words, have come into the calling
+ * thread's cache, whose list of the class was empty; the first may be about to leave again.
+ * malloctape_uncached() - the first `count` objects of the list are about to leave.
+ *
+ * Thread   the one that has the cache; no lock is held. */
+void malloctape_cached(const void* cache, unsigned size_class, const void* first, unsigned count);
+void malloctape_uncached(const void* cache, unsigned size_class, unsigned count);
+
 /* malloctape_heap_grown() - the heap has got these addresses from the system; nothing is on them yet.
  *
  * Thread   any; pageheap_lock is held. */
@@ -64,6 +72,10 @@ void malloctape_span_deleted(unsigned long first_page, unsigned long pages, unsi
 #define MALLOCTAPE_STAMP(structure)       malloctape_stamp(structure)
 #define MALLOCTAPE_THREAD_CACHE_DELETED() malloctape_thread_cache_deleted()
 #define MALLOCTAPE_THREAD_CACHE_CHANGED() malloctape_thread_cache_changed()
+#define MALLOCTAPE_CACHED(cache, size_class, first, count) \
+  malloctape_cached((cache), (size_class), (first), (unsigned)(count))
+#define MALLOCTAPE_UNCACHED(cache, size_class, count) \
+  malloctape_uncached((cache), (size_class), (unsigned)(count))
 #define MALLOCTAPE_HEAP_GROWN(start, bytes) malloctape_heap_grown(start, bytes)
 #define MALLOCTAPE_SPAN_POPULATED(span, size_class) \
   malloctape_span_populated((span)->start, (span)->length, (size_class))
@@ -78,6 +90,8 @@ void malloctape_span_deleted(unsigned long first_page, unsigned long pages, unsi
 #define MALLOCTAPE_STAMP(structure)       ((void)0)
 #define MALLOCTAPE_THREAD_CACHE_DELETED() ((void)0)
 #define MALLOCTAPE_THREAD_CACHE_CHANGED() ((void)0)
+#define MALLOCTAPE_CACHED(cache, size_class, first, count) ((void)0)
+#define MALLOCTAPE_UNCACHED(cache, size_class, count) ((void)0)
 #define MALLOCTAPE_HEAP_GROWN(start, bytes) ((void)0)
 #define MALLOCTAPE_SPAN_POPULATED(span, size_class) ((void)0)
 #define MALLOCTAPE_HOOK_ADDED(list) ((void)0)

@@ -161,7 +161,7 @@ extern "C" void MallocHook_InitAtFirstAllocation_HeapLeakChecker()
 
 namespace {
 
-// --- tokens ---
+// --- places ---
 
 static_assert(kPageShift == SHADOW_PAGE_BITS,
               "the shadow table has an entry for each page of this size");
@@ -178,7 +178,7 @@ bool find_class(const void *object, uint32 *cl)
     return true;
 }
 
-// Makes the page of a new object ready for its token.
+// Makes sure that a new object has a place.
 void open_page(const void *object)
 {
     uint32 cl;
@@ -197,15 +197,19 @@ void forget(const void *object)
     if (object != NULL && is_owned(object)) malloctape_born_unrecorded(object);
 }
 
+// Whether an object on such a page is the one that a thread with a cache takes for this size: small
+// objects always come from there.
+bool is_of_class(const void *object, size_t size)
+{
+    uint32 cl;
+    return Static::sizemap()->GetSizeClass(size, &cl) && shadow_covers(object) &&
+           shadow_page_of(object)->size_class == cl;
+}
+
 void born(unsigned kind, uint64_t size, uint64_t alignment, const void *object)
 {
     if (object != NULL) open_page(object);
-    malloctape_born(kind, size, alignment, object);
-}
-
-uint64_t token_of(const void *object)
-{
-    return is_owned(object) ? malloctape_token_of(object) : RAW_TOKEN_UNKNOWN;
+    malloctape_born(kind, size, alignment, object, object != NULL && is_of_class(object, size));
 }
 
 // --- births ---
@@ -227,6 +231,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void *record_birth(unsigned kind, uint64_t size, 
                                                   Plain plain)
 {
     if (!malloctape_ready()) {
+        malloctape_unrecorded();
         void *object = plain();
         if (malloctape_is_off())
             undivert();
@@ -239,7 +244,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void *record_birth(unsigned kind, uint64_t size, 
         Allocating allocating;
         object = plain();
     } catch (...) {
-        malloctape_born(kind, size, alignment, NULL);
+        malloctape_born(kind, size, alignment, NULL, false);
         throw;
     }
     born(kind, size, alignment, object);
@@ -268,7 +273,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void *allocate_recorded(size_t size)
     Static::sizemap()->GetSizeClass(size, &cl);
     void *object;
     if (PREDICT_FALSE(!cache->TryAllocate(cl, &object))) return allocate_slow<kind, plain>(size);
-    malloctape_lane_birth(lane, cursor, kind, size, shadow_token(shadow_page_of(object), object));
+    malloctape_lane_birth(lane, cursor, kind, size);
     return zeroed ? memset(object, 0, Static::sizemap()->ByteSizeForClass(cl)) : object;
 }
 
@@ -317,10 +322,12 @@ ATTRIBUTE_NOINLINE void *calloc_too_large(size_t count, size_t size)
 
 void record_death(unsigned kind, void *object, size_t size, size_t alignment)
 {
-    if (object != NULL && malloctape_ready() && is_owned(object))
-        malloctape_dies(kind, malloctape_token_of(object), size, alignment);
-    else if (malloctape_is_off())
-        undivert();
+    if (object != NULL && malloctape_ready() && is_owned(object)) {
+        malloctape_dies(kind, object, size, alignment);
+    } else {
+        malloctape_unrecorded();
+        if (malloctape_is_off()) undivert();
+    }
 }
 
 template <unsigned kind> ATTRIBUTE_NOINLINE void release_slow(void *object)
@@ -336,13 +343,13 @@ template <unsigned kind> ATTRIBUTE_NOINLINE void release_sized_slow(void *object
 }
 
 // The common case of a release: finds what is needed to record and to release; false otherwise,
-// also for NULL, whose page has no class.
+// also for NULL, whose page nobody has.
 struct Release {
     struct malloctape_lane *lane;
     uint16_t *cursor;
     ThreadCache *cache;
     uint32 cl;
-    uint64_t token;
+    uint32_t place;
 };
 
 inline ATTRIBUTE_ALWAYS_INLINE bool prepare_release(void *object, Release *release)
@@ -352,17 +359,16 @@ inline ATTRIBUTE_ALWAYS_INLINE bool prepare_release(void *object, Release *relea
     if (PREDICT_FALSE(release->cursor >= release->lane->limit)) return false;
     release->cache = static_cast<ThreadCache *>(release->lane->cache);
     const struct shadow_page *page = shadow_page_of(object);
-    release->cl = atomic_load_acquire(&page->size_class);
-    if (PREDICT_FALSE(release->cl == 0)) return false;
-    release->token = *shadow_token(page, object);
-    return true;
+    release->cl = page->size_class;
+    release->place = shadow_place(page, object);
+    return malloctape_lane_has(release->lane, page, release->place);
 }
 
 template <unsigned kind> inline ATTRIBUTE_ALWAYS_INLINE void release_recorded(void *object)
 {
     Release release;
     if (PREDICT_FALSE(!prepare_release(object, &release))) return release_slow<kind>(object);
-    if (PREDICT_FALSE(!malloctape_lane_death(release.lane, release.cursor, kind, release.token)))
+    if (PREDICT_FALSE(!malloctape_lane_death(release.lane, release.cursor, kind, release.place)))
         return release_slow<kind>(object);
     release.cache->Deallocate(object, release.cl);
 }
@@ -376,7 +382,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void release_sized_recorded(void *object, size_t 
     if (PREDICT_FALSE(!prepare_release(object, &release)))
         return release_sized_slow<kind>(object, size);
     if (PREDICT_FALSE(
-            !malloctape_lane_death_sized(release.lane, release.cursor, kind, release.token, size)))
+            !malloctape_lane_death_sized(release.lane, release.cursor, kind, release.place, size)))
         return release_sized_slow<kind>(object, size);
     release.cache->Deallocate(object, release.cl);
 }
@@ -419,21 +425,21 @@ void *allocate_for_realloc(size_t old_size, size_t new_size)
 void *record_realloc(void *old_object, size_t new_size)
 {
     const size_t old_size = GetSizeWithCallback(old_object, &InvalidGetSizeForRealloc);
-    const uint64_t token = token_of(old_object);
     if (new_size <= old_size && new_size >= old_size / 2) {
         open_page(old_object);
-        malloctape_reallocated(CALL_REALLOC_IN_PLACE, token, new_size, old_object);
+        malloctape_reallocated(CALL_REALLOC_IN_PLACE, old_object, new_size, old_object, false);
         MallocHook::InvokeDeleteHook(old_object);
         MallocHook::InvokeNewHook(old_object, new_size);
         return old_object;
     }
     void *object = allocate_for_realloc(old_size, new_size);
     if (object == NULL) {
-        malloctape_reallocated(CALL_REALLOC_MOVED, token, new_size, NULL);
+        malloctape_reallocated(CALL_REALLOC_MOVED, old_object, new_size, NULL, false);
         return NULL;
     }
     open_page(object);
-    malloctape_reallocated(CALL_REALLOC_MOVED, token, new_size, object);
+    malloctape_reallocated(CALL_REALLOC_MOVED, old_object, new_size, object,
+                           is_of_class(object, new_size));
     MallocHook::InvokeNewHook(object, new_size);
     memcpy(object, old_object, std::min(old_size, new_size));
     MallocHook::InvokeDeleteHook(old_object);
@@ -542,10 +548,23 @@ const char *const settings[] = {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
                                 "TCMALLOC_DISABLE_MEMORY_RELEASE",
                                 NULL};
 
+void tell_cache(const void *cache)
+{
+    ThreadCache *told = static_cast<ThreadCache *>(const_cast<void *>(cache));
+    for (uint32 cl = 1; cl < Static::num_size_classes(); cl++)
+        malloctape_cached(cache, cl, told->freelist_head(cl), told->freelist_length(cl));
+}
+
+uint64_t class_bytes(unsigned size_class)
+{
+    return Static::sizemap()->class_to_size(size_class);
+}
+
 } // namespace
 
 extern "C" const struct malloctape_front_end malloctape_front_end = {
-    TC_VERSION_STRING, settings, heap_bytes, cover_heap, divert_again};
+    TC_VERSION_STRING, settings,   heap_bytes, cover_heap,
+    divert_again,      tell_cache, class_bytes};
 
 extern "C" void malloctape_heap_grown(const void *start, unsigned long bytes)
 {
@@ -555,7 +574,8 @@ extern "C" void malloctape_heap_grown(const void *start, unsigned long bytes)
 extern "C" void malloctape_span_populated(unsigned long first_page, unsigned long pages,
                                           unsigned size_class)
 {
-    shadow_open_pages(first_page, pages, Static::sizemap()->class_to_size(size_class), size_class);
+    if (!shadow_open_pages(first_page, pages, Static::sizemap()->class_to_size(size_class), size_class))
+        malloctape_out_of_memory();
 }
 
 extern "C" void malloctape_span_deleted(unsigned long first_page, unsigned long pages,
@@ -618,6 +638,7 @@ EXPORT void *tc_realloc(void *object, size_t size) __THROW
         return malloctape_plain_realloc(object, 0);
     }
     if (malloctape_ready()) return record_realloc(object, size);
+    malloctape_unrecorded();
     void *result = malloctape_plain_realloc(object, size);
     forget(result);
     return result;

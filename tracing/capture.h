@@ -5,18 +5,22 @@
  * This is the one interface under every front end. A front end replaces the allocator's entry
  * points; around each real call it records one event:
  *
- *     if (!malloctape_ready())  // not recording, or no room and no way to get any
+ *     if (!malloctape_ready()) {  // not recording, or no room and no way to get any
+ *         malloctape_unrecorded();
  *         return real_malloc(size);
+ *     }
  *     malloctape_lane->allocating = 1;  // entries into shared structures belong to what follows
  *     void *object = real_malloc(size);
  *     malloctape_lane->allocating = 0;
- *     malloctape_born(CALL_MALLOC, size, 0, object);
+ *     malloctape_born(CALL_MALLOC, size, 0, object, taken);
  *
  * A death is recorded before the real call (afterwards another thread may own the address), a birth
  * after it. Hot paths do the same with the inline functions below on a lane they hold.
  *
- * Identity   Every birth of a lane gets the next serial number; lane and serial are the object's
- *            token. The token of a live object stands in the shadow table (shadow.h).
+ * Identity   An object is named by its place (shadow.h). A birth on the hot path does not even say that: whoever reads the
+ *            stream follows the thread's cache (FORMAT.md 2.6), of which all changes off the hot path are recorded while the
+ *            lane has one (`cache`). The lane that has a place stands in the shadow table; who ends an object that another
+ *            lane has says how many births that lane has had.
  * Lane       One per living thread, found by one thread-local pointer. Only its thread writes to
  *            it; the writer thread reads `cursor`. Lanes lie in memory that a forked child finds
  *            zeroed: there, cursor == limit, so a child leaves the hot path at once and stops
@@ -55,29 +59,32 @@ extern "C" {
 
 /* How calls of one kind are recorded on the hot path. */
 struct malloctape_code {
-    uint64_t limit;     /* operands below it have a unit: sizes, or distances; 0: none has */
-    uint64_t base;      /* the unit less the operand */
-    uint64_t far_limit; /* of a death: distances below it have the two units of a far one */
+    uint64_t limit;     /* operands below it have a unit: sizes, or places; 0: none has */
+    uint32_t base;      /* the unit less the operand */
+    uint32_t far_limit; /* of a death: places below it have two units */
+    uint32_t far_base;  /* the first of these, of places below 65 536 */
 };
 
 struct malloctape_lane {
     /* Hot: the owner's, on one cache line. */
     uint16_t *cursor;     /* next free unit of the slot; read by the writer (acquire) */
     uint16_t *limit;      /* where the hot path must be left; NULL to leave it now */
-    uint64_t next_token;  /* of the next birth; see lane_token() */
+    uint64_t births;      /* so far; read by other lanes that end an object of this one */
     uint64_t extra_units; /* written so far, that are not the first unit of an event */
-    void *cache;          /* the front end's; if NULL, `limit` is too */
+    void *cache;          /* the front end's, which the stream follows; if NULL, `limit` is too */
     uint16_t *room;       /* last position at which an event still fits; behind it only stamps */
-    uint32_t allocating;  /* stamps belong to the event that follows, not to the latest one */
-    uint32_t busy;        /* taking a slot: a nested call takes none, and is not recorded */
+    uint16_t owner;       /* of the places that the lane has: its number plus 1 */
+    uint8_t allocating;   /* stamps belong to the event that follows, not to the latest one */
+    uint8_t busy;         /* taking a slot: a nested call takes none, and is not recorded */
     struct malloctape_code codes[CALL_KINDS]; /* of the run, from its profile */
 
     /* The run: units.c. */
     uint8_t profile[RAW_PROFILE_BYTES];
-    bool wide;      /* many distances are far: all are written so */
+    bool wide;      /* many places are far: all are written so */
     bool addresses; /* recorded with each birth */
     uint64_t last_address;
-    uint64_t ways[RAW_FOREIGN_WAYS];           /* latest foreign tokens */
+    uint64_t ways[RAW_FOREIGN_WAYS];           /* latest other lanes, and their bounds: raw_births() */
+    uint64_t told[RAW_SIZE_CLASSES_MAX / 64];  /* a bit for each size class: the stream knows it */
     uint64_t stamps[RAW_SIZE_CLASSES_MAX + 1]; /* latest numbers; the last is the page heap's */
     uint16_t missed[CALL_KINDS];               /* calls that a range would have made shorter */
 
@@ -95,6 +102,7 @@ struct malloctape_lane {
                            * of the end of the one before */
     uint32_t recording;   /* of which all this is; 0: none yet */
     uint64_t slots;       /* how many it has had */
+    uint64_t calm_slots;  /* how many it must have had before its cache is followed again, after a loss */
     uint64_t units;       /* in the slots before this one */
     uint64_t lost_events; /* since the last record of a loss */
     uint64_t lost_events_total;
@@ -113,62 +121,68 @@ extern MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane;
  *
  * The lane must have room: `cursor`, which is lane->cursor, is below lane->limit. */
 
-/* A birth whose size is below lane->codes[kind].limit; its token goes to `*token`. */
+/* A birth whose size is below lane->codes[kind].limit, of the object that was the first of its class in the cache. */
 static inline void malloctape_lane_birth(struct malloctape_lane *lane, uint16_t *cursor,
-                                         unsigned kind, uint64_t size, uint64_t *token)
+                                         unsigned kind, uint64_t size)
 {
     *cursor = (uint16_t)(lane->codes[kind].base + size);
     atomic_store_release(&lane->cursor, cursor + 1);
-    *token = lane->next_token++;
+    atomic_store_relaxed(&lane->births, lane->births + 1);
 }
 
-/* The two units of a far distance, at once: nobody finds the first without the second. */
-static inline void malloctape_put_far(uint16_t *cursor, uint64_t distance)
+/* The two units of a far place, at once: nobody finds the first without the second. */
+static inline void malloctape_put_far(uint16_t *cursor, uint32_t base, uint32_t place)
 {
-    uint32_t number = (uint32_t)distance;
-    uint32_t units = (number << 16 | number >> 16) + RAW_UNIT_DEATH_FAR;
+    uint32_t units = (place << 16 | place >> 16) + base;
     memcpy(cursor, &units, sizeof units);
 }
 
-/* A death, if the object is of this lane and has a short code; else false, and nothing is written. */
+/* A death of an object that the lane has, if its place has a short code; else false, and nothing is written. */
 static inline bool malloctape_lane_death(struct malloctape_lane *lane, uint16_t *cursor,
-                                         unsigned kind, uint64_t token)
+                                         unsigned kind, uint32_t place)
 {
     const struct malloctape_code *code = &lane->codes[kind];
-    uint64_t distance = lane->next_token - token;
-    if (__builtin_expect(distance >= code->limit, 0)) {
-        if (distance >= code->far_limit) return false;
-        malloctape_put_far(cursor, distance);
+    if (__builtin_expect(place >= code->limit, 0)) {
+        if (place >= code->far_limit) return false;
+        malloctape_put_far(cursor, code->far_base, place);
         lane->extra_units++;
         atomic_store_release(&lane->cursor, cursor + 2);
         return true;
     }
-    *cursor = (uint16_t)(code->base + distance);
+    *cursor = (uint16_t)(code->base + place);
     atomic_store_release(&lane->cursor, cursor + 1);
     return true;
 }
 
 /* The same for a kind that is told the size. */
 static inline bool malloctape_lane_death_sized(struct malloctape_lane *lane, uint16_t *cursor,
-                                               unsigned kind, uint64_t token, uint64_t size)
+                                               unsigned kind, uint32_t place, uint64_t size)
 {
     const struct malloctape_code *code = &lane->codes[kind];
-    uint64_t distance = lane->next_token - token;
     if (__builtin_expect(size >= RAW_NUMBER_MORE, 0)) return false;
-    if (__builtin_expect(distance >= code->limit, 0)) {
-        if (distance >= code->far_limit) return false;
+    if (__builtin_expect(place >= code->limit, 0)) {
+        if (place >= code->far_limit) return false;
         cursor[2] = (uint16_t)size;
         atomic_fence_release();
-        malloctape_put_far(cursor, distance);
+        malloctape_put_far(cursor, code->far_base, place);
         lane->extra_units += 2;
         atomic_store_release(&lane->cursor, cursor + 3);
         return true;
     }
     cursor[1] = (uint16_t)size;
-    atomic_store_release(cursor, (uint16_t)(code->base + distance));
+    atomic_store_release(cursor, (uint16_t)(code->base + place));
     lane->extra_units++;
     atomic_store_release(&lane->cursor, cursor + 2);
     return true;
+}
+
+/* Whether the lane has the place, which is on this page. No object of a page without a size class is so found. */
+static inline bool malloctape_lane_has(const struct malloctape_lane *lane,
+                                       const struct shadow_page *page, uint32_t place)
+{
+    uint16_t owner = atomic_load_relaxed(&page->owner);
+    if (owner == SHADOW_MIXED) owner = atomic_load_relaxed(shadow_owner(place));
+    return owner == lane->owner;
 }
 
 /* --- recording, general --- */
@@ -195,22 +209,23 @@ static inline bool malloctape_is_off(void)
 bool malloctape_ready(void);
 
 /* Records a birth; `object` NULL: the call failed; else its page is open (shadow_open).
- * `alignment` only for kinds that have one, else 0.
+ * `alignment` only for kinds that have one, else 0. `taken`: if the thread's cache is followed, the object was the first there
+ * of the size class that `size` has.
  * To be called after malloctape_ready() returned true, even if the lane has been filled since. */
-void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const void *object);
+void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const void *object,
+                     bool taken);
 
-/* An object came into being without a record (the caller got false from malloctape_ready()):
- * forgets what the shadow table may say about an earlier object there. */
+/* The calling thread is about to do a call, or has done it, that is not recorded (it got false from malloctape_ready()). */
+void malloctape_unrecorded(void);
+
+/* An object came into being so: forgets what the shadow table may say about an earlier object there. */
 void malloctape_born_unrecorded(const void *object);
 
-/* Token of the live object at this address, RAW_TOKEN_UNKNOWN if its birth was not recorded. */
-uint64_t malloctape_token_of(const void *object);
+/* Records a death. `size` and `alignment` as the kind has them, else 0. The place is the thread's from now on. */
+void malloctape_dies(unsigned kind, const void *object, uint64_t size, uint64_t alignment);
 
-/* Records a death. `size` and `alignment` as the kind has them, else 0. */
-void malloctape_dies(unsigned kind, uint64_t token, uint64_t size, uint64_t alignment);
-
-/* Records a realloc that ended `token`. `object` NULL: it failed and ended nothing. */
-void malloctape_reallocated(unsigned kind, uint64_t token, uint64_t size, const void *object);
+/* Records a realloc that ended `old`. `object` NULL: it failed and ended nothing. `taken` as above. */
+void malloctape_reallocated(unsigned kind, const void *old, uint64_t size, const void *object, bool taken);
 
 /* Records a heap-wide call with `count` (0 to 2) numbers. */
 void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_t second);
@@ -219,12 +234,14 @@ void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_
  * may wait for the writer, which never needs a lock of the allocator. */
 void malloctape_stamp(unsigned structure);
 
-/* The calling thread has this thread cache; NULL: none. */
-static inline void malloctape_thread_cache_is(void *cache)
-{
-    struct malloctape_lane *lane = malloctape_lane;
-    if (lane->room) lane->cache = cache;
-}
+/* The calling thread has this thread cache; NULL: none. If the stream does not follow it yet, the front end is asked for what it
+ * holds (malloctape_front_end.tell_cache), and it does. */
+void malloctape_thread_cache_is(void *cache);
+
+/* `count` objects of a class, linked by their first words, have come into a thread cache behind those that are there; or all
+ * that were first have left it. Of no consequence unless it is the cache that the calling thread's lane follows. */
+void malloctape_cached(const void *cache, unsigned size_class, const void *first, unsigned count);
+void malloctape_uncached(const void *cache, unsigned size_class, unsigned count);
 
 /* The calling thread has, or is about to have, another thread cache or none. */
 void malloctape_thread_cache_changed(void);
@@ -235,7 +252,7 @@ void malloctape_thread_cache_deleted(void);
 /* Every call is to be recorded off the hot path from now on, because there is more to do in it. */
 void malloctape_cool_down(void);
 
-/* There is no memory for the tokens of some objects: recording ends. */
+/* There is no memory for the places of some objects: recording ends. */
 void malloctape_out_of_memory(void);
 
 /* What a front end tells about its allocator. All called by the writer thread or at the start; must
@@ -247,6 +264,8 @@ struct malloctape_front_end {
     uint64_t (*heap_bytes)(void); /* address space it has taken from the system, approximately */
     bool (*cover_heap)(void);     /* the shadow table for all that it has; false: no memory */
     void (*divert)(void);         /* recording has begun: calls must come to the capture core */
+    void (*tell_cache)(const void *cache);       /* malloctape_cached() for each class */
+    uint64_t (*class_bytes)(unsigned size_class); /* of its objects */
 };
 
 /* Defined by the front end. */

@@ -33,7 +33,9 @@ void lane_reset(struct malloctape_lane *lane, uint32_t recording)
     lane->lost_events = lane->lost_events_total = 0;
     memset(lane->profile, 0, sizeof lane->profile);
     lane->ended = lane->unbegun = 0;
-    lane->next_token = units_token(lane->number, 1);
+    lane->births = lane->calm_slots = 0;
+    lane->cache = NULL;
+    memset(lane->told, 0, sizeof lane->told);
     lane->recording = recording;
     atomic_store_release(&lane->cursor, NULL);
 }
@@ -89,15 +91,16 @@ static bool has_block(struct lane_registry *registry, uint32_t number)
     return true;
 }
 
-/* Tokens count lanes from 1 (units.h), so the last number of the format is not used. */
+/* Owners of places (shadow.h) are lanes counted from 1, and the last is SHADOW_MIXED. */
 static struct malloctape_lane *claim_new(struct lane_registry *registry)
 {
     uint32_t number = atomic_load_relaxed(&registry->used);
     do
-        if (number == RAW_LANES_MAX - 1 || !has_block(registry, number)) return NULL;
+        if (number + 1 == SHADOW_MIXED || !has_block(registry, number)) return NULL;
     while (!atomic_swap_release(&registry->used, &number, number + 1));
     struct malloctape_lane *lane = lane_at(registry, number);
     lane->number = number;
+    lane->owner = (uint16_t)(number + 1);
     return lane;
 }
 

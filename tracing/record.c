@@ -6,10 +6,13 @@
 
 /* Room behind the last position at which an event may begin: for the event, and for stamps before
  * they take a new slot. */
-#define ROOM_MARGIN_UNITS 128
+#define ROOM_MARGIN_UNITS 256
 #define STAMP_UNITS_MAX   (1 + RAW_NUMBER_UNITS_MAX)
+/* A lane that has lost events must have filled so many slots without a loss before its cache is followed again: what the cache
+ * holds may fill most of a slot. */
+#define CALM_SLOTS        2
 
-_Static_assert(ROOM_MARGIN_UNITS > 4 * RAW_UNITS_PER_RECORD_MAX,
+_Static_assert(ROOM_MARGIN_UNITS > 5 * RAW_UNITS_PER_RECORD_MAX,
                "the beginning of a thread, a loss and an event fit behind the room");
 
 static uint64_t stamps[RAW_STRUCTURES]; /* each under the lock of its structure */
@@ -35,7 +38,7 @@ static void begin_run(struct malloctape_lane *lane, uint32_t slot, const uint16_
     units_begin_run(lane, before, count, key);
     struct spool_run run = {.lane = lane->number,
                             .serial = lane->slots++,
-                            .first_birth = raw_token_serial(lane->next_token) - 1,
+                            .first_birth = lane->births,
                             .first_unit = lane->units,
                             .key = key,
                             .extra_units = lane->extra_units};
@@ -53,7 +56,7 @@ void record_heat(struct malloctape_lane *lane)
         atomic_store_relaxed(&lane->limit, NULL);
 }
 
-/* No object is known to be lost: its token is unknown. */
+/* No object is known to be lost: it is unknown when it ends. */
 static void put_lost(struct malloctape_lane *lane)
 {
     if (lane->lost_events) units_lost(lane, lane->lost_events, 0);
@@ -100,6 +103,7 @@ bool record_take_slot(struct malloctape_lane *lane)
 void record_loss(struct malloctape_lane *lane)
 {
     if (!recording.writer.loses) return;
+    lane->calm_slots = lane->slots + CALM_SLOTS;
     lane->lost_events++;
     atomic_store_relaxed(&lane->lost_events_total, lane->lost_events_total + 1);
 }
@@ -128,20 +132,7 @@ void record_thread(struct malloctape_lane *lane, bool continued)
     if (lane->cursor >= lane->room) record_take_slot(lane);
 }
 
-/* --- tokens and events --- */
-
-static uint64_t *token_place(const void *object)
-{
-    if (!shadow_covers(object)) return NULL;
-    const struct shadow_page *page = shadow_page_of(object);
-    return shadow_is_open(page) ? shadow_token(page, object) : NULL;
-}
-
-static void set_token(const void *object, uint64_t token)
-{
-    uint64_t *place = token_place(object);
-    if (place) *place = token;
-}
+/* --- the thread's cache --- */
 
 /* The lane of the calling thread with room for an event, NULL if recording has ended meanwhile. */
 static struct malloctape_lane *lane_with_room(void)
@@ -149,51 +140,205 @@ static struct malloctape_lane *lane_with_room(void)
     return malloctape_ready() ? malloctape_lane : NULL;
 }
 
-void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const void *object)
+/* What happens to the cache from now on is not in the stream. */
+static void leave_cache(struct malloctape_lane *lane)
 {
-    struct malloctape_lane *lane = lane_with_room();
-    if (!lane) {
-        if (object) malloctape_born_unrecorded(object);
-        return;
+    if (!lane->cache) return;
+    atomic_store_relaxed(&lane->limit, NULL);
+    lane->cache = NULL;
+}
+
+/* Room for a record in the middle of a call, also while the thread holds a lock of the allocator. */
+static bool has_room_inside(struct malloctape_lane *lane, long units)
+{
+    if (!lane->room || lane->busy || lane->lost_events || !is_recording()) return false;
+    if (lane->end - lane->cursor >= units) return true;
+    lane->busy = 1;
+    bool has_room = record_take_slot(lane);
+    lane->busy = 0;
+    return has_room;
+}
+
+static void tell_class(struct malloctape_lane *lane, uint32_t size_class)
+{
+    if (size_class == 0 || lane->told[size_class / 64] >> size_class % 64 & 1) return;
+    units_class(lane, size_class, malloctape_front_end.class_bytes(size_class));
+}
+
+/* Takes the places of up to RAW_CACHED_MAX objects from the list for the lane. Returns how many; 0 if one has none. */
+static unsigned take_cached(const struct malloctape_lane *lane, const void **object, unsigned count,
+                            uint32_t *places)
+{
+    unsigned taken = 0;
+    for (; taken < RAW_CACHED_MAX && taken < count; taken++) {
+        struct shadow_page *page = shadow_covers(*object) ? shadow_page_of(*object) : NULL;
+        if (!page || !shadow_is_open(page)) return 0;
+        places[taken] = shadow_place(page, *object);
+        shadow_take(page, places[taken], lane->owner);
+        memcpy(object, *object, sizeof *object);
     }
-    if (!object) {
-        units_failed(lane, kind, size, alignment, RAW_TOKEN_UNKNOWN);
-        return;
+    return taken;
+}
+
+void malloctape_cached(const void *cache, unsigned size_class, const void *first, unsigned count)
+{
+    struct malloctape_lane *lane = malloctape_lane;
+    uint32_t places[RAW_CACHED_MAX];
+    if (!lane->cache || lane->cache != cache) return;
+    while (count > 0) {
+        if (!has_room_inside(lane, 2 * RAW_UNITS_PER_RECORD_MAX)) return leave_cache(lane);
+        unsigned taken = take_cached(lane, &first, count, places);
+        if (taken == 0) return leave_cache(lane);
+        tell_class(lane, size_class);
+        units_cached(lane, size_class, taken, places);
+        count -= taken;
     }
-    set_token(object, lane->next_token);
-    units_birth(lane, kind, size, alignment, object);
+}
+
+void malloctape_uncached(const void *cache, unsigned size_class, unsigned count)
+{
+    struct malloctape_lane *lane = malloctape_lane;
+    if (!lane->cache || lane->cache != cache || count == 0) return;
+    if (!has_room_inside(lane, RAW_UNITS_PER_RECORD_MAX)) return leave_cache(lane);
+    units_uncached(lane, size_class, count);
+}
+
+/* While hooks of the program may make calls in the middle of a call, births say their places. */
+void malloctape_thread_cache_is(void *cache)
+{
+    struct malloctape_lane *lane = malloctape_lane;
+    if (!lane->room || lane->cache == cache || lane->slots < lane->calm_slots) return;
+    leave_cache(lane);
+    if (!cache || atomic_load_relaxed(&hot_path_is_off) || !malloctape_ready()) return;
+    units_thread(lane, RAW_CACHE_BEGIN, 0);
+    lane->cache = cache;
+    malloctape_front_end.tell_cache(cache);
+    if (lane->cache) record_heat(lane);
+}
+
+void malloctape_thread_cache_changed(void)
+{
+    leave_cache(malloctape_lane);
+}
+
+void malloctape_thread_cache_deleted(void)
+{
+    struct malloctape_lane *lane = malloctape_lane;
+    leave_cache(lane);
+    if (lane->room && is_recording() && malloctape_ready())
+        units_thread(lane, RAW_THREAD_CACHE_DELETED, 0);
+}
+
+void malloctape_unrecorded(void)
+{
+    leave_cache(malloctape_lane);
+}
+
+/* --- objects and events --- */
+
+/* NULL: the object has no place. */
+static struct shadow_page *open_page_of(const void *object)
+{
+    struct shadow_page *page = shadow_covers(object) ? shadow_page_of(object) : NULL;
+    return page && shadow_is_open(page) ? page : NULL;
 }
 
 void malloctape_born_unrecorded(const void *object)
 {
-    if (shadow_has_begun()) set_token(object, RAW_TOKEN_UNKNOWN);
+    struct shadow_page *page = shadow_has_begun() ? open_page_of(object) : NULL;
+    if (page) shadow_take(page, shadow_place(page, object), 0);
 }
 
-uint64_t malloctape_token_of(const void *object)
+/* The object at this address, for the calling thread's lane. */
+static struct units_object object_at(const void *address)
 {
-    uint64_t *place = token_place(object);
-    return place ? *place : RAW_TOKEN_UNKNOWN;
+    const struct shadow_page *page = open_page_of(address);
+    if (!page) return (struct units_object){.unknown = true};
+    struct units_object object = {.place = shadow_place(page, address), .size_class = page->size_class};
+    uint32_t owner = atomic_load_relaxed(shadow_owner(object.place));
+    if (owner == 0) {
+        object.unknown = true;
+    } else if (owner != malloctape_lane->owner) {
+        const struct malloctape_lane *other = lane_at(recording.registry, owner - 1);
+        object.bound = raw_births(owner - 1, atomic_load_relaxed(&other->births));
+    }
+    return object;
 }
 
-void malloctape_dies(unsigned kind, uint64_t token, uint64_t size, uint64_t alignment)
+/* The object's place is the lane's from now on, which has room. */
+static struct units_birth_of begin_object(struct malloctape_lane *lane, const void *address,
+                                            bool taken)
 {
-    struct malloctape_lane *lane = lane_with_room();
-    if (lane) units_death(lane, kind, token, size, alignment);
+    struct shadow_page *page = open_page_of(address);
+    struct units_birth_of birth = {.address = address};
+    if (atomic_load_relaxed(&hot_path_is_off)) leave_cache(lane);
+    birth.taken = taken && lane->cache;
+    if (!page) return birth;
+    birth.object.place = shadow_place(page, address);
+    birth.object.size_class = page->size_class;
+    shadow_take(page, birth.object.place, lane->owner);
+    if (!birth.taken) tell_class(lane, page->size_class);
+    return birth;
 }
 
-void malloctape_reallocated(unsigned kind, uint64_t token, uint64_t size, const void *object)
+void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const void *object,
+                     bool taken)
 {
     struct malloctape_lane *lane = lane_with_room();
     if (!lane) {
+        malloctape_unrecorded();
+        if (object) malloctape_born_unrecorded(object);
+    } else if (!object) {
+        units_failed(lane, kind, size, alignment, NULL);
+    } else {
+        struct units_birth_of birth = begin_object(lane, object, taken);
+        units_birth(lane, kind, size, alignment, &birth);
+    }
+}
+
+static void tell_class_of(struct malloctape_lane *lane, const struct units_object *object)
+{
+    if (object->unknown || object->bound) tell_class(lane, object->size_class);
+}
+
+/* The object's place is the lane's from now on. */
+static void take_over(struct malloctape_lane *lane, const struct units_object *object,
+                      const void *address)
+{
+    tell_class_of(lane, object);
+    if (object->place) shadow_take(shadow_page_of(address), object->place, lane->owner);
+}
+
+void malloctape_dies(unsigned kind, const void *address, uint64_t size, uint64_t alignment)
+{
+    struct malloctape_lane *lane = lane_with_room();
+    if (!lane) {
+        malloctape_unrecorded();
+        return;
+    }
+    struct units_object object = object_at(address);
+    take_over(lane, &object, address);
+    units_death(lane, kind, &object, size, alignment);
+}
+
+void malloctape_reallocated(unsigned kind, const void *old_address, uint64_t size,
+                            const void *object, bool taken)
+{
+    struct malloctape_lane *lane = lane_with_room();
+    if (!lane) {
+        malloctape_unrecorded();
         if (object) malloctape_born_unrecorded(object);
         return;
     }
+    struct units_object old = object_at(old_address);
     if (!object) {
-        units_failed(lane, kind, size, 0, token);
+        tell_class_of(lane, &old);
+        units_failed(lane, kind, size, 0, &old);
         return;
     }
-    set_token(object, lane->next_token);
-    units_realloc(lane, kind, token, size, object);
+    struct units_birth_of birth = begin_object(lane, object, taken);
+    take_over(lane, &old, old_address);
+    units_realloc(lane, kind, &old, size, &birth);
 }
 
 void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_t second)
@@ -205,28 +350,5 @@ void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_
 void malloctape_stamp(unsigned structure)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!lane->room || lane->busy || lane->lost_events || !is_recording()) return;
-    if (lane->end - lane->cursor < STAMP_UNITS_MAX) {
-        lane->busy = 1;
-        bool has_room = record_take_slot(lane);
-        lane->busy = 0;
-        if (!has_room) return;
-    }
-    units_stamp(lane, structure, ++stamps[structure]);
-}
-
-void malloctape_thread_cache_changed(void)
-{
-    struct malloctape_lane *lane = malloctape_lane;
-    if (!lane->cache) return;
-    atomic_store_relaxed(&lane->limit, NULL);
-    lane->cache = NULL;
-}
-
-void malloctape_thread_cache_deleted(void)
-{
-    struct malloctape_lane *lane = malloctape_lane;
-    malloctape_thread_cache_changed();
-    if (lane->room && is_recording() && malloctape_ready())
-        units_thread(lane, RAW_THREAD_CACHE_DELETED, 0);
+    if (has_room_inside(lane, STAMP_UNITS_MAX)) units_stamp(lane, structure, ++stamps[structure]);
 }

@@ -1,15 +1,20 @@
 #include "shadow.h"
 
 #include "os.h"
+#include "raw_format.h"
 
 #include <string.h>
 
-#define REGION_BYTES      (SHADOW_REGION_PAGES * sizeof(struct shadow_page))
-/* Tokens come from the system in pieces of this size. */
-#define ARENA_BYTES       ((size_t)1 << 20)
-#define END_LOCK_TRIES    100
-/* A page of 8-byte objects has 2^10 tokens. */
-#define CAPACITY_BITS_MAX 10
+#define REGION_BYTES   (SHADOW_REGION_PAGES * sizeof(struct shadow_page))
+/* Owners come from the system in pieces of this size. */
+#define PIECE_BYTES    ((size_t)1 << 20)
+#define PIECE_PLACES   (PIECE_BYTES / sizeof(uint16_t))
+#define END_LOCK_TRIES 100
+/* What a class gets at a time: several pages of medium-sized objects share it. */
+#define RUN_PLACES     (2 * RAW_PLACE_BLOCK)
+
+_Static_assert(sizeof(struct shadow_page) << (SHADOW_ADDRESS_BITS - SHADOW_PAGE_BITS) == SHADOW_WINDOW_BYTES,
+               "the owners lie behind the entries of all pages");
 
 /* Where Linux does not map anything of its own accord; the last is for tools that leave a program less. */
 static const uintptr_t windows[] = {0x240000000000, 0x3c0000000000, 0x0a0000000000};
@@ -17,32 +22,28 @@ static const uintptr_t windows[] = {0x240000000000, 0x3c0000000000, 0x0a00000000
 uintptr_t shadow_window;
 static bool covered[SHADOW_REGIONS];
 
-/* Where the tokens of pages go that are not open. */
-static uint64_t nowhere;
-
-/* Tokens are cut from the rest of it. */
-struct arena {
-    struct arena *next;
-    uint64_t unused[7]; /* tokens begin with a cache line */
-};
-
 enum shadow_state { SHADOW_OFF = 0, SHADOW_COVERING, SHADOW_ON };
+
+/* Places of a size class: those of one page always are as many. */
+struct places {
+    uint32_t free; /* first place of a page's, from a closed one; there the next stands, in two owners. 0: none */
+    uint32_t next; /* `left` more that nobody has had */
+    uint32_t left;
+};
 
 /* Lies where a forked child finds it zeroed: a thread that does not exist in the child may have been in
  * the middle of it, with the lock taken. */
-struct token_memory {
+struct shadow_memory {
     uint32_t lock;
-    uint32_t state; /* enum shadow_state; changes under the lock */
-    bool kept;      /* has been on, so threads that are late may look */
-    uint8_t *next;  /* in the first of `arenas` */
-    size_t left;
-    struct arena *arenas;
-    struct arena *spare; /* from before the end */
-    void
-        *free[CAPACITY_BITS_MAX + 1]; /* lists of unused token arrays, linked by their first word */
+    uint32_t state;  /* enum shadow_state; changes under the lock */
+    bool kept;       /* has been on, so threads that are late may look */
+    uint32_t blocks; /* that have been given to classes; block 0 is nobody's */
+    struct places classes[RAW_SIZE_CLASSES_MAX];
 };
 
-static struct token_memory *memory;
+static struct shadow_memory *memory;
+/* Pieces of owners that are mapped: they stay, also in a child. */
+static uint32_t pieces;
 
 static void lock(void)
 {
@@ -123,6 +124,8 @@ static void release_regions(void)
         if (covered[region]) os_memory_release((void *)region_entries(region), REGION_BYTES);
         covered[region] = false;
     }
+    for (; pieces > 0; pieces--)
+        os_memory_release(shadow_owner((pieces - 1) * (uint32_t)PIECE_PLACES), PIECE_BYTES);
 }
 
 static void clear_regions(void)
@@ -131,24 +134,12 @@ static void clear_regions(void)
         if (covered[region]) os_memory_clear((void *)region_entries(region), REGION_BYTES);
 }
 
-static struct arena *clear_arenas(struct arena *arenas, struct arena *behind)
+static void clear_places(void)
 {
-    while (arenas) {
-        struct arena *next = arenas->next;
-        os_memory_clear(arenas, ARENA_BYTES);
-        arenas->next = behind;
-        behind = arenas;
-        arenas = next;
-    }
-    return behind;
-}
-
-static void clear_tokens(void)
-{
-    memory->left = 0;
-    memset(memory->free, 0, sizeof memory->free);
-    memory->spare = clear_arenas(memory->arenas, clear_arenas(memory->spare, NULL));
-    memory->arenas = NULL;
+    memory->blocks = 1;
+    memset(memory->classes, 0, sizeof memory->classes);
+    for (uint32_t i = 0; i < pieces; i++)
+        os_memory_clear(shadow_owner(i * (uint32_t)PIECE_PLACES), PIECE_BYTES);
 }
 
 bool shadow_prepare(bool (*cover)(void))
@@ -160,9 +151,9 @@ bool shadow_prepare(bool (*cover)(void))
     if (memory->kept) {
         if (!lock_at_last()) return false;
         clear_regions();
-        clear_tokens();
         unlock();
     }
+    clear_places();
     atomic_store_release(&memory->state, SHADOW_COVERING);
     if (cover()) return true;
     shadow_cancel();
@@ -184,17 +175,13 @@ void shadow_begin(void)
     memory->kept = true;
 }
 
-/* The pages stay as they are: a thread that is late may be about to store a token there. */
+/* The pages stay as they are: a thread that is late may be about to look there. */
 void shadow_end(void)
 {
     if (!memory) return;
     atomic_store_release(&memory->state, SHADOW_OFF);
     if (!lock_at_last()) return;
-    for (struct arena *arena = memory->arenas; arena; arena = arena->next) {
-        struct arena *next = arena->next;
-        os_memory_clear(arena, ARENA_BYTES);
-        arena->next = next;
-    }
+    clear_places();
     unlock();
 }
 
@@ -214,43 +201,58 @@ bool shadow_cover(uintptr_t address, size_t bytes)
     return complete;
 }
 
-static bool take_arena(void)
+/* Whether the owners of places below `end` are mapped now. */
+static bool map_owners(uint32_t end)
 {
-    struct arena *arena = memory->spare;
-    if (arena) {
-        memory->spare = arena->next;
-    } else {
-        arena = os_memory_reserve_unshared(ARENA_BYTES);
-        if (!arena) return false;
+    while (pieces * PIECE_PLACES < end) {
+        uintptr_t at = (uintptr_t)shadow_owner(pieces * (uint32_t)PIECE_PLACES);
+        if (!os_memory_reserve_per_process_at(at, PIECE_BYTES)) return false;
+        pieces++;
     }
-    arena->next = memory->arenas;
-    memory->arenas = arena;
-    memory->next = (uint8_t *)(arena + 1);
-    memory->left = ARENA_BYTES - sizeof *arena;
     return true;
 }
 
-/* Zeroed room for 2^bits tokens; NULL if there is no memory. Under the lock. */
-static uint64_t *take_tokens(unsigned bits)
+/* Most places that a page can have, for objects of `size` bytes; 0: of one object. Two at least: there stands where the next free
+ * ones are. */
+static uint32_t places_of_page(size_t size)
 {
-    size_t bytes = sizeof(uint64_t) << bits;
-    void *tokens = memory->free[bits];
-    if (tokens) {
-        memcpy(&memory->free[bits], tokens, sizeof tokens);
-        memset(tokens, 0, bytes);
-        return tokens;
-    }
-    if (memory->left < bytes && !take_arena()) return NULL;
-    tokens = memory->next;
-    memory->next += bytes;
-    memory->left -= bytes;
-    return tokens;
+    return size ? (uint32_t)(SHADOW_PAGE_BYTES / size) + 2 : 2;
 }
 
-static void give_tokens(uint64_t *tokens, unsigned bits)
+/* New blocks for the class. */
+static bool add_blocks(struct places *places, uint32_t count)
 {
-    memcpy(tokens, &memory->free[bits], sizeof memory->free[bits]);
-    memory->free[bits] = tokens;
+    uint32_t blocks = ((count > RUN_PLACES ? count : RUN_PLACES) + RAW_PLACE_BLOCK - 1) / RAW_PLACE_BLOCK;
+    uint32_t first = memory->blocks * RAW_PLACE_BLOCK, end = first + blocks * RAW_PLACE_BLOCK;
+    if (end > RAW_PLACE_LIMIT || !map_owners(end)) return false;
+    memory->blocks += blocks;
+    places->next = first;
+    places->left = end - first;
+    return true;
+}
+
+/* The first of `count` places of the class that nobody has; 0 if there is no memory, or there are no more numbers. Under the lock. */
+static uint32_t take_places(uint32_t size_class, uint32_t count)
+{
+    struct places *places = &memory->classes[size_class];
+    uint32_t first = places->free;
+    if (first) {
+        memcpy(&places->free, shadow_owner(first), sizeof places->free);
+        memset(shadow_owner(first), 0, count * sizeof(uint16_t));
+        return first;
+    }
+    if (places->left < count && !add_blocks(places, count)) return 0;
+    first = places->next;
+    places->next += count;
+    places->left -= count;
+    return first;
+}
+
+static void give_places(uint32_t size_class, uint32_t first)
+{
+    struct places *places = &memory->classes[size_class];
+    memcpy(shadow_owner(first), &places->free, sizeof places->free);
+    places->free = first;
 }
 
 static const void *page_start(uintptr_t number)
@@ -258,34 +260,20 @@ static const void *page_start(uintptr_t number)
     return (const void *)(number << SHADOW_PAGE_BITS);
 }
 
-/* Objects start at multiples of 8. */
-static const void *page_last(uintptr_t number)
-{
-    return (const void *)(((number + 1) << SHADOW_PAGE_BITS) - 8);
-}
-
-/* Room for the indices of a page: their number, up to a power of two. */
-static unsigned capacity_bits_for(uintptr_t number, uint32_t inverse)
-{
-    size_t first = shadow_index(inverse, page_start(number));
-    size_t last = shadow_index(inverse, page_last(number));
-    unsigned bits = 0;
-    while (((size_t)1 << bits) <= last - first)
-        bits++;
-    return bits;
-}
-
 /* Under the lock. */
-static bool open_page(uintptr_t number, size_t size, uint32_t size_class)
+static bool open_page(uintptr_t number, size_t size, uint32_t size_class, bool is_new)
 {
     struct shadow_page *page = shadow_page_of(page_start(number));
     if (shadow_is_open(page)) return true;
+    uint32_t first = take_places(size_class, places_of_page(size));
+    if (!first) return false;
     uint32_t inverse = size ? (uint32_t)((UINT64_C(1) << 32) / size + 1) : 1;
-    uint64_t *tokens = take_tokens(capacity_bits_for(number, inverse));
-    page->tokens = tokens ? tokens - shadow_index(inverse, page_start(number)) : &nowhere;
-    atomic_store_release(&page->inverse, tokens ? inverse : 0);
-    atomic_store_release(&page->size_class, tokens ? size_class : 0);
-    return tokens != NULL;
+    const struct shadow_page from_0 = {.inverse = inverse};
+    page->base = first - shadow_place(&from_0, page_start(number));
+    page->size_class = (uint16_t)size_class;
+    atomic_store_release(&page->inverse, inverse);
+    atomic_store_release(&page->owner, size_class == 0 || is_new ? 0 : SHADOW_MIXED);
+    return true;
 }
 
 bool shadow_covers(const void *object)
@@ -299,18 +287,22 @@ bool shadow_open(const void *object, size_t size, uint32_t size_class)
     uintptr_t number = (uintptr_t)object >> SHADOW_PAGE_BITS;
     if (state() == SHADOW_OFF || !shadow_covers(object)) return false;
     lock();
-    bool opened = state() != SHADOW_OFF && open_page(number, size, size_class);
+    bool opened = state() != SHADOW_OFF && open_page(number, size, size_class, false);
     unlock();
     return opened;
 }
 
-void shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint32_t size_class)
+bool shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint32_t size_class)
 {
-    if (state() == SHADOW_OFF) return;
+    if (state() == SHADOW_OFF) return true;
+    bool opened = true;
     lock();
     for (uintptr_t number = first; number < first + pages && state() != SHADOW_OFF; number++)
-        if (shadow_covers(page_start(number))) open_page(number, size, size_class);
+        if (shadow_covers(page_start(number)) &&
+            !open_page(number, size, size_class, state() == SHADOW_ON))
+            opened = false;
     unlock();
+    return opened;
 }
 
 void shadow_close(uintptr_t first, uintptr_t pages, uint32_t size_class)
@@ -323,12 +315,21 @@ void shadow_close(uintptr_t first, uintptr_t pages, uint32_t size_class)
         if (!shadow_covers(page_start(number))) continue;
         struct shadow_page *page = shadow_page_of(page_start(number));
         if (!shadow_is_open(page)) continue;
-        unsigned bits = capacity_bits_for(number, page->inverse);
-        uint64_t *tokens = page->tokens + shadow_index(page->inverse, page_start(number));
-        atomic_store_release(&page->size_class, 0);
-        page->inverse = 0;
-        page->tokens = &nowhere;
-        give_tokens(tokens, bits);
+        uint32_t place = shadow_place(page, page_start(number));
+        atomic_store_release(&page->owner, 0);
+        atomic_store_release(&page->inverse, 0);
+        give_places(page->size_class, place);
     }
     unlock();
+}
+
+void shadow_take(struct shadow_page *page, uint32_t place, uint16_t owner)
+{
+    uint16_t nobody = 0;
+    atomic_store_relaxed(shadow_owner(place), owner);
+    if (page->size_class == 0 || atomic_load_relaxed(&page->owner) == owner) return;
+    if (owner && __atomic_compare_exchange_n(&page->owner, &nobody, owner, 0, __ATOMIC_RELAXED,
+                                             __ATOMIC_RELAXED))
+        return;
+    atomic_store_relaxed(&page->owner, SHADOW_MIXED);
 }

@@ -1,30 +1,36 @@
-/* shadow - the token of every live object, found by the object's address, without a byte on the
- * heap.
+/* shadow - the place of every object (FORMAT.md 2.5), found by the object's address, and the lane that has
+ * it, without a byte on the heap.
  *
- *   address >> 13 --> shadow_page --> tokens of one page of the heap
- *                                     index = lower half of the address / size of its objects
+ *   address >> 13 --> shadow_page --> place = base + lower half of the address / size of its objects
+ *                                     owner of all its places, or: --> owners[place]
  *
- * A page of the heap that holds objects of one size gets as many tokens as objects can start in
- * it, so the tokens of a page lie together: 8 bytes for each object, and 16 for each 8 KiB page.
- * A page whose object starts at its beginning (a large one) has one.
+ * A page of the heap that holds objects of one size gets as many places as objects can start in it, one after
+ * another. Places are given out in blocks of one size class, and a page that is closed leaves its places to the
+ * next one of the same class: so the class of a place never changes. A page whose object starts at its beginning (a large one) has one.
+ *
+ * An owner is the lane that has the place, plus 1. As long as one lane takes all places of a page, the page's entry
+ * says so, and nobody looks at the places'.
  *
  * The pages' entries lie at a fixed distance for each address, in a window of 256 GiB where nobody else
  * maps anything. Only the parts for regions with heap in them are mapped (2 MiB for 1 GiB), because programs
  * limit their address space; and those for NULL, the stack, this library and what is before the heap, where
- * most addresses are that programs free by mistake.
+ * most addresses are that programs free by mistake. The owners of places lie behind that window, and are mapped as they are
+ * needed: 2 bytes for each place.
  *
- * Pages of small objects are opened when the allocator makes them, so that an object on such a page
- * always has a place for its token; those of large ones with the object.
+ * Pages of small objects are opened when the allocator makes them; those of large ones with the object.
  *
  * Life        prepare, begin ... end, any number of times. A forked child finds the table as before all that;
  *            what it says of the parent's objects would mean nothing there. After the end, and in a child, all
  *            calls but prepare do nothing.
- * Invariant   size_class != 0: `tokens` has room for every index of the page.
- *             A page that was ever opened, and is not now, has size_class 0 and tokens that may be
- *             written but mean nothing.
- * Order       `tokens` is stored before `inverse`, and that before `size_class` (release).
+ * Invariant   inverse != 0: the page is open, and every object on it has a place.
+ *             owner of a page is a lane: that lane has every place of the page with a live object. Other lanes may
+ *             have places there whose objects are dead; they make the page SHADOW_MIXED before an object lives there.
+ *             size_class == 0: owner == 0.
+ * Order       `base` is stored before `inverse`, and that before `owner` (release).
  * Threads     a page is opened by the thread that makes it (or a large object on it), and closed by
- *             the one that returns its span to the page heap, when no object on it lives. */
+ *             the one that returns its span to the page heap, when no object on it lives. The owner of a place is
+ *             stored by the thread that takes the place out of a structure, or frees or makes an object there: the program,
+ *             or the structure's lock, keeps others away. */
 #ifndef MALLOCTAPE_SHADOW_H
 #define MALLOCTAPE_SHADOW_H
 
@@ -47,12 +53,18 @@ extern "C" {
 #define SHADOW_REGION_BITS  30
 #define SHADOW_REGIONS      (1u << (SHADOW_ADDRESS_BITS - SHADOW_REGION_BITS))
 #define SHADOW_REGION_PAGES (1u << (SHADOW_REGION_BITS - SHADOW_PAGE_BITS))
+#define SHADOW_WINDOW_BYTES ((uintptr_t)16 << (SHADOW_ADDRESS_BITS - SHADOW_PAGE_BITS))
 
 struct shadow_page {
-    uint64_t *tokens;    /* of index 0, which lies outside of the page */
+    uint32_t base;       /* place of index 0, which lies outside of the page */
     uint32_t inverse;    /* 2^32 / size of the objects, rounded up; 1: one object; 0: not open */
-    uint32_t size_class; /* the front end's; 0 also if the page is not open */
+    uint16_t owner;      /* of all places; SHADOW_MIXED; 0: nobody yet */
+    uint16_t size_class; /* the front end's */
+    uint32_t unused;
 };
+
+/* Each place has an owner of its own. */
+#define SHADOW_MIXED UINT16_MAX
 
 /* Where the entry of address 0 is; 0 until shadow_prepare(). */
 extern uintptr_t shadow_window;
@@ -69,7 +81,7 @@ void shadow_begin(void);
 
 bool shadow_has_begun(void);
 
-/* Nothing is recorded any more: forgets all tokens and gives their memory to the system. Addresses are kept,
+/* Nothing is recorded any more: forgets all owners and gives their memory to the system. Addresses are kept,
  * so a thread that is late harms nobody. */
 void shadow_end(void);
 
@@ -77,13 +89,13 @@ void shadow_end(void);
  * nothing may be recorded of objects there. */
 bool shadow_cover(uintptr_t address, size_t bytes);
 
-/* Makes the page of `object` ready for objects of `size` bytes (0: one object, at its start). Any
- * number of threads may ask for the same. False: no memory, or no region; tokens that are stored
- * there are lost, and nothing else happens. */
+/* Makes the page of `object` ready for objects of `size` bytes (0: one object, at its start). There may be objects on it
+ * that nobody has. Any number of threads may ask for the same. False: no memory, no more places, or no region. */
 bool shadow_open(const void *object, size_t size, uint32_t size_class);
 
-/* shadow_open() for `pages` pages from page number `first`. */
-void shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint32_t size_class);
+/* The same for `pages` pages from page number `first`. Once shadow_begin() has been called, there are no objects on them yet. False: not
+ * all could be. */
+bool shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint32_t size_class);
 
 /* `pages` pages from page number `first` go back to the page heap; with `size_class` 0 only the
  * first can have been open. */
@@ -103,18 +115,21 @@ static inline bool shadow_is_open(const struct shadow_page *page)
     return atomic_load_acquire(&page->inverse) != 0;
 }
 
-/* Objects of one size start at distances of at least that size, so the products of two differ in the
- * upper half. */
-static inline size_t shadow_index(uint32_t inverse, const void *object)
+/* Place of the object, on a page that is open. Objects of one size start at distances of at least that size, so
+ * the products of two differ in the upper half. */
+static inline uint32_t shadow_place(const struct shadow_page *page, const void *object)
 {
-    return (size_t)(((uint64_t)(uint32_t)(uintptr_t)object * inverse) >> 32);
+    return page->base + (uint32_t)(((uint64_t)(uint32_t)(uintptr_t)object * page->inverse) >> 32);
 }
 
-/* Place of the object's token, on a page that is open or was once. */
-static inline uint64_t *shadow_token(const struct shadow_page *page, const void *object)
+/* Where the owner of a place stands. */
+static inline uint16_t *shadow_owner(uint32_t place)
 {
-    return page->tokens + shadow_index(page->inverse, object);
+    return (uint16_t *)(shadow_window + SHADOW_WINDOW_BYTES) + place;
 }
+
+/* `owner` has the place on this page from now on; 0: nobody, though an object lives there. */
+void shadow_take(struct shadow_page *page, uint32_t place, uint16_t owner);
 
 #pragma GCC visibility pop
 

@@ -45,19 +45,35 @@ static unsigned shape_of_any(unsigned kind)
     return kind < CALL_KINDS ? shape_of[kind] : SHAPE_UNDEFINED;
 }
 
-/* What follows the object of a call, or the size of a birth. */
+/* What follows the object of a call, or the size of a birth, in the short forms. */
 static void pass_rest(struct walk *walk, unsigned shape)
 {
     static const uint8_t operands[] = {[SHAPE_BIRTH_ALIGNED] = 1,       [SHAPE_REALLOC] = 1,
                                        [SHAPE_DEATH_SIZED] = 1,         [SHAPE_DEATH_ALIGNED] = 1,
                                        [SHAPE_DEATH_SIZED_ALIGNED] = 2, [SHAPE_HEAP] = 0};
-    bool has_address = walk->addresses && (is_birth(shape) || shape == SHAPE_REALLOC);
-    pass_numbers(walk, operands[shape] + has_address);
+    pass_numbers(walk, operands[shape]);
+}
+
+static unsigned next_number_is_0(struct walk *walk)
+{
+    unsigned first = next_unit(walk);
+    for (unsigned unit = first; unit >= RAW_NUMBER_MORE; unit = next_unit(walk)) {}
+    return first == 0;
+}
+
+static void pass_place(struct walk *walk)
+{
+    if (!next_number_is_0(walk)) pass_numbers(walk, 1);
+}
+
+static void pass_address(struct walk *walk, unsigned shape)
+{
+    if (walk->addresses && (is_birth(shape) || shape == SHAPE_REALLOC)) pass_numbers(walk, 1);
 }
 
 static void pass_object(struct walk *walk, unsigned first)
 {
-    pass_numbers(walk, first & RAW_GENERAL_UNKNOWN ? 0 : first & RAW_GENERAL_FOREIGN ? 2 : 1);
+    pass_numbers(walk, first & RAW_GENERAL_UNKNOWN ? 2 : first & RAW_GENERAL_FOREIGN ? 4 : 1);
 }
 
 static void pass_failed(struct walk *walk, unsigned first)
@@ -67,6 +83,17 @@ static void pass_failed(struct walk *walk, unsigned first)
     pass_numbers(walk, shape == SHAPE_BIRTH_ALIGNED ? 2 : 1);
 }
 
+/* A record that is not a call. */
+static void pass_other(struct walk *walk, unsigned number)
+{
+    switch (number) {
+    case RAW_LOST: case RAW_CLASS: case RAW_UNCACHED: pass_numbers(walk, 2); break;
+    case RAW_THREAD_BEGIN: pass_numbers(walk, 1); break;
+    case RAW_CACHED: pass_numbers(walk, 1); pass_numbers(walk, next_unit(walk)); break;
+    default: break;
+    }
+}
+
 /* A record by its number. Returns whether it is an event. */
 static bool pass_general(struct walk *walk, unsigned first)
 {
@@ -74,13 +101,15 @@ static bool pass_general(struct walk *walk, unsigned first)
     if (number == RAW_FAILED) {
         pass_failed(walk, first);
     } else if (number >= CALL_KINDS) {
-        pass_numbers(walk, number == RAW_LOST ? 2 : number == RAW_THREAD_BEGIN);
+        pass_other(walk, number);
         return false;
     } else if (shape == SHAPE_HEAP) {
         pass_numbers(walk, next_unit(walk));
     } else {
         is_birth(shape) ? pass_numbers(walk, 1) : pass_object(walk, first);
         pass_rest(walk, shape);
+        if (is_birth(shape) || number == CALL_REALLOC_MOVED) pass_place(walk);
+        pass_address(walk, shape);
     }
     return true;
 }
@@ -89,18 +118,18 @@ static bool pass_general(struct walk *walk, unsigned first)
 static unsigned range_of_unit(unsigned first)
 {
     static const uint8_t range_at[RAW_UNIT_GENERAL >> 10] = {
-        /* by the upper six bits, which are zero in the first places; the last is of foreign objects */
+        /* by the upper six bits, which are zero in the first places; the last is of objects of other lanes */
         [0x20] = RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1, RAW_BIRTH_1,
         RAW_BIRTH_1,          RAW_BIRTH_1, RAW_DEATH_2, RAW_DEATH_2, RAW_DEATH_2, RAW_DEATH_2,
         RAW_DEATH_2,          RAW_DEATH_2, RAW_DEATH_2, RAW_DEATH_2, RAW_BIRTH_2, RAW_BIRTH_2,
         RAW_BIRTH_2,          RAW_BIRTH_2, RAW_BIRTH_3, RAW_BIRTH_3, RAW_DEATH_1, RAW_DEATH_1,
-        RAW_DEATH_3,          RAW_DEATH_3, RAW_REALLOC, RAW_DEATH_1};
+        RAW_DEATH_2,          RAW_DEATH_3, RAW_REALLOC, RAW_DEATH_1};
     return range_at[first >> 10];
 }
 
 static bool is_far(unsigned first)
 {
-    return first >= RAW_UNIT_DEATH_FAR && first <= RAW_UNIT_DEATH_3;
+    return first >= RAW_UNIT_DEATH_1_FAR && first < RAW_UNIT_GENERAL;
 }
 
 /* Returns whether it is an event. */
@@ -112,24 +141,28 @@ static bool pass_record(struct walk *walk)
         return false;
     }
     if (first >= RAW_UNIT_GENERAL) return pass_general(walk, first);
-    if (is_far(first) || first >= RAW_UNIT_FOREIGN) next_unit(walk);
-    pass_rest(walk, shape_of_any(walk->profile[range_of_unit(first)]));
+    unsigned kind = walk->profile[range_of_unit(first)], shape = shape_of_any(kind);
+    if (is_far(first)) next_unit(walk);
+    if (first >= RAW_UNIT_FOREIGN) pass_numbers(walk, 1);
+    pass_rest(walk, shape);
+    if (kind == CALL_REALLOC_MOVED) pass_place(walk);
+    pass_address(walk, shape);
     return true;
 }
 
 /* --- ranges and profiles --- */
 
 static const struct {
-    uint16_t base;
-    uint32_t limit;
+    uint16_t base, far_base;
+    uint32_t limit, far_limit;
 } ranges[RAW_RANGES] = {
-    [RAW_DEATH_1] = {RAW_UNIT_DEATH_1, RAW_DEATH_1_LIMIT},
-    [RAW_DEATH_2] = {RAW_UNIT_DEATH_2, RAW_DEATH_2_LIMIT},
-    [RAW_DEATH_3] = {RAW_UNIT_DEATH_3, RAW_DEATH_3_LIMIT},
-    [RAW_BIRTH_1] = {RAW_UNIT_BIRTH_1, RAW_BIRTH_1_LIMIT},
-    [RAW_BIRTH_2] = {RAW_UNIT_BIRTH_2, RAW_BIRTH_2_LIMIT},
-    [RAW_BIRTH_3] = {RAW_UNIT_BIRTH_3, RAW_BIRTH_3_LIMIT},
-    [RAW_REALLOC] = {RAW_UNIT_REALLOC, RAW_REALLOC_LIMIT},
+    [RAW_DEATH_1] = {RAW_UNIT_DEATH_1, RAW_UNIT_DEATH_1_FAR, RAW_DEATH_1_LIMIT, RAW_DEATH_1_FAR_LIMIT},
+    [RAW_DEATH_2] = {RAW_UNIT_DEATH_2, RAW_UNIT_DEATH_2_FAR, RAW_DEATH_2_LIMIT, RAW_DEATH_2_FAR_LIMIT},
+    [RAW_DEATH_3] = {0, RAW_UNIT_DEATH_3_FAR, 0, RAW_DEATH_3_FAR_LIMIT},
+    [RAW_BIRTH_1] = {RAW_UNIT_BIRTH_1, 0, RAW_BIRTH_1_LIMIT, 0},
+    [RAW_BIRTH_2] = {RAW_UNIT_BIRTH_2, 0, RAW_BIRTH_2_LIMIT, 0},
+    [RAW_BIRTH_3] = {RAW_UNIT_BIRTH_3, 0, RAW_BIRTH_3_LIMIT, 0},
+    [RAW_REALLOC] = {0, RAW_UNIT_REALLOC_FAR, 0, RAW_REALLOC_FAR_LIMIT},
 };
 
 /* Of a lane that nothing is known about. */
@@ -141,12 +174,12 @@ static const uint8_t first_profile[RAW_PROFILE_BYTES] = {
 #define SAMPLED_RECORDS 128
 /* A range is given to another kind when that one was missed so often in a run. */
 #define MISSED_MIN      64
-/* In runs with more far distances than one in so many units all are written far: a branch that
+/* In runs with more far places than one in so many units all are written far: a branch that
  * often goes either way costs more than two bytes. Now and then the run is written normally, to see. */
 #define WIDE_ONE_IN     12
 #define WIDE_RUNS       16
 
-/* What is counted besides the ranges: kinds without one, and far distances. */
+/* What is counted besides the ranges: kinds without one, and far places of the first kind. */
 enum { USED_NONE = RAW_RANGES, USED_FAR, USED_COUNTS };
 
 /* RAW_RANGES if there is none. */
@@ -171,7 +204,7 @@ static void count_ranges(const struct malloctape_lane *lane, const uint16_t *uni
             sampled[range_of_unit(first)]++;
         else if (first < RAW_UNIT_STAMP_BEFORE)
             sampled[range_of_kind(lane->profile, first & RAW_GENERAL_NUMBER)]++;
-        sampled[USED_FAR] += is_far(first);
+        sampled[USED_FAR] += first >= RAW_UNIT_DEATH_1_FAR && first < RAW_UNIT_DEATH_2_FAR;
     }
     size_t scale = walk.at == units ? 0 : count / (size_t)(walk.at - units);
     for (unsigned i = 0; i < USED_COUNTS; i++)
@@ -231,13 +264,13 @@ static void set_codes(struct malloctape_lane *lane)
         bool birth = range >= RAW_BIRTH_1;
         code->base = ranges[range].base;
         code->limit = ranges[range].limit;
+        code->far_base = ranges[range].far_base;
+        code->far_limit = ranges[range].far_limit;
         if (birth && code->limit > MALLOCTAPE_HOT_SIZE_LIMIT)
             code->limit = MALLOCTAPE_HOT_SIZE_LIMIT;
         if (birth && lane->addresses) code->limit = 0;
     }
-    struct malloctape_code *death_1 = &lane->codes[lane->profile[RAW_DEATH_1]];
-    death_1->far_limit = RAW_DEATH_FAR_LIMIT;
-    if (lane->wide) death_1->limit = 0;
+    if (lane->wide) lane->codes[lane->profile[RAW_DEATH_1]].limit = 0;
     memset(&lane->codes[0], 0, sizeof lane->codes[0]); /* what an unused range has written to */
 }
 
@@ -283,18 +316,35 @@ static void finish(struct malloctape_lane *lane, unsigned first, uint16_t *end, 
     atomic_store_release(&lane->cursor, end);
 }
 
-/* An object by its distance, or by lane and serial: the flags of its general code. */
-static unsigned put_object(struct malloctape_lane *lane, uint16_t **at, uint64_t token)
+static uint16_t *put_place(uint16_t *at, uint32_t place, uint32_t size_class)
 {
-    if (token == RAW_TOKEN_UNKNOWN) return RAW_GENERAL_UNKNOWN;
-    uint32_t number = raw_token_lane(token) - 1;
-    if (number == lane->number) {
-        *at = put_number(*at, lane->next_token - token);
+    return put_number(put_number(at, place), size_class);
+}
+
+/* An object with all that the general form says; the flags of its code. */
+static unsigned put_object(struct malloctape_lane *lane, uint16_t **at,
+                           const struct units_object *object)
+{
+    if (object->unknown) {
+        *at = put_place(*at, object->place, object->size_class);
+        return RAW_GENERAL_UNKNOWN;
+    }
+    if (!object->bound) {
+        *at = put_number(*at, object->place);
         return 0;
     }
-    lane->ways[number % RAW_FOREIGN_WAYS] = token;
-    *at = put_number(put_number(*at, number), raw_token_serial(token));
+    uint32_t number = raw_births_lane(object->bound);
+    lane->ways[number % RAW_FOREIGN_WAYS] = object->bound;
+    *at = put_number(put_number(*at, number), raw_births_count(object->bound));
+    *at = put_place(*at, object->place, object->size_class);
     return RAW_GENERAL_FOREIGN;
+}
+
+/* The place of a new object: none for one that was the first of its class in the cache. */
+static uint16_t *put_new_place(uint16_t *at, const struct units_object *object, bool taken)
+{
+    if (taken) return put_number(at, RAW_PLACE_NONE);
+    return put_place(at, object->place, object->size_class);
 }
 
 static uint16_t *put_address(struct malloctape_lane *lane, uint16_t *at, const void *object)
@@ -307,71 +357,66 @@ static uint16_t *put_address(struct malloctape_lane *lane, uint16_t *at, const v
 }
 
 void units_birth(struct malloctape_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
-                 const void *object)
+                 const struct units_birth_of *birth)
 {
     uint16_t *at = lane->cursor + 1;
     unsigned range = range_of(lane, kind);
-    unsigned first = RAW_UNIT_GENERAL + kind;
-    if (range < RAW_RANGES && size < ranges[range].limit)
-        first = ranges[range].base + (unsigned)size;
-    else
-        at = put_number(at, size);
+    bool is_short = birth->taken && range < RAW_RANGES && size < ranges[range].limit;
+    unsigned first = is_short ? ranges[range].base + (unsigned)size : RAW_UNIT_GENERAL + kind;
+    if (!is_short) at = put_number(at, size);
     if (shape_of[kind] == SHAPE_BIRTH_ALIGNED) at = put_number(at, alignment);
-    finish(lane, first, put_address(lane, at, object), true);
-    lane->next_token++;
+    if (!is_short) at = put_new_place(at, &birth->object, birth->taken);
+    finish(lane, first, put_address(lane, at, birth->address), true);
+    atomic_store_relaxed(&lane->births, lane->births + 1);
 }
 
-void units_realloc(struct malloctape_lane *lane, unsigned kind, uint64_t token, uint64_t size,
-                   const void *object)
+/* The first unit of the short forms for an object that this lane has; 0 if there is none. */
+static unsigned put_near(struct malloctape_lane *lane, uint16_t **at, unsigned range,
+                         const struct units_object *object)
+{
+    if (range == RAW_RANGES || object->unknown || object->bound || !object->place) return 0;
+    bool wide = lane->wide && range == RAW_DEATH_1;
+    if (object->place < ranges[range].limit && !wide) return ranges[range].base + object->place;
+    if (object->place >= ranges[range].far_limit) return 0;
+    *(*at)++ = (uint16_t)object->place;
+    return ranges[range].far_base + (object->place >> 16);
+}
+
+void units_realloc(struct malloctape_lane *lane, unsigned kind, const struct units_object *old,
+                   uint64_t size, const struct units_birth_of *birth)
 {
     uint16_t *at = lane->cursor + 1;
-    uint64_t distance = lane->next_token - token;
-    unsigned first = RAW_UNIT_GENERAL + kind;
-    if (range_of(lane, kind) == RAW_REALLOC && distance < RAW_REALLOC_LIMIT)
-        first = RAW_UNIT_REALLOC + (unsigned)distance;
-    else
-        first |= put_object(lane, &at, token);
-    finish(lane, first, put_address(lane, put_number(at, size), object), true);
-    lane->next_token++;
+    unsigned first = put_near(lane, &at, range_of(lane, kind), old);
+    if (!first) first = RAW_UNIT_GENERAL + kind + put_object(lane, &at, old);
+    at = put_number(at, size);
+    if (kind == CALL_REALLOC_MOVED) at = put_new_place(at, &birth->object, birth->taken);
+    finish(lane, first, put_address(lane, at, birth->address), true);
+    atomic_store_relaxed(&lane->births, lane->births + 1);
 }
 
-/* The first unit of a death by way of the latest foreign object; 0 if it has none. */
-static unsigned put_foreign(struct malloctape_lane *lane, uint16_t **at, uint64_t token)
+/* The first unit of a death by way of the latest bound of the lane that has the object; 0 if it has none. */
+static unsigned put_foreign(struct malloctape_lane *lane, uint16_t **at,
+                            const struct units_object *object)
 {
-    unsigned way = (raw_token_lane(token) - 1) % RAW_FOREIGN_WAYS;
+    unsigned way = raw_births_lane(object->bound) % RAW_FOREIGN_WAYS;
     uint64_t latest = lane->ways[way];
-    uint64_t coded = zigzag((int64_t)(token - latest));
-    if (token == RAW_TOKEN_UNKNOWN || raw_token_lane(latest) != raw_token_lane(token) ||
-        coded >= RAW_FOREIGN_LIMIT)
+    if (!object->bound || raw_births_lane(latest) != raw_births_lane(object->bound) || !latest ||
+        latest > object->bound || object->place >= RAW_FOREIGN_LIMIT)
         return 0;
-    lane->ways[way] = token;
-    *(*at)++ = (uint16_t)coded;
-    return RAW_UNIT_FOREIGN + (way << RAW_FOREIGN_WAY_SHIFT) + (unsigned)(coded >> 16);
+    lane->ways[way] = object->bound;
+    *(*at)++ = (uint16_t)object->place;
+    *at = put_number(*at, (object->bound - latest) * RAW_FOREIGN_CLASSES + object->size_class);
+    return RAW_UNIT_FOREIGN + (way << RAW_FOREIGN_WAY_SHIFT) + (object->place >> 16);
 }
 
-static unsigned put_death(struct malloctape_lane *lane, uint16_t **at, unsigned kind,
-                          uint64_t token)
-{
-    uint64_t distance = lane->next_token - token;
-    unsigned range = range_of(lane, kind);
-    unsigned first = 0;
-    if (range < RAW_RANGES && distance < ranges[range].limit) {
-        first = ranges[range].base + (unsigned)distance;
-    } else if (range == RAW_DEATH_1 && distance < RAW_DEATH_FAR_LIMIT) {
-        first = RAW_UNIT_DEATH_FAR + (unsigned)(distance >> 16);
-        *(*at)++ = (uint16_t)distance;
-    } else if (range == RAW_DEATH_1) {
-        first = put_foreign(lane, at, token);
-    }
-    return first ? first : RAW_UNIT_GENERAL + kind + put_object(lane, at, token);
-}
-
-void units_death(struct malloctape_lane *lane, unsigned kind, uint64_t token, uint64_t size,
-                 uint64_t alignment)
+void units_death(struct malloctape_lane *lane, unsigned kind,
+                 const struct units_object *object, uint64_t size, uint64_t alignment)
 {
     uint16_t *at = lane->cursor + 1;
-    unsigned shape = shape_of[kind];
-    unsigned first = put_death(lane, &at, kind, token);
+    unsigned shape = shape_of[kind], range = range_of(lane, kind);
+    unsigned first = put_near(lane, &at, range, object);
+    if (!first && range == RAW_DEATH_1) first = put_foreign(lane, &at, object);
+    if (!first) first = RAW_UNIT_GENERAL + kind + put_object(lane, &at, object);
     if (shape == SHAPE_DEATH_SIZED || shape == SHAPE_DEATH_SIZED_ALIGNED) at = put_number(at, size);
     if (shape == SHAPE_DEATH_ALIGNED || shape == SHAPE_DEATH_SIZED_ALIGNED)
         at = put_number(at, alignment);
@@ -388,11 +433,11 @@ void units_heap_call(struct malloctape_lane *lane, unsigned kind, unsigned count
 }
 
 void units_failed(struct malloctape_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
-                  uint64_t token)
+                  const struct units_object *object)
 {
     uint16_t *at = put_number(lane->cursor + 1, kind);
     unsigned flags = 0;
-    if (shape_of[kind] == SHAPE_REALLOC) flags = put_object(lane, &at, token);
+    if (shape_of[kind] == SHAPE_REALLOC) flags = put_object(lane, &at, object);
     at = put_number(at, size);
     if (shape_of[kind] == SHAPE_BIRTH_ALIGNED) at = put_number(at, alignment);
     finish(lane, RAW_UNIT_GENERAL + RAW_FAILED + flags, at, true);
@@ -418,6 +463,28 @@ void units_lost(struct malloctape_lane *lane, uint64_t events, uint64_t births)
 {
     uint16_t *at = put_number(put_number(lane->cursor + 1, events), births);
     finish(lane, RAW_UNIT_GENERAL + RAW_LOST, at, false);
+}
+
+void units_class(struct malloctape_lane *lane, unsigned size_class, uint64_t bytes)
+{
+    uint16_t *at = put_number(put_number(lane->cursor + 1, size_class), bytes);
+    lane->told[size_class / 64] |= UINT64_C(1) << size_class % 64;
+    finish(lane, RAW_UNIT_GENERAL + RAW_CLASS, at, false);
+}
+
+void units_cached(struct malloctape_lane *lane, unsigned size_class, unsigned count,
+                  const uint32_t *places)
+{
+    uint16_t *at = put_number(put_number(lane->cursor + 1, size_class), count);
+    for (unsigned i = 0; i < count; i++)
+        at = put_number(at, places[i]);
+    finish(lane, RAW_UNIT_GENERAL + RAW_CACHED, at, false);
+}
+
+void units_uncached(struct malloctape_lane *lane, unsigned size_class, unsigned count)
+{
+    uint16_t *at = put_number(put_number(lane->cursor + 1, size_class), count);
+    finish(lane, RAW_UNIT_GENERAL + RAW_UNCACHED, at, false);
 }
 
 /* --- counting --- */

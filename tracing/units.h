@@ -14,32 +14,47 @@
 
 #include "capture.h"
 
-/* The token of a lane's object. Not that of FORMAT.md: lanes count from 1 here, so that no distance
- * between a token and RAW_TOKEN_UNKNOWN, or a token of another lane, is small. */
-static inline uint64_t units_token(uint32_t lane, uint64_t serial)
-{
-    return raw_token(lane + 1, serial);
-}
-
 /* Chooses the profile of the run that begins at lane->cursor, from the `count` units of the one
  * before it at `units` (0: this is the first), and empties what a run remembers. */
 void units_begin_run(struct malloctape_lane *lane, const uint16_t *units, size_t count, bool key);
 
-/* `object` is written only if the lane records addresses. */
+/* An object as a record names it. */
+struct units_object {
+    uint32_t place;      /* 0: none is known */
+    uint32_t size_class; /* of the place */
+    uint64_t bound;      /* raw_births() of another lane, which has it; 0: this lane has it, or nobody */
+    bool unknown;        /* nobody has it: its birth was not recorded */
+};
+
+/* An object that begins. */
+struct units_birth_of {
+    struct units_object object; /* its place, and that one's class, which the stream knows unless it is 0 */
+    const void *address;             /* written only if the lane records addresses */
+    bool taken;                      /* it was the first of the class of its size in the cache that the stream follows */
+};
+
 void units_birth(struct malloctape_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
-                 const void *object);
-void units_realloc(struct malloctape_lane *lane, unsigned kind, uint64_t token, uint64_t size,
-                   const void *object);
-void units_death(struct malloctape_lane *lane, unsigned kind, uint64_t token, uint64_t size,
-                 uint64_t alignment);
+                 const struct units_birth_of *birth);
+void units_realloc(struct malloctape_lane *lane, unsigned kind, const struct units_object *old,
+                   uint64_t size, const struct units_birth_of *birth);
+void units_death(struct malloctape_lane *lane, unsigned kind,
+                 const struct units_object *object, uint64_t size, uint64_t alignment);
 void units_heap_call(struct malloctape_lane *lane, unsigned kind, unsigned count, uint64_t first,
                      uint64_t second);
 
-/* A call that failed; of `size`, `alignment`, `token` those that the kind has. */
+/* A call that failed; of `size`, `alignment`, `object` (may be NULL) those that the kind has. */
 void units_failed(struct malloctape_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
-                  uint64_t token);
+                  const struct units_object *object);
 
-/* thread_begin with the thread's id, thread_end, thread_cache_deleted with 0. */
+/* A size class and the size of its objects: before the class is mentioned. The lane remembers that it has been. */
+void units_class(struct malloctape_lane *lane, unsigned size_class, uint64_t bytes);
+
+/* The thread's cache (FORMAT.md 2.6): up to RAW_CACHED_MAX places that came into it; so many that left. */
+void units_cached(struct malloctape_lane *lane, unsigned size_class, unsigned count,
+                  const uint32_t *places);
+void units_uncached(struct malloctape_lane *lane, unsigned size_class, unsigned count);
+
+/* thread_begin with the thread's id; thread_end, thread_cache_deleted, cache_begin with 0. */
 void units_thread(struct malloctape_lane *lane, unsigned record, uint64_t thread_id);
 void units_stamp(struct malloctape_lane *lane, unsigned structure, uint64_t number);
 void units_lost(struct malloctape_lane *lane, uint64_t events, uint64_t births);
