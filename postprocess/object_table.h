@@ -1,24 +1,26 @@
-/* object_table - from the token of a live object to its register.
+/* object_table - the objects that are alive, by the place at which they live (FORMAT.md 2.5).
  *
- * The births of a lane are numbered one after another, so a lane's objects are an array; most of it is
- * dead. It is kept in pages of 1024 serials, of which only those with live objects exist:
+ *   place  -> pages [ ][p][ ][p]    page  4096 entries of 4 bytes, made when the first object is born there
+ *                                   entry 0            nobody lives here
+ *                                         register + 1 this object does
+ *                                         with OBJECT_SPECIAL  more is to be looked at
  *
- *   lane   ring of the latest pages              older
- *          [ ][p][ ][p][p][head]                 many alive: the page, in a table of pages
- *                            ^ births            few alive:  each object, in a table of objects
+ * A lookup is: page, entry. Where pages have not been made stands one whose entries are all special, and so is place 0,
+ * which is no place. So one comparison tells what is plain, and it nearly always is.
  *
- * A lookup is: lane, ring, page, entry. The ring grows while its pages live, up to a limit; what falls
- * out behind goes to the tables. So memory follows the live objects, not the births: a lone survivor
- * costs some 30 bytes, and the entries that churn works on are dense and stay in cache.
+ * What an end means is said by its bound: of the objects that the bound's lane has born at the place, the latest
+ * among so many births. An end that its own lane tells of means whoever lives there, because nobody else can have been
+ * born there without having entered a structure behind the one that ended it. That does not hold for what happens
+ * beside the recording (pauses, losses): there an object may be born at a place whose older object seems to live on, and
+ * its death may come later or never. The older one is then *displaced*: it stays alive, in a table of its own, and ends
+ * at such a place look for the very object.
  *
- *   page->remaining == entries that are live or not yet born;  0: the page is given back, all zero
- *   entry == register + 1, or 0: dead, or not yet born
+ * Births may be lost (FORMAT.md 3): they are counted, and remembered in a list of ranges, so that ends of what is not
+ * there are no surprise.
  *
- * A birth may be lost (FORMAT.md 3): its serial is then dead from the start and remembered in a list of
- * ranges, so that its death is no surprise.
- *
- * Memory   object_table_open_lane() and births may need some; failure stays in `failed`, after which nothing
- *          the table says means anything. Threads: one. */
+ * Memory   4 bytes for each place in pages that were made, 8 for each register, some 24 for each displaced object. It may
+ *          be needed by object_table_open_lane() and births; failure stays in `failed`, after which nothing the table
+ *          says means anything. Threads: one. */
 #ifndef MALLOCTAPE_OBJECT_TABLE_H
 #define MALLOCTAPE_OBJECT_TABLE_H
 
@@ -32,14 +34,11 @@
 extern "C" {
 #endif
 
-#define OBJECT_PAGE_BITS    10
+#define OBJECT_PAGE_BITS    12
 #define OBJECT_PAGE_ENTRIES (1u << OBJECT_PAGE_BITS)
+#define OBJECT_PAGES        (RAW_PLACE_LIMIT >> OBJECT_PAGE_BITS)
 
-struct object_page {
-    uint32_t entries[OBJECT_PAGE_ENTRIES];
-    uint32_t remaining;
-    struct object_page *next; /* in the list of unused pages */
-};
+#define OBJECT_SPECIAL (UINT32_C(1) << 31)
 
 /* A lane's births that were lost. */
 struct object_range {
@@ -47,55 +46,78 @@ struct object_range {
 };
 
 struct object_lane {
-    uint64_t births;          /* so far; the serial of the latest one */
-    struct object_page *head; /* the page of serial births + 1 */
-    struct object_page **ring;
-    uint64_t head_index; /* of the head page: serial >> OBJECT_PAGE_BITS */
-    uint64_t ring_pages; /* a power of two; 0 before the first birth */
-    uint64_t span;       /* pages up to the head that are in the ring; older ones are in the tables */
+    uint64_t births; /* so far, lost ones included */
     struct object_range *lost;
     uint32_t lost_count, lost_room;
 };
 
-/* Open addressing; key 0 is empty. */
-struct object_map {
-    struct object_map_entry {
-        uint64_t key, value;
-    } * entries;
-    uint64_t count, room;
+/* An object that lives on at a place where another one has been born. */
+struct object_displaced {
+    uint32_t place; /* 0: an empty entry */
+    uint32_t register_number;
+    uint64_t born; /* raw_births(): by whom, and as which birth */
 };
 
 struct object_table {
-    struct object_lane *lanes;
+    uint32_t **pages; /* OBJECT_PAGES of them */
+    uint32_t *unmade; /* stands for those that were not made */
+    uint64_t *born;   /* by register of a live object: raw_births() */
+    uint32_t born_room;
     uint32_t lanes_count;
+    struct object_lane *lanes;
+    struct object_displaced *displaced; /* open addressing by place; several may have the same */
+    uint32_t displaced_count, displaced_room;
     bool failed; /* no memory */
-    struct object_map old_pages, old_objects;
-    struct object_page *unused;
-    void *slabs; /* pages come in slabs, which are linked */
 };
 
-void object_table_init(struct object_table *table);
+/* False: no memory. */
+bool object_table_init(struct object_table *table);
 void object_table_free(struct object_table *table);
 
 /* Before the first birth of the lane; may move table->lanes. */
 bool object_table_open_lane(struct object_table *table, uint32_t lane);
 
-/* Not for others: what the inline functions below leave to do. */
-void object_table_next_page(struct object_table *table, uint32_t lane);
-uint32_t *object_table_find_old(struct object_table *table, uint64_t token);
-void object_table_kill_old(struct object_table *table, uint64_t token);
-void object_table_release_page(struct object_table *table, uint64_t token);
+/* Not for others: a birth where it is not simple. */
+void object_table_put(struct object_table *table, uint64_t born, uint32_t place,
+                      uint32_t register_number);
 
-/* The next birth of the lane is of the object in `register_number`. */
-static inline void object_table_birth(struct object_table *table, uint32_t lane,
+static inline uint32_t *object_table_entry(const struct object_table *table, uint32_t place)
+{
+    return &table->pages[place >> OBJECT_PAGE_BITS][place & (OBJECT_PAGE_ENTRIES - 1)];
+}
+
+/* The next birth of the lane is of the object in `register_number`, at the place; 0: nobody knows where. */
+static inline void object_table_birth(struct object_table *table, uint32_t lane, uint32_t place,
                                       uint32_t register_number)
 {
-    struct object_lane *objects = &table->lanes[lane];
-    uint64_t serial = objects->births + 1;
-    objects->head->entries[serial & (OBJECT_PAGE_ENTRIES - 1)] = register_number + 1;
-    objects->births = serial;
-    if (__builtin_expect(((serial + 1) & (OBJECT_PAGE_ENTRIES - 1)) == 0, 0))
-        object_table_next_page(table, lane);
+    uint64_t born = raw_births(lane, ++table->lanes[lane].births);
+    uint32_t *entry = object_table_entry(table, place);
+    if (__builtin_expect(*entry != 0 || register_number >= table->born_room, 0)) {
+        object_table_put(table, born, place, register_number);
+        return;
+    }
+    *entry = register_number + 1;
+    table->born[register_number] = born;
+}
+
+/* The object at the place that the bound means, as long as it is alive. */
+bool object_table_find(const struct object_table *table, uint32_t place, uint64_t bound,
+                       uint32_t *register_number);
+
+/* The same, and the object is dead from now on. */
+bool object_table_end(struct object_table *table, uint32_t place, uint64_t bound,
+                      uint32_t *register_number);
+
+/* The same, when the bound is of the lane that tells of the end. */
+static inline bool object_table_end_own(struct object_table *table, uint32_t place, uint64_t bound,
+                                        uint32_t *register_number)
+{
+    uint32_t *entry = object_table_entry(table, place), value = *entry;
+    if (__builtin_expect((int32_t)value <= 0, 0))
+        return object_table_end(table, place, bound, register_number);
+    *entry = 0;
+    *register_number = value - 1;
+    return true;
 }
 
 /* The next `count` births of the lane are lost. */
@@ -105,47 +127,12 @@ void object_table_lose(struct object_table *table, uint32_t lane, uint64_t count
 void object_table_will_lose(struct object_table *table, uint32_t lane, uint64_t births,
                             uint64_t count);
 
-/* Whether the birth of this serial was lost, or is known to be. */
-bool object_table_was_lost(const struct object_table *table, uint64_t token);
+/* Whether births were lost, or are known to be, among those that the bound counts. */
+bool object_table_has_lost(const struct object_table *table, uint64_t bound);
 
-/* The register of a live object. False: dead, or its birth was lost. The serial must not be greater than the
- * births of its lane. */
-static inline bool object_table_find(struct object_table *table, uint64_t token,
-                                     uint32_t *register_number)
-{
-    const struct object_lane *objects = &table->lanes[raw_token_lane(token)];
-    uint64_t serial = raw_token_serial(token), index = serial >> OBJECT_PAGE_BITS;
-    const uint32_t *entry;
-    if (__builtin_expect(objects->head_index - index < objects->span, 1))
-        entry = &objects->ring[index & (objects->ring_pages - 1)]
-                     ->entries[serial & (OBJECT_PAGE_ENTRIES - 1)];
-    else
-        entry = object_table_find_old(table, token);
-    if (entry == NULL || *entry == 0) return false;
-    *register_number = *entry - 1;
-    return true;
-}
-
-/* The same, and the object is dead from now on. */
-static inline bool object_table_death(struct object_table *table, uint64_t token,
-                                      uint32_t *register_number)
-{
-    const struct object_lane *objects = &table->lanes[raw_token_lane(token)];
-    uint64_t serial = raw_token_serial(token), index = serial >> OBJECT_PAGE_BITS;
-    if (__builtin_expect(objects->head_index - index < objects->span, 1)) {
-        struct object_page *page = objects->ring[index & (objects->ring_pages - 1)];
-        uint32_t *entry = &page->entries[serial & (OBJECT_PAGE_ENTRIES - 1)];
-        uint32_t value = *entry;
-        if (__builtin_expect(value == 0, 0)) return false;
-        *entry = 0;
-        *register_number = value - 1;
-        if (__builtin_expect(--page->remaining == 0, 0)) object_table_release_page(table, token);
-        return true;
-    }
-    if (!object_table_find(table, token, register_number)) return false;
-    object_table_kill_old(table, token);
-    return true;
-}
+/* The bound without the latest births that it counts, as far as those were lost or are known to be: with these, whatever
+ * can be there is there. */
+uint64_t object_table_last_known(const struct object_table *table, uint64_t bound);
 
 #ifdef __cplusplus
 }

@@ -57,7 +57,8 @@ struct order *order_new(struct read_ahead *source, struct instruction_writer *wr
     struct order *order = calloc(1, sizeof *order);
     if (order == NULL) return NULL;
     order->windows = calloc(WINDOWS_FIRST, sizeof *order->windows);
-    if (order->windows == NULL) {
+    if (order->windows == NULL || !object_table_init(&order->objects)) {
+        free(order->windows);
         free(order);
         return NULL;
     }
@@ -71,7 +72,6 @@ struct order *order_new(struct read_ahead *source, struct instruction_writer *wr
     order->why = options->why;
     order->patience_bytes =
         options->patience_bytes != 0 ? options->patience_bytes : WINDOW_BYTES_MAX;
-    object_table_init(&order->objects);
     for (uint32_t i = 0; i < STRUCTURES; i++) {
         order->structures[i].next = 1;
         wait_heap_init(&order->structures[i].waiters);

@@ -6,7 +6,7 @@
  *                                   ...                                |
  *
  * A lane runs until it comes to a record that must wait. There are two things to wait for, and a lane waits for one
- * of them at a time: a birth of another lane, or its turn in a structure (the next number). It then stands in the heap of
+ * of them at a time: births of another lane, or its turn in a structure (the next number). It then stands in the heap of
  * that lane or structure and costs nothing until the birth or the number has come. The real execution is a
  * witness that there is always a lane that can go on; when there is none, the stream is damaged.
  *
@@ -83,7 +83,7 @@ struct order_wait {
     uint64_t record; /* of the lane: the one that waited */
     bool is_stamp;   /* for its turn in a structure: */
     uint32_t structure;
-    uint64_t number; /* or for the birth of this token */
+    uint64_t number; /* or for so many births of a lane: raw_births() */
     uint64_t from, to;
     enum order_release release;
     bool has_releaser;

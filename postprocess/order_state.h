@@ -116,8 +116,8 @@ struct order_lane {
     struct raw_chunk *queue, *queue_last;
     struct wait_heap birth_waiters; /* by serial */
     uint32_t wait_structure;        /* what it waits for: an index, or STRUCTURES for a birth */
-    uint64_t wait_number;           /* a stamp, or a token */
-    uint64_t given_up;              /* a token whose birth it no longer waits for; 0: none */
+    uint64_t wait_number;           /* a stamp, or raw_births() */
+    uint64_t given_up;              /* births that it no longer waits for; 0: none */
     bool in_unit;                   /* it could have entered something else of its unit */
     bool listed;                    /* in order->steppable */
     bool stepwise;                  /* the unit at hand is not taken as a whole, */
@@ -259,14 +259,14 @@ static inline bool lane_is_chased(const struct order *order, const struct order_
            lane->chased_births > order->objects.lanes[lane->number].births;
 }
 
-/* Whether births of the token's lane have got as far as the token. */
+/* Whether the bound's lane has had so many births. */
 static inline bool order_is_born(const struct order *order, const struct order_lane *lane,
-                                 uint64_t token)
+                                 uint64_t bound)
 {
-    uint32_t other = raw_token_lane(token);
+    uint32_t other = raw_births_lane(bound);
     if (__builtin_expect(other == lane->number, 1)) return true;
     return other < order->objects.lanes_count &&
-           raw_token_serial(token) <= order->objects.lanes[other].births;
+           raw_births_count(bound) <= order->objects.lanes[other].births;
 }
 
 /* ---- order.c ---- */
@@ -394,13 +394,18 @@ void order_make_ready(struct order *order, struct order_lane *lane);
 struct order_lane *order_next_ready(struct order *order);
 
 /* Always false, to be returned. */
-bool lane_waits_for_birth(struct order *order, struct order_lane *lane, uint64_t token);
+bool lane_waits_for_births(struct order *order, struct order_lane *lane, uint64_t bound);
 
-/* Wakes who waits for a birth of the lane up to this one. */
+/* Wakes who waits for births of the lane up to this one. */
 void order_wake_for_births(struct order *order, struct order_lane *lane, uint64_t births);
 
-/* Whether the birth, not there yet, never will be, or the lane goes on without. */
-bool order_never_born(const struct order *order, const struct order_lane *lane, uint64_t token);
+/* What a lane whose record has a bound is to do. */
+enum order_bound {
+    BOUND_REACHED, /* what can be there is there, */
+    BOUND_AHEAD,   /* or has to be waited for, */
+    BOUND_NEVER    /* or never comes, or the lane goes on without: the object is unknown */
+};
+enum order_bound order_bound(struct order *order, const struct order_lane *lane, uint64_t bound);
 
 /* The structure's next number may have changed: goes on over holes, and wakes whose turn it is. */
 void structure_advance(struct order *order, struct order_structure *structure);

@@ -5,21 +5,77 @@
 
 /* ---- objects ---- */
 
-/* The object of the record at hand is not among the living. True: it is one whose birth is not known. False: the
- * record waits for the birth, or the stream is damaged. */
-static bool order_object_is_unknown(struct order *order, struct order_lane *lane, uint64_t token)
+/* What became of the object of a record. */
+enum object_state {
+    OBJECT_KNOWN,
+    OBJECT_UNKNOWN, /* its birth is not known */
+    OBJECT_NOT_NOW  /* the record waits for it, or the stream is damaged */
+};
+
+/* Whether births that are missing explain that nobody lives at the place. */
+static bool order_misses_births(const struct order *order, uint64_t bound)
 {
-    bool unknown = token == RAW_TOKEN_UNKNOWN;
-    if (!unknown && !order_is_born(order, lane, token)) {
-        if (!order_never_born(order, lane, token)) return lane_waits_for_birth(order, lane, token);
-        unknown = true;
-    }
-    if (!unknown && !object_table_was_lost(&order->objects, token) &&
-        !ORDER_DAMAGE(order, lane, ORDER_OBJECT_DEAD, ": object %" PRIu64 " of lane %" PRIu32,
-                      raw_token_serial(token), raw_token_lane(token)))
-        return false;
+    return object_table_has_lost(&order->objects, bound) ||
+           (order->salvage && order->totals.lost_events > 0);
+}
+
+/* Nobody lives at the place of the object of the record at hand, though the bound has been reached. */
+static enum object_state order_miss_object(struct order *order, struct order_lane *lane,
+                                           const struct record *record)
+{
+    if (!order_misses_births(order, record->bound) &&
+        !ORDER_DAMAGE(order, lane, ORDER_OBJECT_DEAD,
+                      ": place %" PRIu32 ", of lane %" PRIu32 " before its birth %" PRIu64,
+                      record->ends, raw_births_lane(record->bound),
+                      raw_births_count(record->bound) + 1))
+        return OBJECT_NOT_NOW;
     order->totals.unknown_objects++;
-    return true;
+    return OBJECT_UNKNOWN;
+}
+
+/* Ends the object of the record at hand, which this lane had last. */
+static inline enum object_state order_end_own(struct order *order, struct order_lane *lane,
+                                              const struct record *record, uint32_t *object)
+{
+    if (__builtin_expect(object_table_end_own(&order->objects, record->ends, record->bound, object),
+                         1))
+        return OBJECT_KNOWN;
+    return order_miss_object(order, lane, record);
+}
+
+/* The object of a record that has to be waited for, or is unknown. */
+static enum object_state order_reach_object(struct order *order, struct order_lane *lane,
+                                            const struct record *record)
+{
+    if (record->bound != 0) {
+        enum order_bound bound = order_bound(order, lane, record->bound);
+        if (bound == BOUND_REACHED) return OBJECT_KNOWN;
+        if (bound == BOUND_AHEAD) {
+            lane_waits_for_births(order, lane, record->bound);
+            return OBJECT_NOT_NOW;
+        }
+    }
+    order->totals.unknown_objects++;
+    return OBJECT_UNKNOWN;
+}
+
+/* Ends the object of the record at hand, which is another lane's, or nobody's. */
+static enum object_state order_end_foreign(struct order *order, struct order_lane *lane,
+                                           const struct record *record, uint32_t *object)
+{
+    enum object_state state = order_reach_object(order, lane, record);
+    if (state != OBJECT_KNOWN ||
+        object_table_end(&order->objects, record->ends, record->bound, object))
+        return state;
+    return order_miss_object(order, lane, record);
+}
+
+static inline enum object_state order_end_object(struct order *order, struct order_lane *lane,
+                                                 const struct record *record, uint32_t *object)
+{
+    bool own = raw_births_lane(record->bound) == lane->number && record->bound != 0;
+    return __builtin_expect(own, 1) ? order_end_own(order, lane, record, object)
+                                    : order_end_foreign(order, lane, record, object);
 }
 
 static inline void order_put_death(struct order *order, const struct record *record,
@@ -43,17 +99,14 @@ static inline bool order_take_death(struct order *order, struct order_lane *lane
                                     const struct record *record)
 {
     uint32_t object;
-    if (__builtin_expect(order_is_born(order, lane, record->token) &&
-                             object_table_death(&order->objects, record->token, &object),
-                         1)) {
-        instruction_put_lane(order->writer, lane->number);
-        order_put_death(order, record, object);
-        return true;
-    }
-    if (!order_object_is_unknown(order, lane, record->token)) return false;
+    enum object_state state = order_end_object(order, lane, record, &object);
+    if (__builtin_expect(state == OBJECT_NOT_NOW, 0)) return false;
     instruction_put_lane(order->writer, lane->number);
-    instruction_put_death_unknown(order->writer, (enum call_kind)record->number, record->size,
-                                  record->operand);
+    if (__builtin_expect(state == OBJECT_KNOWN, 1))
+        order_put_death(order, record, object);
+    else
+        instruction_put_death_unknown(order->writer, (enum call_kind)record->number, record->size,
+                                      record->operand);
     return true;
 }
 
@@ -62,17 +115,15 @@ static bool order_take_realloc(struct order *order, struct order_lane *lane,
 {
     enum call_kind kind = (enum call_kind)record->number;
     uint32_t object;
-    if (order_is_born(order, lane, record->token) &&
-        object_table_death(&order->objects, record->token, &object)) {
-        instruction_put_lane(order->writer, lane->number);
+    enum object_state state = order_end_object(order, lane, record, &object);
+    if (state == OBJECT_NOT_NOW) return false;
+    instruction_put_lane(order->writer, lane->number);
+    if (state == OBJECT_KNOWN)
         instruction_put_realloc(order->writer, kind, object, record->size, record->address);
-    } else {
-        if (!order_object_is_unknown(order, lane, record->token)) return false;
-        instruction_put_lane(order->writer, lane->number);
+    else
         object =
             instruction_put_realloc_unknown(order->writer, kind, record->size, record->address);
-    }
-    object_table_birth(&order->objects, lane->number, object);
+    object_table_birth(&order->objects, lane->number, record->place, object);
     return true;
 }
 
@@ -83,11 +134,12 @@ static bool order_take_failed(struct order *order, struct order_lane *lane,
     uint32_t object = 0;
     bool known = false;
     if (call_shapes[kind] == SHAPE_REALLOC) {
-        bool born = order_is_born(order, lane, record->token);
-        known = born && object_table_find(&order->objects, record->token, &object);
+        enum object_state state = order_reach_object(order, lane, record);
+        if (state == OBJECT_NOT_NOW) return false;
+        known = state == OBJECT_KNOWN &&
+                object_table_find(&order->objects, record->ends, record->bound, &object);
         /* Born and dead: nothing says that this came before another lane ended the object, but so it was. */
-        if (!known && !born && !order_object_is_unknown(order, lane, record->token)) return false;
-        order->totals.unknown_objects += born && !known;
+        order->totals.unknown_objects += state == OBJECT_KNOWN && !known;
     }
     order->totals.failed++;
     instruction_put_lane(order->writer, lane->number);
@@ -148,13 +200,13 @@ static inline bool order_take_call(struct order *order, struct order_lane *lane,
     case SHAPE_BIRTH:
         instruction_put_lane(order->writer, lane->number);
         object = instruction_put_birth(order->writer, kind, record->size, record->address);
-        object_table_birth(&order->objects, lane->number, object);
+        object_table_birth(&order->objects, lane->number, record->place, object);
         return true;
     case SHAPE_BIRTH_ALIGNED:
         instruction_put_lane(order->writer, lane->number);
         object = instruction_put_birth_aligned(order->writer, kind, record->size, record->operand,
                                                record->address);
-        object_table_birth(&order->objects, lane->number, object);
+        object_table_birth(&order->objects, lane->number, record->place, object);
         return true;
     case SHAPE_REALLOC: return order_take_realloc(order, lane, record);
     case SHAPE_HEAP: order_take_heap(order, lane, record); return true;

@@ -57,15 +57,16 @@ static bool lane_waits_for_stamp(struct order *order, struct order_lane *lane, u
     return false;
 }
 
-bool lane_waits_for_birth(struct order *order, struct order_lane *lane, uint64_t token)
+bool lane_waits_for_births(struct order *order, struct order_lane *lane, uint64_t bound)
 {
-    struct order_lane *other = order_lane(order, raw_token_lane(token));
+    struct order_lane *other = order_lane(order, raw_births_lane(bound));
     if (other == NULL) return false;
-    if (!wait_heap_add(&other->birth_waiters, raw_token_serial(token), lane->number))
+    bound = object_table_last_known(&order->objects, bound);
+    if (!wait_heap_add(&other->birth_waiters, raw_births_count(bound), lane->number))
         return order_no_memory(order);
     lane->state = LANE_WAITS;
     lane->wait_structure = STRUCTURES;
-    lane->wait_number = token;
+    lane->wait_number = bound;
     if (order->asks_why) order_why_waits(order, lane);
     return false;
 }
@@ -77,14 +78,23 @@ void order_wake_for_births(struct order *order, struct order_lane *lane, uint64_
         order_wake(order, number);
 }
 
-/* Whether the birth, not there yet, never will be: the recording ended before it (FORMAT.md 4.4). */
-bool order_never_born(const struct order *order, const struct order_lane *lane, uint64_t token)
+/* Whether the recording ended before the lane had so many births (FORMAT.md 4.4). */
+static bool order_never_reaches(const struct order *order, uint64_t bound)
 {
-    uint32_t other = raw_token_lane(token);
-    if (lane->given_up == token) return true;
+    uint32_t other = raw_births_lane(bound);
     if (!order->ended) return false;
     return other >= order->lanes_room || order->lanes[other] == NULL ||
-           raw_token_serial(token) > order->lanes[other]->births_in_stream;
+           raw_births_count(bound) > order->lanes[other]->births_in_stream;
+}
+
+enum order_bound order_bound(struct order *order, const struct order_lane *lane, uint64_t bound)
+{
+    if (order_is_born(order, lane, bound)) return BOUND_REACHED;
+    if (order_never_reaches(order, bound)) return BOUND_NEVER;
+    if (order_lane(order, raw_births_lane(bound)) == NULL) return BOUND_AHEAD;
+    uint64_t known = object_table_last_known(&order->objects, bound);
+    if (known != bound && order_is_born(order, lane, known)) return BOUND_REACHED;
+    return lane->given_up == known ? BOUND_NEVER : BOUND_AHEAD;
 }
 
 /* ---- stamps ---- */
@@ -200,9 +210,8 @@ static bool order_unit_is_free(struct order *order, struct order_lane *lane,
     bool first = true;
     while (call < end && call->number == RAW_STAMP_BEFORE)
         call++;
-    if (call < end && !order_is_born(order, lane, call->token) &&
-        !order_never_born(order, lane, call->token))
-        return lane_waits_for_birth(order, lane, call->token);
+    if (call < end && order_bound(order, lane, call->bound) == BOUND_AHEAD)
+        return lane_waits_for_births(order, lane, call->bound);
     for (const struct record *at = record; at < end; at++) {
         if (at == call) continue;
         if (at > call && at->number != RAW_STAMP_AFTER) break;

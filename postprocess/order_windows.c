@@ -97,7 +97,7 @@ static void order_stop_waiting(struct order *order, struct order_lane *lane,
     if (order->asks_why) order_why_released(order, lane, release);
     struct wait_heap *heap = lane->wait_structure < STRUCTURES
                                  ? &order->structures[lane->wait_structure].waiters
-                                 : &order->lanes[raw_token_lane(lane->wait_number)]->birth_waiters;
+                                 : &order->lanes[raw_births_lane(lane->wait_number)]->birth_waiters;
     wait_heap_remove(heap, lane->number);
     order_make_ready(order, lane);
 }
@@ -127,7 +127,7 @@ bool order_step(struct order *order, uint64_t records_left)
 /* How much is won by letting go the record that the lane waits with, without regard to its unit: most by a stamp whose turn
  * it is, less by a call that begins an object though the stamps after it have to wait. 0: nothing, because the record
  * has to wait, or nobody waits for it. */
-static int lane_looseness(const struct order *order, const struct order_lane *lane)
+static int lane_looseness(struct order *order, const struct order_lane *lane)
 {
     const struct record *record = &lane->records[lane->at];
     int behind = lane_is_behind(order, lane);
@@ -136,9 +136,7 @@ static int lane_looseness(const struct order *order, const struct order_lane *la
                    ? 3 + behind
                    : 0;
     if (record->shape < SHAPE_BIRTH || record->shape > SHAPE_REALLOC) return 0;
-    return order_is_born(order, lane, record->token) || order_never_born(order, lane, record->token)
-               ? 1 + behind
-               : 0;
+    return order_bound(order, lane, record->bound) != BOUND_AHEAD ? 1 + behind : 0;
 }
 
 /* Units are what is wanted, not what is known: lets one record go that has to wait only for the sake of its unit. False:
@@ -167,8 +165,8 @@ static struct order_lane *order_find_holder(struct order *order, const struct or
 {
     /* The lane may wait for a number that is not due yet: what is missing is the one that is. */
     if (lane->wait_structure < STRUCTURES) return order_find_number(order, lane->wait_structure);
-    struct order_lane *other = order->lanes[raw_token_lane(lane->wait_number)];
-    return lane_births_ahead(order, other) >= raw_token_serial(lane->wait_number) ? other : NULL;
+    struct order_lane *other = order->lanes[raw_births_lane(lane->wait_number)];
+    return lane_births_ahead(order, other) >= raw_births_count(lane->wait_number) ? other : NULL;
 }
 
 /* Lets an idle lane go on until it has taken what `waiter` waits for. False: it has been let before, and took nothing; in
@@ -178,7 +176,7 @@ static bool lane_chase(struct order *order, struct order_lane *lane,
 {
     uint64_t position = lane_position(lane), record = 0, births = 0, window = order->open;
     if (waiter->wait_structure == STRUCTURES)
-        births = raw_token_serial(waiter->wait_number);
+        births = raw_births_count(waiter->wait_number);
     else if (lane_find_number(order, lane, waiter->wait_structure,
                               order->structures[waiter->wait_structure].next, &record, &window))
         record++;
@@ -195,13 +193,13 @@ static bool lane_chase(struct order *order, struct order_lane *lane,
     return true;
 }
 
-/* What is known to be lost is not waited for until the lane comes to the record that says so, which may be long after. */
+/* Births that are known to be lost are not waited for until the lane comes to the record that says so, which may be long
+ * after. */
 static bool order_lets_go(struct order *order, struct order_lane *lane)
 {
     if (lane->wait_structure < STRUCTURES ||
-        !object_table_was_lost(&order->objects, lane->wait_number))
+        object_table_last_known(&order->objects, lane->wait_number) == lane->wait_number)
         return false;
-    lane->given_up = lane->wait_number;
     order_stop_waiting(order, lane, ORDER_DONE_WITHOUT);
     return true;
 }
@@ -302,8 +300,8 @@ static bool order_give_up(struct order *order)
                             stuck->wait_number, structure_number(stuck->wait_structure),
                             order->structures[stuck->wait_structure].next) &&
                (order_skip_missing(order) || order_skip_to(order, stuck));
-    if (!ORDER_DAMAGE(order, stuck, ORDER_STUCK, ": waits for object %" PRIu64 " of lane %" PRIu32,
-                      raw_token_serial(stuck->wait_number), raw_token_lane(stuck->wait_number)))
+    if (!ORDER_DAMAGE(order, stuck, ORDER_STUCK, ": waits for birth %" PRIu64 " of lane %" PRIu32,
+                      raw_births_count(stuck->wait_number), raw_births_lane(stuck->wait_number)))
         return false;
     stuck->given_up = stuck->wait_number;
     order_stop_waiting(order, stuck, ORDER_DONE_WITHOUT);

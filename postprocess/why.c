@@ -5,8 +5,8 @@
 static void print_thing(const struct order_wait *wait, FILE *to)
 {
     if (!wait->is_stamp)
-        fprintf(to, "for the birth of object %" PRIu32 ":%" PRIu64 " (rule 2)",
-                raw_token_lane(wait->number), raw_token_serial(wait->number));
+        fprintf(to, "for birth %" PRIu64 " of lane %" PRIu32 " (rule 2)",
+                raw_births_count(wait->number), raw_births_lane(wait->number));
     else if (wait->structure == RAW_STRUCTURE_PAGE_HEAP)
         fprintf(to, "for its turn with number %" PRIu64 " of the page heap (rule 3)", wait->number);
     else

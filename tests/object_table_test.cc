@@ -1,99 +1,178 @@
-// object_table_test - the table of live objects against a plain map, with lifetimes that make its rings
-// grow, retire pages and grow again.
+// object_table_test - the table of live objects against a plain list of them: places that are used again, objects that
+// are born where another one lives, bounds, lost births.
 #include "postprocess/object_table.h"
 
 #include <gtest/gtest.h>
 
-#include <deque>
 #include <map>
 #include <random>
+#include <vector>
 
 namespace {
 
-// A table and what it must say. Objects are numbered as they come, over all lanes.
+// A table and what it must say. Objects are numbered as they come, over all lanes; those that live at a place stand in
+// the order of their births.
 class Checked {
   public:
-    Checked() { object_table_init(&table_); }
+    struct Object {
+        uint32_t register_number;
+        uint64_t born;
+    };
+
+    Checked()
+    {
+        EXPECT_TRUE(object_table_init(&table_));
+        for (uint32_t lane = 0; lane < kLanes; lane++)
+            EXPECT_TRUE(object_table_open_lane(&table_, lane));
+    }
     ~Checked() { object_table_free(&table_); }
 
-    uint64_t birth(uint32_t lane)
+    uint64_t birth(uint32_t lane, uint32_t place)
     {
-        if (lane >= births_.size()) births_.resize(lane + 1);
-        if (births_[lane] == 0) {
-            EXPECT_TRUE(object_table_open_lane(&table_, lane));
-        }
-        uint64_t token = raw_token(lane, ++births_[lane]);
-        object_table_birth(&table_, lane, next_);
-        alive_[token] = next_++;
-        return token;
+        uint64_t born = raw_births(lane, table_.lanes[lane].births + 1);
+        object_table_birth(&table_, lane, place, next_);
+        EXPECT_EQ(table_.lanes[lane].births, raw_births_count(born));
+        if (place != RAW_PLACE_NONE) alive_[place].push_back({next_, born});
+        next_++;
+        return born;
     }
 
-    // Whether the table finds the object as it should, and that it then does not any more.
-    ::testing::AssertionResult dies(uint64_t token)
+    // Whether the end finds the object that it should, or none.
+    ::testing::AssertionResult dies(uint32_t lane, uint32_t place, uint64_t bound)
     {
-        uint32_t object = 0, again = 0;
-        if (!object_table_death(&table_, token, &object))
-            return ::testing::AssertionFailure() << "not found: serial " << raw_token_serial(token);
-        if (object != alive_[token]) return ::testing::AssertionFailure() << "another object";
-        alive_.erase(token);
-        if (object_table_find(&table_, token, &again))
-            return ::testing::AssertionFailure() << "still alive";
+        bool own = raw_births_lane(bound) == lane;
+        uint32_t found = 0, seen = 0;
+        std::vector<Object> &here = alive_[place];
+        size_t best = here.size();
+        for (size_t i = 0; i < here.size(); i++)
+            if (raw_births_lane(here[i].born) == raw_births_lane(bound) && here[i].born <= bound)
+                best = i;
+        bool there = best < here.size();
+        if (object_table_find(&table_, place, bound, &seen) != there)
+            return ::testing::AssertionFailure() << "place " << place << ", find";
+        bool ended = own ? object_table_end_own(&table_, place, bound, &found)
+                         : object_table_end(&table_, place, bound, &found);
+        if (ended != there) return ::testing::AssertionFailure() << "place " << place;
+        if (!there) return ::testing::AssertionSuccess();
+        if (found != here[best].register_number || seen != found)
+            return ::testing::AssertionFailure() << "place " << place << ": another object";
+        here.erase(here.begin() + static_cast<long>(best));
         return ::testing::AssertionSuccess();
     }
 
-    const std::map<uint64_t, uint32_t> &alive() const { return alive_; }
+    uint64_t now(uint32_t lane) const { return raw_births(lane, table_.lanes[lane].births); }
+    const std::map<uint32_t, std::vector<Object>> &alive() const { return alive_; }
+    struct object_table *table() { return &table_; }
+
+    static constexpr uint32_t kLanes = 3;
 
   private:
     struct object_table table_;
-    std::vector<uint64_t> births_;
-    std::map<uint64_t, uint32_t> alive_;
+    std::map<uint32_t, std::vector<Object>> alive_;
     uint32_t next_ = 0;
 };
 
-TEST(ObjectTable, FindsSurvivorsOfRetiredPagesAfterTheRingHasGrown)
+TEST(ObjectTable, PlacesAreUsedAgain)
 {
     Checked table;
-    // Pages with few survivors leave the ring.
-    for (int i = 0; i < 300 * 1024; i++) {
-        uint64_t token = table.birth(0);
-        if (i % 100 != 0) {
-            ASSERT_TRUE(table.dies(token));
+    for (uint32_t place : {1u, OBJECT_PAGE_ENTRIES - 1, OBJECT_PAGE_ENTRIES, RAW_PLACE_LIMIT - 1})
+        for (int i = 0; i < 3; i++) {
+            ASSERT_TRUE(table.dies(0, place, table.now(0))) << "nobody lives there";
+            uint64_t born = table.birth(0, place);
+            ASSERT_TRUE(table.dies(2, place, table.now(1))) << "not of that lane";
+            ASSERT_TRUE(table.dies(1, place, born - 1)) << "born later";
+            ASSERT_TRUE(table.dies(static_cast<uint32_t>(i % 2), place, born));
         }
-    }
-    // Pages full of survivors make it grow over the serials of those.
-    for (int i = 0; i < 500 * 1024; i++)
-        table.birth(0);
-    while (!table.alive().empty())
-        ASSERT_TRUE(table.dies(table.alive().begin()->first));
+    EXPECT_EQ(table.table()->displaced_count, 0u);
+}
+
+// FORMAT.md 2.5, where something happened beside the recording.
+TEST(ObjectTable, BirthsWhereSomebodyLives)
+{
+    Checked table;
+    uint64_t oldest = table.birth(0, 7), middle = table.birth(1, 7);
+    table.birth(2, 8);
+    uint64_t latest = table.birth(0, 7);
+    ASSERT_TRUE(table.dies(0, 7, oldest)) << "the bound is before the latest one";
+    ASSERT_TRUE(table.dies(1, 7, latest));
+    ASSERT_TRUE(table.dies(0, 7, table.now(0))) << "its lane has nobody there any more";
+    ASSERT_TRUE(table.dies(2, 7, middle));
+    ASSERT_TRUE(table.dies(2, 8, table.now(2)));
+    EXPECT_EQ(table.table()->displaced_count, 0u);
+    table.birth(0, 7);
+    EXPECT_EQ(table.table()->displaced_count, 0u) << "everybody has gone";
+}
+
+TEST(ObjectTable, NobodyKnowsWhere)
+{
+    Checked table;
+    uint32_t object;
+    table.birth(0, RAW_PLACE_NONE);
+    table.birth(0, 1);
+    table.birth(0, RAW_PLACE_NONE);
+    EXPECT_EQ(table.now(0), raw_births(0, 3));
+    EXPECT_FALSE(object_table_end_own(table.table(), RAW_PLACE_NONE, table.now(0), &object));
+    EXPECT_FALSE(object_table_end(table.table(), RAW_PLACE_NONE, 0, &object));
+    EXPECT_TRUE(table.dies(0, 1, table.now(0)));
+}
+
+TEST(ObjectTable, LostBirthsCount)
+{
+    Checked checked;
+    struct object_table *table = checked.table();
+    auto bound = [](uint64_t count) { return raw_births(1, count); };
+    checked.birth(1, 5);
+    EXPECT_FALSE(object_table_has_lost(table, bound(100)));
+    object_table_will_lose(table, 1, 3, 4); /* births 4 to 7 */
+    EXPECT_FALSE(object_table_has_lost(table, bound(3)));
+    EXPECT_TRUE(object_table_has_lost(table, bound(4)));
+    EXPECT_FALSE(object_table_has_lost(table, raw_births(0, 4)));
+    EXPECT_EQ(object_table_last_known(table, bound(3)), bound(3));
+    EXPECT_EQ(object_table_last_known(table, bound(4)), bound(3));
+    EXPECT_EQ(object_table_last_known(table, bound(7)), bound(3));
+    EXPECT_EQ(object_table_last_known(table, bound(8)), bound(8));
+    checked.birth(1, 6);
+    checked.birth(1, 7);
+    object_table_lose(table, 1, 4);
+    object_table_lose(table, 1, 0);
+    object_table_lose(table, 1, 2); /* 8 and 9: one range with those before */
+    EXPECT_EQ(checked.now(1), bound(9));
+    EXPECT_EQ(object_table_last_known(table, bound(9)), bound(3));
+    checked.birth(1, 8);
+    object_table_lose(table, 1, 1);
+    EXPECT_EQ(object_table_last_known(table, bound(10)), bound(10));
+    EXPECT_EQ(object_table_last_known(table, bound(11)), bound(10));
+    EXPECT_TRUE(checked.dies(0, 7, bound(8)));
 }
 
 class ObjectTableAtRandom : public ::testing::TestWithParam<int> {};
 
-// Lanes whose objects live for very different times, in phases.
-TEST_P(ObjectTableAtRandom, AgreesWithAMap)
+// Few places, so that many objects are born where others live, and all over; then everybody dies.
+TEST_P(ObjectTableAtRandom, AgreesWithAList)
 {
     std::mt19937_64 random(static_cast<unsigned>(GetParam()));
     Checked table;
-    std::deque<uint64_t> young;
-    std::vector<uint64_t> old;
-    for (int phase = 0; phase < 12; phase++) {
-        unsigned survivors_in_1000 = static_cast<unsigned>(random() % (phase % 2 ? 1000 : 20));
-        for (int i = 0; i < 60000; i++) {
-            uint64_t token = table.birth(static_cast<uint32_t>(random() % 3));
-            (random() % 1000 < survivors_in_1000 ? old.push_back(token) : young.push_back(token));
-            if (young.size() > 50) {
-                ASSERT_TRUE(table.dies(young.front()));
-                young.pop_front();
-            }
-            if (old.size() > 100000 || (!old.empty() && random() % 50 == 0)) {
-                std::swap(old[random() % old.size()], old.back());
-                ASSERT_TRUE(table.dies(old.back()));
-                old.pop_back();
-            }
-        }
+    for (int i = 0; i < 200000; i++) {
+        uint32_t lane = static_cast<uint32_t>(random() % Checked::kLanes);
+        uint32_t of = random() % 3 != 0 ? lane : static_cast<uint32_t>(random() % Checked::kLanes);
+        uint32_t place = 1 + static_cast<uint32_t>(random() % 97) * 1361;
+        uint64_t bound = table.now(of) - (of == lane ? 0 : random() % 50 * (table.now(of) > 50));
+        if (raw_births_lane(bound) != of) bound = table.now(of);
+        /* An own end of an object that is the only one there is that object's, whatever the bound: give the right one. */
+        auto here = table.alive().find(place);
+        if (of == lane && here != table.alive().end() && here->second.size() == 1)
+            bound = here->second[0].born;
+        if (random() % 2 == 0)
+            table.birth(lane, place);
+        else
+            ASSERT_TRUE(
+                table.dies(raw_births_lane(bound) == lane ? lane : Checked::kLanes, place, bound));
     }
-    while (!table.alive().empty())
-        ASSERT_TRUE(table.dies(table.alive().rbegin()->first));
+    for (auto &place : table.alive())
+        while (!place.second.empty())
+            ASSERT_TRUE(table.dies(Checked::kLanes, place.first, place.second[0].born));
+    EXPECT_EQ(table.table()->displaced_count, 0u);
+    EXPECT_FALSE(table.table()->failed);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, ObjectTableAtRandom, ::testing::Range(1, 6));
