@@ -322,8 +322,9 @@ ATTRIBUTE_NOINLINE void *calloc_too_large(size_t count, size_t size)
 
 void record_death(unsigned kind, void *object, size_t size, size_t alignment)
 {
-    if (object != NULL && malloctape_ready() && is_owned(object)) {
-        malloctape_dies(kind, object, size, alignment);
+    if (object == NULL) return;
+    if (malloctape_ready()) {
+        if (is_owned(object)) malloctape_dies(kind, object, size, alignment);
     } else {
         malloctape_unrecorded();
         if (malloctape_is_off()) undivert();

@@ -127,7 +127,7 @@ static inline void malloctape_lane_birth(struct malloctape_lane *lane, uint16_t 
 {
     *cursor = (uint16_t)(lane->codes[kind].base + size);
     atomic_store_release(&lane->cursor, cursor + 1);
-    atomic_store_relaxed(&lane->births, lane->births + 1);
+    atomic_increment_own(&lane->births);
 }
 
 /* The two units of a far place, at once: nobody finds the first without the second. */
@@ -181,8 +181,8 @@ static inline bool malloctape_lane_has(const struct malloctape_lane *lane,
                                        const struct shadow_page *page, uint32_t place)
 {
     uint16_t owner = atomic_load_relaxed(&page->owner);
-    if (owner == SHADOW_MIXED) owner = atomic_load_relaxed(shadow_owner(place));
-    return owner == lane->owner;
+    if (__builtin_expect(owner == lane->owner, 1)) return true;
+    return owner == SHADOW_MIXED && atomic_load_relaxed(shadow_owner(place)) == lane->owner;
 }
 
 /* --- recording, general --- */

@@ -270,7 +270,7 @@ static bool open_page(uintptr_t number, size_t size, uint32_t size_class, bool i
     uint32_t inverse = size ? (uint32_t)((UINT64_C(1) << 32) / size + 1) : 1;
     const struct shadow_page from_0 = {.inverse = inverse};
     page->base = first - shadow_place(&from_0, page_start(number));
-    page->size_class = (uint16_t)size_class;
+    page->size_class = size_class;
     atomic_store_release(&page->inverse, inverse);
     atomic_store_release(&page->owner, size_class == 0 || is_new ? 0 : SHADOW_MIXED);
     return true;

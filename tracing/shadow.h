@@ -58,9 +58,9 @@ extern "C" {
 struct shadow_page {
     uint32_t base;       /* place of index 0, which lies outside of the page */
     uint32_t inverse;    /* 2^32 / size of the objects, rounded up; 1: one object; 0: not open */
+    uint32_t size_class; /* the front end's */
     uint16_t owner;      /* of all places; SHADOW_MIXED; 0: nobody yet */
-    uint16_t size_class; /* the front end's */
-    uint32_t unused;
+    uint16_t unused;
 };
 
 /* Each place has an owner of its own. */

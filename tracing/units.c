@@ -367,7 +367,7 @@ void units_birth(struct malloctape_lane *lane, unsigned kind, uint64_t size, uin
     if (shape_of[kind] == SHAPE_BIRTH_ALIGNED) at = put_number(at, alignment);
     if (!is_short) at = put_new_place(at, &birth->object, birth->taken);
     finish(lane, first, put_address(lane, at, birth->address), true);
-    atomic_store_relaxed(&lane->births, lane->births + 1);
+    atomic_increment_own(&lane->births);
 }
 
 /* The first unit of the short forms for an object that this lane has; 0 if there is none. */
@@ -391,7 +391,7 @@ void units_realloc(struct malloctape_lane *lane, unsigned kind, const struct uni
     at = put_number(at, size);
     if (kind == CALL_REALLOC_MOVED) at = put_new_place(at, &birth->object, birth->taken);
     finish(lane, first, put_address(lane, at, birth->address), true);
-    atomic_store_relaxed(&lane->births, lane->births + 1);
+    atomic_increment_own(&lane->births);
 }
 
 /* The first unit of a death by way of the latest bound of the lane that has the object; 0 if it has none. */
