@@ -45,28 +45,48 @@ uint64_t births_known(const struct births *births, uint32_t lane)
     return lane < births->lanes_count ? births->lanes[lane].known : 0;
 }
 
-static bool loss_has(const struct births_lane *lane, uint64_t serial)
+/* The loss that has this birth, or NULL. */
+static const struct births_loss *loss_of(const struct births_lane *lane, uint64_t birth)
 {
     uint32_t low = 0, high = lane->losses_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         const struct births_loss *loss = &lane->losses[middle];
-        if (serial < loss->from)
+        if (birth < loss->from)
             high = middle;
-        else if (serial - loss->from >= loss->count)
+        else if (birth - loss->from >= loss->count)
             low = middle + 1;
         else
-            return true;
+            return loss;
     }
-    return false;
+    return NULL;
 }
 
-enum birth births_find(const struct births *births, uint64_t token)
+enum birth births_find(const struct births *births, uint64_t bound)
 {
-    uint32_t lane = raw_token_lane(token);
-    uint64_t serial = raw_token_serial(token);
-    if (serial > births_known(births, lane)) return BIRTH_NOT_SEEN;
-    return loss_has(&births->lanes[lane], serial) ? BIRTH_LOST : BIRTH_RECORDED;
+    uint32_t lane = raw_births_lane(bound);
+    uint64_t birth = raw_births_count(bound);
+    if (lane >= births->lanes_count || birth > births->lanes[lane].known) return BIRTH_NOT_SEEN;
+    return loss_of(&births->lanes[lane], birth) != NULL ? BIRTH_LOST : BIRTH_RECORDED;
+}
+
+bool births_have_lost(const struct births *births, uint64_t bound)
+{
+    uint32_t number = raw_births_lane(bound);
+    const struct births_lane *lane = &births->lanes[number];
+    return number < births->lanes_count && lane->losses_count > 0 &&
+           lane->losses[0].from <= raw_births_count(bound);
+}
+
+uint64_t births_last_recorded(const struct births *births, uint64_t bound)
+{
+    uint32_t lane = raw_births_lane(bound);
+    const struct births_loss *loss;
+    /* Losses may follow one another. */
+    while (lane < births->lanes_count &&
+           (loss = loss_of(&births->lanes[lane], raw_births_count(bound))) != NULL)
+        bound = raw_births(lane, loss->from - 1);
+    return bound;
 }
 
 void births_free(struct births *births)

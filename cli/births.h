@@ -1,9 +1,9 @@
-/* births - which objects of a raw stream were born, as far as it has been read.
+/* births - which births a raw stream has, as far as it has been read.
  *
- * A death may name an object whose birth is in a chunk that comes later, was lost, or did not make it into the
- * stream at all (FORMAT.md 3, 4.4). Per lane:
+ * The bound of a death may count births that are in a chunk that comes later, were lost, or did not make it into the
+ * stream at all (FORMAT.md 2.5, 3, 4.4). Per lane:
  *
- *   serials   1 ............ known                       read so far
+ *   births    1 ............ known                       read so far
  *                [lost] [lost]                           of them, named by `lost` records
  *
  * Memory  two numbers for each lane and each loss. One thread. */
@@ -20,7 +20,7 @@ enum birth {
 };
 
 struct births_loss {
-    uint64_t from, count; /* serials from .. from + count - 1 */
+    uint64_t from, count; /* births from .. from + count - 1 */
 };
 
 struct births_lane {
@@ -41,8 +41,14 @@ bool births_add(struct births *births, uint32_t lane, uint64_t count, bool lost)
 /* Births of a lane so far, lost ones included. */
 uint64_t births_known(const struct births *births, uint32_t lane);
 
-/* What is known about the object of this token, which is not the unknown one. */
-enum birth births_find(const struct births *births, uint64_t token);
+/* What is known about the latest birth that the bound (raw_births()) counts; it counts one. */
+enum birth births_find(const struct births *births, uint64_t bound);
+
+/* Whether births that the bound counts were lost. */
+bool births_have_lost(const struct births *births, uint64_t bound);
+
+/* The bound without the latest births that it counts, as far as those were lost. */
+uint64_t births_last_recorded(const struct births *births, uint64_t bound);
 
 void births_free(struct births *births);
 

@@ -113,7 +113,7 @@ static bool is_reached(const struct history *history, uint64_t from, uint64_t po
     if (position == from) return true;
     if (record->lane == HISTORY_NO_LANE) return false;
     if (history->lanes[record->lane]) return true;
-    if (record->born_at >= from && history->reached[record->born_at - from]) return true;
+    if (record->bound_at >= from && history->reached[record->bound_at - from]) return true;
     for (size_t i = 0; i < stamps_count; i++)
         if (stamps[i].number > history->lowest[stamps[i].structure]) return true;
     return false;

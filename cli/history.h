@@ -4,7 +4,7 @@
  * one to the other, each step forward in the stream:
  *
  *   lane     both are of one lane (FORMAT.md 6, rule 1)
- *   object   the later one ended the object that the earlier one began (rule 2)
+ *   object   the later one has a bound, and the earlier one is the last birth that it counts (rule 2)
  *   number   both entered a structure, the later one with the higher number (rule 3)
  *
  * The history is bounded: so many positions, so many stamps. Stamps are found by position:
@@ -36,11 +36,12 @@
 #define HISTORY_UNKNOWN_POSITION UINT64_MAX
 
 struct history_record {
-    uint64_t born_at; /* position of the birth of the object that it ended; 0: none */
-    uint64_t number;  /* of the record in its lane, for messages */
-    uint32_t window;  /* in which the recording has it */
-    uint32_t lane;    /* HISTORY_NO_LANE: nothing of interest at this position */
-    bool split;       /* a tick lies between it and one of its stamps */
+    uint64_t
+        bound_at;    /* position of the last birth that its bound counts; 0: none in another lane */
+    uint64_t number; /* of the record in its lane, for messages */
+    uint32_t window; /* in which the recording has it */
+    uint32_t lane;   /* HISTORY_NO_LANE: nothing of interest at this position */
+    bool split;      /* a tick lies between it and one of its stamps */
 };
 
 struct history_stamp {

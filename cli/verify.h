@@ -10,9 +10,10 @@
  *
  * 1. Lanes     The instructions of a lane are the records of that lane, each once, in order, with the same kind,
  *              size, alignment, numbers and outcome.
- * 2. Objects   An object that a call ends or moves has been born before, and the register stands for the very
- *              object, by its token, that the recording names. "Unknown" is said only where the recording has
- *              no birth.
+ * 2. Objects   A call that ends or moves an object comes after the births that its bound counts, and the register
+ *              stands for the very object that the recording names: of those that the bound's lane has born at the
+ *              place and that are alive, the latest that the bound counts. "Unknown" is said only where the
+ *              recording has none, and says or explains it.
  * 3. Numbers   The stamps, which the ordered stream no longer has, can be put back: between the records of
  *              their lanes, with the numbers of every structure ascending. And a unit, that is a call or the
  *              deletion of a cache with all its stamps, comes after each unit that has a lower number of the same
@@ -26,7 +27,8 @@
  *              than the latest window among all that rules 1 to 3 put before it; and at most one window earlier
  *              than its own, or than the earliest window among all that they put behind it.
  *
- * Memory: records of the windows between which the two streams stand, 24 bytes for each register, the history. */
+ * Memory: records of the windows between which the two streams stand, 16 bytes for each register, 4 for each place, the
+ * history, and 16 for each birth in it. */
 #ifndef MALLOCTAPE_VERIFY_H
 #define MALLOCTAPE_VERIFY_H
 
@@ -45,11 +47,23 @@ struct verify_violation {
     char text[512];
 };
 
+/* Places in a page of verify->places, which is made when an object lives in it. */
+#define VERIFY_PLACE_BITS 12
+
 /* What an object's register stands for. */
 struct verify_object {
-    uint64_t token;
-    uint64_t born_at; /* position in the ordered stream */
-    uint32_t floor;   /* rule 4 */
+    uint64_t born; /* raw_births(): of whom, and which birth of it */
+    uint32_t place;
+    uint32_t next; /* another object that is alive at the place: register plus one, 0: none */
+};
+
+/* What only the end of the recording can tell. */
+struct verify_doubt {
+    uint64_t bound;    /* so many births have not been read, */
+    uint64_t births;   /* only these had come in the ordered stream */
+    uint64_t position; /* at this instruction */
+    bool unknown;      /* its object is called unknown, */
+    bool alive;        /* though one that the bound may mean was alive */
 };
 
 /* A stamp that was taken on behalf of a unit yet to come. */
@@ -105,8 +119,9 @@ struct verify {
     bool compare_addresses;
     struct verify_object *objects; /* by register */
     uint64_t objects_room;
-    uint64_t *unknown; /* tokens that were called unknown before their births could be known */
-    size_t unknown_count, unknown_room;
+    uint32_t **places; /* who is alive: register plus one of the first object, 0: nobody */
+    struct verify_doubt *doubts;
+    size_t doubts_count, doubts_room;
     struct verify_structure structures[RAW_STRUCTURES];
     uint32_t ready; /* list of lanes whose number has become due; lane plus one */
     struct verify_inversion *inversions; /* not yet judged */
@@ -137,6 +152,31 @@ bool verify_violated(struct verify *verify, enum verify_rule rule, const struct 
                      const char *text, ...) __attribute__((format(printf, 4, 5)));
 
 bool verify_no_memory(struct verify *verify);
+
+/* ---- verify_objects.c: rule 2 ---- */
+
+bool verify_objects_init(struct verify *verify);
+void verify_objects_free(struct verify *verify);
+
+/* Makes room for so many registers. */
+bool verify_objects_reach(struct verify *verify, uint64_t registers);
+
+/* Checks the object that the record, the next one of its lane, ends or names, against that of the instruction. */
+bool verify_object(struct verify *verify, struct verify_lane *lane, const struct record *record,
+                   const struct instruction *one);
+
+/* The instruction, which has been checked, ends its object; the record begins one in this register; or births were
+ * lost. */
+void verify_object_ends(struct verify *verify, uint32_t register_number);
+bool verify_object_begins(struct verify *verify, struct verify_lane *lane,
+                          const struct record *record, uint32_t register_number);
+
+/* Where the last birth stands that the record's bound counts, in another lane. 0: there is none, or it is long ago. */
+uint64_t verify_object_bound(const struct verify *verify, const struct verify_lane *lane,
+                             const struct record *record);
+
+/* With the whole recording read: judges what was in doubt. */
+bool verify_objects_finish(struct verify *verify);
 
 /* ---- verify_numbers.c: rule 3 ---- */
 

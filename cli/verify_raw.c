@@ -186,6 +186,7 @@ void verify_raw_close(struct verify_raw *raw)
         if (raw->lanes[i] == NULL) continue;
         blocks_free(raw->lanes[i]->first);
         free(raw->lanes[i]->before);
+        free(raw->lanes[i]->latest);
         free(raw->lanes[i]);
     }
     blocks_free(raw->unused);

@@ -29,9 +29,20 @@ struct verify_block {
     struct record records[];
 };
 
+/* A birth in the ordered stream. */
+struct verify_birth {
+    uint64_t position; /* 0: none */
+    uint32_t number;   /* the low bits of it, in its lane */
+    uint32_t floor;    /* rule 4 */
+};
+
 struct verify_lane {
     uint32_t number;
     struct verify_block *first, *last; /* read and not taken; the first one has records left */
+
+    uint64_t births;             /* rule 2: in the ordered stream so far, lost ones included */
+    struct verify_birth *latest; /* of them: a ring by number */
+    uint32_t latest_room;        /* a power of two, or 0 */
 
     uint32_t floor;         /* rule 4: the latest window that anything up to here has to wait for */
     uint64_t units;         /* rule 3: units emitted so far */
@@ -72,6 +83,11 @@ struct verify_lane *verify_raw_lane(struct verify_raw *raw, uint32_t number);
 static inline const struct record *verify_lane_head(const struct verify_lane *lane)
 {
     return lane->first != NULL ? &lane->first->records[lane->first->taken] : NULL;
+}
+
+static inline void verify_raise_floor(struct verify_lane *lane, uint32_t floor)
+{
+    if (floor > lane->floor) lane->floor = floor;
 }
 
 /* Takes the record that verify_lane_head() shows; it stays readable until the next read. */

@@ -85,75 +85,6 @@ static const struct record *due_record(struct verify *verify, struct verify_lane
     return record;
 }
 
-static void raise_floor(struct verify_lane *lane, uint32_t floor)
-{
-    if (floor > lane->floor) lane->floor = floor;
-}
-
-/* ---- rule 2 ---- */
-
-static bool objects_reach(struct verify *verify, uint64_t registers)
-{
-    if (registers <= verify->objects_room) return true;
-    uint64_t room = verify->objects_room == 0 ? 1024 : verify->objects_room;
-    while (room < registers)
-        room *= 2;
-    struct verify_object *grown = realloc(verify->objects, room * sizeof *grown);
-    if (grown == NULL) return verify_no_memory(verify);
-    verify->objects = grown;
-    verify->objects_room = room;
-    return true;
-}
-
-/* Keeps a token of which only the end of the recording can tell whether it has a birth. */
-static bool unknown_keep(struct verify *verify, uint64_t token)
-{
-    if (verify->unknown_count == verify->unknown_room) {
-        size_t room = verify->unknown_room == 0 ? 64 : verify->unknown_room * 2;
-        uint64_t *grown = realloc(verify->unknown, room * sizeof *grown);
-        if (grown == NULL) return verify_no_memory(verify);
-        verify->unknown = grown;
-        verify->unknown_room = room;
-    }
-    verify->unknown[verify->unknown_count++] = token;
-    return true;
-}
-
-static bool check_unknown(struct verify *verify, const struct verify_lane *lane,
-                          const struct record *record)
-{
-    uint64_t token = record->token;
-    verify->counts.unknown++;
-    /* A realloc that failed may come after another lane has ended the object (INSTRUCTIONS.md 5.1). */
-    if (token == RAW_TOKEN_UNKNOWN || record->number == RAW_FAILED) return true;
-    switch (births_find(&verify->raw.births, token)) {
-    case BIRTH_LOST: return true;
-    case BIRTH_NOT_SEEN: return unknown_keep(verify, token);
-    default:
-        return verify_violated(
-            verify, VERIFY_OBJECTS, lane,
-            "the object is called unknown; the recording has the birth of %" PRIu32 ":%" PRIu64,
-            raw_token_lane(token), raw_token_serial(token));
-    }
-}
-
-/* An object that ends, moves, or stays because a realloc failed. */
-static bool check_object(struct verify *verify, struct verify_lane *lane,
-                         const struct record *record, const struct instruction *one)
-{
-    if ((one->opcode & INSTRUCTION_UNKNOWN) != 0) return check_unknown(verify, lane, record);
-    const struct verify_object *object = &verify->objects[one->object];
-    if (object->token != record->token)
-        return verify_violated(verify, VERIFY_OBJECTS, lane,
-                               "register %" PRIu32 " is object %" PRIu32 ":%" PRIu64
-                               "; the recording names %" PRIu32 ":%" PRIu64,
-                               one->object, raw_token_lane(object->token),
-                               raw_token_serial(object->token), raw_token_lane(record->token),
-                               raw_token_serial(record->token));
-    raise_floor(lane, object->floor);
-    return true;
-}
-
 /* ---- rule 1 ---- */
 
 /* The operands behind the size: an alignment, or the numbers of a HEAP call. */
@@ -218,18 +149,6 @@ static bool check_other(struct verify *verify, struct verify_lane *lane,
 
 /* ---- one instruction ---- */
 
-/* The object that begins, in the account of objects. */
-static void object_born(struct verify *verify, const struct verify_lane *lane,
-                        const struct record *record, const struct instruction *one)
-{
-    verify->objects[one->object] = (struct verify_object){
-        .token = raw_token(lane->number, record->serial),
-        .born_at = verify->position,
-        .floor = lane->floor,
-    };
-    verify->counts.births++;
-}
-
 static bool check_address(struct verify *verify, const struct verify_lane *lane,
                           const struct record *record, const struct instruction_batch *batch,
                           size_t index)
@@ -251,7 +170,7 @@ static bool check_record(struct verify *verify, struct verify_lane *lane,
     const uint64_t *operands = batch->operands + one->operand_at;
     const struct record *record = due_record(verify, lane);
     if (record == NULL) return false;
-    raise_floor(lane, lane->first->window);
+    verify_raise_floor(lane, lane->first->window);
     bool is_call = instruction_number(one) < CALL_KINDS;
     bool is_unit = is_call || instruction_number(one) == INSTRUCTION_THREAD_CACHE_DELETED;
     if (!(is_call ? check_call(verify, lane, record, one, operands)
@@ -261,18 +180,23 @@ static bool check_record(struct verify *verify, struct verify_lane *lane,
     bool failed = record->number == RAW_FAILED;
     bool names = shape >= SHAPE_REALLOC && shape <= SHAPE_DEATH_SIZED_ALIGNED;
     bool known = names && (one->opcode & INSTRUCTION_UNKNOWN) == 0;
-    uint64_t born_at = known ? verify->objects[one->object].born_at : 0;
-    if (names && !check_object(verify, lane, record, one)) return false;
+    if (names && !verify_object(verify, lane, record, one)) return false;
     if (!verify_window(verify, lane)) return false;
-    if (known && !failed) verify->counts.deaths++;
+    if (known && !failed) {
+        verify_object_ends(verify, one->object);
+        verify->counts.deaths++;
+    }
     if (is_call && record->serial != 0) {
         if (!check_address(verify, lane, record, batch, index)) return false;
-        object_born(verify, lane, record, one);
+        if (!verify_object_begins(verify, lane, record, one->object)) return false;
     }
     verify->counts.calls += is_call;
-    if (record->number == RAW_LOST) verify->counts.lost_events += record->size;
+    if (record->number == RAW_LOST) {
+        verify->counts.lost_events += record->size;
+        lane->births += record->operand;
+    }
     struct history_record past = {
-        .born_at = born_at,
+        .bound_at = names ? verify_object_bound(verify, lane, record) : 0,
         .number = lane_position(lane),
         .window = lane->first->window,
         .lane = lane->number,
@@ -302,7 +226,7 @@ static bool check_instruction(struct verify *verify, const struct instruction_ba
 
 bool verify_batch(struct verify *verify, const struct instruction_batch *batch)
 {
-    if (!objects_reach(verify, batch->registers)) return false;
+    if (!verify_objects_reach(verify, batch->registers)) return false;
     for (size_t i = 0; i < batch->count; i++)
         if (!check_instruction(verify, batch, i)) return false;
     return true;
@@ -315,7 +239,8 @@ bool verify_open(struct verify *verify, int fd, const char *path)
     *verify = (struct verify){.violation = {.rule = 0}};
     for (unsigned i = 0; i < RAW_STRUCTURES; i++)
         verify->structures[i].due = 1;
-    if (!history_init(&verify->history)) return verify_no_memory(verify);
+    if (!history_init(&verify->history) || !verify_objects_init(verify))
+        return verify_no_memory(verify);
     if (!verify_raw_open(&verify->raw, fd, path)) {
         verify->error = verify->raw.error;
         return false;
@@ -357,25 +282,12 @@ static bool check_left(struct verify *verify)
     return true;
 }
 
-static bool check_kept_unknown(struct verify *verify)
-{
-    for (size_t i = 0; i < verify->unknown_count; i++) {
-        uint64_t token = verify->unknown[i];
-        if (births_find(&verify->raw.births, token) == BIRTH_RECORDED)
-            return verify_violated(
-                verify, VERIFY_OBJECTS, NULL,
-                "an object is called unknown; the recording has the birth of %" PRIu32 ":%" PRIu64,
-                raw_token_lane(token), raw_token_serial(token));
-    }
-    return true;
-}
-
 bool verify_finish(struct verify *verify)
 {
     verify->position = 0;
     while (!verify->raw.ended)
         if (!verify_numbers_read(verify)) return false;
-    if (!check_left(verify) || !check_kept_unknown(verify) || !verify_numbers_finish(verify) ||
+    if (!check_left(verify) || !verify_objects_finish(verify) || !verify_numbers_finish(verify) ||
         !verify_windows_look(verify, true))
         return false;
     if (verify->counts.ticks != verify->raw.ticks_count)
@@ -391,8 +303,7 @@ void verify_close(struct verify *verify)
         free(verify->structures[i].losses);
     verify_raw_close(&verify->raw);
     history_free(&verify->history);
-    free(verify->objects);
-    free(verify->unknown);
+    verify_objects_free(verify);
     free(verify->inversions);
     free(verify->earlies);
 }
