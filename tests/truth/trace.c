@@ -54,9 +54,11 @@ static void record_take(struct reading *reading, uint32_t lane, const struct rec
             .kind = record->kind,
             .size = record->size,
             .alignment = record->operand,
-            .ended = record->token,
-            .began = record->serial ? raw_token(lane, record->serial) : 0,
+            .ended = record->bound,
+            .began = record->serial ? raw_births(lane, record->serial) : 0,
             .address = record->address,
+            .place = record->place,
+            .end_place = record->ends,
         };
         if (record->number == RAW_LOST) reading->trace->lost += record->size;
     } else if (record->number == RAW_THREAD_BEGIN) {
@@ -81,6 +83,76 @@ static void chunk_take(struct reading *reading, struct raw_source *source,
     reading->trace->births[chunk->lane] = decoder->births;
 }
 
+/* ---- whom a place and a bound mean (FORMAT.md 2.5) ---- */
+
+struct birth {
+    uint64_t where; /* lane and place */
+    uint64_t began;
+};
+
+static uint64_t where(uint64_t births, uint32_t place)
+{
+    return (uint64_t)raw_births_lane(births) << 32 | place;
+}
+
+static int by_place(const void *left, const void *right)
+{
+    const struct birth *one = left, *other = right;
+    if (one->where != other->where) return one->where < other->where ? -1 : 1;
+    return (one->began > other->began) - (one->began < other->began);
+}
+
+/* All births, by lane, place and number. */
+static struct birth *births_collect(const struct trace *trace, size_t *count)
+{
+    size_t room = 0;
+    for (uint32_t i = 0; i < trace->threads_count; i++)
+        room += trace->threads[i].count;
+    struct birth *births = truth_memory(room, sizeof *births);
+    *count = 0;
+    for (uint32_t i = 0; i < trace->threads_count; i++)
+        for (uint32_t at = 0; at < trace->threads[i].count; at++) {
+            const struct trace_call *call = &trace->threads[i].calls[at];
+            if (call->began == 0) continue;
+            births[(*count)++] = (struct birth){where(call->began, call->place), call->began};
+        }
+    qsort(births, *count, sizeof *births, by_place);
+    return births;
+}
+
+/* The latest object that the bound's lane has born at the place among so many births. */
+static uint64_t births_find(const struct birth *births, size_t count, uint64_t bound,
+                            uint32_t place)
+{
+    const struct birth wanted = {where(bound, place), bound};
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (by_place(&births[middle], &wanted) <= 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && births[low - 1].where == wanted.where ? births[low - 1].began : TRACE_NOBODY;
+}
+
+/* Puts the objects themselves where places and bounds are. A bound of births that are not in the stream stays: it names
+ * nothing (FORMAT.md 4.4). */
+static void name_objects(struct trace *trace)
+{
+    size_t count;
+    struct birth *births = births_collect(trace, &count);
+    for (uint32_t i = 0; i < trace->threads_count; i++)
+        for (uint32_t at = 0; at < trace->threads[i].count; at++) {
+            struct trace_call *call = &trace->threads[i].calls[at];
+            if (call->ended == TRACE_UNKNOWN ||
+                raw_births_count(call->ended) > trace->births[raw_births_lane(call->ended)])
+                continue;
+            call->ended = births_find(births, count, call->ended, call->end_place);
+        }
+    free(births);
+}
+
 void trace_read(struct trace *trace, const char *path)
 {
     struct raw_source source;
@@ -103,6 +175,7 @@ void trace_read(struct trace *trace, const char *path)
     raw_source_close(&source);
     close(file);
     free(reading.playing);
+    name_objects(trace);
 }
 
 void trace_free(struct trace *trace)

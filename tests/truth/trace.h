@@ -7,13 +7,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* No recorded object; a place and a bound at which nobody was born. */
+#define TRACE_UNKNOWN UINT64_C(0)
+#define TRACE_NOBODY  UINT64_MAX
+
 struct trace_call {
     uint8_t number; /* of the record (FORMAT.md 3); RAW_LOST: `size` calls are missing here */
     uint8_t kind;
     uint64_t size, alignment;
-    uint64_t ended;   /* token */
-    uint64_t began;   /* token; 0: none */
-    uint64_t address; /* 0: not recorded */
+    uint64_t ended;     /* raw_births(): whose birth, and which; TRACE_UNKNOWN */
+    uint64_t began;     /* the same; 0: none */
+    uint64_t address;   /* 0: not recorded */
+    uint32_t place;     /* of the object that began, */
+    uint32_t end_place; /* and of the one that ended */
 };
 
 struct trace_thread {
@@ -26,7 +32,7 @@ struct trace_thread {
 struct trace {
     struct trace_thread *threads;
     uint32_t threads_count;
-    uint64_t *births; /* by lane: serials up to this one are in the stream */
+    uint64_t *births; /* by lane: how many are in the stream */
     uint64_t heap_calls, lost;
 };
 

@@ -3,8 +3,8 @@
  *   truth_check [--spoil=WHAT] TRUTH RAW [ORDERED]
  *
  * Of each thread, the recording has the calls that the truth has, in their order: kind, size, alignment, success, and
- * the address, if it has addresses. Every free and realloc names the object that it ended: lane and serial of the very
- * call that made it, or no object where that call was not recorded. What is missing is explained by the truth:
+ * the address, if it has addresses. Every free and realloc names the object that it ended: by a place and a bound that mean
+ * the very call that made it, or no object where that call was not recorded. What is missing is explained by the truth:
  * calls while nothing was recorded, and calls during which recording began or ended. ORDERED has the same calls of each
  * thread, and its registers name the same objects. Counted is how often two objects are alive there at one address:
  * never, if the order is that of the allocator. It is, but for pauses, during which nothing has a stamp.
@@ -154,11 +154,16 @@ static void match_threads(struct comparison *all)
 
 /* --- objects --- */
 
-/* A birth that was cut off at the end of the recording is unknown, whatever its death says (FORMAT.md 4.4). */
-static bool names_nothing(const struct comparison *all, uint64_t token)
+/* Where births that a bound counts were cut off at the end of the recording, the object is unknown (FORMAT.md 4.4). */
+static bool is_cut_off(const struct comparison *all, uint64_t object)
 {
-    return token == RAW_TOKEN_UNKNOWN ||
-           raw_token_serial(token) > all->trace.births[raw_token_lane(token)];
+    return object != TRACE_NOBODY &&
+           raw_births_count(object) > all->trace.births[raw_births_lane(object)];
+}
+
+static bool names_nothing(const struct comparison *all, uint64_t object)
+{
+    return object == TRACE_UNKNOWN || is_cut_off(all, object);
 }
 
 static void check_objects(struct comparison *all)
@@ -169,7 +174,7 @@ static void check_objects(struct comparison *all)
         uint32_t object = all->truth.ended[i];
         const struct trace_call *birth = object == TRUTH_NO_OBJECT ? NULL : all->recorded[object];
         all->unknown += birth == NULL;
-        if (birth != NULL && call->ended != birth->began)
+        if (birth != NULL && call->ended != birth->began && !is_cut_off(all, call->ended))
             mistake(all, i, "another object", call->ended, birth->began);
         if (birth == NULL && !names_nothing(all, call->ended))
             mistake(all, i, "an object that was not recorded", call->ended, 0);
@@ -213,7 +218,9 @@ static void ordered_death(struct ordered *ordered, const struct instruction *one
     bool failed = truth_is_failed_realloc(&truth->records[call]);
     /* Nothing tells that it failed before another thread ended the object (ordering.md). */
     bool is_late = failed && got == TRUTH_NO_OBJECT;
-    if (got != wanted && !is_late)
+    bool is_lost = got == TRUTH_NO_OBJECT &&
+                   is_cut_off(ordered->all, ordered->all->recorded[call]->ended);
+    if (got != wanted && !is_late && !is_lost)
         mistake(ordered->all, call, "ordered: another object", got, wanted);
     if (wanted != TRUTH_NO_OBJECT && !failed)
         live_take(&ordered->live, truth->records[call].object);
@@ -333,7 +340,7 @@ static void spoil_exchange(struct trace_thread *thread)
 
 static void spoil_unknown(struct trace_thread *thread)
 {
-    middle_death(thread, NULL)->ended = RAW_TOKEN_UNKNOWN;
+    middle_death(thread, NULL)->ended = TRACE_UNKNOWN;
 }
 
 static void spoil_size(struct trace_thread *thread)
