@@ -111,8 +111,10 @@ int raw_source_state(const struct raw_source *source, struct error *error)
 
 void raw_source_close(struct raw_source *source)
 {
-    for (uint32_t lane = 0; lane < source->decoders_count; lane++)
+    for (uint32_t lane = 0; lane < source->decoders_count; lane++) {
+        if (source->decoders[lane] != NULL) raw_decoder_free(source->decoders[lane]);
         free(source->decoders[lane]);
+    }
     free(source->decoders);
     if (source->spool_opened) spool_reader_close(&source->spool);
     free(source->spool_path);

@@ -13,7 +13,7 @@
  * A decoder follows one lane, so the chunks of a lane are to be decoded in the order in which they came; when, is
  * up to the caller, who keeps them as long.
  *
- * Memory  the chunks that were not released, about 2.5 KiB for each lane. One thread. */
+ * Memory  the chunks that were not released, about 4 KiB for each lane and its cache. One thread. */
 #ifndef MALLOCTAPE_RAW_SOURCE_H
 #define MALLOCTAPE_RAW_SOURCE_H
 

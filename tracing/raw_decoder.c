@@ -1,5 +1,6 @@
 #include "tracing/raw_decoder.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
@@ -13,19 +14,25 @@
 /* Births and deaths of one or two units are nearly everything: they are decoded without a branch on what they are.
  * Everything else goes the long way. */
 
-/* The table of FORMAT.md 5.2, as far as a range has its upper five bits for itself: units base + least .. base + limit
- * - 1. */
+/* The table of FORMAT.md 5.2, as far as the main operand is in the first unit or the first two: units base + least ..
+ * base + limit - 1. */
 static const struct {
     uint16_t base, limit;
     uint8_t least, range;
+    bool far;
 } code_rows[] = {
-    {RAW_UNIT_DEATH_1, RAW_DEATH_1_LIMIT, 1, RAW_DEATH_1},
-    {RAW_UNIT_BIRTH_1, RAW_BIRTH_1_LIMIT, 0, RAW_BIRTH_1},
-    {RAW_UNIT_DEATH_2, RAW_DEATH_2_LIMIT, 1, RAW_DEATH_2},
-    {RAW_UNIT_BIRTH_2, RAW_BIRTH_2_LIMIT, 0, RAW_BIRTH_2},
-    {RAW_UNIT_BIRTH_3, RAW_BIRTH_3_LIMIT, 0, RAW_BIRTH_3},
-    {RAW_UNIT_DEATH_3, RAW_DEATH_3_LIMIT, 1, RAW_DEATH_3},
+    {RAW_UNIT_DEATH_1, RAW_DEATH_1_LIMIT, 1, RAW_DEATH_1, false},
+    {RAW_UNIT_BIRTH_1, RAW_BIRTH_1_LIMIT, 0, RAW_BIRTH_1, false},
+    {RAW_UNIT_DEATH_2, RAW_DEATH_2_LIMIT, 1, RAW_DEATH_2, false},
+    {RAW_UNIT_BIRTH_2, RAW_BIRTH_2_LIMIT, 0, RAW_BIRTH_2, false},
+    {RAW_UNIT_BIRTH_3, RAW_BIRTH_3_LIMIT, 0, RAW_BIRTH_3, false},
+    {RAW_UNIT_DEATH_1_FAR, RAW_DEATH_1_FAR_LIMIT >> 16, 0, RAW_DEATH_1, true},
+    {RAW_UNIT_DEATH_2_FAR, RAW_DEATH_2_FAR_LIMIT >> 16, 0, RAW_DEATH_2, true},
+    {RAW_UNIT_DEATH_3_FAR, RAW_DEATH_3_FAR_LIMIT >> 16, 0, RAW_DEATH_3, true},
+    {RAW_UNIT_REALLOC_FAR, RAW_REALLOC_FAR_LIMIT >> 16, 0, RAW_REALLOC, true},
 };
+
+#define CODE_ROWS (sizeof code_rows / sizeof *code_rows)
 
 static bool shape_is_birth(unsigned shape)
 {
@@ -58,48 +65,41 @@ static bool shape_has_alignment(unsigned shape)
 static uint32_t record_head(unsigned kind)
 {
     _Static_assert(offsetof(struct record, shape) == 1 && offsetof(struct record, kind) == 2 &&
-                       offsetof(struct record, token) == 8,
-                   "number, shape, kind, then zeros up to the token");
+                       offsetof(struct record, bound) == 8,
+                   "number, shape, kind, then zeros up to the bound");
     return kind | (uint32_t)call_shapes[kind] << 8 | kind << 16;
 }
 
-/* A code of the kind's shape. Left as it is, for the long way, if records have more than two units. */
-static void fill_code(struct raw_decoder *decoder, unsigned code, unsigned kind, uint32_t base)
+/* The codes of a row, if its kind's records have one unit or two. */
+static void fill_row(struct raw_decoder *decoder, unsigned row)
 {
+    uint32_t base = code_rows[row].base;
+    bool far = code_rows[row].far;
+    unsigned kind = decoder->profile[code_rows[row].range];
     unsigned shape = call_shapes[kind];
     bool birth = shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED;
-    if (kind == 0 || shape == SHAPE_DEATH_SIZED_ALIGNED || (birth && decoder->addresses)) return;
-    decoder->codes[code] = (struct raw_code){.base = base,
-                                             .head = record_head(kind),
-                                             .birth = birth ? UINT64_MAX : 0,
-                                             .death = birth ? 0 : UINT64_MAX};
-    if (shape == SHAPE_DEATH_SIZED) decoder->more[code].size = UINT16_MAX;
-    if (shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_DEATH_ALIGNED)
-        decoder->more[code].operand = UINT16_MAX;
+    if (kind == 0 || shape == SHAPE_REALLOC || shape == SHAPE_DEATH_SIZED_ALIGNED) return;
+    if ((birth && decoder->addresses) || (far && shape != SHAPE_DEATH)) return;
+    struct raw_code code = {.head = record_head(kind), .base = base};
+    code.birth = birth ? -1 : 0;
+    code.scale = birth ? 64 / 8 : 64 / RAW_PLACE_BLOCK;
+    code.offset = birth ? 64 * RAW_NUMBERS_SIZES + 64 - 64 / 8 : 64 * RAW_NUMBERS_BLOCKS;
+    if (far) code.main = UINT16_MAX;
+    if (shape == SHAPE_DEATH_SIZED) code.size = UINT16_MAX;
+    if (shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_DEATH_ALIGNED) code.alignment = UINT16_MAX;
+    uint32_t last = (base + code_rows[row].limit - 1u) >> RAW_CODE_SHIFT;
+    for (uint32_t number = base >> RAW_CODE_SHIFT; number <= last; number++) {
+        decoder->codes[number] = code;
+        if (code.main | code.size | code.alignment) decoder->two_units |= UINT64_C(1) << number;
+    }
 }
 
 static void fill_codes(struct raw_decoder *decoder)
 {
-    const unsigned far = RAW_UNIT_DEATH_FAR >> RAW_CODE_SHIFT;
-    const unsigned death_1 = decoder->profile[RAW_DEATH_1];
-    memset(decoder->more, 0, sizeof decoder->more);
-    for (unsigned code = 0; code < RAW_CODES; code++)
-        decoder->codes[code] = (struct raw_code){.base = RAW_BASE_NONE, .death = UINT64_MAX};
-    for (unsigned row = 0; row < sizeof code_rows / sizeof *code_rows; row++) {
-        uint32_t base = code_rows[row].base;
-        uint32_t first = (base + code_rows[row].least) >> RAW_CODE_SHIFT;
-        uint32_t last = (base + code_rows[row].limit - 1) >> RAW_CODE_SHIFT;
-        for (uint32_t code = first; code <= last; code++)
-            fill_code(decoder, code, decoder->profile[code_rows[row].range], base);
-    }
-    if (call_shapes[death_1] == SHAPE_DEATH) {
-        fill_code(decoder, far, death_1, RAW_UNIT_DEATH_FAR);
-        decoder->more[far].main = UINT16_MAX;
-    }
+    memset(decoder->codes, 0, sizeof decoder->codes);
     decoder->two_units = 0;
-    for (unsigned code = 0; code < RAW_CODES; code++)
-        if (decoder->more[code].main | decoder->more[code].size | decoder->more[code].operand)
-            decoder->two_units |= UINT32_C(1) << code;
+    for (unsigned row = 0; row < CODE_ROWS; row++)
+        fill_row(decoder, row);
 }
 
 /* ---- errors ---- */
@@ -121,6 +121,32 @@ static uint64_t decoder_offset(const struct raw_decoder *decoder, const uint8_t 
 void raw_decoder_init(struct raw_decoder *decoder, uint32_t lane, bool addresses)
 {
     *decoder = (struct raw_decoder){.lane = lane, .addresses = addresses};
+}
+
+void raw_decoder_free(struct raw_decoder *decoder)
+{
+    raw_cache_free(&decoder->cache);
+}
+
+void raw_decoder_scout(struct raw_decoder *scout, const struct raw_decoder *decoder)
+{
+    *scout = *decoder;
+    scout->scout = true;
+    scout->cache = (struct raw_cache){.known = false};
+}
+
+void raw_decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chunk)
+{
+    struct raw_cache cache = decoder->cache;
+    *decoder = (struct raw_decoder){.lane = decoder->lane,
+                                    .addresses = decoder->addresses,
+                                    .records = decoder->records,
+                                    .births = chunk->first_birth,
+                                    .tells_caches = decoder->tells_caches,
+                                    .scout = decoder->scout,
+                                    .units = chunk->first_unit};
+    raw_cache_gap(&cache);
+    decoder->cache = cache;
 }
 
 static bool profile_fits(unsigned range, unsigned kind)
@@ -202,40 +228,91 @@ static inline uint64_t take_number(struct raw_decoder *decoder)
     return take_long_number(decoder, unit & (RAW_NUMBER_MORE - 1));
 }
 
+/* What a record says of places, which is believed once the whole of it has been read. */
+struct places {
+    bool ends, begins; /* it says so of an object */
+    bool own;          /* of the object that ends no class is said: the lane has the place */
+    bool stays; /* the object that ends gives its place to the one that begins, or did not end */
+    uint64_t ends_class, begins_class;
+    uint32_t cached[RAW_CACHED_MAX], cached_count;
+};
+
+static bool take_place(struct raw_decoder *decoder, uint32_t *place)
+{
+    uint64_t number = take_number(decoder);
+    if (number >= RAW_PLACE_LIMIT)
+        return DECODER_FAIL(decoder, RAW_PLACE, decoder->at, ": %" PRIu64, number);
+    *place = (uint32_t)number;
+    return true;
+}
+
+static bool take_class(struct raw_decoder *decoder, uint64_t *size_class)
+{
+    *size_class = take_number(decoder);
+    if (*size_class < RAW_SIZE_CLASSES_MAX) return true;
+    return DECODER_FAIL(decoder, RAW_SIZE_CLASS, decoder->at, ": %" PRIu64, *size_class);
+}
+
 /* ---- objects ---- */
 
-static bool take_own(struct raw_decoder *decoder, uint64_t distance, struct record *record)
+/* An object that this lane has. */
+static bool have_own(struct raw_decoder *decoder, uint32_t place, struct record *record,
+                     struct places *places)
 {
-    if (distance - 1 >= decoder->births)
+    if (place == RAW_PLACE_NONE)
+        return DECODER_FAIL(decoder, RAW_PLACE, decoder->at, ": %u", RAW_PLACE_NONE);
+    if (decoder->births == 0)
         return DECODER_FAIL(decoder, RAW_OBJECT, decoder->at,
-                            ": distance %" PRIu64 " after %" PRIu64 " births", distance,
-                            decoder->births);
-    record->token = raw_token(decoder->lane, decoder->births + 1 - distance);
+                            ": place %" PRIu32 " before any birth", place);
+    places->ends = places->own = true;
+    record->ends = place;
+    record->bound = raw_births(decoder->lane, decoder->births);
     return true;
 }
 
-/* An object of any lane, to be remembered in the way of its lane (FORMAT.md 5.2, "Foreign"). */
-static bool take_foreign(struct raw_decoder *decoder, uint64_t lane, uint64_t serial,
-                         struct record *record)
+/* An object of another lane, to be remembered in the way of its lane (FORMAT.md 5.2, "Foreign"). */
+static bool have_foreign(struct raw_decoder *decoder, uint64_t lane, uint64_t bound, uint32_t place,
+                         struct record *record, struct places *places)
 {
-    if (lane >= RAW_LANES_MAX || serial == 0 || serial > RAW_SERIAL_MAX ||
-        (lane == decoder->lane && serial > decoder->births))
+    if (place == RAW_PLACE_NONE)
+        return DECODER_FAIL(decoder, RAW_PLACE, decoder->at, ": %u", RAW_PLACE_NONE);
+    if (lane >= RAW_LANES_MAX || lane == decoder->lane || bound == 0 || bound > RAW_SERIAL_MAX)
         return DECODER_FAIL(decoder, RAW_OBJECT, decoder->at,
-                            ": serial %" PRIu64 " of lane %" PRIu64, serial, lane);
-    record->token = raw_token((uint32_t)lane, serial);
-    decoder->foreign[lane % RAW_FOREIGN_WAYS] = record->token;
+                            ": %" PRIu64 " births of lane %" PRIu64, bound, lane);
+    places->ends = true;
+    record->ends = place;
+    record->bound = raw_births((uint32_t)lane, bound);
+    decoder->foreign[lane % RAW_FOREIGN_WAYS] =
+        (struct raw_way){.lane = (uint32_t)lane, .bound = bound};
     return true;
 }
 
-static bool take_object(struct raw_decoder *decoder, unsigned unit, struct record *record)
+static bool take_foreign(struct raw_decoder *decoder, struct record *record, struct places *places)
 {
+    uint32_t place;
+    uint64_t lane = take_number(decoder), bound = take_number(decoder);
+    return take_place(decoder, &place) && take_class(decoder, &places->ends_class) &&
+           have_foreign(decoder, lane, bound, place, record, places);
+}
+
+static bool take_unknown(struct raw_decoder *decoder, struct record *record, struct places *places)
+{
+    if (!take_place(decoder, &record->ends) || !take_class(decoder, &places->ends_class))
+        return false;
+    places->ends = record->ends != RAW_PLACE_NONE;
+    if (places->ends || places->ends_class == 0) return true;
+    return DECODER_FAIL(decoder, RAW_PLACE, decoder->at, ": none, of class %" PRIu64,
+                        places->ends_class);
+}
+
+static bool take_object(struct raw_decoder *decoder, unsigned unit, struct record *record,
+                        struct places *places)
+{
+    uint32_t place;
     switch (unit & (RAW_GENERAL_FOREIGN | RAW_GENERAL_UNKNOWN)) {
-    case 0: return take_own(decoder, take_number(decoder), record);
-    case RAW_GENERAL_FOREIGN: {
-        uint64_t lane = take_number(decoder);
-        return take_foreign(decoder, lane, take_number(decoder), record);
-    }
-    case RAW_GENERAL_UNKNOWN: record->token = RAW_TOKEN_UNKNOWN; return true;
+    case 0: return take_place(decoder, &place) && have_own(decoder, place, record, places);
+    case RAW_GENERAL_FOREIGN: return take_foreign(decoder, record, places);
+    case RAW_GENERAL_UNKNOWN: return take_unknown(decoder, record, places);
     default: return DECODER_FAIL(decoder, RAW_UNIT_FLAG, decoder->at, ": unit 0x%04x", unit);
     }
 }
@@ -244,6 +321,169 @@ static bool has_no_object(struct raw_decoder *decoder, unsigned unit)
 {
     if ((unit & (RAW_GENERAL_FOREIGN | RAW_GENERAL_UNKNOWN)) == 0) return true;
     return DECODER_FAIL(decoder, RAW_UNIT_FLAG, decoder->at, ": unit 0x%04x", unit);
+}
+
+/* ---- what records do to the cache ---- */
+
+static bool no_memory(struct raw_decoder *decoder)
+{
+    errno = ENOMEM;
+    return error_set_system(&decoder->error, "no memory for a thread's cache");
+}
+
+/* The number of the list of a class that a record names. */
+static bool find_list(struct raw_decoder *decoder, uint64_t size_class, uint32_t *list)
+{
+    struct raw_cache *cache = &decoder->cache;
+    if (!raw_cache_prepare(cache)) return no_memory(decoder);
+    *list = cache->list_of_class[size_class];
+    if (*list != RAW_LIST_UNKNOWN) return true;
+    if (!cache->gap)
+        return DECODER_FAIL(decoder, RAW_SIZE_CLASS, decoder->at,
+                            ": nothing was told of class %" PRIu64, size_class);
+    if (!raw_cache_tell(cache, (uint32_t)size_class, 0)) return no_memory(decoder);
+    *list = cache->list_of_class[size_class];
+    return true;
+}
+
+/* A place of which the class was said. */
+static bool note_place(struct raw_decoder *decoder, uint32_t place, uint64_t size_class,
+                       uint32_t *list)
+{
+    if (!find_list(decoder, size_class, list)) return false;
+    uint32_t before = raw_cache_list_of_place(&decoder->cache, place);
+    if (before == *list) return true;
+    if (before != RAW_LIST_UNKNOWN)
+        return DECODER_FAIL(decoder, RAW_PLACE_CLASS, decoder->at,
+                            ": place %" PRIu32 " is of class %" PRIu64 " now", place, size_class);
+    return raw_cache_note_place(&decoder->cache, place, *list) || no_memory(decoder);
+}
+
+/* The list of a place that the lane has. */
+static bool find_own_list(struct raw_decoder *decoder, uint32_t place, uint32_t *list)
+{
+    *list = raw_cache_list_of_place(&decoder->cache, place);
+    if (*list != RAW_LIST_UNKNOWN) return true;
+    if (!decoder->cache.gap)
+        return DECODER_FAIL(decoder, RAW_OBJECT, decoder->at,
+                            ": place %" PRIu32 " is not one that the lane has", place);
+    /* It comes first in one of the lists. */
+    raw_cache_empty(&decoder->cache);
+    return true;
+}
+
+/* Without a place said, the object that begins has the first one of its list. */
+static bool begin_from_cache(struct raw_decoder *decoder, struct record *record)
+{
+    struct raw_cache *cache = &decoder->cache;
+    if (!cache->known)
+        return DECODER_FAIL(decoder, RAW_CACHE_UNKNOWN, decoder->at, ": %" PRIu64 " bytes",
+                            record->size);
+    uint32_t list = raw_cache_list_of_size(cache, record->size);
+    if (list == RAW_LIST_UNKNOWN && !cache->gap)
+        return DECODER_FAIL(decoder, RAW_SIZE_CLASS, decoder->at,
+                            ": nothing was told of a class of %" PRIu64 " bytes", record->size);
+    /* Of which list the first one is gone nobody knows. */
+    if (list == RAW_LIST_UNKNOWN || !raw_cache_is_certain(cache, list)) {
+        raw_cache_empty(cache);
+        return true;
+    }
+    record->place = raw_list_first(&cache->lists[list]);
+    if (record->place != RAW_PLACE_NONE)
+        cache->lists[list].top--;
+    else if (!cache->gap)
+        return DECODER_FAIL(decoder, RAW_CACHE_EMPTY, decoder->at, ": %" PRIu64 " bytes",
+                            record->size);
+    return true;
+}
+
+static bool begin_at_place(struct raw_decoder *decoder, const struct record *record,
+                           const struct places *places)
+{
+    uint32_t number;
+    if (!note_place(decoder, record->place, places->begins_class, &number)) return false;
+    struct raw_list *list = &decoder->cache.lists[number];
+    if (decoder->cache.known && raw_list_first(list) == record->place) list->top--;
+    return true;
+}
+
+/* What a call does to the cache of its lane. A moved realloc takes its place before it gives one back. */
+static bool follow_call(struct raw_decoder *decoder, struct record *record,
+                        const struct places *places)
+{
+    uint32_t list = RAW_LIST_UNKNOWN;
+    if (places->begins && !places->stays &&
+        !(record->place == RAW_PLACE_NONE ? begin_from_cache(decoder, record)
+                                          : begin_at_place(decoder, record, places)))
+        return false;
+    if (!places->ends) return true;
+    if (!(places->own ? find_own_list(decoder, record->ends, &list)
+                      : note_place(decoder, record->ends, places->ends_class, &list)))
+        return false;
+    if (places->stays || !decoder->cache.known || list == RAW_LIST_UNKNOWN) return true;
+    return raw_list_push(&decoder->cache.lists[list], record->ends) || no_memory(decoder);
+}
+
+static bool follow_class(struct raw_decoder *decoder, const struct record *record)
+{
+    struct raw_cache *cache = &decoder->cache;
+    uint32_t list = cache->list_of_class[record->structure];
+    uint32_t before = list == RAW_LIST_UNKNOWN ? 0 : cache->lists[list].bytes;
+    if (before != 0 && before != record->size)
+        return DECODER_FAIL(decoder, RAW_SIZE_CLASS, decoder->at,
+                            ": class %" PRIu32 " had %" PRIu32 " bytes", record->structure, before);
+    return before != 0 || raw_cache_tell(cache, record->structure, (uint32_t)record->size) ||
+           no_memory(decoder);
+}
+
+static bool follow_cached(struct raw_decoder *decoder, const struct record *record,
+                          const struct places *places)
+{
+    for (uint32_t i = 0; i < places->cached_count; i++) {
+        uint32_t list;
+        if (!note_place(decoder, places->cached[i], record->structure, &list)) return false;
+        if (decoder->cache.known &&
+            !raw_list_append(&decoder->cache.lists[list], places->cached[i]))
+            return no_memory(decoder);
+    }
+    return true;
+}
+
+static bool follow_uncached(struct raw_decoder *decoder, const struct record *record)
+{
+    uint32_t number;
+    if (!find_list(decoder, record->structure, &number)) return false;
+    struct raw_list *list = &decoder->cache.lists[number];
+    uint32_t count = raw_list_count(list);
+    if (!decoder->cache.known) return true;
+    if (record->operand > count && !decoder->cache.gap)
+        return DECODER_FAIL(decoder, RAW_CACHE_SHORT, decoder->at,
+                            ": %" PRIu64 " of %" PRIu32 ", class %" PRIu32, record->operand, count,
+                            record->structure);
+    list->top -= record->operand < count ? (uint32_t)record->operand : count;
+    return true;
+}
+
+static void set_known(struct raw_decoder *decoder, bool known)
+{
+    decoder->cache.known = known;
+    raw_cache_empty(&decoder->cache);
+}
+
+/* What a record does to the cache of its lane. */
+static bool follow_record(struct raw_decoder *decoder, struct record *record,
+                          const struct places *places)
+{
+    switch (record->number) {
+    case RAW_THREAD_BEGIN:
+    case RAW_THREAD_CACHE_DELETED:
+    case RAW_LOST: set_known(decoder, false); return true;
+    case RAW_CACHE_BEGIN: set_known(decoder, true); return true;
+    case RAW_CLASS: return follow_class(decoder, record);
+    case RAW_CACHED: return follow_cached(decoder, record, places);
+    case RAW_UNCACHED: return follow_uncached(decoder, record);
+    default: return follow_call(decoder, record, places);
+    }
 }
 
 /* ---- records, the long way ---- */
@@ -262,13 +502,19 @@ static bool decoder_count_births(struct raw_decoder *decoder, uint64_t births)
     return true;
 }
 
-/* What follows the object or the size of a call, and what a birth brings with it. */
-static bool take_call_rest(struct raw_decoder *decoder, struct record *record)
+/* What a birth brings with it; with `tells_place`, the place it has if it is not from the cache. */
+static bool take_birth(struct raw_decoder *decoder, bool tells_place, struct record *record,
+                       struct places *places)
 {
-    unsigned shape = record->shape;
-    if (shape_has_object(shape) && shape_has_size(shape)) record->size = take_number(decoder);
-    if (shape_has_alignment(shape)) record->operand = take_number(decoder);
-    if (!shape_is_birth(shape)) return true;
+    places->begins = true;
+    places->stays = record->number == CALL_REALLOC_IN_PLACE;
+    if (places->stays) {
+        record->place = record->ends;
+    } else if (tells_place) {
+        if (!take_place(decoder, &record->place)) return false;
+        if (record->place != RAW_PLACE_NONE && !take_class(decoder, &places->begins_class))
+            return false;
+    }
     if (decoder->addresses) {
         decoder->last_address += (uint64_t)unzigzag(take_number(decoder)) * 8;
         record->address = decoder->last_address;
@@ -278,9 +524,19 @@ static bool take_call_rest(struct raw_decoder *decoder, struct record *record)
     return true;
 }
 
+/* What follows the object or the size of a call. */
+static bool take_call_rest(struct raw_decoder *decoder, bool tells_place, struct record *record,
+                           struct places *places)
+{
+    unsigned shape = record->shape;
+    if (shape_has_object(shape) && shape_has_size(shape)) record->size = take_number(decoder);
+    if (shape_has_alignment(shape)) record->operand = take_number(decoder);
+    return !shape_is_birth(shape) || take_birth(decoder, tells_place, record, places);
+}
+
 /* A call that has a range: its main operand has been read. */
-static bool decode_in_range(struct raw_decoder *decoder, enum raw_range range, uint64_t operand,
-                            struct record *record)
+static bool decode_in_range(struct raw_decoder *decoder, enum raw_range range, uint32_t operand,
+                            struct record *record, struct places *places)
 {
     if (decoder->profile[range] == 0)
         return DECODER_FAIL(decoder, RAW_UNIT, decoder->at, ": of a range that is not used, %d",
@@ -288,22 +544,25 @@ static bool decode_in_range(struct raw_decoder *decoder, enum raw_range range, u
     record_begin(record, decoder->profile[range]);
     if (!shape_has_object(record->shape))
         record->size = operand;
-    else if (!take_own(decoder, operand, record))
+    else if (!have_own(decoder, operand, record, places))
         return false;
-    return take_call_rest(decoder, record);
+    return take_call_rest(decoder, shape_has_object(record->shape), record, places);
 }
 
-static bool decode_foreign_death(struct raw_decoder *decoder, unsigned unit, struct record *record)
+static bool decode_foreign_death(struct raw_decoder *decoder, unsigned unit, struct record *record,
+                                 struct places *places)
 {
-    uint64_t latest = decoder->foreign[unit >> RAW_FOREIGN_WAY_SHIFT & (RAW_FOREIGN_WAYS - 1)];
-    uint64_t coded = (uint64_t)(unit & RAW_FOREIGN_HIGH) << 16 | take_unit(decoder);
-    if (decoder->profile[RAW_DEATH_1] == 0 || latest == 0)
+    struct raw_way way = decoder->foreign[unit >> RAW_FOREIGN_WAY_SHIFT & (RAW_FOREIGN_WAYS - 1)];
+    uint32_t place = (unit & RAW_FOREIGN_HIGH) << 16 | take_unit(decoder);
+    uint64_t more = take_number(decoder);
+    if (decoder->profile[RAW_DEATH_1] == 0 || way.bound == 0)
         return DECODER_FAIL(decoder, RAW_UNIT, decoder->at, ": 0x%04x before a foreign object",
                             unit);
     record_begin(record, decoder->profile[RAW_DEATH_1]);
-    uint64_t serial = raw_token_serial(latest) + (uint64_t)unzigzag(coded);
-    return take_foreign(decoder, raw_token_lane(latest), serial, record) &&
-           take_call_rest(decoder, record);
+    places->ends_class = more % RAW_FOREIGN_CLASSES;
+    return have_foreign(decoder, way.lane, way.bound + more / RAW_FOREIGN_CLASSES, place, record,
+                        places) &&
+           take_call_rest(decoder, false, record, places);
 }
 
 static uint64_t *latest_stamp(struct raw_decoder *decoder, uint64_t structure)
@@ -341,17 +600,20 @@ static bool decode_heap(struct raw_decoder *decoder, struct record *record)
     return true;
 }
 
-static bool decode_call(struct raw_decoder *decoder, unsigned unit, struct record *record)
+static bool decode_call(struct raw_decoder *decoder, unsigned unit, struct record *record,
+                        struct places *places)
 {
     if (shape_has_object(record->shape))
-        return take_object(decoder, unit, record) && take_call_rest(decoder, record);
+        return take_object(decoder, unit, record, places) &&
+               take_call_rest(decoder, true, record, places);
     if (!has_no_object(decoder, unit)) return false;
     if (record->shape == SHAPE_HEAP) return decode_heap(decoder, record);
     record->size = take_number(decoder);
-    return take_call_rest(decoder, record);
+    return take_call_rest(decoder, true, record, places);
 }
 
-static bool decode_failed(struct raw_decoder *decoder, unsigned unit, struct record *record)
+static bool decode_failed(struct raw_decoder *decoder, unsigned unit, struct record *record,
+                          struct places *places)
 {
     uint64_t kind = take_number(decoder);
     unsigned shape = kind < RAW_NUMBERS ? call_shapes[kind] : SHAPE_UNDEFINED;
@@ -359,7 +621,8 @@ static bool decode_failed(struct raw_decoder *decoder, unsigned unit, struct rec
         return DECODER_FAIL(decoder, RAW_OPERAND, decoder->at, ": a failed call of kind %" PRIu64,
                             kind);
     record->kind = (uint8_t)kind;
-    if (shape == SHAPE_REALLOC ? !take_object(decoder, unit, record)
+    places->stays = true;
+    if (shape == SHAPE_REALLOC ? !take_object(decoder, unit, record, places)
                                : !has_no_object(decoder, unit))
         return false;
     record->size = take_number(decoder);
@@ -390,22 +653,69 @@ static bool decode_lost_stamps(struct raw_decoder *decoder, struct record *recor
     return true;
 }
 
-/* A record that is no call, by its number. */
-static bool decode_other(struct raw_decoder *decoder, unsigned unit, struct record *record)
+/* The class of a record that is about one: not 0, whose objects no cache has. */
+static bool take_cached_class(struct raw_decoder *decoder, struct record *record)
 {
-    if (record->number == RAW_FAILED) return decode_failed(decoder, unit, record);
+    uint64_t size_class;
+    if (!take_class(decoder, &size_class)) return false;
+    record->structure = (uint32_t)size_class;
+    return size_class != 0 || DECODER_FAIL(decoder, RAW_SIZE_CLASS, decoder->at, ": %u", 0);
+}
+
+static bool decode_class(struct raw_decoder *decoder, struct record *record)
+{
+    if (!take_cached_class(decoder, record)) return false;
+    record->size = take_number(decoder);
+    if (record->size != 0 && record->size <= UINT32_MAX) return true;
+    return DECODER_FAIL(decoder, RAW_OPERAND, decoder->at, ": a class of %" PRIu64 " bytes",
+                        record->size);
+}
+
+static bool decode_cached(struct raw_decoder *decoder, struct record *record, struct places *places)
+{
+    if (!take_cached_class(decoder, record)) return false;
+    uint64_t count = take_number(decoder);
+    if (count == 0 || count > RAW_CACHED_MAX)
+        return DECODER_FAIL(decoder, RAW_OPERAND, decoder->at, ": %" PRIu64 " places", count);
+    for (; places->cached_count < count; places->cached_count++) {
+        uint32_t *place = &places->cached[places->cached_count];
+        if (!take_place(decoder, place)) return false;
+        if (*place == RAW_PLACE_NONE)
+            return DECODER_FAIL(decoder, RAW_PLACE, decoder->at, ": %u", RAW_PLACE_NONE);
+    }
+    return true;
+}
+
+static bool decode_uncached(struct raw_decoder *decoder, struct record *record)
+{
+    if (!take_cached_class(decoder, record)) return false;
+    record->operand = take_number(decoder);
+    return record->operand != 0 ||
+           DECODER_FAIL(decoder, RAW_OPERAND, decoder->at, ": %u places", 0);
+}
+
+/* A record that is no call, by its number. */
+static bool decode_other(struct raw_decoder *decoder, unsigned unit, struct record *record,
+                         struct places *places)
+{
+    if (record->number == RAW_FAILED) return decode_failed(decoder, unit, record, places);
     if (!has_no_object(decoder, unit)) return false;
     switch (record->number) {
     case RAW_THREAD_BEGIN: record->operand = take_number(decoder); return true;
     case RAW_THREAD_END:
+    case RAW_CACHE_BEGIN:
     case RAW_THREAD_CACHE_DELETED: return true;
     case RAW_LOST: return decode_lost(decoder, record);
     case RAW_LOST_STAMPS: return decode_lost_stamps(decoder, record);
+    case RAW_CLASS: return decode_class(decoder, record);
+    case RAW_CACHED: return decode_cached(decoder, record, places);
+    case RAW_UNCACHED: return decode_uncached(decoder, record);
     default: return DECODER_FAIL(decoder, RAW_NUMBER, decoder->at, ": unit 0x%04x", unit);
     }
 }
 
-static bool decode_general(struct raw_decoder *decoder, unsigned unit, struct record *record)
+static bool decode_general(struct raw_decoder *decoder, unsigned unit, struct record *record,
+                           struct places *places)
 {
     if (unit >= RAW_UNIT_UNDEFINED)
         return DECODER_FAIL(decoder, RAW_UNIT, decoder->at, ": 0x%04x", unit);
@@ -414,93 +724,148 @@ static bool decode_general(struct raw_decoder *decoder, unsigned unit, struct re
     if (unit >= RAW_UNIT_STAMP_BEFORE)
         return decode_stamp(decoder, RAW_STAMP_BEFORE, unit - RAW_UNIT_STAMP_BEFORE, record);
     record_begin(record, unit & RAW_GENERAL_NUMBER);
-    return record->shape != SHAPE_UNDEFINED ? decode_call(decoder, unit, record)
-                                            : decode_other(decoder, unit, record);
+    return record->shape != SHAPE_UNDEFINED ? decode_call(decoder, unit, record, places)
+                                            : decode_other(decoder, unit, record, places);
 }
 
-static bool decode_by_unit(struct raw_decoder *decoder, unsigned unit, struct record *record)
+static bool decode_by_unit(struct raw_decoder *decoder, unsigned unit, struct record *record,
+                           struct places *places)
 {
-    for (unsigned row = 0; row < sizeof code_rows / sizeof *code_rows; row++) {
-        unsigned operand = unit - code_rows[row].base;
-        if (operand >= code_rows[row].least && operand < code_rows[row].limit)
-            return decode_in_range(decoder, (enum raw_range)code_rows[row].range, operand, record);
+    for (unsigned row = 0; row < CODE_ROWS; row++) {
+        uint32_t operand = unit - code_rows[row].base;
+        if (operand < code_rows[row].least || operand >= code_rows[row].limit) continue;
+        if (code_rows[row].far) operand = operand << 16 | take_unit(decoder);
+        return decode_in_range(decoder, (enum raw_range)code_rows[row].range, operand, record,
+                               places);
     }
-    if (unit >= RAW_UNIT_GENERAL) return decode_general(decoder, unit, record);
-    if (unit >= RAW_UNIT_FOREIGN) return decode_foreign_death(decoder, unit, record);
-    if (unit > RAW_UNIT_REALLOC)
-        return decode_in_range(decoder, RAW_REALLOC, unit - RAW_UNIT_REALLOC, record);
-    if (unit < RAW_UNIT_DEATH_FAR) /* 0 */
-        return DECODER_FAIL(decoder, RAW_UNIT, decoder->at, ": 0x%04x", unit);
-    uint64_t distance = (uint64_t)(unit - RAW_UNIT_DEATH_FAR) << 16;
-    return decode_in_range(decoder, RAW_DEATH_1, distance | take_unit(decoder), record);
+    if (unit >= RAW_UNIT_GENERAL) return decode_general(decoder, unit, record, places);
+    if (unit >= RAW_UNIT_FOREIGN) return decode_foreign_death(decoder, unit, record, places);
+    /* The first unit of a row that has no place 0. */
+    return DECODER_FAIL(decoder, RAW_UNIT, decoder->at, ": 0x%04x", unit);
 }
 
-/* One record of any kind. Reading may pass the end of the units, by less than the slack behind a payload: what was read
- * there is not used. */
-static bool decode_long(struct raw_decoder *decoder, struct record *record)
+static bool concerns_cache_only(const struct record *record)
+{
+    return record->number >= RAW_CLASS && record->number <= RAW_UNCACHED;
+}
+
+/* The records that stand for a record that concerns the cache only: one for each place. */
+static uint32_t tell_cache(const struct raw_decoder *decoder, struct record *records,
+                           const struct places *places)
+{
+    if (!decoder->tells_caches) return 0;
+    if (records[0].number != RAW_CACHED) return 1;
+    for (uint32_t i = 0; i < places->cached_count; i++) {
+        records[i] = records[0];
+        records[i].place = places->cached[i];
+    }
+    return places->cached_count;
+}
+
+/* One record of any kind; returns as how many it was told. Reading may pass the end of the units, by less than the slack
+ * behind a payload: what was read there is not used. */
+static bool decode_long(struct raw_decoder *decoder, struct record *records, uint32_t *told)
 {
     const uint8_t *begin = decoder->at;
     uint64_t births = decoder->births;
+    struct places places = {.ends = false};
+    struct record record; /* there need not be room for one that is not told */
     decoder->number_too_large = false;
-    bool good = decode_by_unit(decoder, take_unit(decoder), record);
+    bool good = decode_by_unit(decoder, take_unit(decoder), &record, &places);
     if (decoder->at > decoder->end) {
         decoder->error.kind = NULL; /* of what was read behind the end */
         good = DECODER_FAIL(decoder, RAW_UNITS_SHORT, begin, "%s", "");
     } else if (good && decoder->number_too_large) {
         good = DECODER_FAIL(decoder, RAW_OPERAND, begin, ": a number of more than %d bits", 64);
     }
-    decoder->records += good;
-    if (good) return true;
-    decoder->births = births;
-    decoder->error.offset = decoder_offset(decoder, begin);
-    return false;
+    if (good && !decoder->scout) good = follow_record(decoder, &record, &places);
+    if (!good) {
+        decoder->births = births;
+        if (decoder->error.kind != &error_system)
+            decoder->error.offset = decoder_offset(decoder, begin);
+        return false;
+    }
+    *told = 0;
+    if (concerns_cache_only(&record)) {
+        if (!decoder->tells_caches) return true;
+        records[0] = record;
+        *told = tell_cache(decoder, records, &places);
+        return true;
+    }
+    records[0] = record;
+    decoder->records++;
+    *told = 1;
+    return true;
 }
 
 /* ---- records, the short way ---- */
 
+enum { SHORT_TWO = 1, SHORT_SCOUT = 2 };
+
 /* Decodes records until one has another form or `count` are done, without a branch on what they are. Whatever is wrong,
- * the long way finds it again and says what it is. The positions live in registers meanwhile. With `two`, records of two
- * units are among them, else all have one. Returns how many. */
+ * or not as it nearly always is, the long way finds again. The positions live in registers meanwhile. With SHORT_TWO,
+ * records of two units are among them, else all have one. Returns how many. */
 static inline __attribute__((always_inline)) uint32_t decode_short(struct raw_decoder *decoder,
                                                                    struct record *records,
-                                                                   uint32_t count, bool two)
+                                                                   uint32_t count, unsigned how)
 {
+    const bool two = how & SHORT_TWO, scout = how & SHORT_SCOUT;
     const struct raw_code *codes = decoder->codes;
+    const uint8_t *numbers = decoder->cache.numbers;
+    const uint32_t *leaves = decoder->cache.leaves, leaves_count = decoder->cache.leaves_count;
+    struct raw_list *lists = decoder->cache.lists;
     const uint8_t *at = decoder->at;
     const uint8_t *end = decoder->end - 2; /* where a record of two units still fits */
-    const uint32_t two_units = decoder->two_units;
-    const uint64_t next_token = raw_token(decoder->lane, 0) + 1;
+    const uint64_t two_units = decoder->two_units;
+    const uint64_t no_births = raw_births(decoder->lane, 0);
     uint64_t births = decoder->births;
     uint32_t left = raw_decoder_units_left(decoder);
     struct record *record = records, *records_end = records + (count < left ? count : left);
 
-    if (births > RAW_SERIAL_MAX - count) return 0;
     for (; record < records_end && (!two || at < end); record++) {
-        uint64_t unit = bytes_get16(at);
-        uint32_t number = (uint32_t)unit >> RAW_CODE_SHIFT;
+        uint32_t unit = bytes_get16(at), number = unit >> RAW_CODE_SHIFT, far = 0;
         const struct raw_code *code = &codes[number];
-        uint64_t operand = unit - code->base, size = 0, other = 0;
-        uint64_t births_after = births - code->birth;
+        uint32_t operand = unit - code->base, size = 0, alignment = 0;
+        const uint32_t birth = (uint32_t)code->birth;
         if (two) {
-            const struct raw_code_more *more = &decoder->more[number];
             uint32_t next = bytes_get16(at + 2);
-            operand = operand * (more->main + UINT64_C(1)) + (next & more->main);
-            size = next & more->size;
-            other = next & more->operand;
+            operand = operand * (code->main + 1u) + (next & code->main);
+            size = next & code->size;
+            alignment = next & code->alignment;
+            far = operand >> RAW_LEAF_BITS & code->main;
             /* Numbers of one unit. */
-            if (__builtin_expect((size | other) >= RAW_NUMBER_MORE, 0)) break;
+            if (__builtin_expect((size | alignment) >= RAW_NUMBER_MORE, 0)) break;
         } else if (__builtin_expect(two_units >> number & 1, 0)) {
             break;
         }
-        /* Of a birth any operand will do, of a death one from 1 to the births so far. */
-        if (__builtin_expect(((operand - 1) & code->death) >= births_after, 0)) break;
-        births = births_after;
+        uint32_t place = operand;
+        if (scout) {
+            /* A place is not 0. */
+            if (__builtin_expect(code->scale == 0 || (operand | birth) == 0, 0)) break;
+        } else {
+            uint32_t entry = (operand * code->scale + code->offset) / 64;
+            if (two) {
+                if (__builtin_expect(far >= leaves_count, 0)) break;
+                entry += leaves[far];
+            }
+            struct raw_list *list = &lists[numbers[entry]];
+            uint32_t top = list->top + birth;
+            /* A birth takes what is there, a death puts what has room. */
+            if (__builtin_expect(top - list->bottom > list->mask, 0)) break;
+            uint32_t *first = &list->places[top & list->mask];
+            place ^= (place ^ *first) & birth;
+            *first = place;
+            list->top = top + 1 + birth;
+        }
+        births -= (uint64_t)code->birth;
         memcpy(record, &code->head, sizeof code->head);
-        record->token = (next_token + births - operand) & code->death;
-        record->size = (operand & code->birth) | size;
-        record->serial = births & code->birth;
-        record->operand = other;
+        record->bound = (no_births + births) & ~(uint64_t)code->birth;
+        record->size = (operand & birth) | size;
+        record->serial = births & (uint64_t)code->birth;
+        record->operand = alignment;
         record->address = 0;
+        record->ends = place & ~birth;
+        record->place = scout ? RAW_PLACE_NONE : place & birth;
         at += two ? 2 + 2 * (two_units >> number & 1) : 2;
     }
     uint32_t done = (uint32_t)(record - records);
@@ -514,13 +879,19 @@ static inline __attribute__((always_inline)) uint32_t decode_short(struct raw_de
 static __attribute__((noinline)) uint32_t decode_ones(struct raw_decoder *decoder,
                                                       struct record *records, uint32_t count)
 {
-    return decode_short(decoder, records, count, false);
+    return decode_short(decoder, records, count, 0);
 }
 
 static __attribute__((noinline)) uint32_t decode_twos(struct raw_decoder *decoder,
                                                       struct record *records, uint32_t count)
 {
-    return decode_short(decoder, records, count, true);
+    return decode_short(decoder, records, count, SHORT_TWO);
+}
+
+static __attribute__((noinline)) uint32_t scout_shorts(struct raw_decoder *decoder,
+                                                       struct record *records, uint32_t count)
+{
+    return decode_short(decoder, records, count, SHORT_TWO | SHORT_SCOUT);
 }
 
 /* So many records are decoded with `two` after one of two units: the more, the sooner the next one came before. */
@@ -530,6 +901,10 @@ static __attribute__((noinline)) uint32_t decode_twos(struct raw_decoder *decode
 
 static uint32_t decode_shorts(struct raw_decoder *decoder, struct record *records, uint32_t count)
 {
+    /* Own objects need births before them; and no lane may have too many. */
+    if (decoder->births == 0 || decoder->births > RAW_SERIAL_MAX - count) return 0;
+    if (decoder->scout) return scout_shorts(decoder, records, count);
+    if (!decoder->cache.known || decoder->cache.lists_count == 0) return 0;
     uint32_t done = decode_ones(decoder, records, count);
     if (done == count) return done;
     uint32_t twos = done >= SOON || decoder->twos == 0 ? TWOS_MIN : 2 * decoder->twos;
@@ -546,16 +921,25 @@ static bool decoder_ends(struct raw_decoder *decoder)
     return true;
 }
 
+/* Whether the next record may be told as more than there is room for. */
+static bool lacks_room(const struct raw_decoder *decoder, uint32_t room)
+{
+    return decoder->tells_caches && room < RAW_CACHED_MAX &&
+           bytes_get16(decoder->at) == RAW_UNIT_GENERAL + RAW_CACHED;
+}
+
 uint32_t raw_decoder_next(struct raw_decoder *decoder, struct record *records, uint32_t room)
 {
-    uint32_t done = 0;
+    uint32_t done = 0, told;
     if (error_is_set(&decoder->error)) return 0;
     while (done < room && decoder->at < decoder->end) {
         uint32_t some = decode_shorts(decoder, records + done, room - done);
         done += some;
         if (some > 0) continue;
-        if (decoder_ends(decoder) || !decode_long(decoder, &records[done])) break;
-        done++;
+        if (lacks_room(decoder, room - done) || decoder_ends(decoder) ||
+            !decode_long(decoder, &records[done], &told))
+            break;
+        done += told;
     }
     return done;
 }

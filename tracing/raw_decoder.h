@@ -3,21 +3,29 @@
  * One decoder follows one lane from its first chunk to its last and carries what a chunk takes from
  * those before it. What each of these lasts for:
  *
- *   the lane      births so far
+ *   the lane      births so far; the thread's cache and the size classes (raw_cache)
  *   up to a key run   latest stamp number of each structure
  *   a run         the profile, the latest foreign objects, the latest address
  *
- * A begin chunk that is key says all of it anew: its profile, and the births before it.
+ * A begin chunk that is key says all of it anew but the cache: its profile, and the births before it.
  *
  *     raw_decoder_init(&decoder, lane);
  *     for each chunk of the lane:
  *         raw_decoder_open(&decoder, chunk)
  *         while ((count = raw_decoder_next(&decoder, records, room)) > 0) ...
  *         decoder.error is set if the chunk could not be decoded to its end
+ *     raw_decoder_free(&decoder);
  *
  * A chunk is decoded lazily, so that many lanes can be in the middle of one. It must stay where it is
- * until its last record has been decoded. A copy of a decoder (by assignment) is a second one at the same place, to look
- * ahead with.
+ * until its last record has been decoded.
+ *
+ * A scout is a second decoder at the same position, to look ahead with. It says nothing of places that the stream leaves
+ * to the cache, and finds no errors that concern the cache; everything else it tells as the decoder itself will. It shares
+ * nothing with the decoder and owns nothing: it is copied by assignment and needs no raw_decoder_free(). A decoder that is
+ * no scout must not be copied.
+ *
+ * Where chunks are missing, raw_decoder_resume() goes on at a later one. Behind such a gap the cache holds only what is
+ * certain: a birth that takes anything else has no place.
  *
  * What a record says is absolute: births have their place, also where the stream leaves it to the cache (FORMAT.md 2.6),
  * stamps have their number. Which fields mean something depends on the number:
@@ -38,15 +46,16 @@
  *
  *   class                                        bytes                         structure (the class)
  *   cache_begin
- *   cached                                                                     structure (the class), place; one record each
+ *   cached                                                                     structure (the class), place; one record
+ *                                                                              each
  *   uncached                                                    count          structure (the class)
  *
- * Everything else is zero. Checked here: profiles, units, numbers, structures, operands; that an object
- * of this lane was born before; not that an object of another lane was, nor the order of stamps across
- * lanes: that is what ordering is for.
+ * Everything else is zero. Checked here: profiles, units, numbers, structures, operands; that the lane has a place whose
+ * object it ends, as far as its class tells; not that an object lives there, nor the order of stamps across lanes: that is
+ * what ordering is for.
  *
- * Cost     about 40 instructions for a call of one unit, 60 for one of two, and no branch on which they are.
- *          Memory: about 2.5 KiB a lane.
+ * Cost     about COST1 instructions for a call of one unit, COST2 for one of two, and no branch on which they are.
+ *          Memory: about 3.5 KiB a lane, and its cache (raw_cache.h).
  * Threads  one per decoder. */
 #ifndef MALLOCTAPE_RAW_DECODER_H
 #define MALLOCTAPE_RAW_DECODER_H
@@ -54,6 +63,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tracing/raw_cache.h"
 #include "tracing/raw_error.h"
 #include "tracing/raw_format.h"
 #include "tracing/raw_reader.h"
@@ -68,43 +78,52 @@ struct record {
     uint8_t kind;   /* of the call that failed; of other records the number */
     uint8_t count;
     uint32_t structure;
-    uint64_t bound; /* raw_births(): the object that ends is the latest at its place of so many births of that lane; 0:
+    uint64_t
+        bound; /* raw_births(): the object that ends is the latest at its place of so many births of that lane; 0:
                      * its birth was not recorded */
     uint64_t size;
     uint64_t serial; /* of the object that begins */
     uint64_t operand;
     uint64_t address;
-    uint32_t ends;  /* place of the object that ends; 0: it has none that matters (unknown objects) */
-    uint32_t place; /* of the object that begins; 0: unknown, behind damage */
+    uint32_t
+        ends; /* place of the object that ends, also of an unknown one; 0: it has none that matters */
+    uint32_t
+        place; /* of the object that begins; 0: unknown, behind damage, or because it was resized in place without */
 };
 
 /* Structures are kept in a short table: the size classes, then the page heap. */
 #define RAW_STAMP_ENTRIES (RAW_SIZE_CLASSES_MAX + 1)
 
-/* What a unit means by its upper five bits, in this run. Masks are all ones or zero. */
+/* What a unit means by its upper six bits, in this run. Masks are all ones or zero. */
 struct raw_code {
-    uint64_t base; /* of the main operand: unit - base; RAW_BASE_NONE (of a death): the long way */
     uint64_t head; /* what the record begins with */
-    uint64_t birth, death; /* masks */
+    int32_t birth; /* a mask */
+    uint32_t base; /* of the main operand: unit - base */
+    uint32_t scale,
+        offset; /* of raw_cache's numbers: operand * scale + offset, in 64ths. 0: the long way */
+    uint16_t main, size, alignment; /* masks: what the unit that follows is a part of */
 };
 
-/* Masks: what the unit that follows is a part of. */
-struct raw_code_more {
-    uint16_t main, size, operand;
-};
+#define RAW_CODES      64
+#define RAW_CODE_SHIFT 10
 
-#define RAW_BASE_NONE  (UINT64_C(1) << 63)
-#define RAW_CODES      32
-#define RAW_CODE_SHIFT 11
+/* A lane and how many births it had; count 0: empty. */
+struct raw_way {
+    uint32_t lane;
+    uint64_t bound;
+};
 
 struct raw_decoder {
     uint32_t lane;
     uint64_t records; /* decoded so far, of all chunks */
     uint64_t births;  /* so far */
     struct error error;
-    bool tells_caches; /* set after raw_decoder_init(): records that only concern caches are returned too */
+    bool
+        tells_caches; /* set after raw_decoder_init(): records that only concern caches are returned too; they are not
+                        * counted, and there must be room for RAW_CACHED_MAX */
 
     /* From here on: raw_decoder.c only. */
+    bool scout;
     bool addresses;
     bool begun;              /* a run has */
     bool packed, open_ended; /* the chunk is */
@@ -116,15 +135,23 @@ struct raw_decoder {
     const uint8_t *payload, *at, *end;
     uint64_t run_birth;
     uint64_t last_address;
-    uint64_t foreign[RAW_FOREIGN_WAYS]; /* tokens; 0: none */
+    struct raw_way foreign[RAW_FOREIGN_WAYS];
     struct raw_code codes[RAW_CODES];
-    struct raw_code_more more[RAW_CODES];
-    uint32_t two_units; /* a bit for each code: a short record of it has two */
+    uint64_t two_units; /* a bit for each code: a short record of it has two */
+    struct raw_cache cache;
     uint64_t latest_stamp[RAW_STAMP_ENTRIES];
 };
 
 /* `addresses`: whether the stream has feature bit 0. */
 void raw_decoder_init(struct raw_decoder *decoder, uint32_t lane, bool addresses);
+void raw_decoder_free(struct raw_decoder *decoder);
+
+/* A scout where the decoder is, which may be a scout itself. */
+void raw_decoder_scout(struct raw_decoder *scout, const struct raw_decoder *decoder);
+
+/* Makes ready for a key chunk behind a gap: what the chunk takes from those before it is what it says of them. An error
+ * is forgotten. raw_decoder_open() is next. */
+void raw_decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chunk);
 
 /* Begins with the next chunk of the lane, the one before being used up. False: see error; also when the
  * chunk does not follow on what was decoded (units, births). */

@@ -1,0 +1,246 @@
+#include "tracing/raw_cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LISTS_MAX = RAW_SIZE_CLASSES_MAX + 1, LISTS_AT_ONCE = 16, LIST_ROOM = 16, SIZE_STEP = 8 };
+
+_Static_assert(RAW_NUMBERS_SIZES + RAW_CACHE_SIZES / SIZE_STEP < RAW_NUMBERS_BLOCKS,
+               "sizes, rounded up, have room");
+_Static_assert(RAW_CACHE_NEAR == 2u << RAW_LEAF_BITS, "the first two leaves have a fixed position");
+
+/* ---- lists ---- */
+
+/* Neither takes a place nor gives one, whether by the functions here or as a decoder's loop does it: both positions are
+ * outside. */
+static const struct raw_list refusing_list = {.bottom = 1};
+
+static bool list_is_refusing(const struct raw_list *list)
+{
+    return list->places == NULL;
+}
+
+static void list_empty(struct raw_list *list)
+{
+    if (!list_is_refusing(list)) list->top = list->bottom = 0;
+}
+
+/* Room for one more. */
+static bool list_make_room(struct raw_list *list)
+{
+    uint32_t count = raw_list_count(list), room = list->mask + 1;
+    if (count < room) return true;
+    uint32_t *grown = malloc(2 * (size_t)room * sizeof *grown);
+    if (grown == NULL) return false;
+    for (uint32_t i = 0; i < count; i++)
+        grown[i] = list->places[(list->bottom + i) & list->mask];
+    free(list->places);
+    list->places = grown;
+    list->mask = 2 * room - 1;
+    list->bottom = 0;
+    list->top = count;
+    return true;
+}
+
+bool raw_list_push(struct raw_list *list, uint32_t place)
+{
+    if (list_is_refusing(list)) return true;
+    if (!list_make_room(list)) return false;
+    list->places[list->top++ & list->mask] = place;
+    return true;
+}
+
+bool raw_list_append(struct raw_list *list, uint32_t place)
+{
+    if (list_is_refusing(list)) return true;
+    if (!list_make_room(list)) return false;
+    list->places[--list->bottom & list->mask] = place;
+    return true;
+}
+
+uint32_t raw_list_first(const struct raw_list *list)
+{
+    if (list_is_refusing(list) || raw_list_count(list) == 0) return RAW_PLACE_NONE;
+    return list->places[(list->top - 1) & list->mask];
+}
+
+/* ---- the whole ---- */
+
+void raw_cache_free(struct raw_cache *cache)
+{
+    for (uint32_t i = 0; i < cache->lists_count; i++)
+        free(cache->lists[i].places);
+    free(cache->lists);
+    free(cache->numbers);
+    free(cache->leaves);
+    *cache = (struct raw_cache){.known = false};
+}
+
+/* Leaves that nothing is known of are all the one behind the first blocks. */
+static uint32_t no_leaf(uint32_t leaf)
+{
+    return RAW_NUMBERS_LEAVES - (RAW_NUMBERS_BLOCKS + leaf * RAW_LEAF_BLOCKS);
+}
+
+bool raw_cache_prepare(struct raw_cache *cache)
+{
+    if (cache->lists_count > 0) return true;
+    cache->lists = malloc(LISTS_AT_ONCE * sizeof *cache->lists);
+    cache->numbers_bytes = RAW_NUMBERS_LEAVES + RAW_LEAF_BLOCKS;
+    cache->numbers = calloc(1, cache->numbers_bytes);
+    cache->leaves = calloc(2, sizeof *cache->leaves);
+    if (cache->lists == NULL || cache->numbers == NULL || cache->leaves == NULL) {
+        bool known = cache->known, gap = cache->gap;
+        raw_cache_free(cache);
+        cache->known = known;
+        cache->gap = gap;
+        return false;
+    }
+    cache->lists[RAW_LIST_UNKNOWN] = cache->lists[RAW_LIST_UNCACHED] = refusing_list;
+    cache->lists_count = 2;
+    cache->list_of_class[0] = RAW_LIST_UNCACHED;
+    cache->leaves_count = 2;
+    return true;
+}
+
+void raw_cache_empty(struct raw_cache *cache)
+{
+    for (uint32_t i = 0; i < cache->lists_count; i++)
+        list_empty(&cache->lists[i]);
+}
+
+/* ---- classes ---- */
+
+/* The next class below that has been told of with its bytes; 0: none. */
+static uint32_t bytes_below(const struct raw_cache *cache, uint32_t bytes)
+{
+    uint32_t below = 0;
+    for (uint32_t i = 2; i < cache->lists_count; i++)
+        if (cache->lists[i].bytes < bytes && cache->lists[i].bytes > below)
+            below = cache->lists[i].bytes;
+    return below;
+}
+
+/* Has the sizes of a class found in its list: those above the next class below. Steps in which a class ends are
+ * left open. */
+static void fill_sizes(struct raw_cache *cache, uint32_t list)
+{
+    uint8_t *steps = cache->numbers + RAW_NUMBERS_SIZES;
+    uint32_t bytes = cache->lists[list].bytes, below = bytes_below(cache, bytes);
+    uint32_t first = below == 0 ? 0 : (below + SIZE_STEP - 1) / SIZE_STEP + 1;
+    uint32_t limit = bytes / SIZE_STEP + 1, steps_count = RAW_CACHE_SIZES / SIZE_STEP + 1;
+    if (bytes == 0 || !raw_cache_is_certain(cache, list)) return;
+    for (uint32_t step = first; step < limit && step < steps_count; step++)
+        steps[step] = (uint8_t)list;
+    if (bytes % SIZE_STEP != 0 && limit < steps_count) steps[limit] = RAW_LIST_UNKNOWN;
+}
+
+bool raw_cache_tell(struct raw_cache *cache, uint32_t size_class, uint32_t bytes)
+{
+    if (!raw_cache_prepare(cache)) return false;
+    uint32_t list = cache->list_of_class[size_class];
+    if (list == RAW_LIST_UNKNOWN) {
+        list = cache->lists_count;
+        if (list % LISTS_AT_ONCE == 0) {
+            struct raw_list *grown = realloc(cache->lists, (list + LISTS_AT_ONCE) * sizeof *grown);
+            if (grown == NULL) return false;
+            cache->lists = grown;
+        }
+        uint32_t *places = malloc(LIST_ROOM * sizeof *places);
+        if (places == NULL) return false;
+        cache->lists[list] = (struct raw_list){.places = places, .mask = LIST_ROOM - 1};
+        cache->list_of_class[size_class] = (uint8_t)list;
+        cache->lists_count++;
+    }
+    cache->lists[list].bytes = bytes;
+    fill_sizes(cache, list);
+    uint32_t above = size_class + 1 < RAW_SIZE_CLASSES_MAX ? size_class + 1 : 0;
+    if (cache->gap && above != 0) fill_sizes(cache, cache->list_of_class[above]);
+    return true;
+}
+
+/* Without a gap, classes that were not told of have not been used. Else there is none between this one and the one before
+ * only if both are known: classes have more bytes the greater they are. */
+bool raw_cache_is_certain(const struct raw_cache *cache, uint32_t list)
+{
+    if (!cache->gap) return true;
+    for (uint32_t i = 1; i < RAW_SIZE_CLASSES_MAX; i++) {
+        if (cache->list_of_class[i] != list) continue;
+        return i == 1 || cache->lists[cache->list_of_class[i - 1]].bytes != 0;
+    }
+    return false;
+}
+
+uint32_t raw_cache_list_of_size(const struct raw_cache *cache, uint64_t size)
+{
+    uint32_t list = RAW_LIST_UNKNOWN;
+    if (size < RAW_CACHE_SIZES && cache->lists_count > 0) {
+        list = cache->numbers[RAW_NUMBERS_SIZES + (size + SIZE_STEP - 1) / SIZE_STEP];
+        if (list != RAW_LIST_UNKNOWN) return list;
+    }
+    for (uint32_t i = 2; i < cache->lists_count; i++) {
+        uint32_t bytes = cache->lists[i].bytes;
+        if (bytes != 0 && bytes >= size &&
+            (list == RAW_LIST_UNKNOWN || bytes < cache->lists[list].bytes))
+            list = i;
+    }
+    return list;
+}
+
+void raw_cache_gap(struct raw_cache *cache)
+{
+    cache->known = cache->gap = true;
+    raw_cache_empty(cache);
+    if (cache->lists_count == 0) return;
+    memset(cache->numbers, 0, RAW_NUMBERS_BLOCKS);
+    for (uint32_t i = 2; i < cache->lists_count; i++)
+        fill_sizes(cache, i);
+}
+
+/* ---- blocks ---- */
+
+static uint32_t number_of_place(const struct raw_cache *cache, uint32_t place)
+{
+    return RAW_NUMBERS_BLOCKS + place / RAW_PLACE_BLOCK + cache->leaves[place >> RAW_LEAF_BITS];
+}
+
+/* The first block is looked up here only: 0, which is no place, would be in it. */
+uint32_t raw_cache_list_of_place(const struct raw_cache *cache, uint32_t place)
+{
+    if (place >> RAW_LEAF_BITS >= cache->leaves_count) return RAW_LIST_UNKNOWN;
+    if (place < RAW_PLACE_BLOCK) return cache->first_block;
+    return cache->numbers[number_of_place(cache, place)];
+}
+
+static bool make_leaf(struct raw_cache *cache, uint32_t leaf)
+{
+    uint32_t count = cache->leaves_count;
+    if (leaf >= count) {
+        while (count <= leaf)
+            count *= 2;
+        uint32_t *grown = realloc(cache->leaves, count * sizeof *grown);
+        if (grown == NULL) return false;
+        for (uint32_t i = cache->leaves_count; i < count; i++)
+            grown[i] = no_leaf(i);
+        cache->leaves = grown;
+        cache->leaves_count = count;
+    }
+    if (leaf < 2 || cache->leaves[leaf] != no_leaf(leaf)) return true;
+    uint8_t *grown = realloc(cache->numbers, cache->numbers_bytes + RAW_LEAF_BLOCKS);
+    if (grown == NULL) return false;
+    memset(grown + cache->numbers_bytes, 0, RAW_LEAF_BLOCKS);
+    cache->numbers = grown;
+    cache->leaves[leaf] = cache->numbers_bytes - (RAW_NUMBERS_BLOCKS + leaf * RAW_LEAF_BLOCKS);
+    cache->numbers_bytes += RAW_LEAF_BLOCKS;
+    return true;
+}
+
+bool raw_cache_note_place(struct raw_cache *cache, uint32_t place, uint32_t list)
+{
+    if (!raw_cache_prepare(cache) || !make_leaf(cache, place >> RAW_LEAF_BITS)) return false;
+    if (place < RAW_PLACE_BLOCK)
+        cache->first_block = (uint8_t)list;
+    else
+        cache->numbers[number_of_place(cache, place)] = (uint8_t)list;
+    return true;
+}

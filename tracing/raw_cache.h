@@ -1,0 +1,112 @@
+/* raw_cache - a thread's cache as a reader of its lane follows it (FORMAT.md 2.6).
+ *
+ *   size  -------> number of a list            lists[0]   of no class that is known
+ *   block of places (64) -> number of a list   lists[1]   of class 0, which is not cached
+ *                                              lists[2 ..]  as the classes were told of
+ *
+ *   a list       bottom              top
+ *                  | 64 | 70 | 65 |          a ring: `cached` appends at the bottom, births take from the top,
+ *                                            deaths put there
+ *
+ * Both ways to a list's number go through one array of bytes, so that a decoder finds the list of a birth and of a death
+ * alike without asking which it is:
+ *
+ *   numbers   0 | sizes, by 8 bytes | blocks of the first places | leaf of nothing | leaf | leaf ...
+ *
+ * A number of 0 in it means: look closer, by the functions below. So does every refusal of the first two lists.
+ *
+ * Nothing is kept for each place. What may be wrong is for the decoder to say.
+ *
+ * Memory   nothing before the first class is told of or the first place is noted; then about 2 KiB, 4 bytes for each
+ *          place in the cache, and one for each block of places, for 256 blocks at a time. */
+#ifndef MALLOCTAPE_RAW_CACHE_H
+#define MALLOCTAPE_RAW_CACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tracing/raw_format.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* `top` and `bottom` only ever meet as a difference, and under the mask. */
+struct raw_list {
+    uint32_t *places;
+    uint32_t top, bottom; /* the first place is at top - 1 */
+    uint32_t mask;
+    uint32_t bytes; /* of an object; 0: not told */
+};
+
+#define RAW_LIST_UNKNOWN  0u
+#define RAW_LIST_UNCACHED 1u /* class 0 */
+
+/* Sizes below this many bytes are looked up in steps of 8: all that short records of births can say. */
+#define RAW_CACHE_SIZES    RAW_BIRTH_1_LIMIT
+#define RAW_NUMBERS_SIZES  1u
+/* Places below this have their blocks at a fixed position: all that death records of one unit can say. */
+#define RAW_CACHE_NEAR     RAW_DEATH_1_LIMIT
+#define RAW_NUMBERS_BLOCKS 1088u
+#define RAW_NUMBERS_LEAVES (RAW_NUMBERS_BLOCKS + RAW_CACHE_NEAR / RAW_PLACE_BLOCK)
+#define RAW_LEAF_BITS      14 /* of a place: 256 blocks */
+#define RAW_LEAF_BLOCKS    (1u << (RAW_LEAF_BITS - RAW_PLACE_BLOCK_BITS))
+
+struct raw_cache {
+    bool known; /* as FORMAT.md 2.6 has it */
+    bool
+        gap; /* something is missing before: what the lists hold is the beginning of what they should */
+    uint8_t first_block; /* number of the list of places 1 to 63 */
+    uint8_t list_of_class[RAW_SIZE_CLASSES_MAX];
+    struct raw_list *lists;
+    uint32_t lists_count;
+    /* A block's entry: RAW_NUMBERS_BLOCKS + block + leaves[place >> RAW_LEAF_BITS]. */
+    uint8_t *numbers;
+    uint32_t numbers_bytes;
+    uint32_t *leaves;
+    uint32_t leaves_count;
+};
+
+/* All zero is valid: nothing is known. Functions that return false had no memory. */
+
+void raw_cache_free(struct raw_cache *cache);
+
+/* Everything that is needed to look anything up. */
+bool raw_cache_prepare(struct raw_cache *cache);
+
+/* Empties the lists. */
+void raw_cache_empty(struct raw_cache *cache);
+
+/* Records are missing: what is known of classes and blocks stays true, but may not be all. */
+void raw_cache_gap(struct raw_cache *cache);
+
+/* Tells of a class, 1 to 127, which was not told of; `bytes` is 0 if nobody knows. */
+bool raw_cache_tell(struct raw_cache *cache, uint32_t size_class, uint32_t bytes);
+
+/* The number of the list of a size. RAW_LIST_UNKNOWN: there is no such class. */
+uint32_t raw_cache_list_of_size(const struct raw_cache *cache, uint64_t size);
+
+/* Whether it is that list: behind a gap a class may be missing that fits better. */
+bool raw_cache_is_certain(const struct raw_cache *cache, uint32_t list);
+
+/* The number of the list of a place. RAW_LIST_UNKNOWN: it was not noted. */
+uint32_t raw_cache_list_of_place(const struct raw_cache *cache, uint32_t place);
+
+/* Notes the list of a place, and of its block. */
+bool raw_cache_note_place(struct raw_cache *cache, uint32_t place, uint32_t list);
+
+static inline uint32_t raw_list_count(const struct raw_list *list)
+{
+    return list->top - list->bottom;
+}
+
+bool raw_list_push(struct raw_list *list, uint32_t place);
+bool raw_list_append(struct raw_list *list, uint32_t place);
+
+/* The first place. 0: there is none. */
+uint32_t raw_list_first(const struct raw_list *list);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
