@@ -284,6 +284,7 @@ static void add_order(struct order_totals *to, const struct order_totals *from)
     to->stamps += from->stamps;
     to->failed += from->failed;
     to->unknown_objects += from->unknown_objects;
+    to->displaced += from->displaced;
     to->lost_events += from->lost_events;
     to->stamps_missing += from->stamps_missing;
     to->windows += from->windows;

@@ -117,6 +117,7 @@ static bool table_displace(struct object_table *table, uint32_t place, uint32_t 
     if (table->displaced_count >= table->displaced_room / 2 && !displaced_grow(table)) return false;
     displaced_put(table, (struct object_displaced){place, older - 1, table->born[older - 1]});
     *entry = OBJECT_SPECIAL;
+    table->displacements++;
     return true;
 }
 

@@ -9,11 +9,10 @@
  * which is no place. So one comparison tells what is plain, and it nearly always is.
  *
  * What an end means is said by its bound: of the objects that the bound's lane has born at the place, the latest
- * among so many births. An end that its own lane tells of means whoever lives there, because nobody else can have been
- * born there without having entered a structure behind the one that ended it. That does not hold for what happens
- * beside the recording (pauses, losses): there an object may be born at a place whose older object seems to live on, and
- * its death may come later or never. The older one is then *displaced*: it stays alive, in a table of its own, and ends
- * at such a place look for the very object.
+ * among so many births. An end that its own lane tells of means whoever lives there (docs/ordering.md). That does not hold
+ * for what happens beside the recording (pauses, losses): there an object may be born at a place whose older object seems
+ * to live on, and its death may come later or never. The older one is then *displaced*: it stays alive, in a table of its
+ * own, and ends at such a place look for the very object.
  *
  * Births may be lost (FORMAT.md 3): they are counted, and remembered in a list of ranges, so that ends of what is not
  * there are no surprise.
@@ -67,6 +66,7 @@ struct object_table {
     struct object_lane *lanes;
     struct object_displaced *displaced; /* open addressing by place; several may have the same */
     uint32_t displaced_count, displaced_room;
+    uint64_t displacements; /* so many have been */
     bool failed; /* no memory */
 };
 

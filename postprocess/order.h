@@ -57,6 +57,7 @@ struct order_totals {
     uint64_t stamps;          /* of them */
     uint64_t failed;          /* calls that failed, of them */
     uint64_t unknown_objects; /* calls that ended an object whose birth is not known */
+    uint64_t displaced;       /* births at places whose older objects seem to live on */
     uint64_t lost_events;
     uint64_t stamps_missing;    /* numbers that never came where that is no damage */
     uint64_t windows;           /* that were ended */

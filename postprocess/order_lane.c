@@ -280,6 +280,7 @@ void order_run_lane(struct order *order, struct order_lane *lane)
     order->running = lane;
     lane_run(order, lane, lane_turn(order, lane));
     order->totals.records += lane_position(lane) - position;
+    order->totals.displaced = order->objects.displacements;
     if (lane_position(lane) > position) lane->late = false;
     lane_pass_marks(order, lane);
     const struct object_lane *objects = &order->objects.lanes[lane->number];

@@ -25,9 +25,9 @@ static enum object_state order_miss_object(struct order *order, struct order_lan
 {
     if (!order_misses_births(order, record->bound) &&
         !ORDER_DAMAGE(order, lane, ORDER_OBJECT_DEAD,
-                      ": place %" PRIu32 ", of lane %" PRIu32 " before its birth %" PRIu64,
-                      record->ends, raw_births_lane(record->bound),
-                      raw_births_count(record->bound) + 1))
+                      ": place %" PRIu32 ", among the first %" PRIu64 " births of lane %" PRIu32,
+                      record->ends, raw_births_count(record->bound),
+                      raw_births_lane(record->bound)))
         return OBJECT_NOT_NOW;
     order->totals.unknown_objects++;
     return OBJECT_UNKNOWN;
