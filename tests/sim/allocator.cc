@@ -13,14 +13,16 @@ static void check(bool condition, const char *what)
 
 Allocator::Allocator(const Options &options)
     : batch_(static_cast<uint32_t>(std::max<uint64_t>(1, options.batch))),
-      reversed_(options.seed % 4 == 0)
+      reversed_(options.seed % 4 == 0), shared_(options.stamps != 0), scattered_(0),
+      random_(options.seed ^ 0x91ace)
 {
     uint64_t size = 8;
     for (uint64_t i = 0; i < options.classes; i++) {
         sizes_.push_back(size);
         size += size < 128 ? 16 - size % 16 : size / 64 * 16;
     }
-    with_free_.resize(sizes_.size());
+    if (options.seed % 3 == 1) scattered_ = static_cast<unsigned>(random_.between(1, 14));
+    if (options.seed % 3 == 2) next_block_ = static_cast<uint32_t>(random_.of_bits(20));
 }
 
 uint32_t Allocator::class_of(uint64_t size) const
@@ -36,10 +38,73 @@ ThreadCache Allocator::new_cache() const
     return cache;
 }
 
-std::vector<Place> Allocator::central_take(uint32_t size_class, uint32_t count)
+std::vector<uint64_t> Allocator::bytes_by_structure() const
+{
+    std::vector<uint64_t> bytes(kClasses);
+    for (uint32_t i = 0; i < classes(); i++)
+        bytes[structure(i)] = sizes_[i];
+    return bytes;
+}
+
+Allocator::Arena &Allocator::arena(uint32_t thread)
+{
+    size_t index = shared_ ? 0 : thread;
+    if (index >= arenas_.size()) arenas_.resize(index + 1);
+    Arena &arena = arenas_[index];
+    if (arena.with_free.empty()) {
+        arena.with_free.resize(sizes_.size());
+        arena.loose.resize(sizes_.size());
+    }
+    return arena;
+}
+
+/* ---- numbers of places ---- */
+
+uint32_t Allocator::new_block()
+{
+    constexpr uint32_t blocks = 1u << 21;
+    if (scattered_ != 0) next_block_ += static_cast<uint32_t>(random_.of_bits(scattered_));
+    next_block_ %= blocks;
+    while (!used_blocks_.insert(next_block_).second)
+        next_block_ = (next_block_ + 1) % blocks;
+    return next_block_;
+}
+
+uint32_t Allocator::new_number(uint32_t structure)
+{
+    Block &block = blocks_[structure];
+    if (block.left == 0) {
+        block.next = new_block() * 64;
+        block.left = 64;
+        if (block.next == 0) block = {1, 63};
+    }
+    block.left--;
+    return block.next++;
+}
+
+/* Those it had when it was of this class before, as a rule. */
+const std::vector<uint32_t> &Allocator::numbers(uint32_t span, uint32_t structure, uint32_t count)
+{
+    std::vector<uint32_t> &numbers = spans_[span].numbers[structure];
+    if (numbers.size() != count || random_.one_in(8)) {
+        numbers.clear();
+        for (uint32_t i = 0; i < count; i++)
+            numbers.push_back(new_number(structure));
+    }
+    return numbers;
+}
+
+/* ---- central lists ---- */
+
+std::vector<Place> Allocator::central_take(uint32_t thread, uint32_t size_class, uint32_t count)
 {
     std::vector<Place> taken;
-    std::vector<uint32_t> &with_free = with_free_[size_class];
+    std::vector<Place> &loose = arena(thread).loose[size_class];
+    while (taken.size() < count && !loose.empty()) {
+        taken.push_back(loose.back());
+        loose.pop_back();
+    }
+    std::vector<uint32_t> &with_free = arena(thread).with_free[size_class];
     while (taken.size() < count && !with_free.empty()) {
         Span &span = spans_[with_free.back()];
         taken.push_back(span.free.back());
@@ -49,19 +114,27 @@ std::vector<Place> Allocator::central_take(uint32_t size_class, uint32_t count)
     return taken;
 }
 
-void Allocator::central_add_span(uint32_t size_class, uint32_t number)
+void Allocator::central_add_span(uint32_t thread, uint32_t size_class, uint32_t number)
 {
     Span &span = spans_[number];
     span.objects = static_cast<uint32_t>(span.pages * kPageBytes / sizes_[size_class]);
+    const std::vector<uint32_t> &places = numbers(number, structure(size_class), span.objects);
+    std::vector<Place> &to = shared_ ? span.free : arena(thread).loose[size_class];
     for (uint32_t i = span.objects; i > 0; i--)
-        span.free.push_back({span.address + (i - 1) * sizes_[size_class], number});
-    with_free_[size_class].push_back(number);
+        to.push_back({span.address + (i - 1) * sizes_[size_class], number, places[i - 1]});
+    if (shared_) arena(thread).with_free[size_class].push_back(number);
 }
 
-std::vector<uint32_t> Allocator::central_put(uint32_t size_class, const std::vector<Place> &places)
+std::vector<uint32_t> Allocator::central_put(uint32_t thread, uint32_t size_class,
+                                             const std::vector<Place> &places)
 {
     std::vector<uint32_t> whole;
-    std::vector<uint32_t> &with_free = with_free_[size_class];
+    if (!shared_) {
+        std::vector<Place> &loose = arena(thread).loose[size_class];
+        loose.insert(loose.end(), places.begin(), places.end());
+        return whole;
+    }
+    std::vector<uint32_t> &with_free = arena(thread).with_free[size_class];
     for (const Place &place : places) {
         Span &span = spans_[place.span];
         if (span.free.empty()) with_free.push_back(place.span);
@@ -74,11 +147,14 @@ std::vector<uint32_t> Allocator::central_put(uint32_t size_class, const std::vec
     return whole;
 }
 
-uint32_t Allocator::new_span(uint64_t bytes)
+/* ---- the page heap ---- */
+
+uint32_t Allocator::new_span(uint32_t thread, uint64_t bytes)
 {
     uint64_t pages = std::max<uint64_t>(1, (bytes + kPageBytes - 1) / kPageBytes);
-    auto found = free_spans_.find(pages);
-    if (found != free_spans_.end() && !found->second.empty()) {
+    auto &free_spans = arena(thread).free_spans;
+    auto found = free_spans.find(pages);
+    if (found != free_spans.end() && !found->second.empty()) {
         uint32_t number = found->second.back();
         found->second.pop_back();
         return number;
@@ -91,11 +167,13 @@ uint32_t Allocator::new_span(uint64_t bytes)
     return static_cast<uint32_t>(spans_.size() - 1);
 }
 
-void Allocator::delete_span(uint32_t number)
+void Allocator::delete_span(uint32_t thread, uint32_t number)
 {
     spans_[number].objects = 0;
-    free_spans_[spans_[number].pages].push_back(number);
+    arena(thread).free_spans[spans_[number].pages].push_back(number);
 }
+
+/* ---- objects ---- */
 
 void Allocator::becomes_live(const Place &place)
 {

@@ -1,6 +1,7 @@
 #include "tests/sim/checker.h"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 #include <vector>
 
@@ -21,6 +22,7 @@ class Checker {
     {
         find_stamps();
         find_windows();
+        find_pairs();
     }
 
     void run()
@@ -62,6 +64,7 @@ class Checker {
   private:
     struct Lane {
         size_t next = 0; /* record, among those of the lane */
+        uint64_t births = 0;
     };
 
     const Options &options_;
@@ -144,7 +147,7 @@ class Checker {
             if (owner != kNever) stamps_of_owner_[owner]++;
     }
 
-    /* The records that must come before `index`: of its lane, of its structure, of its object. */
+    /* The records that must come before `index`: of its lane, of its structure, of the lane that had its object. */
     template <class Visit>
     void each_before(uint32_t index, uint32_t before_in_lane, Visit visit) const
     {
@@ -152,49 +155,163 @@ class Checker {
         if (before_in_lane != kNever) visit(before_in_lane);
         if (is_stamp(r) && index_in_structure_[index] > 0)
             visit(stamps_[r.structure][index_in_structure_[index] - 1]);
-        if (r.has_object && r.ends != 0 && birth_[r.ends] != kNever) visit(birth_[r.ends]);
+        if (needed_[index] != kNever) visit(needed_[index]);
     }
 
     std::vector<uint32_t>
-        birth_; /* records, by object; of lost ones what says that they were lost */
+        needed_; /* the birth that brings the lane of its object to the bound, or its loss */
     std::vector<uint32_t> previous_; /* records, in their lane */
+    std::vector<uint64_t> births_;   /* of each lane in the stream, lost ones included */
+
+    bool is_foreign(const Record &r) const
+    {
+        return r.has_object && !r.unknown && truth_.objects[r.ends].lane != r.lane;
+    }
 
     void find_births()
     {
-        birth_.assign(truth_.objects.size(), kNever);
+        needed_.assign(truth_.records.size(), kNever);
         previous_.assign(truth_.records.size(), kNever);
-        std::vector<std::vector<std::pair<uint64_t, uint32_t>>> lost(truth_.lanes.size());
+        births_.assign(truth_.lanes.size(), 0);
+        std::vector<std::vector<std::pair<uint64_t, uint32_t>>> births(truth_.lanes.size());
         for (size_t lane = 0; lane < truth_.lanes.size(); lane++) {
             uint32_t before = kNever;
-            uint64_t births = 0;
             for (uint32_t i : truth_.lanes[lane]) {
                 const Record &r = record(i);
-                if (!r.in_stream || r.number == kLostStamps) continue;
+                if (!r.in_stream || is_silent(r)) continue;
                 previous_[i] = before;
                 before = i;
-                births += r.begins != 0;
-                if (r.begins != 0) birth_[r.begins] = i;
-                if (r.number != kLost) continue;
-                births += r.alignment;
-                lost[lane].emplace_back(births, i);
+                uint64_t count = r.number == kLost ? r.alignment : r.begins != 0;
+                if (count == 0) continue;
+                births_[lane] += count;
+                births[lane].emplace_back(births_[lane], i);
             }
         }
-        for (ObjectId id = 1; id < truth_.objects.size(); id++) {
-            const Object &object = truth_.objects[id];
-            if (object.serial == 0 || birth_[id] != kNever) continue;
-            const auto &of_lane = lost[object.lane];
+        for (uint32_t i = 0; i < truth_.records.size(); i++) {
+            const Record &r = record(i);
+            if (!r.in_stream || !is_foreign(r)) continue;
+            const auto &of_lane = births[truth_.objects[r.ends].lane];
             auto found = std::lower_bound(of_lane.begin(), of_lane.end(),
-                                          std::make_pair(object.serial, uint32_t{0}));
-            if (found != of_lane.end()) birth_[id] = found->second;
+                                          std::make_pair(r.bound, uint32_t{0}));
+            if (found != of_lane.end()) needed_[i] = found->second;
         }
     }
 
     /* Whether something that it waits for never comes, which only the end tells. */
     bool waits_forever(const Record &r) const
     {
-        return r.has_object && r.ends != 0 && birth_[r.ends] == kNever &&
-               truth_.objects[r.ends].serial != 0;
+        return is_foreign(r) && r.bound > births_[truth_.objects[r.ends].lane];
     }
+
+    /* ---- what each end ends ---- */
+
+    bool everything_is_told() const
+    {
+        return options_.losses == 0 && options_.pauses == 0 && options_.end != 1 &&
+               options_.end != 2;
+    }
+
+    using Clock = std::vector<uint32_t>; /* records of each lane that are known to come before */
+
+    struct Event {
+        uint32_t index, lane, time;
+    };
+    /* What happened at a place, in the true order. */
+    struct Spot {
+        ObjectId object = 0;
+        bool confused = false;       /* which object that is, is not known from the stream */
+        std::vector<Event> events;   /* those after which something may come in another order */
+        std::vector<Event> failures; /* of the object */
+    };
+    std::vector<ObjectId> expected_; /* by record: what it ends in the stream, 0: an unknown one */
+    std::vector<bool> loose_;        /* by record: or another object of the place */
+    std::vector<Clock> clocks_;      /* by lane */
+
+    static void join(Clock &to, const Clock &from)
+    {
+        for (size_t i = 0; i < from.size(); i++)
+            to[i] = std::max(to[i], from[i]);
+    }
+
+    /* Whether rules 1 to 4 put an event before the present record of another lane. */
+    bool comes_before(const Event &event, uint32_t index) const
+    {
+        return clocks_[record(index).lane][event.lane] >= event.time ||
+               (latest_[event.index] != kNever &&
+                uint64_t{latest_[event.index]} + 2 < earliest_[index]);
+    }
+
+    void find_pairs()
+    {
+        const size_t lanes = truth_.lanes.size();
+        expected_.assign(truth_.records.size(), 0);
+        loose_.assign(truth_.records.size(), false);
+        clocks_.assign(lanes, Clock(lanes));
+        std::vector<Clock> at_birth(truth_.records.size());
+        Clock structures[kStructures];
+        std::map<uint32_t, Spot> spots;
+        for (uint32_t i = 0; i < truth_.records.size(); i++) {
+            const Record &r = record(i);
+            if (!r.in_stream || is_silent(r)) continue;
+            Clock &clock = clocks_[r.lane];
+            clock[r.lane]++;
+            if (is_stamp(r)) {
+                join(clock, structures[r.structure]);
+                structures[r.structure] = clock;
+            }
+            if (needed_[i] != kNever) join(clock, at_birth[needed_[i]]);
+            if (r.begins != 0 || r.number == kLost) at_birth[i] = clock;
+            if (r.has_object) spot_end(i, spots[truth_.objects[r.ends].place]);
+            if (r.begins != 0) spot_birth(i, spots[truth_.objects[r.begins].place]);
+        }
+        if (!everything_is_told()) return;
+        for (uint32_t i = 0; i < truth_.records.size(); i++)
+            if (loose_[i] && record(i).number != kFailed)
+                fail("the rules do not say which object a record ends: {" + text_of(record(i)) +
+                     "}");
+    }
+
+    /* Takes note of an event at the place. False: another one might come after it. */
+    bool settle(uint32_t index, Spot &spot)
+    {
+        const Record &r = record(index);
+        std::vector<Event> open;
+        for (const Event &event : spot.events) {
+            if (comes_before(event, index)) continue;
+            open.push_back(event);
+            loose_[event.index] = true;
+        }
+        bool settled = open.empty();
+        open.push_back({index, r.lane, clocks_[r.lane][r.lane]});
+        spot.events.swap(open);
+        return settled;
+    }
+
+    void spot_end(uint32_t index, Spot &spot)
+    {
+        const Record &r = record(index);
+        if (r.unknown || waits_forever(r)) return;
+        expected_[index] = spot.object;
+        if (r.number == kFailed) {
+            spot.failures.push_back({index, r.lane, clocks_[r.lane][r.lane]});
+            loose_[index] = spot.confused || spot.object != r.ends;
+            return;
+        }
+        for (const Event &failure : spot.failures)
+            if (!comes_before(failure, index)) loose_[failure.index] = true;
+        spot.failures.clear();
+        if (!settle(index, spot) || spot.object != r.ends) spot.confused = true;
+        loose_[index] = spot.confused;
+        spot.object = 0;
+    }
+
+    void spot_birth(uint32_t index, Spot &spot)
+    {
+        spot.confused = !settle(index, spot);
+        spot.object = record(index).begins;
+    }
+
+    /* ---- windows ---- */
 
     /* How far rules 1 to 3 move calls: through each chain of them, and through the stamps of a call, as if it were one. */
     void find_windows()
@@ -272,7 +389,7 @@ class Checker {
             uint32_t lane = i.number == kInsLost ? static_cast<uint32_t>(i.operands[0]) : i.lane;
             if (lane >= lanes_.size()) fail("a lane that there is not", &i);
             uint32_t next = take_next(lane, i);
-            same_record(record(next), i);
+            same_record(next, i);
             position_[next] = static_cast<uint32_t>(index_);
             in_window(next, i);
         }
@@ -296,7 +413,7 @@ class Checker {
         for (size_t &next = lanes_[lane].next; next < records.size(); next++) {
             uint32_t index = records[next];
             const Record &r = record(index);
-            if (!r.in_stream || r.number == kLostStamps) continue;
+            if (!r.in_stream || is_silent(r)) continue;
             if (is_stamp(r)) {
                 if (!placed_[index]) place(index, i);
                 continue;
@@ -341,8 +458,10 @@ class Checker {
         }
     }
 
-    void same_record(const Record &r, const Instruction &i)
+    void same_record(uint32_t index, const Instruction &i)
     {
+        const Record &r = record(index);
+        lanes_[r.lane].births += r.number == kLost ? r.alignment : r.begins != 0;
         uint8_t number = 0;
         switch (r.number) {
         case kThreadBegin: number = kInsThreadBegin; break;
@@ -360,12 +479,13 @@ class Checker {
             lost_ += r.size;
             if (i.operands[1] != r.size) fail("another number of lost events", &i);
         } else if (is_call(r)) {
-            same_call(r, i);
+            same_call(index, i);
         }
     }
 
-    void same_call(const Record &r, const Instruction &i)
+    void same_call(uint32_t index, const Instruction &i)
     {
+        const Record &r = record(index);
         const KindTraits &traits = kind_traits[r.kind];
         kinds_[r.kind]++;
         if (i.failed != (r.number == kFailed)) fail("failed or not", &i);
@@ -376,25 +496,42 @@ class Checker {
             (i.count != r.count || (r.count > 0 && i.operands[0] != r.size) ||
              (r.count > 1 && i.operands[1] != r.alignment)))
             fail("other numbers", &i);
-        same_object(r, i);
+        same_object(index, i);
         if (options_.addresses != 0 && r.begins != 0 &&
             i.address != truth_.objects[r.begins].address)
             fail("another address", &i);
     }
 
-    void same_object(const Record &r, const Instruction &i)
+    /* Whether the register may be what this record ends. */
+    bool is_object(uint32_t index, ObjectId held) const
     {
+        const Record &r = record(index);
+        if (held == expected_[index] || !loose_[index]) return held == expected_[index];
+        if (everything_is_told()) return held == r.ends;
+        return held != 0 && truth_.objects[held].place == truth_.objects[r.ends].place;
+    }
+
+    void same_object(uint32_t index, const Instruction &i)
+    {
+        const Record &r = record(index);
         if (r.has_object) {
-            bool known = r.ends != 0 && truth_.objects[r.ends].recorded;
-            if (i.unknown == known)
+            bool known = expected_[index] != 0;
+            if (i.unknown == known && !loose_[index])
                 fail(known ? "the object is known: {" + text_of(r) + "}"
-                           : "the object's birth is not in the stream",
+                           : "the object's birth is not in the stream: {" + text_of(r) + "}",
                      &i);
-            if (known && (i.object >= registers_.size() || registers_[i.object] != r.ends))
+            uint64_t births = lanes_[truth_.objects[r.ends].lane].births;
+            if (is_foreign(r) && !waits_forever(r) && births < r.bound)
+                fail("{" + text_of(r) + "} comes after " + std::to_string(births) +
+                         " births of lane " + std::to_string(truth_.objects[r.ends].lane) +
+                         ", not " + std::to_string(r.bound),
+                     &i);
+            if (!i.unknown &&
+                (i.object >= registers_.size() || !is_object(index, registers_[i.object])))
                 fail("wrong pairing: {" + text_of(r) + "} is about another object than register " +
                          std::to_string(i.object) + " holds",
                      &i);
-            if (known && kind_traits[r.kind].shape == kDeath) registers_[i.object] = 0;
+            if (!i.unknown && kind_traits[r.kind].shape == kDeath) registers_[i.object] = 0;
         }
         if (r.begins == 0) return;
         if (i.object >= registers_.size()) registers_.resize(i.object + 1);

@@ -5,7 +5,8 @@
  *     --seeds=FIRST-LAST   that many programs; a total at the end
  *     --postprocess=FILE   the program under test; bin/postprocess if not given
  *     --directory=DIR      where files go; they stay. Else a temporary one
- *     --mutant=NAME        spoils each result, which must then be found out; "all": each in turn
+ *     --mutant=NAME        spoils each result, which must then be found out; or each recording (faults.h), which must be
+ *                          found out once; "all": each in turn
  *     --no-shrink          does not make failures smaller
  *     --write              only writes DIR/raw, perhaps DIR/raw.spool, and DIR/chunks (raw_writer.h)
  *     --compare=FULL,PART  how much of the order in FULL is in PART (prefix.h)
@@ -19,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/sim/faults.h"
 #include "tests/sim/mutants.h"
 #include "tests/sim/prefix.h"
 #include "tests/sim/shrink.h"
@@ -39,6 +41,14 @@ struct Sum {
     uint64_t threads_least = UINT64_MAX, threads_most = 0;
     uint64_t inversions = 0, whole_inversions = 0;
     uint64_t mutants = 0, mutants_found = 0;
+    uint64_t fault_found[kFaults] = {};
+    bool fault_tried[kFaults] = {};
+};
+
+const char *const fault_names[] = {"",
+#define SIM_FAULT_NAME(identifier, name) name,
+                                   SIM_FAULT_LIST(SIM_FAULT_NAME)
+#undef SIM_FAULT_NAME
 };
 
 const char *value_of(const char *word, const char *name)
@@ -90,6 +100,9 @@ int parse(int argc, char **argv, Command &command)
                    options_help().c_str());
             for (const std::string &name : mutant_names())
                 printf("  %s\n", name.c_str());
+            printf("Faults, as mutants, or as fault=N:\n");
+            for (unsigned fault = 1; fault < kFaults; fault++)
+                printf("  %s (%u)\n", fault_names[fault], fault);
             return 0;
         } else {
             Options options;
@@ -124,6 +137,22 @@ void report_failure(const Command &command, const Options &options, const Verdic
     fflush(stdout);
 }
 
+/* Spoils the recording of a program; that must be noticed once. */
+void try_faults(const Command &command, Options options, Sum &sum)
+{
+    for (unsigned fault = 1; fault < kFaults; fault++) {
+        if (command.mutant != "all" && command.mutant != fault_names[fault]) continue;
+        sum.fault_tried[fault] = true;
+        options.fault = fault;
+        Verdict verdict = try_options(command.setting, options);
+        if (verdict.problem.empty()) continue;
+        sum.fault_found[fault]++;
+        if (!command.quiet)
+            printf("fault %s of seed %llu: %s\n", fault_names[fault],
+                   static_cast<unsigned long long>(options.seed), verdict.problem.c_str());
+    }
+}
+
 /* Spoils the result of a program that is right; that must be noticed. */
 void try_mutants(const Command &command, const Options &options, Sum &sum)
 {
@@ -148,6 +177,7 @@ void try_mutants(const Command &command, const Options &options, Sum &sum)
             printf("mutant %s of seed %llu: %s\n", name.c_str(),
                    static_cast<unsigned long long>(options.seed), verdict.problem.c_str());
     }
+    try_faults(command, options, sum);
 }
 
 void one_seed(const Command &command, uint64_t seed, Sum &sum)
@@ -177,7 +207,14 @@ int print_sum(const Command &command, const Sum &sum)
     if (!command.mutant.empty()) {
         printf("mutants: %llu, found: %llu\n", static_cast<ull>(sum.mutants),
                static_cast<ull>(sum.mutants_found));
-        return sum.mutants == sum.mutants_found && sum.mutants > 0 ? 0 : 1;
+        bool found = sum.mutants == sum.mutants_found;
+        for (unsigned fault = 1; fault < kFaults; fault++) {
+            if (!sum.fault_tried[fault]) continue;
+            printf("fault %s: found in %llu programs\n", fault_names[fault],
+                   static_cast<ull>(sum.fault_found[fault]));
+            found = found && sum.fault_found[fault] > 0;
+        }
+        return found ? 0 : 1;
     }
     printf(
         "seeds %llu, failed %llu; calls %llu, stamps %llu, ticks %llu, raw bytes %llu; threads %llu to %llu\n",

@@ -90,6 +90,37 @@ bool wrong_pairing(Subject &s)
     return true;
 }
 
+/* What ends an object of another lane comes after its birth, but too early for its bound. */
+bool bound_first(Subject &s)
+{
+    std::map<std::pair<uint32_t, uint64_t>, size_t> births;
+    std::vector<uint64_t> counts(s.truth.lanes.size());
+    for (size_t i = 0; i < s.in.all.size(); i++) {
+        if (s.records[i] == kNever) continue;
+        const Record &r = s.record(i);
+        counts[r.lane] += r.number == kLost ? r.alignment : r.begins != 0;
+        if (r.begins != 0) births[{r.lane, counts[r.lane]}] = i;
+    }
+    size_t birth = SIZE_MAX;
+    size_t end = s.find([&](size_t at) {
+        if (s.shape(at) != kDeath || s.in.all[at].unknown) return false;
+        const Record &r = s.record(at);
+        const Object &object = s.truth.objects[r.ends];
+        auto found = births.find({object.lane, r.bound});
+        if (object.lane == r.lane || object.serial >= r.bound || found == births.end())
+            return false;
+        birth = found->second;
+        for (size_t i = birth; i < at; i++)
+            if (s.records[i] == kNever || s.in.all[i].lane == s.in.all[at].lane ||
+                s.in.all[i].object == s.in.all[at].object)
+                return false;
+        return birth < at;
+    });
+    if (end == SIZE_MAX) return false;
+    s.move(end, birth);
+    return true;
+}
+
 /* A call goes before one of another lane, after which it entered a structure. */
 bool stamps_descend(Subject &s)
 {
@@ -235,6 +266,7 @@ const struct {
     bool (*apply)(Subject &);
 } mutants[] = {{"swap_in_lane", swap_in_lane},
                {"death_first", death_first},
+               {"bound_first", bound_first},
                {"wrong_pairing", wrong_pairing},
                {"stamps_descend", stamps_descend},
                {"left_out", left_out},

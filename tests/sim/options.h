@@ -47,7 +47,8 @@
     X(addresses, 0, "addresses are recorded")                                                     \
     X(slot_units, 2016, "units of a slot; a spool's slots are 64 bytes more")                     \
     X(packed, 1, "some chunks are packed")                                                        \
-    X(frames, 0, "the file has LZ4 frames")
+    X(frames, 0, "the file has LZ4 frames")                                                       \
+    X(fault, 0, "the recording is wrong, see faults.h")
 
 struct Options {
 #define SIM_OPTION_FIELD(name, initial, what) uint64_t name = (initial);

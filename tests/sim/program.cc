@@ -8,6 +8,7 @@ Program::Program(const Options &options, Random &random, Recorder &recorder, Tru
     threads_.resize(std::min<uint64_t>(64, std::max<uint64_t>(1, options.threads)));
     truth.whole_units = options.preempt == 0;
     recorder.on = options.unknown == 0;
+    recorder.know_classes(allocator_.bytes_by_structure());
     next_tick_ = options.tick_every;
 }
 
@@ -56,6 +57,7 @@ void Program::choose_thread()
     }
     turn_ -= turn_ > 0;
     if (t->todo.empty()) {
+        maybe_tell_cache(current_);
         act(current_);
         return;
     }
@@ -312,7 +314,12 @@ uint8_t Program::random_kind(Shape shape)
 void Program::later_allocate(Thread &t, uint64_t size)
 {
     t.allocating = true;
-    if (size <= allocator_.largest())
+    /* Alignment may need a larger class. */
+    bool other = random_.one_in(kind_traits[t.call.record.number].aligned ? 2 : 50);
+    if (size <= allocator_.largest() && other)
+        later(t, random_.one_in(2) ? Step::Allocate : Step::AllocateOne,
+              random_.between(allocator_.class_of(size), allocator_.classes() - 1));
+    else if (size <= allocator_.largest())
         later(t, Step::Allocate, allocator_.class_of(size));
     else
         later(t, Step::AllocateLarge, std::min<uint64_t>(size, 64 * kPageBytes));
@@ -365,6 +372,10 @@ void Program::fail(Thread &t)
         record.has_object = true;
         for (ObjectId object : t.slots)
             if (object != 0) record.ends = object;
+        if (!pool_.empty() && random_.one_in(2)) {
+            t.call.way = Way::Pool; /* where it goes back to */
+            record.ends = take_out(pool_, random_.below(pool_.size()));
+        }
         if (record.ends == 0) return;
     } else {
         record.kind = random_kind(kBirth);

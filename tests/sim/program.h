@@ -1,6 +1,6 @@
 /* program - threads that allocate, free, reallocate and hand objects to each other.
  *
- *   step():  one thread does one step:  a call is   Allocate -> [Fetch -> [PageHeap -> Carve]] -> Record -> Deliver
+ *   step():  one thread does one step:  a call is   Allocate -> [Fetch -> [PageHeap -> Carve -> Fetch]] -> Record -> Deliver
  *                                       or          Record -> Put -> [Release -> [DeleteSpan ...]]
  *
  * Every step happens in one go and in the true order; between two steps any other thread may run, also in the middle of
@@ -31,7 +31,9 @@ class Program {
     enum class Step : uint8_t {
         CreateCache,
         Allocate,      /* of class a */
+        AllocateOne,   /* of class a, past the cache */
         Fetch,         /* of class a */
+        FetchMore,     /* before there is none */
         PageHeap,      /* a span for class a */
         Carve,         /* span b for class a */
         AllocateLarge, /* a: bytes */
@@ -57,7 +59,9 @@ class Program {
     struct Call {
         Record record;
         Place place; /* of the object that begins */
-        Place old;   /* of the one that ends */
+        uint32_t size_class = 0;
+        bool cached = false; /* it came from the cache */
+        Place old;           /* of the one that ends */
         uint32_t old_class = 0;
         Way way = Way::Slot;
         uint32_t to = 0; /* thread, or slot */
@@ -117,7 +121,11 @@ class Program {
     void perform(uint32_t number, const Todo &todo);
     void perform_allocate(Thread &t, uint32_t size_class);
     void perform_fetch(uint32_t number, uint32_t size_class);
-    void take_batch(Thread &t, uint32_t size_class);
+    void perform_allocate_one(uint32_t number, uint32_t size_class);
+    void perform_fetch_more(uint32_t number, uint32_t size_class);
+    bool take_batch(uint32_t number, uint32_t size_class);
+    void take(Thread &t, uint32_t size_class);
+    void maybe_tell_cache(uint32_t number);
     void perform_put(uint32_t number);
     void perform_release(uint32_t number, uint32_t size_class, uint64_t count);
     void delete_cache(uint32_t number);

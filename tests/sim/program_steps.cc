@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "tests/sim/faults.h"
+
 void Program::perform(uint32_t number, const Todo &todo)
 {
     Thread &t = threads_[number];
@@ -12,26 +14,32 @@ void Program::perform(uint32_t number, const Todo &todo)
         stamp(number, kPageHeapStructure);
         t.cache = allocator_.new_cache();
         t.has_cache = true;
+        if (t.begun && !random_.one_in(8)) recorder_.cache_begin(number, allocator_, t.cache);
         break;
     case Step::Allocate: perform_allocate(t, a); break;
+    case Step::AllocateOne: perform_allocate_one(number, a); break;
+    case Step::FetchMore: perform_fetch_more(number, a); break;
     case Step::Fetch: perform_fetch(number, a); break;
     case Step::PageHeap:
         stamp(number, kPageHeapStructure);
-        later(t, Step::Carve, a, allocator_.new_span(4 * allocator_.class_bytes(a)));
+        later(t, Step::Carve, a, allocator_.new_span(number, 4 * allocator_.class_bytes(a)));
         break;
-    case Step::Carve: /* the list's lock, taken up again, leaves no stamp */
-        allocator_.central_add_span(a, static_cast<uint32_t>(todo.b));
-        take_batch(t, a);
+    case Step::Carve: /* the list's lock is taken up again */
+        stamp(number, allocator_.structure(a));
+        allocator_.central_add_span(number, a, static_cast<uint32_t>(todo.b));
+        if (!take_batch(number, a)) later(t, Step::PageHeap, a);
         break;
     case Step::AllocateLarge:
         stamp(number, kPageHeapStructure);
-        t.call.place = allocator_.span_place(allocator_.new_span(todo.a));
+        t.call.place = allocator_.span_place(allocator_.new_span(number, todo.a));
+        t.call.size_class = allocator_.classes();
         break;
     case Step::RecordBirth:
     case Step::RecordRealloc: born(number); break;
     case Step::RecordFailure:
         t.allocating = false;
         record(number, t.call.record);
+        if (t.call.way == Way::Pool) pool_.push_back(t.call.record.ends);
         break;
     case Step::RecordDeath:
         t.call.record = Record();
@@ -43,7 +51,7 @@ void Program::perform(uint32_t number, const Todo &todo)
     case Step::Release: perform_release(number, a, todo.b); break;
     case Step::DeleteSpan:
         stamp(number, kPageHeapStructure);
-        allocator_.delete_span(a);
+        allocator_.delete_span(number, a);
         break;
     case Step::StampHeap: stamp(number, kPageHeapStructure); break;
     case Step::Heap: {
@@ -94,6 +102,14 @@ void Program::stamp(uint32_t number, uint32_t structure)
     recorder_.stamp(number, threads_[number].allocating, structure);
 }
 
+/* Now and then, between its calls. */
+void Program::maybe_tell_cache(uint32_t number)
+{
+    Thread &t = threads_[number];
+    if (t.lives && t.begun && t.has_cache && recorder_.wants_cache(number))
+        recorder_.cache_begin(number, allocator_, t.cache);
+}
+
 /* ---- allocation ---- */
 
 void Program::perform_allocate(Thread &t, uint32_t size_class)
@@ -108,33 +124,67 @@ void Program::perform_allocate(Thread &t, uint32_t size_class)
         later(t, Step::Fetch, size_class);
         return;
     }
-    t.call.place = list.places.back();
-    list.places.pop_back();
+    take(t, size_class);
+    /* Before it is needed: it goes behind what is there. */
+    if (!list.places.empty() && random_.one_in(30)) later(t, Step::FetchMore, size_class);
+}
+
+/* The first one of the cache. */
+void Program::take(Thread &t, uint32_t size_class)
+{
+    ThreadCache::List &list = t.cache.lists[size_class];
+    /* A fault takes the wrong one. */
+    bool below = options_.fault == kBelow && random_.one_in(20);
+    auto taken = below ? list.places.begin() : list.places.end() - 1;
+    t.call.place = *taken;
+    list.places.erase(taken);
+    t.call.size_class = size_class;
+    t.call.cached = true;
     t.cache.bytes -= allocator_.class_bytes(size_class);
 }
 
 void Program::perform_fetch(uint32_t number, uint32_t size_class)
 {
-    Thread &t = threads_[number];
     stamp(number, allocator_.structure(size_class));
-    take_batch(t, size_class);
+    if (!take_batch(number, size_class)) later(threads_[number], Step::PageHeap, size_class);
 }
 
-/* From the central list into the cache; the first one is for the caller. With nothing there, more must come from the
- * page heap. */
-void Program::take_batch(Thread &t, uint32_t size_class)
+void Program::perform_fetch_more(uint32_t number, uint32_t size_class)
 {
-    ThreadCache::List &list = t.cache.lists[size_class];
-    std::vector<Place> batch =
-        allocator_.central_take(size_class, std::min(list.most, allocator_.batch()));
+    stamp(number, allocator_.structure(size_class));
+    take_batch(number, size_class);
+}
+
+/* Not from the cache but from the central list, if that has one. */
+void Program::perform_allocate_one(uint32_t number, uint32_t size_class)
+{
+    Thread &t = threads_[number];
+    stamp(number, allocator_.structure(size_class));
+    std::vector<Place> batch = allocator_.central_take(number, size_class, 1);
     if (batch.empty()) {
-        later(t, Step::PageHeap, size_class);
+        later(t, Step::Allocate, size_class);
         return;
     }
     t.call.place = batch[0];
-    list.places.insert(list.places.end(), batch.begin() + 1, batch.end());
-    t.cache.bytes += (batch.size() - 1) * allocator_.class_bytes(size_class);
+    t.call.size_class = size_class;
+}
+
+/* From the central list into the cache; the first one of them is for the caller that waits for it. False: there is
+ * nothing, more must come from the page heap. */
+bool Program::take_batch(uint32_t number, uint32_t size_class)
+{
+    Thread &t = threads_[number];
+    ThreadCache::List &list = t.cache.lists[size_class];
+    std::vector<Place> batch =
+        allocator_.central_take(number, size_class, std::min(list.most, allocator_.batch()));
+    if (batch.empty()) return false;
+    recorder_.cached(number, allocator_.structure(size_class), batch);
+    bool waits = list.places.empty();
+    list.places.insert(list.places.begin(), batch.rbegin(), batch.rend());
+    t.cache.bytes += batch.size() * allocator_.class_bytes(size_class);
     list.most++;
+    if (waits) take(t, size_class);
+    return true;
 }
 
 void Program::born(uint32_t number)
@@ -146,13 +196,16 @@ void Program::born(uint32_t number)
     bool in_place = made.number == 19;
     if (made.has_object) {
         const Object &old = truth_.objects[made.ends];
-        t.call.old = {old.address, old.span};
+        t.call.old = {old.address, old.span, old.place};
         t.call.old_class = old.size_class;
         if (in_place) t.call.place = t.call.old;
     }
     object.address = t.call.place.address;
     object.span = t.call.place.span;
-    object.size_class = in_place ? t.call.old_class : allocator_.class_of(made.size);
+    object.size_class = in_place ? t.call.old_class : t.call.size_class;
+    object.place = t.call.place.number;
+    object.place_class = allocator_.structure(object.size_class);
+    made.implied = t.call.cached && object.size_class == allocator_.class_of(made.size);
     truth_.objects.push_back(object);
     made.begins = id;
     t.allocating = false;
@@ -213,7 +266,7 @@ void Program::dies(uint32_t number)
         death.size = options_.odd_sizes != 0 ? random_.next() : 100;
     if (kind_traits[death.number].aligned) death.alignment = uint64_t{1} << random_.below(64);
     record(number, death);
-    t.call.old = {object.address, object.span};
+    t.call.old = {object.address, object.span, object.place};
     t.call.old_class = object.size_class;
     later(t, Step::Put);
     live_--;
@@ -230,7 +283,7 @@ void Program::perform_put(uint32_t number)
     }
     if (!t.has_cache) { /* straight into the central list */
         stamp(number, allocator_.structure(size_class));
-        for (uint32_t span : allocator_.central_put(size_class, {t.call.old}))
+        for (uint32_t span : allocator_.central_put(number, size_class, {t.call.old}))
             later(t, Step::DeleteSpan, span);
         return;
     }
@@ -254,11 +307,14 @@ void Program::perform_release(uint32_t number, uint32_t size_class, uint64_t cou
     std::vector<Place> &places = t.cache.lists[size_class].places;
     count = std::min<uint64_t>(count, places.size());
     if (count == 0) return;
+    bool first = random_.one_in(3);
+    if (first) recorder_.uncached(number, allocator_.structure(size_class), count);
     stamp(number, allocator_.structure(size_class));
+    if (!first) recorder_.uncached(number, allocator_.structure(size_class), count);
     std::vector<Place> batch(places.end() - static_cast<int64_t>(count), places.end());
     places.resize(places.size() - count);
     t.cache.bytes -= count * allocator_.class_bytes(size_class);
-    for (uint32_t span : allocator_.central_put(size_class, batch))
+    for (uint32_t span : allocator_.central_put(number, size_class, batch))
         later(t, Step::DeleteSpan, span);
 }
 
@@ -266,6 +322,7 @@ void Program::delete_cache(uint32_t number)
 {
     Thread &t = threads_[number];
     if (t.begun && recorder_.on) recorder_.thread_cache_deleted(number);
+    recorder_.cache_deleted(number);
     later(t, Step::StampHeap);
     /* Everything first, so that nothing is put into a cache that is no more. */
     for (uint32_t i = 0; i < allocator_.classes(); i++) {
@@ -273,7 +330,7 @@ void Program::delete_cache(uint32_t number)
         places.swap(t.cache.lists[i].places);
         if (places.empty()) continue;
         stamp(number, allocator_.structure(i));
-        for (uint32_t span : allocator_.central_put(i, places))
+        for (uint32_t span : allocator_.central_put(number, i, places))
             later(t, Step::DeleteSpan, span);
     }
     t.has_cache = false;

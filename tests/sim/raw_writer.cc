@@ -16,14 +16,16 @@ namespace {
 constexpr size_t kRunsKept = 3;
 constexpr uint64_t kSlotHeaderBytes = 64;
 
-/* Slots of a profile (FORMAT.md 5.1), and the first unit and the main operands of their codes (5.2). */
+/* Slots of a profile (FORMAT.md 5.1), and the first unit of their codes and what the main operand is less than (5.2). */
 struct Range {
     int slot;
-    uint64_t base, first, last;
+    uint64_t base, limit;
 };
-constexpr Range kDeaths[] = {{0, 0x0000, 1, 0x7fff}, {1, 0x9fff, 1, 0x2000}, {2, 0xdfff, 1, 0x800}};
-constexpr Range kBirths[] = {{3, 0x8000, 0, 0x1fff}, {4, 0xc000, 0, 0xfff}, {5, 0xd000, 0, 0x7ff}};
-constexpr Range kReallocs = {6, 0xe7ff, 1, 0x400};
+constexpr Range kDeaths[] = {{0, 0x0000, 0x8000}, {1, 0xa000, 0x2000}};
+constexpr Range kFarDeaths[] = {
+    {0, 0xd800, 0x8000000}, {1, 0xe000, 0x4000000}, {2, 0xe400, 0x4000000}};
+constexpr Range kBirths[] = {{3, 0x8000, 0x2000}, {4, 0xc000, 0x1000}, {5, 0xd000, 0x800}};
+constexpr Range kReallocs = {6, 0xe800, 0x4000000};
 
 } // namespace
 
@@ -36,7 +38,7 @@ RawWriter::RawWriter(const Options &options, Random &random) : options_(options)
     put(run_id_, random_.next(), 8);
     pid_ = static_cast<uint32_t>(random_.between(1, 4000000));
     stream_ = "MTAPERAW";
-    put(stream_, 2, 2);
+    put(stream_, 3, 2);
     put(stream_, 0, 2);
     put(stream_, metadata.size(), 4);
     put(stream_, options.addresses, 8);
@@ -71,7 +73,7 @@ void RawWriter::write(const RawRecord &record)
     run.units.insert(run.units.end(), code_.begin(), code_.end());
     run.ends.push_back(static_cast<uint32_t>(run.units.size()));
     run.visible.push_back(record.number != kStampBefore && record.number != kStampAfter &&
-                          record.number != kLostStamps);
+                          record.number < kLostStamps);
     l.units += code_.size();
     l.births += record.births;
     l.state = next_;
@@ -133,7 +135,7 @@ void RawWriter::encode(const Lane &lane, const Run &run, const RawRecord &record
         add_number(record.size - lane.latest[record.structure]);
         return;
     }
-    encode_event(lane, run, record);
+    encode_event(run, record);
     bool begins = record.number < 48 && (kind_traits[record.number].shape == kBirth ||
                                          kind_traits[record.number].shape == kRealloc);
     if (!options_.addresses || !begins) return;
@@ -141,73 +143,67 @@ void RawWriter::encode(const Lane &lane, const Run &run, const RawRecord &record
     next_.address = record.address / 8;
 }
 
-void RawWriter::encode_event(const Lane &lane, const Run &run, const RawRecord &record)
+void RawWriter::encode_event(const Run &run, const RawRecord &record)
 {
     Shape shape = record.number < 48 ? kind_traits[record.number].shape : kNoShape;
     if (random_.one_in(20) || shape == kNoShape || shape == kHeap)
-        encode_general(lane, record);
+        encode_general(record);
     else if (shape == kBirth)
         encode_birth(run, record);
     else
-        encode_ending(lane, run, record);
-    if (code_.empty()) encode_general(lane, record);
+        encode_ending(run, record);
+    if (code_.empty()) encode_general(record);
 }
 
 /* Leaves no code when no unit of the profile fits. */
 void RawWriter::encode_birth(const Run &run, const RawRecord &record)
 {
+    if (!record.implied) return;
     for (const Range &range : kBirths) {
-        if (run.profile[range.slot] != record.number || record.size > range.last) continue;
+        if (run.profile[range.slot] != record.number || record.size >= range.limit) continue;
         add(range.base + record.size);
         add_operands(record, false);
         return;
     }
 }
 
-void RawWriter::encode_ending(const Lane &lane, const Run &run, const RawRecord &record)
+void RawWriter::encode_ending(const Run &run, const RawRecord &record)
 {
-    if (record.serial == 0) return;
+    if (record.unknown) return;
     if (record.object_lane != record.lane) {
         if (encode_foreign(run, record)) add_operands(record, true);
         return;
     }
-    uint64_t distance = lane.births + 1 - record.serial;
-    if (kind_traits[record.number].shape == kRealloc) {
-        if (run.profile[kReallocs.slot] != record.number || distance > kReallocs.last) return;
-        add(kReallocs.base + distance);
-        add_operands(record, true);
-        return;
-    }
-    bool long_form = run.profile[0] == record.number && distance < uint64_t{1} << 27;
-    if (long_form && random_.one_in(20)) {
-        add(0xd800 + (distance >> 16));
-        add(distance & 0xffff);
-        add_operands(record, true);
-        return;
-    }
+    const uint64_t place = record.object_place;
+    bool is_realloc = kind_traits[record.number].shape == kRealloc, far = random_.one_in(20);
     for (const Range &range : kDeaths) {
-        if (run.profile[range.slot] != record.number || distance > range.last) continue;
-        add(range.base + distance);
+        if (is_realloc || far || run.profile[range.slot] != record.number || place >= range.limit)
+            continue;
+        add(range.base + place);
         add_operands(record, true);
         return;
     }
-    if (!long_form) return;
-    add(0xd800 + (distance >> 16));
-    add(distance & 0xffff);
-    add_operands(record, true);
+    for (const Range &range : kFarDeaths) {
+        const Range &used = is_realloc ? kReallocs : range;
+        if (run.profile[used.slot] != record.number || place >= used.limit) continue;
+        add(used.base + (place >> 16));
+        add(place & 0xffff);
+        add_operands(record, true);
+        return;
+    }
 }
 
 /* By what the way of its lane remembers. */
 bool RawWriter::encode_foreign(const Run &run, const RawRecord &record)
 {
-    Object &way = next_.ways[record.object_lane % 8];
-    if (run.profile[0] != record.number || !way.is_set || way.lane != record.object_lane)
+    Way &way = next_.ways[record.object_lane % 8];
+    if (run.profile[0] != record.number || !way.is_set || way.lane != record.object_lane ||
+        way.bound > record.bound || record.object_place >= 1u << 23)
         return false;
-    uint64_t difference = zigzag(static_cast<int64_t>(record.serial - way.serial));
-    if (difference >= uint64_t{1} << 23) return false;
-    add(0xec00 | record.object_lane % 8 << 7 | difference >> 16);
-    add(difference & 0xffff);
-    way.serial = record.serial;
+    add(0xec00 | record.object_lane % 8 << 7 | record.object_place >> 16);
+    add(record.object_place & 0xffff);
+    add_number((record.bound - way.bound) * 128 + record.object_class);
+    way.bound = record.bound;
     return true;
 }
 
@@ -217,24 +213,43 @@ void RawWriter::add_operands(const RawRecord &record, bool with_size)
     const KindTraits &traits = kind_traits[record.kind];
     if (with_size && traits.sized) add_number(record.size);
     if (traits.aligned) add_number(record.alignment);
+    if (record.number == 18) add_place(record);
 }
 
-void RawWriter::encode_object(const Lane &lane, const RawRecord &record)
+void RawWriter::add_place(const RawRecord &record)
 {
-    if (record.serial == 0) return;
+    if (record.implied && !random_.one_in(20)) {
+        add_number(0);
+        return;
+    }
+    add_number(record.place);
+    add_number(record.place_class);
+}
+
+void RawWriter::encode_object(const RawRecord &record)
+{
+    if (record.unknown) {
+        /* A large one has no place that a list could take; but what stays there does. */
+        bool none = record.object_class == 0 && record.number != 19 && random_.one_in(2);
+        add_number(none ? 0 : record.object_place);
+        add_number(record.object_class);
+        return;
+    }
     if (record.object_lane == record.lane) {
-        add_number(lane.births + 1 - record.serial);
+        add_number(record.object_place);
         return;
     }
     add_number(record.object_lane);
-    add_number(record.serial);
-    next_.ways[record.object_lane % 8] = {true, record.object_lane, record.serial};
+    add_number(record.bound);
+    add_number(record.object_place);
+    add_number(record.object_class);
+    next_.ways[record.object_lane % 8] = {true, record.object_lane, record.bound};
 }
 
-void RawWriter::encode_general(const Lane &lane, const RawRecord &record)
+void RawWriter::encode_general(const RawRecord &record)
 {
     uint64_t unit = 0xf000 | record.number;
-    if (record.has_object && record.serial == 0)
+    if (record.has_object && record.unknown)
         unit |= 0x80;
     else if (record.has_object && record.object_lane != record.lane)
         unit |= 0x40;
@@ -242,7 +257,8 @@ void RawWriter::encode_general(const Lane &lane, const RawRecord &record)
     switch (record.number) {
     case kThreadBegin: add_number(record.size); return;
     case kThreadEnd:
-    case kThreadCacheDeleted: return;
+    case kThreadCacheDeleted:
+    case kCacheBegin: return;
     case kLost:
         add_number(record.size);
         add_number(record.alignment);
@@ -252,17 +268,30 @@ void RawWriter::encode_general(const Lane &lane, const RawRecord &record)
         add_number(record.size);
         add_number(record.alignment);
         return;
+    case kClass:
+    case kUncached:
+        add_number(record.structure);
+        add_number(record.size);
+        return;
+    case kCached:
+        add_number(record.structure);
+        add_number(record.places.size());
+        for (uint32_t place : record.places)
+            add_number(place);
+        return;
     case kFailed: add_number(record.kind); break;
     default: break;
     }
-    if (kind_traits[record.kind].shape == kHeap) {
+    const KindTraits &traits = kind_traits[record.kind];
+    if (traits.shape == kHeap) {
         add_number(record.count);
         if (record.count > 0) add_number(record.size);
         if (record.count > 1) add_number(record.alignment);
         return;
     }
-    if (record.has_object) encode_object(lane, record);
+    if (record.has_object) encode_object(record);
     add_operands(record, true);
+    if (traits.shape == kBirth && record.number != kFailed) add_place(record);
 }
 
 /* ---- runs into chunks ---- */
@@ -458,7 +487,7 @@ std::string RawWriter::spool()
 {
     std::string spool = "MTAPESPL";
     uint64_t slot_bytes = kSlotHeaderBytes + 2 * options_.slot_units;
-    put(spool, 2, 2);
+    put(spool, 3, 2);
     put(spool, 0, 2);
     put(spool, slot_bytes, 4);
     spool += run_id_;

@@ -17,16 +17,19 @@
 #include "tests/sim/random.h"
 #include "tests/sim/truth.h"
 
-/* A record as a stream says it: objects by lane and serial. */
+/* A record as a stream says it: objects by place. */
 struct RawRecord {
     uint8_t number = 0, kind = 0, count = 0;
-    uint32_t lane = 0, structure = 0;
-    bool has_object = false; /* serial 0: an unknown one */
-    uint32_t object_lane = 0;
-    uint64_t serial = 0;
-    uint64_t size = 0, alignment = 0; /* as in Record */
-    uint64_t address = 0;             /* of what begins */
-    uint64_t births = 0;              /* it adds to its lane */
+    uint32_t lane = 0, structure = 0; /* or class */
+    bool has_object = false, unknown = false;
+    uint32_t object_lane = 0, object_place = 0, object_class = 0;
+    uint64_t bound = 0;
+    uint32_t place = 0, place_class = 0; /* of what begins */
+    bool implied = false;                /* they need not be said */
+    std::vector<uint32_t> places;        /* `cached` */
+    uint64_t size = 0, alignment = 0;    /* as in Record */
+    uint64_t address = 0;                /* of what begins */
+    uint64_t births = 0;                 /* it adds to its lane */
 };
 
 class RawWriter {
@@ -55,14 +58,14 @@ class RawWriter {
     std::string spool();
 
   private:
-    struct Object {
+    struct Way {
         bool is_set = false;
         uint32_t lane = 0;
-        uint64_t serial = 0;
+        uint64_t bound = 0;
     };
     /* What a code depends on and changes. */
     struct State {
-        Object ways[8];
+        Way ways[8];
         uint64_t address = 0;
     };
     struct Run {
@@ -87,13 +90,14 @@ class RawWriter {
     void begin_run(Lane &lane);
     void choose_profile(const Lane &lane, Run &run);
     void encode(const Lane &lane, const Run &run, const RawRecord &record);
-    void encode_event(const Lane &lane, const Run &run, const RawRecord &record);
+    void encode_event(const Run &run, const RawRecord &record);
     void encode_birth(const Run &run, const RawRecord &record);
-    void encode_ending(const Lane &lane, const Run &run, const RawRecord &record);
-    void encode_general(const Lane &lane, const RawRecord &record);
-    void encode_object(const Lane &lane, const RawRecord &record);
+    void encode_ending(const Run &run, const RawRecord &record);
+    void encode_general(const RawRecord &record);
+    void encode_object(const RawRecord &record);
     bool encode_foreign(const Run &run, const RawRecord &record);
     void add_operands(const RawRecord &record, bool with_size);
+    void add_place(const RawRecord &record);
     void add(uint64_t unit) { code_.push_back(static_cast<uint16_t>(unit)); }
     void add_number(uint64_t value);
     void chunk_of(uint32_t number, Run &run, size_t records);

@@ -1,6 +1,10 @@
 #include "tests/sim/recorder.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/sim/faults.h"
 
 Recorder::Lane &Recorder::lane(uint32_t number)
 {
@@ -29,9 +33,8 @@ void Recorder::drop(Record &record)
     if (record.begins != 0) truth_.objects[record.begins].recorded = false;
 }
 
-void Recorder::write(uint32_t number, const Record &record, uint64_t births)
+RawRecord Recorder::raw_of(uint32_t number, const Record &record, uint64_t births) const
 {
-    if (lanes_[number].stopped) return;
     RawRecord raw;
     raw.number = record.number;
     raw.kind = record.number == kFailed ? record.kind : record.number;
@@ -41,18 +44,60 @@ void Recorder::write(uint32_t number, const Record &record, uint64_t births)
     raw.size = record.size;
     raw.alignment = record.alignment;
     raw.has_object = record.has_object;
+    raw.unknown = record.unknown;
     raw.births = births;
     if (record.has_object) {
-        raw.object_lane = truth_.objects[record.ends].lane;
-        raw.serial = truth_.objects[record.ends].serial;
+        const Object &ends = truth_.objects[record.ends];
+        raw.object_lane = ends.lane;
+        raw.bound = record.bound;
+        raw.object_place = ends.place;
+        raw.object_class = ends.place_class;
     }
-    if (record.begins != 0) raw.address = truth_.objects[record.begins].address;
+    if (record.begins == 0) return raw;
+    raw.address = truth_.objects[record.begins].address;
+    raw.place = truth_.objects[record.begins].place;
+    raw.place_class = truth_.objects[record.begins].place_class;
+    raw.implied = record.implied;
+    return raw;
+}
+
+void Recorder::write(uint32_t number, const Record &record, uint64_t births)
+{
+    if (lanes_[number].stopped) return;
+    RawRecord raw = raw_of(number, record, births);
+    if (options_.fault != kNoFault) spoil(raw);
     writer_.write(raw);
+}
+
+/* faults.h */
+void Recorder::spoil(RawRecord &raw)
+{
+    bool foreign = raw.has_object && !raw.unknown && raw.object_lane != raw.lane;
+    if (foreign && options_.fault == kBoundHigh) raw.bound++;
+    if (foreign && options_.fault == kBoundLow && raw.bound > 1) raw.bound--;
+    if (foreign && options_.fault == kLocal) raw.object_lane = raw.lane;
+    if (foreign && options_.fault == kClassOfForeign && raw.object_class != 0) {
+        for (uint32_t i = 1; i < kClasses; i++)
+            if (i != raw.object_class && lanes_[raw.lane].told[i]) {
+                raw.object_class = i;
+                break;
+            }
+    }
+    if (options_.fault == kImplied && raw.place_class != 0) raw.implied = true;
+}
+
+/* A record that only concerns the cache. */
+void Recorder::say(uint32_t number, const RawRecord &raw)
+{
+    Record record;
+    record.number = raw.number;
+    append(number, record);
+    if (!lanes_[number].stopped) writer_.write(raw);
 }
 
 void Recorder::thread_begin(uint32_t number, uint64_t thread)
 {
-    lane(number);
+    lane(number).cache_known = false;
     stop_losing(number);
     Record record;
     record.number = kThreadBegin;
@@ -73,6 +118,7 @@ void Recorder::thread_end(uint32_t number)
 void Recorder::thread_cache_deleted(uint32_t number)
 {
     stop_losing(number);
+    lane(number).cache_known = false;
     Record record;
     record.number = kThreadCacheDeleted;
     append(number, record);
@@ -100,9 +146,17 @@ void Recorder::stamp(uint32_t number, bool before, uint32_t structure)
 
 void Recorder::call(uint32_t number, Record record)
 {
-    if (!on) return;
+    if (!on) {
+        cache_deleted(number);
+        return;
+    }
     Lane &l = lane(number);
     calls++;
+    if (record.has_object) {
+        const Object &ends = truth_.objects[record.ends];
+        record.unknown = ends.serial == 0;
+        record.bound = lane(ends.lane).births;
+    }
     if (record.begins != 0) {
         Object &object = truth_.objects[record.begins];
         object.lane = number;
@@ -114,9 +168,153 @@ void Recorder::call(uint32_t number, Record record)
         l.lost_births += record.begins != 0;
         return;
     }
+    tell_call(number, record);
     append(number, record);
     write(number, record, record.begins != 0);
+    follow(l, record);
 }
+
+/* ---- caches ---- */
+
+void Recorder::tell_class(uint32_t number, uint32_t structure)
+{
+    Lane &l = lanes_[number];
+    if (structure == 0 || (l.told[structure] && !random_.one_in(500))) return;
+    l.told[structure] = true;
+    RawRecord raw;
+    raw.number = kClass;
+    raw.lane = number;
+    raw.structure = structure;
+    raw.size = class_bytes_[structure];
+    say(number, raw);
+}
+
+/* Before a record says the place with its class. */
+void Recorder::tell_place(uint32_t number, uint32_t place, uint32_t structure)
+{
+    tell_class(number, structure);
+    lanes_[number].blocks.insert(place / 64);
+}
+
+/* Which of its forms FORMAT.md 5.2 allows, and what classes it will mention. */
+void Recorder::tell_call(uint32_t number, Record &record)
+{
+    Lane &l = lanes_[number];
+    if (record.has_object) {
+        const Object &ends = truth_.objects[record.ends];
+        /* Where a lane says no class, it has said it before. */
+        if (ends.lane == number && l.blocks.count(ends.place / 64) == 0) record.unknown = true;
+        if (ends.lane != number || record.unknown) tell_place(number, ends.place, ends.place_class);
+    }
+    record.implied = record.implied && l.cache_known;
+    if (record.begins == 0 || record.number == 19) return;
+    const Object &begins = truth_.objects[record.begins];
+    tell_place(number, begins.place, begins.place_class);
+}
+
+static void check(bool condition, const char *what)
+{
+    if (condition) return;
+    fprintf(stderr, "simulate: the model is wrong: %s\n", what);
+    abort();
+}
+
+/* What a reader does with it. */
+void Recorder::follow(Lane &l, const Record &record)
+{
+    if (!l.cache_known || record.number == kFailed || record.number == 19) return;
+    if (record.begins != 0) {
+        const Object &begins = truth_.objects[record.begins];
+        std::deque<uint32_t> &list = l.lists[begins.place_class];
+        bool first = !list.empty() && list.front() == begins.place;
+        check(first || !record.implied || options_.fault != kNoFault, "a cache is no stack");
+        if (first) list.pop_front();
+    }
+    if (!record.has_object) return;
+    const Object &ends = truth_.objects[record.ends];
+    if (ends.place_class != 0) l.lists[ends.place_class].push_front(ends.place);
+}
+
+bool Recorder::wants_cache(uint32_t number)
+{
+    const Lane &l = lane(number);
+    return speaks(l) && (l.cache_known ? random_.one_in(2000) : random_.one_in(3));
+}
+
+void Recorder::cache_begin(uint32_t number, const Allocator &allocator, const ThreadCache &cache)
+{
+    Lane &l = lane(number);
+    if (!speaks(l)) return;
+    RawRecord raw;
+    raw.number = kCacheBegin;
+    raw.lane = number;
+    say(number, raw);
+    l.cache_known = true;
+    for (std::deque<uint32_t> &list : l.lists)
+        list.clear();
+    for (uint32_t i = 0; i < cache.lists.size(); i++) {
+        const std::vector<Place> &places = cache.lists[i].places;
+        if (places.empty()) continue;
+        cached(number, allocator.structure(i), {places.rbegin(), places.rend()});
+    }
+}
+
+void Recorder::cache_deleted(uint32_t number)
+{
+    if (number < lanes()) lanes_[number].cache_known = false;
+}
+
+/* What happens to a cache while its thread says nothing is not known. */
+bool Recorder::cache_is_known(uint32_t number)
+{
+    if (number >= lanes()) return false;
+    Lane &l = lanes_[number];
+    l.cache_known = l.cache_known && speaks(l);
+    return l.cache_known;
+}
+
+void Recorder::cached(uint32_t number, uint32_t structure, const std::vector<Place> &places)
+{
+    if (!cache_is_known(number)) return;
+    Lane &l = lanes_[number];
+    tell_class(number, structure);
+    RawRecord raw;
+    raw.number = kCached;
+    raw.lane = number;
+    raw.structure = structure;
+    uint64_t most = random_.one_in(3) ? random_.between(1, 8) : 8;
+    for (size_t i = 0; i < places.size(); i++) {
+        tell_place(number, places[i].number, structure);
+        l.lists[structure].push_back(places[i].number);
+        raw.places.push_back(places[i].number);
+        if (raw.places.size() < most && i + 1 < places.size()) continue;
+        if (options_.fault == kReversed) std::reverse(raw.places.begin(), raw.places.end());
+        if (options_.fault != kNotCached || !random_.one_in(10)) say(number, raw);
+        raw.places.clear();
+    }
+}
+
+void Recorder::uncached(uint32_t number, uint32_t structure, uint64_t count)
+{
+    if (!cache_is_known(number)) return;
+    Lane &l = lanes_[number];
+    std::deque<uint32_t> &list = l.lists[structure];
+    check(count <= list.size() || options_.fault != kNoFault, "less is cached than leaves");
+    RawRecord raw;
+    raw.number = kUncached;
+    raw.lane = number;
+    raw.structure = structure;
+    while (count > 0) {
+        raw.size = random_.one_in(4) ? random_.between(1, count) : count;
+        count -= raw.size;
+        list.erase(list.begin(),
+                   list.begin() + static_cast<int64_t>(std::min<uint64_t>(raw.size, list.size())));
+        if (options_.fault == kUncachedMore && !list.empty()) raw.size++;
+        if (options_.fault != kNotUncached) say(number, raw);
+    }
+}
+
+/* ---- losses ---- */
 
 /* A `lost` record tells of what its thread did from here on, and nothing that it still says lies in between: so this is
  * where it stands in the true order, though it is written at the end. */
@@ -128,6 +326,7 @@ void Recorder::start_losing(uint32_t number)
     record.number = kLost;
     l.lost_index = append(number, record);
     l.losing = true;
+    l.cache_known = false;
     l.lost_events = l.lost_births = 0;
     l.lost_stamps.clear();
 }

@@ -3,14 +3,20 @@
  *   Program --calls, stamps--> Recorder --Record--> Truth
  *                                  \------RawRecord--> RawWriter
  *
- * Gives objects their serials and stamps their numbers. Recording may be off (before it begins, in a pause), a
- * lane may lose what it says for a while, and at the end the last words of some lanes may be missing. Then objects
- * and numbers are unknown to the stream just as FORMAT.md says. */
+ * Gives objects their serials, ends their bounds and stamps their numbers. Recording may be off (before it begins, in
+ * a pause), a lane may lose what it says for a while, and at the end the last words of some lanes may be missing. Then
+ * objects and numbers are unknown to the stream just as FORMAT.md says.
+ *
+ * Follows the cache of each lane as a reader of the stream does (FORMAT.md 2.6). Where the model's own caches are not like
+ * that, the model is wrong, and the process ends. */
 #ifndef TESTS_SIM_RECORDER_H
 #define TESTS_SIM_RECORDER_H
 
+#include <deque>
+#include <set>
 #include <vector>
 
+#include "tests/sim/allocator.h"
 #include "tests/sim/options.h"
 #include "tests/sim/random.h"
 #include "tests/sim/raw_writer.h"
@@ -30,9 +36,21 @@ class Recorder {
     void thread_end(uint32_t lane);
     void thread_cache_deleted(uint32_t lane);
     void stamp(uint32_t lane, bool before, uint32_t structure);
-    /* A call that was carried out: what it ended or began is known by its shape. `record` has everything but lane
-     * and number of windows. */
+    /* A call that was carried out: what it ended or began is known by its shape. `record` has everything but lane,
+     * bound and number of windows. */
     void call(uint32_t lane, Record record);
+
+    /* Bytes of objects by class (Allocator::bytes_by_structure()). */
+    void know_classes(const std::vector<uint64_t> &bytes) { class_bytes_ = bytes; }
+    /* Whether the stream has to be told what is in the thread's cache. */
+    bool wants_cache(uint32_t lane);
+    /* What is in it, between calls: for each class of `allocator`, as ThreadCache has it. */
+    void cache_begin(uint32_t lane, const Allocator &allocator, const ThreadCache &cache);
+    /* Places came into the cache, behind what was there; the first of them will be the first to be taken. */
+    void cached(uint32_t lane, uint32_t structure, const std::vector<Place> &places);
+    /* So many of those that would be taken first have left it. */
+    void uncached(uint32_t lane, uint32_t structure, uint64_t count);
+    void cache_deleted(uint32_t lane);
 
     /* A part of what the lane has said goes into the stream. */
     void cut(uint32_t lane, bool all);
@@ -59,12 +77,26 @@ class Recorder {
         uint32_t lost_index = 0; /* of the `lost` record */
         uint64_t lost_events = 0, lost_births = 0;
         std::vector<LostStamp> lost_stamps;
+        /* As a reader has it. */
+        bool cache_known = false;
+        std::deque<uint32_t> lists[kClasses];
+        bool told[kClasses] = {};  /* classes */
+        std::set<uint32_t> blocks; /* of places, whose class has been said */
     };
 
     Lane &lane(uint32_t number);
     uint32_t append(uint32_t lane, const Record &record);
     void write(uint32_t lane, const Record &record, uint64_t births);
     void drop(Record &record);
+    bool speaks(const Lane &lane) const { return on && !lane.losing && !lane.stopped; }
+    void say(uint32_t lane, const RawRecord &raw);
+    bool cache_is_known(uint32_t lane);
+    void tell_class(uint32_t lane, uint32_t structure);
+    void tell_place(uint32_t lane, uint32_t place, uint32_t structure);
+    void tell_call(uint32_t lane, Record &record);
+    void follow(Lane &lane, const Record &record);
+    RawRecord raw_of(uint32_t lane, const Record &record, uint64_t births) const;
+    void spoil(RawRecord &raw);
 
     const Options &options_;
     Random &random_;
@@ -72,6 +104,7 @@ class Recorder {
     Truth &truth_;
     std::vector<Lane> lanes_;
     uint64_t next_stamp_[kStructures] = {};
+    std::vector<uint64_t> class_bytes_;
 };
 
 #endif

@@ -18,7 +18,11 @@ enum RecordNumber : uint8_t {
     kStampAfter = 52,
     kLost = 53,
     kFailed = 54,
-    kLostStamps = 55
+    kLostStamps = 55,
+    kClass = 56,
+    kCacheBegin = 57,
+    kCached = 58,
+    kUncached = 59
 };
 
 constexpr uint32_t kStructures = 256;
@@ -39,6 +43,8 @@ struct Object {
     uint64_t address = 0;
     uint32_t size_class = 0; /* the allocator's */
     uint32_t span = 0;
+    uint32_t place = 0; /* number, and class, FORMAT.md 2.5 */
+    uint32_t place_class = 0;
     uint32_t lane = 0;
     uint64_t serial = 0;   /* 0: the birth was not recorded and has no number */
     bool recorded = false; /* its birth is in the stream; not so if it was lost */
@@ -60,6 +66,9 @@ struct Record {
             0; /* stamps: the number; thread_begin: the thread; lost: events, births; lost_stamps: first, count */
     bool has_object =
         false; /* a DEATH or REALLOC, failed or not; `ends` 0 is then an object made before */
+    bool unknown = false;  /* and the stream says so */
+    bool implied = false;  /* its place is the first of its thread's list of the smallest class */
+    uint64_t bound = 0;    /* births that the lane of `ends` had had */
     bool in_stream = true; /* false: cut off with the end of its lane */
 };
 
@@ -68,10 +77,16 @@ inline bool is_stamp(const Record &record)
     return record.number == kStampBefore || record.number == kStampAfter;
 }
 
+/* Records that are neither in the order nor shape it. */
+inline bool is_silent(const Record &record)
+{
+    return record.number >= kLostStamps;
+}
+
 /* Whether the instruction stream has something for it. */
 inline bool is_visible(const Record &record)
 {
-    return !is_stamp(record) && record.number != kLostStamps;
+    return !is_stamp(record) && !is_silent(record);
 }
 
 inline bool is_call(const Record &record)
