@@ -9,15 +9,10 @@ bool chunk_needs_nothing(const struct raw_chunk *chunk, uint64_t births)
     return chunk->key && chunk->first_birth >= births;
 }
 
-void decoder_resume(const struct order *order, struct raw_decoder *decoder,
-                    const struct raw_chunk *chunk)
+void decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chunk)
 {
-    uint64_t records = decoder->records;
-    raw_decoder_init(decoder, decoder->lane,
-                     (order->reader->header.features & RAW_FEATURE_ADDRESSES) != 0);
-    decoder->births = chunk->first_birth;
-    decoder->units = chunk->first_unit;
-    decoder->records = records + 1;
+    raw_decoder_resume(decoder, chunk);
+    decoder->records++;
 }
 
 /* Opens the next chunk, or behind damage the one that lane_resume() will find. False: there is none. */
@@ -30,7 +25,7 @@ static bool open_next(const struct order *order, struct raw_decoder *decoder,
         while (chunk != NULL && !chunk_needs_nothing(chunk, decoder->births))
             chunk = chunk->next;
         if (chunk == NULL || !order->salvage) return false;
-        decoder_resume(order, decoder, chunk);
+        decoder_resume(decoder, chunk);
     }
     *next = chunk->next;
     raw_decoder_open(decoder, chunk);
@@ -108,7 +103,7 @@ static bool scout_begin(struct order *order, struct order_lane *lane)
     } else if (lane->scout->records > position) {
         noted = lane->scout->records - position;
     }
-    *lane->scout = lane->decoder;
+    raw_decoder_scout(lane->scout, &lane->decoder);
     uint64_t births = order->objects.lanes[lane->number].births;
     const struct record *records = records_left(lane);
     uint32_t left = lane->filled - lane->at, i = 0;
@@ -190,10 +185,11 @@ bool lane_find_number(const struct order *order, const struct order_lane *lane, 
                       uint64_t number, uint64_t *record, uint64_t *window)
 {
     struct record records[64];
-    struct raw_decoder decoder = lane->decoder;
+    struct raw_decoder decoder;
     const struct raw_chunk *next = lane->queue, *first = next;
     uint32_t count = lane->filled - lane->at, at = 0;
     bool found = false;
+    raw_decoder_scout(&decoder, &lane->decoder);
     *window = lane->decoded_window;
     if (find_number(records_left(lane), count, structure, number, &at, &found)) {
         *record = lane_position(lane) + at;

@@ -78,7 +78,7 @@ static bool lane_resume(struct order *order, struct order_lane *lane)
             uint64_t lost = chunk->first_birth - births;
             lane->records[lane->filled++] = (struct record){
                 .number = RAW_LOST, .kind = RAW_LOST, .size = lost > 0 ? lost : 1, .operand = lost};
-            decoder_resume(order, &lane->decoder, chunk);
+            decoder_resume(&lane->decoder, chunk);
             lane->damaged = false;
             return true;
         }

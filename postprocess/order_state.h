@@ -351,8 +351,7 @@ bool lane_find_number(const struct order *order, const struct order_lane *lane, 
 /* Whether a lane that has had so many births can go on with the chunk whatever is missing before it; and its decoder
  * does so. A record stands for what is missing. */
 bool chunk_needs_nothing(const struct raw_chunk *chunk, uint64_t births);
-void decoder_resume(const struct order *order, struct raw_decoder *decoder,
-                    const struct raw_chunk *chunk);
+void decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chunk);
 
 /* ---- order_lane.c ---- */
 
