@@ -88,6 +88,7 @@ static void lane_free(struct order *order, struct order_lane *lane)
         lane->queue = chunk->next;
         read_ahead_release(order->source, chunk);
     }
+    raw_decoder_free(&lane->decoder);
     wait_heap_free(&lane->birth_waiters);
     free(lane->marks);
     free(lane->scout);

@@ -425,6 +425,155 @@ TEST(Order, ANumberThatNeverComesIsDamageToo)
               "waits for its turn with number 2 of structure 255, which is at 1");
 }
 
+/* --- places --- */
+
+/* The sizes of the objects that end, in order; of unknown ones -1. */
+std::vector<int64_t> ended_sizes(const Ordered &ordered)
+{
+    std::map<uint32_t, uint64_t> live;
+    std::vector<int64_t> sizes;
+    for (const Instruction &one : ordered.all) {
+        unsigned number = one.opcode & INSTRUCTION_NUMBER_MASK;
+        bool unknown = (one.opcode & INSTRUCTION_UNKNOWN) != 0;
+        if (number >= CALL_KINDS || (one.opcode & INSTRUCTION_FAILED) != 0) continue;
+        if (number == RawBuilder::kFree || number == RawBuilder::kReallocMoved ||
+            number == RawBuilder::kReallocInPlace)
+            sizes.push_back(unknown ? -1 : static_cast<int64_t>(live.at(one.object)));
+        if (number == RawBuilder::kFree && !unknown) live.erase(one.object);
+        if (number != RawBuilder::kFree) live[one.object] = one.size;
+    }
+    return sizes;
+}
+
+TEST(Order, APlaceGoesFromObjectToObject)
+{
+    /* Over a shared list, from cache to cache, and by a realloc. */
+    RawBuilder raw;
+    raw.birth_at(0, RawBuilder::kMalloc, 1, 7, 0);
+    raw.death(0, RawBuilder::kFree, RawBuilder::own(7));
+    raw.stamp(0, 52, 3, 1);
+    raw.cut(0);
+    raw.stamp(1, 51, 3, 2);
+    raw.birth_at(1, RawBuilder::kMalloc, 2, 7, 0);
+    raw.birth_at(1, RawBuilder::kMalloc, 3, 9, 0);
+    raw.death(2, RawBuilder::kFree, RawBuilder::foreign(1, 2, 7));
+    raw.birth_at(2, RawBuilder::kMalloc, 4, 7, 0);
+    raw.realloc(0, RawBuilder::kReallocInPlace, RawBuilder::foreign(2, 1, 7), 5, 7);
+    raw.realloc(1, RawBuilder::kReallocMoved, RawBuilder::foreign(0, 2, 7), 6, 8);
+    raw.death(1, RawBuilder::kFree, RawBuilder::own(8));
+    raw.death(1, RawBuilder::kFree, RawBuilder::own(9));
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.error, "");
+    EXPECT_EQ(ended_sizes(ordered), (std::vector<int64_t>{1, 2, 4, 5, 6, 3}));
+    EXPECT_EQ(ordered.result.order.displaced, 0u);
+    EXPECT_EQ(ordered.result.totals.live, 0u);
+}
+
+TEST(Order, BirthsTakeTheirPlacesFromTheCache)
+{
+    RawBuilder raw;
+    raw.cache_begin(0);
+    raw.size_class(0, 3, 32);
+    raw.cached(0, 3, {64, 65, 66});
+    raw.birth_cached(0, RawBuilder::kMalloc, 20); /* at 64 */
+    raw.birth_cached(0, RawBuilder::kMalloc, 21); /* at 65 */
+    raw.death(0, RawBuilder::kFree, RawBuilder::own(64));
+    raw.birth_cached(0, RawBuilder::kMalloc, 22); /* at 64 */
+    raw.birth_cached(0, RawBuilder::kMalloc, 23); /* at 66 */
+    raw.birth(1, RawBuilder::kMalloc, 1);
+    for (uint32_t place : {66, 65, 64})
+        raw.death(1, RawBuilder::kFree, RawBuilder::foreign(0, 4, place));
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.error, "");
+    EXPECT_EQ(ended_sizes(ordered), (std::vector<int64_t>{20, 23, 21, 22}));
+}
+
+TEST(Order, AnEndWaitsForAllBirthsThatItsBoundCounts)
+{
+    RawBuilder raw;
+    raw.death(0, RawBuilder::kFree, RawBuilder::foreign(1, 3, 7));
+    raw.cut(0);
+    raw.birth_at(1, RawBuilder::kMalloc, 1, 7, 0);
+    raw.stamp(1, 51, 3, 2);
+    raw.birth_at(1, RawBuilder::kMalloc, 2, 8, 0);
+    raw.birth_at(1, RawBuilder::kMalloc, 3, 9, 0);
+    raw.stamp(2, 51, 3, 1);
+    raw.birth_at(2, RawBuilder::kMalloc, 4, 10, 0);
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.error, "");
+    EXPECT_EQ(ordered.text(), "1:malloc1 2:malloc4 1:malloc2 1:malloc3 0:free");
+    EXPECT_EQ(ended_sizes(ordered), (std::vector<int64_t>{1}));
+}
+
+TEST(Order, ABoundBeyondTheEndIsUnknown)
+{
+    RawBuilder raw;
+    raw.birth_at(1, RawBuilder::kMalloc, 1, 7, 0);
+    raw.death(0, RawBuilder::kFree, RawBuilder::foreign(1, 2, 7));
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
+    EXPECT_EQ(ended_sizes(ordered), (std::vector<int64_t>{-1}));
+    EXPECT_EQ(ordered.result.totals.live, 1u);
+}
+
+/* As pauses leave it: an end that was not recorded, and one that nothing puts before a birth of another thread. */
+TEST(Order, WhoLivesWhereAnotherOneIsBornStaysAlive)
+{
+    RawBuilder raw;
+    raw.birth_at(1, RawBuilder::kMalloc, 1, 7, 0);
+    raw.birth_at(1, RawBuilder::kMalloc, 2, 8, 0);
+    raw.tick(10, 0, 0);
+    raw.birth_at(0, RawBuilder::kMalloc, 3, 7, 0);
+    raw.birth_at(0, RawBuilder::kMalloc, 4, 8, 0);
+    raw.death(0, RawBuilder::kFree, RawBuilder::own(8));
+    raw.stamp(0, 51, 3, 1);
+    raw.birth_at(0, RawBuilder::kMalloc, 5, 9, 0);
+    raw.stamp(1, 51, 3, 2);
+    raw.birth_at(1, RawBuilder::kMalloc, 6, 10, 0);
+    raw.death(1, RawBuilder::kFree, RawBuilder::own(7));
+    raw.death(2, RawBuilder::kFree, RawBuilder::foreign(0, 3, 7));
+    raw.death(2, RawBuilder::kFree, RawBuilder::unknown(8));
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
+    std::vector<int64_t> ended = ended_sizes(ordered);
+    std::sort(ended.begin(), ended.end());
+    EXPECT_EQ(ended, (std::vector<int64_t>{-1, 1, 3, 4}));
+    EXPECT_EQ(ordered.result.order.displaced, 2u);
+    EXPECT_EQ(ordered.result.totals.live, 3u);
+}
+
+TEST(Order, NobodyOfTheLaneLivesThere)
+{
+    RawBuilder raw;
+    raw.birth_at(0, RawBuilder::kMalloc, 1, 7, 0);
+    raw.birth_at(1, RawBuilder::kMalloc, 2, 8, 0);
+    raw.death(2, RawBuilder::kFree, RawBuilder::foreign(1, 1, 7));
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.result.status, RUN_DAMAGED);
+    EXPECT_NE(ordered.error.find("lane 2, record 0: place 7, among the first 1 births of lane 1"),
+              std::string::npos)
+        << ordered.error;
+}
+
+TEST(Order, AFailedReallocLeavesTheNextObjectAtItsPlaceAlone)
+{
+    RawBuilder raw;
+    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 4);
+    raw.death(0, RawBuilder::kFree, a);
+    raw.birth_at(0, RawBuilder::kMalloc, 5, raw.place(a), 0);
+    raw.failed(1, RawBuilder::kReallocMoved, 1 << 20, 0, a);
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
+    EXPECT_EQ(ordered.text(), "0:malloc4 0:free 0:malloc5 1:realloc_moved1048576!?");
+}
+
 /* --- what may be missing --- */
 
 TEST(Order, ObjectsUnknownFromTheStart)
@@ -601,7 +750,8 @@ TEST(Order, AnObjectEndsOnce)
     char expected[200];
     snprintf(
         expected, sizeof expected,
-        "offset 0x%zx: the object has ended before (FORMAT.md 6): lane 0, record 3: object 1 of lane 0",
+        "offset 0x%zx: the object has ended before (FORMAT.md 6): lane 0, record 3: place 1, among "
+        "the first 2 births of lane 0",
         chunk);
     EXPECT_EQ(ordered.error, expected);
     EXPECT_EQ(ordered.text(), "0:malloc1 0:free 0:malloc2");
@@ -627,7 +777,8 @@ TEST(Order, TotalsMustAgree)
     raw.birth(0, RawBuilder::kMalloc, 1);
     raw.cut(0);
     RawBuilder other;
-    other.thread_end(0);
+    for (int i = 0; i < 4; i++)
+        other.thread_end(0); /* as many units */
     other.end();
     std::string end = other.bytes.substr(other.bytes.rfind("MTRC"));
     EXPECT_NE(order(raw.bytes + end).error.find("0 events, read 1"), std::string::npos);
