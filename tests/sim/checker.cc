@@ -1,7 +1,6 @@
 #include "tests/sim/checker.h"
 
 #include <algorithm>
-#include <map>
 #include <stdexcept>
 #include <vector>
 
@@ -22,7 +21,7 @@ class Checker {
     {
         find_stamps();
         find_windows();
-        find_pairs();
+        ended_.resize(truth.objects.size());
     }
 
     void run()
@@ -162,6 +161,8 @@ class Checker {
         needed_; /* the birth that brings the lane of its object to the bound, or its loss */
     std::vector<uint32_t> previous_; /* records, in their lane */
     std::vector<uint64_t> births_;   /* of each lane in the stream, lost ones included */
+    std::vector<std::vector<uint64_t>> births_of_; /* their serials, without them */
+    std::vector<bool> ended_; /* by object: in the order as far as it was read */
 
     bool is_foreign(const Record &r) const
     {
@@ -173,6 +174,7 @@ class Checker {
         needed_.assign(truth_.records.size(), kNever);
         previous_.assign(truth_.records.size(), kNever);
         births_.assign(truth_.lanes.size(), 0);
+        births_of_.resize(truth_.lanes.size());
         std::vector<std::vector<std::pair<uint64_t, uint32_t>>> births(truth_.lanes.size());
         for (size_t lane = 0; lane < truth_.lanes.size(); lane++) {
             uint32_t before = kNever;
@@ -185,6 +187,7 @@ class Checker {
                 if (count == 0) continue;
                 births_[lane] += count;
                 births[lane].emplace_back(births_[lane], i);
+                if (r.begins != 0) births_of_[lane].push_back(births_[lane]);
             }
         }
         for (uint32_t i = 0; i < truth_.records.size(); i++) {
@@ -202,116 +205,6 @@ class Checker {
     {
         return is_foreign(r) && r.bound > births_[truth_.objects[r.ends].lane];
     }
-
-    /* ---- what each end ends ---- */
-
-    bool everything_is_told() const
-    {
-        return options_.losses == 0 && options_.pauses == 0 && options_.end != 1 &&
-               options_.end != 2;
-    }
-
-    using Clock = std::vector<uint32_t>; /* records of each lane that are known to come before */
-
-    struct Event {
-        uint32_t index, lane, time;
-    };
-    /* What happened at a place, in the true order. */
-    struct Spot {
-        ObjectId object = 0;
-        bool confused = false;       /* which object that is, is not known from the stream */
-        std::vector<Event> events;   /* those after which something may come in another order */
-        std::vector<Event> failures; /* of the object */
-    };
-    std::vector<ObjectId> expected_; /* by record: what it ends in the stream, 0: an unknown one */
-    std::vector<bool> loose_;        /* by record: or another object of the place */
-    std::vector<Clock> clocks_;      /* by lane */
-
-    static void join(Clock &to, const Clock &from)
-    {
-        for (size_t i = 0; i < from.size(); i++)
-            to[i] = std::max(to[i], from[i]);
-    }
-
-    /* Whether rules 1 to 4 put an event before the present record of another lane. */
-    bool comes_before(const Event &event, uint32_t index) const
-    {
-        return clocks_[record(index).lane][event.lane] >= event.time ||
-               (latest_[event.index] != kNever &&
-                uint64_t{latest_[event.index]} + 2 < earliest_[index]);
-    }
-
-    void find_pairs()
-    {
-        const size_t lanes = truth_.lanes.size();
-        expected_.assign(truth_.records.size(), 0);
-        loose_.assign(truth_.records.size(), false);
-        clocks_.assign(lanes, Clock(lanes));
-        std::vector<Clock> at_birth(truth_.records.size());
-        Clock structures[kStructures];
-        std::map<uint32_t, Spot> spots;
-        for (uint32_t i = 0; i < truth_.records.size(); i++) {
-            const Record &r = record(i);
-            if (!r.in_stream || is_silent(r)) continue;
-            Clock &clock = clocks_[r.lane];
-            clock[r.lane]++;
-            if (is_stamp(r)) {
-                join(clock, structures[r.structure]);
-                structures[r.structure] = clock;
-            }
-            if (needed_[i] != kNever) join(clock, at_birth[needed_[i]]);
-            if (r.begins != 0 || r.number == kLost) at_birth[i] = clock;
-            if (r.has_object) spot_end(i, spots[truth_.objects[r.ends].place]);
-            if (r.begins != 0) spot_birth(i, spots[truth_.objects[r.begins].place]);
-        }
-        if (!everything_is_told()) return;
-        for (uint32_t i = 0; i < truth_.records.size(); i++)
-            if (loose_[i] && record(i).number != kFailed)
-                fail("the rules do not say which object a record ends: {" + text_of(record(i)) +
-                     "}");
-    }
-
-    /* Takes note of an event at the place. False: another one might come after it. */
-    bool settle(uint32_t index, Spot &spot)
-    {
-        const Record &r = record(index);
-        std::vector<Event> open;
-        for (const Event &event : spot.events) {
-            if (comes_before(event, index)) continue;
-            open.push_back(event);
-            loose_[event.index] = true;
-        }
-        bool settled = open.empty();
-        open.push_back({index, r.lane, clocks_[r.lane][r.lane]});
-        spot.events.swap(open);
-        return settled;
-    }
-
-    void spot_end(uint32_t index, Spot &spot)
-    {
-        const Record &r = record(index);
-        if (r.unknown || waits_forever(r)) return;
-        expected_[index] = spot.object;
-        if (r.number == kFailed) {
-            spot.failures.push_back({index, r.lane, clocks_[r.lane][r.lane]});
-            loose_[index] = spot.confused || spot.object != r.ends;
-            return;
-        }
-        for (const Event &failure : spot.failures)
-            if (!comes_before(failure, index)) loose_[failure.index] = true;
-        spot.failures.clear();
-        if (!settle(index, spot) || spot.object != r.ends) spot.confused = true;
-        loose_[index] = spot.confused;
-        spot.object = 0;
-    }
-
-    void spot_birth(uint32_t index, Spot &spot)
-    {
-        spot.confused = !settle(index, spot);
-        spot.object = record(index).begins;
-    }
-
-    /* ---- windows ---- */
 
     /* How far rules 1 to 3 move calls: through each chain of them, and through the stamps of a call, as if it were one. */
     void find_windows()
@@ -389,8 +282,10 @@ class Checker {
             uint32_t lane = i.number == kInsLost ? static_cast<uint32_t>(i.operands[0]) : i.lane;
             if (lane >= lanes_.size()) fail("a lane that there is not", &i);
             uint32_t next = take_next(lane, i);
-            same_record(next, i);
+            same_record(record(next), i);
             position_[next] = static_cast<uint32_t>(index_);
+            lanes_[lane].births +=
+                record(next).number == kLost ? record(next).alignment : record(next).begins != 0;
             in_window(next, i);
         }
         index_++;
@@ -458,10 +353,8 @@ class Checker {
         }
     }
 
-    void same_record(uint32_t index, const Instruction &i)
+    void same_record(const Record &r, const Instruction &i)
     {
-        const Record &r = record(index);
-        lanes_[r.lane].births += r.number == kLost ? r.alignment : r.begins != 0;
         uint8_t number = 0;
         switch (r.number) {
         case kThreadBegin: number = kInsThreadBegin; break;
@@ -479,13 +372,12 @@ class Checker {
             lost_ += r.size;
             if (i.operands[1] != r.size) fail("another number of lost events", &i);
         } else if (is_call(r)) {
-            same_call(index, i);
+            same_call(r, i);
         }
     }
 
-    void same_call(uint32_t index, const Instruction &i)
+    void same_call(const Record &r, const Instruction &i)
     {
-        const Record &r = record(index);
         const KindTraits &traits = kind_traits[r.kind];
         kinds_[r.kind]++;
         if (i.failed != (r.number == kFailed)) fail("failed or not", &i);
@@ -496,42 +388,59 @@ class Checker {
             (i.count != r.count || (r.count > 0 && i.operands[0] != r.size) ||
              (r.count > 1 && i.operands[1] != r.alignment)))
             fail("other numbers", &i);
-        same_object(index, i);
+        same_object(r, i);
         if (options_.addresses != 0 && r.begins != 0 &&
             i.address != truth_.objects[r.begins].address)
             fail("another address", &i);
     }
 
-    /* Whether the register may be what this record ends. */
-    bool is_object(uint32_t index, ObjectId held) const
+    /* Births that were lost need not be waited for. */
+    void bound_reached(const Record &r, const Instruction &i) const
     {
-        const Record &r = record(index);
-        if (held == expected_[index] || !loose_[index]) return held == expected_[index];
-        if (everything_is_told()) return held == r.ends;
-        return held != 0 && truth_.objects[held].place == truth_.objects[r.ends].place;
+        if (!is_foreign(r) || waits_forever(r)) return;
+        const auto &births = births_of_[truth_.objects[r.ends].lane];
+        auto needed = std::upper_bound(births.begin(), births.end(), r.bound);
+        uint64_t is = lanes_[truth_.objects[r.ends].lane].births;
+        if (needed != births.begin() && is < *(needed - 1))
+            fail("{" + text_of(r) + "} comes after " + std::to_string(is) + " births of lane " +
+                     std::to_string(truth_.objects[r.ends].lane) + ", not " +
+                     std::to_string(r.bound),
+                 &i);
     }
 
-    void same_object(uint32_t index, const Instruction &i)
+    /* Whether the record is one of an unknown object, as it should be. A failed realloc is too if what ended the object
+     * came before it, which nothing forbids. */
+    bool may_be_unknown(const Record &r) const
     {
-        const Record &r = record(index);
+        return r.unknown || waits_forever(r) || !truth_.objects[r.ends].recorded ||
+               (r.number == kFailed && ended_[r.ends]);
+    }
+
+    /* Whether it may be the object in the register: where the birth of its own was lost, one that its lane has had
+     * before at the place, and whose end was lost. */
+    bool may_be(const Record &r, ObjectId held) const
+    {
+        const Object &ends = truth_.objects[r.ends], &is = truth_.objects[held];
+        if (r.unknown || waits_forever(r)) return false;
+        if (ends.recorded) return held == r.ends;
+        return held != 0 && is.place == ends.place && is.lane == ends.lane &&
+               is.serial < ends.serial;
+    }
+
+    void same_object(const Record &r, const Instruction &i)
+    {
         if (r.has_object) {
-            bool known = expected_[index] != 0;
-            if (i.unknown == known && !loose_[index])
-                fail(known ? "the object is known: {" + text_of(r) + "}"
-                           : "the object's birth is not in the stream: {" + text_of(r) + "}",
-                     &i);
-            uint64_t births = lanes_[truth_.objects[r.ends].lane].births;
-            if (is_foreign(r) && !waits_forever(r) && births < r.bound)
-                fail("{" + text_of(r) + "} comes after " + std::to_string(births) +
-                         " births of lane " + std::to_string(truth_.objects[r.ends].lane) +
-                         ", not " + std::to_string(r.bound),
-                     &i);
-            if (!i.unknown &&
-                (i.object >= registers_.size() || !is_object(index, registers_[i.object])))
+            bool held = !i.unknown && i.object < registers_.size();
+            ObjectId object = held ? registers_[i.object] : 0;
+            if (i.unknown && !may_be_unknown(r))
+                fail("the object is known: {" + text_of(r) + "}", &i);
+            if (!i.unknown && !may_be(r, object))
                 fail("wrong pairing: {" + text_of(r) + "} is about another object than register " +
                          std::to_string(i.object) + " holds",
                      &i);
-            if (!i.unknown && kind_traits[r.kind].shape == kDeath) registers_[i.object] = 0;
+            bound_reached(r, i);
+            if (held && r.number != kFailed) ended_[object] = true;
+            if (held && kind_traits[r.kind].shape == kDeath) registers_[i.object] = 0;
         }
         if (r.begins == 0) return;
         if (i.object >= registers_.size()) registers_.resize(i.object + 1);

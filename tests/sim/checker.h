@@ -7,9 +7,7 @@
  * It knows the truth and FORMAT.md 6, and nothing of how ordering works:
  *
  *   each thread's calls, in its order, each of them once, with all their operands and flags;
- *   each call ends or changes the very object that it did: so no birth comes too late, and no pairing is wrong. Only where
- *     something was not recorded, and rules 1 to 4 do not say what happened first at a place, it may be another object of
- *     that place, or none;
+ *   each call ends or changes the very object that it did: so no birth comes too late, and no pairing is wrong;
  *   what ends an object of another lane comes after as many births of that as when it did;
  *   registers live once;
  *   stamps: there is a way to put the stamps, each between the calls that its thread made before and after it, among

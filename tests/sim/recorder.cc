@@ -6,6 +6,13 @@
 
 #include "tests/sim/faults.h"
 
+static void check(bool condition, const char *what)
+{
+    if (condition) return;
+    fprintf(stderr, "simulate: the model is wrong: %s\n", what);
+    abort();
+}
+
 Recorder::Lane &Recorder::lane(uint32_t number)
 {
     if (number >= lanes_.size()) {
@@ -202,21 +209,16 @@ void Recorder::tell_call(uint32_t number, Record &record)
     Lane &l = lanes_[number];
     if (record.has_object) {
         const Object &ends = truth_.objects[record.ends];
+        if (ends.lane == number && !ends.recorded) record.unknown = true;
         /* Where a lane says no class, it has said it before. */
-        if (ends.lane == number && l.blocks.count(ends.place / 64) == 0) record.unknown = true;
+        check(record.unknown || ends.lane != number || l.blocks.count(ends.place / 64) != 0,
+              "a lane has a place that it never took");
         if (ends.lane != number || record.unknown) tell_place(number, ends.place, ends.place_class);
     }
     record.implied = record.implied && l.cache_known;
     if (record.begins == 0 || record.number == 19) return;
     const Object &begins = truth_.objects[record.begins];
     tell_place(number, begins.place, begins.place_class);
-}
-
-static void check(bool condition, const char *what)
-{
-    if (condition) return;
-    fprintf(stderr, "simulate: the model is wrong: %s\n", what);
-    abort();
 }
 
 /* What a reader does with it. */
