@@ -97,7 +97,7 @@ static bool lane_open_chunk(struct order *order, struct order_lane *lane)
     struct raw_chunk *chunk = lane->queue;
     lane->queue = chunk->next;
     lane->open = chunk;
-    lane->decoded_window = chunk->window;
+    if (gap) lane->decoded_window = chunk->window; /* of the record that tells of the gap */
     lane->segments[lane->segments_count++ % SEGMENTS_MAX] =
         (struct order_segment){lane->decoder.records, chunk->offset};
     lane->opened_record = lane->decoder.records;
@@ -114,8 +114,11 @@ static bool lane_refill(struct order *order, struct order_lane *lane)
     lane->at = 0;
     lane->filled = left;
     while (lane->filled < LOOKAHEAD && (lane->open != NULL || lane_open_chunk(order, lane))) {
-        lane->filled += raw_decoder_next(&lane->decoder, lane->records + lane->filled,
-                                         BATCH_RECORDS - lane->filled);
+        uint32_t count = raw_decoder_next(&lane->decoder, lane->records + lane->filled,
+                                          BATCH_RECORDS - lane->filled);
+        /* A chunk that only tells of the cache has none. */
+        if (count > 0) lane->decoded_window = lane->open->window;
+        lane->filled += count;
         if (!raw_decoder_has_more(&lane->decoder)) lane_close_chunk(order, lane);
     }
     lane->records[lane->filled].number = lane->records[lane->filled + 1].number = 0;
