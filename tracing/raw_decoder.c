@@ -677,11 +677,12 @@ static bool decode_cached(struct raw_decoder *decoder, struct record *record, st
     uint64_t count = take_number(decoder);
     if (count == 0 || count > RAW_CACHED_MAX)
         return DECODER_FAIL(decoder, RAW_OPERAND, decoder->at, ": %" PRIu64 " places", count);
-    for (; places->cached_count < count; places->cached_count++) {
-        uint32_t *place = &places->cached[places->cached_count];
-        if (!take_place(decoder, place)) return false;
-        if (*place == RAW_PLACE_NONE)
-            return DECODER_FAIL(decoder, RAW_PLACE, decoder->at, ": %u", RAW_PLACE_NONE);
+    for (uint64_t place = 0; places->cached_count < count; places->cached_count++) {
+        uint64_t number = take_number(decoder);
+        place += places->cached_count == 0 ? number : (uint64_t)unzigzag(number);
+        if (place == RAW_PLACE_NONE || place >= RAW_PLACE_LIMIT)
+            return DECODER_FAIL(decoder, RAW_PLACE, decoder->at, ": %" PRIu64, place);
+        places->cached[places->cached_count] = (uint32_t)place;
     }
     return true;
 }

@@ -152,7 +152,7 @@ enum raw_range {
 #define RAW_UNIT_GENERAL      0xf000u
 #define RAW_UNIT_STAMP_BEFORE 0xf100u
 #define RAW_UNIT_STAMP_AFTER  0xf200u
-#define RAW_UNIT_UNDEFINED    0xf300u /* from here on */
+#define RAW_UNIT_UNDEFINED    0xf300u /* from here on; but see 5.5 */
 /* Operands below these have a unit of the range, or two of the far one: sizes, and places (from 1). */
 #define RAW_DEATH_1_LIMIT     0x8000u
 #define RAW_BIRTH_1_LIMIT     0x2000u
@@ -180,7 +180,7 @@ enum raw_range {
 #define RAW_NUMBER_UNITS_MAX 5
 
 /* Places that one `cached` record has at most. */
-#define RAW_CACHED_MAX 8
+#define RAW_CACHED_MAX 16
 
 /* Most units that one record takes: a general code, lane, bound, place, class, size, place, class, address. */
 #define RAW_UNITS_PER_RECORD_MAX (1 + 8 * RAW_NUMBER_UNITS_MAX)
@@ -190,6 +190,16 @@ enum raw_range {
 
 /* --- packed units, FORMAT.md 5.5 --- */
 
+/* Units for objects by age, in packed chunks only: of age 0, which no object has; and ages below which there is one. */
+#define RAW_UNIT_DEATH_2_AGED 0xf3ffu
+#define RAW_UNIT_DEATH_3_AGED 0xf5ffu
+#define RAW_UNIT_REALLOC_AGED 0xf6ffu
+#define RAW_UNIT_DEATH_1_AGED 0xf7ffu
+#define RAW_DEATH_2_AGES      0x201u
+#define RAW_DEATH_3_AGES      0x101u
+#define RAW_REALLOC_AGES      0x101u
+#define RAW_DEATH_1_AGES      0x801u
+
 #define RAW_PACKED_DEATH_1 0u /* one byte: from this unit on ... */
 #define RAW_PACKED_BIRTH_1 48u
 #define RAW_PACKED_DEATH_2 92u
@@ -198,9 +208,9 @@ enum raw_range {
 #define RAW_PACKED_UNIT    255u /* three bytes */
 
 /* The upper bytes of pages as X(first, last), in the order of their codes. */
-#define RAW_PACKED_PAGE_LIST(X) \
-    X(0x00, 0x1f)               \
-    X(0x80, 0x9f) X(0xa0, 0xaf) X(0xc0, 0xcf) X(0xd0, 0xdb) X(0xe0, 0xef) X(0xf0, 0xf2)
+#define RAW_PACKED_PAGE_LIST(X)                                                         \
+    X(0x00, 0x1f) X(0x80, 0x9f) X(0xa0, 0xa5) X(0xc0, 0xcf) X(0xd0, 0xdf) X(0xe0, 0xe1) \
+    X(0xe4, 0xe5) X(0xe8, 0xe9) X(0xec, 0xef) X(0xf0, 0xf2) X(0xf4, 0xff)
 
 /* --- the spool, FORMAT.md 8 --- */
 

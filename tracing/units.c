@@ -476,8 +476,9 @@ void units_cached(struct malloctape_lane *lane, unsigned size_class, unsigned co
                   const uint32_t *places)
 {
     uint16_t *at = put_number(put_number(lane->cursor + 1, size_class), count);
-    for (unsigned i = 0; i < count; i++)
-        at = put_number(at, places[i]);
+    at = put_number(at, places[0]);
+    for (unsigned i = 1; i < count; i++)
+        at = put_number(at, zigzag((int64_t)places[i] - places[i - 1]));
     finish(lane, RAW_UNIT_GENERAL + RAW_CACHED, at, false);
 }
 
