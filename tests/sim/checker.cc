@@ -408,21 +408,22 @@ class Checker {
                  &i);
     }
 
-    /* Whether the record is one of an unknown object, as it should be. A failed realloc is too if what ended the object
-     * came before it, which nothing forbids. */
+    /* Whether a failed realloc comes after what ended its object, which nothing forbids. */
+    bool comes_too_late(const Record &r) const { return r.number == kFailed && ended_[r.ends]; }
+
     bool may_be_unknown(const Record &r) const
     {
         return r.unknown || waits_forever(r) || !truth_.objects[r.ends].recorded ||
-               (r.number == kFailed && ended_[r.ends]);
+               comes_too_late(r);
     }
 
-    /* Whether it may be the object in the register: where the birth of its own was lost, one that its lane has had
-     * before at the place, and whose end was lost. */
+    /* Whether the object in the register may be the record's. Where its own is not there (its birth was lost, or it has
+     * ended), that may be one that the same lane had at the place before, and of which no end was recorded. */
     bool may_be(const Record &r, ObjectId held) const
     {
         const Object &ends = truth_.objects[r.ends], &is = truth_.objects[held];
         if (r.unknown || waits_forever(r)) return false;
-        if (ends.recorded) return held == r.ends;
+        if (ends.recorded && !comes_too_late(r)) return held == r.ends;
         return held != 0 && is.place == ends.place && is.lane == ends.lane &&
                is.serial < ends.serial;
     }

@@ -207,14 +207,15 @@ int print_sum(const Command &command, const Sum &sum)
     if (!command.mutant.empty()) {
         printf("mutants: %llu, found: %llu\n", static_cast<ull>(sum.mutants),
                static_cast<ull>(sum.mutants_found));
-        bool found = sum.mutants == sum.mutants_found;
+        bool found = sum.mutants == sum.mutants_found, any = sum.mutants > 0;
         for (unsigned fault = 1; fault < kFaults; fault++) {
             if (!sum.fault_tried[fault]) continue;
             printf("fault %s: found in %llu programs\n", fault_names[fault],
                    static_cast<ull>(sum.fault_found[fault]));
             found = found && sum.fault_found[fault] > 0;
+            any = true;
         }
-        return found ? 0 : 1;
+        return found && any ? 0 : 1;
     }
     printf(
         "seeds %llu, failed %llu; calls %llu, stamps %llu, ticks %llu, raw bytes %llu; threads %llu to %llu\n",

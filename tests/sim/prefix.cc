@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <utility>
+
+#include "tests/sim/truth.h"
 
 static bool same_call(const Instruction &a, const Instruction &b)
 {
@@ -15,14 +18,28 @@ static bool same_instruction(const Instruction &a, const Instruction &b)
     return same_call(a, b) && a.lane == b.lane && a.unknown == b.unknown && a.object == b.object;
 }
 
-static std::vector<std::vector<const Instruction *>> by_lane(const Instructions &instructions)
+/* An instruction, and which object it is about: the lane of its birth, and the position of that there. */
+struct Said {
+    const Instruction *instruction;
+    std::pair<size_t, size_t> object;
+};
+
+static std::vector<std::vector<Said>> by_lane(const Instructions &instructions)
 {
-    std::vector<std::vector<const Instruction *>> lanes;
+    std::vector<std::vector<Said>> lanes;
+    std::vector<std::pair<size_t, size_t>> registers;
     for (const Instruction &i : instructions.all) {
         if (i.number == kInsTick) continue;
         size_t lane = i.number == kInsLost ? i.operands[0] : i.lane;
         if (lane >= lanes.size()) lanes.resize(lane + 1);
-        lanes[lane].push_back(&i);
+        Said said = {&i, {SIZE_MAX, SIZE_MAX}};
+        Shape shape = i.number < 48 ? kind_traits[i.number].shape : kNoShape;
+        if (shape != kNoShape && shape != kHeap && i.object != kNoRegister) {
+            if (i.object >= registers.size()) registers.resize(i.object + 1);
+            if (shape != kBirth && !i.unknown) said.object = registers[i.object];
+            if (shape != kDeath && !i.failed) registers[i.object] = {lane, lanes[lane].size()};
+        }
+        lanes[lane].push_back(said);
     }
     return lanes;
 }
@@ -41,8 +58,11 @@ Prefix common_prefix(const Instructions &full, const Instructions &part)
         bool longer =
             lane >= full_lanes.size() || part_lanes[lane].size() > full_lanes[lane].size();
         for (size_t i = 0; !longer && prefix.lanes_agree && i < part_lanes[lane].size(); i++) {
-            const Instruction &is = *part_lanes[lane][i], &was = *full_lanes[lane][i];
-            prefix.lanes_agree = same_call(is, was) && (is.unknown || !was.unknown);
+            const Instruction &is = *part_lanes[lane][i].instruction;
+            const Instruction &was = *full_lanes[lane][i].instruction;
+            prefix.lanes_agree = same_call(is, was) &&
+                                 (is.unknown || (!was.unknown && part_lanes[lane][i].object ==
+                                                                     full_lanes[lane][i].object));
         }
         if (longer) prefix.lanes_agree = false;
     }

@@ -12,7 +12,7 @@ struct Prefix {
     uint64_t instructions = 0; /* that are the same from the beginning, register for register */
     uint64_t ticks = 0;        /* among them */
     bool lanes_agree =
-        true; /* each lane has the beginning of what it had; objects may have become unknown */
+        true; /* each lane has the beginning of what it had, about the same objects or unknown ones */
     std::vector<uint64_t> lanes; /* instructions of each */
 };
 
