@@ -18,6 +18,7 @@
     X(kNotUncached, "uncached_dropped")                                                 \
     X(kUncachedMore, "uncached_more")      /* one more than left the list */            \
     X(kImplied, "place_not_said")          /* though it is not the first of the list */ \
+    X(kAge, "age_high")                    /* an older object, in packed chunks */      \
     X(kClassOfForeign, "class_of_foreign") /* another one */
 
 enum Fault : uint64_t {

@@ -6,6 +6,7 @@
 #include <lz4frame.h>
 
 #include "tests/sim/bytes.h"
+#include "tests/sim/faults.h"
 
 using bytes::put;
 using bytes::put_varint;
@@ -70,12 +71,19 @@ void RawWriter::write(const RawRecord &record)
         encode(l, l.runs.back(), record);
     }
     Run &run = l.runs.back();
+    if (aged_.count != 0) {
+        aged_.at = run.units.size();
+        aged_.serial = record.object_serial;
+        aged_.births = l.births;
+        run.aged.push_back(aged_);
+    }
     run.units.insert(run.units.end(), code_.begin(), code_.end());
     run.ends.push_back(static_cast<uint32_t>(run.units.size()));
     run.visible.push_back(record.number != kStampBefore && record.number != kStampAfter &&
                           record.number < kLostStamps);
     l.units += code_.size();
     l.births += record.births;
+    run.births.push_back(l.births);
     l.state = next_;
     if (record.number < 48) l.kinds[record.number]++;
     if (record.number == kStampBefore || record.number == kStampAfter)
@@ -129,6 +137,7 @@ void RawWriter::add_number(uint64_t value)
 void RawWriter::encode(const Lane &lane, const Run &run, const RawRecord &record)
 {
     code_.clear();
+    aged_ = Aged();
     next_ = lane.state;
     if (record.number == kStampBefore || record.number == kStampAfter) {
         add((record.number == kStampBefore ? 0xf100 : 0xf200) + record.structure);
@@ -180,6 +189,8 @@ void RawWriter::encode_ending(const Run &run, const RawRecord &record)
         if (is_realloc || far || run.profile[range.slot] != record.number || place >= range.limit)
             continue;
         add(range.base + place);
+        aged_.count = 1;
+        aged_.slot = range.slot;
         add_operands(record, true);
         return;
     }
@@ -188,6 +199,8 @@ void RawWriter::encode_ending(const Run &run, const RawRecord &record)
         if (run.profile[used.slot] != record.number || place >= used.limit) continue;
         add(used.base + (place >> 16));
         add(place & 0xffff);
+        aged_.count = 2;
+        aged_.slot = used.slot;
         add_operands(record, true);
         return;
     }
@@ -276,8 +289,9 @@ void RawWriter::encode_general(const RawRecord &record)
     case kCached:
         add_number(record.structure);
         add_number(record.places.size());
-        for (uint32_t place : record.places)
-            add_number(place);
+        add_number(record.places[0]);
+        for (size_t i = 1; i < record.places.size(); i++)
+            add_number(zigzag(int64_t{record.places[i]} - record.places[i - 1]));
         return;
     case kFailed: add_number(record.kind); break;
     default: break;
@@ -327,12 +341,14 @@ void RawWriter::chunk_of(uint32_t number, Run &run, size_t records)
         flags = 1 | (run.key ? 2 : 0);
         payload.assign(reinterpret_cast<const char *>(run.profile), sizeof run.profile);
     }
-    if (options_.packed && random_.one_in(2)) {
+    if (options_.packed && !random_.one_in(8)) {
         flags |= 4;
-        payload += packed(run.units.data() + from, to - from);
+        payload += packed(lanes_[number], run, from, to);
     } else {
         for (size_t i = from; i < to; i++)
             put(payload, run.units[i], 2);
+        lanes_[number].packed_from =
+            1 + (run.out + records == 0 ? run.first_birth : run.births[run.out + records - 1]);
     }
     auto first = run.visible.begin() + static_cast<int64_t>(run.out);
     run.out += records;
@@ -340,42 +356,68 @@ void RawWriter::chunk_of(uint32_t number, Run &run, size_t records)
           std::count(first, first + static_cast<int64_t>(records), true));
 }
 
-/* FORMAT.md 5.5. */
-std::string RawWriter::packed(const uint16_t *units, size_t count)
+/* FORMAT.md 5.5. Places are said by age where they can be, mostly. */
+std::string RawWriter::packed(const Lane &lane, const Run &run, size_t from, size_t to)
+{
+    static const struct {
+        int slot;
+        uint64_t base, limit;
+    } ages[] = {{0, 0xf7ff, 0x801}, {1, 0xf3ff, 0x201}, {2, 0xf5ff, 0x101}, {6, 0xf6ff, 0x101}};
+    auto aged = std::lower_bound(run.aged.begin(), run.aged.end(), from,
+                                 [](const Aged &a, size_t at) { return a.at < at; });
+    bool by_age = !random_.one_in(4);
+    std::string out;
+    for (size_t i = from; i < to; i++) {
+        if (aged == run.aged.end() || aged->at != i) {
+            put_packed(out, run.units[i]);
+            continue;
+        }
+        uint64_t age = aged->births + 1 - aged->serial;
+        bool done = false;
+        for (const auto &range : ages) {
+            if (!by_age || range.slot != aged->slot || age >= range.limit ||
+                aged->serial < lane.packed_from || random_.one_in(50))
+                continue;
+            if (options_.fault == kAge && age + 1 < range.limit) age++;
+            put_packed(out, static_cast<unsigned>(range.base + age));
+            i += aged->count - 1;
+            done = true;
+        }
+        if (!done) put_packed(out, run.units[i]);
+        aged++;
+    }
+    return out;
+}
+
+void RawWriter::put_packed(std::string &to, unsigned unit)
 {
     static const struct {
         unsigned first, last;
-    } pages[] = {{0x00, 0x1f}, {0x80, 0x9f}, {0xa0, 0xaf}, {0xc0, 0xcf},
-                 {0xd0, 0xdb}, {0xe0, 0xef}, {0xf0, 0xf2}};
+    } pages[] = {{0x00, 0x1f}, {0x80, 0x9f}, {0xa0, 0xa5}, {0xc0, 0xcf}, {0xd0, 0xdf}, {0xe0, 0xe1},
+                 {0xe4, 0xe5}, {0xe8, 0xe9}, {0xec, 0xef}, {0xf0, 0xf2}, {0xf4, 0xff}};
     static const struct {
         unsigned code, codes, base, step;
     } bytes_alone[] = {
-        {0, 48, 1, 1}, {48, 44, 0x8000, 8}, {92, 12, 0xa000, 1}, {104, 24, 0xc000, 8}};
-    std::string out;
-    for (size_t i = 0; i < count; i++) {
-        unsigned unit = units[i], page = 128;
-        bool waste = random_.one_in(100), done = false;
-        for (const auto &a : bytes_alone) {
-            if (waste || done || unit < a.base || (unit - a.base) % a.step != 0 ||
-                (unit - a.base) / a.step >= a.codes)
-                continue;
-            put(out, a.code + (unit - a.base) / a.step, 1);
-            done = true;
-        }
-        for (const auto &p : pages) {
-            if (!done && !(waste && random_.one_in(2)) && unit >> 8 >= p.first &&
-                unit >> 8 <= p.last) {
-                put(out, page + (unit >> 8) - p.first, 1);
-                put(out, unit, 1);
-                done = true;
-            }
-            page += p.last - p.first + 1;
-        }
-        if (done) continue;
-        put(out, 255, 1);
-        put(out, unit, 2);
+        {0, 48, 0xf800, 1}, {48, 44, 0x8000, 8}, {92, 12, 0xf400, 1}, {104, 24, 0xc000, 8}};
+    bool waste = random_.one_in(100);
+    for (const auto &a : bytes_alone) {
+        if (waste || unit < a.base || (unit - a.base) % a.step != 0 ||
+            (unit - a.base) / a.step >= a.codes)
+            continue;
+        put(to, a.code + (unit - a.base) / a.step, 1);
+        return;
     }
-    return out;
+    unsigned page = 128;
+    for (const auto &p : pages) {
+        if (unit >> 8 >= p.first && unit >> 8 <= p.last && !(waste && random_.one_in(2))) {
+            put(to, page + (unit >> 8) - p.first, 1);
+            put(to, unit, 1);
+            return;
+        }
+        page += p.last - p.first + 1;
+    }
+    put(to, 255, 1);
+    put(to, unit, 2);
 }
 
 void RawWriter::chunk(int type, int flags, uint32_t lane, const std::string &payload,

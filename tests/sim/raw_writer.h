@@ -23,7 +23,7 @@ struct RawRecord {
     uint32_t lane = 0, structure = 0; /* or class */
     bool has_object = false, unknown = false;
     uint32_t object_lane = 0, object_place = 0, object_class = 0;
-    uint64_t bound = 0;
+    uint64_t object_serial = 0, bound = 0;
     uint32_t place = 0, place_class = 0; /* of what begins */
     bool implied = false;                /* they need not be said */
     std::vector<uint32_t> places;        /* `cached` */
@@ -68,17 +68,26 @@ class RawWriter {
         Way ways[8];
         uint64_t address = 0;
     };
+    /* Units that say the place of an object, which a packed chunk may say by age (FORMAT.md 5.5). */
+    struct Aged {
+        size_t at = 0, count = 0; /* units of the run; 0: none */
+        int slot = 0;             /* of the profile */
+        uint64_t serial = 0, births = 0;
+    };
     struct Run {
         uint64_t serial = 0, first_unit = 0, first_birth = 0;
         uint8_t profile[8] = {};
         bool key = false, begun = false; /* `begun`: its first chunk is in the stream */
         std::vector<uint16_t> units;
-        std::vector<uint32_t> ends; /* of its records, in units */
-        std::vector<bool> visible;  /* records that an instruction stream shows */
-        size_t out = 0;             /* records that are in the stream */
+        std::vector<uint32_t> ends;   /* of its records, in units */
+        std::vector<bool> visible;    /* records that an instruction stream shows */
+        std::vector<uint64_t> births; /* of the lane after each record */
+        std::vector<Aged> aged;
+        size_t out = 0; /* records that are in the stream */
     };
     struct Lane {
         uint64_t units = 0, births = 0, runs_count = 0, runs_since_key = 0;
+        uint64_t packed_from = 1; /* from this birth on all chunks are packed */
         uint64_t kinds[48] = {};
         uint64_t latest[kStructures] = {};
         State state;
@@ -103,7 +112,8 @@ class RawWriter {
     void chunk_of(uint32_t number, Run &run, size_t records);
     void chunk(int type, int flags, uint32_t lane, const std::string &payload, uint64_t units,
                uint64_t first, uint64_t first_birth, int64_t visible);
-    std::string packed(const uint16_t *units, size_t count);
+    std::string packed(const Lane &lane, const Run &run, size_t from, size_t to);
+    void put_packed(std::string &to, unsigned unit);
     void slot(std::string &spool, uint32_t number, const Run &run);
 
     const Options &options_;
@@ -116,6 +126,7 @@ class RawWriter {
     uint64_t ticks_ = 0;
     std::vector<uint16_t> code_; /* of one record, and the state behind it: */
     State next_;
+    Aged aged_; /* of it */
 };
 
 #endif

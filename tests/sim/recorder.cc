@@ -56,6 +56,7 @@ RawRecord Recorder::raw_of(uint32_t number, const Record &record, uint64_t birth
     if (record.has_object) {
         const Object &ends = truth_.objects[record.ends];
         raw.object_lane = ends.lane;
+        raw.object_serial = ends.serial;
         raw.bound = record.bound;
         raw.object_place = ends.place;
         raw.object_class = ends.place_class;
@@ -284,7 +285,7 @@ void Recorder::cached(uint32_t number, uint32_t structure, const std::vector<Pla
     raw.number = kCached;
     raw.lane = number;
     raw.structure = structure;
-    uint64_t most = random_.one_in(3) ? random_.between(1, 8) : 8;
+    uint64_t most = random_.one_in(3) ? random_.between(1, 16) : 16;
     for (size_t i = 0; i < places.size(); i++) {
         tell_place(number, places[i].number, structure);
         l.lists[structure].push_back(places[i].number);
