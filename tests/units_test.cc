@@ -668,7 +668,7 @@ TEST(Units, TheExample)
     slot.resize(static_cast<size_t>(lane->cursor - slot.data()));
     EXPECT_EQ(slot, (std::vector<uint16_t>{0xf030, 0x1267, 0xf039, 0xf103, 0x0001, 0xf1ff, 0x0001,
                                            0xf038, 0x0003, 0x0018, 0xf03a, 0x0003, 0x0002, 0x0041,
-                                           0x0040, 0x8018, 0x8014, 0x0041, 0x8018}));
+                                           0x0001, 0x8018, 0x8014, 0x0041, 0x8018}));
     EXPECT_EQ(lane->births, 3u);
     EXPECT_EQ(slot.size() - lane->extra_units, 4u);
     free(lane);
