@@ -561,11 +561,17 @@ uint64_t class_bytes(unsigned size_class)
     return Static::sizemap()->class_to_size(size_class);
 }
 
+uint32_t class_of_size(uint64_t size)
+{
+    uint32 cl;
+    return Static::sizemap()->GetSizeClass(size, &cl) ? cl : 0;
+}
+
 } // namespace
 
 extern "C" const struct malloctape_front_end malloctape_front_end = {
-    TC_VERSION_STRING, settings,   heap_bytes, cover_heap,
-    divert_again,      tell_cache, class_bytes};
+    TC_VERSION_STRING, settings,   heap_bytes,  cover_heap,
+    divert_again,      tell_cache, class_bytes, class_of_size};
 
 extern "C" void malloctape_heap_grown(const void *start, unsigned long bytes)
 {

@@ -110,6 +110,7 @@ struct malloctape_lane {
     uint32_t read_slot;
     uint16_t *read_from; /* next unit to write out */
     uint64_t written;    /* units that are in the stream */
+    struct pack_lane *followed;
 } __attribute__((aligned(128)));
 
 #define MALLOCTAPE_THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
@@ -266,6 +267,7 @@ struct malloctape_front_end {
     void (*divert)(void);         /* recording has begun: calls must come to the capture core */
     void (*tell_cache)(const void *cache);       /* malloctape_cached() for each class */
     uint64_t (*class_bytes)(unsigned size_class); /* of its objects */
+    uint32_t (*class_of_size)(uint64_t size);     /* 0: pages of their own */
 };
 
 /* Defined by the front end. */

@@ -1,9 +1,10 @@
 /* chunk - what threads wrote into their slots, as chunks of the raw stream (FORMAT.md 4.2, 5.5).
  *
- * Pure: memory in, memory out, no system call. */
+ * Memory in, memory out, no system call but for what a packer needs. */
 #ifndef MALLOCTAPE_CHUNK_H
 #define MALLOCTAPE_CHUNK_H
 
+#include "pack.h"
 #include "raw_format.h"
 
 #include <stdbool.h>
@@ -20,23 +21,13 @@ struct chunk_units {
     unsigned flags; /* RAW_CHUNK_FLAG_... */
     uint64_t first_unit;
     uint64_t first_birth; /* of the run */
-    const uint8_t *profile;
-    const uint16_t *units;
-    size_t count;
+    struct pack_run run;
+    struct pack_lane *followed; /* if it is packed; may be NULL */
 };
 
-/* Tables for packing. */
-struct chunk_packer {
-    uint8_t row[256];    /* by the upper byte of a unit: its row in `one` */
-    uint8_t one[6][256]; /* by the lower byte: the code of one byte, or NO_CODE */
-    uint8_t page[256];   /* by the upper byte: the first of two bytes, or RAW_PACKED_UNIT */
-};
-
-void chunk_packer_init(struct chunk_packer *packer);
-
-/* Writes a chunk at `out`, which has CHUNK_BYTES_MAX(run->count) bytes; packed if run->flags say so.
+/* Writes a chunk at `out`, which has CHUNK_BYTES_MAX(chunk->run.count) bytes; packed if its flags say so.
  * Returns its length. */
-size_t chunk_write(const struct chunk_packer *packer, const struct chunk_units *run, uint8_t *out);
+size_t chunk_write(struct packer *packer, const struct chunk_units *chunk, uint8_t *out);
 
 /* A tick chunk (FORMAT.md 4.3), the `ticks`th from 0. Needs CHUNK_TICK_BYTES_MAX bytes. */
 size_t chunk_write_tick(uint64_t ticks, uint64_t time_ns, uint64_t rss_bytes, uint64_t heap_bytes,

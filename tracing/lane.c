@@ -35,6 +35,7 @@ void lane_reset(struct malloctape_lane *lane, uint32_t recording)
     lane->ended = lane->unbegun = 0;
     lane->births = lane->calm_slots = 0;
     lane->cache = NULL;
+    lane->followed = NULL;
     memset(lane->told, 0, sizeof lane->told);
     lane->recording = recording;
     atomic_store_release(&lane->cursor, NULL);

@@ -6,9 +6,10 @@
 #include <string.h>
 
 #define REGION_BYTES   (SHADOW_REGION_PAGES * sizeof(struct shadow_page))
-/* Owners come from the system in pieces of this size. */
-#define PIECE_BYTES    ((size_t)1 << 20)
-#define PIECE_PLACES   (PIECE_BYTES / sizeof(uint16_t))
+/* So many places get their owners and notes at a time. */
+#define PIECE_PLACES   ((size_t)1 << 17)
+#define OWNERS_BYTES   (PIECE_PLACES * sizeof(uint16_t))
+#define NOTES_BYTES    (PIECE_PLACES * sizeof(uint64_t))
 #define END_LOCK_TRIES 100
 /* What a class gets at a time: several pages of medium-sized objects share it. */
 #define RUN_PLACES     (2 * RAW_PLACE_BLOCK)
@@ -20,6 +21,7 @@ _Static_assert(sizeof(struct shadow_page) << (SHADOW_ADDRESS_BITS - SHADOW_PAGE_
 static const uintptr_t windows[] = {0x240000000000, 0x3c0000000000, 0x0a0000000000};
 
 uintptr_t shadow_window;
+uint8_t shadow_block_classes[RAW_PLACE_LIMIT / RAW_PLACE_BLOCK];
 static bool covered[SHADOW_REGIONS];
 
 enum shadow_state { SHADOW_OFF = 0, SHADOW_COVERING, SHADOW_ON };
@@ -42,7 +44,7 @@ struct shadow_memory {
 };
 
 static struct shadow_memory *memory;
-/* Pieces of owners that are mapped: they stay, also in a child. */
+/* Of PIECE_PLACES places, that are mapped: they stay, also in a child. */
 static uint32_t pieces;
 
 static void lock(void)
@@ -124,8 +126,10 @@ static void release_regions(void)
         if (covered[region]) os_memory_release((void *)region_entries(region), REGION_BYTES);
         covered[region] = false;
     }
-    for (; pieces > 0; pieces--)
-        os_memory_release(shadow_owner((pieces - 1) * (uint32_t)PIECE_PLACES), PIECE_BYTES);
+    for (; pieces > 0; pieces--) {
+        os_memory_release(shadow_owner((pieces - 1) * (uint32_t)PIECE_PLACES), OWNERS_BYTES);
+        os_memory_release(shadow_note((pieces - 1) * (uint32_t)PIECE_PLACES), NOTES_BYTES);
+    }
 }
 
 static void clear_regions(void)
@@ -138,8 +142,10 @@ static void clear_places(void)
 {
     memory->blocks = 1;
     memset(memory->classes, 0, sizeof memory->classes);
-    for (uint32_t i = 0; i < pieces; i++)
-        os_memory_clear(shadow_owner(i * (uint32_t)PIECE_PLACES), PIECE_BYTES);
+    for (uint32_t i = 0; i < pieces; i++) {
+        os_memory_clear(shadow_owner(i * (uint32_t)PIECE_PLACES), OWNERS_BYTES);
+        os_memory_clear(shadow_note(i * (uint32_t)PIECE_PLACES), NOTES_BYTES);
+    }
 }
 
 bool shadow_prepare(bool (*cover)(void))
@@ -201,12 +207,17 @@ bool shadow_cover(uintptr_t address, size_t bytes)
     return complete;
 }
 
-/* Whether the owners of places below `end` are mapped now. */
-static bool map_owners(uint32_t end)
+/* Whether owners and notes of places below `end` are mapped now. */
+static bool map_places(uint32_t end)
 {
     while (pieces * PIECE_PLACES < end) {
-        uintptr_t at = (uintptr_t)shadow_owner(pieces * (uint32_t)PIECE_PLACES);
-        if (!os_memory_reserve_per_process_at(at, PIECE_BYTES)) return false;
+        uint16_t *owners = shadow_owner(pieces * (uint32_t)PIECE_PLACES);
+        uint64_t *notes = shadow_note(pieces * (uint32_t)PIECE_PLACES);
+        if (!os_memory_reserve_per_process_at((uintptr_t)owners, OWNERS_BYTES)) return false;
+        if (!os_memory_reserve_per_process_at((uintptr_t)notes, NOTES_BYTES)) {
+            os_memory_release(owners, OWNERS_BYTES);
+            return false;
+        }
         pieces++;
     }
     return true;
@@ -220,11 +231,12 @@ static uint32_t places_of_page(size_t size)
 }
 
 /* New blocks for the class. */
-static bool add_blocks(struct places *places, uint32_t count)
+static bool add_blocks(struct places *places, uint32_t size_class, uint32_t count)
 {
     uint32_t blocks = ((count > RUN_PLACES ? count : RUN_PLACES) + RAW_PLACE_BLOCK - 1) / RAW_PLACE_BLOCK;
     uint32_t first = memory->blocks * RAW_PLACE_BLOCK, end = first + blocks * RAW_PLACE_BLOCK;
-    if (end > RAW_PLACE_LIMIT || !map_owners(end)) return false;
+    if (end > RAW_PLACE_LIMIT || !map_places(end)) return false;
+    memset(&shadow_block_classes[memory->blocks], (int)size_class, blocks);
     memory->blocks += blocks;
     places->next = first;
     places->left = end - first;
@@ -241,7 +253,7 @@ static uint32_t take_places(uint32_t size_class, uint32_t count)
         memset(shadow_owner(first), 0, count * sizeof(uint16_t));
         return first;
     }
-    if (places->left < count && !add_blocks(places, count)) return 0;
+    if (places->left < count && !add_blocks(places, size_class, count)) return 0;
     first = places->next;
     places->next += count;
     places->left -= count;

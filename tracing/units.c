@@ -22,22 +22,27 @@ static bool is_death(unsigned shape)
 
 /* --- units that stand there --- */
 
-/* A walk over records. Whatever the units are, none behind `end` is looked at. */
-struct walk {
-    const uint16_t *at, *end;
-    const uint8_t *profile;
-    bool addresses;
-};
-
-static unsigned next_unit(struct walk *walk)
+/* Whatever the units are, none behind `end` is looked at. */
+static unsigned next_unit(struct units_walk *walk)
 {
     return walk->at < walk->end ? *walk->at++ : 0;
 }
 
-static void pass_numbers(struct walk *walk, unsigned count)
+static uint64_t next_number(struct units_walk *walk)
+{
+    uint64_t unit = next_unit(walk);
+    uint64_t value = unit & (RAW_NUMBER_MORE - 1);
+    for (unsigned bits = RAW_NUMBER_BITS; unit >= RAW_NUMBER_MORE && bits < 64; bits += RAW_NUMBER_BITS) {
+        unit = next_unit(walk);
+        value |= (unit & (RAW_NUMBER_MORE - 1)) << bits;
+    }
+    return value;
+}
+
+static void pass_numbers(struct units_walk *walk, uint64_t count)
 {
     for (; count > 0; count--)
-        while (next_unit(walk) >= RAW_NUMBER_MORE) {}
+        next_number(walk);
 }
 
 static unsigned shape_of_any(unsigned kind)
@@ -45,73 +50,85 @@ static unsigned shape_of_any(unsigned kind)
     return kind < CALL_KINDS ? shape_of[kind] : SHAPE_UNDEFINED;
 }
 
-/* What follows the object of a call, or the size of a birth, in the short forms. */
-static void pass_rest(struct walk *walk, unsigned shape)
+/* What follows the object of a call, or the size of a birth. A birth from the cache of a short form says no place. */
+static void see_rest(struct units_walk *walk, struct units_seen *seen, bool says_place)
 {
-    static const uint8_t operands[] = {[SHAPE_BIRTH_ALIGNED] = 1,       [SHAPE_REALLOC] = 1,
-                                       [SHAPE_DEATH_SIZED] = 1,         [SHAPE_DEATH_ALIGNED] = 1,
-                                       [SHAPE_DEATH_SIZED_ALIGNED] = 2, [SHAPE_HEAP] = 0};
-    pass_numbers(walk, operands[shape]);
+    static const uint8_t alignments_and_sizes[] = {
+        [SHAPE_BIRTH_ALIGNED] = 1, [SHAPE_DEATH_SIZED] = 1, [SHAPE_DEATH_ALIGNED] = 1,
+        [SHAPE_DEATH_SIZED_ALIGNED] = 2, [SHAPE_HEAP] = 0};
+    unsigned shape = shape_of_any(seen->number);
+    seen->begins = is_birth(shape) || shape == SHAPE_REALLOC;
+    if (shape == SHAPE_REALLOC) seen->size = next_number(walk);
+    pass_numbers(walk, alignments_and_sizes[shape]);
+    if (!seen->begins) return;
+    if (says_place && seen->number != CALL_REALLOC_IN_PLACE) {
+        seen->place = (uint32_t)next_number(walk);
+        if (seen->place) next_number(walk);
+    }
+    if (walk->addresses) next_number(walk);
 }
 
-static unsigned next_number_is_0(struct walk *walk)
+/* An object of the general form. */
+static void see_object(struct units_walk *walk, unsigned first, struct units_seen *seen)
 {
-    unsigned first = next_unit(walk);
-    for (unsigned unit = first; unit >= RAW_NUMBER_MORE; unit = next_unit(walk)) {}
-    return first == 0;
+    if (first & RAW_GENERAL_FOREIGN) pass_numbers(walk, 2);
+    seen->ends = (uint32_t)next_number(walk);
+    if (first & (RAW_GENERAL_FOREIGN | RAW_GENERAL_UNKNOWN)) next_number(walk);
 }
 
-static void pass_place(struct walk *walk)
+static void see_failed(struct units_walk *walk, unsigned first)
 {
-    if (!next_number_is_0(walk)) pass_numbers(walk, 1);
-}
-
-static void pass_address(struct walk *walk, unsigned shape)
-{
-    if (walk->addresses && (is_birth(shape) || shape == SHAPE_REALLOC)) pass_numbers(walk, 1);
-}
-
-static void pass_object(struct walk *walk, unsigned first)
-{
-    pass_numbers(walk, first & RAW_GENERAL_UNKNOWN ? 2 : first & RAW_GENERAL_FOREIGN ? 4 : 1);
-}
-
-static void pass_failed(struct walk *walk, unsigned first)
-{
+    struct units_seen unchanged;
     unsigned shape = shape_of_any(next_unit(walk));
-    if (shape == SHAPE_REALLOC) pass_object(walk, first);
+    if (shape == SHAPE_REALLOC) see_object(walk, first, &unchanged);
     pass_numbers(walk, shape == SHAPE_BIRTH_ALIGNED ? 2 : 1);
 }
 
-/* A record that is not a call. */
-static void pass_other(struct walk *walk, unsigned number)
+static void see_cached(struct units_walk *walk, struct units_seen *seen)
 {
-    switch (number) {
-    case RAW_LOST: case RAW_CLASS: case RAW_UNCACHED: pass_numbers(walk, 2); break;
-    case RAW_THREAD_BEGIN: pass_numbers(walk, 1); break;
-    case RAW_CACHED: pass_numbers(walk, 1); pass_numbers(walk, next_unit(walk)); break;
+    seen->size_class = (uint32_t)next_number(walk);
+    uint64_t count = next_number(walk), place = 0;
+    seen->count = count < RAW_CACHED_MAX ? (uint32_t)count : RAW_CACHED_MAX;
+    for (uint32_t i = 0; i < seen->count; i++) {
+        uint64_t number = next_number(walk);
+        place += i == 0 ? number : (uint64_t)unzigzag(number);
+        seen->cached[i] = (uint32_t)place;
+    }
+}
+
+/* A record that is not a call that did what it should. */
+static void see_other(struct units_walk *walk, unsigned first, struct units_seen *seen)
+{
+    switch (seen->number) {
+    case RAW_FAILED: see_failed(walk, first); break;
+    case RAW_LOST: next_number(walk); seen->lost_births = next_number(walk); break;
+    case RAW_CLASS: pass_numbers(walk, 2); break;
+    case RAW_THREAD_BEGIN: next_number(walk); break;
+    case RAW_CACHED: see_cached(walk, seen); break;
+    case RAW_UNCACHED:
+        seen->size_class = (uint32_t)next_number(walk);
+        seen->count = (uint32_t)next_number(walk);
+        break;
     default: break;
     }
 }
 
-/* A record by its number. Returns whether it is an event. */
-static bool pass_general(struct walk *walk, unsigned first)
+static void see_general(struct units_walk *walk, unsigned first, struct units_seen *seen)
 {
-    unsigned number = first & RAW_GENERAL_NUMBER, shape = shape_of_any(number);
-    if (number == RAW_FAILED) {
-        pass_failed(walk, first);
-    } else if (number >= CALL_KINDS) {
-        pass_other(walk, number);
-        return false;
+    unsigned shape;
+    seen->number = first & RAW_GENERAL_NUMBER;
+    shape = shape_of_any(seen->number);
+    if (shape == SHAPE_UNDEFINED) {
+        see_other(walk, first, seen);
     } else if (shape == SHAPE_HEAP) {
         pass_numbers(walk, next_unit(walk));
     } else {
-        is_birth(shape) ? pass_numbers(walk, 1) : pass_object(walk, first);
-        pass_rest(walk, shape);
-        if (is_birth(shape) || number == CALL_REALLOC_MOVED) pass_place(walk);
-        pass_address(walk, shape);
+        if (is_birth(shape))
+            seen->size = next_number(walk);
+        else
+            see_object(walk, first, seen);
+        see_rest(walk, seen, true);
     }
-    return true;
 }
 
 /* The range of a first unit, which is below RAW_UNIT_GENERAL. */
@@ -127,43 +144,63 @@ static unsigned range_of_unit(unsigned first)
     return range_at[first >> 10];
 }
 
-static bool is_far(unsigned first)
-{
-    return first >= RAW_UNIT_DEATH_1_FAR && first < RAW_UNIT_GENERAL;
-}
-
-/* Returns whether it is an event. */
-static bool pass_record(struct walk *walk)
-{
-    unsigned first = next_unit(walk);
-    if (first >= RAW_UNIT_STAMP_BEFORE) {
-        pass_numbers(walk, 1);
-        return false;
-    }
-    if (first >= RAW_UNIT_GENERAL) return pass_general(walk, first);
-    unsigned kind = walk->profile[range_of_unit(first)], shape = shape_of_any(kind);
-    if (is_far(first)) next_unit(walk);
-    if (first >= RAW_UNIT_FOREIGN) pass_numbers(walk, 1);
-    pass_rest(walk, shape);
-    if (kind == CALL_REALLOC_MOVED) pass_place(walk);
-    pass_address(walk, shape);
-    return true;
-}
-
-/* --- ranges and profiles --- */
-
 static const struct {
     uint16_t base, far_base;
     uint32_t limit, far_limit;
 } ranges[RAW_RANGES] = {
-    [RAW_DEATH_1] = {RAW_UNIT_DEATH_1, RAW_UNIT_DEATH_1_FAR, RAW_DEATH_1_LIMIT, RAW_DEATH_1_FAR_LIMIT},
-    [RAW_DEATH_2] = {RAW_UNIT_DEATH_2, RAW_UNIT_DEATH_2_FAR, RAW_DEATH_2_LIMIT, RAW_DEATH_2_FAR_LIMIT},
+    [RAW_DEATH_1] = {RAW_UNIT_DEATH_1, RAW_UNIT_DEATH_1_FAR, RAW_DEATH_1_LIMIT,
+                     RAW_DEATH_1_FAR_LIMIT},
+    [RAW_DEATH_2] = {RAW_UNIT_DEATH_2, RAW_UNIT_DEATH_2_FAR, RAW_DEATH_2_LIMIT,
+                     RAW_DEATH_2_FAR_LIMIT},
     [RAW_DEATH_3] = {0, RAW_UNIT_DEATH_3_FAR, 0, RAW_DEATH_3_FAR_LIMIT},
     [RAW_BIRTH_1] = {RAW_UNIT_BIRTH_1, 0, RAW_BIRTH_1_LIMIT, 0},
     [RAW_BIRTH_2] = {RAW_UNIT_BIRTH_2, 0, RAW_BIRTH_2_LIMIT, 0},
     [RAW_BIRTH_3] = {RAW_UNIT_BIRTH_3, 0, RAW_BIRTH_3_LIMIT, 0},
     [RAW_REALLOC] = {0, RAW_UNIT_REALLOC_FAR, 0, RAW_REALLOC_FAR_LIMIT},
 };
+
+static bool is_far(unsigned first)
+{
+    return first >= RAW_UNIT_DEATH_1_FAR && first < RAW_UNIT_FOREIGN;
+}
+
+void units_see(struct units_walk *walk, struct units_seen *seen)
+{
+    unsigned first = next_unit(walk);
+    *seen = (struct units_seen){.range = RAW_RANGES};
+    if (first >= RAW_UNIT_STAMP_BEFORE) {
+        seen->number = RAW_STAMP_BEFORE;
+        next_number(walk);
+        return;
+    }
+    if (first >= RAW_UNIT_GENERAL) return see_general(walk, first, seen);
+    unsigned range = range_of_unit(first);
+    seen->range = (uint8_t)range;
+    seen->number = walk->profile[range];
+    seen->far = is_far(first);
+    seen->own = first < RAW_UNIT_FOREIGN && !is_birth(shape_of_any(seen->number));
+    if (first >= RAW_UNIT_FOREIGN) {
+        seen->ends = (first & RAW_FOREIGN_HIGH) << 16;
+        seen->ends |= next_unit(walk);
+        next_number(walk);
+    } else if (seen->far) {
+        seen->ends = (first - ranges[range].far_base) << 16;
+        seen->ends |= next_unit(walk);
+    } else if (seen->own) {
+        seen->ends = first - ranges[range].base;
+    } else {
+        seen->size = first - ranges[range].base;
+    }
+    see_rest(walk, seen, shape_of_any(seen->number) == SHAPE_REALLOC);
+}
+
+/* Calls are events, also those that failed. */
+static bool is_event(const struct units_seen *seen)
+{
+    return seen->number < CALL_KINDS || seen->number == RAW_FAILED;
+}
+
+/* --- ranges and profiles --- */
 
 /* Of a lane that nothing is known about. */
 static const uint8_t first_profile[RAW_PROFILE_BYTES] = {
@@ -195,16 +232,16 @@ static unsigned range_of_kind(const uint8_t *profile, unsigned kind)
 static void count_ranges(const struct malloctape_lane *lane, const uint16_t *units, size_t count,
                          uint32_t *used)
 {
-    struct walk walk = {units, units + count, lane->profile, lane->addresses};
+    struct units_walk walk = {units, units + count, lane->profile, lane->addresses};
     uint32_t sampled[USED_COUNTS] = {0};
     for (unsigned i = 0; i < SAMPLED_RECORDS && walk.at < walk.end; i++) {
-        unsigned first = *walk.at;
-        pass_record(&walk);
-        if (first < RAW_UNIT_GENERAL)
-            sampled[range_of_unit(first)]++;
-        else if (first < RAW_UNIT_STAMP_BEFORE)
-            sampled[range_of_kind(lane->profile, first & RAW_GENERAL_NUMBER)]++;
-        sampled[USED_FAR] += first >= RAW_UNIT_DEATH_1_FAR && first < RAW_UNIT_DEATH_2_FAR;
+        struct units_seen seen;
+        units_see(&walk, &seen);
+        if (seen.range < RAW_RANGES)
+            sampled[seen.range]++;
+        else if (seen.number < CALL_KINDS)
+            sampled[range_of_kind(lane->profile, seen.number)]++;
+        sampled[USED_FAR] += seen.far && seen.range == RAW_DEATH_1;
     }
     size_t scale = walk.at == units ? 0 : count / (size_t)(walk.at - units);
     for (unsigned i = 0; i < USED_COUNTS; i++)
@@ -492,9 +529,12 @@ void units_uncached(struct malloctape_lane *lane, unsigned size_class, unsigned 
 
 uint64_t units_events(const uint8_t *profile, bool addresses, const uint16_t *units, size_t count)
 {
-    struct walk walk = {units, units + count, profile, addresses};
+    struct units_walk walk = {units, units + count, profile, addresses};
     uint64_t events = 0;
-    while (walk.at < walk.end)
-        events += pass_record(&walk);
+    while (walk.at < walk.end) {
+        struct units_seen seen;
+        units_see(&walk, &seen);
+        events += is_event(&seen);
+    }
     return events;
 }

@@ -47,6 +47,7 @@ static void release_memory(struct writer *writer)
         os_memory_release(memory, memory->bytes);
     }
     sink_release(&writer->sink);
+    packer_release(&writer->packer);
 }
 
 /* Ends the recording: the loop sees the error. */
@@ -121,6 +122,20 @@ static int flush(struct writer *writer)
     return result;
 }
 
+/* The lane as it is followed for packing (pack.h): from the beginning of a run on as long as its chunks are packed. */
+static struct pack_lane *follow_lane(struct writer *writer, struct malloctape_lane *lane,
+                                     unsigned flags, uint64_t first_birth)
+{
+    bool packed = flags & RAW_CHUNK_FLAG_PACKED;
+    if (lane->followed && !packed) {
+        pack_lane_end(&writer->packer, lane->followed);
+        lane->followed = NULL;
+    } else if (!lane->followed && packed && flags & RAW_CHUNK_FLAG_BEGIN) {
+        lane->followed = pack_lane_begin(&writer->packer, lane->number, first_birth);
+    }
+    return lane->followed;
+}
+
 /* Puts the units of the lane's read slot from `lane->read_from` to `to` into the stream. */
 static void write_units(struct writer *writer, struct malloctape_lane *lane, const uint16_t *to)
 {
@@ -133,11 +148,10 @@ static void write_units(struct writer *writer, struct malloctape_lane *lane, con
     struct chunk_units chunk = {.lane = lane->number,
                                 .first_unit = run.first_unit + before,
                                 .first_birth = run.first_birth,
-                                .profile = run.profile,
-                                .units = from,
-                                .count = count};
+                                .run = {run.profile, writer->addresses, from, count}};
     if (before == 0) chunk.flags = RAW_CHUNK_FLAG_BEGIN | (run.key ? RAW_CHUNK_FLAG_KEY : 0);
     if (!sink_is_storing(&writer->sink)) chunk.flags |= RAW_CHUNK_FLAG_PACKED;
+    chunk.followed = follow_lane(writer, lane, chunk.flags, run.first_birth);
     uint8_t *room = sink_room(&writer->sink, CHUNK_BYTES_MAX(count));
     sink_commit(&writer->sink, chunk_write(&writer->packer, &chunk, room));
     lane->read_from = (uint16_t *)to;
@@ -510,7 +524,7 @@ static int reserve_memory(struct writer *writer)
 {
     writer->snapshot = reserve(writer, RAW_LANES_MAX * sizeof *writer->snapshot);
     if (!writer->snapshot) return -12;
-    chunk_packer_init(&writer->packer);
+    packer_init(&writer->packer, malloctape_front_end.class_of_size);
     return sink_prepare(&writer->sink);
 }
 

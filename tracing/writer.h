@@ -89,7 +89,7 @@ struct writer {
     enum raw_end_status end_status;
     struct output_place place;
     struct sink sink;
-    struct chunk_packer packer;
+    struct packer packer;
     uint16_t **snapshot; /* cursor of each lane at the latest tick */
     struct {
         uint32_t slot;
