@@ -139,12 +139,6 @@ void object_table_put(struct object_table *table, uint64_t born, uint32_t place,
 
 /* ---- ends ---- */
 
-/* Whether the bound may mean the object, and rather than the best one so far (0: none). */
-static bool is_better(uint64_t born, uint64_t bound, uint64_t best)
-{
-    return raw_births_lane(born) == raw_births_lane(bound) && born <= bound && born > best;
-}
-
 /* Where an object was found. */
 struct found {
     uint64_t born; /* 0: none was */
@@ -157,7 +151,7 @@ static struct found table_search(const struct object_table *table, uint32_t plac
 {
     uint32_t value = *object_table_entry(table, place), lives = value & ~OBJECT_SPECIAL;
     struct found found = {0};
-    if (lives != 0 && is_better(table->born[lives - 1], bound, 0))
+    if (lives != 0 && object_is_meant(table->born[lives - 1], bound))
         found = (struct found){.born = table->born[lives - 1], .register_number = lives - 1};
     if ((value & OBJECT_SPECIAL) == 0 || place == RAW_PLACE_NONE || table->displaced_count == 0)
         return found;
@@ -165,7 +159,8 @@ static struct found table_search(const struct object_table *table, uint32_t plac
     for (uint32_t at = displaced_home(table, place); table->displaced[at].place != 0;
          at = (at + 1) & mask) {
         const struct object_displaced *object = &table->displaced[at];
-        if (object->place == place && is_better(object->born, bound, found.born))
+        if (object->place == place && object->born > found.born &&
+            object_is_meant(object->born, bound))
             found = (struct found){object->born, object->register_number, true, at};
     }
     return found;
@@ -187,8 +182,8 @@ bool object_table_find(const struct object_table *table, uint32_t place, uint64_
     return found.born != 0;
 }
 
-bool object_table_end(struct object_table *table, uint32_t place, uint64_t bound,
-                      uint32_t *register_number)
+bool object_table_end_special(struct object_table *table, uint32_t place, uint64_t bound,
+                              uint32_t *register_number)
 {
     struct found found = table_search(table, place, bound);
     uint32_t *entry = object_table_entry(table, place);
@@ -240,17 +235,10 @@ static bool lane_remember_lost(struct object_lane *objects, uint64_t first, uint
     return true;
 }
 
-void object_table_will_lose(struct object_table *table, uint32_t lane, uint64_t births,
-                            uint64_t count)
+void object_table_lose(struct object_table *table, uint32_t lane, uint64_t births, uint64_t count)
 {
     if (count > 0 && !lane_remember_lost(&table->lanes[lane], births + 1, births + count))
         table->failed = true;
-}
-
-void object_table_lose(struct object_table *table, uint32_t lane, uint64_t count)
-{
-    object_table_will_lose(table, lane, table->lanes[lane].births, count);
-    table->lanes[lane].births += count;
 }
 
 bool object_table_has_lost(const struct object_table *table, uint64_t bound)

@@ -45,7 +45,6 @@ struct object_range {
 };
 
 struct object_lane {
-    uint64_t births; /* so far, lost ones included */
     struct object_range *lost;
     uint32_t lost_count, lost_room;
 };
@@ -67,30 +66,31 @@ struct object_table {
     struct object_displaced *displaced; /* open addressing by place; several may have the same */
     uint32_t displaced_count, displaced_room;
     uint64_t displacements; /* so many have been */
-    bool failed; /* no memory */
+    bool failed;            /* no memory */
 };
 
 /* False: no memory. */
 bool object_table_init(struct object_table *table);
 void object_table_free(struct object_table *table);
 
-/* Before the first birth of the lane; may move table->lanes. */
+/* Before anything is said of the lane's lost births; may move table->lanes. */
 bool object_table_open_lane(struct object_table *table, uint32_t lane);
 
-/* Not for others: a birth where it is not simple. */
+/* Not for others: what is not simple. */
 void object_table_put(struct object_table *table, uint64_t born, uint32_t place,
                       uint32_t register_number);
+bool object_table_end_special(struct object_table *table, uint32_t place, uint64_t bound,
+                              uint32_t *register_number);
 
 static inline uint32_t *object_table_entry(const struct object_table *table, uint32_t place)
 {
     return &table->pages[place >> OBJECT_PAGE_BITS][place & (OBJECT_PAGE_ENTRIES - 1)];
 }
 
-/* The next birth of the lane is of the object in `register_number`, at the place; 0: nobody knows where. */
-static inline void object_table_birth(struct object_table *table, uint32_t lane, uint32_t place,
+/* A birth, raw_births(), of the object in `register_number` at the place; 0: nobody knows where. */
+static inline void object_table_birth(struct object_table *table, uint64_t born, uint32_t place,
                                       uint32_t register_number)
 {
-    uint64_t born = raw_births(lane, ++table->lanes[lane].births);
     uint32_t *entry = object_table_entry(table, place);
     if (__builtin_expect(*entry != 0 || register_number >= table->born_room, 0)) {
         object_table_put(table, born, place, register_number);
@@ -104,28 +104,45 @@ static inline void object_table_birth(struct object_table *table, uint32_t lane,
 bool object_table_find(const struct object_table *table, uint32_t place, uint64_t bound,
                        uint32_t *register_number);
 
-/* The same, and the object is dead from now on. */
-bool object_table_end(struct object_table *table, uint32_t place, uint64_t bound,
-                      uint32_t *register_number);
+/* Whether an object born so may be the one that the bound means. */
+static inline bool object_is_meant(uint64_t born, uint64_t bound)
+{
+    return (born ^ bound) >> RAW_SERIAL_BITS == 0 && born <= bound;
+}
 
-/* The same, when the bound is of the lane that tells of the end. */
-static inline bool object_table_end_own(struct object_table *table, uint32_t place, uint64_t bound,
-                                        uint32_t *register_number)
+/* The same as object_table_find(), and the object is dead from now on. */
+static inline bool object_table_end(struct object_table *table, uint32_t place, uint64_t bound,
+                                    uint32_t *register_number)
 {
     uint32_t *entry = object_table_entry(table, place), value = *entry;
-    if (__builtin_expect((int32_t)value <= 0, 0))
-        return object_table_end(table, place, bound, register_number);
+    if (__builtin_expect((int32_t)value <= 0 || !object_is_meant(table->born[value - 1], bound), 0))
+        return object_table_end_special(table, place, bound, register_number);
     *entry = 0;
     *register_number = value - 1;
     return true;
 }
 
-/* The next `count` births of the lane are lost. */
-void object_table_lose(struct object_table *table, uint32_t lane, uint64_t count);
+/* The same when the bound is of the lane that tells of the end, if nothing is special about the place. */
+static inline bool object_table_end_plain(struct object_table *table, uint32_t place,
+                                          uint32_t *register_number)
+{
+    uint32_t *entry = object_table_entry(table, place), value = *entry;
+    if (__builtin_expect((int32_t)value <= 0, 0)) return false;
+    *entry = 0;
+    *register_number = value - 1;
+    return true;
+}
 
-/* So will be `count` births of the lane after so many; told in the order of births. */
-void object_table_will_lose(struct object_table *table, uint32_t lane, uint64_t births,
-                            uint64_t count);
+/* And in any case. */
+static inline bool object_table_end_own(struct object_table *table, uint32_t place, uint64_t bound,
+                                        uint32_t *register_number)
+{
+    return object_table_end_plain(table, place, register_number) ||
+           object_table_end_special(table, place, bound, register_number);
+}
+
+/* `count` births of the lane after so many are lost, or will be; told in the order of births, also twice. */
+void object_table_lose(struct object_table *table, uint32_t lane, uint64_t births, uint64_t count);
 
 /* Whether births were lost, or are known to be, among those that the bound counts. */
 bool object_table_has_lost(const struct object_table *table, uint64_t bound);

@@ -88,7 +88,6 @@ static void lane_free(struct order *order, struct order_lane *lane)
         lane->queue = chunk->next;
         read_ahead_release(order->source, chunk);
     }
-    raw_decoder_free(&lane->decoder);
     wait_heap_free(&lane->birth_waiters);
     free(lane->marks);
     free(lane->scout);
@@ -155,6 +154,7 @@ struct order_lane *order_lane(struct order *order, uint32_t number)
         return NULL;
     }
     lane->number = number;
+    lane->born = raw_births(number, 0) | LANE_NO_BIRTHS;
     lane->turn_records = TURN_RECORDS_MIN;
     wait_heap_init(&lane->birth_waiters);
     raw_decoder_init(&lane->decoder, number,

@@ -81,12 +81,11 @@ static bool note_records(struct order *order, const struct order_lane *lane,
     for (uint32_t i = 0; i < count; i++)
         births -= births_of(&records[i]);
     /* Chunks are missing. */
-    if (births > before)
-        object_table_will_lose(&order->objects, lane->number, before, births - before);
+    if (births > before) object_table_lose(&order->objects, lane->number, before, births - before);
     for (uint32_t i = 0; i < count; births += births_of(&records[i++])) {
         if (!note_numbers(order, lane, &records[i])) return false;
         if (records[i].number == RAW_LOST)
-            object_table_will_lose(&order->objects, lane->number, births, records[i].operand);
+            object_table_lose(&order->objects, lane->number, births, records[i].operand);
     }
     return !order_failed(order);
 }
@@ -104,7 +103,7 @@ static bool scout_begin(struct order *order, struct order_lane *lane)
         noted = lane->scout->records - position;
     }
     raw_decoder_scout(lane->scout, &lane->decoder);
-    uint64_t births = order->objects.lanes[lane->number].births;
+    uint64_t births = lane_births(lane);
     const struct record *records = records_left(lane);
     uint32_t left = lane->filled - lane->at, i = 0;
     for (; i < noted && i < left; i++)

@@ -62,7 +62,7 @@ static bool lane_has_chunk(const struct order *order, const struct order_lane *l
 {
     if (lane->queue == NULL) return false;
     return lane->queue->window <= order->admitted ||
-           (lane->queue->window <= lane->allowed && lane_is_chased(order, lane));
+           (lane->queue->window <= lane->allowed && lane_is_chased(lane));
 }
 
 /* Goes on behind damage, with a chunk that needs nothing of those before it. What lies between is lost, as a record
@@ -137,7 +137,7 @@ static bool may_have_stamps_after(const struct record *record)
  * do anything more. */
 static uint32_t lane_tail(const struct order *order, const struct order_lane *lane)
 {
-    if ((order->ended && lane->queue == NULL) || lane_is_chased(order, lane)) return 0;
+    if ((order->ended && lane->queue == NULL) || lane_is_chased(lane)) return 0;
     if (lane->decoded_window < order->admitted || error_is_set(&lane->decoder.error)) return 0;
     uint32_t first = lane->filled;
     if (may_have_stamps_after(&lane->records[first - 1])) first--;
@@ -286,9 +286,8 @@ void order_run_lane(struct order *order, struct order_lane *lane)
     order->totals.displaced = order->objects.displacements;
     if (lane_position(lane) > position) lane->late = false;
     lane_pass_marks(order, lane);
-    const struct object_lane *objects = &order->objects.lanes[lane->number];
-    if (lane->birth_waiters.lowest <= objects->births)
-        order_wake_for_births(order, lane, objects->births);
+    if (lane->birth_waiters.lowest <= lane_births(lane))
+        order_wake_for_births(order, lane, lane_births(lane));
     order->running = NULL;
     if (lane->state == LANE_WAITS) return;
     if (lane->holds_tail) {
@@ -296,8 +295,7 @@ void order_run_lane(struct order *order, struct order_lane *lane)
         return;
     }
     if (lane->at < lane->filled || lane->open != NULL || lane_has_chunk(order, lane)) {
-        if (!lane_is_far_ahead(order, lane) || lane_is_chased(order, lane))
-            order_make_ready(order, lane);
+        if (!lane_is_far_ahead(order, lane) || lane_is_chased(lane)) order_make_ready(order, lane);
         return;
     }
     lane_give_batch(order, lane);

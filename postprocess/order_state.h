@@ -99,12 +99,13 @@ struct order_batch {
 
 struct order_lane {
     uint32_t number;
-    uint8_t state;             /* enum lane_state */
-    uint32_t at, filled;       /* records[at .. filled) are decoded and not taken */
-    struct order_batch *batch; /* NULL while there is nothing at hand */
-    struct record *records;    /* batch->records */
-    struct order_lane *next;   /* in the ready queue */
-    uint32_t turn_records;     /* length of a turn */
+    uint8_t state;       /* enum lane_state */
+    uint64_t born;       /* births taken, lost ones included: raw_births(), or LANE_NO_BIRTHS */
+    uint32_t at, filled; /* records[at .. filled) are decoded and not taken */
+    struct order_batch *batch;                     /* NULL while there is nothing at hand */
+    struct record *records;                        /* batch->records */
+    struct order_lane *next;                       /* in the ready queue */
+    uint32_t turn_records;                         /* length of a turn */
     uint32_t marks_first, marks_count, marks_room; /* a ring of a power of two */
     struct order_mark *marks;
     struct raw_chunk *open;  /* being decoded */
@@ -134,6 +135,9 @@ struct order_lane {
     struct raw_decoder decoder;
     struct raw_decoder *scout; /* order_ahead.c; NULL: it was never sent */
 };
+
+/* So that an unknown object, whose bound is 0, is not one that this lane has. */
+#define LANE_NO_BIRTHS (UINT64_C(1) << 63)
 
 /* What the call at hand, or the next one, has waited for. */
 struct order_waits {
@@ -224,6 +228,12 @@ static inline uint32_t structure_number(uint32_t index)
     return index == STRUCTURES - 1 ? RAW_STRUCTURE_PAGE_HEAP : index;
 }
 
+/* Births of the lane that were taken. */
+static inline uint64_t lane_births(const struct order_lane *lane)
+{
+    return raw_births_count(lane->born);
+}
+
 /* Number of the record at hand. */
 static inline uint64_t lane_position(const struct order_lane *lane)
 {
@@ -253,20 +263,20 @@ static inline bool lane_is_far_ahead(const struct order *order, const struct ord
 }
 
 /* Whether somebody waits for records that it has not come to yet. */
-static inline bool lane_is_chased(const struct order *order, const struct order_lane *lane)
+static inline bool lane_is_chased(const struct order_lane *lane)
 {
-    return lane->chased_record > lane_position(lane) ||
-           lane->chased_births > order->objects.lanes[lane->number].births;
+    return lane->chased_record > lane_position(lane) || lane->chased_births > lane_births(lane);
 }
 
-/* Whether the bound's lane has had so many births. */
+/* Whether the bound's lane has had so many births. An unknown object has no bound. */
 static inline bool order_is_born(const struct order *order, const struct order_lane *lane,
                                  uint64_t bound)
 {
     uint32_t other = raw_births_lane(bound);
     if (__builtin_expect(other == lane->number, 1)) return true;
-    return other < order->objects.lanes_count &&
-           raw_births_count(bound) <= order->objects.lanes[other].births;
+    if (bound == 0) return true;
+    return other < order->lanes_room && order->lanes[other] != NULL &&
+           raw_births_count(bound) <= lane_births(order->lanes[other]);
 }
 
 /* ---- order.c ---- */

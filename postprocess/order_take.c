@@ -33,16 +33,6 @@ static enum object_state order_miss_object(struct order *order, struct order_lan
     return OBJECT_UNKNOWN;
 }
 
-/* Ends the object of the record at hand, which this lane had last. */
-static inline enum object_state order_end_own(struct order *order, struct order_lane *lane,
-                                              const struct record *record, uint32_t *object)
-{
-    if (__builtin_expect(object_table_end_own(&order->objects, record->ends, record->bound, object),
-                         1))
-        return OBJECT_KNOWN;
-    return order_miss_object(order, lane, record);
-}
-
 /* The object of a record that has to be waited for, or is unknown. */
 static enum object_state order_reach_object(struct order *order, struct order_lane *lane,
                                             const struct record *record)
@@ -59,27 +49,28 @@ static enum object_state order_reach_object(struct order *order, struct order_la
     return OBJECT_UNKNOWN;
 }
 
-/* Ends the object of the record at hand, which is another lane's, or nobody's. */
-static enum object_state order_end_foreign(struct order *order, struct order_lane *lane,
-                                           const struct record *record, uint32_t *object)
+/* Whether the lane that has the record at hand had its object last. */
+static inline bool order_is_own(const struct order_lane *lane, const struct record *record)
 {
-    enum object_state state = order_reach_object(order, lane, record);
-    if (state != OBJECT_KNOWN ||
-        object_table_end(&order->objects, record->ends, record->bound, object))
-        return state;
-    return order_miss_object(order, lane, record);
+    return record->bound == lane->born;
 }
 
+/* Ends the object of the record at hand. */
 static inline enum object_state order_end_object(struct order *order, struct order_lane *lane,
                                                  const struct record *record, uint32_t *object)
 {
-    bool own = raw_births_lane(record->bound) == lane->number && record->bound != 0;
-    return __builtin_expect(own, 1) ? order_end_own(order, lane, record, object)
-                                    : order_end_foreign(order, lane, record, object);
+    struct object_table *objects = &order->objects;
+    if (__builtin_expect(order_is_own(lane, record), 1)) {
+        if (object_table_end_own(objects, record->ends, record->bound, object)) return OBJECT_KNOWN;
+    } else {
+        enum object_state state = order_reach_object(order, lane, record);
+        if (state != OBJECT_KNOWN || object_table_end(objects, record->ends, record->bound, object))
+            return state;
+    }
+    return order_miss_object(order, lane, record);
 }
 
-static inline void order_put_death(struct order *order, const struct record *record,
-                                   uint32_t object)
+static void order_put_death(struct order *order, const struct record *record, uint32_t object)
 {
     struct instruction_writer *writer = order->writer;
     enum call_kind kind = (enum call_kind)record->number;
@@ -95,19 +86,28 @@ static inline void order_put_death(struct order *order, const struct record *rec
     }
 }
 
-static inline bool order_take_death(struct order *order, struct order_lane *lane,
-                                    const struct record *record)
+static bool order_take_death(struct order *order, struct order_lane *lane,
+                             const struct record *record)
 {
     uint32_t object;
     enum object_state state = order_end_object(order, lane, record, &object);
-    if (__builtin_expect(state == OBJECT_NOT_NOW, 0)) return false;
+    if (state == OBJECT_NOT_NOW) return false;
     instruction_put_lane(order->writer, lane->number);
-    if (__builtin_expect(state == OBJECT_KNOWN, 1))
+    if (state == OBJECT_KNOWN)
         order_put_death(order, record, object);
     else
         instruction_put_death_unknown(order->writer, (enum call_kind)record->number, record->size,
                                       record->operand);
     return true;
+}
+
+/* An object begins, in the register. */
+static inline void order_note_birth(struct order *order, struct order_lane *lane,
+                                    const struct record *record, uint32_t object)
+{
+    uint64_t born = raw_births(lane->number, record->serial);
+    lane->born = born;
+    object_table_birth(&order->objects, born, record->place, object);
 }
 
 static bool order_take_realloc(struct order *order, struct order_lane *lane,
@@ -123,7 +123,7 @@ static bool order_take_realloc(struct order *order, struct order_lane *lane,
     else
         object =
             instruction_put_realloc_unknown(order->writer, kind, record->size, record->address);
-    object_table_birth(&order->objects, lane->number, record->place, object);
+    order_note_birth(order, lane, record, object);
     return true;
 }
 
@@ -163,7 +163,11 @@ static void order_take_heap(struct order *order, struct order_lane *lane,
 static void order_take_lost(struct order *order, struct order_lane *lane,
                             const struct record *record)
 {
-    object_table_lose(&order->objects, lane->number, record->operand);
+    uint64_t births = lane_births(lane);
+    if (record->operand > 0) {
+        object_table_lose(&order->objects, lane->number, births, record->operand);
+        lane->born = raw_births(lane->number, births + record->operand);
+    }
     instruction_put_lost(order->writer, lane->number, record->size);
     order->totals.lost_events += record->size;
 }
@@ -191,22 +195,22 @@ static bool order_take_other(struct order *order, struct order_lane *lane,
     return true;
 }
 
-static inline bool order_take_call(struct order *order, struct order_lane *lane,
-                                   const struct record *record)
+static bool order_take_call(struct order *order, struct order_lane *lane,
+                            const struct record *record)
 {
+    struct instruction_writer *writer = order->writer;
     enum call_kind kind = (enum call_kind)record->number;
-    uint32_t object;
     switch (record->shape) {
     case SHAPE_BIRTH:
-        instruction_put_lane(order->writer, lane->number);
-        object = instruction_put_birth(order->writer, kind, record->size, record->address);
-        object_table_birth(&order->objects, lane->number, record->place, object);
+        instruction_put_lane(writer, lane->number);
+        order_note_birth(order, lane, record,
+                         instruction_put_birth(writer, kind, record->size, record->address));
         return true;
     case SHAPE_BIRTH_ALIGNED:
-        instruction_put_lane(order->writer, lane->number);
-        object = instruction_put_birth_aligned(order->writer, kind, record->size, record->operand,
-                                               record->address);
-        object_table_birth(&order->objects, lane->number, record->place, object);
+        instruction_put_lane(writer, lane->number);
+        order_note_birth(order, lane, record,
+                         instruction_put_birth_aligned(writer, kind, record->size, record->operand,
+                                                       record->address));
         return true;
     case SHAPE_REALLOC: return order_take_realloc(order, lane, record);
     case SHAPE_HEAP: order_take_heap(order, lane, record); return true;
@@ -214,22 +218,46 @@ static inline bool order_take_call(struct order *order, struct order_lane *lane,
     }
 }
 
-/* Takes records up to number `end` of the batch. False: the one at lane->at waits, or is damage. */
+/* Any record, number `at` of the batch. */
+static __attribute__((noinline)) bool order_take_record(struct order *order,
+                                                        struct order_lane *lane, uint32_t at)
+{
+    const struct record *record = &lane->records[at];
+    lane->at = at; /* for messages, and if it waits */
+    if (record->shape == SHAPE_UNDEFINED) return order_take_other(order, lane, record);
+    return (record[1].number != RAW_STAMP_AFTER || order_may_enter(order, lane, record)) &&
+           order_take_call(order, lane, record);
+}
+
+/* The birth or death at hand, if it is one of the most frequent kind and nothing is special about it. */
+static inline bool order_take_plain(struct order *order, struct order_lane *lane,
+                                    const struct record *record)
+{
+    struct instruction_writer *writer = order->writer;
+    enum call_kind kind = (enum call_kind)record->number;
+    uint32_t object;
+    if (__builtin_expect(record[1].number == RAW_STAMP_AFTER, 0)) return false;
+    if (record->shape == SHAPE_BIRTH) {
+        instruction_put_lane(writer, lane->number);
+        object = instruction_put_birth(writer, kind, record->size, record->address);
+        order_note_birth(order, lane, record, object);
+        return true;
+    }
+    if (record->shape != SHAPE_DEATH || !order_is_own(lane, record) ||
+        !object_table_end_plain(&order->objects, record->ends, &object))
+        return false;
+    instruction_put_lane(writer, lane->number);
+    instruction_put_death(writer, kind, object);
+    return true;
+}
+
 bool order_take_records(struct order *order, struct order_lane *lane, uint32_t end)
 {
-    const struct record *records = lane->records;
-    for (uint32_t at = lane->at; at < end; at++) {
-        const struct record *record = &records[at];
-        lane->at = at; /* for messages */
-        if (__builtin_expect(record->shape == SHAPE_UNDEFINED, 0)) {
-            if (!order_take_other(order, lane, record)) return false;
-            continue;
-        }
-        if (__builtin_expect(record[1].number == RAW_STAMP_AFTER, 0) &&
-            !order_may_enter(order, lane, record))
+    const struct record *record = &lane->records[lane->at], *last = &lane->records[end];
+    for (; record < last; record++)
+        if (!order_take_plain(order, lane, record) &&
+            !order_take_record(order, lane, (uint32_t)(record - lane->records)))
             return false;
-        if (!order_take_call(order, lane, record)) return false;
-    }
     lane->at = end;
     return true;
 }
