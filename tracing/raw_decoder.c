@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/bytes.h"
@@ -116,16 +117,24 @@ static uint64_t decoder_offset(const struct raw_decoder *decoder, const uint8_t 
               "lane %" PRIu32 ", record %" PRIu64 format, (decoder)->lane, (decoder)->records, \
               __VA_ARGS__)
 
+static bool no_memory(struct raw_decoder *decoder)
+{
+    errno = ENOMEM;
+    return error_set_system(&decoder->error, "no memory for a thread's cache");
+}
+
 /* ---- opening ---- */
 
 void raw_decoder_init(struct raw_decoder *decoder, uint32_t lane, bool addresses)
 {
-    *decoder = (struct raw_decoder){.lane = lane, .addresses = addresses};
+    *decoder = (struct raw_decoder){
+        .lane = lane, .addresses = addresses, .unpacked = RAW_SERIAL_MAX};
 }
 
 void raw_decoder_free(struct raw_decoder *decoder)
 {
     raw_cache_free(&decoder->cache);
+    free(decoder->ages);
 }
 
 void raw_decoder_scout(struct raw_decoder *scout, const struct raw_decoder *decoder)
@@ -133,11 +142,13 @@ void raw_decoder_scout(struct raw_decoder *scout, const struct raw_decoder *deco
     *scout = *decoder;
     scout->scout = true;
     scout->cache = (struct raw_cache){.known = false};
+    scout->ages = NULL;
 }
 
 void raw_decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chunk)
 {
     struct raw_cache cache = decoder->cache;
+    uint32_t *ages = decoder->ages;
     *decoder = (struct raw_decoder){.lane = decoder->lane,
                                     .addresses = decoder->addresses,
                                     .records = decoder->records,
@@ -147,6 +158,8 @@ void raw_decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chu
                                     .units = chunk->first_unit};
     raw_cache_gap(&cache);
     decoder->cache = cache;
+    decoder->ages = ages;
+    decoder->unpacked = RAW_SERIAL_MAX;
 }
 
 static bool profile_fits(unsigned range, unsigned kind)
@@ -178,6 +191,20 @@ static bool decoder_begin_run(struct raw_decoder *decoder, const struct raw_chun
     return true;
 }
 
+/* Births of packed chunks have ages as long as all chunks are packed. */
+static bool decoder_follow_ages(struct raw_decoder *decoder)
+{
+    if (decoder->scout) return true;
+    if (!decoder->packed) {
+        decoder->unpacked = RAW_SERIAL_MAX;
+        return true;
+    }
+    if (decoder->ages == NULL) decoder->ages = malloc(RAW_AGES * sizeof *decoder->ages);
+    if (decoder->ages == NULL) return no_memory(decoder);
+    if (decoder->unpacked == RAW_SERIAL_MAX) decoder->unpacked = decoder->births;
+    return true;
+}
+
 bool raw_decoder_open(struct raw_decoder *decoder, const struct raw_chunk *chunk)
 {
     if (error_is_set(&decoder->error)) return false;
@@ -192,8 +219,8 @@ bool raw_decoder_open(struct raw_decoder *decoder, const struct raw_chunk *chunk
                             decoder->units, chunk->first_unit);
     if (chunk->begin && !decoder_begin_run(decoder, chunk)) return false;
     decoder->units += chunk->units;
-    decoder->end += 2 * (size_t)chunk->units;
-    return true;
+    decoder->end += chunk->payload_bytes;
+    return decoder_follow_ages(decoder);
 }
 
 /* ---- operands ---- */
@@ -324,12 +351,6 @@ static bool has_no_object(struct raw_decoder *decoder, unsigned unit)
 }
 
 /* ---- what records do to the cache ---- */
-
-static bool no_memory(struct raw_decoder *decoder)
-{
-    errno = ENOMEM;
-    return error_set_system(&decoder->error, "no memory for a thread's cache");
-}
 
 /* The number of the list of a class that a record names. */
 static bool find_list(struct raw_decoder *decoder, uint64_t size_class, uint32_t *list)
@@ -729,6 +750,42 @@ static bool decode_general(struct raw_decoder *decoder, unsigned unit, struct re
                                             : decode_other(decoder, unit, record, places);
 }
 
+static void remember_births(struct raw_decoder *decoder, const struct record *records,
+                            uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (records[i].serial != 0)
+            decoder->ages[records[i].serial % RAW_AGES] = records[i].place;
+}
+
+/* Units of packed chunks (FORMAT.md 5.5). */
+static bool decode_aged(struct raw_decoder *decoder, unsigned unit, struct record *record,
+                        struct places *places)
+{
+    static const struct {
+        uint16_t base, range;
+    } rows[] = {{RAW_UNIT_DEATH_1_AGED, RAW_DEATH_1},
+                {RAW_UNIT_REALLOC_AGED, RAW_REALLOC},
+                {RAW_UNIT_DEATH_3_AGED, RAW_DEATH_3},
+                {RAW_UNIT_DEATH_2_AGED, RAW_DEATH_2}};
+    unsigned row = 0;
+    while (unit <= rows[row].base)
+        row++;
+    uint64_t age = unit - rows[row].base, serial = decoder->births + 1 - age;
+    uint32_t place = RAW_PLACE_NONE;
+    if (age <= decoder->births && serial > decoder->unpacked && !decoder->scout)
+        place = decoder->ages[serial % RAW_AGES];
+    if (place != RAW_PLACE_NONE)
+        return decode_in_range(decoder, (enum raw_range)rows[row].range, place, record, places);
+    if (!decoder->scout && !decoder->cache.gap)
+        return DECODER_FAIL(decoder, RAW_OBJECT, decoder->at, ": unit 0x%04x", unit);
+    /* Behind a gap it is not known where the object is, but that it ends. */
+    if (!decode_in_range(decoder, (enum raw_range)rows[row].range, 1, record, places)) return false;
+    places->ends = false;
+    record->ends = RAW_PLACE_NONE;
+    return true;
+}
+
 static bool decode_by_unit(struct raw_decoder *decoder, unsigned unit, struct record *record,
                            struct places *places)
 {
@@ -739,6 +796,8 @@ static bool decode_by_unit(struct raw_decoder *decoder, unsigned unit, struct re
         return decode_in_range(decoder, (enum raw_range)code_rows[row].range, operand, record,
                                places);
     }
+    if (unit > RAW_UNIT_DEATH_2_AGED && decoder->packed)
+        return decode_aged(decoder, unit, record, places);
     if (unit >= RAW_UNIT_GENERAL) return decode_general(decoder, unit, record, places);
     if (unit >= RAW_UNIT_FOREIGN) return decode_foreign_death(decoder, unit, record, places);
     /* The first unit of a row that has no place 0. */
@@ -935,11 +994,13 @@ uint32_t raw_decoder_next(struct raw_decoder *decoder, struct record *records, u
     if (error_is_set(&decoder->error)) return 0;
     while (done < room && decoder->at < decoder->end) {
         uint32_t some = decode_shorts(decoder, records + done, room - done);
+        if (decoder->packed && !decoder->scout) remember_births(decoder, records + done, some);
         done += some;
         if (some > 0) continue;
         if (lacks_room(decoder, room - done) || decoder_ends(decoder) ||
             !decode_long(decoder, &records[done], &told))
             break;
+        if (decoder->packed && !decoder->scout) remember_births(decoder, records + done, told);
         done += told;
     }
     return done;

@@ -139,6 +139,10 @@ struct raw_decoder {
     struct raw_code codes[RAW_CODES];
     uint64_t two_units; /* a bit for each code: a short record of it has two */
     struct raw_cache cache;
+    /* Places of the latest births by serial, a ring of RAW_AGES; of births up to `unpacked`, none. NULL before the first packed
+     * chunk. */
+    uint32_t *ages;
+    uint64_t unpacked;
     uint64_t latest_stamp[RAW_STAMP_ENTRIES];
 };
 

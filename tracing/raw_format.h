@@ -199,6 +199,7 @@ enum raw_range {
 #define RAW_DEATH_3_AGES      0x101u
 #define RAW_REALLOC_AGES      0x101u
 #define RAW_DEATH_1_AGES      0x801u
+#define RAW_AGES              0x800u /* births, at most, between an object's and the record */
 
 #define RAW_PACKED_DEATH_1 0u /* one byte: from this unit on ... */
 #define RAW_PACKED_BIRTH_1 48u

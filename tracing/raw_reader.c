@@ -444,12 +444,13 @@ static bool raw_reader_take_payload(struct raw_reader *reader, struct raw_chunk 
                         "%" PRIu32 " bytes, %" PRIu32 " units", bytes, chunk->units);
     memcpy(chunk->profile, at, profile);
     chunk->payload_offset += profile;
+    uint32_t units = chunk->units;
     if (!chunk->packed)
         memcpy(chunk->payload, at + profile, bytes - profile);
-    else if (!raw_unpack(&reader->unpack, at + profile, bytes - profile, chunk->payload,
-                         chunk->units))
+    else if (!raw_unpack(&reader->unpack, at + profile, bytes - profile, chunk->payload, &units))
         return RAW_FAIL(reader, RAW_PACKED, chunk->payload_offset,
                         "%" PRIu32 " bytes, %" PRIu32 " units", bytes - profile, chunk->units);
+    chunk->payload_bytes = 2 * units;
     return true;
 }
 

@@ -11,9 +11,9 @@ void raw_unpack_make_table(struct raw_unpack_table *table)
     static const struct {
         uint16_t first, step; /* the unit of the first code, and how much more each next one has */
         uint8_t code;
-    } rows[] = {{1, 1, RAW_PACKED_DEATH_1},
+    } rows[] = {{0xf800, 1, RAW_PACKED_DEATH_1},
                 {0x8000, 8, RAW_PACKED_BIRTH_1},
-                {0xa000, 1, RAW_PACKED_DEATH_2},
+                {0xf400, 1, RAW_PACKED_DEATH_2},
                 {0xc000, 8, RAW_PACKED_BIRTH_2}};
     unsigned row = 0;
     for (unsigned code = 0; code < RAW_PACKED_PAGE; code++) {
@@ -36,11 +36,11 @@ static inline unsigned code_bytes(uint8_t first)
 }
 
 /* One unit at a time, for the end of the payload. */
-static bool unpack_last(const struct raw_unpack_table *table, const uint8_t *from,
-                        const uint8_t *end, uint8_t *to, const uint8_t *to_end)
+static uint8_t *unpack_last(const struct raw_unpack_table *table, const uint8_t *from,
+                            const uint8_t *end, uint8_t *to, const uint8_t *to_end)
 {
-    for (; to < to_end; to += 2) {
-        if (from == end || end - from < code_bytes(*from)) return false;
+    for (; from < end; to += 2) {
+        if (to == to_end || end - from < code_bytes(*from)) return NULL;
         unsigned bytes = code_bytes(*from);
         uint32_t entry = table->entries[*from], more = 0;
         if (bytes > 1) more = from[1];
@@ -48,14 +48,15 @@ static bool unpack_last(const struct raw_unpack_table *table, const uint8_t *fro
         bytes_put16(to, (uint16_t)(entry + (more & entry >> 16)));
         from += bytes;
     }
-    return from == end;
+    return to;
 }
 
 bool raw_unpack(const struct raw_unpack_table *table, const uint8_t *from, uint32_t bytes,
-                uint8_t *to, uint32_t units)
+                uint8_t *to, uint32_t *units)
 {
+    const uint8_t *begin = to;
     const uint8_t *end = from + bytes;
-    uint8_t *to_end = to + 2 * (size_t)units;
+    uint8_t *to_end = to + 2 * (size_t)*units;
     /* Eight bytes are four units, if none has three bytes. The way from one code to the next is a few instructions in a
      * register, not a load. */
     while (end - from >= 8 && to_end - to >= 8) {
@@ -78,5 +79,8 @@ bool raw_unpack(const struct raw_unpack_table *table, const uint8_t *from, uint3
         to += 2;
         from += 3;
     }
-    return unpack_last(table, from, end, to, to_end);
+    to = unpack_last(table, from, end, to, to_end);
+    if (to == NULL) return false;
+    *units = (uint32_t)((to - begin) / 2);
+    return true;
 }

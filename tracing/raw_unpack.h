@@ -22,9 +22,10 @@ struct raw_unpack_table {
 
 void raw_unpack_make_table(struct raw_unpack_table *table);
 
-/* Writes `units` little-endian units to `to`. False: the `bytes` at `from` are not the codes of just so many units. */
+/* Writes little-endian units to `to`, at most *units, and tells how many. False: the `bytes` at `from` are not the codes of
+ * so few whole units. */
 bool raw_unpack(const struct raw_unpack_table *table, const uint8_t *from, uint32_t bytes,
-                uint8_t *to, uint32_t units);
+                uint8_t *to, uint32_t *units);
 
 #ifdef __cplusplus
 }
