@@ -421,12 +421,12 @@ class RawBuilder {
             uint32_t lower = static_cast<uint8_t>(units[i]);
             uint32_t upper = static_cast<uint8_t>(units[i + 1]), unit = upper << 8 | lower;
             int page = page_of(upper);
-            if (unit >= 1 && unit <= 48)
-                put(packed, unit - 1, 1);
+            if (unit >= 0xf800 && unit < 0xf800 + 48)
+                put(packed, unit - 0xf800, 1);
             else if (unit >= 0x8000 && unit < 0x8000 + 8 * 44 && unit % 8 == 0)
                 put(packed, 48 + (unit - 0x8000) / 8, 1);
-            else if (unit >= 0xa000 && unit < 0xa000 + 12)
-                put(packed, 92 + unit - 0xa000, 1);
+            else if (unit >= 0xf400 && unit < 0xf400 + 12)
+                put(packed, 92 + unit - 0xf400, 1);
             else if (unit >= 0xc000 && unit < 0xc000 + 8 * 24 && unit % 8 == 0)
                 put(packed, 104 + (unit - 0xc000) / 8, 1);
             else if (page >= 0)
@@ -547,8 +547,8 @@ class RawBuilder {
     static int page_of(uint32_t upper)
     {
         static const std::pair<uint32_t, uint32_t> pages[] = {
-            {0x00, 0x1f}, {0x80, 0x9f}, {0xa0, 0xaf}, {0xc0, 0xcf},
-            {0xd0, 0xdb}, {0xe0, 0xef}, {0xf0, 0xf2}};
+            {0x00, 0x1f}, {0x80, 0x9f}, {0xa0, 0xa5}, {0xc0, 0xcf}, {0xd0, 0xdf}, {0xe0, 0xe1},
+            {0xe4, 0xe5}, {0xe8, 0xe9}, {0xec, 0xef}, {0xf0, 0xf2}, {0xf4, 0xff}};
         uint32_t code = 128;
         for (const auto &range : pages) {
             if (upper >= range.first && upper <= range.second)
