@@ -165,12 +165,14 @@ static bool doubt_is_excused(const struct verify *verify, const struct verify_do
 static bool doubt_violates(struct verify *verify, const struct verify_lane *lane,
                            const struct verify_doubt *doubt)
 {
-    return verify_violated(verify, VERIFY_OBJECTS, lane,
-                           doubt->unknown
-                               ? "the object is called unknown; the recording has birth %" PRIu64
-                                 " of lane %" PRIu32 ", which its bound counts"
-                               : "the object ends before birth %" PRIu64 " of lane %" PRIu32,
-                           raw_births_count(doubt->bound), raw_births_lane(doubt->bound));
+    return verify_violated(
+        verify, VERIFY_OBJECTS, lane,
+        doubt->unknown ? "the object of instruction %" PRIu64
+                         " is called unknown; the recording has birth %" PRIu64 " of lane %" PRIu32
+                         ", which its bound counts"
+                       : "the object of instruction %" PRIu64 " ends before birth %" PRIu64
+                         " of lane %" PRIu32 ", which its bound counts",
+        doubt->position - 1, raw_births_count(doubt->bound), raw_births_lane(doubt->bound));
 }
 
 bool verify_objects_finish(struct verify *verify)
@@ -179,7 +181,6 @@ bool verify_objects_finish(struct verify *verify)
         const struct verify_doubt *doubt = &verify->doubts[i];
         bool never = births_find(&verify->raw.births, doubt->bound) == BIRTH_NOT_SEEN;
         if (never ? doubt->unknown : doubt_is_excused(verify, doubt)) continue;
-        verify->position = doubt->position;
         return doubt_violates(verify, NULL, doubt);
     }
     return true;
