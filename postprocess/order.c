@@ -91,6 +91,7 @@ static void lane_free(struct order *order, struct order_lane *lane)
     wait_heap_free(&lane->birth_waiters);
     free(lane->marks);
     free(lane->scout);
+    raw_decoder_free(&lane->decoder);
     free(lane->waits);
     free(lane->batch);
     free(lane);
