@@ -15,7 +15,7 @@
 #include "common/call_kind.h"
 
 /* "65535:4398046511103", "r4294967295", "?" */
-enum { CALL_OBJECT_TEXT_MAX = 24 };
+enum { CALL_OBJECT_TEXT_MAX = 40 };
 
 struct call_text {
     unsigned kind;

@@ -13,13 +13,23 @@ struct raw_dump {
     const struct raw_chunk *chunk; /* the present one */
 };
 
-static void object_text(char *to, uint64_t token)
+/* An object: of so many births of a lane the latest one at a place. */
+static void object_text(char *to, uint32_t lane, uint64_t births, uint32_t place)
 {
-    if (token == RAW_TOKEN_UNKNOWN)
+    snprintf(to, CALL_OBJECT_TEXT_MAX, "%" PRIu32 ":%" PRIu64 "@%" PRIu32, lane, births, place);
+}
+
+/* One that ends, and that this lane has, or another one, or nobody. */
+static void ended_text(char *to, uint32_t lane, const struct record *record)
+{
+    if (record->bound == 0 && record->ends == RAW_PLACE_NONE)
         snprintf(to, CALL_OBJECT_TEXT_MAX, "?");
+    else if (record->bound == 0 || raw_births_lane(record->bound) == lane)
+        snprintf(to, CALL_OBJECT_TEXT_MAX, "%s@%" PRIu32, record->bound == 0 ? "?" : "",
+                 record->ends);
     else
-        snprintf(to, CALL_OBJECT_TEXT_MAX, "%" PRIu32 ":%" PRIu64, raw_token_lane(token),
-                 raw_token_serial(token));
+        object_text(to, raw_births_lane(record->bound), raw_births_count(record->bound),
+                    record->ends);
 }
 
 static const char *structure_text(uint32_t structure, char *to, size_t bytes)
@@ -57,9 +67,9 @@ static void call_print(const struct raw_dump *state, const struct record *record
     bool begins =
         !failed && (shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_REALLOC);
     bool ends = shape >= SHAPE_REALLOC && shape <= SHAPE_DEATH_SIZED_ALIGNED;
-    if (ends) object_text(text.ended, record->token);
+    if (ends) ended_text(text.ended, state->chunk->lane, record);
     if (begins) {
-        object_text(text.began, raw_token(state->chunk->lane, record->serial));
+        object_text(text.began, state->chunk->lane, record->serial, record->place);
         text.has_address = (state->source.reader.header.features & RAW_FEATURE_ADDRESSES) != 0;
         text.address = record->address;
     }
@@ -85,6 +95,10 @@ static void other_print(const struct record *record)
         printf("lost_stamps %s from %" PRIu64 " count %" PRIu64 "\n", name, record->size,
                record->operand);
         break;
+    case RAW_CLASS: printf("%s bytes %" PRIu64 "\n", name, record->size); break;
+    case RAW_CACHE_BEGIN: puts("cache_begin"); break;
+    case RAW_CACHED: printf("cached %s @%" PRIu32 "\n", name, record->place); break;
+    case RAW_UNCACHED: printf("uncached %s count %" PRIu64 "\n", name, record->operand); break;
     }
 }
 
@@ -108,7 +122,7 @@ static void run_print(const struct raw_dump *state)
     putchar('\n');
 }
 
-/* `number` counts the records of the lane. */
+/* `number` counts the records of the lane, those that only concern its cache excepted. */
 static void record_print(const struct raw_dump *state, const struct record *record, uint64_t number)
 {
     const struct dump *dump = state->dump;
@@ -131,11 +145,14 @@ static void records_print(struct raw_dump *state, struct raw_decoder *decoder)
     const struct raw_chunk *chunk = state->chunk;
     uint64_t number = decoder->records;
     uint32_t count;
+    decoder->tells_caches = !state->dump->only_calls;
     if (!raw_decoder_open(decoder, chunk)) return;
     if (dump_wants_lane(state->dump, chunk->lane)) run_print(state);
     while ((count = raw_decoder_next(decoder, records, BATCH)) > 0) {
-        for (uint32_t i = 0; i < count; i++, number++)
+        for (uint32_t i = 0; i < count; i++) {
             if (dump_wants_lane(state->dump, chunk->lane)) record_print(state, &records[i], number);
+            number += !raw_record_is_of_cache(&records[i]);
+        }
     }
 }
 

@@ -29,7 +29,7 @@ struct raw_info {
     struct births births;
     uint64_t born, died; /* objects: recorded births, and deaths among them */
     uint64_t lost;       /* events that `lost` records name */
-    uint64_t *open;      /* tokens of deaths whose births have not been seen */
+    uint64_t *open;      /* bounds of deaths, of births that have not been seen */
     size_t open_count, open_room;
 };
 
@@ -47,7 +47,7 @@ static void open_settle(struct raw_info *state)
     state->open_count = kept;
 }
 
-static bool open_add(struct raw_info *state, uint64_t token)
+static bool open_add(struct raw_info *state, uint64_t bound)
 {
     if (state->open_count == state->open_room) {
         open_settle(state);
@@ -59,15 +59,15 @@ static bool open_add(struct raw_info *state, uint64_t token)
             state->open_room = room;
         }
     }
-    state->open[state->open_count++] = token;
+    state->open[state->open_count++] = bound;
     return true;
 }
 
-static bool take_death(struct raw_info *state, uint64_t token)
+static bool take_death(struct raw_info *state, uint64_t bound)
 {
-    if (token == RAW_TOKEN_UNKNOWN) return true;
-    enum birth birth = births_find(&state->births, token);
-    if (birth == BIRTH_NOT_SEEN) return open_add(state, token);
+    if (bound == 0) return true;
+    enum birth birth = births_find(&state->births, bound);
+    if (birth == BIRTH_NOT_SEEN) return open_add(state, bound);
     if (birth == BIRTH_RECORDED) state->died++;
     return true;
 }
@@ -81,7 +81,7 @@ static bool take_call(struct raw_info *state, uint32_t lane, const struct record
     bool ends = shape >= SHAPE_REALLOC && shape <= SHAPE_DEATH_SIZED_ALIGNED;
     state->info->events++;
     state->info->by_kind[record->kind]++;
-    if (ends && !take_death(state, record->token)) return false;
+    if (ends && !take_death(state, record->bound)) return false;
     if (begins) state->born++;
     return !begins || births_add(&state->births, lane, 1, false);
 }

@@ -804,11 +804,6 @@ static bool decode_by_unit(struct raw_decoder *decoder, unsigned unit, struct re
     return DECODER_FAIL(decoder, RAW_UNIT, decoder->at, ": 0x%04x", unit);
 }
 
-static bool concerns_cache_only(const struct record *record)
-{
-    return record->number >= RAW_CLASS && record->number <= RAW_UNCACHED;
-}
-
 /* The records that stand for a record that concerns the cache only: one for each place. */
 static uint32_t tell_cache(const struct raw_decoder *decoder, struct record *records,
                            const struct places *places)
@@ -846,7 +841,7 @@ static bool decode_long(struct raw_decoder *decoder, struct record *records, uin
         return false;
     }
     *told = 0;
-    if (concerns_cache_only(&record)) {
+    if (raw_record_is_of_cache(&record)) {
         if (!decoder->tells_caches) return true;
         records[0] = record;
         *told = tell_cache(decoder, records, &places);

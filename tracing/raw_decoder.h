@@ -91,6 +91,12 @@ struct record {
         place; /* of the object that begins; 0: unknown, behind damage, or because it was resized in place without */
 };
 
+/* Whether it is told only with `tells_caches`. */
+static inline bool raw_record_is_of_cache(const struct record *record)
+{
+    return record->number >= RAW_CLASS && record->number <= RAW_UNCACHED;
+}
+
 /* Structures are kept in a short table: the size classes, then the page heap. */
 #define RAW_STAMP_ENTRIES (RAW_SIZE_CLASSES_MAX + 1)
 
