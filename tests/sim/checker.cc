@@ -413,17 +413,16 @@ class Checker {
 
     bool may_be_unknown(const Record &r) const
     {
-        return r.unknown || waits_forever(r) || !truth_.objects[r.ends].recorded ||
-               comes_too_late(r);
+        return r.unknown || waits_forever(r) || comes_too_late(r);
     }
 
-    /* Whether the object in the register may be the record's. Where its own is not there (its birth was lost, or it has
-     * ended), that may be one that the same lane had at the place before, and of which no end was recorded. */
+    /* Whether the object in the register may be the record's. Where that has ended, it may be one that the same lane had at
+     * the place before, and of which no end was recorded. */
     bool may_be(const Record &r, ObjectId held) const
     {
         const Object &ends = truth_.objects[r.ends], &is = truth_.objects[held];
         if (r.unknown || waits_forever(r)) return false;
-        if (ends.recorded && !comes_too_late(r)) return held == r.ends;
+        if (!comes_too_late(r)) return held == r.ends;
         return held != 0 && is.place == ends.place && is.lane == ends.lane &&
                is.serial < ends.serial;
     }

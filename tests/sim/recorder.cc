@@ -162,7 +162,7 @@ void Recorder::call(uint32_t number, Record record)
     calls++;
     if (record.has_object) {
         const Object &ends = truth_.objects[record.ends];
-        record.unknown = ends.serial == 0;
+        record.unknown = ends.serial == 0 || ends.lost;
         record.bound = lane(ends.lane).births;
     }
     if (record.begins != 0) {
@@ -170,6 +170,7 @@ void Recorder::call(uint32_t number, Record record)
         object.lane = number;
         object.serial = ++l.births;
         object.recorded = !l.losing;
+        object.lost = l.losing;
     }
     if (l.losing) {
         l.lost_events++;
@@ -210,7 +211,6 @@ void Recorder::tell_call(uint32_t number, Record &record)
     Lane &l = lanes_[number];
     if (record.has_object) {
         const Object &ends = truth_.objects[record.ends];
-        if (ends.lane == number && !ends.recorded) record.unknown = true;
         /* Where a lane says no class, it has said it before. */
         check(record.unknown || ends.lane != number || l.blocks.count(ends.place / 64) != 0,
               "a lane has a place that it never took");
@@ -412,9 +412,7 @@ void Recorder::finish(uint64_t nanoseconds)
     for (uint32_t number = 0; options_.end == 2 && number < lanes(); number++)
         for (uint32_t index : truth_.lanes[number]) {
             const Record &record = truth_.records[index];
-            if (record.number == kLost && record.size > 0 && !record.in_stream &&
-                !lanes_[number].losing)
-                truth_.lost_events -= record.size;
+            if (record.number == kLost && !record.in_stream) truth_.lost_events -= record.size;
         }
     truth_.end_status = options_.end == 4 ? static_cast<uint32_t>(options_.seed % 3) : 0;
     uint64_t events = 0;

@@ -48,6 +48,7 @@ struct Object {
     uint32_t lane = 0;
     uint64_t serial = 0;   /* 0: the birth was not recorded and has no number */
     bool recorded = false; /* its birth is in the stream; not so if it was lost */
+    bool lost = false;
 };
 
 constexpr uint32_t kNever = UINT32_MAX;
