@@ -3,21 +3,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BORN_FIRST      1024u
 #define DISPLACED_FIRST 64u
 
 bool object_table_init(struct object_table *table)
 {
     *table = (struct object_table){
-        .pages = malloc(OBJECT_PAGES * sizeof(uint32_t *)),
-        .unmade = malloc(OBJECT_PAGE_ENTRIES * sizeof(uint32_t)),
+        .pages = malloc(OBJECT_PAGES * sizeof(struct object_entry *)),
+        .unmade = calloc(OBJECT_PAGE_ENTRIES, sizeof(struct object_entry)),
     };
     if (table->pages == NULL || table->unmade == NULL) {
         object_table_free(table);
         return false;
     }
     for (uint32_t i = 0; i < OBJECT_PAGE_ENTRIES; i++)
-        table->unmade[i] = OBJECT_SPECIAL;
+        table->unmade[i].lives = OBJECT_SPECIAL;
     for (uint32_t i = 0; i < OBJECT_PAGES; i++)
         table->pages[i] = table->unmade;
     return true;
@@ -31,7 +30,6 @@ void object_table_free(struct object_table *table)
         free(table->lanes[lane].lost);
     free(table->pages);
     free(table->unmade);
-    free(table->born);
     free(table->lanes);
     free(table->displaced);
     *table = (struct object_table){0};
@@ -84,39 +82,25 @@ static void displaced_remove(struct object_table *table, uint32_t hole)
 
 /* ---- births ---- */
 
-static bool table_make_room_for_register(struct object_table *table, uint32_t register_number)
-{
-    uint64_t room = table->born_room == 0 ? BORN_FIRST : table->born_room;
-    if (register_number < table->born_room) return true;
-    if (register_number >= OBJECT_SPECIAL - 1) return false;
-    while (room <= register_number)
-        room *= 2;
-    uint64_t *born = realloc(table->born, room * sizeof *born);
-    if (born == NULL) return false;
-    table->born = born;
-    table->born_room = (uint32_t)room;
-    return true;
-}
-
 static bool table_make_page(struct object_table *table, uint32_t place)
 {
-    uint32_t **page = &table->pages[place >> OBJECT_PAGE_BITS];
+    struct object_entry **page = &table->pages[place >> OBJECT_PAGE_BITS];
     if (*page != table->unmade) return true;
-    uint32_t *made = calloc(OBJECT_PAGE_ENTRIES, sizeof *made);
+    struct object_entry *made = calloc(OBJECT_PAGE_ENTRIES, sizeof *made);
     if (made == NULL) return false;
-    if (place < OBJECT_PAGE_ENTRIES) made[RAW_PLACE_NONE] = OBJECT_SPECIAL;
+    if (place < OBJECT_PAGE_ENTRIES) made[RAW_PLACE_NONE].lives = OBJECT_SPECIAL;
     *page = made;
     return true;
 }
 
 /* Whoever lives there lives on beside. */
-static bool table_displace(struct object_table *table, uint32_t place, uint32_t *entry)
+static bool table_displace(struct object_table *table, uint32_t place, struct object_entry *entry)
 {
-    uint32_t older = *entry & ~OBJECT_SPECIAL;
+    uint32_t older = entry->lives & ~OBJECT_SPECIAL;
     if (older == 0) return true;
     if (table->displaced_count >= table->displaced_room / 2 && !displaced_grow(table)) return false;
-    displaced_put(table, (struct object_displaced){place, older - 1, table->born[older - 1]});
-    *entry = OBJECT_SPECIAL;
+    displaced_put(table, (struct object_displaced){place, older - 1, entry->born});
+    entry->lives = OBJECT_SPECIAL;
     table->displacements++;
     return true;
 }
@@ -124,17 +108,16 @@ static bool table_displace(struct object_table *table, uint32_t place, uint32_t 
 void object_table_put(struct object_table *table, uint64_t born, uint32_t place,
                       uint32_t register_number)
 {
-    uint32_t *entry;
-    if (!table_make_room_for_register(table, register_number) || !table_make_page(table, place)) {
+    if (place == RAW_PLACE_NONE) return;
+    if (!table_make_page(table, place)) {
         table->failed = true;
         return;
     }
-    entry = object_table_entry(table, place);
-    if (place != RAW_PLACE_NONE) {
-        table->failed |= !table_displace(table, place, entry);
-        *entry = (*entry & OBJECT_SPECIAL) | (register_number + 1);
-    }
-    table->born[register_number] = born;
+    struct object_entry *entry = object_table_entry(table, place);
+    if (register_number >= OBJECT_SPECIAL - 1 || !table_displace(table, place, entry))
+        table->failed = true;
+    entry->lives = (entry->lives & OBJECT_SPECIAL) | (register_number + 1);
+    entry->born = born;
 }
 
 /* ---- ends ---- */
@@ -149,11 +132,12 @@ struct found {
 
 static struct found table_search(const struct object_table *table, uint32_t place, uint64_t bound)
 {
-    uint32_t value = *object_table_entry(table, place), lives = value & ~OBJECT_SPECIAL;
+    const struct object_entry *entry = object_table_entry(table, place);
+    uint32_t lives = entry->lives & ~OBJECT_SPECIAL;
     struct found found = {0};
-    if (lives != 0 && object_is_meant(table->born[lives - 1], bound))
-        found = (struct found){.born = table->born[lives - 1], .register_number = lives - 1};
-    if ((value & OBJECT_SPECIAL) == 0 || place == RAW_PLACE_NONE || table->displaced_count == 0)
+    if (lives != 0 && object_is_meant(entry->born, bound))
+        found = (struct found){.born = entry->born, .register_number = lives - 1};
+    if (lives == entry->lives || place == RAW_PLACE_NONE || table->displaced_count == 0)
         return found;
     uint32_t mask = table->displaced_room - 1;
     for (uint32_t at = displaced_home(table, place); table->displaced[at].place != 0;
@@ -186,15 +170,15 @@ bool object_table_end_special(struct object_table *table, uint32_t place, uint64
                               uint32_t *register_number)
 {
     struct found found = table_search(table, place, bound);
-    uint32_t *entry = object_table_entry(table, place);
+    struct object_entry *entry = object_table_entry(table, place);
     *register_number = found.register_number;
     if (found.born == 0) return false;
     if (!found.is_displaced) {
-        *entry &= OBJECT_SPECIAL;
+        entry->lives &= OBJECT_SPECIAL;
         return true;
     }
     displaced_remove(table, found.at);
-    if (!has_displaced(table, place)) *entry &= ~OBJECT_SPECIAL;
+    if (!has_displaced(table, place)) entry->lives &= ~OBJECT_SPECIAL;
     return true;
 }
 

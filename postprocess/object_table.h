@@ -1,9 +1,10 @@
 /* object_table - the objects that are alive, by the place at which they live (FORMAT.md 2.5).
  *
- *   place  -> pages [ ][p][ ][p]    page  4096 entries of 4 bytes, made when the first object is born there
- *                                   entry 0            nobody lives here
- *                                         register + 1 this object does
- *                                         with OBJECT_SPECIAL  more is to be looked at
+ *   place  -> pages [ ][p][ ][p]    page  4096 entries, made when the first object is born there
+ *                                   entry lives  0             nobody does
+ *                                                register + 1  this object does
+ *                                                with OBJECT_SPECIAL  more is to be looked at
+ *                                         born   of whom it was born, and as which birth
  *
  * A lookup is: page, entry. Where pages have not been made stands one whose entries are all special, and so is place 0,
  * which is no place. So one comparison tells what is plain, and it nearly always is.
@@ -17,8 +18,7 @@
  * Births may be lost (FORMAT.md 3): they are counted, and remembered in a list of ranges, so that ends of what is not
  * there are no surprise.
  *
- * Memory   4 bytes for each place in pages that were made, 8 for each register, some 24 for each displaced object. It may
- *          be needed by object_table_open_lane() and births; failure stays in `failed`, after which nothing the table
+ * Memory   12 bytes for each place in pages that were made, some 24 for each displaced object. It may be needed by object_table_open_lane() and births; failure stays in `failed`, after which nothing the table
  *          says means anything. Threads: one. */
 #ifndef MALLOCTAPE_OBJECT_TABLE_H
 #define MALLOCTAPE_OBJECT_TABLE_H
@@ -39,6 +39,12 @@ extern "C" {
 
 #define OBJECT_SPECIAL (UINT32_C(1) << 31)
 
+/* A place, and who lives there. Not more than it has to be: these are what misses the caches. */
+struct __attribute__((packed, aligned(4))) object_entry {
+    uint64_t born; /* raw_births() */
+    uint32_t lives;
+};
+
 /* A lane's births that were lost. */
 struct object_range {
     uint64_t first, last;
@@ -57,10 +63,8 @@ struct object_displaced {
 };
 
 struct object_table {
-    uint32_t **pages; /* OBJECT_PAGES of them */
-    uint32_t *unmade; /* stands for those that were not made */
-    uint64_t *born;   /* by register of a live object: raw_births() */
-    uint32_t born_room;
+    struct object_entry **pages; /* OBJECT_PAGES of them */
+    struct object_entry *unmade; /* stands for those that were not made */
     uint32_t lanes_count;
     struct object_lane *lanes;
     struct object_displaced *displaced; /* open addressing by place; several may have the same */
@@ -82,7 +86,8 @@ void object_table_put(struct object_table *table, uint64_t born, uint32_t place,
 bool object_table_end_special(struct object_table *table, uint32_t place, uint64_t bound,
                               uint32_t *register_number);
 
-static inline uint32_t *object_table_entry(const struct object_table *table, uint32_t place)
+static inline struct object_entry *object_table_entry(const struct object_table *table,
+                                                      uint32_t place)
 {
     return &table->pages[place >> OBJECT_PAGE_BITS][place & (OBJECT_PAGE_ENTRIES - 1)];
 }
@@ -91,13 +96,12 @@ static inline uint32_t *object_table_entry(const struct object_table *table, uin
 static inline void object_table_birth(struct object_table *table, uint64_t born, uint32_t place,
                                       uint32_t register_number)
 {
-    uint32_t *entry = object_table_entry(table, place);
-    if (__builtin_expect(*entry != 0 || register_number >= table->born_room, 0)) {
+    struct object_entry *entry = object_table_entry(table, place);
+    if (__builtin_expect(entry->lives != 0, 0)) {
         object_table_put(table, born, place, register_number);
         return;
     }
-    *entry = register_number + 1;
-    table->born[register_number] = born;
+    *entry = (struct object_entry){born, register_number + 1};
 }
 
 /* The object at the place that the bound means, as long as it is alive. */
@@ -114,11 +118,11 @@ static inline bool object_is_meant(uint64_t born, uint64_t bound)
 static inline bool object_table_end(struct object_table *table, uint32_t place, uint64_t bound,
                                     uint32_t *register_number)
 {
-    uint32_t *entry = object_table_entry(table, place), value = *entry;
-    if (__builtin_expect((int32_t)value <= 0 || !object_is_meant(table->born[value - 1], bound), 0))
+    struct object_entry *entry = object_table_entry(table, place);
+    if (__builtin_expect((int32_t)entry->lives <= 0 || !object_is_meant(entry->born, bound), 0))
         return object_table_end_special(table, place, bound, register_number);
-    *entry = 0;
-    *register_number = value - 1;
+    *register_number = entry->lives - 1;
+    entry->lives = 0;
     return true;
 }
 
@@ -126,10 +130,11 @@ static inline bool object_table_end(struct object_table *table, uint32_t place, 
 static inline bool object_table_end_plain(struct object_table *table, uint32_t place,
                                           uint32_t *register_number)
 {
-    uint32_t *entry = object_table_entry(table, place), value = *entry;
-    if (__builtin_expect((int32_t)value <= 0, 0)) return false;
-    *entry = 0;
-    *register_number = value - 1;
+    struct object_entry *entry = object_table_entry(table, place);
+    uint32_t lives = entry->lives;
+    if (__builtin_expect((int32_t)lives <= 0, 0)) return false;
+    entry->lives = 0;
+    *register_number = lives - 1;
     return true;
 }
 
