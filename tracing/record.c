@@ -281,6 +281,20 @@ static struct units_birth_of begin_object(struct malloctape_lane *lane, const vo
     return birth;
 }
 
+/* There was no memory for a place, so the stream has no name for the object. Recording is about to end. */
+static bool has_no_name(const struct units_birth_of *birth)
+{
+    return !birth->taken && birth->object.place == RAW_PLACE_NONE;
+}
+
+static void lose_event(struct malloctape_lane *lane)
+{
+    leave_cache(lane);
+    atomic_store_relaxed(&lane->lost_events_total, lane->lost_events_total + 1);
+    units_lost(lane, 1, 0);
+    malloctape_out_of_memory();
+}
+
 void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const void *object,
                      bool taken)
 {
@@ -292,6 +306,7 @@ void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const voi
         units_failed(lane, kind, size, alignment, NULL);
     } else {
         struct units_birth_of birth = begin_object(lane, object, taken);
+        if (has_no_name(&birth)) return lose_event(lane);
         units_birth(lane, kind, size, alignment, &birth);
     }
 }
@@ -338,6 +353,7 @@ void malloctape_reallocated(unsigned kind, const void *old_address, uint64_t siz
     }
     struct units_birth_of birth = begin_object(lane, object, taken);
     take_over(lane, &old, old_address);
+    if (kind == CALL_REALLOC_MOVED && has_no_name(&birth)) return lose_event(lane);
     units_realloc(lane, kind, &old, size, &birth);
 }
 
