@@ -3,10 +3,11 @@
  *   capture_faults_test              each call failing, one by one, then RUNS (MALLOCTAPE_RUNS) runs by chance; TAP
  *   capture_faults_test one PLAN     one run, as a failure prints it
  *
- * A run is a program of a few threads that allocate, in a process of its own. Whatever fails: it does not crash, nobody waits
- * for ever, at most one line is said. What is recorded is compared with what was done, call by call: a stream that claims to be complete
- * has every call; otherwise stream and spool together have every call that had returned, unless recording never began.
- * Where it never began, what was there before is there still. */
+ * A run is a program of a few threads that allocate, from caches of their own, in a process of its own. Whatever fails: it does
+ * not crash, nobody waits for ever, at most one line is said. What is recorded is compared with what was done, call by call: a
+ * stream that claims to be complete has every call; otherwise stream and spool together have every call that had returned,
+ * unless recording never began. Each end is of the object that really ended. Where it never began, what was there before is
+ * there still. */
 #include "fake_os.h"
 
 #include "common/call_kind.h"
@@ -58,50 +59,151 @@ static void fail(const char *format, ...)
     fake_exit(1);
 }
 
-/* --- the heap of the program: pages of objects of one size --- */
+/* --- the heap of the program: pages of objects of one size, and lists of those that are free --- */
 
 #define HEAP_BYTES  (UINT64_C(8) << 20)
-#define OBJECTS_MAX 4096
+#define PAGES       (HEAP_BYTES >> SHADOW_PAGE_BITS)
+#define OBJECTS_MAX 2000000
 #define THREADS_MAX 4
 #define STRUCTURES  5 /* the first ones, and the page heap */
+#define CLASSES     5 /* of sizes; the first is of objects that have a page of their own */
+#define CACHED_MAX  40
 
-static const uint32_t sizes[] = {16, 64, 512, 0}; /* 0: one object in a page */
+static const uint32_t class_sizes[CLASSES] = {0, 16, 48, 64, 512};
 
+/* An object to be freed: the first word of one that is free is where the next one is. */
 struct object {
     void *address; /* NULL: none */
-    uint32_t size;
+    uint32_t id; /* how many objects there were before; an object that is resized is another one */
 };
 
+struct list {
+    void *first;
+    unsigned count;
+};
+
+enum { PAGE_FREE = 0, PAGE_USED };
+
 static uint8_t *heap;
-static uint8_t *used; /* for each 16 bytes of the heap: whether an object starts there */
+static struct {
+    uint8_t state, size_class;
+    uint16_t free; /* objects that are in the list of the class */
+} pages[PAGES];
+static struct list central[CLASSES];
+static uint32_t objects_count;
 
 static void heap_begin(void)
 {
-    heap =
-        mmap(NULL, HEAP_BYTES + SHADOW_PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    used = calloc(HEAP_BYTES / 16, 1);
-    if (heap == MAP_FAILED || !used) fail("no heap");
+    heap = mmap(NULL, HEAP_BYTES + SHADOW_PAGE_BYTES, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (heap == MAP_FAILED) fail("no heap");
     heap += -(uintptr_t)heap % SHADOW_PAGE_BYTES;
 }
 
-static struct object object_take(void)
+static uint32_t new_id(void)
+{
+    if (++objects_count == OBJECTS_MAX) fail("too many objects");
+    return objects_count;
+}
+
+static void *list_pop(struct list *list)
+{
+    void *object = list->first;
+    memcpy(&list->first, object, sizeof list->first);
+    list->count--;
+    return object;
+}
+
+static void list_push(struct list *list, void *object)
+{
+    memcpy(object, &list->first, sizeof list->first);
+    list->first = object;
+    list->count++;
+}
+
+static unsigned page_of(const void *object)
+{
+    return (unsigned)(((const uint8_t *)object - heap) >> SHADOW_PAGE_BITS);
+}
+
+static uintptr_t page_number(unsigned page)
+{
+    return ((uintptr_t)heap >> SHADOW_PAGE_BITS) + page;
+}
+
+static unsigned take_page(unsigned size_class)
 {
     for (;;) {
-        uint64_t page = fake_random() % (HEAP_BYTES / SHADOW_PAGE_BYTES);
-        uint32_t size = sizes[page % 4];
-        uint64_t offset = page * SHADOW_PAGE_BYTES +
-                          (size ? fake_random() % (SHADOW_PAGE_BYTES / size) * size : 0);
-        if (used[offset / 16]) continue;
-        used[offset / 16] = 1;
-        return (struct object){heap + offset, size};
+        unsigned page = fake_random() % PAGES;
+        if (pages[page].state != PAGE_FREE) continue;
+        pages[page].state = PAGE_USED;
+        pages[page].size_class = (uint8_t)size_class;
+        return page;
     }
 }
 
-static void object_give(struct object *object)
+static void close_page(unsigned page)
 {
-    used[((uint8_t *)object->address - heap) / 16] = 0;
-    object->address = NULL;
+    shadow_close(page_number(page), 1, pages[page].size_class);
+    pages[page].state = PAGE_FREE;
 }
+
+static unsigned objects_of_page(unsigned size_class)
+{
+    return (unsigned)SHADOW_PAGE_BYTES / class_sizes[size_class];
+}
+
+/* Others may go on meanwhile, but know nothing of the page. */
+static void open_class_page(unsigned page, unsigned size_class)
+{
+    if (!shadow_open_pages(page_number(page), 1, class_sizes[size_class], size_class))
+        malloctape_out_of_memory();
+}
+
+static void populate(unsigned size_class)
+{
+    unsigned page = take_page(size_class), count = objects_of_page(size_class);
+    open_class_page(page, size_class);
+    for (unsigned i = 0; i < count; i++)
+        list_push(&central[size_class],
+                  heap + page * SHADOW_PAGE_BYTES + (size_t)i * class_sizes[size_class]);
+    pages[page].free = (uint16_t)count;
+}
+
+static void *central_pop(unsigned size_class)
+{
+    void *object = list_pop(&central[size_class]);
+    pages[page_of(object)].free--;
+    return object;
+}
+
+/* All of a page's objects are in the list, which it leaves. */
+static void give_page_back(unsigned page)
+{
+    struct list *list = &central[pages[page].size_class], kept = {NULL, 0};
+    while (list->count > 0) {
+        void *object = list_pop(list);
+        if (page_of(object) != page) list_push(&kept, object);
+    }
+    *list = kept;
+    pages[page].free = 0;
+    close_page(page);
+}
+
+static void central_push(unsigned size_class, void *object)
+{
+    unsigned page = page_of(object);
+    list_push(&central[size_class], object);
+    if (++pages[page].free == objects_of_page(size_class) && fake_random() % 4 == 0)
+        give_page_back(page);
+}
+
+/* --- what the front end tells --- */
+
+/* What a thread has for itself. */
+struct cache {
+    struct list lists[CLASSES];
+};
 
 static uint64_t heap_bytes(void)
 {
@@ -110,10 +212,35 @@ static uint64_t heap_bytes(void)
 
 static bool cover_heap(void)
 {
-    return shadow_cover((uintptr_t)heap, HEAP_BYTES);
+    if (!shadow_cover((uintptr_t)heap, HEAP_BYTES)) return false;
+    for (unsigned page = 0; page < PAGES; page++)
+        if (pages[page].state == PAGE_USED && pages[page].size_class > 0 &&
+            !shadow_open_pages(page_number(page), 1, class_sizes[pages[page].size_class],
+                               pages[page].size_class))
+            return false;
+    return true;
 }
 
 static void divert(void) {}
+
+static void tell_cache(const void *told)
+{
+    const struct cache *cache = told;
+    for (unsigned i = 1; i < CLASSES; i++)
+        malloctape_cached(cache, i, cache->lists[i].first, cache->lists[i].count);
+}
+
+static uint64_t class_bytes(unsigned size_class)
+{
+    return class_sizes[size_class];
+}
+
+static uint32_t class_of_size(uint64_t size)
+{
+    for (uint32_t i = 1; i < CLASSES; i++)
+        if (size <= class_sizes[i]) return i;
+    return 0;
+}
 
 static const char *const no_settings[] = {NULL};
 const struct malloctape_front_end malloctape_front_end = {
@@ -122,20 +249,27 @@ const struct malloctape_front_end malloctape_front_end = {
     .heap_bytes = heap_bytes,
     .cover_heap = cover_heap,
     .divert = divert,
+    .tell_cache = tell_cache,
+    .class_bytes = class_bytes,
+    .class_of_size = class_of_size,
 };
 
 /* --- what was done, by lane --- */
 
 #define LANES_MAX  16
 #define EVENTS_MAX 1000000
-#define STAMPS_MAX 300000
+#define STAMPS_MAX 600000
 
 struct event {
     uint8_t number; /* FORMAT.md 3 */
     bool must;      /* it had returned, and recording went on when it began */
     uint32_t structure;
     uint64_t size;
-    uint64_t token; /* of the object that ends, or begins */
+    uint32_t ends, begins; /* what was done: ids of objects; 0: none */
+    /* What is recorded. */
+    uint32_t ends_place;
+    uint64_t bound;  /* raw_births() */
+    uint64_t serial; /* of the object that begins */
 };
 
 struct events {
@@ -157,22 +291,17 @@ static struct event *event_begins(unsigned lane, struct event event)
     return &events->list[events->count++];
 }
 
-/* --- the program --- */
+/* --- the allocator, as its threads use it --- */
 
 struct thread {
     unsigned steps;
+    struct cache *cache; /* NULL: it has none */
+    struct cache caches[2];
     struct object objects[64];
 };
 
 static struct thread threads[THREADS_MAX];
 static unsigned threads_count, threads_ended;
-
-/* A call that is not recorded although recording goes on; a thread without a lane is counted elsewhere. */
-static void event_refused(void)
-{
-    if (run_loses && malloctape_state == MALLOCTAPE_RECORDING && malloctape_lane->recording)
-        event_begins(malloctape_lane->number, (struct event){.number = RAW_LOST});
-}
 
 static unsigned a_structure(void)
 {
@@ -180,109 +309,321 @@ static unsigned a_structure(void)
     return index == STRUCTURES - 1 ? RAW_STRUCTURE_PAGE_HEAP : index;
 }
 
-/* Returns whether any: a stamp may have to wait for a slot, and meanwhile recording may end. */
-static bool stamp_some(uint32_t allocating)
+/* A stamp may have to wait for a slot. */
+static void stamp_some(void)
 {
-    unsigned count = fake_random() % 8 ? 0 : fake_random() % 4;
-    malloctape_lane->allocating = allocating;
+    unsigned count = fake_random() % 4 ? 0 : fake_random() % 4;
     for (unsigned i = 0; i < count; i++) {
         unsigned structure = a_structure();
-        event_begins(malloctape_lane->number,
-                     (struct event){.number = allocating ? RAW_STAMP_BEFORE : RAW_STAMP_AFTER,
-                                    .structure = structure});
+        struct malloctape_lane *lane = malloctape_lane;
+        unsigned number = lane->allocating ? RAW_STAMP_BEFORE : RAW_STAMP_AFTER;
+        if (lane->room)
+            event_begins(lane->number, (struct event){.number = number, .structure = structure});
         malloctape_stamp(structure);
     }
-    malloctape_lane->allocating = 0;
-    return count > 0;
 }
 
-/* Returns whether others may have gone on meanwhile. */
-static bool open_page(const struct object *object)
+/* Some objects from the list that threads share; the first one leaves at once. */
+static void *fetch(struct cache *cache, unsigned size_class)
 {
-    if (shadow_is_open(shadow_page_of(object->address))) return false;
-    shadow_open(object->address, object->size, (uint8_t)(object->size / 16));
+    stamp_some();
+    while (central[size_class].count == 0)
+        populate(size_class);
+    struct list fetched = {NULL, 0};
+    unsigned wanted = 1 + fake_random() % CACHED_MAX;
+    while (fetched.count < wanted && central[size_class].count > 0)
+        list_push(&fetched, central_pop(size_class));
+    malloctape_cached(cache, size_class, fetched.first, fetched.count);
+    void *object = list_pop(&fetched);
+    cache->lists[size_class] = fetched;
+    return object;
+}
+
+static void *allocate_of_class(struct thread *thread, unsigned size_class)
+{
+    if (size_class == 0) {
+        stamp_some();
+        return heap + take_page(0) * SHADOW_PAGE_BYTES;
+    }
+    if (!thread->cache) thread->cache = &thread->caches[fake_random() % 2];
+    struct list *list = &thread->cache->lists[size_class];
+    return list->count > 0 ? list_pop(list) : fetch(thread->cache, size_class);
+}
+
+/* Entries into structures are for the event to come. */
+static void *allocate(struct thread *thread, unsigned size_class)
+{
+    struct malloctape_lane *lane = malloctape_lane;
+    lane->allocating = 1;
+    void *object = allocate_of_class(thread, size_class);
+    lane->allocating = 0;
+    return object;
+}
+
+static void release_some(struct cache *cache, unsigned size_class, unsigned count)
+{
+    if (count == 0) return;
+    malloctape_uncached(cache, size_class, count);
+    stamp_some();
+    for (; count > 0; count--)
+        central_push(size_class, list_pop(&cache->lists[size_class]));
+}
+
+static void release(struct thread *thread, void *object)
+{
+    unsigned size_class = pages[page_of(object)].size_class;
+    struct cache *cache = thread->cache;
+    if (size_class == 0) {
+        stamp_some();
+        close_page(page_of(object));
+    } else if (!cache) {
+        stamp_some();
+        central_push(size_class, object);
+    } else {
+        struct list *list = &cache->lists[size_class];
+        list_push(list, object);
+        if (list->count > CACHED_MAX)
+            release_some(cache, size_class, 1 + fake_random() % list->count);
+    }
+}
+
+static void delete_cache(struct thread *thread)
+{
+    struct cache *cache = thread->cache;
+    if (!cache) return;
+    if (malloctape_lane->room)
+        event_begins(malloctape_lane->number, (struct event){.number = RAW_THREAD_CACHE_DELETED});
+    malloctape_thread_cache_deleted();
+    thread->cache = NULL;
+    for (unsigned i = 1; i < CLASSES; i++)
+        release_some(cache, i, cache->lists[i].count);
+}
+
+/* Another one, in which there may be something already. */
+static void switch_cache(struct thread *thread)
+{
+    malloctape_thread_cache_changed();
+    thread->cache = &thread->caches[thread->cache == thread->caches];
+}
+
+/* Objects of some class leave, as they do when a cache is larger than it may be. */
+static void scavenge(struct thread *thread)
+{
+    unsigned size_class = 1 + fake_random() % (CLASSES - 1);
+    if (!thread->cache) return;
+    unsigned count = thread->cache->lists[size_class].count;
+    release_some(thread->cache, size_class, count ? fake_random() % (count + 1) : 0);
+}
+
+/* --- the program's calls, recorded as the front end does it --- */
+
+/* A call that is not recorded although recording goes on; a thread without a lane is counted elsewhere. */
+static void event_refused(unsigned begins)
+{
+    if (run_loses && malloctape_state == MALLOCTAPE_RECORDING && malloctape_lane->recording)
+        event_begins(malloctape_lane->number, (struct event){.number = RAW_LOST, .begins = begins});
+    malloctape_unrecorded();
+}
+
+/* Makes sure that a new object has a place. */
+static void open_page(const void *object)
+{
+    if (shadow_is_open(shadow_page_of(object))) return;
+    unsigned size_class = pages[page_of(object)].size_class;
+    shadow_open(object, class_sizes[size_class], size_class);
+}
+
+/* An event that begins an object without a place is lost. */
+static bool may_be_lost(const void *object)
+{
+    return object && !shadow_is_open(shadow_page_of(object));
+}
+
+static bool is_of_class(const void *object, uint64_t size)
+{
+    unsigned size_class = class_of_size(size);
+    return size_class && pages[page_of(object)].size_class == size_class;
+}
+
+/* One of 32 million, so that the recording can be compared. */
+static uint64_t a_tag(void)
+{
+    return fake_random() % 2 ? fake_random() >> 7 : fake_random() % 30000;
+}
+
+static unsigned a_birth_kind(void)
+{
+    static const uint8_t kinds[] = {CALL_MALLOC, CALL_MALLOC, CALL_MALLOC, CALL_CALLOC,
+                                    CALL_NEW_ARRAY};
+    return kinds[fake_random() % sizeof kinds];
+}
+
+/* Whether the lane may write here what it records: the stream follows the cache that the thread has. */
+static bool is_hot(const struct thread *thread)
+{
+    struct malloctape_lane *lane = malloctape_lane;
+    if (lane->cursor >= lane->limit) return false;
+    if (!lane->cache || lane->cache != thread->cache) fail("the wrong cache is followed");
     return true;
 }
 
-/* The capture core counts lanes from 1. */
-static uint64_t token_in_stream(uint64_t token)
+static bool birth_hot(struct thread *thread, struct object *object, unsigned kind, uint64_t size)
 {
-    return token ? raw_token(raw_token_lane(token) - 1, raw_token_serial(token)) : token;
+    struct malloctape_lane *lane = malloctape_lane;
+    if (!is_hot(thread) || size >= lane->codes[kind].limit) return false;
+    struct list *list = &thread->cache->lists[class_of_size(size)];
+    if (list->count == 0) return false;
+    *object = (struct object){list_pop(list), new_id()};
+    malloctape_lane_birth(lane, lane->cursor, kind, size);
+    event_begins(
+        lane->number,
+        (struct event){.number = (uint8_t)kind, .size = size, .begins = object->id, .must = true});
+    return true;
 }
 
-static void birth(struct object *object)
+/* The stream follows the thread's cache, mostly. */
+static void look_at_cache(struct thread *thread)
 {
-    *object = object_take();
+    if (fake_random() % 64) malloctape_thread_cache_is(thread->cache);
+}
+
+static void birth(struct thread *thread, struct object *object)
+{
+    bool large = fake_random() % 32 == 0, aligned = fake_random() % 64 == 0;
+    uint64_t size = large ? 513 + (uint64_t)fake_random() : fake_random() % 513;
+    unsigned kind = aligned ? CALL_MEMALIGN : a_birth_kind();
+    /* One that is aligned may be taken from where larger ones are. */
+    unsigned size_class = aligned && !large ? CLASSES - 1 : class_of_size(size);
+    if (!aligned && !large && birth_hot(thread, object, kind, size)) return;
+    *object = (struct object){NULL, new_id()};
     if (!malloctape_ready()) {
-        event_refused();
+        event_refused(object->id);
+        object->address = allocate(thread, size_class);
         malloctape_born_unrecorded(object->address);
         return;
     }
+    uint64_t switches = fake_switches();
     unsigned lane = malloctape_lane->number;
-    bool waited = stamp_some(1);
-    uint64_t size = fake_random() % 16 ? fake_random() % 600 : fake_random();
     bool failed = fake_random() % 64 == 0;
-    if (!failed && open_page(object)) waited = true;
-    struct event *event = event_begins(
-        lane, (struct event){.number = failed ? RAW_FAILED : CALL_MALLOC, .size = size});
-    malloctape_born(CALL_MALLOC, size, 0, failed ? NULL : object->address);
-    event->must = !waited;
-    if (failed)
-        object_give(object);
-    else
-        event->token = token_in_stream(malloctape_token_of(object->address));
-    if (fake_random() % 64)
-        malloctape_thread_cache_is(heap);
-    else
-        malloctape_thread_cache_changed();
+    if (!failed) object->address = allocate(thread, size_class);
+    if (!failed) open_page(object->address);
+    struct event *event =
+        event_begins(lane, (struct event){.number = failed ? RAW_FAILED : (uint8_t)kind,
+                                          .size = size,
+                                          .begins = failed ? 0 : object->id});
+    malloctape_born(kind, size, aligned ? 64 : 0, object->address,
+                    !failed && is_of_class(object->address, size));
+    event->must = fake_switches() == switches && !may_be_lost(object->address);
+    look_at_cache(thread);
 }
 
-/* A thread leaves its processor in the middle of an event of two units: the second is counted already. Returns whether
- * it did. */
-static bool dawdle(void)
+/* A thread leaves its processor in the middle of an event of two units: the second is counted already. */
+static void dawdle(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (fake_random() % 512) return false;
+    if (fake_random() % 512) return;
     lane->extra_units++;
     fake_sleep(fake_random() % 30000000);
     lane->extra_units--;
+}
+
+static bool death_hot(struct thread *thread, struct object *object, unsigned kind, uint64_t size)
+{
+    struct malloctape_lane *lane = malloctape_lane;
+    if (!is_hot(thread)) return false;
+    const struct shadow_page *page = shadow_page_of(object->address);
+    uint32_t place = shadow_place(page, object->address);
+    if (!malloctape_lane_has(lane, page, place)) return false;
+    if (kind == CALL_DELETE_SIZED
+            ? !malloctape_lane_death_sized(lane, lane->cursor, kind, place, size)
+            : !malloctape_lane_death(lane, lane->cursor, kind, place))
+        return false;
+    event_begins(
+        lane->number,
+        (struct event){.number = (uint8_t)kind, .size = size, .ends = object->id, .must = true});
     return true;
 }
 
-static void death(struct object *object)
+static void death_slow(const struct object *object, unsigned kind, uint64_t size)
 {
-    if (malloctape_ready()) {
-        bool waited = dawdle();
-        uint64_t token = malloctape_token_of(object->address);
-        struct event *event =
-            event_begins(malloctape_lane->number,
-                         (struct event){.number = CALL_FREE, .token = token_in_stream(token)});
-        malloctape_dies(CALL_FREE, token, 0, 0);
-        event->must = !waited;
-        stamp_some(0);
-    } else {
-        event_refused();
+    if (!malloctape_ready()) {
+        event_refused(0);
+        return;
     }
-    object_give(object);
+    uint64_t switches = fake_switches();
+    dawdle();
+    struct event *event =
+        event_begins(malloctape_lane->number,
+                     (struct event){.number = (uint8_t)kind, .size = size, .ends = object->id});
+    malloctape_dies(kind, object->address, size, 0);
+    event->must = fake_switches() == switches;
 }
 
-static void move(struct object *object)
+static void death(struct thread *thread, struct object *object)
 {
-    struct object old = *object;
-    *object = object_take();
+    static const uint8_t kinds[] = {CALL_FREE, CALL_FREE, CALL_DELETE_SIZED, CALL_CFREE};
+    unsigned kind = kinds[fake_random() % sizeof kinds];
+    uint64_t size = kind == CALL_DELETE_SIZED ? a_tag() : 0;
+    if (!death_hot(thread, object, kind, size)) death_slow(object, kind, size);
+    release(thread, object->address);
+    object->address = NULL;
+}
+
+static void reallocated(const struct object *old, const struct object *new, unsigned kind,
+                        uint64_t size, bool taken, uint64_t switches)
+{
+    struct event *event = event_begins(
+        malloctape_lane->number, (struct event){.number = new->address ? (uint8_t)kind : RAW_FAILED,
+                                                .size = size,
+                                                .ends = old->id,
+                                                .begins = new->address ? new->id : 0});
+    malloctape_reallocated(kind, old->address, size, new->address, taken);
+    event->must = fake_switches() == switches && !may_be_lost(new->address);
+}
+
+static void move(struct thread *thread, struct object *object)
+{
+    struct object old = *object, new = {NULL, new_id()};
+    uint64_t size = 1 + fake_random() % 600;
+    bool fails = fake_random() % 64 == 0;
     if (malloctape_ready()) {
-        uint64_t token = malloctape_token_of(old.address);
-        bool waited = open_page(object);
-        struct event event = {
-            .number = CALL_REALLOC_MOVED, .size = 77, .token = token_in_stream(token)};
-        struct event *begun = event_begins(malloctape_lane->number, event);
-        malloctape_reallocated(CALL_REALLOC_MOVED, token, 77, object->address);
-        begun->must = !waited;
+        uint64_t switches = fake_switches();
+        if (!fails) new.address = allocate(thread, class_of_size(size));
+        if (!fails) open_page(new.address);
+        reallocated(&old, &new, CALL_REALLOC_MOVED, size, !fails && is_of_class(new.address, size),
+                    switches);
     } else {
-        event_refused();
+        event_refused(new.id);
+        if (!fails) new.address = allocate(thread, class_of_size(size));
+        if (!fails) malloctape_born_unrecorded(new.address);
+    }
+    if (fails) return;
+    release(thread, old.address);
+    *object = new;
+}
+
+static void resize(struct object *object)
+{
+    struct object new = {object->address, new_id()};
+    if (malloctape_ready()) {
+        uint64_t switches = fake_switches();
+        open_page(object->address);
+        reallocated(object, &new, CALL_REALLOC_IN_PLACE, a_tag(), false, switches);
+    } else {
+        event_refused(new.id);
         malloctape_born_unrecorded(object->address);
     }
-    object_give(&old);
+    *object = new;
+}
+
+static void heap_call(void)
+{
+    if (!malloctape_ready()) return event_refused(0);
+    uint64_t size = a_tag();
+    struct event *event = event_begins(malloctape_lane->number,
+                                       (struct event){.number = CALL_RELEASE_MEMORY, .size = size});
+    malloctape_heap_call(CALL_RELEASE_MEMORY, 1, size, 0);
+    event->must = true;
 }
 
 /* Far away, where the shadow table has no region yet. */
@@ -294,6 +635,22 @@ static void heap_grows(void)
         malloctape_out_of_memory();
 }
 
+/* --- the program --- */
+
+static void seldom(struct thread *thread)
+{
+    switch (fake_random() % 1024) {
+    case 0: delete_cache(thread); break;
+    case 1: switch_cache(thread); break;
+    case 2:
+    case 3: scavenge(thread); break;
+    case 4: heap_call(); break;
+    case 5: heap_grows(); break;
+    case 6: fake_sleep(fake_random() % 30000000); break;
+    default: break;
+    }
+}
+
 static void thread_main(void *argument)
 {
     struct thread *thread = argument;
@@ -303,16 +660,21 @@ static void thread_main(void *argument)
         struct object *place = &owner->objects[fake_random() % 64];
         struct object object = *place;
         place->address = NULL; /* nobody else may take it meanwhile */
+        unsigned what = fake_random() % 32;
         if (!object.address)
-            birth(&object);
-        else if (fake_random() % 16 == 0)
-            move(&object);
+            birth(thread, &object);
+        else if (what < 2)
+            move(thread, &object);
+        else if (what == 2)
+            resize(&object);
         else
-            death(&object);
-        if (object.address && !place->address) *place = object;
+            death(thread, &object);
+        if (object.address && !place->address)
+            *place = object;
+        else if (object.address)
+            death(thread, &object);
         if (fake_random() % 64 == 0) fake_yield();
-        if (fake_random() % 2048 == 0) heap_grows();
-        if (fake_random() % 4096 == 0) fake_sleep(fake_random() % 30000000);
+        seldom(thread);
     }
     threads_ended++;
 }
@@ -353,6 +715,10 @@ struct recorded {
     bool begun[LANES_MAX];
     struct events lanes[LANES_MAX];
     uint64_t events; /* calls */
+    struct {
+        uint32_t *places; /* by serial */
+        uint64_t count;
+    } births[LANES_MAX];
 };
 
 static struct recorded recorded;
@@ -386,13 +752,26 @@ static void check_stamps(void)
             fail("structure %u: numbers are missing", structure);
 }
 
+static void add_birth(unsigned lane, const struct record *record)
+{
+    if (!record->serial) return;
+    if (record->serial != recorded.births[lane].count + 1) fail("lane %u: a serial", lane);
+    if (!recorded.births[lane].places)
+        recorded.births[lane].places = malloc((EVENTS_MAX + 2) * sizeof(uint32_t));
+    if (!recorded.births[lane].places || record->serial > EVENTS_MAX) fail("too many births");
+    recorded.births[lane].places[record->serial] = record->place;
+    recorded.births[lane].count++;
+}
+
 static void add_record(unsigned lane, const struct record *record)
 {
     struct events *events = &recorded.lanes[lane];
     if (record->number == RAW_THREAD_BEGIN || record->number == RAW_THREAD_END) return;
-    if (record->number == RAW_LOST_STAMPS || (record->number == RAW_LOST && !run_loses))
+    bool may_lose = run_loses || strstr(fake_messages(), "memory for the shadow table");
+    if (record->number == RAW_LOST_STAMPS || (record->number == RAW_LOST && !may_lose))
         fail("a loss is recorded");
     add_stamp(record);
+    add_birth(lane, record);
     recorded.events += record->number < CALL_KINDS || record->number == RAW_FAILED;
     if (!events->list) events->list = malloc((EVENTS_MAX + 1) * sizeof *events->list);
     if (!events->list || events->count > EVENTS_MAX) fail("lane %u: too many records", lane);
@@ -400,9 +779,10 @@ static void add_record(unsigned lane, const struct record *record)
         .number = record->number,
         .structure = record->structure,
         .size = record->size,
-        .token = record->serial ? raw_token(lane, record->serial) : record->token,
+        .ends_place = record->ends,
+        .bound = record->bound,
+        .serial = record->serial,
     };
-    if (record->number == CALL_REALLOC_MOVED) events->list[events->count - 1].token = record->token;
 }
 
 static void add_chunk(struct raw_reader *reader, struct raw_chunk *chunk)
@@ -458,31 +838,53 @@ static void read_everything(int stream, int spool)
 
 /* --- the comparison --- */
 
+static bool is_stamp(const struct event *event)
+{
+    return event->number == RAW_STAMP_BEFORE || event->number == RAW_STAMP_AFTER;
+}
+
+static bool is_event(const struct event *event)
+{
+    return !is_stamp(event) && event->number != RAW_THREAD_CACHE_DELETED;
+}
+
 static bool is_same(const struct event *a, const struct event *b)
 {
     return a->number == b->number && a->structure == b->structure &&
-           (a->number == RAW_STAMP_BEFORE || a->number == RAW_STAMP_AFTER ||
-            (a->size == b->size && (a->token == b->token || a->number == RAW_FAILED)));
+           (is_stamp(a) || a->size == b->size);
 }
 
-/* An object whose token has no place is known to the recording only. */
-static bool is_unknown_birth(const struct event *event)
+static const char *completeness(void)
 {
-    return event->number == CALL_MALLOC && event->token == RAW_TOKEN_UNKNOWN;
+    return recorded.state == RAW_STREAM_COMPLETE ? "complete" : "cut";
 }
 
 static void tell_difference(unsigned lane, size_t at, const struct event *is,
                             const struct event *wanted)
 {
-    fail("lane %u, record %zu: %u %" PRIu64 " %" PRIx64 ", not %u %" PRIu64 " %" PRIx64
-         "; the stream is %s",
-         lane, at, is->number, is->size, is->token, wanted->number, wanted->size, wanted->token,
-         recorded.state == RAW_STREAM_COMPLETE ? "complete" : "cut");
+    fail("lane %u, record %zu: %u %" PRIu64 ", not %u %" PRIu64 "; the stream is %s", lane, at,
+         is->number, is->size, wanted->number, wanted->size, completeness());
 }
 
-static bool is_stamp(const struct event *event)
+/* By id: where the recording has the birth, raw_births(); 0: nowhere. */
+static uint64_t born_at[OBJECTS_MAX];
+
+/* What an end says, of the object that `was` names. */
+struct end {
+    const struct event *was, *is;
+    unsigned lane;
+};
+
+static struct end *all_ends;
+static size_t all_ends_count;
+
+static void found(unsigned lane, const struct event *was, const struct event *is)
 {
-    return event->number == RAW_STAMP_BEFORE || event->number == RAW_STAMP_AFTER;
+    if (was->begins) born_at[was->begins] = raw_births(lane, is->serial);
+    if (!was->ends) return;
+    if (!all_ends) all_ends = malloc(LANES_MAX * EVENTS_MAX * sizeof *all_ends);
+    if (!all_ends) fail("no memory");
+    all_ends[all_ends_count++] = (struct end){was, is, lane};
 }
 
 /* What need not be there is missing at the end only, unless events are lost on purpose: then the recording says
@@ -492,24 +894,91 @@ static void compare_lane(unsigned lane, bool loses)
     static const struct event nothing;
     const struct events *was = &done[lane], *is = &recorded.lanes[lane];
     size_t at = 0;
-    uint64_t skipped = 0;
+    uint64_t lost = 0;
     for (size_t i = 0; i < was->count; i++) {
-        struct event wanted = was->list[i];
-        if (at < is->count && is->list[at].number == RAW_LOST && is->list[at].size == skipped) {
-            skipped = 0;
-            at++;
-        }
+        const struct event *wanted = &was->list[i];
+        if (lost == 0 && is_event(wanted) && at < is->count && is->list[at].number == RAW_LOST)
+            lost = is->list[at++].size;
         bool more = at < is->count;
-        if (more && is_unknown_birth(&wanted)) wanted.token = is->list[at].token;
-        if (more && skipped == 0 && is_same(&wanted, &is->list[at]))
-            at++;
-        else if (wanted.must || (more && !loses))
-            tell_difference(lane, at, more ? &is->list[at] : &nothing, &wanted);
-        else if (!is_stamp(&wanted))
-            skipped++;
+        if (lost > 0 && is_event(wanted)) {
+            if (wanted->must) tell_difference(lane, at - 1, &is->list[at - 1], wanted);
+            lost--;
+        } else if (lost == 0 && more && is_same(wanted, &is->list[at])) {
+            found(lane, wanted, &is->list[at++]);
+        } else if (wanted->must || (more && (!loses || is_event(wanted)))) {
+            tell_difference(lane, at, more ? &is->list[at] : &nothing, wanted);
+        }
     }
-    if (at < is->count && is->list[at].number == RAW_LOST && is->list[at].size == skipped) at++;
+    if (lost > 0) fail("lane %u: %" PRIu64 " events more are lost than were done", lane, lost);
     if (at < is->count) tell_difference(lane, at, &is->list[at], &nothing);
+}
+
+static uint64_t births_recorded(uint64_t births)
+{
+    uint32_t lane = raw_births_lane(births);
+    return lane < LANES_MAX ? recorded.births[lane].count : 0;
+}
+
+/* The latest birth of a lane at each place: `order` has the serials by place, and by themselves. */
+static const uint32_t *sorted_places;
+
+static int compare_births(const void *a, const void *b)
+{
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    if (sorted_places[left] != sorted_places[right])
+        return sorted_places[left] < sorted_places[right] ? -1 : 1;
+    return left < right ? -1 : left > right;
+}
+
+static const uint32_t *order_of(unsigned lane)
+{
+    static uint32_t *orders[LANES_MAX];
+    uint64_t count = recorded.births[lane].count;
+    if (orders[lane]) return orders[lane];
+    uint32_t *order = orders[lane] = malloc((count + 1) * sizeof *order);
+    if (!order) fail("no memory");
+    for (uint32_t i = 0; i < count; i++)
+        order[i] = i + 1;
+    sorted_places = recorded.births[lane].places;
+    qsort(order, count, sizeof *order, compare_births);
+    return order;
+}
+
+/* FORMAT.md 2.5: the latest that this lane has born at the place among so many births; 0: there is none. */
+static uint64_t latest_at(uint32_t place, uint64_t births)
+{
+    unsigned lane = raw_births_lane(births);
+    const uint32_t *order = order_of(lane), *places = recorded.births[lane].places;
+    uint64_t low = 0, high = recorded.births[lane].count;
+    while (low < high) {
+        uint64_t middle = (low + high) / 2;
+        uint32_t serial = order[middle];
+        bool before =
+            places[serial] != place ? places[serial] < place : serial <= raw_births_count(births);
+        if (before)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && places[order[low - 1]] == place ? raw_births(lane, order[low - 1]) : 0;
+}
+
+static void check_end(const struct end *end)
+{
+    uint64_t bound = end->is->bound, is = 0, wanted = born_at[end->was->ends];
+    /* It need not have made it into the recording. */
+    if (raw_births_count(bound) > births_recorded(bound)) return;
+    if (bound) is = latest_at(end->is->ends_place, bound);
+    if (is != wanted || (bound && !is))
+        fail("lane %u ends %" PRIx64 " at place %u, of %" PRIx64 ", not %" PRIx64
+             "; the stream is %s",
+             end->lane, is, end->is->ends_place, bound, wanted, completeness());
+}
+
+static void check_objects(void)
+{
+    for (size_t i = 0; i < all_ends_count; i++)
+        check_end(&all_ends[i]);
 }
 
 static bool has_text(int file, const char *text)
@@ -578,6 +1047,7 @@ static void check_begun(const struct run *run, enum fake_end end)
     read_everything(stream, spool);
     for (unsigned lane = 0; lane < LANES_MAX; lane++)
         compare_lane(lane, run->loses);
+    check_objects();
     bool complete = recorded.state == RAW_STREAM_COMPLETE && recorded.status == RAW_END_STOPPED;
     if (end == FAKE_KILLED) return;
     if (lines_said() != 1) fail("%u lines are said", lines_said());

@@ -57,6 +57,7 @@ static struct {
     uint64_t random;
     uint64_t now_ns;
     uint64_t all_calls;
+    uint64_t switches;
     uint32_t calls[FAKE_CALLS];
     struct fiber fibers[FIBERS_MAX];
     unsigned fibers_count;
@@ -104,6 +105,7 @@ static void back_to_scheduler(void)
 {
     struct fiber *fiber = fake.current;
     fiber->lane = malloctape_lane;
+    fake.switches++;
     swapcontext(&fiber->context, &fake.scheduler);
 }
 
@@ -761,6 +763,11 @@ void fake_os_begin(const struct fake_plan *plan)
 uint32_t fake_calls(enum fake_call call)
 {
     return call == FAKE_ANY ? (uint32_t)fake.all_calls : fake.calls[call];
+}
+
+uint64_t fake_switches(void)
+{
+    return fake.switches;
 }
 
 unsigned fake_open_descriptors(void)

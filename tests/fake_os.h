@@ -100,6 +100,7 @@ void fake_yield(void);
 void fake_sleep(uint64_t ns);
 
 uint32_t fake_calls(enum fake_call call); /* so far */
+uint64_t fake_switches(void);             /* how often another fiber may have gone on, so far */
 const char *fake_messages(void);          /* all that were written */
 unsigned fake_open_descriptors(void);
 uint32_t fake_random(void);
