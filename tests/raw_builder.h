@@ -237,8 +237,9 @@ class RawBuilder {
     {
         Lane &l = open(lane, false);
         number(number(general(l, 58), size_class), places.size());
-        for (uint32_t place : places) {
-            number(l, place);
+        for (size_t i = 0; i < places.size(); i++) {
+            uint32_t place = places[i];
+            number(l, i == 0 ? place : zigzag(int64_t{place} - int64_t{places[i - 1]}));
             l.cache[size_class].push_back(place);
             l.classes[place / 64] = size_class;
         }
