@@ -148,7 +148,7 @@ static void leave_cache(struct malloctape_lane *lane)
     lane->cache = NULL;
 }
 
-/* Room for a record in the middle of a call, also while the thread holds a lock of the allocator. */
+/* Room for a record that is no event, also in the middle of a call while the thread holds a lock of the allocator. */
 static bool has_room_inside(struct malloctape_lane *lane, long units)
 {
     if (!lane->room || lane->busy || lane->lost_events || !is_recording()) return false;
@@ -209,7 +209,8 @@ void malloctape_thread_cache_is(void *cache)
     struct malloctape_lane *lane = malloctape_lane;
     if (!lane->room || lane->cache == cache || lane->slots < lane->calm_slots) return;
     leave_cache(lane);
-    if (!cache || atomic_load_relaxed(&hot_path_is_off) || !malloctape_ready()) return;
+    if (!cache || atomic_load_relaxed(&hot_path_is_off)) return;
+    if (!has_room_inside(lane, RAW_UNITS_PER_RECORD_MAX)) return;
     units_thread(lane, RAW_CACHE_BEGIN, 0);
     lane->cache = cache;
     malloctape_front_end.tell_cache(cache);
@@ -225,7 +226,7 @@ void malloctape_thread_cache_deleted(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
     leave_cache(lane);
-    if (lane->room && is_recording() && malloctape_ready())
+    if (has_room_inside(lane, RAW_UNITS_PER_RECORD_MAX))
         units_thread(lane, RAW_THREAD_CACHE_DELETED, 0);
 }
 
