@@ -433,10 +433,12 @@ static void open_page(const void *object)
     shadow_open(object, class_sizes[size_class], size_class);
 }
 
-/* An event that begins an object without a place is lost. */
-static bool may_be_lost(const void *object)
+/* An event that has been recorded must be there, if nobody can have ended the recording meanwhile: it has not been lost for want of
+ * a slot, nor because the object that begins has no place. */
+static bool must_be_there(uint64_t switches, const void *begins)
 {
-    return object && !shadow_is_open(shadow_page_of(object));
+    return fake_switches() == switches && malloctape_lane->lost_events == 0 &&
+           (!begins || shadow_is_open(shadow_page_of(begins)));
 }
 
 static bool is_of_class(const void *object, uint64_t size)
@@ -513,7 +515,7 @@ static void birth(struct thread *thread, struct object *object)
                                           .begins = failed ? 0 : object->id});
     malloctape_born(kind, size, aligned ? 64 : 0, object->address,
                     !failed && is_of_class(object->address, size));
-    event->must = fake_switches() == switches && !may_be_lost(object->address);
+    event->must = must_be_there(switches, object->address);
     look_at_cache(thread);
 }
 
@@ -556,7 +558,7 @@ static void death_slow(const struct object *object, unsigned kind, uint64_t size
         event_begins(malloctape_lane->number,
                      (struct event){.number = (uint8_t)kind, .size = size, .ends = object->id});
     malloctape_dies(kind, object->address, size, 0);
-    event->must = fake_switches() == switches;
+    event->must = must_be_there(switches, NULL);
 }
 
 static void death(struct thread *thread, struct object *object)
@@ -578,7 +580,7 @@ static void reallocated(const struct object *old, const struct object *new, unsi
                                                 .ends = old->id,
                                                 .begins = new->address ? new->id : 0});
     malloctape_reallocated(kind, old->address, size, new->address, taken);
-    event->must = fake_switches() == switches && !may_be_lost(new->address);
+    event->must = must_be_there(switches, new->address);
 }
 
 static void move(struct thread *thread, struct object *object)
@@ -1196,6 +1198,7 @@ static struct run run_by_chance(uint64_t seed)
         plan->reader_goes = false;
         plan->reader_stops_at = 1 + random_next(&random) % 60000;
         plan->reader_resumes_ns = UINT64_C(600000000) + random_next(&random) % 800000000;
+        if (random_next(&random) % 2) plan->reader_resumes_ns *= 10;
         run.loses = random_next(&random) % 2;
     }
     return run;
