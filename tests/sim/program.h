@@ -1,6 +1,6 @@
 /* program - threads that allocate, free, reallocate and hand objects to each other.
  *
- *   step():  one thread does one step:  a call is   Allocate -> [Fetch -> [PageHeap -> Carve -> Fetch]] -> Record -> Deliver
+ *   step():  one thread does one step:  a call is   Allocate -> [Fetch -> [PageHeap -> Carve]] -> Record -> Deliver
  *                                       or          Record -> Put -> [Release -> [DeleteSpan ...]]
  *
  * Every step happens in one go and in the true order; between two steps any other thread may run, also in the middle of
