@@ -396,6 +396,11 @@ class RawBuilder {
 
     uint64_t records(uint32_t lane) { return lanes_[lane].records; }
     uint64_t births(uint32_t lane) { return lanes_[lane].births; }
+    /* What the lane's cache has of the class, the first one first. */
+    const std::deque<uint32_t> &cache(uint32_t lane, uint32_t size_class)
+    {
+        return lanes_[lane].cache[size_class];
+    }
 
     /* --- bytes --- */
 

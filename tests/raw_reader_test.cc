@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <lz4frame.h>
 
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,17 @@ void take_error(const error &failure, std::string *name, std::string *text)
 
 class Decoders {
   public:
-    explicit Decoders(bool addresses) : addresses_(addresses) {}
+    explicit Decoders(bool addresses, bool tells_caches = false)
+        : addresses_(addresses), tells_caches_(tells_caches)
+    {
+    }
+    Decoders(const Decoders &) = delete;
+    Decoders &operator=(const Decoders &) = delete;
+    ~Decoders()
+    {
+        for (raw_decoder &decoder : decoders_)
+            raw_decoder_free(&decoder);
+    }
 
     void take(const raw_chunk *chunk, Reading *reading, uint32_t batch)
     {
@@ -49,25 +60,56 @@ class Decoders {
             decoders_.emplace_back();
             raw_decoder_init(&decoders_.back(), static_cast<uint32_t>(decoders_.size() - 1),
                              addresses_);
+            decoders_.back().tells_caches = tells_caches_;
         }
         reading->lanes.resize(decoders_.size());
         raw_decoder &decoder = decoders_[chunk->lane];
         std::vector<record> records(batch);
         raw_decoder_open(&decoder, chunk);
+        raw_decoder scout;
+        raw_decoder_scout(&scout, &decoder);
         while (uint32_t count = raw_decoder_next(&decoder, records.data(), batch))
             reading->lanes[chunk->lane].insert(reading->lanes[chunk->lane].end(), records.begin(),
                                                records.begin() + count);
+        if (!tells_caches_) expect_scout_agrees(&scout, decoder, reading->lanes[chunk->lane]);
         if (reading->decode_error.empty())
             take_error(decoder.error, &reading->decode_error, &reading->decode_text);
     }
 
   private:
-    bool addresses_;
-    std::vector<raw_decoder> decoders_;
+    bool addresses_, tells_caches_;
+    std::deque<raw_decoder> decoders_;
+
+    /* A scout that goes through the chunk tells what the decoder told, but for places. */
+    static void expect_scout_agrees(raw_decoder *scout, const raw_decoder &decoder,
+                                    const std::vector<record> &records)
+    {
+        std::vector<record> told(decoder.records - scout->records + 1);
+        size_t at = records.size() - (told.size() - 1);
+        uint32_t count = 0, some;
+        while (count < told.size() &&
+               (some = raw_decoder_next(scout, &told[count],
+                                        static_cast<uint32_t>(told.size()) - count)) > 0)
+            count += some;
+        if (error_is_set(&decoder.error)) {
+            EXPECT_GE(count, told.size() - 1);
+            count = static_cast<uint32_t>(told.size()) - 1;
+        }
+        ASSERT_EQ(count, told.size() - 1);
+        for (uint32_t i = 0; i < count; i++) {
+            record wanted = records[at + i];
+            if (told[i].place == 0) wanted.place = 0;
+            EXPECT_EQ(memcmp(&told[i], &wanted, sizeof wanted), 0) << "record " << at + i;
+        }
+        if (!error_is_set(&decoder.error)) {
+            EXPECT_EQ(scout->births, decoder.births);
+            EXPECT_EQ(scout->records, decoder.records);
+        }
+    }
 };
 
 Reading read_all(const std::string &bytes, const std::string *spool_bytes = nullptr,
-                 uint32_t batch = 7)
+                 uint32_t batch = 7, bool tells_caches = false)
 {
     Reading reading;
     MemoryFile file(bytes);
@@ -78,7 +120,7 @@ Reading read_all(const std::string &bytes, const std::string *spool_bytes = null
         const char *value = raw_header_value(&reader.header, "program", &length);
         if (value != nullptr) reading.program.assign(value, length);
     }
-    Decoders decoders((reader.header.features & 1) != 0);
+    Decoders decoders((reader.header.features & 1) != 0, tells_caches);
     while (raw_chunk *chunk = raw_reader_next(&reader)) {
         reading.chunks++;
         if (chunk->type == RAW_CHUNK_TICK)
@@ -156,13 +198,18 @@ RawBuilder example()
     RawBuilder raw;
     raw.profile = RawBuilder::make_profile({0x15, 0, 0, 1, 0, 0, 0x12, 0});
     raw.thread_begin(0, 4711);
+    raw.cache_begin(0);
     raw.stamp_before(0, 3);
     raw.stamp_before(0, RawBuilder::kPageHeap);
-    uint64_t first = raw.birth(0, RawBuilder::kMalloc, 24);
-    raw.birth(0, RawBuilder::kMalloc, 300);
+    raw.size_class(0, 3, 24);
+    raw.cached(0, 3, {65, 64});
+    uint64_t first = raw.birth_cached(0, RawBuilder::kMalloc, 24);
+    raw.birth_cached(0, RawBuilder::kMalloc, 20);
     raw.death(0, RawBuilder::kFree, first);
+    raw.birth_cached(0, RawBuilder::kMalloc, 24);
     return raw;
 }
+constexpr uint64_t kExampleUnits = 19, kExampleBirths = 3, kExampleRecords = 7;
 
 /* --- the worked example --- */
 
@@ -171,8 +218,8 @@ TEST(RawFormat, ExampleOfSection56IsTheseBytes)
     RawBuilder raw = example();
     raw.cut(0);
     std::string payload =
-        from_hex("15 00 00 01 00 00 12 00  30 f0 67 12  03 f1 01 00  ff f1 01 00  18 80  2c 81"
-                 "02 00");
+        from_hex("15 00 00 01 00 00 12 00  30 f0 67 12  39 f0  03 f1 01 00  ff f1 01 00"
+                 "38 f0 03 00 18 00  3a f0 03 00 02 00 41 00 40 00  18 80  14 80  41 00  18 80");
     ASSERT_EQ(raw.bytes.size(), 64u + 36 + payload.size());
     EXPECT_EQ(raw.bytes.substr(100), payload);
     EXPECT_EQ(raw.run(0).units, payload.substr(8)) << "the slot of the spool has the same units";
@@ -181,7 +228,7 @@ TEST(RawFormat, ExampleOfSection56IsTheseBytes)
     EXPECT_EQ(reading.decode_text, "");
     ASSERT_EQ(reading.lanes.size(), 1u);
     const std::vector<record> &records = reading.lanes[0];
-    ASSERT_EQ(records.size(), 6u);
+    ASSERT_EQ(records.size(), kExampleRecords);
     EXPECT_EQ(records[0].number, RAW_THREAD_BEGIN);
     EXPECT_EQ(records[0].operand, 4711u);
     EXPECT_EQ(records[1].number, RAW_STAMP_BEFORE);
@@ -191,10 +238,15 @@ TEST(RawFormat, ExampleOfSection56IsTheseBytes)
     EXPECT_EQ(records[3].number, CALL_MALLOC);
     EXPECT_EQ(records[3].size, 24u);
     EXPECT_EQ(records[3].serial, 1u);
-    EXPECT_EQ(records[4].size, 300u);
+    EXPECT_EQ(records[3].place, 65u);
+    EXPECT_EQ(records[4].size, 20u);
     EXPECT_EQ(records[4].serial, 2u);
+    EXPECT_EQ(records[4].place, 64u);
     EXPECT_EQ(records[5].number, CALL_FREE);
-    EXPECT_EQ(records[5].token, raw_token(0, 1));
+    EXPECT_EQ(records[5].ends, 65u);
+    EXPECT_EQ(records[5].bound, raw_births(0, 2));
+    EXPECT_EQ(records[6].place, 65u);
+    EXPECT_EQ(records[6].serial, 3u);
 }
 
 TEST(RawFormat, VarintExamplesOfSection22)
@@ -276,8 +328,8 @@ TEST(RawReader, CompleteStreamWithTicks)
     EXPECT_EQ(reading.ticks[1].rss_bytes, 5000u);
     EXPECT_EQ(reading.ticks[1].heap_bytes, 9000u);
     EXPECT_EQ(reading.end.status, RAW_END_LIMIT);
-    EXPECT_EQ(reading.lane_units, (std::vector<uint64_t>{9, 1}));
-    EXPECT_EQ(reading.end.events, 4u);
+    EXPECT_EQ(reading.lane_units, (std::vector<uint64_t>{kExampleUnits, 4}));
+    EXPECT_EQ(reading.end.events, 5u);
 }
 
 TEST(RawReader, Lz4FramesAndSkippableOnes)
@@ -288,7 +340,7 @@ TEST(RawReader, Lz4FramesAndSkippableOnes)
     std::string skippable = from_hex("50 2a 4d 18 03 00 00 00") + "abc";
     Reading reading = read_all(skippable + lz4(head) + skippable + lz4(rest));
     EXPECT_EQ(reading.state, RAW_STREAM_COMPLETE) << reading.text;
-    EXPECT_EQ(reading.lanes[0].size(), 6u);
+    EXPECT_EQ(reading.lanes[0].size(), kExampleRecords);
 }
 
 TEST(RawReader, UnknownChunkTypeIsSkipped)
@@ -310,19 +362,19 @@ struct ChunkDamage {
 /* What comes has two bytes of payload. */
 TEST(RawReader, ChunkFieldsThatCannotBe)
 {
-    const ChunkDamage damages[] = {{1, 8, 0, 1, 9, 0, "raw_chunk_field"},
-                                   {1, 2, 0, 1, 9, 0, "raw_chunk_field"},
-                                   {1, 0, 0, 1, 8, 0, "raw_sequence"},
-                                   {1, 0, 0, 1, 10, 0, "raw_sequence"},
-                                   {1, 0, 0, 1, 9, 1, "raw_sequence"},
+    const ChunkDamage damages[] = {{1, 8, 0, 1, kExampleUnits, 0, "raw_chunk_field"},
+                                   {1, 2, 0, 1, kExampleUnits, 0, "raw_chunk_field"},
+                                   {1, 0, 0, 1, kExampleUnits - 1, 0, "raw_sequence"},
+                                   {1, 0, 0, 1, kExampleUnits + 1, 0, "raw_sequence"},
+                                   {1, 0, 0, 1, kExampleUnits, 1, "raw_sequence"},
                                    {1, 0, 1, 1, 0, 0, "raw_sequence"},
-                                   {1, 3, 0, 1, 9, uint64_t{1} << 42, "raw_births"},
-                                   {1, 0, 0, 600000, 9, 0, "raw_chunk_limit"},
-                                   {1, 0, 0, 2, 9, 0, "raw_payload"},
-                                   {1, 0, 0, 0, 9, 0, "raw_payload"},
-                                   {1, 1, 0, 1, 9, 2, "raw_payload"},
-                                   {1, 4, 0, 1, 9, 0, "raw_packed"},
-                                   {1, 4, 0, 3, 9, 0, "raw_packed"},
+                                   {1, 3, 0, 1, kExampleUnits, uint64_t{1} << 42, "raw_births"},
+                                   {1, 0, 0, 600000, kExampleUnits, 0, "raw_chunk_limit"},
+                                   {1, 0, 0, 2, kExampleUnits, 0, "raw_payload"},
+                                   {1, 0, 0, 0, kExampleUnits, 0, "raw_payload"},
+                                   {1, 1, 0, 1, kExampleUnits, kExampleBirths, "raw_payload"},
+                                   {1, 4, 0, 1, kExampleUnits, 0, "raw_packed"},
+                                   {1, 4, 0, 3, kExampleUnits, 0, "raw_packed"},
                                    {2, 0, 1, 0, 0, 0, "raw_chunk_field"},
                                    {2, 0, 0, 1, 0, 0, "raw_chunk_field"},
                                    {2, 1, 0, 0, 0, 0, "raw_chunk_field"},
@@ -338,7 +390,7 @@ TEST(RawReader, ChunkFieldsThatCannotBe)
         Reading reading = read_all(raw.bytes);
         EXPECT_EQ(reading.error, damage.error) << reading.text;
         EXPECT_TRUE(reading.offset == offset || reading.offset == offset + 36) << reading.text;
-        EXPECT_EQ(reading.lanes[0].size(), 6u) << "what comes before is delivered";
+        EXPECT_EQ(reading.lanes[0].size(), kExampleRecords) << "what comes before is delivered";
     }
     RawBuilder first;
     first.chunk(1, 1, 0, std::string(8, '\0'), 0, 0, 0);
@@ -348,15 +400,15 @@ TEST(RawReader, ChunkFieldsThatCannotBe)
 /* A begin chunk says how many births precede it; whether that is so the decoder finds. */
 TEST(RawReader, BirthsOfARun)
 {
-    for (uint64_t births : {1, 2, 3}) {
+    for (uint64_t births : {kExampleBirths - 1, kExampleBirths, kExampleBirths + 1}) {
         RawBuilder raw = example();
         raw.cut(0);
-        std::string payload = raw.run(0).profile + from_hex("2000 0080");
-        raw.chunk(1, 1, 0, payload.substr(0, 8) + from_hex("0100"), 1, 9, births);
+        raw.chunk(1, 1, 0, raw.run(0).profile + from_hex("4000"), 1, kExampleUnits, births);
         Reading reading = read_all(raw.bytes);
+        bool good = births == kExampleBirths;
         EXPECT_EQ(reading.error, "raw_cut_no_end");
-        EXPECT_EQ(reading.decode_error, births == 2 ? "" : "raw_sequence");
-        EXPECT_EQ(reading.lanes[0].size(), births == 2 ? 7u : 6u);
+        EXPECT_EQ(reading.decode_error, good ? "" : "raw_sequence");
+        EXPECT_EQ(reading.lanes[0].size(), good ? kExampleRecords + 1 : kExampleRecords);
     }
 }
 
@@ -365,7 +417,7 @@ TEST(RawReader, ChunksWithoutUnits)
     RawBuilder raw;
     raw.chunk(1, 3, 0, raw.profile, 0, 0, 0);
     raw.chunk(1, 4, 0, "", 0, 0, 0);
-    raw.chunk(1, 0, 0, from_hex("1880"), 1, 0, 0);
+    raw.chunk(1, 0, 0, from_hex("01f01800 4000 0000"), 4, 0, 0);
     Reading reading = read_all(raw.bytes);
     EXPECT_EQ(reading.chunks, 3u) << reading.text;
     ASSERT_EQ(reading.lanes[0].size(), 1u) << reading.decode_text;
@@ -514,18 +566,25 @@ TEST(RawDecoder, EveryShapeAndRecord)
     EXPECT_EQ(r[0].size, uint64_t{1} << 60);
     EXPECT_EQ(r[1].operand, 4096u);
     EXPECT_EQ(r[1].serial, 2u);
-    EXPECT_EQ(r[2].token, a);
+    EXPECT_EQ(r[0].place, raw.place(a));
+    EXPECT_EQ(r[2].ends, raw.place(a));
+    EXPECT_EQ(r[2].bound, raw_births(lane, 2)) << "so many births before it";
+    EXPECT_EQ(r[2].place, raw.place(c));
     EXPECT_EQ(r[2].size, 7u);
     EXPECT_EQ(r[2].serial, 3u);
-    EXPECT_EQ(r[3].token, b);
+    EXPECT_EQ(r[3].ends, raw.place(b));
+    EXPECT_EQ(r[3].bound, raw_births(lane, 3));
     EXPECT_EQ(r[3].size, 300u);
     EXPECT_EQ(r[3].operand, 64u);
-    EXPECT_EQ(r[4].token, c);
+    EXPECT_EQ(r[4].ends, raw.place(c));
     EXPECT_EQ(r[4].size, 7u);
-    EXPECT_EQ(r[5].token, other2);
+    EXPECT_EQ(r[5].ends, raw.place(other2));
+    EXPECT_EQ(r[5].bound, raw_births(0, 2));
     EXPECT_EQ(r[5].operand, 32u);
-    EXPECT_EQ(r[6].token, other);
-    EXPECT_EQ(r[7].token, 0u);
+    EXPECT_EQ(r[6].ends, raw.place(other));
+    EXPECT_EQ(r[6].bound, raw_births(0, 1));
+    EXPECT_EQ(r[7].ends, 0u);
+    EXPECT_EQ(r[7].bound, 0u);
     EXPECT_EQ(r[8].count, 1u);
     EXPECT_EQ(r[8].size, ~uint64_t{0});
     EXPECT_EQ(r[9].count, 2u);
@@ -537,57 +596,59 @@ TEST(RawDecoder, EveryShapeAndRecord)
     EXPECT_EQ(r[12].kind, CALL_MEMALIGN);
     EXPECT_EQ(r[12].operand, 64u);
     EXPECT_EQ(r[13].kind, CALL_REALLOC_IN_PLACE);
-    EXPECT_EQ(r[13].token, other);
+    EXPECT_EQ(r[13].ends, raw.place(other));
+    EXPECT_EQ(r[13].bound, raw_births(0, 1));
     EXPECT_EQ(r[13].size, 9u);
     EXPECT_EQ(r[14].size, 100u);
     EXPECT_EQ(r[14].operand, 40u);
     EXPECT_EQ(r[15].structure, 5u);
     EXPECT_EQ(r[15].size, 17u);
     EXPECT_EQ(r[15].operand, 3u);
-    EXPECT_EQ(raw_token(1, r[16].serial), d);
+    EXPECT_EQ(r[16].place, raw.place(d));
     EXPECT_EQ(r[16].serial, 44u);
     EXPECT_EQ(r[17].number, RAW_THREAD_END);
 }
 
-/* Each range with its smallest and its largest operand, and what is beyond. */
-TEST(RawDecoder, DistancesOfEveryRange)
+/* Each range with its smallest and its largest operand, and what is beyond: of objects that no thread caches, and of
+ * those that go into the cache and come out again. */
+TEST(RawDecoder, PlacesOfEveryRange)
 {
-    RawBuilder raw;
-    raw.profile = RawBuilder::make_profile({RawBuilder::kFree, RawBuilder::kDeleteSized,
-                                            RawBuilder::kDeleteAligned, 1, 2, 0,
-                                            RawBuilder::kReallocInPlace, 0});
-    raw.packing = RawBuilder::kPlain;
-    raw.chunks_per_run = 1000;
-    const uint64_t births = 200000;
-    for (uint64_t i = 0; i < births; i++)
-        raw.birth(0, RawBuilder::kMalloc, i % 100);
-    std::vector<uint64_t> wanted;
-    for (uint64_t distance : {1, 2, 0x3ff, 0x400, 0x401, 0x7ff, 0x800, 0x801, 0x1fff, 0x2000,
-                              0x2001, 0x7fff, 0x8000, 0xffff, 0x10000, 0x2ffff})
-        for (int kind : std::vector<int>{RawBuilder::kFree, RawBuilder::kDeleteSized,
-                                         RawBuilder::kDeleteAligned, 23}) {
-            wanted.push_back(raw.births(0) + 1 - distance);
-            raw.death(0, kind, RawBuilder::token(0, wanted.back()), 77, 64);
-        }
-    for (uint64_t distance : {1, 0x400, 0x401, 0x10000}) {
-        wanted.push_back(raw.births(0) + 1 - distance);
-        raw.realloc(0, RawBuilder::kReallocInPlace, RawBuilder::token(0, wanted.back()), 100);
-    }
-    raw.end();
-    Reading reading = read_all(raw.bytes, nullptr, 256);
-    EXPECT_EQ(reading.decode_text, "");
-    ASSERT_EQ(reading.lanes[0].size(), births + wanted.size());
-    for (size_t i = 0; i < wanted.size(); i++) {
-        const record &one = reading.lanes[0][births + i];
-        EXPECT_EQ(one.token, wanted[i]) << i;
-        if (one.shape == SHAPE_DEATH_SIZED) {
-            EXPECT_EQ(one.size, 77u);
-        }
-        if (one.shape == SHAPE_DEATH_ALIGNED) {
-            EXPECT_EQ(one.operand, 64u);
-        }
-        if (one.shape == SHAPE_REALLOC) {
-            EXPECT_EQ(one.size, 100u);
+    for (uint32_t size_class : {0, 1, 127}) {
+        RawBuilder raw;
+        raw.profile = RawBuilder::make_profile({RawBuilder::kFree, RawBuilder::kDeleteSized,
+                                                RawBuilder::kDeleteAligned, 1, 2, 0,
+                                                RawBuilder::kReallocInPlace, 0});
+        raw.cache_begin(0);
+        if (size_class != 0) raw.size_class(0, size_class, 8);
+        std::vector<uint32_t> wanted;
+        for (uint32_t place :
+             {1u, 2u, 63u, 64u, 0x1fffu, 0x2000u, 0x2001u, 0x3fffu, 0x4000u, 0x7fffu, 0x8000u,
+              0xffffu, 0x10000u, 0x7fffffu, 0x800000u, 0x3ffffffu, 0x4000000u, 0x7ffffffu})
+            for (int kind : {int{RawBuilder::kFree}, int{RawBuilder::kDeleteSized},
+                             int{RawBuilder::kDeleteAligned}, 23}) {
+                if (size_class == 0 || kind == RawBuilder::kFree)
+                    raw.birth_at(0, RawBuilder::kMalloc, 8, place, size_class);
+                else
+                    raw.birth_cached(0, RawBuilder::kMalloc, 8);
+                raw.realloc(0, RawBuilder::kReallocInPlace, RawBuilder::own(place), 100, 0);
+                raw.death(0, kind, RawBuilder::own(place), 77, 64);
+                wanted.push_back(place);
+            }
+        raw.end();
+        Reading reading = read_all(raw.bytes, nullptr, 256);
+        EXPECT_EQ(reading.decode_text, "");
+        ASSERT_EQ(reading.lanes[0].size(), 3 * wanted.size());
+        for (size_t i = 0; i < wanted.size(); i++) {
+            const record *three = &reading.lanes[0][3 * i];
+            EXPECT_EQ(three[0].place, wanted[i]);
+            EXPECT_EQ(three[1].ends, wanted[i]);
+            EXPECT_EQ(three[1].place, wanted[i]);
+            EXPECT_EQ(three[1].size, 100u);
+            EXPECT_EQ(three[1].bound, raw_births(0, 2 * i + 1));
+            EXPECT_EQ(three[2].ends, wanted[i]);
+            EXPECT_EQ(three[2].bound, raw_births(0, 2 * i + 2));
+            EXPECT_EQ(three[2].size, three[2].shape == SHAPE_DEATH_SIZED ? 77u : 0u);
+            EXPECT_EQ(three[2].operand, three[2].shape == SHAPE_DEATH_ALIGNED ? 64u : 0u);
         }
     }
 }
@@ -604,10 +665,22 @@ TEST(RawDecoder, SizesOfEveryRange)
         for (uint64_t more : {0, 1, 2})
             sizes.push_back((uint64_t{1} << bits) - 1 + more);
     sizes.push_back(~uint64_t{0});
+    for (uint32_t lane = 0; lane < 3; lane++) {
+        raw.cache_begin(lane);
+        raw.size_class(lane, 7, 2048);
+        raw.size_class(lane, 9, 0xffffffff);
+    }
     for (uint64_t size : sizes) {
-        raw.birth(0, RawBuilder::kMalloc, size);
-        raw.birth(1, RawBuilder::kMemalign, size, 16);
-        raw.birth(2, 3, size);
+        for (uint32_t lane = 0; lane < 3; lane++) {
+            const int kinds[] = {RawBuilder::kMalloc, RawBuilder::kMemalign, 3};
+            uint32_t size_class = size <= 2048 ? 7 : 9;
+            if (size > 0xffffffff) {
+                raw.birth(lane, kinds[lane], size, 16);
+                continue;
+            }
+            raw.cached(lane, size_class, {64 * size_class + static_cast<uint32_t>(size % 64)});
+            raw.birth_cached(lane, kinds[lane], size, 16);
+        }
     }
     raw.end();
     Reading reading = read_all(raw.bytes);
@@ -616,6 +689,10 @@ TEST(RawDecoder, SizesOfEveryRange)
         for (size_t lane = 0; lane < 3; lane++) {
             ASSERT_EQ(reading.lanes[lane][i].size, sizes[i]);
             ASSERT_EQ(reading.lanes[lane][i].serial, i + 1);
+            uint32_t size_class = sizes[i] <= 2048 ? 7 : 9;
+            if (sizes[i] <= 0xffffffff) {
+                ASSERT_EQ(reading.lanes[lane][i].place, 64 * size_class + sizes[i] % 64);
+            }
         }
         ASSERT_EQ(reading.lanes[1][i].operand, 16u);
     }
@@ -624,7 +701,7 @@ TEST(RawDecoder, SizesOfEveryRange)
 TEST(RawDecoder, NumbersInLongerForms)
 {
     RawBuilder raw;
-    raw.units(0, {0xf001, 0x8005, 0x8000, 0x0000}, 1);
+    raw.units(0, {0xf001, 0x8005, 0x8000, 0x0000, 0x8001, 0x0000, 0x8000, 0x0000}, 1);
     raw.units(0, {0xf015, 0x8001, 0x0000});
     raw.units(0, {0xf030, 0xffff, 0xffff, 0xffff, 0xffff, 0x000f});
     raw.units(0, {0xf01c, 0x0001, 0x8007, 0x8000, 0x8000, 0x8000, 0x0000});
@@ -633,7 +710,8 @@ TEST(RawDecoder, NumbersInLongerForms)
     EXPECT_EQ(reading.decode_text, "");
     ASSERT_EQ(reading.lanes[0].size(), 4u);
     EXPECT_EQ(reading.lanes[0][0].size, 5u);
-    EXPECT_EQ(reading.lanes[0][1].token, 1u);
+    EXPECT_EQ(reading.lanes[0][0].place, 1u);
+    EXPECT_EQ(reading.lanes[0][1].ends, 1u);
     EXPECT_EQ(reading.lanes[0][2].operand, ~uint64_t{0});
     EXPECT_EQ(reading.lanes[0][3].size, 7u);
 }
@@ -643,40 +721,387 @@ TEST(RawDecoder, ForeignObjects)
 {
     RawBuilder raw;
     raw.chunks_per_run = 50;
-    std::vector<uint64_t> wanted;
-    auto free = [&](uint32_t lane, uint64_t serial) {
-        wanted.push_back(RawBuilder::token(lane, serial));
+    std::vector<RawBuilder::Object> wanted;
+    auto free = [&](uint32_t lane, uint64_t bound, uint32_t place) {
+        wanted.push_back(RawBuilder::foreign(lane, bound, place, place / 64 % 128));
         raw.death(0, RawBuilder::kFree, wanted.back());
     };
+    for (uint32_t size_class = 1; size_class < 128; size_class++)
+        raw.size_class(0, size_class, size_class);
     const uint64_t most = (uint64_t{1} << 42) - 1;
+    uint32_t place = 1;
     for (int round = 0; round < 60; round++) {
-        for (uint32_t lane = 1; lane < 20; lane++)
-            for (uint64_t serial : {uint64_t{100}, uint64_t{101}, uint64_t{99}, most,
-                                    most - 4194304, most, most - 4194305, uint64_t{1}})
-                free(lane, serial);
-        for (uint64_t serial : {5, 6, 9, 7})
+        for (uint32_t lane = 1; lane < 20; lane++) {
+            for (uint64_t bound : {uint64_t{100}, uint64_t{100}, uint64_t{101}, uint64_t{356},
+                                   uint64_t{99}, most - 1, most, uint64_t{1}})
+                free(lane, bound, place = place * 75 % 65537);
+            for (uint32_t far : {0x7fffffu, 0x800000u, 0x7ffffffu})
+                free(lane, 2, far);
+        }
+        for (uint64_t bound : {5, 6, 9, 7})
             for (uint32_t lane : {1, 2, 10, 2, 1})
-                free(lane, serial);
+                free(lane, bound, place = place * 75 % 65537);
         raw.cut(0);
     }
     raw.end();
     Reading reading = read_all(raw.bytes);
     EXPECT_EQ(reading.decode_text, "");
     ASSERT_EQ(reading.lanes[0].size(), wanted.size());
-    for (size_t i = 0; i < wanted.size(); i++)
-        ASSERT_EQ(reading.lanes[0][i].token, wanted[i]) << i;
-    EXPECT_LT(reading.lane_units[0], wanted.size() * 4) << "the short form was used";
+    for (size_t i = 0; i < wanted.size(); i++) {
+        ASSERT_EQ(reading.lanes[0][i].ends, wanted[i].place) << i;
+        ASSERT_EQ(reading.lanes[0][i].bound, raw_births(wanted[i].lane, wanted[i].bound)) << i;
+    }
+    EXPECT_LT(reading.lane_units[0], wanted.size() * 5) << "the short form was used";
 
     RawBuilder empty;
-    empty.death(0, RawBuilder::kFree, RawBuilder::token(3, 9));
-    empty.units(0, {0xed80, 0x0002});
+    empty.death(0, RawBuilder::kFree, RawBuilder::foreign(3, 9, 1));
+    empty.units(0, {0xed80, 0x0002, 0x0080});
     empty.end_run(0);
-    empty.units(0, {0xed80, 0x0002});
+    empty.units(0, {0xed80, 0x0002, 0x0080});
     empty.end();
     reading = read_all(empty.bytes);
     ASSERT_EQ(reading.lanes[0].size(), 2u);
-    EXPECT_EQ(reading.lanes[0][1].token, RawBuilder::token(3, 10));
+    EXPECT_EQ(reading.lanes[0][1].ends, 2u);
+    EXPECT_EQ(reading.lanes[0][1].bound, raw_births(3, 10));
     EXPECT_EQ(reading.decode_error, "raw_unit") << reading.decode_text;
+}
+
+/* --- caches --- */
+
+/* Threads that do whatever they can with caches of odd classes; the builder follows them in its own way. */
+TEST(RawDecoder, CachesAreFollowed)
+{
+    const uint64_t bytes[] = {3, 8, 20, 24, 25, 100, 1000, 4096, 8190, 8192, 20000, 1000000};
+    const uint32_t classes = 12;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        uint64_t state = seed * 0x9e3779b97f4a7c15;
+        auto random = [&](uint64_t below) {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            return static_cast<uint32_t>((state >> 20) % below);
+        };
+        /* The places of a class are spread over blocks of its own, near and far. */
+        std::vector<uint32_t> given(classes);
+        auto fresh = [&](uint32_t i) {
+            uint32_t n = given[i]++, block = (n / 64 * classes + i) * (seed % 3 == 0 ? 700u : 1u);
+            return block * 64 + n % 64 + (block == 0 && n % 64 == 0 ? 64 * 100000 : 0);
+        };
+        RawBuilder raw;
+        raw.profile = RawBuilder::make_profile({21, 28, seed % 2 == 0 ? 23 : 0, 1, 8, 2, 18, 0});
+        struct Live {
+            uint64_t object;
+            uint32_t lane, size_class;
+        };
+        std::vector<std::vector<uint64_t>> wanted(3), ends(3);
+        std::vector<Live> live;
+        std::vector<std::vector<bool>> told(3, std::vector<bool>(classes));
+        auto tell = [&](uint32_t lane, uint32_t i) {
+            if (!told[lane][i]) raw.size_class(lane, i + 1, bytes[i]);
+            told[lane][i] = true;
+        };
+        auto class_of = [&](uint32_t lane, uint64_t size) {
+            uint32_t i = 0;
+            while (i < classes && (bytes[i] < size || !told[lane][i]))
+                i++;
+            return i;
+        };
+        /* A size whose class the lane has, with something in its list. */
+        auto prepare = [&](uint32_t lane, uint64_t *size) {
+            uint32_t i = random(classes);
+            tell(lane, i);
+            *size = bytes[i] - random(std::min(bytes[i], uint64_t{8}));
+            uint32_t of = class_of(lane, *size);
+            if (!raw.cache(lane, of + 1).empty()) return of;
+            for (uint32_t records = random(3); records < 3; records++) {
+                std::vector<uint32_t> places(1 + random(8));
+                for (uint32_t &place : places)
+                    place = fresh(of);
+                raw.cached(lane, of + 1, places);
+            }
+            return of;
+        };
+        auto born = [&](uint32_t lane, uint64_t object, uint32_t i) {
+            live.push_back({object, lane, i});
+            wanted[lane].push_back(raw.place(object));
+        };
+        for (uint32_t lane = 0; lane < 3; lane++) {
+            raw.thread_begin(lane, lane);
+            raw.cache_begin(lane);
+        }
+        for (int step = 0; step < 3000; step++) {
+            uint32_t lane = random(3), what = random(40);
+            uint64_t size;
+            if (what < 14) {
+                uint32_t i = prepare(lane, &size);
+                born(lane, raw.birth_cached(lane, what < 12 ? 1 : 8, size, 16), i);
+            } else if (what < 30 && !live.empty()) {
+                std::swap(live[random(live.size())], live.back());
+                Live one = live.back();
+                live.pop_back();
+                uint32_t place = raw.place(one.object);
+                tell(lane, one.size_class);
+                const int kinds[] = {21, 21, 23, 28};
+                int kind = kinds[random(4)];
+                if (what == 29)
+                    raw.death(lane, kind, RawBuilder::unknown(place, one.size_class + 1));
+                else if (one.lane == lane)
+                    raw.death(lane, kind, RawBuilder::own(place), 5);
+                else
+                    raw.death(lane, kind,
+                              RawBuilder::foreign(one.lane, raw.births(one.lane), place,
+                                                  one.size_class + 1),
+                              5);
+                ends[lane].push_back(place);
+            } else if (what < 32) { /* what is first, or something new */
+                uint32_t i = prepare(lane, &size);
+                uint32_t place = what == 30 ? raw.cache(lane, i + 1).front() : fresh(i);
+                born(lane, raw.birth_at(lane, 1, size, place, i + 1), i);
+            } else if (what < 35 && !live.empty()) {
+                Live &one = live[random(live.size())];
+                if (one.lane != lane) continue;
+                uint32_t place = raw.place(one.object);
+                if (what < 33) {
+                    one.object = raw.realloc(lane, 19, RawBuilder::own(place), 77, 0);
+                } else {
+                    uint32_t i = prepare(lane, &size);
+                    one.object = raw.realloc(lane, 18, RawBuilder::own(place), size, 0);
+                    one.size_class = i;
+                }
+                wanted[lane].push_back(raw.place(one.object));
+                ends[lane].push_back(place);
+            } else if (what < 37) {
+                uint32_t i = random(classes);
+                auto count = static_cast<uint32_t>(raw.cache(lane, i + 1).size());
+                if (count > 0) raw.uncached(lane, i + 1, 1 + random(count));
+            } else if (what < 38 && random(30) == 0) {
+                const uint32_t kept = random(3);
+                if (kept == 0) raw.thread_cache_deleted(lane);
+                if (kept == 1) raw.lost(lane, 5, 2);
+                raw.birth(lane, 1, 5);
+                wanted[lane].push_back(raw.place(RawBuilder::token(lane, raw.births(lane))));
+                raw.cache_begin(lane);
+            } else {
+                raw.stamp_before(lane, 3);
+            }
+            if (random(200) == 0) raw.cut(lane);
+            /* Places of their own of a class that has none stay away from the others. */
+            raw.next_place = std::max(raw.next_place, 0x7000000u);
+        }
+        raw.end();
+        for (uint32_t batch : {1u, 5u, 300u}) {
+            Reading reading = read_all(raw.bytes, nullptr, batch);
+            EXPECT_EQ(reading.decode_text, "") << "seed " << seed;
+            for (uint32_t lane = 0; lane < 3; lane++) {
+                std::vector<uint64_t> begun, ended;
+                for (const record &one : reading.lanes[lane]) {
+                    if (one.shape >= SHAPE_BIRTH && one.shape <= SHAPE_REALLOC)
+                        begun.push_back(one.place);
+                    if (one.shape >= SHAPE_REALLOC && one.shape <= SHAPE_DEATH_SIZED_ALIGNED)
+                        ended.push_back(one.ends);
+                }
+                EXPECT_EQ(begun, wanted[lane]) << "seed " << seed << " lane " << lane;
+                EXPECT_EQ(ended, ends[lane]) << "seed " << seed << " lane " << lane;
+            }
+        }
+    }
+}
+
+/* A realloc takes its place before it gives one back. */
+TEST(RawDecoder, ReallocTakesBeforeItGives)
+{
+    RawBuilder raw;
+    raw.cache_begin(0);
+    raw.size_class(0, 1, 16);
+    raw.cached(0, 1, {64, 65});
+    raw.birth_cached(0, RawBuilder::kMalloc, 16);
+    raw.realloc(0, RawBuilder::kReallocMoved, RawBuilder::own(64), 10, 0);
+    raw.birth_cached(0, RawBuilder::kMalloc, 16);
+    raw.end();
+    Reading reading = read_all(raw.bytes);
+    ASSERT_EQ(reading.lanes[0].size(), 3u) << reading.decode_text;
+    EXPECT_EQ(reading.lanes[0][1].place, 65u);
+    EXPECT_EQ(reading.lanes[0][2].place, 64u);
+}
+
+TEST(RawDecoder, CacheRecordsAreToldOnRequest)
+{
+    RawBuilder raw = example();
+    raw.death(0, RawBuilder::kFree, RawBuilder::token(0, 3));
+    raw.uncached(0, 3, 1);
+    raw.thread_end(0);
+    raw.end();
+    for (uint32_t batch : {8u, 9u, 100u}) {
+        Reading reading = read_all(raw.bytes, nullptr, batch, true);
+        EXPECT_EQ(reading.decode_text, "");
+        const std::vector<record> &r = reading.lanes[0];
+        ASSERT_EQ(r.size(), kExampleRecords + 2 + 5);
+        EXPECT_EQ(r[1].number, RAW_CACHE_BEGIN);
+        EXPECT_EQ(r[4].number, RAW_CLASS);
+        EXPECT_EQ(r[4].structure, 3u);
+        EXPECT_EQ(r[4].size, 24u);
+        EXPECT_EQ(r[5].number, RAW_CACHED);
+        EXPECT_EQ(r[5].structure, 3u);
+        EXPECT_EQ(r[5].place, 65u);
+        EXPECT_EQ(r[6].number, RAW_CACHED);
+        EXPECT_EQ(r[6].place, 64u);
+        EXPECT_EQ(r[12].number, RAW_UNCACHED);
+        EXPECT_EQ(r[12].structure, 3u);
+        EXPECT_EQ(r[12].operand, 1u);
+        EXPECT_EQ(r[13].number, RAW_THREAD_END);
+    }
+}
+
+/* Whatever is between cache_begin and what makes the cache unknown again. */
+TEST(RawDecoder, CachesThatAreNotKnown)
+{
+    auto begin = [](RawBuilder *raw) {
+        raw->cache_begin(0);
+        raw->size_class(0, 1, 16);
+        raw->cached(0, 1, {64, 65});
+        raw->birth_cached(0, RawBuilder::kMalloc, 16);
+        raw->death(0, RawBuilder::kFree, RawBuilder::own(64));
+    };
+    for (int which = 0; which < 4; which++) {
+        for (bool again : {false, true}) {
+            RawBuilder raw;
+            begin(&raw);
+            if (which == 0) raw.thread_begin(0, 7);
+            if (which == 1) raw.thread_cache_deleted(0);
+            if (which == 2) raw.lost(0, 2, 1);
+            if (which == 3) raw.cache_begin(0);
+            if (again) begin(&raw);
+            raw.birth_cached(0, RawBuilder::kMalloc, 16);
+            raw.end();
+            Reading reading = read_all(raw.bytes);
+            EXPECT_EQ(reading.decode_error, again        ? ""
+                                            : which == 3 ? "raw_cache_empty"
+                                                         : "raw_cache_unknown");
+            if (again) {
+                EXPECT_EQ(reading.lanes[0].back().place, 64u);
+            }
+        }
+    }
+    RawBuilder never;
+    never.size_class(0, 1, 16);
+    never.cached(0, 1, {64}); /* not wrong, but of no use */
+    never.birth_at(0, RawBuilder::kMalloc, 16, 70, 1);
+    never.death(0, RawBuilder::kFree, RawBuilder::own(70));
+    never.death(0, RawBuilder::kFree, RawBuilder::own(64));
+    never.uncached(0, 1, 5);
+    never.birth_cached(0, RawBuilder::kMalloc, 16);
+    never.end();
+    Reading reading = read_all(never.bytes);
+    EXPECT_EQ(reading.decode_error, "raw_cache_unknown");
+    EXPECT_EQ(reading.lanes[0].size(), 3u);
+}
+
+TEST(RawDecoder, PlacesOfOneBlockHaveOneClass)
+{
+    for (int which = 0; which < 5; which++) {
+        RawBuilder raw;
+        raw.cache_begin(0);
+        raw.size_class(0, 1, 16);
+        raw.size_class(0, 2, 32);
+        raw.cached(0, 1, {64, 65});
+        raw.birth_at(0, RawBuilder::kMalloc, 16, 128, 2);
+        if (which == 0) raw.cached(0, 2, {66});
+        if (which == 1) raw.birth_at(0, RawBuilder::kMalloc, 16, 66, 2);
+        if (which == 2) raw.death(0, RawBuilder::kFree, RawBuilder::foreign(1, 1, 66, 2));
+        if (which == 3) raw.death(0, RawBuilder::kFree, RawBuilder::unknown(66, 2));
+        if (which == 4) raw.death(0, RawBuilder::kFree, RawBuilder::unknown(129, 1));
+        raw.end();
+        Reading reading = read_all(raw.bytes);
+        EXPECT_EQ(reading.decode_error, "raw_place_class") << which;
+        EXPECT_EQ(reading.lanes[0].size(), 1u);
+    }
+}
+
+/* Chunks are left out before `resume`, each a run of its own. */
+std::vector<record> read_with_gap(const std::string &bytes, size_t missing, std::string *error)
+{
+    MemoryFile file(bytes);
+    raw_reader reader;
+    raw_decoder decoder;
+    std::vector<record> all;
+    size_t number = 0;
+    std::string text;
+    raw_reader_open_fd(&reader, file.fd());
+    raw_decoder_init(&decoder, 0, false);
+    while (raw_chunk *chunk = raw_reader_next(&reader)) {
+        record records[16];
+        if (number == missing + 1) raw_decoder_resume(&decoder, chunk);
+        if (number++ != missing) {
+            raw_decoder_open(&decoder, chunk);
+            while (uint32_t count = raw_decoder_next(&decoder, records, 16))
+                all.insert(all.end(), records, records + count);
+        }
+        raw_chunk_release(&reader, chunk);
+    }
+    take_error(decoder.error, error, &text);
+    raw_decoder_free(&decoder);
+    raw_reader_close(&reader);
+    return all;
+}
+
+/* Behind a gap a birth has the place it had, or none. */
+TEST(RawDecoder, CachesBehindAGap)
+{
+    RawBuilder raw;
+    raw.chunks_per_run = 1;
+    raw.cache_begin(0);
+    raw.size_class(0, 1, 16);
+    raw.size_class(0, 3, 48);
+    raw.cached(0, 1, {64, 65, 66, 67});
+    raw.cached(0, 3, {128, 129, 130});
+    raw.birth_cached(0, RawBuilder::kMalloc, 10); /* 64 */
+    raw.birth_cached(0, RawBuilder::kMalloc, 40); /* 128 */
+    raw.cut(0);
+    raw.size_class(0, 2, 32);
+    raw.cached(0, 2, {192, 193});
+    raw.birth_cached(0, RawBuilder::kMalloc, 30); /* 192 */
+    raw.birth_cached(0, RawBuilder::kMalloc, 10); /* 65 */
+    raw.cut(0);
+    std::vector<uint32_t> wanted = {64, 128};
+    auto birth = [&](uint64_t size, bool is_certain) {
+        uint64_t object = raw.birth_cached(0, RawBuilder::kMalloc, size);
+        wanted.push_back(is_certain ? raw.place(object) : 0);
+    };
+    birth(10, false);
+    raw.death(0, RawBuilder::kFree, RawBuilder::own(64));
+    raw.death(0, RawBuilder::kFree, RawBuilder::own(65));
+    birth(10, true);
+    birth(16, true);
+    birth(20, false); /* of class 2, but nobody knows */
+    raw.death(0, RawBuilder::kFree, RawBuilder::own(64));
+    raw.death(0, RawBuilder::kFree,
+              RawBuilder::own(192)); /* of an unknown class: it may be first now */
+    birth(30, false);
+    birth(10, false);
+    raw.death(0, RawBuilder::kFree, RawBuilder::own(65));
+    raw.uncached(0, 1, 2); /* the second one is not known */
+    raw.cached(0, 1, {70});
+    birth(10, true);
+    raw.death(0, RawBuilder::kFree, RawBuilder::own(128));
+    birth(40, false); /* it might be of a class between */
+    birth(40, false);
+    raw.death(0, RawBuilder::kFree, RawBuilder::foreign(1, 1, 194, 2));
+    birth(40, false);
+    raw.size_class(0, 4, 64);
+    raw.cached(0, 4, {256});
+    birth(64, true);
+    raw.cache_begin(0);
+    raw.cached(0, 1, {64});
+    birth(16, true);
+    raw.end();
+    std::string error;
+    std::vector<uint32_t> places;
+    for (const record &one : read_with_gap(raw.bytes, 1, &error))
+        if (one.shape == SHAPE_BIRTH) places.push_back(one.place);
+    EXPECT_EQ(error, "");
+    EXPECT_EQ(places, wanted);
+    read_with_gap(raw.bytes, 99, &error);
+    EXPECT_EQ(error, "");
 }
 
 /* A run's profile holds to its end, and the next one has another. */
@@ -687,8 +1112,11 @@ TEST(RawDecoder, ProfilesOfRuns)
     for (int kind : {1, 2, 5, 1}) {
         raw.profile = RawBuilder::make_profile({0, 0, 0, kind, 0, 0, 0, 0});
         for (int chunk = 0; chunk < 2; chunk++) {
-            raw.birth(0, kind, 7);
-            raw.birth(0, 1, 8);
+            raw.cache_begin(0);
+            raw.size_class(0, 1, 8);
+            raw.cached(0, 1, {64, 65});
+            raw.birth_cached(0, kind, 7);
+            raw.birth_cached(0, 1, 8);
             raw.cut(0);
         }
     }
@@ -750,33 +1178,72 @@ TEST(RawDecoder, RecordsThatCannotBeAreNamedWithTheirPlace)
 {
     const RecordDamage damages[] = {
         {{0x0000}, "raw_unit"},
-        {{0x0004}, "raw_object"},
+        {{0x0001}, "raw_object"},
         {{0x7fff}, "raw_object"},
         {{0xa000, 0x0001}, "raw_unit"},
+        {{0xa001}, "raw_unit"},
         {{0xc000}, "raw_unit"},
         {{0xd7ff}, "raw_unit"},
-        {{0xd800, 0x0000}, "raw_object"},
+        {{0xd800, 0x0000}, "raw_place"},
         {{0xd801, 0x0001}, "raw_object"},
-        {{0xe000}, "raw_unit"},
-        {{0xe803, 0x0007}, "raw_object"},
-        {{0xec00, 0x0002}, "raw_unit"},
+        {{0xe000, 0x0041}, "raw_unit"},
+        {{0xe400, 0x0041}, "raw_unit"},
+        {{0xe800, 0x0000, 0x0007, 0x0000}, "raw_place"},
+        {{0xe803, 0x0007, 0x0007, 0x0043, 0x0003}, "raw_object"},
+        {{0xe800, 0x0041, 0x0007, 0x0000}, "raw_cache_empty"},
+        {{0xec00, 0x0002, 0x0000}, "raw_unit"},
         {{0xf300}, "raw_unit"},
         {{0xffff, 0x0001}, "raw_unit"},
         {{0xf000}, "raw_number"},
         {{0xf02d}, "raw_number"},
         {{0xf02f}, "raw_number"},
         {{0xf033, 0x0003, 0x0001}, "raw_number"},
-        {{0xf038}, "raw_number"},
-        {{0xf015, 0x0000}, "raw_object"},
+        {{0xf03c}, "raw_number"},
+        {{0xf03f}, "raw_number"},
+        {{0xf015, 0x0000}, "raw_place"},
+        {{0xf015, 0x8000, 0x1000}, "raw_place"},
         {{0xf015, 0x0004}, "raw_object"},
-        {{0xf055, 0x0000, 0x0000}, "raw_object"},
-        {{0xf055, 0x0000, 0x0004}, "raw_object"},
-        {{0xf055, 0x8000, 0x0002, 0x0001}, "raw_object"},
-        {{0xf055, 0x0001, 0x8000, 0x8000, 0x1000}, "raw_object"},
+        {{0xf015, 0x0080}, "raw_object"},
+        {{0xf055, 0x0000, 0x0002, 0x0041, 0x0003}, "raw_object"},
+        {{0xf055, 0x0001, 0x0000, 0x0041, 0x0003}, "raw_object"},
+        {{0xf055, 0x8000, 0x0002, 0x0001, 0x0041, 0x0003}, "raw_object"},
+        {{0xf055, 0x0001, 0x8000, 0x8000, 0x1000, 0x0041, 0x0003}, "raw_object"},
+        {{0xf055, 0x0001, 0x0001, 0x0000, 0x0003}, "raw_place"},
+        {{0xf055, 0x0001, 0x0001, 0x8000, 0x1000, 0x0003}, "raw_place"},
+        {{0xf055, 0x0001, 0x0001, 0x0041, 0x0080}, "raw_size_class"},
+        {{0xf055, 0x0001, 0x0001, 0x0041, 0x0004}, "raw_size_class"},
+        {{0xf055, 0x0001, 0x0001, 0x0041, 0x0000}, "raw_place_class"},
+        {{0xf095, 0x0000, 0x0003}, "raw_place"},
+        {{0xf095, 0x0041, 0x0000}, "raw_place_class"},
+        {{0xf095, 0x0041, 0x0004}, "raw_size_class"},
         {{0xf0d5}, "raw_unit_flag"},
         {{0xf041, 0x0001}, "raw_unit_flag"},
         {{0xf070, 0x0001}, "raw_unit_flag"},
         {{0xf0b6, 0x0001, 0x0001}, "raw_unit_flag"},
+        {{0xf079}, "raw_unit_flag"},
+        {{0x8018}, "raw_cache_empty"},
+        {{0x8019}, "raw_size_class"},
+        {{0xf001, 0x0018, 0x0000}, "raw_cache_empty"},
+        {{0xf001, 0x0018, 0x8000, 0x1000, 0x0003}, "raw_place"},
+        {{0xf001, 0x0018, 0x0041, 0x0080}, "raw_size_class"},
+        {{0xf001, 0x0018, 0x0041, 0x0004}, "raw_size_class"},
+        {{0xf001, 0x0018, 0x0041, 0x0000}, "raw_place_class"},
+        {{0xf012, 0x0041, 0x0018, 0x0000}, "raw_cache_empty"},
+        {{0xf038, 0x0000, 0x0008}, "raw_size_class"},
+        {{0xf038, 0x0080, 0x0008}, "raw_size_class"},
+        {{0xf038, 0x0003, 0x0020}, "raw_size_class"},
+        {{0xf038, 0x0004, 0x0000}, "raw_operand"},
+        {{0xf038, 0x0004, 0x8000, 0x8000, 0x0004}, "raw_operand"},
+        {{0xf03a, 0x0000, 0x0001, 0x0041}, "raw_size_class"},
+        {{0xf03a, 0x0004, 0x0001, 0x00c8}, "raw_size_class"},
+        {{0xf03a, 0x0003, 0x0000}, "raw_operand"},
+        {{0xf03a, 0x0003, 0x0009}, "raw_operand"},
+        {{0xf03a, 0x0003, 0x0001, 0x0000}, "raw_place"},
+        {{0xf03a, 0x0003, 0x0001, 0x8000, 0x1000}, "raw_place"},
+        {{0xf03b, 0x0003, 0x0001}, "raw_cache_short"},
+        {{0xf03b, 0x0003, 0x0000}, "raw_operand"},
+        {{0xf03b, 0x0004, 0x0001}, "raw_size_class"},
+        {{0xf03b, 0x0000, 0x0001}, "raw_size_class"},
         {{0xf180, 0x0001}, "raw_structure"},
         {{0xf1fe, 0x0001}, "raw_structure"},
         {{0xf103, 0x0000}, "raw_operand"},
@@ -785,12 +1252,17 @@ TEST(RawDecoder, RecordsThatCannotBeAreNamedWithTheirPlace)
         {{0xf036, 0x0015, 0x0001}, "raw_operand"},
         {{0xf037, 0x0001, 0x0000, 0x0001}, "raw_operand"},
         {{0xf037, 0x0080, 0x0001, 0x0001}, "raw_structure"},
-        {{0xf001, 0xffff, 0xffff, 0xffff, 0xffff, 0x0010}, "raw_operand"},
+        {{0xf001, 0xffff, 0xffff, 0xffff, 0xffff, 0x0010, 0x0000}, "raw_operand"},
         {{0xf001, 0x8000, 0x8000, 0x8000, 0x8000, 0x8001, 0x0000}, "raw_operand"},
         {{0xf035, 0x0001, 0xffff, 0xffff, 0xffff, 0xffff, 0x000f}, "raw_births"},
         {{0xf001}, "raw_units_short"},
         {{0xf001, 0x8001}, "raw_units_short"},
+        {{0xf001, 0x0001}, "raw_units_short"},
+        {{0xf001, 0x0001, 0x0043}, "raw_units_short"},
         {{0xf008, 0x0001}, "raw_units_short"},
+        {{0xf055, 0x0001, 0x0001, 0x0043}, "raw_units_short"},
+        {{0xf038, 0x0004}, "raw_units_short"},
+        {{0xf03a, 0x0003, 0x0002, 0x0043}, "raw_units_short"},
         {{0xf103}, "raw_units_short"},
         {{0xd800}, "raw_units_short"},
         {{0xe801}, "raw_units_short"}};
@@ -800,18 +1272,19 @@ TEST(RawDecoder, RecordsThatCannotBeAreNamedWithTheirPlace)
             raw.packing = packed ? RawBuilder::kPacked : RawBuilder::kPlain;
             raw.cut(0);
             size_t offset = raw.bytes.size() + 36;
-            raw.units(0, {0x8001}, 1);
+            raw.units(0, {0xf001, 0x0001, 0x0042, 0x0003}, 1);
             raw.units(0, damage.units);
             raw.end();
             Reading reading = read_all(raw.bytes);
             EXPECT_EQ(reading.decode_error, damage.error)
                 << std::hex << damage.units[0] << ": " << reading.decode_text;
-            EXPECT_NE(reading.decode_text.find("lane 0, record 7"), std::string::npos)
+            EXPECT_NE(reading.decode_text.find("lane 0, record 8"), std::string::npos)
                 << reading.decode_text;
             EXPECT_EQ(std::stoull(reading.decode_text.substr(strlen("offset 0x")), nullptr, 16),
-                      packed ? offset : offset + 2)
+                      packed ? offset : offset + 8)
                 << reading.decode_text;
-            EXPECT_EQ(reading.lanes[0].size(), 7u) << "records before it are delivered";
+            EXPECT_EQ(reading.lanes[0].size(), kExampleRecords + 1)
+                << "records before it are delivered";
         }
     }
 }
@@ -836,8 +1309,13 @@ TEST(RawDecoder, ProfilesThatCannotBe)
 TEST(RawDecoder, RandomUnits)
 {
     RawBuilder source = example();
+    source.next_place = 640;
     for (int i = 0; i < 50; i++) {
         source.birth(0, RawBuilder::kMemalign, static_cast<uint64_t>(i), 64);
+        source.cached(0, 3, {static_cast<uint32_t>(65536 + 2 * i), 128});
+        source.birth_cached(0, RawBuilder::kMalloc, 24);
+        source.death(0, RawBuilder::kFree, RawBuilder::own(static_cast<uint32_t>(65536 + 2 * i)));
+        source.uncached(0, 3, 1);
         source.death(0, RawBuilder::kFree, source.token(3, 7 + static_cast<uint64_t>(i)));
         source.realloc(0, RawBuilder::kReallocMoved, source.token(0, 2 + static_cast<uint64_t>(i)),
                        5);
@@ -936,7 +1414,7 @@ TEST(SpoolReader, WhereTheRecordsOfASlotEnd)
     }
     RawBuilder full;
     while (full.run(0).units.size() < 4096 - 64)
-        full.birth(0, RawBuilder::kMalloc, 9);
+        full.thread_end(0);
     SpoolBuilder spool;
     spool.slot(0, 0, full.run(0));
     EXPECT_EQ(read_all(RawBuilder().bytes, &spool.bytes).lanes[0].size(), 2016u);
@@ -955,15 +1433,15 @@ TEST(SpoolReader, SlotsWithNothing)
     raw.cut(0);
     SpoolBuilder spool;
     spool.slot(0, 0, raw.run(0));
-    RawBuilder::Run empty = {2, 9, raw.run(0).profile, false, ""};
+    RawBuilder::Run empty = {kExampleBirths, kExampleUnits, raw.run(0).profile, false, ""};
     spool.slot(0, 1, empty);
     Reading reading = read_all(raw.bytes, &spool.bytes);
     EXPECT_EQ(reading.spool_gaps, 0u);
-    EXPECT_EQ(reading.lanes[0].size(), 6u) << reading.decode_text;
-    empty.units = from_hex("0880");
+    EXPECT_EQ(reading.lanes[0].size(), kExampleRecords) << reading.decode_text;
+    empty.units = from_hex("31f0");
     spool.slot(0, 2, empty);
     reading = read_all(raw.bytes, &spool.bytes);
-    EXPECT_EQ(reading.lanes[0].size(), 7u) << reading.decode_text;
+    EXPECT_EQ(reading.lanes[0].size(), kExampleRecords + 1) << reading.decode_text;
 }
 
 TEST(SpoolReader, GapsEndTheirLaneOnly)
@@ -971,41 +1449,41 @@ TEST(SpoolReader, GapsEndTheirLaneOnly)
     RawBuilder raw = example();
     raw.end_run(0);
     RawBuilder::Run run = raw.run(0), other = run;
-    run.units = from_hex("0880");
+    run.units = from_hex("31f0");
     other.first_unit = other.first_birth = 0;
-    other.units = from_hex("0880");
+    other.units = from_hex("31f0");
     auto at = [&run](uint64_t unit, uint64_t births) {
         run.first_unit = unit;
         run.first_birth = births;
         return run;
     };
     SpoolBuilder serials;
-    serials.slot(0, 3, at(9, 2));
+    serials.slot(0, 3, at(kExampleUnits, 3));
     serials.slot(1, 0, other);
-    serials.slot(0, 5, at(10, 3));
-    serials.slot(0, 6, at(11, 4));
+    serials.slot(0, 5, at(kExampleUnits + 1, 3));
+    serials.slot(0, 6, at(kExampleUnits + 2, 3));
     Reading reading = read_all(raw.bytes, &serials.bytes);
     EXPECT_EQ(reading.decode_text, "");
-    EXPECT_EQ(reading.lanes[0].size(), 7u);
+    EXPECT_EQ(reading.lanes[0].size(), kExampleRecords + 1);
     EXPECT_EQ(reading.lanes[1].size(), 1u);
     EXPECT_EQ(reading.spool_gaps, 1u);
 
     SpoolBuilder later;
-    later.slot(0, 7, at(10, 2));
+    later.slot(0, 7, at(kExampleUnits + 1, 3));
     EXPECT_EQ(read_all(raw.bytes, &later.bytes).spool_gaps, 1u) << "units are missing";
 
     SpoolBuilder between;
-    between.slot(0, 7, at(9, 2));
-    between.slot(0, 8, at(9 + 4096, 3));
+    between.slot(0, 7, at(kExampleUnits, 3));
+    between.slot(0, 8, at(kExampleUnits + 4096, 3));
     reading = read_all(raw.bytes, &between.bytes);
     EXPECT_EQ(reading.spool_gaps, 1u) << "a slot has not so many";
-    EXPECT_EQ(reading.lanes[0].size(), 7u);
+    EXPECT_EQ(reading.lanes[0].size(), kExampleRecords + 1);
 
     SpoolBuilder within;
-    within.slot(0, 7, at(5, 2));
+    within.slot(0, 7, at(5, 3));
     reading = read_all(raw.bytes, &within.bytes);
     EXPECT_EQ(reading.spool_gaps, 1u) << "it begins within a run of the stream";
-    EXPECT_EQ(reading.lanes[0].size(), 6u);
+    EXPECT_EQ(reading.lanes[0].size(), kExampleRecords);
 }
 
 TEST(SpoolReader, FreeSlotsAndOtherRunsAreNotUsed)
@@ -1047,7 +1525,7 @@ TEST(SpoolReader, Damage)
     EXPECT_EQ(read_all(RawBuilder().bytes, &unknown.bytes).spool_error, "raw_feature");
     std::string empty;
     EXPECT_EQ(read_all(RawBuilder().bytes, &empty).spool_error, "spool_no_spool");
-    std::string cut = good.bytes.substr(0, 4096 + 64 + 2);
+    std::string cut = good.bytes.substr(0, 4096 + 64 + 8);
     EXPECT_EQ(read_all(RawBuilder().bytes, &cut).lanes[0].size(), 1u);
 }
 
@@ -1057,7 +1535,7 @@ TEST(SpoolReader, StreamWithoutHeaderDoesNotContradict)
     spool.slot(0, 0, example().run(0));
     Reading reading = read_all("", &spool.bytes);
     EXPECT_EQ(reading.state, RAW_STREAM_CUT);
-    EXPECT_EQ(reading.lanes[0].size(), 6u);
+    EXPECT_EQ(reading.lanes[0].size(), kExampleRecords);
 }
 
 } // namespace

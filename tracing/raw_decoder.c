@@ -82,23 +82,21 @@ static void fill_row(struct raw_decoder *decoder, unsigned row)
     if (kind == 0 || shape == SHAPE_REALLOC || shape == SHAPE_DEATH_SIZED_ALIGNED) return;
     if ((birth && decoder->addresses) || (far && shape != SHAPE_DEATH)) return;
     struct raw_code code = {.head = record_head(kind), .base = base};
-    code.birth = birth ? -1 : 0;
+    code.birth = birth ? UINT64_MAX : 0;
     code.scale = birth ? 64 / 8 : 64 / RAW_PLACE_BLOCK;
     code.offset = birth ? 64 * RAW_NUMBERS_SIZES + 64 - 64 / 8 : 64 * RAW_NUMBERS_BLOCKS;
     if (far) code.main = UINT16_MAX;
     if (shape == SHAPE_DEATH_SIZED) code.size = UINT16_MAX;
     if (shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_DEATH_ALIGNED) code.alignment = UINT16_MAX;
+    code.more_units = code.main | code.size | code.alignment ? 2 : 0;
     uint32_t last = (base + code_rows[row].limit - 1u) >> RAW_CODE_SHIFT;
-    for (uint32_t number = base >> RAW_CODE_SHIFT; number <= last; number++) {
+    for (uint32_t number = base >> RAW_CODE_SHIFT; number <= last; number++)
         decoder->codes[number] = code;
-        if (code.main | code.size | code.alignment) decoder->two_units |= UINT64_C(1) << number;
-    }
 }
 
 static void fill_codes(struct raw_decoder *decoder)
 {
     memset(decoder->codes, 0, sizeof decoder->codes);
-    decoder->two_units = 0;
     for (unsigned row = 0; row < CODE_ROWS; row++)
         fill_row(decoder, row);
 }
@@ -871,32 +869,29 @@ static inline __attribute__((always_inline)) uint32_t decode_short(struct raw_de
     struct raw_list *lists = decoder->cache.lists;
     const uint8_t *at = decoder->at;
     const uint8_t *end = decoder->end - 2; /* where a record of two units still fits */
-    const uint64_t two_units = decoder->two_units;
-    const uint64_t no_births = raw_births(decoder->lane, 0);
-    uint64_t births = decoder->births;
+    uint64_t births = raw_births(decoder->lane, decoder->births);
     uint32_t left = raw_decoder_units_left(decoder);
     struct record *record = records, *records_end = records + (count < left ? count : left);
 
     for (; record < records_end && (!two || at < end); record++) {
-        uint32_t unit = bytes_get16(at), number = unit >> RAW_CODE_SHIFT, far = 0;
-        const struct raw_code *code = &codes[number];
-        uint32_t operand = unit - code->base, size = 0, alignment = 0;
-        const uint32_t birth = (uint32_t)code->birth;
+        uint32_t unit = bytes_get16(at), far = 0, more = 0, alignment = 0;
+        const struct raw_code *code = &codes[unit >> RAW_CODE_SHIFT];
+        const uint64_t birth = code->birth;
+        uint32_t operand = unit - code->base;
         if (two) {
             uint32_t next = bytes_get16(at + 2);
             operand = operand * (code->main + 1u) + (next & code->main);
-            size = next & code->size;
+            more = next & code->size;
             alignment = next & code->alignment;
             far = operand >> RAW_LEAF_BITS & code->main;
             /* Numbers of one unit. */
-            if (__builtin_expect((size | alignment) >= RAW_NUMBER_MORE, 0)) break;
-        } else if (__builtin_expect(two_units >> number & 1, 0)) {
+            if (__builtin_expect((more | alignment) >= RAW_NUMBER_MORE, 0)) break;
+        } else if (__builtin_expect(code->more_units, 0)) {
             break;
         }
-        uint32_t place = operand;
+        uint32_t size = operand & (uint32_t)birth, ends = operand ^ size, place = RAW_PLACE_NONE;
         if (scout) {
-            /* A place is not 0. */
-            if (__builtin_expect(code->scale == 0 || (operand | birth) == 0, 0)) break;
+            if (__builtin_expect(code->scale == 0 || (ends | birth) == 0, 0)) break;
         } else {
             uint32_t entry = (operand * code->scale + code->offset) / 64;
             if (two) {
@@ -904,28 +899,29 @@ static inline __attribute__((always_inline)) uint32_t decode_short(struct raw_de
                 entry += leaves[far];
             }
             struct raw_list *list = &lists[numbers[entry]];
-            uint32_t top = list->top + birth;
+            uint32_t top = list->top + (uint32_t)birth;
             /* A birth takes what is there, a death puts what has room. */
             if (__builtin_expect(top - list->bottom > list->mask, 0)) break;
             uint32_t *first = &list->places[top & list->mask];
-            place ^= (place ^ *first) & birth;
-            *first = place;
-            list->top = top + 1 + birth;
+            place = *first & (uint32_t)birth;
+            *first = place | ends;
+            list->top = top + 1 + (uint32_t)birth;
         }
-        births -= (uint64_t)code->birth;
+        births -= birth;
+        uint64_t born = births & birth;
         memcpy(record, &code->head, sizeof code->head);
-        record->bound = (no_births + births) & ~(uint64_t)code->birth;
-        record->size = (operand & birth) | size;
-        record->serial = births & (uint64_t)code->birth;
+        record->bound = births ^ born;
+        record->size = two ? size | more : size;
+        record->serial = born & RAW_SERIAL_MAX;
         record->operand = alignment;
         record->address = 0;
-        record->ends = place & ~birth;
-        record->place = scout ? RAW_PLACE_NONE : place & birth;
-        at += two ? 2 + 2 * (two_units >> number & 1) : 2;
+        record->ends = ends;
+        record->place = place;
+        at += two ? 2 + code->more_units : 2;
     }
     uint32_t done = (uint32_t)(record - records);
     decoder->at = at;
-    decoder->births = births;
+    decoder->births = raw_births_count(births);
     decoder->records += done;
     return done;
 }

@@ -102,12 +102,13 @@ static inline bool raw_record_is_of_cache(const struct record *record)
 
 /* What a unit means by its upper six bits, in this run. Masks are all ones or zero. */
 struct raw_code {
-    uint64_t head; /* what the record begins with */
-    int32_t birth; /* a mask */
-    uint32_t base; /* of the main operand: unit - base */
+    uint64_t head;  /* what the record begins with */
+    uint64_t birth; /* a mask */
     uint32_t scale,
-        offset; /* of raw_cache's numbers: operand * scale + offset, in 64ths. 0: the long way */
+        offset;    /* of raw_cache's numbers: operand * scale + offset, in 64ths. 0: the long way */
+    uint16_t base; /* of the main operand: unit - base */
     uint16_t main, size, alignment; /* masks: what the unit that follows is a part of */
+    uint16_t more_units;            /* bytes of that unit: 0 or 2 */
 };
 
 #define RAW_CODES      64
@@ -143,7 +144,6 @@ struct raw_decoder {
     uint64_t last_address;
     struct raw_way foreign[RAW_FOREIGN_WAYS];
     struct raw_code codes[RAW_CODES];
-    uint64_t two_units; /* a bit for each code: a short record of it has two */
     struct raw_cache cache;
     /* Places of the latest births by serial, a ring of RAW_AGES; of births up to `unpacked`, none. NULL before the first packed
      * chunk. */
