@@ -73,6 +73,7 @@ void raw_cache_free(struct raw_cache *cache)
     free(cache->lists);
     free(cache->numbers);
     free(cache->leaves);
+    free(cache->recent);
     *cache = (struct raw_cache){.known = false};
 }
 
@@ -89,7 +90,9 @@ bool raw_cache_prepare(struct raw_cache *cache)
     cache->numbers_bytes = RAW_NUMBERS_LEAVES + RAW_LEAF_BLOCKS;
     cache->numbers = calloc(1, cache->numbers_bytes);
     cache->leaves = calloc(2, sizeof *cache->leaves);
-    if (cache->lists == NULL || cache->numbers == NULL || cache->leaves == NULL) {
+    cache->recent = calloc(RAW_AGES + 1, sizeof *cache->recent);
+    if (cache->lists == NULL || cache->numbers == NULL || cache->leaves == NULL ||
+        cache->recent == NULL) {
         bool known = cache->known, gap = cache->gap;
         raw_cache_free(cache);
         cache->known = known;
@@ -192,6 +195,7 @@ void raw_cache_gap(struct raw_cache *cache)
     cache->known = cache->gap = true;
     raw_cache_empty(cache);
     if (cache->lists_count == 0) return;
+    memset(cache->recent, 0, (RAW_AGES + 1) * sizeof *cache->recent);
     memset(cache->numbers, 0, RAW_NUMBERS_BLOCKS);
     for (uint32_t i = 2; i < cache->lists_count; i++)
         fill_sizes(cache, i);
@@ -243,4 +247,19 @@ bool raw_cache_note_place(struct raw_cache *cache, uint32_t place, uint32_t list
     else
         cache->numbers[number_of_place(cache, place)] = (uint8_t)list;
     return true;
+}
+
+/* ---- births ---- */
+
+uint32_t raw_cache_recent(const struct raw_cache *cache, uint64_t serial)
+{
+    return cache->lists_count == 0 ? RAW_PLACE_NONE
+                                   : cache->recent[raw_recent_entry((uint32_t)serial)];
+}
+
+void raw_cache_forget_recent(struct raw_cache *cache, uint64_t serial, uint64_t count)
+{
+    if (cache->lists_count == 0) return;
+    for (uint64_t i = 0; i < count && i < RAW_AGES; i++)
+        raw_cache_set_recent(cache, serial - i, RAW_PLACE_NONE);
 }

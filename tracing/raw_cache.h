@@ -15,9 +15,11 @@
  *
  * A number of 0 in it means: look closer, by the functions below. So does every refusal of the first two lists.
  *
+ * Packed chunks name objects by their age (FORMAT.md 5.5), so the places of the latest births are kept as well.
+ *
  * Nothing is kept for each place. What may be wrong is for the decoder to say.
  *
- * Memory   nothing before the first class is told of or the first place is noted; then about 2 KiB, 4 bytes for each
+ * Memory   nothing before the first class is told of or the first place is noted; then about 10 KiB, 4 bytes for each
  *          place in the cache, and one for each block of places, for 256 blocks at a time. */
 #ifndef MALLOCTAPE_RAW_CACHE_H
 #define MALLOCTAPE_RAW_CACHE_H
@@ -65,6 +67,8 @@ struct raw_cache {
     uint32_t numbers_bytes;
     uint32_t *leaves;
     uint32_t leaves_count;
+    uint32_t
+        *recent; /* places of the latest births, by serial; but the first entry is of nothing */
 };
 
 /* All zero is valid: nothing is known. Functions that return false had no memory. */
@@ -94,6 +98,24 @@ uint32_t raw_cache_list_of_place(const struct raw_cache *cache, uint32_t place);
 
 /* Notes the list of a place, and of its block. */
 bool raw_cache_note_place(struct raw_cache *cache, uint32_t place, uint32_t list);
+
+/* Where in `recent` the place of a birth is. */
+static inline uint32_t raw_recent_entry(uint32_t serial)
+{
+    return serial % RAW_AGES + 1;
+}
+
+/* The place of one of the latest RAW_AGES births; 0: nobody knows. */
+uint32_t raw_cache_recent(const struct raw_cache *cache, uint64_t serial);
+
+/* After raw_cache_prepare(). */
+static inline void raw_cache_set_recent(struct raw_cache *cache, uint64_t serial, uint32_t place)
+{
+    cache->recent[raw_recent_entry((uint32_t)serial)] = place;
+}
+
+/* Of so many births up to this one nobody knows the place. */
+void raw_cache_forget_recent(struct raw_cache *cache, uint64_t serial, uint64_t count);
 
 static inline uint32_t raw_list_count(const struct raw_list *list)
 {

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/bytes.h"
@@ -15,25 +14,32 @@
 /* Births and deaths of one or two units are nearly everything: they are decoded without a branch on what they are.
  * Everything else goes the long way. */
 
-/* The table of FORMAT.md 5.2, as far as the main operand is in the first unit or the first two: units base + least ..
- * base + limit - 1. */
+/* What the main operand is: of the first unit, of the first two, or an age (FORMAT.md 5.5, in packed chunks only). */
+enum row_form { ROW_NEAR, ROW_FAR, ROW_AGED };
+
+/* The tables of FORMAT.md 5.2 and 5.5, as far as the main operand is in the first unit or the first two: units base +
+ * least .. base + limit - 1. */
 static const struct {
     uint16_t base, limit;
-    uint8_t least, range;
-    bool far;
+    uint8_t least, range, form;
 } code_rows[] = {
-    {RAW_UNIT_DEATH_1, RAW_DEATH_1_LIMIT, 1, RAW_DEATH_1, false},
-    {RAW_UNIT_BIRTH_1, RAW_BIRTH_1_LIMIT, 0, RAW_BIRTH_1, false},
-    {RAW_UNIT_DEATH_2, RAW_DEATH_2_LIMIT, 1, RAW_DEATH_2, false},
-    {RAW_UNIT_BIRTH_2, RAW_BIRTH_2_LIMIT, 0, RAW_BIRTH_2, false},
-    {RAW_UNIT_BIRTH_3, RAW_BIRTH_3_LIMIT, 0, RAW_BIRTH_3, false},
-    {RAW_UNIT_DEATH_1_FAR, RAW_DEATH_1_FAR_LIMIT >> 16, 0, RAW_DEATH_1, true},
-    {RAW_UNIT_DEATH_2_FAR, RAW_DEATH_2_FAR_LIMIT >> 16, 0, RAW_DEATH_2, true},
-    {RAW_UNIT_DEATH_3_FAR, RAW_DEATH_3_FAR_LIMIT >> 16, 0, RAW_DEATH_3, true},
-    {RAW_UNIT_REALLOC_FAR, RAW_REALLOC_FAR_LIMIT >> 16, 0, RAW_REALLOC, true},
+    {RAW_UNIT_DEATH_1, RAW_DEATH_1_LIMIT, 1, RAW_DEATH_1, ROW_NEAR},
+    {RAW_UNIT_BIRTH_1, RAW_BIRTH_1_LIMIT, 0, RAW_BIRTH_1, ROW_NEAR},
+    {RAW_UNIT_DEATH_2, RAW_DEATH_2_LIMIT, 1, RAW_DEATH_2, ROW_NEAR},
+    {RAW_UNIT_BIRTH_2, RAW_BIRTH_2_LIMIT, 0, RAW_BIRTH_2, ROW_NEAR},
+    {RAW_UNIT_BIRTH_3, RAW_BIRTH_3_LIMIT, 0, RAW_BIRTH_3, ROW_NEAR},
+    {RAW_UNIT_DEATH_1_FAR, RAW_DEATH_1_FAR_LIMIT >> 16, 0, RAW_DEATH_1, ROW_FAR},
+    {RAW_UNIT_DEATH_2_FAR, RAW_DEATH_2_FAR_LIMIT >> 16, 0, RAW_DEATH_2, ROW_FAR},
+    {RAW_UNIT_DEATH_3_FAR, RAW_DEATH_3_FAR_LIMIT >> 16, 0, RAW_DEATH_3, ROW_FAR},
+    {RAW_UNIT_REALLOC_FAR, RAW_REALLOC_FAR_LIMIT >> 16, 0, RAW_REALLOC, ROW_FAR},
+    {RAW_UNIT_DEATH_1_AGED, RAW_DEATH_1_AGES, 1, RAW_DEATH_1, ROW_AGED},
+    {RAW_UNIT_DEATH_2_AGED, RAW_DEATH_2_AGES, 1, RAW_DEATH_2, ROW_AGED},
+    {RAW_UNIT_DEATH_3_AGED, RAW_DEATH_3_AGES, 1, RAW_DEATH_3, ROW_AGED},
+    {RAW_UNIT_REALLOC_AGED, RAW_REALLOC_AGES, 1, RAW_REALLOC, ROW_AGED},
 };
 
 #define CODE_ROWS (sizeof code_rows / sizeof *code_rows)
+_Static_assert(CODE_ROWS + 1 == RAW_CODES, "a code for each row, and that of the long way");
 
 static bool shape_is_birth(unsigned shape)
 {
@@ -71,32 +77,34 @@ static uint32_t record_head(unsigned kind)
     return kind | (uint32_t)call_shapes[kind] << 8 | kind << 16;
 }
 
-/* The codes of a row, if its kind's records have one unit or two. */
+/* The code of a row, if its kind's records have one unit or two; and which units begin with it. */
 static void fill_row(struct raw_decoder *decoder, unsigned row)
 {
-    uint32_t base = code_rows[row].base;
-    bool far = code_rows[row].far;
-    unsigned kind = decoder->profile[code_rows[row].range];
+    struct raw_code *code = &decoder->codes[row + 1];
+    uint32_t base = code_rows[row].base, end = base + code_rows[row].limit;
+    unsigned form = code_rows[row].form, kind = decoder->profile[code_rows[row].range];
     unsigned shape = call_shapes[kind];
     bool birth = shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED;
     if (kind == 0 || shape == SHAPE_REALLOC || shape == SHAPE_DEATH_SIZED_ALIGNED) return;
-    if ((birth && decoder->addresses) || (far && shape != SHAPE_DEATH)) return;
-    struct raw_code code = {.head = record_head(kind), .base = base};
-    code.birth = birth ? UINT64_MAX : 0;
-    code.scale = birth ? 64 / 8 : 64 / RAW_PLACE_BLOCK;
-    code.offset = birth ? 64 * RAW_NUMBERS_SIZES + 64 - 64 / 8 : 64 * RAW_NUMBERS_BLOCKS;
-    if (far) code.main = UINT16_MAX;
-    if (shape == SHAPE_DEATH_SIZED) code.size = UINT16_MAX;
-    if (shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_DEATH_ALIGNED) code.alignment = UINT16_MAX;
-    code.more_units = code.main | code.size | code.alignment ? 2 : 0;
-    uint32_t last = (base + code_rows[row].limit - 1u) >> RAW_CODE_SHIFT;
-    for (uint32_t number = base >> RAW_CODE_SHIFT; number <= last; number++)
-        decoder->codes[number] = code;
+    if ((birth && decoder->addresses) || (form == ROW_FAR && shape != SHAPE_DEATH)) return;
+    if (end % (1u << RAW_CODE_SHIFT) != 0 || (form == ROW_AGED && !decoder->packed)) return;
+    *code = (struct raw_code){.head = record_head(kind), .base = (uint16_t)base};
+    code->birth = birth ? UINT64_MAX : 0;
+    code->scale = birth ? 64 / 8 : 64 / RAW_PLACE_BLOCK;
+    code->offset = birth ? 64 * RAW_NUMBERS_SIZES + 64 - 64 / 8 : 64 * RAW_NUMBERS_BLOCKS;
+    if (form == ROW_FAR) code->main = UINT16_MAX;
+    if (form == ROW_AGED) code->aged = UINT32_MAX;
+    if (shape == SHAPE_DEATH_SIZED) code->size = UINT16_MAX;
+    if (shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_DEATH_ALIGNED) code->alignment = UINT16_MAX;
+    code->more_units = code->main | code->size | code->alignment ? 2 : 0;
+    uint32_t first = (base + code_rows[row].least) >> RAW_CODE_SHIFT;
+    memset(decoder->code_of + first, (int)row + 1, (end >> RAW_CODE_SHIFT) - first);
 }
 
 static void fill_codes(struct raw_decoder *decoder)
 {
-    memset(decoder->codes, 0, sizeof decoder->codes);
+    memset(decoder->code_of, 0, sizeof decoder->code_of);
+    decoder->codes[0] = (struct raw_code){.birth = UINT64_MAX}; /* of no place */
     for (unsigned row = 0; row < CODE_ROWS; row++)
         fill_row(decoder, row);
 }
@@ -115,24 +123,16 @@ static uint64_t decoder_offset(const struct raw_decoder *decoder, const uint8_t 
               "lane %" PRIu32 ", record %" PRIu64 format, (decoder)->lane, (decoder)->records, \
               __VA_ARGS__)
 
-static bool no_memory(struct raw_decoder *decoder)
-{
-    errno = ENOMEM;
-    return error_set_system(&decoder->error, "no memory for a thread's cache");
-}
-
 /* ---- opening ---- */
 
 void raw_decoder_init(struct raw_decoder *decoder, uint32_t lane, bool addresses)
 {
-    *decoder = (struct raw_decoder){
-        .lane = lane, .addresses = addresses, .unpacked = RAW_SERIAL_MAX};
+    *decoder = (struct raw_decoder){.lane = lane, .addresses = addresses};
 }
 
 void raw_decoder_free(struct raw_decoder *decoder)
 {
     raw_cache_free(&decoder->cache);
-    free(decoder->ages);
 }
 
 void raw_decoder_scout(struct raw_decoder *scout, const struct raw_decoder *decoder)
@@ -140,13 +140,11 @@ void raw_decoder_scout(struct raw_decoder *scout, const struct raw_decoder *deco
     *scout = *decoder;
     scout->scout = true;
     scout->cache = (struct raw_cache){.known = false};
-    scout->ages = NULL;
 }
 
 void raw_decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chunk)
 {
     struct raw_cache cache = decoder->cache;
-    uint32_t *ages = decoder->ages;
     *decoder = (struct raw_decoder){.lane = decoder->lane,
                                     .addresses = decoder->addresses,
                                     .records = decoder->records,
@@ -156,8 +154,6 @@ void raw_decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chu
                                     .units = chunk->first_unit};
     raw_cache_gap(&cache);
     decoder->cache = cache;
-    decoder->ages = ages;
-    decoder->unpacked = RAW_SERIAL_MAX;
 }
 
 static bool profile_fits(unsigned range, unsigned kind)
@@ -180,7 +176,6 @@ static bool decoder_begin_run(struct raw_decoder *decoder, const struct raw_chun
             return DECODER_FAIL(decoder, RAW_PROFILE, decoder->at, ": kind %u in place %u",
                                 chunk->profile[i], i);
     memcpy(decoder->profile, chunk->profile, RAW_PROFILE_BYTES);
-    fill_codes(decoder);
     memset(decoder->foreign, 0, sizeof decoder->foreign);
     if (chunk->key) memset(decoder->latest_stamp, 0, sizeof decoder->latest_stamp);
     decoder->run_birth = chunk->first_birth;
@@ -189,23 +184,10 @@ static bool decoder_begin_run(struct raw_decoder *decoder, const struct raw_chun
     return true;
 }
 
-/* Births of packed chunks have ages as long as all chunks are packed. */
-static bool decoder_follow_ages(struct raw_decoder *decoder)
-{
-    if (decoder->scout) return true;
-    if (!decoder->packed) {
-        decoder->unpacked = RAW_SERIAL_MAX;
-        return true;
-    }
-    if (decoder->ages == NULL) decoder->ages = malloc(RAW_AGES * sizeof *decoder->ages);
-    if (decoder->ages == NULL) return no_memory(decoder);
-    if (decoder->unpacked == RAW_SERIAL_MAX) decoder->unpacked = decoder->births;
-    return true;
-}
-
 bool raw_decoder_open(struct raw_decoder *decoder, const struct raw_chunk *chunk)
 {
     if (error_is_set(&decoder->error)) return false;
+    bool was_packed = decoder->packed;
     decoder->payload_offset = chunk->payload_offset;
     decoder->packed = chunk->packed;
     decoder->open_ended = chunk->open_ended;
@@ -216,9 +198,10 @@ bool raw_decoder_open(struct raw_decoder *decoder, const struct raw_chunk *chunk
                             ": the lane had %" PRIu64 " units, the chunk begins with %" PRIu64,
                             decoder->units, chunk->first_unit);
     if (chunk->begin && !decoder_begin_run(decoder, chunk)) return false;
+    if (chunk->begin || was_packed != chunk->packed) fill_codes(decoder);
     decoder->units += chunk->units;
-    decoder->end += chunk->payload_bytes;
-    return decoder_follow_ages(decoder);
+    decoder->end += chunk->packed ? chunk->payload_bytes : 2 * (size_t)chunk->units;
+    return true;
 }
 
 /* ---- operands ---- */
@@ -295,6 +278,24 @@ static bool have_own(struct raw_decoder *decoder, uint32_t place, struct record 
     return true;
 }
 
+/* An object that this lane has, by its age. Nobody knows of one that was born behind a gap at an unknown place; a scout
+ * of none. */
+static bool have_aged(struct raw_decoder *decoder, uint32_t age, struct record *record,
+                      struct places *places)
+{
+    uint32_t place = RAW_PLACE_NONE;
+    if (decoder->scout) {
+        record->bound = raw_births(decoder->lane, decoder->births);
+        return true;
+    }
+    if (age <= decoder->births)
+        place = raw_cache_recent(&decoder->cache, decoder->births + 1 - age);
+    if (place != RAW_PLACE_NONE) return have_own(decoder, place, record, places);
+    return decoder->cache.gap ||
+           DECODER_FAIL(decoder, RAW_OBJECT, decoder->at,
+                        ": of age %" PRIu32 ", after %" PRIu64 " births", age, decoder->births);
+}
+
 /* An object of another lane, to be remembered in the way of its lane (FORMAT.md 5.2, "Foreign"). */
 static bool have_foreign(struct raw_decoder *decoder, uint64_t lane, uint64_t bound, uint32_t place,
                          struct record *record, struct places *places)
@@ -349,6 +350,12 @@ static bool has_no_object(struct raw_decoder *decoder, unsigned unit)
 }
 
 /* ---- what records do to the cache ---- */
+
+static bool no_memory(struct raw_decoder *decoder)
+{
+    errno = ENOMEM;
+    return error_set_system(&decoder->error, "no memory for a thread's cache");
+}
 
 /* The number of the list of a class that a record names. */
 static bool find_list(struct raw_decoder *decoder, uint64_t size_class, uint32_t *list)
@@ -435,6 +442,10 @@ static bool follow_call(struct raw_decoder *decoder, struct record *record,
         !(record->place == RAW_PLACE_NONE ? begin_from_cache(decoder, record)
                                           : begin_at_place(decoder, record, places)))
         return false;
+    if (places->begins) {
+        if (!raw_cache_prepare(&decoder->cache)) return no_memory(decoder);
+        raw_cache_set_recent(&decoder->cache, record->serial, record->place);
+    }
     if (!places->ends) return true;
     if (!(places->own ? find_own_list(decoder, record->ends, &list)
                       : note_place(decoder, record->ends, places->ends_class, &list)))
@@ -495,8 +506,11 @@ static bool follow_record(struct raw_decoder *decoder, struct record *record,
 {
     switch (record->number) {
     case RAW_THREAD_BEGIN:
-    case RAW_THREAD_CACHE_DELETED:
-    case RAW_LOST: set_known(decoder, false); return true;
+    case RAW_THREAD_CACHE_DELETED: set_known(decoder, false); return true;
+    case RAW_LOST:
+        set_known(decoder, false);
+        raw_cache_forget_recent(&decoder->cache, decoder->births, record->operand);
+        return true;
     case RAW_CACHE_BEGIN: set_known(decoder, true); return true;
     case RAW_CLASS: return follow_class(decoder, record);
     case RAW_CACHED: return follow_cached(decoder, record, places);
@@ -554,18 +568,21 @@ static bool take_call_rest(struct raw_decoder *decoder, bool tells_place, struct
 }
 
 /* A call that has a range: its main operand has been read. */
-static bool decode_in_range(struct raw_decoder *decoder, enum raw_range range, uint32_t operand,
+static bool decode_in_range(struct raw_decoder *decoder, unsigned row, uint32_t operand,
                             struct record *record, struct places *places)
 {
+    unsigned range = code_rows[row].range;
     if (decoder->profile[range] == 0)
-        return DECODER_FAIL(decoder, RAW_UNIT, decoder->at, ": of a range that is not used, %d",
-                            (int)range);
+        return DECODER_FAIL(decoder, RAW_UNIT, decoder->at, ": of a range that is not used, %u",
+                            range);
     record_begin(record, decoder->profile[range]);
-    if (!shape_has_object(record->shape))
+    bool has_object = shape_has_object(record->shape);
+    if (!has_object)
         record->size = operand;
-    else if (!have_own(decoder, operand, record, places))
+    else if (!(code_rows[row].form == ROW_AGED ? have_aged(decoder, operand, record, places)
+                                               : have_own(decoder, operand, record, places)))
         return false;
-    return take_call_rest(decoder, shape_has_object(record->shape), record, places);
+    return take_call_rest(decoder, has_object, record, places);
 }
 
 static bool decode_foreign_death(struct raw_decoder *decoder, unsigned unit, struct record *record,
@@ -748,54 +765,16 @@ static bool decode_general(struct raw_decoder *decoder, unsigned unit, struct re
                                             : decode_other(decoder, unit, record, places);
 }
 
-static void remember_births(struct raw_decoder *decoder, const struct record *records,
-                            uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (records[i].serial != 0)
-            decoder->ages[records[i].serial % RAW_AGES] = records[i].place;
-}
-
-/* Units of packed chunks (FORMAT.md 5.5). */
-static bool decode_aged(struct raw_decoder *decoder, unsigned unit, struct record *record,
-                        struct places *places)
-{
-    static const struct {
-        uint16_t base, range;
-    } rows[] = {{RAW_UNIT_DEATH_1_AGED, RAW_DEATH_1},
-                {RAW_UNIT_REALLOC_AGED, RAW_REALLOC},
-                {RAW_UNIT_DEATH_3_AGED, RAW_DEATH_3},
-                {RAW_UNIT_DEATH_2_AGED, RAW_DEATH_2}};
-    unsigned row = 0;
-    while (unit <= rows[row].base)
-        row++;
-    uint64_t age = unit - rows[row].base, serial = decoder->births + 1 - age;
-    uint32_t place = RAW_PLACE_NONE;
-    if (age <= decoder->births && serial > decoder->unpacked && !decoder->scout)
-        place = decoder->ages[serial % RAW_AGES];
-    if (place != RAW_PLACE_NONE)
-        return decode_in_range(decoder, (enum raw_range)rows[row].range, place, record, places);
-    if (!decoder->scout && !decoder->cache.gap)
-        return DECODER_FAIL(decoder, RAW_OBJECT, decoder->at, ": unit 0x%04x", unit);
-    /* Behind a gap it is not known where the object is, but that it ends. */
-    if (!decode_in_range(decoder, (enum raw_range)rows[row].range, 1, record, places)) return false;
-    places->ends = false;
-    record->ends = RAW_PLACE_NONE;
-    return true;
-}
-
 static bool decode_by_unit(struct raw_decoder *decoder, unsigned unit, struct record *record,
                            struct places *places)
 {
     for (unsigned row = 0; row < CODE_ROWS; row++) {
         uint32_t operand = unit - code_rows[row].base;
         if (operand < code_rows[row].least || operand >= code_rows[row].limit) continue;
-        if (code_rows[row].far) operand = operand << 16 | take_unit(decoder);
-        return decode_in_range(decoder, (enum raw_range)code_rows[row].range, operand, record,
-                               places);
+        if (code_rows[row].form == ROW_AGED && !decoder->packed) continue;
+        if (code_rows[row].form == ROW_FAR) operand = operand << 16 | take_unit(decoder);
+        return decode_in_range(decoder, row, operand, record, places);
     }
-    if (unit > RAW_UNIT_DEATH_2_AGED && decoder->packed)
-        return decode_aged(decoder, unit, record, places);
     if (unit >= RAW_UNIT_GENERAL) return decode_general(decoder, unit, record, places);
     if (unit >= RAW_UNIT_FOREIGN) return decode_foreign_death(decoder, unit, record, places);
     /* The first unit of a row that has no place 0. */
@@ -864,7 +843,8 @@ static inline __attribute__((always_inline)) uint32_t decode_short(struct raw_de
 {
     const bool two = how & SHORT_TWO, scout = how & SHORT_SCOUT;
     const struct raw_code *codes = decoder->codes;
-    const uint8_t *numbers = decoder->cache.numbers;
+    const uint8_t *code_of = decoder->code_of, *numbers = decoder->cache.numbers;
+    uint32_t *recent = decoder->cache.recent;
     const uint32_t *leaves = decoder->cache.leaves, leaves_count = decoder->cache.leaves_count;
     struct raw_list *lists = decoder->cache.lists;
     const uint8_t *at = decoder->at;
@@ -874,8 +854,8 @@ static inline __attribute__((always_inline)) uint32_t decode_short(struct raw_de
     struct record *record = records, *records_end = records + (count < left ? count : left);
 
     for (; record < records_end && (!two || at < end); record++) {
-        uint32_t unit = bytes_get16(at), far = 0, more = 0, alignment = 0;
-        const struct raw_code *code = &codes[unit >> RAW_CODE_SHIFT];
+        uint32_t unit = bytes_get16(at), more = 0, alignment = 0;
+        const struct raw_code *code = &codes[code_of[unit >> RAW_CODE_SHIFT]];
         const uint64_t birth = code->birth;
         uint32_t operand = unit - code->base;
         if (two) {
@@ -883,22 +863,25 @@ static inline __attribute__((always_inline)) uint32_t decode_short(struct raw_de
             operand = operand * (code->main + 1u) + (next & code->main);
             more = next & code->size;
             alignment = next & code->alignment;
-            far = operand >> RAW_LEAF_BITS & code->main;
             /* Numbers of one unit. */
             if (__builtin_expect((more | alignment) >= RAW_NUMBER_MORE, 0)) break;
         } else if (__builtin_expect(code->more_units, 0)) {
             break;
         }
+        if (scout)
+            operand &= ~code->aged;
+        else
+            operand ^=
+                (operand ^ recent[raw_recent_entry((uint32_t)births + 1 - operand)]) & code->aged;
         uint32_t size = operand & (uint32_t)birth, ends = operand ^ size, place = RAW_PLACE_NONE;
         if (scout) {
-            if (__builtin_expect(code->scale == 0 || (ends | birth) == 0, 0)) break;
+            if (__builtin_expect(code->scale == 0 || (ends | birth | code->aged) == 0, 0)) break;
         } else {
-            uint32_t entry = (operand * code->scale + code->offset) / 64;
-            if (two) {
-                if (__builtin_expect(far >= leaves_count, 0)) break;
-                entry += leaves[far];
-            }
-            struct raw_list *list = &lists[numbers[entry]];
+            /* An object by its age may be far, but the leaf is there. */
+            uint32_t entry = (operand * code->scale + code->offset) / 64,
+                     leaf = ends >> RAW_LEAF_BITS;
+            if (two && __builtin_expect(leaf >= leaves_count, 0)) break;
+            struct raw_list *list = &lists[numbers[entry + leaves[leaf]]];
             uint32_t top = list->top + (uint32_t)birth;
             /* A birth takes what is there, a death puts what has room. */
             if (__builtin_expect(top - list->bottom > list->mask, 0)) break;
@@ -909,6 +892,8 @@ static inline __attribute__((always_inline)) uint32_t decode_short(struct raw_de
         }
         births -= birth;
         uint64_t born = births & birth;
+        /* The entry of a death is one that nobody looks at. */
+        if (!scout) recent[raw_recent_entry((uint32_t)births) & (uint32_t)birth] = place;
         memcpy(record, &code->head, sizeof code->head);
         record->bound = births ^ born;
         record->size = two ? size | more : size;
@@ -985,13 +970,11 @@ uint32_t raw_decoder_next(struct raw_decoder *decoder, struct record *records, u
     if (error_is_set(&decoder->error)) return 0;
     while (done < room && decoder->at < decoder->end) {
         uint32_t some = decode_shorts(decoder, records + done, room - done);
-        if (decoder->packed && !decoder->scout) remember_births(decoder, records + done, some);
         done += some;
         if (some > 0) continue;
         if (lacks_room(decoder, room - done) || decoder_ends(decoder) ||
             !decode_long(decoder, &records[done], &told))
             break;
-        if (decoder->packed && !decoder->scout) remember_births(decoder, records + done, told);
         done += told;
     }
     return done;

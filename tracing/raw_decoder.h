@@ -20,7 +20,7 @@
  * until its last record has been decoded.
  *
  * A scout is a second decoder at the same position, to look ahead with. It says nothing of places that the stream leaves
- * to the cache, and finds no errors that concern the cache; everything else it tells as the decoder itself will. It shares
+ * to the cache, or says by ages; and finds no errors that concern the cache; everything else it tells as the decoder itself will. It shares
  * nothing with the decoder and owns nothing: it is copied by assignment and needs no raw_decoder_free(). A decoder that is
  * no scout must not be copied.
  *
@@ -55,7 +55,7 @@
  * what ordering is for.
  *
  * Cost     about COST1 instructions for a call of one unit, COST2 for one of two, and no branch on which they are.
- *          Memory: about 3.5 KiB a lane, and its cache (raw_cache.h).
+ *          Memory: about 2.5 KiB a lane, and its cache (raw_cache.h).
  * Threads  one per decoder. */
 #ifndef MALLOCTAPE_RAW_DECODER_H
 #define MALLOCTAPE_RAW_DECODER_H
@@ -100,19 +100,20 @@ static inline bool raw_record_is_of_cache(const struct record *record)
 /* Structures are kept in a short table: the size classes, then the page heap. */
 #define RAW_STAMP_ENTRIES (RAW_SIZE_CLASSES_MAX + 1)
 
-/* What a unit means by its upper six bits, in this run. Masks are all ones or zero. */
+/* What units of a row of FORMAT.md 5.2 or 5.5 mean, in this run. Masks are all ones or zero. */
 struct raw_code {
     uint64_t head;  /* what the record begins with */
     uint64_t birth; /* a mask */
     uint32_t scale,
         offset;    /* of raw_cache's numbers: operand * scale + offset, in 64ths. 0: the long way */
+    uint32_t aged; /* a mask: the operand is an age */
     uint16_t base; /* of the main operand: unit - base */
     uint16_t main, size, alignment; /* masks: what the unit that follows is a part of */
     uint16_t more_units;            /* bytes of that unit: 0 or 2 */
 };
 
-#define RAW_CODES      64
-#define RAW_CODE_SHIFT 10
+#define RAW_CODES      14
+#define RAW_CODE_SHIFT 9 /* units have their code by their upper bits */
 
 /* A lane and how many births it had; count 0: empty. */
 struct raw_way {
@@ -143,12 +144,9 @@ struct raw_decoder {
     uint64_t run_birth;
     uint64_t last_address;
     struct raw_way foreign[RAW_FOREIGN_WAYS];
-    struct raw_code codes[RAW_CODES];
+    struct raw_code codes[RAW_CODES]; /* the first one: of the long way */
+    uint8_t code_of[0x10000 >> RAW_CODE_SHIFT];
     struct raw_cache cache;
-    /* Places of the latest births by serial, a ring of RAW_AGES; of births up to `unpacked`, none. NULL before the first packed
-     * chunk. */
-    uint32_t *ages;
-    uint64_t unpacked;
     uint64_t latest_stamp[RAW_STAMP_ENTRIES];
 };
 

@@ -429,7 +429,19 @@ static void raw_reader_take_fields(const struct raw_reader *reader, struct raw_c
     chunk->end_offset = chunk->payload_offset + bytes_get32(at + RAW_CHUNK_HEADER_PAYLOAD);
 }
 
-/* Units are plain from here on; so are the payloads of other chunks. */
+/* A unit for an object by its age stands for one or two that say its place. */
+static bool raw_reader_unpack(struct raw_reader *reader, struct raw_chunk *chunk, const uint8_t *at,
+                              uint32_t bytes)
+{
+    uint32_t units = chunk->units;
+    if (!raw_unpack(&reader->unpack, at, bytes, chunk->payload, &units) || chunk->units > 2 * units)
+        return RAW_FAIL(reader, RAW_PACKED, chunk->payload_offset,
+                        "%" PRIu32 " bytes, %" PRIu32 " units", bytes, chunk->units);
+    chunk->payload_bytes = 2 * units;
+    return true;
+}
+
+/* Units have two bytes each from here on. */
 static bool raw_reader_take_payload(struct raw_reader *reader, struct raw_chunk *chunk)
 {
     const uint8_t *at = reader->input.next + RAW_CHUNK_HEADER_BYTES;
@@ -444,13 +456,8 @@ static bool raw_reader_take_payload(struct raw_reader *reader, struct raw_chunk 
                         "%" PRIu32 " bytes, %" PRIu32 " units", bytes, chunk->units);
     memcpy(chunk->profile, at, profile);
     chunk->payload_offset += profile;
-    uint32_t units = chunk->units;
-    if (!chunk->packed)
-        memcpy(chunk->payload, at + profile, bytes - profile);
-    else if (!raw_unpack(&reader->unpack, at + profile, bytes - profile, chunk->payload, &units))
-        return RAW_FAIL(reader, RAW_PACKED, chunk->payload_offset,
-                        "%" PRIu32 " bytes, %" PRIu32 " units", bytes - profile, chunk->units);
-    chunk->payload_bytes = 2 * units;
+    if (chunk->packed) return raw_reader_unpack(reader, chunk, at + profile, bytes - profile);
+    memcpy(chunk->payload, at + profile, bytes - profile);
     return true;
 }
 

@@ -74,8 +74,9 @@ struct raw_end {
     uint64_t *lane_units; /* by lane */
 };
 
-/* A chunk, or a slot of a spool that takes the place of one (FORMAT.md 4.2, 8). The payload is 2 * `units` bytes, plain,
- * in a chunk of units, and has RAW_CHUNK_SLACK readable bytes behind it. */
+/* A chunk, or a slot of a spool that takes the place of one (FORMAT.md 4.2, 8). The payload of a chunk of units
+ * are units of two bytes each: so many as `units`, or of a packed one fewer, for some of them stand for two (FORMAT.md
+ * 5.5). It has RAW_CHUNK_SLACK readable bytes behind it. */
 struct raw_chunk {
     struct raw_chunk *next; /* for lists of whoever holds the chunk, */
     uint64_t window;        /* as is this */

@@ -11,10 +11,10 @@ void raw_unpack_make_table(struct raw_unpack_table *table)
     static const struct {
         uint16_t first, step; /* the unit of the first code, and how much more each next one has */
         uint8_t code;
-    } rows[] = {{0xf800, 1, RAW_PACKED_DEATH_1},
-                {0x8000, 8, RAW_PACKED_BIRTH_1},
-                {0xf400, 1, RAW_PACKED_DEATH_2},
-                {0xc000, 8, RAW_PACKED_BIRTH_2}};
+    } rows[] = {{RAW_UNIT_DEATH_1_AGED + 1, 1, RAW_PACKED_DEATH_1},
+                {RAW_UNIT_BIRTH_1, 8, RAW_PACKED_BIRTH_1},
+                {RAW_UNIT_DEATH_2_AGED + 1, 1, RAW_PACKED_DEATH_2},
+                {RAW_UNIT_BIRTH_2, 8, RAW_PACKED_BIRTH_2}};
     unsigned row = 0;
     for (unsigned code = 0; code < RAW_PACKED_PAGE; code++) {
         if (row + 1 < sizeof rows / sizeof *rows && code == rows[row + 1].code) row++;
@@ -35,13 +35,14 @@ static inline unsigned code_bytes(uint8_t first)
     return 1u + (first >> 7) + (first == RAW_PACKED_UNIT);
 }
 
-/* One unit at a time, for the end of the payload. */
+/* One unit at a time, for the end of the payload. Returns where the units end, NULL if they have no room or the last code
+ * is cut off. */
 static uint8_t *unpack_last(const struct raw_unpack_table *table, const uint8_t *from,
                             const uint8_t *end, uint8_t *to, const uint8_t *to_end)
 {
     for (; from < end; to += 2) {
-        if (to == to_end || end - from < code_bytes(*from)) return NULL;
         unsigned bytes = code_bytes(*from);
+        if (to == to_end || end - from < bytes) return NULL;
         uint32_t entry = table->entries[*from], more = 0;
         if (bytes > 1) more = from[1];
         if (bytes > 2) more |= (uint32_t)from[2] << 8;
@@ -54,9 +55,8 @@ static uint8_t *unpack_last(const struct raw_unpack_table *table, const uint8_t 
 bool raw_unpack(const struct raw_unpack_table *table, const uint8_t *from, uint32_t bytes,
                 uint8_t *to, uint32_t *units)
 {
-    const uint8_t *begin = to;
     const uint8_t *end = from + bytes;
-    uint8_t *to_end = to + 2 * (size_t)*units;
+    uint8_t *begin = to, *to_end = to + 2 * (size_t)*units;
     /* Eight bytes are four units, if none has three bytes. The way from one code to the next is a few instructions in a
      * register, not a load. */
     while (end - from >= 8 && to_end - to >= 8) {
@@ -81,6 +81,6 @@ bool raw_unpack(const struct raw_unpack_table *table, const uint8_t *from, uint3
     }
     to = unpack_last(table, from, end, to, to_end);
     if (to == NULL) return false;
-    *units = (uint32_t)((to - begin) / 2);
+    *units = (uint32_t)(to - begin) / 2;
     return true;
 }

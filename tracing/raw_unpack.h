@@ -1,4 +1,4 @@
-/* raw_unpack - packed units (FORMAT.md 5.5) made plain again.
+/* raw_unpack - the units of packed chunks (FORMAT.md 5.5), those for objects by age among them.
  *
  * A unit is one to three bytes, and how many the first one says: the table has, for each first byte, the unit and
  * which of the next two bytes are added to it.
@@ -22,8 +22,8 @@ struct raw_unpack_table {
 
 void raw_unpack_make_table(struct raw_unpack_table *table);
 
-/* Writes little-endian units to `to`, at most *units, and tells how many. False: the `bytes` at `from` are not the codes of
- * so few whole units. */
+/* Writes little-endian units to `to`, at most `*units`, and says in `*units` how many they are. False: the `bytes` at `from`
+ * are no codes, or of more units. */
 bool raw_unpack(const struct raw_unpack_table *table, const uint8_t *from, uint32_t bytes,
                 uint8_t *to, uint32_t *units);
 
