@@ -186,8 +186,9 @@ class RawBuilder {
     {
         Lane &l = open(lane);
         if (is(l, 6, kind) && object.whose == Object::kOwn && object.place < 0x4000000) {
-            unit(l, 0xe800 | object.place >> 16);
-            unit(l, object.place & 0xffff);
+            size_t mark = l.aged.size();
+            far(l, 0xe800, object.place);
+            put_age(l, mark, object.place, 0xf6ff, 0x100);
         } else {
             general(l, kind | flags(object));
             put_object(l, object);
@@ -198,7 +199,8 @@ class RawBuilder {
             l.classes[object.place / 64] = class_of(l, object);
             put_address(l, address);
             events_++;
-            return token(lane, ++l.births);
+            l.latest_birth[object.place] = ++l.births;
+            return token(lane, l.births);
         }
         put_place(l, place, size_class);
         uint64_t begins = begin_object(l, lane, size, place, size_class, address);
@@ -312,13 +314,15 @@ class RawBuilder {
         Lane &l = lanes_[lane];
         if (l.pending.empty()) return;
         bool begin = l.run_chunks == 0;
-        bool packed = packing == kPacked || (packing == kEveryOther && l.chunks % 2 == 1);
+        bool packed = will_be_packed(l);
         std::string payload = begin ? l.profile : "";
-        payload += packed ? pack(l.pending) : l.pending;
+        payload += packed ? pack(l.aged) : l.pending;
+        if (!packed) l.packed_births = l.births;
         chunk(1, (begin ? 1 : 0) | (begin && l.key ? 2 : 0) | (packed ? 4 : 0), lane, payload,
               static_cast<uint32_t>(l.pending.size() / 2), l.first_unit, l.run_birth);
         l.first_unit += l.pending.size() / 2;
         l.pending.clear();
+        l.aged.clear();
         l.chunks++;
         if (++l.run_chunks >= chunks_per_run) end_run(lane);
     }
@@ -460,6 +464,7 @@ class RawBuilder {
   private:
     struct Lane {
         std::string pending;     /* units, in bytes */
+        std::string aged;        /* the same for a packed chunk, with objects by their age */
         uint64_t first_unit = 0; /* of those */
         uint64_t records = 0, births = 0, chunks = 0, runs = 0;
         std::map<uint32_t, uint64_t> latest; /* stamp numbers, by structure */
@@ -473,6 +478,9 @@ class RawBuilder {
         std::map<uint64_t, uint32_t> class_bytes; /* classes by their bytes */
         std::map<uint32_t, std::deque<uint32_t>> cache;
         std::map<uint32_t, uint32_t> classes; /* by block */
+        /* For ages (FORMAT.md 5.5): the latest birth at each place, and those before the packed chunks. */
+        std::map<uint32_t, uint64_t> latest_birth;
+        uint64_t packed_births = 0;
     };
 
     static void put(std::string &to, uint64_t value, int count)
@@ -533,6 +541,7 @@ class RawBuilder {
     static void unit(Lane &l, uint64_t value)
     {
         put(l.pending, value, 2);
+        put(l.aged, value, 2);
         put(l.run_units, value, 2);
     }
 
@@ -564,9 +573,24 @@ class RawBuilder {
         return -1;
     }
 
-    static bool put_own_death(Lane &l, int kind, const Object &object)
+    bool will_be_packed(const Lane &l) const
+    {
+        return packing == kPacked || (packing == kEveryOther && l.chunks % 2 == 1);
+    }
+
+    /* The units that say the place stand behind `mark`. In a packed chunk one for the age may stand for them. */
+    void put_age(Lane &l, size_t mark, uint32_t place, uint64_t base, uint64_t limit)
+    {
+        uint64_t birth = l.latest_birth[place], age = l.births + 1 - birth;
+        if (!will_be_packed(l) || birth <= l.packed_births || age > limit) return;
+        l.aged.resize(mark);
+        put(l.aged, base + age, 2);
+    }
+
+    bool put_own_death(Lane &l, int kind, const Object &object)
     {
         uint32_t place = object.place;
+        size_t mark = l.aged.size();
         if (object.whose != Object::kOwn) return false;
         if (is(l, 0, kind) && place < 0x8000)
             unit(l, place);
@@ -580,6 +604,12 @@ class RawBuilder {
             far(l, 0xe400, place);
         else
             return false;
+        if (is(l, 0, kind))
+            put_age(l, mark, place, 0xf7ff, 0x800);
+        else if (is(l, 1, kind))
+            put_age(l, mark, place, 0xf3ff, 0x200);
+        else
+            put_age(l, mark, place, 0xf5ff, 0x100);
         return true;
     }
 
@@ -637,6 +667,7 @@ class RawBuilder {
         }
         uint64_t object = token(lane, ++l.births);
         places_[object] = place;
+        l.latest_birth[place] = l.births;
         events_++;
         return object;
     }

@@ -101,7 +101,7 @@ struct raw_chunk {
 
 /* So much may be read behind a payload, initialized but of no particular value: a record that runs over the end is
  * found out after it was read. */
-#define RAW_CHUNK_SLACK 128
+#define RAW_CHUNK_SLACK 256
 
 /* Sizes in which chunks are allocated: raw_reader.c. */
 #define RAW_SIZE_CLASSES 36
