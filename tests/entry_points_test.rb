@@ -43,13 +43,23 @@ def entry_points
   symbols.map { |line| line[2] }.reject { |name| NOT_ENTRY_POINTS.keys.any? { |rule| rule.match?(name) } }.uniq
 end
 
-# Objects are named by the order in which they are born, so that addresses and tokens read the same.
+# An object that the lane has is named by its place when it ends. Here it gets the name it was born with.
+def resolved(lines)
+  names = {}
+  lines.map do |line|
+    line = line.sub(/(?<= )@(\d+)/) { |place| names.fetch(place, place) }
+    names[Regexp.last_match(2)] = Regexp.last_match(1) if line =~ / -> (\d+:\d+(@\d+))/
+    line
+  end
+end
+
+# Objects are named by the order in which they are born, so that addresses and places read the same.
 def normalized(lines)
   names = {}
   count = 0
   lines.map do |line|
     call, born = line.chomp.split(' -> ')
-    call = call.gsub(/\b(?:0x\h+|\d+:\d+|exception|text)\b/) { |object| names.fetch(object) { "?#{object}" } }
+    call = call.gsub(/\b(?:0x\h+|\d+:\d+@\d+|exception|text)\b/) { |object| names.fetch(object) { "?#{object}" } }
     if born
       names[born] = "##{count += 1}"
       "#{call} -> #{names[born]}"
@@ -77,7 +87,7 @@ def between_marks(lines)
   current = nil
   mark = nil
   lines.each do |line|
-    if line =~ /\Amalloc (\d+) -> (\d+:\d+)$/ && (Regexp.last_match(1).to_i - ENTRY_MARK).between?(0, 999)
+    if line =~ /\Amalloc (\d+) -> (\d+:\d+@\d+)$/ && (Regexp.last_match(1).to_i - ENTRY_MARK).between?(0, 999)
       current = Regexp.last_match(1).to_i - ENTRY_MARK
       mark = "free #{Regexp.last_match(2)}"
     elsif line.chomp == mark
@@ -110,7 +120,7 @@ symbols = entry_points | BESIDES
 Dir.mktmpdir do |scratch|
   raw = File.join(scratch, 'raw.lz4')
   said = run({ 'LD_PRELOAD' => LIBRARY, 'TCMALLOC_TRACE_OUTPUT' => raw }, PROGRAM, *symbols)
-  recorded = between_marks(run({}, MALLOCTAPE, 'dump', '--only-calls', '--lane', '0', raw).lines)
+  recorded = between_marks(resolved(run({}, MALLOCTAPE, 'dump', '--only-calls', '--lane', '0', raw).lines))
   puts "1..#{symbols.size + 1}"
   expectations(said).each_with_index do |(symbol, lines), index|
     compare(index + 1, symbol, lines, recorded[index])

@@ -28,7 +28,7 @@ notices() {
 one_object_off='n = 0
 STDIN.each_line do |line|
     n += 1 if line.include?(" free ")
-    line.sub!(/ free (\d+):(\d+)/) { " free #{$1}:#{$2.to_i - 1}" } if n == 5000
+    line.sub!(/ free (\S*)@(\d+)/) { " free #{$1}@#{$2.to_i - 1}" } if n == 5000
     n += 1 if n == 5000
     puts line
 end'

@@ -6,6 +6,7 @@
 // object that the log names, in the same order, none more and none less. Prints what it compared; exit status 1
 // and the first few mistakes when there are any.
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -18,9 +19,16 @@
 
 namespace {
 
-struct Death {
+// An object as a dump names it: LANE:BIRTHS@PLACE, of so many births of a lane the latest one at a place. Where it begins, and
+// from resolve() on, it is the last of them.
+struct Object {
     uint32_t lane;
-    uint64_t serial;
+    uint64_t births;
+    uint32_t place;
+};
+
+struct Death {
+    Object object;
     bool is_realloc;
 };
 
@@ -35,6 +43,8 @@ struct Player {
 
 std::unordered_map<uint32_t, int> playing; // lane: thread that is between its two marks
 std::vector<Player> players;
+std::unordered_map<uint32_t, uint64_t> births_so_far;          // of lanes
+std::unordered_map<uint64_t, std::vector<uint64_t>> births_at; // serials, by lane and place
 uint64_t mistakes;
 
 void mistake(int thread, size_t index, const char *what, uint64_t recorded, uint64_t wanted)
@@ -44,12 +54,31 @@ void mistake(int thread, size_t index, const char *what, uint64_t recorded, uint
                index, what, recorded, wanted);
 }
 
-// "LANE:SERIAL"; an unknown object is 0:0, which no log names.
-void read_object(const char *text, uint32_t *lane, uint64_t *serial)
+// "@PLACE" is of an object that the lane itself has. One that is unknown is 0:0, which no log names.
+Object read_object(const char *text, uint32_t lane)
 {
-    *lane = 0;
-    *serial = 0;
-    sscanf(text, "%" SCNu32 ":%" SCNu64, lane, serial);
+    Object object = {lane, births_so_far[lane], 0};
+    if (sscanf(text, "@%" SCNu32, &object.place) == 1) return object;
+    if (sscanf(text, "%" SCNu32 ":%" SCNu64 "@%" SCNu32, &object.lane, &object.births,
+               &object.place) == 3)
+        return object;
+    return {0, 0, 0};
+}
+
+uint64_t spot(const Object &object)
+{
+    return static_cast<uint64_t>(object.lane) << 32 | object.place;
+}
+
+// When all births have been read.
+Object resolve(const Object &object)
+{
+    auto found = births_at.find(spot(object));
+    if (found == births_at.end()) return {0, 0, 0};
+    const std::vector<uint64_t> &serials = found->second;
+    auto after = std::upper_bound(serials.begin(), serials.end(), object.births);
+    if (after == serials.begin()) return {0, 0, 0};
+    return {object.lane, *(after - 1), object.place};
 }
 
 bool is_mark(const char *kind, uint64_t size, uint64_t mark)
@@ -57,14 +86,16 @@ bool is_mark(const char *kind, uint64_t size, uint64_t mark)
     return strcmp(kind, "malloc") == 0 && size >= mark && size < mark + players.size();
 }
 
-void add_birth(uint32_t lane, const char *kind, uint64_t size, uint64_t serial)
+void add_birth(uint32_t lane, const char *kind, uint64_t size, const Object &object)
 {
+    births_so_far[lane] = object.births;
+    births_at[spot(object)].push_back(object.births);
     auto found = playing.find(lane);
     if (is_mark(kind, size, HANDOFF_BEGIN_BYTES)) {
         int thread = static_cast<int>(size - HANDOFF_BEGIN_BYTES);
         playing[lane] = thread;
         players[thread].lane = lane;
-        players[thread].first_serial = serial + 1;
+        players[thread].first_serial = object.births + 1;
     } else if (found != playing.end() && is_mark(kind, size, HANDOFF_END_BYTES)) {
         players[found->second].complete = true;
         playing.erase(found);
@@ -73,14 +104,21 @@ void add_birth(uint32_t lane, const char *kind, uint64_t size, uint64_t serial)
     }
 }
 
-void add_death(uint32_t lane, uint32_t object_lane, uint64_t serial, bool is_realloc)
+void add_death(uint32_t lane, const Object &object, bool is_realloc)
 {
     auto found = playing.find(lane);
-    if (found == playing.end()) return;
-    Player &player = players[found->second];
-    bool is_of_mark =
-        object_lane == lane && serial == player.first_serial - 1 && player.sizes.empty();
-    if (!is_of_mark) player.deaths.push_back({object_lane, serial, is_realloc});
+    if (found != playing.end()) players[found->second].deaths.push_back({object, is_realloc});
+}
+
+// All have been read. The first object that a thread ends is that of its mark.
+void resolve_deaths(Player *player)
+{
+    for (Death &death : player->deaths)
+        death.object = resolve(death.object);
+    if (player->deaths.empty()) return;
+    const Object &first = player->deaths.front().object;
+    if (first.lane == player->lane && first.births == player->first_serial - 1)
+        player->deaths.erase(player->deaths.begin());
 }
 
 // One line of a dump: OFFSET L<lane> #<number> KIND OPERANDS.
@@ -93,19 +131,14 @@ void read_line(char *line)
     uint32_t lane;
     if (count < 5 || sscanf(words[1], "L%" SCNu32, &lane) != 1) return;
     const char *kind = words[3];
-    uint32_t object_lane;
-    uint64_t serial;
     if (strcmp(kind, "malloc") == 0 || strcmp(kind, "memalign") == 0) {
-        read_object(words[count - 1], &object_lane, &serial);
-        add_birth(lane, kind, strtoull(words[4], nullptr, 10), serial);
+        if (strcmp(words[count - 1], "failed") == 0) return;
+        add_birth(lane, kind, strtoull(words[4], nullptr, 10), read_object(words[count - 1], lane));
     } else if (strcmp(kind, "free") == 0) {
-        read_object(words[4], &object_lane, &serial);
-        add_death(lane, object_lane, serial, false);
+        add_death(lane, read_object(words[4], lane), false);
     } else if (strncmp(kind, "realloc_", 8) == 0 && count >= 8) {
-        read_object(words[4], &object_lane, &serial);
-        add_death(lane, object_lane, serial, true);
-        read_object(words[7], &object_lane, &serial);
-        add_birth(lane, kind, strtoull(words[5], nullptr, 10), serial);
+        add_death(lane, read_object(words[4], lane), true);
+        add_birth(lane, kind, strtoull(words[5], nullptr, 10), read_object(words[7], lane));
     }
 }
 
@@ -139,9 +172,10 @@ uint64_t id_of(const Death &death)
 {
     for (size_t thread = 0; thread < players.size(); thread++) {
         const Player &player = players[thread];
-        if (player.lane == death.lane && death.serial >= player.first_serial &&
-            death.serial < player.first_serial + player.sizes.size())
-            return handoff_id(thread, death.serial - player.first_serial) |
+        uint64_t serial = death.object.births;
+        if (player.lane == death.object.lane && serial >= player.first_serial &&
+            serial < player.first_serial + player.sizes.size())
+            return handoff_id(thread, serial - player.first_serial) |
                    (death.is_realloc ? HANDOFF_LOG_REALLOC : 0);
     }
     return ~uint64_t{0};
@@ -169,6 +203,8 @@ int main(int count, char **words)
     char line[512];
     while (fgets(line, sizeof line, stdin))
         read_line(line);
+    for (Player &player : players)
+        resolve_deaths(&player);
     uint64_t births = 0;
     uint64_t deaths = 0;
     uint64_t foreign = 0;
@@ -180,7 +216,7 @@ int main(int count, char **words)
         births += players[thread].sizes.size();
         deaths += log.size();
         for (const Death &death : players[thread].deaths)
-            foreign += death.lane != players[thread].lane;
+            foreign += death.object.lane != players[thread].lane;
     }
     printf("%" PRIu64 " births, %" PRIu64 " deaths, %" PRIu64
            " of them of another thread's object: %" PRIu64 " mistakes\n",
