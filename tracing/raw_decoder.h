@@ -54,7 +54,7 @@
  * object it ends, as far as its class tells; not that an object lives there, nor the order of stamps across lanes: that is
  * what ordering is for.
  *
- * Cost     about COST1 instructions for a call of one unit, COST2 for one of two, and no branch on which they are.
+ * Cost     about 80 instructions for a call of one unit, 110 for one of two, and no branch on which they are.
  *          Memory: about 2.5 KiB a lane, and its cache (raw_cache.h).
  * Threads  one per decoder. */
 #ifndef MALLOCTAPE_RAW_DECODER_H
