@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "postprocess/order_state.h"
+#include "tracing/raw_shorts.h"
 
 /* ---- the records at hand ---- */
 
@@ -115,7 +116,7 @@ static bool lane_refill(struct order *order, struct order_lane *lane)
     lane->filled = left;
     while (lane->filled < LOOKAHEAD && (lane->open != NULL || lane_open_chunk(order, lane))) {
         uint32_t count = raw_decoder_next(&lane->decoder, lane->records + lane->filled,
-                                          BATCH_RECORDS - lane->filled);
+                                          order->asks_why ? BATCH_RECORDS - lane->filled : 2 * LOOKAHEAD - lane->filled);
         /* A chunk that only tells of the cache has none. */
         if (count > 0) lane->decoded_window = lane->open->window;
         lane->filled += count;
@@ -170,12 +171,30 @@ static bool lane_run_asking(struct order *order, struct order_lane *lane)
     return true;
 }
 
+/* Whether the last record in sight is the end of its unit, and more units follow. */
+static bool lane_ends_with_unit(const struct order_lane *lane)
+{
+    return lane->open != NULL && lane->records[lane->filled - 1].number != RAW_STAMP_BEFORE &&
+           raw_decoder_is_behind_call(&lane->decoder);
+}
+
+/* Takes what can be taken without records. Returns how many calls. */
+static uint64_t lane_run_shorts(struct order *order, struct order_lane *lane, uint64_t turn)
+{
+    if (lane->at < lane->filled || lane->open == NULL || order->asks_why) return 0;
+    uint64_t window_left = lane_window_left(lane);
+    uint64_t taken = order_take_shorts(order, lane, window_left < turn ? window_left : turn);
+    if (taken > 0) lane->decoded_window = lane->open->window;
+    return taken;
+}
+
 /* Lets the lane go on for at most `turn` records, and to the end of the unit it is then in. It has
  * then run out of records, or waits, or the turn is over. */
 static void lane_run(struct order *order, struct order_lane *lane, uint64_t turn)
 {
     bool more = true, in_middle = false, overtaking = order->admitted > order->oldest;
     while (turn > 0 || in_middle) {
+        if (!in_middle) turn -= lane_run_shorts(order, lane, turn);
         if (more && lane->filled - lane->at < LOOKAHEAD) more = lane_refill(order, lane);
         uint32_t in_sight = lane->filled - lane->at;
         if (in_sight == 0) break;
@@ -183,8 +202,12 @@ static void lane_run(struct order *order, struct order_lane *lane, uint64_t turn
         if (overtaking && !in_middle && lane_window_left(lane) < turn)
             turn = lane_window_left(lane);
         if (turn == 0 && !in_middle) break;
-        /* The last ones wait until more are in sight, unless there are no more. */
-        uint32_t available = in_sight - (more ? LOOKAHEAD - 1 : lane_tail(order, lane));
+        /* The last ones wait until more are in sight, unless there are no more, or it is plain that they are whole. */
+        uint32_t available = in_sight;
+        if (!more)
+            available -= lane_tail(order, lane);
+        else if (!lane_ends_with_unit(lane))
+            available -= LOOKAHEAD - 1;
         lane->holds_tail = available == 0;
         if (available == 0) return;
         uint32_t count = available < turn ? available : (uint32_t)turn;

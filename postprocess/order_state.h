@@ -395,6 +395,10 @@ void order_why_taken(struct order *order, struct order_lane *lane, const struct 
 /* Takes records up to number `end` of the batch. False: the one at lane->at waits, or is damage. */
 bool order_take_records(struct order *order, struct order_lane *lane, uint32_t end);
 
+/* Takes calls where the decoder is, up to `most`, as long as nothing is special about them (raw_shorts.h); the lane has no
+ * decoded records, and is not in the middle of a unit. Returns how many. */
+uint64_t order_take_shorts(struct order *order, struct order_lane *lane, uint64_t most);
+
 /* ---- order_wait.c ---- */
 
 void order_make_ready(struct order *order, struct order_lane *lane);

@@ -2,6 +2,7 @@
 
 #include "common/call_table.h"
 #include "postprocess/order_state.h"
+#include "tracing/raw_shorts.h"
 
 /* ---- objects ---- */
 
@@ -260,4 +261,29 @@ bool order_take_records(struct order *order, struct order_lane *lane, uint32_t e
             return false;
     lane->at = end;
     return true;
+}
+
+uint64_t order_take_shorts(struct order *order, struct order_lane *lane, uint64_t most)
+{
+    struct instruction_writer *writer = order->writer;
+    struct raw_shorts shorts;
+    struct raw_short call;
+    uint32_t object;
+    if (lane->born != raw_births(lane->number, lane->decoder.births) ||
+        !raw_shorts_begin(&shorts, &lane->decoder))
+        return 0;
+    instruction_put_lane(writer, lane->number);
+    for (; shorts.taken < most && raw_shorts_look(&shorts, &call);
+         raw_shorts_take(&shorts, &call)) {
+        if (call.is_birth) {
+            object = instruction_put_birth(writer, (enum call_kind)call.kind, call.size, 0);
+            object_table_birth(&order->objects, ++lane->born, call.place, object);
+        } else if (object_table_end_plain(&order->objects, call.place, &object)) {
+            instruction_put_death(writer, (enum call_kind)call.kind, object);
+        } else {
+            break;
+        }
+    }
+    raw_shorts_end(&shorts, &lane->decoder);
+    return shorts.taken;
 }
