@@ -6,9 +6,18 @@
 # Sections are in the order of the document. Checksums are not verified (basics.rb says why).
 require_relative 'basics'
 
-# 2.5 Tokens
-def token_text(lane, serial)
-  "#{lane}:#{serial}"
+# 2.5 Objects and places
+PLACES = 1 << 27
+BIRTHS_MAX = (1 << 42) - 1
+
+# An object that a record names: by its place, or 0, and of another lane by its number and the bound; of an unknown one
+# and of another lane's the class is said.
+Named = Struct.new(:place, :size_class, :lane, :bound, :unknown) do
+  def to_s
+    return place.zero? ? '?' : "?@#{place}" if unknown
+
+    lane ? "#{lane}:#{bound}@#{place}" : "@#{place}"
+  end
 end
 
 def structure_text(structure, offset)
@@ -19,26 +28,118 @@ def structure_text(structure, offset)
   end
 end
 
+# 2.6 What a reader knows of a thread's cache. Methods that return a text refuse: it says why.
+class Cache
+  def initialize
+    @known = false
+    @bytes = {} # by class
+    @classes = {} # of places, by their quotients by 64
+    @lists = Hash.new { |lists, size_class| lists[size_class] = [] } # the first place is the last element
+  end
+
+  def begin
+    @known = true
+    @lists.clear
+  end
+
+  def end
+    @known = false
+    @lists.clear
+  end
+
+  def tell(size_class, bytes)
+    return "class #{size_class} had #{@bytes[size_class]} bytes" unless @bytes.fetch(size_class, bytes) == bytes
+
+    @bytes[size_class] = bytes
+    nil
+  end
+
+  # A place whose class is said.
+  def note(place, size_class)
+    return "nothing was told of class #{size_class}" unless size_class.zero? || @bytes.key?(size_class)
+
+    before = @classes[place / 64]
+    return "place #{place} is of class #{before}, not #{size_class}" unless [nil, size_class].include?(before)
+
+    @classes[place / 64] = size_class
+    nil
+  end
+
+  # Whether the lane has such a place.
+  def noted?(place) = @classes.key?(place / 64)
+
+  def append(size_class, places)
+    @lists[size_class].unshift(*places.reverse) if @known
+  end
+
+  def remove(size_class, count)
+    return "nothing was told of class #{size_class}" unless @bytes.key?(size_class)
+    return unless @known
+    return "the list of class #{size_class} has no #{count} places" if count > @lists[size_class].size
+
+    @lists[size_class].pop(count)
+    nil
+  end
+
+  # The place of a birth that says none, and nil; or nil, and why there is none.
+  def take(size)
+    return [nil, 'the cache is not known'] unless @known
+
+    size_class, = @bytes.select { |_, bytes| bytes >= size }.min_by { |_, bytes| bytes }
+    return [nil, "nothing was told of a class of #{size} bytes"] unless size_class
+
+    place = @lists[size_class].pop
+    place ? [place, nil] : [nil, "the list of class #{size_class} is empty"]
+  end
+
+  # A birth that says its place.
+  def leave(place, size_class)
+    @lists[size_class].pop if @known && @lists[size_class].last == place
+  end
+
+  # A place of an object that ended.
+  def put(place)
+    size_class = @classes[place / 64]
+    @lists[size_class].push(place) if @known && size_class.positive?
+  end
+end
+
 # What is carried from one chunk of a lane to the next: of the lane, and of its present run.
 class RawLane
-  attr_reader :number, :stamps, :profile, :ways
+  attr_reader :number, :stamps, :profile, :ways, :cache, :recent
   attr_accessor :records, :units, :births, :run_birth, :address
 
   def initialize(number)
     @number = number
     @records = @units = @births = 0
     @stamps = Hash.new(0)
+    @cache = Cache.new
+    @recent = {} # places of the latest births, by their numbers: all that an age can name (5.5)
   end
 
   def begin_run(profile, key)
     @profile = profile
     @run_birth = @births
-    @ways = Array.new(8) # [lane, serial] of the latest foreign object, 5.2
+    @ways = Array.new(8) # lane and bound of the latest foreign object, 5.2
     @address = 0
     @stamps.clear if key
   end
 
   def begun? = !@profile.nil?
+
+  AGES = 2048
+
+  # The next birth, at its place.
+  def bear(place)
+    @births += 1
+    @recent[@births] = place
+    @recent.delete(@births - AGES)
+  end
+
+  def lose(births)
+    @births += births
+    @recent.delete_if { |birth, _| birth <= @births - AGES }
+  end
 end
 
 class RawDump
@@ -51,6 +152,10 @@ class RawDump
   LOST = 53
   FAILED = 54
   LOST_STAMPS = 55
+  CLASS = 56
+  CACHE_BEGIN = 57
+  CACHED = 58
+  UNCACHED = 59
 
   def initialize(stream)
     @stream = stream
@@ -73,7 +178,7 @@ class RawDump
     refuse(0, 'not a raw stream') unless @stream.take(8) == 'MTAPERAW'
     major = @stream.u16
     minor = @stream.u16
-    refuse(8, "version #{major} is unknown") unless major == 2
+    refuse(8, "version #{major} is unknown") unless major == 3
     metadata_bytes = @stream.u32
     refuse(12, 'too much metadata') if metadata_bytes > 65_536
     features = @stream.u64
@@ -148,19 +253,23 @@ class RawDump
   end
 
   # 5.5 Packed units
-  PAGES = [0x00..0x1f, 0x80..0x9f, 0xa0..0xaf, 0xc0..0xcf, 0xd0..0xdb, 0xe0..0xef, 0xf0..0xf2].flat_map(&:to_a).freeze
+  PAGES = [0x00..0x1f, 0x80..0x9f, 0xa0..0xa5, 0xc0..0xcf, 0xd0..0xdf, 0xe0..0xe1, 0xe4..0xe5, 0xe8..0xe9, 0xec..0xef,
+           0xf0..0xf2, 0xf4..0xff].flat_map(&:to_a).freeze
 
+  # In the slot there were up to twice as many.
   def unpack(chunk)
-    units = Array.new(chunk.units) { unpack_one(chunk.payload) }
-    check_used_up(units: chunk.payload)
+    units = []
+    units << unpack_one(chunk.payload) until chunk.payload.end?
+    refuse(chunk.offset, "#{chunk.units} units, packed as #{units.size}") unless
+      chunk.units.between?(units.size, 2 * units.size)
     units
   end
 
   def unpack_one(payload)
     case code = payload.byte
-    when 0..47 then 1 + code
+    when 0..47 then 0xf800 + code
     when 48..91 then 0x8000 + (8 * (code - 48))
-    when 92..103 then 0xa000 + (code - 92)
+    when 92..103 then 0xf400 + (code - 92)
     when 104..127 then 0xc000 + (8 * (code - 104))
     when 128..254 then (PAGES[code - 128] << 8) + payload.byte
     else payload.u16
@@ -215,106 +324,176 @@ class RawDump
     lanes.each_with_index { |units, number| puts "#{at} lane #{number} units #{units}" }
   end
 
-  # 5. A line has the offset of its chunk.
+  # 5. A line has the offset of its chunk. What is told of the cache is not counted, and a line for each place.
   def records(chunk, units, lane)
     @units = units
+    @lane = lane
+    @packed = chunk.packed?
     until units.end?
-      text = record(lane)
-      puts format('%012x L%d #%d %s', chunk.offset, lane.number, lane.records, text)
-      lane.records += 1
+      @counts = true
+      texts = Array(record)
+      texts.each { |text| puts format('%012x L%d #%d %s', chunk.offset, lane.number, lane.records, text) }
+      lane.records += 1 if @counts
     end
   end
 
   # 5.2 Codes
-  def record(lane)
+  def record
     @offset = @units.offset
     unit = @units.take
     case unit
-    when 0x0001..0x7fff then death(lane, 0, unit)
-    when 0x8000..0x9fff then birth(lane, 3, unit - 0x8000)
-    when 0xa000..0xbfff then death(lane, 1, unit - 0x9fff)
-    when 0xc000..0xcfff then birth(lane, 4, unit - 0xc000)
-    when 0xd000..0xd7ff then birth(lane, 5, unit - 0xd000)
-    when 0xd800..0xdfff then death(lane, 0, ((unit - 0xd800) * 65_536) + @units.take)
-    when 0xe000..0xe7ff then death(lane, 2, unit - 0xdfff)
-    when 0xe800..0xebff then realloc(lane, unit - 0xe7ff)
-    when 0xec00..0xefff then death_in_way(lane, unit)
-    when 0xf000..0xf0ff then general(lane, unit)
-    when 0xf100..0xf1ff then "stamp_before #{stamp(lane, unit - 0xf100)}"
-    when 0xf200..0xf2ff then "stamp_after #{stamp(lane, unit - 0xf200)}"
-    else refuse(@offset, format('unit %04x is undefined', unit))
+    when 0x0001..0x7fff then death(0, own(unit))
+    when 0x8000..0x9fff then birth(3, unit - 0x8000)
+    when 0xa001..0xbfff then death(1, own(unit - 0xa000))
+    when 0xc000..0xcfff then birth(4, unit - 0xc000)
+    when 0xd000..0xd7ff then birth(5, unit - 0xd000)
+    when 0xd800..0xdfff then death(0, own(far(unit - 0xd800)))
+    when 0xe000..0xe3ff then death(1, own(far(unit - 0xe000)))
+    when 0xe400..0xe7ff then death(2, own(far(unit - 0xe400)))
+    when 0xe800..0xebff then realloc(own(far(unit - 0xe800)))
+    when 0xec00..0xefff then death_in_way(unit)
+    when 0xf000..0xf0ff then general(unit)
+    when 0xf100..0xf1ff then "stamp_before #{stamp(unit - 0xf100)}"
+    when 0xf200..0xf2ff then "stamp_after #{stamp(unit - 0xf200)}"
+    else aged(unit)
     end
   end
 
+  # 5.5 Objects by age
+  def aged(unit)
+    refuse(@offset, format('unit %04x is undefined', unit)) if unit < 0xf400 || !@packed
+    case unit
+    when 0xf400..0xf5ff then death(1, of_age(unit - 0xf3ff))
+    when 0xf600..0xf6ff then death(2, of_age(unit - 0xf5ff))
+    when 0xf700..0xf7ff then realloc(of_age(unit - 0xf6ff))
+    else death(0, of_age(unit - 0xf7ff))
+    end
+  end
+
+  # The rest of an operand of two units.
+  def far(upper) = (upper * 65_536) + @units.take
+
   # The call of a range of the profile.
-  def in_profile(lane, range)
-    lane.profile[range] || refuse(@offset, "range #{range} is not used")
+  def in_profile(range)
+    @lane.profile[range] || refuse(@offset, "range #{range} is not used")
   end
 
-  def birth(lane, range, size)
-    born(lane, in_profile(lane, range), size:)
+  def birth(range, size)
+    born(in_profile(range), size:, says_place: false)
   end
 
-  def death(lane, range, distance)
-    died(in_profile(lane, range), own(lane, distance))
+  def death(range, object)
+    died(in_profile(range), object)
   end
 
-  def realloc(lane, distance)
-    call = in_profile(lane, 6)
-    object = own(lane, distance)
-    born(lane, call, died: object, size: @units.number)
+  def realloc(object)
+    born(in_profile(6), died: object, size: @units.number)
   end
 
   # What follows the object of a death.
   def died(call, object)
     size = @units.number if WITH_SIZE.include?(call.shape)
     alignment = @units.number if WITH_ALIGNMENT.include?(call.shape)
+    give_back(object)
     call_text(call, died: object, size:, alignment:)
   end
 
   # What follows the size of a call that makes an object.
-  def born(lane, call, size:, died: nil)
+  def born(call, size:, died: nil, says_place: true)
     alignment = @units.number if WITH_ALIGNMENT.include?(call.shape)
-    at = address(lane)
-    lane.births += 1
-    check_births(lane)
-    call_text(call, died:, size:, alignment:, born: token_text(lane.number, lane.births), address: at)
+    stays = call.name == 'realloc_in_place'
+    place, size_class = said_place if says_place && !stays
+    at = address
+    check_births(1)
+    place = stays ? died.place : found_place(place, size_class, size)
+    @lane.bear(place)
+    stays ? check_class(died) : give_back(died)
+    call_text(call, died:, size:, alignment:, born: "#{@lane.number}:#{@lane.births}@#{place}", address: at)
   end
 
-  # Foreign: a way, and the difference of the serial to the one remembered there.
-  def death_in_way(lane, unit)
-    call = in_profile(lane, 0)
-    coded = ((unit & 0x7f) << 16) | @units.take
-    other, serial = lane.ways[(unit >> 7) & 7] || refuse(@offset, 'nothing is remembered in this way')
-    died(call, foreign(lane, other, serial + unzigzag(coded)))
+  # Place: 0, or the place and its class. Nil: none is said.
+  def said_place
+    place = checked_place(@units.number)
+    [place, checked_class(@units.number)] unless place.zero?
+  end
+
+  def checked_place(place)
+    refuse(@offset, "place #{place}") if place >= PLACES
+    place
+  end
+
+  def checked_class(size_class)
+    refuse(@offset, "class #{size_class}") if size_class > 127
+    size_class
+  end
+
+  # 2.6 Where an object is born: where the record says, or at the first place of a list.
+  def found_place(place, size_class, size)
+    unless place
+      place, why = @lane.cache.take(size)
+      refuse(@offset, why) unless place
+      return place
+    end
+    note(place, size_class)
+    @lane.cache.leave(place, size_class)
+    place
+  end
+
+  def note(place, size_class)
+    why = @lane.cache.note(place, size_class)
+    refuse(@offset, why) if why
+  end
+
+  # 2.6 The place of an object that ends.
+  def give_back(object)
+    check_class(object)
+    @lane.cache.put(object.place) unless object.nil? || object.place.zero?
+  end
+
+  # The lane has the place of an own object; of other ones the class is said.
+  def check_class(object)
+    return if object.nil? || object.place.zero?
+    return note(object.place, object.size_class) if object.size_class
+
+    refuse(@offset, "place #{object.place} is not one that the lane has") unless @lane.cache.noted?(object.place)
+  end
+
+  # Foreign: a way, a place, and the difference of the bound to the one remembered, with the class.
+  def death_in_way(unit)
+    call = in_profile(0)
+    place = far(unit & 0x7f)
+    coded = @units.number
+    other, bound = @lane.ways[(unit >> 7) & 7] || refuse(@offset, 'nothing is remembered in this way')
+    died(call, foreign(other, bound + (coded / 128), place, coded % 128))
   end
 
   def unzigzag(coded) = (coded >> 1) ^ -(coded & 1)
 
   # f000..f0ff: all operands follow.
-  def general(lane, unit)
+  def general(unit)
     number = unit & 0x3f
     bits = (unit >> 6) & 3
-    return call(lane, CALLS[number], bits) if CALLS.key?(number)
-    return failed(lane, bits) if number == FAILED
+    return call(CALLS[number], bits) if CALLS.key?(number)
+    return failed(bits) if number == FAILED
 
     no_object(bits)
-    other(lane, number)
+    @counts = number < CLASS
+    other(number)
   end
 
   def no_object(bits)
     refuse(@offset, 'a bit of an object where there is none') unless bits.zero?
   end
 
-  def call(lane, call, bits)
-    return died(call, object(lane, bits)) if DEATHS.include?(call.shape)
+  def call(call, bits)
+    return died(call, object(bits)) if DEATHS.include?(call.shape)
 
     if call.shape == :REALLOC
-      ended = object(lane, bits)
-      return born(lane, call, died: ended, size: @units.number)
+      ended = object(bits)
+      return born(call, died: ended, size: @units.number)
     end
     no_object(bits)
-    call.shape == :HEAP ? heap_text(call, heap_numbers) : born(lane, call, size: @units.number)
+    call.shape == :HEAP ? heap_text(call, heap_numbers) : born(call, size: @units.number)
   end
 
   def heap_numbers
@@ -323,40 +502,50 @@ class RawDump
     Array.new(count) { @units.number }
   end
 
-  def failed(lane, bits)
+  def failed(bits)
     call = CALLS[@units.number]
     refuse(@offset, 'an undefined kind failed') unless call && (BIRTHS + [:REALLOC]).include?(call.shape)
     if call.shape == :REALLOC
-      died = object(lane, bits)
+      died = object(bits)
     else
       no_object(bits)
     end
     size = @units.number
     alignment = @units.number if WITH_ALIGNMENT.include?(call.shape)
+    check_class(died)
     call_text(call, died:, size:, alignment:, failed: true)
   end
 
-  def other(lane, number)
+  def other(number)
     case number
-    when THREAD_BEGIN then "thread_begin #{@units.number}"
+    when THREAD_BEGIN then forget_cache("thread_begin #{@units.number}")
     when THREAD_END then 'thread_end'
-    when THREAD_CACHE_DELETED then 'thread_cache_deleted'
-    when LOST then lost(lane)
+    when THREAD_CACHE_DELETED then forget_cache('thread_cache_deleted')
+    when LOST then forget_cache(lost)
     when LOST_STAMPS then lost_stamps
+    when CLASS then size_class
+    when CACHE_BEGIN then cache_begin
+    when CACHED then cached
+    when UNCACHED then uncached
     else refuse(@offset, "record #{number} is undefined here")
     end
   end
 
-  def lost(lane)
+  def forget_cache(text)
+    @lane.cache.end
+    text
+  end
+
+  def lost
     events = @units.number
     births = @units.number
-    lane.births += births
-    check_births(lane)
+    check_births(births)
+    @lane.lose(births)
     "lost events #{events} births #{births}"
   end
 
-  def check_births(lane)
-    refuse(@offset, 'too many births') if lane.births >= 1 << 42
+  def check_births(more)
+    refuse(@offset, 'too many births') if @lane.births + more > BIRTHS_MAX
   end
 
   def lost_stamps
@@ -368,43 +557,107 @@ class RawDump
     "lost_stamps #{text} from #{first} count #{count}"
   end
 
+  # 2.6 Caches
+  def size_class
+    size_class = cached_class
+    bytes = @units.number
+    refuse(@offset, "a class of #{bytes} bytes") unless bytes.between?(1, (1 << 32) - 1)
+    why = @lane.cache.tell(size_class, bytes)
+    refuse(@offset, why) if why
+    "class #{size_class} bytes #{bytes}"
+  end
+
+  # One that a cache has lists of.
+  def cached_class
+    size_class = checked_class(@units.number)
+    refuse(@offset, 'class 0') if size_class.zero?
+    size_class
+  end
+
+  def cache_begin
+    @lane.cache.begin
+    'cache_begin'
+  end
+
+  def cached
+    size_class = cached_class
+    count = @units.number
+    refuse(@offset, "#{count} places") unless count.between?(1, 16)
+    places = cached_places(count)
+    places.each { |place| note(place, size_class) }
+    @lane.cache.append(size_class, places)
+    places.map { |place| "cached class #{size_class} @#{place}" }
+  end
+
+  # Each but the first by its difference to the one before.
+  def cached_places(count)
+    place = 0
+    Array.new(count) do |index|
+      number = @units.number
+      place += index.zero? ? number : unzigzag(number)
+      refuse(@offset, "place #{place}") unless place.between?(1, PLACES - 1)
+      place
+    end
+  end
+
+  def uncached
+    size_class = cached_class
+    count = @units.number
+    refuse(@offset, 'no places') if count.zero?
+    why = @lane.cache.remove(size_class, count)
+    refuse(@offset, why) if why
+    "uncached class #{size_class} count #{count}"
+  end
+
   # 5.3 Stamps
-  def stamp(lane, structure)
+  def stamp(structure)
     text = structure_text(structure, @offset)
     difference = @units.number
-    number = lane.stamps[structure] += difference
+    number = @lane.stamps[structure] += difference
     refuse(@offset, "#{text} number #{number} after #{number - difference}") if difference.zero? || number >= 1 << 58
     "#{text} number #{number}"
   end
 
-  # Object: a distance, or lane and serial, or no operand.
-  def object(lane, bits)
+  # Object: a place; or lane, bound, place and class; or place and class, or twice 0.
+  def object(bits)
     case bits
-    when 0 then own(lane, @units.number)
-    when 1 then foreign(lane, @units.number, @units.number)
-    when 2 then '?'
+    when 0 then own(@units.number)
+    when 1 then foreign(@units.number, @units.number, @units.number, @units.number)
+    when 2 then unknown(@units.number, @units.number)
     else refuse(@offset, 'an object that is both foreign and unknown')
     end
   end
 
-  def own(lane, distance)
-    refuse(@offset, "distance #{distance} after #{lane.births} births") unless distance.between?(1, lane.births)
-    token_text(lane.number, lane.births + 1 - distance)
+  def own(place)
+    refuse(@offset, "an object at place #{place} before any birth") if @lane.births.zero?
+    refuse(@offset, 'an object at place 0') if place.zero?
+    Named.new(checked_place(place))
   end
 
-  def foreign(lane, other, serial)
-    refuse(@offset, "lane #{other}") if other > 65_535
-    refuse(@offset, "serial #{serial}") unless
-      serial.between?(1, other == lane.number ? lane.births : (1 << 42) - 1)
-    lane.ways[other % 8] = [other, serial]
-    token_text(other, serial)
+  def of_age(age)
+    place = @lane.recent[@lane.births + 1 - age]
+    refuse(@offset, "an object of age #{age}, of which no place is known") if place.nil? || place.zero?
+    own(place)
+  end
+
+  def foreign(other, bound, place, size_class)
+    refuse(@offset, "lane #{other}") if other > 65_535 || other == @lane.number
+    refuse(@offset, "bound #{bound}") unless bound.between?(1, BIRTHS_MAX)
+    refuse(@offset, 'an object at place 0') if place.zero?
+    @lane.ways[other % 8] = [other, bound]
+    Named.new(checked_place(place), checked_class(size_class), other, bound)
+  end
+
+  def unknown(place, size_class)
+    refuse(@offset, "class #{size_class}, but no place") if place.zero? && !size_class.zero?
+    Named.new(checked_place(place), checked_class(size_class), nil, nil, true)
   end
 
   # 5.4 Addresses
-  def address(lane)
+  def address
     return unless @has_addresses
 
-    lane.address = (lane.address + (8 * unzigzag(@units.number))) % (2**64)
+    @lane.address = (@lane.address + (8 * unzigzag(@units.number))) % (2**64)
   end
 end
 
