@@ -106,6 +106,21 @@ static bool lane_open_chunk(struct order *order, struct order_lane *lane)
     return true;
 }
 
+/* Whether the last record in sight is the end of its unit, and more units follow. */
+static bool lane_ends_with_unit(const struct order_lane *lane)
+{
+    return lane->open != NULL && lane->records[lane->filled - 1].number != RAW_STAMP_BEFORE &&
+           raw_decoder_is_behind_call(&lane->decoder);
+}
+
+/* Whether so many records are in sight that it is known whether the last ones are whole units: and no more, because most are better
+ * taken where they are decoded (lane_run_shorts). */
+static bool lane_has_enough(const struct order *order, const struct order_lane *lane)
+{
+    if (lane->filled >= LOOKAHEAD) return true;
+    return lane->filled > 0 && !order->asks_why && lane_ends_with_unit(lane);
+}
+
 /* Decodes more records behind those that are left. Returns whether there may be even more. */
 static bool lane_refill(struct order *order, struct order_lane *lane)
 {
@@ -114,9 +129,10 @@ static bool lane_refill(struct order *order, struct order_lane *lane)
     memmove(lane->records, lane->records + lane->at, left * sizeof *lane->records);
     lane->at = 0;
     lane->filled = left;
-    while (lane->filled < LOOKAHEAD && (lane->open != NULL || lane_open_chunk(order, lane))) {
-        uint32_t count = raw_decoder_next(&lane->decoder, lane->records + lane->filled,
-                                          order->asks_why ? BATCH_RECORDS - lane->filled : 2 * LOOKAHEAD - lane->filled);
+    while (!lane_has_enough(order, lane) && (lane->open != NULL || lane_open_chunk(order, lane))) {
+        uint32_t at_once = order->asks_why ? BATCH_RECORDS - lane->filled : RECORDS_AT_ONCE;
+        uint32_t count =
+            raw_decoder_next(&lane->decoder, lane->records + lane->filled, at_once);
         /* A chunk that only tells of the cache has none. */
         if (count > 0) lane->decoded_window = lane->open->window;
         lane->filled += count;
@@ -169,13 +185,6 @@ static bool lane_run_asking(struct order *order, struct order_lane *lane)
     if (!order_take_records(order, lane, lane->at + 1)) return false;
     order_why_taken(order, lane, &lane->records[lane->at - 1], before);
     return true;
-}
-
-/* Whether the last record in sight is the end of its unit, and more units follow. */
-static bool lane_ends_with_unit(const struct order_lane *lane)
-{
-    return lane->open != NULL && lane->records[lane->filled - 1].number != RAW_STAMP_BEFORE &&
-           raw_decoder_is_behind_call(&lane->decoder);
 }
 
 /* Takes what can be taken without records. Returns how many calls. */

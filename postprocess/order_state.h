@@ -34,6 +34,8 @@
 /* So many records are in sight from the one at hand, if there are that many: enough for the stamps before a call.
  * Looking further would be better only for a call that entered more structures than that. */
 #define LOOKAHEAD 12u
+/* Records are decoded so many at a time, as long as no more are needed. */
+#define RECORDS_AT_ONCE 4u
 
 /* A lane's turn is this part of what it has in the window, and not less than the minimum. */
 #define TURNS_PER_WINDOW   16u
