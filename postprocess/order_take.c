@@ -263,6 +263,9 @@ bool order_take_records(struct order *order, struct order_lane *lane, uint32_t e
     return true;
 }
 
+/* Within the slack behind a payload. */
+enum { UNITS_AHEAD_BYTES = 16 };
+
 uint64_t order_take_shorts(struct order *order, struct order_lane *lane, uint64_t most)
 {
     struct instruction_writer *writer = order->writer;
@@ -275,6 +278,9 @@ uint64_t order_take_shorts(struct order *order, struct order_lane *lane, uint64_
     instruction_put_lane(writer, lane->number);
     for (; shorts.taken < most && raw_shorts_look(&shorts, &call);
          raw_shorts_take(&shorts, &call)) {
+        /* If a unit a little further on is the place of an object, that one's entry will be wanted. */
+        const uint32_t soon = bytes_get16(shorts.at + UNITS_AHEAD_BYTES) & (RAW_DEATH_1_LIMIT - 1);
+        __builtin_prefetch(object_table_entry(&order->objects, soon));
         if (call.is_birth) {
             object = instruction_put_birth(writer, (enum call_kind)call.kind, call.size, 0);
             object_table_birth(&order->objects, ++lane->born, call.place, object);

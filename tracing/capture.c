@@ -281,8 +281,8 @@ static const char *prepare(struct writer *writer, const char *output)
     return wrong ? wrong : reserve(writer);
 }
 
-/* The state is STARTING. */
-static int begin(const char *output)
+/* The state is STARTING. `alone`: the process has no other thread. */
+static int begin(const char *output, bool alone)
 {
     struct writer *writer = &recording.writer;
     const char *wrong = prepare(writer, output);
@@ -300,15 +300,15 @@ static int begin(const char *output)
         return result;
     }
     recording.registry = writer->registry;
-    shadow_begin();
+    shadow_begin(alone);
     return 0;
 }
 
 /* The same. */
-static int begin_and_tell(const char *output)
+static int begin_and_tell(const char *output, bool alone)
 {
     int kept_errno = errno;
-    int result = begin(output);
+    int result = begin(output, alone);
     change(MALLOCTAPE_STARTING, result == 0 ? MALLOCTAPE_RECORDING : MALLOCTAPE_OFF);
     if (result == 0) malloctape_front_end.divert();
     errno = kept_errno;
@@ -326,7 +326,7 @@ static void child_begins(void)
     capture.is_forked = true;
     writer_forget(&recording.writer);
     control_forget();
-    if (follow) begin_and_tell(settings.output);
+    if (follow) begin_and_tell(settings.output, true);
 }
 
 static void notice_fork(void)
@@ -340,7 +340,7 @@ int recording_begin(const char *output)
     if (!output) output = settings.output[0] ? settings.output : "%e.%p.raw.lz4";
     settle();
     if (!change(MALLOCTAPE_OFF, MALLOCTAPE_STARTING)) return -EBUSY;
-    return begin_and_tell(output);
+    return begin_and_tell(output, false);
 }
 
 /* Reads the environment once, as soon as there is one. */
@@ -353,7 +353,7 @@ static void decide(void)
     settings_read();
     bool wanted = settings.output[0] || settings.too_long;
     change(MALLOCTAPE_UNDECIDED, wanted ? MALLOCTAPE_STARTING : MALLOCTAPE_OFF);
-    if (wanted) begin_and_tell(settings.output);
+    if (wanted) begin_and_tell(settings.output, true);
     if (settings.controlled && make_thread_key()) control_start();
     errno = kept_errno;
 }

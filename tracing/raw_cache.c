@@ -45,6 +45,7 @@ static bool list_make_room(struct raw_list *list)
 bool raw_list_push(struct raw_list *list, uint32_t place)
 {
     if (list_is_refusing(list)) return true;
+    if (raw_list_count(list) >= RAW_LIST_LIMIT - 1) list_empty(list);
     if (!list_make_room(list)) return false;
     list->places[list->top++ & list->mask] = place;
     return true;

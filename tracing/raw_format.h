@@ -182,6 +182,9 @@ enum raw_range {
 /* Places that one `cached` record has at most. */
 #define RAW_CACHED_MAX 16
 
+/* Places that a list of a cache has at most, FORMAT.md 2.6. */
+#define RAW_LIST_LIMIT 65536u
+
 /* Most units that one record takes: a general code, lane, bound, place, class, size, place, class, address. */
 #define RAW_UNITS_PER_RECORD_MAX (1 + 8 * RAW_NUMBER_UNITS_MAX)
 

@@ -5,6 +5,7 @@
 #include "../common/varint.h"
 #include "message.h"
 #include "os.h"
+#include "shadow.h"
 #include "units.h"
 
 #include <errno.h>
@@ -12,6 +13,8 @@
 
 #define SLEEP_NS_MIN   UINT64_C(200000)
 #define PAGE_BYTES     4096
+/* After so long all threads record that did not when recording began. */
+#define SETTLED_NS     UINT64_C(1000000000)
 /* How often the writer looks whether somebody reads a FIFO. */
 #define READER_LOOK_NS UINT64_C(10000000)
 
@@ -274,6 +277,7 @@ static void tick(struct writer *writer, uint64_t now)
     bool progress = close_window(writer);
     if (!progress || writer->ticks % WRITER_TICKS_PER_FLUSH == 0) flush(writer);
     writer->next_tick_ns = now + WRITER_TICK_NS;
+    if (now - writer->start_ns >= SETTLED_NS) shadow_settle();
 }
 
 /* --- totals --- */
