@@ -6,7 +6,7 @@
 
 #include "common/bytes.h"
 #include "common/call_table.h"
-#include "common/checksum.h"
+#include "common/checksum_fast.h"
 #include "common/pages.h"
 #include "common/varint.h"
 
@@ -143,8 +143,8 @@ static bool reader_read_header(struct instruction_reader *reader)
     size_t bytes = INSTRUCTION_HEADER_BYTES + reader->header.metadata_bytes;
     if (input_peek(input, bytes) < bytes) return reader_input_ended(reader, 0);
     const uint8_t *at = input->next;
-    if (checksum_of_two(at, 32, at + INSTRUCTION_HEADER_BYTES, reader->header.metadata_bytes) !=
-        bytes_get32(at + 32))
+    if (checksum_fast_of_two(at, 32, at + INSTRUCTION_HEADER_BYTES,
+                             reader->header.metadata_bytes) != bytes_get32(at + 32))
         return reader_error(reader, INSTRUCTION_ERROR_CHECKSUM, 0);
     memcpy(reader->metadata, at + INSTRUCTION_HEADER_BYTES, reader->header.metadata_bytes);
     reader->metadata[reader->header.metadata_bytes] = '\0';
@@ -259,7 +259,8 @@ static bool reader_read_block(struct instruction_reader *reader, struct block *b
     size_t bytes = INSTRUCTION_BLOCK_HEADER_BYTES + *payload_bytes;
     if (input_peek(input, bytes) < bytes) return reader_input_ended(reader, block->offset);
     *payload = input->next + INSTRUCTION_BLOCK_HEADER_BYTES;
-    if (checksum_of_two(input->next, 12, *payload, *payload_bytes) != bytes_get32(input->next + 12))
+    if (checksum_fast_of_two(input->next, 12, *payload, *payload_bytes) !=
+        bytes_get32(input->next + 12))
         return reader_error(reader, INSTRUCTION_ERROR_CHECKSUM, block->offset);
     input_skip(input, bytes);
     return true;
@@ -658,8 +659,8 @@ static __attribute__((noinline)) size_t block_take_mixed_step(struct instruction
     return taken;
 }
 
-/* The instructions at the front of a step of `count`. Returns how many were taken, or STEP_UNSURE if they have to be looked at one
- * by one: a place is not less than the fewest objects that can be alive within the step, or something is wrong. */
+/* The instructions at the front of a step of `count`. Returns how many were taken, or STEP_UNSURE if they have to be looked
+ * at one by one: a place is not less than the fewest objects that can be alive within the step, or something is wrong. */
 static inline size_t block_take_step(struct instruction_reader *reader, struct block *block,
                                      size_t from, size_t count, __m128i opcodes, __m128i values,
                                      __m128i more_values)
