@@ -6,7 +6,7 @@
 
 #include "common/bytes.h"
 #include "common/call_table.h"
-#include "common/checksum.h"
+#include "common/checksum_fast.h"
 #include "common/pages.h"
 #include "common/varint.h"
 
@@ -143,8 +143,8 @@ static bool reader_read_header(struct instruction_reader *reader)
     size_t bytes = INSTRUCTION_HEADER_BYTES + reader->header.metadata_bytes;
     if (input_peek(input, bytes) < bytes) return reader_input_ended(reader, 0);
     const uint8_t *at = input->next;
-    if (checksum_of_two(at, 32, at + INSTRUCTION_HEADER_BYTES, reader->header.metadata_bytes) !=
-        bytes_get32(at + 32))
+    if (checksum_fast_of_two(at, 32, at + INSTRUCTION_HEADER_BYTES,
+                             reader->header.metadata_bytes) != bytes_get32(at + 32))
         return reader_error(reader, INSTRUCTION_ERROR_CHECKSUM, 0);
     memcpy(reader->metadata, at + INSTRUCTION_HEADER_BYTES, reader->header.metadata_bytes);
     reader->metadata[reader->header.metadata_bytes] = '\0';
@@ -259,7 +259,8 @@ static bool reader_read_block(struct instruction_reader *reader, struct block *b
     size_t bytes = INSTRUCTION_BLOCK_HEADER_BYTES + *payload_bytes;
     if (input_peek(input, bytes) < bytes) return reader_input_ended(reader, block->offset);
     *payload = input->next + INSTRUCTION_BLOCK_HEADER_BYTES;
-    if (checksum_of_two(input->next, 12, *payload, *payload_bytes) != bytes_get32(input->next + 12))
+    if (checksum_fast_of_two(input->next, 12, *payload, *payload_bytes) !=
+        bytes_get32(input->next + 12))
         return reader_error(reader, INSTRUCTION_ERROR_CHECKSUM, block->offset);
     input_skip(input, bytes);
     return true;
@@ -494,16 +495,25 @@ _Static_assert(INSTRUCTION_BATCH_SLACK >= STEP && INPUT_SLACK >= STEP + VARINT_S
                "a block may be decoded in whole steps");
 
 /* The numbers of nearly all plain calls, as ranges for step_is_in(); valloc() and pvalloc() can do without. */
-#define PLAIN_BIRTH_FIRST      CALL_MALLOC
-#define PLAIN_BIRTH_LAST       CALL_MALLOC_SKIP_NEW_HANDLER
-#define PLAIN_BIRTH_OTHER      CALL_REALLOC_NULL
-#define PLAIN_DEATH_FIRST      CALL_REALLOC_ZERO
-#define PLAIN_DEATH_LAST       CALL_DELETE_ARRAY_NOTHROW
+#define PLAIN_BIRTH_FIRST CALL_MALLOC
+#define PLAIN_BIRTH_LAST  CALL_MALLOC_SKIP_NEW_HANDLER
+#define PLAIN_BIRTH_OTHER CALL_REALLOC_NULL
+#define PLAIN_DEATH_FIRST CALL_REALLOC_ZERO
+#define PLAIN_DEATH_LAST  CALL_DELETE_ARRAY_NOTHROW
+
+/* Those of calls that have a size beside their place and nothing else. */
+#define SIZED_DEATH_FIRST CALL_FREE_SIZED
+#define SIZED_DEATH_LAST  CALL_DELETE_ARRAY_SIZED
+#define REALLOC_FIRST     CALL_REALLOC_MOVED
+#define REALLOC_LAST      CALL_REALLOC_IN_PLACE
+
 #define CALL_BITS(first, last) ((UINT64_C(2) << (last)) - (UINT64_C(1) << (first)))
 #define EFFECT_BIRTH_BIT(number, identifier, name, shape) \
     | (uint64_t)(EFFECT_SHAPE_##shape == INSTRUCTION_PLAIN_BIRTH) << (number)
 #define EFFECT_DEATH_BIT(number, identifier, name, shape) \
     | (uint64_t)(EFFECT_SHAPE_##shape == INSTRUCTION_PLAIN_DEATH) << (number)
+#define SIZED_BIT(number, identifier, name, shape) \
+    | (uint64_t)(SHAPE_##shape == SHAPE_DEATH_SIZED || SHAPE_##shape == SHAPE_REALLOC) << (number)
 _Static_assert(((CALL_BITS(PLAIN_BIRTH_FIRST, PLAIN_BIRTH_LAST) |
                  CALL_BITS(PLAIN_BIRTH_OTHER, PLAIN_BIRTH_OTHER)) &
                 ~(UINT64_C(0) CALL_KIND_LIST(EFFECT_BIRTH_BIT))) == 0,
@@ -511,6 +521,10 @@ _Static_assert(((CALL_BITS(PLAIN_BIRTH_FIRST, PLAIN_BIRTH_LAST) |
 _Static_assert((CALL_BITS(PLAIN_DEATH_FIRST, PLAIN_DEATH_LAST) &
                 ~(UINT64_C(0) CALL_KIND_LIST(EFFECT_DEATH_BIT))) == 0,
                "these are plain deaths");
+_Static_assert(((CALL_BITS(SIZED_DEATH_FIRST, SIZED_DEATH_LAST) |
+                 CALL_BITS(REALLOC_FIRST, REALLOC_LAST)) &
+                ~(UINT64_C(0) CALL_KIND_LIST(SIZED_BIT))) == 0,
+               "these have a size");
 
 /* Which bytes are from `first` to `last`. */
 static inline __m128i step_is_in(__m128i bytes, unsigned first, unsigned last)
@@ -520,15 +534,19 @@ static inline __m128i step_is_in(__m128i bytes, unsigned first, unsigned last)
                           _mm_setzero_si128());
 }
 
-/* The most objects that are alive behind an instruction of a step, if they were STEP before it. */
-static inline uint64_t step_most(__m128i births, __m128i deaths)
+/* How many objects are alive behind each instruction of a step, if they were STEP before it. */
+static inline __m128i step_live(__m128i births, __m128i deaths)
 {
     __m128i live = _mm_sub_epi8(deaths, births); /* 255 is -1 */
     live = _mm_add_epi8(live, _mm_slli_si128(live, 1));
     live = _mm_add_epi8(live, _mm_slli_si128(live, 2));
     live = _mm_add_epi8(live, _mm_slli_si128(live, 4));
     live = _mm_add_epi8(live, _mm_slli_si128(live, 8));
-    live = _mm_add_epi8(live, _mm_set1_epi8(STEP));
+    return _mm_add_epi8(live, _mm_set1_epi8(STEP));
+}
+
+static inline uint64_t step_most(__m128i live)
+{
     live = _mm_max_epu8(live, _mm_srli_si128(live, 8));
     live = _mm_max_epu8(live, _mm_srli_si128(live, 4));
     live = _mm_max_epu8(live, _mm_srli_si128(live, 2));
@@ -536,45 +554,135 @@ static inline uint64_t step_most(__m128i births, __m128i deaths)
     return (uint64_t)_mm_cvtsi128_si64(live) & 0xff;
 }
 
+/* Whether each place, of those that `named` says, is less than the fewest objects that can be alive within the step. */
+static inline bool block_places_are_sure(const struct block *block, __m128i named, __m128i values,
+                                         __m128i more_values)
+{
+    if (block->live <= STEP) return false;
+    uint64_t fewest = block->live - STEP;
+    const __m128i most = _mm_set1_epi16((short)(fewest < UINT16_MAX ? fewest - 1 : UINT16_MAX - 1));
+    __m128i places = _mm_and_si128(values, _mm_unpacklo_epi8(named, named));
+    __m128i more_places = _mm_and_si128(more_values, _mm_unpackhi_epi8(named, named));
+    __m128i beyond = _mm_or_si128(_mm_subs_epu16(places, most), _mm_subs_epu16(more_places, most));
+    return _mm_movemask_epi8(_mm_cmpeq_epi8(beyond, _mm_setzero_si128())) == 0xffff;
+}
+
+static inline uint64_t step_count(__m128i bytes)
+{
+    __m128i counts = _mm_sad_epu8(_mm_and_si128(bytes, _mm_set1_epi8(1)), _mm_setzero_si128());
+    return (uint64_t)(_mm_cvtsi128_si64(counts) + _mm_extract_epi16(counts, 4));
+}
+
 #define STEP_UNSURE SIZE_MAX
 
-/* The plain instructions at the front of a step of `count`. Returns how many they were, or STEP_UNSURE if a place is not less than
- * the fewest objects that can be alive within the step: then it has to be looked at one by one. */
-static inline size_t block_take_step(struct block *block, size_t count, __m128i opcodes,
-                                     __m128i values, __m128i more_values)
+/* The record of an instruction of a step that is not plain, or has a large value. `live`: objects before it. False: something
+ * about it is wrong. */
+static inline bool block_take_record(struct block *block, uint64_t value, uint64_t live,
+                                     struct instruction *to)
 {
-    const __m128i zero = _mm_setzero_si128(), escape = _mm_set1_epi8(-1);
+    const uint8_t number = to->opcode;
+    const bool birth = instruction_effects[number] == INSTRUCTION_PLAIN_BIRTH;
+    if (value == INSTRUCTION_ESCAPE) {
+        if (block->next[COLUMN_WIDE] >= block->end[COLUMN_WIDE]) return false;
+        value = varint_get(&block->next[COLUMN_WIDE]);
+    }
+    if (birth) {
+        to->size = value;
+        to->object = (uint32_t)live;
+        return value != SIZE_NEVER;
+    }
+    if (instruction_effects[number] == INSTRUCTION_NOT_PLAIN) {
+        if (block->next[COLUMN_SIZES] >= block->end[COLUMN_SIZES]) return false;
+        to->size = varint_get(&block->next[COLUMN_SIZES]);
+    }
+    to->object = (uint32_t)(live - 1 - value);
+    return value < live && to->size != SIZE_NEVER;
+}
+
+/* The same for the instructions `records`, one bit each, of a step that begins at `from`. */
+static inline bool block_take_records(struct instruction_reader *reader, struct block *block,
+                                      size_t from, unsigned records, __m128i live)
+{
+    const uint8_t *const wide = block->next[COLUMN_WIDE], *const sizes = block->next[COLUMN_SIZES];
+    struct instruction_room *const room = reader->room;
+    struct instruction *to = &room->at[block->at_count];
+    uint8_t before[1 + STEP] = {STEP};
+    _mm_storeu_si128((__m128i *)(void *)(before + 1), live);
+    for (; records != 0; records &= records - 1, to++) {
+        const unsigned i = (unsigned)__builtin_ctz(records);
+        *to = (struct instruction){.opcode = block->opcodes[from + i]};
+        if (!block_take_record(block, room->values[from + i], block->live - STEP + before[i], to)) {
+            block->next[COLUMN_WIDE] = wide;
+            block->next[COLUMN_SIZES] = sizes;
+            return false;
+        }
+    }
+    block->at_count = (size_t)(to - room->at);
+    return true;
+}
+
+/* A step in which not all are plain, or of fewer than STEP instructions. Takes those at its front that are plain, or have but a
+ * size or a large value, too. Returns as block_take_step() does. */
+static __attribute__((noinline)) size_t block_take_mixed_step(struct instruction_reader *reader,
+                                                              struct block *block, size_t from,
+                                                              size_t count, __m128i births,
+                                                              __m128i deaths, __m128i escaped)
+{
+    const __m128i indices = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    struct instruction_room *const room = reader->room;
+    const __m128i opcodes = _mm_loadu_si128((const __m128i *)(const void *)(block->opcodes + from));
+    const __m128i *const values = (const __m128i *)(const void *)(room->values + from);
+    __m128i plain = _mm_or_si128(births, deaths);
+    __m128i reallocs = step_is_in(opcodes, REALLOC_FIRST, REALLOC_LAST);
+    deaths = _mm_or_si128(deaths, step_is_in(opcodes, SIZED_DEATH_FIRST, SIZED_DEATH_LAST));
+    __m128i known = _mm_or_si128(_mm_or_si128(births, deaths), reallocs);
+    size_t taken = (size_t)__builtin_ctz(~(unsigned)_mm_movemask_epi8(known));
+    if (taken > count) taken = count;
+    const __m128i front = _mm_cmplt_epi8(indices, _mm_set1_epi8((char)taken));
+    births = _mm_and_si128(births, front);
+    deaths = _mm_and_si128(deaths, front);
+    __m128i named = _mm_andnot_si128(escaped, _mm_and_si128(_mm_or_si128(deaths, reallocs), front));
+    __m128i recorded = _mm_andnot_si128(_mm_andnot_si128(escaped, plain), front);
+    __m128i live = step_live(births, deaths);
+    if (!block_places_are_sure(block, named, _mm_loadu_si128(values),
+                               _mm_loadu_si128(values + 1)) ||
+        !block_take_records(reader, block, from, (unsigned)_mm_movemask_epi8(recorded), live))
+        return STEP_UNSURE;
+    __m128i large = _mm_and_si128(_mm_and_si128(escaped, plain), front);
+    large = _mm_and_si128(large, _mm_set1_epi8((char)INSTRUCTION_LARGE));
+    __m128i *to = (__m128i *)(void *)(room->opcodes + from);
+    _mm_storeu_si128(to, _mm_or_si128(opcodes, large));
+
+    uint64_t most_live = block->live - STEP + step_most(live);
+    if (most_live > block->high) block->high = most_live;
+    block->live += step_count(births) - step_count(deaths);
+    return taken;
+}
+
+/* The instructions at the front of a step of `count`. Returns how many were taken, or STEP_UNSURE if they have to be looked
+ * at one by one: a place is not less than the fewest objects that can be alive within the step, or something is wrong. */
+static inline size_t block_take_step(struct instruction_reader *reader, struct block *block,
+                                     size_t from, size_t count, __m128i opcodes, __m128i values,
+                                     __m128i more_values)
+{
+    const __m128i escape = _mm_set1_epi8(-1);
     __m128i births = _mm_or_si128(step_is_in(opcodes, PLAIN_BIRTH_FIRST, PLAIN_BIRTH_LAST),
                                   _mm_cmpeq_epi8(opcodes, _mm_set1_epi8(PLAIN_BIRTH_OTHER)));
     __m128i deaths = step_is_in(opcodes, PLAIN_DEATH_FIRST, PLAIN_DEATH_LAST);
     __m128i escaped =
         _mm_packs_epi16(_mm_cmpeq_epi16(values, escape), _mm_cmpeq_epi16(more_values, escape));
     __m128i plain = _mm_andnot_si128(escaped, _mm_or_si128(births, deaths));
-    size_t taken = (size_t)__builtin_ctz(~(unsigned)_mm_movemask_epi8(plain));
-    if (taken > count) taken = count;
-    if (__builtin_expect(taken < STEP, 0)) {
-        const __m128i indices = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-        const __m128i front = _mm_cmplt_epi8(indices, _mm_set1_epi8((char)taken));
-        births = _mm_and_si128(births, front);
-        deaths = _mm_and_si128(deaths, front);
-    }
+    if (__builtin_expect(_mm_movemask_epi8(plain) != 0xffff || count < STEP, 0))
+        return block_take_mixed_step(reader, block, from, count, births, deaths, escaped);
+    if (!block_places_are_sure(block, deaths, values, more_values)) return STEP_UNSURE;
 
-    if (block->live <= STEP) return STEP_UNSURE;
-    uint64_t fewest = block->live - STEP;
-    const __m128i most = _mm_set1_epi16((short)(fewest < UINT16_MAX ? fewest - 1 : UINT16_MAX - 1));
-    __m128i places = _mm_and_si128(values, _mm_unpacklo_epi8(deaths, deaths));
-    __m128i more_places = _mm_and_si128(more_values, _mm_unpackhi_epi8(deaths, deaths));
-    __m128i beyond = _mm_or_si128(_mm_subs_epu16(places, most), _mm_subs_epu16(more_places, most));
-    if (_mm_movemask_epi8(_mm_cmpeq_epi8(beyond, zero)) != 0xffff) return STEP_UNSURE;
-
-    __m128i counts = _mm_sad_epu8(_mm_and_si128(births, _mm_set1_epi8(1)), zero);
-    uint64_t born = (uint64_t)(_mm_cvtsi128_si64(counts) + _mm_extract_epi16(counts, 4));
+    uint64_t born = step_count(births);
     if (block->live + born > block->high) {
-        uint64_t most_live = block->live - STEP + step_most(births, deaths);
+        uint64_t most_live = block->live - STEP + step_most(step_live(births, deaths));
         if (most_live > block->high) block->high = most_live;
     }
-    block->live += 2 * born - taken;
-    return taken;
+    block->live += 2 * born - STEP;
+    return STEP;
 }
 
 /* Decodes all instructions of a block into the room: opcodes and values (4.4), and with `all` every instruction. What lies
@@ -595,7 +703,8 @@ static bool block_decode(struct instruction_reader *reader, struct block *block,
         _mm_storeu_si128((__m128i *)(void *)(reader->room->opcodes + i), opcodes);
         _mm_storeu_si128(to, values);
         _mm_storeu_si128(to + 1, more_values);
-        done = all ? STEP_UNSURE : block_take_step(block, left, opcodes, values, more_values);
+        done = all ? STEP_UNSURE
+                   : block_take_step(reader, block, i, left, opcodes, values, more_values);
         if (__builtin_expect(done == STEP, 1)) continue;
         if (done == STEP_UNSURE) {
             if (!block_decode_each(reader, block, i, i + left, all)) return false;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "common/bytes.h"
 #include "common/call_table.h"
 #include "common/checksum.h"
 #include "common/varint.h"
@@ -211,6 +212,16 @@ std::string block(uint32_t count, const std::string &payload)
         checksum_of_two(reinterpret_cast<const uint8_t *>(head.data()), head.size(),
                         reinterpret_cast<const uint8_t *>(payload.data()), payload.size());
     return head + fixed32(sum) + payload;
+}
+
+const uint8_t *bytes_at(const std::string &stream, size_t at)
+{
+    return reinterpret_cast<const uint8_t *>(stream.data()) + at;
+}
+
+size_t block_payload_bytes(const std::string &stream, size_t at)
+{
+    return bytes_get32(bytes_at(stream, at + 4));
 }
 
 // What a block is made of: its values are in two columns, and in `wide` if they do not fit.
@@ -489,6 +500,146 @@ TEST(InstructionReader, RandomStreamsComeBack)
     EXPECT_EQ(read.totals.live, live.size());
 }
 
+// Calls in any mixture, among some hundred objects.
+class Mixture {
+  public:
+    explicit Mixture(uint64_t seed) : random_(seed) {}
+
+    void put(instruction_writer *writer, size_t count)
+    {
+        // How many of 64 are not plain, so that there are steps with none, some and many of them.
+        uint64_t others = random_() % 2 ? random_() % 4 : random_() % 64;
+        for (size_t i = 0; i < count; i++) {
+            instruction one = {};
+            if (live_.size() < 40 || (live_.size() < 400 && random_() % 16 < 8))
+                begin(writer, &one);
+            else if (random_() % 64 >= others)
+                end(writer, &one);
+            else
+                put_other(writer, &one);
+            expected.push_back(one);
+        }
+    }
+
+    std::vector<instruction> expected;
+
+  private:
+    uint64_t size() { return random_() % 50 ? random_() % 600 : random_() >> random_() % 60; }
+
+    uint32_t take()
+    {
+        size_t at = random_() % live_.size();
+        uint32_t object = live_[at];
+        live_[at] = live_.back();
+        live_.pop_back();
+        return object;
+    }
+
+    void begin(instruction_writer *writer, instruction *one)
+    {
+        call_kind kind = random_() % 2 ? CALL_MALLOC : CALL_NEW;
+        one->opcode = kind;
+        one->size = size();
+        one->object = instruction_put_birth(writer, kind, one->size, 0);
+        live_.push_back(one->object);
+    }
+
+    void end(instruction_writer *writer, instruction *one)
+    {
+        one->opcode = CALL_FREE;
+        one->object = take();
+        instruction_put_death(writer, CALL_FREE, one->object);
+    }
+
+    void change(instruction_writer *writer, instruction *one)
+    {
+        call_kind kind = random_() % 2 ? CALL_REALLOC_MOVED : CALL_REALLOC_IN_PLACE;
+        one->opcode = kind;
+        one->size = size();
+        one->object = live_[random_() % live_.size()];
+        instruction_put_realloc(writer, kind, one->object, one->size, 0);
+    }
+
+    void put_other(instruction_writer *writer, instruction *one)
+    {
+        one->object = INSTRUCTION_NO_REGISTER;
+        switch (random_() % 8) {
+        case 0:
+        case 1:
+        case 2:
+            one->size = size();
+            one->opcode = CALL_DELETE_SIZED;
+            one->object = take();
+            instruction_put_death_sized(writer, CALL_DELETE_SIZED, one->object, one->size);
+            break;
+        case 3:
+        case 4: change(writer, one); break;
+        case 5:
+            one->opcode = INSTRUCTION_TICK;
+            instruction_put_tick(writer, 1, 2, 3);
+            break;
+        case 6:
+            one->opcode = CALL_MALLOC | INSTRUCTION_FAILED;
+            one->size = size();
+            instruction_put_birth_failed(writer, CALL_MALLOC, one->size, 0);
+            break;
+        default:
+            one->opcode = CALL_FREE | INSTRUCTION_UNKNOWN;
+            instruction_put_death_unknown(writer, CALL_FREE, 0, 0);
+        }
+    }
+
+    std::mt19937_64 random_;
+    std::vector<uint32_t> live_;
+};
+
+// Changes a byte of some block's payload, and the checksum so that it is right.
+void damage(std::string *stream, std::mt19937_64 *random)
+{
+    std::vector<size_t> blocks;
+    for (size_t at = INSTRUCTION_HEADER_BYTES; at < stream->size();
+         at += INSTRUCTION_BLOCK_HEADER_BYTES + block_payload_bytes(*stream, at))
+        blocks.push_back(at);
+    size_t head = blocks[(*random)() % blocks.size()], bytes = block_payload_bytes(*stream, head);
+    size_t payload = head + INSTRUCTION_BLOCK_HEADER_BYTES;
+    char &byte = (*stream)[payload + (*random)() % bytes];
+    byte = static_cast<char>((*random)() % 2 ? (*random)() : byte ^ 1);
+    std::string sealed =
+        block(bytes_get32(bytes_at(*stream, head + 8)), stream->substr(payload, bytes));
+    stream->replace(head, sealed.size(), sealed);
+}
+
+TEST(InstructionReader, MixturesComeBack)
+{
+    std::mt19937_64 random(7);
+    size_t failed = 0;
+    for (unsigned round = 0; round < 100; round++) {
+        Mixture mixture(round);
+        std::string stream = written([&](instruction_writer *writer) {
+            for (unsigned part = 0; part < 4; part++) {
+                mixture.put(writer, 1 + random() % 500);
+                instruction_writer_flush(writer);
+            }
+        });
+        Read read = read_stream(stream);
+        ASSERT_EQ(read.state, INSTRUCTIONS_END) << read.failure.detail;
+        ASSERT_EQ(read.instructions.size(), mixture.expected.size());
+        for (size_t i = 0; i < mixture.expected.size(); i++) {
+            const instruction &one = read.instructions[i], &expected = mixture.expected[i];
+            ASSERT_EQ(one.opcode, expected.opcode) << i;
+            ASSERT_EQ(one.object, expected.object) << i;
+            ASSERT_EQ(one.size, expected.size) << i;
+        }
+        // A mistake that only a reader who looks at every instruction can find.
+        for (unsigned i = 0; i < 20; i++) {
+            std::string damaged = stream;
+            damage(&damaged, &random);
+            failed += read_stream(damaged).state != INSTRUCTIONS_END;
+        }
+    }
+    EXPECT_GT(failed, 1500u);
+}
+
 TEST(InstructionReader, Addresses)
 {
     Read read = read_stream(written(
@@ -712,6 +863,38 @@ TEST(InstructionReader, OperandsOutOfRange)
     EXPECT_EQ(error_of({"\x30", {1}, 0, 0, "", number(1)}), expected);
     EXPECT_EQ(error_of({"\x26", {1}, 0, 0, "", number(0)}), expected);
     EXPECT_EQ(error_of({"\x95", {1}}), expected);
+}
+
+TEST(InstructionReader, LargeValuesInRowsOfInstructions)
+{
+    // Behind 40 births, a large birth and one more instruction, wherever it stands among plain ones: a death or a realloc of
+    // a large place, a size that no object has, a size that is missing.
+    auto error_of = [](size_t before, char opcode, uint64_t value, const std::string &sizes) {
+        std::string opcodes(40, '\x01');
+        std::vector<uint64_t> values(40, 8);
+        opcodes += '\x01' + std::string(before, '\x15') + opcode + std::string(20, '\x15');
+        values.push_back(100000);
+        values.resize(values.size() + before, 0);
+        values.push_back(value);
+        Read read = read_stream(header_of() + block_of({opcodes, values, 0, 0, sizes}));
+        return read.error_name() + strchr(read.failure.detail, ' ');
+    };
+    for (size_t before = 0; before < 20; before++) {
+        std::string at = " " + std::to_string(41 + before);
+        EXPECT_EQ(error_of(before, '\x15', 70000, ""), "instructions_place" + at + ": place 70000");
+        EXPECT_EQ(error_of(before, '\x12', 70000, number(1)),
+                  "instructions_place" + at + ": place 70000");
+        EXPECT_EQ(error_of(before, '\x1c', 70000, number(1)),
+                  "instructions_place" + at + ": place 70000");
+        EXPECT_EQ(error_of(before, '\x01', UINT64_MAX, ""),
+                  "instructions_operand" + at + ": size 18446744073709551615");
+        EXPECT_EQ(error_of(before, '\x12', 0, number(UINT64_MAX)),
+                  "instructions_operand" + at + ": size 18446744073709551615");
+        EXPECT_EQ(error_of(before, '\x12', 0, ""), "instructions_columns" + at);
+        EXPECT_EQ(error_of(before, '\x1c', 0, ""), "instructions_columns" + at);
+        /* The size that a death was given may be any. */
+        EXPECT_EQ(error_of(before, '\x1c', 0, number(UINT64_MAX)).find("instructions_totals"), 0u);
+    }
 }
 
 TEST(InstructionReader, ColumnsThatDoNotMatch)
