@@ -50,18 +50,23 @@ all_cut() {
 raw_example() {
     sample raw_example
     cat >expected <<'END'
-000000000000 raw 2.0 features 0x0 info 0x0 run 000102030405060708090a0b0c0d0e0f start 1700000000123456789 pid 4711
+000000000000 raw 3.0 features 0x0 info 0x0 run 000102030405060708090a0b0c0d0e0f start 1700000000123456789 pid 4711
 000000000040 metadata program=/usr/bin/sample
 000000000058 metadata allocator=gperftools 2.10
 000000000072 L0 run unit 0 births 0 key profile free - - malloc - - realloc_moved
 000000000072 L0 #0 thread_begin 4711
+000000000072 L0 #1 cache_begin
 000000000072 L0 #1 stamp_before class 3 number 1
 000000000072 L0 #2 stamp_before page_heap number 1
-000000000072 L0 #3 malloc 24 -> 0:1
-000000000072 L0 #4 malloc 300 -> 0:2
-000000000072 L0 #5 free 0:1
-0000000000b0 end status 0 nanoseconds 50000000 events 3 lost 0 waits 0 waited 0
-0000000000b0 end lane 0 units 9
+000000000072 L0 #3 class 3 bytes 24
+000000000072 L0 #3 cached class 3 @65
+000000000072 L0 #3 cached class 3 @64
+000000000072 L0 #3 malloc 24 -> 0:1@65
+000000000072 L0 #4 malloc 20 -> 0:2@64
+000000000072 L0 #5 free @65
+000000000072 L0 #6 malloc 24 -> 0:3@65
+0000000000c4 end status 0 nanoseconds 50000000 events 4 lost 0 waits 0 waited 0
+0000000000c4 end lane 0 units 19
 END
     exits 0 dump raw_example && diff expected out
 }
@@ -69,8 +74,9 @@ END
 # The bytes that FORMAT.md 5.6 gives, from the profile on.
 raw_example_bytes() {
     sample raw_example
-    ruby -e 'puts File.binread("raw_example").byteslice(0x96, 26).unpack1("H*")' >out
-    [ "$(cat out)" = 150000010000120030f0671203f10100fff1010018802c810200 ]
+    ruby -e 'puts File.binread("raw_example").byteslice(0x96, 46).unpack1("H*")' >out
+    [ "$(cat out)" = "1500000100001200"$(printf %s 30f06712 39f0 03f10100 fff10100 38f003001800 3af00300020041000100 \
+        1880 1480 4100 1880) ]
 }
 
 # The example of INSTRUCTIONS.md 5.4.
@@ -102,7 +108,7 @@ instructions_example_bytes() {
 }
 
 only_calls() {
-    printf 'malloc 24 -> 0:1\nmalloc 300 -> 0:2\nfree 0:1\n' >expected
+    printf 'malloc 24 -> 0:1@65\nmalloc 20 -> 0:2@64\nfree @65\nmalloc 24 -> 0:3@65\n' >expected
     exits 0 dump --only-calls raw_example && diff expected out
 }
 
@@ -163,8 +169,8 @@ records_threads() { record threads.raw.lz4 "$workloads/threads" 100 && real thre
 records_killed() {
     record_killed killed.raw.lz4 || return 1
     exits 3 dump killed.raw.lz4 && says 'no end chunk' && prints '^spool [0-9a-f]\{12\} L0 #[0-9]* malloc ' &&
-        grep -c ' L0 #' out >counted &&
-            [ "$(sed -n 's/.* L0 #\([0-9]*\) .*/\1/p' out | tail -n 1)" = $(($(cat counted) - 1)) ]
+        sed -n 's/.* L0 #\([0-9]*\) .*/\1/p' out >numbers &&
+            [ "$(tail -n 1 numbers)" = $(($(uniq numbers | wc -l) - 1)) ]
 }
 
 check 'both decoders agree on every good sample' all_good

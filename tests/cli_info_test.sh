@@ -9,14 +9,14 @@ plan 15
 
 raw_example() {
     sample raw_example
-    exits 0 info --json j raw_example && prints '^events  *3$' && prints '^  malloc  *2  *66.7 %$' &&
+    exits 0 info --json j raw_example && prints '^events  *4$' && prints '^  malloc  *3  *75.0 %$' &&
         prints '^end  *complete$' &&
         json j 'j.values_at("format", "version", "events", "threads", "lanes", "live_at_end", "lost_events", "ticks",
                             "stamps",
-                            "truncated", "spool") == ["raw", "2.0", 3, 1, 1, 1, 0, 0, 2, false, "none"] &&
-                j["by_kind"] == { "malloc" => 2, "free" => 1 } && j["program"] == "/usr/bin/sample" &&
+                            "truncated", "spool") == ["raw", "3.0", 4, 1, 1, 2, 0, 0, 2, false, "none"] &&
+                j["by_kind"] == { "malloc" => 3, "free" => 1 } && j["program"] == "/usr/bin/sample" &&
                 j["run"] == "000102030405060708090a0b0c0d0e0f" && j["duration_ns"] == 50_000_000 &&
-                j["bytes_per_event"] == File.size("raw_example") / 3.0'
+                j["bytes_per_event"] == File.size("raw_example") / 4.0'
 }
 
 instructions_example() {
@@ -46,10 +46,10 @@ live_objects() {
             json j 'j.values_at("live_at_end", "failed", "ticks") == [2, 1, 3]'
 }
 
-json_instead_of_text() { exits 0 info --json - raw_example && json out 'j["events"] == 3'; }
+json_instead_of_text() { exits 0 info --json - raw_example && json out 'j["events"] == 4'; }
 json_cannot_be_written() { exits 1 info --json missing/j raw_example && says 'cannot write missing/j'; }
 from_a_pipe() {
-    lz4 -qc raw_example | "$bin/malloctape" info --json j - >out 2>err && json j 'j["events"] == 3 && j["lz4"] &&
+    lz4 -qc raw_example | "$bin/malloctape" info --json j - >out 2>err && json j 'j["events"] == 4 && j["lz4"] &&
         !j.key?("file_bytes")'
 }
 
@@ -68,7 +68,7 @@ damaged() {
 }
 
 later_version() {
-    sample raw_minor && exits 0 info raw_minor && prints 'raw stream 2.7' && sample raw_bad_feature &&
+    sample raw_minor && exits 0 info raw_minor && prints 'raw stream 3.7' && sample raw_bad_feature &&
         exits 1 info raw_bad_feature && says 'feature bit.*bit 2'
 }
 

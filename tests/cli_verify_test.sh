@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 35
+plan 37
 
 # in_order ORDERED - `verify_raw` in this order is fine.
 in_order() {
@@ -39,6 +39,13 @@ lacking() {
     sample verify_lacking_order
     exits 0 verify verify_lacking_raw verify_lacking_order && prints 'recorded birth: 2$' &&
         prints 'numbers lost: 2; numbers missing at the end: 1$'
+}
+
+wrong_place() {
+    sample verify_place_raw
+    sample verify_place_order
+    exits 1 verify verify_place_raw verify_place_order &&
+        prints '^rule 2  violated .*names one at place 65, where none of lane 0 is alive$'
 }
 
 names_the_place() {
@@ -103,6 +110,8 @@ check 'rule 1: another alignment' violates 1 verify_bad_alignment 'alignment'
 check 'rule 1: a failed call that made an object' violates 1 verify_bad_outcome 'malloc failed in the recording'
 check 'rule 2: another object' violates 2 verify_bad_object 'register 0 is object 0:1; the recording names 0:2'
 check 'rule 2: unknown, but born' violates 2 verify_bad_unknown 'the recording has the birth of 0:2'
+check 'rule 2: before a birth that its bound counts' violates 2 verify_bad_bound 'ends before birth 2 of lane 1'
+check 'rule 2: a place where nobody lives' wrong_place
 check 'rule 3: a number before another' violates 3 verify_bad_number 'before number 3 of class 3'
 check 'rule 3: a call before another' violates 3 verify_bad_unit 'entered class 3 after instruction 8'
 check 'rule 4: two windows late' violates 4 verify_bad_late 'window 1 comes in window 3'

@@ -53,15 +53,48 @@ class Checksums
   end
 end
 
+# The objects of all lanes: where they are, and the size class of each block of places (FORMAT.md 2.5).
+class BuiltHeap
+  def initialize
+    @places = {} # of objects: [lane, serial]
+    @classes = Hash.new(0) # by the quotient of the place by 64
+    @next_place = 0
+  end
+
+  # A place that no other object ever has, of class 0: samples that choose places do not use the lowest ones.
+  def new_place = @next_place += 1
+
+  # Of an object that nobody has made yet, too.
+  def place(object) = @places[object] ||= new_place
+
+  def bear(object, place)
+    @places[object] = place
+  end
+
+  def note(place, size_class)
+    @classes[place / 64] = size_class
+  end
+
+  def size_class(place) = @classes[place / 64]
+end
+
+# An object that ends, as a record names it: by its place; of another lane by that lane, a bound and the class as well;
+# of nobody (lane nil) by place and class or not at all. `serial` is known of objects that are named by it.
+Ended = Struct.new(:lane, :bound, :place, :size_class, :serial) do
+  def self.unknown(place = 0, size_class = 0) = new(nil, nil, place, size_class)
+end
+
 # What a lane has had, and what its present run remembers.
 class BuiltLane
-  attr_reader :number, :stamps, :profile, :ways
-  attr_accessor :units, :births, :chunks, :runs, :run_birth, :place
+  attr_reader :number, :stamps, :profile, :ways, :lists, :classes
+  attr_accessor :units, :births, :chunks, :runs, :run_birth, :address, :packed_from, :known
 
   def initialize(number)
     @number = number
-    @units = @births = @chunks = @runs = 0
+    @units = @births = @chunks = @runs = @packed_from = 0
     @stamps = Hash.new(0)
+    @classes = {} # their bytes
+    forget_cache(false)
   end
 
   # The profile is names of calls, nil for ranges that are not used.
@@ -69,64 +102,129 @@ class BuiltLane
     @profile = profile.map { |name| name ? Encode.call(name).number : 0 }
     @stamps.clear if key
     @ways = Array.new(8)
-    @place = 0
+    @address = 0
     @run_birth = @births
     @runs += 1
   end
-end
 
-# The units of one chunk, FORMAT.md 5. Object names are [lane, serial], or nil for the unknown one. Records whose kind is
-# in the profile get a unit of their own where there is one, the others a general one.
-class RawRecords
-  attr_reader :units, :events
-
-  # 5.2 by place in the profile: the unit of operand 0, the least operand and the first one that is too large.
-  RANGES = [[0, 1, 0x8000], [0x9fff, 1, 0x2001], [0xdfff, 1, 0x801],
-            [0x8000, 0, 0x2000], [0xc000, 0, 0x1000], [0xd000, 0, 0x800], [0xe7ff, 1, 0x401]].freeze
-
-  def initialize(lane, addresses)
-    @lane = lane
-    @addresses = addresses
-    @units = []
-    @events = 0
+  # The cache is empty from here on, and known or not (2.6). The last place of a list is the first one.
+  def forget_cache(known)
+    @known = known
+    @lists = Hash.new { |lists, size_class| lists[size_class] = [] }
   end
 
-  # The token of a birth; of a death nothing of interest.
-  def call(name, object: nil, size: nil, alignment: nil, at: nil, numbers: nil)
+  # The list that a birth which says no place takes from.
+  def list(size)
+    size_class, = @classes.select { |_, bytes| bytes >= size }.min_by(&:last)
+    @lists[size_class] if size_class
+  end
+end
+
+# The units of one chunk, FORMAT.md 5. Objects that end are named [lane, serial] or [lane, serial, bound], or by an Ended,
+# or are nil: the unknown one; a bound that is not given is the object's own serial. Records whose kind is in the profile
+# get a unit of their own where there is one, the others a general one; in packed chunks objects are named by their
+# age where that is allowed. A birth takes its place from the cache if there is one, or has a place of its own.
+class RawRecords
+  attr_reader :units, :events, :slot_units
+
+  # 5.2 by place in the profile: the unit of place 0 and the first place that is too large, of the form of one unit and of
+  # two; 5.5 the unit of age 0 and the greatest age.
+  DEATHS_AND_REALLOC = {
+    0 => { near: [0, 0x8000], far: [0xd800, 1 << 27], aged: [0xf7ff, 0x800] },
+    1 => { near: [0xa000, 0x2000], far: [0xe000, 1 << 26], aged: [0xf3ff, 0x200] },
+    2 => { far: [0xe400, 1 << 26], aged: [0xf5ff, 0x100] },
+    6 => { far: [0xe800, 1 << 26], aged: [0xf6ff, 0x100] }
+  }.freeze
+
+  # 5.2 by place in the profile: the unit of size 0, and the first size that is too large.
+  SIZES = { 3 => [0x8000, 0x2000], 4 => [0xc000, 0x1000], 5 => [0xd000, 0x800] }.freeze
+
+  def initialize(lane, heap, addresses:, packed:)
+    @lane = lane
+    @heap = heap
+    @addresses = addresses
+    @packed = packed
+    @units = []
+    @events = @slot_units = 0
+  end
+
+  # The name of the object that a birth makes; of a death nothing of interest. `place` is where an object begins, with its
+  # class: [place, class]. `form`: :general, or :far for a place that one unit could say, or :near for no age.
+  def call(name, object: nil, size: nil, alignment: nil, at: nil, numbers: nil, place: nil, form: nil)
     call = Encode.call(name)
     @events += 1
-    births = BIRTHS.include?(call.shape)
-    if short(call, births ? size : distance(object)) || (DEATHS.include?(call.shape) && again(call, object))
-      number(size) if size && !births
+    ended = ended(object) if ends?(call)
+    stays = call.name == 'realloc_in_place'
+    place ||= own_place(size) if begins?(call) && !stays
+    if short(call, ended, size, place, form)
+      number(size) if size && !BIRTHS.include?(call.shape)
+      says_place = call.shape == :REALLOC
     else
-      long(call, object, size, numbers)
+      long(call, ended, size, numbers)
+      says_place = begins?(call)
     end
     number(alignment) if alignment
-    birth(at) if births || call.shape == :REALLOC
+    put_place(place) if says_place && !stays
+    put_address(at) if begins?(call) && @addresses
+    begins?(call) ? birth(size, stays ? [ended.place, nil] : place, ended, stays) : give_back(ended)
   end
 
   def failed(name, size:, object: nil, alignment: nil)
     call = Encode.call(name)
     @events += 1
-    general(54, ends?(call) ? object_bits(object) : 0)
+    ended = ended(object) if ends?(call)
+    general(54, object_bits(ended))
     number(call.number)
-    put_object(object) if ends?(call)
+    put_object(ended)
     number(size)
     number(alignment) if alignment
   end
 
   def births = @lane.births
 
-  def thread_begin(id) = other(48, id)
   def thread_end = other(49)
-  def thread_cache_deleted = other(50)
   def stamp_before(structure, number) = stamp(0xf100, structure, number)
   def stamp_after(structure, number) = stamp(0xf200, structure, number)
   def lost_stamps(structure, from, count) = other(55, structure, from, count)
 
+  def thread_begin(id)
+    other(48, id)
+    @lane.forget_cache(false)
+  end
+
+  def thread_cache_deleted
+    other(50)
+    @lane.forget_cache(false)
+  end
+
   def lost(events, births)
     other(53, events, births)
     @lane.births += births
+    @lane.forget_cache(false)
+  end
+
+  def size_class(size_class, bytes)
+    other(56, size_class, bytes)
+    @lane.classes[size_class] = bytes
+  end
+
+  def cache_begin
+    other(57)
+    @lane.forget_cache(true)
+  end
+
+  # Behind those of the list, the first of them first.
+  def cached(size_class, *places)
+    differences = places.each_cons(2).map { |before, place| Encode.zigzag(place - before) }
+    other(58, size_class, places.size, places[0], *differences)
+    places.each { |place| @heap.note(place, size_class) }
+    @lane.lists[size_class].unshift(*places.reverse)
+  end
+
+  # The first ones of the list.
+  def uncached(size_class, count)
+    other(59, size_class, count)
+    @lane.lists[size_class].pop(count)
   end
 
   # Operands that the document may forbid.
@@ -137,7 +235,7 @@ class RawRecords
 
   # Any units; they begin so many objects.
   def raw(*units, births: 0)
-    @units.concat(units)
+    units.each { |unit| put(unit) }
     @lane.births += births
   end
 
@@ -147,81 +245,161 @@ class RawRecords
     call.shape == :REALLOC || DEATHS.include?(call.shape)
   end
 
-  # Of an object of this lane, else nil.
-  def distance(object)
-    @lane.births + 1 - object[1] if object && object[0] == @lane.number
+  def begins?(call)
+    call.shape == :REALLOC || BIRTHS.include?(call.shape)
   end
 
-  # The main operand in the unit, or in two of death 1.
-  def short(call, operand)
+  def ended(object)
+    return object || Ended.unknown unless object.is_a?(Array)
+
+    lane, serial, bound = object
+    place = @heap.place([lane, serial])
+    Ended.new(lane, bound || serial, place, @heap.size_class(place), serial)
+  end
+
+  # Nil: the first of the list.
+  def own_place(size)
+    [@heap.new_place, 0] unless @lane.known && @lane.list(size)&.any?
+  end
+
+  # --- codes ---
+
+  # A unit, which stands for so many in the slot.
+  def put(unit, slot_units = 1)
+    @units << unit
+    @slot_units += slot_units
+  end
+
+  def short(call, ended, size, place, form)
     range = @lane.profile.index(call.number)
-    return unless range && operand
+    return if range.nil? || form == :general
+    return short_size(range, size, place) unless ended
+    return again(ended) if range.zero? && ended.lane && ended.lane != @lane.number
 
-    base, least, limit = RANGES[range]
-    return @units << (base + operand) if operand.between?(least, limit - 1)
+    short_place(DEATHS_AND_REALLOC.fetch(range), ended, form) if ended.lane
+  end
 
-    @units << (0xd800 + (operand >> 16)) << (operand & 0xffff) if range.zero? && operand.between?(1, (1 << 27) - 1)
+  def short_size(range, size, place)
+    base, limit = SIZES[range]
+    return if base.nil? || place || size >= limit
+
+    put(base + size)
+    true
+  end
+
+  # One unit or two for the place, or one for the age that stands for them.
+  def short_place(forms, ended, form)
+    return if ended.lane != @lane.number
+
+    near = form != :far && forms.key?(:near) && ended.place < forms[:near][1]
+    base, limit = forms[near ? :near : :far]
+    return if ended.place >= limit
+
+    units = near ? [base + ended.place] : [base + (ended.place >> 16), ended.place & 0xffff]
+    (form.nil? && put_age(forms[:aged], ended, units.size)) || units.each { |unit| put(unit) }
+    true
+  end
+
+  # 5.5 All chunks since the birth are packed.
+  def put_age((base, greatest), ended, slot_units)
+    return unless @packed && ended.serial && ended.serial > @lane.packed_from
+
+    age = @lane.births + 1 - ended.serial
+    return unless age.between?(1, greatest)
+
+    put(base + age, slot_units)
+    true
   end
 
   # Death 1 of an object of the lane that is remembered in its way.
-  def again(call, object)
-    return unless object && @lane.profile[0] == call.number
+  def again(ended)
+    way = ended.lane % 8
+    lane, bound = @lane.ways[way]
+    return unless lane == ended.lane && ended.bound >= bound && ended.place < 1 << 23
 
-    way = object[0] % 8
-    lane, serial = @lane.ways[way]
-    coded = Encode.zigzag(object[1] - serial) if lane == object[0]
-    return unless coded && coded < 1 << 23
-
-    @lane.ways[way] = object
-    @units << (0xec00 + (way << 7) + (coded >> 16)) << (coded & 0xffff)
+    put(0xec00 + (way << 7) + (ended.place >> 16))
+    put(ended.place & 0xffff)
+    number(((ended.bound - bound) * 128) + ended.size_class)
+    @lane.ways[way] = [lane, ended.bound]
+    true
   end
 
-  def long(call, object, size, numbers)
-    general(call.number, ends?(call) ? object_bits(object) : 0)
-    put_object(object) if ends?(call)
+  def long(call, ended, size, numbers)
+    general(call.number, object_bits(ended))
+    put_object(ended)
     number(size) if size
     ([numbers.size] + numbers).each { |one| number(one) } if numbers
   end
 
   def general(number, bits)
-    @units << (0xf000 + number + (bits << 6))
+    put(0xf000 + number + (bits << 6))
   end
 
   def number(value)
     while value > 0x7fff
-      @units << (0x8000 | (value & 0x7fff))
+      put(0x8000 | (value & 0x7fff))
       value >>= 15
     end
-    @units << value
+    put(value)
   end
 
-  def object_bits(object)
-    return 2 unless object
+  def object_bits(ended)
+    return 0 unless ended
+    return 2 unless ended.lane
 
-    object[0] == @lane.number ? 0 : 1
+    ended.lane == @lane.number ? 0 : 1
   end
 
-  def put_object(object)
-    return unless object
-    return number(distance(object)) if distance(object)
+  def put_object(ended)
+    return unless ended
 
-    object.each { |one| number(one) }
-    @lane.ways[object[0] % 8] = object
-  end
-
-  def birth(place)
-    @lane.births += 1
-    if @addresses
-      number(Encode.zigzag((place - @lane.place) / 8))
-      @lane.place = place
+    if object_bits(ended) == 1
+      number(ended.lane)
+      number(ended.bound)
+      @lane.ways[ended.lane % 8] = [ended.lane, ended.bound]
     end
-    [@lane.number, @lane.births]
+    number(ended.place)
+    number(ended.size_class) unless ended.lane == @lane.number
+  end
+
+  def put_place(place)
+    return number(0) unless place
+
+    place.each { |one| number(one) }
+  end
+
+  def put_address(at)
+    number(Encode.zigzag((at - @lane.address) / 8))
+    @lane.address = at
   end
 
   def stamp(base, structure, value)
-    @units << (base + structure)
+    put(base + structure)
     number(value - @lane.stamps[structure])
     @lane.stamps[structure] = value
+  end
+
+  # --- what calls do to the cache (2.6) ---
+
+  # A moved realloc takes its place before it gives one back.
+  def birth(size, (place, size_class), ended, stays)
+    @heap.note(place, size_class) if size_class
+    place ||= @lane.list(size).pop
+    list = @lane.lists[@heap.size_class(place)]
+    list.pop if size_class && list.last == place
+    @lane.births += 1
+    name = [@lane.number, @lane.births]
+    @heap.bear(name, place)
+    give_back(ended) unless stays
+    name
+  end
+
+  def give_back(ended)
+    return if ended.nil? || ended.place.zero?
+
+    @heap.note(ended.place, ended.size_class) if ended.size_class && ended.lane != @lane.number
+    size_class = @heap.size_class(ended.place)
+    @lane.lists[size_class].push(ended.place) if @lane.known && size_class.positive?
   end
 end
 
@@ -235,10 +413,11 @@ class RawBuilder
     @checksums = checksums
     @addresses = addresses
     @lanes = Hash.new { |lanes, number| lanes[number] = BuiltLane.new(number) }
+    @heap = BuiltHeap.new
     @ticks = @events = 0
     @stream = ''.b
     text = metadata(metadata)
-    fixed = 'MTAPERAW'.b + [2, minor, text.bytesize, features || (addresses ? 1 : 0), info].pack('vvVQ<Q<') +
+    fixed = 'MTAPERAW'.b + [3, minor, text.bytesize, features || (addresses ? 1 : 0), info].pack('vvVQ<Q<') +
             (0..15).to_a.pack('C*') + [1_700_000_000_123_456_789, 4711].pack('Q<V')
     @stream << fixed << @checksums.of(fixed + text) << text
   end
@@ -252,12 +431,13 @@ class RawBuilder
     key = !more && (lane.runs % 16).zero? if key.nil?
     packed = lane.chunks.odd? if packed.nil?
     lane.begin_run(profile, key) unless more
-    records = RawRecords.new(lane, @addresses)
+    records = RawRecords.new(lane, @heap, addresses: @addresses, packed:)
     result = yield records
     @events += records.events
+    lane.packed_from = lane.births unless packed
     flags = (more ? 0 : 1) + (key ? 2 : 0) + (packed ? 4 : 0)
     head = more ? '' : lane.profile.pack('C8')
-    units(lane, head + (packed ? pack(records.units) : records.units.pack('v*')), records.units.size, flags)
+    units(lane, head + (packed ? pack(records.units) : records.units.pack('v*')), records.slot_units, flags)
     result
   end
 
@@ -292,7 +472,8 @@ class RawBuilder
     lane.chunks += 1
   end
 
-  PAGES = [0x00..0x1f, 0x80..0x9f, 0xa0..0xaf, 0xc0..0xcf, 0xd0..0xdb, 0xe0..0xef, 0xf0..0xf2].flat_map(&:to_a).freeze
+  PAGES = [0x00..0x1f, 0x80..0x9f, 0xa0..0xa5, 0xc0..0xcf, 0xd0..0xdf, 0xe0..0xe1, 0xe4..0xe5, 0xe8..0xe9, 0xec..0xef,
+           0xf0..0xf2, 0xf4..0xff].flat_map(&:to_a).freeze
 
   # 5.5 Packed units, as short as they go.
   def pack(units)
@@ -310,9 +491,9 @@ class RawBuilder
 
   def packed_in_one(unit)
     case unit
-    when 1..48 then unit - 1
+    when 0xf800...0xf830 then unit - 0xf800
     when 0x8000...0x8160 then 48 + ((unit - 0x8000) / 8) if (unit % 8).zero?
-    when 0xa000...0xa00c then 92 + unit - 0xa000
+    when 0xf400...0xf40c then 92 + unit - 0xf400
     when 0xc000...0xc0c0 then 104 + ((unit - 0xc000) / 8) if (unit % 8).zero?
     end
   end

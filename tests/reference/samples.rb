@@ -14,21 +14,26 @@ sample('raw_example') do |checksums| # FORMAT.md 5.6
   raw = RawBuilder.new(checksums)
   raw.records(0) do |r|
     r.thread_begin(4711)
+    r.cache_begin
     r.stamp_before(3, 1)
     r.stamp_before(255, 1)
+    r.size_class(3, 24)
+    r.cached(3, 65, 64)
     first = r.call(:malloc, size: 24)
-    r.call(:malloc, size: 300)
+    r.call(:malloc, size: 20)
     r.call(:free, object: first)
+    r.call(:malloc, size: 24)
   end
   raw.finish
 end
 
 sample('raw_empty') { |checksums| RawBuilder.new(checksums, metadata: {}).finish }
 
-# Every kind of call, on own, foreign and unknown objects.
-def every_call(raw, records, place)
+# Every kind of call, on own, foreign and unknown objects; births take places from the cache until it is empty.
+def every_call(raw, records, address)
+  full_cache(records)
   CALLS.each_value do |call|
-    at = -> { place[0] += 64 if raw }
+    at = -> { address[0] += 64 if raw }
     size = call.number * 1000
     case call.shape
     when :BIRTH then records.call(call.name, size:, at: at.call)
@@ -39,9 +44,25 @@ def every_call(raw, records, place)
   end
 end
 
+# Classes are told in no order.
+CLASSES = { 126 => 65_536, 1 => 8, 127 => 2**32 - 1, 40 => 1024, 2 => 15 }.freeze
+
+# A place of the class, in the first block that it has here.
+def spot(size_class, index = 0) = (20_480 * size_class) + index
+
+def full_cache(records)
+  records.cache_begin
+  CLASSES.each do |size_class, bytes|
+    records.size_class(size_class, bytes)
+    records.cached(size_class, *(0..15).map { |i| spot(size_class, i * 3) }.reverse)
+    records.cached(size_class, spot(size_class, 63))
+  end
+end
+
 def every_death(records, call, size, at)
   own = records.call(:malloc, size: 8, at: at.call)
-  [own, [7, 1000 + call.number], [7, 900], [9, 2**42 - 1], nil].each do |object|
+  foreign = [[7, 1000 + call.number], [7, 900], [7, 900, 2**30], [9, 1, 2**42 - 1], Ended.new(7, 5, spot(1, 50), 1)]
+  [own, *foreign, nil, Ended.unknown(2**27 - 1), Ended.unknown(spot(40, 50), 40)].each do |object|
     operands = { object: }
     operands[:size] = size if WITH_SIZE.include?(call.shape)
     operands[:alignment] = 4096 if WITH_ALIGNMENT.include?(call.shape)
@@ -53,11 +74,15 @@ end
 # What is no call.
 def every_other(records)
   records.thread_begin(2**32)
+  full_cache(records)
   own = records.call(:malloc, size: 0, at: 2**47 - 8)
   records.failed(:malloc, size: 2**62)
   records.failed(:memalign, size: 2**63, alignment: 2**63)
-  [own, [7, 5], nil].each { |object| records.failed(:realloc_moved, size: 2**64 - 1, object:) }
+  [own, [7, 5], Ended.new(7, 5, spot(1, 50), 1), nil, Ended.unknown(spot(40, 50), 40)].each do |object|
+    records.failed(:realloc_moved, size: 2**64 - 1, object:)
+  end
   records.stamp_after(127, 2**40)
+  every_list(records)
   records.lost(3, 2)
   records.lost_stamps(255, 17, 3)
   records.call(:free, object: own)
@@ -67,16 +92,32 @@ def every_other(records)
   records.thread_end
 end
 
+# Places that come, go, are taken out of turn, and come again.
+def every_list(records)
+  records.uncached(126, 16)
+  records.call(:malloc, size: 60_000, at: 64) # the last one
+  records.cached(126, spot(126, 63), 2**27 - 128)
+  records.call(:malloc, size: 60_000, at: 0, place: [spot(126, 63), 126]) # the first one
+  records.call(:malloc, size: 60_000, at: 8)
+  records.call(:malloc, size: 9, at: 16, place: [spot(2), 2]) # the last one: it stays in the list, too
+  17.times { |i| records.call(:malloc, size: 9, at: 24 + (i * 16)) }
+  records.call(:malloc, size: 2**32 - 1, at: 8)
+  records.cache_begin
+  records.cached(1, spot(1))
+  records.call(:realloc_moved, object: records.call(:malloc, size: 1, at: 8), size: 2, at: 16)
+  records.call(:malloc, size: 3, at: 8) # where the moved one had been
+end
+
 def raw_everything(checksums, **options)
   raw = RawBuilder.new(checksums, **options)
-  place = [2**46]
+  address = [2**46]
   raw.tick(10_000_000, 4096, 0)
-  raw.records(0) { |r| every_call(raw, r, place) }
+  raw.records(0) { |r| every_call(raw, r, address) }
   raw.records(300) { |r| every_other(r) }
   raw.tick(20_000_000, 2**40, 2**41)
-  raw.records(0, more: true) { |r| every_call(raw, r, place) }
+  raw.records(0, more: true) { |r| every_call(raw, r, address) }
   raw.records(0, key: true) { |r| every_other(r) }
-  raw.records(0, more: true) { |r| every_call(raw, r, place) }
+  raw.records(0, more: true) { |r| every_call(raw, r, address) }
   raw
 end
 
@@ -92,10 +133,10 @@ sample('raw_minor') do |checksums|
   raw.finish
 end
 
-# Numbers and packed units in longer forms than a writer may use: malloc(1) the long way, and its free.
+# Numbers and packed units in longer forms than a writer may use: malloc(1) at place 5 the long way, and its free.
 sample('raw_long_numbers') do |checksums|
   raw = RawBuilder.new(checksums)
-  units = [0xf001, 0x8001, 0x8000, 0x0000, 0xf015, 0x8001, 0x0000]
+  units = [0xf001, 0x8001, 0x8000, 0x0000, 0x8005, 0x0000, 0x8000, 0x0000, 0xf015, 0x8005, 0x0000]
   codes = units.map { |unit| [255, unit].pack('Cv') }.join
   raw.chunk(1, [0].pack('Q<') + codes, flags: 7, units: units.size)
   raw.chunk(3, [0, 9, 2, 0, 0, 0, 1, units.size].map { |value| Encode.varint(value) }.join)
@@ -103,14 +144,18 @@ sample('raw_long_numbers') do |checksums|
 end
 
 # Every range of units at its first and last operand and beyond, in several profiles.
+PROFILES = [[:free, :delete_sized, :delete_aligned, :malloc, :memalign, :new, :realloc_moved, nil],
+            [:delete_sized_aligned, :free, nil, nil, :calloc, :malloc, :realloc_in_place, nil],
+            [nil, nil, :free, :aligned_alloc, nil, nil, nil, nil]].freeze
+
 sample('raw_units') do |checksums|
   raw = RawBuilder.new(checksums)
-  4.times { |i| raw.records(0, more: i.positive?) { |r| 35_000.times { |size| r.call(:malloc, size:) } } }
-  [[:free, :delete_sized, :delete_aligned, :malloc, :memalign, :new, :realloc_moved, nil],
-   [:delete_sized_aligned, :free, nil, nil, :calloc, :malloc, :realloc_in_place, nil],
-   [nil, nil, :free, :aligned_alloc, nil, nil, nil, nil]].each do |profile|
-    raw.records(0, profile:) { |r| every_unit(r, profile) }
-    raw.records(0, more: true) { |r| every_unit(r, profile) }
+  PROFILES.each do |profile|
+    raw.records(0, profile:, packed: false) { |r| every_unit(r, profile) }
+    raw.records(0, more: true, packed: true) do |r|
+      every_unit(r, profile)
+      every_age(r, profile)
+    end
   end
   raw.finish
 end
@@ -118,25 +163,62 @@ end
 def every_unit(records, profile)
   every_size(records, profile[3..5].compact + [:malloc])
   deaths = profile[0..2].compact + [:free]
-  distances = [1, 2, 0x400, 0x401, 0x800, 0x801, 0x2000, 0x2001, 0x7fff, 0x8000, 0xffff, 0x1_0000, 0x2_0000]
-  distances.each do |distance|
-    deaths.each { |name| records.call(name, object: token(records, distance), **extras(name)) }
-    %i[realloc_moved realloc_in_place].each { |name| records.call(name, object: token(records, distance), size: 9) }
+  every_place(records, deaths)
+  every_way(records, deaths)
+end
+
+SIZES = [0, 1, 24, 0x7ff, 0x800, 0xfff, 0x1000, 0x1fff, 0x2000, 2**15 - 1, 2**15, 2**32 - 1, 2**32, 2**60,
+         2**64 - 1].freeze
+
+# From the cache where a class is large enough, and at a place.
+def every_size(records, births)
+  full_cache(records)
+  SIZES.product(births).each do |size, name|
+    alignment = 32 if Encode.call(name).shape == :BIRTH_ALIGNED
+    records.call(:free, object: records.call(name, size:, alignment:))
+    records.call(name, size:, alignment:, form: :general)
+    records.call(name, size:, alignment:, place: [2**27 - 1, 0])
   end
-  [[5, 9], [5, 2**41], [5, 1], [6, 3], [5, 7], [13, 1], [5, 7], [13, 2**22], [13, 1], [13, 2**22 + 1]].each do |object|
+end
+
+# Places of class 0.
+def every_place(records, deaths)
+  [1, 0x1fff, 0x2000, 0x7fff, 0x8000, 0xffff, 0x1_0000, 2**26 - 1, 2**26, 2**27 - 1].each do |place|
+    object = records.call(:malloc, size: 1, place: [place, 0])
+    [nil, :near, :far, :general].each do |form|
+      deaths.each { |name| records.call(name, object:, form:, **extras(name)) }
+      %i[realloc_moved realloc_in_place].each { |name| records.call(name, object:, size: 9, form:) }
+    end
+  end
+end
+
+# Bounds that grow, stay, fall and are too far, of lanes with the same way and with another.
+def every_way(records, deaths)
+  full_cache(records)
+  bounds = [[5, 9], [5, 2**41], [5, 1], [6, 3], [5, 7], [13, 1], [5, 7], [5, 7], [13, 2**22], [13, 1], [13, 2**22 + 1]]
+  bounds.product([1, 2**23 - 1, 2**23, spot(40, 7)]) do |(lane, bound), place|
+    object = Ended.new(lane, bound, place, place == spot(40, 7) ? 40 : 0)
     deaths.each { |name| records.call(name, object:, **extras(name)) }
   end
+  20.times { records.call(:malloc, size: 1000) }
 end
 
-def every_size(records, births)
-  [0, 1, 24, 0x7ff, 0x800, 0xfff, 0x1000, 0x1fff, 0x2000, 2**15 - 1, 2**15, 2**60, 2**64 - 1].each do |size|
-    births.each { |name| records.call(name, size:, alignment: (32 if %i[memalign aligned_alloc].include?(name))) }
+# Objects that were born so long ago, near, far, and in lists.
+def every_age(records, profile)
+  deaths = profile[0..2].compact + [:free]
+  [1, 0x8000, 2**20].each { |place| 1000.times { |i| records.call(:malloc, size: 1, place: [place + i, 0]) } }
+  [1, 2, 12, 13, 48, 49, 0x100, 0x101, 0x200, 0x201, 0x800, 0x801].each do |age|
+    deaths.each { |name| records.call(name, object: by_age(records, age), **extras(name)) }
+    %i[realloc_moved realloc_in_place].each { |name| records.call(name, object: by_age(records, age), size: 9) }
   end
+  full_cache(records)
+  objects = Array.new(17) { records.call(:malloc, size: 500) }
+  objects.each { |object| records.call(:free, object:) }
+  objects.each { records.call(:malloc, size: 600) }
 end
 
-# The object that was born so long ago.
-def token(records, distance)
-  [0, records.births + 1 - distance]
+def by_age(records, age)
+  [0, records.births + 1 - age]
 end
 
 def extras(name)
@@ -147,29 +229,107 @@ def extras(name)
   extras
 end
 
-# One chunk with units that are not allowed, behind a malloc.
-def bad_units(checksums, *units, profile: RawBuilder::PROFILE)
+# One chunk with units that are not allowed, behind a malloc at place 1; the cache is known, but nothing is in it.
+def bad_units(checksums, *units, profile: RawBuilder::PROFILE, packed: false)
   raw = RawBuilder.new(checksums)
-  raw.records(0, profile:) do |r|
+  raw.records(0, profile:, packed:) do |r|
+    r.cache_begin
     r.call(:malloc, size: 1)
+    yield r if block_given?
     r.raw(*units)
   end
   raw.finish
 end
 
-sample('raw_bad_unit') { |checksums| bad_units(checksums, 0xf300) }
-sample('raw_bad_zero') { |checksums| bad_units(checksums, 0) }
-sample('raw_bad_range') { |checksums| bad_units(checksums, 0xa000) }
+BAD_UNITS = {
+  unit: [0xf300],
+  zero: [0],
+  range: [0xa001],
+  range_zero: [0xa000],
+  place_zero: [0xd800, 0],
+  way: [0xec00, 1, 128],
+  crossing: [0xf103],
+  number_size: [0xf001, *([0xffff] * 4), 16, 1, 0],
+  general_stamp: [0xf033, 3, 1],
+  age_in_plain: [0xf800],
+  place_limit: [0xf001, 1, 0x8000, 0x9000, 0, 0], # 2^27
+  place_class: [0xf001, 1, 2, 128],
+  not_told: [0xf001, 1, 64, 1],
+  own_elsewhere: [0x0040],
+  own_zero: [0xf015, 0],
+  own_limit: [0xf015, 0x8000, 0x9000, 0],
+  foreign_itself: [0xf055, 0, 1, 1, 0],
+  foreign_lane: [0xf055, 0x8000, 2, 1, 1, 0], # 65 536
+  foreign_bound: [0xf055, 1, 0, 1, 0],
+  foreign_place: [0xf055, 1, 1, 0, 0],
+  foreign_class: [0xf055, 1, 1, 70, 3],
+  foreign_and_unknown: [0xf0d5, 0, 0],
+  unknown_class: [0xf095, 0, 1],
+  bit: [0xf041, 1, 1, 0],
+  failed_free: [0xf036, 21, 1],
+  failed_own: [0xf036, 18, 64, 1],
+  birth_not_told: [0x8001],
+  class_zero: [0xf038, 0, 8],
+  class_limit: [0xf038, 128, 8],
+  class_bytes: [0xf038, 1, 0],
+  class_twice: [0xf038, 1, 8, 0xf038, 1, 9],
+  class_too_small: [0xf038, 1, 8, 0xf03a, 1, 1, 64, 0x8009],
+  list_empty: [0xf038, 1, 8, 0xf03a, 1, 1, 64, 0x8008, 0x8008],
+  cached_none: [0xf038, 1, 8, 0xf03a, 1, 0],
+  cached_many: [0xf038, 1, 8, 0xf03a, 1, 17, *(64..80)],
+  cached_zero: [0xf038, 1, 8, 0xf03a, 1, 1, 0],
+  cached_below: [0xf038, 1, 8, 0xf03a, 1, 2, 64, 127],
+  cached_limit: [0xf038, 1, 8, 0xf03a, 1, 2, 0xffff, 0x8fff, 0, 2], # 2^27 - 1 and one more
+  cached_not_told: [0xf03a, 1, 1, 64],
+  cached_class: [0xf038, 1, 8, 0xf03a, 1, 1, 63], # a block of class 0
+  uncached_none: [0xf038, 1, 8, 0xf03a, 1, 1, 64, 0xf03b, 1, 0],
+  uncached_many: [0xf038, 1, 8, 0xf03a, 1, 1, 64, 0xf03b, 1, 2],
+  uncached_not_told: [0xf03b, 1, 1],
+  other_class: [0xf038, 1, 8, 0xf038, 2, 16, 0xf03a, 1, 1, 64, 0xf001, 9, 65, 2],
+  known_no_more: [0xf038, 1, 8, 0xf03a, 1, 1, 64, 0xf032, 0x8008],
+  lost_cache: [0xf038, 1, 8, 0xf03a, 1, 1, 64, 0xf035, 0, 0, 0x8008],
+  begun_anew: [0xf038, 1, 8, 0xf03a, 1, 1, 64, 0xf039, 0x8008]
+}.freeze
+
+BAD_UNITS.each { |name, units| sample("raw_bad_#{name}") { |checksums| bad_units(checksums, *units) } }
+
 sample('raw_bad_profile') { |checksums| bad_units(checksums, profile: [:malloc] + ([nil] * 7)) }
 sample('raw_bad_profile_end') { |checksums| bad_units(checksums, profile: ([nil] * 7) + [:free]) }
-sample('raw_bad_way') { |checksums| bad_units(checksums, 0xec00, 2) }
-sample('raw_bad_crossing') { |checksums| bad_units(checksums, 0xf103) }
-sample('raw_bad_number_size') { |checksums| bad_units(checksums, 0xf001, *([0xffff] * 4), 16) }
-sample('raw_bad_general_stamp') { |checksums| bad_units(checksums, 0xf033, 3, 1) }
+sample('raw_bad_age') { |checksums| bad_units(checksums, 0xf801, packed: true) }
+sample('raw_bad_age_lost') { |checksums| bad_units(checksums, 0xf800, packed: true) { |r| r.lost(1, 1) } }
+sample('raw_bad_age_range') { |checksums| bad_units(checksums, 0xf400, packed: true) }
+sample('raw_bad_age_unit') { |checksums| bad_units(checksums, 0xf3ff, packed: true) }
+
+# The age of an object that was born where nobody knows.
+sample('raw_bad_age_place') do |checksums|
+  bad_units(checksums, 0xf800, packed: true) { |r| r.call(:realloc_in_place, object: nil, size: 1) }
+end
 
 sample('raw_bad_packed') do |checksums| # a byte too many
   raw = RawBuilder.new(checksums)
   raw.chunk(1, [0].pack('Q<') + [0xff, 0x31, 0xf0, 1].pack('C*'), flags: 7, units: 1)
+  raw.finish
+end
+
+sample('raw_bad_packed_few') do |checksums| # no unit stands for three
+  raw = RawBuilder.new(checksums)
+  raw.chunk(1, [0].pack('Q<') + [0xff, 0x31, 0xf0].pack('C*'), flags: 7, units: 3)
+  raw.finish
+end
+
+sample('raw_bad_cache') do |checksums| # which is not known
+  raw = RawBuilder.new(checksums)
+  raw.records(0) { |r| r.raw(0x8001) }
+  raw.finish
+end
+
+sample('raw_bad_first_birth') do |checksums| # an own object before it
+  raw = RawBuilder.new(checksums)
+  raw.records(0) do |r|
+    r.size_class(1, 8)
+    r.cached(1, 64)
+    r.raw(64)
+  end
   raw.finish
 end
 
@@ -181,9 +341,9 @@ end
 
 sample('raw_bad_births') do |checksums|
   raw = RawBuilder.new(checksums)
-  raw.records(0) { |r| r.raw(0x8001) } # counted by nobody
-  raw.records(0) { |r| r.raw(0x8001, births: 1) }
-  raw.records(0) { |r| r.raw(0x8001) }
+  raw.records(0) { |r| r.raw(0xf001, 1, 1, 0) } # counted by nobody
+  raw.records(0) { |r| r.raw(0xf001, 1, 2, 0, births: 1) }
+  raw.records(0) { |r| r.raw(0xf001, 1, 3, 0) }
   raw.finish
 end
 
@@ -196,15 +356,6 @@ end
 sample('raw_bad_structure') do |checksums|
   raw = RawBuilder.new(checksums)
   raw.records(0) { |r| r.stamp_before(128, 1) }
-  raw.finish
-end
-
-sample('raw_bad_object') do |checksums|
-  raw = RawBuilder.new(checksums)
-  raw.records(0) do |r|
-    r.call(:malloc, size: 1)
-    r.call(:free, object: [0, 2])
-  end
   raw.finish
 end
 
@@ -355,9 +506,10 @@ sample('verify_raw') do |checksums|
   raw = RawBuilder.new(checksums)
   verify_first_window(raw)
   raw.tick(10_000_000, 4096, 0)
-  raw.records(0) { |r| r.call(:delete_sized, object: [1, 1], size: 48) } # a5
+  raw.records(0) { |r| r.call(:delete_sized, object: [1, 1, 2], size: 48) } # a5
   raw.records(1) do |r|
     r.stamp_before(3, 4)
+    r.cached(2, 131)
     r.call(:memalign, size: 96, alignment: 32) # b4
     r.call(:free, object: nil) # b5
     r.thread_cache_deleted # b6
@@ -373,8 +525,11 @@ end
 def verify_first_window(raw)
   raw.records(0) do |r|
     r.thread_begin(11) # a1
+    r.cache_begin
     r.stamp_before(3, 1)
     r.stamp_before(255, 1)
+    r.size_class(1, 48)
+    r.cached(1, 64, 65, 66)
     r.call(:malloc, size: 24) # a2
     r.call(:malloc, size: 25) # a3
     r.call(:free, object: [0, 2]) # a4
@@ -382,7 +537,12 @@ def verify_first_window(raw)
   end
   raw.records(1) do |r|
     r.thread_begin(12) # b1
+    r.cache_begin
     r.stamp_before(3, 2)
+    r.size_class(1, 48)
+    r.size_class(2, 96)
+    r.cached(1, 70, 71)
+    r.cached(2, 130)
     r.call(:new, size: 48) # b2
     r.call(:realloc_moved, object: [0, 1], size: 72) # b3
   end
@@ -438,6 +598,7 @@ end
   'verify_bad_kind' => 'a1 a2 a3_kind b1 b2 b3 a4 t1 b4 b5 b6 b7 a5 t2 t3 a6',
   'verify_bad_alignment' => 'a1 a2 a3 b1 b2 b3 a4 t1 b4_alignment b5 b6 b7 a5 t2 t3 a6',
   'verify_bad_outcome' => 'a1 a2 a3 b1 b2 b3 a4 t1 b4 b5 b6 b7 a5 t2 t3 a6_made',
+  'verify_bad_bound' => 'a1 a2 a3 b1 b2 a4 a5 b3 t1 b4 b5 b6 b7 t2 t3 a6', # a5 came after b3
   'verify_bad_object' => 'a1 a2 a3 b1 b2 a4_object t1 t2 t3',
   'verify_bad_unknown' => 'a1 a2 a3 b1 b2 b3 a4_unknown t1 b4 b5 b6 b7 a5 t2 t3 a6',
   'verify_bad_number' => 'a1 a2 a3 b1 b2 b3 t1 b4 a4 b5 b6 b7 a5 t2 t3 a6',
@@ -466,6 +627,25 @@ sample('verify_interleaved_order') do |checksums|
     out.lane(lane)
     out.call(:malloc, size: 24)
   end
+  out.finish
+end
+
+# A recording that is wrong: a place where this lane has made no object.
+sample('verify_place_raw') do |checksums|
+  raw = RawBuilder.new(checksums)
+  raw.records(0) do |r|
+    r.cache_begin
+    r.size_class(1, 24)
+    r.cached(1, 64, 65)
+    r.call(:malloc, size: 24)
+    r.call(:free, object: Ended.new(0, nil, 65))
+  end
+  raw.finish
+end
+
+sample('verify_place_order') do |checksums|
+  out = InstructionBuilder.new(checksums)
+  out.call(:free, register: out.call(:malloc, size: 24))
   out.finish
 end
 
