@@ -581,7 +581,8 @@ extern "C" void malloctape_heap_grown(const void *start, unsigned long bytes)
 extern "C" void malloctape_span_populated(unsigned long first_page, unsigned long pages,
                                           unsigned size_class)
 {
-    if (!shadow_open_pages(first_page, pages, Static::sizemap()->class_to_size(size_class), size_class))
+    if (!shadow_open_pages(first_page, pages, Static::sizemap()->class_to_size(size_class),
+                           size_class))
         malloctape_out_of_memory();
 }
 

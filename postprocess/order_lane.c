@@ -113,8 +113,8 @@ static bool lane_ends_with_unit(const struct order_lane *lane)
            raw_decoder_is_behind_call(&lane->decoder);
 }
 
-/* Whether so many records are in sight that it is known whether the last ones are whole units: and no more, because most are better
- * taken where they are decoded (lane_run_shorts). */
+/* Whether so many records are in sight that it is known whether the last ones are whole units; and no more, because
+ * most are better taken where they are decoded (lane_run_shorts). */
 static bool lane_has_enough(const struct order *order, const struct order_lane *lane)
 {
     if (lane->filled >= LOOKAHEAD) return true;
@@ -131,8 +131,7 @@ static bool lane_refill(struct order *order, struct order_lane *lane)
     lane->filled = left;
     while (!lane_has_enough(order, lane) && (lane->open != NULL || lane_open_chunk(order, lane))) {
         uint32_t at_once = order->asks_why ? BATCH_RECORDS - lane->filled : RECORDS_AT_ONCE;
-        uint32_t count =
-            raw_decoder_next(&lane->decoder, lane->records + lane->filled, at_once);
+        uint32_t count = raw_decoder_next(&lane->decoder, lane->records + lane->filled, at_once);
         /* A chunk that only tells of the cache has none. */
         if (count > 0) lane->decoded_window = lane->open->window;
         lane->filled += count;

@@ -33,7 +33,7 @@
 
 /* So many records are in sight from the one at hand, if there are that many: enough for the stamps before a call.
  * Looking further would be better only for a call that entered more structures than that. */
-#define LOOKAHEAD 12u
+#define LOOKAHEAD       12u
 /* Records are decoded so many at a time, as long as no more are needed. */
 #define RECORDS_AT_ONCE 4u
 

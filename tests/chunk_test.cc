@@ -53,7 +53,8 @@ std::string write_units(const std::vector<uint16_t> &units, unsigned flags, uint
     run.run.profile = reinterpret_cast<const uint8_t *>(profile.data());
     run.run.units = units.data();
     run.run.count = units.size();
-    return written(out, room, chunk_write(the_packer(), &run, reinterpret_cast<uint8_t *>(&out[0])));
+    return written(out, room,
+                   chunk_write(the_packer(), &run, reinterpret_cast<uint8_t *>(&out[0])));
 }
 
 std::string bytes_of(const std::vector<uint16_t> &units)

@@ -83,7 +83,7 @@ struct malloctape_lane {
     bool wide;      /* many places are far: all are written so */
     bool addresses; /* recorded with each birth */
     uint64_t last_address;
-    uint64_t ways[RAW_FOREIGN_WAYS];           /* latest other lanes, and their bounds: raw_births() */
+    uint64_t ways[RAW_FOREIGN_WAYS]; /* latest other lanes, and their bounds: raw_births() */
     uint64_t told[RAW_SIZE_CLASSES_MAX / 64];  /* a bit for each size class: the stream knows it */
     uint64_t stamps[RAW_SIZE_CLASSES_MAX + 1]; /* latest numbers; the last is the page heap's */
     uint16_t missed[CALL_KINDS];               /* calls that a range would have made shorter */
@@ -100,10 +100,11 @@ struct malloctape_lane {
     uint32_t
         unbegun; /* the record of the thread's beginning is yet to be written; 2: and before it that
                            * of the end of the one before */
-    uint32_t recording;   /* of which all this is; 0: none yet */
-    uint64_t slots;       /* how many it has had */
-    uint64_t calm_slots;  /* how many it must have had before its cache is followed again, after a loss */
-    uint64_t units;       /* in the slots before this one */
+    uint32_t recording; /* of which all this is; 0: none yet */
+    uint64_t slots;     /* how many it has had */
+    uint64_t
+        calm_slots; /* how many it must have had before its cache is followed again, after a loss */
+    uint64_t units; /* in the slots before this one */
     uint64_t lost_events; /* since the last record of a loss */
     uint64_t lost_events_total;
     /* The writer's. */
@@ -226,7 +227,8 @@ void malloctape_born_unrecorded(const void *object);
 void malloctape_dies(unsigned kind, const void *object, uint64_t size, uint64_t alignment);
 
 /* Records a realloc that ended `old`. `object` NULL: it failed and ended nothing. `taken` as above. */
-void malloctape_reallocated(unsigned kind, const void *old, uint64_t size, const void *object, bool taken);
+void malloctape_reallocated(unsigned kind, const void *old, uint64_t size, const void *object,
+                            bool taken);
 
 /* Records a heap-wide call with `count` (0 to 2) numbers. */
 void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_t second);
@@ -265,7 +267,7 @@ struct malloctape_front_end {
     uint64_t (*heap_bytes)(void); /* address space it has taken from the system, approximately */
     bool (*cover_heap)(void);     /* the shadow table for all that it has; false: no memory */
     void (*divert)(void);         /* recording has begun: calls must come to the capture core */
-    void (*tell_cache)(const void *cache);       /* malloctape_cached() for each class */
+    void (*tell_cache)(const void *cache);        /* malloctape_cached() for each class */
     uint64_t (*class_bytes)(unsigned size_class); /* of its objects */
     uint32_t (*class_of_size)(uint64_t size);     /* 0: pages of their own */
 };

@@ -269,7 +269,10 @@ static void follow(struct packer *packer, struct pack_lane *lane, const struct u
     case RAW_CACHE_BEGIN:
     case RAW_THREAD_BEGIN:
     case RAW_THREAD_CACHE_DELETED:
-    case RAW_LOST: forget_cache(lane); lane->births += seen->lost_births; return;
+    case RAW_LOST:
+        forget_cache(lane);
+        lane->births += seen->lost_births;
+        return;
     case RAW_CACHED:
         for (unsigned i = 0; i < seen->count; i++)
             put_last(packer, lane, seen->cached[i]);

@@ -59,8 +59,8 @@ struct pack_run {
     size_t count;
 };
 
-/* Packs a run at `out`, which has room for three bytes for each unit and four more. `lane` NULL: objects are named by their places. Returns
- * the end. */
+/* Packs a run at `out`, which has room for three bytes for each unit and four more. `lane` NULL: objects are named by
+ * their places. Returns the end. */
 uint8_t *pack_units(struct packer *packer, struct pack_lane *lane, const struct pack_run *run,
                     uint8_t *out);
 

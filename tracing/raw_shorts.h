@@ -32,7 +32,8 @@ struct raw_short {
 
 /* Where the decoder is, in the caller's registers. */
 struct raw_shorts {
-    const uint8_t *at, *last; /* a call and a unit behind it are in the chunk if the call begins before `last` */
+    const uint8_t *at,
+        *last; /* a call and a unit behind it are in the chunk if the call begins before `last` */
     uint64_t births, first_birth;
     const struct raw_code *codes;
     const uint8_t *code_of, *numbers;
@@ -85,7 +86,8 @@ static inline bool raw_shorts_look(const struct raw_shorts *shorts, struct raw_s
     uint32_t operand = unit - code->base;
     call->kind = (uint8_t)code->head;
     if (code->birth) {
-        if (__builtin_expect(code->more_units != 0 || code->scale == 0 || !raw_unit_begins_call(next), 0))
+        if (__builtin_expect(
+                code->more_units != 0 || code->scale == 0 || !raw_unit_begins_call(next), 0))
             return false;
         call->is_birth = true;
         call->bytes = 2;
@@ -102,10 +104,12 @@ static inline bool raw_shorts_look(const struct raw_shorts *shorts, struct raw_s
         call->bytes = 4;
         operand = operand << 16 | next;
         if (__builtin_expect(!raw_unit_begins_call(bytes_get16(shorts->at + 4)), 0)) return false;
-    } else if (__builtin_expect(code->more_units != 0 || code->scale == 0 || !raw_unit_begins_call(next), 0)) {
+    } else if (__builtin_expect(
+                   code->more_units != 0 || code->scale == 0 || !raw_unit_begins_call(next), 0)) {
         return false;
     }
-    if (code->aged) operand = shorts->recent[raw_recent_entry((uint32_t)shorts->births + 1 - operand)];
+    if (code->aged)
+        operand = shorts->recent[raw_recent_entry((uint32_t)shorts->births + 1 - operand)];
     const uint32_t leaf = operand >> RAW_LEAF_BITS;
     if (__builtin_expect(leaf >= shorts->leaves_count, 0)) return false;
     call->place = operand;

@@ -165,14 +165,21 @@ static void tell_class(struct malloctape_lane *lane, uint32_t size_class)
     units_class(lane, size_class, malloctape_front_end.class_bytes(size_class));
 }
 
+/* NULL: the object has no place. */
+static struct shadow_page *open_page_of(const void *object)
+{
+    struct shadow_page *page = shadow_covers(object) ? shadow_page_of(object) : NULL;
+    return page && shadow_is_open(page) ? page : NULL;
+}
+
 /* Takes the places of up to RAW_CACHED_MAX objects from the list for the lane. Returns how many; 0 if one has none. */
 static unsigned take_cached(const struct malloctape_lane *lane, const void **object, unsigned count,
                             uint32_t *places)
 {
     unsigned taken = 0;
     for (; taken < RAW_CACHED_MAX && taken < count; taken++) {
-        struct shadow_page *page = shadow_covers(*object) ? shadow_page_of(*object) : NULL;
-        if (!page || !shadow_is_open(page)) return 0;
+        struct shadow_page *page = open_page_of(*object);
+        if (!page) return 0;
         places[taken] = shadow_place(page, *object);
         shadow_take(page, places[taken], lane->owner);
         memcpy(object, *object, sizeof *object);
@@ -237,13 +244,6 @@ void malloctape_unrecorded(void)
 
 /* --- objects and events --- */
 
-/* NULL: the object has no place. */
-static struct shadow_page *open_page_of(const void *object)
-{
-    struct shadow_page *page = shadow_covers(object) ? shadow_page_of(object) : NULL;
-    return page && shadow_is_open(page) ? page : NULL;
-}
-
 void malloctape_born_unrecorded(const void *object)
 {
     struct shadow_page *page = shadow_has_begun() ? open_page_of(object) : NULL;
@@ -255,7 +255,8 @@ static struct units_object object_at(const void *address)
 {
     const struct shadow_page *page = open_page_of(address);
     if (!page) return (struct units_object){.unknown = true};
-    struct units_object object = {.place = shadow_place(page, address), .size_class = page->size_class};
+    struct units_object object = {.place = shadow_place(page, address),
+                                  .size_class = page->size_class};
     uint32_t owner = atomic_load_relaxed(shadow_owner(object.place));
     if (owner == 0) {
         object.unknown = true;
@@ -268,7 +269,7 @@ static struct units_object object_at(const void *address)
 
 /* The object's place is the lane's from now on, which has room. */
 static struct units_birth_of begin_object(struct malloctape_lane *lane, const void *address,
-                                            bool taken)
+                                          bool taken)
 {
     struct shadow_page *page = open_page_of(address);
     struct units_birth_of birth = {.address = address};

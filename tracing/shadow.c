@@ -14,7 +14,8 @@
 /* What a class gets at a time: several pages of medium-sized objects share it. */
 #define RUN_PLACES     (2 * RAW_PLACE_BLOCK)
 
-_Static_assert(sizeof(struct shadow_page) << (SHADOW_ADDRESS_BITS - SHADOW_PAGE_BITS) == SHADOW_WINDOW_BYTES,
+_Static_assert(sizeof(struct shadow_page) << (SHADOW_ADDRESS_BITS - SHADOW_PAGE_BITS) ==
+                   SHADOW_WINDOW_BYTES,
                "the owners lie behind the entries of all pages");
 
 /* Where Linux does not map anything of its own accord; the last is for tools that leave a program less. */
@@ -28,7 +29,8 @@ enum shadow_state { SHADOW_OFF = 0, SHADOW_COVERING, SHADOW_ON };
 
 /* Places of a size class: those of one page always are as many. */
 struct places {
-    uint32_t free; /* first place of a page's, from a closed one; there the next stands, in two owners. 0: none */
+    uint32_t
+        free; /* first place of a page's, from a closed one; there the next stands, in two owners. 0: none */
     uint32_t next; /* `left` more that nobody has had */
     uint32_t left;
 };
@@ -240,7 +242,8 @@ static uint32_t places_of_page(size_t size)
 /* New blocks for the class. */
 static bool add_blocks(struct places *places, uint32_t size_class, uint32_t count)
 {
-    uint32_t blocks = ((count > RUN_PLACES ? count : RUN_PLACES) + RAW_PLACE_BLOCK - 1) / RAW_PLACE_BLOCK;
+    uint32_t blocks =
+        ((count > RUN_PLACES ? count : RUN_PLACES) + RAW_PLACE_BLOCK - 1) / RAW_PLACE_BLOCK;
     uint32_t first = memory->blocks * RAW_PLACE_BLOCK, end = first + blocks * RAW_PLACE_BLOCK;
     if (end > RAW_PLACE_LIMIT || !map_places(end)) return false;
     memset(&shadow_block_classes[memory->blocks], (int)size_class, blocks);
@@ -250,7 +253,8 @@ static bool add_blocks(struct places *places, uint32_t size_class, uint32_t coun
     return true;
 }
 
-/* The first of `count` places of the class that nobody has; 0 if there is no memory, or there are no more numbers. Under the lock. */
+/* The first of `count` places of the class that nobody has; 0 if there is no memory, or there are no more numbers.
+ * Under the lock. */
 static uint32_t take_places(uint32_t size_class, uint32_t count)
 {
     struct places *places = &memory->classes[size_class];

@@ -4,9 +4,9 @@
  *   address >> 13 --> shadow_page --> place = base + lower half of the address / size of its objects
  *                                     owner of all its places, or: --> owners[place]
  *
- * A page of the heap that holds objects of one size gets as many places as objects can start in it, one after
- * another. Places are given out in blocks of one size class, and a page that is closed leaves its places to the
- * next one of the same class: so the class of a place never changes. A page whose object starts at its beginning (a large one) has one.
+ * A page of the heap that holds objects of one size gets as many places as objects can start in it, one after another.
+ * Places are given out in blocks of one size class, and a page that is closed leaves its places to the next one of the
+ * same class: so the class of a place never changes. A page whose object starts at its beginning (a large one) has one.
  *
  * An owner is the lane that has the place, plus 1. As long as one lane takes all places of a page, the page's entry
  * says so, and nobody looks at the places'.

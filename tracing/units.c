@@ -32,7 +32,8 @@ static uint64_t next_number(struct units_walk *walk)
 {
     uint64_t unit = next_unit(walk);
     uint64_t value = unit & (RAW_NUMBER_MORE - 1);
-    for (unsigned bits = RAW_NUMBER_BITS; unit >= RAW_NUMBER_MORE && bits < 64; bits += RAW_NUMBER_BITS) {
+    for (unsigned bits = RAW_NUMBER_BITS; unit >= RAW_NUMBER_MORE && bits < 64;
+         bits += RAW_NUMBER_BITS) {
         unit = next_unit(walk);
         value |= (unit & (RAW_NUMBER_MORE - 1)) << bits;
     }
@@ -53,9 +54,11 @@ static unsigned shape_of_any(unsigned kind)
 /* What follows the object of a call, or the size of a birth. A birth from the cache of a short form says no place. */
 static void see_rest(struct units_walk *walk, struct units_seen *seen, bool says_place)
 {
-    static const uint8_t alignments_and_sizes[] = {
-        [SHAPE_BIRTH_ALIGNED] = 1, [SHAPE_DEATH_SIZED] = 1, [SHAPE_DEATH_ALIGNED] = 1,
-        [SHAPE_DEATH_SIZED_ALIGNED] = 2, [SHAPE_HEAP] = 0};
+    static const uint8_t alignments_and_sizes[] = {[SHAPE_BIRTH_ALIGNED] = 1,
+                                                   [SHAPE_DEATH_SIZED] = 1,
+                                                   [SHAPE_DEATH_ALIGNED] = 1,
+                                                   [SHAPE_DEATH_SIZED_ALIGNED] = 2,
+                                                   [SHAPE_HEAP] = 0};
     unsigned shape = shape_of_any(seen->number);
     seen->begins = is_birth(shape) || shape == SHAPE_REALLOC;
     if (shape == SHAPE_REALLOC) seen->size = next_number(walk);
@@ -101,7 +104,10 @@ static void see_other(struct units_walk *walk, unsigned first, struct units_seen
 {
     switch (seen->number) {
     case RAW_FAILED: see_failed(walk, first); break;
-    case RAW_LOST: next_number(walk); seen->lost_births = next_number(walk); break;
+    case RAW_LOST:
+        next_number(walk);
+        seen->lost_births = next_number(walk);
+        break;
     case RAW_CLASS: pass_numbers(walk, 2); break;
     case RAW_THREAD_BEGIN: next_number(walk); break;
     case RAW_CACHED: see_cached(walk, seen); break;
@@ -446,8 +452,8 @@ static unsigned put_foreign(struct malloctape_lane *lane, uint16_t **at,
     return RAW_UNIT_FOREIGN + (way << RAW_FOREIGN_WAY_SHIFT) + (object->place >> 16);
 }
 
-void units_death(struct malloctape_lane *lane, unsigned kind,
-                 const struct units_object *object, uint64_t size, uint64_t alignment)
+void units_death(struct malloctape_lane *lane, unsigned kind, const struct units_object *object,
+                 uint64_t size, uint64_t alignment)
 {
     uint16_t *at = lane->cursor + 1;
     unsigned shape = shape_of[kind], range = range_of(lane, kind);

@@ -22,23 +22,24 @@ void units_begin_run(struct malloctape_lane *lane, const uint16_t *units, size_t
 struct units_object {
     uint32_t place;      /* 0: none is known */
     uint32_t size_class; /* of the place */
-    uint64_t bound;      /* raw_births() of another lane, which has it; 0: this lane has it, or nobody */
-    bool unknown;        /* nobody has it: its birth was not recorded */
+    uint64_t bound; /* raw_births() of another lane, which has it; 0: this lane has it, or nobody */
+    bool unknown;   /* nobody has it: its birth was not recorded */
 };
 
 /* An object that begins. */
 struct units_birth_of {
-    struct units_object object; /* its place, and that one's class, which the stream knows unless it is 0 */
-    const void *address;             /* written only if the lane records addresses */
-    bool taken;                      /* it was the first of the class of its size in the cache that the stream follows */
+    struct units_object
+        object; /* its place, and that one's class, which the stream knows unless it is 0 */
+    const void *address; /* written only if the lane records addresses */
+    bool taken; /* it was the first of the class of its size in the cache that the stream follows */
 };
 
 void units_birth(struct malloctape_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
                  const struct units_birth_of *birth);
 void units_realloc(struct malloctape_lane *lane, unsigned kind, const struct units_object *old,
                    uint64_t size, const struct units_birth_of *birth);
-void units_death(struct malloctape_lane *lane, unsigned kind,
-                 const struct units_object *object, uint64_t size, uint64_t alignment);
+void units_death(struct malloctape_lane *lane, unsigned kind, const struct units_object *object,
+                 uint64_t size, uint64_t alignment);
 void units_heap_call(struct malloctape_lane *lane, unsigned kind, unsigned count, uint64_t first,
                      uint64_t second);
 
@@ -70,16 +71,16 @@ struct units_walk {
 
 /* A record, as far as it matters to who follows a cache. Everything else is zero. */
 struct units_seen {
-    uint8_t number;        /* FORMAT.md 3; stamps of both kinds are RAW_STAMP_BEFORE */
-    uint8_t range;         /* of its short form; RAW_RANGES: it has another */
-    bool far;              /* the short form has two units */
-    bool own;              /* it names an object that the lane has, in its short form */
-    bool begins;           /* an object begins, ... */
-    uint32_t place;        /* there, or at the first place of its class: 0 */
-    uint64_t size;         /* of that object */
-    uint32_t ends;         /* place of the object that ends */
-    uint32_t size_class;   /* cached, uncached */
-    uint32_t count;        /* the same: places */
+    uint8_t number;      /* FORMAT.md 3; stamps of both kinds are RAW_STAMP_BEFORE */
+    uint8_t range;       /* of its short form; RAW_RANGES: it has another */
+    bool far;            /* the short form has two units */
+    bool own;            /* it names an object that the lane has, in its short form */
+    bool begins;         /* an object begins, ... */
+    uint32_t place;      /* there, or at the first place of its class: 0 */
+    uint64_t size;       /* of that object */
+    uint32_t ends;       /* place of the object that ends */
+    uint32_t size_class; /* cached, uncached */
+    uint32_t count;      /* the same: places */
     uint64_t lost_births;
     uint32_t cached[RAW_CACHED_MAX];
 };

@@ -218,8 +218,8 @@ static void ordered_death(struct ordered *ordered, const struct instruction *one
     bool failed = truth_is_failed_realloc(&truth->records[call]);
     /* Nothing tells that it failed before another thread ended the object (ordering.md). */
     bool is_late = failed && got == TRUTH_NO_OBJECT;
-    bool is_lost = got == TRUTH_NO_OBJECT &&
-                   is_cut_off(ordered->all, ordered->all->recorded[call]->ended);
+    bool is_lost =
+        got == TRUTH_NO_OBJECT && is_cut_off(ordered->all, ordered->all->recorded[call]->ended);
     if (got != wanted && !is_late && !is_lost)
         mistake(ordered->all, call, "ordered: another object", got, wanted);
     if (wanted != TRUTH_NO_OBJECT && !failed)
