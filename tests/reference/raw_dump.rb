@@ -30,6 +30,8 @@ end
 
 # 2.6 What a reader knows of a thread's cache. Methods that return a text refuse: it says why.
 class Cache
+  LIST_MAX = 65_535
+
   def initialize
     @known = false
     @bytes = {} # by class
@@ -97,10 +99,15 @@ class Cache
     @lists[size_class].pop if @known && @lists[size_class].last == place
   end
 
-  # A place of an object that ended.
+  # A place of an object that ended. Lists have an end: nobody follows the cache behind it.
   def put(place)
     size_class = @classes[place / 64]
-    @lists[size_class].push(place) if @known && size_class.positive?
+    return if !@known || size_class.zero?
+
+    list = @lists[size_class]
+    return self.end if list.size == LIST_MAX
+
+    list.push(place)
   end
 end
 
