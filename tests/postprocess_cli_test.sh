@@ -188,7 +188,7 @@ rm -f out4
 "$postprocess" -q live out4 2> stderr &
 pid=$!
 {
-	head -c 20000 cut
+	head -c 30000 cut
 	tries=0
 	while [ "$(wc -c < out4 2> /dev/null || echo 0)" -lt 200 ] && [ $tries -lt 50 ]; do
 		sleep 0.02
