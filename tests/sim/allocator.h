@@ -49,7 +49,8 @@ class Allocator {
     uint64_t class_bytes(uint32_t size_class) const { return sizes_[size_class]; }
     uint64_t largest() const { return sizes_.back(); }
     uint32_t batch() const { return batch_; }
-    /* Its number in the stream, which is that of its structure too; 0 for large objects. */
+    /* Its number in the stream, which is that of its structure too; 0 for large objects. Greater ones need not have more
+     * bytes (FORMAT.md 2.6). */
     uint32_t structure(uint32_t size_class) const
     {
         if (size_class == classes()) return 0;
