@@ -1314,6 +1314,7 @@ TEST(RawDecoder, RecordsThatCannotBeAreNamedWithTheirPlace)
         {{0xf038, 0x0000, 0x0008}, "raw_size_class"},
         {{0xf038, 0x0080, 0x0008}, "raw_size_class"},
         {{0xf038, 0x0003, 0x0020}, "raw_size_class"},
+        {{0xf038, 0x0004, 0x0018}, "raw_size_class"},
         {{0xf038, 0x0004, 0x0000}, "raw_operand"},
         {{0xf038, 0x0004, 0x8000, 0x8000, 0x0004}, "raw_operand"},
         {{0xf03a, 0x0000, 0x0001, 0x0041}, "raw_size_class"},

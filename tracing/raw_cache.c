@@ -163,6 +163,13 @@ bool raw_cache_tell(struct raw_cache *cache, uint32_t size_class, uint32_t bytes
     return true;
 }
 
+bool raw_cache_has_bytes(const struct raw_cache *cache, uint32_t bytes)
+{
+    for (uint32_t i = 2; i < cache->lists_count; i++)
+        if (cache->lists[i].bytes == bytes) return true;
+    return false;
+}
+
 /* Without a gap, classes that were not told of have not been used. Else there is none between this one and the one before
  * only if both are known: classes have more bytes the greater they are. */
 bool raw_cache_is_certain(const struct raw_cache *cache, uint32_t list)

@@ -87,6 +87,9 @@ void raw_cache_gap(struct raw_cache *cache);
 /* Tells of a class, 1 to 127, which was not told of; `bytes` is 0 if nobody knows. */
 bool raw_cache_tell(struct raw_cache *cache, uint32_t size_class, uint32_t bytes);
 
+/* Whether a class with so many bytes was told of. */
+bool raw_cache_has_bytes(const struct raw_cache *cache, uint32_t bytes);
+
 /* The number of the list of a size. RAW_LIST_UNKNOWN: there is no such class. */
 uint32_t raw_cache_list_of_size(const struct raw_cache *cache, uint64_t size);
 

@@ -462,6 +462,10 @@ static bool follow_class(struct raw_decoder *decoder, const struct record *recor
     if (before != 0 && before != record->size)
         return DECODER_FAIL(decoder, RAW_SIZE_CLASS, decoder->at,
                             ": class %" PRIu32 " had %" PRIu32 " bytes", record->structure, before);
+    if (before == 0 && raw_cache_has_bytes(cache, (uint32_t)record->size))
+        return DECODER_FAIL(decoder, RAW_SIZE_CLASS, decoder->at,
+                            ": %" PRIu32 ", another one has %" PRIu64 " bytes", record->structure,
+                            record->size);
     return before != 0 || raw_cache_tell(cache, record->structure, (uint32_t)record->size) ||
            no_memory(decoder);
 }

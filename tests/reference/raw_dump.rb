@@ -51,6 +51,7 @@ class Cache
 
   def tell(size_class, bytes)
     return "class #{size_class} had #{@bytes[size_class]} bytes" unless @bytes.fetch(size_class, bytes) == bytes
+    return "class #{@bytes.key(bytes)} has #{bytes} bytes" unless [nil, size_class].include?(@bytes.key(bytes))
 
     @bytes[size_class] = bytes
     nil

@@ -273,6 +273,7 @@ BAD_UNITS = {
   class_limit: [0xf038, 128, 8],
   class_bytes: [0xf038, 1, 0],
   class_twice: [0xf038, 1, 8, 0xf038, 1, 9],
+  class_same: [0xf038, 1, 8, 0xf038, 2, 8],
   class_too_small: [0xf038, 1, 8, 0xf03a, 1, 1, 64, 0x8009],
   list_empty: [0xf038, 1, 8, 0xf03a, 1, 1, 64, 0x8008, 0x8008],
   cached_none: [0xf038, 1, 8, 0xf03a, 1, 0],
