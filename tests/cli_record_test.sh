@@ -9,16 +9,20 @@ plan 26
 
 # --- the program ---
 
-# Objects are numbered from 1 by the program, and by the recording from what the start of the process had made.
+# Objects are numbered from 1 by the program, and by the recording from what the start of the process had made; what ends
+# is told by its place.
 calls_between_marks() {
     "$bin/malloctape" dump --only-calls "$1" | ruby -ne '
         $on ||= $_.start_with?("malloc 424242 ")
         next unless $on
-        $first ||= $_[/-> 0:(\d+)/, 1].to_i
-        puts $_.gsub(/\b0:(\d+)/) { $1.to_i - $first + 1 }
-        ended ||= $_[/^malloc 434343 -> (.*)/, 1]
+        born = $_[/-> 0:(\d+)@/, 1]
+        $first ||= born.to_i
+        ($at ||= {})[:born] = born.to_i - $first + 1 if born
+        text = $_.sub(/ @(\d+)/) { " #{$at[$1]}" }.sub(/-> 0:\d+@(\d+)/) { "-> #{$at[$1] = $at[:born]}" }
+        puts text
+        ended ||= text[/^malloc 434343 -> (.*)/, 1]
         $last ||= ended
-        exit if $last && $_ == "free #{$last}\n"'
+        exit if $last && text == "free #{$last}\n"'
 }
 
 records_known_calls() {
