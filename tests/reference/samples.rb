@@ -143,6 +143,22 @@ sample('raw_long_numbers') do |checksums|
   raw.cut
 end
 
+# More deaths than a list has room for, then births that say their places, until the cache is known again.
+sample('raw_list_end') do |checksums|
+  raw = RawBuilder.new(checksums)
+  raw.records(0) do |r|
+    r.cache_begin
+    r.size_class(1, 8)
+    object = r.call(:malloc, size: 1, place: [64, 1])
+    65_536.times { r.call(:free, object:) }
+    r.call(:malloc, size: 1, place: [65, 1])
+    r.cache_begin
+    r.cached(1, 66)
+    r.call(:malloc, size: 1)
+  end
+  raw.finish
+end
+
 # Every range of units at its first and last operand and beyond, in several profiles.
 PROFILES = [[:free, :delete_sized, :delete_aligned, :malloc, :memalign, :new, :realloc_moved, nil],
             [:delete_sized_aligned, :free, nil, nil, :calloc, :malloc, :realloc_in_place, nil],
