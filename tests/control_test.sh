@@ -185,7 +185,7 @@ bytes_are_limited() {
 
 events_are_limited() {
     limited TCMALLOC_TRACE_MAX_EVENTS 100000 && "$malloctape" info --json info.json raw.lz4 >out 2>err &&
-        [ "$(json_value info.json events)" -ge 100000 ] && [ "$(json_value info.json events)" -lt 1900000 ]
+        [ "$(json_value info.json events)" -ge 100000 ] && [ "$(json_value info.json events)" -lt 7900000 ]
 }
 
 seconds_are_limited() {

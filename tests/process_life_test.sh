@@ -61,8 +61,8 @@ late_calls_are_recorded() {
     "$malloctape" dump --only-calls --lane 0 raw.lz4 2>err | ruby -e '
         objects = {}
         STDIN.each_line do |line|
-            objects[$2] = true if line =~ /^malloc (65432\d) -> (\S+)/
-            objects.delete($1) if line =~ /^free (\S+)/
+            objects[$2] = true if line =~ /^malloc (65432\d) -> \S+@(\d+)/
+            objects.delete($1) if line =~ /^free \S*@(\d+)/
         end
         exit objects.empty?'
 }

@@ -15,7 +15,7 @@
  *   life look                prints what it can see of itself: descriptors, signal mask, and what children see
  *   life tasks               prints how many threads the system says it has
  *   life late                allocates before main, in destructors and after them
- *   life fill                makes a million objects and returns 7
+ *   life fill                makes four million objects and returns 7
  *   life wrong WHAT          makes CALLS objects of 777 bytes, then frees what is none: something on the stack, static,
  *                            mapped, or at a small address */
 #include "life.h"
@@ -34,7 +34,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CALLS = 10000, CHILDREN = 20, FILL_CALLS = 1000000 };
+enum { CALLS = 10000, CHILDREN = 20, FILL_CALLS = 4000000 };
 
 static _Noreturn void fail(const char *what)
 {
