@@ -2,17 +2,21 @@
  * by a second writer. */
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
+
 #include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "common/call_kind.h"
 #include "tests/memory_file.h"
 #include "tests/raw_builder.h"
 #include "tracing/raw_reader.h"
 
 extern "C" {
 #include "tracing/chunk.h"
+#include "tracing/shadow.h"
 }
 
 namespace {
@@ -149,6 +153,46 @@ TEST(Chunk, TheLongest)
 {
     std::vector<uint16_t> units(5000, 0xffff);
     EXPECT_EQ(read_back(write_units(units, kKeyRun | RAW_CHUNK_FLAG_PACKED)), bytes_of(units));
+}
+
+/* Objects are named by their ages if the lane has been followed since their births; what it was before does not count,
+ * because there are chunks between that are not packed. */
+TEST(Chunk, AgesSinceTheLaneIsFollowed)
+{
+    constexpr uint16_t kPlace = 64;
+    const std::string profile = RawBuilder().profile;
+    const size_t bytes = SHADOW_WINDOW_BYTES + SHADOW_OWNERS_BYTES + 4096;
+    void *window = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ASSERT_NE(window, MAP_FAILED);
+    shadow_window = reinterpret_cast<uintptr_t>(window);
+    shadow_block_classes[kPlace / RAW_PLACE_BLOCK] = 1;
+    packer own;
+    packer_init(&own, [](uint64_t) -> uint32_t { return 1; });
+    auto pack = [&](pack_lane *lane, const std::vector<uint16_t> &units) {
+        std::string out(3 * units.size() + 4, kGuard);
+        pack_run run = {reinterpret_cast<const uint8_t *>(profile.data()), false, units.data(),
+                        units.size()};
+        uint8_t *begin = reinterpret_cast<uint8_t *>(&out[0]);
+        return out.substr(0, static_cast<size_t>(pack_units(&own, lane, &run, begin) - begin));
+    };
+    const std::vector<uint16_t> birth = {static_cast<uint16_t>(RAW_UNIT_GENERAL + CALL_MALLOC), 24,
+                                         kPlace, 1};
+    const std::vector<uint16_t> death = {kPlace};
+    const std::string aged(1, '\0'), placed = pack(nullptr, death);
+    pack_lane *lane = pack_lane_begin(&own, 3, 0);
+    pack(lane, birth);
+    EXPECT_EQ(pack(lane, death), aged);
+    pack(lane, birth);
+    pack_lane_end(&own, lane);
+    lane = pack_lane_begin(&own, 3, 2);
+    EXPECT_EQ(pack(lane, death), placed);
+    pack(lane, birth);
+    EXPECT_EQ(pack(lane, death), aged);
+    pack_lane_end(&own, lane);
+    packer_release(&own);
+    munmap(window, bytes);
+    shadow_window = 0;
 }
 
 TEST(Chunk, Ticks)

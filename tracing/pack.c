@@ -144,7 +144,7 @@ struct list {
 struct pack_lane {
     struct pack_lane *next_unused;
     uint32_t number;
-    uint64_t births;
+    uint64_t births, since; /* so many so far, and when it began to be followed */
     struct list lists[RAW_SIZE_CLASSES_MAX];
 };
 
@@ -209,7 +209,7 @@ struct pack_lane *pack_lane_begin(struct packer *packer, uint32_t number, uint64
     if (!lane) return NULL;
     memset(lane, 0, sizeof *lane);
     lane->number = number + 1; /* so that no note is 0 */
-    lane->births = births;
+    lane->births = lane->since = births;
     return lane;
 }
 
@@ -249,7 +249,8 @@ static void birth(struct packer *packer, struct pack_lane *lane, uint64_t size, 
     note_birth(lane, place);
 }
 
-/* The unit that names an object by its age; 0 if it has none. */
+/* The unit that names an object by its age; 0 if it has none. A note may be from a time before, when the lane was followed
+ * already: there are chunks between that are not packed. */
 static uint32_t aged_unit(const struct pack_lane *lane, unsigned range, uint32_t place)
 {
     static const struct {
@@ -259,7 +260,8 @@ static uint32_t aged_unit(const struct pack_lane *lane, unsigned range, uint32_t
                           [RAW_DEATH_3] = {RAW_UNIT_DEATH_3_AGED, RAW_DEATH_3_AGES},
                           [RAW_REALLOC] = {RAW_UNIT_REALLOC_AGED, RAW_REALLOC_AGES}};
     uint64_t age = raw_births(lane->number, lane->births) + 1 - *shadow_note(place);
-    return age < aged[range].ages ? aged[range].unit + (uint32_t)age : 0;
+    if (age >= aged[range].ages || age > lane->births - lane->since) return 0;
+    return aged[range].unit + (uint32_t)age;
 }
 
 /* What a record does to the cache and to its objects. */
