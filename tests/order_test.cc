@@ -660,6 +660,24 @@ TEST(Order, ManyLostBirths)
     }
 }
 
+/* Births beyond the last number that a bound can have are refused, also where calls are taken without records. */
+TEST(Order, TooManyBirths)
+{
+    RawBuilder raw;
+    raw.lost(0, 1, RAW_SERIAL_MAX - 3);
+    raw.size_class(0, 3, 24);
+    raw.cache_begin(0);
+    raw.cached(0, 3, {64, 65, 66, 67, 68, 69, 70, 71, 72, 73});
+    for (int i = 0; i < 10; i++)
+        raw.birth_cached(0, RawBuilder::kMalloc, 24);
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.result.status, RUN_DAMAGED);
+    EXPECT_EQ(ordered.text(), "0:lost 0:malloc24 0:malloc24 0:malloc24");
+    EXPECT_NE(ordered.error.find("more births than a bound can say"), std::string::npos)
+        << ordered.error;
+}
+
 TEST(Order, CutStreams)
 {
     RawBuilder raw;

@@ -49,7 +49,8 @@ static inline bool raw_shorts_begin(struct raw_shorts *shorts, const struct raw_
 {
     const struct raw_cache *cache = &decoder->cache;
     if (!cache->known || cache->lists_count == 0 || decoder->births == 0 || decoder->addresses ||
-        decoder->tells_caches || decoder->scout || error_is_set(&decoder->error))
+        decoder->births > RAW_SERIAL_MAX - RAW_CHUNK_UNITS_MAX || decoder->tells_caches ||
+        decoder->scout || error_is_set(&decoder->error))
         return false;
     *shorts = (struct raw_shorts){.at = decoder->at,
                                   .last = decoder->end - 4,
