@@ -145,6 +145,7 @@ struct pack_lane {
     struct pack_lane *next_unused;
     uint32_t number;
     uint64_t births, since; /* so many so far, and when it began to be followed */
+    bool whole;             /* the lists hold all that the cache does */
     struct list lists[RAW_SIZE_CLASSES_MAX];
 };
 
@@ -180,21 +181,26 @@ static void put_first(struct packer *packer, struct pack_lane *lane, uint32_t pl
     uint32_t size_class = shadow_class_of(place);
     struct list *list = &lane->lists[size_class];
     if (size_class == 0) return;
-    if (make_room(packer, list))
+    if (make_room(packer, list)) {
         list->places[list->top++ & mask(list)] = place;
-    else
+    } else {
         list->bottom = list->top;
+        lane->whole = false;
+    }
 }
 
-/* Behind places that are not known because there was no room, those that follow are not either. */
+/* Behind places that are not known, those that follow are not either. */
 static void put_last(struct packer *packer, struct pack_lane *lane, uint32_t place)
 {
     struct list *list = &lane->lists[shadow_class_of(place)];
-    if (make_room(packer, list)) list->places[--list->bottom & mask(list)] = place;
+    lane->whole = lane->whole && make_room(packer, list);
+    if (lane->whole) list->places[--list->bottom & mask(list)] = place;
 }
 
-static void forget_cache(struct pack_lane *lane)
+/* The cache is empty, or not known. */
+static void forget_cache(struct pack_lane *lane, bool is_empty)
 {
+    lane->whole = is_empty;
     for (unsigned i = 0; i < RAW_SIZE_CLASSES_MAX; i++)
         lane->lists[i].bottom = lane->lists[i].top;
 }
@@ -272,7 +278,7 @@ static void follow(struct packer *packer, struct pack_lane *lane, const struct u
     case RAW_THREAD_BEGIN:
     case RAW_THREAD_CACHE_DELETED:
     case RAW_LOST:
-        forget_cache(lane);
+        forget_cache(lane, seen->number == RAW_CACHE_BEGIN);
         lane->births += seen->lost_births;
         return;
     case RAW_CACHED:
