@@ -804,10 +804,11 @@ TEST(Units, SizesAtTheLimitsOfRanges)
 {
     Lane lane(3);
     lane.cache_begin();
-    uint32_t place = place_of(7, 64);
-    lane.cached({place});
+    for (unsigned size_class = 1; size_class < kClasses; size_class++)
+        lane.cached({place_of(size_class, 64)});
     auto begins = [&](unsigned kind, uint64_t size) {
-        Units16 units = adds(lane, [&] { lane.birth_taken(kind, size, 0); });
+        uint32_t place = 0;
+        Units16 units = adds(lane, [&] { place = lane.birth_taken(kind, size, 0); });
         lane.death(CALL_FREE, own(place));
         return units;
     };
