@@ -233,6 +233,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void *record_birth(unsigned kind, uint64_t size, 
     if (!malloctape_ready()) {
         malloctape_unrecorded();
         void *object = plain();
+        malloctape_unrecorded(); // the calls of a new handler may have been recorded
         if (malloctape_is_off())
             undivert();
         else
@@ -648,6 +649,7 @@ EXPORT void *tc_realloc(void *object, size_t size) __THROW
     if (malloctape_ready()) return record_realloc(object, size);
     malloctape_unrecorded();
     void *result = malloctape_plain_realloc(object, size);
+    malloctape_unrecorded();
     forget(result);
     return result;
 }
