@@ -523,6 +523,12 @@ uint64_t heap_bytes()
     return Static::IsInited() ? Static::pageheap()->stats().system_bytes : 0;
 }
 
+// False: no memory.
+bool open_span(uintptr_t first_page, uintptr_t pages, uint32 cl)
+{
+    return shadow_open_pages(first_page, pages, Static::sizemap()->class_to_size(cl), cl);
+}
+
 // All the addresses that the page heap has, and the objects of the spans it has given away, for what
 // was before recording began.
 bool cover_heap()
@@ -534,8 +540,9 @@ bool cover_heap()
          page = (range.address + range.length) >> kPageShift) {
         if (!shadow_cover(range.address, range.length)) return false;
         const Span *span = Static::pageheap()->GetDescriptor(range.address >> kPageShift);
-        if (span->location == Span::IN_USE && span->sizeclass != 0)
-            malloctape_span_populated(span->start, span->length, span->sizeclass);
+        if (span->location == Span::IN_USE && span->sizeclass != 0 &&
+            !open_span(span->start, span->length, span->sizeclass))
+            return false;
     }
     return true;
 }
@@ -582,9 +589,7 @@ extern "C" void malloctape_heap_grown(const void *start, unsigned long bytes)
 extern "C" void malloctape_span_populated(unsigned long first_page, unsigned long pages,
                                           unsigned size_class)
 {
-    if (!shadow_open_pages(first_page, pages, Static::sizemap()->class_to_size(size_class),
-                           size_class))
-        malloctape_out_of_memory();
+    if (!open_span(first_page, pages, size_class)) malloctape_out_of_memory();
 }
 
 extern "C" void malloctape_span_deleted(unsigned long first_page, unsigned long pages,

@@ -131,6 +131,9 @@ static bool end(void)
 /* The writer has come to the end by itself. */
 static void writer_ends(void)
 {
+    /* Recording has not quite begun: then it would begin without a writer. */
+    while (state() == MALLOCTAPE_STARTING)
+        os_wait(&malloctape_state, MALLOCTAPE_STARTING, WRITER_TICK_NS);
     if (!change(MALLOCTAPE_RECORDING, MALLOCTAPE_ENDING))
         change(MALLOCTAPE_PAUSED, MALLOCTAPE_ENDING);
     stop_threads();
