@@ -11,8 +11,9 @@
  *
  * What an end means is said by its bound: of the objects that the bound's lane has born at the place, the latest
  * among so many births. An end that its own lane tells of means whoever lives there (docs/ordering.md). That does not hold
- * for what happens beside the recording (pauses, losses): there an object may be born at a place whose older object seems
- * to live on, and its death may come later or never. The older one is then *displaced*: it stays alive, in a table of its
+ * for what happens beside the recording (pauses, losses), nor for places of class 0, which change hands outside of the
+ * structures with numbers: there an object may be born at a place whose older object seems to live on, and its death may
+ * come later or never. The older one is then *displaced*: it stays alive, in a table of its
  * own, and ends at such a place look for the very object.
  *
  * Births may be lost (FORMAT.md 3): they are counted, and remembered in a list of ranges, so that ends of what is not
