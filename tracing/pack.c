@@ -312,17 +312,43 @@ static uint8_t *pack_record(struct packer *packer, struct pack_lane *lane,
     return at;
 }
 
+/* The same for records of a short form, which are nearly all. Returns where the next one is. */
+static inline const uint16_t *pack_short(struct packer *packer, struct pack_lane *lane,
+                                         const struct units_form *form, const uint16_t *units,
+                                         uint8_t **out)
+{
+    uint32_t operand = units[0] - (uint32_t)form->base, aged;
+    const uint16_t *next = units + 1;
+    if (form->form == UNITS_BIRTH) {
+        birth(packer, lane, operand, RAW_PLACE_NONE);
+        *out = put_unit(packer, *out, units[0]);
+        return next;
+    }
+    if (form->form == UNITS_FAR) operand = operand << 16 | *next++;
+    aged = aged_unit(lane, form->range, operand);
+    *out = aged ? put_unit(packer, *out, aged) : put_units(packer, *out, units, next);
+    put_first(packer, lane, operand);
+    return next;
+}
+
 uint8_t *pack_units(struct packer *packer, struct pack_lane *lane, const struct pack_run *run,
                     uint8_t *out)
 {
     const uint16_t *end = run->units + run->count;
     if (!lane) return put_units(packer, out, run->units, end);
     struct units_walk walk = {run->units, end, run->profile, run->addresses};
+    struct units_form forms[UNITS_FORMS];
+    units_forms(run->profile, run->addresses, forms);
     while (walk.at < end) {
         const uint16_t *units = walk.at;
         struct units_seen seen;
-        units_see(&walk, &seen);
-        out = pack_record(packer, lane, &seen, units, walk.at, out);
+        const struct units_form *form = &forms[*units >> UNITS_FORM_SHIFT];
+        if (form->form == UNITS_LONG || end - units < 2) {
+            units_see(&walk, &seen);
+            out = pack_record(packer, lane, &seen, units, walk.at, out);
+        } else {
+            walk.at = pack_short(packer, lane, form, units, &out);
+        }
     }
     return out;
 }

@@ -2,6 +2,7 @@
 
 #include "../common/varint.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static const uint8_t shape_of[CALL_KINDS] = {
@@ -173,7 +174,8 @@ static bool is_far(unsigned first)
 void units_see(struct units_walk *walk, struct units_seen *seen)
 {
     unsigned first = next_unit(walk);
-    *seen = (struct units_seen){.range = RAW_RANGES};
+    memset(seen, 0, offsetof(struct units_seen, cached));
+    seen->range = RAW_RANGES;
     if (first >= RAW_UNIT_STAMP_BEFORE) {
         seen->number = RAW_STAMP_BEFORE;
         next_number(walk);
@@ -198,6 +200,22 @@ void units_see(struct units_walk *walk, struct units_seen *seen)
         seen->size = first - ranges[range].base;
     }
     see_rest(walk, seen, shape_of_any(seen->number) == SHAPE_REALLOC);
+}
+
+void units_forms(const uint8_t *profile, bool addresses, struct units_form forms[UNITS_FORMS])
+{
+    memset(forms, 0, UNITS_FORMS * sizeof *forms);
+    for (unsigned i = 0; i < RAW_UNIT_FOREIGN >> UNITS_FORM_SHIFT; i++) {
+        unsigned first = i << UNITS_FORM_SHIFT, range = range_of_unit(first);
+        unsigned shape = shape_of_any(profile[range]);
+        struct units_form *form = &forms[i];
+        form->range = (uint8_t)range;
+        form->base = is_far(first) ? ranges[range].far_base : ranges[range].base;
+        if (shape == SHAPE_BIRTH && !addresses)
+            form->form = UNITS_BIRTH;
+        else if (shape == SHAPE_DEATH)
+            form->form = is_far(first) ? UNITS_FAR : UNITS_NEAR;
+    }
 }
 
 /* Calls are events, also those that failed. */

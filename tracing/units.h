@@ -88,6 +88,22 @@ struct units_seen {
 /* The next record of a walk that has not come to its end. */
 void units_see(struct units_walk *walk, struct units_seen *seen);
 
+/* What a first unit says by its upper six bits, if the record has nothing else but another unit for a far place. */
+struct units_form {
+    enum {
+        UNITS_LONG,
+        UNITS_BIRTH,
+        UNITS_NEAR,
+        UNITS_FAR
+    } form; /* the last two: deaths of own objects */
+    uint8_t range;
+    uint16_t base; /* of the operand */
+};
+#define UNITS_FORMS      64u
+#define UNITS_FORM_SHIFT 10
+
+void units_forms(const uint8_t *profile, bool addresses, struct units_form forms[UNITS_FORMS]);
+
 /* How many of these records are events. `units` are whole records of a run with that profile. Any thread. */
 uint64_t units_events(const uint8_t *profile, bool addresses, const uint16_t *units, size_t count);
 

@@ -13,6 +13,8 @@
 
 #define SLEEP_NS_MIN   UINT64_C(200000)
 #define PAGE_BYTES     4096
+/* Slots of one lane that are written before the writer looks at the rest again. */
+#define SLOTS_PER_PASS 64
 /* After so long all threads record that did not when recording began. */
 #define SETTLED_NS     UINT64_C(1000000000)
 /* How often the writer looks whether somebody reads a FIFO. */
@@ -176,7 +178,8 @@ static void finish_slot(struct writer *writer, struct malloctape_lane *lane, uin
         flush(writer);
 }
 
-/* Writes what lies before `upto` (of this lane; NULL: only the slots that its thread has left).
+/* Writes what lies before `upto` (of this lane; NULL: only slots that its thread has left, and not all, because it may leave
+ * them as fast as they are written).
  * Returns the number of slots finished. */
 static uint32_t drain_lane(struct writer *writer, struct malloctape_lane *lane,
                            const uint16_t *upto)
@@ -189,7 +192,7 @@ static uint32_t drain_lane(struct writer *writer, struct malloctape_lane *lane,
             return slots;
         }
         uint32_t next = atomic_load_acquire(&writer->spool.notes[lane->read_slot].next);
-        if (next == 0) return slots;
+        if (next == 0 || (!upto && slots == SLOTS_PER_PASS)) return slots;
         finish_slot(writer, lane, next - 1);
         slots++;
     }
@@ -685,11 +688,12 @@ static void writer_main(struct writer *writer)
         return;
     }
     while (!atomic_load_acquire(&writer->finish) && !is_at_end(writer)) {
-        adapt_sleep(writer, drain_full_slots(writer));
+        uint32_t slots = drain_full_slots(writer);
+        adapt_sleep(writer, slots);
         uint64_t now = os_clock_ns();
         if (now >= writer->next_tick_ns) tick(writer, now);
         grow_if_starved(writer);
-        sleep_until_next_pass(writer);
+        if (slots < SLOTS_PER_PASS) sleep_until_next_pass(writer);
         fulfil_sync(writer);
     }
     if (!atomic_load_acquire(&writer->finish)) writer->ends();
