@@ -134,15 +134,16 @@ ATTRIBUTE_NOINLINE void divert()
     adding_our_hooks = false;
 }
 
-// Before the environment has been read, and after recording has ended.
+// After recording has ended, for so long that another one is not to be expected at once. While calls
+// pass by, none begins.
 ATTRIBUTE_NOINLINE void undivert()
 {
-    if (!diverted || !__sync_bool_compare_and_swap(&diverted, true, false)) return;
-    MallocHook::RemoveNewHook(&no_new_hook);
-    MallocHook::RemoveDeleteHook(&no_delete_hook);
-    // A recording may have begun meanwhile, which found calls still diverted.
-    __sync_synchronize();
-    divert();
+    if (!diverted || !malloctape_begin_idle()) return;
+    if (__sync_bool_compare_and_swap(&diverted, true, false)) {
+        MallocHook::RemoveNewHook(&no_new_hook);
+        MallocHook::RemoveDeleteHook(&no_delete_hook);
+    }
+    malloctape_end_idle();
 }
 
 // Upstream's first hook leaves with the first call, which comes to the capture core anyway.
@@ -197,6 +198,23 @@ void forget(const void *object)
     if (object != NULL && is_owned(object)) malloctape_born_unrecorded(object);
 }
 
+// Does a call that is not recorded. If recording has begun meanwhile, what it did is not to be
+// taken for what others have recorded.
+template <typename Plain> inline ATTRIBUTE_ALWAYS_INLINE void *unrecorded(Plain plain)
+{
+    void *object = plain();
+    if (PREDICT_FALSE(!malloctape_is_off())) {
+        malloctape_unrecorded();
+        forget(object);
+    }
+    return object;
+}
+
+template <void *(*plain)(size_t)> ATTRIBUTE_NOINLINE void *allocate_unrecorded(size_t size)
+{
+    return unrecorded([size] { return plain(size); });
+}
+
 // Whether an object on such a page is the one that a thread with a cache takes for this size: small
 // objects always come from there.
 bool is_of_class(const void *object, size_t size)
@@ -232,12 +250,8 @@ inline ATTRIBUTE_ALWAYS_INLINE void *record_birth(unsigned kind, uint64_t size, 
 {
     if (!malloctape_ready()) {
         malloctape_unrecorded();
-        void *object = plain();
-        malloctape_unrecorded(); // the calls of a new handler may have been recorded
-        if (malloctape_is_off())
-            undivert();
-        else
-            forget(object);
+        void *object = unrecorded(plain); // also if the calls of a new handler are recorded again
+        if (malloctape_is_off()) undivert();
         return object;
     }
     void *object;
@@ -249,14 +263,16 @@ inline ATTRIBUTE_ALWAYS_INLINE void *record_birth(unsigned kind, uint64_t size, 
         throw;
     }
     born(kind, size, alignment, object);
-    malloctape_thread_cache_is(ThreadCache::GetFastPathCache());
     divert();
+    // Until all calls come here the cache changes unseen.
+    if (new_is_hooked() && delete_is_hooked())
+        malloctape_thread_cache_is(ThreadCache::GetFastPathCache());
     return object;
 }
 
 template <unsigned kind, void *(*plain)(size_t)> ATTRIBUTE_NOINLINE void *allocate_slow(size_t size)
 {
-    if (malloctape_is_off() && !diverted) return plain(size);
+    if (malloctape_is_off() && !diverted) return allocate_unrecorded<plain>(size);
     return record_birth(kind, size, 0, [size] { return plain(size); });
 }
 
@@ -283,11 +299,12 @@ inline ATTRIBUTE_ALWAYS_INLINE void *allocate(size_t size)
 {
     if (PREDICT_FALSE(new_is_hooked())) return allocate_recorded<kind, plain>(size);
     ThreadCache *cache = ThreadCache::GetFastPathCache();
-    if (PREDICT_FALSE(cache == NULL)) return plain(size);
+    if (PREDICT_FALSE(cache == NULL)) return allocate_unrecorded<plain>(size);
     uint32 cl;
-    if (PREDICT_FALSE(!Static::sizemap()->GetSizeClass(size, &cl))) return plain(size);
+    if (PREDICT_FALSE(!Static::sizemap()->GetSizeClass(size, &cl)))
+        return allocate_unrecorded<plain>(size);
     void *object;
-    if (PREDICT_FALSE(!cache->TryAllocate(cl, &object))) return plain(size);
+    if (PREDICT_FALSE(!cache->TryAllocate(cl, &object))) return allocate_unrecorded<plain>(size);
     return object;
 }
 
@@ -308,7 +325,7 @@ template <typename Plain>
 inline ATTRIBUTE_ALWAYS_INLINE void *allocate_aligned(unsigned kind, size_t size, size_t alignment,
                                                       Plain plain)
 {
-    if (malloctape_is_off() && !diverted) return plain();
+    if (malloctape_is_off() && !diverted) return unrecorded(plain);
     return record_birth(kind, size, alignment, plain);
 }
 
@@ -634,7 +651,8 @@ EXPORT void tc_free_aligned_sized(void *object, size_t alignment, size_t size) _
 
 EXPORT HOT void *tc_calloc(size_t count, size_t size)
 {
-    if (PREDICT_TRUE(!new_is_hooked())) return malloctape_plain_calloc(count, size);
+    if (PREDICT_TRUE(!new_is_hooked()))
+        return unrecorded([=] { return malloctape_plain_calloc(count, size); });
     size_t bytes;
     if (PREDICT_FALSE(__builtin_mul_overflow(count, size, &bytes)))
         return calloc_too_large(count, size);
@@ -646,17 +664,15 @@ EXPORT void *tc_realloc(void *object, size_t size) __THROW
     if (object == NULL)
         return allocate_aligned(CALL_REALLOC_NULL, size, 0,
                                 [=] { return malloctape_plain_realloc(NULL, size); });
-    if (malloctape_is_off()) return malloctape_plain_realloc(object, size);
+    if (malloctape_is_off())
+        return unrecorded([=] { return malloctape_plain_realloc(object, size); });
     if (size == 0) {
         record_death(CALL_REALLOC_ZERO, object, 0, 0);
         return malloctape_plain_realloc(object, 0);
     }
     if (malloctape_ready()) return record_realloc(object, size);
     malloctape_unrecorded();
-    void *result = malloctape_plain_realloc(object, size);
-    malloctape_unrecorded();
-    forget(result);
-    return result;
+    return unrecorded([=] { return malloctape_plain_realloc(object, size); });
 }
 
 EXPORT void *tc_memalign(size_t alignment, size_t size) __THROW

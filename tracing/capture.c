@@ -15,6 +15,10 @@
 /* A thread that has run for so long since has left the event it was in. */
 #define LATE_THREAD_CPU_NS       UINT64_C(200000)
 #define LATE_THREAD_ASK_NS       UINT64_C(1000000)
+/* A recording that ends is often followed by another one: calls are led past the capture core only after so long. */
+#define IDLE_AFTER_NS            UINT64_C(1000000000)
+/* Whoever does that may be interrupted. */
+#define IDLE_TRIES               100
 /* All of them together get so long. */
 #define LATE_THREADS_NS          UINT64_C(5000000000)
 
@@ -28,6 +32,7 @@ static struct {
     bool has_thread_key;
     bool is_forked; /* this process forked from one that recorded, and has gone on without exec */
     bool end_arranged;
+    uint64_t off_since_ns;
 } capture;
 
 static uint32_t state(void)
@@ -103,14 +108,16 @@ bool recording_is_own(void)
 
 void recording_stop(void)
 {
+    atomic_store_relaxed(&capture.off_since_ns, os_clock_ns());
     change(MALLOCTAPE_RECORDING, MALLOCTAPE_OFF);
 }
 
 /* Also when the writer has ended by itself. */
 static void settle(void)
 {
-    if (state() == MALLOCTAPE_ENDING && atomic_load_acquire(&recording.writer.done))
-        change(MALLOCTAPE_ENDING, MALLOCTAPE_OFF);
+    if (state() != MALLOCTAPE_ENDING || !atomic_load_acquire(&recording.writer.done)) return;
+    atomic_store_relaxed(&capture.off_since_ns, os_clock_ns());
+    change(MALLOCTAPE_ENDING, MALLOCTAPE_OFF);
 }
 
 /* Any thread, any number at a time, also one that interrupts another here and never goes back. */
@@ -312,8 +319,9 @@ static int begin_and_tell(const char *output, bool alone)
 {
     int kept_errno = errno;
     int result = begin(output, alone);
-    change(MALLOCTAPE_STARTING, result == 0 ? MALLOCTAPE_RECORDING : MALLOCTAPE_OFF);
+    /* First: calls that pass by would change the thread caches unseen. */
     if (result == 0) malloctape_front_end.divert();
+    change(MALLOCTAPE_STARTING, result == 0 ? MALLOCTAPE_RECORDING : MALLOCTAPE_OFF);
     errno = kept_errno;
     return result;
 }
@@ -337,8 +345,22 @@ static void notice_fork(void)
     if (recording.registry && !atomic_load_relaxed(&recording.registry->present)) child_begins();
 }
 
+bool malloctape_begin_idle(void)
+{
+    uint64_t since = atomic_load_relaxed(&capture.off_since_ns);
+    return state() == MALLOCTAPE_OFF && os_clock_ns() - since >= IDLE_AFTER_NS &&
+           change(MALLOCTAPE_OFF, MALLOCTAPE_STARTING);
+}
+
+void malloctape_end_idle(void)
+{
+    change(MALLOCTAPE_STARTING, MALLOCTAPE_OFF);
+}
+
 int recording_begin(const char *output)
 {
+    for (unsigned i = 0; i < IDLE_TRIES && state() == MALLOCTAPE_STARTING; i++)
+        os_wait(&malloctape_state, MALLOCTAPE_STARTING, LATE_THREAD_ASK_NS);
     notice_fork();
     if (!output) output = settings.output[0] ? settings.output : "%e.%p.raw.lz4";
     settle();

@@ -206,6 +206,11 @@ static inline bool malloctape_is_off(void)
     return atomic_load_relaxed(&malloctape_state) == MALLOCTAPE_OFF;
 }
 
+/* Between these two nothing is recorded, no recording begins, and calls may be led past the capture core. False: not now; also when
+ * the latest recording has ended but a moment ago. */
+bool malloctape_begin_idle(void);
+void malloctape_end_idle(void);
+
 /* Makes sure that the calling thread can record one event. False: record nothing for this call.
  * Starts recording if the environment asks for it and this is the first call. Keeps errno. */
 bool malloctape_ready(void);
@@ -266,7 +271,7 @@ struct malloctape_front_end {
         *settings; /* names of environment variables that change it, NULL at the end */
     uint64_t (*heap_bytes)(void); /* address space it has taken from the system, approximately */
     bool (*cover_heap)(void);     /* the shadow table for all that it has; false: no memory */
-    void (*divert)(void);         /* recording has begun: calls must come to the capture core */
+    void (*divert)(void);         /* recording begins: calls must come to the capture core */
     void (*tell_cache)(const void *cache);        /* malloctape_cached() for each class */
     uint64_t (*class_bytes)(unsigned size_class); /* of its objects */
     uint32_t (*class_of_size)(uint64_t size);     /* 0: pages of their own */
