@@ -161,7 +161,7 @@ class Shadow : public testing::Test {
     {
         calls_until_no_memory = 0;
         ASSERT_TRUE(shadow_prepare(cover_heap));
-        shadow_begin(true);
+        shadow_begin();
     }
     void TearDown() override { shadow_end(); }
 };
@@ -308,7 +308,7 @@ TEST_F(Shadow, APageThatIsNotNewIsNoLanes)
     ASSERT_TRUE(shadow_prepare([] { return cover_heap() && open_span(3, 1, 1); }));
     EXPECT_EQ(entry(3)->owner, SHADOW_MIXED);
     EXPECT_FALSE(is_open(9)) << "of the recording before";
-    shadow_begin(true);
+    shadow_begin();
     shadow_take(entry(3), shadow_place(entry(3), object_at(3)), 5);
     EXPECT_EQ(entry(3)->owner, SHADOW_MIXED);
 }
@@ -387,7 +387,7 @@ TEST_F(Shadow, NoMorePlaces)
     EXPECT_FALSE(open_span(page + 1, 1, 1));
     shadow_end();
     ASSERT_TRUE(shadow_prepare(cover_heap));
-    shadow_begin(true);
+    shadow_begin();
     EXPECT_TRUE(open_span(0, 1, 1)) << "another recording has all of them again";
     EXPECT_EQ(places_of(0, 1, 1).front(), RAW_PLACE_BLOCK);
 }
@@ -411,7 +411,7 @@ TEST_F(Shadow, AfterTheEnd)
     close_span(0, 1, 2);
     EXPECT_TRUE(shadow_cover(kHeap + (uintptr_t{99} << SHADOW_REGION_BITS), 1));
     ASSERT_TRUE(shadow_prepare(cover_heap));
-    shadow_begin(true);
+    shadow_begin();
     EXPECT_FALSE(is_open(0));
     ASSERT_TRUE(open_span(0, 1, 2));
     EXPECT_EQ(entry(0)->owner, 0);

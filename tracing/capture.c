@@ -291,8 +291,8 @@ static const char *prepare(struct writer *writer, const char *output)
     return wrong ? wrong : reserve(writer);
 }
 
-/* The state is STARTING. `alone`: the process has no other thread. */
-static int begin(const char *output, bool alone)
+/* The state is STARTING. */
+static int begin(const char *output)
 {
     struct writer *writer = &recording.writer;
     const char *wrong = prepare(writer, output);
@@ -310,15 +310,15 @@ static int begin(const char *output, bool alone)
         return result;
     }
     recording.registry = writer->registry;
-    shadow_begin(alone);
+    shadow_begin();
     return 0;
 }
 
 /* The same. */
-static int begin_and_tell(const char *output, bool alone)
+static int begin_and_tell(const char *output)
 {
     int kept_errno = errno;
-    int result = begin(output, alone);
+    int result = begin(output);
     /* First: calls that pass by would change the thread caches unseen. */
     if (result == 0) malloctape_front_end.divert();
     change(MALLOCTAPE_STARTING, result == 0 ? MALLOCTAPE_RECORDING : MALLOCTAPE_OFF);
@@ -337,7 +337,7 @@ static void child_begins(void)
     capture.is_forked = true;
     writer_forget(&recording.writer);
     control_forget();
-    if (follow) begin_and_tell(settings.output, true);
+    if (follow) begin_and_tell(settings.output);
 }
 
 static void notice_fork(void)
@@ -365,7 +365,7 @@ int recording_begin(const char *output)
     if (!output) output = settings.output[0] ? settings.output : "%e.%p.raw.lz4";
     settle();
     if (!change(MALLOCTAPE_OFF, MALLOCTAPE_STARTING)) return -EBUSY;
-    return begin_and_tell(output, false);
+    return begin_and_tell(output);
 }
 
 /* Reads the environment once, as soon as there is one. */
@@ -378,7 +378,7 @@ static void decide(void)
     settings_read();
     bool wanted = settings.output[0] || settings.too_long;
     change(MALLOCTAPE_UNDECIDED, wanted ? MALLOCTAPE_STARTING : MALLOCTAPE_OFF);
-    if (wanted) begin_and_tell(settings.output, true);
+    if (wanted) begin_and_tell(settings.output);
     if (settings.controlled && make_thread_key()) control_start();
     errno = kept_errno;
 }

@@ -41,7 +41,6 @@ struct shadow_memory {
     uint32_t lock;
     uint32_t state;  /* enum shadow_state; changes under the lock */
     bool kept;       /* has been on, so threads that are late may look */
-    bool settled;    /* pages that are opened are empty */
     uint32_t blocks; /* that have been given to classes; block 0 is nobody's */
     struct places classes[RAW_SIZE_CLASSES_MAX];
 };
@@ -178,16 +177,10 @@ void shadow_cancel(void)
     unlock();
 }
 
-void shadow_begin(bool alone)
+void shadow_begin(void)
 {
-    memory->settled = alone;
     atomic_store_release(&memory->state, SHADOW_ON);
     memory->kept = true;
-}
-
-void shadow_settle(void)
-{
-    if (state() == SHADOW_ON) atomic_store_relaxed(&memory->settled, true);
 }
 
 /* The pages stay as they are: a thread that is late may be about to look there. */
@@ -322,8 +315,7 @@ bool shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint32_t s
     lock();
     for (uintptr_t number = first; number < first + pages && state() != SHADOW_OFF; number++)
         if (shadow_covers(page_start(number)) &&
-            !open_page(number, size, size_class,
-                       state() == SHADOW_ON && atomic_load_relaxed(&memory->settled)))
+            !open_page(number, size, size_class, state() == SHADOW_ON))
             opened = false;
     unlock();
     return opened;

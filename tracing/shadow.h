@@ -80,10 +80,8 @@ bool shadow_prepare(bool (*cover)(void));
 /* After shadow_prepare(), when nothing will be recorded after all: nothing is kept. */
 void shadow_cancel(void);
 
-/* After shadow_prepare(), before anything is recorded. `alone`: no other thread can be in the middle of a call that is not
- * recorded. Else that may be so until shadow_settle(), and pages that are opened are not known to be empty. */
-void shadow_begin(bool alone);
-void shadow_settle(void);
+/* After shadow_prepare(), before anything is recorded. */
+void shadow_begin(void);
 
 bool shadow_has_begun(void);
 
@@ -99,9 +97,8 @@ bool shadow_cover(uintptr_t address, size_t bytes);
  * that nobody has. Any number of threads may ask for the same. False: no memory, no more places, or no region. */
 bool shadow_open(const void *object, size_t size, uint32_t size_class);
 
-/* The same for `pages` pages from page number `first`. Once all threads record (shadow_settle()), nobody has
- * objects on them yet. False: not
- * all could be. */
+/* The same for `pages` pages from page number `first`. Once shadow_begin() has been called, there are no objects on
+ * them yet. False: not all could be. */
 bool shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint32_t size_class);
 
 /* `pages` pages from page number `first` go back to the page heap; with `size_class` 0 only the

@@ -5,7 +5,6 @@
 #include "../common/varint.h"
 #include "message.h"
 #include "os.h"
-#include "shadow.h"
 #include "units.h"
 
 #include <errno.h>
@@ -15,8 +14,6 @@
 #define PAGE_BYTES     4096
 /* Slots of one lane that are written before the writer looks at the rest again. */
 #define SLOTS_PER_PASS 64
-/* After so long all threads record that did not when recording began. */
-#define SETTLED_NS     UINT64_C(1000000000)
 /* How often the writer looks whether somebody reads a FIFO. */
 #define READER_LOOK_NS UINT64_C(10000000)
 
@@ -280,7 +277,6 @@ static void tick(struct writer *writer, uint64_t now)
     bool progress = close_window(writer);
     if (!progress || writer->ticks % WRITER_TICKS_PER_FLUSH == 0) flush(writer);
     writer->next_tick_ns = now + WRITER_TICK_NS;
-    if (now - writer->start_ns >= SETTLED_NS) shadow_settle();
 }
 
 /* --- totals --- */
