@@ -55,7 +55,7 @@ static void make_tables(struct packer *packer)
 
 /* The whole code is stored at once: the lengths of codes follow no pattern that a processor could
  * predict. */
-static uint8_t *put_unit(const struct packer *packer, uint8_t *at, uint32_t unit)
+static inline uint8_t *put_unit(const struct packer *packer, uint8_t *at, uint32_t unit)
 {
     uint32_t one = packer->one[packer->row[unit >> 8]][unit & 255];
     uint32_t page = packer->page[unit >> 8];
@@ -149,16 +149,14 @@ struct pack_lane {
     struct list lists[RAW_SIZE_CLASSES_MAX];
 };
 
-static uint32_t mask(const struct list *list)
+static inline uint32_t mask(const struct list *list)
 {
     return (1u << list->bits) - 1;
 }
 
-/* Room for one more. False: no memory, or it holds enough. */
-static bool make_room(struct packer *packer, struct list *list)
+static bool grow(struct packer *packer, struct list *list)
 {
     uint32_t count = list->top - list->bottom;
-    if (list->places && count <= mask(list)) return true;
     unsigned bits = list->places ? list->bits + 1 : PACK_LIST_BITS_MIN;
     uint32_t *grown = bits > PACK_LIST_BITS_MAX ? NULL : take_array(packer, bits);
     if (!grown) return false;
@@ -169,14 +167,20 @@ static bool make_room(struct packer *packer, struct list *list)
     return true;
 }
 
+/* Room for one more. False: no memory, or it holds enough. */
+static inline bool make_room(struct packer *packer, struct list *list)
+{
+    return (list->places && list->top - list->bottom <= mask(list)) || grow(packer, list);
+}
+
 /* The first place of a class leaves the cache. 0: it is not known. */
-static uint32_t take_first(struct list *list)
+static inline uint32_t take_first(struct list *list)
 {
     if (list->top == list->bottom) return RAW_PLACE_NONE;
     return list->places[--list->top & mask(list)];
 }
 
-static void put_first(struct packer *packer, struct pack_lane *lane, uint32_t place)
+static inline void put_first(struct packer *packer, struct pack_lane *lane, uint32_t place)
 {
     uint32_t size_class = shadow_class_of(place);
     struct list *list = &lane->lists[size_class];
@@ -227,7 +231,7 @@ void pack_lane_end(struct packer *packer, struct pack_lane *lane)
     packer->unused = lane;
 }
 
-static uint32_t class_of_size(struct packer *packer, uint64_t size)
+static inline uint32_t class_of_size(struct packer *packer, uint64_t size)
 {
     if (size >= PACK_SIZES) return packer->class_of_size(size);
     if (!packer->classes[size]) packer->classes[size] = (uint8_t)packer->class_of_size(size);
@@ -236,14 +240,15 @@ static uint32_t class_of_size(struct packer *packer, uint64_t size)
 
 /* --- records --- */
 
-static void note_birth(struct pack_lane *lane, uint32_t place)
+static inline void note_birth(struct pack_lane *lane, uint32_t place)
 {
     lane->births++;
     if (place) *shadow_note(place) = raw_births(lane->number, lane->births);
 }
 
 /* An object is born, at a place that is said, or at the first one of its class. */
-static void birth(struct packer *packer, struct pack_lane *lane, uint64_t size, uint32_t place)
+static inline void birth(struct packer *packer, struct pack_lane *lane, uint64_t size,
+                         uint32_t place)
 {
     if (place == RAW_PLACE_NONE) {
         place = take_first(&lane->lists[class_of_size(packer, size)]);
@@ -257,7 +262,7 @@ static void birth(struct packer *packer, struct pack_lane *lane, uint64_t size, 
 
 /* The unit that names an object by its age; 0 if it has none. A note may be from a time before, when the lane was followed
  * already: there are chunks between that are not packed. */
-static uint32_t aged_unit(const struct pack_lane *lane, unsigned range, uint32_t place)
+static inline uint32_t aged_unit(const struct pack_lane *lane, unsigned range, uint32_t place)
 {
     static const struct {
         uint16_t unit, ages;
