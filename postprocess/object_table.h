@@ -19,8 +19,9 @@
  * Births may be lost (FORMAT.md 3): they are counted, and remembered in a list of ranges, so that ends of what is not
  * there are no surprise.
  *
- * Memory   12 bytes for each place in pages that were made, some 24 for each displaced object. It may be needed by object_table_open_lane() and births; failure stays in `failed`, after which nothing the table
- *          says means anything. Threads: one. */
+ * Memory   12 bytes for each place in pages that were made, some 24 for each displaced object. It may be needed by
+ *          object_table_open_lane() and births; failure stays in `failed`, after which nothing the table says means
+ *          anything. Threads: one. */
 #ifndef MALLOCTAPE_OBJECT_TABLE_H
 #define MALLOCTAPE_OBJECT_TABLE_H
 

@@ -97,14 +97,12 @@ struct malloctape_lane {
     uint32_t state;       /* enum lane_state; changed under the registry's lock */
     uint32_t exit_rounds; /* how often this thread's destructor has run */
     uint32_t ended;       /* the record of the thread's end has been written already */
-    uint32_t
-        unbegun; /* the record of the thread's beginning is yet to be written; 2: and before it that
-                           * of the end of the one before */
-    uint32_t recording; /* of which all this is; 0: none yet */
-    uint64_t slots;     /* how many it has had */
-    uint64_t
-        calm_slots; /* how many it must have had before its cache is followed again, after a loss */
-    uint64_t units; /* in the slots before this one */
+    /* The record of the thread's beginning is yet to be written; 2: and before it that of the end of the one before. */
+    uint32_t unbegun;
+    uint32_t recording;   /* of which all this is; 0: none yet */
+    uint64_t slots;       /* how many it has had */
+    uint64_t calm_slots;  /* how many it must have had to be followed again, after a loss */
+    uint64_t units;       /* in the slots before this one */
     uint64_t lost_events; /* since the last record of a loss */
     uint64_t lost_events_total;
     /* The writer's. */
@@ -206,8 +204,8 @@ static inline bool malloctape_is_off(void)
     return atomic_load_relaxed(&malloctape_state) == MALLOCTAPE_OFF;
 }
 
-/* Between these two nothing is recorded, no recording begins, and calls may be led past the capture core. False: not now; also when
- * the latest recording has ended but a moment ago. */
+/* Between these two nothing is recorded, no recording begins, and calls may be led past the capture core. False: not
+ * now; also when the latest recording has ended but a moment ago. */
 bool malloctape_begin_idle(void);
 void malloctape_end_idle(void);
 
@@ -222,10 +220,7 @@ bool malloctape_ready(void);
 void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const void *object,
                      bool taken);
 
-/* The calling thread is about to do a call, or has done it, that is not recorded (it got false from malloctape_ready()). */
-void malloctape_unrecorded(void);
-
-/* An object came into being so: forgets what the shadow table may say about an earlier object there. */
+/* An object came into being without a record: forgets what the shadow table may say about an earlier object there. */
 void malloctape_born_unrecorded(const void *object);
 
 /* Records a death. `size` and `alignment` as the kind has them, else 0. The place is the thread's from now on. */
@@ -253,6 +248,13 @@ void malloctape_uncached(const void *cache, unsigned size_class, unsigned count)
 
 /* The calling thread has, or is about to have, another thread cache or none. */
 void malloctape_thread_cache_changed(void);
+
+/* The calling thread is about to do a call, or has done it, that is not recorded (it got false from malloctape_ready()):
+ * what happens to its cache goes by unseen. */
+static inline void malloctape_unrecorded(void)
+{
+    malloctape_thread_cache_changed();
+}
 
 /* The same, because the allocator is about to destroy it; recorded. */
 void malloctape_thread_cache_deleted(void);

@@ -9,7 +9,7 @@
  *
  * Invariant   the list of a class holds the first places of the list that the cache has, in this order; all of them or fewer.
  *             The note of a place (shadow.h) is a birth that its lane made there, perhaps not the latest.
- * Memory      from the system: about 2 KiB for each lane that is followed, and 4 bytes for each place in its cache.
+ * Memory      from the system: about 3 KiB for each lane that is followed, and 4 bytes for each place in its cache.
  * Threads     the writer's. */
 #ifndef MALLOCTAPE_PACK_H
 #define MALLOCTAPE_PACK_H

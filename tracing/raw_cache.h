@@ -56,8 +56,8 @@ struct raw_list {
 
 struct raw_cache {
     bool known; /* as FORMAT.md 2.6 has it */
-    bool
-        gap; /* something is missing before: what the lists hold is the beginning of what they should */
+    /* Something is missing before: what the lists hold is the beginning of what they should. */
+    bool gap;
     uint8_t first_block; /* number of the list of places 1 to 63 */
     uint8_t list_of_class[RAW_SIZE_CLASSES_MAX];
     struct raw_list *lists;
@@ -67,8 +67,8 @@ struct raw_cache {
     uint32_t numbers_bytes;
     uint32_t *leaves;
     uint32_t leaves_count;
-    uint32_t
-        *recent; /* places of the latest births, by serial; but the first entry is of nothing */
+    /* Places of the latest births, by serial; but the first entry is of nothing. */
+    uint32_t *recent;
 };
 
 /* All zero is valid: nothing is known. Functions that return false had no memory. */

@@ -20,9 +20,9 @@
  * until its last record has been decoded.
  *
  * A scout is a second decoder at the same position, to look ahead with. It says nothing of places that the stream leaves
- * to the cache, or says by ages; and finds no errors that concern the cache; everything else it tells as the decoder itself will. It shares
- * nothing with the decoder and owns nothing: it is copied by assignment and needs no raw_decoder_free(). A decoder that is
- * no scout must not be copied.
+ * to the cache, or says by ages, and finds no errors that concern the cache; everything else it tells as the decoder
+ * itself will. It shares nothing with the decoder and owns nothing: it is copied by assignment and needs no
+ * raw_decoder_free(). A decoder that is no scout must not be copied.
  *
  * Where chunks are missing, raw_decoder_resume() goes on at a later one. Behind such a gap the cache holds only what is
  * certain: a birth that takes anything else has no place.
@@ -78,17 +78,17 @@ struct record {
     uint8_t kind;   /* of the call that failed; of other records the number */
     uint8_t count;
     uint32_t structure;
-    uint64_t
-        bound; /* raw_births(): the object that ends is the latest at its place of so many births of that lane; 0:
-                     * its birth was not recorded */
+    /* raw_births(): the object that ends is the latest at its place of so many births of that lane; 0: its birth was not
+     * recorded. */
+    uint64_t bound;
     uint64_t size;
     uint64_t serial; /* of the object that begins */
     uint64_t operand;
     uint64_t address;
-    uint32_t
-        ends; /* place of the object that ends, also of an unknown one; 0: it has none that matters */
-    uint32_t
-        place; /* of the object that begins; 0: unknown, behind damage, or because it was resized in place without */
+    /* Place of the object that ends, also of an unknown one; 0: it has none that matters. */
+    uint32_t ends;
+    /* Of the object that begins; 0: unknown, behind damage, or because it was resized in place without. */
+    uint32_t place;
 };
 
 /* Whether it is told only with `tells_caches`. */
@@ -126,9 +126,9 @@ struct raw_decoder {
     uint64_t records; /* decoded so far, of all chunks */
     uint64_t births;  /* so far */
     struct error error;
-    bool
-        tells_caches; /* set after raw_decoder_init(): records that only concern caches are returned too; they are not
-                        * counted, and there must be room for RAW_CACHED_MAX */
+    /* Set after raw_decoder_init(): records that only concern caches are returned too; they are not counted, and there
+     * must be room for RAW_CACHED_MAX. */
+    bool tells_caches;
 
     /* From here on: raw_decoder.c only. */
     bool scout;

@@ -13,7 +13,7 @@
  * another one of the same kind, or at least no stamp, is behind it in the same chunk: so its last stamp has been read. Everything
  * else, and all that may be wrong, is left to raw_decoder_next().
  *
- * Cost     about 25 instructions for a call, and a branch on whether it is a birth.
+ * Cost     about 50 instructions for a call, and a branch on whether it is a birth.
  * Threads  as the decoder. */
 #ifndef MALLOCTAPE_RAW_SHORTS_H
 #define MALLOCTAPE_RAW_SHORTS_H

@@ -237,11 +237,6 @@ void malloctape_thread_cache_deleted(void)
         units_thread(lane, RAW_THREAD_CACHE_DELETED, 0);
 }
 
-void malloctape_unrecorded(void)
-{
-    leave_cache(malloctape_lane);
-}
-
 /* --- objects and events --- */
 
 void malloctape_born_unrecorded(const void *object)

@@ -28,9 +28,8 @@ struct units_object {
 
 /* An object that begins. */
 struct units_birth_of {
-    struct units_object
-        object; /* its place, and that one's class, which the stream knows unless it is 0 */
-    const void *address; /* written only if the lane records addresses */
+    struct units_object object; /* its place, and that one's class, told of unless 0 */
+    const void *address;        /* written only if the lane records addresses */
     bool taken; /* it was the first of the class of its size in the cache that the stream follows */
 };
 
@@ -69,7 +68,7 @@ struct units_walk {
     bool addresses;
 };
 
-/* A record, as far as it matters to who follows a cache. Everything else is zero. */
+/* A record, as far as it matters to who follows a cache. What it does not have is zero; of `cached`, undefined. */
 struct units_seen {
     uint8_t number;      /* FORMAT.md 3; stamps of both kinds are RAW_STAMP_BEFORE */
     uint8_t range;       /* of its short form; RAW_RANGES: it has another */
