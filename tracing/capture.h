@@ -256,7 +256,7 @@ static inline void malloctape_unrecorded(void)
     malloctape_thread_cache_changed();
 }
 
-/* The same, because the allocator is about to destroy it; recorded. */
+/* The calling thread's cache is about to be destroyed; recorded. */
 void malloctape_thread_cache_deleted(void);
 
 /* Every call is to be recorded off the hot path from now on, because there is more to do in it. */
