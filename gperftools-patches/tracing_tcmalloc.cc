@@ -427,16 +427,26 @@ void release_aligned(unsigned kind, void *object, size_t size, size_t alignment)
 
 // --- realloc ---
 
-// New memory for a realloc, as upstream chooses it: when it grows by less than a quarter, by a
-// quarter.
+// Whether upstream leaves an object of so many bytes where it is.
+inline bool stays_in_place(size_t old_size, size_t new_size)
+{
+    return new_size <= old_size && new_size >= old_size / 2;
+}
+
+// What upstream asks for first when it moves an object: when that grows by less than a quarter, a
+// quarter more.
+inline size_t size_for_realloc(size_t old_size, size_t new_size)
+{
+    const size_t quarter = std::min(old_size / 4, std::numeric_limits<size_t>::max() - old_size);
+    return new_size > old_size && new_size < old_size + quarter ? old_size + quarter : new_size;
+}
+
 void *allocate_for_realloc(size_t old_size, size_t new_size)
 {
     Allocating allocating;
-    const size_t quarter = std::min(old_size / 4, std::numeric_limits<size_t>::max() - old_size);
-    void *object = NULL;
-    if (new_size > old_size && new_size < old_size + quarter)
-        object = do_malloc_or_cpp_alloc(old_size + quarter);
-    return object != NULL ? object : do_malloc_or_cpp_alloc(new_size);
+    const size_t first = size_for_realloc(old_size, new_size);
+    void *object = do_malloc_or_cpp_alloc(first);
+    return object == NULL && first != new_size ? do_malloc_or_cpp_alloc(new_size) : object;
 }
 
 // The record must stand between the allocation and the release (FORMAT.md 6), so upstream's
@@ -444,7 +454,7 @@ void *allocate_for_realloc(size_t old_size, size_t new_size)
 void *record_realloc(void *old_object, size_t new_size)
 {
     const size_t old_size = GetSizeWithCallback(old_object, &InvalidGetSizeForRealloc);
-    if (new_size <= old_size && new_size >= old_size / 2) {
+    if (stays_in_place(old_size, new_size)) {
         open_page(old_object);
         malloctape_reallocated(CALL_REALLOC_IN_PLACE, old_object, new_size, old_object, false);
         MallocHook::InvokeDeleteHook(old_object);
@@ -463,6 +473,31 @@ void *record_realloc(void *old_object, size_t new_size)
     memcpy(object, old_object, std::min(old_size, new_size));
     MallocHook::InvokeDeleteHook(old_object);
     do_free(old_object);
+    return object;
+}
+
+// The same on the hot path: the old object and the new one are of classes that the thread's cache has. NULL, and nothing done,
+// if there is more to it.
+inline void *reallocate_recorded(void *old_object, size_t new_size)
+{
+    Release old;
+    if (!prepare_release(old_object, &old)) return NULL;
+    const size_t old_size = Static::sizemap()->ByteSizeForClass(old.cl);
+    const bool stays = stays_in_place(old_size, new_size);
+    const unsigned kind = stays ? CALL_REALLOC_IN_PLACE : CALL_REALLOC_MOVED;
+    if (!malloctape_lane_can_realloc(old.lane, kind, old.place, new_size)) return NULL;
+    if (stays) {
+        malloctape_lane_realloc(old.lane, old.cursor, CALL_REALLOC_IN_PLACE, old.place, new_size);
+        return old_object;
+    }
+    uint32 cl, said;
+    void *object;
+    if (!Static::sizemap()->GetSizeClass(size_for_realloc(old_size, new_size), &cl) ||
+        !Static::sizemap()->GetSizeClass(new_size, &said) || cl != said || !old.cache->TryAllocate(cl, &object))
+        return NULL;
+    malloctape_lane_realloc(old.lane, old.cursor, CALL_REALLOC_MOVED, old.place, new_size);
+    memcpy(object, old_object, std::min(old_size, new_size));
+    old.cache->Deallocate(old_object, old.cl);
     return object;
 }
 
@@ -670,6 +705,7 @@ EXPORT void *tc_realloc(void *object, size_t size) __THROW
         record_death(CALL_REALLOC_ZERO, object, 0, 0);
         return malloctape_plain_realloc(object, 0);
     }
+    if (void *moved = reallocate_recorded(object, size)) return moved;
     if (malloctape_ready()) return record_realloc(object, size);
     malloctape_unrecorded();
     return unrecorded([=] { return malloctape_plain_realloc(object, size); });

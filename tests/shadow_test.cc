@@ -398,12 +398,10 @@ TEST_F(Shadow, AfterTheEnd)
     ASSERT_TRUE(open_span(0, 1, 2));
     std::vector<uint32_t> places = places_of(0, 1, 2);
     shadow_take(entry(0), places[0], 5);
-    *shadow_note(places[0]) = 99;
     EXPECT_TRUE(shadow_has_begun());
     shadow_end();
     EXPECT_FALSE(shadow_has_begun());
     EXPECT_EQ(*shadow_owner(places[0]), 0);
-    EXPECT_EQ(*shadow_note(places[0]), 0u);
     shadow_take(entry(0), places[0], 5);
     EXPECT_FALSE(shadow_open(object_at(1), 16, 2));
     EXPECT_TRUE(open_span(1, 1, 2)) << "there is nothing to do";

@@ -48,7 +48,7 @@ record make_record(unsigned number)
 }
 
 /* Size classes, the same for all: bytes of objects. Each block of places has one. */
-constexpr uint64_t kClassBytes[] = {0, 8, 16, 32, 100, 1024, 3000, 100000};
+constexpr uint64_t kClassBytes[] = {0, 8, 16, 32, 104, 1024, 3000, 100000};
 constexpr unsigned kClasses = sizeof kClassBytes / sizeof *kClassBytes;
 
 unsigned class_of(uint32_t place)
@@ -72,10 +72,9 @@ uint32_t smallest_class(uint64_t size)
     return 0;
 }
 
-/* No place has a note yet. */
-void clear_shadow()
+void make_shadow()
 {
-    constexpr size_t kBytes = SHADOW_OWNERS_BYTES + RAW_PLACE_LIMIT * sizeof(uint64_t);
+    constexpr size_t kBytes = SHADOW_OWNERS_BYTES;
     static void *const memory = [] {
         for (uint32_t block = 0; block < RAW_PLACE_LIMIT / RAW_PLACE_BLOCK; block++)
             shadow_block_classes[block] = static_cast<uint8_t>(class_of(block * RAW_PLACE_BLOCK));
@@ -114,11 +113,12 @@ class Lane {
     std::deque<uint32_t> lists[kClasses];
     bool told[kClasses] = {};
     size_t aged = 0; /* objects that packed chunks named by their age */
+    size_t hot_reallocs = 0;
 
     Lane(uint32_t lane_number, bool with_addresses = false, bool packs = false)
         : number(lane_number), addresses(with_addresses), slot_(kSlotUnits + 200), packs_(packs)
     {
-        clear_shadow();
+        make_shadow();
         packer_init(&packer_, smallest_class);
         raw_unpack_make_table(&unpack_);
         raw_decoder_init(&unpacked_, number, addresses);
@@ -237,13 +237,26 @@ class Lane {
         give_back(object);
     }
 
+    /* On the hot path where the kind has a code. */
+    void reallocate(unsigned kind, const units_object &old, uint64_t size,
+                    const units_birth_of &birth, bool taken)
+    {
+        bool is_own = !old.unknown && !old.bound;
+        if (is_own && taken && malloctape_lane_can_realloc(lane, kind, old.place, size)) {
+            malloctape_lane_realloc(lane, lane->cursor, kind, old.place, size);
+            hot_reallocs++;
+        } else {
+            units_realloc(lane, kind, &old, size, &birth);
+        }
+    }
+
     /* `taken`: the place is the first of the class of the size. */
     void moved(const units_object &old, uint64_t size, uint32_t place, bool taken, uint64_t address)
     {
         units_birth_of birth = {own(place), reinterpret_cast<const void *>(address), taken};
         if (!taken) tell(class_of(place));
         mention(old);
-        units_realloc(lane, CALL_REALLOC_MOVED, &old, size, &birth);
+        reallocate(CALL_REALLOC_MOVED, old, size, birth, taken);
         resized(CALL_REALLOC_MOVED, old, size, place, address);
         take_if_first(place);
         give_back(old);
@@ -253,7 +266,7 @@ class Lane {
     {
         units_birth_of birth = {old, reinterpret_cast<const void *>(address), false};
         mention(old);
-        units_realloc(lane, CALL_REALLOC_IN_PLACE, &old, size, &birth);
+        reallocate(CALL_REALLOC_IN_PLACE, old, size, birth, true);
         resized(CALL_REALLOC_IN_PLACE, old, size, old.place, address);
     }
 
@@ -532,6 +545,7 @@ class Anything {
     }
 
     size_t aged() const { return lane_.aged; }
+    size_t hot_reallocs() const { return lane_.hot_reallocs; }
 
   private:
     std::mt19937_64 random_;
@@ -723,16 +737,18 @@ class Anything {
 
 TEST(Units, AnythingIsReadAsItWasRecorded)
 {
-    size_t aged = 0;
+    size_t aged = 0, hot_reallocs = 0;
     for (uint64_t seed = 1; seed <= 24; seed++) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Anything anything(seed, seed % 4 == 0 ? 65535 : static_cast<uint32_t>(seed), seed % 3 == 0,
                           seed % 2 == 0);
         anything.run(25);
         aged += anything.aged();
+        hot_reallocs += anything.hot_reallocs();
         if (HasFailure()) return;
     }
     EXPECT_GT(aged, 0u) << "no far place was told by an age";
+    EXPECT_GT(hot_reallocs, 0u);
 }
 
 /* FORMAT.md 5.6. */

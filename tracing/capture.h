@@ -176,6 +176,27 @@ static inline bool malloctape_lane_death_sized(struct malloctape_lane *lane, uin
     return true;
 }
 
+/* Whether a realloc of the object that the lane has there is recorded by the function below. */
+static inline bool malloctape_lane_can_realloc(const struct malloctape_lane *lane, unsigned kind,
+                                               uint32_t place, uint64_t size)
+{
+    return place < lane->codes[kind].far_limit && size < RAW_NUMBER_MORE;
+}
+
+/* If it moves the object, the new one was the first of the class of its size in the cache. */
+static inline void malloctape_lane_realloc(struct malloctape_lane *lane, uint16_t *cursor,
+                                           unsigned kind, uint32_t place, uint64_t size)
+{
+    unsigned extra = 2;
+    cursor[2] = (uint16_t)size;
+    if (kind == CALL_REALLOC_MOVED) cursor[++extra] = RAW_PLACE_NONE;
+    atomic_fence_release();
+    malloctape_put_far(cursor, lane->codes[kind].far_base, place);
+    lane->extra_units += extra;
+    atomic_store_release(&lane->cursor, cursor + 1 + extra);
+    atomic_increment_own(&lane->births);
+}
+
 /* Whether the lane has the place, which is on this page. No object of a page without a size class is so found. */
 static inline bool malloctape_lane_has(const struct malloctape_lane *lane,
                                        const struct shadow_page *page, uint32_t place)

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #define NO_CODE     255
-/* Row of pages without units of one byte. */
-#define NO_ROW      5
+/* Of pages without units of one byte: in the table, the last. */
+#define NO_ROW      (PACK_ROWS - 1)
 #define ARENA_BYTES ((size_t)1 << 20)
 
 /* --- units as bytes --- */
@@ -35,35 +35,36 @@ static const struct {
 
 static void make_tables(struct packer *packer)
 {
-    unsigned code = RAW_PACKED_PAGE;
-    memset(packer->row, NO_ROW, sizeof packer->row);
+    unsigned code = RAW_PACKED_PAGE, row = 0;
     memset(packer->one, NO_CODE, sizeof packer->one);
-    memset(packer->page, RAW_PACKED_UNIT, sizeof packer->page);
+    for (unsigned page = 0; page < 256; page++)
+        packer->pages[page] = (struct pack_page){NO_ROW * 256, RAW_PACKED_UNIT, 2};
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
         for (unsigned page = pages[i].first; page <= pages[i].last; page++)
-            packer->page[page] = (uint8_t)code++;
+            packer->pages[page] = (struct pack_page){NO_ROW * 256, (uint8_t)code++, 1};
     /* A table of these units lies within a page, or goes on in the next one: birth 1. */
-    unsigned row = 0;
     for (size_t i = 0; i < sizeof short_units / sizeof *short_units; i++) {
         for (unsigned n = 0; n < short_units[i].count; n++) {
             unsigned unit = short_units[i].first + n * short_units[i].step;
-            if (packer->row[unit >> 8] == NO_ROW) packer->row[unit >> 8] = (uint8_t)row++;
-            packer->one[packer->row[unit >> 8]][unit & 255] = (uint8_t)(short_units[i].code + n);
+            struct pack_page *page = &packer->pages[unit >> 8];
+            if (page->row == NO_ROW * 256) page->row = (uint16_t)(row++ * 256);
+            packer->one[page->row + (unit & 255)] = (uint8_t)(short_units[i].code + n);
         }
     }
 }
 
-/* The whole code is stored at once: the lengths of codes follow no pattern that a processor could
- * predict. */
+/* The whole code is stored at once, and what is behind it is overwritten: the lengths of codes follow no pattern that a
+ * processor could predict. */
 static inline uint8_t *put_unit(const struct packer *packer, uint8_t *at, uint32_t unit)
 {
-    uint32_t one = packer->one[packer->row[unit >> 8]][unit & 255];
-    uint32_t page = packer->page[unit >> 8];
-    bool is_one = one != NO_CODE;
-    bool is_three = page == RAW_PACKED_UNIT;
-    uint32_t word = is_three ? RAW_PACKED_UNIT | unit << 8 : page | (unit & 255) << 8;
-    bytes_put32(at, is_one ? one : word);
-    return at + 2 - is_one + is_three;
+    const struct pack_page *page = &packer->pages[unit >> 8];
+    uint32_t one = packer->one[page->row + (unit & 255)];
+    if (one != NO_CODE) {
+        *at = (uint8_t)one;
+        return at + 1;
+    }
+    bytes_put32(at, unit << 8 | page->code);
+    return at + 1 + page->more;
 }
 
 static uint8_t *put_units(const struct packer *packer, uint8_t *at, const uint16_t *units,
@@ -134,50 +135,50 @@ static void give_array(struct packer *packer, uint32_t *array, unsigned bits)
 
 /* --- caches --- */
 
-/* A ring of 2^bits places; the first is at top - 1. */
+/* A ring of places; the first is at top - 1. */
 struct list {
-    uint32_t *places; /* NULL: none yet */
+    uint32_t *places;
     uint32_t top, bottom;
-    uint32_t bits;
+    uint32_t capacity; /* a power of two; 0: there are no places yet */
 };
 
 struct pack_lane {
     struct pack_lane *next_unused;
     uint32_t number;
-    uint64_t births, since; /* so many so far, and when it began to be followed */
-    bool whole;             /* the lists hold all that the cache does */
+    uint64_t births; /* so many so far */
+    bool whole;      /* the lists hold all that the cache does */
     struct list lists[RAW_SIZE_CLASSES_MAX];
 };
 
-static inline uint32_t mask(const struct list *list)
+static inline uint32_t *entry(const struct list *list, uint32_t index)
 {
-    return (1u << list->bits) - 1;
+    return &list->places[index & (list->capacity - 1)];
 }
 
 static bool grow(struct packer *packer, struct list *list)
 {
-    uint32_t count = list->top - list->bottom;
-    unsigned bits = list->places ? list->bits + 1 : PACK_LIST_BITS_MIN;
+    uint32_t count = list->top - list->bottom, capacity = list->capacity;
+    unsigned bits = capacity ? (unsigned)__builtin_ctz(capacity) + 1 : PACK_LIST_BITS_MIN;
     uint32_t *grown = bits > PACK_LIST_BITS_MAX ? NULL : take_array(packer, bits);
     if (!grown) return false;
     for (uint32_t i = 0; i < count; i++)
-        grown[i] = list->places[(list->bottom + i) & mask(list)];
-    give_array(packer, list->places, list->bits);
-    *list = (struct list){grown, count, 0, bits};
+        grown[i] = *entry(list, list->bottom + i);
+    if (capacity) give_array(packer, list->places, bits - 1);
+    *list = (struct list){grown, count, 0, 1u << bits};
     return true;
 }
 
 /* Room for one more. False: no memory, or it holds enough. */
 static inline bool make_room(struct packer *packer, struct list *list)
 {
-    return (list->places && list->top - list->bottom <= mask(list)) || grow(packer, list);
+    return list->top - list->bottom < list->capacity || grow(packer, list);
 }
 
 /* The first place of a class leaves the cache. 0: it is not known. */
 static inline uint32_t take_first(struct list *list)
 {
     if (list->top == list->bottom) return RAW_PLACE_NONE;
-    return list->places[--list->top & mask(list)];
+    return *entry(list, --list->top);
 }
 
 static inline void put_first(struct packer *packer, struct pack_lane *lane, uint32_t place)
@@ -186,7 +187,7 @@ static inline void put_first(struct packer *packer, struct pack_lane *lane, uint
     struct list *list = &lane->lists[size_class];
     if (size_class == 0) return;
     if (make_room(packer, list)) {
-        list->places[list->top++ & mask(list)] = place;
+        *entry(list, list->top++) = place;
     } else {
         list->bottom = list->top;
         lane->whole = false;
@@ -198,7 +199,7 @@ static void put_last(struct packer *packer, struct pack_lane *lane, uint32_t pla
 {
     struct list *list = &lane->lists[shadow_class_of(place)];
     lane->whole = lane->whole && make_room(packer, list);
-    if (lane->whole) list->places[--list->bottom & mask(list)] = place;
+    if (lane->whole) *entry(list, --list->bottom) = place;
 }
 
 /* The cache is empty, or not known. */
@@ -209,42 +210,90 @@ static void forget_cache(struct pack_lane *lane, bool is_empty)
         lane->lists[i].bottom = lane->lists[i].top;
 }
 
+static inline uint32_t class_of_size(const struct packer *packer, uint64_t size)
+{
+    return size < RAW_BIRTH_1_LIMIT ? packer->classes[(size + 7) / 8] : packer->class_of_size(size);
+}
+
+/* False: the allocator does not know its classes yet. The last one that it makes is that of the largest size. */
+static bool know_classes(struct packer *packer)
+{
+    uint8_t *last = &packer->classes[PACK_SIZES - 1];
+    for (unsigned i = 0; i < PACK_SIZES && !*last; i++)
+        packer->classes[i] = (uint8_t)packer->class_of_size(i * UINT64_C(8));
+    return *last != 0;
+}
+
 struct pack_lane *pack_lane_begin(struct packer *packer, uint32_t number, uint64_t births)
 {
     struct pack_lane *lane = packer->unused;
+    if (!know_classes(packer)) return NULL;
     if (lane)
         packer->unused = lane->next_unused;
     else
         lane = cut(packer, sizeof *lane);
     if (!lane) return NULL;
     memset(lane, 0, sizeof *lane);
-    lane->number = number + 1; /* so that no note is 0 */
-    lane->births = lane->since = births;
+    lane->number = number;
+    lane->births = births;
+    packer->recent_lane = NULL;
     return lane;
 }
 
 void pack_lane_end(struct packer *packer, struct pack_lane *lane)
 {
-    for (unsigned i = 0; i < RAW_SIZE_CLASSES_MAX; i++)
-        give_array(packer, lane->lists[i].places, lane->lists[i].bits);
+    for (unsigned i = 0; i < RAW_SIZE_CLASSES_MAX; i++) {
+        struct list *list = &lane->lists[i];
+        if (list->capacity) give_array(packer, list->places, (unsigned)__builtin_ctz(list->capacity));
+    }
     lane->next_unused = packer->unused;
     packer->unused = lane;
 }
 
-static inline uint32_t class_of_size(struct packer *packer, uint64_t size)
+/* --- ages --- */
+
+/* Before a run of the lane: the births are its own, and far fewer than the numbers that they have room for. */
+static void begin_ages(struct packer *packer, const struct pack_lane *lane)
 {
-    if (size >= PACK_SIZES) return packer->class_of_size(size);
-    if (!packer->classes[size]) packer->classes[size] = (uint8_t)packer->class_of_size(size);
-    return packer->classes[size];
+    if (packer->recent_lane == lane && lane->births - packer->recent_since < UINT32_MAX / 2) return;
+    memset(packer->recent, 0, sizeof packer->recent);
+    packer->recent_lane = lane;
+    packer->recent_since = lane->births;
+}
+
+static inline struct pack_recent *recent_of(struct packer *packer, uint32_t place)
+{
+    return &packer->recent[place * UINT32_C(0x9e3779b1) >> (32 - PACK_RECENT_BITS)];
+}
+
+static const struct {
+    uint16_t unit, ages;
+} aged_units[RAW_RANGES] = {[RAW_DEATH_1] = {RAW_UNIT_DEATH_1_AGED, RAW_DEATH_1_AGES},
+                            [RAW_DEATH_2] = {RAW_UNIT_DEATH_2_AGED, RAW_DEATH_2_AGES},
+                            [RAW_DEATH_3] = {RAW_UNIT_DEATH_3_AGED, RAW_DEATH_3_AGES},
+                            [RAW_REALLOC] = {RAW_UNIT_REALLOC_AGED, RAW_REALLOC_AGES}};
+
+/* Of the object at a place, if that is the one that is remembered: how many births ago it began, from 1. Otherwise large. */
+static inline uint32_t age_of(const struct pack_recent *recent, uint32_t place, uint32_t births)
+{
+    return recent->place == place ? births + 1 - recent->birth : UINT32_MAX;
+}
+
+/* The unit that names an object by its age; 0 if it has none. */
+static inline uint32_t aged_unit(struct packer *packer, const struct pack_lane *lane,
+                                 unsigned range, uint32_t place)
+{
+    uint32_t age = age_of(recent_of(packer, place), place, (uint32_t)lane->births);
+    return age < aged_units[range].ages ? aged_units[range].unit + age : 0;
+}
+
+static inline void note_birth(struct packer *packer, struct pack_lane *lane, uint32_t place)
+{
+    lane->births++;
+    if (place) *recent_of(packer, place) = (struct pack_recent){place, (uint32_t)lane->births};
 }
 
 /* --- records --- */
-
-static inline void note_birth(struct pack_lane *lane, uint32_t place)
-{
-    lane->births++;
-    if (place) *shadow_note(place) = raw_births(lane->number, lane->births);
-}
 
 /* An object is born, at a place that is said, or at the first one of its class. */
 static inline void birth(struct packer *packer, struct pack_lane *lane, uint64_t size,
@@ -254,25 +303,9 @@ static inline void birth(struct packer *packer, struct pack_lane *lane, uint64_t
         place = take_first(&lane->lists[class_of_size(packer, size)]);
     } else {
         struct list *list = &lane->lists[shadow_class_of(place)];
-        if (list->top != list->bottom && list->places[(list->top - 1) & mask(list)] == place)
-            list->top--;
+        if (list->top != list->bottom && *entry(list, list->top - 1) == place) list->top--;
     }
-    note_birth(lane, place);
-}
-
-/* The unit that names an object by its age; 0 if it has none. A note may be from a time before, when the lane was followed
- * already: there are chunks between that are not packed. */
-static inline uint32_t aged_unit(const struct pack_lane *lane, unsigned range, uint32_t place)
-{
-    static const struct {
-        uint16_t unit, ages;
-    } aged[RAW_RANGES] = {[RAW_DEATH_1] = {RAW_UNIT_DEATH_1_AGED, RAW_DEATH_1_AGES},
-                          [RAW_DEATH_2] = {RAW_UNIT_DEATH_2_AGED, RAW_DEATH_2_AGES},
-                          [RAW_DEATH_3] = {RAW_UNIT_DEATH_3_AGED, RAW_DEATH_3_AGES},
-                          [RAW_REALLOC] = {RAW_UNIT_REALLOC_AGED, RAW_REALLOC_AGES}};
-    uint64_t age = raw_births(lane->number, lane->births) + 1 - *shadow_note(place);
-    if (age >= aged[range].ages || age > lane->births - lane->since) return 0;
-    return aged[range].unit + (uint32_t)age;
+    note_birth(packer, lane, place);
 }
 
 /* What a record does to the cache and to its objects. */
@@ -296,7 +329,7 @@ static void follow(struct packer *packer, struct pack_lane *lane, const struct u
     default: break;
     }
     if (seen->number == CALL_REALLOC_IN_PLACE) {
-        note_birth(lane, seen->ends);
+        note_birth(packer, lane, seen->ends);
         return;
     }
     if (seen->begins) birth(packer, lane, seen->size, seen->place);
@@ -307,7 +340,7 @@ static uint8_t *pack_record(struct packer *packer, struct pack_lane *lane,
                             const struct units_seen *seen, const uint16_t *units,
                             const uint16_t *end, uint8_t *at)
 {
-    uint32_t aged = seen->own ? aged_unit(lane, seen->range, seen->ends) : 0;
+    uint32_t aged = seen->own ? aged_unit(packer, lane, seen->range, seen->ends) : 0;
     if (aged) {
         at = put_unit(packer, at, aged);
         units += seen->far ? 2 : 1;
@@ -317,23 +350,43 @@ static uint8_t *pack_record(struct packer *packer, struct pack_lane *lane,
     return at;
 }
 
-/* The same for records of a short form, which are nearly all. Returns where the next one is. */
-static inline const uint16_t *pack_short(struct packer *packer, struct pack_lane *lane,
-                                         const struct units_form *form, const uint16_t *units,
-                                         uint8_t **out)
+/* The same for the records of a short form that come next, which are nearly all. Stops before one that is not, and before
+ * the last unit. */
+static __attribute__((noinline)) uint8_t *pack_shorts(struct packer *packer, struct pack_lane *lane,
+                            const struct units_form forms[UNITS_FORMS], struct units_walk *walk,
+                            uint8_t *out)
 {
-    uint32_t operand = units[0] - (uint32_t)form->base, aged;
-    const uint16_t *next = units + 1;
-    if (form->form == UNITS_BIRTH) {
-        birth(packer, lane, operand, RAW_PLACE_NONE);
-        *out = put_unit(packer, *out, units[0]);
-        return next;
+    const uint16_t *at = walk->at, *last = walk->end - 1;
+    uint32_t births = (uint32_t)lane->births, births_before = births;
+    while (at < last) {
+        uint32_t unit = *at;
+        const struct units_form *form = &forms[unit >> UNITS_FORM_SHIFT];
+        uint32_t operand = unit - form->base;
+        if (form->form == UNITS_BIRTH) {
+            uint32_t place = take_first(&lane->lists[packer->classes[(operand + 7) / 8]]);
+            births++;
+            if (place) *recent_of(packer, place) = (struct pack_recent){place, births};
+        } else if (form->form == UNITS_LONG) {
+            break;
+        } else {
+            bool is_far = form->form == UNITS_FAR;
+            if (is_far) operand = operand << 16 | at[1];
+            uint32_t age = age_of(recent_of(packer, operand), operand, births);
+            put_first(packer, lane, operand);
+            at += is_far;
+            if (age < aged_units[form->range].ages) {
+                unit = aged_units[form->range].unit + age;
+            } else if (is_far) {
+                out = put_unit(packer, out, unit);
+                unit = *at;
+            }
+        }
+        out = put_unit(packer, out, unit);
+        at++;
     }
-    if (form->form == UNITS_FAR) operand = operand << 16 | *next++;
-    aged = aged_unit(lane, form->range, operand);
-    *out = aged ? put_unit(packer, *out, aged) : put_units(packer, *out, units, next);
-    put_first(packer, lane, operand);
-    return next;
+    lane->births += births - births_before;
+    walk->at = at;
+    return out;
 }
 
 uint8_t *pack_units(struct packer *packer, struct pack_lane *lane, const struct pack_run *run,
@@ -341,19 +394,17 @@ uint8_t *pack_units(struct packer *packer, struct pack_lane *lane, const struct 
 {
     const uint16_t *end = run->units + run->count;
     if (!lane) return put_units(packer, out, run->units, end);
+    begin_ages(packer, lane);
     struct units_walk walk = {run->units, end, run->profile, run->addresses};
     struct units_form forms[UNITS_FORMS];
     units_forms(run->profile, run->addresses, forms);
     while (walk.at < end) {
+        out = pack_shorts(packer, lane, forms, &walk, out);
         const uint16_t *units = walk.at;
         struct units_seen seen;
-        const struct units_form *form = &forms[*units >> UNITS_FORM_SHIFT];
-        if (form->form == UNITS_LONG || end - units < 2) {
-            units_see(&walk, &seen);
-            out = pack_record(packer, lane, &seen, units, walk.at, out);
-        } else {
-            walk.at = pack_short(packer, lane, form, units, &out);
-        }
+        if (units == end) break;
+        units_see(&walk, &seen);
+        out = pack_record(packer, lane, &seen, units, walk.at, out);
     }
     return out;
 }

@@ -8,7 +8,7 @@
  * birth, the object that is born there is named by its place in the end.
  *
  * Invariant   the list of a class holds the first places of the list that the cache has, in this order; all of them or fewer.
- *             The note of a place (shadow.h) is a birth that its lane made there, perhaps not the latest.
+ *             `recent` has births that `recent_lane` made at these places, perhaps not the latest there.
  * Memory      from the system: about 3 KiB for each lane that is followed, and 4 bytes for each place in its cache.
  * Threads     the writer's. */
 #ifndef MALLOCTAPE_PACK_H
@@ -22,20 +22,38 @@
 /* Arrays of 2^bits places. */
 #define PACK_LIST_BITS_MIN 4
 #define PACK_LIST_BITS_MAX 16
-/* Sizes below this have their classes in a table. */
-#define PACK_SIZES         1025u
+/* Sizes that the short form of a birth has have their classes in a table, by eights: so are those of the classes. */
+#define PACK_SIZES         (RAW_BIRTH_1_LIMIT / 8 + 1)
+/* Births that are remembered, by a hash of their places. */
+#define PACK_RECENT_BITS   13
 
 struct pack_lane;
 struct pack_arena;
 
+/* What the units with one upper byte have in common. */
+struct pack_page {
+    uint16_t row; /* where theirs begins */
+    uint8_t code; /* first byte of those that take more than one */
+    uint8_t more; /* how many bytes more they take */
+};
+#define PACK_ROWS 6
+
+/* A birth at a place. */
+struct pack_recent {
+    uint32_t place;
+    uint32_t birth; /* the lane's number of it, modulo 2^32 */
+};
+
 struct packer {
     /* Tables for units. */
-    uint8_t row[256];    /* by the upper byte of a unit: its row in `one` */
-    uint8_t one[6][256]; /* by the lower byte: the code of one byte, or NO_CODE */
-    uint8_t page[256];   /* by the upper byte: the first of two bytes, or RAW_PACKED_UNIT */
+    struct pack_page pages[256];  /* by the upper byte */
+    uint8_t one[PACK_ROWS * 256]; /* rows; by the lower byte: the code of one byte, or NO_CODE */
     /* For the ages. */
     uint32_t (*class_of_size)(uint64_t size); /* NULL: objects are named by their places */
-    uint8_t classes[PACK_SIZES];              /* 0: not asked for yet */
+    uint8_t classes[PACK_SIZES];
+    struct pack_recent recent[1u << PACK_RECENT_BITS];
+    const struct pack_lane *recent_lane; /* whose births they are */
+    uint64_t recent_since;               /* all of them came after so many */
     struct pack_arena *arenas;
     uint8_t *next; /* in the first of them */
     size_t left;
@@ -47,7 +65,7 @@ struct packer {
 void packer_init(struct packer *packer, uint32_t (*class_of_size)(uint64_t size));
 void packer_release(struct packer *packer);
 
-/* A lane that is followed from here on; NULL if there is no memory. `births`: so many it has had. */
+/* A lane that is followed from here on; NULL if it cannot be. `births`: so many it has had. */
 struct pack_lane *pack_lane_begin(struct packer *packer, uint32_t number, uint64_t births);
 void pack_lane_end(struct packer *packer, struct pack_lane *lane);
 

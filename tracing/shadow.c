@@ -6,10 +6,9 @@
 #include <string.h>
 
 #define REGION_BYTES   (SHADOW_REGION_PAGES * sizeof(struct shadow_page))
-/* So many places get their owners and notes at a time. */
+/* So many places get their owners at a time. */
 #define PIECE_PLACES   ((size_t)1 << 17)
 #define OWNERS_BYTES   (PIECE_PLACES * sizeof(uint16_t))
-#define NOTES_BYTES    (PIECE_PLACES * sizeof(uint64_t))
 #define END_LOCK_TRIES 100
 /* What a class gets at a time: several pages of medium-sized objects share it. */
 #define RUN_PLACES     (2 * RAW_PLACE_BLOCK)
@@ -128,10 +127,8 @@ static void release_regions(void)
         if (covered[region]) os_memory_release((void *)region_entries(region), REGION_BYTES);
         covered[region] = false;
     }
-    for (; pieces > 0; pieces--) {
+    for (; pieces > 0; pieces--)
         os_memory_release(shadow_owner((pieces - 1) * (uint32_t)PIECE_PLACES), OWNERS_BYTES);
-        os_memory_release(shadow_note((pieces - 1) * (uint32_t)PIECE_PLACES), NOTES_BYTES);
-    }
 }
 
 static void clear_regions(void)
@@ -144,10 +141,8 @@ static void clear_places(void)
 {
     memory->blocks = 1;
     memset(memory->classes, 0, sizeof memory->classes);
-    for (uint32_t i = 0; i < pieces; i++) {
+    for (uint32_t i = 0; i < pieces; i++)
         os_memory_clear(shadow_owner(i * (uint32_t)PIECE_PLACES), OWNERS_BYTES);
-        os_memory_clear(shadow_note(i * (uint32_t)PIECE_PLACES), NOTES_BYTES);
-    }
 }
 
 bool shadow_prepare(bool (*cover)(void))
@@ -209,17 +204,12 @@ bool shadow_cover(uintptr_t address, size_t bytes)
     return complete;
 }
 
-/* Whether owners and notes of places below `end` are mapped now. */
+/* Whether owners of places below `end` are mapped now. */
 static bool map_places(uint32_t end)
 {
     while (pieces * PIECE_PLACES < end) {
         uint16_t *owners = shadow_owner(pieces * (uint32_t)PIECE_PLACES);
-        uint64_t *notes = shadow_note(pieces * (uint32_t)PIECE_PLACES);
         if (!os_memory_reserve_per_process_at((uintptr_t)owners, OWNERS_BYTES)) return false;
-        if (!os_memory_reserve_per_process_at((uintptr_t)notes, NOTES_BYTES)) {
-            os_memory_release(owners, OWNERS_BYTES);
-            return false;
-        }
         pieces++;
     }
     return true;

@@ -14,8 +14,8 @@
  * The pages' entries lie at a fixed distance for each address, in a window of 256 GiB where nobody else
  * maps anything. Only the parts for regions with heap in them are mapped (2 MiB for 1 GiB), because programs
  * limit their address space; and those for NULL, the stack, this library and what is before the heap, where
- * most addresses are that programs free by mistake. Behind that window lie the owners of places and, for the writer,
- * notes; they are mapped as they are needed: 10 bytes for each place.
+ * most addresses are that programs free by mistake. Behind that window lie the owners of places; they are mapped as
+ * they are needed: 2 bytes for each place.
  *
  * Pages of small objects are opened when the allocator makes them; those of large ones with the object.
  *
@@ -130,12 +130,6 @@ static inline uint32_t shadow_place(const struct shadow_page *page, const void *
 static inline uint16_t *shadow_owner(uint32_t place)
 {
     return (uint16_t *)(shadow_window + SHADOW_WINDOW_BYTES) + place;
-}
-
-/* A word of the writer's for each place, 0 at first: no thread looks at it. */
-static inline uint64_t *shadow_note(uint32_t place)
-{
-    return (uint64_t *)(shadow_window + SHADOW_WINDOW_BYTES + SHADOW_OWNERS_BYTES) + place;
 }
 
 /* The size class of a place that has been given to a page. */

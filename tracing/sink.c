@@ -102,6 +102,7 @@ int sink_open(struct sink *sink, int file)
     header[5] = FRAME_BLOCK_MAX;
     header[6] = (uint8_t)(XXH32(header + 4, 2, 0) >> 8);
     write_all(sink, header, sizeof header);
+    sink->packs = true;
     return sink->error;
 }
 
@@ -124,12 +125,36 @@ static void write_stored(struct sink *sink, uint8_t *data, size_t bytes)
     write_all(sink, block, BLOCK_LENGTH_BYTES + bytes);
 }
 
-static void write_packed(struct sink *sink, uint8_t *data, size_t bytes)
+/* Which form is the right one, after a block in this one. */
+static void judge(struct sink *sink, size_t bytes, size_t compressed)
 {
-    int packed = LZ4_compress_fast_continue(sink->lz4, (const char *)data,
+    if (sink->packed_left > 0) {
+        sink->packed_left -= bytes < sink->packed_left ? bytes : sink->packed_left;
+        return;
+    }
+    sink->judged_in += bytes;
+    sink->judged_out += compressed;
+    if (sink->judged_in < SINK_JUDGED_BYTES) return;
+    bool small = sink->judged_in / SINK_SMALL >= sink->judged_out;
+    if (sink->packs && small) {
+        sink->packs = false;
+    } else if (!sink->packs && !small) {
+        sink->packs = true;
+        sink->packed_run = sink->packed_run ? 2 * sink->packed_run : SINK_PACKED_MIN;
+        if (sink->packed_run > SINK_PACKED_MAX) sink->packed_run = SINK_PACKED_MAX;
+        sink->packed_left = sink->packed_run;
+    }
+    sink->judged_in = sink->judged_out = 0;
+}
+
+static void write_compressed(struct sink *sink, uint8_t *data, size_t bytes)
+{
+    int compressed = LZ4_compress_fast_continue(sink->lz4, (const char *)data,
                                             (char *)sink->block + BLOCK_LENGTH_BYTES, (int)bytes,
                                             LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX), 1);
-    if (packed <= 0 || (size_t)packed > bytes - bytes / 16) {
+    bool shrinks = compressed > 0 && (size_t)compressed <= bytes - bytes / 16;
+    judge(sink, bytes, shrinks ? (size_t)compressed : bytes);
+    if (!shrinks) {
         write_stored(sink, data, bytes);
         sink->stored_run = sink->stored_run ? 2 * sink->stored_run : SINK_STORED_MIN;
         if (sink->stored_run > SINK_STORED_MAX) sink->stored_run = SINK_STORED_MAX;
@@ -137,8 +162,8 @@ static void write_packed(struct sink *sink, uint8_t *data, size_t bytes)
         return;
     }
     sink->stored_run = 0;
-    bytes_put32(sink->block, (uint32_t)packed);
-    write_all(sink, sink->block, BLOCK_LENGTH_BYTES + (size_t)packed);
+    bytes_put32(sink->block, (uint32_t)compressed);
+    write_all(sink, sink->block, BLOCK_LENGTH_BYTES + (size_t)compressed);
 }
 
 int sink_flush(struct sink *sink)
@@ -152,7 +177,7 @@ int sink_flush(struct sink *sink)
         /* lz4 has not seen this block, so what it knows is no longer what stands before the next one. */
         if (sink->stored_left == 0) LZ4_resetStream_fast(sink->lz4);
     } else {
-        write_packed(sink, data, bytes);
+        write_compressed(sink, data, bytes);
     }
     sink->start = sink->end;
     return sink->error;

@@ -20,6 +20,13 @@
  * more than anything else. Twice as many each time it is still noise. */
 #define SINK_STORED_MIN      (512u * 1024)
 #define SINK_STORED_MAX      (4096u * 1024)
+/* Packing costs more than all else that the writer does, and a stream that repeats itself becomes small without it. A form
+ * is judged by so many bytes; one byte of so many that lz4 leaves, or fewer, is small. Not packed, a stream may be larger
+ * after all: it is then packed for so many bytes before the other form is tried again, and each time twice as many. */
+#define SINK_JUDGED_BYTES    (64u * 1024)
+#define SINK_SMALL           10u
+#define SINK_PACKED_MIN      (4096u * 1024)
+#define SINK_PACKED_MAX      (65536u * 1024)
 /* When to flush without being asked: what lz4 takes at once without leaving the second-level cache; and what
  * is stored in a file is written in large pieces, which cost the system half of what small ones do. */
 #define SINK_FLUSH_BYTES     (64u * 1024)
@@ -41,6 +48,10 @@ struct sink {
     void *lz4;
     size_t stored_left; /* bytes that are written as they are, because the latest hardly shrank */
     size_t stored_run;  /* of how many */
+    bool packs;         /* what is committed from now on is to be packed, if it is not stored */
+    size_t judged_in, judged_out; /* bytes in this form, before lz4 and after it */
+    size_t packed_left;           /* bytes in packed form before the other one may be tried */
+    size_t packed_run;            /* of how many; 0: it has not been tried */
     uint64_t bytes_in;
     uint64_t bytes_out;
 };
@@ -71,10 +82,10 @@ static inline bool sink_wants_flush(const struct sink *sink)
     return sink->end - sink->start >= (large ? SINK_STORE_BYTES : SINK_FLUSH_BYTES);
 }
 
-/* Whether what is committed now will not be compressed, so that there is no use in making it short. */
-static inline bool sink_is_storing(const struct sink *sink)
+/* Whether units should be packed (FORMAT.md 5.5): not if that would make them no shorter, or if they are short enough. */
+static inline bool sink_wants_packed(const struct sink *sink)
 {
-    return sink->stored_left > 0;
+    return sink->packs && sink->stored_left == 0;
 }
 
 /* Writes out what has been committed. Returns sink->error. */

@@ -320,9 +320,9 @@ static void choose_profile(struct malloctape_lane *lane, const uint16_t *units, 
 static void set_codes(struct malloctape_lane *lane)
 {
     memset(lane->codes, 0, sizeof lane->codes);
-    for (unsigned range = RAW_DEATH_1; range <= RAW_BIRTH_3; range++) {
+    for (unsigned range = RAW_DEATH_1; range < RAW_RANGES; range++) {
         struct malloctape_code *code = &lane->codes[lane->profile[range]];
-        bool birth = range >= RAW_BIRTH_1;
+        bool birth = range >= RAW_BIRTH_1 && range <= RAW_BIRTH_3;
         code->base = ranges[range].base;
         code->limit = ranges[range].limit;
         code->far_base = ranges[range].far_base;
@@ -330,6 +330,7 @@ static void set_codes(struct malloctape_lane *lane)
         if (birth && code->limit > MALLOCTAPE_HOT_SIZE_LIMIT)
             code->limit = MALLOCTAPE_HOT_SIZE_LIMIT;
         if (birth && lane->addresses) code->limit = 0;
+        if (range == RAW_REALLOC && lane->addresses) code->far_limit = 0;
     }
     if (lane->wide) lane->codes[lane->profile[RAW_DEATH_1]].limit = 0;
     memset(&lane->codes[0], 0, sizeof lane->codes[0]); /* what an unused range has written to */
