@@ -1,0 +1,196 @@
+/* The end of the raw stream: what is committed comes out of the LZ4 frame as it was, and units are packed, compressed or
+ * neither as it pays. */
+#include <gtest/gtest.h>
+
+#include <lz4frame.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+
+extern "C" {
+#include "tracing/sink.h"
+}
+
+namespace {
+
+std::string file;      /* what has been written */
+size_t file_limit = 0; /* so many bytes and no more; 0: any number */
+
+} // namespace
+
+/* What sink.c takes from the system. */
+extern "C" {
+void *os_memory_reserve(size_t bytes)
+{
+    return calloc(1, bytes);
+}
+
+void os_memory_release(void *memory, size_t)
+{
+    free(memory);
+}
+
+long os_file_write(int, const void *data, size_t bytes)
+{
+    if (file_limit && file.size() + bytes > file_limit) bytes = file_limit - file.size();
+    if (bytes == 0) return -ENOSPC;
+    file.append(static_cast<const char *>(data), bytes);
+    return static_cast<long>(bytes);
+}
+
+void os_file_close(int) {}
+
+int os_file_wait_writable(int, uint64_t)
+{
+    return 0;
+}
+
+uint64_t os_clock_ns(void)
+{
+    return 1;
+}
+
+void os_wait(const uint32_t *, uint32_t, uint64_t) {}
+}
+
+namespace {
+
+constexpr size_t kBlock = SINK_FLUSH_BYTES;
+
+class Sink : public testing::Test {
+  protected:
+    void SetUp() override
+    {
+        file.clear();
+        file_limit = 0;
+        ASSERT_EQ(sink_prepare(&sink_), 0);
+        ASSERT_EQ(sink_open(&sink_, 1), 0);
+    }
+    void TearDown() override { sink_release(&sink_); }
+
+    void write(const std::string &bytes)
+    {
+        for (size_t at = 0; at < bytes.size();) {
+            const size_t part = std::min<size_t>(bytes.size() - at, 30000);
+            memcpy(sink_room(&sink_, part), bytes.data() + at, part);
+            sink_commit(&sink_, part);
+            if (sink_wants_flush(&sink_)) sink_flush(&sink_);
+            at += part;
+        }
+        wanted_ += bytes;
+    }
+
+    /* Ends the frame, and compares. */
+    void expect_all()
+    {
+        ASSERT_EQ(sink_close(&sink_), 0);
+        EXPECT_EQ(sink_.bytes_in, wanted_.size());
+        EXPECT_EQ(sink_.bytes_out, file.size());
+        LZ4F_dctx *decoder;
+        ASSERT_FALSE(LZ4F_isError(LZ4F_createDecompressionContext(&decoder, LZ4F_VERSION)));
+        std::string got(wanted_.size() + 1, '\0');
+        size_t made = got.size(), used = file.size();
+        const size_t hint = LZ4F_decompress(decoder, &got[0], &made, file.data(), &used, nullptr);
+        LZ4F_freeDecompressionContext(decoder);
+        EXPECT_EQ(hint, 0u) << "the frame ends";
+        EXPECT_EQ(used, file.size());
+        got.resize(made);
+        EXPECT_TRUE(got == wanted_);
+    }
+
+    /* No byte of these tells anything about the next one. */
+    std::string noise(size_t bytes)
+    {
+        std::string made(bytes, '\0');
+        for (char &byte : made)
+            byte = static_cast<char>(random_());
+        return made;
+    }
+
+    /* Shrinks to about 1/`share`: of so many bytes, one is new. */
+    std::string shrinking(size_t bytes, unsigned share)
+    {
+        std::string made;
+        while (made.size() < bytes) {
+            made += noise(64);
+            made += std::string(64 * (share - 1), 'x');
+        }
+        made.resize(bytes);
+        return made;
+    }
+
+    sink sink_ = {};
+    std::string wanted_;
+    std::mt19937 random_{1};
+};
+
+/* As gcc does. */
+TEST_F(Sink, PacksWhatShrinksALittle)
+{
+    for (unsigned i = 0; i < 100; i++) {
+        EXPECT_TRUE(sink_wants_packed(&sink_)) << i;
+        write(shrinking(kBlock, 4));
+    }
+    expect_all();
+}
+
+/* As redis does. */
+TEST_F(Sink, DoesNotPackWhatShrinksALot)
+{
+    EXPECT_TRUE(sink_wants_packed(&sink_));
+    write(shrinking(3 * kBlock, 40));
+    for (unsigned i = 0; i < 100; i++) {
+        EXPECT_FALSE(sink_wants_packed(&sink_)) << i;
+        write(shrinking(kBlock, 40));
+    }
+    expect_all();
+}
+
+/* What shrinks a lot packed, and not otherwise, is tried again ever more seldom. */
+TEST_F(Sink, TriesTheOtherFormLessAndLess)
+{
+    size_t plain = 0, last = 0, longest = 0;
+    for (size_t at = 0; at < 40 * size_t{SINK_PACKED_MIN}; at += kBlock) {
+        const bool packed = sink_wants_packed(&sink_);
+        if (!packed) {
+            plain++;
+            longest = std::max(longest, at - last);
+            last = at;
+        }
+        write(shrinking(kBlock, packed ? 40 : 4));
+    }
+    EXPECT_GE(plain, 4u);
+    EXPECT_LE(plain, 20u);
+    EXPECT_GE(longest, 16 * size_t{SINK_PACKED_MIN});
+    expect_all();
+}
+
+TEST_F(Sink, StoresNoise)
+{
+    write(noise(2 * kBlock));
+    size_t plain = 0;
+    for (unsigned i = 0; i < 200; i++) {
+        plain += !sink_wants_packed(&sink_);
+        write(noise(kBlock));
+    }
+    EXPECT_GT(plain, 180u);
+    EXPECT_LT(file.size(), wanted_.size() + wanted_.size() / 1000) << "blocks and their lengths";
+    write(shrinking(2 * SINK_STORED_MAX, 4));
+    EXPECT_TRUE(sink_wants_packed(&sink_));
+    expect_all();
+}
+
+TEST_F(Sink, TakesWhatCannotBeWrittenAsTheEnd)
+{
+    write(noise(2 * kBlock));
+    file_limit = file.size() + 1000;
+    write(noise(10 * kBlock));
+    EXPECT_EQ(sink_.error, -ENOSPC);
+    EXPECT_EQ(file.size(), file_limit);
+    EXPECT_EQ(sink_close(&sink_), -ENOSPC);
+}
+
+} // namespace
