@@ -138,7 +138,7 @@ TEST(Chunk, UnitsInAnySequence)
             random ^= random << 17;
             uint64_t kind = random % 4, value = random >> 40;
             units.push_back(static_cast<uint16_t>(kind == 0   ? value % 64
-                                                  : kind == 1 ? 0x8000 + value % 512
+                                                  : kind == 1 ? 0xa000 + value % 512
                                                   : kind == 2 ? value % 0x2000
                                                               : value));
         }

@@ -50,7 +50,7 @@ all_cut() {
 raw_example() {
     sample raw_example
     cat >expected <<'END'
-000000000000 raw 3.0 features 0x0 info 0x0 run 000102030405060708090a0b0c0d0e0f start 1700000000123456789 pid 4711
+000000000000 raw 4.0 features 0x0 info 0x0 run 000102030405060708090a0b0c0d0e0f start 1700000000123456789 pid 4711
 000000000040 metadata program=/usr/bin/sample
 000000000058 metadata allocator=gperftools 2.10
 000000000072 L0 run unit 0 births 0 key profile free - - malloc - - realloc_moved
@@ -76,7 +76,7 @@ raw_example_bytes() {
     sample raw_example
     ruby -e 'puts File.binread("raw_example").byteslice(0x96, 46).unpack1("H*")' >out
     [ "$(cat out)" = "1500000100001200"$(printf %s 30f06712 39f0 03f10100 fff10100 38f003001800 3af00300020041000100 \
-        1880 1480 4100 1880) ]
+        18a0 14a0 4100 18a0) ]
 }
 
 # The example of INSTRUCTIONS.md 5.4.

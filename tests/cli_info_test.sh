@@ -13,7 +13,7 @@ raw_example() {
         prints '^end  *complete$' &&
         json j 'j.values_at("format", "version", "events", "threads", "lanes", "live_at_end", "lost_events", "ticks",
                             "stamps",
-                            "truncated", "spool") == ["raw", "3.0", 4, 1, 1, 2, 0, 0, 2, false, "none"] &&
+                            "truncated", "spool") == ["raw", "4.0", 4, 1, 1, 2, 0, 0, 2, false, "none"] &&
                 j["by_kind"] == { "malloc" => 3, "free" => 1 } && j["program"] == "/usr/bin/sample" &&
                 j["run"] == "000102030405060708090a0b0c0d0e0f" && j["duration_ns"] == 50_000_000 &&
                 j["bytes_per_event"] == File.size("raw_example") / 4.0'
@@ -68,7 +68,7 @@ damaged() {
 }
 
 later_version() {
-    sample raw_minor && exits 0 info raw_minor && prints 'raw stream 3.7' && sample raw_bad_feature &&
+    sample raw_minor && exits 0 info raw_minor && prints 'raw stream 4.7' && sample raw_bad_feature &&
         exits 1 info raw_bad_feature && says 'feature bit.*bit 2'
 }
 

@@ -70,7 +70,7 @@ class RawBuilder {
         : addresses_((features & 1) != 0)
     {
         std::string header = "MTAPERAW";
-        put16(header, 3);
+        put16(header, 4);
         put16(header, 0);
         put32(header, static_cast<uint32_t>(metadata.size()));
         put64(header, features);
@@ -136,8 +136,8 @@ class RawBuilder {
     {
         Lane &l = open(lane);
         bool brief = true;
-        if (is(l, 3, kind) && size < 0x2000)
-            unit(l, 0x8000 + size);
+        if (is(l, 3, kind) && size < 0x1000)
+            unit(l, 0xa000 + size);
         else if (is(l, 4, kind) && size < 0x1000)
             unit(l, 0xc000 + size);
         else if (is(l, 5, kind) && size < 0x800)
@@ -433,8 +433,8 @@ class RawBuilder {
             int page = page_of(upper);
             if (unit >= 0xf800 && unit < 0xf800 + 48)
                 put(packed, unit - 0xf800, 1);
-            else if (unit >= 0x8000 && unit < 0x8000 + 8 * 44 && unit % 8 == 0)
-                put(packed, 48 + (unit - 0x8000) / 8, 1);
+            else if (unit >= 0xa000 && unit < 0xa000 + 8 * 44 && unit % 8 == 0)
+                put(packed, 48 + (unit - 0xa000) / 8, 1);
             else if (unit >= 0xf400 && unit < 0xf400 + 12)
                 put(packed, 92 + unit - 0xf400, 1);
             else if (unit >= 0xc000 && unit < 0xc000 + 8 * 24 && unit % 8 == 0)
@@ -562,7 +562,7 @@ class RawBuilder {
     static int page_of(uint32_t upper)
     {
         static const std::pair<uint32_t, uint32_t> pages[] = {
-            {0x00, 0x1f}, {0x80, 0x9f}, {0xa0, 0xa5}, {0xc0, 0xcf}, {0xd0, 0xdf}, {0xe0, 0xe1},
+            {0x00, 0x2f}, {0xa0, 0xaf}, {0xb0, 0xb5}, {0xc0, 0xcf}, {0xd0, 0xdf}, {0xe0, 0xe1},
             {0xe4, 0xe5}, {0xe8, 0xe9}, {0xec, 0xef}, {0xf0, 0xf2}, {0xf4, 0xff}};
         uint32_t code = 128;
         for (const auto &range : pages) {
@@ -592,10 +592,10 @@ class RawBuilder {
         uint32_t place = object.place;
         size_t mark = l.aged.size();
         if (object.whose != Object::kOwn) return false;
-        if (is(l, 0, kind) && place < 0x8000)
+        if (is(l, 0, kind) && place < 0xa000)
             unit(l, place);
-        else if (is(l, 1, kind) && place < 0x2000)
-            unit(l, 0xa000 + place);
+        else if (is(l, 1, kind) && place < 0x1000)
+            unit(l, 0xb000 + place);
         else if (is(l, 0, kind) && place < 0x8000000)
             far(l, 0xd800, place);
         else if (is(l, 1, kind) && place < 0x4000000)
@@ -711,7 +711,7 @@ class SpoolBuilder {
         : slot_bytes_(slot_bytes)
     {
         std::string header = "MTAPESPL";
-        RawBuilder::put16(header, 3);
+        RawBuilder::put16(header, 4);
         RawBuilder::put16(header, 0);
         RawBuilder::put32(header, slot_bytes);
         header += run_id;

@@ -220,7 +220,7 @@ TEST(RawFormat, ExampleOfSection56IsTheseBytes)
     raw.cut(0);
     std::string payload =
         from_hex("15 00 00 01 00 00 12 00  30 f0 67 12  39 f0  03 f1 01 00  ff f1 01 00"
-                 "38 f0 03 00 18 00  3a f0 03 00 02 00 41 00 01 00  18 80  14 80  41 00  18 80");
+                 "38 f0 03 00 18 00  3a f0 03 00 02 00 41 00 01 00  18 a0  14 a0  41 00  18 a0");
     ASSERT_EQ(raw.bytes.size(), 64u + 36 + payload.size());
     EXPECT_EQ(raw.bytes.substr(100), payload);
     EXPECT_EQ(raw.run(0).units, payload.substr(8)) << "the slot of the spool has the same units";
@@ -465,9 +465,9 @@ TEST(RawReader, EveryUnitCanBePacked)
 TEST(RawReader, PackedUnitsInLongerForms)
 {
     RawBuilder raw;
-    raw.chunk(1, 7, 0, raw.profile + from_hex("00 f700 ff00f8 30 a000 ff0080 ff1234 ffffff"), 8, 0,
+    raw.chunk(1, 7, 0, raw.profile + from_hex("00 f700 ff00f8 30 b000 ff00a0 ff1234 ffffff"), 8, 0,
               0);
-    EXPECT_EQ(units_of_first_chunk(raw.bytes), from_hex("00f8 00f8 00f8 0080 0080 0080 1234 ffff"));
+    EXPECT_EQ(units_of_first_chunk(raw.bytes), from_hex("00f8 00f8 00f8 00a0 00a0 00a0 1234 ffff"));
 }
 
 /* Each may stand for two. */
@@ -632,7 +632,7 @@ TEST(RawDecoder, PlacesOfEveryRange)
         if (size_class != 0) raw.size_class(0, size_class, 8);
         std::vector<uint32_t> wanted;
         for (uint32_t place :
-             {1u, 2u, 63u, 64u, 0x1fffu, 0x2000u, 0x2001u, 0x3fffu, 0x4000u, 0x7fffu, 0x8000u,
+             {1u, 2u, 63u, 64u, 0xfffu, 0x1000u, 0x1001u, 0x3fffu, 0x4000u, 0x9fffu, 0xa000u,
               0xffffu, 0x10000u, 0x7fffffu, 0x800000u, 0x3ffffffu, 0x4000000u, 0x7ffffffu})
             for (int kind : {int{RawBuilder::kFree}, int{RawBuilder::kDeleteSized},
                              int{RawBuilder::kDeleteAligned}, 23}) {
@@ -1261,9 +1261,9 @@ TEST(RawDecoder, RecordsThatCannotBeAreNamedWithTheirPlace)
     const RecordDamage damages[] = {
         {{0x0000}, "raw_unit"},
         {{0x0001}, "raw_object"},
-        {{0x7fff}, "raw_object"},
-        {{0xa000, 0x0001}, "raw_unit"},
-        {{0xa001}, "raw_unit"},
+        {{0x9fff}, "raw_object"},
+        {{0xb000, 0x0001}, "raw_unit"},
+        {{0xb001}, "raw_unit"},
         {{0xc000}, "raw_unit"},
         {{0xd7ff}, "raw_unit"},
         {{0xd800, 0x0000}, "raw_place"},
@@ -1303,8 +1303,8 @@ TEST(RawDecoder, RecordsThatCannotBeAreNamedWithTheirPlace)
         {{0xf070, 0x0001}, "raw_unit_flag"},
         {{0xf0b6, 0x0001, 0x0001}, "raw_unit_flag"},
         {{0xf079}, "raw_unit_flag"},
-        {{0x8018}, "raw_cache_empty"},
-        {{0x8019}, "raw_size_class"},
+        {{0xa018}, "raw_cache_empty"},
+        {{0xa019}, "raw_size_class"},
         {{0xf001, 0x0018, 0x0000}, "raw_cache_empty"},
         {{0xf001, 0x0018, 0x8000, 0x1000, 0x0003}, "raw_place"},
         {{0xf001, 0x0018, 0x0041, 0x0080}, "raw_size_class"},

@@ -774,7 +774,7 @@ TEST(Units, TheExample)
     slot.resize(static_cast<size_t>(lane->cursor - slot.data()));
     EXPECT_EQ(slot, (std::vector<uint16_t>{0xf030, 0x1267, 0xf039, 0xf103, 0x0001, 0xf1ff, 0x0001,
                                            0xf038, 0x0003, 0x0018, 0xf03a, 0x0003, 0x0002, 0x0041,
-                                           0x0001, 0x8018, 0x8014, 0x0041, 0x8018}));
+                                           0x0001, 0xa018, 0xa014, 0x0041, 0xa018}));
     EXPECT_EQ(lane->births, 3u);
     EXPECT_EQ(slot.size() - lane->extra_units, 4u);
     free(lane);
@@ -802,11 +802,11 @@ TEST(Units, PlacesAtTheLimitsOfRanges)
                     [&] { lane.death(kind, own(place), has_size(call_shapes[kind]) ? 9 : 0); });
     };
     EXPECT_EQ(ends(CALL_FREE, 1), (Units16{1}));
-    EXPECT_EQ(ends(CALL_FREE, 0x7fff), (Units16{0x7fff}));
-    EXPECT_EQ(ends(CALL_FREE, 0x8000), (Units16{0xd800, 0x8000}));
+    EXPECT_EQ(ends(CALL_FREE, 0x9fff), (Units16{0x9fff}));
+    EXPECT_EQ(ends(CALL_FREE, 0xa000), (Units16{0xd800, 0xa000}));
     EXPECT_EQ(ends(CALL_FREE, 0x7ffffff), (Units16{0xdfff, 0xffff}));
-    EXPECT_EQ(ends(CALL_DELETE, 0x1fff), (Units16{0xbfff}));
-    EXPECT_EQ(ends(CALL_DELETE, 0x2000), (Units16{0xe000, 0x2000}));
+    EXPECT_EQ(ends(CALL_DELETE, 0xfff), (Units16{0xbfff}));
+    EXPECT_EQ(ends(CALL_DELETE, 0x1000), (Units16{0xe000, 0x1000}));
     EXPECT_EQ(ends(CALL_DELETE, 0x3ffffff), (Units16{0xe3ff, 0xffff}));
     EXPECT_EQ(ends(CALL_DELETE, 0x4000000), (Units16{0xf017, 0x8000, 0x0800}));
     EXPECT_EQ(ends(CALL_DELETE_SIZED, 1), (Units16{0xe400, 1, 9}));
@@ -828,10 +828,10 @@ TEST(Units, SizesAtTheLimitsOfRanges)
         lane.death(CALL_FREE, own(place));
         return units;
     };
-    EXPECT_EQ(begins(CALL_MALLOC, 0), (Units16{0x8000}));
-    EXPECT_EQ(begins(CALL_MALLOC, 1024), (Units16{0x8400}));
-    EXPECT_EQ(begins(CALL_MALLOC, 0x1fff), (Units16{0x9fff}));
-    EXPECT_EQ(begins(CALL_MALLOC, 0x2000), (Units16{0xf001, 0x2000, 0}));
+    EXPECT_EQ(begins(CALL_MALLOC, 0), (Units16{0xa000}));
+    EXPECT_EQ(begins(CALL_MALLOC, 1024), (Units16{0xa400}));
+    EXPECT_EQ(begins(CALL_MALLOC, 0xfff), (Units16{0xafff}));
+    EXPECT_EQ(begins(CALL_MALLOC, 0x1000), (Units16{0xf001, 0x1000, 0}));
     EXPECT_EQ(begins(CALL_NEW, 0xfff), (Units16{0xcfff}));
     EXPECT_EQ(begins(CALL_NEW, 0x1000), (Units16{0xf003, 0x1000, 0}));
     EXPECT_EQ(begins(CALL_CALLOC, 0x7ff), (Units16{0xd7ff}));

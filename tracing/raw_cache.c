@@ -7,7 +7,8 @@ enum { LISTS_MAX = RAW_SIZE_CLASSES_MAX + 1, LISTS_AT_ONCE = 16, LIST_ROOM = 16,
 
 _Static_assert(RAW_NUMBERS_SIZES + RAW_CACHE_SIZES / SIZE_STEP < RAW_NUMBERS_BLOCKS,
                "sizes, rounded up, have room");
-_Static_assert(RAW_CACHE_NEAR == 2u << RAW_LEAF_BITS, "the first two leaves have a fixed position");
+_Static_assert(RAW_DEATH_1_LIMIT <= RAW_FIRST_LEAVES << RAW_LEAF_BITS,
+               "near places have first leaves");
 
 /* ---- lists ---- */
 
@@ -90,7 +91,7 @@ bool raw_cache_prepare(struct raw_cache *cache)
     cache->lists = malloc(LISTS_AT_ONCE * sizeof *cache->lists);
     cache->numbers_bytes = RAW_NUMBERS_LEAVES + RAW_LEAF_BLOCKS;
     cache->numbers = calloc(1, cache->numbers_bytes);
-    cache->leaves = calloc(2, sizeof *cache->leaves);
+    cache->leaves = calloc(RAW_FIRST_LEAVES, sizeof *cache->leaves);
     cache->recent = calloc(RAW_AGES + 1, sizeof *cache->recent);
     if (cache->lists == NULL || cache->numbers == NULL || cache->leaves == NULL ||
         cache->recent == NULL) {
@@ -103,7 +104,7 @@ bool raw_cache_prepare(struct raw_cache *cache)
     cache->lists[RAW_LIST_UNKNOWN] = cache->lists[RAW_LIST_UNCACHED] = refusing_list;
     cache->lists_count = 2;
     cache->list_of_class[0] = RAW_LIST_UNCACHED;
-    cache->leaves_count = 2;
+    cache->leaves_count = RAW_FIRST_LEAVES;
     return true;
 }
 
@@ -237,7 +238,7 @@ static bool make_leaf(struct raw_cache *cache, uint32_t leaf)
         cache->leaves = grown;
         cache->leaves_count = count;
     }
-    if (leaf < 2 || cache->leaves[leaf] != no_leaf(leaf)) return true;
+    if (leaf < RAW_FIRST_LEAVES || cache->leaves[leaf] != no_leaf(leaf)) return true;
     uint8_t *grown = realloc(cache->numbers, cache->numbers_bytes + RAW_LEAF_BLOCKS);
     if (grown == NULL) return false;
     memset(grown + cache->numbers_bytes, 0, RAW_LEAF_BLOCKS);

@@ -47,12 +47,12 @@ struct raw_list {
 /* Sizes below this many bytes are looked up in steps of 8: all that short records of births can say. */
 #define RAW_CACHE_SIZES    RAW_BIRTH_1_LIMIT
 #define RAW_NUMBERS_SIZES  1u
-/* Places below this have their blocks at a fixed position: all that death records of one unit can say. */
-#define RAW_CACHE_NEAR     RAW_DEATH_1_LIMIT
-#define RAW_NUMBERS_BLOCKS 1088u
-#define RAW_NUMBERS_LEAVES (RAW_NUMBERS_BLOCKS + RAW_CACHE_NEAR / RAW_PLACE_BLOCK)
+#define RAW_NUMBERS_BLOCKS 576u
 #define RAW_LEAF_BITS      14 /* of a place: 256 blocks */
 #define RAW_LEAF_BLOCKS    (1u << (RAW_LEAF_BITS - RAW_PLACE_BLOCK_BITS))
+/* So many leaves have a fixed position: of all places that death records of one unit can say. */
+#define RAW_FIRST_LEAVES   3u
+#define RAW_NUMBERS_LEAVES (RAW_NUMBERS_BLOCKS + RAW_FIRST_LEAVES * RAW_LEAF_BLOCKS)
 
 struct raw_cache {
     bool known; /* as FORMAT.md 2.6 has it */

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#define RAW_VERSION_MAJOR 3
+#define RAW_VERSION_MAJOR 4
 #define RAW_VERSION_MINOR 0
 
 /* --- objects and places, FORMAT.md 2.5 --- */
@@ -140,8 +140,8 @@ enum raw_range {
 /* --- units, FORMAT.md 5.2: the first unit of each range, and how many operands it has room for --- */
 
 #define RAW_UNIT_DEATH_1      0x0000u /* of place 0, which no object has */
-#define RAW_UNIT_BIRTH_1      0x8000u
-#define RAW_UNIT_DEATH_2      0xa000u /* of place 0 */
+#define RAW_UNIT_BIRTH_1      0xa000u
+#define RAW_UNIT_DEATH_2      0xb000u /* of place 0 */
 #define RAW_UNIT_BIRTH_2      0xc000u
 #define RAW_UNIT_BIRTH_3      0xd000u
 #define RAW_UNIT_DEATH_1_FAR  0xd800u
@@ -154,9 +154,9 @@ enum raw_range {
 #define RAW_UNIT_STAMP_AFTER  0xf200u
 #define RAW_UNIT_UNDEFINED    0xf300u /* from here on; but see 5.5 */
 /* Operands below these have a unit of the range, or two of the far one: sizes, and places (from 1). */
-#define RAW_DEATH_1_LIMIT     0x8000u
-#define RAW_BIRTH_1_LIMIT     0x2000u
-#define RAW_DEATH_2_LIMIT     0x2000u
+#define RAW_DEATH_1_LIMIT     0xa000u
+#define RAW_BIRTH_1_LIMIT     0x1000u
+#define RAW_DEATH_2_LIMIT     0x1000u
 #define RAW_BIRTH_2_LIMIT     0x1000u
 #define RAW_BIRTH_3_LIMIT     0x0800u
 #define RAW_DEATH_1_FAR_LIMIT 0x8000000u
@@ -213,15 +213,15 @@ enum raw_range {
 
 /* The upper bytes of pages as X(first, last), in the order of their codes. */
 #define RAW_PACKED_PAGE_LIST(X)                                                         \
-    X(0x00, 0x1f)                                                                       \
-    X(0x80, 0x9f) X(0xa0, 0xa5) X(0xc0, 0xcf) X(0xd0, 0xdf) X(0xe0, 0xe1) X(0xe4, 0xe5) \
+    X(0x00, 0x2f)                                                                       \
+    X(0xa0, 0xaf) X(0xb0, 0xb5) X(0xc0, 0xcf) X(0xd0, 0xdf) X(0xe0, 0xe1) X(0xe4, 0xe5) \
         X(0xe8, 0xe9) X(0xec, 0xef) X(0xf0, 0xf2) X(0xf4, 0xff)
 
 /* --- the spool, FORMAT.md 8 --- */
 
 /* "MTAPESPL" as the little-endian number of its bytes. */
 #define SPOOL_MAGIC                UINT64_C(0x4c5053455041544d)
-#define SPOOL_VERSION_MAJOR        3
+#define SPOOL_VERSION_MAJOR        4
 #define SPOOL_VERSION_MINOR        0
 #define SPOOL_HEADER_BYTES         52
 #define SPOOL_HEADER_MAGIC         0

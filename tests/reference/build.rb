@@ -130,14 +130,14 @@ class RawRecords
   # 5.2 by place in the profile: the unit of place 0 and the first place that is too large, of the form of one unit and of
   # two; 5.5 the unit of age 0 and the greatest age.
   DEATHS_AND_REALLOC = {
-    0 => { near: [0, 0x8000], far: [0xd800, 1 << 27], aged: [0xf7ff, 0x800] },
-    1 => { near: [0xa000, 0x2000], far: [0xe000, 1 << 26], aged: [0xf3ff, 0x200] },
+    0 => { near: [0, 0xa000], far: [0xd800, 1 << 27], aged: [0xf7ff, 0x800] },
+    1 => { near: [0xb000, 0x1000], far: [0xe000, 1 << 26], aged: [0xf3ff, 0x200] },
     2 => { far: [0xe400, 1 << 26], aged: [0xf5ff, 0x100] },
     6 => { far: [0xe800, 1 << 26], aged: [0xf6ff, 0x100] }
   }.freeze
 
   # 5.2 by place in the profile: the unit of size 0, and the first size that is too large.
-  SIZES = { 3 => [0x8000, 0x2000], 4 => [0xc000, 0x1000], 5 => [0xd000, 0x800] }.freeze
+  SIZES = { 3 => [0xa000, 0x1000], 4 => [0xc000, 0x1000], 5 => [0xd000, 0x800] }.freeze
 
   def initialize(lane, heap, addresses:, packed:)
     @lane = lane
@@ -417,7 +417,7 @@ class RawBuilder
     @ticks = @events = 0
     @stream = ''.b
     text = metadata(metadata)
-    fixed = 'MTAPERAW'.b + [3, minor, text.bytesize, features || (addresses ? 1 : 0), info].pack('vvVQ<Q<') +
+    fixed = 'MTAPERAW'.b + [4, minor, text.bytesize, features || (addresses ? 1 : 0), info].pack('vvVQ<Q<') +
             (0..15).to_a.pack('C*') + [1_700_000_000_123_456_789, 4711].pack('Q<V')
     @stream << fixed << @checksums.of(fixed + text) << text
   end
@@ -472,7 +472,7 @@ class RawBuilder
     lane.chunks += 1
   end
 
-  PAGES = [0x00..0x1f, 0x80..0x9f, 0xa0..0xa5, 0xc0..0xcf, 0xd0..0xdf, 0xe0..0xe1, 0xe4..0xe5, 0xe8..0xe9, 0xec..0xef,
+  PAGES = [0x00..0x2f, 0xa0..0xaf, 0xb0..0xb5, 0xc0..0xcf, 0xd0..0xdf, 0xe0..0xe1, 0xe4..0xe5, 0xe8..0xe9, 0xec..0xef,
            0xf0..0xf2, 0xf4..0xff].flat_map(&:to_a).freeze
 
   # 5.5 Packed units, as short as they go.
@@ -492,7 +492,7 @@ class RawBuilder
   def packed_in_one(unit)
     case unit
     when 0xf800...0xf830 then unit - 0xf800
-    when 0x8000...0x8160 then 48 + ((unit - 0x8000) / 8) if (unit % 8).zero?
+    when 0xa000...0xa160 then 48 + ((unit - 0xa000) / 8) if (unit % 8).zero?
     when 0xf400...0xf40c then 92 + unit - 0xf400
     when 0xc000...0xc0c0 then 104 + ((unit - 0xc000) / 8) if (unit % 8).zero?
     end

@@ -186,7 +186,7 @@ class RawDump
     refuse(0, 'not a raw stream') unless @stream.take(8) == 'MTAPERAW'
     major = @stream.u16
     minor = @stream.u16
-    refuse(8, "version #{major} is unknown") unless major == 3
+    refuse(8, "version #{major} is unknown") unless major == 4
     metadata_bytes = @stream.u32
     refuse(12, 'too much metadata') if metadata_bytes > 65_536
     features = @stream.u64
@@ -261,7 +261,7 @@ class RawDump
   end
 
   # 5.5 Packed units
-  PAGES = [0x00..0x1f, 0x80..0x9f, 0xa0..0xa5, 0xc0..0xcf, 0xd0..0xdf, 0xe0..0xe1, 0xe4..0xe5, 0xe8..0xe9, 0xec..0xef,
+  PAGES = [0x00..0x2f, 0xa0..0xaf, 0xb0..0xb5, 0xc0..0xcf, 0xd0..0xdf, 0xe0..0xe1, 0xe4..0xe5, 0xe8..0xe9, 0xec..0xef,
            0xf0..0xf2, 0xf4..0xff].flat_map(&:to_a).freeze
 
   # In the slot there were up to twice as many.
@@ -276,7 +276,7 @@ class RawDump
   def unpack_one(payload)
     case code = payload.byte
     when 0..47 then 0xf800 + code
-    when 48..91 then 0x8000 + (8 * (code - 48))
+    when 48..91 then 0xa000 + (8 * (code - 48))
     when 92..103 then 0xf400 + (code - 92)
     when 104..127 then 0xc000 + (8 * (code - 104))
     when 128..254 then (PAGES[code - 128] << 8) + payload.byte
@@ -350,9 +350,9 @@ class RawDump
     @offset = @units.offset
     unit = @units.take
     case unit
-    when 0x0001..0x7fff then death(0, own(unit))
-    when 0x8000..0x9fff then birth(3, unit - 0x8000)
-    when 0xa001..0xbfff then death(1, own(unit - 0xa000))
+    when 0x0001..0x9fff then death(0, own(unit))
+    when 0xa000..0xafff then birth(3, unit - 0xa000)
+    when 0xb001..0xbfff then death(1, own(unit - 0xb000))
     when 0xc000..0xcfff then birth(4, unit - 0xc000)
     when 0xd000..0xd7ff then birth(5, unit - 0xd000)
     when 0xd800..0xdfff then death(0, own(far(unit - 0xd800)))

@@ -48,7 +48,7 @@ end
 CLASSES = { 126 => 65_536, 1 => 8, 127 => 2**32 - 1, 40 => 1024, 2 => 15 }.freeze
 
 # A place of the class, in the first block that it has here.
-def spot(size_class, index = 0) = (20_480 * size_class) + index
+def spot(size_class, index = 0) = (20_608 * size_class) + index
 
 def full_cache(records)
   records.cache_begin
@@ -199,7 +199,7 @@ end
 
 # Places of class 0.
 def every_place(records, deaths)
-  [1, 0x1fff, 0x2000, 0x7fff, 0x8000, 0xffff, 0x1_0000, 2**26 - 1, 2**26, 2**27 - 1].each do |place|
+  [1, 0xfff, 0x1000, 0x9fff, 0xa000, 0xffff, 0x1_0000, 2**26 - 1, 2**26, 2**27 - 1].each do |place|
     object = records.call(:malloc, size: 1, place: [place, 0])
     [nil, :near, :far, :general].each do |form|
       deaths.each { |name| records.call(name, object:, form:, **extras(name)) }

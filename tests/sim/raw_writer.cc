@@ -22,10 +22,10 @@ struct Range {
     int slot;
     uint64_t base, limit;
 };
-constexpr Range kDeaths[] = {{0, 0x0000, 0x8000}, {1, 0xa000, 0x2000}};
+constexpr Range kDeaths[] = {{0, 0x0000, 0xa000}, {1, 0xb000, 0x1000}};
 constexpr Range kFarDeaths[] = {
     {0, 0xd800, 0x8000000}, {1, 0xe000, 0x4000000}, {2, 0xe400, 0x4000000}};
-constexpr Range kBirths[] = {{3, 0x8000, 0x2000}, {4, 0xc000, 0x1000}, {5, 0xd000, 0x800}};
+constexpr Range kBirths[] = {{3, 0xa000, 0x1000}, {4, 0xc000, 0x1000}, {5, 0xd000, 0x800}};
 constexpr Range kReallocs = {6, 0xe800, 0x4000000};
 
 } // namespace
@@ -39,7 +39,7 @@ RawWriter::RawWriter(const Options &options, Random &random) : options_(options)
     put(run_id_, random_.next(), 8);
     pid_ = static_cast<uint32_t>(random_.between(1, 4000000));
     stream_ = "MTAPERAW";
-    put(stream_, 3, 2);
+    put(stream_, 4, 2);
     put(stream_, 0, 2);
     put(stream_, metadata.size(), 4);
     put(stream_, options.addresses, 8);
@@ -393,12 +393,12 @@ void RawWriter::put_packed(std::string &to, unsigned unit)
 {
     static const struct {
         unsigned first, last;
-    } pages[] = {{0x00, 0x1f}, {0x80, 0x9f}, {0xa0, 0xa5}, {0xc0, 0xcf}, {0xd0, 0xdf}, {0xe0, 0xe1},
+    } pages[] = {{0x00, 0x2f}, {0xa0, 0xaf}, {0xb0, 0xb5}, {0xc0, 0xcf}, {0xd0, 0xdf}, {0xe0, 0xe1},
                  {0xe4, 0xe5}, {0xe8, 0xe9}, {0xec, 0xef}, {0xf0, 0xf2}, {0xf4, 0xff}};
     static const struct {
         unsigned code, codes, base, step;
     } bytes_alone[] = {
-        {0, 48, 0xf800, 1}, {48, 44, 0x8000, 8}, {92, 12, 0xf400, 1}, {104, 24, 0xc000, 8}};
+        {0, 48, 0xf800, 1}, {48, 44, 0xa000, 8}, {92, 12, 0xf400, 1}, {104, 24, 0xc000, 8}};
     bool waste = random_.one_in(100);
     for (const auto &a : bytes_alone) {
         if (waste || unit < a.base || (unit - a.base) % a.step != 0 ||
@@ -529,7 +529,7 @@ std::string RawWriter::spool()
 {
     std::string spool = "MTAPESPL";
     uint64_t slot_bytes = kSlotHeaderBytes + 2 * options_.slot_units;
-    put(spool, 3, 2);
+    put(spool, 4, 2);
     put(spool, 0, 2);
     put(spool, slot_bytes, 4);
     spool += run_id_;
