@@ -493,7 +493,8 @@ inline void *reallocate_recorded(void *old_object, size_t new_size)
     uint32 cl, said;
     void *object;
     if (!Static::sizemap()->GetSizeClass(size_for_realloc(old_size, new_size), &cl) ||
-        !Static::sizemap()->GetSizeClass(new_size, &said) || cl != said || !old.cache->TryAllocate(cl, &object))
+        !Static::sizemap()->GetSizeClass(new_size, &said) || cl != said ||
+        !old.cache->TryAllocate(cl, &object))
         return NULL;
     malloctape_lane_realloc(old.lane, old.cursor, CALL_REALLOC_MOVED, old.place, new_size);
     memcpy(object, old_object, std::min(old_size, new_size));

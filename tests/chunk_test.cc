@@ -180,12 +180,12 @@ TEST(Chunk, AgesSinceTheLaneIsFollowed)
                                          kPlace, 1};
     const std::vector<uint16_t> death = {kPlace};
     const std::string aged(1, '\0'), placed = pack(nullptr, death);
-    pack_lane *lane = pack_lane_begin(&own, 3, 0);
+    pack_lane *lane = pack_lane_begin(&own, 0);
     pack(lane, birth);
     EXPECT_EQ(pack(lane, death), aged);
     pack(lane, birth);
     pack_lane_end(&own, lane);
-    lane = pack_lane_begin(&own, 3, 2);
+    lane = pack_lane_begin(&own, 2);
     EXPECT_EQ(pack(lane, death), placed);
     pack(lane, birth);
     EXPECT_EQ(pack(lane, death), aged);

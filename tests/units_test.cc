@@ -441,7 +441,7 @@ class Lane {
             followed_ = nullptr;
             return expect_read(&unpacked_, expected, count);
         }
-        if (!followed_) followed_ = pack_lane_begin(&packer_, number, run_birth_);
+        if (!followed_) followed_ = pack_lane_begin(&packer_, run_birth_);
         const pack_run run = {profile_, addresses, slot_.data(), count};
         std::vector<uint8_t> packed(3 * count + 4);
         uint8_t *end = pack_units(&packer_, followed_, &run, packed.data());

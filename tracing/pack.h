@@ -9,7 +9,7 @@
  *
  * Invariant   the list of a class holds the first places of the list that the cache has, in this order; all of them or fewer.
  *             `recent` has births that `recent_lane` made at these places, perhaps not the latest there.
- * Memory      from the system: about 3 KiB for each lane that is followed, and 4 bytes for each place in its cache.
+ * Memory      68 KiB here; from the system about 3 KiB for each lane that is followed, and 4 bytes for each place in its cache.
  * Threads     the writer's. */
 #ifndef MALLOCTAPE_PACK_H
 #define MALLOCTAPE_PACK_H
@@ -66,7 +66,7 @@ void packer_init(struct packer *packer, uint32_t (*class_of_size)(uint64_t size)
 void packer_release(struct packer *packer);
 
 /* A lane that is followed from here on; NULL if it cannot be. `births`: so many it has had. */
-struct pack_lane *pack_lane_begin(struct packer *packer, uint32_t number, uint64_t births);
+struct pack_lane *pack_lane_begin(struct packer *packer, uint64_t births);
 void pack_lane_end(struct packer *packer, struct pack_lane *lane);
 
 /* Whole records of one run. */

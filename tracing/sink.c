@@ -149,9 +149,9 @@ static void judge(struct sink *sink, size_t bytes, size_t compressed)
 
 static void write_compressed(struct sink *sink, uint8_t *data, size_t bytes)
 {
-    int compressed = LZ4_compress_fast_continue(sink->lz4, (const char *)data,
-                                            (char *)sink->block + BLOCK_LENGTH_BYTES, (int)bytes,
-                                            LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX), 1);
+    int compressed = LZ4_compress_fast_continue(
+        sink->lz4, (const char *)data, (char *)sink->block + BLOCK_LENGTH_BYTES, (int)bytes,
+        LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX), 1);
     bool shrinks = compressed > 0 && (size_t)compressed <= bytes - bytes / 16;
     judge(sink, bytes, shrinks ? (size_t)compressed : bytes);
     if (!shrinks) {

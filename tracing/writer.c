@@ -133,7 +133,7 @@ static struct pack_lane *follow_lane(struct writer *writer, struct malloctape_la
         pack_lane_end(&writer->packer, lane->followed);
         lane->followed = NULL;
     } else if (!lane->followed && packed && flags & RAW_CHUNK_FLAG_BEGIN) {
-        lane->followed = pack_lane_begin(&writer->packer, lane->number, first_birth);
+        lane->followed = pack_lane_begin(&writer->packer, first_birth);
     }
     return lane->followed;
 }
