@@ -59,7 +59,8 @@ extern "C" {
 
 /* How calls of one kind are recorded on the hot path. */
 struct malloctape_code {
-    uint64_t limit;     /* operands below it have a unit: sizes, or places; 0: none has */
+    uint64_t
+        limit; /* operands below it have a unit: sizes, or places, which have 32 bits; 0: none has */
     uint32_t base;      /* the unit less the operand */
     uint32_t far_limit; /* of a death: places below it have two units */
     uint32_t far_base;  /* the first of these, of places below 65 536 */
@@ -142,7 +143,7 @@ static inline bool malloctape_lane_death(struct malloctape_lane *lane, uint16_t 
                                          unsigned kind, uint32_t place)
 {
     const struct malloctape_code *code = &lane->codes[kind];
-    if (__builtin_expect(place >= code->limit, 0)) {
+    if (__builtin_expect(place >= (uint32_t)code->limit, 0)) {
         if (place >= code->far_limit) return false;
         malloctape_put_far(cursor, code->far_base, place);
         lane->extra_units++;
@@ -160,7 +161,7 @@ static inline bool malloctape_lane_death_sized(struct malloctape_lane *lane, uin
 {
     const struct malloctape_code *code = &lane->codes[kind];
     if (__builtin_expect(size >= RAW_NUMBER_MORE, 0)) return false;
-    if (__builtin_expect(place >= code->limit, 0)) {
+    if (__builtin_expect(place >= (uint32_t)code->limit, 0)) {
         if (place >= code->far_limit) return false;
         cursor[2] = (uint16_t)size;
         atomic_fence_release();
