@@ -1,6 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2016,SC2123 # text for other shells to expand; a PATH of our own on purpose
-# scripts_test.sh - the helpers of run-tests.sh and run-demo.sh: what they count, install and compare.
+# scripts_test.sh - the helpers of run-tests.sh and run-demo.sh: what they count, install and compare; and what is
+# distributed.
 #
 # Prints TAP.
 set -eu
@@ -214,7 +215,17 @@ tells_other_live_objects() {
         grep -qx 'replay, any: live objects at the end: 4, recorded: 5' out
 }
 
-plan 22
+# --- the distribution ---------------------------------------------------------------------------------------
+
+distributes_everything() {
+    make -C "$build_dir" distdir distdir="$scratch/distribution" >out 2>err || return 1
+    git -C "$source_dir" ls-files | grep -vx .gitignore | while read -r file; do
+        [ -e "distribution/$file" ] || echo "$file is not in it"
+    done >out
+    [ ! -s out ]
+}
+
+plan 23
 check 'TAP lines count one by one' counts_tap_lines
 check 'GoogleTest cases count one by one' counts_gtest_cases
 check 'a failed GoogleTest case counts once' counts_gtest_failures_once
@@ -237,3 +248,8 @@ check 'apt-get is tried again with fresh lists, then quoted' names_missing_when_
 check 'the demo compares reports that agree' tells_agreement
 check 'the demo fails when events differ' tells_other_events
 check 'the demo fails when live objects differ' tells_other_live_objects
+if [ -e "$source_dir/.git" ] && git -C "$source_dir" ls-files >files 2>/dev/null && [ -s files ]; then
+    check 'make dist has every file' distributes_everything
+else
+    skip_test 'make dist has every file' 'the source is no git repository'
+fi
