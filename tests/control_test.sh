@@ -38,7 +38,7 @@ api() {
 resumed_by_new_handler() {
     rm -f raw.lz4*
     recorded raw.lz4 "$workloads/new_handler" && good_piece raw.lz4 &&
-        [ "$("$malloctape" dump --only-calls raw.lz4 2>err | grep -c '^[a-z_]* ?')" = 1 ]
+        [ "$("$malloctape" dump --only-calls raw.lz4 2>err | grep -c '^delete ?')" = 1 ]
 }
 
 pieces() {

@@ -139,7 +139,7 @@ bool stamps_descend(Subject &s)
             if (r.number == kStampAfter && latest != SIZE_MAX)
                 after[{r.structure, r.size}] = latest;
             if (r.number == kStampBefore) pending.emplace_back(r.structure, r.size);
-            if (is_stamp(r)) continue;
+            if (is_stamp(r) || instruction[index] == SIZE_MAX) continue;
             latest = instruction[index];
             for (const auto &stamp : pending)
                 before.emplace_back(stamp, latest);
