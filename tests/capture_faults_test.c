@@ -571,6 +571,29 @@ static void death(struct thread *thread, struct object *object)
     object->address = NULL;
 }
 
+static bool realloc_hot(struct thread *thread, struct object *object, unsigned kind, uint64_t size)
+{
+    struct malloctape_lane *lane = malloctape_lane;
+    if (!is_hot(thread)) return false;
+    const struct shadow_page *page = shadow_page_of(object->address);
+    uint32_t place = shadow_place(page, object->address);
+    bool moves = kind == CALL_REALLOC_MOVED;
+    struct list *list = &thread->cache->lists[moves ? class_of_size(size) : 0];
+    if (!malloctape_lane_has(lane, page, place) || (moves && list->count == 0) ||
+        !malloctape_lane_can_realloc(lane, kind, place, size))
+        return false;
+    struct object old = *object;
+    *object = (struct object){moves ? list_pop(list) : old.address, new_id()};
+    malloctape_lane_realloc(lane, lane->cursor, kind, place, size);
+    event_begins(lane->number, (struct event){.number = (uint8_t)kind,
+                                              .size = size,
+                                              .ends = old.id,
+                                              .begins = object->id,
+                                              .must = true});
+    if (moves) release(thread, old.address);
+    return true;
+}
+
 static void reallocated(const struct object *old, const struct object *new, unsigned kind,
                         uint64_t size, bool taken, uint64_t switches)
 {
@@ -585,9 +608,10 @@ static void reallocated(const struct object *old, const struct object *new, unsi
 
 static void move(struct thread *thread, struct object *object)
 {
-    struct object old = *object, new = {NULL, new_id()};
     uint64_t size = 1 + fake_random() % 600;
     bool fails = fake_random() % 64 == 0;
+    if (!fails && realloc_hot(thread, object, CALL_REALLOC_MOVED, size)) return;
+    struct object old = *object, new = {NULL, new_id()};
     if (malloctape_ready()) {
         uint64_t switches = fake_switches();
         if (!fails) new.address = allocate(thread, class_of_size(size));
@@ -604,13 +628,15 @@ static void move(struct thread *thread, struct object *object)
     *object = new;
 }
 
-static void resize(struct object *object)
+static void resize(struct thread *thread, struct object *object)
 {
+    uint64_t size = a_tag();
+    if (realloc_hot(thread, object, CALL_REALLOC_IN_PLACE, size)) return;
     struct object new = {object->address, new_id()};
     if (malloctape_ready()) {
         uint64_t switches = fake_switches();
         open_page(object->address);
-        reallocated(object, &new, CALL_REALLOC_IN_PLACE, a_tag(), false, switches);
+        reallocated(object, &new, CALL_REALLOC_IN_PLACE, size, false, switches);
     } else {
         event_refused(new.id);
         malloctape_born_unrecorded(object->address);
@@ -668,7 +694,7 @@ static void thread_main(void *argument)
         else if (what < 2)
             move(thread, &object);
         else if (what == 2)
-            resize(&object);
+            resize(thread, &object);
         else
             death(thread, &object);
         if (object.address && !place->address)

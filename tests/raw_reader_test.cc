@@ -781,7 +781,7 @@ TEST(RawDecoder, ForeignObjects)
 /* Threads that do whatever they can with caches of odd classes; the builder follows them in its own way. */
 TEST(RawDecoder, CachesAreFollowed)
 {
-    const uint64_t bytes[] = {3, 8, 20, 24, 25, 100, 1000, 4096, 8190, 8192, 20000, 1000000};
+    const uint64_t bytes[] = {3, 8, 20, 24, 25, 100, 1000, 4094, 4096, 8190, 20000, 1000000};
     const uint32_t classes = 12;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         uint64_t state = seed * 0x9e3779b97f4a7c15;

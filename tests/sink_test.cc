@@ -4,6 +4,7 @@
 
 #include <lz4frame.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>

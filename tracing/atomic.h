@@ -28,6 +28,9 @@
 /* Orders earlier stores before later ones. No instruction on x86. */
 #define atomic_fence_release() __atomic_thread_fence(__ATOMIC_RELEASE)
 
+/* Orders earlier loads before later ones. No instruction on x86. */
+#define atomic_fence_acquire() __atomic_thread_fence(__ATOMIC_ACQUIRE)
+
 /* Orders an earlier store before a later load of another object, which nothing weaker does. */
 #define atomic_fence_full() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 

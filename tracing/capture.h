@@ -60,9 +60,9 @@ extern "C" {
 /* How calls of one kind are recorded on the hot path. */
 struct malloctape_code {
     uint64_t
-        limit; /* operands below it have a unit: sizes, or places, which have 32 bits; 0: none has */
+        limit; /* operands below it, sizes or places, have a unit; less than 2^32; 0: none has */
     uint32_t base;      /* the unit less the operand */
-    uint32_t far_limit; /* of a death: places below it have two units */
+    uint32_t far_limit; /* of a death or realloc: places below it have two units */
     uint32_t far_base;  /* the first of these, of places below 65 536 */
 };
 
@@ -298,7 +298,8 @@ struct malloctape_front_end {
     void (*divert)(void);         /* recording begins: calls must come to the capture core */
     void (*tell_cache)(const void *cache);        /* malloctape_cached() for each class */
     uint64_t (*class_bytes)(unsigned size_class); /* of its objects */
-    uint32_t (*class_of_size)(uint64_t size);     /* 0: pages of their own */
+    uint32_t (*class_of_size)(
+        uint64_t size); /* 0: pages of their own; classes are multiples of 8 */
 };
 
 /* Defined by the front end. */

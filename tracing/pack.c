@@ -1,6 +1,7 @@
 #include "pack.h"
 
 #include "../common/bytes.h"
+#include "atomic.h"
 #include "os.h"
 #include "shadow.h"
 #include "units.h"
@@ -214,13 +215,16 @@ static inline uint32_t class_of_size(const struct packer *packer, uint64_t size)
     return size < RAW_BIRTH_1_LIMIT ? packer->classes[(size + 7) / 8] : packer->class_of_size(size);
 }
 
-/* False: the allocator does not know its classes yet. The last one that it makes is that of the largest size. */
+/* False: the allocator does not know its classes yet. It makes that of the largest size last. */
 static bool know_classes(struct packer *packer)
 {
-    uint8_t *last = &packer->classes[PACK_SIZES - 1];
-    for (unsigned i = 0; i < PACK_SIZES && !*last; i++)
+    const unsigned last = PACK_SIZES - 1;
+    if (packer->classes[last]) return true;
+    if (!packer->class_of_size || !packer->class_of_size(last * UINT64_C(8))) return false;
+    atomic_fence_acquire();
+    for (unsigned i = 0; i <= last; i++)
         packer->classes[i] = (uint8_t)packer->class_of_size(i * UINT64_C(8));
-    return *last != 0;
+    return true;
 }
 
 struct pack_lane *pack_lane_begin(struct packer *packer, uint64_t births)

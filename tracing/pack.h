@@ -22,7 +22,7 @@
 /* Arrays of 2^bits places. */
 #define PACK_LIST_BITS_MIN 4
 #define PACK_LIST_BITS_MAX 16
-/* Sizes that the short form of a birth has have their classes in a table, by eights: so are those of the classes. */
+/* Sizes that the short form of a birth has have their classes in a table, by eights, as sizes of classes are. */
 #define PACK_SIZES         (RAW_BIRTH_1_LIMIT / 8 + 1)
 /* Births that are remembered, by a hash of their places. */
 #define PACK_RECENT_BITS   13

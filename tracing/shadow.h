@@ -69,7 +69,6 @@ struct shadow_page {
 
 /* Where the entry of address 0 is; 0 until shadow_prepare(). */
 extern uintptr_t shadow_window;
-#define SHADOW_OWNERS_BYTES ((uintptr_t)RAW_PLACE_LIMIT * sizeof(uint16_t))
 
 extern uint8_t shadow_block_classes[RAW_PLACE_LIMIT / RAW_PLACE_BLOCK];
 

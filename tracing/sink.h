@@ -51,7 +51,7 @@ struct sink {
     bool packs;         /* what is committed from now on is to be packed, if it is not stored */
     size_t judged_in, judged_out; /* bytes in this form, before lz4 and after it */
     size_t packed_left;           /* bytes in packed form before the other one may be tried */
-    size_t packed_run;            /* of how many; 0: it has not been tried */
+    size_t packed_run; /* of how many; 0: the other one has not turned out too large yet */
     uint64_t bytes_in;
     uint64_t bytes_out;
 };
@@ -82,7 +82,7 @@ static inline bool sink_wants_flush(const struct sink *sink)
     return sink->end - sink->start >= (large ? SINK_STORE_BYTES : SINK_FLUSH_BYTES);
 }
 
-/* Whether units should be packed (FORMAT.md 5.5): not if that would make them no shorter, or if they are short enough. */
+/* Whether units should be packed (FORMAT.md 5.5): not if they will not be compressed, or become small without it. */
 static inline bool sink_wants_packed(const struct sink *sink)
 {
     return sink->packs && sink->stored_left == 0;

@@ -151,10 +151,10 @@ static void write_units(struct writer *writer, struct malloctape_lane *lane, con
                                 .first_unit = run.first_unit + before,
                                 .first_birth = run.first_birth,
                                 .run = {run.profile, writer->addresses, from, count}};
+    uint8_t *room = sink_room(&writer->sink, CHUNK_BYTES_MAX(count));
     if (before == 0) chunk.flags = RAW_CHUNK_FLAG_BEGIN | (run.key ? RAW_CHUNK_FLAG_KEY : 0);
     if (sink_wants_packed(&writer->sink)) chunk.flags |= RAW_CHUNK_FLAG_PACKED;
     chunk.followed = follow_lane(writer, lane, chunk.flags, run.first_birth);
-    uint8_t *room = sink_room(&writer->sink, CHUNK_BYTES_MAX(count));
     sink_commit(&writer->sink, chunk_write(&writer->packer, &chunk, room));
     lane->read_from = (uint16_t *)to;
     lane->written += count;
