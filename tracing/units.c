@@ -141,28 +141,16 @@ static void see_general(struct units_walk *walk, unsigned first, struct units_se
 /* The range of a first unit, which is below RAW_UNIT_GENERAL. */
 static unsigned range_of_unit(unsigned first)
 {
+    /* By the upper six bits. What is not here is death 1: near, far, and of objects of other lanes. */
     static const uint8_t range_at[RAW_UNIT_GENERAL >> 10] = {
-        /* by the upper six bits, which are zero in the first places; the last is of objects of other lanes */
-        [RAW_UNIT_BIRTH_1 >> 10] = RAW_BIRTH_1,
-        RAW_BIRTH_1,
-        RAW_BIRTH_1,
-        RAW_BIRTH_1,
-        [RAW_UNIT_DEATH_2 >> 10] = RAW_DEATH_2,
-        RAW_DEATH_2,
-        RAW_DEATH_2,
-        RAW_DEATH_2,
-        [RAW_UNIT_BIRTH_2 >> 10] = RAW_BIRTH_2,
-        RAW_BIRTH_2,
-        RAW_BIRTH_2,
-        RAW_BIRTH_2,
-        [RAW_UNIT_BIRTH_3 >> 10] = RAW_BIRTH_3,
-        RAW_BIRTH_3,
-        [RAW_UNIT_DEATH_1_FAR >> 10] = RAW_DEATH_1,
-        RAW_DEATH_1,
+        [RAW_UNIT_BIRTH_1 >> 10 ...(RAW_UNIT_DEATH_2 >> 10) - 1] = RAW_BIRTH_1,
+        [RAW_UNIT_DEATH_2 >> 10 ...(RAW_UNIT_BIRTH_2 >> 10) - 1] = RAW_DEATH_2,
+        [RAW_UNIT_BIRTH_2 >> 10 ...(RAW_UNIT_BIRTH_3 >> 10) - 1] = RAW_BIRTH_2,
+        [RAW_UNIT_BIRTH_3 >> 10 ...(RAW_UNIT_DEATH_1_FAR >> 10) - 1] = RAW_BIRTH_3,
         [RAW_UNIT_DEATH_2_FAR >> 10] = RAW_DEATH_2,
         [RAW_UNIT_DEATH_3_FAR >> 10] = RAW_DEATH_3,
-        [RAW_UNIT_REALLOC_FAR >> 10] = RAW_REALLOC,
-        [RAW_UNIT_FOREIGN >> 10] = RAW_DEATH_1};
+        [RAW_UNIT_REALLOC_FAR >> 10] = RAW_REALLOC};
+    _Static_assert(RAW_DEATH_1 == 0, "what is not in the table");
     return range_at[first >> 10];
 }
 
