@@ -281,8 +281,8 @@ template <unsigned kind, void *(*plain)(size_t), bool zeroed = false>
 inline ATTRIBUTE_ALWAYS_INLINE void *allocate_recorded(size_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    uint16_t *cursor = lane->cursor;
-    if (PREDICT_FALSE(cursor >= lane->limit)) return allocate_slow<kind, plain>(size);
+    uint64_t head = lane->head;
+    if (PREDICT_FALSE(head >= lane->limit)) return allocate_slow<kind, plain>(size);
     if (PREDICT_FALSE(size >= lane->codes[kind].limit)) return allocate_slow<kind, plain>(size);
     if (size >= MALLOCTAPE_HOT_SIZE_LIMIT) __builtin_unreachable(); // codes have no higher limit
     ThreadCache *cache = static_cast<ThreadCache *>(lane->cache);
@@ -290,7 +290,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void *allocate_recorded(size_t size)
     Static::sizemap()->GetSizeClass(size, &cl);
     void *object;
     if (PREDICT_FALSE(!cache->TryAllocate(cl, &object))) return allocate_slow<kind, plain>(size);
-    malloctape_lane_birth(lane, cursor, kind, size);
+    malloctape_lane_birth(lane, malloctape_head_cursor(head), kind, size);
     return zeroed ? memset(object, 0, Static::sizemap()->ByteSizeForClass(cl)) : object;
 }
 
@@ -374,8 +374,9 @@ struct Release {
 inline ATTRIBUTE_ALWAYS_INLINE bool prepare_release(void *object, Release *release)
 {
     release->lane = malloctape_lane;
-    release->cursor = release->lane->cursor;
-    if (PREDICT_FALSE(release->cursor >= release->lane->limit)) return false;
+    uint64_t head = release->lane->head;
+    if (PREDICT_FALSE(head >= release->lane->limit)) return false;
+    release->cursor = malloctape_head_cursor(head);
     release->cache = static_cast<ThreadCache *>(release->lane->cache);
     const struct shadow_page *page = shadow_page_of(object);
     release->cl = page->size_class;

@@ -464,7 +464,7 @@ static unsigned a_birth_kind(void)
 static bool is_hot(const struct thread *thread)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (lane->cursor >= lane->limit) return false;
+    if (lane->head >= lane->limit) return false;
     if (!lane->cache || lane->cache != thread->cache) fail("the wrong cache is followed");
     return true;
 }
@@ -476,7 +476,7 @@ static bool birth_hot(struct thread *thread, struct object *object, unsigned kin
     struct list *list = &thread->cache->lists[class_of_size(size)];
     if (list->count == 0) return false;
     *object = (struct object){list_pop(list), new_id()};
-    malloctape_lane_birth(lane, lane->cursor, kind, size);
+    malloctape_lane_birth(lane, malloctape_lane_cursor(lane), kind, size);
     event_begins(
         lane->number,
         (struct event){.number = (uint8_t)kind, .size = size, .begins = object->id, .must = true});
@@ -537,8 +537,8 @@ static bool death_hot(struct thread *thread, struct object *object, unsigned kin
     uint32_t place = shadow_place(page, object->address);
     if (!malloctape_lane_has(lane, page, place)) return false;
     if (kind == CALL_DELETE_SIZED
-            ? !malloctape_lane_death_sized(lane, lane->cursor, kind, place, size)
-            : !malloctape_lane_death(lane, lane->cursor, kind, place))
+            ? !malloctape_lane_death_sized(lane, malloctape_lane_cursor(lane), kind, place, size)
+            : !malloctape_lane_death(lane, malloctape_lane_cursor(lane), kind, place))
         return false;
     event_begins(
         lane->number,
@@ -584,7 +584,7 @@ static bool realloc_hot(struct thread *thread, struct object *object, unsigned k
         return false;
     struct object old = *object;
     *object = (struct object){moves ? list_pop(list) : old.address, new_id()};
-    malloctape_lane_realloc(lane, lane->cursor, kind, place, size);
+    malloctape_lane_realloc(lane, malloctape_lane_cursor(lane), kind, place, size);
     event_begins(lane->number, (struct event){.number = (uint8_t)kind,
                                               .size = size,
                                               .ends = old.id,

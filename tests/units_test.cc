@@ -134,11 +134,12 @@ class Lane {
         free(lane);
     }
 
-    bool has_room() const { return lane->cursor < &slot_[kSlotUnits]; }
+    bool has_room() const { return malloctape_lane_cursor(lane) < &slot_[kSlotUnits]; }
     /* Of the present run. */
     std::vector<uint16_t> written() const
     {
-        return std::vector<uint16_t>(slot_.begin(), slot_.begin() + (lane->cursor - &slot_[0]));
+        return std::vector<uint16_t>(slot_.begin(),
+                                     slot_.begin() + (malloctape_lane_cursor(lane) - &slot_[0]));
     }
 
     /* --- the cache --- */
@@ -196,7 +197,7 @@ class Lane {
         uint32_t place = lists[size_class].front();
         units_birth_of birth = {own(place), reinterpret_cast<const void *>(address), true};
         if (size < lane->codes[kind].limit && call_shapes[kind] == SHAPE_BIRTH)
-            malloctape_lane_birth(lane, lane->cursor, kind, size);
+            malloctape_lane_birth(lane, malloctape_lane_cursor(lane), kind, size);
         else
             units_birth(lane, kind, size, alignment, &birth);
         return born(kind, size, alignment, place, address);
@@ -217,9 +218,10 @@ class Lane {
         bool is_own = !object.unknown && !object.bound, done = false;
         mention(object);
         if (is_own && call_shapes[kind] == SHAPE_DEATH)
-            done = malloctape_lane_death(lane, lane->cursor, kind, object.place);
+            done = malloctape_lane_death(lane, malloctape_lane_cursor(lane), kind, object.place);
         else if (is_own && call_shapes[kind] == SHAPE_DEATH_SIZED)
-            done = malloctape_lane_death_sized(lane, lane->cursor, kind, object.place, size);
+            done = malloctape_lane_death_sized(lane, malloctape_lane_cursor(lane), kind,
+                                               object.place, size);
         if (!done) units_death(lane, kind, &object, size, alignment);
         record one = make_record(kind);
         one.size = size;
@@ -234,7 +236,7 @@ class Lane {
     {
         bool is_own = !old.unknown && !old.bound;
         if (is_own && taken && malloctape_lane_can_realloc(lane, kind, old.place, size)) {
-            malloctape_lane_realloc(lane, lane->cursor, kind, old.place, size);
+            malloctape_lane_realloc(lane, malloctape_lane_cursor(lane), kind, old.place, size);
             hot_reallocs++;
         } else {
             units_realloc(lane, kind, &old, size, &birth);
@@ -306,7 +308,6 @@ class Lane {
     void lost(uint64_t lost_events, uint64_t lost_births)
     {
         units_lost(lane, lost_events, lost_births);
-        lane->births += lost_births;
         births += lost_births;
         wanted.push_back(make_record(RAW_LOST));
         wanted.back().size = lost_events;
@@ -317,8 +318,8 @@ class Lane {
     /* Compares what the slot says with what is wanted, and begins the next run. Returns the units of the run. */
     size_t end_run()
     {
-        size_t count = static_cast<size_t>(lane->cursor - slot_.data());
-        EXPECT_EQ(lane->births, births);
+        size_t count = static_cast<size_t>(malloctape_lane_cursor(lane) - slot_.data());
+        EXPECT_EQ(malloctape_head_births(lane->head, run_birth_), births);
         EXPECT_EQ(units + count - lane->extra_units, events) << "first units of events";
         EXPECT_EQ(units_events(profile_, addresses, slot_.data(), count), events - run_events_);
         run_events_ = events;
@@ -349,7 +350,7 @@ class Lane {
     void begin_run(size_t count)
     {
         key_ = lane->slots % RAW_KEY_RUN_EVERY == 0;
-        lane->cursor = slot_.data();
+        lane->head = malloctape_head(slot_.data(), lane->head);
         units_begin_run(lane, slot_.data(), count, key_);
         lane->slots++;
         memcpy(profile_, lane->profile, sizeof profile_);
@@ -747,7 +748,7 @@ TEST(Units, TheExample)
 {
     struct malloctape_lane *lane = static_cast<struct malloctape_lane *>(calloc(1, sizeof *lane));
     std::vector<uint16_t> slot(100);
-    lane->cursor = slot.data();
+    lane->head = malloctape_head(slot.data(), 0);
     units_begin_run(lane, slot.data(), 0, true);
     const uint32_t places[] = {65, 64};
     const units_birth_of taken = {{65, 3, 0, false}, nullptr, true};
@@ -759,14 +760,14 @@ TEST(Units, TheExample)
     units_class(lane, 3, 24);
     units_cached(lane, 3, 2, places);
     units_birth(lane, CALL_MALLOC, 24, 0, &taken);
-    malloctape_lane_birth(lane, lane->cursor, CALL_MALLOC, 20);
-    EXPECT_TRUE(malloctape_lane_death(lane, lane->cursor, CALL_FREE, 65));
-    malloctape_lane_birth(lane, lane->cursor, CALL_MALLOC, 24);
-    slot.resize(static_cast<size_t>(lane->cursor - slot.data()));
+    malloctape_lane_birth(lane, malloctape_lane_cursor(lane), CALL_MALLOC, 20);
+    EXPECT_TRUE(malloctape_lane_death(lane, malloctape_lane_cursor(lane), CALL_FREE, 65));
+    malloctape_lane_birth(lane, malloctape_lane_cursor(lane), CALL_MALLOC, 24);
+    slot.resize(static_cast<size_t>(malloctape_lane_cursor(lane) - slot.data()));
     EXPECT_EQ(slot, (std::vector<uint16_t>{0xf030, 0x1267, 0xf039, 0xf103, 0x0001, 0xf1ff, 0x0001,
                                            0xf038, 0x0003, 0x0018, 0xf03a, 0x0003, 0x0002, 0x0041,
                                            0x0001, 0xa018, 0xa014, 0x0041, 0xa018}));
-    EXPECT_EQ(lane->births, 3u);
+    EXPECT_EQ(malloctape_head_births(lane->head, 0), 3u);
     EXPECT_EQ(slot.size() - lane->extra_units, 4u);
     free(lane);
 }

@@ -12,11 +12,13 @@
 #define atomic_add_relaxed(object, value)      __atomic_fetch_add(object, value, __ATOMIC_RELAXED)
 #define atomic_add_release(object, value)      __atomic_fetch_add(object, value, __ATOMIC_RELEASE)
 
-/* One more, of what only the calling thread stores to. In one instruction, which the builtins do not become. */
+/* Adds to what only the calling thread stores to, after all that it has stored before. In one instruction, which the
+ * builtins do not become. */
 #ifdef __SANITIZE_THREAD__
-#define atomic_increment_own(object) atomic_store_relaxed(object, *(object) + 1)
+#define atomic_add_own_release(object, value) atomic_store_release(object, *(object) + (value))
 #else
-#define atomic_increment_own(object) ((void)++*(object))
+#define atomic_add_own_release(object, value) \
+    (__atomic_thread_fence(__ATOMIC_RELEASE), (void)(*(object) += (value)))
 #endif
 
 /* Both return whether *object was *expected and is now desired; else *expected is what was there. */

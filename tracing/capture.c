@@ -77,7 +77,7 @@ static bool begin_thread(struct malloctape_lane *lane)
     lane->busy = 1;
     malloctape_lane = lane;
     record_thread(lane, continued);
-    bool has_room = lane->cursor < lane->room;
+    bool has_room = malloctape_lane_has_room(lane);
     if (has_room)
         record_heat(lane);
     else
@@ -95,7 +95,7 @@ static void stop_threads(void)
     atomic_fence_full();
     uint32_t used = atomic_load_acquire(&registry->used);
     for (uint32_t i = 0; i < used; i++)
-        atomic_store_relaxed(&lane_at(registry, i)->limit, NULL);
+        atomic_store_relaxed(&lane_at(registry, i)->limit, 0);
 }
 
 /* --- end --- */
@@ -442,7 +442,7 @@ static __attribute__((noinline)) bool make_room(struct malloctape_lane *lane)
     }
     if (lane->recording != recording.number)
         return begin_thread(lane) && state() == MALLOCTAPE_RECORDING;
-    if (lane->cursor < lane->room) {
+    if (malloctape_lane_has_room(lane)) {
         record_heat(lane);
         return state() == MALLOCTAPE_RECORDING;
     }
@@ -456,5 +456,5 @@ static __attribute__((noinline)) bool make_room(struct malloctape_lane *lane)
 bool malloctape_ready(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    return lane->cursor < lane->limit || make_room(lane);
+    return lane->head < lane->limit || make_room(lane);
 }

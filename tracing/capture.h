@@ -22,13 +22,13 @@
  *            lane has one (`cache`). The lane that has a place stands in the shadow table; who ends an object that another
  *            lane has says how many births that lane has had.
  * Lane       One per living thread, found by one thread-local pointer. Only its thread writes to
- *            it; the writer thread reads `cursor`. Lanes lie in memory that a forked child finds
- *            zeroed: there, cursor == limit, so a child leaves the hot path at once and stops
+ *            it; the writer thread reads `head`. Lanes lie in memory that a forked child finds
+ *            zeroed: there, head == limit, so a child leaves the hot path at once and stops
  *            recording, or begins a recording of its own.
  * Life       UNDECIDED -> OFF <-> RECORDING, any number of times (recording.h). A thread that is late, in the
  *            middle of an event of a recording that has ended, writes where it harms nobody.
- * Slot       Invariant: slot start <= cursor <= slot end; units below the cursor are whole records
- *            (FORMAT.md 5), units from the cursor on are zero. cursor >= limit sends the thread to
+ * Slot       Invariant: slot start <= cursor <= slot end, where the cursor is the address in `head`; units below it are
+ *            whole records (FORMAT.md 5), units from it on are zero. head >= limit sends the thread to
  *            malloctape_ready().
  * Threads    All functions may be called from any thread, also before main and during thread exit.
  * Cost       Inline functions: a few plain instructions. malloctape_ready() takes a new slot every
@@ -68,9 +68,9 @@ struct malloctape_code {
 
 struct malloctape_lane {
     /* Hot: the owner's, on one cache line. */
-    uint16_t *cursor;     /* next free unit of the slot; read by the writer (acquire) */
-    uint16_t *limit;      /* where the hot path must be left; NULL to leave it now */
-    uint64_t births;      /* so far; read by other lanes that end an object of this one */
+    uint64_t head;        /* malloctape_head() of the next free unit; read by others (acquire) */
+    uint64_t limit;       /* the head at which the hot path must be left; 0 to leave it now */
+    uint64_t first_birth; /* births before the slot; read by others */
     uint64_t extra_units; /* written so far, that are not the first unit of an event */
     void *cache;          /* the front end's, which the stream follows; if NULL, `limit` is too */
     uint16_t *room;       /* last position at which an event still fits; behind it only stamps */
@@ -120,15 +120,50 @@ extern MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane;
 
 /* --- recording, hot ---
  *
- * The lane must have room: `cursor`, which is lane->cursor, is below lane->limit. */
+ * The lane must have room: lane->head, whose cursor is `cursor`, is below lane->limit. */
+
+/* A thread's position in the stream, in one word so that others see both halves of one moment: the address of the slot's
+ * next free unit, and below it the births so far, modulo MALLOCTAPE_HEAD_BIRTHS. A slot has fewer, and its births begin
+ * below that, so that they do not run over into the address. */
+#define MALLOCTAPE_HEAD_SHIFT  16
+#define MALLOCTAPE_HEAD_BIRTHS UINT64_C(0x8000)
+#define MALLOCTAPE_HEAD_BIRTH  UINT64_C(1)
+#define MALLOCTAPE_HEAD_UNIT   ((uint64_t)sizeof(uint16_t) << MALLOCTAPE_HEAD_SHIFT)
+
+static inline uint64_t malloctape_head(const uint16_t *cursor, uint64_t births)
+{
+    return (uint64_t)(uintptr_t)cursor << MALLOCTAPE_HEAD_SHIFT | births % MALLOCTAPE_HEAD_BIRTHS;
+}
+
+static inline uint16_t *malloctape_head_cursor(uint64_t head)
+{
+    return (uint16_t *)(uintptr_t)(head >> MALLOCTAPE_HEAD_SHIFT);
+}
+
+/* The lane's, if it is the calling thread's. */
+static inline uint16_t *malloctape_lane_cursor(const struct malloctape_lane *lane)
+{
+    return malloctape_head_cursor(lane->head);
+}
+
+/* Whether an event fits into its slot. */
+static inline bool malloctape_lane_has_room(const struct malloctape_lane *lane)
+{
+    return malloctape_lane_cursor(lane) < lane->room;
+}
+
+/* Births so far, of which there were `first` when the slot of this head was begun. */
+static inline uint64_t malloctape_head_births(uint64_t head, uint64_t first)
+{
+    return first + (head - first) % MALLOCTAPE_HEAD_BIRTHS;
+}
 
 /* A birth whose size is below lane->codes[kind].limit, of the object that was the first of its class in the cache. */
 static inline void malloctape_lane_birth(struct malloctape_lane *lane, uint16_t *cursor,
                                          unsigned kind, uint64_t size)
 {
     *cursor = (uint16_t)(lane->codes[kind].base + size);
-    atomic_store_release(&lane->cursor, cursor + 1);
-    atomic_increment_own(&lane->births);
+    atomic_add_own_release(&lane->head, MALLOCTAPE_HEAD_UNIT + MALLOCTAPE_HEAD_BIRTH);
 }
 
 /* The two units of a far place, at once: nobody finds the first without the second. */
@@ -147,11 +182,11 @@ static inline bool malloctape_lane_death(struct malloctape_lane *lane, uint16_t 
         if (place >= code->far_limit) return false;
         malloctape_put_far(cursor, code->far_base, place);
         lane->extra_units++;
-        atomic_store_release(&lane->cursor, cursor + 2);
+        atomic_add_own_release(&lane->head, 2 * MALLOCTAPE_HEAD_UNIT);
         return true;
     }
     *cursor = (uint16_t)(code->base + place);
-    atomic_store_release(&lane->cursor, cursor + 1);
+    atomic_add_own_release(&lane->head, MALLOCTAPE_HEAD_UNIT);
     return true;
 }
 
@@ -167,13 +202,13 @@ static inline bool malloctape_lane_death_sized(struct malloctape_lane *lane, uin
         atomic_fence_release();
         malloctape_put_far(cursor, code->far_base, place);
         lane->extra_units += 2;
-        atomic_store_release(&lane->cursor, cursor + 3);
+        atomic_add_own_release(&lane->head, 3 * MALLOCTAPE_HEAD_UNIT);
         return true;
     }
     cursor[1] = (uint16_t)size;
     atomic_store_release(cursor, (uint16_t)(code->base + place));
     lane->extra_units++;
-    atomic_store_release(&lane->cursor, cursor + 2);
+    atomic_add_own_release(&lane->head, 2 * MALLOCTAPE_HEAD_UNIT);
     return true;
 }
 
@@ -194,8 +229,7 @@ static inline void malloctape_lane_realloc(struct malloctape_lane *lane, uint16_
     atomic_fence_release();
     malloctape_put_far(cursor, lane->codes[kind].far_base, place);
     lane->extra_units += extra;
-    atomic_store_release(&lane->cursor, cursor + 1 + extra);
-    atomic_increment_own(&lane->births);
+    atomic_add_own_release(&lane->head, (1 + extra) * MALLOCTAPE_HEAD_UNIT + MALLOCTAPE_HEAD_BIRTH);
 }
 
 /* Whether the lane has the place, which is on this page. No object of a page without a size class is so found. */

@@ -27,18 +27,19 @@ void lane_registry_release(struct lane_registry *registry)
 
 void lane_reset(struct malloctape_lane *lane, uint32_t recording)
 {
-    lane->limit = lane->room = lane->start = lane->end = NULL;
+    lane->room = lane->start = lane->end = NULL;
+    lane->limit = lane->first_birth = 0;
     lane->slot = SPOOL_NO_SLOT;
     lane->slots = lane->units = lane->extra_units = lane->written = 0;
     lane->lost_events = lane->lost_events_total = 0;
     memset(lane->profile, 0, sizeof lane->profile);
     lane->ended = lane->unbegun = 0;
-    lane->births = lane->calm_slots = 0;
+    lane->calm_slots = 0;
     lane->cache = NULL;
     lane->followed = NULL;
     memset(lane->told, 0, sizeof lane->told);
     lane->recording = recording;
-    atomic_store_release(&lane->cursor, NULL);
+    atomic_store_release(&lane->head, 0);
 }
 
 /* Takes the lane out of ENDING. */
@@ -119,7 +120,7 @@ struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id
     lane->exit_rounds = 0;
     lane->allocating = 0;
     lane->busy = 0;
-    lane->limit = NULL;
+    lane->limit = 0;
     lane->cache = NULL;
     atomic_store_release(&lane->state, LANE_LIVE);
     return lane;

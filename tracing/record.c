@@ -34,11 +34,13 @@ static void begin_run(struct malloctape_lane *lane, uint32_t slot, const uint16_
                       size_t count)
 {
     bool key = lane->slots % RAW_KEY_RUN_EVERY == 0;
+    uint64_t births = malloctape_head_births(lane->head, lane->first_birth);
     lane->addresses = recording.writer.addresses;
+    atomic_store_release(&lane->first_birth, births);
     units_begin_run(lane, before, count, key);
     struct spool_run run = {.lane = lane->number,
                             .serial = lane->slots++,
-                            .first_birth = lane->births,
+                            .first_birth = births,
                             .first_unit = lane->units,
                             .key = key,
                             .extra_units = lane->extra_units};
@@ -49,11 +51,11 @@ static void begin_run(struct malloctape_lane *lane, uint32_t slot, const uint16_
 void record_heat(struct malloctape_lane *lane)
 {
     if (!lane->cache) return;
-    atomic_store_relaxed(&lane->limit, lane->room);
+    atomic_store_relaxed(&lane->limit, malloctape_head(lane->room, 0));
     atomic_fence_full();
     /* malloctape_cool_down() or stop_threads() may have come before the lane got its limit. */
     if (atomic_load_relaxed(&hot_path_is_off) || !is_recording())
-        atomic_store_relaxed(&lane->limit, NULL);
+        atomic_store_relaxed(&lane->limit, 0);
 }
 
 /* No object is known to be lost: it is unknown when it ends. */
@@ -79,7 +81,8 @@ bool record_take_slot(struct malloctape_lane *lane)
         if (atomic_load_acquire(&recording.writer.done)) recording_stop();
         return false;
     }
-    size_t count = lane->slot == SPOOL_NO_SLOT ? 0 : (size_t)(lane->cursor - lane->start);
+    size_t count =
+        lane->slot == SPOOL_NO_SLOT ? 0 : (size_t)(malloctape_lane_cursor(lane) - lane->start);
     lane->units += count;
     begin_run(lane, slot, lane->start, count);
     uint16_t *units = spool_units(spool, slot);
@@ -93,7 +96,7 @@ bool record_take_slot(struct malloctape_lane *lane)
     lane->start = units;
     lane->end = units + SPOOL_SLOT_UNITS;
     lane->room = lane->end - ROOM_MARGIN_UNITS;
-    atomic_store_release(&lane->cursor, units);
+    atomic_store_release(&lane->head, malloctape_head(units, lane->first_birth));
     record_heat(lane);
     put_beginning(lane);
     put_lost(lane);
@@ -115,7 +118,7 @@ void malloctape_cool_down(void)
     struct lane_registry *registry = recording.registry;
     uint32_t used = registry ? atomic_load_acquire(&registry->used) : 0;
     for (uint32_t i = 0; i < used; i++)
-        atomic_store_relaxed(&lane_at(registry, i)->limit, NULL);
+        atomic_store_relaxed(&lane_at(registry, i)->limit, 0);
 }
 
 void malloctape_out_of_memory(void)
@@ -127,9 +130,9 @@ void malloctape_out_of_memory(void)
 void record_thread(struct malloctape_lane *lane, bool continued)
 {
     lane->unbegun = continued ? 2 : 1;
-    if (lane->cursor < lane->room) put_beginning(lane);
+    if (malloctape_lane_has_room(lane)) put_beginning(lane);
     /* That may have used up the room of a slot that is continued; then the thread's first event needs another. */
-    if (lane->cursor >= lane->room) record_take_slot(lane);
+    if (!malloctape_lane_has_room(lane)) record_take_slot(lane);
 }
 
 /* --- the thread's cache --- */
@@ -144,7 +147,7 @@ static struct malloctape_lane *lane_with_room(void)
 static void leave_cache(struct malloctape_lane *lane)
 {
     if (!lane->cache) return;
-    atomic_store_relaxed(&lane->limit, NULL);
+    atomic_store_relaxed(&lane->limit, 0);
     lane->cache = NULL;
 }
 
@@ -152,7 +155,7 @@ static void leave_cache(struct malloctape_lane *lane)
 static bool has_room_inside(struct malloctape_lane *lane, long units)
 {
     if (!lane->room || lane->busy || lane->lost_events || !is_recording()) return false;
-    if (lane->end - lane->cursor >= units) return true;
+    if (lane->end - malloctape_lane_cursor(lane) >= units) return true;
     lane->busy = 1;
     bool has_room = record_take_slot(lane);
     lane->busy = 0;
@@ -245,6 +248,17 @@ void malloctape_born_unrecorded(const void *object)
     if (page) shadow_take(page, shadow_place(page, object), 0);
 }
 
+/* So many births the lane has had, which is another thread's. */
+static uint64_t births_of(const struct malloctape_lane *lane)
+{
+    uint64_t first, head;
+    do {
+        first = atomic_load_acquire(&lane->first_birth);
+        head = atomic_load_acquire(&lane->head);
+    } while (atomic_load_relaxed(&lane->first_birth) != first);
+    return malloctape_head_births(head, first);
+}
+
 /* The object at this address, for the calling thread's lane. */
 static struct units_object object_at(const void *address)
 {
@@ -257,7 +271,7 @@ static struct units_object object_at(const void *address)
         object.unknown = true;
     } else if (owner != malloctape_lane->owner) {
         const struct malloctape_lane *other = lane_at(recording.registry, owner - 1);
-        object.bound = raw_births(owner - 1, atomic_load_relaxed(&other->births));
+        object.bound = raw_births(owner - 1, births_of(other));
     }
     return object;
 }

@@ -372,13 +372,32 @@ static uint16_t *put_number(uint16_t *at, uint64_t value)
     return at;
 }
 
-/* Completes the record whose first unit is `first` and whose other units stand behind the cursor up
- * to `end`. */
-static void finish(struct malloctape_lane *lane, unsigned first, uint16_t *end, bool is_event)
+/* Where the units of the next record go that are not its first. */
+static uint16_t *rest_of_record(const struct malloctape_lane *lane)
 {
-    lane->extra_units += (uint64_t)(end - lane->cursor) - is_event;
-    atomic_store_release(lane->cursor, (uint16_t)first);
-    atomic_store_release(&lane->cursor, end);
+    return malloctape_lane_cursor(lane) + 1;
+}
+
+/* Completes the record whose first unit is `first` and whose other units stand behind the cursor up
+ * to `end`. `begins`: objects that begin. */
+static void finish_record(struct malloctape_lane *lane, unsigned first, const uint16_t *end,
+                          unsigned events, uint64_t begins)
+{
+    uint16_t *cursor = malloctape_lane_cursor(lane);
+    lane->extra_units += (uint64_t)(end - cursor) - events;
+    atomic_store_release(cursor, (uint16_t)first);
+    atomic_store_release(&lane->head, malloctape_head(end, lane->head + begins));
+}
+
+static void finish_event(struct malloctape_lane *lane, unsigned first, const uint16_t *end,
+                         unsigned begins)
+{
+    finish_record(lane, first, end, 1, begins);
+}
+
+static void finish(struct malloctape_lane *lane, unsigned first, const uint16_t *end)
+{
+    finish_record(lane, first, end, 0, 0);
 }
 
 static uint16_t *put_place(uint16_t *at, uint32_t place, uint32_t size_class)
@@ -424,15 +443,14 @@ static uint16_t *put_address(struct malloctape_lane *lane, uint16_t *at, const v
 void units_birth(struct malloctape_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
                  const struct units_birth_of *birth)
 {
-    uint16_t *at = lane->cursor + 1;
+    uint16_t *at = rest_of_record(lane);
     unsigned range = range_of(lane, kind);
     bool is_short = birth->taken && range < RAW_RANGES && size < ranges[range].limit;
     unsigned first = is_short ? ranges[range].base + (unsigned)size : RAW_UNIT_GENERAL + kind;
     if (!is_short) at = put_number(at, size);
     if (shape_of[kind] == SHAPE_BIRTH_ALIGNED) at = put_number(at, alignment);
     if (!is_short) at = put_new_place(at, &birth->object, birth->taken);
-    finish(lane, first, put_address(lane, at, birth->address), true);
-    atomic_increment_own(&lane->births);
+    finish_event(lane, first, put_address(lane, at, birth->address), 1);
 }
 
 /* The first unit of the short forms for an object that this lane has; 0 if there is none. */
@@ -450,13 +468,12 @@ static unsigned put_near(struct malloctape_lane *lane, uint16_t **at, unsigned r
 void units_realloc(struct malloctape_lane *lane, unsigned kind, const struct units_object *old,
                    uint64_t size, const struct units_birth_of *birth)
 {
-    uint16_t *at = lane->cursor + 1;
+    uint16_t *at = rest_of_record(lane);
     unsigned first = put_near(lane, &at, range_of(lane, kind), old);
     if (!first) first = RAW_UNIT_GENERAL + kind + put_object(lane, &at, old);
     at = put_number(at, size);
     if (kind == CALL_REALLOC_MOVED) at = put_new_place(at, &birth->object, birth->taken);
-    finish(lane, first, put_address(lane, at, birth->address), true);
-    atomic_increment_own(&lane->births);
+    finish_event(lane, first, put_address(lane, at, birth->address), 1);
 }
 
 /* The first unit of a death by way of the latest bound of the lane that has the object; 0 if it has none. */
@@ -477,7 +494,7 @@ static unsigned put_foreign(struct malloctape_lane *lane, uint16_t **at,
 void units_death(struct malloctape_lane *lane, unsigned kind, const struct units_object *object,
                  uint64_t size, uint64_t alignment)
 {
-    uint16_t *at = lane->cursor + 1;
+    uint16_t *at = rest_of_record(lane);
     unsigned shape = shape_of[kind], range = range_of(lane, kind);
     unsigned first = put_near(lane, &at, range, object);
     if (!first && range == RAW_DEATH_1) first = put_foreign(lane, &at, object);
@@ -485,72 +502,72 @@ void units_death(struct malloctape_lane *lane, unsigned kind, const struct units
     if (shape == SHAPE_DEATH_SIZED || shape == SHAPE_DEATH_SIZED_ALIGNED) at = put_number(at, size);
     if (shape == SHAPE_DEATH_ALIGNED || shape == SHAPE_DEATH_SIZED_ALIGNED)
         at = put_number(at, alignment);
-    finish(lane, first, at, true);
+    finish_event(lane, first, at, 0);
 }
 
 void units_heap_call(struct malloctape_lane *lane, unsigned kind, unsigned count, uint64_t first,
                      uint64_t second)
 {
-    uint16_t *at = put_number(lane->cursor + 1, count);
+    uint16_t *at = put_number(rest_of_record(lane), count);
     if (count > 0) at = put_number(at, first);
     if (count > 1) at = put_number(at, second);
-    finish(lane, RAW_UNIT_GENERAL + kind, at, true);
+    finish_event(lane, RAW_UNIT_GENERAL + kind, at, 0);
 }
 
 void units_failed(struct malloctape_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
                   const struct units_object *object)
 {
-    uint16_t *at = put_number(lane->cursor + 1, kind);
+    uint16_t *at = put_number(rest_of_record(lane), kind);
     unsigned flags = 0;
     if (shape_of[kind] == SHAPE_REALLOC) flags = put_object(lane, &at, object);
     at = put_number(at, size);
     if (shape_of[kind] == SHAPE_BIRTH_ALIGNED) at = put_number(at, alignment);
-    finish(lane, RAW_UNIT_GENERAL + RAW_FAILED + flags, at, true);
+    finish_event(lane, RAW_UNIT_GENERAL + RAW_FAILED + flags, at, 0);
 }
 
 void units_thread(struct malloctape_lane *lane, unsigned record, uint64_t thread_id)
 {
-    uint16_t *at = lane->cursor + 1;
+    uint16_t *at = rest_of_record(lane);
     if (record == RAW_THREAD_BEGIN) at = put_number(at, thread_id);
-    finish(lane, RAW_UNIT_GENERAL + record, at, false);
+    finish(lane, RAW_UNIT_GENERAL + record, at);
 }
 
 void units_stamp(struct malloctape_lane *lane, unsigned structure, uint64_t number)
 {
     unsigned entry = structure == RAW_STRUCTURE_PAGE_HEAP ? RAW_SIZE_CLASSES_MAX : structure;
     unsigned first = lane->allocating ? RAW_UNIT_STAMP_BEFORE : RAW_UNIT_STAMP_AFTER;
-    uint16_t *at = put_number(lane->cursor + 1, number - lane->stamps[entry]);
+    uint16_t *at = put_number(rest_of_record(lane), number - lane->stamps[entry]);
     lane->stamps[entry] = number;
-    finish(lane, first + structure, at, false);
+    finish(lane, first + structure, at);
 }
 
 void units_lost(struct malloctape_lane *lane, uint64_t events, uint64_t births)
 {
-    uint16_t *at = put_number(put_number(lane->cursor + 1, events), births);
-    finish(lane, RAW_UNIT_GENERAL + RAW_LOST, at, false);
+    uint16_t *at = put_number(put_number(rest_of_record(lane), events), births);
+    finish_record(lane, RAW_UNIT_GENERAL + RAW_LOST, at, 0, births);
 }
 
 void units_class(struct malloctape_lane *lane, unsigned size_class, uint64_t bytes)
 {
-    uint16_t *at = put_number(put_number(lane->cursor + 1, size_class), bytes);
+    uint16_t *at = put_number(put_number(rest_of_record(lane), size_class), bytes);
     lane->told[size_class / 64] |= UINT64_C(1) << size_class % 64;
-    finish(lane, RAW_UNIT_GENERAL + RAW_CLASS, at, false);
+    finish(lane, RAW_UNIT_GENERAL + RAW_CLASS, at);
 }
 
 void units_cached(struct malloctape_lane *lane, unsigned size_class, unsigned count,
                   const uint32_t *places)
 {
-    uint16_t *at = put_number(put_number(lane->cursor + 1, size_class), count);
+    uint16_t *at = put_number(put_number(rest_of_record(lane), size_class), count);
     at = put_number(at, places[0]);
     for (unsigned i = 1; i < count; i++)
         at = put_number(at, zigzag((int64_t)places[i] - places[i - 1]));
-    finish(lane, RAW_UNIT_GENERAL + RAW_CACHED, at, false);
+    finish(lane, RAW_UNIT_GENERAL + RAW_CACHED, at);
 }
 
 void units_uncached(struct malloctape_lane *lane, unsigned size_class, unsigned count)
 {
-    uint16_t *at = put_number(put_number(lane->cursor + 1, size_class), count);
-    finish(lane, RAW_UNIT_GENERAL + RAW_UNCACHED, at, false);
+    uint16_t *at = put_number(put_number(rest_of_record(lane), size_class), count);
+    finish(lane, RAW_UNIT_GENERAL + RAW_UNCACHED, at);
 }
 
 /* --- counting --- */

@@ -14,7 +14,7 @@
 
 #include "capture.h"
 
-/* Chooses the profile of the run that begins at lane->cursor, from the `count` units of the one
+/* Chooses the profile of the run that begins at the lane's cursor, from the `count` units of the one
  * before it at `units` (0: this is the first), and empties what a run remembers. */
 void units_begin_run(struct malloctape_lane *lane, const uint16_t *units, size_t count, bool key);
 

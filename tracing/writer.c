@@ -124,6 +124,12 @@ static int flush(struct writer *writer)
     return result;
 }
 
+/* Where the lane's thread is in its slot; NULL: it has none. */
+static uint16_t *cursor_of(const struct malloctape_lane *lane)
+{
+    return malloctape_head_cursor(atomic_load_acquire(&lane->head));
+}
+
 /* The lane as it is followed for packing (pack.h): from the beginning of a run on as long as its chunks are packed. */
 static struct pack_lane *follow_lane(struct writer *writer, struct malloctape_lane *lane,
                                      unsigned flags, uint64_t first_birth)
@@ -201,7 +207,7 @@ static uint32_t drain_full_slots(struct writer *writer)
     uint32_t slots = 0;
     for (uint32_t i = 0; i < used; i++) {
         struct malloctape_lane *lane = lane_at(writer->registry, i);
-        if (atomic_load_acquire(&lane->cursor)) slots += drain_lane(writer, lane, NULL);
+        if (cursor_of(lane)) slots += drain_lane(writer, lane, NULL);
     }
     return slots;
 }
@@ -233,18 +239,20 @@ static void put_tick(struct writer *writer, uint64_t now)
  * the end of the thread if there is no room left here. */
 static void retire_lane(struct writer *writer, struct malloctape_lane *lane)
 {
-    if (lane->ended || !lane->cursor || !lane_take_over(writer->registry, lane)) return;
+    if (lane->ended || !cursor_of(lane) || !lane_take_over(writer->registry, lane)) return;
     uint32_t slot = lane->slot;
-    bool ended = lane->cursor < lane->end;
+    bool ended = malloctape_lane_cursor(lane) < lane->end;
     if (ended) units_thread(lane, RAW_THREAD_END, 0);
-    drain_lane(writer, lane, lane->cursor);
-    uint32_t units = (uint32_t)(lane->cursor - lane->start);
+    uint16_t *cursor = malloctape_lane_cursor(lane);
+    drain_lane(writer, lane, cursor);
+    uint32_t units = (uint32_t)(cursor - lane->start);
     if (flush(writer) == 0) spool_give(&writer->spool, slot, units);
     lane->units += units;
-    lane->limit = lane->room = NULL;
+    lane->limit = 0;
+    lane->room = NULL;
     lane->slot = SPOOL_NO_SLOT;
     lane->ended = ended;
-    atomic_store_release(&lane->cursor, NULL);
+    atomic_store_release(&lane->head, malloctape_head(NULL, lane->head));
     lane_put_back(writer->registry, lane);
 }
 
@@ -255,7 +263,7 @@ static bool close_window(struct writer *writer)
     uint64_t now = os_clock_ns();
     bool progress = false;
     for (uint32_t i = 0; i < used; i++)
-        writer->snapshot[i] = atomic_load_acquire(&lane_at(writer->registry, i)->cursor);
+        writer->snapshot[i] = cursor_of(lane_at(writer->registry, i));
     for (uint32_t i = 0; i < used; i++) {
         struct malloctape_lane *lane = lane_at(writer->registry, i);
         if (!writer->snapshot[i]) continue;
@@ -300,7 +308,7 @@ static uint64_t events_of_lane(const struct writer *writer, const struct malloct
 {
     uint64_t extra = atomic_load_acquire(&lane->extra_units);
     /* Without a slot the lane had no thread when `extra` was read. */
-    if (!atomic_load_acquire(&lane->cursor)) return lane->written - extra;
+    if (!cursor_of(lane)) return lane->written - extra;
     const uint16_t *units = spool_units(&writer->spool, lane->read_slot);
     struct spool_run run = spool_run_of(&writer->spool, lane->read_slot);
     return run.first_unit - run.extra_units +
@@ -636,7 +644,7 @@ static uint64_t bytes_at_most(const struct writer *writer)
                      writer->pending_count;
     for (uint32_t i = 0; i < used; i++) {
         const struct malloctape_lane *lane = lane_at(writer->registry, i);
-        const uint8_t *cursor = (const uint8_t *)atomic_load_acquire(&lane->cursor);
+        const uint8_t *cursor = (const uint8_t *)cursor_of(lane);
         if (!cursor || lane->slot != lane->read_slot) continue;
         bytes += (uint64_t)(cursor - (const uint8_t *)lane->read_from);
         if (slots > 0) slots--;
