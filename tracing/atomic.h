@@ -12,13 +12,13 @@
 #define atomic_add_relaxed(object, value)      __atomic_fetch_add(object, value, __ATOMIC_RELAXED)
 #define atomic_add_release(object, value)      __atomic_fetch_add(object, value, __ATOMIC_RELEASE)
 
-/* Adds to what only the calling thread stores to, after all that it has stored before. In one instruction, which the
- * builtins do not become. */
-#ifdef __SANITIZE_THREAD__
-#define atomic_add_own_release(object, value) atomic_store_release(object, *(object) + (value))
-#else
+/* Adds to 64 bits that only the calling thread stores to, after all that it has stored before. Where it is one instruction,
+ * the builtins do not become it, and a plain addition is merged with others. */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define atomic_add_own_release(object, value) \
-    (__atomic_thread_fence(__ATOMIC_RELEASE), (void)(*(object) += (value)))
+    __asm__ volatile("addq %1, %0" : "+m"(*(object)) : "er"(value) : "memory", "cc")
+#else
+#define atomic_add_own_release(object, value) atomic_store_release(object, *(object) + (value))
 #endif
 
 /* Both return whether *object was *expected and is now desired; else *expected is what was there. */
