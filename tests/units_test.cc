@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <random>
+#include <thread>
 #include <unordered_set>
 #include <vector>
 
@@ -741,6 +743,46 @@ TEST(Units, AnythingIsReadAsItWasRecorded)
     }
     EXPECT_GT(aged, 0u) << "no far place was told by an age";
     EXPECT_GT(hot_reallocs, 0u);
+}
+
+/* A thread asks for the births of a lane whose own thread goes on, from slot to slot, some of them without a birth. */
+TEST(Units, BirthsSeenByAnotherThread)
+{
+    const uint64_t enough = 400000;
+    struct malloctape_lane *lane =
+        static_cast<struct malloctape_lane *>(aligned_alloc(128, sizeof *lane));
+    memset(lane, 0, sizeof *lane);
+    lane->codes[CALL_MALLOC].base = 1;
+    std::vector<uint16_t> slots[2] = {std::vector<uint16_t>(kSlotUnits),
+                                      std::vector<uint16_t>(kSlotUnits)};
+    std::atomic<uint64_t> begun{0}, done{0}, asked{0};
+    std::thread owner([&] {
+        std::mt19937 random(1);
+        uint64_t births = 0;
+        for (unsigned slot = 0; births < enough; slot++) {
+            malloctape_lane_enter(lane, slots[slot % 2].data());
+            uint64_t here = slot % 3 == 0 ? 0 : random() % kSlotUnits + 1;
+            for (uint64_t i = 0; i < here; i++) {
+                begun = ++births;
+                malloctape_lane_birth(lane, malloctape_lane_cursor(lane), CALL_MALLOC, 8);
+                done = births;
+            }
+            EXPECT_EQ(malloctape_lane_cursor(lane), slots[slot % 2].data() + here);
+            while (asked < slot)
+                std::this_thread::yield();
+        }
+    });
+    uint64_t least, wrong = 0;
+    do {
+        least = done;
+        uint64_t births = malloctape_lane_births(lane);
+        wrong += births < least || births > begun;
+        asked++;
+    } while (least < enough);
+    owner.join();
+    EXPECT_EQ(wrong, 0u) << "of " << asked;
+    EXPECT_EQ(malloctape_lane_births(lane), done);
+    free(lane);
 }
 
 /* FORMAT.md 5.6. */

@@ -22,7 +22,7 @@
  *            lane has one (`cache`). The lane that has a place stands in the shadow table; who ends an object that another
  *            lane has says how many births that lane has had.
  * Lane       One per living thread, found by one thread-local pointer. Only its thread writes to
- *            it; the writer thread reads `head`. Lanes lie in memory that a forked child finds
+ *            it, but for `limit`; others read `head` and `first_birth`. Lanes lie in memory that a forked child finds
  *            zeroed: there, head == limit, so a child leaves the hot path at once and stops
  *            recording, or begins a recording of its own.
  * Life       UNDECIDED -> OFF <-> RECORDING, any number of times (recording.h). A thread that is late, in the
@@ -72,7 +72,7 @@ struct malloctape_lane {
     uint64_t limit;       /* the head at which the hot path must be left; 0 to leave it now */
     uint64_t first_birth; /* births before the slot; read by others */
     uint64_t extra_units; /* written so far, that are not the first unit of an event */
-    void *cache;          /* the front end's, which the stream follows; if NULL, `limit` is too */
+    void *cache;          /* the front end's, which the stream follows; if NULL, `limit` is 0 */
     uint16_t *room;       /* last position at which an event still fits; behind it only stamps */
     uint16_t owner;       /* of the places that the lane has: its number plus 1 */
     uint8_t allocating;   /* stamps belong to the event that follows, not to the latest one */
@@ -118,21 +118,21 @@ struct malloctape_lane {
 /* This thread's lane; never NULL. Threads that do not record have a lane without room. */
 extern MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane;
 
-/* --- recording, hot ---
+/* --- where a thread is ---
  *
- * The lane must have room: lane->head, whose cursor is `cursor`, is below lane->limit. */
+ * A lane's head is the address of the slot's next free unit (48 bits), and below it the births so far modulo
+ * MALLOCTAPE_HEAD_BIRTHS_LIMIT: in one word, which a birth need store only once. A slot has fewer births than the limit, and
+ * begins with fewer there, so that they never run over into the address. */
+#define MALLOCTAPE_HEAD_SHIFT        16
+#define MALLOCTAPE_HEAD_BIRTHS_LIMIT UINT64_C(0x8000)
+#define MALLOCTAPE_HEAD_BIRTH        UINT64_C(1)
+#define MALLOCTAPE_HEAD_UNIT         ((uint64_t)sizeof(uint16_t) << MALLOCTAPE_HEAD_SHIFT)
 
-/* A thread's position in the stream, in one word so that others see both halves of one moment: the address of the slot's
- * next free unit, and below it the births so far, modulo MALLOCTAPE_HEAD_BIRTHS. A slot has fewer, and its births begin
- * below that, so that they do not run over into the address. */
-#define MALLOCTAPE_HEAD_SHIFT  16
-#define MALLOCTAPE_HEAD_BIRTHS UINT64_C(0x8000)
-#define MALLOCTAPE_HEAD_BIRTH  UINT64_C(1)
-#define MALLOCTAPE_HEAD_UNIT   ((uint64_t)sizeof(uint16_t) << MALLOCTAPE_HEAD_SHIFT)
-
+/* `births`: so far, or a head that has them. */
 static inline uint64_t malloctape_head(const uint16_t *cursor, uint64_t births)
 {
-    return (uint64_t)(uintptr_t)cursor << MALLOCTAPE_HEAD_SHIFT | births % MALLOCTAPE_HEAD_BIRTHS;
+    return (uint64_t)(uintptr_t)cursor << MALLOCTAPE_HEAD_SHIFT |
+           births % MALLOCTAPE_HEAD_BIRTHS_LIMIT;
 }
 
 static inline uint16_t *malloctape_head_cursor(uint64_t head)
@@ -140,7 +140,13 @@ static inline uint16_t *malloctape_head_cursor(uint64_t head)
     return (uint16_t *)(uintptr_t)(head >> MALLOCTAPE_HEAD_SHIFT);
 }
 
-/* The lane's, if it is the calling thread's. */
+/* Births so far, of which there were `first` when the slot of this head was begun. */
+static inline uint64_t malloctape_head_births(uint64_t head, uint64_t first)
+{
+    return first + (head - first) % MALLOCTAPE_HEAD_BIRTHS_LIMIT;
+}
+
+/* Of a lane that the caller has. */
 static inline uint16_t *malloctape_lane_cursor(const struct malloctape_lane *lane)
 {
     return malloctape_head_cursor(lane->head);
@@ -152,11 +158,28 @@ static inline bool malloctape_lane_has_room(const struct malloctape_lane *lane)
     return malloctape_lane_cursor(lane) < lane->room;
 }
 
-/* Births so far, of which there were `first` when the slot of this head was begun. */
-static inline uint64_t malloctape_head_births(uint64_t head, uint64_t first)
+/* Births so far, also of a lane whose thread goes on meanwhile. */
+static inline uint64_t malloctape_lane_births(const struct malloctape_lane *lane)
 {
-    return first + (head - first) % MALLOCTAPE_HEAD_BIRTHS;
+    uint64_t first, head;
+    do {
+        first = atomic_load_acquire(&lane->first_birth);
+        head = atomic_load_acquire(&lane->head);
+    } while (atomic_load_relaxed(&lane->first_birth) != first);
+    return malloctape_head_births(head, first);
 }
+
+/* The lane, which the caller has, goes on at the beginning of another slot. */
+static inline void malloctape_lane_enter(struct malloctape_lane *lane, const uint16_t *units)
+{
+    uint64_t births = malloctape_lane_births(lane);
+    atomic_store_release(&lane->first_birth, births);
+    atomic_store_release(&lane->head, malloctape_head(units, births));
+}
+
+/* --- recording, hot ---
+ *
+ * The lane must have room: lane->head, whose cursor is `cursor`, is below lane->limit. */
 
 /* A birth whose size is below lane->codes[kind].limit, of the object that was the first of its class in the cache. */
 static inline void malloctape_lane_birth(struct malloctape_lane *lane, uint16_t *cursor,

@@ -15,6 +15,8 @@
 _Static_assert(ROOM_MARGIN_UNITS > 5 * RAW_UNITS_PER_RECORD_MAX,
                "the beginning of a thread, a loss and an event fit behind the room");
 
+_Static_assert(SPOOL_SLOT_UNITS < MALLOCTAPE_HEAD_BIRTHS_LIMIT, "births of a slot fit into a head");
+
 static uint64_t stamps[RAW_STRUCTURES]; /* each under the lock of its structure */
 static bool hot_path_is_off;
 
@@ -34,13 +36,11 @@ static void begin_run(struct malloctape_lane *lane, uint32_t slot, const uint16_
                       size_t count)
 {
     bool key = lane->slots % RAW_KEY_RUN_EVERY == 0;
-    uint64_t births = malloctape_head_births(lane->head, lane->first_birth);
     lane->addresses = recording.writer.addresses;
-    atomic_store_release(&lane->first_birth, births);
     units_begin_run(lane, before, count, key);
     struct spool_run run = {.lane = lane->number,
                             .serial = lane->slots++,
-                            .first_birth = births,
+                            .first_birth = malloctape_lane_births(lane),
                             .first_unit = lane->units,
                             .key = key,
                             .extra_units = lane->extra_units};
@@ -96,7 +96,7 @@ bool record_take_slot(struct malloctape_lane *lane)
     lane->start = units;
     lane->end = units + SPOOL_SLOT_UNITS;
     lane->room = lane->end - ROOM_MARGIN_UNITS;
-    atomic_store_release(&lane->head, malloctape_head(units, lane->first_birth));
+    malloctape_lane_enter(lane, units);
     record_heat(lane);
     put_beginning(lane);
     put_lost(lane);
@@ -248,17 +248,6 @@ void malloctape_born_unrecorded(const void *object)
     if (page) shadow_take(page, shadow_place(page, object), 0);
 }
 
-/* So many births the lane has had, which is another thread's. */
-static uint64_t births_of(const struct malloctape_lane *lane)
-{
-    uint64_t first, head;
-    do {
-        first = atomic_load_acquire(&lane->first_birth);
-        head = atomic_load_acquire(&lane->head);
-    } while (atomic_load_relaxed(&lane->first_birth) != first);
-    return malloctape_head_births(head, first);
-}
-
 /* The object at this address, for the calling thread's lane. */
 static struct units_object object_at(const void *address)
 {
@@ -271,7 +260,7 @@ static struct units_object object_at(const void *address)
         object.unknown = true;
     } else if (owner != malloctape_lane->owner) {
         const struct malloctape_lane *other = lane_at(recording.registry, owner - 1);
-        object.bound = raw_births(owner - 1, births_of(other));
+        object.bound = raw_births(owner - 1, malloctape_lane_births(other));
     }
     return object;
 }

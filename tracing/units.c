@@ -381,10 +381,10 @@ static uint16_t *rest_of_record(const struct malloctape_lane *lane)
 /* Completes the record whose first unit is `first` and whose other units stand behind the cursor up
  * to `end`. `begins`: objects that begin. */
 static void finish_record(struct malloctape_lane *lane, unsigned first, const uint16_t *end,
-                          unsigned events, uint64_t begins)
+                          bool is_event, uint64_t begins)
 {
     uint16_t *cursor = malloctape_lane_cursor(lane);
-    lane->extra_units += (uint64_t)(end - cursor) - events;
+    lane->extra_units += (uint64_t)(end - cursor) - is_event;
     atomic_store_release(cursor, (uint16_t)first);
     atomic_store_release(&lane->head, malloctape_head(end, lane->head + begins));
 }
@@ -392,12 +392,12 @@ static void finish_record(struct malloctape_lane *lane, unsigned first, const ui
 static void finish_event(struct malloctape_lane *lane, unsigned first, const uint16_t *end,
                          unsigned begins)
 {
-    finish_record(lane, first, end, 1, begins);
+    finish_record(lane, first, end, true, begins);
 }
 
 static void finish(struct malloctape_lane *lane, unsigned first, const uint16_t *end)
 {
-    finish_record(lane, first, end, 0, 0);
+    finish_record(lane, first, end, false, 0);
 }
 
 static uint16_t *put_place(uint16_t *at, uint32_t place, uint32_t size_class)
@@ -544,7 +544,7 @@ void units_stamp(struct malloctape_lane *lane, unsigned structure, uint64_t numb
 void units_lost(struct malloctape_lane *lane, uint64_t events, uint64_t births)
 {
     uint16_t *at = put_number(put_number(rest_of_record(lane), events), births);
-    finish_record(lane, RAW_UNIT_GENERAL + RAW_LOST, at, 0, births);
+    finish_record(lane, RAW_UNIT_GENERAL + RAW_LOST, at, false, births);
 }
 
 void units_class(struct malloctape_lane *lane, unsigned size_class, uint64_t bytes)

@@ -14,7 +14,7 @@
 
 #include "capture.h"
 
-/* Chooses the profile of the run that begins at the lane's cursor, from the `count` units of the one
+/* Chooses the profile of the run that begins, from the `count` units of the one
  * before it at `units` (0: this is the first), and empties what a run remembers. */
 void units_begin_run(struct malloctape_lane *lane, const uint16_t *units, size_t count, bool key);
 
@@ -57,6 +57,7 @@ void units_uncached(struct malloctape_lane *lane, unsigned size_class, unsigned 
 /* thread_begin with the thread's id; thread_end, thread_cache_deleted, cache_begin with 0. */
 void units_thread(struct malloctape_lane *lane, unsigned record, uint64_t thread_id);
 void units_stamp(struct malloctape_lane *lane, unsigned structure, uint64_t number);
+/* With those, the births of a slot are still fewer than MALLOCTAPE_HEAD_BIRTHS_LIMIT. */
 void units_lost(struct malloctape_lane *lane, uint64_t events, uint64_t births);
 
 /* --- units that stand there; any thread --- */
