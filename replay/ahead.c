@@ -172,6 +172,7 @@ static bool child_has_died(struct ahead *ahead)
 static bool ahead_wait(struct ahead *ahead)
 {
     struct ahead_counter *produced = &ahead->shared->produced;
+    /* Before the first batch nothing is on its way yet, and lingering would be added to every replay. */
     uint32_t growth = ahead->taken == 0 ? 1 : wake_batches(ahead);
     long most_ns = AHEAD_LINGER_NS;
     while (counter_get(produced) == ahead->taken) {

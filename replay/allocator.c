@@ -117,9 +117,10 @@ static void *find_any(const char *symbols)
 /* A symbol of the library that malloc comes from. */
 static void *find_own(const char *symbol)
 {
+    static const void *library;
     void *found = dlsym(RTLD_DEFAULT, symbol);
     if (found == NULL) return NULL;
-    const void *library = library_of(dlsym(RTLD_DEFAULT, "malloc"), NULL);
+    if (library == NULL) library = library_of(dlsym(RTLD_DEFAULT, "malloc"), NULL);
     return library_of(found, NULL) == library ? found : NULL;
 }
 
