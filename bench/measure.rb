@@ -1,14 +1,20 @@
 # frozen_string_literal: true
 
-# measure - runs one workload under each allocator in turn, and takes the times.
+# measure - runs one workload under each allocator, in turns, and takes the times.
 #
-#     round 1: plain off on    round 2: plain off on    ...
+#     round 1: plain 1 s, off 1 s, on 1 s, off 1 s, on 1 s, plain 1 s, on 1 s, ... until all three have ended
+#     round 2: off, on, plain, ...
 #
-# What is compared is always of one round, so that a machine that gets slower or faster in the meantime changes all
-# three. Wall time is what a user waits: from the start of the process to its end, the closing of the recording
-# included. CPU time is the kernel's account of the ended process with all its threads, the recorder's writer
-# among them (getrusage(2) of children; there is one such child at a time).
+# The three runs of a round take turns: one goes on, with all its threads, while the other two stand still (SIGSTOP).
+# So a machine that becomes slower or faster for some seconds, as one shared with others does, is slower or faster for all
+# three, and for the same part of their work; of whole long runs, one after the other, that is not true. Turns are not
+# shorter because it takes the system some milliseconds to spread threads over the processors again.
+#
+# Wall time is what a user waits: from the start of the process to its end, the closing of the recording included, less
+# the time in which it stood still. CPU time is the kernel's account of the ended process with all its threads, the
+# recorder's writer among them (getrusage(2) of children; no other child ends while it runs).
 
+require 'fileutils'
 require 'json'
 
 # Something that cannot be measured; the text is for the user.
@@ -60,42 +66,103 @@ module Child
     times.cutime + times.cstime
   end
 
-  # Starts a program; what it prints goes to the file `log`. Returns its process number.
-  def start(environment, command, log, input = File::NULL)
-    Process.spawn(CLEAN.merge(environment), *command, in: input, %i[out err] => [log, 'w'])
+  # Starts a program in process group `group` (0: a new one); what it prints goes to the file `log`. Returns its
+  # process number.
+  def start(environment, command, log, input: File::NULL, group: 0)
+    Process.spawn(CLEAN.merge(environment), *command, in: input, %i[out err] => [log, 'w'], pgroup: group)
   rescue SystemCallError => e
     raise BenchError, "#{command.first}: #{e.message}"
   end
 
-  # Waits for a program that start() started, and returns the CPU seconds it took. Raises if it failed.
-  def finish(pid, command, log)
-    before = cpu_of_ended
-    _, status = Process.wait2(pid)
-    cpu = cpu_of_ended - before
+  # Raises if the program that ended with `status` failed.
+  def check(status, command, log)
     how = status.to_s.sub(/\Apid \d+ /, '') unless status.success?
     how ||= 'ran without the library' if File.binread(log, OUTPUT_SHOWN_BYTES).to_s.include?('cannot be preloaded')
     raise BenchError, "#{command.join(' ')}: #{how}\n#{tail(log)}" if how
-
-    cpu
   end
 
-  # From start to end; the wall and CPU seconds.
-  def run(environment, command, log, input = File::NULL)
-    began = now
-    cpu = finish(start(environment, command, log, input), command, log)
-    Times.new(now - began, cpu)
+  # From start to end, without a clock.
+  def run(command, log, environment = {})
+    pid = start(environment, command, log)
+    check(Process.wait2(pid).last, command, log)
+  end
+
+  # A signal to all of a process group, which may be gone.
+  def signal(name, group)
+    Process.kill(name, -group)
+  rescue Errno::ESRCH
+    nil
   end
 
   def tail(log) = File.binread(log).byteslice(-OUTPUT_SHOWN_BYTES..) || File.binread(log)
 end
 
+# One run of a program, which goes on when it is its turn and stands still otherwise. What else belongs to its process
+# group does so too.
+class Run
+  attr_reader :times
+
+  def initialize(environment, command, log, input: File::NULL, group: 0)
+    @environment = environment
+    @command = command
+    @log = log
+    @input = input
+    @group = group
+    @times = Child::Times.new(0.0, 0.0)
+  end
+
+  # Lets it run for that long, or to its end; returns whether it has ended. Raises if it failed.
+  def turn(seconds)
+    began = Child.now
+    cpu_before = Child.cpu_of_ended
+    go_on
+    status = wait(seconds)
+    times.wall += Child.now - began
+    return false if status.stopped?
+
+    times.cpu = Child.cpu_of_ended - cpu_before
+    Child.check(status, @command, @log)
+    true
+  end
+
+  # After a failure.
+  def kill
+    return unless @pid
+
+    Child.signal('KILL', @group)
+    Process.wait(@pid)
+  rescue Errno::ECHILD
+    nil
+  end
+
+  private
+
+  def go_on
+    Child.signal('CONT', @group) unless @group.zero?
+    @pid ||= Child.start(@environment, @command, @log, input: @input, group: @group)
+    @group = @pid if @group.zero?
+  end
+
+  # How it ended, or that it has been stopped.
+  def wait(seconds)
+    bell = Thread.new do
+      sleep(seconds)
+      Child.signal('STOP', @group)
+    end
+    Process.wait2(@pid, Process::WUNTRACED).last
+  ensure
+    bell.kill.join
+  end
+end
+
+# What a recording says about itself.
 # What a recording says about itself.
 class Recording
   attr_reader :info
 
   def initialize(malloctape, trace, work_dir)
     json = File.join(work_dir, 'info.json')
-    Child.run({}, [malloctape, 'info', '--json', json, trace], File.join(work_dir, 'info.log'))
+    Child.run([malloctape, 'info', '--json', json, trace], File.join(work_dir, 'info.log'))
     @info = JSON.parse(File.read(json))
     raise BenchError, "#{trace}: #{info['lost_events']} events were lost" unless info['lost_events'].zero?
     raise BenchError, "#{trace}: the recording ends with \"#{info['end']}\"" unless info['end'] == 'complete'
@@ -107,31 +174,33 @@ end
 
 # All runs of one workload.
 class Measurement
-  ROUNDS_MIN = 5
+  ROUNDS_MIN = 9
   ROUNDS_MAX = 25
-  PLAIN_SECONDS = 3.0 # what all plain runs of a short program should come to
+  PLAIN_SECONDS = 6.0 # what all plain runs of a short program should come to
+  TURN_SECONDS = 1.0
 
   attr_reader :workload, :times, :recordings
 
-  def initialize(workload, modes, malloctape, work_dir, trace)
+  # Of each mode's runs, `dir` has a directory of their own.
+  def initialize(workload, modes, malloctape, dir, trace)
     @workload = workload
     @modes = modes
     @malloctape = malloctape
-    @work_dir = work_dir
+    @dir = dir
     @trace = trace
     @times = Modes::NAMES.to_h { |mode| [mode, []] }
     @recordings = []
   end
 
   # One run is not counted: it brings the program and its input into memory, and says how long one takes. Without
-  # `rounds`, there are at least five, and more of a short program.
+  # `rounds`, there are at least nine, and more of a short program.
   def take(rounds)
-    first = run(:plain)
+    first = in_turns([:plain]).fetch(:plain)
     rounds ||= rounds_by_default(first.wall)
     rounds.times do |round|
       yield round + 1, rounds if block_given?
-      Modes::NAMES.each { |mode| times[mode] << run(mode) }
-      recordings << Recording.new(@malloctape, @trace, @work_dir)
+      in_turns(Modes::NAMES.rotate(round)).each { |mode, one| times[mode] << one }
+      recordings << Recording.new(@malloctape, @trace, @dir)
     end
     self
   end
@@ -145,8 +214,24 @@ class Measurement
 
   def rounds_by_default(seconds) = (PLAIN_SECONDS / seconds).ceil.clamp(ROUNDS_MIN, ROUNDS_MAX)
 
-  def run(mode)
-    File.delete(@trace) if mode == :on && File.exist?(@trace)
-    workload.run(@modes.environment(mode, @trace))
+  # One run of each of these modes; the Child::Times of each.
+  def in_turns(modes)
+    FileUtils.rm_f(@trace) if modes.include?(:on)
+    runs = {}
+    modes.each { |mode| runs[mode] = start(mode) }
+    running = modes
+    until running.empty?
+      running = running.reject { |mode| runs[mode].turn(TURN_SECONDS) }.rotate
+    end
+    runs.transform_values(&:times)
+  rescue StandardError, SignalException
+    runs.each_value(&:kill)
+    raise
+  end
+
+  def start(mode)
+    dir = File.join(@dir, mode.to_s)
+    FileUtils.mkdir_p(dir)
+    workload.start(@modes.environment(mode, @trace), dir)
   end
 end

@@ -6,13 +6,30 @@ require 'etc'
 require 'json'
 require_relative 'workloads'
 
-# The lowest, the middle and the highest of some numbers, and how many these are.
-Spread = Struct.new(:min, :median, :max, :runs) do
+# The lowest, the middle and the highest of some numbers, and how many these are. The median of all the numbers of which
+# these are a sample lies between `low` and `high`, with a probability of 95 % or more, however they are distributed: an
+# interval between two of the sorted numbers (order statistics; no fewer than six have one).
+Spread = Struct.new(:min, :low, :median, :high, :max, :runs) do
   def self.of(numbers)
     sorted = numbers.sort
     middle = sorted.size / 2
-    new(sorted.first, sorted.size.odd? ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2, sorted.last,
-        sorted.size)
+    outside = outside_interval(sorted.size)
+    new(sorted.first, outside && sorted[outside],
+        sorted.size.odd? ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2,
+        outside && sorted[-1 - outside], sorted.last, sorted.size)
+  end
+
+  # How many of `size` sorted numbers lie on either side of the interval. That the median of all lies beyond the first
+  # k of them, to the left, is k - 1 or fewer heads in `size` throws of a coin.
+  def self.outside_interval(size)
+    ways = 1 # to choose k of them
+    at_most = 0 # all ways to choose k or fewer
+    (0..size).each do |k|
+      at_most += ways
+      return (k - 1 if k.positive?) if at_most > 0.025 * (2**size)
+
+      ways = ways * (size - k) / (k + 1)
+    end
   end
 end
 
@@ -71,17 +88,21 @@ end
 
 # --- the table -----------------------------------------------------------------------------------------
 
-COLUMNS = %w[workload measure bar median min max runs met].freeze
+COLUMNS = [*%w[workload measure bar median], '95 %', *%w[min max runs met]].freeze
 
 def met_text(result)
   { true => 'yes', false => 'NO', nil => '-' }.fetch(result.met)
 end
 
 def result_row(result, first)
-  numbers = result.spread.to_h.values_at(:median, :min, :max).map { |number| format('%.3f', number) }
-  [first ? result.workload : '', MEASURES.fetch(result.measure), result.bar ? result.bar.to_s : '-', *numbers,
-   result.spread.runs.to_s, met_text(result)]
+  spread = result.spread
+  median, min, max = [spread.median, spread.min, spread.max].map { |number| ratio_text(number) }
+  [first ? result.workload : '', MEASURES.fetch(result.measure), result.bar ? result.bar.to_s : '-', median,
+   interval_text(spread), min, max, spread.runs.to_s, met_text(result)]
 end
+
+def ratio_text(number) = format('%.3f', number)
+def interval_text(spread) = spread.low ? "#{ratio_text(spread.low)}-#{ratio_text(spread.high)}" : '-'
 
 def table_rows(results)
   results.each_with_index.map do |result, index|
@@ -105,7 +126,8 @@ end
 
 NOTES = <<~TEXT
   plain: libtcmalloc_minimal.so; off: the tracing library, nothing recorded; on: recording. Each ratio is of two runs
-  of one round. redis: wall is redis-benchmark's, CPU the server's. A bar is met when the median is not above it.
+  of one round, which took turns of a second. 95 %: where the median would be after very many rounds, if this is as probable.
+  redis: wall is redis-benchmark's, CPU the server's. A bar is met when the median is not above it.
 
   Not measured here: memory; the longest pause of a single call; what a recording costs while a disk is slow or full
   (what is written goes to the page cache); programs with more threads than this machine has cores; putting the

@@ -5,7 +5,8 @@
 # A workload has a name, a text, bars, and
 #   missing         why it cannot run here, or nil
 #   prepare(dir)    writes its input there, before any time is taken
-#   run(env)        runs it once in that environment and returns its Child::Times; raises BenchError if it fails
+#   start(env, dir) a Run of it in that environment, which may write to that directory and has not had a turn yet;
+#                   raises BenchError if it fails
 
 require_relative 'measure'
 
@@ -36,19 +37,18 @@ class ProgramWorkload
   def missing = nil
   def prepare(dir) = @dir = dir
   def input = File::NULL
-  def run(environment) = Child.run(environment, command, File.join(@dir, "#{name}.log"), input)
+  def start(environment, dir) = Run.new(environment, command(dir), File.join(dir, "#{name}.log"), input:)
 end
 
 # One of our own small programs; each says at its head what it does.
 class SmallProgram < ProgramWorkload
-  attr_reader :command
-
   def initialize(name, text, path, *arguments)
     super(name, text)
     @command = [path, *arguments.map(&:to_s)]
   end
 
-  def missing = File.executable?(command.first) ? nil : "#{command.first} is not built: make bench builds it"
+  def missing = File.executable?(@command.first) ? nil : "#{@command.first} is not built: make bench builds it"
+  def command(_dir) = @command
 end
 
 # A program in PATH that is no script: an allocator would be preloaded into the interpreter of that.
@@ -87,10 +87,10 @@ class Gcc < ProgramWorkload
     super
     source = File.join(dir, 'gcc.cc')
     File.write(source, text_of_source)
-    Child.run({}, ['g++', '-E', '-o', preprocessed, source], File.join(dir, 'gcc-preprocess.log'))
+    Child.run(['g++', '-E', '-o', preprocessed, source], File.join(dir, 'gcc-preprocess.log'))
   end
 
-  def command = [compiler, '-quiet', '-fpreprocessed', '-O1', '-o', File.join(@dir, 'gcc.s'), preprocessed]
+  def command(dir) = [compiler, '-quiet', '-fpreprocessed', '-O1', '-o', File.join(dir, 'gcc.s'), preprocessed]
 
   private
 
@@ -113,7 +113,7 @@ class Sqlite < ProgramWorkload
 
   def missing = shell ? nil : 'sqlite3 is not installed'
   def version = "sqlite #{Installed.ask(shell, '--version')&.split&.first}"
-  def command = [shell, '-batch', '-bail', ':memory:']
+  def command(_dir) = [shell, '-batch', '-bail', ':memory:']
   def input = File.join(@dir, 'sqlite.sql')
 
   def prepare(dir)
@@ -140,7 +140,6 @@ end
 class Redis
   NAME = 'redis'
   PROGRAMS = %w[redis-server redis-benchmark redis-cli].freeze
-  READY_SECONDS = 10
 
   def initialize(small)
     @requests = small ? 4_000 : 400_000
@@ -157,17 +156,44 @@ class Redis
     "#{absent.join(' and ')} not installed" unless absent.empty?
   end
 
-  def prepare(dir) = @dir = dir
+  def prepare(_dir) = nil
+  def start(environment, dir) = RedisRun.new(@paths, @requests, environment, dir)
+end
 
-  def run(environment)
-    pid = Child.start(environment, server_command, log('server'))
+# One server and its load, of one process group.
+class RedisRun < Run
+  READY_SECONDS = 10
+
+  def initialize(paths, requests, environment, dir)
+    @paths = paths
+    @dir = dir
+    @server = Child.start(environment, server_command, log('server'))
+    super({}, benchmark_command(requests), log('benchmark'), group: @server)
     wait_until_ready
-    wall = Child.run({}, benchmark_command, log('benchmark')).wall
+    Child.signal('STOP', @server)
+  rescue StandardError, SignalException
+    kill
+    raise
+  end
+
+  def turn(seconds)
+    return false unless super
+
+    Child.signal('CONT', @server) # which may have been told to stop in the moment in which its load ended
     ask('shutdown', 'nosave')
-    ended = true
-    Child::Times.new(wall, Child.finish(pid, server_command, log('server')))
-  ensure
-    kill(pid) if pid && !ended
+    cpu_before = Child.cpu_of_ended
+    status = Process.wait2(@server).last
+    times.cpu = Child.cpu_of_ended - cpu_before
+    Child.check(status, server_command, log('server'))
+    true
+  end
+
+  def kill
+    Child.signal('KILL', @server)
+    Process.wait(@server)
+    super
+  rescue Errno::ECHILD
+    nil
   end
 
   private
@@ -180,11 +206,11 @@ class Redis
      'no', '--dir', @dir]
   end
 
-  def benchmark_command
-    [@paths['redis-benchmark'], '-s', socket, '-q', '-t', 'set,lpush,hset,zadd', '-n', @requests.to_s, '-P', '16']
+  def benchmark_command(requests)
+    [@paths['redis-benchmark'], '-s', socket, '-q', '-t', 'set,lpush,hset,zadd', '-n', requests.to_s, '-P', '16']
   end
 
-  def ask(*words) = Child.run({}, [@paths['redis-cli'], '-s', socket, *words], log('cli'))
+  def ask(*words) = Child.run([@paths['redis-cli'], '-s', socket, *words], log('cli'))
 
   def wait_until_ready
     deadline = Child.now + READY_SECONDS
@@ -196,14 +222,6 @@ class Redis
       sleep 0.05
       retry
     end
-  end
-
-  # After a failure; the server may be gone already.
-  def kill(pid)
-    Process.kill('KILL', pid)
-    Process.wait(pid)
-  rescue Errno::ESRCH, Errno::ECHILD
-    nil
   end
 end
 

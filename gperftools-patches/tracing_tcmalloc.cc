@@ -283,7 +283,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void *allocate_recorded(size_t size)
     struct malloctape_lane *lane = malloctape_lane;
     uint64_t head = lane->head;
     if (PREDICT_FALSE(head >= lane->limit)) return allocate_slow<kind, plain>(size);
-    if (PREDICT_FALSE(size >= lane->codes[kind].limit)) return allocate_slow<kind, plain>(size);
+    if (PREDICT_FALSE(size >= malloctape_code_of(lane, kind)->limit)) return allocate_slow<kind, plain>(size);
     if (size >= MALLOCTAPE_HOT_SIZE_LIMIT) __builtin_unreachable(); // codes have no higher limit
     ThreadCache *cache = static_cast<ThreadCache *>(lane->cache);
     uint32 cl;

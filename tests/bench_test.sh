@@ -15,14 +15,14 @@ measures_one() { bench --only churn-1-1000 --json bench.json --output-dir kept; 
 
 table_is_complete() {
     for measure in 'wall, off / plain' 'CPU, off / plain' 'wall, on / plain' 'CPU, on / plain' 'raw bytes per event'; do
-        grep -qE "$measure( +[0-9.-]+){4} +1 +-\$" out || return 1
+        grep -qE "$measure( +[0-9.-]+){5} +1 +-\$" out || return 1
     done
     grep -q 'Not measured here' out
 }
 
 machine_keys='%w[cpu cores kernel allocator libraries programs load_average_before load_average_after]'
 measures='%w[wall_off cpu_off wall_on cpu_on bytes]'
-result_keys='%w[workload measure min median max runs bar met]'
+result_keys='%w[workload measure min low median high max runs bar met]'
 
 # A build directory whose churn is CODE.
 build_with_churn() {

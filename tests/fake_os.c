@@ -691,6 +691,12 @@ void os_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns)
     if (__atomic_load_n(word, __ATOMIC_RELAXED) == expected) wait_for(word, timeout_ns);
 }
 
+void os_sleep(uint64_t ns)
+{
+    static const uint32_t never_changes;
+    os_wait(&never_changes, 0, ns);
+}
+
 void os_wake_all(const uint32_t *word)
 {
     for (unsigned i = 0; i < fake.fibers_count; i++)

@@ -54,7 +54,7 @@ uint64_t os_clock_ns(void)
     return 1;
 }
 
-void os_wait(const uint32_t *, uint32_t, uint64_t) {}
+void os_sleep(uint64_t) {}
 }
 
 namespace {

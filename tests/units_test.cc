@@ -198,7 +198,7 @@ class Lane {
         EXPECT_TRUE(follows && size_class);
         uint32_t place = lists[size_class].front();
         units_birth_of birth = {own(place), reinterpret_cast<const void *>(address), true};
-        if (size < lane->codes[kind].limit && call_shapes[kind] == SHAPE_BIRTH)
+        if (call_shapes[kind] == SHAPE_BIRTH && size < malloctape_code_of(lane, kind)->limit)
             malloctape_lane_birth(lane, malloctape_lane_cursor(lane), kind, size);
         else
             units_birth(lane, kind, size, alignment, &birth);
@@ -752,7 +752,7 @@ TEST(Units, BirthsSeenByAnotherThread)
     struct malloctape_lane *lane =
         static_cast<struct malloctape_lane *>(aligned_alloc(128, sizeof *lane));
     memset(lane, 0, sizeof *lane);
-    lane->codes[CALL_MALLOC].base = 1;
+    lane->codes[malloctape_code_at(CALL_MALLOC)].base = 1;
     std::vector<uint16_t> slots[2] = {std::vector<uint16_t>(kSlotUnits),
                                       std::vector<uint16_t>(kSlotUnits)};
     std::atomic<uint64_t> begun{0}, done{0}, asked{0};

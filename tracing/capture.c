@@ -228,7 +228,6 @@ static void report_not_recording(const char *why)
 /* Whether the lane's thread is no longer in an event of the recording before; waits for it until `deadline_ns`. */
 static bool has_left(const struct malloctape_lane *lane, uint64_t deadline_ns)
 {
-    const uint32_t never_changes = 0;
     struct os_thread_look first, now;
     if (lane == malloctape_lane || lane->recording != recording.number) return true;
     os_thread_look(lane->thread_id, &first);
@@ -236,7 +235,7 @@ static bool has_left(const struct malloctape_lane *lane, uint64_t deadline_ns)
         bool is_out = now.sleeps || now.cpu_ns - first.cpu_ns > LATE_THREAD_CPU_NS;
         if (now.is_gone || (is_out && !atomic_load_acquire(&lane->busy))) return true;
         if (os_clock_ns() > deadline_ns) return false;
-        os_wait(&never_changes, 0, LATE_THREAD_ASK_NS);
+        os_sleep(LATE_THREAD_ASK_NS);
     }
 }
 

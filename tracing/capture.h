@@ -61,23 +61,33 @@ extern "C" {
 struct malloctape_code {
     uint64_t
         limit; /* operands below it, sizes or places, have a unit; less than 2^32; 0: none has */
-    uint32_t base;      /* the unit less the operand */
     uint32_t far_limit; /* of a death or realloc: places below it have two units */
-    uint32_t far_base;  /* the first of these, of places below 65 536 */
+    uint16_t base;      /* the unit less the operand */
+    uint16_t far_base;  /* the first of these, of places below 65 536 */
 };
 
+/* Codes of kinds that are used together, as malloc and free, are neighbours, and the first two lie with what else the hot
+ * path needs of a lane: births and reallocs, and between them deaths, in the order of their numbers. */
+#define MALLOCTAPE_CODES (2 * (CALL_FREE - 1))
+
+static inline unsigned malloctape_code_at(unsigned kind)
+{
+    if (kind < CALL_REALLOC_ZERO) return 2 * (kind - CALL_MALLOC);
+    return (2 * (kind - CALL_REALLOC_ZERO) + MALLOCTAPE_CODES - 1) % MALLOCTAPE_CODES;
+}
+
 struct malloctape_lane {
-    /* Hot: the owner's, on one cache line. */
-    uint64_t head;        /* malloctape_head() of the next free unit; read by others (acquire) */
-    uint64_t limit;       /* the head at which the hot path must be left; 0 to leave it now */
-    uint64_t first_birth; /* births before the slot; read by others */
+    /* Hot: the owner's; a cache line with the codes of malloc and free. */
+    uint64_t head;      /* malloctape_head() of the next free unit; read by others (acquire) */
+    uint64_t limit;     /* the head at which the hot path must be left; 0 to leave it now */
+    void *cache;        /* the front end's, which the stream follows; if NULL, `limit` is 0 */
+    uint16_t owner;     /* of the places that the lane has: its number plus 1 */
+    uint8_t allocating; /* stamps belong to the event that follows, not to the latest one */
+    uint8_t busy;       /* taking a slot: a nested call takes none, and is not recorded */
+    struct malloctape_code codes[MALLOCTAPE_CODES]; /* of the run, from its profile */
     uint64_t extra_units; /* written so far, that are not the first unit of an event */
-    void *cache;          /* the front end's, which the stream follows; if NULL, `limit` is 0 */
+    uint64_t first_birth; /* births before the slot; read by others */
     uint16_t *room;       /* last position at which an event still fits; behind it only stamps */
-    uint16_t owner;       /* of the places that the lane has: its number plus 1 */
-    uint8_t allocating;   /* stamps belong to the event that follows, not to the latest one */
-    uint8_t busy;         /* taking a slot: a nested call takes none, and is not recorded */
-    struct malloctape_code codes[CALL_KINDS]; /* of the run, from its profile */
 
     /* The run: units.c. */
     uint8_t profile[RAW_PROFILE_BYTES];
@@ -177,15 +187,21 @@ static inline void malloctape_lane_enter(struct malloctape_lane *lane, const uin
     atomic_store_release(&lane->head, malloctape_head(units, births));
 }
 
+static inline const struct malloctape_code *malloctape_code_of(const struct malloctape_lane *lane,
+                                                               unsigned kind)
+{
+    return &lane->codes[malloctape_code_at(kind)];
+}
+
 /* --- recording, hot ---
  *
  * The lane must have room: lane->head, whose cursor is `cursor`, is below lane->limit. */
 
-/* A birth whose size is below lane->codes[kind].limit, of the object that was the first of its class in the cache. */
+/* A birth whose size is below the limit of its code, of the object that was the first of its class in the cache. */
 static inline void malloctape_lane_birth(struct malloctape_lane *lane, uint16_t *cursor,
                                          unsigned kind, uint64_t size)
 {
-    *cursor = (uint16_t)(lane->codes[kind].base + size);
+    *cursor = (uint16_t)(malloctape_code_of(lane, kind)->base + size);
     atomic_add_own_release(&lane->head, MALLOCTAPE_HEAD_UNIT + MALLOCTAPE_HEAD_BIRTH);
 }
 
@@ -200,7 +216,7 @@ static inline void malloctape_put_far(uint16_t *cursor, uint32_t base, uint32_t 
 static inline bool malloctape_lane_death(struct malloctape_lane *lane, uint16_t *cursor,
                                          unsigned kind, uint32_t place)
 {
-    const struct malloctape_code *code = &lane->codes[kind];
+    const struct malloctape_code *code = malloctape_code_of(lane, kind);
     if (__builtin_expect(place >= (uint32_t)code->limit, 0)) {
         if (place >= code->far_limit) return false;
         malloctape_put_far(cursor, code->far_base, place);
@@ -217,7 +233,7 @@ static inline bool malloctape_lane_death(struct malloctape_lane *lane, uint16_t 
 static inline bool malloctape_lane_death_sized(struct malloctape_lane *lane, uint16_t *cursor,
                                                unsigned kind, uint32_t place, uint64_t size)
 {
-    const struct malloctape_code *code = &lane->codes[kind];
+    const struct malloctape_code *code = malloctape_code_of(lane, kind);
     if (__builtin_expect(size >= RAW_NUMBER_MORE, 0)) return false;
     if (__builtin_expect(place >= (uint32_t)code->limit, 0)) {
         if (place >= code->far_limit) return false;
@@ -239,7 +255,7 @@ static inline bool malloctape_lane_death_sized(struct malloctape_lane *lane, uin
 static inline bool malloctape_lane_can_realloc(const struct malloctape_lane *lane, unsigned kind,
                                                uint32_t place, uint64_t size)
 {
-    return place < lane->codes[kind].far_limit && size < RAW_NUMBER_MORE;
+    return place < malloctape_code_of(lane, kind)->far_limit && size < RAW_NUMBER_MORE;
 }
 
 /* If it moves the object, the new one was the first of the class of its size in the cache. */
@@ -250,7 +266,7 @@ static inline void malloctape_lane_realloc(struct malloctape_lane *lane, uint16_
     cursor[2] = (uint16_t)size;
     if (kind == CALL_REALLOC_MOVED) cursor[++extra] = RAW_PLACE_NONE;
     atomic_fence_release();
-    malloctape_put_far(cursor, lane->codes[kind].far_base, place);
+    malloctape_put_far(cursor, malloctape_code_of(lane, kind)->far_base, place);
     lane->extra_units += extra;
     atomic_add_own_release(&lane->head, (1 + extra) * MALLOCTAPE_HEAD_UNIT + MALLOCTAPE_HEAD_BIRTH);
 }

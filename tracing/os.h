@@ -187,6 +187,9 @@ bool os_process_is_abandoned(unsigned own);
 void os_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 void os_wake_all(const uint32_t *word);
 
+/* Sleeps for that long. May return early. */
+void os_sleep(uint64_t ns);
+
 void os_random(void *bytes, size_t count);
 
 /* A thread of ours. */

@@ -221,13 +221,12 @@ bool os_file_is_locked(int directory, const char *name)
 
 int os_directory_lock(int directory)
 {
-    const uint32_t never_changes = 0;
     int file = open_file(directory, ".", O_RDONLY | O_DIRECTORY);
     if (file < 0) return file;
     for (unsigned i = 0; i < DIRECTORY_LOCK_TRIES; i++) {
         if (system_call(SYS_flock, file, LOCK_EX | LOCK_NB, 0, 0, 0, 0) != ERRNO_EAGAIN)
             return file;
-        os_wait(&never_changes, 0, DIRECTORY_LOCK_WAIT_NS);
+        os_sleep(DIRECTORY_LOCK_WAIT_NS);
     }
     os_file_close(file);
     return ERRNO_EAGAIN;
@@ -394,9 +393,14 @@ bool os_thread_is_gone(int thread_id)
     return system_call(SYS_tgkill, os_process_id(), thread_id, 0, 0, 0, 0) == ERRNO_ESRCH;
 }
 
+static struct timespec timespec_of(uint64_t ns)
+{
+    return (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+}
+
 void os_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns)
 {
-    struct timespec timeout = {(time_t)(timeout_ns / 1000000000), (long)(timeout_ns % 1000000000)};
+    struct timespec timeout = timespec_of(timeout_ns);
     system_call(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, expected,
                 timeout_ns ? (long)&timeout : 0, 0, 0);
 }
@@ -404,6 +408,12 @@ void os_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns)
 void os_wake_all(const uint32_t *word)
 {
     system_call(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, 0x7fffffff, 0, 0, 0);
+}
+
+void os_sleep(uint64_t ns)
+{
+    struct timespec time = timespec_of(ns);
+    system_call(SYS_nanosleep, (long)&time, 0, 0, 0, 0, 0);
 }
 
 void os_random(void *bytes, size_t count)

@@ -207,7 +207,6 @@ int os_command_start(const char *text, int *process)
 int os_command_wait(int process, uint64_t timeout_ns)
 {
     uint64_t since = os_clock_ns();
-    const uint32_t never_changes = 0;
     for (uint64_t ask_ns = ASK_NS_MIN;; ask_ns = ask_ns < ASK_NS_MAX ? ask_ns * 2 : ASK_NS_MAX) {
         int status = 0;
         long result = system_call(SYS_wait4, process, (long)&status, WNOHANG | __WCLONE, 0, 0, 0);
@@ -215,6 +214,6 @@ int os_command_wait(int process, uint64_t timeout_ns)
         if (result == process)
             return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
         if (timeout_ns && os_clock_ns() - since >= timeout_ns) return ERRNO_ETIMEDOUT;
-        os_wait(&never_changes, 0, ask_ns);
+        os_sleep(ask_ns);
     }
 }

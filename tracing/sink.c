@@ -43,7 +43,6 @@ static int wait_for_room(struct sink *sink)
  * does not wait once there is room; -EAGAIN all the same when somebody else writes to the same pipe. */
 static long write_part(struct sink *sink, const uint8_t *data, size_t bytes)
 {
-    const uint32_t never_changes = 0;
     uint64_t refused_since = 0;
     bool wait = sink->has_reader;
     if (sink->has_reader && bytes > OS_PIPE_BYTES) bytes = OS_PIPE_BYTES;
@@ -55,7 +54,7 @@ static long write_part(struct sink *sink, const uint8_t *data, size_t bytes)
         uint64_t now = os_clock_ns();
         if (!refused_since) refused_since = now;
         if (sink->patience_ns && now - refused_since >= sink->patience_ns) return -ETIMEDOUT;
-        if (wait) os_wait(&never_changes, 0, REFUSED_NS);
+        if (wait) os_sleep(REFUSED_NS);
         wait = true;
     }
 }

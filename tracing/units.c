@@ -234,14 +234,18 @@ static const uint8_t first_profile[RAW_PROFILE_BYTES] = {
     CALL_FREE, CALL_DELETE, CALL_DELETE_SIZED, CALL_MALLOC,
     CALL_NEW,  CALL_CALLOC, CALL_REALLOC_MOVED};
 
-/* So many records at the beginning of a run are looked at to see which kinds are frequent. */
+/* So many records at the beginning of a run are looked at to see which kinds are frequent. After the first runs of a lane
+ * only those in which a kind was missed are looked at, and two of so many: the last before one that is written normally
+ * (WIDE_RUNS), and that one. */
 #define SAMPLED_RECORDS 128
+#define SAMPLED_RUNS    8
 /* A range is given to another kind when that one was missed so often in a run. */
 #define MISSED_MIN      64
 /* In runs with more far places than one in so many units all are written far: a branch that
  * often goes either way costs more than two bytes. Now and then the run is written normally, to see. */
 #define WIDE_ONE_IN     12
 #define WIDE_RUNS       16
+_Static_assert(WIDE_RUNS % SAMPLED_RUNS == 0, "a run that is written normally is looked at");
 
 /* What is counted besides the ranges: kinds without one, and far places of the first kind. */
 enum { USED_NONE = RAW_RANGES, USED_FAR, USED_COUNTS };
@@ -301,6 +305,15 @@ static void put_first(uint8_t *profile, uint32_t *used, unsigned first, unsigned
     }
 }
 
+/* Whether the run before the one that begins is looked at. */
+static bool is_sampled(const struct malloctape_lane *lane)
+{
+    if (lane->slots < SAMPLED_RUNS || lane->slots % SAMPLED_RUNS <= 1) return true;
+    for (unsigned kind = 1; kind < CALL_KINDS; kind++)
+        if (lane->missed[kind] >= MISSED_MIN) return true;
+    return false;
+}
+
 static void choose_profile(struct malloctape_lane *lane, const uint16_t *units, size_t count)
 {
     uint32_t used[USED_COUNTS] = {0};
@@ -319,12 +332,15 @@ static void choose_profile(struct malloctape_lane *lane, const uint16_t *units, 
     put_first(lane->profile, used, RAW_BIRTH_1, RAW_BIRTH_3);
 }
 
+_Static_assert(offsetof(struct malloctape_lane, codes[2]) <= 64, "of one cache line");
+
 /* The hot path knows only small sizes, and writes no addresses. */
 static void set_codes(struct malloctape_lane *lane)
 {
     memset(lane->codes, 0, sizeof lane->codes);
     for (unsigned range = RAW_DEATH_1; range < RAW_RANGES; range++) {
-        struct malloctape_code *code = &lane->codes[lane->profile[range]];
+        if (!lane->profile[range]) continue;
+        struct malloctape_code *code = &lane->codes[malloctape_code_at(lane->profile[range])];
         bool birth = range >= RAW_BIRTH_1 && range <= RAW_BIRTH_3;
         code->base = ranges[range].base;
         code->limit = ranges[range].limit;
@@ -335,17 +351,19 @@ static void set_codes(struct malloctape_lane *lane)
         if (birth && lane->addresses) code->limit = 0;
         if (range == RAW_REALLOC && lane->addresses) code->far_limit = 0;
     }
-    if (lane->wide) lane->codes[lane->profile[RAW_DEATH_1]].limit = 0;
-    memset(&lane->codes[0], 0, sizeof lane->codes[0]); /* what an unused range has written to */
+    if (lane->wide) lane->codes[malloctape_code_at(lane->profile[RAW_DEATH_1])].limit = 0;
 }
 
 void units_begin_run(struct malloctape_lane *lane, const uint16_t *units, size_t count, bool key)
 {
-    if (!lane->profile[RAW_DEATH_1])
-        memcpy(lane->profile, first_profile, sizeof first_profile);
-    else
-        choose_profile(lane, units, count);
-    set_codes(lane);
+    bool first = !lane->profile[RAW_DEATH_1];
+    if (first || is_sampled(lane)) {
+        if (first)
+            memcpy(lane->profile, first_profile, sizeof first_profile);
+        else
+            choose_profile(lane, units, count);
+        set_codes(lane);
+    }
     memset(lane->missed, 0, sizeof lane->missed);
     memset(lane->ways, 0, sizeof lane->ways);
     lane->last_address = 0;

@@ -10,7 +10,13 @@
 #include <errno.h>
 #include <string.h>
 
-#define SLEEP_NS_MIN   UINT64_C(200000)
+#define SLEEP_NS_MIN   UINT64_C(100000)
+/* Nobody wakes the writer from a sleep no longer than this: it would cost the thread more than it has to wait. */
+#define NAP_NS_MAX     UINT64_C(400000)
+/* So many slots a pass is to find, not more: those that are filled and written in turn should take little of the caches
+ * from the program. Nor fewer, as each pass costs the system some microseconds. */
+#define PASS_SLOTS_MIN 2
+#define PASS_SLOTS_MAX 4
 #define PAGE_BYTES     4096
 /* Slots of one lane that are written before the writer looks at the rest again. */
 #define SLOTS_PER_PASS 64
@@ -589,12 +595,11 @@ static void grow_if_starved(struct writer *writer)
     grow(writer);
 }
 
-/* Longer while little is found, shorter while the threads might run out of free slots. */
 static void adapt_sleep(struct writer *writer, uint32_t slots)
 {
-    if (slots > writer->spool.mapped / 4)
+    if (slots > PASS_SLOTS_MAX)
         writer->sleep_ns /= 2;
-    else if (slots < writer->spool.mapped / 16)
+    else if (slots < PASS_SLOTS_MIN)
         writer->sleep_ns *= 2;
     if (writer->sleep_ns < SLEEP_NS_MIN) writer->sleep_ns = SLEEP_NS_MIN;
     if (writer->sleep_ns > WRITER_TICK_NS) writer->sleep_ns = WRITER_TICK_NS;
@@ -606,6 +611,10 @@ static void sleep_until_next_pass(struct writer *writer)
     if (now >= writer->next_tick_ns) return;
     uint64_t left = writer->next_tick_ns - now;
     uint64_t sleep_ns = writer->sleep_ns < left ? writer->sleep_ns : left;
+    if (sleep_ns <= NAP_NS_MAX) {
+        if (!atomic_load_acquire(&writer->finish)) os_sleep(sleep_ns);
+        return;
+    }
     __atomic_store_n(&writer->asleep, 1, __ATOMIC_SEQ_CST);
     if (!__atomic_load_n(&writer->finish, __ATOMIC_SEQ_CST) &&
         !__atomic_load_n(&writer->starved, __ATOMIC_SEQ_CST))
