@@ -2,13 +2,12 @@
 
 # measure - runs one workload under each allocator, in turns, and takes the times.
 #
-#     round 1: plain 1 s, off 1 s, on 1 s, off 1 s, on 1 s, plain 1 s, on 1 s, ... until all three have ended
+#     round 1: plain 0.1 s, off 0.1 s, on 0.1 s, off 0.1 s, on 0.1 s, plain 0.1 s, ... until all three have ended
 #     round 2: off, on, plain, ...
 #
 # The three runs of a round take turns: one goes on, with all its threads, while the other two stand still (SIGSTOP).
 # So a machine that becomes slower or faster for some seconds, as one shared with others does, is slower or faster for all
-# three, and for the same part of their work; of whole long runs, one after the other, that is not true. Turns are not
-# shorter because it takes the system some milliseconds to spread threads over the processors again.
+# three, and for the same part of their work; of whole long runs, one after the other, that is not true.
 #
 # Wall time is what a user waits: from the start of the process to its end, the closing of the recording included, less
 # the time in which it stood still. CPU time is the kernel's account of the ended process with all its threads, the
@@ -111,7 +110,7 @@ class Run
     @times = Child::Times.new(0.0, 0.0)
   end
 
-  # Lets it run for that long, or to its end; returns whether it has ended. Raises if it failed.
+  # Lets it run for that long (nil: any time), or to its end; returns whether it has ended. Raises if it failed.
   def turn(seconds)
     began = Child.now
     cpu_before = Child.cpu_of_ended
@@ -146,7 +145,7 @@ class Run
   # How it ended, or that it has been stopped.
   def wait(seconds)
     bell = Thread.new do
-      sleep(seconds)
+      sleep(*seconds)
       Child.signal('STOP', @group)
     end
     Process.wait2(@pid, Process::WUNTRACED).last
@@ -177,7 +176,7 @@ class Measurement
   ROUNDS_MIN = 9
   ROUNDS_MAX = 25
   PLAIN_SECONDS = 6.0 # what all plain runs of a short program should come to
-  TURN_SECONDS = 1.0
+  TURN_SECONDS = 0.1
 
   attr_reader :workload, :times, :recordings
 

@@ -126,7 +126,7 @@ end
 
 NOTES = <<~TEXT
   plain: libtcmalloc_minimal.so; off: the tracing library, nothing recorded; on: recording. Each ratio is of two runs
-  of one round, which took turns of a second. 95 %: where the median would be after very many rounds, if this is as probable.
+  of one round, which took turns. 95 %: how far the true median may be, with this probability.
   redis: wall is redis-benchmark's, CPU the server's. A bar is met when the median is not above it.
 
   Not measured here: memory; the longest pause of a single call; what a recording costs while a disk is slow or full

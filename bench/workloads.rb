@@ -160,7 +160,8 @@ class Redis
   def start(environment, dir) = RedisRun.new(@paths, @requests, environment, dir)
 end
 
-# One server and its load, of one process group.
+# One server and its load, of one process group. A turn is a whole run: several busy processes that go on again are spread
+# over the processors only after some milliseconds, and later if one of them has a thread more.
 class RedisRun < Run
   READY_SECONDS = 10
 
@@ -176,10 +177,9 @@ class RedisRun < Run
     raise
   end
 
-  def turn(seconds)
-    return false unless super
+  def turn(_seconds)
+    super(nil)
 
-    Child.signal('CONT', @server) # which may have been told to stop in the moment in which its load ended
     ask('shutdown', 'nosave')
     cpu_before = Child.cpu_of_ended
     status = Process.wait2(@server).last

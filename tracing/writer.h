@@ -5,8 +5,8 @@
  *   every tick   for each lane: its cursor; then all units up to there; then a tick chunk
  *   at the end   the same once more, then the end chunk
  *
- * The thread sleeps between passes for as long as it takes the threads to fill a fraction of the
- * free slots, at most until the next tick; a thread that finds few free slots wakes it. */
+ * The thread sleeps between passes for as long as it takes the threads to fill a few slots, at most until the next tick; a
+ * thread that finds few free slots wakes it, unless the sleep is a short one. */
 #ifndef MALLOCTAPE_WRITER_H
 #define MALLOCTAPE_WRITER_H
 
