@@ -189,9 +189,11 @@ class RedisRun < Run
   end
 
   def kill
+    super
+    return unless @server
+
     Child.signal('KILL', @server)
     Process.wait(@server)
-    super
   rescue Errno::ECHILD
     nil
   end
