@@ -106,6 +106,15 @@ static void slot_fill(struct ahead_slot *slot, struct instruction_reader *reader
     slot->file_offset = input_file_offset(reader->input);
 }
 
+/* Of two that wake each other, the scheduler may put both on one processor, and leave them there: a replay without an allocator
+ * then takes half as long again. So the child keeps off the processor that the parent is on. */
+static void child_move(const cpu_set_t *cpus, int parents_cpu)
+{
+    cpu_set_t others = *cpus;
+    if (parents_cpu >= 0) CPU_CLR((unsigned)parents_cpu, &others);
+    sched_setaffinity(0, sizeof others, &others);
+}
+
 static _Noreturn void child_run(const struct ahead *ahead)
 {
     struct ahead_shared *shared = ahead->shared;
@@ -134,11 +143,12 @@ void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool pos
     ahead->shared = pages_map_shared(sizeof *ahead->shared);
     if (ahead->shared == NULL) return;
     pid_t parent = getpid();
+    int parents_cpu = sched_getcpu();
     ahead->child = _Fork();
     if (ahead->child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent) _exit(0);
-        sched_setaffinity(0, sizeof *cpus, cpus);
+        child_move(cpus, parents_cpu);
         child_run(ahead);
     }
     if (ahead->child > 0) return;

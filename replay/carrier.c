@@ -289,11 +289,12 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
     continue
 
         /* The most frequent ones by comparisons, one after another: an indirect jump that is guessed wrong costs more than
-         * all of them, and the compiler must not make one of them (nor of the rest: -fno-jump-tables). */
-#define FREQUENT(kind, carry_out) \
-    if (opcode == (kind)) {       \
-        carry_out;                \
-    }                             \
+         * all of them, and the compiler must not make one of them (nor of the rest: -fno-jump-tables). Each is expected, so
+         * that it is carried out where it is compared, with one taken branch for an instruction instead of three. */
+#define FREQUENT(kind, carry_out)                \
+    if (__builtin_expect(opcode == (kind), 1)) { \
+        carry_out;                               \
+    }                                            \
     __asm__ volatile("")
 #define RECORDED(kind, carry_out) \
     case (kind):                  \
