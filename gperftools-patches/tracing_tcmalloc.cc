@@ -283,7 +283,8 @@ inline ATTRIBUTE_ALWAYS_INLINE void *allocate_recorded(size_t size)
     struct malloctape_lane *lane = malloctape_lane;
     uint64_t head = lane->head;
     if (PREDICT_FALSE(head >= lane->limit)) return allocate_slow<kind, plain>(size);
-    if (PREDICT_FALSE(size >= malloctape_code_of(lane, kind)->limit)) return allocate_slow<kind, plain>(size);
+    if (PREDICT_FALSE(size >= malloctape_code_of(lane, kind)->size_limit))
+        return allocate_slow<kind, plain>(size);
     if (size >= MALLOCTAPE_HOT_SIZE_LIMIT) __builtin_unreachable(); // codes have no higher limit
     ThreadCache *cache = static_cast<ThreadCache *>(lane->cache);
     uint32 cl;
@@ -378,7 +379,7 @@ inline ATTRIBUTE_ALWAYS_INLINE bool prepare_release(void *object, Release *relea
     if (PREDICT_FALSE(head >= release->lane->limit)) return false;
     release->cursor = malloctape_head_cursor(head);
     release->cache = static_cast<ThreadCache *>(release->lane->cache);
-    const struct shadow_page *page = shadow_page_of(object);
+    const struct shadow_page *page = shadow_page_in(release->lane->window, object);
     release->cl = page->size_class;
     release->place = shadow_place(page, object);
     return malloctape_lane_has(release->lane, page, release->place);

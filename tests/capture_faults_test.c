@@ -472,7 +472,7 @@ static bool is_hot(const struct thread *thread)
 static bool birth_hot(struct thread *thread, struct object *object, unsigned kind, uint64_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!is_hot(thread) || size >= malloctape_code_of(lane, kind)->limit) return false;
+    if (!is_hot(thread) || size >= malloctape_code_of(lane, kind)->size_limit) return false;
     struct list *list = &thread->cache->lists[class_of_size(size)];
     if (list->count == 0) return false;
     *object = (struct object){list_pop(list), new_id()};

@@ -198,7 +198,7 @@ class Lane {
         EXPECT_TRUE(follows && size_class);
         uint32_t place = lists[size_class].front();
         units_birth_of birth = {own(place), reinterpret_cast<const void *>(address), true};
-        if (call_shapes[kind] == SHAPE_BIRTH && size < malloctape_code_of(lane, kind)->limit)
+        if (call_shapes[kind] == SHAPE_BIRTH && size < malloctape_code_of(lane, kind)->size_limit)
             malloctape_lane_birth(lane, malloctape_lane_cursor(lane), kind, size);
         else
             units_birth(lane, kind, size, alignment, &birth);

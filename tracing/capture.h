@@ -59,12 +59,16 @@ extern "C" {
 
 /* How calls of one kind are recorded on the hot path. */
 struct malloctape_code {
-    uint64_t
-        limit; /* operands below it, sizes or places, have a unit; less than 2^32; 0: none has */
-    uint32_t far_limit; /* of a death or realloc: places below it have two units */
-    uint16_t base;      /* the unit less the operand */
-    uint16_t far_base;  /* the first of these, of places below 65 536 */
-};
+    union {
+        uint64_t size_limit;    /* of a birth: sizes below it have a unit; 0: none has */
+        struct {                /* of a death or realloc */
+            uint32_t limit;     /* places below it have a unit */
+            uint32_t far_limit; /* and below this two */
+        };
+    };
+    uint16_t base;     /* the unit less the size or place */
+    uint16_t far_base; /* the first of two, of places below 65 536 */
+} __attribute__((packed, aligned(4)));
 
 /* Codes of kinds that are used together, as malloc and free, are neighbours, and the first two lie with what else the hot
  * path needs of a lane: births and reallocs, and between them deaths, in the order of their numbers. */
@@ -81,6 +85,7 @@ struct malloctape_lane {
     uint64_t head;      /* malloctape_head() of the next free unit; read by others (acquire) */
     uint64_t limit;     /* the head at which the hot path must be left; 0 to leave it now */
     void *cache;        /* the front end's, which the stream follows; if NULL, `limit` is 0 */
+    uintptr_t window;   /* shadow_window, which has a page of its own */
     uint16_t owner;     /* of the places that the lane has: its number plus 1 */
     uint8_t allocating; /* stamps belong to the event that follows, not to the latest one */
     uint8_t busy;       /* taking a slot: a nested call takes none, and is not recorded */
@@ -217,7 +222,7 @@ static inline bool malloctape_lane_death(struct malloctape_lane *lane, uint16_t 
                                          unsigned kind, uint32_t place)
 {
     const struct malloctape_code *code = malloctape_code_of(lane, kind);
-    if (__builtin_expect(place >= (uint32_t)code->limit, 0)) {
+    if (__builtin_expect(place >= code->limit, 0)) {
         if (place >= code->far_limit) return false;
         malloctape_put_far(cursor, code->far_base, place);
         lane->extra_units++;
@@ -235,7 +240,7 @@ static inline bool malloctape_lane_death_sized(struct malloctape_lane *lane, uin
 {
     const struct malloctape_code *code = malloctape_code_of(lane, kind);
     if (__builtin_expect(size >= RAW_NUMBER_MORE, 0)) return false;
-    if (__builtin_expect(place >= (uint32_t)code->limit, 0)) {
+    if (__builtin_expect(place >= code->limit, 0)) {
         if (place >= code->far_limit) return false;
         cursor[2] = (uint16_t)size;
         atomic_fence_release();

@@ -29,6 +29,7 @@ void lane_reset(struct malloctape_lane *lane, uint32_t recording)
 {
     lane->room = lane->start = lane->end = NULL;
     lane->limit = lane->first_birth = 0;
+    lane->window = shadow_window;
     lane->slot = SPOOL_NO_SLOT;
     lane->slots = lane->units = lane->extra_units = lane->written = 0;
     lane->lost_events = lane->lost_events_total = 0;

@@ -107,10 +107,15 @@ void shadow_close(uintptr_t first, uintptr_t pages, uint32_t size_class);
 /* Whether an address has an entry. */
 bool shadow_covers(const void *object);
 
-/* The entry of an address that has one. */
+/* The entry of an address that has one; the caller knows the window. */
+static inline struct shadow_page *shadow_page_in(uintptr_t window, const void *object)
+{
+    return (struct shadow_page *)window + ((uintptr_t)object >> SHADOW_PAGE_BITS);
+}
+
 static inline struct shadow_page *shadow_page_of(const void *object)
 {
-    return (struct shadow_page *)shadow_window + ((uintptr_t)object >> SHADOW_PAGE_BITS);
+    return shadow_page_in(shadow_window, object);
 }
 
 static inline bool shadow_is_open(const struct shadow_page *page)

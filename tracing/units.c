@@ -341,15 +341,16 @@ static void set_codes(struct malloctape_lane *lane)
     for (unsigned range = RAW_DEATH_1; range < RAW_RANGES; range++) {
         if (!lane->profile[range]) continue;
         struct malloctape_code *code = &lane->codes[malloctape_code_at(lane->profile[range])];
-        bool birth = range >= RAW_BIRTH_1 && range <= RAW_BIRTH_3;
+        uint32_t limit = ranges[range].limit;
         code->base = ranges[range].base;
-        code->limit = ranges[range].limit;
+        if (range >= RAW_BIRTH_1 && range <= RAW_BIRTH_3) {
+            if (limit > MALLOCTAPE_HOT_SIZE_LIMIT) limit = MALLOCTAPE_HOT_SIZE_LIMIT;
+            code->size_limit = lane->addresses ? 0 : limit;
+            continue;
+        }
+        code->limit = limit;
         code->far_base = ranges[range].far_base;
-        code->far_limit = ranges[range].far_limit;
-        if (birth && code->limit > MALLOCTAPE_HOT_SIZE_LIMIT)
-            code->limit = MALLOCTAPE_HOT_SIZE_LIMIT;
-        if (birth && lane->addresses) code->limit = 0;
-        if (range == RAW_REALLOC && lane->addresses) code->far_limit = 0;
+        code->far_limit = range == RAW_REALLOC && lane->addresses ? 0 : ranges[range].far_limit;
     }
     if (lane->wide) lane->codes[malloctape_code_at(lane->profile[RAW_DEATH_1])].limit = 0;
 }
