@@ -155,7 +155,6 @@ class Run
 end
 
 # What a recording says about itself.
-# What a recording says about itself.
 class Recording
   attr_reader :info
 

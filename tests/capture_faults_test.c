@@ -472,11 +472,14 @@ static bool is_hot(const struct thread *thread)
 static bool birth_hot(struct thread *thread, struct object *object, unsigned kind, uint64_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!is_hot(thread) || size >= malloctape_code_of(lane, kind)->size_limit) return false;
+    if (!is_hot(thread)) return false;
     struct list *list = &thread->cache->lists[class_of_size(size)];
     if (list->count == 0) return false;
     *object = (struct object){list_pop(list), new_id()};
-    malloctape_lane_birth(lane, malloctape_lane_cursor(lane), kind, size);
+    if (size < malloctape_code_of(lane, kind)->size_limit)
+        malloctape_lane_birth(lane, malloctape_lane_cursor(lane), kind, size);
+    else
+        malloctape_born_in_cache(kind, size, object->address);
     event_begins(
         lane->number,
         (struct event){.number = (uint8_t)kind, .size = size, .begins = object->id, .must = true});

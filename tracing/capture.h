@@ -60,18 +60,18 @@ extern "C" {
 /* How calls of one kind are recorded on the hot path. */
 struct malloctape_code {
     union {
-        uint64_t size_limit;    /* of a birth: sizes below it have a unit; 0: none has */
-        struct {                /* of a death or realloc */
-            uint32_t limit;     /* places below it have a unit */
-            uint32_t far_limit; /* and below this two */
+        uint64_t size_limit;   /* of a birth: sizes below it have a unit; 0: none has */
+        struct {               /* of a death or realloc */
+            uint32_t limit;    /* places below it have a unit */
+            uint16_t far_end;  /* and those whose upper half is below this two */
+            uint16_t far_base; /* the first of these, of an upper half of 0 */
         };
     };
-    uint16_t base;     /* the unit less the size or place */
-    uint16_t far_base; /* the first of two, of places below 65 536 */
-} __attribute__((packed, aligned(4)));
+    uint16_t base; /* the unit less the size or place */
+} __attribute__((packed, aligned(2)));
 
-/* Codes of kinds that are used together, as malloc and free, are neighbours, and the first two lie with what else the hot
- * path needs of a lane: births and reallocs, and between them deaths, in the order of their numbers. */
+/* Codes of kinds that are used together, as malloc and free, are neighbours, and the first three, with that of calloc, lie with
+ * what else the hot path needs of a lane: births and reallocs, and between them deaths, in the order of their numbers. */
 #define MALLOCTAPE_CODES (2 * (CALL_FREE - 1))
 
 static inline unsigned malloctape_code_at(unsigned kind)
@@ -81,15 +81,15 @@ static inline unsigned malloctape_code_at(unsigned kind)
 }
 
 struct malloctape_lane {
-    /* Hot: the owner's; a cache line with the codes of malloc and free. */
-    uint64_t head;      /* malloctape_head() of the next free unit; read by others (acquire) */
-    uint64_t limit;     /* the head at which the hot path must be left; 0 to leave it now */
-    void *cache;        /* the front end's, which the stream follows; if NULL, `limit` is 0 */
-    uintptr_t window;   /* shadow_window, which has a page of its own */
-    uint16_t owner;     /* of the places that the lane has: its number plus 1 */
-    uint8_t allocating; /* stamps belong to the event that follows, not to the latest one */
-    uint8_t busy;       /* taking a slot: a nested call takes none, and is not recorded */
+    /* Hot: the owner's; a cache line with the codes of malloc, free and calloc. */
+    uint64_t head;    /* malloctape_head() of the next free unit; read by others (acquire) */
+    uint64_t limit;   /* the head at which the hot path must be left; 0 to leave it now */
+    void *cache;      /* the front end's, which the stream follows; if NULL, `limit` is 0 */
+    uintptr_t window; /* shadow_window, which has a page of its own */
+    uint16_t owner;   /* of the places that the lane has: its number plus 1 */
     struct malloctape_code codes[MALLOCTAPE_CODES]; /* of the run, from its profile */
+    uint8_t allocating;   /* stamps belong to the event that follows, not to the latest one */
+    uint8_t busy;         /* taking a slot: a nested call takes none, and is not recorded */
     uint64_t extra_units; /* written so far, that are not the first unit of an event */
     uint64_t first_birth; /* births before the slot; read by others */
     uint16_t *room;       /* last position at which an event still fits; behind it only stamps */
@@ -217,13 +217,19 @@ static inline void malloctape_put_far(uint16_t *cursor, uint32_t base, uint32_t 
     memcpy(cursor, &units, sizeof units);
 }
 
+/* Whether a place that has no short code has a far one. */
+static inline bool malloctape_code_has_far(const struct malloctape_code *code, uint32_t place)
+{
+    return place >> 16 < code->far_end;
+}
+
 /* A death of an object that the lane has, if its place has a short code; else false, and nothing is written. */
 static inline bool malloctape_lane_death(struct malloctape_lane *lane, uint16_t *cursor,
                                          unsigned kind, uint32_t place)
 {
     const struct malloctape_code *code = malloctape_code_of(lane, kind);
     if (__builtin_expect(place >= code->limit, 0)) {
-        if (place >= code->far_limit) return false;
+        if (!malloctape_code_has_far(code, place)) return false;
         malloctape_put_far(cursor, code->far_base, place);
         lane->extra_units++;
         atomic_add_own_release(&lane->head, 2 * MALLOCTAPE_HEAD_UNIT);
@@ -241,7 +247,7 @@ static inline bool malloctape_lane_death_sized(struct malloctape_lane *lane, uin
     const struct malloctape_code *code = malloctape_code_of(lane, kind);
     if (__builtin_expect(size >= RAW_NUMBER_MORE, 0)) return false;
     if (__builtin_expect(place >= code->limit, 0)) {
-        if (place >= code->far_limit) return false;
+        if (!malloctape_code_has_far(code, place)) return false;
         cursor[2] = (uint16_t)size;
         atomic_fence_release();
         malloctape_put_far(cursor, code->far_base, place);
@@ -260,7 +266,7 @@ static inline bool malloctape_lane_death_sized(struct malloctape_lane *lane, uin
 static inline bool malloctape_lane_can_realloc(const struct malloctape_lane *lane, unsigned kind,
                                                uint32_t place, uint64_t size)
 {
-    return place < malloctape_code_of(lane, kind)->far_limit && size < RAW_NUMBER_MORE;
+    return malloctape_code_has_far(malloctape_code_of(lane, kind), place) && size < RAW_NUMBER_MORE;
 }
 
 /* If it moves the object, the new one was the first of the class of its size in the cache. */
@@ -319,6 +325,10 @@ bool malloctape_ready(void);
  * To be called after malloctape_ready() returned true, even if the lane has been filled since. */
 void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const void *object,
                      bool taken);
+
+/* The same without an alignment, on the hot path: of an object that was the first of its class in the cache, which any size and
+ * any kind that has no code may have. The lane must have room. */
+void malloctape_born_in_cache(unsigned kind, uint64_t size, const void *object);
 
 /* An object came into being without a record: forgets what the shadow table may say about an earlier object there. */
 void malloctape_born_unrecorded(const void *object);

@@ -175,14 +175,20 @@ static struct shadow_page *open_page_of(const void *object)
     return page && shadow_is_open(page) ? page : NULL;
 }
 
-/* Takes the places of up to RAW_CACHED_MAX objects from the list for the lane. Returns how many; 0 if one has none. */
+/* Takes the places of up to RAW_CACHED_MAX objects from the list for the lane. Returns how many; 0 if one has none. Neighbours in
+ * the list are often neighbours on a page. */
 static unsigned take_cached(const struct malloctape_lane *lane, const void **object, unsigned count,
                             uint32_t *places)
 {
+    struct shadow_page *page = NULL;
+    uintptr_t number = 0;
     unsigned taken = 0;
     for (; taken < RAW_CACHED_MAX && taken < count; taken++) {
-        struct shadow_page *page = open_page_of(*object);
-        if (!page) return 0;
+        if (!page || (uintptr_t)*object >> SHADOW_PAGE_BITS != number) {
+            page = open_page_of(*object);
+            if (!page) return 0;
+            number = (uintptr_t)*object >> SHADOW_PAGE_BITS;
+        }
         places[taken] = shadow_place(page, *object);
         shadow_take(page, places[taken], lane->owner);
         memcpy(object, *object, sizeof *object);
@@ -309,6 +315,13 @@ void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const voi
         if (has_no_name(&birth)) return lose_event(lane);
         units_birth(lane, kind, size, alignment, &birth);
     }
+}
+
+/* Nothing is to be said of the place: the lane has had it since the object came into the cache. */
+void malloctape_born_in_cache(unsigned kind, uint64_t size, const void *object)
+{
+    const struct units_birth_of birth = {.address = object, .taken = true};
+    units_birth(malloctape_lane, kind, size, 0, &birth);
 }
 
 static void tell_class_of(struct malloctape_lane *lane, const struct units_object *object)

@@ -328,17 +328,3 @@ void shadow_close(uintptr_t first, uintptr_t pages, uint32_t size_class)
     }
     unlock();
 }
-
-void shadow_take(struct shadow_page *page, uint32_t place, uint16_t owner)
-{
-    uint16_t nobody = 0;
-    atomic_store_relaxed(shadow_owner(place), owner);
-    if (page->size_class == 0) return;
-    if (owner) { /* else the page is nobody's either */
-        if (atomic_load_relaxed(&page->owner) == owner) return;
-        if (__atomic_compare_exchange_n(&page->owner, &nobody, owner, 0, __ATOMIC_RELAXED,
-                                        __ATOMIC_RELAXED))
-            return;
-    }
-    atomic_store_relaxed(&page->owner, SHADOW_MIXED);
-}

@@ -143,7 +143,19 @@ static inline uint32_t shadow_class_of(uint32_t place)
 }
 
 /* `owner` has the place on this page from now on; 0: nobody, though an object lives there. */
-void shadow_take(struct shadow_page *page, uint32_t place, uint16_t owner);
+static inline void shadow_take(struct shadow_page *page, uint32_t place, uint16_t owner)
+{
+    uint16_t nobody = 0;
+    atomic_store_relaxed(shadow_owner(place), owner);
+    if (page->size_class == 0) return;
+    if (owner) { /* else the page is nobody's either */
+        if (atomic_load_relaxed(&page->owner) == owner) return;
+        if (__atomic_compare_exchange_n(&page->owner, &nobody, owner, 0, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+            return;
+    }
+    atomic_store_relaxed(&page->owner, SHADOW_MIXED);
+}
 
 #pragma GCC visibility pop
 

@@ -332,7 +332,7 @@ static void choose_profile(struct malloctape_lane *lane, const uint16_t *units, 
     put_first(lane->profile, used, RAW_BIRTH_1, RAW_BIRTH_3);
 }
 
-_Static_assert(offsetof(struct malloctape_lane, codes[2]) <= 64, "of one cache line");
+_Static_assert(offsetof(struct malloctape_lane, codes[3]) <= 64, "of one cache line");
 
 /* The hot path knows only small sizes, and writes no addresses. */
 static void set_codes(struct malloctape_lane *lane)
@@ -350,7 +350,8 @@ static void set_codes(struct malloctape_lane *lane)
         }
         code->limit = limit;
         code->far_base = ranges[range].far_base;
-        code->far_limit = range == RAW_REALLOC && lane->addresses ? 0 : ranges[range].far_limit;
+        if (range != RAW_REALLOC || !lane->addresses)
+            code->far_end = (uint16_t)(ranges[range].far_limit >> 16);
     }
     if (lane->wide) lane->codes[malloctape_code_at(lane->profile[RAW_DEATH_1])].limit = 0;
 }

@@ -1,6 +1,6 @@
 /* hooks - a program with malloc hooks of its own.
  *
- *   hooks add|set    CALLS mallocs and frees before it has hooks, and as many with them. Ends with status 1 if a hook
+ *   hooks add|set    CALLS mallocs and frees, also of NULL, before it has hooks, and as many with them. Ends with status 1 if a hook
  *                    has missed a call, and 77 if there are no hooks to be had */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -13,7 +13,8 @@ enum { CALLS = 1000 };
 typedef void new_hook(const void *object, size_t bytes);
 typedef void delete_hook(const void *object);
 
-static unsigned long born, died;
+static unsigned long born, died, died_of_nothing;
+static void *volatile nothing; /* or the compiler would leave its frees out */
 
 static void count_birth(const void *object, size_t bytes)
 {
@@ -24,12 +25,15 @@ static void count_birth(const void *object, size_t bytes)
 static void count_death(const void *object)
 {
     died += object != NULL;
+    died_of_nothing += object == NULL;
 }
 
 static void allocate(void)
 {
-    for (int i = 0; i < CALLS; i++)
+    for (int i = 0; i < CALLS; i++) {
         free(malloc(777));
+        free(nothing);
+    }
 }
 
 int main(int count, char **words)
@@ -51,7 +55,7 @@ int main(int count, char **words)
         add_delete(count_death);
     }
     allocate();
-    unsigned long births = born, deaths = died;
-    printf("%lu births, %lu deaths\n", births, deaths);
-    return births == CALLS && deaths == CALLS ? 0 : 1;
+    unsigned long births = born, deaths = died, of_nothing = died_of_nothing;
+    printf("%lu births, %lu deaths, %lu of NULL\n", births, deaths, of_nothing);
+    return births == CALLS && deaths == CALLS && of_nothing == CALLS ? 0 : 1;
 }
