@@ -93,6 +93,14 @@ module Child
     nil
   end
 
+  # Ends a process group, and waits for this process of it, if it has not been waited for.
+  def kill(group, pid)
+    signal('KILL', group)
+    Process.wait(pid)
+  rescue Errno::ECHILD
+    nil
+  end
+
   def tail(log) = File.binread(log).byteslice(-OUTPUT_SHOWN_BYTES..) || File.binread(log)
 end
 
@@ -126,12 +134,7 @@ class Run
 
   # After a failure.
   def kill
-    return unless @pid
-
-    Child.signal('KILL', @group)
-    Process.wait(@pid)
-  rescue Errno::ECHILD
-    nil
+    Child.kill(@group, @pid) if @pid
   end
 
   private

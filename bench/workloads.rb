@@ -190,12 +190,7 @@ class RedisRun < Run
 
   def kill
     super
-    return unless @server
-
-    Child.signal('KILL', @server)
-    Process.wait(@server)
-  rescue Errno::ECHILD
-    nil
+    Child.kill(@server, @server) if @server
   end
 
   private

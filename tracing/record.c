@@ -184,11 +184,10 @@ static unsigned take_cached(const struct malloctape_lane *lane, const void **obj
     uintptr_t number = 0;
     unsigned taken = 0;
     for (; taken < RAW_CACHED_MAX && taken < count; taken++) {
-        if (!page || (uintptr_t)*object >> SHADOW_PAGE_BITS != number) {
-            page = open_page_of(*object);
-            if (!page) return 0;
-            number = (uintptr_t)*object >> SHADOW_PAGE_BITS;
-        }
+        uintptr_t its_number = (uintptr_t)*object >> SHADOW_PAGE_BITS;
+        if (its_number != number) page = open_page_of(*object);
+        if (!page) return 0;
+        number = its_number;
         places[taken] = shadow_place(page, *object);
         shadow_take(page, places[taken], lane->owner);
         memcpy(object, *object, sizeof *object);
