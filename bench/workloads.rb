@@ -142,12 +142,17 @@ class Redis
   PROGRAMS = %w[redis-server redis-benchmark redis-cli].freeze
 
   def initialize(small)
-    @requests = small ? 4_000 : 400_000
+    @turns = small ? 2 : 16
+    @requests = small ? 2_000 : 100_000
     @paths = PROGRAMS.to_h { |name| [name, Installed.find(name)] }
   end
 
   def name = NAME
-  def text = "redis-server driven by redis-benchmark set,lpush,hset,zadd, #{@requests} requests each, -P 16, one socket"
+
+  def text
+    "redis-server driven by redis-benchmark set,lpush,hset,zadd, #{@turns} times #{@requests} requests each, -P 16, one socket"
+  end
+
   def bars = BARS.fetch(NAME)
   def version = "redis #{Installed.ask(@paths['redis-server'], '--version')&.slice(/v=(\S+)/, 1)}"
 
@@ -157,16 +162,18 @@ class Redis
   end
 
   def prepare(_dir) = nil
-  def start(environment, dir) = RedisRun.new(@paths, @requests, environment, dir)
+  def start(environment, dir) = RedisRun.new(@paths, @turns, @requests, environment, dir)
 end
 
-# One server and its load, of one process group. A turn is a whole run: several busy processes that go on again are spread
-# over the processors only after some milliseconds, and later if one of them has a thread more.
+# One server and its loads, of one process group. In each turn it gets a load of its own, which ends by itself: several busy
+# processes that go on again are spread over the processors only after some milliseconds, and later if one of them has a
+# thread more.
 class RedisRun < Run
   READY_SECONDS = 10
 
-  def initialize(paths, requests, environment, dir)
+  def initialize(paths, turns, requests, environment, dir)
     @paths = paths
+    @turns_left = turns
     @dir = dir
     @server = Child.start(environment, server_command, log('server'))
     super({}, benchmark_command(requests), log('benchmark'), group: @server)
@@ -179,6 +186,8 @@ class RedisRun < Run
 
   def turn(_seconds)
     super(nil)
+    @turns_left -= 1
+    return pause if @turns_left.positive?
 
     ask('shutdown', 'nosave')
     cpu_before = Child.cpu_of_ended
@@ -194,6 +203,13 @@ class RedisRun < Run
   end
 
   private
+
+  # Until the next load. Not ended.
+  def pause
+    Child.signal('STOP', @server)
+    @pid = nil
+    false
+  end
 
   def log(part) = File.join(@dir, "redis-#{part}.log")
   def socket = File.join(@dir, 'redis.socket')

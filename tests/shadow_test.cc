@@ -234,6 +234,7 @@ TEST_F(Shadow, APageThatIsClosedLeavesItsPlacesToItsClass)
     std::vector<uint32_t> places = places_of(0, 1, 3);
     close_span(0, 1, 3);
     EXPECT_FALSE(is_open(0));
+    EXPECT_EQ(entry(0)->size_class, 0u) << "an object of its own may come to be there unseen";
     ASSERT_TRUE(open_span(1, 1, 4));
     EXPECT_NE(places_of(1, 1, 4).front(), places.front());
     ASSERT_TRUE(open_span(2, 1, 3));

@@ -325,6 +325,7 @@ void shadow_close(uintptr_t first, uintptr_t pages, uint32_t size_class)
         atomic_store_release(&page->owner, 0);
         atomic_store_release(&page->inverse, 0);
         give_places(page->size_class, place);
+        page->size_class = 0;
     }
     unlock();
 }

@@ -25,7 +25,7 @@
  * Invariant   inverse != 0: the page is open, and every object on it has a place.
  *             owner of a page is a lane: that lane has every place of the page with a live object. Other lanes may
  *             have places there whose objects are dead; they make the page SHADOW_MIXED before an object lives there.
- *             size_class == 0: owner == 0.
+ *             size_class != 0: the page is open, for small objects. size_class == 0: owner == 0.
  * Order       `base` is stored before `inverse`, and that before `owner` (release).
  * Threads     a page is opened by the thread that makes it (or a large object on it), and closed by
  *             the one that returns its span to the page heap, when no object on it lives. The owner of a place is

@@ -474,6 +474,20 @@ void ask_object(void *function, const char *)
     give_back(object);
 }
 
+/* The answer must be upstream's, also where the entry of the object's page gives it. */
+void ask_bytes(void *function, const char *)
+{
+    using Ask = size_t (*)(void *);
+    auto call = reinterpret_cast<Ask>(function);
+    auto upstream = reinterpret_cast<Ask>(dlsym(RTLD_DEFAULT, "MallocExtension_GetAllocatedSize"));
+    for (size_t size : kSizes) {
+        void *object = fresh(size);
+        if (call(object) < size || call(object) != upstream(object)) fail("wrong size");
+        give_back(object);
+    }
+    if (call(nullptr) != 0) fail("NULL has a size");
+}
+
 void ask_size(void *function, const char *)
 {
     if (reinterpret_cast<size_t (*)(size_t, int)>(function)(1000, 0) < 1000) fail("too small");
@@ -638,9 +652,9 @@ const struct Entry {
     {"MallocExtension_SetNumericProperty", call_set_property, ""},
     {"_ZN15MallocExtension8instanceEv", call_extension, ""},
 
-    {"malloc_usable_size", ask_object, ""},
-    {"malloc_size", ask_object, ""},
-    {"tc_malloc_size", ask_object, ""},
+    {"malloc_usable_size", ask_bytes, ""},
+    {"malloc_size", ask_bytes, ""},
+    {"tc_malloc_size", ask_bytes, ""},
     {"malloc_stats", ask_printed_stats, ""},
     {"tc_malloc_stats", ask_printed_stats, ""},
     {"mallinfo", ask_mallinfo, ""},
