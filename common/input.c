@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define LZ4F_STATIC_LINKING_ONLY /* the constructor that takes an allocator */
@@ -18,6 +19,9 @@
 /* A pipe as large as an ordinary user may have: `lz4 -d` writes 4 MiB at once, and then decodes the next ones while what is
  * in the pipe is read. */
 #define INPUT_PIPE_BYTES (1024 * 1024)
+
+/* Fewer are left in the pipe. */
+#define INPUT_READY_MIN (64 * 1024)
 
 /* Compressed bytes held at once. */
 #define INPUT_PACKED_BYTES (128u * 1024)
@@ -54,8 +58,9 @@ static void input_lz4_free(void *state, void *at)
 bool input_open_fd(struct input *input, int fd)
 {
     *input = (struct input){.fd = fd};
-    /* Refused when it is no pipe, or by a limit: then it stays as it is. */
-    fcntl(fd, F_SETPIPE_SZ, INPUT_PIPE_BYTES);
+    input->pipe = fcntl(fd, F_GETPIPE_SZ) >= 0;
+    /* Refused by a limit: then it stays as it is. */
+    if (input->pipe) fcntl(fd, F_SETPIPE_SZ, INPUT_PIPE_BYTES);
     input->capacity = INPUT_READ_BYTES;
     input->buffer = pages_map(input->capacity + INPUT_SLACK);
     if (input->buffer == NULL) {
@@ -302,6 +307,22 @@ size_t input_peek_slow(struct input *input, size_t bytes)
         }
     }
     return (size_t)(input->end - input->next);
+}
+
+void input_take_ready(struct input *input)
+{
+    int ready = 0;
+    if (!input->pipe || input->lz4 || !input->started || input->state != INPUT_MORE) return;
+    if (ioctl(input->fd, FIONREAD, &ready) != 0 || ready < INPUT_READY_MIN) return;
+    size_t room = (size_t)(input->buffer + input->capacity - input->end);
+    if (room < (size_t)ready) {
+        /* Not for a little room: what is there is moved. */
+        if ((size_t)(input->end - input->next) > INPUT_READY_BYTES / 2) return;
+        if (!input_make_room(input, INPUT_READY_BYTES)) return;
+        room = (size_t)(input->buffer + input->capacity - input->end);
+    }
+    uint8_t *to = input->buffer + (input->end - input->buffer);
+    input_fill_plain(input, to, (size_t)ready < room ? (size_t)ready : room);
 }
 
 uint64_t input_file_offset(const struct input *input)

@@ -134,12 +134,13 @@ static _Noreturn void child_run(const struct ahead *ahead)
 
 /* ---- the parent ---- */
 
-void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool positions,
+void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool positions, bool quick,
                 const cpu_set_t *cpus)
 {
-    *ahead =
-        (struct ahead){.reader = reader, .slots = positions ? AHEAD_SLOTS : AHEAD_SLOTS_REGISTERS};
-    if (CPU_COUNT(cpus) < 2) return;
+    const int processes = quick && input_is_pipe(reader->input) ? 3 : 2;
+    *ahead = (struct ahead){
+        .reader = reader, .slots = positions ? AHEAD_SLOTS : AHEAD_SLOTS_REGISTERS, .quick = quick};
+    if (CPU_COUNT(cpus) < processes) return;
     ahead->shared = pages_map_shared(sizeof *ahead->shared);
     if (ahead->shared == NULL) return;
     pid_t parent = getpid();
@@ -200,6 +201,7 @@ bool ahead_next(struct ahead *ahead, struct instruction_batch *batch)
 {
     struct instruction_reader *reader = ahead->reader;
     if (ahead->shared == NULL) {
+        if (ahead->quick) input_take_ready(reader->input);
         bool more = instruction_reader_next(reader, batch);
         ahead->file_offset = input_file_offset(reader->input);
         return more;

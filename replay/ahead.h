@@ -11,7 +11,8 @@
  *
  * `produced` is the child's, `released` the parent's; whoever has to wait sleeps on the other's counter, and is woken for
  * several batches at once. A child that dies is noticed. Where only one processor may be used, or there can be no child, the
- * parent reads by itself, in between.
+ * parent reads by itself, in between. So does one that is quicker than its input, if that is a pipe and there are two
+ * processors: whoever fills the pipe needs the other one.
  *
  * Once the child runs, the reader and its input are the child's; the parent's copy of the reader shows, after each
  * ahead_next(), what the child's did after it had read that batch: totals, state, error, end_status, objects.bytes and
@@ -37,12 +38,13 @@ struct ahead {
     pid_t child;                 /* 0: it has ended and been waited for */
     uint32_t slots;              /* in use */
     uint32_t taken;
+    bool quick;
     uint64_t file_offset; /* in the input, behind the latest batch */
 };
 
-/* `reader` has been opened. `positions`: whether it was told to use them. `cpus`: where the child may run. Always works:
- * without a child if need be. */
-void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool positions,
+/* `reader` has been opened. `positions`: whether it was told to use them. `quick`: what the parent does with a batch takes no
+ * longer than reading one. `cpus`: where the child may run. Always works: without a child if need be. */
+void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool positions, bool quick,
                 const cpu_set_t *cpus);
 
 /* As instruction_reader_next(). The batch is valid until the next call. */

@@ -262,7 +262,8 @@ static bool run_open(struct run *run, const struct options *options)
     progress_open(&run->progress, run->reader->input, !options->quiet,
                   report->measurement.started_ns);
     if (run->engine->positions) instruction_reader_use_positions(run->reader);
-    ahead_open(&run->ahead, run->reader, run->engine->positions, &options->cpus_allowed);
+    ahead_open(&run->ahead, run->reader, run->engine->positions, !run->engine->calls_allocator,
+               &options->cpus_allowed);
     if (!run->engine->open(&run->state)) return false;
     if (run->policy->verify_addresses)
         run->engine->note_addresses(&run->state, report->places.addresses);

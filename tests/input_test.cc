@@ -202,6 +202,48 @@ TEST(Input, ALivePipeIsNotKeptWaiting)
     close(ends[0]);
 }
 
+TEST(Input, WhatAPipeHasReadyIsTakenWithoutWaiting)
+{
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    input in;
+    ASSERT_TRUE(input_open_fd(&in, ends[0]));
+    EXPECT_TRUE(input_is_pipe(&in));
+    const std::string data = noise(20000000);
+    std::mt19937 random(5);
+    size_t written = 0, seen = 0, most = 0;
+    auto fill = [&] {
+        ssize_t bytes;
+        while ((bytes = write(ends[1], data.data() + written,
+                              std::min<size_t>(data.size() - written, random() % 100000))) > 0)
+            written += static_cast<size_t>(bytes);
+    };
+    fill();
+    while (seen < data.size()) {
+        const size_t wanted = std::min<size_t>(1 + random() % 200000, data.size() - seen);
+        if (written - seen < wanted || random() % 4) {
+            fill();
+            input_take_ready(&in); // also when there is nothing
+        }
+        const size_t there = input_peek(&in, std::min(wanted, written - seen));
+        ASSERT_LE(there, written - seen);
+        ASSERT_EQ(memcmp(in.next, data.data() + seen, there), 0) << seen;
+        most = std::max(most, there);
+        const size_t used = std::min(wanted, there);
+        input_skip(&in, used);
+        seen += used;
+        EXPECT_EQ(input_offset(&in), seen);
+    }
+    EXPECT_GT(most, INPUT_READY_BYTES / 2) << "more than the pipe has at once";
+    EXPECT_LE(most, INPUT_READY_BYTES);
+    EXPECT_EQ(in.state, INPUT_MORE);
+    close(ends[1]);
+    EXPECT_EQ(input_peek(&in, 1), 0u);
+    EXPECT_EQ(in.state, INPUT_END);
+    input_close(&in);
+    close(ends[0]);
+}
+
 TEST(Input, WhatCannotBeReadIsSaid)
 {
     input in;
