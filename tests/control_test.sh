@@ -51,6 +51,15 @@ pieces() {
     [ "$(find pieces -type f | wc -l)" = 12 ]
 }
 
+# A pause may come between an entry into a structure and its call, and an entry after it belong to no call.
+many_pauses() {
+    local run
+    for run in 1 2 3 4; do
+        rm -f raw.lz4*
+        recorded raw.lz4 "$workloads/pieces" pauses 200 && "$malloctape" verify raw.lz4 >out 2>err || return 1
+    done
+}
+
 forked_child() {
     rm -rf pieces
     mkdir pieces
@@ -200,11 +209,12 @@ seconds_are_limited() {
     TCMALLOC_TRACE_MAX_SECONDS=1 recorded raw.lz4 sleep 1.5 && grep -q 'a limit was reached$' err && good_piece raw.lz4
 }
 
-plan 14
+plan 15
 check 'the C API, from C' api pieces
 check 'the C API, from C++' api pieces_cxx
 check 'twelve recordings of a program with threads' pieces
 check 'a pause that a new handler ends' resumed_by_new_handler
+check 'many pauses in the middle of calls' many_pauses
 check 'a forked child that records itself' forked_child
 if command -v redis-server redis-cli >/dev/null; then
     check "$restarts recordings of a busy server" busy_server

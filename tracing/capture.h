@@ -90,6 +90,7 @@ struct malloctape_lane {
     struct malloctape_code codes[MALLOCTAPE_CODES]; /* of the run, from its profile */
     uint8_t allocating;   /* stamps belong to the event that follows, not to the latest one */
     uint8_t busy;         /* taking a slot: a nested call takes none, and is not recorded */
+    uint8_t unrecorded;   /* in a call that is not recorded: nothing in the stream may be for it */
     uint64_t extra_units; /* written so far, that are not the first unit of an event */
     uint64_t first_birth; /* births before the slot; read by others */
     uint16_t *room;       /* last position at which an event still fits; behind it only stamps */
@@ -360,11 +361,9 @@ void malloctape_uncached(const void *cache, unsigned size_class, unsigned count)
 void malloctape_thread_cache_changed(void);
 
 /* The calling thread is about to do a call, or has done it, that is not recorded (it got false from malloctape_ready()):
- * what happens to its cache goes by unseen. */
-static inline void malloctape_unrecorded(void)
-{
-    malloctape_thread_cache_changed();
-}
+ * what happens to its cache goes by unseen, and until malloctape_ready() returns true, so do its entries into structures, which
+ * would be taken for those of another event. */
+void malloctape_unrecorded(void);
 
 /* The calling thread's cache is about to be destroyed; recorded. */
 void malloctape_thread_cache_deleted(void);

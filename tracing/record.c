@@ -30,6 +30,11 @@ static bool is_recording(void)
     return atomic_load_relaxed(&malloctape_state) == MALLOCTAPE_RECORDING;
 }
 
+static bool is_paused(void)
+{
+    return atomic_load_relaxed(&malloctape_state) == MALLOCTAPE_PAUSED;
+}
+
 /* --- slots --- */
 
 static void begin_run(struct malloctape_lane *lane, uint32_t slot, const uint16_t *before,
@@ -50,6 +55,7 @@ static void begin_run(struct malloctape_lane *lane, uint32_t slot, const uint16_
 
 void record_heat(struct malloctape_lane *lane)
 {
+    lane->unrecorded = 0;
     if (!lane->cache) return;
     atomic_store_relaxed(&lane->limit, malloctape_head(lane->room, 0));
     atomic_fence_full();
@@ -137,10 +143,14 @@ void record_thread(struct malloctape_lane *lane, bool continued)
 
 /* --- the thread's cache --- */
 
-/* The lane of the calling thread with room for an event, NULL if recording has ended meanwhile. */
+/* The lane of the calling thread with room for an event, NULL if recording has ended meanwhile. An event that a pause comes into
+ * is recorded: its stamps, which are in the stream, would be taken for those of the first one after the pause. */
 static struct malloctape_lane *lane_with_room(void)
 {
-    return malloctape_ready() ? malloctape_lane : NULL;
+    if (malloctape_ready()) return malloctape_lane;
+    struct malloctape_lane *lane = malloctape_lane;
+    bool goes_on = is_paused() && lane->recording == recording.number && !lane->busy;
+    return goes_on && malloctape_lane_has_room(lane) ? lane : NULL;
 }
 
 /* What happens to the cache from now on is not in the stream. */
@@ -154,7 +164,8 @@ static void leave_cache(struct malloctape_lane *lane)
 /* Room for a record that is no event, also in the middle of a call while the thread holds a lock of the allocator. */
 static bool has_room_inside(struct malloctape_lane *lane, long units)
 {
-    if (!lane->room || lane->busy || lane->lost_events || !is_recording()) return false;
+    if (!lane->room || lane->busy || lane->lost_events || lane->unrecorded || !is_recording())
+        return false;
     if (lane->end - malloctape_lane_cursor(lane) >= units) return true;
     lane->busy = 1;
     bool has_room = record_take_slot(lane);
@@ -237,10 +248,20 @@ void malloctape_thread_cache_changed(void)
     leave_cache(malloctape_lane);
 }
 
+void malloctape_unrecorded(void)
+{
+    struct malloctape_lane *lane = malloctape_lane;
+    if (!lane->room) return;
+    lane->unrecorded = 1;
+    leave_cache(lane);
+}
+
 void malloctape_thread_cache_deleted(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
+    if (!lane->room) return;
     leave_cache(lane);
+    lane->unrecorded = 0; /* stamps from now on are for this */
     if (has_room_inside(lane, RAW_UNITS_PER_RECORD_MAX))
         units_thread(lane, RAW_THREAD_CACHE_DELETED, 0);
 }

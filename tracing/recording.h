@@ -30,7 +30,7 @@ extern struct recording recording;
 /* Gives the lane a new slot. False: recording has ended. */
 bool record_take_slot(struct malloctape_lane *lane);
 
-/* Lets the lane's thread onto the hot path, unless nobody may go there or nothing is recorded any more. The lane has
+/* The lane's thread is recorded, and may go onto the hot path unless nobody may or nothing is recorded any more. The lane has
  * room. */
 void record_heat(struct malloctape_lane *lane);
 

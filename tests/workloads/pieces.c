@@ -5,6 +5,7 @@
  *   pieces states OUTPUT             what each function answers in each state; prints nothing if it is as it should be
  *   pieces child DIRECTORY           records to DIRECTORY/parent, and a forked child of it, from its first call, to
  *                                    DIRECTORY/child: CALLS objects of 999 bytes and of 777
+ *   pieces pauses COUNT              interrupts a recording COUNT times, while many threads allocate in bursts
  *   pieces without                   the same where no library is loaded */
 #include "tracing/malloctape.h"
 
@@ -14,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CALLS = 1000, PAUSED = 100, THREADS = 3, KEPT = 500 };
+enum { CALLS = 1000, PAUSED = 100, THREADS = 3, KEPT = 500, BURST_THREADS = 12, BURST = 3000 };
 
 static int stopping;
 static int failures;
@@ -49,6 +50,39 @@ static void *allocate_until_stopped(void *unused)
     for (unsigned i = 0; i < KEPT; i++)
         free(kept[i]);
     return unused;
+}
+
+/* Many objects of one size at a time, so that most calls enter structures that all threads share. */
+static void *allocate_in_bursts(void *unused)
+{
+    void *objects[BURST];
+    unsigned long at = (unsigned long)(size_t)&at;
+    while (!__atomic_load_n(&stopping, __ATOMIC_RELAXED)) {
+        at = at * 1103515245 + 12345;
+        unsigned count = 500 + at / 65536 % (BURST - 500);
+        for (unsigned i = 0; i < count; i++)
+            objects[i] = malloc(16 + at / 65536 % 3000);
+        for (unsigned i = 0; i < count; i++)
+            free(objects[i]);
+    }
+    return unused;
+}
+
+static int pauses(int count)
+{
+    pthread_t threads[BURST_THREADS];
+    for (int i = 0; i < BURST_THREADS; i++)
+        pthread_create(&threads[i], NULL, allocate_in_bursts, NULL);
+    for (int i = 0; i < count; i++) {
+        usleep(1000);
+        expect(malloctape_pause() == 0, "pause", i);
+        usleep(100);
+        expect(malloctape_resume() == 0, "resume", i);
+    }
+    __atomic_store_n(&stopping, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < BURST_THREADS; i++)
+        pthread_join(threads[i], NULL);
+    return failures != 0;
 }
 
 static void record_piece(const char *directory, int number)
@@ -138,6 +172,7 @@ int main(int count, char **words)
     if (count == 4 && strcmp(words[1], "control") == 0) return control(words[2], atoi(words[3]));
     if (count == 3 && strcmp(words[1], "states") == 0) return states(words[2]);
     if (count == 3 && strcmp(words[1], "child") == 0) return child(words[2]);
+    if (count == 3 && strcmp(words[1], "pauses") == 0) return pauses(atoi(words[2]));
     if (count == 2 && strcmp(words[1], "without") == 0) return without();
     fputs("usage: see the head of tests/workloads/pieces.c\n", stderr);
     return 2;
