@@ -143,7 +143,7 @@ class Redis
 
   def initialize(small)
     @turns = small ? 2 : 16
-    @requests = small ? 2_000 : 100_000
+    @requests = small ? 8_000 : 100_000
     @paths = PROGRAMS.to_h { |name| [name, Installed.find(name)] }
   end
 

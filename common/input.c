@@ -99,6 +99,12 @@ static bool input_fail(struct input *input)
     return false;
 }
 
+/* Where more goes. */
+static uint8_t *input_end(const struct input *input)
+{
+    return input->buffer + (input->end - input->buffer);
+}
+
 /* ---- the descriptor ---- */
 
 /* One read(). False at the end of the file and after a failure. */
@@ -181,7 +187,7 @@ static bool input_begin_frame(struct input *input)
 
 /* Decodes what there is room for, of one block; may read once. When a block is damaged, what the same call has decoded is
  * lost: so the decoder gets one block after another. */
-static void input_fill_lz4(struct input *input, uint8_t *to, size_t room)
+static void input_fill_lz4(struct input *input, size_t room)
 {
     if (!input->in_frame && !input_begin_frame(input)) return;
     if (input->packed_next == input->packed_end && !input_refill_packed(input)) {
@@ -191,8 +197,8 @@ static void input_fill_lz4(struct input *input, uint8_t *to, size_t room)
     size_t decoded = room;
     size_t consumed = (size_t)(input->packed_end - input->packed_next);
     if (consumed > input->packed_wanted) consumed = input->packed_wanted;
-    size_t hint =
-        LZ4F_decompress(input->decoder, to, &decoded, input->packed_next, &consumed, NULL);
+    size_t hint = LZ4F_decompress(input->decoder, input_end(input), &decoded, input->packed_next,
+                                  &consumed, NULL);
     if (LZ4F_isError(hint)) {
         error_set(&input->error, &input_errors[INPUT_LZ4_DAMAGED], input->end_offset,
                   "%s, file offset 0x%" PRIx64, LZ4F_getErrorName(hint), input_file_offset(input));
@@ -236,10 +242,10 @@ static bool input_start_lz4(struct input *input)
 
 /* ---- the buffer ---- */
 
-static void input_fill_plain(struct input *input, uint8_t *to, size_t room)
+static void input_fill_plain(struct input *input, size_t room)
 {
     size_t got;
-    if (input_read(input, to, room, &got)) {
+    if (input_read(input, input_end(input), room, &got)) {
         input->end += got;
         input->end_offset += got;
     } else if (input->state != INPUT_FAILED) {
@@ -254,7 +260,7 @@ static void input_start(struct input *input)
     size_t there;
     /* Not more than fits into `packed`, where these bytes go when they turn out to be compressed. */
     while ((there = (size_t)(input->end - input->next)) < 4 && input->state == INPUT_MORE)
-        input_fill_plain(input, input->buffer + there, INPUT_PACKED_BYTES - there);
+        input_fill_plain(input, INPUT_PACKED_BYTES - there);
     if (there < 4) return;
     uint32_t magic = input_magic(input->next);
     if (input_magic_is_lz4(magic)) {
@@ -267,28 +273,42 @@ static void input_start(struct input *input)
     }
 }
 
-/* Moves what is left to the front and makes room for `bytes` in all. */
-static bool input_make_room(struct input *input, size_t bytes)
+static size_t input_room(const struct input *input)
+{
+    return (size_t)(input->buffer + input->capacity - input->end);
+}
+
+static void input_move_to_front(struct input *input)
 {
     size_t left = (size_t)(input->end - input->next);
     if (input->next != input->buffer) memmove(input->buffer, input->next, left);
-    if (bytes > input->capacity) {
-        size_t capacity = input->capacity;
-        while (capacity < bytes)
-            capacity *= 2;
-        uint8_t *moved =
-            pages_grow(input->buffer, input->capacity + INPUT_SLACK, capacity + INPUT_SLACK);
-        if (moved == NULL) {
-            error_set_system(&input->error, "no memory for a buffer");
-            input_fail(input);
-        } else {
-            input->buffer = moved;
-            input->capacity = capacity;
-        }
-    }
     input->next = input->buffer;
     input->end = input->buffer + left;
-    return input->state != INPUT_FAILED;
+}
+
+/* Makes the buffer one of `bytes` at least; what is left is at its front. False: no memory. */
+static bool input_grow(struct input *input, size_t bytes)
+{
+    size_t left = (size_t)(input->end - input->next), capacity = input->capacity;
+    while (capacity < bytes)
+        capacity *= 2;
+    if (capacity == input->capacity) return true;
+    uint8_t *moved =
+        pages_grow(input->buffer, input->capacity + INPUT_SLACK, capacity + INPUT_SLACK);
+    if (moved == NULL) return false;
+    input->next = input->buffer = moved;
+    input->end = moved + left;
+    input->capacity = capacity;
+    return true;
+}
+
+/* Room for `bytes` in all. */
+static bool input_make_room(struct input *input, size_t bytes)
+{
+    input_move_to_front(input);
+    if (input_grow(input, bytes)) return true;
+    error_set_system(&input->error, "no memory for a buffer");
+    return input_fail(input);
 }
 
 size_t input_peek_slow(struct input *input, size_t bytes)
@@ -298,12 +318,10 @@ size_t input_peek_slow(struct input *input, size_t bytes)
     if (input->state == INPUT_MORE && (size_t)(input->end - input->next) < bytes &&
         input_make_room(input, bytes)) {
         while (input->state == INPUT_MORE && (size_t)(input->end - input->next) < bytes) {
-            uint8_t *to = input->buffer + (input->end - input->buffer);
-            size_t room = (size_t)(input->buffer + input->capacity - input->end);
             if (input->lz4)
-                input_fill_lz4(input, to, room);
+                input_fill_lz4(input, input_room(input));
             else
-                input_fill_plain(input, to, room);
+                input_fill_plain(input, input_room(input));
         }
     }
     return (size_t)(input->end - input->next);
@@ -314,15 +332,13 @@ void input_take_ready(struct input *input)
     int ready = 0;
     if (!input->pipe || input->lz4 || !input->started || input->state != INPUT_MORE) return;
     if (ioctl(input->fd, FIONREAD, &ready) != 0 || ready < INPUT_READY_MIN) return;
-    size_t room = (size_t)(input->buffer + input->capacity - input->end);
-    if (room < (size_t)ready) {
-        /* Not for a little room: what is there is moved. */
-        if ((size_t)(input->end - input->next) > INPUT_READY_BYTES / 2) return;
-        if (!input_make_room(input, INPUT_READY_BYTES)) return;
-        room = (size_t)(input->buffer + input->capacity - input->end);
+    if (input_room(input) < (size_t)ready &&
+        (size_t)(input->end - input->next) <= INPUT_READY_BYTES / 2) {
+        input_move_to_front(input);
+        input_grow(input, INPUT_READY_BYTES); /* or what room there is must do */
     }
-    uint8_t *to = input->buffer + (input->end - input->buffer);
-    input_fill_plain(input, to, (size_t)ready < room ? (size_t)ready : room);
+    /* Where there is none, nothing would be read, as at the end. */
+    if (input_room(input) >= INPUT_READY_MIN) input_fill_plain(input, input_room(input));
 }
 
 uint64_t input_file_offset(const struct input *input)

@@ -796,7 +796,7 @@ EXPORT void *tc_malloc_skip_new_handler(size_t size) __THROW
 
 // Not recorded. While a thread is on the hot path, the entry of the object's page is what it has in its caches, and not
 // what upstream looks at: servers ask so often (redis for each object that it makes or frees) that this matters.
-EXPORT HOT size_t tc_malloc_size(void *object) __THROW
+EXPORT HOT size_t tc_malloc_size(void *object)
 {
     const struct malloctape_lane *lane = malloctape_lane;
     if (lane->head < lane->limit) {

@@ -244,6 +244,82 @@ TEST(Input, WhatAPipeHasReadyIsTakenWithoutWaiting)
     close(ends[0]);
 }
 
+// A pipe that has something, and an input that has not looked at it yet.
+class ReadyPipe : public testing::Test {
+  protected:
+    void SetUp() override
+    {
+        ASSERT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+        ASSERT_TRUE(input_open_fd(&in, ends[0]));
+    }
+    void TearDown() override
+    {
+        input_close(&in);
+        close(ends[0]);
+        if (ends[1] >= 0) close(ends[1]);
+    }
+    // As much of the data as the pipe takes.
+    void fill()
+    {
+        ssize_t bytes;
+        while (written < data.size() &&
+               (bytes = write(ends[1], data.data() + written, data.size() - written)) > 0)
+            written += static_cast<size_t>(bytes);
+        if (written == data.size() && ends[1] >= 0) {
+            close(ends[1]);
+            ends[1] = -1;
+        }
+    }
+    // The next bytes, up to so many.
+    std::string take(size_t bytes)
+    {
+        bytes = std::min(bytes, input_peek(&in, bytes));
+        std::string taken(reinterpret_cast<const char *>(in.next), bytes);
+        input_skip(&in, bytes);
+        return taken;
+    }
+
+    int ends[2];
+    input in;
+    std::string data;
+    size_t written = 0;
+};
+
+TEST_F(ReadyPipe, IsNotTouchedBeforeItIsKnownWhatItHolds)
+{
+    const std::string plain = noise(3000000);
+    std::string seen;
+    data = frame(plain, LZ4F_max4MB);
+    ASSERT_GT(data.size(), 1500000u);
+    while (seen.size() < plain.size()) {
+        fill();
+        input_take_ready(&in);
+        input_take_ready(&in);
+        seen += take(std::min<size_t>(100000, plain.size() - seen.size()));
+        ASSERT_NE(in.state, INPUT_FAILED);
+    }
+    EXPECT_TRUE(in.lz4);
+    EXPECT_EQ(seen, plain);
+}
+
+TEST_F(ReadyPipe, IsNotTakenForEndedWhereThereIsNoRoom)
+{
+    data = noise(8000000);
+    fill();
+    std::string seen = take(1000);
+    for (int i = 0; i < 20; i++) {
+        fill();
+        input_take_ready(&in);
+    }
+    EXPECT_LT(written, data.size()) << "it does not keep everything";
+    EXPECT_EQ(in.state, INPUT_MORE);
+    while (seen.size() < data.size()) {
+        fill();
+        seen += take(std::min<size_t>(50000, data.size() - seen.size()));
+    }
+    EXPECT_EQ(seen, data);
+}
+
 TEST(Input, WhatCannotBeReadIsSaid)
 {
     input in;

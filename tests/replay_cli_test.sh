@@ -115,6 +115,12 @@ lz4 -d -c "$scratch/churn.lz4" | "$replay" -q --json="$scratch/json" - >"$scratc
 check "a pipe, named -" has events 100000
 cat "$scratch/churn.lz4" | "$replay" --json=- >"$scratch/json" 2>"$scratch/err"
 check "lz4 through a pipe, JSON on the standard output" has events 100000
+from_pipe_without_allocator() {
+    "$@" | "$replay" -q --engine=null --json="$scratch/json" >"$scratch/out" 2>"$scratch/err"
+    has events 100000
+}
+check "a pipe, without an allocator" from_pipe_without_allocator lz4 -d -c "$scratch/churn.lz4"
+check "lz4 through a pipe, without an allocator" from_pipe_without_allocator cat "$scratch/churn.lz4"
 check "--json=- prints nothing else" [ "$(head -n 1 "$scratch/json")" = "{" ]
 run --json=/no/such/directory/x "$scratch/churn"
 check "JSON that cannot be written" ended 1 'cannot write /no/such/directory/x'

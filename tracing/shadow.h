@@ -26,7 +26,9 @@
  *             owner of a page is a lane: that lane has every place of the page with a live object. Other lanes may
  *             have places there whose objects are dead; they make the page SHADOW_MIXED before an object lives there.
  *             size_class != 0: the page is open, for small objects. size_class == 0: owner == 0.
- * Order       `base` is stored before `inverse`, and that before `owner` (release).
+ *             On the page of an object that lives, size_class is right from shadow_begin() until no thread is on the hot path
+ *             any more, which is before shadow_end(): the program is told by it how much it may write to the object.
+ * Order       `base` and `size_class` are stored before `inverse`, and that before `owner` (release).
  * Threads     a page is opened by the thread that makes it (or a large object on it), and closed by
  *             the one that returns its span to the page heap, when no object on it lives. The owner of a place is
  *             stored by the thread that takes the place out of a structure, or frees or makes an object there: the program,

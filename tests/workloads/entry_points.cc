@@ -480,6 +480,7 @@ void ask_bytes(void *function, const char *)
     using Ask = size_t (*)(void *);
     auto call = reinterpret_cast<Ask>(function);
     auto upstream = reinterpret_cast<Ask>(dlsym(RTLD_DEFAULT, "MallocExtension_GetAllocatedSize"));
+    if (!upstream) fail("nothing to compare with");
     for (size_t size : kSizes) {
         void *object = fresh(size);
         if (call(object) < size || call(object) != upstream(object)) fail("wrong size");
