@@ -289,17 +289,17 @@ TEST_F(ReadyPipe, IsNotTouchedBeforeItIsKnownWhatItHolds)
 {
     const std::string plain = noise(3000000);
     std::string seen;
-    data = frame(plain, LZ4F_max4MB);
+    data = frame(plain);
     ASSERT_GT(data.size(), 1500000u);
     while (seen.size() < plain.size()) {
         fill();
         input_take_ready(&in);
         input_take_ready(&in);
         seen += take(std::min<size_t>(100000, plain.size() - seen.size()));
-        ASSERT_NE(in.state, INPUT_FAILED);
+        ASSERT_EQ(in.state, INPUT_MORE);
     }
     EXPECT_TRUE(in.lz4);
-    EXPECT_EQ(seen, plain);
+    EXPECT_TRUE(seen == plain);
 }
 
 TEST_F(ReadyPipe, IsNotTakenForEndedWhereThereIsNoRoom)
@@ -313,11 +313,11 @@ TEST_F(ReadyPipe, IsNotTakenForEndedWhereThereIsNoRoom)
     }
     EXPECT_LT(written, data.size()) << "it does not keep everything";
     EXPECT_EQ(in.state, INPUT_MORE);
-    while (seen.size() < data.size()) {
+    while (seen.size() < data.size() && in.state == INPUT_MORE) {
         fill();
         seen += take(std::min<size_t>(50000, data.size() - seen.size()));
     }
-    EXPECT_EQ(seen, data);
+    EXPECT_TRUE(seen == data);
 }
 
 TEST(Input, WhatCannotBeReadIsSaid)
