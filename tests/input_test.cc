@@ -226,6 +226,7 @@ TEST(Input, WhatAPipeHasReadyIsTakenWithoutWaiting)
             input_take_ready(&in); // also when there is nothing
         }
         const size_t there = input_peek(&in, std::min(wanted, written - seen));
+        ASSERT_EQ(in.state, INPUT_MORE);
         ASSERT_LE(there, written - seen);
         ASSERT_EQ(memcmp(in.next, data.data() + seen, there), 0) << seen;
         most = std::max(most, there);
