@@ -385,11 +385,12 @@ static inline __attribute__((always_inline)) size_t carrier_loop(
         }
     brought:
         if (real && __builtin_expect(object == NULL && size != 0, 0)) goto stop;
+        /* Before anybody else may end the object. */
+        if (extras) carrier_extras(carrier, i, object, size);
         if (shared)
             shared_put(entry, generation, object);
         else
             *(real ? entry : &carrier->nowhere) = object;
-        if (extras) carrier_extras(carrier, i, object, size);
 #undef TAKE_RECORD
 #undef OPERAND
 #undef FREQUENT
