@@ -327,17 +327,21 @@ size_t input_peek_slow(struct input *input, size_t bytes)
     return (size_t)(input->end - input->next);
 }
 
+void input_reserve_ready(struct input *input)
+{
+    if (input->pipe && input_grow(input, INPUT_READY_BYTES))
+        pages_populate(input->buffer, input->capacity);
+}
+
 void input_take_ready(struct input *input)
 {
     int ready = 0;
     if (!input->pipe || input->lz4 || !input->started || input->state != INPUT_MORE) return;
     if (ioctl(input->fd, FIONREAD, &ready) != 0 || ready < INPUT_READY_MIN) return;
     if (input_room(input) < (size_t)ready &&
-        (size_t)(input->end - input->next) <= INPUT_READY_BYTES / 2) {
+        (size_t)(input->end - input->next) <= input->capacity / 2)
         input_move_to_front(input);
-        input_grow(input, INPUT_READY_BYTES); /* or what room there is must do */
-    }
-    /* Where there is none, nothing would be read, as at the end. */
+    /* Where there is no room, nothing would be read, as at the end. */
     if (input_room(input) >= INPUT_READY_MIN) input_fill_plain(input, input_room(input));
 }
 

@@ -35,7 +35,7 @@ extern "C" {
 /* The most a reader may ask for at once: the formats bound a block to 1 MiB and a header. */
 #define INPUT_PEEK_MAX (4u * 1024 * 1024)
 
-/* The most that input_take_ready() keeps: as much as lz4 decodes before it writes. */
+/* The most that is taken before it is asked for: as much as lz4 decodes before it writes. */
 #define INPUT_READY_BYTES (4u * 1024 * 1024)
 
 /* Readable bytes behind `end`, of no particular value: a reader may decode a block's worth of integers of up to
@@ -104,8 +104,12 @@ static inline bool input_is_pipe(const struct input *input)
     return input->pipe;
 }
 
-/* Takes what a pipe with plain data has ready, if that is worth a system call, up to INPUT_READY_BYTES in all: so that whoever
- * fills the pipe can go on while the reader works on what it has. Earlier values of next and end become invalid. */
+/* Before the first byte is asked for: room for INPUT_READY_BYTES, if there is memory, so that it need not be made when they
+ * have come. */
+void input_reserve_ready(struct input *input);
+
+/* Takes what a pipe with plain data has ready, if that is worth a system call, as far as there is room: so that whoever fills the
+ * pipe can go on while the reader works on what it has. Earlier values of next and end become invalid. */
 void input_take_ready(struct input *input);
 
 /* Offset of input->next in the decoded stream: what `lz4 -d` would have written before it. */

@@ -134,13 +134,23 @@ static _Noreturn void child_run(const struct ahead *ahead)
 
 /* ---- the parent ---- */
 
+/* Whether there is no processor for a child. */
+static bool is_alone(const struct input *input, bool quick, const cpu_set_t *cpus)
+{
+    return CPU_COUNT(cpus) < (quick && input_is_pipe(input) ? 3 : 2);
+}
+
+void ahead_prepare(struct input *input, bool quick, const cpu_set_t *cpus)
+{
+    if (quick && is_alone(input, quick, cpus)) input_reserve_ready(input);
+}
+
 void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool positions, bool quick,
                 const cpu_set_t *cpus)
 {
-    const int processes = quick && input_is_pipe(reader->input) ? 3 : 2;
     *ahead = (struct ahead){
         .reader = reader, .slots = positions ? AHEAD_SLOTS : AHEAD_SLOTS_REGISTERS, .quick = quick};
-    if (CPU_COUNT(cpus) < processes) return;
+    if (is_alone(reader->input, quick, cpus)) return;
     ahead->shared = pages_map_shared(sizeof *ahead->shared);
     if (ahead->shared == NULL) return;
     pid_t parent = getpid();

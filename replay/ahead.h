@@ -42,6 +42,10 @@ struct ahead {
     uint64_t file_offset; /* in the input, behind the latest batch */
 };
 
+/* Before the reader of this input is opened, with what ahead_open() will get: prepares for reading without a child while there
+ * is nothing to read yet. */
+void ahead_prepare(struct input *input, bool quick, const cpu_set_t *cpus);
+
 /* `reader` has been opened. `positions`: whether it was told to use them. `quick`: what the parent does with a batch takes no
  * longer than reading one. `cpus`: where the child may run. Always works: without a child if need be. */
 void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool positions, bool quick,

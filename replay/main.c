@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/program.h"
+#include "replay/ahead.h"
 #include "replay/run.h"
 
 static int status_of(enum report_status status)
@@ -74,6 +75,7 @@ int main(int argc, char **argv)
         error_print(stderr, REPLAY_PROGRAM, options.file, &input.error);
         return PROGRAM_FAILED;
     }
+    ahead_prepare(&input, !options.engine->calls_allocator, &options.cpus_allowed);
     bool opened = instruction_reader_open(&reader, &input);
     if (opened) {
         run_stream(&options, &reader, &report);

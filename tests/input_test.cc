@@ -209,6 +209,7 @@ TEST(Input, WhatAPipeHasReadyIsTakenWithoutWaiting)
     input in;
     ASSERT_TRUE(input_open_fd(&in, ends[0]));
     EXPECT_TRUE(input_is_pipe(&in));
+    input_reserve_ready(&in);
     const std::string data = noise(20000000);
     std::mt19937 random(5);
     size_t written = 0, seen = 0, most = 0;
