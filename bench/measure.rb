@@ -3,7 +3,7 @@
 # measure - runs one workload under each allocator, in turns, and takes the times.
 #
 #     round 1: plain 0.1 s, off 0.1 s, on 0.1 s, off 0.1 s, on 0.1 s, plain 0.1 s, ... until all three have ended
-#     round 2: off, on, plain, ...
+#     round 2: plain, on, off, on, off, plain, ... and so on: six orders, so that each comes behind each other as often
 #
 # The three runs of a round take turns: one goes on, with all its threads, while the other two stand still (SIGSTOP).
 # So a machine that becomes slower or faster for some seconds, as one shared with others does, is slower or faster for all
@@ -179,6 +179,7 @@ class Measurement
   ROUNDS_MAX = 25
   PLAIN_SECONDS = 6.0 # what all plain runs of a short program should come to
   TURN_SECONDS = 0.1
+  ORDERS = Modes::NAMES.permutation.to_a.freeze
 
   attr_reader :workload, :times, :recordings
 
@@ -200,7 +201,7 @@ class Measurement
     rounds ||= rounds_by_default(first.wall)
     rounds.times do |round|
       yield round + 1, rounds if block_given?
-      in_turns(Modes::NAMES.rotate(round)).each { |mode, one| times[mode] << one }
+      in_turns(ORDERS[round % ORDERS.size]).each { |mode, one| times[mode] << one }
       recordings << Recording.new(@malloctape, @trace, @dir)
     end
     self
