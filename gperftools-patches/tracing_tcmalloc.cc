@@ -796,13 +796,19 @@ EXPORT void *tc_malloc_skip_new_handler(size_t size) __THROW
 
 // Not recorded. While a thread is on the hot path, the entry of the object's page is what it has in its caches, and not
 // what upstream looks at: servers ask so often (redis for each object that it makes or frees) that this matters.
-EXPORT HOT size_t tc_malloc_size(void *object)
+inline ATTRIBUTE_ALWAYS_INLINE size_t size_while_recording(void *object)
 {
     const struct malloctape_lane *lane = malloctape_lane;
     if (lane->head < lane->limit) {
         const uint32 cl = shadow_page_in(lane->window, object)->size_class;
         if (PREDICT_TRUE(cl != 0)) return Static::sizemap()->ByteSizeForClass(cl);
     }
+    return malloctape_plain_malloc_size(object);
+}
+
+EXPORT HOT size_t tc_malloc_size(void *object)
+{
+    if (PREDICT_FALSE(delete_is_hooked())) return size_while_recording(object);
     return malloctape_plain_malloc_size(object);
 }
 
