@@ -168,6 +168,7 @@ is "a reader that goes away" "$(cat status)" 4
 
 # A pipe that stays open: instructions come out while the recording goes on.
 mkfifo live
+rm -f out3 # that of before may still be there when its size is looked at
 "$postprocess" -q live out3 2> stderr &
 pid=$!
 {
