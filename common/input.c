@@ -20,7 +20,7 @@
  * in the pipe is read. */
 #define INPUT_PIPE_BYTES (1024 * 1024)
 
-/* Fewer are left in the pipe. */
+/* Fewer bytes are left in the pipe: a system call for them costs more than it gains. */
 #define INPUT_READY_MIN (64 * 1024)
 
 /* Compressed bytes held at once. */
@@ -286,7 +286,7 @@ static void input_move_to_front(struct input *input)
     input->end = input->buffer + left;
 }
 
-/* Makes the buffer one of `bytes` at least; what is left is at its front. False: no memory. */
+/* Makes the buffer one of `bytes` at least, where what is left is at the front already. False: no memory, nothing changed. */
 static bool input_grow(struct input *input, size_t bytes)
 {
     size_t left = (size_t)(input->end - input->next), capacity = input->capacity;

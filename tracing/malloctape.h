@@ -68,7 +68,8 @@ static inline int malloctape_stop(void)
     return malloctape_library_stop ? malloctape_library_stop() : ENOSYS;
 }
 
-/* Nothing is recorded until malloctape_resume(). EBUSY: nothing is recorded anyway, or there is no pause. */
+/* Calls that begin from now on are not recorded until malloctape_resume(). EBUSY: nothing is recorded anyway, or there is no
+ * pause. */
 static inline int malloctape_pause(void)
 {
     return malloctape_library_pause ? malloctape_library_pause() : ENOSYS;
