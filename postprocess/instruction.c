@@ -72,11 +72,12 @@ static void totals_count_vectors(const uint8_t *opcodes, size_t vectors, const u
             seen[frequent[place]] += counts[place][byte];
 }
 
-void instruction_totals_add(struct instruction_totals *totals, const uint8_t *opcodes, size_t count)
+void instruction_count_opcodes(const struct instruction_totals *totals, const uint8_t *opcodes,
+                               size_t count, uint64_t seen[256])
 {
-    uint64_t seen[256] = {0};
     uint8_t frequent[FREQUENT];
     size_t done = 0;
+    memset(seen, 0, 256 * sizeof *seen);
     totals_find_frequent(totals, frequent);
     while (count - done >= sizeof(opcode_vector)) {
         size_t vectors = (count - done) / sizeof(opcode_vector);
@@ -86,17 +87,22 @@ void instruction_totals_add(struct instruction_totals *totals, const uint8_t *op
     }
     for (; done < count; done++)
         seen[opcodes[done]]++;
+}
 
-    for (unsigned opcode = 64; opcode < 256; opcode++) /* those with flags */
-        seen[opcode & INSTRUCTION_NUMBER_MASK] += seen[opcode];
-    for (unsigned kind = 1; kind < CALL_KINDS; kind++) {
-        totals->by_kind[kind] += seen[kind];
-        totals->calls += seen[kind];
+void instruction_totals_add(struct instruction_totals *totals, const uint64_t seen[256])
+{
+    uint64_t by_number[INSTRUCTION_NUMBER_MASK + 1] = {0};
+    for (unsigned opcode = 0; opcode < 256; opcode++) {
+        by_number[opcode & INSTRUCTION_NUMBER_MASK] += seen[opcode];
+        totals->instructions += seen[opcode];
     }
-    totals->instructions += count;
-    totals->lane_changes += seen[INSTRUCTION_LANE];
-    totals->threads += seen[INSTRUCTION_THREAD_BEGIN];
-    totals->ticks += seen[INSTRUCTION_TICK];
+    for (unsigned kind = 1; kind < CALL_KINDS; kind++) {
+        totals->by_kind[kind] += by_number[kind];
+        totals->calls += by_number[kind];
+    }
+    totals->lane_changes += by_number[INSTRUCTION_LANE];
+    totals->threads += by_number[INSTRUCTION_THREAD_BEGIN];
+    totals->ticks += by_number[INSTRUCTION_TICK];
 }
 
 /* ---- registers ---- */

@@ -52,7 +52,7 @@ const char *instruction_name(unsigned number);
 
 #define INSTRUCTION_HEADER_BYTES      36u
 #define INSTRUCTION_METADATA_MAX      65536u
-#define INSTRUCTION_VERSION_MAJOR     2u
+#define INSTRUCTION_VERSION_MAJOR     3u
 #define INSTRUCTION_VERSION_MINOR     0u
 #define INSTRUCTION_FEATURE_ADDRESSES UINT64_C(1)
 #define INSTRUCTION_FEATURES_KNOWN    INSTRUCTION_FEATURE_ADDRESSES
@@ -62,6 +62,7 @@ const char *instruction_name(unsigned number);
 #define INSTRUCTION_BLOCK_MAGIC "MTBI"
 
 enum instruction_column { /* in this order in a payload (4.3) */
+                          COLUMN_KINDS,
                           COLUMN_OPCODES,
                           COLUMN_LOW,
                           COLUMN_HIGH,
@@ -72,8 +73,9 @@ enum instruction_column { /* in this order in a payload (4.3) */
                           COLUMNS
 };
 
-/* Values from here up stand in `wide`: where there is a column `high`, and where there is none (4.4). */
+/* Values from here up stand in `wide`: where `high` has bytes, where it has half-bytes, and where it has nothing (4.4). */
 #define INSTRUCTION_ESCAPE        0xffffu
+#define INSTRUCTION_ESCAPE_HALF   0xfffu
 #define INSTRUCTION_ESCAPE_NARROW 0xffu
 
 /* ---- the header (4.1) ---- */
@@ -107,9 +109,12 @@ struct instruction_totals {
     uint64_t ticks;
 };
 
-/* Adds a block's opcodes: instructions, calls, by_kind, threads, lane_changes and ticks. */
-void instruction_totals_add(struct instruction_totals *totals, const uint8_t *opcodes,
-                            size_t count);
+/* How often each opcode, flags included, occurs in a block. Quickest if what `totals` have most of is most of it, too. */
+void instruction_count_opcodes(const struct instruction_totals *totals, const uint8_t *opcodes,
+                               size_t count, uint64_t seen[256]);
+
+/* Adds these: to instructions, calls, by_kind, threads, lane_changes and ticks. */
+void instruction_totals_add(struct instruction_totals *totals, const uint64_t seen[256]);
 
 /* ---- registers and places (4.5) ---- */
 

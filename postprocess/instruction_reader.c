@@ -1,6 +1,5 @@
 #include "postprocess/instruction_reader.h"
 
-#include <emmintrin.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -9,6 +8,9 @@
 #include "common/checksum_fast.h"
 #include "common/pages.h"
 #include "common/varint.h"
+#include "postprocess/half_bytes.h"
+#include "postprocess/instruction_block.h"
+#include "postprocess/instruction_steps.h"
 
 const struct error_kind instruction_errors[] = {INSTRUCTION_ERROR_LIST(ERROR_LIST_KIND)};
 
@@ -47,9 +49,6 @@ static bool reader_input_ended(struct instruction_reader *reader, uint64_t offse
 }
 
 /* ---- live objects (4.5) ---- */
-
-/* No object has this size (INSTRUCTIONS.md 3). */
-#define SIZE_NEVER UINT64_MAX
 
 static void objects_free(struct live_objects *objects)
 {
@@ -153,13 +152,17 @@ static bool reader_read_header(struct instruction_reader *reader)
     return true;
 }
 
+#define LARGE_VALUES_BYTES (INSTRUCTION_BLOCK_MAX * sizeof(uint64_t))
+
 bool instruction_reader_open(struct instruction_reader *reader, struct input *input)
 {
     *reader = (struct instruction_reader){.input = input};
     reader->own_room = (struct instruction_room *)pages_map(sizeof *reader->own_room);
     reader->room = reader->own_room;
+    reader->steps = instruction_steps_possible();
+    reader->large_values = (uint64_t *)pages_map(LARGE_VALUES_BYTES);
     reader->metadata = (char *)pages_map(INSTRUCTION_METADATA_MAX + 1);
-    if (reader->own_room == NULL || reader->metadata == NULL) {
+    if (reader->own_room == NULL || reader->large_values == NULL || reader->metadata == NULL) {
         error_set_system(&reader->error, "no memory for a block");
         return reader_fail(reader);
     }
@@ -169,9 +172,11 @@ bool instruction_reader_open(struct instruction_reader *reader, struct input *in
 void instruction_reader_close(struct instruction_reader *reader)
 {
     pages_unmap(reader->own_room, sizeof *reader->own_room);
+    pages_unmap(reader->large_values, LARGE_VALUES_BYTES);
     pages_unmap(reader->metadata, INSTRUCTION_METADATA_MAX + 1);
     objects_free(&reader->objects);
     reader->room = reader->own_room = NULL;
+    reader->large_values = NULL;
     reader->metadata = NULL;
 }
 
@@ -205,23 +210,6 @@ const char *instruction_header_value(const struct instruction_header *header, co
 }
 
 /* ---- blocks (4.2, 4.3) ---- */
-
-/* One block while it is decoded. A block that is refused has not been counted. */
-struct block {
-    uint64_t offset; /* in the stream */
-    size_t count;    /* instructions */
-    const uint8_t *opcodes;
-    const uint8_t *next[COLUMNS]; /* not yet decoded */
-    const uint8_t *end[COLUMNS];
-    size_t at;         /* index of the instruction being decoded */
-    size_t at_count;   /* instructions in reader->room->at */
-    size_t operand_at; /* next free place in reader->room->operands */
-    size_t others;     /* instructions of 5.3 so far */
-    size_t ticks;
-    uint64_t lost_events;
-    uint64_t live, high;             /* objects now, and the most there ever were */
-    uint64_t live_bytes, peak_bytes; /* what the block states (4.3) */
-};
 
 static bool block_column_error(struct instruction_reader *reader, const struct block *block)
 {
@@ -277,7 +265,6 @@ static bool block_split_columns(struct instruction_reader *reader, struct block 
         if (next >= end) return block_column_error(reader, block);
         numbers[i] = varint_get(&next);
     }
-    block->opcodes = next;
     block->live_bytes = numbers[0];
     block->peak_bytes = numbers[1];
     for (unsigned column = 0; column < COLUMNS; column++) {
@@ -287,11 +274,123 @@ static bool block_split_columns(struct instruction_reader *reader, struct block 
         next += lengths[column];
         block->end[column] = next;
     }
-    if (next != end || lengths[COLUMN_OPCODES] != block->count ||
-        lengths[COLUMN_LOW] != block->count ||
-        (lengths[COLUMN_HIGH] != block->count && lengths[COLUMN_HIGH] != 0))
+    const uint64_t count = block->count, half_bytes = half_bytes_size(count);
+    if (next != end || lengths[COLUMN_KINDS] > HALF_BYTES_KINDS ||
+        lengths[COLUMN_OPCODES] != (lengths[COLUMN_KINDS] == 0 ? count : half_bytes) ||
+        lengths[COLUMN_LOW] != count ||
+        (lengths[COLUMN_HIGH] != count && lengths[COLUMN_HIGH] != half_bytes &&
+         lengths[COLUMN_HIGH] != 0))
         return block_column_error(reader, block);
     return true;
+}
+
+static bool block_get(struct instruction_reader *reader, struct block *block,
+                      enum instruction_column column, uint64_t *value)
+{
+    if (block->next[column] >= block->end[column]) return block_column_error(reader, block);
+    *value = varint_get(&block->next[column]);
+    return true;
+}
+
+/* ---- opcodes and values ---- */
+
+/* The half behind the last instruction of a block MUST be 0. */
+static bool block_check_last_half(struct instruction_reader *reader, const struct block *block,
+                                  enum instruction_column column)
+{
+    if (block->count % 2 == 0 || block->end[column][-1] >> 4 == 0) return true;
+    return block_column_error(reader, block);
+}
+
+/* Brings opcodes to the room and counts them. Of indices that are not in the list come zeroes, which are no opcodes. */
+static bool block_decode_opcodes(struct instruction_reader *reader, struct block *block,
+                                 uint64_t seen[256])
+{
+    const uint8_t *const kinds = block->next[COLUMN_KINDS], *from = block->next[COLUMN_OPCODES];
+    const size_t different = (size_t)(block->end[COLUMN_KINDS] - kinds);
+    uint8_t *const to = reader->room->opcodes;
+    uint8_t table[HALF_BYTES_KINDS] = {0};
+    block->next[COLUMN_KINDS] = block->end[COLUMN_KINDS];
+    block->next[COLUMN_OPCODES] = block->end[COLUMN_OPCODES];
+    memcpy(table, kinds, different);
+    if (different == 0)
+        memcpy(to, from, block->count);
+    else if (reader->steps)
+        instruction_steps_look_up(from, block->count, table, to);
+    else
+        half_bytes_look_up(from, block->count, table, to);
+    if (different == 0 || !reader->steps) {
+        instruction_count_opcodes(&reader->totals, to, block->count, seen);
+    } else {
+        memset(seen, 0, 256 * sizeof *seen);
+        for (size_t i = 0; i < different; i++)
+            seen[kinds[i]] = instruction_steps_count(to, block->count, kinds[i]);
+    }
+    return different == 0 || block_check_last_half(reader, block, COLUMN_OPCODES);
+}
+
+/* The value of instruction `at` is in `wide`. When room->values has no room for it, it goes to *large. */
+static bool block_decode_wide(struct instruction_reader *reader, struct block *block, size_t at,
+                              uint64_t **large)
+{
+    uint64_t value;
+    block->at = at;
+    if (!block_get(reader, block, COLUMN_WIDE, &value)) return false;
+    if (value >= INSTRUCTION_ESCAPE) {
+        *(*large)++ = value;
+        value = INSTRUCTION_ESCAPE;
+    }
+    reader->room->values[at] = (uint16_t)value;
+    return true;
+}
+
+static bool block_decode_values_in_steps(struct instruction_reader *reader, struct block *block,
+                                         const struct value_columns *columns)
+{
+    uint64_t *large = reader->large_values;
+    uint32_t escaped;
+    const size_t count = block->count;
+    for (size_t i = 0;
+         (i = instruction_steps_values(columns, i, count, reader->room->values, &escaped)) < count;
+         i += INSTRUCTION_STEP) {
+        if (count - i < INSTRUCTION_STEP) escaped &= (UINT32_C(1) << (count - i)) - 1;
+        for (; escaped != 0; escaped &= escaped - 1)
+            if (!block_decode_wide(reader, block, i + (unsigned)__builtin_ctz(escaped), &large))
+                return false;
+    }
+    return true;
+}
+
+static bool block_decode_each_value(struct instruction_reader *reader, struct block *block,
+                                    const struct value_columns *columns)
+{
+    uint64_t *large = reader->large_values;
+    for (size_t i = 0; i < block->count; i++) {
+        unsigned above = 0;
+        if (columns->high_bits == 8) above = columns->high[i];
+        if (columns->high_bits == 4) above = columns->high[i / 2] >> i % 2 * 4 & 0xf;
+        const uint16_t value = (uint16_t)(above << 8 | columns->low[i]);
+        reader->room->values[i] = value;
+        if (value == columns->escape && !block_decode_wide(reader, block, i, &large)) return false;
+    }
+    return true;
+}
+
+/* Brings values (4.4) to the room. */
+static bool block_decode_values(struct instruction_reader *reader, struct block *block)
+{
+    const uint8_t *const high = block->next[COLUMN_HIGH];
+    const size_t high_bytes = (size_t)(block->end[COLUMN_HIGH] - high);
+    struct value_columns columns = {.low = block->next[COLUMN_LOW], .high = high};
+    if (high_bytes != 0) columns.high_bits = high_bytes == block->count ? 8 : 4;
+    columns.escape = (uint16_t)((1u << (8 + columns.high_bits)) - 1);
+    if (reader->steps ? !block_decode_values_in_steps(reader, block, &columns)
+                      : !block_decode_each_value(reader, block, &columns))
+        return false;
+    block->large = reader->large_values;
+    block->next[COLUMN_LOW] = block->end[COLUMN_LOW];
+    block->next[COLUMN_HIGH] = block->end[COLUMN_HIGH];
+    return columns.high_bits != 4 || block_check_last_half(reader, block, COLUMN_HIGH);
 }
 
 /* ---- instructions that are rare (5) ---- */
@@ -327,14 +426,6 @@ static unsigned opcode_flags_allowed(unsigned number, uint8_t shape)
     if (number == CALL_REALLOC_MOVED) return INSTRUCTION_FAILED | INSTRUCTION_UNKNOWN;
     if (shape == SHAPE_REALLOC) return INSTRUCTION_UNKNOWN;
     return 0;
-}
-
-static bool block_get(struct instruction_reader *reader, struct block *block,
-                      enum instruction_column column, uint64_t *value)
-{
-    if (block->next[column] >= block->end[column]) return block_column_error(reader, block);
-    *value = varint_get(&block->next[column]);
-    return true;
 }
 
 /* `count` numbers of the `misc` column become operands of `to`. */
@@ -387,13 +478,6 @@ static bool block_decode_heap(struct instruction_reader *reader, struct block *b
     return block_get_operands(reader, block, (unsigned)count, to);
 }
 
-/* The value of the instruction at block->at (4.4). */
-static bool block_get_value(struct instruction_reader *reader, struct block *block, uint64_t *value)
-{
-    *value = reader->room->values[block->at];
-    return *value != INSTRUCTION_ESCAPE || block_get(reader, block, COLUMN_WIDE, value);
-}
-
 /* A call that begins, changes or ends an object, with any flags. */
 static bool block_decode_call(struct instruction_reader *reader, struct block *block, uint8_t shape,
                               uint64_t value, struct instruction *to)
@@ -426,15 +510,14 @@ static bool block_decode_call(struct instruction_reader *reader, struct block *b
 static __attribute__((noinline)) bool block_decode_rare(struct instruction_reader *reader,
                                                         struct block *block, struct instruction *to)
 {
-    unsigned opcode = block->opcodes[block->at], number = opcode & INSTRUCTION_NUMBER_MASK;
+    unsigned opcode = reader->room->opcodes[block->at], number = opcode & INSTRUCTION_NUMBER_MASK;
     uint8_t shape = call_shapes[number];
     bool other = number >= INSTRUCTION_LANE && number <= INSTRUCTION_LOST;
     *to = (struct instruction){.opcode = (uint8_t)opcode, .object = INSTRUCTION_NO_REGISTER};
     if ((shape == SHAPE_UNDEFINED && !other) ||
         (opcode & ~INSTRUCTION_NUMBER_MASK & ~opcode_flags_allowed(number, shape)) != 0)
         return block_error(reader, block, INSTRUCTION_ERROR_OPCODE, "opcode ", opcode);
-    uint64_t value;
-    if (!block_get_value(reader, block, &value)) return false;
+    uint64_t value = block_take_value(block, reader->room->values[block->at]);
     bool has_value = !other && shape != SHAPE_HEAP && !(opcode & INSTRUCTION_UNKNOWN);
     if (!has_value && value != 0)
         return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "value ", value);
@@ -489,234 +572,13 @@ static bool block_decode_each(struct instruction_reader *reader, struct block *b
     return true;
 }
 
-/* Instructions that are looked at together, without a branch on what the program did. */
-#define STEP 16u
-_Static_assert(INSTRUCTION_BATCH_SLACK >= STEP && INPUT_SLACK >= STEP + VARINT_SLACK,
-               "a block may be decoded in whole steps");
-
-/* The numbers of nearly all plain calls, as ranges for step_is_in(); valloc() and pvalloc() can do without. */
-#define PLAIN_BIRTH_FIRST CALL_MALLOC
-#define PLAIN_BIRTH_LAST  CALL_MALLOC_SKIP_NEW_HANDLER
-#define PLAIN_BIRTH_OTHER CALL_REALLOC_NULL
-#define PLAIN_DEATH_FIRST CALL_REALLOC_ZERO
-#define PLAIN_DEATH_LAST  CALL_DELETE_ARRAY_NOTHROW
-
-/* Those of calls that have a size beside their place and nothing else. */
-#define SIZED_DEATH_FIRST CALL_FREE_SIZED
-#define SIZED_DEATH_LAST  CALL_DELETE_ARRAY_SIZED
-#define REALLOC_FIRST     CALL_REALLOC_MOVED
-#define REALLOC_LAST      CALL_REALLOC_IN_PLACE
-
-#define CALL_BITS(first, last) ((UINT64_C(2) << (last)) - (UINT64_C(1) << (first)))
-#define EFFECT_BIRTH_BIT(number, identifier, name, shape) \
-    | (uint64_t)(EFFECT_SHAPE_##shape == INSTRUCTION_PLAIN_BIRTH) << (number)
-#define EFFECT_DEATH_BIT(number, identifier, name, shape) \
-    | (uint64_t)(EFFECT_SHAPE_##shape == INSTRUCTION_PLAIN_DEATH) << (number)
-#define SIZED_BIT(number, identifier, name, shape) \
-    | (uint64_t)(SHAPE_##shape == SHAPE_DEATH_SIZED || SHAPE_##shape == SHAPE_REALLOC) << (number)
-_Static_assert(((CALL_BITS(PLAIN_BIRTH_FIRST, PLAIN_BIRTH_LAST) |
-                 CALL_BITS(PLAIN_BIRTH_OTHER, PLAIN_BIRTH_OTHER)) &
-                ~(UINT64_C(0) CALL_KIND_LIST(EFFECT_BIRTH_BIT))) == 0,
-               "these are plain births");
-_Static_assert((CALL_BITS(PLAIN_DEATH_FIRST, PLAIN_DEATH_LAST) &
-                ~(UINT64_C(0) CALL_KIND_LIST(EFFECT_DEATH_BIT))) == 0,
-               "these are plain deaths");
-_Static_assert(((CALL_BITS(SIZED_DEATH_FIRST, SIZED_DEATH_LAST) |
-                 CALL_BITS(REALLOC_FIRST, REALLOC_LAST)) &
-                ~(UINT64_C(0) CALL_KIND_LIST(SIZED_BIT))) == 0,
-               "these have a size");
-
-/* Which bytes are from `first` to `last`. */
-static inline __m128i step_is_in(__m128i bytes, unsigned first, unsigned last)
+/* Checks all instructions of a block and writes the records of those that need one; who wants registers needs all. */
+static bool block_decode(struct instruction_reader *reader, struct block *block)
 {
-    __m128i above = _mm_sub_epi8(bytes, _mm_set1_epi8((char)first));
-    return _mm_cmpeq_epi8(_mm_subs_epu8(above, _mm_set1_epi8((char)(last - first))),
-                          _mm_setzero_si128());
-}
-
-/* How many objects are alive behind each instruction of a step, if they were STEP before it. */
-static inline __m128i step_live(__m128i births, __m128i deaths)
-{
-    __m128i live = _mm_sub_epi8(deaths, births); /* 255 is -1 */
-    live = _mm_add_epi8(live, _mm_slli_si128(live, 1));
-    live = _mm_add_epi8(live, _mm_slli_si128(live, 2));
-    live = _mm_add_epi8(live, _mm_slli_si128(live, 4));
-    live = _mm_add_epi8(live, _mm_slli_si128(live, 8));
-    return _mm_add_epi8(live, _mm_set1_epi8(STEP));
-}
-
-static inline uint64_t step_most(__m128i live)
-{
-    live = _mm_max_epu8(live, _mm_srli_si128(live, 8));
-    live = _mm_max_epu8(live, _mm_srli_si128(live, 4));
-    live = _mm_max_epu8(live, _mm_srli_si128(live, 2));
-    live = _mm_max_epu8(live, _mm_srli_si128(live, 1));
-    return (uint64_t)_mm_cvtsi128_si64(live) & 0xff;
-}
-
-/* Whether each place, of those that `named` says, is less than the fewest objects that can be alive within the step. */
-static inline bool block_places_are_sure(const struct block *block, __m128i named, __m128i values,
-                                         __m128i more_values)
-{
-    if (block->live <= STEP) return false;
-    uint64_t fewest = block->live - STEP;
-    const __m128i most = _mm_set1_epi16((short)(fewest < UINT16_MAX ? fewest - 1 : UINT16_MAX - 1));
-    __m128i places = _mm_and_si128(values, _mm_unpacklo_epi8(named, named));
-    __m128i more_places = _mm_and_si128(more_values, _mm_unpackhi_epi8(named, named));
-    __m128i beyond = _mm_or_si128(_mm_subs_epu16(places, most), _mm_subs_epu16(more_places, most));
-    return _mm_movemask_epi8(_mm_cmpeq_epi8(beyond, _mm_setzero_si128())) == 0xffff;
-}
-
-static inline uint64_t step_count(__m128i bytes)
-{
-    __m128i counts = _mm_sad_epu8(_mm_and_si128(bytes, _mm_set1_epi8(1)), _mm_setzero_si128());
-    return (uint64_t)(_mm_cvtsi128_si64(counts) + _mm_extract_epi16(counts, 4));
-}
-
-#define STEP_UNSURE SIZE_MAX
-
-/* The record of an instruction of a step that is not plain, or has a large value. `live`: objects before it. False: something
- * about it is wrong. */
-static inline bool block_take_record(struct block *block, uint64_t value, uint64_t live,
-                                     struct instruction *to)
-{
-    const uint8_t number = to->opcode;
-    const bool birth = instruction_effects[number] == INSTRUCTION_PLAIN_BIRTH;
-    if (value == INSTRUCTION_ESCAPE) {
-        if (block->next[COLUMN_WIDE] >= block->end[COLUMN_WIDE]) return false;
-        value = varint_get(&block->next[COLUMN_WIDE]);
-    }
-    if (birth) {
-        to->size = value;
-        to->object = (uint32_t)live;
-        return value != SIZE_NEVER;
-    }
-    if (instruction_effects[number] == INSTRUCTION_NOT_PLAIN) {
-        if (block->next[COLUMN_SIZES] >= block->end[COLUMN_SIZES]) return false;
-        to->size = varint_get(&block->next[COLUMN_SIZES]);
-    }
-    to->object = (uint32_t)(live - 1 - value);
-    return value < live && to->size != SIZE_NEVER;
-}
-
-/* The same for the instructions `records`, one bit each, of a step that begins at `from`. */
-static inline bool block_take_records(struct instruction_reader *reader, struct block *block,
-                                      size_t from, unsigned records, __m128i live)
-{
-    const uint8_t *const wide = block->next[COLUMN_WIDE], *const sizes = block->next[COLUMN_SIZES];
-    struct instruction_room *const room = reader->room;
-    struct instruction *to = &room->at[block->at_count];
-    uint8_t before[1 + STEP] = {STEP};
-    _mm_storeu_si128((__m128i *)(void *)(before + 1), live);
-    for (; records != 0; records &= records - 1, to++) {
-        const unsigned i = (unsigned)__builtin_ctz(records);
-        *to = (struct instruction){.opcode = block->opcodes[from + i]};
-        if (!block_take_record(block, room->values[from + i], block->live - STEP + before[i], to)) {
-            block->next[COLUMN_WIDE] = wide;
-            block->next[COLUMN_SIZES] = sizes;
-            return false;
-        }
-    }
-    block->at_count = (size_t)(to - room->at);
-    return true;
-}
-
-/* A step in which not all are plain, or of fewer than STEP instructions. Takes those at its front that are plain, or have but a
- * size or a large value, too. Returns as block_take_step() does. */
-static __attribute__((noinline)) size_t block_take_mixed_step(struct instruction_reader *reader,
-                                                              struct block *block, size_t from,
-                                                              size_t count, __m128i births,
-                                                              __m128i deaths, __m128i escaped)
-{
-    const __m128i indices = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    struct instruction_room *const room = reader->room;
-    const __m128i opcodes = _mm_loadu_si128((const __m128i *)(const void *)(block->opcodes + from));
-    const __m128i *const values = (const __m128i *)(const void *)(room->values + from);
-    __m128i plain = _mm_or_si128(births, deaths);
-    __m128i reallocs = step_is_in(opcodes, REALLOC_FIRST, REALLOC_LAST);
-    deaths = _mm_or_si128(deaths, step_is_in(opcodes, SIZED_DEATH_FIRST, SIZED_DEATH_LAST));
-    __m128i known = _mm_or_si128(_mm_or_si128(births, deaths), reallocs);
-    size_t taken = (size_t)__builtin_ctz(~(unsigned)_mm_movemask_epi8(known));
-    if (taken > count) taken = count;
-    const __m128i front = _mm_cmplt_epi8(indices, _mm_set1_epi8((char)taken));
-    births = _mm_and_si128(births, front);
-    deaths = _mm_and_si128(deaths, front);
-    __m128i named = _mm_andnot_si128(escaped, _mm_and_si128(_mm_or_si128(deaths, reallocs), front));
-    __m128i recorded = _mm_andnot_si128(_mm_andnot_si128(escaped, plain), front);
-    __m128i live = step_live(births, deaths);
-    if (!block_places_are_sure(block, named, _mm_loadu_si128(values),
-                               _mm_loadu_si128(values + 1)) ||
-        !block_take_records(reader, block, from, (unsigned)_mm_movemask_epi8(recorded), live))
-        return STEP_UNSURE;
-    __m128i large = _mm_and_si128(_mm_and_si128(escaped, plain), front);
-    large = _mm_and_si128(large, _mm_set1_epi8((char)INSTRUCTION_LARGE));
-    __m128i *to = (__m128i *)(void *)(room->opcodes + from);
-    _mm_storeu_si128(to, _mm_or_si128(opcodes, large));
-
-    uint64_t most_live = block->live - STEP + step_most(live);
-    if (most_live > block->high) block->high = most_live;
-    block->live += step_count(births) - step_count(deaths);
-    return taken;
-}
-
-/* The instructions at the front of a step of `count`. Returns how many were taken, or STEP_UNSURE if they have to be looked
- * at one by one: a place is not less than the fewest objects that can be alive within the step, or something is wrong. */
-static inline size_t block_take_step(struct instruction_reader *reader, struct block *block,
-                                     size_t from, size_t count, __m128i opcodes, __m128i values,
-                                     __m128i more_values)
-{
-    const __m128i escape = _mm_set1_epi8(-1);
-    __m128i births = _mm_or_si128(step_is_in(opcodes, PLAIN_BIRTH_FIRST, PLAIN_BIRTH_LAST),
-                                  _mm_cmpeq_epi8(opcodes, _mm_set1_epi8(PLAIN_BIRTH_OTHER)));
-    __m128i deaths = step_is_in(opcodes, PLAIN_DEATH_FIRST, PLAIN_DEATH_LAST);
-    __m128i escaped =
-        _mm_packs_epi16(_mm_cmpeq_epi16(values, escape), _mm_cmpeq_epi16(more_values, escape));
-    __m128i plain = _mm_andnot_si128(escaped, _mm_or_si128(births, deaths));
-    if (__builtin_expect(_mm_movemask_epi8(plain) != 0xffff || count < STEP, 0))
-        return block_take_mixed_step(reader, block, from, count, births, deaths, escaped);
-    if (!block_places_are_sure(block, deaths, values, more_values)) return STEP_UNSURE;
-
-    uint64_t born = step_count(births);
-    if (block->live + born > block->high) {
-        uint64_t most_live = block->live - STEP + step_most(step_live(births, deaths));
-        if (most_live > block->high) block->high = most_live;
-    }
-    block->live += 2 * born - STEP;
-    return STEP;
-}
-
-/* Decodes all instructions of a block into the room: opcodes and values (4.4), and with `all` every instruction. What lies
- * behind the columns is decoded into the slack, too; it is in the payload, or in the slack behind that. */
-static bool block_decode(struct instruction_reader *reader, struct block *block, bool all)
-{
-    const uint8_t *const low = block->next[COLUMN_LOW], *const high = block->next[COLUMN_HIGH];
-    const bool narrow = high == block->end[COLUMN_HIGH];
-    for (size_t i = 0, done; i < block->count; i += done) {
-        const size_t left = block->count - i < STEP ? block->count - i : STEP;
-        __m128i opcodes = _mm_loadu_si128((const __m128i *)(const void *)(block->opcodes + i));
-        __m128i below = _mm_loadu_si128((const __m128i *)(const void *)(low + i));
-        __m128i above = narrow ? _mm_cmpeq_epi8(below, _mm_set1_epi8(-1))
-                               : _mm_loadu_si128((const __m128i *)(const void *)(high + i));
-        __m128i values = _mm_unpacklo_epi8(below, above);
-        __m128i more_values = _mm_unpackhi_epi8(below, above);
-        __m128i *to = (__m128i *)(void *)(reader->room->values + i);
-        _mm_storeu_si128((__m128i *)(void *)(reader->room->opcodes + i), opcodes);
-        _mm_storeu_si128(to, values);
-        _mm_storeu_si128(to + 1, more_values);
-        done = all ? STEP_UNSURE
-                   : block_take_step(reader, block, i, left, opcodes, values, more_values);
-        if (__builtin_expect(done == STEP, 1)) continue;
-        if (done == STEP_UNSURE) {
-            if (!block_decode_each(reader, block, i, i + left, all)) return false;
-            done = left;
-        } else if (done < left) {
-            if (!block_decode_each(reader, block, i + done, i + done + 1, all)) return false;
-            done++;
-        }
-    }
-    block->at = block->count;
-    for (unsigned column = COLUMN_OPCODES; column <= COLUMN_HIGH; column++)
-        block->next[column] = block->end[column];
+    if (!reader->positions || !reader->steps)
+        return block_decode_each(reader, block, 0, block->count, !reader->positions);
+    for (size_t i = 0; (i = instruction_steps_take(block, reader->room, i)) < block->count; i++)
+        if (!block_decode_each(reader, block, i, i + 1, false)) return false;
     return true;
 }
 
@@ -791,7 +653,7 @@ static bool block_decode_addresses(struct instruction_reader *reader, struct blo
 {
     uint64_t address = 0;
     for (size_t i = 0; i < block->count; i++) {
-        uint8_t opcode = block->opcodes[i];
+        uint8_t opcode = reader->room->opcodes[i];
         uint8_t shape = call_shapes[opcode & INSTRUCTION_NUMBER_MASK];
         bool brings = shape_is_birth(shape) || shape == SHAPE_REALLOC;
         reader->room->addresses[i] = 0;
@@ -820,11 +682,15 @@ static bool reader_decode(struct instruction_reader *reader, struct block *block
 {
     bool addresses = (reader->header.features & INSTRUCTION_FEATURE_ADDRESSES) != 0;
     struct live_objects *objects = &reader->objects;
+    uint64_t seen[256];
     if (!reader_reserve(reader, block->count)) return false;
     block->live = objects->registers.live;
     block->high = objects->registers.high;
-    if (!block_decode(reader, block, !reader->positions)) return false;
+    if (!block_decode_opcodes(reader, block, seen) || !block_decode_values(reader, block))
+        return false;
     if (addresses && !block_decode_addresses(reader, block)) return false;
+    if (!block_decode(reader, block)) return false;
+    block->at = block->count;
     for (unsigned column = 0; column < COLUMNS; column++)
         if (block->next[column] != block->end[column]) return block_column_error(reader, block);
     if (reader->positions)
@@ -834,7 +700,7 @@ static bool reader_decode(struct instruction_reader *reader, struct block *block
 
     objects->registers.high = block->high;
     reader->totals.lost_events += block->lost_events;
-    instruction_totals_add(&reader->totals, block->opcodes, block->count);
+    instruction_totals_add(&reader->totals, seen);
     reader->totals.live = objects->registers.live;
     reader->totals.registers = objects->registers.high;
     return true;

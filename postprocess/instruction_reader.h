@@ -15,7 +15,7 @@
  * fast and takes no memory per object, and the bytes are those that the stream states (4.3) instead of a count that is compared
  * with them.
  *
- * Memory: 12 bytes per register, unless there are none, and one batch, from pages_map(). One thread. */
+ * Memory: 12 bytes per register, unless there are none, one batch and large values, from pages_map(). One thread. */
 #ifndef MALLOCTAPE_INSTRUCTION_READER_H
 #define MALLOCTAPE_INSTRUCTION_READER_H
 
@@ -96,7 +96,7 @@ struct instruction_tick {
 };
 
 /* Entries behind a batch that may be read, of no particular value, so that an engine can look ahead. */
-#define INSTRUCTION_BATCH_SLACK 16
+#define INSTRUCTION_BATCH_SLACK 32
 
 /* Where the reader puts a batch: most of it is touched only when it is needed. */
 struct instruction_room {
@@ -159,7 +159,9 @@ struct instruction_reader {
     /* From here on: instruction_reader.c only. */
     struct input *input;
     struct instruction_room *room, *own_room;
-    bool positions; /* batches have them instead of registers */
+    bool positions;         /* batches have them instead of registers */
+    bool steps;             /* instruction_steps.h; a test may do without */
+    uint64_t *large_values; /* of a block: those that room->values has no room for */
     char *metadata;
 };
 

@@ -7,6 +7,7 @@
 #include "common/call_table.h"
 #include "common/checksum.h"
 #include "common/pages.h"
+#include "postprocess/half_bytes.h"
 
 /* The most one instruction can put into each column (5): a size and an address once, and in `misc` an alignment, the
  * operands of a tick, or a count and two numbers. */
@@ -14,6 +15,7 @@
 
 /* Without room behind the columns of bytes: these are filled in whole vectors, of which a block has a whole number. */
 static const size_t column_bytes[COLUMNS] = {
+    [COLUMN_KINDS] = HALF_BYTES_KINDS,
     [COLUMN_OPCODES] = INSTRUCTION_BLOCK_MAX,
     [COLUMN_LOW] = INSTRUCTION_BLOCK_MAX,
     [COLUMN_HIGH] = INSTRUCTION_BLOCK_MAX,
@@ -22,19 +24,20 @@ static const size_t column_bytes[COLUMNS] = {
     [COLUMN_MISC] = INSTRUCTION_BLOCK_MAX * MISC_BYTES_MAX,
     [COLUMN_ADDRESSES] = INSTRUCTION_BLOCK_MAX * VARINT_BYTES_MAX,
 };
-#define COLUMNS_BYTES \
-    (INSTRUCTION_BLOCK_MAX * (3 + 3 * VARINT_BYTES_MAX + MISC_BYTES_MAX) + COLUMNS * VARINT_SLACK)
+#define COLUMNS_BYTES                                                                         \
+    (HALF_BYTES_KINDS + INSTRUCTION_BLOCK_MAX * (3 + 3 * VARINT_BYTES_MAX + MISC_BYTES_MAX) + \
+     COLUMNS * VARINT_SLACK)
 
 /* What stands before the columns: two numbers and a length for each. */
 #define PAYLOAD_HEAD_BYTES ((2 + COLUMNS) * VARINT_BYTES_MAX + VARINT_SLACK)
 
-/* A block has no column `high` where at most one value in so many would need it. */
-#define NARROW_EXCEPTIONS 32
+/* `high` is as short as it can be when at most one value in so many needs `wide`. */
+#define WIDE_SHARE 32
 
-/* The mapping: the values of a block before they are columns, the wide ones of a narrow block, and the columns. */
+/* The mapping: the values of a block before they are columns, the wide ones made anew, and the columns. */
 #define VALUES_BYTES  (INSTRUCTION_BLOCK_MAX * sizeof(uint16_t))
-#define NARROW_BYTES  (INSTRUCTION_BLOCK_MAX / NARROW_EXCEPTIONS * VARINT_BYTES_MAX + VARINT_SLACK)
-#define MAPPING_BYTES (VALUES_BYTES + NARROW_BYTES + PAYLOAD_HEAD_BYTES + COLUMNS_BYTES)
+#define WIDE_BYTES    (INSTRUCTION_BLOCK_MAX / WIDE_SHARE * VARINT_BYTES_MAX + VARINT_SLACK)
+#define MAPPING_BYTES (VALUES_BYTES + WIDE_BYTES + PAYLOAD_HEAD_BYTES + COLUMNS_BYTES)
 
 /* So that no block the writer can fill is one that a reader must refuse: the longest instruction is a tick; others put
  * something into three of the columns of integers at most. */
@@ -99,27 +102,51 @@ static void writer_write_block(struct instruction_writer *writer, uint32_t instr
     writer_write(writer, payload, bytes);
 }
 
-/* ---- values (4.4) ---- */
+/* ---- columns of bytes and half-bytes (4.3, 4.4) ---- */
 
-/* How many values have a high byte, or are 255. `count` is rounded up to whole vectors. */
-static size_t values_count_wide(const uint16_t *values, size_t count)
+/* Ends `opcodes`: indices of half a byte, if there are few enough that differ. */
+static void writer_put_opcodes(struct instruction_writer *writer, size_t count,
+                               const uint64_t *seen)
 {
-    const __m128i most = _mm_set1_epi16(INSTRUCTION_ESCAPE_NARROW - 1);
-    __m128i narrow = _mm_setzero_si128(); /* eight counts */
-    uint16_t counts[8];
-    size_t wide = (count + 7) / 8 * 8;
-    for (size_t i = 0; i < count; i += 8) {
-        __m128i these = _mm_loadu_si128((const __m128i *)(const void *)(values + i));
-        __m128i fits = _mm_cmpeq_epi16(_mm_subs_epu16(these, most), _mm_setzero_si128());
-        narrow = _mm_sub_epi16(narrow, fits); /* all ones are -1 */
+    uint8_t *opcodes = writer->opcodes, *const kinds = writer->start[COLUMN_KINDS];
+    unsigned different = 0;
+    writer->next[COLUMN_OPCODES] = opcodes + count;
+    for (unsigned opcode = 0; opcode < 256; opcode++) {
+        if (seen[opcode] == 0) continue;
+        if (different == HALF_BYTES_KINDS) return;
+        kinds[different++] = (uint8_t)opcode;
     }
-    _mm_storeu_si128((__m128i *)(void *)counts, narrow);
-    for (unsigned i = 0; i < 8; i++)
+    writer->next[COLUMN_KINDS] = kinds + different;
+    half_bytes_pack_indices(opcodes, count, kinds, different);
+    writer->next[COLUMN_OPCODES] = opcodes + half_bytes_size(count);
+}
+
+/* Values are looked at in whole vectors. */
+#define VALUES_VECTOR 8
+
+/* Which of a vector of values are at most `most`: all ones. */
+static inline __m128i values_fit(const uint16_t *values, __m128i most)
+{
+    __m128i these = _mm_loadu_si128((const __m128i *)(const void *)values);
+    return _mm_cmpeq_epi16(_mm_subs_epu16(these, most), _mm_setzero_si128());
+}
+
+/* How many values are not less than `escape`. */
+static size_t values_count_wide(const uint16_t *values, size_t count, unsigned escape)
+{
+    const __m128i most = _mm_set1_epi16((short)(escape - 1));
+    __m128i fitting = _mm_setzero_si128(); /* eight counts */
+    uint16_t counts[VALUES_VECTOR];
+    size_t wide = (count + VALUES_VECTOR - 1) / VALUES_VECTOR * VALUES_VECTOR;
+    for (size_t i = 0; i < count; i += VALUES_VECTOR)
+        fitting = _mm_sub_epi16(fitting, values_fit(values + i, most)); /* all ones are -1 */
+    _mm_storeu_si128((__m128i *)(void *)counts, fitting);
+    for (unsigned i = 0; i < VALUES_VECTOR; i++)
         wide -= counts[i];
     return wide;
 }
 
-/* `low` and `high`, in whole vectors. */
+/* `low` and `high` as bytes, in whole vectors. */
 static void values_split(const uint16_t *values, size_t count, uint8_t *low, uint8_t *high)
 {
     const __m128i byte = _mm_set1_epi16(0xff);
@@ -133,43 +160,51 @@ static void values_split(const uint16_t *values, size_t count, uint8_t *low, uin
     }
 }
 
-/* `low` alone, and all that does not fit in `wide`, which has some of it already. */
-static void writer_put_narrow(struct instruction_writer *writer, size_t count)
+/* Brings values that are not less than `escape` to `wide`, which has those that do not fit into 16 bits already. */
+static void writer_put_wide(struct instruction_writer *writer, size_t count, uint16_t escape)
 {
-    uint8_t *low = writer->start[COLUMN_LOW], *wide = writer->narrow_wide;
+    const __m128i most = _mm_set1_epi16((short)(escape - 1));
+    uint8_t *wide = writer->new_wide;
     const uint8_t *wide_already = writer->start[COLUMN_WIDE];
-    for (size_t i = 0; i < count; i++) {
-        uint64_t value = writer->values[i];
-        low[i] = (uint8_t)value;
-        if (__builtin_expect(value < INSTRUCTION_ESCAPE_NARROW, 1)) continue;
-        if (value == INSTRUCTION_ESCAPE) value = varint_get(&wide_already);
-        wide = varint_put(wide, value);
-        low[i] = INSTRUCTION_ESCAPE_NARROW;
+    for (size_t i = 0; i < count; i += VALUES_VECTOR) {
+        uint16_t *const values = writer->values + i;
+        /* Two bits for each value. */
+        unsigned beyond = ~(unsigned)_mm_movemask_epi8(values_fit(values, most)) & 0x5555;
+        for (; __builtin_expect(beyond != 0, 0); beyond &= beyond - 1) {
+            uint16_t *const place = &values[__builtin_ctz(beyond) / 2];
+            uint64_t value = *place;
+            if (value == INSTRUCTION_ESCAPE) value = varint_get(&wide_already);
+            wide = varint_put(wide, value);
+            *place = escape;
+        }
     }
-    size_t bytes = (size_t)(wide - writer->narrow_wide);
-    memcpy(writer->start[COLUMN_WIDE], writer->narrow_wide, bytes);
+    size_t bytes = (size_t)(wide - writer->new_wide);
+    memcpy(writer->start[COLUMN_WIDE], writer->new_wide, bytes);
     writer->next[COLUMN_WIDE] = writer->start[COLUMN_WIDE] + bytes;
 }
 
-/* Ends the columns of bytes, which are made of the values. */
+/* Ends `low`, `high` and `wide`, in the shortest form in which few values are wide. */
 static void writer_put_values(struct instruction_writer *writer, size_t count)
 {
-    memset(writer->values + count, 0, (-count % 8) * sizeof *writer->values);
-    bool narrow = values_count_wide(writer->values, count) <= count / NARROW_EXCEPTIONS;
-    if (narrow)
-        writer_put_narrow(writer, count);
-    else
-        values_split(writer->values, count, writer->start[COLUMN_LOW], writer->start[COLUMN_HIGH]);
-    writer->next[COLUMN_OPCODES] = writer->start[COLUMN_OPCODES] + count;
-    writer->next[COLUMN_LOW] = writer->start[COLUMN_LOW] + count;
-    writer->next[COLUMN_HIGH] = writer->start[COLUMN_HIGH] + (narrow ? 0 : count);
+    uint16_t *const values = writer->values;
+    uint8_t *const low = writer->start[COLUMN_LOW], *const high = writer->start[COLUMN_HIGH];
+    memset(values + count, 0, (-count % VALUES_VECTOR) * sizeof *values);
+    const bool none =
+        values_count_wide(values, count, INSTRUCTION_ESCAPE_NARROW) <= count / WIDE_SHARE;
+    const bool half =
+        !none && values_count_wide(values, count, INSTRUCTION_ESCAPE_HALF) <= count / WIDE_SHARE;
+    if (none) writer_put_wide(writer, count, INSTRUCTION_ESCAPE_NARROW);
+    if (half) writer_put_wide(writer, count, INSTRUCTION_ESCAPE_HALF);
+    values_split(values, count, low, high);
+    if (half) half_bytes_pack(high, count);
+    writer->next[COLUMN_LOW] = low + count;
+    writer->next[COLUMN_HIGH] = high + (none ? 0 : half ? half_bytes_size(count) : count);
 }
 
 /* ---- blocks ---- */
 
 /* Moves the columns together, behind what stands before them (4.3). Returns the payload, whose end is *end. The first
- * column starts with room in front for that, and no column moves over one that has not moved yet. In a full block the first ones
- * are in their places already. */
+ * column starts with room in front for that, and no column moves over one that has not moved yet. */
 static uint8_t *writer_join_columns(struct instruction_writer *writer, uint8_t **end)
 {
     uint8_t head[PAYLOAD_HEAD_BYTES];
@@ -178,10 +213,10 @@ static uint8_t *writer_join_columns(struct instruction_writer *writer, uint8_t *
     for (unsigned column = 0; column < COLUMNS; column++)
         head_end = varint_put(head_end, (uint64_t)(writer->next[column] - writer->start[column]));
     size_t head_bytes = (size_t)(head_end - head);
-    uint8_t *payload = writer->start[COLUMN_OPCODES] - head_bytes;
+    uint8_t *payload = writer->start[COLUMN_KINDS] - head_bytes;
     memcpy(payload, head, head_bytes);
-    uint8_t *to = writer->next[COLUMN_OPCODES];
-    for (unsigned column = COLUMN_OPCODES + 1; column < COLUMNS; column++) {
+    uint8_t *to = writer->next[COLUMN_KINDS];
+    for (unsigned column = COLUMN_KINDS + 1; column < COLUMNS; column++) {
         size_t bytes = (size_t)(writer->next[column] - writer->start[column]);
         if (to != writer->start[column]) memmove(to, writer->start[column], bytes);
         to += bytes;
@@ -194,8 +229,11 @@ void instruction_writer_end_block(struct instruction_writer *writer)
 {
     const size_t count = writer->count;
     if (count > 0) {
+        uint64_t seen[256];
         uint8_t *end;
-        instruction_totals_add(&writer->totals, writer->opcodes, count);
+        instruction_count_opcodes(&writer->totals, writer->opcodes, count, seen);
+        instruction_totals_add(&writer->totals, seen);
+        writer_put_opcodes(writer, count, seen);
         writer_put_values(writer, count);
         uint8_t *payload = writer_join_columns(writer, &end);
         writer_write_block(writer, (uint32_t)count, payload, (size_t)(end - payload));
@@ -236,8 +274,8 @@ bool instruction_writer_open(struct instruction_writer *writer, struct output *o
     if (writer->columns == NULL) return error_set_system(&writer->error, "no memory for a block");
     uint8_t *at = writer->columns + VALUES_BYTES;
     writer->values = (uint16_t *)(void *)writer->columns;
-    writer->narrow_wide = at;
-    at += NARROW_BYTES + PAYLOAD_HEAD_BYTES;
+    writer->new_wide = at;
+    at += WIDE_BYTES + PAYLOAD_HEAD_BYTES;
     for (unsigned column = 0; column < COLUMNS; column++) {
         writer->start[column] = at;
         at += column_bytes[column] + (column < COLUMN_WIDE ? 0 : VARINT_SLACK);

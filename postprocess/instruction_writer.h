@@ -40,7 +40,7 @@ struct writer_object {
 struct instruction_writer {
     size_t count;           /* instructions in the block */
     uint8_t *opcodes;       /* of these */
-    uint16_t *values;       /* likewise; `low` and `high` are made from them when the block ends */
+    uint16_t *values;       /* likewise; columns are made of both when the block ends */
     uint8_t *next[COLUMNS]; /* where the next byte of another column goes */
     struct register_order registers;
     struct writer_object *objects; /* by register of a live object */
@@ -55,7 +55,7 @@ struct instruction_writer {
     uint64_t objects_count; /* entries of `objects`, and of `large_sizes` */
     uint8_t *columns;       /* the mapping */
     uint8_t *start[COLUMNS];
-    uint8_t *narrow_wide; /* where `wide` is made anew */
+    uint8_t *new_wide; /* where `wide` is made anew */
     struct instruction_totals
         totals; /* of the blocks written; instruction_writer_totals() for all */
     struct error error;

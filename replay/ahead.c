@@ -168,20 +168,6 @@ void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool pos
     ahead->shared = NULL;
 }
 
-/* Brings `bytes` bytes into the caches of this processor, so that they are there when time is taken. */
-static void fetch(const void *from, size_t bytes)
-{
-    for (size_t byte = 0; from != NULL && byte < bytes; byte += CACHE_LINE)
-        (void)*((const volatile char *)from + byte);
-}
-
-static void batch_fetch(const struct instruction_batch *batch)
-{
-    fetch(batch->at, batch->at_count * sizeof *batch->at);
-    fetch(batch->opcodes, batch->count * sizeof *batch->opcodes);
-    fetch(batch->values, batch->count * sizeof *batch->values);
-}
-
 static bool child_has_died(struct ahead *ahead)
 {
     if (ahead->child == 0 || waitpid(ahead->child, NULL, WNOHANG) != ahead->child) return false;
@@ -232,7 +218,6 @@ bool ahead_next(struct ahead *ahead, struct instruction_batch *batch)
     reader->objects.peak_bytes = slot->peak_bytes;
     ahead->file_offset = slot->file_offset;
     *batch = slot->batch;
-    if (slot->has_batch) batch_fetch(batch);
     return slot->has_batch;
 }
 

@@ -10,8 +10,10 @@
 
 /* How many instructions ahead the object table is prefetched once it has outgrown a second-level cache: enough to hide a
  * miss behind a few calls. The objects themselves are not: that miss is the allocator's, and was the program's. */
-#define PREFETCH_AHEAD      INSTRUCTION_BATCH_SLACK
+#define PREFETCH_AHEAD      16u
 #define PREFETCH_FROM_BYTES (1024u * 1024)
+
+_Static_assert(PREFETCH_AHEAD <= INSTRUCTION_BATCH_SLACK, "there is something to look at");
 
 #define CACHES_BYTES (INSTRUCTION_LANES_MAX * sizeof(void *))
 

@@ -135,8 +135,11 @@ class Positions {
     }
 };
 
-Read read_stream_once(const std::string &bytes, bool positions)
+enum Way { kRegisters, kPositions, kPositionsWithoutSteps };
+
+Read read_stream_once(const std::string &bytes, Way way)
 {
+    const bool positions = way != kRegisters;
     Memory memory(bytes);
     Read result = {};
     input in;
@@ -145,6 +148,7 @@ Read read_stream_once(const std::string &bytes, bool positions)
     Positions row;
     EXPECT_TRUE(input_open_fd(&in, memory.fd()));
     if (instruction_reader_open(&reader, &in)) {
+        if (way == kPositionsWithoutSteps) reader.steps = false;
         if (positions) instruction_reader_use_positions(&reader);
         while (instruction_reader_next(&reader, &batch)) {
             std::vector<instruction> all(batch.at, batch.at + batch.at_count);
@@ -171,12 +175,8 @@ Read read_stream_once(const std::string &bytes, bool positions)
     return result;
 }
 
-// Reads a stream with registers, and makes sure that positions tell the same. Only wrong live bytes go unnoticed then.
-Read read_stream(const std::string &bytes)
+void expect_same(const Read &read, const Read &other)
 {
-    Read read = read_stream_once(bytes, false), other = read_stream_once(bytes, true);
-    if (read.failure.detail[0] != '\0' && strstr(read.failure.detail, " bytes: ") != nullptr)
-        return read;
     EXPECT_EQ(read.state, other.state);
     EXPECT_EQ(read.error_name(), other.error_name());
     EXPECT_STREQ(read.failure.detail, other.failure.detail);
@@ -190,6 +190,16 @@ Read read_stream(const std::string &bytes)
     EXPECT_EQ(read.live_bytes, other.live_bytes);
     EXPECT_EQ(read.peak_live_bytes, other.peak_live_bytes);
     EXPECT_EQ(read.end_status, other.end_status);
+}
+
+// Reads a stream with registers, and makes sure that positions tell the same, in steps and one by one. Only wrong live bytes go
+// unnoticed then.
+Read read_stream(const std::string &bytes)
+{
+    Read read = read_stream_once(bytes, kRegisters), steps = read_stream_once(bytes, kPositions);
+    expect_same(steps, read_stream_once(bytes, kPositionsWithoutSteps));
+    if (read.failure.detail[0] == '\0' || strstr(read.failure.detail, " bytes: ") == nullptr)
+        expect_same(read, steps);
     return read;
 }
 
@@ -224,7 +234,7 @@ size_t block_payload_bytes(const std::string &stream, size_t at)
     return bytes_get32(bytes_at(stream, at + 4));
 }
 
-// What a block is made of: its values are in two columns, and in `wide` if they do not fit.
+// What a block is made of: opcodes and values are in columns of bytes, and in `wide` if they do not fit.
 struct Block {
     std::string opcodes;
     std::vector<uint64_t> values = {}; // zeroes may be left out at the end
@@ -258,7 +268,7 @@ std::string block_of(const Block &from)
     return block(
         static_cast<uint32_t>(from.opcodes.size()),
         payload_of(from.live_bytes, from.peak_bytes,
-                   {from.opcodes, low, high, wide, from.sizes, from.misc, from.addresses}));
+                   {"", from.opcodes, low, high, wide, from.sizes, from.misc, from.addresses}));
 }
 
 std::string end_of(uint64_t live, uint64_t registers,
@@ -319,16 +329,58 @@ TEST(InstructionWriter, ExampleOfTheDocument)
         instruction_put_death(writer, CALL_FREE, object);
     });
     std::string payload =
-        stream.substr(INSTRUCTION_HEADER_BYTES + INSTRUCTION_BLOCK_HEADER_BYTES, 24);
+        stream.substr(INSTRUCTION_HEADER_BYTES + INSTRUCTION_BLOCK_HEADER_BYTES, 25);
     EXPECT_EQ(hex(payload), "b2041205"
-                            "09090901010301"
-                            "30010215"
+                            "0905090501010301"
+                            "01021530"
+                            "0321"
                             "00182c01"
-                            "00000100"
+                            "0001"
                             "07");
-    EXPECT_EQ(stream.substr(INSTRUCTION_HEADER_BYTES, 40), block(4, payload));
-    EXPECT_EQ(stream.substr(INSTRUCTION_HEADER_BYTES + 40),
+    EXPECT_EQ(stream.substr(INSTRUCTION_HEADER_BYTES, 41), block(4, payload));
+    EXPECT_EQ(stream.substr(INSTRUCTION_HEADER_BYTES + 41),
               end_of(1, 2, {{1, 1}, {2, 1}, {21, 1}}));
+}
+
+// The lengths of the columns of the first block.
+std::vector<uint64_t> column_lengths(const std::string &stream)
+{
+    const uint8_t *next =
+        bytes_at(stream, INSTRUCTION_HEADER_BYTES + INSTRUCTION_BLOCK_HEADER_BYTES);
+    std::vector<uint64_t> numbers;
+    for (unsigned i = 0; i < 2 + COLUMNS; i++)
+        numbers.push_back(varint_get(&next));
+    return {numbers.begin() + 2, numbers.end()};
+}
+
+TEST(InstructionWriter, FormsOfColumns)
+{
+    // INSTRUCTIONS.md 4.3 and 4.4
+    auto lengths_of = [](size_t count, uint64_t size, size_t others, uint64_t other_size) {
+        return column_lengths(written([&](instruction_writer *writer) {
+            for (size_t i = 0; i < count; i++)
+                put_malloc(writer, i < count - others ? size : other_size);
+        }));
+    };
+    using Lengths = std::vector<uint64_t>;
+    EXPECT_EQ(lengths_of(33, 254, 0, 0), (Lengths{1, 17, 33, 0, 0, 0, 0, 0}));
+    EXPECT_EQ(lengths_of(33, 255, 0, 0), (Lengths{1, 17, 33, 17, 0, 0, 0, 0}));
+    EXPECT_EQ(lengths_of(33, 4094, 0, 0), (Lengths{1, 17, 33, 17, 0, 0, 0, 0}));
+    EXPECT_EQ(lengths_of(33, 4095, 0, 0), (Lengths{1, 17, 33, 33, 0, 0, 0, 0}));
+    EXPECT_EQ(lengths_of(33, 65535, 0, 0), (Lengths{1, 17, 33, 33, 33 * 3, 0, 0, 0}));
+    EXPECT_EQ(lengths_of(64, 1, 2, 255), (Lengths{1, 32, 64, 0, 2 * 2, 0, 0, 0}));
+    EXPECT_EQ(lengths_of(64, 1, 3, 255), (Lengths{1, 32, 64, 32, 0, 0, 0, 0}));
+    EXPECT_EQ(lengths_of(64, 255, 2, 4095), (Lengths{1, 32, 64, 32, 2 * 2, 0, 0, 0}));
+    EXPECT_EQ(lengths_of(64, 255, 3, 4095), (Lengths{1, 32, 64, 64, 0, 0, 0, 0}));
+    for (unsigned different : {16u, 17u}) {
+        Lengths lengths = column_lengths(written([&](instruction_writer *writer) {
+            for (unsigned i = 0; i < 100; i++)
+                instruction_put_death_unknown(writer, call_kind(CALL_REALLOC_ZERO + i % different),
+                                              1, 1);
+        }));
+        EXPECT_EQ(lengths[COLUMN_KINDS], different == 16 ? 16u : 0u);
+        EXPECT_EQ(lengths[COLUMN_OPCODES], different == 16 ? 50u : 100u);
+    }
 }
 
 TEST(InstructionWriter, Header)
@@ -336,7 +388,7 @@ TEST(InstructionWriter, Header)
     std::string stream = written([](instruction_writer *) {}, INSTRUCTION_FEATURE_ADDRESSES,
                                  "program=x\nenv.A=b=c\n");
     EXPECT_EQ(hex(stream.substr(0, 32)), "4d54415045494e53"
-                                         "02000000"
+                                         "03000000"
                                          "14000000"
                                          "0100000000000000"
                                          "0000000000000000");
@@ -662,7 +714,8 @@ TEST(InstructionReader, Addresses)
 TEST(InstructionReader, LongFormsOfIntegersAreRead)
 {
     std::string nine("\x00\x18\x00\x00\x00\x00\x00\x00\x00", 9), two("\x02\x00", 2);
-    std::string narrow = payload_of(0, 24, {"\x01\x15", "\xff\xff", "", nine + two, "", "", ""});
+    std::string narrow =
+        payload_of(0, 24, {"", "\x01\x15", "\xff\xff", "", nine + two, "", "", ""});
     Read read = read_stream(header_of() + block(2, narrow) + end_of(0, 1, {{1, 1}, {21, 1}}));
     ASSERT_EQ(read.state, INSTRUCTIONS_END) << read.error_name();
     EXPECT_EQ(read.instructions[0].size, 24u);
@@ -671,13 +724,15 @@ TEST(InstructionReader, LongFormsOfIntegersAreRead)
 
 TEST(InstructionReader, ValuesOnBothSidesOfTheirColumns)
 {
-    // Blocks with and without a column `high`, of sizes around what fits; then places, among 70 000 objects.
-    const std::vector<uint64_t> sizes = {
-        0, 254, 255, 256, 65534, 65535, 4294967294, 4294967295, UINT64_C(1) << 40};
-    for (size_t plenty : {0, 1000}) {
-        std::vector<uint64_t> all(plenty, 254);
+    // Blocks with all forms of `high`, of sizes around what fits; then places, among 70 000 objects.
+    const std::vector<uint64_t> sizes = {0,     254,        255,        256,
+                                         4094,  4095,       4096,       65534,
+                                         65535, 4294967294, 4294967295, UINT64_C(1) << 40};
+    for (uint64_t usual : {0, 254, 4094, 65534}) {
+        const size_t plenty = usual == 0 ? 0 : 1000;
+        std::vector<uint64_t> all(plenty, usual);
         all.insert(all.end(), sizes.begin(), sizes.end());
-        all.insert(all.end(), plenty, 1);
+        all.insert(all.end(), plenty, usual);
         Read read = read_stream(written([&](instruction_writer *writer) {
             for (uint64_t size : all)
                 put_malloc(writer, size);
@@ -739,13 +794,23 @@ TEST(InstructionReader, DamageBehindGoodChecksumsIsHarmless)
         size_t count = 1 + random() % 40;
         for (size_t i = 0; i < count; i++) {
             static const char likely[] = "\x01\x15\x01\x15\x08\x12\x1f\x30\x34";
-            columns[0] += random() % 4 ? likely[random() % 9] : static_cast<char>(random());
+            columns[COLUMN_OPCODES] +=
+                random() % 4 ? likely[random() % 9] : static_cast<char>(random());
         }
-        for (int column = 1; column < COLUMNS; column++)
+        const bool half = random() % 2;
+        if (half) {
+            columns[COLUMN_OPCODES].resize((count + random() % 8) / 2, '\x10');
+            columns[COLUMN_KINDS].assign("\x01\x15\x08\x12\x1f\x30\x34", 1 + random() % 7);
+            for (char &both : columns[COLUMN_OPCODES])
+                both = static_cast<char>(random() % 2 ? both & 0x11
+                                                      : random() % 7 << random() % 2 * 4);
+        }
+        for (int column = COLUMN_LOW; column < COLUMNS; column++)
             for (size_t bytes = random() % 60; bytes > 0; bytes--)
                 columns[column] += static_cast<char>(random() % 3 ? random() % 8 : random());
         if (random() % 16) columns[COLUMN_LOW].resize(count);
-        if (random() % 16) columns[COLUMN_HIGH].resize(random() % 2 ? count : 0);
+        if (random() % 16)
+            columns[COLUMN_HIGH].resize(random() % 2 ? count : random() % 2 ? (count + 1) / 2 : 0);
         std::vector<std::string> all(columns, columns + COLUMNS);
         std::string stream =
             header_of(random() % 2) + block(static_cast<uint32_t>(count), payload_of(0, 0, all));
@@ -757,9 +822,9 @@ TEST(InstructionReader, DamageBehindGoodChecksumsIsHarmless)
 TEST(InstructionReader, FullBlockOfLargeValuesOverrunsItsColumn)
 {
     std::string opcodes(INSTRUCTION_BLOCK_MAX, '\x01'), ones(INSTRUCTION_BLOCK_MAX, '\xff');
-    Read read = read_stream(header_of() +
-                            block(INSTRUCTION_BLOCK_MAX,
-                                  payload_of(0, 0, {opcodes, ones, ones, number(1), "", "", ""})));
+    Read read = read_stream(
+        header_of() + block(INSTRUCTION_BLOCK_MAX,
+                            payload_of(0, 0, {"", opcodes, ones, ones, number(1), "", "", ""})));
     EXPECT_EQ(read.error_name(), "instructions_columns");
 }
 
@@ -844,7 +909,7 @@ TEST(InstructionReader, PlacesWithoutAnObject)
     char text[512];
     EXPECT_EQ(
         std::string(error_text(&read.failure, text, sizeof text)),
-        "offset 0x43: a place where no live object stands (INSTRUCTIONS.md 4.5): instruction 3: "
+        "offset 0x44: a place where no live object stands (INSTRUCTIONS.md 4.5): instruction 3: "
         "place 1");
     EXPECT_EQ(read.instructions.size(), 2u);
     EXPECT_EQ(read.totals.live, 2u);
@@ -903,17 +968,30 @@ TEST(InstructionReader, ColumnsThatDoNotMatch)
     auto error_of = [](uint32_t count, const std::vector<std::string> &columns) {
         return read_stream(header_of() + block(count, payload_of(0, 0, columns))).error_name();
     };
-    const std::string opcode = "\x01", zero(1, '\0');
-    EXPECT_EQ(error_of(1, {opcode, "", "", "", "", "", ""}), expected);
-    EXPECT_EQ(error_of(1, {opcode, zero + zero, "", "", "", "", ""}), expected);
-    EXPECT_EQ(error_of(1, {opcode, zero, zero + zero, "", "", "", ""}), expected);
-    EXPECT_EQ(error_of(1, {opcode, "\xff", "", "", "", "", ""}), expected);
-    EXPECT_EQ(error_of(1, {opcode, "\xff", "", "\x02", "", "", ""}), expected);
-    EXPECT_EQ(error_of(1, {opcode, "\xff", "\xff", "", "", "", ""}), expected);
-    EXPECT_EQ(error_of(1, {opcode, zero, "", number(1), "", "", ""}), expected);
-    EXPECT_EQ(error_of(1, {opcode, zero, "", "", number(1), "", ""}), expected);
-    EXPECT_EQ(error_of(1, {opcode, zero, "", "", "", number(1), ""}), expected);
-    EXPECT_EQ(error_of(2, {opcode, zero, "", "", "", "", ""}), expected);
+    const std::string none, opcode = "\x01", zero(1, '\0');
+    EXPECT_EQ(error_of(1, {none, opcode, "", "", "", "", "", ""}), expected);
+    EXPECT_EQ(error_of(1, {none, opcode, zero + zero, "", "", "", "", ""}), expected);
+    EXPECT_EQ(error_of(1, {none, opcode, zero, zero + zero, "", "", "", ""}), expected);
+    EXPECT_EQ(error_of(1, {none, opcode, "\xff", "", "", "", "", ""}), expected);
+    EXPECT_EQ(error_of(1, {none, opcode, "\xff", "", "\x02", "", "", ""}), expected);
+    EXPECT_EQ(error_of(1, {none, opcode, "\xff", "\xff", "", "", "", ""}), expected);
+    EXPECT_EQ(error_of(1, {none, opcode, zero, "", number(1), "", "", ""}), expected);
+    EXPECT_EQ(error_of(1, {none, opcode, zero, "", "", number(1), "", ""}), expected);
+    EXPECT_EQ(error_of(1, {none, opcode, zero, "", "", "", number(1), ""}), expected);
+    EXPECT_EQ(error_of(2, {none, opcode, zero, "", "", "", "", ""}), expected);
+    // Half-bytes: too few, too many, something behind the last one, too many opcodes to choose from.
+    const std::string bytes = "\x08\x08\x08", more = zero + zero;
+    EXPECT_EQ(error_of(3, {opcode, zero, bytes, "", "", "", "", ""}), expected);
+    EXPECT_EQ(error_of(3, {opcode, more + zero, bytes, "", "", "", "", ""}), expected);
+    EXPECT_EQ(error_of(3, {opcode, zero + "\x10", bytes, "", "", "", "", ""}), expected);
+    EXPECT_EQ(error_of(3, {none, more, bytes, "", "", "", "", ""}), expected);
+    EXPECT_EQ(error_of(3, {opcode, more, bytes, zero, "", "", "", ""}), expected);
+    EXPECT_EQ(error_of(3, {opcode, more, bytes, zero + "\x10", "", "", "", ""}), expected);
+    EXPECT_EQ(error_of(3, {std::string(17, '\x01'), more, bytes, "", "", "", "", ""}), expected);
+    EXPECT_EQ(error_of(3, {std::string(16, '\x01'), more, bytes, more, "", "", "", ""}),
+              "instructions_totals"); // nothing else is wrong
+    EXPECT_EQ(error_of(3, {opcode, "\x10" + zero, bytes, "", "", "", "", ""}),
+              "instructions_opcode"); // the second index
 }
 
 TEST(InstructionReader, LimitsAndHeaders)

@@ -23,19 +23,22 @@ int LLVMFuzzerInitialize(int *count, char ***words)
     return 0;
 }
 
-/* With registers. What is right so is right with positions, too; only wrong live bytes go unnoticed there. */
+/* With registers, and one instruction after another. What is right so is right with positions, too; only wrong live bytes go
+ * unnoticed there. */
 static void read_registers(const uint8_t *stream, size_t bytes, enum report_status status)
 {
     struct input input;
     struct instruction_reader reader;
     struct instruction_batch batch;
     if (!input_open_fd(&input, fuzz_file(0, stream, bytes))) abort();
-    if (instruction_reader_open(&reader, &input))
+    if (instruction_reader_open(&reader, &input)) {
+        reader.steps = false;
         while (instruction_reader_next(&reader, &batch))
             for (size_t i = 0; i < batch.count; i++)
                 if (batch.at[i].object != INSTRUCTION_NO_REGISTER &&
                     batch.at[i].object >= batch.registers)
                     abort();
+    }
     if (reader.state == INSTRUCTIONS_END && status != REPORT_COMPLETE) abort();
     if (reader.state == INSTRUCTIONS_CUT && status != REPORT_CUT) abort();
     instruction_reader_close(&reader);

@@ -515,7 +515,7 @@ class InstructionBuilder
     @counts = Hash.new(0)
     @stream = ''.b
     text = metadata(metadata)
-    fixed = 'MTAPEINS'.b + [2, minor, text.bytesize, features || (addresses ? 1 : 0), info].pack('vvVQ<Q<')
+    fixed = 'MTAPEINS'.b + [3, minor, text.bytesize, features || (addresses ? 1 : 0), info].pack('vvVQ<Q<')
     @stream << fixed << @checksums.of(fixed + text) << text
     new_block
   end
@@ -567,10 +567,15 @@ class InstructionBuilder
   def end_block
     return if @values.empty?
 
-    low, high, wide = value_columns
-    columns = [@opcodes, low, high, wide, @sizes, @misc, @places]
+    columns = opcode_columns + value_columns + [@sizes, @misc, @places]
     block(varint(@live_bytes % (2**64)) + varint(@peak) + Encode.payload(columns), @values.size)
     new_block
+  end
+
+  # One block with any content.
+  def block(payload, count)
+    fixed = 'MTBI'.b + [payload.bytesize, count].pack('VV')
+    @stream << fixed << @checksums.of(fixed + payload) << payload
   end
 
   def finish(status: 0, live: @live, high: @high, threads: @threads, lost: @lost, counts: @counts)
@@ -598,13 +603,24 @@ class InstructionBuilder
     @values << value
   end
 
-  # Two columns or one, as INSTRUCTIONS.md 4.4 has them, and what they have no room for.
+  # INSTRUCTIONS.md 4.3: `kinds` and `opcodes`.
+  def opcode_columns
+    kinds = @opcodes.bytes.uniq.sort
+    kinds.size > 16 ? [''.b, @opcodes] : [kinds.pack('C*'), half_bytes(@opcodes.bytes.map { |byte| kinds.index(byte) })]
+  end
+
+  # 4.4: `low` and `high`, and what they have no room for.
   def value_columns
-    escape = @values.count { |value| value >= 0xff } > @values.size / 32 ? 0xffff : 0xff
+    escape = [0xff, 0xfff].find { |most| @values.count { |value| value >= most } <= @values.size / 32 } || 0xffff
     coded = @values.map { |value| [value, escape].min }
     low = coded.map { |value| value & 0xff }.pack('C*')
-    high = escape == 0xff ? ''.b : coded.map { |value| value >> 8 }.pack('C*')
+    above = coded.map { |value| value >> 8 }
+    high = { 0xff => ''.b, 0xfff => half_bytes(above), 0xffff => above.pack('C*') }.fetch(escape)
     [low, high, @values.select { |value| value >= escape }.map { |value| varint(value) }.join]
+  end
+
+  def half_bytes(values)
+    values.each_slice(2).map { |lower, upper| lower | ((upper || 0) << 4) }.pack('C*')
   end
 
   def count_bytes(register, size)
@@ -641,11 +657,6 @@ class InstructionBuilder
   def put_address(place)
     @places << svarint((place - @place) / 8)
     @place = place
-  end
-
-  def block(payload, count)
-    fixed = 'MTBI'.b + [payload.bytesize, count].pack('VV')
-    @stream << fixed << @checksums.of(fixed + payload) << payload
   end
 end
 

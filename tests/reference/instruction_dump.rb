@@ -54,17 +54,52 @@ class Registers
   end
 end
 
-# 4.4 Values
-class Values
-  def initialize(columns)
-    @low, @high, @wide = columns.values_at(:low, :high, :wide)
-    @narrow = @high.end?
+# 4.3: the half-bytes of a column, or its bytes
+class Column
+  attr_reader :bits
+
+  def initialize(bytes, count, bits)
+    @bytes = bytes
+    @bits = bits
+    @elements = (bits == 4 ? Array.new((count + 1) / 2) { halves(bytes.byte) }.flatten : Array.new(count) { bytes.byte })
+    refuse(bytes.offset, 'something behind the last half-byte') if @elements[count..].any?(&:positive?)
+  end
+
+  def offset = @bytes.offset
+  def next = @elements.shift
+
+  private
+
+  def halves(byte) = [byte & 0xf, byte >> 4]
+end
+
+# 4.3 Opcodes
+class Opcodes < Column
+  def initialize(kinds, opcodes, count)
+    refuse(kinds.offset, 'more than 16 kinds') if kinds.left > 16
+    @kinds = kinds.take(kinds.left).bytes
+    super(opcodes, count, @kinds.empty? ? 8 : 4)
   end
 
   def next
-    value = @low.byte
-    value |= @high.byte << 8 unless @narrow
-    value == (@narrow ? 0xff : 0xffff) ? @wide.varint : value
+    return super if @kinds.empty?
+
+    @kinds[super] || refuse(offset, 'an index that is not in the list')
+  end
+end
+
+# 4.4 Values
+class Values
+  def initialize(columns, count)
+    low, high, @wide = columns.values_at(:low, :high, :wide)
+    @low = Column.new(low, count, 8)
+    @high = Column.new(high, count, high.left == count ? 8 : 4) unless high.end?
+    @escape = (1 << (8 + (@high ? @high.bits : 0))) - 1
+  end
+
+  def next
+    value = @low.next | ((@high ? @high.next : 0) << 8)
+    value == @escape ? @wide.varint : value
   end
 end
 
@@ -101,7 +136,7 @@ class InstructionDump
     refuse(0, 'not an instruction stream') unless @stream.take(8) == 'MTAPEINS'
     major = @stream.u16
     minor = @stream.u16
-    refuse(8, "version #{major} is unknown") unless major == 2
+    refuse(8, "version #{major} is unknown") unless major == 3
     metadata_bytes = @stream.u32
     refuse(12, 'too much metadata') if metadata_bytes > 65_536
     features = @stream.u64
@@ -130,13 +165,13 @@ class InstructionDump
   def instructions(block, payload, count)
     live_bytes = payload.varint
     peak = payload.varint
-    @columns = split_columns(payload, %i[opcodes low high wide sizes misc addresses])
+    @columns = split_columns(payload, %i[kinds opcodes low high wide sizes misc addresses])
     @sizes, @misc = @columns.values_at(:sizes, :misc)
-    @values = Values.new(@columns)
+    opcodes = Opcodes.new(@columns[:kinds], @columns[:opcodes], count)
+    @values = Values.new(@columns, count)
     @address = @registers.peak = 0
     lines = Array.new(count) do |index|
-      offset = @columns[:opcodes].offset
-      text = instruction(@columns[:opcodes].byte, @values.next, offset)
+      text = instruction(opcodes.next, @values.next, opcodes.offset)
       format('%012x #%d %s', block, @instructions + index, text)
     end
     check_used_up(@columns)

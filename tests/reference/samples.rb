@@ -509,9 +509,22 @@ sample('instructions_values') do |checksums|
   out.end_block
   registers = Array.new(300) { |i| out.call(:malloc, size: i == 7 ? 255 : 254) }
   out.end_block
+  301.times { |i| out.call(:malloc, size: { 7 => 4095, 20 => 70_000, 33 => 4094 }.fetch(i, 250 + i)) }
+  out.end_block
   [3, 290, 45, 44, 299].each { |i| out.call(:free, register: registers[i]) }
   out.call(:realloc_moved, register: registers[100], size: 1)
   out.finish
+end
+
+# Half-bytes (INSTRUCTIONS.md 4.3) of one thread_end: an index that is not in the list, something behind the last one, a list that
+# is too long.
+{ index: [[50], 0x01], half: [[50], 0x10], kinds: [[50] * 17, 0x00] }.each do |what, (kinds, opcodes)|
+  sample("instructions_bad_#{what}") do |checksums|
+    out = InstructionBuilder.new(checksums)
+    columns = [kinds.pack('C*'), [opcodes].pack('C'), "\0", '', '', '', '', '']
+    out.block([0, 0].map { |bytes| Encode.varint(bytes) }.join + Encode.payload(columns), 1)
+    out.finish
+  end
 end
 
 sample('instructions_bad_live') { |checksums| InstructionBuilder.new(checksums).finish(live: 1) }

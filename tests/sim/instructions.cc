@@ -56,6 +56,25 @@ class Cursor {
     size_t at_, end_;
 };
 
+/* INSTRUCTIONS.md 4.3: the lower half of each byte, then the upper one. */
+class HalfBytes {
+  public:
+    explicit HalfBytes(Cursor &bytes) : bytes_(bytes) {}
+    uint64_t next()
+    {
+        if (!has_upper_) both_ = bytes_.fixed(1);
+        uint64_t half = has_upper_ ? both_ >> 4 : both_ & 0xf;
+        has_upper_ = !has_upper_;
+        return half;
+    }
+    uint64_t rest() const { return has_upper_ ? both_ >> 4 : 0; }
+
+  private:
+    Cursor &bytes_;
+    bool has_upper_ = false;
+    uint64_t both_ = 0;
+};
+
 class Decoder {
   public:
     explicit Decoder(const std::string &stream) : stream_(stream), in_(stream, 0, stream.size()) {}
@@ -81,7 +100,7 @@ class Decoder {
     void header()
     {
         if (in_.text(8) != "MTAPEINS") fail(0, "magic");
-        if (in_.fixed(2) != 2) fail(8, "major version");
+        if (in_.fixed(2) != 3) fail(8, "major version");
         in_.fixed(2);
         uint64_t metadata = in_.fixed(4);
         if (metadata > 65536) fail(12, "metadata");
@@ -137,33 +156,43 @@ class Decoder {
     void instructions(Cursor in, uint64_t count)
     {
         size_t start = in.at();
-        uint64_t live_bytes = in.varint(), peak = in.varint(), lengths[7];
+        uint64_t live_bytes = in.varint(), peak = in.varint(), lengths[8];
         for (uint64_t &length : lengths)
             length = in.varint();
-        Cursor opcodes = in.part(lengths[0]), low = in.part(lengths[1]), high = in.part(lengths[2]);
-        Cursor wide = in.part(lengths[3]), sizes = in.part(lengths[4]), misc = in.part(lengths[5]);
-        Cursor addresses = in.part(lengths[6]);
+        Cursor kinds = in.part(lengths[0]), opcodes = in.part(lengths[1]);
+        Cursor low = in.part(lengths[2]), high = in.part(lengths[3]), wide = in.part(lengths[4]);
+        Cursor sizes = in.part(lengths[5]), misc = in.part(lengths[6]);
+        Cursor addresses = in.part(lengths[7]);
         if (in.left() != 0) fail(in.at(), "the columns do not use up the block");
-        const unsigned value_bytes = high.left() == 0 ? 1 : 2;
-        const uint64_t escape = value_bytes == 1 ? 0xff : 0xffff;
+        if (kinds.left() > 16) fail(kinds.at(), "too many kinds");
+        const std::string list = kinds.text(kinds.left());
+        const unsigned high_bits = high.left() == 0 ? 0 : high.left() == count ? 8 : 4;
+        const uint64_t escape = (UINT64_C(1) << (8 + high_bits)) - 1;
+        HalfBytes indices(opcodes), above(high);
         uint64_t address = 0;
         peak_ = 0;
         for (; count > 0; count--) {
             uint64_t value = low.fixed(1);
-            if (value_bytes == 2) value |= high.fixed(1) << 8;
+            if (high_bits == 8) value |= high.fixed(1) << 8;
+            if (high_bits == 4) value |= above.next() << 8;
             if (value == escape) value = wide.varint();
-            one(opcodes, value, sizes, misc, addresses, address);
+            size_t offset = opcodes.at();
+            uint64_t opcode = list.empty() ? opcodes.fixed(1) : indices.next();
+            if (!list.empty()) {
+                if (opcode >= list.size()) fail(offset, "an index that is not in the list");
+                opcode = static_cast<uint8_t>(list[opcode]);
+            }
+            one(offset, opcode, value, sizes, misc, addresses, address);
         }
+        if (indices.rest() != 0 || above.rest() != 0) fail(start, "the last half-byte");
         for (const Cursor *column : {&opcodes, &low, &high, &wide, &sizes, &misc, &addresses})
             if (column->left() != 0) fail(column->at(), "a column is not used up");
         if (live_bytes != bytes_ || peak != peak_) fail(start, "live bytes");
     }
 
-    void one(Cursor &opcodes, uint64_t value, Cursor &sizes, Cursor &misc, Cursor &addresses,
-             uint64_t &address)
+    void one(size_t offset, uint64_t opcode, uint64_t value, Cursor &sizes, Cursor &misc,
+             Cursor &addresses, uint64_t &address)
     {
-        size_t offset = opcodes.at();
-        uint64_t opcode = opcodes.fixed(1);
         Instruction i;
         i.number = opcode & 63;
         i.failed = (opcode & 64) != 0;
