@@ -80,10 +80,11 @@ int main(int argc, char **argv)
     if (opened) {
         run_stream(&options, &reader, &report);
     } else {
+        measure_end(&report.measurement);
         report.status = reader.state == INSTRUCTIONS_CUT ? REPORT_CUT : REPORT_FAILED;
         report.error = reader.error;
     }
-    measure_end(&report.measurement);
+    measure_end_of_reading(&report.measurement);
     report.header = &reader.header;
     report.recording = reader.end_status;
     report.peak_live_bytes = reader.objects.peak_bytes;

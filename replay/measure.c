@@ -28,26 +28,38 @@ static uint64_t measure_peak_rss_bytes(void)
 /* Counters since the start of the process; the difference of two of these is what is reported. */
 static void measure_usage(struct measurement *measurement, int sign)
 {
-    struct rusage self, children;
+    struct rusage self;
     getrusage(RUSAGE_SELF, &self);
-    getrusage(RUSAGE_CHILDREN, &children);
     measurement->user_seconds += sign * seconds_of(self.ru_utime);
     measurement->system_seconds += sign * seconds_of(self.ru_stime);
-    measurement->reading_seconds +=
-        sign * (seconds_of(children.ru_utime) + seconds_of(children.ru_stime));
     measurement->minor_faults += (uint64_t)(sign * self.ru_minflt);
     measurement->major_faults += (uint64_t)(sign * self.ru_majflt);
+}
+
+/* The same of children that have ended. */
+static void measure_reading(struct measurement *measurement, int sign)
+{
+    struct rusage children;
+    getrusage(RUSAGE_CHILDREN, &children);
+    measurement->reading_seconds +=
+        sign * (seconds_of(children.ru_utime) + seconds_of(children.ru_stime));
 }
 
 void measure_begin(struct measurement *measurement)
 {
     *measurement = (struct measurement){.started_ns = measure_now_ns()};
+    measure_reading(measurement, -1);
     measure_usage(measurement, -1);
 }
 
 void measure_end(struct measurement *measurement)
 {
-    measure_usage(measurement, 1);
     measurement->elapsed_ns = measure_now_ns() - measurement->started_ns;
+    measure_usage(measurement, 1);
+}
+
+void measure_end_of_reading(struct measurement *measurement)
+{
+    measure_reading(measurement, 1);
     measurement->peak_rss_bytes = measure_peak_rss_bytes();
 }

@@ -284,12 +284,13 @@ void run_stream(const struct options *options, struct instruction_reader *reader
         .reader = reader,
         .report = report,
     };
-    bool good = run_open(&run, options);
+    bool opened = run_open(&run, options);
+    bool good = opened && run_batches(&run);
+    measure_end(&report->measurement);
     report->allocator = run.state.allocator;
     report->cache_switching = run.state.cache_switching;
     report->caches = run.state.caches;
-    if (good) {
-        good = run_batches(&run);
+    if (opened) {
         run_look_at_memory(&run, report->totals.calls, reader->objects.bytes, true);
         run.engine->finish(&run.state);
         progress_close(&run.progress);
