@@ -27,7 +27,7 @@ void half_bytes_pack(uint8_t *bytes, size_t count)
 
 void half_bytes_pack_indices(uint8_t *bytes, size_t count, const uint8_t *list, unsigned listed)
 {
-    __m128i entries[HALF_BYTES_KINDS], indices[HALF_BYTES_KINDS];
+    __m128i entries[HALF_BYTES_VALUES], indices[HALF_BYTES_VALUES];
     for (unsigned i = 0; i < listed; i++) {
         entries[i] = _mm_set1_epi8((char)list[i]);
         indices[i] = _mm_set1_epi8((char)i);
@@ -44,7 +44,7 @@ void half_bytes_pack_indices(uint8_t *bytes, size_t count, const uint8_t *list, 
     }
 }
 
-void half_bytes_look_up(const uint8_t *from, size_t count, const uint8_t table[HALF_BYTES_KINDS],
+void half_bytes_look_up(const uint8_t *from, size_t count, const uint8_t table[HALF_BYTES_VALUES],
                         uint8_t *to)
 {
     for (size_t i = 0; i < half_bytes_size(count); i++) {

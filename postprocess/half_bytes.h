@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define HALF_BYTES_KINDS 16u /* values of a half-byte */
+#define HALF_BYTES_VALUES 16u /* values of a half-byte */
 
 /* Bytes behind the last one that are overwritten: it is done in whole vectors. */
 #define HALF_BYTES_SLACK 15u
@@ -30,7 +30,7 @@ void half_bytes_pack(uint8_t *bytes, size_t count);
 void half_bytes_pack_indices(uint8_t *bytes, size_t count, const uint8_t *list, unsigned listed);
 
 /* to[i] = table[half-byte i] for i < count, and for one more if that is odd. */
-void half_bytes_look_up(const uint8_t *from, size_t count, const uint8_t table[HALF_BYTES_KINDS],
+void half_bytes_look_up(const uint8_t *from, size_t count, const uint8_t table[HALF_BYTES_VALUES],
                         uint8_t *to);
 
 #ifdef __cplusplus

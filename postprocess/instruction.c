@@ -19,8 +19,8 @@ const char *instruction_name(unsigned number)
 
 /* ---- totals ---- */
 
-/* Opcodes are counted sixteen at a time, by comparing with the few that make up nearly all of a stream: with a
- * histogram alone, counting would be a tenth of what reading a stream costs. */
+/* Opcodes are counted sixteen at a time, by comparing with the few that make up nearly all of a stream: a histogram alone would
+ * take several times as long. */
 #define FREQUENT 4
 typedef uint8_t opcode_vector __attribute__((vector_size(16)));
 
@@ -31,7 +31,7 @@ typedef uint8_t opcode_vector __attribute__((vector_size(16)));
 static void totals_find_frequent(const struct instruction_totals *totals, uint8_t *frequent)
 {
     uint64_t counts[FREQUENT] = {0};
-    memset(frequent, 0, FREQUENT); /* no opcode is 0 */
+    memset(frequent, 0, FREQUENT); /* no opcode is 0: how many of these there are nobody asks */
     for (unsigned kind = 1; kind < CALL_KINDS; kind++) {
         uint64_t count = totals->by_kind[kind];
         uint8_t candidate = (uint8_t)kind;

@@ -62,7 +62,7 @@ const char *instruction_name(unsigned number);
 #define INSTRUCTION_BLOCK_MAGIC "MTBI"
 
 enum instruction_column { /* in this order in a payload (4.3) */
-                          COLUMN_KINDS,
+                          COLUMN_PALETTE,
                           COLUMN_OPCODES,
                           COLUMN_LOW,
                           COLUMN_HIGH,

@@ -17,6 +17,7 @@ struct block {
     size_t count;                 /* instructions */
     const uint8_t *next[COLUMNS]; /* not yet decoded */
     const uint8_t *end[COLUMNS];
+    bool indexed;          /* `opcodes` has indices */
     size_t at;             /* index of the instruction being decoded */
     size_t at_count;       /* instructions in room->at */
     size_t operand_at;     /* next free place in room->operands */

@@ -221,9 +221,6 @@ static bool block_column_error(struct instruction_reader *reader, const struct b
 static bool block_error(struct instruction_reader *reader, const struct block *block,
                         enum instruction_error code, const char *what, uint64_t value)
 {
-    /* Past the end of a column operands are noise: the column is what is wrong. */
-    for (unsigned column = 0; column < COLUMNS; column++)
-        if (block->next[column] > block->end[column]) return block_column_error(reader, block);
     error_set(&reader->error, &instruction_errors[code], block->offset,
               "instruction %" PRIu64 ": %s%" PRIu64, reader->totals.instructions + block->at, what,
               value);
@@ -275,8 +272,8 @@ static bool block_split_columns(struct instruction_reader *reader, struct block 
         block->end[column] = next;
     }
     const uint64_t count = block->count, half_bytes = half_bytes_size(count);
-    if (next != end || lengths[COLUMN_KINDS] > HALF_BYTES_KINDS ||
-        lengths[COLUMN_OPCODES] != (lengths[COLUMN_KINDS] == 0 ? count : half_bytes) ||
+    if (next != end || lengths[COLUMN_PALETTE] > HALF_BYTES_VALUES ||
+        lengths[COLUMN_OPCODES] != (lengths[COLUMN_PALETTE] == 0 ? count : half_bytes) ||
         lengths[COLUMN_LOW] != count ||
         (lengths[COLUMN_HIGH] != count && lengths[COLUMN_HIGH] != half_bytes &&
          lengths[COLUMN_HIGH] != 0))
@@ -289,44 +286,55 @@ static bool block_get(struct instruction_reader *reader, struct block *block,
 {
     if (block->next[column] >= block->end[column]) return block_column_error(reader, block);
     *value = varint_get(&block->next[column]);
-    return true;
+    return block->next[column] <= block->end[column] || block_column_error(reader, block);
 }
 
 /* ---- opcodes and values ---- */
 
 /* The half behind the last instruction of a block MUST be 0. */
-static bool block_check_last_half(struct instruction_reader *reader, const struct block *block,
+static bool block_check_last_half(struct instruction_reader *reader, struct block *block,
                                   enum instruction_column column)
 {
     if (block->count % 2 == 0 || block->end[column][-1] >> 4 == 0) return true;
+    block->at = block->count - 1;
     return block_column_error(reader, block);
 }
 
-/* Brings opcodes to the room and counts them. Of indices that are not in the list come zeroes, which are no opcodes. */
+/* Brings opcodes to the room and counts them. Of indices that are not in the palette come zeroes, which are no opcodes. */
+static bool block_decode_indices(struct instruction_reader *reader, struct block *block,
+                                 uint64_t seen[256])
+{
+    const uint8_t *const palette = block->next[COLUMN_PALETTE];
+    const uint8_t *const from = block->next[COLUMN_OPCODES];
+    const size_t entries = (size_t)(block->end[COLUMN_PALETTE] - palette), count = block->count;
+    uint8_t *const to = reader->room->opcodes;
+    uint8_t table[HALF_BYTES_VALUES] = {0};
+    memcpy(table, palette, entries);
+    if (reader->steps) {
+        instruction_steps_look_up(from, count, table, to);
+        memset(seen, 0, 256 * sizeof *seen);
+        for (size_t i = 0; i < entries; i++)
+            seen[palette[i]] = instruction_steps_count(to, count, palette[i]);
+    } else {
+        half_bytes_look_up(from, count, table, to);
+        instruction_count_opcodes(&reader->totals, to, count, seen);
+    }
+    return block_check_last_half(reader, block, COLUMN_OPCODES);
+}
+
 static bool block_decode_opcodes(struct instruction_reader *reader, struct block *block,
                                  uint64_t seen[256])
 {
-    const uint8_t *const kinds = block->next[COLUMN_KINDS], *from = block->next[COLUMN_OPCODES];
-    const size_t different = (size_t)(block->end[COLUMN_KINDS] - kinds);
-    uint8_t *const to = reader->room->opcodes;
-    uint8_t table[HALF_BYTES_KINDS] = {0};
-    block->next[COLUMN_KINDS] = block->end[COLUMN_KINDS];
-    block->next[COLUMN_OPCODES] = block->end[COLUMN_OPCODES];
-    memcpy(table, kinds, different);
-    if (different == 0)
-        memcpy(to, from, block->count);
-    else if (reader->steps)
-        instruction_steps_look_up(from, block->count, table, to);
-    else
-        half_bytes_look_up(from, block->count, table, to);
-    if (different == 0 || !reader->steps) {
-        instruction_count_opcodes(&reader->totals, to, block->count, seen);
+    block->indexed = block->next[COLUMN_PALETTE] != block->end[COLUMN_PALETTE];
+    if (block->indexed) {
+        if (!block_decode_indices(reader, block, seen)) return false;
     } else {
-        memset(seen, 0, 256 * sizeof *seen);
-        for (size_t i = 0; i < different; i++)
-            seen[kinds[i]] = instruction_steps_count(to, block->count, kinds[i]);
+        memcpy(reader->room->opcodes, block->next[COLUMN_OPCODES], block->count);
+        instruction_count_opcodes(&reader->totals, reader->room->opcodes, block->count, seen);
     }
-    return different == 0 || block_check_last_half(reader, block, COLUMN_OPCODES);
+    block->next[COLUMN_PALETTE] = block->end[COLUMN_PALETTE];
+    block->next[COLUMN_OPCODES] = block->end[COLUMN_OPCODES];
+    return true;
 }
 
 /* The value of instruction `at` is in `wide`. When room->values has no room for it, it goes to *large. */
@@ -364,6 +372,7 @@ static bool block_decode_values_in_steps(struct instruction_reader *reader, stru
 static bool block_decode_each_value(struct instruction_reader *reader, struct block *block,
                                     const struct value_columns *columns)
 {
+    const uint16_t escape = value_columns_escape(columns);
     uint64_t *large = reader->large_values;
     for (size_t i = 0; i < block->count; i++) {
         unsigned above = 0;
@@ -371,7 +380,7 @@ static bool block_decode_each_value(struct instruction_reader *reader, struct bl
         if (columns->high_bits == 4) above = columns->high[i / 2] >> i % 2 * 4 & 0xf;
         const uint16_t value = (uint16_t)(above << 8 | columns->low[i]);
         reader->room->values[i] = value;
-        if (value == columns->escape && !block_decode_wide(reader, block, i, &large)) return false;
+        if (value == escape && !block_decode_wide(reader, block, i, &large)) return false;
     }
     return true;
 }
@@ -383,7 +392,6 @@ static bool block_decode_values(struct instruction_reader *reader, struct block 
     const size_t high_bytes = (size_t)(block->end[COLUMN_HIGH] - high);
     struct value_columns columns = {.low = block->next[COLUMN_LOW], .high = high};
     if (high_bytes != 0) columns.high_bits = high_bytes == block->count ? 8 : 4;
-    columns.escape = (uint16_t)((1u << (8 + columns.high_bits)) - 1);
     if (reader->steps ? !block_decode_values_in_steps(reader, block, &columns)
                       : !block_decode_each_value(reader, block, &columns))
         return false;
@@ -516,7 +524,9 @@ static __attribute__((noinline)) bool block_decode_rare(struct instruction_reade
     *to = (struct instruction){.opcode = (uint8_t)opcode, .object = INSTRUCTION_NO_REGISTER};
     if ((shape == SHAPE_UNDEFINED && !other) ||
         (opcode & ~INSTRUCTION_NUMBER_MASK & ~opcode_flags_allowed(number, shape)) != 0)
-        return block_error(reader, block, INSTRUCTION_ERROR_OPCODE, "opcode ", opcode);
+        return block_error(
+            reader, block, INSTRUCTION_ERROR_OPCODE,
+            block->indexed && opcode == 0 ? "not in the palette, or opcode " : "opcode ", opcode);
     uint64_t value = block_take_value(block, reader->room->values[block->at]);
     bool has_value = !other && shape != SHAPE_HEAP && !(opcode & INSTRUCTION_UNKNOWN);
     if (!has_value && value != 0)

@@ -95,7 +95,8 @@ struct instruction_tick {
     uint64_t live_bytes; /* asked for by the objects alive there */
 };
 
-/* Entries behind a batch that may be read, of no particular value, so that an engine can look ahead. */
+/* Entries behind a batch, of no particular value: an engine that looks ahead may read them, and the reader, which takes whole
+ * steps, also writes them. */
 #define INSTRUCTION_BATCH_SLACK 32
 
 /* Where the reader puts a batch: most of it is touched only when it is needed. */
@@ -156,7 +157,7 @@ struct instruction_reader {
     struct live_objects objects;        /* `bytes` and `peak_bytes` are for everybody */
     enum instruction_status end_status; /* with INSTRUCTIONS_END */
 
-    /* From here on: instruction_reader.c only. */
+    /* From here on: instruction_reader.c only, but for `steps`. */
     struct input *input;
     struct instruction_room *room, *own_room;
     bool positions;         /* batches have them instead of registers */

@@ -72,8 +72,8 @@ static inline HAS_ALL void load_half_bytes(const uint8_t *from, __m128i halves[2
     halves[1] = _mm_unpackhi_epi8(even, odd);
 }
 
-HAS_ALL void instruction_steps_look_up(const uint8_t *from, size_t count, const uint8_t table[16],
-                                       uint8_t *to)
+HAS_ALL void instruction_steps_look_up(const uint8_t *from, size_t count,
+                                       const uint8_t table[HALF_BYTES_VALUES], uint8_t *to)
 {
     const __m256i values = _mm256_broadcastsi128_si256(load_half(table));
     for (size_t i = 0; i < count; i += STEP) {
@@ -88,14 +88,19 @@ HAS_ALL size_t instruction_steps_values(const struct value_columns *columns, siz
 {
     const uint8_t *const low = columns->low, *const high = columns->high;
     const unsigned high_bits = columns->high_bits;
-    const __m256i escape = _mm256_set1_epi16((short)columns->escape);
+    const __m256i escape = _mm256_set1_epi16((short)value_columns_escape(columns));
     size_t i;
     for (i = from; i < count; i += STEP) {
         __m256i values = _mm256_cvtepu8_epi16(load_half(low + i));
         __m256i more_values = _mm256_cvtepu8_epi16(load_half(low + i + STEP / 2));
         if (high_bits != 0) {
-            __m128i above[2] = {load_half(high + i), load_half(high + i + STEP / 2)};
-            if (high_bits == 4) load_half_bytes(high + i / 2, above);
+            __m128i above[2];
+            if (high_bits == 4) {
+                load_half_bytes(high + i / 2, above);
+            } else {
+                above[0] = load_half(high + i);
+                above[1] = load_half(high + i + STEP / 2);
+            }
             values = _mm256_or_si256(values, _mm256_slli_epi16(_mm256_cvtepu8_epi16(above[0]), 8));
             more_values =
                 _mm256_or_si256(more_values, _mm256_slli_epi16(_mm256_cvtepu8_epi16(above[1]), 8));
@@ -152,8 +157,10 @@ HAS_ALL size_t instruction_steps_count(const uint8_t *opcodes, size_t count, uin
     | (uint64_t)(SHAPE_##shape == SHAPE_BIRTH) << (number)
 #define DEATH_BIT(number, identifier, name, shape) \
     | (uint64_t)(SHAPE_##shape == SHAPE_DEATH) << (number)
-#define SIZED_BIT(number, identifier, name, shape) \
-    | (uint64_t)(SHAPE_##shape == SHAPE_DEATH_SIZED || SHAPE_##shape == SHAPE_REALLOC) << (number)
+#define SIZED_DEATH_BIT(number, identifier, name, shape) \
+    | (uint64_t)(SHAPE_##shape == SHAPE_DEATH_SIZED) << (number)
+#define REALLOC_BIT(number, identifier, name, shape) \
+    | (uint64_t)(SHAPE_##shape == SHAPE_REALLOC) << (number)
 _Static_assert(((CALL_BITS(PLAIN_BIRTH_FIRST, PLAIN_BIRTH_LAST) |
                  CALL_BITS(PLAIN_BIRTH_OTHER, PLAIN_BIRTH_OTHER)) &
                 ~(UINT64_C(0) CALL_KIND_LIST(BIRTH_BIT))) == 0,
@@ -161,10 +168,12 @@ _Static_assert(((CALL_BITS(PLAIN_BIRTH_FIRST, PLAIN_BIRTH_LAST) |
 _Static_assert((CALL_BITS(PLAIN_DEATH_FIRST, PLAIN_DEATH_LAST) &
                 ~(UINT64_C(0) CALL_KIND_LIST(DEATH_BIT))) == 0,
                "these are plain deaths");
-_Static_assert(((CALL_BITS(SIZED_DEATH_FIRST, SIZED_DEATH_LAST) |
-                 CALL_BITS(REALLOC_FIRST, REALLOC_LAST)) &
-                ~(UINT64_C(0) CALL_KIND_LIST(SIZED_BIT))) == 0,
-               "these have a size");
+_Static_assert((CALL_BITS(SIZED_DEATH_FIRST, SIZED_DEATH_LAST) &
+                ~(UINT64_C(0) CALL_KIND_LIST(SIZED_DEATH_BIT))) == 0,
+               "these are deaths with a size");
+_Static_assert((CALL_BITS(REALLOC_FIRST, REALLOC_LAST) &
+                ~(UINT64_C(0) CALL_KIND_LIST(REALLOC_BIT))) == 0,
+               "these are reallocs");
 
 /* ---- objects ---- */
 
@@ -182,8 +191,8 @@ static inline HAS_ALL uint64_t live_before(const struct step *step, uint64_t liv
            (uint64_t)_mm_popcnt_u32(_bzhi_u32(step->deaths, lane));
 }
 
-/* Looks at values that are not less than `limit`: places have to be less than the number of live objects, which is at least
- * that; escapes get a record. */
+/* Looks at the values that may be too large, `beyond`: a place has to be less than the number of objects before the call; escapes
+ * get a record. */
 static HAS_ALL void step_look_at_values(struct step *step, const uint16_t *values, uint64_t live,
                                         uint32_t beyond)
 {
@@ -217,7 +226,8 @@ static inline HAS_ALL bool step_record(struct block *block, bool birth, uint16_t
         if (instruction_effects[to->opcode] == INSTRUCTION_NOT_PLAIN) {
             good = good && sizes < block->end[COLUMN_SIZES];
             if (good) to->size = varint_get(&block->next[COLUMN_SIZES]);
-            good = good && to->size != SIZE_NEVER;
+            good = good && block->next[COLUMN_SIZES] <= block->end[COLUMN_SIZES] &&
+                   to->size != SIZE_NEVER;
         }
         to->object = (uint32_t)(live - 1 - whole);
     }

@@ -15,7 +15,7 @@
 
 /* Without room behind the columns of bytes: these are filled in whole vectors, of which a block has a whole number. */
 static const size_t column_bytes[COLUMNS] = {
-    [COLUMN_KINDS] = HALF_BYTES_KINDS,
+    [COLUMN_PALETTE] = HALF_BYTES_VALUES,
     [COLUMN_OPCODES] = INSTRUCTION_BLOCK_MAX,
     [COLUMN_LOW] = INSTRUCTION_BLOCK_MAX,
     [COLUMN_HIGH] = INSTRUCTION_BLOCK_MAX,
@@ -24,8 +24,8 @@ static const size_t column_bytes[COLUMNS] = {
     [COLUMN_MISC] = INSTRUCTION_BLOCK_MAX * MISC_BYTES_MAX,
     [COLUMN_ADDRESSES] = INSTRUCTION_BLOCK_MAX * VARINT_BYTES_MAX,
 };
-#define COLUMNS_BYTES                                                                         \
-    (HALF_BYTES_KINDS + INSTRUCTION_BLOCK_MAX * (3 + 3 * VARINT_BYTES_MAX + MISC_BYTES_MAX) + \
+#define COLUMNS_BYTES                                                                          \
+    (HALF_BYTES_VALUES + INSTRUCTION_BLOCK_MAX * (3 + 3 * VARINT_BYTES_MAX + MISC_BYTES_MAX) + \
      COLUMNS * VARINT_SLACK)
 
 /* What stands before the columns: two numbers and a length for each. */
@@ -108,16 +108,16 @@ static void writer_write_block(struct instruction_writer *writer, uint32_t instr
 static void writer_put_opcodes(struct instruction_writer *writer, size_t count,
                                const uint64_t *seen)
 {
-    uint8_t *opcodes = writer->opcodes, *const kinds = writer->start[COLUMN_KINDS];
+    uint8_t *opcodes = writer->opcodes, *const palette = writer->start[COLUMN_PALETTE];
     unsigned different = 0;
     writer->next[COLUMN_OPCODES] = opcodes + count;
     for (unsigned opcode = 0; opcode < 256; opcode++) {
         if (seen[opcode] == 0) continue;
-        if (different == HALF_BYTES_KINDS) return;
-        kinds[different++] = (uint8_t)opcode;
+        if (different == HALF_BYTES_VALUES) return;
+        palette[different++] = (uint8_t)opcode;
     }
-    writer->next[COLUMN_KINDS] = kinds + different;
-    half_bytes_pack_indices(opcodes, count, kinds, different);
+    writer->next[COLUMN_PALETTE] = palette + different;
+    half_bytes_pack_indices(opcodes, count, palette, different);
     writer->next[COLUMN_OPCODES] = opcodes + half_bytes_size(count);
 }
 
@@ -213,10 +213,10 @@ static uint8_t *writer_join_columns(struct instruction_writer *writer, uint8_t *
     for (unsigned column = 0; column < COLUMNS; column++)
         head_end = varint_put(head_end, (uint64_t)(writer->next[column] - writer->start[column]));
     size_t head_bytes = (size_t)(head_end - head);
-    uint8_t *payload = writer->start[COLUMN_KINDS] - head_bytes;
+    uint8_t *payload = writer->start[COLUMN_PALETTE] - head_bytes;
     memcpy(payload, head, head_bytes);
-    uint8_t *to = writer->next[COLUMN_KINDS];
-    for (unsigned column = COLUMN_KINDS + 1; column < COLUMNS; column++) {
+    uint8_t *to = writer->next[COLUMN_PALETTE];
+    for (unsigned column = COLUMN_PALETTE + 1; column < COLUMNS; column++) {
         size_t bytes = (size_t)(writer->next[column] - writer->start[column]);
         if (to != writer->start[column]) memmove(to, writer->start[column], bytes);
         to += bytes;

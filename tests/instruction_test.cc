@@ -15,6 +15,7 @@
 #include "common/call_table.h"
 #include "common/checksum.h"
 #include "common/varint.h"
+#include "postprocess/half_bytes.h"
 #include "postprocess/instruction_reader.h"
 #include "postprocess/instruction_writer.h"
 
@@ -378,7 +379,7 @@ TEST(InstructionWriter, FormsOfColumns)
                 instruction_put_death_unknown(writer, call_kind(CALL_REALLOC_ZERO + i % different),
                                               1, 1);
         }));
-        EXPECT_EQ(lengths[COLUMN_KINDS], different == 16 ? 16u : 0u);
+        EXPECT_EQ(lengths[COLUMN_PALETTE], different == 16 ? 16u : 0u);
         EXPECT_EQ(lengths[COLUMN_OPCODES], different == 16 ? 50u : 100u);
     }
 }
@@ -800,7 +801,7 @@ TEST(InstructionReader, DamageBehindGoodChecksumsIsHarmless)
         const bool half = random() % 2;
         if (half) {
             columns[COLUMN_OPCODES].resize((count + random() % 8) / 2, '\x10');
-            columns[COLUMN_KINDS].assign("\x01\x15\x08\x12\x1f\x30\x34", 1 + random() % 7);
+            columns[COLUMN_PALETTE].assign("\x01\x15\x08\x12\x1f\x30\x34", 1 + random() % 7);
             for (char &both : columns[COLUMN_OPCODES])
                 both = static_cast<char>(random() % 2 ? both & 0x11
                                                       : random() % 7 << random() % 2 * 4);
@@ -930,6 +931,61 @@ TEST(InstructionReader, OperandsOutOfRange)
     EXPECT_EQ(error_of({"\x95", {1}}), expected);
 }
 
+TEST(InstructionReader, LargePlacesAtTheEnd)
+{
+    // Of 70 000 objects the oldest one, and one more, by calls that are taken in different ways.
+    const size_t objects = 70000;
+    std::string births;
+    for (size_t left = objects; left > 0;) {
+        const size_t count = std::min<size_t>(left, INSTRUCTION_BLOCK_MAX);
+        births += block_of({std::string(count, '\x01'), std::vector<uint64_t>(count, 1),
+                            objects - left + count, objects - left + count});
+        left -= count;
+    }
+    for (char opcode : {'\x15', '\x12', '\x1c'}) {
+        const std::string size = opcode == '\x15' ? "" : number(1);
+        const bool dies = opcode != '\x12';
+        for (uint64_t beyond : {0, 1}) {
+            Block last = {std::string(40, '\x01') + opcode, std::vector<uint64_t>(40, 1)};
+            last.values.push_back(objects + 40 - 1 + beyond);
+            last.live_bytes = objects + 40 - dies;
+            last.peak_bytes = objects + 40;
+            last.sizes = size;
+            Read read = read_stream(header_of() + births + block_of(last));
+            EXPECT_EQ(read.error_name(), beyond ? "instructions_place" : "instructions_cut");
+        }
+    }
+}
+
+TEST(HalfBytes, ThereAndBack)
+{
+    const uint8_t list[] = {7, 200, 3, 0};
+    uint8_t table[HALF_BYTES_VALUES];
+    for (unsigned i = 0; i < HALF_BYTES_VALUES; i++)
+        table[i] = static_cast<uint8_t>(100 + i);
+    for (size_t count = 0; count < 70; count++) {
+        uint8_t halves[70 + HALF_BYTES_SLACK], listed[sizeof halves], back[sizeof halves];
+        memset(halves, 0xff, sizeof halves);
+        memset(listed, 0xff, sizeof listed);
+        for (size_t i = 0; i < count; i++) {
+            halves[i] = static_cast<uint8_t>(i * 7 % 16);
+            listed[i] = list[i * 3 % 4];
+        }
+        half_bytes_pack(halves, count);
+        half_bytes_pack_indices(listed, count, list, 4);
+        if (count % 2 == 1) {
+            EXPECT_EQ(halves[count / 2] >> 4, 0);
+            EXPECT_EQ(listed[count / 2] >> 4, 0);
+        }
+        half_bytes_look_up(halves, count, table, back);
+        for (size_t i = 0; i < count; i++)
+            EXPECT_EQ(back[i], 100 + i * 7 % 16) << count;
+        half_bytes_look_up(listed, count, table, back);
+        for (size_t i = 0; i < count; i++)
+            EXPECT_EQ(back[i], 100 + i * 3 % 4) << count;
+    }
+}
+
 TEST(InstructionReader, LargeValuesInRowsOfInstructions)
 {
     // Behind 40 births, a large birth and one more instruction, wherever it stands among plain ones: a death or a realloc of
@@ -992,6 +1048,18 @@ TEST(InstructionReader, ColumnsThatDoNotMatch)
               "instructions_totals"); // nothing else is wrong
     EXPECT_EQ(error_of(3, {opcode, "\x10" + zero, bytes, "", "", "", "", ""}),
               "instructions_opcode"); // the second index
+    // Said with the instruction.
+    auto where = [](uint32_t count, const std::vector<std::string> &columns) {
+        Read read = read_stream(header_of() + block(count, payload_of(0, 0, columns)));
+        return read.error_name() + " " + read.failure.detail;
+    };
+    EXPECT_EQ(where(5, {opcode, more + "\x10", bytes + more, "", "", "", "", ""}),
+              expected + " instruction 4");
+    EXPECT_EQ(
+        where(5, {opcode, more + zero, bytes + "\xff\xff", "", number(1) + "\x02", "", "", ""}),
+        expected + " instruction 4");
+    EXPECT_EQ(where(5, {none, "\x01\x12\x3f\x01\x01", zero + zero + bytes, "", "", "\x02", "", ""}),
+              expected + " instruction 1");
 }
 
 TEST(InstructionReader, LimitsAndHeaders)

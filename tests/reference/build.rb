@@ -603,10 +603,12 @@ class InstructionBuilder
     @values << value
   end
 
-  # INSTRUCTIONS.md 4.3: `kinds` and `opcodes`.
+  # INSTRUCTIONS.md 4.3: `palette` and `opcodes`.
   def opcode_columns
-    kinds = @opcodes.bytes.uniq.sort
-    kinds.size > 16 ? [''.b, @opcodes] : [kinds.pack('C*'), half_bytes(@opcodes.bytes.map { |byte| kinds.index(byte) })]
+    palette = @opcodes.bytes.uniq.sort
+    return [''.b, @opcodes] if palette.size > 16
+
+    [palette.pack('C*'), half_bytes(@opcodes.bytes.map { |byte| palette.index(byte) })]
   end
 
   # 4.4: `low` and `high`, and what they have no room for.

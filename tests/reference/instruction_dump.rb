@@ -59,14 +59,20 @@ class Column
   attr_reader :bits
 
   def initialize(bytes, count, bits)
-    @bytes = bytes
     @bits = bits
+    @start = bytes.offset
+    @at = 0
     @elements = (bits == 4 ? Array.new((count + 1) / 2) { halves(bytes.byte) }.flatten : Array.new(count) { bytes.byte })
-    refuse(bytes.offset, 'something behind the last half-byte') if @elements[count..].any?(&:positive?)
+    refuse(bytes.offset - 1, 'something behind the last half-byte') if @elements[count..].any?(&:positive?)
   end
 
-  def offset = @bytes.offset
-  def next = @elements.shift
+  # Of the next element.
+  def offset = @start + (@at * @bits / 8)
+
+  def next
+    @at += 1
+    @elements[@at - 1]
+  end
 
   private
 
@@ -75,16 +81,17 @@ end
 
 # 4.3 Opcodes
 class Opcodes < Column
-  def initialize(kinds, opcodes, count)
-    refuse(kinds.offset, 'more than 16 kinds') if kinds.left > 16
-    @kinds = kinds.take(kinds.left).bytes
-    super(opcodes, count, @kinds.empty? ? 8 : 4)
+  def initialize(palette, opcodes, count)
+    refuse(palette.offset, 'more than 16 entries') if palette.left > 16
+    @palette = palette.take(palette.left).bytes
+    super(opcodes, count, @palette.empty? ? 8 : 4)
   end
 
   def next
-    return super if @kinds.empty?
+    return super if @palette.empty?
 
-    @kinds[super] || refuse(offset, 'an index that is not in the list')
+    here = offset
+    @palette[super] || refuse(here, 'an index that is not in the palette')
   end
 end
 
@@ -165,13 +172,14 @@ class InstructionDump
   def instructions(block, payload, count)
     live_bytes = payload.varint
     peak = payload.varint
-    @columns = split_columns(payload, %i[kinds opcodes low high wide sizes misc addresses])
+    @columns = split_columns(payload, %i[palette opcodes low high wide sizes misc addresses])
     @sizes, @misc = @columns.values_at(:sizes, :misc)
-    opcodes = Opcodes.new(@columns[:kinds], @columns[:opcodes], count)
+    opcodes = Opcodes.new(@columns[:palette], @columns[:opcodes], count)
     @values = Values.new(@columns, count)
     @address = @registers.peak = 0
     lines = Array.new(count) do |index|
-      text = instruction(opcodes.next, @values.next, opcodes.offset)
+      offset = opcodes.offset
+      text = instruction(opcodes.next, @values.next, offset)
       format('%012x #%d %s', block, @instructions + index, text)
     end
     check_used_up(@columns)

@@ -516,12 +516,12 @@ sample('instructions_values') do |checksums|
   out.finish
 end
 
-# Half-bytes (INSTRUCTIONS.md 4.3) of one thread_end: an index that is not in the list, something behind the last one, a list that
-# is too long.
-{ index: [[50], 0x01], half: [[50], 0x10], kinds: [[50] * 17, 0x00] }.each do |what, (kinds, opcodes)|
+# Half-bytes (INSTRUCTIONS.md 4.3) of one thread_end: an index that is not in the palette, something behind the last one, a palette
+# that is too long.
+{ index: [[50], 0x01], half: [[50], 0x10], palette: [[50] * 17, 0x00] }.each do |what, (palette, opcodes)|
   sample("instructions_bad_#{what}") do |checksums|
     out = InstructionBuilder.new(checksums)
-    columns = [kinds.pack('C*'), [opcodes].pack('C'), "\0", '', '', '', '', '']
+    columns = [palette.pack('C*'), [opcodes].pack('C'), "\0", '', '', '', '', '']
     out.block([0, 0].map { |bytes| Encode.varint(bytes) }.join + Encode.payload(columns), 1)
     out.finish
   end

@@ -67,6 +67,7 @@ class HalfBytes {
         has_upper_ = !has_upper_;
         return half;
     }
+    size_t at() const { return has_upper_ ? bytes_.at() - 1 : bytes_.at(); }
     uint64_t rest() const { return has_upper_ ? both_ >> 4 : 0; }
 
   private:
@@ -159,13 +160,13 @@ class Decoder {
         uint64_t live_bytes = in.varint(), peak = in.varint(), lengths[8];
         for (uint64_t &length : lengths)
             length = in.varint();
-        Cursor kinds = in.part(lengths[0]), opcodes = in.part(lengths[1]);
+        Cursor palette = in.part(lengths[0]), opcodes = in.part(lengths[1]);
         Cursor low = in.part(lengths[2]), high = in.part(lengths[3]), wide = in.part(lengths[4]);
         Cursor sizes = in.part(lengths[5]), misc = in.part(lengths[6]);
         Cursor addresses = in.part(lengths[7]);
         if (in.left() != 0) fail(in.at(), "the columns do not use up the block");
-        if (kinds.left() > 16) fail(kinds.at(), "too many kinds");
-        const std::string list = kinds.text(kinds.left());
+        if (palette.left() > 16) fail(palette.at(), "too long a palette");
+        const std::string list = palette.text(palette.left());
         const unsigned high_bits = high.left() == 0 ? 0 : high.left() == count ? 8 : 4;
         const uint64_t escape = (UINT64_C(1) << (8 + high_bits)) - 1;
         HalfBytes indices(opcodes), above(high);
@@ -176,10 +177,10 @@ class Decoder {
             if (high_bits == 8) value |= high.fixed(1) << 8;
             if (high_bits == 4) value |= above.next() << 8;
             if (value == escape) value = wide.varint();
-            size_t offset = opcodes.at();
+            size_t offset = list.empty() ? opcodes.at() : indices.at();
             uint64_t opcode = list.empty() ? opcodes.fixed(1) : indices.next();
             if (!list.empty()) {
-                if (opcode >= list.size()) fail(offset, "an index that is not in the list");
+                if (opcode >= list.size()) fail(offset, "an index that is not in the palette");
                 opcode = static_cast<uint8_t>(list[opcode]);
             }
             one(offset, opcode, value, sizes, misc, addresses, address);
