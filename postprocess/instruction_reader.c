@@ -157,12 +157,11 @@ static bool reader_read_header(struct instruction_reader *reader)
 bool instruction_reader_open(struct instruction_reader *reader, struct input *input)
 {
     *reader = (struct instruction_reader){.input = input};
-    reader->own_room = (struct instruction_room *)pages_map(sizeof *reader->own_room);
-    reader->room = reader->own_room;
+    reader->room = (struct instruction_room *)pages_map(sizeof *reader->room);
     reader->steps = instruction_steps_possible();
     reader->large_values = (uint64_t *)pages_map(LARGE_VALUES_BYTES);
     reader->metadata = (char *)pages_map(INSTRUCTION_METADATA_MAX + 1);
-    if (reader->own_room == NULL || reader->large_values == NULL || reader->metadata == NULL) {
+    if (reader->room == NULL || reader->large_values == NULL || reader->metadata == NULL) {
         error_set_system(&reader->error, "no memory for a block");
         return reader_fail(reader);
     }
@@ -171,11 +170,11 @@ bool instruction_reader_open(struct instruction_reader *reader, struct input *in
 
 void instruction_reader_close(struct instruction_reader *reader)
 {
-    pages_unmap(reader->own_room, sizeof *reader->own_room);
+    pages_unmap(reader->room, sizeof *reader->room);
     pages_unmap(reader->large_values, LARGE_VALUES_BYTES);
     pages_unmap(reader->metadata, INSTRUCTION_METADATA_MAX + 1);
     objects_free(&reader->objects);
-    reader->room = reader->own_room = NULL;
+    reader->room = NULL;
     reader->large_values = NULL;
     reader->metadata = NULL;
 }
@@ -183,11 +182,6 @@ void instruction_reader_close(struct instruction_reader *reader)
 void instruction_reader_use_positions(struct instruction_reader *reader)
 {
     reader->positions = true;
-}
-
-void instruction_reader_set_room(struct instruction_reader *reader, struct instruction_room *room)
-{
-    reader->room = room != NULL ? room : reader->own_room;
 }
 
 const char *instruction_header_value(const struct instruction_header *header, const char *key,
@@ -803,6 +797,7 @@ bool instruction_reader_next(struct instruction_reader *reader, struct instructi
         .opcodes = reader->positions ? reader->room->opcodes : NULL,
         .values = reader->positions ? reader->room->values : NULL,
         .operands = reader->room->operands,
+        .operands_count = block.operand_at,
         .addresses = addresses ? reader->room->addresses : NULL,
         .ticks = reader->room->ticks,
         .ticks_count = block.ticks,

@@ -118,6 +118,7 @@ struct instruction_batch {
     const uint8_t *opcodes; /* count, and INSTRUCTION_BATCH_SLACK more; NULL without positions */
     const uint16_t *values; /* likewise */
     const uint64_t *operands;
+    size_t operands_count;
     const uint64_t
         *addresses; /* one per instruction, 0 where it has none; NULL without feature bit 0 */
     const struct instruction_tick *ticks; /* in ascending order */
@@ -159,7 +160,7 @@ struct instruction_reader {
 
     /* From here on: instruction_reader.c only, but for `steps`. */
     struct input *input;
-    struct instruction_room *room, *own_room;
+    struct instruction_room *room;
     bool positions;         /* batches have them instead of registers */
     bool steps;             /* instruction_steps.h; a test may do without */
     uint64_t *large_values; /* of a block: those that room->values has no room for */
@@ -168,9 +169,6 @@ struct instruction_reader {
 
 /* Reads the header. `input` stays the caller's. False: see state and error. */
 bool instruction_reader_open(struct instruction_reader *reader, struct input *input);
-
-/* From now on batches go there; NULL: to a room of the reader's own, as at first. */
-void instruction_reader_set_room(struct instruction_reader *reader, struct instruction_room *room);
 
 /* To be called before the first block is read. From then on `object` is a position in the row of live objects (4.5): a birth
  * appends its object, whose position is their number; where an object ends, the last one takes its position. */

@@ -1,6 +1,6 @@
 /* ahead - reads and decodes the stream in a process of its own, beside the replay.
  *
- *   child:   input --> instruction_reader --> slot, slot, slot, slot --> parent: engine
+ *   child:   input --> instruction_reader --> slot, slot, slot, slot --> parent: engine      slots are written past the caches
  *                                             ^--------- released ----------+
  *
  * A process, not a thread: where there is a second thread allocators take other paths (glibc's malloc then locks), and
@@ -25,8 +25,8 @@
 
 #include "postprocess/instruction_reader.h"
 
-/* The more slots, the less often each side sleeps; but they have to stay in a second-level cache, and they count as memory of
- * the replay. A batch with positions takes about 50 KiB, one with registers 256. */
+/* The more slots, the less often each side sleeps; but they count as memory of the replay. A batch with positions takes about
+ * 50 KiB, one with registers 400. */
 #define AHEAD_SLOTS           16u
 #define AHEAD_SLOTS_REGISTERS 4u
 
