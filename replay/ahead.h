@@ -26,7 +26,7 @@
 #include "postprocess/instruction_reader.h"
 
 /* The more slots, the less often each side sleeps; but they count as memory of the replay. A batch with positions takes about
- * 50 KiB, one with registers 400. */
+ * 50 KiB, one with registers 256. */
 #define AHEAD_SLOTS           16u
 #define AHEAD_SLOTS_REGISTERS 4u
 
