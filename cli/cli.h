@@ -1,9 +1,13 @@
 /* cli - what the subcommands of malloctape have in common.
  *
- * A subcommand is one entry of the table in main.c and one file. Its function gets "malloctape NAME" as words[0]
- * and returns the exit status of the program (common/program.h).
+ * A subcommand is one entry of the table in main.c and one `struct cli_command` in a file of its own. Its function
+ * gets "malloctape NAME" as words[0] and returns the exit status of the program (common/program.h).
  *
- *   main.c --table--> record.c  info.c  dump.c  verify.c  compare.c */
+ *   main.c --table--> cli/ record.c, ctl.c
+ *                     inspect/ info.c, dump.c, verify.c
+ *                     compare/ compare.c
+ *
+ * Of this room, the other two know this header alone. */
 #ifndef MALLOCTAPE_CLI_H
 #define MALLOCTAPE_CLI_H
 

@@ -4,7 +4,7 @@
  * terminal and the exit status are the program's own. */
 #include "cli/cli.h"
 #include "cli/executable.h"
-#include "cli/place.h"
+#include "common/installed.h"
 #include "tracing/output_name.h"
 
 #include <errno.h>
@@ -170,9 +170,9 @@ static bool preload_set(const char *library)
     return done;
 }
 
-static bool library_find(struct place *library)
+static bool library_find(struct installed *library)
 {
-    if (!place_find_library(library, LIBRARY)) {
+    if (!installed_find_library(library, LIBRARY)) {
         cli_fail(&cli_record, LIBRARY " not found; looked in %s", library->path);
         return false;
     }
@@ -197,7 +197,7 @@ static int run(int count, char **words)
 {
     struct record record = {0};
     struct executable executable;
-    struct place library;
+    struct installed library;
     int status = options_parse(&record, count, words);
     if (status != 0) return status - 1;
     status = executable_find(&executable, record.program[0]);

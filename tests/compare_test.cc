@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/compare_find.h"
-#include "cli/compare_list.h"
-#include "cli/compare_numbers.h"
-#include "cli/compare_series.h"
+#include "compare/find.h"
+#include "compare/list.h"
+#include "compare/numbers.h"
+#include "compare/series.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cli/raw_source.h"
+#include "inspect/raw_source.h"
 #include "common/call_table.h"
 #include "common/program.h"
 #include "truth_file.h"

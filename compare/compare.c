@@ -1,0 +1,292 @@
+/* malloctape compare - replays a trace under several allocators and puts what they did side by side. */
+#include "compare/compare.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "common/installed.h"
+#include "compare/trace.h"
+
+enum { ROUNDS_DEFAULT = 5, ROUNDS_MAX = 1000 };
+
+#define ALLOCATOR_HELP(name, where, files, package, no_switching, help) \
+    "                           " name ": " help "\n"
+#define ALLOCATORS_HELP COMPARE_ALLOCATOR_LIST(ALLOCATOR_HELP)
+
+static const char help_text[] =
+    "usage: malloctape compare TRACE [OPTION]... [-- OPTION-OF-REPLAY...]\n"
+    "\n"
+    "Replays TRACE, a recording or an instruction stream, under several allocators, several times\n"
+    "each, and prints one table.\n"
+    "\n"
+    "  -a, --allocators LIST  which, separated by commas (default: all that are installed):\n" ALLOCATORS_HELP
+    "                           a path, or the name of a file with .so: another library\n"
+    "                         Behind one and a colon, NAME=VALUE sets an environment variable for\n"
+    "                         it alone; a semicolon goes between several, and a backslash before a\n"
+    "                         comma, semicolon or backslash in a value\n"
+    "  -e, --engine ENGINE    how to replay, see replay --help\n"
+    "  -r, --runs N           how often under each allocator (default: 5)\n"
+    "      --json FILE        write every number as JSON; - is the standard output, without the table\n"
+    "      --html FILE        write a page with charts, for any browser\n"
+    "\n"
+    "  malloctape compare server.raw.lz4 --html server.html --allocators \\\n"
+    "      'tcmalloc,jemalloc,jemalloc:MALLOC_CONF=background_thread:true\\,narenas:1'\n"
+    "\n"
+    "The exit status is 0 when all went well, 1 when something failed, be it one allocator, 2 for a\n"
+    "mistake on the command line, 3 when the trace had been cut short.\n";
+
+/* ---- the command line ---- */
+
+static bool list_add(struct compare_options *options, const char *text)
+{
+    char why[256];
+    if (!compare_list_add(&options->list, text, why, sizeof why)) {
+        cli_usage_error(&cli_compare, "--allocators: %s", why);
+        return false;
+    }
+    for (size_t i = 0; i < options->list.count; i++) {
+        const char *name = options->list.entries[i].allocator;
+        if (compare_find_knows(name)) continue;
+        cli_usage_error(&cli_compare, "there is no allocator '%s'; a library is named by its path",
+                        name);
+        return false;
+    }
+    return true;
+}
+
+/* Everything but `none`. */
+static bool list_add_installed(struct compare_options *options)
+{
+    struct compare_found found;
+    for (const struct compare_allocator *known = compare_allocators; known->name != NULL; known++)
+        if (known->where != COMPARE_NOTHING && compare_find(&found, known->name) &&
+            !list_add(options, known->name))
+            return false;
+    return true;
+}
+
+static bool rounds_parse(struct compare_options *options, const char *text)
+{
+    char *end;
+    long rounds = strtol(text, &end, 10);
+    options->rounds = (unsigned)rounds;
+    if (*text != '\0' && *end == '\0' && rounds >= 1 && rounds <= ROUNDS_MAX) return true;
+    cli_usage_error(&cli_compare, "--runs: '%s' is no number from 1 to %d", text, ROUNDS_MAX);
+    return false;
+}
+
+/* Behind TRACE there are only options of replay, which follow "--". */
+static bool words_parse(struct compare_options *options, char **words)
+{
+    if (words[0] == NULL) {
+        cli_usage_error(&cli_compare, "which trace?");
+        return false;
+    }
+    options->trace = words[0];
+    options->replay_words = words + 1;
+    if (words[1] == NULL || words[1][0] == '-') return true;
+    cli_usage_error(&cli_compare, "one trace, please");
+    return false;
+}
+
+/* Returns 0 to go on, or the exit status plus one. */
+static int options_parse(struct compare_options *options, int count, char **words)
+{
+    enum { JSON = 256, HTML };
+    static const struct option known[] = {{"allocators", required_argument, NULL, 'a'},
+                                          {"engine", required_argument, NULL, 'e'},
+                                          {"runs", required_argument, NULL, 'r'},
+                                          {"json", required_argument, NULL, JSON},
+                                          {"html", required_argument, NULL, HTML},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    int option;
+    bool good = true;
+    options->rounds = ROUNDS_DEFAULT;
+    while (good && (option = getopt_long(count, words, "a:e:r:h", known, NULL)) != -1) {
+        switch (option) {
+        case 'a': good = list_add(options, optarg); break;
+        case 'e': options->engine = optarg; break;
+        case 'r': good = rounds_parse(options, optarg); break;
+        case JSON: options->json = optarg; break;
+        case HTML: options->html = optarg; break;
+        case 'h': return program_help(help_text) + 1;
+        default: return cli_usage_error(&cli_compare, NULL) + 1;
+        }
+    }
+    if (!good || !words_parse(options, words + optind)) return PROGRAM_USAGE + 1;
+    if (options->list.count == 0 && !list_add_installed(options)) return PROGRAM_USAGE + 1;
+    return 0;
+}
+
+/* ---- rows ---- */
+
+const char *compare_row_name(const struct compare_row *row)
+{
+    const char *slash = strrchr(row->entry->allocator, '/');
+    return slash != NULL ? slash + 1 : row->entry->allocator;
+}
+
+const json_t *compare_any_report(const struct compare *compare)
+{
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        const struct compare_row *row = &compare->rows[i];
+        bool nothing = row->found.known != NULL && row->found.known->where == COMPARE_NOTHING;
+        if (*row->why == '\0' && !nothing) return json_array_get(row->reports, 0);
+    }
+    return NULL;
+}
+
+static void row_label(struct compare_row *row)
+{
+    size_t length = (size_t)snprintf(row->label, sizeof row->label, "%s", compare_row_name(row));
+    for (size_t i = 0; i < row->entry->settings_count && length < sizeof row->label; i++)
+        length += (size_t)snprintf(row->label + length, sizeof row->label - length, "%c%s=%s",
+                                   i == 0 ? ':' : ';', row->entry->settings[i].name,
+                                   row->entry->settings[i].value);
+}
+
+static bool rows_open(struct compare *compare)
+{
+    const struct compare_list *list = &compare->options.list;
+    compare->rows = calloc(list->count, sizeof *compare->rows);
+    if (compare->rows == NULL) return false;
+    for (; compare->rows_count < list->count; compare->rows_count++) {
+        struct compare_row *row = &compare->rows[compare->rows_count];
+        row->entry = &list->entries[compare->rows_count];
+        row->reports = json_array();
+        row_label(row);
+        if (!compare_find(&row->found, row->entry->allocator))
+            memcpy(row->why, row->found.why, sizeof row->found.why);
+    }
+    return true;
+}
+
+static void rows_close(struct compare *compare)
+{
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        json_decref(compare->rows[i].reports);
+        json_decref(compare->rows[i].series);
+    }
+    free(compare->rows);
+}
+
+/* ---- from trace to numbers ---- */
+
+static bool replay_find(struct compare *compare)
+{
+    struct installed installed;
+    bool there = installed_find_program(&installed, COMPARE_REPLAY);
+    memcpy(compare->replay, installed.path, sizeof compare->replay);
+    if (!there) cli_fail(&cli_compare, "%s not found", installed.path);
+    return there;
+}
+
+/* False: it has been said why. */
+static bool measure(struct compare *compare)
+{
+    const char *trace = compare->options.trace;
+    char why[1024];
+    compare_progress("reading the trace");
+    if (!compare_trace_prepare(&compare->directory, trace, compare->ordered,
+                               sizeof compare->ordered, why, sizeof why) ||
+        !compare_run_facts(compare, why, sizeof why)) {
+        compare_progress("");
+        if (!compare_process_interrupted()) cli_fail(&cli_compare, "%s: %s", trace, why);
+        return false;
+    }
+    compare_run_rows(compare);
+    return !compare_process_interrupted();
+}
+
+/* ---- telling ---- */
+
+static bool write_json(const struct compare *compare, const char *path)
+{
+    bool standard = strcmp(path, "-") == 0;
+    FILE *file = standard ? stdout : fopen(path, "we");
+    json_t *object = compare_json(compare, true);
+    bool done = file != NULL &&
+                json_dumpf(object, file, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0 &&
+                fputc('\n', file) != EOF;
+    if (file != NULL) done = (standard ? fflush(file) : fclose(file)) == 0 && done;
+    if (!done) cli_fail(&cli_compare, "cannot write %s: %s", path, strerror(errno));
+    json_decref(object);
+    return done;
+}
+
+static bool write_html(const struct compare *compare, const char *path)
+{
+    char why[512];
+    bool done = compare_html_write(compare, path, why, sizeof why);
+    if (!done) cli_fail(&cli_compare, "no page: %s", why);
+    return done;
+}
+
+/* Whether the trace has everything that the program did. */
+static bool is_whole(const struct compare *compare)
+{
+    const char *recording = json_string_value(json_object_get(compare->facts, "recording"));
+    const char *status = json_string_value(json_object_get(compare->facts, "status"));
+    return status != NULL && strcmp(status, "complete") == 0 &&
+           (recording == NULL || strcmp(recording, "complete") == 0);
+}
+
+static int tell(const struct compare *compare)
+{
+    const struct compare_options *options = &compare->options;
+    bool good = true;
+    for (size_t i = 0; i < compare->rows_count; i++)
+        good = good && *compare->rows[i].why == '\0';
+    if (options->json == NULL || strcmp(options->json, "-") != 0)
+        compare_table_print(compare, stdout);
+    if (fflush(stdout) != 0) good = false;
+    if (options->json != NULL) good = write_json(compare, options->json) && good;
+    if (options->html != NULL) good = write_html(compare, options->html) && good;
+    if (!good) return PROGRAM_FAILED;
+    return is_whole(compare) ? PROGRAM_OK : PROGRAM_CUT;
+}
+
+/* Before the time is spent on what could then not be written. */
+static bool is_writable(const char *path)
+{
+    if (path == NULL || strcmp(path, "-") == 0) return true;
+    FILE *file = fopen(path, "ae");
+    if (file == NULL) {
+        cli_fail(&cli_compare, "cannot write %s: %s", path, strerror(errno));
+        return false;
+    }
+    fclose(file);
+    return true;
+}
+
+static int compare_all(struct compare *compare)
+{
+    if (!is_writable(compare->options.json) || !is_writable(compare->options.html) ||
+        !replay_find(compare))
+        return PROGRAM_FAILED;
+    if (!compare_directory_open(&compare->directory))
+        return cli_fail(&cli_compare, "cannot make a directory in $TMPDIR or /tmp: %s",
+                        strerror(errno));
+    bool measured = rows_open(compare) && measure(compare);
+    compare_directory_close(&compare->directory);
+    int status = measured ? tell(compare) : PROGRAM_FAILED;
+    rows_close(compare);
+    json_decref(compare->facts);
+    return status;
+}
+
+static int run(int count, char **words)
+{
+    struct compare compare = {0};
+    int status = options_parse(&compare.options, count, words);
+    status = status != 0 ? status - 1 : compare_all(&compare);
+    compare_list_free(&compare.options.list);
+    return status;
+}
+
+const struct cli_command cli_compare = {
+    "compare", "replays a trace under several allocators and compares them", run, help_text};

@@ -1,0 +1,91 @@
+/* compare - one trace, replayed under many allocators in fresh processes, and what can be said of them.
+ *
+ *   TRACE --trace.c--> ordered stream --+--> replay, engine null: facts of the trace, page cache warm
+ *   LIST ---list.c---> entries          |
+ *           find.c---> libraries -------+--> replay, once a round for each entry, there and back again
+ *                                                `--> reports --numbers.c--> table, JSON, page
+ *
+ * An allocator that fails is a row that says why; it takes no part in later rounds, and the others go on. The rounds
+ * are walked in alternating directions, so that no entry always follows the same one.
+ *
+ * One thread. Reports stay JSON (REPORT.md): what this program does not know of them is passed on. */
+#ifndef MALLOCTAPE_COMPARE_H
+#define MALLOCTAPE_COMPARE_H
+
+#include <jansson.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "compare/find.h"
+#include "compare/list.h"
+#include "compare/numbers.h"
+#include "compare/process.h"
+
+#define COMPARE_REPLAY "replay" /* the program */
+
+struct compare_options {
+    const char *trace;
+    const char *engine;      /* NULL: what replay takes by itself */
+    const char *json, *html; /* NULL: none */
+    unsigned rounds;
+    char **replay_words; /* further options of replay; ends with NULL */
+    struct compare_list list;
+};
+
+/* One entry of the list, and what came of it. */
+struct compare_row {
+    const struct compare_entry *entry;
+    struct compare_found found;
+    char label[256];          /* allocator and settings, for people */
+    char why[PATH_MAX + 256]; /* empty, or why there are no numbers */
+    json_t *reports;          /* one of each round */
+    json_t *series;           /* curves of one round, or NULL (series.h) */
+};
+
+struct compare {
+    struct compare_options options;
+    struct compare_directory directory;
+    char ordered[PATH_MAX]; /* the stream that is replayed */
+    char replay[PATH_MAX];  /* the program */
+    json_t *facts;          /* report of engine null */
+    struct compare_row *rows;
+    size_t rows_count;
+    unsigned runs_done; /* of all rows; for the progress line */
+    double started;     /* s, monotonic */
+};
+
+/* The name of a row alone: of a library, without its directory. */
+const char *compare_row_name(const struct compare_row *row);
+
+/* A report of a row that did not fail and is not `none`, for what they have in common; NULL: there is no such row. */
+const json_t *compare_any_report(const struct compare *compare);
+
+/* ---- running: run.c ---- */
+
+/* Shows a message in place of the one before, if the standard error is a terminal; an empty one makes it go away. */
+void compare_progress(const char *message);
+
+/* Replays without an allocator, for compare->facts. False: `why` says what is wrong with the trace. */
+bool compare_run_facts(struct compare *compare, char *why, size_t why_bytes);
+
+/* All rounds of all rows. */
+void compare_run_rows(struct compare *compare);
+
+/* ---- telling ---- */
+
+/* What stands above a number: its group, or the kind of call that the group stands for. */
+const char *compare_group(const struct compare *compare, const struct compare_number *number);
+
+/* For a terminal. */
+void compare_table_print(const struct compare *compare, FILE *to);
+
+/* Everything, as one JSON object, with or without the reports it was taken from. The caller owns it. */
+json_t *compare_json(const struct compare *compare, bool with_reports);
+
+/* One HTML page with everything in it. False: `why` says what is missing or cannot be written. */
+bool compare_html_write(const struct compare *compare, const char *path, char *why,
+                        size_t why_bytes);
+
+#endif

@@ -1,0 +1,171 @@
+#include "compare/find.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/installed.h"
+
+const struct compare_allocator compare_allocators[] = {
+#define COMPARE_ALLOCATOR_LINE(name, where, files, package, no_switching, help) \
+    {name, where, files, package, no_switching, help},
+    COMPARE_ALLOCATOR_LIST(COMPARE_ALLOCATOR_LINE)
+#undef COMPARE_ALLOCATOR_LINE
+        {NULL, COMPARE_NOTHING, NULL, NULL, false, NULL},
+};
+
+/* Patterns: the second level is named after the kind of machine on some systems. */
+static const char *const directories[] = {
+    "/usr/local/lib", "/usr/local/lib/*", "/usr/lib/*", "/lib/*",
+    "/usr/lib64",     "/lib64",           "/usr/lib",   "/lib"};
+
+static bool refuse(struct compare_found *found, const char *message, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static bool refuse(struct compare_found *found, const char *message, ...)
+{
+    va_list arguments;
+    va_start(arguments, message);
+    vsnprintf(found->why, sizeof found->why, message, arguments);
+    va_end(arguments);
+    return false;
+}
+
+/* ---- files ---- */
+
+static bool elf_header(const char *path, Elf64_Ehdr *header)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    bool whole = read(fd, header, sizeof *header) == (ssize_t)sizeof *header;
+    close(fd);
+    return whole && memcmp(header->e_ident, ELFMAG, SELFMAG) == 0;
+}
+
+/* Whether the dynamic linker could load it into a program like this one. */
+static bool is_own_kind_of_library(const char *path)
+{
+    Elf64_Ehdr library, own;
+    return elf_header(path, &library) && elf_header("/proc/self/exe", &own) &&
+           library.e_type == ET_DYN && library.e_machine == own.e_machine &&
+           library.e_ident[EI_CLASS] == own.e_ident[EI_CLASS];
+}
+
+/* The first fitting file that a pattern matches. */
+static bool search_pattern(struct compare_found *found, const char *pattern)
+{
+    glob_t matches;
+    if (glob(pattern, 0, NULL, &matches) != 0) return false;
+    size_t at = 0;
+    while (at < matches.gl_pathc && !is_own_kind_of_library(matches.gl_pathv[at]))
+        at++;
+    bool there = at < matches.gl_pathc && strlen(matches.gl_pathv[at]) < sizeof found->library;
+    if (there) strcpy(found->library, matches.gl_pathv[at]);
+    globfree(&matches);
+    return there;
+}
+
+static bool search_directory(struct compare_found *found, const char *directory, size_t length,
+                             const char *file, size_t file_length)
+{
+    char pattern[PATH_MAX];
+    int written = snprintf(pattern, sizeof pattern, "%.*s/%.*s", (int)length, directory,
+                           (int)file_length, file);
+    return written > 0 && (size_t)written < sizeof pattern && search_pattern(found, pattern);
+}
+
+static bool search_file(struct compare_found *found, const char *file, size_t file_length)
+{
+    const char *own = getenv("LD_LIBRARY_PATH");
+    while (own != NULL && *own != '\0') {
+        size_t length = strcspn(own, ":;");
+        if (length > 0 && search_directory(found, own, length, file, file_length)) return true;
+        own += length + (own[length] != '\0');
+    }
+    for (size_t i = 0; i < sizeof directories / sizeof *directories; i++)
+        if (search_directory(found, directories[i], strlen(directories[i]), file, file_length))
+            return true;
+    return false;
+}
+
+static bool find_system(struct compare_found *found, const char *files, const char *package)
+{
+    for (const char *file = files; *file != '\0';) {
+        size_t length = strcspn(file, " ");
+        if (search_file(found, file, length)) return true;
+        file += length + strspn(file + length, " ");
+    }
+    return refuse(found, "not installed: no %.*s in the library directories%s%s",
+                  (int)strcspn(files, " "), files, package != NULL ? "; Debian has it in " : "",
+                  package != NULL ? package : "");
+}
+
+static bool find_ours(struct compare_found *found, const char *file)
+{
+    struct installed installed;
+    if (!installed_find_library(&installed, file))
+        return refuse(found, "%s not found; looked in %s", file, installed.path);
+    memcpy(found->library, installed.path, sizeof found->library);
+    return true;
+}
+
+static bool find_path(struct compare_found *found, const char *path)
+{
+    if (access(path, R_OK) != 0) return refuse(found, "%s: %s", path, strerror(errno));
+    if (!is_own_kind_of_library(path))
+        return refuse(found, "%s: no shared library for this kind of machine", path);
+    if (realpath(path, found->library) == NULL)
+        return refuse(found, "%s: %s", path, strerror(errno));
+    return true;
+}
+
+/* ---- names ---- */
+
+static const struct compare_allocator *known_find(const char *name)
+{
+    if (strcmp(name, "system") == 0) name = "glibc";
+    for (const struct compare_allocator *known = compare_allocators; known->name != NULL; known++)
+        if (strcmp(known->name, name) == 0) return known;
+    return NULL;
+}
+
+static bool is_library(const char *name)
+{
+    return strchr(name, '/') != NULL || strstr(name, ".so") != NULL;
+}
+
+bool compare_find_knows(const char *name)
+{
+    return is_library(name) || known_find(name) != NULL;
+}
+
+static bool find_known(struct compare_found *found)
+{
+    switch (found->known->where) {
+    case COMPARE_OURS: return find_ours(found, found->known->files);
+    case COMPARE_SYSTEM: return find_system(found, found->known->files, found->known->package);
+    default: return true;
+    }
+}
+
+bool compare_find(struct compare_found *found, const char *name)
+{
+    *found = (struct compare_found){.known = is_library(name) ? NULL : known_find(name)};
+    bool there;
+    if (found->known != NULL)
+        there = find_known(found);
+    else if (strchr(name, '/') != NULL)
+        there = find_path(found, name);
+    else
+        there = find_system(found, name, NULL);
+    if (there && strpbrk(found->library, ": ") != NULL)
+        return refuse(found, "%s: the path has a space or a colon, which LD_PRELOAD cannot hold",
+                      found->library);
+    return there;
+}

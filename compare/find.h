@@ -1,0 +1,72 @@
+/* compare/find - from the name of an allocator to what a replay has to be started with.
+ *
+ *   a name of the table below  --> its library, where this system has it
+ *   a word with a slash        --> that shared library
+ *   any other with ".so"       --> the library of that name
+ *
+ * Libraries are looked for in $LD_LIBRARY_PATH and in the usual directories, one named after the kind of machine
+ * included; a file that is no shared library of this kind of machine is passed over. Nothing is loaded here. */
+#ifndef MALLOCTAPE_COMPARE_FIND_H
+#define MALLOCTAPE_COMPARE_FIND_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum compare_where {
+    COMPARE_OURS,    /* built with malloctape */
+    COMPARE_SYSTEM,  /* installed on the system */
+    COMPARE_LIBC,    /* what a program has that nothing is preloaded into */
+    COMPARE_NOTHING, /* no allocator is called */
+};
+
+#define COMPARE_OWN_TCMALLOC "libtcmalloc_minimal.so"
+
+/* X(name, where, names of its file, package of Debian, thread caches are not switched, for people). Of the names, which
+ * may be patterns, the first is preferred. */
+#define COMPARE_ALLOCATOR_LIST(X)                                                                  \
+    X("tcmalloc", COMPARE_OURS, COMPARE_OWN_TCMALLOC, NULL, false,                                 \
+      "that of malloctape, thread caches switched")                                                \
+    X("tcmalloc-noswitch", COMPARE_OURS, COMPARE_OWN_TCMALLOC, NULL, true,                         \
+      "the same with one thread cache for all threads")                                            \
+    X("tcmalloc-system", COMPARE_SYSTEM, "libtcmalloc_minimal.so.4* libtcmalloc.so.4*",            \
+      "libtcmalloc-minimal4", false, "tcmalloc as this system has it")                             \
+    X("glibc", COMPARE_LIBC, NULL, NULL, false, "malloc of the C library; also called system")     \
+    X("jemalloc", COMPARE_SYSTEM, "libjemalloc.so.2 libjemalloc.so*", "libjemalloc2", false,       \
+      "jemalloc as this system has it")                                                            \
+    X("mimalloc", COMPARE_SYSTEM, "libmimalloc.so.[0-9]* libmimalloc.so", "libmimalloc2.0", false, \
+      "mimalloc as this system has it")                                                            \
+    X("none", COMPARE_NOTHING, NULL, NULL, false, "no allocator: what replaying itself costs")
+
+struct compare_allocator {
+    const char *name;
+    enum compare_where where;
+    const char *files;
+    const char *package;
+    bool no_switching;
+    const char *help;
+};
+
+/* The list above; ends with a name of NULL. */
+extern const struct compare_allocator compare_allocators[];
+
+struct compare_found {
+    const struct compare_allocator *known; /* NULL: a library */
+    char library[PATH_MAX];                /* to be preloaded; empty: none */
+    char why[PATH_MAX + 128];              /* empty, or why it cannot be used */
+};
+
+/* Whether `name` means something: a mistake in writing is not the same as an allocator that is not installed. */
+bool compare_find_knows(const char *name);
+
+/* Fills in *found. False: found->why says why. */
+bool compare_find(struct compare_found *found, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,160 @@
+/* Everything that compare knows, as JSON; docs/compare.md says what the keys are. */
+#include "compare/compare.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "malloctape_config.h"
+
+/* A path or a value is whatever bytes there are; JSON is UTF-8. */
+static json_t *json_text(const char *text)
+{
+    json_t *string = text != NULL ? json_string(text) : NULL;
+    return string != NULL ? string : json_null();
+}
+
+static json_t *json_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static void put_text(json_t *object, const char *key, const char *text)
+{
+    json_object_set_new(object, key, json_text(text));
+}
+
+/* ---- what was replayed, and where ---- */
+
+static json_t *json_trace(const struct compare *compare)
+{
+    static const char *const keys[] = {"program",
+                                       "status",
+                                       "recording",
+                                       "events",
+                                       "by_kind",
+                                       "threads",
+                                       "thread_switches",
+                                       "lost_events",
+                                       "live_at_end",
+                                       "peak_live_bytes",
+                                       "original_seconds",
+                                       "original_peak_rss_bytes",
+                                       "original_peak_heap_bytes"};
+    json_t *trace = json_object();
+    put_text(trace, "file", compare->options.trace);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        json_t *value = json_object_get(compare->facts, keys[i]);
+        if (value != NULL) json_object_set(trace, keys[i], value);
+    }
+    return trace;
+}
+
+/* As /proc/cpuinfo calls the processor; empty where it does not. */
+static void processor_name(char *name, size_t bytes)
+{
+    char line[256];
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    *name = '\0';
+    while (file != NULL && *name == '\0' && fgets(line, sizeof line, file) != NULL) {
+        const char *value = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || value == NULL) continue;
+        value += 1 + strspn(value + 1, " ");
+        snprintf(name, bytes, "%.*s", (int)strcspn(value, "\n"), value);
+    }
+    if (file != NULL) fclose(file);
+}
+
+static json_t *json_machine(void)
+{
+    json_t *machine = json_object();
+    struct utsname system;
+    char text[256];
+    processor_name(text, sizeof text);
+    put_text(machine, "processor", text);
+    json_object_set_new(machine, "processors", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
+    if (uname(&system) == 0) {
+        snprintf(text, sizeof text, "%.80s %.80s %.80s", system.sysname, system.release,
+                 system.machine);
+        put_text(machine, "system", text);
+    }
+    return machine;
+}
+
+static json_t *json_replay_options(const struct compare *compare)
+{
+    json_t *words = json_array();
+    for (char **word = compare->options.replay_words; *word != NULL; word++)
+        json_array_append_new(words, json_text(*word));
+    return words;
+}
+
+/* ---- rows ---- */
+
+static json_t *json_settings(const struct compare_entry *entry)
+{
+    json_t *settings = json_object();
+    for (size_t i = 0; i < entry->settings_count; i++)
+        put_text(settings, entry->settings[i].name, entry->settings[i].value);
+    return settings;
+}
+
+static json_t *json_numbers(const json_t *reports)
+{
+    json_t *numbers = json_object();
+    for (const struct compare_number *number = compare_numbers; number->key != NULL; number++) {
+        struct compare_spread spread = compare_spread_of(number, reports);
+        json_t *object = json_object();
+        json_object_set_new(object, "median", json_number(spread.median));
+        json_object_set_new(object, "min", json_number(spread.least));
+        json_object_set_new(object, "max", json_number(spread.most));
+        json_object_set_new(numbers, number->key, object);
+    }
+    return numbers;
+}
+
+static json_t *json_row(const struct compare_row *row, bool with_reports)
+{
+    json_t *object = json_object();
+    const json_t *report = json_array_get(row->reports, 0);
+    put_text(object, "entry", row->label);
+    put_text(object, "name", row->entry->allocator);
+    json_object_set_new(object, "settings", json_settings(row->entry));
+    put_text(object, "library", row->found.library);
+    put_text(object, "status", *row->why == '\0' ? "complete" : "failed");
+    if (*row->why != '\0') put_text(object, "error", row->why);
+    put_text(object, "allocator", json_string_value(json_object_get(report, "allocator")));
+    if (*row->why == '\0') json_object_set_new(object, "numbers", json_numbers(row->reports));
+    if (with_reports) json_object_set(object, "reports", row->reports);
+    json_object_set(object, "series", row->series != NULL ? row->series : json_null());
+    return object;
+}
+
+json_t *compare_json(const struct compare *compare, bool with_reports)
+{
+    json_t *object = json_object(), *rows = json_array();
+    const json_t *common = compare_any_report(compare);
+    char text[32];
+    time_t seconds = time(NULL);
+    struct tm utc;
+    put_text(object, "version", PACKAGE_VERSION);
+    if (gmtime_r(&seconds, &utc) != NULL &&
+        strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc) > 0)
+        put_text(object, "ended", text);
+    json_object_set_new(object, "machine", json_machine());
+    json_object_set_new(object, "trace", json_trace(compare));
+    put_text(object, "engine", json_string_value(json_object_get(common, "engine")));
+    json_object_set_new(object, "replay_options", json_replay_options(compare));
+    json_object_set_new(object, "runs", json_integer(compare->options.rounds));
+    put_text(object, "allocation_kind", compare_kind(compare->facts, true));
+    put_text(object, "free_kind", compare_kind(compare->facts, false));
+    json_object_set_new(
+        object, "latency_resolution_ns",
+        json_number(json_number_value(json_object_get(common, "latency_resolution_ns"))));
+    for (size_t i = 0; i < compare->rows_count; i++)
+        json_array_append_new(rows, json_row(&compare->rows[i], with_reports));
+    json_object_set_new(object, "allocators", rows);
+    return object;
+}

@@ -1,0 +1,45 @@
+/* compare/list - what is to be compared, as a user writes it: allocators, each with settings of its own.
+ *
+ *   LIST     ENTRY,ENTRY,...
+ *   ENTRY    ALLOCATOR  or  ALLOCATOR:NAME=VALUE;NAME=VALUE;...
+ *
+ *   jemalloc,glibc,'jemalloc:MALLOC_CONF=background_thread:true\,narenas:1'
+ *
+ * A backslash takes its meaning from the character that follows: a value may hold commas and semicolons. Only the
+ * first colon of an entry and the first equals sign of a setting separate. The same allocator may come as often as
+ * one likes. */
+#ifndef MALLOCTAPE_COMPARE_LIST_H
+#define MALLOCTAPE_COMPARE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct compare_setting {
+    char *name, *value; /* of an environment variable */
+};
+
+struct compare_entry {
+    char *allocator;
+    struct compare_setting *settings; /* in their order */
+    size_t settings_count;
+};
+
+/* All zero: empty. */
+struct compare_list {
+    struct compare_entry *entries;
+    size_t count;
+};
+
+/* Appends the entries of `text`. False: `why` says what is wrong with which entry, or that memory ran out. */
+bool compare_list_add(struct compare_list *list, const char *text, char *why, size_t why_bytes);
+
+void compare_list_free(struct compare_list *list);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,54 @@
+/* compare/numbers - the numbers that allocators are compared by, each taken from the reports of all rounds.
+ *
+ * A table says of each number where it stands in a report, its unit and how it is shown; text, page and JSON walk
+ * along it. What a report does not have (a heap size, where the allocator tells none) is NAN. */
+#ifndef MALLOCTAPE_COMPARE_NUMBERS_H
+#define MALLOCTAPE_COMPARE_NUMBERS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Of several rounds; of an even number of them, the median is the mean of the two in the middle. */
+struct compare_spread {
+    double median, least, most; /* NAN: not known */
+};
+
+/* Groups that are shown under the name of the kind of call that compare_kind() gives. */
+#define COMPARE_GROUP_ALLOCATION "allocation"
+#define COMPARE_GROUP_FREE       "free"
+
+struct compare_number {
+    const char *key;           /* in the JSON of compare; ends with its unit */
+    const char *group, *title; /* group: shared by neighbours; may be empty */
+    const char *unit;          /* as shown */
+    double scale;              /* from the key's unit to the one shown */
+    int decimals;              /* as shown */
+    int width;                 /* of its column in the text table; 0: not in it */
+    const char *path;          /* key in a report; NULL: */
+    double (*value)(const json_t *report, const json_t *reports); /* one, and all of the entry */
+};
+
+/* Ends with a key of NULL. */
+extern const struct compare_number compare_numbers[];
+
+/* The kind of allocation, or of free, that occurs most in a report; NULL if none does. */
+const char *compare_kind(const json_t *report, bool allocation);
+
+/* Not known if one of the reports does not have it. */
+struct compare_spread compare_spread_of(const struct compare_number *number, const json_t *reports);
+
+/* Of any values; sorts them. */
+struct compare_spread compare_spread_values(double *values, size_t count);
+
+/* (most - least) / median. */
+double compare_spread_relative(const struct compare_spread *spread);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,211 @@
+#include "compare/compare.h"
+#include "compare/series.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Options of replay, and what the user adds to them. */
+enum { OWN_WORDS_MAX = 16 };
+
+static const char switching_variable[] = "NO_THREAD_CACHE_SWITCH";
+
+/* ---- one run ---- */
+
+/* In the child. What this process was started with reaches every allocator alike, but for the two variables that
+ * say which one it is. */
+static void enter(void *of)
+{
+    const struct compare_row *row = of;
+    unsetenv("LD_PRELOAD");
+    unsetenv(switching_variable);
+    if (row == NULL) return;
+    if (*row->found.library != '\0') setenv("LD_PRELOAD", row->found.library, 1);
+    if (row->found.known != NULL && row->found.known->no_switching)
+        setenv(switching_variable, "1", 1);
+    for (size_t i = 0; i < row->entry->settings_count; i++)
+        setenv(row->entry->settings[i].name, row->entry->settings[i].value, 1);
+}
+
+static json_t *report_read(const char *path, char *why, size_t why_bytes)
+{
+    json_error_t error;
+    json_t *report = json_load_file(path, 0, &error);
+    if (report == NULL) snprintf(why, why_bytes, "the report of replay: %s", error.text);
+    return report;
+}
+
+/* Files of one run, in the directory. */
+struct run_files {
+    char report[COMPARE_PATH_BYTES], errors[COMPARE_PATH_BYTES];
+    char curves[COMPARE_PATH_BYTES]; /* what the names of CSV files begin with */
+};
+
+static void files_name(const struct compare *compare, struct run_files *files)
+{
+    compare_directory_path(&compare->directory, "report.json", files->report, sizeof files->report);
+    compare_directory_path(&compare->directory, "errors", files->errors, sizeof files->errors);
+    compare_directory_path(&compare->directory, "curves", files->curves, sizeof files->curves);
+    unlink(files->report); /* that of the run before */
+}
+
+/* The command line, to be freed. What a user gave comes first, so that it cannot redirect what is ours. */
+static char **words_make(const struct compare *compare, const char *engine, struct run_files *files)
+{
+    char **further = compare->options.replay_words;
+    size_t count = 0;
+    while (further[count] != NULL)
+        count++;
+    char **words = calloc(count + OWN_WORDS_MAX, sizeof *words), **next = words;
+    if (words == NULL) return NULL;
+    *next++ = (char *)COMPARE_REPLAY;
+    memcpy(next, further, count * sizeof *further);
+    next += count;
+    if (engine != NULL) {
+        *next++ = (char *)"--engine";
+        *next++ = (char *)engine;
+    }
+    *next++ = (char *)"--quiet";
+    *next++ = (char *)"--json";
+    *next++ = files->report;
+    *next++ = (char *)"--csv";
+    *next++ = files->curves;
+    *next++ = (char *)"--";
+    *next++ = (char *)compare->ordered;
+    return words;
+}
+
+/* Returns the report, or NULL. `row` NULL: no allocator. */
+static json_t *replay(const struct compare *compare, const struct compare_row *row,
+                      const char *engine, struct run_files *files, char *why, size_t why_bytes)
+{
+    files_name(compare, files);
+    char **words = words_make(compare, engine, files);
+    if (words == NULL) {
+        snprintf(why, why_bytes, "no memory");
+        return NULL;
+    }
+    const struct compare_process process = {.path = compare->replay,
+                                            .words = words,
+                                            .input = -1,
+                                            .errors = files->errors,
+                                            .file = compare->ordered,
+                                            .enter = enter,
+                                            .of = (void *)row};
+    bool ran = compare_process_run(&process, true, why, why_bytes);
+    free(words);
+    return ran ? report_read(files->report, why, why_bytes) : NULL;
+}
+
+/* Of the first round: the looks that they are made of are taken in every round alike. */
+static void series_take(struct compare_row *row, const struct run_files *files)
+{
+    char path[COMPARE_PATH_BYTES + 16];
+    if (row->series != NULL) return;
+    snprintf(path, sizeof path, "%s.series.csv", files->curves);
+    row->series = compare_series_read(path);
+}
+
+/* ---- what a report must say ---- */
+
+/* The dynamic linker goes on without a library that it cannot load, and a library may have no malloc. */
+static bool check_allocator(const struct compare_row *row, const json_t *report, char *why,
+                            size_t why_bytes)
+{
+    const char *name = json_string_value(json_object_get(report, "allocator"));
+    if (*row->found.library == '\0' || name == NULL || strncmp(name, "glibc", 5) != 0) return true;
+    snprintf(why, why_bytes, "%s has no malloc or was not loaded: the C library's was used",
+             row->found.library);
+    return false;
+}
+
+/* What an allocator must not change. */
+static bool check_counts(const json_t *facts, const json_t *report, char *why, size_t why_bytes)
+{
+    static const char *const keys[] = {"events", "by_kind", "live_at_end"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const json_t *wanted = json_object_get(facts, keys[i]);
+        if (wanted != NULL && json_equal(wanted, json_object_get(report, keys[i]))) continue;
+        snprintf(why, why_bytes, "%s are not those of the trace", keys[i]);
+        return false;
+    }
+    return true;
+}
+
+/* ---- progress ---- */
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static unsigned runs_to_do(const struct compare *compare)
+{
+    unsigned rows = 0;
+    for (size_t i = 0; i < compare->rows_count; i++)
+        rows += *compare->rows[i].why == '\0';
+    return rows * compare->options.rounds;
+}
+
+void compare_progress(const char *message)
+{
+    if (!isatty(STDERR_FILENO)) return;
+    fprintf(stderr, "\r\033[K%s", message);
+    fflush(stderr);
+}
+
+static void progress(const struct compare *compare, const struct compare_row *row, unsigned round)
+{
+    unsigned done = compare->runs_done, all = runs_to_do(compare);
+    char message[sizeof row->label + 128];
+    int length = snprintf(message, sizeof message, "round %u of %u: %s", round + 1,
+                          compare->options.rounds, row->label);
+    if (done > 0 && all > done)
+        snprintf(message + length, sizeof message - (size_t)length, ", about %.0f s left",
+                 (now() - compare->started) / done * (all - done));
+    compare_progress(message);
+}
+
+/* ---- all runs ---- */
+
+bool compare_run_facts(struct compare *compare, char *why, size_t why_bytes)
+{
+    struct run_files files;
+    compare->facts = replay(compare, NULL, "null", &files, why, why_bytes);
+    return compare->facts != NULL;
+}
+
+static void run_row(struct compare *compare, struct compare_row *row)
+{
+    struct run_files files;
+    const struct compare_allocator *known = row->found.known;
+    bool nothing = known != NULL && known->where == COMPARE_NOTHING;
+    json_t *report = replay(compare, row, nothing ? "null" : compare->options.engine, &files,
+                            row->why, sizeof row->why);
+    compare->runs_done++;
+    if (report == NULL) return;
+    if (check_allocator(row, report, row->why, sizeof row->why))
+        check_counts(compare->facts, report, row->why, sizeof row->why);
+    json_array_append_new(row->reports, report);
+    series_take(row, &files);
+}
+
+void compare_run_rows(struct compare *compare)
+{
+    compare->started = now();
+    for (unsigned round = 0; round < compare->options.rounds; round++) {
+        for (size_t i = 0; i < compare->rows_count; i++) {
+            size_t at = round % 2 == 0 ? i : compare->rows_count - 1 - i;
+            struct compare_row *row = &compare->rows[at];
+            if (*row->why != '\0') continue;
+            progress(compare, row, round);
+            run_row(compare, row);
+            if (compare_process_interrupted()) return;
+        }
+    }
+    compare_progress("");
+}

@@ -1,0 +1,93 @@
+#include "compare/trace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/installed.h"
+#include "common/output.h"
+#include "inspect/stream.h"
+
+#define ORDERING_PROGRAM "postprocess"
+
+static bool order(struct stream *stream, const struct compare_directory *directory,
+                  const char *path, const char *ordered, char *why, size_t why_bytes)
+{
+    struct installed program;
+    struct stat status;
+    char errors[COMPARE_PATH_BYTES];
+    if (!installed_find_program(&program, ORDERING_PROGRAM)) {
+        snprintf(why, why_bytes, "%s not found", program.path);
+        return false;
+    }
+    /* By its name where it has one: the spool of a killed program is found beside it. */
+    bool by_name = stat(path, &status) == 0 && S_ISREG(status.st_mode);
+    char *words[] = {(char *)ORDERING_PROGRAM,
+                     (char *)"--quiet",
+                     (char *)"--",
+                     by_name ? (char *)path : (char *)"-",
+                     (char *)ordered,
+                     NULL};
+    compare_directory_path(directory, "errors", errors, sizeof errors);
+    const struct compare_process process = {.path = program.path,
+                                            .words = words,
+                                            .input = by_name ? -1 : stream->fd,
+                                            .errors = errors,
+                                            .file = path};
+    return compare_process_run(&process, true, why, why_bytes);
+}
+
+static bool copy(struct input *input, const char *to, struct error *error)
+{
+    struct output output;
+    size_t there;
+    bool good = output_open(&output, to);
+    while (good && (there = input_peek(input, 1)) > 0) {
+        good = output_write(&output, input->next, there);
+        input_skip(input, there);
+    }
+    good = output_close(&output) && good;
+    if (!good) *error = output.error;
+    if (good && input->state == INPUT_FAILED) *error = input->error;
+    return good && input->state != INPUT_FAILED;
+}
+
+/* An instruction stream. */
+static bool place_ordered(struct stream *stream, const char *path, const char *copied,
+                          char *ordered, size_t ordered_bytes, struct error *error)
+{
+    struct stat status;
+    if (stat(path, &status) == 0 && S_ISREG(status.st_mode)) {
+        char *real = realpath(path, NULL);
+        if (real == NULL) return error_set_system(error, "cannot find");
+        snprintf(ordered, ordered_bytes, "%s", real);
+        free(real);
+        return true;
+    }
+    snprintf(ordered, ordered_bytes, "%s", copied);
+    return copy(&stream->input, copied, error);
+}
+
+bool compare_trace_prepare(const struct compare_directory *directory, const char *path,
+                           char *ordered, size_t ordered_bytes, char *why, size_t why_bytes)
+{
+    struct stream stream;
+    struct error error = {0};
+    char copied[COMPARE_PATH_BYTES];
+    bool good;
+    if (!stream_open(&stream, path, &error)) {
+        error_text(&error, why, why_bytes);
+        return false;
+    }
+    compare_directory_path(directory, "ordered", copied, sizeof copied);
+    if (stream.format == STREAM_RAW) {
+        snprintf(ordered, ordered_bytes, "%s", copied);
+        good = order(&stream, directory, path, ordered, why, why_bytes);
+    } else {
+        good = place_ordered(&stream, path, copied, ordered, ordered_bytes, &error);
+        if (!good) error_text(&error, why, why_bytes);
+    }
+    stream_close(&stream);
+    return good;
+}

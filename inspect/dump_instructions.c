@@ -1,0 +1,137 @@
+#include "inspect/dump.h"
+
+#include "postprocess/instruction_reader.h"
+
+struct instruction_dump {
+    const struct dump *dump;
+    const struct instruction_batch *batch; /* the present one */
+    uint32_t lane;
+    uint64_t ticks;
+};
+
+static void header_print(const struct dump *dump, const struct instruction_header *header)
+{
+    if (!dump_wants_general(dump)) return;
+    dump_offset(dump, 0);
+    printf("instructions %u.%u features 0x%" PRIx64 " info 0x%" PRIx64 "\n", header->version_major,
+           header->version_minor, header->features, header->info);
+    dump_metadata(dump, INSTRUCTION_HEADER_BYTES, header->metadata, header->metadata_bytes);
+}
+
+/* An instruction does not know its own place; errors and lines name that of its block. */
+static void place_print(const struct instruction_dump *state, size_t index)
+{
+    if (state->dump->only_calls) return;
+    dump_offset(state->dump, state->batch->offset);
+    printf("#%" PRIu64 " ", state->batch->number + index);
+}
+
+static void call_print(struct instruction_dump *state, size_t index)
+{
+    const struct instruction *one = &state->batch->at[index];
+    const uint64_t *operands = state->batch->operands + one->operand_at;
+    unsigned shape = call_shapes[instruction_number(one)];
+    bool births = shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED;
+    bool heap = shape == SHAPE_HEAP;
+    bool unknown = (one->opcode & INSTRUCTION_UNKNOWN) != 0;
+    struct call_text text = {
+        .kind = instruction_number(one),
+        .failed = (one->opcode & INSTRUCTION_FAILED) != 0,
+        .size = one->size,
+        .alignment = !heap && one->operands > 0 ? operands[0] : 0,
+        .numbers = operands,
+        .numbers_count = one->operands,
+    };
+    if (unknown)
+        snprintf(text.ended, sizeof text.ended, "?");
+    else if (!births && !heap)
+        snprintf(text.ended, sizeof text.ended, "r%" PRIu32, one->object);
+    if ((births || shape == SHAPE_REALLOC) && !text.failed) {
+        snprintf(text.began, sizeof text.began, "r%" PRIu32, one->object);
+        text.has_address = state->batch->addresses != NULL;
+        text.address = text.has_address ? state->batch->addresses[index] : 0;
+    }
+    place_print(state, index);
+    if (!state->dump->only_calls) printf("L%" PRIu32 " ", state->lane);
+    call_text_print(stdout, &text);
+}
+
+/* Instructions of lanes that are no calls. */
+static void lane_instruction_print(struct instruction_dump *state, size_t index)
+{
+    const struct instruction *one = &state->batch->at[index];
+    unsigned number = instruction_number(one);
+    place_print(state, index);
+    printf("L%" PRIu32 " %s", state->lane, instruction_name(number));
+    if (number == INSTRUCTION_THREAD_BEGIN)
+        printf(" %" PRIu64, state->batch->operands[one->operand_at]);
+    putchar('\n');
+}
+
+static void general_print(struct instruction_dump *state, size_t index)
+{
+    const struct instruction *one = &state->batch->at[index];
+    const uint64_t *operands = state->batch->operands + one->operand_at;
+    place_print(state, index);
+    if (instruction_number(one) == INSTRUCTION_TICK)
+        printf("tick %" PRIu64 " nanoseconds +%" PRIu64 " rss %" PRIu64 " heap %" PRIu64
+               " live %" PRIu64 "\n",
+               state->ticks, operands[0], operands[1], operands[2], operands[3]);
+    else
+        printf("lost lane %" PRIu64 " events %" PRIu64 "\n", operands[0], operands[1]);
+}
+
+static void instruction_print(struct instruction_dump *state, size_t index)
+{
+    const struct instruction *one = &state->batch->at[index];
+    const struct dump *dump = state->dump;
+    unsigned number = instruction_number(one);
+    if (number == INSTRUCTION_LANE) state->lane = (uint32_t)state->batch->operands[one->operand_at];
+    if (number == INSTRUCTION_TICK || number == INSTRUCTION_LOST) {
+        if (dump_wants_general(dump)) general_print(state, index);
+        if (number == INSTRUCTION_TICK) state->ticks++;
+    } else if (dump_wants_lane(dump, state->lane)) {
+        if (number < CALL_KINDS)
+            call_print(state, index);
+        else if (!dump->only_calls)
+            lane_instruction_print(state, index);
+    }
+}
+
+static void end_print(const struct dump *dump, const struct instruction_reader *reader,
+                      uint64_t offset)
+{
+    const struct instruction_totals *totals = &reader->totals;
+    if (!dump_wants_general(dump)) return;
+    dump_offset(dump, offset);
+    printf("end status %d live %" PRIu64 " registers %" PRIu64 " threads %" PRIu64 " lost %" PRIu64
+           "\n",
+           (int)reader->end_status, totals->live, totals->registers, totals->threads,
+           totals->lost_events);
+    dump_counts(dump, offset, totals->by_kind);
+}
+
+int dump_instructions(const struct dump *dump, struct stream *stream, struct error *error)
+{
+    struct instruction_reader reader;
+    struct instruction_batch batch;
+    struct instruction_dump state = {.dump = dump, .batch = &batch};
+    uint64_t offset = 0;
+    bool opened = instruction_reader_open(&reader, &stream->input);
+    if (opened) {
+        header_print(dump, &reader.header);
+        offset = input_offset(&stream->input);
+        while (instruction_reader_next(&reader, &batch)) {
+            for (size_t i = 0; i < batch.count; i++)
+                instruction_print(&state, i);
+            offset = input_offset(&stream->input);
+        }
+    }
+    *error = reader.error;
+    if (reader.state == INSTRUCTIONS_END) end_print(dump, &reader, offset);
+    int status = reader.state == INSTRUCTIONS_END   ? PROGRAM_OK
+                 : reader.state == INSTRUCTIONS_CUT ? PROGRAM_CUT
+                                                    : PROGRAM_FAILED;
+    instruction_reader_close(&reader);
+    return status;
+}

@@ -1,0 +1,214 @@
+#include "inspect/dump.h"
+
+#include "common/call_table.h"
+#include "inspect/raw_source.h"
+
+/* Records are decoded so many at a time. */
+enum { BATCH = 256 };
+
+struct raw_dump {
+    const struct dump *dump;
+    struct raw_source source;
+    uint64_t ticks;
+    const struct raw_chunk *chunk; /* the present one */
+};
+
+/* An object: of so many births of a lane the latest one at a place. */
+static void object_text(char *to, uint32_t lane, uint64_t births, uint32_t place)
+{
+    snprintf(to, CALL_OBJECT_TEXT_MAX, "%" PRIu32 ":%" PRIu64 "@%" PRIu32, lane, births, place);
+}
+
+/* One that ends, and that this lane has, or another one, or nobody. */
+static void ended_text(char *to, uint32_t lane, const struct record *record)
+{
+    if (record->bound == 0 && record->ends == RAW_PLACE_NONE)
+        snprintf(to, CALL_OBJECT_TEXT_MAX, "?");
+    else if (record->bound == 0 || raw_births_lane(record->bound) == lane)
+        snprintf(to, CALL_OBJECT_TEXT_MAX, "%s@%" PRIu32, record->bound == 0 ? "?" : "",
+                 record->ends);
+    else
+        object_text(to, raw_births_lane(record->bound), raw_births_count(record->bound),
+                    record->ends);
+}
+
+static const char *structure_text(uint32_t structure, char *to, size_t bytes)
+{
+    if (structure == RAW_STRUCTURE_PAGE_HEAP) return "page_heap";
+    snprintf(to, bytes, "class %" PRIu32, structure);
+    return to;
+}
+
+static void header_print(const struct dump *dump, const struct raw_header *header)
+{
+    if (!dump_wants_general(dump)) return;
+    dump_offset(dump, 0);
+    printf("raw %u.%u features 0x%" PRIx64 " info 0x%" PRIx64 " run ", header->version_major,
+           header->version_minor, header->features, header->info);
+    for (unsigned i = 0; i < RAW_RUN_ID_BYTES; i++)
+        printf("%02x", header->run_id[i]);
+    printf(" start %" PRIu64 " pid %" PRIu32 "\n", header->start_ns, header->pid);
+    dump_metadata(dump, RAW_HEADER_BYTES, header->metadata, header->metadata_bytes);
+}
+
+static void call_print(const struct raw_dump *state, const struct record *record)
+{
+    bool failed = record->number == RAW_FAILED;
+    unsigned shape = call_shapes[record->kind];
+    uint64_t numbers[RAW_HEAP_NUMBERS_MAX] = {record->size, record->operand};
+    struct call_text text = {
+        .kind = record->kind,
+        .failed = failed,
+        .size = record->size,
+        .alignment = record->operand,
+        .numbers = numbers,
+        .numbers_count = record->count,
+    };
+    bool begins =
+        !failed && (shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_REALLOC);
+    bool ends = shape >= SHAPE_REALLOC && shape <= SHAPE_DEATH_SIZED_ALIGNED;
+    if (ends) ended_text(text.ended, state->chunk->lane, record);
+    if (begins) {
+        object_text(text.began, state->chunk->lane, record->serial, record->place);
+        text.has_address = (state->source.reader.header.features & RAW_FEATURE_ADDRESSES) != 0;
+        text.address = record->address;
+    }
+    call_text_print(stdout, &text);
+}
+
+static void other_print(const struct record *record)
+{
+    char structure[24];
+    const char *name = structure_text(record->structure, structure, sizeof structure);
+    switch (record->number) {
+    case RAW_THREAD_BEGIN: printf("thread_begin %" PRIu64 "\n", record->operand); break;
+    case RAW_THREAD_END: puts("thread_end"); break;
+    case RAW_THREAD_CACHE_DELETED: puts("thread_cache_deleted"); break;
+    case RAW_STAMP_BEFORE:
+        printf("stamp_before %s number %" PRIu64 "\n", name, record->size);
+        break;
+    case RAW_STAMP_AFTER: printf("stamp_after %s number %" PRIu64 "\n", name, record->size); break;
+    case RAW_LOST:
+        printf("lost events %" PRIu64 " births %" PRIu64 "\n", record->size, record->operand);
+        break;
+    case RAW_LOST_STAMPS:
+        printf("lost_stamps %s from %" PRIu64 " count %" PRIu64 "\n", name, record->size,
+               record->operand);
+        break;
+    case RAW_CLASS: printf("%s bytes %" PRIu64 "\n", name, record->size); break;
+    case RAW_CACHE_BEGIN: puts("cache_begin"); break;
+    case RAW_CACHED: printf("cached %s @%" PRIu32 "\n", name, record->place); break;
+    case RAW_UNCACHED: printf("uncached %s count %" PRIu64 "\n", name, record->operand); break;
+    }
+}
+
+/* What each line about a chunk begins with. */
+static void chunk_offset_print(const struct raw_dump *state)
+{
+    if (state->chunk->spool) fputs("spool ", stdout);
+    dump_offset(state->dump, state->chunk->offset);
+}
+
+/* The kinds of a run's ranges, in the order of FORMAT.md 5.1. */
+static void run_print(const struct raw_dump *state)
+{
+    const struct raw_chunk *chunk = state->chunk;
+    if (!chunk->begin || state->dump->only_calls) return;
+    chunk_offset_print(state);
+    printf("L%" PRIu32 " run unit %" PRIu64 " births %" PRIu64 "%s profile", chunk->lane,
+           chunk->first_unit, chunk->first_birth, chunk->key ? " key" : "");
+    for (unsigned range = 0; range < RAW_RANGES; range++)
+        printf(" %s", chunk->profile[range] != 0 ? call_names[chunk->profile[range]] : "-");
+    putchar('\n');
+}
+
+/* `number` counts the records of the lane, those that only concern its cache excepted. */
+static void record_print(const struct raw_dump *state, const struct record *record, uint64_t number)
+{
+    const struct dump *dump = state->dump;
+    const struct raw_chunk *chunk = state->chunk;
+    bool is_call = record->number < CALL_KINDS || record->number == RAW_FAILED;
+    if (dump->only_calls && !is_call) return;
+    if (!dump->only_calls) {
+        chunk_offset_print(state);
+        printf("L%" PRIu32 " #%" PRIu64 " ", chunk->lane, number);
+    }
+    if (is_call)
+        call_print(state, record);
+    else
+        other_print(record);
+}
+
+static void records_print(struct raw_dump *state, struct raw_decoder *decoder)
+{
+    struct record records[BATCH];
+    const struct raw_chunk *chunk = state->chunk;
+    uint64_t number = decoder->records;
+    uint32_t count;
+    decoder->tells_caches = !state->dump->only_calls;
+    if (!raw_decoder_open(decoder, chunk)) return;
+    if (dump_wants_lane(state->dump, chunk->lane)) run_print(state);
+    while ((count = raw_decoder_next(decoder, records, BATCH)) > 0) {
+        for (uint32_t i = 0; i < count; i++) {
+            if (dump_wants_lane(state->dump, chunk->lane)) record_print(state, &records[i], number);
+            number += !raw_record_is_of_cache(&records[i]);
+        }
+    }
+}
+
+static void tick_print(struct raw_dump *state)
+{
+    const struct raw_tick *tick = &state->source.reader.tick;
+    uint64_t number = state->ticks++;
+    if (!dump_wants_general(state->dump)) return;
+    chunk_offset_print(state);
+    printf("tick %" PRIu64 " nanoseconds %" PRIu64 " rss %" PRIu64 " heap %" PRIu64 "\n", number,
+           tick->since_start_ns, tick->rss_bytes, tick->heap_bytes);
+}
+
+static void end_print(const struct dump *dump, const struct raw_end *end, uint64_t offset)
+{
+    if (!dump_wants_general(dump)) return;
+    dump_offset(dump, offset);
+    printf("end status %" PRIu32 " nanoseconds %" PRIu64 " events %" PRIu64 " lost %" PRIu64
+           " waits %" PRIu64 " waited %" PRIu64 "\n",
+           end->status, end->since_start_ns, end->events, end->lost_events, end->waits,
+           end->waited_ns);
+    for (uint32_t lane = 0; lane < end->lanes; lane++) {
+        dump_offset(dump, offset);
+        printf("end lane %" PRIu32 " units %" PRIu64 "\n", lane, end->lane_units[lane]);
+    }
+}
+
+/* False when the chunk could not be decoded to its end. */
+static bool chunk_print(struct raw_dump *state)
+{
+    if (state->chunk->type == RAW_CHUNK_TICK) {
+        tick_print(state);
+        return true;
+    }
+    struct raw_decoder *decoder = raw_source_lane(&state->source, state->chunk->lane);
+    if (decoder == NULL) return false;
+    records_print(state, decoder);
+    if (error_is_set(&decoder->error)) state->source.error = decoder->error;
+    return !error_is_set(&decoder->error);
+}
+
+int dump_raw(const struct dump *dump, struct stream *stream, const char *path, struct error *error)
+{
+    struct raw_dump state = {.dump = dump};
+    struct raw_source *source = &state.source;
+    struct raw_chunk *chunk;
+    bool good = true;
+    raw_source_open(source, stream->fd, path);
+    if (source->reader.has_header) header_print(dump, &source->reader.header);
+    while (good && (chunk = raw_source_next(source)) != NULL) {
+        state.chunk = chunk;
+        good = chunk_print(&state);
+        raw_source_release(source, chunk);
+    }
+    int status = raw_source_state(source, error);
+    if (status == PROGRAM_OK) end_print(dump, &source->reader.end, source->stream_end);
+    raw_source_close(source);
+    return status;
+}

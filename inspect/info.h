@@ -1,0 +1,59 @@
+/* info - what `malloctape info` finds out about a stream, of either format; info*.c only.
+ *
+ *   info.c --stream--+--> info_raw.c           --+
+ *                    +--> info_instructions.c  --+--> struct info --> info_print.c --> text, JSON
+ *
+ * All numbers come from the records themselves; where the stream ends with totals, they are compared.
+ *
+ *   events == sum of by_kind               failed calls included
+ *   bytes per event == file_bytes / events */
+#ifndef MALLOCTAPE_INFO_H
+#define MALLOCTAPE_INFO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/call_kind.h"
+#include "common/error.h"
+#include "inspect/raw_source.h"
+#include "inspect/stream.h"
+
+struct info {
+    enum stream_format format;
+    bool lz4;
+    unsigned version_major, version_minor;
+    bool has_addresses;
+    char *program, *allocator, *run,
+        *pid;             /* empty where the stream does not say; freed by info_free() */
+    double start_s;       /* since the epoch; 0: unknown */
+    uint64_t duration_ns; /* until the end chunk, or the last tick */
+
+    uint64_t events, failed;
+    uint64_t by_kind[CALL_KINDS];
+    uint64_t threads, lanes, live_at_end, lost_events, ticks;
+    uint64_t instructions; /* instruction stream only */
+    uint64_t stamps;       /* raw stream only */
+    uint64_t waits, waited_ns;
+    enum raw_spool spool;
+    uint64_t spool_events; /* of events, those that only the spool has */
+
+    bool truncated;      /* the stream has no end, or ends a recording that was incomplete */
+    const char *ended;   /* how it ended, for people; a constant */
+    uint64_t file_bytes; /* 0: not a file */
+};
+
+/* Read a whole stream. Return an exit status; what is wrong with the stream is in *error. */
+int info_raw(struct info *info, struct stream *stream, const char *path, struct error *error);
+int info_instructions(struct info *info, struct stream *stream, struct error *error);
+
+/* A copy of `bytes` bytes at `text`, empty for NULL. NULL without memory. */
+char *info_text(const char *text, size_t bytes);
+
+void info_print(const struct info *info, const char *path);
+
+/* `to` "-": standard output. False: errno says why. */
+bool info_write_json(const struct info *info, const char *to);
+
+void info_free(struct info *info);
+
+#endif

@@ -1,0 +1,103 @@
+#include "inspect/info.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "common/call_table.h"
+#include "postprocess/instruction_reader.h"
+
+/* Which lanes have been seen. */
+struct lane_set {
+    uint8_t bits[INSTRUCTION_LANES_MAX / 8];
+};
+
+static void lane_set_add(struct lane_set *set, uint64_t lane, uint64_t *count)
+{
+    uint8_t bit = (uint8_t)(1u << (lane % 8));
+    if ((set->bits[lane / 8] & bit) == 0) ++*count;
+    set->bits[lane / 8] |= bit;
+}
+
+static char *value(const struct instruction_header *header, const char *key)
+{
+    size_t bytes = 0;
+    const char *text = instruction_header_value(header, key, &bytes);
+    return info_text(text, bytes);
+}
+
+static void take_header(struct info *info, const struct instruction_header *header)
+{
+    info->version_major = header->version_major;
+    info->version_minor = header->version_minor;
+    info->has_addresses = (header->features & INSTRUCTION_FEATURE_ADDRESSES) != 0;
+    info->truncated = (header->info & INSTRUCTION_INFO_INCOMPLETE) != 0;
+    info->program = value(header, "program");
+    info->allocator = value(header, "allocator");
+    info->run = value(header, "run");
+    info->pid = value(header, "pid");
+    char *start = value(header, "start");
+    if (start != NULL) info->start_s = strtod(start, NULL);
+    free(start);
+}
+
+/* What the totals of the reader do not have. A lane is seen when something happens in it. */
+static void take_batch(struct info *info, struct lane_set *lanes, uint64_t *lane,
+                       const struct instruction_batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct instruction *one = &batch->at[i];
+        const uint64_t *operands = batch->operands + one->operand_at;
+        unsigned number = instruction_number(one);
+        if (number == INSTRUCTION_LANE) *lane = operands[0];
+        if (number == INSTRUCTION_TICK) info->duration_ns += operands[0];
+        if (number < CALL_KINDS || number == INSTRUCTION_THREAD_BEGIN)
+            lane_set_add(lanes, *lane, &info->lanes);
+        if (number < CALL_KINDS && (one->opcode & INSTRUCTION_FAILED) != 0) info->failed++;
+    }
+}
+
+static void take_totals(struct info *info, const struct instruction_totals *totals)
+{
+    info->instructions = totals->instructions;
+    info->events = totals->calls;
+    memcpy(info->by_kind, totals->by_kind, sizeof info->by_kind);
+    info->threads = totals->threads;
+    info->live_at_end = totals->live;
+    info->lost_events = totals->lost_events;
+    info->ticks = totals->ticks;
+}
+
+static const char *ended(const struct instruction_reader *reader)
+{
+    if (reader->state != INSTRUCTIONS_END) return "cut short";
+    switch (reader->end_status) {
+    case INSTRUCTION_STATUS_COMPLETE: return "complete";
+    case INSTRUCTION_STATUS_CUT: return "complete, of a recording that was cut short";
+    case INSTRUCTION_STATUS_DAMAGED: return "complete, of a recording of which damage was left out";
+    }
+    return "complete, with an unknown status";
+}
+
+int info_instructions(struct info *info, struct stream *stream, struct error *error)
+{
+    struct instruction_reader reader;
+    struct instruction_batch batch;
+    static struct lane_set lanes;
+    uint64_t lane = 0;
+    if (instruction_reader_open(&reader, &stream->input)) {
+        take_header(info, &reader.header);
+        while (instruction_reader_next(&reader, &batch))
+            take_batch(info, &lanes, &lane, &batch);
+    }
+    *error = reader.error;
+    take_totals(info, &reader.totals);
+    info->ended = ended(&reader);
+    info->truncated |=
+        reader.state != INSTRUCTIONS_END || reader.end_status == INSTRUCTION_STATUS_CUT;
+    int status = reader.state == INSTRUCTIONS_FAILED ? PROGRAM_FAILED
+                 : reader.state == INSTRUCTIONS_CUT  ? PROGRAM_CUT
+                                                     : PROGRAM_OK;
+    instruction_reader_close(&reader);
+    return status;
+}

@@ -1,0 +1,175 @@
+#include "inspect/info.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/call_table.h"
+
+#define SPOOL_NAME(identifier, name, text) name,
+#define SPOOL_TEXT(identifier, name, text) text,
+static const char *const spool_names[] = {RAW_SPOOL_LIST(SPOOL_NAME)};
+static const char *const spool_texts[] = {RAW_SPOOL_LIST(SPOOL_TEXT)};
+
+static double bytes_per_event(const struct info *info)
+{
+    return info->events > 0 ? (double)info->file_bytes / (double)info->events : 0;
+}
+
+/* ---- text ---- */
+
+static void line(const char *name, const char *text)
+{
+    if (text != NULL && *text != '\0') printf("%-13s %s\n", name, text);
+}
+
+static void line_number(const char *name, uint64_t number)
+{
+    printf("%-13s %" PRIu64 "\n", name, number);
+}
+
+static void print_start(const struct info *info)
+{
+    char text[64];
+    time_t seconds = (time_t)info->start_s;
+    struct tm utc;
+    if (info->start_s > 0 && gmtime_r(&seconds, &utc) != NULL &&
+        strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc) > 0)
+        line("started", text);
+}
+
+static void print_kinds(const struct info *info)
+{
+    for (unsigned kind = 0; kind < CALL_KINDS; kind++)
+        if (info->by_kind[kind] > 0)
+            printf("  %-26s %12" PRIu64 "  %5.1f %%\n", call_names[kind], info->by_kind[kind],
+                   100.0 * (double)info->by_kind[kind] / (double)info->events);
+}
+
+static void print_raw(const struct info *info)
+{
+    line_number("stamps", info->stamps);
+    if (info->waits > 0)
+        printf("%-13s %" PRIu64 " times for a buffer, %.3f s in all\n", "waited", info->waits,
+               (double)info->waited_ns / 1e9);
+    line("spool", spool_texts[info->spool]);
+    if (info->spool == RAW_SPOOL_USED) line_number("  events", info->spool_events);
+}
+
+void info_print(const struct info *info, const char *path)
+{
+    printf("%-13s %s\n", "file", path);
+    printf("%-13s %s %u.%u%s%s\n", "format",
+           info->format == STREAM_RAW ? "raw stream" : "instruction stream", info->version_major,
+           info->version_minor, info->has_addresses ? ", with addresses" : "",
+           info->lz4 ? ", LZ4" : "");
+    line("program", info->program);
+    line("allocator", info->allocator);
+    line("process", info->pid);
+    line("run", info->run);
+    print_start(info);
+    printf("%-13s %.3f s\n", "duration", (double)info->duration_ns / 1e9);
+    line_number("events", info->events);
+    print_kinds(info);
+    line_number("failed", info->failed);
+    line_number("threads", info->threads);
+    line_number("lanes", info->lanes);
+    line_number("live at end", info->live_at_end);
+    line_number("lost events", info->lost_events);
+    line_number("ticks", info->ticks);
+    if (info->format == STREAM_RAW)
+        print_raw(info);
+    else
+        line_number("instructions", info->instructions);
+    if (info->file_bytes > 0)
+        printf("%-13s %" PRIu64 " bytes, %.3f per event\n", "size", info->file_bytes,
+               bytes_per_event(info));
+    line("end", info->ended);
+}
+
+/* ---- JSON ---- */
+
+static void put_number(json_t *object, const char *key, uint64_t number)
+{
+    json_object_set_new(object, key, json_integer((json_int_t)number));
+}
+
+/* A path is whatever bytes the system allows; JSON is UTF-8. */
+static void put_text(json_t *object, const char *key, const char *text)
+{
+    json_t *string = json_string(text != NULL ? text : "");
+    json_object_set_new(object, key, string != NULL ? string : json_null());
+}
+
+static json_t *json_kinds(const struct info *info)
+{
+    json_t *kinds = json_object();
+    for (unsigned kind = 0; kind < CALL_KINDS; kind++)
+        if (info->by_kind[kind] > 0) put_number(kinds, call_names[kind], info->by_kind[kind]);
+    return kinds;
+}
+
+static void put_origin(json_t *object, const struct info *info)
+{
+    char version[32];
+    snprintf(version, sizeof version, "%u.%u", info->version_major, info->version_minor);
+    put_text(object, "format", info->format == STREAM_RAW ? "raw" : "instructions");
+    put_text(object, "version", version);
+    json_object_set_new(object, "lz4", json_boolean(info->lz4));
+    json_object_set_new(object, "addresses", json_boolean(info->has_addresses));
+    put_text(object, "program", info->program);
+    put_text(object, "allocator", info->allocator);
+    put_text(object, "pid", info->pid);
+    put_text(object, "run", info->run);
+    json_object_set_new(object, "start", json_real(info->start_s));
+}
+
+static void put_raw(json_t *object, const struct info *info)
+{
+    put_number(object, "stamps", info->stamps);
+    put_number(object, "waits", info->waits);
+    put_number(object, "waited_ns", info->waited_ns);
+    put_text(object, "spool", spool_names[info->spool]);
+    put_number(object, "spool_events", info->spool_events);
+}
+
+static json_t *json_info(const struct info *info)
+{
+    json_t *object = json_object();
+    put_origin(object, info);
+    put_number(object, "duration_ns", info->duration_ns);
+    put_number(object, "events", info->events);
+    json_object_set_new(object, "by_kind", json_kinds(info));
+    put_number(object, "failed", info->failed);
+    put_number(object, "threads", info->threads);
+    put_number(object, "lanes", info->lanes);
+    put_number(object, "live_at_end", info->live_at_end);
+    put_number(object, "lost_events", info->lost_events);
+    put_number(object, "ticks", info->ticks);
+    if (info->format == STREAM_RAW)
+        put_raw(object, info);
+    else
+        put_number(object, "instructions", info->instructions);
+    json_object_set_new(object, "truncated", json_boolean(info->truncated));
+    put_text(object, "end", info->ended);
+    if (info->file_bytes > 0) {
+        put_number(object, "file_bytes", info->file_bytes);
+        json_object_set_new(object, "bytes_per_event", json_real(bytes_per_event(info)));
+    }
+    return object;
+}
+
+bool info_write_json(const struct info *info, const char *to)
+{
+    bool standard = strcmp(to, "-") == 0;
+    FILE *file = standard ? stdout : fopen(to, "w");
+    if (file == NULL) return false;
+    json_t *object = json_info(info);
+    bool done = json_dumpf(object, file, JSON_INDENT(2)) == 0 && fputc('\n', file) != EOF;
+    done = (standard ? fflush(file) : fclose(file)) == 0 && done;
+    json_decref(object);
+    return done;
+}

@@ -1,0 +1,215 @@
+#include "inspect/info.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/call_table.h"
+#include "common/program.h"
+#include "inspect/births.h"
+#include "inspect/raw_source.h"
+
+#define INFO_ERROR_LIST(X)                      \
+    X(INFO_TOTALS_DIFFER, "info_totals_differ", \
+      "the events are not so many as the end chunk says (FORMAT.md 4.4)")
+enum info_error { INFO_ERROR_LIST(ERROR_LIST_ENUM) };
+static const struct error_kind info_errors[] = {INFO_ERROR_LIST(ERROR_LIST_KIND)};
+
+/* Records are decoded so many at a time. */
+enum { BATCH = 256 };
+
+/* Deaths whose births may still come, kept at first; doubled when more are really open. */
+enum { OPEN_DEATHS = 1 << 16 };
+
+struct raw_info {
+    struct info *info;
+    struct raw_source source;
+    struct births births;
+    uint64_t born, died; /* objects: recorded births, and deaths among them */
+    uint64_t lost;       /* events that `lost` records name */
+    uint64_t *open;      /* bounds of deaths, of births that have not been seen */
+    size_t open_count, open_room;
+};
+
+/* ---- deaths ---- */
+
+/* Settles the open deaths whose births have been read meanwhile. */
+static void open_settle(struct raw_info *state)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < state->open_count; i++) {
+        enum birth birth = births_find(&state->births, state->open[i]);
+        if (birth == BIRTH_RECORDED) state->died++;
+        if (birth == BIRTH_NOT_SEEN) state->open[kept++] = state->open[i];
+    }
+    state->open_count = kept;
+}
+
+static bool open_add(struct raw_info *state, uint64_t bound)
+{
+    if (state->open_count == state->open_room) {
+        open_settle(state);
+        if (state->open_count * 2 >= state->open_room) {
+            size_t room = state->open_room == 0 ? OPEN_DEATHS : state->open_room * 2;
+            uint64_t *grown = realloc(state->open, room * sizeof *grown);
+            if (grown == NULL) return false;
+            state->open = grown;
+            state->open_room = room;
+        }
+    }
+    state->open[state->open_count++] = bound;
+    return true;
+}
+
+static bool take_death(struct raw_info *state, uint64_t bound)
+{
+    if (bound == 0) return true;
+    enum birth birth = births_find(&state->births, bound);
+    if (birth == BIRTH_NOT_SEEN) return open_add(state, bound);
+    if (birth == BIRTH_RECORDED) state->died++;
+    return true;
+}
+
+/* ---- records ---- */
+
+static bool take_call(struct raw_info *state, uint32_t lane, const struct record *record)
+{
+    unsigned shape = record->shape;
+    bool begins = shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_REALLOC;
+    bool ends = shape >= SHAPE_REALLOC && shape <= SHAPE_DEATH_SIZED_ALIGNED;
+    state->info->events++;
+    state->info->by_kind[record->kind]++;
+    if (ends && !take_death(state, record->bound)) return false;
+    if (begins) state->born++;
+    return !begins || births_add(&state->births, lane, 1, false);
+}
+
+/* False: no memory. */
+static bool take_record(struct raw_info *state, uint32_t lane, const struct record *record)
+{
+    struct info *info = state->info;
+    if (record->number < CALL_KINDS) return take_call(state, lane, record);
+    switch (record->number) {
+    case RAW_THREAD_BEGIN: info->threads++; break;
+    case RAW_STAMP_BEFORE:
+    case RAW_STAMP_AFTER: info->stamps++; break;
+    case RAW_LOST:
+        state->lost += record->size;
+        return births_add(&state->births, lane, record->operand, true);
+    case RAW_FAILED:
+        info->events++;
+        info->failed++;
+        info->by_kind[record->kind]++;
+        break;
+    }
+    return true;
+}
+
+static bool take_records(struct raw_info *state, const struct raw_chunk *chunk)
+{
+    struct record records[BATCH];
+    struct raw_decoder *decoder = raw_source_lane(&state->source, chunk->lane);
+    uint64_t before = state->info->events;
+    uint32_t count;
+    if (decoder == NULL) return false;
+    bool first = decoder->records == 0;
+    raw_decoder_open(decoder, chunk);
+    while ((count = raw_decoder_next(decoder, records, BATCH)) > 0) {
+        for (uint32_t i = 0; i < count; i++) {
+            if (take_record(state, chunk->lane, &records[i])) continue;
+            errno = ENOMEM;
+            return error_set_system(&state->source.error, "no memory for objects");
+        }
+    }
+    if (first && decoder->records > 0) state->info->lanes++;
+    if (chunk->spool) state->info->spool_events += state->info->events - before;
+    if (error_is_set(&decoder->error)) state->source.error = decoder->error;
+    return !error_is_set(&decoder->error);
+}
+
+/* ---- header and end ---- */
+
+static char *value(const struct raw_header *header, const char *key)
+{
+    size_t bytes = 0;
+    const char *text = raw_header_value(header, key, &bytes);
+    return info_text(text, bytes);
+}
+
+static void take_header(struct info *info, const struct raw_header *header)
+{
+    char text[2 * RAW_RUN_ID_BYTES + 1];
+    info->version_major = header->version_major;
+    info->version_minor = header->version_minor;
+    info->has_addresses = (header->features & RAW_FEATURE_ADDRESSES) != 0;
+    info->program = value(header, "program");
+    info->allocator = value(header, "allocator");
+    for (unsigned i = 0; i < RAW_RUN_ID_BYTES; i++)
+        snprintf(text + 2 * (size_t)i, 3, "%02x", header->run_id[i]);
+    info->run = info_text(text, sizeof text);
+    snprintf(text, sizeof text, "%" PRIu32, header->pid);
+    info->pid = info_text(text, sizeof text);
+    info->start_s = (double)header->start_ns / 1e9;
+}
+
+/* The reader has compared the units of each lane already. */
+static bool check_totals(struct raw_info *state)
+{
+    const struct raw_end *end = &state->source.reader.end;
+    if (end->events == state->info->events) return true;
+    return error_set(
+        &state->source.error, &info_errors[INFO_TOTALS_DIFFER], state->source.stream_end,
+        "%" PRIu64 " events in the end chunk, %" PRIu64 " read", end->events, state->info->events);
+}
+
+/* Events can be lost without a record of it, by threads that found no way to record; the end chunk has all. */
+static void take_end(struct raw_info *state)
+{
+    static const char *const texts[] = {"complete", "complete: recording ended at a limit",
+                                        "complete: an error ended recording"};
+    const struct raw_end *end = &state->source.reader.end;
+    struct info *info = state->info;
+    info->duration_ns = end->since_start_ns;
+    info->lost_events = end->lost_events;
+    info->waits = end->waits;
+    info->waited_ns = end->waited_ns;
+    info->ended = end->status <= RAW_END_ERROR ? texts[end->status] : "complete";
+    check_totals(state);
+}
+
+static void take_cut(struct raw_info *state)
+{
+    state->info->truncated = true;
+    state->info->ended = "cut short";
+    state->info->duration_ns = state->source.reader.tick.since_start_ns;
+    state->info->lost_events = state->lost;
+}
+
+int info_raw(struct info *info, struct stream *stream, const char *path, struct error *error)
+{
+    struct raw_info state = {.info = info};
+    struct raw_source *source = &state.source;
+    struct raw_chunk *chunk;
+    bool good = true;
+    raw_source_open(source, stream->fd, path);
+    if (source->reader.has_header) take_header(info, &source->reader.header);
+    while (good && (chunk = raw_source_next(source)) != NULL) {
+        good = chunk->type == RAW_CHUNK_TICK || take_records(&state, chunk);
+        raw_source_release(source, chunk);
+    }
+    open_settle(&state);
+    info->ticks = source->reader.ticks;
+    info->spool = source->spool_use;
+    info->live_at_end = state.born - state.died;
+    if (source->reader.state == RAW_STREAM_COMPLETE)
+        take_end(&state);
+    else
+        take_cut(&state);
+    int status = raw_source_state(source, error);
+    raw_source_close(source);
+    births_free(&state.births);
+    free(state.open);
+    return status;
+}

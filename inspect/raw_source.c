@@ -1,0 +1,122 @@
+#include "inspect/raw_source.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/program.h"
+
+/* "PATH.spool" for a stream that has a name. */
+static char *spool_path(const char *path)
+{
+    char *text;
+    if (strcmp(path, "-") == 0 || asprintf(&text, "%s.spool", path) < 0) return NULL;
+    return text;
+}
+
+bool raw_source_open(struct raw_source *source, int fd, const char *path)
+{
+    *source = (struct raw_source){.spool_path = spool_path(path)};
+    bool opened = raw_reader_open_fd(&source->reader, fd);
+    if (opened) source->stream_end = RAW_HEADER_BYTES + source->reader.header.metadata_bytes;
+    return opened;
+}
+
+/* Once the stream has ended. A spool is an offer: if it cannot be used, the stream stays what it is. */
+static void spool_try(struct raw_source *source)
+{
+    source->spool_tried = true;
+    if (source->spool_path == NULL || access(source->spool_path, F_OK) != 0) return;
+    source->spool_use = RAW_SPOOL_NOT_NEEDED;
+    if (source->reader.state != RAW_STREAM_CUT) return;
+    source->spool_opened = spool_reader_open(&source->spool, source->spool_path) &&
+                           spool_reader_belongs(&source->spool, &source->reader);
+    if (!source->spool_opened) {
+        source->spool_use = RAW_SPOOL_UNUSABLE;
+        spool_reader_close(&source->spool);
+    } else if (!source->reader.has_header) {
+        source->reader.header.features = source->spool.features;
+    }
+}
+
+static struct raw_chunk *spool_next(struct raw_source *source)
+{
+    if (!source->spool_tried) spool_try(source);
+    if (!source->spool_opened) return NULL;
+    struct raw_chunk *chunk = spool_reader_next(&source->spool, &source->reader);
+    if (chunk != NULL)
+        source->spool_use = RAW_SPOOL_USED;
+    else if (error_is_set(&source->spool.error))
+        source->error = source->spool.error;
+    return chunk;
+}
+
+struct raw_chunk *raw_source_next(struct raw_source *source)
+{
+    struct raw_chunk *chunk = raw_reader_next(&source->reader);
+    if (chunk == NULL) return spool_next(source);
+    source->stream_end = chunk->end_offset;
+    return chunk;
+}
+
+void raw_source_release(struct raw_source *source, struct raw_chunk *chunk)
+{
+    raw_chunk_release(&source->reader, chunk);
+}
+
+static struct raw_decoder *no_memory(struct raw_source *source)
+{
+    errno = ENOMEM;
+    error_set_system(&source->error, "no memory for a lane");
+    return NULL;
+}
+
+struct raw_decoder *raw_source_lane(struct raw_source *source, uint32_t lane)
+{
+    if (lane >= source->decoders_count) {
+        uint32_t count = source->decoders_count == 0 ? 64 : source->decoders_count;
+        while (count <= lane)
+            count *= 2;
+        struct raw_decoder **grown = realloc(source->decoders, count * sizeof *grown);
+        if (grown == NULL) return no_memory(source);
+        memset(grown + source->decoders_count, 0, (count - source->decoders_count) * sizeof *grown);
+        source->decoders = grown;
+        source->decoders_count = count;
+    }
+    if (source->decoders[lane] == NULL) {
+        struct raw_decoder *decoder = malloc(sizeof *decoder);
+        if (decoder == NULL) return no_memory(source);
+        raw_decoder_init(decoder, lane,
+                         (source->reader.header.features & RAW_FEATURE_ADDRESSES) != 0);
+        source->decoders[lane] = decoder;
+    }
+    return source->decoders[lane];
+}
+
+int raw_source_state(const struct raw_source *source, struct error *error)
+{
+    if (error_is_set(&source->error)) {
+        *error = source->error;
+        return PROGRAM_FAILED;
+    }
+    *error = source->reader.error;
+    switch (source->reader.state) {
+    case RAW_STREAM_COMPLETE: return PROGRAM_OK;
+    case RAW_STREAM_CUT: return PROGRAM_CUT;
+    default: return PROGRAM_FAILED;
+    }
+}
+
+void raw_source_close(struct raw_source *source)
+{
+    for (uint32_t lane = 0; lane < source->decoders_count; lane++) {
+        if (source->decoders[lane] != NULL) raw_decoder_free(source->decoders[lane]);
+        free(source->decoders[lane]);
+    }
+    free(source->decoders);
+    if (source->spool_opened) spool_reader_close(&source->spool);
+    free(source->spool_path);
+    raw_reader_close(&source->reader);
+}

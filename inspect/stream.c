@@ -1,0 +1,107 @@
+#include "inspect/stream.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "postprocess/instruction.h"
+#include "tracing/raw_format.h"
+
+const struct error_kind stream_errors[] = {STREAM_ERROR_LIST(ERROR_LIST_KIND)};
+
+enum { MAGIC_BYTES = 8 };
+
+static bool format_find(struct stream *stream, struct error *error)
+{
+    const uint64_t raw_magic = RAW_MAGIC;
+    size_t there = input_peek(&stream->input, MAGIC_BYTES);
+    size_t compared = there < MAGIC_BYTES ? there : MAGIC_BYTES;
+    if (stream->input.state == INPUT_FAILED) {
+        *error = stream->input.error;
+        return false;
+    }
+    stream->lz4 = stream->input.lz4;
+    if (memcmp(stream->input.next, &raw_magic, compared) == 0)
+        stream->format = STREAM_RAW;
+    else if (memcmp(stream->input.next, INSTRUCTION_MAGIC, compared) == 0)
+        stream->format = STREAM_INSTRUCTIONS;
+    else
+        return error_set(error, &stream_errors[STREAM_UNKNOWN], 0, NULL);
+    return true;
+}
+
+static bool write_all(int fd, const uint8_t *data, size_t bytes)
+{
+    while (bytes > 0) {
+        ssize_t written = write(fd, data, bytes);
+        if (written <= 0) return false;
+        data += written;
+        bytes -= (size_t)written;
+    }
+    return true;
+}
+
+/* The child's whole life. An input that fails ends the pipe early; the status says that it was not the end. */
+static void relay_run(struct input *input, int to)
+{
+    size_t there;
+    while ((there = input_peek(input, 1)) > 0) {
+        if (!write_all(to, input->next, there)) _exit(0);
+        input_skip(input, there);
+    }
+    if (input->state == INPUT_FAILED) error_print(stderr, "malloctape", NULL, &input->error);
+    _exit(input->state == INPUT_FAILED);
+}
+
+static bool relay_start(struct stream *stream, struct error *error)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return error_set_system(error, "cannot make a pipe");
+    stream->relay = fork();
+    if (stream->relay == 0) {
+        close(ends[0]);
+        relay_run(&stream->input, ends[1]);
+    }
+    close(ends[1]);
+    close(stream->fd);
+    stream->fd = ends[0];
+    return stream->relay > 0 || error_set_system(error, "cannot start a process");
+}
+
+/* Leaves stream->fd at the first byte for a raw_reader, which brings its own input. */
+static bool raw_begin(struct stream *stream, struct error *error)
+{
+    bool done = lseek(stream->fd, 0, SEEK_SET) == 0 || relay_start(stream, error);
+    input_close(&stream->input);
+    return done;
+}
+
+bool stream_open(struct stream *stream, const char *path, struct error *error)
+{
+    struct stat status;
+    *stream = (struct stream){.fd = -1};
+    stream->fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+    if (stream->fd < 0) return error_set_system(error, "cannot open");
+    if (fstat(stream->fd, &status) == 0 && S_ISREG(status.st_mode))
+        stream->file_bytes = (uint64_t)status.st_size;
+    if (!input_open_fd(&stream->input, stream->fd)) {
+        *error = stream->input.error;
+        close(stream->fd);
+        return false;
+    }
+    bool known = format_find(stream, error);
+    if (!known) input_close(&stream->input);
+    if (known && (stream->format == STREAM_INSTRUCTIONS || raw_begin(stream, error))) return true;
+    stream_close(stream);
+    return false;
+}
+
+void stream_close(struct stream *stream)
+{
+    if (stream->format == STREAM_INSTRUCTIONS) input_close(&stream->input);
+    if (stream->fd >= 0) close(stream->fd);
+    if (stream->relay > 0) waitpid(stream->relay, NULL, 0);
+    *stream = (struct stream){.fd = -1};
+}

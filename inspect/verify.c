@@ -1,0 +1,241 @@
+/* malloctape verify - orders a recording with postprocess and checks the result against the recording.
+ *
+ *   RAW ---------------------------------------------------> checker (verify.h)
+ *    `--> postprocess RAW - --pipe--> instruction_reader --> '
+ *
+ * The ordering is another program, so that nothing of it can help the checker. */
+#include "inspect/verify.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "common/installed.h"
+#include "inspect/stream.h"
+
+#define ORDERING_PROGRAM "postprocess"
+
+static const char help_text[] =
+    "usage: malloctape verify RAW [ORDERED]\n"
+    "\n"
+    "Puts the recording RAW in order with `postprocess` and checks the result, call by call, against the\n"
+    "recording; or checks the instruction stream ORDERED instead. Says what was checked.\n"
+    "\n"
+    "  rule 1  every lane's calls are there, once, in order, with the same operands\n"
+    "  rule 2  objects are born before they end, and are the very objects of the recording\n"
+    "  rule 3  calls entered the allocator's shared structures in the recorded order\n"
+    "  rule 4  no call is more than one tick window away from its own, unless the other rules force it\n"
+    "\n"
+    "malloctape(1) says exactly what is checked. The exit status is 0 when all of it holds, 3 when it\n"
+    "holds for a recording that was cut short, else 1.\n";
+
+struct options {
+    const char *raw, *ordered; /* ordered: or NULL */
+};
+
+struct ordering {
+    const char *name; /* for messages */
+    int fd;
+    pid_t child; /* 0: a file */
+};
+
+/* Returns 0 to go on, or the exit status plus one. */
+static int options_parse(struct options *options, int count, char **words)
+{
+    static const struct option known[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+    int option;
+    while ((option = getopt_long(count, words, "h", known, NULL)) != -1)
+        return option == 'h' ? program_help(help_text) + 1 : cli_usage_error(&cli_verify, NULL) + 1;
+    if (optind == count || optind + 2 < count)
+        return cli_usage_error(&cli_verify, "one or two files, please") + 1;
+    options->raw = words[optind];
+    options->ordered = optind + 1 < count ? words[optind + 1] : NULL;
+    if (strcmp(options->raw, "-") == 0)
+        return cli_usage_error(&cli_verify, "a recording is read twice and has to be a file") + 1;
+    return 0;
+}
+
+/* ---- where the ordered stream comes from ---- */
+
+static bool ordering_start(struct ordering *ordering, const char *raw)
+{
+    struct installed installed;
+    int ends[2];
+    ordering->name = ORDERING_PROGRAM;
+    if (!installed_find_program(&installed, ORDERING_PROGRAM)) {
+        cli_fail(&cli_verify, "%s not found", installed.path);
+        return false;
+    }
+    if (pipe2(ends, O_CLOEXEC) != 0 || (ordering->child = fork()) < 0) {
+        cli_fail(&cli_verify, "cannot start %s: %s", installed.path, strerror(errno));
+        return false;
+    }
+    if (ordering->child == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        execl(installed.path, ORDERING_PROGRAM, "--quiet", "--", raw, "-", (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    ordering->fd = ends[0];
+    return true;
+}
+
+static bool ordering_open(struct ordering *ordering, const struct options *options)
+{
+    const char *ordered = options->ordered;
+    if (ordered == NULL) return ordering_start(ordering, options->raw);
+    ordering->name = ordered;
+    ordering->fd = strcmp(ordered, "-") == 0 ? STDIN_FILENO : open(ordered, O_RDONLY | O_CLOEXEC);
+    if (ordering->fd < 0) cli_fail(&cli_verify, "%s: cannot open: %s", ordered, strerror(errno));
+    return ordering->fd >= 0;
+}
+
+/* The program's own verdict: a recording that it calls cut or damaged has not been verified as a whole. Without
+ * `to_its_end`, what it has not written yet is of no interest. */
+static int ordering_close(struct ordering *ordering, bool to_its_end)
+{
+    int status = 0;
+    if (ordering->child > 0 && !to_its_end) kill(ordering->child, SIGTERM);
+    close(ordering->fd);
+    if (ordering->child == 0) return PROGRAM_OK;
+    if (waitpid(ordering->child, &status, 0) < 0) return PROGRAM_FAILED;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : PROGRAM_FAILED;
+}
+
+/* ---- what was found ---- */
+
+static void print_objects(const struct verify_counts *counts)
+{
+    printf("rule 2  births: %" PRIu64 "; ends: %" PRIu64
+           ", each of the object that the recording names, after its birth",
+           counts->births, counts->deaths);
+    if (counts->unknown > 0)
+        printf("; of objects without a recorded birth: %" PRIu64, counts->unknown);
+    putchar('\n');
+}
+
+static void print_numbers(const struct verify_counts *counts)
+{
+    printf("rule 3  entries into shared structures: %" PRIu64 ", in order", counts->stamps);
+    if (counts->pairs_forced + counts->pairs_interleaved + counts->pairs_far > 0)
+        printf("; pairs of calls the other way round: %" PRIu64 " forced, %" PRIu64 " interleaved",
+               counts->pairs_forced, counts->pairs_interleaved);
+    if (counts->pairs_far > 0) printf(", %" PRIu64 " too far apart to judge", counts->pairs_far);
+    if (counts->stamps_lost > 0) printf("; numbers lost: %" PRIu64, counts->stamps_lost);
+    if (counts->stamps_missing > 0)
+        printf("; numbers missing at the end: %" PRIu64, counts->stamps_missing);
+    putchar('\n');
+}
+
+static void print_counts(const struct verify_counts *counts)
+{
+    printf("rule 1  calls: %" PRIu64 ", lanes: %" PRIu64 "; each once, in order, as recorded\n",
+           counts->calls, counts->lanes);
+    print_objects(counts);
+    print_numbers(counts);
+    printf("rule 4  ticks: %" PRIu64 "; records in their window: %" PRIu64 ", one later: %" PRIu64
+           ", one earlier: %" PRIu64,
+           counts->ticks, counts->on_time, counts->late, counts->early);
+    if (counts->late_forced > 0) printf(", later yet, forced: %" PRIu64, counts->late_forced);
+    if (counts->early_forced > 0) printf(", earlier yet, forced: %" PRIu64, counts->early_forced);
+    if (counts->early_far > 0) printf(" (too far to judge: %" PRIu64 ")", counts->early_far);
+    putchar('\n');
+}
+
+static void print_violation(const struct verify_violation *violation, const char *raw)
+{
+    static const char *const names[] = {"", "lanes", "objects", "numbers", "windows"};
+    printf("rule %d  violated (%s): %s\n", (int)violation->rule, names[violation->rule],
+           violation->text);
+    printf("%s: NOT in order\n", raw);
+}
+
+/* ---- the walk ---- */
+
+/* False: something is wrong, and has been said. */
+static bool walk(struct verify *verify, struct instruction_reader *reader, const char *raw,
+                 const char *ordered)
+{
+    struct instruction_batch batch;
+    bool good = true;
+    while (good && instruction_reader_next(reader, &batch))
+        good = verify_batch(verify, &batch);
+    if (good && error_is_set(&reader->error)) {
+        cli_data_error(&cli_verify, ordered, &reader->error);
+        return false;
+    }
+    if (good && reader->end_status == INSTRUCTION_STATUS_DAMAGED) {
+        cli_fail(&cli_verify, "%s: what was damaged has been left out; the rest is not checked",
+                 ordered);
+        return false;
+    }
+    if (good && verify_finish(verify)) return true;
+    if (verify->violation.rule != 0)
+        print_violation(&verify->violation, raw);
+    else
+        cli_data_error(&cli_verify, raw, &verify->error);
+    return false;
+}
+
+/* With both streams open. */
+static int check(struct verify *verify, struct instruction_reader *reader,
+                 const struct options *options, const struct ordering *ordering)
+{
+    if (!walk(verify, reader, options->raw, ordering->name)) return PROGRAM_FAILED;
+    print_counts(&verify->counts);
+    return reader->end_status == INSTRUCTION_STATUS_COMPLETE ? PROGRAM_OK : PROGRAM_CUT;
+}
+
+/* Opens the recording at `fd` and the ordered stream. */
+static int check_both(int fd, const struct options *options, const struct ordering *ordering)
+{
+    struct verify *verify = malloc(sizeof *verify);
+    struct instruction_reader reader = {.input = NULL};
+    struct input input;
+    int status = PROGRAM_FAILED;
+    if (verify == NULL) return cli_fail(&cli_verify, "no memory");
+    input_open_fd(&input, ordering->fd);
+    if (!verify_open(verify, fd, options->raw))
+        cli_data_error(&cli_verify, options->raw, &verify->error);
+    else if (!instruction_reader_open(&reader, &input))
+        cli_data_error(&cli_verify, ordering->name, &reader.error);
+    else
+        status = check(verify, &reader, options, ordering);
+    instruction_reader_close(&reader);
+    input_close(&input);
+    verify_close(verify);
+    free(verify);
+    return status;
+}
+
+static int run(int count, char **words)
+{
+    struct options options = {NULL, NULL};
+    struct ordering ordering = {.fd = -1};
+    int status = options_parse(&options, count, words);
+    if (status != 0) return status - 1;
+    int fd = open(options.raw, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return cli_fail(&cli_verify, "%s: cannot open: %s", options.raw, strerror(errno));
+    if (!ordering_open(&ordering, &options)) return PROGRAM_FAILED;
+    status = check_both(fd, &options, &ordering);
+    int ordered_status = ordering_close(&ordering, status != PROGRAM_FAILED);
+    close(fd);
+    if (status == PROGRAM_OK && ordered_status != PROGRAM_OK && ordered_status != PROGRAM_CUT)
+        return cli_fail(&cli_verify, ORDERING_PROGRAM " ended with status %d", ordered_status);
+    if (status == PROGRAM_OK) status = ordered_status;
+    if (status == PROGRAM_OK) printf("%s: in order\n", options.raw);
+    if (status == PROGRAM_CUT)
+        printf("%s: in order, as far as it goes: it was cut short or lost events\n", options.raw);
+    return status;
+}
+
+const struct cli_command cli_verify = {
+    "verify", "orders a recording and checks the order, independently", run, help_text};

@@ -1,0 +1,197 @@
+#include "inspect/verify_raw.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/program.h"
+
+static bool no_memory(struct verify_raw *raw)
+{
+    errno = ENOMEM;
+    return error_set_system(&raw->error, "no memory for records");
+}
+
+bool verify_raw_open(struct verify_raw *raw, int fd, const char *path)
+{
+    *raw = (struct verify_raw){.lanes = calloc(RAW_LANES_MAX, sizeof *raw->lanes)};
+    if (raw->lanes == NULL) return no_memory(raw);
+    raw_source_open(&raw->source, fd, path);
+    if (raw->source.reader.state != RAW_STREAM_FAILED) return true;
+    raw->error = raw->source.reader.error;
+    return false;
+}
+
+struct verify_lane *verify_raw_lane(struct verify_raw *raw, uint32_t number)
+{
+    struct verify_lane *lane = raw->lanes[number];
+    if (lane != NULL) return lane;
+    lane = calloc(1, sizeof *lane);
+    if (lane == NULL) {
+        no_memory(raw);
+        return NULL;
+    }
+    lane->number = number;
+    lane->blocked_on = VERIFY_NOT_BLOCKED;
+    raw->lanes[number] = lane;
+    if (number >= raw->lanes_count) raw->lanes_count = number + 1;
+    return lane;
+}
+
+/* ---- blocks ---- */
+
+static struct verify_block *block_new(struct verify_raw *raw, uint32_t room)
+{
+    struct verify_block *block = raw->unused;
+    if (block != NULL && block->room >= room) {
+        raw->unused = block->next;
+    } else {
+        block = malloc(sizeof *block + room * sizeof *block->records);
+        if (block == NULL) return NULL;
+        block->room = room;
+    }
+    block->next = NULL;
+    block->taken = block->count = 0;
+    return block;
+}
+
+static void block_append(struct verify_lane *lane, struct verify_block *block)
+{
+    if (lane->first == NULL)
+        lane->first = block;
+    else
+        lane->last->next = block;
+    lane->last = block;
+}
+
+void verify_lane_take(struct verify_raw *raw, struct verify_lane *lane)
+{
+    struct verify_block *block = lane->first;
+    if (++block->taken < block->count) return;
+    lane->first = block->next;
+    block->next = raw->unused;
+    raw->unused = block;
+}
+
+/* ---- reading ---- */
+
+static bool note_births(struct verify_raw *raw, const struct verify_block *block, uint32_t lane)
+{
+    for (uint32_t i = 0; i < block->count; i++) {
+        const struct record *record = &block->records[i];
+        bool lost = record->number == RAW_LOST;
+        uint64_t count = lost ? record->operand : record->serial != 0;
+        if (count > 0 && !births_add(&raw->births, lane, count, lost)) return no_memory(raw);
+    }
+    return true;
+}
+
+static struct verify_lane *take_records(struct verify_raw *raw, const struct raw_chunk *chunk)
+{
+    struct raw_decoder *decoder = raw_source_lane(&raw->source, chunk->lane);
+    struct verify_lane *lane = verify_raw_lane(raw, chunk->lane);
+    struct verify_block *block = block_new(raw, chunk->units);
+    uint32_t count;
+    if (decoder == NULL || lane == NULL || block == NULL) {
+        free(block);
+        no_memory(raw);
+        return NULL;
+    }
+    block->offset = chunk->offset;
+    block->first_record = decoder->records;
+    block->window = (uint32_t)raw->ticks_count;
+    raw_decoder_open(decoder, chunk);
+    while ((count = raw_decoder_next(decoder, block->records + block->count,
+                                     chunk->units - block->count)) > 0)
+        block->count += count;
+    raw->error = decoder->error;
+    bool some = block->count > 0 && note_births(raw, block, chunk->lane);
+    if (some)
+        block_append(lane, block);
+    else
+        free(block);
+    return error_is_set(&raw->error) || !some ? NULL : lane;
+}
+
+static void take_tick(struct verify_raw *raw)
+{
+    if (raw->ticks_count == raw->ticks_room) {
+        size_t room = raw->ticks_room == 0 ? 1024 : raw->ticks_room * 2;
+        struct raw_tick *grown = realloc(raw->ticks, room * sizeof *grown);
+        if (grown == NULL) {
+            no_memory(raw);
+            return;
+        }
+        raw->ticks = grown;
+        raw->ticks_room = room;
+    }
+    raw->ticks[raw->ticks_count++] = raw->source.reader.tick;
+}
+
+struct verify_lane *verify_raw_read(struct verify_raw *raw)
+{
+    struct verify_lane *lane = NULL;
+    struct raw_chunk *chunk = raw->ended ? NULL : raw_source_next(&raw->source);
+    if (chunk == NULL) {
+        struct error error = {0};
+        raw->ended = true;
+        if (raw_source_state(&raw->source, &error) == PROGRAM_FAILED) raw->error = error;
+        return NULL;
+    }
+    if (chunk->type == RAW_CHUNK_TICK)
+        take_tick(raw);
+    else
+        lane = take_records(raw, chunk);
+    raw_source_release(&raw->source, chunk);
+    raw->ended |= error_is_set(&raw->error);
+    return lane;
+}
+
+/* ---- searching ---- */
+
+static bool record_has_number(const struct record *record, uint32_t structure, uint64_t number)
+{
+    if (record->structure != structure) return false;
+    if (record->number == RAW_STAMP_BEFORE || record->number == RAW_STAMP_AFTER)
+        return record->size == number;
+    return record->number == RAW_LOST_STAMPS && number >= record->size &&
+           number - record->size < record->operand;
+}
+
+bool verify_raw_has_number(const struct verify_raw *raw, uint32_t structure, uint64_t number)
+{
+    for (uint32_t i = 0; i < raw->lanes_count; i++) {
+        const struct verify_block *block = raw->lanes[i] != NULL ? raw->lanes[i]->first : NULL;
+        for (; block != NULL; block = block->next)
+            for (uint32_t at = block->taken; at < block->count; at++)
+                if (record_has_number(&block->records[at], structure, number)) return true;
+    }
+    return false;
+}
+
+/* ---- closing ---- */
+
+static void blocks_free(struct verify_block *block)
+{
+    while (block != NULL) {
+        struct verify_block *next = block->next;
+        free(block);
+        block = next;
+    }
+}
+
+void verify_raw_close(struct verify_raw *raw)
+{
+    for (uint32_t i = 0; i < raw->lanes_count; i++) {
+        if (raw->lanes[i] == NULL) continue;
+        blocks_free(raw->lanes[i]->first);
+        free(raw->lanes[i]->before);
+        free(raw->lanes[i]->latest);
+        free(raw->lanes[i]);
+    }
+    blocks_free(raw->unused);
+    free(raw->lanes);
+    free(raw->ticks);
+    births_free(&raw->births);
+    raw_source_close(&raw->source);
+}

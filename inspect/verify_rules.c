@@ -1,0 +1,309 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/call_table.h"
+#include "inspect/verify.h"
+
+/* How far the recording is read ahead of the ordered stream before the record that is looked for counts as too
+ * far away. Rule 4 allows one window; what the others force is seldom more than another. */
+enum { READ_AHEAD_WINDOWS = 16 };
+
+/* Number of the record at the head of the lane, which there is. */
+static uint64_t lane_position(const struct verify_lane *lane)
+{
+    return lane->first->first_record + lane->first->taken;
+}
+
+/* "instruction 17, lane 3, record 4 (chunk at offset 0x72): ". Returns its length. */
+static size_t place_text(const struct verify *verify, const struct verify_lane *lane, char *to,
+                         size_t bytes)
+{
+    int used = 0;
+    if (verify->position > 0)
+        used = snprintf(to, bytes, "instruction %" PRIu64 ", ", verify->position - 1);
+    if (lane->first != NULL)
+        used += snprintf(to + used, bytes - (size_t)used,
+                         "lane %" PRIu32 ", record %" PRIu64 " (chunk at offset 0x%" PRIx64 "): ",
+                         lane->number, lane_position(lane), lane->first->offset);
+    else
+        used += snprintf(to + used, bytes - (size_t)used, "lane %" PRIu32 ": ", lane->number);
+    return (size_t)used;
+}
+
+bool verify_violated(struct verify *verify, enum verify_rule rule, const struct verify_lane *lane,
+                     const char *text, ...)
+{
+    struct verify_violation *violation = &verify->violation;
+    size_t used = 0;
+    if (violation->rule != 0) return false;
+    violation->rule = rule;
+    if (lane != NULL) used = place_text(verify, lane, violation->text, sizeof violation->text);
+    va_list arguments;
+    va_start(arguments, text);
+    vsnprintf(violation->text + used, sizeof violation->text - used, text, arguments);
+    va_end(arguments);
+    return false;
+}
+
+bool verify_no_memory(struct verify *verify)
+{
+    errno = ENOMEM;
+    return error_set_system(&verify->error, "no memory");
+}
+
+/* ---- the next record of a lane ---- */
+
+/* The record that has to be the present instruction: what its lane has next, once its stamps have been taken. NULL:
+ * there is none, or it is not its turn. */
+static const struct record *due_record(struct verify *verify, struct verify_lane *lane)
+{
+    const struct record *record;
+    char name[32];
+    while ((record = verify_lane_head(lane)) == NULL || lane->blocked_on != VERIFY_NOT_BLOCKED) {
+        bool too_far = verify->raw.ticks_count > verify->counts.ticks + READ_AHEAD_WINDOWS;
+        if (!verify->raw.ended && !too_far) {
+            if (!verify_numbers_read(verify)) return NULL;
+        } else if (record == NULL) {
+            verify_violated(verify, VERIFY_LANES, lane, "the recording has no more records of it%s",
+                            verify->raw.ended ? "" : " near here");
+            return NULL;
+        } else if (!(verify->raw.ended || verify->counts.lost_events > 0) ||
+                   !verify_numbers_pass_over(verify)) {
+            /* Not blocked any more: passing over has found something else that is wrong. */
+            if (lane->blocked_on == VERIFY_NOT_BLOCKED) return NULL;
+            verify_violated(verify, VERIFY_NUMBERS, lane,
+                            "the record comes before number %" PRIu64 " of %s has been taken",
+                            verify->structures[lane->blocked_on].due,
+                            verify_structure_text(lane->blocked_on, name, sizeof name));
+            return NULL;
+        }
+    }
+    return record;
+}
+
+/* ---- rule 1 ---- */
+
+/* The operands behind the size: an alignment, or the numbers of a HEAP call. */
+static bool operands_agree(const struct record *record, const uint64_t *operands, unsigned count)
+{
+    unsigned shape = call_shapes[record->kind];
+    if (shape == SHAPE_HEAP)
+        return count == record->count && (count < 1 || operands[0] == record->size) &&
+               (count < 2 || operands[1] == record->operand);
+    return count == 0 || operands[0] == record->operand;
+}
+
+static bool check_call(struct verify *verify, struct verify_lane *lane, const struct record *record,
+                       const struct instruction *one, const uint64_t *operands)
+{
+    bool failed = record->number == RAW_FAILED;
+    unsigned shape = call_shapes[record->kind];
+    /* A failed realloc has no place to tell of (INSTRUCTIONS.md 5.1). */
+    unsigned kind = failed && shape == SHAPE_REALLOC ? CALL_REALLOC_MOVED : record->kind;
+    if (record->number >= CALL_KINDS && !failed)
+        return verify_violated(verify, VERIFY_LANES, lane,
+                               "%s stands where the recording has record %u",
+                               instruction_name(instruction_number(one)), record->number);
+    if (kind != instruction_number(one))
+        return verify_violated(verify, VERIFY_LANES, lane, "%s stands where the recording has %s",
+                               instruction_name(instruction_number(one)), call_names[record->kind]);
+    if (failed != ((one->opcode & INSTRUCTION_FAILED) != 0))
+        return verify_violated(verify, VERIFY_LANES, lane, "%s %s in the recording",
+                               call_names[record->kind], failed ? "failed" : "did not fail");
+    if (shape != SHAPE_HEAP && one->size != record->size)
+        return verify_violated(verify, VERIFY_LANES, lane,
+                               "%s of %" PRIu64 " bytes; the recording says %" PRIu64,
+                               call_names[record->kind], one->size, record->size);
+    if (!operands_agree(record, operands, one->operands))
+        return verify_violated(verify, VERIFY_LANES, lane,
+                               "the alignment or the numbers of %s are not those of the recording",
+                               call_names[record->kind]);
+    return true;
+}
+
+/* Instructions that are records of a lane but no calls; the numbers are those of INSTRUCTIONS.md 5.3. */
+static bool check_other(struct verify *verify, struct verify_lane *lane,
+                        const struct record *record, const struct instruction *one,
+                        const uint64_t *operands)
+{
+    bool agree = false;
+    switch (instruction_number(one)) {
+    case INSTRUCTION_THREAD_BEGIN:
+        agree = record->number == RAW_THREAD_BEGIN && operands[0] == record->operand;
+        break;
+    case INSTRUCTION_THREAD_END: agree = record->number == RAW_THREAD_END; break;
+    case INSTRUCTION_THREAD_CACHE_DELETED:
+        agree = record->number == RAW_THREAD_CACHE_DELETED;
+        break;
+    case INSTRUCTION_LOST: agree = record->number == RAW_LOST && operands[1] == record->size; break;
+    }
+    if (agree) return true;
+    return verify_violated(verify, VERIFY_LANES, lane,
+                           "%s stands where the recording has record %u",
+                           instruction_name(instruction_number(one)), record->number);
+}
+
+/* ---- one instruction ---- */
+
+static bool check_address(struct verify *verify, const struct verify_lane *lane,
+                          const struct record *record, const struct instruction_batch *batch,
+                          size_t index)
+{
+    /* Words of a spool have no addresses. */
+    if (!verify->compare_addresses || batch->addresses == NULL || record->address == 0 ||
+        batch->addresses[index] == record->address)
+        return true;
+    return verify_violated(verify, VERIFY_LANES, lane,
+                           "address 0x%" PRIx64 "; the recording says 0x%" PRIx64,
+                           batch->addresses[index], record->address);
+}
+
+/* A record of the lane, call or not. */
+static bool check_record(struct verify *verify, struct verify_lane *lane,
+                         const struct instruction_batch *batch, size_t index)
+{
+    const struct instruction *one = &batch->at[index];
+    const uint64_t *operands = batch->operands + one->operand_at;
+    const struct record *record = due_record(verify, lane);
+    if (record == NULL) return false;
+    verify_raise_floor(lane, lane->first->window);
+    bool is_call = instruction_number(one) < CALL_KINDS;
+    bool is_unit = is_call || instruction_number(one) == INSTRUCTION_THREAD_CACHE_DELETED;
+    if (!(is_call ? check_call(verify, lane, record, one, operands)
+                  : check_other(verify, lane, record, one, operands)))
+        return false;
+    unsigned shape = is_call ? call_shapes[record->kind] : SHAPE_UNDEFINED;
+    bool failed = record->number == RAW_FAILED;
+    bool names = shape >= SHAPE_REALLOC && shape <= SHAPE_DEATH_SIZED_ALIGNED;
+    bool known = names && (one->opcode & INSTRUCTION_UNKNOWN) == 0;
+    if (names && !verify_object(verify, lane, record, one)) return false;
+    if (!verify_window(verify, lane)) return false;
+    if (known && !failed) {
+        verify_object_ends(verify, one->object);
+        verify->counts.deaths++;
+    }
+    if (is_call && record->serial != 0) {
+        if (!check_address(verify, lane, record, batch, index)) return false;
+        if (!verify_object_begins(verify, lane, record, one->object)) return false;
+    }
+    verify->counts.calls += is_call;
+    if (record->number == RAW_LOST) {
+        verify->counts.lost_events += record->size;
+        lane->births += record->operand;
+    }
+    struct history_record past = {
+        .bound_at = names ? verify_object_bound(verify, lane, record) : 0,
+        .number = lane_position(lane),
+        .window = lane->first->window,
+        .lane = lane->number,
+    };
+    verify_lane_take(&verify->raw, lane);
+    return verify_numbers_emitted(verify, lane, is_unit, past);
+}
+
+static bool check_instruction(struct verify *verify, const struct instruction_batch *batch,
+                              size_t index)
+{
+    const struct instruction *one = &batch->at[index];
+    const uint64_t *operands = batch->operands + one->operand_at;
+    unsigned number = instruction_number(one);
+    verify->position = batch->number + index + 1;
+    verify->counts.instructions++;
+    if (number == INSTRUCTION_TICK) return verify_tick(verify, operands);
+    if (number == INSTRUCTION_LANE) {
+        verify->lane = (uint32_t)operands[0];
+        return true;
+    }
+    uint32_t lane = number == INSTRUCTION_LOST ? (uint32_t)operands[0] : verify->lane;
+    struct verify_lane *found = verify_raw_lane(&verify->raw, lane);
+    if (found == NULL) return verify_no_memory(verify);
+    return check_record(verify, found, batch, index);
+}
+
+bool verify_batch(struct verify *verify, const struct instruction_batch *batch)
+{
+    if (!verify_objects_reach(verify, batch->registers)) return false;
+    for (size_t i = 0; i < batch->count; i++)
+        if (!check_instruction(verify, batch, i)) return false;
+    return true;
+}
+
+/* ---- opening and closing ---- */
+
+bool verify_open(struct verify *verify, int fd, const char *path)
+{
+    *verify = (struct verify){.violation = {.rule = 0}};
+    for (unsigned i = 0; i < RAW_STRUCTURES; i++)
+        verify->structures[i].due = 1;
+    if (!history_init(&verify->history) || !verify_objects_init(verify))
+        return verify_no_memory(verify);
+    if (!verify_raw_open(&verify->raw, fd, path)) {
+        verify->error = verify->raw.error;
+        return false;
+    }
+    verify->compare_addresses =
+        (verify->raw.source.reader.header.features & RAW_FEATURE_ADDRESSES) != 0;
+    return true;
+}
+
+/* A record that waits in the lane and is more than bookkeeping. */
+static bool has_records(const struct verify_lane *lane)
+{
+    for (const struct verify_block *block = lane->first; block != NULL; block = block->next)
+        for (uint32_t i = block->taken; i < block->count; i++) {
+            unsigned number = block->records[i].number;
+            if (number != RAW_STAMP_BEFORE && number != RAW_STAMP_AFTER &&
+                number != RAW_LOST_STAMPS)
+                return true;
+        }
+    return false;
+}
+
+/* Everything has been emitted; what is left are stamps. */
+static bool check_left(struct verify *verify)
+{
+    for (uint32_t i = 0; i < verify->raw.lanes_count; i++) {
+        struct verify_lane *lane = verify->raw.lanes[i];
+        if (lane == NULL) continue;
+        if (lane->units > 0) verify->counts.lanes++;
+        if (has_records(lane))
+            return verify_violated(verify, VERIFY_LANES, lane,
+                                   "the ordered stream ends without it");
+    }
+    for (uint32_t i = 0; i < verify->raw.lanes_count; i++) {
+        struct verify_lane *lane = verify->raw.lanes[i];
+        while (lane != NULL && verify_lane_head(lane) != NULL)
+            if (!verify_numbers_pass_over(verify)) return verify->violation.rule == 0;
+    }
+    return true;
+}
+
+bool verify_finish(struct verify *verify)
+{
+    verify->position = 0;
+    while (!verify->raw.ended)
+        if (!verify_numbers_read(verify)) return false;
+    if (!check_left(verify) || !verify_objects_finish(verify) || !verify_numbers_finish(verify) ||
+        !verify_windows_look(verify, true))
+        return false;
+    if (verify->counts.ticks != verify->raw.ticks_count)
+        return verify_violated(verify, VERIFY_WINDOWS, NULL,
+                               "%" PRIu64 " ticks; the recording has %zu", verify->counts.ticks,
+                               verify->raw.ticks_count);
+    return true;
+}
+
+void verify_close(struct verify *verify)
+{
+    for (unsigned i = 0; i < RAW_STRUCTURES; i++)
+        free(verify->structures[i].losses);
+    verify_raw_close(&verify->raw);
+    history_free(&verify->history);
+    verify_objects_free(verify);
+    free(verify->inversions);
+    free(verify->earlies);
+}
