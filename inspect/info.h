@@ -31,6 +31,7 @@ struct info {
     uint64_t events, failed;
     uint64_t by_kind[CALL_KINDS];
     uint64_t threads, lanes, live_at_end, lost_events, ticks;
+    uint64_t freed_twice;  /* instruction stream only */
     uint64_t instructions; /* instruction stream only */
     uint64_t stamps;       /* raw stream only */
     uint64_t waits, waited_ns;

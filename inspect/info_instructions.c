@@ -66,6 +66,7 @@ static void take_totals(struct info *info, const struct instruction_totals *tota
     info->live_at_end = totals->live;
     info->lost_events = totals->lost_events;
     info->ticks = totals->ticks;
+    info->freed_twice = totals->freed_twice;
 }
 
 static const char *ended(const struct instruction_reader *reader)

@@ -75,6 +75,7 @@ void info_print(const struct info *info, const char *path)
     line_number("events", info->events);
     print_kinds(info);
     line_number("failed", info->failed);
+    if (info->freed_twice > 0) line_number("freed twice", info->freed_twice);
     line_number("threads", info->threads);
     line_number("lanes", info->lanes);
     line_number("live at end", info->live_at_end);
@@ -136,6 +137,12 @@ static void put_raw(json_t *object, const struct info *info)
     put_number(object, "spool_events", info->spool_events);
 }
 
+static void put_instructions(json_t *object, const struct info *info)
+{
+    put_number(object, "instructions", info->instructions);
+    put_number(object, "freed_twice", info->freed_twice);
+}
+
 static json_t *json_info(const struct info *info)
 {
     json_t *object = json_object();
@@ -152,7 +159,7 @@ static json_t *json_info(const struct info *info)
     if (info->format == STREAM_RAW)
         put_raw(object, info);
     else
-        put_number(object, "instructions", info->instructions);
+        put_instructions(object, info);
     json_object_set_new(object, "truncated", json_boolean(info->truncated));
     put_text(object, "end", info->ended);
     if (info->file_bytes > 0) {

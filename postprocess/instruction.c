@@ -103,6 +103,7 @@ void instruction_totals_add(struct instruction_totals *totals, const uint64_t se
     totals->lane_changes += by_number[INSTRUCTION_LANE];
     totals->threads += by_number[INSTRUCTION_THREAD_BEGIN];
     totals->ticks += by_number[INSTRUCTION_TICK];
+    totals->freed_twice += by_number[INSTRUCTION_FREED_TWICE];
 }
 
 /* ---- registers ---- */

@@ -30,7 +30,10 @@ extern "C" {
     X(50, THREAD_END, "thread_end", 0)                     \
     X(51, THREAD_CACHE_DELETED, "thread_cache_deleted", 0) \
     X(52, TICK, "tick", 4)                                 \
-    X(53, LOST, "lost", 2)
+    X(53, LOST, "lost", 2)                                 \
+    X(54, FREED_TWICE, "freed_twice", 0)
+
+#define INSTRUCTION_LAST INSTRUCTION_FREED_TWICE
 
 enum instruction_number {
 #define INSTRUCTION_ENUM(number, identifier, name, operands) INSTRUCTION_##identifier = (number),
@@ -107,13 +110,15 @@ struct instruction_totals {
     uint64_t lost_events;  /* sum over lost */
     uint64_t lane_changes; /* lane */
     uint64_t ticks;
+    uint64_t freed_twice; /* freed_twice */
 };
 
 /* How often each opcode, flags included, occurs in a block. Quickest if what `totals` have most of is most of it, too. */
 void instruction_count_opcodes(const struct instruction_totals *totals, const uint8_t *opcodes,
                                size_t count, uint64_t seen[256]);
 
-/* Adds these: to instructions, calls, by_kind, threads, lane_changes and ticks. */
+/* Adds these: to instructions, calls, by_kind, threads, lane_changes, ticks and
+ * freed_twice. */
 void instruction_totals_add(struct instruction_totals *totals, const uint64_t seen[256]);
 
 /* ---- registers and places (4.5) ---- */

@@ -514,7 +514,7 @@ static __attribute__((noinline)) bool block_decode_rare(struct instruction_reade
 {
     unsigned opcode = reader->room->opcodes[block->at], number = opcode & INSTRUCTION_NUMBER_MASK;
     uint8_t shape = call_shapes[number];
-    bool other = number >= INSTRUCTION_LANE && number <= INSTRUCTION_LOST;
+    bool other = number >= INSTRUCTION_LANE && number <= INSTRUCTION_LAST;
     *to = (struct instruction){.opcode = (uint8_t)opcode, .object = INSTRUCTION_NO_REGISTER};
     if ((shape == SHAPE_UNDEFINED && !other) ||
         (opcode & ~INSTRUCTION_NUMBER_MASK & ~opcode_flags_allowed(number, shape)) != 0)

@@ -435,3 +435,8 @@ void instruction_put_lost(struct instruction_writer *writer, uint64_t lane, uint
     writer->totals.lost_events += events;
     writer_put_misc(writer, INSTRUCTION_LOST, 2, (uint64_t[]){lane, events});
 }
+
+void instruction_put_freed_twice(struct instruction_writer *writer)
+{
+    writer_put_misc(writer, INSTRUCTION_FREED_TWICE, 0, NULL);
+}

@@ -276,6 +276,10 @@ void instruction_put_tick(struct instruction_writer *writer, uint64_t elapsed_ns
                           uint64_t rss_bytes, uint64_t heap_bytes);
 void instruction_put_lost(struct instruction_writer *writer, uint64_t lane, uint64_t events);
 
+/* The next call, of an unknown object, frees or reallocates one that had been freed already. To be followed by
+ * instruction_put_death_unknown() or instruction_put_realloc_unknown(). */
+void instruction_put_freed_twice(struct instruction_writer *writer);
+
 #ifdef __cplusplus
 }
 #endif

@@ -186,6 +186,7 @@ static bool put_other(struct merge *merge, struct source *source, const struct i
     case INSTRUCTION_THREAD_CACHE_DELETED:
         instruction_put_thread_cache_deleted(&merge->writer);
         return true;
+    case INSTRUCTION_FREED_TWICE: instruction_put_freed_twice(&merge->writer); return true;
     case INSTRUCTION_LOST:
         if (!source_map_lane(merge, source, operands[0], &lane)) return false;
         instruction_put_lost(&merge->writer, lane, operands[1]);

@@ -79,6 +79,7 @@ void summary_print(const struct summary *summary, FILE *to)
     if (result->order.failed > 0) print_number(to, "failed", result->order.failed);
     if (result->order.unknown_objects > 0)
         print_number(to, "unknown objects", result->order.unknown_objects);
+    if (result->totals.freed_twice > 0) print_number(to, "freed twice", result->totals.freed_twice);
     if (result->order.displaced > 0) print_number(to, "displaced objects", result->order.displaced);
     print_number(to, "live at end", result->totals.live);
     print_number(to, "threads", result->totals.threads);
@@ -119,6 +120,7 @@ static void add_figures(json_t *root, const struct summary *summary)
     json_object_set_new(root, "by_kind", by_kind(&result->totals));
     add_number(root, "failed", result->order.failed);
     add_number(root, "unknown_objects", result->order.unknown_objects);
+    add_number(root, "freed_twice", result->totals.freed_twice);
     add_number(root, "displaced_objects", result->order.displaced);
     add_number(root, "live_at_end", result->totals.live);
     add_number(root, "lost_events", result->order.lost_events);

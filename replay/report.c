@@ -207,6 +207,9 @@ void report_print(const struct report *report, FILE *to)
     fprintf(to, "%-22s %" PRIu64 "\n", "live at end", totals->live);
     print_memory(report, to);
     print_addresses(report, to);
+    if (totals->freed_twice > 0)
+        fprintf(to, "%-22s %" PRIu64 " (left out of the replay)\n", "freed twice",
+                totals->freed_twice);
     if (totals->lost_events > 0)
         fprintf(to, "%-22s %" PRIu64 "\n", "lost events", totals->lost_events);
 }

@@ -85,6 +85,7 @@ static const uint8_t actions[256] = {
     [INSTRUCTION_LANE] = ACTION_LEAVE_OUT,
     [INSTRUCTION_TICK] = ACTION_LEAVE_OUT,
     [INSTRUCTION_LOST] = ACTION_LEAVE_OUT,
+    [INSTRUCTION_FREED_TWICE] = ACTION_LEAVE_OUT,
 };
 
 static bool is_border(uint8_t opcode)

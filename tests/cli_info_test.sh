@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 15
+plan 16
 
 raw_example() {
     sample raw_example
@@ -36,6 +36,12 @@ everything_is_counted() {
                     j["events"] == lines.size && j["by_kind"] == lines.tally &&
                     j["failed"] == File.readlines("out").grep(/ failed$/).size' || { echo "# $name"; return 1; }
     done
+}
+
+freed_twice() {
+    sample instructions_freed_twice
+    exits 0 info --json j instructions_freed_twice && prints '^freed twice  *2$' &&
+        json j 'j.values_at("events", "freed_twice", "live_at_end") == [4, 2, 1]'
 }
 
 # A death of an object whose birth was lost or never recorded ends nothing.
@@ -105,6 +111,7 @@ check 'a raw stream' raw_example
 check 'an instruction stream' instructions_example
 check 'events by kind are those of the dump' everything_is_counted
 check 'live objects' live_objects
+check 'objects that were freed twice' freed_twice
 check '--json - writes JSON instead of text' json_instead_of_text
 check 'JSON that cannot be written' json_cannot_be_written
 check 'from a pipe' from_a_pipe

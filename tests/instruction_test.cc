@@ -318,6 +318,8 @@ void put_everything(instruction_writer *writer)
     instruction_put_lost(writer, 3, 1000);
     instruction_put_thread_cache_deleted(writer);
     instruction_put_thread_end(writer);
+    instruction_put_freed_twice(writer);
+    instruction_put_death_unknown(writer, CALL_FREE_SIZED, 50, 0);
 }
 
 TEST(InstructionWriter, ExampleOfTheDocument)
@@ -474,7 +476,7 @@ TEST(InstructionReader, EverythingComesBack)
 {
     Read read = read_stream(written(put_everything));
     ASSERT_EQ(read.state, INSTRUCTIONS_END);
-    ASSERT_EQ(read.instructions.size(), 21u);
+    ASSERT_EQ(read.instructions.size(), 23u);
     auto expect = [&](size_t at, unsigned opcode, uint32_t object, uint64_t size,
                       const std::vector<uint64_t> &operands) {
         EXPECT_EQ(read.instructions[at].opcode, opcode) << at;
@@ -504,7 +506,10 @@ TEST(InstructionReader, EverythingComesBack)
     expect(18, INSTRUCTION_LOST, none, 0, {3, 1000});
     expect(19, INSTRUCTION_THREAD_CACHE_DELETED, none, 0, {});
     expect(20, INSTRUCTION_THREAD_END, none, 0, {});
-    EXPECT_EQ(read.totals.calls, 15u);
+    expect(21, INSTRUCTION_FREED_TWICE, none, 0, {});
+    expect(22, CALL_FREE_SIZED | INSTRUCTION_UNKNOWN, none, 50, {});
+    EXPECT_EQ(read.totals.calls, 16u);
+    EXPECT_EQ(read.totals.freed_twice, 1u);
     EXPECT_EQ(read.totals.by_kind[CALL_REALLOC_MOVED], 3u);
     EXPECT_EQ(read.totals.by_kind[CALL_FREE], 1u);
     EXPECT_EQ(read.totals.live, 0u);

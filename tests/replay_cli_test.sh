@@ -53,7 +53,7 @@ has_every_key() {
         touch cpu heap_calls speed limit warmup sample_every events by_kind substituted \
         measured_events events_per_second wall_seconds elapsed_seconds user_seconds system_seconds \
         reading_seconds minor_faults major_faults own_cost_ns_per_event latency latency_clock latency_overhead_ns \
-        latency_resolution_ns thread_switches threads ticks lost_events live_at_end peak_live_bytes \
+        latency_resolution_ns thread_switches threads ticks lost_events freed_twice live_at_end peak_live_bytes \
         peak_rss_bytes base_rss_bytes peak_heap_bytes heap_source rss_per_live fragmentation \
         original_peak_rss_bytes original_peak_heap_bytes original_seconds address_match \
         addresses_checked addresses_matched address_mismatches; do
@@ -128,7 +128,9 @@ check "JSON that cannot be written" ended 1 'cannot write /no/such/directory/x'
 # --- engines ---
 run --json="$scratch/json" "$scratch/kinds"
 check "every kind of call" ended 0
-check "every kind of call is counted" has events 89
+check "every kind of call is counted" has events 90
+check "an object that was freed twice is reported" both '^freed twice  *1 (left out of the replay)$' .
+check "also in the JSON" has freed_twice 1
 if [ -z "$sanitized" ]; then
     check "kinds that the C library lacks are substituted" both 'new_array_aligned .*(substituted)' 'release_memory .*(not carried out)'
     check "kinds that it has are not" eval '! grep -q "malloc  .*substituted\|memalign .*substituted\|pvalloc .*substituted" "$scratch/out"'
@@ -219,7 +221,7 @@ fi
 for touch in none line pages all; do
     run --touch=$touch --json="$scratch/json" "$scratch/kinds"
     check "--touch=$touch" has touch "\"$touch\""
-    check "--touch=$touch: every call" has events 89
+    check "--touch=$touch: every call" has events 90
 done
 run --cpu=0 --json="$scratch/json" "$scratch/kinds"
 check "--cpu" has cpu '"0"'

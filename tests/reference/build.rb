@@ -542,6 +542,7 @@ class InstructionBuilder
   def lane(number) = other(48, number)
   def thread_end = other(50)
   def thread_cache_deleted = other(51)
+  def freed_twice = other(54)
   def tick(nanoseconds, rss, heap) = other(52, nanoseconds, rss, heap, @live_bytes)
 
   # A wrong statement from here on.

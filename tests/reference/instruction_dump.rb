@@ -118,6 +118,7 @@ class InstructionDump
   THREAD_CACHE_DELETED = 51
   TICK = 52
   LOST = 53
+  FREED_TWICE = 54
 
   def initialize(stream)
     @stream = stream
@@ -269,6 +270,7 @@ class InstructionDump
       "L#{@lane} thread_begin #{@misc.varint}"
     when THREAD_END then "L#{@lane} thread_end"
     when THREAD_CACHE_DELETED then "L#{@lane} thread_cache_deleted"
+    when FREED_TWICE then "L#{@lane} freed_twice"
     when TICK then tick(offset)
     when LOST then lost(lane(offset))
     else refuse(offset, "instruction #{number} is undefined")

@@ -469,7 +469,19 @@ end
 
 sample('instructions_bad_number') do |checksums|
   out = InstructionBuilder.new(checksums)
-  out.other(54)
+  out.other(55)
+  out.finish
+end
+
+# A free and a realloc of an object that had been freed already (INSTRUCTIONS.md 5.3).
+sample('instructions_freed_twice') do |checksums|
+  out = InstructionBuilder.new(checksums)
+  first = out.call(:malloc, size: 10)
+  out.call(:free, register: first)
+  out.freed_twice
+  out.call(:delete_sized, size: 10)
+  out.freed_twice
+  out.call(:realloc_moved, size: 20)
   out.finish
 end
 

@@ -200,7 +200,7 @@ class Decoder {
         i.unknown = (opcode & 128) != 0;
         i.lane = lane_;
         if (i.number >= 48) {
-            if (opcode > 53) fail(offset, "an undefined opcode");
+            if (opcode > 54) fail(offset, "an undefined opcode");
             if (value != 0) fail(offset, "a value");
             other(i, misc);
             return;
@@ -270,11 +270,15 @@ class Decoder {
 
     void other(Instruction &i, Cursor &misc)
     {
-        static const uint8_t counts[] = {1, 1, 0, 0, 4, 2};
+        static const uint8_t counts[] = {1, 1, 0, 0, 4, 2, 0};
         size_t offset = misc.at();
         while (i.count < counts[i.number - kLane])
             i.operands[i.count++] = misc.varint();
         if (i.number == kInsTick && i.operands[3] != bytes_) fail(offset, "live bytes");
+        if (i.number == kInsFreedTwice) {
+            out_.freed_twice++;
+            return;
+        }
         if (i.number != kLane) {
             out_.all.push_back(i);
             return;

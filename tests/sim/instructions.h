@@ -18,7 +18,8 @@ enum InstructionNumber : uint8_t {
     kInsThreadEnd = 50,
     kInsThreadCacheDeleted = 51,
     kInsTick = 52,
-    kInsLost = 53
+    kInsLost = 53,
+    kInsFreedTwice = 54
 };
 
 struct Instruction {
@@ -35,7 +36,8 @@ struct Instructions {
     uint64_t features = 0, info = 0;
     std::map<std::string, std::string> metadata;
     std::vector<Instruction> all; /* `lane` instructions excepted */
-    uint64_t status = 0, live = 0, registers = 0, threads = 0, lost = 0;
+    uint64_t status = 0, live = 0, registers = 0, threads = 0, lost = 0,
+             freed_twice = 0; /* counted */
     uint64_t kinds[48] = {};
     uint64_t most_live = 0; /* counted, as is: */
     uint64_t live_counted = 0;

@@ -225,6 +225,8 @@ static void make_kinds(struct instruction_writer *writer)
     other = instruction_put_realloc_unknown(writer, CALL_REALLOC_IN_PLACE, 200, 0);
     instruction_put_realloc_failed(writer, object, UINT64_C(1) << 60);
     instruction_put_realloc_unknown_failed(writer, UINT64_C(1) << 60);
+    instruction_put_freed_twice(writer);
+    instruction_put_death_unknown(writer, CALL_FREE_SIZED, 64, 0);
     instruction_put_lane(writer, 1);
     instruction_put_thread_begin(writer, 4712);
     instruction_put_birth(writer, CALL_CALLOC, 300, 0);
