@@ -876,7 +876,7 @@ TEST(InstructionReader, UndefinedOpcodes)
         uint8_t shape = call_shapes[number_of];
         bool birth = shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED;
         bool death = shape >= SHAPE_DEATH && shape <= SHAPE_DEATH_SIZED_ALIGNED;
-        bool defined = shape != SHAPE_UNDEFINED || (number_of >= 48 && number_of <= 53);
+        bool defined = shape != SHAPE_UNDEFINED || (number_of >= 48 && number_of <= INSTRUCTION_LAST);
         bool allowed = flags == 0 || (birth && flags == INSTRUCTION_FAILED) ||
                        (death && flags == INSTRUCTION_UNKNOWN) ||
                        (shape == SHAPE_REALLOC && flags == INSTRUCTION_UNKNOWN) ||
