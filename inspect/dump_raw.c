@@ -91,10 +91,6 @@ static void other_print(const struct record *record)
     case RAW_LOST:
         printf("lost events %" PRIu64 " births %" PRIu64 "\n", record->size, record->operand);
         break;
-    case RAW_LOST_STAMPS:
-        printf("lost_stamps %s from %" PRIu64 " count %" PRIu64 "\n", name, record->size,
-               record->operand);
-        break;
     case RAW_CLASS: printf("%s bytes %" PRIu64 "\n", name, record->size); break;
     case RAW_CACHE_BEGIN: puts("cache_begin"); break;
     case RAW_CACHED: printf("cached %s @%" PRIu32 "\n", name, record->place); break;

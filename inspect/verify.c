@@ -129,7 +129,6 @@ static void print_numbers(const struct verify_counts *counts)
         printf("; pairs of calls the other way round: %" PRIu64 " forced, %" PRIu64 " interleaved",
                counts->pairs_forced, counts->pairs_interleaved);
     if (counts->pairs_far > 0) printf(", %" PRIu64 " too far apart to judge", counts->pairs_far);
-    if (counts->stamps_lost > 0) printf("; numbers lost: %" PRIu64, counts->stamps_lost);
     if (counts->stamps_missing > 0)
         printf("; numbers missing at the end: %" PRIu64, counts->stamps_missing);
     putchar('\n');

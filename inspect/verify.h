@@ -82,8 +82,6 @@ struct verify_structure {
     uint32_t last_lane; /* who took the latest number */
     uint64_t last_unit; /* 0: nobody */
     uint64_t last_position;
-    struct births_loss *losses; /* numbers that were lost, and may be passed over */
-    uint32_t losses_count, losses_room;
 };
 
 /* A unit with a higher number that came before one with a lower number. */
@@ -106,7 +104,7 @@ struct verify_early {
 struct verify_counts {
     uint64_t instructions, calls, lanes, ticks;
     uint64_t births, deaths, unknown, lost_events;
-    uint64_t stamps, stamps_missing, stamps_lost, pairs_forced, pairs_interleaved, pairs_far;
+    uint64_t stamps, stamps_missing, pairs_forced, pairs_interleaved, pairs_far;
     uint64_t on_time, late, early, late_forced, early_forced, early_far;
 };
 

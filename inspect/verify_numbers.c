@@ -27,44 +27,6 @@ static bool is_stamp(const struct record *record)
     return record->number == RAW_STAMP_BEFORE || record->number == RAW_STAMP_AFTER;
 }
 
-/* ---- lost numbers ---- */
-
-static bool loss_add(struct verify *verify, struct verify_structure *structure,
-                     const struct record *record)
-{
-    if (structure->losses_count == structure->losses_room) {
-        uint32_t room = structure->losses_room == 0 ? 16 : structure->losses_room * 2;
-        struct births_loss *grown = realloc(structure->losses, room * sizeof *grown);
-        if (grown == NULL) return verify_no_memory(verify);
-        structure->losses = grown;
-        structure->losses_room = room;
-    }
-    structure->losses[structure->losses_count++] =
-        (struct births_loss){record->size, record->operand};
-    return true;
-}
-
-/* Passes over lost numbers, and forgets losses that lie behind. */
-static void losses_pass(struct verify *verify, struct verify_structure *structure)
-{
-    for (uint32_t i = 0; i < structure->losses_count;) {
-        struct births_loss *loss = &structure->losses[i];
-        bool behind = loss->from < structure->due && structure->due - loss->from >= loss->count;
-        bool here = !behind && loss->from <= structure->due;
-        if (here) {
-            uint64_t end = loss->from + loss->count;
-            verify->counts.stamps_lost += end - structure->due;
-            structure->due = end;
-        }
-        if (behind || here) {
-            *loss = structure->losses[--structure->losses_count];
-            i = here ? 0 : i;
-        } else {
-            i++;
-        }
-    }
-}
-
 /* ---- lanes that wait ---- */
 
 static void block(struct verify *verify, struct verify_lane *lane, uint32_t structure)
@@ -245,7 +207,6 @@ static bool take_stamp(struct verify *verify, struct verify_lane *lane, const st
     structure->floor = lane->floor;
     verify->counts.stamps++;
     structure->due++;
-    losses_pass(verify, structure);
     bool good = record->number == RAW_STAMP_BEFORE ? take_before(verify, lane, record)
                                                    : take_after(verify, lane, record);
     verify_lane_take(&verify->raw, lane);
@@ -258,10 +219,6 @@ static bool lane_advance(struct verify *verify, struct verify_lane *lane)
 {
     const struct record *record;
     while ((record = verify_lane_head(lane)) != NULL) {
-        if (record->number == RAW_LOST_STAMPS) {
-            verify_lane_take(&verify->raw, lane);
-            continue;
-        }
         if (!is_stamp(record)) return true;
         uint64_t due = verify->structures[record->structure].due;
         if (record->size > due) {
@@ -293,21 +250,6 @@ static bool advance(struct verify *verify, struct verify_lane *lane)
 
 /* ---- for the other rules ---- */
 
-/* Lost numbers are known from the moment their record is read: within what was lost, nothing is known about
- * order. */
-static bool take_losses(struct verify *verify, const struct verify_block *read)
-{
-    for (uint32_t i = 0; i < read->count; i++) {
-        const struct record *record = &read->records[i];
-        struct verify_structure *structure = &verify->structures[record->structure];
-        if (record->number != RAW_LOST_STAMPS) continue;
-        if (!loss_add(verify, structure, record)) return false;
-        losses_pass(verify, structure);
-        wake(verify, structure);
-    }
-    return true;
-}
-
 bool verify_numbers_read(struct verify *verify)
 {
     struct verify_lane *lane = verify_raw_read(&verify->raw);
@@ -315,7 +257,6 @@ bool verify_numbers_read(struct verify *verify)
         verify->error = verify->raw.error;
         return false;
     }
-    if (lane != NULL && !take_losses(verify, lane->last)) return false;
     return advance(verify, lane);
 }
 
@@ -362,7 +303,6 @@ static bool pass_over(struct verify *verify, uint32_t structure_number)
         return false;
     structure->due++;
     verify->counts.stamps_missing++;
-    losses_pass(verify, structure);
     wake(verify, structure);
     return true;
 }

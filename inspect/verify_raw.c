@@ -151,11 +151,8 @@ struct verify_lane *verify_raw_read(struct verify_raw *raw)
 
 static bool record_has_number(const struct record *record, uint32_t structure, uint64_t number)
 {
-    if (record->structure != structure) return false;
-    if (record->number == RAW_STAMP_BEFORE || record->number == RAW_STAMP_AFTER)
-        return record->size == number;
-    return record->number == RAW_LOST_STAMPS && number >= record->size &&
-           number - record->size < record->operand;
+    return (record->number == RAW_STAMP_BEFORE || record->number == RAW_STAMP_AFTER) &&
+           record->structure == structure && record->size == number;
 }
 
 bool verify_raw_has_number(const struct verify_raw *raw, uint32_t structure, uint64_t number)

@@ -93,7 +93,7 @@ static inline void verify_raise_floor(struct verify_lane *lane, uint32_t floor)
 /* Takes the record that verify_lane_head() shows; it stays readable until the next read. */
 void verify_lane_take(struct verify_raw *raw, struct verify_lane *lane);
 
-/* Whether a record that waits in a lane, or a loss, has this number of the structure. Looks through all of them:
+/* Whether a record that waits in a lane has this number of the structure. Looks through all of them:
  * for rare cases. */
 bool verify_raw_has_number(const struct verify_raw *raw, uint32_t structure, uint64_t number);
 

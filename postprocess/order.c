@@ -113,7 +113,6 @@ void order_free(struct order *order)
     for (uint32_t i = 0; i < STRUCTURES; i++) {
         wait_heap_free(&order->structures[i].waiters);
         wait_heap_free(&order->structures[i].ahead);
-        free(order->structures[i].holes);
     }
     for (uint32_t i = 0; i < order->windows_room; i++)
         free(order->windows[i].lanes);

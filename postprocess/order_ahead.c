@@ -59,7 +59,6 @@ static const struct record *records_left(const struct order_lane *lane)
 static bool note_numbers(struct order *order, const struct order_lane *lane,
                          const struct record *record)
 {
-    if (record->number == RAW_LOST_STAMPS) return order_add_hole(order, record);
     if (!is_stamp(record)) return true;
     struct order_structure *structure = &order->structures[structure_index(record->structure)];
     if (record->size < structure->next) return true;

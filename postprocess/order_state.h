@@ -147,18 +147,11 @@ struct order_waits {
     struct order_wait latest[ORDER_WAITS_MAX]; /* a ring */
 };
 
-/* Numbers that no record will bring (lost_stamps). */
-struct order_hole {
-    uint64_t first, count;
-};
-
 struct order_structure {
     uint64_t next; /* the number whose turn it is */
     struct wait_heap waiters;
     struct wait_heap
         ahead; /* numbers that scouts have seen, and who has them; of those below `next` some */
-    struct order_hole *holes; /* a heap by the first number */
-    uint32_t holes_count, holes_room;
     uint64_t followed;   /* the latest chain that looked for the next number */
     uint64_t unit;       /* the latest unit that was looked at and enters here */
     uint64_t unit_count; /* how often it does */
@@ -245,12 +238,6 @@ static inline uint64_t lane_position(const struct order_lane *lane)
 static inline struct order_mark *lane_mark_at(const struct order_lane *lane, uint32_t index)
 {
     return &lane->marks[(lane->marks_first + index) & (lane->marks_room - 1)];
-}
-
-/* Whether the scout has told of the record at hand. */
-static inline bool lane_was_scouted(const struct order_lane *lane)
-{
-    return lane->scout != NULL && lane_position(lane) < lane->scout->records;
 }
 
 static inline bool lane_is_behind(const struct order *order, const struct order_lane *lane)
@@ -422,14 +409,13 @@ enum order_bound {
 };
 enum order_bound order_bound(struct order *order, const struct order_lane *lane, uint64_t bound);
 
-/* The structure's next number may have changed: goes on over holes, and wakes whose turn it is. */
+/* The structure's next number may have changed: wakes whose turn it is. */
 void structure_advance(struct order *order, struct order_structure *structure);
 
-/* Stamps, as records: of the latest call, of the next one, and numbers that were lost. */
+/* Stamps, as records: of the latest call, of the next one. */
 bool order_take_stamp(struct order *order, struct order_lane *lane, const struct record *record);
 bool order_take_stamp_before(struct order *order, struct order_lane *lane,
                              const struct record *record);
-bool order_add_hole(struct order *order, const struct record *record);
 
 /* Whether a call with stamps after it may be emitted now. */
 bool order_may_enter(struct order *order, struct order_lane *lane, const struct record *call);

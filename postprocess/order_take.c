@@ -181,7 +181,6 @@ static bool order_take_other(struct order *order, struct order_lane *lane,
     switch (record->number) {
     case RAW_STAMP_BEFORE: return order_take_stamp_before(order, lane, record);
     case RAW_STAMP_AFTER: return order_take_stamp(order, lane, record);
-    case RAW_LOST_STAMPS: return lane_was_scouted(lane) || order_add_hole(order, record);
     case RAW_LOST: order_take_lost(order, lane, record); return true;
     default: break;
     }

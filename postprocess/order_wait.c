@@ -99,38 +99,9 @@ enum order_bound order_bound(struct order *order, const struct order_lane *lane,
 
 /* ---- stamps ---- */
 
-static void structure_put_hole(struct order_structure *structure, struct order_hole hole)
-{
-    uint32_t at = structure->holes_count++;
-    for (; at > 0 && structure->holes[(at - 1) / 2].first > hole.first; at = (at - 1) / 2)
-        structure->holes[at] = structure->holes[(at - 1) / 2];
-    structure->holes[at] = hole;
-}
-
-/* The one with the lowest numbers; there is one. */
-static struct order_hole structure_take_hole(struct order_structure *structure)
-{
-    struct order_hole *holes = structure->holes, taken = holes[0];
-    const struct order_hole last = holes[--structure->holes_count];
-    uint32_t at = 0;
-    for (uint32_t child = 1; child < structure->holes_count; child = 2 * at + 1) {
-        if (child + 1 < structure->holes_count && holes[child + 1].first < holes[child].first)
-            child++;
-        if (holes[child].first >= last.first) break;
-        holes[at] = holes[child];
-        at = child;
-    }
-    holes[at] = last;
-    return taken;
-}
-
-/* Moves on over holes, and wakes whoever's turn it is. */
+/* Wakes whoever's turn it is. */
 void structure_advance(struct order *order, struct order_structure *structure)
 {
-    while (structure->holes_count > 0 && structure->holes[0].first <= structure->next) {
-        const struct order_hole hole = structure_take_hole(structure);
-        if (hole.first + hole.count > structure->next) structure->next = hole.first + hole.count;
-    }
     uint32_t number;
     while (wait_heap_take(&structure->waiters, structure->next, &number))
         order_wake(order, number);
@@ -150,24 +121,7 @@ bool order_take_stamp(struct order *order, struct order_lane *lane, const struct
     }
     structure->next++;
     order->totals.stamps++;
-    if (structure->waiters.lowest <= structure->next || structure->holes_count > 0)
-        structure_advance(order, structure);
-    return true;
-}
-
-bool order_add_hole(struct order *order, const struct record *record)
-{
-    struct order_structure *structure = &order->structures[structure_index(record->structure)];
-    if (structure->holes_count == structure->holes_room) {
-        uint32_t room = structure->holes_room == 0 ? 4 : structure->holes_room * 2;
-        struct order_hole *holes = realloc(structure->holes, room * sizeof *holes);
-        if (holes == NULL) return order_no_memory(order);
-        structure->holes = holes;
-        structure->holes_room = room;
-    }
-    structure_put_hole(structure, (struct order_hole){record->size, record->operand});
-    order->totals.stamps_missing += record->operand;
-    structure_advance(order, structure);
+    if (structure->waiters.lowest <= structure->next) structure_advance(order, structure);
     return true;
 }
 

@@ -293,11 +293,6 @@ class RawBuilder {
         events_++;
     }
 
-    void lost_stamps(uint32_t lane, uint32_t structure, uint64_t first, uint64_t count)
-    {
-        number(number(number(general(open(lane), 55), structure), first), count);
-    }
-
     /* One record, as it is, that the functions above would not write; births so many objects. */
     void units(uint32_t lane, const std::vector<uint16_t> &record, uint64_t births = 0)
     {

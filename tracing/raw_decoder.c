@@ -677,22 +677,6 @@ static bool decode_lost(struct raw_decoder *decoder, struct record *record)
     return decoder_count_births(decoder, record->operand);
 }
 
-/* Lost numbers leave the latest one as it is: they are not given as differences. */
-static bool decode_lost_stamps(struct raw_decoder *decoder, struct record *record)
-{
-    uint64_t structure = take_number(decoder);
-    uint64_t first = take_number(decoder);
-    uint64_t count = take_number(decoder);
-    if (latest_stamp(decoder, structure) == NULL) return false;
-    if (first == 0 || first >= RAW_STAMP_LIMIT || count > RAW_STAMP_LIMIT - first)
-        return DECODER_FAIL(decoder, RAW_OPERAND, decoder->at,
-                            ": stamps from %" PRIu64 ", %" PRIu64, first, count);
-    record->structure = (uint32_t)structure;
-    record->size = first;
-    record->operand = count;
-    return true;
-}
-
 /* The class of a record that is about one: not 0, whose objects no cache has. */
 static bool take_cached_class(struct raw_decoder *decoder, struct record *record)
 {
@@ -747,7 +731,6 @@ static bool decode_other(struct raw_decoder *decoder, unsigned unit, struct reco
     case RAW_CACHE_BEGIN:
     case RAW_THREAD_CACHE_DELETED: return true;
     case RAW_LOST: return decode_lost(decoder, record);
-    case RAW_LOST_STAMPS: return decode_lost_stamps(decoder, record);
     case RAW_CLASS: return decode_class(decoder, record);
     case RAW_CACHED: return decode_cached(decoder, record, places);
     case RAW_UNCACHED: return decode_uncached(decoder, record);

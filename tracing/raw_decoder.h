@@ -40,7 +40,6 @@
  *   stamp_before, stamp_after                    number                        structure
  *   lost                                         events         births
  *   failed                        stays          size           alignment      kind
- *   lost_stamps                                  first number   count          structure
  *
  * and, only if `tells_caches` is set:
  *

@@ -54,7 +54,6 @@ enum raw_record {
     RAW_STAMP_AFTER = 52,
     RAW_LOST = 53,
     RAW_FAILED = 54,
-    RAW_LOST_STAMPS = 55,
     RAW_CLASS = 56,
     RAW_CACHE_BEGIN = 57,
     RAW_CACHED = 58,

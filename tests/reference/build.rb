@@ -185,7 +185,6 @@ class RawRecords
   def thread_end = other(49)
   def stamp_before(structure, number) = stamp(0xf100, structure, number)
   def stamp_after(structure, number) = stamp(0xf200, structure, number)
-  def lost_stamps(structure, from, count) = other(55, structure, from, count)
 
   def thread_begin(id)
     other(48, id)

@@ -159,7 +159,6 @@ class RawDump
   STAMP_AFTER = 52
   LOST = 53
   FAILED = 54
-  LOST_STAMPS = 55
   CLASS = 56
   CACHE_BEGIN = 57
   CACHED = 58
@@ -530,7 +529,6 @@ class RawDump
     when THREAD_END then 'thread_end'
     when THREAD_CACHE_DELETED then forget_cache('thread_cache_deleted')
     when LOST then forget_cache(lost)
-    when LOST_STAMPS then lost_stamps
     when CLASS then size_class
     when CACHE_BEGIN then cache_begin
     when CACHED then cached
@@ -554,15 +552,6 @@ class RawDump
 
   def check_births(more)
     refuse(@offset, 'too many births') if @lane.births + more > BIRTHS_MAX
-  end
-
-  def lost_stamps
-    text = structure_text(@units.number, @offset)
-    first = @units.number
-    count = @units.number
-    refuse(@offset, "#{text}: #{count} numbers from #{first}") if first.zero? || first + count > 1 << 58 ||
-                                                                  first >= 1 << 58
-    "lost_stamps #{text} from #{first} count #{count}"
   end
 
   # 2.6 Caches

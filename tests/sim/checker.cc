@@ -222,18 +222,9 @@ class Checker {
 
     void missing_numbers()
     {
-        std::vector<std::pair<uint64_t, uint64_t>> holes[kStructures];
-        for (const Record &r : truth_.records)
-            if (r.number == kLostStamps && r.in_stream)
-                holes[r.structure].emplace_back(r.size, r.size + r.alignment);
         for (uint32_t structure = 0; structure < kStructures; structure++) {
-            std::sort(holes[structure].begin(), holes[structure].end());
             uint64_t expected = 1;
-            size_t hole = 0;
             for (uint32_t i : stamps_[structure]) {
-                for (; hole < holes[structure].size() && holes[structure][hole].first == expected;
-                     hole++)
-                    expected = holes[structure][hole].second;
                 if (record(i).size != expected) latest_[i] = kNever;
                 expected = record(i).size + 1;
             }

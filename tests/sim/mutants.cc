@@ -135,7 +135,7 @@ bool stamps_descend(Subject &s)
         std::vector<std::pair<uint32_t, uint64_t>> pending;
         for (uint32_t index : lane) {
             const Record &r = s.truth.records[index];
-            if (!r.in_stream || r.number == kLostStamps) continue;
+            if (!r.in_stream) continue;
             if (r.number == kStampAfter && latest != SIZE_MAX)
                 after[{r.structure, r.size}] = latest;
             if (r.number == kStampBefore) pending.emplace_back(r.structure, r.size);

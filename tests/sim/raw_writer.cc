@@ -80,7 +80,7 @@ void RawWriter::write(const RawRecord &record)
     run.units.insert(run.units.end(), code_.begin(), code_.end());
     run.ends.push_back(static_cast<uint32_t>(run.units.size()));
     run.visible.push_back(record.number != kStampBefore && record.number != kStampAfter &&
-                          record.number < kLostStamps);
+                          record.number < kClass);
     l.units += code_.size();
     l.births += record.births;
     run.births.push_back(l.births);
@@ -273,11 +273,6 @@ void RawWriter::encode_general(const RawRecord &record)
     case kThreadCacheDeleted:
     case kCacheBegin: return;
     case kLost:
-        add_number(record.size);
-        add_number(record.alignment);
-        return;
-    case kLostStamps:
-        add_number(record.structure);
         add_number(record.size);
         add_number(record.alignment);
         return;

@@ -137,13 +137,9 @@ void Recorder::stamp(uint32_t number, bool before, uint32_t structure)
 {
     if (!on) return;
     Lane &l = lane(number);
-    /* A thread that has seen that recording is over takes no number. */
-    if (l.stopped && random_.one_in(2)) return;
+    /* What is lost takes no number, nor does a thread that has seen that recording is over. */
+    if (l.losing || (l.stopped && random_.one_in(2))) return;
     uint64_t stamp = ++next_stamp_[structure];
-    if (l.losing) {
-        l.lost_stamps.push_back({structure, stamp});
-        return;
-    }
     Record record;
     record.number = before ? kStampBefore : kStampAfter;
     record.structure = structure;
@@ -331,7 +327,6 @@ void Recorder::start_losing(uint32_t number)
     l.losing = true;
     l.cache_known = false;
     l.lost_events = l.lost_births = 0;
-    l.lost_stamps.clear();
 }
 
 void Recorder::stop_losing(uint32_t number)
@@ -347,22 +342,6 @@ void Recorder::stop_losing(uint32_t number)
         write(number, lost, l.lost_births);
     else
         drop(lost);
-    std::sort(
-        l.lost_stamps.begin(), l.lost_stamps.end(), [](const LostStamp &a, const LostStamp &b) {
-            return a.structure != b.structure ? a.structure < b.structure : a.number < b.number;
-        });
-    for (size_t i = 0; i < l.lost_stamps.size();) {
-        Record record;
-        record.number = kLostStamps;
-        record.structure = l.lost_stamps[i].structure;
-        record.size = l.lost_stamps[i].number;
-        for (; i < l.lost_stamps.size() && l.lost_stamps[i].structure == record.structure &&
-               l.lost_stamps[i].number == record.size + record.alignment;
-             i++)
-            record.alignment++;
-        append(number, record);
-        write(number, record, 0);
-    }
 }
 
 void Recorder::stop(uint32_t number)

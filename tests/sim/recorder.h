@@ -66,17 +66,12 @@ class Recorder {
     uint32_t lanes() const { return static_cast<uint32_t>(lanes_.size()); }
 
   private:
-    struct LostStamp {
-        uint32_t structure;
-        uint64_t number;
-    };
     struct Lane {
         uint64_t births = 0;
         size_t chunked = 0; /* of its records, in the stream */
         bool stopped = false, losing = false;
         uint32_t lost_index = 0; /* of the `lost` record */
         uint64_t lost_events = 0, lost_births = 0;
-        std::vector<LostStamp> lost_stamps;
         /* As a reader has it. */
         bool cache_known = false;
         std::deque<uint32_t> lists[kClasses];

@@ -18,7 +18,6 @@ enum RecordNumber : uint8_t {
     kStampAfter = 52,
     kLost = 53,
     kFailed = 54,
-    kLostStamps = 55,
     kClass = 56,
     kCacheBegin = 57,
     kCached = 58,
@@ -61,10 +60,8 @@ struct Record {
     uint32_t structure = 0;
     ObjectId ends = 0, begins = 0; /* of a failed realloc: `ends` stays */
     uint32_t window = kNever;      /* of the chunk that brings it */
-    uint64_t
-        size = 0,
-        alignment =
-            0; /* stamps: the number; thread_begin: the thread; lost: events, births; lost_stamps: first, count */
+    uint64_t size = 0,
+             alignment = 0; /* stamps: the number; thread_begin: the thread; lost: events, births */
     bool has_object =
         false; /* a DEATH or REALLOC, failed or not; `ends` 0 is then an object made before */
     bool unknown = false;  /* and the stream says so */
@@ -81,7 +78,7 @@ inline bool is_stamp(const Record &record)
 /* Records that are neither in the order nor shape it. */
 inline bool is_silent(const Record &record)
 {
-    return record.number >= kLostStamps;
+    return record.number >= kClass;
 }
 
 /* Whether the instruction stream has something for it. */
