@@ -12,12 +12,10 @@
 
 #include "common/output.h"
 #include "common/program.h"
-#include "postprocess/merge.h"
 #include "postprocess/options.h"
 #include "postprocess/progress.h"
 #include "postprocess/run.h"
 #include "postprocess/summary.h"
-#include "postprocess/why.h"
 #include "tracing/raw_reader.h"
 
 /* Beside those of enum program_status. */
@@ -76,14 +74,6 @@ static void report(const struct summary *summary, const struct options *options)
     summary_print(summary, stderr);
 }
 
-static struct order_options order_options_of(const struct options *options)
-{
-    return (struct order_options){.salvage = options->salvage,
-                                  .patience_bytes = options->memory_bytes / 2,
-                                  .asks_why = options->asks_why,
-                                  .why = options->why};
-}
-
 /* Orders one recording that has been opened. */
 static int run(const struct options *options, const char *input, const char *output_path,
                struct raw_reader *reader, struct summary *summary)
@@ -96,7 +86,7 @@ static int run(const struct options *options, const char *input, const char *out
     struct progress progress;
     progress_start(&progress, reader->fd, options->quiet);
     struct run_options how = {
-        .order = order_options_of(options),
+        .order = {.salvage = options->salvage, .patience_bytes = options->memory_bytes / 2},
         .progress = progress_show,
         .context = &progress,
     };
@@ -117,7 +107,6 @@ static int run(const struct options *options, const char *input, const char *out
     struct summary told = *summary;
     if (output_failed) told.input = output_path;
     report(&told, options);
-    if (options->asks_why) why_print(options->why, &summary->result.answer, stderr);
     return exit_status(&summary->result, output_failed);
 }
 
@@ -128,6 +117,11 @@ static int check_and_run(const struct options *options, const char *input,
     if (reader->state == RAW_STREAM_FAILED) {
         error_print(stderr, PROGRAM, input, &reader->error);
         return reader->error.kind == &error_system ? PROGRAM_USAGE : PROGRAM_FAILED;
+    }
+    if (!make_output_directory(options)) {
+        fprintf(stderr, "%s: %s: cannot make the directory: %s\n", PROGRAM, options->output,
+                strerror(errno));
+        return PROGRAM_USAGE;
     }
     char *output = output_name(options, input, reader->header.pid);
     if (output == NULL) {
@@ -149,85 +143,6 @@ static int run_input(const struct options *options, const char *input, json_t *r
     int status = check_and_run(options, input, &reader, &summary);
     raw_reader_close(&reader);
     if (status != PROGRAM_USAGE) summary_add_json(&summary, results);
-    return status;
-}
-
-/* ---- one stream of several recordings ---- */
-
-/* Opens the recordings, and their spools' names. */
-static int open_inputs(const struct options *options, struct merge_input *inputs,
-                       struct raw_reader *readers, char **spools)
-{
-    int status = PROGRAM_OK;
-    for (int i = 0; i < options->inputs_count; i++) {
-        const char *input = options->inputs[i];
-        raw_reader_open(&readers[i], input);
-        if (readers[i].state == RAW_STREAM_FAILED) {
-            error_print(stderr, PROGRAM, input, &readers[i].error);
-            status = worse(status,
-                           readers[i].error.kind == &error_system ? PROGRAM_USAGE : PROGRAM_FAILED);
-        } else if (is_same_file(readers[i].fd, options->output)) {
-            status =
-                program_usage_error(PROGRAM, "%s and %s are the same file", input, options->output);
-        }
-        if (!has_spool(&readers[i], input) || asprintf(&spools[i], "%s.spool", input) < 0)
-            spools[i] = NULL;
-        inputs[i] = (struct merge_input){
-            .reader = &readers[i],
-            .options = {.spool_path = spools[i], .order = order_options_of(options)},
-        };
-    }
-    return status;
-}
-
-static int run_opened(const struct options *options, struct merge_input *inputs,
-                      const struct raw_reader *readers, struct summary *summary)
-{
-    struct output output;
-    struct progress progress;
-    if (!output_open(&output, options->output)) {
-        error_print(stderr, PROGRAM, options->output, &output.error);
-        return PROGRAM_USAGE;
-    }
-    progress_start(&progress, -1, options->quiet);
-    merge_run(inputs, (uint32_t)options->inputs_count, &output, progress_show, &progress,
-              &summary->result);
-    bool closed = output_close(&output);
-    progress_end(&progress);
-    summary->seconds = seconds_now() - progress.start;
-    if (!closed || error_is_set(&output.error)) {
-        error_print(stderr, PROGRAM, options->output, &output.error);
-        return STATUS_OUTPUT_FAILED;
-    }
-    for (int i = 0; i < options->inputs_count; i++) {
-        struct summary one = {.program = PROGRAM, .result = inputs[i].result};
-        one.input = options->inputs[inputs[i].reader - readers];
-        summary_print_problems(&one, stderr);
-    }
-    if (!options->quiet) summary_print(summary, stderr);
-    return exit_status(&summary->result, false);
-}
-
-static int run_merged(const struct options *options, json_t *results)
-{
-    size_t count = (size_t)options->inputs_count;
-    struct summary summary = {.program = PROGRAM, .input = options->output};
-    struct merge_input *inputs = calloc(count, sizeof *inputs);
-    struct raw_reader *readers = calloc(count, sizeof *readers);
-    char **spools = calloc(count, sizeof *spools);
-    int status = PROGRAM_FAILED;
-    if (inputs != NULL && readers != NULL && spools != NULL) {
-        status = open_inputs(options, inputs, readers, spools);
-        if (status == PROGRAM_OK) status = run_opened(options, inputs, readers, &summary);
-        for (size_t i = 0; i < count; i++) {
-            raw_reader_close(&readers[i]);
-            free(spools[i]);
-        }
-    }
-    if (status != PROGRAM_USAGE) summary_add_json(&summary, results);
-    free(inputs);
-    free(readers);
-    free(spools);
     return status;
 }
 
@@ -264,11 +179,8 @@ static int run_all(const struct options *options)
     FILE *json = open_json(options, &status);
     if (status != PROGRAM_OK) return status;
     json_t *results = json_array();
-    if (options->merge)
-        status = run_merged(options, results);
-    else
-        for (int i = 0; i < options->inputs_count; i++)
-            status = worse(status, run_input(options, options->inputs[i], results));
+    for (int i = 0; i < options->inputs_count; i++)
+        status = worse(status, run_input(options, options->inputs[i], results));
     if (json != NULL) status = worse(status, close_json(options, json, results));
     json_decref(results);
     return status;

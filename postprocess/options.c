@@ -27,12 +27,11 @@ static int help(void)
         "When the recorded process could not finish its recording, what is missing in IN is taken\n"
         "from IN.spool, where the process left it.\n"
         "\n"
-        "  -o, --output=OUT       where the result goes; for several recordings a directory, or a\n"
-        "                         name in which %n is the name of IN and %p the recorded process\n"
-        "      --merge            all recordings into one stream, by time\n"
+        "  -o, --output=OUT       where the result goes; for several recordings a directory (made\n"
+        "                         if the name ends in a slash), or a name in which %n is the\n"
+        "                         name of IN and %p the recorded process\n"
         "      --salvage          leave out what is damaged, and go on\n"
         "      --max-memory=SIZE  rather fail than use more (64M, 2G)\n"
-        "      --why=N            say what instruction N waited for, and what released it\n"
         "  -j, --json=FILE        write the figures of the summary as JSON\n"
         "  -q, --quiet            no summary and no progress; problems are still told\n"
         "  -h, --help             this text\n"
@@ -60,12 +59,16 @@ static bool parse_size(const char *text, uint64_t *bytes)
     return true;
 }
 
+static bool ends_in_slash(const char *path)
+{
+    size_t length = strlen(path);
+    return length > 0 && path[length - 1] == '/';
+}
+
 static bool is_directory(const char *path)
 {
     struct stat status;
-    size_t length = strlen(path);
-    if (length > 0 && path[length - 1] == '/') return true;
-    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    return ends_in_slash(path) || (stat(path, &status) == 0 && S_ISDIR(status.st_mode));
 }
 
 static bool is_pattern(const char *path)
@@ -85,30 +88,25 @@ static int parse_files(struct options *options, int count, char **words)
         options->output = words[--options->inputs_count];
     } else if (count == 0) {
         return program_usage_error(PROGRAM, "IN is needed");
-    } else if (!options->merge) {
+    } else {
         options->many = is_directory(options->output) || is_pattern(options->output);
         if (count > 1 && !options->many)
             return program_usage_error(
-                PROGRAM,
-                "several recordings: -o needs a directory or a name with %%n or %%p, or --merge");
+                PROGRAM, "several recordings: -o needs a directory or a name with %%n or %%p");
     }
     options->output = plain_name(options->output);
     for (int i = 0; i < options->inputs_count; i++)
         options->inputs[i] = (char *)(uintptr_t)plain_name(options->inputs[i]);
-    if (options->asks_why && (options->merge || options->inputs_count > 1))
-        return program_usage_error(PROGRAM, "--why is for one recording");
     return -1;
 }
 
-enum { OPTION_MERGE = 256, OPTION_SALVAGE, OPTION_MEMORY, OPTION_WHY };
+enum { OPTION_SALVAGE = 256, OPTION_MEMORY };
 
 int options_parse(struct options *options, int count, char **words)
 {
     static const struct option names[] = {{"output", required_argument, NULL, 'o'},
-                                          {"merge", no_argument, NULL, OPTION_MERGE},
                                           {"salvage", no_argument, NULL, OPTION_SALVAGE},
                                           {"max-memory", required_argument, NULL, OPTION_MEMORY},
-                                          {"why", required_argument, NULL, OPTION_WHY},
                                           {"json", required_argument, NULL, 'j'},
                                           {"quiet", no_argument, NULL, 'q'},
                                           {"help", no_argument, NULL, 'h'},
@@ -119,18 +117,12 @@ int options_parse(struct options *options, int count, char **words)
     while ((option = getopt_long(count, words, "o:j:qhV", names, NULL)) != -1) {
         switch (option) {
         case 'o': options->output = optarg; break;
-        case OPTION_MERGE: options->merge = true; break;
         case OPTION_SALVAGE: options->salvage = true; break;
         case OPTION_MEMORY:
             if (!parse_size(optarg, &options->memory_bytes) ||
                 options->memory_bytes < MEMORY_BYTES_MIN)
                 return program_usage_error(PROGRAM, "--max-memory=%s: a size from 32M on is needed",
                                            optarg);
-            break;
-        case OPTION_WHY:
-            options->asks_why = true;
-            if (!parse_size(optarg, &options->why))
-                return program_usage_error(PROGRAM, "--why=%s: a number is needed", optarg);
             break;
         case 'j': options->json = optarg; break;
         case 'q': options->quiet = true; break;
@@ -143,6 +135,12 @@ int options_parse(struct options *options, int count, char **words)
 }
 
 /* ---- names ---- */
+
+bool make_output_directory(const struct options *options)
+{
+    if (!options->many || !ends_in_slash(options->output)) return true;
+    return mkdir(options->output, 0777) == 0 || errno == EEXIST;
+}
 
 const char *plain_name(const char *path)
 {
@@ -191,7 +189,7 @@ char *output_name(const struct options *options, const char *input, uint32_t pid
         return NULL;
     }
     if (is_directory(options->output))
-        fprintf(to, "%s/%s.ins", options->output, name);
+        fprintf(to, "%s%s%s.ins", options->output, ends_in_slash(options->output) ? "" : "/", name);
     else
         write_name(to, options->output, name, pid);
     free(name);

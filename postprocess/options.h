@@ -12,16 +12,16 @@ struct options {
     int inputs_count;
     const char *output; /* a file, or with `many` where files go */
     bool many;          /* one output for each input: output_name() says which */
-    bool merge;
     const char *json;
     bool quiet, salvage;
     uint64_t memory_bytes; /* 0: no limit */
-    bool asks_why;
-    uint64_t why; /* number of an instruction */
 };
 
 /* Returns -1 to go on, or an exit status. */
 int options_parse(struct options *options, int count, char **words);
+
+/* Makes the directory that -o names with a slash behind it, unless it is there. False: see errno. */
+bool make_output_directory(const struct options *options);
 
 /* The file that what was read from `input`, recorded of process `pid`, goes to. To be freed; NULL: no memory. */
 char *output_name(const struct options *options, const char *input, uint32_t pid);

@@ -19,11 +19,6 @@ const struct error *order_damage(const struct order *order)
     return &order->damage;
 }
 
-const struct order_answer *order_answer_of(const struct order *order)
-{
-    return &order->answer;
-}
-
 const struct order_totals *order_totals_of(const struct order *order)
 {
     return &order->totals;
@@ -68,8 +63,6 @@ struct order *order_new(struct read_ahead *source, struct instruction_writer *wr
     order->writer = writer;
     order->queued_bytes_limit = WINDOW_BYTES_EASY;
     order->salvage = options->salvage;
-    order->asks_why = options->asks_why;
-    order->why = options->why;
     order->patience_bytes =
         options->patience_bytes != 0 ? options->patience_bytes : WINDOW_BYTES_MAX;
     for (uint32_t i = 0; i < STRUCTURES; i++) {
@@ -92,7 +85,6 @@ static void lane_free(struct order *order, struct order_lane *lane)
     free(lane->marks);
     free(lane->scout);
     raw_decoder_free(&lane->decoder);
-    free(lane->waits);
     free(lane->batch);
     free(lane);
 }

@@ -68,47 +68,9 @@ struct order_totals {
     uint32_t lanes;             /* that had records */
 };
 
-/* ---- why an instruction stands where it does ---- */
-
-#define ORDER_WAITS_MAX 8u
-
-enum order_release {
-    ORDER_CAME,        /* what was waited for has come */
-    ORDER_ENTERED,     /* nothing went on: it entered what it could of its structures (a step) */
-    ORDER_LOOSE,       /* nothing went on: it went without regard to its unit */
-    ORDER_DONE_WITHOUT /* what it waited for never comes */
-};
-
-/* A lane's waiting for one thing. Instructions are counted from 0, as in dumps. */
-struct order_wait {
-    uint64_t record; /* of the lane: the one that waited */
-    bool is_stamp;   /* for its turn in a structure: */
-    uint32_t structure;
-    uint64_t number; /* or for so many births of a lane: raw_births() */
-    uint64_t from, to;
-    enum order_release release;
-    bool has_releaser;
-    uint32_t lane; /* whose record released it */
-    uint64_t lane_record;
-};
-
-struct order_answer {
-    bool found; /* else there is no such instruction, */
-    bool tick;  /* or it is not of a lane */
-    uint32_t lane;
-    uint64_t record, offset;
-    uint64_t window;
-    uint64_t admitted_at; /* instruction before which lanes were let into the window, */
-    bool overtook;        /* though the one before had not ended */
-    uint32_t waits_count; /* the latest ones, of this call and its stamps */
-    struct order_wait waits[ORDER_WAITS_MAX];
-};
-
 struct order;
 
 struct order_options {
-    bool asks_why; /* for the instruction with the number `why`; takes time */
-    uint64_t why;
     /* Damage does not end it: what cannot be ordered is left out, or goes on without what it waits for. */
     bool salvage;
     /* With so many bytes of chunks that cannot be ordered, what is missing is no longer waited for. 0: 1 GiB. */
@@ -136,9 +98,6 @@ const struct error *order_error(const struct order *order);
 
 /* The first damage that was left out, or no error. */
 const struct error *order_damage(const struct order *order);
-/* The answer to order_options.why. */
-const struct order_answer *order_answer_of(const struct order *order);
-
 const struct order_totals *order_totals_of(const struct order *order);
 
 #ifdef __cplusplus

@@ -115,10 +115,10 @@ static bool lane_ends_with_unit(const struct order_lane *lane)
 
 /* Whether so many records are in sight that it is known whether the last ones are whole units; and no more, because
  * most are better taken where they are decoded (lane_run_shorts). */
-static bool lane_has_enough(const struct order *order, const struct order_lane *lane)
+static bool lane_has_enough(const struct order_lane *lane)
 {
     if (lane->filled >= LOOKAHEAD) return true;
-    return lane->filled > 0 && !order->asks_why && lane_ends_with_unit(lane);
+    return lane->filled > 0 && lane_ends_with_unit(lane);
 }
 
 /* Decodes more records behind those that are left. Returns whether there may be even more. */
@@ -129,9 +129,9 @@ static bool lane_refill(struct order *order, struct order_lane *lane)
     memmove(lane->records, lane->records + lane->at, left * sizeof *lane->records);
     lane->at = 0;
     lane->filled = left;
-    while (!lane_has_enough(order, lane) && (lane->open != NULL || lane_open_chunk(order, lane))) {
-        uint32_t at_once = order->asks_why ? BATCH_RECORDS - lane->filled : RECORDS_AT_ONCE;
-        uint32_t count = raw_decoder_next(&lane->decoder, lane->records + lane->filled, at_once);
+    while (!lane_has_enough(lane) && (lane->open != NULL || lane_open_chunk(order, lane))) {
+        uint32_t count =
+            raw_decoder_next(&lane->decoder, lane->records + lane->filled, RECORDS_AT_ONCE);
         /* A chunk that only tells of the cache has none. */
         if (count > 0) lane->decoded_window = lane->open->window;
         lane->filled += count;
@@ -177,19 +177,10 @@ static uint64_t lane_window_left(const struct order_lane *lane)
     return lane_mark_at(lane, 0)->end_record - lane_position(lane);
 }
 
-/* Takes one record, and looks whether it is the one that is asked for. */
-static bool lane_run_asking(struct order *order, struct order_lane *lane)
-{
-    uint64_t before = order_why_instructions(order);
-    if (!order_take_records(order, lane, lane->at + 1)) return false;
-    order_why_taken(order, lane, &lane->records[lane->at - 1], before);
-    return true;
-}
-
 /* Takes what can be taken without records. Returns how many calls. */
 static uint64_t lane_run_shorts(struct order *order, struct order_lane *lane, uint64_t turn)
 {
-    if (lane->at < lane->filled || lane->open == NULL || order->asks_why) return 0;
+    if (lane->at < lane->filled || lane->open == NULL) return 0;
     uint64_t window_left = lane_window_left(lane);
     uint64_t taken = order_take_shorts(order, lane, window_left < turn ? window_left : turn);
     if (taken > 0) lane->decoded_window = lane->open->window;
@@ -222,13 +213,8 @@ static void lane_run(struct order *order, struct order_lane *lane, uint64_t turn
         if (count == 0) count = 1;
         while (count < available && splits_unit(lane, lane->at + count))
             count++;
-        if (order->asks_why) {
-            if (!lane_run_asking(order, lane)) return;
-            turn -= turn > 0;
-        } else {
-            turn -= count < turn ? count : turn;
-            if (!order_take_records(order, lane, lane->at + count)) return;
-        }
+        turn -= count < turn ? count : turn;
+        if (!order_take_records(order, lane, lane->at + count)) return;
         in_middle = splits_unit(lane, lane->at);
     }
     if (lane->at < lane->filled) return;

@@ -6,7 +6,6 @@
  *   order_lane.c     a lane's turn: its chunks, its records at hand, its part of each window
  *   order_take.c     one record after another becomes instructions
  *   order_wait.c     who waits for what; stamps and units
- *   order_why.c      what a record has waited for, when somebody asks
  *
  * A lane is in one of three states:
  *
@@ -133,19 +132,12 @@ struct order_lane {
     uint32_t segments_count;
     struct order_segment segments[SEGMENTS_MAX]; /* the latest chunks, a ring */
     uint64_t births_in_stream;                   /* once order->ended */
-    struct order_waits *waits;                   /* when somebody asks why */
     struct raw_decoder decoder;
     struct raw_decoder *scout; /* order_ahead.c; NULL: it was never sent */
 };
 
 /* So that an unknown object, whose bound is 0, is not one that this lane has. */
 #define LANE_NO_BIRTHS (UINT64_C(1) << 63)
-
-/* What the call at hand, or the next one, has waited for. */
-struct order_waits {
-    uint32_t count;
-    struct order_wait latest[ORDER_WAITS_MAX]; /* a ring */
-};
 
 struct order_structure {
     uint64_t next; /* the number whose turn it is */
@@ -163,8 +155,6 @@ struct order_window {
     uint32_t *lanes;
     uint32_t lanes_count, lanes_room;
     struct raw_tick tick;
-    uint64_t admitted_at; /* for order_answer */
-    bool overtook;
 };
 
 struct order {
@@ -197,11 +187,8 @@ struct order {
     uint64_t patience_bytes;
     bool salvage;
     uint64_t last_tick_ns;
-    bool asks_why;
-    uint64_t why;
     struct order_lane *running; /* whose turn it is */
-    struct order_answer answer;
-    bool ended; /* no more chunks will come */
+    bool ended;                 /* no more chunks will come */
     /* Chains of those who wait for each other, that were followed; the first one of the latest chase. */
     uint64_t chains, chase_chain;
 };
@@ -365,19 +352,6 @@ void order_run_lane(struct order *order, struct order_lane *lane);
 
 /* What the lane has left in the oldest window belongs to the next one from now on. */
 bool lane_leave_window(struct order *order, struct order_lane *lane);
-
-/* ---- order_why.c: only when order->asks_why ---- */
-
-/* The lane begins to wait, or has ended to. */
-void order_why_waits(struct order *order, struct order_lane *lane);
-void order_why_released(struct order *order, struct order_lane *lane, enum order_release release);
-
-/* Instructions so far. */
-uint64_t order_why_instructions(const struct order *order);
-
-/* A record has been taken, when there had been so many instructions `before`. */
-void order_why_taken(struct order *order, struct order_lane *lane, const struct record *record,
-                     uint64_t before);
 
 /* ---- order_take.c ---- */
 

@@ -35,7 +35,6 @@ struct order_lane *order_next_ready(struct order *order)
 static void order_wake(struct order *order, uint32_t number)
 {
     struct order_lane *lane = order->lanes[number];
-    if (order->asks_why) order_why_released(order, lane, ORDER_CAME);
     if (order->admitted > order->oldest && lane_is_behind(order, lane))
         order_make_ready_first(order, lane);
     else
@@ -53,7 +52,6 @@ static bool lane_waits_for_stamp(struct order *order, struct order_lane *lane, u
     lane->state = LANE_WAITS;
     lane->wait_structure = index;
     lane->wait_number = number;
-    if (order->asks_why) order_why_waits(order, lane);
     return false;
 }
 
@@ -67,7 +65,6 @@ bool lane_waits_for_births(struct order *order, struct order_lane *lane, uint64_
     lane->state = LANE_WAITS;
     lane->wait_structure = STRUCTURES;
     lane->wait_number = bound;
-    if (order->asks_why) order_why_waits(order, lane);
     return false;
 }
 

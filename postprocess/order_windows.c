@@ -36,10 +36,6 @@ void order_admit(struct order *order, uint64_t window)
 {
     struct order_window *admitted = order_window(order, window);
     order->admitted = window;
-    if (order->asks_why) {
-        admitted->admitted_at = order_why_instructions(order);
-        admitted->overtook = window > order->oldest;
-    }
     for (uint32_t i = 0; i < admitted->lanes_count; i++) {
         struct order_lane *lane = order->lanes[admitted->lanes[i]];
         uint64_t records = lane_records_left(lane) / TURNS_PER_WINDOW;
@@ -72,8 +68,6 @@ void order_end_window(struct order *order)
                              window->tick.heap_bytes);
         order->last_tick_ns = now;
     }
-    if (order->asks_why && !last && order->why + 1 == order_why_instructions(order))
-        order->answer = (struct order_answer){.found = true, .tick = true, .window = order->oldest};
     window->lanes_count = 0;
     order->totals.windows++;
     order->totals.windows_overtaken += order->admitted > order->oldest;
@@ -91,10 +85,8 @@ bool order_is_patient(const struct order *order)
 }
 
 /* Lets a lane that waits look again. */
-static void order_stop_waiting(struct order *order, struct order_lane *lane,
-                               enum order_release release)
+static void order_stop_waiting(struct order *order, struct order_lane *lane)
 {
-    if (order->asks_why) order_why_released(order, lane, release);
     struct wait_heap *heap = lane->wait_structure < STRUCTURES
                                  ? &order->structures[lane->wait_structure].waiters
                                  : &order->lanes[raw_births_lane(lane->wait_number)]->birth_waiters;
@@ -117,7 +109,7 @@ bool order_step(struct order *order, uint64_t records_left)
             continue;
         }
         lane->stepwise = true;
-        order_stop_waiting(order, lane, ORDER_ENTERED);
+        order_stop_waiting(order, lane);
         order->totals.units_stepped++;
         return true;
     }
@@ -155,7 +147,7 @@ static bool order_relax(struct order *order)
     }
     if (found == NULL) return false;
     found->stepwise = found->loose = true;
-    order_stop_waiting(order, found, ORDER_LOOSE);
+    order_stop_waiting(order, found);
     order->totals.relaxed++;
     return true;
 }
@@ -200,7 +192,7 @@ static bool order_lets_go(struct order *order, struct order_lane *lane)
     if (lane->wait_structure < STRUCTURES ||
         object_table_last_known(&order->objects, lane->wait_number) == lane->wait_number)
         return false;
-    order_stop_waiting(order, lane, ORDER_DONE_WITHOUT);
+    order_stop_waiting(order, lane);
     return true;
 }
 
@@ -304,7 +296,7 @@ static bool order_give_up(struct order *order)
                       raw_births_count(stuck->wait_number), raw_births_lane(stuck->wait_number)))
         return false;
     stuck->given_up = stuck->wait_number;
-    order_stop_waiting(order, stuck, ORDER_DONE_WITHOUT);
+    order_stop_waiting(order, stuck);
     return true;
 }
 

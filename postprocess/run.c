@@ -72,16 +72,12 @@ static void metadata_make(struct metadata *metadata, const struct raw_header *he
     if (header->metadata != NULL) metadata_copy(metadata, header);
 }
 
-bool run_open_writer(struct instruction_writer *writer, struct output *output,
-                     const struct raw_header *raw, uint32_t merged)
+/* Opens a writer for what was recorded with this header. False: see the writer's error. */
+static bool run_open_writer(struct instruction_writer *writer, struct output *output,
+                            const struct raw_header *raw)
 {
     struct metadata metadata;
     metadata_make(&metadata, raw);
-    if (merged > 0) {
-        char text[16];
-        snprintf(text, sizeof text, "%" PRIu32, merged);
-        metadata_add_text(&metadata, "merged", text);
-    }
     struct instruction_header header = {.metadata = metadata.text,
                                         .metadata_bytes = metadata.bytes};
     if ((raw->features & RAW_FEATURE_ADDRESSES) != 0)
@@ -223,7 +219,6 @@ static void run_finish(struct run *run, struct output *output)
     result->totals = *instruction_writer_totals(&run->writer);
     result->order = *order_totals_of(run->order);
     result->order.damages += run->reader->damages;
-    result->answer = *order_answer_of(run->order);
     result->ticks = run->reader->ticks;
     bool written = instruction_writer_finish(&run->writer, statuses[result->status]);
     if (!written && result->status != RUN_FAILED) {
@@ -261,7 +256,7 @@ void run_order(struct raw_reader *reader, const struct run_options *options, str
     if (reader->state == RAW_STREAM_CUT) run_open_spool(&run, options->spool_path);
     if (!run_adopt_spool(&run)) {
         result->error = reader->error;
-    } else if (run_open_writer(&run.writer, output, &reader->header, 0)) {
+    } else if (run_open_writer(&run.writer, output, &reader->header)) {
         run_with_writer(&run, output);
         instruction_writer_close(&run.writer);
     } else {

@@ -51,7 +51,6 @@ struct run_result {
     uint32_t spool_lanes_gapped; /* lanes of which the spool has not everything */
     struct instruction_totals totals;
     struct order_totals order;
-    struct order_answer answer; /* to run_options.order.why */
     uint64_t ticks;
     uint64_t bytes_in, bytes_out;
 };
@@ -68,11 +67,6 @@ struct run_options {
 /* Orders what `reader` reads; it has been opened. */
 void run_order(struct raw_reader *reader, const struct run_options *options, struct output *output,
                struct run_result *result);
-
-/* Opens a writer for what was recorded with this header, of so many `merged` recordings, or 0. False: see the writer's
- * error. */
-bool run_open_writer(struct instruction_writer *writer, struct output *output,
-                     const struct raw_header *raw, uint32_t merged);
 
 #ifdef __cplusplus
 }

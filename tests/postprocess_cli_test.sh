@@ -52,7 +52,7 @@ one_processor() {
 	taskset -c "$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')" "$@"
 }
 
-echo "1..86"
+echo "1..81"
 
 "$make_raw" lanes=3 steps=40000 > raw || exit 99
 "$make_raw" lanes=3 steps=40000 end=0 > cut || exit 99
@@ -216,27 +216,21 @@ cmp -s as-two-4711 two && cmp -s as-raw-4711 whole
 report $? "the name and the process"
 check "the worst exit status counts" 3 "$postprocess" -q -o results raw cut two.raw
 check "several recordings, one name" 2 "$postprocess" -q -o one raw two.raw
-says "the message says what is needed" "--merge"
+says "the message says what is needed" "a directory or a name with %n or %p"
 check "one recording with -o" 0 "$postprocess" -q -o out5 raw
 cmp -s out5 whole
 report $? "is the same as without"
-check "merged" 0 "$postprocess" --merge -j json -o merged raw two.raw
-is "merged: lanes of both" "$(json lanes)" 5
-is "merged: events of both" "$(json events)" $((events + $("$postprocess" -q -j - two.raw /dev/null |
-	sed -n 's/^  "events": \(.*\),/\1/p')))
-check "the merged stream is good" 0 "$here/bin/malloctape" info merged
-grep -q '^lanes *5$' stdout
-report $? "it has all lanes"
-check "merged, one cut" 3 "$postprocess" -q --merge -o merged cut two.raw
-check "merged, one damaged" 1 "$postprocess" -q --merge -o merged damaged two.raw
-check "merged into a full disk" $([ -w /dev/full ] && echo 4 || echo 2) "$postprocess" -q --merge -o /dev/full raw two.raw
+check "a directory that is not there yet" 0 "$postprocess" -q -o newdir/ raw two.raw
+cmp -s newdir/raw.ins whole && cmp -s newdir/two.ins two
+report $? "is made"
+check "and may be there" 0 "$postprocess" -q -o newdir/ raw
+check "a directory that cannot be made" 2 "$postprocess" -q -o no/such/dir/ raw
+says "the message names it" "no/such/dir/: cannot make the directory: No such file"
+check "one that takes nothing" 2 "$postprocess" -q -o raw/ two.raw
+! grep -q '//' stderr
+report $? "no name has two slashes"
 
-# Questions, limits, and what is no terminal.
-check "--why" 0 "$postprocess" -q --why=5000 raw out5
-says "it tells lane and record" "^instruction #5000: lane [0-9]*, record [0-9]*"
-says "it tells the window" "window [0-9]*.*(rule 4)"
-cmp -s out5 whole
-report $? "asking changes nothing"
+# Limits, and what is no terminal.
 check "no progress without a terminal" 0 "$postprocess" raw out5
 ! grep -q "left" stderr
 report $? "it is not there"
