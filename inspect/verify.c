@@ -30,7 +30,7 @@ static const char help_text[] =
     "recording; or checks the instruction stream ORDERED instead. Says what was checked.\n"
     "\n"
     "  rule 1  every lane's calls are there, once, in order, with the same operands\n"
-    "  rule 2  objects are born before they end, and are the very objects of the recording\n"
+    "  rule 2  allocations come before their frees, of the very objects of the recording\n"
     "  rule 3  calls entered the allocator's shared structures in the recorded order\n"
     "  rule 4  no call is more than one tick window away from its own, unless the other rules force it\n"
     "\n"
@@ -112,40 +112,21 @@ static int ordering_close(struct ordering *ordering, bool to_its_end)
 
 /* ---- what was found ---- */
 
-static void print_objects(const struct verify_counts *counts)
-{
-    printf("rule 2  births: %" PRIu64 "; ends: %" PRIu64
-           ", each of the object that the recording names, after its birth",
-           counts->births, counts->deaths);
-    if (counts->unknown > 0)
-        printf("; of objects without a recorded birth: %" PRIu64, counts->unknown);
-    putchar('\n');
-}
-
-static void print_numbers(const struct verify_counts *counts)
-{
-    printf("rule 3  entries into shared structures: %" PRIu64 ", in order", counts->stamps);
-    if (counts->pairs_forced + counts->pairs_interleaved + counts->pairs_far > 0)
-        printf("; pairs of calls the other way round: %" PRIu64 " forced, %" PRIu64 " interleaved",
-               counts->pairs_forced, counts->pairs_interleaved);
-    if (counts->pairs_far > 0) printf(", %" PRIu64 " too far apart to judge", counts->pairs_far);
-    if (counts->stamps_missing > 0)
-        printf("; numbers missing at the end: %" PRIu64, counts->stamps_missing);
-    putchar('\n');
-}
-
 static void print_counts(const struct verify_counts *counts)
 {
     printf("rule 1  calls: %" PRIu64 ", lanes: %" PRIu64 "; each once, in order, as recorded\n",
            counts->calls, counts->lanes);
-    print_objects(counts);
-    print_numbers(counts);
-    printf("rule 4  ticks: %" PRIu64 "; records in their window: %" PRIu64 ", one later: %" PRIu64
-           ", one earlier: %" PRIu64,
-           counts->ticks, counts->on_time, counts->late, counts->early);
-    if (counts->late_forced > 0) printf(", later yet, forced: %" PRIu64, counts->late_forced);
-    if (counts->early_forced > 0) printf(", earlier yet, forced: %" PRIu64, counts->early_forced);
-    if (counts->early_far > 0) printf(" (too far to judge: %" PRIu64 ")", counts->early_far);
+    printf("rule 2  allocations: %" PRIu64 ", frees: %" PRIu64
+           "; each free of the object that the recording names",
+           counts->allocations, counts->frees);
+    if (counts->unknown > 0) printf("; of unrecorded objects: %" PRIu64, counts->unknown);
+    printf("\nrule 3  entries into shared structures: %" PRIu64 ", in order", counts->numbers);
+    if (counts->numbers_missing > 0)
+        printf("; missing in the recording: %" PRIu64, counts->numbers_missing);
+    printf("\nrule 4  ticks: %" PRIu64 "; each record at most a window from its own",
+           counts->ticks);
+    if (counts->far > 0) printf(", but for %" PRIu64 " that others force", counts->far);
+    if (counts->not_judged > 0) printf(" (not judged: %" PRIu64 ")", counts->not_judged);
     putchar('\n');
 }
 

@@ -75,11 +75,13 @@ void verify_lane_take(struct verify_raw *raw, struct verify_lane *lane)
 
 /* ---- reading ---- */
 
-static bool note_births(struct verify_raw *raw, const struct verify_block *block, uint32_t lane)
+static bool note_allocations(struct verify_raw *raw, const struct verify_block *block,
+                             uint32_t lane)
 {
     for (uint32_t i = 0; i < block->count; i++) {
         const struct record *record = &block->records[i];
         bool lost = record->number == RAW_LOST;
+        raw->lost |= lost;
         uint64_t count = lost ? record->operand : record->serial != 0;
         if (count > 0 && !births_add(&raw->births, lane, count, lost)) return no_memory(raw);
     }
@@ -105,7 +107,7 @@ static struct verify_lane *take_records(struct verify_raw *raw, const struct raw
                                      chunk->units - block->count)) > 0)
         block->count += count;
     raw->error = decoder->error;
-    bool some = block->count > 0 && note_births(raw, block, chunk->lane);
+    bool some = block->count > 0 && note_allocations(raw, block, chunk->lane);
     if (some)
         block_append(lane, block);
     else
@@ -149,21 +151,30 @@ struct verify_lane *verify_raw_read(struct verify_raw *raw)
 
 /* ---- searching ---- */
 
-static bool record_has_number(const struct record *record, uint32_t structure, uint64_t number)
+static uint64_t block_next_number(const struct verify_block *block, uint32_t structure,
+                                  uint64_t from)
 {
-    return (record->number == RAW_STAMP_BEFORE || record->number == RAW_STAMP_AFTER) &&
-           record->structure == structure && record->size == number;
+    uint64_t lowest = UINT64_MAX;
+    for (uint32_t i = block->taken; i < block->count; i++) {
+        const struct record *record = &block->records[i];
+        if ((record->number == RAW_STAMP_BEFORE || record->number == RAW_STAMP_AFTER) &&
+            record->structure == structure && record->size >= from && record->size < lowest)
+            lowest = record->size;
+    }
+    return lowest;
 }
 
-bool verify_raw_has_number(const struct verify_raw *raw, uint32_t structure, uint64_t number)
+uint64_t verify_raw_next_number(const struct verify_raw *raw, uint32_t structure, uint64_t from)
 {
+    uint64_t lowest = UINT64_MAX;
     for (uint32_t i = 0; i < raw->lanes_count; i++) {
         const struct verify_block *block = raw->lanes[i] != NULL ? raw->lanes[i]->first : NULL;
-        for (; block != NULL; block = block->next)
-            for (uint32_t at = block->taken; at < block->count; at++)
-                if (record_has_number(&block->records[at], structure, number)) return true;
+        for (; block != NULL; block = block->next) {
+            uint64_t number = block_next_number(block, structure, from);
+            if (number < lowest) lowest = number;
+        }
     }
-    return false;
+    return lowest;
 }
 
 /* ---- closing ---- */
@@ -183,7 +194,7 @@ void verify_raw_close(struct verify_raw *raw)
         if (raw->lanes[i] == NULL) continue;
         blocks_free(raw->lanes[i]->first);
         free(raw->lanes[i]->before);
-        free(raw->lanes[i]->latest);
+        free(raw->lanes[i]->floors);
         free(raw->lanes[i]);
     }
     blocks_free(raw->unused);

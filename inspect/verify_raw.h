@@ -29,41 +29,49 @@ struct verify_block {
     struct record records[];
 };
 
-/* A birth in the ordered stream. */
-struct verify_birth {
-    uint64_t position; /* 0: none */
-    uint32_t number;   /* the low bits of it, in its lane */
-    uint32_t floor;    /* rule 4 */
+/* From this allocation of a lane on, whoever waits for it also waits for something of window `floor`. */
+struct verify_floor {
+    uint64_t allocation; /* number in the lane */
+    uint32_t floor;
+};
+
+/* A sequence number, taken. */
+struct verify_number {
+    uint32_t structure;
+    uint64_t number;
 };
 
 struct verify_lane {
     uint32_t number;
     struct verify_block *first, *last; /* read and not taken; the first one has records left */
 
-    uint64_t births;             /* rule 2: in the ordered stream so far, lost ones included */
-    struct verify_birth *latest; /* of them: a ring by number */
-    uint32_t latest_room;        /* a power of two, or 0 */
+    uint64_t calls;       /* in the ordered stream so far */
+    uint64_t allocations; /* rule 2: in the ordered stream so far, lost ones included */
 
-    uint32_t floor;         /* rule 4: the latest window that anything up to here has to wait for */
-    uint64_t units;         /* rule 3: units emitted so far */
-    uint64_t unit_position; /* and the position of the latest one */
-    uint32_t unit_window;   /* and its window in the recording */
-    uint32_t blocked_on; /* structure whose stamp is next but not yet due, or VERIFY_NOT_BLOCKED */
-    uint32_t next_blocked;        /* lane plus one, in the list of that structure */
-    struct verify_before *before; /* stamps taken on behalf of the next unit */
+    /* Rule 3: the structure whose sequence number is next but not yet due, or VERIFY_NOT_BLOCKED; and the next lane
+     * in the list of that structure, plus one. */
+    uint32_t blocked_on, next_blocked;
+
+    /* Rule 4: the latest window that anything up to here has to wait for; its changes, ascending; window of the
+     * latest call in the recording; the numbers that were taken for the next call. */
+    uint32_t floor;
+    struct verify_floor *floors;
+    uint32_t floors_count, floors_room;
+    uint32_t call_window;
+    struct verify_number *before;
     uint32_t before_count, before_room;
-    uint32_t open_inversions; /* that wait for a unit of this lane */
 };
 
 #define VERIFY_NOT_BLOCKED UINT32_MAX
 
 struct verify_raw {
     struct raw_source source;
-    struct births births;
+    struct births births;       /* allocations that were read, and lost ones */
     struct verify_lane **lanes; /* RAW_LANES_MAX pointers; NULL where nothing was read */
     uint32_t lanes_count;       /* highest lane plus one */
     struct raw_tick *ticks;     /* all that were read; few */
     size_t ticks_count, ticks_room;
+    bool lost;  /* a loss of events has been read */
     bool ended; /* nothing more can be read */
     struct verify_block *unused;
     struct error error;
@@ -85,17 +93,12 @@ static inline const struct record *verify_lane_head(const struct verify_lane *la
     return lane->first != NULL ? &lane->first->records[lane->first->taken] : NULL;
 }
 
-static inline void verify_raise_floor(struct verify_lane *lane, uint32_t floor)
-{
-    if (floor > lane->floor) lane->floor = floor;
-}
-
 /* Takes the record that verify_lane_head() shows; it stays readable until the next read. */
 void verify_lane_take(struct verify_raw *raw, struct verify_lane *lane);
 
-/* Whether a record that waits in a lane has this number of the structure. Looks through all of them:
- * for rare cases. */
-bool verify_raw_has_number(const struct verify_raw *raw, uint32_t structure, uint64_t number);
+/* The lowest number of the structure, from `from` on, among the records that wait in lanes; UINT64_MAX: none. Looks through
+ * all of them: for rare cases. */
+uint64_t verify_raw_next_number(const struct verify_raw *raw, uint32_t structure, uint64_t from);
 
 void verify_raw_close(struct verify_raw *raw);
 

@@ -57,7 +57,7 @@ bool verify_no_memory(struct verify *verify)
 
 /* ---- the next record of a lane ---- */
 
-/* The record that has to be the present instruction: what its lane has next, once its stamps have been taken. NULL:
+/* The record that has to be the present instruction: what its lane has next, once its sequence numbers have been taken. NULL:
  * there is none, or it is not its turn. */
 static const struct record *due_record(struct verify *verify, struct verify_lane *lane)
 {
@@ -71,8 +71,7 @@ static const struct record *due_record(struct verify *verify, struct verify_lane
             verify_violated(verify, VERIFY_LANES, lane, "the recording has no more records of it%s",
                             verify->raw.ended ? "" : " near here");
             return NULL;
-        } else if (!(verify->raw.ended || verify->counts.lost_events > 0) ||
-                   !verify_numbers_pass_over(verify)) {
+        } else if (!(verify->raw.ended || verify->raw.lost) || !verify_numbers_pass_over(verify)) {
             /* Not blocked any more: passing over has found something else that is wrong. */
             if (lane->blocked_on == VERIFY_NOT_BLOCKED) return NULL;
             verify_violated(verify, VERIFY_NUMBERS, lane,
@@ -162,6 +161,25 @@ static bool check_address(struct verify *verify, const struct verify_lane *lane,
                            batch->addresses[index], record->address);
 }
 
+/* What the record does to objects, and whether it is in its window. */
+static bool check_objects(struct verify *verify, struct verify_lane *lane,
+                          const struct record *record, const struct instruction_batch *batch,
+                          size_t index)
+{
+    const struct instruction *one = &batch->at[index];
+    bool is_call = instruction_number(one) < CALL_KINDS;
+    unsigned shape = is_call ? call_shapes[record->kind] : SHAPE_UNDEFINED;
+    bool names = shape >= SHAPE_REALLOC && shape <= SHAPE_DEATH_SIZED_ALIGNED;
+    bool ends = names && record->number != RAW_FAILED && (one->opcode & INSTRUCTION_UNKNOWN) == 0;
+    if (names && !verify_object(verify, lane, record, one)) return false;
+    if (!verify_window(verify, lane, record)) return false;
+    if (ends) verify_object_ends(verify, one->object);
+    verify->counts.frees += ends;
+    if (!is_call || record->serial == 0) return true;
+    return check_address(verify, lane, record, batch, index) &&
+           verify_object_begins(verify, lane, record, one->object);
+}
+
 /* A record of the lane, call or not. */
 static bool check_record(struct verify *verify, struct verify_lane *lane,
                          const struct instruction_batch *batch, size_t index)
@@ -170,39 +188,21 @@ static bool check_record(struct verify *verify, struct verify_lane *lane,
     const uint64_t *operands = batch->operands + one->operand_at;
     const struct record *record = due_record(verify, lane);
     if (record == NULL) return false;
-    verify_raise_floor(lane, lane->first->window);
     bool is_call = instruction_number(one) < CALL_KINDS;
-    bool is_unit = is_call || instruction_number(one) == INSTRUCTION_THREAD_CACHE_DELETED;
     if (!(is_call ? check_call(verify, lane, record, one, operands)
                   : check_other(verify, lane, record, one, operands)))
         return false;
-    unsigned shape = is_call ? call_shapes[record->kind] : SHAPE_UNDEFINED;
-    bool failed = record->number == RAW_FAILED;
-    bool names = shape >= SHAPE_REALLOC && shape <= SHAPE_DEATH_SIZED_ALIGNED;
-    bool known = names && (one->opcode & INSTRUCTION_UNKNOWN) == 0;
-    if (names && !verify_object(verify, lane, record, one)) return false;
-    if (!verify_window(verify, lane)) return false;
-    if (known && !failed) {
-        verify_object_ends(verify, one->object);
-        verify->counts.deaths++;
-    }
-    if (is_call && record->serial != 0) {
-        if (!check_address(verify, lane, record, batch, index)) return false;
-        if (!verify_object_begins(verify, lane, record, one->object)) return false;
-    }
+    verify_raise_floor(lane, lane->first->window);
+    if (!check_objects(verify, lane, record, batch, index)) return false;
     verify->counts.calls += is_call;
-    if (record->number == RAW_LOST) {
-        verify->counts.lost_events += record->size;
-        lane->births += record->operand;
+    if (record->number == RAW_LOST) lane->allocations += record->operand;
+    if (is_call || record->number == RAW_THREAD_CACHE_DELETED) {
+        lane->calls++;
+        lane->call_window = lane->first->window;
+        lane->before_count = 0;
     }
-    struct history_record past = {
-        .bound_at = names ? verify_object_bound(verify, lane, record) : 0,
-        .number = lane_position(lane),
-        .window = lane->first->window,
-        .lane = lane->number,
-    };
     verify_lane_take(&verify->raw, lane);
-    return verify_numbers_emitted(verify, lane, is_unit, past);
+    return verify_numbers_follow(verify, lane);
 }
 
 static bool check_instruction(struct verify *verify, const struct instruction_batch *batch,
@@ -212,17 +212,21 @@ static bool check_instruction(struct verify *verify, const struct instruction_ba
     const uint64_t *operands = batch->operands + one->operand_at;
     unsigned number = instruction_number(one);
     verify->position = batch->number + index + 1;
-    verify->counts.instructions++;
     if (number == INSTRUCTION_TICK) return verify_tick(verify, operands);
     if (number == INSTRUCTION_LANE) {
         verify->lane = (uint32_t)operands[0];
         return true;
     }
-    if (number == INSTRUCTION_FREED_TWICE) return true; /* a note about the next call, no record */
+    if (number == INSTRUCTION_FREED_TWICE) { /* a note about the next call, no record */
+        verify->freed_twice = true;
+        return true;
+    }
     uint32_t lane = number == INSTRUCTION_LOST ? (uint32_t)operands[0] : verify->lane;
     struct verify_lane *found = verify_raw_lane(&verify->raw, lane);
     if (found == NULL) return verify_no_memory(verify);
-    return check_record(verify, found, batch, index);
+    bool good = check_record(verify, found, batch, index);
+    verify->freed_twice = false;
+    return good;
 }
 
 bool verify_batch(struct verify *verify, const struct instruction_batch *batch)
@@ -240,8 +244,7 @@ bool verify_open(struct verify *verify, int fd, const char *path)
     *verify = (struct verify){.violation = {.rule = 0}};
     for (unsigned i = 0; i < RAW_STRUCTURES; i++)
         verify->structures[i].due = 1;
-    if (!history_init(&verify->history) || !verify_objects_init(verify))
-        return verify_no_memory(verify);
+    if (!verify_objects_init(verify)) return verify_no_memory(verify);
     if (!verify_raw_open(&verify->raw, fd, path)) {
         verify->error = verify->raw.error;
         return false;
@@ -262,13 +265,13 @@ static bool has_records(const struct verify_lane *lane)
     return false;
 }
 
-/* Everything has been emitted; what is left are stamps. */
+/* Everything has come; what is left are sequence numbers. */
 static bool check_left(struct verify *verify)
 {
     for (uint32_t i = 0; i < verify->raw.lanes_count; i++) {
         struct verify_lane *lane = verify->raw.lanes[i];
         if (lane == NULL) continue;
-        if (lane->units > 0) verify->counts.lanes++;
+        if (lane->calls > 0) verify->counts.lanes++;
         if (has_records(lane))
             return verify_violated(verify, VERIFY_LANES, lane,
                                    "the ordered stream ends without it");
@@ -286,9 +289,7 @@ bool verify_finish(struct verify *verify)
     verify->position = 0;
     while (!verify->raw.ended)
         if (!verify_numbers_read(verify)) return false;
-    if (!check_left(verify) || !verify_objects_finish(verify) || !verify_numbers_finish(verify) ||
-        !verify_windows_look(verify, true))
-        return false;
+    if (!check_left(verify) || !verify_windows_judge(verify, true)) return false;
     if (verify->counts.ticks != verify->raw.ticks_count)
         return verify_violated(verify, VERIFY_WINDOWS, NULL,
                                "%" PRIu64 " ticks; the recording has %zu", verify->counts.ticks,
@@ -299,8 +300,6 @@ bool verify_finish(struct verify *verify)
 void verify_close(struct verify *verify)
 {
     verify_raw_close(&verify->raw);
-    history_free(&verify->history);
     verify_objects_free(verify);
-    free(verify->inversions);
-    free(verify->earlies);
+    verify_windows_free(verify);
 }

@@ -5,16 +5,16 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 37
+plan 40
 
 # in_order ORDERED - `verify_raw` in this order is fine.
 in_order() {
     sample verify_raw
     sample "$1"
     exits 0 verify verify_raw "$1" && prints '^verify_raw: in order$' && prints '^rule 1  calls: 9, lanes: 2;' &&
-        prints '^rule 2  births: 5; ends: 3,.* recorded birth: 1$' &&
-            prints '^rule 3  entries into shared structures: 6,' &&
-        prints '^rule 4  ticks: 3;'
+        prints '^rule 2  allocations: 5, frees: 3;.* unrecorded objects: 1$' &&
+        prints '^rule 3  entries into shared structures: 6,' &&
+        prints '^rule 4  ticks: 3; each record at most a window from its own$'
 }
 
 # violates RULE ORDERED PATTERN - this order violates the rule, for this reason.
@@ -24,21 +24,31 @@ violates() {
     exits 1 verify verify_raw "$2" && prints "^rule $1  violated .*$3" && prints '^verify_raw: NOT in order$'
 }
 
-windows_on_the_way() { in_order verify_good_windows && prints 'one later: 2, one earlier: 2$'; }
-overlap() { in_order verify_good_overlap && prints 'the other way round: 0 forced, 1 interleaved$'; }
-
 interleaved() {
     sample verify_interleaved_raw
     sample verify_interleaved_order
-    exits 0 verify verify_interleaved_raw verify_interleaved_order &&
-        prints 'the other way round: 1 forced, 0 interleaved$'
+    exits 0 verify verify_interleaved_raw verify_interleaved_order
+}
+
+# forced ORDERED - records are windows away from their own, because one waits for the other.
+forced() {
+    sample verify_waits_raw
+    sample "$1"
+    exits 0 verify verify_waits_raw "$1" && prints "^rule 4  ticks: 3;.* but for $2 that others force$"
+}
+
+early_for_nothing() {
+    sample verify_independent_raw
+    sample verify_early
+    exits 1 verify verify_independent_raw verify_early &&
+        prints '^rule 4  violated .*of window 3 comes in window 0, and nothing of window 1 or before'
 }
 
 lacking() {
     sample verify_lacking_raw
     sample verify_lacking_order
-    exits 0 verify verify_lacking_raw verify_lacking_order && prints 'recorded birth: 2$' &&
-        prints 'numbers missing at the end: 1$'
+    exits 0 verify verify_lacking_raw verify_lacking_order && prints 'unrecorded objects: 2$' &&
+        prints 'missing in the recording: 1$'
 }
 
 wrong_place() {
@@ -79,7 +89,7 @@ postprocess_missing() {
 
 orders_samples() {
     exits 0 verify verify_raw && prints ': in order$' && exits 0 verify verify_interleaved_raw &&
-        prints ' 1 forced, 0 interleaved$'
+        exits 0 verify verify_waits_raw
 }
 
 # real PROGRAM... - records it; what postprocess makes of it is in order.
@@ -97,9 +107,12 @@ cut_recording() {
 }
 
 check 'the order of the recording' in_order verify_good
-check 'records one window away' windows_on_the_way
-check 'a call that came in between two entries of another' overlap
+check 'records one window away' in_order verify_good_windows
+check 'a call that came in between two entries of another' in_order verify_good_overlap
+check 'a call before another, whose sequence number it has after its own' in_order verify_good_unit
 check 'two calls that overtook each other' interleaved
+check 'early for a thread that waits for it' forced verify_forced_early 1
+check 'late because what it waits for is' forced verify_forced_late 2
 check 'what a recording may lack' lacking
 check 'rule 1: a record is missing at the end' violates 1 verify_bad_missing 'the ordered stream ends without it'
 check 'rule 1: a record is left out' violates 1 verify_bad_skipped 'free stands where the recording has memalign'
@@ -109,13 +122,13 @@ check 'rule 1: another kind' violates 1 verify_bad_kind 'calloc stands where the
 check 'rule 1: another alignment' violates 1 verify_bad_alignment 'alignment'
 check 'rule 1: a failed call that made an object' violates 1 verify_bad_outcome 'malloc failed in the recording'
 check 'rule 2: another object' violates 2 verify_bad_object 'register 0 is object 0:1; the recording names 0:2'
-check 'rule 2: unknown, but born' violates 2 verify_bad_unknown 'the recording has the birth of 0:2'
-check 'rule 2: before a birth that its bound counts' violates 2 verify_bad_bound 'ends before birth 2 of lane 1'
+check 'rule 2: unknown, but allocated' violates 2 verify_bad_unknown 'the recording has the allocation of 0:2'
+check 'rule 2: before an allocation that its bound counts' violates 2 verify_bad_bound 'ends before allocation 2 of lane 1'
 check 'rule 2: a place where nobody lives' wrong_place
 check 'rule 3: a number before another' violates 3 verify_bad_number 'before number 3 of class 3'
-check 'rule 3: a call before another' violates 3 verify_bad_unit 'entered class 3 after instruction 8'
 check 'rule 4: two windows late' violates 4 verify_bad_late 'window 1 comes in window 3'
 check 'rule 4: two windows early' violates 4 verify_bad_early 'of window 3 comes in window 1, and nothing of window 2'
+check 'rule 4: three windows early, and nobody waits' early_for_nothing
 check 'rule 4: another tick' violates 4 verify_bad_tick 'tick 1 is not that of the recording'
 check 'rule 4: a tick is missing' violates 4 verify_bad_ticks '2 ticks; the recording has 3'
 check 'a violation is told with instruction, lane, record and offset' names_the_place

@@ -643,7 +643,7 @@ end
   'verify_bad_object' => 'a1 a2 a3 b1 b2 a4_object t1 t2 t3',
   'verify_bad_unknown' => 'a1 a2 a3 b1 b2 b3 a4_unknown t1 b4 b5 b6 b7 a5 t2 t3 a6',
   'verify_bad_number' => 'a1 a2 a3 b1 b2 b3 t1 b4 a4 b5 b6 b7 a5 t2 t3 a6',
-  'verify_bad_unit' => 'a1 a2 a3 b1 a4 b2 b3 t1 b4 b5 b6 b7 a5 t2 t3 a6', # a4's stamp comes after b2's
+  'verify_good_unit' => 'a1 a2 a3 b1 a4 b2 b3 t1 b4 b5 b6 b7 a5 t2 t3 a6', # a4 before b2, its number after b2's
   'verify_bad_late' => 'a1 a2 a3 b1 b2 b3 a4 t1 b4 b5 b6 b7 t2 t3 a5 a6',
   'verify_bad_early' => 'a1 a2 a3 b1 b2 b3 a4 t1 b4 b5 b6 b7 a5 a6 t2 t3',
   'verify_bad_tick' => 'a1 a2 a3 b1 b2 b3 a4 t1 b4 b5 b6 b7 a5 t2_late t3 a6',
@@ -668,6 +668,48 @@ sample('verify_interleaved_order') do |checksums|
     out.lane(lane)
     out.call(:malloc, size: 24)
   end
+  out.finish
+end
+
+# What a thread off its processor writes windows later, and another thread waits for: a sequence number, an object.
+{ 'verify_waits_raw' => true, 'verify_independent_raw' => false }.each do |name, waits|
+  sample(name) do |checksums|
+    raw = RawBuilder.new(checksums)
+    raw.records(1) do |r|
+      r.stamp_before(3, 2) if waits
+      r.call(:malloc, size: 1)
+      r.call(:free, object: Ended.new(0, 1, 5, 0)) if waits
+    end
+    3.times { |i| raw.tick((i + 1) * 10_000_000, 4096, 0) }
+    raw.records(0) do |r|
+      r.stamp_before(3, 1)
+      r.call(:malloc, size: 2, place: [5, 0])
+    end
+    raw.finish
+  end
+end
+
+{ 'verify_forced_early' => [0, 3], 'verify_forced_late' => [3, 0] }.each do |name, (before, behind)|
+  sample(name) do |checksums|
+    out = InstructionBuilder.new(checksums)
+    before.times { out.tick(10_000_000, 4096, 0) }
+    out.lane(0)
+    object = out.call(:malloc, size: 2)
+    out.lane(1)
+    out.call(:malloc, size: 1)
+    out.call(:free, register: object)
+    behind.times { out.tick(10_000_000, 4096, 0) }
+    out.finish
+  end
+end
+
+sample('verify_early') do |checksums|
+  out = InstructionBuilder.new(checksums)
+  out.lane(0)
+  out.call(:malloc, size: 2)
+  out.lane(1)
+  out.call(:malloc, size: 1)
+  3.times { out.tick(10_000_000, 4096, 0) }
   out.finish
 end
 
