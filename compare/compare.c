@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "common/installed.h"
+#include "common/progress.h"
 #include "compare/trace.h"
 
 enum { ROUNDS_DEFAULT = 5, ROUNDS_MAX = 1000 };
@@ -190,11 +191,11 @@ static bool measure(struct compare *compare)
 {
     const char *trace = compare->options.trace;
     char why[1024];
-    compare_progress("reading the trace");
+    progress_text("reading the trace");
     if (!compare_trace_prepare(&compare->directory, trace, compare->ordered,
                                sizeof compare->ordered, why, sizeof why) ||
         !compare_run_facts(compare, why, sizeof why)) {
-        compare_progress("");
+        progress_text("");
         if (!compare_process_interrupted()) cli_fail(&cli_compare, "%s: %s", trace, why);
         return false;
     }

@@ -64,9 +64,6 @@ const json_t *compare_any_report(const struct compare *compare);
 
 /* ---- running: run.c ---- */
 
-/* Shows a message in place of the one before, if the standard error is a terminal; an empty one makes it go away. */
-void compare_progress(const char *message);
-
 /* Replays without an allocator, for compare->facts. False: `why` says what is wrong with the trace. */
 bool compare_run_facts(struct compare *compare, char *why, size_t why_bytes);
 

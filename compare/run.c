@@ -1,10 +1,10 @@
+#include "common/progress.h"
 #include "compare/compare.h"
 #include "compare/series.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Options of replay, and what the user adds to them. */
@@ -136,13 +136,6 @@ static bool check_counts(const json_t *facts, const json_t *report, char *why, s
 
 /* ---- progress ---- */
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
-
 static unsigned runs_to_do(const struct compare *compare)
 {
     unsigned rows = 0;
@@ -151,14 +144,8 @@ static unsigned runs_to_do(const struct compare *compare)
     return rows * compare->options.rounds;
 }
 
-void compare_progress(const char *message)
-{
-    if (!isatty(STDERR_FILENO)) return;
-    fprintf(stderr, "\r\033[K%s", message);
-    fflush(stderr);
-}
-
-static void progress(const struct compare *compare, const struct compare_row *row, unsigned round)
+static void tell_progress(const struct compare *compare, const struct compare_row *row,
+                          unsigned round)
 {
     unsigned done = compare->runs_done, all = runs_to_do(compare);
     char message[sizeof row->label + 128];
@@ -166,8 +153,8 @@ static void progress(const struct compare *compare, const struct compare_row *ro
                           compare->options.rounds, row->label);
     if (done > 0 && all > done)
         snprintf(message + length, sizeof message - (size_t)length, ", about %.0f s left",
-                 (now() - compare->started) / done * (all - done));
-    compare_progress(message);
+                 (seconds_now() - compare->started) / done * (all - done));
+    progress_text(message);
 }
 
 /* ---- all runs ---- */
@@ -196,16 +183,16 @@ static void run_row(struct compare *compare, struct compare_row *row)
 
 void compare_run_rows(struct compare *compare)
 {
-    compare->started = now();
+    compare->started = seconds_now();
     for (unsigned round = 0; round < compare->options.rounds; round++) {
         for (size_t i = 0; i < compare->rows_count; i++) {
             size_t at = round % 2 == 0 ? i : compare->rows_count - 1 - i;
             struct compare_row *row = &compare->rows[at];
             if (*row->why != '\0') continue;
-            progress(compare, row, round);
+            tell_progress(compare, row, round);
             run_row(compare, row);
             if (compare_process_interrupted()) return;
         }
     }
-    compare_progress("");
+    progress_text("");
 }

@@ -19,6 +19,7 @@
 
 #include "cli/cli.h"
 #include "common/installed.h"
+#include "common/progress.h"
 #include "inspect/stream.h"
 
 #define ORDERING_PROGRAM "postprocess"
@@ -145,9 +146,15 @@ static bool walk(struct verify *verify, struct instruction_reader *reader, const
                  const char *ordered)
 {
     struct instruction_batch batch;
+    struct progress progress;
     bool good = true;
-    while (good && instruction_reader_next(reader, &batch))
+    const struct raw_reader *recording = &verify->raw.source.reader;
+    progress_open(&progress, "malloctape verify", "calls", recording->fd, true);
+    while (good && instruction_reader_next(reader, &batch)) {
         good = verify_batch(verify, &batch);
+        progress_show(&progress, verify->counts.calls, input_file_offset(&recording->input));
+    }
+    progress_close(&progress);
     if (good && error_is_set(&reader->error)) {
         cli_data_error(&cli_verify, ordered, &reader->error);
         return false;

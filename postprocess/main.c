@@ -12,8 +12,8 @@
 
 #include "common/output.h"
 #include "common/program.h"
+#include "common/progress.h"
 #include "postprocess/options.h"
-#include "postprocess/progress.h"
 #include "postprocess/run.h"
 #include "postprocess/summary.h"
 #include "tracing/raw_reader.h"
@@ -74,6 +74,11 @@ static void report(const struct summary *summary, const struct options *options)
     summary_print(summary, stderr);
 }
 
+static void show_progress(void *progress, uint64_t bytes_in, uint64_t instructions)
+{
+    progress_show(progress, instructions, bytes_in);
+}
+
 /* Orders one recording that has been opened. */
 static int run(const struct options *options, const char *input, const char *output_path,
                struct raw_reader *reader, struct summary *summary)
@@ -84,10 +89,10 @@ static int run(const struct options *options, const char *input, const char *out
         return PROGRAM_USAGE;
     }
     struct progress progress;
-    progress_start(&progress, reader->fd, options->quiet);
+    progress_open(&progress, PROGRAM, "instructions", reader->fd, !options->quiet);
     struct run_options how = {
         .order = {.salvage = options->salvage, .patience_bytes = options->memory_bytes / 2},
-        .progress = progress_show,
+        .progress = show_progress,
         .context = &progress,
     };
     char *spool = NULL;
@@ -96,8 +101,8 @@ static int run(const struct options *options, const char *input, const char *out
     run_order(reader, &how, &output, &summary->result);
     free(spool);
     bool closed = output_close(&output);
-    progress_end(&progress);
-    summary->seconds = seconds_now() - progress.start;
+    progress_close(&progress);
+    summary->seconds = seconds_now() - progress.started_s;
     if (!closed && summary->result.status != RUN_FAILED) {
         summary->result.status = RUN_FAILED;
         summary->result.error = output.error;

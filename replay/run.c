@@ -6,9 +6,9 @@
 #include <time.h>
 
 #include "common/call_table.h"
+#include "common/progress.h"
 #include "replay/ahead.h"
 #include "replay/heap.h"
-#include "replay/progress.h"
 
 #define REPLAY_ERROR_LIST(X)                                    \
     X(REPLAY_ERROR_NO_ADDRESSES, "replay_no_addresses",         \
@@ -229,7 +229,7 @@ static bool run_batches(struct run *run)
         struct instruction_totals before = reader->totals;
         if (!ahead_next(&run->ahead, &batch)) break;
         if (!run_batch(run, &batch, &before)) break;
-        progress_show(&run->progress, run->ahead.file_offset, reader->totals.calls, run->now_ns);
+        progress_show(&run->progress, reader->totals.calls, run->ahead.file_offset);
     }
     bool drained = run_drain(run) && (run->warm || run_end_warmup(run, run->report->totals.calls));
     return drained && !error_is_set(&run->state.error);
@@ -259,8 +259,8 @@ static bool run_open(struct run *run, const struct options *options)
     if (run->policy->verify_addresses && !run_open_places(run)) return false;
     run->warm = run->policy->warmup_calls == 0;
     report->measurement.base_rss_bytes = heap_rss_bytes(&run->heap);
-    progress_open(&run->progress, run->reader->input, !options->quiet,
-                  report->measurement.started_ns);
+    progress_open(&run->progress, REPLAY_PROGRAM, "events", run->reader->input->fd,
+                  !options->quiet);
     if (run->engine->positions) instruction_reader_use_positions(run->reader);
     ahead_open(&run->ahead, run->reader, run->engine->positions, !run->engine->calls_allocator,
                &options->cpus_allowed);

@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 40
+plan 41
 
 # in_order ORDERED - `verify_raw` in this order is fine.
 in_order() {
@@ -106,7 +106,16 @@ cut_recording() {
         prints 'in order, as far as it goes'
 }
 
+# A second passes before the last instructions come.
+progress() {
+    record real.raw.lz4 "$workloads/threads" 500 16 && "$bin/postprocess" --quiet real.raw.lz4 ordered &&
+        in_terminal sh -c "(head -c 100000 ordered; sleep 1.2; tail -c +100001 ordered) |
+            $bin/malloctape verify real.raw.lz4 -" >out && prints 'malloctape verify: [0-9.]* M calls/s' &&
+        prints 'real.raw.lz4: in order'
+}
+
 check 'the order of the recording' in_order verify_good
+check 'progress on a terminal' progress
 check 'records one window away' in_order verify_good_windows
 check 'a call that came in between two entries of another' in_order verify_good_overlap
 check 'a call before another, whose sequence number it has after its own' in_order verify_good_unit

@@ -54,6 +54,18 @@ skip_test() {
     echo "ok $tests_run # SKIP $1: $2"
 }
 
+# in_terminal COMMAND... - runs COMMAND with a terminal as its streams, and prints what it printed there.
+in_terminal() {
+    ruby -rpty -e '
+        output, _, pid = PTY.spawn(*ARGV)
+        begin
+            loop { print output.readpartial(4096) }
+        rescue EOFError, Errno::EIO
+            Process.wait(pid)
+        end
+        exit($?.exitstatus || 128 + $?.termsig)' "$@"
+}
+
 # recorded RAW COMMAND... - runs COMMAND with the tracing library; its streams go to out and err.
 recorded() {
     local raw=$1
