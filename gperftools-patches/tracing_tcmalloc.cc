@@ -181,6 +181,11 @@ bool find_class(const void *object, uint32 *cl)
     return true;
 }
 
+inline bool is_open(const void *object)
+{
+    return shadow_covers(object) && shadow_is_open(shadow_page_of(object));
+}
+
 // Makes sure that a new object has a place.
 void open_page(const void *object)
 {
@@ -189,10 +194,11 @@ void open_page(const void *object)
         shadow_open(object, cl == 0 ? 0 : Static::sizemap()->class_to_size(cl), cl);
 }
 
+// Pages of the table that are open are the allocator's.
 bool is_owned(const void *object)
 {
     uint32 cl;
-    return find_class(object, &cl);
+    return is_open(object) || find_class(object, &cl);
 }
 
 void forget(const void *object)
@@ -394,11 +400,15 @@ void release_slowly(unsigned kind, void *object, size_t size)
 
 template <unsigned kind> ATTRIBUTE_NOINLINE void release_slow(void *object)
 {
+    if (PREDICT_TRUE(delete_hook_is_ours() && malloctape_foreign_dies(kind, object, false, 0)))
+        return do_free(object);
     release_slowly(kind, object, 0);
 }
 
 template <unsigned kind> ATTRIBUTE_NOINLINE void release_sized_slow(void *object, size_t size)
 {
+    if (PREDICT_TRUE(delete_hook_is_ours() && malloctape_foreign_dies(kind, object, true, size)))
+        return do_free(object);
     release_slowly(kind, object, size);
 }
 

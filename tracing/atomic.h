@@ -40,4 +40,14 @@ static inline void atomic_add_own_release(uint64_t *object, uint64_t value)
 /* Orders an earlier store before a later load of another object, which nothing weaker does. */
 #define atomic_fence_full() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
+/* Between two looks at what another thread is about to store. */
+static inline void atomic_pause(void)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("pause" ::: "memory");
+#else
+    atomic_fence_acquire();
+#endif
+}
+
 #endif

@@ -455,5 +455,5 @@ static __attribute__((noinline)) bool make_room(struct malloctape_lane *lane)
 bool malloctape_ready(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    return lane->head < lane->limit || make_room(lane);
+    return recording_has_room(lane) || make_room(lane);
 }

@@ -88,11 +88,15 @@ struct malloctape_lane {
     uintptr_t window; /* shadow_window, which has a page of its own */
     uint16_t owner;   /* of the places that the lane has: its number plus 1 */
     struct malloctape_code codes[MALLOCTAPE_CODES]; /* of the run, from its profile */
-    uint8_t allocating;   /* stamps belong to the event that follows, not to the latest one */
+    /* Births before the slot; read by others, so what is stored more often than that is on other lines. */
+    uint64_t first_birth;
+
+    /* The owner's, off the hot path. */
+    uint8_t allocating __attribute__((
+        aligned(64)));    /* stamps belong to the event that follows, not to the latest one */
     uint8_t busy;         /* taking a slot: a nested call takes none, and is not recorded */
     uint8_t unrecorded;   /* in a call that is not recorded: nothing in the stream may be for it */
     uint64_t extra_units; /* written so far, that are not the first unit of an event */
-    uint64_t first_birth; /* births before the slot; read by others */
     uint16_t *room;       /* last position at which an event still fits; behind it only stamps */
 
     /* The run: units.c. */
@@ -263,6 +267,31 @@ static inline bool malloctape_lane_death_sized(struct malloctape_lane *lane, uin
     return true;
 }
 
+/* A free of an object that another lane has, of the kind that has the first range: if the latest one of that lane which this run
+ * has named is not too far behind its `bound`; else false, and nothing is written. `sized`: the kind is told the size. */
+static inline bool malloctape_lane_death_foreign(struct malloctape_lane *lane, unsigned kind,
+                                                 uint32_t place, uint32_t size_class,
+                                                 uint64_t bound, bool sized, uint64_t size)
+{
+    unsigned way = raw_births_lane(bound) % RAW_FOREIGN_WAYS, extra = 2;
+    uint64_t latest = lane->ways[way];
+    uint64_t number = (bound - latest) * RAW_FOREIGN_CLASSES + size_class;
+    if (lane->profile[RAW_DEATH_1] != kind || !latest || number >= RAW_NUMBER_MORE ||
+        raw_births_lane(latest) != raw_births_lane(bound) || place >= RAW_FOREIGN_LIMIT ||
+        size >= RAW_NUMBER_MORE)
+        return false;
+    uint16_t *cursor = malloctape_lane_cursor(lane);
+    lane->ways[way] = bound;
+    cursor[1] = (uint16_t)place;
+    cursor[2] = (uint16_t)number;
+    if (sized) cursor[++extra] = (uint16_t)size;
+    atomic_store_release(
+        cursor, (uint16_t)(RAW_UNIT_FOREIGN + (way << RAW_FOREIGN_WAY_SHIFT) + (place >> 16)));
+    lane->extra_units += extra;
+    atomic_add_own_release(&lane->head, (1 + extra) * MALLOCTAPE_HEAD_UNIT);
+    return true;
+}
+
 /* Whether a realloc of the object that the lane has there is recorded by the function below. */
 static inline bool malloctape_lane_can_realloc(const struct malloctape_lane *lane, unsigned kind,
                                                uint32_t place, uint64_t size)
@@ -336,6 +365,10 @@ void malloctape_born_unrecorded(const void *object);
 
 /* Records a death. `size` and `alignment` as the kind has them, else 0. The place is the thread's from now on. */
 void malloctape_dies(unsigned kind, const void *object, uint64_t size, uint64_t alignment);
+
+/* The same, with a size if the kind is `sized` and no alignment, for an object that another lane has and the usual case; `object`
+ * may be anything. False: nothing is recorded. */
+bool malloctape_foreign_dies(unsigned kind, const void *object, bool sized, uint64_t size);
 
 /* Records a realloc that ended `old`. `object` NULL: it failed and ended nothing. `taken` as above. */
 void malloctape_reallocated(unsigned kind, const void *old, uint64_t size, const void *object,

@@ -147,8 +147,10 @@ void record_thread(struct malloctape_lane *lane, bool continued)
  * is recorded: its stamps, which are in the stream, would be taken for those of the first one after the pause. */
 static struct malloctape_lane *lane_with_room(void)
 {
-    if (malloctape_ready()) return malloctape_lane;
     struct malloctape_lane *lane = malloctape_lane;
+    if (recording_has_room(lane)) return lane;
+    if (malloctape_ready()) return malloctape_lane;
+    lane = malloctape_lane;
     bool goes_on = is_paused() && lane->recording == recording.number && !lane->busy;
     return goes_on && malloctape_lane_has_room(lane) ? lane : NULL;
 }
@@ -173,14 +175,19 @@ static bool has_room_inside(struct malloctape_lane *lane, long units)
     return has_room;
 }
 
+static inline bool is_told(const struct malloctape_lane *lane, uint32_t size_class)
+{
+    return lane->told[size_class / 64] >> size_class % 64 & 1;
+}
+
 static void tell_class(struct malloctape_lane *lane, uint32_t size_class)
 {
-    if (size_class == 0 || lane->told[size_class / 64] >> size_class % 64 & 1) return;
+    if (size_class == 0 || is_told(lane, size_class)) return;
     units_class(lane, size_class, malloctape_front_end.class_bytes(size_class));
 }
 
 /* NULL: the object has no place. */
-static struct shadow_page *open_page_of(const void *object)
+static inline struct shadow_page *open_page_of(const void *object)
 {
     struct shadow_page *page = shadow_covers(object) ? shadow_page_of(object) : NULL;
     return page && shadow_is_open(page) ? page : NULL;
@@ -274,8 +281,8 @@ void malloctape_born_unrecorded(const void *object)
     if (page) shadow_take(page, shadow_place(page, object), 0);
 }
 
-/* The object at this address, for the calling thread's lane. */
-static struct units_object object_at(const void *address)
+/* The object at this address, as the lane of the calling thread names it. */
+static struct units_object object_at(const struct malloctape_lane *lane, const void *address)
 {
     const struct shadow_page *page = open_page_of(address);
     if (!page) return (struct units_object){.unknown = true};
@@ -284,7 +291,7 @@ static struct units_object object_at(const void *address)
     uint32_t owner = atomic_load_relaxed(shadow_owner(object.place));
     if (owner == 0) {
         object.unknown = true;
-    } else if (owner != malloctape_lane->owner) {
+    } else if (owner != lane->owner) {
         const struct malloctape_lane *other = lane_at(recording.registry, owner - 1);
         object.bound = raw_births(owner - 1, malloctape_lane_births(other));
     }
@@ -364,9 +371,26 @@ void malloctape_dies(unsigned kind, const void *address, uint64_t size, uint64_t
         malloctape_unrecorded();
         return;
     }
-    struct units_object object = object_at(address);
+    struct units_object object = object_at(lane, address);
     take_over(lane, &object, address);
     units_death(lane, kind, &object, size, alignment);
+}
+
+bool malloctape_foreign_dies(unsigned kind, const void *address, bool sized, uint64_t size)
+{
+    struct malloctape_lane *lane = malloctape_lane;
+    if (!recording_has_room(lane)) return false;
+    struct shadow_page *page = open_page_of(address);
+    if (!page) return false;
+    uint32_t place = shadow_place(page, address), size_class = page->size_class;
+    uint32_t owner = atomic_load_relaxed(shadow_owner(place));
+    if (owner == 0 || owner == lane->owner || !is_told(lane, size_class)) return false;
+    uint64_t births = malloctape_lane_births(lane_at(recording.registry, owner - 1));
+    if (!malloctape_lane_death_foreign(lane, kind, place, size_class, raw_births(owner - 1, births),
+                                       sized, size))
+        return false;
+    shadow_take(page, place, lane->owner);
+    return true;
 }
 
 void malloctape_reallocated(unsigned kind, const void *old_address, uint64_t size,
@@ -378,7 +402,7 @@ void malloctape_reallocated(unsigned kind, const void *old_address, uint64_t siz
         if (object) malloctape_born_unrecorded(object);
         return;
     }
-    struct units_object old = object_at(old_address);
+    struct units_object old = object_at(lane, old_address);
     if (!object) {
         tell_class_of(lane, &old);
         units_failed(lane, kind, size, 0, &old);

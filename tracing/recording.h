@@ -25,6 +25,19 @@ struct recording {
 
 extern struct recording recording;
 
+/* Whether the calling thread, whose lane this is, can record an event without anything to be done before: nearly always. A
+ * thread without a cache that is followed asks with each event. */
+static inline bool recording_has_room(struct malloctape_lane *lane)
+{
+    if (lane->head < lane->limit) return true;
+    if (lane->cache || lane->busy || lane->recording != recording.number ||
+        !malloctape_lane_has_room(lane) ||
+        atomic_load_acquire(&malloctape_state) != MALLOCTAPE_RECORDING)
+        return false;
+    lane->unrecorded = 0;
+    return true;
+}
+
 /* --- of record.c; the calling thread owns the lane, which is marked busy --- */
 
 /* Gives the lane a new slot. False: recording has ended. */

@@ -10,6 +10,9 @@
 #define PIECE_PLACES   ((size_t)1 << 17)
 #define OWNERS_BYTES   (PIECE_PLACES * sizeof(uint16_t))
 #define END_LOCK_TRIES 100
+/* Looks at the lock before the thread sleeps, and for how long it does. */
+#define LOCK_SPINS     200
+#define LOCK_WAIT_NS   UINT64_C(50000)
 /* What a class gets at a time: several pages of medium-sized objects share it. */
 #define RUN_PLACES     (2 * RAW_PLACE_BLOCK)
 
@@ -22,7 +25,7 @@ static const uintptr_t windows[] = {0x240000000000, 0x3c0000000000, 0x0a00000000
 
 uintptr_t shadow_window;
 uint8_t shadow_block_classes[RAW_PLACE_LIMIT / RAW_PLACE_BLOCK];
-static bool covered[SHADOW_REGIONS];
+bool shadow_covered[SHADOW_REGIONS];
 
 enum shadow_state { SHADOW_OFF = 0, SHADOW_COVERING, SHADOW_ON };
 
@@ -48,10 +51,17 @@ static struct shadow_memory *memory;
 /* Of PIECE_PLACES places, that are mapped: they stay, also in a child. */
 static uint32_t pieces;
 
+/* It is held for a few instructions, often by who holds the page heap's lock: another thread that slept at once would hold up
+ * all of them. Who has it may have lost the processor, though. */
 static void lock(void)
 {
-    while (atomic_exchange_acquire(&memory->lock, 1))
-        os_wait(&memory->lock, 1, 1000000);
+    for (unsigned tries = 0; atomic_exchange_acquire(&memory->lock, 1); tries++) {
+        if (tries % LOCK_SPINS == LOCK_SPINS - 1) os_wait(&memory->lock, 1, LOCK_WAIT_NS);
+        while (atomic_load_relaxed(&memory->lock) && tries % LOCK_SPINS < LOCK_SPINS - 2) {
+            atomic_pause();
+            tries++;
+        }
+    }
 }
 
 /* A thread that has the lock may be stopped, even for good, and the caller be the one it waits for.
@@ -91,19 +101,20 @@ static uintptr_t region_entries(uintptr_t region)
 static bool cover_region(uintptr_t region)
 {
     if (region >= SHADOW_REGIONS) return false;
-    if (!covered[region] && os_memory_reserve_per_process_at(region_entries(region), REGION_BYTES))
-        atomic_store_release(&covered[region], true);
-    return covered[region];
+    if (!shadow_covered[region] &&
+        os_memory_reserve_per_process_at(region_entries(region), REGION_BYTES))
+        atomic_store_release(&shadow_covered[region], true);
+    return shadow_covered[region];
 }
 
 /* The window, with an entry for NULL in it. */
 static bool choose_window(void)
 {
-    for (size_t i = 0; i < sizeof windows / sizeof *windows && !covered[0]; i++) {
+    for (size_t i = 0; i < sizeof windows / sizeof *windows && !shadow_covered[0]; i++) {
         shadow_window = windows[i];
         cover_region(0);
     }
-    return covered[0];
+    return shadow_covered[0];
 }
 
 /* What is mapped or pushed later comes below. */
@@ -124,8 +135,8 @@ static bool reserve(void)
 static void release_regions(void)
 {
     for (uintptr_t region = 0; region < SHADOW_REGIONS; region++) {
-        if (covered[region]) os_memory_release((void *)region_entries(region), REGION_BYTES);
-        covered[region] = false;
+        if (shadow_covered[region]) os_memory_release((void *)region_entries(region), REGION_BYTES);
+        shadow_covered[region] = false;
     }
     for (; pieces > 0; pieces--)
         os_memory_release(shadow_owner((pieces - 1) * (uint32_t)PIECE_PLACES), OWNERS_BYTES);
@@ -134,7 +145,7 @@ static void release_regions(void)
 static void clear_regions(void)
 {
     for (uintptr_t region = 0; region < SHADOW_REGIONS; region++)
-        if (covered[region]) os_memory_clear((void *)region_entries(region), REGION_BYTES);
+        if (shadow_covered[region]) os_memory_clear((void *)region_entries(region), REGION_BYTES);
 }
 
 static void clear_places(void)
@@ -280,12 +291,6 @@ static bool open_page(uintptr_t number, size_t size, uint32_t size_class, bool i
     atomic_store_release(&page->inverse, inverse);
     atomic_store_release(&page->owner, size_class == 0 || is_new ? 0 : SHADOW_MIXED);
     return true;
-}
-
-bool shadow_covers(const void *object)
-{
-    uintptr_t region = (uintptr_t)object >> SHADOW_REGION_BITS;
-    return region < SHADOW_REGIONS && atomic_load_acquire(&covered[region]);
 }
 
 bool shadow_open(const void *object, size_t size, uint32_t size_class)

@@ -106,8 +106,14 @@ bool shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint32_t s
  * first can have been open. */
 void shadow_close(uintptr_t first, uintptr_t pages, uint32_t size_class);
 
+extern bool shadow_covered[SHADOW_REGIONS];
+
 /* Whether an address has an entry. */
-bool shadow_covers(const void *object);
+static inline bool shadow_covers(const void *object)
+{
+    uintptr_t region = (uintptr_t)object >> SHADOW_REGION_BITS;
+    return region < SHADOW_REGIONS && atomic_load_acquire(&shadow_covered[region]);
+}
 
 /* The entry of an address that has one; the caller knows the window. */
 static inline struct shadow_page *shadow_page_in(uintptr_t window, const void *object)
@@ -147,13 +153,14 @@ static inline uint32_t shadow_class_of(uint32_t place)
 /* `owner` has the place on this page from now on; 0: nobody, though an object lives there. */
 static inline void shadow_take(struct shadow_page *page, uint32_t place, uint16_t owner)
 {
-    uint16_t nobody = 0;
+    uint16_t all = atomic_load_relaxed(&page->owner);
     atomic_store_relaxed(shadow_owner(place), owner);
-    if (page->size_class == 0) return;
+    /* Nothing is stored where it stands already: other threads look at the entry. */
+    if (all == SHADOW_MIXED || page->size_class == 0) return;
     if (owner) { /* else the page is nobody's either */
-        if (atomic_load_relaxed(&page->owner) == owner) return;
-        if (__atomic_compare_exchange_n(&page->owner, &nobody, owner, 0, __ATOMIC_RELAXED,
-                                        __ATOMIC_RELAXED))
+        if (all == owner) return;
+        if (all == 0 && __atomic_compare_exchange_n(&page->owner, &all, owner, 0, __ATOMIC_RELAXED,
+                                                    __ATOMIC_RELAXED))
             return;
     }
     atomic_store_relaxed(&page->owner, SHADOW_MIXED);

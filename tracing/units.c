@@ -333,6 +333,9 @@ static void choose_profile(struct malloctape_lane *lane, const uint16_t *units, 
 }
 
 _Static_assert(offsetof(struct malloctape_lane, codes[3]) <= 64, "of one cache line");
+_Static_assert(offsetof(struct malloctape_lane, first_birth) / 64 !=
+                   offsetof(struct malloctape_lane, allocating) / 64,
+               "what others read is not what the owner stores all the time");
 
 /* The hot path knows only small sizes, and writes no addresses. */
 static void set_codes(struct malloctape_lane *lane)
@@ -497,12 +500,12 @@ void units_realloc(struct malloctape_lane *lane, unsigned kind, const struct uni
 }
 
 /* The first unit of a death by way of the latest bound of the lane that has the object; 0 if it has none. */
-static unsigned put_foreign(struct malloctape_lane *lane, uint16_t **at,
-                            const struct units_object *object)
+static inline unsigned put_foreign(struct malloctape_lane *lane, uint16_t **at,
+                                   const struct units_object *object)
 {
     unsigned way = raw_births_lane(object->bound) % RAW_FOREIGN_WAYS;
     uint64_t latest = lane->ways[way];
-    if (!object->bound || raw_births_lane(latest) != raw_births_lane(object->bound) || !latest ||
+    if (raw_births_lane(latest) != raw_births_lane(object->bound) || !latest ||
         latest > object->bound || object->place >= RAW_FOREIGN_LIMIT)
         return 0;
     lane->ways[way] = object->bound;
@@ -515,9 +518,11 @@ void units_death(struct malloctape_lane *lane, unsigned kind, const struct units
                  uint64_t size, uint64_t alignment)
 {
     uint16_t *at = rest_of_record(lane);
-    unsigned shape = shape_of[kind], range = range_of(lane, kind);
-    unsigned first = put_near(lane, &at, range, object);
-    if (!first && range == RAW_DEATH_1) first = put_foreign(lane, &at, object);
+    unsigned shape = shape_of[kind], range = range_of(lane, kind), first = 0;
+    if (!object->bound)
+        first = put_near(lane, &at, range, object);
+    else if (range == RAW_DEATH_1)
+        first = put_foreign(lane, &at, object);
     if (!first) first = RAW_UNIT_GENERAL + kind + put_object(lane, &at, object);
     if (shape == SHAPE_DEATH_SIZED || shape == SHAPE_DEATH_SIZED_ALIGNED) at = put_number(at, size);
     if (shape == SHAPE_DEATH_ALIGNED || shape == SHAPE_DEATH_SIZED_ALIGNED)

@@ -1,0 +1,85 @@
+/* handoff - threads of which each frees what another one has allocated.
+ *
+ *   handoff THREADS OBJECTS
+ *
+ * Each of THREADS threads allocates OBJECTS objects of 16 to 527 bytes, writes the first 8 bytes of each, and hands
+ * them to the next thread, the last one to the first, through a ring of 1024. In between it frees what it has been
+ * given. No thread frees an object of its own. Who can do neither gives up the processor and looks again.
+ *
+ * Apart from the threads, exactly so many allocations and frees. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SLOTS = 1024, THREADS_MAX = 64 };
+
+/* From one thread to the next: each counter has one writer. */
+struct ring {
+    _Alignas(128) uint64_t put;
+    _Alignas(128) uint64_t taken;
+    uint64_t *objects[SLOTS];
+};
+
+static struct ring rings[THREADS_MAX]; /* to the thread of that number */
+static unsigned threads;
+static uint64_t objects;
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "handoff: %s\n", what);
+    _Exit(1);
+}
+
+static bool put(struct ring *ring, uint64_t *random_state)
+{
+    uint64_t at = ring->put;
+    if (at == objects || at - __atomic_load_n(&ring->taken, __ATOMIC_ACQUIRE) == SLOTS)
+        return false;
+    *random_state = *random_state * 6364136223846793005u + 1442695040888963407u;
+    uint64_t *object = malloc(16 + ((*random_state >> 33) & 511));
+    if (!object) fail("out of memory");
+    *object = at;
+    ring->objects[at % SLOTS] = object;
+    __atomic_store_n(&ring->put, at + 1, __ATOMIC_RELEASE);
+    return true;
+}
+
+static bool take(struct ring *ring)
+{
+    uint64_t at = ring->taken;
+    if (__atomic_load_n(&ring->put, __ATOMIC_ACQUIRE) == at) return false;
+    free(ring->objects[at % SLOTS]);
+    __atomic_store_n(&ring->taken, at + 1, __ATOMIC_RELEASE);
+    return true;
+}
+
+static void *work(void *argument)
+{
+    struct ring *own = argument;
+    struct ring *next = &rings[((size_t)(own - rings) + 1) % threads];
+    uint64_t random_state = (uint64_t)(own - rings) + 1;
+    while (next->put < objects || own->taken < objects) {
+        bool has_put = put(next, &random_state);
+        bool has_taken = take(own);
+        if (!has_put && !has_taken) sched_yield();
+    }
+    return NULL;
+}
+
+int main(int count, char **words)
+{
+    pthread_t thread[THREADS_MAX];
+    if (count != 3 || (threads = (unsigned)atoi(words[1])) < 2 || threads > THREADS_MAX) {
+        fputs("usage: handoff THREADS OBJECTS (2 to 64 threads)\n", stderr);
+        return 2;
+    }
+    objects = strtoull(words[2], NULL, 10);
+    for (unsigned i = 0; i < threads; i++)
+        if (pthread_create(&thread[i], NULL, work, &rings[i]) != 0) fail("cannot set up");
+    for (unsigned i = 0; i < threads; i++)
+        pthread_join(thread[i], NULL);
+    return 0;
+}

@@ -1,0 +1,73 @@
+/* ring - one thread allocates, another one frees, both as fast as they can.
+ *
+ *   ring OBJECTS [SLOTS]
+ *
+ * The main thread allocates OBJECTS objects of 1 to 1000 bytes, writes the first byte of each, and puts them one by
+ * one into a ring of SLOTS (4096, a power of two); a second thread takes them out and frees them. Who finds the ring
+ * full or empty gives up the processor and looks again.
+ *
+ * Apart from the thread, exactly OBJECTS allocations and frees. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static char **ring;
+static uint64_t slots = 4096;
+static uint64_t objects;
+
+/* Each thread's own counter on a cache line of its own. */
+static struct {
+    _Alignas(128) uint64_t put;
+    _Alignas(128) uint64_t taken;
+} counts;
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "ring: %s\n", what);
+    _Exit(1);
+}
+
+static void produce(void)
+{
+    uint64_t random_state = 1;
+    for (uint64_t i = 0; i < objects; i++) {
+        random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+        char *object = malloc(1 + (random_state >> 33) % 1000);
+        if (!object) fail("out of memory");
+        *object = 1;
+        while (i - __atomic_load_n(&counts.taken, __ATOMIC_ACQUIRE) == slots)
+            sched_yield();
+        ring[i % slots] = object;
+        __atomic_store_n(&counts.put, i + 1, __ATOMIC_RELEASE);
+    }
+}
+
+static void *consume(void *unused)
+{
+    for (uint64_t i = 0; i < objects; i++) {
+        while (__atomic_load_n(&counts.put, __ATOMIC_ACQUIRE) == i)
+            sched_yield();
+        free(ring[i % slots]);
+        __atomic_store_n(&counts.taken, i + 1, __ATOMIC_RELEASE);
+    }
+    return unused;
+}
+
+int main(int count, char **words)
+{
+    pthread_t consumer;
+    if (count != 2 && count != 3) {
+        fputs("usage: ring OBJECTS [SLOTS]\n", stderr);
+        return 2;
+    }
+    objects = strtoull(words[1], NULL, 10);
+    if (count == 3) slots = strtoull(words[2], NULL, 10);
+    ring = calloc(slots, sizeof *ring);
+    if (!ring || pthread_create(&consumer, NULL, consume, NULL) != 0) fail("cannot set up");
+    produce();
+    pthread_join(consumer, NULL);
+    free(ring);
+    return 0;
+}
