@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -99,6 +100,40 @@ static bool is_process(int file, pid_t process)
     return getsockopt(file, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.pid == process;
 }
 
+/* Whether a file in the process's directory in /proc has the text, which may not hold a null byte.
+ */
+static bool process_file_has(pid_t process, const char *name, const char *text)
+{
+    char path[64];
+    char *line = NULL;
+    size_t room = 0;
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)process, name);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return false;
+    int separator = strcmp(name, "environ") == 0 ? '\0' : '\n';
+    while (!found && getdelim(&line, &room, separator, file) > 0)
+        found = strstr(line, text) != NULL;
+    free(line);
+    fclose(file);
+    return found;
+}
+
+/* Nobody listens for it. */
+static void silence_tell(pid_t process)
+{
+    const char *why = "it was started without TCMALLOC_TRACE_CONTROL=1";
+    if (kill(process, 0) != 0 && errno == ESRCH) {
+        cli_fail(&cli_ctl, "there is no process %d", (int)process);
+        return;
+    }
+    if (process_file_has(process, "environ", "TCMALLOC_TRACE_CONTROL="))
+        why = process_file_has(process, "maps", "libtcmalloc_minimal_tracing.so")
+                  ? "its socket is not there yet, or it is in another network namespace"
+                  : "it was started without the tracing library";
+    cli_fail(&cli_ctl, "process %d does not listen: %s", (int)process, why);
+}
+
 /* A descriptor, or -1 and a message. */
 static int process_connect(pid_t process)
 {
@@ -110,11 +145,8 @@ static int process_connect(pid_t process)
     if (file >= 0 && connect(file, (struct sockaddr *)&address, bytes) == 0 &&
         is_process(file, process))
         return file;
-    cli_fail(&cli_ctl,
-             "process %d does not listen: it was not started with TCMALLOC_TRACE_CONTROL=1 and the "
-             "tracing library",
-             (int)process);
     if (file >= 0) close(file);
+    silence_tell(process);
     return -1;
 }
 

@@ -20,7 +20,23 @@ static struct {
 
 /* --- answers --- */
 
-static void put_result(struct message *answer, int result, const char *good)
+/* What the process is doing is not what the request is for. */
+static void put_state(struct message *answer, const char *request)
+{
+    struct recording_status status;
+    recording_look(&status);
+    if (!status.is_recording && !status.is_paused) {
+        message_text(answer, "it is not recording");
+        return;
+    }
+    bool is_start = strncmp(request, "start", 5) == 0;
+    message_text(answer, status.is_paused ? "it has paused already" : "it is recording already");
+    if (!is_start) return;
+    message_text(answer, ", to ");
+    message_text(answer, status.output);
+}
+
+static void put_result(struct message *answer, int result, const char *request, const char *good)
 {
     message_clear(answer);
     if (result == 0) {
@@ -29,10 +45,8 @@ static void put_result(struct message *answer, int result, const char *good)
         return;
     }
     message_text(answer, "error ");
-    if (result == -EBUSY)
-        message_text(answer, "not in this state: ");
-    else
-        message_text(answer, "see the standard error of the process: ");
+    if (result == -EBUSY) return put_state(answer, request);
+    message_text(answer, "see the standard error of the process: ");
     message_error(answer, result);
 }
 
@@ -57,7 +71,7 @@ static void put_status(struct message *answer)
 static void put_begin(struct message *answer, const char *request)
 {
     int result = recording_begin(request[5] ? request + 6 : NULL);
-    put_result(answer, result, result == 0 ? recording.writer.output : "");
+    put_result(answer, result, request, result == 0 ? recording.writer.output : "");
 }
 
 static void answer_request(const char *request, struct message *answer)
@@ -67,15 +81,15 @@ static void answer_request(const char *request, struct message *answer)
     else if (strcmp(request, "start") == 0 || strncmp(request, "start ", 6) == 0)
         put_begin(answer, request);
     else if (strcmp(request, "stop") == 0)
-        put_result(answer, recording_end(), "stopped");
+        put_result(answer, recording_end(), request, "stopped");
     else if (strcmp(request, "pause") == 0)
-        put_result(answer, recording_pause(), "paused");
+        put_result(answer, recording_pause(), request, "paused");
     else if (strcmp(request, "resume") == 0)
-        put_result(answer, recording_resume(), "resumed");
+        put_result(answer, recording_resume(), request, "resumed");
     else if (strcmp(request, "sync") == 0)
-        put_result(answer, recording_sync(), "written");
+        put_result(answer, recording_sync(), request, "written");
     else
-        put_result(answer, -EINVAL, "");
+        put_result(answer, -EINVAL, request, "");
 }
 
 /* --- the thread --- */
