@@ -30,7 +30,7 @@ enum { OWN_MACHINE = EM_NONE }; /* not compared */
 static int path_check(const char *path)
 {
     struct stat status;
-    if (stat(path, &status) != 0) return errno == EACCES ? NOT_EXECUTABLE : NOT_FOUND;
+    if (stat(path, &status) != 0) return NOT_FOUND;
     if (!S_ISREG(status.st_mode) || access(path, X_OK) != 0) return NOT_EXECUTABLE;
     return 0;
 }
@@ -41,6 +41,7 @@ static int worse(int one, int other)
     return one == NOT_EXECUTABLE || other == NOT_EXECUTABLE ? NOT_EXECUTABLE : NOT_FOUND;
 }
 
+/* In a directory of $PATH that may not be searched there is nothing, as for a shell. */
 static int path_search(struct executable *executable, const char *name)
 {
     const char *directory = getenv("PATH");
@@ -124,6 +125,7 @@ int executable_find(struct executable *executable, const char *name)
     if (strchr(name, '/') != NULL) {
         snprintf(executable->path, sizeof executable->path, "%s", name);
         status = path_check(executable->path);
+        if (status == NOT_FOUND && errno == EACCES) status = NOT_EXECUTABLE;
     } else {
         status = path_search(executable, name);
     }

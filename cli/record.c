@@ -50,6 +50,20 @@ struct record {
     char destination[PATH_MAX];
 };
 
+/* Whether the name is one that the library will understand. */
+static bool output_check(const char *output)
+{
+    static const struct output_names names = {.host = "", .program = ""};
+    char expanded[PATH_MAX];
+    if (strcmp(output, "-") == 0)
+        cli_usage_error(&cli_record, "-o -: the standard output is PROGRAM's; it would be fd:1");
+    else if (output_name_expand(output, &names, expanded, sizeof expanded) == -EINVAL)
+        cli_usage_error(&cli_record, "-o %s: a %% that is none of %%p %%h %%t %%e %%%%", output);
+    else
+        return true;
+    return false;
+}
+
 /* Returns 0 to go on, or the exit status plus one. */
 static int options_parse(struct record *record, int count, char **words)
 {
@@ -70,6 +84,7 @@ static int options_parse(struct record *record, int count, char **words)
     if (optind == count) return cli_usage_error(&cli_record, "which program?") + 1;
     if (record->output != NULL && *record->output == '\0')
         return cli_usage_error(&cli_record, "-o: the name is empty") + 1;
+    if (record->output != NULL && !output_check(record->output)) return PROGRAM_USAGE + 1;
     if (record->follow && record->output != NULL && !output_name_has_process(record->output))
         return cli_usage_error(&cli_record,
                                "--follow: %s is one name for all processes; it needs a %%p",

@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 26
+plan 29
 
 # --- the program ---
 
@@ -83,6 +83,20 @@ path_not_found() { exits 127 record ./no-such-program && says 'not found$'; }
 not_executable() { echo plain >plain-file && exits 126 record ./plain-file && says 'cannot be executed$'; }
 directory() { exits 126 record / && says 'cannot be executed$'; }
 
+# A directory of $PATH that may not be searched is passed by; root may search them all.
+path_may_not_be_searched() {
+    mkdir -p closed
+    chmod 0 closed
+    (PATH=$PWD/closed:$PATH && exits 127 record no-such-program-anywhere) && says 'not found$'
+}
+
+output_is_not_standard() {
+    exits 2 record -o - true && says '^malloctape record: -o -: ' && [ ! -e - ]
+}
+output_has_unknown_letter() {
+    exits 2 record -o %q true && says '^malloctape record: -o %q: a % that' && [ ! -e %q ]
+}
+
 library_missing() {
     (export MALLOCTAPE_LIBDIR=/nonexistent && exits 1 record true) &&
         says 'libtcmalloc_minimal_tracing.so not found; looked in /nonexistent'
@@ -144,6 +158,13 @@ check 'exit 127 when the program is not in PATH' not_found
 check 'exit 127 when the path leads nowhere' path_not_found
 check 'exit 126 when the program cannot be executed' not_executable
 check 'exit 126 when the program is a directory' directory
+if [ "$(id -u)" = 0 ]; then
+    skip_test 'exit 127 when a directory of PATH may not be searched' 'root may search them all'
+else
+    check 'exit 127 when a directory of PATH may not be searched' path_may_not_be_searched
+fi
+check 'an output that is -' output_is_not_standard
+check 'an output with an unknown letter after %' output_has_unknown_letter
 check 'a missing library is named, with the places' library_missing
 check 'a library that LD_PRELOAD cannot name' library_in_strange_place
 check 'an output whose directory is missing' directory_missing
