@@ -220,6 +220,8 @@ static const int errors_of[FAKE_CALLS][8] = {
     [FAKE_LOOK] = {EACCES, ELOOP, EIO},
     [FAKE_LOOK_AT] = {EBADF, EIO},
     [FAKE_CREATE] = {ENOSPC, EDQUOT, EROFS, EMFILE, EEXIST},
+    [FAKE_NAMELESS] = {EOPNOTSUPP, EISDIR, ENOSPC, EMFILE},
+    [FAKE_NAME] = {EPERM, ENOSPC, EDQUOT, EROFS},
     [FAKE_OPEN_WRITE] = {EACCES, EMFILE, ENXIO},
     [FAKE_OPEN_READ] = {ENOENT, EMFILE},
     [FAKE_EMPTY] = {EIO, EPERM},
@@ -403,6 +405,24 @@ int os_file_create(int directory, const char *name)
     path_in(directory, name, path);
     if (find_file(path)) return -EEXIST;
     return open_descriptor(add_file(path, OS_FILE_PLAIN));
+}
+
+int os_file_create_nameless(int directory)
+{
+    (void)directory;
+    int error = call_begins(FAKE_NAMELESS);
+    return error ? -error : open_descriptor(add_file("", OS_FILE_PLAIN));
+}
+
+int os_file_name(int number, int directory, const char *name)
+{
+    char path[128];
+    int error = call_begins(FAKE_NAME);
+    if (error) return -error;
+    path_in(directory, name, path);
+    if (find_file(path)) return -EEXIST;
+    memcpy(descriptor_of(number)->file->path, path, sizeof path);
+    return 0;
 }
 
 int os_file_open_write(int directory, const char *name)

@@ -26,6 +26,8 @@
     X(LOOK, "look")                     \
     X(LOOK_AT, "look_at")               \
     X(CREATE, "create")                 \
+    X(NAMELESS, "nameless")             \
+    X(NAME, "name")                     \
     X(OPEN_WRITE, "open_write")         \
     X(OPEN_READ, "open_read")           \
     X(EMPTY, "empty")                   \

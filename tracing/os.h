@@ -78,6 +78,12 @@ bool os_file_is_executable(const char *path);
  * which is never that of standard error. */
 int os_file_create(int directory, const char *name);
 
+/* The same without a name, so that nothing is left of it if the process ends; and gives it one that
+ * nothing has, else -EEXIST. Not every system can do that: -EOPNOTSUPP or another error, and then
+ * os_file_create() does. */
+int os_file_create_nameless(int directory);
+int os_file_name(int file, int directory, const char *name);
+
 /* Opens what is there, without waiting for anybody: -ENXIO for a FIFO that nobody reads. */
 int os_file_open_write(int directory, const char *name);
 int os_file_open_read(const char *path);

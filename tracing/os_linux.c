@@ -27,6 +27,7 @@
 /* Others hold it for a few system calls. */
 #define DIRECTORY_LOCK_TRIES   500
 #define DIRECTORY_LOCK_WAIT_NS UINT64_C(1000000)
+#define FILE_PATH_BYTES        40
 
 static void *map(void *at, size_t bytes, int protection, int flags, int file, uint64_t offset)
 {
@@ -188,6 +189,35 @@ bool os_file_is_executable(const char *path)
 int os_file_create(int directory, const char *name)
 {
     return open_file(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+}
+
+/* Of this thread, whose descriptors are not the program's. */
+static void put_path_of_file(int file, char *path)
+{
+    static const char before[] = "/proc/thread-self/fd/";
+    memcpy(path, before, sizeof before);
+    *os_linux_put_number(path + sizeof before - 1, (unsigned)file) = 0;
+}
+
+int os_file_create_nameless(int directory)
+{
+    char path[FILE_PATH_BYTES];
+    struct stat status;
+    int file = open_file(directory, ".", O_RDWR | O_TMPFILE);
+    if (file < 0) return file;
+    /* What leads to it, so that it can be named later, is not there without /proc. */
+    put_path_of_file(file, path);
+    if (system_call(SYS_newfstatat, AT_FDCWD, (long)path, (long)&status, 0, 0, 0) == 0) return file;
+    os_file_close(file);
+    return ERRNO_EOPNOTSUPP;
+}
+
+int os_file_name(int file, int directory, const char *name)
+{
+    char path[FILE_PATH_BYTES];
+    put_path_of_file(file, path);
+    return (int)system_call(SYS_linkat, AT_FDCWD, (long)path, directory, (long)name,
+                            AT_SYMLINK_FOLLOW, 0);
 }
 
 int os_file_open_write(int directory, const char *name)

@@ -95,6 +95,27 @@ static int find(struct output_place *place)
     return 0;
 }
 
+/* Without a name where that can be: of a process that is killed soon nothing is left. */
+static int create(struct output_place *place, const char *name, bool *is_nameless)
+{
+    int file = os_file_create_nameless(place->directory);
+    *is_nameless = file >= 0;
+    return file >= 0 ? file : os_file_create(place->directory, name);
+}
+
+/* Under its name, in place of what is there. */
+static int put_in_place(const struct output_place *place, int file, bool is_nameless,
+                        const char *new_name, const char *name)
+{
+    if (is_nameless) {
+        int result = os_file_name(file, place->directory, name);
+        if (result != -EEXIST) return result;
+        result = os_file_name(file, place->directory, new_name);
+        if (result < 0) return result;
+    }
+    return os_file_rename(place->directory, new_name, name);
+}
+
 /* The spool has its own name at once where nobody else can have it. */
 static int make_spool_elsewhere(struct output_place *place)
 {
@@ -123,7 +144,7 @@ static int make_spool_beside(struct output_place *place)
     put_temporary_name(&name, ".malloctape-", place->id, ".spool");
     struct text older_name = {place->older_spool_name, 0, sizeof place->older_spool_name};
     put_temporary_name(&older_name, ".malloctape-", place->id, ".older");
-    place->spool = os_file_create(place->directory, place->new_spool_name);
+    place->spool = create(place, place->new_spool_name, &place->spool_is_nameless);
     if (place->spool < 0) return fail(place, place->spool, place->spool_path);
     os_file_lock(place->spool);
     return 0;
@@ -139,7 +160,7 @@ int output_make(struct output_place *place)
     if (result < 0 || place->kind != OUTPUT_NEW_FILE) return result;
     struct text name = {place->new_name, 0, sizeof place->new_name};
     put_temporary_name(&name, ".malloctape-", place->id, ".raw");
-    place->file = os_file_create(place->directory, place->new_name);
+    place->file = create(place, place->new_name, &place->file_is_nameless);
     return place->file < 0 ? fail(place, place->file, place->name) : 0;
 }
 
@@ -181,7 +202,8 @@ static int settle_spool(struct output_place *place)
         result = os_file_rename(place->directory, place->spool_name, place->older_spool_name);
     if (result < 0) place->has_older_spool = false;
     if (result == 0)
-        result = os_file_rename(place->directory, place->new_spool_name, place->spool_name);
+        result = put_in_place(place, place->spool, place->spool_is_nameless, place->new_spool_name,
+                              place->spool_name);
     place->settled = result == 0;
     return result;
 }
@@ -193,7 +215,8 @@ static int settle(struct output_place *place)
     int result = place->settled ? 0 : settle_spool(place);
     if (result < 0) return fail(place, result, place->spool_path);
     if (place->kind == OUTPUT_NEW_FILE)
-        result = os_file_rename(place->directory, place->new_name, place->last);
+        result =
+            put_in_place(place, place->file, place->file_is_nameless, place->new_name, place->last);
     if (result < 0) return fail(place, result, place->name);
     if (place->has_older_spool) os_file_remove(place->directory, place->older_spool_name);
     place->has_older_spool = false;

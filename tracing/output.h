@@ -8,7 +8,7 @@
  *   fd:N          | a descriptor of the program      | there
  *   |COMMAND      | the standard input of a command  | there
  *
- *     output_make()    nothing is lost yet: new files have other names
+ *     output_make()    nothing is lost yet: new files have no names, or others
  *     output_open()    a file that is written as it is is empty, a command runs
  *     output_settle()  new files are in their places; whatever fails before leaves an older recording as it was
  *     output_end()     the command has ended; the spool is removed if the stream is complete
@@ -58,7 +58,9 @@ struct output_place {
     char directory_path[OUTPUT_PATH_BYTES_MAX + 2];
     char spool_path[OUTPUT_PATH_BYTES_MAX + 64];
     const char *spool_name; /* its last component */
-    char new_name[48];      /* of the stream's file until it is settled */
+    bool file_is_nameless;  /* the stream's file, until it is settled */
+    bool spool_is_nameless;
+    char new_name[48]; /* else its name until then */
     char new_spool_name[48];
     bool has_older_spool; /* which now has the following name */
     char older_spool_name[48];
