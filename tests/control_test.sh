@@ -137,21 +137,45 @@ busy_server() {
 
 objects_of_any_kind() { "$malloctape" dump --only-calls "$1" 2>/dev/null | grep -c -e ' -> ' || true; }
 
+# is_refused PROCESS WORDS WHY
+is_refused() {
+    # shellcheck disable=SC2086 # words
+    ! ctl "$1" $2 && grep -q "^malloctape ctl: process $1: $3\$" err
+}
+
 # A process that records from its start can be interrupted too; what cannot be is said.
 states_from_outside() {
     rm -f raw.lz4*
     serve TCMALLOC_TRACE_OUTPUT=raw.lz4
     ctl "$server" sync && [ "$(stat -c %s raw.lz4)" -gt 100 ] || return 1
-    ! ctl "$server" start other.lz4 && grep -q '^malloctape ctl: process .* not in this state' err || return 1
-    ! ctl "$server" resume && ctl "$server" stop && good_piece raw.lz4 && ! ctl "$server" stop || return 1
+    is_refused "$server" 'start other.lz4' "it is recording already, to raw.lz4" &&
+        is_refused "$server" resume 'it is recording already' && ctl "$server" pause &&
+        is_refused "$server" pause 'it has paused already' &&
+        is_refused "$server" 'start other.lz4' 'it has paused already, to raw.lz4' &&
+        ctl "$server" stop && good_piece raw.lz4 || return 1
+    for words in stop pause resume sync; do
+        is_refused "$server" $words 'it is not recording' || return 1
+    done
     ! ctl "$server" start /no/such/directory/raw.lz4 && ctl "$server" start again.lz4 && served && good_piece again.lz4 &&
         [ ! -e other.lz4 ]
+}
+
+# does_not_listen PROCESS WITHOUT_WHAT
+does_not_listen() {
+    ! ctl "$1" status && grep -q "does not listen: it was started without $2\$" err
 }
 
 nobody_listens() {
     sleep 60 &
     servers+=("$!")
-    ! ctl "$!" status && grep -q 'does not listen' err && kill "$!"
+    does_not_listen "$!" TCMALLOC_TRACE_CONTROL=1 || return 1
+    kill "$!"
+    wait "$!" || true
+    ! ctl "$!" status && grep -q "there is no process $!\$" err || return 1
+    TCMALLOC_TRACE_CONTROL=1 sleep 60 &
+    servers+=("$!")
+    sleep 0.1
+    does_not_listen "$!" 'the tracing library' && kill "$!"
 }
 
 refuses_nonsense() {
@@ -194,22 +218,64 @@ limited() {
         "$malloctape" dump raw.lz4 2>err | grep -q ' end status 1 '
 }
 
+# bytes_are_at_most VALUE BYTES LEAST - the file never has more, and makes use of most of that.
+bytes_are_at_most() {
+    limited TCMALLOC_TRACE_MAX_BYTES "$1" || return 1
+    echo "$1: $(stat -c %s raw.lz4) bytes" >out
+    [ "$(stat -c %s raw.lz4)" -le "$2" ] && [ "$(stat -c %s raw.lz4)" -ge "$3" ]
+}
+
 bytes_are_limited() {
-    limited TCMALLOC_TRACE_MAX_BYTES 100000 && [ "$(stat -c %s raw.lz4)" -le 100000 ] &&
-        [ "$(stat -c %s raw.lz4)" -gt 1000 ]
+    bytes_are_at_most 300 300 100 && bytes_are_at_most 10000 10000 9000 &&
+        bytes_are_at_most 100000 100000 95000 && bytes_are_at_most 64k 65536 60000
+}
+
+# Several threads, and noise that lz4 leaves as it is.
+bytes_of_threads_are_limited() {
+    for bytes in 20000 200000 2000000; do
+        rm -f raw.lz4*
+        export TCMALLOC_TRACE_MAX_BYTES=$bytes
+        recorded raw.lz4 "$workloads/churn" 4 20000 2000000 cross || return 1
+        unset TCMALLOC_TRACE_MAX_BYTES
+        grep -q 'a limit was reached$' err && good_piece raw.lz4 &&
+            [ "$(stat -c %s raw.lz4)" -le $bytes ] && [ "$(stat -c %s raw.lz4)" -ge $((bytes * 9 / 10)) ] || return 1
+    done
+}
+
+# not_understood VARIABLE=VALUE WHY - one line with both, no recording, and the program goes on.
+not_understood() {
+    rm -f raw.lz4*
+    exit_status env "$1" TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" \
+        "$workloads/life" end exit >out 2>err
+    [ "$status" = 7 ] && [ ! -e raw.lz4 ] && [ "$(cat err)" = "malloctape: not recording: $1 $2" ]
+}
+
+limits_are_understood() {
+    local counts='is no whole number, alone or with k, M or G behind it'
+    local seconds='is no whole number, alone or with s, m or h behind it'
+    for value in 10Q 1e6 foo -5 1.5M '5 k' 99999999999999999999 9999999999G; do
+        not_understood "TCMALLOC_TRACE_MAX_BYTES=$value" "$counts" || return 1
+    done
+    not_understood TCMALLOC_TRACE_MAX_EVENTS=100x "$counts" &&
+        not_understood TCMALLOC_TRACE_MAX_SECONDS=1d "$seconds" &&
+        not_understood TCMALLOC_TRACE_READER_SECONDS=soon "$seconds" &&
+        not_understood TCMALLOC_TRACE_ON_OVERLOAD=drop 'is neither wait nor lose' &&
+        not_understood TCMALLOC_TRACE_MAX_BYTES=100 'is less than a recording without any event has'
 }
 
 events_are_limited() {
-    limited TCMALLOC_TRACE_MAX_EVENTS 100000 && "$malloctape" info --json info.json raw.lz4 >out 2>err &&
+    limited TCMALLOC_TRACE_MAX_EVENTS 100k &&
+        "$malloctape" info --json info.json raw.lz4 >out 2>err &&
         [ "$(json_value info.json events)" -ge 100000 ] && [ "$(json_value info.json events)" -lt 7900000 ]
 }
 
 seconds_are_limited() {
     rm -f raw.lz4*
-    TCMALLOC_TRACE_MAX_SECONDS=1 recorded raw.lz4 sleep 1.5 && grep -q 'a limit was reached$' err && good_piece raw.lz4
+    TCMALLOC_TRACE_MAX_SECONDS=1s recorded raw.lz4 sleep 1.5 &&
+        grep -q 'a limit was reached$' err && good_piece raw.lz4
 }
 
-plan 15
+plan 17
 check 'the C API, from C' api pieces
 check 'the C API, from C++' api pieces_cxx
 check 'twelve recordings of a program with threads' pieces
@@ -232,5 +298,7 @@ else
 fi
 check 'a thread that listens only if it is wanted' one_thread_if_asked
 check 'a limit of bytes' bytes_are_limited
+check 'a limit of bytes and four threads' bytes_of_threads_are_limited
+check 'limits that are not understood' limits_are_understood
 check 'a limit of events' events_are_limited
 check 'a limit of seconds' seconds_are_limited

@@ -43,6 +43,15 @@ letters() {
     [[ $name =~ ^raw\.lz4-life-$(uname -n)-[0-9]{10}-%-[0-9]+$ ]] && whole "$name"
 }
 
+# What a program writes over its words is not its name.
+letters_after_title() {
+    fresh
+    LD_PRELOAD=$tracing_library TCMALLOC_TRACE_OUTPUT=raw.lz4-%e-%p ruby -e '
+        Process.setproctitle("worker of /another/name")
+        Process.wait(fork { "x" * 1000 })' >out 2>err || return 1
+    [ "$(find . -name 'raw.lz4-*' | sed 's/-[0-9]*$//' | uniq -c | tr -s ' ')" = ' 2 ./raw.lz4-ruby' ]
+}
+
 # not_recorded OUTPUT WHY
 not_recorded() {
     life_recorded "$1" && one_line "not recording: .*$2" && nothing_left
@@ -68,6 +77,22 @@ older_survives_failure() {
     mkdir raw.lz4
     echo older >raw.lz4.spool
     life_recorded raw.lz4 && one_line 'not recording: raw.lz4: is a directory' && [ "$(cat raw.lz4.spool)" = older ]
+}
+
+# Processes that are killed 0.5 to 8 ms after their start.
+early_ends_leave_nothing_hidden() {
+    fresh
+    mkdir -p early.copy
+    ruby -e '
+        environment = { "TCMALLOC_TRACE_OUTPUT" => "early.copy/%p.lz4", "LD_PRELOAD" => ARGV[0] }
+        100.times do |number|
+            process = spawn(environment, "sleep", "0.05", err: "err")
+            sleep(0.0005 + number % 40 * 0.0002)
+            Process.kill(:KILL, process)
+            Process.wait(process)
+        end' "$tracing_library" || return 1
+    find early.copy -name '.malloctape*' >out
+    [ ! -s out ] && [ "$(find early.copy -name '*.lz4' | wc -l)" -gt 10 ]
 }
 
 symbolic_link() {
@@ -274,11 +299,17 @@ record_knows_outputs() {
     "$malloctape" record -o '|cat >raw.lz4' true >out 2>err && verified raw.lz4 0
 }
 
-plan 34
+plan 36
 check 'letters after %' letters
+check 'the name of the program, though it has another title' letters_after_title
 check '% before anything else is refused' not_recorded 'raw%z' '%p %h %t %e %%'
 check 'an older recording and its spool are replaced' older_is_replaced
 check 'a start that fails leaves an older recording' older_survives_failure
+if (cd "$scratch" && ruby -e 'File.open(".", File::RDWR | File::TMPFILE) {}' 2>/dev/null); then
+    check 'processes that are killed early leave no hidden files' early_ends_leave_nothing_hidden
+else
+    skip_test 'no hidden files' 'the file system has no files without names'
+fi
 check 'a symbolic link is written through' symbolic_link
 check 'a file with two names keeps both' hard_link
 check 'a device' device

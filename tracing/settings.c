@@ -6,12 +6,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #define HOST_BYTES_MAX 65 /* as the kernel has it */
 /* How long the writer waits for a reader who does not come or does not read. */
 #define READER_SECONDS 30
 #define SECONDS_MAX    UINT64_C(100000000)
 #define SECOND_NS      UINT64_C(1000000000)
+#define COUNT_MAX      (UINT64_MAX / 16)
 /* So many programs one after another in one process, with one name. */
 #define PROGRAMS_MAX   1000
 
@@ -53,14 +55,71 @@ static void collect_metadata(void)
 
 /* --- reading --- */
 
-static uint64_t number_of(const char *name, uint64_t otherwise, uint64_t max)
+/* What stands behind a number, as a factor. */
+struct unit {
+    char letter;
+    uint64_t factor;
+};
+
+#define KIBI UINT64_C(1024)
+#define KILO UINT64_C(1000)
+
+/* Ended by a letter that no text has. */
+static const struct unit byte_units[] = {
+    {'k', KIBI}, {'K', KIBI}, {'M', KIBI *KIBI}, {'G', KIBI *KIBI *KIBI}, {0, 1}};
+static const struct unit event_units[] = {
+    {'k', KILO}, {'K', KILO}, {'M', KILO *KILO}, {'G', KILO *KILO *KILO}, {0, 1}};
+static const struct unit second_units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {0, 1}};
+
+static uint64_t factor_of(const struct unit *units, char letter)
+{
+    while (units->letter && units->letter != letter)
+        units++;
+    return units->letter ? units->factor : 0;
+}
+
+/* A number with at most one of the letters behind it. False: it is something else, or above `max`.
+ */
+static bool read_number(const char *text, const struct unit *units, uint64_t max, uint64_t *number)
+{
+    uint64_t value = 0;
+    if (*text < '0' || *text > '9') return false;
+    for (; *text >= '0' && *text <= '9' && value <= max; text++)
+        value = value * 10 + (uint64_t)(*text - '0');
+    uint64_t factor = *text ? factor_of(units, *text++) : 1;
+    *number = value * factor;
+    return factor && !*text && value <= max / factor;
+}
+
+/* The first one is what will be said. */
+static void note_wrong(const char *name, const char *value, const char *why)
+{
+    if (settings.wrong.bytes) return;
+    message_text(&settings.wrong, name);
+    message_text(&settings.wrong, "=");
+    message_text(&settings.wrong, value);
+    message_text(&settings.wrong, why);
+}
+
+static uint64_t number_of(const char *name, const struct unit *units, uint64_t otherwise,
+                          uint64_t max, const char *wrong)
 {
     const char *text = secure_getenv(name);
-    uint64_t number = 0;
-    if (!text || !*text) return otherwise;
-    for (; *text >= '0' && *text <= '9' && number < max; text++)
-        number = number * 10 + (uint64_t)(*text - '0');
-    return *text ? otherwise : number;
+    uint64_t number = otherwise;
+    if (text && *text && !read_number(text, units, max, &number)) note_wrong(name, text, wrong);
+    return number;
+}
+
+static uint64_t count_of(const char *name, const struct unit *units)
+{
+    return number_of(name, units, 0, COUNT_MAX,
+                     " is no whole number, alone or with k, M or G behind it");
+}
+
+static uint64_t ns_of(const char *name, uint64_t otherwise)
+{
+    return SECOND_NS * number_of(name, second_units, otherwise, SECONDS_MAX,
+                                 " is no whole number, alone or with s, m or h behind it");
 }
 
 static bool is_set(const char *name)
@@ -81,6 +140,18 @@ static void read_output(void)
     if (!output_name_has_process(value)) value[0] = 0;
 }
 
+/* What was executed, also if it is a script. The program may write its title over its words, and
+ * what it was started as (program_invocation_name) is one of them. fexecve() knows no name. */
+static void read_program(void)
+{
+    const char *path = (const char *)getauxval(AT_EXECFN);
+    if (!path || !*path || strncmp(path, "/dev/fd/", 8) == 0) path = program_invocation_name;
+    const char *name = output_name_last(path);
+    size_t bytes = strlen(name);
+    if (bytes >= sizeof settings.program) bytes = sizeof settings.program - 1;
+    memcpy(settings.program, name, bytes);
+}
+
 static void read_scratch(void)
 {
     const char *directory = secure_getenv("TMPDIR");
@@ -94,24 +165,28 @@ static void read_overload(void)
     const char *policy = secure_getenv("TCMALLOC_TRACE_ON_OVERLOAD");
     if (!policy || !*policy || strcmp(policy, "wait") == 0) return;
     settings.loses = strcmp(policy, "lose") == 0;
-    settings.overload_is_unknown = !settings.loses;
+    if (!settings.loses)
+        note_wrong("TCMALLOC_TRACE_ON_OVERLOAD", policy, " is neither wait nor lose");
 }
 
 void settings_read(void)
 {
     collect_metadata();
     read_output();
+    read_program();
     read_scratch();
     os_current_directory(settings.directory, sizeof settings.directory);
     settings.controlled = is_set("TCMALLOC_TRACE_CONTROL");
     settings.quiet = secure_getenv("TCMALLOC_TRACE_QUIET") != NULL;
     settings.addresses = is_set("TCMALLOC_TRACE_ADDRESSES");
     read_overload();
-    settings.patience_ns =
-        number_of("TCMALLOC_TRACE_READER_SECONDS", READER_SECONDS, SECONDS_MAX) * SECOND_NS;
-    settings.limits.bytes = number_of("TCMALLOC_TRACE_MAX_BYTES", 0, UINT64_MAX / 16);
-    settings.limits.events = number_of("TCMALLOC_TRACE_MAX_EVENTS", 0, UINT64_MAX / 16);
-    settings.limits.ns = number_of("TCMALLOC_TRACE_MAX_SECONDS", 0, SECONDS_MAX) * SECOND_NS;
+    settings.patience_ns = ns_of("TCMALLOC_TRACE_READER_SECONDS", READER_SECONDS);
+    settings.limits.bytes = count_of("TCMALLOC_TRACE_MAX_BYTES", byte_units);
+    if (settings.limits.bytes && settings.limits.bytes < writer_bytes_min(settings.metadata_bytes))
+        note_wrong("TCMALLOC_TRACE_MAX_BYTES", secure_getenv("TCMALLOC_TRACE_MAX_BYTES"),
+                   " is less than a recording without any event has");
+    settings.limits.events = count_of("TCMALLOC_TRACE_MAX_EVENTS", event_units);
+    settings.limits.ns = ns_of("TCMALLOC_TRACE_MAX_SECONDS", 0);
 }
 
 /* --- the output's name --- */
@@ -147,7 +222,7 @@ static const char *name_output(const char *output)
                                  .program_number = 1,
                                  .host = host,
                                  .time_s = os_wall_clock_ns() / SECOND_NS,
-                                 .program = program_invocation_name};
+                                 .program = settings.program};
     int result;
     do
         result = expand(output, &names);
@@ -163,7 +238,7 @@ const char *settings_apply(struct writer *writer, const char *output)
                             ? "the name of the output is too long"
                             : name_output(output);
     if (wrong) return wrong;
-    if (settings.overload_is_unknown) return "TCMALLOC_TRACE_ON_OVERLOAD is neither wait nor lose";
+    if (settings.wrong.bytes) return settings.wrong.text;
     writer->output = applied.output;
     writer->quiet = settings.quiet;
     writer->addresses = settings.addresses;

@@ -8,20 +8,23 @@
 #include "writer.h"
 
 #define SETTINGS_METADATA_BYTES_MAX 8192
+#define PROGRAM_NAME_BYTES_MAX      256
 
 struct settings {
     char output[OUTPUT_PATH_BYTES_MAX]; /* with letters after %; empty: none */
     char directory
         [OUTPUT_PATH_BYTES_MAX]; /* the current one at the start, with a slash behind; empty: unknown */
+    char program[PROGRAM_NAME_BYTES_MAX]; /* name of the executable file */
     bool controlled;
     bool quiet;
     bool addresses;
     bool loses;
-    bool overload_is_unknown;            /* what to do then */
     bool too_long;                       /* the name of the output */
     char scratch[OUTPUT_PATH_BYTES_MAX]; /* directory for temporary files */
     uint64_t patience_ns;
     struct writer_limits limits;
+    struct message
+        wrong; /* the first variable that was not understood, its value, and why; or empty */
     char metadata[SETTINGS_METADATA_BYTES_MAX]; /* FORMAT.md 4.1 */
     size_t metadata_bytes;
 };

@@ -10,13 +10,10 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* LZ4 frame format: magic, FLG (version 01, linked blocks, no checksums), BD (blocks up to 1
- * MiB). */
-#define FRAME_HEADER_BYTES 7
 #define FRAME_FLAGS        0x40
 #define FRAME_BLOCK_MAX    0x60
 #define FRAME_BLOCK_STORED 0x80000000u
-#define BLOCK_LENGTH_BYTES 4
+#define BLOCK_LENGTH_BYTES SINK_BLOCK_LENGTH_BYTES
 /* A block and its length. */
 #define BLOCK_BYTES        (LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX) + BLOCK_LENGTH_BYTES)
 
@@ -95,7 +92,7 @@ void sink_release(struct sink *sink)
 int sink_open(struct sink *sink, int file)
 {
     sink->file = file;
-    uint8_t header[FRAME_HEADER_BYTES];
+    uint8_t header[SINK_FRAME_HEADER_BYTES];
     bytes_put32(header, 0x184d2204u);
     header[4] = FRAME_FLAGS;
     header[5] = FRAME_BLOCK_MAX;
@@ -146,45 +143,69 @@ static void judge(struct sink *sink, size_t bytes, size_t compressed)
     sink->judged_in = sink->judged_out = 0;
 }
 
-static void write_compressed(struct sink *sink, uint8_t *data, size_t bytes)
+/* Into sink->block. Returns its length, or 0 if it is not worth it. */
+static size_t compress(struct sink *sink, const uint8_t *data, size_t bytes)
 {
     int compressed = LZ4_compress_fast_continue(
         sink->lz4, (const char *)data, (char *)sink->block + BLOCK_LENGTH_BYTES, (int)bytes,
         LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX), 1);
     bool shrinks = compressed > 0 && (size_t)compressed <= bytes - bytes / 16;
     judge(sink, bytes, shrinks ? (size_t)compressed : bytes);
-    if (!shrinks) {
+    return shrinks ? (size_t)compressed : 0;
+}
+
+/* lz4 has not seen the latest block, or nobody else will: what it knows is not what stands before
+ * the next one. */
+static void forget_history(struct sink *sink)
+{
+    LZ4_resetStream_fast(sink->lz4);
+}
+
+static void write_block(struct sink *sink, uint8_t *data, size_t bytes, size_t compressed)
+{
+    if (compressed) {
+        sink->stored_run = 0;
+        bytes_put32(sink->block, (uint32_t)compressed);
+        write_all(sink, sink->block, BLOCK_LENGTH_BYTES + compressed);
+    } else if (sink->stored_left > 0) {
+        write_stored(sink, data, bytes);
+        sink->stored_left -= bytes < sink->stored_left ? bytes : sink->stored_left;
+        if (sink->stored_left == 0) forget_history(sink);
+    } else {
         write_stored(sink, data, bytes);
         sink->stored_run = sink->stored_run ? 2 * sink->stored_run : SINK_STORED_MIN;
         if (sink->stored_run > SINK_STORED_MAX) sink->stored_run = SINK_STORED_MAX;
         sink->stored_left = sink->stored_run;
-        return;
     }
-    sink->stored_run = 0;
-    bytes_put32(sink->block, (uint32_t)compressed);
-    write_all(sink, sink->block, BLOCK_LENGTH_BYTES + (size_t)compressed);
+}
+
+bool sink_flush_within(struct sink *sink, uint64_t bytes_max)
+{
+    size_t bytes = sink->end - sink->start;
+    uint8_t *data = sink->ring + sink->start;
+    if (bytes == 0 || sink->error) return true;
+    size_t compressed = sink->stored_left > 0 ? 0 : compress(sink, data, bytes);
+    uint64_t written = BLOCK_LENGTH_BYTES + (compressed ? compressed : bytes);
+    if (sink->bytes_out + written > bytes_max) {
+        sink->end = sink->start;
+        sink->bytes_in -= bytes;
+        forget_history(sink);
+        return false;
+    }
+    write_block(sink, data, bytes, compressed);
+    sink->start = sink->end;
+    return true;
 }
 
 int sink_flush(struct sink *sink)
 {
-    size_t bytes = sink->end - sink->start;
-    uint8_t *data = sink->ring + sink->start;
-    if (bytes == 0 || sink->error) return sink->error;
-    if (sink->stored_left > 0) {
-        write_stored(sink, data, bytes);
-        sink->stored_left -= bytes < sink->stored_left ? bytes : sink->stored_left;
-        /* lz4 has not seen this block, so what it knows is no longer what stands before the next one. */
-        if (sink->stored_left == 0) LZ4_resetStream_fast(sink->lz4);
-    } else {
-        write_compressed(sink, data, bytes);
-    }
-    sink->start = sink->end;
+    sink_flush_within(sink, UINT64_MAX);
     return sink->error;
 }
 
 int sink_close(struct sink *sink)
 {
-    static const uint8_t end_mark[4];
+    static const uint8_t end_mark[SINK_END_BYTES];
     sink_flush(sink);
     write_all(sink, end_mark, sizeof end_mark);
     os_file_close(sink->file);

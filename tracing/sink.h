@@ -88,8 +88,25 @@ static inline bool sink_wants_packed(const struct sink *sink)
     return sink->packs && sink->stored_left == 0;
 }
 
+/* What a block takes besides what is in it, and what ends the frame. */
+#define SINK_BLOCK_LENGTH_BYTES 4u
+#define SINK_END_BYTES          4u
+/* LZ4 frame format: magic, FLG (version 01, linked blocks, no checksums), BD (blocks up to 1 MiB),
+ * checksum. */
+#define SINK_FRAME_HEADER_BYTES 7u
+
+/* Bytes of the file if it ended here: nothing takes more than it has before lz4. */
+static inline uint64_t sink_bytes_at_most(const struct sink *sink)
+{
+    return sink->bytes_out + (sink->end - sink->start) + SINK_BLOCK_LENGTH_BYTES + SINK_END_BYTES;
+}
+
 /* Writes out what has been committed. Returns sink->error. */
 int sink_flush(struct sink *sink);
+
+/* The same, unless the file would then be longer than `bytes_max`: what has been committed is then
+ * dropped, and the result is false. */
+bool sink_flush_within(struct sink *sink, uint64_t bytes_max);
 
 /* Flushes, ends the frame and closes the file. Returns sink->error. */
 int sink_close(struct sink *sink);

@@ -608,3 +608,17 @@ uint64_t units_events(const uint8_t *profile, bool addresses, const uint16_t *un
     }
     return events;
 }
+
+size_t units_whole(const uint8_t *profile, bool addresses, const uint16_t *units, size_t count,
+                   size_t units_max)
+{
+    struct units_walk walk = {units, units + count, profile, addresses};
+    size_t whole = 0;
+    while (walk.at < walk.end) {
+        struct units_seen seen;
+        units_see(&walk, &seen);
+        if ((size_t)(walk.at - units) > units_max) break;
+        whole = (size_t)(walk.at - units);
+    }
+    return whole;
+}

@@ -107,4 +107,8 @@ void units_forms(const uint8_t *profile, bool addresses, struct units_form forms
 /* How many of these records are events. `units` are whole records of a run with that profile. Any thread. */
 uint64_t units_events(const uint8_t *profile, bool addresses, const uint16_t *units, size_t count);
 
+/* How many of these units, at most `units_max`, are whole records. */
+size_t units_whole(const uint8_t *profile, bool addresses, const uint16_t *units, size_t count,
+                   size_t units_max);
+
 #endif

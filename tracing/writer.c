@@ -112,6 +112,39 @@ void writer_abort(struct writer *writer, int error, const char *what)
     wake(writer);
 }
 
+/* --- the limit of bytes --- */
+
+/* What ends the stream: one chunk with numbers of its own and one for each lane, in two blocks at
+ * most. */
+#define END_NUMBERS 7
+
+static uint64_t end_bytes_max(uint32_t lanes)
+{
+    return 2 * SINK_BLOCK_LENGTH_BYTES + RAW_CHUNK_HEADER_BYTES +
+           (END_NUMBERS + (uint64_t)lanes) * VARINT_BYTES_MAX;
+}
+
+uint64_t writer_bytes_min(size_t metadata_bytes)
+{
+    return SINK_FRAME_HEADER_BYTES + SINK_BLOCK_LENGTH_BYTES + RAW_HEADER_BYTES + metadata_bytes +
+           end_bytes_max(0) + SINK_END_BYTES;
+}
+
+/* How long the file may become before it is ended. */
+static uint64_t bytes_before_end(const struct writer *writer)
+{
+    uint64_t end = end_bytes_max(atomic_load_acquire(&writer->registry->used)) + SINK_END_BYTES;
+    return writer->limits.bytes > end ? writer->limits.bytes - end : 0;
+}
+
+/* Whether so many bytes of chunks fit, even if they do not shrink. */
+static bool fits(const struct writer *writer, size_t bytes)
+{
+    if (!writer->limits.bytes) return true;
+    return !writer->is_full &&
+           sink_bytes_at_most(&writer->sink) + bytes <= bytes_before_end(writer);
+}
+
 /* --- slots to chunks --- */
 
 static int flush(struct writer *writer)
@@ -150,13 +183,11 @@ static struct pack_lane *follow_lane(struct writer *writer, struct malloctape_la
     return lane->followed;
 }
 
-/* Puts the units of the lane's read slot from `lane->read_from` to `to` into the stream. */
-static void write_units(struct writer *writer, struct malloctape_lane *lane, const uint16_t *to)
+/* Puts the next `count` units of the lane's read slot into the sink. */
+static void commit_units(struct writer *writer, struct malloctape_lane *lane, size_t count,
+                         bool packed)
 {
     const uint16_t *from = lane->read_from;
-    size_t count = (size_t)(to - from);
-    /* After an error the units stay in the spool. */
-    if (count == 0 || writer->error) return;
     struct spool_run run = spool_run_of(&writer->spool, lane->read_slot);
     size_t before = (size_t)(from - spool_units(&writer->spool, lane->read_slot));
     struct chunk_units chunk = {.lane = lane->number,
@@ -165,11 +196,57 @@ static void write_units(struct writer *writer, struct malloctape_lane *lane, con
                                 .run = {run.profile, writer->addresses, from, count}};
     uint8_t *room = sink_room(&writer->sink, CHUNK_BYTES_MAX(count));
     if (before == 0) chunk.flags = RAW_CHUNK_FLAG_BEGIN | (run.key ? RAW_CHUNK_FLAG_KEY : 0);
-    if (sink_wants_packed(&writer->sink)) chunk.flags |= RAW_CHUNK_FLAG_PACKED;
+    if (packed) chunk.flags |= RAW_CHUNK_FLAG_PACKED;
     chunk.followed = follow_lane(writer, lane, chunk.flags, run.first_birth);
     sink_commit(&writer->sink, chunk_write(&writer->packer, &chunk, room));
-    lane->read_from = (uint16_t *)to;
+}
+
+static void units_are_written(struct malloctape_lane *lane, size_t count)
+{
+    lane->read_from += count;
     lane->written += count;
+}
+
+/* How many of the lane's next units, half of so many or fewer, are whole records. */
+static size_t half_of_units(const struct writer *writer, const struct malloctape_lane *lane,
+                            size_t count)
+{
+    struct spool_run run = spool_run_of(&writer->spool, lane->read_slot);
+    return units_whole(run.profile, writer->addresses, lane->read_from, count, count / 2);
+}
+
+/* Near the limit of bytes each chunk is written by itself. What does not fit is tried again with
+ * half of the units: it is the end of the stream. A chunk is packed once only: that changes what
+ * the packer knows. */
+static void write_units_that_fit(struct writer *writer, struct malloctape_lane *lane, size_t count)
+{
+    bool packed = sink_wants_packed(&writer->sink);
+    if (flush(writer) < 0) return;
+    for (size_t part = count; part > 0;) {
+        commit_units(writer, lane, part, packed);
+        bool fits = sink_flush_within(&writer->sink, bytes_before_end(writer));
+        if (fits) {
+            units_are_written(lane, part);
+            count -= part;
+            if (count == 0) return;
+            part = count;
+        }
+        packed = false;
+        part = half_of_units(writer, lane, part);
+    }
+    writer->is_full = true;
+    writer->end_status = RAW_END_LIMIT;
+}
+
+/* Puts the units of the lane's read slot from `lane->read_from` to `to` into the stream. */
+static void write_units(struct writer *writer, struct malloctape_lane *lane, const uint16_t *to)
+{
+    size_t count = (size_t)(to - lane->read_from);
+    /* After an error the units stay in the spool. */
+    if (count == 0 || writer->error || writer->is_full) return;
+    if (!fits(writer, CHUNK_BYTES_MAX(count))) return write_units_that_fit(writer, lane, count);
+    commit_units(writer, lane, count, sink_wants_packed(&writer->sink));
+    units_are_written(lane, count);
 }
 
 /* The thread has left the lane's read slot: writes the rest of it and goes to the next one. */
@@ -178,6 +255,7 @@ static void finish_slot(struct writer *writer, struct malloctape_lane *lane, uin
     uint32_t slot = lane->read_slot;
     uint32_t units = writer->spool.notes[slot].units;
     write_units(writer, lane, spool_units(&writer->spool, slot) + units);
+    if (writer->is_full) return;
     writer->pending[writer->pending_count].slot = slot;
     writer->pending[writer->pending_count].units = units;
     writer->pending_count++;
@@ -201,7 +279,7 @@ static uint32_t drain_lane(struct writer *writer, struct malloctape_lane *lane,
             return slots;
         }
         uint32_t next = atomic_load_acquire(&writer->spool.notes[lane->read_slot].next);
-        if (next == 0 || (!upto && slots == SLOTS_PER_PASS)) return slots;
+        if (next == 0 || (!upto && slots == SLOTS_PER_PASS) || writer->is_full) return slots;
         finish_slot(writer, lane, next - 1);
         slots++;
     }
@@ -235,6 +313,7 @@ static uint64_t read_rss(struct writer *writer)
 
 static void put_tick(struct writer *writer, uint64_t now)
 {
+    if (!fits(writer, CHUNK_TICK_BYTES_MAX)) return;
     if (writer->ticks % WRITER_TICKS_PER_MEMORY_LOOK == 0) writer->rss_bytes = read_rss(writer);
     uint8_t *room = sink_room(&writer->sink, CHUNK_TICK_BYTES_MAX);
     sink_commit(&writer->sink, chunk_write_tick(writer->ticks++, now - writer->start_ns,
@@ -245,12 +324,15 @@ static void put_tick(struct writer *writer, uint64_t now)
  * the end of the thread if there is no room left here. */
 static void retire_lane(struct writer *writer, struct malloctape_lane *lane)
 {
-    if (lane->ended || !cursor_of(lane) || !lane_take_over(writer->registry, lane)) return;
+    if (lane->ended || writer->is_full || !cursor_of(lane) ||
+        !lane_take_over(writer->registry, lane))
+        return;
     uint32_t slot = lane->slot;
     bool ended = malloctape_lane_cursor(lane) < lane->end;
     if (ended) units_thread(lane, RAW_THREAD_END, 0);
     uint16_t *cursor = malloctape_lane_cursor(lane);
     drain_lane(writer, lane, cursor);
+    if (writer->is_full) return lane_put_back(writer->registry, lane);
     uint32_t units = (uint32_t)(cursor - lane->start);
     if (flush(writer) == 0) spool_give(&writer->spool, slot, units);
     lane->units += units;
@@ -418,10 +500,19 @@ static void report_end(const struct writer *writer)
 
 /* --- the end --- */
 
+/* Lanes that have nothing in the stream may have come since its length was looked at. */
+static uint32_t lanes_written(const struct writer *writer)
+{
+    uint32_t lanes = atomic_load_acquire(&writer->registry->used);
+    while (lanes > 0 && lane_at(writer->registry, lanes - 1)->written == 0)
+        lanes--;
+    return lanes;
+}
+
 static void put_end(struct writer *writer)
 {
-    uint32_t used = atomic_load_acquire(&writer->registry->used);
-    size_t bytes_max = RAW_CHUNK_HEADER_BYTES + (16 + (size_t)used) * VARINT_BYTES_MAX;
+    uint32_t used = lanes_written(writer);
+    size_t bytes_max = end_bytes_max(used);
     /* With very many lanes the chunk would not fit the ring; it is built apart. */
     uint8_t *chunk = reserve(writer, bytes_max + VARINT_SLACK);
     if (!chunk) {
@@ -644,30 +735,12 @@ static int await_reader(struct writer *writer)
 
 /* --- the thread --- */
 
-/* What the stream will have when all that is recorded is in it, if nothing shrinks any more. */
-static uint64_t bytes_at_most(const struct writer *writer)
-{
-    uint32_t used = atomic_load_acquire(&writer->registry->used);
-    uint64_t bytes = writer->sink.bytes_out + (writer->sink.end - writer->sink.start);
-    uint32_t slots = writer->spool.mapped - atomic_load_relaxed(&writer->spool.free_count) -
-                     writer->pending_count;
-    for (uint32_t i = 0; i < used; i++) {
-        const struct malloctape_lane *lane = lane_at(writer->registry, i);
-        const uint8_t *cursor = (const uint8_t *)cursor_of(lane);
-        if (!cursor || lane->slot != lane->read_slot) continue;
-        bytes += (uint64_t)(cursor - (const uint8_t *)lane->read_from);
-        if (slots > 0) slots--;
-    }
-    return bytes + (uint64_t)slots * SPOOL_SLOT_BYTES;
-}
-
 /* The error, the limit or the end of the program that ends the stream without anybody asking. */
 static bool is_at_end(struct writer *writer)
 {
     const struct writer_limits *limits = &writer->limits;
     if (writer->error || writer->sink.error) return true;
-    if ((limits->bytes && bytes_at_most(writer) >= limits->bytes) ||
-        (limits->events && writer_events(writer) >= limits->events) ||
+    if (writer->is_full || (limits->events && writer_events(writer) >= limits->events) ||
         (limits->ns && os_clock_ns() - writer->start_ns >= limits->ns)) {
         writer->end_status = RAW_END_LIMIT;
         return true;

@@ -36,11 +36,15 @@
 /* A thread that is to lose rather than wait gives the spool so long to grow. */
 #define WRITER_LOSES_AFTER_NS UINT64_C(5000000)
 
+/* No recording with so much metadata is shorter. */
+uint64_t writer_bytes_min(size_t metadata_bytes);
+
 enum writer_status { WRITER_STARTING = 0, WRITER_RUNNING, WRITER_FAILED };
 
 struct writer_limits {
-    /* 0: none. The stream then ends soon after it has reached one of them. */
-    uint64_t bytes;
+    /* 0: none. */
+    uint64_t bytes; /* of the file, its end included: it never has more */
+    /* The stream ends soon after it has reached one of these. */
     uint64_t events;
     uint64_t ns;
 };
@@ -87,6 +91,7 @@ struct writer {
     /* The writer's own. */
     struct writer_memory *memory; /* all that it has reserved */
     enum raw_end_status end_status;
+    bool is_full; /* the limit of bytes has kept something out of the stream */
     struct output_place place;
     struct sink sink;
     struct packer packer;
