@@ -1,14 +1,24 @@
 #!/bin/sh
-# run-tests.sh - installs what is missing, builds in build/ (or $BUILD_DIR), runs every test.
+# run-tests.sh [--long] - installs what is missing, builds in build/ (or $BUILD_DIR), runs every test,
+# as many at a time as there are processors.
 #
-# The last line is "N passed, N failed", with ", N skipped" if there were any. Exit status 0 only if tests ran
-# and none failed.
+# With --long, tests that have a long form take it (make check-long): an hour instead of minutes.
+# The last line is "N passed, N failed", with ", N skipped" if there were any. Exit status 0 only if
+# tests ran and none failed.
 set -eu
 cd "$(dirname "$0")"
 . scripts/packages.sh
 . scripts/build.sh
 
 build_dir=${BUILD_DIR:-build}
+case ${1:-} in
+'') target=check ;;
+--long) target=check-long ;;
+*)
+    echo 'usage: run-tests.sh [--long]' >&2
+    exit 2
+    ;;
+esac
 
 # Ends the run before any test could: nothing passed, and that is a failure.
 give_up() {
@@ -27,8 +37,8 @@ forget_results() { find "$build_dir" -name '*.trs' -exec rm -f {} +; }
     packages_install run-tests.sh $CHART_PACKAGES || echo 'run-tests.sh: going on without it' >&2
 }
 echo "run-tests.sh: building in $build_dir" >&2
-build_tree "$build_dir" check TESTS= || give_up 'the build failed, no test ran'
+build_tree "$build_dir" test-programs || give_up 'the build failed, no test ran'
 forget_results
 check_status=0
-make -C "$build_dir" check </dev/null || check_status=$?
+make -C "$build_dir" -j"$(nproc)" "$target" </dev/null || check_status=$?
 exec ruby scripts/count-tests.rb "$build_dir" "$check_status"

@@ -66,6 +66,16 @@ in_terminal() {
         exit($?.exitstatus || 128 + $?.termsig)' "$@"
 }
 
+# wait_until COMMAND... - until COMMAND succeeds. It fails after a minute: then what should happen never does.
+wait_until() {
+    local tries
+    for ((tries = 0; tries < 1200; tries++)); do
+        if "$@"; then return 0; fi
+        sleep 0.05
+    done
+    return 1
+}
+
 # recorded RAW COMMAND... - runs COMMAND with the tracing library; its streams go to out and err.
 recorded() {
     local raw=$1
