@@ -19,8 +19,8 @@ static const char help_head[] =
 static const char help_tail[] =
     "  help       how to use a command: malloctape help COMMAND\n"
     "\n"
-    "  --help     this text\n"
-    "  --version  the version\n"
+    "  -h, --help     this text\n"
+    "  -V, --version  the version\n"
     "\n"
     "Beside it stand `postprocess`, which puts a recording in order, and `replay`, which runs the\n"
     "result against any allocator.\n";
@@ -91,12 +91,13 @@ static int help(int count, char **words)
     return program_help(command->help);
 }
 
-int main(int count, char **words)
+static int command_run(int count, char **words)
 {
     if (count < 2) return program_usage_error("malloctape", "which command?");
     const char *name = words[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) return help_general();
-    if (strcmp(name, "--version") == 0) return program_version("malloctape");
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
+        return program_version("malloctape");
     if (strcmp(name, "help") == 0) return help(count - 1, words + 1);
     const struct cli_command *command = command_find(name);
     if (command == NULL) return unknown_command(name);
@@ -104,4 +105,10 @@ int main(int count, char **words)
     snprintf(program, sizeof program, "malloctape %s", command->name);
     words[1] = program; /* for the messages of getopt_long() */
     return command->run(count - 1, words + 1);
+}
+
+int main(int count, char **words)
+{
+    int status = command_run(count, words);
+    return program_end("malloctape", status);
 }

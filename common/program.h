@@ -16,6 +16,10 @@ enum program_status {
 /* Prints "NAME (malloctape) VERSION" on the standard output. Returns PROGRAM_OK. */
 int program_version(const char *name);
 
+/* To be called last: whether all that was printed on the standard output has been written. Returns `status`, or
+ * PROGRAM_FAILED after a message if that was PROGRAM_OK or PROGRAM_CUT and something was not. */
+int program_end(const char *name, int status);
+
 /* Prints `text` on the standard output. Returns PROGRAM_OK. */
 int program_help(const char *text);
 

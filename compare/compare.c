@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "common/installed.h"
+#include "common/json_file.h"
 #include "common/progress.h"
 #include "compare/trace.h"
 
@@ -30,6 +32,8 @@ static const char help_text[] =
     "                         comma, semicolon or backslash in a value\n"
     "  -e, --engine ENGINE    how to replay, see replay --help\n"
     "  -r, --runs N           how often under each allocator (default: 5)\n"
+    "      --time-limit SEC   stop a replay that takes longer (default: a minute and 200 times what a\n"
+    "                         replay without an allocator takes); 0: never\n"
     "      --json FILE        write every number as JSON; - is the standard output, without the table\n"
     "      --html FILE        write a page with charts, for any browser\n"
     "\n"
@@ -79,6 +83,16 @@ static bool rounds_parse(struct compare_options *options, const char *text)
     return false;
 }
 
+static bool limit_parse(struct compare_options *options, const char *text)
+{
+    char *end;
+    options->limit_s = strtod(text, &end);
+    if (end != text && *end == '\0' && options->limit_s >= 0 && isfinite(options->limit_s))
+        return true;
+    cli_usage_error(&cli_compare, "--time-limit: '%s' is no number of seconds", text);
+    return false;
+}
+
 /* Behind TRACE there are only options of replay, which follow "--". */
 static bool words_parse(struct compare_options *options, char **words)
 {
@@ -96,17 +110,19 @@ static bool words_parse(struct compare_options *options, char **words)
 /* Returns 0 to go on, or the exit status plus one. */
 static int options_parse(struct compare_options *options, int count, char **words)
 {
-    enum { JSON = 256, HTML };
+    enum { JSON = 256, HTML, LIMIT };
     static const struct option known[] = {{"allocators", required_argument, NULL, 'a'},
                                           {"engine", required_argument, NULL, 'e'},
                                           {"runs", required_argument, NULL, 'r'},
                                           {"json", required_argument, NULL, JSON},
                                           {"html", required_argument, NULL, HTML},
+                                          {"time-limit", required_argument, NULL, LIMIT},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     int option;
     bool good = true;
     options->rounds = ROUNDS_DEFAULT;
+    options->limit_s = -1;
     while (good && (option = getopt_long(count, words, "a:e:r:h", known, NULL)) != -1) {
         switch (option) {
         case 'a': good = list_add(options, optarg); break;
@@ -114,6 +130,7 @@ static int options_parse(struct compare_options *options, int count, char **word
         case 'r': good = rounds_parse(options, optarg); break;
         case JSON: options->json = optarg; break;
         case HTML: options->html = optarg; break;
+        case LIMIT: good = limit_parse(options, optarg); break;
         case 'h': return program_help(help_text) + 1;
         default: return cli_usage_error(&cli_compare, NULL) + 1;
         }
@@ -207,14 +224,10 @@ static bool measure(struct compare *compare)
 
 static bool write_json(const struct compare *compare, const char *path)
 {
-    bool standard = strcmp(path, "-") == 0;
-    FILE *file = standard ? stdout : fopen(path, "we");
+    struct error error = {0};
     json_t *object = compare_json(compare, true);
-    bool done = file != NULL &&
-                json_dumpf(object, file, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0 &&
-                fputc('\n', file) != EOF;
-    if (file != NULL) done = (standard ? fflush(file) : fclose(file)) == 0 && done;
-    if (!done) cli_fail(&cli_compare, "cannot write %s: %s", path, strerror(errno));
+    bool done = json_file_write(object, path, &error);
+    if (!done) cli_data_error(&cli_compare, path, &error);
     json_decref(object);
     return done;
 }
@@ -244,7 +257,6 @@ static int tell(const struct compare *compare)
         good = good && *compare->rows[i].why == '\0';
     if (options->json == NULL || strcmp(options->json, "-") != 0)
         compare_table_print(compare, stdout);
-    if (fflush(stdout) != 0) good = false;
     if (options->json != NULL) good = write_json(compare, options->json) && good;
     if (options->html != NULL) good = write_html(compare, options->html) && good;
     if (!good) return PROGRAM_FAILED;

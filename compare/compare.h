@@ -30,6 +30,7 @@ struct compare_options {
     const char *engine;      /* NULL: what replay takes by itself */
     const char *json, *html; /* NULL: none */
     unsigned rounds;
+    double limit_s;      /* of one replay; 0: none; negative: by the first replay */
     char **replay_words; /* further options of replay; ends with NULL */
     struct compare_list list;
 };
@@ -50,6 +51,7 @@ struct compare {
     char ordered[PATH_MAX]; /* the stream that is replayed */
     char replay[PATH_MAX];  /* the program */
     json_t *facts;          /* report of engine null */
+    double facts_s;         /* how long that took */
     struct compare_row *rows;
     size_t rows_count;
     unsigned runs_done; /* of all rows; for the progress line */

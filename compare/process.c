@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/program.h"
+#include "common/progress.h"
 
 /* What a signal handler can see. */
 static volatile sig_atomic_t interrupted; /* the signal, or 0 */
@@ -25,6 +27,9 @@ enum { CANNOT_EXECUTE = 127 };
 
 /* What is quoted of a program lies in so many bytes at the end of what it told. */
 enum { QUOTED_BYTES_MAX = 4096 };
+
+/* How often a child is looked after that has closed its standard error; one that has not ends with doing so. */
+enum { LOOK_EVERY_MS = 50 };
 
 /* ---- signals ---- */
 
@@ -99,18 +104,92 @@ void compare_directory_close(struct compare_directory *directory)
 
 /* ---- processes ---- */
 
+/* A child, and the end of what it told on its standard error. */
+struct child {
+    pid_t pid;
+    int errors, status;
+    bool late; /* it was killed because it took too long */
+    char told[2 * QUOTED_BYTES_MAX + 1];
+    size_t told_bytes;
+};
+
 /* The child's own part. */
-static void become(const struct compare_process *process)
+static void become(const struct compare_process *process, int errors)
 {
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-    int errors = open(process->errors, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
-    if (errors < 0 || dup2(process->input >= 0 ? process->input : nothing, STDIN_FILENO) < 0 ||
+    if (dup2(process->input >= 0 ? process->input : nothing, STDIN_FILENO) < 0 ||
         dup2(nothing, STDOUT_FILENO) < 0 || dup2(errors, STDERR_FILENO) < 0)
         _exit(CANNOT_EXECUTE);
     if (process->enter != NULL) process->enter(process->of);
     execv(process->path, process->words);
     dprintf(STDERR_FILENO, "%s: %s\n", process->path, strerror(errno));
     _exit(CANNOT_EXECUTE);
+}
+
+/* Signals wait meanwhile, so that none falls between the start of a child and its becoming known. False: see errno. */
+static bool child_start(struct child *child, const struct compare_process *process)
+{
+    sigset_t ending, before;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return false;
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    child->errors = ends[0];
+    sigemptyset(&ending);
+    for (int i = 0; i < ENDING_SIGNALS; i++)
+        sigaddset(&ending, ending_signals[i]);
+    sigprocmask(SIG_BLOCK, &ending, &before);
+    child->pid = fork();
+    if (child->pid == 0) {
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        become(process, ends[1]);
+    }
+    int why = errno;
+    running = child->pid;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    close(ends[1]);
+    errno = why;
+    if (child->pid < 0) close(child->errors);
+    return child->pid > 0;
+}
+
+/* Keeps the end of what there is. False: nothing more can come. */
+static bool child_listen(struct child *child)
+{
+    ssize_t got;
+    do {
+        if (child->told_bytes > QUOTED_BYTES_MAX) {
+            memmove(child->told, child->told + child->told_bytes - QUOTED_BYTES_MAX,
+                    QUOTED_BYTES_MAX);
+            child->told_bytes = QUOTED_BYTES_MAX;
+        }
+        got = read(child->errors, child->told + child->told_bytes,
+                   sizeof child->told - 1 - child->told_bytes);
+        if (got > 0) child->told_bytes += (size_t)got;
+    } while (got > 0);
+    return got < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
+/* Waits until it has ended, which a limit (seconds, 0: none) makes it do. */
+static void child_await(struct child *child, double limit_s)
+{
+    double end = seconds_now() + limit_s;
+    bool listening = true;
+    while (waitpid(child->pid, &child->status, WNOHANG) == 0) {
+        struct pollfd wait = {.fd = listening ? child->errors : -1, .events = POLLIN};
+        double left = end - seconds_now();
+        if (limit_s > 0 && left <= 0) {
+            child->late = true;
+            kill(child->pid, SIGKILL);
+            waitpid(child->pid, &child->status, 0);
+            break;
+        }
+        poll(&wait, 1, listening && left > 1 ? 1000 : LOOK_EVERY_MS);
+        if (listening) listening = child_listen(child);
+    }
+    running = 0;
+    if (listening) child_listen(child);
+    close(child->errors);
+    child->told[child->told_bytes] = '\0';
 }
 
 /* Behind "NAME: ", if that is how the line begins. */
@@ -134,85 +213,50 @@ static const char *take_last_line(char *text)
     return last != NULL ? last : text;
 }
 
-/* What a program told last, but for the advice to read its help. */
-static void quote(const struct compare_process *process, char *line, size_t bytes)
+/* What a program told last, but for the advice to read its help. Takes the text of the child apart. */
+static const char *quote(const struct compare_process *process, struct child *child)
 {
-    char text[QUOTED_BYTES_MAX + 1];
     const char *program = process->words[0];
-    FILE *file = fopen(process->errors, "re");
-    size_t length = 0;
-    *line = '\0';
-    if (file == NULL) return;
-    if (fseek(file, -QUOTED_BYTES_MAX, SEEK_END) != 0) rewind(file);
-    length = fread(text, 1, QUOTED_BYTES_MAX, file);
-    fclose(file);
-    text[length] = '\0';
-    const char *last = skip_name(take_last_line(text), program);
-    if (strncmp(last, "see ", 4) == 0 && *text != '\0')
-        last = skip_name(take_last_line(text), program);
-    snprintf(line, bytes, "%.*s", (int)bytes - 1, skip_name(last, process->file));
+    const char *last = skip_name(take_last_line(child->told), program);
+    if (strncmp(last, "see ", 4) == 0 && *child->told != '\0')
+        last = skip_name(take_last_line(child->told), program);
+    return skip_name(last, process->file);
 }
 
-static void explain(const struct compare_process *process, int status, char *why, size_t bytes)
+static void explain(const struct compare_process *process, struct child *child, char *why,
+                    size_t bytes)
 {
     const char *program = process->words[0];
-    char told[512];
-    quote(process, told, sizeof told);
+    const char *told = quote(process, child);
     const char *between = *told != '\0' ? ": " : "";
-    if (WIFSIGNALED(status))
-        snprintf(why, bytes, "%s was killed by signal %d (%s)%s%s", program, WTERMSIG(status),
-                 strsignal(WTERMSIG(status)), between, told);
+    if (child->late)
+        snprintf(why, bytes, "%s had not ended after %.4g s and was stopped (--time-limit)%s%.300s",
+                 program, process->limit_s, between, told);
+    else if (WIFSIGNALED(child->status))
+        snprintf(why, bytes, "%s was killed by signal %d (%s)%s%.300s", program,
+                 WTERMSIG(child->status), strsignal(WTERMSIG(child->status)), between, told);
     else if (*told != '\0')
-        snprintf(why, bytes, "%s", told);
+        snprintf(why, bytes, "%.500s", told);
     else
-        snprintf(why, bytes, "%s ended with status %d", program, WEXITSTATUS(status));
-}
-
-/* False: see errno. */
-static bool await(pid_t child, int *status)
-{
-    pid_t got;
-    do
-        got = waitpid(child, status, 0);
-    while (got < 0 && errno == EINTR);
-    running = 0;
-    return got == child;
-}
-
-/* Signals wait meanwhile, so that none falls between the start of a child and its becoming known. */
-static pid_t start(const struct compare_process *process)
-{
-    sigset_t ending, before;
-    sigemptyset(&ending);
-    for (int i = 0; i < ENDING_SIGNALS; i++)
-        sigaddset(&ending, ending_signals[i]);
-    sigprocmask(SIG_BLOCK, &ending, &before);
-    pid_t child = fork();
-    if (child == 0) {
-        sigprocmask(SIG_SETMASK, &before, NULL);
-        become(process);
-    }
-    running = child;
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    return child;
+        snprintf(why, bytes, "%s ended with status %d", program, WEXITSTATUS(child->status));
 }
 
 bool compare_process_run(const struct compare_process *process, bool may_be_cut, char *why,
                          size_t why_bytes)
 {
-    int status;
+    struct child child = {.told_bytes = 0};
     if (interrupted != 0) {
         snprintf(why, why_bytes, "interrupted");
         return false;
     }
-    pid_t child = start(process);
-    if (child < 0 || !await(child, &status)) {
+    if (!child_start(&child, process)) {
         snprintf(why, why_bytes, "cannot run %s: %s", process->path, strerror(errno));
         return false;
     }
-    if (WIFEXITED(status) &&
-        (WEXITSTATUS(status) == PROGRAM_OK || (may_be_cut && WEXITSTATUS(status) == PROGRAM_CUT)))
+    child_await(&child, process->limit_s);
+    if (WIFEXITED(child.status) && (WEXITSTATUS(child.status) == PROGRAM_OK ||
+                                    (may_be_cut && WEXITSTATUS(child.status) == PROGRAM_CUT)))
         return true;
-    explain(process, status, why, why_bytes);
+    explain(process, &child, why, why_bytes);
     return false;
 }

@@ -30,7 +30,7 @@ struct compare_process {
     const char *path;        /* of the program */
     char *const *words;      /* its name, arguments, NULL */
     int input;               /* its standard input; -1: none */
-    const char *errors;      /* file for its standard error, emptied before */
+    double limit_s;          /* it is stopped after so many seconds; 0: never */
     const char *file;        /* what it reads; left out where it stands in front of what it tells */
     void (*enter)(void *of); /* in the child, before the program starts: its environment */
     void *of;

@@ -10,6 +10,10 @@
 /* Options of replay, and what the user adds to them. */
 enum { OWN_WORDS_MAX = 16 };
 
+/* See time_limit(). */
+#define LIMIT_LEAST_S 60.0
+#define LIMIT_TIMES   200.0
+
 static const char switching_variable[] = "NO_THREAD_CACHE_SWITCH";
 
 /* ---- one run ---- */
@@ -39,14 +43,13 @@ static json_t *report_read(const char *path, char *why, size_t why_bytes)
 
 /* Files of one run, in the directory. */
 struct run_files {
-    char report[COMPARE_PATH_BYTES], errors[COMPARE_PATH_BYTES];
+    char report[COMPARE_PATH_BYTES];
     char curves[COMPARE_PATH_BYTES]; /* what the names of CSV files begin with */
 };
 
 static void files_name(const struct compare *compare, struct run_files *files)
 {
     compare_directory_path(&compare->directory, "report.json", files->report, sizeof files->report);
-    compare_directory_path(&compare->directory, "errors", files->errors, sizeof files->errors);
     compare_directory_path(&compare->directory, "curves", files->curves, sizeof files->curves);
     unlink(files->report); /* that of the run before */
 }
@@ -77,6 +80,14 @@ static char **words_make(const struct compare *compare, const char *engine, stru
     return words;
 }
 
+/* The first replay, which calls no allocator, tells how long one can take: with an allocator some ten times as long. */
+static double time_limit(const struct compare *compare, const struct compare_row *row)
+{
+    double wanted = compare->options.limit_s;
+    if (wanted >= 0) return wanted;
+    return row == NULL ? 0 : LIMIT_LEAST_S + LIMIT_TIMES * compare->facts_s;
+}
+
 /* Returns the report, or NULL. `row` NULL: no allocator. */
 static json_t *replay(const struct compare *compare, const struct compare_row *row,
                       const char *engine, struct run_files *files, char *why, size_t why_bytes)
@@ -90,7 +101,7 @@ static json_t *replay(const struct compare *compare, const struct compare_row *r
     const struct compare_process process = {.path = compare->replay,
                                             .words = words,
                                             .input = -1,
-                                            .errors = files->errors,
+                                            .limit_s = time_limit(compare, row),
                                             .file = compare->ordered,
                                             .enter = enter,
                                             .of = (void *)row};
@@ -162,7 +173,9 @@ static void tell_progress(const struct compare *compare, const struct compare_ro
 bool compare_run_facts(struct compare *compare, char *why, size_t why_bytes)
 {
     struct run_files files;
+    double started = seconds_now();
     compare->facts = replay(compare, NULL, "null", &files, why, why_bytes);
+    compare->facts_s = seconds_now() - started;
     return compare->facts != NULL;
 }
 

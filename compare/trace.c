@@ -11,12 +11,11 @@
 
 #define ORDERING_PROGRAM "postprocess"
 
-static bool order(struct stream *stream, const struct compare_directory *directory,
-                  const char *path, const char *ordered, char *why, size_t why_bytes)
+static bool order(struct stream *stream, const char *path, const char *ordered, char *why,
+                  size_t why_bytes)
 {
     struct installed program;
     struct stat status;
-    char errors[COMPARE_PATH_BYTES];
     if (!installed_find_program(&program, ORDERING_PROGRAM)) {
         snprintf(why, why_bytes, "%s not found", program.path);
         return false;
@@ -29,12 +28,8 @@ static bool order(struct stream *stream, const struct compare_directory *directo
                      by_name ? (char *)path : (char *)"-",
                      (char *)ordered,
                      NULL};
-    compare_directory_path(directory, "errors", errors, sizeof errors);
-    const struct compare_process process = {.path = program.path,
-                                            .words = words,
-                                            .input = by_name ? -1 : stream->fd,
-                                            .errors = errors,
-                                            .file = path};
+    const struct compare_process process = {
+        .path = program.path, .words = words, .input = by_name ? -1 : stream->fd, .file = path};
     return compare_process_run(&process, true, why, why_bytes);
 }
 
@@ -83,7 +78,7 @@ bool compare_trace_prepare(const struct compare_directory *directory, const char
     compare_directory_path(directory, "ordered", copied, sizeof copied);
     if (stream.format == STREAM_RAW) {
         snprintf(ordered, ordered_bytes, "%s", copied);
-        good = order(&stream, directory, path, ordered, why, why_bytes);
+        good = order(&stream, path, ordered, why, why_bytes);
     } else {
         good = place_ordered(&stream, path, copied, ordered, ordered_bytes, &error);
         if (!good) error_text(&error, why, why_bytes);

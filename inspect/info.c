@@ -1,7 +1,6 @@
 /* malloctape info - what a stream holds and where it comes from. */
 #include "inspect/info.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,8 +57,9 @@ static bool info_show(const struct info *info, const struct options *options)
 {
     bool json_instead = options->json != NULL && strcmp(options->json, "-") == 0;
     if (!json_instead) info_print(info, options->path);
-    if (options->json == NULL || info_write_json(info, options->json)) return true;
-    cli_fail(&cli_info, "cannot write %s: %s", options->json, strerror(errno));
+    struct error error = {0};
+    if (options->json == NULL || info_write_json(info, options->json, &error)) return true;
+    cli_data_error(&cli_info, options->json, &error);
     return false;
 }
 
@@ -80,7 +80,8 @@ static int run(int count, char **words)
     info.lz4 = stream.lz4;
     stream_close(&stream);
     if (error_is_set(&error)) cli_data_error(&cli_info, options.path, &error);
-    if (status != PROGRAM_FAILED && !info_show(&info, &options)) status = PROGRAM_FAILED;
+    bool begun = info.version_major > 0 || info.events > 0;
+    if (begun && status != PROGRAM_FAILED && !info_show(&info, &options)) status = PROGRAM_FAILED;
     info_free(&info);
     return status;
 }

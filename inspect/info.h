@@ -53,7 +53,7 @@ char *info_text(const char *text, size_t bytes);
 void info_print(const struct info *info, const char *path);
 
 /* `to` "-": standard output. False: errno says why. */
-bool info_write_json(const struct info *info, const char *to);
+bool info_write_json(const struct info *info, const char *to, struct error *error);
 
 void info_free(struct info *info);
 

@@ -1,13 +1,14 @@
 #include "inspect/info.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "common/call_table.h"
+#include "common/json_file.h"
 
 #define SPOOL_NAME(identifier, name, text) name,
 #define SPOOL_TEXT(identifier, name, text) text,
@@ -59,13 +60,21 @@ static void print_raw(const struct info *info)
     if (info->spool == RAW_SPOOL_USED) line_number("  events", info->spool_events);
 }
 
+/* Without a version, the header was not there, and the spool had all there is. */
+static void print_format(const struct info *info)
+{
+    char version[16] = "";
+    if (info->version_major > 0)
+        snprintf(version, sizeof version, " %u.%u", info->version_major, info->version_minor);
+    printf("%-13s %s%s%s%s\n", "format",
+           info->format == STREAM_RAW ? "raw stream" : "instruction stream", version,
+           info->has_addresses ? ", with addresses" : "", info->lz4 ? ", LZ4" : "");
+}
+
 void info_print(const struct info *info, const char *path)
 {
     printf("%-13s %s\n", "file", path);
-    printf("%-13s %s %u.%u%s%s\n", "format",
-           info->format == STREAM_RAW ? "raw stream" : "instruction stream", info->version_major,
-           info->version_minor, info->has_addresses ? ", with addresses" : "",
-           info->lz4 ? ", LZ4" : "");
+    print_format(info);
     line("program", info->program);
     line("allocator", info->allocator);
     line("process", info->pid);
@@ -123,7 +132,8 @@ static void put_origin(json_t *object, const struct info *info)
     json_object_set_new(object, "addresses", json_boolean(info->has_addresses));
     put_text(object, "program", info->program);
     put_text(object, "allocator", info->allocator);
-    put_text(object, "pid", info->pid);
+    if (info->pid != NULL && *info->pid != '\0')
+        put_number(object, "pid", strtoull(info->pid, NULL, 10));
     put_text(object, "run", info->run);
     json_object_set_new(object, "start", json_real(info->start_s));
 }
@@ -169,14 +179,10 @@ static json_t *json_info(const struct info *info)
     return object;
 }
 
-bool info_write_json(const struct info *info, const char *to)
+bool info_write_json(const struct info *info, const char *to, struct error *error)
 {
-    bool standard = strcmp(to, "-") == 0;
-    FILE *file = standard ? stdout : fopen(to, "w");
-    if (file == NULL) return false;
     json_t *object = json_info(info);
-    bool done = json_dumpf(object, file, JSON_INDENT(2)) == 0 && fputc('\n', file) != EOF;
-    done = (standard ? fflush(file) : fclose(file)) == 0 && done;
+    bool done = json_file_write(object, to, error);
     json_decref(object);
     return done;
 }

@@ -181,46 +181,55 @@ static int check(struct verify *verify, struct instruction_reader *reader,
     return reader->end_status == INSTRUCTION_STATUS_COMPLETE ? PROGRAM_OK : PROGRAM_CUT;
 }
 
-/* Opens the recording at `fd` and the ordered stream. */
-static int check_both(int fd, const struct options *options, const struct ordering *ordering)
+/* With the recording open: opens the ordered stream. */
+static int check_ordered(struct verify *verify, const struct options *options,
+                         const struct ordering *ordering)
 {
-    struct verify *verify = malloc(sizeof *verify);
     struct instruction_reader reader = {.input = NULL};
     struct input input;
     int status = PROGRAM_FAILED;
-    if (verify == NULL) return cli_fail(&cli_verify, "no memory");
     input_open_fd(&input, ordering->fd);
-    if (!verify_open(verify, fd, options->raw))
-        cli_data_error(&cli_verify, options->raw, &verify->error);
-    else if (!instruction_reader_open(&reader, &input))
-        cli_data_error(&cli_verify, ordering->name, &reader.error);
-    else
+    if (instruction_reader_open(&reader, &input))
         status = check(verify, &reader, options, ordering);
+    else
+        cli_data_error(&cli_verify, ordering->name, &reader.error);
     instruction_reader_close(&reader);
     input_close(&input);
-    verify_close(verify);
-    free(verify);
+    return status;
+}
+
+/* With the recording open. The ordering program's own verdict counts, too. */
+static int check_recording(struct verify *verify, const struct options *options)
+{
+    struct ordering ordering = {.fd = -1};
+    if (!ordering_open(&ordering, options)) return PROGRAM_FAILED;
+    int status = check_ordered(verify, options, &ordering);
+    int ordered_status = ordering_close(&ordering, status != PROGRAM_FAILED);
+    if (status == PROGRAM_OK && ordered_status != PROGRAM_OK && ordered_status != PROGRAM_CUT)
+        return cli_fail(&cli_verify, ORDERING_PROGRAM " ended with status %d", ordered_status);
+    if (status == PROGRAM_OK) status = ordered_status;
+    if (status == PROGRAM_OK) printf("%s: in order\n", options->raw);
+    if (status == PROGRAM_CUT)
+        printf("%s: in order, as far as it goes: it was cut short or lost events\n", options->raw);
     return status;
 }
 
 static int run(int count, char **words)
 {
     struct options options = {NULL, NULL};
-    struct ordering ordering = {.fd = -1};
     int status = options_parse(&options, count, words);
     if (status != 0) return status - 1;
     int fd = open(options.raw, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return cli_fail(&cli_verify, "%s: cannot open: %s", options.raw, strerror(errno));
-    if (!ordering_open(&ordering, &options)) return PROGRAM_FAILED;
-    status = check_both(fd, &options, &ordering);
-    int ordered_status = ordering_close(&ordering, status != PROGRAM_FAILED);
+    struct verify *verify = malloc(sizeof *verify);
+    if (verify == NULL) return cli_fail(&cli_verify, "no memory");
+    if (verify_open(verify, fd, options.raw))
+        status = check_recording(verify, &options);
+    else
+        status = cli_data_error(&cli_verify, options.raw, &verify->error);
+    verify_close(verify);
+    free(verify);
     close(fd);
-    if (status == PROGRAM_OK && ordered_status != PROGRAM_OK && ordered_status != PROGRAM_CUT)
-        return cli_fail(&cli_verify, ORDERING_PROGRAM " ended with status %d", ordered_status);
-    if (status == PROGRAM_OK) status = ordered_status;
-    if (status == PROGRAM_OK) printf("%s: in order\n", options.raw);
-    if (status == PROGRAM_CUT)
-        printf("%s: in order, as far as it goes: it was cut short or lost events\n", options.raw);
     return status;
 }
 

@@ -67,7 +67,7 @@ struct verify {
     uint32_t lane;     /* of the ordered stream */
     uint64_t last_tick_ns;
     bool compare_addresses;
-    bool freed_twice; /* the stream says so of the object of the next call */
+    bool freed_twice;              /* the stream says so of the object of the next call */
     struct verify_object *objects; /* by register */
     uint64_t objects_room;
     uint32_t **places; /* who is alive: register plus one of the first object, 0: nobody */

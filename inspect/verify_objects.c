@@ -107,9 +107,10 @@ static bool check_freed_twice(struct verify *verify, const struct verify_lane *l
 {
     uint32_t meant = object_find(verify, record->ends, record->bound);
     if (record->bound != 0 && meant == 0) return true;
-    return verify_violated(verify, VERIFY_OBJECTS, lane,
-                           "the object is said to have been freed before; by the recording it is %s",
-                           meant != 0 ? "alive" : "unknown");
+    return verify_violated(
+        verify, VERIFY_OBJECTS, lane,
+        "the object is said to have been freed before; by the recording it is %s",
+        meant != 0 ? "alive" : "unknown");
 }
 
 static bool check_unknown(struct verify *verify, const struct verify_lane *lane,

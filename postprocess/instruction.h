@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "common/call_kind.h"
+#include "common/magic.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -61,7 +62,7 @@ const char *instruction_name(unsigned number);
 #define INSTRUCTION_FEATURES_KNOWN    INSTRUCTION_FEATURE_ADDRESSES
 #define INSTRUCTION_INFO_INCOMPLETE   UINT64_C(1)
 
-#define INSTRUCTION_MAGIC       "MTAPEINS"
+#define INSTRUCTION_MAGIC       MAGIC_OF_INSTRUCTIONS
 #define INSTRUCTION_BLOCK_MAGIC "MTBI"
 
 enum instruction_column { /* in this order in a payload (4.3) */

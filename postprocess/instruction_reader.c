@@ -127,6 +127,20 @@ static bool reader_check_fixed(struct instruction_reader *reader, const uint8_t 
     return true;
 }
 
+/* The input is something else. */
+static bool reader_other(struct instruction_reader *reader, size_t there)
+{
+    const char *what = NULL;
+    if (there == 0)
+        what = "the input is empty";
+    else if (there >= MAGIC_OF_STREAM_BYTES &&
+             memcmp(reader->input->next, MAGIC_OF_RAW, MAGIC_OF_STREAM_BYTES) == 0)
+        what = "this is a recording; order it first with postprocess";
+    error_set(&reader->error, &instruction_errors[INSTRUCTION_ERROR_MAGIC], 0,
+              what != NULL ? "%s" : NULL, what);
+    return reader_fail(reader);
+}
+
 static bool reader_read_header(struct instruction_reader *reader)
 {
     struct input *input = reader->input;
@@ -135,7 +149,7 @@ static bool reader_read_header(struct instruction_reader *reader)
     bool ended_badly = input->state == INPUT_FAILED || input->state == INPUT_CUT;
     if (there == 0 && ended_badly) return reader_input_ended(reader, 0);
     if (there == 0 || memcmp(input->next, INSTRUCTION_MAGIC, magic) != 0)
-        return reader_error(reader, INSTRUCTION_ERROR_MAGIC, 0);
+        return reader_other(reader, there);
     if (there < INSTRUCTION_HEADER_BYTES) return reader_input_ended(reader, 0);
     if (!reader_check_fixed(reader, input->next)) return false;
 

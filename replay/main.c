@@ -15,30 +15,36 @@ static int status_of(enum report_status status)
     }
 }
 
-/* Prints what was asked for. Returns the exit status. */
-static int finish(const struct options *options, const struct report *report)
+/* Writes the files that were asked for. */
+static bool write_files(const struct options *options, const struct report *report)
+{
+    struct error error = {0};
+    bool good = options->json == NULL || report_write_json(report, options->json, &error);
+    if (!good) error_print(stderr, REPLAY_PROGRAM, options->json, &error);
+    error = (struct error){0};
+    if (options->csv == NULL || report_write_csv(report, options->csv, &error)) return good;
+    error_print(stderr, REPLAY_PROGRAM, NULL, &error);
+    return false;
+}
+
+/* Prints what was asked for, and last what was wrong: what else fails may follow from that. Of a stream that could not
+ * be opened there is no table. Returns the exit status. */
+static int finish(const struct options *options, const struct report *report, bool opened)
 {
     int status = status_of(report->status);
     const char *name =
         options->file != NULL && strcmp(options->file, "-") != 0 ? options->file : "standard input";
-    struct error error = {0};
-    if (report->status == REPORT_CUT)
+    bool table =
+        opened && !options->quiet && (options->json == NULL || strcmp(options->json, "-") != 0);
+    if (table) report_print(report, stdout);
+    if (!write_files(options, report)) status = PROGRAM_FAILED;
+    status = program_end(REPLAY_PROGRAM, status);
+    if (report->status == REPORT_CUT && opened)
         fprintf(stderr,
                 REPLAY_PROGRAM ": %s: the stream was cut; what there was has been replayed\n",
                 name);
     if (report->status != REPORT_COMPLETE)
         error_print(stderr, REPLAY_PROGRAM, name, &report->error);
-    bool table = !options->quiet && (options->json == NULL || strcmp(options->json, "-") != 0);
-    if (table) report_print(report, stdout);
-    if (options->json != NULL && !report_write_json(report, options->json, &error)) {
-        error_print(stderr, REPLAY_PROGRAM, NULL, &error);
-        status = PROGRAM_FAILED;
-    }
-    if (options->csv != NULL && !report_write_csv(report, options->csv, &error)) {
-        error_print(stderr, REPLAY_PROGRAM, NULL, &error);
-        status = PROGRAM_FAILED;
-    }
-    if (fflush(stdout) != 0 && status == PROGRAM_OK) status = PROGRAM_FAILED;
     return status;
 }
 
@@ -64,7 +70,7 @@ int main(int argc, char **argv)
     struct input input;
     struct instruction_reader reader;
     int status = options_parse(argc, argv, &options);
-    if (status >= 0) return status;
+    if (status >= 0) return program_end(REPLAY_PROGRAM, status);
     if (!use_cpus(&options)) return PROGRAM_FAILED;
 
     allocator_find(&allocator);
@@ -88,7 +94,7 @@ int main(int argc, char **argv)
     report.header = &reader.header;
     report.recording = reader.end_status;
     report.peak_live_bytes = reader.objects.peak_bytes;
-    status = finish(&options, &report);
+    status = finish(&options, &report, opened);
     instruction_reader_close(&reader);
     input_close(&input);
     return status;

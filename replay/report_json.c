@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/call_table.h"
+#include "common/json_file.h"
 
 static json_t *report_by_kind(const struct report *report)
 {
@@ -201,14 +202,8 @@ static json_t *report_json(const struct report *report)
 
 bool report_write_json(const struct report *report, const char *path, struct error *error)
 {
-    bool standard = strcmp(path, "-") == 0;
-    FILE *to = standard ? stdout : fopen(path, "we");
-    if (to == NULL) return error_set_system(error, "cannot write %s", path);
     json_t *object = report_json(report);
-    bool good = json_dumpf(object, to, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0 &&
-                fputc('\n', to) != EOF && fflush(to) == 0;
-    if (!good) error_set_system(error, "cannot write %s", path);
+    bool good = json_file_write(object, path, error);
     json_decref(object);
-    if (!standard && fclose(to) != 0) good = error_set_system(error, "cannot write %s", path);
     return good;
 }

@@ -17,7 +17,7 @@ for file in /usr/share/javascript/chart.js/chart.min.js /usr/share/javascript/ch
     [ ! -e "$file" ] || chartjs=$file
 done
 
-plan 28
+plan 32
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR"
@@ -117,6 +117,26 @@ tells_crash() {
         prints 'signal 6 (Aborted): failing_stub: out of patience$' && prints '^  FAILING_STUB=crash$' &&
         prints '^glibc  *[0-9]' && leaves_nothing
 }
+tells_exhaustion() {
+    exits 1 compare lanes -r 2 --json f.json -a "$stub:FAILING_STUB=exhaust,glibc" &&
+        json f.json 'j["allocators"].map { |a| a["status"] } == %w[failed complete] &&
+            j["allocators"][0]["error"].match?(/\Aoffset 0x\h+: an allocation failed.*: instruction \d+: malloc of/)'
+}
+tells_hang() {
+    exits 1 compare lanes -r 2 --time-limit 1.5 --json f.json -a "$stub:FAILING_STUB=hang,glibc" &&
+        json f.json 'j["allocators"].map { |a| a["status"] } == %w[failed complete] &&
+            j["allocators"][0]["error"].start_with?("replay had not ended after 1.5 s and was stopped")' &&
+        prints 'had not ended after 1.5 s' && leaves_nothing && exits 2 compare lanes --time-limit 1x
+}
+# No file can be written: the directory for what is temporary is as good as full.
+tells_full_directory() {
+    exit_status sh -c "trap '' XFSZ; ulimit -f 0; exec $bin/malloctape compare threads.raw.lz4 -a glibc 2>&1" | cat >out
+    prints '^malloctape compare: threads.raw.lz4: .*cannot write: File too large' && leaves_nothing
+}
+tells_full_output() {
+    exit_status "$bin/malloctape" compare lanes -r 1 -a glibc >/dev/full 2>err
+    [ "$status" = 1 ] && says '^malloctape: cannot write to the standard output: No space left on device$'
+}
 tells_missing() {
     exits 1 compare lanes -r 1 -a 'libnothing.so.7,glibc' && prints '^libnothing.so.7  *not installed: ' &&
         prints '^glibc  *[0-9]'
@@ -180,6 +200,10 @@ else
 fi
 check 'settings reach their allocator only; one that fails is a row' settings_reach_one_only
 check 'a crash is told with the last words' tells_crash
+check 'an allocator that runs out of memory is a row with what replay says' tells_exhaustion
+check 'one that hangs is stopped, and its row says so' tells_hang
+check 'a full directory for temporary files is told' tells_full_directory
+check 'a full standard output is told' tells_full_output
 check 'a missing allocator is told, others go on' tells_missing
 check 'a library that is no allocator is told' tells_other_library
 check 'what is preloaded into compare is not preloaded into replays' ignores_own_preload

@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 16
+plan 20
 
 raw_example() {
     sample raw_example
@@ -53,7 +53,7 @@ live_objects() {
 }
 
 json_instead_of_text() { exits 0 info --json - raw_example && json out 'j["events"] == 4'; }
-json_cannot_be_written() { exits 1 info --json missing/j raw_example && says 'cannot write missing/j'; }
+json_cannot_be_written() { exits 1 info --json missing/j raw_example && says 'missing/j: cannot open for writing: No such file'; }
 from_a_pipe() {
     lz4 -qc raw_example | "$bin/malloctape" info --json j - >out 2>err && json j 'j["events"] == 4 && j["lz4"] &&
         !j.key?("file_bytes")'
@@ -67,6 +67,24 @@ cut() {
     done
 }
 
+# What ends before its header is complete is no stream of version 0.0.
+not_begun() {
+    : >empty && sample instructions_everything && head -c 30 instructions_everything >begun &&
+        lz4 -qf instructions_everything i.lz4 && head -c 40 i.lz4 >begun.lz4 &&
+        for name in empty begun begun.lz4; do
+            exits 3 info "$name" && says "^malloctape info: $name: .*the .* ends" && [ ! -s out ] || return 1
+        done
+}
+# full COMMAND... - what cannot be written to a full device is told, and an error.
+full() {
+    exit_status "$bin/malloctape" "$@" >/dev/full 2>err
+    [ "$status" = 1 ] && says '^malloctape: cannot write to the standard output: No space left on device$'
+}
+output_full() { sample raw_example && full info raw_example && full dump raw_example && full --version && full --help; }
+pid_is_a_number() { sample raw_example && exits 0 info --json j raw_example && json j 'j["pid"].is_a?(Integer)'; }
+version() {
+    exits 0 --version && mv out long && exits 0 -V && cmp -s out long && prints '^malloctape (malloctape) [0-9]'
+}
 bad_totals() { sample raw_bad_totals && exits 1 info raw_bad_totals && says '2 events in the end chunk, 1 read'; }
 damaged() {
     sample raw_bad_checksum && exits 1 info raw_bad_checksum &&
@@ -116,6 +134,10 @@ check '--json - writes JSON instead of text' json_instead_of_text
 check 'JSON that cannot be written' json_cannot_be_written
 check 'from a pipe' from_a_pipe
 check 'exit 3 for a stream that was cut' cut
+check 'of a stream that has not begun there is no table' not_begun
+check 'a full standard output is told' output_full
+check 'JSON: pid is a number' pid_is_a_number
+check '-V is --version' version
 check 'totals that are not those of the records' bad_totals
 check 'damage is told with its offset' damaged
 check 'later versions: minor ones are read, features refused' later_version

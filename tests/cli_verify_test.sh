@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 41
+plan 43
 
 # in_order ORDERED - `verify_raw` in this order is fine.
 in_order() {
@@ -77,6 +77,16 @@ damaged_order() {
         says '^malloctape verify: shortened: offset'
 }
 damaged_recording() { sample raw_bad_checksum && exits 1 verify raw_bad_checksum && says 'raw_bad_checksum: offset'; }
+mistaken() {
+    sample verify_good && exits 1 verify verify_good && says 'this is an instruction stream, which is in order already' &&
+        ! says '^postprocess' && sample verify_raw && exits 1 verify verify_raw verify_raw &&
+        says 'this is a recording; order it first with postprocess' && [ ! -s out ]
+}
+output_full() {
+    sample verify_raw
+    exit_status "$bin/malloctape" verify verify_raw >/dev/full 2>err
+    [ "$status" = 1 ] && says 'cannot write to the standard output: No space left on device'
+}
 no_recording() { exits 1 verify no-such-file && says 'no-such-file: cannot open'; }
 usage() { exits 2 verify && exits 2 verify a b c && exits 2 verify - && says 'has to be a file'; }
 
@@ -146,6 +156,8 @@ check 'an order of another recording' other_recording
 check 'an order that has no end' cut_order
 check 'an order that is damaged' damaged_order
 check 'a recording that is damaged' damaged_recording
+check 'one taken for the other' mistaken
+check 'a full standard output is told' output_full
 check 'a recording that is not there' no_recording
 check 'exit 2 for wrong options' usage
 check 'postprocess is not there' postprocess_missing

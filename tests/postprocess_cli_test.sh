@@ -52,7 +52,7 @@ one_processor() {
 	taskset -c "$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')" "$@"
 }
 
-echo "1..81"
+echo "1..83"
 
 "$make_raw" lanes=3 steps=40000 > raw || exit 99
 "$make_raw" lanes=3 steps=40000 end=0 > cut || exit 99
@@ -121,6 +121,9 @@ grep -q '"live_at_end"' stdout
 report $? "it is there"
 check "JSON and the stream cannot both go there" 2 "$postprocess" -q -j - raw -
 
+printf 'MTAPEINS and what follows' > ordered
+check "an instruction stream" 1 "$postprocess" ordered out
+says "is told what it is" "ordered: .*: this is an instruction stream, which is in order already; replay takes it$"
 check "a recording without its end" 3 "$postprocess" --json=json cut out
 says "it is said where it ends" "cut: the recording was cut short: offset 0x[0-9a-f]*: "
 is "JSON: truncated" "$(json truncated)" true

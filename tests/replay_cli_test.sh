@@ -123,7 +123,7 @@ check "a pipe, without an allocator" from_pipe_without_allocator lz4 -d -c "$scr
 check "lz4 through a pipe, without an allocator" from_pipe_without_allocator cat "$scratch/churn.lz4"
 check "--json=- prints nothing else" [ "$(head -n 1 "$scratch/json")" = "{" ]
 run --json=/no/such/directory/x "$scratch/churn"
-check "JSON that cannot be written" ended 1 'cannot write /no/such/directory/x'
+check "JSON that cannot be written" ended 1 'replay: /no/such/directory/x: cannot open for writing: No such file'
 
 # --- engines ---
 run --json="$scratch/json" "$scratch/kinds"
@@ -321,7 +321,15 @@ run "$scratch/cut"
 check "a cut header" ended 3 'after 0 instructions'
 : >"$scratch/empty"
 run "$scratch/empty"
-check "an empty file" ended 1 'not an instruction stream'
+check "an empty file" ended 1 'not an instruction stream.*: the input is empty'
+check "has no table" [ ! -s "$scratch/out" ]
+printf MTAPERAW >"$scratch/recording"
+run "$scratch/recording"
+check "a recording is told what to do with" ended 1 'this is a recording; order it first with postprocess$'
+check "and has no table" [ ! -s "$scratch/out" ]
+"$replay" "$scratch/churn" >/dev/full 2>"$scratch/err"
+status=$?
+check "a full standard output" ended 1 'cannot write to the standard output: No space left on device'
 run "$replay"
 check "something else" ended 1 'not an instruction stream'
 { head -c 60000 "$scratch/churn"; printf XX; tail -c +60003 "$scratch/churn"; } >"$scratch/damaged"

@@ -10,6 +10,7 @@
 
 #include "common/bytes.h"
 #include "common/checksum.h"
+#include "common/magic.h"
 #include "common/varint.h"
 
 const struct error_kind raw_errors[] = {RAW_ERROR_LIST(ERROR_LIST_KIND)};
@@ -47,8 +48,14 @@ static bool raw_reader_cut(struct raw_reader *reader, enum raw_error which)
         reader->error = reader->input.error;
         return raw_reader_fail(reader);
     }
-    error_set(&reader->error, &raw_errors[which], offset,
-              left > 0 ? "%zu bytes of it are there" : NULL, left);
+    if (left > 0)
+        error_set(&reader->error, &raw_errors[which], offset, "%zu bytes of it are there", left);
+    else if (which == RAW_EMPTY)
+        error_set(&reader->error, &raw_errors[which], offset,
+                  reader->input.state == INPUT_CUT ? "the first LZ4 block is not whole"
+                                                   : "the input is empty");
+    else
+        error_set(&reader->error, &raw_errors[which], offset, NULL);
     reader->state = RAW_STREAM_CUT;
     return false;
 }
@@ -137,6 +144,11 @@ static bool raw_reader_read_header(struct raw_reader *reader)
     size_t there = input_peek(&reader->input, RAW_HEADER_BYTES);
     size_t compare = there < 8 ? there : 8;
     uint64_t magic = RAW_MAGIC;
+    if (there >= MAGIC_OF_STREAM_BYTES &&
+        memcmp(reader->input.next, MAGIC_OF_INSTRUCTIONS, MAGIC_OF_STREAM_BYTES) == 0)
+        return RAW_FAIL(
+            reader, RAW_NO_STREAM, 0,
+            "this is an instruction stream, which is in order already; replay takes it");
     if (memcmp(reader->input.next, &magic, compare) != 0)
         return RAW_FAIL(reader, RAW_NO_STREAM, 0, NULL);
     if (there < RAW_HEADER_BYTES) return raw_reader_cut(reader, RAW_EMPTY);

@@ -1,6 +1,8 @@
 /* failing_stub.so - to be preloaded: the C library's malloc, which after a while does what FAILING_STUB says.
  *
  *   refuse   returns NULL, once
+ *   exhaust  returns NULL, from then on
+ *   hang     does not return
  *   crash    writes to address 0
  *   abort    prints a line and aborts
  *
@@ -26,6 +28,12 @@ static void *fail(size_t size)
         errno = ENOMEM;
         return NULL;
     }
+    if (strcmp(how, "exhaust") == 0) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    while (strcmp(how, "hang") == 0)
+        pause();
     if (strcmp(how, "crash") == 0) *(volatile char *)0 = 1;
     if (strcmp(how, "abort") == 0) {
         if (write(STDERR_FILENO, last_words, sizeof last_words - 1) >= 0) abort();
