@@ -107,7 +107,6 @@ struct malloctape_lane {
     uint64_t ways[RAW_FOREIGN_WAYS]; /* latest other lanes, and their bounds: raw_births() */
     uint64_t told[RAW_SIZE_CLASSES_MAX / 64];  /* a bit for each size class: the stream knows it */
     uint64_t stamps[RAW_SIZE_CLASSES_MAX + 1]; /* latest numbers; the last is the page heap's */
-    uint16_t missed[CALL_KINDS];               /* calls that a range would have made shorter */
 
     /* Cold: lane.c and record.c. */
     uint16_t *start; /* of the slot's units */

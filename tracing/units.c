@@ -227,109 +227,72 @@ static bool is_event(const struct units_seen *seen)
     return seen->number < CALL_KINDS || seen->number == RAW_FAILED;
 }
 
-/* --- ranges and profiles --- */
+/* --- profiles --- */
+
+/* The profile is chosen when a lane has had 1, 2, 4, ... slots, and then with every so many of them:
+ * from the kinds of calls at the beginning of the slot before. */
+#define CHOSEN_EVERY  64
+#define SAMPLED_UNITS 1024
+/* Where more of these units than one in so many are frees at far places, all are written far: a
+ * branch that often goes either way costs more than two bytes. */
+#define WIDE_ONE_IN   12
 
 /* Of a lane that nothing is known about. */
 static const uint8_t first_profile[RAW_PROFILE_BYTES] = {
     CALL_FREE, CALL_DELETE, CALL_DELETE_SIZED, CALL_MALLOC,
     CALL_NEW,  CALL_CALLOC, CALL_REALLOC_MOVED};
 
-/* So many records at the beginning of a run are looked at to see which kinds are frequent. After the first runs of a lane
- * only those in which a kind was missed are looked at, and two of so many: the last before one that is written normally
- * (WIDE_RUNS), and that one. */
-#define SAMPLED_RECORDS 128
-#define SAMPLED_RUNS    8
-/* A range is given to another kind when that one was missed so often in a run. */
-#define MISSED_MIN      64
-/* In runs with more far places than one in so many units all are written far: a branch that
- * often goes either way costs more than two bytes. Now and then the run is written normally, to see. */
-#define WIDE_ONE_IN     12
-#define WIDE_RUNS       16
-_Static_assert(WIDE_RUNS % SAMPLED_RUNS == 0, "a run that is written normally is looked at");
-
-/* What is counted besides the ranges: kinds without one, and far places of the first kind. */
-enum { USED_NONE = RAW_RANGES, USED_FAR, USED_COUNTS };
-
 /* RAW_RANGES if there is none. */
-static unsigned range_of_kind(const uint8_t *profile, unsigned kind)
+static unsigned range_of(const struct malloctape_lane *lane, unsigned kind)
 {
     unsigned range = 0;
-    while (range < RAW_RANGES && profile[range] != kind)
+    while (range < RAW_RANGES && lane->profile[range] != kind)
         range++;
     return range;
 }
 
-/* How often the kind of each range occurs in the run, also with operands for which the range has no unit; from a sample. */
-static void count_ranges(const struct malloctape_lane *lane, const uint16_t *units, size_t count,
-                         uint32_t *used)
+static bool is_chosen_anew(uint64_t slots)
+{
+    return slots % CHOSEN_EVERY == 0 || (slots < CHOSEN_EVERY && (slots & (slots - 1)) == 0);
+}
+
+/* How often each kind was called, and how many frees were at far places. Kinds of the first profile
+ * have the ranges that no call needs. */
+static void count_kinds(const struct malloctape_lane *lane, const uint16_t *units, size_t count,
+                        uint32_t counts[CALL_KINDS], uint32_t *far)
 {
     struct units_walk walk = {units, units + count, lane->profile, lane->addresses};
-    uint32_t sampled[USED_COUNTS] = {0};
-    for (unsigned i = 0; i < SAMPLED_RECORDS && walk.at < walk.end; i++) {
+    for (unsigned range = 0; range < RAW_RANGES; range++)
+        counts[first_profile[range]] = RAW_RANGES - range;
+    while (walk.at < walk.end) {
         struct units_seen seen;
         units_see(&walk, &seen);
-        if (seen.range < RAW_RANGES)
-            sampled[seen.range]++;
-        else if (seen.number < CALL_KINDS)
-            sampled[range_of_kind(lane->profile, seen.number)]++;
-        sampled[USED_FAR] += seen.far && seen.range == RAW_DEATH_1;
-    }
-    size_t scale = walk.at == units ? 0 : count / (size_t)(walk.at - units);
-    for (unsigned i = 0; i < USED_COUNTS; i++)
-        used[i] = sampled[i] * (uint32_t)scale;
-}
-
-/* Gives a range to `kind`, which was missed: a free one, else the one that is used least. */
-static void give_range(uint8_t *profile, uint32_t *used, unsigned first, unsigned last,
-                       unsigned kind, uint32_t missed)
-{
-    unsigned least = first;
-    for (unsigned range = first; range <= last; range++)
-        if (!profile[range] || used[range] < used[least]) least = range;
-    if (profile[least] && used[least] >= missed) return;
-    profile[least] = (uint8_t)kind;
-    used[least] = missed;
-}
-
-/* The first range of births and of deaths has the most operands: it goes to the most frequent kind. */
-static void put_first(uint8_t *profile, uint32_t *used, unsigned first, unsigned last)
-{
-    for (unsigned range = first + 1; range <= last; range++) {
-        if (used[range] <= 2 * used[first]) continue;
-        uint8_t kind = profile[first];
-        uint32_t uses = used[first];
-        profile[first] = profile[range];
-        used[first] = used[range];
-        profile[range] = kind;
-        used[range] = uses;
+        if (seen.number < CALL_KINDS) counts[seen.number] += RAW_RANGES + 1;
+        *far += seen.own && seen.ends >= RAW_DEATH_1_LIMIT;
     }
 }
 
-/* Whether the run before the one that begins is looked at. */
-static bool is_sampled(const struct malloctape_lane *lane)
+static bool fits_range(unsigned kind, unsigned range)
 {
-    if (lane->slots < SAMPLED_RUNS || lane->slots % SAMPLED_RUNS <= 1) return true;
-    for (unsigned kind = 1; kind < CALL_KINDS; kind++)
-        if (lane->missed[kind] >= MISSED_MIN) return true;
-    return false;
+    if (range <= RAW_DEATH_3) return is_death(shape_of[kind]);
+    if (range <= RAW_BIRTH_3) return is_birth(shape_of[kind]);
+    return shape_of[kind] == SHAPE_REALLOC;
 }
 
+/* The first range of allocations and of frees has the most operands: it goes to the most frequent kind. */
 static void choose_profile(struct malloctape_lane *lane, const uint16_t *units, size_t count)
 {
-    uint32_t used[USED_COUNTS] = {0};
-    count_ranges(lane, units, count, used);
-    lane->wide = used[USED_FAR] > count / WIDE_ONE_IN && lane->slots % WIDE_RUNS != 0;
-    for (unsigned kind = 1; kind < CALL_KINDS; kind++) {
-        if (lane->missed[kind] < MISSED_MIN) continue;
-        if (is_birth(shape_of[kind]))
-            give_range(lane->profile, used, RAW_BIRTH_1, RAW_BIRTH_3, kind, lane->missed[kind]);
-        else if (is_death(shape_of[kind]))
-            give_range(lane->profile, used, RAW_DEATH_1, RAW_DEATH_3, kind, lane->missed[kind]);
-        else
-            give_range(lane->profile, used, RAW_REALLOC, RAW_REALLOC, kind, lane->missed[kind]);
+    uint32_t counts[CALL_KINDS] = {0}, far = 0;
+    size_t sampled = count < SAMPLED_UNITS ? count : SAMPLED_UNITS;
+    count_kinds(lane, units, sampled, counts, &far);
+    lane->wide = far > sampled / WIDE_ONE_IN;
+    for (unsigned range = 0; range < RAW_RANGES; range++) {
+        unsigned best = 0;
+        for (unsigned kind = 1; kind < CALL_KINDS; kind++)
+            if (fits_range(kind, range) && counts[kind] > counts[best]) best = kind;
+        lane->profile[range] = (uint8_t)best;
+        counts[best] = 0;
     }
-    put_first(lane->profile, used, RAW_DEATH_1, RAW_DEATH_3);
-    put_first(lane->profile, used, RAW_BIRTH_1, RAW_BIRTH_3);
 }
 
 _Static_assert(offsetof(struct malloctape_lane, codes[3]) <= 64, "of one cache line");
@@ -362,25 +325,14 @@ static void set_codes(struct malloctape_lane *lane)
 void units_begin_run(struct malloctape_lane *lane, const uint16_t *units, size_t count, bool key)
 {
     bool first = !lane->profile[RAW_DEATH_1];
-    if (first || is_sampled(lane)) {
-        if (first)
-            memcpy(lane->profile, first_profile, sizeof first_profile);
-        else
-            choose_profile(lane, units, count);
-        set_codes(lane);
-    }
-    memset(lane->missed, 0, sizeof lane->missed);
+    if (first)
+        memcpy(lane->profile, first_profile, sizeof first_profile);
+    else if (is_chosen_anew(lane->slots))
+        choose_profile(lane, units, count);
+    if (first || is_chosen_anew(lane->slots)) set_codes(lane);
     memset(lane->ways, 0, sizeof lane->ways);
     lane->last_address = 0;
     if (key) memset(lane->stamps, 0, sizeof lane->stamps);
-}
-
-/* The range of a kind; RAW_RANGES if it has none. */
-static unsigned range_of(struct malloctape_lane *lane, unsigned kind)
-{
-    unsigned range = range_of_kind(lane->profile, kind);
-    if (range == RAW_RANGES) lane->missed[kind]++;
-    return range;
 }
 
 /* --- units --- */

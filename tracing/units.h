@@ -2,8 +2,7 @@
  *
  *   a run    units_begin_run() -> records, here or by the inline functions of capture.h -> the next
  *
- * Everything about codes is here and in those functions. What a run's profile should be is decided
- * at the end of the run before it, from what was frequent there.
+ * Everything about codes is here and in those functions.
  *
  * The lane must have room for RAW_UNITS_PER_RECORD_MAX units. The first unit of a record is stored
  * after the others, and the cursor after that.
@@ -14,8 +13,8 @@
 
 #include "capture.h"
 
-/* Chooses the profile of the run that begins, from the `count` units of the one
- * before it at `units` (0: this is the first), and empties what a run remembers. */
+/* Begins a run: forgets what the one before it remembered, and now and then chooses the profile anew, from the `count` units
+ * of that one at `units` (0: this is the first). */
 void units_begin_run(struct malloctape_lane *lane, const uint16_t *units, size_t count, bool key);
 
 /* An object as a record names it. */
