@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "common/call_kind.h"
+#include "call_kind.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -284,7 +284,10 @@ uint64_t order_take_shorts(struct order *order, struct order_lane *lane, uint64_
             object = instruction_put_birth(writer, (enum call_kind)call.kind, call.size, 0);
             object_table_birth(&order->objects, ++lane->born, call.place, object);
         } else if (object_table_end_plain(&order->objects, call.place, &object)) {
-            instruction_put_death(writer, (enum call_kind)call.kind, object);
+            if (call.is_sized)
+                instruction_put_death_sized(writer, (enum call_kind)call.kind, object, call.size);
+            else
+                instruction_put_death(writer, (enum call_kind)call.kind, object);
         } else {
             break;
         }

@@ -1,17 +1,20 @@
 #include "pack.h"
 
 #include "../common/bytes.h"
+#include "../common/call_kind.h"
 #include "atomic.h"
 #include "os.h"
+#include "raw_units.h"
 #include "shadow.h"
-#include "units.h"
 
 #include <string.h>
 
-#define NO_CODE     255
+#define NO_CODE        255
 /* Of pages without units of one byte: in the table, the last. */
-#define NO_ROW      (PACK_ROWS - 1)
-#define ARENA_BYTES ((size_t)1 << 20)
+#define NO_ROW         (PACK_ROWS - 1)
+/* Units of the longest record that has a form. */
+#define FORM_UNITS_MAX 3
+#define ARENA_BYTES    ((size_t)1 << 20)
 
 /* --- units as bytes --- */
 
@@ -312,67 +315,75 @@ static inline void birth(struct packer *packer, struct pack_lane *lane, uint64_t
 }
 
 /* What a record does to the cache and to its objects. */
-static void follow(struct packer *packer, struct pack_lane *lane, const struct units_seen *seen)
+static void follow(struct packer *packer, struct pack_lane *lane, const struct raw_said *said)
 {
-    switch (seen->number) {
+    switch (said->number) {
     case RAW_CACHE_BEGIN:
     case RAW_THREAD_BEGIN:
     case RAW_THREAD_CACHE_DELETED:
     case RAW_LOST:
-        forget_cache(lane, seen->number == RAW_CACHE_BEGIN);
-        lane->births += seen->lost_births;
+        forget_cache(lane, said->number == RAW_CACHE_BEGIN);
+        if (said->number == RAW_LOST) lane->births += said->operand;
         return;
     case RAW_CACHED:
-        for (unsigned i = 0; i < seen->count; i++)
-            put_last(packer, lane, seen->cached[i]);
+        for (unsigned i = 0; i < said->count; i++)
+            put_last(packer, lane, said->cached[i]);
         return;
     case RAW_UNCACHED:
-        for (unsigned i = 0; i < seen->count && take_first(&lane->lists[seen->size_class]); i++) {}
+        for (uint64_t i = 0; i < said->operand && take_first(&lane->lists[said->structure]); i++) {}
         return;
+    case RAW_FAILED: return;
     default: break;
     }
-    if (seen->number == CALL_REALLOC_IN_PLACE) {
-        note_birth(packer, lane, seen->ends);
+    if (said->number == CALL_REALLOC_IN_PLACE) {
+        note_birth(packer, lane, said->ends);
         return;
     }
-    if (seen->begins) birth(packer, lane, seen->size, seen->place);
-    if (seen->ends) put_first(packer, lane, seen->ends);
+    if (said->begins) birth(packer, lane, said->size, said->place);
+    if (said->ends) put_first(packer, lane, said->ends);
 }
 
 static uint8_t *pack_record(struct packer *packer, struct pack_lane *lane,
-                            const struct units_seen *seen, const uint16_t *units,
-                            const uint16_t *end, uint8_t *at)
+                            const struct raw_said *said, const uint16_t *units, const uint16_t *end,
+                            uint8_t *at)
 {
-    uint32_t aged = seen->own ? aged_unit(packer, lane, seen->range, seen->ends) : 0;
+    bool is_own = said->naming == RAW_NAMES_OWN && said->range < RAW_RANGES;
+    uint32_t aged = is_own ? aged_unit(packer, lane, said->range, said->ends) : 0;
     if (aged) {
         at = put_unit(packer, at, aged);
-        units += seen->far ? 2 : 1;
+        units += said->object_units;
     }
     at = put_units(packer, at, units, end);
-    follow(packer, lane, seen);
+    follow(packer, lane, said);
     return at;
 }
 
-/* The same for the records of a short form that come next, which are nearly all. Stops before one that is not, and before
- * the last unit. */
-static __attribute__((noinline)) uint8_t *pack_shorts(struct packer *packer, struct pack_lane *lane,
-                                                      const struct units_form forms[UNITS_FORMS],
-                                                      struct units_walk *walk, uint8_t *out)
+/* The same for the records that have a form, which are nearly all. Stops before one that has none, and
+ * before the last units. */
+static __attribute__((noinline)) const uint16_t *pack_shorts(struct packer *packer,
+                                                             struct pack_lane *lane,
+                                                             const struct raw_form forms[RAW_FORMS],
+                                                             const uint16_t *at,
+                                                             const uint16_t *end, uint8_t **to)
 {
-    const uint16_t *at = walk->at, *last = walk->end - 1;
+    const uint16_t *last = end - FORM_UNITS_MAX;
     uint32_t births = (uint32_t)lane->births, births_before = births;
+    uint8_t *out = *to;
     while (at < last) {
         uint32_t unit = *at;
-        const struct units_form *form = &forms[unit >> UNITS_FORM_SHIFT];
+        const struct raw_form *form = &forms[unit >> RAW_FORM_SHIFT];
         uint32_t operand = unit - form->base;
-        if (form->form == UNITS_BIRTH) {
+        if (form->form == RAW_FORM_BIRTH) {
             uint32_t place = take_first(&lane->lists[packer->classes[(operand + 7) / 8]]);
             births++;
             if (place) *recent_of(packer, place) = (struct pack_recent){place, births};
-        } else if (form->form == UNITS_LONG) {
+            out = put_unit(packer, out, unit);
+            at++;
+        } else if (form->form == RAW_FORM_OTHER) {
             break;
         } else {
-            bool is_far = form->form == UNITS_FAR;
+            bool is_far = form->form == RAW_FORM_FAR;
+            if (form->is_sized && at[1 + is_far] >= RAW_NUMBER_MORE) break;
             if (is_far) operand = operand << 16 | at[1];
             uint32_t age = age_of(recent_of(packer, operand), operand, births);
             put_first(packer, lane, operand);
@@ -383,31 +394,35 @@ static __attribute__((noinline)) uint8_t *pack_shorts(struct packer *packer, str
                 out = put_unit(packer, out, unit);
                 unit = *at;
             }
+            out = put_unit(packer, out, unit);
+            at++;
+            if (form->is_sized) out = put_unit(packer, out, *at++);
         }
-        out = put_unit(packer, out, unit);
-        at++;
     }
     lane->births += births - births_before;
-    walk->at = at;
-    return out;
+    *to = out;
+    return at;
 }
 
 uint8_t *pack_units(struct packer *packer, struct pack_lane *lane, const struct pack_run *run,
                     uint8_t *out)
 {
-    const uint16_t *end = run->units + run->count;
-    if (!lane) return put_units(packer, out, run->units, end);
+    const uint16_t *at = run->units, *end = at + run->count;
+    struct raw_form forms[RAW_FORMS];
+    struct raw_said said;
+    if (!lane) return put_units(packer, out, at, end);
     begin_ages(packer, lane);
-    struct units_walk walk = {run->units, end, run->profile, run->addresses};
-    struct units_form forms[UNITS_FORMS];
-    units_forms(run->profile, run->addresses, forms);
-    while (walk.at < end) {
-        out = pack_shorts(packer, lane, forms, &walk, out);
-        const uint16_t *units = walk.at;
-        struct units_seen seen;
-        if (units == end) break;
-        units_see(&walk, &seen);
-        out = pack_record(packer, lane, &seen, units, walk.at, out);
+    raw_forms_fill(forms, run->profile, run->addresses, false);
+    while (at < end) {
+        if (end - at > FORM_UNITS_MAX) at = pack_shorts(packer, lane, forms, at, end, &out);
+        struct raw_units units = {.at = (const uint8_t *)at,
+                                  .end = (const uint8_t *)end,
+                                  .profile = run->profile,
+                                  .addresses = run->addresses};
+        if (!raw_units_take(&units, &said)) return put_units(packer, out, at, end);
+        const uint16_t *next = at + (units.at - (const uint8_t *)at) / 2;
+        out = pack_record(packer, lane, &said, at, next, out);
+        at = next;
     }
     return out;
 }

@@ -53,8 +53,9 @@
  * object it ends, as far as its class tells; not that an object lives there, nor the order of stamps across lanes: that is
  * what ordering is for.
  *
- * Cost     about 80 instructions for a call of one unit, 110 for one of two, and no branch on which they are.
- *          Memory: about 2.5 KiB a lane, and its cache (raw_cache.h).
+ * There are two ways through a chunk: raw_shorts.h for what nearly all records are, and raw_units.h for all.
+ *
+ * Memory   about 2.5 KiB a lane, and its cache (raw_cache.h).
  * Threads  one per decoder. */
 #ifndef MALLOCTAPE_RAW_DECODER_H
 #define MALLOCTAPE_RAW_DECODER_H
@@ -66,6 +67,7 @@
 #include "tracing/raw_error.h"
 #include "tracing/raw_format.h"
 #include "tracing/raw_reader.h"
+#include "tracing/raw_units.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -99,21 +101,6 @@ static inline bool raw_record_is_of_cache(const struct record *record)
 /* Structures are kept in a short table: the size classes, then the page heap. */
 #define RAW_STAMP_ENTRIES (RAW_SIZE_CLASSES_MAX + 1)
 
-/* What units of a row of FORMAT.md 5.2 or 5.5 mean, in this run. Masks are all ones or zero. */
-struct raw_code {
-    uint64_t head;  /* what the record begins with */
-    uint64_t birth; /* a mask */
-    uint32_t scale,
-        offset;    /* of raw_cache's numbers: operand * scale + offset, in 64ths. 0: the long way */
-    uint32_t aged; /* a mask: the operand is an age */
-    uint16_t base; /* of the main operand: unit - base */
-    uint16_t main, size, alignment; /* masks: what the unit that follows is a part of */
-    uint16_t more_units;            /* bytes of that unit: 0 or 2 */
-};
-
-#define RAW_CODES      14
-#define RAW_CODE_SHIFT 9 /* units have their code by their upper bits */
-
 /* A lane and how many births it had; count 0: empty. */
 struct raw_way {
     uint32_t lane;
@@ -134,8 +121,6 @@ struct raw_decoder {
     bool addresses;
     bool begun;              /* a run has */
     bool packed, open_ended; /* the chunk is */
-    bool number_too_large;   /* of the record that is being decoded */
-    uint8_t twos;            /* records of two units that are expected together */
     uint8_t profile[RAW_PROFILE_BYTES];
     uint64_t units;          /* of the lane, the present chunk included */
     uint64_t payload_offset; /* of the chunk */
@@ -143,8 +128,7 @@ struct raw_decoder {
     uint64_t run_birth;
     uint64_t last_address;
     struct raw_way foreign[RAW_FOREIGN_WAYS];
-    struct raw_code codes[RAW_CODES]; /* the first one: of the long way */
-    uint8_t code_of[0x10000 >> RAW_CODE_SHIFT];
+    struct raw_form forms[RAW_FORMS]; /* of the chunk */
     struct raw_cache cache;
     uint64_t latest_stamp[RAW_STAMP_ENTRIES];
 };

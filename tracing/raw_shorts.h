@@ -1,5 +1,6 @@
-/* raw_shorts - the births and deaths of one lane that need nothing but their first units, one at a time and without a
- * record: what nearly all of a stream is.
+/* raw_shorts - what nearly all of a stream is, one call at a time and without a record: allocations from the cache, and
+ * frees of objects that the lane has, that need nothing but their first unit, one more for a far place and one for the
+ * size given.
  *
  *     struct raw_shorts shorts;
  *     struct raw_short call;
@@ -24,8 +25,9 @@
 struct raw_short {
     uint8_t kind;
     bool is_birth;
+    bool is_sized;
     uint8_t bytes;  /* of its units */
-    uint32_t size;  /* of a birth */
+    uint32_t size;  /* of a birth; or that a death is given */
     uint32_t place; /* of the object that begins or ends; not 0 */
     struct raw_list *list;
 };
@@ -34,9 +36,9 @@ struct raw_short {
 struct raw_shorts {
     const uint8_t *at,
         *last; /* a call and a unit behind it are in the chunk if the call begins before `last` */
-    uint64_t births, first_birth;
-    const struct raw_code *codes;
-    const uint8_t *code_of, *numbers;
+    uint64_t births;
+    const struct raw_form *forms;
+    const uint8_t *numbers;
     const uint32_t *leaves;
     uint32_t leaves_count;
     struct raw_list *lists;
@@ -44,25 +46,27 @@ struct raw_shorts {
     uint64_t taken;
 };
 
+/* Bytes of the longest of these calls. */
+#define RAW_SHORT_BYTES_MAX 6
+
 /* False: there can be none now. */
 static inline bool raw_shorts_begin(struct raw_shorts *shorts, const struct raw_decoder *decoder)
 {
     const struct raw_cache *cache = &decoder->cache;
-    if (!cache->known || cache->lists_count == 0 || decoder->births == 0 || decoder->addresses ||
-        decoder->births > RAW_SERIAL_MAX - RAW_CHUNK_UNITS_MAX || decoder->tells_caches ||
-        decoder->scout || error_is_set(&decoder->error))
+    if (!cache->known || cache->lists_count == 0 || decoder->births == 0 ||
+        decoder->births > RAW_SERIAL_MAX - RAW_CHUNK_UNITS_MAX || decoder->scout ||
+        error_is_set(&decoder->error) || decoder->end - decoder->at <= RAW_SHORT_BYTES_MAX)
         return false;
     *shorts = (struct raw_shorts){.at = decoder->at,
-                                  .last = decoder->end - 4,
+                                  .last = decoder->end - RAW_SHORT_BYTES_MAX,
                                   .births = decoder->births,
-                                  .codes = decoder->codes,
-                                  .code_of = decoder->code_of,
+                                  .forms = decoder->forms,
                                   .numbers = cache->numbers,
                                   .leaves = cache->leaves,
                                   .leaves_count = cache->leaves_count,
                                   .lists = cache->lists,
                                   .recent = cache->recent};
-    return decoder->end - decoder->at > 4;
+    return true;
 }
 
 /* Whether a unit begins a record that is no stamp and changes nothing else about the call before it; nor is the end of an
@@ -78,45 +82,57 @@ static inline bool raw_decoder_is_behind_call(const struct raw_decoder *decoder)
     return decoder->end - decoder->at >= 2 && raw_unit_begins_call(bytes_get16(decoder->at));
 }
 
+/* The place of the object that a free of this form names; 0: none that can be looked up here. */
+static inline uint32_t raw_shorts_ends(const struct raw_shorts *shorts, unsigned form,
+                                       uint32_t operand)
+{
+    if (form == RAW_FORM_AGED)
+        return shorts->recent[raw_recent_entry((uint32_t)shorts->births + 1 - operand)];
+    if (form == RAW_FORM_FAR) return operand << 16 | bytes_get16(shorts->at + 2);
+    return operand;
+}
+
 /* The call at hand. False: none that can be taken so. */
 static inline bool raw_shorts_look(const struct raw_shorts *shorts, struct raw_short *call)
 {
     if (__builtin_expect(shorts->at >= shorts->last, 0)) return false;
-    const uint32_t unit = bytes_get16(shorts->at), next = bytes_get16(shorts->at + 2);
-    const struct raw_code *code = &shorts->codes[shorts->code_of[unit >> RAW_CODE_SHIFT]];
-    uint32_t operand = unit - code->base;
-    call->kind = (uint8_t)code->head;
-    if (code->birth) {
-        if (__builtin_expect(
-                code->more_units != 0 || code->scale == 0 || !raw_unit_begins_call(next), 0))
-            return false;
-        call->is_birth = true;
-        call->bytes = 2;
-        call->size = operand;
-        call->list = &shorts->lists[shorts->numbers[RAW_NUMBERS_SIZES + (operand + 7) / 8]];
-        const uint32_t top = call->list->top - 1;
-        if (__builtin_expect(top - call->list->bottom > call->list->mask, 0)) return false;
-        call->place = call->list->places[top & call->list->mask];
-        return true;
-    }
-    call->is_birth = false;
+    const uint32_t unit = bytes_get16(shorts->at);
+    const struct raw_form *form = &shorts->forms[unit >> RAW_FORM_SHIFT];
+    const uint32_t operand = unit - form->base;
+    struct raw_list *list;
+    uint32_t top;
+    if (__builtin_expect(form->form == RAW_FORM_OTHER, 0)) return false;
+    call->place = RAW_PLACE_NONE;
+    call->kind = form->kind;
+    call->is_birth = form->form == RAW_FORM_BIRTH;
+    call->is_sized = form->is_sized;
     call->bytes = 2;
-    if (code->main) {
-        call->bytes = 4;
-        operand = operand << 16 | next;
-        if (__builtin_expect(!raw_unit_begins_call(bytes_get16(shorts->at + 4)), 0)) return false;
-    } else if (__builtin_expect(
-                   code->more_units != 0 || code->scale == 0 || !raw_unit_begins_call(next), 0)) {
-        return false;
+    if (call->is_birth) {
+        call->size = operand;
+        list = &shorts->lists[shorts->numbers[RAW_NUMBERS_SIZES + (operand + 7) / 8]];
+        top = list->top - 1;
+    } else {
+        const uint32_t place = raw_shorts_ends(shorts, form->form, operand);
+        const uint32_t leaf = place >> RAW_LEAF_BITS;
+        if (form->form == RAW_FORM_FAR) call->bytes += 2;
+        call->size = 0;
+        if (form->is_sized) {
+            call->size = bytes_get16(shorts->at + call->bytes);
+            call->bytes += 2;
+        }
+        if (__builtin_expect(leaf >= shorts->leaves_count || call->size >= RAW_NUMBER_MORE, 0))
+            return false;
+        list = &shorts->lists[shorts->numbers[RAW_NUMBERS_BLOCKS + place / RAW_PLACE_BLOCK +
+                                              shorts->leaves[leaf]]];
+        top = list->top;
+        call->place = place;
     }
-    if (code->aged)
-        operand = shorts->recent[raw_recent_entry((uint32_t)shorts->births + 1 - operand)];
-    const uint32_t leaf = operand >> RAW_LEAF_BITS;
-    if (__builtin_expect(leaf >= shorts->leaves_count, 0)) return false;
-    call->place = operand;
-    call->list = &shorts->lists[shorts->numbers[RAW_NUMBERS_BLOCKS + operand / RAW_PLACE_BLOCK +
-                                                shorts->leaves[leaf]]];
-    return __builtin_expect(call->list->top - call->list->bottom <= call->list->mask, 1);
+    if (__builtin_expect(top - list->bottom > list->mask, 0) ||
+        __builtin_expect(!raw_unit_begins_call(bytes_get16(shorts->at + call->bytes)), 0))
+        return false;
+    if (call->is_birth) call->place = list->places[top & list->mask];
+    call->list = list;
+    return true;
 }
 
 static inline void raw_shorts_take(struct raw_shorts *shorts, const struct raw_short *call)

@@ -1,15 +1,11 @@
 #include "units.h"
 
+#include "../common/call_table.h"
 #include "../common/varint.h"
+#include "raw_units.h"
 
 #include <stddef.h>
 #include <string.h>
-
-static const uint8_t shape_of[CALL_KINDS] = {
-#define SHAPE_ENTRY(number, identifier, name, shape) [number] = SHAPE_##shape,
-    CALL_KIND_LIST(SHAPE_ENTRY)
-#undef SHAPE_ENTRY
-};
 
 static bool is_birth(unsigned shape)
 {
@@ -21,138 +17,7 @@ static bool is_death(unsigned shape)
     return shape >= SHAPE_DEATH && shape <= SHAPE_DEATH_SIZED_ALIGNED;
 }
 
-/* --- units that stand there --- */
-
-/* Whatever the units are, none behind `end` is looked at. */
-static unsigned next_unit(struct units_walk *walk)
-{
-    return walk->at < walk->end ? *walk->at++ : 0;
-}
-
-static uint64_t next_number(struct units_walk *walk)
-{
-    uint64_t unit = next_unit(walk);
-    uint64_t value = unit & (RAW_NUMBER_MORE - 1);
-    for (unsigned bits = RAW_NUMBER_BITS; unit >= RAW_NUMBER_MORE && bits < 64;
-         bits += RAW_NUMBER_BITS) {
-        unit = next_unit(walk);
-        value |= (unit & (RAW_NUMBER_MORE - 1)) << bits;
-    }
-    return value;
-}
-
-static void pass_numbers(struct units_walk *walk, uint64_t count)
-{
-    for (; count > 0; count--)
-        next_number(walk);
-}
-
-static unsigned shape_of_any(unsigned kind)
-{
-    return kind < CALL_KINDS ? shape_of[kind] : SHAPE_UNDEFINED;
-}
-
-/* What follows the object of a call, or the size of a birth. A birth from the cache of a short form says no place. */
-static void see_rest(struct units_walk *walk, struct units_seen *seen, bool says_place)
-{
-    static const uint8_t alignments_and_sizes[] = {[SHAPE_BIRTH_ALIGNED] = 1,
-                                                   [SHAPE_DEATH_SIZED] = 1,
-                                                   [SHAPE_DEATH_ALIGNED] = 1,
-                                                   [SHAPE_DEATH_SIZED_ALIGNED] = 2,
-                                                   [SHAPE_HEAP] = 0};
-    unsigned shape = shape_of_any(seen->number);
-    seen->begins = is_birth(shape) || shape == SHAPE_REALLOC;
-    if (shape == SHAPE_REALLOC) seen->size = next_number(walk);
-    pass_numbers(walk, alignments_and_sizes[shape]);
-    if (!seen->begins) return;
-    if (says_place && seen->number != CALL_REALLOC_IN_PLACE) {
-        seen->place = (uint32_t)next_number(walk);
-        if (seen->place) next_number(walk);
-    }
-    if (walk->addresses) next_number(walk);
-}
-
-/* An object of the general form. */
-static void see_object(struct units_walk *walk, unsigned first, struct units_seen *seen)
-{
-    if (first & RAW_GENERAL_FOREIGN) pass_numbers(walk, 2);
-    seen->ends = (uint32_t)next_number(walk);
-    if (first & (RAW_GENERAL_FOREIGN | RAW_GENERAL_UNKNOWN)) next_number(walk);
-}
-
-static void see_failed(struct units_walk *walk, unsigned first)
-{
-    struct units_seen unchanged;
-    unsigned shape = shape_of_any(next_unit(walk));
-    if (shape == SHAPE_REALLOC) see_object(walk, first, &unchanged);
-    pass_numbers(walk, shape == SHAPE_BIRTH_ALIGNED ? 2 : 1);
-}
-
-static void see_cached(struct units_walk *walk, struct units_seen *seen)
-{
-    seen->size_class = (uint32_t)next_number(walk);
-    uint64_t count = next_number(walk), place = 0;
-    seen->count = count < RAW_CACHED_MAX ? (uint32_t)count : RAW_CACHED_MAX;
-    for (uint32_t i = 0; i < seen->count; i++) {
-        uint64_t number = next_number(walk);
-        place += i == 0 ? number : (uint64_t)unzigzag(number);
-        seen->cached[i] = (uint32_t)place;
-    }
-}
-
-/* A record that is not a call that did what it should. */
-static void see_other(struct units_walk *walk, unsigned first, struct units_seen *seen)
-{
-    switch (seen->number) {
-    case RAW_FAILED: see_failed(walk, first); break;
-    case RAW_LOST:
-        next_number(walk);
-        seen->lost_births = next_number(walk);
-        break;
-    case RAW_CLASS: pass_numbers(walk, 2); break;
-    case RAW_THREAD_BEGIN: next_number(walk); break;
-    case RAW_CACHED: see_cached(walk, seen); break;
-    case RAW_UNCACHED:
-        seen->size_class = (uint32_t)next_number(walk);
-        seen->count = (uint32_t)next_number(walk);
-        break;
-    default: break;
-    }
-}
-
-static void see_general(struct units_walk *walk, unsigned first, struct units_seen *seen)
-{
-    unsigned shape;
-    seen->number = first & RAW_GENERAL_NUMBER;
-    shape = shape_of_any(seen->number);
-    if (shape == SHAPE_UNDEFINED) {
-        see_other(walk, first, seen);
-    } else if (shape == SHAPE_HEAP) {
-        pass_numbers(walk, next_unit(walk));
-    } else {
-        if (is_birth(shape))
-            seen->size = next_number(walk);
-        else
-            see_object(walk, first, seen);
-        see_rest(walk, seen, true);
-    }
-}
-
-/* The range of a first unit, which is below RAW_UNIT_GENERAL. */
-static unsigned range_of_unit(unsigned first)
-{
-    /* By the upper six bits. What is not here is death 1: near, far, and of objects of other lanes. */
-    static const uint8_t range_at[RAW_UNIT_GENERAL >> 10] = {
-        [RAW_UNIT_BIRTH_1 >> 10 ...(RAW_UNIT_DEATH_2 >> 10) - 1] = RAW_BIRTH_1,
-        [RAW_UNIT_DEATH_2 >> 10 ...(RAW_UNIT_BIRTH_2 >> 10) - 1] = RAW_DEATH_2,
-        [RAW_UNIT_BIRTH_2 >> 10 ...(RAW_UNIT_BIRTH_3 >> 10) - 1] = RAW_BIRTH_2,
-        [RAW_UNIT_BIRTH_3 >> 10 ...(RAW_UNIT_DEATH_1_FAR >> 10) - 1] = RAW_BIRTH_3,
-        [RAW_UNIT_DEATH_2_FAR >> 10] = RAW_DEATH_2,
-        [RAW_UNIT_DEATH_3_FAR >> 10] = RAW_DEATH_3,
-        [RAW_UNIT_REALLOC_FAR >> 10] = RAW_REALLOC};
-    _Static_assert(RAW_DEATH_1 == 0, "what is not in the table");
-    return range_at[first >> 10];
-}
+/* --- codes --- */
 
 static const struct {
     uint16_t base, far_base;
@@ -168,64 +33,6 @@ static const struct {
     [RAW_BIRTH_3] = {RAW_UNIT_BIRTH_3, 0, RAW_BIRTH_3_LIMIT, 0},
     [RAW_REALLOC] = {0, RAW_UNIT_REALLOC_FAR, 0, RAW_REALLOC_FAR_LIMIT},
 };
-
-static bool is_far(unsigned first)
-{
-    return first >= RAW_UNIT_DEATH_1_FAR && first < RAW_UNIT_FOREIGN;
-}
-
-void units_see(struct units_walk *walk, struct units_seen *seen)
-{
-    unsigned first = next_unit(walk);
-    memset(seen, 0, offsetof(struct units_seen, cached));
-    seen->range = RAW_RANGES;
-    if (first >= RAW_UNIT_STAMP_BEFORE) {
-        seen->number = RAW_STAMP_BEFORE;
-        next_number(walk);
-        return;
-    }
-    if (first >= RAW_UNIT_GENERAL) return see_general(walk, first, seen);
-    unsigned range = range_of_unit(first);
-    seen->range = (uint8_t)range;
-    seen->number = walk->profile[range];
-    seen->far = is_far(first);
-    seen->own = first < RAW_UNIT_FOREIGN && !is_birth(shape_of_any(seen->number));
-    if (first >= RAW_UNIT_FOREIGN) {
-        seen->ends = (first & RAW_FOREIGN_HIGH) << 16;
-        seen->ends |= next_unit(walk);
-        next_number(walk);
-    } else if (seen->far) {
-        seen->ends = (first - ranges[range].far_base) << 16;
-        seen->ends |= next_unit(walk);
-    } else if (seen->own) {
-        seen->ends = first - ranges[range].base;
-    } else {
-        seen->size = first - ranges[range].base;
-    }
-    see_rest(walk, seen, shape_of_any(seen->number) == SHAPE_REALLOC);
-}
-
-void units_forms(const uint8_t *profile, bool addresses, struct units_form forms[UNITS_FORMS])
-{
-    memset(forms, 0, UNITS_FORMS * sizeof *forms);
-    for (unsigned i = 0; i < RAW_UNIT_FOREIGN >> UNITS_FORM_SHIFT; i++) {
-        unsigned first = i << UNITS_FORM_SHIFT, range = range_of_unit(first);
-        unsigned shape = shape_of_any(profile[range]);
-        struct units_form *form = &forms[i];
-        form->range = (uint8_t)range;
-        form->base = is_far(first) ? ranges[range].far_base : ranges[range].base;
-        if (shape == SHAPE_BIRTH && !addresses)
-            form->form = UNITS_BIRTH;
-        else if (shape == SHAPE_DEATH)
-            form->form = is_far(first) ? UNITS_FAR : UNITS_NEAR;
-    }
-}
-
-/* Calls are events, also those that failed. */
-static bool is_event(const struct units_seen *seen)
-{
-    return seen->number < CALL_KINDS || seen->number == RAW_FAILED;
-}
 
 /* --- profiles --- */
 
@@ -261,22 +68,24 @@ static bool is_chosen_anew(uint64_t slots)
 static void count_kinds(const struct malloctape_lane *lane, const uint16_t *units, size_t count,
                         uint32_t counts[CALL_KINDS], uint32_t *far)
 {
-    struct units_walk walk = {units, units + count, lane->profile, lane->addresses};
+    struct raw_units walk = {.at = (const uint8_t *)units,
+                             .end = (const uint8_t *)(units + count),
+                             .profile = lane->profile,
+                             .addresses = lane->addresses};
+    struct raw_said said;
     for (unsigned range = 0; range < RAW_RANGES; range++)
         counts[first_profile[range]] = RAW_RANGES - range;
-    while (walk.at < walk.end) {
-        struct units_seen seen;
-        units_see(&walk, &seen);
-        if (seen.number < CALL_KINDS) counts[seen.number] += RAW_RANGES + 1;
-        *far += seen.own && seen.ends >= RAW_DEATH_1_LIMIT;
+    while (walk.at < walk.end && raw_units_take(&walk, &said)) {
+        if (said.number < CALL_KINDS) counts[said.number] += RAW_RANGES + 1;
+        *far += said.naming == RAW_NAMES_OWN && said.ends >= RAW_DEATH_1_LIMIT;
     }
 }
 
 static bool fits_range(unsigned kind, unsigned range)
 {
-    if (range <= RAW_DEATH_3) return is_death(shape_of[kind]);
-    if (range <= RAW_BIRTH_3) return is_birth(shape_of[kind]);
-    return shape_of[kind] == SHAPE_REALLOC;
+    if (range <= RAW_DEATH_3) return is_death(call_shapes[kind]);
+    if (range <= RAW_BIRTH_3) return is_birth(call_shapes[kind]);
+    return call_shapes[kind] == SHAPE_REALLOC;
 }
 
 /* The first range of allocations and of frees has the most operands: it goes to the most frequent kind. */
@@ -423,7 +232,7 @@ void units_birth(struct malloctape_lane *lane, unsigned kind, uint64_t size, uin
     bool is_short = birth->taken && range < RAW_RANGES && size < ranges[range].limit;
     unsigned first = is_short ? ranges[range].base + (unsigned)size : RAW_UNIT_GENERAL + kind;
     if (!is_short) at = put_number(at, size);
-    if (shape_of[kind] == SHAPE_BIRTH_ALIGNED) at = put_number(at, alignment);
+    if (call_shapes[kind] == SHAPE_BIRTH_ALIGNED) at = put_number(at, alignment);
     if (!is_short) at = put_new_place(at, &birth->object, birth->taken);
     finish_event(lane, first, put_address(lane, at, birth->address), 1);
 }
@@ -470,7 +279,7 @@ void units_death(struct malloctape_lane *lane, unsigned kind, const struct units
                  uint64_t size, uint64_t alignment)
 {
     uint16_t *at = rest_of_record(lane);
-    unsigned shape = shape_of[kind], range = range_of(lane, kind), first = 0;
+    unsigned shape = call_shapes[kind], range = range_of(lane, kind), first = 0;
     if (!object->bound)
         first = put_near(lane, &at, range, object);
     else if (range == RAW_DEATH_1)
@@ -496,9 +305,9 @@ void units_failed(struct malloctape_lane *lane, unsigned kind, uint64_t size, ui
 {
     uint16_t *at = put_number(rest_of_record(lane), kind);
     unsigned flags = 0;
-    if (shape_of[kind] == SHAPE_REALLOC) flags = put_object(lane, &at, object);
+    if (call_shapes[kind] == SHAPE_REALLOC) flags = put_object(lane, &at, object);
     at = put_number(at, size);
-    if (shape_of[kind] == SHAPE_BIRTH_ALIGNED) at = put_number(at, alignment);
+    if (call_shapes[kind] == SHAPE_BIRTH_ALIGNED) at = put_number(at, alignment);
     finish_event(lane, RAW_UNIT_GENERAL + RAW_FAILED + flags, at, 0);
 }
 
@@ -547,30 +356,38 @@ void units_uncached(struct malloctape_lane *lane, unsigned size_class, unsigned 
     finish(lane, RAW_UNIT_GENERAL + RAW_UNCACHED, at);
 }
 
-/* --- counting --- */
+/* --- units that stand there --- */
+
+static struct raw_units walk_over(const uint8_t *profile, bool addresses, const uint16_t *units,
+                                  size_t count)
+{
+    return (struct raw_units){.at = (const uint8_t *)units,
+                              .end = (const uint8_t *)(units + count),
+                              .profile = profile,
+                              .addresses = addresses};
+}
 
 uint64_t units_events(const uint8_t *profile, bool addresses, const uint16_t *units, size_t count)
 {
-    struct units_walk walk = {units, units + count, profile, addresses};
+    struct raw_units walk = walk_over(profile, addresses, units, count);
     uint64_t events = 0;
-    while (walk.at < walk.end) {
-        struct units_seen seen;
-        units_see(&walk, &seen);
-        events += is_event(&seen);
-    }
+    struct raw_said said;
+    /* Calls are events, also those that failed. */
+    while (walk.at < walk.end && raw_units_take(&walk, &said))
+        events += said.number < CALL_KINDS || said.number == RAW_FAILED;
     return events;
 }
 
 size_t units_whole(const uint8_t *profile, bool addresses, const uint16_t *units, size_t count,
                    size_t units_max)
 {
-    struct units_walk walk = {units, units + count, profile, addresses};
+    struct raw_units walk = walk_over(profile, addresses, units, count);
     size_t whole = 0;
-    while (walk.at < walk.end) {
-        struct units_seen seen;
-        units_see(&walk, &seen);
-        if ((size_t)(walk.at - units) > units_max) break;
-        whole = (size_t)(walk.at - units);
+    struct raw_said said;
+    while (walk.at < walk.end && raw_units_take(&walk, &said)) {
+        size_t passed = (size_t)(walk.at - (const uint8_t *)units) / 2;
+        if (passed > units_max) break;
+        whole = passed;
     }
     return whole;
 }

@@ -59,50 +59,6 @@ void units_stamp(struct malloctape_lane *lane, unsigned structure, uint64_t numb
 /* With those, the births of a slot are still fewer than MALLOCTAPE_HEAD_BIRTHS_LIMIT. */
 void units_lost(struct malloctape_lane *lane, uint64_t events, uint64_t births);
 
-/* --- units that stand there; any thread --- */
-
-/* A walk over the whole records of a run. */
-struct units_walk {
-    const uint16_t *at, *end;
-    const uint8_t *profile;
-    bool addresses;
-};
-
-/* A record, as far as it matters to who follows a cache. What it does not have is zero; of `cached`, undefined. */
-struct units_seen {
-    uint8_t number;      /* FORMAT.md 3; stamps of both kinds are RAW_STAMP_BEFORE */
-    uint8_t range;       /* of its short form; RAW_RANGES: it has another */
-    bool far;            /* the short form has two units */
-    bool own;            /* it names an object that the lane has, in its short form */
-    bool begins;         /* an object begins, ... */
-    uint32_t place;      /* there, or at the first place of its class: 0 */
-    uint64_t size;       /* of that object */
-    uint32_t ends;       /* place of the object that ends */
-    uint32_t size_class; /* cached, uncached */
-    uint32_t count;      /* the same: places */
-    uint64_t lost_births;
-    uint32_t cached[RAW_CACHED_MAX];
-};
-
-/* The next record of a walk that has not come to its end. */
-void units_see(struct units_walk *walk, struct units_seen *seen);
-
-/* What a first unit says by its upper six bits, if the record has nothing else but another unit for a far place. */
-struct units_form {
-    enum {
-        UNITS_LONG,
-        UNITS_BIRTH,
-        UNITS_NEAR,
-        UNITS_FAR
-    } form; /* the last two: deaths of own objects */
-    uint8_t range;
-    uint16_t base; /* of the operand */
-};
-#define UNITS_FORMS      64u
-#define UNITS_FORM_SHIFT 10
-
-void units_forms(const uint8_t *profile, bool addresses, struct units_form forms[UNITS_FORMS]);
-
 /* How many of these records are events. `units` are whole records of a run with that profile. Any thread. */
 uint64_t units_events(const uint8_t *profile, bool addresses, const uint16_t *units, size_t count);
 

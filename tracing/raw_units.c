@@ -1,0 +1,367 @@
+#include "raw_units.h"
+
+#include "../common/bytes.h"
+#include "../common/call_table.h"
+#include "../common/varint.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* The tables of FORMAT.md 5.2 and 5.5, as far as the main operand is in the first unit or the first two:
+ * units base + least .. base + limit - 1. */
+static const struct row {
+    uint16_t base, limit;
+    uint8_t least, range, form;
+} rows[] = {
+    {RAW_UNIT_DEATH_1, RAW_DEATH_1_LIMIT, 1, RAW_DEATH_1, RAW_FORM_NEAR},
+    {RAW_UNIT_BIRTH_1, RAW_BIRTH_1_LIMIT, 0, RAW_BIRTH_1, RAW_FORM_BIRTH},
+    {RAW_UNIT_DEATH_2, RAW_DEATH_2_LIMIT, 1, RAW_DEATH_2, RAW_FORM_NEAR},
+    {RAW_UNIT_BIRTH_2, RAW_BIRTH_2_LIMIT, 0, RAW_BIRTH_2, RAW_FORM_BIRTH},
+    {RAW_UNIT_BIRTH_3, RAW_BIRTH_3_LIMIT, 0, RAW_BIRTH_3, RAW_FORM_BIRTH},
+    {RAW_UNIT_DEATH_1_FAR, RAW_DEATH_1_FAR_LIMIT >> 16, 0, RAW_DEATH_1, RAW_FORM_FAR},
+    {RAW_UNIT_DEATH_2_FAR, RAW_DEATH_2_FAR_LIMIT >> 16, 0, RAW_DEATH_2, RAW_FORM_FAR},
+    {RAW_UNIT_DEATH_3_FAR, RAW_DEATH_3_FAR_LIMIT >> 16, 0, RAW_DEATH_3, RAW_FORM_FAR},
+    {RAW_UNIT_REALLOC_FAR, RAW_REALLOC_FAR_LIMIT >> 16, 0, RAW_REALLOC, RAW_FORM_FAR},
+    {RAW_UNIT_DEATH_1_AGED, RAW_DEATH_1_AGES, 1, RAW_DEATH_1, RAW_FORM_AGED},
+    {RAW_UNIT_DEATH_2_AGED, RAW_DEATH_2_AGES, 1, RAW_DEATH_2, RAW_FORM_AGED},
+    {RAW_UNIT_DEATH_3_AGED, RAW_DEATH_3_AGES, 1, RAW_DEATH_3, RAW_FORM_AGED},
+    {RAW_UNIT_REALLOC_AGED, RAW_REALLOC_AGES, 1, RAW_REALLOC, RAW_FORM_AGED},
+};
+
+#define ROWS (sizeof rows / sizeof *rows)
+
+/* ---- shapes ---- */
+
+static bool shape_is_birth(unsigned shape)
+{
+    return shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED;
+}
+
+static bool shape_has_object(unsigned shape)
+{
+    return shape >= SHAPE_REALLOC && shape <= SHAPE_DEATH_SIZED_ALIGNED;
+}
+
+/* A size behind the object. */
+static bool shape_has_size(unsigned shape)
+{
+    return shape == SHAPE_REALLOC || shape == SHAPE_DEATH_SIZED ||
+           shape == SHAPE_DEATH_SIZED_ALIGNED;
+}
+
+static bool shape_has_alignment(unsigned shape)
+{
+    return shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_DEATH_ALIGNED ||
+           shape == SHAPE_DEATH_SIZED_ALIGNED;
+}
+
+/* ---- units and numbers ---- */
+
+static bool fail(struct raw_said *said, enum raw_error wrong, uint64_t value)
+{
+    said->wrong = wrong;
+    said->wrong_value = value;
+    return false;
+}
+
+static unsigned take_unit(struct raw_units *units)
+{
+    if (units->at == units->end) {
+        units->is_cut = true;
+        return 0;
+    }
+    unsigned unit = bytes_get16(units->at);
+    units->at += 2;
+    return unit;
+}
+
+static uint64_t take_number(struct raw_units *units)
+{
+    uint64_t value = 0, unit = RAW_NUMBER_MORE;
+    for (unsigned i = 0; unit >= RAW_NUMBER_MORE; i++) {
+        if (i == RAW_NUMBER_UNITS_MAX) {
+            units->too_large = true;
+            return value;
+        }
+        unit = take_unit(units);
+        uint64_t part = unit & (RAW_NUMBER_MORE - 1);
+        value |= part << i * RAW_NUMBER_BITS;
+        if (part << i * RAW_NUMBER_BITS >> i * RAW_NUMBER_BITS != part) units->too_large = true;
+    }
+    return value;
+}
+
+static bool take_class(struct raw_units *units, struct raw_said *said, uint32_t *size_class)
+{
+    uint64_t number = take_number(units);
+    *size_class = (uint32_t)number;
+    return number < RAW_SIZE_CLASSES_MAX || fail(said, RAW_SIZE_CLASS, number);
+}
+
+static bool take_place(struct raw_units *units, struct raw_said *said, uint32_t *place)
+{
+    uint64_t number = take_number(units);
+    *place = (uint32_t)number;
+    return number < RAW_PLACE_LIMIT || fail(said, RAW_PLACE, number);
+}
+
+/* A place that must not be 0, and its class. */
+static bool take_place_and_class(struct raw_units *units, struct raw_said *said)
+{
+    if (!take_place(units, said, &said->ends) || !take_class(units, said, &said->ends_class))
+        return false;
+    return said->ends != RAW_PLACE_NONE || fail(said, RAW_PLACE, RAW_PLACE_NONE);
+}
+
+/* ---- calls ---- */
+
+static void begin_record(struct raw_said *said, unsigned number)
+{
+    said->number = said->kind = (uint8_t)number;
+    said->shape = call_shapes[number];
+}
+
+/* The object of the general form (f000..f0ff). */
+static bool take_object(struct raw_units *units, unsigned unit, struct raw_said *said)
+{
+    switch (unit & (RAW_GENERAL_FOREIGN | RAW_GENERAL_UNKNOWN)) {
+    case 0:
+        said->naming = RAW_NAMES_OWN;
+        if (!take_place(units, said, &said->ends)) return false;
+        return said->ends != RAW_PLACE_NONE || fail(said, RAW_PLACE, RAW_PLACE_NONE);
+    case RAW_GENERAL_FOREIGN:
+        said->naming = RAW_NAMES_FOREIGN;
+        said->lane = take_number(units);
+        said->bound = take_number(units);
+        return take_place_and_class(units, said);
+    case RAW_GENERAL_UNKNOWN:
+        said->naming = RAW_NAMES_UNKNOWN;
+        if (!take_place(units, said, &said->ends) || !take_class(units, said, &said->ends_class))
+            return false;
+        return said->ends != RAW_PLACE_NONE || said->ends_class == 0 ||
+               fail(said, RAW_PLACE, RAW_PLACE_NONE);
+    default: return fail(said, RAW_UNIT_FLAG, unit);
+    }
+}
+
+/* What follows the object, or the size of an allocation. `says_place`: where it begins follows as well. */
+static bool take_rest(struct raw_units *units, bool says_place, struct raw_said *said)
+{
+    unsigned shape = said->shape;
+    if (shape_has_size(shape)) said->size = take_number(units);
+    if (shape_has_alignment(shape)) said->operand = take_number(units);
+    said->begins = shape_is_birth(shape) || shape == SHAPE_REALLOC;
+    if (!said->begins) return true;
+    if (says_place && said->number != CALL_REALLOC_IN_PLACE) {
+        if (!take_place(units, said, &said->place)) return false;
+        if (said->place != RAW_PLACE_NONE && !take_class(units, said, &said->place_class))
+            return false;
+    }
+    if (units->addresses) said->address = take_number(units);
+    return true;
+}
+
+static bool take_by_row(struct raw_units *units, const struct row *row, unsigned unit,
+                        struct raw_said *said)
+{
+    uint32_t operand = unit - row->base;
+    if (row->form == RAW_FORM_FAR) operand = operand << 16 | take_unit(units);
+    said->range = row->range;
+    if (units->profile[row->range] == 0) return fail(said, RAW_UNIT, unit);
+    begin_record(said, units->profile[row->range]);
+    if (row->form == RAW_FORM_BIRTH) {
+        said->size = operand;
+        return take_rest(units, false, said);
+    }
+    said->naming = row->form == RAW_FORM_AGED ? RAW_NAMES_AGED : RAW_NAMES_OWN;
+    said->object_units = row->form == RAW_FORM_FAR ? 2 : 1;
+    said->ends = operand;
+    if (operand == RAW_PLACE_NONE) return fail(said, RAW_PLACE, RAW_PLACE_NONE);
+    return take_rest(units, true, said);
+}
+
+/* ec00..efff */
+static bool take_by_entry(struct raw_units *units, unsigned unit, struct raw_said *said)
+{
+    said->naming = RAW_NAMES_ENTRY;
+    said->lane = unit >> RAW_FOREIGN_WAY_SHIFT & (RAW_FOREIGN_WAYS - 1);
+    said->ends = (unit & RAW_FOREIGN_HIGH) << 16 | take_unit(units);
+    uint64_t more = take_number(units);
+    said->bound = more / RAW_FOREIGN_CLASSES;
+    said->ends_class = more % RAW_FOREIGN_CLASSES;
+    if (units->profile[RAW_DEATH_1] == 0) return fail(said, RAW_UNIT, unit);
+    begin_record(said, units->profile[RAW_DEATH_1]);
+    if (said->ends == RAW_PLACE_NONE) return fail(said, RAW_PLACE, RAW_PLACE_NONE);
+    return take_rest(units, false, said);
+}
+
+static bool has_no_object(unsigned unit, struct raw_said *said)
+{
+    return (unit & (RAW_GENERAL_FOREIGN | RAW_GENERAL_UNKNOWN)) == 0 ||
+           fail(said, RAW_UNIT_FLAG, unit);
+}
+
+static bool take_heap(struct raw_units *units, struct raw_said *said)
+{
+    uint64_t count = take_number(units);
+    if (count > RAW_HEAP_NUMBERS_MAX) return fail(said, RAW_OPERAND, count);
+    said->count = (uint32_t)count;
+    if (count > 0) said->size = take_number(units);
+    if (count > 1) said->operand = take_number(units);
+    return true;
+}
+
+static bool take_call(struct raw_units *units, unsigned unit, struct raw_said *said)
+{
+    if (shape_has_object(said->shape))
+        return take_object(units, unit, said) && take_rest(units, true, said);
+    if (!has_no_object(unit, said)) return false;
+    if (said->shape == SHAPE_HEAP) return take_heap(units, said);
+    said->size = take_number(units);
+    return take_rest(units, true, said);
+}
+
+/* ---- other records ---- */
+
+static bool take_failed(struct raw_units *units, unsigned unit, struct raw_said *said)
+{
+    uint64_t kind = take_number(units);
+    unsigned shape = kind < CALL_TABLE_SIZE ? call_shapes[kind] : SHAPE_UNDEFINED;
+    if (!shape_is_birth(shape) && shape != SHAPE_REALLOC) return fail(said, RAW_OPERAND, kind);
+    said->kind = (uint8_t)kind;
+    if (shape == SHAPE_REALLOC ? !take_object(units, unit, said) : !has_no_object(unit, said))
+        return false;
+    said->size = take_number(units);
+    if (shape == SHAPE_BIRTH_ALIGNED) said->operand = take_number(units);
+    return true;
+}
+
+static bool take_cached(struct raw_units *units, struct raw_said *said)
+{
+    uint64_t count = take_number(units), place = 0;
+    if (count == 0 || count > RAW_CACHED_MAX) return fail(said, RAW_OPERAND, count);
+    for (; said->count < count; said->count++) {
+        uint64_t number = take_number(units);
+        place += said->count == 0 ? number : (uint64_t)unzigzag(number);
+        if (place == RAW_PLACE_NONE || place >= RAW_PLACE_LIMIT)
+            return fail(said, RAW_PLACE, place);
+        said->cached[said->count] = (uint32_t)place;
+    }
+    return true;
+}
+
+/* class, cached, uncached: of a class that is not 0, whose objects no cache has. */
+static bool take_of_class(struct raw_units *units, struct raw_said *said)
+{
+    if (!take_class(units, said, &said->structure)) return false;
+    if (said->structure == 0) return fail(said, RAW_SIZE_CLASS, 0);
+    if (said->number == RAW_CACHED) return take_cached(units, said);
+    uint64_t number = take_number(units);
+    if (said->number == RAW_CLASS)
+        said->size = number;
+    else
+        said->operand = number;
+    if (number == 0 || (said->number == RAW_CLASS && number > UINT32_MAX))
+        return fail(said, RAW_OPERAND, number);
+    return true;
+}
+
+static bool take_other(struct raw_units *units, unsigned unit, struct raw_said *said)
+{
+    if (said->number == RAW_FAILED) return take_failed(units, unit, said);
+    if (!has_no_object(unit, said)) return false;
+    switch (said->number) {
+    case RAW_THREAD_BEGIN: said->operand = take_number(units); return true;
+    case RAW_THREAD_END:
+    case RAW_CACHE_BEGIN:
+    case RAW_THREAD_CACHE_DELETED: return true;
+    case RAW_LOST:
+        said->size = take_number(units);
+        said->operand = take_number(units);
+        return true;
+    case RAW_CLASS:
+    case RAW_CACHED:
+    case RAW_UNCACHED: return take_of_class(units, said);
+    default: return fail(said, RAW_NUMBER, unit);
+    }
+}
+
+static bool take_sequence_number(struct raw_units *units, unsigned number, unsigned structure,
+                                 struct raw_said *said)
+{
+    begin_record(said, number);
+    said->structure = structure;
+    said->size = take_number(units);
+    return structure < RAW_SIZE_CLASSES_MAX || structure == RAW_STRUCTURE_PAGE_HEAP ||
+           fail(said, RAW_STRUCTURE, structure);
+}
+
+/* f000..f2ff */
+static bool take_general(struct raw_units *units, unsigned unit, struct raw_said *said)
+{
+    if (unit >= RAW_UNIT_STAMP_AFTER)
+        return take_sequence_number(units, RAW_STAMP_AFTER, unit - RAW_UNIT_STAMP_AFTER, said);
+    if (unit >= RAW_UNIT_STAMP_BEFORE)
+        return take_sequence_number(units, RAW_STAMP_BEFORE, unit - RAW_UNIT_STAMP_BEFORE, said);
+    begin_record(said, unit & RAW_GENERAL_NUMBER);
+    return said->shape != SHAPE_UNDEFINED ? take_call(units, unit, said)
+                                          : take_other(units, unit, said);
+}
+
+/* ---- records ---- */
+
+static bool take_record(struct raw_units *units, unsigned unit, struct raw_said *said)
+{
+    if (unit >= RAW_UNIT_GENERAL && unit < RAW_UNIT_UNDEFINED)
+        return take_general(units, unit, said);
+    if (unit >= RAW_UNIT_FOREIGN && unit < RAW_UNIT_GENERAL)
+        return take_by_entry(units, unit, said);
+    for (size_t i = 0; i < ROWS; i++) {
+        uint32_t operand = unit - rows[i].base;
+        if (operand >= rows[i].least && operand < rows[i].limit &&
+            (rows[i].form != RAW_FORM_AGED || units->packed))
+            return take_by_row(units, &rows[i], unit, said);
+    }
+    return fail(said, RAW_UNIT, unit);
+}
+
+bool raw_units_take(struct raw_units *units, struct raw_said *said)
+{
+    memset(said, 0, offsetof(struct raw_said, cached));
+    said->range = RAW_RANGES;
+    units->is_cut = units->too_large = false;
+    bool good = take_record(units, take_unit(units), said);
+    /* What is wrong about units that are not there does not matter. */
+    if (units->is_cut) return fail(said, RAW_UNITS_SHORT, 0);
+    if (good && units->too_large) return fail(said, RAW_OPERAND, UINT64_MAX);
+    return good;
+}
+
+/* ---- forms ---- */
+
+static void fill_row(struct raw_form forms[RAW_FORMS], const struct row *row, unsigned kind)
+{
+    unsigned shape = call_shapes[kind], end = row->base + row->limit;
+    bool is_birth = row->form == RAW_FORM_BIRTH;
+    if (is_birth ? shape != SHAPE_BIRTH : shape != SHAPE_DEATH && shape != SHAPE_DEATH_SIZED)
+        return;
+    /* Rows that do not end where the upper bits change are not worth a form. */
+    if (end % (1u << RAW_FORM_SHIFT) != 0) return;
+    for (unsigned i = (row->base + row->least) >> RAW_FORM_SHIFT; i < end >> RAW_FORM_SHIFT; i++)
+        forms[i] = (struct raw_form){.form = row->form,
+                                     .kind = (uint8_t)kind,
+                                     .range = row->range,
+                                     .is_sized = shape == SHAPE_DEATH_SIZED,
+                                     .base = row->base};
+}
+
+void raw_forms_fill(struct raw_form forms[RAW_FORMS], const uint8_t *profile, bool addresses,
+                    bool packed)
+{
+    memset(forms, 0, RAW_FORMS * sizeof *forms);
+    for (size_t i = 0; i < ROWS; i++) {
+        if (rows[i].form == RAW_FORM_BIRTH ? addresses : rows[i].form == RAW_FORM_AGED && !packed)
+            continue;
+        fill_row(forms, &rows[i], profile[rows[i].range]);
+    }
+}
