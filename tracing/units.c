@@ -34,6 +34,16 @@ static const struct {
     [RAW_REALLOC] = {0, RAW_UNIT_REALLOC_FAR, 0, RAW_REALLOC_FAR_LIMIT},
 };
 
+/* Over units that stand there. */
+static struct raw_units walk_over(const uint8_t *profile, bool addresses, const uint16_t *units,
+                                  size_t count)
+{
+    return (struct raw_units){.at = (const uint8_t *)units,
+                              .end = (const uint8_t *)(units + count),
+                              .profile = profile,
+                              .addresses = addresses};
+}
+
 /* --- profiles --- */
 
 /* The profile is chosen when a lane has had 1, 2, 4, ... slots, and then with every so many of them:
@@ -68,10 +78,7 @@ static bool is_chosen_anew(uint64_t slots)
 static void count_kinds(const struct malloctape_lane *lane, const uint16_t *units, size_t count,
                         uint32_t counts[CALL_KINDS], uint32_t *far)
 {
-    struct raw_units walk = {.at = (const uint8_t *)units,
-                             .end = (const uint8_t *)(units + count),
-                             .profile = lane->profile,
-                             .addresses = lane->addresses};
+    struct raw_units walk = walk_over(lane->profile, lane->addresses, units, count);
     struct raw_said said;
     for (unsigned range = 0; range < RAW_RANGES; range++)
         counts[first_profile[range]] = RAW_RANGES - range;
@@ -357,15 +364,6 @@ void units_uncached(struct malloctape_lane *lane, unsigned size_class, unsigned 
 }
 
 /* --- units that stand there --- */
-
-static struct raw_units walk_over(const uint8_t *profile, bool addresses, const uint16_t *units,
-                                  size_t count)
-{
-    return (struct raw_units){.at = (const uint8_t *)units,
-                              .end = (const uint8_t *)(units + count),
-                              .profile = profile,
-                              .addresses = addresses};
-}
 
 uint64_t units_events(const uint8_t *profile, bool addresses, const uint16_t *units, size_t count)
 {
