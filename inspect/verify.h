@@ -40,7 +40,7 @@ struct verify_violation {
 };
 
 /* Places in a page of verify->places, which is made when an object lives in it. */
-#define VERIFY_PLACE_BITS 12
+#define VERIFY_PLACE_BITS 16
 
 /* What an object's register stands for. */
 struct verify_object {

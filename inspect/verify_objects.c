@@ -5,7 +5,7 @@
 #include "inspect/verify.h"
 
 #define PLACE_PAGE  (UINT32_C(1) << VERIFY_PLACE_BITS)
-#define PLACE_PAGES (RAW_PLACE_LIMIT >> VERIFY_PLACE_BITS)
+#define PLACE_PAGES ((uint32_t)(RAW_PLACE_LIMIT >> VERIFY_PLACE_BITS))
 
 bool verify_objects_init(struct verify *verify)
 {

@@ -1,6 +1,6 @@
 /* object_table - the objects that are alive, by the place at which they live (FORMAT.md 2.5).
  *
- *   place  -> pages [ ][p][ ][p]    page  4096 entries, made when the first object is born there
+ *   place  -> pages [ ][p][ ][p]    page  65 536 entries, made when the first object is born there
  *                                   entry lives  0             nobody does
  *                                                register + 1  this object does
  *                                                with OBJECT_SPECIAL  more is to be looked at
@@ -35,9 +35,9 @@
 extern "C" {
 #endif
 
-#define OBJECT_PAGE_BITS    12
+#define OBJECT_PAGE_BITS    16
 #define OBJECT_PAGE_ENTRIES (1u << OBJECT_PAGE_BITS)
-#define OBJECT_PAGES        (RAW_PLACE_LIMIT >> OBJECT_PAGE_BITS)
+#define OBJECT_PAGES        ((uint32_t)(RAW_PLACE_LIMIT >> OBJECT_PAGE_BITS))
 
 #define OBJECT_SPECIAL (UINT32_C(1) << 31)
 

@@ -159,7 +159,10 @@ TEST(Chunk, AgesSinceTheLaneIsFollowed)
 {
     constexpr uint16_t kPlace = 64;
     const std::string profile = RawBuilder().profile;
-    shadow_block_classes[kPlace / RAW_PLACE_BLOCK] = 1;
+    uint8_t classes[] = {0, 1}; // of the first blocks
+    shadow_window +=
+        reinterpret_cast<uintptr_t>(classes) - reinterpret_cast<uintptr_t>(shadow_block_class(0));
+    ASSERT_EQ(shadow_class_of(kPlace), 1u);
     packer own;
     packer_init(&own, [](uint64_t) -> uint32_t { return 1; });
     auto pack = [&](pack_lane *lane, const std::vector<uint16_t> &units) {

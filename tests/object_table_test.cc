@@ -81,7 +81,7 @@ class Checked {
 TEST(ObjectTable, PlacesAreUsedAgain)
 {
     Checked table;
-    for (uint32_t place : {1u, OBJECT_PAGE_ENTRIES - 1, OBJECT_PAGE_ENTRIES, RAW_PLACE_LIMIT - 1})
+    for (uint32_t place : {1u, OBJECT_PAGE_ENTRIES - 1, OBJECT_PAGE_ENTRIES, UINT32_MAX})
         for (int i = 0; i < 3; i++) {
             ASSERT_TRUE(table.dies(0, place, table.now(0))) << "nobody lives there";
             uint64_t born = table.birth(0, place);

@@ -191,7 +191,6 @@ TEST_F(Shadow, PlacesAreDifferentAndOfTheirClass)
                                    : shadow_open(object_at(page), 0, 0));
             for (uint32_t place : places_of(page, pages, size_class)) {
                 EXPECT_GT(place, 0u);
-                EXPECT_LT(place, RAW_PLACE_LIMIT);
                 EXPECT_TRUE(all.insert(place).second) << place << " again, class " << size_class;
                 EXPECT_EQ(shadow_class_of(place), size_class);
                 EXPECT_EQ(classes.emplace(place / RAW_PLACE_BLOCK, size_class).first->second,
@@ -366,7 +365,7 @@ TEST_F(Shadow, NoMemoryForPlaces)
     uintptr_t page = 0;
     ASSERT_TRUE(open_span(page++, 1, 1));
     std::vector<uint32_t> places = places_of(0, 1, 1);
-    for (unsigned calls = 1; calls <= 2; calls++) {
+    for (unsigned calls = 1; calls <= 4; calls++) {
         calls_until_no_memory = calls;
         while (page < 100000 && open_span(page, 1, 1))
             page++;
@@ -383,10 +382,11 @@ TEST_F(Shadow, NoMemoryForPlaces)
         EXPECT_TRUE(firsts.insert(shadow_place(entry(i), object_at(i))).second);
 }
 
-/* About a gigabyte of the smallest objects. */
+/* 32 GiB of the smallest objects: as many as there are numbers. */
 TEST_F(Shadow, NoMorePlaces)
 {
-    constexpr uintptr_t kPages = SHADOW_REGION_PAGES;
+    constexpr uintptr_t kPages = 33 * uintptr_t{SHADOW_REGION_PAGES};
+    ASSERT_TRUE(shadow_cover(kHeap, kPages * SHADOW_PAGE_BYTES));
     uintptr_t page = 0;
     while (page < kPages && open_span(page, 1, 1))
         page++;
@@ -394,8 +394,10 @@ TEST_F(Shadow, NoMorePlaces)
     EXPECT_GT(page, kPages * 9 / 10);
     EXPECT_FALSE(is_open(page));
     uint32_t last = places_of(page - 1, 1, 1).back();
-    EXPECT_LT(last, RAW_PLACE_LIMIT);
     EXPECT_GT(last, RAW_PLACE_LIMIT - 4096);
+    EXPECT_EQ(shadow_class_of(last), 1u);
+    shadow_take(entry(page - 1), last, 7);
+    EXPECT_EQ(*shadow_owner(last), 7);
     close_span(17, 1, 1);
     EXPECT_TRUE(open_span(page, 1, 1)) << "in the place of one that has gone";
     EXPECT_FALSE(open_span(page + 1, 1, 1));

@@ -18,10 +18,11 @@
 
 extern "C" {
 #include "tracing/pack.h"
+#include "tracing/shadow.h"
 #include "tracing/units.h"
 
 /* What pack.c takes from others. */
-uint8_t shadow_block_classes[RAW_PLACE_LIMIT / RAW_PLACE_BLOCK];
+uintptr_t shadow_window;
 
 void *os_memory_reserve(size_t bytes)
 {
@@ -72,11 +73,20 @@ uint32_t smallest_class(uint64_t size)
     return 0;
 }
 
+/* Of all blocks, where pack.c looks for them. */
 void make_classes()
 {
-    if (shadow_block_classes[1] == class_of(RAW_PLACE_BLOCK)) return;
-    for (uint32_t block = 0; block < RAW_PLACE_LIMIT / RAW_PLACE_BLOCK; block++)
-        shadow_block_classes[block] = static_cast<uint8_t>(class_of(block * RAW_PLACE_BLOCK));
+    constexpr uint32_t kBlocks = RAW_PLACE_LIMIT / RAW_PLACE_BLOCK, kPeriod = 1 << 19;
+    static std::vector<uint8_t> classes;
+    if (!classes.empty()) return;
+    classes.resize(kBlocks);
+    for (uint32_t block = 0; block < kPeriod; block++)
+        classes[block] = static_cast<uint8_t>(class_of(block * RAW_PLACE_BLOCK));
+    for (uint32_t block = kPeriod; block < kBlocks; block += kPeriod)
+        memcpy(&classes[block], &classes[0], kPeriod);
+    shadow_window += reinterpret_cast<uintptr_t>(&classes[0]) -
+                     reinterpret_cast<uintptr_t>(shadow_block_class(0));
+    ASSERT_EQ(shadow_class_of(UINT32_MAX), class_of(UINT32_MAX));
 }
 
 units_object own(uint32_t place)
@@ -530,7 +540,7 @@ class Anything {
         for (int i = 0; i < runs; i++) {
             for (unsigned &kind : favourites_)
                 if (i % 5 == 0) kind = kinds_[random(kinds_.size())];
-            reach_ = std::vector<uint32_t>{2000, 100000, RAW_PLACE_LIMIT}[random(3)];
+            reach_ = std::vector<uint64_t>{2000, 100000, RAW_PLACE_LIMIT}[random(3)];
             while (lane_.has_room())
                 step();
             lane_.end_run();
@@ -546,7 +556,7 @@ class Anything {
     Lane lane_;
     std::vector<unsigned> kinds_;
     unsigned favourites_[6] = {1, 21, 1, 21, 3, 28};
-    uint32_t reach_ = 2000;
+    uint64_t reach_ = 2000;
     uint64_t stamps_[256] = {};
     std::vector<uint32_t> objects_;      /* places of those that the lane has */
     std::unordered_set<uint32_t> taken_; /* these, and what is in the cache */

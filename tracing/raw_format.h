@@ -17,7 +17,7 @@
 
 /* --- objects and places, FORMAT.md 2.5 --- */
 
-#define RAW_PLACE_LIMIT      (UINT32_C(1) << 27)
+#define RAW_PLACE_LIMIT      (UINT64_C(1) << 32)
 #define RAW_PLACE_NONE       0u
 /* Places of one block have the same size class. */
 #define RAW_PLACE_BLOCK_BITS 6

@@ -6,9 +6,11 @@
 #include <string.h>
 
 #define REGION_BYTES   (SHADOW_REGION_PAGES * sizeof(struct shadow_page))
-/* So many places get their owners at a time. */
-#define PIECE_PLACES   ((size_t)1 << 17)
+/* So many places get their owners at a time, and their blocks a page of classes. */
+#define PIECE_PLACES   ((uint32_t)1 << 18)
+#define PIECES_MAX     ((uint32_t)(RAW_PLACE_LIMIT / PIECE_PLACES))
 #define OWNERS_BYTES   (PIECE_PLACES * sizeof(uint16_t))
+#define CLASSES_BYTES  ((size_t)(PIECE_PLACES / RAW_PLACE_BLOCK))
 #define END_LOCK_TRIES 100
 /* Looks at the lock before the thread sleeps, and for how long it does. */
 #define LOCK_SPINS     200
@@ -24,7 +26,6 @@ _Static_assert(sizeof(struct shadow_page) << (SHADOW_ADDRESS_BITS - SHADOW_PAGE_
 static const uintptr_t windows[] = {0x240000000000, 0x3c0000000000, 0x0a0000000000};
 
 uintptr_t shadow_window;
-uint8_t shadow_block_classes[RAW_PLACE_LIMIT / RAW_PLACE_BLOCK];
 bool shadow_covered[SHADOW_REGIONS];
 
 enum shadow_state { SHADOW_OFF = 0, SHADOW_COVERING, SHADOW_ON };
@@ -132,14 +133,30 @@ static bool reserve(void)
            cover_neighbourhood((uintptr_t)__builtin_frame_address(0));
 }
 
+static void *owners_of(uint32_t piece)
+{
+    return shadow_owner(piece * PIECE_PLACES);
+}
+
+static void *classes_of(uint32_t piece)
+{
+    return shadow_block_class(piece * (PIECE_PLACES / RAW_PLACE_BLOCK));
+}
+
+static void release_piece(uint32_t piece)
+{
+    os_memory_release(owners_of(piece), OWNERS_BYTES);
+    os_memory_release(classes_of(piece), CLASSES_BYTES);
+}
+
 static void release_regions(void)
 {
     for (uintptr_t region = 0; region < SHADOW_REGIONS; region++) {
         if (shadow_covered[region]) os_memory_release((void *)region_entries(region), REGION_BYTES);
         shadow_covered[region] = false;
     }
-    for (; pieces > 0; pieces--)
-        os_memory_release(shadow_owner((pieces - 1) * (uint32_t)PIECE_PLACES), OWNERS_BYTES);
+    while (pieces > 0)
+        release_piece(--pieces);
 }
 
 static void clear_regions(void)
@@ -153,7 +170,7 @@ static void clear_places(void)
     memory->blocks = 1;
     memset(memory->classes, 0, sizeof memory->classes);
     for (uint32_t i = 0; i < pieces; i++)
-        os_memory_clear(shadow_owner(i * (uint32_t)PIECE_PLACES), OWNERS_BYTES);
+        os_memory_clear(owners_of(i), OWNERS_BYTES);
 }
 
 bool shadow_prepare(bool (*cover)(void))
@@ -215,14 +232,25 @@ bool shadow_cover(uintptr_t address, size_t bytes)
     return complete;
 }
 
-/* Whether owners of places below `end` are mapped now. */
-static bool map_places(uint32_t end)
+/* The next piece of places. */
+static bool map_piece(void)
 {
-    while (pieces * PIECE_PLACES < end) {
-        uint16_t *owners = shadow_owner(pieces * (uint32_t)PIECE_PLACES);
-        if (!os_memory_reserve_per_process_at((uintptr_t)owners, OWNERS_BYTES)) return false;
-        pieces++;
+    void *owners = owners_of(pieces);
+    if (pieces == PIECES_MAX || !os_memory_reserve_per_process_at((uintptr_t)owners, OWNERS_BYTES))
+        return false;
+    if (!os_memory_reserve_per_process_at((uintptr_t)classes_of(pieces), CLASSES_BYTES)) {
+        os_memory_release(owners, OWNERS_BYTES);
+        return false;
     }
+    pieces++;
+    return true;
+}
+
+/* Whether places below `end` can be given out now. */
+static bool map_places(uint64_t end)
+{
+    while ((uint64_t)pieces * PIECE_PLACES < end)
+        if (!map_piece()) return false;
     return true;
 }
 
@@ -238,12 +266,11 @@ static bool add_blocks(struct places *places, uint32_t size_class, uint32_t coun
 {
     uint32_t blocks =
         ((count > RUN_PLACES ? count : RUN_PLACES) + RAW_PLACE_BLOCK - 1) / RAW_PLACE_BLOCK;
-    uint32_t first = memory->blocks * RAW_PLACE_BLOCK, end = first + blocks * RAW_PLACE_BLOCK;
-    if (end > RAW_PLACE_LIMIT || !map_places(end)) return false;
-    memset(&shadow_block_classes[memory->blocks], (int)size_class, blocks);
+    if (!map_places((uint64_t)(memory->blocks + blocks) * RAW_PLACE_BLOCK)) return false;
+    memset(shadow_block_class(memory->blocks), (int)size_class, blocks);
+    places->next = memory->blocks * RAW_PLACE_BLOCK;
+    places->left = blocks * RAW_PLACE_BLOCK;
     memory->blocks += blocks;
-    places->next = first;
-    places->left = end - first;
     return true;
 }
 

@@ -14,8 +14,8 @@
  * The pages' entries lie at a fixed distance for each address, in a window of 256 GiB where nobody else
  * maps anything. Only the parts for regions with heap in them are mapped (2 MiB for 1 GiB), because programs
  * limit their address space; and those for NULL, the stack, this library and what is before the heap, where
- * most addresses are that programs free by mistake. Behind that window lie the owners of places; they are mapped as
- * they are needed: 2 bytes for each place.
+ * most addresses are that programs free by mistake. Behind that window lie the owners of places, 2 bytes for each, and
+ * behind these the size classes of blocks of places; they are mapped as they are needed.
  *
  * Pages of small objects are opened when the allocator makes them; those of large ones with the object.
  *
@@ -57,6 +57,7 @@ extern "C" {
 #define SHADOW_REGIONS      (1u << (SHADOW_ADDRESS_BITS - SHADOW_REGION_BITS))
 #define SHADOW_REGION_PAGES (1u << (SHADOW_REGION_BITS - SHADOW_PAGE_BITS))
 #define SHADOW_WINDOW_BYTES ((uintptr_t)16 << (SHADOW_ADDRESS_BITS - SHADOW_PAGE_BITS))
+#define SHADOW_OWNERS_BYTES ((uintptr_t)(RAW_PLACE_LIMIT * sizeof(uint16_t)))
 
 struct shadow_page {
     uint32_t base;       /* place of index 0, which lies outside of the page */
@@ -71,8 +72,6 @@ struct shadow_page {
 
 /* Where the entry of address 0 is; 0 until shadow_prepare(). */
 extern uintptr_t shadow_window;
-
-extern uint8_t shadow_block_classes[RAW_PLACE_LIMIT / RAW_PLACE_BLOCK];
 
 /* Before a start. `cover` calls shadow_cover() and shadow_open_pages() for all that the heap has; false: no
  * memory. The same is returned then, and nothing is kept. */
@@ -144,10 +143,16 @@ static inline uint16_t *shadow_owner(uint32_t place)
     return (uint16_t *)(shadow_window + SHADOW_WINDOW_BYTES) + place;
 }
 
+/* Where the size class of a block of places stands. */
+static inline uint8_t *shadow_block_class(uint32_t block)
+{
+    return (uint8_t *)(shadow_window + SHADOW_WINDOW_BYTES + SHADOW_OWNERS_BYTES) + block;
+}
+
 /* The size class of a place that has been given to a page. */
 static inline uint32_t shadow_class_of(uint32_t place)
 {
-    return shadow_block_classes[place / RAW_PLACE_BLOCK];
+    return *shadow_block_class(place / RAW_PLACE_BLOCK);
 }
 
 /* `owner` has the place on this page from now on; 0: nobody, though an object lives there. */

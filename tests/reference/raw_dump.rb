@@ -7,7 +7,7 @@
 require_relative 'basics'
 
 # 2.5 Objects and places
-PLACES = 1 << 27
+PLACES = 1 << 32
 BIRTHS_MAX = (1 << 42) - 1
 
 # An object that a record names: by its place, or 0, and of another lane by its number and the bound; of an unknown one

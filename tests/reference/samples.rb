@@ -267,12 +267,12 @@ BAD_UNITS = {
   number_size: [0xf001, *([0xffff] * 4), 16, 1, 0],
   general_stamp: [0xf033, 3, 1],
   age_in_plain: [0xf800],
-  place_limit: [0xf001, 1, 0x8000, 0x9000, 0, 0], # 2^27
+  place_limit: [0xf001, 1, 0x8000, 0x8000, 4, 0], # 2^32
   place_class: [0xf001, 1, 2, 128],
   not_told: [0xf001, 1, 64, 1],
   own_elsewhere: [0x0040],
   own_zero: [0xf015, 0],
-  own_limit: [0xf015, 0x8000, 0x9000, 0],
+  own_limit: [0xf015, 0x8000, 0x8000, 4, 0],
   foreign_itself: [0xf055, 0, 1, 1, 0],
   foreign_lane: [0xf055, 0x8000, 2, 1, 1, 0], # 65 536
   foreign_bound: [0xf055, 1, 0, 1, 0],
@@ -295,7 +295,7 @@ BAD_UNITS = {
   cached_many: [0xf038, 1, 8, 0xf03a, 1, 17, *(64..80)],
   cached_zero: [0xf038, 1, 8, 0xf03a, 1, 1, 0],
   cached_below: [0xf038, 1, 8, 0xf03a, 1, 2, 64, 127],
-  cached_limit: [0xf038, 1, 8, 0xf03a, 1, 2, 0xffff, 0x8fff, 0, 2], # 2^27 - 1 and one more
+  cached_limit: [0xf038, 1, 8, 0xf03a, 1, 2, 0xffff, 0xffff, 3, 2], # 2^32 - 1 and one more
   cached_not_told: [0xf03a, 1, 1, 64],
   cached_class: [0xf038, 1, 8, 0xf03a, 1, 1, 63], # a block of class 0
   uncached_none: [0xf038, 1, 8, 0xf03a, 1, 1, 64, 0xf03b, 1, 0],

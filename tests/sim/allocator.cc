@@ -22,7 +22,7 @@ Allocator::Allocator(const Options &options)
         size += size < 128 ? 16 - size % 16 : size / 64 * 16;
     }
     if (options.seed % 3 == 1) scattered_ = static_cast<unsigned>(random_.between(1, 14));
-    if (options.seed % 3 == 2) next_block_ = static_cast<uint32_t>(random_.of_bits(20));
+    if (options.seed % 3 == 2) next_block_ = static_cast<uint32_t>(random_.of_bits(26));
 }
 
 uint32_t Allocator::class_of(uint64_t size) const
@@ -62,7 +62,7 @@ Allocator::Arena &Allocator::arena(uint32_t thread)
 
 uint32_t Allocator::new_block()
 {
-    constexpr uint32_t blocks = 1u << 21;
+    constexpr uint32_t blocks = 1u << 26; // of all that there can be
     if (scattered_ != 0) next_block_ += static_cast<uint32_t>(random_.of_bits(scattered_));
     next_block_ %= blocks;
     while (!used_blocks_.insert(next_block_).second)

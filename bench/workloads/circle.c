@@ -1,6 +1,6 @@
-/* handoff - threads of which each frees what another one has allocated.
+/* circle - threads of which each frees what another one has allocated.
  *
- *   handoff THREADS OBJECTS
+ *   circle THREADS OBJECTS
  *
  * Each of THREADS threads allocates OBJECTS objects of 16 to 527 bytes, writes the first 8 bytes of each, and hands
  * them to the next thread, the last one to the first, through a ring of 1024. In between it frees what it has been
@@ -29,7 +29,7 @@ static uint64_t objects;
 
 static void fail(const char *what)
 {
-    fprintf(stderr, "handoff: %s\n", what);
+    fprintf(stderr, "circle: %s\n", what);
     _Exit(1);
 }
 
@@ -73,7 +73,7 @@ int main(int count, char **words)
 {
     pthread_t thread[THREADS_MAX];
     if (count != 3 || (threads = (unsigned)atoi(words[1])) < 2 || threads > THREADS_MAX) {
-        fputs("usage: handoff THREADS OBJECTS (2 to 64 threads)\n", stderr);
+        fputs("usage: circle THREADS OBJECTS (2 to 64 threads)\n", stderr);
         return 2;
     }
     objects = strtoull(words[2], NULL, 10);
