@@ -56,7 +56,8 @@ struct verify_structure {
 };
 
 struct verify_counts {
-    uint64_t calls, lanes, allocations, frees, unknown, numbers, numbers_missing, ticks;
+    uint64_t calls, lanes, allocations, frees, unknown, freed_twice, numbers, numbers_missing,
+        ticks;
     uint64_t far,
         not_judged; /* records that came more than a window away, and of them, not judged */
 };

@@ -101,41 +101,6 @@ static bool read_to_bound(struct verify *verify, uint64_t bound, bool *known)
     return true;
 }
 
-/* The object has ended, by a call that came before. */
-static bool check_freed_twice(struct verify *verify, const struct verify_lane *lane,
-                              const struct record *record)
-{
-    uint32_t meant = object_find(verify, record->ends, record->bound);
-    if (record->bound != 0 && meant == 0) return true;
-    return verify_violated(
-        verify, VERIFY_OBJECTS, lane,
-        "the object is said to have been freed before; by the recording it is %s",
-        meant != 0 ? "alive" : "unknown");
-}
-
-static bool check_unknown(struct verify *verify, const struct verify_lane *lane,
-                          const struct record *record)
-{
-    bool known;
-    verify->counts.unknown++;
-    if (verify->freed_twice) return check_freed_twice(verify, lane, record);
-    /* A realloc that failed may come after another lane has ended the object (INSTRUCTIONS.md 5.1). */
-    if (record->bound == 0 || record->number == RAW_FAILED) return true;
-    if (!read_to_bound(verify, record->bound, &known)) return false;
-    uint32_t meant = object_find(verify, record->ends, record->bound);
-    if (!known || (meant == 0 && births_have_lost(&verify->raw.births, record->bound))) return true;
-    if (meant == 0)
-        return verify_violated(verify, VERIFY_OBJECTS, lane,
-                               "the object is called unknown; the recording has allocation %" PRIu64
-                               " of lane %" PRIu32 ", which its bound counts",
-                               raw_births_count(record->bound), raw_births_lane(record->bound));
-    uint64_t object = verify->objects[meant - 1].allocated;
-    return verify_violated(
-        verify, VERIFY_OBJECTS, lane,
-        "the object is called unknown; the recording has the allocation of %" PRIu32 ":%" PRIu64,
-        raw_births_lane(object), raw_births_count(object));
-}
-
 /* What the bound counts has come. */
 static bool check_bound(struct verify *verify, struct verify_lane *lane,
                         const struct record *record)
@@ -152,6 +117,42 @@ static bool check_bound(struct verify *verify, struct verify_lane *lane,
                            "the object ends before allocation %" PRIu64 " of lane %" PRIu32
                            ", which its bound counts",
                            raw_births_count(recorded), raw_births_lane(recorded));
+}
+
+/* The object has ended, by a call that came before. */
+static bool check_freed_twice(struct verify *verify, struct verify_lane *lane,
+                              const struct record *record)
+{
+    uint32_t meant = object_find(verify, record->ends, record->bound);
+    if (record->bound != 0 && meant == 0) return check_bound(verify, lane, record);
+    return verify_violated(
+        verify, VERIFY_OBJECTS, lane,
+        "the object is said to have been freed before; by the recording it is %s",
+        meant != 0 ? "alive" : "unknown");
+}
+
+static bool check_unknown(struct verify *verify, struct verify_lane *lane,
+                          const struct record *record)
+{
+    bool known;
+    if (verify->freed_twice) return check_freed_twice(verify, lane, record);
+    verify->counts.unknown++;
+    /* A realloc that failed may come after another lane has ended the object (INSTRUCTIONS.md 5.1). */
+    if (record->bound == 0 || record->number == RAW_FAILED) return true;
+    if (!read_to_bound(verify, record->bound, &known)) return false;
+    uint32_t meant = object_find(verify, record->ends, record->bound);
+    if (!known || (meant == 0 && births_have_lost(&verify->raw.births, record->bound))) return true;
+    if (meant == 0 && verify_raw_has_unplaced(&verify->raw, record->bound)) return true;
+    if (meant == 0)
+        return verify_violated(verify, VERIFY_OBJECTS, lane,
+                               "the object is called unknown; the recording has allocation %" PRIu64
+                               " of lane %" PRIu32 ", which its bound counts",
+                               raw_births_count(record->bound), raw_births_lane(record->bound));
+    uint64_t object = verify->objects[meant - 1].allocated;
+    return verify_violated(
+        verify, VERIFY_OBJECTS, lane,
+        "the object is called unknown; the recording has the allocation of %" PRIu32 ":%" PRIu64,
+        raw_births_lane(object), raw_births_count(object));
 }
 
 bool verify_object(struct verify *verify, struct verify_lane *lane, const struct record *record,

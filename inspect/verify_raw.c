@@ -115,6 +115,23 @@ static struct verify_lane *take_records(struct verify_raw *raw, const struct raw
     return error_is_set(&raw->error) || !some ? NULL : lane;
 }
 
+bool verify_raw_has_unplaced(const struct verify_raw *raw, uint64_t bound)
+{
+    uint32_t lane = raw_births_lane(bound);
+    const struct raw_source *source = &raw->source;
+    return lane < source->decoders_count && source->decoders[lane] != NULL &&
+           source->decoders[lane]->unplaced - 1 < raw_births_count(bound);
+}
+
+const struct error *verify_raw_doubt(const struct verify_raw *raw)
+{
+    const struct raw_source *source = &raw->source;
+    for (uint32_t i = 0; i < source->decoders_count; i++)
+        if (source->decoders[i] != NULL && error_is_set(&source->decoders[i]->doubt))
+            return &source->decoders[i]->doubt;
+    return NULL;
+}
+
 static void take_tick(struct verify_raw *raw)
 {
     if (raw->ticks_count == raw->ticks_room) {

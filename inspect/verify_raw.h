@@ -102,4 +102,10 @@ uint64_t verify_raw_next_number(const struct verify_raw *raw, uint32_t structure
 
 void verify_raw_close(struct verify_raw *raw);
 
+/* Whether the bound counts an allocation whose place is not known (raw_decoder's `unplaced`), as far as has been read. */
+bool verify_raw_has_unplaced(const struct verify_raw *raw, uint64_t bound);
+
+/* The first doubt of a decoder, or NULL. */
+const struct error *verify_raw_doubt(const struct verify_raw *raw);
+
 #endif

@@ -219,6 +219,7 @@ static bool check_instruction(struct verify *verify, const struct instruction_ba
     }
     if (number == INSTRUCTION_FREED_TWICE) { /* a note about the next call, no record */
         verify->freed_twice = true;
+        verify->counts.freed_twice++;
         return true;
     }
     uint32_t lane = number == INSTRUCTION_LOST ? (uint32_t)operands[0] : verify->lane;
@@ -290,6 +291,11 @@ bool verify_finish(struct verify *verify)
     while (!verify->raw.ended)
         if (!verify_numbers_read(verify)) return false;
     if (!check_left(verify) || !verify_windows_judge(verify, true)) return false;
+    const struct error *doubt = verify_raw_doubt(&verify->raw);
+    if (doubt != NULL && verify->counts.freed_twice == 0) {
+        verify->error = *doubt;
+        return false;
+    }
     if (verify->counts.ticks != verify->raw.ticks_count)
         return verify_violated(verify, VERIFY_WINDOWS, NULL,
                                "%" PRIu64 " ticks; the recording has %zu", verify->counts.ticks,

@@ -259,6 +259,18 @@ static void order_count_births(struct order *order)
         order->present[i]->births_in_stream = lane_births_ahead(order, order->present[i]);
 }
 
+/* Lists that had less than was taken from them, though nothing was freed twice. */
+static bool order_check_doubts(struct order *order)
+{
+    for (uint32_t i = 0; i < order->present_count && !order->freed_twice; i++) {
+        const struct error *doubt = &order->present[i]->decoder.doubt;
+        if (!error_is_set(doubt)) continue;
+        struct error *place = order_error_place(order);
+        if (!error_is_set(place)) *place = *doubt;
+    }
+    return !error_is_set(&order->error);
+}
+
 bool order_end(struct order *order)
 {
     const struct raw_tick none = {0};
@@ -266,7 +278,7 @@ bool order_end(struct order *order)
     order->ended = true;
     for (uint32_t i = 0; i < order->present_count; i++)
         order_wake_for_births(order, order->present[i], UINT64_MAX);
-    return order_close_window(order, &none);
+    return order_close_window(order, &none) && order_check_doubts(order);
 }
 
 bool order_check_totals(struct order *order, const struct raw_end *end)

@@ -44,7 +44,6 @@ extern "C" {
 
 #define ORDER_ERROR_LIST(X)                                                                      \
     X(ORDER_STUCK, "order_stuck", "what a record waits for never comes (FORMAT.md 6)")           \
-    X(ORDER_OBJECT_DEAD, "order_object_dead", "the object has ended before (FORMAT.md 6)")       \
     X(ORDER_STAMP_REPEATED, "order_stamp_repeated", "the number was given before (FORMAT.md 3)") \
     X(ORDER_TOTALS, "order_totals",                                                              \
       "the totals of the end chunk are not those of the records (FORMAT.md 4.4)")
@@ -52,12 +51,13 @@ enum order_error { ORDER_ERROR_LIST(ERROR_LIST_ENUM) };
 extern const struct error_kind order_errors[];
 
 struct order_totals {
-    uint64_t records;         /* taken so far */
-    uint64_t spool_records;   /* decoded from chunks of a spool */
-    uint64_t stamps;          /* of them */
-    uint64_t failed;          /* calls that failed, of them */
-    uint64_t unknown_objects; /* calls that ended an object whose birth is not known */
-    uint64_t displaced;       /* births at places whose older objects seem to live on */
+    uint64_t records;           /* taken so far */
+    uint64_t spool_records;     /* decoded from chunks of a spool */
+    uint64_t stamps;            /* of them */
+    uint64_t failed;            /* calls that failed, of them */
+    uint64_t unknown_objects;   /* calls that ended an object whose birth is not known */
+    uint64_t first_freed_twice; /* number of the first `freed_twice` instruction */
+    uint64_t displaced;         /* births at places whose older objects seem to live on */
     uint64_t lost_events;
     uint64_t stamps_missing;    /* numbers that never came where that is no damage */
     uint64_t windows;           /* that were ended */

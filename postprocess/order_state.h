@@ -189,6 +189,7 @@ struct order {
     uint64_t last_tick_ns;
     struct order_lane *running; /* whose turn it is */
     bool ended;                 /* no more chunks will come */
+    bool freed_twice;           /* an object was */
     /* Chains of those who wait for each other, that were followed; the first one of the latest chase. */
     uint64_t chains, chase_chain;
 };

@@ -10,26 +10,23 @@
 enum object_state {
     OBJECT_KNOWN,
     OBJECT_UNKNOWN, /* its birth is not known */
-    OBJECT_NOT_NOW  /* the record waits for it, or the stream is damaged */
+    OBJECT_FREED,   /* it has ended already: the program frees it twice */
+    OBJECT_NOT_NOW  /* the record waits for it, or ordering has failed */
 };
 
-/* Whether births that are missing explain that nobody lives at the place. */
+/* Whether births that are missing, or whose places are not known, explain that nobody lives at the place. */
 static bool order_misses_births(const struct order *order, uint64_t bound)
 {
+    const struct order_lane *lane = order->lanes[raw_births_lane(bound)];
     return object_table_has_lost(&order->objects, bound) ||
+           (lane != NULL && lane->decoder.unplaced - 1 < raw_births_count(bound)) ||
            (order->salvage && order->totals.lost_events > 0);
 }
 
 /* Nobody lives at the place of the object of the record at hand, though the bound has been reached. */
-static enum object_state order_miss_object(struct order *order, struct order_lane *lane,
-                                           const struct record *record)
+static enum object_state order_miss_object(struct order *order, const struct record *record)
 {
-    if (!order_misses_births(order, record->bound) &&
-        !ORDER_DAMAGE(order, lane, ORDER_OBJECT_DEAD,
-                      ": place %" PRIu32 ", among the first %" PRIu64 " births of lane %" PRIu32,
-                      record->ends, raw_births_count(record->bound),
-                      raw_births_lane(record->bound)))
-        return OBJECT_NOT_NOW;
+    if (!order_misses_births(order, record->bound)) return OBJECT_FREED;
     order->totals.unknown_objects++;
     return OBJECT_UNKNOWN;
 }
@@ -68,7 +65,7 @@ static inline enum object_state order_end_object(struct order *order, struct ord
         if (state != OBJECT_KNOWN || object_table_end(objects, record->ends, record->bound, object))
             return state;
     }
-    return order_miss_object(order, lane, record);
+    return order_miss_object(order, record);
 }
 
 static void order_put_death(struct order *order, const struct record *record, uint32_t object)
@@ -87,6 +84,15 @@ static void order_put_death(struct order *order, const struct record *record, ui
     }
 }
 
+static void order_put_freed_twice(struct order *order)
+{
+    const struct instruction_writer *writer = order->writer;
+    if (!order->freed_twice)
+        order->totals.first_freed_twice = writer->totals.instructions + writer->count;
+    order->freed_twice = true;
+    instruction_put_freed_twice(order->writer);
+}
+
 static bool order_take_death(struct order *order, struct order_lane *lane,
                              const struct record *record)
 {
@@ -94,6 +100,7 @@ static bool order_take_death(struct order *order, struct order_lane *lane,
     enum object_state state = order_end_object(order, lane, record, &object);
     if (state == OBJECT_NOT_NOW) return false;
     instruction_put_lane(order->writer, lane->number);
+    if (state == OBJECT_FREED) order_put_freed_twice(order);
     if (state == OBJECT_KNOWN)
         order_put_death(order, record, object);
     else
@@ -119,6 +126,7 @@ static bool order_take_realloc(struct order *order, struct order_lane *lane,
     enum object_state state = order_end_object(order, lane, record, &object);
     if (state == OBJECT_NOT_NOW) return false;
     instruction_put_lane(order->writer, lane->number);
+    if (state == OBJECT_FREED) order_put_freed_twice(order);
     if (state == OBJECT_KNOWN)
         instruction_put_realloc(order->writer, kind, object, record->size, record->address);
     else

@@ -52,6 +52,12 @@ void summary_print_problems(const struct summary *summary, FILE *to)
     if (lost > 0)
         fprintf(to, "%s: %s: %" PRIu64 " events were lost while recording\n", summary->program,
                 summary->input, lost);
+    if (result->totals.freed_twice > 0)
+        fprintf(to,
+                "%s: %s: calls that free an object that was freed already: %" PRIu64
+                "; the first is instruction #%" PRIu64 "\n",
+                summary->program, summary->input, result->totals.freed_twice,
+                result->order.first_freed_twice);
     if (result->status == RUN_SALVAGED)
         fprintf(to, "%s: %s: pieces of damage that were left out: %" PRIu64 "; the first:\n",
                 summary->program, summary->input, result->order.damages);

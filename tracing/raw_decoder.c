@@ -132,15 +132,12 @@ static bool count_births(struct raw_decoder *decoder, uint64_t births)
 /* An object that this lane has. */
 static bool name_own(struct raw_decoder *decoder, uint32_t place, struct record *record)
 {
-    if (decoder->births == 0)
-        return DECODER_FAIL(decoder, RAW_OBJECT, ": place %" PRIu32 " before any birth", place);
     record->ends = place;
     record->bound = raw_births(decoder->lane, decoder->births);
     return true;
 }
 
-/* An object that this lane has, by its age. Nobody knows of one that was born behind a gap at an unknown
- * place; a scout of none. */
+/* An object that this lane has, by its age. Nobody knows of one that was born at an unknown place; a scout of none. */
 static bool name_aged(struct raw_decoder *decoder, uint32_t age, struct record *record)
 {
     uint32_t place = RAW_PLACE_NONE;
@@ -151,7 +148,7 @@ static bool name_aged(struct raw_decoder *decoder, uint32_t age, struct record *
     if (age <= decoder->births)
         place = raw_cache_recent(&decoder->cache, decoder->births + 1 - age);
     if (place != RAW_PLACE_NONE) return name_own(decoder, place, record);
-    return decoder->cache.gap ||
+    return decoder->cache.gap || error_is_set(&decoder->doubt) ||
            DECODER_FAIL(decoder, RAW_OBJECT, ": of age %" PRIu32 ", after %" PRIu64 " births", age,
                         decoder->births);
 }
@@ -163,12 +160,12 @@ static bool name_foreign(struct raw_decoder *decoder, const struct raw_said *sai
     uint64_t lane = said->lane, bound = said->bound;
     if (said->naming == RAW_NAMES_ENTRY) {
         const struct raw_way *way = &decoder->foreign[said->lane];
-        if (way->bound == 0)
+        if (way->bound == 0 && way->lane == 0)
             return DECODER_FAIL(decoder, RAW_UNIT, ": before a foreign object, %" PRIu64, lane);
         lane = way->lane;
         bound += way->bound;
     }
-    if (lane >= RAW_LANES_MAX || lane == decoder->lane || bound == 0 || bound > RAW_SERIAL_MAX)
+    if (lane >= RAW_LANES_MAX || lane == decoder->lane || bound > RAW_SERIAL_MAX)
         return DECODER_FAIL(decoder, RAW_OBJECT, ": %" PRIu64 " births of lane %" PRIu64, bound,
                             lane);
     decoder->foreign[lane % RAW_FOREIGN_WAYS] =
@@ -284,6 +281,16 @@ static bool find_own_list(struct raw_decoder *decoder, uint32_t place, uint32_t 
     return true;
 }
 
+/* A list has less than is taken from it. */
+static void decoder_doubt(struct raw_decoder *decoder, enum raw_error which, uint64_t number)
+{
+    if (error_is_set(&decoder->doubt)) return;
+    const struct error before = decoder->error;
+    DECODER_FAIL(decoder, which, ": %" PRIu64, number);
+    decoder->doubt = decoder->error;
+    decoder->error = before;
+}
+
 /* Without a place said, the object that begins has the first one of its list. */
 static bool begin_from_cache(struct raw_decoder *decoder, struct record *record)
 {
@@ -300,10 +307,10 @@ static bool begin_from_cache(struct raw_decoder *decoder, struct record *record)
         return true;
     }
     record->place = raw_list_first(&cache->lists[list]);
-    if (record->place != RAW_PLACE_NONE)
-        cache->lists[list].top--;
-    else if (!cache->gap)
-        return DECODER_FAIL(decoder, RAW_CACHE_EMPTY, ": %" PRIu64 " bytes", record->size);
+    if (record->place != RAW_PLACE_NONE) cache->lists[list].top--;
+    if (record->place != RAW_PLACE_NONE || cache->gap) return true;
+    decoder_doubt(decoder, RAW_CACHE_EMPTY, record->size);
+    if (decoder->unplaced == 0) decoder->unplaced = record->serial;
     return true;
 }
 
@@ -382,9 +389,7 @@ static bool follow_uncached(struct raw_decoder *decoder, const struct record *re
     uint32_t count = raw_list_count(list);
     if (!decoder->cache.known) return true;
     if (record->operand > count && !decoder->cache.gap)
-        return DECODER_FAIL(decoder, RAW_CACHE_SHORT,
-                            ": %" PRIu64 " of %" PRIu32 ", class %" PRIu32, record->operand, count,
-                            record->structure);
+        decoder_doubt(decoder, RAW_CACHE_SHORT, record->operand);
     list->top -= record->operand < count ? (uint32_t)record->operand : count;
     return true;
 }

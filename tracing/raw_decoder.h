@@ -88,7 +88,7 @@ struct record {
     uint64_t address;
     /* Place of the object that ends, also of an unknown one; 0: it has none that matters. */
     uint32_t ends;
-    /* Of the object that begins; 0: unknown, behind damage, or because it was resized in place without. */
+    /* Of the object that begins; 0: unknown, behind damage or with `doubt`, or because it was resized in place without. */
     uint32_t place;
 };
 
@@ -101,7 +101,7 @@ static inline bool raw_record_is_of_cache(const struct record *record)
 /* Structures are kept in a short table: the size classes, then the page heap. */
 #define RAW_STAMP_ENTRIES (RAW_SIZE_CLASSES_MAX + 1)
 
-/* A lane and how many births it had; count 0: empty. */
+/* A lane and how many births it had; both 0: empty. */
 struct raw_way {
     uint32_t lane;
     uint64_t bound;
@@ -112,6 +112,10 @@ struct raw_decoder {
     uint64_t records; /* decoded so far, of all chunks */
     uint64_t births;  /* so far */
     struct error error;
+    /* The first time that a list of the cache had less than was taken from it, or no error. That is right where the
+     * program freed an object twice (FORMAT.md 2.6), and damage where it did not. */
+    struct error doubt;
+    uint64_t unplaced; /* the first birth whose place is unknown for that; 0: none */
     /* Set after raw_decoder_init(): records that only concern caches are returned too; they are not counted, and there
      * must be room for RAW_CACHED_MAX. */
     bool tells_caches;

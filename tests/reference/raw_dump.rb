@@ -31,9 +31,10 @@ end
 # 2.6 What a reader knows of a thread's cache. Methods that return a text refuse: it says why.
 class Cache
   LIST_MAX = 65_535
+  attr_reader :short # whether a list had less than was taken from it
 
   def initialize
-    @known = false
+    @known = @short = false
     @bytes = {} # by class
     @classes = {} # of places, by their quotients by 64
     @lists = Hash.new { |lists, size_class| lists[size_class] = [] } # the first place is the last element
@@ -78,8 +79,8 @@ class Cache
   def remove(size_class, count)
     return "nothing was told of class #{size_class}" unless @bytes.key?(size_class)
     return unless @known
-    return "the list of class #{size_class} has no #{count} places" if count > @lists[size_class].size
 
+    @short ||= count > @lists[size_class].size
     @lists[size_class].pop(count)
     nil
   end
@@ -91,8 +92,8 @@ class Cache
     size_class, = @bytes.select { |_, bytes| bytes >= size }.min_by { |_, bytes| bytes }
     return [nil, "nothing was told of a class of #{size} bytes"] unless size_class
 
-    place = @lists[size_class].pop
-    place ? [place, nil] : [nil, "the list of class #{size_class} is empty"]
+    @short ||= @lists[size_class].empty?
+    [@lists[size_class].pop || 0, nil] # 0: unknown
   end
 
   # A birth that says its place.
@@ -626,22 +627,22 @@ class RawDump
   end
 
   def own(place)
-    refuse(@offset, "an object at place #{place} before any birth") if @lane.births.zero?
     refuse(@offset, 'an object at place 0') if place.zero?
     Named.new(checked_place(place))
   end
 
   def of_age(age)
     place = @lane.recent[@lane.births + 1 - age]
-    refuse(@offset, "an object of age #{age}, of which no place is known") if place.nil? || place.zero?
-    own(place)
+    known = !place.nil? && (!place.zero? || @lane.cache.short)
+    refuse(@offset, "an object of age #{age}, of which no place is known") unless known
+    place.zero? ? Named.new(0, nil, nil, nil, true) : own(place)
   end
 
   def foreign(other, bound, place, size_class)
     refuse(@offset, "lane #{other}") if other > 65_535 || other == @lane.number
-    refuse(@offset, "bound #{bound}") unless bound.between?(1, BIRTHS_MAX)
+    refuse(@offset, "bound #{bound}") unless bound.between?(0, BIRTHS_MAX)
     refuse(@offset, 'an object at place 0') if place.zero?
-    @lane.ways[other % 8] = [other, bound]
+    @lane.ways[other % 8] = [other, bound] unless other.zero? && bound.zero?
     Named.new(checked_place(place), checked_class(size_class), other, bound)
   end
 

@@ -275,7 +275,6 @@ BAD_UNITS = {
   own_limit: [0xf015, 0x8000, 0x8000, 4, 0],
   foreign_itself: [0xf055, 0, 1, 1, 0],
   foreign_lane: [0xf055, 0x8000, 2, 1, 1, 0], # 65 536
-  foreign_bound: [0xf055, 1, 0, 1, 0],
   foreign_place: [0xf055, 1, 1, 0, 0],
   foreign_class: [0xf055, 1, 1, 70, 3],
   foreign_and_unknown: [0xf0d5, 0, 0],
@@ -290,7 +289,6 @@ BAD_UNITS = {
   class_twice: [0xf038, 1, 8, 0xf038, 1, 9],
   class_same: [0xf038, 1, 8, 0xf038, 2, 8],
   class_too_small: [0xf038, 1, 8, 0xf03a, 1, 1, 64, 0x8009],
-  list_empty: [0xf038, 1, 8, 0xf03a, 1, 1, 64, 0x8008, 0x8008],
   cached_none: [0xf038, 1, 8, 0xf03a, 1, 0],
   cached_many: [0xf038, 1, 8, 0xf03a, 1, 17, *(64..80)],
   cached_zero: [0xf038, 1, 8, 0xf03a, 1, 1, 0],
@@ -299,12 +297,10 @@ BAD_UNITS = {
   cached_not_told: [0xf03a, 1, 1, 64],
   cached_class: [0xf038, 1, 8, 0xf03a, 1, 1, 63], # a block of class 0
   uncached_none: [0xf038, 1, 8, 0xf03a, 1, 1, 64, 0xf03b, 1, 0],
-  uncached_many: [0xf038, 1, 8, 0xf03a, 1, 1, 64, 0xf03b, 1, 2],
   uncached_not_told: [0xf03b, 1, 1],
   other_class: [0xf038, 1, 8, 0xf038, 2, 16, 0xf03a, 1, 1, 64, 0xf001, 9, 65, 2],
   known_no_more: [0xf038, 1, 8, 0xf03a, 1, 1, 64, 0xf032, 0x8008],
-  lost_cache: [0xf038, 1, 8, 0xf03a, 1, 1, 64, 0xf035, 0, 0, 0x8008],
-  begun_anew: [0xf038, 1, 8, 0xf03a, 1, 1, 64, 0xf039, 0x8008]
+  lost_cache: [0xf038, 1, 8, 0xf03a, 1, 1, 64, 0xf035, 0, 0, 0x8008]
 }.freeze
 
 BAD_UNITS.each { |name, units| sample("raw_bad_#{name}") { |checksums| bad_units(checksums, *units) } }
@@ -336,16 +332,6 @@ end
 sample('raw_bad_cache') do |checksums| # which is not known
   raw = RawBuilder.new(checksums)
   raw.records(0) { |r| r.raw(0x8001) }
-  raw.finish
-end
-
-sample('raw_bad_first_birth') do |checksums| # an own object before it
-  raw = RawBuilder.new(checksums)
-  raw.records(0) do |r|
-    r.size_class(1, 8)
-    r.cached(1, 64)
-    r.raw(64)
-  end
   raw.finish
 end
 

@@ -484,6 +484,7 @@ class Checker {
         equal("live objects as counted", in_.live_counted, live);
         equal("registers", in_.registers, in_.most_live);
         equal("threads", in_.threads, begun_);
+        equal("objects freed twice", in_.freed_twice, 0); /* no program does that */
         equal("lost events", in_.lost, lost_);
         equal("lost events that were recorded", lost_, truth_.lost_events);
         for (unsigned kind = 0; kind < 48; kind++)
