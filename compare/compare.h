@@ -77,6 +77,13 @@ void compare_run_rows(struct compare *compare);
 /* What stands above a number: its group, or the kind of call that the group stands for. */
 const char *compare_group(const struct compare *compare, const struct compare_number *number);
 
+/* Of single calls, in ns. */
+double compare_clock_step(const struct compare *compare);
+
+/* The value as it is shown, without its unit; of a time of single calls below the step of the clock, only that. */
+const char *compare_text(const struct compare *compare, const struct compare_number *number,
+                         double value, char *text, size_t bytes);
+
 /* For a terminal. */
 void compare_table_print(const struct compare *compare, FILE *to);
 

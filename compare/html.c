@@ -160,17 +160,27 @@ static void put_head(const struct page *page)
     fputs("</tr>\n</thead>\n", page->to);
 }
 
+static void put_value(const struct page *page, const struct compare_number *number, double value)
+{
+    char text[64];
+    put_escaped(page->to, compare_text(page->compare, number, value, text, sizeof text));
+}
+
 static void put_cell(const struct page *page, const struct compare_number *number,
                      const json_t *reports)
 {
     struct compare_spread spread = compare_spread_of(number, reports);
-    int decimals = number->decimals;
-    if (isnan(spread.median))
+    if (isnan(spread.median)) {
         fputs("<td>&ndash;</td>", page->to);
-    else
-        fprintf(page->to, "<td>%.*f<br><small>%.*f to %.*f</small></td>", decimals,
-                spread.median * number->scale, decimals, spread.least * number->scale, decimals,
-                spread.most * number->scale);
+        return;
+    }
+    fputs("<td>", page->to);
+    put_value(page, number, spread.median);
+    fputs("<br><small>", page->to);
+    put_value(page, number, spread.least);
+    fputs(" to ", page->to);
+    put_value(page, number, spread.most);
+    fputs("</small></td>", page->to);
 }
 
 static void put_line(const struct page *page, const struct compare_number *number)

@@ -125,7 +125,7 @@ LATENCY(max)
 
 #define LATENCY_LINES(kind, group)                                            \
     {#kind "_mean_ns", group, "mean", "ns", 1, 1, 0, NULL, kind##_mean},      \
-        {#kind "_p50_ns", group, "p50", "ns", 1, 0, 6, NULL, kind##_p50},     \
+        {#kind "_p50_ns", group, "p50", "ns", 1, 0, 5, NULL, kind##_p50},     \
         {#kind "_p90_ns", group, "p90", "ns", 1, 0, 0, NULL, kind##_p90},     \
         {#kind "_p99_ns", group, "p99", "ns", 1, 0, 6, NULL, kind##_p99},     \
         {#kind "_p999_ns", group, "p99.9", "ns", 1, 0, 7, NULL, kind##_p999}, \
@@ -134,16 +134,16 @@ LATENCY(max)
     }
 
 const struct compare_number compare_numbers[] = {
-    {"events_per_second", "", "events", "M/s", 1e-6, 2, 8, "events_per_second", NULL},
+    {"events_per_second", "", "events", "M/s", 1e-6, 2, 7, "events_per_second", NULL},
     {"net_ns_per_event", "", "per event", "ns", 1, 2, 10, NULL, net_ns_per_event},
     {"own_cost_ns_per_event", "", "replaying itself", "ns", 1, 2, 0, "own_cost_ns_per_event", NULL},
-    {"wall_seconds", "", "wall", "s", 1, 4, 9, "wall_seconds", NULL},
+    {"wall_seconds", "", "wall", "s", 1, 4, 8, "wall_seconds", NULL},
     {"user_seconds", "", "user", "s", 1, 3, 0, "user_seconds", NULL},
     {"system_seconds", "", "system", "s", 1, 3, 0, "system_seconds", NULL},
     {"minor_faults", "", "minor faults", "", 1, 0, 0, "minor_faults", NULL},
-    {"peak_rss_bytes", "peak", "RSS", "MiB", MIB, 1, 9, "peak_rss_bytes", NULL},
-    {"peak_heap_bytes", "peak", "heap", "MiB", MIB, 1, 9, "peak_heap_bytes", NULL},
-    {"rss_per_live", "peak", "RSS/live", "", 1, 2, 9, "rss_per_live", NULL},
+    {"peak_rss_bytes", "peak", "RSS", "MiB", MIB, 1, 7, "peak_rss_bytes", NULL},
+    {"peak_heap_bytes", "peak", "heap", "MiB", MIB, 1, 7, "peak_heap_bytes", NULL},
+    {"rss_per_live", "peak", "RSS/live", "", 1, 2, 8, "rss_per_live", NULL},
     {"fragmentation", "peak", "fragmentation", "%", 100, 1, 0, "fragmentation", NULL},
     LATENCY_LINES(allocation, COMPARE_GROUP_ALLOCATION),
     LATENCY_LINES(free, COMPARE_GROUP_FREE),

@@ -84,8 +84,8 @@ static char **words_make(const struct compare *compare, const char *engine, stru
 static double time_limit(const struct compare *compare, const struct compare_row *row)
 {
     double wanted = compare->options.limit_s;
-    if (wanted >= 0) return wanted;
-    return row == NULL ? 0 : LIMIT_LEAST_S + LIMIT_TIMES * compare->facts_s;
+    if (row == NULL || wanted >= 0) return row == NULL ? 0 : wanted;
+    return LIMIT_LEAST_S + LIMIT_TIMES * compare->facts_s;
 }
 
 /* Returns the report, or NULL. `row` NULL: no allocator. */

@@ -4,14 +4,15 @@
 #include <math.h>
 #include <string.h>
 
-enum { NAME_WIDTH_MIN = 9, SPREAD_WIDTH = 8 };
+/* So that a line has 120 columns at most: a longer name has a line of its own. */
+enum { NAME_WIDTH_MIN = 9, NAME_WIDTH_MAX = 17, SPREAD_WIDTH = 7, LINE_WIDTH = 120 };
 
 static int name_width(const struct compare *compare)
 {
     size_t width = NAME_WIDTH_MIN;
     for (size_t i = 0; i < compare->rows_count; i++) {
         size_t length = strlen(compare_row_name(&compare->rows[i]));
-        if (length > width) width = length;
+        if (length > width && length <= NAME_WIDTH_MAX) width = length;
     }
     return (int)width;
 }
@@ -29,6 +30,7 @@ static void print_facts(const struct compare *compare, FILE *to)
 {
     const json_t *facts = compare->facts;
     const char *program = json_string_value(json_object_get(facts, "program"));
+    if (program != NULL && strrchr(program, '/') != NULL) program = strrchr(program, '/') + 1;
     fprintf(to, "%s%s%s: ", compare->options.trace, program != NULL ? ", " : "",
             program != NULL ? program : "");
     print_count(facts, "events", "event", to);
@@ -46,6 +48,32 @@ const char *compare_group(const struct compare *compare, const struct compare_nu
     if (!allocation && strcmp(number->group, COMPARE_GROUP_FREE) != 0) return number->group;
     const char *kind = compare_kind(compare->facts, allocation);
     return kind != NULL ? kind : number->group;
+}
+
+/* Whether it is a time of single calls, which the clock's steps blur. */
+static bool is_latency(const struct compare_number *number)
+{
+    return strcmp(number->group, COMPARE_GROUP_ALLOCATION) == 0 ||
+           strcmp(number->group, COMPARE_GROUP_FREE) == 0;
+}
+
+const char *compare_text(const struct compare *compare, const struct compare_number *number,
+                         double value, char *text, size_t bytes)
+{
+    double shown = value * number->scale;
+    double step = compare_clock_step(compare);
+    if (isnan(value))
+        snprintf(text, bytes, "-");
+    else if (is_latency(number) && value < step)
+        snprintf(text, bytes, "< %.0f", step);
+    else /* without the sign of what rounds to 0 */
+        snprintf(text, bytes, "%.*f", number->decimals, shown < 0 && shown > -0.005 ? 0 : shown);
+    return text;
+}
+
+double compare_clock_step(const struct compare *compare)
+{
+    return json_number_value(json_object_get(compare_any_report(compare), "latency_resolution_ns"));
 }
 
 static bool is_shown(const struct compare_number *number)
@@ -106,13 +134,36 @@ static void print_head(const struct compare *compare, int width, FILE *to)
 
 /* ---- rows ---- */
 
-/* Without the sign of what rounds to 0. */
-static void print_number(double value, int width, int decimals, FILE *to)
+static void print_cell(const struct compare *compare, const struct compare_number *number,
+                       double value, FILE *to)
 {
-    if (isnan(value))
-        fprintf(to, " %*s", width, "-");
-    else
-        fprintf(to, " %*.*f", width, decimals, value < 0 && value > -0.005 ? 0 : value);
+    char text[64];
+    fprintf(to, " %*s", number->width, compare_text(compare, number, value, text, sizeof text));
+}
+
+/* Of a row without numbers: words until the line is full, further lines below it. */
+static void print_why(const char *why, int width, FILE *to)
+{
+    int column = width;
+    while (*why != '\0') {
+        int length = (int)strcspn(why, " ");
+        if (column > width && column + 1 + length > LINE_WIDTH) {
+            fprintf(to, "\n%*s", width, "");
+            column = width;
+        }
+        fprintf(to, " %.*s", length, why);
+        column += 1 + length;
+        why += length + (why[length] == ' ');
+    }
+    fputc('\n', to);
+}
+
+static void print_name(const struct compare_row *row, int width, FILE *to)
+{
+    const char *name = compare_row_name(row);
+    bool fits = strlen(name) <= (size_t)width;
+    fprintf(to, fits ? "%-*s" : "%-*s\n", width, name);
+    if (!fits) fprintf(to, "%*s", width, "");
 }
 
 static void print_settings(const struct compare_row *row, FILE *to)
@@ -122,20 +173,21 @@ static void print_settings(const struct compare_row *row, FILE *to)
         fprintf(to, "  %s=%s\n", entry->settings[i].name, entry->settings[i].value);
 }
 
-static void print_row(const struct compare_row *row, int width, FILE *to)
+static void print_row(const struct compare *compare, const struct compare_row *row, int width,
+                      FILE *to)
 {
-    fprintf(to, "%-*s", width, compare_row_name(row));
+    print_name(row, width, to);
     if (*row->why != '\0') {
-        fprintf(to, " %s\n", row->why);
+        print_why(row->why, width, to);
         print_settings(row, to);
         return;
     }
     for (const struct compare_number *number = compare_numbers; number->key != NULL; number++) {
         if (!is_shown(number)) continue;
         struct compare_spread spread = compare_spread_of(number, row->reports);
-        print_number(spread.median * number->scale, number->width, number->decimals, to);
+        print_cell(compare, number, spread.median, to);
         if (is_speed(number))
-            print_number(compare_spread_relative(&spread) * 100, SPREAD_WIDTH, 1, to);
+            fprintf(to, " %*.1f", SPREAD_WIDTH, compare_spread_relative(&spread) * 100);
     }
     fputc('\n', to);
     print_settings(row, to);
@@ -143,8 +195,7 @@ static void print_row(const struct compare_row *row, int width, FILE *to)
 
 static void print_notes(const struct compare *compare, FILE *to)
 {
-    double step =
-        json_number_value(json_object_get(compare_any_report(compare), "latency_resolution_ns"));
+    double step = compare_clock_step(compare);
     if (compare->options.rounds > 1)
         fprintf(
             to,
@@ -164,6 +215,6 @@ void compare_table_print(const struct compare *compare, FILE *to)
     print_facts(compare, to);
     print_head(compare, width, to);
     for (size_t i = 0; i < compare->rows_count; i++)
-        print_row(&compare->rows[i], width, to);
+        print_row(compare, &compare->rows[i], width, to);
     print_notes(compare, to);
 }

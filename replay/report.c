@@ -109,9 +109,21 @@ static void print_time(const struct report *report, FILE *to)
             measured->minor_faults, measured->major_faults);
 }
 
+/* Below the step of the clock, a sample says no more than that. */
+static void print_percentile(double ns, double step_ns, FILE *to)
+{
+    char text[32];
+    if (ns < step_ns)
+        snprintf(text, sizeof text, "< %.0f", step_ns);
+    else
+        snprintf(text, sizeof text, "%.1f", ns);
+    fprintf(to, " %8s", text);
+}
+
 static void print_latency(const struct report *report, FILE *to)
 {
     const struct latency *latency = &report->latency;
+    double step_ns = (double)latency->resolution * latency->ns_per_tick;
     struct latency_numbers numbers;
     if (!report->engine->calls_allocator || latency->kinds == NULL ||
         report->options->policy.sample_every == 0)
@@ -121,15 +133,16 @@ static void print_latency(const struct report *report, FILE *to)
     for (unsigned kind = 1; kind < CALL_KINDS; kind++) {
         latency_get_numbers(latency, kind, &numbers);
         if (numbers.sampled == 0) continue;
-        fprintf(to, "  %-20s %10" PRIu64 " %8.1f %8.1f %8.1f %8.1f %8.1f %9.0f\n", call_names[kind],
-                numbers.sampled, numbers.mean, numbers.p50, numbers.p90, numbers.p99, numbers.p999,
-                numbers.max);
+        const double percentiles[] = {numbers.p50, numbers.p90, numbers.p99, numbers.p999};
+        fprintf(to, "  %-20s %10" PRIu64 " %8.1f", call_names[kind], numbers.sampled, numbers.mean);
+        for (size_t i = 0; i < sizeof percentiles / sizeof *percentiles; i++)
+            print_percentile(percentiles[i], step_ns, to);
+        fprintf(to, " %9.0f\n", numbers.max);
     }
     fprintf(to,
             "%-22s one call in %" PRIu64 " by %s, steps of %.1f ns; its %.1f ns are subtracted\n",
             "  clock", report->options->policy.sample_every, latency->tsc ? "tsc" : "clock_gettime",
-            (double)latency->resolution * latency->ns_per_tick,
-            (double)latency->overhead * latency->ns_per_tick);
+            step_ns, (double)latency->overhead * latency->ns_per_tick);
 }
 
 static void print_memory(const struct report *report, FILE *to)

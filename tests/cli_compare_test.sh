@@ -17,7 +17,7 @@ for file in /usr/share/javascript/chart.js/chart.min.js /usr/share/javascript/ch
     [ ! -e "$file" ] || chartjs=$file
 done
 
-plan 32
+plan 34
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR"
@@ -71,7 +71,23 @@ refuses_missing_file() { exits 1 compare nothing -a glibc && says 'nothing: cann
 tells_table() {
     exits 0 compare lanes -r 3 -a "$few" && prints '^lanes.*: 101000 events, ' &&
         prints '^allocator  *events  *spread  *per event  *wall  *RSS  *heap  *RSS/live  *p50' &&
-        prints '^tcmalloc\( *[0-9][0-9.]*\)\{13\}$' && prints '^glibc\( *[0-9][0-9.]*\)\{13\}$' && prints '^none  *[0-9]'
+        prints '^tcmalloc\( *\(< \)*[0-9][0-9.]*\)\{13\}$' && prints '^glibc\( *\(< \)*[0-9][0-9.]*\)\{13\}$' && prints '^none  *[0-9]'
+}
+# Also with long names and reasons.
+fits_in_120_columns() {
+    cp "$stub" lib_a_long_name_of_an_allocator.so
+    exit_status "$bin/malloctape" compare threads.raw.lz4 -r 1 -a "$few,$PWD/lib_a_long_name_of_an_allocator.so,$PWD/lib$(
+        printf '_long%.0s' 1 2 3 4 5 6 7 8)/no.so,$stub:FAILING_STUB=exhaust" >out 2>err
+    prints '^lib_a_long_name_of_an_allocator.so$' && prints 'an allocation failed' &&
+        awk 'length > 120 && !/no.so|_long_long/ { print "# " $0; bad = 1 } END { exit bad }' out
+}
+# A call takes less than the step of a clock of 20 ns, or it has steps of 1 ns.
+tells_steps() {
+    exits 0 compare lanes -r 1 -a none,glibc --json f.json -- --sample 1 &&
+        ruby -rjson -e 'j = JSON.parse(File.read("f.json")); step = j["allocators"][1]["reports"][0]["latency_resolution_ns"]
+            p50 = j["allocators"][1]["numbers"]["allocation_p50_ns"]["median"]
+            wanted = p50 < step ? format("< %.0f", step) : format(" %.0f", p50)
+            exit(File.read("out").lines.grep(/^glibc/)[0].include?(wanted) && !File.read("out").match?(/ 0 *\d* *\d*$/))'
 }
 tells_json() {
     json lanes.json 'n = j["allocators"][0]["numbers"]
@@ -123,10 +139,9 @@ tells_exhaustion() {
             j["allocators"][0]["error"].match?(/\Aoffset 0x\h+: an allocation failed.*: instruction \d+: malloc of/)'
 }
 tells_hang() {
-    exits 1 compare lanes -r 2 --time-limit 1.5 --json f.json -a "$stub:FAILING_STUB=hang,glibc" &&
-        json f.json 'j["allocators"].map { |a| a["status"] } == %w[failed complete] &&
-            j["allocators"][0]["error"].start_with?("replay had not ended after 1.5 s and was stopped")' &&
-        prints 'had not ended after 1.5 s' && leaves_nothing && exits 2 compare lanes --time-limit 1x
+    exits 1 compare lanes -r 2 --time-limit 1.5 --json f.json -a "$stub:FAILING_STUB=hang" &&
+        json f.json 'j["allocators"][0]["error"].start_with?("replay had not ended after 1.5 s and was stopped")' &&
+        prints '^failing_stub.so  *replay had not ended after 1.5 s' && leaves_nothing && exits 2 compare lanes --time-limit 1x
 }
 # No file can be written: the directory for what is temporary is as good as full.
 tells_full_directory() {
@@ -186,6 +201,8 @@ check 'a damaged recording, too' refuses_damaged_recording
 check 'other files are refused' refuses_other_files
 check 'a missing file is told' refuses_missing_file
 check 'the table has a row for each' tells_table
+check 'the table has 120 columns at most' fits_in_120_columns
+check 'a time below the step of the clock is told as that' tells_steps
 check 'JSON: median, least and greatest of every number' tells_json
 check 'JSON on the standard output, alone' tells_json_alone
 check 'JSON: curves' tells_curves

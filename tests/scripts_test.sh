@@ -225,7 +225,16 @@ distributes_everything() {
     [ ! -s out ]
 }
 
-plan 23
+# Documents that messages, help and manual pages name.
+installs_documents() {
+    make -C "$build_dir" install-dist_docDATA DESTDIR="$scratch/root" docdir=/doc >out 2>err || return 1
+    (cd "$source_dir" && grep -ohE '\b(COPYING|[A-Za-z]+\.md)\b' */*.h */*.c */*.1) | grep -v '^PEAR' | sort -u | while read -r name; do
+        [ -e "root/doc/$name" ] || echo "$name is not installed"
+    done >missing
+    [ -e root/doc/FORMAT.md ] && [ -e root/doc/COPYING ] && [ ! -s missing ] || ! cat missing
+}
+
+plan 24
 check 'TAP lines count one by one' counts_tap_lines
 check 'GoogleTest cases count one by one' counts_gtest_cases
 check 'a failed GoogleTest case counts once' counts_gtest_failures_once
@@ -245,6 +254,7 @@ check 'only what is missing is installed' installs_only_missing
 check 'others install through sudo' installs_through_sudo
 check 'one line names what cannot be installed' names_missing_without_rights
 check 'apt-get is tried again with fresh lists, then quoted' names_missing_when_apt_fails
+check 'every document that something names is installed' installs_documents
 check 'the demo compares reports that agree' tells_agreement
 check 'the demo fails when events differ' tells_other_events
 check 'the demo fails when live objects differ' tells_other_live_objects
