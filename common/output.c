@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <lz4frame.h>
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
@@ -52,11 +53,72 @@ static bool output_send(struct output *output, const uint8_t *data, size_t bytes
     return !error_is_set(&output->error);
 }
 
+/* ---- an LZ4 frame ---- */
+
+/* What `lz4` does without options: blocks of 4 MiB that stand alone, and a checksum of the content. */
+static const LZ4F_preferences_t frame_preferences = {
+    .frameInfo = {.blockSizeID = LZ4F_max4MB,
+                  .blockMode = LZ4F_blockIndependent,
+                  .contentChecksumFlag = LZ4F_contentChecksumEnabled},
+};
+
+/* Sends what a step of the compressor has made. */
+static bool frame_send(struct output *output, size_t made)
+{
+    if (LZ4F_isError(made))
+        return error_set(&output->error, &error_system, ERROR_NO_OFFSET, "cannot compress: %s",
+                         LZ4F_getErrorName(made));
+    return output_send(output, output->packed, made);
+}
+
+bool output_compress(struct output *output)
+{
+    LZ4F_cctx *frame = NULL;
+    if (error_is_set(&output->error)) return false;
+    output->packed_bytes = LZ4F_compressBound(OUTPUT_BUFFER_BYTES, &frame_preferences);
+    output->packed = pages_map(output->packed_bytes);
+    if (output->packed == NULL || LZ4F_isError(LZ4F_createCompressionContext(&frame, LZ4F_VERSION)))
+        return error_set_system(&output->error, "no memory for compressing");
+    output->frame = frame;
+    return frame_send(output, LZ4F_compressBegin(frame, output->packed, output->packed_bytes,
+                                                 &frame_preferences));
+}
+
+static bool frame_write(struct output *output, const uint8_t *data, size_t bytes)
+{
+    while (bytes > 0 && !error_is_set(&output->error)) {
+        size_t part = bytes < OUTPUT_BUFFER_BYTES ? bytes : OUTPUT_BUFFER_BYTES;
+        frame_send(output, LZ4F_compressUpdate(output->frame, output->packed, output->packed_bytes,
+                                               data, part, NULL));
+        data += part;
+        bytes -= part;
+    }
+    return !error_is_set(&output->error);
+}
+
+static void frame_close(struct output *output)
+{
+    if (output->frame != NULL && !error_is_set(&output->error))
+        frame_send(output,
+                   LZ4F_compressEnd(output->frame, output->packed, output->packed_bytes, NULL));
+    LZ4F_freeCompressionContext(output->frame);
+    pages_unmap(output->packed, output->packed_bytes);
+    output->frame = output->packed = NULL;
+}
+
+/* ---- writing ---- */
+
+static bool pass_on(struct output *output, const uint8_t *data, size_t bytes)
+{
+    return output->frame != NULL ? frame_write(output, data, bytes)
+                                 : output_send(output, data, bytes);
+}
+
 bool output_flush(struct output *output)
 {
     size_t used = output->used;
     output->used = 0;
-    return output_send(output, output->buffer, used);
+    return pass_on(output, output->buffer, used);
 }
 
 bool output_write(struct output *output, const void *data, size_t bytes)
@@ -66,7 +128,7 @@ bool output_write(struct output *output, const void *data, size_t bytes)
     output->offset += bytes;
     if (bytes > OUTPUT_BUFFER_BYTES - output->used) {
         if (!output_flush(output)) return false;
-        if (bytes >= OUTPUT_BUFFER_BYTES) return output_send(output, data, bytes);
+        if (bytes >= OUTPUT_BUFFER_BYTES) return pass_on(output, data, bytes);
     }
     memcpy(output->buffer + output->used, data, bytes);
     output->used += bytes;
@@ -76,6 +138,7 @@ bool output_write(struct output *output, const void *data, size_t bytes)
 bool output_close(struct output *output)
 {
     if (output->buffer != NULL) output_flush(output);
+    frame_close(output);
     pages_unmap(output->buffer, OUTPUT_BUFFER_BYTES);
     output->buffer = NULL;
     if (output->owned && close(output->fd) != 0) error_set_system(&output->error, "cannot close");

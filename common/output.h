@@ -5,6 +5,8 @@
  *
  *   offset == bytes handed to the system + used            (until a failure)
  *
+ * With output_compress(), the bytes go into one LZ4 frame, as `lz4` makes it; offsets are those before compression.
+ *
  * A reader that went away is EPIPE here if the program ignores SIGPIPE, else the signal ends the program, as
  * is usual in a pipeline. One thread. Memory: the buffer, from pages_map(). */
 #ifndef MALLOCTAPE_OUTPUT_H
@@ -28,6 +30,9 @@ struct output {
     bool owned; /* output_close() closes the descriptor */
     uint8_t *buffer;
     size_t used;
+    void *frame;     /* LZ4F_cctx, with output_compress() */
+    uint8_t *packed; /* what it makes of a full buffer */
+    size_t packed_bytes;
     uint64_t offset; /* bytes accepted so far: the offset of the next one */
     struct error error;
 };
@@ -38,10 +43,13 @@ bool output_open(struct output *output, const char *path);
 /* Takes a descriptor that stays the caller's. */
 bool output_open_fd(struct output *output, int fd);
 
+/* Right after the opening: compress what is written. False: see output->error. */
+bool output_compress(struct output *output);
+
 /* False once a failure has happened. */
 bool output_write(struct output *output, const void *data, size_t bytes);
 
-/* Hands everything to the system. */
+/* Hands everything to the system, or to the frame. */
 bool output_flush(struct output *output);
 
 /* Flushes, closes what was opened here, frees the buffer. False if anything failed since the opening; error

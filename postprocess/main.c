@@ -88,6 +88,11 @@ static int run(const struct options *options, const char *input, const char *out
         error_print(stderr, PROGRAM, output_path, &output.error);
         return PROGRAM_USAGE;
     }
+    if (isatty(output.fd)) {
+        output_close(&output);
+        return program_usage_error(PROGRAM, "the result is binary and does not go to a terminal");
+    }
+    if (is_compressed(options, output_path)) output_compress(&output);
     struct progress progress;
     progress_open(&progress, PROGRAM, "instructions", reader->fd, !options->quiet);
     struct run_options how = {

@@ -30,6 +30,8 @@ static int help(void)
         "  -o, --output=OUT       where the result goes; for several recordings a directory (made\n"
         "                         if the name ends in a slash), or a name in which %n is the\n"
         "                         name of IN and %p the recorded process\n"
+        "      --compress, --no-compress\n"
+        "                         write an LZ4 frame, or none; without: if OUT ends in .lz4\n"
         "      --salvage          leave out what is damaged, and go on\n"
         "      --max-memory=SIZE  rather fail than use more (64M, 2G)\n"
         "  -j, --json=FILE        write the figures of the summary as JSON\n"
@@ -100,13 +102,15 @@ static int parse_files(struct options *options, int count, char **words)
     return -1;
 }
 
-enum { OPTION_SALVAGE = 256, OPTION_MEMORY };
+enum { OPTION_SALVAGE = 256, OPTION_MEMORY, OPTION_COMPRESS, OPTION_NO_COMPRESS };
 
 int options_parse(struct options *options, int count, char **words)
 {
     static const struct option names[] = {{"output", required_argument, NULL, 'o'},
                                           {"salvage", no_argument, NULL, OPTION_SALVAGE},
                                           {"max-memory", required_argument, NULL, OPTION_MEMORY},
+                                          {"compress", no_argument, NULL, OPTION_COMPRESS},
+                                          {"no-compress", no_argument, NULL, OPTION_NO_COMPRESS},
                                           {"json", required_argument, NULL, 'j'},
                                           {"quiet", no_argument, NULL, 'q'},
                                           {"help", no_argument, NULL, 'h'},
@@ -118,6 +122,11 @@ int options_parse(struct options *options, int count, char **words)
         switch (option) {
         case 'o': options->output = optarg; break;
         case OPTION_SALVAGE: options->salvage = true; break;
+        case OPTION_COMPRESS:
+        case OPTION_NO_COMPRESS:
+            options->compress = option == OPTION_COMPRESS;
+            options->no_compress = option == OPTION_NO_COMPRESS;
+            break;
         case OPTION_MEMORY:
             if (!parse_size(optarg, &options->memory_bytes) ||
                 options->memory_bytes < MEMORY_BYTES_MIN)
@@ -135,6 +144,13 @@ int options_parse(struct options *options, int count, char **words)
 }
 
 /* ---- names ---- */
+
+bool is_compressed(const struct options *options, const char *output)
+{
+    size_t length = strlen(output);
+    if (options->compress || options->no_compress) return options->compress;
+    return length > 4 && strcmp(output + length - 4, ".lz4") == 0;
+}
 
 bool make_output_directory(const struct options *options)
 {
@@ -189,7 +205,8 @@ char *output_name(const struct options *options, const char *input, uint32_t pid
         return NULL;
     }
     if (is_directory(options->output))
-        fprintf(to, "%s%s%s.ins", options->output, ends_in_slash(options->output) ? "" : "/", name);
+        fprintf(to, "%s%s%s.ins%s", options->output, ends_in_slash(options->output) ? "" : "/",
+                name, options->compress ? ".lz4" : "");
     else
         write_name(to, options->output, name, pid);
     free(name);

@@ -52,7 +52,7 @@ one_processor() {
 	taskset -c "$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')" "$@"
 }
 
-echo "1..83"
+echo "1..91"
 
 "$make_raw" lanes=3 steps=40000 > raw || exit 99
 "$make_raw" lanes=3 steps=40000 end=0 > cut || exit 99
@@ -124,6 +124,21 @@ check "JSON and the stream cannot both go there" 2 "$postprocess" -q -j - raw -
 printf 'MTAPEINS and what follows' > ordered
 check "an instruction stream" 1 "$postprocess" ordered out
 says "is told what it is" "ordered: .*: this is an instruction stream, which is in order already; replay takes it$"
+check "a name that ends in .lz4" 0 "$postprocess" -q raw p.lz4
+is "is a frame as lz4 makes it" "$(lz4 -dqc p.lz4 | cmp - out && wc -c < p.lz4)" "$(lz4 -qc out | wc -c)"
+check "--no-compress" 0 "$postprocess" -q --no-compress raw plain.lz4
+is "writes as it is" "$(cmp plain.lz4 out && echo same)" same
+check "--compress" 0 "$postprocess" -q --compress raw -
+is "writes a frame anywhere" "$(cmp stdout p.lz4 && echo same)" same
+check "a terminal is refused" 2 ruby -rpty -e '
+	output, _, pid = PTY.spawn(*ARGV)
+	begin
+		loop { print output.readpartial(4096) }
+	rescue EOFError, Errno::EIO
+		Process.wait(pid)
+	end
+	exit($?.exitstatus)' "$postprocess" -q raw -
+is "with a message" "$(head -n 1 stdout | tr -d '\r')" "postprocess: the result is binary and does not go to a terminal"
 check "a recording without its end" 3 "$postprocess" --json=json cut out
 says "it is said where it ends" "cut: the recording was cut short: offset 0x[0-9a-f]*: "
 is "JSON: truncated" "$(json truncated)" true
