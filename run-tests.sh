@@ -36,8 +36,7 @@ forget_results() { find "$build_dir" -name '*.trs' -exec rm -f {} +; }
     packages_install run-tests.sh $ALLOCATOR_PACKAGES || echo 'run-tests.sh: going on without these' >&2
     packages_install run-tests.sh $CHART_PACKAGES || echo 'run-tests.sh: going on without it' >&2
 }
-echo "run-tests.sh: building in $build_dir" >&2
-build_tree "$build_dir" test-programs || give_up 'the build failed, no test ran'
+build_tree run-tests.sh "$build_dir" test-programs || give_up 'the build failed, no test ran'
 forget_results
 check_status=0
 make -C "$build_dir" -j"$(nproc)" "$target" </dev/null || check_status=$?

@@ -3,8 +3,9 @@
 
 # demo-report.rb DEMO-DIR - prints the demo's table and checks its reports against one another.
 #
-# Reads recorded.json, ordered.json, compare.json and table.txt. Events by kind and the objects alive at the end must
-# be the same in all of them; otherwise says where they differ and exits with status 1.
+# Reads recorded.json, ordered.json, compare.json and table.txt; the last two are missing if there was too little to
+# compare. Events by kind and the objects alive at the end must be the same in all of them; otherwise says where they
+# differ and exits with status 1.
 
 require 'json'
 
@@ -37,10 +38,10 @@ NOTE = <<~TEXT
   its objects: a replay does not, so pages that only the program would have touched are not there.
 TEXT
 
-def notes_print(recorded, ordered)
-  puts '', NOTE
-  puts 'The program had one thread, so there was no thread cache to switch.' if ordered['threads'] == 1
-  puts 'The trace is cut short: it ends before the program did.' if ordered['truncated']
+def notes_print(recorded, ordered, replayed)
+  puts '', NOTE if replayed
+  puts 'The program had one thread, so there was no thread cache to switch.' if replayed && ordered['threads'] == 1
+  puts 'The recording was cut short: its end may be missing.' if ordered['truncated']
   lost = recorded['lost_events']
   puts "#{grouped(lost)} events were lost while recording." if lost > 0
 end
@@ -48,18 +49,20 @@ end
 dir = ARGV.fetch(0)
 recorded = report_read(File.join(dir, 'recorded.json'))
 ordered = report_read(File.join(dir, 'ordered.json'))
-compared = report_read(File.join(dir, 'compare.json')).fetch('allocators')
+compare_path = File.join(dir, 'compare.json')
+compared = File.exist?(compare_path) ? report_read(compare_path).fetch('allocators') : []
 replays = compared.flat_map { |one| one.fetch('reports').map { |report| [one.fetch('entry'), report] } }
-abort('demo-report: nothing was replayed') if replays.empty?
+abort('demo-report: nothing was replayed') if File.exist?(compare_path) && replays.empty?
 
 differing = differences('ordered', ordered, recorded)
 replays.each { |entry, report| differing.concat(differences("replay, #{entry}", report, recorded)) }
 
-puts File.read(File.join(dir, 'table.txt'))
-notes_print(recorded, ordered)
+puts File.read(File.join(dir, 'table.txt')) unless replays.empty?
+notes_print(recorded, ordered, replays.any?)
 unless differing.empty?
   warn('', 'DIFFERENT: what was recorded, ordered and replayed is not the same.', *differing.uniq)
   exit(1)
 end
-puts '', "Recorded = ordered = replayed: #{grouped(recorded['events'])} events, kind by kind, " \
+stages = replays.empty? ? 'Recorded = ordered' : 'Recorded = ordered = replayed'
+puts '', "#{stages}: #{grouped(recorded['events'])} events, kind by kind, " \
          "#{grouped(recorded['live_at_end'])} objects alive at the end; #{ordered['threads']} thread#{'s' if ordered['threads'] != 1}."

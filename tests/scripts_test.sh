@@ -177,6 +177,33 @@ names_missing_when_apt_fails() {
         grep -q update apt-log
 }
 
+# --- build.sh: with a configure and a make of our own -----------------------------------------------------------
+
+# builds - build_tree in a new tree; what it says is in the file err.
+builds() {
+    rm -rf tree
+    mkdir -p tree/system
+    printf '#!/bin/sh\ntouch config.status\n' >tree/configure
+    printf '#!/bin/sh\nmkdir -p bin && touch bin/malloctape\n' >tree/system/make
+    chmod +x tree/configure tree/system/make
+    (
+        cd tree
+        PATH=$PWD/system:$PATH
+        # shellcheck source=scripts/build.sh
+        . "$scripts/build.sh"
+        build_tree demo build
+    ) >out 2>err </dev/null
+}
+
+build_says_what_it_does() {
+    builds && grep -qx "demo: configuring in $PWD/tree/build" err &&
+        grep -q '^demo: building in .*: fetches the source of gperftools, and compiles it' err
+}
+build_shows_what_fails() {
+    builds && cd tree && printf '#!/bin/sh\necho no such header; exit 1\n' >configure && rm -r build &&
+        ! (. "$scripts/build.sh" && build_tree demo build) 2>../err && cd .. && grep -qx 'no such header' err
+}
+
 # --- demo-report.rb --------------------------------------------------------------------------------------
 
 # write_report FILE EVENTS LIVE - a report with what all of them have and what some have.
@@ -234,7 +261,7 @@ installs_documents() {
     [ -e root/doc/FORMAT.md ] && [ -e root/doc/COPYING ] && [ ! -s missing ] || ! cat missing
 }
 
-plan 24
+plan 26
 check 'TAP lines count one by one' counts_tap_lines
 check 'GoogleTest cases count one by one' counts_gtest_cases
 check 'a failed GoogleTest case counts once' counts_gtest_failures_once
@@ -254,6 +281,8 @@ check 'only what is missing is installed' installs_only_missing
 check 'others install through sudo' installs_through_sudo
 check 'one line names what cannot be installed' names_missing_without_rights
 check 'apt-get is tried again with fresh lists, then quoted' names_missing_when_apt_fails
+check 'a first build says what it does' build_says_what_it_does
+check 'a build that fails shows how its log ends' build_shows_what_fails
 check 'every document that something names is installed' installs_documents
 check 'the demo compares reports that agree' tells_agreement
 check 'the demo fails when events differ' tells_other_events
