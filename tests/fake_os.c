@@ -705,6 +705,11 @@ bool os_process_is_abandoned(unsigned own)
     return false;
 }
 
+bool os_process_is_emulated(void)
+{
+    return false;
+}
+
 void os_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns)
 {
     fake.now_ns += CALL_NS;

@@ -283,6 +283,7 @@ static void cancel(struct writer *writer)
 
 static const char *prepare(struct writer *writer, const char *output)
 {
+    if (os_process_is_emulated()) return "Valgrind runs this program, and cannot run the writer";
     if (!threads_have_left()) return "a thread of the program has not left the recording before";
     writer_reset(writer);
     recording.number++;
@@ -378,7 +379,7 @@ static void decide(void)
     bool wanted = settings.output[0] || settings.too_long;
     change(MALLOCTAPE_UNDECIDED, wanted ? MALLOCTAPE_STARTING : MALLOCTAPE_OFF);
     if (wanted) begin_and_tell(settings.output);
-    if (settings.controlled && make_thread_key()) control_start();
+    if (settings.controlled && make_thread_key() && !os_process_is_emulated()) control_start();
     errno = kept_errno;
 }
 

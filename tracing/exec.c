@@ -12,8 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define EXPORT         __attribute__((visibility("default")))
-#define PATH_BYTES_MAX 4096
+#define EXPORT __attribute__((visibility("default")))
 
 /* --- what libc has --- */
 
@@ -44,25 +43,32 @@ __attribute__((constructor)) static void find_all(void)
 
 /* --- whether it will succeed --- */
 
-/* As execvp(3) looks for it: an empty directory is the current one. */
+/* Whether one of the directories has it; as execvp(3), an empty one is the current one. `path` has room for each. */
+static bool is_in_one(const char *directories, const char *file, char *path)
+{
+    for (;;) {
+        const char *end = strchrnul(directories, ':');
+        size_t bytes = (size_t)(end - directories);
+        memcpy(path, directories, bytes);
+        path[bytes] = '/';
+        memcpy(path + bytes + (bytes > 0), file, strlen(file) + 1);
+        if (os_file_is_executable(path)) return true;
+        if (!*end) return false;
+        directories = end + 1;
+    }
+}
+
+/* The stack may be a small one. */
 static bool is_in_path(const char *file)
 {
-    char path[PATH_BYTES_MAX];
-    const char *directory = getenv("PATH");
-    size_t name_bytes = strlen(file) + 1;
-    if (!directory) directory = "/bin:/usr/bin";
-    for (;;) {
-        const char *end = strchrnul(directory, ':');
-        size_t bytes = (size_t)(end - directory);
-        if (bytes + 1 + name_bytes <= sizeof path) {
-            memcpy(path, directory, bytes);
-            path[bytes] = '/';
-            memcpy(path + bytes + (bytes > 0), file, name_bytes);
-            if (os_file_is_executable(path)) return true;
-        }
-        if (!*end) return false;
-        directory = end + 1;
-    }
+    const char *directories = getenv("PATH");
+    if (!directories) directories = "/bin:/usr/bin";
+    size_t bytes = strlen(directories) + strlen(file) + 2;
+    char *path = os_memory_reserve(bytes);
+    if (!path) return false;
+    bool found = is_in_one(directories, file, path);
+    os_memory_release(path, bytes);
+    return found;
 }
 
 static bool will_run(const char *file, bool searched)

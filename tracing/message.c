@@ -3,6 +3,7 @@
 #include "os.h"
 
 #include <errno.h>
+#include <string.h>
 
 void message_clear(struct message *message)
 {
@@ -67,6 +68,12 @@ void message_error(struct message *message, int error)
             message_text(message, texts[i].text);
             return;
         }
+    }
+    /* A table of libc's: no lock, no memory, no locale. */
+    const char *text = strerrordesc_np(-error);
+    if (text) {
+        message_text(message, text);
+        return;
     }
     message_text(message, "error ");
     message_number(message, (uint64_t)-error);

@@ -188,6 +188,9 @@ void os_thread_look(int thread_id, struct os_thread_look *look);
  * with which the first thread has ended; that of the last one is not to be had. */
 bool os_process_is_abandoned(unsigned own);
 
+/* Whether the process runs under Valgrind, which cannot carry out our thread. */
+bool os_process_is_emulated(void);
+
 /* Sleeps until *word differs from `expected`, at most `timeout_ns` (0: no limit). May return
  * early. */
 void os_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns);

@@ -24,10 +24,7 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-/* Others hold it for a few system calls. */
-#define DIRECTORY_LOCK_TRIES   500
-#define DIRECTORY_LOCK_WAIT_NS UINT64_C(1000000)
-#define FILE_PATH_BYTES        40
+#define FILE_PATH_BYTES 40
 
 static void *map(void *at, size_t bytes, int protection, int flags, int file, uint64_t offset)
 {
@@ -247,19 +244,6 @@ bool os_file_is_locked(int directory, const char *name)
     bool locked = system_call(SYS_flock, file, LOCK_SH | LOCK_NB, 0, 0, 0, 0) == ERRNO_EAGAIN;
     os_file_close(file);
     return locked;
-}
-
-int os_directory_lock(int directory)
-{
-    int file = open_file(directory, ".", O_RDONLY | O_DIRECTORY);
-    if (file < 0) return file;
-    for (unsigned i = 0; i < DIRECTORY_LOCK_TRIES; i++) {
-        if (system_call(SYS_flock, file, LOCK_EX | LOCK_NB, 0, 0, 0, 0) != ERRNO_EAGAIN)
-            return file;
-        os_sleep(DIRECTORY_LOCK_WAIT_NS);
-    }
-    os_file_close(file);
-    return ERRNO_EAGAIN;
 }
 
 int os_file_rename(int directory, const char *from, const char *to)

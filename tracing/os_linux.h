@@ -17,6 +17,7 @@
 #define ERRNO_ENOMEM     (-12)
 #define ERRNO_ENOSYS     (-38)
 #define ERRNO_EOPNOTSUPP (-95)
+#define ERRNO_EADDRINUSE (-98)
 #define ERRNO_ETIMEDOUT  (-110)
 
 static inline long system_call(long number, long a, long b, long c, long d, long e, long f)
@@ -37,7 +38,7 @@ static inline long system_call(long number, long a, long b, long c, long d, long
 int os_linux_keep_from_messages(int file);
 
 /* Writes a number in decimal digits. Returns what comes behind them. */
-char *os_linux_put_number(char *at, unsigned number);
+char *os_linux_put_number(char *at, unsigned long number);
 
 /* With which threads of ours end: the last thread of a process leaves it its status. */
 extern int os_linux_exit_status;

@@ -1,4 +1,5 @@
-/* os_linux_control - the socket of the control thread. Abstract: there is no file that could be left behind. */
+/* os_linux_control - sockets: of the control thread, and one that is a lock. They are abstract: there is no file that could be
+ * left behind. */
 #include "os.h"
 
 #include "os_linux.h"
@@ -14,27 +15,63 @@
 #include <time.h>
 
 #define WAITING_MAX    16
+/* Others hold a lock for a few system calls. */
+#define LOCK_TRIES     500
+#define LOCK_WAIT_NS   UINT64_C(1000000)
 /* A client has sent its request when it connects, or soon. */
 #define REQUEST_WAIT_S 2
 
-/* Abstract names begin with a null byte and end where the length says. */
-static int socket_address(struct sockaddr_un *address, int process_id)
+/* Abstract names begin with a null byte and end where the length says. Returns the end of the name in the address. */
+static char *begin_address(struct sockaddr_un *address, const char *name)
 {
-    static const char name[] = "\0malloctape-";
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    memcpy(address->sun_path, name, sizeof name - 1);
-    char *end = os_linux_put_number(address->sun_path + sizeof name - 1, (unsigned)process_id);
-    return (int)(end - (char *)address);
+    size_t bytes = strlen(name);
+    memcpy(address->sun_path + 1, name, bytes);
+    return address->sun_path + 1 + bytes;
+}
+
+static int open_socket(void)
+{
+    return os_linux_keep_from_messages(
+        (int)system_call(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, 0, 0, 0));
+}
+
+static long bind_socket(int file, const struct sockaddr_un *address, const char *end)
+{
+    return system_call(SYS_bind, file, (long)address, end - (const char *)address, 0, 0, 0);
+}
+
+/* A lock on the directory itself would wait for whoever else has locked it, and for as long. */
+int os_directory_lock(int directory)
+{
+    struct sockaddr_un address;
+    struct stat status;
+    long result = system_call(SYS_fstat, directory, (long)&status, 0, 0, 0, 0);
+    if (result < 0) return (int)result;
+    char *end = begin_address(&address, "malloctape-in-");
+    end = os_linux_put_number(end, status.st_dev);
+    *end++ = '-';
+    end = os_linux_put_number(end, status.st_ino);
+    int file = open_socket();
+    if (file < 0) return file;
+    for (unsigned i = 0; i < LOCK_TRIES; i++) {
+        result = bind_socket(file, &address, end);
+        if (result != ERRNO_EADDRINUSE) break;
+        os_sleep(LOCK_WAIT_NS);
+    }
+    if (result == 0) return file;
+    os_file_close(file);
+    return (int)result;
 }
 
 int os_control_listen(void)
 {
     struct sockaddr_un address;
-    int bytes = socket_address(&address, os_process_id());
-    int file = os_linux_keep_from_messages(
-        (int)system_call(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, 0, 0, 0));
+    char *end = begin_address(&address, "malloctape-");
+    end = os_linux_put_number(end, (unsigned)os_process_id());
+    int file = open_socket();
     if (file < 0) return file;
-    long result = system_call(SYS_bind, file, (long)&address, bytes, 0, 0, 0);
+    long result = bind_socket(file, &address, end);
     if (result == 0) result = system_call(SYS_listen, file, WAITING_MAX, 0, 0, 0, 0);
     if (result == 0) return file;
     os_file_close(file);
