@@ -235,6 +235,7 @@ static const int errors_of[FAKE_CALLS][8] = {
     [FAKE_COMMAND_START] = {EMFILE, EAGAIN, ENOMEM},
     [FAKE_COMMAND_WAIT] = {ECHILD, ETIMEDOUT, -1},
     [FAKE_THREAD_START] = {EAGAIN, ENOMEM},
+    [FAKE_RUN_APART] = {EAGAIN, ENOMEM},
 };
 
 int fake_error_of(enum fake_call call, unsigned index)
@@ -436,6 +437,20 @@ int os_file_open_write(int directory, const char *name)
     if (file->kind == OS_FILE_PIPE && fake.now_ns < fake.plan.reader_comes_ns) return -ENXIO;
     int number = open_descriptor(file);
     fake.descriptors[number].is_pipe = file->kind == OS_FILE_PIPE;
+    return number;
+}
+
+int os_file_open_again(int directory, const char *name, const struct os_file_status *was)
+{
+    char path[128];
+    int error = call_begins(FAKE_OPEN_WRITE);
+    if (error) return -error;
+    path_in(directory, name, path);
+    struct file *file = find_file(path);
+    if (!file) return -ENOENT;
+    if ((uint64_t)(file - fake.files) != was->inode || !was->device) return -ESTALE;
+    int number = open_descriptor(file);
+    fake.descriptors[number].position = (uint64_t)lseek(file->memory, 0, SEEK_END);
     return number;
 }
 
@@ -710,16 +725,46 @@ bool os_process_is_emulated(void)
     return false;
 }
 
-void os_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns)
+int os_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns)
 {
     fake.now_ns += CALL_NS;
     if (__atomic_load_n(word, __ATOMIC_RELAXED) == expected) wait_for(word, timeout_ns);
+    return 0;
 }
 
-void os_sleep(uint64_t ns)
+int os_sleep(uint64_t ns)
 {
     static const uint32_t never_changes;
-    os_wait(&never_changes, 0, ns);
+    return os_wait(&never_changes, 0, ns);
+}
+
+bool os_is_confined(void)
+{
+    return false;
+}
+
+uint64_t os_signals_block(void)
+{
+    return 0;
+}
+
+void os_signals_restore(uint64_t before)
+{
+    (void)before;
+}
+
+/* What it leaves open is closed. */
+int os_run_apart(void (*function)(void *), void *argument)
+{
+    bool was_open[DESCRIPTORS_MAX];
+    int error = call_begins(FAKE_RUN_APART);
+    if (error) return -error;
+    for (int i = 0; i < DESCRIPTORS_MAX; i++)
+        was_open[i] = fake.descriptors[i].open;
+    function(argument);
+    for (int i = 0; i < DESCRIPTORS_MAX; i++)
+        fake.descriptors[i].open = was_open[i];
+    return 0;
 }
 
 void os_wake_all(const uint32_t *word)

@@ -41,6 +41,7 @@
     X(COMMAND_START, "command_start")   \
     X(COMMAND_WAIT, "command_wait")     \
     X(THREAD_START, "thread_start")     \
+    X(RUN_APART, "run_apart")           \
     X(ANY, "any call")
 
 enum fake_call {

@@ -102,21 +102,26 @@ static void stop_threads(void)
 
 bool recording_is_own(void)
 {
-    return recording.registry && atomic_load_relaxed(&recording.registry->present) &&
-           os_process_id() == recording.writer.process_id;
+    if (!recording.registry || !atomic_load_relaxed(&recording.registry->present)) return false;
+    if (os_is_confined()) return true;
+    /* A filter may answer with an error. */
+    int process_id = os_process_id();
+    return process_id < 0 || process_id == recording.writer.process_id;
 }
 
 void recording_stop(void)
 {
     atomic_store_relaxed(&capture.off_since_ns, os_clock_ns());
+    writer_tell_death(&recording.writer);
     change(MALLOCTAPE_RECORDING, MALLOCTAPE_OFF);
 }
 
 /* Also when the writer has ended by itself. */
 static void settle(void)
 {
-    if (state() != MALLOCTAPE_ENDING || !atomic_load_acquire(&recording.writer.done)) return;
+    if (state() != MALLOCTAPE_ENDING || !writer_is_gone(&recording.writer)) return;
     atomic_store_relaxed(&capture.off_since_ns, os_clock_ns());
+    writer_tell_death(&recording.writer);
     change(MALLOCTAPE_ENDING, MALLOCTAPE_OFF);
 }
 
@@ -129,7 +134,7 @@ static bool end(void)
         return false;
     stop_threads();
     writer_ask_end(&recording.writer);
-    while (state() == MALLOCTAPE_ENDING && !atomic_load_acquire(&recording.writer.done))
+    while (state() == MALLOCTAPE_ENDING && !writer_is_gone(&recording.writer))
         os_wait(&recording.writer.done, 0, WRITER_TICK_NS);
     settle();
     return true;
@@ -159,7 +164,8 @@ void recording_end_at_exit(void)
 
 bool recording_end_at_exec(void)
 {
-    if (!recording_is_own()) return false;
+    /* A confined vfork child that execs must not be taken for its parent. What may exec may ask for its number. */
+    if (!recording_is_own() || os_process_id() != recording.writer.process_id) return false;
     if (capture.is_forked) atomic_store_release(&recording.writer.discard, 1);
     return end();
 }
@@ -210,7 +216,7 @@ void recording_look(struct recording_status *status)
 
 bool recording_has_writer(void)
 {
-    return recording.writer.thread.memory && !atomic_load_acquire(&recording.writer.done);
+    return recording.writer.thread.memory && !writer_is_gone(&recording.writer);
 }
 
 /* --- begin --- */
@@ -292,7 +298,7 @@ static const char *prepare(struct writer *writer, const char *output)
 }
 
 /* The state is STARTING. */
-static int begin(const char *output)
+static int begin(const char *output, bool may_defer)
 {
     struct writer *writer = &recording.writer;
     const char *wrong = prepare(writer, output);
@@ -302,6 +308,9 @@ static int begin(const char *output)
     } else {
         writer->is_abandoned = is_abandoned;
         writer->ends = writer_ends;
+        /* Limits are the writer's to notice. */
+        writer->may_defer =
+            may_defer && !writer->limits.bytes && !writer->limits.events && !writer->limits.ns;
         record_begin();
         result = writer_start(writer);
     }
@@ -314,11 +323,11 @@ static int begin(const char *output)
     return 0;
 }
 
-/* The same. */
-static int begin_and_tell(const char *output)
+/* The same. `may_defer`: the program has not asked for it just now, and may have to be alone in its process. */
+static int begin_and_tell(const char *output, bool may_defer)
 {
     int kept_errno = errno;
-    int result = begin(output);
+    int result = begin(output, may_defer);
     /* First: calls that pass by would change the thread caches unseen. */
     if (result == 0) malloctape_front_end.divert();
     change(MALLOCTAPE_STARTING, result == 0 ? MALLOCTAPE_RECORDING : MALLOCTAPE_OFF);
@@ -331,18 +340,38 @@ static int begin_and_tell(const char *output)
 static void child_begins(void)
 {
     if (atomic_exchange_acquire(&recording.registry->present, 1)) return;
-    bool follow = state() == MALLOCTAPE_RECORDING && output_name_has_process(settings.output);
+    bool follow = state() == MALLOCTAPE_RECORDING && output_name_has_process(settings.output) &&
+                  !os_is_confined();
     malloctape_lane = &lane_none;
     atomic_store_release(&malloctape_state, follow ? MALLOCTAPE_STARTING : MALLOCTAPE_OFF);
     capture.is_forked = true;
     writer_forget(&recording.writer);
     control_forget();
-    if (follow) begin_and_tell(settings.output);
+    if (follow) begin_and_tell(settings.output, true);
 }
 
 static void notice_fork(void)
 {
     if (recording.registry && !atomic_load_relaxed(&recording.registry->present)) child_begins();
+}
+
+/* --- the process is about to be confined --- */
+
+void recording_needs_writer(void)
+{
+    notice_fork();
+    if (recording_is_own() && state() == MALLOCTAPE_RECORDING) writer_need_now(&recording.writer);
+}
+
+void recording_end_for_filter(void)
+{
+    notice_fork();
+    if (recording_is_own()) {
+        recording.writer.reason = "; ended before the program confined all threads (seccomp)";
+        end();
+        os_thread_release(&recording.writer.thread);
+    }
+    control_end();
 }
 
 bool malloctape_begin_idle(void)
@@ -364,8 +393,9 @@ int recording_begin(const char *output)
     notice_fork();
     if (!output) output = settings.output[0] ? settings.output : "%e.%p.raw.lz4";
     settle();
+    if (os_is_confined()) return -EPERM;
     if (!change(MALLOCTAPE_OFF, MALLOCTAPE_STARTING)) return -EBUSY;
-    return begin_and_tell(output);
+    return begin_and_tell(output, false);
 }
 
 /* Reads the environment once, as soon as there is one. */
@@ -378,7 +408,7 @@ static void decide(void)
     settings_read();
     bool wanted = settings.output[0] || settings.too_long;
     change(MALLOCTAPE_UNDECIDED, wanted ? MALLOCTAPE_STARTING : MALLOCTAPE_OFF);
-    if (wanted) begin_and_tell(settings.output);
+    if (wanted) begin_and_tell(settings.output, true);
     if (settings.controlled && make_thread_key() && !os_process_is_emulated()) control_start();
     errno = kept_errno;
 }

@@ -15,6 +15,7 @@ static struct {
     struct os_thread thread;
     bool running;
     uint32_t done;
+    uint32_t finish;
     char request[OS_REQUEST_BYTES_MAX];
 } control;
 
@@ -117,7 +118,7 @@ static void control_main(void *unused)
         report("no control: the socket: ", listening);
         return;
     }
-    while (!is_abandoned()) {
+    while (!atomic_load_relaxed(&control.finish) && !is_abandoned()) {
         int file = os_control_next(listening, control.request, sizeof control.request, LOOK_NS);
         if (file < 0) continue;
         struct message answer;
@@ -136,6 +137,14 @@ void control_start(void)
 bool control_is_running(void)
 {
     return control.running && !atomic_load_acquire(&control.done);
+}
+
+void control_end(void)
+{
+    if (!control.running) return;
+    atomic_store_relaxed(&control.finish, 1);
+    os_thread_release(&control.thread);
+    control.running = false;
 }
 
 void control_forget(void)

@@ -15,6 +15,9 @@ void control_start(void);
 
 bool control_is_running(void);
 
+/* Waits until the thread is gone. */
+void control_end(void);
+
 /* In a forked child, which has no such thread. */
 void control_forget(void);
 

@@ -3,10 +3,10 @@
  * The functions of libc stand behind these. They do what they would do anyway; what is added is the end of the
  * recording, if it seems that the exec will succeed. In a vfork child nothing is added: the recording is its parent's.
  * system(), popen() and posix_spawn() do not come here, and need not: their children are of that kind. */
+#include "next_function.h"
 #include "os.h"
 #include "recording.h"
 
-#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,21 +24,14 @@ static struct {
                     int flags);
 } libc;
 
-/* Function pointers cannot be cast from what dlsym() returns. */
-static void find(void *function, const char *name)
-{
-    void *found = dlsym(RTLD_NEXT, name);
-    memcpy(function, &found, sizeof found);
-}
-
 /* In a constructor, because after a fork dlsym() might wait for a lock. */
 __attribute__((constructor)) static void find_all(void)
 {
     if (libc.execve) return;
-    find(&libc.execve, "execve");
-    find(&libc.execvpe, "execvpe");
-    find(&libc.fexecve, "fexecve");
-    find(&libc.execveat, "execveat");
+    next_function(&libc.execve, "execve");
+    next_function(&libc.execvpe, "execvpe");
+    next_function(&libc.fexecve, "fexecve");
+    next_function(&libc.execveat, "execveat");
 }
 
 /* --- whether it will succeed --- */

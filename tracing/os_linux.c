@@ -1,6 +1,7 @@
 /* os_linux - the operating system layer of the capture core on Linux; os_linux_command.c has the rest. */
 #include "os.h"
 
+#include "atomic.h"
 #include "os_linux.h"
 
 #include <asm/prctl.h>
@@ -8,6 +9,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -17,14 +19,40 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+/* Some microseconds. */
+#define SPINS 100
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
 
 #define FILE_PATH_BYTES 40
+
+/* Threads of ours find zero here; nobody stores to it, which the compiler must not know. */
+static __thread volatile bool is_of_program __attribute__((tls_model("initial-exec"))) = true;
+static bool program_is_confined;
+
+void os_confine(void)
+{
+    atomic_store_release(&program_is_confined, true);
+}
+
+bool os_is_confined(void)
+{
+    return is_of_program && atomic_load_relaxed(&program_is_confined);
+}
+
+/* What a thread does that may not sleep. */
+static int spin(void)
+{
+    for (unsigned i = 0; i < SPINS; i++)
+        __builtin_ia32_pause();
+    return 0;
+}
 
 static void *map(void *at, size_t bytes, int protection, int flags, int file, uint64_t offset)
 {
@@ -40,6 +68,7 @@ static long advise(void *memory, size_t bytes, int advice)
 
 static void *reserve(void *address, size_t bytes, int flags)
 {
+    if (os_is_confined()) return NULL;
     void *memory = map(address, bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
     if (memory) {
@@ -227,6 +256,20 @@ int os_file_open_read(const char *path)
     return open_file(AT_FDCWD, path, O_RDONLY);
 }
 
+int os_file_open_again(int directory, const char *name, const struct os_file_status *was)
+{
+    struct os_file_status now;
+    int file = open_file(directory, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0) return file;
+    int result = os_file_look_at(file, &now);
+    if (result == 0 && (now.device != was->device || now.inode != was->inode))
+        result = ERRNO_ESTALE;
+    if (result == 0) system_call(SYS_lseek, file, 0, SEEK_END, 0, 0, 0);
+    if (result == 0) return file;
+    os_file_close(file);
+    return result;
+}
+
 int os_file_empty(int file)
 {
     return (int)system_call(SYS_ftruncate, file, 0, 0, 0, 0, 0);
@@ -360,6 +403,7 @@ void os_message_begin(void)
 void os_message_write(const char *text, size_t bytes)
 {
     struct stat now;
+    if (os_is_confined()) return;
     if (standard_error.known && look_at_standard_error(&now) &&
         now.st_dev == standard_error.device && now.st_ino == standard_error.inode)
         os_file_write(STDERR_FILENO, text, bytes);
@@ -368,6 +412,7 @@ void os_message_write(const char *text, size_t bytes)
 static uint64_t clock_ns(clockid_t clock)
 {
     struct timespec now = {0, 0};
+    if (os_is_confined()) return 0;
     system_call(SYS_clock_gettime, clock, (long)&now, 0, 0, 0, 0);
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
@@ -397,13 +442,25 @@ int os_process_id(void)
     return (int)system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
 }
 
+/* libc knows, and writes it into a lock. */
+static int thread_id_of_libc(void)
+{
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&mutex);
+    int thread_id = mutex.__data.__owner;
+    pthread_mutex_unlock(&mutex);
+    return thread_id;
+}
+
 int os_thread_id(void)
 {
+    if (os_is_confined()) return thread_id_of_libc();
     return (int)system_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
 }
 
 bool os_thread_is_gone(int thread_id)
 {
+    if (os_is_confined()) return false;
     return system_call(SYS_tgkill, os_process_id(), thread_id, 0, 0, 0, 0) == ERRNO_ESRCH;
 }
 
@@ -412,22 +469,33 @@ static struct timespec timespec_of(uint64_t ns)
     return (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
 }
 
-void os_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns)
+/* Interrupted sleeps and those that are over before they begin are sleeps. */
+static int slept(long result)
+{
+    bool did =
+        result >= 0 || result == ERRNO_EAGAIN || result == ERRNO_EINTR || result == ERRNO_ETIMEDOUT;
+    return did ? 0 : (int)result;
+}
+
+int os_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns)
 {
     struct timespec timeout = timespec_of(timeout_ns);
-    system_call(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, expected,
-                timeout_ns ? (long)&timeout : 0, 0, 0);
+    if (os_is_confined()) return spin();
+    return slept(system_call(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, expected,
+                             timeout_ns ? (long)&timeout : 0, 0, 0));
 }
 
 void os_wake_all(const uint32_t *word)
 {
+    if (os_is_confined()) return;
     system_call(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, 0x7fffffff, 0, 0, 0);
 }
 
-void os_sleep(uint64_t ns)
+int os_sleep(uint64_t ns)
 {
     struct timespec time = timespec_of(ns);
-    system_call(SYS_nanosleep, (long)&time, 0, 0, 0, 0, 0);
+    if (os_is_confined()) return spin();
+    return slept(system_call(SYS_nanosleep, (long)&time, 0, 0, 0, 0, 0));
 }
 
 void os_random(void *bytes, size_t count)
@@ -447,6 +515,22 @@ void os_process_exit(int status)
 }
 
 /* --- threads of ours --- */
+
+uint64_t os_signals_block(void)
+{
+    const uint64_t all = ~UINT64_C(0);
+    uint64_t before = 0;
+    if (!os_is_confined())
+        system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, sizeof before, 0,
+                    0);
+    return before;
+}
+
+void os_signals_restore(uint64_t before)
+{
+    if (!os_is_confined())
+        system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof before, 0, 0);
+}
 
 #define THREAD_STACK_BYTES   (256u * 1024)
 /* What compiled C code may touch around the thread pointer: libc's static TLS below it (errno, were
@@ -502,20 +586,47 @@ int os_thread_start(struct os_thread *thread, void (*function)(void *), void *ar
     struct start *start = (struct start *)(memory + THREAD_STACK_BYTES - sizeof *start);
     *start = (struct start){function, argument, done, kept};
     *thread = (struct os_thread){memory, 1};
-    uint64_t all = ~UINT64_C(0);
-    uint64_t before = 0;
-    system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, sizeof before, 0, 0);
+    uint64_t signals = os_signals_block();
     /* Without CLONE_FILES the thread has its own copy of the descriptor table, without CLONE_FS its own
      * directories. */
     int flags = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
                 CLONE_CHILD_CLEARTID;
     int result = clone(thread_main, (void *)((uintptr_t)start & ~(uintptr_t)63), flags, start, NULL,
                        thread_storage_of(memory + THREAD_STACK_BYTES), &thread->alive);
-    system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof before, 0, 0);
+    os_signals_restore(signals);
     if (result > 0) return 0;
     os_memory_release(memory, THREAD_BYTES);
     *thread = (struct os_thread){NULL, 0};
     return ERRNO_EAGAIN;
+}
+
+struct apart {
+    void (*function)(void *);
+    void *argument;
+};
+
+static int apart_main(void *argument)
+{
+    const struct apart *apart = argument;
+    close_files_except(STDERR_FILENO);
+    apart->function(apart->argument);
+    os_process_exit(0);
+}
+
+/* As vfork() does, but without the signal of a child's end, so that no wait() of the program finds it. */
+int os_run_apart(void (*function)(void *), void *argument)
+{
+    struct apart apart = {function, argument};
+    uint8_t *stack = os_memory_reserve(THREAD_STACK_BYTES);
+    if (!stack) return ERRNO_ENOMEM;
+    uint64_t signals = os_signals_block();
+    int process = clone(apart_main, stack + THREAD_STACK_BYTES, CLONE_VM | CLONE_VFORK, &apart);
+    if (process > 0)
+        while (system_call(SYS_wait4, process, 0, __WCLONE, 0, 0, 0) == ERRNO_EINTR)
+            continue;
+    os_signals_restore(signals);
+    os_memory_release(stack, THREAD_STACK_BYTES);
+    return process > 0 ? 0 : ERRNO_EAGAIN;
 }
 
 void os_thread_release(struct os_thread *thread)

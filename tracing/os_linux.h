@@ -9,6 +9,7 @@
 #endif
 
 /* Results of the kernel. */
+#define ERRNO_EPERM      (-1)
 #define ERRNO_ENOENT     (-2)
 #define ERRNO_ESRCH      (-3)
 #define ERRNO_EINTR      (-4)
@@ -19,6 +20,7 @@
 #define ERRNO_EOPNOTSUPP (-95)
 #define ERRNO_EADDRINUSE (-98)
 #define ERRNO_ETIMEDOUT  (-110)
+#define ERRNO_ESTALE     (-116)
 
 static inline long system_call(long number, long a, long b, long c, long d, long e, long f)
 {

@@ -46,6 +46,19 @@ static bool is_for_files(const char *path)
     return strncmp(path, "/dev/", 5) != 0 && strncmp(path, "/proc/", 6) != 0;
 }
 
+/* From the root, if the current directory is known and there is room: the process may go elsewhere. */
+static void put_directory_path(struct output_place *place, size_t length)
+{
+    size_t bytes = sizeof place->directory_path - 1 - length;
+    size_t before = 0;
+    if (place->name[0] != '/') {
+        os_current_directory(place->directory_path, bytes);
+        before = strlen(place->directory_path);
+    }
+    memcpy(place->directory_path + before, place->name, length);
+    memcpy(place->directory_path + before + length, ".", 2);
+}
+
 /* Opens the directory of the name, and finds out what is there. */
 static int find_path(struct output_place *place)
 {
@@ -53,8 +66,7 @@ static int find_path(struct output_place *place)
     place->last = output_name_last(place->name);
     size_t length = (size_t)(place->last - place->name);
     if (length + strlen(place->last) >= OUTPUT_PATH_BYTES_MAX) return -ENAMETOOLONG;
-    memcpy(place->directory_path, place->name, length);
-    memcpy(place->directory_path + length, ".", 2);
+    put_directory_path(place, length);
     place->directory = os_directory_open(place->directory_path);
     if (place->directory < 0) return place->directory;
     if (!*place->last) return -EISDIR;
@@ -180,6 +192,25 @@ int output_open(struct output_place *place)
     if (place->kind == OUTPUT_COMMAND)
         result = place->file = os_command_start(place->name + 1, &place->command);
     return result < 0 ? fail(place, result, place->name) : 0;
+}
+
+void output_put_aside(struct output_place *place)
+{
+    os_file_look_at(place->file, &place->file_status);
+    os_file_look_at(place->spool, &place->spool_status);
+    place->file = place->spool = place->directory = place->spool_directory = -1;
+}
+
+int output_take_up(struct output_place *place)
+{
+    place->directory = place->spool_directory = os_directory_open(place->directory_path);
+    if (place->directory < 0) return fail(place, place->directory, place->name);
+    place->file = os_file_open_again(place->directory, place->last, &place->file_status);
+    if (place->file < 0) return fail(place, place->file, place->name);
+    place->spool = os_file_open_again(place->directory, place->spool_name, &place->spool_status);
+    if (place->spool >= 0) return 0;
+    os_file_close(place->file);
+    return fail(place, place->spool, place->spool_path);
 }
 
 int output_connect(struct output_place *place)

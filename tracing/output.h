@@ -20,6 +20,7 @@
 #ifndef MALLOCTAPE_TRACING_OUTPUT_H
 #define MALLOCTAPE_TRACING_OUTPUT_H
 
+#include "os.h"
 #include "output_name.h"
 
 #ifdef __cplusplus
@@ -53,7 +54,9 @@ struct output_place {
     int command;          /* a process (os_command_start) */
     int status;           /* with which it ended (os_command_wait) */
     const char *last;     /* component of the name */
-    bool settled;         /* the spool has the name below */
+    struct os_file_status file_status,
+        spool_status; /* while nobody has them open: which they are */
+    bool settled;     /* the spool has the name below */
     const char *failed;
     char directory_path[OUTPUT_PATH_BYTES_MAX + 2];
     char spool_path[OUTPUT_PATH_BYTES_MAX + 64];
@@ -69,6 +72,11 @@ struct output_place {
 int output_make(struct output_place *place);
 int output_open(struct output_place *place);
 int output_settle(struct output_place *place);
+
+/* A new file can be written later: remembers which files these are, so that they may be closed without a word, and
+ * opens them again, wherever the process may be then. */
+void output_put_aside(struct output_place *place);
+int output_take_up(struct output_place *place);
 
 /* Opens a FIFO. -ENXIO: nobody has opened it for reading yet. */
 int output_connect(struct output_place *place);

@@ -1,7 +1,9 @@
 /* record - events off the hot path, and slots for them. See capture.h. */
+#include "os.h"
 #include "recording.h"
 #include "units.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* Room behind the last position at which an event may begin: for the event, and for stamps before
@@ -81,10 +83,12 @@ static void put_beginning(struct malloctape_lane *lane)
 bool record_take_slot(struct malloctape_lane *lane)
 {
     struct spool *spool = &recording.writer.spool;
-    bool done = atomic_load_acquire(&recording.writer.done);
-    uint32_t slot = done ? SPOOL_NO_SLOT : writer_slot(&recording.writer, lane->lost_events);
+    struct writer *writer = &recording.writer;
+    if (lane->slot != SPOOL_NO_SLOT || lane->number > 0) writer_need(writer);
+    bool gone = writer_is_gone(writer);
+    uint32_t slot = gone ? SPOOL_NO_SLOT : writer_slot(writer, lane->lost_events);
     if (slot == SPOOL_NO_SLOT) {
-        if (atomic_load_acquire(&recording.writer.done)) recording_stop();
+        if (writer_is_gone(writer)) recording_stop();
         return false;
     }
     size_t count =
@@ -130,7 +134,8 @@ void malloctape_cool_down(void)
 void malloctape_out_of_memory(void)
 {
     malloctape_cool_down();
-    writer_abort(&recording.writer, -12, "memory for the shadow table");
+    writer_abort(&recording.writer, os_is_confined() ? -EPERM : -ENOMEM,
+                 "memory for the shadow table");
 }
 
 void record_thread(struct malloctape_lane *lane, bool continued)

@@ -68,6 +68,14 @@ static int fail(struct writer *writer, int error, const char *what)
 
 /* --- threads' side --- */
 
+bool writer_is_gone(const struct writer *writer)
+{
+    if (atomic_load_acquire(&writer->done)) return true;
+    uint32_t stage = atomic_load_acquire(&writer->stage);
+    return stage == WRITER_NEVER ||
+           (stage == WRITER_BEGUN && !atomic_load_acquire(&writer->thread.alive));
+}
+
 static uint32_t wait_for_slot(struct writer *writer, uint64_t at_most_ns)
 {
     uint64_t since = os_clock_ns();
@@ -77,12 +85,12 @@ static uint32_t wait_for_slot(struct writer *writer, uint64_t at_most_ns)
     for (;;) {
         uint32_t epoch = atomic_load_acquire(&writer->space_epoch);
         slot = spool_take(&writer->spool);
-        if (slot != SPOOL_NO_SLOT || atomic_load_acquire(&writer->finish) ||
-            atomic_load_acquire(&writer->done))
+        if (slot != SPOOL_NO_SLOT || atomic_load_acquire(&writer->finish) || writer_is_gone(writer))
             break;
         atomic_store_release(&writer->starved, 1);
         wake(writer);
-        if (at_most_ns && os_clock_ns() - since >= at_most_ns) break;
+        /* A confined thread does not know the time. */
+        if (at_most_ns && (os_is_confined() || os_clock_ns() - since >= at_most_ns)) break;
         os_wait(&writer->space_epoch, epoch, at_most_ns ? at_most_ns : WRITER_TICK_NS);
     }
     atomic_add_relaxed(&writer->waiters, -1);
@@ -109,6 +117,7 @@ void writer_abort(struct writer *writer, int error, const char *what)
 {
     writer->failed = what;
     atomic_store_release(&writer->error, error);
+    writer_need(writer);
     wake(writer);
 }
 
@@ -455,6 +464,20 @@ static void report_command(const struct writer *writer)
     message_write(&message);
 }
 
+void writer_tell_death(struct writer *writer)
+{
+    struct message message;
+    if (!writer_is_gone(writer) || atomic_load_acquire(&writer->done) || writer->quiet ||
+        atomic_load_acquire(&writer->stage) != WRITER_BEGUN ||
+        atomic_exchange_acquire(&writer->death_told, 1))
+        return;
+    message_begin(&message);
+    message_text(&message, "recording ended early: ");
+    message_text(&message, writer->output);
+    message_text(&message, ": the system has killed the writer thread");
+    message_write(&message);
+}
+
 void writer_look(const struct writer *writer, struct writer_totals *totals)
 {
     *totals = (struct writer_totals){
@@ -495,6 +518,7 @@ static void report_end(const struct writer *writer)
     message_text(&message, ": ");
     writer_put_totals(&message, &totals);
     if (writer->end_status == RAW_END_LIMIT) message_text(&message, "; a limit was reached");
+    if (writer->reason) message_text(&message, writer->reason);
     message_write(&message);
 }
 
@@ -696,6 +720,12 @@ static void adapt_sleep(struct writer *writer, uint32_t slots)
     if (writer->sleep_ns > WRITER_TICK_NS) writer->sleep_ns = WRITER_TICK_NS;
 }
 
+/* A writer that is not let sleep would take a processor. */
+static void note_sleep(struct writer *writer, int result)
+{
+    if (result < 0) writer->reason = "; the system did not let the writer sleep";
+}
+
 static void sleep_until_next_pass(struct writer *writer)
 {
     uint64_t now = os_clock_ns();
@@ -703,13 +733,13 @@ static void sleep_until_next_pass(struct writer *writer)
     uint64_t left = writer->next_tick_ns - now;
     uint64_t sleep_ns = writer->sleep_ns < left ? writer->sleep_ns : left;
     if (sleep_ns <= NAP_NS_MAX) {
-        if (!atomic_load_acquire(&writer->finish)) os_sleep(sleep_ns);
+        if (!atomic_load_acquire(&writer->finish)) note_sleep(writer, os_sleep(sleep_ns));
         return;
     }
     __atomic_store_n(&writer->asleep, 1, __ATOMIC_SEQ_CST);
     if (!__atomic_load_n(&writer->finish, __ATOMIC_SEQ_CST) &&
         !__atomic_load_n(&writer->starved, __ATOMIC_SEQ_CST))
-        os_wait(&writer->asleep, 1, sleep_ns);
+        note_sleep(writer, os_wait(&writer->asleep, 1, sleep_ns));
     atomic_store_relaxed(&writer->asleep, 0);
 }
 
@@ -739,7 +769,7 @@ static int await_reader(struct writer *writer)
 static bool is_at_end(struct writer *writer)
 {
     const struct writer_limits *limits = &writer->limits;
-    if (writer->error || writer->sink.error) return true;
+    if (writer->error || writer->sink.error || writer->reason) return true;
     if (writer->is_full || (limits->events && writer_events(writer) >= limits->events) ||
         (limits->ns && os_clock_ns() - writer->start_ns >= limits->ns)) {
         writer->end_status = RAW_END_LIMIT;
@@ -760,15 +790,43 @@ static void fulfil_sync(struct writer *writer)
     os_wake_all(&writer->sync_done);
 }
 
-static void writer_main(struct writer *writer)
+static void tell_status(struct writer *writer, enum writer_status status)
+{
+    atomic_store_release(&writer->status, status);
+    os_wake_all(&writer->status);
+}
+
+/* A thread whose beginning was deferred. */
+static int take_up(struct writer *writer)
+{
+    int result = output_take_up(&writer->place);
+    writer->sink.file = writer->place.file;
+    writer->spool.file = writer->place.spool;
+    writer->statm = os_file_open_read("/proc/self/statm");
+    tell_status(writer, WRITER_RUNNING);
+    return result < 0 ? fail(writer, result, writer->place.failed) : 0;
+}
+
+/* Said first: a program that goes on may end at once. */
+static bool open_or_report(struct writer *writer)
 {
     int result = open_all(writer);
-    /* Said first: a program that goes on may end at once. */
     if (result < 0) report_failure(writer, "not recording: ");
-    atomic_store_release(&writer->status, result < 0 ? WRITER_FAILED : WRITER_RUNNING);
-    os_wake_all(&writer->status);
-    if (result < 0) return;
-    if (writer->place.kind == OUTPUT_FIFO && await_reader(writer) < 0) {
+    return result == 0;
+}
+
+static void writer_main(struct writer *writer)
+{
+    int result = 0;
+    if (atomic_load_acquire(&writer->status) == WRITER_PUT_ASIDE) {
+        result = take_up(writer);
+    } else {
+        bool opened = open_or_report(writer);
+        tell_status(writer, opened ? WRITER_RUNNING : WRITER_FAILED);
+        if (!opened) return;
+    }
+    if (result == 0 && writer->place.kind == OUTPUT_FIFO) result = await_reader(writer);
+    if (result < 0) {
         writer->ends();
         end_output(writer);
         return;
@@ -794,9 +852,15 @@ static void thread_main(void *argument)
     release_memory(writer);
 }
 
+/* A thread that was ended by somebody else has left everything as it was. */
 void writer_reset(struct writer *writer)
 {
+    bool left = writer->stage != WRITER_NONE && !atomic_load_acquire(&writer->done);
     os_thread_release(&writer->thread);
+    if (left) {
+        spool_close(&writer->spool);
+        release_memory(writer);
+    }
     memset(&writer->thread, 0, sizeof *writer - offsetof(struct writer, thread));
 }
 
@@ -808,30 +872,101 @@ void writer_forget(struct writer *writer)
     memset(writer, 0, sizeof *writer);
 }
 
-int writer_start(struct writer *writer)
+static int start_thread(struct writer *writer)
 {
     int result = os_thread_start(&writer->thread, thread_main, writer, &writer->done,
                                  output_name_descriptor(writer->output));
-    if (result < 0) {
-        fail(writer, result, "the writer thread");
-        report_failure(writer, "not recording: ");
-        return result;
+    atomic_store_release(&writer->stage, result < 0 ? WRITER_NEVER : WRITER_BEGUN);
+    if (result < 0) fail(writer, result, "the writer thread");
+    return result;
+}
+
+static void open_apart(void *argument)
+{
+    struct writer *writer = argument;
+    bool opened = open_or_report(writer);
+    if (opened) {
+        output_put_aside(&writer->place);
+        atomic_store_release(&writer->stage, WRITER_DEFERRED);
+    } else {
+        spool_close(&writer->spool);
+        release_memory(writer);
     }
-    while (atomic_load_acquire(&writer->status) == WRITER_STARTING)
-        os_wait(&writer->status, WRITER_STARTING, 0);
-    if (atomic_load_acquire(&writer->status) == WRITER_RUNNING) return 0;
-    while (!atomic_load_acquire(&writer->done))
-        os_wait(&writer->done, 0, 0);
+    tell_status(writer, opened ? WRITER_PUT_ASIDE : WRITER_FAILED);
+}
+
+/* What would need the descriptors all the time needs the thread at once. */
+static bool can_defer(const struct writer *writer)
+{
+    struct os_file_status there;
+    if (!writer->may_defer || writer->output[0] == '|' ||
+        output_name_descriptor(writer->output) >= 0 ||
+        os_file_look(OS_NO_DIRECTORY, writer->output, &there) < 0)
+        return false;
+    return there.kind == OS_FILE_MISSING || (there.kind == OS_FILE_PLAIN && there.is_own_name);
+}
+
+int writer_start(struct writer *writer)
+{
+    bool deferred = can_defer(writer) && os_run_apart(open_apart, writer) == 0;
+    if (!deferred && start_thread(writer) < 0) {
+        report_failure(writer, "not recording: ");
+        return writer->error;
+    }
+    while (!deferred && atomic_load_acquire(&writer->status) == WRITER_STARTING &&
+           !writer_is_gone(writer))
+        os_wait(&writer->status, WRITER_STARTING, WRITER_TICK_NS);
+    uint32_t status = atomic_load_acquire(&writer->status);
+    if (status == WRITER_RUNNING || status == WRITER_PUT_ASIDE) return 0;
+    while (!deferred && !writer_is_gone(writer))
+        os_wait(&writer->done, 0, WRITER_TICK_NS);
+    if (!writer->error) {
+        fail(writer, -EINTR, "the writer thread");
+        report_failure(writer, "not recording: ");
+    }
     return writer->error;
+}
+
+/* The spool has all so far. */
+static void begin_deferred(struct writer *writer)
+{
+    int result = os_is_confined() ? -EPERM : start_thread(writer);
+    if (result == 0) return;
+    fail(writer, result, "the writer thread");
+    report_failure(writer, "recording ended early: ");
+    atomic_store_release(&writer->stage, WRITER_NEVER);
+    writer->ends();
+}
+
+/* Whoever is interrupted here would leave the others waiting. */
+void writer_need(struct writer *writer)
+{
+    uint32_t deferred = WRITER_DEFERRED;
+    if (atomic_load_acquire(&writer->stage) != WRITER_DEFERRED) return;
+    int kept_errno = errno;
+    uint64_t signals = os_signals_block();
+    if (__atomic_compare_exchange_n(&writer->stage, &deferred, WRITER_BEGINNING, 0,
+                                    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        begin_deferred(writer);
+    os_signals_restore(signals);
+    errno = kept_errno;
+}
+
+void writer_need_now(struct writer *writer)
+{
+    writer_need(writer);
+    while (atomic_load_acquire(&writer->status) == WRITER_PUT_ASIDE && !writer_is_gone(writer))
+        os_wait(&writer->status, WRITER_PUT_ASIDE, WRITER_TICK_NS);
 }
 
 void writer_sync(struct writer *writer)
 {
     uint32_t wish = __atomic_add_fetch(&writer->sync_wanted, 1, __ATOMIC_SEQ_CST);
+    writer_need(writer);
     wake(writer);
     for (;;) {
         uint32_t done = atomic_load_acquire(&writer->sync_done);
-        if ((int32_t)(done - wish) >= 0 || atomic_load_acquire(&writer->done)) return;
+        if ((int32_t)(done - wish) >= 0 || writer_is_gone(writer)) return;
         os_wait(&writer->sync_done, done, WRITER_TICK_NS);
     }
 }
@@ -839,5 +974,6 @@ void writer_sync(struct writer *writer)
 void writer_ask_end(struct writer *writer)
 {
     __atomic_store_n(&writer->finish, 1, __ATOMIC_SEQ_CST);
+    writer_need(writer);
     wake(writer);
 }

@@ -6,7 +6,10 @@
  *   at the end   the same once more, then the end chunk
  *
  * The thread sleeps between passes for as long as it takes the threads to fill a few slots, at most until the next tick; a
- * thread that finds few free slots wakes it, unless the sleep is a short one. */
+ * thread that finds few free slots wakes it, unless the sleep is a short one.
+ *
+ * A program may have to be the only thread of its process for a while. So a new file and its spool are opened without the
+ * thread, which begins when there is more to do than to fill the first slot: writer_need(). Until then there are no ticks. */
 #ifndef MALLOCTAPE_WRITER_H
 #define MALLOCTAPE_WRITER_H
 
@@ -39,7 +42,15 @@
 /* No recording with so much metadata is shorter. */
 uint64_t writer_bytes_min(size_t metadata_bytes);
 
-enum writer_status { WRITER_STARTING = 0, WRITER_RUNNING, WRITER_FAILED };
+enum writer_status { WRITER_STARTING = 0, WRITER_PUT_ASIDE, WRITER_RUNNING, WRITER_FAILED };
+
+enum writer_stage {
+    WRITER_NONE = 0,
+    WRITER_DEFERRED,
+    WRITER_BEGINNING,
+    WRITER_BEGUN,
+    WRITER_NEVER
+};
 
 struct writer_limits {
     /* 0: none. */
@@ -67,12 +78,14 @@ struct writer {
     bool quiet;     /* say nothing */
     bool addresses; /* are recorded, FORMAT.md 5.4 */
     bool loses;     /* threads do not wait for a slot: what finds none is lost */
+    bool may_defer; /* the beginning of the thread */
     struct writer_limits limits;
     bool (*is_abandoned)(void); /* the program has ended without a word */
     void (*ends)(
         void); /* called when the writer ends the recording by itself: threads are to stop */
 
     /* Between the threads and the writer. */
+    uint32_t stage;       /* of the thread: enum writer_stage */
     uint32_t status;      /* enum writer_status; the starter waits on it */
     uint32_t asleep;      /* 1 while the writer sleeps; whoever takes it to 0 wakes it */
     uint32_t finish;      /* set: end the stream */
@@ -86,6 +99,7 @@ struct writer {
     uint32_t done;        /* the writer has ended */
     uint64_t waits;       /* times a thread waited, and for how long in all */
     uint64_t waited_ns;
+    uint32_t death_told;  /* that somebody else has ended the thread */
     uint64_t lost_events; /* of threads that found no lane, as there were too many */
 
     /* The writer's own. */
@@ -109,6 +123,7 @@ struct writer {
     uint64_t next_process_look;
     uint64_t rss_bytes;
     int statm;
+    const char *reason; /* why it ends before the program, if that is no error; or NULL */
     int error;          /* negative errno that ended recording */
     const char *failed; /* what it concerned: a path */
 };
@@ -119,9 +134,19 @@ void writer_reset(struct writer *writer);
 /* In a forked child: forgets the parent's. */
 void writer_forget(struct writer *writer);
 
-/* Starts the thread and waits until the output is open. 0 or a negative errno, and a line on standard error
+/* Opens the output; the thread has begun, unless that may be deferred. 0 or a negative errno, and a line on standard error
  * says what is wrong. */
 int writer_start(struct writer *writer);
+
+/* The thread must have begun. Any thread; keeps errno. And must have opened its files. */
+void writer_need(struct writer *writer);
+void writer_need_now(struct writer *writer);
+
+/* Whether the thread has ended, or somebody has ended it: then it is not heard of again. */
+bool writer_is_gone(const struct writer *writer);
+
+/* A line on standard error, once, if somebody has ended the thread. Any thread. */
+void writer_tell_death(struct writer *writer);
 
 /* Asks the thread to end the stream; `done` tells when it has. May be called more than once. */
 void writer_ask_end(struct writer *writer);
