@@ -1,7 +1,8 @@
 /* cli - what the subcommands of malloctape have in common.
  *
- * A subcommand is one entry of the table in main.c and one `struct cli_command` in a file of its own. Its function
- * gets "malloctape NAME" as words[0] and returns the exit status of the program (common/program.h).
+ * A subcommand is one entry of the table in main.c and one `struct cli_command` in a file of its
+ * own. Its function gets "malloctape NAME" as words[0] and returns the exit status of the program
+ * (common/program.h).
  *
  *   main.c --table--> cli/ record.c, ctl.c
  *                     inspect/ info.c, dump.c, verify.c
@@ -34,8 +35,8 @@ extern const struct cli_command cli_ctl;
 int cli_fail(const struct cli_command *command, const char *message, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The same, for a mistake on the command line, with a pointer to the help. Without a message (NULL), only the
- * latter: getopt_long() has spoken already. Returns PROGRAM_USAGE. */
+/* The same, for a mistake on the command line, with a pointer to the help. Without a message
+ * (NULL), only the latter: getopt_long() has spoken already. Returns PROGRAM_USAGE. */
 int cli_usage_error(const struct cli_command *command, const char *message, ...)
     __attribute__((format(printf, 2, 3)));
 

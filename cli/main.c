@@ -23,8 +23,8 @@ static const char help_tail[] =
     "  -V, --version  the version\n"
     "\n"
     "Beside it stand `postprocess`, which puts a recording in order, and `replay`, which runs the\n"
-    "result against any allocator. The documents that messages name, as FORMAT.md 4.1, are installed in\n" MALLOCTAPE_DOCUMENT_DIRECTORY
-    ".\n";
+    "result against any allocator. The documents that messages name, as FORMAT.md 4.1, are\n"
+    "installed in " MALLOCTAPE_DOCUMENT_DIRECTORY ".\n";
 
 static const struct cli_command *command_find(const char *name)
 {

@@ -13,8 +13,8 @@
  *   DEATH_SIZED          object, size
  *   DEATH_ALIGNED        object, alignment
  *   DEATH_SIZED_ALIGNED  object, size, alignment
- *   HEAP                 one or two plain numbers; changes how the allocator behaves later
- */
+ *   HEAP                 one or two plain numbers; changes how the allocator behaves
+ * later */
 #ifndef MALLOCTAPE_CALL_KIND_H
 #define MALLOCTAPE_CALL_KIND_H
 
@@ -70,7 +70,8 @@ enum call_kind {
 #undef CALL_KIND_ENUM
 };
 
-/* One more than the highest number a format could give a call; the size of tables indexed by kind. */
+/* One more than the highest number a format could give a call; the size of tables indexed by
+ * kind. */
 #define CALL_KINDS 48
 
 enum call_shape {

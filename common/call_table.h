@@ -1,6 +1,7 @@
 /* call_table - names and shapes of calls by number, made from the list in call_kind.h.
  *
- * Indexed with the six bits that a format gives a number; undefined numbers have SHAPE_UNDEFINED and NULL. */
+ * Indexed with the six bits that a format gives a number; undefined numbers have SHAPE_UNDEFINED
+ * and NULL. */
 #ifndef MALLOCTAPE_CALL_TABLE_H
 #define MALLOCTAPE_CALL_TABLE_H
 

@@ -1,5 +1,5 @@
-/* checksum_fast - checksum_of_two() (checksum.h) for those who read much: twice as fast where the processor has AVX2.
- * Not for the capture core, which is to need no more than it must. */
+/* checksum_fast - checksum_of_two() (checksum.h) for those who read much: twice as fast where the
+ * processor has AVX2. Not for the capture core, which is to need no more than it must. */
 #ifndef MALLOCTAPE_CHECKSUM_FAST_H
 #define MALLOCTAPE_CHECKSUM_FAST_H
 

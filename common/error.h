@@ -1,7 +1,7 @@
 /* error - what went wrong with data or with the system, as a value.
  *
- * Errors are for bad input and for what the system refuses; a mistake of ours is a check, not an error.
- * A room lists its errors once, as an X-macro of lines X(IDENTIFIER, "name", "text"):
+ * Errors are for bad input and for what the system refuses; a mistake of ours is a check, not an
+ * error. A room lists its errors once, as an X-macro of lines X(IDENTIFIER, "name", "text"):
  *
  *     #define PEAR_ERROR_LIST(X)                                              \
  *         X(PEAR_CUT, "pear_cut", "the stream ends inside a block (PEAR.md 4)")
@@ -9,8 +9,9 @@
  *     extern const struct error_kind pear_errors[];                           in pear.h
  *     const struct error_kind pear_errors[] = { PEAR_ERROR_LIST(ERROR_LIST_KIND) };   in pear.c
  *
- * and reports with error_set(error, &pear_errors[PEAR_CUT], offset, "block %u", number). The first error set
- * stays: what follows from it would only hide it. Whoever owns the terminal prints it once:
+ * and reports with error_set(error, &pear_errors[PEAR_CUT], offset, "block %u", number). The first
+ * error set stays: what follows from it would only hide it. Whoever owns the terminal prints it
+ * once:
  *
  *     postprocess: raw.lz4: offset 0x1a2f0: the stream ends inside a block (PEAR.md 4): block 17 */
 #ifndef MALLOCTAPE_ERROR_H
@@ -48,8 +49,8 @@ static inline bool error_is_set(const struct error *error)
     return error->kind != NULL;
 }
 
-/* Records an error unless one is recorded already. `detail` may be NULL. Returns false, so that a function that
- * returns success can end with `return error_set(...)`. */
+/* Records an error unless one is recorded already. `detail` may be NULL. Returns false, so that a
+ * function that returns success can end with `return error_set(...)`. */
 bool error_set(struct error *error, const struct error_kind *kind, uint64_t offset,
                const char *detail, ...) __attribute__((format(printf, 4, 5)));
 

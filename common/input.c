@@ -13,11 +13,12 @@
 
 #include "common/pages.h"
 
-/* One read: large enough to make the system call cheap, small enough to stay in a second-level cache. */
+/* One read: large enough to make the system call cheap, small enough to stay in a second-level
+ * cache. */
 #define INPUT_READ_BYTES (256u * 1024)
 
-/* A pipe as large as an ordinary user may have: `lz4 -d` writes 4 MiB at once, and then decodes the next ones while what is
- * in the pipe is read. */
+/* A pipe as large as an ordinary user may have: `lz4 -d` writes 4 MiB at once, and then decodes the
+ * next ones while what is in the pipe is read. */
 #define INPUT_PIPE_BYTES (1024 * 1024)
 
 /* Fewer bytes are left in the pipe: a system call for them costs more than it gains. */
@@ -185,8 +186,8 @@ static bool input_begin_frame(struct input *input)
 
 #define LZ4_BLOCK_HEADER_BYTES 4u
 
-/* Decodes what there is room for, of one block; may read once. When a block is damaged, what the same call has decoded is
- * lost: so the decoder gets one block after another. */
+/* Decodes what there is room for, of one block; may read once. When a block is damaged, what the
+ * same call has decoded is lost: so the decoder gets one block after another. */
 static void input_fill_lz4(struct input *input, size_t room)
 {
     if (!input->in_frame && !input_begin_frame(input)) return;
@@ -208,7 +209,8 @@ static void input_fill_lz4(struct input *input, size_t room)
     input->packed_next += consumed;
     input->end += decoded;
     input->end_offset += decoded;
-    /* The hint is the rest of a block and the header of the next one, or what is left of a header. */
+    /* The hint is the rest of a block and the header of the next one, or what is left of a
+     * header. */
     input->packed_wanted = hint > LZ4_BLOCK_HEADER_BYTES ? hint - LZ4_BLOCK_HEADER_BYTES : hint;
     if (hint == 0) {
         input->in_frame = false;
@@ -258,7 +260,8 @@ static void input_start(struct input *input)
 {
     input->started = true;
     size_t there;
-    /* Not more than fits into `packed`, where these bytes go when they turn out to be compressed. */
+    /* Not more than fits into `packed`, where these bytes go when they turn out to be
+     * compressed. */
     while ((there = (size_t)(input->end - input->next)) < 4 && input->state == INPUT_MORE)
         input_fill_plain(input, INPUT_PACKED_BYTES - there);
     if (there < 4) return;
@@ -286,7 +289,8 @@ static void input_move_to_front(struct input *input)
     input->end = input->buffer + left;
 }
 
-/* Makes the buffer one of `bytes` at least, where what is left is at the front already. False: no memory, nothing changed. */
+/* Makes the buffer one of `bytes` at least, where what is left is at the front already. False: no
+ * memory, nothing changed. */
 static bool input_grow(struct input *input, size_t bytes)
 {
     size_t left = (size_t)(input->end - input->next), capacity = input->capacity;

@@ -3,9 +3,9 @@
  *   fd --read--> [packed] --LZ4F--> [buffer: next .. end] --> the reader of a format
  *   fd --read---------------------> [buffer: next .. end]        (plain data)
  *
- * The first four bytes decide: an LZ4 frame or a skippable frame makes the whole input LZ4 (any number of frames
- * after one another), everything else is passed through. The reader looks at bytes with input_peek(), which makes
- * them contiguous, and moves on with input_skip():
+ * The first four bytes decide: an LZ4 frame or a skippable frame makes the whole input LZ4 (any
+ * number of frames after one another), everything else is passed through. The reader looks at bytes
+ * with input_peek(), which makes them contiguous, and moves on with input_skip():
  *
  *     size_t there = input_peek(&input, 16);
  *     if (there < 16) ... input.state says why: INPUT_END, INPUT_CUT or INPUT_FAILED
@@ -14,10 +14,10 @@
  *
  * Invariants   buffer <= next <= end <= buffer + capacity;  INPUT_SLACK readable bytes behind `end`
  *              state != INPUT_MORE: what lies between next and end is all there will ever be
- * Blocking     input_peek() reads only while fewer than the wanted bytes are there, so a reader on a live pipe
- *              gets what has arrived. input_take_ready() never waits.
- * Memory       from pages_map() only, LZ4's own included; bounded by INPUT_PEEK_MAX, or INPUT_READY_BYTES, and two LZ4
- *              blocks.
+ * Blocking     input_peek() reads only while fewer than the wanted bytes are there, so a reader on
+ *              a live pipe gets what has arrived. input_take_ready() never waits.
+ * Memory       from pages_map() only, LZ4's own included; bounded by INPUT_PEEK_MAX, or
+ *              INPUT_READY_BYTES, and two LZ4 blocks.
  * Threads      one. */
 #ifndef MALLOCTAPE_INPUT_H
 #define MALLOCTAPE_INPUT_H
@@ -38,8 +38,9 @@ extern "C" {
 /* The most that is taken before it is asked for: as much as lz4 decodes before it writes. */
 #define INPUT_READY_BYTES (4u * 1024 * 1024)
 
-/* Readable bytes behind `end`, of no particular value: a reader may decode a block's worth of integers of up to
- * 9 bytes without looking for the end of each (16 384 instructions), and check afterwards that it was not passed. */
+/* Readable bytes behind `end`, of no particular value: a reader may decode a block's worth of
+ * integers of up to 9 bytes without looking for the end of each (16 384 instructions), and check
+ * afterwards that it was not passed. */
 #define INPUT_SLACK (160u * 1024)
 
 #define INPUT_ERROR_LIST(X)                                                      \
@@ -83,8 +84,9 @@ bool input_open(struct input *input, const char *path);
 /* Takes a descriptor that stays the caller's. */
 bool input_open_fd(struct input *input, int fd);
 
-/* Tries to have `bytes` (at most INPUT_PEEK_MAX) bytes at input->next and returns how many there are: at least
- * `bytes`, or fewer when the state is no longer INPUT_MORE. Earlier values of next and end become invalid. */
+/* Tries to have `bytes` (at most INPUT_PEEK_MAX) bytes at input->next and returns how many there
+ * are: at least `bytes`, or fewer when the state is no longer INPUT_MORE. Earlier values of next
+ * and end become invalid. */
 size_t input_peek_slow(struct input *input, size_t bytes);
 static inline size_t input_peek(struct input *input, size_t bytes)
 {
@@ -104,12 +106,13 @@ static inline bool input_is_pipe(const struct input *input)
     return input->pipe;
 }
 
-/* Before the first byte is asked for: room for INPUT_READY_BYTES, if there is memory, so that it need not be made when they
- * have come. */
+/* Before the first byte is asked for: room for INPUT_READY_BYTES, if there is memory, so that it
+ * need not be made when they have come. */
 void input_reserve_ready(struct input *input);
 
-/* Takes what a pipe with plain data has ready, if that is worth a system call, as far as there is room: so that whoever fills the
- * pipe can go on while the reader works on what it has. Earlier values of next and end become invalid. */
+/* Takes what a pipe with plain data has ready, if that is worth a system call, as far as there is
+ * room: so that whoever fills the pipe can go on while the reader works on what it has. Earlier
+ * values of next and end become invalid. */
 void input_take_ready(struct input *input);
 
 /* Offset of input->next in the decoded stream: what `lz4 -d` would have written before it. */

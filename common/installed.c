@@ -10,7 +10,8 @@
     "the build gives MALLOCTAPE_LIBRARY_DIRECTORY, where make install puts the preloaded libraries"
 #endif
 
-/* Directory of the running program, without a slash at the end; empty if the system does not tell. */
+/* Directory of the running program, without a slash at the end; empty if the system does not
+ * tell. */
 static void own_directory(struct installed *installed)
 {
     ssize_t length = readlink("/proc/self/exe", installed->path, sizeof installed->path - 1);

@@ -1,10 +1,10 @@
 /* installed - where the other parts of malloctape are, seen from the running program.
  *
- * The programs lie together, and the preloaded libraries beside them; how, depends on whether this is the build
- * directory or an installation:
+ * The programs lie together, and the preloaded libraries beside them; how, depends on whether this
+ * is the build directory or an installation:
  *
- *   built       bin/malloctape           bin/postprocess           lib/libtcmalloc_minimal_tracing.so
- *   installed   PREFIX/bin/malloctape    PREFIX/bin/postprocess    PREFIX/lib/malloctape/lib... */
+ *   built       bin/malloctape         bin/postprocess         lib/libtcmalloc_minimal_tracing.so
+ *   installed   PREFIX/bin/malloctape  PREFIX/bin/postprocess  PREFIX/lib/malloctape/lib... */
 #ifndef MALLOCTAPE_INSTALLED_H
 #define MALLOCTAPE_INSTALLED_H
 
@@ -18,8 +18,9 @@ struct installed {
     char path[PATH_MAX];
 };
 
-/* The library `name`, in the first of: $MALLOCTAPE_LIBDIR; ../lib and ../lib/malloctape as seen from this
- * program; where `make install` puts it. False: installed->path then says where it was looked for, as text. */
+/* The library `name`, in the first of: $MALLOCTAPE_LIBDIR; ../lib and ../lib/malloctape as seen
+ * from this program; where `make install` puts it. False: installed->path then says where it was
+ * looked for, as text. */
 bool installed_find_library(struct installed *installed, const char *name);
 
 /* The program `name` beside this one. False: installed->path is where it should be. */

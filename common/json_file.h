@@ -7,8 +7,8 @@
 
 #include "common/error.h"
 
-/* Writes `value` and a newline to the file at `path`; "-" is the standard output. A value of NULL is one that there was no
- * memory for. False: see error. */
+/* Writes `value` and a newline to the file at `path`; "-" is the standard output. A value of NULL
+ * is one that there was no memory for. False: see error. */
 bool json_file_write(const json_t *value, const char *path, struct error *error);
 
 #endif

@@ -1,4 +1,5 @@
-/* magic - with what the two kinds of streams begin, so that the reader of one can name the other. */
+/* magic - with what the two kinds of streams begin, so that the reader of one can name the
+ * other. */
 #ifndef MALLOCTAPE_MAGIC_H
 #define MALLOCTAPE_MAGIC_H
 

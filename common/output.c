@@ -55,7 +55,8 @@ static bool output_send(struct output *output, const uint8_t *data, size_t bytes
 
 /* ---- an LZ4 frame ---- */
 
-/* What `lz4` does without options: blocks of 4 MiB that stand alone, and a checksum of the content. */
+/* What `lz4` does without options: blocks of 4 MiB that stand alone, and a checksum of the
+ * content. */
 static const LZ4F_preferences_t frame_preferences = {
     .frameInfo = {.blockSizeID = LZ4F_max4MB,
                   .blockMode = LZ4F_blockIndependent,

@@ -1,14 +1,16 @@
 /* output - a buffered byte sink over a file descriptor.
  *
- * Interrupted and short writes are continued; the first failure is kept in `error`, everything after it is
- * dropped, and output_close() tells. So a producer may check once, at the end, or as often as it likes.
+ * Interrupted and short writes are continued; the first failure is kept in `error`, everything
+ * after it is dropped, and output_close() tells. So a producer may check once, at the end, or as
+ * often as it likes.
  *
  *   offset == bytes handed to the system + used            (until a failure)
  *
- * With output_compress(), the bytes go into one LZ4 frame, as `lz4` makes it; offsets are those before compression.
+ * With output_compress(), the bytes go into one LZ4 frame, as `lz4` makes it; offsets are those
+ * before compression.
  *
- * A reader that went away is EPIPE here if the program ignores SIGPIPE, else the signal ends the program, as
- * is usual in a pipeline. One thread. Memory: the buffer, from pages_map(). */
+ * A reader that went away is EPIPE here if the program ignores SIGPIPE, else the signal ends the
+ * program, as is usual in a pipeline. One thread. Memory: the buffer, from pages_map(). */
 #ifndef MALLOCTAPE_OUTPUT_H
 #define MALLOCTAPE_OUTPUT_H
 
@@ -37,7 +39,8 @@ struct output {
     struct error error;
 };
 
-/* Opens `path` for writing, created or emptied; "-" is the standard output. False: see output->error. */
+/* Opens `path` for writing, created or emptied; "-" is the standard output. False: see
+ * output->error. */
 bool output_open(struct output *output, const char *path);
 
 /* Takes a descriptor that stays the caller's. */
@@ -52,8 +55,8 @@ bool output_write(struct output *output, const void *data, size_t bytes);
 /* Hands everything to the system, or to the frame. */
 bool output_flush(struct output *output);
 
-/* Flushes, closes what was opened here, frees the buffer. False if anything failed since the opening; error
- * stays readable. */
+/* Flushes, closes what was opened here, frees the buffer. False if anything failed since the
+ * opening; error stays readable. */
 bool output_close(struct output *output);
 
 #ifdef __cplusplus

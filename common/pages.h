@@ -1,7 +1,8 @@
 /* pages - memory straight from the system.
  *
- * A replay measures an allocator and must take nothing from it, so the tables and buffers of the offline
- * programs are mappings of their own, made by raw system calls: allocators interpose mmap() too.
+ * A replay measures an allocator and must take nothing from it, so the tables and buffers of the
+ * offline programs are mappings of their own, made by raw system calls: allocators interpose mmap()
+ * too.
  *
  * Memory comes zeroed and in whole pages; what is never touched costs address space only.
  *
@@ -20,11 +21,12 @@ void *pages_map(size_t bytes);
 /* The same, but a child of fork() shares it. Cannot grow. */
 void *pages_map_shared(size_t bytes);
 
-/* Makes the mapping of `bytes_old` bytes at `at` one of `bytes_new` bytes, zeroed where it grew; it may move.
- * On failure the old mapping stays as it is. */
+/* Makes the mapping of `bytes_old` bytes at `at` one of `bytes_new` bytes, zeroed where it grew; it
+ * may move. On failure the old mapping stays as it is. */
 void *pages_grow(void *at, size_t bytes_old, size_t bytes_new);
 
-/* Has the system give the pages of a mapping now, if it can, and not one by one when they are touched first. */
+/* Has the system give the pages of a mapping now, if it can, and not one by one when they are
+ * touched first. */
 void pages_populate(void *at, size_t bytes);
 
 /* NULL is ignored. */

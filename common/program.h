@@ -1,4 +1,5 @@
-/* program - what every program of ours does the same way: exit statuses, --help, --version, wrong options. */
+/* program - what every program of ours does the same way: exit statuses, --help, --version, wrong
+ * options. */
 #ifndef MALLOCTAPE_PROGRAM_H
 #define MALLOCTAPE_PROGRAM_H
 
@@ -16,15 +17,16 @@ enum program_status {
 /* Prints "NAME (malloctape) VERSION" on the standard output. Returns PROGRAM_OK. */
 int program_version(const char *name);
 
-/* To be called last: whether all that was printed on the standard output has been written. Returns `status`, or
- * PROGRAM_FAILED after a message if that was PROGRAM_OK or PROGRAM_CUT and something was not. */
+/* To be called last: whether all that was printed on the standard output has been written. Returns
+ * `status`, or PROGRAM_FAILED after a message if that was PROGRAM_OK or PROGRAM_CUT and something
+ * was not. */
 int program_end(const char *name, int status);
 
 /* Prints `text` on the standard output. Returns PROGRAM_OK. */
 int program_help(const char *text);
 
-/* Prints "NAME: message" and a pointer to --help on stderr. Without a message (NULL), only the latter:
- * getopt_long() has spoken already. Returns PROGRAM_USAGE. */
+/* Prints "NAME: message" and a pointer to --help on stderr. Without a message (NULL), only the
+ * latter: getopt_long() has spoken already. Returns PROGRAM_USAGE. */
 int program_usage_error(const char *name, const char *message, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -1,7 +1,7 @@
 /* varint - unsigned integers of one to nine bytes, little-endian, length first.
  *
- * The number of trailing zero bits of the first byte, plus one, is the length in bytes; a first byte
- * of zero means nine bytes, of which the last eight are the value.
+ * The number of trailing zero bits of the first byte, plus one, is the length in bytes; a first
+ * byte of zero means nine bytes, of which the last eight are the value.
  *
  *   bytes   first byte    value bits
  *     1     vvvvvvv1           7
@@ -14,8 +14,8 @@
  * The length is known from one byte, so that neither side needs a branch per byte. Writers use the
  * shortest form; readers accept any (FORMAT.md 2.2, INSTRUCTIONS.md 2.2).
  *
- * varint_put() and varint_get() touch VARINT_SLACK bytes from the given position whatever the length:
- * the caller keeps that much room behind the data. */
+ * varint_put() and varint_get() touch VARINT_SLACK bytes from the given position whatever the
+ * length: the caller keeps that much room behind the data. */
 #ifndef MALLOCTAPE_VARINT_H
 #define MALLOCTAPE_VARINT_H
 
@@ -23,7 +23,7 @@
 #include <string.h>
 
 /* 9 for the longest form; the fast paths load and store 8 at once. */
-#define VARINT_SLACK 16
+#define VARINT_SLACK     16
 #define VARINT_BYTES_MAX 9
 
 /* Writes `value` at `at`; returns the position behind it. */

@@ -1,4 +1,5 @@
-/* malloctape compare - replays a trace under several allocators and puts what they did side by side. */
+/* malloctape compare - replays a trace under several allocators and puts what they did side by
+ * side. */
 #include "compare/compare.h"
 
 #include <errno.h>
@@ -25,23 +26,24 @@ static const char help_text[] =
     "Replays TRACE, a recording or an instruction stream, under several allocators, several times\n"
     "each, and prints one table.\n"
     "\n"
-    "  -a, --allocators LIST  which, separated by commas (default: all that are installed):\n" ALLOCATORS_HELP
+    "  -a, --allocators LIST  which, with commas between (default: all installed):\n" ALLOCATORS_HELP
     "                           a path, or the name of a file with .so: another library\n"
     "                         Behind one and a colon, NAME=VALUE sets an environment variable for\n"
-    "                         it alone; a semicolon goes between several, and a backslash before a\n"
-    "                         comma, semicolon or backslash in a value\n"
+    "                         it alone; a semicolon goes between several, and a backslash before\n"
+    "                         a comma, semicolon or backslash in a value\n"
     "  -e, --engine ENGINE    how to replay, see replay --help\n"
     "  -r, --runs N           how often under each allocator (default: 5)\n"
-    "      --time-limit SEC   stop a replay that takes longer (default: a minute and 200 times what a\n"
-    "                         replay without an allocator takes); 0: never\n"
-    "      --json FILE        write every number as JSON; - is the standard output, without the table\n"
+    "      --time-limit SEC   stop a replay that takes longer (default: a minute and 200 times\n"
+    "                         what a replay without an allocator takes); 0: never\n"
+    "      --json FILE        write every number as JSON; - is the standard output, without the\n"
+    "                         table\n"
     "      --html FILE        write a page with charts, for any browser\n"
     "\n"
     "  malloctape compare server.raw.lz4 --html server.html --allocators \\\n"
     "      'tcmalloc,jemalloc,jemalloc:MALLOC_CONF=background_thread:true\\,narenas:1'\n"
     "\n"
-    "The exit status is 0 when all went well, 1 when something failed, be it one allocator, 2 for a\n"
-    "mistake on the command line, 3 when the trace had been cut short.\n";
+    "The exit status is 0 when all went well, 1 when something failed, be it one allocator, 2 for\n"
+    "a mistake on the command line, 3 when the trace had been cut short.\n";
 
 /* ---- the command line ---- */
 

@@ -1,14 +1,17 @@
-/* compare - one trace, replayed under many allocators in fresh processes, and what can be said of them.
+/* compare - one trace, replayed under many allocators in fresh processes, and what can be said of
+ * them.
  *
- *   TRACE --trace.c--> ordered stream --+--> replay, engine null: facts of the trace, page cache warm
+ *   TRACE --trace.c--> ordered stream --+--> replay, engine null: facts, page cache warm
  *   LIST ---list.c---> entries          |
- *           find.c---> libraries -------+--> replay, once a round for each entry, there and back again
+ *           find.c---> libraries -------+--> replay, once a round for each entry, there and back
  *                                                `--> reports --numbers.c--> table, JSON, page
  *
- * An allocator that fails is a row that says why; it takes no part in later rounds, and the others go on. The rounds
- * are walked in alternating directions, so that no entry always follows the same one.
+ * An allocator that fails is a row that says why; it takes no part in later rounds, and the others
+ * go on. The rounds are walked in alternating directions, so that no entry always follows the same
+ * one.
  *
- * One thread. Reports stay JSON (REPORT.md): what this program does not know of them is passed on. */
+ * One thread. Reports stay JSON (REPORT.md): what this program does not know of them is passed
+ * on. */
 #ifndef MALLOCTAPE_COMPARE_H
 #define MALLOCTAPE_COMPARE_H
 
@@ -61,12 +64,14 @@ struct compare {
 /* The name of a row alone: of a library, without its directory. */
 const char *compare_row_name(const struct compare_row *row);
 
-/* A report of a row that did not fail and is not `none`, for what they have in common; NULL: there is no such row. */
+/* A report of a row that did not fail and is not `none`, for what they have in common; NULL: there
+ * is no such row. */
 const json_t *compare_any_report(const struct compare *compare);
 
 /* ---- running: run.c ---- */
 
-/* Replays without an allocator, for compare->facts. False: `why` says what is wrong with the trace. */
+/* Replays without an allocator, for compare->facts. False: `why` says what is wrong with the
+ * trace. */
 bool compare_run_facts(struct compare *compare, char *why, size_t why_bytes);
 
 /* All rounds of all rows. */
@@ -80,14 +85,16 @@ const char *compare_group(const struct compare *compare, const struct compare_nu
 /* Of single calls, in ns. */
 double compare_clock_step(const struct compare *compare);
 
-/* The value as it is shown, without its unit; of a time of single calls below the step of the clock, only that. */
+/* The value as it is shown, without its unit; of a time of single calls below the step of the
+ * clock, only that. */
 const char *compare_text(const struct compare *compare, const struct compare_number *number,
                          double value, char *text, size_t bytes);
 
 /* For a terminal. */
 void compare_table_print(const struct compare *compare, FILE *to);
 
-/* Everything, as one JSON object, with or without the reports it was taken from. The caller owns it. */
+/* Everything, as one JSON object, with or without the reports it was taken from. The caller owns
+ * it. */
 json_t *compare_json(const struct compare *compare, bool with_reports);
 
 /* One HTML page with everything in it. False: `why` says what is missing or cannot be written. */

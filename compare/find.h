@@ -4,8 +4,9 @@
  *   a word with a slash        --> that shared library
  *   any other with ".so"       --> the library of that name
  *
- * Libraries are looked for in $LD_LIBRARY_PATH and in the usual directories, one named after the kind of machine
- * included; a file that is no shared library of this kind of machine is passed over. Nothing is loaded here. */
+ * Libraries are looked for in $LD_LIBRARY_PATH and in the usual directories, one named after the
+ * kind of machine included; a file that is no shared library of this kind of machine is passed
+ * over. Nothing is loaded here. */
 #ifndef MALLOCTAPE_COMPARE_FIND_H
 #define MALLOCTAPE_COMPARE_FIND_H
 
@@ -26,8 +27,8 @@ enum compare_where {
 
 #define COMPARE_OWN_TCMALLOC "libtcmalloc_minimal.so"
 
-/* X(name, where, names of its file, package of Debian, thread caches are not switched, for people). Of the names, which
- * may be patterns, the first is preferred. */
+/* X(name, where, names of its file, package of Debian, thread caches are not switched, for people).
+ * Of the names, which may be patterns, the first is preferred. */
 #define COMPARE_ALLOCATOR_LIST(X)                                                                  \
     X("tcmalloc", COMPARE_OURS, COMPARE_OWN_TCMALLOC, NULL, false,                                 \
       "that of malloctape, thread caches switched")                                                \
@@ -60,7 +61,8 @@ struct compare_found {
     char why[PATH_MAX + 128];              /* empty, or why it cannot be used */
 };
 
-/* Whether `name` means something: a mistake in writing is not the same as an allocator that is not installed. */
+/* Whether `name` means something: a mistake in writing is not the same as an allocator that is not
+ * installed. */
 bool compare_find_knows(const char *name);
 
 /* Fills in *found. False: found->why says why. */

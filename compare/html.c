@@ -1,8 +1,10 @@
-/* The page of compare: a template (page.html) with the numbers, and Chart.js as this system has it, put in.
+/* The page of compare: a template (page.html) with the numbers, and Chart.js as this system has it,
+ * put in.
  *
  *   template  ...@TITLE@...@FACTS@...@FAILURES@...@TABLE@...@DATA@...@CHARTJS@...
  *
- * What a reader needs is there without scripts: facts and all numbers are plain HTML; scripts add the charts. */
+ * What a reader needs is there without scripts: facts and all numbers are plain HTML; scripts add
+ * the charts. */
 #include "compare/compare.h"
 
 #include <errno.h>
@@ -230,7 +232,8 @@ static void put_chartjs(const struct page *page)
         fwrite(buffer, 1, bytes, page->to);
 }
 
-/* In a script, nothing is special but what begins with "<"; in JSON, that is always within a string. */
+/* In a script, nothing is special but what begins with "<"; in JSON, that is always within a
+ * string. */
 static void put_data(const struct page *page)
 {
     json_t *object = compare_json(page->compare, false);

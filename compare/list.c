@@ -24,7 +24,8 @@ static bool refuse(struct parser *parser, const char *message, ...)
     return false;
 }
 
-/* Takes the characters up to one of `ends`, which stays, or to the end of the text. NULL: see parser->why. */
+/* Takes the characters up to one of `ends`, which stays, or to the end of the text. NULL: see
+ * parser->why. */
 static char *take_word(struct parser *parser, const char *ends)
 {
     char *word = malloc(strlen(parser->next) + 1);

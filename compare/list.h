@@ -1,13 +1,14 @@
-/* compare/list - what is to be compared, as a user writes it: allocators, each with settings of its own.
+/* compare/list - what is to be compared, as a user writes it: allocators, each with settings of its
+ * own.
  *
  *   LIST     ENTRY,ENTRY,...
  *   ENTRY    ALLOCATOR  or  ALLOCATOR:NAME=VALUE;NAME=VALUE;...
  *
  *   jemalloc,glibc,'jemalloc:MALLOC_CONF=background_thread:true\,narenas:1'
  *
- * A backslash takes its meaning from the character that follows: a value may hold commas and semicolons. Only the
- * first colon of an entry and the first equals sign of a setting separate. The same allocator may come as often as
- * one likes. */
+ * A backslash takes its meaning from the character that follows: a value may hold commas and
+ * semicolons. Only the first colon of an entry and the first equals sign of a setting separate. The
+ * same allocator may come as often as one likes. */
 #ifndef MALLOCTAPE_COMPARE_LIST_H
 #define MALLOCTAPE_COMPARE_LIST_H
 
@@ -34,7 +35,8 @@ struct compare_list {
     size_t count;
 };
 
-/* Appends the entries of `text`. False: `why` says what is wrong with which entry, or that memory ran out. */
+/* Appends the entries of `text`. False: `why` says what is wrong with which entry, or that memory
+ * ran out. */
 bool compare_list_add(struct compare_list *list, const char *text, char *why, size_t why_bytes);
 
 void compare_list_free(struct compare_list *list);

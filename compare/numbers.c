@@ -56,8 +56,8 @@ struct compare_spread compare_spread_of(const struct compare_number *number, con
 
 /* ---- time of the calls alone ---- */
 
-/* The own cost comes from a few blocks only and is the same in every run: the median of all runs is taken off each. An
- * event: REPORT.md, `measured_events`. */
+/* The own cost comes from a few blocks only and is the same in every run: the median of all runs is
+ * taken off each. An event: REPORT.md, `measured_events`. */
 static double net_ns_per_event(const json_t *report, const json_t *reports)
 {
     const struct compare_number own_cost = {.path = "own_cost_ns_per_event"};

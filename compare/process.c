@@ -28,7 +28,8 @@ enum { CANNOT_EXECUTE = 127 };
 /* What is quoted of a program lies in so many bytes at the end of what it told. */
 enum { QUOTED_BYTES_MAX = 4096 };
 
-/* How often a child is looked after that has closed its standard error; one that has not ends with doing so. */
+/* How often a child is looked after that has closed its standard error; one that has not ends with
+ * doing so. */
 enum { LOOK_EVERY_MS = 50 };
 
 /* ---- signals ---- */
@@ -126,7 +127,8 @@ static void become(const struct compare_process *process, int errors)
     _exit(CANNOT_EXECUTE);
 }
 
-/* Signals wait meanwhile, so that none falls between the start of a child and its becoming known. False: see errno. */
+/* Signals wait meanwhile, so that none falls between the start of a child and its becoming known.
+ * False: see errno. */
 static bool child_start(struct child *child, const struct compare_process *process)
 {
     sigset_t ending, before;
@@ -213,7 +215,8 @@ static const char *take_last_line(char *text)
     return last != NULL ? last : text;
 }
 
-/* What a program told last, but for the advice to read its help. Takes the text of the child apart. */
+/* What a program told last, but for the advice to read its help. Takes the text of the child
+ * apart. */
 static const char *quote(const struct compare_process *process, struct child *child)
 {
     const char *program = process->words[0];

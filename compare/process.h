@@ -1,8 +1,10 @@
-/* compare/process - runs one program at a time, to its end, and a directory for what it leaves behind.
+/* compare/process - runs one program at a time, to its end, and a directory for what it leaves
+ * behind.
  *
- * While a directory is open, signals that ask this process to end (SIGINT, SIGTERM, SIGHUP) end the program that
- * runs instead; compare_process_run() then returns false and starts nothing any more. Whoever opened the directory
- * closes it, which removes it and lets the signal have its way. One thread. */
+ * While a directory is open, signals that ask this process to end (SIGINT, SIGTERM, SIGHUP) end the
+ * program that runs instead; compare_process_run() then returns false and starts nothing any more.
+ * Whoever opened the directory closes it, which removes it and lets the signal have its way. One
+ * thread. */
 #ifndef MALLOCTAPE_COMPARE_PROCESS_H
 #define MALLOCTAPE_COMPARE_PROCESS_H
 
@@ -36,8 +38,9 @@ struct compare_process {
     void *of;
 };
 
-/* Returns whether it ended by itself with a status of zero, or of 3 (PROGRAM_CUT) when `may_be_cut`. If not, `why` is
- * one line about it: of a program that told why, the last that it told. */
+/* Returns whether it ended by itself with a status of zero, or of 3 (PROGRAM_CUT) when
+ * `may_be_cut`. If not, `why` is one line about it: of a program that told why, the last that it
+ * told. */
 bool compare_process_run(const struct compare_process *process, bool may_be_cut, char *why,
                          size_t why_bytes);
 

@@ -18,8 +18,8 @@ static const char switching_variable[] = "NO_THREAD_CACHE_SWITCH";
 
 /* ---- one run ---- */
 
-/* In the child. What this process was started with reaches every allocator alike, but for the two variables that
- * say which one it is. */
+/* In the child. What this process was started with reaches every allocator alike, but for the two
+ * variables that say which one it is. */
 static void enter(void *of)
 {
     const struct compare_row *row = of;
@@ -54,7 +54,8 @@ static void files_name(const struct compare *compare, struct run_files *files)
     unlink(files->report); /* that of the run before */
 }
 
-/* The command line, to be freed. What a user gave comes first, so that it cannot redirect what is ours. */
+/* The command line, to be freed. What a user gave comes first, so that it cannot redirect what is
+ * ours. */
 static char **words_make(const struct compare *compare, const char *engine, struct run_files *files)
 {
     char **further = compare->options.replay_words;
@@ -80,7 +81,8 @@ static char **words_make(const struct compare *compare, const char *engine, stru
     return words;
 }
 
-/* The first replay, which calls no allocator, tells how long one can take: with an allocator some ten times as long. */
+/* The first replay, which calls no allocator, tells how long one can take: with an allocator some
+ * ten times as long. */
 static double time_limit(const struct compare *compare, const struct compare_row *row)
 {
     double wanted = compare->options.limit_s;
@@ -121,7 +123,8 @@ static void series_take(struct compare_row *row, const struct run_files *files)
 
 /* ---- what a report must say ---- */
 
-/* The dynamic linker goes on without a library that it cannot load, and a library may have no malloc. */
+/* The dynamic linker goes on without a library that it cannot load, and a library may have no
+ * malloc. */
 static bool check_allocator(const struct compare_row *row, const json_t *report, char *why,
                             size_t why_bytes)
 {

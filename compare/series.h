@@ -4,8 +4,8 @@
  *   0.01,4096,...                   -->     "rss_bytes": [4096, ...],
  *   0.02,,...                               ...}                               unknown: null
  *
- * Columns are found by the names in the first line. Of a long series, neighbours are merged: their last time, the
- * most of everything else. */
+ * Columns are found by the names in the first line. Of a long series, neighbours are merged: their
+ * last time, the most of everything else. */
 #ifndef MALLOCTAPE_COMPARE_SERIES_H
 #define MALLOCTAPE_COMPARE_SERIES_H
 

@@ -1,4 +1,5 @@
-/* The table of compare for a terminal: a row for each entry, its settings below it, failures below all. */
+/* The table of compare for a terminal: a row for each entry, its settings below it, failures below
+ * all. */
 #include "compare/compare.h"
 
 #include <math.h>
@@ -86,7 +87,8 @@ static bool is_speed(const struct compare_number *number)
     return strcmp(number->key, "events_per_second") == 0;
 }
 
-/* How wide the columns of the group that begins with `number` are, spaces between them included; and the next group. */
+/* How wide the columns of the group that begins with `number` are, spaces between them included;
+ * and the next group. */
 static int group_width(const struct compare_number *number, const struct compare_number **next)
 {
     const char *group = number->group;

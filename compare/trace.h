@@ -14,7 +14,8 @@
 
 #include "compare/process.h"
 
-/* Fills `ordered` with the path of the file, `ordered_bytes` of at least PATH_MAX and COMPARE_PATH_BYTES. `path` may be
+/* Fills `ordered` with the path of the file, `ordered_bytes` of at least PATH_MAX and
+ * COMPARE_PATH_BYTES. `path` may be
  * "-". False: `why` says what is wrong with the trace. */
 bool compare_trace_prepare(const struct compare_directory *directory, const char *path,
                            char *ordered, size_t ordered_bytes, char *why, size_t why_bytes);

@@ -1,7 +1,7 @@
 /* births - which births a raw stream has, as far as it has been read.
  *
- * The bound of a death may count births that are in a chunk that comes later, were lost, or did not make it into the
- * stream at all (FORMAT.md 2.5, 3, 4.4). Per lane:
+ * The bound of a death may count births that are in a chunk that comes later, were lost, or did not
+ * make it into the stream at all (FORMAT.md 2.5, 3, 4.4). Per lane:
  *
  *   births    1 ............ known                       read so far
  *                [lost] [lost]                           of them, named by `lost` records

@@ -3,8 +3,9 @@
  *   KIND [OBJECT] [SIZE] [ALIGNMENT] [-> OBJECT] [at ADDRESS] [failed]
  *   KIND [NUMBER [NUMBER]]                                               calls of shape HEAP
  *
- * The words are an interface (malloctape(1), LINES OF A DUMP): tests and scripts compare them. Which operands a call
- * has follows from its kind; how an object is called, each format decides for itself. */
+ * The words are an interface (malloctape(1), LINES OF A DUMP): tests and scripts compare them.
+ * Which operands a call has follows from its kind; how an object is called, each format decides for
+ * itself. */
 #ifndef MALLOCTAPE_CALL_TEXT_H
 #define MALLOCTAPE_CALL_TEXT_H
 

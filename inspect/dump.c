@@ -1,7 +1,7 @@
 /* malloctape dump - prints either stream, one record a line.
  *
- * The lines are described in malloctape(1), LINES OF A DUMP, and made a second time, from the format documents
- * alone, by tests/reference/; the two have to agree on every stream. */
+ * The lines are described in malloctape(1), LINES OF A DUMP, and made a second time, from the
+ * format documents alone, by tests/reference/; the two have to agree on every stream. */
 #include "inspect/dump.h"
 
 #include <getopt.h>

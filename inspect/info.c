@@ -10,12 +10,14 @@
 static const char help_text[] =
     "usage: malloctape info [--json FILE] FILE\n"
     "\n"
-    "Reads all of a raw stream or an instruction stream and tells what is in it; '-' is the standard\n"
-    "input.\n"
+    "Reads all of a raw stream or an instruction stream and tells what is in it; '-' is the\n"
+    "standard input.\n"
     "\n"
-    "  --json FILE   writes the same as a JSON object; to '-', the standard output, instead of the text\n"
+    "  --json FILE   writes the same as a JSON object; to '-', the standard output, instead of\n"
+    "                the text\n"
     "\n"
-    "The exit status is 0 when the stream is complete, 3 when it was cut short, 1 when it is damaged.\n";
+    "The exit status is 0 when the stream is complete, 3 when it was cut short, 1 when it is\n"
+    "damaged.\n";
 
 struct options {
     const char *path, *json;

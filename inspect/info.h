@@ -3,7 +3,8 @@
  *   info.c --stream--+--> info_raw.c           --+
  *                    +--> info_instructions.c  --+--> struct info --> info_print.c --> text, JSON
  *
- * All numbers come from the records themselves; where the stream ends with totals, they are compared.
+ * All numbers come from the records themselves; where the stream ends with totals, they are
+ * compared.
  *
  *   events == sum of by_kind               failed calls included
  *   bytes per event == file_bytes / events */

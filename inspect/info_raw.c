@@ -164,7 +164,8 @@ static bool check_totals(struct raw_info *state)
         "%" PRIu64 " events in the end chunk, %" PRIu64 " read", end->events, state->info->events);
 }
 
-/* Events can be lost without a record of it, by threads that found no way to record; the end chunk has all. */
+/* Events can be lost without a record of it, by threads that found no way to record; the end chunk
+ * has all. */
 static void take_end(struct raw_info *state)
 {
     static const char *const texts[] = {"complete", "complete: recording ended at a limit",

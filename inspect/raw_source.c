@@ -24,7 +24,8 @@ bool raw_source_open(struct raw_source *source, int fd, const char *path)
     return opened;
 }
 
-/* Once the stream has ended. A spool is an offer: if it cannot be used, the stream stays what it is. */
+/* Once the stream has ended. A spool is an offer: if it cannot be used, the stream stays what it
+ * is. */
 static void spool_try(struct raw_source *source)
 {
     source->spool_tried = true;

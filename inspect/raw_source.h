@@ -1,19 +1,22 @@
-/* raw_source - the chunks of a raw stream and, where it was cut, of its spool; and the decoder of each lane.
+/* raw_source - the chunks of a raw stream and, where it was cut, of its spool; and the decoder of
+ * each lane.
  *
  *   stream --raw_reader---> chunk, chunk, tick, chunk ...       each lane: one raw_decoder
  *   PATH.spool --spool_reader--> chunk, chunk ...               what the stream lacks
  *
  *     if (raw_source_open(&source, fd, path))
  *         while ((chunk = raw_source_next(&source)) != NULL) {
- *             if (chunk->type == RAW_CHUNK_UNITS) ... raw_source_lane(&source, chunk->lane) decodes it
+ *             if (chunk->type == RAW_CHUNK_UNITS)
+ *                 ... raw_source_lane(&source, chunk->lane) decodes it
  *             raw_source_release(&source, chunk);
  *         }
  *     raw_source_state(&source)
  *
- * A decoder follows one lane, so the chunks of a lane are to be decoded in the order in which they came; when, is
- * up to the caller, who keeps them as long.
+ * A decoder follows one lane, so the chunks of a lane are to be decoded in the order in which they
+ * came; when, is up to the caller, who keeps them as long.
  *
- * Memory  the chunks that were not released, about 4 KiB for each lane and its cache. One thread. */
+ * Memory  the chunks that were not released, about 4 KiB for each lane and its cache. One
+ * thread. */
 #ifndef MALLOCTAPE_RAW_SOURCE_H
 #define MALLOCTAPE_RAW_SOURCE_H
 
@@ -25,7 +28,8 @@
 #include "tracing/raw_reader.h"
 #include "tracing/spool_reader.h"
 
-/* What became of the spool beside the stream (FORMAT.md 8): X(IDENTIFIER, "name", "text for people"). */
+/* What became of the spool beside the stream (FORMAT.md 8): X(IDENTIFIER, "name", "text for
+ * people"). */
 #define RAW_SPOOL_LIST(X)                                                                \
     X(RAW_SPOOL_NONE, "none", "none")                                                    \
     X(RAW_SPOOL_NOT_NEEDED, "not_needed", "there is one, but the stream has everything") \
@@ -52,8 +56,9 @@ struct raw_source {
     char *spool_path; /* NULL: nowhere to look */
 };
 
-/* Reads the header of the stream at `fd`, which stays the caller's. `path` is the name of the stream, beside which
- * its spool is. False: there is nothing to read; raw_source_state() says why. */
+/* Reads the header of the stream at `fd`, which stays the caller's. `path` is the name of the
+ * stream, beside which its spool is. False: there is nothing to read; raw_source_state() says
+ * why. */
 bool raw_source_open(struct raw_source *source, int fd, const char *path);
 
 /* The next chunk: units or a tick. NULL at the end. */
@@ -63,8 +68,8 @@ void raw_source_release(struct raw_source *source, struct raw_chunk *chunk);
 /* The decoder of a lane; NULL without memory (source->error). */
 struct raw_decoder *raw_source_lane(struct raw_source *source, uint32_t lane);
 
-/* After the last chunk: PROGRAM_OK, PROGRAM_CUT (also when the spool had the rest) or PROGRAM_FAILED
- * (common/program.h), and in *error what is to be said about it. */
+/* After the last chunk: PROGRAM_OK, PROGRAM_CUT (also when the spool had the rest) or
+ * PROGRAM_FAILED (common/program.h), and in *error what is to be said about it. */
 int raw_source_state(const struct raw_source *source, struct error *error);
 
 void raw_source_close(struct raw_source *source);

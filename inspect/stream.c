@@ -43,7 +43,8 @@ static bool write_all(int fd, const uint8_t *data, size_t bytes)
     return true;
 }
 
-/* The child's whole life. An input that fails ends the pipe early; the status says that it was not the end. */
+/* The child's whole life. An input that fails ends the pipe early; the status says that it was not
+ * the end. */
 static void relay_run(struct input *input, int to)
 {
     size_t there;

@@ -3,8 +3,8 @@
  *   path --input--> first bytes --magic--+--> input for an instruction_reader
  *                                        +--> fd, at the beginning again, for a raw_reader
  *
- * The first decoded bytes decide, and they cannot be put back. A file is read from its start again; from a pipe, a
- * child process passes the decoded bytes on through a second pipe. */
+ * The first decoded bytes decide, and they cannot be put back. A file is read from its start again;
+ * from a pipe, a child process passes the decoded bytes on through a second pipe. */
 #ifndef MALLOCTAPE_STREAM_H
 #define MALLOCTAPE_STREAM_H
 
@@ -31,8 +31,9 @@ struct stream {
     pid_t relay;         /* the child, or 0 */
 };
 
-/* Opens `path`; "-" is the standard input. An input that ends before it says what it is counts as a raw stream:
- * a recording that was cut at once looks so, and its spool may have everything. False: see `error`. */
+/* Opens `path`; "-" is the standard input. An input that ends before it says what it is counts as a
+ * raw stream: a recording that was cut at once looks so, and its spool may have everything. False:
+ * see `error`. */
 bool stream_open(struct stream *stream, const char *path, struct error *error);
 
 /* After the readers that use it. */

@@ -1,4 +1,5 @@
-/* malloctape verify - orders a recording with postprocess and checks the result against the recording.
+/* malloctape verify - orders a recording with postprocess and checks the result against the
+ * recording.
  *
  *   RAW ---------------------------------------------------> checker (verify.h)
  *    `--> postprocess RAW - --pipe--> instruction_reader --> '
@@ -27,16 +28,17 @@
 static const char help_text[] =
     "usage: malloctape verify RAW [ORDERED]\n"
     "\n"
-    "Puts the recording RAW in order with `postprocess` and checks the result, call by call, against the\n"
-    "recording; or checks the instruction stream ORDERED instead. Says what was checked.\n"
+    "Puts the recording RAW in order with `postprocess` and checks the result, call by call,\n"
+    "against the recording; or checks the instruction stream ORDERED instead. Says what was\n"
+    "checked.\n"
     "\n"
     "  rule 1  every lane's calls are there, once, in order, with the same operands\n"
     "  rule 2  allocations come before their frees, of the very objects of the recording\n"
     "  rule 3  calls entered the allocator's shared structures in the recorded order\n"
-    "  rule 4  no call is more than one tick window away from its own, unless the other rules force it\n"
+    "  rule 4  no call is more than one tick window from its own, unless the others force it\n"
     "\n"
-    "malloctape(1) says exactly what is checked. The exit status is 0 when all of it holds, 3 when it\n"
-    "holds for a recording that was cut short, else 1.\n";
+    "malloctape(1) says exactly what is checked. The exit status is 0 when all of it holds, 3\n"
+    "when it holds for a recording that was cut short, else 1.\n";
 
 struct options {
     const char *raw, *ordered; /* ordered: or NULL */
@@ -99,8 +101,8 @@ static bool ordering_open(struct ordering *ordering, const struct options *optio
     return ordering->fd >= 0;
 }
 
-/* The program's own verdict: a recording that it calls cut or damaged has not been verified as a whole. Without
- * `to_its_end`, what it has not written yet is of no interest. */
+/* The program's own verdict: a recording that it calls cut or damaged has not been verified as a
+ * whole. Without `to_its_end`, what it has not written yet is of no interest. */
 static int ordering_close(struct ordering *ordering, bool to_its_end)
 {
     int status = 0;

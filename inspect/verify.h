@@ -4,24 +4,26 @@
  *                                                    +--> the four rules of FORMAT.md 6
  *   ordered stream --instruction_reader--> calls ----+
  *
- * The checker walks along the ordered stream once. For each instruction it takes the next record of that lane from
- * the recording and compares them; it keeps its own account of objects, sequence numbers and windows and shares nothing
- * with the code that made the order.
+ * The checker walks along the ordered stream once. For each instruction it takes the next record of
+ * that lane from the recording and compares them; it keeps its own account of objects, sequence
+ * numbers and windows and shares nothing with the code that made the order.
  *
- * 1. Lanes     The instructions of a lane are the records of that lane, each once, in order, with the same kind,
- *              size, alignment, numbers and outcome.
- * 2. Objects   A call that ends or moves an object comes after the allocations that its bound counts, and the register
- *              stands for the very object that the recording names: of those that the bound's lane has allocated at
- *              the place and that are alive, the latest that the bound counts. "Unknown" is said only where the
- *              recording has none, and says or explains it; "freed twice" only where none is alive there.
- * 3. Numbers   The sequence numbers, which the ordered stream no longer has, can be put back: between the records of
- *              their lanes, with the numbers of every structure ascending.
- * 4. Windows   Ticks are those of the recording. A record comes at most one window later than its own, or
- *              than the latest window among all that rules 1 to 3 put before it; and at most one window earlier
- *              than its own, or than the earliest window among all that they put behind it.
+ * 1. Lanes    The instructions of a lane are the records of that lane, each once, in order, with
+ *             the same kind, size, alignment, numbers and outcome.
+ * 2. Objects  A call that ends or moves an object comes after the allocations that its bound
+ *             counts, and the register stands for the very object that the recording names: of
+ *             those that the bound's lane has allocated at the place and that are alive, the latest
+ *             that the bound counts. "Unknown" is said only where the recording has none, and says
+ *             or explains it; "freed twice" only where none is alive there.
+ * 3. Numbers  The sequence numbers, which the ordered stream no longer has, can be put back:
+ *             between the records of their lanes, with the numbers of every structure ascending.
+ * 4. Windows  Ticks are those of the recording. A record comes at most one window later than its
+ *             own, or than the latest window among all that rules 1 to 3 put before it; and at most
+ *             one window earlier than its own, or than the earliest window among all that they put
+ *             behind it.
  *
- * Memory: records of the windows between which the two streams stand, 16 bytes for each register, 4 for each place, and
- * 16 for each window in which a lane allocates. */
+ * Memory: records of the windows between which the two streams stand, 16 bytes for each register, 4
+ * for each place, and 16 for each window in which a lane allocates. */
 #ifndef MALLOCTAPE_VERIFY_H
 #define MALLOCTAPE_VERIFY_H
 
@@ -94,8 +96,8 @@ bool verify_finish(struct verify *verify);
 
 void verify_close(struct verify *verify);
 
-/* Notes the first violation. Returns false. Unless `lane` is NULL, the text begins with the present instruction and
- * the lane's present record. */
+/* Notes the first violation. Returns false. Unless `lane` is NULL, the text begins with the present
+ * instruction and the lane's present record. */
 bool verify_violated(struct verify *verify, enum verify_rule rule, const struct verify_lane *lane,
                      const char *text, ...) __attribute__((format(printf, 4, 5)));
 
@@ -109,11 +111,13 @@ void verify_objects_free(struct verify *verify);
 /* Makes room for so many registers. */
 bool verify_objects_reach(struct verify *verify, uint64_t registers);
 
-/* Checks the object that the record, the next one of its lane, ends or names, against that of the instruction. */
+/* Checks the object that the record, the next one of its lane, ends or names, against that of the
+ * instruction. */
 bool verify_object(struct verify *verify, struct verify_lane *lane, const struct record *record,
                    const struct instruction *one);
 
-/* The instruction, which has been checked, ends its object; or the record begins one in this register. */
+/* The instruction, which has been checked, ends its object; or the record begins one in this
+ * register. */
 void verify_object_ends(struct verify *verify, uint32_t register_number);
 bool verify_object_begins(struct verify *verify, struct verify_lane *lane,
                           const struct record *record, uint32_t register_number);
@@ -123,15 +127,16 @@ bool verify_object_begins(struct verify *verify, struct verify_lane *lane,
 /* "class 3" or "page heap". */
 const char *verify_structure_text(uint32_t structure, char *to, size_t bytes);
 
-/* Reads one more chunk of the recording and takes what numbers have become due. False: see violation, then error.
- * At the end, raw.ended is set. */
+/* Reads one more chunk of the recording and takes what numbers have become due. False: see
+ * violation, then error. At the end, raw.ended is set. */
 bool verify_numbers_read(struct verify *verify);
 
-/* The record at the head of the lane has been taken. Takes the numbers that follow it, as far as they are due. */
+/* The record at the head of the lane has been taken. Takes the numbers that follow it, as far as
+ * they are due. */
 bool verify_numbers_follow(struct verify *verify, struct verify_lane *lane);
 
-/* With the whole recording read, or events lost: passes over numbers that lanes wait for and nobody has, of any
- * structure. False: there are none, or a violation. */
+/* With the whole recording read, or events lost: passes over numbers that lanes wait for and nobody
+ * has, of any structure. False: there are none, or a violation. */
 bool verify_numbers_pass_over(struct verify *verify);
 
 /* ---- verify_windows.c: rule 4 ---- */
@@ -151,7 +156,8 @@ bool verify_window(struct verify *verify, const struct verify_lane *lane,
 bool verify_window_number(struct verify *verify, struct verify_lane *lane,
                           struct verify_number number, uint32_t window);
 
-/* Judges records that came too early, as far as what follows from them is known; with `all`, nothing more comes. */
+/* Judges records that came too early, as far as what follows from them is known; with `all`,
+ * nothing more comes. */
 bool verify_windows_judge(struct verify *verify, bool all);
 
 void verify_windows_free(struct verify *verify);

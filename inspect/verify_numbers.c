@@ -22,7 +22,8 @@ static void block(struct verify *verify, struct verify_lane *lane, uint32_t stru
     verify->structures[structure].blocked = lane->number + 1;
 }
 
-/* Moves the lanes that wait for the number that is due now from the list of the structure to the ready ones. */
+/* Moves the lanes that wait for the number that is due now from the list of the structure to the
+ * ready ones. */
 static void wake(struct verify *verify, struct verify_structure *structure)
 {
     uint32_t *link = &structure->blocked;
@@ -127,7 +128,8 @@ bool verify_numbers_follow(struct verify *verify, struct verify_lane *lane)
     return advance(verify, lane);
 }
 
-/* If lanes wait for a number of the structure that nobody has: on to the next one that somebody has. */
+/* If lanes wait for a number of the structure that nobody has: on to the next one that somebody
+ * has. */
 static bool pass_over(struct verify *verify, uint32_t structure_number)
 {
     struct verify_structure *structure = &verify->structures[structure_number];

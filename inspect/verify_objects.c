@@ -90,7 +90,8 @@ bool verify_object_begins(struct verify *verify, struct verify_lane *lane,
 
 /* ---- objects that end or move, or stay because a realloc failed ---- */
 
-/* Reads on until it is known what became of the allocations that the bound counts, or the recording ends. */
+/* Reads on until it is known what became of the allocations that the bound counts, or the recording
+ * ends. */
 static bool read_to_bound(struct verify *verify, uint64_t bound, bool *known)
 {
     enum birth birth;
@@ -137,7 +138,8 @@ static bool check_unknown(struct verify *verify, struct verify_lane *lane,
     bool known;
     if (verify->freed_twice) return check_freed_twice(verify, lane, record);
     verify->counts.unknown++;
-    /* A realloc that failed may come after another lane has ended the object (INSTRUCTIONS.md 5.1). */
+    /* A realloc that failed may come after another lane has ended the object (INSTRUCTIONS.md
+     * 5.1). */
     if (record->bound == 0 || record->number == RAW_FAILED) return true;
     if (!read_to_bound(verify, record->bound, &known)) return false;
     uint32_t meant = object_find(verify, record->ends, record->bound);

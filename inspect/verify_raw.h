@@ -1,11 +1,12 @@
-/* verify_raw - what a recording says, lane by lane, for a checker that walks along its ordered form.
+/* verify_raw - what a recording says, lane by lane, for a checker that walks along its ordered
+ * form.
  *
  *   raw_source --chunk--> decoded block --> lane 0: [records][records]
  *                                           lane 7: [records]
  *              --tick---> ticks: [tick][tick]
  *
- * The stream is read as far as the checker needs it. What was read and not taken waits in the lanes; the
- * checker bounds it, by not reading more than some windows ahead.
+ * The stream is read as far as the checker needs it. What was read and not taken waits in the
+ * lanes; the checker bounds it, by not reading more than some windows ahead.
  *
  *   records read == records taken + records that wait in lanes
  *
@@ -29,7 +30,8 @@ struct verify_block {
     struct record records[];
 };
 
-/* From this allocation of a lane on, whoever waits for it also waits for something of window `floor`. */
+/* From this allocation of a lane on, whoever waits for it also waits for something of window
+ * `floor`. */
 struct verify_floor {
     uint64_t allocation; /* number in the lane */
     uint32_t floor;
@@ -48,12 +50,12 @@ struct verify_lane {
     uint64_t calls;       /* in the ordered stream so far */
     uint64_t allocations; /* rule 2: in the ordered stream so far, lost ones included */
 
-    /* Rule 3: the structure whose sequence number is next but not yet due, or VERIFY_NOT_BLOCKED; and the next lane
-     * in the list of that structure, plus one. */
+    /* Rule 3: the structure whose sequence number is next but not yet due, or VERIFY_NOT_BLOCKED;
+     * and the next lane in the list of that structure, plus one. */
     uint32_t blocked_on, next_blocked;
 
-    /* Rule 4: the latest window that anything up to here has to wait for; its changes, ascending; window of the
-     * latest call in the recording; the numbers that were taken for the next call. */
+    /* Rule 4: the latest window that anything up to here has to wait for; its changes, ascending;
+     * window of the latest call in the recording; the numbers that were taken for the next call. */
     uint32_t floor;
     struct verify_floor *floors;
     uint32_t floors_count, floors_room;
@@ -80,8 +82,8 @@ struct verify_raw {
 /* Opens the stream at `fd`, whose name is `path`. False: see error. */
 bool verify_raw_open(struct verify_raw *raw, int fd, const char *path);
 
-/* Reads one chunk. Returns the lane that has got records by it, as its last block; or NULL after a tick, at the
- * end (ended is set) and after an error (error is set). */
+/* Reads one chunk. Returns the lane that has got records by it, as its last block; or NULL after a
+ * tick, at the end (ended is set) and after an error (error is set). */
 struct verify_lane *verify_raw_read(struct verify_raw *raw);
 
 /* The lane, made if need be; NULL: no memory (error is set). */
@@ -96,13 +98,14 @@ static inline const struct record *verify_lane_head(const struct verify_lane *la
 /* Takes the record that verify_lane_head() shows; it stays readable until the next read. */
 void verify_lane_take(struct verify_raw *raw, struct verify_lane *lane);
 
-/* The lowest number of the structure, from `from` on, among the records that wait in lanes; UINT64_MAX: none. Looks through
- * all of them: for rare cases. */
+/* The lowest number of the structure, from `from` on, among the records that wait in lanes;
+ * UINT64_MAX: none. Looks through all of them: for rare cases. */
 uint64_t verify_raw_next_number(const struct verify_raw *raw, uint32_t structure, uint64_t from);
 
 void verify_raw_close(struct verify_raw *raw);
 
-/* Whether the bound counts an allocation whose place is not known (raw_decoder's `unplaced`), as far as has been read. */
+/* Whether the bound counts an allocation whose place is not known (raw_decoder's `unplaced`), as
+ * far as has been read. */
 bool verify_raw_has_unplaced(const struct verify_raw *raw, uint64_t bound);
 
 /* The first doubt of a decoder, or NULL. */

@@ -8,8 +8,9 @@
 #include "common/call_table.h"
 #include "inspect/verify.h"
 
-/* How far the recording is read ahead of the ordered stream before the record that is looked for counts as too
- * far away. Rule 4 allows one window; what the others force is seldom more than another. */
+/* How far the recording is read ahead of the ordered stream before the record that is looked for
+ * counts as too far away. Rule 4 allows one window; what the others force is seldom more than
+ * another. */
 enum { READ_AHEAD_WINDOWS = 16 };
 
 /* Number of the record at the head of the lane, which there is. */
@@ -57,8 +58,8 @@ bool verify_no_memory(struct verify *verify)
 
 /* ---- the next record of a lane ---- */
 
-/* The record that has to be the present instruction: what its lane has next, once its sequence numbers have been taken. NULL:
- * there is none, or it is not its turn. */
+/* The record that has to be the present instruction: what its lane has next, once its sequence
+ * numbers have been taken. NULL: there is none, or it is not its turn. */
 static const struct record *due_record(struct verify *verify, struct verify_lane *lane)
 {
     const struct record *record;
@@ -124,7 +125,8 @@ static bool check_call(struct verify *verify, struct verify_lane *lane, const st
     return true;
 }
 
-/* Instructions that are records of a lane but no calls; the numbers are those of INSTRUCTIONS.md 5.3. */
+/* Instructions that are records of a lane but no calls; the numbers are those of
+ * INSTRUCTIONS.md 5.3. */
 static bool check_other(struct verify *verify, struct verify_lane *lane,
                         const struct record *record, const struct instruction *one,
                         const uint64_t *operands)

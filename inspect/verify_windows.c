@@ -47,8 +47,9 @@ uint32_t verify_floor_of(const struct verify_lane *lane, uint64_t allocation)
 
 /* ---- records that come early ---- */
 
-/* A record that came more than one window early. It may, if something that had to come after it belongs at most one window
- * later than where it came. What had to come after it spreads as rules 1 to 3 say. */
+/* A record that came more than one window early. It may, if something that had to come after it
+ * belongs at most one window later than where it came. What had to come after it spreads as rules 1
+ * to 3 say. */
 struct verify_early {
     uint64_t position; /* its instruction */
     uint64_t record;   /* its number in the lane */
@@ -56,8 +57,8 @@ struct verify_early {
     uint32_t own;      /* its window in the recording */
     uint32_t lane;
     uint32_t lanes; /* elements of from */
-    uint64_t *
-        from; /* by lane: the first allocation that had to come after it; NOTHING: nothing of the lane */
+    uint64_t *from; /* by lane: the first allocation that had to come after it; NOTHING: nothing of
+                       the lane */
     uint64_t lowest[RAW_STRUCTURES]; /* numbers above it had to come after it */
 };
 
@@ -91,7 +92,8 @@ static void number_reached(struct verify_early *early, struct verify_number numb
     if (number.number < *lowest) *lowest = number.number;
 }
 
-/* The record at the head of the lane and its numbers had to come after the early one, or are that. */
+/* The record at the head of the lane and its numbers had to come after the early one, or are
+ * that. */
 static void record_reached(struct verify_early *early, const struct verify_lane *lane)
 {
     if (early->from[lane->number] == NOTHING) early->from[lane->number] = lane->allocations + 1;

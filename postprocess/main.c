@@ -1,4 +1,5 @@
-/* postprocess - puts what the threads of a recorded program asked of their allocator into one order. */
+/* postprocess - puts what the threads of a recorded program asked of their allocator into one
+ * order. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -22,7 +23,8 @@
 #define STATUS_OUTPUT_FAILED 4
 #define STATUS_SALVAGED      5
 
-/* Whether the file at `path` is the one that is open as `fd`, and writing to it would destroy it. */
+/* Whether the file at `path` is the one that is open as `fd`, and writing to it would destroy
+ * it. */
 static bool is_same_file(int fd, const char *path)
 {
     struct stat input, output;

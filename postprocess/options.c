@@ -19,8 +19,8 @@ static int help(void)
         "Usage: postprocess [OPTION]... IN OUT\n"
         "       postprocess [OPTION]... -o OUT IN...\n"
         "Put the allocator calls of a recording into one order that could have happened, as an\n"
-        "instruction stream for replay. IN, a raw event stream, may be plain or lz4. Either may be\n"
-        "- or a pipe.\n"
+        "instruction stream for replay. IN, a raw event stream, may be plain or lz4. Either may\n"
+        "be - or a pipe.\n"
         "\n"
         "  postprocess raw.lz4 /dev/stdout | lz4 > p.lz4\n"
         "\n"
@@ -40,9 +40,9 @@ static int help(void)
         "  -V, --version          the version\n"
         "\n"
         "Exit status: 0 complete; 1 the recording is damaged or cannot be read, what came before\n"
-        "was written; 2 wrong options, or IN or OUT cannot be opened; 3 all there was was written, but\n"
-        "the recording was cut short or had lost events; 4 the output could not be written;\n"
-        "5 damage was left out (--salvage).\n");
+        "was written; 2 wrong options, or IN or OUT cannot be opened; 3 all there was was\n"
+        "written, but the recording was cut short or had lost events; 4 the output could not be\n"
+        "written; 5 damage was left out (--salvage).\n");
 }
 
 /* A number with K, M or G behind it. */

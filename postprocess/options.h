@@ -21,10 +21,12 @@ struct options {
 /* Returns -1 to go on, or an exit status. */
 int options_parse(struct options *options, int count, char **words);
 
-/* Makes the directory that -o names with a slash behind it, unless it is there. False: see errno. */
+/* Makes the directory that -o names with a slash behind it, unless it is there. False: see
+ * errno. */
 bool make_output_directory(const struct options *options);
 
-/* The file that what was read from `input`, recorded of process `pid`, goes to. To be freed; NULL: no memory. */
+/* The file that what was read from `input`, recorded of process `pid`, goes to. To be freed; NULL:
+ * no memory. */
 char *output_name(const struct options *options, const char *input, uint32_t pid);
 
 /* Whether the result goes to that file as an LZ4 frame. */

@@ -27,8 +27,8 @@ static bool write_files(const struct options *options, const struct report *repo
     return false;
 }
 
-/* Prints what was asked for, and last what was wrong: what else fails may follow from that. Of a stream that could not
- * be opened there is no table. Returns the exit status. */
+/* Prints what was asked for, and last what was wrong: what else fails may follow from that. Of a
+ * stream that could not be opened there is no table. Returns the exit status. */
 static int finish(const struct options *options, const struct report *report, bool opened)
 {
     int status = status_of(report->status);

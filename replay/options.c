@@ -46,12 +46,13 @@ static int options_help(void)
         "      --cpu=LIST      run on these processors only, as in 0,2-3\n"
         "      --heap-calls    carry out calls on the whole heap too, as in the original\n"
         "      --limit=N       end after N calls\n"
-        "      --speed=FACTOR  so many times as fast as the original, by its clock; max (default):\n"
-        "                      as fast as possible\n"
+        "      --speed=FACTOR  so many times as fast as the original, by its clock; max\n"
+        "                      (default): as fast as possible\n"
         "      --warmup=N      carry out the first N calls without measuring them\n"
         "\n"
         "What to report:\n"
-        "  -j, --json=FILE     write the report as JSON; - is the standard output, without the table\n"
+        "  -j, --json=FILE     write the report as JSON; - is the standard output, without\n"
+        "                      the table\n"
         "      --csv=PREFIX    write PREFIX.series.csv (memory over time) and PREFIX.latency.csv\n"
         "      --sample=N      time one call in N by itself, on average (default 1024); 0: none\n"
         "      --verify-addresses\n"
@@ -65,8 +66,9 @@ static int options_help(void)
         "Environment:\n"
         "  NO_THREAD_CACHE_SWITCH   when not empty, thread caches are not switched\n"
         "\n"
-        "Exit status: 0 everything was carried out; 1 the stream is damaged or an instruction could\n"
-        "not be carried out; 2 wrong options; 3 the stream was cut, what there was was carried out.\n");
+        "Exit status: 0 everything was carried out; 1 the stream is damaged or an instruction\n"
+        "could not be carried out; 2 wrong options; 3 the stream was cut, what there was was\n"
+        "carried out.\n");
 }
 
 static bool parse_count(const char *text, uint64_t *count)

@@ -21,7 +21,8 @@ struct options {
     bool switching_forbidden; /* by the environment */
 };
 
-/* Returns -1 to go on, or an exit status: --help and the like have been done, or an error has been printed. */
+/* Returns -1 to go on, or an exit status: --help and the like have been done, or an error has been
+ * printed. */
 int options_parse(int argc, char **argv, struct options *options);
 
 #endif
