@@ -5,15 +5,14 @@ set -eu
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/tap.sh"
 
-# How often a busy server's recording is begun and ended.
-restarts=${MALLOCTAPE_RESTARTS:-8}
+# How often a busy server's recording is begun and ended, recordings of one program, and rounds of pauses.
+restarts=${MALLOCTAPE_RESTARTS:-$(size 4 50)}
+recordings=$(size 6 12)
+rounds=$(size 1 8)
 
 malloctape=$bin/malloctape
 servers=()
 trap 'kill "${servers[@]}" 2>/dev/null; rm -rf "$scratch"' EXIT
-
-# objects RAW SIZE - how many objects of that size were made with malloc.
-objects() { "$malloctape" dump --only-calls "$1" 2>/dev/null | grep -c "^malloc $2 -> " || true; }
 
 # good_piece RAW - complete, in order, and can be replayed.
 good_piece() {
@@ -43,18 +42,18 @@ resumed_by_new_handler() {
 
 pieces() {
     mkdir -p pieces
-    loaded "$workloads/pieces" control "$scratch/pieces" 12 || return 1
+    loaded "$workloads/pieces" control "$scratch/pieces" "$recordings" || return 1
     for raw in pieces/*.lz4; do
-        [ "$(objects "$raw" 777)" = 1000 ] && [ "$(objects "$raw" 999)" = 0 ] && [ "$(objects "$raw" 888)" = 0 ] &&
-            good_piece "$raw" || return 1
+        [ "$("$malloctape" dump --only-calls "$raw" 2>err | grep -o '^malloc \(777\|888\|999\) ' |
+            sort | uniq -c | tr -s ' ')" = ' 1000 malloc 777 ' ] && good_piece "$raw" || return 1
     done
-    [ "$(find pieces -type f | wc -l)" = 12 ]
+    [ "$(find pieces -type f | wc -l)" = "$recordings" ]
 }
 
 # A pause may come between an entry into a structure and its call, and an entry after it belong to no call.
 many_pauses() {
     local run
-    for run in 1 2 3 4; do
+    for ((run = 0; run < rounds; run++)); do
         rm -f raw.lz4*
         recorded raw.lz4 "$workloads/pieces" pauses 200 && "$malloctape" verify raw.lz4 >out 2>err || return 1
     done
@@ -110,7 +109,16 @@ serve() {
         end
         File.write("client.out", threads.sum(&:value).to_s)' 2>client.err &
     client=$!
-    until [ -e going ]; do sleep 0.05; done
+    wait_until test -e going
+}
+
+# has_events MORE - the recording has so many events more than when this was asked last.
+has_events() {
+    ctl "$server" status || return 1
+    local events
+    events=$(sed -n 's/.*: \([0-9]*\) events.*/\1/p' out)
+    [ "${events:-0}" -ge $((events_before + $1)) ] || return 1
+    events_before=$events
 }
 
 # The client has got all replies.
@@ -125,8 +133,10 @@ busy_server() {
     serve
     ctl "$server" status && grep -q '^not recording' out || return 1
     for number in $(seq "$restarts"); do
-        ctl "$server" start "served/$number.lz4" && sleep 0.05 && ctl "$server" pause && ctl "$server" status &&
-            grep -q '^paused to ' out && ctl "$server" resume && sleep 0.05 && ctl "$server" status &&
+        events_before=0
+        ctl "$server" start "served/$number.lz4" && wait_until has_events 1000 &&
+            ctl "$server" pause && ctl "$server" status && grep -q '^paused to ' out &&
+            ctl "$server" resume && wait_until has_events 1000 &&
             grep -q '^recording to ' out && ctl "$server" stop || return 1
     done
     served && [ "$(find served -type f | wc -l)" = "$restarts" ] || return 1
@@ -192,14 +202,12 @@ only_the_same_user() {
     env TCMALLOC_TRACE_CONTROL=1 LD_PRELOAD="$tracing_library" sleep 30 &
     local process=$!
     servers+=("$process")
-    sleep 0.3
-    ctl "$process" status && ! setpriv --reuid 65534 --clear-groups "$malloctape" ctl "$process" status >out 2>err &&
+    wait_until ctl "$process" status && ! setpriv --reuid 65534 --clear-groups "$malloctape" ctl "$process" status >out 2>err &&
         grep -q 'does not answer' err || return 1
     setpriv --reuid 65534 --clear-groups env TCMALLOC_TRACE_CONTROL=1 LD_PRELOAD="$tracing_library" sleep 30 &
     process=$!
     servers+=("$process")
-    sleep 0.3
-    ctl "$process" status && setpriv --reuid 65534 --clear-groups "$malloctape" ctl "$process" status >out 2>err
+    wait_until ctl "$process" status && setpriv --reuid 65534 --clear-groups "$malloctape" ctl "$process" status >out 2>err
 }
 
 one_thread_if_asked() {
@@ -271,14 +279,16 @@ events_are_limited() {
 
 seconds_are_limited() {
     rm -f raw.lz4*
-    TCMALLOC_TRACE_MAX_SECONDS=1s recorded raw.lz4 sleep 1.5 &&
-        grep -q 'a limit was reached$' err && good_piece raw.lz4
+    TCMALLOC_TRACE_MAX_SECONDS=1s TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD=$tracing_library \
+        sleep 60 2>err &
+    servers+=("$!")
+    wait_until grep -q 'a limit was reached$' err && good_piece raw.lz4 && kill "$!"
 }
 
 plan 17
 check 'the C API, from C' api pieces
 check 'the C API, from C++' api pieces_cxx
-check 'twelve recordings of a program with threads' pieces
+check "$recordings recordings of a program with threads" pieces
 check 'a pause that a new handler ends' resumed_by_new_handler
 check 'many pauses in the middle of calls' many_pauses
 check 'a forked child that records itself' forked_child

@@ -7,8 +7,6 @@ set -eu
 malloctape=$bin/malloctape
 life=$workloads/life
 
-objects() { "$malloctape" dump --only-calls "$1" 2>/dev/null | grep -c "^malloc $2 -> " || true; }
-
 # A directory for the recordings of one test.
 recordings() {
     rm -rf traces
@@ -109,7 +107,7 @@ saving_server() {
     TCMALLOC_TRACE_OUTPUT=$scratch/traces/%e.%p.lz4 TCMALLOC_TRACE_QUIET=1 LD_PRELOAD=$tracing_library \
         redis-server --unixsocket "$scratch/redis/socket" --port 0 --save '' --dir "$scratch/redis" >redis.out 2>err &
     local server=$!
-    until [ -S redis/socket ]; do sleep 0.05; done
+    wait_until test -S redis/socket
     redis-benchmark -s redis/socket -q -t set,lpush -n 60000 -r 5000 -P 16 >out 2>>err &
     local load=$!
     for i in 1 2 3; do

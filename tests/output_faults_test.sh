@@ -31,8 +31,6 @@ as_untraced() {
     [ "$status" = 7 ] && cmp wanted out
 }
 
-one_line() { [ "$(wc -l <err)" = 1 ] && grep -q "^malloctape: $1" err; }
-
 fresh() { rm -rf raw.lz4* tmp/* only.lz4 p part; }
 
 nothing_left() { [ -z "$(ls tmp)" ] && [ -z "$(find . -name '*.spool' -o -name '.malloctape*')" ]; }
@@ -134,13 +132,15 @@ reader_is_killed() {
 reader_stalls() {
     fresh
     local since=$SECONDS
-    TCMALLOC_TRACE_READER_SECONDS=1 as_untraced '|head -c 200000 >raw.lz4; exec sleep 6' &&
-        one_line 'recording ended early: .*: waited for its reader too long' && [ $((SECONDS - since)) -lt 6 ] &&
+    TCMALLOC_TRACE_READER_SECONDS=1 as_untraced '|head -c 200000 >raw.lz4; exec sleep 30' &&
+        one_line 'recording ended early: .*: waited for its reader too long' && [ $((SECONDS - since)) -lt 30 ] &&
         replays raw.lz4
 }
 
-# shellcheck disable=SC2016 # the command's own shell
-slow_reader='|while dd bs=65536 count=1 status=none >part && [ -s part ]; do cat part >>raw.lz4; sleep 0.02; done'
+# reader_after LINES COMMANDS - a reader that begins when the program has printed so many of its 15 lines. There is
+# space for what it records until the fifth.
+reader_after() { echo "|until [ \$(wc -l <out) -ge $1 ]; do sleep 0.02; done; $2"; }
+slowly='sleep 0.5; while dd bs=65536 count=1 status=none >part && [ -s part ]; do cat part; sleep 0.02; done >raw.lz4'
 
 # number KEY RAW - of the summary of a recording.
 number() {
@@ -155,7 +155,7 @@ reader_is_slow() {
     local wanted
     wanted=$(number events raw.lz4)
     fresh
-    TMPDIR=$scratch/small as_untraced "$slow_reader" && whole raw.lz4 && [ -z "$(ls small)" ] &&
+    TMPDIR=$scratch/small as_untraced "$(reader_after 5 "$slowly")" && whole raw.lz4 && [ -z "$(ls small)" ] &&
         [ "$(number events raw.lz4)" = "$wanted" ] && [ "$(number lost_events raw.lz4)" = 0 ] &&
         one_line ".*: $wanted events, .* threads waited [0-9]* ms for the writer"
 }
@@ -166,7 +166,8 @@ events_are_lost() {
     local wanted
     wanted=$(number events raw.lz4)
     fresh
-    TCMALLOC_TRACE_ON_OVERLOAD=lose TMPDIR=$scratch/small as_untraced "$slow_reader" && [ -z "$(ls small)" ] || return 1
+    TCMALLOC_TRACE_ON_OVERLOAD=lose TMPDIR=$scratch/small as_untraced "$(reader_after 15 'cat >raw.lz4')" &&
+        [ -z "$(ls small)" ] || return 1
     local events lost
     events=$(number events raw.lz4)
     lost=$(number lost_events raw.lz4)
@@ -251,10 +252,7 @@ directory_is_renamed() {
     mkdir before
     TCMALLOC_TRACE_OUTPUT=before/raw.lz4 LD_PRELOAD=$tracing_library "$family" tty 20 >out 2>err &
     local program=$!
-    for _ in $(seq 100); do
-        [ -s out ] && break
-        sleep 0.05
-    done
+    wait_until test -s out
     mv before after
     kill -INT $program
     exit_status wait $program

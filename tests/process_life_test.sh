@@ -7,15 +7,6 @@ set -eu
 life=$workloads/life
 malloctape=$bin/malloctape
 
-# objects RAW SIZE - how many objects of that size were made with malloc.
-objects() { "$malloctape" dump --only-calls "$1" 2>/dev/null | grep -c "^malloc $2 -> " || true; }
-
-# verified RAW STATUS - 0 a complete recording, 3 one that was cut short but lacks nothing.
-verified() {
-    exit_status "$malloctape" verify "$1" >out 2>err
-    [ "$status" = "$2" ]
-}
-
 # A complete recording needs no spool.
 complete() { [ ! -e "$1.spool" ] && verified "$1" 0; }
 
@@ -150,8 +141,8 @@ many_threads() {
 
 # --- the program is not harmed ---
 
-# one_line PATH - what cannot be written is said in one line, and the program goes on.
-one_line() {
+# cannot_record PATH - what cannot be written is said in one line, and the program goes on.
+cannot_record() {
     exit_status recorded "$1" "$life" end exit
     [ "$status" = 7 ] && [ "$(wc -l <err)" = 1 ] && grep -q '^malloctape: ' err && [ ! -s out ]
 }
@@ -224,7 +215,7 @@ goes_on_after_an_error() {
         recorded raw.lz4 "$workloads/churn" 1 1000 2000000
     ) >out 2>err || return 1
     grep -q '^malloctape: recording ended early: ' err && [ "$(wc -l <err)" = 1 ] || return 1
-    verified raw.lz4 3 && grep -q 'in order, as far as it goes' out
+    verified raw.lz4 3 && grep -q 'in order, as far as it goes' verify.out
 }
 
 # --- what daemons, sandboxes and careless programs do ---
@@ -261,7 +252,7 @@ strains() {
 ends_in_a_handler() {
     for i in $(seq 40); do
         rm -f raw.lz4*
-        exit_status timeout 10 env TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" \
+        exit_status timeout 60 env TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" \
             "$strain" interrupt $((10000 + i * 977)) >out 2>err
         [ "$status" = 7 ] && [ ! -e raw.lz4.spool ] || return 1
     done
@@ -273,7 +264,8 @@ two_with_one_name() {
     rm -f raw.lz4* counts
     TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD=$tracing_library "$life" count counts 1 >/dev/null 2>&1 &
     local first=$!
-    until [ -e raw.lz4 ] && [ -e counts ]; do sleep 0.05; done
+    wait_until test -e raw.lz4
+    wait_until test -e counts
     local inode
     inode=$(stat -c %i raw.lz4)
     exit_status recorded raw.lz4 "$life" end exit
@@ -312,12 +304,12 @@ check 'exec: the new program is not recorded and leaves the file alone' execs
 check 'thread-specific data destructors' thread_destructors_are_recorded
 check '10 000 short threads' many_threads 10000
 check '100 000 short threads' many_threads 100000
-check 'no such directory' one_line /no/such/directory/raw.lz4
-check 'the output is a directory' one_line "$scratch"
+check 'no such directory' cannot_record /no/such/directory/raw.lz4
+check 'the output is a directory' cannot_record "$scratch"
 if [ "$(id -u)" = 0 ]; then
     skip_test 'no permission' 'root may write everywhere'
 else
-    check 'no permission' one_line /proc/version
+    check 'no permission' cannot_record /proc/version
 fi
 check 'a full disk' full_disk
 check 'a limit on the size of files' file_size_limit

@@ -66,6 +66,48 @@ in_terminal() {
         exit($?.exitstatus || 128 + $?.termsig)' "$@"
 }
 
+# size NORMAL LONG - how much of something a test does: with MALLOCTAPE_LONG set (make check-long), LONG.
+size() { if [ -n "${MALLOCTAPE_LONG:-}" ]; then echo "$2"; else echo "$1"; fi; }
+
+# found NAME - the path of a program that is no script: what a script execs would not be recorded.
+found() {
+    local place
+    for place in /usr/bin /usr/local/bin /bin; do
+        if [ -x "$place/$1" ] && [ "$(head -c 4 "$place/$1" | tail -c 3)" = ELF ]; then
+            echo "$place/$1"
+            return 0
+        fi
+    done
+    return 1
+}
+
+# git_repository COMMAND... - makes one in the directory `repository`: for N from 1 to 5 a commit of what COMMAND N
+# prints, in files of a hundred lines.
+git_repository() {
+    (
+        "$git" init -q repository && cd repository && "$git" config user.email nobody@example.org &&
+            "$git" config user.name nobody || exit 1
+        for i in 1 2 3 4 5; do
+            "$@" "$i" | split -a 3 -l 100 - "part$i."
+            "$git" add . && "$git" commit -q -m "part $i" || exit 1
+        done
+    )
+}
+
+# objects RAW SIZE - how many objects of that size were made with malloc.
+objects() {
+    "$bin/malloctape" dump --only-calls "$1" 2>/dev/null | grep -c "^malloc $2 -> " || true
+}
+
+# verified RAW STATUS - 0 a complete recording, 3 one that was cut short but lacks nothing.
+verified() {
+    exit_status "$bin/malloctape" verify "$1" >verify.out 2>&1
+    [ "$status" = "$2" ]
+}
+
+# one_line TEXT - the recorder's only line begins with this.
+one_line() { [ "$(wc -l <err)" = 1 ] && grep -q "^malloctape: $1" err; }
+
 # wait_until COMMAND... - until COMMAND succeeds. It fails after a minute: then what should happen never does.
 wait_until() {
     local tries
@@ -101,13 +143,7 @@ json_counts() {
 # json_value FILE KEY
 json_value() { ruby -rjson -e 'puts JSON.parse(File.read(ARGV[0])).fetch(ARGV[1]).to_s' "$1" "$2"; }
 
-# redis_answers PID - waits until the server at redis.socket does; after ten seconds it is killed.
-redis_answers() {
-    local tries
-    for ((tries = 0; tries < 100; tries++)); do
-        redis-cli -s redis.socket ping >out 2>&1 && grep -q PONG out && return
-        sleep 0.1
-    done
-    kill "$1"
-    return 1
-}
+redis_pongs() { redis-cli -s redis.socket ping >out 2>&1 && grep -q PONG out; }
+
+# redis_answers PID - waits until the server at redis.socket does; if it never does, it is killed.
+redis_answers() { wait_until redis_pongs || { kill "$1"; return 1; }; }
