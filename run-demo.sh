@@ -4,15 +4,16 @@
 #   ./run-demo.sh                            the sqlite3 shell: 400 000 rows, an index, queries
 #   ./run-demo.sh -- COMMAND [ARGUMENT...]   your own program, until it ends or until Ctrl-C
 #
-# Your program is recorded, and so is every program that it starts; the process that called its allocator
-# most often is compared.
+# Your program is recorded, and so is every program that it starts; the process that called its
+# allocator most often is compared.
 #
-# Installs what is missing, builds in build/ (or $BUILD_DIR), records the program under the tracing allocator,
-# puts its calls in one order, replays them under several allocators and prints one table. Everything it made
-# is left in demo-out/ (or $DEMO_OUT): the trace, the reports, and commands.sh, the very commands that it ran.
+# Installs what is missing, builds in build/ (or $BUILD_DIR), records the program under the tracing
+# allocator, puts its calls in one order, replays them under several allocators and prints one
+# table. Everything it made is left in demo-out/ (or $DEMO_OUT): the trace, the reports, and
+# commands.sh, the very commands that it ran.
 #
-# Exit status 0 only if recording, ordering and every replay agree on the calls, kind by kind, and on the
-# objects alive at the end.
+# Exit status 0 only if recording, ordering and every replay agree on the calls, kind by kind, and
+# on the objects alive at the end.
 
 set -euo pipefail
 
@@ -36,7 +37,8 @@ die() {
     exit 1
 }
 
-# --- what is needed -------------------------------------------------------------------------------------
+# --- what is needed
+# -------------------------------------------------------------------------------------
 
 install_needed() {
     local demo_packages=''

@@ -1,6 +1,6 @@
 #!/bin/sh
-# run-tests.sh [--long] - installs what is missing, builds in build/ (or $BUILD_DIR), runs every test,
-# as many at a time as there are processors.
+# run-tests.sh [--long] - installs what is missing, builds in build/ (or $BUILD_DIR), runs every
+# test, as many at a time as there are processors.
 #
 # With --long, tests that have a long form take it (make check-long): an hour instead of minutes.
 # The last line is "N passed, N failed", with ", N skipped" if there were any. Exit status 0 only if

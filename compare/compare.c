@@ -26,7 +26,7 @@ static const char help_text[] =
     "Replays TRACE, a recording or an instruction stream, under several allocators, several times\n"
     "each, and prints one table.\n"
     "\n"
-    "  -a, --allocators LIST  which, with commas between (default: all installed):\n" ALLOCATORS_HELP
+    "  -a, --allocators LIST  which, comma-separated (default: all installed):\n" ALLOCATORS_HELP
     "                           a path, or the name of a file with .so: another library\n"
     "                         Behind one and a colon, NAME=VALUE sets an environment variable for\n"
     "                         it alone; a semicolon goes between several, and a backslash before\n"

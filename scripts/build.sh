@@ -11,7 +11,8 @@ watch_log() {
     done
 }
 
-# build_step LOG COMMAND... - runs COMMAND into LOG; when it fails, shows how LOG ends. On a terminal, shows how far it is.
+# build_step LOG COMMAND... - runs COMMAND into LOG; when it fails, shows how LOG ends. On a
+# terminal, shows how far it is.
 build_step() {
     log=$1
     shift
@@ -36,8 +37,9 @@ build_step() {
 
 configure_in() { (cd "$1" && "$2/configure"); }
 
-# build_tree NAME DIRECTORY [MAKE-ARGUMENT...] - from the source in the current directory: configure if need be, then
-# make. NAME, who asks for it, stands before what is said. Returns 1, with the error on stderr, when that fails.
+# build_tree NAME DIRECTORY [MAKE-ARGUMENT...] - from the source in the current directory: configure
+# if need be, then make. NAME, who asks for it, stands before what is said. Returns 1, with the
+# error on stderr, when that fails.
 build_tree() {
     name=$1
     mkdir -p "$2"
@@ -56,8 +58,8 @@ build_tree() {
     if [ -e "$build/bin/malloctape" ]; then
         echo "$name: building in $build" >&2
     else
-        echo "$name: building in $build: fetches the source of gperftools, and compiles it and malloctape;" \
-            "a minute or two" >&2
+        echo "$name: building in $build: fetches the source of gperftools, and compiles it and" \
+            "malloctape; a minute or two" >&2
     fi
     build_step "$log" make -C "$build" -j"$(nproc)" "$@"
 }

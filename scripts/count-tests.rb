@@ -3,12 +3,13 @@
 
 # count-tests.rb BUILD-DIR MAKE-STATUS - counts what `make check` really ran.
 #
-# Every test of Automake's TESTS leaves NAME.trs (results) and NAME.log (output). A test that printed TAP counts
-# with each of its lines, a GoogleTest program with each of its cases, any other test as one. A test without
-# results did not run, which is a failure; so is a `make check` that failed though no test did.
+# Every test of Automake's TESTS leaves NAME.trs (results) and NAME.log (output). A test that
+# printed TAP counts with each of its lines, a GoogleTest program with each of its cases, any other
+# test as one. A test without results did not run, which is a failure; so is a `make check` that
+# failed though no test did.
 #
-# Prints what the log of every failed test tells, the reason of each that was skipped, and as the last line
-# "N passed, N failed[, N skipped]".
+# Prints what the log of every failed test tells, the reason of each that was skipped, and as the
+# last line "N passed, N failed[, N skipped]".
 
 LOG_TAIL_LINES = 40
 
@@ -34,7 +35,8 @@ end
 
 def results_count(results, log)
   failed = results.count { |word| %w[FAIL XPASS ERROR].include?(word) }
-  # The TAP driver adds an error when a script ends with a status of its own; its failed tests say as much.
+  # The TAP driver adds an error when a script ends with a status of its own; its failed tests say
+  # as much.
   failed -= 1 if failed > 1 && log.match?(/^ERROR: .* - exited with status \d+$/)
   Counts.new(results.count { |word| %w[PASS XFAIL].include?(word) }, failed, results.count('SKIP'))
 end
@@ -53,7 +55,8 @@ def test_count(results, log)
   gtest || results_count(results, log)
 end
 
-# A failed test that explained itself in TAP notes is shown with these, whatever else with the end of its log.
+# A failed test that explained itself in TAP notes is shown with these, whatever else with the end
+# of its log.
 def failure_show(name, log_path, log)
   puts '', "--- #{name} failed; its output is in #{log_path}"
   explained = log.scan(/^not ok.*\n(?:(?!ok|not ok).*\n)*/)

@@ -1,9 +1,11 @@
 #!/usr/bin/env ruby
 # frozen_string_literal: true
 
-# demo-choose.rb MALLOCTAPE DEMO-DIR - of the recordings in DEMO-DIR/raw, takes the one with the most calls.
+# demo-choose.rb MALLOCTAPE DEMO-DIR - of the recordings in DEMO-DIR/raw, takes the one with the
+# most calls.
 #
-# Moves it, and its spool if there is one, to raw.lz4. Says which processes were recorded. Exit status 1 if none was.
+# Moves it, and its spool if there is one, to raw.lz4. Says which processes were recorded. Exit
+# status 1 if none was.
 
 require 'json'
 require 'open3'
@@ -23,9 +25,12 @@ end
 # 1234567 as "1 234 567".
 def grouped(number) = number.to_s.reverse.scan(/\d{1,3}/).join(' ').reverse
 
-recordings = Dir.glob(File.join(dir, 'raw', '*.raw.lz4')).filter_map { |file| look_at(malloctape, file) }
+files = Dir.glob(File.join(dir, 'raw', '*.raw.lz4'))
+recordings = files.filter_map { |file| look_at(malloctape, file) }
 chosen = recordings.max_by(&:calls)
-abort('run-demo.sh: nothing was recorded: is it a statically linked or a setuid program?') unless chosen
+unless chosen
+  abort('run-demo.sh: nothing was recorded: is it a statically linked or a setuid program?')
+end
 
 if recordings.size > 1
   warn("run-demo.sh: #{recordings.size} processes were recorded, these with the most calls:")
@@ -36,5 +41,6 @@ File.rename(chosen.file, target)
 File.rename("#{chosen.file}.spool", "#{target}.spool") if File.exist?("#{chosen.file}.spool")
 
 if !ENV.key?('PYTHONMALLOC') && recordings.any? { |one| one.program.start_with?('python') }
-  warn('run-demo.sh: Python has pools of its own for small objects; with PYTHONMALLOC=malloc the allocator sees them')
+  warn('run-demo.sh: Python has pools of its own for small objects; ' \
+       'with PYTHONMALLOC=malloc the allocator sees them')
 end

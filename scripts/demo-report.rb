@@ -3,9 +3,9 @@
 
 # demo-report.rb DEMO-DIR - prints the demo's table and checks its reports against one another.
 #
-# Reads recorded.json, ordered.json, compare.json and table.txt; the last two are missing if there was too little to
-# compare. Events by kind and the objects alive at the end must be the same in all of them; otherwise says where they
-# differ and exits with status 1.
+# Reads recorded.json, ordered.json, compare.json and table.txt; the last two are missing if there
+# was too little to compare. Events by kind and the objects alive at the end must be the same in all
+# of them; otherwise says where they differ and exits with status 1.
 
 require 'json'
 
@@ -34,13 +34,16 @@ def differences(name, report, original)
 end
 
 NOTE = <<~TEXT
-  Wall time is that of the calls alone, without reading the trace. Peak RSS leaves out what the program wrote into
-  its objects: a replay does not, so pages that only the program would have touched are not there.
+  Wall time is that of the calls alone, without reading the trace. Peak RSS leaves out what the
+  program wrote into its objects: a replay does not, so pages that only the program would have
+  touched are not there.
 TEXT
 
 def notes_print(recorded, ordered, replayed)
   puts '', NOTE if replayed
-  puts 'The program had one thread, so there was no thread cache to switch.' if replayed && ordered['threads'] == 1
+  if replayed && ordered['threads'] == 1
+    puts 'The program had one thread, so there was no thread cache to switch.'
+  end
   puts 'The recording was cut short: its end may be missing.' if ordered['truncated']
   lost = recorded['lost_events']
   puts "#{grouped(lost)} events were lost while recording." if lost > 0
@@ -51,7 +54,9 @@ recorded = report_read(File.join(dir, 'recorded.json'))
 ordered = report_read(File.join(dir, 'ordered.json'))
 compare_path = File.join(dir, 'compare.json')
 compared = File.exist?(compare_path) ? report_read(compare_path).fetch('allocators') : []
-replays = compared.flat_map { |one| one.fetch('reports').map { |report| [one.fetch('entry'), report] } }
+replays = compared.flat_map do |one|
+  one.fetch('reports').map { |report| [one.fetch('entry'), report] }
+end
 abort('demo-report: nothing was replayed') if File.exist?(compare_path) && replays.empty?
 
 differing = differences('ordered', ordered, recorded)
@@ -65,4 +70,5 @@ unless differing.empty?
 end
 stages = replays.empty? ? 'Recorded = ordered' : 'Recorded = ordered = replayed'
 puts '', "#{stages}: #{grouped(recorded['events'])} events, kind by kind, " \
-         "#{grouped(recorded['live_at_end'])} objects alive at the end; #{ordered['threads']} thread#{'s' if ordered['threads'] != 1}."
+         "#{grouped(recorded['live_at_end'])} objects alive at the end; " \
+         "#{ordered['threads']} thread#{'s' if ordered['threads'] != 1}."

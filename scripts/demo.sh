@@ -1,7 +1,8 @@
 #!/bin/bash
-# shellcheck disable=SC2016,SC2034 # $out, $bin and $scripts stand unexpanded in the commands of commands.sh
-# demo.sh BUILD OUT [COMMAND [ARGUMENT...]] - run-demo.sh, once everything is installed and built in BUILD: records
-# COMMAND, or the sqlite3 shell, compares allocators on it, and leaves everything in OUT.
+# shellcheck disable=SC2016,SC2034 # $out, $bin and $scripts stand unexpanded in the commands of
+# commands.sh demo.sh BUILD OUT [COMMAND [ARGUMENT...]] - run-demo.sh, once everything is installed
+# and built in BUILD: records COMMAND, or the sqlite3 shell, compares allocators on it, and leaves
+# everything in OUT.
 
 set -euo pipefail
 
@@ -26,14 +27,15 @@ die() {
 # A word as the shell would have to read it.
 quoted() { printf "'%s'" "${1//\'/\'\\\'\'}"; }
 
-# step COMMENT COMMAND - notes COMMAND in commands.sh and runs it. $bin, $lib and $out may stand in it.
+# step COMMENT COMMAND - notes COMMAND in commands.sh and runs it. $bin, $lib and $out may stand in
+# it.
 step() {
     printf '\n# %s\n%s\n' "$1" "$2" >>"$out/commands.sh"
     eval "$2"
 }
 
-# quiet_step COMMENT COMMAND - the same; what COMMAND prints goes to log.txt, and is shown if it fails. The status
-# in $cut_short_status is no failure.
+# quiet_step COMMENT COMMAND - the same; what COMMAND prints goes to log.txt, and is shown if it
+# fails. The status in $cut_short_status is no failure.
 quiet_step() {
     local log=$out/log.txt status
     echo "$1:" >>"$log"
@@ -46,7 +48,8 @@ quiet_step() {
     die "failed with status $status: $1"
 }
 
-# --- the program ----------------------------------------------------------------------------------------
+# --- the program
+# ----------------------------------------------------------------------------------------
 
 # A deterministic database: the numbers look random and are not. Results go to standard output.
 write_sql() {
@@ -59,9 +62,12 @@ SELECT i, printf('person %d of %d', i * 7919 % 400009, i), 'city ' || (i * 10472
 FROM n;
 CREATE INDEX people_by_city ON people(city, born);
 SELECT count(*), sum(balance), max(name) FROM people;
-SELECT city, count(*) AS inhabitants, avg(balance) FROM people GROUP BY city ORDER BY inhabitants DESC, city LIMIT 20;
-SELECT born, group_concat(substr(name, -6)) FROM people WHERE city LIKE 'city 49%' GROUP BY born LIMIT 50;
-SELECT a.name, b.name FROM people a JOIN people b ON a.city = b.city AND a.born = b.born AND a.id < b.id
+SELECT city, count(*) AS inhabitants, avg(balance) FROM people
+GROUP BY city ORDER BY inhabitants DESC, city LIMIT 20;
+SELECT born, group_concat(substr(name, -6)) FROM people
+WHERE city LIKE 'city 49%' GROUP BY born LIMIT 50;
+SELECT a.name, b.name FROM people a JOIN people b
+ON a.city = b.city AND a.born = b.born AND a.id < b.id
 ORDER BY a.name, b.name LIMIT 100;
 UPDATE people SET name = upper(name) || ' ' || city WHERE id % 3 = 0;
 SELECT name FROM people ORDER BY name DESC LIMIT 100;
@@ -126,7 +132,8 @@ rm -rf "$out"
 start_commands
 say "recording ${1:-sqlite3}"
 record "$@"
-step 'choose: the process with the most calls' 'ruby "$scripts/demo-choose.rb" "$bin/malloctape" "$out"'
+step 'choose: the process with the most calls' \
+    'ruby "$scripts/demo-choose.rb" "$bin/malloctape" "$out"'
 order
 calls=$(ruby -rjson -e 'puts JSON.parse(File.read(ARGV[0]))["events"]' "$out/recorded.json")
 if [ "$calls" -ge "$CALLS_MIN" ]; then

@@ -1,8 +1,9 @@
 # shellcheck shell=sh disable=SC2034 # the lists are for the scripts that source this
 # packages.sh - sourced by the top-level scripts; installs the Debian packages that they need.
 #
-# A package is written as NAME, or as NAME:COMMAND when having COMMAND in PATH is as good as having the package.
-# Where there is no dpkg nothing can be said about a NAME alone; configure will then name what it misses.
+# A package is written as NAME, or as NAME:COMMAND when having COMMAND in PATH is as good as having
+# the package. Where there is no dpkg nothing can be said about a NAME alone; configure will then
+# name what it misses.
 
 # What building takes, tests included: run-demo.sh and run-tests.sh share a build.
 BUILD_PACKAGES='autoconf:autoconf automake:automake libtool:libtoolize make:make patch:patch
@@ -54,8 +55,8 @@ packages_fetch() {
     apt_get_as_root install -y --no-install-recommends "$@"
 }
 
-# packages_install PROGRAM PACKAGE... - installs what is missing of PACKAGE. When it cannot, says so in one line
-# that begins with PROGRAM and returns 1.
+# packages_install PROGRAM PACKAGE... - installs what is missing of PACKAGE. When it cannot, says so
+# in one line that begins with PROGRAM and returns 1.
 packages_install() {
     program=$1
     shift
