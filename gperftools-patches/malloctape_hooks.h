@@ -58,9 +58,10 @@ void malloctape_span_populated(unsigned long first_page, unsigned long pages, un
  * Thread   any; the lock of the hook lists is held. */
 void malloctape_hook_added(const void* list);
 
-/* malloctape_span_deleted() - a span goes back to the page heap; no object on it lives.
+/* malloctape_span_deleted() - a span goes back to the page heap; no object on it lives. Said of spans of small objects before
+ * pageheap_lock is taken, so that others wait less, and of all of them again when it is held: a recording may have begun in between.
  *
- * Thread   any; pageheap_lock is held. */
+ * Thread   any; nobody else knows the span. */
 void malloctape_span_deleted(unsigned long first_page, unsigned long pages, unsigned size_class);
 
 #pragma GCC visibility pop
@@ -84,6 +85,7 @@ void malloctape_span_deleted(unsigned long first_page, unsigned long pages, unsi
 #define MALLOCTAPE_KEEP(pointer) __asm__("" : "+r"(pointer))
 #define MALLOCTAPE_SPAN_DELETED(span) \
   malloctape_span_deleted((span)->start, (span)->length, (span)->sizeclass)
+#define MALLOCTAPE_SPAN_EMPTY(span) MALLOCTAPE_SPAN_DELETED(span)
 
 #else
 
@@ -97,6 +99,7 @@ void malloctape_span_deleted(unsigned long first_page, unsigned long pages, unsi
 #define MALLOCTAPE_HOOK_ADDED(list) ((void)0)
 #define MALLOCTAPE_KEEP(pointer) ((void)0)
 #define MALLOCTAPE_SPAN_DELETED(span) ((void)0)
+#define MALLOCTAPE_SPAN_EMPTY(span) ((void)0)
 
 #endif
 

@@ -291,6 +291,24 @@ static inline bool malloctape_lane_death_foreign(struct malloctape_lane *lane, u
     return true;
 }
 
+/* The `number`th entry into a structure, on behalf of the event that follows if the lane is allocating, else of the latest one;
+ * if it is not too far from the latest one of this lane there; else false, and nothing is written. The lane has room. */
+static inline bool malloctape_lane_sequence(struct malloctape_lane *lane, unsigned structure,
+                                            uint64_t number)
+{
+    unsigned entry = structure < RAW_SIZE_CLASSES_MAX ? structure : RAW_SIZE_CLASSES_MAX;
+    unsigned first = lane->allocating ? RAW_UNIT_STAMP_BEFORE : RAW_UNIT_STAMP_AFTER;
+    uint64_t difference = number - lane->stamps[entry];
+    uint16_t *cursor = malloctape_lane_cursor(lane);
+    if (difference >= RAW_NUMBER_MORE) return false;
+    lane->stamps[entry] = number;
+    cursor[1] = (uint16_t)difference;
+    atomic_store_release(cursor, (uint16_t)(first + structure));
+    lane->extra_units += 2;
+    atomic_add_own_release(&lane->head, 2 * MALLOCTAPE_HEAD_UNIT);
+    return true;
+}
+
 /* Whether a realloc of the object that the lane has there is recorded by the function below. */
 static inline bool malloctape_lane_can_realloc(const struct malloctape_lane *lane, unsigned kind,
                                                uint32_t place, uint64_t size)

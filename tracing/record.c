@@ -384,6 +384,8 @@ void malloctape_dies(unsigned kind, const void *address, uint64_t size, uint64_t
 bool malloctape_foreign_dies(unsigned kind, const void *address, bool sized, uint64_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
+    /* The allocator is about to store there, and who made the object may have it in another processor's cache. */
+    __builtin_prefetch(address, 1);
     if (!recording_has_room(lane)) return false;
     struct shadow_page *page = open_page_of(address);
     if (!page) return false;
@@ -428,5 +430,7 @@ void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_
 void malloctape_stamp(unsigned structure)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (has_room_inside(lane, STAMP_UNITS_MAX)) units_stamp(lane, structure, ++stamps[structure]);
+    if (!has_room_inside(lane, STAMP_UNITS_MAX)) return;
+    uint64_t number = ++stamps[structure];
+    if (!malloctape_lane_sequence(lane, structure, number)) units_stamp(lane, structure, number);
 }

@@ -343,10 +343,18 @@ bool shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint32_t s
     return opened;
 }
 
+static bool has_open_page(uintptr_t first, uintptr_t end)
+{
+    while (first < end &&
+           !(shadow_covers(page_start(first)) && shadow_is_open(shadow_page_of(page_start(first)))))
+        first++;
+    return first < end;
+}
+
 void shadow_close(uintptr_t first, uintptr_t pages, uint32_t size_class)
 {
-    if (state() == SHADOW_OFF) return;
     uintptr_t end = first + (size_class ? pages : 1);
+    if (state() == SHADOW_OFF || !has_open_page(first, end)) return;
     lock();
     if (state() == SHADOW_OFF) end = first;
     for (uintptr_t number = first; number < end; number++) {

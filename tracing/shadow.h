@@ -102,7 +102,7 @@ bool shadow_open(const void *object, size_t size, uint32_t size_class);
 bool shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint32_t size_class);
 
 /* `pages` pages from page number `first` go back to the page heap; with `size_class` 0 only the
- * first can have been open. */
+ * first can have been open. Costs little when they have been closed already. */
 void shadow_close(uintptr_t first, uintptr_t pages, uint32_t size_class);
 
 extern bool shadow_covered[SHADOW_REGIONS];

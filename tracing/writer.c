@@ -600,12 +600,18 @@ static void end_stream(struct writer *writer)
 static void grow(struct writer *writer)
 {
     uint32_t lanes = atomic_load_relaxed(&writer->registry->used);
-    uint32_t mapped = writer->spool.mapped;
-    int result = spool_grow(&writer->spool, lanes + SPOOL_SLOTS_AHEAD);
-    if (result < 0 && lanes > mapped / 2) fail(writer, result, writer->place.spool_path);
-    atomic_store_relaxed(&writer->cannot_grow, writer->spool.mapped == mapped);
-    __atomic_fetch_add(&writer->space_epoch, 1, __ATOMIC_SEQ_CST);
-    os_wake_all(&writer->space_epoch);
+    uint32_t before = writer->spool.mapped, latest;
+    int result;
+    /* To twice as many: on a busy machine it may be long until the writer runs again. */
+    do {
+        latest = writer->spool.mapped;
+        result = spool_grow(&writer->spool, lanes + SPOOL_SLOTS_AHEAD);
+        __atomic_fetch_add(&writer->space_epoch, 1, __ATOMIC_SEQ_CST);
+        os_wake_all(&writer->space_epoch);
+    } while (writer->spool.mapped > latest && writer->spool.mapped < 2 * before);
+    bool grown = writer->spool.mapped > before;
+    if (result < 0 && !grown && lanes > before / 2) fail(writer, result, writer->place.spool_path);
+    atomic_store_relaxed(&writer->cannot_grow, !grown);
 }
 
 /* While a write waits for the reader: the threads go on as long as there is space. */
