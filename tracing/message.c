@@ -1,5 +1,6 @@
 #include "message.h"
 
+#include "../common/text.h"
 #include "os.h"
 
 #include <errno.h>
@@ -16,22 +17,29 @@ void message_begin(struct message *message)
     message_text(message, "malloctape: ");
 }
 
-void message_text(struct message *message, const char *text)
+/* Where the next words go. One byte is kept for the end of the line. */
+static struct text text_of(struct message *message)
 {
-    /* One byte is kept for the end of the line. */
-    while (*text && message->bytes < sizeof message->text - 1)
-        message->text[message->bytes++] = *text++;
+    return (struct text){message->text, message->bytes, sizeof message->text - 1};
+}
+
+static void take(struct message *message, const struct text *text)
+{
+    message->bytes = text->used < text->bytes ? text->used : text->bytes;
+}
+
+void message_text(struct message *message, const char *words)
+{
+    struct text text = text_of(message);
+    text_string(&text, words);
+    take(message, &text);
 }
 
 void message_number(struct message *message, uint64_t number)
 {
-    char digits[21];
-    size_t at = sizeof digits - 1;
-    digits[at] = 0;
-    do
-        digits[--at] = (char)('0' + number % 10);
-    while (number /= 10);
-    message_text(message, digits + at);
+    struct text text = text_of(message);
+    text_decimal(&text, number);
+    take(message, &text);
 }
 
 void message_error(struct message *message, int error)

@@ -39,7 +39,8 @@ static inline long system_call(long number, long a, long b, long c, long d, long
  * `file` if it is; returns its number or a negative errno. */
 int os_linux_keep_from_messages(int file);
 
-/* Writes a number in decimal digits. Returns what comes behind them. */
+/* Writes a number in decimal digits, at most so many. Returns what comes behind them. */
+#define OS_LINUX_DIGITS_MAX 20
 char *os_linux_put_number(char *at, unsigned long number);
 
 /* With which threads of ours end: the last thread of a process leaves it its status. */

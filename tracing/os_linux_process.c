@@ -1,4 +1,5 @@
 /* os_linux_process - what the system tells about the threads of this process. */
+#include "../common/text.h"
 #include "os.h"
 
 #include "os_linux.h"
@@ -16,9 +17,9 @@ int os_linux_exit_status;
 
 char *os_linux_put_number(char *at, unsigned long number)
 {
-    if (number >= 10) at = os_linux_put_number(at, number / 10);
-    *at = (char)('0' + number % 10);
-    return at + 1;
+    struct text text = {at, 0, OS_LINUX_DIGITS_MAX};
+    text_decimal(&text, number);
+    return at + text.used;
 }
 
 /* NULL: there is no such file. */

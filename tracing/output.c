@@ -1,5 +1,6 @@
 #include "output.h"
 
+#include "../common/text.h"
 #include "os.h"
 
 #include <errno.h>
@@ -14,30 +15,14 @@ static int fail(struct output_place *place, int error, const char *what)
     return error;
 }
 
-struct text {
-    char *to;
-    size_t used;
-    size_t bytes; /* what does not fit is counted, but left out */
-};
-
-static void put_text(struct text *text, const char *more)
-{
-    do
-        if (text->used < text->bytes) text->to[text->used] = *more;
-    while (text->used++, *more++);
-    text->used--; /* the null byte is written over */
-}
-
-/* "PREFIX", the id in hexadecimal, "SUFFIX" */
-static void put_temporary_name(struct text *text, const char *prefix, uint64_t id,
+/* "PREFIX", the id in hexadecimal, "SUFFIX". Whether it fits. */
+static bool put_temporary_name(struct text *text, const char *prefix, uint64_t id,
                                const char *suffix)
 {
-    char digits[17] = "";
-    for (int i = 0; i < 16; i++)
-        digits[i] = "0123456789abcdef"[id >> (60 - 4 * i) & 15];
-    put_text(text, prefix);
-    put_text(text, digits);
-    put_text(text, suffix);
+    text_string(text, prefix);
+    text_hexadecimal(text, id);
+    text_string(text, suffix);
+    return text_end(text);
 }
 
 /* A spool does not belong beside a link such as /dev/stdout. */
@@ -132,11 +117,11 @@ static int put_in_place(const struct output_place *place, int file, bool is_name
 static int make_spool_elsewhere(struct output_place *place)
 {
     struct text path = {place->spool_path, 0, sizeof place->spool_path};
-    put_text(&path, place->scratch);
-    put_text(&path, "/");
+    text_string(&path, place->scratch);
+    text_string(&path, "/");
     place->spool_name = place->spool_path + path.used;
-    put_temporary_name(&path, "malloctape-", place->id, ".spool");
-    if (path.used >= path.bytes) return fail(place, -ENAMETOOLONG, place->scratch);
+    if (!put_temporary_name(&path, "malloctape-", place->id, ".spool"))
+        return fail(place, -ENAMETOOLONG, place->scratch);
     place->spool_directory = os_directory_open(place->scratch);
     if (place->spool_directory < 0) return fail(place, place->spool_directory, place->scratch);
     place->spool = os_file_create(place->spool_directory, place->spool_name);
@@ -148,8 +133,9 @@ static int make_spool_elsewhere(struct output_place *place)
 static int make_spool_beside(struct output_place *place)
 {
     struct text path = {place->spool_path, 0, sizeof place->spool_path};
-    put_text(&path, place->name);
-    put_text(&path, ".spool");
+    text_string(&path, place->name);
+    text_string(&path, ".spool");
+    text_end(&path);
     place->spool_name = output_name_last(place->spool_path);
     place->spool_directory = place->directory;
     struct text name = {place->new_spool_name, 0, sizeof place->new_spool_name};

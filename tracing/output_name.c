@@ -1,28 +1,12 @@
 #include "output_name.h"
 
+#include "../common/text.h"
+
 #include <errno.h>
 #include <string.h>
 
 /* Beyond what the kernel can be made to give. */
 #define DESCRIPTOR_MAX 100000000
-
-struct text {
-    char *to;
-    size_t used;
-    size_t bytes; /* what does not fit is counted, but left out */
-};
-
-static void text_put(struct text *text, char character)
-{
-    if (text->used < text->bytes) text->to[text->used] = character;
-    text->used++;
-}
-
-static void text_number(struct text *text, uint64_t number)
-{
-    if (number >= 10) text_number(text, number / 10);
-    text_put(text, (char)('0' + number % 10));
-}
 
 static bool is_harmless(char character)
 {
@@ -34,15 +18,15 @@ static bool is_harmless(char character)
 static void text_name(struct text *text, const char *name)
 {
     for (; *name; name++)
-        text_put(text, is_harmless(*name) ? *name : '_');
+        text_character(text, is_harmless(*name) ? *name : '_');
 }
 
 static void text_process(struct text *text, const struct output_names *names)
 {
-    text_number(text, (uint64_t)names->process_id);
+    text_decimal(text, (uint64_t)names->process_id);
     if (names->program_number < 2) return;
-    text_put(text, '.');
-    text_number(text, names->program_number);
+    text_character(text, '.');
+    text_decimal(text, names->program_number);
 }
 
 const char *output_name_last(const char *path)
@@ -59,20 +43,19 @@ int output_name_expand(const char *name, const struct output_names *names, char 
     struct text text = {expanded, 0, bytes};
     for (; *name; name++) {
         if (*name != '%') {
-            text_put(&text, *name);
+            text_character(&text, *name);
             continue;
         }
         switch (*++name) {
         case 'p': text_process(&text, names); break;
         case 'h': text_name(&text, names->host); break;
-        case 't': text_number(&text, names->time_s); break;
+        case 't': text_decimal(&text, names->time_s); break;
         case 'e': text_name(&text, output_name_last(names->program)); break;
-        case '%': text_put(&text, '%'); break;
+        case '%': text_character(&text, '%'); break;
         default: return -EINVAL;
         }
     }
-    text_put(&text, 0);
-    return text.used <= bytes ? (int)(text.used - 1) : -ENAMETOOLONG;
+    return text_end(&text) ? (int)text.used : -ENAMETOOLONG;
 }
 
 bool output_name_has_process(const char *name)

@@ -1,5 +1,6 @@
 #include "settings.h"
 
+#include "../common/text.h"
 #include "os.h"
 #include "recording.h"
 
@@ -25,22 +26,24 @@ static struct {
 
 /* --- metadata --- */
 
-/* Appends `text` up to its end or its first line break, as far as there is room. */
-static void append(const char *text)
+/* Up to its end or its first line break. */
+static void put_value(struct text *text, const char *value)
 {
-    while (*text && *text != '\n' && settings.metadata_bytes < sizeof settings.metadata - 1)
-        settings.metadata[settings.metadata_bytes++] = *text++;
+    while (*value && *value != '\n')
+        text_character(text, *value++);
 }
 
-/* One line of FORMAT.md 4.1. */
+/* One line of FORMAT.md 4.1, as far as there is room. */
 static void append_line(const char *prefix, const char *key, const char *value)
 {
-    append(prefix);
-    append(key);
-    append("=");
-    append(value);
-    settings.metadata[settings.metadata_bytes] = '\n';
-    if (settings.metadata_bytes < sizeof settings.metadata - 1) settings.metadata_bytes++;
+    struct text text = {settings.metadata, settings.metadata_bytes, sizeof settings.metadata};
+    text_string(&text, prefix);
+    text_string(&text, key);
+    text_character(&text, '=');
+    put_value(&text, value);
+    if (text.used >= text.bytes) text.used = text.bytes - 1;
+    text_character(&text, '\n');
+    settings.metadata_bytes = text.used;
 }
 
 static void collect_metadata(void)
