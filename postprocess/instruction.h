@@ -50,13 +50,13 @@ const char *instruction_name(unsigned number);
 #define INSTRUCTION_BLOCK_HEADER_BYTES 16u
 #define INSTRUCTION_BLOCK_PAYLOAD_MAX  1048576u
 #define INSTRUCTION_BLOCK_MAX          16384u /* instructions */
-#define INSTRUCTION_OPERANDS_MAX       4u /* numbers of one instruction in `misc`, a count excepted */
+#define INSTRUCTION_OPERANDS_MAX       4u /* of one instruction, but for a large value and a size */
 #define INSTRUCTION_LANES_MAX          65536u
 #define INSTRUCTION_REGISTERS_MAX      UINT64_C(0x100000000)
 
 #define INSTRUCTION_HEADER_BYTES      36u
 #define INSTRUCTION_METADATA_MAX      65536u
-#define INSTRUCTION_VERSION_MAJOR     3u
+#define INSTRUCTION_VERSION_MAJOR     4u
 #define INSTRUCTION_VERSION_MINOR     0u
 #define INSTRUCTION_FEATURE_ADDRESSES UINT64_C(1)
 #define INSTRUCTION_FEATURES_KNOWN    INSTRUCTION_FEATURE_ADDRESSES
@@ -65,22 +65,8 @@ const char *instruction_name(unsigned number);
 #define INSTRUCTION_MAGIC       MAGIC_OF_INSTRUCTIONS
 #define INSTRUCTION_BLOCK_MAGIC "MTBI"
 
-enum instruction_column { /* in this order in a payload (4.3) */
-                          COLUMN_PALETTE,
-                          COLUMN_OPCODES,
-                          COLUMN_LOW,
-                          COLUMN_HIGH,
-                          COLUMN_WIDE,
-                          COLUMN_SIZES,
-                          COLUMN_MISC,
-                          COLUMN_ADDRESSES,
-                          COLUMNS
-};
-
-/* Values from here up stand in `wide`: where `high` has bytes, where it has half-bytes, and where it has nothing (4.4). */
-#define INSTRUCTION_ESCAPE        0xffffu
-#define INSTRUCTION_ESCAPE_HALF   0xfffu
-#define INSTRUCTION_ESCAPE_NARROW 0xffu
+/* Values from here up are operands of their own (4.4). */
+#define INSTRUCTION_ESCAPE 0xffffu
 
 /* ---- the header (4.1) ---- */
 
@@ -114,13 +100,9 @@ struct instruction_totals {
     uint64_t freed_twice; /* freed_twice */
 };
 
-/* How often each opcode, flags included, occurs in a block. Quickest if what `totals` have most of is most of it, too. */
-void instruction_count_opcodes(const struct instruction_totals *totals, const uint8_t *opcodes,
-                               size_t count, uint64_t seen[256]);
-
-/* Adds these: to instructions, calls, by_kind, threads, lane_changes, ticks and
- * freed_twice. */
-void instruction_totals_add(struct instruction_totals *totals, const uint64_t seen[256]);
+/* Adds the instructions of a block: to instructions, calls, by_kind, threads, lane_changes, ticks and freed_twice. */
+void instruction_totals_add(struct instruction_totals *totals, const uint8_t *opcodes,
+                            size_t count);
 
 /* ---- registers and places (4.5) ---- */
 

@@ -5,17 +5,44 @@
 
 #include "common/bytes.h"
 #include "common/call_table.h"
-#include "common/checksum_fast.h"
+#include "common/checksum.h"
 #include "common/pages.h"
 #include "common/varint.h"
-#include "postprocess/half_bytes.h"
-#include "postprocess/instruction_block.h"
-#include "postprocess/instruction_steps.h"
 
 const struct error_kind instruction_errors[] = {INSTRUCTION_ERROR_LIST(ERROR_LIST_KIND)};
 
 _Static_assert(INSTRUCTION_BLOCK_MAX *INSTRUCTION_OPERANDS_MAX <= UINT16_MAX + 1,
                "operand_at reaches every operand of a block");
+
+/* No object has this size (INSTRUCTIONS.md 3). */
+#define SIZE_NEVER UINT64_MAX
+
+/* Instructions that are looked at together. */
+#define GROUP 16u
+
+/* Values that groups may have are less: those of which the upper byte is not all ones. */
+#define VALUES_OF_GROUPS (INSTRUCTION_ESCAPE & 0xff00u)
+
+/* A column of integers: what is left of it. */
+struct column {
+    const uint8_t *next, *end;
+};
+
+/* A block while it is decoded. One that is refused has not been counted. */
+struct block {
+    uint64_t offset;                     /* in the stream */
+    size_t count;                        /* instructions */
+    const uint8_t *opcodes, *low, *high; /* `count` bytes each */
+    struct column operands, addresses;
+    size_t at;         /* index of the instruction being decoded */
+    size_t at_count;   /* instructions in room->at */
+    size_t operand_at; /* next free place in room->operands */
+    size_t others;     /* instructions of 5.3 so far */
+    size_t ticks;
+    uint64_t lost_events;
+    uint64_t live, high_live;        /* objects now, and the most there ever were */
+    uint64_t live_bytes, peak_bytes; /* what the block states (4.3) */
+};
 
 /* ---- failing ---- */
 
@@ -156,8 +183,8 @@ static bool reader_read_header(struct instruction_reader *reader)
     size_t bytes = INSTRUCTION_HEADER_BYTES + reader->header.metadata_bytes;
     if (input_peek(input, bytes) < bytes) return reader_input_ended(reader, 0);
     const uint8_t *at = input->next;
-    if (checksum_fast_of_two(at, 32, at + INSTRUCTION_HEADER_BYTES,
-                             reader->header.metadata_bytes) != bytes_get32(at + 32))
+    if (checksum_of_two(at, 32, at + INSTRUCTION_HEADER_BYTES, reader->header.metadata_bytes) !=
+        bytes_get32(at + 32))
         return reader_error(reader, INSTRUCTION_ERROR_CHECKSUM, 0);
     memcpy(reader->metadata, at + INSTRUCTION_HEADER_BYTES, reader->header.metadata_bytes);
     reader->metadata[reader->header.metadata_bytes] = '\0';
@@ -166,16 +193,13 @@ static bool reader_read_header(struct instruction_reader *reader)
     return true;
 }
 
-#define LARGE_VALUES_BYTES (INSTRUCTION_BLOCK_MAX * sizeof(uint64_t))
-
 bool instruction_reader_open(struct instruction_reader *reader, struct input *input)
 {
     *reader = (struct instruction_reader){.input = input};
-    reader->room = (struct instruction_room *)pages_map(sizeof *reader->room);
-    reader->steps = instruction_steps_possible();
-    reader->large_values = (uint64_t *)pages_map(LARGE_VALUES_BYTES);
+    reader->own_room = (struct instruction_room *)pages_map(sizeof *reader->own_room);
+    reader->room = reader->own_room;
     reader->metadata = (char *)pages_map(INSTRUCTION_METADATA_MAX + 1);
-    if (reader->room == NULL || reader->large_values == NULL || reader->metadata == NULL) {
+    if (reader->own_room == NULL || reader->metadata == NULL) {
         error_set_system(&reader->error, "no memory for a block");
         return reader_fail(reader);
     }
@@ -184,12 +208,10 @@ bool instruction_reader_open(struct instruction_reader *reader, struct input *in
 
 void instruction_reader_close(struct instruction_reader *reader)
 {
-    pages_unmap(reader->room, sizeof *reader->room);
-    pages_unmap(reader->large_values, LARGE_VALUES_BYTES);
+    pages_unmap(reader->own_room, sizeof *reader->own_room);
     pages_unmap(reader->metadata, INSTRUCTION_METADATA_MAX + 1);
     objects_free(&reader->objects);
-    reader->room = NULL;
-    reader->large_values = NULL;
+    reader->room = reader->own_room = NULL;
     reader->metadata = NULL;
 }
 
@@ -252,161 +274,53 @@ static bool reader_read_block(struct instruction_reader *reader, struct block *b
     size_t bytes = INSTRUCTION_BLOCK_HEADER_BYTES + *payload_bytes;
     if (input_peek(input, bytes) < bytes) return reader_input_ended(reader, block->offset);
     *payload = input->next + INSTRUCTION_BLOCK_HEADER_BYTES;
-    if (checksum_fast_of_two(input->next, 12, *payload, *payload_bytes) !=
-        bytes_get32(input->next + 12))
+    if (checksum_of_two(input->next, 12, *payload, *payload_bytes) != bytes_get32(input->next + 12))
         return reader_error(reader, INSTRUCTION_ERROR_CHECKSUM, block->offset);
     input_skip(input, bytes);
     return true;
 }
 
+/* Finds the columns (4.3). */
 static bool block_split_columns(struct instruction_reader *reader, struct block *block,
                                 const uint8_t *payload, size_t payload_bytes)
 {
-    const uint8_t *end = payload + payload_bytes;
-    const uint8_t *next = payload;
-    uint64_t numbers[2 + COLUMNS];
-    const uint64_t *const lengths = numbers + 2;
-    for (unsigned i = 0; i < 2 + COLUMNS; i++) {
-        if (next >= end) return block_column_error(reader, block);
-        numbers[i] = varint_get(&next);
+    struct column head = {payload, payload + payload_bytes};
+    uint64_t numbers[3];
+    for (unsigned i = 0; i < 3; i++) {
+        if (head.next >= head.end) return block_column_error(reader, block);
+        numbers[i] = varint_get(&head.next);
     }
+    if (head.next > head.end) return block_column_error(reader, block);
+    const uint64_t left = (uint64_t)(head.end - head.next), bytes = 3 * (uint64_t)block->count;
+    if (bytes > left || numbers[2] > left - bytes) return block_column_error(reader, block);
     block->live_bytes = numbers[0];
     block->peak_bytes = numbers[1];
-    for (unsigned column = 0; column < COLUMNS; column++) {
-        if (next > end || lengths[column] > (uint64_t)(end - next))
-            return block_column_error(reader, block);
-        block->next[column] = next;
-        next += lengths[column];
-        block->end[column] = next;
-    }
-    const uint64_t count = block->count, half_bytes = half_bytes_size(count);
-    if (next != end || lengths[COLUMN_PALETTE] > HALF_BYTES_VALUES ||
-        lengths[COLUMN_OPCODES] != (lengths[COLUMN_PALETTE] == 0 ? count : half_bytes) ||
-        lengths[COLUMN_LOW] != count ||
-        (lengths[COLUMN_HIGH] != count && lengths[COLUMN_HIGH] != half_bytes &&
-         lengths[COLUMN_HIGH] != 0))
-        return block_column_error(reader, block);
+    block->opcodes = head.next;
+    block->low = block->opcodes + block->count;
+    block->high = block->low + block->count;
+    block->operands.next = block->high + block->count;
+    block->operands.end = block->operands.next + numbers[2];
+    block->addresses = (struct column){block->operands.end, head.end};
     return true;
 }
 
-static bool block_get(struct instruction_reader *reader, struct block *block,
-                      enum instruction_column column, uint64_t *value)
+static unsigned block_value(const struct block *block, size_t at)
 {
-    if (block->next[column] >= block->end[column]) return block_column_error(reader, block);
-    *value = varint_get(&block->next[column]);
-    return block->next[column] <= block->end[column] || block_column_error(reader, block);
+    return block->low[at] | (unsigned)block->high[at] << 8;
 }
 
-/* ---- opcodes and values ---- */
-
-/* The half behind the last instruction of a block MUST be 0. */
-static bool block_check_last_half(struct instruction_reader *reader, struct block *block,
-                                  enum instruction_column column)
+static bool block_get(struct instruction_reader *reader, struct block *block, struct column *column,
+                      uint64_t *value)
 {
-    if (block->count % 2 == 0 || block->end[column][-1] >> 4 == 0) return true;
-    block->at = block->count - 1;
-    return block_column_error(reader, block);
+    if (column->next >= column->end) return block_column_error(reader, block);
+    *value = varint_get(&column->next);
+    return column->next <= column->end || block_column_error(reader, block);
 }
 
-/* Brings opcodes to the room and counts them. Of indices that are not in the palette come zeroes, which are no opcodes. */
-static bool block_decode_indices(struct instruction_reader *reader, struct block *block,
-                                 uint64_t seen[256])
+static bool block_get_operand(struct instruction_reader *reader, struct block *block,
+                              uint64_t *value)
 {
-    const uint8_t *const palette = block->next[COLUMN_PALETTE];
-    const uint8_t *const from = block->next[COLUMN_OPCODES];
-    const size_t entries = (size_t)(block->end[COLUMN_PALETTE] - palette), count = block->count;
-    uint8_t *const to = reader->room->opcodes;
-    uint8_t table[HALF_BYTES_VALUES] = {0};
-    memcpy(table, palette, entries);
-    if (reader->steps) {
-        instruction_steps_look_up(from, count, table, to);
-        memset(seen, 0, 256 * sizeof *seen);
-        for (size_t i = 0; i < entries; i++)
-            seen[palette[i]] = instruction_steps_count(to, count, palette[i]);
-    } else {
-        half_bytes_look_up(from, count, table, to);
-        instruction_count_opcodes(&reader->totals, to, count, seen);
-    }
-    return block_check_last_half(reader, block, COLUMN_OPCODES);
-}
-
-static bool block_decode_opcodes(struct instruction_reader *reader, struct block *block,
-                                 uint64_t seen[256])
-{
-    block->indexed = block->next[COLUMN_PALETTE] != block->end[COLUMN_PALETTE];
-    if (block->indexed) {
-        if (!block_decode_indices(reader, block, seen)) return false;
-    } else {
-        memcpy(reader->room->opcodes, block->next[COLUMN_OPCODES], block->count);
-        instruction_count_opcodes(&reader->totals, reader->room->opcodes, block->count, seen);
-    }
-    block->next[COLUMN_PALETTE] = block->end[COLUMN_PALETTE];
-    block->next[COLUMN_OPCODES] = block->end[COLUMN_OPCODES];
-    return true;
-}
-
-/* The value of instruction `at` is in `wide`. When room->values has no room for it, it goes to *large. */
-static bool block_decode_wide(struct instruction_reader *reader, struct block *block, size_t at,
-                              uint64_t **large)
-{
-    uint64_t value;
-    block->at = at;
-    if (!block_get(reader, block, COLUMN_WIDE, &value)) return false;
-    if (value >= INSTRUCTION_ESCAPE) {
-        *(*large)++ = value;
-        value = INSTRUCTION_ESCAPE;
-    }
-    reader->room->values[at] = (uint16_t)value;
-    return true;
-}
-
-static bool block_decode_values_in_steps(struct instruction_reader *reader, struct block *block,
-                                         const struct value_columns *columns)
-{
-    uint64_t *large = reader->large_values;
-    uint32_t escaped;
-    const size_t count = block->count;
-    for (size_t i = 0;
-         (i = instruction_steps_values(columns, i, count, reader->room->values, &escaped)) < count;
-         i += INSTRUCTION_STEP) {
-        if (count - i < INSTRUCTION_STEP) escaped &= (UINT32_C(1) << (count - i)) - 1;
-        for (; escaped != 0; escaped &= escaped - 1)
-            if (!block_decode_wide(reader, block, i + (unsigned)__builtin_ctz(escaped), &large))
-                return false;
-    }
-    return true;
-}
-
-static bool block_decode_each_value(struct instruction_reader *reader, struct block *block,
-                                    const struct value_columns *columns)
-{
-    const uint16_t escape = value_columns_escape(columns);
-    uint64_t *large = reader->large_values;
-    for (size_t i = 0; i < block->count; i++) {
-        unsigned above = 0;
-        if (columns->high_bits == 8) above = columns->high[i];
-        if (columns->high_bits == 4) above = columns->high[i / 2] >> i % 2 * 4 & 0xf;
-        const uint16_t value = (uint16_t)(above << 8 | columns->low[i]);
-        reader->room->values[i] = value;
-        if (value == escape && !block_decode_wide(reader, block, i, &large)) return false;
-    }
-    return true;
-}
-
-/* Brings values (4.4) to the room. */
-static bool block_decode_values(struct instruction_reader *reader, struct block *block)
-{
-    const uint8_t *const high = block->next[COLUMN_HIGH];
-    const size_t high_bytes = (size_t)(block->end[COLUMN_HIGH] - high);
-    struct value_columns columns = {.low = block->next[COLUMN_LOW], .high = high};
-    if (high_bytes != 0) columns.high_bits = high_bytes == block->count ? 8 : 4;
-    if (reader->steps ? !block_decode_values_in_steps(reader, block, &columns)
-                      : !block_decode_each_value(reader, block, &columns))
-        return false;
-    block->large = reader->large_values;
-    block->next[COLUMN_LOW] = block->end[COLUMN_LOW];
-    block->next[COLUMN_HIGH] = block->end[COLUMN_HIGH];
-    return columns.high_bits != 4 || block_check_last_half(reader, block, COLUMN_HIGH);
+    return block_get(reader, block, &block->operands, value);
 }
 
 /* ---- instructions that are rare (5) ---- */
@@ -444,14 +358,14 @@ static unsigned opcode_flags_allowed(unsigned number, uint8_t shape)
     return 0;
 }
 
-/* `count` numbers of the `misc` column become operands of `to`. */
+/* The next `count` operands of the block are those of `to`. */
 static bool block_get_operands(struct instruction_reader *reader, struct block *block,
                                unsigned count, struct instruction *to)
 {
     to->operands = (uint8_t)count;
     to->operand_at = (uint16_t)block->operand_at;
     for (unsigned i = 0; i < count; i++)
-        if (!block_get(reader, block, COLUMN_MISC, &reader->room->operands[block->operand_at++]))
+        if (!block_get_operand(reader, block, &reader->room->operands[block->operand_at++]))
             return false;
     return true;
 }
@@ -489,7 +403,7 @@ static bool block_decode_heap(struct instruction_reader *reader, struct block *b
                               struct instruction *to)
 {
     uint64_t count;
-    if (!block_get(reader, block, COLUMN_MISC, &count)) return false;
+    if (!block_get_operand(reader, block, &count)) return false;
     if (count > 2) return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "count ", count);
     return block_get_operands(reader, block, (unsigned)count, to);
 }
@@ -504,7 +418,7 @@ static bool block_decode_call(struct instruction_reader *reader, struct block *b
 
     if (birth)
         to->size = value;
-    else if (shape_has_size(shape) && !block_get(reader, block, COLUMN_SIZES, &to->size))
+    else if (shape_has_size(shape) && !block_get_operand(reader, block, &to->size))
         return false;
     if (shape_has_alignment(shape) && !block_get_operands(reader, block, 1, to)) return false;
     if (names && value >= block->live)
@@ -517,7 +431,7 @@ static bool block_decode_call(struct instruction_reader *reader, struct block *b
         if (death) block->live--;
     } else if (!failed && !death) {
         to->object = (uint32_t)block->live++;
-        if (block->live > block->high) block->high = block->live;
+        if (block->live > block->high_live) block->high_live = block->live;
     }
     return true;
 }
@@ -526,16 +440,15 @@ static bool block_decode_call(struct instruction_reader *reader, struct block *b
 static __attribute__((noinline)) bool block_decode_rare(struct instruction_reader *reader,
                                                         struct block *block, struct instruction *to)
 {
-    unsigned opcode = reader->room->opcodes[block->at], number = opcode & INSTRUCTION_NUMBER_MASK;
+    unsigned opcode = block->opcodes[block->at], number = opcode & INSTRUCTION_NUMBER_MASK;
     uint8_t shape = call_shapes[number];
     bool other = number >= INSTRUCTION_LANE && number <= INSTRUCTION_LAST;
     *to = (struct instruction){.opcode = (uint8_t)opcode, .object = INSTRUCTION_NO_REGISTER};
     if ((shape == SHAPE_UNDEFINED && !other) ||
         (opcode & ~INSTRUCTION_NUMBER_MASK & ~opcode_flags_allowed(number, shape)) != 0)
-        return block_error(
-            reader, block, INSTRUCTION_ERROR_OPCODE,
-            block->indexed && opcode == 0 ? "not in the palette, or opcode " : "opcode ", opcode);
-    uint64_t value = block_take_value(block, reader->room->values[block->at]);
+        return block_error(reader, block, INSTRUCTION_ERROR_OPCODE, "opcode ", opcode);
+    uint64_t value = block_value(block, block->at);
+    if (value == INSTRUCTION_ESCAPE && !block_get_operand(reader, block, &value)) return false;
     bool has_value = !other && shape != SHAPE_HEAP && !(opcode & INSTRUCTION_UNKNOWN);
     if (!has_value && value != 0)
         return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "value ", value);
@@ -557,17 +470,62 @@ static __attribute__((noinline)) bool block_decode_rare(struct instruction_reade
 #define EFFECT_ENTRY(number, identifier, name, shape) [(number)] = EFFECT_SHAPE_##shape,
 const int8_t instruction_effects[256] = {CALL_KIND_LIST(EFFECT_ENTRY)};
 
-/* Decodes the instructions `from` to `to` - 1 one by one. Those that are not plain, or with `all` every one, go to
- * room->at. */
-static bool block_decode_each(struct instruction_reader *reader, struct block *block, size_t from,
-                              size_t to, bool all)
+/* Brings opcodes and values to the room, in whole groups: for the compiler to make vectors of. */
+static void block_copy_columns(const struct block *block, uint8_t *restrict opcodes,
+                               uint16_t *restrict values)
 {
-    uint8_t *const opcodes = reader->room->opcodes;
-    const uint16_t *const values = reader->room->values;
+    memcpy(opcodes, block->opcodes, block->count);
+    for (size_t i = 0; i < block->count; i += GROUP)
+        for (unsigned k = 0; k < GROUP; k++)
+            values[i + k] = (uint16_t)(block->low[i + k] | block->high[i + k] << 8);
+}
+
+/* Whether the instructions of a group, from index `from` on, are plain and right in whatever order objects come and go
+ * there: then *births of them are births, and the others deaths. Written for the compiler to make vectors of bytes of it: calls
+ * are compared as ranges of numbers, which have nearly all that are plain. */
+static bool group_is_plain(const struct block *block, size_t from, unsigned *births)
+{
+    const uint8_t *const opcodes = block->opcodes + from;
+    const uint8_t *const low = block->low + from, *const high = block->high + from;
+    /* At least as many objects are alive at each instruction of the group. What is larger is looked at one by one. */
+    uint64_t fewest = block->live > GROUP ? block->live - GROUP : 0;
+    if (fewest > VALUES_OF_GROUPS) fewest = VALUES_OF_GROUPS;
+    const uint8_t most_low = (uint8_t)fewest, most_high = (uint8_t)(fewest >> 8);
+    uint8_t wrong = 0, born = 0;
+    for (unsigned i = 0; i < GROUP; i++) {
+        const uint8_t first = (uint8_t)(opcodes[i] - CALL_MALLOC);
+        const uint8_t second = (uint8_t)(opcodes[i] - CALL_REALLOC_ZERO);
+        const uint8_t birth = first <= CALL_MALLOC_SKIP_NEW_HANDLER - CALL_MALLOC;
+        const uint8_t death = second <= CALL_DELETE_ARRAY_NOTHROW - CALL_REALLOC_ZERO;
+        const uint8_t small = high[i] < VALUES_OF_GROUPS >> 8;
+        const uint8_t less = (high[i] < most_high) | ((high[i] == most_high) & (low[i] < most_low));
+        wrong |= !((birth & small) | (death & less));
+        born += birth;
+    }
+    *births = born;
+    return wrong == 0;
+}
+
+/* Takes a group as a whole. False: it has to be decoded one by one. */
+static bool block_take_group(struct block *block, size_t from)
+{
+    unsigned births;
+    if (!group_is_plain(block, from, &births)) return false;
+    /* As if all births came first. */
+    if (block->live + births > block->high_live) block->high_live = block->live + births;
+    block->live += 2 * (uint64_t)births - GROUP;
+    return true;
+}
+
+/* Decodes the instructions `from` to `to` - 1 one by one. Those that are not plain, or who wants registers every one, go
+ * to room->at. */
+static bool block_decode_each(struct instruction_reader *reader, struct block *block, size_t from,
+                              size_t to)
+{
     for (size_t i = from; i < to; i++) {
         struct instruction *one = &reader->room->at[block->at_count];
-        const uint64_t value = values[i];
-        const int64_t effect = instruction_effects[opcodes[i]];
+        const uint64_t value = block_value(block, i);
+        const int64_t effect = instruction_effects[block->opcodes[i]];
         const uint64_t needed = (value + 1) & (uint64_t)(effect >> 1); /* of a birth 0 */
         if (__builtin_expect(effect == INSTRUCTION_NOT_PLAIN || value == INSTRUCTION_ESCAPE ||
                                  needed > block->live,
@@ -575,28 +533,29 @@ static bool block_decode_each(struct instruction_reader *reader, struct block *b
             block->at = i;
             if (!block_decode_rare(reader, block, one)) return false;
             block->at_count++;
-            if (effect != INSTRUCTION_NOT_PLAIN) opcodes[i] |= INSTRUCTION_LARGE;
+            if (effect != INSTRUCTION_NOT_PLAIN) reader->room->opcodes[i] |= INSTRUCTION_LARGE;
             continue;
         }
-        if (all) {
-            *one = (struct instruction){.opcode = opcodes[i],
+        if (!reader->positions) {
+            *one = (struct instruction){.opcode = block->opcodes[i],
                                         .object = (uint32_t)(block->live - needed),
                                         .size = effect == INSTRUCTION_PLAIN_BIRTH ? value : 0};
             block->at_count++;
         }
         block->live += (uint64_t)effect;
-        if (block->live > block->high) block->high = block->live;
+        if (block->live > block->high_live) block->high_live = block->live;
     }
     return true;
 }
 
-/* Checks all instructions of a block and writes the records of those that need one; who wants registers needs all. */
+/* Checks all instructions of a block and writes the records of those that need one. */
 static bool block_decode(struct instruction_reader *reader, struct block *block)
 {
-    if (!reader->positions || !reader->steps)
-        return block_decode_each(reader, block, 0, block->count, !reader->positions);
-    for (size_t i = 0; (i = instruction_steps_take(block, reader->room, i)) < block->count; i++)
-        if (!block_decode_each(reader, block, i, i + 1, false)) return false;
+    for (size_t i = 0; i < block->count; i += GROUP) {
+        const size_t end = block->count - i < GROUP ? block->count : i + GROUP;
+        if (reader->positions && end == i + GROUP && block_take_group(block, i)) continue;
+        if (!block_decode_each(reader, block, i, end)) return false;
+    }
     return true;
 }
 
@@ -671,14 +630,14 @@ static bool block_decode_addresses(struct instruction_reader *reader, struct blo
 {
     uint64_t address = 0;
     for (size_t i = 0; i < block->count; i++) {
-        uint8_t opcode = reader->room->opcodes[i];
+        uint8_t opcode = block->opcodes[i];
         uint8_t shape = call_shapes[opcode & INSTRUCTION_NUMBER_MASK];
         bool brings = shape_is_birth(shape) || shape == SHAPE_REALLOC;
         reader->room->addresses[i] = 0;
         if (!brings || (opcode & INSTRUCTION_FAILED)) continue;
         uint64_t difference;
         block->at = i;
-        if (!block_get(reader, block, COLUMN_ADDRESSES, &difference)) return false;
+        if (!block_get(reader, block, &block->addresses, &difference)) return false;
         address += (uint64_t)unzigzag(difference) * 8;
         reader->room->addresses[i] = address;
     }
@@ -700,25 +659,24 @@ static bool reader_decode(struct instruction_reader *reader, struct block *block
 {
     bool addresses = (reader->header.features & INSTRUCTION_FEATURE_ADDRESSES) != 0;
     struct live_objects *objects = &reader->objects;
-    uint64_t seen[256];
     if (!reader_reserve(reader, block->count)) return false;
     block->live = objects->registers.live;
-    block->high = objects->registers.high;
-    if (!block_decode_opcodes(reader, block, seen) || !block_decode_values(reader, block))
-        return false;
+    block->high_live = objects->registers.high;
+    block_copy_columns(block, reader->room->opcodes, reader->room->values);
     if (addresses && !block_decode_addresses(reader, block)) return false;
     if (!block_decode(reader, block)) return false;
     block->at = block->count;
-    for (unsigned column = 0; column < COLUMNS; column++)
-        if (block->next[column] != block->end[column]) return block_column_error(reader, block);
+    if (block->operands.next != block->operands.end ||
+        block->addresses.next != block->addresses.end)
+        return block_column_error(reader, block);
     if (reader->positions)
         block_believe(block, objects);
     else if (!block_follow_objects(reader, block, objects))
         return false;
 
-    objects->registers.high = block->high;
+    objects->registers.high = block->high_live;
     reader->totals.lost_events += block->lost_events;
-    instruction_totals_add(&reader->totals, seen);
+    instruction_totals_add(&reader->totals, block->opcodes, block->count);
     reader->totals.live = objects->registers.live;
     reader->totals.registers = objects->registers.high;
     return true;
@@ -767,19 +725,22 @@ static bool reader_end(struct instruction_reader *reader, uint64_t offset, const
 {
     const uint8_t *next = payload, *end = payload + payload_bytes;
     const struct instruction_totals *totals = &reader->totals;
-    uint64_t status, live, registers, threads, lost;
+    uint64_t status, live, registers, threads, lost, freed_twice;
     if (!end_get(reader, offset, &next, end, &status) ||
         !end_get(reader, offset, &next, end, &live) ||
         !end_get(reader, offset, &next, end, &registers) ||
         !end_get(reader, offset, &next, end, &threads) ||
-        !end_get(reader, offset, &next, end, &lost))
+        !end_get(reader, offset, &next, end, &lost) ||
+        !end_get(reader, offset, &next, end, &freed_twice))
         return false;
     if (status > INSTRUCTION_STATUS_DAMAGED)
         return reader_error(reader, INSTRUCTION_ERROR_OPERAND, offset);
     if (!end_compare(reader, offset, "live objects", live, totals->live) ||
-        !end_compare(reader, offset, "registers", registers, totals->registers) ||
+        (!reader->positions &&
+         !end_compare(reader, offset, "registers", registers, totals->registers)) ||
         !end_compare(reader, offset, "threads", threads, totals->threads) ||
         !end_compare(reader, offset, "lost events", lost, totals->lost_events) ||
+        !end_compare(reader, offset, "freed twice", freed_twice, totals->freed_twice) ||
         !end_check_kinds(reader, offset, &next, end))
         return false;
     if (next != end) return reader_error(reader, INSTRUCTION_ERROR_COLUMNS, offset);
@@ -808,10 +769,9 @@ bool instruction_reader_next(struct instruction_reader *reader, struct instructi
         .count = block.count,
         .at = reader->room->at,
         .at_count = block.at_count,
-        .opcodes = reader->positions ? reader->room->opcodes : NULL,
-        .values = reader->positions ? reader->room->values : NULL,
+        .opcodes = reader->room->opcodes,
+        .values = reader->room->values,
         .operands = reader->room->operands,
-        .operands_count = block.operand_at,
         .addresses = addresses ? reader->room->addresses : NULL,
         .ticks = reader->room->ticks,
         .ticks_count = block.ticks,
@@ -825,19 +785,19 @@ bool instruction_reader_next(struct instruction_reader *reader, struct instructi
 uint8_t instruction_batch_opcode(const struct instruction_batch *batch, size_t index)
 {
     if (batch->opcodes == NULL) return batch->at[index].opcode;
-    uint8_t opcode = batch->opcodes[index], plain = opcode & INSTRUCTION_NUMBER_MASK;
-    bool large = (opcode & INSTRUCTION_LARGE) == INSTRUCTION_LARGE &&
-                 instruction_effects[plain] != INSTRUCTION_NOT_PLAIN;
+    const uint8_t opcode = batch->opcodes[index], plain = opcode & INSTRUCTION_NUMBER_MASK;
+    const bool large = (opcode & INSTRUCTION_LARGE) == INSTRUCTION_LARGE &&
+                       instruction_effects[plain] != INSTRUCTION_NOT_PLAIN;
     return large ? plain : opcode;
 }
 
 struct instruction instruction_batch_find(const struct instruction_batch *batch, size_t index)
 {
-    if (batch->opcodes == NULL) return batch->at[index];
+    if (batch->at_count == batch->count) return batch->at[index];
     const struct instruction *one = batch->at;
     for (size_t i = 0; i < index; i++)
         one += instruction_effects[batch->opcodes[i]] == INSTRUCTION_NOT_PLAIN;
-    int effect = instruction_effects[batch->opcodes[index]];
+    const int effect = instruction_effects[batch->opcodes[index]];
     if (effect == INSTRUCTION_NOT_PLAIN) return *one;
     return (struct instruction){.opcode = batch->opcodes[index],
                                 .object = INSTRUCTION_NO_REGISTER,

@@ -15,7 +15,7 @@
  * fast and takes no memory per object, and the bytes are those that the stream states (4.3) instead of a count that is compared
  * with them.
  *
- * Memory: 12 bytes per register, unless there are none, one batch and large values, from pages_map(). One thread. */
+ * Memory: 12 bytes per register, unless there are none, and one batch, from pages_map(). One thread. */
 #ifndef MALLOCTAPE_INSTRUCTION_READER_H
 #define MALLOCTAPE_INSTRUCTION_READER_H
 
@@ -59,8 +59,8 @@ extern const struct error_kind instruction_errors[];
 /* What an instruction has no register for: other instructions, failed births, unknown deaths. */
 #define INSTRUCTION_NO_REGISTER UINT32_MAX
 
-/* One instruction, decoded. Its operands of the `misc` column are batch->operands[operand_at ...]: the alignment,
- * the numbers of a HEAP call, or the operands of 5.3. */
+/* One instruction, decoded. Its operands, but for a size, are batch->operands[operand_at ...]: the alignment, the
+ * numbers of a HEAP call, or the operands of 5.3. */
 struct instruction {
     uint8_t opcode;      /* as in the stream, flags included */
     uint8_t operands;    /* how many */
@@ -83,10 +83,6 @@ enum instruction_effect {
 };
 extern const int8_t instruction_effects[256];
 
-/* Flags of an opcode in batch->opcodes that would be plain but for its large value. No call may have both in a stream, but
- * for realloc_moved, which is never plain. */
-#define INSTRUCTION_LARGE (INSTRUCTION_FAILED | INSTRUCTION_UNKNOWN)
-
 /* Where a tick stands in its batch, and what lies before it. */
 struct instruction_tick {
     size_t at;           /* index */
@@ -95,8 +91,12 @@ struct instruction_tick {
     uint64_t live_bytes; /* asked for by the objects alive there */
 };
 
-/* Entries behind a batch, of no particular value: an engine that looks ahead may read them, and the reader, which takes whole
- * steps, also writes them. */
+/* Flags of an opcode in batch->opcodes that would be plain but for its large value. No call may have both in a stream, but
+ * for realloc_moved, which is never plain. */
+#define INSTRUCTION_LARGE (INSTRUCTION_FAILED | INSTRUCTION_UNKNOWN)
+
+/* Entries behind a batch, of no particular value: who looks ahead may read them, and the reader, which copies whole groups,
+ * also writes them. */
 #define INSTRUCTION_BATCH_SLACK 32
 
 /* Where the reader puts a batch: most of it is touched only when it is needed. */
@@ -112,13 +112,12 @@ struct instruction_room {
 /* One block. Belongs to the reader, valid until the next call. `at` has all instructions; with positions it has only those
  * that are not plain, one after another, and `values` has the values of the others. */
 struct instruction_batch {
-    size_t count; /* instructions */
+    size_t count;           /* instructions */
+    const uint8_t *opcodes; /* `count`, and INSTRUCTION_BATCH_SLACK more */
+    const uint16_t *values; /* likewise */
     const struct instruction *at;
     size_t at_count;
-    const uint8_t *opcodes; /* count, and INSTRUCTION_BATCH_SLACK more; NULL without positions */
-    const uint16_t *values; /* likewise */
     const uint64_t *operands;
-    size_t operands_count;
     const uint64_t
         *addresses; /* one per instruction, 0 where it has none; NULL without feature bit 0 */
     const struct instruction_tick *ticks; /* in ascending order */
@@ -158,12 +157,12 @@ struct instruction_reader {
     struct live_objects objects;        /* `bytes` and `peak_bytes` are for everybody */
     enum instruction_status end_status; /* with INSTRUCTIONS_END */
 
-    /* From here on: instruction_reader.c only, but for `steps`. */
+    struct instruction_room *room; /* where the next batch goes: the reader's own, or another one */
+
+    /* From here on: instruction_reader.c only. */
     struct input *input;
-    struct instruction_room *room;
-    bool positions;         /* batches have them instead of registers */
-    bool steps;             /* instruction_steps.h; a test may do without */
-    uint64_t *large_values; /* of a block: those that room->values has no room for */
+    struct instruction_room *own_room;
+    bool positions; /* batches have them instead of registers */
     char *metadata;
 };
 

@@ -1,48 +1,29 @@
 #include "postprocess/instruction_writer.h"
 
-#include <emmintrin.h>
 #include <string.h>
 
 #include "common/bytes.h"
 #include "common/call_table.h"
 #include "common/checksum.h"
 #include "common/pages.h"
-#include "postprocess/half_bytes.h"
 
-/* The most one instruction can put into each column (5): a size and an address once, and in `misc` an alignment, the
- * operands of a tick, or a count and two numbers. */
-#define MISC_BYTES_MAX (INSTRUCTION_OPERANDS_MAX * VARINT_BYTES_MAX)
+/* The most that one instruction can put into a column (5): the operands of a tick, and one address. */
+#define OPERANDS_BYTES_MAX (INSTRUCTION_OPERANDS_MAX * VARINT_BYTES_MAX)
+#define ADDRESS_BYTES_MAX  VARINT_BYTES_MAX
 
-/* Without room behind the columns of bytes: these are filled in whole vectors, of which a block has a whole number. */
-static const size_t column_bytes[COLUMNS] = {
-    [COLUMN_PALETTE] = HALF_BYTES_VALUES,
-    [COLUMN_OPCODES] = INSTRUCTION_BLOCK_MAX,
-    [COLUMN_LOW] = INSTRUCTION_BLOCK_MAX,
-    [COLUMN_HIGH] = INSTRUCTION_BLOCK_MAX,
-    [COLUMN_WIDE] = INSTRUCTION_BLOCK_MAX * VARINT_BYTES_MAX,
-    [COLUMN_SIZES] = INSTRUCTION_BLOCK_MAX * VARINT_BYTES_MAX,
-    [COLUMN_MISC] = INSTRUCTION_BLOCK_MAX * MISC_BYTES_MAX,
-    [COLUMN_ADDRESSES] = INSTRUCTION_BLOCK_MAX * VARINT_BYTES_MAX,
-};
-#define COLUMNS_BYTES                                                                          \
-    (HALF_BYTES_VALUES + INSTRUCTION_BLOCK_MAX * (3 + 3 * VARINT_BYTES_MAX + MISC_BYTES_MAX) + \
-     COLUMNS * VARINT_SLACK)
+/* What stands before the columns: three numbers. */
+#define PAYLOAD_HEAD_BYTES (3 * VARINT_BYTES_MAX + VARINT_SLACK)
 
-/* What stands before the columns: two numbers and a length for each. */
-#define PAYLOAD_HEAD_BYTES ((2 + COLUMNS) * VARINT_BYTES_MAX + VARINT_SLACK)
+/* The mapping: what stands before the columns, and the columns, with the most that each can take. */
+#define OPERANDS_ROOM  (INSTRUCTION_BLOCK_MAX * OPERANDS_BYTES_MAX + VARINT_SLACK)
+#define ADDRESSES_ROOM (INSTRUCTION_BLOCK_MAX * ADDRESS_BYTES_MAX + VARINT_SLACK)
+#define MAPPING_BYTES \
+    (PAYLOAD_HEAD_BYTES + INSTRUCTION_BLOCK_MAX * 3 + OPERANDS_ROOM + ADDRESSES_ROOM)
 
-/* `high` is as short as it can be when at most one value in so many needs `wide`. */
-#define WIDE_SHARE 32
-
-/* The mapping: the values of a block before they are columns, the wide ones made anew, and the columns. */
-#define VALUES_BYTES  (INSTRUCTION_BLOCK_MAX * sizeof(uint16_t))
-#define WIDE_BYTES    (INSTRUCTION_BLOCK_MAX / WIDE_SHARE * VARINT_BYTES_MAX + VARINT_SLACK)
-#define MAPPING_BYTES (VALUES_BYTES + WIDE_BYTES + PAYLOAD_HEAD_BYTES + COLUMNS_BYTES)
-
-/* So that no block the writer can fill is one that a reader must refuse: the longest instruction is a tick; others put
- * something into three of the columns of integers at most. */
-_Static_assert(MISC_BYTES_MAX >= 3 * VARINT_BYTES_MAX, "a tick is the longest");
-_Static_assert(INSTRUCTION_BLOCK_MAX *(3 + MISC_BYTES_MAX) + PAYLOAD_HEAD_BYTES <=
+/* So that no block the writer can fill is one that a reader must refuse. An allocation or a realloc with an address has
+ * two operands besides. */
+_Static_assert(OPERANDS_BYTES_MAX >= 2 * VARINT_BYTES_MAX + ADDRESS_BYTES_MAX, "a tick is longest");
+_Static_assert(INSTRUCTION_BLOCK_MAX *(3 + OPERANDS_BYTES_MAX) + PAYLOAD_HEAD_BYTES <=
                    INSTRUCTION_BLOCK_PAYLOAD_MAX,
                "a full block of the longest instructions fits into a payload");
 
@@ -71,9 +52,9 @@ static bool writer_reserve(struct instruction_writer *writer)
 
 static void writer_start_block(struct instruction_writer *writer)
 {
-    for (unsigned column = 0; column < COLUMNS; column++)
-        writer->next[column] = writer->start[column];
     writer->count = 0;
+    writer->operands_end = writer->operands_start;
+    writer->addresses_end = writer->addresses_start;
     writer->last_address = 0;
     writer->peak_bytes = 0;
     if (!writer_reserve(writer)) error_set_system(&writer->error, "no memory for registers");
@@ -102,126 +83,33 @@ static void writer_write_block(struct instruction_writer *writer, uint32_t instr
     writer_write(writer, payload, bytes);
 }
 
-/* ---- columns of bytes and half-bytes (4.3, 4.4) ---- */
-
-/* Ends `opcodes`: indices of half a byte, if there are few enough that differ. */
-static void writer_put_opcodes(struct instruction_writer *writer, size_t count,
-                               const uint64_t *seen)
-{
-    uint8_t *opcodes = writer->opcodes, *const palette = writer->start[COLUMN_PALETTE];
-    unsigned different = 0;
-    writer->next[COLUMN_OPCODES] = opcodes + count;
-    for (unsigned opcode = 0; opcode < 256; opcode++) {
-        if (seen[opcode] == 0) continue;
-        if (different == HALF_BYTES_VALUES) return;
-        palette[different++] = (uint8_t)opcode;
-    }
-    writer->next[COLUMN_PALETTE] = palette + different;
-    half_bytes_pack_indices(opcodes, count, palette, different);
-    writer->next[COLUMN_OPCODES] = opcodes + half_bytes_size(count);
-}
-
-/* Values are looked at in whole vectors. */
-#define VALUES_VECTOR 8
-
-/* Which of a vector of values are at most `most`: all ones. */
-static inline __m128i values_fit(const uint16_t *values, __m128i most)
-{
-    __m128i these = _mm_loadu_si128((const __m128i *)(const void *)values);
-    return _mm_cmpeq_epi16(_mm_subs_epu16(these, most), _mm_setzero_si128());
-}
-
-/* How many values are not less than `escape`. */
-static size_t values_count_wide(const uint16_t *values, size_t count, unsigned escape)
-{
-    const __m128i most = _mm_set1_epi16((short)(escape - 1));
-    __m128i fitting = _mm_setzero_si128(); /* eight counts */
-    uint16_t counts[VALUES_VECTOR];
-    size_t wide = (count + VALUES_VECTOR - 1) / VALUES_VECTOR * VALUES_VECTOR;
-    for (size_t i = 0; i < count; i += VALUES_VECTOR)
-        fitting = _mm_sub_epi16(fitting, values_fit(values + i, most)); /* all ones are -1 */
-    _mm_storeu_si128((__m128i *)(void *)counts, fitting);
-    for (unsigned i = 0; i < VALUES_VECTOR; i++)
-        wide -= counts[i];
-    return wide;
-}
-
-/* `low` and `high` as bytes, in whole vectors. */
-static void values_split(const uint16_t *values, size_t count, uint8_t *low, uint8_t *high)
-{
-    const __m128i byte = _mm_set1_epi16(0xff);
-    for (size_t i = 0; i < count; i += 16) {
-        const __m128i *from = (const __m128i *)(const void *)(values + i);
-        __m128i first = _mm_loadu_si128(from), second = _mm_loadu_si128(from + 1);
-        _mm_storeu_si128((__m128i *)(void *)(low + i),
-                         _mm_packus_epi16(_mm_and_si128(first, byte), _mm_and_si128(second, byte)));
-        _mm_storeu_si128((__m128i *)(void *)(high + i),
-                         _mm_packus_epi16(_mm_srli_epi16(first, 8), _mm_srli_epi16(second, 8)));
-    }
-}
-
-/* Brings values that are not less than `escape` to `wide`, which has those that do not fit into 16 bits already. */
-static void writer_put_wide(struct instruction_writer *writer, size_t count, uint16_t escape)
-{
-    const __m128i most = _mm_set1_epi16((short)(escape - 1));
-    uint8_t *wide = writer->new_wide;
-    const uint8_t *wide_already = writer->start[COLUMN_WIDE];
-    for (size_t i = 0; i < count; i += VALUES_VECTOR) {
-        uint16_t *const values = writer->values + i;
-        /* Two bits for each value. */
-        unsigned beyond = ~(unsigned)_mm_movemask_epi8(values_fit(values, most)) & 0x5555;
-        for (; __builtin_expect(beyond != 0, 0); beyond &= beyond - 1) {
-            uint16_t *const place = &values[__builtin_ctz(beyond) / 2];
-            uint64_t value = *place;
-            if (value == INSTRUCTION_ESCAPE) value = varint_get(&wide_already);
-            wide = varint_put(wide, value);
-            *place = escape;
-        }
-    }
-    size_t bytes = (size_t)(wide - writer->new_wide);
-    memcpy(writer->start[COLUMN_WIDE], writer->new_wide, bytes);
-    writer->next[COLUMN_WIDE] = writer->start[COLUMN_WIDE] + bytes;
-}
-
-/* Ends `low`, `high` and `wide`, in the shortest form in which few values are wide. */
-static void writer_put_values(struct instruction_writer *writer, size_t count)
-{
-    uint16_t *const values = writer->values;
-    uint8_t *const low = writer->start[COLUMN_LOW], *const high = writer->start[COLUMN_HIGH];
-    memset(values + count, 0, (-count % VALUES_VECTOR) * sizeof *values);
-    const bool none =
-        values_count_wide(values, count, INSTRUCTION_ESCAPE_NARROW) <= count / WIDE_SHARE;
-    const bool half =
-        !none && values_count_wide(values, count, INSTRUCTION_ESCAPE_HALF) <= count / WIDE_SHARE;
-    if (none) writer_put_wide(writer, count, INSTRUCTION_ESCAPE_NARROW);
-    if (half) writer_put_wide(writer, count, INSTRUCTION_ESCAPE_HALF);
-    values_split(values, count, low, high);
-    if (half) half_bytes_pack(high, count);
-    writer->next[COLUMN_LOW] = low + count;
-    writer->next[COLUMN_HIGH] = high + (none ? 0 : half ? half_bytes_size(count) : count);
-}
-
 /* ---- blocks ---- */
 
-/* Moves the columns together, behind what stands before them (4.3). Returns the payload, whose end is *end. The first
- * column starts with room in front for that, and no column moves over one that has not moved yet. */
+/* Moves a column to where the one before it ends. Returns its own end. */
+static uint8_t *writer_join(uint8_t *to, const uint8_t *column, size_t bytes)
+{
+    if (to != column) memmove(to, column, bytes);
+    return to + bytes;
+}
+
+/* Puts the columns together, behind what stands before them (4.3). The first one starts with room in front for that, and
+ * no column moves over one that has not moved yet. Returns the payload, whose end is *end. */
 static uint8_t *writer_join_columns(struct instruction_writer *writer, uint8_t **end)
 {
+    const size_t count = writer->count;
+    const size_t operands = (size_t)(writer->operands_end - writer->operands_start);
+    const size_t addresses = (size_t)(writer->addresses_end - writer->addresses_start);
     uint8_t head[PAYLOAD_HEAD_BYTES];
     uint8_t *head_end = varint_put(head, writer->live_bytes);
     head_end = varint_put(head_end, writer->peak_bytes);
-    for (unsigned column = 0; column < COLUMNS; column++)
-        head_end = varint_put(head_end, (uint64_t)(writer->next[column] - writer->start[column]));
+    head_end = varint_put(head_end, operands);
     size_t head_bytes = (size_t)(head_end - head);
-    uint8_t *payload = writer->start[COLUMN_PALETTE] - head_bytes;
+    uint8_t *payload = writer->opcodes - head_bytes;
     memcpy(payload, head, head_bytes);
-    uint8_t *to = writer->next[COLUMN_PALETTE];
-    for (unsigned column = COLUMN_PALETTE + 1; column < COLUMNS; column++) {
-        size_t bytes = (size_t)(writer->next[column] - writer->start[column]);
-        if (to != writer->start[column]) memmove(to, writer->start[column], bytes);
-        to += bytes;
-    }
-    *end = to;
+    uint8_t *to = writer_join(writer->opcodes + count, writer->low, count);
+    to = writer_join(to, writer->high, count);
+    to = writer_join(to, writer->operands_start, operands);
+    *end = writer_join(to, writer->addresses_start, addresses);
     return payload;
 }
 
@@ -229,12 +117,8 @@ void instruction_writer_end_block(struct instruction_writer *writer)
 {
     const size_t count = writer->count;
     if (count > 0) {
-        uint64_t seen[256];
         uint8_t *end;
-        instruction_count_opcodes(&writer->totals, writer->opcodes, count, seen);
-        instruction_totals_add(&writer->totals, seen);
-        writer_put_opcodes(writer, count, seen);
-        writer_put_values(writer, count);
+        instruction_totals_add(&writer->totals, writer->opcodes, count);
         uint8_t *payload = writer_join_columns(writer, &end);
         writer_write_block(writer, (uint32_t)count, payload, (size_t)(end - payload));
     }
@@ -270,17 +154,13 @@ bool instruction_writer_open(struct instruction_writer *writer, struct output *o
 {
     *writer = (struct instruction_writer){.output = output};
     writer->addresses = (header->features & INSTRUCTION_FEATURE_ADDRESSES) != 0;
-    writer->columns = (uint8_t *)pages_map(MAPPING_BYTES);
-    if (writer->columns == NULL) return error_set_system(&writer->error, "no memory for a block");
-    uint8_t *at = writer->columns + VALUES_BYTES;
-    writer->values = (uint16_t *)(void *)writer->columns;
-    writer->new_wide = at;
-    at += WIDE_BYTES + PAYLOAD_HEAD_BYTES;
-    for (unsigned column = 0; column < COLUMNS; column++) {
-        writer->start[column] = at;
-        at += column_bytes[column] + (column < COLUMN_WIDE ? 0 : VARINT_SLACK);
-    }
-    writer->opcodes = writer->start[COLUMN_OPCODES];
+    writer->block = (uint8_t *)pages_map(MAPPING_BYTES);
+    if (writer->block == NULL) return error_set_system(&writer->error, "no memory for a block");
+    writer->opcodes = writer->block + PAYLOAD_HEAD_BYTES;
+    writer->low = writer->opcodes + INSTRUCTION_BLOCK_MAX;
+    writer->high = writer->low + INSTRUCTION_BLOCK_MAX;
+    writer->operands_start = writer->high + INSTRUCTION_BLOCK_MAX;
+    writer->addresses_start = writer->operands_start + OPERANDS_ROOM;
     writer_start_block(writer);
     if (writer->objects_count == 0) return false; /* nothing could be put at all */
     writer_write_header(writer, header);
@@ -305,7 +185,7 @@ bool instruction_writer_finish(struct instruction_writer *writer, enum instructi
 {
     instruction_writer_end_block(writer);
     const struct instruction_totals *totals = &writer->totals;
-    uint8_t payload[(6 + 2 * CALL_KINDS) * VARINT_BYTES_MAX + VARINT_SLACK];
+    uint8_t payload[(7 + 2 * CALL_KINDS) * VARINT_BYTES_MAX + VARINT_SLACK];
     uint64_t kinds = 0;
     for (unsigned kind = 0; kind < CALL_KINDS; kind++)
         kinds += totals->by_kind[kind] != 0;
@@ -315,6 +195,7 @@ bool instruction_writer_finish(struct instruction_writer *writer, enum instructi
     end = varint_put(end, totals->registers);
     end = varint_put(end, totals->threads);
     end = varint_put(end, totals->lost_events);
+    end = varint_put(end, totals->freed_twice);
     end = varint_put(end, kinds);
     for (unsigned kind = 0; kind < CALL_KINDS; kind++) {
         if (totals->by_kind[kind] == 0) continue;
@@ -330,8 +211,8 @@ void instruction_writer_close(struct instruction_writer *writer)
     pages_unmap(writer->objects, writer->objects_count * sizeof *writer->objects);
     pages_unmap(writer->large_sizes, writer->objects_count * sizeof *writer->large_sizes);
     register_order_free(&writer->registers);
-    pages_unmap(writer->columns, MAPPING_BYTES);
-    writer->columns = NULL;
+    pages_unmap(writer->block, MAPPING_BYTES);
+    writer->block = NULL;
 }
 
 /* ---- what is rare ---- */
@@ -340,8 +221,7 @@ void instruction_put_birth_failed(struct instruction_writer *writer, enum call_k
                                   uint64_t size, uint64_t alignment)
 {
     instruction_put_opcode(writer, kind | INSTRUCTION_FAILED, size);
-    if (call_shapes[kind] == SHAPE_BIRTH_ALIGNED)
-        instruction_put_number(writer, COLUMN_MISC, alignment);
+    if (call_shapes[kind] == SHAPE_BIRTH_ALIGNED) instruction_put_operand(writer, alignment);
     instruction_put_end(writer);
 }
 
@@ -350,7 +230,7 @@ void instruction_put_realloc_failed(struct instruction_writer *writer, uint32_t 
 {
     instruction_put_opcode(writer, CALL_REALLOC_MOVED | INSTRUCTION_FAILED,
                            instruction_place(writer, object));
-    instruction_put_number(writer, COLUMN_SIZES, size);
+    instruction_put_operand(writer, size);
     instruction_put_end(writer);
 }
 
@@ -358,7 +238,7 @@ uint32_t instruction_put_realloc_unknown(struct instruction_writer *writer, enum
                                          uint64_t size, uint64_t address)
 {
     instruction_put_opcode(writer, kind | INSTRUCTION_UNKNOWN, 0);
-    instruction_put_number(writer, COLUMN_SIZES, size);
+    instruction_put_operand(writer, size);
     instruction_put_address(writer, address);
     uint32_t taken = instruction_take_register(writer, size);
     instruction_put_end(writer);
@@ -369,7 +249,7 @@ void instruction_put_realloc_unknown_failed(struct instruction_writer *writer, u
 {
     instruction_put_opcode(writer, CALL_REALLOC_MOVED | INSTRUCTION_FAILED | INSTRUCTION_UNKNOWN,
                            0);
-    instruction_put_number(writer, COLUMN_SIZES, size);
+    instruction_put_operand(writer, size);
     instruction_put_end(writer);
 }
 
@@ -379,64 +259,65 @@ void instruction_put_death_unknown(struct instruction_writer *writer, enum call_
     uint8_t shape = call_shapes[kind];
     instruction_put_opcode(writer, kind | INSTRUCTION_UNKNOWN, 0);
     if (shape == SHAPE_DEATH_SIZED || shape == SHAPE_DEATH_SIZED_ALIGNED)
-        instruction_put_number(writer, COLUMN_SIZES, size);
+        instruction_put_operand(writer, size);
     if (shape == SHAPE_DEATH_ALIGNED || shape == SHAPE_DEATH_SIZED_ALIGNED)
-        instruction_put_number(writer, COLUMN_MISC, alignment);
+        instruction_put_operand(writer, alignment);
     instruction_put_end(writer);
 }
 
-/* An opcode whose operands are all in `misc`. */
-static void writer_put_misc(struct instruction_writer *writer, unsigned opcode, unsigned count,
-                            const uint64_t *numbers)
+/* An opcode without a value. */
+static void writer_put_numbers(struct instruction_writer *writer, unsigned opcode, unsigned count,
+                               const uint64_t *numbers)
 {
     instruction_put_opcode(writer, opcode, 0);
     for (unsigned i = 0; i < count; i++)
-        instruction_put_number(writer, COLUMN_MISC, numbers[i]);
+        instruction_put_operand(writer, numbers[i]);
     instruction_put_end(writer);
 }
 
 void instruction_put_heap(struct instruction_writer *writer, enum call_kind kind, unsigned count,
                           const uint64_t *numbers)
 {
-    instruction_put_number(writer, COLUMN_MISC, count);
-    writer_put_misc(writer, kind, count, numbers);
+    const uint64_t second = count > 1 ? numbers[1] : 0;
+    writer_put_numbers(writer, kind, 1 + count,
+                       (uint64_t[]){count, count > 0 ? numbers[0] : 0, second});
 }
 
 void instruction_put_lane_change(struct instruction_writer *writer, uint64_t lane)
 {
     writer->lane = lane;
-    writer_put_misc(writer, INSTRUCTION_LANE, 1, &lane);
+    writer_put_numbers(writer, INSTRUCTION_LANE, 1, &lane);
 }
 
 void instruction_put_thread_begin(struct instruction_writer *writer, uint64_t thread)
 {
-    writer_put_misc(writer, INSTRUCTION_THREAD_BEGIN, 1, &thread);
+    writer_put_numbers(writer, INSTRUCTION_THREAD_BEGIN, 1, &thread);
 }
 
 void instruction_put_thread_end(struct instruction_writer *writer)
 {
-    writer_put_misc(writer, INSTRUCTION_THREAD_END, 0, NULL);
+    writer_put_numbers(writer, INSTRUCTION_THREAD_END, 0, NULL);
 }
 
 void instruction_put_thread_cache_deleted(struct instruction_writer *writer)
 {
-    writer_put_misc(writer, INSTRUCTION_THREAD_CACHE_DELETED, 0, NULL);
+    writer_put_numbers(writer, INSTRUCTION_THREAD_CACHE_DELETED, 0, NULL);
 }
 
 void instruction_put_tick(struct instruction_writer *writer, uint64_t elapsed_ns,
                           uint64_t rss_bytes, uint64_t heap_bytes)
 {
-    writer_put_misc(writer, INSTRUCTION_TICK, 4,
-                    (uint64_t[]){elapsed_ns, rss_bytes, heap_bytes, writer->live_bytes});
+    writer_put_numbers(writer, INSTRUCTION_TICK, 4,
+                       (uint64_t[]){elapsed_ns, rss_bytes, heap_bytes, writer->live_bytes});
 }
 
 void instruction_put_lost(struct instruction_writer *writer, uint64_t lane, uint64_t events)
 {
     writer->totals.lost_events += events;
-    writer_put_misc(writer, INSTRUCTION_LOST, 2, (uint64_t[]){lane, events});
+    writer_put_numbers(writer, INSTRUCTION_LOST, 2, (uint64_t[]){lane, events});
 }
 
 void instruction_put_freed_twice(struct instruction_writer *writer)
 {
-    writer_put_misc(writer, INSTRUCTION_FREED_TWICE, 0, NULL);
+    writer_put_numbers(writer, INSTRUCTION_FREED_TWICE, 0, NULL);
 }

@@ -38,10 +38,10 @@ struct writer_object {
 #define WRITER_SIZE_LARGE UINT32_MAX
 
 struct instruction_writer {
-    size_t count;           /* instructions in the block */
-    uint8_t *opcodes;       /* of these */
-    uint16_t *values;       /* likewise; columns are made of both when the block ends */
-    uint8_t *next[COLUMNS]; /* where the next byte of another column goes */
+    size_t count;                  /* instructions in the block */
+    uint8_t *opcodes, *low, *high; /* columns with a byte for each instruction (4.3) */
+    uint8_t *operands_end;         /* where the next operand goes */
+    uint8_t *addresses_end;        /* where the next address goes */
     struct register_order registers;
     struct writer_object *objects; /* by register of a live object */
     uint64_t *large_sizes;         /* by register */
@@ -53,9 +53,8 @@ struct instruction_writer {
 
     struct output *output;
     uint64_t objects_count; /* entries of `objects`, and of `large_sizes` */
-    uint8_t *columns;       /* the mapping */
-    uint8_t *start[COLUMNS];
-    uint8_t *new_wide; /* where `wide` is made anew */
+    uint8_t *block;         /* the mapping: room for a block, and for the columns */
+    uint8_t *operands_start, *addresses_start;
     struct instruction_totals
         totals; /* of the blocks written; instruction_writer_totals() for all */
     struct error error;
@@ -91,30 +90,30 @@ void instruction_writer_end_block(struct instruction_writer *writer);
  * `address` is where the original allocator put the object, a multiple of 8; used only when the header has
  * INSTRUCTION_FEATURE_ADDRESSES. */
 
-static inline void instruction_put_number(struct instruction_writer *writer,
-                                          enum instruction_column column, uint64_t number)
+static inline void instruction_put_operand(struct instruction_writer *writer, uint64_t operand)
 {
-    writer->next[column] = varint_put(writer->next[column], number);
+    writer->operands_end = varint_put(writer->operands_end, operand);
 }
 
-/* The opcode, and the value that each instruction has (4.4). */
+/* The opcode, and the value that each instruction has (4.4). Its operands follow. */
 static inline void instruction_put_opcode(struct instruction_writer *writer, unsigned opcode,
                                           uint64_t value)
 {
     const size_t at = writer->count++;
     writer->opcodes[at] = (uint8_t)opcode;
     if (__builtin_expect(value >= INSTRUCTION_ESCAPE, 0)) {
-        instruction_put_number(writer, COLUMN_WIDE, value);
+        instruction_put_operand(writer, value);
         value = INSTRUCTION_ESCAPE;
     }
-    writer->values[at] = (uint16_t)value;
+    writer->low[at] = (uint8_t)value;
+    writer->high[at] = (uint8_t)(value >> 8);
 }
 
 static inline void instruction_put_address(struct instruction_writer *writer, uint64_t address)
 {
     if (__builtin_expect(!writer->addresses, 1)) return;
     int64_t difference = (int64_t)(address - writer->last_address) / 8;
-    instruction_put_number(writer, COLUMN_ADDRESSES, zigzag(difference));
+    writer->addresses_end = varint_put(writer->addresses_end, zigzag(difference));
     writer->last_address = address;
 }
 
@@ -160,15 +159,22 @@ static inline uint64_t instruction_place(const struct instruction_writer *writer
     return writer->registers.live - 1 - writer->objects[object].position;
 }
 
+/* What is left to do for a birth when its operands have been put. */
+static inline uint32_t instruction_end_birth(struct instruction_writer *writer, uint64_t size,
+                                             uint64_t address)
+{
+    instruction_put_address(writer, address);
+    uint32_t taken = instruction_take_register(writer, size);
+    instruction_put_end(writer);
+    return taken;
+}
+
 /* BIRTH. Returns the register of the object. */
 static inline uint32_t instruction_put_birth(struct instruction_writer *writer, enum call_kind kind,
                                              uint64_t size, uint64_t address)
 {
     instruction_put_opcode(writer, kind, size);
-    instruction_put_address(writer, address);
-    uint32_t taken = instruction_take_register(writer, size);
-    instruction_put_end(writer);
-    return taken;
+    return instruction_end_birth(writer, size, address);
 }
 
 /* BIRTH_ALIGNED. Returns the register of the object. */
@@ -176,8 +182,9 @@ static inline uint32_t instruction_put_birth_aligned(struct instruction_writer *
                                                      enum call_kind kind, uint64_t size,
                                                      uint64_t alignment, uint64_t address)
 {
-    instruction_put_number(writer, COLUMN_MISC, alignment);
-    return instruction_put_birth(writer, kind, size, address);
+    instruction_put_opcode(writer, kind, size);
+    instruction_put_operand(writer, alignment);
+    return instruction_end_birth(writer, size, address);
 }
 
 /* BIRTH or BIRTH_ALIGNED of which no object came; `alignment` is ignored for the former. */
@@ -189,7 +196,7 @@ static inline void instruction_put_realloc(struct instruction_writer *writer, en
                                            uint32_t object, uint64_t size, uint64_t address)
 {
     instruction_put_opcode(writer, kind, instruction_place(writer, object));
-    instruction_put_number(writer, COLUMN_SIZES, size);
+    instruction_put_operand(writer, size);
     instruction_put_address(writer, address);
     const struct writer_object before = writer->objects[object];
     writer->live_bytes -= instruction_size(writer, object, before);
@@ -206,15 +213,20 @@ uint32_t instruction_put_realloc_unknown(struct instruction_writer *writer, enum
                                          uint64_t size, uint64_t address);
 void instruction_put_realloc_unknown_failed(struct instruction_writer *writer, uint64_t size);
 
-/* DEATH. `object` is free from here on. */
-static inline void instruction_put_death(struct instruction_writer *writer, enum call_kind kind,
-                                         uint32_t object)
+/* Opcode and place of a death; its operands follow. */
+static inline void instruction_begin_death(struct instruction_writer *writer, enum call_kind kind,
+                                           uint32_t object)
+{
+    instruction_put_opcode(writer, kind, instruction_place(writer, object));
+}
+
+/* What is left to do for a death when its operands have been put. */
+static inline void instruction_end_death(struct instruction_writer *writer, uint32_t object)
 {
     struct register_order *registers = &writer->registers;
     const struct writer_object ended = writer->objects[object];
     const uint64_t last = registers->live - 1;
     const uint32_t youngest = registers->order[last];
-    instruction_put_opcode(writer, kind, last - ended.position);
     writer->live_bytes -= instruction_size(writer, object, ended);
     /* register_order_release(), and the youngest one's new position. */
     registers->order[ended.position] = youngest;
@@ -224,12 +236,21 @@ static inline void instruction_put_death(struct instruction_writer *writer, enum
     instruction_put_end(writer);
 }
 
+/* DEATH. `object` is free from here on. */
+static inline void instruction_put_death(struct instruction_writer *writer, enum call_kind kind,
+                                         uint32_t object)
+{
+    instruction_begin_death(writer, kind, object);
+    instruction_end_death(writer, object);
+}
+
 /* DEATH_SIZED */
 static inline void instruction_put_death_sized(struct instruction_writer *writer,
                                                enum call_kind kind, uint32_t object, uint64_t size)
 {
-    instruction_put_number(writer, COLUMN_SIZES, size);
-    instruction_put_death(writer, kind, object);
+    instruction_begin_death(writer, kind, object);
+    instruction_put_operand(writer, size);
+    instruction_end_death(writer, object);
 }
 
 /* DEATH_ALIGNED */
@@ -237,8 +258,9 @@ static inline void instruction_put_death_aligned(struct instruction_writer *writ
                                                  enum call_kind kind, uint32_t object,
                                                  uint64_t alignment)
 {
-    instruction_put_number(writer, COLUMN_MISC, alignment);
-    instruction_put_death(writer, kind, object);
+    instruction_begin_death(writer, kind, object);
+    instruction_put_operand(writer, alignment);
+    instruction_end_death(writer, object);
 }
 
 /* DEATH_SIZED_ALIGNED */
@@ -246,9 +268,10 @@ static inline void instruction_put_death_sized_aligned(struct instruction_writer
                                                        enum call_kind kind, uint32_t object,
                                                        uint64_t size, uint64_t alignment)
 {
-    instruction_put_number(writer, COLUMN_SIZES, size);
-    instruction_put_number(writer, COLUMN_MISC, alignment);
-    instruction_put_death(writer, kind, object);
+    instruction_begin_death(writer, kind, object);
+    instruction_put_operand(writer, size);
+    instruction_put_operand(writer, alignment);
+    instruction_end_death(writer, object);
 }
 
 /* A death of any shape, of an object whose birth is not known; what the shape does not have is ignored. */

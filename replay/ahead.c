@@ -1,6 +1,5 @@
 #include "replay/ahead.h"
 
-#include <emmintrin.h>
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -40,7 +39,7 @@ struct ahead_slot {
     struct instruction_totals totals;
     uint64_t live_bytes, peak_bytes;
     uint64_t file_offset;
-    struct instruction_room room __attribute__((aligned(CACHE_LINE)));
+    struct instruction_room room;
 };
 
 struct ahead_counter {
@@ -94,49 +93,10 @@ static void counter_wait(struct ahead_counter *counter, uint32_t value, uint32_t
 
 /* ---- the child ---- */
 
-/* Copies past the caches, in whole vectors. What is written there was last read by the other processor: to take it from that
- * one's caches first takes longer than everything else that the child does, where the two have no cache in common. */
-static void stream_copy(void *to, const void *from, size_t bytes)
-{
-    for (size_t at = 0; at < bytes; at += sizeof(__m128i))
-        _mm_stream_si128((__m128i *)(void *)((char *)to + at),
-                         _mm_loadu_si128((const __m128i *)(const void *)((const char *)from + at)));
-}
-
-_Static_assert(sizeof(struct instruction_room) % sizeof(__m128i) == 0 &&
-                   offsetof(struct instruction_room, opcodes) % sizeof(__m128i) == 0 &&
-                   offsetof(struct instruction_room, at) % sizeof(__m128i) == 0 &&
-                   offsetof(struct instruction_room, operands) % sizeof(__m128i) == 0 &&
-                   offsetof(struct instruction_room, addresses) % sizeof(__m128i) == 0 &&
-                   offsetof(struct instruction_room, ticks) % sizeof(__m128i) == 0,
-               "whole vectors");
-
-#define STREAM_COPY(room, batch, array, count)                                       \
-    do {                                                                             \
-        stream_copy((room)->array, (batch)->array, (count) * sizeof *(room)->array); \
-        (batch)->array = (room)->array;                                              \
-    } while (0)
-
-/* Moves a batch from the reader's room, which stays in the child's caches, to the slot's. */
-static void slot_take_over(struct ahead_slot *slot)
-{
-    struct instruction_batch *batch = &slot->batch;
-    struct instruction_room *room = &slot->room;
-    if (batch->opcodes != NULL) {
-        STREAM_COPY(room, batch, opcodes, batch->count + INSTRUCTION_BATCH_SLACK);
-        STREAM_COPY(room, batch, values, batch->count + INSTRUCTION_BATCH_SLACK);
-    }
-    STREAM_COPY(room, batch, at, batch->at_count);
-    STREAM_COPY(room, batch, operands, batch->operands_count);
-    if (batch->addresses != NULL) STREAM_COPY(room, batch, addresses, batch->count);
-    STREAM_COPY(room, batch, ticks, batch->ticks_count);
-    _mm_sfence();
-}
-
 static void slot_fill(struct ahead_slot *slot, struct instruction_reader *reader)
 {
+    reader->room = &slot->room;
     slot->has_batch = instruction_reader_next(reader, &slot->batch);
-    if (slot->has_batch) slot_take_over(slot);
     slot->state = reader->state;
     slot->end_status = reader->end_status;
     slot->error = reader->error;

@@ -52,7 +52,7 @@ void engine_set_allocation_error(struct error *error, const struct instruction *
 
 static bool engine_prepare(struct engine_state *state, const struct instruction_batch *batch)
 {
-    return carrier_prepare(&state->carrier, batch, &state->error);
+    return executor_prepare(&state->executor, batch, &state->error);
 }
 
 /* ---- switch ---- */
@@ -89,66 +89,66 @@ static void switch_tidy(const struct allocator *allocator)
 static bool switch_open(struct engine_state *state)
 {
     switch_choose_caches(state);
-    if (!carrier_open(&state->carrier, state->allocator, state->policy, state->latency,
-                      &state->error))
+    if (!executor_open(&state->executor, state->allocator, state->policy, state->latency,
+                       &state->error))
         return false;
     new_handler_install();
     switch_tidy(state->allocator);
-    carrier_attach(&state->carrier);
+    executor_attach(&state->executor);
     return true;
 }
 
 static size_t switch_run(struct engine_state *state, const struct instruction_batch *batch,
                          size_t from, size_t to)
 {
-    return carrier_run(&state->carrier, batch, from, to);
+    return executor_run(&state->executor, batch, from, to);
 }
 
 /* On a copy, so that what is sampled stays the same. */
 static void switch_run_null(struct engine_state *state, const struct instruction_batch *batch,
                             size_t from, size_t to)
 {
-    struct carrier copy = state->carrier;
-    carrier_run_null(&copy, batch, from, to);
+    struct executor copy = state->executor;
+    executor_run_null(&copy, batch, from, to);
 }
 
 static void switch_note_addresses(struct engine_state *state, uint64_t *addresses)
 {
-    state->carrier.addresses = addresses;
+    state->executor.calls.addresses = addresses;
 }
 
 static void switch_finish(struct engine_state *state)
 {
-    carrier_detach(&state->carrier);
-    carrier_close(&state->carrier);
+    executor_detach(&state->executor);
+    executor_close(&state->executor);
 }
 
 /* ---- null ---- */
 
 static bool null_open(struct engine_state *state)
 {
-    return carrier_open(&state->carrier, state->allocator, state->policy, NULL, &state->error);
+    return executor_open(&state->executor, state->allocator, state->policy, NULL, &state->error);
 }
 
 /* Entries that nobody ever wrote would all be the same memory, the system's one page of zeroes. */
 static bool null_prepare(struct engine_state *state, const struct instruction_batch *batch)
 {
-    struct carrier *carrier = &state->carrier;
-    if (!carrier_prepare(carrier, batch, &state->error)) return false;
+    struct executor *executor = &state->executor;
+    if (!executor_prepare(executor, batch, &state->error)) return false;
     for (; state->null_entries < batch->registers; state->null_entries++)
-        carrier->objects[state->null_entries] = carrier;
+        executor->objects[state->null_entries] = executor;
     return true;
 }
 
 static size_t null_run(struct engine_state *state, const struct instruction_batch *batch,
                        size_t from, size_t to)
 {
-    return carrier_run_null(&state->carrier, batch, from, to);
+    return executor_run_null(&state->executor, batch, from, to);
 }
 
 static void null_finish(struct engine_state *state)
 {
-    carrier_close(&state->carrier);
+    executor_close(&state->executor);
 }
 
 /* ---- the table ---- */

@@ -12,7 +12,7 @@
 #ifndef MALLOCTAPE_REPLAY_ENGINE_H
 #define MALLOCTAPE_REPLAY_ENGINE_H
 
-#include "replay/carrier.h"
+#include "replay/executor.h"
 #include "replay/policy.h"
 
 struct engine_threads;
@@ -31,7 +31,7 @@ struct engine_state {
 
     struct error error; /* when a function below has failed */
 
-    struct carrier carrier;         /* engines switch and null */
+    struct executor executor;       /* engines switch and null */
     uint64_t null_entries;          /* of its table, written by engine null */
     struct engine_threads *threads; /* engine threads */
 };
@@ -57,7 +57,7 @@ struct engine {
     /* Waits until everything that was handed over has been carried out; run() may follow. NULL when run() does
      * it all. False: state->error says which instruction could not be carried out. */
     bool (*drain)(struct engine_state *state);
-    /* Makes the carrier note the addresses of the batch there, by index, or stop (NULL). NULL when the engine cannot. */
+    /* Makes the executor note the addresses of the batch there, by index, or stop (NULL). NULL when the engine cannot. */
     void (*note_addresses)(struct engine_state *state, uint64_t *addresses);
     /* Leaves the allocator as usable as it was before open(). */
     void (*finish)(struct engine_state *state);

@@ -2,19 +2,19 @@
 
 #include "common/pages.h"
 #include "replay/new_handler.h"
-#include "replay/player.h"
+#include "replay/replay_thread.h"
 
 struct engine_threads {
     struct work work;
-    struct players players;
-    struct work_unit units[PLAYER_UNITS];
-    uint64_t handed_over; /* units; the next one is units[handed_over % PLAYER_UNITS] */
+    struct replay_threads pool;
+    struct work_unit units[THREAD_UNITS];
+    uint64_t handed_over; /* units; the next one is units[handed_over % THREAD_UNITS] */
     bool stopped;         /* no thread is left, and none will be created */
 };
 
 static bool threads_open_units(struct engine_threads *threads, struct error *error)
 {
-    for (unsigned i = 0; i < PLAYER_UNITS; i++)
+    for (unsigned i = 0; i < THREAD_UNITS; i++)
         if (!work_unit_open(&threads->units[i], error)) return false;
     return true;
 }
@@ -24,8 +24,8 @@ bool threads_open(struct engine_state *state)
     struct engine_threads *threads = pages_map(sizeof *threads);
     if (threads == NULL) return error_set_system(&state->error, "no memory for threads");
     state->threads = threads;
-    if (players_open(&threads->players, state->allocator, state->policy, state->latency,
-                     &state->error) &&
+    if (replay_threads_open(&threads->pool, state->allocator, state->policy, state->latency,
+                            &state->error) &&
         work_open(&threads->work, &state->error) && threads_open_units(threads, &state->error)) {
         new_handler_install();
         return true;
@@ -37,18 +37,18 @@ bool threads_open(struct engine_state *state)
 /* Waits for everything that was handed over. False: something failed. */
 static bool threads_wait_for_all(struct engine_threads *threads)
 {
-    for (unsigned i = 0; i < PLAYER_UNITS; i++)
-        if (!players_wait(&threads->players, &threads->units[i])) return false;
+    for (unsigned i = 0; i < THREAD_UNITS; i++)
+        if (!replay_threads_wait(&threads->pool, &threads->units[i])) return false;
     return true;
 }
 
-static bool threads_grow_objects(struct players *players, uint64_t count)
+static bool threads_grow_objects(struct replay_threads *pool, uint64_t count)
 {
-    void **objects = pages_grow(players->objects, players->objects_count * sizeof *objects,
-                                count * sizeof *objects);
+    void **objects =
+        pages_grow(pool->objects, pool->objects_count * sizeof *objects, count * sizeof *objects);
     if (objects == NULL) return false;
-    players->objects = objects;
-    players->objects_count = count;
+    pool->objects = objects;
+    pool->objects_count = count;
     return true;
 }
 
@@ -56,13 +56,13 @@ bool threads_prepare(struct engine_state *state, const struct instruction_batch 
 {
     struct engine_threads *threads = state->threads;
     struct slots *slots = &threads->work.slots;
-    struct players *players = &threads->players;
+    struct replay_threads *pool = &threads->pool;
     bool good = slots_reserve_registers(slots, batch->registers) &&
                 (slots_suffice(slots, batch->count) || slots_reserve(slots, batch->count));
-    if (good && players->objects_count < slots->capacity) {
+    if (good && pool->objects_count < slots->capacity) {
         /* The table moves, so nobody may be using it. This happens each time that it has doubled. */
         if (!threads_wait_for_all(threads)) return true; /* run() says what failed */
-        good = threads_grow_objects(players, slots->capacity);
+        good = threads_grow_objects(pool, slots->capacity);
     }
     if (good) return true;
     return error_set_system(&state->error, "no memory for %llu objects",
@@ -73,27 +73,27 @@ size_t threads_run(struct engine_state *state, const struct instruction_batch *b
                    size_t to)
 {
     struct engine_threads *threads = state->threads;
-    struct work_unit *unit = &threads->units[threads->handed_over % PLAYER_UNITS];
-    if (!players_wait(&threads->players, unit)) {
+    struct work_unit *unit = &threads->units[threads->handed_over % THREAD_UNITS];
+    if (!replay_threads_wait(&threads->pool, unit)) {
         threads_drain(state);
         return from;
     }
     work_fill(&threads->work, unit, batch, from, to);
     threads->handed_over++;
-    players_push(&threads->players, unit);
+    replay_threads_push(&threads->pool, unit);
     return to;
 }
 
 static void threads_stop(struct engine_threads *threads)
 {
-    if (!threads->stopped) players_stop(&threads->players);
+    if (!threads->stopped) replay_threads_stop(&threads->pool);
     threads->stopped = true;
 }
 
 /* Takes what the threads have left undone out of the totals. */
 static void threads_take_back(struct engine_threads *threads, struct instruction_totals *totals)
 {
-    for (unsigned i = 0; i < PLAYER_UNITS; i++) {
+    for (unsigned i = 0; i < THREAD_UNITS; i++) {
         const struct work_unit *unit = &threads->units[i];
         for (uint32_t run = 0; run < unit->runs_count; run++) {
             const struct instruction_batch batch = work_run_batch(&unit->runs[run]);
@@ -108,7 +108,7 @@ bool threads_drain(struct engine_state *state)
     if (threads->stopped) return !error_is_set(&state->error);
     if (threads_wait_for_all(threads)) return true;
     threads_stop(threads);
-    state->error = threads->players.error;
+    state->error = threads->pool.error;
     threads_take_back(threads, state->totals);
     return false;
 }
@@ -116,12 +116,12 @@ bool threads_drain(struct engine_state *state)
 void threads_finish(struct engine_state *state)
 {
     struct engine_threads *threads = state->threads;
-    if (threads->players.at != NULL) {
+    if (threads->pool.at != NULL) {
         threads_stop(threads);
-        players_close(&threads->players);
+        replay_threads_close(&threads->pool);
     }
     work_close(&threads->work);
-    for (unsigned i = 0; i < PLAYER_UNITS; i++)
+    for (unsigned i = 0; i < THREAD_UNITS; i++)
         work_unit_close(&threads->units[i]);
     pages_unmap(threads, sizeof *threads);
     state->threads = NULL;

@@ -1,9 +1,9 @@
 /* engine_threads - a replay by as many threads as the original had.
  *
- *   batch --(dispatcher)--> unit --> players, one for each lane --> allocator
- *                           one of PLAYER_UNITS, in a ring
+ *   batch --(dispatcher)--> unit --> pool, one for each lane --> allocator
+ *                           one of THREAD_UNITS, in a ring
  *
- * The dispatcher is the thread that reads the stream. It sorts each slice by lane (work.h) and hands it over (player.h);
+ * The dispatcher is the thread that reads the stream. It sorts each slice by lane (work.h) and hands it over (replay_thread.h);
  * each lane's thread carries out what is the lane's, in order, and waits only for objects that another lane has not
  * yet made. When all units are out the dispatcher waits for the oldest one: memory is bounded, and no
  * lane gets further ahead of another than the units hold.
@@ -14,7 +14,7 @@
  *   1. X is in a queue. The dispatcher hands over in the order of the stream, whole slices, and waits for others only
  *      between two of them: for the oldest unit when the ring is full, or for all.
  *   2. X is next in its lane: what precedes it there is older. The lane has a thread, or the one that cleared
- *      PLAYER_ABSENT is creating it; and a thread that waits for its predecessor waits for one that only ends.
+ *      THREAD_ABSENT is creating it; and a thread that waits for its predecessor waits for one that only ends.
  *   3. X does not wait. A birth never does (slots.h). A death or realloc waits for a birth, which is older; its thread
  *      may sleep, but its maker looks whom to wake after the slice that had the birth in it, and before it waits.
  *

@@ -6,7 +6,7 @@
 #define FLAG_TCACHE_NONE    (1 << 8)
 #define FLAG_ALIGN(log2)    ((int)(log2))
 
-/* A tcache as a cache of the carrier: NULL is none. */
+/* A tcache as a cache of the executor: NULL is none. */
 #define CACHE_AUTOMATIC  ((void *)UINTPTR_MAX)
 #define CACHE_OF(tcache) ((void *)(uintptr_t)((tcache) + 1u))
 #define TCACHE_OF(cache) ((unsigned)((uintptr_t)(cache)-1u))
@@ -52,7 +52,7 @@ static void use_cache(void *cache)
     explicit_caches.flags = cache != NULL ? FLAG_TCACHE(TCACHE_OF(cache)) : FLAG_TCACHE_NONE;
 }
 
-/* With the carrier in the next arena. When jemalloc has no more of them, calls go past all tcaches. */
+/* With the executor in the next arena. When jemalloc has no more of them, calls go past all tcaches. */
 static void make_cache(void)
 {
     unsigned tcache, old_arena, arena = explicit_caches.arena;

@@ -1,9 +1,9 @@
 /* explicit_caches - thread caches that are apart from threads, made of jemalloc's explicit tcaches.
  *
  * jemalloc lets a call name the tcache that it uses: mallocx(), rallocx(), dallocx() and sdallocx() take flags. Behind the
- * functions here stands one current tcache, so that the carrier need hardly know:
+ * functions here stands one current tcache, so that the executor need hardly know:
  *
- *   lane 0      --> the automatic tcache of the carrier, emptied --> malloc, free, ...
+ *   lane 0      --> the automatic tcache of the executor, emptied --> malloc, free, ...
  *   other lanes --> release / set --> current tcache --> flags   --> mallocx, dallocx, ...
  *
  * The calls with flags are slower than malloc and free, which have a path of their own: so lane 0, which is all there is of

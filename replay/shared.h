@@ -1,11 +1,11 @@
-/* shared - objects that several carriers make and end, in a table of slots (slots.h).
+/* shared - objects that several threads make and end, in a table of slots (slots.h).
  *
  *   bits of a slot     63..56       55..0
  *                      generation   address; 0: the allocator returned no object for a size of 0
  *
  * Addresses of programs have 47 bits, or 56 on machines with five levels of pages.
  *
- * In an instruction for such a carrier, `object` is a slot; `operands` is the generation, of the object that is put there or
+ * In an instruction for such a thread, `object` is a slot; `operands` is the generation, of the object that is put there or
  * of the one that is taken from there. A realloc takes from there and puts where its first operand says.
  *
  * A slot is written by one thread at a time (slots.h), with release, and read with acquire, so whoever has the

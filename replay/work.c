@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "common/call_table.h"
 #include "common/pages.h"
+#include "replay/calls.h"
 #include "replay/shared.h"
 
 #define UNIT_INSTRUCTIONS (INSTRUCTION_BLOCK_MAX + INSTRUCTION_BATCH_SLACK)
@@ -65,28 +65,12 @@ struct instruction_batch work_run_batch(const struct work_run *run)
     };
 }
 
-/* ---- what an instruction asks for ---- */
-
-enum work_action { ACTION_COPY = 0, ACTION_BIRTH, ACTION_DEATH, ACTION_REALLOC, ACTION_LEAVE_OUT };
-
-#define ACTION_SHAPE_BIRTH                            ACTION_BIRTH
-#define ACTION_SHAPE_BIRTH_ALIGNED                    ACTION_BIRTH
-#define ACTION_SHAPE_REALLOC                          ACTION_REALLOC
-#define ACTION_SHAPE_DEATH                            ACTION_DEATH
-#define ACTION_SHAPE_DEATH_SIZED                      ACTION_DEATH
-#define ACTION_SHAPE_DEATH_ALIGNED                    ACTION_DEATH
-#define ACTION_SHAPE_DEATH_SIZED_ALIGNED              ACTION_DEATH
-#define ACTION_SHAPE_HEAP                             ACTION_COPY
-#define ACTION_ENTRY(number, identifier, name, shape) [(number)] = ACTION_SHAPE_##shape,
-/* By opcode, flags included: a call that failed has no object, nor has an unknown death. */
-static const uint8_t actions[256] = {
-    CALL_KIND_LIST(ACTION_ENTRY)[CALL_REALLOC_MOVED | INSTRUCTION_UNKNOWN] = ACTION_BIRTH,
-    [CALL_REALLOC_IN_PLACE | INSTRUCTION_UNKNOWN] = ACTION_BIRTH,
-    [INSTRUCTION_LANE] = ACTION_LEAVE_OUT,
-    [INSTRUCTION_TICK] = ACTION_LEAVE_OUT,
-    [INSTRUCTION_LOST] = ACTION_LEAVE_OUT,
-    [INSTRUCTION_FREED_TWICE] = ACTION_LEAVE_OUT,
-};
+/* Whether nobody carries an instruction out. */
+static bool is_left_out(uint8_t opcode)
+{
+    return opcode == INSTRUCTION_LANE || opcode == INSTRUCTION_TICK || opcode == INSTRUCTION_LOST ||
+           opcode == INSTRUCTION_FREED_TWICE;
+}
 
 static bool is_border(uint8_t opcode)
 {
@@ -117,7 +101,7 @@ static void work_count(struct work *work, struct work_unit *unit,
             lane = (uint32_t)batch->operands[one->operand_at];
             run = NULL;
         }
-        if (actions[one->opcode] == ACTION_LEAVE_OUT) continue;
+        if (is_left_out(one->opcode)) continue;
         if (run == NULL) run = work_run_of(work, unit, lane);
         run->count++;
         run->borders += is_border(one->opcode);
@@ -171,14 +155,14 @@ static inline void work_sort_one(struct work *work, struct work_unit *unit,
 {
     struct slots_object *const objects = work->slots.objects, *object;
     if (one->operands > 0) work_copy_operands(unit, batch, one);
-    switch (actions[one->opcode]) {
-    case ACTION_BIRTH:
+    switch (call_actions[one->opcode]) {
+    case ACTION_ALLOCATE:
         object = &objects[one->object];
         *object = slots_take(&work->slots, &work->lanes[lane].slots, lane);
         one->object = object->slot;
         one->operands = object->generation;
         break;
-    case ACTION_DEATH: work_end(work, unit, lane, index, objects[one->object], one); break;
+    case ACTION_FREE: work_end(work, unit, lane, index, objects[one->object], one); break;
     case ACTION_REALLOC: work_sort_realloc(work, unit, lane, index, one); break;
     default: break;
     }
@@ -192,7 +176,7 @@ static void work_sort(struct work *work, struct work_unit *unit,
     uint32_t at = 0;             /* the run's next free entry */
     for (size_t i = from; i < to; i++) {
         struct instruction one = batch->at[i];
-        if (__builtin_expect(actions[one.opcode] == ACTION_LEAVE_OUT, 0)) {
+        if (__builtin_expect(is_left_out(one.opcode), 0)) {
             if (one.opcode != INSTRUCTION_LANE) continue;
             if (run != NULL) run->at = at;
             lane = (uint32_t)batch->operands[one.operand_at];

@@ -3,8 +3,8 @@
  *   slice   a1 a2 | b1 | a3 | c1 c2 | b2          in the global order
  *   unit    a1 a2 a3 | b1 b2 | c1 c2              one run for each lane that occurs
  *
- * In a unit, an instruction names a slot instead of a register (slots.h), as a carrier for shared objects wants it
- * (carrier.h). What nobody carries out is left out: lane, tick and lost.
+ * In a unit, an instruction names a slot instead of a register (slots.h), as threads that share objects want it
+ * (shared.h). What nobody carries out is left out: lane, tick and lost.
  *
  * A unit is filled by the dispatcher, handed over, carried out by threads, and filled again. From when it is handed over
  *
@@ -71,7 +71,7 @@ void work_unit_close(struct work_unit *unit);
 void work_fill(struct work *work, struct work_unit *unit, const struct instruction_batch *batch,
                size_t from, size_t to);
 
-/* The batch that a run is, as a carrier takes it. */
+/* The batch that a run is. */
 struct instruction_batch work_run_batch(const struct work_run *run);
 
 #endif

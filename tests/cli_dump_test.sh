@@ -83,7 +83,7 @@ raw_example_bytes() {
 instructions_example() {
     sample instructions_example
     cat >expected <<'END'
-000000000000 instructions 3.0 features 0x0 info 0x0
+000000000000 instructions 4.0 features 0x0 info 0x0
 000000000024 metadata run=000102030405060708090a0b0c0d0e0f
 000000000049 metadata program=/usr/bin/sample
 000000000061 metadata pid=4711
@@ -93,18 +93,18 @@ instructions_example() {
 000000000095 #1 L3 malloc 24 -> r0
 000000000095 #2 L3 calloc 300 -> r1
 000000000095 #3 L3 free r0
-0000000000be end status 0 live 1 registers 2 threads 0 lost 0
-0000000000be end count malloc 1
-0000000000be end count calloc 1
-0000000000be end count free 1
+0000000000b7 end status 0 live 1 registers 2 threads 0 lost 0
+0000000000b7 end count malloc 1
+0000000000b7 end count calloc 1
+0000000000b7 end count free 1
 END
     exits 0 dump instructions_example && diff expected out
 }
 
 instructions_example_bytes() {
     sample instructions_example
-    ruby -e 'puts File.binread("instructions_example").byteslice(0xa5, 25).unpack1("H*")' >out
-    [ "$(cat out)" = b2041205090509050101030101021530032100182c01000107 ]
+    ruby -e 'puts File.binread("instructions_example").byteslice(0xa5, 18).unpack1("H*")' >out
+    [ "$(cat out)" = b2041205033001021500182c010000010007 ]
 }
 
 only_calls() {

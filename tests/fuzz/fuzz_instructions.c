@@ -32,7 +32,6 @@ static void read_registers(const uint8_t *stream, size_t bytes, enum report_stat
     struct instruction_batch batch;
     if (!input_open_fd(&input, fuzz_file(0, stream, bytes))) abort();
     if (instruction_reader_open(&reader, &input)) {
-        reader.steps = false;
         while (instruction_reader_next(&reader, &batch))
             for (size_t i = 0; i < batch.count; i++)
                 if (batch.at[i].object != INSTRUCTION_NO_REGISTER &&

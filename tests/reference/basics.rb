@@ -81,13 +81,6 @@ class Bytes
   end
 end
 
-# The columns of a payload: their lengths as varints, then the bytes (FORMAT.md 5.1, INSTRUCTIONS.md 4.3).
-def split_columns(payload, names)
-  lengths = names.map { payload.varint }
-  refuse(payload.offset, 'the columns do not add up to the payload') if lengths.sum != payload.left
-  names.zip(lengths).to_h { |name, length| [name, payload.part(length)] }
-end
-
 def check_used_up(columns)
   columns.each { |name, column| refuse(column.offset, "column #{name} is not used up") unless column.end? }
 end

@@ -26,11 +26,6 @@ module Encode
     varint(zigzag(value))
   end
 
-  # Columns behind their lengths.
-  def payload(columns)
-    columns.map { |column| varint(column.bytesize) }.join + columns.join
-  end
-
   def metadata(keys)
     keys.map { |key, value| "#{key}=#{value}\n" }.join
   end
@@ -510,11 +505,11 @@ class InstructionBuilder
     @addresses = addresses
     @order = []
     @sizes_by_register = {}
-    @high = @live = @live_bytes = @threads = @lost = 0
+    @high = @live = @live_bytes = @threads = @lost = @freed_twice = 0
     @counts = Hash.new(0)
     @stream = ''.b
     text = metadata(metadata)
-    fixed = 'MTAPEINS'.b + [3, minor, text.bytesize, features || (addresses ? 1 : 0), info].pack('vvVQ<Q<')
+    fixed = 'MTAPEINS'.b + [4, minor, text.bytesize, features || (addresses ? 1 : 0), info].pack('vvVQ<Q<')
     @stream << fixed << @checksums.of(fixed + text) << text
     new_block
   end
@@ -527,9 +522,9 @@ class InstructionBuilder
     unknown = (deaths || call.shape == :REALLOC) && register.nil?
     @counts[call.number] += 1
     opcode(call.number | (failed ? 0x40 : 0) | (unknown ? 0x80 : 0), births ? size : place(register))
-    @sizes << varint(size) if size && !births
-    @misc << varint(alignment) if alignment
-    @misc << ([numbers.size] + numbers).map { |number| varint(number) }.join if numbers
+    @operands << varint(size) if size && !births
+    @operands << varint(alignment) if alignment
+    @operands << ([numbers.size] + numbers).map { |number| varint(number) }.join if numbers
     return death(register) if deaths
 
     put_address(at) if @addresses && at
@@ -541,7 +536,6 @@ class InstructionBuilder
   def lane(number) = other(48, number)
   def thread_end = other(50)
   def thread_cache_deleted = other(51)
-  def freed_twice = other(54)
   def tick(nanoseconds, rss, heap) = other(52, nanoseconds, rss, heap, @live_bytes)
 
   # A wrong statement from here on.
@@ -558,17 +552,22 @@ class InstructionBuilder
     other(53, lane, events)
   end
 
+  def freed_twice
+    @freed_twice += 1
+    other(54)
+  end
+
   # Bytes that the document may forbid.
   def other(number, *operands, value: 0)
     opcode(number, value)
-    operands.each { |operand| @misc << varint(operand) }
+    operands.each { |operand| @operands << varint(operand) }
   end
 
   def end_block
-    return if @values.empty?
+    return if @opcodes.empty?
 
-    columns = opcode_columns + value_columns + [@sizes, @misc, @places]
-    block(varint(@live_bytes % (2**64)) + varint(@peak) + Encode.payload(columns), @values.size)
+    head = [@live_bytes % (2**64), @peak, @operands.bytesize].map { |number| varint(number) }.join
+    block(head + @opcodes + @low + @above + @operands + @places, @opcodes.bytesize)
     new_block
   end
 
@@ -578,9 +577,9 @@ class InstructionBuilder
     @stream << fixed << @checksums.of(fixed + payload) << payload
   end
 
-  def finish(status: 0, live: @live, high: @high, threads: @threads, lost: @lost, counts: @counts)
+  def finish(status: 0, live: @live, high: @high, threads: @threads, lost: @lost, twice: @freed_twice, counts: @counts)
     end_block
-    values = [status, live, high, threads, lost, counts.size] + counts.sort.flatten
+    values = [status, live, high, threads, lost, twice, counts.size] + counts.sort.flatten
     block(values.map { |value| varint(value) }.join, 0)
     @stream
   end
@@ -593,36 +592,17 @@ class InstructionBuilder
   private
 
   def new_block
-    @opcodes, @sizes, @misc, @places = Array.new(4) { ''.b }
-    @values = []
+    @opcodes, @low, @above, @operands, @places = Array.new(5) { ''.b }
     @place = @peak = 0
   end
 
+  # 4.4: a value that does not fit is an operand.
   def opcode(byte, value)
+    coded = [value, 0xffff].min
     @opcodes << byte
-    @values << value
-  end
-
-  # INSTRUCTIONS.md 4.3: `palette` and `opcodes`.
-  def opcode_columns
-    palette = @opcodes.bytes.uniq.sort
-    return [''.b, @opcodes] if palette.size > 16
-
-    [palette.pack('C*'), half_bytes(@opcodes.bytes.map { |byte| palette.index(byte) })]
-  end
-
-  # 4.4: `low` and `high`, and what they have no room for.
-  def value_columns
-    escape = [0xff, 0xfff].find { |most| @values.count { |value| value >= most } <= @values.size / 32 } || 0xffff
-    coded = @values.map { |value| [value, escape].min }
-    low = coded.map { |value| value & 0xff }.pack('C*')
-    above = coded.map { |value| value >> 8 }
-    high = { 0xff => ''.b, 0xfff => half_bytes(above), 0xffff => above.pack('C*') }.fetch(escape)
-    [low, high, @values.select { |value| value >= escape }.map { |value| varint(value) }.join]
-  end
-
-  def half_bytes(values)
-    values.each_slice(2).map { |lower, upper| lower | ((upper || 0) << 4) }.pack('C*')
+    @low << (coded & 0xff)
+    @above << (coded >> 8)
+    @operands << varint(value) if coded == 0xffff
   end
 
   def count_bytes(register, size)

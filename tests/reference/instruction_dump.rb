@@ -54,62 +54,6 @@ class Registers
   end
 end
 
-# 4.3: the half-bytes of a column, or its bytes
-class Column
-  attr_reader :bits
-
-  def initialize(bytes, count, bits)
-    @bits = bits
-    @start = bytes.offset
-    @at = 0
-    @elements = (bits == 4 ? Array.new((count + 1) / 2) { halves(bytes.byte) }.flatten : Array.new(count) { bytes.byte })
-    refuse(bytes.offset - 1, 'something behind the last half-byte') if @elements[count..].any?(&:positive?)
-  end
-
-  # Of the next element.
-  def offset = @start + (@at * @bits / 8)
-
-  def next
-    @at += 1
-    @elements[@at - 1]
-  end
-
-  private
-
-  def halves(byte) = [byte & 0xf, byte >> 4]
-end
-
-# 4.3 Opcodes
-class Opcodes < Column
-  def initialize(palette, opcodes, count)
-    refuse(palette.offset, 'more than 16 entries') if palette.left > 16
-    @palette = palette.take(palette.left).bytes
-    super(opcodes, count, @palette.empty? ? 8 : 4)
-  end
-
-  def next
-    return super if @palette.empty?
-
-    here = offset
-    @palette[super] || refuse(here, 'an index that is not in the palette')
-  end
-end
-
-# 4.4 Values
-class Values
-  def initialize(columns, count)
-    low, high, @wide = columns.values_at(:low, :high, :wide)
-    @low = Column.new(low, count, 8)
-    @high = Column.new(high, count, high.left == count ? 8 : 4) unless high.end?
-    @escape = (1 << (8 + (@high ? @high.bits : 0))) - 1
-  end
-
-  def next
-    value = @low.next | ((@high ? @high.next : 0) << 8)
-    value == @escape ? @wide.varint : value
-  end
-end
-
 class InstructionDump
   # 5.3 Other instructions
   LANE = 48
@@ -125,7 +69,7 @@ class InstructionDump
     @registers = Registers.new
     @lane = 0
     @instructions = 0
-    @ticks = @threads = @lost = 0
+    @ticks = @threads = @lost = @freed_twice = 0
     @counts = Hash.new(0)
   end
 
@@ -144,7 +88,7 @@ class InstructionDump
     refuse(0, 'not an instruction stream') unless @stream.take(8) == 'MTAPEINS'
     major = @stream.u16
     minor = @stream.u16
-    refuse(8, "version #{major} is unknown") unless major == 3
+    refuse(8, "version #{major} is unknown") unless major == 4
     metadata_bytes = @stream.u32
     refuse(12, 'too much metadata') if metadata_bytes > 65_536
     features = @stream.u64
@@ -173,25 +117,35 @@ class InstructionDump
   def instructions(block, payload, count)
     live_bytes = payload.varint
     peak = payload.varint
-    @columns = split_columns(payload, %i[palette opcodes low high wide sizes misc addresses])
-    @sizes, @misc = @columns.values_at(:sizes, :misc)
-    opcodes = Opcodes.new(@columns[:palette], @columns[:opcodes], count)
-    @values = Values.new(@columns, count)
+    split_columns(payload, count)
     @address = @registers.peak = 0
     lines = Array.new(count) do |index|
-      offset = opcodes.offset
-      text = instruction(opcodes.next, @values.next, offset)
-      format('%012x #%d %s', block, @instructions + index, text)
+      offset = @opcodes.offset
+      format('%012x #%d %s', block, @instructions + index, instruction(@opcodes.byte, offset))
     end
-    check_used_up(@columns)
+    check_used_up(operands: @operands, addresses: @addresses)
     differ(block, 'live bytes', live_bytes, @registers.bytes)
     differ(block, 'peak bytes', peak, @registers.peak)
     @instructions += count
     puts lines
   end
 
+  def split_columns(payload, count)
+    operands = payload.varint
+    @opcodes, @low, @high = Array.new(3) { payload.part(count) }
+    @operands = payload.part(operands)
+    @addresses = payload.part(payload.left)
+  end
+
+  # 4.4 Values
+  def value
+    value = @low.byte | (@high.byte << 8)
+    value == 0xffff ? @operands.varint : value
+  end
+
   # 5. Instructions
-  def instruction(opcode, value, offset)
+  def instruction(opcode, offset)
+    value = self.value
     call = CALLS[opcode & 0x3f]
     if call
       @counts[call.number] += 1
@@ -213,10 +167,10 @@ class InstructionDump
     no_value(value, offset) if unknown || call.shape == :HEAP
     return heap_text(call, heap_numbers(offset)) if call.shape == :HEAP
 
-    size = births ? value : (@sizes.varint if WITH_SIZE.include?(call.shape))
+    size = births ? value : (@operands.varint if WITH_SIZE.include?(call.shape))
     place = place(value, offset) unless births || unknown
     register = place && @registers.at(place)
-    alignment = @misc.varint if WITH_ALIGNMENT.include?(call.shape)
+    alignment = @operands.varint if WITH_ALIGNMENT.include?(call.shape)
     born = born(call.shape, place, size) unless failed
     @registers.death(place) if deaths && place
     call_text(call, died: died_text(births, register), size:, alignment:, born: born && "r#{born}",
@@ -247,16 +201,16 @@ class InstructionDump
   end
 
   def heap_numbers(offset)
-    count = @misc.varint
+    count = @operands.varint
     refuse(offset, "#{count} numbers") if count > 2
-    Array.new(count) { @misc.varint }
+    Array.new(count) { @operands.varint }
   end
 
   # 4.3: the differences of a block are from zero at first.
   def address
     return unless @has_addresses
 
-    @address = (@address + (8 * @columns[:addresses].svarint)) % (2**64)
+    @address = (@address + (8 * @addresses.svarint)) % (2**64)
   end
 
   # 5.3 Other instructions
@@ -267,10 +221,10 @@ class InstructionDump
       "L#{@lane} lane"
     when THREAD_BEGIN
       @threads += 1
-      "L#{@lane} thread_begin #{@misc.varint}"
+      "L#{@lane} thread_begin #{@operands.varint}"
     when THREAD_END then "L#{@lane} thread_end"
     when THREAD_CACHE_DELETED then "L#{@lane} thread_cache_deleted"
-    when FREED_TWICE then "L#{@lane} freed_twice"
+    when FREED_TWICE then freed_twice
     when TICK then tick(offset)
     when LOST then lost(lane(offset))
     else refuse(offset, "instruction #{number} is undefined")
@@ -278,28 +232,33 @@ class InstructionDump
   end
 
   def lane(offset)
-    lane = @misc.varint
+    lane = @operands.varint
     refuse(offset, "lane #{lane}") if lane > 65_535
     lane
   end
 
   def lost(lane)
-    events = @misc.varint
+    events = @operands.varint
     @lost += events
     "lost lane #{lane} events #{events}"
   end
 
+  def freed_twice
+    @freed_twice += 1
+    "L#{@lane} freed_twice"
+  end
+
   def tick(offset)
     @ticks += 1
-    text = "tick #{@ticks - 1} nanoseconds +#{@misc.varint} rss #{@misc.varint} heap #{@misc.varint}"
-    live_bytes = @misc.varint
+    text = "tick #{@ticks - 1} nanoseconds +#{@operands.varint} rss #{@operands.varint} heap #{@operands.varint}"
+    live_bytes = @operands.varint
     differ(offset, 'live bytes', live_bytes, @registers.bytes)
     "#{text} live #{live_bytes}"
   end
 
   # 6. End block. Checked before anything is printed.
   def finish(offset, payload)
-    status, live, high, threads, lost = Array.new(5) { payload.varint }
+    status, live, high, threads, lost, twice = Array.new(6) { payload.varint }
     counts = payload.pairs
     check_used_up(end: payload)
     refuse(offset, "status #{status}") if status > 2
@@ -307,6 +266,7 @@ class InstructionDump
     differ(offset, 'registers', high, @registers.high)
     differ(offset, 'threads', threads, @threads)
     differ(offset, 'lost events', lost, @lost)
+    differ(offset, 'freed twice', twice, @freed_twice)
     differ(offset, 'calls by kind', counts.reject { |_kind, count| count.zero? }.sort, @counts.sort)
     puts format('%012x end status %d live %d registers %d threads %d lost %d',
                 offset, status, live, high, threads, lost)

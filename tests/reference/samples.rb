@@ -437,6 +437,8 @@ def instructions_everything(checksums, **options)
   out.lane(65_535)
   every_instruction(out, place)
   out.lost(7, 3)
+  out.freed_twice
+  out.call(:free)
   out.thread_cache_deleted
   out.thread_end
   out
@@ -504,22 +506,19 @@ sample('instructions_values') do |checksums|
   out = InstructionBuilder.new(checksums)
   [0, 254, 255, 256, 65_534, 65_535, 65_536, 2**32 - 2, 2**32 - 1, 2**40].each { |size| out.call(:malloc, size:) }
   out.end_block
-  registers = Array.new(300) { |i| out.call(:malloc, size: i == 7 ? 255 : 254) }
-  out.end_block
-  301.times { |i| out.call(:malloc, size: { 7 => 4095, 20 => 70_000, 33 => 4094 }.fetch(i, 250 + i)) }
+  registers = Array.new(300) { |i| out.call(:malloc, size: { 7 => 65_535, 20 => 70_000 }.fetch(i, 250 + i)) }
   out.end_block
   [3, 290, 45, 44, 299].each { |i| out.call(:free, register: registers[i]) }
   out.call(:realloc_moved, register: registers[100], size: 1)
   out.finish
 end
 
-# Half-bytes (INSTRUCTIONS.md 4.3) of one thread_end: an index that is not in the palette, something behind the last one, a palette
-# that is too long.
-{ index: [[50], 0x01], half: [[50], 0x10], palette: [[50] * 17, 0x00] }.each do |what, (palette, opcodes)|
+# Columns that do not match (INSTRUCTIONS.md 4.3), of one thread_end: too short, something behind them.
+{ short: '', rest: 'x', operands: "\x01" }.each do |what, behind|
   sample("instructions_bad_#{what}") do |checksums|
     out = InstructionBuilder.new(checksums)
-    columns = [palette.pack('C*'), [opcodes].pack('C'), "\0", '', '', '', '', '']
-    out.block([0, 0].map { |bytes| Encode.varint(bytes) }.join + Encode.payload(columns), 1)
+    columns = what == :short ? "\x32\0" : "\x32\0\0"
+    out.block([0, 0, what == :operands ? 1 : 0].map { |number| Encode.varint(number) }.join + columns + behind, 1)
     out.finish
   end
 end

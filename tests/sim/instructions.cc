@@ -56,26 +56,6 @@ class Cursor {
     size_t at_, end_;
 };
 
-/* INSTRUCTIONS.md 4.3: the lower half of each byte, then the upper one. */
-class HalfBytes {
-  public:
-    explicit HalfBytes(Cursor &bytes) : bytes_(bytes) {}
-    uint64_t next()
-    {
-        if (!has_upper_) both_ = bytes_.fixed(1);
-        uint64_t half = has_upper_ ? both_ >> 4 : both_ & 0xf;
-        has_upper_ = !has_upper_;
-        return half;
-    }
-    size_t at() const { return has_upper_ ? bytes_.at() - 1 : bytes_.at(); }
-    uint64_t rest() const { return has_upper_ ? both_ >> 4 : 0; }
-
-  private:
-    Cursor &bytes_;
-    bool has_upper_ = false;
-    uint64_t both_ = 0;
-};
-
 class Decoder {
   public:
     explicit Decoder(const std::string &stream) : stream_(stream), in_(stream, 0, stream.size()) {}
@@ -101,7 +81,7 @@ class Decoder {
     void header()
     {
         if (in_.text(8) != "MTAPEINS") fail(0, "magic");
-        if (in_.fixed(2) != 3) fail(8, "major version");
+        if (in_.fixed(2) != 4) fail(8, "major version");
         in_.fixed(2);
         uint64_t metadata = in_.fixed(4);
         if (metadata > 65536) fail(12, "metadata");
@@ -144,6 +124,7 @@ class Decoder {
         out_.registers = in.varint();
         out_.threads = in.varint();
         out_.lost = in.varint();
+        if (in.varint() != out_.freed_twice) fail(in.at(), "objects freed twice");
         for (uint64_t count = in.varint(); count > 0; count--) {
             uint64_t kind = in.varint();
             if (kind == 0 || kind > 47 || out_.kinds[kind] != 0)
@@ -157,42 +138,25 @@ class Decoder {
     void instructions(Cursor in, uint64_t count)
     {
         size_t start = in.at();
-        uint64_t live_bytes = in.varint(), peak = in.varint(), lengths[8];
-        for (uint64_t &length : lengths)
-            length = in.varint();
-        Cursor palette = in.part(lengths[0]), opcodes = in.part(lengths[1]);
-        Cursor low = in.part(lengths[2]), high = in.part(lengths[3]), wide = in.part(lengths[4]);
-        Cursor sizes = in.part(lengths[5]), misc = in.part(lengths[6]);
-        Cursor addresses = in.part(lengths[7]);
-        if (in.left() != 0) fail(in.at(), "the columns do not use up the block");
-        if (palette.left() > 16) fail(palette.at(), "too long a palette");
-        const std::string list = palette.text(palette.left());
-        const unsigned high_bits = high.left() == 0 ? 0 : high.left() == count ? 8 : 4;
-        const uint64_t escape = (UINT64_C(1) << (8 + high_bits)) - 1;
-        HalfBytes indices(opcodes), above(high);
+        uint64_t live_bytes = in.varint(), peak = in.varint(), operand_bytes = in.varint();
+        Cursor opcodes = in.part(count), low = in.part(count), high = in.part(count);
+        Cursor operands = in.part(operand_bytes), addresses = in.part(in.left());
         uint64_t address = 0;
         peak_ = 0;
-        for (; count > 0; count--) {
-            uint64_t value = low.fixed(1);
-            if (high_bits == 8) value |= high.fixed(1) << 8;
-            if (high_bits == 4) value |= above.next() << 8;
-            if (value == escape) value = wide.varint();
-            size_t offset = list.empty() ? opcodes.at() : indices.at();
-            uint64_t opcode = list.empty() ? opcodes.fixed(1) : indices.next();
-            if (!list.empty()) {
-                if (opcode >= list.size()) fail(offset, "an index that is not in the palette");
-                opcode = static_cast<uint8_t>(list[opcode]);
-            }
-            one(offset, opcode, value, sizes, misc, addresses, address);
+        for (uint64_t n = 0; n < count; n++) {
+            size_t offset = opcodes.at();
+            uint64_t opcode = opcodes.fixed(1), value = low.fixed(1);
+            value |= high.fixed(1) << 8;
+            if (value == 0xffff) value = operands.varint();
+            one(offset, opcode, value, operands, addresses, address);
         }
-        if (indices.rest() != 0 || above.rest() != 0) fail(start, "the last half-byte");
-        for (const Cursor *column : {&opcodes, &low, &high, &wide, &sizes, &misc, &addresses})
+        for (const Cursor *column : {&operands, &addresses})
             if (column->left() != 0) fail(column->at(), "a column is not used up");
         if (live_bytes != bytes_ || peak != peak_) fail(start, "live bytes");
     }
 
-    void one(size_t offset, uint64_t opcode, uint64_t value, Cursor &sizes, Cursor &misc,
-             Cursor &addresses, uint64_t &address)
+    void one(size_t offset, uint64_t opcode, uint64_t value, Cursor &operands, Cursor &addresses,
+             uint64_t &address)
     {
         Instruction i;
         i.number = opcode & 63;
@@ -202,7 +166,7 @@ class Decoder {
         if (i.number >= 48) {
             if (opcode > 54) fail(offset, "an undefined opcode");
             if (value != 0) fail(offset, "a value");
-            other(i, misc);
+            other(i, operands);
             return;
         }
         Shape shape = kind_traits[i.number].shape;
@@ -211,13 +175,13 @@ class Decoder {
             (i.unknown && shape != kDeath && shape != kRealloc))
             fail(offset, "a flag that is not allowed");
         if ((shape == kHeap || i.unknown) && value != 0) fail(offset, "a value");
-        if (kind_traits[i.number].sized) i.size = shape == kBirth ? value : sizes.varint();
-        if (kind_traits[i.number].aligned) i.operands[i.count++] = misc.varint();
+        if (kind_traits[i.number].sized) i.size = shape == kBirth ? value : operands.varint();
+        if (kind_traits[i.number].aligned) i.operands[i.count++] = operands.varint();
         if (shape == kHeap) {
-            uint64_t numbers = misc.varint();
+            uint64_t numbers = operands.varint();
             if (numbers > 2) fail(offset, "too many numbers");
             while (i.count < numbers)
-                i.operands[i.count++] = misc.varint();
+                i.operands[i.count++] = operands.varint();
         } else {
             registers(i, shape, value, offset);
         }
@@ -268,12 +232,12 @@ class Decoder {
         if (bytes_ > peak_) peak_ = bytes_;
     }
 
-    void other(Instruction &i, Cursor &misc)
+    void other(Instruction &i, Cursor &operands)
     {
         static const uint8_t counts[] = {1, 1, 0, 0, 4, 2, 0};
-        size_t offset = misc.at();
+        size_t offset = operands.at();
         while (i.count < counts[i.number - kLane])
-            i.operands[i.count++] = misc.varint();
+            i.operands[i.count++] = operands.varint();
         if (i.number == kInsTick && i.operands[3] != bytes_) fail(offset, "live bytes");
         if (i.number == kInsFreedTwice) {
             out_.freed_twice++;
@@ -283,7 +247,7 @@ class Decoder {
             out_.all.push_back(i);
             return;
         }
-        if (i.operands[0] > 65535) fail(misc.at(), "a lane");
+        if (i.operands[0] > 65535) fail(operands.at(), "a lane");
         lane_ = static_cast<uint32_t>(i.operands[0]);
     }
 };

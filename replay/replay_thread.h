@@ -1,4 +1,4 @@
-/* player - the threads of one lane, one after another, and the queue that they work from.
+/* replay_thread - the threads of one lane, one after another, and the queue that they work from.
  *
  *   dispatcher --push--> [ run | run | run ] --> thread --> allocator
  *                        one for each unit at most
@@ -15,68 +15,69 @@
  * The queue is one word, changed by compare-and-swap only:
  *
  *   bits 31..3   runs that were pushed, modulo 2^29     != done: there is work
- *   PLAYER_ABSENT    the lane has no thread; who clears it creates one
- *   PLAYER_SLEEPING  its thread sleeps until the word changes
- *   PLAYER_STOP      it ends when there is no more work
+ *   THREAD_ABSENT    the lane has no thread; who clears it creates one
+ *   THREAD_SLEEPING  its thread sleeps until the word changes
+ *   THREAD_STOP      it ends when there is no more work
  *
  * Failure. The first thread that cannot carry out an instruction leaves the error and sets `failed`; every thread then
  * stops at the end of its slice, or in its wait, from which the dispatcher wakes all. What was carried out is what
  * run->at says. */
-#ifndef MALLOCTAPE_REPLAY_PLAYER_H
-#define MALLOCTAPE_REPLAY_PLAYER_H
+#ifndef MALLOCTAPE_REPLAY_REPLAY_THREAD_H
+#define MALLOCTAPE_REPLAY_REPLAY_THREAD_H
 
 #include <pthread.h>
 
-#include "replay/carrier.h"
+#include "common/error.h"
+#include "replay/calls.h"
 #include "replay/work.h"
 
 /* Units that are handed over at a time, so the most that a lane can be ahead of another: 16 times 16 384
  * instructions, in 5 MiB. */
-#define PLAYER_UNITS 16u
+#define THREAD_UNITS 16u
 
-#define PLAYER_STOP     1u
-#define PLAYER_SLEEPING 2u
-#define PLAYER_ABSENT   4u
-#define PLAYER_STEP     8u
+#define THREAD_STOP     1u
+#define THREAD_SLEEPING 2u
+#define THREAD_ABSENT   4u
+#define THREAD_STEP     8u
 
 /* Somebody who sleeps until an object is there. */
-struct player_wait {
+struct thread_wait {
     void **slot;
     uint8_t generation;
     uint32_t woken; /* atomic */
-    bool listed;    /* with the lock of the list's player */
-    struct player_wait *next;
+    bool listed;    /* with the lock of the list's thread */
+    struct thread_wait *next;
 };
 
-struct players;
+struct replay_threads;
 
-struct player {
-    struct players *players; /* NULL: the lane has never had work */
-    uint32_t queue;          /* atomic; see above */
-    struct work_run *runs[PLAYER_UNITS];
+struct replay_thread {
+    struct replay_threads *pool; /* NULL: the lane has never had work */
+    uint32_t queue;              /* atomic; see above */
+    struct work_run *runs[THREAD_UNITS];
 
     /* The dispatcher's. */
-    uint32_t pushed; /* runs, modulo PLAYER_UNITS */
+    uint32_t pushed; /* runs, modulo THREAD_UNITS */
 
     /* The lane's thread's. */
     uint32_t done; /* runs, as the queue counts */
     struct work_run *run;
     bool has_predecessor;
-    pthread_t thread; /* the latest that began to work */
-    struct carrier carrier;
-    struct player_wait wait;
+    pthread_t handle; /* the latest that began to work */
+    struct calls calls;
+    struct thread_wait wait;
 
     /* Threads that wait for objects of this lane. */
     uint32_t waiting; /* atomic; entries of the list */
     pthread_mutex_t lock;
-    struct player_wait *first;
+    struct thread_wait *first;
 } __attribute__((aligned(64)));
 
 /* What all lanes share. */
-struct players {
-    struct player *at; /* by lane */
-    uint32_t lanes;    /* those that ever had work are below */
-    void **objects;    /* by slot; moved only when nothing is handed over */
+struct replay_threads {
+    struct replay_thread *at; /* by lane */
+    uint32_t lanes;           /* those that ever had work are below */
+    void **objects;           /* by slot; moved only when nothing is handed over */
     uint64_t objects_count;
     const struct allocator *allocator;
     const struct policy *policy;
@@ -92,24 +93,24 @@ struct players {
 };
 
 /* False: see *error. */
-bool players_open(struct players *players, const struct allocator *allocator,
-                  const struct policy *policy, struct latency *latency, struct error *error);
+bool replay_threads_open(struct replay_threads *pool, const struct allocator *allocator,
+                         const struct policy *policy, struct latency *latency, struct error *error);
 
 /* Hands the runs of a unit over. The dispatcher only; nothing of the unit is his from here until it is unfinished no
  * more. */
-void players_push(struct players *players, struct work_unit *unit);
+void replay_threads_push(struct replay_threads *pool, struct work_unit *unit);
 
-static inline bool players_failed(const struct players *players)
+static inline bool replay_threads_failed(const struct replay_threads *pool)
 {
-    return __atomic_load_n(&players->failed, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&pool->failed, __ATOMIC_ACQUIRE);
 }
 
 /* Waits until the unit has been carried out. False: something failed. */
-bool players_wait(struct players *players, const struct work_unit *unit);
+bool replay_threads_wait(struct replay_threads *pool, const struct work_unit *unit);
 
 /* Lets threads end, when they have nothing more to do, and waits until they are gone. */
-void players_stop(struct players *players);
+void replay_threads_stop(struct replay_threads *pool);
 
-void players_close(struct players *players);
+void replay_threads_close(struct replay_threads *pool);
 
 #endif

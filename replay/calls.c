@@ -1,0 +1,135 @@
+#include "replay/calls.h"
+
+#include <string.h>
+
+#define PAGE 4096u /* of the system: x86-64 */
+
+#define ACTION_SHAPE_BIRTH                            ACTION_ALLOCATE
+#define ACTION_SHAPE_BIRTH_ALIGNED                    ACTION_ALLOCATE
+#define ACTION_SHAPE_REALLOC                          ACTION_REALLOC
+#define ACTION_SHAPE_DEATH                            ACTION_FREE
+#define ACTION_SHAPE_DEATH_SIZED                      ACTION_FREE
+#define ACTION_SHAPE_DEATH_ALIGNED                    ACTION_FREE
+#define ACTION_SHAPE_DEATH_SIZED_ALIGNED              ACTION_FREE
+#define ACTION_SHAPE_HEAP                             ACTION_HEAP
+#define ACTION_ENTRY(number, identifier, name, shape) [(number)] = ACTION_SHAPE_##shape,
+const uint8_t call_actions[256] = {
+    CALL_KIND_LIST(ACTION_ENTRY)[CALL_REALLOC_MOVED | INSTRUCTION_UNKNOWN] = ACTION_ALLOCATE,
+    [CALL_REALLOC_IN_PLACE | INSTRUCTION_UNKNOWN] = ACTION_ALLOCATE,
+    [INSTRUCTION_LANE] = ACTION_LANE,
+    [INSTRUCTION_THREAD_BEGIN] = ACTION_BORDER,
+    [INSTRUCTION_THREAD_END] = ACTION_BORDER,
+    [INSTRUCTION_THREAD_CACHE_DELETED] = ACTION_BORDER,
+};
+
+/* ---- samples ---- */
+
+void calls_draw_sample(struct calls *calls)
+{
+    if (calls->latency == NULL) return;
+    calls->random ^= calls->random << 13;
+    calls->random ^= calls->random >> 7;
+    calls->random ^= calls->random << 17;
+    calls->until_sample = (calls->random >> 20) % (2 * calls->sample_every - 1);
+}
+
+void calls_add_sample(struct calls *calls, unsigned opcode, uint64_t ticks)
+{
+    const unsigned kind = opcode & INSTRUCTION_NUMBER_MASK;
+    if (calls->samples != NULL)
+        latency_list_add(calls->samples, kind, ticks);
+    else
+        latency_add(calls->latency, kind, ticks);
+}
+
+void calls_open(struct calls *calls, const struct allocator *allocator, const struct policy *policy,
+                struct latency *latency, uint64_t seed)
+{
+    *calls = (struct calls){
+        .allocator = allocator,
+        .latency = policy->sample_every > 0 ? latency : NULL,
+        .sample_every = policy->sample_every,
+        .random = UINT64_C(88172645463325252) + seed * UINT64_C(0x9e3779b97f4a7c15),
+        .touch = policy->touch,
+        .heap_calls = policy->heap_calls,
+    };
+    calls_draw_sample(calls);
+}
+
+/* ---- calls that need more than themselves ---- */
+
+static size_t power_of_two(size_t least)
+{
+    size_t power = 1;
+    while (power < least && power <= SIZE_MAX / 2)
+        power *= 2;
+    return power;
+}
+
+/* The allocator returned nothing. If the alignment is one that the recorded allocator took and this one need not take, the
+ * call is made once more: with the next power of two, with what posix_memalign() wants at least, and for aligned_alloc() with
+ * a size that is a multiple of it. */
+void *calls_allocate_realigned(struct calls *calls, unsigned opcode, size_t size, size_t alignment)
+{
+    const struct allocator *const to = calls->allocator;
+    size_t power = power_of_two(alignment), whole = size;
+    if (opcode == CALL_POSIX_MEMALIGN && power < sizeof(void *)) power = sizeof(void *);
+    if (opcode == CALL_ALIGNED_ALLOC && size <= SIZE_MAX - power)
+        whole = (size + power - 1) / power * power;
+    if (opcode > CALL_POSIX_MEMALIGN || (power == alignment && whole == size)) return NULL;
+    calls->realigned++;
+    switch (opcode) {
+    case CALL_MEMALIGN: return to->memalign(power, size);
+    case CALL_ALIGNED_ALLOC: return to->aligned_alloc(power, whole);
+    default: return to->posix_memalign(power, size);
+    }
+}
+
+/* realloc() to nothing frees, and some allocators then return a new, empty object, which nobody owns. */
+void calls_realloc_zero(const struct allocator *allocator, void *object)
+{
+    void *left = allocator->realloc(object, 0);
+    if (left != NULL) allocator->free(left);
+}
+
+/* What the allocator does not have was counted, and is reported as substituted. */
+void calls_heap(const struct calls *calls, unsigned kind, const uint64_t *numbers, unsigned count)
+{
+    static const char *const properties[] = {NULL, "tcmalloc.max_total_thread_cache_bytes",
+                                             "tcmalloc.aggressive_memory_decommit",
+                                             "tcmalloc.heap_limit_mb"};
+    const struct allocator_heap_calls *heap = &calls->allocator->heap;
+    uint64_t first = count > 0 ? numbers[0] : 0, second = count > 1 ? numbers[1] : 0;
+    if (!calls->heap_calls || calls->allocator->substituted[kind]) return;
+    switch (kind) {
+    case CALL_RELEASE_MEMORY: heap->release_memory(first); break;
+    case CALL_THREAD_IDLE: heap->mark_thread_idle(); break;
+    case CALL_THREAD_TEMPORARILY_IDLE: heap->mark_thread_temporarily_idle(); break;
+    case CALL_THREAD_BUSY: heap->mark_thread_busy(); break;
+    case CALL_SET_PROPERTY:
+        if (first >= 1 && first <= 3) heap->set_property(properties[first], second);
+        break;
+    case CALL_SET_RELEASE_RATE: heap->set_release_rate((double)first / 1000); break;
+    case CALL_MALLOPT: heap->mallopt((int)(int64_t)first, (int)(int64_t)second); break;
+    case CALL_MALLOC_TRIM: heap->malloc_trim(first); break;
+    default: break;
+    }
+}
+
+/* Writes to a new object what the policy says (REPORT.md, `touch`). */
+void calls_touch(enum touch touch, void *object, size_t size)
+{
+    volatile char *const bytes = object;
+    if (object == NULL || size == 0) return;
+    switch (touch) {
+    case TOUCH_NONE:
+    case TOUCH_KINDS: return;
+    case TOUCH_LINE: bytes[0] = 1; return;
+    case TOUCH_PAGES:
+        bytes[0] = 1;
+        for (size_t at = PAGE - (uintptr_t)object % PAGE; at < size; at += PAGE)
+            bytes[at] = 1;
+        return;
+    case TOUCH_ALL: memset(object, 1, size); return;
+    }
+}

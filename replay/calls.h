@@ -1,0 +1,217 @@
+/* calls - carries out single calls on the allocator under test, for every engine.
+ *
+ *   instruction --> calls_allocate(), calls_free(), ... --> allocator
+ *                   one call in `sample_every` is timed by itself
+ *
+ * What is done beside the call depends on `how`, a constant wherever these functions are used: what is off costs nothing.
+ *
+ * Which calls are timed is random, so that no pattern of the program can hide from it, but the same in every replay of a
+ * stream. The clock is read right before and right behind the call. */
+#ifndef MALLOCTAPE_REPLAY_CALLS_H
+#define MALLOCTAPE_REPLAY_CALLS_H
+
+#include "postprocess/instruction_reader.h"
+#include "replay/allocator.h"
+#include "replay/latency.h"
+#include "replay/policy.h"
+
+enum how {
+    HOW_NULL = 1,   /* the allocator is not called */
+    HOW_EXTRAS = 2, /* objects are touched, or their addresses noted */
+    HOW_TIMED = 4   /* the call is timed */
+};
+
+struct calls {
+    const struct allocator *allocator;
+    enum touch touch;
+    bool heap_calls;
+    uint64_t *addresses; /* where objects came to be, by index in the batch; NULL: not wanted */
+    uint64_t realigned;  /* calls whose alignment the allocator refused */
+
+    struct latency *latency;      /* NULL: no call is timed by itself */
+    struct latency_list *samples; /* where they go; NULL: to `latency` itself */
+    uint64_t sample_every;
+    uint64_t until_sample; /* instructions before the one that will be timed */
+    uint64_t random;       /* state of a xorshift generator */
+};
+
+/* `latency` may be NULL. `seed`: of what is sampled. */
+void calls_open(struct calls *calls, const struct allocator *allocator, const struct policy *policy,
+                struct latency *latency, uint64_t seed);
+
+/* Chooses the next instruction that will be timed: 1 to 2 * sample_every - 1 further on. */
+void calls_draw_sample(struct calls *calls);
+
+/* What an instruction asks for, by opcode, flags included. A call that failed asks for nothing, nor does a free of an
+ * unknown object. */
+enum call_action {
+    ACTION_NONE = 0,
+    ACTION_ALLOCATE,
+    ACTION_REALLOC,
+    ACTION_FREE,
+    ACTION_HEAP,
+    ACTION_LANE,
+    ACTION_BORDER /* a thread begins or ends, or its cache is deleted */
+};
+extern const uint8_t call_actions[256];
+
+/* For the functions below. */
+void calls_add_sample(struct calls *calls, unsigned opcode, uint64_t ticks);
+void *calls_allocate_realigned(struct calls *calls, unsigned opcode, size_t size, size_t alignment);
+void calls_realloc_zero(const struct allocator *allocator, void *object);
+void calls_touch(enum touch touch, void *object, size_t size);
+
+#define CALLS_INLINE static inline __attribute__((always_inline))
+
+/* Makes a call, and times it if that is wanted. */
+#define CALLS_MAKE(call)                                                                           \
+    do {                                                                                           \
+        uint64_t begin = how & HOW_TIMED ? latency_begin(calls->latency) : 0;                      \
+        call;                                                                                      \
+        if (how & HOW_TIMED) calls_add_sample(calls, opcode, latency_end(calls->latency) - begin); \
+    } while (0)
+
+/* A std::nothrow_t has no contents. */
+static const char calls_nothrow;
+
+/* An allocation without an alignment. */
+CALLS_INLINE void *calls_allocate(struct calls *calls, enum how how, unsigned opcode, size_t size)
+{
+    const struct allocator *const to = calls->allocator;
+    void *object = NULL;
+    if (opcode == CALL_MALLOC) {
+        CALLS_MAKE(object = to->malloc(size));
+        return object;
+    }
+    switch (opcode) {
+    case CALL_CALLOC: CALLS_MAKE(object = to->calloc(1, size)); break;
+    case CALL_NEW: CALLS_MAKE(object = to->new_object(size)); break;
+    case CALL_NEW_NOTHROW: CALLS_MAKE(object = to->new_nothrow(size, &calls_nothrow)); break;
+    case CALL_NEW_ARRAY: CALLS_MAKE(object = to->new_array(size)); break;
+    case CALL_NEW_ARRAY_NOTHROW:
+        CALLS_MAKE(object = to->new_array_nothrow(size, &calls_nothrow));
+        break;
+    case CALL_MALLOC_SKIP_NEW_HANDLER:
+        CALLS_MAKE(object = to->malloc_skip_new_handler(size));
+        break;
+    case CALL_VALLOC: CALLS_MAKE(object = to->valloc(size)); break;
+    case CALL_PVALLOC: CALLS_MAKE(object = to->pvalloc(size)); break;
+    default:
+        CALLS_MAKE(object = to->realloc(NULL, size));
+        break; /* of nothing, or of an unknown object */
+    }
+    return object;
+}
+
+/* One with an alignment. C++ cannot have had one that is no power of two, and some allocators end the program for it. */
+CALLS_INLINE void *calls_allocate_aligned(struct calls *calls, enum how how, unsigned opcode,
+                                          size_t size, size_t alignment)
+{
+    const struct allocator *const to = calls->allocator;
+    void *object = NULL;
+    if (opcode >= CALL_NEW_ALIGNED && __builtin_popcountll(alignment) != 1) return NULL;
+    switch (opcode) {
+    case CALL_MEMALIGN: CALLS_MAKE(object = to->memalign(alignment, size)); break;
+    case CALL_ALIGNED_ALLOC: CALLS_MAKE(object = to->aligned_alloc(alignment, size)); break;
+    case CALL_POSIX_MEMALIGN: CALLS_MAKE(object = to->posix_memalign(alignment, size)); break;
+    case CALL_NEW_ALIGNED: CALLS_MAKE(object = to->new_aligned(size, alignment)); break;
+    case CALL_NEW_ALIGNED_NOTHROW:
+        CALLS_MAKE(object = to->new_aligned_nothrow(size, alignment, &calls_nothrow));
+        break;
+    case CALL_NEW_ARRAY_ALIGNED: CALLS_MAKE(object = to->new_array_aligned(size, alignment)); break;
+    default:
+        CALLS_MAKE(object = to->new_array_aligned_nothrow(size, alignment, &calls_nothrow));
+        break;
+    }
+    if (object == NULL) object = calls_allocate_realigned(calls, opcode, size, alignment);
+    return object;
+}
+
+/* A recorded size of 0 made an object; here it must not end one. */
+CALLS_INLINE void *calls_realloc(struct calls *calls, enum how how, unsigned opcode, void *object,
+                                 size_t size)
+{
+    void *moved;
+    CALLS_MAKE(moved = calls->allocator->realloc(object, size != 0 ? size : 1));
+    return moved;
+}
+
+/* A free with nothing but the object. */
+CALLS_INLINE void calls_free(struct calls *calls, enum how how, unsigned opcode, void *object)
+{
+    const struct allocator *const to = calls->allocator;
+    if (opcode == CALL_FREE) {
+        CALLS_MAKE(to->free(object));
+        return;
+    }
+    switch (opcode) {
+    case CALL_DELETE: CALLS_MAKE(to->delete_object(object)); break;
+    case CALL_REALLOC_ZERO: CALLS_MAKE(calls_realloc_zero(to, object)); break;
+    case CALL_CFREE: CALLS_MAKE(to->cfree(object)); break;
+    case CALL_DELETE_NOTHROW: CALLS_MAKE(to->delete_nothrow(object, &calls_nothrow)); break;
+    case CALL_DELETE_ARRAY: CALLS_MAKE(to->delete_array(object)); break;
+    default: CALLS_MAKE(to->delete_array_nothrow(object, &calls_nothrow)); break;
+    }
+}
+
+/* One with a size, an alignment or both. */
+CALLS_INLINE void calls_free_sized(struct calls *calls, enum how how, unsigned opcode, void *object,
+                                   size_t size, size_t alignment)
+{
+    const struct allocator *const to = calls->allocator;
+    switch (opcode) {
+    case CALL_DELETE_SIZED: CALLS_MAKE(to->delete_sized(object, size)); break;
+    case CALL_FREE_SIZED: CALLS_MAKE(to->free_sized(object, size)); break;
+    case CALL_DELETE_ARRAY_SIZED: CALLS_MAKE(to->delete_array_sized(object, size)); break;
+    case CALL_DELETE_ALIGNED: CALLS_MAKE(to->delete_aligned(object, alignment)); break;
+    case CALL_DELETE_ALIGNED_NOTHROW:
+        CALLS_MAKE(to->delete_aligned_nothrow(object, alignment, &calls_nothrow));
+        break;
+    case CALL_DELETE_ARRAY_ALIGNED: CALLS_MAKE(to->delete_array_aligned(object, alignment)); break;
+    case CALL_DELETE_ARRAY_ALIGNED_NOTHROW:
+        CALLS_MAKE(to->delete_array_aligned_nothrow(object, alignment, &calls_nothrow));
+        break;
+    case CALL_FREE_ALIGNED_SIZED:
+        CALLS_MAKE(to->free_aligned_sized(object, size, alignment));
+        break;
+    case CALL_DELETE_SIZED_ALIGNED:
+        CALLS_MAKE(to->delete_sized_aligned(object, size, alignment));
+        break;
+    default: CALLS_MAKE(to->delete_array_sized_aligned(object, size, alignment)); break;
+    }
+}
+
+#undef CALLS_MAKE
+
+/* Whether a call with this opcode, of action ACTION_ALLOCATE, has an alignment. */
+CALLS_INLINE bool calls_is_aligned(unsigned opcode)
+{
+    return (opcode >= CALL_MEMALIGN && opcode <= CALL_POSIX_MEMALIGN) ||
+           (opcode >= CALL_NEW_ALIGNED && opcode <= CALL_NEW_ARRAY_ALIGNED_NOTHROW);
+}
+
+/* Whether a call with this opcode, of action ACTION_FREE, has more operands than its object. */
+CALLS_INLINE bool calls_is_sized(unsigned opcode)
+{
+    return opcode >= CALL_FREE_SIZED;
+}
+
+/* What there is to do with a new object besides. */
+CALLS_INLINE void calls_note_object(const struct calls *calls, enum how how, size_t at,
+                                    void *object, size_t size)
+{
+    if (!(how & HOW_EXTRAS)) return;
+    if (calls->addresses != NULL) calls->addresses[at] = (uint64_t)(uintptr_t)object;
+    calls_touch(calls->touch, object, size);
+}
+
+/* A call on the whole heap (INSTRUCTIONS.md 5.1, HEAP). */
+void calls_heap(const struct calls *calls, unsigned kind, const uint64_t *numbers, unsigned count);
+
+/* The extras that this replay has. */
+static inline enum how calls_how(const struct calls *calls)
+{
+    return calls->touch != TOUCH_NONE || calls->addresses != NULL ? HOW_EXTRAS : 0;
+}
+
+#endif

@@ -1,0 +1,284 @@
+#include "replay/executor.h"
+
+#include <setjmp.h>
+
+#include "common/pages.h"
+#include "replay/new_handler.h"
+
+/* How many instructions ahead the object table is prefetched once it has outgrown a second-level cache: enough to hide a miss
+ * behind a few calls. The objects
+ * themselves are not: that miss is the allocator's, and was the program's. */
+#define PREFETCH_AHEAD      16u
+#define PREFETCH_FROM_BYTES (1024u * 1024)
+
+_Static_assert(PREFETCH_AHEAD <= INSTRUCTION_BATCH_SLACK, "there is something to look at");
+
+#define CACHES_BYTES (INSTRUCTION_LANES_MAX * sizeof(void *))
+
+/* ---- opening and closing ---- */
+
+bool executor_open(struct executor *executor, const struct allocator *allocator,
+                   const struct policy *policy, struct latency *latency, struct error *error)
+{
+    *executor = (struct executor){
+        .switching = policy->switching && allocator->set_cache != NULL,
+        .caches = pages_map(CACHES_BYTES),
+    };
+    calls_open(&executor->calls, allocator, policy, latency, 0);
+    if (executor->caches == NULL) return error_set_system(error, "no memory for thread caches");
+    if (executor->switching) executor->caches[0] = allocator->first_cache;
+    return true;
+}
+
+void executor_close(struct executor *executor)
+{
+    pages_unmap(executor->caches, CACHES_BYTES);
+    pages_unmap(executor->objects, executor->objects_count * sizeof(void *));
+    executor->caches = executor->objects = NULL;
+    executor->objects_count = 0;
+}
+
+bool executor_prepare(struct executor *executor, const struct instruction_batch *batch,
+                      struct error *error)
+{
+    if (batch->registers <= executor->objects_count) return true;
+    uint64_t count = executor->objects_count == 0 ? INSTRUCTION_BLOCK_MAX : executor->objects_count;
+    while (count < batch->registers)
+        count *= 2;
+    void **objects = pages_grow(executor->objects, executor->objects_count * sizeof(void *),
+                                count * sizeof(void *));
+    if (objects == NULL)
+        return error_set_system(error, "no memory for %llu registers", (unsigned long long)count);
+    executor->objects = objects;
+    executor->objects_count = count;
+    return true;
+}
+
+/* ---- thread caches ---- */
+
+/* The calls may be others with another cache. */
+static void executor_set_cache(struct executor *executor, void *cache)
+{
+    struct calls *calls = &executor->calls;
+    calls->allocator->set_cache(cache);
+    if (calls->allocator->in_force != NULL) calls->allocator = calls->allocator->in_force();
+}
+
+void executor_attach(struct executor *executor)
+{
+    if (!executor->switching) return;
+    executor->own_cache = executor->calls.allocator->release_cache();
+    executor_set_cache(executor, executor->caches[executor->lane]);
+}
+
+void executor_detach(struct executor *executor)
+{
+    if (!executor->switching) return;
+    executor->caches[executor->lane] = executor->calls.allocator->release_cache();
+    executor->calls.allocator->set_cache(executor->own_cache);
+}
+
+static void executor_switch(struct executor *executor, uint64_t lane)
+{
+    if (executor->switching) {
+        executor->caches[executor->lane] = executor->calls.allocator->release_cache();
+        executor_set_cache(executor, executor->caches[lane]);
+    }
+    executor->lane = lane;
+}
+
+/* ---- instructions ---- */
+
+/* Asks for the entry of an object that will end soon; for allocations nothing: theirs are next to each other. Where the row of
+ * objects ends now, `end`, is near enough. No branch: it would be guessed wrong. */
+CALLS_INLINE void executor_prefetch(void **end, uint8_t opcode, uint64_t value)
+{
+    const uint64_t ends = (uint64_t)(int64_t)(instruction_effects[opcode] >> 1);
+    __builtin_prefetch(end - 1 - (value & ends), 1);
+}
+
+/* An object begins at the end of the row of *live objects. False: there is no memory for it. */
+CALLS_INLINE bool executor_allocate(struct executor *executor, enum how how, uint64_t *live,
+                                    size_t at, unsigned opcode, size_t size,
+                                    const uint64_t *alignment)
+{
+    void *object = NULL;
+    if (opcode != CALL_MALLOC) executor->at = at; /* operator new may not return */
+    if (how & HOW_NULL) {
+        executor->nowhere = object;
+        ++*live;
+        return true;
+    }
+    if (alignment != NULL)
+        object = calls_allocate_aligned(&executor->calls, how, opcode, size, *alignment);
+    else
+        object = calls_allocate(&executor->calls, how, opcode, size);
+    if (__builtin_expect(object == NULL && size != 0, 0)) return false;
+    calls_note_object(&executor->calls, how, at, object, size);
+    executor->objects[(*live)++] = object;
+    return true;
+}
+
+/* Takes an object out of the row, where the last one takes its position. */
+CALLS_INLINE void *executor_take(struct executor *executor, enum how how, uint64_t *live,
+                                 uint64_t position)
+{
+    void **entry = &executor->objects[position], *object = *entry;
+    void *last = executor->objects[--*live];
+    *(how & HOW_NULL ? &executor->nowhere : entry) = last;
+    if (how & HOW_NULL) __asm__ volatile("" : : "r"(object)); /* it is read all the same */
+    return object;
+}
+
+CALLS_INLINE bool executor_realloc(struct executor *executor, enum how how, size_t at,
+                                   const struct instruction *one)
+{
+    void **entry = &executor->objects[one->object];
+    if (how & HOW_NULL) return true;
+    void *object = calls_realloc(&executor->calls, how, one->opcode, *entry, one->size);
+    if (object == NULL && one->size != 0) return false;
+    calls_note_object(&executor->calls, how, at, object, one->size);
+    *entry = object;
+    return true;
+}
+
+/* A plain free of the object at a place (INSTRUCTIONS.md 4.5). */
+CALLS_INLINE void executor_free(struct executor *executor, enum how how, uint64_t *live,
+                                unsigned opcode, uint64_t place)
+{
+    void *object = executor_take(executor, how, live, *live - 1 - place);
+    if (!(how & HOW_NULL)) calls_free(&executor->calls, how, opcode, object);
+}
+
+/* What only a real replay has besides. */
+static void executor_run_other(struct executor *executor, const struct instruction *one,
+                               const uint64_t *operands)
+{
+    switch (call_actions[one->opcode]) {
+    case ACTION_HEAP: calls_heap(&executor->calls, one->opcode, operands, one->operands); break;
+    case ACTION_LANE: executor_switch(executor, operands[0]); break;
+    case ACTION_BORDER: /* the cache of the current lane goes, if it has one */
+        if (executor->switching) executor->calls.allocator->set_cache(NULL);
+        break;
+    default: break; /* counted by the reader, nothing to carry out */
+    }
+}
+
+/* An instruction that is not plain. False: there is no memory for it. */
+CALLS_INLINE bool executor_run_record(struct executor *executor, enum how how, uint64_t *live,
+                                      const struct instruction_batch *batch, size_t at,
+                                      const struct instruction *one)
+{
+    const uint64_t *const operands = batch->operands + one->operand_at;
+    struct calls *const calls = &executor->calls;
+    void *object;
+    switch (call_actions[one->opcode]) {
+    case ACTION_FREE:
+        object = executor_take(executor, how, live, one->object);
+        if (how & HOW_NULL) return true;
+        if (calls_is_sized(one->opcode))
+            calls_free_sized(calls, how, one->opcode, object, one->size, operands[0]);
+        else
+            calls_free(calls, how, one->opcode, object);
+        return true;
+    case ACTION_ALLOCATE:
+        return executor_allocate(executor, how, live, at, one->opcode, one->size,
+                                 calls_is_aligned(one->opcode) ? operands : NULL);
+    case ACTION_REALLOC: return executor_realloc(executor, how, at, one);
+    default:
+        if (!(how & HOW_NULL)) executor_run_other(executor, one, operands);
+        return true;
+    }
+}
+
+/* The loop of both engines. `prefetch`: the table of objects is large. */
+CALLS_INLINE size_t executor_loop(struct executor *executor, enum how how, bool prefetch,
+                                  const struct instruction_batch *batch, size_t from, size_t to)
+{
+    const uint8_t *const opcodes = batch->opcodes;
+    const uint16_t *const values = batch->values;
+    const struct instruction *next = batch->at + executor->taken;
+    uint64_t live = executor->live;
+    size_t i;
+    for (i = from; i < to; i++) {
+        const unsigned opcode = opcodes[i];
+        const uint64_t value = values[i];
+        if (prefetch)
+            executor_prefetch(executor->objects + live, opcodes[i + PREFETCH_AHEAD],
+                              values[i + PREFETCH_AHEAD]);
+        /* The most frequent calls first, by comparisons that the processor predicts well. */
+        if (opcode == CALL_FREE) {
+            executor_free(executor, how, &live, CALL_FREE, value);
+        } else if (opcode == CALL_MALLOC) {
+            if (!executor_allocate(executor, how, &live, i, CALL_MALLOC, value, NULL)) break;
+        } else if (instruction_effects[opcode] == INSTRUCTION_PLAIN_DEATH) {
+            executor_free(executor, how, &live, opcode, value);
+        } else if (instruction_effects[opcode] == INSTRUCTION_PLAIN_BIRTH) {
+            if (!executor_allocate(executor, how, &live, i, opcode, value, NULL)) break;
+        } else {
+            if (!executor_run_record(executor, how, &live, batch, i, next++)) break;
+        }
+    }
+    executor->live = live;
+    executor->taken = (size_t)(next - batch->at);
+    return i;
+}
+
+static bool executor_prefetches(const struct executor *executor)
+{
+    return executor->objects_count * sizeof(void *) > PREFETCH_FROM_BYTES;
+}
+
+static size_t executor_run_plain(struct executor *executor, const struct instruction_batch *batch,
+                                 size_t from, size_t to)
+{
+    if (calls_how(&executor->calls) & HOW_EXTRAS)
+        return executor_loop(executor, HOW_EXTRAS, true, batch, from, to);
+    if (executor_prefetches(executor)) return executor_loop(executor, 0, true, batch, from, to);
+    return executor_loop(executor, 0, false, batch, from, to);
+}
+
+static size_t executor_run_timed(struct executor *executor, const struct instruction_batch *batch,
+                                 size_t at)
+{
+    return executor_loop(executor, HOW_EXTRAS | HOW_TIMED, false, batch, at, at + 1);
+}
+
+/* Stretches that are not timed, with single instructions between them that are. */
+static size_t executor_run_sampled(struct executor *executor, const struct instruction_batch *batch,
+                                   size_t from, size_t to)
+{
+    struct calls *calls = &executor->calls;
+    while (calls->latency != NULL && to - from > calls->until_sample) {
+        const size_t at = from + calls->until_sample;
+        const size_t done = executor_run_plain(executor, batch, from, at);
+        if (done < at) return done;
+        if (executor_run_timed(executor, batch, at) == at) return at;
+        calls_draw_sample(calls);
+        from = at + 1;
+    }
+    calls->until_sample -= to - from;
+    return executor_run_plain(executor, batch, from, to);
+}
+
+size_t executor_run(struct executor *executor, const struct instruction_batch *batch, size_t from,
+                    size_t to)
+{
+    /* An operator new that finds no memory calls the handler rather than throw through C. */
+    jmp_buf out_of_memory;
+    if (from == 0) executor->taken = 0;
+    if (setjmp(out_of_memory) != 0) return executor->at;
+    new_handler_arm(&out_of_memory);
+    const size_t done = executor_run_sampled(executor, batch, from, to);
+    new_handler_arm(NULL);
+    return done;
+}
+
+size_t executor_run_null(struct executor *executor, const struct instruction_batch *batch,
+                         size_t from, size_t to)
+{
+    if (from == 0) executor->taken = 0;
+    if (executor_prefetches(executor))
+        return executor_loop(executor, HOW_NULL, true, batch, from, to);
+    return executor_loop(executor, HOW_NULL, false, batch, from, to);
+}

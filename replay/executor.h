@@ -1,0 +1,58 @@
+/* executor - carries out instructions in one thread, for the engines switch and null.
+ *
+ *   position --> objects[position] --> address in the allocator under test
+ *   lane     --> caches[lane]      --> thread cache of the original thread, detached (engine switch)
+ *
+ * Everything here is mapped before it is needed, by executor_prepare(), outside the timed part: between two clock readings
+ * nothing is asked of the system or of the allocator but what the stream says.
+ *
+ * Invariant   while a lane is current, its cache is attached and caches[lane] is stale; every other cache stands in the
+ *             table. The executor's own cache is attached only before executor_attach() and after executor_detach(). */
+#ifndef MALLOCTAPE_REPLAY_EXECUTOR_H
+#define MALLOCTAPE_REPLAY_EXECUTOR_H
+
+#include "common/error.h"
+#include "postprocess/instruction_reader.h"
+#include "replay/calls.h"
+
+struct executor {
+    struct calls calls;
+    void **objects;         /* by position (instruction_reader.h) */
+    uint64_t objects_count; /* entries */
+    uint64_t live;          /* objects that are alive */
+    size_t taken;           /* instructions of batch->at that have been carried out */
+    void *nowhere;          /* what executor_run_null() would write */
+
+    bool switching; /* thread caches are given to lanes */
+    void **caches;  /* by lane, INSTRUCTION_LANES_MAX entries */
+    uint64_t lane;
+    void *own_cache;
+
+    size_t at; /* index in the batch of the latest call that may not return */
+};
+
+/* Thread caches are switched when policy->switching says so and the allocator can. `latency` may be NULL. False: see
+ * *error. */
+bool executor_open(struct executor *executor, const struct allocator *allocator,
+                   const struct policy *policy, struct latency *latency, struct error *error);
+
+/* Makes room for the registers of a batch. */
+bool executor_prepare(struct executor *executor, const struct instruction_batch *batch,
+                      struct error *error);
+
+/* From the executor's own cache to that of the current lane, and back. No-ops without switching. */
+void executor_attach(struct executor *executor);
+void executor_detach(struct executor *executor);
+
+/* Carries out the instructions `from` to `to` - 1 of a batch; a batch may be carried out in several parts, one after
+ * another. Returns `to`, or the index of the one that asked for memory and got none. */
+size_t executor_run(struct executor *executor, const struct instruction_batch *batch, size_t from,
+                    size_t to);
+
+/* The same without the allocator: what a replay costs by itself. Leaves the objects as they are. */
+size_t executor_run_null(struct executor *executor, const struct instruction_batch *batch,
+                         size_t from, size_t to);
+
+void executor_close(struct executor *executor);
+
+#endif

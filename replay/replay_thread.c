@@ -1,0 +1,495 @@
+#include "replay/replay_thread.h"
+
+#include <errno.h>
+#include <setjmp.h>
+
+#include "common/pages.h"
+#include "replay/engine.h"
+#include "replay/futex.h"
+#include "replay/new_handler.h"
+#include "replay/shared.h"
+
+/* Instructions after which a lane looks who waits for it. */
+#define SLICE_INSTRUCTIONS 256u
+
+/* Samples of calls that a thread keeps to itself until its run is over. */
+#define SAMPLES_KEPT (LATENCY_LIST_MAX - SLICE_INSTRUCTIONS)
+
+/* How often somebody looks again before he sleeps: some microseconds, about what falling asleep costs. */
+#define SPINS 100u
+
+/* Of a thread. Allocators, touching and our own loop need a fraction of it; the C library keeps 40 MiB of stacks for
+ * reuse, so small ones save mappings. */
+#define THREAD_STACK_BYTES (256u * 1024)
+
+#define REPLAY_THREADS_BYTES (INSTRUCTION_LANES_MAX * sizeof(struct replay_thread))
+#define QUEUE_FLAGS          (THREAD_STEP - 1)
+
+/* ---- failure ---- */
+
+static void replay_threads_set_failed(struct replay_threads *pool)
+{
+    __atomic_store_n(&pool->failed, 1, __ATOMIC_RELEASE);
+    event_signal(&pool->event);
+}
+
+static void replay_threads_fail_system(struct replay_threads *pool, int code, const char *what)
+{
+    pthread_mutex_lock(&pool->error_lock);
+    errno = code;
+    error_set_system(&pool->error, "%s", what);
+    pthread_mutex_unlock(&pool->error_lock);
+    replay_threads_set_failed(pool);
+}
+
+/* The instruction at run->at could not be carried out. */
+static void replay_threads_fail_allocation(struct replay_threads *pool, const struct work_run *run)
+{
+    const struct work_unit *unit = run->unit;
+    uint32_t index = run->first + run->at;
+    pthread_mutex_lock(&pool->error_lock);
+    engine_set_allocation_error(&pool->error, &unit->at[index],
+                                unit->number + unit->positions[index], unit->offset);
+    pthread_mutex_unlock(&pool->error_lock);
+    replay_threads_set_failed(pool);
+}
+
+/* ---- waiting for objects ---- */
+
+static bool wait_is_over(const struct thread_wait *wait)
+{
+    void *object;
+    return shared_get(wait->slot, wait->generation, &object);
+}
+
+/* Takes those out of the list who find their object, or all, and wakes them. */
+static void thread_wake_listed(struct replay_thread *thread, bool all)
+{
+    pthread_mutex_lock(&thread->lock);
+    for (struct thread_wait **link = &thread->first; *link != NULL;) {
+        struct thread_wait *wait = *link;
+        if (!all && !wait_is_over(wait)) {
+            link = &wait->next;
+            continue;
+        }
+        *link = wait->next;
+        wait->listed = false;
+        __atomic_sub_fetch(&thread->waiting, 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&wait->woken, 1, __ATOMIC_RELEASE);
+        futex_wake_one(&wait->woken);
+    }
+    pthread_mutex_unlock(&thread->lock);
+}
+
+/* Wakes those for whom this lane has made an object. Both sides change `waiting`, so that one of the two comes
+ * second: either this sees an entry, or who enters himself then sees what was stored before this. */
+static inline void thread_wake(struct replay_thread *thread)
+{
+    if (__atomic_fetch_add(&thread->waiting, 0, __ATOMIC_ACQ_REL) != 0)
+        thread_wake_listed(thread, false);
+}
+
+static void thread_list_enter(struct replay_thread *maker, struct thread_wait *wait)
+{
+    pthread_mutex_lock(&maker->lock);
+    wait->woken = 0;
+    wait->listed = true;
+    wait->next = maker->first;
+    maker->first = wait;
+    __atomic_add_fetch(&maker->waiting, 1, __ATOMIC_ACQ_REL);
+    pthread_mutex_unlock(&maker->lock);
+}
+
+static void thread_list_leave(struct replay_thread *maker, struct thread_wait *wait)
+{
+    pthread_mutex_lock(&maker->lock);
+    if (wait->listed) {
+        struct thread_wait **link = &maker->first;
+        while (*link != wait)
+            link = &(*link)->next;
+        *link = wait->next;
+        wait->listed = false;
+        __atomic_sub_fetch(&maker->waiting, 1, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&maker->lock);
+}
+
+/* May return early. */
+static void thread_sleep(struct replay_thread *thread, struct replay_thread *maker)
+{
+    struct thread_wait *wait = &thread->wait;
+    thread_list_enter(maker, wait);
+    while (!wait_is_over(wait) && !replay_threads_failed(thread->pool) &&
+           __atomic_load_n(&wait->woken, __ATOMIC_ACQUIRE) == 0)
+        futex_wait(&wait->woken, 0);
+    thread_list_leave(maker, wait);
+}
+
+/* The object of the instruction at `index` of the unit is not there. Returns when it is, or false: it will not come. */
+static bool thread_await(struct replay_thread *thread, uint32_t index)
+{
+    struct replay_threads *pool = thread->pool;
+    const struct work_unit *unit = thread->run->unit;
+    struct thread_wait *wait = &thread->wait;
+
+    wait->slot = &pool->objects[unit->at[index].object];
+    wait->generation = unit->at[index].operands;
+    thread_wake(thread);
+    for (unsigned i = 0; i < SPINS; i++) {
+        if (wait_is_over(wait)) return true;
+        spin_pause();
+    }
+    while (!wait_is_over(wait)) {
+        if (replay_threads_failed(pool)) return false;
+        thread_sleep(thread, &pool->at[unit->makers[index]]);
+    }
+    return true;
+}
+
+/* ---- instructions ---- */
+
+/* The object that an instruction ends or changes, from where others put it. False: it will not come. */
+static inline bool thread_take(struct replay_thread *thread, uint32_t index,
+                               const struct instruction *one, void **object)
+{
+    void **slot = &thread->pool->objects[one->object];
+    if (__builtin_expect(shared_get(slot, one->operands, object), 1)) return true;
+    return thread_await(thread, index) && shared_get(slot, one->operands, object);
+}
+
+/* A realloc takes from one slot and puts into another (shared.h). */
+CALLS_INLINE bool thread_realloc(struct replay_thread *thread, enum how how, uint32_t index,
+                                 const struct instruction *one, uint64_t operand)
+{
+    void *object;
+    if (!thread_take(thread, index, one, &object)) return false;
+    object = calls_realloc(&thread->calls, how, one->opcode, object, one->size);
+    if (object == NULL && one->size != 0) return false;
+    calls_note_object(&thread->calls, how, index, object, one->size);
+    shared_put(&thread->pool->objects[shared_operand_slot(operand)],
+               shared_operand_generation(operand), object);
+    return true;
+}
+
+/* The instruction at `index` of the unit. False: there is no memory for it, or its object will not come. */
+CALLS_INLINE bool thread_run_one(struct replay_thread *thread, enum how how,
+                                 const struct work_unit *unit, uint32_t index)
+{
+    const struct instruction *const one = &unit->at[index];
+    const uint64_t *const operands = unit->operands + one->operand_at;
+    struct calls *const calls = &thread->calls;
+    void *object;
+    switch (call_actions[one->opcode]) {
+    case ACTION_FREE:
+        if (!thread_take(thread, index, one, &object)) return false;
+        if (calls_is_sized(one->opcode))
+            calls_free_sized(calls, how, one->opcode, object, one->size, operands[0]);
+        else
+            calls_free(calls, how, one->opcode, object);
+        return true;
+    case ACTION_ALLOCATE:
+        if (calls_is_aligned(one->opcode))
+            object = calls_allocate_aligned(calls, how, one->opcode, one->size, operands[0]);
+        else
+            object = calls_allocate(calls, how, one->opcode, one->size);
+        if (object == NULL && one->size != 0) return false;
+        /* Before anybody else may end the object. */
+        calls_note_object(calls, how, index, object, one->size);
+        shared_put(&thread->pool->objects[one->object], one->operands, object);
+        return true;
+    case ACTION_REALLOC: return thread_realloc(thread, how, index, one, operands[0]);
+    case ACTION_HEAP: calls_heap(calls, one->opcode, operands, one->operands); return true;
+    default: return true;
+    }
+}
+
+/* Carries out the instructions of the run up to `to`, of which some are timed, and keeps run->at up to date. */
+static void thread_run_sampled(struct replay_thread *thread, struct work_run *run, uint32_t to)
+{
+    struct calls *const calls = &thread->calls;
+    const struct work_unit *const unit = run->unit;
+    const bool extras = calls_how(calls) & HOW_EXTRAS;
+    for (bool done = true; run->at < to; run->at++) {
+        const uint32_t index = run->first + run->at;
+        if (calls->latency != NULL && calls->until_sample-- == 0) {
+            done = thread_run_one(thread, HOW_EXTRAS | HOW_TIMED, unit, index);
+            calls_draw_sample(calls);
+        } else if (extras) {
+            done = thread_run_one(thread, HOW_EXTRAS, unit, index);
+        } else {
+            done = thread_run_one(thread, 0, unit, index);
+        }
+        if (!done) return;
+    }
+}
+
+static void thread_run(struct replay_thread *thread, struct work_run *run, uint32_t to)
+{
+    /* An operator new that finds no memory calls the handler rather than throw through C. */
+    jmp_buf out_of_memory;
+    if (setjmp(out_of_memory) != 0) return;
+    new_handler_arm(&out_of_memory);
+    thread_run_sampled(thread, run, to);
+    new_handler_arm(NULL);
+}
+
+/* ---- the queue ---- */
+
+static bool queue_change(struct replay_thread *thread, uint32_t *old, uint32_t new)
+{
+    return __atomic_compare_exchange_n(&thread->queue, old, new, 0, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_ACQUIRE);
+}
+
+static bool queue_is_empty(const struct replay_thread *thread, uint32_t queue)
+{
+    return (queue & ~QUEUE_FLAGS) == thread->done;
+}
+
+/* The next run, or what is left of it; waits for it. NULL: there will be none. */
+static struct work_run *thread_next_run(struct replay_thread *thread)
+{
+    unsigned spins = 0;
+    while (!replay_threads_failed(thread->pool)) {
+        uint32_t queue = __atomic_load_n(&thread->queue, __ATOMIC_ACQUIRE);
+        if (!queue_is_empty(thread, queue))
+            return thread->runs[thread->done / THREAD_STEP % THREAD_UNITS];
+        if (queue & THREAD_STOP) return NULL;
+        if (spins++ < SPINS)
+            spin_pause();
+        else if (queue_change(thread, &queue, queue | THREAD_SLEEPING))
+            futex_wait(&thread->queue, queue | THREAD_SLEEPING);
+    }
+    return NULL;
+}
+
+static void thread_finish_run(struct replay_thread *thread)
+{
+    struct work_unit *unit = thread->run->unit;
+    thread->done += THREAD_STEP;
+    if (__atomic_sub_fetch(&unit->unfinished, 1, __ATOMIC_ACQ_REL) == 0)
+        event_signal(&thread->pool->event);
+}
+
+/* ---- threads ---- */
+
+static void *thread_main(void *argument);
+
+/* Creates the lane's next thread. Whoever calls this has found the lane without one. */
+static void thread_start(struct replay_thread *thread)
+{
+    struct replay_threads *pool = thread->pool;
+    pthread_t handle;
+    int code = pthread_create(&handle, &pool->attributes, thread_main, thread);
+    if (code == 0) return;
+    replay_threads_fail_system(pool, code, "cannot create a thread");
+    __atomic_or_fetch(&thread->queue, THREAD_ABSENT, __ATOMIC_RELEASE);
+}
+
+/* The calling thread ends where the original did. */
+static void thread_hand_on(struct replay_thread *thread)
+{
+    uint32_t queue = __atomic_load_n(&thread->queue, __ATOMIC_ACQUIRE);
+    while (queue_is_empty(thread, queue)) {
+        if (!queue_change(thread, &queue, queue | THREAD_ABSENT)) continue;
+        if (queue & THREAD_STOP) event_signal(&thread->pool->event);
+        return;
+    }
+    thread_start(thread);
+}
+
+/* The calling thread ends because there is nothing more to do. */
+static void thread_leave(struct replay_thread *thread)
+{
+    __atomic_or_fetch(&thread->queue, THREAD_ABSENT, __ATOMIC_RELEASE);
+    event_signal(&thread->pool->event);
+}
+
+/* Leaves the samples of this thread to the report. */
+static void thread_count_samples(struct replay_thread *thread)
+{
+    struct replay_threads *pool = thread->pool;
+    if (thread->calls.samples->count == 0) return;
+    pthread_mutex_lock(&pool->latency_lock);
+    latency_add_list(pool->latency, thread->calls.samples);
+    pthread_mutex_unlock(&pool->latency_lock);
+}
+
+/* Carries the run out up to `to`. False: something failed. */
+static bool thread_carry_out(struct replay_thread *thread, uint32_t to)
+{
+    struct work_run *run = thread->run;
+    while (run->at < to) {
+        uint32_t end = to - run->at > SLICE_INSTRUCTIONS ? run->at + SLICE_INSTRUCTIONS : to;
+        thread_run(thread, run, end);
+        thread_wake(thread);
+        if (thread->calls.samples->count > SAMPLES_KEPT) thread_count_samples(thread);
+        if (replay_threads_failed(thread->pool)) return false;
+        if (run->at < end) {
+            replay_threads_fail_allocation(thread->pool, run);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The index of the next instruction of the run at which a thread may begin or end. */
+static uint32_t run_next_border(const struct work_run *run)
+{
+    const struct instruction *at = run->unit->at + run->first;
+    uint32_t border = run->at;
+    if (run->borders == 0) return run->count;
+    while (border < run->count && at[border].opcode != INSTRUCTION_THREAD_BEGIN &&
+           at[border].opcode != INSTRUCTION_THREAD_END)
+        border++;
+    return border;
+}
+
+enum thread_step { STEP_NEXT_RUN, STEP_THREAD_ENDS, STEP_FAILED };
+
+/* Carries out what the current run has for this thread, which is `fresh` until it has done something. */
+static enum thread_step thread_play(struct replay_thread *thread, bool *fresh)
+{
+    struct work_run *run = thread->run;
+    while (run->at < run->count) {
+        uint32_t border = run_next_border(run);
+        if (border > run->at) {
+            *fresh = false;
+            if (!thread_carry_out(thread, border)) return STEP_FAILED;
+            continue;
+        }
+        if (run->unit->at[run->first + border].opcode == INSTRUCTION_THREAD_END) {
+            run->at++;
+            return STEP_THREAD_ENDS;
+        }
+        if (!*fresh) return STEP_THREAD_ENDS; /* what begins here is another thread */
+        *fresh = false;
+        run->at++;
+    }
+    return STEP_NEXT_RUN;
+}
+
+/* Waits until the lane's previous thread is gone. */
+static void thread_succeed(struct replay_thread *thread)
+{
+    if (thread->has_predecessor) pthread_join(thread->handle, NULL);
+    thread->has_predecessor = true;
+    thread->handle = pthread_self();
+}
+
+static void *thread_main(void *argument)
+{
+    struct replay_thread *thread = argument;
+    struct latency_list samples;
+    bool fresh = true;
+    samples.count = 0;
+    thread_succeed(thread);
+    while ((thread->run = thread_next_run(thread)) != NULL) {
+        thread->calls.samples = &samples;
+        enum thread_step step = thread_play(thread, &fresh);
+        thread_count_samples(thread);
+        if (step == STEP_FAILED) break;
+        if (thread->run->at == thread->run->count) thread_finish_run(thread);
+        if (step == STEP_NEXT_RUN) continue;
+        thread_hand_on(thread);
+        return NULL;
+    }
+    thread_leave(thread);
+    return NULL;
+}
+
+/* ---- the dispatcher's side ---- */
+
+bool replay_threads_open(struct replay_threads *pool, const struct allocator *allocator,
+                         const struct policy *policy, struct latency *latency, struct error *error)
+{
+    *pool = (struct replay_threads){.allocator = allocator, .policy = policy, .latency = latency};
+    pool->at = pages_map(REPLAY_THREADS_BYTES);
+    if (pool->at == NULL) return error_set_system(error, "no memory for threads");
+    pthread_mutex_init(&pool->error_lock, NULL);
+    pthread_mutex_init(&pool->latency_lock, NULL);
+    pthread_attr_init(&pool->attributes);
+    pthread_attr_setstacksize(&pool->attributes, THREAD_STACK_BYTES);
+    return true;
+}
+
+static void replay_threads_add(struct replay_threads *pool, uint32_t lane)
+{
+    struct replay_thread *thread = &pool->at[lane];
+    if (thread->pool != NULL) return;
+    thread->pool = pool;
+    thread->queue = THREAD_ABSENT;
+    pthread_mutex_init(&thread->lock, NULL);
+    calls_open(&thread->calls, pool->allocator, pool->policy, pool->latency, lane);
+    if (lane >= pool->lanes) pool->lanes = lane + 1;
+}
+
+static void thread_push(struct replay_thread *thread, struct work_run *run)
+{
+    uint32_t queue = __atomic_load_n(&thread->queue, __ATOMIC_RELAXED);
+    thread->runs[thread->pushed++ % THREAD_UNITS] = run;
+    while (
+        !queue_change(thread, &queue, (queue & ~(THREAD_SLEEPING | THREAD_ABSENT)) + THREAD_STEP))
+        ;
+    if (queue & THREAD_SLEEPING) futex_wake_one(&thread->queue);
+    if (queue & THREAD_ABSENT) thread_start(thread);
+}
+
+void replay_threads_push(struct replay_threads *pool, struct work_unit *unit)
+{
+    /* The unit may be gone as soon as the last one is pushed. */
+    const uint32_t count = unit->runs_count;
+    /* All of them first: a thread may wait for what any lane of the unit makes. */
+    for (uint32_t i = 0; i < count; i++)
+        replay_threads_add(pool, unit->runs[i].lane);
+    for (uint32_t i = 0; i < count; i++)
+        thread_push(&pool->at[unit->runs[i].lane], &unit->runs[i]);
+}
+
+bool replay_threads_wait(struct replay_threads *pool, const struct work_unit *unit)
+{
+    for (;;) {
+        uint32_t seen = event_look(&pool->event);
+        if (replay_threads_failed(pool)) return false;
+        if (__atomic_load_n(&unit->unfinished, __ATOMIC_ACQUIRE) == 0) return true;
+        event_sleep(&pool->event, seen);
+    }
+}
+
+static void thread_stop(struct replay_thread *thread)
+{
+    uint32_t queue = __atomic_load_n(&thread->queue, __ATOMIC_RELAXED);
+    while (!queue_change(thread, &queue, (queue & ~THREAD_SLEEPING) | THREAD_STOP))
+        ;
+    if (queue & THREAD_SLEEPING) futex_wake_one(&thread->queue);
+    /* After a failure what they wait for may never come. Who is not in the list yet will see it. */
+    if (replay_threads_failed(thread->pool)) thread_wake_listed(thread, true);
+}
+
+/* Waits until the lane has no thread. */
+static void thread_join(struct replay_thread *thread)
+{
+    struct replay_threads *pool = thread->pool;
+    for (;;) {
+        uint32_t seen = event_look(&pool->event);
+        if (__atomic_load_n(&thread->queue, __ATOMIC_ACQUIRE) & THREAD_ABSENT) break;
+        event_sleep(&pool->event, seen);
+    }
+    if (thread->has_predecessor) pthread_join(thread->handle, NULL);
+    thread->has_predecessor = false;
+}
+
+void replay_threads_stop(struct replay_threads *pool)
+{
+    for (uint32_t lane = 0; lane < pool->lanes; lane++)
+        if (pool->at[lane].pool != NULL) thread_stop(&pool->at[lane]);
+    for (uint32_t lane = 0; lane < pool->lanes; lane++)
+        if (pool->at[lane].pool != NULL) thread_join(&pool->at[lane]);
+}
+
+void replay_threads_close(struct replay_threads *pool)
+{
+    pages_unmap(pool->objects, pool->objects_count * sizeof *pool->objects);
+    pages_unmap(pool->at, REPLAY_THREADS_BYTES);
+    pthread_attr_destroy(&pool->attributes);
+}
