@@ -51,13 +51,10 @@ struct order *order_new(struct read_ahead *source, struct instruction_writer *wr
 {
     struct order *order = calloc(1, sizeof *order);
     if (order == NULL) return NULL;
-    order->windows = calloc(WINDOWS_FIRST, sizeof *order->windows);
-    if (order->windows == NULL || !object_table_init(&order->objects)) {
-        free(order->windows);
+    if (!object_table_init(&order->objects)) {
         free(order);
         return NULL;
     }
-    order->windows_room = WINDOWS_FIRST;
     order->source = source;
     order->reader = source->reader;
     order->writer = writer;
@@ -68,7 +65,6 @@ struct order *order_new(struct read_ahead *source, struct instruction_writer *wr
     for (uint32_t i = 0; i < STRUCTURES; i++) {
         order->structures[i].next = 1;
         wait_heap_init(&order->structures[i].waiters);
-        wait_heap_init(&order->structures[i].ahead);
     }
     return order;
 }
@@ -83,7 +79,6 @@ static void lane_free(struct order *order, struct order_lane *lane)
     }
     wait_heap_free(&lane->birth_waiters);
     free(lane->marks);
-    free(lane->scout);
     raw_decoder_free(&lane->decoder);
     free(lane->batch);
     free(lane);
@@ -104,11 +99,10 @@ void order_free(struct order *order)
     }
     for (uint32_t i = 0; i < STRUCTURES; i++) {
         wait_heap_free(&order->structures[i].waiters);
-        wait_heap_free(&order->structures[i].ahead);
+        free(order->structures[i].coming);
     }
-    for (uint32_t i = 0; i < order->windows_room; i++)
+    for (uint32_t i = 0; i < WINDOWS; i++)
         free(order->windows[i].lanes);
-    free(order->windows);
     object_table_free(&order->objects);
     free(order);
 }
@@ -162,27 +156,32 @@ bool order_failed(struct order *order)
 
 /* ---- what the caller sees ---- */
 
-/* Nothing goes on in the oldest window: what it waits for is looked for behind it. One window is let in as a whole, which
- * is what a tick's skew explains; from those beyond, only the records that are waited for. False: it is not there, or
- * ordering has failed. */
-static bool order_overtake(struct order *order)
-{
-    if (order->admitted > order->oldest && order_step(order, 0)) return true;
-    if (order->admitted <= order->oldest && order->admitted + 1 < order->open) {
-        order_admit(order, order->admitted + 1);
-        return true;
-    }
-    if (order->admitted <= order->oldest && !order->ended) return false;
-    return order_chase(order) && !order_failed(order);
-}
-
 /* The oldest window has ended: on to the next. */
 static void order_go_on(struct order *order)
 {
     order_end_window(order);
-    order_unpark(order, order->oldest, order->oldest + 1);
     if (order->oldest < order->open && order->admitted < order->oldest)
         order_admit(order, order->oldest);
+}
+
+/* Nothing goes on. A tick is not simultaneous in all lanes: what the oldest window lacks may be in the next one, which is
+ * let in as soon as it has come. What is not there either is later than it should be, and so are those who wait for it: the
+ * window ends without them. False: everything is done that can be; more input is needed, or ordering has failed. */
+static bool order_go_round(struct order *order)
+{
+    bool closed = order->oldest < order->open, next_has_come = order->oldest + 1 < order->open;
+    bool patient = order_is_patient(order);
+    if (order_step(order, TICK_SKEW_RECORDS)) return true;
+    if (closed && order_has_only_late(order) && order_leave_behind(order)) return true;
+    if (next_has_come && order->admitted == order->oldest) {
+        order_admit(order, order->oldest + 1);
+        return true;
+    }
+    if (!next_has_come && patient && order->queued_bytes < WINDOW_BYTES_STUCK) return false;
+    if (order_step(order, 0) || order_relax(order)) return true;
+    if (order->ended && order_may_skip(order) && order_skip_missing(order)) return true;
+    if (closed && (patient || order->ended) && order_leave_behind(order)) return true;
+    return !patient && order_unstick(order);
 }
 
 /* Ends the windows that can be ended. */
@@ -197,14 +196,7 @@ static bool order_run(struct order *order)
         }
         if (order->ready != NULL) continue;
         if (!closed && order->queued_bytes < WINDOW_BYTES_STUCK) return true;
-        if (order_step(order, TICK_SKEW_RECORDS)) continue;
-        if (closed && order_overtake(order)) continue;
-        if (order_failed(order)) return false;
-        if (order->ended && order_may_skip(order) && order_skip_missing(order)) continue;
-        if (order->open - order->oldest > WINDOWS_AWAITED && order_leave_behind(order)) continue;
-        if (order_is_patient(order)) return !order_failed(order);
-        if (order_leave_behind(order)) continue;
-        if (!order_step(order, 0) && !order_unstick(order)) return false;
+        if (!order_go_round(order)) return !order_failed(order);
     }
 }
 
@@ -233,30 +225,26 @@ bool order_chunk(struct order *order, struct raw_chunk *chunk)
         lane->queue_last->next = chunk;
     lane->queue_last = chunk;
     order->queued_bytes += chunk->payload_bytes;
+    order->bytes_in += chunk->payload_bytes;
     return order->queued_bytes <= order->queued_bytes_limit || order_run_early(order);
 }
 
 /* Closes the open window and runs. */
 static bool order_close_window(struct order *order, const struct raw_tick *tick)
 {
-    if (!order_make_room_for_window(order)) return false;
     order_window(order, order->open)->tick = *tick;
     order->open++;
     order->queued_bytes_limit = order->queued_bytes + WINDOW_BYTES_EASY;
-    if (order->admitted + 1 == order->open) order_admit(order, order->admitted);
+    if (order->admitted < order->oldest)
+        order_admit(order, order->oldest);
+    else if (order->admitted + 1 == order->open)
+        order_admit(order, order->admitted);
     return order_run(order);
 }
 
 bool order_tick(struct order *order, const struct raw_tick *tick)
 {
     return order_close_window(order, tick);
-}
-
-/* Counts the births of each lane, also where its chunks are not decoded yet: what is not among them never comes. */
-static void order_count_births(struct order *order)
-{
-    for (uint32_t i = 0; i < order->present_count; i++)
-        order->present[i]->births_in_stream = lane_births_ahead(order, order->present[i]);
 }
 
 /* Lists that had less than was taken from them, though nothing was freed twice. */
@@ -274,7 +262,7 @@ static bool order_check_doubts(struct order *order)
 bool order_end(struct order *order)
 {
     const struct raw_tick none = {0};
-    order_count_births(order);
+    if (!order_look_ahead(order)) return false;
     order->ended = true;
     for (uint32_t i = 0; i < order->present_count; i++)
         order_wake_for_births(order, order->present[i], UINT64_MAX);

@@ -20,8 +20,9 @@
  *   may have dropped one lock to take another, and others have come between; so when nothing goes on, a lane in the
  *   middle of a unit enters what it can enter, the call is emitted with its last stamp before it, or with its
  *   first stamp after it, and the other stamps are taken when it is their turn.
- * - Windows follow one another. A tick is not simultaneous in all lanes, so the last records of a window may wait
- *   for the first ones of the next; only then is the next one let in before the window has ended.
+ * - Windows follow one another. A tick is not simultaneous in all lanes, so the last records of a window may wait for the
+ *   first ones of the next; only then is the next one let in before the window has ended. Lanes that wait for what is
+ *   not there either are late: windows end without them until it comes.
  * - Within a window lanes take turns of a fraction of what they have in it, as their threads will have done.
  *
  * Memory   live objects (object_table), the chunks of one or two windows, and for each lane some KiB.

@@ -61,9 +61,7 @@ static void lane_close_chunk(struct order *order, struct order_lane *lane)
 /* Whether there is a chunk that may be opened. */
 static bool lane_has_chunk(const struct order *order, const struct order_lane *lane)
 {
-    if (lane->queue == NULL) return false;
-    return lane->queue->window <= order->admitted ||
-           (lane->queue->window <= lane->allowed && lane_is_chased(lane));
+    return lane->queue != NULL && lane->queue->window <= order->admitted;
 }
 
 /* Goes on behind damage, with a chunk that needs nothing of those before it. What lies between is lost, as a record
@@ -153,7 +151,7 @@ static bool may_have_stamps_after(const struct record *record)
  * do anything more. */
 static uint32_t lane_tail(const struct order *order, const struct order_lane *lane)
 {
-    if ((order->ended && lane->queue == NULL) || lane_is_chased(lane)) return 0;
+    if (order->ended && lane->queue == NULL) return 0;
     if (lane->decoded_window < order->admitted || error_is_set(&lane->decoder.error)) return 0;
     uint32_t first = lane->filled;
     if (may_have_stamps_after(&lane->records[first - 1])) first--;
@@ -279,16 +277,10 @@ uint64_t lane_records_left(const struct order_lane *lane)
                                  : mark->end_record - lane_position(lane);
 }
 
-/* Beyond the window after the oldest a turn is a single unit: there only what something waits for should be taken. */
 static uint64_t lane_turn(const struct order *order, const struct order_lane *lane)
 {
-    if (lane->marks_count == 0) return lane->turn_records;
-    uint64_t window = lane_mark_at(lane, 0)->window;
-    if (window > order->admitted) return 1;
-    if (order->admitted == order->oldest) return lane->turn_records;
-    return window == order->oldest       ? lane->turn_records
-           : window == order->oldest + 1 ? TURN_RECORDS_AHEAD
-                                         : 1;
+    bool ahead = lane->marks_count > 0 && lane_mark_at(lane, 0)->window > order->oldest;
+    return ahead ? TURN_RECORDS_AHEAD : lane->turn_records;
 }
 
 /* One turn of one lane, and what follows from it. */
@@ -301,7 +293,7 @@ void order_run_lane(struct order *order, struct order_lane *lane)
     lane_run(order, lane, lane_turn(order, lane));
     order->totals.records += lane_position(lane) - position;
     order->totals.displaced = order->objects.displacements;
-    if (lane_position(lane) > position) lane->late = false;
+    if (lane_position(lane) > position) lane->late_since = 0;
     lane_pass_marks(order, lane);
     if (lane->birth_waiters.lowest <= lane_births(lane))
         order_wake_for_births(order, lane, lane_births(lane));
@@ -312,7 +304,7 @@ void order_run_lane(struct order *order, struct order_lane *lane)
         return;
     }
     if (lane->at < lane->filled || lane->open != NULL || lane_has_chunk(order, lane)) {
-        if (!lane_is_far_ahead(order, lane) || lane_is_chased(lane)) order_make_ready(order, lane);
+        order_make_ready(order, lane);
         return;
     }
     lane_give_batch(order, lane);
@@ -351,7 +343,7 @@ bool lane_leave_window(struct order *order, struct order_lane *lane)
 {
     struct order_mark left = *lane_mark_at(lane, 0);
     uint64_t next = left.window + 1;
-    lane->late |= !order->ended;
+    if (lane->late_since == 0) lane->late_since = left.window + 1;
     lane_pass_mark(order, lane);
     if (lane->marks_count > 0 && lane_mark_at(lane, 0)->window == next) {
         struct order_mark *mark = lane_mark_at(lane, 0);

@@ -45,13 +45,12 @@
 /* A record takes about so many bytes of a chunk. */
 #define RECORD_BYTES 2u
 
-/* Windows that may be open at once before what does not go on is damage: at 10 ms each, ten minutes in which a thread
- * did not get from the number it took to the record of it. Normally there are two. */
-#define WINDOWS_FIRST 8u /* room for so many; a power of two */
-#define WINDOWS_MAX   65536u
+/* Windows that are open at once: the oldest, the one that was let in before it ended, the one that chunks come into. */
+#define WINDOWS 4u /* a power of two */
 
-/* So many windows are waited for what holds up the oldest one. Then that ends, and the lanes that wait will be late. */
-#define WINDOWS_AWAITED 8u
+/* A lane that is late for so many windows, at 10 ms each ten minutes in which a thread did not get from the number it took
+ * to the record of it, is damage. */
+#define WINDOWS_LATE_MAX 65536u
 
 /* At the end numbers may be missing that would have been recorded in the last of them; a thread may have been off its
  * processor for some. */
@@ -113,7 +112,7 @@ struct order_lane {
     uint64_t opened_record;  /* where it begins */
     uint64_t decoded_window; /* of the latest record in the batch */
     bool holds_tail;         /* idle because of lane_tail() */
-    bool late;               /* it waits for what has not come in WINDOWS_AWAITED */
+    uint64_t late_since;     /* a window, and one: it waited when that ended; 0: it is not late */
     bool damaged;            /* nothing more can be decoded, and that has been noted */
     struct raw_chunk *queue, *queue_last;
     struct wait_heap birth_waiters; /* by serial */
@@ -124,16 +123,10 @@ struct order_lane {
     bool listed;                    /* in order->steppable */
     bool stepwise;                  /* the unit at hand is not taken as a whole, */
     bool loose;                     /* and its call does not wait for the stamps after it */
-    /* Somebody waits for records of this lane beyond the windows that have been let in: up to this one, or to this
-     * many births. It goes on that far, in windows up to `allowed`. */
-    uint64_t chased_record, chased_births, allowed;
-    uint64_t chased_from; /* where it was when it was last chased */
-    uint64_t followed;    /* the latest chain that looked for the birth that it waits for */
     uint32_t segments_count;
     struct order_segment segments[SEGMENTS_MAX]; /* the latest chunks, a ring */
     uint64_t births_in_stream;                   /* once order->ended */
     struct raw_decoder decoder;
-    struct raw_decoder *scout; /* order_ahead.c; NULL: it was never sent */
 };
 
 /* So that an unknown object, whose bound is 0, is not one that this lane has. */
@@ -142,9 +135,10 @@ struct order_lane {
 struct order_structure {
     uint64_t next; /* the number whose turn it is */
     struct wait_heap waiters;
-    struct wait_heap
-        ahead; /* numbers that scouts have seen, and who has them; of those below `next` some */
-    uint64_t followed;   /* the latest chain that looked for the next number */
+    /* Numbers that have come and were not taken when that was last looked at, sorted; those before `coming_at` are below
+     * `next`. */
+    uint64_t *coming;
+    uint32_t coming_count, coming_room, coming_at;
     uint64_t unit;       /* the latest unit that was looked at and enters here */
     uint64_t unit_count; /* how often it does */
     bool skipped;        /* numbers were done without; they may come late */
@@ -178,27 +172,27 @@ struct order {
     uint32_t steppable_first, steppable_count;
     struct order_batch *unused_batches;
 
-    /*   oldest <= admitted,  oldest <= open < oldest + windows_room <= oldest + WINDOWS_MAX
+    /*   oldest <= admitted <= oldest + 1,  oldest <= open <= oldest + 2
      * Windows below `oldest` have ended; chunks come into `open`; lanes may go into those up to `admitted`. */
     uint64_t oldest, admitted, open;
-    struct order_window *windows; /* a ring */
-    uint32_t windows_room;
+    struct order_window windows[WINDOWS]; /* a ring */
     uint64_t queued_bytes, queued_bytes_limit;
+    uint64_t bytes_in,
+        looked_bytes; /* of chunks: all; those that had come when order_look_ahead() looked */
     uint64_t patience_bytes;
     bool salvage;
     uint64_t last_tick_ns;
     struct order_lane *running; /* whose turn it is */
     bool ended;                 /* no more chunks will come */
     bool freed_twice;           /* an object was */
-    /* Chains of those who wait for each other, that were followed; the first one of the latest chase. */
-    uint64_t chains, chase_chain;
+    bool overdue;               /* a lane is late for too long */
 };
 
 /* ---- small questions ---- */
 
 static inline struct order_window *order_window(struct order *order, uint64_t window)
 {
-    return &order->windows[window & (order->windows_room - 1)];
+    return &order->windows[window & (WINDOWS - 1)];
 }
 
 static inline uint32_t structure_index(uint32_t structure)
@@ -231,18 +225,6 @@ static inline struct order_mark *lane_mark_at(const struct order_lane *lane, uin
 static inline bool lane_is_behind(const struct order *order, const struct order_lane *lane)
 {
     return lane->marks_count > 0 && lane_mark_at(lane, 0)->window == order->oldest;
-}
-
-/* The lane has come to records beyond the window after the oldest. It does not go on by itself (order_unpark). */
-static inline bool lane_is_far_ahead(const struct order *order, const struct order_lane *lane)
-{
-    return lane->marks_count > 0 && lane_mark_at(lane, 0)->window > order->oldest + 1;
-}
-
-/* Whether somebody waits for records that it has not come to yet. */
-static inline bool lane_is_chased(const struct order_lane *lane)
-{
-    return lane->chased_record > lane_position(lane) || lane->chased_births > lane_births(lane);
 }
 
 /* Whether the bound's lane has had so many births. An unknown object has no bound. */
@@ -286,12 +268,8 @@ static inline struct error *order_error_place(struct order *order)
 
 /* ---- order_windows.c ---- */
 
-/* Makes room for a window behind the open one. */
-bool order_make_room_for_window(struct order *order);
-
 /* Lets lanes go into the window, which is `admitted` or the next. */
 void order_admit(struct order *order, uint64_t window);
-void order_unpark(struct order *order, uint64_t first, uint64_t last);
 
 /* Gives lanes their turns until none can go on, or the oldest window has nothing left. */
 bool order_run_ready(struct order *order);
@@ -302,8 +280,8 @@ void order_end_window(struct order *order);
 /* Whether what is missing may still come: more input is to be waited for before anything is given up. */
 bool order_is_patient(const struct order *order);
 
-/* Lets the lane go on that has what lanes of the oldest window wait for. False: nobody has it. */
-bool order_chase(struct order *order);
+/* Whether all lanes that have something left in the oldest window were late before. */
+bool order_has_only_late(const struct order *order);
 
 /* Moves what lanes have left in the oldest window into the next one. False: there is no next one. */
 bool order_leave_behind(struct order *order);
@@ -314,26 +292,13 @@ bool order_skip_missing(struct order *order);
 
 /* What to do when nothing goes on, the mildest first. */
 bool order_step(struct order *order, uint64_t records_left);
+bool order_relax(struct order *order);
 bool order_unstick(struct order *order);
 
 /* ---- order_ahead.c ---- */
 
-/* A lane that something is wanted of sends a scout ahead: a second decoder, which goes through the chunks that the lane
- * has not come to, tells of births, numbers and losses, and then goes on where it stopped. So all is looked at once, however
- * often something is looked for. */
-
-/* Births of the lane, with those that it has not come to. */
-uint64_t lane_births_ahead(struct order *order, struct order_lane *lane);
-
-/* The lane that has the structure's next number (an index). NULL: none has, or there is no memory. */
-struct order_lane *order_find_number(struct order *order, uint32_t index);
-
-/* The number nearest to the next one of each structure, or UINT64_MAX. False: there is no memory. */
-bool order_look_ahead(struct order *order, uint64_t *lowest);
-
-/* Where the lane has the number: *record, in a chunk of *window. */
-bool lane_find_number(const struct order *order, const struct order_lane *lane, uint32_t structure,
-                      uint64_t number, uint64_t *record, uint64_t *window);
+/* Looks through all that has come and was not taken: fills lane->births_in_stream and structure->coming. False: no memory. */
+bool order_look_ahead(struct order *order);
 
 /* Whether a lane that has had so many births can go on with the chunk whatever is missing before it; and its decoder
  * does so. A record stands for what is missing. */

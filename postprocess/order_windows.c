@@ -17,20 +17,6 @@ bool order_run_ready(struct order *order)
     return true;
 }
 
-bool order_make_room_for_window(struct order *order)
-{
-    if (order->open + 1 - order->oldest < order->windows_room) return true;
-    uint32_t room = order->windows_room * 2;
-    struct order_window *windows = calloc(room, sizeof *windows);
-    if (windows == NULL) return order_no_memory(order);
-    for (uint32_t i = 0; i < order->windows_room; i++)
-        windows[(order->oldest + i) & (room - 1)] = *order_window(order, order->oldest + i);
-    free(order->windows);
-    order->windows = windows;
-    order->windows_room = room;
-    return true;
-}
-
 /* Lets lanes into the next window. */
 void order_admit(struct order *order, uint64_t window)
 {
@@ -43,18 +29,6 @@ void order_admit(struct order *order, uint64_t window)
                              : records > TURN_RECORDS_MAX ? TURN_RECORDS_MAX
                                                           : (uint32_t)records;
         if (lane->state == LANE_IDLE) order_make_ready(order, lane);
-    }
-}
-
-/* Makes lanes of these windows, as far as they have been let in, ready that have gone far ahead and stopped. */
-void order_unpark(struct order *order, uint64_t first, uint64_t last)
-{
-    for (uint64_t number = first; number <= last && number <= order->admitted; number++) {
-        const struct order_window *window = order_window(order, number);
-        for (uint32_t i = 0; i < window->lanes_count; i++) {
-            struct order_lane *lane = order->lanes[window->lanes[i]];
-            if (lane->state == LANE_IDLE) order_make_ready(order, lane);
-        }
     }
 }
 
@@ -80,8 +54,7 @@ bool order_is_patient(const struct order *order)
 {
     uint64_t bytes = order->patience_bytes;
     if (order->totals.lost_events > 0 && bytes > WINDOW_BYTES_STUCK) bytes = WINDOW_BYTES_STUCK;
-    return !order->ended && order->open - order->oldest < WINDOWS_MAX - 1 &&
-           order->queued_bytes < bytes;
+    return !order->ended && !order->overdue && order->queued_bytes < bytes;
 }
 
 /* Lets a lane that waits look again. */
@@ -133,7 +106,7 @@ static int lane_looseness(struct order *order, const struct order_lane *lane)
 
 /* Units are what is wanted, not what is known: lets one record go that has to wait only for the sake of its unit. False:
  * there is none. */
-static bool order_relax(struct order *order)
+bool order_relax(struct order *order)
 {
     struct order_lane *found = NULL;
     int most = 0;
@@ -152,108 +125,53 @@ static bool order_relax(struct order *order)
     return true;
 }
 
-/* The lane that has what this one waits for. NULL: nobody has it yet. */
-static struct order_lane *order_find_holder(struct order *order, const struct order_lane *lane)
+bool order_has_only_late(const struct order *order)
 {
-    /* The lane may wait for a number that is not due yet: what is missing is the one that is. */
-    if (lane->wait_structure < STRUCTURES) return order_find_number(order, lane->wait_structure);
-    struct order_lane *other = order->lanes[raw_births_lane(lane->wait_number)];
-    return lane_births_ahead(order, other) >= raw_births_count(lane->wait_number) ? other : NULL;
-}
-
-/* Lets an idle lane go on until it has taken what `waiter` waits for. False: it has been let before, and took nothing; in
- * a damaged stream it need not get there. */
-static bool lane_chase(struct order *order, struct order_lane *lane,
-                       const struct order_lane *waiter)
-{
-    uint64_t position = lane_position(lane), record = 0, births = 0, window = order->open;
-    if (waiter->wait_structure == STRUCTURES)
-        births = raw_births_count(waiter->wait_number);
-    else if (lane_find_number(order, lane, waiter->wait_structure,
-                              order->structures[waiter->wait_structure].next, &record, &window))
-        record++;
-    else
-        return false;
-    if (lane->chased_from == position && record <= lane->chased_record &&
-        births <= lane->chased_births && window <= lane->allowed)
-        return false;
-    lane->chased_from = position;
-    if (record > lane->chased_record) lane->chased_record = record;
-    if (births > lane->chased_births) lane->chased_births = births;
-    if (window > lane->allowed) lane->allowed = window;
-    order_make_ready(order, lane);
-    return true;
-}
-
-/* Births that are known to be lost are not waited for until the lane comes to the record that says so, which may be long
- * after. */
-static bool order_lets_go(struct order *order, struct order_lane *lane)
-{
-    if (lane->wait_structure < STRUCTURES ||
-        object_table_last_known(&order->objects, lane->wait_number) == lane->wait_number)
-        return false;
-    order_stop_waiting(order, lane);
-    return true;
-}
-
-/* Follows the chain of those who wait for each other to a lane that can go on. */
-static bool order_follow(struct order *order, struct order_lane *lane)
-{
-    uint64_t chain = ++order->chains;
-    for (;;) {
-        /* All who wait for a structure wait for its next number first. */
-        uint64_t *followed = lane->wait_structure < STRUCTURES
-                                 ? &order->structures[lane->wait_structure].followed
-                                 : &lane->followed;
-        /* They wait for each other, because units are not taken apart. */
-        if (*followed == chain) return order_step(order, 0) || order_relax(order);
-        /* Another chain of this chase came here, and to nothing. */
-        if (*followed >= order->chase_chain) return false;
-        *followed = chain;
-        struct order_lane *holder = order_find_holder(order, lane);
-        if (lane->state != LANE_WAITS) return true; /* the number was lost */
-        if (holder == NULL) return false;
-        if (order_lets_go(order, lane)) return true;
-        if (holder->state == LANE_READY) return true;
-        if (holder->state == LANE_IDLE) return lane_chase(order, holder, lane);
-        lane = holder;
-    }
-}
-
-bool order_chase(struct order *order)
-{
-    const struct order_window *window = order_window(order, order->oldest);
-    order->chase_chain = order->chains + 1;
+    const struct order_window *window = &order->windows[order->oldest & (WINDOWS - 1)];
     for (uint32_t i = 0; i < window->lanes_count; i++) {
-        struct order_lane *lane = order->lanes[window->lanes[i]];
-        if (lane->state == LANE_WAITS && lane_is_behind(order, lane) && order_follow(order, lane))
-            return true;
+        const struct order_lane *lane = order->lanes[window->lanes[i]];
+        if (lane_is_behind(order, lane) && lane->late_since == 0) return false;
     }
-    return order->ready != NULL;
+    return true;
 }
 
 bool order_leave_behind(struct order *order)
 {
     const struct order_window *window = order_window(order, order->oldest);
-    if (order->oldest + 1 >= order->open) return false;
+    if (order->ended && order->oldest + 1 == order->open) return false;
     for (uint32_t i = 0; i < window->lanes_count; i++) {
         struct order_lane *lane = order->lanes[window->lanes[i]];
-        if (lane_is_behind(order, lane) && !lane_leave_window(order, lane)) return false;
+        if (!lane_is_behind(order, lane)) continue;
+        order->overdue |=
+            lane->late_since != 0 && order->oldest - lane->late_since > WINDOWS_LATE_MAX;
+        if (order->overdue || !lane_leave_window(order, lane)) return false;
     }
     return true;
 }
 
-/* Where numbers are missing and may be: goes on with the lowest that is there. */
+/* The lowest number that has come and was not taken, or UINT64_MAX. */
+static uint64_t structure_lowest(struct order_structure *structure)
+{
+    while (structure->coming_at < structure->coming_count &&
+           structure->coming[structure->coming_at] < structure->next)
+        structure->coming_at++;
+    return structure->coming_at < structure->coming_count ? structure->coming[structure->coming_at]
+                                                          : UINT64_MAX;
+}
+
+/* Where numbers are missing and may be: goes on with the lowest that is there. What has come is not looked through for
+ * each of them, but when a good deal has been added. */
 bool order_skip_missing(struct order *order)
 {
-    uint64_t lowest[STRUCTURES];
     bool skipped = false;
-    if (!order_look_ahead(order, lowest)) return false;
+    if (order->bytes_in - order->looked_bytes > order->queued_bytes / 4 && !order_look_ahead(order))
+        return false;
     for (uint32_t i = 0; i < STRUCTURES; i++) {
         struct order_structure *structure = &order->structures[i];
-        if (lowest[i] == UINT64_MAX || lowest[i] <= structure->next) continue;
-        order->totals.stamps_missing += lowest[i] - structure->next;
-        structure->next = lowest[i];
+        uint64_t lowest = structure_lowest(structure);
+        if (lowest == UINT64_MAX || lowest <= structure->next) continue;
+        order->totals.stamps_missing += lowest - structure->next;
+        structure->next = lowest;
         structure->skipped = skipped = true;
         structure_advance(order, structure);
     }
@@ -304,16 +222,20 @@ static bool order_give_up(struct order *order)
 bool order_may_skip(const struct order *order)
 {
     if (order->totals.lost_events > 0) return true;
-    if (!order->ended || order->open - order->oldest > WINDOWS_EXCUSED) return false;
-    for (uint32_t i = 0; i < order->present_count; i++)
-        if (order->present[i]->state == LANE_WAITS && order->present[i]->late) return false;
+    if (!order->ended) return false;
+    for (uint32_t i = 0; i < order->present_count; i++) {
+        const struct order_lane *lane = order->present[i];
+        if (lane->state == LANE_WAITS && lane->late_since != 0 &&
+            order->open - lane->late_since > WINDOWS_EXCUSED)
+            return false;
+    }
     return true;
 }
 
 /* Nothing goes on, though all there is has been let in. */
 bool order_unstick(struct order *order)
 {
+    order->overdue = false;
     if (order_may_skip(order) && order_skip_missing(order)) return true;
-    if (order_failed(order)) return false;
-    return order_relax(order) || order_give_up(order);
+    return !order_failed(order) && order_give_up(order);
 }

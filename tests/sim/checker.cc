@@ -78,8 +78,8 @@ class Checker {
     std::vector<uint32_t> owner_;               /* of each stamp: the call it was made for */
     std::vector<uint32_t> stamps_of_owner_;     /* how many that has, by record */
     size_t next_stamp_[kStructures] = {};
-    uint32_t first_inversion_ = 0;            /* a stamp */
-    std::vector<uint32_t> earliest_, latest_; /* windows, by record */
+    uint32_t first_inversion_ = 0; /* a stamp */
+    std::vector<uint32_t> latest_; /* windows, by record */
     uint64_t ticks_ = 0, index_ = 0, begun_ = 0, lost_ = 0;
     uint64_t last_tick_ = 0;
     uint64_t kinds_[48] = {};
@@ -206,15 +206,14 @@ class Checker {
         return is_foreign(r) && r.bound > births_[truth_.objects[r.ends].lane];
     }
 
-    /* How far rules 1 to 3 move calls: through each chain of them, and through the stamps of a call, as if it were one. */
+    /* How late rules 1 to 3 make calls: through each chain of them, and through the stamps of a call, as if it were one. */
     void find_windows()
     {
         find_births();
         size_t count = truth_.records.size();
-        earliest_.resize(count);
         latest_.resize(count);
         for (uint32_t i = 0; i < count; i++)
-            earliest_[i] = latest_[i] = record(i).window;
+            latest_[i] = record(i).window;
         missing_numbers();
         for (int round = 0; round < 20; round++)
             if (!spread_windows()) break;
@@ -237,9 +236,6 @@ class Checker {
         const auto raise = [&](uint32_t &to, uint32_t value) {
             if (value > to) to = value, changed = true;
         };
-        const auto lower = [&](uint32_t &to, uint32_t value) {
-            if (value < to) to = value, changed = true;
-        };
         uint32_t count = static_cast<uint32_t>(truth_.records.size());
         for (uint32_t i = 0; i < count; i++) {
             if (!record(i).in_stream) continue;
@@ -247,18 +243,11 @@ class Checker {
             each_before(i, previous_[i],
                         [&](uint32_t before) { raise(latest_[i], latest_[before]); });
         }
-        for (uint32_t i = count; i-- > 0;) {
-            if (!record(i).in_stream) continue;
-            each_before(i, previous_[i],
-                        [&](uint32_t before) { lower(earliest_[before], earliest_[i]); });
-        }
         for (uint32_t i = 0; i < count; i++) {
             uint32_t owner = owner_[i];
             if (owner == kNever) continue;
             raise(latest_[owner], latest_[i]);
             raise(latest_[i], latest_[owner]);
-            lower(earliest_[owner], earliest_[i]);
-            lower(earliest_[i], earliest_[owner]);
         }
         return changed;
     }
@@ -444,10 +433,9 @@ class Checker {
     {
         const Record &r = record(index);
         if (r.number == kLost) return;
-        if (ticks_ + 1 < earliest_[index])
+        if (ticks_ + 1 < r.window)
             fail("more than a window early: {" + text_of(r) + "} in window " +
-                     std::to_string(ticks_) + ", where rules allow " +
-                     std::to_string(earliest_[index]),
+                     std::to_string(ticks_),
                  &i);
         if (latest_[index] != kNever && ticks_ > uint64_t{latest_[index]} + 1)
             fail("more than a window late: {" + text_of(r) + "} in window " +
