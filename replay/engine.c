@@ -120,6 +120,7 @@ static void switch_note_addresses(struct engine_state *state, uint64_t *addresse
 static void switch_finish(struct engine_state *state)
 {
     executor_detach(&state->executor);
+    state->realigned = state->executor.calls.realigned;
     executor_close(&state->executor);
 }
 

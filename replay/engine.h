@@ -30,6 +30,7 @@ struct engine_state {
     char caches[160];     /* by what means, or why not; empty: nothing to say */
 
     struct error error; /* when a function below has failed */
+    uint64_t realigned; /* set by finish(): calls whose alignment the allocator refused (calls.h) */
 
     struct executor executor;       /* engines switch and null */
     uint64_t null_entries;          /* of its table, written by engine null */

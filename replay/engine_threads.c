@@ -118,6 +118,7 @@ void threads_finish(struct engine_state *state)
     struct engine_threads *threads = state->threads;
     if (threads->pool.at != NULL) {
         threads_stop(threads);
+        state->realigned = replay_threads_realigned(&threads->pool);
         replay_threads_close(&threads->pool);
     }
     work_close(&threads->work);

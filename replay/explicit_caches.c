@@ -101,12 +101,19 @@ static inline void *birth(size_t size, int more_flags)
     return explicit_caches.mallocx(size + (size == 0), explicit_caches.flags | more_flags);
 }
 
-static inline void *birth_aligned(size_t size, size_t alignment)
+static unsigned log2_of(size_t alignment)
 {
     unsigned log2 = 0;
     while (log2 < 62 && (UINT64_C(1) << log2) < alignment)
         log2++;
-    return birth(size, FLAG_ALIGN(log2));
+    return log2;
+}
+
+/* As memalign() and its like, which refuse what is no power of two. */
+static inline void *birth_aligned(size_t size, size_t alignment)
+{
+    if (__builtin_popcountll(alignment) != 1) return NULL;
+    return birth(size, FLAG_ALIGN(log2_of(alignment)));
 }
 
 static void *explicit_malloc(size_t size)
@@ -188,10 +195,9 @@ static void explicit_free_aligned_tag(void *object, size_t alignment, const void
 
 static void explicit_free_sized_aligned(void *object, size_t size, size_t alignment)
 {
-    unsigned log2 = (unsigned)__builtin_ctzll(alignment | UINT64_C(1) << 62);
-    if (object != NULL)
-        explicit_caches.sdallocx(object, size + (size == 0),
-                                 explicit_caches.flags | FLAG_ALIGN(log2));
+    /* Made with the next power of two, if this is none (calls.h). */
+    const int flags = explicit_caches.flags | FLAG_ALIGN(log2_of(alignment));
+    if (object != NULL) explicit_caches.sdallocx(object, size + (size == 0), flags);
 }
 
 static void replace_calls(struct allocator *allocator)

@@ -487,6 +487,14 @@ void replay_threads_stop(struct replay_threads *pool)
         if (pool->at[lane].pool != NULL) thread_join(&pool->at[lane]);
 }
 
+uint64_t replay_threads_realigned(const struct replay_threads *pool)
+{
+    uint64_t realigned = 0;
+    for (uint32_t lane = 0; lane < pool->lanes; lane++)
+        realigned += pool->at[lane].calls.realigned;
+    return realigned;
+}
+
 void replay_threads_close(struct replay_threads *pool)
 {
     pages_unmap(pool->objects, pool->objects_count * sizeof *pool->objects);

@@ -111,6 +111,9 @@ bool replay_threads_wait(struct replay_threads *pool, const struct work_unit *un
 /* Lets threads end, when they have nothing more to do, and waits until they are gone. */
 void replay_threads_stop(struct replay_threads *pool);
 
+/* Calls whose alignment the allocator refused, when all threads are gone. */
+uint64_t replay_threads_realigned(const struct replay_threads *pool);
+
 void replay_threads_close(struct replay_threads *pool);
 
 #endif

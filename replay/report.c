@@ -220,6 +220,9 @@ void report_print(const struct report *report, FILE *to)
     fprintf(to, "%-22s %" PRIu64 "\n", "live at end", totals->live);
     print_memory(report, to);
     print_addresses(report, to);
+    if (report->realigned > 0)
+        fprintf(to, "%-22s %" PRIu64 " (of alignments that the allocator refuses)\n", "realigned",
+                report->realigned);
     if (totals->freed_twice > 0)
         fprintf(to, "%-22s %" PRIu64 " (left out of the replay)\n", "freed twice",
                 totals->freed_twice);

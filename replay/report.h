@@ -26,6 +26,7 @@ struct report {
     bool limited;                      /* by policy.limit_calls, before the end block */
     struct instruction_totals totals;  /* of what was carried out */
     uint64_t peak_live_bytes;
+    uint64_t realigned; /* calls whose alignment the allocator refused, made with another one */
     const char *heap_source;
     struct series series;
     struct latency latency; /* calibrated */

@@ -194,6 +194,7 @@ static json_t *report_json(const struct report *report)
     set_integer(object, "ticks", totals->ticks);
     set_integer(object, "lost_events", totals->lost_events);
     set_integer(object, "freed_twice", totals->freed_twice);
+    set_integer(object, "realigned", report->realigned);
     set_integer(object, "live_at_end", totals->live);
     report_set_memory(object, report);
     report_set_addresses(object, report);

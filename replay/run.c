@@ -293,6 +293,7 @@ void run_stream(const struct options *options, struct instruction_reader *reader
     if (opened) {
         run_look_at_memory(&run, report->totals.calls, reader->objects.bytes, true);
         run.engine->finish(&run.state);
+        report->realigned = run.state.realigned;
         progress_close(&run.progress);
         if (!report->cache_switching && report->caches[0] != '\0')
             fprintf(stderr, REPLAY_PROGRAM ": thread caches are %s\n", report->caches);

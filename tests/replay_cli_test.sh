@@ -36,7 +36,7 @@ has_every_key() {
         touch cpu heap_calls speed limit warmup sample_every events by_kind substituted \
         measured_events events_per_second wall_seconds elapsed_seconds user_seconds system_seconds \
         reading_seconds minor_faults major_faults own_cost_ns_per_event latency latency_clock latency_overhead_ns \
-        latency_resolution_ns thread_switches threads ticks lost_events freed_twice live_at_end peak_live_bytes \
+        latency_resolution_ns thread_switches threads ticks lost_events freed_twice realigned live_at_end peak_live_bytes \
         peak_rss_bytes base_rss_bytes peak_heap_bytes heap_source rss_per_live fragmentation \
         original_peak_rss_bytes original_peak_heap_bytes original_seconds address_match \
         addresses_checked addresses_matched address_mismatches; do
@@ -53,6 +53,7 @@ logged() { # logged NAME - a number that the stub counted
 }
 
 "$make_instructions" kinds >"$scratch/kinds"
+"$make_instructions" alignments >"$scratch/alignments"
 "$make_instructions" churn 100000 1000 >"$scratch/churn"
 "$make_instructions" lanes 100000 5 >"$scratch/lanes"
 "$make_instructions" huge malloc >"$scratch/huge"
@@ -191,6 +192,13 @@ for library in $tcmalloc $installed; do
     check "$file: lanes" ended 0
     case $file in libjemalloc*) switched=true ;; *tcmalloc_minimal.so.*|libmimalloc*) switched=false ;; *) switched=true ;; esac
     check "$file: thread caches are switched: $switched" has thread_cache_switching $switched
+    # Each alignment occurs twice; one of six is refused by all, four more by those who want powers of two.
+    case $file in libtcmalloc*) realigned=2 ;; *) realigned=10 ;; esac
+    for engine in switch threads; do
+        run_with "$library" --engine=$engine "$scratch/alignments"
+        check "$file: alignments that tcmalloc takes, $engine" ended 0
+        check "$file: those that were refused are counted, $engine" has realigned $realigned
+    done
     for kind in malloc calloc new_nothrow realloc_null pvalloc new new_array_aligned; do
         case $with_cxx,$file,$kind in
         ?*,libmimalloc*,new | ?*,libmimalloc*,new_array_aligned)

@@ -9,6 +9,7 @@
  *   make_instructions places EVENTS [FRESH]    with addresses: an object is freed and made again, one time in FRESH
  *                                              (never) at an address that was never used
  *   make_instructions kinds                    every kind of call and every other instruction, once or twice
+ *   make_instructions alignments               alignments that tcmalloc takes and others refuse
  *   make_instructions huge KIND [ALIGNMENT]    a call (malloc, new, ...) that cannot succeed, recorded as one that did
  *   make_instructions hopeless LANES           each lane ends what the one before makes, and the first one makes nothing: its
  *                                              malloc cannot succeed
@@ -239,6 +240,24 @@ static void make_kinds(struct instruction_writer *writer)
     instruction_put_death(writer, CALL_FREE, other);
 }
 
+static void make_alignments(struct instruction_writer *writer)
+{
+    static const struct {
+        enum call_kind kind;
+        uint64_t size, alignment;
+    } calls[] = {{CALL_MEMALIGN, 10, 0},       {CALL_MEMALIGN, 10, 3},
+                 {CALL_ALIGNED_ALLOC, 10, 3},  {CALL_ALIGNED_ALLOC, 100, 48},
+                 {CALL_POSIX_MEMALIGN, 24, 8}, {CALL_POSIX_MEMALIGN, 24, 4}};
+    for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++) {
+        const uint64_t size = calls[i].size, alignment = calls[i].alignment;
+        uint32_t object = instruction_put_birth_aligned(writer, calls[i].kind, size, alignment, 0);
+        instruction_put_death(writer, CALL_FREE, object);
+        object = instruction_put_birth_aligned(writer, calls[i].kind, size, alignment, 0);
+        instruction_put_death_sized_aligned(writer, CALL_FREE_ALIGNED_SIZED, object, size,
+                                            alignment);
+    }
+}
+
 /* The number of a call; 0 when there is none of that name. */
 static unsigned find_kind(const char *name)
 {
@@ -300,6 +319,8 @@ int main(int argc, char **argv)
         make_pairs(&writer, events, more > 0 ? more : 4);
     } else if (strcmp(what, "hopeless") == 0) {
         make_hopeless(&writer, events);
+    } else if (strcmp(what, "alignments") == 0) {
+        make_alignments(&writer);
     } else if (strcmp(what, "kinds") == 0) {
         make_kinds(&writer);
     } else if (strcmp(what, "huge") == 0 && argc > 2 && find_kind(argv[2]) != 0) {
@@ -307,7 +328,7 @@ int main(int argc, char **argv)
     } else {
         fprintf(
             stderr,
-            "usage: make_instructions churn|lanes|pairs|places|kinds|huge|hopeless [EVENTS|KIND "
+            "usage: make_instructions churn|lanes|pairs|places|kinds|alignments|huge|hopeless [EVENTS|KIND "
             "[SLOTS|LANES|FRESH|ALIGNMENT]]\n");
         return 2;
     }
