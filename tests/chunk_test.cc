@@ -14,7 +14,6 @@
 
 extern "C" {
 #include "tracing/chunk.h"
-#include "tracing/shadow.h"
 }
 
 namespace {
@@ -27,7 +26,8 @@ packer *the_packer()
 {
     static const std::unique_ptr<packer> made = [] {
         std::unique_ptr<packer> fresh(new packer());
-        packer_init(fresh.get(), nullptr);
+        const pack_source source = {};
+        packer_init(fresh.get(), &source);
         return fresh;
     }();
     return made.get();
@@ -159,12 +159,12 @@ TEST(Chunk, AgesSinceTheLaneIsFollowed)
 {
     constexpr uint16_t kPlace = 64;
     const std::string profile = RawBuilder().profile;
-    uint8_t classes[] = {0, 1}; // of the first blocks
-    shadow_window +=
-        reinterpret_cast<uintptr_t>(classes) - reinterpret_cast<uintptr_t>(shadow_block_class(0));
-    ASSERT_EQ(shadow_class_of(kPlace), 1u);
+    const std::vector<uint8_t> classes(2, 1);
+    const pack_source source = {[](uint64_t) -> uint32_t { return 1; }, classes.data(),
+                                [](size_t bytes) { return calloc(1, bytes); },
+                                [](void *memory, size_t) { free(memory); }};
     packer own;
-    packer_init(&own, [](uint64_t) -> uint32_t { return 1; });
+    packer_init(&own, &source);
     auto pack = [&](pack_lane *lane, const std::vector<uint16_t> &units) {
         std::string out(3 * units.size() + 4, kGuard);
         pack_run run = {reinterpret_cast<const uint8_t *>(profile.data()), false, units.data(),

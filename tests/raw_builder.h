@@ -425,7 +425,6 @@ class RawBuilder {
         for (size_t i = 0; i < units.size(); i += 2) {
             uint32_t lower = static_cast<uint8_t>(units[i]);
             uint32_t upper = static_cast<uint8_t>(units[i + 1]), unit = upper << 8 | lower;
-            int page = page_of(upper);
             if (unit >= 0xf800 && unit < 0xf800 + 48)
                 put(packed, unit - 0xf800, 1);
             else if (unit >= 0xa000 && unit < 0xa000 + 8 * 44 && unit % 8 == 0)
@@ -434,8 +433,10 @@ class RawBuilder {
                 put(packed, 92 + unit - 0xf400, 1);
             else if (unit >= 0xc000 && unit < 0xc000 + 8 * 24 && unit % 8 == 0)
                 put(packed, 104 + (unit - 0xc000) / 8, 1);
-            else if (page >= 0)
-                put(packed, static_cast<uint64_t>(page) | lower << 8, 2);
+            else if (upper == 0)
+                put(packed, 0xf3 | lower << 8, 2);
+            else if (upper >= 128 && upper < 255 && upper != 0xf3)
+                put(packed, upper | lower << 8, 2);
             else
                 put(packed, 255 | unit << 8, 3);
         }
@@ -552,20 +553,6 @@ class RawBuilder {
     {
         unit(l, 0xf000 + static_cast<uint64_t>(number_and_bits));
         return l;
-    }
-
-    static int page_of(uint32_t upper)
-    {
-        static const std::pair<uint32_t, uint32_t> pages[] = {
-            {0x00, 0x2f}, {0xa0, 0xaf}, {0xb0, 0xb5}, {0xc0, 0xcf}, {0xd0, 0xdf}, {0xe0, 0xe1},
-            {0xe4, 0xe5}, {0xe8, 0xe9}, {0xec, 0xef}, {0xf0, 0xf2}, {0xf4, 0xff}};
-        uint32_t code = 128;
-        for (const auto &range : pages) {
-            if (upper >= range.first && upper <= range.second)
-                return static_cast<int>(code + upper - range.first);
-            code += range.second - range.first + 1;
-        }
-        return -1;
     }
 
     bool will_be_packed(const Lane &l) const

@@ -469,7 +469,7 @@ TEST(RawReader, EveryUnitCanBePacked)
 TEST(RawReader, PackedUnitsInLongerForms)
 {
     RawBuilder raw;
-    raw.chunk(1, 7, 0, raw.profile + from_hex("00 f700 ff00f8 30 b000 ff00a0 ff1234 ffffff"), 8, 0,
+    raw.chunk(1, 7, 0, raw.profile + from_hex("00 f800 ff00f8 30 a000 ff00a0 ff1234 ffffff"), 8, 0,
               0);
     EXPECT_EQ(units_of_first_chunk(raw.bytes), from_hex("00f8 00f8 00f8 00a0 00a0 00a0 1234 ffff"));
 }

@@ -72,12 +72,17 @@ class Sink : public testing::Test {
     }
     void TearDown() override { sink_release(&sink_); }
 
-    void write(const std::string &bytes)
+    /* `plain`: as packed chunks, which would have had so many bytes for each. */
+    void write(const std::string &bytes, double plain = 0)
     {
         for (size_t at = 0; at < bytes.size();) {
             const size_t part = std::min<size_t>(bytes.size() - at, 30000);
             memcpy(sink_room(&sink_, part), bytes.data() + at, part);
-            sink_commit(&sink_, part);
+            if (plain > 0)
+                sink_commit_packed(&sink_, part,
+                                   static_cast<size_t>(plain * static_cast<double>(part)));
+            else
+                sink_commit(&sink_, part);
             if (sink_wants_flush(&sink_)) sink_flush(&sink_);
             at += part;
         }
@@ -133,7 +138,7 @@ TEST_F(Sink, PacksWhatShrinksALittle)
 {
     for (unsigned i = 0; i < 100; i++) {
         EXPECT_TRUE(sink_wants_packed(&sink_)) << i;
-        write(shrinking(kBlock, 4));
+        write(shrinking(kBlock, 4), 2);
     }
     expect_all();
 }
@@ -142,7 +147,7 @@ TEST_F(Sink, PacksWhatShrinksALittle)
 TEST_F(Sink, DoesNotPackWhatShrinksALot)
 {
     EXPECT_TRUE(sink_wants_packed(&sink_));
-    write(shrinking(3 * kBlock, 40));
+    write(shrinking(3 * kBlock, 40), 2);
     for (unsigned i = 0; i < 100; i++) {
         EXPECT_FALSE(sink_wants_packed(&sink_)) << i;
         write(shrinking(kBlock, 40));
@@ -150,36 +155,47 @@ TEST_F(Sink, DoesNotPackWhatShrinksALot)
     expect_all();
 }
 
-/* What shrinks a lot packed, and not otherwise, is tried again ever more seldom. */
-TEST_F(Sink, TriesTheOtherFormLessAndLess)
+/* As programs do whose objects are ended by other threads: no age stands for two units. */
+TEST_F(Sink, DoesNotPackWhatIsHardlyShorter)
 {
-    size_t plain = 0, last = 0, longest = 0;
-    for (size_t at = 0; at < 40 * size_t{SINK_PACKED_MIN}; at += kBlock) {
-        const bool packed = sink_wants_packed(&sink_);
-        if (!packed) {
-            plain++;
-            longest = std::max(longest, at - last);
-            last = at;
-        }
-        write(shrinking(kBlock, packed ? 40 : 4));
+    size_t packed = 0;
+    for (size_t at = 0; at < 10 * size_t{SINK_FORM_BYTES}; at += kBlock) {
+        const bool packs = sink_wants_packed(&sink_);
+        packed += packs;
+        write(shrinking(kBlock, 4), packs ? 1.05 : 0);
     }
-    EXPECT_GE(plain, 4u);
-    EXPECT_LE(plain, 20u);
-    EXPECT_GE(longest, 16 * size_t{SINK_PACKED_MIN});
+    EXPECT_GE(packed, 5u);
+    EXPECT_LE(packed, 12u);
+    expect_all();
+}
+
+/* What is small when packed, and not otherwise, is hardly ever tried without. */
+TEST_F(Sink, TriesTheOtherFormSeldom)
+{
+    size_t plain = 0;
+    for (size_t at = 0; at < 10 * size_t{SINK_FORM_BYTES}; at += kBlock) {
+        const bool packs = sink_wants_packed(&sink_);
+        plain += !packs;
+        write(shrinking(kBlock, packs ? 40 : 4), packs ? 2 : 0);
+    }
+    EXPECT_GE(plain, 5u);
+    EXPECT_LE(plain, 12u);
     expect_all();
 }
 
 TEST_F(Sink, StoresNoise)
 {
-    write(noise(2 * kBlock));
+    write(noise(2 * kBlock), 0.9);
     size_t plain = 0;
     for (unsigned i = 0; i < 200; i++) {
-        plain += !sink_wants_packed(&sink_);
-        write(noise(kBlock));
+        const bool packs = sink_wants_packed(&sink_);
+        plain += !packs;
+        write(noise(kBlock), packs ? 0.9 : 0);
     }
     EXPECT_GT(plain, 180u);
     EXPECT_LT(file.size(), wanted_.size() + wanted_.size() / 1000) << "blocks and their lengths";
-    write(shrinking(2 * SINK_STORED_MAX, 4));
+    for (size_t at = 0; at < 2 * size_t{SINK_STORED_BYTES + SINK_FORM_BYTES}; at += kBlock)
+        write(shrinking(kBlock, 4), sink_wants_packed(&sink_) ? 2 : 0);
     EXPECT_TRUE(sink_wants_packed(&sink_));
     expect_all();
 }
@@ -188,7 +204,7 @@ TEST_F(Sink, TakesWhatCannotBeWrittenAsTheEnd)
 {
     write(noise(2 * kBlock));
     file_limit = file.size() + 1000;
-    write(noise(10 * kBlock));
+    write(noise(20 * kBlock));
     EXPECT_EQ(sink_.error, -ENOSPC);
     EXPECT_EQ(file.size(), file_limit);
     EXPECT_EQ(sink_close(&sink_), -ENOSPC);

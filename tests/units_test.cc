@@ -18,21 +18,7 @@
 
 extern "C" {
 #include "tracing/pack.h"
-#include "tracing/shadow.h"
 #include "tracing/units.h"
-
-/* What pack.c takes from others. */
-uintptr_t shadow_window;
-
-void *os_memory_reserve(size_t bytes)
-{
-    return calloc(1, bytes);
-}
-
-void os_memory_release(void *memory, size_t)
-{
-    free(memory);
-}
 }
 
 namespace {
@@ -73,20 +59,19 @@ uint32_t smallest_class(uint64_t size)
     return 0;
 }
 
-/* Of all blocks, where pack.c looks for them. */
-void make_classes()
+/* Of all places, by block: they repeat. */
+const uint8_t *block_classes()
 {
-    constexpr uint32_t kBlocks = RAW_PLACE_LIMIT / RAW_PLACE_BLOCK, kPeriod = 1 << 19;
-    static std::vector<uint8_t> classes;
-    if (!classes.empty()) return;
-    classes.resize(kBlocks);
-    for (uint32_t block = 0; block < kPeriod; block++)
-        classes[block] = static_cast<uint8_t>(class_of(block * RAW_PLACE_BLOCK));
-    for (uint32_t block = kPeriod; block < kBlocks; block += kPeriod)
-        memcpy(&classes[block], &classes[0], kPeriod);
-    shadow_window += reinterpret_cast<uintptr_t>(&classes[0]) -
-                     reinterpret_cast<uintptr_t>(shadow_block_class(0));
-    ASSERT_EQ(shadow_class_of(UINT32_MAX), class_of(UINT32_MAX));
+    constexpr uint32_t kPeriod = 1 << 19;
+    static const std::vector<uint8_t> made = [] {
+        std::vector<uint8_t> classes(RAW_PLACE_LIMIT / RAW_PLACE_BLOCK);
+        for (uint32_t block = 0; block < kPeriod; block++)
+            classes[block] = static_cast<uint8_t>(class_of(block * RAW_PLACE_BLOCK));
+        for (uint32_t block = kPeriod; block < classes.size(); block += kPeriod)
+            memcpy(&classes[block], &classes[0], kPeriod);
+        return classes;
+    }();
+    return made.data();
 }
 
 units_object own(uint32_t place)
@@ -121,8 +106,10 @@ class Lane {
     Lane(uint32_t lane_number, bool with_addresses = false, bool packs = false)
         : number(lane_number), addresses(with_addresses), slot_(kSlotUnits + 200), packs_(packs)
     {
-        make_classes();
-        packer_init(&packer_, smallest_class);
+        const pack_source source = {smallest_class, block_classes(),
+                                    [](size_t bytes) { return calloc(1, bytes); },
+                                    [](void *memory, size_t) { free(memory); }};
+        packer_init(&packer_, &source);
         raw_unpack_make_table(&unpack_);
         raw_decoder_init(&unpacked_, number, addresses);
 

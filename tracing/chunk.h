@@ -13,7 +13,9 @@
 /* Bytes that a chunk of so many units can need. */
 #define CHUNK_BYTES_MAX(units) \
     (RAW_CHUNK_HEADER_BYTES + RAW_PROFILE_BYTES + 3 * (size_t)(units) + 4)
-#define CHUNK_TICK_BYTES_MAX (RAW_CHUNK_HEADER_BYTES + 64)
+/* Those of a chunk that is not packed and begins no run. */
+#define CHUNK_BYTES_PLAIN(units) (RAW_CHUNK_HEADER_BYTES + 2 * (size_t)(units))
+#define CHUNK_TICK_BYTES_MAX     (RAW_CHUNK_HEADER_BYTES + 64)
 
 /* Whole records of one run. */
 struct chunk_units {

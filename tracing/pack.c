@@ -3,18 +3,13 @@
 #include "../common/bytes.h"
 #include "../common/call_kind.h"
 #include "atomic.h"
-#include "os.h"
 #include "raw_units.h"
-#include "shadow.h"
 
 #include <string.h>
 
 #define NO_CODE        255
-/* Of pages without units of one byte: in the table, the last. */
-#define NO_ROW         (PACK_ROWS - 1)
 /* Units of the longest record that has a form. */
 #define FORM_UNITS_MAX 3
-#define ARENA_BYTES    ((size_t)1 << 20)
 
 /* --- units as bytes --- */
 
@@ -29,46 +24,37 @@ static const struct {
     {RAW_UNIT_BIRTH_2, RAW_PACKED_BIRTH_2, RAW_PACKED_PAGE - RAW_PACKED_BIRTH_2, 8},
 };
 
-static const struct {
-    uint8_t first, last;
-} pages[] = {
-#define PAGE_ENTRY(first, last) {first, last},
-    RAW_PACKED_PAGE_LIST(PAGE_ENTRY)
-#undef PAGE_ENTRY
-};
-
-static void make_tables(struct packer *packer)
+static void make_codes(uint8_t *codes)
 {
-    unsigned code = RAW_PACKED_PAGE, row = 0;
-    memset(packer->one, NO_CODE, sizeof packer->one);
-    for (unsigned page = 0; page < 256; page++)
-        packer->pages[page] = (struct pack_page){NO_ROW * 256, RAW_PACKED_UNIT, 2};
-    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
-        for (unsigned page = pages[i].first; page <= pages[i].last; page++)
-            packer->pages[page] = (struct pack_page){NO_ROW * 256, (uint8_t)code++, 1};
-    /* A table of these units lies within a page, or goes on in the next one: birth 1. */
-    for (size_t i = 0; i < sizeof short_units / sizeof *short_units; i++) {
-        for (unsigned n = 0; n < short_units[i].count; n++) {
-            unsigned unit = short_units[i].first + n * short_units[i].step;
-            struct pack_page *page = &packer->pages[unit >> 8];
-            if (page->row == NO_ROW * 256) page->row = (uint16_t)(row++ * 256);
-            packer->one[page->row + (unit & 255)] = (uint8_t)(short_units[i].code + n);
-        }
-    }
+    memset(codes, NO_CODE, PACK_CODES);
+    for (size_t i = 0; i < sizeof short_units / sizeof *short_units; i++)
+        for (unsigned n = 0; n < short_units[i].count; n++)
+            codes[short_units[i].first + n * short_units[i].step - PACK_CODES_FIRST] =
+                (uint8_t)(short_units[i].code + n);
 }
 
-/* May store up to three bytes behind the code. Without the branch it takes longer: programs repeat themselves, and
- * processors notice. */
+/* May store up to three bytes behind the code. Without branches it takes longer: programs repeat
+ * themselves, and processors notice. */
 static inline uint8_t *put_unit(const struct packer *packer, uint8_t *at, uint32_t unit)
 {
-    const struct pack_page *page = &packer->pages[unit >> 8];
-    uint32_t one = packer->one[page->row + (unit & 255)];
-    if (one != NO_CODE) {
-        *at = (uint8_t)one;
-        return at + 1;
+    if (unit >= PACK_CODES_FIRST) {
+        uint8_t code = packer->codes[unit - PACK_CODES_FIRST];
+        if (code != NO_CODE) {
+            *at = code;
+            return at + 1;
+        }
     }
-    bytes_put32(at, unit << 8 | page->code);
-    return at + 1 + page->more;
+    uint32_t upper = unit >> 8;
+    if (upper - RAW_PACKED_PAGE < RAW_PACKED_UNIT - RAW_PACKED_PAGE && upper != RAW_PACKED_LOW) {
+        bytes_put16(at, (uint16_t)(unit << 8 | upper));
+        return at + 2;
+    }
+    if (upper == 0) {
+        bytes_put16(at, (uint16_t)(unit << 8 | RAW_PACKED_LOW));
+        return at + 2;
+    }
+    bytes_put32(at, unit << 8 | RAW_PACKED_UNIT);
+    return at + 3;
 }
 
 static uint8_t *put_units(const struct packer *packer, uint8_t *at, const uint16_t *units,
@@ -79,143 +65,81 @@ static uint8_t *put_units(const struct packer *packer, uint8_t *at, const uint16
     return at;
 }
 
-/* --- memory --- */
-
-/* What follows is cut into arrays. */
-struct pack_arena {
-    struct pack_arena *next;
-    uint64_t unused[7];
-};
-
-void packer_init(struct packer *packer, uint32_t (*class_of_size)(uint64_t size))
-{
-    memset(packer, 0, sizeof *packer);
-    packer->class_of_size = class_of_size;
-    make_tables(packer);
-}
-
-void packer_release(struct packer *packer)
-{
-    while (packer->arenas) {
-        struct pack_arena *arena = packer->arenas;
-        packer->arenas = arena->next;
-        os_memory_release(arena, ARENA_BYTES);
-    }
-    packer->left = 0;
-    packer->unused = NULL;
-    memset(packer->free, 0, sizeof packer->free);
-}
-
-static void *cut(struct packer *packer, size_t bytes)
-{
-    if (packer->left < bytes) {
-        struct pack_arena *arena = os_memory_reserve(ARENA_BYTES);
-        if (!arena) return NULL;
-        arena->next = packer->arenas;
-        packer->arenas = arena;
-        packer->next = (uint8_t *)(arena + 1);
-        packer->left = ARENA_BYTES - sizeof *arena;
-    }
-    void *at = packer->next;
-    packer->next += bytes;
-    packer->left -= bytes;
-    return at;
-}
-
-static uint32_t *take_array(struct packer *packer, unsigned bits)
-{
-    void *array = packer->free[bits];
-    if (!array) return cut(packer, sizeof(uint32_t) << bits);
-    memcpy(&packer->free[bits], array, sizeof array);
-    return array;
-}
-
-static void give_array(struct packer *packer, uint32_t *array, unsigned bits)
-{
-    if (!array) return;
-    memcpy(array, &packer->free[bits], sizeof packer->free[bits]);
-    packer->free[bits] = array;
-}
-
 /* --- caches --- */
 
-/* A ring of places; the first is at top - 1. */
+/* The first places of a class in the cache: a ring, the first at top - 1. */
 struct list {
-    uint32_t *places;
     uint32_t top, bottom;
-    uint32_t capacity; /* a power of two; 0: there are no places yet */
+    uint32_t below; /* so many more are behind them, or ... */
+    uint32_t places[PACK_LIST];
 };
+#define BELOW_UNKNOWN UINT32_MAX
 
 struct pack_lane {
-    struct pack_lane *next_unused;
+    struct pack_lane *next, *next_unused;
     uint64_t births; /* so many so far */
-    bool whole;      /* the lists hold all that the cache does */
     struct list lists[RAW_SIZE_CLASSES_MAX];
 };
 
-static inline uint32_t *entry(const struct list *list, uint32_t index)
+static inline uint32_t *entry(struct list *list, uint32_t index)
 {
-    return &list->places[index & (list->capacity - 1)];
+    return &list->places[index % PACK_LIST];
 }
 
-static bool grow(struct packer *packer, struct list *list)
+static void leave_below(struct list *list, uint32_t below)
 {
-    uint32_t count = list->top - list->bottom, capacity = list->capacity;
-    unsigned bits = capacity ? (unsigned)__builtin_ctz(capacity) + 1 : PACK_LIST_BITS_MIN;
-    uint32_t *grown = bits > PACK_LIST_BITS_MAX ? NULL : take_array(packer, bits);
-    if (!grown) return false;
-    for (uint32_t i = 0; i < count; i++)
-        grown[i] = *entry(list, list->bottom + i);
-    if (capacity) give_array(packer, list->places, bits - 1);
-    *list = (struct list){grown, count, 0, 1u << bits};
-    return true;
-}
-
-/* Room for one more. False: no memory, or it holds enough. */
-static inline bool make_room(struct packer *packer, struct list *list)
-{
-    return list->top - list->bottom < list->capacity || grow(packer, list);
+    if (list->below != BELOW_UNKNOWN) list->below = below;
 }
 
 /* The first place of a class leaves the cache. 0: it is not known. */
 static inline uint32_t take_first(struct list *list)
 {
-    if (list->top == list->bottom) return RAW_PLACE_NONE;
-    return *entry(list, --list->top);
+    if (list->top != list->bottom) return *entry(list, --list->top);
+    if (list->below > 0) leave_below(list, list->below - 1);
+    return RAW_PLACE_NONE;
 }
 
-static inline void put_first(struct packer *packer, struct pack_lane *lane, uint32_t place)
+static inline uint32_t class_of_place(const struct packer *packer, uint32_t place)
 {
-    uint32_t size_class = shadow_class_of(place);
+    return packer->source.classes[place / RAW_PLACE_BLOCK];
+}
+
+static inline void put_first(const struct packer *packer, struct pack_lane *lane, uint32_t place)
+{
+    uint32_t size_class = class_of_place(packer, place);
     struct list *list = &lane->lists[size_class];
     if (size_class == 0) return;
-    if (make_room(packer, list)) {
-        *entry(list, list->top++) = place;
-    } else {
-        list->bottom = list->top;
-        lane->whole = false;
-    }
+    *entry(list, list->top++) = place;
+    if (list->top - list->bottom <= PACK_LIST) return;
+    list->bottom++;
+    leave_below(list, list->below + 1);
 }
 
 /* Behind places that are not known, those that follow are not either. */
-static void put_last(struct packer *packer, struct pack_lane *lane, uint32_t place)
+static void put_last(const struct packer *packer, struct pack_lane *lane, uint32_t place)
 {
-    struct list *list = &lane->lists[shadow_class_of(place)];
-    lane->whole = lane->whole && make_room(packer, list);
-    if (lane->whole) *entry(list, --list->bottom) = place;
+    struct list *list = &lane->lists[class_of_place(packer, place)];
+    if (list->below == 0 && list->top - list->bottom < PACK_LIST)
+        *entry(list, --list->bottom) = place;
+    else
+        leave_below(list, list->below + 1);
 }
 
 /* The cache is empty, or not known. */
 static void forget_cache(struct pack_lane *lane, bool is_empty)
 {
-    lane->whole = is_empty;
-    for (unsigned i = 0; i < RAW_SIZE_CLASSES_MAX; i++)
-        lane->lists[i].bottom = lane->lists[i].top;
+    for (unsigned i = 0; i < RAW_SIZE_CLASSES_MAX; i++) {
+        struct list *list = &lane->lists[i];
+        if (list->top == list->bottom && list->below == (is_empty ? 0 : BELOW_UNKNOWN)) continue;
+        list->bottom = list->top;
+        list->below = is_empty ? 0 : BELOW_UNKNOWN;
+    }
 }
 
 static inline uint32_t class_of_size(const struct packer *packer, uint64_t size)
 {
-    return size < RAW_BIRTH_1_LIMIT ? packer->classes[(size + 7) / 8] : packer->class_of_size(size);
+    return size < RAW_BIRTH_1_LIMIT ? packer->classes[(size + 7) / 8]
+                                    : packer->source.class_of_size(size);
 }
 
 /* False: the allocator does not know its classes yet. It makes that of the largest size last. */
@@ -223,35 +147,53 @@ static bool know_classes(struct packer *packer)
 {
     const unsigned last = PACK_SIZES - 1;
     if (packer->classes[last]) return true;
-    if (!packer->class_of_size || !packer->class_of_size(last * UINT64_C(8))) return false;
+    if (!packer->source.class_of_size || !packer->source.class_of_size(last * UINT64_C(8)))
+        return false;
     atomic_fence_acquire();
     for (unsigned i = 0; i <= last; i++)
-        packer->classes[i] = (uint8_t)packer->class_of_size(i * UINT64_C(8));
+        packer->classes[i] = (uint8_t)packer->source.class_of_size(i * UINT64_C(8));
     return true;
+}
+
+/* --- lanes --- */
+
+void packer_init(struct packer *packer, const struct pack_source *source)
+{
+    memset(packer, 0, sizeof *packer);
+    packer->source = *source;
+    make_codes(packer->codes);
+}
+
+void packer_release(struct packer *packer)
+{
+    while (packer->lanes) {
+        struct pack_lane *lane = packer->lanes;
+        packer->lanes = lane->next;
+        packer->source.release(lane, sizeof *lane);
+    }
+    packer->unused = NULL;
 }
 
 struct pack_lane *pack_lane_begin(struct packer *packer, uint64_t births)
 {
     struct pack_lane *lane = packer->unused;
     if (!know_classes(packer)) return NULL;
-    if (lane)
+    if (lane) {
         packer->unused = lane->next_unused;
-    else
-        lane = cut(packer, sizeof *lane);
-    if (!lane) return NULL;
-    memset(lane, 0, sizeof *lane);
+    } else {
+        lane = packer->source.reserve(sizeof *lane);
+        if (!lane) return NULL;
+        lane->next = packer->lanes;
+        packer->lanes = lane;
+    }
     lane->births = births;
+    forget_cache(lane, false);
     packer->recent_lane = NULL;
     return lane;
 }
 
 void pack_lane_end(struct packer *packer, struct pack_lane *lane)
 {
-    for (unsigned i = 0; i < RAW_SIZE_CLASSES_MAX; i++) {
-        struct list *list = &lane->lists[i];
-        if (list->capacity)
-            give_array(packer, list->places, (unsigned)__builtin_ctz(list->capacity));
-    }
     lane->next_unused = packer->unused;
     packer->unused = lane;
 }
@@ -308,7 +250,7 @@ static inline void birth(struct packer *packer, struct pack_lane *lane, uint64_t
     if (place == RAW_PLACE_NONE) {
         place = take_first(&lane->lists[class_of_size(packer, size)]);
     } else {
-        struct list *list = &lane->lists[shadow_class_of(place)];
+        struct list *list = &lane->lists[class_of_place(packer, place)];
         if (list->top != list->bottom && *entry(list, list->top - 1) == place) list->top--;
     }
     note_birth(packer, lane, place);

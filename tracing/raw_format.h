@@ -207,14 +207,9 @@ enum raw_range {
 #define RAW_PACKED_BIRTH_1 48u
 #define RAW_PACKED_DEATH_2 92u
 #define RAW_PACKED_BIRTH_2 104u
-#define RAW_PACKED_PAGE    128u /* two bytes */
-#define RAW_PACKED_UNIT    255u /* three bytes */
-
-/* The upper bytes of pages as X(first, last), in the order of their codes. */
-#define RAW_PACKED_PAGE_LIST(X)                                                         \
-    X(0x00, 0x2f)                                                                       \
-    X(0xa0, 0xaf) X(0xb0, 0xb5) X(0xc0, 0xcf) X(0xd0, 0xdf) X(0xe0, 0xe1) X(0xe4, 0xe5) \
-        X(0xe8, 0xe9) X(0xec, 0xef) X(0xf0, 0xf2) X(0xf4, 0xff)
+#define RAW_PACKED_PAGE    128u  /* two bytes, the upper one first */
+#define RAW_PACKED_LOW     0xf3u /* two bytes: the upper one is 0 */
+#define RAW_PACKED_UNIT    255u  /* three bytes */
 
 /* --- the spool, FORMAT.md 8 --- */
 

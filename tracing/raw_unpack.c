@@ -20,12 +20,8 @@ void raw_unpack_make_table(struct raw_unpack_table *table)
         if (row + 1 < sizeof rows / sizeof *rows && code == rows[row + 1].code) row++;
         table->entries[code] = rows[row].first + (code - rows[row].code) * rows[row].step;
     }
-    unsigned code = RAW_PACKED_PAGE;
-#define FILL_PAGES(first, last)                           \
-    for (uint32_t page = (first); page <= (last); page++) \
-        table->entries[code++] = MASK_PAGE | page << 8;
-    RAW_PACKED_PAGE_LIST(FILL_PAGES)
-#undef FILL_PAGES
+    for (uint32_t page = RAW_PACKED_PAGE; page < RAW_PACKED_UNIT; page++)
+        table->entries[page] = MASK_PAGE | (page == RAW_PACKED_LOW ? 0 : page << 8);
     table->entries[RAW_PACKED_UNIT] = MASK_UNIT;
 }
 

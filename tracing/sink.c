@@ -124,23 +124,24 @@ static void write_stored(struct sink *sink, uint8_t *data, size_t bytes)
 /* Which form is the right one, after a block in this one. */
 static void judge(struct sink *sink, size_t bytes, size_t compressed)
 {
-    if (sink->packed_left > 0) {
-        sink->packed_left -= bytes < sink->packed_left ? bytes : sink->packed_left;
-        return;
-    }
-    sink->judged_in += bytes;
-    sink->judged_out += compressed;
-    if (sink->judged_in < SINK_JUDGED_BYTES) return;
-    bool small = sink->judged_in / SINK_SMALL >= sink->judged_out;
-    if (sink->packs && small) {
+    sink->form_left -= bytes < sink->form_left ? bytes : sink->form_left;
+    sink->judged.plain += bytes + sink->saved;
+    sink->judged.in += bytes;
+    sink->judged.out += compressed;
+    sink->saved = 0;
+    if (sink->judged.in < SINK_JUDGED_BYTES) return;
+    bool pays = sink->judged.in <= sink->judged.plain - sink->judged.plain / 16;
+    bool small = sink->judged.in / SINK_SMALL >= sink->judged.out;
+    memset(&sink->judged, 0, sizeof sink->judged);
+    if (sink->packs && !pays) {
         sink->packs = false;
-    } else if (!sink->packs && !small) {
+        sink->form_left = SINK_FORM_BYTES;
+    } else if (sink->packs && small && sink->form_left == 0) {
+        sink->packs = false;
+    } else if (!sink->packs && !small && sink->form_left == 0) {
         sink->packs = true;
-        sink->packed_run = sink->packed_run ? 2 * sink->packed_run : SINK_PACKED_MIN;
-        if (sink->packed_run > SINK_PACKED_MAX) sink->packed_run = SINK_PACKED_MAX;
-        sink->packed_left = sink->packed_run;
+        sink->form_left = SINK_FORM_BYTES;
     }
-    sink->judged_in = sink->judged_out = 0;
 }
 
 /* Into sink->block. Returns its length, or 0 if it is not worth it. */
@@ -164,7 +165,6 @@ static void forget_history(struct sink *sink)
 static void write_block(struct sink *sink, uint8_t *data, size_t bytes, size_t compressed)
 {
     if (compressed) {
-        sink->stored_run = 0;
         bytes_put32(sink->block, (uint32_t)compressed);
         write_all(sink, sink->block, BLOCK_LENGTH_BYTES + compressed);
     } else if (sink->stored_left > 0) {
@@ -173,9 +173,7 @@ static void write_block(struct sink *sink, uint8_t *data, size_t bytes, size_t c
         if (sink->stored_left == 0) forget_history(sink);
     } else {
         write_stored(sink, data, bytes);
-        sink->stored_run = sink->stored_run ? 2 * sink->stored_run : SINK_STORED_MIN;
-        if (sink->stored_run > SINK_STORED_MAX) sink->stored_run = SINK_STORED_MAX;
-        sink->stored_left = sink->stored_run;
+        sink->stored_left = SINK_STORED_BYTES;
     }
 }
 
@@ -188,6 +186,7 @@ bool sink_flush_within(struct sink *sink, uint64_t bytes_max)
     uint64_t written = BLOCK_LENGTH_BYTES + (compressed ? compressed : bytes);
     if (sink->bytes_out + written > bytes_max) {
         sink->end = sink->start;
+        sink->saved = 0;
         sink->bytes_in -= bytes;
         forget_history(sink);
         return false;

@@ -17,16 +17,14 @@
 #define SINK_BLOCK_BYTES_MAX (1024u * 1024)
 #define SINK_RING_BYTES      (2560u * 1024)
 /* After a block that shrank by less than a sixteenth, so many bytes are not compressed: noise costs lz4
- * more than anything else. Twice as many each time it is still noise. */
-#define SINK_STORED_MIN      (512u * 1024)
-#define SINK_STORED_MAX      (4096u * 1024)
-/* Packing costs more than all else that the writer does, and a stream that repeats itself becomes small without it. A form
- * is judged by so many bytes; one byte of so many that lz4 leaves, or fewer, is small. Not packed, a stream may be larger
- * after all: it is then packed for so many bytes before the other form is tried again, and each time twice as many. */
+ * more than anything else. */
+#define SINK_STORED_BYTES    (1024u * 1024)
+/* Packing costs more than all else that the writer does. It pays if it takes a sixteenth from the units, and
+ * if they do not become small without it, as a stream that repeats itself does: lz4 leaves a tenth of it.
+ * A form is judged by so many bytes, and the other one tried after so many more. */
 #define SINK_JUDGED_BYTES    (64u * 1024)
 #define SINK_SMALL           10u
-#define SINK_PACKED_MIN      (4096u * 1024)
-#define SINK_PACKED_MAX      (65536u * 1024)
+#define SINK_FORM_BYTES      (1024u * 1024)
 /* When to flush without being asked: what lz4 takes at once without leaving the second-level cache; and what
  * is stored in a file is written in large pieces, which cost the system half of what small ones do. */
 #define SINK_FLUSH_BYTES     (64u * 1024)
@@ -47,11 +45,14 @@ struct sink {
     uint8_t *block;
     void *lz4;
     size_t stored_left; /* bytes that are written as they are, because the latest hardly shrank */
-    size_t stored_run;  /* of how many */
     bool packs;         /* what is committed from now on is to be packed, if it is not stored */
-    size_t judged_in, judged_out; /* bytes in this form, before lz4 and after it */
-    size_t packed_left;           /* bytes in packed form before the other one may be tried */
-    size_t packed_run; /* of how many; 0: the other one has not turned out too large yet */
+    size_t form_left;   /* bytes in this form before the other one may be tried */
+    struct {
+        size_t plain; /* bytes, if they were not packed */
+        size_t in;    /* before lz4 */
+        size_t out;   /* after it */
+    } judged;
+    size_t saved; /* bytes that packing has taken from what is not flushed yet */
     uint64_t bytes_in;
     uint64_t bytes_out;
 };
@@ -76,13 +77,21 @@ static inline void sink_commit(struct sink *sink, size_t bytes)
     sink->bytes_in += bytes;
 }
 
+/* The same for a packed chunk, which would have had so many bytes. */
+static inline void sink_commit_packed(struct sink *sink, size_t bytes, size_t plain)
+{
+    sink->saved += plain;
+    sink->saved -= bytes;
+    sink_commit(sink, bytes);
+}
+
 static inline bool sink_wants_flush(const struct sink *sink)
 {
     bool large = sink->stored_left > SINK_STORE_BYTES && !sink->has_reader;
     return sink->end - sink->start >= (large ? SINK_STORE_BYTES : SINK_FLUSH_BYTES);
 }
 
-/* Whether units should be packed (FORMAT.md 5.5): not if they will not be compressed, or become small without it. */
+/* Whether units should be packed (FORMAT.md 5.5): not if they will not be compressed, or if it does not pay. */
 static inline bool sink_wants_packed(const struct sink *sink)
 {
     return sink->packs && sink->stored_left == 0;

@@ -207,7 +207,11 @@ static void commit_units(struct writer *writer, struct malloctape_lane *lane, si
     if (before == 0) chunk.flags = RAW_CHUNK_FLAG_BEGIN | (run.key ? RAW_CHUNK_FLAG_KEY : 0);
     if (packed) chunk.flags |= RAW_CHUNK_FLAG_PACKED;
     chunk.followed = follow_lane(writer, lane, chunk.flags, run.first_birth);
-    sink_commit(&writer->sink, chunk_write(&writer->packer, &chunk, room));
+    size_t bytes = chunk_write(&writer->packer, &chunk, room);
+    if (packed)
+        sink_commit_packed(&writer->sink, bytes, CHUNK_BYTES_PLAIN(count));
+    else
+        sink_commit(&writer->sink, bytes);
 }
 
 static void units_are_written(struct malloctape_lane *lane, size_t count)
@@ -662,7 +666,9 @@ static int reserve_memory(struct writer *writer)
 {
     writer->snapshot = reserve(writer, RAW_LANES_MAX * sizeof *writer->snapshot);
     if (!writer->snapshot) return -12;
-    packer_init(&writer->packer, malloctape_front_end.class_of_size);
+    packer_init(&writer->packer,
+                &(struct pack_source){malloctape_front_end.class_of_size, shadow_block_class(0),
+                                      os_memory_reserve, os_memory_release});
     return sink_prepare(&writer->sink);
 }
 

@@ -466,19 +466,16 @@ class RawBuilder
     lane.chunks += 1
   end
 
-  PAGES = [0x00..0x2f, 0xa0..0xaf, 0xb0..0xb5, 0xc0..0xcf, 0xd0..0xdf, 0xe0..0xe1, 0xe4..0xe5, 0xe8..0xe9, 0xec..0xef,
-           0xf0..0xf2, 0xf4..0xff].flat_map(&:to_a).freeze
-
   # 5.5 Packed units, as short as they go.
   def pack(units)
     units.map { |unit| pack_one(unit) }.join
   end
 
   def pack_one(unit)
-    page = PAGES.index(unit >> 8)
     short = packed_in_one(unit)
     return [short].pack('C') if short
-    return [128 + page, unit & 0xff].pack('CC') if page
+    return [243, unit].pack('CC') if unit < 256
+    return [unit].pack('n') if unit.between?(0x8000, 0xfeff) && unit >> 8 != 243
 
     [255, unit].pack('Cv')
   end

@@ -261,9 +261,7 @@ class RawDump
   end
 
   # 5.5 Packed units
-  PAGES = [0x00..0x2f, 0xa0..0xaf, 0xb0..0xb5, 0xc0..0xcf, 0xd0..0xdf, 0xe0..0xe1, 0xe4..0xe5, 0xe8..0xe9, 0xec..0xef,
-           0xf0..0xf2, 0xf4..0xff].flat_map(&:to_a).freeze
-
+  #
   # In the slot there were up to twice as many.
   def unpack(chunk)
     units = []
@@ -279,7 +277,8 @@ class RawDump
     when 48..91 then 0xa000 + (8 * (code - 48))
     when 92..103 then 0xf400 + (code - 92)
     when 104..127 then 0xc000 + (8 * (code - 104))
-    when 128..254 then (PAGES[code - 128] << 8) + payload.byte
+    when 243 then payload.byte
+    when 128..254 then (code << 8) + payload.byte
     else payload.u16
     end
   end

@@ -387,10 +387,6 @@ std::string RawWriter::packed(const Lane &lane, const Run &run, size_t from, siz
 void RawWriter::put_packed(std::string &to, unsigned unit)
 {
     static const struct {
-        unsigned first, last;
-    } pages[] = {{0x00, 0x2f}, {0xa0, 0xaf}, {0xb0, 0xb5}, {0xc0, 0xcf}, {0xd0, 0xdf}, {0xe0, 0xe1},
-                 {0xe4, 0xe5}, {0xe8, 0xe9}, {0xec, 0xef}, {0xf0, 0xf2}, {0xf4, 0xff}};
-    static const struct {
         unsigned code, codes, base, step;
     } bytes_alone[] = {
         {0, 48, 0xf800, 1}, {48, 44, 0xa000, 8}, {92, 12, 0xf400, 1}, {104, 24, 0xc000, 8}};
@@ -402,14 +398,15 @@ void RawWriter::put_packed(std::string &to, unsigned unit)
         put(to, a.code + (unit - a.base) / a.step, 1);
         return;
     }
-    unsigned page = 128;
-    for (const auto &p : pages) {
-        if (unit >> 8 >= p.first && unit >> 8 <= p.last && !(waste && random_.one_in(2))) {
-            put(to, page + (unit >> 8) - p.first, 1);
-            put(to, unit, 1);
-            return;
-        }
-        page += p.last - p.first + 1;
+    if (unit < 256 && !waste) {
+        put(to, 0xf3, 1);
+        put(to, unit, 1);
+        return;
+    }
+    if (unit >= 128 << 8 && unit < 255 << 8 && unit >> 8 != 0xf3 && !(waste && random_.one_in(2))) {
+        put(to, unit >> 8, 1);
+        put(to, unit, 1);
+        return;
     }
     put(to, 255, 1);
     put(to, unit, 2);
