@@ -33,6 +33,15 @@ whole() { [ "$(objects raw.lz4 777)" = "$1" ] && [ ! -e raw.lz4.spool ] && verif
 # The recording is complete whatever the filter forbids to the program's threads.
 of_one_thread() { is_its_own filter thread "$@" && one_line 'raw.lz4: 6000' && whole 30000; }
 
+# Threads that begin under the filter are recorded, children are not.
+family_of_one_thread() {
+    rm -f raw*
+    exit_status timeout 20 env TCMALLOC_TRACE_OUTPUT=raw.%p.lz4 LD_PRELOAD="$tracing_library" "$confine" family >out 2>err
+    [ "$status" = 7 ] && [ "$(cat out)" = 'done' ] && [ "$(find . -name 'raw.*' | wc -l)" = 1 ] || return 1
+    mv raw.*.lz4 raw.lz4 2>/dev/null
+    whole 20000 && [ "$(objects raw.lz4 778)" = 10000 ] && [ "$(objects raw.lz4 779)" = 0 ]
+}
+
 # It ends before the filter would be one for the writer, too.
 of_all_threads() {
     is_its_own filter all "$@" && one_line 'raw.lz4: 2000.*; ended before the program confined all threads' && whole 10000
@@ -133,12 +142,13 @@ emulated() {
         [ "$(grep -c '^malloctape: not recording: Valgrind runs this program' err)" = 1 ] && ! grep -q 'Unsupported' err
 }
 
-plan 26
+plan 27
 for action in errno trap thread process; do
     check "a filter for one thread: $action, futex" of_one_thread $action futex
     check "a filter for one thread: $action, most calls" of_one_thread $action most
 done
 check 'a filter for one thread: process, getpid, gettid, clock_gettime' of_one_thread process getpid gettid clock_gettime
+check 'a thread and a child that begin under a filter' family_of_one_thread
 for action in errno trap thread process; do
     check "a filter for all threads: $action, most calls" of_all_threads $action most
 done

@@ -4,7 +4,7 @@
  *   - a filter of system calls for the calling thread, the writer has begun, and from then on threads of the program make
  *     no calls of ours (os_confine);
  *   - a filter for all threads, the recording has ended, as the writer is one of them;
- *   - another root directory, another user, or a limit on what the process may have, the writer has begun, and with it a forked child's recording.
+ *   - another root directory, another user, or a lower limit on what the process may have, the writer has begun, and with it a forked child's recording.
  * A program that makes these system calls without libc is on its own (README, Limits). */
 #include "next_function.h"
 #include "os.h"
@@ -74,9 +74,21 @@ int confine_prctl(long option, long a, long b, long c, long d)
 EXPORT int confine_setrlimit(int resource, const struct rlimit *limit) __asm__("setrlimit");
 EXPORT int confine_setrlimit64(int resource, const struct rlimit64 *limit) __asm__("setrlimit64");
 
+/* Whether the writer could not begin, or not write, with so much less. */
+static bool takes_away(int resource, const struct rlimit *limit)
+{
+    struct rlimit now;
+    if (os_is_confined() || !limit) return false;
+    if (resource != RLIMIT_NOFILE && resource != RLIMIT_FSIZE && resource != RLIMIT_AS &&
+        resource != RLIMIT_NPROC)
+        return false;
+    return system_call(SYS_getrlimit, resource, (long)&now, 0, 0, 0, 0) == 0 &&
+           limit->rlim_cur < now.rlim_cur;
+}
+
 int confine_setrlimit(int resource, const struct rlimit *limit)
 {
-    if (resource != RLIMIT_CORE) recording_needs_writer();
+    if (takes_away(resource, limit)) recording_needs_writer();
     return (int)result_of(system_call(SYS_setrlimit, resource, (long)limit, 0, 0, 0, 0));
 }
 

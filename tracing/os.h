@@ -203,8 +203,8 @@ void os_wake_all(const uint32_t *word);
 int os_sleep(uint64_t ns);
 
 /* A seccomp filter may punish threads of the program, but not those of ours, for any system call: from now on they make none
- * in this layer, as far as it goes. Waiting is spinning; nobody is woken, so nobody may sleep without a limit; there is no
- * memory, nothing is said, and the clock stands at 0. Children inherit this, as they do the filter. */
+ * in this layer, as far as it goes. Waiting is spinning; nobody is woken, so nobody may sleep without a limit; no
+ * memory is got or given back, nothing is said, and the clock stands at 0. Children inherit this, as they do the filter. */
 void os_confine(void);
 
 /* Whether the calling thread must not make system calls. */

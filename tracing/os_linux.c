@@ -123,12 +123,13 @@ void *os_memory_reserve_unshared(size_t bytes)
 
 void os_memory_release(void *memory, size_t bytes)
 {
+    if (os_is_confined()) return;
     system_call(SYS_munmap, (long)memory, (long)bytes, 0, 0, 0, 0);
 }
 
 void os_memory_clear(void *memory, size_t bytes)
 {
-    advise(memory, bytes, MADV_DONTNEED);
+    if (!os_is_confined()) advise(memory, bytes, MADV_DONTNEED);
 }
 
 void os_current_directory(char *path, size_t bytes)
@@ -608,6 +609,8 @@ struct apart {
 static int apart_main(void *argument)
 {
     const struct apart *apart = argument;
+    /* What it makes is of no use to a program that has been killed. */
+    system_call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0, 0);
     close_files_except(STDERR_FILENO);
     apart->function(apart->argument);
     os_process_exit(0);

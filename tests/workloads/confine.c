@@ -4,6 +4,7 @@
  *   confine filter SCOPE ACTION CALLS ...  a seccomp filter against the system calls named CALLS, or "most": all but a few.
  *       SCOPE    thread: the calling one, by prctl(); all: all threads, by syscall(); hidden: all, without libc
  *       ACTION   errno, trap, thread or process: what the filter answers with
+ *   confine family      a filter against calls of ours; then another thread makes as many objects of 778 bytes, and a child of 779
  *   confine grow        a filter as "thread process most", then 3 GiB of objects
  *   confine zygote      looks whether it is alone in its process, also in children; status 1 if not
  *   confine root DIR    a child, which has made no call yet, changes its root directory and then makes all CALLS
@@ -53,7 +54,8 @@ static const struct {
     {"getpid", SYS_getpid},       {"gettid", SYS_gettid},
     {"nanosleep", SYS_nanosleep}, {"fstat", SYS_fstat},
     {"write", SYS_write},         {"openat", SYS_openat},
-    {"pread64", SYS_pread64},
+    {"pread64", SYS_pread64},     {"tgkill", SYS_tgkill},
+    {"munmap", SYS_munmap},
 };
 
 static const unsigned needed[] = {SYS_write, SYS_brk,        SYS_mmap,         SYS_munmap,
@@ -81,7 +83,7 @@ static unsigned answer_of(const char *action)
     return SECCOMP_RET_KILL_PROCESS;
 }
 
-static void make_filter(unsigned answer, char *const *calls)
+static void make_filter(unsigned answer, const char *const *calls)
 {
     put((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
     if (strcmp(calls[0], "most") == 0) {
@@ -121,9 +123,9 @@ static void install(const char *scope)
     if (result != 0) fail("no filter");
 }
 
-static int work_confined(const char *scope, const char *action, char *const *calls)
+static int work_confined(const char *scope, const char *action, const char *const *calls)
 {
-    static char *const most[] = {"most", NULL};
+    static const char *const most[] = {"most", NULL};
     make_filter(answer_of(action), calls ? calls : most);
     allocate(CALLS);
     install(scope);
@@ -135,6 +137,36 @@ static int work_confined(const char *scope, const char *action, char *const *cal
         if (!malloc(1 << 20)) return 1;
     if (write(STDOUT_FILENO, "done\n", 5) != 5) return 1;
     return 7;
+}
+
+static void *allocate_in_thread(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < CALLS; i++)
+        free(malloc(778));
+    return NULL;
+}
+
+static int work_in_family(void)
+{
+    static const char *const calls[] = {"clock_gettime", "getpid", "gettid",
+                                        "tgkill",        "munmap", NULL};
+    pthread_t thread;
+    int status = 0;
+    make_filter(SECCOMP_RET_KILL_PROCESS, calls);
+    allocate(CALLS);
+    install("thread");
+    if (pthread_create(&thread, NULL, allocate_in_thread, NULL) != 0) fail("no thread");
+    pthread_join(thread, NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        for (int i = 0; i < CALLS; i++)
+            free(malloc(779));
+        _exit(5);
+    }
+    if (waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 5) return 1;
+    allocate(CALLS);
+    return write(STDOUT_FILENO, "done\n", 5) == 5 ? 7 : 1;
 }
 
 static int refuse(char *const *words)
@@ -226,8 +258,9 @@ int main(int count, char **words)
 {
     const char *mode = count > 1 ? words[1] : "";
     if (strcmp(mode, "filter") == 0 && count > 4)
-        return work_confined(words[2], words[3], words + 4);
+        return work_confined(words[2], words[3], (const char *const *)words + 4);
     if (strcmp(mode, "grow") == 0) return work_confined("thread", "process", NULL);
+    if (strcmp(mode, "family") == 0) return work_in_family();
     if (strcmp(mode, "zygote") == 0) return be_zygote();
     if (strcmp(mode, "root") == 0 && count == 3) return change_root(words[2]);
     if (strcmp(mode, "stack") == 0 && count == 3) return run_on_small_stack(words[2]);
