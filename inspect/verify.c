@@ -129,8 +129,7 @@ static void print_counts(const struct verify_counts *counts)
         printf("; missing in the recording: %" PRIu64, counts->numbers_missing);
     printf("\nrule 4  ticks: %" PRIu64 "; each record at most a window from its own",
            counts->ticks);
-    if (counts->far > 0) printf(", but for %" PRIu64 " that others force", counts->far);
-    if (counts->not_judged > 0) printf(" (not judged: %" PRIu64 ")", counts->not_judged);
+    if (counts->late > 0) printf(", but for %" PRIu64 " that others make late", counts->late);
     putchar('\n');
 }
 

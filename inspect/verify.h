@@ -60,8 +60,7 @@ struct verify_structure {
 struct verify_counts {
     uint64_t calls, lanes, allocations, frees, unknown, freed_twice, numbers, numbers_missing,
         ticks;
-    uint64_t far,
-        not_judged; /* records that came more than a window away, and of them, not judged */
+    uint64_t late; /* records that came more than a window late, as others force */
 };
 
 struct verify {
@@ -75,9 +74,7 @@ struct verify {
     uint64_t objects_room;
     uint32_t **places; /* who is alive: register plus one of the first object, 0: nobody */
     struct verify_structure structures[RAW_STRUCTURES];
-    uint32_t ready;             /* list of lanes whose number has become due; lane plus one */
-    struct verify_early *early; /* verify_windows.c: records that came early, not yet judged */
-    size_t early_count;
+    uint32_t ready; /* list of lanes whose number has become due; lane plus one */
     struct verify_counts counts;
     struct verify_violation violation;
     struct error error; /* of the recording, or of memory */
@@ -149,18 +146,7 @@ bool verify_floor_note(struct verify *verify, struct verify_lane *lane);
 uint32_t verify_floor_of(const struct verify_lane *lane, uint64_t allocation);
 
 /* The record at the head of the lane comes, at verify->position. */
-bool verify_window(struct verify *verify, const struct verify_lane *lane,
-                   const struct record *record);
-
-/* The lane takes a number, for a call of that window. */
-bool verify_window_number(struct verify *verify, struct verify_lane *lane,
-                          struct verify_number number, uint32_t window);
-
-/* Judges records that came too early, as far as what follows from them is known; with `all`,
- * nothing more comes. */
-bool verify_windows_judge(struct verify *verify, bool all);
-
-void verify_windows_free(struct verify *verify);
+bool verify_window(struct verify *verify, const struct verify_lane *lane);
 
 /* Compares a tick with that of the recording. `operands` as in INSTRUCTIONS.md 5.3. */
 bool verify_tick(struct verify *verify, const uint64_t *operands);

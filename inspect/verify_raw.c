@@ -210,7 +210,6 @@ void verify_raw_close(struct verify_raw *raw)
     for (uint32_t i = 0; i < raw->lanes_count; i++) {
         if (raw->lanes[i] == NULL) continue;
         blocks_free(raw->lanes[i]->first);
-        free(raw->lanes[i]->before);
         free(raw->lanes[i]->floors);
         free(raw->lanes[i]);
     }

@@ -37,12 +37,6 @@ struct verify_floor {
     uint32_t floor;
 };
 
-/* A sequence number, taken. */
-struct verify_number {
-    uint32_t structure;
-    uint64_t number;
-};
-
 struct verify_lane {
     uint32_t number;
     struct verify_block *first, *last; /* read and not taken; the first one has records left */
@@ -54,14 +48,10 @@ struct verify_lane {
      * and the next lane in the list of that structure, plus one. */
     uint32_t blocked_on, next_blocked;
 
-    /* Rule 4: the latest window that anything up to here has to wait for; its changes, ascending;
-     * window of the latest call in the recording; the numbers that were taken for the next call. */
+    /* Rule 4: the latest window that anything up to here has to wait for; its changes, ascending. */
     uint32_t floor;
     struct verify_floor *floors;
     uint32_t floors_count, floors_room;
-    uint32_t call_window;
-    struct verify_number *before;
-    uint32_t before_count, before_room;
 };
 
 #define VERIFY_NOT_BLOCKED UINT32_MAX

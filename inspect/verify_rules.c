@@ -174,7 +174,7 @@ static bool check_objects(struct verify *verify, struct verify_lane *lane,
     bool names = shape >= SHAPE_REALLOC && shape <= SHAPE_DEATH_SIZED_ALIGNED;
     bool ends = names && record->number != RAW_FAILED && (one->opcode & INSTRUCTION_UNKNOWN) == 0;
     if (names && !verify_object(verify, lane, record, one)) return false;
-    if (!verify_window(verify, lane, record)) return false;
+    if (!verify_window(verify, lane)) return false;
     if (ends) verify_object_ends(verify, one->object);
     verify->counts.frees += ends;
     if (!is_call || record->serial == 0) return true;
@@ -198,11 +198,7 @@ static bool check_record(struct verify *verify, struct verify_lane *lane,
     if (!check_objects(verify, lane, record, batch, index)) return false;
     verify->counts.calls += is_call;
     if (record->number == RAW_LOST) lane->allocations += record->operand;
-    if (is_call || record->number == RAW_THREAD_CACHE_DELETED) {
-        lane->calls++;
-        lane->call_window = lane->first->window;
-        lane->before_count = 0;
-    }
+    if (is_call || record->number == RAW_THREAD_CACHE_DELETED) lane->calls++;
     verify_lane_take(&verify->raw, lane);
     return verify_numbers_follow(verify, lane);
 }
@@ -292,7 +288,7 @@ bool verify_finish(struct verify *verify)
     verify->position = 0;
     while (!verify->raw.ended)
         if (!verify_numbers_read(verify)) return false;
-    if (!check_left(verify) || !verify_windows_judge(verify, true)) return false;
+    if (!check_left(verify)) return false;
     const struct error *doubt = verify_raw_doubt(&verify->raw);
     if (doubt != NULL && verify->counts.freed_twice == 0) {
         verify->error = *doubt;
@@ -309,5 +305,4 @@ void verify_close(struct verify *verify)
 {
     verify_raw_close(&verify->raw);
     verify_objects_free(verify);
-    verify_windows_free(verify);
 }

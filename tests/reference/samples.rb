@@ -657,21 +657,19 @@ sample('verify_interleaved_order') do |checksums|
 end
 
 # What a thread off its processor writes windows later, and another thread waits for: a sequence number, an object.
-{ 'verify_waits_raw' => true, 'verify_independent_raw' => false }.each do |name, waits|
-  sample(name) do |checksums|
-    raw = RawBuilder.new(checksums)
-    raw.records(1) do |r|
-      r.stamp_before(3, 2) if waits
-      r.call(:malloc, size: 1)
-      r.call(:free, object: Ended.new(0, 1, 5, 0)) if waits
-    end
-    3.times { |i| raw.tick((i + 1) * 10_000_000, 4096, 0) }
-    raw.records(0) do |r|
-      r.stamp_before(3, 1)
-      r.call(:malloc, size: 2, place: [5, 0])
-    end
-    raw.finish
+sample('verify_waits_raw') do |checksums|
+  raw = RawBuilder.new(checksums)
+  raw.records(1) do |r|
+    r.stamp_before(3, 2)
+    r.call(:malloc, size: 1)
+    r.call(:free, object: Ended.new(0, 1, 5, 0))
   end
+  3.times { |i| raw.tick((i + 1) * 10_000_000, 4096, 0) }
+  raw.records(0) do |r|
+    r.stamp_before(3, 1)
+    r.call(:malloc, size: 2, place: [5, 0])
+  end
+  raw.finish
 end
 
 { 'verify_forced_early' => [0, 3], 'verify_forced_late' => [3, 0] }.each do |name, (before, behind)|
@@ -686,16 +684,6 @@ end
     behind.times { out.tick(10_000_000, 4096, 0) }
     out.finish
   end
-end
-
-sample('verify_early') do |checksums|
-  out = InstructionBuilder.new(checksums)
-  out.lane(0)
-  out.call(:malloc, size: 2)
-  out.lane(1)
-  out.call(:malloc, size: 1)
-  3.times { out.tick(10_000_000, 4096, 0) }
-  out.finish
 end
 
 # A recording that is wrong: a place where this lane has made no object.
