@@ -255,17 +255,23 @@ static bool find_list(struct raw_decoder *decoder, uint64_t size_class, uint32_t
     return true;
 }
 
+/* A place of a class whose list that is. */
+static bool note_in_list(struct raw_decoder *decoder, uint32_t place, uint64_t size_class,
+                         uint32_t list)
+{
+    uint32_t before = raw_cache_list_of_place(&decoder->cache, place);
+    if (before == list) return true;
+    if (before != RAW_LIST_UNKNOWN)
+        return DECODER_FAIL(decoder, RAW_PLACE_CLASS,
+                            ": place %" PRIu32 " is of class %" PRIu64 " now", place, size_class);
+    return raw_cache_note_place(&decoder->cache, place, list) || no_memory(decoder);
+}
+
 /* A place of which the class was said. */
 static bool note_place(struct raw_decoder *decoder, uint32_t place, uint64_t size_class,
                        uint32_t *list)
 {
-    if (!find_list(decoder, size_class, list)) return false;
-    uint32_t before = raw_cache_list_of_place(&decoder->cache, place);
-    if (before == *list) return true;
-    if (before != RAW_LIST_UNKNOWN)
-        return DECODER_FAIL(decoder, RAW_PLACE_CLASS,
-                            ": place %" PRIu32 " is of class %" PRIu64 " now", place, size_class);
-    return raw_cache_note_place(&decoder->cache, place, *list) || no_memory(decoder);
+    return find_list(decoder, size_class, list) && note_in_list(decoder, place, size_class, *list);
 }
 
 /* The list of a place that the lane has. */
@@ -372,9 +378,10 @@ static bool follow_class(struct raw_decoder *decoder, const struct record *recor
 
 static bool follow_cached(struct raw_decoder *decoder, const struct raw_said *said)
 {
+    uint32_t list;
+    if (!find_list(decoder, said->structure, &list)) return false;
     for (uint32_t i = 0; i < said->count; i++) {
-        uint32_t list;
-        if (!note_place(decoder, said->cached[i], said->structure, &list)) return false;
+        if (!note_in_list(decoder, said->cached[i], said->structure, list)) return false;
         if (decoder->cache.known && !raw_list_append(&decoder->cache.lists[list], said->cached[i]))
             return no_memory(decoder);
     }
@@ -490,6 +497,74 @@ static uint32_t decode_shorts(struct raw_decoder *decoder, struct record *record
     return done;
 }
 
+/* ---- frees of other lanes' objects, and sequence numbers: nearly all the rest ---- */
+
+/* Bytes of the longest that is decoded here. */
+#define SHARED_BYTES_MAX 6
+
+static void tell_shared(struct raw_decoder *decoder, unsigned number, unsigned bytes,
+                        struct record *record)
+{
+    *record = (struct record){
+        .number = (uint8_t)number, .shape = call_shapes[number], .kind = (uint8_t)number};
+    decoder->at += bytes;
+    decoder->records++;
+}
+
+/* ec00..efff, of a free that is given no size. */
+static bool decode_foreign_free(struct raw_decoder *decoder, unsigned unit, struct record *record)
+{
+    struct raw_cache *cache = &decoder->cache;
+    struct raw_way *way = &decoder->foreign[unit >> RAW_FOREIGN_WAY_SHIFT & (RAW_FOREIGN_WAYS - 1)];
+    unsigned kind = decoder->profile[RAW_DEATH_1], more = bytes_get16(decoder->at + 4);
+    uint32_t place = (unit & RAW_FOREIGN_HIGH) << 16 | bytes_get16(decoder->at + 2);
+    uint32_t list = cache->list_of_class[more % RAW_FOREIGN_CLASSES];
+    uint64_t bound = way->bound + more / RAW_FOREIGN_CLASSES;
+    if (call_shapes[kind] != SHAPE_DEATH || more >= RAW_NUMBER_MORE || place == RAW_PLACE_NONE ||
+        bound > RAW_SERIAL_MAX || (way->bound == 0 && way->lane == 0) || decoder->scout ||
+        list == RAW_LIST_UNKNOWN || raw_cache_list_of_place(cache, place) != list ||
+        (cache->known && !raw_list_push(&cache->lists[list], place)))
+        return false;
+    way->bound = bound;
+    tell_shared(decoder, kind, 6, record);
+    record->ends = place;
+    record->bound = raw_births(way->lane, bound);
+    return true;
+}
+
+/* f100..f2ff */
+static bool decode_sequence_number(struct raw_decoder *decoder, unsigned unit,
+                                   struct record *record)
+{
+    unsigned structure = unit & 0xff, more = bytes_get16(decoder->at + 2);
+    bool is_page_heap = structure == RAW_STRUCTURE_PAGE_HEAP;
+    if (!is_page_heap && structure >= RAW_SIZE_CLASSES_MAX) return false;
+    uint64_t *latest = &decoder->latest_stamp[is_page_heap ? RAW_STAMP_ENTRIES - 1 : structure];
+    if (more == 0 || more >= RAW_NUMBER_MORE || more >= RAW_STAMP_LIMIT - *latest) return false;
+    tell_shared(decoder, unit < RAW_UNIT_STAMP_AFTER ? RAW_STAMP_BEFORE : RAW_STAMP_AFTER, 4,
+                record);
+    *latest += more;
+    record->structure = structure;
+    record->size = *latest;
+    return true;
+}
+
+/* Programs whose threads free what others have allocated have little else. What is wrong is left to decode_any(). */
+static uint32_t decode_shared(struct raw_decoder *decoder, struct record *records, uint32_t room)
+{
+    uint32_t done = 0;
+    for (; done < room && decoder->end - decoder->at >= SHARED_BYTES_MAX; done++) {
+        unsigned unit = bytes_get16(decoder->at);
+        bool is_sequence =
+            unit - RAW_UNIT_STAMP_BEFORE < RAW_UNIT_UNDEFINED - RAW_UNIT_STAMP_BEFORE;
+        bool is_free = unit - RAW_UNIT_FOREIGN < RAW_UNIT_GENERAL - RAW_UNIT_FOREIGN;
+        if (!(is_sequence && decode_sequence_number(decoder, unit, &records[done])) &&
+            !(is_free && decode_foreign_free(decoder, unit, &records[done])))
+            break;
+    }
+    return done;
+}
+
 /* ---- a chunk ---- */
 
 /* Whether an open-ended chunk ends here. */
@@ -512,7 +587,8 @@ uint32_t raw_decoder_next(struct raw_decoder *decoder, struct record *records, u
     uint32_t done = 0, told = 0;
     if (error_is_set(&decoder->error)) return 0;
     while (done < room && decoder->at < decoder->end) {
-        uint32_t some = decode_shorts(decoder, records + done, room - done);
+        uint32_t some = decode_shared(decoder, records + done, room - done);
+        if (some == 0) some = decode_shorts(decoder, records + done, room - done);
         done += some;
         if (some > 0) continue;
         if (lacks_room(decoder, room - done) || decoder_ends(decoder) ||

@@ -53,7 +53,8 @@
  * object it ends, as far as its class tells; not that an object lives there, nor the order of stamps across lanes: that is
  * what ordering is for.
  *
- * There are two ways through a chunk: raw_shorts.h for what nearly all records are, and raw_units.h for all.
+ * There are two ways through a chunk: raw_shorts.h for what nearly all records are, and raw_units.h for all. The most frequent
+ * codes of what threads do to each other (frees of other lanes' objects, sequence numbers) are read at once here.
  *
  * Memory   about 2.5 KiB a lane, and its cache (raw_cache.h).
  * Threads  one per decoder. */
