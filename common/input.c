@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define LZ4F_STATIC_LINKING_ONLY /* the constructor that takes an allocator */
@@ -20,9 +19,6 @@
 /* A pipe as large as an ordinary user may have: `lz4 -d` writes 4 MiB at once, and then decodes the
  * next ones while what is in the pipe is read. */
 #define INPUT_PIPE_BYTES (1024 * 1024)
-
-/* Fewer bytes are left in the pipe: a system call for them costs more than it gains. */
-#define INPUT_READY_MIN (64 * 1024)
 
 /* Compressed bytes held at once. */
 #define INPUT_PACKED_BYTES (128u * 1024)
@@ -59,9 +55,8 @@ static void input_lz4_free(void *state, void *at)
 bool input_open_fd(struct input *input, int fd)
 {
     *input = (struct input){.fd = fd};
-    input->pipe = fcntl(fd, F_GETPIPE_SZ) >= 0;
     /* Refused by a limit: then it stays as it is. */
-    if (input->pipe) fcntl(fd, F_SETPIPE_SZ, INPUT_PIPE_BYTES);
+    fcntl(fd, F_SETPIPE_SZ, INPUT_PIPE_BYTES);
     input->capacity = INPUT_READ_BYTES;
     input->buffer = pages_map(input->capacity + INPUT_SLACK);
     if (input->buffer == NULL) {
@@ -329,24 +324,6 @@ size_t input_peek_slow(struct input *input, size_t bytes)
         }
     }
     return (size_t)(input->end - input->next);
-}
-
-void input_reserve_ready(struct input *input)
-{
-    if (input->pipe && input_grow(input, INPUT_READY_BYTES))
-        pages_populate(input->buffer, input->capacity);
-}
-
-void input_take_ready(struct input *input)
-{
-    int ready = 0;
-    if (!input->pipe || input->lz4 || !input->started || input->state != INPUT_MORE) return;
-    if (ioctl(input->fd, FIONREAD, &ready) != 0 || ready < INPUT_READY_MIN) return;
-    if (input_room(input) < (size_t)ready &&
-        (size_t)(input->end - input->next) <= input->capacity / 2)
-        input_move_to_front(input);
-    /* Where there is no room, nothing would be read, as at the end. */
-    if (input_room(input) >= INPUT_READY_MIN) input_fill_plain(input, input_room(input));
 }
 
 uint64_t input_file_offset(const struct input *input)

@@ -15,9 +15,9 @@
  * Invariants   buffer <= next <= end <= buffer + capacity;  INPUT_SLACK readable bytes behind `end`
  *              state != INPUT_MORE: what lies between next and end is all there will ever be
  * Blocking     input_peek() reads only while fewer than the wanted bytes are there, so a reader on
- *              a live pipe gets what has arrived. input_take_ready() never waits.
- * Memory       from pages_map() only, LZ4's own included; bounded by INPUT_PEEK_MAX, or
- *              INPUT_READY_BYTES, and two LZ4 blocks.
+ *              a live pipe gets what has arrived.
+ * Memory       from pages_map() only, LZ4's own included; bounded by INPUT_PEEK_MAX and two LZ4
+ *              blocks.
  * Threads      one. */
 #ifndef MALLOCTAPE_INPUT_H
 #define MALLOCTAPE_INPUT_H
@@ -34,9 +34,6 @@ extern "C" {
 
 /* The most a reader may ask for at once: the formats bound a block to 1 MiB and a header. */
 #define INPUT_PEEK_MAX (4u * 1024 * 1024)
-
-/* The most that is taken before it is asked for: as much as lz4 decodes before it writes. */
-#define INPUT_READY_BYTES (4u * 1024 * 1024)
 
 /* Readable bytes behind `end`, of no particular value: a reader may decode a block's worth of
  * integers of up to 9 bytes without looking for the end of each (16 384 instructions), and check
@@ -67,7 +64,7 @@ struct input {
     /* From here on: input.c only. */
     uint64_t end_offset; /* offset of `end` in the decoded stream */
     int fd;
-    bool owned, pipe, started, file_ended;
+    bool owned, started, file_ended;
     uint8_t *buffer;
     size_t capacity;
     uint8_t *packed;                         /* compressed bytes; plain data never comes here */
@@ -99,21 +96,6 @@ static inline void input_skip(struct input *input, size_t bytes)
 {
     input->next += bytes;
 }
-
-/* Whether another program may be filling the input right now. */
-static inline bool input_is_pipe(const struct input *input)
-{
-    return input->pipe;
-}
-
-/* Before the first byte is asked for: room for INPUT_READY_BYTES, if there is memory, so that it
- * need not be made when they have come. */
-void input_reserve_ready(struct input *input);
-
-/* Takes what a pipe with plain data has ready, if that is worth a system call, as far as there is
- * room: so that whoever fills the pipe can go on while the reader works on what it has. Earlier
- * values of next and end become invalid. */
-void input_take_ready(struct input *input);
 
 /* Offset of input->next in the decoded stream: what `lz4 -d` would have written before it. */
 static inline uint64_t input_offset(const struct input *input)

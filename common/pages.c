@@ -27,11 +27,6 @@ void *pages_grow(void *at, size_t bytes_old, size_t bytes_new)
     return pages_result(syscall(SYS_mremap, at, bytes_old, bytes_new, MREMAP_MAYMOVE, NULL));
 }
 
-void pages_populate(void *at, size_t bytes)
-{
-    syscall(SYS_madvise, at, bytes, MADV_POPULATE_WRITE);
-}
-
 void pages_unmap(void *at, size_t bytes)
 {
     if (at == NULL) return;

@@ -25,10 +25,6 @@ void *pages_map_shared(size_t bytes);
  * may move. On failure the old mapping stays as it is. */
 void *pages_grow(void *at, size_t bytes_old, size_t bytes_new);
 
-/* Has the system give the pages of a mapping now, if it can, and not one by one when they are
- * touched first. */
-void pages_populate(void *at, size_t bytes);
-
 /* NULL is ignored. */
 void pages_unmap(void *at, size_t bytes);
 

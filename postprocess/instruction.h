@@ -1,7 +1,8 @@
 /* instruction - what the writer and the reader of the instruction stream share.
  *
- * INSTRUCTIONS.md is the format; the numbers in parentheses below are its sections. Three things are here: the
- * constants, the totals that both sides count and the end block compares (5.2, 6), and the order of registers (4.5).
+ * INSTRUCTIONS.md is the format; the numbers in parentheses below are its sections. Three things
+ * are here: the constants, the totals that both sides count and the end block compares (5.2, 6),
+ * and the order of registers (4.5).
  *
  *   postprocess --> instruction_writer --> bytes --> instruction_reader --> replay, verify, dump */
 #ifndef MALLOCTAPE_INSTRUCTION_H
@@ -42,7 +43,8 @@ enum instruction_number {
 #undef INSTRUCTION_ENUM
 };
 
-/* Name of a call or of another instruction, as in dumps and reports; NULL for an undefined number. */
+/* Name of a call or of another instruction, as in dumps and reports; NULL for an undefined number.
+ */
 const char *instruction_name(unsigned number);
 
 /* ---- limits (4) ---- */
@@ -100,7 +102,8 @@ struct instruction_totals {
     uint64_t freed_twice; /* freed_twice */
 };
 
-/* Adds the instructions of a block: to instructions, calls, by_kind, threads, lane_changes, ticks and freed_twice. */
+/* Adds the instructions of a block: to instructions, calls, by_kind, threads, lane_changes, ticks
+ * and freed_twice. */
 void instruction_totals_add(struct instruction_totals *totals, const uint8_t *opcodes,
                             size_t count);
 

@@ -480,14 +480,16 @@ static void block_copy_columns(const struct block *block, uint8_t *restrict opco
             values[i + k] = (uint16_t)(block->low[i + k] | block->high[i + k] << 8);
 }
 
-/* Whether the instructions of a group, from index `from` on, are plain and right in whatever order objects come and go
- * there: then *births of them are births, and the others deaths. Written for the compiler to make vectors of bytes of it: calls
- * are compared as ranges of numbers, which have nearly all that are plain. */
+/* Whether the instructions of a group, from index `from` on, are plain and right in whatever order
+ * objects come and go there: then *births of them are births, and the others deaths. Written for
+ * the compiler to make vectors of bytes of it: calls are compared as ranges of numbers, which have
+ * nearly all that are plain. */
 static bool group_is_plain(const struct block *block, size_t from, unsigned *births)
 {
     const uint8_t *const opcodes = block->opcodes + from;
     const uint8_t *const low = block->low + from, *const high = block->high + from;
-    /* At least as many objects are alive at each instruction of the group. What is larger is looked at one by one. */
+    /* At least as many objects are alive at each instruction of the group. What is larger is looked
+     * at one by one. */
     uint64_t fewest = block->live > GROUP ? block->live - GROUP : 0;
     if (fewest > VALUES_OF_GROUPS) fewest = VALUES_OF_GROUPS;
     const uint8_t most_low = (uint8_t)fewest, most_high = (uint8_t)(fewest >> 8);
@@ -517,8 +519,8 @@ static bool block_take_group(struct block *block, size_t from)
     return true;
 }
 
-/* Decodes the instructions `from` to `to` - 1 one by one. Those that are not plain, or who wants registers every one, go
- * to room->at. */
+/* Decodes the instructions `from` to `to` - 1 one by one. Those that are not plain, or who wants
+ * registers every one, go to room->at. */
 static bool block_decode_each(struct instruction_reader *reader, struct block *block, size_t from,
                               size_t to)
 {
@@ -586,7 +588,8 @@ static void objects_follow(struct live_objects *objects, struct instruction *one
         one->object = register_order_at(&objects->registers, place);
 }
 
-/* Turns positions into registers, counts the bytes of live objects, and compares them with what the block states. */
+/* Turns positions into registers, counts the bytes of live objects, and compares them with what the
+ * block states. */
 static bool block_compare_objects(struct instruction_reader *reader, struct block *block,
                                   struct live_objects *objects)
 {

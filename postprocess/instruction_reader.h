@@ -1,21 +1,23 @@
 /* instruction_reader - reads an instruction stream (INSTRUCTIONS.md), block by block.
  *
- *   input --block--> check --columns--> decode --> batch of struct instruction --> an engine, verify, dump
+ *   input --block--> check --columns--> decode --> batch of struct instruction --> engine, dump
  *
  *     if (!instruction_reader_open(&reader, &input)) ... reader.error
  *     while (instruction_reader_next(&reader, &batch)) ... batch.at[0 .. batch.count - 1]
  *     switch (reader.state) ... INSTRUCTIONS_END, INSTRUCTIONS_CUT or INSTRUCTIONS_FAILED
  *
- * Everything INSTRUCTIONS.md 8 asks is checked before a batch is handed out: whoever carries it out may use
- * registers, lanes and operands without looking. Births come with the register they take. A block with a mistake
- * in it is refused as a whole; the blocks before it have been good.
+ * Everything INSTRUCTIONS.md 8 asks is checked before a batch is handed out: whoever carries it out
+ * may use registers, lanes and operands without looking. Births come with the register they take. A
+ * block with a mistake in it is refused as a whole; the blocks before it have been good.
  *
- * Along the way the reader counts: totals (5.2), the bytes that live objects asked for, and their peak. Who has no use for
- * names that stay the same can have positions instead of registers: then no object is followed, which is several times as
- * fast and takes no memory per object, and the bytes are those that the stream states (4.3) instead of a count that is compared
- * with them.
+ * Along the way the reader counts: totals (5.2), the bytes that live objects asked for, and their
+ * peak. Who has no use for names that stay the same can have positions instead of registers: then
+ * no object is followed, which is several times as fast and takes no memory per object, the
+ * bytes are those that the stream states (4.3) instead of a count that is compared with them, and
+ * the number of registers is a bound, up to one group of instructions (instruction_reader.c) above.
  *
- * Memory: 12 bytes per register, unless there are none, and one batch, from pages_map(). One thread. */
+ * Memory: 12 bytes per register, unless there are none, and one batch, from pages_map(). One
+ * thread. */
 #ifndef MALLOCTAPE_INSTRUCTION_READER_H
 #define MALLOCTAPE_INSTRUCTION_READER_H
 
@@ -59,8 +61,8 @@ extern const struct error_kind instruction_errors[];
 /* What an instruction has no register for: other instructions, failed births, unknown deaths. */
 #define INSTRUCTION_NO_REGISTER UINT32_MAX
 
-/* One instruction, decoded. Its operands, but for a size, are batch->operands[operand_at ...]: the alignment, the
- * numbers of a HEAP call, or the operands of 5.3. */
+/* One instruction, decoded. Its operands, but for a size, are batch->operands[operand_at ...]: the
+ * alignment, the numbers of a HEAP call, or the operands of 5.3. */
 struct instruction {
     uint8_t opcode;      /* as in the stream, flags included */
     uint8_t operands;    /* how many */
@@ -74,8 +76,8 @@ static inline unsigned instruction_number(const struct instruction *instruction)
     return instruction->opcode & INSTRUCTION_NUMBER_MASK;
 }
 
-/* What an opcode, flags included, does to the number of live objects if the instruction is plain: if nothing belongs to it but
- * its value, and that is small (4.4). */
+/* What an opcode, flags included, does to the number of live objects if the instruction is plain:
+ * if nothing belongs to it but its value, and that is small (4.4). */
 enum instruction_effect {
     INSTRUCTION_NOT_PLAIN = 0,
     INSTRUCTION_PLAIN_BIRTH = 1, /* the value is the size */
@@ -91,12 +93,12 @@ struct instruction_tick {
     uint64_t live_bytes; /* asked for by the objects alive there */
 };
 
-/* Flags of an opcode in batch->opcodes that would be plain but for its large value. No call may have both in a stream, but
- * for realloc_moved, which is never plain. */
+/* Flags of an opcode in batch->opcodes that would be plain but for its large value. No call may
+ * have both in a stream, but for realloc_moved, which is never plain. */
 #define INSTRUCTION_LARGE (INSTRUCTION_FAILED | INSTRUCTION_UNKNOWN)
 
-/* Entries behind a batch, of no particular value: who looks ahead may read them, and the reader, which copies whole groups,
- * also writes them. */
+/* Entries behind a batch, of no particular value: who looks ahead may read them, and the reader,
+ * which copies whole groups, also writes them. */
 #define INSTRUCTION_BATCH_SLACK 32
 
 /* Where the reader puts a batch: most of it is touched only when it is needed. */
@@ -109,8 +111,9 @@ struct instruction_room {
     struct instruction_tick ticks[INSTRUCTION_BLOCK_MAX];
 };
 
-/* One block. Belongs to the reader, valid until the next call. `at` has all instructions; with positions it has only those
- * that are not plain, one after another, and `values` has the values of the others. */
+/* One block. Belongs to the reader, valid until the next call. `at` has all instructions; with
+ * positions it has only those that are not plain, one after another, and `values` has the values of
+ * the others. */
 struct instruction_batch {
     size_t count;           /* instructions */
     const uint8_t *opcodes; /* `count`, and INSTRUCTION_BATCH_SLACK more */
@@ -169,8 +172,9 @@ struct instruction_reader {
 /* Reads the header. `input` stays the caller's. False: see state and error. */
 bool instruction_reader_open(struct instruction_reader *reader, struct input *input);
 
-/* To be called before the first block is read. From then on `object` is a position in the row of live objects (4.5): a birth
- * appends its object, whose position is their number; where an object ends, the last one takes its position. */
+/* To be called before the first block is read. From then on `object` is a position in the row of
+ * live objects (4.5): a birth appends its object, whose position is their number; where an object
+ * ends, the last one takes its position. */
 void instruction_reader_use_positions(struct instruction_reader *reader);
 
 /* Reads a block. False when there is none, or no good one: see state. */

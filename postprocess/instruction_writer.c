@@ -7,21 +7,23 @@
 #include "common/checksum.h"
 #include "common/pages.h"
 
-/* The most that one instruction can put into a column (5): the operands of a tick, and one address. */
+/* The most that one instruction can put into a column (5): the operands of a tick, and one address.
+ */
 #define OPERANDS_BYTES_MAX (INSTRUCTION_OPERANDS_MAX * VARINT_BYTES_MAX)
 #define ADDRESS_BYTES_MAX  VARINT_BYTES_MAX
 
 /* What stands before the columns: three numbers. */
 #define PAYLOAD_HEAD_BYTES (3 * VARINT_BYTES_MAX + VARINT_SLACK)
 
-/* The mapping: what stands before the columns, and the columns, with the most that each can take. */
+/* The mapping: what stands before the columns, and the columns, with the most that each can take.
+ */
 #define OPERANDS_ROOM  (INSTRUCTION_BLOCK_MAX * OPERANDS_BYTES_MAX + VARINT_SLACK)
 #define ADDRESSES_ROOM (INSTRUCTION_BLOCK_MAX * ADDRESS_BYTES_MAX + VARINT_SLACK)
 #define MAPPING_BYTES \
     (PAYLOAD_HEAD_BYTES + INSTRUCTION_BLOCK_MAX * 3 + OPERANDS_ROOM + ADDRESSES_ROOM)
 
-/* So that no block the writer can fill is one that a reader must refuse. An allocation or a realloc with an address has
- * two operands besides. */
+/* So that no block the writer can fill is one that a reader must refuse. An allocation or a realloc
+ * with an address has two operands besides. */
 _Static_assert(OPERANDS_BYTES_MAX >= 2 * VARINT_BYTES_MAX + ADDRESS_BYTES_MAX, "a tick is longest");
 _Static_assert(INSTRUCTION_BLOCK_MAX *(3 + OPERANDS_BYTES_MAX) + PAYLOAD_HEAD_BYTES <=
                    INSTRUCTION_BLOCK_PAYLOAD_MAX,
@@ -58,8 +60,8 @@ static void writer_start_block(struct instruction_writer *writer)
     writer->last_address = 0;
     writer->peak_bytes = 0;
     if (!writer_reserve(writer)) error_set_system(&writer->error, "no memory for registers");
-    /* After a failure registers mean nothing, but they must stay inside the tables whatever comes: a block takes or
-     * releases at most half of the smallest ones. */
+    /* After a failure registers mean nothing, but they must stay inside the tables whatever comes:
+     * a block takes or releases at most half of the smallest ones. */
     if (error_is_set(&writer->error)) writer->registers.live = writer->objects_count / 2;
 }
 
@@ -92,8 +94,9 @@ static uint8_t *writer_join(uint8_t *to, const uint8_t *column, size_t bytes)
     return to + bytes;
 }
 
-/* Puts the columns together, behind what stands before them (4.3). The first one starts with room in front for that, and
- * no column moves over one that has not moved yet. Returns the payload, whose end is *end. */
+/* Puts the columns together, behind what stands before them (4.3). The first one starts with room
+ * in front for that, and no column moves over one that has not moved yet. Returns the payload,
+ * whose end is *end. */
 static uint8_t *writer_join_columns(struct instruction_writer *writer, uint8_t **end)
 {
     const size_t count = writer->count;

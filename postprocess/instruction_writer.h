@@ -10,12 +10,14 @@
  *     instruction_writer_finish(&writer, INSTRUCTION_STATUS_COMPLETE);
  *     instruction_writer_close(&writer);
  *
- * The writer owns the registers: a birth says which one it took, a death gives it back. The put functions are a
- * few stores each, check nothing that the caller has to know anyway (that a kind has the right shape, that a
- * register is live) and cannot fail. What fails is the output or memory: that stays in writer->error, the rest of the
- * stream goes nowhere, and registers mean nothing any more; instruction_writer_failed() may be asked now and then.
+ * The writer owns the registers: a birth says which one it took, a death gives it back. The put
+ * functions are a few stores each, check nothing that the caller has to know anyway (that a kind
+ * has the right shape, that a register is live) and cannot fail. What fails is the output or
+ * memory: that stays in writer->error, the rest of the stream goes nowhere, and registers mean
+ * nothing any more; instruction_writer_failed() may be asked now and then.
  *
- * It also keeps the account of the bytes that live objects asked for, which the stream states (4.3).
+ * It also keeps the account of the bytes that live objects asked for, which the stream states
+ * (4.3).
  *
  * Memory: 1 MiB for the columns and 12 bytes per register, from pages_map(). One thread. */
 #ifndef MALLOCTAPE_INSTRUCTION_WRITER_H
@@ -60,12 +62,14 @@ struct instruction_writer {
     struct error error;
 };
 
-/* Writes the header. `output` stays the caller's, who closes it after instruction_writer_close(). Metadata of more
- * than INSTRUCTION_METADATA_MAX bytes loses its last lines. False: see writer->error. */
+/* Writes the header. `output` stays the caller's, who closes it after instruction_writer_close().
+ * Metadata of more than INSTRUCTION_METADATA_MAX bytes loses its last lines. False: see
+ * writer->error. */
 bool instruction_writer_open(struct instruction_writer *writer, struct output *output,
                              const struct instruction_header *header);
 
-/* Ends the block, if there is one, and hands everything to the system: for when the input has run dry. */
+/* Ends the block, if there is one, and hands everything to the system: for when the input has run
+ * dry. */
 bool instruction_writer_flush(struct instruction_writer *writer);
 
 /* Writes the last block and the end block. False if anything failed since the opening. */
@@ -87,8 +91,8 @@ void instruction_writer_end_block(struct instruction_writer *writer);
 
 /* ---- calls (5.1) ----
  *
- * `address` is where the original allocator put the object, a multiple of 8; used only when the header has
- * INSTRUCTION_FEATURE_ADDRESSES. */
+ * `address` is where the original allocator put the object, a multiple of 8; used only when the
+ * header has INSTRUCTION_FEATURE_ADDRESSES. */
 
 static inline void instruction_put_operand(struct instruction_writer *writer, uint64_t operand)
 {
@@ -274,7 +278,8 @@ static inline void instruction_put_death_sized_aligned(struct instruction_writer
     instruction_end_death(writer, object);
 }
 
-/* A death of any shape, of an object whose birth is not known; what the shape does not have is ignored. */
+/* A death of any shape, of an object whose birth is not known; what the shape does not have is
+ * ignored. */
 void instruction_put_death_unknown(struct instruction_writer *writer, enum call_kind kind,
                                    uint64_t size, uint64_t alignment);
 
@@ -299,8 +304,8 @@ void instruction_put_tick(struct instruction_writer *writer, uint64_t elapsed_ns
                           uint64_t rss_bytes, uint64_t heap_bytes);
 void instruction_put_lost(struct instruction_writer *writer, uint64_t lane, uint64_t events);
 
-/* The next call, of an unknown object, frees or reallocates one that had been freed already. To be followed by
- * instruction_put_death_unknown() or instruction_put_realloc_unknown(). */
+/* The next call, of an unknown object, frees or reallocates one that had been freed already. To be
+ * followed by instruction_put_death_unknown() or instruction_put_realloc_unknown(). */
 void instruction_put_freed_twice(struct instruction_writer *writer);
 
 #ifdef __cplusplus

@@ -15,9 +15,10 @@
 /* How often a waiting parent looks whether the child still lives. */
 #define AHEAD_LOOK_NS 100000000
 
-/* Waking somebody takes about as long as decoding half a batch, so it is done for several batches at once, for half of the
- * slots: less than all, or what is waited for would not come without the one who waits. A parent that got fewer looks by itself
- * after this time: the child may be waiting for a live pipe. */
+/* Waking somebody takes about as long as decoding half a batch, so it is done for several batches
+ * at once, for half of the slots: less than all, or what is waited for would not come without the
+ * one who waits. A parent that got fewer looks by itself after this time: the child may be waiting
+ * for a live pipe. */
 #define AHEAD_LINGER_NS 1000000
 static uint32_t wake_batches(const struct ahead *ahead)
 {
@@ -77,7 +78,8 @@ static void counter_grow(struct ahead_counter *counter)
         counter_wake(counter);
 }
 
-/* Waits while the counter is `value`. Once asleep, until it has grown by `growth`, for at most `most_ns`. */
+/* Waits while the counter is `value`. Once asleep, until it has grown by `growth`, for at most
+ * `most_ns`. */
 static void counter_wait(struct ahead_counter *counter, uint32_t value, uint32_t growth,
                          long most_ns)
 {
@@ -106,8 +108,9 @@ static void slot_fill(struct ahead_slot *slot, struct instruction_reader *reader
     slot->file_offset = input_file_offset(reader->input);
 }
 
-/* Of two that wake each other, the scheduler may put both on one processor, and leave them there: a replay without an allocator
- * then takes half as long again. So the child keeps off the processor that the parent is on. */
+/* Of two that wake each other, the scheduler may put both on one processor, and leave them there: a
+ * replay without an allocator then takes half as long again. So the child keeps off the processor
+ * that the parent is on. */
 static void child_move(const cpu_set_t *cpus, int parents_cpu)
 {
     cpu_set_t others = *cpus;
@@ -134,23 +137,12 @@ static _Noreturn void child_run(const struct ahead *ahead)
 
 /* ---- the parent ---- */
 
-/* Whether there is no processor for a child. */
-static bool is_alone(const struct input *input, bool quick, const cpu_set_t *cpus)
-{
-    return CPU_COUNT(cpus) < (quick && input_is_pipe(input) ? 3 : 2);
-}
-
-void ahead_prepare(struct input *input, bool quick, const cpu_set_t *cpus)
-{
-    if (quick && is_alone(input, quick, cpus)) input_reserve_ready(input);
-}
-
-void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool positions, bool quick,
+void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool positions,
                 const cpu_set_t *cpus)
 {
-    *ahead = (struct ahead){
-        .reader = reader, .slots = positions ? AHEAD_SLOTS : AHEAD_SLOTS_REGISTERS, .quick = quick};
-    if (is_alone(reader->input, quick, cpus)) return;
+    *ahead =
+        (struct ahead){.reader = reader, .slots = positions ? AHEAD_SLOTS : AHEAD_SLOTS_REGISTERS};
+    if (CPU_COUNT(cpus) < 2) return;
     ahead->shared = pages_map_shared(sizeof *ahead->shared);
     if (ahead->shared == NULL) return;
     pid_t parent = getpid();
@@ -179,7 +171,8 @@ static bool child_has_died(struct ahead *ahead)
 static bool ahead_wait(struct ahead *ahead)
 {
     struct ahead_counter *produced = &ahead->shared->produced;
-    /* Before the first batch nothing is on its way yet, and lingering would be added to every replay. */
+    /* Before the first batch nothing is on its way yet, and lingering would be added to every
+     * replay. */
     uint32_t growth = ahead->taken == 0 ? 1 : wake_batches(ahead);
     long most_ns = AHEAD_LINGER_NS;
     while (counter_get(produced) == ahead->taken) {
@@ -197,7 +190,6 @@ bool ahead_next(struct ahead *ahead, struct instruction_batch *batch)
 {
     struct instruction_reader *reader = ahead->reader;
     if (ahead->shared == NULL) {
-        if (ahead->quick) input_take_ready(reader->input);
         bool more = instruction_reader_next(reader, batch);
         ahead->file_offset = input_file_offset(reader->input);
         return more;

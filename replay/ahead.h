@@ -1,22 +1,22 @@
 /* ahead - reads and decodes the stream in a process of its own, beside the replay.
  *
- *   child:   input --> instruction_reader --> slot, slot, slot, slot --> parent: engine      slots are written past the caches
+ *   child:   input --> instruction_reader --> slot, slot, slot, slot --> parent: engine
  *                                             ^--------- released ----------+
  *
- * A process, not a thread: where there is a second thread allocators take other paths (glibc's malloc then locks), and
- * the thread itself would come from the allocator under test. The child shares the slots and nothing else, so that what it
- * keeps about live objects is not in the parent's memory either. It is made by _Fork(): no handler of the allocator runs.
+ * A process, not a thread: where there is a second thread allocators take other paths (glibc's
+ * malloc then locks), and the thread itself would come from the allocator under test. The child
+ * shares the slots and nothing else, so that what it keeps about live objects is not in the
+ * parent's memory either. It is made by _Fork(): no handler of the allocator runs.
  *
  *   released <= taken <= produced <= released + slots      each counts batches, and only grows
  *
- * `produced` is the child's, `released` the parent's; whoever has to wait sleeps on the other's counter, and is woken for
- * several batches at once. A child that dies is noticed. Where only one processor may be used, or there can be no child, the
- * parent reads by itself, in between. So does one that is quicker than its input, if that is a pipe and there are two
- * processors: whoever fills the pipe needs the other one.
+ * `produced` is the child's, `released` the parent's; whoever has to wait sleeps on the other's
+ * counter, and is woken for several batches at once. A child that dies is noticed. Where only one
+ * processor may be used, or there can be no child, the parent reads by itself, in between.
  *
- * Once the child runs, the reader and its input are the child's; the parent's copy of the reader shows, after each
- * ahead_next(), what the child's did after it had read that batch: totals, state, error, end_status, objects.bytes and
- * objects.peak_bytes. */
+ * Once the child runs, the reader and its input are the child's; the parent's copy of the reader
+ * shows, after each ahead_next(), what the child's did after it had read that batch: totals, state,
+ * error, end_status, objects.bytes and objects.peak_bytes. */
 #ifndef MALLOCTAPE_REPLAY_AHEAD_H
 #define MALLOCTAPE_REPLAY_AHEAD_H
 
@@ -25,8 +25,8 @@
 
 #include "postprocess/instruction_reader.h"
 
-/* The more slots, the less often each side sleeps; but they count as memory of the replay. A batch with positions takes about
- * 50 KiB, one with registers 256. */
+/* The more slots, the less often each side sleeps; but they count as memory of the replay. A batch
+ * with positions takes about 50 KiB, one with registers 256. */
 #define AHEAD_SLOTS           16u
 #define AHEAD_SLOTS_REGISTERS 4u
 
@@ -38,17 +38,12 @@ struct ahead {
     pid_t child;                 /* 0: it has ended and been waited for */
     uint32_t slots;              /* in use */
     uint32_t taken;
-    bool quick;
     uint64_t file_offset; /* in the input, behind the latest batch */
 };
 
-/* Before the reader of this input is opened, with what ahead_open() will get: prepares for reading without a child while there
- * is nothing to read yet. */
-void ahead_prepare(struct input *input, bool quick, const cpu_set_t *cpus);
-
-/* `reader` has been opened. `positions`: whether it was told to use them. `quick`: what the parent does with a batch takes no
- * longer than reading one. `cpus`: where the child may run. Always works: without a child if need be. */
-void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool positions, bool quick,
+/* `reader` has been opened. `positions`: whether it was told to use them. `cpus`: where the child
+ * may run. Always works: without a child if need be. */
+void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool positions,
                 const cpu_set_t *cpus);
 
 /* As instruction_reader_next(). The batch is valid until the next call. */

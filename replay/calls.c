@@ -66,9 +66,9 @@ static size_t power_of_two(size_t least)
     return power;
 }
 
-/* The allocator returned nothing. If the alignment is one that the recorded allocator took and this one need not take, the
- * call is made once more: with the next power of two, with what posix_memalign() wants at least, and for aligned_alloc() with
- * a size that is a multiple of it. */
+/* The allocator returned nothing. If the alignment is one that the recorded allocator took and this
+ * one need not take, the call is made once more: with the next power of two, with what
+ * posix_memalign() wants at least, and for aligned_alloc() with a size that is a multiple of it. */
 void *calls_allocate_realigned(struct calls *calls, unsigned opcode, size_t size, size_t alignment)
 {
     const struct allocator *const to = calls->allocator;
@@ -85,7 +85,8 @@ void *calls_allocate_realigned(struct calls *calls, unsigned opcode, size_t size
     }
 }
 
-/* realloc() to nothing frees, and some allocators then return a new, empty object, which nobody owns. */
+/* realloc() to nothing frees, and some allocators then return a new, empty object, which nobody
+ * owns. */
 void calls_realloc_zero(const struct allocator *allocator, void *object)
 {
     void *left = allocator->realloc(object, 0);

@@ -3,10 +3,11 @@
  *   instruction --> calls_allocate(), calls_free(), ... --> allocator
  *                   one call in `sample_every` is timed by itself
  *
- * What is done beside the call depends on `how`, a constant wherever these functions are used: what is off costs nothing.
+ * What is done beside the call depends on `how`, a constant wherever these functions are used: what
+ * is off costs nothing.
  *
- * Which calls are timed is random, so that no pattern of the program can hide from it, but the same in every replay of a
- * stream. The clock is read right before and right behind the call. */
+ * Which calls are timed is random, so that no pattern of the program can hide from it, but the same
+ * in every replay of a stream. The clock is read right before and right behind the call. */
 #ifndef MALLOCTAPE_REPLAY_CALLS_H
 #define MALLOCTAPE_REPLAY_CALLS_H
 
@@ -42,8 +43,8 @@ void calls_open(struct calls *calls, const struct allocator *allocator, const st
 /* Chooses the next instruction that will be timed: 1 to 2 * sample_every - 1 further on. */
 void calls_draw_sample(struct calls *calls);
 
-/* What an instruction asks for, by opcode, flags included. A call that failed asks for nothing, nor does a free of an
- * unknown object. */
+/* What an instruction asks for, by opcode, flags included. A call that failed asks for nothing, nor
+ * does a free of an unknown object. */
 enum call_action {
     ACTION_NONE = 0,
     ACTION_ALLOCATE,
@@ -103,7 +104,8 @@ CALLS_INLINE void *calls_allocate(struct calls *calls, enum how how, unsigned op
     return object;
 }
 
-/* One with an alignment. C++ cannot have had one that is no power of two, and some allocators end the program for it. */
+/* One with an alignment. C++ cannot have had one that is no power of two, and some allocators end
+ * the program for it. */
 CALLS_INLINE void *calls_allocate_aligned(struct calls *calls, enum how how, unsigned opcode,
                                           size_t size, size_t alignment)
 {

@@ -77,9 +77,9 @@ static void switch_choose_caches(struct engine_state *state)
                  state->allocator->name);
 }
 
-/* What the start of this process took goes back to where it came from, or the replay would find other free memory than the
- * original did: the pool that the C++ library keeps for exceptions (the recording has one, too), and what is in tcmalloc's
- * thread cache. */
+/* What the start of this process took goes back to where it came from, or the replay would find
+ * other free memory than the original did: the pool that the C++ library keeps for exceptions (the
+ * recording has one, too), and what is in tcmalloc's thread cache. */
 static void switch_tidy(const struct allocator *allocator)
 {
     new_handler_free_pool();

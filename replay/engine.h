@@ -3,12 +3,14 @@
  *   open --> (prepare --> run ... run)* --> drain --> finish
  *            untimed      timed             timed
  *
- * Instructions come in batches, and a batch in slices: the main program cuts at ticks, at the end of the warm-up and
- * at the limit, and between two slices it looks at memory and waits for the original's time. The engines share one
- * struct, so that a new way to replay adds a line to the table and leaves the main program alone.
+ * Instructions come in batches, and a batch in slices: the main program cuts at ticks, at the end
+ * of the warm-up and at the limit, and between two slices it looks at memory and waits for the
+ * original's time. The engines share one struct, so that a new way to replay adds a line to the
+ * table and leaves the main program alone.
  *
- * An engine either carries out a slice within run(), or hands it over to threads of its own and has drain().
- * The latter keeps what it needs of the batch: that one is valid until the next prepare(). */
+ * An engine either carries out a slice within run(), or hands it over to threads of its own and has
+ * drain(). The latter keeps what it needs of the batch: that one is valid until the next prepare().
+ */
 #ifndef MALLOCTAPE_REPLAY_ENGINE_H
 #define MALLOCTAPE_REPLAY_ENGINE_H
 
@@ -21,9 +23,9 @@ struct engine_state {
     /* Before open(), which may replace the allocator. */
     const struct allocator *allocator;
     const struct policy *policy;
-    struct latency *latency; /* takes the samples, at the latest when drain() returns */
-    struct instruction_totals *
-        totals; /* of what was handed over; a drain() that fails takes out what was not carried out */
+    struct latency *latency;           /* takes the samples, at the latest when drain() returns */
+    struct instruction_totals *totals; /* of what was handed over; a drain() that fails takes out
+                                          what was not carried out */
 
     /* Set by open(). */
     bool cache_switching; /* thread caches follow the lanes */
@@ -47,18 +49,19 @@ struct engine {
     bool (*open)(struct engine_state *state);
     /* Makes room for what the batch needs. False: see state->error. */
     bool (*prepare)(struct engine_state *state, const struct instruction_batch *batch);
-    /* Carries out the instructions `from` to `to` - 1, or hands them over. Returns `to`, or the index of the first one
-     * that could not be carried out; state->error may say why. */
+    /* Carries out the instructions `from` to `to` - 1, or hands them over. Returns `to`, or the
+     * index of the first one that could not be carried out; state->error may say why. */
     size_t (*run)(struct engine_state *state, const struct instruction_batch *batch, size_t from,
                   size_t to);
-    /* The same instructions without the allocator, before run() carries them out; changes nothing. NULL when the
-     * engine cannot. */
+    /* The same instructions without the allocator, before run() carries them out; changes nothing.
+     * NULL when the engine cannot. */
     void (*run_null)(struct engine_state *state, const struct instruction_batch *batch, size_t from,
                      size_t to);
-    /* Waits until everything that was handed over has been carried out; run() may follow. NULL when run() does
-     * it all. False: state->error says which instruction could not be carried out. */
+    /* Waits until everything that was handed over has been carried out; run() may follow. NULL when
+     * run() does it all. False: state->error says which instruction could not be carried out. */
     bool (*drain)(struct engine_state *state);
-    /* Makes the executor note the addresses of the batch there, by index, or stop (NULL). NULL when the engine cannot. */
+    /* Makes the executor note the addresses of the batch there, by index, or stop (NULL). NULL when
+     * the engine cannot. */
     void (*note_addresses)(struct engine_state *state, uint64_t *addresses);
     /* Leaves the allocator as usable as it was before open(). */
     void (*finish)(struct engine_state *state);
@@ -67,7 +70,8 @@ struct engine {
 /* Ends with an entry without a name. The first one is the default. */
 extern const struct engine engines[];
 
-/* Takes the instructions of a batch from `from` on out of the totals: the reader counts whole blocks. */
+/* Takes the instructions of a batch from `from` on out of the totals: the reader counts whole
+ * blocks. */
 void engine_take_back(struct instruction_totals *totals, const struct instruction_batch *batch,
                       size_t from);
 

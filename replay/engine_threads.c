@@ -60,7 +60,8 @@ bool threads_prepare(struct engine_state *state, const struct instruction_batch 
     bool good = slots_reserve_registers(slots, batch->registers) &&
                 (slots_suffice(slots, batch->count) || slots_reserve(slots, batch->count));
     if (good && pool->objects_count < slots->capacity) {
-        /* The table moves, so nobody may be using it. This happens each time that it has doubled. */
+        /* The table moves, so nobody may be using it. This happens each time that it has doubled.
+         */
         if (!threads_wait_for_all(threads)) return true; /* run() says what failed */
         good = threads_grow_objects(pool, slots->capacity);
     }

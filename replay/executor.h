@@ -1,13 +1,15 @@
 /* executor - carries out instructions in one thread, for the engines switch and null.
  *
  *   position --> objects[position] --> address in the allocator under test
- *   lane     --> caches[lane]      --> thread cache of the original thread, detached (engine switch)
+ *   lane     --> caches[lane]      --> thread cache of the original thread (engine switch)
  *
- * Everything here is mapped before it is needed, by executor_prepare(), outside the timed part: between two clock readings
- * nothing is asked of the system or of the allocator but what the stream says.
+ * Everything here is mapped before it is needed, by executor_prepare(), outside the timed part:
+ * between two clock readings nothing is asked of the system or of the allocator but what the stream
+ * says.
  *
- * Invariant   while a lane is current, its cache is attached and caches[lane] is stale; every other cache stands in the
- *             table. The executor's own cache is attached only before executor_attach() and after executor_detach(). */
+ * Invariant   while a lane is current, its cache is attached and caches[lane] is stale; every other
+ *             cache stands in the table. The executor's own cache is attached only before
+ *             executor_attach() and after executor_detach(). */
 #ifndef MALLOCTAPE_REPLAY_EXECUTOR_H
 #define MALLOCTAPE_REPLAY_EXECUTOR_H
 
@@ -31,8 +33,8 @@ struct executor {
     size_t at; /* index in the batch of the latest call that may not return */
 };
 
-/* Thread caches are switched when policy->switching says so and the allocator can. `latency` may be NULL. False: see
- * *error. */
+/* Thread caches are switched when policy->switching says so and the allocator can. `latency` may be
+ * NULL. False: see *error. */
 bool executor_open(struct executor *executor, const struct allocator *allocator,
                    const struct policy *policy, struct latency *latency, struct error *error);
 
@@ -44,8 +46,9 @@ bool executor_prepare(struct executor *executor, const struct instruction_batch 
 void executor_attach(struct executor *executor);
 void executor_detach(struct executor *executor);
 
-/* Carries out the instructions `from` to `to` - 1 of a batch; a batch may be carried out in several parts, one after
- * another. Returns `to`, or the index of the one that asked for memory and got none. */
+/* Carries out the instructions `from` to `to` - 1 of a batch; a batch may be carried out in several
+ * parts, one after another. Returns `to`, or the index of the one that asked for memory and got
+ * none. */
 size_t executor_run(struct executor *executor, const struct instruction_batch *batch, size_t from,
                     size_t to);
 

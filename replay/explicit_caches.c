@@ -52,7 +52,8 @@ static void use_cache(void *cache)
     explicit_caches.flags = cache != NULL ? FLAG_TCACHE(TCACHE_OF(cache)) : FLAG_TCACHE_NONE;
 }
 
-/* With the executor in the next arena. When jemalloc has no more of them, calls go past all tcaches. */
+/* With the executor in the next arena. When jemalloc has no more of them, calls go past all
+ * tcaches. */
 static void make_cache(void)
 {
     unsigned tcache, old_arena, arena = explicit_caches.arena;

@@ -81,7 +81,6 @@ int main(int argc, char **argv)
         error_print(stderr, REPLAY_PROGRAM, options.file, &input.error);
         return PROGRAM_FAILED;
     }
-    ahead_prepare(&input, !options.engine->calls_allocator, &options.cpus_allowed);
     bool opened = instruction_reader_open(&reader, &input);
     if (opened) {
         run_stream(&options, &reader, &report);

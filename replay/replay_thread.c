@@ -15,11 +15,12 @@
 /* Samples of calls that a thread keeps to itself until its run is over. */
 #define SAMPLES_KEPT (LATENCY_LIST_MAX - SLICE_INSTRUCTIONS)
 
-/* How often somebody looks again before he sleeps: some microseconds, about what falling asleep costs. */
+/* How often somebody looks again before he sleeps: some microseconds, about what falling asleep
+ * costs. */
 #define SPINS 100u
 
-/* Of a thread. Allocators, touching and our own loop need a fraction of it; the C library keeps 40 MiB of stacks for
- * reuse, so small ones save mappings. */
+/* Of a thread. Allocators, touching and our own loop need a fraction of it; the C library keeps 40
+ * MiB of stacks for reuse, so small ones save mappings. */
 #define THREAD_STACK_BYTES (256u * 1024)
 
 #define REPLAY_THREADS_BYTES (INSTRUCTION_LANES_MAX * sizeof(struct replay_thread))
@@ -81,8 +82,9 @@ static void thread_wake_listed(struct replay_thread *thread, bool all)
     pthread_mutex_unlock(&thread->lock);
 }
 
-/* Wakes those for whom this lane has made an object. Both sides change `waiting`, so that one of the two comes
- * second: either this sees an entry, or who enters himself then sees what was stored before this. */
+/* Wakes those for whom this lane has made an object. Both sides change `waiting`, so that one of
+ * the two comes second: either this sees an entry, or who enters himself then sees what was stored
+ * before this. */
 static inline void thread_wake(struct replay_thread *thread)
 {
     if (__atomic_fetch_add(&thread->waiting, 0, __ATOMIC_ACQ_REL) != 0)
@@ -125,7 +127,8 @@ static void thread_sleep(struct replay_thread *thread, struct replay_thread *mak
     thread_list_leave(maker, wait);
 }
 
-/* The object of the instruction at `index` of the unit is not there. Returns when it is, or false: it will not come. */
+/* The object of the instruction at `index` of the unit is not there. Returns when it is, or false:
+ * it will not come. */
 static bool thread_await(struct replay_thread *thread, uint32_t index)
 {
     struct replay_threads *pool = thread->pool;
@@ -148,7 +151,8 @@ static bool thread_await(struct replay_thread *thread, uint32_t index)
 
 /* ---- instructions ---- */
 
-/* The object that an instruction ends or changes, from where others put it. False: it will not come. */
+/* The object that an instruction ends or changes, from where others put it. False: it will not
+ * come. */
 static inline bool thread_take(struct replay_thread *thread, uint32_t index,
                                const struct instruction *one, void **object)
 {
@@ -171,7 +175,8 @@ CALLS_INLINE bool thread_realloc(struct replay_thread *thread, enum how how, uin
     return true;
 }
 
-/* The instruction at `index` of the unit. False: there is no memory for it, or its object will not come. */
+/* The instruction at `index` of the unit. False: there is no memory for it, or its object will not
+ * come. */
 CALLS_INLINE bool thread_run_one(struct replay_thread *thread, enum how how,
                                  const struct work_unit *unit, uint32_t index)
 {
@@ -203,7 +208,8 @@ CALLS_INLINE bool thread_run_one(struct replay_thread *thread, enum how how,
     }
 }
 
-/* Carries out the instructions of the run up to `to`, of which some are timed, and keeps run->at up to date. */
+/* Carries out the instructions of the run up to `to`, of which some are timed, and keeps run->at up
+ * to date. */
 static void thread_run_sampled(struct replay_thread *thread, struct work_run *run, uint32_t to)
 {
     struct calls *const calls = &thread->calls;
@@ -347,7 +353,8 @@ static uint32_t run_next_border(const struct work_run *run)
 
 enum thread_step { STEP_NEXT_RUN, STEP_THREAD_ENDS, STEP_FAILED };
 
-/* Carries out what the current run has for this thread, which is `fresh` until it has done something. */
+/* Carries out what the current run has for this thread, which is `fresh` until it has done
+ * something. */
 static enum thread_step thread_play(struct replay_thread *thread, bool *fresh)
 {
     struct work_run *run = thread->run;

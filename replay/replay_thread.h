@@ -3,14 +3,16 @@
  *   dispatcher --push--> [ run | run | run ] --> thread --> allocator
  *                        one for each unit at most
  *
- * Life. A lane's thread is created when there is something to carry out for the lane and ends where the original's
- * did; what follows in the lane is the next thread's, which first waits until its predecessor is gone, with whatever the
- * allocator does at the end of a thread. So there are no more threads at a time than the original had. A thread that
- * ends creates its successor if there is work for it, else the dispatcher does when there is.
+ * Life. A lane's thread is created when there is something to carry out for the lane and ends where
+ * the original's did; what follows in the lane is the next thread's, which first waits until its
+ * predecessor is gone, with whatever the allocator does at the end of a thread. So there are no
+ * more threads at a time than the original had. A thread that ends creates its successor if there
+ * is work for it, else the dispatcher does when there is.
  *
- * Waiting. A thread waits for nothing but work and, in a death or realloc, for the object. It does so briefly in a loop, then it enters itself in the list of the lane that makes the object, and
- * sleeps. A lane looks at its list after each slice of instructions and before it waits itself, and wakes whoever
- * finds an object now. So births need no more than a plain store.
+ * Waiting. A thread waits for nothing but work and, in a death or realloc, for the object. It does
+ * so briefly in a loop, then it enters itself in the list of the lane that makes the object, and
+ * sleeps. A lane looks at its list after each slice of instructions and before it waits itself, and
+ * wakes whoever finds an object now. So births need no more than a plain store.
  *
  * The queue is one word, changed by compare-and-swap only:
  *
@@ -19,9 +21,9 @@
  *   THREAD_SLEEPING  its thread sleeps until the word changes
  *   THREAD_STOP      it ends when there is no more work
  *
- * Failure. The first thread that cannot carry out an instruction leaves the error and sets `failed`; every thread then
- * stops at the end of its slice, or in its wait, from which the dispatcher wakes all. What was carried out is what
- * run->at says. */
+ * Failure. The first thread that cannot carry out an instruction leaves the error and sets
+ * `failed`; every thread then stops at the end of its slice, or in its wait, from which the
+ * dispatcher wakes all. What was carried out is what run->at says. */
 #ifndef MALLOCTAPE_REPLAY_REPLAY_THREAD_H
 #define MALLOCTAPE_REPLAY_REPLAY_THREAD_H
 
@@ -31,8 +33,8 @@
 #include "replay/calls.h"
 #include "replay/work.h"
 
-/* Units that are handed over at a time, so the most that a lane can be ahead of another: 16 times 16 384
- * instructions, in 5 MiB. */
+/* Units that are handed over at a time, so the most that a lane can be ahead of another: 16 times
+ * 16 384 instructions, in 5 MiB. */
 #define THREAD_UNITS 16u
 
 #define THREAD_STOP     1u
@@ -96,8 +98,8 @@ struct replay_threads {
 bool replay_threads_open(struct replay_threads *pool, const struct allocator *allocator,
                          const struct policy *policy, struct latency *latency, struct error *error);
 
-/* Hands the runs of a unit over. The dispatcher only; nothing of the unit is his from here until it is unfinished no
- * more. */
+/* Hands the runs of a unit over. The dispatcher only; nothing of the unit is his from here until it
+ * is unfinished no more. */
 void replay_threads_push(struct replay_threads *pool, struct work_unit *unit);
 
 static inline bool replay_threads_failed(const struct replay_threads *pool)

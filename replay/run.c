@@ -21,8 +21,8 @@ static const struct error_kind replay_errors[] = {REPLAY_ERROR_LIST(ERROR_LIST_K
 /* Blocks from one measurement of the replay's own cost to the next. */
 #define OWN_COST_EVERY 16
 
-/* Resident memory is read at most this often: a compiler has a tick for every 40 us of a null replay, of which reading /proc at
- * each took a tenth. */
+/* Resident memory is read at most this often: a compiler has a tick for every 40 us of a null
+ * replay, of which reading /proc at each took a tenth. */
 #define RSS_LOOK_NS 200000
 
 /* Looking at the heap may take at most one part in so many of the time. */
@@ -50,7 +50,8 @@ struct run {
 
 /* ---- one batch ---- */
 
-/* The index behind the `calls`th call of a batch, counted from 1; batch->count when it has fewer. */
+/* The index behind the `calls`th call of a batch, counted from 1; batch->count when it has fewer.
+ */
 static size_t batch_behind_call(const struct instruction_batch *batch, uint64_t calls)
 {
     size_t at = 0;
@@ -123,8 +124,8 @@ static void run_wait(struct run *run)
 
 /* ---- memory ---- */
 
-/* A look costs some allocators more than others (glibc walks its lists of free chunks), so that it must not be taken for
- * granted at every tick. */
+/* A look costs some allocators more than others (glibc walks its lists of free chunks), so that it
+ * must not be taken for granted at every tick. */
 static void run_look_at_heap(struct run *run, bool last)
 {
     if (run->now_ns < run->heap_look_next_ns && !last) return;
@@ -165,7 +166,8 @@ static void run_tick(struct run *run, const struct instruction_batch *batch,
 
 /* ---- one batch ---- */
 
-/* The index at which the warm-up ends; SIZE_MAX when that is not in this batch, of `calls` calls. */
+/* The index at which the warm-up ends; SIZE_MAX when that is not in this batch, of `calls` calls.
+ */
 static size_t run_warm_at(const struct run *run, const struct instruction_batch *batch,
                           uint64_t calls_before, uint64_t calls)
 {
@@ -174,7 +176,8 @@ static size_t run_warm_at(const struct run *run, const struct instruction_batch 
     return batch_behind_call(batch, warmup - calls_before);
 }
 
-/* The slices of a batch up to `end`. Returns the index of the first instruction that was not carried out. */
+/* The slices of a batch up to `end`. Returns the index of the first instruction that was not
+ * carried out. */
 static size_t run_slices(struct run *run, const struct instruction_batch *batch, size_t end,
                          size_t warm_at, uint64_t calls_before)
 {
@@ -190,8 +193,8 @@ static size_t run_slices(struct run *run, const struct instruction_batch *batch,
     return end;
 }
 
-/* Carries out a batch, of which `before` is what the stream had before it. False: the replay has ended, by the limit or,
- * if run->state.error is set, by a failure. */
+/* Carries out a batch, of which `before` is what the stream had before it. False: the replay has
+ * ended, by the limit or, if run->state.error is set, by a failure. */
 static bool run_batch(struct run *run, const struct instruction_batch *batch,
                       const struct instruction_totals *before)
 {
@@ -262,8 +265,7 @@ static bool run_open(struct run *run, const struct options *options)
     progress_open(&run->progress, REPLAY_PROGRAM, "events", run->reader->input->fd,
                   !options->quiet);
     if (run->engine->positions) instruction_reader_use_positions(run->reader);
-    ahead_open(&run->ahead, run->reader, run->engine->positions, !run->engine->calls_allocator,
-               &options->cpus_allowed);
+    ahead_open(&run->ahead, run->reader, run->engine->positions, &options->cpus_allowed);
     if (!run->engine->open(&run->state)) return false;
     if (run->policy->verify_addresses)
         run->engine->note_addresses(&run->state, report->places.addresses);

@@ -4,8 +4,9 @@
  *                                   |
  *       a slice ends at a tick, where the warm-up ends, at the limit, and with the batch
  *
- * Between two slices memory is looked at and the original's time is waited for. One block in OWN_COST_EVERY is carried out
- * without the allocator first, which tells what the replay itself costs.
+ * Between two slices memory is looked at and the original's time is waited for. One block in
+ * OWN_COST_EVERY is carried out without the allocator first, which tells what the replay itself
+ * costs.
  *
  * One thread; engines may have more. */
 #ifndef MALLOCTAPE_REPLAY_RUN_H
@@ -14,8 +15,9 @@
 #include "replay/options.h"
 #include "replay/report.h"
 
-/* Carries out everything that the options ask for and fills in the report, but for what the header and the end of the
- * stream say. `reader` has read the header. report->status and report->error say how it ended. */
+/* Carries out everything that the options ask for and fills in the report, but for what the header
+ * and the end of the stream say. `reader` has read the header. report->status and report->error say
+ * how it ended. */
 void run_stream(const struct options *options, struct instruction_reader *reader,
                 struct report *report);
 

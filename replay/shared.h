@@ -5,11 +5,12 @@
  *
  * Addresses of programs have 47 bits, or 56 on machines with five levels of pages.
  *
- * In an instruction for such a thread, `object` is a slot; `operands` is the generation, of the object that is put there or
- * of the one that is taken from there. A realloc takes from there and puts where its first operand says.
+ * In an instruction for such a thread, `object` is a slot; `operands` is the generation, of the
+ * object that is put there or of the one that is taken from there. A realloc takes from there and
+ * puts where its first operand says.
  *
- * A slot is written by one thread at a time (slots.h), with release, and read with acquire, so whoever has the
- * address has what was written to the object, too. */
+ * A slot is written by one thread at a time (slots.h), with release, and read with acquire, so
+ * whoever has the address has what was written to the object, too. */
 #ifndef MALLOCTAPE_REPLAY_SHARED_H
 #define MALLOCTAPE_REPLAY_SHARED_H
 

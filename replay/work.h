@@ -1,14 +1,16 @@
-/* work - a slice of the stream, sorted by lane, so that each lane's thread finds its part in one piece.
+/* work - a slice of the stream, sorted by lane, so that each lane's thread finds its part in one
+ * piece.
  *
  *   slice   a1 a2 | b1 | a3 | c1 c2 | b2          in the global order
  *   unit    a1 a2 a3 | b1 b2 | c1 c2              one run for each lane that occurs
  *
- * In a unit, an instruction names a slot instead of a register (slots.h), as threads that share objects want it
- * (shared.h). What nobody carries out is left out: lane, tick and lost.
+ * In a unit, an instruction names a slot instead of a register (slots.h), as threads that share
+ * objects want it (shared.h). What nobody carries out is left out: lane, tick and lost.
  *
- * A unit is filled by the dispatcher, handed over, carried out by threads, and filled again. From when it is handed over
+ * A unit is filled by the dispatcher, handed over, carried out by threads, and filled again. From
+ * when it is handed over
  *
- *   unfinished == runs that are not completely carried out; at 0 the unit belongs to the dispatcher again
+ *   unfinished == runs that are not completely carried out; at 0 the unit is the dispatcher's again
  *   run->at    belongs to the thread of run->lane, and everything else is read only. */
 #ifndef MALLOCTAPE_REPLAY_WORK_H
 #define MALLOCTAPE_REPLAY_WORK_H
@@ -66,8 +68,8 @@ void work_close(struct work *work);
 bool work_unit_open(struct work_unit *unit, struct error *error);
 void work_unit_close(struct work_unit *unit);
 
-/* Fills a unit, which must not be anybody else's, with the instructions `from` to `to` - 1 of a batch. There must be
- * registers and slots for it. */
+/* Fills a unit, which must not be anybody else's, with the instructions `from` to `to` - 1 of a
+ * batch. There must be registers and slots for it. */
 void work_fill(struct work *work, struct work_unit *unit, const struct instruction_batch *batch,
                size_t from, size_t to);
 

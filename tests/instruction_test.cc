@@ -1,4 +1,5 @@
-// The instruction codec: bytes the writer makes, and what the reader makes of good and of damaged streams.
+// The instruction codec: bytes the writer makes, and what the reader makes of good and of damaged
+// streams.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -86,7 +87,8 @@ struct Read {
     std::string error_name() const { return failure.kind == nullptr ? "" : failure.kind->name; }
 };
 
-// The instructions of a batch with positions, in full, and with registers: by the rule of INSTRUCTIONS.md 4.5.
+// The instructions of a batch with positions, in full, and with registers: by the rule of
+// INSTRUCTIONS.md 4.5.
 class Positions {
   public:
     std::vector<instruction> follow(const instruction_batch &batch)
@@ -188,8 +190,8 @@ void expect_same(const Read &read, const Read &other)
     EXPECT_EQ(read.end_status, other.end_status);
 }
 
-// Reads a stream with registers, and makes sure that positions tell the same. Only wrong live bytes go unnoticed then, and a
-// wrong number of registers, of which positions know no more than a bound.
+// Reads a stream with registers, and makes sure that positions tell the same. Only wrong live bytes
+// go unnoticed then, and a wrong number of registers, of which positions know no more than a bound.
 Read read_stream(const std::string &bytes)
 {
     Read read = read_stream_once(bytes, false), positions = read_stream_once(bytes, true);
@@ -728,8 +730,8 @@ TEST(InstructionReader, CutAnywhere)
 
 TEST(InstructionReader, EveryFlippedBitIsNoticed)
 {
-    // Bits of the minor version, of the info bits and of nothing else may change without harm: the checksum notices
-    // those too.
+    // Bits of the minor version, of the info bits and of nothing else may change without harm: the
+    // checksum notices those too.
     std::string stream = written(put_everything, 0, "program=x\n");
     for (size_t bit = 0; bit < stream.size() * 8; bit++) {
         std::string damaged = stream;
@@ -842,7 +844,8 @@ TEST(InstructionReader, PlacesWithoutAnObject)
     EXPECT_EQ(error_of(block_of({"\x01\x15\x15", {8, 0, 0}})), expected);
     EXPECT_EQ(error_of(block_of({"\x01\x12", {8, 1}, 0, 0, number(9)})), expected);
     EXPECT_EQ(error_of(block_of({"\x01\x52", {8, 1}, 0, 0, number(9)})), expected);
-    // In a row of plain instructions, wherever it stands: the place next to the last one, and one more.
+    // In a row of plain instructions, wherever it stands: the place next to the last one, and one
+    // more.
     for (size_t births = 1; births < 50; births++)
         for (size_t deaths = 0; deaths < births; deaths++)
             for (uint64_t beyond : {0, 1}) {
@@ -907,8 +910,9 @@ TEST(InstructionReader, LargePlacesAtTheEnd)
 
 TEST(InstructionReader, LargeValuesInRowsOfInstructions)
 {
-    // Behind 40 births, a large birth and one more instruction, wherever it stands among plain ones: a death or a realloc of
-    // a large place, a size that no object has, a size that is missing.
+    // Behind 40 births, a large birth and one more instruction, wherever it stands among plain
+    // ones: a death or a realloc of a large place, a size that no object has, a size that is
+    // missing.
     auto error_of = [](size_t before, char opcode, uint64_t value, const std::string &sizes) {
         std::string opcodes(40, '\x01');
         std::vector<uint64_t> values(40, 8);
