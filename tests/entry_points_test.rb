@@ -23,7 +23,8 @@ NOT_ENTRY_POINTS = {
   /\A(release|set)_malloc_thread_cache\z/ => 'for replay; tests/thread_cache_api_test.c',
   /\Amalloctape_library_/ => 'control of recordings; tests/control_test.sh',
   /\A(exec(l|le|lp|v|ve|vp|vpe|veat)|fexecve)\z/ => 'ends a recording; tests/follow_test.sh',
-  /\A(syscall|prctl|chroot|set(e|re|res)?uid|setrlimit(64)?)\z/ => 'before them the writer begins; tests/confine_test.sh',
+  /\A(syscall|prctl|chroot|set(e|re|res)?uid|setrlimit(64)?)\z/ =>
+    'before them the writer begins; tests/confine_test.sh',
   /\A(_exit|_Exit)\z/ => 'ends a recording; tests/process_life_test.sh',
   /\A_Z(?!n[wa]|d[la])/ => 'C++ names other than operators'
 }.freeze

@@ -169,7 +169,9 @@ nothing_with_empty_variable() {
         [ "$(cat out)" = 1 ] && [ ! -s err ] && rmdir empty
 }
 
-one_thread_with_variable() { recorded raw.lz4 "$life" tasks && [ "$(cat out)" = 1 ] && complete raw.lz4; }
+one_thread_with_variable() {
+    recorded raw.lz4 "$life" tasks && [ "$(cat out)" = 1 ] && complete raw.lz4
+}
 
 errno_is_kept() { recorded raw.lz4 "$life" errno 1000000 && complete raw.lz4; }
 

@@ -31,6 +31,10 @@ static inline void atomic_add_own_release(uint64_t *object, uint64_t value)
 #define atomic_swap_release(object, expected, desired) \
     __atomic_compare_exchange_n(object, expected, desired, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
 
+/* The same in one try, which does not fail without a reason. */
+#define atomic_swap_once(object, expected, desired) \
+    __atomic_compare_exchange_n(object, expected, desired, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+
 /* Orders earlier stores before later ones. No instruction on x86. */
 #define atomic_fence_release() __atomic_thread_fence(__ATOMIC_RELEASE)
 

@@ -164,7 +164,8 @@ void recording_end_at_exit(void)
 
 bool recording_end_at_exec(void)
 {
-    /* A confined vfork child that execs must not be taken for its parent. What may exec may ask for its number. */
+    /* A confined vfork child that execs must not be taken for its parent. What may exec may ask for
+     * its number. */
     if (!recording_is_own() || os_process_id() != recording.writer.process_id) return false;
     if (capture.is_forked) atomic_store_release(&recording.writer.discard, 1);
     return end();
@@ -323,7 +324,8 @@ static int begin(const char *output, bool may_defer)
     return 0;
 }
 
-/* The same. `may_defer`: the program has not asked for it just now, and may have to be alone in its process. */
+/* The same. `may_defer`: the program has not asked for it just now, and may have to be alone in its
+ * process. */
 static int begin_and_tell(const char *output, bool may_defer)
 {
     int kept_errno = errno;

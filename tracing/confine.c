@@ -1,10 +1,13 @@
 /* confine - before the program takes from itself what the recorder needs.
  *
- * The functions of libc stand behind these. They do what they would do anyway; but before
- *   - a filter of system calls for the calling thread, the writer has begun, and from then on threads of the program make
- *     no calls of ours (os_confine);
- *   - a filter for all threads, the recording has ended, as the writer is one of them;
- *   - another root directory, another user, or a lower limit on what the process may have, the writer has begun, and with it a forked child's recording.
+ * The functions of libc stand behind these. They do what they would do anyway, but first:
+ *
+ *   a filter of system calls for the      the writer begins, and from then on threads of the
+ *   calling thread                        program make no calls of ours (os_confine)
+ *   a filter for all threads              the recording ends, as the writer is one of them
+ *   another root directory or user,       the writer begins, and with it the recording of a
+ *   a lower limit                         forked child
+ *
  * A program that makes these system calls without libc is on its own (README, Limits). */
 #include "next_function.h"
 #include "os.h"
@@ -104,7 +107,8 @@ EXPORT int chroot(const char *path)
     return (int)result_of(system_call(SYS_chroot, (long)path, 0, 0, 0, 0, 0));
 }
 
-/* libc changes the user of all threads that it knows. Up to three users, as all of these functions take them. */
+/* libc changes the user of all threads that it knows. Up to three users, as all of these functions
+ * take them. */
 typedef int change_user(uid_t a, uid_t b, uid_t c);
 
 static struct {

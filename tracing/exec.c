@@ -36,7 +36,8 @@ __attribute__((constructor)) static void find_all(void)
 
 /* --- whether it will succeed --- */
 
-/* Whether one of the directories has it; as execvp(3), an empty one is the current one. `path` has room for each. */
+/* Whether one of the directories has it; as execvp(3), an empty one is the current one. `path` has
+ * room for each. */
 static bool is_in_one(const char *directories, const char *file, char *path)
 {
     for (;;) {

@@ -110,7 +110,8 @@ long os_file_write(int file, const void *data, size_t bytes);
 #define OS_PIPE_BYTES 4096
 int os_file_wait_writable(int file, uint64_t timeout_ns);
 
-/* Opens a plain file again, for reading and for writing at its end: -ESTALE if it is not the one that `was` tells of. */
+/* Opens a plain file again, for reading and for writing at its end: -ESTALE if it is not the one
+ * that `was` tells of. */
 int os_file_open_again(int directory, const char *name, const struct os_file_status *was);
 
 /* Reads at most `bytes` from the start of a small file such as those in /proc. */
@@ -202,9 +203,10 @@ void os_wake_all(const uint32_t *word);
 /* Sleeps for that long. May return early. The same result. */
 int os_sleep(uint64_t ns);
 
-/* A seccomp filter may punish threads of the program, but not those of ours, for any system call: from now on they make none
- * in this layer, as far as it goes. Waiting is spinning; nobody is woken, so nobody may sleep without a limit; no
- * memory is got or given back, nothing is said, and the clock stands at 0. Children inherit this, as they do the filter. */
+/* A seccomp filter may punish threads of the program, but not those of ours, for any system call:
+ * from now on they make none in this layer, as far as it goes. Waiting is spinning; nobody is
+ * woken, so nobody may sleep without a limit; no memory is got or given back, nothing is said, and
+ * the clock stands at 0. Children inherit this, as they do the filter. */
 void os_confine(void);
 
 /* Whether the calling thread must not make system calls. */
@@ -216,8 +218,9 @@ void os_random(void *bytes, size_t count);
 uint64_t os_signals_block(void);
 void os_signals_restore(uint64_t before);
 
-/* Calls the function in a process that shares this one's memory but has its own copy of the descriptor table, in which only
- * standard error stays open, its own directories, a stack of its own and no signals; it is over when this returns. 0 or a negative errno. */
+/* Calls the function in a process that shares this one's memory but has its own copy of the
+ * descriptor table, in which only standard error stays open, its own directories, a stack of its
+ * own and no signals; it is over when this returns. 0 or a negative errno. */
 int os_run_apart(void (*function)(void *), void *argument);
 
 /* A thread of ours. */

@@ -564,7 +564,7 @@ static int thread_main(void *argument)
     close_files_except(start.kept);
     system_call(SYS_prctl, PR_SET_NAME, (long)"malloctape", 0, 0, 0, 0);
     start.function(start.argument);
-    __atomic_store_n(start.done, 1, __ATOMIC_RELEASE);
+    atomic_store_release(start.done, 1);
     os_wake_all(start.done);
     system_call(SYS_exit, os_linux_exit_status, 0, 0, 0, 0, 0);
     return 0;
@@ -616,7 +616,8 @@ static int apart_main(void *argument)
     os_process_exit(0);
 }
 
-/* As vfork() does, but without the signal of a child's end, so that no wait() of the program finds it. */
+/* As vfork() does, but without the signal of a child's end, so that no wait() of the program finds
+ * it. */
 int os_run_apart(void (*function)(void *), void *argument)
 {
     struct apart apart = {function, argument};
@@ -635,7 +636,7 @@ int os_run_apart(void (*function)(void *), void *argument)
 void os_thread_release(struct os_thread *thread)
 {
     if (!thread->memory) return;
-    while (__atomic_load_n(&thread->alive, __ATOMIC_ACQUIRE))
+    while (atomic_load_acquire(&thread->alive))
         os_wait(&thread->alive, 1, THREAD_LEAVES_NS);
     os_memory_release(thread->memory, THREAD_BYTES);
     thread->memory = NULL;

@@ -1,5 +1,5 @@
-/* os_linux_control - sockets: of the control thread, and one that is a lock. They are abstract: there is no file that could be
- * left behind. */
+/* os_linux_control - sockets: of the control thread, and one that is a lock. They are abstract:
+ * there is no file that could be left behind. */
 #include "os.h"
 
 #include "os_linux.h"
@@ -21,7 +21,8 @@
 /* A client has sent its request when it connects, or soon. */
 #define REQUEST_WAIT_S 2
 
-/* Abstract names begin with a null byte and end where the length says. Returns the end of the name in the address. */
+/* Abstract names begin with a null byte and end where the length says. Returns the end of the name
+ * in the address. */
 static char *begin_address(struct sockaddr_un *address, const char *name)
 {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};

@@ -31,7 +31,8 @@ static bool is_for_files(const char *path)
     return strncmp(path, "/dev/", 5) != 0 && strncmp(path, "/proc/", 6) != 0;
 }
 
-/* From the root, if the current directory is known and there is room: the process may go elsewhere. */
+/* From the root, if the current directory is known and there is room: the process may go elsewhere.
+ * */
 static void put_directory_path(struct output_place *place, size_t length)
 {
     size_t bytes = sizeof place->directory_path - 1 - length;

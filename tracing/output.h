@@ -73,8 +73,8 @@ int output_make(struct output_place *place);
 int output_open(struct output_place *place);
 int output_settle(struct output_place *place);
 
-/* A new file can be written later: remembers which files these are, so that they may be closed without a word, and
- * opens them again, wherever the process may be then. */
+/* A new file can be written later: remembers which files these are, so that they may be closed
+ * without a word, and opens them again, wherever the process may be then. */
 void output_put_aside(struct output_place *place);
 int output_take_up(struct output_place *place);
 

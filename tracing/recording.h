@@ -91,11 +91,12 @@ bool recording_end_at_exec(void);
 /* After an exec that has failed: what comes now is a recording of its own, if that can have a name of its own. */
 void recording_go_on_after_exec(void);
 
-/* The calling thread is about to lose rights that the writer's beginning needs. A forked child that is to be recorded
- * begins now. */
+/* The calling thread is about to lose rights that the writer's beginning needs. A forked child that
+ * is to be recorded begins now. */
 void recording_needs_writer(void);
 
-/* A filter of system calls is about to come over all threads of the process: no thread of ours is left. */
+/* A filter of system calls is about to come over all threads of the process: no thread of ours is
+ * left. */
 void recording_end_for_filter(void);
 
 /* Whether this process, and not one that forked it or shares its memory, has begun the recording. */

@@ -957,9 +957,7 @@ void writer_need(struct writer *writer)
     if (atomic_load_acquire(&writer->stage) != WRITER_DEFERRED) return;
     int kept_errno = errno;
     uint64_t signals = os_signals_block();
-    if (__atomic_compare_exchange_n(&writer->stage, &deferred, WRITER_BEGINNING, 0,
-                                    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-        begin_deferred(writer);
+    if (atomic_swap_once(&writer->stage, &deferred, WRITER_BEGINNING)) begin_deferred(writer);
     os_signals_restore(signals);
     errno = kept_errno;
 }

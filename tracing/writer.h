@@ -8,8 +8,9 @@
  * The thread sleeps between passes for as long as it takes the threads to fill a few slots, at most until the next tick; a
  * thread that finds few free slots wakes it, unless the sleep is a short one.
  *
- * A program may have to be the only thread of its process for a while. So a new file and its spool are opened without the
- * thread, which begins when there is more to do than to fill the first slot: writer_need(). Until then there are no ticks. */
+ * A program may have to be the only thread of its process for a while. So a new file and its spool
+ * are opened without the thread, which begins when there is more to do than to fill the first slot:
+ * writer_need(). Until then there are no ticks. */
 #ifndef MALLOCTAPE_WRITER_H
 #define MALLOCTAPE_WRITER_H
 
@@ -134,8 +135,8 @@ void writer_reset(struct writer *writer);
 /* In a forked child: forgets the parent's. */
 void writer_forget(struct writer *writer);
 
-/* Opens the output; the thread has begun, unless that may be deferred. 0 or a negative errno, and a line on standard error
- * says what is wrong. */
+/* Opens the output; the thread has begun, unless that may be deferred. 0 or a negative errno, and a
+ * line on standard error says what is wrong. */
 int writer_start(struct writer *writer);
 
 /* The thread must have begun. Any thread; keeps errno. And must have opened its files. */

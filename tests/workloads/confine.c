@@ -1,13 +1,16 @@
-/* confine - a process that takes rights from itself, or has few. CALLS objects of 777 bytes come before, 2 CALLS after;
- * it prints "done"; exit status 7.
+/* confine - a process that takes rights from itself, or has few. It makes CALLS objects of 777
+ * bytes before and 2 CALLS after, prints "done", and ends with status 7.
  *
- *   confine filter SCOPE ACTION CALLS ...  a seccomp filter against the system calls named CALLS, or "most": all but a few.
- *       SCOPE    thread: the calling one, by prctl(); all: all threads, by syscall(); hidden: all, without libc
- *       ACTION   errno, trap, thread or process: what the filter answers with
- *   confine family      a filter against calls of ours; then another thread makes as many objects of 778 bytes, and a child of 779
+ *   confine filter SCOPE ACTION CALLS ...  a seccomp filter against the system calls named CALLS,
+ *                       or "most": all but a few. SCOPE: thread (the calling one, by prctl()), all
+ *                       (all threads, by syscall()), or hidden (all, without libc). ACTION: errno,
+ *                       trap, thread or process, what the filter answers with
+ *   confine family      a filter against calls of ours; then another thread makes CALLS objects of
+ *                       778 bytes, and a child as many of 779
  *   confine grow        a filter as "thread process most", then 3 GiB of objects
- *   confine zygote      looks whether it is alone in its process, also in children; status 1 if not
- *   confine root DIR    a child, which has made no call yet, changes its root directory and then makes all CALLS
+ *   confine zygote      looks whether it is alone in its process, also in children; 1 if not
+ *   confine root DIR    a child, which has made no call yet, changes its root directory and then
+ *                       makes all CALLS
  *   confine stack FILE  calls execvp(FILE) on a stack of 4 KiB
  *   confine refuse ERRNO PROGRAM ...  runs PROGRAM where fallocate() ends with that number */
 #include <dirent.h>
