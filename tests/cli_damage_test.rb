@@ -7,14 +7,12 @@
 # Takes samples, changes a few bytes of each and makes the checksums right again, so that the damage gets past them.
 # What fails is kept as damaged.SEED.SAMPLE.NUMBER in the current directory.
 require 'open3'
-require 'stringio'
 require 'timeout'
 require 'tmpdir'
 
 require_relative 'reference/build'
 require_relative 'reference/samples'
-require_relative 'reference/raw_dump'
-require_relative 'reference/instruction_dump'
+require_relative 'reference/expected'
 
 BUILD = ENV.fetch('MALLOCTAPE_BUILD')
 
@@ -60,18 +58,6 @@ def damaged(stream, random)
   copy
 end
 
-# What the decoder in Ruby prints, and whether it took the stream to its end.
-def reference(stream)
-  output = $stdout = StringIO.new
-  bytes = Bytes.new(stream, 0)
-  raw?(stream) ? RawDump.new(bytes).run : InstructionDump.new(bytes).run
-  [output.string, true]
-rescue BadStream
-  [output.string, false]
-ensure
-  $stdout = STDOUT
-end
-
 def run_program(*words)
   output, messages, status = Timeout.timeout(60) { Open3.capture3(File.join(BUILD, 'bin/malloctape'), *words) }
   sound = [0, 1, 3].include?(status.exitstatus) && messages !~ /Sanitizer|runtime error/
@@ -85,7 +71,8 @@ def fault(file, stream, partner)
   crash ||= run_program('verify', *(raw?(stream) ? [file, partner] : [partner, file]))[2]
   return crash if crash
 
-  expected, complete = reference(stream)
+  expected, refusal = reference_text(stream)
+  complete = refusal.nil?
   return "dump: status #{status}, the reference #{complete ? 'took' : 'refused'} it" if complete != status.zero?
 
   # A reader may refuse as a whole a block of which the other has printed the beginning.

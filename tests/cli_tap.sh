@@ -31,6 +31,9 @@ sample() {
     [ -s "$1" ] || ruby "$reference/build.rb" --checksums "$build_dir/tests/tools/checksums" "$1" >"$1"
 }
 
+# samples NAME... - several, by one process.
+samples() { ruby "$reference/build.rb" --checksums "$build_dir/tests/tools/checksums" "$@"; }
+
 # reference_dump FILE - what the decoders in Ruby say about a plain stream.
 reference_dump() {
     case $(head -c 8 "$1") in

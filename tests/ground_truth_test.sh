@@ -7,8 +7,7 @@ set -eu
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/tap.sh"
 
-rounds=1000000
-if [ -n "${MALLOCTAPE_LONG:-}" ]; then rounds=10000000; fi
+rounds=$(size 1000000 10000000)
 
 # hands_over THREADS MODE - MODE is "strict" or nothing.
 hands_over() {

@@ -8,7 +8,7 @@ require 'tmpdir'
 BUILD = ENV.fetch('MALLOCTAPE_BUILD') { File.expand_path('../build', __dir__) }
 LIFE = File.join(BUILD, 'tests/workloads/life')
 LIBRARY = File.join(BUILD, 'lib/libtcmalloc_minimal_tracing.so')
-RUNS = Integer(ENV.fetch('MALLOCTAPE_KILLS', '10'))
+RUNS = Integer(ENV['MALLOCTAPE_KILLS'] || (ENV['MALLOCTAPE_LONG'] ? 200 : 6))
 SEED = Integer(ENV.fetch('MALLOCTAPE_SEED') { Random.new_seed % 1_000_000 })
 THREADS = 2
 # The longest life, in seconds: a few hundred slots.

@@ -7,21 +7,6 @@ set -eu
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/tap.sh"
 
-# size NORMAL LONG
-size() { if [ -n "${MALLOCTAPE_LONG:-}" ]; then echo "$2"; else echo "$1"; fi; }
-
-# found NAME - the path of a program that is no script: what a script execs would not be recorded.
-found() {
-    local place
-    for place in /usr/bin /usr/local/bin /bin; do
-        if [ -x "$place/$1" ] && [ "$(head -c 4 "$place/$1" | tail -c 3)" = ELF ]; then
-            echo "$place/$1"
-            return 0
-        fi
-    done
-    return 1
-}
-
 # pipeline EVENTS - raw.lz4 through everything; at least so many events are in it.
 pipeline() {
     "$bin/malloctape" info --json info.json raw.lz4 >out 2>err &&
@@ -158,16 +143,7 @@ print(results)
 CODE
 }
 
-make_repository() {
-    "$git" init -q repository && cd repository && "$git" config user.email nobody@example.org &&
-        "$git" config user.name nobody || return 1
-    local i
-    for i in 1 2 3 4 5; do
-        lines $((i * 400)) | split -l 50 - "part$i."
-        "$git" add . && "$git" commit -q -m "part $i" || return 1
-    done
-    cd ..
-}
+lines_of_part() { lines $(($1 * 800)); }
 
 export HOME=$scratch GIT_CONFIG_NOSYSTEM=1 LC_ALL=C PYTHONHASHSEED=0 PYTHONMALLOC=malloc GIT_PAGER=cat
 
@@ -213,7 +189,7 @@ else
     skip_same 'python3' 'no python3 in /usr/bin'
 fi
 
-if git=$(found git) && (make_repository) >out 2>&1; then
+if git=$(found git) && git_repository lines_of_part >out 2>&1; then
     same 'git log' 5000 "$git" -C repository log -p --stat
     same 'git grep' 2000 "$git" -C repository grep --threads 2 -n 77
 else

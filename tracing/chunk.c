@@ -34,7 +34,7 @@ size_t chunk_write(struct packer *packer, const struct chunk_units *chunk, uint8
     }
     if (chunk->flags & RAW_CHUNK_FLAG_PACKED) {
         at = pack_units(packer, chunk->followed, run, at);
-    } else {
+    } else if (run->count != 0) { /* else `units` may be NULL, which memcpy does not take */
         memcpy(at, run->units, run->count * sizeof *run->units);
         at += run->count * sizeof *run->units;
     }

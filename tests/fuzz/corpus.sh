@@ -22,13 +22,15 @@ put() {
 length_of() { local n; n=$(wc -c <"$1"); printf '%b' "$(printf '\\x%02x\\x%02x' $((n & 255)) $((n >> 8)))"; }
 
 samples() {
-    ruby "$source_dir/tests/reference/build.rb" --list | while read -r name; do
-        ruby "$source_dir/tests/reference/build.rb" --checksums "$build_dir/tests/tools/checksums" "$name" \
-            >"$scratch/sample"
-        [ "$(wc -c <"$scratch/sample")" -lt 20000 ] || continue
-        case $(head -c 8 "$scratch/sample") in
-        MTAPERAW) put raw "$name" "$scratch/sample" ;;
-        MTAPEINS) put instructions "$name" "$scratch/sample" ;;
+    local names
+    names=$(ruby "$source_dir/tests/reference/build.rb" --list)
+    # shellcheck disable=SC2086 # names
+    (cd "$scratch" && ruby "$source_dir/tests/reference/build.rb" --checksums "$build_dir/tests/tools/checksums" $names)
+    for name in $names; do
+        [ "$(wc -c <"$scratch/$name")" -lt 20000 ] || continue
+        case $(head -c 8 "$scratch/$name") in
+        MTAPERAW) put raw "$name" "$scratch/$name" ;;
+        MTAPEINS) put instructions "$name" "$scratch/$name" ;;
         esac
     done
 }

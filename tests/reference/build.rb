@@ -646,7 +646,10 @@ if $PROGRAM_NAME == __FILE__
   elsif ARGV.size == 3 && ARGV[0] == '--checksums' && SAMPLES.key?(ARGV[2])
     $stdout.binmode
     $stdout.write(SAMPLES[ARGV[2]].call(Checksums.new(ARGV[1])))
+  elsif ARGV.size > 3 && ARGV[0] == '--checksums' && (ARGV.drop(2) - SAMPLES.keys).empty?
+    checksums = Checksums.new(ARGV[1])
+    ARGV.drop(2).each { |name| File.binwrite(name, SAMPLES[name].call(checksums)) }
   else
-    abort 'usage: build.rb --checksums PROGRAM SAMPLE | --list'
+    abort 'usage: build.rb --checksums PROGRAM SAMPLE [SAMPLE...] | --list; several go to files'
   end
 end

@@ -9,8 +9,7 @@ set -eu
 
 witness=$build_dir/tests/truth/libtruth.so
 truth_check=$build_dir/tests/truth/truth_check
-times=1
-if [ -n "${MALLOCTAPE_LONG:-}" ]; then times=10; fi
+times=$(size 1 10)
 export TRUTH_RECORDS=$((times * 8000000))
 
 # witnessed COMMAND... - runs COMMAND behind the witness; its streams go to out and err.
@@ -73,11 +72,6 @@ addresses() { TCMALLOC_TRACE_ADDRESSES=1 whole 500000 50000 "$workloads/relay" 4
 
 one_at_a_time() { TRUTH_LOCK=1 whole 700000 50000 "$workloads/relay" 4 8 $((times * 3000)); }
 
-# found NAME - the path of a program that is no script.
-found() {
-    [ -x "/usr/bin/$1" ] && [ "$(head -c 4 "/usr/bin/$1" | tail -c 3)" = ELF ] && echo "/usr/bin/$1"
-}
-
 redis() {
     rm -f truth raw.lz4
     TRUTH_OUTPUT=truth TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$witness $tracing_library" \
@@ -110,17 +104,9 @@ for thread in threads: thread.join()
 CODE
 }
 
-make_repository() {
-    "$git" init -q repository && cd repository && "$git" config user.email nobody@example.org &&
-        "$git" config user.name nobody || return 1
-    local i
-    for i in 1 2 3 4 5; do
-        seq -f "line %g of $i" 1 $i $((i * 20000)) | split -a 3 -l 100 - "part$i."
-        "$git" add . && "$git" commit -q -m "part $i" || return 1
-    done
-    "$git" rev-list --objects --all | cut -d ' ' -f 1 >../objects
-    cd ..
-}
+lines_of_part() { seq -f "line %g of $1" 1 "$1" $(($1 * 20000)); }
+
+lists_objects() { "$git" -C repository rev-list --objects --all | cut -d ' ' -f 1 >objects; }
 
 packs() {
     witnessed "$git" -C repository pack-objects --quiet --threads=3 --stdout --no-reuse-delta --window=20 <objects || return 1
@@ -175,7 +161,7 @@ if python=$(found python3 || found python3.11); then
 else
     skip_test 'python3 with threads' 'no python3 in /usr/bin'
 fi
-if git=$(found git) && (make_repository) >out 2>&1; then
+if git=$(found git) && git_repository lines_of_part >out 2>&1 && lists_objects; then
     check 'git pack-objects with threads' packs
     check 'git index-pack with threads' indexes_pack
     check 'git grep with threads' greps
