@@ -212,6 +212,12 @@ CALLS_INLINE size_t executor_loop(struct executor *executor, enum how how, bool 
             executor_free(executor, how, &live, CALL_FREE, value);
         } else if (opcode == CALL_MALLOC) {
             if (!executor_allocate(executor, how, &live, i, CALL_MALLOC, value, NULL)) break;
+        } else if (opcode == CALL_CALLOC) {
+            if (!executor_allocate(executor, how, &live, i, CALL_CALLOC, value, NULL)) break;
+        } else if (opcode == CALL_NEW) {
+            if (!executor_allocate(executor, how, &live, i, CALL_NEW, value, NULL)) break;
+        } else if (opcode == CALL_DELETE) {
+            executor_free(executor, how, &live, CALL_DELETE, value);
         } else if (instruction_effects[opcode] == INSTRUCTION_PLAIN_DEATH) {
             executor_free(executor, how, &live, opcode, value);
         } else if (instruction_effects[opcode] == INSTRUCTION_PLAIN_BIRTH) {
