@@ -150,7 +150,7 @@ static size_t compress(struct sink *sink, const uint8_t *data, size_t bytes)
     int compressed = LZ4_compress_fast_continue(
         sink->lz4, (const char *)data, (char *)sink->block + BLOCK_LENGTH_BYTES, (int)bytes,
         LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX), 1);
-    bool shrinks = compressed > 0 && (size_t)compressed <= bytes - bytes / 16;
+    bool shrinks = compressed > 0 && (size_t)compressed <= bytes - bytes / 8;
     judge(sink, bytes, shrinks ? (size_t)compressed : bytes);
     return shrinks ? (size_t)compressed : 0;
 }

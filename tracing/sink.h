@@ -16,7 +16,7 @@
  * 64 KiB before it, and a chunk. */
 #define SINK_BLOCK_BYTES_MAX (1024u * 1024)
 #define SINK_RING_BYTES      (2560u * 1024)
-/* After a block that shrank by less than a sixteenth, so many bytes are not compressed: noise costs lz4
+/* After a block that shrank by less than an eighth, so many bytes are not compressed: noise costs lz4
  * more than anything else. */
 #define SINK_STORED_BYTES    (1024u * 1024)
 /* Packing costs more than all else that the writer does. It pays if it takes a sixteenth from the units, and
