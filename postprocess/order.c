@@ -78,7 +78,6 @@ static void lane_free(struct order *order, struct order_lane *lane)
         read_ahead_release(order->source, chunk);
     }
     wait_heap_free(&lane->birth_waiters);
-    free(lane->marks);
     raw_decoder_free(&lane->decoder);
     free(lane->batch);
     free(lane);

@@ -171,8 +171,8 @@ static bool splits_unit(const struct order_lane *lane, uint32_t at)
 /* Records up to the end of the window that the lane is in, or as good as infinite while that is not known. */
 static uint64_t lane_window_left(const struct order_lane *lane)
 {
-    if (lane->marks_count == 0 || lane_mark_at(lane, 0)->chunks_left > 0) return UINT64_MAX;
-    return lane_mark_at(lane, 0)->end_record - lane_position(lane);
+    if (lane->marks_count == 0 || lane_first_mark(lane)->chunks_left > 0) return UINT64_MAX;
+    return lane_first_mark(lane)->end_record - lane_position(lane);
 }
 
 /* Takes what can be taken without records. Returns how many calls. */
@@ -221,16 +221,16 @@ static void lane_run(struct order *order, struct order_lane *lane, uint64_t turn
 
 static void lane_pass_mark(struct order *order, struct order_lane *lane)
 {
-    order_window(order, lane_mark_at(lane, 0)->window)->lanes_left--;
-    lane->marks_first = (lane->marks_first + 1) & (lane->marks_room - 1);
+    order_window(order, lane_first_mark(lane)->window)->lanes_left--;
+    lane->marks_first = (lane->marks_first + 1) & (WINDOWS - 1);
     lane->marks_count--;
 }
 
 static void lane_pass_marks(struct order *order, struct order_lane *lane)
 {
     uint64_t position = lane_position(lane);
-    while (lane->marks_count > 0 && lane_mark_at(lane, 0)->chunks_left == 0 &&
-           position >= lane_mark_at(lane, 0)->end_record)
+    while (lane->marks_count > 0 && lane_first_mark(lane)->chunks_left == 0 &&
+           position >= lane_first_mark(lane)->end_record)
         lane_pass_mark(order, lane);
 }
 
@@ -257,13 +257,13 @@ static bool lane_move_tail(struct order *order, struct order_lane *lane)
     uint64_t target = lane->decoded_window + 1, end_record = 0;
     bool passed = false;
     if (target > order->open || lane->marks_count == 0) return true;
-    while (lane->marks_count > 0 && lane_mark_at(lane, 0)->window < target) {
-        end_record = lane_mark_at(lane, 0)->end_record;
+    while (lane->marks_count > 0 && lane_first_mark(lane)->window < target) {
+        end_record = lane_first_mark(lane)->end_record;
         lane_pass_mark(order, lane);
         passed = true;
     }
-    if (!passed || (lane->marks_count > 0 && lane_mark_at(lane, 0)->window == target)) return true;
-    lane->marks_first = (lane->marks_first - 1) & (lane->marks_room - 1);
+    if (!passed || (lane->marks_count > 0 && lane_first_mark(lane)->window == target)) return true;
+    lane->marks_first = (lane->marks_first - 1) & (WINDOWS - 1);
     lane->marks_count++;
     *lane_mark_at(lane, 0) = (struct order_mark){.window = target, .end_record = end_record};
     return window_add_lane(order, target, lane->number);
@@ -272,14 +272,14 @@ static bool lane_move_tail(struct order *order, struct order_lane *lane)
 uint64_t lane_records_left(const struct order_lane *lane)
 {
     if (lane->marks_count == 0) return 0;
-    const struct order_mark *mark = lane_mark_at(lane, 0);
+    const struct order_mark *mark = lane_first_mark(lane);
     return mark->chunks_left > 0 ? lane->filled - lane->at + mark->bytes_left / RECORD_BYTES
                                  : mark->end_record - lane_position(lane);
 }
 
 static uint64_t lane_turn(const struct order *order, const struct order_lane *lane)
 {
-    bool ahead = lane->marks_count > 0 && lane_mark_at(lane, 0)->window > order->oldest;
+    bool ahead = lane->marks_count > 0 && lane_first_mark(lane)->window > order->oldest;
     return ahead ? TURN_RECORDS_AHEAD : lane->turn_records;
 }
 
@@ -310,26 +310,11 @@ void order_run_lane(struct order *order, struct order_lane *lane)
     lane_give_batch(order, lane);
 }
 
-static bool lane_grow_marks(struct order *order, struct order_lane *lane)
-{
-    uint32_t room = lane->marks_room == 0 ? 2 : lane->marks_room * 2;
-    struct order_mark *marks = malloc(room * sizeof *marks);
-    if (marks == NULL) return order_no_memory(order);
-    for (uint32_t i = 0; i < lane->marks_count; i++)
-        marks[i] = *lane_mark_at(lane, i);
-    free(lane->marks);
-    lane->marks = marks;
-    lane->marks_room = room;
-    lane->marks_first = 0;
-    return true;
-}
-
 bool lane_mark(struct order *order, struct order_lane *lane, const struct raw_chunk *chunk)
 {
     bool has_mark =
         lane->marks_count > 0 && lane_mark_at(lane, lane->marks_count - 1)->window == order->open;
     if (!has_mark) {
-        if (lane->marks_count == lane->marks_room && !lane_grow_marks(order, lane)) return false;
         if (!window_add_lane(order, order->open, lane->number)) return false;
         *lane_mark_at(lane, lane->marks_count++) = (struct order_mark){.window = order->open};
     }
@@ -341,18 +326,18 @@ bool lane_mark(struct order *order, struct order_lane *lane, const struct raw_ch
 
 bool lane_leave_window(struct order *order, struct order_lane *lane)
 {
-    struct order_mark left = *lane_mark_at(lane, 0);
+    struct order_mark left = *lane_first_mark(lane);
     uint64_t next = left.window + 1;
     if (lane->late_since == 0) lane->late_since = left.window + 1;
     lane_pass_mark(order, lane);
-    if (lane->marks_count > 0 && lane_mark_at(lane, 0)->window == next) {
+    if (lane->marks_count > 0 && lane_first_mark(lane)->window == next) {
         struct order_mark *mark = lane_mark_at(lane, 0);
         mark->bytes_left += left.bytes_left;
         mark->chunks_left += left.chunks_left;
         return true;
     }
     left.window = next;
-    lane->marks_first = (lane->marks_first - 1) & (lane->marks_room - 1);
+    lane->marks_first = (lane->marks_first - 1) & (WINDOWS - 1);
     lane->marks_count++;
     *lane_mark_at(lane, 0) = left;
     return window_add_lane(order, next, lane->number);

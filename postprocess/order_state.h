@@ -102,12 +102,12 @@ struct order_lane {
     uint8_t state;       /* enum lane_state */
     uint64_t born;       /* births taken, lost ones included: raw_births(), or LANE_NO_BIRTHS */
     uint32_t at, filled; /* records[at .. filled) are decoded and not taken */
-    struct order_batch *batch;                     /* NULL while there is nothing at hand */
-    struct record *records;                        /* batch->records */
-    struct order_lane *next;                       /* in the ready queue */
-    uint32_t turn_records;                         /* length of a turn */
-    uint32_t marks_first, marks_count, marks_room; /* a ring of a power of two */
-    struct order_mark *marks;
+    struct order_batch *batch;         /* NULL while there is nothing at hand */
+    struct record *records;            /* batch->records */
+    struct order_lane *next;           /* in the ready queue */
+    uint32_t turn_records;             /* length of a turn */
+    uint32_t marks_first, marks_count; /* a ring */
+    struct order_mark marks[WINDOWS];
     struct raw_chunk *open;  /* being decoded */
     uint64_t opened_record;  /* where it begins */
     uint64_t decoded_window; /* of the latest record in the batch */
@@ -217,14 +217,20 @@ static inline uint64_t lane_position(const struct order_lane *lane)
     return lane->decoder.records - (lane->filled - lane->at);
 }
 
-static inline struct order_mark *lane_mark_at(const struct order_lane *lane, uint32_t index)
+static inline struct order_mark *lane_mark_at(struct order_lane *lane, uint32_t index)
 {
-    return &lane->marks[(lane->marks_first + index) & (lane->marks_room - 1)];
+    return &lane->marks[(lane->marks_first + index) & (WINDOWS - 1)];
+}
+
+/* Of the window that the lane is in, if there is one. */
+static inline const struct order_mark *lane_first_mark(const struct order_lane *lane)
+{
+    return &lane->marks[lane->marks_first];
 }
 
 static inline bool lane_is_behind(const struct order *order, const struct order_lane *lane)
 {
-    return lane->marks_count > 0 && lane_mark_at(lane, 0)->window == order->oldest;
+    return lane->marks_count > 0 && lane_first_mark(lane)->window == order->oldest;
 }
 
 /* Whether the bound's lane has had so many births. An unknown object has no bound. */

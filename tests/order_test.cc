@@ -1440,6 +1440,29 @@ TEST(Order, WhoNeedsALateNumberIsLateAndNobodyElse)
     EXPECT_EQ(ordered.result.order.windows, 32u);
 }
 
+/* A number that is missing for longer than a thread can have been off its processor. */
+TEST(Order, LatenessHasALimit)
+{
+    RawBuilder raw;
+    raw.stamp(1, 51, 3, 2);
+    raw.birth(1, RawBuilder::kMalloc, 1);
+    for (unsigned i = 1; i <= 65700; i++)
+        raw.tick(i, 0, 0);
+    raw.stamp(0, 51, 3, 1);
+    raw.birth(0, RawBuilder::kMalloc, 9);
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.result.status, RUN_DAMAGED);
+    EXPECT_NE(ordered.error.find("lane 1, record 0: waits for its turn with number 2"),
+              std::string::npos)
+        << ordered.error;
+    order_options how = {};
+    how.salvage = true;
+    ordered = order(raw.bytes, nullptr, how);
+    EXPECT_EQ(ordered.result.status, RUN_SALVAGED);
+    EXPECT_EQ(ordered.result.totals.live, 2u);
+}
+
 /* What is to come is looked through once, not once for each number that is missing. */
 TEST(Order, ManyMissingNumbers)
 {
