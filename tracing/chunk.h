@@ -27,8 +27,8 @@ struct chunk_units {
     struct pack_lane *followed; /* if it is packed; may be NULL */
 };
 
-/* Writes a chunk at `out`, which has CHUNK_BYTES_MAX(chunk->run.count) bytes; packed if its flags say so.
- * Returns its length. */
+/* Writes a chunk at `out`, which has CHUNK_BYTES_MAX(chunk->run.count) bytes; packed if its
+ * flags say so. Returns its length. */
 size_t chunk_write(struct packer *packer, const struct chunk_units *chunk, uint8_t *out);
 
 /* A tick chunk (FORMAT.md 4.3), the `ticks`th from 0. Needs CHUNK_TICK_BYTES_MAX bytes. */

@@ -200,7 +200,8 @@ void pack_lane_end(struct packer *packer, struct pack_lane *lane)
 
 /* --- ages --- */
 
-/* Before a run of the lane: the births are its own, and far fewer than the numbers that they have room for. */
+/* Before a run of the lane: the births are its own, and far fewer than the numbers that they
+ * have room for. */
 static void begin_ages(struct packer *packer, const struct pack_lane *lane)
 {
     if (packer->recent_lane == lane && lane->births - packer->recent_since < UINT32_MAX / 2) return;
@@ -221,7 +222,8 @@ static const struct {
                             [RAW_DEATH_3] = {RAW_UNIT_DEATH_3_AGED, RAW_DEATH_3_AGES},
                             [RAW_REALLOC] = {RAW_UNIT_REALLOC_AGED, RAW_REALLOC_AGES}};
 
-/* Of the object at a place, if that is the one that is remembered: how many births ago it began, from 1. Otherwise large. */
+/* Of the object at a place, if that is the one that is remembered: how many births ago it began,
+ * from 1. Otherwise large. */
 static inline uint32_t age_of(const struct pack_recent *recent, uint32_t place, uint32_t births)
 {
     return recent->place == place ? births + 1 - recent->birth : UINT32_MAX;
@@ -300,8 +302,8 @@ static uint8_t *pack_record(struct packer *packer, struct pack_lane *lane,
     return at;
 }
 
-/* The same for the records that have a form, which are nearly all. Stops before one that has none, and
- * before the last units. */
+/* The same for the records that have a form, which are nearly all. Stops before one that has
+ * none, and before the last units. */
 static __attribute__((noinline)) const uint16_t *pack_shorts(struct packer *packer,
                                                              struct pack_lane *lane,
                                                              const struct raw_form forms[RAW_FORMS],

@@ -1,17 +1,17 @@
 /* pack - units as bytes, and objects by their age (FORMAT.md 5.5).
  *
- *   units of a slot --> records --> what they do to the cache of their lane --> the age of what they end
+ *   units of a slot --> records --> the cache of their lane --> the age of what they end
  *                            +----> bytes
  *
- * For the ages, the cache of each lane whose chunks are packed is followed as a reader will (FORMAT.md 2.6),
- * from the beginning of some run on. Only the first places of each list are known: where the place of an
- * allocation is not, its object is named by its place in the end.
+ * For the ages, the cache of each lane whose chunks are packed is followed as a reader will
+ * (FORMAT.md 2.6), from the beginning of some run on. Only the first places of each list are
+ * known: where the place of an allocation is not, its object is named by its place in the end.
  *
- * Invariant   the list of a class has the first places of the list in the cache, in this order, and says how
- *             many more there are. `recent` has allocations of `recent_lane` at these places, perhaps not the
- *             latest there.
- * Memory      88 KiB here; of address space 130 KiB for each lane that is followed, of which a class takes
- *             1 KiB when it is used.
+ * Invariant   the list of a class has the first places of the list in the cache, in this order,
+ *             and says how many more there are. `recent` has allocations of `recent_lane` at these
+ *             places, perhaps not the latest there.
+ * Memory      88 KiB here; of address space 130 KiB for each lane that is followed, of which a
+ *             class takes 1 KiB when it is used.
  * Threads     the writer's. */
 #ifndef MALLOCTAPE_PACK_H
 #define MALLOCTAPE_PACK_H
@@ -23,8 +23,8 @@
 
 /* Places that are known of each list: a power of two. */
 #define PACK_LIST        256u
-/* Sizes that the short form of an allocation has have their classes in a table, by eights, as sizes of
- * classes are. */
+/* Sizes that the short form of an allocation has have their classes in a table, by eights, as
+ * sizes of classes are. */
 #define PACK_SIZES       (RAW_BIRTH_1_LIMIT / 8 + 1)
 /* Allocations that are remembered, by a hash of their places. */
 #define PACK_RECENT_BITS 13
@@ -75,8 +75,8 @@ struct pack_run {
     size_t count;
 };
 
-/* Packs a run at `out`, which has room for three bytes for each unit and four more. `lane` NULL: objects are named by
- * their places. Returns the end. */
+/* Packs a run at `out`, which has room for three bytes for each unit and four more. `lane` NULL:
+ * objects are named by their places. Returns the end. */
 uint8_t *pack_units(struct packer *packer, struct pack_lane *lane, const struct pack_run *run,
                     uint8_t *out);
 

@@ -12,8 +12,8 @@ _Static_assert(RAW_DEATH_1_LIMIT <= RAW_FIRST_LEAVES << RAW_LEAF_BITS,
 
 /* ---- lists ---- */
 
-/* Neither takes a place nor gives one, whether by the functions here or as a decoder's loop does it: both positions are
- * outside. */
+/* Neither takes a place nor gives one, whether by the functions here or as a decoder's loop does
+ * it: both positions are outside. */
 static const struct raw_list refusing_list = {.bottom = 1};
 
 static bool list_is_refusing(const struct raw_list *list)
@@ -126,8 +126,8 @@ static uint32_t bytes_below(const struct raw_cache *cache, uint32_t bytes)
     return below;
 }
 
-/* Has the sizes of a class found in its list: those above the next class below. Steps in which a class ends are
- * left open. */
+/* Has the sizes of a class found in its list: those above the next class below. Steps in which a
+ * class ends are left open. */
 static void fill_sizes(struct raw_cache *cache, uint32_t list)
 {
     uint8_t *steps = cache->numbers + RAW_NUMBERS_SIZES;
@@ -171,8 +171,9 @@ bool raw_cache_has_bytes(const struct raw_cache *cache, uint32_t bytes)
     return false;
 }
 
-/* Without a gap, classes that were not told of have not been used. Else there is none between this one and the one before
- * only if both are known: classes have more bytes the greater they are. */
+/* Without a gap, classes that were not told of have not been used. Else there is none between
+ * this one and the one before only if both are known: classes have more bytes the greater they
+ * are. */
 bool raw_cache_is_certain(const struct raw_cache *cache, uint32_t list)
 {
     if (!cache->gap) return true;

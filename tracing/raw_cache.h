@@ -5,22 +5,25 @@
  *                                              lists[2 ..]  as the classes were told of
  *
  *   a list       bottom              top
- *                  | 64 | 70 | 65 |          a ring: `cached` appends at the bottom, births take from the top,
- *                                            deaths put there
+ *                  | 64 | 70 | 65 |      a ring: `cached` appends at the bottom, births take
+ *                                        from the top, deaths put there
  *
- * Both ways to a list's number go through one array of bytes, so that a decoder finds the list of a birth and of a death
- * alike without asking which it is:
+ * Both ways to a list's number go through one array of bytes, so that a decoder finds the list
+ * of a birth and of a death alike without asking which it is:
  *
- *   numbers   0 | sizes, by 8 bytes | blocks of the first places | leaf of nothing | leaf | leaf ...
+ *   numbers   0 | sizes, by 8 | blocks of the first places | leaf of nothing | leaf | leaf ...
  *
- * A number of 0 in it means: look closer, by the functions below. So does every refusal of the first two lists.
+ * A number of 0 in it means: look closer, by the functions below. So does every refusal of the
+ * first two lists.
  *
- * Packed chunks name objects by their age (FORMAT.md 5.5), so the places of the latest births are kept as well.
+ * Packed chunks name objects by their age (FORMAT.md 5.5), so the places of the latest births
+ * are kept as well.
  *
  * Nothing is kept for each place. What may be wrong is for the decoder to say.
  *
- * Memory   nothing before the first class is told of or the first place is noted; then about 10 KiB, 4 bytes for each
- *          place in the cache, and one for each block of places, for 256 blocks at a time. */
+ * Memory   nothing before the first class is told of or the first place is noted; then about 10
+ *          KiB, 4 bytes for each place in the cache, and one for each block of places, for 256
+ *          blocks at a time. */
 #ifndef MALLOCTAPE_RAW_CACHE_H
 #define MALLOCTAPE_RAW_CACHE_H
 
@@ -44,7 +47,8 @@ struct raw_list {
 #define RAW_LIST_UNKNOWN  0u
 #define RAW_LIST_UNCACHED 1u /* class 0 */
 
-/* Sizes below this many bytes are looked up in steps of 8: all that short records of births can say. */
+/* Sizes below this many bytes are looked up in steps of 8: all that short records of births can
+ * say. */
 #define RAW_CACHE_SIZES    RAW_BIRTH_1_LIMIT
 #define RAW_NUMBERS_SIZES  1u
 #define RAW_NUMBERS_BLOCKS 576u

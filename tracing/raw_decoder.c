@@ -18,7 +18,8 @@ static uint64_t decoder_offset(const struct raw_decoder *decoder, const uint8_t 
     return decoder->payload_offset + (decoder->packed ? 0 : (uint64_t)(at - decoder->payload));
 }
 
-/* The record that is being decoded is the one after decoder->records; decoder->at is where it begins. */
+/* The record that is being decoded is the one after decoder->records; decoder->at is where it
+ * begins. */
 #define DECODER_FAIL(decoder, which, format, ...)                                              \
     error_set(&(decoder)->error, &raw_errors[which], decoder_offset(decoder, (decoder)->at),   \
               "lane %" PRIu32 ", record %" PRIu64 format, (decoder)->lane, (decoder)->records, \
@@ -137,7 +138,8 @@ static bool name_own(struct raw_decoder *decoder, uint32_t place, struct record 
     return true;
 }
 
-/* An object that this lane has, by its age. Nobody knows of one that was born at an unknown place; a scout of none. */
+/* An object that this lane has, by its age. Nobody knows of one that was born at an unknown
+ * place; a scout of none. */
 static bool name_aged(struct raw_decoder *decoder, uint32_t age, struct record *record)
 {
     uint32_t place = RAW_PLACE_NONE;
@@ -330,8 +332,8 @@ static bool begin_at_place(struct raw_decoder *decoder, const struct record *rec
     return true;
 }
 
-/* The place of the object that ends comes into the cache, unless another object begins there or the call
- * failed. */
+/* The place of the object that ends comes into the cache, unless another object begins there or
+ * the call failed. */
 static bool end_object(struct raw_decoder *decoder, const struct record *record,
                        const struct raw_said *said)
 {
@@ -345,7 +347,8 @@ static bool end_object(struct raw_decoder *decoder, const struct record *record,
     return raw_list_push(&decoder->cache.lists[list], record->ends) || no_memory(decoder);
 }
 
-/* What a call does to the cache of its lane. A moved realloc takes its place before it gives one back. */
+/* What a call does to the cache of its lane. A moved realloc takes its place before it gives one
+ * back. */
 static bool follow_call(struct raw_decoder *decoder, struct record *record,
                         const struct raw_said *said)
 {

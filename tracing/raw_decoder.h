@@ -1,13 +1,14 @@
 /* raw_decoder - the records of one lane, decoded from its chunks one after another.
  *
- * One decoder follows one lane from its first chunk to its last and carries what a chunk takes from
- * those before it. What each of these lasts for:
+ * One decoder follows one lane from its first chunk to its last and carries what a chunk takes
+ * from those before it. What each of these lasts for:
  *
  *   the lane      births so far; the thread's cache and the size classes (raw_cache)
  *   up to a key run   latest stamp number of each structure
  *   a run         the profile, the latest foreign objects, the latest address
  *
- * A begin chunk that is key says all of it anew but the cache: its profile, and the births before it.
+ * A begin chunk that is key says all of it anew but the cache: its profile, and the births
+ * before it.
  *
  *     raw_decoder_init(&decoder, lane);
  *     for each chunk of the lane:
@@ -16,45 +17,47 @@
  *         decoder.error is set if the chunk could not be decoded to its end
  *     raw_decoder_free(&decoder);
  *
- * A chunk is decoded lazily, so that many lanes can be in the middle of one. It must stay where it is
- * until its last record has been decoded.
+ * A chunk is decoded lazily, so that many lanes can be in the middle of one. It must stay where
+ * it is until its last record has been decoded.
  *
- * A scout is a second decoder at the same position, to look ahead with. It says nothing of places that the stream leaves
- * to the cache, or says by ages, and finds no errors that concern the cache; everything else it tells as the decoder
- * itself will. It shares nothing with the decoder and owns nothing: it is copied by assignment and needs no
- * raw_decoder_free(). A decoder that is no scout must not be copied.
+ * A scout is a second decoder at the same position, to look ahead with. It says nothing of
+ * places that the stream leaves to the cache, or says by ages, and finds no errors that concern
+ * the cache; everything else it tells as the decoder itself will. It shares nothing with the
+ * decoder and owns nothing: it is copied by assignment and needs no raw_decoder_free(). A
+ * decoder that is no scout must not be copied.
  *
- * Where chunks are missing, raw_decoder_resume() goes on at a later one. Behind such a gap the cache holds only what is
- * certain: a birth that takes anything else has no place.
+ * Where chunks are missing, raw_decoder_resume() goes on at a later one. Behind such a gap the
+ * cache holds only what is certain: a birth that takes anything else has no place.
  *
- * What a record says is absolute: births have their place, also where the stream leaves it to the cache (FORMAT.md 2.6),
- * stamps have their number. Which fields mean something depends on the number:
+ * What a record says is absolute: births have their place, also where the stream leaves it to
+ * the cache (FORMAT.md 2.6), stamps have their number. Which fields mean something depends on
+ * the number:
  *
- *   number                        ends, bound    size           operand        other
- *   BIRTH                                        size                          serial, place, address
- *   BIRTH_ALIGNED                                size           alignment      serial, place, address
- *   REALLOC                       ends           new size                      serial, place, address
- *   DEATH...                      ends           size given     alignment
- *   HEAP                                         first number   second         count
- *   thread_begin                                                thread id
- *   stamp_before, stamp_after                    number                        structure
- *   lost                                         events         births
- *   failed                        stays          size           alignment      kind
+ *   number                   ends, bound    size           operand        other
+ *   BIRTH                                   size                          serial, place, address
+ *   BIRTH_ALIGNED                           size           alignment      serial, place, address
+ *   REALLOC                  ends           new size                      serial, place, address
+ *   DEATH...                 ends           size given     alignment
+ *   HEAP                                    first number   second         count
+ *   thread_begin                                           thread id
+ *   stamp_before, stamp_after               number                        structure
+ *   lost                                    events         births
+ *   failed                   stays          size           alignment      kind
  *
  * and, only if `tells_caches` is set:
  *
- *   class                                        bytes                         structure (the class)
+ *   class                                   bytes                         structure (the class)
  *   cache_begin
- *   cached                                                                     structure (the class), place; one record
- *                                                                              each
- *   uncached                                                    count          structure (the class)
+ *   cached (one for each place)                                           structure (the class), place
+ *   uncached                                               count          structure (the class)
  *
- * Everything else is zero. Checked here: profiles, units, numbers, structures, operands; that the lane has a place whose
- * object it ends, as far as its class tells; not that an object lives there, nor the order of stamps across lanes: that is
- * what ordering is for.
+ * Everything else is zero. Checked here: profiles, units, numbers, structures, operands; that
+ * the lane has a place whose object it ends, as far as its class tells; not that an object lives
+ * there, nor the order of stamps across lanes: that is what ordering is for.
  *
- * There are two ways through a chunk: raw_shorts.h for what nearly all records are, and raw_units.h for all. The most frequent
- * codes of what threads do to each other (frees of other lanes' objects, sequence numbers) are read at once here.
+ * There are two ways through a chunk: raw_shorts.h for what nearly all records are, and
+ * raw_units.h for all. The most frequent codes of what threads do to each other (frees of other
+ * lanes' objects, sequence numbers) are read at once here.
  *
  * Memory   about 2.5 KiB a lane, and its cache (raw_cache.h).
  * Threads  one per decoder. */
@@ -80,8 +83,8 @@ struct record {
     uint8_t kind;   /* of the call that failed; of other records the number */
     uint8_t count;
     uint32_t structure;
-    /* raw_births(): the object that ends is the latest at its place of so many births of that lane; 0: its birth was not
-     * recorded. */
+    /* raw_births(): the object that ends is the latest at its place of so many births of that
+     * lane; 0: its birth was not recorded. */
     uint64_t bound;
     uint64_t size;
     uint64_t serial; /* of the object that begins */
@@ -89,7 +92,8 @@ struct record {
     uint64_t address;
     /* Place of the object that ends, also of an unknown one; 0: it has none that matters. */
     uint32_t ends;
-    /* Of the object that begins; 0: unknown, behind damage or with `doubt`, or because it was resized in place without. */
+    /* Of the object that begins; 0: unknown, behind damage or with `doubt`, or because it was
+     * resized in place without. */
     uint32_t place;
 };
 
@@ -113,12 +117,13 @@ struct raw_decoder {
     uint64_t records; /* decoded so far, of all chunks */
     uint64_t births;  /* so far */
     struct error error;
-    /* The first time that a list of the cache had less than was taken from it, or no error. That is right where the
-     * program freed an object twice (FORMAT.md 2.6), and damage where it did not. */
+    /* The first time that a list of the cache had less than was taken from it, or no error. That
+     * is right where the program freed an object twice (FORMAT.md 2.6), and damage where it did
+     * not. */
     struct error doubt;
     uint64_t unplaced; /* the first birth whose place is unknown for that; 0: none */
-    /* Set after raw_decoder_init(): records that only concern caches are returned too; they are not counted, and there
-     * must be room for RAW_CACHED_MAX. */
+    /* Set after raw_decoder_init(): records that only concern caches are returned too; they are
+     * not counted, and there must be room for RAW_CACHED_MAX. */
     bool tells_caches;
 
     /* From here on: raw_decoder.c only. */
@@ -145,16 +150,16 @@ void raw_decoder_free(struct raw_decoder *decoder);
 /* A scout where the decoder is, which may be a scout itself. */
 void raw_decoder_scout(struct raw_decoder *scout, const struct raw_decoder *decoder);
 
-/* Makes ready for a key chunk behind a gap: what the chunk takes from those before it is what it says of them. An error
- * is forgotten. raw_decoder_open() is next. */
+/* Makes ready for a key chunk behind a gap: what the chunk takes from those before it is what it
+ * says of them. An error is forgotten. raw_decoder_open() is next. */
 void raw_decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chunk);
 
-/* Begins with the next chunk of the lane, the one before being used up. False: see error; also when the
- * chunk does not follow on what was decoded (units, births). */
+/* Begins with the next chunk of the lane, the one before being used up. False: see error; also
+ * when the chunk does not follow on what was decoded (units, births). */
 bool raw_decoder_open(struct raw_decoder *decoder, const struct raw_chunk *chunk);
 
-/* Decodes up to `room` records. Returns how many; 0 at the end of the chunk, and after an error once the records
- * before it have been returned. */
+/* Decodes up to `room` records. Returns how many; 0 at the end of the chunk, and after an error
+ * once the records before it have been returned. */
 uint32_t raw_decoder_next(struct raw_decoder *decoder, struct record *records, uint32_t room);
 
 /* Whether the current chunk may have more records. */

@@ -1,7 +1,8 @@
 /* raw_error - what can be wrong with a raw stream or a spool, once, for everything that reads one.
  *
- * The name is for tests and reports, the text for people; what only the place knows (lane, record, numbers)
- * is added by whoever finds it. Cut is not damage: see raw_reader.h and spool_reader.h. */
+ * The name is for tests and reports, the text for people; what only the place knows (lane,
+ * record, numbers) is added by whoever finds it. Cut is not damage: see raw_reader.h and
+ * spool_reader.h. */
 #ifndef MALLOCTAPE_RAW_ERROR_H
 #define MALLOCTAPE_RAW_ERROR_H
 

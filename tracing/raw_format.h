@@ -136,7 +136,8 @@ enum raw_range {
 
 #define RAW_PROFILE_BYTES 8
 
-/* --- units, FORMAT.md 5.2: the first unit of each range, and how many operands it has room for --- */
+/* --- units, FORMAT.md 5.2: the first unit of each range, and how many operands it has room for
+ * --- */
 
 #define RAW_UNIT_DEATH_1      0x0000u /* of place 0, which no object has */
 #define RAW_UNIT_BIRTH_1      0xa000u
@@ -152,7 +153,8 @@ enum raw_range {
 #define RAW_UNIT_STAMP_BEFORE 0xf100u
 #define RAW_UNIT_STAMP_AFTER  0xf200u
 #define RAW_UNIT_UNDEFINED    0xf300u /* from here on; but see 5.5 */
-/* Operands below these have a unit of the range, or two of the far one: sizes, and places (from 1). */
+/* Operands below these have a unit of the range, or two of the far one: sizes, and places (from
+ * 1). */
 #define RAW_DEATH_1_LIMIT     0xa000u
 #define RAW_BIRTH_1_LIMIT     0x1000u
 #define RAW_DEATH_2_LIMIT     0x1000u
@@ -184,7 +186,8 @@ enum raw_range {
 /* Places that a list of a cache has at most, FORMAT.md 2.6. */
 #define RAW_LIST_LIMIT 65536u
 
-/* Most units that one record takes: a general code, lane, bound, place, class, size, place, class, address. */
+/* Most units that one record takes: a general code, lane, bound, place, class, size, place,
+ * class, address. */
 #define RAW_UNITS_PER_RECORD_MAX (1 + 8 * RAW_NUMBER_UNITS_MAX)
 
 /* Numbers that a HEAP call carries at most. */
@@ -192,7 +195,8 @@ enum raw_range {
 
 /* --- packed units, FORMAT.md 5.5 --- */
 
-/* Units for objects by age, in packed chunks only: of age 0, which no object has; and ages below which there is one. */
+/* Units for objects by age, in packed chunks only: of age 0, which no object has; and ages below
+ * which there is one. */
 #define RAW_UNIT_DEATH_2_AGED 0xf3ffu
 #define RAW_UNIT_DEATH_3_AGED 0xf5ffu
 #define RAW_UNIT_REALLOC_AGED 0xf6ffu

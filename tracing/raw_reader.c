@@ -38,8 +38,8 @@ static bool raw_reader_no_memory(struct raw_reader *reader)
     return raw_reader_fail(reader);
 }
 
-/* The input has fewer bytes than are needed for what begins at its present offset: cut, unless the input itself
- * has failed. */
+/* The input has fewer bytes than are needed for what begins at its present offset: cut, unless
+ * the input itself has failed. */
 static bool raw_reader_cut(struct raw_reader *reader, enum raw_error which)
 {
     uint64_t offset = input_offset(&reader->input);
@@ -62,8 +62,8 @@ static bool raw_reader_cut(struct raw_reader *reader, enum raw_error which)
 
 /* ---- chunks as memory ---- */
 
-/* Allocations come in few sizes, so that a released one fits many later chunks: four steps to each power of two, so
- * that little is wasted. */
+/* Allocations come in few sizes, so that a released one fits many later chunks: four steps to
+ * each power of two, so that little is wasted. */
 static size_t size_class_bytes(uint32_t size_class)
 {
     return (size_t)(4 + size_class % 4) << (10 + size_class / 4);
@@ -83,7 +83,7 @@ struct raw_chunk *raw_chunk_new(struct raw_reader *reader, uint32_t payload_byte
     if (chunk != NULL) {
         reader->unused[size_class] = chunk->next;
     } else {
-        /* Zeroed once: what is read behind a payload need not make sense, but must be initialized. */
+        /* Zeroed once: what is read behind a payload must be initialized. */
         chunk = calloc(1, size_class_bytes(size_class));
         if (chunk == NULL) return NULL;
         chunk->size_class = size_class;
@@ -326,7 +326,8 @@ static bool raw_reader_take_tick(struct raw_reader *reader, const struct raw_chu
     return true;
 }
 
-/* Fills `end` as far as the payload goes; returns where reading stopped, NULL where its numbers cannot be. */
+/* Fills `end` as far as the payload goes; returns where reading stopped, NULL where its numbers
+ * cannot be. */
 static const uint8_t *raw_reader_parse_end(struct raw_reader *reader, const uint8_t *at,
                                            const uint8_t *limit)
 {
@@ -506,8 +507,8 @@ static bool raw_reader_take_chunk(struct raw_reader *reader, struct raw_chunk *c
 
 /* ---- salvage ---- */
 
-/* After a failure at a chunk: whether to go on, looking for another one. What is found while looking is the same
- * damage. */
+/* After a failure at a chunk: whether to go on, looking for another one. What is found while
+ * looking is the same damage. */
 static bool raw_reader_forgive(struct raw_reader *reader)
 {
     const struct input *input = &reader->input;

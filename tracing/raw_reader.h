@@ -6,10 +6,10 @@
  *
  * A chunk that comes out holds plain units, also where the stream has them packed.
  *
- * Reading and decoding are two things because an ordering engine holds the chunks of all lanes of a
- * window while it decodes each lane as far as the others allow. What is checked here is what can be
- * checked without decoding: limits, checksums, the sequence of the chunks of each lane, and the totals
- * of the end chunk against that sequence. raw_decoder checks the rest.
+ * Reading and decoding are two things because an ordering engine holds the chunks of all lanes
+ * of a window while it decodes each lane as far as the others allow. What is checked here is
+ * what can be checked without decoding: limits, checksums, the sequence of the chunks of each
+ * lane, and the totals of the end chunk against that sequence. raw_decoder checks the rest.
  *
  * A loop over a stream:
  *
@@ -22,8 +22,8 @@
  *     }
  *     reader.state says how it ended: RAW_STREAM_COMPLETE, RAW_STREAM_CUT or RAW_STREAM_FAILED
  *
- * Memory   one input buffer and the chunks that were not released, at most 1 MiB and a little each.
- *          Released chunks are used again.
+ * Memory   one input buffer and the chunks that were not released, at most 1 MiB and a little
+ *          each. Released chunks are used again.
  * Threads  one. */
 #ifndef MALLOCTAPE_RAW_READER_H
 #define MALLOCTAPE_RAW_READER_H
@@ -74,9 +74,9 @@ struct raw_end {
     uint64_t *lane_units; /* by lane */
 };
 
-/* A chunk, or a slot of a spool that takes the place of one (FORMAT.md 4.2, 8). The payload of a chunk of units
- * are units of two bytes each: so many as `units`, or of a packed one fewer, for some of them stand for two (FORMAT.md
- * 5.5). It has RAW_CHUNK_SLACK readable bytes behind it. */
+/* A chunk, or a slot of a spool that takes the place of one (FORMAT.md 4.2, 8). The payload of a
+ * chunk of units are units of two bytes each: so many as `units`, or of a packed one fewer, for
+ * some of them stand for two (FORMAT.md 5.5). It has RAW_CHUNK_SLACK readable bytes behind it. */
 struct raw_chunk {
     struct raw_chunk *next; /* for lists of whoever holds the chunk, */
     uint64_t window;        /* as is this */
@@ -99,8 +99,8 @@ struct raw_chunk {
     uint32_t size_class; /* of the allocation: raw_reader.c */
 };
 
-/* So much may be read behind a payload, initialized but of no particular value: a record that runs over the end is
- * found out after it was read. */
+/* So much may be read behind a payload, initialized but of no particular value: a record that
+ * runs over the end is found out after it was read. */
 #define RAW_CHUNK_SLACK 256
 
 /* Sizes in which chunks are allocated: raw_reader.c. */
@@ -109,8 +109,8 @@ struct raw_chunk {
 enum raw_stream_state {
     RAW_STREAM_MORE,
     RAW_STREAM_COMPLETE, /* the end chunk has been read, and nothing follows it */
-    RAW_STREAM_CUT, /* it ends without one; what was delivered is good, `error` says where it ends */
-    RAW_STREAM_FAILED /* damage or a system error: `error` */
+    RAW_STREAM_CUT,      /* without one; what was delivered is good, `error` says where it ends */
+    RAW_STREAM_FAILED    /* damage or a system error: `error` */
 };
 
 struct raw_reader {
@@ -124,8 +124,9 @@ struct raw_reader {
     uint32_t lanes_count; /* lanes seen: highest number plus one */
     uint64_t chunks, ticks;
 
-    /* With `salvage`, to be set after the opening, damage ends nothing that can be found again: chunks that are damaged,
-     * or cannot be used because of those that are missing, are left out. An LZ4 block that cannot be decoded is the end. */
+    /* With `salvage`, to be set after the opening, damage ends nothing that can be found again:
+     * chunks that are damaged, or cannot be used because of those that are missing, are left
+     * out. An LZ4 block that cannot be decoded is the end. */
     bool salvage;
     uint64_t damages;    /* that were left out */
     struct error damage; /* the first of them */
@@ -140,21 +141,22 @@ struct raw_reader {
     struct raw_chunk *unused[RAW_SIZE_CLASSES]; /* released chunks */
 };
 
-/* Opens `path` ("-": standard input) and reads the header. False: see state and error. A stream that ends
- * within its header is RAW_STREAM_CUT: its spool may still have everything. */
+/* Opens `path` ("-": standard input) and reads the header. False: see state and error. A stream
+ * that ends within its header is RAW_STREAM_CUT: its spool may still have everything. */
 bool raw_reader_open(struct raw_reader *reader, const char *path);
 
 /* Takes a descriptor that stays the caller's. */
 bool raw_reader_open_fd(struct raw_reader *reader, int fd);
 
-/* The next chunk of a known type, checked; NULL at the end (see state). The chunk is the caller's until
- * released; the end chunk is not returned but parsed into `end`, a tick is parsed into `tick`. */
+/* The next chunk of a known type, checked; NULL at the end (see state). The chunk is the
+ * caller's until released; the end chunk is not returned but parsed into `end`, a tick is parsed
+ * into `tick`. */
 struct raw_chunk *raw_reader_next(struct raw_reader *reader);
 
 void raw_chunk_release(struct raw_reader *reader, struct raw_chunk *chunk);
 
-/* A chunk with room for `payload_bytes` and slack, for what comes from elsewhere (spool_reader). NULL: no
- * memory. To be released like any other. */
+/* A chunk with room for `payload_bytes` and slack, for what comes from elsewhere (spool_reader).
+ * NULL: no memory. To be released like any other. */
 struct raw_chunk *raw_chunk_new(struct raw_reader *reader, uint32_t payload_bytes);
 
 /* Makes sure that reader->lanes covers `lane`. False: no memory, see error. */

@@ -1,6 +1,6 @@
-/* raw_shorts - what nearly all of a stream is, one call at a time and without a record: allocations from the cache, and
- * frees of objects that the lane has, that need nothing but their first unit, one more for a far place and one for the
- * size given.
+/* raw_shorts - what nearly all of a stream is, one call at a time and without a record:
+ * allocations from the cache, and frees of objects that the lane has, that need nothing but
+ * their first unit, one more for a far place and one for the size given.
  *
  *     struct raw_shorts shorts;
  *     struct raw_short call;
@@ -10,9 +10,10 @@
  *         raw_shorts_end(&shorts, decoder);
  *     }
  *
- * The decoder is then where it would be, had it returned records for the calls that were taken. A call is shown only if
- * another one of the same kind, or at least no stamp, is behind it in the same chunk: so its last stamp has been read. Everything
- * else, and all that may be wrong, is left to raw_decoder_next().
+ * The decoder is then where it would be, had it returned records for the calls that were taken.
+ * A call is shown only if another one of the same kind, or at least no stamp, is behind it in
+ * the same chunk: so its last stamp has been read. Everything else, and all that may be wrong,
+ * is left to raw_decoder_next().
  *
  * Cost     about 50 instructions for a call, and a branch on whether it is a birth.
  * Threads  as the decoder. */
@@ -69,14 +70,14 @@ static inline bool raw_shorts_begin(struct raw_shorts *shorts, const struct raw_
     return true;
 }
 
-/* Whether a unit begins a record that is no stamp and changes nothing else about the call before it; nor is the end of an
- * open-ended chunk, which is 0. */
+/* Whether a unit begins a record that is no stamp and changes nothing else about the call before
+ * it; nor is the end of an open-ended chunk, which is 0. */
 static inline bool raw_unit_begins_call(uint32_t unit)
 {
     return unit - 1 < RAW_UNIT_GENERAL - 1u || unit >= RAW_UNIT_DEATH_2_AGED;
 }
 
-/* Whether nothing more follows that belongs to the last record of the decoder, if that is a call. */
+/* Whether nothing follows that belongs to the last record of the decoder, if that is a call. */
 static inline bool raw_decoder_is_behind_call(const struct raw_decoder *decoder)
 {
     return decoder->end - decoder->at >= 2 && raw_unit_begins_call(bytes_get16(decoder->at));

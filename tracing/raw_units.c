@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The tables of FORMAT.md 5.2 and 5.5, as far as the main operand is in the first unit or the first two:
- * units base + least .. base + limit - 1. */
+/* The tables of FORMAT.md 5.2 and 5.5, as far as the main operand is in the first unit or the
+ * first two: units base + least .. base + limit - 1. */
 static const struct row {
     uint16_t base, limit;
     uint8_t least, range, form;
@@ -144,7 +144,8 @@ static bool take_object(struct raw_units *units, unsigned unit, struct raw_said 
     }
 }
 
-/* What follows the object, or the size of an allocation. `says_place`: where it begins follows as well. */
+/* What follows the object, or the size of an allocation. `says_place`: where it begins follows
+ * as well. */
 static bool take_rest(struct raw_units *units, bool says_place, struct raw_said *said)
 {
     unsigned shape = said->shape;

@@ -1,15 +1,16 @@
-/* raw_units - what the units of one record say (FORMAT.md 5.2, 5.5), for the writer and for readers.
+/* raw_units - what the units of one record say (FORMAT.md 5.2, 5.5), for the writer and for
+ * readers.
  *
  *   units of a run --raw_units_take()--> raw_said --> raw_decoder   what it means in its lane
- *                                                 --> pack          what it does to the cache of its lane
+ *                                                 --> pack          what it does to a cache
  *                                                 --> units         which kinds of calls there are
  *
- * A record is taken apart by itself: differences stay differences, an age stays an age. What can be wrong
- * about the record alone is found here; the rest is for whoever knows the lane.
+ * A record is taken apart by itself: differences stay differences, an age stays an age. What can
+ * be wrong about the record alone is found here; the rest is for whoever knows the lane.
  *
- * Most records are allocations and frees that need nothing but their first unit, one more for a far place
- * and one for the size that a free is given. raw_forms_fill() says which first units begin such a record,
- * for loops that do nothing else (raw_shorts.h, pack.c).
+ * Most records are allocations and frees that need nothing but their first unit, one more for a
+ * far place and one for the size that a free is given. raw_forms_fill() says which first units
+ * begin such a record, for loops that do nothing else (raw_shorts.h, pack.c).
  *
  * No memory, no system calls. Nothing behind `end` is read. */
 #ifndef MALLOCTAPE_RAW_UNITS_H

@@ -31,8 +31,8 @@ static inline unsigned code_bytes(uint8_t first)
     return 1u + (first >> 7) + (first == RAW_PACKED_UNIT);
 }
 
-/* One unit at a time, for the end of the payload. Returns where the units end, NULL if they have no room or the last code
- * is cut off. */
+/* One unit at a time, for the end of the payload. Returns where the units end, NULL if they have
+ * no room or the last code is cut off. */
 static uint8_t *unpack_last(const struct raw_unpack_table *table, const uint8_t *from,
                             const uint8_t *end, uint8_t *to, const uint8_t *to_end)
 {
@@ -53,8 +53,8 @@ bool raw_unpack(const struct raw_unpack_table *table, const uint8_t *from, uint3
 {
     const uint8_t *end = from + bytes;
     uint8_t *begin = to, *to_end = to + 2 * (size_t)*units;
-    /* Eight bytes are four units, if none has three bytes. The way from one code to the next is a few instructions in a
-     * register, not a load. */
+    /* Eight bytes are four units, if none has three bytes. The way from one code to the next is
+     * a few instructions in a register, not a load. */
     while (end - from >= 8 && to_end - to >= 8) {
         uint64_t word = bytes_get64(from);
         unsigned bits = 0, unit;

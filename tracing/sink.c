@@ -36,8 +36,9 @@ static int wait_for_room(struct sink *sink)
     }
 }
 
-/* Writes a part, at least one byte, or returns a negative errno. What is written to a reader is so short that it
- * does not wait once there is room; -EAGAIN all the same when somebody else writes to the same pipe. */
+/* Writes a part, at least one byte, or returns a negative errno. What is written to a reader is
+ * so short that it does not wait once there is room; -EAGAIN all the same when somebody else
+ * writes to the same pipe. */
 static long write_part(struct sink *sink, const uint8_t *data, size_t bytes)
 {
     uint64_t refused_since = 0;

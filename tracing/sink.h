@@ -16,24 +16,26 @@
  * 64 KiB before it, and a chunk. */
 #define SINK_BLOCK_BYTES_MAX (1024u * 1024)
 #define SINK_RING_BYTES      (2560u * 1024)
-/* After a block that shrank by less than an eighth, so many bytes are not compressed: noise costs lz4
- * more than anything else. */
+/* After a block that shrank by less than an eighth, so many bytes are not compressed: noise
+ * costs lz4 more than anything else. */
 #define SINK_STORED_BYTES    (1024u * 1024)
-/* Packing costs more than all else that the writer does. It pays if it takes a sixteenth from the units, and
- * if they do not become small without it, as a stream that repeats itself does: lz4 leaves a tenth of it.
- * A form is judged by so many bytes, and the other one tried after so many more. */
+/* Packing costs more than all else that the writer does. It pays if it takes a sixteenth from
+ * the units, and if they do not become small without it, as a stream that repeats itself does:
+ * lz4 leaves a tenth of it. A form is judged by so many bytes, and the other one tried after so
+ * many more. */
 #define SINK_JUDGED_BYTES    (64u * 1024)
 #define SINK_SMALL           10u
 #define SINK_FORM_BYTES      (1024u * 1024)
-/* When to flush without being asked: what lz4 takes at once without leaving the second-level cache; and what
- * is stored in a file is written in large pieces, which cost the system half of what small ones do. */
+/* When to flush without being asked: what lz4 takes at once without leaving the second-level
+ * cache; and what is stored in a file is written in large pieces, which cost the system half of
+ * what small ones do. */
 #define SINK_FLUSH_BYTES     (64u * 1024)
 #define SINK_STORE_BYTES     (960u * 1024)
 
 struct sink {
     int file;
-    /* Who reads may be slow, or stop. A write never waits longer than patience_ns (0: no limit), and now and then
-     * while it waits it calls meanwhile(). */
+    /* Who reads may be slow, or stop. A write never waits longer than patience_ns (0: no limit),
+     * and now and then while it waits it calls meanwhile(). */
     bool has_reader;
     uint64_t patience_ns;
     void (*meanwhile)(void *);
@@ -91,7 +93,8 @@ static inline bool sink_wants_flush(const struct sink *sink)
     return sink->end - sink->start >= (large ? SINK_STORE_BYTES : SINK_FLUSH_BYTES);
 }
 
-/* Whether units should be packed (FORMAT.md 5.5): not if they will not be compressed, or if it does not pay. */
+/* Whether units should be packed (FORMAT.md 5.5): not if they will not be compressed, or if it
+ * does not pay. */
 static inline bool sink_wants_packed(const struct sink *sink)
 {
     return sink->packs && sink->stored_left == 0;

@@ -46,8 +46,8 @@ static struct raw_units walk_over(const uint8_t *profile, bool addresses, const 
 
 /* --- profiles --- */
 
-/* The profile is chosen when a lane has had 1, 2, 4, ... slots, and then with every so many of them:
- * from the kinds of calls at the beginning of the slot before. */
+/* The profile is chosen when a lane has had 1, 2, 4, ... slots, and then with every so many of
+ * them: from the kinds of calls at the beginning of the slot before. */
 #define CHOSEN_EVERY  64
 #define SAMPLED_UNITS 1024
 /* Where more of these units than one in so many are frees at far places, all are written far: a
@@ -95,7 +95,8 @@ static bool fits_range(unsigned kind, unsigned range)
     return call_shapes[kind] == SHAPE_REALLOC;
 }
 
-/* The first range of allocations and of frees has the most operands: it goes to the most frequent kind. */
+/* The first range of allocations and of frees has the most operands: it goes to the most
+ * frequent kind. */
 static void choose_profile(struct malloctape_lane *lane, const uint16_t *units, size_t count)
 {
     uint32_t counts[CALL_KINDS] = {0}, far = 0;
@@ -267,7 +268,8 @@ void units_realloc(struct malloctape_lane *lane, unsigned kind, const struct uni
     finish_event(lane, first, put_address(lane, at, birth->address), 1);
 }
 
-/* The first unit of a death by way of the latest bound of the lane that has the object; 0 if it has none. */
+/* The first unit of a death by way of the latest bound of the lane that has the object; 0 if it
+ * has none. */
 static inline unsigned put_foreign(struct malloctape_lane *lane, uint16_t **at,
                                    const struct units_object *object)
 {

@@ -13,8 +13,8 @@
 
 #include "capture.h"
 
-/* Begins a run: forgets what the one before it remembered, and now and then chooses the profile anew, from the `count` units
- * of that one at `units` (0: this is the first). */
+/* Begins a run: forgets what the one before it remembered, and now and then chooses the profile
+ * anew, from the `count` units of that one at `units` (0: this is the first). */
 void units_begin_run(struct malloctape_lane *lane, const uint16_t *units, size_t count, bool key);
 
 /* An object as a record names it. */
@@ -45,10 +45,12 @@ void units_heap_call(struct malloctape_lane *lane, unsigned kind, unsigned count
 void units_failed(struct malloctape_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
                   const struct units_object *object);
 
-/* A size class and the size of its objects: before the class is mentioned. The lane remembers that it has been. */
+/* A size class and the size of its objects: before the class is mentioned. The lane remembers
+ * that it has been. */
 void units_class(struct malloctape_lane *lane, unsigned size_class, uint64_t bytes);
 
-/* The thread's cache (FORMAT.md 2.6): up to RAW_CACHED_MAX places that came into it; so many that left. */
+/* The thread's cache (FORMAT.md 2.6): up to RAW_CACHED_MAX places that came into it; so many
+ * that left. */
 void units_cached(struct malloctape_lane *lane, unsigned size_class, unsigned count,
                   const uint32_t *places);
 void units_uncached(struct malloctape_lane *lane, unsigned size_class, unsigned count);
@@ -59,7 +61,8 @@ void units_stamp(struct malloctape_lane *lane, unsigned structure, uint64_t numb
 /* With those, the births of a slot are still fewer than MALLOCTAPE_HEAD_BIRTHS_LIMIT. */
 void units_lost(struct malloctape_lane *lane, uint64_t events, uint64_t births);
 
-/* How many of these records are events. `units` are whole records of a run with that profile. Any thread. */
+/* How many of these records are events. `units` are whole records of a run with that profile.
+ * Any thread. */
 uint64_t units_events(const uint8_t *profile, bool addresses, const uint16_t *units, size_t count);
 
 /* How many of these units, at most `units_max`, are whole records. */
