@@ -552,7 +552,8 @@ static bool decode_sequence_number(struct raw_decoder *decoder, unsigned unit,
     return true;
 }
 
-/* Programs whose threads free what others have allocated have little else. What is wrong is left to decode_any(). */
+/* Programs whose threads free what others have allocated have little else. What is wrong is left to
+ * decode_any(). */
 static uint32_t decode_shared(struct raw_decoder *decoder, struct record *records, uint32_t room)
 {
     uint32_t done = 0;

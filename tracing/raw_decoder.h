@@ -48,7 +48,7 @@
  *
  *   class                                   bytes                         structure (the class)
  *   cache_begin
- *   cached (one for each place)                                           structure (the class), place
+ *   cached (one for each place)                                           structure, place
  *   uncached                                               count          structure (the class)
  *
  * Everything else is zero. Checked here: profiles, units, numbers, structures, operands; that
