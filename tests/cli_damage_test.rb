@@ -10,14 +10,13 @@ require 'open3'
 require 'timeout'
 require 'tmpdir'
 
+require_relative 'tap'
 require_relative 'reference/build'
 require_relative 'reference/samples'
 require_relative 'reference/expected'
 
-BUILD = ENV.fetch('MALLOCTAPE_BUILD')
-
 SEED = (ARGV[0] || 1).to_i
-COUNT = (ARGV[1] || 150).to_i
+COUNT = (ARGV[1] || size(150, 1500)).to_i
 SAMPLE_NAMES = %w[raw_example raw_everything raw_addresses instructions_everything instructions_addresses verify_raw
                   verify_good verify_lacking_raw verify_interleaved_raw].freeze
 CHECKSUMS = Checksums.new(File.join(BUILD, 'tests/tools/checksums'))
@@ -101,11 +100,10 @@ def run_sample(name, random, directory)
   failures
 end
 
-puts "1..#{SAMPLE_NAMES.size}"
+plan SAMPLE_NAMES.size
 Dir.mktmpdir do |directory|
   SAMPLE_NAMES.each_with_index do |name, index|
     failures = run_sample(name, Random.new(SEED + index), directory)
-    puts "#{'not ' unless failures.empty?}ok #{index + 1} - damage in #{name}, seed #{SEED}"
-    failures.each { |failure| puts "# #{failure}" }
+    report failures.empty?, "damage in #{name}, seed #{SEED}", failures
   end
 end

@@ -8,7 +8,8 @@ require 'fileutils'
 require 'open3'
 require 'tmpdir'
 
-BUILD = ENV.fetch('MALLOCTAPE_BUILD') { File.join(__dir__, '../build') }
+require_relative 'tap'
+
 LIBRARY = File.join(BUILD, 'lib/libtcmalloc_minimal_tracing.so')
 PROGRAM = File.join(BUILD, 'tests/workloads/entry_points')
 MALLOCTAPE = File.join(BUILD, 'bin/malloctape')
@@ -105,11 +106,11 @@ def show(title, lines)
   lines.first(40).each { |line| puts "# #{title}: #{line}" }
 end
 
-def compare(number, symbol, wanted, recorded)
+def compare(symbol, wanted, recorded)
   wanted = normalized(wanted)
   recorded = normalized(recorded)
   good = wanted != ['unknown'] && same?(wanted, recorded)
-  puts "#{good ? 'ok' : 'not ok'} #{number} - #{symbol}: #{wanted.size} events"
+  report good, "#{symbol}: #{wanted.size} events"
   return if good
 
   puts '# no expectation in tests/workloads/entry_points.cc' if wanted == ['unknown']
@@ -123,10 +124,10 @@ Dir.mktmpdir do |scratch|
   raw = File.join(scratch, 'raw.lz4')
   said = run({ 'LD_PRELOAD' => LIBRARY, 'TCMALLOC_TRACE_OUTPUT' => raw }, PROGRAM, *symbols)
   recorded = between_marks(resolved(run({}, MALLOCTAPE, 'dump', '--only-calls', '--lane', '0', raw).lines))
-  puts "1..#{symbols.size + 1}"
+  plan symbols.size + 1
   expectations(said).each_with_index do |(symbol, lines), index|
-    compare(index + 1, symbol, lines, recorded[index])
+    compare(symbol, lines, recorded[index])
   end
   enough = symbols.include?('malloc') && symbols.include?('_ZdlPvm') && symbols.size > 90
-  puts "#{enough ? 'ok' : 'not ok'} #{symbols.size + 1} - #{symbols.size} functions"
+  report enough, "#{symbols.size} functions"
 end

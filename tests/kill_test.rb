@@ -5,10 +5,11 @@
 # returned. MALLOCTAPE_KILLS says how often it is killed, MALLOCTAPE_SEED when.
 require 'tmpdir'
 
-BUILD = ENV.fetch('MALLOCTAPE_BUILD') { File.expand_path('../build', __dir__) }
+require_relative 'tap'
+
 LIFE = File.join(BUILD, 'tests/workloads/life')
 LIBRARY = File.join(BUILD, 'lib/libtcmalloc_minimal_tracing.so')
-RUNS = Integer(ENV['MALLOCTAPE_KILLS'] || (ENV['MALLOCTAPE_LONG'] ? 200 : 6))
+RUNS = Integer(ENV['MALLOCTAPE_KILLS'] || size(6, 200))
 SEED = Integer(ENV.fetch('MALLOCTAPE_SEED') { Random.new_seed % 1_000_000 })
 THREADS = 2
 # The longest life, in seconds: a few hundred slots.
@@ -94,16 +95,15 @@ def one_life
   calls
 end
 
-puts '1..1'
+plan 1
+text = "SIGKILL, #{RUNS} times: no call that had returned is missing"
 puts "# seed #{SEED}"
 Dir.mktmpdir do |scratch|
   Dir.chdir(scratch) do
     calls = Array.new(RUNS) { one_life }
     puts "# #{RUNS} times, after #{calls.min} to #{calls.max} calls"
-    puts "ok 1 - SIGKILL, #{RUNS} times: no call that had returned is missing"
+    report true, text
   rescue Failure => e
-    puts "# #{e.message}"
-    File.foreach('err') { |line| puts "# #{line}" }
-    puts "not ok 1 - SIGKILL, #{RUNS} times: no call that had returned is missing"
+    report false, text, [e.message, File.read('err')]
   end
 end

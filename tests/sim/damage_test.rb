@@ -10,10 +10,11 @@ require 'open3'
 require 'timeout'
 require 'tmpdir'
 
-BUILD = ENV.fetch('MALLOCTAPE_BUILD')
+require_relative '../tap'
+
 POSTPROCESS = ENV.fetch('POSTPROCESS', File.join(BUILD, 'bin/postprocess'))
 SIMULATE = File.join(BUILD, 'tests/sim/simulate')
-COUNT = (ARGV[0] || 100).to_i
+COUNT = (ARGV[0] || size(100, 1000)).to_i
 SEED = (ARGV[1] || 1).to_i
 
 STATUS_COMPLETE = 0
@@ -320,11 +321,10 @@ def run_kind(kind, damager, judge, number)
     fault = judge.fault(damaged) || next
     "#{damaged.original.name}: #{fault} (kept as #{keep(damaged, (number * count) + i)})"
   end
-  puts "#{'not ' unless failures.empty?}ok #{number + 1} - #{kind}: #{count} recordings, seed #{SEED}"
-  failures.each { |failure| puts failure.gsub(/^/, '# ') }
+  report failures.empty?, "#{kind}: #{count} recordings, seed #{SEED}", failures
 end
 
-puts "1..#{Damager::KINDS.size}"
+plan Damager::KINDS.size
 Dir.mktmpdir do |directory|
   originals = simulated(directory) + recorded(directory)
   puts "# recordings: #{originals.map { |o| "#{o.name} #{o.raw.bytesize}+#{o.spool&.bytesize.to_i}" }.join(', ')}"

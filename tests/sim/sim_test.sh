@@ -8,10 +8,11 @@ set -euo pipefail
 plan 7
 
 simulate=$build_dir/tests/sim/simulate
+programs=$(size 20 500)
 
 run_simulate() { "$simulate" --postprocess="$bin/postprocess" "$@" >out 2>err; }
 
-programs_are_right() { run_simulate --seeds=1-20 events=20000; }
+programs_are_right() { run_simulate --seeds=1-"$programs" events=20000; }
 long_program_is_right() { run_simulate seed=2024 threads=64 events=200000 end=0; }
 same_seed_same_bytes() {
     mkdir -p first second
@@ -42,7 +43,7 @@ dumps_agree() {
     done
 }
 
-check '20 programs of 2 to 64 threads are ordered as they must be' programs_are_right
+check "$programs programs of 2 to 64 threads are ordered as they must be" programs_are_right
 check '64 threads' long_program_is_right
 check 'the same seed writes the same bytes' same_seed_same_bytes
 check 'results that were spoiled are found out' spoiled_results_are_found

@@ -1,0 +1,18 @@
+# tap.rb - what tests in Ruby share: TAP, and where the build is.
+#
+#     require_relative 'tap'
+#     plan 3
+#     report failures.empty?, 'text', failures     one test; the notes stand below it as lines that begin with "#"
+
+BUILD = ENV.fetch('MALLOCTAPE_BUILD') { File.expand_path('../build', __dir__) }
+
+# How much of something a test does: with MALLOCTAPE_LONG set (make check-long), the second.
+def size(normal, long) = ENV['MALLOCTAPE_LONG'] ? long : normal
+
+def plan(count) = puts("1..#{count}")
+
+def report(good, text, notes = [])
+  $tests_run = $tests_run.to_i + 1
+  puts "#{'not ' unless good}ok #{$tests_run} - #{text}"
+  notes.each { |note| puts note.gsub(/^/, '# ') }
+end
