@@ -23,6 +23,10 @@ _Static_assert(INSTRUCTION_BLOCK_MAX *INSTRUCTION_OPERANDS_MAX <= UINT16_MAX + 1
 /* Values that groups may have are less: those of which the upper byte is not all ones. */
 #define VALUES_OF_GROUPS (INSTRUCTION_ESCAPE & 0xff00u)
 
+_Static_assert(INSTRUCTION_BLOCK_MAX % GROUP == 0, "a full block has no more than whole groups");
+_Static_assert(INSTRUCTION_BATCH_SLACK >= GROUP && INPUT_SLACK >= GROUP + VARINT_SLACK,
+               "the columns of a block may be copied in whole groups");
+
 /* A column of integers: what is left of it. */
 struct column {
     const uint8_t *next, *end;

@@ -1,15 +1,17 @@
 /* allocator - the allocator under test: what it is, and how to make every kind of call on it.
  *
- * malloc, calloc, realloc, posix_memalign and free are always there: the dynamic linker has bound them to the
- * preloaded library, or to the C library. Everything else is optional and looked up once, before any clock runs:
+ * malloc, calloc, realloc, posix_memalign and free are always there: the dynamic linker has bound
+ * them to the preloaded library, or to the C library. Everything else is optional and looked up
+ * once, before any clock runs:
  *
- *   kind --> first symbol of a list that exists --> the call          carried out as recorded
- *        \-> none --> the nearest C call of that allocator            carried out as a substitute, which is reported
+ *   kind --> first symbol of a list that exists --> the call    carried out as recorded
+ *        \-> none --> the nearest C call of that allocator      carried out as a substitute, which
+ *                                                               is reported
  *
- * The page-aligned and aligned C calls count as existing only when they come from the library that has malloc: an
- * allocator that does not replace them leaves those of the C library behind, whose objects it cannot free. The
- * C++ operators may be those of the C++ library, which call malloc. A C program over an allocator without C++
- * operators has none, and uses the substitutes.
+ * The page-aligned and aligned C calls count as existing only when they come from the library that
+ * has malloc: an allocator that does not replace them leaves those of the C library behind, whose
+ * objects it cannot free. The C++ operators may be those of the C++ library, which call malloc. A C
+ * program over an allocator without C++ operators has none, and uses the substitutes.
  *
  * Threads: filled in once, then read only. */
 #ifndef MALLOCTAPE_REPLAY_ALLOCATOR_H
@@ -33,8 +35,8 @@ typedef void allocator_death_aligned(void *object, size_t alignment);
 typedef void allocator_death_aligned_tag(void *object, size_t alignment, const void *tag);
 typedef void allocator_death_sized_aligned(void *object, size_t size, size_t alignment);
 
-/* X(KIND, member, argument list, symbols to try, substitute). The C functions memalign and aligned_alloc take the
- * alignment first and are wrapped. */
+/* X(KIND, member, argument list, symbols to try, substitute). The C functions memalign and
+ * aligned_alloc take the alignment first and are wrapped. */
 #define ALLOCATOR_CALL_LIST(X)                                                                     \
     X(NEW, new_object, birth, "_Znwm", malloc)                                                     \
     X(NEW_NOTHROW, new_nothrow, birth_tag, "_ZnwmRKSt9nothrow_t", malloc_tag)                      \
@@ -70,8 +72,8 @@ typedef void allocator_death_sized_aligned(void *object, size_t size, size_t ali
     X(DELETE_ARRAY_SIZED_ALIGNED, delete_array_sized_aligned, death_sized_aligned,                 \
       "_ZdaPvmSt11align_val_t", free_sized_aligned)
 
-/* The same for C functions that must come from malloc's own library: X(KIND, member, argument list, symbol,
- * substitute). */
+/* The same for C functions that must come from malloc's own library: X(KIND, member, argument list,
+ * symbol, substitute). */
 typedef void *allocator_memalign(size_t alignment, size_t size);
 #define ALLOCATOR_C_CALL_LIST(X)                                         \
     X(MEMALIGN, memalign, memalign, "memalign", memalign)                \
@@ -103,10 +105,11 @@ struct allocator {
     ALLOCATOR_C_CALL_LIST(ALLOCATOR_MEMBER)
 #undef ALLOCATOR_MEMBER
     struct allocator_heap_calls heap;
-    bool substituted
-        [CALL_KINDS]; /* this kind of call is carried out as another one, or (HEAP) not at all */
+    bool substituted[CALL_KINDS]; /* this kind of call is carried out as another one, or (HEAP) not
+                                     at all */
 
-    /* Separates thread caches from threads, as malloc_thread_cache.h does; all three or none (NULL). */
+    /* Separates thread caches from threads, as malloc_thread_cache.h does; all three or none
+     * (NULL). */
     void *(*release_cache)(void);
     void (*set_cache)(void *cache);
     const char *cache_means; /* in words */
@@ -119,8 +122,8 @@ struct allocator {
     char path[512];   /* of the library that malloc comes from */
 };
 
-/* Sets the function pointer at `function` to a function of the library that malloc comes from; NULL when it has none of
- * that name. */
+/* Sets the function pointer at `function` to a function of the library that malloc comes from; NULL
+ * when it has none of that name. */
 void allocator_find_own(const char *symbol, void *function);
 
 /* Looks everything up in the running process. Uses the allocator. */

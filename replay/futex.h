@@ -1,8 +1,9 @@
 /* futex - sleeping and waking by the kernel, with nothing in between that could take memory.
  *
- * A word is an event count: its owner adds EVENT_STEP for each thing that happened, and EVENT_SLEEPING in it says that
- * somebody sleeps until the next one. Who is about to sleep sets that bit in the word that he has looked at,
- * so nothing that happens in between is missed, and nobody is woken who does not sleep. */
+ * A word is an event count: its owner adds EVENT_STEP for each thing that happened, and
+ * EVENT_SLEEPING in it says that somebody sleeps until the next one. Who is about to sleep sets
+ * that bit in the word that he has looked at, so nothing that happens in between is missed, and
+ * nobody is woken who does not sleep. */
 #ifndef MALLOCTAPE_REPLAY_FUTEX_H
 #define MALLOCTAPE_REPLAY_FUTEX_H
 
@@ -41,7 +42,8 @@ static inline uint32_t event_look(const uint32_t *event)
     return __atomic_load_n(event, __ATOMIC_ACQUIRE);
 }
 
-/* Sleeps until something happens, unless that is so since `seen`; may return early. One sleeper at a time. */
+/* Sleeps until something happens, unless that is so since `seen`; may return early. One sleeper at
+ * a time. */
 static inline void event_sleep(uint32_t *event, uint32_t seen)
 {
     uint32_t sleeping = seen | EVENT_SLEEPING;

@@ -1,7 +1,7 @@
 /* heap - how much memory the allocator under test and the process have.
  *
- * Each allocator says it in its own way and means its own thing; REPORT.md, "Heap", has the table. Where it does not say
- * it, the source is "none".
+ * Each allocator says it in its own way and means its own thing; REPORT.md, "Heap", has the table.
+ * Where it does not say it, the source is "none".
  *
  * Threads: heap_find() first, once; looking is for one thread at a time. */
 #ifndef MALLOCTAPE_REPLAY_HEAP_H

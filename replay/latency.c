@@ -19,7 +19,8 @@ static bool tsc_is_invariant(void)
     return __get_cpuid(0x80000007, &a, &b, &c, &d) != 0 && (d & 1u << 8) != 0;
 }
 
-/* The median of many pairs of readings with nothing in between, and the smallest step from one reading to another. */
+/* The median of many pairs of readings with nothing in between, and the smallest step from one
+ * reading to another. */
 static void latency_find_overhead(struct latency *latency)
 {
     enum { LONGEST = 4096 };
@@ -94,7 +95,8 @@ uint64_t latency_bucket_low(unsigned bucket)
     return (uint64_t)(bucket - (shift << LATENCY_SUB_BITS)) << shift;
 }
 
-/* The middle of the bucket that has the sample below which `share` of all lie; never above the largest sample. */
+/* The middle of the bucket that has the sample below which `share` of all lie; never above the
+ * largest sample. */
 static double histogram_quantile(const struct latency_histogram *histogram, double share)
 {
     uint64_t rank = (uint64_t)(share * (double)histogram->sampled), below = 0;

@@ -2,15 +2,15 @@
  *
  *   begin = latency_begin();  the call;  latency_add(latency, kind, latency_end() - begin);
  *
- * Everything is in ticks of the clock until the end, when the length of the replay tells how long a tick is. The clock is
- * the processor's time stamp counter where that runs at a constant rate, else clock_gettime(), whose ticks are
- * nanoseconds.
+ * Everything is in ticks of the clock until the end, when the length of the replay tells how long a
+ * tick is. The clock is the processor's time stamp counter where that runs at a constant rate, else
+ * clock_gettime(), whose ticks are nanoseconds.
  *
- *   bucket of a value  = its highest bit and the LATENCY_SUB_BITS bits below it: within 1/32 of the value, 3 %
+ *   bucket of a value  = its highest bit and the LATENCY_SUB_BITS bits below it: within 1/32 of it
  *   sampled            = sum over all buckets
  *
- * Memory: from pages_map(); a kind that does not occur stays untouched. One thread, one struct: latency_merge() adds
- * them up. */
+ * Memory: from pages_map(); a kind that does not occur stays untouched. One thread, one struct:
+ * latency_merge() adds them up. */
 #ifndef MALLOCTAPE_REPLAY_LATENCY_H
 #define MALLOCTAPE_REPLAY_LATENCY_H
 
@@ -72,7 +72,8 @@ void latency_get_numbers(const struct latency *latency, unsigned kind,
 /* The least value, in ticks, of a bucket. */
 uint64_t latency_bucket_low(unsigned bucket);
 
-/* Nothing that stands before is still being done when the clock is read, nothing that stands behind has begun. */
+/* Nothing that stands before is still being done when the clock is read, nothing that stands behind
+ * has begun. */
 static inline uint64_t latency_begin(const struct latency *latency)
 {
     if (!latency->tsc) return measure_now_ns();

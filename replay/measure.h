@@ -32,7 +32,8 @@ void measure_begin(struct measurement *measurement);
 /* The last block has been carried out. */
 void measure_end(struct measurement *measurement);
 
-/* Behind measure_end(): the process that reads ahead has ended, and the replaying one needs no more memory. */
+/* Behind measure_end(): the process that reads ahead has ended, and the replaying one needs no more
+ * memory. */
 void measure_end_of_reading(struct measurement *measurement);
 
 #endif

@@ -1,7 +1,8 @@
 /* new_handler - the way out of an operator new that finds no memory.
  *
- * operator new would throw, which C cannot catch. The standard lets a handler be called first, and a handler may leave
- * by a jump. This is the one piece of state that belongs to the process: a handler takes no argument. */
+ * operator new would throw, which C cannot catch. The standard lets a handler be called first, and
+ * a handler may leave by a jump. This is the one piece of state that belongs to the process: a
+ * handler takes no argument. */
 #ifndef MALLOCTAPE_REPLAY_NEW_HANDLER_H
 #define MALLOCTAPE_REPLAY_NEW_HANDLER_H
 
@@ -11,7 +12,8 @@
 /* Whether this process has a C++ library, so that an operator new can call a handler or throw. */
 bool new_handler_exists(void);
 
-/* Frees the memory that the C++ library keeps for exceptions when there is no other: none will be thrown. */
+/* Frees the memory that the C++ library keeps for exceptions when there is no other: none will be
+ * thrown. */
 void new_handler_free_pool(void);
 
 /* Installs the handler, if this process has a C++ library. */

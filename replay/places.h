@@ -1,7 +1,7 @@
 /* places - does every object come to lie where it lay in the original? (REPORT.md, "Addresses")
  *
- * Addresses of two processes cannot be compared, but what was at them before can. Both sides keep, for each address at
- * which an object ever began, the instruction that put the latest one there:
+ * Addresses of two processes cannot be compared, but what was at them before can. Both sides keep,
+ * for each address at which an object ever began, the instruction that put the latest one there:
  *
  *   original:  address in the stream     --> instruction, or none yet  \
  *   replay:    address that it returned  --> instruction, or none yet  / equal: the same place
@@ -37,8 +37,8 @@ struct place_mismatch {
 
 struct places {
     struct place_table original, replayed;
-    uint64_t *
-        addresses; /* of the batch that is being carried out, by index: INSTRUCTION_BLOCK_MAX entries */
+    uint64_t *addresses; /* of the batch that is being carried out, by index: INSTRUCTION_BLOCK_MAX
+                            entries */
     uint64_t checked, matched;
     struct place_mismatch mismatches[PLACES_MISMATCHES_MAX]; /* the first ones */
 };
@@ -46,7 +46,8 @@ struct places {
 bool places_open(struct places *places, struct error *error);
 void places_close(struct places *places);
 
-/* Takes in the first `count` instructions of a batch, which have been carried out. False: see *error. */
+/* Takes in the first `count` instructions of a batch, which have been carried out. False: see
+ * *error. */
 bool places_compare(struct places *places, const struct instruction_batch *batch, size_t count,
                     struct error *error);
 

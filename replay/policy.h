@@ -1,12 +1,13 @@
-/* policy - how the user wants the stream replayed; the same for every engine. Filled in by options_parse(), then read
- * only. */
+/* policy - how the user wants the stream replayed; the same for every engine. Filled in by
+ * options_parse(), then read only. */
 #ifndef MALLOCTAPE_REPLAY_POLICY_H
 #define MALLOCTAPE_REPLAY_POLICY_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What is written into an object as soon as it is there; also after a realloc. X(IDENTIFIER, "name", "help"). */
+/* What is written into an object as soon as it is there; also after a realloc. X(IDENTIFIER,
+ * "name", "help"). */
 #define TOUCH_LIST(X)                                                    \
     X(NONE, "none", "objects are left as the allocator returned them")   \
     X(LINE, "line", "a byte in the first cache line")                    \

@@ -1,4 +1,5 @@
-/* report - the numbers of a replay, as a table for people and as JSON. REPORT.md defines each of them. */
+/* report - the numbers of a replay, as a table for people and as JSON. REPORT.md defines each of
+ * them. */
 #ifndef MALLOCTAPE_REPLAY_REPORT_H
 #define MALLOCTAPE_REPLAY_REPORT_H
 
@@ -51,10 +52,12 @@ double report_events_per_second(const struct report *report);
 /* What replaying an event costs without the allocator; negative when that was not measured. */
 double report_own_cost_ns(const struct report *report);
 
-/* The share of the heap, when it was largest, that no live object had asked for; negative when that is not known. */
+/* The share of the heap, when it was largest, that no live object had asked for; negative when that
+ * is not known. */
 double report_fragmentation(const struct report *report);
 
-/* The share of objects that took the same place as in the original; negative when that was not asked for. */
+/* The share of objects that took the same place as in the original; negative when that was not
+ * asked for. */
 double report_address_match(const struct report *report);
 
 /* Name and version of the allocator. Returns `to`. */

@@ -1,7 +1,7 @@
 /* series - memory over time, of the replay and of the original beside it.
  *
- * One row per tick of the original, and one at the end. A table that is full drops every other row and from then on takes
- * every other one, so that it always covers the whole replay:
+ * One row per tick of the original, and one at the end. A table that is full drops every other row
+ * and from then on takes every other one, so that it always covers the whole replay:
  *
  *   SERIES_ROWS_MAX / 2 <= count <= SERIES_ROWS_MAX      once there have been that many
  *

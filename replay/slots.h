@@ -1,22 +1,26 @@
 /* slots - where the objects of a replay by many threads stand.
  *
- * A register is taken again as soon as its object is dead, by whichever lane is next in the global order. Were
- * addresses kept by register, that lane would have to wait until another thread has carried out the death. So the
- * dispatcher gives each birth a slot of its own choice:
+ * A register is taken again as soon as its object is dead, by whichever lane is next in the global
+ * order. Were addresses kept by register, that lane would have to wait until another thread has
+ * carried out the death. So the dispatcher gives each birth a slot of its own choice:
  *
- *   register --> slot, generation --> objects[slot] --> generation of the object in it, and its address
+ *   register --> slot, generation --> objects[slot] --> generation of the object in it, address
  *
- *   death by lane A:  the slot goes to A's own free slots     --> births of A, which come later in the same thread
+ *   death by lane A:  the slot goes to A's own free slots     --> births of A, which come later in
+ *                                                                 the same thread
  *                     or, if A has enough of them or the
  *                     generation is the last of its epoch,
- *                     to the unit                             --> births of all, once the unit has been carried out
+ *                     to the unit                             --> births of all, once the unit has
+ *                                                                 been carried out
  *   a birth takes a slot from its lane's, else from those of all, else a line of new ones
  *
  * A realloc is the death of an object and the birth of another. Thus
  *
- *   - a birth never waits: what was in its slot has been taken, earlier in its own thread or in a unit that is done;
- *   - a death waits until the slot holds its generation. Those that may be on their way through a slot are of one epoch, or
- *     there is only the last one of the epoch before: 8 bits tell them apart.
+ *   - a birth never waits: what was in its slot has been taken, earlier in its own thread or in a
+ *     unit that is done;
+ *   - a death waits until the slot holds its generation. Those that may be on their way through a
+ *     slot are of one epoch, or there is only the last one of the epoch before: 8 bits tell them
+ *     apart.
  *
  * Memory   slots <= live objects + SLOTS_KEPT for each lane + deaths that are not yet carried out.
  * Threads  the dispatcher's only. Errors: see each function. */
@@ -72,7 +76,8 @@ static inline bool slots_suffice(const struct slots *slots, uint64_t births)
     return slots->used + births * SLOTS_PER_LINE <= slots->capacity;
 }
 
-/* Makes room for so many births and doubles the capacity until there is. False: no memory, see errno. */
+/* Makes room for so many births and doubles the capacity until there is. False: no memory, see
+ * errno. */
 bool slots_reserve(struct slots *slots, uint64_t births);
 
 uint32_t slots_take_line(struct slots *slots, struct slots_lane *lane);
@@ -106,7 +111,8 @@ static inline struct slots_object slots_take(struct slots *slots, struct slots_l
     };
 }
 
-/* The object of a slot ends in a lane, which may keep the slot. False: it is free for all once this is carried out. */
+/* The object of a slot ends in a lane, which may keep the slot. False: it is free for all once this
+ * is carried out. */
 static inline bool slots_end(struct slots *slots, struct slots_lane *lane, uint32_t slot)
 {
     if (lane->count >= SLOTS_KEPT || slots->slots[slot].generation % SLOTS_EPOCH == SLOTS_EPOCH - 1)

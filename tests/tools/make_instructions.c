@@ -328,8 +328,8 @@ int main(int argc, char **argv)
     } else {
         fprintf(
             stderr,
-            "usage: make_instructions churn|lanes|pairs|places|kinds|alignments|huge|hopeless [EVENTS|KIND "
-            "[SLOTS|LANES|FRESH|ALIGNMENT]]\n");
+            "usage: make_instructions churn|lanes|pairs|places|kinds|alignments|huge|hopeless "
+            "[EVENTS|KIND [SLOTS|LANES|FRESH|ALIGNMENT]]\n");
         return 2;
     }
     bool good = instruction_writer_finish(&writer, INSTRUCTION_STATUS_COMPLETE);
