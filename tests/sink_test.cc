@@ -194,9 +194,19 @@ TEST_F(Sink, StoresNoise)
     }
     EXPECT_GT(plain, 180u);
     EXPECT_LT(file.size(), wanted_.size() + wanted_.size() / 1000) << "blocks and their lengths";
-    for (size_t at = 0; at < 2 * size_t{SINK_STORED_BYTES + SINK_FORM_BYTES}; at += kBlock)
+    for (size_t at = 0; at < 2 * size_t{SINK_STORED_MAX + SINK_FORM_BYTES}; at += kBlock)
         write(shrinking(kBlock, 4), sink_wants_packed(&sink_) ? 2 : 0);
     EXPECT_TRUE(sink_wants_packed(&sink_));
+    expect_all();
+}
+
+/* A program may begin with noise and then repeat itself. */
+TEST_F(Sink, CompressesSoonAfterALittleNoise)
+{
+    write(noise(kBlock));
+    const size_t before = file.size();
+    write(shrinking(8 * kBlock, 40));
+    EXPECT_LT(file.size() - before, 3 * kBlock);
     expect_all();
 }
 

@@ -100,6 +100,7 @@ int sink_open(struct sink *sink, int file)
     header[6] = (uint8_t)(XXH32(header + 4, 2, 0) >> 8);
     write_all(sink, header, sizeof header);
     sink->packs = true;
+    sink->stored_run = SINK_STORED_MIN;
     return sink->error;
 }
 
@@ -151,7 +152,8 @@ static size_t compress(struct sink *sink, const uint8_t *data, size_t bytes)
     int compressed = LZ4_compress_fast_continue(
         sink->lz4, (const char *)data, (char *)sink->block + BLOCK_LENGTH_BYTES, (int)bytes,
         LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX), 1);
-    bool shrinks = compressed > 0 && (size_t)compressed <= bytes - bytes / 8;
+    size_t least = bytes / (sink->packs ? SINK_SHRINKS_PACKED : SINK_SHRINKS);
+    bool shrinks = compressed > 0 && (size_t)compressed <= bytes - least;
     judge(sink, bytes, shrinks ? (size_t)compressed : bytes);
     return shrinks ? (size_t)compressed : 0;
 }
@@ -166,6 +168,7 @@ static void forget_history(struct sink *sink)
 static void write_block(struct sink *sink, uint8_t *data, size_t bytes, size_t compressed)
 {
     if (compressed) {
+        sink->stored_run = SINK_STORED_MIN;
         bytes_put32(sink->block, (uint32_t)compressed);
         write_all(sink, sink->block, BLOCK_LENGTH_BYTES + compressed);
     } else if (sink->stored_left > 0) {
@@ -174,7 +177,8 @@ static void write_block(struct sink *sink, uint8_t *data, size_t bytes, size_t c
         if (sink->stored_left == 0) forget_history(sink);
     } else {
         write_stored(sink, data, bytes);
-        sink->stored_left = SINK_STORED_BYTES;
+        sink->stored_left = sink->stored_run;
+        if (sink->stored_run < SINK_STORED_MAX) sink->stored_run *= 2;
     }
 }
 

@@ -16,9 +16,13 @@
  * 64 KiB before it, and a chunk. */
 #define SINK_BLOCK_BYTES_MAX (1024u * 1024)
 #define SINK_RING_BYTES      (2560u * 1024)
-/* After a block that shrank by less than an eighth, so many bytes are not compressed: noise
- * costs lz4 more than anything else. */
-#define SINK_STORED_BYTES    (1024u * 1024)
+/* After a block that shrank by less than an eighth, or a sixteenth of what is packed, so many
+ * bytes are not compressed: noise costs lz4 more than anything else. Twice as many each time it
+ * is still noise: a program may begin so and go on otherwise. */
+#define SINK_SHRINKS         8u
+#define SINK_SHRINKS_PACKED  16u
+#define SINK_STORED_MIN      (64u * 1024)
+#define SINK_STORED_MAX      (4096u * 1024)
 /* Packing costs more than all else that the writer does. It pays if it takes a sixteenth from
  * the units, and if they do not become small without it, as a stream that repeats itself does:
  * lz4 leaves a tenth of it. A form is judged by so many bytes, and the other one tried after so
@@ -46,6 +50,7 @@ struct sink {
     size_t end;
     uint8_t *block;
     void *lz4;
+    size_t stored_run;  /* after the next block that hardly shrinks */
     size_t stored_left; /* bytes that are written as they are, because the latest hardly shrank */
     bool packs;         /* what is committed from now on is to be packed, if it is not stored */
     size_t form_left;   /* bytes in this form before the other one may be tried */
