@@ -326,10 +326,9 @@ int main(int argc, char **argv)
     } else if (strcmp(what, "huge") == 0 && argc > 2 && find_kind(argv[2]) != 0) {
         make_huge(&writer, (enum call_kind)find_kind(argv[2]), more > 0 ? more : 64);
     } else {
-        fprintf(
-            stderr,
-            "usage: make_instructions churn|lanes|pairs|places|kinds|alignments|huge|hopeless "
-            "[EVENTS|KIND [SLOTS|LANES|FRESH|ALIGNMENT]]\n");
+        fprintf(stderr,
+                "usage: make_instructions churn|lanes|pairs|places|kinds|alignments|huge|hopeless "
+                "[EVENTS|KIND [SLOTS|LANES|FRESH|ALIGNMENT]]\n");
         return 2;
     }
     bool good = instruction_writer_finish(&writer, INSTRUCTION_STATUS_COMPLETE);
