@@ -26,11 +26,8 @@ void object_table_free(struct object_table *table)
 {
     for (uint32_t i = 0; table->pages != NULL && i < OBJECT_PAGES; i++)
         if (table->pages[i] != table->unmade) free(table->pages[i]);
-    for (uint32_t lane = 0; lane < table->lanes_count; lane++)
-        free(table->lanes[lane].lost);
     free(table->pages);
     free(table->unmade);
-    free(table->lanes);
     free(table->displaced);
     *table = (struct object_table){0};
 }
@@ -180,69 +177,4 @@ bool object_table_end_special(struct object_table *table, uint32_t place, uint64
     displaced_remove(table, found.at);
     if (!has_displaced(table, place)) entry->lives &= ~OBJECT_SPECIAL;
     return true;
-}
-
-/* ---- lanes ---- */
-
-bool object_table_open_lane(struct object_table *table, uint32_t lane)
-{
-    if (lane < table->lanes_count) return true;
-    uint32_t count = table->lanes_count == 0 ? 16 : table->lanes_count;
-    while (count <= lane)
-        count *= 2;
-    struct object_lane *lanes = realloc(table->lanes, count * sizeof *lanes);
-    if (lanes == NULL) {
-        table->failed = true;
-        return false;
-    }
-    memset(lanes + table->lanes_count, 0, (count - table->lanes_count) * sizeof *lanes);
-    table->lanes = lanes;
-    table->lanes_count = count;
-    return true;
-}
-
-static bool lane_remember_lost(struct object_lane *objects, uint64_t first, uint64_t last)
-{
-    if (objects->lost_count > 0 && objects->lost[objects->lost_count - 1].last >= last) return true;
-    if (objects->lost_count > 0 && objects->lost[objects->lost_count - 1].last + 1 == first) {
-        objects->lost[objects->lost_count - 1].last = last;
-        return true;
-    }
-    if (objects->lost_count == objects->lost_room) {
-        uint32_t room = objects->lost_room == 0 ? 8 : objects->lost_room * 2;
-        struct object_range *lost = realloc(objects->lost, room * sizeof *lost);
-        if (lost == NULL) return false;
-        objects->lost = lost;
-        objects->lost_room = room;
-    }
-    objects->lost[objects->lost_count++] = (struct object_range){first, last};
-    return true;
-}
-
-void object_table_lose(struct object_table *table, uint32_t lane, uint64_t births, uint64_t count)
-{
-    if (count > 0 && !lane_remember_lost(&table->lanes[lane], births + 1, births + count))
-        table->failed = true;
-}
-
-bool object_table_has_lost(const struct object_table *table, uint64_t bound)
-{
-    const struct object_lane *objects = &table->lanes[raw_births_lane(bound)];
-    return objects->lost_count > 0 && objects->lost[0].first <= raw_births_count(bound);
-}
-
-uint64_t object_table_last_known(const struct object_table *table, uint64_t bound)
-{
-    const struct object_lane *objects = &table->lanes[raw_births_lane(bound)];
-    uint64_t count = raw_births_count(bound);
-    uint32_t low = 0, high = objects->lost_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (objects->lost[middle].last < count)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == objects->lost_count || objects->lost[low].first > count) return bound;
-    return raw_births(raw_births_lane(bound), objects->lost[low].first - 1);
 }

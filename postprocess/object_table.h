@@ -6,22 +6,21 @@
  *                                                with OBJECT_SPECIAL  more is to be looked at
  *                                         born   of whom it was born, and as which birth
  *
- * A lookup is: page, entry. Where pages have not been made stands one whose entries are all special, and so is place 0,
- * which is no place. So one comparison tells what is plain, and it nearly always is.
+ * A lookup is: page, entry. Where pages have not been made stands one whose entries are all
+ * special, and so is place 0, which is no place. So one comparison tells what is plain, and it
+ * nearly always is.
  *
- * What an end means is said by its bound: of the objects that the bound's lane has born at the place, the latest
- * among so many births. An end that its own lane tells of means whoever lives there (docs/ordering.md). That does not hold
- * for what happens beside the recording (pauses, losses), nor for places of class 0, which change hands outside of the
- * structures with numbers: there an object may be born at a place whose older object seems to live on, and its death may
- * come later or never. The older one is then *displaced*: it stays alive, in a table of its
- * own, and ends at such a place look for the very object.
+ * What an end means is said by its bound: of the objects that the bound's lane has born at the
+ * place, the latest among so many births. An end that its own lane tells of means whoever lives
+ * there (docs/ordering.md). That does not hold for what happens beside the recording (pauses,
+ * losses), nor for places of class 0, which change hands outside of the structures with numbers:
+ * there an object may be born at a place whose older object seems to live on, and its death may
+ * come later or never. The older one is then *displaced*: it stays alive, in a table of its own,
+ * and ends at such a place look for the very object.
  *
- * Births may be lost (FORMAT.md 3): they are counted, and remembered in a list of ranges, so that ends of what is not
- * there are no surprise.
- *
- * Memory   12 bytes for each place in pages that were made, some 24 for each displaced object. It may be needed by
- *          object_table_open_lane() and births; failure stays in `failed`, after which nothing the table says means
- *          anything. Threads: one. */
+ * Memory   12 bytes for each place in pages that were made, some 24 for each displaced object. It
+ *          may be needed by births; failure stays in `failed`, after which nothing the table says
+ *          means anything. Threads: one. */
 #ifndef MALLOCTAPE_OBJECT_TABLE_H
 #define MALLOCTAPE_OBJECT_TABLE_H
 
@@ -47,16 +46,6 @@ struct __attribute__((packed, aligned(4))) object_entry {
     uint32_t lives;
 };
 
-/* A lane's births that were lost. */
-struct object_range {
-    uint64_t first, last;
-};
-
-struct object_lane {
-    struct object_range *lost;
-    uint32_t lost_count, lost_room;
-};
-
 /* An object that lives on at a place where another one has been born. */
 struct object_displaced {
     uint32_t place; /* 0: an empty entry */
@@ -65,10 +54,8 @@ struct object_displaced {
 };
 
 struct object_table {
-    struct object_entry **pages; /* OBJECT_PAGES of them */
-    struct object_entry *unmade; /* stands for those that were not made */
-    uint32_t lanes_count;
-    struct object_lane *lanes;
+    struct object_entry **pages;        /* OBJECT_PAGES of them */
+    struct object_entry *unmade;        /* stands for those that were not made */
     struct object_displaced *displaced; /* open addressing by place; several may have the same */
     uint32_t displaced_count, displaced_room;
     uint64_t displacements; /* so many have been */
@@ -78,9 +65,6 @@ struct object_table {
 /* False: no memory. */
 bool object_table_init(struct object_table *table);
 void object_table_free(struct object_table *table);
-
-/* Before anything is said of the lane's lost births; may move table->lanes. */
-bool object_table_open_lane(struct object_table *table, uint32_t lane);
 
 /* Not for others: what is not simple. */
 void object_table_put(struct object_table *table, uint64_t born, uint32_t place,
@@ -128,7 +112,8 @@ static inline bool object_table_end(struct object_table *table, uint32_t place, 
     return true;
 }
 
-/* The same when the bound is of the lane that tells of the end, if nothing is special about the place. */
+/* The same when the bound is of the lane that tells of the end, if nothing is special about the
+ * place. */
 static inline bool object_table_end_plain(struct object_table *table, uint32_t place,
                                           uint32_t *register_number)
 {
@@ -147,16 +132,6 @@ static inline bool object_table_end_own(struct object_table *table, uint32_t pla
     return object_table_end_plain(table, place, register_number) ||
            object_table_end_special(table, place, bound, register_number);
 }
-
-/* `count` births of the lane after so many are lost, or will be; told in the order of births, also twice. */
-void object_table_lose(struct object_table *table, uint32_t lane, uint64_t births, uint64_t count);
-
-/* Whether births were lost, or are known to be, among those that the bound counts. */
-bool object_table_has_lost(const struct object_table *table, uint64_t bound);
-
-/* The bound without the latest births that it counts, as far as those were lost or are known to be: with these, whatever
- * can be there is there. */
-uint64_t object_table_last_known(const struct object_table *table, uint64_t bound);
 
 #ifdef __cplusplus
 }

@@ -132,8 +132,7 @@ struct order_lane *order_lane(struct order *order, uint32_t number)
     struct order_lane *lane = order->lanes[number];
     if (lane != NULL) return lane;
     lane = calloc(1, sizeof *lane);
-    if (lane == NULL || !object_table_open_lane(&order->objects, number)) {
-        free(lane);
+    if (lane == NULL) {
         order_no_memory(order);
         return NULL;
     }
@@ -163,9 +162,10 @@ static void order_go_on(struct order *order)
         order_admit(order, order->oldest);
 }
 
-/* Nothing goes on. A tick is not simultaneous in all lanes: what the oldest window lacks may be in the next one, which is
- * let in as soon as it has come. What is not there either is later than it should be, and so are those who wait for it: the
- * window ends without them. False: everything is done that can be; more input is needed, or ordering has failed. */
+/* Nothing goes on. A tick is not simultaneous in all lanes: what the oldest window lacks may be in
+ * the next one, which is let in as soon as it has come. What is not there either is later than it
+ * should be, and so are those who wait for it: the window ends without them. False: everything is
+ * done that can be; more input is needed, or ordering has failed. */
 static bool order_go_round(struct order *order)
 {
     bool closed = order->oldest < order->open, next_has_come = order->oldest + 1 < order->open;

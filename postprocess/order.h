@@ -5,27 +5,33 @@
  *                                   lane 1: [chunk] -> records --------+--> one sequence
  *                                   ...                                |
  *
- * A lane runs until it comes to a record that must wait. There are two things to wait for, and a lane waits for one
- * of them at a time: births of another lane, or its turn in a structure (the next number). It then stands in the heap of
- * that lane or structure and costs nothing until the birth or the number has come. The real execution is a
- * witness that there is always a lane that can go on; when there is none, the stream is damaged.
+ * A lane runs until it comes to a record that must wait. There are two things to wait for, and a
+ * lane waits for one of them at a time: allocations of another lane, or its turn in a structure
+ * (the next number). It then stands in the heap of that lane or structure and costs nothing until
+ * the allocation or the number has come. The real execution is a witness that there is always a
+ * lane that can go on; when there is none, the stream is damaged.
  *
- * Any order that obeys the four rules is legal. Of those, this one is meant to be near to what happened:
+ * Any order that obeys the four rules is legal. Of those, this one is meant to be near to what
+ * happened:
  *
- * - An event takes effect when it enters its structures. A record of a call with its stamps is a unit,
+ * - An event takes effect when it enters its structures. A record of a call with its sequence
+ *   numbers is a unit,
  *
  *       stamp_before* call stamp_after*
  *
- *   that is taken as a whole: when the object it ends is there and it is its turn in all its structures. A thread
- *   may have dropped one lock to take another, and others have come between; so when nothing goes on, a lane in the
- *   middle of a unit enters what it can enter, the call is emitted with its last stamp before it, or with its
- *   first stamp after it, and the other stamps are taken when it is their turn.
- * - Windows follow one another. A tick is not simultaneous in all lanes, so the last records of a window may wait for the
- *   first ones of the next; only then is the next one let in before the window has ended. Lanes that wait for what is
- *   not there either are late: windows end without them until it comes.
- * - Within a window lanes take turns of a fraction of what they have in it, as their threads will have done.
+ *   that is taken as a whole: when the object it ends is there and it is its turn in all its
+ *   structures. A thread may have dropped one lock to take another, and others have come between;
+ *   so when nothing goes on, a lane in the middle of a unit enters what it can enter, the call is
+ *   emitted with its last number before it, or with its first number after it, and the other
+ *   numbers are taken when it is their turn.
+ * - Windows follow one another. A tick is not simultaneous in all lanes, so the last records of a
+ *   window may wait for the first ones of the next; only then is the next one let in before the
+ *   window has ended. Lanes that wait for what is not there either are late: windows end without
+ *   them until it comes.
+ * - Within a window lanes take turns of a fraction of what they have in it, as their threads will
+ *   have done.
  *
- * Memory   live objects (object_table), the chunks of one or two windows, and for each lane some KiB.
+ * Memory   live objects (object_table), the chunks of one or two windows, some KiB for each lane.
  * Cost     per call a lookup or an entry in a table, and the writer's few stores.
  * Threads  one. */
 #ifndef MALLOCTAPE_ORDER_H
@@ -72,9 +78,11 @@ struct order_totals {
 struct order;
 
 struct order_options {
-    /* Damage does not end it: what cannot be ordered is left out, or goes on without what it waits for. */
+    /* Damage does not end it: what cannot be ordered is left out, or goes on without what it waits
+     * for. */
     bool salvage;
-    /* With so many bytes of chunks that cannot be ordered, what is missing is no longer waited for. 0: 1 GiB. */
+    /* With so many bytes of chunks that cannot be ordered, what is missing is no longer waited for.
+     * 0: 1 GiB. */
     uint64_t patience_bytes;
 };
 
@@ -83,13 +91,15 @@ struct order *order_new(struct read_ahead *source, struct instruction_writer *wr
                         const struct order_options *options);
 void order_free(struct order *order);
 
-/* Takes the next chunk of records. The functions that return bool return false after damage: see order_error(). */
+/* Takes the next chunk of records. The functions that return bool return false after damage: see
+ * order_error(). */
 bool order_chunk(struct order *order, struct raw_chunk *chunk);
 
 /* The window ends here. Orders what can be ordered. */
 bool order_tick(struct order *order, const struct raw_tick *tick);
 
-/* There is no more. Orders the rest. What may be missing at the end of a recording (FORMAT.md 4.4) is done without. */
+/* There is no more. Orders the rest. What may be missing at the end of a recording (FORMAT.md 4.4)
+ * is done without. */
 bool order_end(struct order *order);
 
 /* Compares with the end chunk, after order_end(). */

@@ -15,7 +15,8 @@ void decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chunk)
     decoder->records++;
 }
 
-/* Opens the next chunk, or behind damage the one that lane_resume() will find. False: there is none. */
+/* Opens the next chunk, or behind damage the one that lane_resume() will find. False: there is
+ * none. */
 static bool open_next(const struct order *order, struct raw_decoder *decoder,
                       const struct raw_chunk **next)
 {
@@ -32,7 +33,8 @@ static bool open_next(const struct order *order, struct raw_decoder *decoder,
     return true;
 }
 
-/* The next records: of the chunk that the decoder has open, then of the chunks from *next on. 0: there are no more. */
+/* The next records: of the chunk that the decoder has open, then of the chunks from *next on. 0:
+ * there are no more. */
 static uint32_t decode_next(const struct order *order, struct raw_decoder *decoder,
                             const struct raw_chunk **next, struct record *records, uint32_t room)
 {

@@ -36,7 +36,8 @@ static void lane_note_error(struct order *order, struct order_lane *lane)
     if (!error_is_set(place)) *place = lane->decoder.error;
 }
 
-/* The chunk will not be decoded any further. Its window has a mark, because it has not been passed. */
+/* The chunk will not be decoded any further. Its window has a mark, because it has not been passed.
+ */
 static void lane_finish_chunk(struct order *order, struct order_lane *lane, struct raw_chunk *chunk)
 {
     uint32_t index = 0;
@@ -64,8 +65,8 @@ static bool lane_has_chunk(const struct order *order, const struct order_lane *l
     return lane->queue != NULL && lane->queue->window <= order->admitted;
 }
 
-/* Goes on behind damage, with a chunk that needs nothing of those before it. What lies between is lost, as a record
- * says. False: there is no such chunk yet. */
+/* Goes on behind damage, with a chunk that needs nothing of those before it. What lies between is
+ * lost, as a record says. False: there is no such chunk yet. */
 static bool lane_resume(struct order *order, struct order_lane *lane)
 {
     if (!order->salvage) return false;
@@ -111,8 +112,8 @@ static bool lane_ends_with_unit(const struct order_lane *lane)
            raw_decoder_is_behind_call(&lane->decoder);
 }
 
-/* Whether so many records are in sight that it is known whether the last ones are whole units; and no more, because
- * most are better taken where they are decoded (lane_run_shorts). */
+/* Whether so many records are in sight that it is known whether the last ones are whole units; and
+ * no more, because most are better taken where they are decoded (lane_run_shorts). */
 static bool lane_has_enough(const struct order_lane *lane)
 {
     if (lane->filled >= LOOKAHEAD) return true;
@@ -146,9 +147,9 @@ static bool may_have_stamps_after(const struct record *record)
     return record->shape >= SHAPE_REALLOC || record->number == RAW_THREAD_CACHE_DELETED;
 }
 
-/* How many of the last records in sight are a unit that may go on in the next window: there a lane was looked at while
- * its thread was in the middle of a call. They wait until that window has been let in, not longer: a thread need not
- * do anything more. */
+/* How many of the last records in sight are a unit that may go on in the next window: there a lane
+ * was looked at while its thread was in the middle of a call. They wait until that window has been
+ * let in, not longer: a thread need not do anything more. */
 static uint32_t lane_tail(const struct order *order, const struct order_lane *lane)
 {
     if (order->ended && lane->queue == NULL) return 0;
@@ -168,7 +169,8 @@ static bool splits_unit(const struct order_lane *lane, uint32_t at)
             lane->records[at].number == RAW_STAMP_AFTER);
 }
 
-/* Records up to the end of the window that the lane is in, or as good as infinite while that is not known. */
+/* Records up to the end of the window that the lane is in, or as good as infinite while that is not
+ * known. */
 static uint64_t lane_window_left(const struct order_lane *lane)
 {
     if (lane->marks_count == 0 || lane_first_mark(lane)->chunks_left > 0) return UINT64_MAX;
@@ -199,7 +201,8 @@ static void lane_run(struct order *order, struct order_lane *lane, uint64_t turn
         if (overtaking && !in_middle && lane_window_left(lane) < turn)
             turn = lane_window_left(lane);
         if (turn == 0 && !in_middle) break;
-        /* The last ones wait until more are in sight, unless there are no more, or it is plain that they are whole. */
+        /* The last ones wait until more are in sight, unless there are no more, or it is plain that
+         * they are whole. */
         uint32_t available = in_sight;
         if (!more)
             available -= lane_tail(order, lane);
@@ -250,8 +253,8 @@ static bool window_add_lane(struct order *order, uint64_t number, uint32_t lane)
     return true;
 }
 
-/* The records that the lane holds back go over into the window after theirs, once that is open: it will be run when that
- * is let in. */
+/* The records that the lane holds back go over into the window after theirs, once that is open: it
+ * will be run when that is let in. */
 static bool lane_move_tail(struct order *order, struct order_lane *lane)
 {
     uint64_t target = lane->decoded_window + 1, end_record = 0;

@@ -1,22 +1,23 @@
-/* order_state - what the parts of the ordering engine share. For postprocess/order*.c only; order.h explains the engine.
+/* order_state - what the parts of the ordering engine share. For postprocess/order*.c only; order.h
+ * explains the engine.
  *
  *   order.c          what the caller sees, and the order in which windows are gone through
  *   order_windows.c  windows, and what is done when nothing goes on
- *   order_ahead.c    what lanes have that they have not come to
+ *   order_ahead.c    what lanes have that they have not come to, looked through once at the end
  *   order_lane.c     a lane's turn: its chunks, its records at hand, its part of each window
  *   order_take.c     one record after another becomes instructions
  *   order_wait.c     who waits for what; stamps and units
  *
  * A lane is in one of three states:
  *
- *             order_make_ready                 its turn comes
- *   LANE_IDLE ----------------> LANE_READY ---------------------> LANE_IDLE while it runs, and then
- *   LANE_WAITS ---------------> (in a queue)                        LANE_WAITS  for one birth or number, in its heap
- *             order_wake                                            LANE_READY  it could go on
- *                                                                   LANE_IDLE   it has no more records to take
+ *             order_make_ready                its turn comes
+ *   LANE_IDLE ----------------> LANE_READY ----------------> LANE_IDLE while it runs, and then
+ *   LANE_WAITS ---------------> (in a queue)                   LANE_WAITS  for one thing
+ *             order_wake                                       LANE_READY  it could go on
+ *                                                              LANE_IDLE   it has no more records
  *
- * Functions that return bool return false when the record at hand cannot be taken: its lane then waits, or order->error
- * is set. */
+ * Functions that return bool return false when the record at hand cannot be taken: its lane then
+ * waits, or order->error is set. */
 #ifndef MALLOCTAPE_ORDER_STATE_H
 #define MALLOCTAPE_ORDER_STATE_H
 
@@ -27,11 +28,13 @@
 
 /* ---- limits ---- */
 
-/* Records a lane has decoded at once: small enough for a first-level cache, with those of a few other lanes. */
+/* Records a lane has decoded at once: small enough for a first-level cache, with those of a few
+ * other lanes. */
 #define BATCH_RECORDS 128u
 
-/* So many records are in sight from the one at hand, if there are that many: enough for the stamps before a call.
- * Looking further would be better only for a call that entered more structures than that. */
+/* So many records are in sight from the one at hand, if there are that many: enough for the stamps
+ * before a call. Looking further would be better only for a call that entered more structures than
+ * that. */
 #define LOOKAHEAD       12u
 /* Records are decoded so many at a time, as long as no more are needed. */
 #define RECORDS_AT_ONCE 4u
@@ -45,28 +48,29 @@
 /* A record takes about so many bytes of a chunk. */
 #define RECORD_BYTES 2u
 
-/* Windows that are open at once: the oldest, the one that was let in before it ended, the one that chunks come into. */
+/* Windows that are open at once: the oldest, the one that was let in before it ended, the one that
+ * chunks come into. */
 #define WINDOWS 4u /* a power of two */
 
-/* A lane that is late for so many windows, at 10 ms each ten minutes in which a thread did not get from the number it took
- * to the record of it, is damage. */
+/* A lane that is late for so many windows, at 10 ms each ten minutes in which a thread did not get
+ * from the number it took to the record of it, is damage. */
 #define WINDOWS_LATE_MAX 65536u
 
-/* At the end numbers may be missing that would have been recorded in the last of them; a thread may have been off its
- * processor for some. */
+/* At the end numbers may be missing that would have been recorded in the last of them; a thread may
+ * have been off its processor for some. */
 #define WINDOWS_EXCUSED 8u
 
-/* A window with more than this is begun before it has ended: a recording need not have ticks, and a busy one has
- * large windows. */
+/* A window with more than this is begun before it has ended: a recording need not have ticks, and a
+ * busy one has large windows. */
 #define WINDOW_BYTES_EASY  (8u << 20)
-/* With more than this that cannot be ordered, what is missing is not expected from the rest of the window; nor, after
- * events were lost, at all. */
+/* With more than this that cannot be ordered, what is missing is not expected from the rest of the
+ * window; nor, after events were lost, at all. */
 #define WINDOW_BYTES_STUCK (64u << 20)
 /* With more than this that cannot be ordered, it never will be. */
 #define WINDOW_BYTES_MAX   (UINT64_C(1) << 30)
 
-/* What a lane that is this near to the end of its window waits for may be in the next one, because lanes are
- * not looked at all at the same time; farther away it is not. */
+/* What a lane that is this near to the end of its window waits for may be in the next one, because
+ * lanes are not looked at all at the same time; farther away it is not. */
 #define TICK_SKEW_RECORDS 1024u
 
 #define STRUCTURES   RAW_STAMP_ENTRIES
@@ -83,7 +87,8 @@ struct order_segment {
     uint64_t first_record, offset;
 };
 
-/* How far a lane goes in a window. How many records a chunk has is known only when it has been decoded. */
+/* How far a lane goes in a window. How many records a chunk has is known only when it has been
+ * decoded. */
 struct order_mark {
     uint64_t window;
     uint64_t end_record;  /* behind the chunks that were decoded */
@@ -125,6 +130,7 @@ struct order_lane {
     bool loose;                     /* and its call does not wait for the stamps after it */
     uint32_t segments_count;
     struct order_segment segments[SEGMENTS_MAX]; /* the latest chunks, a ring */
+    uint64_t first_lost;                         /* of its births; 0: none was */
     uint64_t births_in_stream;                   /* once order->ended */
     struct raw_decoder decoder;
 };
@@ -135,8 +141,8 @@ struct order_lane {
 struct order_structure {
     uint64_t next; /* the number whose turn it is */
     struct wait_heap waiters;
-    /* Numbers that have come and were not taken when that was last looked at, sorted; those before `coming_at` are below
-     * `next`. */
+    /* Numbers that have come and were not taken when that was last looked at, sorted; those before
+     * `coming_at` are below `next`. */
     uint64_t *coming;
     uint32_t coming_count, coming_room, coming_at;
     uint64_t unit;       /* the latest unit that was looked at and enters here */
@@ -173,7 +179,8 @@ struct order {
     struct order_batch *unused_batches;
 
     /*   oldest <= admitted <= oldest + 1,  oldest <= open <= oldest + 2
-     * Windows below `oldest` have ended; chunks come into `open`; lanes may go into those up to `admitted`. */
+     * Windows below `oldest` have ended; chunks come into `open`; lanes may go into those up to
+     * `admitted`. */
     uint64_t oldest, admitted, open;
     struct order_window windows[WINDOWS]; /* a ring */
     uint64_t queued_bytes, queued_bytes_limit;
@@ -265,7 +272,8 @@ static inline struct error *order_error_place(struct order *order)
     return order->salvage ? &order->damage : &order->error;
 }
 
-/* Damage at the record at hand. False: it ends here. True: it has been noted, go on without what is damaged. */
+/* Damage at the record at hand. False: it ends here. True: it has been noted, go on without what is
+ * damaged. */
 #define ORDER_DAMAGE(order, lane, which, format, ...)                                           \
     (error_set(order_error_place(order), &order_errors[which], lane_offset(lane),               \
                "lane %" PRIu32 ", record %" PRIu64 format, (lane)->number, lane_position(lane), \
@@ -283,13 +291,15 @@ bool order_run_ready(struct order *order);
 /* The oldest window has nothing left: its tick, and on to the next. */
 void order_end_window(struct order *order);
 
-/* Whether what is missing may still come: more input is to be waited for before anything is given up. */
+/* Whether what is missing may still come: more input is to be waited for before anything is given
+ * up. */
 bool order_is_patient(const struct order *order);
 
 /* Whether all lanes that have something left in the oldest window were late before. */
 bool order_has_only_late(const struct order *order);
 
-/* Moves what lanes have left in the oldest window into the next one. False: there is no next one. */
+/* Moves what lanes have left in the oldest window into the next one. False: there is no next one.
+ */
 bool order_leave_behind(struct order *order);
 
 /* Whether numbers may be missing; goes on without those that are. */
@@ -303,11 +313,12 @@ bool order_unstick(struct order *order);
 
 /* ---- order_ahead.c ---- */
 
-/* Looks through all that has come and was not taken: fills lane->births_in_stream and structure->coming. False: no memory. */
+/* Looks through all that has come and was not taken: fills lane->births_in_stream and
+ * structure->coming. False: no memory. */
 bool order_look_ahead(struct order *order);
 
-/* Whether a lane that has had so many births can go on with the chunk whatever is missing before it; and its decoder
- * does so. A record stands for what is missing. */
+/* Whether a lane that has had so many births can go on with the chunk whatever is missing before
+ * it; and its decoder does so. A record stands for what is missing. */
 bool chunk_needs_nothing(const struct raw_chunk *chunk, uint64_t births);
 void decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chunk);
 
@@ -330,8 +341,9 @@ bool lane_leave_window(struct order *order, struct order_lane *lane);
 /* Takes records up to number `end` of the batch. False: the one at lane->at waits, or is damage. */
 bool order_take_records(struct order *order, struct order_lane *lane, uint32_t end);
 
-/* Takes calls where the decoder is, up to `most`, as long as nothing is special about them (raw_shorts.h); the lane has no
- * decoded records, and is not in the middle of a unit. Returns how many. */
+/* Takes calls where the decoder is, up to `most`, as long as nothing is special about them
+ * (raw_shorts.h); the lane has no decoded records, and is not in the middle of a unit. Returns how
+ * many. */
 uint64_t order_take_shorts(struct order *order, struct order_lane *lane, uint64_t most);
 
 /* ---- order_wait.c ---- */

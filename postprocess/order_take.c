@@ -14,16 +14,18 @@ enum object_state {
     OBJECT_NOT_NOW  /* the record waits for it, or ordering has failed */
 };
 
-/* Whether births that are missing, or whose places are not known, explain that nobody lives at the place. */
+/* Whether births that are missing, or whose places are not known, explain that nobody lives at the
+ * place. */
 static bool order_misses_births(const struct order *order, uint64_t bound)
 {
     const struct order_lane *lane = order->lanes[raw_births_lane(bound)];
-    return object_table_has_lost(&order->objects, bound) ||
-           (lane != NULL && lane->decoder.unplaced - 1 < raw_births_count(bound)) ||
+    uint64_t count = raw_births_count(bound);
+    return lane->first_lost - 1 < count || lane->decoder.unplaced - 1 < count ||
            (order->salvage && order->totals.lost_events > 0);
 }
 
-/* Nobody lives at the place of the object of the record at hand, though the bound has been reached. */
+/* Nobody lives at the place of the object of the record at hand, though the bound has been reached.
+ */
 static enum object_state order_miss_object(struct order *order, const struct record *record)
 {
     if (!order_misses_births(order, record->bound)) return OBJECT_FREED;
@@ -147,7 +149,8 @@ static bool order_take_failed(struct order *order, struct order_lane *lane,
         if (state == OBJECT_NOT_NOW) return false;
         known = state == OBJECT_KNOWN &&
                 object_table_find(&order->objects, record->ends, record->bound, &object);
-        /* Born and dead: nothing says that this came before another lane ended the object, but so it was. */
+        /* Born and dead: nothing says that this came before another lane ended the object, but so
+         * it was. */
         order->totals.unknown_objects += state == OBJECT_KNOWN && !known;
     }
     order->totals.failed++;
@@ -174,7 +177,7 @@ static void order_take_lost(struct order *order, struct order_lane *lane,
 {
     uint64_t births = lane_births(lane);
     if (record->operand > 0) {
-        object_table_lose(&order->objects, lane->number, births, record->operand);
+        if (lane->first_lost == 0) lane->first_lost = births + 1;
         lane->born = raw_births(lane->number, births + record->operand);
     }
     instruction_put_lost(order->writer, lane->number, record->size);
@@ -237,7 +240,8 @@ static __attribute__((noinline)) bool order_take_record(struct order *order,
            order_take_call(order, lane, record);
 }
 
-/* The birth or death at hand, if it is one of the most frequent kind and nothing is special about it. */
+/* The birth or death at hand, if it is one of the most frequent kind and nothing is special about
+ * it. */
 static inline bool order_take_plain(struct order *order, struct order_lane *lane,
                                     const struct record *record)
 {
@@ -285,7 +289,8 @@ uint64_t order_take_shorts(struct order *order, struct order_lane *lane, uint64_
     instruction_put_lane(writer, lane->number);
     for (; shorts.taken < most && raw_shorts_look(&shorts, &call);
          raw_shorts_take(&shorts, &call)) {
-        /* If a unit a little further on is the place of an object, that one's entry will be wanted. */
+        /* If a unit a little further on is the place of an object, that one's entry will be wanted.
+         */
         const uint32_t soon = bytes_get16(shorts.at + UNITS_AHEAD_BYTES) & (RAW_DEATH_1_LIMIT - 1);
         __builtin_prefetch(object_table_entry(&order->objects, soon));
         if (call.is_birth) {

@@ -31,7 +31,8 @@ struct order_lane *order_next_ready(struct order *order)
     return lane;
 }
 
-/* Something it waited for has come. Lanes that hold up the oldest window go before those that overtake it. */
+/* Something it waited for has come. Lanes that hold up the oldest window go before those that
+ * overtake it. */
 static void order_wake(struct order *order, uint32_t number)
 {
     struct order_lane *lane = order->lanes[number];
@@ -59,7 +60,6 @@ bool lane_waits_for_births(struct order *order, struct order_lane *lane, uint64_
 {
     struct order_lane *other = order_lane(order, raw_births_lane(bound));
     if (other == NULL) return false;
-    bound = object_table_last_known(&order->objects, bound);
     if (!wait_heap_add(&other->birth_waiters, raw_births_count(bound), lane->number))
         return order_no_memory(order);
     lane->state = LANE_WAITS;
@@ -89,9 +89,7 @@ enum order_bound order_bound(struct order *order, const struct order_lane *lane,
     if (order_is_born(order, lane, bound)) return BOUND_REACHED;
     if (order_never_reaches(order, bound)) return BOUND_NEVER;
     if (order_lane(order, raw_births_lane(bound)) == NULL) return BOUND_AHEAD;
-    uint64_t known = object_table_last_known(&order->objects, bound);
-    if (known != bound && order_is_born(order, lane, known)) return BOUND_REACHED;
-    return lane->given_up == known ? BOUND_NEVER : BOUND_AHEAD;
+    return lane->given_up == bound ? BOUND_NEVER : BOUND_AHEAD;
 }
 
 /* ---- stamps ---- */
@@ -124,8 +122,8 @@ bool order_take_stamp(struct order *order, struct order_lane *lane, const struct
 
 /* ---- units ---- */
 
-/* Notes a lane that waits for a number in the middle of its unit: if nothing else goes on, it has to enter what it
- * can enter (order_step). */
+/* Notes a lane that waits for a number in the middle of its unit: if nothing else goes on, it has
+ * to enter what it can enter (order_step). */
 bool order_list_steppable(struct order *order, struct order_lane *lane)
 {
     if (lane->listed) return true;
@@ -150,9 +148,9 @@ static bool unit_may_take(struct order *order, const struct record *stamp, uint6
     return stamp->size <= structure->next + structure->unit_count++;
 }
 
-/* Whether the unit that begins with the record at hand, a stamp before a call or a call, can be taken as a whole:
- * its object is there, and it is its turn in every structure. The stamps that are not in sight do not count. False:
- * the lane waits for what is not so. */
+/* Whether the unit that begins with the record at hand, a stamp before a call or a call, can be
+ * taken as a whole: its object is there, and it is its turn in every structure. The stamps that are
+ * not in sight do not count. False: the lane waits for what is not so. */
 static bool order_unit_is_free(struct order *order, struct order_lane *lane,
                                const struct record *record)
 {
@@ -189,7 +187,8 @@ bool order_take_stamp_before(struct order *order, struct order_lane *lane,
     return true;
 }
 
-/* Whether a call with stamps after it may be emitted: not before its turn, at least in the first structure. */
+/* Whether a call with stamps after it may be emitted: not before its turn, at least in the first
+ * structure. */
 bool order_may_enter(struct order *order, struct order_lane *lane, const struct record *call)
 {
     if (!lane->stepwise) return order_unit_is_free(order, lane, call);

@@ -67,8 +67,9 @@ static void order_stop_waiting(struct order *order, struct order_lane *lane)
     order_make_ready(order, lane);
 }
 
-/* Lets one lane that waits in the middle of its unit, and has at least so many records left in its window, enter what
- * it can enter: its thread has dropped one lock to take another, and others came between. False: there is none. */
+/* Lets one lane that waits in the middle of its unit, and has at least so many records left in its
+ * window, enter what it can enter: its thread has dropped one lock to take another, and others came
+ * between. False: there is none. */
 bool order_step(struct order *order, uint64_t records_left)
 {
     for (uint32_t count = order->steppable_count; count > 0; count--) {
@@ -89,9 +90,9 @@ bool order_step(struct order *order, uint64_t records_left)
     return false;
 }
 
-/* How much is won by letting go the record that the lane waits with, without regard to its unit: most by a stamp whose turn
- * it is, less by a call that begins an object though the stamps after it have to wait. 0: nothing, because the record
- * has to wait, or nobody waits for it. */
+/* How much is won by letting go the record that the lane waits with, without regard to its unit:
+ * most by a stamp whose turn it is, less by a call that begins an object though the stamps after it
+ * have to wait. 0: nothing, because the record has to wait, or nobody waits for it. */
 static int lane_looseness(struct order *order, const struct order_lane *lane)
 {
     const struct record *record = &lane->records[lane->at];
@@ -104,8 +105,8 @@ static int lane_looseness(struct order *order, const struct order_lane *lane)
     return order_bound(order, lane, record->bound) != BOUND_AHEAD ? 1 + behind : 0;
 }
 
-/* Units are what is wanted, not what is known: lets one record go that has to wait only for the sake of its unit. False:
- * there is none. */
+/* Units are what is wanted, not what is known: lets one record go that has to wait only for the
+ * sake of its unit. False: there is none. */
 bool order_relax(struct order *order)
 {
     struct order_lane *found = NULL;
@@ -159,8 +160,8 @@ static uint64_t structure_lowest(struct order_structure *structure)
                                                           : UINT64_MAX;
 }
 
-/* Where numbers are missing and may be: goes on with the lowest that is there. What has come is not looked through for
- * each of them, but when a good deal has been added. */
+/* Where numbers are missing and may be: goes on with the lowest that is there. What has come is not
+ * looked through for each of them, but when a good deal has been added. */
 bool order_skip_missing(struct order *order)
 {
     bool skipped = false;

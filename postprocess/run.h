@@ -3,15 +3,18 @@
  *   raw_reader --chunks--> read_ahead --> order --> instruction_writer
  *        \--cut--> spool_reader --chunks----^
  *
- * Ordering is order.h; this is what surrounds it: ticks, the spool of a process that could not finish its stream
- * (FORMAT.md 8), the totals of the end chunk, handing out what there is when the input runs dry.
+ * Ordering is order.h; this is what surrounds it: ticks, the spool of a process that could not
+ * finish its stream (FORMAT.md 8), the totals of the end chunk, handing out what there is when the
+ * input runs dry.
  *
  * How it ended is one of
  *
  *   complete   the stream was complete, all of it was ordered
- *   cut        all there was was ordered, but the recording ended before its program did, or events were lost
+ *   cut        all there was was ordered, but the recording ended before its program did, or events
+ *              were lost
  *   salvaged   as far as it goes, but some of the stream was damaged and has been left out
- *   damaged    the stream is damaged; what was ordered before that is in the output, and the output says so
+ *   damaged    the stream is damaged; what was ordered before that is in the output, and the output
+ *              says so
  *   failed     the output, or the system: `error` says what */
 #ifndef MALLOCTAPE_RUN_H
 #define MALLOCTAPE_RUN_H
@@ -40,11 +43,11 @@ enum run_spool {
 
 struct run_result {
     enum run_status status;
-    struct error error; /* the first of the stream or the output, from RUN_SALVAGED on */
-    bool truncated;     /* the stream has no end chunk, or an error had ended the recording */
-    uint64_t
-        lost_at_end; /* events lost, as the end of the stream says: also behind the last record of a loss */
-    struct error cut; /* where it ends, if it has no end chunk */
+    struct error error;   /* the first of the stream or the output, from RUN_SALVAGED on */
+    bool truncated;       /* the stream has no end chunk, or an error had ended the recording */
+    uint64_t lost_at_end; /* events lost, as the end of the stream says: also behind the last record
+                             of a loss */
+    struct error cut;     /* where it ends, if it has no end chunk */
     enum run_spool spool;
     struct error spool_error;    /* with RUN_SPOOL_DAMAGED */
     uint64_t spool_records;      /* taken from it */
@@ -58,8 +61,8 @@ struct run_result {
 struct run_options {
     const char *spool_path; /* where the spool would be, or NULL */
     struct order_options order;
-    /* Called every now and then, unless it is NULL: how much of the file has been read, and how many instructions
-     * have been put. */
+    /* Called every now and then, unless it is NULL: how much of the file has been read, and how
+     * many instructions have been put. */
     void (*progress)(void *context, uint64_t bytes_in, uint64_t instructions);
     void *context;
 };

@@ -1,11 +1,13 @@
 /* wait_heap - who waits for a number to be reached, the lowest number first.
  *
- * One heap per thing that counts: a lane's births, a structure's stamps. Whoever counts compares with
- * `lowest` and looks into the heap only when it was reached, so that waiting costs the others one comparison.
+ * One heap per thing that counts: a lane's births, a structure's stamps. Whoever counts compares
+ * with `lowest` and looks into the heap only when it was reached, so that waiting costs the others
+ * one comparison.
  *
  *   lowest == UINT64_MAX   exactly when nobody waits
  *
- * All zero is not a valid heap: wait_heap_init(). One thread. Memory: 16 bytes for each that ever waited at once. */
+ * All zero is not a valid heap: wait_heap_init(). One thread. Memory: 16 bytes for each that
+ * ever waited at once. */
 #ifndef MALLOCTAPE_WAIT_HEAP_H
 #define MALLOCTAPE_WAIT_HEAP_H
 

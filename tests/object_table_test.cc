@@ -19,12 +19,7 @@ class Checked {
         uint64_t born;
     };
 
-    Checked()
-    {
-        EXPECT_TRUE(object_table_init(&table_));
-        for (uint32_t lane = 0; lane < kLanes; lane++)
-            EXPECT_TRUE(object_table_open_lane(&table_, lane));
-    }
+    Checked() { EXPECT_TRUE(object_table_init(&table_)); }
     ~Checked() { object_table_free(&table_); }
 
     uint64_t birth(uint32_t lane, uint32_t place)
@@ -57,12 +52,6 @@ class Checked {
             return ::testing::AssertionFailure() << "place " << place << ": another object";
         here.erase(here.begin() + static_cast<long>(best));
         return ::testing::AssertionSuccess();
-    }
-
-    void lose(uint32_t lane, uint64_t count)
-    {
-        object_table_lose(&table_, lane, births_[lane], count);
-        births_[lane] += count;
     }
 
     uint64_t now(uint32_t lane) const { return raw_births(lane, births_[lane]); }
@@ -119,35 +108,6 @@ TEST(ObjectTable, NobodyKnowsWhere)
     EXPECT_FALSE(object_table_end_own(table.table(), RAW_PLACE_NONE, table.now(0), &object));
     EXPECT_FALSE(object_table_end(table.table(), RAW_PLACE_NONE, 0, &object));
     EXPECT_TRUE(table.dies(0, 1, table.now(0)));
-}
-
-TEST(ObjectTable, LostBirthsCount)
-{
-    Checked checked;
-    struct object_table *table = checked.table();
-    auto bound = [](uint64_t count) { return raw_births(1, count); };
-    checked.birth(1, 5);
-    EXPECT_FALSE(object_table_has_lost(table, bound(100)));
-    object_table_lose(table, 1, 3, 4); /* births 4 to 7, which are yet to come */
-    EXPECT_FALSE(object_table_has_lost(table, bound(3)));
-    EXPECT_TRUE(object_table_has_lost(table, bound(4)));
-    EXPECT_FALSE(object_table_has_lost(table, raw_births(0, 4)));
-    EXPECT_EQ(object_table_last_known(table, bound(3)), bound(3));
-    EXPECT_EQ(object_table_last_known(table, bound(4)), bound(3));
-    EXPECT_EQ(object_table_last_known(table, bound(7)), bound(3));
-    EXPECT_EQ(object_table_last_known(table, bound(8)), bound(8));
-    checked.birth(1, 6);
-    checked.birth(1, 7);
-    checked.lose(1, 4);
-    checked.lose(1, 0);
-    checked.lose(1, 2); /* 8 and 9: one range with those before */
-    EXPECT_EQ(checked.now(1), bound(9));
-    EXPECT_EQ(object_table_last_known(table, bound(9)), bound(3));
-    checked.birth(1, 8);
-    checked.lose(1, 1);
-    EXPECT_EQ(object_table_last_known(table, bound(10)), bound(10));
-    EXPECT_EQ(object_table_last_known(table, bound(11)), bound(10));
-    EXPECT_TRUE(checked.dies(0, 7, bound(8)));
 }
 
 class ObjectTableAtRandom : public ::testing::TestWithParam<int> {};

@@ -1,4 +1,5 @@
-/* Ordering: small streams whose order is known, simulated programs checked against what happened, damage. */
+/* Ordering: small streams whose order is known, simulated programs checked against what
+ * happened, damage. */
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -141,7 +142,8 @@ TEST(Order, OneLaneKeepsItsOrder)
 
 TEST(Order, BirthsPrecedeDeathsInBothDirections)
 {
-    /* Each lane frees what the other one makes, in turns; whichever lane comes first in the file. */
+    /* Each lane frees what the other one makes, in turns; whichever lane comes first in the file.
+     */
     for (int first = 0; first < 2; first++) {
         RawBuilder raw;
         uint64_t from_0 = 0, from_1 = 0;
@@ -264,8 +266,8 @@ TEST(Order, AUnitWaitsForItsObjectBeforeItEnters)
     EXPECT_EQ(order(raw.bytes).text(), "1:malloc1 1:malloc2 0:realloc_moved7 1:malloc3");
 }
 
-/* Two calls that each enter two structures, in an order in which neither can be whole before the other: the allocator
- * drops the lock of a list to take that of the page heap. */
+/* Two calls that each enter two structures, in an order in which neither can be whole before the
+ * other: the allocator drops the lock of a list to take that of the page heap. */
 TEST(Order, UnitsMayInterleaveWhereTheyDid)
 {
     for (int record : {51, 52}) {
@@ -520,7 +522,8 @@ TEST(Order, ABoundBeyondTheEndIsUnknown)
     EXPECT_EQ(ordered.result.totals.live, 1u);
 }
 
-/* As pauses leave it: an end that was not recorded, and one that nothing puts before a birth of another thread. */
+/* As pauses leave it: an end that was not recorded, and one that nothing puts before a birth of
+ * another thread. */
 TEST(Order, WhoLivesWhereAnotherOneIsBornStaysAlive)
 {
     RawBuilder raw;
@@ -642,7 +645,8 @@ TEST(Order, APlaceThatWasFreedTwiceHasTwoObjects)
     }
 }
 
-/* Then the lists of the cache are no stacks any more; where nothing was freed twice that is damage. */
+/* Then the lists of the cache are no stacks any more; where nothing was freed twice that is damage.
+ */
 TEST(Order, AListThatRunsDry)
 {
     for (bool twice : {true, false}) {
@@ -753,7 +757,8 @@ TEST(Order, ManyLostBirths)
     }
 }
 
-/* Births beyond the last number that a bound can have are refused, also where calls are taken without records. */
+/* Births beyond the last number that a bound can have are refused, also where calls are taken
+ * without records. */
 TEST(Order, TooManyBirths)
 {
     RawBuilder raw;
@@ -900,8 +905,8 @@ TEST(Order, AddressesArePassedOn)
 
 /* --- simulated programs --- */
 
-/* What happened, lane by lane, against what came out: each lane's events in their order, each object that ends the
- * one that did. */
+/* What happened, lane by lane, against what came out: each lane's events in their order, each
+ * object that ends the one that did. */
 void check_against_truth(const RawSimulator &simulator, const Ordered &ordered)
 {
     std::map<uint64_t, std::vector<const RawSimulator::Event *>> lanes;
@@ -983,9 +988,9 @@ INSTANTIATE_TEST_SUITE_P(Programs, SimulatedProgram,
 
 /* --- records of several lanes shuffled, as far as the four rules allow --- */
 
-/* Threads that are interrupted between any two records, also in the middle of a call. Nothing but the rules of FORMAT.md 6
- * holds: an object may be used by others before the stamps of the realloc that made it have been taken, and by a call
- * whose first stamps were taken before its birth. */
+/* Threads that are interrupted between any two records, also in the middle of a call. Nothing but
+ * the rules of FORMAT.md 6 holds: an object may be used by others before the stamps of the realloc
+ * that made it have been taken, and by a call whose first stamps were taken before its birth. */
 class Shuffled {
   public:
     struct Record {
@@ -1173,7 +1178,8 @@ TEST(Order, CallsThatCrossEachOther)
     EXPECT_EQ(ordered.result.totals.calls, 2u);
     EXPECT_EQ(ordered.result.order.units_stepped, 1u);
 
-    /* A realloc whose release comes after that of a third lane's object, and its allocation before. */
+    /* A realloc whose release comes after that of a third lane's object, and its allocation before.
+     */
     RawBuilder around;
     uint64_t a = around.birth(2, RawBuilder::kMalloc, 1);
     uint64_t b = around.birth(2, RawBuilder::kMalloc, 2);
@@ -1253,7 +1259,8 @@ TEST(Order, AReallocThatFailedMayComeAfterTheEndOfItsObject)
     EXPECT_EQ(ordered.text(), "0:malloc4 0:free 1:realloc_moved1048576!?");
 }
 
-/* Changes bytes of chunk payloads and makes the checksums right again: what a writer with a mistake could write. */
+/* Changes bytes of chunk payloads and makes the checksums right again: what a writer with a mistake
+ * could write. */
 std::string with_wrong_records(std::string bytes, uint64_t *random, int changes)
 {
     auto next = [random](uint64_t below) {
