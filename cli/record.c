@@ -1,15 +1,20 @@
 /* malloctape record - runs a program with the tracing library in front of its allocator.
  *
- * Everything is settled before the program starts, which then takes the place of this process: signals, the
- * terminal and the exit status are the program's own. */
+ * Everything is settled before the program starts. When it has ended, recordings that it left
+ * without finishing are finished, and what became of them is told. */
 #include "cli/cli.h"
 #include "cli/executable.h"
+#include "cli/finish.h"
+#include "cli/run_program.h"
+#include "cli/told.h"
 #include "common/installed.h"
 #include "tracing/output_name.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,11 +24,12 @@
 
 #define LIBRARY         "libtcmalloc_minimal_tracing.so"
 #define OUTPUT_VARIABLE "TCMALLOC_TRACE_OUTPUT"
-/* Some programs take a word on standard error for a failure of what they started. */
+#define REPORT_VARIABLE "TCMALLOC_TRACE_REPORT"
 #define QUIET_VARIABLE  "TCMALLOC_TRACE_QUIET"
 
-/* Exit statuses of a shell, which a caller of `record` expects too. */
-enum { CANNOT_EXECUTE = 126 };
+/* Exit statuses of a shell, which a caller of `record` expects too; and of others that run a
+ * program, when it is themselves that failed. */
+enum { NOTHING_RECORDED = 125, CANNOT_EXECUTE = 126, NOT_FOUND = 127 };
 
 static const char help_text[] =
     "usage: malloctape record [-o FILE] [--follow] [--] PROGRAM [ARGUMENTS...]\n"
@@ -38,7 +44,12 @@ static const char help_text[] =
     "            own, so FILE must have a %p (default: %e.%p.raw.lz4 in the current directory), and without a word\n"
     "            about each on standard error\n"
     "\n"
-    "The exit status is that of PROGRAM; 126 when it cannot be run, 127 when it is not found.\n"
+    "Signals are passed on to PROGRAM. If it leaves without finishing its recording, because a signal kills it or\n"
+    "for another reason, the recording is finished here.\n"
+    "\n"
+    "The exit status is that of PROGRAM, or 128 and the number of the signal that killed it; 126 when it cannot be\n"
+    "run, 127 when it is not found; 125 when it ended with 0, but nothing was recorded: because something was wrong,\n"
+    "or because its malloc is not the one of the tracing library.\n"
     "\n"
     "MALLOCTAPE_LIBDIR names the directory of " LIBRARY ",\n"
     "should it not be found by itself.\n";
@@ -199,13 +210,96 @@ static bool library_find(struct installed *library)
     return true;
 }
 
-/* Only comes back when the program cannot be run. */
-static int program_start(const struct record *record, const struct executable *executable)
+/* ---- what became of it ---- */
+
+struct outcome {
+    uint64_t recordings, events, foreign, unfinished;
+};
+
+/* Its process has left it; it may be another one's, which goes on. */
+static void recording_finish(const struct told_recording *recording, bool speaks,
+                             struct outcome *outcome)
 {
+    struct finished finished;
+    bool goes_on = kill(recording->process, 0) == 0 || errno != ESRCH;
+    if (goes_on || !is_file_name(recording->output) || !finish(recording->output, &finished)) {
+        outcome->unfinished++;
+        if (speaks && !goes_on)
+            fprintf(stderr,
+                    "malloctape: %s: cut short; `malloctape info` says what is known of it\n",
+                    recording->output);
+        return;
+    }
+    outcome->events += finished.events;
+    if (finished.events == 0) outcome->foreign += finished.has_foreign_malloc;
+    if (speaks)
+        fprintf(stderr, "malloctape: %s: %" PRIu64 " events, %" PRIu64 " bytes; finished here\n",
+                recording->output, finished.events, finished.bytes);
+}
+
+static struct outcome recordings_settle(const struct record *record, const struct told *told)
+{
+    struct outcome outcome = {0};
+    bool speaks = !record->follow && getenv(QUIET_VARIABLE) == NULL;
+    for (size_t i = 0; i < told->count; i++) {
+        const struct told_recording *recording = &told->recordings[i];
+        if (recording->is_forgotten) continue;
+        outcome.recordings++;
+        outcome.events += recording->events;
+        if (recording->summary == NULL)
+            recording_finish(recording, speaks, &outcome);
+        else if (speaks && *recording->summary != '\0')
+            fprintf(stderr, "%s\n", recording->summary);
+        if (recording->summary != NULL && recording->events == 0)
+            outcome.foreign += recording->has_foreign_malloc;
+    }
+    return outcome;
+}
+
+static void outcome_tell(const struct record *record, const struct outcome *outcome)
+{
+    if (!record->follow || getenv(QUIET_VARIABLE) != NULL) return;
+    fprintf(stderr, "malloctape record: %" PRIu64 " recordings, %" PRIu64 " events",
+            outcome->recordings, outcome->events);
+    if (outcome->unfinished > 0)
+        fprintf(stderr, "; %" PRIu64 " go on or are cut short", outcome->unfinished);
+    fprintf(stderr, ": %s\n", record->destination);
+}
+
+/* Nothing, though the program has done what it should. */
+static bool nothing_is_recorded(const struct outcome *outcome)
+{
+    return outcome->recordings == 0 || outcome->foreign == outcome->recordings;
+}
+
+static void look(void *told)
+{
+    told_look(told);
+}
+
+static int program_run(const struct record *record, const struct executable *executable)
+{
+    struct told told;
+    struct running_program program = {0};
+    bool is_told = told_begin(&told) && setenv(REPORT_VARIABLE, told.path, 1) == 0;
     fprintf(stderr, "malloctape record: recording to %s\n", record->destination);
-    execvp(executable->path, record->program);
-    cli_fail(&cli_record, "%s: %s", executable->path, strerror(errno));
-    return CANNOT_EXECUTE;
+    int error = run_program(&program, executable->path, record->program, look, &told);
+    told_look(&told);
+    int status = CANNOT_EXECUTE;
+    if (error != 0) {
+        cli_fail(&cli_record, "%s: %s", executable->path, strerror(error));
+        if (error == ENOENT) status = NOT_FOUND;
+    } else {
+        struct outcome outcome = recordings_settle(record, &told);
+        outcome_tell(record, &outcome);
+        status = run_program_status(&program);
+        if (status == 0 && is_told && nothing_is_recorded(&outcome)) {
+            cli_fail(&cli_record, "nothing was recorded");
+            status = NOTHING_RECORDED;
+        }
+    }
+    told_end(&told);
+    return status;
 }
 
 static int run(int count, char **words)
@@ -228,9 +322,7 @@ static int run(int count, char **words)
     obstacle_tell(&executable);
     if (setenv(OUTPUT_VARIABLE, record.destination, 1) != 0 || !preload_set(library.path))
         return cli_fail(&cli_record, "cannot set the environment: %s", strerror(errno));
-    if (record.follow && setenv(QUIET_VARIABLE, "1", 0) != 0)
-        return cli_fail(&cli_record, "cannot set the environment: %s", strerror(errno));
-    return program_start(&record, &executable);
+    return program_run(&record, &executable);
 }
 
 const struct cli_command cli_record = {

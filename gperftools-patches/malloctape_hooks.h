@@ -53,6 +53,13 @@ void malloctape_heap_grown(const void* start, unsigned long bytes);
  * Thread   any; no lock is held, and nobody else knows the span yet. */
 void malloctape_span_populated(unsigned long first_page, unsigned long pages, unsigned size_class);
 
+/* malloctape_own_new() - memory that gperftools needs for itself, as from operator new; and
+ * malloctape_own_delete() gives it back. These calls are not the program's: they are not recorded.
+ *
+ * Thread   any; no lock is held. */
+void* malloctape_own_new(unsigned long bytes);
+void malloctape_own_delete(void* memory);
+
 /* malloctape_hook_added() - a hook has been added to a list, by the program or by malloctape.
  *
  * Thread   any; the lock of the hook lists is held. */
@@ -81,6 +88,8 @@ void malloctape_span_deleted(unsigned long first_page, unsigned long pages, unsi
 #define MALLOCTAPE_SPAN_POPULATED(span, size_class) \
   malloctape_span_populated((span)->start, (span)->length, (size_class))
 #define MALLOCTAPE_HOOK_ADDED(list) malloctape_hook_added(list)
+#define MALLOCTAPE_OWN_NEW(bytes) malloctape_own_new(bytes)
+#define MALLOCTAPE_OWN_DELETE(memory) malloctape_own_delete(memory)
 /* The pointer is to stay in a register: the compiler would compute it twice. */
 #define MALLOCTAPE_KEEP(pointer) __asm__("" : "+r"(pointer))
 #define MALLOCTAPE_SPAN_DELETED(span) \
@@ -97,6 +106,8 @@ void malloctape_span_deleted(unsigned long first_page, unsigned long pages, unsi
 #define MALLOCTAPE_HEAP_GROWN(start, bytes) ((void)0)
 #define MALLOCTAPE_SPAN_POPULATED(span, size_class) ((void)0)
 #define MALLOCTAPE_HOOK_ADDED(list) ((void)0)
+#define MALLOCTAPE_OWN_NEW(bytes) ::operator new(bytes)
+#define MALLOCTAPE_OWN_DELETE(memory) ::operator delete(memory)
 #define MALLOCTAPE_KEEP(pointer) ((void)0)
 #define MALLOCTAPE_SPAN_DELETED(span) ((void)0)
 #define MALLOCTAPE_SPAN_EMPTY(span) ((void)0)

@@ -95,6 +95,7 @@ static inline void ReplaceSystemAlloc() {}
 #undef tc_deletearray_sized_aligned
 
 #include "tracing/capture.h"
+#include "tracing/runtime.h"
 
 #include <malloc.h>
 
@@ -128,7 +129,9 @@ bool library_has_begun;
 // recording begins.
 ATTRIBUTE_NOINLINE void divert()
 {
-    if (diverted || malloctape_is_off() || __sync_lock_test_and_set(&diverted, true)) return;
+    if (diverted || malloctape_is_undecided() || malloctape_is_off() ||
+        __sync_lock_test_and_set(&diverted, true))
+        return;
     if (new_is_hooked() || delete_is_hooked()) malloctape_cool_down();
     adding_our_hooks = true;
     MallocHook::AddNewHook(&no_new_hook);
@@ -281,6 +284,10 @@ inline ATTRIBUTE_ALWAYS_INLINE void *record_birth(unsigned kind, uint64_t size, 
 template <unsigned kind, void *(*plain)(size_t)> ATTRIBUTE_NOINLINE void *allocate_slow(size_t size)
 {
     if (malloctape_is_off() && !diverted) return allocate_unrecorded<plain>(size);
+    if (malloctape_is_undecided() && runtime_is_for_us(__builtin_return_address(0))) {
+        malloctape_runtime_took(size);
+        return plain(size);
+    }
     return record_birth(kind, size, 0, [size] { return plain(size); });
 }
 
@@ -554,6 +561,23 @@ inline void *reallocate_recorded(void *old_object, size_t new_size)
     return object;
 }
 
+} // namespace
+
+// --- gperftools' own memory ---
+
+extern "C" void *malloctape_own_new(size_t size)
+{
+    return unrecorded([size] { return malloctape_plain_new(size); });
+}
+
+extern "C" void malloctape_own_delete(void *object)
+{
+    if (!malloctape_is_off()) malloctape_unrecorded();
+    malloctape_plain_delete(object);
+}
+
+namespace {
+
 // --- calls that concern the whole heap ---
 
 class TracingExtension : public TCMallocImplementation {
@@ -683,8 +707,9 @@ uint32_t class_of_size(uint64_t size)
 } // namespace
 
 extern "C" const struct malloctape_front_end malloctape_front_end = {
-    TC_VERSION_STRING, settings,   heap_bytes,  cover_heap,
-    divert_again,      tell_cache, class_bytes, class_of_size};
+    TC_VERSION_STRING, settings,      heap_bytes,
+    cover_heap,        divert_again,  tell_cache,
+    class_bytes,       class_of_size, {sizeof(MallocExtension), sizeof(TCMallocImplementation)}};
 
 extern "C" void malloctape_heap_grown(const void *start, unsigned long bytes)
 {

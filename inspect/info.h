@@ -24,6 +24,7 @@ struct info {
     bool lz4;
     unsigned version_major, version_minor;
     bool has_addresses;
+    char *foreign_malloc; /* file that has the program's malloc, if it is not ours; or empty */
     char *program, *allocator, *run,
         *pid;             /* empty where the stream does not say; freed by info_free() */
     double start_s;       /* since the epoch; 0: unknown */

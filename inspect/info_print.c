@@ -77,6 +77,8 @@ void info_print(const struct info *info, const char *path)
     print_format(info);
     line("program", info->program);
     line("allocator", info->allocator);
+    if (info->foreign_malloc != NULL && *info->foreign_malloc != '\0')
+        printf("%-13s malloc of this process is not ours: %s\n", "warning", info->foreign_malloc);
     line("process", info->pid);
     line("run", info->run);
     print_start(info);
@@ -132,6 +134,7 @@ static void put_origin(json_t *object, const struct info *info)
     json_object_set_new(object, "addresses", json_boolean(info->has_addresses));
     put_text(object, "program", info->program);
     put_text(object, "allocator", info->allocator);
+    put_text(object, "foreign_malloc", info->foreign_malloc);
     if (info->pid != NULL && *info->pid != '\0')
         put_number(object, "pid", strtoull(info->pid, NULL, 10));
     put_text(object, "run", info->run);

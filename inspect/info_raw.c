@@ -146,6 +146,7 @@ static void take_header(struct info *info, const struct raw_header *header)
     info->has_addresses = (header->features & RAW_FEATURE_ADDRESSES) != 0;
     info->program = value(header, "program");
     info->allocator = value(header, "allocator");
+    info->foreign_malloc = value(header, "malloc");
     for (unsigned i = 0; i < RAW_RUN_ID_BYTES; i++)
         snprintf(text + 2 * (size_t)i, 3, "%02x", header->run_id[i]);
     info->run = info_text(text, sizeof text);
@@ -182,8 +183,13 @@ static void take_end(struct raw_info *state)
 
 static void take_cut(struct raw_info *state)
 {
+    static const char *const texts[] = {
+        [RAW_CUT_WHOLE] = "cut short, but every event is here: the program was killed by a signal "
+                          "or left without finishing",
+        [RAW_CUT_FAILED] = "cut short: an error ended the recording, not the program",
+        [RAW_CUT_UNKNOWN] = "cut short, without a spool that has the rest"};
     state->info->truncated = true;
-    state->info->ended = "cut short";
+    state->info->ended = texts[raw_source_cut(&state->source)];
     state->info->duration_ns = state->source.reader.tick.since_start_ns;
     state->info->lost_events = state->lost;
 }

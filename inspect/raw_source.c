@@ -96,6 +96,12 @@ struct raw_decoder *raw_source_lane(struct raw_source *source, uint32_t lane)
     return source->decoders[lane];
 }
 
+enum raw_cut raw_source_cut(const struct raw_source *source)
+{
+    if (!source->spool_opened || source->spool.lanes_gapped > 0) return RAW_CUT_UNKNOWN;
+    return source->spool.is_late ? RAW_CUT_FAILED : RAW_CUT_WHOLE;
+}
+
 int raw_source_state(const struct raw_source *source, struct error *error)
 {
     if (error_is_set(&source->error)) {

@@ -68,6 +68,14 @@ void raw_source_release(struct raw_source *source, struct raw_chunk *chunk);
 /* The decoder of a lane; NULL without memory (source->error). */
 struct raw_decoder *raw_source_lane(struct raw_source *source, uint32_t lane);
 
+/* After the last chunk of a stream that was cut: what is known of its end. */
+enum raw_cut {
+    RAW_CUT_WHOLE,  /* with what the spool had, no event is missing */
+    RAW_CUT_FAILED, /* an error ended the recording */
+    RAW_CUT_UNKNOWN /* there is no spool, or it does not fit */
+};
+enum raw_cut raw_source_cut(const struct raw_source *source);
+
 /* After the last chunk: PROGRAM_OK, PROGRAM_CUT (also when the spool had the rest) or
  * PROGRAM_FAILED (common/program.h), and in *error what is to be said about it. */
 int raw_source_state(const struct raw_source *source, struct error *error);

@@ -51,7 +51,7 @@ static void metadata_copy(struct metadata *metadata, const struct raw_header *he
         if (equals != NULL) {
             size_t key = (size_t)(equals - line);
             if (is_key(line, key, "program") || is_key(line, key, "allocator") ||
-                (key > 4 && memcmp(line, "env.", 4) == 0))
+                is_key(line, key, "own") || (key > 4 && memcmp(line, "env.", 4) == 0))
                 metadata_add(metadata, line, key, equals + 1, (size_t)(line_end - equals - 1));
         }
         line = line_end + 1;

@@ -13,6 +13,9 @@
     X(ENGINE_ERROR_ALLOCATION, "replay_allocation", \
       "an allocation failed that had not failed when it was recorded")
 enum engine_error { ENGINE_ERROR_LIST(ERROR_LIST_ENUM) };
+/* No library's own object has so many bytes. */
+#define OWN_BYTES_MAX ((size_t)1 << 24)
+
 static const struct error_kind engine_errors[] = {ENGINE_ERROR_LIST(ERROR_LIST_KIND)};
 
 /* ---- what engines share ---- */
@@ -86,6 +89,23 @@ static void switch_tidy(const struct allocator *allocator)
     if (allocator->heap.mark_thread_idle != NULL) allocator->heap.mark_thread_idle();
 }
 
+/* The recorder's library made objects before the first recorded call. Here they are made again, so
+ * that tcmalloc has the same free memory. */
+static void switch_make_own(struct engine_state *state)
+{
+    const char *at = state->own_sizes;
+    const char *end = at + state->own_sizes_bytes;
+    if (state->allocator->heap.mark_thread_idle == NULL) return;
+    while (at < end) {
+        size_t size = 0;
+        for (; at < end && *at >= '0' && *at <= '9' && size < OWN_BYTES_MAX; at++)
+            size = size * 10 + (size_t)(*at - '0');
+        if (size > 0 && size < OWN_BYTES_MAX) state->allocator->malloc(size);
+        at++;
+    }
+    state->executor.keeps_cache = true;
+}
+
 static bool switch_open(struct engine_state *state)
 {
     switch_choose_caches(state);
@@ -95,6 +115,7 @@ static bool switch_open(struct engine_state *state)
     new_handler_install();
     switch_tidy(state->allocator);
     executor_attach(&state->executor);
+    switch_make_own(state);
     return true;
 }
 

@@ -23,6 +23,8 @@ struct engine_state {
     /* Before open(), which may replace the allocator. */
     const struct allocator *allocator;
     const struct policy *policy;
+    const char *own_sizes; /* what the recorder's library had (INSTRUCTIONS.md); not terminated */
+    size_t own_sizes_bytes;
     struct latency *latency;           /* takes the samples, at the latest when drain() returns */
     struct instruction_totals *totals; /* of what was handed over; a drain() that fails takes out
                                           what was not carried out */
@@ -45,7 +47,7 @@ struct engine {
     bool calls_allocator;
     bool positions; /* batches have positions instead of registers */
 
-    /* `state` is zero but for its first four members. False: see state->error. */
+    /* `state` is zero but for its first six members. False: see state->error. */
     bool (*open)(struct engine_state *state);
     /* Makes room for what the batch needs. False: see state->error. */
     bool (*prepare)(struct engine_state *state, const struct instruction_batch *batch);

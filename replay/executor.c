@@ -159,7 +159,9 @@ static void executor_run_other(struct executor *executor, const struct instructi
     case ACTION_HEAP: calls_heap(&executor->calls, one->opcode, operands, one->operands); break;
     case ACTION_LANE: executor_switch(executor, operands[0]); break;
     case ACTION_BORDER: /* the cache of the current lane goes, if it has one */
-        if (executor->switching) executor->calls.allocator->set_cache(NULL);
+        if (executor->switching && !executor->keeps_cache)
+            executor->calls.allocator->set_cache(NULL);
+        executor->keeps_cache = false;
         break;
     default: break; /* counted by the reader, nothing to carry out */
     }

@@ -29,6 +29,7 @@ struct executor {
     void **caches;  /* by lane, INSTRUCTION_LANES_MAX entries */
     uint64_t lane;
     void *own_cache;
+    bool keeps_cache; /* at the next border: the first lane has used it before its thread begins */
 
     size_t at; /* index in the batch of the latest call that may not return */
 };

@@ -266,6 +266,8 @@ static bool run_open(struct run *run, const struct options *options)
                   !options->quiet);
     if (run->engine->positions) instruction_reader_use_positions(run->reader);
     ahead_open(&run->ahead, run->reader, run->engine->positions, &options->cpus_allowed);
+    run->state.own_sizes =
+        instruction_header_value(&run->reader->header, "own", &run->state.own_sizes_bytes);
     if (!run->engine->open(&run->state)) return false;
     if (run->policy->verify_addresses)
         run->engine->note_addresses(&run->state, report->places.addresses);

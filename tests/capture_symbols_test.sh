@@ -10,7 +10,7 @@ objects=$build_dir/gperftools-build/2.10/capture
 # What allocates, or may: never to be listed.
 allocating='(malloc|free|calloc|realloc|memalign|valloc|pvalloc|.*_memalign|aligned_alloc|reallocarray|strdup|strndup'
 allocating="$allocating|asprintf|vasprintf|.*printf|f(open|dopen|write|puts|putc|close)|opendir|getline|getdelim|setenv|putenv"
-allocating="$allocating|unsetenv|atexit|qsort|dl(open|error|addr)|pthread_create|sem_open|_Zn[wa].*|_Zd[la].*|tc_.*|LZ4_create.*"
+allocating="$allocating|unsetenv|atexit|qsort|dl(open|error)|pthread_create|sem_open|_Zn[wa].*|_Zd[la].*|tc_.*|LZ4_create.*"
 allocating="$allocating|XXH3_createState|syslog|perror|strerror|exit|localtime|getaddrinfo|__libc_.*alloc.*)"
 
 # Of all objects of a list of directories: what is used and not defined among them.

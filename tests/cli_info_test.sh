@@ -62,7 +62,7 @@ from_a_pipe() {
 cut() {
     for name in raw_cut instructions_cut; do
         sample "$name"
-        exits 3 info --json j "$name" && prints '^end  *cut short$' && json j 'j["truncated"] &&
+        exits 3 info --json j "$name" && prints '^end  *cut short' && json j 'j["truncated"] &&
             j["events"] > 100' || return 1
     done
 }

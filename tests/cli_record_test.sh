@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 29
+plan 40
 
 # --- the program ---
 
@@ -33,10 +33,99 @@ keeps_status() { exits 7 record -o f.raw.lz4 sh -c 'exit 7'; }
 keeps_arguments() {
     exits 0 record -o f.raw.lz4 -- printf '<%s>' 'a  b' '*' -o '' && [ "$(cat out)" = '<a  b><*><-o><>' ]
 }
-takes_the_place() {
-    "$bin/malloctape" record -o f.raw.lz4 sh -c 'echo $$' >out 2>err &
-    wait $!
-    [ "$(cat out)" = "$!" ]
+# record_sends SIGNAL COMMAND... - the process of record gets the signal once the program has printed a line.
+record_sends() {
+    local signal=$1 recorder
+    shift
+    rm -f signal.raw.lz4* out
+    "$bin/malloctape" record -o signal.raw.lz4 "$@" >out 2>err &
+    recorder=$!
+    for _ in $(seq 100); do
+        [ -s out ] && break
+        sleep 0.05
+    done
+    kill -"$signal" $recorder
+    exit_status wait $recorder
+}
+
+passes_signals_on() {
+    record_sends TERM sh -c 'trap "exit 9" TERM; echo ready; while :; do sleep 0.05; done'
+    [ "$status" = 9 ]
+}
+
+# says_events FILE - a line says where they are and how many, as `info` has them.
+says_events() {
+    local events
+    "$bin/malloctape" info --json info.json "$1" >out 2>&1 || return 1
+    events=$(json_value info.json events)
+    says "^malloctape: $PWD/$1: $events events, [0-9]* bytes$2" && [ ! -e "$1.spool" ]
+}
+
+ends_of_a_signal() {
+    record_sends TERM sh -c 'echo ready; exec sleep 20'
+    [ "$status" = 143 ] && says_events signal.raw.lz4 '' || return 1
+    record_sends INT ruby -e 'Signal.trap(:INT, "SYSTEM_DEFAULT"); puts "ready"; $stdout.flush; sleep 20'
+    [ "$status" = 130 ] && says_events signal.raw.lz4 '; finished here' && exits 0 verify signal.raw.lz4
+}
+
+# finishes STATUS LEAVE THREADS - a program that leaves by a way that nobody sees: all is there, and complete.
+finishes() {
+    rm -f left.raw.lz4*
+    exits "$1" record -o left.raw.lz4 "$workloads/leave" "$2" "$3" && says_events left.raw.lz4 '; finished here' &&
+        exits 0 verify left.raw.lz4 && exits 0 info left.raw.lz4 && prints '^end *complete$' &&
+        "$bin/malloctape" dump --only-calls left.raw.lz4 | grep -c '^malloc 777 -> ' >out &&
+        [ "$(cat out)" = $(($3 * 100000)) ] && [ -z "$(find . -name '*.spool')" ]
+}
+
+finishes_followed() {
+    mkdir -p followed
+    exits 7 record --follow -o followed/%p.lz4 sh -c "$workloads/leave group 1; $workloads/leave kill 1; exit 7" &&
+        says '^malloctape record: 3 recordings, [0-9]* events: ' && [ -z "$(find followed -name '*.spool')" ] || return 1
+    for file in followed/*; do exits 0 verify "$file" || return 1; done
+}
+
+# Without record, nobody is there to do it: every event is there, and info says so.
+says_what_is_known() {
+    rm -f left.raw.lz4*
+    exit_status recorded left.raw.lz4 "$workloads/leave" group 1
+    [ "$status" = 5 ] && exits 3 info left.raw.lz4 && prints '^end *cut short, but every event is here: the program' &&
+        rm left.raw.lz4.spool && exits 3 info left.raw.lz4 && prints '^end *cut short, without a spool'
+}
+
+# What the tracing library and its C++ runtime take for themselves is not the program's.
+has_only_its_own_calls() {
+    exits 0 record -o own.raw.lz4 "$workloads/leave" stats 1 &&
+        "$bin/malloctape" dump --only-calls own.raw.lz4 | cut -d ' ' -f 1,2 | grep -v '^free' |
+        sort | uniq -c >out && [ "$(tr -s ' ' <out)" = ' 100000 malloc 777' ] &&
+        lz4 -dc own.raw.lz4 >plain && grep -a -q '^own=72704 8 16$' plain
+}
+
+# --- a malloc that is not ours ---
+
+# is_foreign STATUS COMMAND...
+is_foreign() {
+    local wanted=$1
+    shift
+    exits "$wanted" record -o foreign.raw.lz4 "$@" && says ' 0 events.*; malloc of this process is not ours: .*own_malloc$' &&
+        exits 0 info foreign.raw.lz4 && prints '^warning *malloc of this process is not ours: .*own_malloc$'
+}
+
+own_malloc_is_noticed() { is_foreign 125 "$workloads/own_malloc" 0 && is_foreign 7 "$workloads/own_malloc" 7; }
+
+# --- who speaks ---
+
+# Of a process and its children only the one that was started, whether record is there or not.
+only_the_first_speaks() {
+    local program='ls / >/dev/null; (ls / >/dev/null); :'
+    exits 0 record --follow -o %p.speaks sh -c "$program" && [ "$(grep -c . err)" = 2 ] &&
+        says '^malloctape record: 3 recordings' && exits 0 record -o %p.speaks sh -c "$program" || return 1
+    recorded %p.speaks sh -c "$program" && [ "$(grep -c '^malloctape: [0-9]*.speaks: ' err)" = 1 ] &&
+        [ "$(grep -c . err)" = 1 ]
+}
+
+nothing_recorded() {
+    (export TCMALLOC_TRACE_MAX_BYTES=much && exits 125 record -o f.raw.lz4 true) &&
+        says '^malloctape: not recording: TCMALLOC_TRACE_MAX_BYTES=much ' && says 'nothing was recorded$'
 }
 passes_stdin() { echo hello | "$bin/malloctape" record -o f.raw.lz4 cat >out 2>err && [ "$(cat out)" = hello ]; }
 
@@ -146,7 +235,18 @@ check 'a program with known calls: the dump prints exactly those' records_known_
 check 'lz4 decodes the recording' lz4_decodes
 check 'the exit status is that of the program' keeps_status
 check 'arguments arrive word for word' keeps_arguments
-check 'the program takes the same process' takes_the_place
+check 'signals are passed on' passes_signals_on
+check 'ended by a signal: how many events, and where' ends_of_a_signal
+check 'a program that leaves by exit_group is finished' finishes 5 group 1
+check 'the same with four threads' finishes 5 group 4
+check 'a program that kills itself is finished' finishes 137 kill 4
+check 'a program that crashes is finished' finishes 139 crash 1
+check 'programs that are followed are finished' finishes_followed
+check 'without record, info says what is known' says_what_is_known
+check 'a program with a malloc of its own' own_malloc_is_noticed
+check 'a C program: nothing but its own calls' has_only_its_own_calls
+check 'only the first process speaks' only_the_first_speaks
+check 'status 125: nothing was recorded' nothing_recorded
 check 'standard input is the program'"'"'s' passes_stdin
 check 'without -o, the file has the name of the program' default_name
 check 'without -o, the directory of the program is left out' default_name_of_path

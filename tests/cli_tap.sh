@@ -55,8 +55,9 @@ record() {
     "$bin/malloctape" record -o "$file" -- "$@" >printed 2>err
 }
 
-# record_killed FILE - records a program that is killed by a signal that nobody can catch. Beside FILE stays a spool.
+# record_killed FILE - records a program that is killed by a signal that nobody can catch. Beside FILE stays a spool,
+# because nobody is there to finish the recording.
 record_killed() {
-    exit_status record "$1" ruby -e 'a = "x" * 1000; Process.kill(:KILL, Process.pid)'
+    exit_status recorded "$1" ruby -e 'a = "x" * 1000; Process.kill(:KILL, Process.pid)'
     [ "$status" = 137 ]
 }

@@ -3,6 +3,7 @@
 #include "message.h"
 #include "os.h"
 #include "recording.h"
+#include "report.h"
 #include "settings.h"
 
 #include <errno.h>
@@ -229,7 +230,7 @@ static void report_not_recording(const char *why)
     message_begin(&message);
     message_text(&message, "not recording: ");
     message_text(&message, why);
-    message_write(&message);
+    report_line(settings.report, &message);
 }
 
 /* Whether the lane's thread is no longer in an event of the recording before; waits for it until `deadline_ns`. */
@@ -347,6 +348,7 @@ static void child_begins(void)
     malloctape_lane = &lane_none;
     atomic_store_release(&malloctape_state, follow ? MALLOCTAPE_STARTING : MALLOCTAPE_OFF);
     capture.is_forked = true;
+    settings.speaks = false;
     writer_forget(&recording.writer);
     control_forget();
     if (follow) begin_and_tell(settings.output, true);

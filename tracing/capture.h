@@ -351,6 +351,12 @@ enum malloctape_state {
 
 extern uint32_t malloctape_state;
 
+/* Whether that is not known yet: before the first call that is the program's. */
+static inline bool malloctape_is_undecided(void)
+{
+    return atomic_load_relaxed(&malloctape_state) == MALLOCTAPE_UNDECIDED;
+}
+
 /* Whether nothing is, or will be, recorded: one load, for the way past the capture core. */
 static inline bool malloctape_is_off(void)
 {
@@ -436,8 +442,14 @@ struct malloctape_front_end {
     void (*tell_cache)(const void *cache);        /* malloctape_cached() for each class */
     uint64_t (*class_bytes)(unsigned size_class); /* of its objects */
     uint32_t (*class_of_size)(
-        uint64_t size); /* 0: pages of their own; classes are multiples of 8 */
+        uint64_t size);    /* 0: pages of their own; classes are multiples of 8 */
+    uint64_t own_bytes[4]; /* objects that the library makes when it is loaded, unrecorded; 0 at the
+                              end */
 };
+
+/* Before the first recorded call: the C++ runtime has taken memory only because the library needs
+ * it. */
+void malloctape_runtime_took(uint64_t bytes);
 
 /* Defined by the front end. */
 extern const struct malloctape_front_end malloctape_front_end;

@@ -1,27 +1,6 @@
 #include "chunk.h"
 
-#include "../common/bytes.h"
-#include "../common/checksum.h"
-#include "../common/varint.h"
-
 #include <string.h>
-
-static size_t seal(uint8_t *out, unsigned type, unsigned flags, uint32_t lane, size_t payload,
-                   size_t units, uint64_t first, uint64_t first_birth)
-{
-    bytes_put32(out + RAW_CHUNK_HEADER_MAGIC, RAW_CHUNK_MAGIC);
-    out[RAW_CHUNK_HEADER_TYPE] = (uint8_t)type;
-    out[RAW_CHUNK_HEADER_FLAGS] = (uint8_t)flags;
-    bytes_put16(out + RAW_CHUNK_HEADER_LANE, (uint16_t)lane);
-    bytes_put32(out + RAW_CHUNK_HEADER_PAYLOAD, (uint32_t)payload);
-    bytes_put32(out + RAW_CHUNK_HEADER_UNITS, (uint32_t)units);
-    bytes_put64(out + RAW_CHUNK_HEADER_FIRST, first);
-    bytes_put64(out + RAW_CHUNK_HEADER_BIRTH, first_birth);
-    bytes_put32(
-        out + RAW_CHUNK_HEADER_CHECKSUM,
-        checksum_of_two(out, RAW_CHUNK_HEADER_CHECKSUM, out + RAW_CHUNK_HEADER_BYTES, payload));
-    return RAW_CHUNK_HEADER_BYTES + payload;
-}
 
 size_t chunk_write(struct packer *packer, const struct chunk_units *chunk, uint8_t *out)
 {
@@ -38,19 +17,6 @@ size_t chunk_write(struct packer *packer, const struct chunk_units *chunk, uint8
         memcpy(at, run->units, run->count * sizeof *run->units);
         at += run->count * sizeof *run->units;
     }
-    return seal(out, RAW_CHUNK_UNITS, chunk->flags, chunk->lane, (size_t)(at - payload), run->count,
-                chunk->first_unit, chunk->first_birth);
-}
-
-size_t chunk_write_tick(uint64_t ticks, uint64_t time_ns, uint64_t rss_bytes, uint64_t heap_bytes,
-                        uint8_t *out)
-{
-    uint8_t *payload = out + RAW_CHUNK_HEADER_BYTES;
-    uint8_t *at = varint_put(varint_put(varint_put(payload, time_ns), rss_bytes), heap_bytes);
-    return chunk_seal(out, RAW_CHUNK_TICK, (size_t)(at - payload), ticks);
-}
-
-size_t chunk_seal(uint8_t *out, unsigned type, size_t payload, uint64_t first)
-{
-    return seal(out, type, 0, 0, payload, 0, first, 0);
+    return chunk_seal_units(out, chunk->flags, chunk->lane, (size_t)(at - payload), run->count,
+                            chunk->first_unit, chunk->first_birth);
 }

@@ -4,6 +4,7 @@
 #ifndef MALLOCTAPE_CHUNK_H
 #define MALLOCTAPE_CHUNK_H
 
+#include "chunk_seal.h"
 #include "pack.h"
 #include "raw_format.h"
 
@@ -15,7 +16,6 @@
     (RAW_CHUNK_HEADER_BYTES + RAW_PROFILE_BYTES + 3 * (size_t)(units) + 4)
 /* Those of a chunk that is not packed and begins no run. */
 #define CHUNK_BYTES_PLAIN(units) (RAW_CHUNK_HEADER_BYTES + 2 * (size_t)(units))
-#define CHUNK_TICK_BYTES_MAX     (RAW_CHUNK_HEADER_BYTES + 64)
 
 /* Whole records of one run. */
 struct chunk_units {
@@ -30,13 +30,5 @@ struct chunk_units {
 /* Writes a chunk at `out`, which has CHUNK_BYTES_MAX(chunk->run.count) bytes; packed if its
  * flags say so. Returns its length. */
 size_t chunk_write(struct packer *packer, const struct chunk_units *chunk, uint8_t *out);
-
-/* A tick chunk (FORMAT.md 4.3), the `ticks`th from 0. Needs CHUNK_TICK_BYTES_MAX bytes. */
-size_t chunk_write_tick(uint64_t ticks, uint64_t time_ns, uint64_t rss_bytes, uint64_t heap_bytes,
-                        uint8_t *out);
-
-/* Completes a chunk of a type without units whose payload of `payload` bytes stands behind the
- * header's place at `out`. */
-size_t chunk_seal(uint8_t *out, unsigned type, size_t payload, uint64_t first);
 
 #endif

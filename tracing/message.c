@@ -35,6 +35,12 @@ void message_text(struct message *message, const char *words)
     take(message, &text);
 }
 
+void message_add(struct message *message, const struct message *more)
+{
+    for (size_t i = 0; i < more->bytes && message->bytes < sizeof message->text - 1; i++)
+        message->text[message->bytes++] = more->text[i];
+}
+
 void message_number(struct message *message, uint64_t number)
 {
     struct text text = text_of(message);

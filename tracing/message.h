@@ -5,8 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* On stacks that may be small. */
+#define MESSAGE_BYTES_MAX 1024
+
 struct message {
-    char text[1024];
+    char text[MESSAGE_BYTES_MAX];
     size_t bytes;
 };
 
@@ -16,6 +19,7 @@ void message_clear(struct message *message);
 /* Begins with "malloctape: ". What does not fit is left out. */
 void message_begin(struct message *message);
 void message_text(struct message *message, const char *text);
+void message_add(struct message *message, const struct message *more);
 void message_number(struct message *message, uint64_t number);
 
 /* The name of a negative errno value in plain words, or its number. */

@@ -87,6 +87,9 @@ int os_file_name(int file, int directory, const char *name);
 /* Opens what is there, without waiting for anybody: -ENXIO for a FIFO that nobody reads. */
 int os_file_open_write(int directory, const char *name);
 int os_file_open_read(const char *path);
+
+/* Opens a file that is there; what is written comes behind what it has then. */
+int os_file_open_append(const char *path);
 int os_file_empty(int file);
 
 /* Marks an open file as in use, until it is closed or the process ends; where the system cannot do that, it does

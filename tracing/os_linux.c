@@ -271,6 +271,11 @@ int os_file_open_again(int directory, const char *name, const struct os_file_sta
     return result;
 }
 
+int os_file_open_append(const char *path)
+{
+    return open_file(AT_FDCWD, path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK);
+}
+
 int os_file_empty(int file)
 {
     return (int)system_call(SYS_ftruncate, file, 0, 0, 0, 0, 0);

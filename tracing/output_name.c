@@ -47,7 +47,8 @@ int output_name_expand(const char *name, const struct output_names *names, char 
             continue;
         }
         switch (*++name) {
-        case 'p': text_process(&text, names); break;
+        case 'p':
+        case 'P': text_process(&text, names); break;
         case 'h': text_name(&text, names->host); break;
         case 't': text_decimal(&text, names->time_s); break;
         case 'e': text_name(&text, output_name_last(names->program)); break;
@@ -62,10 +63,21 @@ bool output_name_has_process(const char *name)
 {
     for (; *name; name++) {
         if (*name != '%') continue;
-        if (*++name == 'p') return true;
+        if (*++name == 'p' || *name == 'P') return true;
         if (!*name) return false;
     }
     return false;
+}
+
+bool output_name_make_follow(char *name)
+{
+    bool had_any = false;
+    for (; *name; name++) {
+        if (*name != '%') continue;
+        if (*++name == 'p') *name = 'P', had_any = true;
+        if (!*name) break;
+    }
+    return had_any;
 }
 
 int output_name_descriptor(const char *name)

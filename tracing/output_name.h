@@ -14,7 +14,7 @@ extern "C" {
 
 /* What the letters after a % in a name stand for. */
 struct output_names {
-    int process_id;          /* %p */
+    int process_id;          /* %p, %P */
     const char *host;        /* %h */
     uint64_t time_s;         /* %t, since the epoch */
     const char *program;     /* %e, without what comes before its last slash */
@@ -32,6 +32,10 @@ int output_name_expand(const char *name, const struct output_names *names, char 
 
 /* Whether each process gets a name of its own: there is a %p in it. */
 bool output_name_has_process(const char *name);
+
+/* Puts %P in place of each %p: the same name, for processes that others than the user have started.
+ * False: it had none. */
+bool output_name_make_follow(char *name);
 
 /* What comes after the last slash of a path. */
 const char *output_name_last(const char *path);

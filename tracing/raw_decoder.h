@@ -174,6 +174,12 @@ static inline uint32_t raw_decoder_units_left(const struct raw_decoder *decoder)
     return (uint32_t)((decoder->end - decoder->at) / 2);
 }
 
+/* Units of the current chunk that were decoded, if it is not packed. */
+static inline uint32_t raw_decoder_units_taken(const struct raw_decoder *decoder)
+{
+    return (uint32_t)((decoder->at - decoder->payload) / 2);
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -4,6 +4,7 @@
 #include "os.h"
 #include "recording.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,10 +47,31 @@ static void append_line(const char *prefix, const char *key, const char *value)
     settings.metadata_bytes = text.used;
 }
 
+void malloctape_runtime_took(uint64_t bytes)
+{
+    settings.runtime_bytes = bytes;
+}
+
+/* What has been allocated before the first recorded call. */
+static void append_own(void)
+{
+    struct message sizes;
+    message_clear(&sizes);
+    if (settings.runtime_bytes) message_number(&sizes, settings.runtime_bytes);
+    for (const uint64_t *bytes = malloctape_front_end.own_bytes; *bytes; bytes++) {
+        if (sizes.bytes) message_text(&sizes, " ");
+        message_number(&sizes, *bytes);
+    }
+    sizes.text[sizes.bytes] = 0;
+    append_line("", "own", sizes.text);
+}
+
 static void collect_metadata(void)
 {
     append_line("", "program", program_invocation_name);
     append_line("", "allocator", malloctape_front_end.allocator);
+    if (malloctape_front_end.own_bytes[0]) append_own();
+    if (settings.foreign_malloc[0]) append_line("", "malloc", settings.foreign_malloc);
     for (const char *const *name = malloctape_front_end.settings; *name; name++) {
         const char *value = getenv(*name);
         if (value) append_line("env.", *name, value);
@@ -140,7 +162,37 @@ static void read_output(void)
     settings.too_long = bytes > sizeof settings.output;
     if (!settings.too_long) memcpy(settings.output, value, bytes);
     /* A program that this one starts must not write into the same file. */
-    if (!output_name_has_process(value)) value[0] = 0;
+    if (!output_name_has_process(value))
+        value[0] = 0;
+    else
+        settings.speaks = output_name_make_follow(value);
+}
+
+static void copy_path(char *to, const char *path)
+{
+    size_t bytes = strlen(path) + 1;
+    if (bytes <= OUTPUT_PATH_BYTES_MAX) memcpy(to, path, bytes);
+}
+
+static void read_report(void)
+{
+    const char *path = secure_getenv("TCMALLOC_TRACE_REPORT");
+    if (!path || path[0] != '/') return;
+    copy_path(settings.report, path);
+    settings.speaks = false;
+}
+
+/* Made by the linker: where this library begins. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+
+/* Another library, or the program itself, may stand before us. */
+static void look_at_malloc(void)
+{
+    Dl_info info;
+    void *found = dlsym(RTLD_DEFAULT, "malloc");
+    if (!found || !dladdr(found, &info) || info.dli_fbase == __ehdr_start || !info.dli_fname)
+        return;
+    copy_path(settings.foreign_malloc, info.dli_fname);
 }
 
 /* What was executed, also if it is a script. The program may write its title over its words, and
@@ -174,8 +226,11 @@ static void read_overload(void)
 
 void settings_read(void)
 {
+    look_at_malloc();
     collect_metadata();
+    settings.speaks = true;
     read_output();
+    read_report();
     read_program();
     read_scratch();
     os_current_directory(settings.directory, sizeof settings.directory);
@@ -244,6 +299,9 @@ const char *settings_apply(struct writer *writer, const char *output)
     if (settings.wrong.bytes) return settings.wrong.text;
     writer->output = applied.output;
     writer->quiet = settings.quiet;
+    writer->speaks = settings.speaks;
+    writer->report = settings.report;
+    writer->foreign_malloc = settings.foreign_malloc;
     writer->addresses = settings.addresses;
     writer->loses = settings.loses;
     writer->scratch = settings.scratch;

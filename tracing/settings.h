@@ -14,7 +14,12 @@ struct settings {
     char output[OUTPUT_PATH_BYTES_MAX]; /* with letters after %; empty: none */
     char directory
         [OUTPUT_PATH_BYTES_MAX]; /* the current one at the start, with a slash behind; empty: unknown */
-    char program[PROGRAM_NAME_BYTES_MAX]; /* name of the executable file */
+    char program[PROGRAM_NAME_BYTES_MAX];       /* name of the executable file */
+    char report[OUTPUT_PATH_BYTES_MAX];         /* report.h; empty: none */
+    char foreign_malloc[OUTPUT_PATH_BYTES_MAX]; /* file that malloc is in, if it is not ours; or
+                                                   empty */
+    bool speaks; /* this is the process that somebody has started, and nobody is told by other means
+                  */
     bool controlled;
     bool quiet;
     bool addresses;
@@ -27,6 +32,7 @@ struct settings {
         wrong; /* the first variable that was not understood, its value, and why; or empty */
     char metadata[SETTINGS_METADATA_BYTES_MAX]; /* FORMAT.md 4.1 */
     size_t metadata_bytes;
+    uint64_t runtime_bytes; /* malloctape_runtime_took() */
 };
 
 extern struct settings settings;

@@ -134,3 +134,10 @@ void spool_give(struct spool *spool, uint32_t slot, uint32_t units)
     spool->notes[slot].units = units;
     push_free(spool, slot);
 }
+
+void spool_note_late(struct spool *spool, uint32_t slot)
+{
+    uint8_t *header = spool_slot(spool, slot);
+    bytes_put32(header + SPOOL_SLOT_FLAGS,
+                bytes_get32(header + SPOOL_SLOT_FLAGS) | SPOOL_SLOT_FLAG_LATE);
+}

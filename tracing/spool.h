@@ -94,6 +94,9 @@ void spool_end(struct spool *spool, uint32_t slot, uint32_t units, uint32_t next
 /* Makes the slot free, of which `units` were used. Writer thread. */
 void spool_give(struct spool *spool, uint32_t slot, uint32_t units);
 
+/* The thread that has the slot goes on although nobody writes any more. Any thread. */
+void spool_note_late(struct spool *spool, uint32_t slot);
+
 static inline uint8_t *spool_slot(const struct spool *spool, uint32_t slot)
 {
     return spool->segments[slot / SPOOL_SEGMENT_SLOTS] +

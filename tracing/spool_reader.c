@@ -95,6 +95,7 @@ static bool spool_list_slot(struct spool_reader *spool, uint64_t offset)
         .key = (bytes_get32(at + SPOOL_SLOT_FLAGS) & SPOOL_SLOT_FLAG_KEY) != 0,
     };
     memcpy(slot.profile, at + SPOOL_SLOT_PROFILE, RAW_PROFILE_BYTES);
+    if (bytes_get32(at + SPOOL_SLOT_FLAGS) & SPOOL_SLOT_FLAG_LATE) spool->is_late = true;
     if (state != SPOOL_SLOT_IN_USE || slot.lane >= RAW_LANES_MAX ||
         slot.first_birth > RAW_SERIAL_MAX)
         return SPOOL_FAIL(spool, SPOOL_SLOT_DAMAGED, offset, "state %" PRIu32 ", lane %" PRIu32,

@@ -39,6 +39,7 @@ struct spool_reader {
     struct error error;
     uint8_t run_id[RAW_RUN_ID_BYTES];
     uint32_t pid;
+    bool is_late;      /* an error has ended the recording: what came later is in neither file */
     uint64_t features; /* of the stream */
     uint32_t slot_bytes;
     uint32_t slots_used;   /* slots in use */

@@ -5,6 +5,7 @@
 #include "../common/varint.h"
 #include "message.h"
 #include "os.h"
+#include "report.h"
 #include "units.h"
 
 #include <errno.h>
@@ -454,7 +455,7 @@ static void report_failure(const struct writer *writer, const char *what)
         message_text(&message, "; what was not written is in ");
         message_text(&message, writer->place.spool_path);
     }
-    message_write(&message);
+    report_line(writer->report, &message);
 }
 
 static void report_command(const struct writer *writer)
@@ -465,21 +466,33 @@ static void report_command(const struct writer *writer)
     message_text(&message, ": the command ended with status ");
     message_number(&message, (uint64_t)writer->place.status);
     message_text(&message, " and may not have read everything");
-    message_write(&message);
+    report_line(writer->report, &message);
+}
+
+/* The program goes on, and what it does is in neither file. */
+static void note_late(struct writer *writer)
+{
+    uint32_t used = atomic_load_acquire(&writer->registry->used);
+    for (uint32_t i = 0; i < used; i++) {
+        uint32_t slot = lane_at(writer->registry, i)->slot;
+        if (slot != SPOOL_NO_SLOT) spool_note_late(&writer->spool, slot);
+    }
 }
 
 void writer_tell_death(struct writer *writer)
 {
     struct message message;
-    if (!writer_is_gone(writer) || atomic_load_acquire(&writer->done) || writer->quiet ||
+    if (!writer_is_gone(writer) || atomic_load_acquire(&writer->done) ||
         atomic_load_acquire(&writer->stage) != WRITER_BEGUN ||
         atomic_exchange_acquire(&writer->death_told, 1))
         return;
+    note_late(writer);
+    if (writer->quiet) return;
     message_begin(&message);
     message_text(&message, "recording ended early: ");
     message_text(&message, writer->output);
     message_text(&message, ": the system has killed the writer thread");
-    message_write(&message);
+    report_line(writer->report, &message);
 }
 
 void writer_look(const struct writer *writer, struct writer_totals *totals)
@@ -511,19 +524,33 @@ void writer_put_totals(struct message *message, const struct writer_totals *tota
     }
 }
 
-static void report_end(const struct writer *writer)
+static void put_summary(const struct writer *writer, struct message *message, uint64_t events)
 {
-    struct message message;
     struct writer_totals totals;
     writer_look(writer, &totals);
-    totals.events = events_in_stream(writer);
-    message_begin(&message);
-    message_text(&message, writer->output);
-    message_text(&message, ": ");
-    writer_put_totals(&message, &totals);
-    if (writer->end_status == RAW_END_LIMIT) message_text(&message, "; a limit was reached");
-    if (writer->reason) message_text(&message, writer->reason);
-    message_write(&message);
+    totals.events = events;
+    message_begin(message);
+    message_text(message, writer->output);
+    message_text(message, ": ");
+    writer_put_totals(message, &totals);
+    if (writer->end_status == RAW_END_LIMIT) message_text(message, "; a limit was reached");
+    if (writer->reason) message_text(message, writer->reason);
+    if (!*writer->foreign_malloc) return;
+    message_text(message,
+                 events ? "; malloc of this process is not ours, which sees what is passed on: "
+                        : "; malloc of this process is not ours: ");
+    message_text(message, writer->foreign_malloc);
+}
+
+static void tell_end(const struct writer *writer)
+{
+    struct message message;
+    uint64_t events = writer->error ? 0 : events_in_stream(writer);
+    message_clear(&message);
+    if (!writer->error && !writer->quiet && writer->place.status <= 0)
+        put_summary(writer, &message, events);
+    report_end(writer->report, writer->process_id, events, *writer->foreign_malloc, &message);
+    if (message.bytes && writer->speaks) message_write(&message);
 }
 
 /* --- the end --- */
@@ -566,9 +593,16 @@ static void put_end(struct writer *writer)
     }
 }
 
+static uint64_t features(const struct writer *writer)
+{
+    return writer->addresses ? RAW_FEATURE_ADDRESSES : 0;
+}
+
 static void forget_output(struct writer *writer)
 {
     output_forget(&writer->place);
+    report_forget(writer->report, writer->process_id);
+    writer->report = "";
     writer->quiet = true;
 }
 
@@ -576,6 +610,7 @@ static void end_output(struct writer *writer)
 {
     if (atomic_load_acquire(&writer->discard) && writer_events(writer) < WRITER_DISCARDED_EVENTS)
         forget_output(writer);
+    if (writer->error) note_late(writer);
     int result = output_end(&writer->place, !writer->error, writer->patience_ns);
     os_file_close(writer->statm);
     if (result < 0 && !writer->error) fail(writer, result, writer->output);
@@ -583,8 +618,7 @@ static void end_output(struct writer *writer)
         report_failure(writer, "recording ended early: ");
     else if (writer->place.status > 0)
         report_command(writer);
-    else if (!writer->quiet)
-        report_end(writer);
+    tell_end(writer);
 }
 
 static void end_stream(struct writer *writer)
@@ -626,11 +660,6 @@ static void grow_meanwhile(void *argument)
 }
 
 /* --- the beginning --- */
-
-static uint64_t features(const struct writer *writer)
-{
-    return writer->addresses ? RAW_FEATURE_ADDRESSES : 0;
-}
 
 static void put_header(struct writer *writer)
 {
@@ -823,7 +852,10 @@ static int take_up(struct writer *writer)
 static bool open_or_report(struct writer *writer)
 {
     int result = open_all(writer);
-    if (result < 0) report_failure(writer, "not recording: ");
+    if (result < 0)
+        report_failure(writer, "not recording: ");
+    else
+        report_begin(writer->report, writer->process_id, writer->output);
     return result == 0;
 }
 
@@ -945,6 +977,7 @@ static void begin_deferred(struct writer *writer)
     int result = os_is_confined() ? -EPERM : start_thread(writer);
     if (result == 0) return;
     fail(writer, result, "the writer thread");
+    note_late(writer);
     report_failure(writer, "recording ended early: ");
     atomic_store_release(&writer->stage, WRITER_NEVER);
     writer->ends();

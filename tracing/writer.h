@@ -76,10 +76,13 @@ struct writer {
     size_t metadata_bytes;
     uint64_t (*heap_bytes)(void);
     struct lane_registry *registry;
-    bool quiet;     /* say nothing */
-    bool addresses; /* are recorded, FORMAT.md 5.4 */
-    bool loses;     /* threads do not wait for a slot: what finds none is lost */
-    bool may_defer; /* the beginning of the thread */
+    bool quiet;                 /* say nothing */
+    bool speaks;                /* also if there is no error */
+    const char *report;         /* who is to be told (report.h) */
+    const char *foreign_malloc; /* whose malloc the program has, if it is not ours; or empty */
+    bool addresses;             /* are recorded, FORMAT.md 5.4 */
+    bool loses;                 /* threads do not wait for a slot: what finds none is lost */
+    bool may_defer;             /* the beginning of the thread */
     struct writer_limits limits;
     bool (*is_abandoned)(void); /* the program has ended without a word */
     void (*ends)(

@@ -1,0 +1,227 @@
+#include "cli/finish.h"
+
+#include <fcntl.h>
+#include <lz4frame.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/bytes.h"
+#include "common/call_kind.h"
+#include "common/varint.h"
+#include "inspect/raw_source.h"
+#include "tracing/chunk_seal.h"
+
+/* Of an LZ4 frame, as the recorder makes it: no checksums, no sizes. */
+enum { FRAME_HEADER_BYTES = 7, BLOCK_LENGTH_BYTES = 4 };
+#define FRAME_MAGIC  0x184d2204u
+#define BLOCK_STORED 0x80000000u
+
+/* Records are decoded so many at a time. */
+enum { BATCH = 256 };
+
+/* Numbers of an end chunk besides those of lanes. */
+enum { END_NUMBERS = 7 };
+
+struct tail {
+    uint8_t *bytes;
+    size_t used, room;
+};
+
+struct unfinished {
+    const char *path;
+    int file;
+    uint64_t whole_blocks; /* bytes of the file up to the end of its last whole block */
+    struct raw_source source;
+    uint64_t events, lost;
+    uint64_t *units; /* by lane, at the end */
+    uint32_t lanes;
+    struct tail tail; /* what the stream lacks */
+};
+
+/* ---- the file ---- */
+
+/* Where the last whole block of the first frame ends; 0: that is not known. */
+static uint64_t blocks_end(int file)
+{
+    uint8_t at[FRAME_HEADER_BYTES];
+    struct stat status;
+    if (fstat(file, &status) != 0 || pread(file, at, sizeof at, 0) != (ssize_t)sizeof at ||
+        bytes_get32(at) != FRAME_MAGIC)
+        return 0;
+    uint64_t end = FRAME_HEADER_BYTES;
+    while (pread(file, at, BLOCK_LENGTH_BYTES, (off_t)end) == BLOCK_LENGTH_BYTES) {
+        uint32_t bytes = bytes_get32(at) & ~BLOCK_STORED;
+        uint64_t next = end + BLOCK_LENGTH_BYTES + bytes;
+        /* A frame that has its end was not left in the middle. */
+        if (bytes == 0) return 0;
+        if (next > (uint64_t)status.st_size) break;
+        end = next;
+    }
+    return end;
+}
+
+static bool append(int file, const void *data, size_t bytes)
+{
+    const uint8_t *at = data;
+    while (bytes > 0) {
+        ssize_t written = write(file, at, bytes);
+        if (written <= 0) return false;
+        at += written;
+        bytes -= (size_t)written;
+    }
+    return true;
+}
+
+/* ---- what the stream lacks ---- */
+
+static uint8_t *tail_room(struct tail *tail, size_t bytes)
+{
+    if (tail->used + bytes > tail->room) {
+        size_t room = 2 * tail->room + bytes;
+        uint8_t *grown = realloc(tail->bytes, room);
+        if (grown == NULL) return NULL;
+        tail->bytes = grown;
+        tail->room = room;
+    }
+    return tail->bytes + tail->used;
+}
+
+static bool tail_add_units(struct tail *tail, const struct raw_chunk *chunk, uint32_t units)
+{
+    size_t profile = chunk->begin ? RAW_PROFILE_BYTES : 0;
+    size_t payload = profile + 2 * (size_t)units;
+    uint8_t *out = tail_room(tail, RAW_CHUNK_HEADER_BYTES + payload);
+    if (out == NULL) return false;
+    unsigned flags =
+        (chunk->begin ? RAW_CHUNK_FLAG_BEGIN : 0u) | (chunk->key ? RAW_CHUNK_FLAG_KEY : 0u);
+    memcpy(out + RAW_CHUNK_HEADER_BYTES, chunk->profile, profile);
+    memcpy(out + RAW_CHUNK_HEADER_BYTES + profile, chunk->payload, payload - profile);
+    tail->used += chunk_seal_units(out, flags, chunk->lane, payload, units, chunk->first_unit,
+                                   chunk->first_birth);
+    return true;
+}
+
+/* FORMAT.md 4.4. How long threads waited is not known. */
+static bool tail_add_end(struct unfinished *stream)
+{
+    const struct raw_reader *reader = &stream->source.reader;
+    size_t numbers = (END_NUMBERS + (size_t)stream->lanes) * VARINT_BYTES_MAX;
+    uint8_t *out = tail_room(&stream->tail, RAW_CHUNK_HEADER_BYTES + numbers + VARINT_SLACK);
+    if (out == NULL) return false;
+    uint8_t *at = out + RAW_CHUNK_HEADER_BYTES;
+    at = varint_put(at, RAW_END_STOPPED);
+    at = varint_put(at, reader->tick.since_start_ns);
+    at = varint_put(at, stream->events);
+    at = varint_put(at, stream->lost);
+    at = varint_put(varint_put(at, 0), 0);
+    at = varint_put(at, stream->lanes);
+    for (uint32_t lane = 0; lane < stream->lanes; lane++)
+        at = varint_put(at, stream->units[lane]);
+    size_t payload = (size_t)(at - out) - RAW_CHUNK_HEADER_BYTES;
+    stream->tail.used += chunk_seal(out, RAW_CHUNK_END, payload, reader->ticks);
+    return true;
+}
+
+/* ---- reading ---- */
+
+static bool take_units(struct unfinished *stream, const struct raw_chunk *chunk)
+{
+    struct record records[BATCH];
+    struct raw_decoder *decoder = raw_source_lane(&stream->source, chunk->lane);
+    uint32_t count;
+    if (decoder == NULL || !raw_decoder_open(decoder, chunk)) return false;
+    while ((count = raw_decoder_next(decoder, records, BATCH)) > 0) {
+        for (uint32_t i = 0; i < count; i++) {
+            unsigned number = records[i].number;
+            stream->events += number < CALL_KINDS || number == RAW_FAILED;
+            if (number == RAW_LOST) stream->lost += records[i].size;
+        }
+    }
+    if (error_is_set(&decoder->error)) return false;
+    uint32_t units = chunk->packed ? chunk->units : raw_decoder_units_taken(decoder);
+    stream->units[chunk->lane] = chunk->first_unit + units;
+    if (chunk->lane >= stream->lanes) stream->lanes = chunk->lane + 1;
+    return !chunk->spool || tail_add_units(&stream->tail, chunk, units);
+}
+
+/* Whether that was all, and nothing is missing. */
+static bool read_all(struct unfinished *stream)
+{
+    struct raw_source *source = &stream->source;
+    struct raw_chunk *chunk;
+    bool good = raw_source_open(source, stream->file, stream->path);
+    while (good && (chunk = raw_source_next(source)) != NULL) {
+        good = chunk->type != RAW_CHUNK_UNITS || take_units(stream, chunk);
+        raw_source_release(source, chunk);
+    }
+    return good && !error_is_set(&source->error) && source->reader.state == RAW_STREAM_CUT &&
+           source->reader.error.kind == &raw_errors[RAW_CUT_NO_END] &&
+           raw_source_cut(source) == RAW_CUT_WHOLE;
+}
+
+/* ---- writing ---- */
+
+static bool write_tail(const struct unfinished *stream)
+{
+    static const uint8_t frame_end[BLOCK_LENGTH_BYTES];
+    size_t room = LZ4F_compressFrameBound(stream->tail.used, NULL);
+    uint8_t *frame = malloc(room);
+    if (frame == NULL) return false;
+    size_t bytes = LZ4F_compressFrame(frame, room, stream->tail.bytes, stream->tail.used, NULL);
+    bool done =
+        !LZ4F_isError(bytes) && lseek(stream->file, (off_t)stream->whole_blocks, SEEK_SET) >= 0 &&
+        append(stream->file, frame_end, sizeof frame_end) && append(stream->file, frame, bytes);
+    free(frame);
+    return done;
+}
+
+static bool finish_file(struct unfinished *stream, struct finished *finished)
+{
+    size_t bytes;
+    bool done = read_all(stream) && tail_add_end(stream);
+    finished->events = stream->events;
+    finished->has_foreign_malloc =
+        stream->source.reader.has_header &&
+        raw_header_value(&stream->source.reader.header, "malloc", &bytes) != NULL;
+    done = done && write_tail(stream);
+    if (done) finished->bytes = (uint64_t)lseek(stream->file, 0, SEEK_CUR);
+    raw_source_close(&stream->source);
+    return done;
+}
+
+static bool finish_with(const char *path, struct finished *finished)
+{
+    struct unfinished stream = {.path = path, .file = open(path, O_RDWR | O_CLOEXEC)};
+    if (stream.file < 0) return false;
+    off_t end = (off_t)blocks_end(stream.file);
+    stream.whole_blocks = (uint64_t)end;
+    stream.units = calloc(RAW_LANES_MAX, sizeof *stream.units);
+    /* What an unfinished block holds is in the spool, too. */
+    bool done = end > 0 && stream.units != NULL && ftruncate(stream.file, end) == 0 &&
+                finish_file(&stream, finished);
+    if (!done && end > 0 && ftruncate(stream.file, end) != 0)
+        fprintf(stderr, "malloctape: %s: what was begun at its end cannot be taken away\n", path);
+    free(stream.units);
+    free(stream.tail.bytes);
+    close(stream.file);
+    return done;
+}
+
+bool finish(const char *path, struct finished *finished)
+{
+    char *spool_path;
+    bool done = false;
+    *finished = (struct finished){0};
+    if (asprintf(&spool_path, "%s.spool", path) < 0) return false;
+    /* The recorder has it locked while it records. */
+    int spool = open(spool_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (spool >= 0 && flock(spool, LOCK_EX | LOCK_NB) == 0) done = finish_with(path, finished);
+    if (done) unlink(spool_path);
+    if (spool >= 0) close(spool);
+    free(spool_path);
+    return done;
+}

@@ -1,0 +1,23 @@
+/* run_program - runs a program as if it had been started in our place.
+ *
+ * It is in our process group, so what is typed at the terminal reaches it as ever; signals that
+ * somebody sends to us alone are passed on. */
+#ifndef MALLOCTAPE_RUN_PROGRAM_H
+#define MALLOCTAPE_RUN_PROGRAM_H
+
+#include <sys/types.h>
+
+struct running_program {
+    pid_t process;
+    int status; /* as of waitpid() */
+};
+
+/* Runs the program at `path` to its end, and calls meanwhile(argument) now and then. 0, or the
+ * errno with which it could not be executed. */
+int run_program(struct running_program *program, const char *path, char **words,
+                void (*meanwhile)(void *), void *argument);
+
+/* What a shell says of it: the exit status, or 128 and the number of the signal that killed it. */
+int run_program_status(const struct running_program *program);
+
+#endif

@@ -1,0 +1,27 @@
+/* chunk_seal - what surrounds the payload of a chunk (FORMAT.md 4.2), for the writer and for
+ * whoever finishes a stream.
+ *
+ * Memory in, memory out. Each returns the length of the chunk. */
+#ifndef MALLOCTAPE_CHUNK_SEAL_H
+#define MALLOCTAPE_CHUNK_SEAL_H
+
+#include "raw_format.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CHUNK_TICK_BYTES_MAX (RAW_CHUNK_HEADER_BYTES + 64)
+
+/* Completes a chunk of so many units, whose payload stands behind the header's place at `out`. */
+size_t chunk_seal_units(uint8_t *out, unsigned flags, uint32_t lane, size_t payload, size_t units,
+                        uint64_t first_unit, uint64_t first_birth);
+
+/* A tick chunk (FORMAT.md 4.3), the `ticks`th from 0. Needs CHUNK_TICK_BYTES_MAX bytes. */
+size_t chunk_write_tick(uint64_t ticks, uint64_t time_ns, uint64_t rss_bytes, uint64_t heap_bytes,
+                        uint8_t *out);
+
+/* Completes a chunk of a type without units whose payload of `payload` bytes stands behind the
+ * header's place at `out`. */
+size_t chunk_seal(uint8_t *out, unsigned type, size_t payload, uint64_t first);
+
+#endif

@@ -1,0 +1,30 @@
+/* report - what a recording tells: on standard error, or to the `malloctape record` that started
+ * the program.
+ *
+ * The latter gives a file (TCMALLOC_TRACE_REPORT). Lines are added to it, each with one write, so
+ * those of several processes do not mix:
+ *
+ *     begin PROCESS OUTPUT                a recording begins; OUTPUT is what follows the blank, to
+ * the end of the line end PROCESS EVENTS FOREIGN TEXT     it has ended. FOREIGN: 1 if malloc is
+ * another library's; TEXT: the summary forget PROCESS                      it has ended, and its
+ * output is removed malloctape: TEXT                    to be shown at once
+ *
+ * When the file is gone, so is who reads it: then errors go to standard error, and nothing else is
+ * said. Writer thread. */
+#ifndef MALLOCTAPE_REPORT_H
+#define MALLOCTAPE_REPORT_H
+
+#include "message.h"
+
+#include <stdbool.h>
+
+/* `to`: path of the file; empty: there is none, and these do nothing. */
+void report_begin(const char *to, int process, const char *output);
+void report_end(const char *to, int process, uint64_t events, bool foreign,
+                const struct message *summary);
+void report_forget(const char *to, int process);
+
+/* A line for people, which is not ended yet. */
+void report_line(const char *to, struct message *message);
+
+#endif
