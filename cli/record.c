@@ -266,6 +266,26 @@ static void outcome_tell(const struct record *record, const struct outcome *outc
     fprintf(stderr, ": %s\n", record->destination);
 }
 
+/* A program that was forked to be started counts as that program. */
+static void unfollowed_tell(const struct told_unfollowed *unfollowed)
+{
+    const char *name = unfollowed->program != NULL ? unfollowed->program : "a program";
+    if (getenv(QUIET_VARIABLE) != NULL) return;
+    if (unfollowed->programs > 1)
+        fprintf(stderr,
+                "malloctape record: it started %s and %zu more, which were not recorded: use "
+                "--follow\n",
+                name, unfollowed->programs - 1);
+    else if (unfollowed->programs == 1)
+        fprintf(stderr, "malloctape record: it started %s, which was not recorded: use --follow\n",
+                name);
+    else if (unfollowed->forks > 0)
+        fprintf(stderr,
+                "malloctape record: it forked; of the children (%zu) nothing was recorded: use "
+                "--follow\n",
+                unfollowed->forks);
+}
+
 /* Nothing, though the program has done what it should. */
 static bool nothing_is_recorded(const struct outcome *outcome)
 {
@@ -292,6 +312,7 @@ static int program_run(const struct record *record, const struct executable *exe
     } else {
         struct outcome outcome = recordings_settle(record, &told);
         outcome_tell(record, &outcome);
+        unfollowed_tell(&told.unfollowed);
         status = run_program_status(&program);
         if (status == 0 && is_told && nothing_is_recorded(&outcome)) {
             cli_fail(&cli_record, "nothing was recorded");

@@ -49,9 +49,20 @@ static void take_end(struct told *told, pid_t process, const char *rest)
     recording->summary = strdup(*end == ' ' ? end + 1 : end);
 }
 
+/* NAME, or nothing for a fork. */
+static void take_unfollowed(struct told_unfollowed *unfollowed, const char *name)
+{
+    if (*name == '\0') {
+        unfollowed->forks++;
+        return;
+    }
+    if (unfollowed->programs++ == 0) unfollowed->program = strdup(name);
+}
+
 static void take_line(struct told *told, const char *line)
 {
     static const char begin[] = "begin ", end[] = "end ", forget[] = "forget ";
+    static const char unfollowed[] = "unfollowed ";
     char *rest;
     if (strncmp(line, begin, sizeof begin - 1) == 0) {
         pid_t process = (pid_t)strtol(line + sizeof begin - 1, &rest, 10);
@@ -64,6 +75,9 @@ static void take_line(struct told *told, const char *line)
             recording_find(told, (pid_t)strtol(line + sizeof forget - 1, NULL, 10));
         if (recording != NULL) recording->is_forgotten = true;
         if (recording != NULL) recording->summary = strdup("");
+    } else if (strncmp(line, unfollowed, sizeof unfollowed - 1) == 0) {
+        const char *name = strchr(line + sizeof unfollowed - 1, ' ');
+        if (name != NULL) take_unfollowed(&told->unfollowed, name + 1);
     } else {
         fprintf(stderr, "%s\n", line);
     }
@@ -93,6 +107,7 @@ void told_end(struct told *told)
         free(told->recordings[i].summary);
     }
     free(told->recordings);
+    free(told->unfollowed.program);
     free(told->line);
     unlink(told->path);
     fclose(told->file);

@@ -21,11 +21,18 @@ struct told_recording {
     bool is_forgotten; /* its output is gone */
 };
 
+/* Processes that a recorded one started and that are not recorded. */
+struct told_unfollowed {
+    char *program; /* the first that was started, or NULL */
+    size_t programs, forks;
+};
+
 struct told {
     char path[PATH_MAX]; /* of the file; empty: there is none */
     FILE *file;
     struct told_recording *recordings;
     size_t count;
+    struct told_unfollowed unfollowed;
     char *line; /* told.c only */
     size_t line_room;
 };

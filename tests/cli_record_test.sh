@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 40
+plan 41
 
 # --- the program ---
 
@@ -279,4 +279,14 @@ fi
 check '--help and help COMMAND' helps
 check '--version' tells_version
 check 'exit 2 for what is no command, no option, no program' refuses_nonsense
+# What is not followed is told: a program that was started, a fork that goes on; else nothing.
+tells_what_it_does_not_follow() {
+    record x.lz4 sh -c "$workloads/known_calls; true" &&
+        says '^malloctape record: it started known_calls, which was not recorded: use --follow$' &&
+        record x.lz4 sh -c "$workloads/known_calls | cat | cat" && says 'it started [a-z_]* and 2 more, which were not' &&
+        record x.lz4 ruby -e 'Process.wait(fork { "x" * 1000 })' && says 'it forked; of the children (1) nothing' &&
+        record x.lz4 "$workloads/known_calls" && ! says 'not recorded' &&
+        exits 0 record --follow -o 'x.%p.lz4' -- sh -c "$workloads/known_calls; true" && ! says 'not recorded'
+}
+check 'what it does not follow is told' tells_what_it_does_not_follow
 check 'the recording can be verified' exits 0 verify known.raw.lz4

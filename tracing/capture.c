@@ -343,8 +343,9 @@ static int begin_and_tell(const char *output, bool may_defer)
 static void child_begins(void)
 {
     if (atomic_exchange_acquire(&recording.registry->present, 1)) return;
-    bool follow = state() == MALLOCTAPE_RECORDING && output_name_has_process(settings.output) &&
-                  !os_is_confined();
+    bool recorded = state() == MALLOCTAPE_RECORDING && !os_is_confined();
+    bool follow = recorded && output_name_has_process(settings.output);
+    if (recorded && !follow) report_unfollowed(settings.report, os_process_id(), "");
     malloctape_lane = &lane_none;
     atomic_store_release(&malloctape_state, follow ? MALLOCTAPE_STARTING : MALLOCTAPE_OFF);
     capture.is_forked = true;
@@ -412,7 +413,10 @@ static void decide(void)
     settings_read();
     bool wanted = settings.output[0] || settings.too_long;
     change(MALLOCTAPE_UNDECIDED, wanted ? MALLOCTAPE_STARTING : MALLOCTAPE_OFF);
-    if (wanted) begin_and_tell(settings.output, true);
+    if (wanted)
+        begin_and_tell(settings.output, true);
+    else
+        report_unfollowed(settings.report, os_process_id(), settings.program);
     if (settings.controlled && make_thread_key() && !os_process_is_emulated()) control_start();
     errno = kept_errno;
 }

@@ -48,6 +48,14 @@ void report_forget(const char *to, int process)
     send(to, &line);
 }
 
+void report_unfollowed(const char *to, int process, const char *program)
+{
+    struct message line = line_of("unfollowed ", process);
+    message_text(&line, " ");
+    message_text(&line, program);
+    send(to, &line);
+}
+
 void report_line(const char *to, struct message *message)
 {
     if (!send(to, message)) message_write(message);

@@ -4,10 +4,13 @@
  * The latter gives a file (TCMALLOC_TRACE_REPORT). Lines are added to it, each with one write, so
  * those of several processes do not mix:
  *
- *     begin PROCESS OUTPUT                a recording begins; OUTPUT is what follows the blank, to
- * the end of the line end PROCESS EVENTS FOREIGN TEXT     it has ended. FOREIGN: 1 if malloc is
- * another library's; TEXT: the summary forget PROCESS                      it has ended, and its
- * output is removed malloctape: TEXT                    to be shown at once
+ *     begin PROCESS OUTPUT             a recording begins; OUTPUT goes to the end of the line
+ *     end PROCESS EVENTS FOREIGN TEXT  it has ended. FOREIGN: 1 if malloc is another library's;
+ *                                      TEXT: the summary
+ *     forget PROCESS                   it has ended, and its output is removed
+ *     unfollowed PROCESS NAME          it is not recorded, unlike what started it; NAME: program,
+ *                                      or nothing after a fork
+ *     malloctape: TEXT                 to be shown at once
  *
  * When the file is gone, so is who reads it: then errors go to standard error, and nothing else is
  * said. Writer thread. */
@@ -23,6 +26,10 @@ void report_begin(const char *to, int process, const char *output);
 void report_end(const char *to, int process, uint64_t events, bool foreign,
                 const struct message *summary);
 void report_forget(const char *to, int process);
+
+/* This process is not recorded though the one that started it was; `program` is empty for a fork.
+ * Any thread. */
+void report_unfollowed(const char *to, int process, const char *program);
 
 /* A line for people, which is not ended yet. */
 void report_line(const char *to, struct message *message);
