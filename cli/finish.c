@@ -101,7 +101,7 @@ static bool tail_add_units(struct tail *tail, const struct raw_chunk *chunk, uin
     memcpy(out + RAW_CHUNK_HEADER_BYTES, chunk->profile, profile);
     memcpy(out + RAW_CHUNK_HEADER_BYTES + profile, chunk->payload, payload - profile);
     tail->used += chunk_seal_units(out, flags, chunk->lane, payload, units, chunk->first_unit,
-                                   chunk->first_birth);
+                                   chunk->first_allocation);
     return true;
 }
 

@@ -1,12 +1,12 @@
 /* malloctape record - runs a program with the tracing library in front of its allocator.
  *
  * Everything is settled before the program starts. When it has ended, recordings that it left
- * without finishing are finished, and what became of them is told. */
+ * without finishing are finished, and what became of them is recordings. */
 #include "cli/cli.h"
 #include "cli/executable.h"
 #include "cli/finish.h"
 #include "cli/run_program.h"
-#include "cli/told.h"
+#include "cli/recordings.h"
 #include "common/installed.h"
 #include "tracing/output_name.h"
 
@@ -217,7 +217,7 @@ struct outcome {
 };
 
 /* Its process has left it; it may be another one's, which goes on. */
-static void recording_finish(const struct told_recording *recording, bool speaks,
+static void recording_finish(const struct recording *recording, bool speaks,
                              struct outcome *outcome)
 {
     struct finished finished;
@@ -237,12 +237,12 @@ static void recording_finish(const struct told_recording *recording, bool speaks
                 recording->output, finished.events, finished.bytes);
 }
 
-static struct outcome recordings_settle(const struct record *record, const struct told *told)
+static struct outcome recordings_settle(const struct record *record, const struct recordings *recordings)
 {
     struct outcome outcome = {0};
     bool speaks = !record->follow && getenv(QUIET_VARIABLE) == NULL;
-    for (size_t i = 0; i < told->count; i++) {
-        const struct told_recording *recording = &told->recordings[i];
+    for (size_t i = 0; i < recordings->count; i++) {
+        const struct recording *recording = &recordings->list[i];
         if (recording->is_forgotten) continue;
         outcome.recordings++;
         outcome.events += recording->events;
@@ -267,7 +267,7 @@ static void outcome_tell(const struct record *record, const struct outcome *outc
 }
 
 /* A program that was forked to be started counts as that program. */
-static void unfollowed_tell(const struct told_unfollowed *unfollowed)
+static void unfollowed_tell(const struct unfollowed *unfollowed)
 {
     const char *name = unfollowed->program != NULL ? unfollowed->program : "a program";
     if (getenv(QUIET_VARIABLE) != NULL) return;
@@ -292,34 +292,34 @@ static bool nothing_is_recorded(const struct outcome *outcome)
     return outcome->recordings == 0 || outcome->foreign == outcome->recordings;
 }
 
-static void look(void *told)
+static void look(void *recordings)
 {
-    told_look(told);
+    recordings_look(recordings);
 }
 
 static int program_run(const struct record *record, const struct executable *executable)
 {
-    struct told told;
+    struct recordings recordings;
     struct running_program program = {0};
-    bool is_told = told_begin(&told) && setenv(REPORT_VARIABLE, told.path, 1) == 0;
+    bool listens = recordings_begin(&recordings) && setenv(REPORT_VARIABLE, recordings.path, 1) == 0;
     fprintf(stderr, "malloctape record: recording to %s\n", record->destination);
-    int error = run_program(&program, executable->path, record->program, look, &told);
-    told_look(&told);
+    int error = run_program(&program, executable->path, record->program, look, &recordings);
+    recordings_look(&recordings);
     int status = CANNOT_EXECUTE;
     if (error != 0) {
         cli_fail(&cli_record, "%s: %s", executable->path, strerror(error));
         if (error == ENOENT) status = NOT_FOUND;
     } else {
-        struct outcome outcome = recordings_settle(record, &told);
+        struct outcome outcome = recordings_settle(record, &recordings);
         outcome_tell(record, &outcome);
-        unfollowed_tell(&told.unfollowed);
+        unfollowed_tell(&recordings.unfollowed);
         status = run_program_status(&program);
-        if (status == 0 && is_told && nothing_is_recorded(&outcome)) {
+        if (status == 0 && listens && nothing_is_recorded(&outcome)) {
             cli_fail(&cli_record, "nothing was recorded");
             status = NOTHING_RECORDED;
         }
     }
-    told_end(&told);
+    recordings_end(&recordings);
     return status;
 }
 

@@ -71,7 +71,7 @@ static double net_ns_per_event(const json_t *report, const json_t *reports)
 
 static bool is_allocation(unsigned kind)
 {
-    return call_shapes[kind] == SHAPE_BIRTH || call_shapes[kind] == SHAPE_BIRTH_ALIGNED;
+    return call_shapes[kind] == SHAPE_ALLOCATION || call_shapes[kind] == SHAPE_ALLOCATION_ALIGNED;
 }
 
 static bool is_free(unsigned kind)

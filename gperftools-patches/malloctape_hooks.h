@@ -20,10 +20,10 @@ extern "C" {
 
 #pragma GCC visibility push(hidden)
 
-/* malloctape_stamp() - the calling thread has just entered `structure`.
+/* malloctape_sequence() - the calling thread has just entered `structure`.
  *
  * Thread   any; the lock that protects the structure is held. */
-void malloctape_stamp(unsigned structure);
+void malloctape_sequence(unsigned structure);
 
 /* malloctape_thread_cache_deleted() - a thread cache is about to be flushed and destroyed.
  *
@@ -40,13 +40,13 @@ void malloctape_thread_cache_changed(void);
  * malloctape_uncached() - the first `count` objects of the list are about to leave.
  *
  * Thread   the one that has the cache; no lock is held. */
-void malloctape_cached(const void* cache, unsigned size_class, const void* first, unsigned count);
-void malloctape_uncached(const void* cache, unsigned size_class, unsigned count);
+void malloctape_cached(const void *cache, unsigned size_class, const void *first, unsigned count);
+void malloctape_uncached(const void *cache, unsigned size_class, unsigned count);
 
 /* malloctape_heap_grown() - the heap has got these addresses from the system; nothing is on them yet.
  *
  * Thread   any; pageheap_lock is held. */
-void malloctape_heap_grown(const void* start, unsigned long bytes);
+void malloctape_heap_grown(const void *start, unsigned long bytes);
 
 /* malloctape_span_populated() - a span is going to be cut into objects of a size class.
  *
@@ -57,13 +57,13 @@ void malloctape_span_populated(unsigned long first_page, unsigned long pages, un
  * malloctape_own_delete() gives it back. These calls are not the program's: they are not recorded.
  *
  * Thread   any; no lock is held. */
-void* malloctape_own_new(unsigned long bytes);
-void malloctape_own_delete(void* memory);
+void *malloctape_own_new(unsigned long bytes);
+void malloctape_own_delete(void *memory);
 
 /* malloctape_hook_added() - a hook has been added to a list, by the program or by malloctape.
  *
  * Thread   any; the lock of the hook lists is held. */
-void malloctape_hook_added(const void* list);
+void malloctape_hook_added(const void *list);
 
 /* malloctape_span_deleted() - a span goes back to the page heap; no object on it lives. Said of spans of small objects before
  * pageheap_lock is taken, so that others wait less, and of all of them again when it is held: a recording may have begun in between.
@@ -77,40 +77,40 @@ void malloctape_span_deleted(unsigned long first_page, unsigned long pages, unsi
 }
 #endif
 
-#define MALLOCTAPE_STAMP(structure)       malloctape_stamp(structure)
+#define MALLOCTAPE_SEQUENCE(structure)    malloctape_sequence(structure)
 #define MALLOCTAPE_THREAD_CACHE_DELETED() malloctape_thread_cache_deleted()
 #define MALLOCTAPE_THREAD_CACHE_CHANGED() malloctape_thread_cache_changed()
 #define MALLOCTAPE_CACHED(cache, size_class, first, count) \
-  malloctape_cached((cache), (size_class), (first), (unsigned)(count))
+    malloctape_cached((cache), (size_class), (first), (unsigned)(count))
 #define MALLOCTAPE_UNCACHED(cache, size_class, count) \
-  malloctape_uncached((cache), (size_class), (unsigned)(count))
+    malloctape_uncached((cache), (size_class), (unsigned)(count))
 #define MALLOCTAPE_HEAP_GROWN(start, bytes) malloctape_heap_grown(start, bytes)
 #define MALLOCTAPE_SPAN_POPULATED(span, size_class) \
-  malloctape_span_populated((span)->start, (span)->length, (size_class))
-#define MALLOCTAPE_HOOK_ADDED(list) malloctape_hook_added(list)
-#define MALLOCTAPE_OWN_NEW(bytes) malloctape_own_new(bytes)
+    malloctape_span_populated((span)->start, (span)->length, (size_class))
+#define MALLOCTAPE_HOOK_ADDED(list)   malloctape_hook_added(list)
+#define MALLOCTAPE_OWN_NEW(bytes)     malloctape_own_new(bytes)
 #define MALLOCTAPE_OWN_DELETE(memory) malloctape_own_delete(memory)
 /* The pointer is to stay in a register: the compiler would compute it twice. */
-#define MALLOCTAPE_KEEP(pointer) __asm__("" : "+r"(pointer))
+#define MALLOCTAPE_KEEP(pointer)      __asm__("" : "+r"(pointer))
 #define MALLOCTAPE_SPAN_DELETED(span) \
-  malloctape_span_deleted((span)->start, (span)->length, (span)->sizeclass)
+    malloctape_span_deleted((span)->start, (span)->length, (span)->sizeclass)
 #define MALLOCTAPE_SPAN_EMPTY(span) MALLOCTAPE_SPAN_DELETED(span)
 
 #else
 
-#define MALLOCTAPE_STAMP(structure)       ((void)0)
-#define MALLOCTAPE_THREAD_CACHE_DELETED() ((void)0)
-#define MALLOCTAPE_THREAD_CACHE_CHANGED() ((void)0)
+#define MALLOCTAPE_SEQUENCE(structure)                     ((void)0)
+#define MALLOCTAPE_THREAD_CACHE_DELETED()                  ((void)0)
+#define MALLOCTAPE_THREAD_CACHE_CHANGED()                  ((void)0)
 #define MALLOCTAPE_CACHED(cache, size_class, first, count) ((void)0)
-#define MALLOCTAPE_UNCACHED(cache, size_class, count) ((void)0)
-#define MALLOCTAPE_HEAP_GROWN(start, bytes) ((void)0)
-#define MALLOCTAPE_SPAN_POPULATED(span, size_class) ((void)0)
-#define MALLOCTAPE_HOOK_ADDED(list) ((void)0)
-#define MALLOCTAPE_OWN_NEW(bytes) ::operator new(bytes)
-#define MALLOCTAPE_OWN_DELETE(memory) ::operator delete(memory)
-#define MALLOCTAPE_KEEP(pointer) ((void)0)
-#define MALLOCTAPE_SPAN_DELETED(span) ((void)0)
-#define MALLOCTAPE_SPAN_EMPTY(span) ((void)0)
+#define MALLOCTAPE_UNCACHED(cache, size_class, count)      ((void)0)
+#define MALLOCTAPE_HEAP_GROWN(start, bytes)                ((void)0)
+#define MALLOCTAPE_SPAN_POPULATED(span, size_class)        ((void)0)
+#define MALLOCTAPE_HOOK_ADDED(list)                        ((void)0)
+#define MALLOCTAPE_OWN_NEW(bytes)                          ::operator new(bytes)
+#define MALLOCTAPE_OWN_DELETE(memory)                      ::operator delete(memory)
+#define MALLOCTAPE_KEEP(pointer)                           ((void)0)
+#define MALLOCTAPE_SPAN_DELETED(span)                      ((void)0)
+#define MALLOCTAPE_SPAN_EMPTY(span)                        ((void)0)
 
 #endif
 

@@ -132,7 +132,7 @@ ATTRIBUTE_NOINLINE void divert()
     if (diverted || malloctape_is_undecided() || malloctape_is_off() ||
         __sync_lock_test_and_set(&diverted, true))
         return;
-    if (new_is_hooked() || delete_is_hooked()) malloctape_cool_down();
+    if (new_is_hooked() || delete_is_hooked()) malloctape_disable_fast_path();
     adding_our_hooks = true;
     MallocHook::AddNewHook(&no_new_hook);
     MallocHook::AddDeleteHook(&no_delete_hook);
@@ -206,7 +206,7 @@ bool is_owned(const void *object)
 
 void forget(const void *object)
 {
-    if (object != NULL && is_owned(object)) malloctape_born_unrecorded(object);
+    if (object != NULL && is_owned(object)) malloctape_allocated_unrecorded(object);
 }
 
 // Does a call that is not recorded. If recording has begun meanwhile, what it did is not to be
@@ -235,13 +235,14 @@ bool is_of_class(const void *object, size_t size)
            shadow_page_of(object)->size_class == cl;
 }
 
-void born(unsigned kind, uint64_t size, uint64_t alignment, const void *object)
+void allocated(unsigned kind, uint64_t size, uint64_t alignment, const void *object)
 {
     if (object != NULL) open_page(object);
-    malloctape_born(kind, size, alignment, object, object != NULL && is_of_class(object, size));
+    malloctape_allocated(kind, size, alignment, object,
+                         object != NULL && is_of_class(object, size));
 }
 
-// --- births ---
+// --- allocations ---
 
 // While it exists, entries into shared structures are for an event that is yet to be recorded.
 class Allocating {
@@ -254,10 +255,10 @@ class Allocating {
     const uint32_t before_;
 };
 
-// Records one birth around plain(), off the hot path.
+// Records one allocation around plain(), off the hot path.
 template <typename Plain>
-inline ATTRIBUTE_ALWAYS_INLINE void *record_birth(unsigned kind, uint64_t size, uint64_t alignment,
-                                                  Plain plain)
+inline ATTRIBUTE_ALWAYS_INLINE void *record_allocation(unsigned kind, uint64_t size,
+                                                       uint64_t alignment, Plain plain)
 {
     if (!malloctape_ready()) {
         malloctape_unrecorded();
@@ -270,10 +271,10 @@ inline ATTRIBUTE_ALWAYS_INLINE void *record_birth(unsigned kind, uint64_t size, 
         Allocating allocating;
         object = plain();
     } catch (...) {
-        malloctape_born(kind, size, alignment, NULL, false);
+        malloctape_allocated(kind, size, alignment, NULL, false);
         throw;
     }
-    born(kind, size, alignment, object);
+    allocated(kind, size, alignment, object);
     divert();
     // Until all calls come here the cache changes unseen.
     if (new_is_hooked() && delete_is_hooked())
@@ -288,7 +289,7 @@ template <unsigned kind, void *(*plain)(size_t)> ATTRIBUTE_NOINLINE void *alloca
         malloctape_runtime_took(size);
         return plain(size);
     }
-    return record_birth(kind, size, 0, [size] { return plain(size); });
+    return record_allocation(kind, size, 0, [size] { return plain(size); });
 }
 
 // Of an object from the cache; all of it, as upstream's calloc does it.
@@ -306,7 +307,7 @@ ATTRIBUTE_NOINLINE void *allocate_without_code(size_t size)
     void *object;
     if (!Static::sizemap()->GetSizeClass(size, &cl) || !cache->TryAllocate(cl, &object))
         return allocate_slow<kind, plain>(size);
-    malloctape_born_in_cache(kind, size, object);
+    malloctape_allocated_in_cache(kind, size, object);
     return zeroed ? zero(object, cl) : object;
 }
 
@@ -325,7 +326,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void *allocate_recorded(size_t size)
     Static::sizemap()->GetSizeClass(size, &cl);
     void *object;
     if (PREDICT_FALSE(!cache->TryAllocate(cl, &object))) return allocate_slow<kind, plain>(size);
-    malloctape_lane_birth(lane, malloctape_head_cursor(head), kind, size);
+    malloctape_lane_allocation(lane, malloctape_head_cursor(head), kind, size);
     return zeroed ? zero(object, cl) : object;
 }
 
@@ -361,7 +362,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void *allocate_aligned(unsigned kind, size_t size
                                                       Plain plain)
 {
     if (malloctape_is_off() && !diverted) return unrecorded(plain);
-    return record_birth(kind, size, alignment, plain);
+    return record_allocation(kind, size, alignment, plain);
 }
 
 // The product is more than a number can say: upstream refuses that at once, and asks no new handler.
@@ -371,9 +372,9 @@ ATTRIBUTE_NOINLINE void *calloc_too_large(size_t count, size_t size)
                             [=] { return malloctape_plain_calloc(count, size); });
 }
 
-// --- deaths ---
+// --- frees ---
 
-void record_death(unsigned kind, void *object, size_t size, size_t alignment)
+void record_free(unsigned kind, void *object, size_t size, size_t alignment)
 {
     if (object == NULL) return;
     if (malloctape_ready()) {
@@ -397,10 +398,10 @@ bool delete_hook_is_ours()
 void release_slowly(unsigned kind, void *object, size_t size)
 {
     if (!delete_hook_is_ours()) {
-        record_death(kind, object, size, 0);
+        record_free(kind, object, size, 0);
         malloctape_plain_free(object);
     } else if (object != NULL) {
-        record_death(kind, object, size, 0);
+        record_free(kind, object, size, 0);
         do_free(object);
     }
 }
@@ -446,7 +447,7 @@ template <unsigned kind> inline ATTRIBUTE_ALWAYS_INLINE void release_recorded(vo
 {
     Release release;
     if (PREDICT_FALSE(!prepare_release(object, &release))) return release_slow<kind>(object);
-    if (PREDICT_FALSE(!malloctape_lane_death(release.lane, release.cursor, kind, release.place)))
+    if (PREDICT_FALSE(!malloctape_lane_free(release.lane, release.cursor, kind, release.place)))
         return release_slow<kind>(object);
     release.cache->Deallocate(object, release.cl);
 }
@@ -460,7 +461,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void release_sized_recorded(void *object, size_t 
     if (PREDICT_FALSE(!prepare_release(object, &release)))
         return release_sized_slow<kind>(object, size);
     if (PREDICT_FALSE(
-            !malloctape_lane_death_sized(release.lane, release.cursor, kind, release.place, size)))
+            !malloctape_lane_free_sized(release.lane, release.cursor, kind, release.place, size)))
         return release_sized_slow<kind>(object, size);
     release.cache->Deallocate(object, release.cl);
 }
@@ -480,7 +481,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void release_sized(void *object, size_t size)
 
 void release_aligned(unsigned kind, void *object, size_t size, size_t alignment)
 {
-    if (!malloctape_is_off()) record_death(kind, object, size, alignment);
+    if (!malloctape_is_off()) record_free(kind, object, size, alignment);
     malloctape_plain_free(object);
 }
 
@@ -732,7 +733,7 @@ extern "C" void malloctape_hook_added(const void *list)
 {
     const bool matters =
         list == &base::internal::new_hooks_ || list == &base::internal::delete_hooks_;
-    if (matters && !adding_our_hooks && !malloctape_is_off()) malloctape_cool_down();
+    if (matters && !adding_our_hooks && !malloctape_is_off()) malloctape_disable_fast_path();
 }
 
 // --- entry points of C ---
@@ -780,7 +781,7 @@ EXPORT void *tc_realloc(void *object, size_t size) __THROW
     if (malloctape_is_off())
         return unrecorded([=] { return malloctape_plain_realloc(object, size); });
     if (size == 0) {
-        record_death(CALL_REALLOC_ZERO, object, 0, 0);
+        record_free(CALL_REALLOC_ZERO, object, 0, 0);
         return malloctape_plain_realloc(object, 0);
     }
     if (void *moved = reallocate_recorded(object, size)) return moved;

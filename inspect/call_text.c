@@ -6,14 +6,14 @@
 
 static bool has_size(unsigned shape)
 {
-    return shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_REALLOC ||
-           shape == SHAPE_DEATH_SIZED || shape == SHAPE_DEATH_SIZED_ALIGNED;
+    return shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED ||
+           shape == SHAPE_REALLOC || shape == SHAPE_FREE_SIZED || shape == SHAPE_FREE_SIZED_ALIGNED;
 }
 
 static bool has_alignment(unsigned shape)
 {
-    return shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_DEATH_ALIGNED ||
-           shape == SHAPE_DEATH_SIZED_ALIGNED;
+    return shape == SHAPE_ALLOCATION_ALIGNED || shape == SHAPE_FREE_ALIGNED ||
+           shape == SHAPE_FREE_SIZED_ALIGNED;
 }
 
 /* Parameters of mallopt can be negative (INSTRUCTIONS.md 5.1). */

@@ -13,10 +13,11 @@ struct raw_dump {
     const struct raw_chunk *chunk; /* the present one */
 };
 
-/* An object: of so many births of a lane the latest one at a place. */
-static void object_text(char *to, uint32_t lane, uint64_t births, uint32_t place)
+/* An object: of so many allocations of a lane the latest one at a place. */
+static void object_text(char *to, uint32_t lane, uint64_t allocations, uint32_t place)
 {
-    snprintf(to, CALL_OBJECT_TEXT_MAX, "%" PRIu32 ":%" PRIu64 "@%" PRIu32, lane, births, place);
+    snprintf(to, CALL_OBJECT_TEXT_MAX, "%" PRIu32 ":%" PRIu64 "@%" PRIu32, lane, allocations,
+             place);
 }
 
 /* One that ends, and that this lane has, or another one, or nobody. */
@@ -24,11 +25,11 @@ static void ended_text(char *to, uint32_t lane, const struct record *record)
 {
     if (record->bound == 0 && record->ends == RAW_PLACE_NONE)
         snprintf(to, CALL_OBJECT_TEXT_MAX, "?");
-    else if (record->bound == 0 || raw_births_lane(record->bound) == lane)
+    else if (record->bound == 0 || raw_allocations_lane(record->bound) == lane)
         snprintf(to, CALL_OBJECT_TEXT_MAX, "%s@%" PRIu32, record->bound == 0 ? "?" : "",
                  record->ends);
     else
-        object_text(to, raw_births_lane(record->bound), raw_births_count(record->bound),
+        object_text(to, raw_allocations_lane(record->bound), raw_allocations_count(record->bound),
                     record->ends);
 }
 
@@ -64,9 +65,9 @@ static void call_print(const struct raw_dump *state, const struct record *record
         .numbers = numbers,
         .numbers_count = record->count,
     };
-    bool begins =
-        !failed && (shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_REALLOC);
-    bool ends = shape >= SHAPE_REALLOC && shape <= SHAPE_DEATH_SIZED_ALIGNED;
+    bool begins = !failed && (shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED ||
+                              shape == SHAPE_REALLOC);
+    bool ends = shape >= SHAPE_REALLOC && shape <= SHAPE_FREE_SIZED_ALIGNED;
     if (ends) ended_text(text.ended, state->chunk->lane, record);
     if (begins) {
         object_text(text.began, state->chunk->lane, record->serial, record->place);
@@ -84,12 +85,14 @@ static void other_print(const struct record *record)
     case RAW_THREAD_BEGIN: printf("thread_begin %" PRIu64 "\n", record->operand); break;
     case RAW_THREAD_END: puts("thread_end"); break;
     case RAW_THREAD_CACHE_DELETED: puts("thread_cache_deleted"); break;
-    case RAW_STAMP_BEFORE:
-        printf("stamp_before %s number %" PRIu64 "\n", name, record->size);
+    case RAW_SEQUENCE_BEFORE:
+        printf("sequence_before %s number %" PRIu64 "\n", name, record->size);
         break;
-    case RAW_STAMP_AFTER: printf("stamp_after %s number %" PRIu64 "\n", name, record->size); break;
+    case RAW_SEQUENCE_AFTER:
+        printf("sequence_after %s number %" PRIu64 "\n", name, record->size);
+        break;
     case RAW_LOST:
-        printf("lost events %" PRIu64 " births %" PRIu64 "\n", record->size, record->operand);
+        printf("lost events %" PRIu64 " allocations %" PRIu64 "\n", record->size, record->operand);
         break;
     case RAW_CLASS: printf("%s bytes %" PRIu64 "\n", name, record->size); break;
     case RAW_CACHE_BEGIN: puts("cache_begin"); break;
@@ -111,8 +114,8 @@ static void run_print(const struct raw_dump *state)
     const struct raw_chunk *chunk = state->chunk;
     if (!chunk->begin || state->dump->only_calls) return;
     chunk_offset_print(state);
-    printf("L%" PRIu32 " run unit %" PRIu64 " births %" PRIu64 "%s profile", chunk->lane,
-           chunk->first_unit, chunk->first_birth, chunk->key ? " key" : "");
+    printf("L%" PRIu32 " run unit %" PRIu64 " allocations %" PRIu64 "%s profile", chunk->lane,
+           chunk->first_unit, chunk->first_allocation, chunk->key ? " key" : "");
     for (unsigned range = 0; range < RAW_RANGES; range++)
         printf(" %s", chunk->profile[range] != 0 ? call_names[chunk->profile[range]] : "-");
     putchar('\n');

@@ -35,7 +35,7 @@ struct info {
     uint64_t threads, lanes, live_at_end, lost_events, ticks;
     uint64_t freed_twice;  /* instruction stream only */
     uint64_t instructions; /* instruction stream only */
-    uint64_t stamps;       /* raw stream only */
+    uint64_t sequences;    /* raw stream only */
     uint64_t waits, waited_ns;
     enum raw_spool spool;
     uint64_t spool_events; /* of events, those that only the spool has */

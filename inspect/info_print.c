@@ -52,7 +52,7 @@ static void print_kinds(const struct info *info)
 
 static void print_raw(const struct info *info)
 {
-    line_number("stamps", info->stamps);
+    line_number("sequences", info->sequences);
     if (info->waits > 0)
         printf("%-13s %" PRIu64 " times for a buffer, %.3f s in all\n", "waited", info->waits,
                (double)info->waited_ns / 1e9);
@@ -143,7 +143,7 @@ static void put_origin(json_t *object, const struct info *info)
 
 static void put_raw(json_t *object, const struct info *info)
 {
-    put_number(object, "stamps", info->stamps);
+    put_number(object, "sequences", info->sequences);
     put_number(object, "waits", info->waits);
     put_number(object, "waited_ns", info->waited_ns);
     put_text(object, "spool", spool_names[info->spool]);

@@ -8,7 +8,7 @@
 
 #include "common/call_table.h"
 #include "common/program.h"
-#include "inspect/births.h"
+#include "inspect/allocations.h"
 #include "inspect/raw_source.h"
 
 #define INFO_ERROR_LIST(X)                      \
@@ -20,29 +20,29 @@ static const struct error_kind info_errors[] = {INFO_ERROR_LIST(ERROR_LIST_KIND)
 /* Records are decoded so many at a time. */
 enum { BATCH = 256 };
 
-/* Deaths whose births may still come, kept at first; doubled when more are really open. */
-enum { OPEN_DEATHS = 1 << 16 };
+/* Frees whose allocations may still come, kept at first; doubled when more are really open. */
+enum { OPEN_FREES = 1 << 16 };
 
 struct raw_info {
     struct info *info;
     struct raw_source source;
-    struct births births;
-    uint64_t born, died; /* objects: recorded births, and deaths among them */
-    uint64_t lost;       /* events that `lost` records name */
-    uint64_t *open;      /* bounds of deaths, of births that have not been seen */
+    struct allocations allocations;
+    uint64_t allocated, died; /* objects: recorded allocations, and frees among them */
+    uint64_t lost;            /* events that `lost` records name */
+    uint64_t *open;           /* bounds of frees, of allocations that have not been seen */
     size_t open_count, open_room;
 };
 
-/* ---- deaths ---- */
+/* ---- frees ---- */
 
-/* Settles the open deaths whose births have been read meanwhile. */
+/* Settles the open frees whose allocations have been read meanwhile. */
 static void open_settle(struct raw_info *state)
 {
     size_t kept = 0;
     for (size_t i = 0; i < state->open_count; i++) {
-        enum birth birth = births_find(&state->births, state->open[i]);
-        if (birth == BIRTH_RECORDED) state->died++;
-        if (birth == BIRTH_NOT_SEEN) state->open[kept++] = state->open[i];
+        enum allocation allocation = allocations_find(&state->allocations, state->open[i]);
+        if (allocation == ALLOCATION_RECORDED) state->died++;
+        if (allocation == ALLOCATION_NOT_SEEN) state->open[kept++] = state->open[i];
     }
     state->open_count = kept;
 }
@@ -52,7 +52,7 @@ static bool open_add(struct raw_info *state, uint64_t bound)
     if (state->open_count == state->open_room) {
         open_settle(state);
         if (state->open_count * 2 >= state->open_room) {
-            size_t room = state->open_room == 0 ? OPEN_DEATHS : state->open_room * 2;
+            size_t room = state->open_room == 0 ? OPEN_FREES : state->open_room * 2;
             uint64_t *grown = realloc(state->open, room * sizeof *grown);
             if (grown == NULL) return false;
             state->open = grown;
@@ -63,12 +63,12 @@ static bool open_add(struct raw_info *state, uint64_t bound)
     return true;
 }
 
-static bool take_death(struct raw_info *state, uint64_t bound)
+static bool take_free(struct raw_info *state, uint64_t bound)
 {
     if (bound == 0) return true;
-    enum birth birth = births_find(&state->births, bound);
-    if (birth == BIRTH_NOT_SEEN) return open_add(state, bound);
-    if (birth == BIRTH_RECORDED) state->died++;
+    enum allocation allocation = allocations_find(&state->allocations, bound);
+    if (allocation == ALLOCATION_NOT_SEEN) return open_add(state, bound);
+    if (allocation == ALLOCATION_RECORDED) state->died++;
     return true;
 }
 
@@ -77,13 +77,14 @@ static bool take_death(struct raw_info *state, uint64_t bound)
 static bool take_call(struct raw_info *state, uint32_t lane, const struct record *record)
 {
     unsigned shape = record->shape;
-    bool begins = shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_REALLOC;
-    bool ends = shape >= SHAPE_REALLOC && shape <= SHAPE_DEATH_SIZED_ALIGNED;
+    bool begins =
+        shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED || shape == SHAPE_REALLOC;
+    bool ends = shape >= SHAPE_REALLOC && shape <= SHAPE_FREE_SIZED_ALIGNED;
     state->info->events++;
     state->info->by_kind[record->kind]++;
-    if (ends && !take_death(state, record->bound)) return false;
-    if (begins) state->born++;
-    return !begins || births_add(&state->births, lane, 1, false);
+    if (ends && !take_free(state, record->bound)) return false;
+    if (begins) state->allocated++;
+    return !begins || allocations_add(&state->allocations, lane, 1, false);
 }
 
 /* False: no memory. */
@@ -93,11 +94,11 @@ static bool take_record(struct raw_info *state, uint32_t lane, const struct reco
     if (record->number < CALL_KINDS) return take_call(state, lane, record);
     switch (record->number) {
     case RAW_THREAD_BEGIN: info->threads++; break;
-    case RAW_STAMP_BEFORE:
-    case RAW_STAMP_AFTER: info->stamps++; break;
+    case RAW_SEQUENCE_BEFORE:
+    case RAW_SEQUENCE_AFTER: info->sequences++; break;
     case RAW_LOST:
         state->lost += record->size;
-        return births_add(&state->births, lane, record->operand, true);
+        return allocations_add(&state->allocations, lane, record->operand, true);
     case RAW_FAILED:
         info->events++;
         info->failed++;
@@ -209,14 +210,14 @@ int info_raw(struct info *info, struct stream *stream, const char *path, struct 
     open_settle(&state);
     info->ticks = source->reader.ticks;
     info->spool = source->spool_use;
-    info->live_at_end = state.born - state.died;
+    info->live_at_end = state.allocated - state.died;
     if (source->reader.state == RAW_STREAM_COMPLETE)
         take_end(&state);
     else
         take_cut(&state);
     int status = raw_source_state(source, error);
     raw_source_close(source);
-    births_free(&state.births);
+    allocations_free(&state.allocations);
     free(state.open);
     return status;
 }

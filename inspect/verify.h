@@ -46,7 +46,7 @@ struct verify_violation {
 
 /* What an object's register stands for. */
 struct verify_object {
-    uint64_t allocated; /* raw_births(): by whom, and which allocation of it */
+    uint64_t allocated; /* raw_allocations(): by whom, and which allocation of it */
     uint32_t place;
     uint32_t next; /* another object that is alive at the place: register plus one, 0: none */
 };

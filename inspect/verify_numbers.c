@@ -61,7 +61,8 @@ static bool lane_advance(struct verify *verify, struct verify_lane *lane)
 {
     const struct record *record;
     while ((record = verify_lane_head(lane)) != NULL) {
-        if (record->number != RAW_STAMP_BEFORE && record->number != RAW_STAMP_AFTER) return true;
+        if (record->number != RAW_SEQUENCE_BEFORE && record->number != RAW_SEQUENCE_AFTER)
+            return true;
         uint64_t due = verify->structures[record->structure].due;
         if (record->size > due) {
             block(verify, lane, record->structure);

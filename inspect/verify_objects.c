@@ -50,7 +50,7 @@ static uint32_t object_find(const struct verify *verify, uint32_t place, uint64_
     uint32_t best = 0;
     for (uint32_t at = first != NULL ? *first : 0; at != 0; at = verify->objects[at - 1].next) {
         const struct verify_object *object = &verify->objects[at - 1];
-        if (raw_births_lane(object->allocated) != raw_births_lane(bound) ||
+        if (raw_allocations_lane(object->allocated) != raw_allocations_lane(bound) ||
             object->allocated > bound)
             continue;
         if (best == 0 || object->allocated > verify->objects[best - 1].allocated) best = at;
@@ -79,7 +79,7 @@ bool verify_object_begins(struct verify *verify, struct verify_lane *lane,
         return verify_no_memory(verify);
     uint32_t *first = place_first(verify, record->place);
     *object = (struct verify_object){
-        .allocated = raw_births(lane->number, record->serial),
+        .allocated = raw_allocations(lane->number, record->serial),
         .place = record->place,
         .next = *first,
     };
@@ -94,11 +94,12 @@ bool verify_object_begins(struct verify *verify, struct verify_lane *lane,
  * ends. */
 static bool read_to_bound(struct verify *verify, uint64_t bound, bool *known)
 {
-    enum birth birth;
-    while ((birth = births_find(&verify->raw.births, bound)) == BIRTH_NOT_SEEN &&
+    enum allocation allocation;
+    while ((allocation = allocations_find(&verify->raw.allocations, bound)) ==
+               ALLOCATION_NOT_SEEN &&
            !verify->raw.ended)
         if (!verify_numbers_read(verify)) return false;
-    *known = birth != BIRTH_NOT_SEEN;
+    *known = allocation != ALLOCATION_NOT_SEEN;
     return true;
 }
 
@@ -106,18 +107,18 @@ static bool read_to_bound(struct verify *verify, uint64_t bound, bool *known)
 static bool check_bound(struct verify *verify, struct verify_lane *lane,
                         const struct record *record)
 {
-    struct verify_lane *other = verify_raw_lane(&verify->raw, raw_births_lane(record->bound));
+    struct verify_lane *other = verify_raw_lane(&verify->raw, raw_allocations_lane(record->bound));
     bool known;
     if (other == NULL) return verify_no_memory(verify);
-    verify_raise_floor(lane, verify_floor_of(other, raw_births_count(record->bound)));
-    if (raw_births_count(record->bound) <= other->allocations) return true;
+    verify_raise_floor(lane, verify_floor_of(other, raw_allocations_count(record->bound)));
+    if (raw_allocations_count(record->bound) <= other->allocations) return true;
     if (!read_to_bound(verify, record->bound, &known)) return false;
-    uint64_t recorded = births_last_recorded(&verify->raw.births, record->bound);
-    if (!known || raw_births_count(recorded) <= other->allocations) return true;
+    uint64_t recorded = allocations_last_recorded(&verify->raw.allocations, record->bound);
+    if (!known || raw_allocations_count(recorded) <= other->allocations) return true;
     return verify_violated(verify, VERIFY_OBJECTS, lane,
                            "the object ends before allocation %" PRIu64 " of lane %" PRIu32
                            ", which its bound counts",
-                           raw_births_count(recorded), raw_births_lane(recorded));
+                           raw_allocations_count(recorded), raw_allocations_lane(recorded));
 }
 
 /* The object has ended, by a call that came before. */
@@ -143,18 +144,20 @@ static bool check_unknown(struct verify *verify, struct verify_lane *lane,
     if (record->bound == 0 || record->number == RAW_FAILED) return true;
     if (!read_to_bound(verify, record->bound, &known)) return false;
     uint32_t meant = object_find(verify, record->ends, record->bound);
-    if (!known || (meant == 0 && births_have_lost(&verify->raw.births, record->bound))) return true;
+    if (!known || (meant == 0 && allocations_have_lost(&verify->raw.allocations, record->bound)))
+        return true;
     if (meant == 0 && verify_raw_has_unplaced(&verify->raw, record->bound)) return true;
     if (meant == 0)
         return verify_violated(verify, VERIFY_OBJECTS, lane,
                                "the object is called unknown; the recording has allocation %" PRIu64
                                " of lane %" PRIu32 ", which its bound counts",
-                               raw_births_count(record->bound), raw_births_lane(record->bound));
+                               raw_allocations_count(record->bound),
+                               raw_allocations_lane(record->bound));
     uint64_t object = verify->objects[meant - 1].allocated;
     return verify_violated(
         verify, VERIFY_OBJECTS, lane,
         "the object is called unknown; the recording has the allocation of %" PRIu32 ":%" PRIu64,
-        raw_births_lane(object), raw_births_count(object));
+        raw_allocations_lane(object), raw_allocations_count(object));
 }
 
 bool verify_object(struct verify *verify, struct verify_lane *lane, const struct record *record,
@@ -164,7 +167,7 @@ bool verify_object(struct verify *verify, struct verify_lane *lane, const struct
     uint64_t object = verify->objects[one->object].allocated;
     char which[128];
     snprintf(which, sizeof which, "register %" PRIu32 " is object %" PRIu32 ":%" PRIu64,
-             one->object, raw_births_lane(object), raw_births_count(object));
+             one->object, raw_allocations_lane(object), raw_allocations_count(object));
     if (record->bound == 0)
         return verify_violated(verify, VERIFY_OBJECTS, lane,
                                "%s; the recording says that its object is unknown", which);
@@ -175,9 +178,9 @@ bool verify_object(struct verify *verify, struct verify_lane *lane, const struct
         return verify_violated(verify, VERIFY_OBJECTS, lane,
                                "%s; the recording names one at place %" PRIu32
                                ", where none of lane %" PRIu32 " is alive",
-                               which, record->ends, raw_births_lane(record->bound));
+                               which, record->ends, raw_allocations_lane(record->bound));
     uint64_t named = verify->objects[meant - 1].allocated;
     return verify_violated(verify, VERIFY_OBJECTS, lane,
                            "%s; the recording names %" PRIu32 ":%" PRIu64, which,
-                           raw_births_lane(named), raw_births_count(named));
+                           raw_allocations_lane(named), raw_allocations_count(named));
 }

@@ -83,7 +83,8 @@ static bool note_allocations(struct verify_raw *raw, const struct verify_block *
         bool lost = record->number == RAW_LOST;
         raw->lost |= lost;
         uint64_t count = lost ? record->operand : record->serial != 0;
-        if (count > 0 && !births_add(&raw->births, lane, count, lost)) return no_memory(raw);
+        if (count > 0 && !allocations_add(&raw->allocations, lane, count, lost))
+            return no_memory(raw);
     }
     return true;
 }
@@ -117,10 +118,10 @@ static struct verify_lane *take_records(struct verify_raw *raw, const struct raw
 
 bool verify_raw_has_unplaced(const struct verify_raw *raw, uint64_t bound)
 {
-    uint32_t lane = raw_births_lane(bound);
+    uint32_t lane = raw_allocations_lane(bound);
     const struct raw_source *source = &raw->source;
     return lane < source->decoders_count && source->decoders[lane] != NULL &&
-           source->decoders[lane]->unplaced - 1 < raw_births_count(bound);
+           source->decoders[lane]->unplaced - 1 < raw_allocations_count(bound);
 }
 
 const struct error *verify_raw_doubt(const struct verify_raw *raw)
@@ -174,7 +175,7 @@ static uint64_t block_next_number(const struct verify_block *block, uint32_t str
     uint64_t lowest = UINT64_MAX;
     for (uint32_t i = block->taken; i < block->count; i++) {
         const struct record *record = &block->records[i];
-        if ((record->number == RAW_STAMP_BEFORE || record->number == RAW_STAMP_AFTER) &&
+        if ((record->number == RAW_SEQUENCE_BEFORE || record->number == RAW_SEQUENCE_AFTER) &&
             record->structure == structure && record->size >= from && record->size < lowest)
             lowest = record->size;
     }
@@ -216,6 +217,6 @@ void verify_raw_close(struct verify_raw *raw)
     blocks_free(raw->unused);
     free(raw->lanes);
     free(raw->ticks);
-    births_free(&raw->births);
+    allocations_free(&raw->allocations);
     raw_source_close(&raw->source);
 }

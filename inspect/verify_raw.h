@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "inspect/births.h"
+#include "inspect/allocations.h"
 #include "inspect/raw_source.h"
 
 /* A decoded chunk. */
@@ -58,10 +58,10 @@ struct verify_lane {
 
 struct verify_raw {
     struct raw_source source;
-    struct births births;       /* allocations that were read, and lost ones */
-    struct verify_lane **lanes; /* RAW_LANES_MAX pointers; NULL where nothing was read */
-    uint32_t lanes_count;       /* highest lane plus one */
-    struct raw_tick *ticks;     /* all that were read; few */
+    struct allocations allocations; /* allocations that were read, and lost ones */
+    struct verify_lane **lanes;     /* RAW_LANES_MAX pointers; NULL where nothing was read */
+    uint32_t lanes_count;           /* highest lane plus one */
+    struct raw_tick *ticks;         /* all that were read; few */
     size_t ticks_count, ticks_room;
     bool lost;  /* a loss of events has been read */
     bool ended; /* nothing more can be read */

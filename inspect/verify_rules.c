@@ -171,7 +171,7 @@ static bool check_objects(struct verify *verify, struct verify_lane *lane,
     const struct instruction *one = &batch->at[index];
     bool is_call = instruction_number(one) < CALL_KINDS;
     unsigned shape = is_call ? call_shapes[record->kind] : SHAPE_UNDEFINED;
-    bool names = shape >= SHAPE_REALLOC && shape <= SHAPE_DEATH_SIZED_ALIGNED;
+    bool names = shape >= SHAPE_REALLOC && shape <= SHAPE_FREE_SIZED_ALIGNED;
     bool ends = names && record->number != RAW_FAILED && (one->opcode & INSTRUCTION_UNKNOWN) == 0;
     if (names && !verify_object(verify, lane, record, one)) return false;
     if (!verify_window(verify, lane)) return false;
@@ -259,7 +259,7 @@ static bool has_records(const struct verify_lane *lane)
     for (const struct verify_block *block = lane->first; block != NULL; block = block->next)
         for (uint32_t i = block->taken; i < block->count; i++) {
             unsigned number = block->records[i].number;
-            if (number != RAW_STAMP_BEFORE && number != RAW_STAMP_AFTER) return true;
+            if (number != RAW_SEQUENCE_BEFORE && number != RAW_SEQUENCE_AFTER) return true;
         }
     return false;
 }

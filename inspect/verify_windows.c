@@ -48,7 +48,7 @@ static uint32_t floor_of_call(const struct verify *verify, const struct verify_l
     for (const struct verify_block *block = lane->first; block != NULL; block = block->next, at = 0)
         for (; at < block->count; at++) {
             const struct record *record = &block->records[at];
-            if (record->number != RAW_STAMP_AFTER) return floor;
+            if (record->number != RAW_SEQUENCE_AFTER) return floor;
             uint32_t of_structure = verify->structures[record->structure].floor;
             if (of_structure > floor) floor = of_structure;
             if (block->window > floor) floor = block->window;

@@ -120,12 +120,12 @@ struct register_order {
     uint64_t capacity; /* entries of `order` */
 };
 
-/* Makes room for `more` births. False without memory, or when registers would exceed
+/* Makes room for `more` allocations. False without memory, or when registers would exceed
  * INSTRUCTION_REGISTERS_MAX; all is then as before. All zero is a valid empty order. */
 bool register_order_reserve(struct register_order *registers, uint64_t more);
 void register_order_free(struct register_order *registers);
 
-/* A birth. Only after register_order_reserve(); leaves `high` to the caller. */
+/* An allocation. Only after register_order_reserve(); leaves `high` to the caller. */
 static inline uint32_t register_order_take(struct register_order *registers)
 {
     return registers->order[registers->live++];
@@ -137,7 +137,7 @@ static inline uint32_t register_order_at(const struct register_order *registers,
     return registers->order[registers->live - 1 - place];
 }
 
-/* A death of the object at a place. Returns its register. */
+/* A free of the object at a place. Returns its register. */
 static inline uint32_t register_order_release(struct register_order *registers, uint64_t place)
 {
     uint64_t youngest = --registers->live;

@@ -89,11 +89,11 @@ static void objects_free(struct live_objects *objects)
     register_order_free(&objects->registers);
 }
 
-/* Makes room for the births of a block. */
-static bool objects_reserve(struct live_objects *objects, uint64_t births)
+/* Makes room for the allocations of a block. */
+static bool objects_reserve(struct live_objects *objects, uint64_t allocations)
 {
     struct register_order *registers = &objects->registers;
-    if (!register_order_reserve(registers, births)) return false;
+    if (!register_order_reserve(registers, allocations)) return false;
     if (objects->sizes_count == registers->capacity) return true;
     uint64_t *sizes =
         (uint64_t *)pages_grow(objects->sizes, objects->sizes_count * sizeof *objects->sizes,
@@ -331,32 +331,32 @@ static bool block_get_operand(struct instruction_reader *reader, struct block *b
 
 static bool shape_has_size(uint8_t shape)
 {
-    return shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_REALLOC ||
-           shape == SHAPE_DEATH_SIZED || shape == SHAPE_DEATH_SIZED_ALIGNED;
+    return shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED ||
+           shape == SHAPE_REALLOC || shape == SHAPE_FREE_SIZED || shape == SHAPE_FREE_SIZED_ALIGNED;
 }
 
 static bool shape_has_alignment(uint8_t shape)
 {
-    return shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_DEATH_ALIGNED ||
-           shape == SHAPE_DEATH_SIZED_ALIGNED;
+    return shape == SHAPE_ALLOCATION_ALIGNED || shape == SHAPE_FREE_ALIGNED ||
+           shape == SHAPE_FREE_SIZED_ALIGNED;
 }
 
-static bool shape_is_birth(uint8_t shape)
+static bool shape_is_allocation(uint8_t shape)
 {
-    return shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED;
+    return shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED;
 }
 
-static bool shape_is_death(uint8_t shape)
+static bool shape_is_free(uint8_t shape)
 {
-    return shape == SHAPE_DEATH || shape == SHAPE_DEATH_SIZED || shape == SHAPE_DEATH_ALIGNED ||
-           shape == SHAPE_DEATH_SIZED_ALIGNED;
+    return shape == SHAPE_FREE || shape == SHAPE_FREE_SIZED || shape == SHAPE_FREE_ALIGNED ||
+           shape == SHAPE_FREE_SIZED_ALIGNED;
 }
 
 /* The flags that the table in 5.1 allows. */
 static unsigned opcode_flags_allowed(unsigned number, uint8_t shape)
 {
-    if (shape_is_birth(shape)) return INSTRUCTION_FAILED;
-    if (shape_is_death(shape)) return INSTRUCTION_UNKNOWN;
+    if (shape_is_allocation(shape)) return INSTRUCTION_FAILED;
+    if (shape_is_free(shape)) return INSTRUCTION_UNKNOWN;
     if (number == CALL_REALLOC_MOVED) return INSTRUCTION_FAILED | INSTRUCTION_UNKNOWN;
     if (shape == SHAPE_REALLOC) return INSTRUCTION_UNKNOWN;
     return 0;
@@ -417,23 +417,23 @@ static bool block_decode_call(struct instruction_reader *reader, struct block *b
                               uint64_t value, struct instruction *to)
 {
     bool failed = to->opcode & INSTRUCTION_FAILED, unknown = to->opcode & INSTRUCTION_UNKNOWN;
-    bool birth = shape_is_birth(shape), death = shape_is_death(shape);
-    bool names = !birth && !unknown;
+    bool allocation = shape_is_allocation(shape), freeing = shape_is_free(shape);
+    bool names = !allocation && !unknown;
 
-    if (birth)
+    if (allocation)
         to->size = value;
     else if (shape_has_size(shape) && !block_get_operand(reader, block, &to->size))
         return false;
     if (shape_has_alignment(shape) && !block_get_operands(reader, block, 1, to)) return false;
     if (names && value >= block->live)
         return block_error(reader, block, INSTRUCTION_ERROR_PLACE, "place ", value);
-    if (!failed && !death && to->size == SIZE_NEVER)
+    if (!failed && !freeing && to->size == SIZE_NEVER)
         return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "size ", to->size);
 
     if (names) {
         to->object = (uint32_t)(block->live - 1 - value);
-        if (death) block->live--;
-    } else if (!failed && !death) {
+        if (freeing) block->live--;
+    } else if (!failed && !freeing) {
         to->object = (uint32_t)block->live++;
         if (block->live > block->high_live) block->high_live = block->live;
     }
@@ -463,13 +463,13 @@ static __attribute__((noinline)) bool block_decode_rare(struct instruction_reade
 
 /* ---- plain instructions ---- */
 
-#define EFFECT_SHAPE_BIRTH                            INSTRUCTION_PLAIN_BIRTH
-#define EFFECT_SHAPE_DEATH                            INSTRUCTION_PLAIN_DEATH
+#define EFFECT_SHAPE_ALLOCATION                       INSTRUCTION_PLAIN_ALLOCATION
+#define EFFECT_SHAPE_FREE                             INSTRUCTION_PLAIN_FREE
 #define EFFECT_SHAPE_REALLOC                          INSTRUCTION_NOT_PLAIN
-#define EFFECT_SHAPE_BIRTH_ALIGNED                    INSTRUCTION_NOT_PLAIN
-#define EFFECT_SHAPE_DEATH_SIZED                      INSTRUCTION_NOT_PLAIN
-#define EFFECT_SHAPE_DEATH_ALIGNED                    INSTRUCTION_NOT_PLAIN
-#define EFFECT_SHAPE_DEATH_SIZED_ALIGNED              INSTRUCTION_NOT_PLAIN
+#define EFFECT_SHAPE_ALLOCATION_ALIGNED               INSTRUCTION_NOT_PLAIN
+#define EFFECT_SHAPE_FREE_SIZED                       INSTRUCTION_NOT_PLAIN
+#define EFFECT_SHAPE_FREE_ALIGNED                     INSTRUCTION_NOT_PLAIN
+#define EFFECT_SHAPE_FREE_SIZED_ALIGNED               INSTRUCTION_NOT_PLAIN
 #define EFFECT_SHAPE_HEAP                             INSTRUCTION_NOT_PLAIN
 #define EFFECT_ENTRY(number, identifier, name, shape) [(number)] = EFFECT_SHAPE_##shape,
 const int8_t instruction_effects[256] = {CALL_KIND_LIST(EFFECT_ENTRY)};
@@ -485,10 +485,10 @@ static void block_copy_columns(const struct block *block, uint8_t *restrict opco
 }
 
 /* Whether the instructions of a group, from index `from` on, are plain and right in whatever order
- * objects come and go there: then *births of them are births, and the others deaths. Written for
+ * objects come and go there: then *allocations of them are allocations, and the others frees. Written for
  * the compiler to make vectors of bytes of it: calls are compared as ranges of numbers, which have
  * nearly all that are plain. */
-static bool group_is_plain(const struct block *block, size_t from, unsigned *births)
+static bool group_is_plain(const struct block *block, size_t from, unsigned *allocations)
 {
     const uint8_t *const opcodes = block->opcodes + from;
     const uint8_t *const low = block->low + from, *const high = block->high + from;
@@ -497,29 +497,29 @@ static bool group_is_plain(const struct block *block, size_t from, unsigned *bir
     uint64_t fewest = block->live > GROUP ? block->live - GROUP : 0;
     if (fewest > VALUES_OF_GROUPS) fewest = VALUES_OF_GROUPS;
     const uint8_t most_low = (uint8_t)fewest, most_high = (uint8_t)(fewest >> 8);
-    uint8_t wrong = 0, born = 0;
+    uint8_t wrong = 0, allocated = 0;
     for (unsigned i = 0; i < GROUP; i++) {
         const uint8_t first = (uint8_t)(opcodes[i] - CALL_MALLOC);
         const uint8_t second = (uint8_t)(opcodes[i] - CALL_REALLOC_ZERO);
-        const uint8_t birth = first <= CALL_MALLOC_SKIP_NEW_HANDLER - CALL_MALLOC;
-        const uint8_t death = second <= CALL_DELETE_ARRAY_NOTHROW - CALL_REALLOC_ZERO;
+        const uint8_t allocation = first <= CALL_MALLOC_SKIP_NEW_HANDLER - CALL_MALLOC;
+        const uint8_t freeing = second <= CALL_DELETE_ARRAY_NOTHROW - CALL_REALLOC_ZERO;
         const uint8_t small = high[i] < VALUES_OF_GROUPS >> 8;
         const uint8_t less = (high[i] < most_high) | ((high[i] == most_high) & (low[i] < most_low));
-        wrong |= !((birth & small) | (death & less));
-        born += birth;
+        wrong |= !((allocation & small) | (freeing & less));
+        allocated += allocation;
     }
-    *births = born;
+    *allocations = allocated;
     return wrong == 0;
 }
 
 /* Takes a group as a whole. False: it has to be decoded one by one. */
 static bool block_take_group(struct block *block, size_t from)
 {
-    unsigned births;
-    if (!group_is_plain(block, from, &births)) return false;
-    /* As if all births came first. */
-    if (block->live + births > block->high_live) block->high_live = block->live + births;
-    block->live += 2 * (uint64_t)births - GROUP;
+    unsigned allocations;
+    if (!group_is_plain(block, from, &allocations)) return false;
+    /* As if all allocations came first. */
+    if (block->live + allocations > block->high_live) block->high_live = block->live + allocations;
+    block->live += 2 * (uint64_t)allocations - GROUP;
     return true;
 }
 
@@ -532,7 +532,7 @@ static bool block_decode_each(struct instruction_reader *reader, struct block *b
         struct instruction *one = &reader->room->at[block->at_count];
         const uint64_t value = block_value(block, i);
         const int64_t effect = instruction_effects[block->opcodes[i]];
-        const uint64_t needed = (value + 1) & (uint64_t)(effect >> 1); /* of a birth 0 */
+        const uint64_t needed = (value + 1) & (uint64_t)(effect >> 1); /* of an allocation 0 */
         if (__builtin_expect(effect == INSTRUCTION_NOT_PLAIN || value == INSTRUCTION_ESCAPE ||
                                  needed > block->live,
                              0)) {
@@ -545,7 +545,7 @@ static bool block_decode_each(struct instruction_reader *reader, struct block *b
         if (!reader->positions) {
             *one = (struct instruction){.opcode = block->opcodes[i],
                                         .object = (uint32_t)(block->live - needed),
-                                        .size = effect == INSTRUCTION_PLAIN_BIRTH ? value : 0};
+                                        .size = effect == INSTRUCTION_PLAIN_ALLOCATION ? value : 0};
             block->at_count++;
         }
         block->live += (uint64_t)effect;
@@ -584,7 +584,7 @@ static void objects_follow(struct live_objects *objects, struct instruction *one
     uint64_t position = one->object, live = objects->registers.live, place = live - 1 - position;
     if (position == live)
         one->object = objects_begin(objects, one->size);
-    else if (shape_is_death(shape))
+    else if (shape_is_free(shape))
         one->object = objects_end(objects, place);
     else if (!(one->opcode & INSTRUCTION_FAILED))
         one->object = objects_resize(objects, place, one->size);
@@ -639,7 +639,7 @@ static bool block_decode_addresses(struct instruction_reader *reader, struct blo
     for (size_t i = 0; i < block->count; i++) {
         uint8_t opcode = block->opcodes[i];
         uint8_t shape = call_shapes[opcode & INSTRUCTION_NUMBER_MASK];
-        bool brings = shape_is_birth(shape) || shape == SHAPE_REALLOC;
+        bool brings = shape_is_allocation(shape) || shape == SHAPE_REALLOC;
         reader->room->addresses[i] = 0;
         if (!brings || (opcode & INSTRUCTION_FAILED)) continue;
         uint64_t difference;
@@ -651,11 +651,12 @@ static bool block_decode_addresses(struct instruction_reader *reader, struct blo
     return true;
 }
 
-static bool reader_reserve(struct instruction_reader *reader, uint64_t births)
+static bool reader_reserve(struct instruction_reader *reader, uint64_t allocations)
 {
     struct live_objects *objects = &reader->objects;
-    uint64_t most = objects->registers.live + births;
-    if (reader->positions ? most <= INSTRUCTION_REGISTERS_MAX : objects_reserve(objects, births))
+    uint64_t most = objects->registers.live + allocations;
+    if (reader->positions ? most <= INSTRUCTION_REGISTERS_MAX
+                          : objects_reserve(objects, allocations))
         return true;
     error_set_system(&reader->error, "no memory for %" PRIu64 " registers", most);
     return reader_fail(reader);
@@ -806,8 +807,8 @@ struct instruction instruction_batch_find(const struct instruction_batch *batch,
         one += instruction_effects[batch->opcodes[i]] == INSTRUCTION_NOT_PLAIN;
     const int effect = instruction_effects[batch->opcodes[index]];
     if (effect == INSTRUCTION_NOT_PLAIN) return *one;
-    return (struct instruction){.opcode = batch->opcodes[index],
-                                .object = INSTRUCTION_NO_REGISTER,
-                                .size =
-                                    effect == INSTRUCTION_PLAIN_BIRTH ? batch->values[index] : 0};
+    return (struct instruction){
+        .opcode = batch->opcodes[index],
+        .object = INSTRUCTION_NO_REGISTER,
+        .size = effect == INSTRUCTION_PLAIN_ALLOCATION ? batch->values[index] : 0};
 }

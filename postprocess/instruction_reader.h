@@ -7,7 +7,7 @@
  *     switch (reader.state) ... INSTRUCTIONS_END, INSTRUCTIONS_CUT or INSTRUCTIONS_FAILED
  *
  * Everything INSTRUCTIONS.md 8 asks is checked before a batch is handed out: whoever carries it out
- * may use registers, lanes and operands without looking. Births come with the register they take. A
+ * may use registers, lanes and operands without looking. Allocations come with the register they take. A
  * block with a mistake in it is refused as a whole; the blocks before it have been good.
  *
  * Along the way the reader counts: totals (5.2), the bytes that live objects asked for, and their
@@ -58,7 +58,7 @@ extern "C" {
 enum instruction_error { INSTRUCTION_ERROR_LIST(ERROR_LIST_ENUM) };
 extern const struct error_kind instruction_errors[];
 
-/* What an instruction has no register for: other instructions, failed births, unknown deaths. */
+/* What an instruction has no register for: other instructions, failed allocations, unknown frees. */
 #define INSTRUCTION_NO_REGISTER UINT32_MAX
 
 /* One instruction, decoded. Its operands, but for a size, are batch->operands[operand_at ...]: the
@@ -68,7 +68,7 @@ struct instruction {
     uint8_t operands;    /* how many */
     uint16_t operand_at; /* the index of the first one */
     uint32_t object;     /* register, or position, or INSTRUCTION_NO_REGISTER */
-    uint64_t size;       /* of BIRTH, REALLOC and sized deaths; else 0 */
+    uint64_t size;       /* of ALLOCATION, REALLOC and sized frees; else 0 */
 };
 
 static inline unsigned instruction_number(const struct instruction *instruction)
@@ -80,8 +80,8 @@ static inline unsigned instruction_number(const struct instruction *instruction)
  * if nothing belongs to it but its value, and that is small (4.4). */
 enum instruction_effect {
     INSTRUCTION_NOT_PLAIN = 0,
-    INSTRUCTION_PLAIN_BIRTH = 1, /* the value is the size */
-    INSTRUCTION_PLAIN_DEATH = -1 /* the value is the place */
+    INSTRUCTION_PLAIN_ALLOCATION = 1, /* the value is the size */
+    INSTRUCTION_PLAIN_FREE = -1       /* the value is the place */
 };
 extern const int8_t instruction_effects[256];
 
@@ -173,7 +173,7 @@ struct instruction_reader {
 bool instruction_reader_open(struct instruction_reader *reader, struct input *input);
 
 /* To be called before the first block is read. From then on `object` is a position in the row of
- * live objects (4.5): a birth appends its object, whose position is their number; where an object
+ * live objects (4.5): an allocation appends its object, whose position is their number; where an object
  * ends, the last one takes its position. */
 void instruction_reader_use_positions(struct instruction_reader *reader);
 

@@ -44,7 +44,7 @@ static bool writer_grow(struct instruction_writer *writer, uint64_t capacity)
     return true;
 }
 
-/* Makes room for the births of a block. */
+/* Makes room for the allocations of a block. */
 static bool writer_reserve(struct instruction_writer *writer)
 {
     struct register_order *registers = &writer->registers;
@@ -220,11 +220,11 @@ void instruction_writer_close(struct instruction_writer *writer)
 
 /* ---- what is rare ---- */
 
-void instruction_put_birth_failed(struct instruction_writer *writer, enum call_kind kind,
-                                  uint64_t size, uint64_t alignment)
+void instruction_put_allocation_failed(struct instruction_writer *writer, enum call_kind kind,
+                                       uint64_t size, uint64_t alignment)
 {
     instruction_put_opcode(writer, kind | INSTRUCTION_FAILED, size);
-    if (call_shapes[kind] == SHAPE_BIRTH_ALIGNED) instruction_put_operand(writer, alignment);
+    if (call_shapes[kind] == SHAPE_ALLOCATION_ALIGNED) instruction_put_operand(writer, alignment);
     instruction_put_end(writer);
 }
 
@@ -256,14 +256,14 @@ void instruction_put_realloc_unknown_failed(struct instruction_writer *writer, u
     instruction_put_end(writer);
 }
 
-void instruction_put_death_unknown(struct instruction_writer *writer, enum call_kind kind,
-                                   uint64_t size, uint64_t alignment)
+void instruction_put_free_unknown(struct instruction_writer *writer, enum call_kind kind,
+                                  uint64_t size, uint64_t alignment)
 {
     uint8_t shape = call_shapes[kind];
     instruction_put_opcode(writer, kind | INSTRUCTION_UNKNOWN, 0);
-    if (shape == SHAPE_DEATH_SIZED || shape == SHAPE_DEATH_SIZED_ALIGNED)
+    if (shape == SHAPE_FREE_SIZED || shape == SHAPE_FREE_SIZED_ALIGNED)
         instruction_put_operand(writer, size);
-    if (shape == SHAPE_DEATH_ALIGNED || shape == SHAPE_DEATH_SIZED_ALIGNED)
+    if (shape == SHAPE_FREE_ALIGNED || shape == SHAPE_FREE_SIZED_ALIGNED)
         instruction_put_operand(writer, alignment);
     instruction_put_end(writer);
 }

@@ -5,12 +5,12 @@
  *     struct instruction_header header = {.metadata = "program=x\n", .metadata_bytes = 10};
  *     instruction_writer_open(&writer, &output, &header);
  *     instruction_put_lane(&writer, lane);
- *     uint32_t name = instruction_put_birth(&writer, CALL_MALLOC, 24, 0);
- *     instruction_put_death(&writer, CALL_FREE, name);
+ *     uint32_t name = instruction_put_allocation(&writer, CALL_MALLOC, 24, 0);
+ *     instruction_put_free(&writer, CALL_FREE, name);
  *     instruction_writer_finish(&writer, INSTRUCTION_STATUS_COMPLETE);
  *     instruction_writer_close(&writer);
  *
- * The writer owns the registers: a birth says which one it took, a death gives it back. The put
+ * The writer owns the registers: an allocation says which one it took, a free gives it back. The put
  * functions are a few stores each, check nothing that the caller has to know anyway (that a kind
  * has the right shape, that a register is live) and cannot fail. What fails is the output or
  * memory: that stays in writer->error, the rest of the stream goes nowhere, and registers mean
@@ -163,9 +163,9 @@ static inline uint64_t instruction_place(const struct instruction_writer *writer
     return writer->registers.live - 1 - writer->objects[object].position;
 }
 
-/* What is left to do for a birth when its operands have been put. */
-static inline uint32_t instruction_end_birth(struct instruction_writer *writer, uint64_t size,
-                                             uint64_t address)
+/* What is left to do for an allocation when its operands have been put. */
+static inline uint32_t instruction_end_allocation(struct instruction_writer *writer, uint64_t size,
+                                                  uint64_t address)
 {
     instruction_put_address(writer, address);
     uint32_t taken = instruction_take_register(writer, size);
@@ -173,27 +173,28 @@ static inline uint32_t instruction_end_birth(struct instruction_writer *writer, 
     return taken;
 }
 
-/* BIRTH. Returns the register of the object. */
-static inline uint32_t instruction_put_birth(struct instruction_writer *writer, enum call_kind kind,
-                                             uint64_t size, uint64_t address)
+/* ALLOCATION. Returns the register of the object. */
+static inline uint32_t instruction_put_allocation(struct instruction_writer *writer,
+                                                  enum call_kind kind, uint64_t size,
+                                                  uint64_t address)
 {
     instruction_put_opcode(writer, kind, size);
-    return instruction_end_birth(writer, size, address);
+    return instruction_end_allocation(writer, size, address);
 }
 
-/* BIRTH_ALIGNED. Returns the register of the object. */
-static inline uint32_t instruction_put_birth_aligned(struct instruction_writer *writer,
-                                                     enum call_kind kind, uint64_t size,
-                                                     uint64_t alignment, uint64_t address)
+/* ALLOCATION_ALIGNED. Returns the register of the object. */
+static inline uint32_t instruction_put_allocation_aligned(struct instruction_writer *writer,
+                                                          enum call_kind kind, uint64_t size,
+                                                          uint64_t alignment, uint64_t address)
 {
     instruction_put_opcode(writer, kind, size);
     instruction_put_operand(writer, alignment);
-    return instruction_end_birth(writer, size, address);
+    return instruction_end_allocation(writer, size, address);
 }
 
-/* BIRTH or BIRTH_ALIGNED of which no object came; `alignment` is ignored for the former. */
-void instruction_put_birth_failed(struct instruction_writer *writer, enum call_kind kind,
-                                  uint64_t size, uint64_t alignment);
+/* ALLOCATION or ALLOCATION_ALIGNED of which no object came; `alignment` is ignored for the former. */
+void instruction_put_allocation_failed(struct instruction_writer *writer, enum call_kind kind,
+                                       uint64_t size, uint64_t alignment);
 
 /* REALLOC: the object keeps its register. */
 static inline void instruction_put_realloc(struct instruction_writer *writer, enum call_kind kind,
@@ -212,20 +213,20 @@ static inline void instruction_put_realloc(struct instruction_writer *writer, en
 void instruction_put_realloc_failed(struct instruction_writer *writer, uint32_t object,
                                     uint64_t size);
 
-/* A REALLOC of an object whose birth is not known. Returns the register of the new object. */
+/* A REALLOC of an object whose allocation is not known. Returns the register of the new object. */
 uint32_t instruction_put_realloc_unknown(struct instruction_writer *writer, enum call_kind kind,
                                          uint64_t size, uint64_t address);
 void instruction_put_realloc_unknown_failed(struct instruction_writer *writer, uint64_t size);
 
-/* Opcode and place of a death; its operands follow. */
-static inline void instruction_begin_death(struct instruction_writer *writer, enum call_kind kind,
-                                           uint32_t object)
+/* Opcode and place of a free; its operands follow. */
+static inline void instruction_begin_free(struct instruction_writer *writer, enum call_kind kind,
+                                          uint32_t object)
 {
     instruction_put_opcode(writer, kind, instruction_place(writer, object));
 }
 
-/* What is left to do for a death when its operands have been put. */
-static inline void instruction_end_death(struct instruction_writer *writer, uint32_t object)
+/* What is left to do for a free when its operands have been put. */
+static inline void instruction_end_free(struct instruction_writer *writer, uint32_t object)
 {
     struct register_order *registers = &writer->registers;
     const struct writer_object ended = writer->objects[object];
@@ -240,48 +241,48 @@ static inline void instruction_end_death(struct instruction_writer *writer, uint
     instruction_put_end(writer);
 }
 
-/* DEATH. `object` is free from here on. */
-static inline void instruction_put_death(struct instruction_writer *writer, enum call_kind kind,
-                                         uint32_t object)
+/* FREE. `object` is free from here on. */
+static inline void instruction_put_free(struct instruction_writer *writer, enum call_kind kind,
+                                        uint32_t object)
 {
-    instruction_begin_death(writer, kind, object);
-    instruction_end_death(writer, object);
+    instruction_begin_free(writer, kind, object);
+    instruction_end_free(writer, object);
 }
 
-/* DEATH_SIZED */
-static inline void instruction_put_death_sized(struct instruction_writer *writer,
-                                               enum call_kind kind, uint32_t object, uint64_t size)
+/* FREE_SIZED */
+static inline void instruction_put_free_sized(struct instruction_writer *writer,
+                                              enum call_kind kind, uint32_t object, uint64_t size)
 {
-    instruction_begin_death(writer, kind, object);
+    instruction_begin_free(writer, kind, object);
     instruction_put_operand(writer, size);
-    instruction_end_death(writer, object);
+    instruction_end_free(writer, object);
 }
 
-/* DEATH_ALIGNED */
-static inline void instruction_put_death_aligned(struct instruction_writer *writer,
-                                                 enum call_kind kind, uint32_t object,
-                                                 uint64_t alignment)
+/* FREE_ALIGNED */
+static inline void instruction_put_free_aligned(struct instruction_writer *writer,
+                                                enum call_kind kind, uint32_t object,
+                                                uint64_t alignment)
 {
-    instruction_begin_death(writer, kind, object);
+    instruction_begin_free(writer, kind, object);
     instruction_put_operand(writer, alignment);
-    instruction_end_death(writer, object);
+    instruction_end_free(writer, object);
 }
 
-/* DEATH_SIZED_ALIGNED */
-static inline void instruction_put_death_sized_aligned(struct instruction_writer *writer,
-                                                       enum call_kind kind, uint32_t object,
-                                                       uint64_t size, uint64_t alignment)
+/* FREE_SIZED_ALIGNED */
+static inline void instruction_put_free_sized_aligned(struct instruction_writer *writer,
+                                                      enum call_kind kind, uint32_t object,
+                                                      uint64_t size, uint64_t alignment)
 {
-    instruction_begin_death(writer, kind, object);
+    instruction_begin_free(writer, kind, object);
     instruction_put_operand(writer, size);
     instruction_put_operand(writer, alignment);
-    instruction_end_death(writer, object);
+    instruction_end_free(writer, object);
 }
 
-/* A death of any shape, of an object whose birth is not known; what the shape does not have is
+/* A free of any shape, of an object whose allocation is not known; what the shape does not have is
  * ignored. */
-void instruction_put_death_unknown(struct instruction_writer *writer, enum call_kind kind,
-                                   uint64_t size, uint64_t alignment);
+void instruction_put_free_unknown(struct instruction_writer *writer, enum call_kind kind,
+                                  uint64_t size, uint64_t alignment);
 
 /* HEAP: `count` (0 to 2) numbers. */
 void instruction_put_heap(struct instruction_writer *writer, enum call_kind kind, unsigned count,
@@ -305,7 +306,7 @@ void instruction_put_tick(struct instruction_writer *writer, uint64_t elapsed_ns
 void instruction_put_lost(struct instruction_writer *writer, uint64_t lane, uint64_t events);
 
 /* The next call, of an unknown object, frees or reallocates one that had been freed already. To be
- * followed by instruction_put_death_unknown() or instruction_put_realloc_unknown(). */
+ * followed by instruction_put_free_unknown() or instruction_put_realloc_unknown(). */
 void instruction_put_freed_twice(struct instruction_writer *writer);
 
 #ifdef __cplusplus

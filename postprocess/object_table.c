@@ -77,7 +77,7 @@ static void displaced_remove(struct object_table *table, uint32_t hole)
     table->displaced_count--;
 }
 
-/* ---- births ---- */
+/* ---- allocations ---- */
 
 static bool table_make_page(struct object_table *table, uint32_t place)
 {
@@ -96,13 +96,13 @@ static bool table_displace(struct object_table *table, uint32_t place, struct ob
     uint32_t older = entry->lives & ~OBJECT_SPECIAL;
     if (older == 0) return true;
     if (table->displaced_count >= table->displaced_room / 2 && !displaced_grow(table)) return false;
-    displaced_put(table, (struct object_displaced){place, older - 1, entry->born});
+    displaced_put(table, (struct object_displaced){place, older - 1, entry->allocated});
     entry->lives = OBJECT_SPECIAL;
     table->displacements++;
     return true;
 }
 
-void object_table_put(struct object_table *table, uint64_t born, uint32_t place,
+void object_table_put(struct object_table *table, uint64_t allocated, uint32_t place,
                       uint32_t register_number)
 {
     if (place == RAW_PLACE_NONE) return;
@@ -114,14 +114,14 @@ void object_table_put(struct object_table *table, uint64_t born, uint32_t place,
     if (register_number >= OBJECT_SPECIAL - 1 || !table_displace(table, place, entry))
         table->failed = true;
     entry->lives = (entry->lives & OBJECT_SPECIAL) | (register_number + 1);
-    entry->born = born;
+    entry->allocated = allocated;
 }
 
 /* ---- ends ---- */
 
 /* Where an object was found. */
 struct found {
-    uint64_t born; /* 0: none was */
+    uint64_t allocated; /* 0: none was */
     uint32_t register_number;
     bool is_displaced;
     uint32_t at; /* there */
@@ -132,17 +132,17 @@ static struct found table_search(const struct object_table *table, uint32_t plac
     const struct object_entry *entry = object_table_entry(table, place);
     uint32_t lives = entry->lives & ~OBJECT_SPECIAL;
     struct found found = {0};
-    if (lives != 0 && object_is_meant(entry->born, bound))
-        found = (struct found){.born = entry->born, .register_number = lives - 1};
+    if (lives != 0 && object_is_meant(entry->allocated, bound))
+        found = (struct found){.allocated = entry->allocated, .register_number = lives - 1};
     if (lives == entry->lives || place == RAW_PLACE_NONE || table->displaced_count == 0)
         return found;
     uint32_t mask = table->displaced_room - 1;
     for (uint32_t at = displaced_home(table, place); table->displaced[at].place != 0;
          at = (at + 1) & mask) {
         const struct object_displaced *object = &table->displaced[at];
-        if (object->place == place && object->born > found.born &&
-            object_is_meant(object->born, bound))
-            found = (struct found){object->born, object->register_number, true, at};
+        if (object->place == place && object->allocated > found.allocated &&
+            object_is_meant(object->allocated, bound))
+            found = (struct found){object->allocated, object->register_number, true, at};
     }
     return found;
 }
@@ -160,7 +160,7 @@ bool object_table_find(const struct object_table *table, uint32_t place, uint64_
 {
     struct found found = table_search(table, place, bound);
     *register_number = found.register_number;
-    return found.born != 0;
+    return found.allocated != 0;
 }
 
 bool object_table_end_special(struct object_table *table, uint32_t place, uint64_t bound,
@@ -169,7 +169,7 @@ bool object_table_end_special(struct object_table *table, uint32_t place, uint64
     struct found found = table_search(table, place, bound);
     struct object_entry *entry = object_table_entry(table, place);
     *register_number = found.register_number;
-    if (found.born == 0) return false;
+    if (found.allocated == 0) return false;
     if (!found.is_displaced) {
         entry->lives &= OBJECT_SPECIAL;
         return true;

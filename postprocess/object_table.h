@@ -1,25 +1,25 @@
 /* object_table - the objects that are alive, by the place at which they live (FORMAT.md 2.5).
  *
- *   place  -> pages [ ][p][ ][p]    page  65 536 entries, made when the first object is born there
+ *   place  -> pages [ ][p][ ][p]    page  65 536 entries, made when the first object is allocated there
  *                                   entry lives  0             nobody does
  *                                                register + 1  this object does
  *                                                with OBJECT_SPECIAL  more is to be looked at
- *                                         born   of whom it was born, and as which birth
+ *                                         allocated   of whom it was allocated, and as which allocation
  *
  * A lookup is: page, entry. Where pages have not been made stands one whose entries are all
  * special, and so is place 0, which is no place. So one comparison tells what is plain, and it
  * nearly always is.
  *
- * What an end means is said by its bound: of the objects that the bound's lane has born at the
- * place, the latest among so many births. An end that its own lane tells of means whoever lives
+ * What an end means is said by its bound: of the objects that the bound's lane has allocated at the
+ * place, the latest among so many allocations. An end that its own lane tells of means whoever lives
  * there (docs/ordering.md). That does not hold for what happens beside the recording (pauses,
  * losses), nor for places of class 0, which change hands outside of the structures with numbers:
- * there an object may be born at a place whose older object seems to live on, and its death may
+ * there an object may be allocated at a place whose older object seems to live on, and its free may
  * come later or never. The older one is then *displaced*: it stays alive, in a table of its own,
  * and ends at such a place look for the very object.
  *
  * Memory   12 bytes for each place in pages that were made, some 24 for each displaced object. It
- *          may be needed by births; failure stays in `failed`, after which nothing the table says
+ *          may be needed by allocations; failure stays in `failed`, after which nothing the table says
  *          means anything. Threads: one. */
 #ifndef MALLOCTAPE_OBJECT_TABLE_H
 #define MALLOCTAPE_OBJECT_TABLE_H
@@ -42,15 +42,15 @@ extern "C" {
 
 /* A place, and who lives there. Not more than it has to be: these are what misses the caches. */
 struct __attribute__((packed, aligned(4))) object_entry {
-    uint64_t born; /* raw_births() */
+    uint64_t allocated; /* raw_allocations() */
     uint32_t lives;
 };
 
-/* An object that lives on at a place where another one has been born. */
+/* An object that lives on at a place where another one has been allocated. */
 struct object_displaced {
     uint32_t place; /* 0: an empty entry */
     uint32_t register_number;
-    uint64_t born; /* raw_births(): by whom, and as which birth */
+    uint64_t allocated; /* raw_allocations(): by whom, and as which allocation */
 };
 
 struct object_table {
@@ -67,7 +67,7 @@ bool object_table_init(struct object_table *table);
 void object_table_free(struct object_table *table);
 
 /* Not for others: what is not simple. */
-void object_table_put(struct object_table *table, uint64_t born, uint32_t place,
+void object_table_put(struct object_table *table, uint64_t allocated, uint32_t place,
                       uint32_t register_number);
 bool object_table_end_special(struct object_table *table, uint32_t place, uint64_t bound,
                               uint32_t *register_number);
@@ -78,26 +78,26 @@ static inline struct object_entry *object_table_entry(const struct object_table 
     return &table->pages[place >> OBJECT_PAGE_BITS][place & (OBJECT_PAGE_ENTRIES - 1)];
 }
 
-/* A birth, raw_births(), of the object in `register_number` at the place; 0: nobody knows where. */
-static inline void object_table_birth(struct object_table *table, uint64_t born, uint32_t place,
-                                      uint32_t register_number)
+/* An allocation, raw_allocations(), of the object in `register_number` at the place; 0: nobody knows where. */
+static inline void object_table_allocation(struct object_table *table, uint64_t allocated,
+                                           uint32_t place, uint32_t register_number)
 {
     struct object_entry *entry = object_table_entry(table, place);
     if (__builtin_expect(entry->lives != 0, 0)) {
-        object_table_put(table, born, place, register_number);
+        object_table_put(table, allocated, place, register_number);
         return;
     }
-    *entry = (struct object_entry){born, register_number + 1};
+    *entry = (struct object_entry){allocated, register_number + 1};
 }
 
 /* The object at the place that the bound means, as long as it is alive. */
 bool object_table_find(const struct object_table *table, uint32_t place, uint64_t bound,
                        uint32_t *register_number);
 
-/* Whether an object born so may be the one that the bound means. */
-static inline bool object_is_meant(uint64_t born, uint64_t bound)
+/* Whether an object allocated so may be the one that the bound means. */
+static inline bool object_is_meant(uint64_t allocated, uint64_t bound)
 {
-    return (born ^ bound) >> RAW_SERIAL_BITS == 0 && born <= bound;
+    return (allocated ^ bound) >> RAW_SERIAL_BITS == 0 && allocated <= bound;
 }
 
 /* The same as object_table_find(), and the object is dead from now on. */
@@ -105,7 +105,8 @@ static inline bool object_table_end(struct object_table *table, uint32_t place, 
                                     uint32_t *register_number)
 {
     struct object_entry *entry = object_table_entry(table, place);
-    if (__builtin_expect((int32_t)entry->lives <= 0 || !object_is_meant(entry->born, bound), 0))
+    if (__builtin_expect((int32_t)entry->lives <= 0 || !object_is_meant(entry->allocated, bound),
+                         0))
         return object_table_end_special(table, place, bound, register_number);
     *register_number = entry->lives - 1;
     entry->lives = 0;

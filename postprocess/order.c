@@ -77,7 +77,7 @@ static void lane_free(struct order *order, struct order_lane *lane)
         lane->queue = chunk->next;
         read_ahead_release(order->source, chunk);
     }
-    wait_heap_free(&lane->birth_waiters);
+    wait_heap_free(&lane->allocation_waiters);
     raw_decoder_free(&lane->decoder);
     free(lane->batch);
     free(lane);
@@ -137,9 +137,9 @@ struct order_lane *order_lane(struct order *order, uint32_t number)
         return NULL;
     }
     lane->number = number;
-    lane->born = raw_births(number, 0) | LANE_NO_BIRTHS;
+    lane->allocated = raw_allocations(number, 0) | LANE_NO_ALLOCATIONS;
     lane->turn_records = TURN_RECORDS_MIN;
-    wait_heap_init(&lane->birth_waiters);
+    wait_heap_init(&lane->allocation_waiters);
     raw_decoder_init(&lane->decoder, number,
                      (order->reader->header.features & RAW_FEATURE_ADDRESSES) != 0);
     order->lanes[number] = order->present[order->present_count++] = lane;
@@ -264,7 +264,7 @@ bool order_end(struct order *order)
     if (!order_look_ahead(order)) return false;
     order->ended = true;
     for (uint32_t i = 0; i < order->present_count; i++)
-        order_wake_for_births(order, order->present[i], UINT64_MAX);
+        order_wake_for_allocations(order, order->present[i], UINT64_MAX);
     return order_close_window(order, &none) && order_check_doubts(order);
 }
 

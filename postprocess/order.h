@@ -17,7 +17,7 @@
  * - An event takes effect when it enters its structures. A record of a call with its sequence
  *   numbers is a unit,
  *
- *       stamp_before* call stamp_after*
+ *       sequence_before* call sequence_after*
  *
  *   that is taken as a whole: when the object it ends is there and it is its turn in all its
  *   structures. A thread may have dropped one lock to take another, and others have come between;
@@ -49,10 +49,11 @@
 extern "C" {
 #endif
 
-#define ORDER_ERROR_LIST(X)                                                                      \
-    X(ORDER_STUCK, "order_stuck", "what a record waits for never comes (FORMAT.md 6)")           \
-    X(ORDER_STAMP_REPEATED, "order_stamp_repeated", "the number was given before (FORMAT.md 3)") \
-    X(ORDER_TOTALS, "order_totals",                                                              \
+#define ORDER_ERROR_LIST(X)                                                            \
+    X(ORDER_STUCK, "order_stuck", "what a record waits for never comes (FORMAT.md 6)") \
+    X(ORDER_SEQUENCE_REPEATED, "order_sequence_repeated",                              \
+      "the number was given before (FORMAT.md 3)")                                     \
+    X(ORDER_TOTALS, "order_totals",                                                    \
       "the totals of the end chunk are not those of the records (FORMAT.md 4.4)")
 enum order_error { ORDER_ERROR_LIST(ERROR_LIST_ENUM) };
 extern const struct error_kind order_errors[];
@@ -60,13 +61,13 @@ extern const struct error_kind order_errors[];
 struct order_totals {
     uint64_t records;           /* taken so far */
     uint64_t spool_records;     /* decoded from chunks of a spool */
-    uint64_t stamps;            /* of them */
+    uint64_t sequences;         /* of them */
     uint64_t failed;            /* calls that failed, of them */
-    uint64_t unknown_objects;   /* calls that ended an object whose birth is not known */
+    uint64_t unknown_objects;   /* calls that ended an object whose allocation is not known */
     uint64_t first_freed_twice; /* number of the first `freed_twice` instruction */
-    uint64_t displaced;         /* births at places whose older objects seem to live on */
+    uint64_t displaced;         /* allocations at places whose older objects seem to live on */
     uint64_t lost_events;
-    uint64_t stamps_missing;    /* numbers that never came where that is no damage */
+    uint64_t sequences_missing; /* numbers that never came where that is no damage */
     uint64_t windows;           /* that were ended */
     uint64_t windows_overtaken; /* those of which the next one began before */
     uint64_t units_stepped;     /* that could not be taken as a whole */

@@ -4,9 +4,9 @@
 
 /* ---- records that a lane has not decoded ---- */
 
-bool chunk_needs_nothing(const struct raw_chunk *chunk, uint64_t births)
+bool chunk_needs_nothing(const struct raw_chunk *chunk, uint64_t allocations)
 {
-    return chunk->key && chunk->first_birth >= births;
+    return chunk->key && chunk->first_allocation >= allocations;
 }
 
 void decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chunk)
@@ -23,7 +23,7 @@ static bool open_next(const struct order *order, struct raw_decoder *decoder,
     const struct raw_chunk *chunk = *next;
     if (chunk == NULL) return false;
     if (error_is_set(&decoder->error) || chunk->gap) {
-        while (chunk != NULL && !chunk_needs_nothing(chunk, decoder->births))
+        while (chunk != NULL && !chunk_needs_nothing(chunk, decoder->allocations))
             chunk = chunk->next;
         if (chunk == NULL || !order->salvage) return false;
         decoder_resume(decoder, chunk);
@@ -48,7 +48,7 @@ static uint32_t decode_next(const struct order *order, struct raw_decoder *decod
 
 static bool note_number(struct order *order, const struct record *record)
 {
-    if (record->number != RAW_STAMP_BEFORE && record->number != RAW_STAMP_AFTER) return true;
+    if (record->number != RAW_SEQUENCE_BEFORE && record->number != RAW_SEQUENCE_AFTER) return true;
     struct order_structure *structure = &order->structures[structure_index(record->structure)];
     if (structure->coming_count == structure->coming_room) {
         uint32_t room = structure->coming_room == 0 ? 64 : structure->coming_room * 2;
@@ -79,14 +79,14 @@ static int by_number(const void *left, const void *right)
 static bool lane_look_ahead(struct order *order, struct order_lane *lane)
 {
     struct record records[64];
-    struct raw_decoder scout;
+    struct raw_decoder lookahead;
     const struct raw_chunk *next = lane->queue;
     uint32_t count = lane->filled - lane->at;
     if (count > 0 && !note_numbers(order, lane->records + lane->at, count)) return false;
-    raw_decoder_scout(&scout, &lane->decoder);
-    while ((count = decode_next(order, &scout, &next, records, 64)) > 0)
+    raw_decoder_lookahead(&lookahead, &lane->decoder);
+    while ((count = decode_next(order, &lookahead, &next, records, 64)) > 0)
         if (!note_numbers(order, records, count)) return false;
-    lane->births_in_stream = scout.births;
+    lane->allocations_in_stream = lookahead.allocations;
     return true;
 }
 

@@ -73,9 +73,9 @@ static bool lane_resume(struct order *order, struct order_lane *lane)
     if (error_is_set(&lane->decoder.error)) lane_note_error(order, lane);
     while (lane_has_chunk(order, lane)) {
         struct raw_chunk *chunk = lane->queue;
-        uint64_t births = lane->decoder.births;
-        if (chunk_needs_nothing(chunk, births)) {
-            uint64_t lost = chunk->first_birth - births;
+        uint64_t allocations = lane->decoder.allocations;
+        if (chunk_needs_nothing(chunk, allocations)) {
+            uint64_t lost = chunk->first_allocation - allocations;
             lane->records[lane->filled++] = (struct record){
                 .number = RAW_LOST, .kind = RAW_LOST, .size = lost > 0 ? lost : 1, .operand = lost};
             decoder_resume(&lane->decoder, chunk);
@@ -108,7 +108,7 @@ static bool lane_open_chunk(struct order *order, struct order_lane *lane)
 /* Whether the last record in sight is the end of its unit, and more units follow. */
 static bool lane_ends_with_unit(const struct order_lane *lane)
 {
-    return lane->open != NULL && lane->records[lane->filled - 1].number != RAW_STAMP_BEFORE &&
+    return lane->open != NULL && lane->records[lane->filled - 1].number != RAW_SEQUENCE_BEFORE &&
            raw_decoder_is_behind_call(&lane->decoder);
 }
 
@@ -141,8 +141,8 @@ static bool lane_refill(struct order *order, struct order_lane *lane)
            (lane_has_chunk(order, lane) && (order->salvage || !error_is_set(&lane->decoder.error)));
 }
 
-/* Whether stamps may come after the record. */
-static bool may_have_stamps_after(const struct record *record)
+/* Whether sequence numbers may come after the record. */
+static bool may_have_sequences_after(const struct record *record)
 {
     return record->shape >= SHAPE_REALLOC || record->number == RAW_THREAD_CACHE_DELETED;
 }
@@ -155,8 +155,8 @@ static uint32_t lane_tail(const struct order *order, const struct order_lane *la
     if (order->ended && lane->queue == NULL) return 0;
     if (lane->decoded_window < order->admitted || error_is_set(&lane->decoder.error)) return 0;
     uint32_t first = lane->filled;
-    if (may_have_stamps_after(&lane->records[first - 1])) first--;
-    while (first > lane->at && lane->records[first - 1].number == RAW_STAMP_BEFORE)
+    if (may_have_sequences_after(&lane->records[first - 1])) first--;
+    while (first > lane->at && lane->records[first - 1].number == RAW_SEQUENCE_BEFORE)
         first--;
     return lane->filled - first;
 }
@@ -165,8 +165,8 @@ static uint32_t lane_tail(const struct order *order, const struct order_lane *la
 static bool splits_unit(const struct order_lane *lane, uint32_t at)
 {
     return at > 0 && at <= lane->filled &&
-           (lane->records[at - 1].number == RAW_STAMP_BEFORE ||
-            lane->records[at].number == RAW_STAMP_AFTER);
+           (lane->records[at - 1].number == RAW_SEQUENCE_BEFORE ||
+            lane->records[at].number == RAW_SEQUENCE_AFTER);
 }
 
 /* Records up to the end of the window that the lane is in, or as good as infinite while that is not
@@ -298,8 +298,8 @@ void order_run_lane(struct order *order, struct order_lane *lane)
     order->totals.displaced = order->objects.displacements;
     if (lane_position(lane) > position) lane->late_since = 0;
     lane_pass_marks(order, lane);
-    if (lane->birth_waiters.lowest <= lane_births(lane))
-        order_wake_for_births(order, lane, lane_births(lane));
+    if (lane->allocation_waiters.lowest <= lane_allocations(lane))
+        order_wake_for_allocations(order, lane, lane_allocations(lane));
     order->running = NULL;
     if (lane->state == LANE_WAITS) return;
     if (lane->holds_tail) {

@@ -6,7 +6,7 @@
  *   order_ahead.c    what lanes have that they have not come to, looked through once at the end
  *   order_lane.c     a lane's turn: its chunks, its records at hand, its part of each window
  *   order_take.c     one record after another becomes instructions
- *   order_wait.c     who waits for what; stamps and units
+ *   order_wait.c     who waits for what; sequence numbers and units
  *
  * A lane is in one of three states:
  *
@@ -32,7 +32,7 @@
  * other lanes. */
 #define BATCH_RECORDS 128u
 
-/* So many records are in sight from the one at hand, if there are that many: enough for the stamps
+/* So many records are in sight from the one at hand, if there are that many: enough for the sequence numbers
  * before a call. Looking further would be better only for a call that entered more structures than
  * that. */
 #define LOOKAHEAD       12u
@@ -73,7 +73,7 @@
  * lanes are not looked at all at the same time; farther away it is not. */
 #define TICK_SKEW_RECORDS 1024u
 
-#define STRUCTURES   RAW_STAMP_ENTRIES
+#define STRUCTURES   RAW_SEQUENCE_ENTRIES
 #define SEGMENTS_MAX 16u
 
 _Static_assert(SEGMENTS_MAX > LOOKAHEAD, "the records in sight lie in no more chunks");
@@ -104,9 +104,10 @@ struct order_batch {
 
 struct order_lane {
     uint32_t number;
-    uint8_t state;       /* enum lane_state */
-    uint64_t born;       /* births taken, lost ones included: raw_births(), or LANE_NO_BIRTHS */
-    uint32_t at, filled; /* records[at .. filled) are decoded and not taken */
+    uint8_t state; /* enum lane_state */
+    uint64_t
+        allocated; /* allocations taken, lost ones included: raw_allocations(), or LANE_NO_ALLOCATIONS */
+    uint32_t at, filled;               /* records[at .. filled) are decoded and not taken */
     struct order_batch *batch;         /* NULL while there is nothing at hand */
     struct record *records;            /* batch->records */
     struct order_lane *next;           /* in the ready queue */
@@ -120,23 +121,23 @@ struct order_lane {
     uint64_t late_since;     /* a window, and one: it waited when that ended; 0: it is not late */
     bool damaged;            /* nothing more can be decoded, and that has been noted */
     struct raw_chunk *queue, *queue_last;
-    struct wait_heap birth_waiters; /* by serial */
-    uint32_t wait_structure;        /* what it waits for: an index, or STRUCTURES for a birth */
-    uint64_t wait_number;           /* a stamp, or raw_births() */
-    uint64_t given_up;              /* births that it no longer waits for; 0: none */
-    bool in_unit;                   /* it could have entered something else of its unit */
-    bool listed;                    /* in order->steppable */
-    bool stepwise;                  /* the unit at hand is not taken as a whole, */
-    bool loose;                     /* and its call does not wait for the stamps after it */
+    struct wait_heap allocation_waiters; /* by serial */
+    uint32_t wait_structure; /* what it waits for: an index, or STRUCTURES for an allocation */
+    uint64_t wait_number;    /* a sequence number, or raw_allocations() */
+    uint64_t given_up;       /* allocations that it no longer waits for; 0: none */
+    bool in_unit;            /* it could have entered something else of its unit */
+    bool listed;             /* in order->steppable */
+    bool stepwise;           /* the unit at hand is not taken as a whole, */
+    bool loose;              /* and its call does not wait for the sequence numbers after it */
     uint32_t segments_count;
     struct order_segment segments[SEGMENTS_MAX]; /* the latest chunks, a ring */
-    uint64_t first_lost;                         /* of its births; 0: none was */
-    uint64_t births_in_stream;                   /* once order->ended */
+    uint64_t first_lost;                         /* of its allocations; 0: none was */
+    uint64_t allocations_in_stream;              /* once order->ended */
     struct raw_decoder decoder;
 };
 
 /* So that an unknown object, whose bound is 0, is not one that this lane has. */
-#define LANE_NO_BIRTHS (UINT64_C(1) << 63)
+#define LANE_NO_ALLOCATIONS (UINT64_C(1) << 63)
 
 struct order_structure {
     uint64_t next; /* the number whose turn it is */
@@ -212,10 +213,10 @@ static inline uint32_t structure_number(uint32_t index)
     return index == STRUCTURES - 1 ? RAW_STRUCTURE_PAGE_HEAP : index;
 }
 
-/* Births of the lane that were taken. */
-static inline uint64_t lane_births(const struct order_lane *lane)
+/* Allocations of the lane that were taken. */
+static inline uint64_t lane_allocations(const struct order_lane *lane)
 {
-    return raw_births_count(lane->born);
+    return raw_allocations_count(lane->allocated);
 }
 
 /* Number of the record at hand. */
@@ -240,15 +241,15 @@ static inline bool lane_is_behind(const struct order *order, const struct order_
     return lane->marks_count > 0 && lane_first_mark(lane)->window == order->oldest;
 }
 
-/* Whether the bound's lane has had so many births. An unknown object has no bound. */
-static inline bool order_is_born(const struct order *order, const struct order_lane *lane,
-                                 uint64_t bound)
+/* Whether the bound's lane has had so many allocations. An unknown object has no bound. */
+static inline bool order_is_allocated(const struct order *order, const struct order_lane *lane,
+                                      uint64_t bound)
 {
-    uint32_t other = raw_births_lane(bound);
+    uint32_t other = raw_allocations_lane(bound);
     if (__builtin_expect(other == lane->number, 1)) return true;
     if (bound == 0) return true;
     return other < order->lanes_room && order->lanes[other] != NULL &&
-           raw_births_count(bound) <= lane_births(order->lanes[other]);
+           raw_allocations_count(bound) <= lane_allocations(order->lanes[other]);
 }
 
 /* ---- order.c ---- */
@@ -313,13 +314,13 @@ bool order_unstick(struct order *order);
 
 /* ---- order_ahead.c ---- */
 
-/* Looks through all that has come and was not taken: fills lane->births_in_stream and
+/* Looks through all that has come and was not taken: fills lane->allocations_in_stream and
  * structure->coming. False: no memory. */
 bool order_look_ahead(struct order *order);
 
-/* Whether a lane that has had so many births can go on with the chunk whatever is missing before
+/* Whether a lane that has had so many allocations can go on with the chunk whatever is missing before
  * it; and its decoder does so. A record stands for what is missing. */
-bool chunk_needs_nothing(const struct raw_chunk *chunk, uint64_t births);
+bool chunk_needs_nothing(const struct raw_chunk *chunk, uint64_t allocations);
 void decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chunk);
 
 /* ---- order_lane.c ---- */
@@ -354,10 +355,10 @@ void order_make_ready(struct order *order, struct order_lane *lane);
 struct order_lane *order_next_ready(struct order *order);
 
 /* Always false, to be returned. */
-bool lane_waits_for_births(struct order *order, struct order_lane *lane, uint64_t bound);
+bool lane_waits_for_allocations(struct order *order, struct order_lane *lane, uint64_t bound);
 
-/* Wakes who waits for births of the lane up to this one. */
-void order_wake_for_births(struct order *order, struct order_lane *lane, uint64_t births);
+/* Wakes who waits for allocations of the lane up to this one. */
+void order_wake_for_allocations(struct order *order, struct order_lane *lane, uint64_t allocations);
 
 /* What a lane whose record has a bound is to do. */
 enum order_bound {
@@ -370,12 +371,12 @@ enum order_bound order_bound(struct order *order, const struct order_lane *lane,
 /* The structure's next number may have changed: wakes whose turn it is. */
 void structure_advance(struct order *order, struct order_structure *structure);
 
-/* Stamps, as records: of the latest call, of the next one. */
-bool order_take_stamp(struct order *order, struct order_lane *lane, const struct record *record);
-bool order_take_stamp_before(struct order *order, struct order_lane *lane,
-                             const struct record *record);
+/* Sequence numbers, as records: of the latest call, of the next one. */
+bool order_take_sequence(struct order *order, struct order_lane *lane, const struct record *record);
+bool order_take_sequence_before(struct order *order, struct order_lane *lane,
+                                const struct record *record);
 
-/* Whether a call with stamps after it may be emitted now. */
+/* Whether a call with sequence numbers after it may be emitted now. */
 bool order_may_enter(struct order *order, struct order_lane *lane, const struct record *call);
 
 /* Notes a lane that waits in the middle of its unit, for order_step(). */

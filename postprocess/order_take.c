@@ -9,17 +9,17 @@
 /* What became of the object of a record. */
 enum object_state {
     OBJECT_KNOWN,
-    OBJECT_UNKNOWN, /* its birth is not known */
+    OBJECT_UNKNOWN, /* its allocation is not known */
     OBJECT_FREED,   /* it has ended already: the program frees it twice */
     OBJECT_NOT_NOW  /* the record waits for it, or ordering has failed */
 };
 
-/* Whether births that are missing, or whose places are not known, explain that nobody lives at the
+/* Whether allocations that are missing, or whose places are not known, explain that nobody lives at the
  * place. */
-static bool order_misses_births(const struct order *order, uint64_t bound)
+static bool order_misses_allocations(const struct order *order, uint64_t bound)
 {
-    const struct order_lane *lane = order->lanes[raw_births_lane(bound)];
-    uint64_t count = raw_births_count(bound);
+    const struct order_lane *lane = order->lanes[raw_allocations_lane(bound)];
+    uint64_t count = raw_allocations_count(bound);
     return lane->first_lost - 1 < count || lane->decoder.unplaced - 1 < count ||
            (order->salvage && order->totals.lost_events > 0);
 }
@@ -28,7 +28,7 @@ static bool order_misses_births(const struct order *order, uint64_t bound)
  */
 static enum object_state order_miss_object(struct order *order, const struct record *record)
 {
-    if (!order_misses_births(order, record->bound)) return OBJECT_FREED;
+    if (!order_misses_allocations(order, record->bound)) return OBJECT_FREED;
     order->totals.unknown_objects++;
     return OBJECT_UNKNOWN;
 }
@@ -41,7 +41,7 @@ static enum object_state order_reach_object(struct order *order, struct order_la
         enum order_bound bound = order_bound(order, lane, record->bound);
         if (bound == BOUND_REACHED) return OBJECT_KNOWN;
         if (bound == BOUND_AHEAD) {
-            lane_waits_for_births(order, lane, record->bound);
+            lane_waits_for_allocations(order, lane, record->bound);
             return OBJECT_NOT_NOW;
         }
     }
@@ -52,7 +52,7 @@ static enum object_state order_reach_object(struct order *order, struct order_la
 /* Whether the lane that has the record at hand had its object last. */
 static inline bool order_is_own(const struct order_lane *lane, const struct record *record)
 {
-    return record->bound == lane->born;
+    return record->bound == lane->allocated;
 }
 
 /* Ends the object of the record at hand. */
@@ -70,19 +70,19 @@ static inline enum object_state order_end_object(struct order *order, struct ord
     return order_miss_object(order, record);
 }
 
-static void order_put_death(struct order *order, const struct record *record, uint32_t object)
+static void order_put_free(struct order *order, const struct record *record, uint32_t object)
 {
     struct instruction_writer *writer = order->writer;
     enum call_kind kind = (enum call_kind)record->number;
     switch (record->shape) {
-    case SHAPE_DEATH_SIZED: instruction_put_death_sized(writer, kind, object, record->size); break;
-    case SHAPE_DEATH_ALIGNED:
-        instruction_put_death_aligned(writer, kind, object, record->operand);
+    case SHAPE_FREE_SIZED: instruction_put_free_sized(writer, kind, object, record->size); break;
+    case SHAPE_FREE_ALIGNED:
+        instruction_put_free_aligned(writer, kind, object, record->operand);
         break;
-    case SHAPE_DEATH_SIZED_ALIGNED:
-        instruction_put_death_sized_aligned(writer, kind, object, record->size, record->operand);
+    case SHAPE_FREE_SIZED_ALIGNED:
+        instruction_put_free_sized_aligned(writer, kind, object, record->size, record->operand);
         break;
-    default: instruction_put_death(writer, kind, object); break;
+    default: instruction_put_free(writer, kind, object); break;
     }
 }
 
@@ -95,8 +95,8 @@ static void order_put_freed_twice(struct order *order)
     instruction_put_freed_twice(order->writer);
 }
 
-static bool order_take_death(struct order *order, struct order_lane *lane,
-                             const struct record *record)
+static bool order_take_free(struct order *order, struct order_lane *lane,
+                            const struct record *record)
 {
     uint32_t object;
     enum object_state state = order_end_object(order, lane, record, &object);
@@ -104,20 +104,20 @@ static bool order_take_death(struct order *order, struct order_lane *lane,
     instruction_put_lane(order->writer, lane->number);
     if (state == OBJECT_FREED) order_put_freed_twice(order);
     if (state == OBJECT_KNOWN)
-        order_put_death(order, record, object);
+        order_put_free(order, record, object);
     else
-        instruction_put_death_unknown(order->writer, (enum call_kind)record->number, record->size,
-                                      record->operand);
+        instruction_put_free_unknown(order->writer, (enum call_kind)record->number, record->size,
+                                     record->operand);
     return true;
 }
 
 /* An object begins, in the register. */
-static inline void order_note_birth(struct order *order, struct order_lane *lane,
-                                    const struct record *record, uint32_t object)
+static inline void order_note_allocation(struct order *order, struct order_lane *lane,
+                                         const struct record *record, uint32_t object)
 {
-    uint64_t born = raw_births(lane->number, record->serial);
-    lane->born = born;
-    object_table_birth(&order->objects, born, record->place, object);
+    uint64_t allocated = raw_allocations(lane->number, record->serial);
+    lane->allocated = allocated;
+    object_table_allocation(&order->objects, allocated, record->place, object);
 }
 
 static bool order_take_realloc(struct order *order, struct order_lane *lane,
@@ -134,7 +134,7 @@ static bool order_take_realloc(struct order *order, struct order_lane *lane,
     else
         object =
             instruction_put_realloc_unknown(order->writer, kind, record->size, record->address);
-    order_note_birth(order, lane, record, object);
+    order_note_allocation(order, lane, record, object);
     return true;
 }
 
@@ -149,14 +149,14 @@ static bool order_take_failed(struct order *order, struct order_lane *lane,
         if (state == OBJECT_NOT_NOW) return false;
         known = state == OBJECT_KNOWN &&
                 object_table_find(&order->objects, record->ends, record->bound, &object);
-        /* Born and dead: nothing says that this came before another lane ended the object, but so
+        /* Allocated and dead: nothing says that this came before another lane ended the object, but so
          * it was. */
         order->totals.unknown_objects += state == OBJECT_KNOWN && !known;
     }
     order->totals.failed++;
     instruction_put_lane(order->writer, lane->number);
     if (call_shapes[kind] != SHAPE_REALLOC)
-        instruction_put_birth_failed(order->writer, kind, record->size, record->operand);
+        instruction_put_allocation_failed(order->writer, kind, record->size, record->operand);
     else if (known)
         instruction_put_realloc_failed(order->writer, object, record->size);
     else
@@ -175,10 +175,10 @@ static void order_take_heap(struct order *order, struct order_lane *lane,
 static void order_take_lost(struct order *order, struct order_lane *lane,
                             const struct record *record)
 {
-    uint64_t births = lane_births(lane);
+    uint64_t allocations = lane_allocations(lane);
     if (record->operand > 0) {
-        if (lane->first_lost == 0) lane->first_lost = births + 1;
-        lane->born = raw_births(lane->number, births + record->operand);
+        if (lane->first_lost == 0) lane->first_lost = allocations + 1;
+        lane->allocated = raw_allocations(lane->number, allocations + record->operand);
     }
     instruction_put_lost(order->writer, lane->number, record->size);
     order->totals.lost_events += record->size;
@@ -190,12 +190,13 @@ static bool order_take_other(struct order *order, struct order_lane *lane,
 {
     struct instruction_writer *writer = order->writer;
     switch (record->number) {
-    case RAW_STAMP_BEFORE: return order_take_stamp_before(order, lane, record);
-    case RAW_STAMP_AFTER: return order_take_stamp(order, lane, record);
+    case RAW_SEQUENCE_BEFORE: return order_take_sequence_before(order, lane, record);
+    case RAW_SEQUENCE_AFTER: return order_take_sequence(order, lane, record);
     case RAW_LOST: order_take_lost(order, lane, record); return true;
     default: break;
     }
-    if (record[1].number == RAW_STAMP_AFTER && !order_may_enter(order, lane, record)) return false;
+    if (record[1].number == RAW_SEQUENCE_AFTER && !order_may_enter(order, lane, record))
+        return false;
     if (record->number == RAW_FAILED) return order_take_failed(order, lane, record);
     instruction_put_lane(writer, lane->number);
     switch (record->number) {
@@ -212,20 +213,21 @@ static bool order_take_call(struct order *order, struct order_lane *lane,
     struct instruction_writer *writer = order->writer;
     enum call_kind kind = (enum call_kind)record->number;
     switch (record->shape) {
-    case SHAPE_BIRTH:
+    case SHAPE_ALLOCATION:
         instruction_put_lane(writer, lane->number);
-        order_note_birth(order, lane, record,
-                         instruction_put_birth(writer, kind, record->size, record->address));
+        order_note_allocation(
+            order, lane, record,
+            instruction_put_allocation(writer, kind, record->size, record->address));
         return true;
-    case SHAPE_BIRTH_ALIGNED:
+    case SHAPE_ALLOCATION_ALIGNED:
         instruction_put_lane(writer, lane->number);
-        order_note_birth(order, lane, record,
-                         instruction_put_birth_aligned(writer, kind, record->size, record->operand,
-                                                       record->address));
+        order_note_allocation(order, lane, record,
+                              instruction_put_allocation_aligned(writer, kind, record->size,
+                                                                 record->operand, record->address));
         return true;
     case SHAPE_REALLOC: return order_take_realloc(order, lane, record);
     case SHAPE_HEAP: order_take_heap(order, lane, record); return true;
-    default: return order_take_death(order, lane, record);
+    default: return order_take_free(order, lane, record);
     }
 }
 
@@ -236,11 +238,11 @@ static __attribute__((noinline)) bool order_take_record(struct order *order,
     const struct record *record = &lane->records[at];
     lane->at = at; /* for messages, and if it waits */
     if (record->shape == SHAPE_UNDEFINED) return order_take_other(order, lane, record);
-    return (record[1].number != RAW_STAMP_AFTER || order_may_enter(order, lane, record)) &&
+    return (record[1].number != RAW_SEQUENCE_AFTER || order_may_enter(order, lane, record)) &&
            order_take_call(order, lane, record);
 }
 
-/* The birth or death at hand, if it is one of the most frequent kind and nothing is special about
+/* The allocation or free at hand, if it is one of the most frequent kind and nothing is special about
  * it. */
 static inline bool order_take_plain(struct order *order, struct order_lane *lane,
                                     const struct record *record)
@@ -248,18 +250,18 @@ static inline bool order_take_plain(struct order *order, struct order_lane *lane
     struct instruction_writer *writer = order->writer;
     enum call_kind kind = (enum call_kind)record->number;
     uint32_t object;
-    if (__builtin_expect(record[1].number == RAW_STAMP_AFTER, 0)) return false;
-    if (record->shape == SHAPE_BIRTH) {
+    if (__builtin_expect(record[1].number == RAW_SEQUENCE_AFTER, 0)) return false;
+    if (record->shape == SHAPE_ALLOCATION) {
         instruction_put_lane(writer, lane->number);
-        object = instruction_put_birth(writer, kind, record->size, record->address);
-        order_note_birth(order, lane, record, object);
+        object = instruction_put_allocation(writer, kind, record->size, record->address);
+        order_note_allocation(order, lane, record, object);
         return true;
     }
-    if (record->shape != SHAPE_DEATH || !order_is_own(lane, record) ||
+    if (record->shape != SHAPE_FREE || !order_is_own(lane, record) ||
         !object_table_end_plain(&order->objects, record->ends, &object))
         return false;
     instruction_put_lane(writer, lane->number);
-    instruction_put_death(writer, kind, object);
+    instruction_put_free(writer, kind, object);
     return true;
 }
 
@@ -283,7 +285,7 @@ uint64_t order_take_shorts(struct order *order, struct order_lane *lane, uint64_
     struct raw_shorts shorts;
     struct raw_short call;
     uint32_t object;
-    if (lane->born != raw_births(lane->number, lane->decoder.births) ||
+    if (lane->allocated != raw_allocations(lane->number, lane->decoder.allocations) ||
         !raw_shorts_begin(&shorts, &lane->decoder))
         return 0;
     instruction_put_lane(writer, lane->number);
@@ -291,16 +293,16 @@ uint64_t order_take_shorts(struct order *order, struct order_lane *lane, uint64_
          raw_shorts_take(&shorts, &call)) {
         /* If a unit a little further on is the place of an object, that one's entry will be wanted.
          */
-        const uint32_t soon = bytes_get16(shorts.at + UNITS_AHEAD_BYTES) & (RAW_DEATH_1_LIMIT - 1);
+        const uint32_t soon = bytes_get16(shorts.at + UNITS_AHEAD_BYTES) & (RAW_FREE_1_LIMIT - 1);
         __builtin_prefetch(object_table_entry(&order->objects, soon));
-        if (call.is_birth) {
-            object = instruction_put_birth(writer, (enum call_kind)call.kind, call.size, 0);
-            object_table_birth(&order->objects, ++lane->born, call.place, object);
+        if (call.is_allocation) {
+            object = instruction_put_allocation(writer, (enum call_kind)call.kind, call.size, 0);
+            object_table_allocation(&order->objects, ++lane->allocated, call.place, object);
         } else if (object_table_end_plain(&order->objects, call.place, &object)) {
             if (call.is_sized)
-                instruction_put_death_sized(writer, (enum call_kind)call.kind, object, call.size);
+                instruction_put_free_sized(writer, (enum call_kind)call.kind, object, call.size);
             else
-                instruction_put_death(writer, (enum call_kind)call.kind, object);
+                instruction_put_free(writer, (enum call_kind)call.kind, object);
         } else {
             break;
         }

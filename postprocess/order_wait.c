@@ -45,8 +45,8 @@ static void order_wake(struct order *order, uint32_t number)
 /* ---- waiting ---- */
 
 /* Always false, for `return lane_waits_...`: the record at hand cannot be taken now. */
-static bool lane_waits_for_stamp(struct order *order, struct order_lane *lane, uint32_t index,
-                                 uint64_t number)
+static bool lane_waits_for_sequence(struct order *order, struct order_lane *lane, uint32_t index,
+                                    uint64_t number)
 {
     if (!wait_heap_add(&order->structures[index].waiters, number, lane->number))
         return order_no_memory(order);
@@ -56,11 +56,11 @@ static bool lane_waits_for_stamp(struct order *order, struct order_lane *lane, u
     return false;
 }
 
-bool lane_waits_for_births(struct order *order, struct order_lane *lane, uint64_t bound)
+bool lane_waits_for_allocations(struct order *order, struct order_lane *lane, uint64_t bound)
 {
-    struct order_lane *other = order_lane(order, raw_births_lane(bound));
+    struct order_lane *other = order_lane(order, raw_allocations_lane(bound));
     if (other == NULL) return false;
-    if (!wait_heap_add(&other->birth_waiters, raw_births_count(bound), lane->number))
+    if (!wait_heap_add(&other->allocation_waiters, raw_allocations_count(bound), lane->number))
         return order_no_memory(order);
     lane->state = LANE_WAITS;
     lane->wait_structure = STRUCTURES;
@@ -68,31 +68,31 @@ bool lane_waits_for_births(struct order *order, struct order_lane *lane, uint64_
     return false;
 }
 
-void order_wake_for_births(struct order *order, struct order_lane *lane, uint64_t births)
+void order_wake_for_allocations(struct order *order, struct order_lane *lane, uint64_t allocations)
 {
     uint32_t number;
-    while (wait_heap_take(&lane->birth_waiters, births, &number))
+    while (wait_heap_take(&lane->allocation_waiters, allocations, &number))
         order_wake(order, number);
 }
 
-/* Whether the recording ended before the lane had so many births (FORMAT.md 4.4). */
+/* Whether the recording ended before the lane had so many allocations (FORMAT.md 4.4). */
 static bool order_never_reaches(const struct order *order, uint64_t bound)
 {
-    uint32_t other = raw_births_lane(bound);
+    uint32_t other = raw_allocations_lane(bound);
     if (!order->ended) return false;
     return other >= order->lanes_room || order->lanes[other] == NULL ||
-           raw_births_count(bound) > order->lanes[other]->births_in_stream;
+           raw_allocations_count(bound) > order->lanes[other]->allocations_in_stream;
 }
 
 enum order_bound order_bound(struct order *order, const struct order_lane *lane, uint64_t bound)
 {
-    if (order_is_born(order, lane, bound)) return BOUND_REACHED;
+    if (order_is_allocated(order, lane, bound)) return BOUND_REACHED;
     if (order_never_reaches(order, bound)) return BOUND_NEVER;
-    if (order_lane(order, raw_births_lane(bound)) == NULL) return BOUND_AHEAD;
+    if (order_lane(order, raw_allocations_lane(bound)) == NULL) return BOUND_AHEAD;
     return lane->given_up == bound ? BOUND_NEVER : BOUND_AHEAD;
 }
 
-/* ---- stamps ---- */
+/* ---- sequence numbers ---- */
 
 /* Wakes whoever's turn it is. */
 void structure_advance(struct order *order, struct order_structure *structure)
@@ -102,20 +102,20 @@ void structure_advance(struct order *order, struct order_structure *structure)
         order_wake(order, number);
 }
 
-bool order_take_stamp(struct order *order, struct order_lane *lane, const struct record *record)
+bool order_take_sequence(struct order *order, struct order_lane *lane, const struct record *record)
 {
     uint32_t index = structure_index(record->structure);
     struct order_structure *structure = &order->structures[index];
     if (__builtin_expect(record->size != structure->next, 0)) {
         if (record->size > structure->next)
-            return lane_waits_for_stamp(order, lane, index, record->size);
+            return lane_waits_for_sequence(order, lane, index, record->size);
         if (structure->skipped) return true;
-        return ORDER_DAMAGE(order, lane, ORDER_STAMP_REPEATED,
+        return ORDER_DAMAGE(order, lane, ORDER_SEQUENCE_REPEATED,
                             ": number %" PRIu64 " of structure %" PRIu32 ", after %" PRIu64,
                             record->size, record->structure, structure->next - 1);
     }
     structure->next++;
-    order->totals.stamps++;
+    order->totals.sequences++;
     if (structure->waiters.lowest <= structure->next) structure_advance(order, structure);
     return true;
 }
@@ -137,19 +137,19 @@ bool order_list_steppable(struct order *order, struct order_lane *lane)
     return true;
 }
 
-/* Whether it is the unit's turn at one of its stamps, given that it takes those before it. */
-static bool unit_may_take(struct order *order, const struct record *stamp, uint64_t unit)
+/* Whether it is the unit's turn at one of its sequence numbers, given that it takes those before it. */
+static bool unit_may_take(struct order *order, const struct record *sequence, uint64_t unit)
 {
-    struct order_structure *structure = &order->structures[structure_index(stamp->structure)];
+    struct order_structure *structure = &order->structures[structure_index(sequence->structure)];
     if (structure->unit != unit) {
         structure->unit = unit;
         structure->unit_count = 0;
     }
-    return stamp->size <= structure->next + structure->unit_count++;
+    return sequence->size <= structure->next + structure->unit_count++;
 }
 
-/* Whether the unit that begins with the record at hand, a stamp before a call or a call, can be
- * taken as a whole: its object is there, and it is its turn in every structure. The stamps that are
+/* Whether the unit that begins with the record at hand, a sequence number before a call or a call, can be
+ * taken as a whole: its object is there, and it is its turn in every structure. The sequence numbers that are
  * not in sight do not count. False: the lane waits for what is not so. */
 static bool order_unit_is_free(struct order *order, struct order_lane *lane,
                                const struct record *record)
@@ -157,44 +157,44 @@ static bool order_unit_is_free(struct order *order, struct order_lane *lane,
     const struct record *end = lane->records + lane->filled, *call = record;
     uint64_t unit = ++order->units;
     bool first = true;
-    while (call < end && call->number == RAW_STAMP_BEFORE)
+    while (call < end && call->number == RAW_SEQUENCE_BEFORE)
         call++;
     if (call < end && order_bound(order, lane, call->bound) == BOUND_AHEAD)
-        return lane_waits_for_births(order, lane, call->bound);
+        return lane_waits_for_allocations(order, lane, call->bound);
     for (const struct record *at = record; at < end; at++) {
         if (at == call) continue;
-        if (at > call && at->number != RAW_STAMP_AFTER) break;
+        if (at > call && at->number != RAW_SEQUENCE_AFTER) break;
         if (!unit_may_take(order, at, unit)) {
             lane->in_unit = !first;
             if (!first && !order_list_steppable(order, lane)) return false;
-            return lane_waits_for_stamp(order, lane, structure_index(at->structure), at->size);
+            return lane_waits_for_sequence(order, lane, structure_index(at->structure), at->size);
         }
         first = false;
     }
     return true;
 }
 
-/* A stamp that belongs to the next call. */
-bool order_take_stamp_before(struct order *order, struct order_lane *lane,
-                             const struct record *record)
+/* A sequence number that belongs to the next call. */
+bool order_take_sequence_before(struct order *order, struct order_lane *lane,
+                                const struct record *record)
 {
     if (!lane->stepwise && !order_unit_is_free(order, lane, record)) return false;
-    if (!order_take_stamp(order, lane, record)) return false;
+    if (!order_take_sequence(order, lane, record)) return false;
     lane->loose = false;
-    /* The unit's last stamp: the next one is taken as a whole again. */
-    if (record[1].number != RAW_STAMP_BEFORE && record[2].number != RAW_STAMP_AFTER)
+    /* The unit's last sequence number: the next one is taken as a whole again. */
+    if (record[1].number != RAW_SEQUENCE_BEFORE && record[2].number != RAW_SEQUENCE_AFTER)
         lane->stepwise = false;
     return true;
 }
 
-/* Whether a call with stamps after it may be emitted: not before its turn, at least in the first
+/* Whether a call with sequence numbers after it may be emitted: not before its turn, at least in the first
  * structure. */
 bool order_may_enter(struct order *order, struct order_lane *lane, const struct record *call)
 {
     if (!lane->stepwise) return order_unit_is_free(order, lane, call);
     uint32_t index = structure_index(call[1].structure);
     if (!lane->loose && call[1].size > order->structures[index].next)
-        return lane_waits_for_stamp(order, lane, index, call[1].size);
+        return lane_waits_for_sequence(order, lane, index, call[1].size);
     lane->stepwise = lane->loose = false;
     return true;
 }

@@ -60,9 +60,10 @@ bool order_is_patient(const struct order *order)
 /* Lets a lane that waits look again. */
 static void order_stop_waiting(struct order *order, struct order_lane *lane)
 {
-    struct wait_heap *heap = lane->wait_structure < STRUCTURES
-                                 ? &order->structures[lane->wait_structure].waiters
-                                 : &order->lanes[raw_births_lane(lane->wait_number)]->birth_waiters;
+    struct wait_heap *heap =
+        lane->wait_structure < STRUCTURES
+            ? &order->structures[lane->wait_structure].waiters
+            : &order->lanes[raw_allocations_lane(lane->wait_number)]->allocation_waiters;
     wait_heap_remove(heap, lane->number);
     order_make_ready(order, lane);
 }
@@ -91,17 +92,17 @@ bool order_step(struct order *order, uint64_t records_left)
 }
 
 /* How much is won by letting go the record that the lane waits with, without regard to its unit:
- * most by a stamp whose turn it is, less by a call that begins an object though the stamps after it
+ * most by a sequence number whose turn it is, less by a call that begins an object though the sequence numbers after it
  * have to wait. 0: nothing, because the record has to wait, or nobody waits for it. */
 static int lane_looseness(struct order *order, const struct order_lane *lane)
 {
     const struct record *record = &lane->records[lane->at];
     int behind = lane_is_behind(order, lane);
-    if (record->number == RAW_STAMP_BEFORE)
+    if (record->number == RAW_SEQUENCE_BEFORE)
         return record->size <= order->structures[structure_index(record->structure)].next
                    ? 3 + behind
                    : 0;
-    if (record->shape < SHAPE_BIRTH || record->shape > SHAPE_REALLOC) return 0;
+    if (record->shape < SHAPE_ALLOCATION || record->shape > SHAPE_REALLOC) return 0;
     return order_bound(order, lane, record->bound) != BOUND_AHEAD ? 1 + behind : 0;
 }
 
@@ -171,7 +172,7 @@ bool order_skip_missing(struct order *order)
         struct order_structure *structure = &order->structures[i];
         uint64_t lowest = structure_lowest(structure);
         if (lowest == UINT64_MAX || lowest <= structure->next) continue;
-        order->totals.stamps_missing += lowest - structure->next;
+        order->totals.sequences_missing += lowest - structure->next;
         structure->next = lowest;
         structure->skipped = skipped = true;
         structure_advance(order, structure);
@@ -211,8 +212,9 @@ static bool order_give_up(struct order *order)
                             stuck->wait_number, structure_number(stuck->wait_structure),
                             order->structures[stuck->wait_structure].next) &&
                (order_skip_missing(order) || order_skip_to(order, stuck));
-    if (!ORDER_DAMAGE(order, stuck, ORDER_STUCK, ": waits for birth %" PRIu64 " of lane %" PRIu32,
-                      raw_births_count(stuck->wait_number), raw_births_lane(stuck->wait_number)))
+    if (!ORDER_DAMAGE(
+            order, stuck, ORDER_STUCK, ": waits for allocation %" PRIu64 " of lane %" PRIu32,
+            raw_allocations_count(stuck->wait_number), raw_allocations_lane(stuck->wait_number)))
         return false;
     stuck->given_up = stuck->wait_number;
     order_stop_waiting(order, stuck);

@@ -164,13 +164,13 @@ static void allocator_avoid_throwing(struct allocator *allocator)
 {
     static const uint8_t kinds[] = {CALL_NEW, CALL_NEW_ARRAY, CALL_NEW_ALIGNED,
                                     CALL_NEW_ARRAY_ALIGNED};
-    allocator_birth *birth;
-    allocator_birth_aligned *birth_aligned;
-    ASSIGN_FUNCTION(birth, find_own("mi_malloc"));
-    ASSIGN_FUNCTION(birth_aligned, find_own("mi_malloc_aligned"));
-    if (birth == NULL || birth_aligned == NULL || new_handler_exists()) return;
-    allocator->new_object = allocator->new_array = birth;
-    allocator->new_aligned = allocator->new_array_aligned = birth_aligned;
+    allocator_allocation *allocation;
+    allocator_allocation_aligned *allocation_aligned;
+    ASSIGN_FUNCTION(allocation, find_own("mi_malloc"));
+    ASSIGN_FUNCTION(allocation_aligned, find_own("mi_malloc_aligned"));
+    if (allocation == NULL || allocation_aligned == NULL || new_handler_exists()) return;
+    allocator->new_object = allocator->new_array = allocation;
+    allocator->new_aligned = allocator->new_array_aligned = allocation_aligned;
     for (unsigned i = 0; i < sizeof kinds; i++)
         allocator->substituted[kinds[i]] = true;
 }

@@ -27,15 +27,15 @@ void engine_take_back(struct instruction_totals *totals, const struct instructio
         unsigned opcode = instruction_batch_opcode(batch, i);
         unsigned number = opcode & INSTRUCTION_NUMBER_MASK, shape = call_shapes[number];
         bool failed = opcode & INSTRUCTION_FAILED, unknown = opcode & INSTRUCTION_UNKNOWN;
-        bool birth = shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED;
+        bool allocation = shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED;
         totals->instructions--;
         if (number < CALL_KINDS) {
             totals->calls--;
             totals->by_kind[number]--;
         }
-        if (!failed && (birth || (shape == SHAPE_REALLOC && unknown)))
+        if (!failed && (allocation || (shape == SHAPE_REALLOC && unknown)))
             totals->live--;
-        else if (!birth && shape != SHAPE_REALLOC && shape != SHAPE_HEAP && !unknown &&
+        else if (!allocation && shape != SHAPE_REALLOC && shape != SHAPE_HEAP && !unknown &&
                  number < CALL_KINDS)
             totals->live++;
         totals->lane_changes -= number == INSTRUCTION_LANE;

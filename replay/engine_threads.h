@@ -18,12 +18,12 @@
  *   2. X is next in its lane: what precedes it there is older. The lane has a thread, or the one
  *      that cleared THREAD_ABSENT is creating it; and a thread that waits for its predecessor
  *      waits for one that only ends.
- *   3. X does not wait. A birth never does (slots.h). A death or realloc waits for a birth, which
+ *   3. X does not wait. An allocation never does (slots.h). A free or realloc waits for an allocation, which
  *      is older; its thread may sleep, but its maker looks whom to wake after the slice that had
- *      the birth in it, and before it waits.
+ *      the allocation in it, and before it waits.
  *
  * So X is carried out, whatever else waits. The order that this rests on is one that the reader has
- * checked: no place names an object that was not born before. No queue can be full: a lane has at
+ * checked: no place names an object that was not allocated before. No queue can be full: a lane has at
  * most one run in each unit.
  *
  * Memory of the system's only: units, slots and stacks. A thread's creation makes the C library ask

@@ -220,9 +220,9 @@ CALLS_INLINE size_t executor_loop(struct executor *executor, enum how how, bool 
             if (!executor_allocate(executor, how, &live, i, CALL_NEW, value, NULL)) break;
         } else if (opcode == CALL_DELETE) {
             executor_free(executor, how, &live, CALL_DELETE, value);
-        } else if (instruction_effects[opcode] == INSTRUCTION_PLAIN_DEATH) {
+        } else if (instruction_effects[opcode] == INSTRUCTION_PLAIN_FREE) {
             executor_free(executor, how, &live, opcode, value);
-        } else if (instruction_effects[opcode] == INSTRUCTION_PLAIN_BIRTH) {
+        } else if (instruction_effects[opcode] == INSTRUCTION_PLAIN_ALLOCATION) {
             if (!executor_allocate(executor, how, &live, i, opcode, value, NULL)) break;
         } else {
             if (!executor_run_record(executor, how, &live, batch, i, next++)) break;

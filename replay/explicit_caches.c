@@ -96,7 +96,7 @@ static const struct allocator *explicit_in_force(void)
 /* ---- calls ---- */
 
 /* The *x() functions want a size above 0, and then do as malloc does with 0. */
-static inline void *birth(size_t size, int more_flags)
+static inline void *allocation(size_t size, int more_flags)
 {
     if (__builtin_expect(explicit_caches.cache == NULL, 0)) make_cache();
     return explicit_caches.mallocx(size + (size == 0), explicit_caches.flags | more_flags);
@@ -111,20 +111,20 @@ static unsigned log2_of(size_t alignment)
 }
 
 /* As memalign() and its like, which refuse what is no power of two. */
-static inline void *birth_aligned(size_t size, size_t alignment)
+static inline void *allocation_aligned(size_t size, size_t alignment)
 {
     if (__builtin_popcountll(alignment) != 1) return NULL;
-    return birth(size, FLAG_ALIGN(log2_of(alignment)));
+    return allocation(size, FLAG_ALIGN(log2_of(alignment)));
 }
 
 static void *explicit_malloc(size_t size)
 {
-    return birth(size, 0);
+    return allocation(size, 0);
 }
 
 static void *explicit_calloc(size_t count, size_t size)
 {
-    return birth(count * size, FLAG_ZERO);
+    return allocation(count * size, FLAG_ZERO);
 }
 
 static void explicit_free(void *object)
@@ -134,7 +134,7 @@ static void explicit_free(void *object)
 
 static void *explicit_realloc(void *object, size_t size)
 {
-    if (object == NULL) return birth(size, 0);
+    if (object == NULL) return allocation(size, 0);
     if (size == 0) {
         explicit_free(object);
         return NULL;
@@ -145,29 +145,29 @@ static void *explicit_realloc(void *object, size_t size)
 
 static void *explicit_memalign(size_t alignment, size_t size)
 {
-    return birth_aligned(size, alignment);
+    return allocation_aligned(size, alignment);
 }
 
 static void *explicit_valloc(size_t size)
 {
-    return birth_aligned(size, 4096);
+    return allocation_aligned(size, 4096);
 }
 
 static void *explicit_malloc_aligned(size_t size, size_t alignment)
 {
-    return birth_aligned(size, alignment);
+    return allocation_aligned(size, alignment);
 }
 
 static void *explicit_malloc_tag(size_t size, const void *tag)
 {
     (void)tag;
-    return birth(size, 0);
+    return allocation(size, 0);
 }
 
 static void *explicit_malloc_aligned_tag(size_t size, size_t alignment, const void *tag)
 {
     (void)tag;
-    return birth_aligned(size, alignment);
+    return allocation_aligned(size, alignment);
 }
 
 static void explicit_free_tag(void *object, const void *tag)

@@ -99,8 +99,9 @@ static void places_take(struct places *places, const struct instruction_batch *b
 static bool brings(uint8_t opcode)
 {
     uint8_t shape = call_shapes[opcode & INSTRUCTION_NUMBER_MASK];
-    bool birth = shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_REALLOC;
-    return birth && !(opcode & INSTRUCTION_FAILED);
+    bool allocation =
+        shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED || shape == SHAPE_REALLOC;
+    return allocation && !(opcode & INSTRUCTION_FAILED);
 }
 
 bool places_compare(struct places *places, const struct instruction_batch *batch, size_t count,

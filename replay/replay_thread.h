@@ -9,10 +9,10 @@
  * more threads at a time than the original had. A thread that ends creates its successor if there
  * is work for it, else the dispatcher does when there is.
  *
- * Waiting. A thread waits for nothing but work and, in a death or realloc, for the object. It does
+ * Waiting. A thread waits for nothing but work and, in a free or realloc, for the object. It does
  * so briefly in a loop, then it enters itself in the list of the lane that makes the object, and
  * sleeps. A lane looks at its list after each slice of instructions and before it waits itself, and
- * wakes whoever finds an object now. So births need no more than a plain store.
+ * wakes whoever finds an object now. So allocations need no more than a plain store.
  *
  * The queue is one word, changed by compare-and-swap only:
  *

@@ -33,11 +33,11 @@ bool slots_reserve_registers(struct slots *slots, uint64_t registers)
     return true;
 }
 
-bool slots_reserve(struct slots *slots, uint64_t births)
+bool slots_reserve(struct slots *slots, uint64_t allocations)
 {
     struct slots wanted = *slots;
     if (wanted.capacity == 0) wanted.capacity = SLOTS_CAPACITY_FIRST;
-    while (!slots_suffice(&wanted, births))
+    while (!slots_suffice(&wanted, allocations))
         wanted.capacity *= 2;
     if (wanted.capacity > SLOTS_MAX) {
         errno = ENOMEM;

@@ -2,27 +2,27 @@
  *
  * A register is taken again as soon as its object is dead, by whichever lane is next in the global
  * order. Were addresses kept by register, that lane would have to wait until another thread has
- * carried out the death. So the dispatcher gives each birth a slot of its own choice:
+ * carried out the free. So the dispatcher gives each allocation a slot of its own choice:
  *
  *   register --> slot, generation --> objects[slot] --> generation of the object in it, address
  *
- *   death by lane A:  the slot goes to A's own free slots     --> births of A, which come later in
+ *   free by lane A:  the slot goes to A's own free slots     --> allocations of A, which come later in
  *                                                                 the same thread
  *                     or, if A has enough of them or the
  *                     generation is the last of its epoch,
- *                     to the unit                             --> births of all, once the unit has
+ *                     to the unit                             --> allocations of all, once the unit has
  *                                                                 been carried out
- *   a birth takes a slot from its lane's, else from those of all, else a line of new ones
+ *   an allocation takes a slot from its lane's, else from those of all, else a line of new ones
  *
- * A realloc is the death of an object and the birth of another. Thus
+ * A realloc is the free of an object and the allocation of another. Thus
  *
- *   - a birth never waits: what was in its slot has been taken, earlier in its own thread or in a
+ *   - an allocation never waits: what was in its slot has been taken, earlier in its own thread or in a
  *     unit that is done;
- *   - a death waits until the slot holds its generation. Those that may be on their way through a
+ *   - a free waits until the slot holds its generation. Those that may be on their way through a
  *     slot are of one epoch, or there is only the last one of the epoch before: 8 bits tell them
  *     apart.
  *
- * Memory   slots <= live objects + SLOTS_KEPT for each lane + deaths that are not yet carried out.
+ * Memory   slots <= live objects + SLOTS_KEPT for each lane + frees that are not yet carried out.
  * Threads  the dispatcher's only. Errors: see each function. */
 #ifndef MALLOCTAPE_REPLAY_SLOTS_H
 #define MALLOCTAPE_REPLAY_SLOTS_H
@@ -70,15 +70,15 @@ void slots_close(struct slots *slots);
 /* Makes room for registers below `registers`. False: no memory, see errno. */
 bool slots_reserve_registers(struct slots *slots, uint64_t registers);
 
-/* Whether so many more births find slots. */
-static inline bool slots_suffice(const struct slots *slots, uint64_t births)
+/* Whether so many more allocations find slots. */
+static inline bool slots_suffice(const struct slots *slots, uint64_t allocations)
 {
-    return slots->used + births * SLOTS_PER_LINE <= slots->capacity;
+    return slots->used + allocations * SLOTS_PER_LINE <= slots->capacity;
 }
 
-/* Makes room for so many births and doubles the capacity until there is. False: no memory, see
+/* Makes room for so many allocations and doubles the capacity until there is. False: no memory, see
  * errno. */
-bool slots_reserve(struct slots *slots, uint64_t births);
+bool slots_reserve(struct slots *slots, uint64_t allocations);
 
 uint32_t slots_take_line(struct slots *slots, struct slots_lane *lane);
 
@@ -89,7 +89,7 @@ static inline void slots_keep(struct slots *slots, struct slots_lane *lane, uint
     lane->count++;
 }
 
-/* A slot for a birth in lane number `maker`. There must be room for it. */
+/* A slot for an allocation in lane number `maker`. There must be room for it. */
 static inline struct slots_object slots_take(struct slots *slots, struct slots_lane *lane,
                                              uint32_t maker)
 {

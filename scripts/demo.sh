@@ -54,24 +54,24 @@ quiet_step() {
 # A deterministic database: the numbers look random and are not. Results go to standard output.
 write_sql() {
     cat >"$out/demo.sql" <<'SQL'
-CREATE TABLE people(id INTEGER PRIMARY KEY, name TEXT, city TEXT, born INTEGER, balance REAL);
+CREATE TABLE people(id INTEGER PRIMARY KEY, name TEXT, city TEXT, allocated INTEGER, balance REAL);
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400000)
 INSERT INTO people
 SELECT i, printf('person %d of %d', i * 7919 % 400009, i), 'city ' || (i * 104729 % 5003),
        1920 + i * 31 % 100, (i * 1299709 % 1000003) / 100.0
 FROM n;
-CREATE INDEX people_by_city ON people(city, born);
+CREATE INDEX people_by_city ON people(city, allocated);
 SELECT count(*), sum(balance), max(name) FROM people;
 SELECT city, count(*) AS inhabitants, avg(balance) FROM people
 GROUP BY city ORDER BY inhabitants DESC, city LIMIT 20;
-SELECT born, group_concat(substr(name, -6)) FROM people
-WHERE city LIKE 'city 49%' GROUP BY born LIMIT 50;
+SELECT allocated, group_concat(substr(name, -6)) FROM people
+WHERE city LIKE 'city 49%' GROUP BY allocated LIMIT 50;
 SELECT a.name, b.name FROM people a JOIN people b
-ON a.city = b.city AND a.born = b.born AND a.id < b.id
+ON a.city = b.city AND a.allocated = b.allocated AND a.id < b.id
 ORDER BY a.name, b.name LIMIT 100;
 UPDATE people SET name = upper(name) || ' ' || city WHERE id % 3 = 0;
 SELECT name FROM people ORDER BY name DESC LIMIT 100;
-DELETE FROM people WHERE born < 1970;
+DELETE FROM people WHERE allocated < 1970;
 SELECT count(*), length(group_concat(name)) FROM people;
 SQL
 }

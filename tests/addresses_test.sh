@@ -29,13 +29,13 @@ recording() {
     addresses "$1" LD_PRELOAD="$tracing_library" TCMALLOC_TRACE_OUTPUT=raw.lz4 >"on.$1" 2>err &&
         cmp "plain.$1" "on.$1" >out 2>&1
 }
-# Every line of the program is one birth or realloc in the recording.
+# Every line of the program is one allocation or realloc in the recording.
 recording_is_whole() {
-    local births
-    births=$("$bin/malloctape" dump --only-calls --lane 0 raw.lz4 2>err | grep -c -e '^malloc' -e '^calloc' \
+    local allocations
+    allocations=$("$bin/malloctape" dump --only-calls --lane 0 raw.lz4 2>err | grep -c -e '^malloc' -e '^calloc' \
         -e '^realloc_[nmi]' -e '^memalign') || return 1
-    echo "$births births recorded" >out
-    [ "$births" -ge 200000 ]
+    echo "$allocations allocations recorded" >out
+    [ "$allocations" -ge 200000 ]
 }
 differs_elsewhere() { addresses 2000 >system && ! cmp -s plain.2000 system; }
 

@@ -256,9 +256,9 @@ const struct malloctape_front_end malloctape_front_end = {
 
 /* --- what was done, by lane --- */
 
-#define LANES_MAX  16
-#define EVENTS_MAX 1000000
-#define STAMPS_MAX 600000
+#define LANES_MAX     16
+#define EVENTS_MAX    1000000
+#define SEQUENCES_MAX 600000
 
 struct event {
     uint8_t number; /* FORMAT.md 3 */
@@ -268,7 +268,7 @@ struct event {
     uint32_t ends, begins; /* what was done: ids of objects; 0: none */
     /* What is recorded. */
     uint32_t ends_place;
-    uint64_t bound;  /* raw_births() */
+    uint64_t bound;  /* raw_allocations() */
     uint64_t serial; /* of the object that begins */
 };
 
@@ -309,24 +309,24 @@ static unsigned a_structure(void)
     return index == STRUCTURES - 1 ? RAW_STRUCTURE_PAGE_HEAP : index;
 }
 
-/* A stamp may have to wait for a slot. */
-static void stamp_some(void)
+/* A sequence number may have to wait for a slot. */
+static void sequence_some(void)
 {
     unsigned count = fake_random() % 4 ? 0 : fake_random() % 4;
     for (unsigned i = 0; i < count; i++) {
         unsigned structure = a_structure();
         struct malloctape_lane *lane = malloctape_lane;
-        unsigned number = lane->allocating ? RAW_STAMP_BEFORE : RAW_STAMP_AFTER;
+        unsigned number = lane->allocating ? RAW_SEQUENCE_BEFORE : RAW_SEQUENCE_AFTER;
         if (lane->room)
             event_begins(lane->number, (struct event){.number = number, .structure = structure});
-        malloctape_stamp(structure);
+        malloctape_sequence(structure);
     }
 }
 
 /* Some objects from the list that threads share; the first one leaves at once. */
 static void *fetch(struct cache *cache, unsigned size_class)
 {
-    stamp_some();
+    sequence_some();
     while (central[size_class].count == 0)
         populate(size_class);
     struct list fetched = {NULL, 0};
@@ -342,7 +342,7 @@ static void *fetch(struct cache *cache, unsigned size_class)
 static void *allocate_of_class(struct thread *thread, unsigned size_class)
 {
     if (size_class == 0) {
-        stamp_some();
+        sequence_some();
         return heap + take_page(0) * SHADOW_PAGE_BYTES;
     }
     if (!thread->cache) thread->cache = &thread->caches[fake_random() % 2];
@@ -364,7 +364,7 @@ static void release_some(struct cache *cache, unsigned size_class, unsigned coun
 {
     if (count == 0) return;
     malloctape_uncached(cache, size_class, count);
-    stamp_some();
+    sequence_some();
     for (; count > 0; count--)
         central_push(size_class, list_pop(&cache->lists[size_class]));
 }
@@ -374,10 +374,10 @@ static void release(struct thread *thread, void *object)
     unsigned size_class = pages[page_of(object)].size_class;
     struct cache *cache = thread->cache;
     if (size_class == 0) {
-        stamp_some();
+        sequence_some();
         close_page(page_of(object));
     } else if (!cache) {
-        stamp_some();
+        sequence_some();
         central_push(size_class, object);
     } else {
         struct list *list = &cache->lists[size_class];
@@ -453,7 +453,7 @@ static uint64_t a_tag(void)
     return fake_random() % 2 ? fake_random() >> 7 : fake_random() % 30000;
 }
 
-static unsigned a_birth_kind(void)
+static unsigned a_allocation_kind(void)
 {
     static const uint8_t kinds[] = {CALL_MALLOC, CALL_MALLOC, CALL_MALLOC, CALL_CALLOC,
                                     CALL_NEW_ARRAY};
@@ -469,7 +469,8 @@ static bool is_hot(const struct thread *thread)
     return true;
 }
 
-static bool birth_hot(struct thread *thread, struct object *object, unsigned kind, uint64_t size)
+static bool allocation_hot(struct thread *thread, struct object *object, unsigned kind,
+                           uint64_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
     if (!is_hot(thread)) return false;
@@ -477,9 +478,9 @@ static bool birth_hot(struct thread *thread, struct object *object, unsigned kin
     if (list->count == 0) return false;
     *object = (struct object){list_pop(list), new_id()};
     if (size < malloctape_code_of(lane, kind)->size_limit)
-        malloctape_lane_birth(lane, malloctape_lane_cursor(lane), kind, size);
+        malloctape_lane_allocation(lane, malloctape_lane_cursor(lane), kind, size);
     else
-        malloctape_born_in_cache(kind, size, object->address);
+        malloctape_allocated_in_cache(kind, size, object->address);
     event_begins(
         lane->number,
         (struct event){.number = (uint8_t)kind, .size = size, .begins = object->id, .must = true});
@@ -492,19 +493,19 @@ static void look_at_cache(struct thread *thread)
     if (fake_random() % 64) malloctape_thread_cache_is(thread->cache);
 }
 
-static void birth(struct thread *thread, struct object *object)
+static void allocation(struct thread *thread, struct object *object)
 {
     bool large = fake_random() % 32 == 0, aligned = fake_random() % 64 == 0;
     uint64_t size = large ? 513 + (uint64_t)fake_random() : fake_random() % 513;
-    unsigned kind = aligned ? CALL_MEMALIGN : a_birth_kind();
+    unsigned kind = aligned ? CALL_MEMALIGN : a_allocation_kind();
     /* One that is aligned may be taken from where larger ones are. */
     unsigned size_class = aligned && !large ? CLASSES - 1 : class_of_size(size);
-    if (!aligned && !large && birth_hot(thread, object, kind, size)) return;
+    if (!aligned && !large && allocation_hot(thread, object, kind, size)) return;
     *object = (struct object){NULL, new_id()};
     if (!malloctape_ready()) {
         event_refused(object->id);
         object->address = allocate(thread, size_class);
-        malloctape_born_unrecorded(object->address);
+        malloctape_allocated_unrecorded(object->address);
         return;
     }
     uint64_t switches = fake_switches();
@@ -516,8 +517,8 @@ static void birth(struct thread *thread, struct object *object)
         event_begins(lane, (struct event){.number = failed ? RAW_FAILED : (uint8_t)kind,
                                           .size = size,
                                           .begins = failed ? 0 : object->id});
-    malloctape_born(kind, size, aligned ? 64 : 0, object->address,
-                    !failed && is_of_class(object->address, size));
+    malloctape_allocated(kind, size, aligned ? 64 : 0, object->address,
+                         !failed && is_of_class(object->address, size));
     event->must = must_be_there(switches, object->address);
     look_at_cache(thread);
 }
@@ -532,7 +533,7 @@ static void dawdle(void)
     lane->extra_units--;
 }
 
-static bool death_hot(struct thread *thread, struct object *object, unsigned kind, uint64_t size)
+static bool free_hot(struct thread *thread, struct object *object, unsigned kind, uint64_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
     if (!is_hot(thread)) return false;
@@ -540,8 +541,8 @@ static bool death_hot(struct thread *thread, struct object *object, unsigned kin
     uint32_t place = shadow_place(page, object->address);
     if (!malloctape_lane_has(lane, page, place)) return false;
     if (kind == CALL_DELETE_SIZED
-            ? !malloctape_lane_death_sized(lane, malloctape_lane_cursor(lane), kind, place, size)
-            : !malloctape_lane_death(lane, malloctape_lane_cursor(lane), kind, place))
+            ? !malloctape_lane_free_sized(lane, malloctape_lane_cursor(lane), kind, place, size)
+            : !malloctape_lane_free(lane, malloctape_lane_cursor(lane), kind, place))
         return false;
     event_begins(
         lane->number,
@@ -549,7 +550,7 @@ static bool death_hot(struct thread *thread, struct object *object, unsigned kin
     return true;
 }
 
-static void death_slow(const struct object *object, unsigned kind, uint64_t size)
+static void free_slow(const struct object *object, unsigned kind, uint64_t size)
 {
     if (!malloctape_ready()) {
         event_refused(0);
@@ -565,12 +566,12 @@ static void death_slow(const struct object *object, unsigned kind, uint64_t size
     event->must = must_be_there(switches, NULL);
 }
 
-static void death(struct thread *thread, struct object *object)
+static void freeing(struct thread *thread, struct object *object)
 {
     static const uint8_t kinds[] = {CALL_FREE, CALL_FREE, CALL_DELETE_SIZED, CALL_CFREE};
     unsigned kind = kinds[fake_random() % sizeof kinds];
     uint64_t size = kind == CALL_DELETE_SIZED ? a_tag() : 0;
-    if (!death_hot(thread, object, kind, size)) death_slow(object, kind, size);
+    if (!free_hot(thread, object, kind, size)) free_slow(object, kind, size);
     release(thread, object->address);
     object->address = NULL;
 }
@@ -625,7 +626,7 @@ static void move(struct thread *thread, struct object *object)
     } else {
         event_refused(new.id);
         if (!fails) new.address = allocate(thread, class_of_size(size));
-        if (!fails) malloctape_born_unrecorded(new.address);
+        if (!fails) malloctape_allocated_unrecorded(new.address);
     }
     if (fails) return;
     release(thread, old.address);
@@ -643,7 +644,7 @@ static void resize(struct thread *thread, struct object *object)
         reallocated(object, &new, CALL_REALLOC_IN_PLACE, size, false, switches);
     } else {
         event_refused(new.id);
-        malloctape_born_unrecorded(object->address);
+        malloctape_allocated_unrecorded(object->address);
     }
     *object = new;
 }
@@ -694,17 +695,17 @@ static void thread_main(void *argument)
         place->address = NULL; /* nobody else may take it meanwhile */
         unsigned what = fake_random() % 32;
         if (!object.address)
-            birth(thread, &object);
+            allocation(thread, &object);
         else if (what < 2)
             move(thread, &object);
         else if (what == 2)
             resize(thread, &object);
         else
-            death(thread, &object);
+            freeing(thread, &object);
         if (object.address && !place->address)
             *place = object;
         else if (object.address)
-            death(thread, &object);
+            freeing(thread, &object);
         if (fake_random() % 64 == 0) fake_yield();
         seldom(thread);
     }
@@ -750,7 +751,7 @@ struct recorded {
     struct {
         uint32_t *places; /* by serial */
         uint64_t count;
-    } births[LANES_MAX];
+    } allocations[LANES_MAX];
 };
 
 static struct recorded recorded;
@@ -763,36 +764,38 @@ static const char *text_of(const struct error *error)
 
 /* Each number of a structure is given once; in a complete recording none is missing. */
 static struct {
-    uint8_t seen[STAMPS_MAX];
+    uint8_t seen[SEQUENCES_MAX];
     uint32_t highest, count;
-} stamps[RAW_STRUCTURES];
+} sequences[RAW_STRUCTURES];
 
-static void add_stamp(const struct record *record)
+static void add_sequence(const struct record *record)
 {
-    if (record->number != RAW_STAMP_BEFORE && record->number != RAW_STAMP_AFTER) return;
+    if (record->number != RAW_SEQUENCE_BEFORE && record->number != RAW_SEQUENCE_AFTER) return;
     uint32_t number = (uint32_t)record->size;
-    if (number >= STAMPS_MAX || stamps[record->structure].seen[number]++)
+    if (number >= SEQUENCES_MAX || sequences[record->structure].seen[number]++)
         fail("structure %u: number %u again", record->structure, number);
-    stamps[record->structure].count++;
-    if (number > stamps[record->structure].highest) stamps[record->structure].highest = number;
+    sequences[record->structure].count++;
+    if (number > sequences[record->structure].highest)
+        sequences[record->structure].highest = number;
 }
 
-static void check_stamps(void)
+static void check_sequences(void)
 {
     for (unsigned structure = 0; structure < RAW_STRUCTURES; structure++)
-        if (stamps[structure].count != stamps[structure].highest)
+        if (sequences[structure].count != sequences[structure].highest)
             fail("structure %u: numbers are missing", structure);
 }
 
-static void add_birth(unsigned lane, const struct record *record)
+static void add_allocation(unsigned lane, const struct record *record)
 {
     if (!record->serial) return;
-    if (record->serial != recorded.births[lane].count + 1) fail("lane %u: a serial", lane);
-    if (!recorded.births[lane].places)
-        recorded.births[lane].places = malloc((EVENTS_MAX + 2) * sizeof(uint32_t));
-    if (!recorded.births[lane].places || record->serial > EVENTS_MAX) fail("too many births");
-    recorded.births[lane].places[record->serial] = record->place;
-    recorded.births[lane].count++;
+    if (record->serial != recorded.allocations[lane].count + 1) fail("lane %u: a serial", lane);
+    if (!recorded.allocations[lane].places)
+        recorded.allocations[lane].places = malloc((EVENTS_MAX + 2) * sizeof(uint32_t));
+    if (!recorded.allocations[lane].places || record->serial > EVENTS_MAX)
+        fail("too many allocations");
+    recorded.allocations[lane].places[record->serial] = record->place;
+    recorded.allocations[lane].count++;
 }
 
 static void add_record(unsigned lane, const struct record *record)
@@ -801,8 +804,8 @@ static void add_record(unsigned lane, const struct record *record)
     if (record->number == RAW_THREAD_BEGIN || record->number == RAW_THREAD_END) return;
     bool may_lose = run_loses || strstr(fake_messages(), "memory for the shadow table");
     if (record->number == RAW_LOST && !may_lose) fail("a loss is recorded");
-    add_stamp(record);
-    add_birth(lane, record);
+    add_sequence(record);
+    add_allocation(lane, record);
     recorded.events += record->number < CALL_KINDS || record->number == RAW_FAILED;
     if (!events->list) events->list = malloc((EVENTS_MAX + 1) * sizeof *events->list);
     if (!events->list || events->count > EVENTS_MAX) fail("lane %u: too many records", lane);
@@ -869,20 +872,20 @@ static void read_everything(int stream, int spool)
 
 /* --- the comparison --- */
 
-static bool is_stamp(const struct event *event)
+static bool is_sequence(const struct event *event)
 {
-    return event->number == RAW_STAMP_BEFORE || event->number == RAW_STAMP_AFTER;
+    return event->number == RAW_SEQUENCE_BEFORE || event->number == RAW_SEQUENCE_AFTER;
 }
 
 static bool is_event(const struct event *event)
 {
-    return !is_stamp(event) && event->number != RAW_THREAD_CACHE_DELETED;
+    return !is_sequence(event) && event->number != RAW_THREAD_CACHE_DELETED;
 }
 
 static bool is_same(const struct event *a, const struct event *b)
 {
     return a->number == b->number && a->structure == b->structure &&
-           (is_stamp(a) || a->size == b->size);
+           (is_sequence(a) || a->size == b->size);
 }
 
 static const char *completeness(void)
@@ -897,8 +900,8 @@ static void tell_difference(unsigned lane, size_t at, const struct event *is,
          is->number, is->size, wanted->number, wanted->size, completeness());
 }
 
-/* By id: where the recording has the birth, raw_births(); 0: nowhere. */
-static uint64_t born_at[OBJECTS_MAX];
+/* By id: where the recording has the allocation, raw_allocations(); 0: nowhere. */
+static uint64_t allocated_at[OBJECTS_MAX];
 
 /* What an end says, of the object that `was` names. */
 struct end {
@@ -911,7 +914,7 @@ static size_t all_ends_count;
 
 static void found(unsigned lane, const struct event *was, const struct event *is)
 {
-    if (was->begins) born_at[was->begins] = raw_births(lane, is->serial);
+    if (was->begins) allocated_at[was->begins] = raw_allocations(lane, is->serial);
     if (!was->ends) return;
     if (!all_ends) all_ends = malloc(LANES_MAX * EVENTS_MAX * sizeof *all_ends);
     if (!all_ends) fail("no memory");
@@ -944,16 +947,16 @@ static void compare_lane(unsigned lane, bool loses)
     if (at < is->count) tell_difference(lane, at, &is->list[at], &nothing);
 }
 
-static uint64_t births_recorded(uint64_t births)
+static uint64_t allocations_recorded(uint64_t allocations)
 {
-    uint32_t lane = raw_births_lane(births);
-    return lane < LANES_MAX ? recorded.births[lane].count : 0;
+    uint32_t lane = raw_allocations_lane(allocations);
+    return lane < LANES_MAX ? recorded.allocations[lane].count : 0;
 }
 
-/* The latest birth of a lane at each place: `order` has the serials by place, and by themselves. */
+/* The latest allocation of a lane at each place: `order` has the serials by place, and by themselves. */
 static const uint32_t *sorted_places;
 
-static int compare_births(const void *a, const void *b)
+static int compare_allocations(const void *a, const void *b)
 {
     uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
     if (sorted_places[left] != sorted_places[right])
@@ -964,41 +967,41 @@ static int compare_births(const void *a, const void *b)
 static const uint32_t *order_of(unsigned lane)
 {
     static uint32_t *orders[LANES_MAX];
-    uint64_t count = recorded.births[lane].count;
+    uint64_t count = recorded.allocations[lane].count;
     if (orders[lane]) return orders[lane];
     uint32_t *order = orders[lane] = malloc((count + 1) * sizeof *order);
     if (!order) fail("no memory");
     for (uint32_t i = 0; i < count; i++)
         order[i] = i + 1;
-    sorted_places = recorded.births[lane].places;
-    qsort(order, count, sizeof *order, compare_births);
+    sorted_places = recorded.allocations[lane].places;
+    qsort(order, count, sizeof *order, compare_allocations);
     return order;
 }
 
-/* FORMAT.md 2.5: the latest that this lane has born at the place among so many births; 0: there is none. */
-static uint64_t latest_at(uint32_t place, uint64_t births)
+/* FORMAT.md 2.5: the latest that this lane has allocated at the place among so many allocations; 0: there is none. */
+static uint64_t latest_at(uint32_t place, uint64_t allocations)
 {
-    unsigned lane = raw_births_lane(births);
-    const uint32_t *order = order_of(lane), *places = recorded.births[lane].places;
-    uint64_t low = 0, high = recorded.births[lane].count;
+    unsigned lane = raw_allocations_lane(allocations);
+    const uint32_t *order = order_of(lane), *places = recorded.allocations[lane].places;
+    uint64_t low = 0, high = recorded.allocations[lane].count;
     while (low < high) {
         uint64_t middle = (low + high) / 2;
         uint32_t serial = order[middle];
-        bool before =
-            places[serial] != place ? places[serial] < place : serial <= raw_births_count(births);
+        bool before = places[serial] != place ? places[serial] < place
+                                              : serial <= raw_allocations_count(allocations);
         if (before)
             low = middle + 1;
         else
             high = middle;
     }
-    return low > 0 && places[order[low - 1]] == place ? raw_births(lane, order[low - 1]) : 0;
+    return low > 0 && places[order[low - 1]] == place ? raw_allocations(lane, order[low - 1]) : 0;
 }
 
 static void check_end(const struct end *end)
 {
-    uint64_t bound = end->is->bound, is = 0, wanted = born_at[end->was->ends];
+    uint64_t bound = end->is->bound, is = 0, wanted = allocated_at[end->was->ends];
     /* It need not have made it into the recording. */
-    if (raw_births_count(bound) > births_recorded(bound)) return;
+    if (raw_allocations_count(bound) > allocations_recorded(bound)) return;
     if (bound) is = latest_at(end->is->ends_place, bound);
     if (is != wanted || (bound && !is))
         fail("lane %u ends %" PRIx64 " at place %u, of %" PRIx64 ", not %" PRIx64
@@ -1084,7 +1087,7 @@ static void check_begun(const struct run *run, enum fake_end end)
     if (lines_said() != 1) fail("%u lines are said", lines_said());
     if (!complete && !strstr(fake_messages(), "ended early")) fail("nobody is told of the error");
     if (complete && !strstr(fake_messages(), "ended early")) check_nothing_is_left(&run->plan);
-    if (complete) check_stamps();
+    if (complete) check_sequences();
     if (!complete && spool < 0) fail("the spool has been removed");
     if (fake_open_descriptors()) fail("%u descriptors are left open", fake_open_descriptors());
 }

@@ -42,7 +42,7 @@ std::string written(const std::string &out, size_t room, size_t bytes)
 }
 
 std::string write_units(const std::vector<uint16_t> &units, unsigned flags, uint32_t lane = 0,
-                        uint64_t first_unit = 0, uint64_t first_birth = 0)
+                        uint64_t first_unit = 0, uint64_t first_allocation = 0)
 {
     const std::string profile = RawBuilder().profile;
     size_t room = CHUNK_BYTES_MAX(units.size());
@@ -51,7 +51,7 @@ std::string write_units(const std::vector<uint16_t> &units, unsigned flags, uint
     run.lane = lane;
     run.flags = flags;
     run.first_unit = first_unit;
-    run.first_birth = first_birth;
+    run.first_allocation = first_allocation;
     run.run.profile = reinterpret_cast<const uint8_t *>(profile.data());
     run.run.units = units.data();
     run.run.count = units.size();
@@ -69,7 +69,7 @@ std::string bytes_of(const std::vector<uint16_t> &units)
 
 /* The same chunk by the other writer. */
 std::string expected(const std::vector<uint16_t> &units, unsigned flags, uint32_t lane = 0,
-                     uint64_t first_unit = 0, uint64_t first_birth = 0)
+                     uint64_t first_unit = 0, uint64_t first_allocation = 0)
 {
     RawBuilder raw;
     std::string payload = (flags & RAW_CHUNK_FLAG_BEGIN) != 0 ? raw.profile : "";
@@ -77,7 +77,7 @@ std::string expected(const std::vector<uint16_t> &units, unsigned flags, uint32_
     payload += (flags & RAW_CHUNK_FLAG_PACKED) != 0 ? RawBuilder::pack(bytes) : bytes;
     raw.bytes.clear();
     raw.chunk(1, static_cast<int>(flags), lane, payload, static_cast<uint32_t>(units.size()),
-              first_unit, first_birth);
+              first_unit, first_allocation);
     return raw.bytes;
 }
 
@@ -153,7 +153,7 @@ TEST(Chunk, TheLongest)
     EXPECT_EQ(read_back(write_units(units, kKeyRun | RAW_CHUNK_FLAG_PACKED)), bytes_of(units));
 }
 
-/* Objects are named by their ages if the lane has been followed since their births; what it was before does not count,
+/* Objects are named by their ages if the lane has been followed since their allocations; what it was before does not count,
  * because there are chunks between that are not packed. */
 TEST(Chunk, AgesSinceTheLaneIsFollowed)
 {
@@ -172,19 +172,19 @@ TEST(Chunk, AgesSinceTheLaneIsFollowed)
         uint8_t *begin = reinterpret_cast<uint8_t *>(&out[0]);
         return out.substr(0, static_cast<size_t>(pack_units(&own, lane, &run, begin) - begin));
     };
-    const std::vector<uint16_t> birth = {static_cast<uint16_t>(RAW_UNIT_GENERAL + CALL_MALLOC), 24,
-                                         kPlace, 1};
-    const std::vector<uint16_t> death = {kPlace};
-    const std::string aged(1, '\0'), placed = pack(nullptr, death);
+    const std::vector<uint16_t> allocation = {static_cast<uint16_t>(RAW_UNIT_GENERAL + CALL_MALLOC),
+                                              24, kPlace, 1};
+    const std::vector<uint16_t> freeing = {kPlace};
+    const std::string aged(1, '\0'), placed = pack(nullptr, freeing);
     pack_lane *lane = pack_lane_begin(&own, 0);
-    pack(lane, birth);
-    EXPECT_EQ(pack(lane, death), aged);
-    pack(lane, birth);
+    pack(lane, allocation);
+    EXPECT_EQ(pack(lane, freeing), aged);
+    pack(lane, allocation);
     pack_lane_end(&own, lane);
     lane = pack_lane_begin(&own, 2);
-    EXPECT_EQ(pack(lane, death), placed);
-    pack(lane, birth);
-    EXPECT_EQ(pack(lane, death), aged);
+    EXPECT_EQ(pack(lane, freeing), placed);
+    pack(lane, allocation);
+    EXPECT_EQ(pack(lane, freeing), aged);
     pack_lane_end(&own, lane);
     packer_release(&own);
 }

@@ -12,7 +12,7 @@ raw_example() {
     exits 0 info --json j raw_example && prints '^events  *4$' && prints '^  malloc  *3  *75.0 %$' &&
         prints '^end  *complete$' &&
         json j 'j.values_at("format", "version", "events", "threads", "lanes", "live_at_end", "lost_events", "ticks",
-                            "stamps",
+                            "sequences",
                             "truncated", "spool") == ["raw", "4.0", 4, 1, 1, 2, 0, 0, 2, false, "none"] &&
                 j["by_kind"] == { "malloc" => 3, "free" => 1 } && j["program"] == "/usr/bin/sample" &&
                 j["run"] == "000102030405060708090a0b0c0d0e0f" && j["duration_ns"] == 50_000_000 &&
@@ -44,7 +44,7 @@ freed_twice() {
         json j 'j.values_at("events", "freed_twice", "live_at_end") == [4, 2, 1]'
 }
 
-# A death of an object whose birth was lost or never recorded ends nothing.
+# A free of an object whose allocation was lost or never recorded ends nothing.
 live_objects() {
     sample verify_lacking_raw
     exits 0 info --json j verify_lacking_raw && json j 'j.values_at("live_at_end", "lost_events") == [1, 5]' &&

@@ -15,10 +15,10 @@ calls_between_marks() {
     "$bin/malloctape" dump --only-calls "$1" | ruby -ne '
         $on ||= $_.start_with?("malloc 424242 ")
         next unless $on
-        born = $_[/-> 0:(\d+)@/, 1]
-        $first ||= born.to_i
-        ($at ||= {})[:born] = born.to_i - $first + 1 if born
-        text = $_.sub(/ @(\d+)/) { " #{$at[$1]}" }.sub(/-> 0:\d+@(\d+)/) { "-> #{$at[$1] = $at[:born]}" }
+        allocated = $_[/-> 0:(\d+)@/, 1]
+        $first ||= allocated.to_i
+        ($at ||= {})[:allocated] = allocated.to_i - $first + 1 if allocated
+        text = $_.sub(/ @(\d+)/) { " #{$at[$1]}" }.sub(/-> 0:\d+@(\d+)/) { "-> #{$at[$1] = $at[:allocated]}" }
         puts text
         ended ||= text[/^malloc 434343 -> (.*)/, 1]
         $last ||= ended

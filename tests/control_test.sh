@@ -33,7 +33,7 @@ api() {
         [ "$(objects raw.lz4 777)" = 1000 ] && good_piece raw.lz4 && "$workloads/$1" without >out 2>err && [ ! -s err ]
 }
 
-# The object that is born after the pause, by a call that began in it, is unknown.
+# The object that is allocated after the pause, by a call that began in it, is unknown.
 resumed_by_new_handler() {
     rm -f raw.lz4*
     recorded raw.lz4 "$workloads/new_handler" && good_piece raw.lz4 &&

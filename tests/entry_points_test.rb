@@ -46,7 +46,7 @@ def entry_points
   symbols.map { |line| line[2] }.reject { |name| NOT_ENTRY_POINTS.keys.any? { |rule| rule.match?(name) } }.uniq
 end
 
-# An object that the lane has is named by its place when it ends. Here it gets the name it was born with.
+# An object that the lane has is named by its place when it ends. Here it gets the name it was allocated with.
 def resolved(lines)
   names = {}
   lines.map do |line|
@@ -56,16 +56,16 @@ def resolved(lines)
   end
 end
 
-# Objects are named by the order in which they are born, so that addresses and places read the same.
+# Objects are named by the order in which they are allocated, so that addresses and places read the same.
 def normalized(lines)
   names = {}
   count = 0
   lines.map do |line|
-    call, born = line.chomp.split(' -> ')
+    call, allocated = line.chomp.split(' -> ')
     call = call.gsub(/\b(?:0x\h+|\d+:\d+@\d+|exception|text)\b/) { |object| names.fetch(object) { "?#{object}" } }
-    if born
-      names[born] = "##{count += 1}"
-      "#{call} -> #{names[born]}"
+    if allocated
+      names[allocated] = "##{count += 1}"
+      "#{call} -> #{names[allocated]}"
     else
       call
     end

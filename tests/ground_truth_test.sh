@@ -17,7 +17,7 @@ hands_over() {
     sed 's/^/# /' out
 }
 
-# The check must notice one object that is taken for another, one death too few, and one wrong size.
+# The check must notice one object that is taken for another, one free too few, and one wrong size.
 notices() {
     "$bin/malloctape" dump raw.lz4 2>err | ruby -e "$1" |
         "$build_dir/tests/tools/handoff_check" 2 log >out 2>>err && return 1
@@ -31,7 +31,7 @@ STDIN.each_line do |line|
     n += 1 if n == 5000
     puts line
 end'
-one_death_less='n = 0
+one_free_less='n = 0
 STDIN.each_line { |line| puts line unless line.include?(" free ") && (n += 1) == 5000 }'
 # shellcheck disable=SC2016 # Ruby
 one_size_off='n = 0
@@ -52,5 +52,5 @@ check '16 threads, one object on its way at a time' hands_over 16 strict
 rounds=20000
 hands_over 2 '' >hands || cat hands
 check 'one object taken for another would be noticed' notices "$one_object_off" '5000\|object ended'
-check 'a free that is not recorded would be noticed' notices "$one_death_less" 'number of objects ended'
+check 'a free that is not recorded would be noticed' notices "$one_free_less" 'number of objects ended'
 check 'a size off by one would be noticed' notices "$one_size_off" 'size'

@@ -103,7 +103,7 @@ class Positions {
             } else {
                 one.opcode = batch.opcodes[i];
                 one.object = static_cast<uint32_t>(live_);
-                if (effect == INSTRUCTION_PLAIN_BIRTH)
+                if (effect == INSTRUCTION_PLAIN_ALLOCATION)
                     one.size = batch.values[i];
                 else
                     one.object -= 1u + batch.values[i];
@@ -284,7 +284,7 @@ std::string header_of(uint64_t features = 0)
 
 uint32_t put_malloc(instruction_writer *writer, uint64_t size)
 {
-    return instruction_put_birth(writer, CALL_MALLOC, size, 0);
+    return instruction_put_allocation(writer, CALL_MALLOC, size, 0);
 }
 
 // Every shape with every flag it may have.
@@ -294,18 +294,18 @@ void put_everything(instruction_writer *writer)
     instruction_put_thread_begin(writer, 77);
     uint32_t first = put_malloc(writer, 24);
     instruction_put_lane(writer, 3);
-    uint32_t second = instruction_put_birth_aligned(writer, CALL_POSIX_MEMALIGN, 100, 4096, 0);
+    uint32_t second = instruction_put_allocation_aligned(writer, CALL_POSIX_MEMALIGN, 100, 4096, 0);
     instruction_put_realloc(writer, CALL_REALLOC_IN_PLACE, first, 50, 0);
     instruction_put_realloc_failed(writer, first, UINT64_MAX);
-    instruction_put_birth_failed(writer, CALL_MALLOC, UINT64_MAX, 0);
-    instruction_put_birth_failed(writer, CALL_MEMALIGN, 1, 3);
+    instruction_put_allocation_failed(writer, CALL_MALLOC, UINT64_MAX, 0);
+    instruction_put_allocation_failed(writer, CALL_MEMALIGN, 1, 3);
     uint32_t third = instruction_put_realloc_unknown(writer, CALL_REALLOC_MOVED, 10, 0);
     instruction_put_realloc_unknown_failed(writer, 11);
-    instruction_put_death_unknown(writer, CALL_FREE, 0, 0);
-    instruction_put_death_unknown(writer, CALL_DELETE_SIZED_ALIGNED, 12, 64);
-    instruction_put_death_sized(writer, CALL_DELETE_SIZED, first, 50);
-    instruction_put_death_aligned(writer, CALL_DELETE_ALIGNED, second, 4096);
-    instruction_put_death_sized_aligned(writer, CALL_FREE_ALIGNED_SIZED, third, 10, 16);
+    instruction_put_free_unknown(writer, CALL_FREE, 0, 0);
+    instruction_put_free_unknown(writer, CALL_DELETE_SIZED_ALIGNED, 12, 64);
+    instruction_put_free_sized(writer, CALL_DELETE_SIZED, first, 50);
+    instruction_put_free_aligned(writer, CALL_DELETE_ALIGNED, second, 4096);
+    instruction_put_free_sized_aligned(writer, CALL_FREE_ALIGNED_SIZED, third, 10, 16);
     instruction_put_heap(writer, CALL_SET_PROPERTY, 2, numbers);
     instruction_put_heap(writer, CALL_THREAD_IDLE, 0, numbers);
     instruction_put_tick(writer, 10, 20, 30);
@@ -313,7 +313,7 @@ void put_everything(instruction_writer *writer)
     instruction_put_thread_cache_deleted(writer);
     instruction_put_thread_end(writer);
     instruction_put_freed_twice(writer);
-    instruction_put_death_unknown(writer, CALL_FREE_SIZED, 50, 0);
+    instruction_put_free_unknown(writer, CALL_FREE_SIZED, 50, 0);
 }
 
 TEST(InstructionWriter, ExampleOfTheDocument)
@@ -322,8 +322,8 @@ TEST(InstructionWriter, ExampleOfTheDocument)
     std::string stream = written([](instruction_writer *writer) {
         instruction_put_lane(writer, 3);
         uint32_t object = put_malloc(writer, 24);
-        EXPECT_EQ(instruction_put_birth(writer, CALL_CALLOC, 300, 0), 1u);
-        instruction_put_death(writer, CALL_FREE, object);
+        EXPECT_EQ(instruction_put_allocation(writer, CALL_CALLOC, 300, 0), 1u);
+        instruction_put_free(writer, CALL_FREE, object);
     });
     std::string payload =
         stream.substr(INSTRUCTION_HEADER_BYTES + INSTRUCTION_BLOCK_HEADER_BYTES, 18);
@@ -368,8 +368,8 @@ TEST(InstructionWriter, LatestFreedRegisterIsTakenFirst)
         EXPECT_EQ(a, 0u);
         EXPECT_EQ(b, 1u);
         EXPECT_EQ(c, 2u);
-        instruction_put_death(writer, CALL_FREE, a);
-        instruction_put_death(writer, CALL_FREE, c);
+        instruction_put_free(writer, CALL_FREE, a);
+        instruction_put_free(writer, CALL_FREE, c);
         EXPECT_EQ(put_malloc(writer, 4), c);
         EXPECT_EQ(put_malloc(writer, 5), a);
         EXPECT_EQ(put_malloc(writer, 6), 3u);
@@ -404,7 +404,7 @@ TEST(InstructionWriter, FailureOfTheOutputIsKept)
         objects.push_back(put_malloc(&writer, 100));
     EXPECT_TRUE(instruction_writer_failed(&writer));
     for (int i = 0; i < 300000; i++)
-        instruction_put_death(&writer, CALL_FREE, 0);
+        instruction_put_free(&writer, CALL_FREE, 0);
     EXPECT_FALSE(instruction_writer_finish(&writer, INSTRUCTION_STATUS_COMPLETE));
     EXPECT_EQ(writer.error.kind, &error_system);
     instruction_writer_close(&writer);
@@ -490,7 +490,7 @@ TEST(InstructionReader, RandomStreamsComeBack)
                 size_t at = random() % live.size();
                 one.opcode = CALL_FREE;
                 one.object = live[at].first;
-                instruction_put_death(writer, CALL_FREE, one.object);
+                instruction_put_free(writer, CALL_FREE, one.object);
                 bytes -= live[at].second;
                 live[at] = live.back();
                 live.pop_back();
@@ -550,7 +550,7 @@ class Mixture {
         call_kind kind = random_() % 2 ? CALL_MALLOC : CALL_NEW;
         one->opcode = kind;
         one->size = size();
-        one->object = instruction_put_birth(writer, kind, one->size, 0);
+        one->object = instruction_put_allocation(writer, kind, one->size, 0);
         live_.push_back(one->object);
     }
 
@@ -558,7 +558,7 @@ class Mixture {
     {
         one->opcode = CALL_FREE;
         one->object = take();
-        instruction_put_death(writer, CALL_FREE, one->object);
+        instruction_put_free(writer, CALL_FREE, one->object);
     }
 
     void change(instruction_writer *writer, instruction *one)
@@ -580,7 +580,7 @@ class Mixture {
             one->size = size();
             one->opcode = CALL_DELETE_SIZED;
             one->object = take();
-            instruction_put_death_sized(writer, CALL_DELETE_SIZED, one->object, one->size);
+            instruction_put_free_sized(writer, CALL_DELETE_SIZED, one->object, one->size);
             break;
         case 3:
         case 4: change(writer, one); break;
@@ -591,11 +591,11 @@ class Mixture {
         case 6:
             one->opcode = CALL_MALLOC | INSTRUCTION_FAILED;
             one->size = size();
-            instruction_put_birth_failed(writer, CALL_MALLOC, one->size, 0);
+            instruction_put_allocation_failed(writer, CALL_MALLOC, one->size, 0);
             break;
         default:
             one->opcode = CALL_FREE | INSTRUCTION_UNKNOWN;
-            instruction_put_death_unknown(writer, CALL_FREE, 0, 0);
+            instruction_put_free_unknown(writer, CALL_FREE, 0, 0);
         }
     }
 
@@ -654,14 +654,14 @@ TEST(InstructionReader, Addresses)
 {
     Read read = read_stream(written(
         [](instruction_writer *writer) {
-            uint32_t a = instruction_put_birth(writer, CALL_MALLOC, 10, 0x7f0000001008);
-            instruction_put_birth_failed(writer, CALL_MALLOC, 10, 0);
+            uint32_t a = instruction_put_allocation(writer, CALL_MALLOC, 10, 0x7f0000001008);
+            instruction_put_allocation_failed(writer, CALL_MALLOC, 10, 0);
             instruction_put_realloc(writer, CALL_REALLOC_MOVED, a, 20, 0x555000000010);
             instruction_put_realloc_failed(writer, a, 20);
-            instruction_put_death(writer, CALL_FREE, a);
+            instruction_put_free(writer, CALL_FREE, a);
             instruction_writer_flush(writer);
             instruction_put_realloc_unknown(writer, CALL_REALLOC_MOVED, 5, 0x7f0000001008);
-            instruction_put_birth_aligned(writer, CALL_MEMALIGN, 5, 64, 0xfffffffffffffff8);
+            instruction_put_allocation_aligned(writer, CALL_MEMALIGN, 5, 64, 0xfffffffffffffff8);
         },
         INSTRUCTION_FEATURE_ADDRESSES));
     ASSERT_EQ(read.state, INSTRUCTIONS_END);
@@ -702,7 +702,7 @@ TEST(InstructionReader, ValuesOnBothSidesOfTheirColumns)
         for (unsigned i = 0; i < 70000; i++)
             put_malloc(writer, 8);
         for (uint32_t object : {0u, 1u, 69745u, 69744u, 69743u, 4463u, 4462u, 4461u})
-            instruction_put_death(writer, CALL_FREE, object);
+            instruction_put_free(writer, CALL_FREE, object);
         instruction_put_realloc(writer, CALL_REALLOC_MOVED, 5, 16, 0);
     }));
     ASSERT_EQ(read.state, INSTRUCTIONS_END);
@@ -818,12 +818,12 @@ TEST(InstructionReader, UndefinedOpcodes)
     for (unsigned opcode = 0; opcode < 256; opcode++) {
         unsigned number_of = opcode & INSTRUCTION_NUMBER_MASK, flags = opcode & 0xc0;
         uint8_t shape = call_shapes[number_of];
-        bool birth = shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED;
-        bool death = shape >= SHAPE_DEATH && shape <= SHAPE_DEATH_SIZED_ALIGNED;
+        bool allocation = shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED;
+        bool freeing = shape >= SHAPE_FREE && shape <= SHAPE_FREE_SIZED_ALIGNED;
         bool defined =
             shape != SHAPE_UNDEFINED || (number_of >= 48 && number_of <= INSTRUCTION_LAST);
-        bool allowed = flags == 0 || (birth && flags == INSTRUCTION_FAILED) ||
-                       (death && flags == INSTRUCTION_UNKNOWN) ||
+        bool allowed = flags == 0 || (allocation && flags == INSTRUCTION_FAILED) ||
+                       (freeing && flags == INSTRUCTION_UNKNOWN) ||
                        (shape == SHAPE_REALLOC && flags == INSTRUCTION_UNKNOWN) ||
                        number_of == CALL_REALLOC_MOVED;
         Read read =
@@ -846,14 +846,16 @@ TEST(InstructionReader, PlacesWithoutAnObject)
     EXPECT_EQ(error_of(block_of({"\x01\x52", {8, 1}, 0, 0, number(9)})), expected);
     // In a row of plain instructions, wherever it stands: the place next to the last one, and one
     // more.
-    for (size_t births = 1; births < 50; births++)
-        for (size_t deaths = 0; deaths < births; deaths++)
+    for (size_t allocations = 1; allocations < 50; allocations++)
+        for (size_t frees = 0; frees < allocations; frees++)
             for (uint64_t beyond : {0, 1}) {
-                std::string opcodes = std::string(births, '\x01') + std::string(deaths + 1, '\x15');
-                std::vector<uint64_t> values(births + deaths, 0);
-                values.push_back(births - deaths - 1 + beyond);
+                std::string opcodes =
+                    std::string(allocations, '\x01') + std::string(frees + 1, '\x15');
+                std::vector<uint64_t> values(allocations + frees, 0);
+                values.push_back(allocations - frees - 1 + beyond);
                 std::string name = error_of(block_of({opcodes + "\x01\x01", values}));
-                EXPECT_EQ(name, beyond ? expected : "instructions_cut") << births << " " << deaths;
+                EXPECT_EQ(name, beyond ? expected : "instructions_cut")
+                    << allocations << " " << frees;
             }
     // Said with the place: the second block, its second instruction, the fourth in the stream.
     std::string good = header_of() + block_of({"\x01\x01", {8, 8}, 16, 16});
@@ -876,7 +878,7 @@ TEST(InstructionReader, OperandsOutOfRange)
     EXPECT_EQ(error_of({"\x30", {}, 0, 0, number(65536)}), expected);
     EXPECT_EQ(error_of({"\x25", {}, 0, 0, number(3)}), expected);
     EXPECT_EQ(error_of({"\x01", {UINT64_MAX}}), expected);
-    // A value where there is none: of a lane, a heap call, an unknown death.
+    // A value where there is none: of a lane, a heap call, an unknown free.
     EXPECT_EQ(error_of({"\x30", {1}, 0, 0, number(1)}), expected);
     EXPECT_EQ(error_of({"\x26", {1}, 0, 0, number(0)}), expected);
     EXPECT_EQ(error_of({"\x95", {1}}), expected);
@@ -886,11 +888,11 @@ TEST(InstructionReader, LargePlacesAtTheEnd)
 {
     // Of 70 000 objects the oldest one, and one more, by calls that are taken in different ways.
     const size_t objects = 70000;
-    std::string births;
+    std::string allocations;
     for (size_t left = objects; left > 0;) {
         const size_t count = std::min<size_t>(left, INSTRUCTION_BLOCK_MAX);
-        births += block_of({std::string(count, '\x01'), std::vector<uint64_t>(count, 1),
-                            objects - left + count, objects - left + count});
+        allocations += block_of({std::string(count, '\x01'), std::vector<uint64_t>(count, 1),
+                                 objects - left + count, objects - left + count});
         left -= count;
     }
     for (char opcode : {'\x15', '\x12', '\x1c'}) {
@@ -902,7 +904,7 @@ TEST(InstructionReader, LargePlacesAtTheEnd)
             last.live_bytes = objects + 40 - dies;
             last.peak_bytes = objects + 40;
             last.operands = size;
-            Read read = read_stream(header_of() + births + block_of(last));
+            Read read = read_stream(header_of() + allocations + block_of(last));
             EXPECT_EQ(read.error_name(), beyond ? "instructions_place" : "instructions_cut");
         }
     }
@@ -910,8 +912,8 @@ TEST(InstructionReader, LargePlacesAtTheEnd)
 
 TEST(InstructionReader, LargeValuesInRowsOfInstructions)
 {
-    // Behind 40 births, a large birth and one more instruction, wherever it stands among plain
-    // ones: a death or a realloc of a large place, a size that no object has, a size that is
+    // Behind 40 allocations, a large allocation and one more instruction, wherever it stands among plain
+    // ones: a free or a realloc of a large place, a size that no object has, a size that is
     // missing.
     auto error_of = [](size_t before, char opcode, uint64_t value, const std::string &sizes) {
         std::string opcodes(40, '\x01');
@@ -936,7 +938,7 @@ TEST(InstructionReader, LargeValuesInRowsOfInstructions)
                   "instructions_operand" + at + ": size 18446744073709551615");
         EXPECT_EQ(error_of(before, '\x12', 0, ""), "instructions_columns" + at);
         EXPECT_EQ(error_of(before, '\x1c', 0, ""), "instructions_columns" + at);
-        /* The size that a death was given may be any. */
+        /* The size that a free was given may be any. */
         EXPECT_EQ(error_of(before, '\x1c', 0, number(UINT64_MAX)).find("instructions_totals"), 0u);
     }
 }

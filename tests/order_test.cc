@@ -110,14 +110,14 @@ TEST(Order, OneLaneKeepsItsOrder)
 {
     RawBuilder raw(0, "program=p\nallocator=a\nenv.X=1\nother=2\n");
     raw.thread_begin(0, 7);
-    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 24);
-    uint64_t b = raw.birth(0, RawBuilder::kMemalign, 32, 64);
-    raw.death(0, RawBuilder::kFree, a);
+    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 24);
+    uint64_t b = raw.allocation(0, RawBuilder::kMemalign, 32, 64);
+    raw.freeing(0, RawBuilder::kFree, a);
     uint64_t c = raw.realloc(0, RawBuilder::kReallocInPlace, b, 40);
     raw.heap(0, RawBuilder::kReleaseMemory, {5});
     raw.failed(0, RawBuilder::kMalloc, 1 << 30);
     raw.failed(0, RawBuilder::kReallocInPlace, 1 << 20, 0, c);
-    raw.death(0, RawBuilder::kDeleteSized, c, 40);
+    raw.freeing(0, RawBuilder::kDeleteSized, c, 40);
     raw.thread_cache_deleted(0);
     raw.thread_end(0);
     raw.end();
@@ -140,7 +140,7 @@ TEST(Order, OneLaneKeepsItsOrder)
     EXPECT_EQ(ordered.result.order.failed, 2u);
 }
 
-TEST(Order, BirthsPrecedeDeathsInBothDirections)
+TEST(Order, AllocationsPrecedeFreesInBothDirections)
 {
     /* Each lane frees what the other one makes, in turns; whichever lane comes first in the file.
      */
@@ -148,10 +148,10 @@ TEST(Order, BirthsPrecedeDeathsInBothDirections)
         RawBuilder raw;
         uint64_t from_0 = 0, from_1 = 0;
         for (int i = 0; i < 100; i++) {
-            from_0 = raw.birth(0, RawBuilder::kMalloc, 1);
-            if (from_1 != 0) raw.death(0, RawBuilder::kFree, from_1);
-            from_1 = raw.birth(1, RawBuilder::kMalloc, 2);
-            raw.death(1, RawBuilder::kFree, from_0);
+            from_0 = raw.allocation(0, RawBuilder::kMalloc, 1);
+            if (from_1 != 0) raw.freeing(0, RawBuilder::kFree, from_1);
+            from_1 = raw.allocation(1, RawBuilder::kMalloc, 2);
+            raw.freeing(1, RawBuilder::kFree, from_0);
         }
         raw.cut(static_cast<uint32_t>(first));
         raw.end();
@@ -171,19 +171,19 @@ TEST(Order, BirthsPrecedeDeathsInBothDirections)
     }
 }
 
-TEST(Order, StampsAscend)
+TEST(Order, SequencesAscend)
 {
     /* In the file the lane with the later numbers comes first. */
     RawBuilder raw;
-    raw.stamp(0, 51, 3, 2);
-    raw.birth(0, RawBuilder::kMalloc, 2);
-    raw.stamp(0, 51, 3, 4);
-    raw.birth(0, RawBuilder::kMalloc, 4);
+    raw.sequence(0, 51, 3, 2);
+    raw.allocation(0, RawBuilder::kMalloc, 2);
+    raw.sequence(0, 51, 3, 4);
+    raw.allocation(0, RawBuilder::kMalloc, 4);
     raw.cut(0);
-    raw.stamp(1, 51, 3, 1);
-    raw.birth(1, RawBuilder::kMalloc, 1);
-    raw.stamp(1, 51, 3, 3);
-    raw.birth(1, RawBuilder::kMalloc, 3);
+    raw.sequence(1, 51, 3, 1);
+    raw.allocation(1, RawBuilder::kMalloc, 1);
+    raw.sequence(1, 51, 3, 3);
+    raw.allocation(1, RawBuilder::kMalloc, 3);
     raw.end();
     EXPECT_EQ(order(raw.bytes).text(), "1:malloc1 0:malloc2 1:malloc3 0:malloc4");
 }
@@ -192,7 +192,7 @@ TEST(Order, ChunksWithoutUnits)
 {
     RawBuilder raw;
     raw.chunk(1, 3, 1, raw.profile, 0, 0, 0);
-    raw.birth(0, RawBuilder::kMalloc, 10);
+    raw.allocation(0, RawBuilder::kMalloc, 10);
     raw.tick(10, 0, 0);
     raw.chunk(1, 0, 1, "", 0, 0, 0);
     Ordered ordered = order(raw.bytes);
@@ -200,16 +200,16 @@ TEST(Order, ChunksWithoutUnits)
     EXPECT_EQ(ordered.text(), "0:malloc10 0:tick10");
 }
 
-TEST(Order, ADeathWaitsForItsTurn)
+TEST(Order, AFreeWaitsForItsTurn)
 {
     RawBuilder raw;
-    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 10);
-    raw.death(0, RawBuilder::kFree, a);
-    raw.stamp(0, 52, 3, 2);
-    raw.birth(0, RawBuilder::kMalloc, 11);
-    raw.birth(1, RawBuilder::kMalloc, 20);
-    raw.stamp(1, 51, 3, 1);
-    raw.birth(1, RawBuilder::kMalloc, 21);
+    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 10);
+    raw.freeing(0, RawBuilder::kFree, a);
+    raw.sequence(0, 52, 3, 2);
+    raw.allocation(0, RawBuilder::kMalloc, 11);
+    raw.allocation(1, RawBuilder::kMalloc, 20);
+    raw.sequence(1, 51, 3, 1);
+    raw.allocation(1, RawBuilder::kMalloc, 21);
     raw.end();
     EXPECT_EQ(order(raw.bytes).text(), "0:malloc10 1:malloc20 1:malloc21 0:free 0:malloc11");
 }
@@ -218,33 +218,33 @@ TEST(Order, ACacheIsDeletedInItsTurn)
 {
     RawBuilder raw;
     raw.thread_cache_deleted(0);
-    raw.stamp(0, 52, 3, 3);
-    raw.stamp(0, 52, 4, 1);
+    raw.sequence(0, 52, 3, 3);
+    raw.sequence(0, 52, 4, 1);
     raw.thread_end(0);
-    raw.stamp(1, 51, 3, 1);
-    raw.birth(1, RawBuilder::kMalloc, 1);
-    raw.stamp(1, 51, 3, 2);
-    raw.birth(1, RawBuilder::kMalloc, 2);
-    raw.stamp(1, 51, 4, 2);
-    raw.birth(1, RawBuilder::kMalloc, 3);
+    raw.sequence(1, 51, 3, 1);
+    raw.allocation(1, RawBuilder::kMalloc, 1);
+    raw.sequence(1, 51, 3, 2);
+    raw.allocation(1, RawBuilder::kMalloc, 2);
+    raw.sequence(1, 51, 4, 2);
+    raw.allocation(1, RawBuilder::kMalloc, 3);
     raw.end();
     EXPECT_EQ(order(raw.bytes).text(),
               "1:malloc1 1:malloc2 0:thread_cache_deleted 0:thread_end 1:malloc3");
 }
 
-TEST(Order, ReallocBetweenItsStamps)
+TEST(Order, ReallocBetweenItsSequences)
 {
     /* The new place is number 1 of list 3, the old one goes back as number 2 of list 4. */
     RawBuilder raw;
-    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 10);
-    raw.stamp(0, 51, 3, 1);
+    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 10);
+    raw.sequence(0, 51, 3, 1);
     raw.realloc(0, RawBuilder::kReallocMoved, a, 20);
-    raw.stamp(0, 52, 4, 2);
-    raw.stamp(1, 51, 3, 2);
-    raw.birth(1, RawBuilder::kMalloc, 30);
-    raw.birth(2, RawBuilder::kMalloc, 40);
-    raw.stamp(2, 51, 4, 1);
-    raw.birth(2, RawBuilder::kMalloc, 41);
+    raw.sequence(0, 52, 4, 2);
+    raw.sequence(1, 51, 3, 2);
+    raw.allocation(1, RawBuilder::kMalloc, 30);
+    raw.allocation(2, RawBuilder::kMalloc, 40);
+    raw.sequence(2, 51, 4, 1);
+    raw.allocation(2, RawBuilder::kMalloc, 41);
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.error, "");
@@ -254,14 +254,14 @@ TEST(Order, ReallocBetweenItsStamps)
 TEST(Order, AUnitWaitsForItsObjectBeforeItEnters)
 {
     RawBuilder raw;
-    raw.stamp(0, 51, 3, 2);
+    raw.sequence(0, 51, 3, 2);
     raw.realloc(0, RawBuilder::kReallocMoved, RawBuilder::token(1, 2), 7);
     raw.cut(0);
-    raw.stamp(1, 51, 3, 1);
-    raw.birth(1, RawBuilder::kMalloc, 1);
-    raw.birth(1, RawBuilder::kMalloc, 2);
-    raw.stamp(1, 51, 3, 3);
-    raw.birth(1, RawBuilder::kMalloc, 3);
+    raw.sequence(1, 51, 3, 1);
+    raw.allocation(1, RawBuilder::kMalloc, 1);
+    raw.allocation(1, RawBuilder::kMalloc, 2);
+    raw.sequence(1, 51, 3, 3);
+    raw.allocation(1, RawBuilder::kMalloc, 3);
     raw.end();
     EXPECT_EQ(order(raw.bytes).text(), "1:malloc1 1:malloc2 0:realloc_moved7 1:malloc3");
 }
@@ -272,23 +272,23 @@ TEST(Order, UnitsMayInterleaveWhereTheyDid)
 {
     for (int record : {51, 52}) {
         RawBuilder raw;
-        uint64_t a = raw.birth(0, RawBuilder::kMalloc, 5);
-        uint64_t b = raw.birth(1, RawBuilder::kMalloc, 6);
+        uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 5);
+        uint64_t b = raw.allocation(1, RawBuilder::kMalloc, 6);
         auto call = [&](uint32_t lane, uint64_t object, uint64_t list, uint64_t page_heap) {
-            if (record == 52) raw.death(lane, RawBuilder::kFree, object);
-            raw.stamp(lane, record, 3, list);
-            raw.stamp(lane, record, 255, page_heap);
-            if (record == 51) raw.birth(lane, RawBuilder::kMalloc, 7);
+            if (record == 52) raw.freeing(lane, RawBuilder::kFree, object);
+            raw.sequence(lane, record, 3, list);
+            raw.sequence(lane, record, 255, page_heap);
+            if (record == 51) raw.allocation(lane, RawBuilder::kMalloc, 7);
         };
         call(0, a, 1, 2);
         call(1, b, 2, 1);
-        raw.stamp(1, 51, 3, 3);
-        raw.birth(1, RawBuilder::kMalloc, 8);
+        raw.sequence(1, 51, 3, 3);
+        raw.allocation(1, RawBuilder::kMalloc, 8);
         raw.end();
         Ordered ordered = order(raw.bytes);
         EXPECT_EQ(ordered.error, "");
         EXPECT_EQ(ordered.all.size(), 5u);
-        EXPECT_EQ(ordered.result.order.stamps, 5u);
+        EXPECT_EQ(ordered.result.order.sequences, 5u);
         EXPECT_EQ(ordered.result.order.units_stepped, 1u);
     }
 }
@@ -298,13 +298,13 @@ TEST(Order, UnitsMayInterleaveWhereTheyDid)
 TEST(Order, TicksStandBetweenTheirWindows)
 {
     RawBuilder raw;
-    raw.birth(0, RawBuilder::kMalloc, 1);
-    raw.birth(1, RawBuilder::kMalloc, 2);
+    raw.allocation(0, RawBuilder::kMalloc, 1);
+    raw.allocation(1, RawBuilder::kMalloc, 2);
     raw.tick(10, 100, 200);
-    raw.birth(0, RawBuilder::kMalloc, 3);
+    raw.allocation(0, RawBuilder::kMalloc, 3);
     raw.tick(25, 101, 201);
     raw.tick(45, 102, 202);
-    raw.birth(1, RawBuilder::kMalloc, 4);
+    raw.allocation(1, RawBuilder::kMalloc, 4);
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.text(), "0:malloc1 1:malloc2 1:tick10 0:malloc3 0:tick15 0:tick20 1:malloc4");
@@ -316,11 +316,11 @@ TEST(Order, TicksStandBetweenTheirWindows)
 TEST(Order, TheNextWindowIsLetInWhereThisOneNeedsIt)
 {
     RawBuilder raw;
-    raw.death(0, RawBuilder::kFree, RawBuilder::token(1, 1));
-    raw.birth(0, RawBuilder::kMalloc, 1);
-    raw.birth(2, RawBuilder::kMalloc, 2);
+    raw.freeing(0, RawBuilder::kFree, RawBuilder::token(1, 1));
+    raw.allocation(0, RawBuilder::kMalloc, 1);
+    raw.allocation(2, RawBuilder::kMalloc, 2);
     raw.tick(10, 0, 0);
-    raw.birth(1, RawBuilder::kMalloc, 3);
+    raw.allocation(1, RawBuilder::kMalloc, 3);
     raw.tick(20, 0, 0);
     raw.end();
     Ordered ordered = order(raw.bytes);
@@ -329,20 +329,20 @@ TEST(Order, TheNextWindowIsLetInWhereThisOneNeedsIt)
     EXPECT_EQ(ordered.result.order.windows_overtaken, 1u);
 }
 
-/* A lane's turn is 512 records here; wherever it ends, a call is not parted from its stamps. */
+/* A lane's turn is 512 records here; wherever it ends, a call is not parted from its sequence numbers. */
 TEST(Order, TurnsDoNotEndInsideUnits)
 {
     for (int records = 500; records < 520; records++) {
         RawBuilder raw;
         for (int i = 0; i < records; i++)
-            raw.birth(0, RawBuilder::kMalloc, 1);
-        raw.stamp(0, 51, 3, 1);
-        raw.stamp(0, 51, 4, 1);
-        raw.birth(0, RawBuilder::kMalloc, 2);
+            raw.allocation(0, RawBuilder::kMalloc, 1);
+        raw.sequence(0, 51, 3, 1);
+        raw.sequence(0, 51, 4, 1);
+        raw.allocation(0, RawBuilder::kMalloc, 2);
         for (int i = 0; i < 600; i++)
-            raw.birth(0, RawBuilder::kMalloc, 1);
-        raw.stamp(1, 51, 3, 2);
-        raw.birth(1, RawBuilder::kMalloc, 3);
+            raw.allocation(0, RawBuilder::kMalloc, 1);
+        raw.sequence(1, 51, 3, 2);
+        raw.allocation(1, RawBuilder::kMalloc, 3);
         raw.end();
         std::string text = order(raw.bytes).text();
         EXPECT_LT(text.find("0:malloc2"), text.find("1:malloc3")) << records;
@@ -353,25 +353,25 @@ TEST(Order, TurnsDoNotEndInsideUnits)
 TEST(Order, UnitsThatATickCutsStayWhole)
 {
     RawBuilder before;
-    before.stamp(0, 51, 3, 1);
-    before.birth(1, RawBuilder::kMalloc, 1);
-    before.stamp(1, 51, 3, 2);
-    before.birth(1, RawBuilder::kMalloc, 2);
+    before.sequence(0, 51, 3, 1);
+    before.allocation(1, RawBuilder::kMalloc, 1);
+    before.sequence(1, 51, 3, 2);
+    before.allocation(1, RawBuilder::kMalloc, 2);
     before.tick(10, 0, 0);
-    before.birth(0, RawBuilder::kMalloc, 3);
+    before.allocation(0, RawBuilder::kMalloc, 3);
     before.tick(20, 0, 0);
     before.end();
     EXPECT_EQ(order(before.bytes).text(), "1:malloc1 0:malloc3 1:malloc2 1:tick10 1:tick10");
 
     RawBuilder after;
-    uint64_t a = after.birth(0, RawBuilder::kMalloc, 1);
-    after.death(0, RawBuilder::kFree, a);
-    after.stamp(1, 51, 3, 1);
-    after.birth(1, RawBuilder::kMalloc, 2);
+    uint64_t a = after.allocation(0, RawBuilder::kMalloc, 1);
+    after.freeing(0, RawBuilder::kFree, a);
+    after.sequence(1, 51, 3, 1);
+    after.allocation(1, RawBuilder::kMalloc, 2);
     after.tick(10, 0, 0);
-    after.stamp(0, 52, 3, 3);
-    after.stamp(1, 51, 3, 2);
-    after.birth(1, RawBuilder::kMalloc, 3);
+    after.sequence(0, 52, 3, 3);
+    after.sequence(1, 51, 3, 2);
+    after.allocation(1, RawBuilder::kMalloc, 3);
     after.end();
     EXPECT_EQ(order(after.bytes).text(), "0:malloc1 1:malloc2 1:tick10 1:malloc3 0:free");
 }
@@ -379,14 +379,14 @@ TEST(Order, UnitsThatATickCutsStayWhole)
 TEST(Order, AThreadNeedNotGoOn)
 {
     RawBuilder raw;
-    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 1);
-    raw.death(0, RawBuilder::kFree, a);
-    raw.stamp(2, 51, 3, 1);
+    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 1);
+    raw.freeing(0, RawBuilder::kFree, a);
+    raw.sequence(2, 51, 3, 1);
     for (uint64_t i = 1; i < 30; i++) {
-        raw.birth(1, RawBuilder::kMalloc, i + 1);
+        raw.allocation(1, RawBuilder::kMalloc, i + 1);
         raw.tick(i, 0, 0);
     }
-    raw.birth(2, RawBuilder::kMalloc, 100);
+    raw.allocation(2, RawBuilder::kMalloc, 100);
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.error, "");
@@ -395,14 +395,14 @@ TEST(Order, AThreadNeedNotGoOn)
     EXPECT_EQ(ordered.result.totals.live, 30u);
 }
 
-TEST(Order, ABirthThatNeverComesIsNotWaitedForAtTheEnd)
+TEST(Order, AAllocationThatNeverComesIsNotWaitedForAtTheEnd)
 {
     RawBuilder raw;
-    raw.birth(0, RawBuilder::kMalloc, 1);
-    raw.death(0, RawBuilder::kFree, RawBuilder::token(1, 1));
+    raw.allocation(0, RawBuilder::kMalloc, 1);
+    raw.freeing(0, RawBuilder::kFree, RawBuilder::token(1, 1));
     raw.cut(0);
     for (uint64_t i = 1; i < 50; i++) {
-        raw.birth(2, RawBuilder::kMalloc, i);
+        raw.allocation(2, RawBuilder::kMalloc, i);
         raw.tick(i, 0, 0);
     }
     raw.end();
@@ -416,8 +416,8 @@ TEST(Order, ABirthThatNeverComesIsNotWaitedForAtTheEnd)
 TEST(Order, ANumberThatNeverComesIsDamageToo)
 {
     RawBuilder raw;
-    raw.stamp(0, 51, 255, 2);
-    raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.sequence(0, 51, 255, 2);
+    raw.allocation(0, RawBuilder::kMalloc, 1);
     raw.cut(0);
     for (uint64_t i = 1; i < 50; i++)
         raw.tick(i, 0, 0);
@@ -451,19 +451,19 @@ TEST(Order, APlaceGoesFromObjectToObject)
 {
     /* Over a shared list, from cache to cache, and by a realloc. */
     RawBuilder raw;
-    raw.birth_at(0, RawBuilder::kMalloc, 1, 7, 0);
-    raw.death(0, RawBuilder::kFree, RawBuilder::own(7));
-    raw.stamp(0, 52, 3, 1);
+    raw.allocation_at(0, RawBuilder::kMalloc, 1, 7, 0);
+    raw.freeing(0, RawBuilder::kFree, RawBuilder::own(7));
+    raw.sequence(0, 52, 3, 1);
     raw.cut(0);
-    raw.stamp(1, 51, 3, 2);
-    raw.birth_at(1, RawBuilder::kMalloc, 2, 7, 0);
-    raw.birth_at(1, RawBuilder::kMalloc, 3, 9, 0);
-    raw.death(2, RawBuilder::kFree, RawBuilder::foreign(1, 2, 7));
-    raw.birth_at(2, RawBuilder::kMalloc, 4, 7, 0);
+    raw.sequence(1, 51, 3, 2);
+    raw.allocation_at(1, RawBuilder::kMalloc, 2, 7, 0);
+    raw.allocation_at(1, RawBuilder::kMalloc, 3, 9, 0);
+    raw.freeing(2, RawBuilder::kFree, RawBuilder::foreign(1, 2, 7));
+    raw.allocation_at(2, RawBuilder::kMalloc, 4, 7, 0);
     raw.realloc(0, RawBuilder::kReallocInPlace, RawBuilder::foreign(2, 1, 7), 5, 7);
     raw.realloc(1, RawBuilder::kReallocMoved, RawBuilder::foreign(0, 2, 7), 6, 8);
-    raw.death(1, RawBuilder::kFree, RawBuilder::own(8));
-    raw.death(1, RawBuilder::kFree, RawBuilder::own(9));
+    raw.freeing(1, RawBuilder::kFree, RawBuilder::own(8));
+    raw.freeing(1, RawBuilder::kFree, RawBuilder::own(9));
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.error, "");
@@ -472,37 +472,37 @@ TEST(Order, APlaceGoesFromObjectToObject)
     EXPECT_EQ(ordered.result.totals.live, 0u);
 }
 
-TEST(Order, BirthsTakeTheirPlacesFromTheCache)
+TEST(Order, AllocationsTakeTheirPlacesFromTheCache)
 {
     RawBuilder raw;
     raw.cache_begin(0);
     raw.size_class(0, 3, 32);
     raw.cached(0, 3, {64, 65, 66});
-    raw.birth_cached(0, RawBuilder::kMalloc, 20); /* at 64 */
-    raw.birth_cached(0, RawBuilder::kMalloc, 21); /* at 65 */
-    raw.death(0, RawBuilder::kFree, RawBuilder::own(64));
-    raw.birth_cached(0, RawBuilder::kMalloc, 22); /* at 64 */
-    raw.birth_cached(0, RawBuilder::kMalloc, 23); /* at 66 */
-    raw.birth(1, RawBuilder::kMalloc, 1);
+    raw.allocation_cached(0, RawBuilder::kMalloc, 20); /* at 64 */
+    raw.allocation_cached(0, RawBuilder::kMalloc, 21); /* at 65 */
+    raw.freeing(0, RawBuilder::kFree, RawBuilder::own(64));
+    raw.allocation_cached(0, RawBuilder::kMalloc, 22); /* at 64 */
+    raw.allocation_cached(0, RawBuilder::kMalloc, 23); /* at 66 */
+    raw.allocation(1, RawBuilder::kMalloc, 1);
     for (uint32_t place : {66, 65, 64})
-        raw.death(1, RawBuilder::kFree, RawBuilder::foreign(0, 4, place));
+        raw.freeing(1, RawBuilder::kFree, RawBuilder::foreign(0, 4, place));
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.error, "");
     EXPECT_EQ(ended_sizes(ordered), (std::vector<int64_t>{20, 23, 21, 22}));
 }
 
-TEST(Order, AnEndWaitsForAllBirthsThatItsBoundCounts)
+TEST(Order, AnEndWaitsForAllAllocationsThatItsBoundCounts)
 {
     RawBuilder raw;
-    raw.death(0, RawBuilder::kFree, RawBuilder::foreign(1, 3, 7));
+    raw.freeing(0, RawBuilder::kFree, RawBuilder::foreign(1, 3, 7));
     raw.cut(0);
-    raw.birth_at(1, RawBuilder::kMalloc, 1, 7, 0);
-    raw.stamp(1, 51, 3, 2);
-    raw.birth_at(1, RawBuilder::kMalloc, 2, 8, 0);
-    raw.birth_at(1, RawBuilder::kMalloc, 3, 9, 0);
-    raw.stamp(2, 51, 3, 1);
-    raw.birth_at(2, RawBuilder::kMalloc, 4, 10, 0);
+    raw.allocation_at(1, RawBuilder::kMalloc, 1, 7, 0);
+    raw.sequence(1, 51, 3, 2);
+    raw.allocation_at(1, RawBuilder::kMalloc, 2, 8, 0);
+    raw.allocation_at(1, RawBuilder::kMalloc, 3, 9, 0);
+    raw.sequence(2, 51, 3, 1);
+    raw.allocation_at(2, RawBuilder::kMalloc, 4, 10, 0);
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.error, "");
@@ -513,8 +513,8 @@ TEST(Order, AnEndWaitsForAllBirthsThatItsBoundCounts)
 TEST(Order, ABoundBeyondTheEndIsUnknown)
 {
     RawBuilder raw;
-    raw.birth_at(1, RawBuilder::kMalloc, 1, 7, 0);
-    raw.death(0, RawBuilder::kFree, RawBuilder::foreign(1, 2, 7));
+    raw.allocation_at(1, RawBuilder::kMalloc, 1, 7, 0);
+    raw.freeing(0, RawBuilder::kFree, RawBuilder::foreign(1, 2, 7));
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
@@ -522,24 +522,24 @@ TEST(Order, ABoundBeyondTheEndIsUnknown)
     EXPECT_EQ(ordered.result.totals.live, 1u);
 }
 
-/* As pauses leave it: an end that was not recorded, and one that nothing puts before a birth of
+/* As pauses leave it: an end that was not recorded, and one that nothing puts before an allocation of
  * another thread. */
-TEST(Order, WhoLivesWhereAnotherOneIsBornStaysAlive)
+TEST(Order, WhoLivesWhereAnotherOneIsAllocatedStaysAlive)
 {
     RawBuilder raw;
-    raw.birth_at(1, RawBuilder::kMalloc, 1, 7, 0);
-    raw.birth_at(1, RawBuilder::kMalloc, 2, 8, 0);
+    raw.allocation_at(1, RawBuilder::kMalloc, 1, 7, 0);
+    raw.allocation_at(1, RawBuilder::kMalloc, 2, 8, 0);
     raw.tick(10, 0, 0);
-    raw.birth_at(0, RawBuilder::kMalloc, 3, 7, 0);
-    raw.birth_at(0, RawBuilder::kMalloc, 4, 8, 0);
-    raw.death(0, RawBuilder::kFree, RawBuilder::own(8));
-    raw.stamp(0, 51, 3, 1);
-    raw.birth_at(0, RawBuilder::kMalloc, 5, 9, 0);
-    raw.stamp(1, 51, 3, 2);
-    raw.birth_at(1, RawBuilder::kMalloc, 6, 10, 0);
-    raw.death(1, RawBuilder::kFree, RawBuilder::own(7));
-    raw.death(2, RawBuilder::kFree, RawBuilder::foreign(0, 3, 7));
-    raw.death(2, RawBuilder::kFree, RawBuilder::unknown(8));
+    raw.allocation_at(0, RawBuilder::kMalloc, 3, 7, 0);
+    raw.allocation_at(0, RawBuilder::kMalloc, 4, 8, 0);
+    raw.freeing(0, RawBuilder::kFree, RawBuilder::own(8));
+    raw.sequence(0, 51, 3, 1);
+    raw.allocation_at(0, RawBuilder::kMalloc, 5, 9, 0);
+    raw.sequence(1, 51, 3, 2);
+    raw.allocation_at(1, RawBuilder::kMalloc, 6, 10, 0);
+    raw.freeing(1, RawBuilder::kFree, RawBuilder::own(7));
+    raw.freeing(2, RawBuilder::kFree, RawBuilder::foreign(0, 3, 7));
+    raw.freeing(2, RawBuilder::kFree, RawBuilder::unknown(8));
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
@@ -553,9 +553,9 @@ TEST(Order, WhoLivesWhereAnotherOneIsBornStaysAlive)
 TEST(Order, AFailedReallocLeavesTheNextObjectAtItsPlaceAlone)
 {
     RawBuilder raw;
-    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 4);
-    raw.death(0, RawBuilder::kFree, a);
-    raw.birth_at(0, RawBuilder::kMalloc, 5, raw.place(a), 0);
+    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 4);
+    raw.freeing(0, RawBuilder::kFree, a);
+    raw.allocation_at(0, RawBuilder::kMalloc, 5, raw.place(a), 0);
     raw.failed(1, RawBuilder::kReallocMoved, 1 << 20, 0, a);
     raw.end();
     Ordered ordered = order(raw.bytes);
@@ -568,11 +568,11 @@ TEST(Order, AFailedReallocLeavesTheNextObjectAtItsPlaceAlone)
 TEST(Order, FreedTwice)
 {
     RawBuilder raw;
-    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 1);
-    raw.death(0, RawBuilder::kFree, a);
-    raw.death(0, RawBuilder::kDeleteSized, a, 7);
-    raw.birth(0, RawBuilder::kMalloc, 2);
-    raw.death(0, RawBuilder::kFree, a);
+    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 1);
+    raw.freeing(0, RawBuilder::kFree, a);
+    raw.freeing(0, RawBuilder::kDeleteSized, a, 7);
+    raw.allocation(0, RawBuilder::kMalloc, 2);
+    raw.freeing(0, RawBuilder::kFree, a);
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
@@ -588,13 +588,13 @@ TEST(Order, FreedTwice)
 TEST(Order, FreedTwiceByAnotherThread)
 {
     RawBuilder raw;
-    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 1);
-    raw.death(0, RawBuilder::kFree, a);
-    raw.stamp(0, 52, 3, 1);
-    raw.stamp(1, 51, 3, 2);
-    raw.birth(1, RawBuilder::kMalloc, 2);
-    raw.death(1, RawBuilder::kFree, a);
-    raw.death(1, RawBuilder::kFree, RawBuilder::foreign(0, 1, 77));
+    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 1);
+    raw.freeing(0, RawBuilder::kFree, a);
+    raw.sequence(0, 52, 3, 1);
+    raw.sequence(1, 51, 3, 2);
+    raw.allocation(1, RawBuilder::kMalloc, 2);
+    raw.freeing(1, RawBuilder::kFree, a);
+    raw.freeing(1, RawBuilder::kFree, RawBuilder::foreign(0, 1, 77));
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
@@ -607,10 +607,10 @@ TEST(Order, FreedTwiceByAnotherThread)
 TEST(Order, ReallocOfAFreedObjectBringsAnother)
 {
     RawBuilder raw;
-    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 1);
-    raw.death(0, RawBuilder::kFree, a);
+    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 1);
+    raw.freeing(0, RawBuilder::kFree, a);
     uint64_t b = raw.realloc(0, RawBuilder::kReallocMoved, a, 50);
-    raw.death(0, RawBuilder::kFree, b);
+    raw.freeing(0, RawBuilder::kFree, b);
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
@@ -626,15 +626,15 @@ TEST(Order, APlaceThatWasFreedTwiceHasTwoObjects)
         raw.cache_begin(0);
         raw.size_class(0, 1, 16);
         raw.cached(0, 1, {64});
-        raw.birth_cached(0, RawBuilder::kMalloc, 1);
-        raw.death(0, RawBuilder::kFree, RawBuilder::own(64));
-        raw.death(0, RawBuilder::kFree, RawBuilder::own(64));
-        raw.birth_cached(0, RawBuilder::kMalloc, 2);
-        raw.birth_cached(0, RawBuilder::kMalloc, 3);
+        raw.allocation_cached(0, RawBuilder::kMalloc, 1);
+        raw.freeing(0, RawBuilder::kFree, RawBuilder::own(64));
+        raw.freeing(0, RawBuilder::kFree, RawBuilder::own(64));
+        raw.allocation_cached(0, RawBuilder::kMalloc, 2);
+        raw.allocation_cached(0, RawBuilder::kMalloc, 3);
         raw.size_class(1, 1, 16);
         for (int i = 0; i < 2; i++)
-            raw.death(foreign, RawBuilder::kFree,
-                      foreign ? RawBuilder::foreign(0, 3, 64, 1) : RawBuilder::own(64));
+            raw.freeing(foreign, RawBuilder::kFree,
+                        foreign ? RawBuilder::foreign(0, 3, 64, 1) : RawBuilder::own(64));
         raw.end();
         Ordered ordered = order(raw.bytes);
         EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
@@ -654,13 +654,13 @@ TEST(Order, AListThatRunsDry)
         raw.cache_begin(0);
         raw.size_class(0, 1, 16);
         raw.cached(0, 1, {64});
-        raw.birth_cached(0, RawBuilder::kMalloc, 1);
-        raw.death(0, RawBuilder::kFree, RawBuilder::own(64));
-        if (twice) raw.death(0, RawBuilder::kFree, RawBuilder::own(64));
+        raw.allocation_cached(0, RawBuilder::kMalloc, 1);
+        raw.freeing(0, RawBuilder::kFree, RawBuilder::own(64));
+        if (twice) raw.freeing(0, RawBuilder::kFree, RawBuilder::own(64));
         for (uint64_t i = 0; i < 4; i++)
-            raw.birth_cached(0, RawBuilder::kMalloc, 2);
+            raw.allocation_cached(0, RawBuilder::kMalloc, 2);
         for (uint64_t i = 0; i < 4; i++)
-            raw.death(0, RawBuilder::kFree, RawBuilder::own(64));
+            raw.freeing(0, RawBuilder::kFree, RawBuilder::own(64));
         raw.end();
         Ordered ordered = order(raw.bytes);
         EXPECT_EQ(ordered.result.status, twice ? RUN_COMPLETE : RUN_DAMAGED);
@@ -678,10 +678,10 @@ TEST(Order, AListThatRunsDry)
 TEST(Order, ObjectsUnknownFromTheStart)
 {
     RawBuilder raw;
-    raw.death(0, RawBuilder::kFree, 0);
+    raw.freeing(0, RawBuilder::kFree, 0);
     uint64_t a = raw.realloc(0, RawBuilder::kReallocMoved, 0, 50);
     raw.failed(0, RawBuilder::kReallocMoved, 60, 0, 0);
-    raw.death(0, RawBuilder::kFree, a);
+    raw.freeing(0, RawBuilder::kFree, a);
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
@@ -690,37 +690,37 @@ TEST(Order, ObjectsUnknownFromTheStart)
     EXPECT_EQ(ordered.result.totals.live, 0u);
 }
 
-TEST(Order, AtTheEndBirthsAndNumbersMayBeMissing)
+TEST(Order, AtTheEndAllocationsAndNumbersMayBeMissing)
 {
     RawBuilder raw;
     raw.tick(10, 0, 0);
-    raw.birth(1, RawBuilder::kMalloc, 1);
-    raw.stamp(1, 51, 4, 7);
-    raw.birth(1, RawBuilder::kMalloc, 2);
-    raw.death(0, RawBuilder::kFree, RawBuilder::token(1, 3));
-    raw.stamp(0, 52, 4, 5);
-    raw.death(0, RawBuilder::kFree, RawBuilder::token(9, 1));
+    raw.allocation(1, RawBuilder::kMalloc, 1);
+    raw.sequence(1, 51, 4, 7);
+    raw.allocation(1, RawBuilder::kMalloc, 2);
+    raw.freeing(0, RawBuilder::kFree, RawBuilder::token(1, 3));
+    raw.sequence(0, 52, 4, 5);
+    raw.freeing(0, RawBuilder::kFree, RawBuilder::token(9, 1));
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
     EXPECT_EQ(ordered.text(), "0:tick10 1:malloc1 0:free? 0:free? 1:malloc2");
-    EXPECT_EQ(ordered.result.order.stamps_missing, 5u);
+    EXPECT_EQ(ordered.result.order.sequences_missing, 5u);
     EXPECT_EQ(ordered.result.order.unknown_objects, 2u);
 }
 
 TEST(Order, LostEvents)
 {
     RawBuilder raw;
-    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 1);
+    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 1);
     raw.lost(0, 1000, 500);
-    uint64_t b = raw.birth(0, RawBuilder::kMalloc, 2);
+    uint64_t b = raw.allocation(0, RawBuilder::kMalloc, 2);
     raw.tick(10, 0, 0);
-    raw.birth(1, RawBuilder::kMalloc, 3);
-    raw.death(1, RawBuilder::kFree, RawBuilder::token(0, 300));
-    raw.death(1, RawBuilder::kFree, RawBuilder::token(0, 501));
-    raw.death(1, RawBuilder::kFree, a);
-    raw.death(1, RawBuilder::kFree, b);
-    raw.death(1, RawBuilder::kFree, RawBuilder::token(1, 1));
+    raw.allocation(1, RawBuilder::kMalloc, 3);
+    raw.freeing(1, RawBuilder::kFree, RawBuilder::token(0, 300));
+    raw.freeing(1, RawBuilder::kFree, RawBuilder::token(0, 501));
+    raw.freeing(1, RawBuilder::kFree, a);
+    raw.freeing(1, RawBuilder::kFree, b);
+    raw.freeing(1, RawBuilder::kFree, RawBuilder::token(1, 1));
     raw.tick(20, 0, 0);
     raw.end();
     EXPECT_EQ(RawBuilder::token(0, 502), b);
@@ -735,20 +735,20 @@ TEST(Order, LostEvents)
     EXPECT_EQ(ordered.end_status, INSTRUCTION_STATUS_CUT);
 }
 
-TEST(Order, ManyLostBirths)
+TEST(Order, ManyLostAllocations)
 {
-    for (uint64_t births : {1, 1022, 1023, 1024, 5000, 3000000}) {
+    for (uint64_t allocations : {1, 1022, 1023, 1024, 5000, 3000000}) {
         RawBuilder raw;
-        uint64_t a = raw.birth(0, RawBuilder::kMalloc, 1);
-        raw.lost(0, births, births);
-        uint64_t b = raw.birth(0, RawBuilder::kMalloc, 2);
-        raw.lost(0, births, births);
+        uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 1);
+        raw.lost(0, allocations, allocations);
+        uint64_t b = raw.allocation(0, RawBuilder::kMalloc, 2);
+        raw.lost(0, allocations, allocations);
         raw.lost(0, 1, 1);
-        uint64_t c = raw.birth(0, RawBuilder::kMalloc, 3);
-        raw.death(0, RawBuilder::kFree, b - 1);
-        raw.death(0, RawBuilder::kFree, c - 1);
+        uint64_t c = raw.allocation(0, RawBuilder::kMalloc, 3);
+        raw.freeing(0, RawBuilder::kFree, b - 1);
+        raw.freeing(0, RawBuilder::kFree, c - 1);
         for (uint64_t object : {a, b, c})
-            raw.death(0, RawBuilder::kFree, object);
+            raw.freeing(0, RawBuilder::kFree, object);
         raw.end();
         Ordered ordered = order(raw.bytes);
         EXPECT_EQ(ordered.text(), "0:malloc1 0:lost 0:malloc2 0:lost 0:lost 0:malloc3 0:free? "
@@ -757,9 +757,9 @@ TEST(Order, ManyLostBirths)
     }
 }
 
-/* Births beyond the last number that a bound can have are refused, also where calls are taken
+/* Allocations beyond the last number that a bound can have are refused, also where calls are taken
  * without records. */
-TEST(Order, TooManyBirths)
+TEST(Order, TooManyAllocations)
 {
     RawBuilder raw;
     raw.lost(0, 1, RAW_SERIAL_MAX - 3);
@@ -767,21 +767,21 @@ TEST(Order, TooManyBirths)
     raw.cache_begin(0);
     raw.cached(0, 3, {64, 65, 66, 67, 68, 69, 70, 71, 72, 73});
     for (int i = 0; i < 10; i++)
-        raw.birth_cached(0, RawBuilder::kMalloc, 24);
+        raw.allocation_cached(0, RawBuilder::kMalloc, 24);
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.result.status, RUN_DAMAGED);
     EXPECT_EQ(ordered.text(), "0:lost 0:malloc24 0:malloc24 0:malloc24");
-    EXPECT_NE(ordered.error.find("more births than a bound can say"), std::string::npos)
+    EXPECT_NE(ordered.error.find("more allocations than a bound can say"), std::string::npos)
         << ordered.error;
 }
 
 TEST(Order, CutStreams)
 {
     RawBuilder raw;
-    raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.allocation(0, RawBuilder::kMalloc, 1);
     raw.tick(10, 0, 0);
-    raw.birth(0, RawBuilder::kMalloc, 2);
+    raw.allocation(0, RawBuilder::kMalloc, 2);
     raw.cut(0);
     std::string bytes = raw.bytes;
     raw.end();
@@ -799,7 +799,7 @@ TEST(Order, CutStreams)
 TEST(Order, AnErrorEndedTheRecording)
 {
     RawBuilder raw;
-    raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.allocation(0, RawBuilder::kMalloc, 1);
     raw.end(2);
     EXPECT_EQ(order(raw.bytes).result.status, RUN_CUT);
     RawBuilder limit;
@@ -810,18 +810,18 @@ TEST(Order, AnErrorEndedTheRecording)
 TEST(Order, TheSpoolHasTheRest)
 {
     RawBuilder raw;
-    raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.allocation(0, RawBuilder::kMalloc, 1);
     raw.tick(10, 0, 0);
-    raw.birth(0, RawBuilder::kMalloc, 2);
+    raw.allocation(0, RawBuilder::kMalloc, 2);
     raw.cut(0);
     std::string bytes = raw.bytes;
     SpoolBuilder spool;
-    raw.birth(0, RawBuilder::kMalloc, 3);
-    raw.death(0, RawBuilder::kFree, RawBuilder::token(0, 1));
+    raw.allocation(0, RawBuilder::kMalloc, 3);
+    raw.freeing(0, RawBuilder::kFree, RawBuilder::token(0, 1));
     spool.slot(0, 0, raw.run(0));
-    raw.death(1, RawBuilder::kFree, RawBuilder::token(0, 3));
-    raw.stamp_before(1, 3);
-    raw.birth(1, RawBuilder::kMalloc, 4);
+    raw.freeing(1, RawBuilder::kFree, RawBuilder::token(0, 3));
+    raw.sequence_before(1, 3);
+    raw.allocation(1, RawBuilder::kMalloc, 4);
     spool.slot(1, 0, raw.run(1));
     Ordered ordered = order(bytes, &spool.bytes);
     EXPECT_EQ(ordered.result.status, RUN_CUT) << ordered.error;
@@ -839,7 +839,7 @@ TEST(Order, TheSpoolHasTheRest)
 TEST(Order, NothingButASpool)
 {
     RawBuilder raw(1);
-    raw.birth(0, RawBuilder::kMalloc, 1, 0, 0x7f0000001000);
+    raw.allocation(0, RawBuilder::kMalloc, 1, 0, 0x7f0000001000);
     SpoolBuilder spool(4096, "0123456789abcdef", 1);
     spool.slot(0, 0, raw.run(0));
     Ordered ordered = order("", &spool.bytes);
@@ -854,10 +854,10 @@ TEST(Order, NothingButASpool)
 TEST(Order, ANumberIsGivenOnce)
 {
     RawBuilder raw;
-    raw.stamp(0, 51, 3, 1);
-    raw.birth(0, RawBuilder::kMalloc, 1);
-    raw.stamp(1, 51, 3, 1);
-    raw.birth(1, RawBuilder::kMalloc, 1);
+    raw.sequence(0, 51, 3, 1);
+    raw.allocation(0, RawBuilder::kMalloc, 1);
+    raw.sequence(1, 51, 3, 1);
+    raw.allocation(1, RawBuilder::kMalloc, 1);
     raw.end();
     EXPECT_NE(
         order(raw.bytes).error.find("the number was given before (FORMAT.md 3): lane 1, record 0: "
@@ -868,7 +868,7 @@ TEST(Order, ANumberIsGivenOnce)
 TEST(Order, TotalsMustAgree)
 {
     RawBuilder raw;
-    raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.allocation(0, RawBuilder::kMalloc, 1);
     raw.cut(0);
     RawBuilder other;
     for (int i = 0; i < 4; i++)
@@ -881,9 +881,9 @@ TEST(Order, TotalsMustAgree)
 TEST(Order, WhatComesBeforeDamageIsDelivered)
 {
     RawBuilder raw;
-    raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.allocation(0, RawBuilder::kMalloc, 1);
     raw.tick(10, 0, 0);
-    raw.birth(0, RawBuilder::kMalloc, 2);
+    raw.allocation(0, RawBuilder::kMalloc, 2);
     raw.cut(0);
     raw.chunk(1, 0, 0, "", 1, 2, 0);
     Ordered ordered = order(raw.bytes);
@@ -895,7 +895,7 @@ TEST(Order, WhatComesBeforeDamageIsDelivered)
 TEST(Order, AddressesArePassedOn)
 {
     RawBuilder raw(1);
-    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 8, 0, 0x7f0000000010);
+    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 8, 0, 0x7f0000000010);
     raw.realloc(0, RawBuilder::kReallocMoved, a, 9, 0x7f0000000100);
     raw.end();
     Ordered ordered = order(raw.bytes);
@@ -922,8 +922,8 @@ void check_against_truth(const RawSimulator &simulator, const Ordered &ordered)
         ASSERT_EQ(one.opcode, event.number);
         ASSERT_EQ(one.size, event.size);
         /* Calls happened one at a time, so each entered its structures where it stands. */
-        for (const auto &stamp : event.stamps)
-            ASSERT_EQ(stamp.second, ++entered[stamp.first]) << "structure " << stamp.first;
+        for (const auto &sequence : event.sequences)
+            ASSERT_EQ(sequence.second, ++entered[sequence.first]) << "structure " << sequence.first;
         if (event.ends != 0) {
             ASSERT_EQ(tokens[one.object], event.ends);
             tokens.erase(one.object);
@@ -969,7 +969,7 @@ TEST_P(SimulatedProgram, IsOrderedAsItWas)
         ASSERT_EQ(ordered.result.status, RUN_COMPLETE);
         EXPECT_EQ(ordered.result.order.relaxed, 0u);
         EXPECT_EQ(ordered.result.order.units_stepped, 0u) << "what happened happened as a whole";
-        EXPECT_EQ(ordered.result.order.stamps_missing, 0u);
+        EXPECT_EQ(ordered.result.order.sequences_missing, 0u);
         check_against_truth(simulator, ordered);
     }
 }
@@ -989,14 +989,14 @@ INSTANTIATE_TEST_SUITE_P(Programs, SimulatedProgram,
 /* --- records of several lanes shuffled, as far as the four rules allow --- */
 
 /* Threads that are interrupted between any two records, also in the middle of a call. Nothing but
- * the rules of FORMAT.md 6 holds: an object may be used by others before the stamps of the realloc
- * that made it have been taken, and by a call whose first stamps were taken before its birth. */
+ * the rules of FORMAT.md 6 holds: an object may be used by others before the sequence numbers of the realloc
+ * that made it have been taken, and by a call whose first sequence numbers were taken before its allocation. */
 class Shuffled {
   public:
     struct Record {
-        bool is_stamp;
+        bool is_sequence;
         uint32_t structure;
-        uint64_t number; /* of the stamp; else the token that ends */
+        uint64_t number; /* of the sequence number; else the token that ends */
         uint64_t begins;
         uint64_t size;
     };
@@ -1046,11 +1046,11 @@ class Shuffled {
         call.left = call.before + 1 + call.after;
     }
 
-    void stamp(uint32_t lane, bool before)
+    void sequence(uint32_t lane, bool before)
     {
         uint32_t structure = random(structures_);
-        before ? raw.stamp_before(lane, structure) : raw.stamp_after(lane, structure);
-        lanes[lane].push_back({true, structure, raw.next_stamp[structure], 0, 0});
+        before ? raw.sequence_before(lane, structure) : raw.sequence_after(lane, structure);
+        lanes[lane].push_back({true, structure, raw.next_sequence[structure], 0, 0});
     }
 
     void make_call(uint32_t lane, int kind)
@@ -1062,8 +1062,8 @@ class Shuffled {
             objects_.pop_back();
         }
         switch (kind) {
-        case RawBuilder::kMalloc: begins = raw.birth(lane, kind, size); break;
-        case RawBuilder::kFree: raw.death(lane, kind, ends); break;
+        case RawBuilder::kMalloc: begins = raw.allocation(lane, kind, size); break;
+        case RawBuilder::kFree: raw.freeing(lane, kind, ends); break;
         default: begins = raw.realloc(lane, kind, ends, size); break;
         }
         if (begins != 0) objects_.push_back(begins);
@@ -1075,16 +1075,16 @@ class Shuffled {
         Call &call = calls_[lane];
         if (call.left == 0) begin(call);
         if (call.left > call.after + 1)
-            stamp(lane, true);
+            sequence(lane, true);
         else if (call.left == call.after + 1)
             make_call(lane, call.kind);
         else
-            stamp(lane, false);
+            sequence(lane, false);
         call.left--;
     }
 };
 
-/* Puts the stamps back between the calls of their lanes: each as early as its turn comes. */
+/* Puts the sequence numbers back between the calls of their lanes: each as early as its turn comes. */
 class Checker {
   public:
     explicit Checker(const Shuffled &program) : program_(program), at_(program.lanes.size()) {}
@@ -1098,7 +1098,7 @@ class Checker {
             const auto &lane = program_.lanes[one.lane];
             ASSERT_LT(at_[one.lane], lane.size());
             const Shuffled::Record &record = lane[at_[one.lane]++];
-            ASSERT_FALSE(record.is_stamp)
+            ASSERT_FALSE(record.is_sequence)
                 << "before number " << record.number << " of " << record.structure;
             ASSERT_EQ(one.size, record.size);
             if (record.number != 0) {
@@ -1125,7 +1125,7 @@ class Checker {
     {
         if (at_[lane] == program_.lanes[lane].size()) return false;
         const Shuffled::Record &record = program_.lanes[lane][at_[lane]];
-        if (!record.is_stamp || record.number != entered_[record.structure] + 1) return false;
+        if (!record.is_sequence || record.number != entered_[record.structure] + 1) return false;
         entered_[record.structure]++;
         at_[lane]++;
         return true;
@@ -1152,7 +1152,7 @@ TEST(Order, AnyShuffleThatObeysTheRulesIsOrdered)
         Ordered ordered = order(program.raw.bytes);
         ASSERT_EQ(ordered.error, "");
         ASSERT_EQ(ordered.result.status, RUN_COMPLETE);
-        EXPECT_EQ(ordered.result.order.stamps_missing, 0u);
+        EXPECT_EQ(ordered.result.order.sequences_missing, 0u);
         Checker(program).check(ordered);
         if (HasFatalFailure()) return;
         relaxed += ordered.result.order.relaxed;
@@ -1166,12 +1166,12 @@ TEST(Order, CallsThatCrossEachOther)
 {
     /* Each has entered one structure before and one after the other. */
     RawBuilder before;
-    before.stamp(0, 51, 3, 1);
-    before.stamp(0, 51, 255, 2);
-    before.birth(0, RawBuilder::kMalloc, 1);
-    before.stamp(1, 51, 255, 1);
-    before.stamp(1, 51, 3, 2);
-    before.birth(1, RawBuilder::kMalloc, 2);
+    before.sequence(0, 51, 3, 1);
+    before.sequence(0, 51, 255, 2);
+    before.allocation(0, RawBuilder::kMalloc, 1);
+    before.sequence(1, 51, 255, 1);
+    before.sequence(1, 51, 3, 2);
+    before.allocation(1, RawBuilder::kMalloc, 2);
     before.end();
     Ordered ordered = order(before.bytes);
     EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
@@ -1181,27 +1181,27 @@ TEST(Order, CallsThatCrossEachOther)
     /* A realloc whose release comes after that of a third lane's object, and its allocation before.
      */
     RawBuilder around;
-    uint64_t a = around.birth(2, RawBuilder::kMalloc, 1);
-    uint64_t b = around.birth(2, RawBuilder::kMalloc, 2);
-    around.stamp(0, 51, 3, 1);
+    uint64_t a = around.allocation(2, RawBuilder::kMalloc, 1);
+    uint64_t b = around.allocation(2, RawBuilder::kMalloc, 2);
+    around.sequence(0, 51, 3, 1);
     around.realloc(0, RawBuilder::kReallocMoved, a, 3);
-    around.stamp(0, 52, 4, 2);
-    around.death(1, RawBuilder::kFree, b);
-    around.stamp(1, 52, 4, 1);
-    around.stamp(1, 52, 3, 2);
+    around.sequence(0, 52, 4, 2);
+    around.freeing(1, RawBuilder::kFree, b);
+    around.sequence(1, 52, 4, 1);
+    around.sequence(1, 52, 3, 2);
     around.end();
     ordered = order(around.bytes);
     EXPECT_EQ(ordered.text(), "2:malloc1 2:malloc2 1:free 0:realloc_moved3");
-    EXPECT_EQ(ordered.result.order.stamps, 4u);
+    EXPECT_EQ(ordered.result.order.sequences, 4u);
 }
 
-TEST(Order, AStampMayPrecedeTheBirthThatItsCallNeeds)
+TEST(Order, ASequenceMayPrecedeTheAllocationThatItsCallNeeds)
 {
     RawBuilder raw;
-    raw.stamp(0, 51, 255, 1);
+    raw.sequence(0, 51, 255, 1);
     raw.realloc(0, RawBuilder::kReallocMoved, RawBuilder::token(1, 1), 5);
-    raw.stamp(1, 51, 255, 2);
-    raw.birth(1, RawBuilder::kMalloc, 4);
+    raw.sequence(1, 51, 255, 2);
+    raw.allocation(1, RawBuilder::kMalloc, 4);
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.error, "");
@@ -1209,13 +1209,13 @@ TEST(Order, AStampMayPrecedeTheBirthThatItsCallNeeds)
     EXPECT_EQ(ordered.result.order.relaxed, 1u);
 }
 
-TEST(Order, AnObjectMayBeUsedBeforeTheStampsOfItsReallocAreTaken)
+TEST(Order, AnObjectMayBeUsedBeforeTheSequencesOfItsReallocAreTaken)
 {
     RawBuilder raw;
-    raw.realloc(0, RawBuilder::kReallocMoved, raw.birth(0, RawBuilder::kMalloc, 4), 5);
-    raw.stamp(0, 52, 255, 2);
-    raw.death(1, RawBuilder::kFree, RawBuilder::token(0, 2));
-    raw.stamp(1, 52, 255, 1);
+    raw.realloc(0, RawBuilder::kReallocMoved, raw.allocation(0, RawBuilder::kMalloc, 4), 5);
+    raw.sequence(0, 52, 255, 2);
+    raw.freeing(1, RawBuilder::kFree, RawBuilder::token(0, 2));
+    raw.sequence(1, 52, 255, 1);
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.error, "");
@@ -1227,19 +1227,19 @@ TEST(Order, AThreadMayBeAwayForManyWindows)
     /* It has taken a number, and has not got to record it while others took a hundred more. */
     RawBuilder raw;
     for (uint64_t i = 2; i <= 100; i++) {
-        raw.stamp(1, 51, 255, i);
-        raw.birth(1, RawBuilder::kMalloc, i);
-        raw.birth(2, RawBuilder::kMalloc, 1000 + i);
+        raw.sequence(1, 51, 255, i);
+        raw.allocation(1, RawBuilder::kMalloc, i);
+        raw.allocation(2, RawBuilder::kMalloc, 1000 + i);
         raw.tick(i, 0, 0);
     }
-    raw.stamp(0, 51, 255, 1);
-    raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.sequence(0, 51, 255, 1);
+    raw.allocation(0, RawBuilder::kMalloc, 1);
     raw.tick(101, 0, 0);
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.error, "");
     EXPECT_EQ(ordered.result.status, RUN_COMPLETE);
-    EXPECT_EQ(ordered.result.order.stamps, 100u);
+    EXPECT_EQ(ordered.result.order.sequences, 100u);
     EXPECT_EQ(ordered.result.order.relaxed, 0u);
     std::string text = ordered.text();
     EXPECT_LT(text.find("0:malloc1 "), text.find("1:malloc2 "));
@@ -1250,8 +1250,8 @@ TEST(Order, AReallocThatFailedMayComeAfterTheEndOfItsObject)
 {
     /* It was before; nothing recorded says so. */
     RawBuilder raw;
-    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 4);
-    raw.death(0, RawBuilder::kFree, a);
+    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 4);
+    raw.freeing(0, RawBuilder::kFree, a);
     raw.failed(1, RawBuilder::kReallocMoved, 1 << 20, 0, a);
     raw.end();
     Ordered ordered = order(raw.bytes);
@@ -1315,20 +1315,20 @@ TEST(Order, WrongRecordsDoNoHarm)
 TEST(Order, WhatCannotBeOrderedIsLeftOutOnRequest)
 {
     RawBuilder raw;
-    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 1);
-    raw.death(0, RawBuilder::kFree, a);
-    raw.stamp(0, 51, 3, 1);
-    raw.birth(0, RawBuilder::kMalloc, 2);
-    raw.stamp(1, 51, 3, 1); /* twice */
-    raw.birth(1, RawBuilder::kMalloc, 3);
+    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 1);
+    raw.freeing(0, RawBuilder::kFree, a);
+    raw.sequence(0, 51, 3, 1);
+    raw.allocation(0, RawBuilder::kMalloc, 2);
+    raw.sequence(1, 51, 3, 1); /* twice */
+    raw.allocation(1, RawBuilder::kMalloc, 3);
     for (uint64_t i = 1; i < 20; i++)
         raw.tick(i, 0, 0);
-    raw.stamp(0, 51, 255, 2);
-    raw.birth(0, RawBuilder::kMalloc, 4);
+    raw.sequence(0, 51, 255, 2);
+    raw.allocation(0, RawBuilder::kMalloc, 4);
     for (uint64_t i = 20; i < 40; i++)
         raw.tick(i, 0, 0);
-    raw.stamp(1, 51, 255, 3); /* 1 was never there, far from the end */
-    raw.birth(1, RawBuilder::kMalloc, 5);
+    raw.sequence(1, 51, 255, 3); /* 1 was never there, far from the end */
+    raw.allocation(1, RawBuilder::kMalloc, 5);
     raw.end();
     order_options how = {};
     EXPECT_EQ(order(raw.bytes, nullptr, how).result.status, RUN_DAMAGED);
@@ -1344,16 +1344,16 @@ TEST(Order, WhatCannotBeOrderedIsLeftOutOnRequest)
 TEST(Order, WaitingInACircleIsDamage)
 {
     RawBuilder raw;
-    raw.stamp(0, 51, 3, 2);
-    raw.stamp(0, 51, 4, 1);
-    raw.birth(0, RawBuilder::kMalloc, 1);
-    raw.stamp(1, 51, 4, 2);
-    raw.stamp(1, 51, 3, 1);
-    raw.birth(1, RawBuilder::kMalloc, 2);
-    raw.death(2, RawBuilder::kFree, RawBuilder::token(3, 1));
-    raw.birth(2, RawBuilder::kMalloc, 3);
-    raw.death(3, RawBuilder::kFree, RawBuilder::token(2, 1));
-    raw.birth(3, RawBuilder::kMalloc, 4);
+    raw.sequence(0, 51, 3, 2);
+    raw.sequence(0, 51, 4, 1);
+    raw.allocation(0, RawBuilder::kMalloc, 1);
+    raw.sequence(1, 51, 4, 2);
+    raw.sequence(1, 51, 3, 1);
+    raw.allocation(1, RawBuilder::kMalloc, 2);
+    raw.freeing(2, RawBuilder::kFree, RawBuilder::token(3, 1));
+    raw.allocation(2, RawBuilder::kMalloc, 3);
+    raw.freeing(3, RawBuilder::kFree, RawBuilder::token(2, 1));
+    raw.allocation(3, RawBuilder::kMalloc, 4);
     raw.end();
     order_options how = {};
     EXPECT_NE(order(raw.bytes).error.find("lane 0, record 0: waits for its turn with number 2"),
@@ -1371,10 +1371,10 @@ TEST(Order, CirclesOfLanesWithHighNumbers)
     RawBuilder raw;
     for (uint32_t i = 0; i < 20; i++) {
         uint32_t a = 2 * i, b = 65535 - a;
-        raw.death(a, RawBuilder::kFree, RawBuilder::token(b, 1));
-        raw.birth(a, RawBuilder::kMalloc, 1);
-        raw.death(b, RawBuilder::kFree, RawBuilder::token(a, 1));
-        raw.birth(b, RawBuilder::kMalloc, 2);
+        raw.freeing(a, RawBuilder::kFree, RawBuilder::token(b, 1));
+        raw.allocation(a, RawBuilder::kMalloc, 1);
+        raw.freeing(b, RawBuilder::kFree, RawBuilder::token(a, 1));
+        raw.allocation(b, RawBuilder::kMalloc, 2);
     }
     for (uint64_t i = 1; i < 20; i++)
         raw.tick(i, 0, 0);
@@ -1394,19 +1394,19 @@ TEST(Order, LossesThatLastForWindows)
 {
     for (unsigned windows : {3u, 7u, 20u}) {
         RawBuilder raw;
-        raw.birth(1, RawBuilder::kMalloc, 1);
-        raw.death(0, RawBuilder::kFree, RawBuilder::token(1, 3));
-        raw.birth(0, RawBuilder::kMalloc, 5);
-        raw.stamp(2, 51, 3, 1);
-        raw.birth(2, RawBuilder::kMalloc, 6);
+        raw.allocation(1, RawBuilder::kMalloc, 1);
+        raw.freeing(0, RawBuilder::kFree, RawBuilder::token(1, 3));
+        raw.allocation(0, RawBuilder::kMalloc, 5);
+        raw.sequence(2, 51, 3, 1);
+        raw.allocation(2, RawBuilder::kMalloc, 6);
         for (unsigned i = 1; i <= windows; i++) {
-            raw.birth(3, RawBuilder::kMalloc, 8);
+            raw.allocation(3, RawBuilder::kMalloc, 8);
             raw.tick(i, 0, 0);
         }
         raw.lost(1, 4, 3);
-        uint64_t last = raw.birth(1, RawBuilder::kMalloc, 7);
+        uint64_t last = raw.allocation(1, RawBuilder::kMalloc, 7);
         EXPECT_EQ(last, RawBuilder::token(1, 5));
-        raw.death(3, RawBuilder::kFree, last);
+        raw.freeing(3, RawBuilder::kFree, last);
         raw.tick(windows + 1, 0, 0);
         raw.end();
         Ordered ordered = order(raw.bytes);
@@ -1425,15 +1425,15 @@ TEST(Order, LossesThatLastForWindows)
 TEST(Order, WhoNeedsALateNumberIsLateAndNobodyElse)
 {
     RawBuilder raw;
-    raw.stamp(1, 51, 3, 2);
-    raw.birth(1, RawBuilder::kMalloc, 1);
+    raw.sequence(1, 51, 3, 2);
+    raw.allocation(1, RawBuilder::kMalloc, 1);
     for (unsigned i = 1; i <= 30; i++) {
-        raw.birth(1, RawBuilder::kMalloc, 100 + i);
-        raw.birth(2, RawBuilder::kMalloc, 200 + i);
+        raw.allocation(1, RawBuilder::kMalloc, 100 + i);
+        raw.allocation(2, RawBuilder::kMalloc, 200 + i);
         raw.tick(i, 0, 0);
     }
-    raw.stamp(0, 51, 3, 1);
-    raw.birth(0, RawBuilder::kMalloc, 9);
+    raw.sequence(0, 51, 3, 1);
+    raw.allocation(0, RawBuilder::kMalloc, 9);
     raw.tick(31, 0, 0);
     raw.end();
     Ordered ordered = order(raw.bytes);
@@ -1451,12 +1451,12 @@ TEST(Order, WhoNeedsALateNumberIsLateAndNobodyElse)
 TEST(Order, LatenessHasALimit)
 {
     RawBuilder raw;
-    raw.stamp(1, 51, 3, 2);
-    raw.birth(1, RawBuilder::kMalloc, 1);
+    raw.sequence(1, 51, 3, 2);
+    raw.allocation(1, RawBuilder::kMalloc, 1);
     for (unsigned i = 1; i <= 65700; i++)
         raw.tick(i, 0, 0);
-    raw.stamp(0, 51, 3, 1);
-    raw.birth(0, RawBuilder::kMalloc, 9);
+    raw.sequence(0, 51, 3, 1);
+    raw.allocation(0, RawBuilder::kMalloc, 9);
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.result.status, RUN_DAMAGED);
@@ -1477,29 +1477,29 @@ TEST(Order, ManyMissingNumbers)
     RawBuilder raw;
     raw.lost(0, 1, 0);
     for (uint64_t i = 1; i <= numbers; i++) {
-        raw.stamp(0, 51, 3, 2 * i);
-        raw.birth(0, RawBuilder::kMalloc, i % 1000);
+        raw.sequence(0, 51, 3, 2 * i);
+        raw.allocation(0, RawBuilder::kMalloc, i % 1000);
     }
     raw.end();
     clock_t before = clock();
     Ordered ordered = order(raw.bytes);
     EXPECT_LT(clock() - before, 2 * CLOCKS_PER_SEC);
     EXPECT_EQ(ordered.result.status, RUN_CUT) << "events were lost";
-    EXPECT_EQ(ordered.result.order.stamps, numbers);
-    EXPECT_EQ(ordered.result.order.stamps_missing, numbers);
+    EXPECT_EQ(ordered.result.order.sequences, numbers);
+    EXPECT_EQ(ordered.result.order.sequences_missing, numbers);
 }
 
 TEST(Order, PatienceHasALimit)
 {
     RawBuilder raw;
-    raw.stamp(1, 51, 3, 2);
+    raw.sequence(1, 51, 3, 2);
     for (uint64_t i = 0; i < 400000; i++)
-        raw.birth(1, RawBuilder::kMalloc, i % 30000);
+        raw.allocation(1, RawBuilder::kMalloc, i % 30000);
     raw.cut(1);
-    raw.birth(0, RawBuilder::kMalloc, 7);
+    raw.allocation(0, RawBuilder::kMalloc, 7);
     raw.tick(10, 0, 0);
-    raw.stamp(0, 51, 3, 1);
-    raw.birth(0, RawBuilder::kMalloc, 8);
+    raw.sequence(0, 51, 3, 1);
+    raw.allocation(0, RawBuilder::kMalloc, 8);
     raw.end();
     EXPECT_EQ(order(raw.bytes).result.status, RUN_COMPLETE);
     order_options how = {};
@@ -1550,19 +1550,19 @@ TEST(Order, SalvageFindsTheNextChunk)
     EXPECT_EQ(order(cut, nullptr, how).result.status, RUN_CUT) << "that is no damage";
 }
 
-/* What is behind a record that ends in the middle still pairs, though it was a birth. */
-TEST(Order, SalvageCountsNoHalfBirths)
+/* What is behind a record that ends in the middle still pairs, though it was an allocation. */
+TEST(Order, SalvageCountsNoHalfAllocations)
 {
     RawBuilder raw;
-    raw.birth(0, RawBuilder::kMalloc, 1);
+    raw.allocation(0, RawBuilder::kMalloc, 1);
     raw.units(0, {0xf001}, 1); /* malloc, and no size */
     uint64_t last = 0;
     for (int run = 0; run < 40; run++) {
         raw.end_run(0);
-        raw.death(1, RawBuilder::kFree, last);
-        last = raw.birth(0, RawBuilder::kMalloc, 1000 + static_cast<uint64_t>(run));
+        raw.freeing(1, RawBuilder::kFree, last);
+        last = raw.allocation(0, RawBuilder::kMalloc, 1000 + static_cast<uint64_t>(run));
     }
-    raw.death(1, RawBuilder::kFree, last);
+    raw.freeing(1, RawBuilder::kFree, last);
     raw.end();
     order_options how = {};
     how.salvage = true;
@@ -1570,17 +1570,17 @@ TEST(Order, SalvageCountsNoHalfBirths)
     EXPECT_EQ(ordered.result.status, RUN_SALVAGED);
     EXPECT_EQ(ordered.result.order.damages, 1u) << ordered.text();
     std::map<uint32_t, uint64_t> sizes;
-    uint64_t deaths = 0, known = 0;
+    uint64_t frees = 0, known = 0;
     for (const Instruction &one : ordered.all) {
         unsigned number = one.opcode & INSTRUCTION_NUMBER_MASK;
         if (number == RawBuilder::kMalloc) sizes[one.object] = one.size;
         if (number != RawBuilder::kFree) continue;
-        deaths++;
+        frees++;
         if ((one.opcode & INSTRUCTION_UNKNOWN) != 0) continue;
         known++;
-        EXPECT_EQ(sizes[one.object], 1000 + deaths - 2);
+        EXPECT_EQ(sizes[one.object], 1000 + frees - 2);
     }
-    EXPECT_EQ(deaths, 41u);
+    EXPECT_EQ(frees, 41u);
     EXPECT_GT(known, 20u);
     EXPECT_EQ(ordered.result.totals.live, 1u);
 }

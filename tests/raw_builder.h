@@ -3,19 +3,19 @@
  * Shares no code with what it tests, apart from the checksum's library. Simple rather than fast:
  *
  *     RawBuilder raw;
- *     uint64_t a = raw.birth(0, 1, 24);         lane 0, malloc(24): returns the object's name
- *     raw.death(1, 21, a);                      lane 1, free
+ *     uint64_t a = raw.allocation(0, 1, 24);         lane 0, malloc(24): returns the object's name
+ *     raw.free(1, 21, a);                      lane 1, free
  *     raw.tick(10000000, 0, 0);                 what is pending becomes chunks, then a tick
  *     raw.end();
  *     raw.bytes                                 the stream
  *
- * Tests name objects by lane and serial. Each has a place of its own, of class 0, which nothing caches: its birth says it,
- * and an end in another lane gives the object's own serial as the bound. Where that will not do there are birth_cached(),
+ * Tests name objects by lane and serial. Each has a place of its own, of class 0, which nothing caches: its allocation says it,
+ * and an end in another lane gives the object's own serial as the bound. Where that will not do there are allocation_cached(),
  * which takes its place from the lane's cache as cache_begin(), size_class(), cached() and uncached() have filled it, and
- * birth_at() and ends by place.
+ * allocation_at() and ends by place.
  *
  * A lane's pending records become a chunk with cut(lane), cut_all(), tick() or end(). A few chunks are a run; every
- * other chunk is packed. Stamps take the next number of their structure, so calls made in the order in which they
+ * other chunk is packed. Sequence numbers take the next number of their structure, so calls made in the order in which they
  * "happened" describe a program that could have been. */
 #ifndef TESTS_RAW_BUILDER_H
 #define TESTS_RAW_BUILDER_H
@@ -47,13 +47,13 @@ class RawBuilder {
     static constexpr uint32_t kPageHeap = 255;
 
     std::string bytes;
-    /* Of the next runs (FORMAT.md 5.1): deaths, births, realloc. */
+    /* Of the next runs (FORMAT.md 5.1): frees, allocations, realloc. */
     std::string profile =
         make_profile({kFree, kDeleteSized, 0, kMalloc, kMemalign, 0, kReallocMoved, 0});
     uint64_t chunks_per_run = 3;
     enum { kPlain, kPacked, kEveryOther } packing = kEveryOther;
-    /* The first stamp of a structure is 1. Tests may leave numbers out by adding here. */
-    std::map<uint32_t, uint64_t> next_stamp;
+    /* The first sequence number of a structure is 1. Tests may leave numbers out by adding here. */
+    std::map<uint32_t, uint64_t> next_sequence;
     /* Of the next object that gets a place of its own. Tests that choose places keep away from here. */
     uint32_t next_place = 1;
 
@@ -102,7 +102,7 @@ class RawBuilder {
         return {Object::kUnknown, place, size_class, 0, 0};
     }
 
-    /* The place of an object, which may be yet to be born. */
+    /* The place of an object, which may be yet to be allocated. */
     uint32_t place(uint64_t object)
     {
         auto found = places_.find(object);
@@ -112,16 +112,16 @@ class RawBuilder {
 
     /* --- records --- */
 
-    uint64_t birth(uint32_t lane, int kind, uint64_t size, uint64_t alignment = 0,
-                   uint64_t address = 0)
+    uint64_t allocation(uint32_t lane, int kind, uint64_t size, uint64_t alignment = 0,
+                        uint64_t address = 0)
     {
-        return birth_at(lane, kind, size, place(token(lane, births(lane) + 1)), 0, alignment,
-                        address);
+        return allocation_at(lane, kind, size, place(token(lane, allocations(lane) + 1)), 0,
+                             alignment, address);
     }
 
     /* Says its place; 0: takes it from the cache, in the long form. */
-    uint64_t birth_at(uint32_t lane, int kind, uint64_t size, uint32_t place, uint32_t size_class,
-                      uint64_t alignment = 0, uint64_t address = 0)
+    uint64_t allocation_at(uint32_t lane, int kind, uint64_t size, uint32_t place,
+                           uint32_t size_class, uint64_t alignment = 0, uint64_t address = 0)
     {
         Lane &l = open(lane);
         number(general(l, kind), size);
@@ -131,8 +131,8 @@ class RawBuilder {
     }
 
     /* Takes its place from the lane's cache, and says nothing of it. */
-    uint64_t birth_cached(uint32_t lane, int kind, uint64_t size, uint64_t alignment = 0,
-                          uint64_t address = 0)
+    uint64_t allocation_cached(uint32_t lane, int kind, uint64_t size, uint64_t alignment = 0,
+                               uint64_t address = 0)
     {
         Lane &l = open(lane);
         bool brief = true;
@@ -151,16 +151,17 @@ class RawBuilder {
         return begin_object(l, lane, size, 0, 0, address);
     }
 
-    void death(uint32_t lane, int kind, uint64_t object, uint64_t size = 0, uint64_t alignment = 0)
+    void freeing(uint32_t lane, int kind, uint64_t object, uint64_t size = 0,
+                 uint64_t alignment = 0)
     {
-        death(lane, kind, object_of(lane, object), size, alignment);
+        freeing(lane, kind, object_of(lane, object), size, alignment);
     }
 
-    void death(uint32_t lane, int kind, const Object &object, uint64_t size = 0,
-               uint64_t alignment = 0)
+    void freeing(uint32_t lane, int kind, const Object &object, uint64_t size = 0,
+                 uint64_t alignment = 0)
     {
         Lane &l = open(lane);
-        if (!put_own_death(l, kind, object) && !put_foreign_death(l, kind, object)) {
+        if (!put_own_free(l, kind, object) && !put_foreign_free(l, kind, object)) {
             general(l, kind | flags(object));
             put_object(l, object);
         }
@@ -173,7 +174,7 @@ class RawBuilder {
     uint64_t realloc(uint32_t lane, int kind, uint64_t object, uint64_t size, uint64_t address = 0)
     {
         bool moved = kind != kReallocInPlace;
-        uint64_t begins = token(lane, births(lane) + 1);
+        uint64_t begins = token(lane, allocations(lane) + 1);
         Object ends = object_of(lane, object);
         if (!moved && object == 0) ends.place = next_place++;
         if (!moved) places_[begins] = ends.place;
@@ -195,12 +196,12 @@ class RawBuilder {
         }
         number(l, size);
         if (kind == kReallocInPlace) {
-            places_[token(lane, l.births + 1)] = object.place;
+            places_[token(lane, l.allocations + 1)] = object.place;
             l.classes[object.place / 64] = class_of(l, object);
             put_address(l, address);
             events_++;
-            l.latest_birth[object.place] = ++l.births;
-            return token(lane, l.births);
+            l.latest_allocation[object.place] = ++l.allocations;
+            return token(lane, l.allocations);
         }
         put_place(l, place, size_class);
         uint64_t begins = begin_object(l, lane, size, place, size_class, address);
@@ -255,17 +256,17 @@ class RawBuilder {
             list.pop_front();
     }
 
-    void stamp_before(uint32_t lane, uint32_t structure)
+    void sequence_before(uint32_t lane, uint32_t structure)
     {
-        stamp(lane, 51, structure, take(structure));
+        sequence(lane, 51, structure, take(structure));
     }
-    void stamp_after(uint32_t lane, uint32_t structure)
+    void sequence_after(uint32_t lane, uint32_t structure)
     {
-        stamp(lane, 52, structure, take(structure));
+        sequence(lane, 52, structure, take(structure));
     }
 
     /* With a number of the test's choice. */
-    void stamp(uint32_t lane, int record, uint32_t structure, uint64_t value)
+    void sequence(uint32_t lane, int record, uint32_t structure, uint64_t value)
     {
         Lane &l = open(lane);
         unit(l, (record == 51 ? 0xf100u : 0xf200u) + structure);
@@ -273,11 +274,11 @@ class RawBuilder {
         l.latest[structure] = value;
     }
 
-    void lost(uint32_t lane, uint64_t events, uint64_t births)
+    void lost(uint32_t lane, uint64_t events, uint64_t allocations)
     {
         Lane &l = open(lane);
-        number(number(general(l, 53), events), births);
-        l.births += births;
+        number(number(general(l, 53), events), allocations);
+        l.allocations += allocations;
         lost_ += events;
     }
 
@@ -293,13 +294,13 @@ class RawBuilder {
         events_++;
     }
 
-    /* One record, as it is, that the functions above would not write; births so many objects. */
-    void units(uint32_t lane, const std::vector<uint16_t> &record, uint64_t births = 0)
+    /* One record, as it is, that the functions above would not write; allocations so many objects. */
+    void units(uint32_t lane, const std::vector<uint16_t> &record, uint64_t allocations = 0)
     {
         Lane &l = open(lane);
         for (uint16_t one : record)
             unit(l, one);
-        l.births += births;
+        l.allocations += allocations;
     }
 
     /* --- chunks and runs --- */
@@ -312,9 +313,9 @@ class RawBuilder {
         bool packed = will_be_packed(l);
         std::string payload = begin ? l.profile : "";
         payload += packed ? pack(l.aged) : l.pending;
-        if (!packed) l.packed_births = l.births;
+        if (!packed) l.packed_allocations = l.allocations;
         chunk(1, (begin ? 1 : 0) | (begin && l.key ? 2 : 0) | (packed ? 4 : 0), lane, payload,
-              static_cast<uint32_t>(l.pending.size() / 2), l.first_unit, l.run_birth);
+              static_cast<uint32_t>(l.pending.size() / 2), l.first_unit, l.run_allocation);
         l.first_unit += l.pending.size() / 2;
         l.pending.clear();
         l.aged.clear();
@@ -337,7 +338,7 @@ class RawBuilder {
 
     /* What is in the lane's slot of the spool: its present run, or its latest one. */
     struct Run {
-        uint64_t first_birth, first_unit;
+        uint64_t first_allocation, first_unit;
         std::string profile;
         bool key;
         std::string units; /* bytes */
@@ -345,7 +346,7 @@ class RawBuilder {
     Run run(uint32_t lane)
     {
         const Lane &l = lanes_[lane];
-        return {l.run_birth, l.run_unit, l.profile, l.key, l.run_units};
+        return {l.run_allocation, l.run_unit, l.profile, l.key, l.run_units};
     }
 
     /* Without `cut_first` what is pending comes behind the tick. */
@@ -379,7 +380,7 @@ class RawBuilder {
 
     /* Any chunk at all; the checksum is right. */
     void chunk(int type, int chunk_flags, uint32_t lane, const std::string &payload, uint32_t units,
-               uint64_t first_unit, uint64_t first_birth)
+               uint64_t first_unit, uint64_t first_allocation)
     {
         std::string header = "MTRC";
         header += static_cast<char>(type);
@@ -388,13 +389,13 @@ class RawBuilder {
         put32(header, static_cast<uint32_t>(payload.size()));
         put32(header, units);
         put64(header, first_unit);
-        put64(header, first_birth);
+        put64(header, first_allocation);
         put32(header, checksum(header + payload));
         bytes += header + payload;
     }
 
     uint64_t records(uint32_t lane) { return lanes_[lane].records; }
-    uint64_t births(uint32_t lane) { return lanes_[lane].births; }
+    uint64_t allocations(uint32_t lane) { return lanes_[lane].allocations; }
     /* What the lane's cache has of the class, the first one first. */
     const std::deque<uint32_t> &cache(uint32_t lane, uint32_t size_class)
     {
@@ -462,21 +463,21 @@ class RawBuilder {
         std::string pending;     /* units, in bytes */
         std::string aged;        /* the same for a packed chunk, with objects by their age */
         uint64_t first_unit = 0; /* of those */
-        uint64_t records = 0, births = 0, chunks = 0, runs = 0;
-        std::map<uint32_t, uint64_t> latest; /* stamp numbers, by structure */
+        uint64_t records = 0, allocations = 0, chunks = 0, runs = 0;
+        std::map<uint32_t, uint64_t> latest; /* sequence number numbers, by structure */
         bool in_run = false;
         /* Of the run. */
         std::string profile, run_units;
         bool key = false;
-        uint64_t run_birth = 0, run_unit = 0, run_chunks = 0, last_address = 0;
+        uint64_t run_allocation = 0, run_unit = 0, run_chunks = 0, last_address = 0;
         std::map<uint32_t, std::pair<uint32_t, uint64_t>> foreign; /* by way: lane, bound */
         /* The cache (FORMAT.md 2.6). */
         std::map<uint64_t, uint32_t> class_bytes; /* classes by their bytes */
         std::map<uint32_t, std::deque<uint32_t>> cache;
         std::map<uint32_t, uint32_t> classes; /* by block */
-        /* For ages (FORMAT.md 5.5): the latest birth at each place, and those before the packed chunks. */
-        std::map<uint32_t, uint64_t> latest_birth;
-        uint64_t packed_births = 0;
+        /* For ages (FORMAT.md 5.5): the latest allocation at each place, and those before the packed chunks. */
+        std::map<uint32_t, uint64_t> latest_allocation;
+        uint64_t packed_allocations = 0;
     };
 
     static void put(std::string &to, uint64_t value, int count)
@@ -520,7 +521,7 @@ class RawBuilder {
             l.run_units.clear();
             l.key = l.runs++ % 16 == 0;
             if (l.key) l.latest.clear();
-            l.run_birth = l.births;
+            l.run_allocation = l.allocations;
             l.run_unit = l.first_unit;
             l.run_chunks = l.last_address = 0;
             l.foreign.clear();
@@ -563,13 +564,13 @@ class RawBuilder {
     /* The units that say the place stand behind `mark`. In a packed chunk one for the age may stand for them. */
     void put_age(Lane &l, size_t mark, uint32_t place, uint64_t base, uint64_t limit)
     {
-        uint64_t birth = l.latest_birth[place], age = l.births + 1 - birth;
-        if (!will_be_packed(l) || birth <= l.packed_births || age > limit) return;
+        uint64_t allocation = l.latest_allocation[place], age = l.allocations + 1 - allocation;
+        if (!will_be_packed(l) || allocation <= l.packed_allocations || age > limit) return;
         l.aged.resize(mark);
         put(l.aged, base + age, 2);
     }
 
-    bool put_own_death(Lane &l, int kind, const Object &object)
+    bool put_own_free(Lane &l, int kind, const Object &object)
     {
         uint32_t place = object.place;
         size_t mark = l.aged.size();
@@ -601,7 +602,7 @@ class RawBuilder {
         unit(l, place & 0xffff);
     }
 
-    static bool put_foreign_death(Lane &l, int kind, const Object &object)
+    static bool put_foreign_free(Lane &l, int kind, const Object &object)
     {
         uint32_t way = object.lane % 8;
         auto latest = l.foreign.find(way);
@@ -631,7 +632,7 @@ class RawBuilder {
         if (place != 0) number(l, size_class);
     }
 
-    /* A birth, of which everything has been said but the address. */
+    /* An allocation, of which everything has been said but the address. */
     uint64_t begin_object(Lane &l, uint32_t lane, uint64_t size, uint32_t place,
                           uint32_t size_class, uint64_t address)
     {
@@ -647,9 +648,9 @@ class RawBuilder {
             if (!list.empty() && list.front() == place) list.pop_front();
             l.classes[place / 64] = size_class;
         }
-        uint64_t object = token(lane, ++l.births);
+        uint64_t object = token(lane, ++l.allocations);
         places_[object] = place;
-        l.latest_birth[place] = l.births;
+        l.latest_allocation[place] = l.allocations;
         events_++;
         return object;
     }
@@ -675,7 +676,7 @@ class RawBuilder {
         l.last_address = address;
     }
 
-    uint64_t take(uint32_t structure) { return ++next_stamp[structure]; }
+    uint64_t take(uint32_t structure) { return ++next_sequence[structure]; }
 
     bool addresses_;
     std::map<uint32_t, Lane> lanes_;
@@ -711,7 +712,7 @@ class SpoolBuilder {
         RawBuilder::put32(slot, state);
         RawBuilder::put32(slot, lane);
         RawBuilder::put64(slot, serial);
-        RawBuilder::put64(slot, run.first_birth);
+        RawBuilder::put64(slot, run.first_allocation);
         RawBuilder::put64(slot, run.first_unit);
         slot += run.profile;
         RawBuilder::put32(slot, run.key ? 1 : 0);

@@ -67,12 +67,13 @@ class Decoders {
         raw_decoder &decoder = decoders_[chunk->lane];
         std::vector<record> records(batch);
         raw_decoder_open(&decoder, chunk);
-        raw_decoder scout;
-        raw_decoder_scout(&scout, &decoder);
+        raw_decoder lookahead;
+        raw_decoder_lookahead(&lookahead, &decoder);
         while (uint32_t count = raw_decoder_next(&decoder, records.data(), batch))
             reading->lanes[chunk->lane].insert(reading->lanes[chunk->lane].end(), records.begin(),
                                                records.begin() + count);
-        if (!tells_caches_) expect_scout_agrees(&scout, decoder, reading->lanes[chunk->lane]);
+        if (!tells_caches_)
+            expect_lookahead_agrees(&lookahead, decoder, reading->lanes[chunk->lane]);
         if (reading->decode_error.empty())
             take_error(decoder.error, &reading->decode_error, &reading->decode_text);
         if (error_is_set(&decoder.doubt)) reading->doubt = decoder.doubt.kind->name;
@@ -82,33 +83,33 @@ class Decoders {
     bool addresses_, tells_caches_;
     std::deque<raw_decoder> decoders_;
 
-    /* A scout that goes through the chunk tells what the decoder told, but for places. */
-    static void expect_scout_agrees(raw_decoder *scout, const raw_decoder &decoder,
-                                    const std::vector<record> &records)
+    /* A lookahead that goes through the chunk tells what the decoder told, but for places. */
+    static void expect_lookahead_agrees(raw_decoder *lookahead, const raw_decoder &decoder,
+                                        const std::vector<record> &records)
     {
-        std::vector<record> told(decoder.records - scout->records + 1);
-        size_t at = records.size() - (told.size() - 1);
+        std::vector<record> announced(decoder.records - lookahead->records + 1);
+        size_t at = records.size() - (announced.size() - 1);
         uint32_t count = 0, some;
-        while (count < told.size() &&
-               (some = raw_decoder_next(scout, &told[count],
-                                        static_cast<uint32_t>(told.size()) - count)) > 0)
+        while (count < announced.size() &&
+               (some = raw_decoder_next(lookahead, &announced[count],
+                                        static_cast<uint32_t>(announced.size()) - count)) > 0)
             count += some;
         if (error_is_set(&decoder.error)) {
-            EXPECT_GE(count, told.size() - 1);
-            count = static_cast<uint32_t>(told.size()) - 1;
+            EXPECT_GE(count, announced.size() - 1);
+            count = static_cast<uint32_t>(announced.size()) - 1;
         }
-        ASSERT_EQ(count, told.size() - 1);
+        ASSERT_EQ(count, announced.size() - 1);
         for (uint32_t i = 0; i < count; i++) {
             record wanted = records[at + i];
-            if (told[i].place == 0) wanted.place = 0;
-            if (told[i].ends == 0) wanted.ends = 0;
-            /* Born at a place that nobody knows. */
-            if (wanted.ends == 0) wanted.bound = told[i].bound;
-            EXPECT_EQ(memcmp(&told[i], &wanted, sizeof wanted), 0) << "record " << at + i;
+            if (announced[i].place == 0) wanted.place = 0;
+            if (announced[i].ends == 0) wanted.ends = 0;
+            /* Allocated at a place that nobody knows. */
+            if (wanted.ends == 0) wanted.bound = announced[i].bound;
+            EXPECT_EQ(memcmp(&announced[i], &wanted, sizeof wanted), 0) << "record " << at + i;
         }
         if (!error_is_set(&decoder.error)) {
-            EXPECT_EQ(scout->births, decoder.births);
-            EXPECT_EQ(scout->records, decoder.records);
+            EXPECT_EQ(lookahead->allocations, decoder.allocations);
+            EXPECT_EQ(lookahead->records, decoder.records);
         }
     }
 };
@@ -204,17 +205,17 @@ RawBuilder example()
     raw.profile = RawBuilder::make_profile({0x15, 0, 0, 1, 0, 0, 0x12, 0});
     raw.thread_begin(0, 4711);
     raw.cache_begin(0);
-    raw.stamp_before(0, 3);
-    raw.stamp_before(0, RawBuilder::kPageHeap);
+    raw.sequence_before(0, 3);
+    raw.sequence_before(0, RawBuilder::kPageHeap);
     raw.size_class(0, 3, 24);
     raw.cached(0, 3, {65, 64});
-    uint64_t first = raw.birth_cached(0, RawBuilder::kMalloc, 24);
-    raw.birth_cached(0, RawBuilder::kMalloc, 20);
-    raw.death(0, RawBuilder::kFree, first);
-    raw.birth_cached(0, RawBuilder::kMalloc, 24);
+    uint64_t first = raw.allocation_cached(0, RawBuilder::kMalloc, 24);
+    raw.allocation_cached(0, RawBuilder::kMalloc, 20);
+    raw.freeing(0, RawBuilder::kFree, first);
+    raw.allocation_cached(0, RawBuilder::kMalloc, 24);
     return raw;
 }
-constexpr uint64_t kExampleUnits = 19, kExampleBirths = 3, kExampleRecords = 7;
+constexpr uint64_t kExampleUnits = 19, kExampleAllocations = 3, kExampleRecords = 7;
 
 /* --- the worked example --- */
 
@@ -236,7 +237,7 @@ TEST(RawFormat, ExampleOfSection56IsTheseBytes)
     ASSERT_EQ(records.size(), kExampleRecords);
     EXPECT_EQ(records[0].number, RAW_THREAD_BEGIN);
     EXPECT_EQ(records[0].operand, 4711u);
-    EXPECT_EQ(records[1].number, RAW_STAMP_BEFORE);
+    EXPECT_EQ(records[1].number, RAW_SEQUENCE_BEFORE);
     EXPECT_EQ(records[1].structure, 3u);
     EXPECT_EQ(records[1].size, 1u);
     EXPECT_EQ(records[2].structure, 255u);
@@ -249,7 +250,7 @@ TEST(RawFormat, ExampleOfSection56IsTheseBytes)
     EXPECT_EQ(records[4].place, 64u);
     EXPECT_EQ(records[5].number, CALL_FREE);
     EXPECT_EQ(records[5].ends, 65u);
-    EXPECT_EQ(records[5].bound, raw_births(0, 2));
+    EXPECT_EQ(records[5].bound, raw_allocations(0, 2));
     EXPECT_EQ(records[6].place, 65u);
     EXPECT_EQ(records[6].serial, 3u);
 }
@@ -323,7 +324,7 @@ TEST(RawReader, CompleteStreamWithTicks)
 {
     RawBuilder raw = example();
     raw.tick(10000000, 4096, 8192);
-    raw.birth(1, RawBuilder::kMalloc, 5);
+    raw.allocation(1, RawBuilder::kMalloc, 5);
     raw.tick(20000000, 5000, 9000);
     raw.end(1);
     Reading reading = read_all(raw.bytes);
@@ -360,38 +361,39 @@ TEST(RawReader, UnknownChunkTypeIsSkipped)
 struct ChunkDamage {
     int type, flags;
     uint32_t lane, units;
-    uint64_t first_unit, first_birth;
+    uint64_t first_unit, first_allocation;
     const char *error;
 };
 
 /* What comes has two bytes of payload. */
 TEST(RawReader, ChunkFieldsThatCannotBe)
 {
-    const ChunkDamage damages[] = {{1, 8, 0, 1, kExampleUnits, 0, "raw_chunk_field"},
-                                   {1, 2, 0, 1, kExampleUnits, 0, "raw_chunk_field"},
-                                   {1, 0, 0, 1, kExampleUnits - 1, 0, "raw_sequence"},
-                                   {1, 0, 0, 1, kExampleUnits + 1, 0, "raw_sequence"},
-                                   {1, 0, 0, 1, kExampleUnits, 1, "raw_sequence"},
-                                   {1, 0, 1, 1, 0, 0, "raw_sequence"},
-                                   {1, 3, 0, 1, kExampleUnits, uint64_t{1} << 42, "raw_births"},
-                                   {1, 0, 0, 600000, kExampleUnits, 0, "raw_chunk_limit"},
-                                   {1, 0, 0, 2, kExampleUnits, 0, "raw_payload"},
-                                   {1, 0, 0, 0, kExampleUnits, 0, "raw_payload"},
-                                   {1, 1, 0, 1, kExampleUnits, kExampleBirths, "raw_payload"},
-                                   {1, 4, 0, 1, kExampleUnits, 0, "raw_packed"},
-                                   {1, 4, 0, 5, kExampleUnits, 0, "raw_packed"},
-                                   {2, 0, 1, 0, 0, 0, "raw_chunk_field"},
-                                   {2, 0, 0, 1, 0, 0, "raw_chunk_field"},
-                                   {2, 1, 0, 0, 0, 0, "raw_chunk_field"},
-                                   {2, 0, 0, 0, 1, 0, "raw_sequence"},
-                                   {2, 0, 0, 0, 0, 0, "raw_tick_damaged"},
-                                   {3, 0, 0, 0, 0, 0, "raw_end_damaged"}};
+    const ChunkDamage damages[] = {
+        {1, 8, 0, 1, kExampleUnits, 0, "raw_chunk_field"},
+        {1, 2, 0, 1, kExampleUnits, 0, "raw_chunk_field"},
+        {1, 0, 0, 1, kExampleUnits - 1, 0, "raw_sequence"},
+        {1, 0, 0, 1, kExampleUnits + 1, 0, "raw_sequence"},
+        {1, 0, 0, 1, kExampleUnits, 1, "raw_sequence"},
+        {1, 0, 1, 1, 0, 0, "raw_sequence"},
+        {1, 3, 0, 1, kExampleUnits, uint64_t{1} << 42, "raw_allocations"},
+        {1, 0, 0, 600000, kExampleUnits, 0, "raw_chunk_limit"},
+        {1, 0, 0, 2, kExampleUnits, 0, "raw_payload"},
+        {1, 0, 0, 0, kExampleUnits, 0, "raw_payload"},
+        {1, 1, 0, 1, kExampleUnits, kExampleAllocations, "raw_payload"},
+        {1, 4, 0, 1, kExampleUnits, 0, "raw_packed"},
+        {1, 4, 0, 5, kExampleUnits, 0, "raw_packed"},
+        {2, 0, 1, 0, 0, 0, "raw_chunk_field"},
+        {2, 0, 0, 1, 0, 0, "raw_chunk_field"},
+        {2, 1, 0, 0, 0, 0, "raw_chunk_field"},
+        {2, 0, 0, 0, 1, 0, "raw_sequence"},
+        {2, 0, 0, 0, 0, 0, "raw_tick_damaged"},
+        {3, 0, 0, 0, 0, 0, "raw_end_damaged"}};
     for (const ChunkDamage &damage : damages) {
         RawBuilder raw = example();
         raw.cut(0);
         size_t offset = raw.bytes.size();
         raw.chunk(damage.type, damage.flags, damage.lane, "\x03\x03", damage.units,
-                  damage.first_unit, damage.first_birth);
+                  damage.first_unit, damage.first_allocation);
         Reading reading = read_all(raw.bytes);
         EXPECT_EQ(reading.error, damage.error) << reading.text;
         EXPECT_TRUE(reading.offset == offset || reading.offset == offset + 36) << reading.text;
@@ -402,15 +404,16 @@ TEST(RawReader, ChunkFieldsThatCannotBe)
     EXPECT_EQ(read_all(first.bytes).error, "raw_sequence") << "the first run of a lane is key";
 }
 
-/* A begin chunk says how many births precede it; whether that is so the decoder finds. */
-TEST(RawReader, BirthsOfARun)
+/* A begin chunk says how many allocations precede it; whether that is so the decoder finds. */
+TEST(RawReader, AllocationsOfARun)
 {
-    for (uint64_t births : {kExampleBirths - 1, kExampleBirths, kExampleBirths + 1}) {
+    for (uint64_t allocations :
+         {kExampleAllocations - 1, kExampleAllocations, kExampleAllocations + 1}) {
         RawBuilder raw = example();
         raw.cut(0);
-        raw.chunk(1, 1, 0, raw.run(0).profile + from_hex("4000"), 1, kExampleUnits, births);
+        raw.chunk(1, 1, 0, raw.run(0).profile + from_hex("4000"), 1, kExampleUnits, allocations);
         Reading reading = read_all(raw.bytes);
-        bool good = births == kExampleBirths;
+        bool good = allocations == kExampleAllocations;
         EXPECT_EQ(reading.error, "raw_cut_no_end");
         EXPECT_EQ(reading.decode_error, good ? "" : "raw_sequence");
         EXPECT_EQ(reading.lanes[0].size(), good ? kExampleRecords + 1 : kExampleRecords);
@@ -516,7 +519,7 @@ TEST(RawReader, EveryCutIsCutAndDeliversWholeChunks)
     RawBuilder raw = example();
     raw.cut(0);
     size_t first_end = raw.bytes.size();
-    raw.birth(1, RawBuilder::kMalloc, 5);
+    raw.allocation(1, RawBuilder::kMalloc, 5);
     raw.tick(1, 2, 3);
     raw.end();
     for (size_t length = 0; length < raw.bytes.size(); length++) {
@@ -539,7 +542,7 @@ TEST(RawReader, EndChunkMustAgreeAndBeLast)
     EXPECT_EQ(read_all(raw.bytes).error, "raw_trailing");
 
     RawBuilder other;
-    other.birth(0, RawBuilder::kMalloc, 1);
+    other.allocation(0, RawBuilder::kMalloc, 1);
     other.end();
     std::string differs = example().bytes + other.bytes.substr(other.bytes.rfind("MTRC"));
     EXPECT_EQ(read_all(differs).error, "raw_end_differs");
@@ -551,24 +554,24 @@ TEST(RawDecoder, EveryShapeAndRecord)
 {
     RawBuilder raw;
     const int lane = 1;
-    uint64_t other = raw.birth(0, RawBuilder::kMalloc, 1);
-    uint64_t other2 = raw.birth(0, RawBuilder::kMalloc, 1);
-    uint64_t a = raw.birth(lane, RawBuilder::kMalloc, uint64_t{1} << 60);
-    uint64_t b = raw.birth(lane, RawBuilder::kMemalign, 300, 4096);
+    uint64_t other = raw.allocation(0, RawBuilder::kMalloc, 1);
+    uint64_t other2 = raw.allocation(0, RawBuilder::kMalloc, 1);
+    uint64_t a = raw.allocation(lane, RawBuilder::kMalloc, uint64_t{1} << 60);
+    uint64_t b = raw.allocation(lane, RawBuilder::kMemalign, 300, 4096);
     uint64_t c = raw.realloc(lane, RawBuilder::kReallocMoved, a, 7);
-    raw.death(lane, RawBuilder::kDeleteSizedAligned, b, 300, 64);
-    raw.death(lane, RawBuilder::kDeleteSized, c, 7);
-    raw.death(lane, RawBuilder::kDeleteAligned, other2, 0, 32);
-    raw.death(lane, RawBuilder::kFree, other);
-    raw.death(lane, RawBuilder::kFree, 0);
+    raw.freeing(lane, RawBuilder::kDeleteSizedAligned, b, 300, 64);
+    raw.freeing(lane, RawBuilder::kDeleteSized, c, 7);
+    raw.freeing(lane, RawBuilder::kDeleteAligned, other2, 0, 32);
+    raw.freeing(lane, RawBuilder::kFree, other);
+    raw.freeing(lane, RawBuilder::kFree, 0);
     raw.heap(lane, RawBuilder::kReleaseMemory, {~uint64_t{0}});
     raw.heap(lane, 41, {1, 1 << 20});
     raw.thread_cache_deleted(lane);
-    raw.stamp_after(lane, 127);
+    raw.sequence_after(lane, 127);
     raw.failed(lane, RawBuilder::kMemalign, uint64_t{1} << 50, 64);
     raw.failed(lane, RawBuilder::kReallocInPlace, 9, 0, other);
     raw.lost(lane, 100, 40);
-    uint64_t d = raw.birth(lane, RawBuilder::kMalloc, 65536);
+    uint64_t d = raw.allocation(lane, RawBuilder::kMalloc, 65536);
     raw.thread_end(lane);
     raw.end();
     Reading reading = read_all(raw.bytes);
@@ -581,21 +584,21 @@ TEST(RawDecoder, EveryShapeAndRecord)
     EXPECT_EQ(r[1].serial, 2u);
     EXPECT_EQ(r[0].place, raw.place(a));
     EXPECT_EQ(r[2].ends, raw.place(a));
-    EXPECT_EQ(r[2].bound, raw_births(lane, 2)) << "so many births before it";
+    EXPECT_EQ(r[2].bound, raw_allocations(lane, 2)) << "so many allocations before it";
     EXPECT_EQ(r[2].place, raw.place(c));
     EXPECT_EQ(r[2].size, 7u);
     EXPECT_EQ(r[2].serial, 3u);
     EXPECT_EQ(r[3].ends, raw.place(b));
-    EXPECT_EQ(r[3].bound, raw_births(lane, 3));
+    EXPECT_EQ(r[3].bound, raw_allocations(lane, 3));
     EXPECT_EQ(r[3].size, 300u);
     EXPECT_EQ(r[3].operand, 64u);
     EXPECT_EQ(r[4].ends, raw.place(c));
     EXPECT_EQ(r[4].size, 7u);
     EXPECT_EQ(r[5].ends, raw.place(other2));
-    EXPECT_EQ(r[5].bound, raw_births(0, 2));
+    EXPECT_EQ(r[5].bound, raw_allocations(0, 2));
     EXPECT_EQ(r[5].operand, 32u);
     EXPECT_EQ(r[6].ends, raw.place(other));
-    EXPECT_EQ(r[6].bound, raw_births(0, 1));
+    EXPECT_EQ(r[6].bound, raw_allocations(0, 1));
     EXPECT_EQ(r[7].ends, 0u);
     EXPECT_EQ(r[7].bound, 0u);
     EXPECT_EQ(r[8].count, 1u);
@@ -610,7 +613,7 @@ TEST(RawDecoder, EveryShapeAndRecord)
     EXPECT_EQ(r[12].operand, 64u);
     EXPECT_EQ(r[13].kind, CALL_REALLOC_IN_PLACE);
     EXPECT_EQ(r[13].ends, raw.place(other));
-    EXPECT_EQ(r[13].bound, raw_births(0, 1));
+    EXPECT_EQ(r[13].bound, raw_allocations(0, 1));
     EXPECT_EQ(r[13].size, 9u);
     EXPECT_EQ(r[14].size, 100u);
     EXPECT_EQ(r[14].operand, 40u);
@@ -626,13 +629,13 @@ TEST(RawDecoder, AListThatRunsDry)
     raw.cache_begin(0);
     raw.size_class(0, 1, 16);
     raw.cached(0, 1, {64});
-    raw.birth_cached(0, RawBuilder::kMalloc, 16);
-    raw.death(0, RawBuilder::kFree, RawBuilder::own(64));
-    raw.death(0, RawBuilder::kFree, RawBuilder::own(64));
+    raw.allocation_cached(0, RawBuilder::kMalloc, 16);
+    raw.freeing(0, RawBuilder::kFree, RawBuilder::own(64));
+    raw.freeing(0, RawBuilder::kFree, RawBuilder::own(64));
     for (uint64_t size = 1; size <= 3; size++)
-        raw.birth_cached(0, RawBuilder::kMalloc, size);
+        raw.allocation_cached(0, RawBuilder::kMalloc, size);
     raw.uncached(0, 1, 2);
-    raw.birth_cached(0, RawBuilder::kMalloc, 4);
+    raw.allocation_cached(0, RawBuilder::kMalloc, 4);
     raw.end();
     Reading reading = read_all(raw.bytes);
     EXPECT_EQ(reading.decode_text, "");
@@ -671,11 +674,11 @@ TEST(RawDecoder, PlacesOfEveryRange)
             for (int kind : {int{RawBuilder::kFree}, int{RawBuilder::kDeleteSized},
                              int{RawBuilder::kDeleteAligned}, 23}) {
                 if (size_class == 0 || kind == RawBuilder::kFree)
-                    raw.birth_at(0, RawBuilder::kMalloc, 8, place, size_class);
+                    raw.allocation_at(0, RawBuilder::kMalloc, 8, place, size_class);
                 else
-                    raw.birth_cached(0, RawBuilder::kMalloc, 8);
+                    raw.allocation_cached(0, RawBuilder::kMalloc, 8);
                 raw.realloc(0, RawBuilder::kReallocInPlace, RawBuilder::own(place), 100, 0);
-                raw.death(0, kind, RawBuilder::own(place), 77, 64);
+                raw.freeing(0, kind, RawBuilder::own(place), 77, 64);
                 wanted.push_back(place);
             }
         raw.end();
@@ -688,11 +691,11 @@ TEST(RawDecoder, PlacesOfEveryRange)
             EXPECT_EQ(three[1].ends, wanted[i]);
             EXPECT_EQ(three[1].place, wanted[i]);
             EXPECT_EQ(three[1].size, 100u);
-            EXPECT_EQ(three[1].bound, raw_births(0, 2 * i + 1));
+            EXPECT_EQ(three[1].bound, raw_allocations(0, 2 * i + 1));
             EXPECT_EQ(three[2].ends, wanted[i]);
-            EXPECT_EQ(three[2].bound, raw_births(0, 2 * i + 2));
-            EXPECT_EQ(three[2].size, three[2].shape == SHAPE_DEATH_SIZED ? 77u : 0u);
-            EXPECT_EQ(three[2].operand, three[2].shape == SHAPE_DEATH_ALIGNED ? 64u : 0u);
+            EXPECT_EQ(three[2].bound, raw_allocations(0, 2 * i + 2));
+            EXPECT_EQ(three[2].size, three[2].shape == SHAPE_FREE_SIZED ? 77u : 0u);
+            EXPECT_EQ(three[2].operand, three[2].shape == SHAPE_FREE_ALIGNED ? 64u : 0u);
         }
     }
 }
@@ -719,11 +722,11 @@ TEST(RawDecoder, SizesOfEveryRange)
             const int kinds[] = {RawBuilder::kMalloc, RawBuilder::kMemalign, 3};
             uint32_t size_class = size <= 2048 ? 7 : 9;
             if (size > 0xffffffff) {
-                raw.birth(lane, kinds[lane], size, 16);
+                raw.allocation(lane, kinds[lane], size, 16);
                 continue;
             }
             raw.cached(lane, size_class, {64 * size_class + static_cast<uint32_t>(size % 64)});
-            raw.birth_cached(lane, kinds[lane], size, 16);
+            raw.allocation_cached(lane, kinds[lane], size, 16);
         }
     }
     raw.end();
@@ -768,7 +771,7 @@ TEST(RawDecoder, ForeignObjects)
     std::vector<RawBuilder::Object> wanted;
     auto free = [&](uint32_t lane, uint64_t bound, uint32_t place) {
         wanted.push_back(RawBuilder::foreign(lane, bound, place, place / 64 % 128));
-        raw.death(0, RawBuilder::kFree, wanted.back());
+        raw.freeing(0, RawBuilder::kFree, wanted.back());
     };
     for (uint32_t size_class = 1; size_class < 128; size_class++)
         raw.size_class(0, size_class, size_class);
@@ -793,12 +796,12 @@ TEST(RawDecoder, ForeignObjects)
     ASSERT_EQ(reading.lanes[0].size(), wanted.size());
     for (size_t i = 0; i < wanted.size(); i++) {
         ASSERT_EQ(reading.lanes[0][i].ends, wanted[i].place) << i;
-        ASSERT_EQ(reading.lanes[0][i].bound, raw_births(wanted[i].lane, wanted[i].bound)) << i;
+        ASSERT_EQ(reading.lanes[0][i].bound, raw_allocations(wanted[i].lane, wanted[i].bound)) << i;
     }
     EXPECT_LT(reading.lane_units[0], wanted.size() * 5) << "the short form was used";
 
     RawBuilder empty;
-    empty.death(0, RawBuilder::kFree, RawBuilder::foreign(3, 9, 1));
+    empty.freeing(0, RawBuilder::kFree, RawBuilder::foreign(3, 9, 1));
     empty.units(0, {0xed80, 0x0002, 0x0080});
     empty.end_run(0);
     empty.units(0, {0xed80, 0x0002, 0x0080});
@@ -806,7 +809,7 @@ TEST(RawDecoder, ForeignObjects)
     reading = read_all(empty.bytes);
     ASSERT_EQ(reading.lanes[0].size(), 2u);
     EXPECT_EQ(reading.lanes[0][1].ends, 2u);
-    EXPECT_EQ(reading.lanes[0][1].bound, raw_births(3, 10));
+    EXPECT_EQ(reading.lanes[0][1].bound, raw_allocations(3, 10));
     EXPECT_EQ(reading.decode_error, "raw_unit") << reading.decode_text;
 }
 
@@ -840,14 +843,14 @@ TEST(RawDecoder, CachesAreFollowed)
         };
         std::vector<std::vector<uint64_t>> wanted(3), ends(3);
         std::vector<Live> live;
-        std::vector<std::vector<bool>> told(3, std::vector<bool>(classes));
+        std::vector<std::vector<bool>> announced(3, std::vector<bool>(classes));
         auto tell = [&](uint32_t lane, uint32_t i) {
-            if (!told[lane][i]) raw.size_class(lane, i + 1, bytes[i]);
-            told[lane][i] = true;
+            if (!announced[lane][i]) raw.size_class(lane, i + 1, bytes[i]);
+            announced[lane][i] = true;
         };
         auto class_of = [&](uint32_t lane, uint64_t size) {
             uint32_t i = 0;
-            while (i < classes && (bytes[i] < size || !told[lane][i]))
+            while (i < classes && (bytes[i] < size || !announced[lane][i]))
                 i++;
             return i;
         };
@@ -866,7 +869,7 @@ TEST(RawDecoder, CachesAreFollowed)
             }
             return of;
         };
-        auto born = [&](uint32_t lane, uint64_t object, uint32_t i) {
+        auto allocated = [&](uint32_t lane, uint64_t object, uint32_t i) {
             live.push_back({object, lane, i});
             wanted[lane].push_back(raw.place(object));
         };
@@ -879,7 +882,7 @@ TEST(RawDecoder, CachesAreFollowed)
             uint64_t size;
             if (what < 14) {
                 uint32_t i = prepare(lane, &size);
-                born(lane, raw.birth_cached(lane, what < 12 ? 1 : 8, size, 16), i);
+                allocated(lane, raw.allocation_cached(lane, what < 12 ? 1 : 8, size, 16), i);
             } else if (what < 30 && !live.empty()) {
                 std::swap(live[random(live.size())], live.back());
                 Live one = live.back();
@@ -889,19 +892,19 @@ TEST(RawDecoder, CachesAreFollowed)
                 const int kinds[] = {21, 21, 23, 28};
                 int kind = kinds[random(4)];
                 if (what == 29)
-                    raw.death(lane, kind, RawBuilder::unknown(place, one.size_class + 1));
+                    raw.freeing(lane, kind, RawBuilder::unknown(place, one.size_class + 1));
                 else if (one.lane == lane)
-                    raw.death(lane, kind, RawBuilder::own(place), 5);
+                    raw.freeing(lane, kind, RawBuilder::own(place), 5);
                 else
-                    raw.death(lane, kind,
-                              RawBuilder::foreign(one.lane, raw.births(one.lane), place,
-                                                  one.size_class + 1),
-                              5);
+                    raw.freeing(lane, kind,
+                                RawBuilder::foreign(one.lane, raw.allocations(one.lane), place,
+                                                    one.size_class + 1),
+                                5);
                 ends[lane].push_back(place);
             } else if (what < 32) { /* what is first, or something new */
                 uint32_t i = prepare(lane, &size);
                 uint32_t place = what == 30 ? raw.cache(lane, i + 1).front() : fresh(i);
-                born(lane, raw.birth_at(lane, 1, size, place, i + 1), i);
+                allocated(lane, raw.allocation_at(lane, 1, size, place, i + 1), i);
             } else if (what < 35 && !live.empty()) {
                 Live &one = live[random(live.size())];
                 if (one.lane != lane) continue;
@@ -923,11 +926,11 @@ TEST(RawDecoder, CachesAreFollowed)
                 const uint32_t kept = random(3);
                 if (kept == 0) raw.thread_cache_deleted(lane);
                 if (kept == 1) raw.lost(lane, 5, 2);
-                raw.birth(lane, 1, 5);
-                wanted[lane].push_back(raw.place(RawBuilder::token(lane, raw.births(lane))));
+                raw.allocation(lane, 1, 5);
+                wanted[lane].push_back(raw.place(RawBuilder::token(lane, raw.allocations(lane))));
                 raw.cache_begin(lane);
             } else {
-                raw.stamp_before(lane, 3);
+                raw.sequence_before(lane, 3);
             }
             if (random(200) == 0) raw.cut(lane);
             /* Places of their own of a class that has none stay away from the others. */
@@ -940,9 +943,9 @@ TEST(RawDecoder, CachesAreFollowed)
             for (uint32_t lane = 0; lane < 3; lane++) {
                 std::vector<uint64_t> begun, ended;
                 for (const record &one : reading.lanes[lane]) {
-                    if (one.shape >= SHAPE_BIRTH && one.shape <= SHAPE_REALLOC)
+                    if (one.shape >= SHAPE_ALLOCATION && one.shape <= SHAPE_REALLOC)
                         begun.push_back(one.place);
-                    if (one.shape >= SHAPE_REALLOC && one.shape <= SHAPE_DEATH_SIZED_ALIGNED)
+                    if (one.shape >= SHAPE_REALLOC && one.shape <= SHAPE_FREE_SIZED_ALIGNED)
                         ended.push_back(one.ends);
                 }
                 EXPECT_EQ(begun, wanted[lane]) << "seed " << seed << " lane " << lane;
@@ -964,22 +967,22 @@ TEST(RawDecoder, Ages)
             raw.cache_begin(0);
             raw.size_class(0, 1, 8);
             std::vector<uint32_t> wanted;
-            const uint32_t births = range.second + 1;
-            for (uint32_t i = 0; i < births; i++) {
+            const uint32_t allocations = range.second + 1;
+            for (uint32_t i = 0; i < allocations; i++) {
                 if (i % 3 != 0) {
-                    raw.birth_at(0, 1, 8, base + i, 1);
+                    raw.allocation_at(0, 1, 8, base + i, 1);
                     continue;
                 }
                 raw.cached(0, 1, {base + i});
-                raw.birth_cached(0, 1, 8);
+                raw.allocation_cached(0, 1, 8);
             }
-            for (uint32_t i = births; i-- > 0;) {
+            for (uint32_t i = allocations; i-- > 0;) {
                 wanted.push_back(base + i);
                 if (range.first == 18) {
-                    raw.realloc(0, 18, RawBuilder::own(base + i), 5, base + births + i, 1);
+                    raw.realloc(0, 18, RawBuilder::own(base + i), 5, base + allocations + i, 1);
                     i -= i > 0;
                 } else {
-                    raw.death(0, range.first, RawBuilder::own(base + i), 3, 16);
+                    raw.freeing(0, range.first, RawBuilder::own(base + i), 3, 16);
                 }
             }
             raw.end();
@@ -989,7 +992,7 @@ TEST(RawDecoder, Ages)
             for (const record &one : reading.lanes[0])
                 if (one.ends != 0) ends.push_back(one.ends);
             EXPECT_EQ(ends, wanted);
-            /* All but the first born; of reallocs, which are births, those of age 1, 4, 7 ... 256. */
+            /* All but the first allocated; of reallocs, which are allocations, those of age 1, 4, 7 ... 256. */
             std::string units = units_of_first_chunk(raw.bytes);
             uint32_t aged = 0;
             for (size_t i = 0; i < units.size(); i += 2)
@@ -1006,8 +1009,8 @@ TEST(RawDecoder, AgesThatCannotBe)
             RawBuilder raw;
             raw.packing = packed ? RawBuilder::kPacked : RawBuilder::kPlain;
             raw.profile = RawBuilder::make_profile({21, 23, 0, 1, 0, 0, 18, 0});
-            raw.birth(0, 1, 8); /* at place 1, which is looked up the long way */
-            raw.birth_at(0, 1, 8, 128, 0);
+            raw.allocation(0, 1, 8); /* at place 1, which is looked up the long way */
+            raw.allocation_at(0, 1, 8, 128, 0);
             raw.lost(0, 1, unit == 0xf800 ? 1 : 0);
             raw.units(0, {static_cast<uint16_t>(unit)});
             if (unit == 0xf700) raw.units(0, {0, 0});
@@ -1030,9 +1033,9 @@ TEST(RawDecoder, ReallocTakesBeforeItGives)
     raw.cache_begin(0);
     raw.size_class(0, 1, 16);
     raw.cached(0, 1, {64, 65});
-    raw.birth_cached(0, RawBuilder::kMalloc, 16);
+    raw.allocation_cached(0, RawBuilder::kMalloc, 16);
     raw.realloc(0, RawBuilder::kReallocMoved, RawBuilder::own(64), 10, 0);
-    raw.birth_cached(0, RawBuilder::kMalloc, 16);
+    raw.allocation_cached(0, RawBuilder::kMalloc, 16);
     raw.end();
     Reading reading = read_all(raw.bytes);
     ASSERT_EQ(reading.lanes[0].size(), 3u) << reading.decode_text;
@@ -1043,7 +1046,7 @@ TEST(RawDecoder, ReallocTakesBeforeItGives)
 TEST(RawDecoder, CacheRecordsAreToldOnRequest)
 {
     RawBuilder raw = example();
-    raw.death(0, RawBuilder::kFree, RawBuilder::token(0, 3));
+    raw.freeing(0, RawBuilder::kFree, RawBuilder::token(0, 3));
     raw.uncached(0, 3, 1);
     raw.thread_end(0);
     raw.end();
@@ -1075,8 +1078,8 @@ TEST(RawDecoder, CachesThatAreNotKnown)
         raw->cache_begin(0);
         raw->size_class(0, 1, 16);
         raw->cached(0, 1, {64, 65});
-        raw->birth_cached(0, RawBuilder::kMalloc, 16);
-        raw->death(0, RawBuilder::kFree, RawBuilder::own(64));
+        raw->allocation_cached(0, RawBuilder::kMalloc, 16);
+        raw->freeing(0, RawBuilder::kFree, RawBuilder::own(64));
     };
     for (int which = 0; which < 4; which++) {
         for (bool again : {false, true}) {
@@ -1087,7 +1090,7 @@ TEST(RawDecoder, CachesThatAreNotKnown)
             if (which == 2) raw.lost(0, 2, 1);
             if (which == 3) raw.cache_begin(0);
             if (again) begin(&raw);
-            raw.birth_cached(0, RawBuilder::kMalloc, 16);
+            raw.allocation_cached(0, RawBuilder::kMalloc, 16);
             raw.end();
             Reading reading = read_all(raw.bytes);
             EXPECT_EQ(reading.decode_error, again || which == 3 ? "" : "raw_cache_unknown");
@@ -1100,11 +1103,11 @@ TEST(RawDecoder, CachesThatAreNotKnown)
     RawBuilder never;
     never.size_class(0, 1, 16);
     never.cached(0, 1, {64}); /* not wrong, but of no use */
-    never.birth_at(0, RawBuilder::kMalloc, 16, 70, 1);
-    never.death(0, RawBuilder::kFree, RawBuilder::own(70));
-    never.death(0, RawBuilder::kFree, RawBuilder::own(64));
+    never.allocation_at(0, RawBuilder::kMalloc, 16, 70, 1);
+    never.freeing(0, RawBuilder::kFree, RawBuilder::own(70));
+    never.freeing(0, RawBuilder::kFree, RawBuilder::own(64));
     never.uncached(0, 1, 5);
-    never.birth_cached(0, RawBuilder::kMalloc, 16);
+    never.allocation_cached(0, RawBuilder::kMalloc, 16);
     never.end();
     Reading reading = read_all(never.bytes);
     EXPECT_EQ(reading.decode_error, "raw_cache_unknown");
@@ -1119,12 +1122,12 @@ TEST(RawDecoder, PlacesOfOneBlockHaveOneClass)
         raw.size_class(0, 1, 16);
         raw.size_class(0, 2, 32);
         raw.cached(0, 1, {64, 65});
-        raw.birth_at(0, RawBuilder::kMalloc, 16, 128, 2);
+        raw.allocation_at(0, RawBuilder::kMalloc, 16, 128, 2);
         if (which == 0) raw.cached(0, 2, {66});
-        if (which == 1) raw.birth_at(0, RawBuilder::kMalloc, 16, 66, 2);
-        if (which == 2) raw.death(0, RawBuilder::kFree, RawBuilder::foreign(1, 1, 66, 2));
-        if (which == 3) raw.death(0, RawBuilder::kFree, RawBuilder::unknown(66, 2));
-        if (which == 4) raw.death(0, RawBuilder::kFree, RawBuilder::unknown(129, 1));
+        if (which == 1) raw.allocation_at(0, RawBuilder::kMalloc, 16, 66, 2);
+        if (which == 2) raw.freeing(0, RawBuilder::kFree, RawBuilder::foreign(1, 1, 66, 2));
+        if (which == 3) raw.freeing(0, RawBuilder::kFree, RawBuilder::unknown(66, 2));
+        if (which == 4) raw.freeing(0, RawBuilder::kFree, RawBuilder::unknown(129, 1));
         raw.end();
         Reading reading = read_all(raw.bytes);
         EXPECT_EQ(reading.decode_error, "raw_place_class") << which;
@@ -1159,7 +1162,7 @@ std::vector<record> read_with_gap(const std::string &bytes, size_t missing, std:
     return all;
 }
 
-/* Behind a gap a birth has the place it had, or none. */
+/* Behind a gap an allocation has the place it had, or none. */
 TEST(RawDecoder, CachesBehindAGap)
 {
     RawBuilder raw;
@@ -1169,50 +1172,50 @@ TEST(RawDecoder, CachesBehindAGap)
     raw.size_class(0, 3, 48);
     raw.cached(0, 1, {64, 65, 66, 67});
     raw.cached(0, 3, {128, 129, 130});
-    raw.birth_cached(0, RawBuilder::kMalloc, 10); /* 64 */
-    raw.birth_cached(0, RawBuilder::kMalloc, 40); /* 128 */
+    raw.allocation_cached(0, RawBuilder::kMalloc, 10); /* 64 */
+    raw.allocation_cached(0, RawBuilder::kMalloc, 40); /* 128 */
     raw.cut(0);
     raw.size_class(0, 2, 32);
     raw.cached(0, 2, {192, 193});
-    raw.birth_cached(0, RawBuilder::kMalloc, 30); /* 192 */
-    raw.birth_cached(0, RawBuilder::kMalloc, 10); /* 65 */
+    raw.allocation_cached(0, RawBuilder::kMalloc, 30); /* 192 */
+    raw.allocation_cached(0, RawBuilder::kMalloc, 10); /* 65 */
     raw.cut(0);
     std::vector<uint32_t> wanted = {64, 128};
-    auto birth = [&](uint64_t size, bool is_certain) {
-        uint64_t object = raw.birth_cached(0, RawBuilder::kMalloc, size);
+    auto allocation = [&](uint64_t size, bool is_certain) {
+        uint64_t object = raw.allocation_cached(0, RawBuilder::kMalloc, size);
         wanted.push_back(is_certain ? raw.place(object) : 0);
     };
-    birth(10, false);
-    raw.death(0, RawBuilder::kFree, RawBuilder::own(64));
-    raw.death(0, RawBuilder::kFree, RawBuilder::own(65));
-    birth(10, true);
-    birth(16, true);
-    birth(20, false); /* of class 2, but nobody knows */
-    raw.death(0, RawBuilder::kFree, RawBuilder::own(64));
-    raw.death(0, RawBuilder::kFree,
-              RawBuilder::own(192)); /* of an unknown class: it may be first now */
-    birth(30, false);
-    birth(10, false);
-    raw.death(0, RawBuilder::kFree, RawBuilder::own(65));
+    allocation(10, false);
+    raw.freeing(0, RawBuilder::kFree, RawBuilder::own(64));
+    raw.freeing(0, RawBuilder::kFree, RawBuilder::own(65));
+    allocation(10, true);
+    allocation(16, true);
+    allocation(20, false); /* of class 2, but nobody knows */
+    raw.freeing(0, RawBuilder::kFree, RawBuilder::own(64));
+    raw.freeing(0, RawBuilder::kFree,
+                RawBuilder::own(192)); /* of an unknown class: it may be first now */
+    allocation(30, false);
+    allocation(10, false);
+    raw.freeing(0, RawBuilder::kFree, RawBuilder::own(65));
     raw.uncached(0, 1, 2); /* the second one is not known */
     raw.cached(0, 1, {70});
-    birth(10, true);
-    raw.death(0, RawBuilder::kFree, RawBuilder::own(128));
-    birth(40, false); /* it might be of a class between */
-    birth(40, false);
-    raw.death(0, RawBuilder::kFree, RawBuilder::foreign(1, 1, 194, 2));
-    birth(40, false);
+    allocation(10, true);
+    raw.freeing(0, RawBuilder::kFree, RawBuilder::own(128));
+    allocation(40, false); /* it might be of a class between */
+    allocation(40, false);
+    raw.freeing(0, RawBuilder::kFree, RawBuilder::foreign(1, 1, 194, 2));
+    allocation(40, false);
     raw.size_class(0, 4, 64);
     raw.cached(0, 4, {256});
-    birth(64, true);
+    allocation(64, true);
     raw.cache_begin(0);
     raw.cached(0, 1, {64});
-    birth(16, true);
+    allocation(16, true);
     raw.end();
     std::string error;
     std::vector<uint32_t> places;
     for (const record &one : read_with_gap(raw.bytes, 1, &error))
-        if (one.shape == SHAPE_BIRTH) places.push_back(one.place);
+        if (one.shape == SHAPE_ALLOCATION) places.push_back(one.place);
     EXPECT_EQ(error, "");
     EXPECT_EQ(places, wanted);
     read_with_gap(raw.bytes, 99, &error);
@@ -1230,8 +1233,8 @@ TEST(RawDecoder, ProfilesOfRuns)
             raw.cache_begin(0);
             raw.size_class(0, 1, 8);
             raw.cached(0, 1, {64, 65});
-            raw.birth_cached(0, kind, 7);
-            raw.birth_cached(0, 1, 8);
+            raw.allocation_cached(0, kind, 7);
+            raw.allocation_cached(0, 1, 8);
             raw.cut(0);
         }
     }
@@ -1249,13 +1252,13 @@ TEST(RawDecoder, ProfilesOfRuns)
 TEST(RawDecoder, Addresses)
 {
     RawBuilder raw(1);
-    uint64_t a = raw.birth(0, RawBuilder::kMalloc, 8, 0, 0x7f0000000010);
-    raw.birth(0, RawBuilder::kMalloc, 8, 0, 0x7f0000000000);
-    raw.death(0, RawBuilder::kFree, a);
+    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 8, 0, 0x7f0000000010);
+    raw.allocation(0, RawBuilder::kMalloc, 8, 0, 0x7f0000000000);
+    raw.freeing(0, RawBuilder::kFree, a);
     raw.cut(0);
-    raw.birth(0, RawBuilder::kMalloc, 8, 0, 0x10);
+    raw.allocation(0, RawBuilder::kMalloc, 8, 0, 0x10);
     raw.end_run(0);
-    a = raw.birth(0, RawBuilder::kMalloc, 8, 0, 0x7f0000000020);
+    a = raw.allocation(0, RawBuilder::kMalloc, 8, 0, 0x7f0000000020);
     raw.failed(0, RawBuilder::kMalloc, 1);
     raw.realloc(0, RawBuilder::kReallocMoved, a, 9, 0x7f0000000040);
     raw.end();
@@ -1269,12 +1272,12 @@ TEST(RawDecoder, Addresses)
     EXPECT_EQ(reading.lanes[0][3].address, 0x10u);
 }
 
-TEST(RawDecoder, StampsContinueFromRunToRunAndKeyRunsReset)
+TEST(RawDecoder, SequencesContinueFromRunToRunAndKeyRunsReset)
 {
     RawBuilder raw;
     for (int i = 0; i < 200; i++) {
-        raw.stamp_before(0, 9);
-        raw.birth(0, RawBuilder::kMalloc, 8);
+        raw.sequence_before(0, 9);
+        raw.allocation(0, RawBuilder::kMalloc, 8);
         raw.cut(0);
     }
     raw.end();
@@ -1364,7 +1367,7 @@ TEST(RawDecoder, RecordsThatCannotBeAreNamedWithTheirPlace)
         {{0xf036, 0x0015, 0x0001}, "raw_operand"},
         {{0xf001, 0xffff, 0xffff, 0xffff, 0xffff, 0x0010, 0x0000}, "raw_operand"},
         {{0xf001, 0x8000, 0x8000, 0x8000, 0x8000, 0x8001, 0x0000}, "raw_operand"},
-        {{0xf035, 0x0001, 0xffff, 0xffff, 0xffff, 0xffff, 0x000f}, "raw_births"},
+        {{0xf035, 0x0001, 0xffff, 0xffff, 0xffff, 0xffff, 0x000f}, "raw_allocations"},
         {{0xf001}, "raw_units_short"},
         {{0xf001, 0x8001}, "raw_units_short"},
         {{0xf001, 0x0001}, "raw_units_short"},
@@ -1421,16 +1424,16 @@ TEST(RawDecoder, RandomUnits)
     RawBuilder source = example();
     source.next_place = 640;
     for (int i = 0; i < 50; i++) {
-        source.birth(0, RawBuilder::kMemalign, static_cast<uint64_t>(i), 64);
+        source.allocation(0, RawBuilder::kMemalign, static_cast<uint64_t>(i), 64);
         source.cached(0, 3, {static_cast<uint32_t>(65536 + 2 * i), 128});
-        source.birth_cached(0, RawBuilder::kMalloc, 24);
-        source.death(0, RawBuilder::kFree, RawBuilder::own(static_cast<uint32_t>(65536 + 2 * i)));
+        source.allocation_cached(0, RawBuilder::kMalloc, 24);
+        source.freeing(0, RawBuilder::kFree, RawBuilder::own(static_cast<uint32_t>(65536 + 2 * i)));
         source.uncached(0, 3, 1);
-        source.death(0, RawBuilder::kFree, source.token(3, 7 + static_cast<uint64_t>(i)));
+        source.freeing(0, RawBuilder::kFree, source.token(3, 7 + static_cast<uint64_t>(i)));
         source.realloc(0, RawBuilder::kReallocMoved, source.token(0, 2 + static_cast<uint64_t>(i)),
                        5);
         source.failed(0, RawBuilder::kMalloc, 77);
-        source.stamp_after(0, 3);
+        source.sequence_after(0, 3);
     }
     std::string units = source.run(0).units;
     uint64_t random = 88172645463325252u;
@@ -1469,9 +1472,10 @@ TEST(SpoolReader, SlotsContinueTheStreamAnywhere)
     std::vector<std::string> streams = {raw.bytes};
     std::vector<RawBuilder::Run> runs;
     for (int chunk = 0; chunk < 12; chunk++) {
-        if (chunk % 3 != 1) raw.stamp_before(0, 3);
-        uint64_t a = raw.birth(0, RawBuilder::kMemalign, 24, 32, 0x1000 + 64 * (uint64_t)chunk);
-        raw.death(0, RawBuilder::kFree, RawBuilder::token(5, 3 + (uint64_t)chunk));
+        if (chunk % 3 != 1) raw.sequence_before(0, 3);
+        uint64_t a =
+            raw.allocation(0, RawBuilder::kMemalign, 24, 32, 0x1000 + 64 * (uint64_t)chunk);
+        raw.freeing(0, RawBuilder::kFree, RawBuilder::token(5, 3 + (uint64_t)chunk));
         raw.realloc(0, RawBuilder::kReallocMoved, a, 0x10000, 0x2000);
         raw.lost(0, 7, 2);
         raw.thread_begin(0, 0);
@@ -1543,7 +1547,7 @@ TEST(SpoolReader, SlotsWithNothing)
     raw.cut(0);
     SpoolBuilder spool;
     spool.slot(0, 0, raw.run(0));
-    RawBuilder::Run empty = {kExampleBirths, kExampleUnits, raw.run(0).profile, false, ""};
+    RawBuilder::Run empty = {kExampleAllocations, kExampleUnits, raw.run(0).profile, false, ""};
     spool.slot(0, 1, empty);
     Reading reading = read_all(raw.bytes, &spool.bytes);
     EXPECT_EQ(reading.spool_gaps, 0u);
@@ -1560,11 +1564,11 @@ TEST(SpoolReader, GapsEndTheirLaneOnly)
     raw.end_run(0);
     RawBuilder::Run run = raw.run(0), other = run;
     run.units = from_hex("31f0");
-    other.first_unit = other.first_birth = 0;
+    other.first_unit = other.first_allocation = 0;
     other.units = from_hex("31f0");
-    auto at = [&run](uint64_t unit, uint64_t births) {
+    auto at = [&run](uint64_t unit, uint64_t allocations) {
         run.first_unit = unit;
-        run.first_birth = births;
+        run.first_allocation = allocations;
         return run;
     };
     SpoolBuilder serials;
@@ -1611,7 +1615,7 @@ TEST(SpoolReader, FreeSlotsAndOtherRunsAreNotUsed)
 TEST(SpoolReader, Damage)
 {
     RawBuilder raw;
-    raw.birth(0, RawBuilder::kMalloc, 8);
+    raw.allocation(0, RawBuilder::kMalloc, 8);
     raw.units(0, {0xf03f});
     SpoolBuilder good;
     good.slot(0, 0, raw.run(0));

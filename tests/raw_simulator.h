@@ -1,7 +1,7 @@
 /* raw_simulator - a seeded model of threads over an allocator with thread caches, for tests of ordering.
  *
  * It takes steps in one global order, the true one: a thread allocates, frees, reallocates or hands an object to
- * another thread. Caches of a class are filled from and emptied into central lists, which take stamps, and
+ * another thread. Caches of a class are filled from and emptied into central lists, which take sequence numbers, and
  * those now and then into the page heap. What happened goes into a RawBuilder; chunks are cut at random, ticks come
  * now and then and are not simultaneous in all lanes. */
 #ifndef TESTS_RAW_SIMULATOR_H
@@ -26,7 +26,7 @@ class RawSimulator {
         uint32_t classes = 16;
         uint32_t batch = 16; /* objects a cache fetches or returns at once */
         bool random_cuts = true;
-        bool central = true; /* whether there are stamps */
+        bool central = true; /* whether there are sequence numbers */
         bool keep_truth = true;
     };
 
@@ -36,7 +36,7 @@ class RawSimulator {
         uint32_t number; /* of the record */
         uint64_t ends, begins;
         uint64_t size;
-        std::vector<std::pair<uint32_t, uint64_t>> stamps; /* structure, number */
+        std::vector<std::pair<uint32_t, uint64_t>> sequences; /* structure, number */
     };
 
     RawBuilder raw;
@@ -79,19 +79,19 @@ class RawSimulator {
     uint64_t random_;
     std::vector<Lane> lanes_;
     std::vector<Object> shared_;
-    std::vector<std::pair<uint32_t, uint64_t>> stamps_before_; /* of the next event */
+    std::vector<std::pair<uint32_t, uint64_t>> sequences_before_; /* of the next event */
 
-    void stamp_before(uint32_t lane, uint32_t structure)
+    void sequence_before(uint32_t lane, uint32_t structure)
     {
-        raw.stamp_before(lane, structure);
-        stamps_before_.emplace_back(structure, raw.next_stamp[structure]);
+        raw.sequence_before(lane, structure);
+        sequences_before_.emplace_back(structure, raw.next_sequence[structure]);
     }
 
-    void stamp_after(uint32_t lane, uint32_t structure)
+    void sequence_after(uint32_t lane, uint32_t structure)
     {
-        raw.stamp_after(lane, structure);
+        raw.sequence_after(lane, structure);
         if (options_.keep_truth)
-            truth.back().stamps.emplace_back(structure, raw.next_stamp[structure]);
+            truth.back().sequences.emplace_back(structure, raw.next_sequence[structure]);
     }
 
     uint32_t random(uint32_t below)
@@ -105,12 +105,12 @@ class RawSimulator {
     void note(uint32_t lane, uint32_t number, uint64_t ends, uint64_t begins, uint64_t size)
     {
         if (options_.keep_truth)
-            truth.push_back({lane, number, ends, begins, size, stamps_before_});
-        stamps_before_.clear();
+            truth.push_back({lane, number, ends, begins, size, sequences_before_});
+        sequences_before_.clear();
         live += (begins != 0) - (ends != 0);
     }
 
-    /* The stamps of taking one object of a class out of the allocator. */
+    /* The sequence numbers of taking one object of a class out of the allocator. */
     void take_from_cache(uint32_t lane, uint32_t size_class)
     {
         uint32_t &cached = lanes_[lane].cached[size_class];
@@ -119,8 +119,8 @@ class RawSimulator {
             cached--;
             return;
         }
-        stamp_before(lane, size_class);
-        if (random(8) == 0) stamp_before(lane, RawBuilder::kPageHeap);
+        sequence_before(lane, size_class);
+        if (random(8) == 0) sequence_before(lane, RawBuilder::kPageHeap);
         cached = options_.batch - 1;
     }
 
@@ -128,8 +128,8 @@ class RawSimulator {
     {
         uint32_t &cached = lanes_[lane].cached[size_class];
         if (!options_.central || ++cached <= 2 * options_.batch) return;
-        stamp_after(lane, size_class);
-        if (random(8) == 0) stamp_after(lane, RawBuilder::kPageHeap);
+        sequence_after(lane, size_class);
+        if (random(8) == 0) sequence_after(lane, RawBuilder::kPageHeap);
         cached -= options_.batch;
     }
 
@@ -139,7 +139,7 @@ class RawSimulator {
         Object object;
         object.size_class = static_cast<uint32_t>(size * options_.classes / 528);
         take_from_cache(lane, object.size_class);
-        object.token = raw.birth(lane, RawBuilder::kMalloc, size);
+        object.token = raw.allocation(lane, RawBuilder::kMalloc, size);
         note(lane, RawBuilder::kMalloc, 0, object.token, size);
         return object;
     }
@@ -147,7 +147,7 @@ class RawSimulator {
     void release(uint32_t lane, Object &object)
     {
         if (object.token == 0) return;
-        raw.death(lane, RawBuilder::kFree, object.token);
+        raw.freeing(lane, RawBuilder::kFree, object.token);
         note(lane, RawBuilder::kFree, object.token, 0, 0);
         return_to_cache(lane, object.size_class);
         object.token = 0;

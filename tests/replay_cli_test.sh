@@ -295,7 +295,7 @@ check "an engine without addresses" ended 1 'addresses cannot be verified with t
 if [ -z "$sanitized" ]; then # which does not use memory again at once
     run --verify-addresses --json="$scratch/json" "$scratch/places"
     check "the same place, again and again" has address_match 1.0
-    check "every birth is compared" has addresses_checked 25000
+    check "every allocation is compared" has addresses_checked 25000
     run --verify-addresses --json="$scratch/json" "$scratch/places.fresh"
     check "a place that the original did not take" has addresses_matched 22500
     check "what differs is named" both 'same place  *90.0000 %: 22500 of 25000' \

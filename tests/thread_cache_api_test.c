@@ -113,11 +113,12 @@ static void test_free_under_another_cache(void)
 {
     void *object = malloc(1000);
     void *own = release_cache();
-    void *born_here = malloc(1000);
+    void *allocated_here = malloc(1000);
     free(object);
-    check(malloc(1000) == object, "an object is cached where it is freed, not where it was born");
+    check(malloc(1000) == object,
+          "an object is cached where it is freed, not where it was allocated");
     free(object);
-    free(born_here);
+    free(allocated_here);
     set_cache(own);
 }
 

@@ -79,9 +79,9 @@ units_object own(uint32_t place)
     return {place, class_of(place), 0, false};
 }
 
-units_object foreign(uint32_t lane, uint64_t births, uint32_t place)
+units_object foreign(uint32_t lane, uint64_t allocations, uint32_t place)
 {
-    return {place, class_of(place), raw_births(lane, births), false};
+    return {place, class_of(place), raw_allocations(lane, allocations), false};
 }
 
 units_object unknown(uint32_t place)
@@ -95,11 +95,11 @@ class Lane {
     uint32_t number;
     bool addresses;
     struct malloctape_lane *lane;
-    uint64_t births = 0, events = 0, units = 0;
+    uint64_t allocations = 0, events = 0, units = 0;
     std::vector<record> wanted;
     bool follows = false; /* the cache is known */
     std::deque<uint32_t> lists[kClasses];
-    bool told[kClasses] = {};
+    bool announced[kClasses] = {};
     size_t aged = 0; /* objects that packed chunks named by their age */
     size_t hot_reallocs = 0;
 
@@ -145,8 +145,8 @@ class Lane {
 
     void tell(unsigned size_class)
     {
-        if (told[size_class] || size_class == 0) return;
-        told[size_class] = true;
+        if (announced[size_class] || size_class == 0) return;
+        announced[size_class] = true;
         units_class(lane, size_class, kClassBytes[size_class]);
         want_cache(RAW_CLASS, size_class).size = kClassBytes[size_class];
     }
@@ -189,39 +189,44 @@ class Lane {
 
     /* Takes the first place of the class that the size has. As tracing_tcmalloc.cc does it: the hot path where the kind
      * has a code. */
-    uint32_t birth_taken(unsigned kind, uint64_t size, uint64_t alignment = 0, uint64_t address = 0)
+    uint32_t allocation_taken(unsigned kind, uint64_t size, uint64_t alignment = 0,
+                              uint64_t address = 0)
     {
         unsigned size_class = class_of_size(size);
         EXPECT_TRUE(follows && size_class);
         uint32_t place = lists[size_class].front();
-        units_birth_of birth = {own(place), reinterpret_cast<const void *>(address), true};
-        if (call_shapes[kind] == SHAPE_BIRTH && size < malloctape_code_of(lane, kind)->size_limit)
-            malloctape_lane_birth(lane, malloctape_lane_cursor(lane), kind, size);
+        units_allocation_of allocation = {own(place), reinterpret_cast<const void *>(address),
+                                          true};
+        if (call_shapes[kind] == SHAPE_ALLOCATION &&
+            size < malloctape_code_of(lane, kind)->size_limit)
+            malloctape_lane_allocation(lane, malloctape_lane_cursor(lane), kind, size);
         else
-            units_birth(lane, kind, size, alignment, &birth);
-        return born(kind, size, alignment, place, address);
+            units_allocation(lane, kind, size, alignment, &allocation);
+        return allocated(kind, size, alignment, place, address);
     }
 
     /* Says its place. */
-    uint32_t birth_at(uint32_t place, unsigned kind, uint64_t size, uint64_t alignment = 0,
-                      uint64_t address = 0)
+    uint32_t allocation_at(uint32_t place, unsigned kind, uint64_t size, uint64_t alignment = 0,
+                           uint64_t address = 0)
     {
-        units_birth_of birth = {own(place), reinterpret_cast<const void *>(address), false};
+        units_allocation_of allocation = {own(place), reinterpret_cast<const void *>(address),
+                                          false};
         tell(class_of(place));
-        units_birth(lane, kind, size, alignment, &birth);
-        return born(kind, size, alignment, place, address);
+        units_allocation(lane, kind, size, alignment, &allocation);
+        return allocated(kind, size, alignment, place, address);
     }
 
-    void death(unsigned kind, const units_object &object, uint64_t size = 0, uint64_t alignment = 0)
+    void freeing(unsigned kind, const units_object &object, uint64_t size = 0,
+                 uint64_t alignment = 0)
     {
         bool is_own = !object.unknown && !object.bound, done = false;
         mention(object);
-        if (is_own && call_shapes[kind] == SHAPE_DEATH)
-            done = malloctape_lane_death(lane, malloctape_lane_cursor(lane), kind, object.place);
-        else if (is_own && call_shapes[kind] == SHAPE_DEATH_SIZED)
-            done = malloctape_lane_death_sized(lane, malloctape_lane_cursor(lane), kind,
-                                               object.place, size);
-        if (!done) units_death(lane, kind, &object, size, alignment);
+        if (is_own && call_shapes[kind] == SHAPE_FREE)
+            done = malloctape_lane_free(lane, malloctape_lane_cursor(lane), kind, object.place);
+        else if (is_own && call_shapes[kind] == SHAPE_FREE_SIZED)
+            done = malloctape_lane_free_sized(lane, malloctape_lane_cursor(lane), kind,
+                                              object.place, size);
+        if (!done) units_free(lane, kind, &object, size, alignment);
         record one = make_record(kind);
         one.size = size;
         one.operand = alignment;
@@ -231,24 +236,25 @@ class Lane {
 
     /* On the hot path where the kind has a code. */
     void reallocate(unsigned kind, const units_object &old, uint64_t size,
-                    const units_birth_of &birth, bool taken)
+                    const units_allocation_of &allocation, bool taken)
     {
         bool is_own = !old.unknown && !old.bound;
         if (is_own && taken && malloctape_lane_can_realloc(lane, kind, old.place, size)) {
             malloctape_lane_realloc(lane, malloctape_lane_cursor(lane), kind, old.place, size);
             hot_reallocs++;
         } else {
-            units_realloc(lane, kind, &old, size, &birth);
+            units_realloc(lane, kind, &old, size, &allocation);
         }
     }
 
     /* `taken`: the place is the first of the class of the size. */
     void moved(const units_object &old, uint64_t size, uint32_t place, bool taken, uint64_t address)
     {
-        units_birth_of birth = {own(place), reinterpret_cast<const void *>(address), taken};
+        units_allocation_of allocation = {own(place), reinterpret_cast<const void *>(address),
+                                          taken};
         if (!taken) tell(class_of(place));
         mention(old);
-        reallocate(CALL_REALLOC_MOVED, old, size, birth, taken);
+        reallocate(CALL_REALLOC_MOVED, old, size, allocation, taken);
         resized(CALL_REALLOC_MOVED, old, size, place, address);
         take_if_first(place);
         give_back(old);
@@ -256,9 +262,9 @@ class Lane {
 
     void resized_in_place(const units_object &old, uint64_t size, uint64_t address)
     {
-        units_birth_of birth = {old, reinterpret_cast<const void *>(address), false};
+        units_allocation_of allocation = {old, reinterpret_cast<const void *>(address), false};
         mention(old);
-        reallocate(CALL_REALLOC_IN_PLACE, old, size, birth, true);
+        reallocate(CALL_REALLOC_IN_PLACE, old, size, allocation, true);
         resized(CALL_REALLOC_IN_PLACE, old, size, old.place, address);
     }
 
@@ -295,22 +301,22 @@ class Lane {
         if (number_of_record != RAW_THREAD_END) forget();
     }
 
-    void stamp(bool before, unsigned structure, uint64_t value)
+    void sequence(bool before, unsigned structure, uint64_t value)
     {
         lane->allocating = before;
-        units_stamp(lane, structure, value);
-        wanted.push_back(make_record(before ? RAW_STAMP_BEFORE : RAW_STAMP_AFTER));
+        units_sequence(lane, structure, value);
+        wanted.push_back(make_record(before ? RAW_SEQUENCE_BEFORE : RAW_SEQUENCE_AFTER));
         wanted.back().structure = structure;
         wanted.back().size = value;
     }
 
-    void lost(uint64_t lost_events, uint64_t lost_births)
+    void lost(uint64_t lost_events, uint64_t lost_allocations)
     {
-        units_lost(lane, lost_events, lost_births);
-        births += lost_births;
+        units_lost(lane, lost_events, lost_allocations);
+        allocations += lost_allocations;
         wanted.push_back(make_record(RAW_LOST));
         wanted.back().size = lost_events;
-        wanted.back().operand = lost_births;
+        wanted.back().operand = lost_allocations;
         forget();
     }
 
@@ -318,7 +324,7 @@ class Lane {
     size_t end_run()
     {
         size_t count = static_cast<size_t>(malloctape_lane_cursor(lane) - slot_.data());
-        EXPECT_EQ(malloctape_head_births(lane->head, run_birth_), births);
+        EXPECT_EQ(malloctape_head_allocations(lane->head, run_allocation_), allocations);
         EXPECT_EQ(units + count - lane->extra_units, events) << "first units of events";
         EXPECT_EQ(units_events(profile_, addresses, slot_.data(), count), events - run_events_);
         run_events_ = events;
@@ -343,7 +349,7 @@ class Lane {
     raw_unpack_table unpack_;
     raw_decoder unpacked_;
     uint8_t profile_[RAW_PROFILE_BYTES];
-    uint64_t run_birth_ = 0, run_events_ = 0;
+    uint64_t run_allocation_ = 0, run_events_ = 0;
     bool key_ = false;
 
     void begin_run(size_t count)
@@ -353,7 +359,7 @@ class Lane {
         units_begin_run(lane, slot_.data(), count, key_);
         lane->slots++;
         memcpy(profile_, lane->profile, sizeof profile_);
-        run_birth_ = births;
+        run_allocation_ = allocations;
         memset(slot_.data(), 0, slot_.size() * sizeof slot_[0]);
     }
 
@@ -392,18 +398,19 @@ class Lane {
     void want_end(record one, const units_object &object)
     {
         one.ends = object.place;
-        if (!object.unknown) one.bound = object.bound ? object.bound : raw_births(number, births);
+        if (!object.unknown)
+            one.bound = object.bound ? object.bound : raw_allocations(number, allocations);
         wanted.push_back(one);
         events++;
     }
 
-    uint32_t born(unsigned kind, uint64_t size, uint64_t alignment, uint32_t place,
-                  uint64_t address)
+    uint32_t allocated(unsigned kind, uint64_t size, uint64_t alignment, uint32_t place,
+                       uint64_t address)
     {
         record one = make_record(kind);
         one.size = size;
         one.operand = alignment;
-        one.serial = ++births;
+        one.serial = ++allocations;
         one.place = place;
         if (addresses) one.address = address;
         wanted.push_back(one);
@@ -418,10 +425,10 @@ class Lane {
         record one = make_record(kind);
         one.size = size;
         one.place = place;
-        one.serial = births + 1;
+        one.serial = allocations + 1;
         if (addresses) one.address = address;
         want_end(one, old);
-        births++;
+        allocations++;
     }
 
     /* Now and then a run is not packed, and the lane followed anew after it. */
@@ -432,7 +439,7 @@ class Lane {
             followed_ = nullptr;
             return expect_read(&unpacked_, expected, count);
         }
-        if (!followed_) followed_ = pack_lane_begin(&packer_, run_birth_);
+        if (!followed_) followed_ = pack_lane_begin(&packer_, run_allocation_);
         const pack_run run = {profile_, addresses, slot_.data(), count};
         std::vector<uint8_t> packed(3 * count + 4);
         uint8_t *end = pack_units(&packer_, followed_, &run, packed.data());
@@ -468,7 +475,7 @@ class Lane {
         chunk.lane = number;
         chunk.units = static_cast<uint32_t>(count);
         chunk.first_unit = units;
-        chunk.first_birth = run_birth_;
+        chunk.first_allocation = run_allocation_;
         std::vector<record> records(expected.size() + RAW_CACHED_MAX);
         raw_decoder_open(decoder, &chunk);
         uint32_t done = 0;
@@ -481,7 +488,7 @@ class Lane {
         EXPECT_EQ(done, expected.size());
         for (size_t i = 0; i < done && i < expected.size() && !testing::Test::HasFailure(); i++)
             expect_same(expected[i], records[i], i);
-        EXPECT_EQ(decoder->births, births);
+        EXPECT_EQ(decoder->allocations, allocations);
     }
 
     static void expect_same(const record &left, const record &right, size_t i)
@@ -502,13 +509,13 @@ class Lane {
 
 bool has_size(unsigned shape)
 {
-    return shape == SHAPE_DEATH_SIZED || shape == SHAPE_DEATH_SIZED_ALIGNED;
+    return shape == SHAPE_FREE_SIZED || shape == SHAPE_FREE_SIZED_ALIGNED;
 }
 
 bool has_alignment(unsigned shape)
 {
-    return shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_DEATH_ALIGNED ||
-           shape == SHAPE_DEATH_SIZED_ALIGNED;
+    return shape == SHAPE_ALLOCATION_ALIGNED || shape == SHAPE_FREE_ALIGNED ||
+           shape == SHAPE_FREE_SIZED_ALIGNED;
 }
 
 /* Does what comes to mind, mostly with a few kinds that change from time to time; now the thread's cache is followed, now
@@ -544,7 +551,7 @@ class Anything {
     std::vector<unsigned> kinds_;
     unsigned favourites_[6] = {1, 21, 1, 21, 3, 28};
     uint64_t reach_ = 2000;
-    uint64_t stamps_[256] = {};
+    uint64_t sequences_[256] = {};
     std::vector<uint32_t> objects_;      /* places of those that the lane has */
     std::unordered_set<uint32_t> taken_; /* these, and what is in the cache */
 
@@ -574,15 +581,16 @@ class Anything {
         case 2: return foreign(lane_.number == 65535 ? 8 : 65535, most - random(10), place);
         case 3: return foreign(lane_.number == 15 ? 8 : 15, 1 + random(10), place);
         case 4: return foreign(lane_.number == 7 ? 8 : 7, 1 + random(most), place);
-        default: return foreign(lane_.number == 16 ? 8 : 16, ++births_elsewhere_, place);
+        default: return foreign(lane_.number == 16 ? 8 : 16, ++allocations_elsewhere_, place);
         }
     }
-    uint64_t births_elsewhere_ = 0;
+    uint64_t allocations_elsewhere_ = 0;
 
     /* An object that is about to end; `own` ones leave the list. */
     units_object object()
     {
-        if (objects_.empty() || lane_.births == 0 || random(12) == 0) return object_of_others();
+        if (objects_.empty() || lane_.allocations == 0 || random(12) == 0)
+            return object_of_others();
         size_t at = random(4) ? objects_.size() - 1 - random(std::min<size_t>(8, objects_.size()))
                               : random(objects_.size());
         uint32_t place = objects_[at];
@@ -615,13 +623,13 @@ class Anything {
         return false;
     }
 
-    void birth(unsigned kind, uint64_t alignment)
+    void allocation(unsigned kind, uint64_t alignment)
     {
         uint64_t size = number();
         if (random(50) == 0) return lane_.failed(kind, size, alignment, nullptr);
         if (lane_.follows && random(16) && size_in_cache(&size))
-            return begins(lane_.birth_taken(kind, size, alignment, address()));
-        begins(lane_.birth_at(a_place(), kind, size, alignment, address()));
+            return begins(lane_.allocation_taken(kind, size, alignment, address()));
+        begins(lane_.allocation_at(a_place(), kind, size, alignment, address()));
     }
 
     /* Of an object that says its place: that may be the first of a list. */
@@ -665,13 +673,13 @@ class Anything {
         if (random(40) == 0) return cache();
         if (shape == SHAPE_HEAP) {
             lane_.heap_call(kind, static_cast<unsigned>(random(3)), number(), number());
-        } else if (shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED) {
-            birth(kind, alignment);
+        } else if (shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED) {
+            allocation(kind, alignment);
         } else if (shape == SHAPE_REALLOC) {
             reallocated(kind);
         } else {
             units_object old = object();
-            lane_.death(kind, old, has_size(shape) ? number() : 0, alignment);
+            lane_.freeing(kind, old, has_size(shape) ? number() : 0, alignment);
             has_ended(old);
         }
     }
@@ -719,8 +727,8 @@ class Anything {
         case 2: lane_.thread(RAW_THREAD_CACHE_DELETED, 0); break;
         case 3: lane_.lost(number(), random(100)); break;
         default:
-            stamps_[structure] += 1 + random(random(2) == 0 ? 3 : 100000);
-            lane_.stamp(random(2) == 0, structure, stamps_[structure]);
+            sequences_[structure] += 1 + random(random(2) == 0 ? 3 : 100000);
+            lane_.sequence(random(2) == 0, structure, sequences_[structure]);
         }
         if (!lane_.follows) forget();
     }
@@ -742,8 +750,8 @@ TEST(Units, AnythingIsReadAsItWasRecorded)
     EXPECT_GT(hot_reallocs, 0u);
 }
 
-/* A thread asks for the births of a lane whose own thread goes on, from slot to slot, some of them without a birth. */
-TEST(Units, BirthsSeenByAnotherThread)
+/* A thread asks for the allocations of a lane whose own thread goes on, from slot to slot, some of them without an allocation. */
+TEST(Units, AllocationsSeenByAnotherThread)
 {
     const uint64_t enough = 400000;
     struct malloctape_lane *lane =
@@ -755,14 +763,14 @@ TEST(Units, BirthsSeenByAnotherThread)
     std::atomic<uint64_t> begun{0}, done{0}, asked{0};
     std::thread owner([&] {
         std::mt19937 random(1);
-        uint64_t births = 0;
-        for (unsigned slot = 0; births < enough; slot++) {
+        uint64_t allocations = 0;
+        for (unsigned slot = 0; allocations < enough; slot++) {
             malloctape_lane_enter(lane, slots[slot % 2].data());
             uint64_t here = slot % 3 == 0 ? 0 : random() % kSlotUnits + 1;
             for (uint64_t i = 0; i < here; i++) {
-                begun = ++births;
-                malloctape_lane_birth(lane, malloctape_lane_cursor(lane), CALL_MALLOC, 8);
-                done = births;
+                begun = ++allocations;
+                malloctape_lane_allocation(lane, malloctape_lane_cursor(lane), CALL_MALLOC, 8);
+                done = allocations;
             }
             EXPECT_EQ(malloctape_lane_cursor(lane), slots[slot % 2].data() + here);
             while (asked < slot)
@@ -772,13 +780,13 @@ TEST(Units, BirthsSeenByAnotherThread)
     uint64_t least, wrong = 0;
     do {
         least = done;
-        uint64_t births = malloctape_lane_births(lane);
-        wrong += births < least || births > begun;
+        uint64_t allocations = malloctape_lane_allocations(lane);
+        wrong += allocations < least || allocations > begun;
         asked++;
     } while (least < enough);
     owner.join();
     EXPECT_EQ(wrong, 0u) << "of " << asked;
-    EXPECT_EQ(malloctape_lane_births(lane), done);
+    EXPECT_EQ(malloctape_lane_allocations(lane), done);
     free(lane);
 }
 
@@ -790,23 +798,23 @@ TEST(Units, TheExample)
     lane->head = malloctape_head(slot.data(), 0);
     units_begin_run(lane, slot.data(), 0, true);
     const uint32_t places[] = {65, 64};
-    const units_birth_of taken = {{65, 3, 0, false}, nullptr, true};
+    const units_allocation_of taken = {{65, 3, 0, false}, nullptr, true};
     units_thread(lane, RAW_THREAD_BEGIN, 4711);
     units_thread(lane, RAW_CACHE_BEGIN, 0);
     lane->allocating = 1;
-    units_stamp(lane, 3, 1);
-    units_stamp(lane, RAW_STRUCTURE_PAGE_HEAP, 1);
+    units_sequence(lane, 3, 1);
+    units_sequence(lane, RAW_STRUCTURE_PAGE_HEAP, 1);
     units_class(lane, 3, 24);
     units_cached(lane, 3, 2, places);
-    units_birth(lane, CALL_MALLOC, 24, 0, &taken);
-    malloctape_lane_birth(lane, malloctape_lane_cursor(lane), CALL_MALLOC, 20);
-    EXPECT_TRUE(malloctape_lane_death(lane, malloctape_lane_cursor(lane), CALL_FREE, 65));
-    malloctape_lane_birth(lane, malloctape_lane_cursor(lane), CALL_MALLOC, 24);
+    units_allocation(lane, CALL_MALLOC, 24, 0, &taken);
+    malloctape_lane_allocation(lane, malloctape_lane_cursor(lane), CALL_MALLOC, 20);
+    EXPECT_TRUE(malloctape_lane_free(lane, malloctape_lane_cursor(lane), CALL_FREE, 65));
+    malloctape_lane_allocation(lane, malloctape_lane_cursor(lane), CALL_MALLOC, 24);
     slot.resize(static_cast<size_t>(malloctape_lane_cursor(lane) - slot.data()));
     EXPECT_EQ(slot, (std::vector<uint16_t>{0xf030, 0x1267, 0xf039, 0xf103, 0x0001, 0xf1ff, 0x0001,
                                            0xf038, 0x0003, 0x0018, 0xf03a, 0x0003, 0x0002, 0x0041,
                                            0x0001, 0xa018, 0xa014, 0x0041, 0xa018}));
-    EXPECT_EQ(malloctape_head_births(lane->head, 0), 3u);
+    EXPECT_EQ(malloctape_head_allocations(lane->head, 0), 3u);
     EXPECT_EQ(slot.size() - lane->extra_units, 4u);
     free(lane);
 }
@@ -828,9 +836,9 @@ TEST(Units, PlacesAtTheLimitsOfRanges)
 {
     Lane lane(3);
     auto ends = [&](unsigned kind, uint32_t place) {
-        lane.birth_at(place, CALL_MALLOC, 40);
+        lane.allocation_at(place, CALL_MALLOC, 40);
         return adds(lane,
-                    [&] { lane.death(kind, own(place), has_size(call_shapes[kind]) ? 9 : 0); });
+                    [&] { lane.freeing(kind, own(place), has_size(call_shapes[kind]) ? 9 : 0); });
     };
     EXPECT_EQ(ends(CALL_FREE, 1), (Units16{1}));
     EXPECT_EQ(ends(CALL_FREE, 0x9fff), (Units16{0x9fff}));
@@ -855,8 +863,8 @@ TEST(Units, SizesAtTheLimitsOfRanges)
         lane.cached({place_of(size_class, 64)});
     auto begins = [&](unsigned kind, uint64_t size) {
         uint32_t place = 0;
-        Units16 units = adds(lane, [&] { place = lane.birth_taken(kind, size, 0); });
-        lane.death(CALL_FREE, own(place));
+        Units16 units = adds(lane, [&] { place = lane.allocation_taken(kind, size, 0); });
+        lane.freeing(CALL_FREE, own(place));
         return units;
     };
     EXPECT_EQ(begins(CALL_MALLOC, 0), (Units16{0xa000}));
@@ -877,7 +885,7 @@ TEST(Units, ObjectsOfOtherLanes)
     Lane lane(3);
     uint32_t place = place_of(2, 200), large = place_of(0, 200), far = place_of(2, 0x7fff00);
     auto ends = [&](unsigned kind, const units_object &object) {
-        return adds(lane, [&] { lane.death(kind, object); });
+        return adds(lane, [&] { lane.freeing(kind, object); });
     };
     lane.tell(2);
     uint16_t low = static_cast<uint16_t>(place);
@@ -912,7 +920,7 @@ TEST(Units, Reallocs)
     lane.cache_begin();
     uint32_t first = place_of(3, 500), second = place_of(3, first + 1), other = place_of(5, 500);
     lane.cached({first, second});
-    lane.birth_taken(CALL_MALLOC, 20);
+    lane.allocation_taken(CALL_MALLOC, 20);
     lane.tell(5);
     uint16_t a = static_cast<uint16_t>(first), b = static_cast<uint16_t>(other);
     auto moves = [&](const units_object &old, uint64_t size, uint32_t place, bool taken) {
@@ -946,26 +954,28 @@ TEST(Units, Reallocs)
 /* A kind that is frequent gets a range by the next run, whatever it is. */
 TEST(Units, ProfilesFollowWhatIsFrequent)
 {
-    for (unsigned birth = 1; birth < CALL_KINDS; birth++) {
-        if (call_shapes[birth] != SHAPE_BIRTH && call_shapes[birth] != SHAPE_BIRTH_ALIGNED)
+    for (unsigned allocation = 1; allocation < CALL_KINDS; allocation++) {
+        if (call_shapes[allocation] != SHAPE_ALLOCATION &&
+            call_shapes[allocation] != SHAPE_ALLOCATION_ALIGNED)
             continue;
-        for (unsigned death : {21u, 28u, 30u, 35u}) {
+        for (unsigned freeing : {21u, 28u, 30u, 35u}) {
             Lane lane(1);
             lane.cache_begin();
             lane.cached({place_of(6, 100)});
             size_t records = 0;
             for (int run = 0; run < 2; run++) {
                 for (records = 0; lane.has_room(); records += 2) {
-                    unsigned shape = call_shapes[death];
-                    uint64_t alignment = call_shapes[birth] == SHAPE_BIRTH_ALIGNED ? 64 : 0;
-                    uint32_t place = lane.birth_taken(birth, 2000, alignment);
-                    lane.death(death, own(place), has_size(shape) ? 2000 : 0,
-                               has_alignment(shape) ? 64 : 0);
+                    unsigned shape = call_shapes[freeing];
+                    uint64_t alignment =
+                        call_shapes[allocation] == SHAPE_ALLOCATION_ALIGNED ? 64 : 0;
+                    uint32_t place = lane.allocation_taken(allocation, 2000, alignment);
+                    lane.freeing(freeing, own(place), has_size(shape) ? 2000 : 0,
+                                 has_alignment(shape) ? 64 : 0);
                 }
-                size_t most = 1 + (call_shapes[birth] == SHAPE_BIRTH_ALIGNED) + 1 +
-                              has_size(call_shapes[death]) + has_alignment(call_shapes[death]);
+                size_t most = 1 + (call_shapes[allocation] == SHAPE_ALLOCATION_ALIGNED) + 1 +
+                              has_size(call_shapes[freeing]) + has_alignment(call_shapes[freeing]);
                 EXPECT_LE(lane.end_run(), run == 0 ? SIZE_MAX : records / 2 * most)
-                    << call_names[birth] << " " << call_names[death];
+                    << call_names[allocation] << " " << call_names[freeing];
             }
         }
     }
@@ -973,8 +983,8 @@ TEST(Units, ProfilesFollowWhatIsFrequent)
 
 /* The cache has one object at a place that is near, and one that is far; both end again and again. Units of a run that
  * begins normally, and of one in which far places were found to be frequent. */
-void far_places(Lane *lane, unsigned birth, unsigned death, uint64_t size_given, size_t *normal,
-                size_t *wide)
+void far_places(Lane *lane, unsigned allocation, unsigned freeing, uint64_t size_given,
+                size_t *normal, size_t *wide)
 {
     lane->cache_begin();
     lane->cached({place_of(1, 100)});
@@ -983,9 +993,10 @@ void far_places(Lane *lane, unsigned birth, unsigned death, uint64_t size_given,
         bool is_wide = lane->lane->wide;
         size_t records = 0;
         for (; lane->has_room(); records += 4) {
-            uint32_t near = lane->birth_taken(birth, 8), far = lane->birth_taken(birth, 16);
-            lane->death(death, own(far), size_given);
-            lane->death(death, own(near), size_given);
+            uint32_t near = lane->allocation_taken(allocation, 8),
+                     far = lane->allocation_taken(allocation, 16);
+            lane->freeing(freeing, own(far), size_given);
+            lane->freeing(freeing, own(near), size_given);
         }
         *(is_wide ? wide : normal) = 1000 * lane->end_run() / records;
     }
@@ -999,17 +1010,17 @@ TEST(Units, PlacesThatAreFar)
     Lane lane(3);
     size_t normal = 0, wide = 0;
     far_places(&lane, CALL_MALLOC, CALL_FREE, 0, &normal, &wide);
-    EXPECT_GE(wide, normal + 240); /* a unit more for each death that is near */
+    EXPECT_GE(wide, normal + 240); /* a unit more for each free that is near */
 }
 
 /* The same with a kind that is told the size, and is not the first one's at the beginning. */
-TEST(Units, PlacesThatAreFarOfSizedDeaths)
+TEST(Units, PlacesThatAreFarOfSizedFrees)
 {
     Lane lane(3);
     size_t normal = 0, wide = 0;
     far_places(&lane, CALL_NEW_ARRAY, CALL_DELETE_SIZED, 24, &normal, &wide);
-    EXPECT_EQ(lane.lane->profile[RAW_DEATH_1], CALL_DELETE_SIZED);
-    EXPECT_EQ(lane.lane->profile[RAW_BIRTH_1], CALL_NEW_ARRAY);
+    EXPECT_EQ(lane.lane->profile[RAW_FREE_1], CALL_DELETE_SIZED);
+    EXPECT_EQ(lane.lane->profile[RAW_ALLOCATION_1], CALL_NEW_ARRAY);
 }
 
 } // namespace

@@ -80,7 +80,7 @@ static bool begin_thread(struct malloctape_lane *lane)
     record_thread(lane, continued);
     bool has_room = malloctape_lane_has_room(lane);
     if (has_room)
-        record_heat(lane);
+        record_enable_fast_path(lane);
     else
         record_loss(lane);
     /* Early enough to get one of the keys whose values need no memory. */
@@ -113,7 +113,7 @@ bool recording_is_own(void)
 void recording_stop(void)
 {
     atomic_store_relaxed(&capture.off_since_ns, os_clock_ns());
-    writer_tell_death(&recording.writer);
+    writer_tell_free(&recording.writer);
     change(MALLOCTAPE_RECORDING, MALLOCTAPE_OFF);
 }
 
@@ -122,7 +122,7 @@ static void settle(void)
 {
     if (state() != MALLOCTAPE_ENDING || !writer_is_gone(&recording.writer)) return;
     atomic_store_relaxed(&capture.off_since_ns, os_clock_ns());
-    writer_tell_death(&recording.writer);
+    writer_tell_free(&recording.writer);
     change(MALLOCTAPE_ENDING, MALLOCTAPE_OFF);
 }
 
@@ -481,7 +481,7 @@ static __attribute__((noinline)) bool make_room(struct malloctape_lane *lane)
     if (lane->recording != recording.number)
         return begin_thread(lane) && state() == MALLOCTAPE_RECORDING;
     if (malloctape_lane_has_room(lane)) {
-        record_heat(lane);
+        record_enable_fast_path(lane);
         return state() == MALLOCTAPE_RECORDING;
     }
     lane->busy = 1;

@@ -12,17 +12,17 @@
  *     malloctape_lane->allocating = 1;  // entries into shared structures belong to what follows
  *     void *object = real_malloc(size);
  *     malloctape_lane->allocating = 0;
- *     malloctape_born(CALL_MALLOC, size, 0, object, taken);
+ *     malloctape_allocated(CALL_MALLOC, size, 0, object, taken);
  *
- * A death is recorded before the real call (afterwards another thread may own the address), a birth
+ * A free is recorded before the real call (afterwards another thread may own the address), an allocation
  * after it. Hot paths do the same with the inline functions below on a lane they hold.
  *
- * Identity   An object is named by its place (shadow.h). A birth on the hot path does not even say that: whoever reads the
+ * Identity   An object is named by its place (shadow.h). An allocation on the hot path does not even say that: whoever reads the
  *            stream follows the thread's cache (FORMAT.md 2.6), of which all changes off the hot path are recorded while the
  *            lane has one (`cache`). The lane that has a place stands in the shadow table; who ends an object that another
- *            lane has says how many births that lane has had.
+ *            lane has says how many allocations that lane has had.
  * Lane       One per living thread, found by one thread-local pointer. Only its thread writes to
- *            it, but for `limit`; others read `head` and `first_birth`. Lanes lie in memory that a forked child finds
+ *            it, but for `limit`; others read `head` and `first_allocation`. Lanes lie in memory that a forked child finds
  *            zeroed: there, head == limit, so a child leaves the hot path at once and stops
  *            recording, or begins a recording of its own.
  * Life       UNDECIDED -> OFF <-> RECORDING, any number of times (recording.h). A thread that is late, in the
@@ -54,14 +54,14 @@ extern "C" {
 /* Nothing here is visible outside the library. */
 #pragma GCC visibility push(hidden)
 
-/* Births on the hot path are smaller than this. */
+/* Allocations on the hot path are smaller than this. */
 #define MALLOCTAPE_HOT_SIZE_LIMIT 1025u
 
 /* How calls of one kind are recorded on the hot path. */
 struct malloctape_code {
     union {
-        uint64_t size_limit;   /* of a birth: sizes below it have a unit; 0: none has */
-        struct {               /* of a death or realloc */
+        uint64_t size_limit;   /* of an allocation: sizes below it have a unit; 0: none has */
+        struct {               /* of a free or realloc */
             uint32_t limit;    /* places below it have a unit */
             uint16_t far_end;  /* and those whose upper half is below this two */
             uint16_t far_base; /* the first of these, of an upper half of 0 */
@@ -71,7 +71,7 @@ struct malloctape_code {
 } __attribute__((packed, aligned(2)));
 
 /* Codes of kinds that are used together, as malloc and free, are neighbours, and the first three, with that of calloc, lie with
- * what else the hot path needs of a lane: births and reallocs, and between them deaths, in the order of their numbers. */
+ * what else the hot path needs of a lane: allocations and reallocs, and between them frees, in the order of their numbers. */
 #define MALLOCTAPE_CODES (2 * (CALL_FREE - 1))
 
 static inline unsigned malloctape_code_at(unsigned kind)
@@ -88,25 +88,27 @@ struct malloctape_lane {
     uintptr_t window; /* shadow_window, which has a page of its own */
     uint16_t owner;   /* of the places that the lane has: its number plus 1 */
     struct malloctape_code codes[MALLOCTAPE_CODES]; /* of the run, from its profile */
-    /* Births before the slot; read by others, so what is stored more often than that is on other lines. */
-    uint64_t first_birth;
+    /* Allocations before the slot; read by others, so what is stored more often than that is on other lines. */
+    uint64_t first_allocation;
 
     /* The owner's, off the hot path. */
-    uint8_t allocating __attribute__((
-        aligned(64)));    /* stamps belong to the event that follows, not to the latest one */
-    uint8_t busy;         /* taking a slot: a nested call takes none, and is not recorded */
+    uint8_t allocating __attribute__((aligned(
+        64)));    /* sequence numbers belong to the event that follows, not to the latest one */
+    uint8_t busy; /* taking a slot: a nested call takes none, and is not recorded */
     uint8_t unrecorded;   /* in a call that is not recorded: nothing in the stream may be for it */
     uint64_t extra_units; /* written so far, that are not the first unit of an event */
-    uint16_t *room;       /* last position at which an event still fits; behind it only stamps */
+    uint16_t
+        *room; /* last position at which an event still fits; behind it only sequence numbers */
 
     /* The run: units.c. */
     uint8_t profile[RAW_PROFILE_BYTES];
     bool wide;      /* many places are far: all are written so */
-    bool addresses; /* recorded with each birth */
+    bool addresses; /* recorded with each allocation */
     uint64_t last_address;
-    uint64_t ways[RAW_FOREIGN_WAYS]; /* latest other lanes, and their bounds: raw_births() */
-    uint64_t told[RAW_SIZE_CLASSES_MAX / 64];  /* a bit for each size class: the stream knows it */
-    uint64_t stamps[RAW_SIZE_CLASSES_MAX + 1]; /* latest numbers; the last is the page heap's */
+    uint64_t ways[RAW_FOREIGN_WAYS]; /* latest other lanes, and their bounds: raw_allocations() */
+    uint64_t
+        announced[RAW_SIZE_CLASSES_MAX / 64]; /* a bit for each size class: the stream knows it */
+    uint64_t sequences[RAW_SIZE_CLASSES_MAX + 1]; /* latest numbers; the last is the page heap's */
 
     /* Cold: lane.c and record.c. */
     uint16_t *start; /* of the slot's units */
@@ -139,19 +141,19 @@ extern MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane;
 
 /* --- where a thread is ---
  *
- * A lane's head is the address of the slot's next free unit (48 bits), and below it the births so far modulo
- * MALLOCTAPE_HEAD_BIRTHS_LIMIT: in one word, which a birth need store only once. A slot has fewer births than the limit, and
+ * A lane's head is the address of the slot's next free unit (48 bits), and below it the allocations so far modulo
+ * MALLOCTAPE_HEAD_ALLOCATIONS_LIMIT: in one word, which an allocation need store only once. A slot has fewer allocations than the limit, and
  * begins with fewer there, so that they never run over into the address. */
-#define MALLOCTAPE_HEAD_SHIFT        16
-#define MALLOCTAPE_HEAD_BIRTHS_LIMIT UINT64_C(0x8000)
-#define MALLOCTAPE_HEAD_BIRTH        UINT64_C(1)
-#define MALLOCTAPE_HEAD_UNIT         ((uint64_t)sizeof(uint16_t) << MALLOCTAPE_HEAD_SHIFT)
+#define MALLOCTAPE_HEAD_SHIFT             16
+#define MALLOCTAPE_HEAD_ALLOCATIONS_LIMIT UINT64_C(0x8000)
+#define MALLOCTAPE_HEAD_ALLOCATION        UINT64_C(1)
+#define MALLOCTAPE_HEAD_UNIT              ((uint64_t)sizeof(uint16_t) << MALLOCTAPE_HEAD_SHIFT)
 
-/* `births`: so far, or a head that has them. */
-static inline uint64_t malloctape_head(const uint16_t *cursor, uint64_t births)
+/* `allocations`: so far, or a head that has them. */
+static inline uint64_t malloctape_head(const uint16_t *cursor, uint64_t allocations)
 {
     return (uint64_t)(uintptr_t)cursor << MALLOCTAPE_HEAD_SHIFT |
-           births % MALLOCTAPE_HEAD_BIRTHS_LIMIT;
+           allocations % MALLOCTAPE_HEAD_ALLOCATIONS_LIMIT;
 }
 
 static inline uint16_t *malloctape_head_cursor(uint64_t head)
@@ -159,10 +161,10 @@ static inline uint16_t *malloctape_head_cursor(uint64_t head)
     return (uint16_t *)(uintptr_t)(head >> MALLOCTAPE_HEAD_SHIFT);
 }
 
-/* Births so far, of which there were `first` when the slot of this head was begun. */
-static inline uint64_t malloctape_head_births(uint64_t head, uint64_t first)
+/* Allocations so far, of which there were `first` when the slot of this head was begun. */
+static inline uint64_t malloctape_head_allocations(uint64_t head, uint64_t first)
 {
-    return first + (head - first) % MALLOCTAPE_HEAD_BIRTHS_LIMIT;
+    return first + (head - first) % MALLOCTAPE_HEAD_ALLOCATIONS_LIMIT;
 }
 
 /* Of a lane that the caller has. */
@@ -177,23 +179,23 @@ static inline bool malloctape_lane_has_room(const struct malloctape_lane *lane)
     return malloctape_lane_cursor(lane) < lane->room;
 }
 
-/* Births so far, also of a lane whose thread goes on meanwhile. */
-static inline uint64_t malloctape_lane_births(const struct malloctape_lane *lane)
+/* Allocations so far, also of a lane whose thread goes on meanwhile. */
+static inline uint64_t malloctape_lane_allocations(const struct malloctape_lane *lane)
 {
     uint64_t first, head;
     do {
-        first = atomic_load_acquire(&lane->first_birth);
+        first = atomic_load_acquire(&lane->first_allocation);
         head = atomic_load_acquire(&lane->head);
-    } while (atomic_load_relaxed(&lane->first_birth) != first);
-    return malloctape_head_births(head, first);
+    } while (atomic_load_relaxed(&lane->first_allocation) != first);
+    return malloctape_head_allocations(head, first);
 }
 
 /* The lane, which the caller has, goes on at the beginning of another slot. */
 static inline void malloctape_lane_enter(struct malloctape_lane *lane, const uint16_t *units)
 {
-    uint64_t births = malloctape_lane_births(lane);
-    atomic_store_release(&lane->first_birth, births);
-    atomic_store_release(&lane->head, malloctape_head(units, births));
+    uint64_t allocations = malloctape_lane_allocations(lane);
+    atomic_store_release(&lane->first_allocation, allocations);
+    atomic_store_release(&lane->head, malloctape_head(units, allocations));
 }
 
 static inline const struct malloctape_code *malloctape_code_of(const struct malloctape_lane *lane,
@@ -206,12 +208,12 @@ static inline const struct malloctape_code *malloctape_code_of(const struct mall
  *
  * The lane must have room: lane->head, whose cursor is `cursor`, is below lane->limit. */
 
-/* A birth whose size is below the limit of its code, of the object that was the first of its class in the cache. */
-static inline void malloctape_lane_birth(struct malloctape_lane *lane, uint16_t *cursor,
-                                         unsigned kind, uint64_t size)
+/* An allocation whose size is below the limit of its code, of the object that was the first of its class in the cache. */
+static inline void malloctape_lane_allocation(struct malloctape_lane *lane, uint16_t *cursor,
+                                              unsigned kind, uint64_t size)
 {
     *cursor = (uint16_t)(malloctape_code_of(lane, kind)->base + size);
-    atomic_add_own_release(&lane->head, MALLOCTAPE_HEAD_UNIT + MALLOCTAPE_HEAD_BIRTH);
+    atomic_add_own_release(&lane->head, MALLOCTAPE_HEAD_UNIT + MALLOCTAPE_HEAD_ALLOCATION);
 }
 
 /* The two units of a far place, at once: nobody finds the first without the second. */
@@ -227,9 +229,9 @@ static inline bool malloctape_code_has_far(const struct malloctape_code *code, u
     return place >> 16 < code->far_end;
 }
 
-/* A death of an object that the lane has, if its place has a short code; else false, and nothing is written. */
-static inline bool malloctape_lane_death(struct malloctape_lane *lane, uint16_t *cursor,
-                                         unsigned kind, uint32_t place)
+/* A free of an object that the lane has, if its place has a short code; else false, and nothing is written. */
+static inline bool malloctape_lane_free(struct malloctape_lane *lane, uint16_t *cursor,
+                                        unsigned kind, uint32_t place)
 {
     const struct malloctape_code *code = malloctape_code_of(lane, kind);
     if (__builtin_expect(place >= code->limit, 0)) {
@@ -245,8 +247,8 @@ static inline bool malloctape_lane_death(struct malloctape_lane *lane, uint16_t 
 }
 
 /* The same for a kind that is told the size. */
-static inline bool malloctape_lane_death_sized(struct malloctape_lane *lane, uint16_t *cursor,
-                                               unsigned kind, uint32_t place, uint64_t size)
+static inline bool malloctape_lane_free_sized(struct malloctape_lane *lane, uint16_t *cursor,
+                                              unsigned kind, uint32_t place, uint64_t size)
 {
     const struct malloctape_code *code = malloctape_code_of(lane, kind);
     if (__builtin_expect(size >= RAW_NUMBER_MORE, 0)) return false;
@@ -268,15 +270,15 @@ static inline bool malloctape_lane_death_sized(struct malloctape_lane *lane, uin
 
 /* A free of an object that another lane has, of the kind that has the first range: if the latest one of that lane which this run
  * has named is not too far behind its `bound`; else false, and nothing is written. `sized`: the kind is told the size. */
-static inline bool malloctape_lane_death_foreign(struct malloctape_lane *lane, unsigned kind,
-                                                 uint32_t place, uint32_t size_class,
-                                                 uint64_t bound, bool sized, uint64_t size)
+static inline bool malloctape_lane_free_foreign(struct malloctape_lane *lane, unsigned kind,
+                                                uint32_t place, uint32_t size_class, uint64_t bound,
+                                                bool sized, uint64_t size)
 {
-    unsigned way = raw_births_lane(bound) % RAW_FOREIGN_WAYS, extra = 2;
+    unsigned way = raw_allocations_lane(bound) % RAW_FOREIGN_WAYS, extra = 2;
     uint64_t latest = lane->ways[way];
     uint64_t number = (bound - latest) * RAW_FOREIGN_CLASSES + size_class;
-    if (lane->profile[RAW_DEATH_1] != kind || !latest || number >= RAW_NUMBER_MORE ||
-        raw_births_lane(latest) != raw_births_lane(bound) || place >= RAW_FOREIGN_LIMIT ||
+    if (lane->profile[RAW_FREE_1] != kind || !latest || number >= RAW_NUMBER_MORE ||
+        raw_allocations_lane(latest) != raw_allocations_lane(bound) || place >= RAW_FOREIGN_LIMIT ||
         size >= RAW_NUMBER_MORE)
         return false;
     uint16_t *cursor = malloctape_lane_cursor(lane);
@@ -297,11 +299,11 @@ static inline bool malloctape_lane_sequence(struct malloctape_lane *lane, unsign
                                             uint64_t number)
 {
     unsigned entry = structure < RAW_SIZE_CLASSES_MAX ? structure : RAW_SIZE_CLASSES_MAX;
-    unsigned first = lane->allocating ? RAW_UNIT_STAMP_BEFORE : RAW_UNIT_STAMP_AFTER;
-    uint64_t difference = number - lane->stamps[entry];
+    unsigned first = lane->allocating ? RAW_UNIT_SEQUENCE_BEFORE : RAW_UNIT_SEQUENCE_AFTER;
+    uint64_t difference = number - lane->sequences[entry];
     uint16_t *cursor = malloctape_lane_cursor(lane);
     if (difference >= RAW_NUMBER_MORE) return false;
-    lane->stamps[entry] = number;
+    lane->sequences[entry] = number;
     cursor[1] = (uint16_t)difference;
     atomic_store_release(cursor, (uint16_t)(first + structure));
     lane->extra_units += 2;
@@ -326,7 +328,8 @@ static inline void malloctape_lane_realloc(struct malloctape_lane *lane, uint16_
     atomic_fence_release();
     malloctape_put_far(cursor, malloctape_code_of(lane, kind)->far_base, place);
     lane->extra_units += extra;
-    atomic_add_own_release(&lane->head, (1 + extra) * MALLOCTAPE_HEAD_UNIT + MALLOCTAPE_HEAD_BIRTH);
+    atomic_add_own_release(&lane->head,
+                           (1 + extra) * MALLOCTAPE_HEAD_UNIT + MALLOCTAPE_HEAD_ALLOCATION);
 }
 
 /* Whether the lane has the place, which is on this page. No object of a page without a size class is so found. */
@@ -372,21 +375,21 @@ void malloctape_end_idle(void);
  * Starts recording if the environment asks for it and this is the first call. Keeps errno. */
 bool malloctape_ready(void);
 
-/* Records a birth; `object` NULL: the call failed; else its page is open (shadow_open).
+/* Records an allocation; `object` NULL: the call failed; else its page is open (shadow_open).
  * `alignment` only for kinds that have one, else 0. `taken`: if the thread's cache is followed, the object was the first there
  * of the size class that `size` has.
  * To be called after malloctape_ready() returned true, even if the lane has been filled since. */
-void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const void *object,
-                     bool taken);
+void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, const void *object,
+                          bool taken);
 
 /* The same without an alignment, on the hot path: of an object that was the first of its class in the cache, which any size and
  * any kind that has no code may have. The lane must have room. */
-void malloctape_born_in_cache(unsigned kind, uint64_t size, const void *object);
+void malloctape_allocated_in_cache(unsigned kind, uint64_t size, const void *object);
 
 /* An object came into being without a record: forgets what the shadow table may say about an earlier object there. */
-void malloctape_born_unrecorded(const void *object);
+void malloctape_allocated_unrecorded(const void *object);
 
-/* Records a death. `size` and `alignment` as the kind has them, else 0. The place is the thread's from now on. */
+/* Records a free. `size` and `alignment` as the kind has them, else 0. The place is the thread's from now on. */
 void malloctape_dies(unsigned kind, const void *object, uint64_t size, uint64_t alignment);
 
 /* The same, with a size if the kind is `sized` and no alignment, for an object that another lane has and the usual case; `object`
@@ -402,7 +405,7 @@ void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_
 
 /* The calling thread holds the lock of `structure` (FORMAT.md 3) and enters it. Never allocates;
  * may wait for the writer, which never needs a lock of the allocator. */
-void malloctape_stamp(unsigned structure);
+void malloctape_sequence(unsigned structure);
 
 /* The calling thread has this thread cache; NULL: none. If the stream does not follow it yet, the front end is asked for what it
  * holds (malloctape_front_end.tell_cache), and it does. */
@@ -425,7 +428,7 @@ void malloctape_unrecorded(void);
 void malloctape_thread_cache_deleted(void);
 
 /* Every call is to be recorded off the hot path from now on, because there is more to do in it. */
-void malloctape_cool_down(void);
+void malloctape_disable_fast_path(void);
 
 /* There is no memory for the places of some objects: recording ends. */
 void malloctape_out_of_memory(void);

@@ -18,5 +18,5 @@ size_t chunk_write(struct packer *packer, const struct chunk_units *chunk, uint8
         at += run->count * sizeof *run->units;
     }
     return chunk_seal_units(out, chunk->flags, chunk->lane, (size_t)(at - payload), run->count,
-                            chunk->first_unit, chunk->first_birth);
+                            chunk->first_unit, chunk->first_allocation);
 }

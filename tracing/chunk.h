@@ -22,7 +22,7 @@ struct chunk_units {
     uint32_t lane;
     unsigned flags; /* RAW_CHUNK_FLAG_... */
     uint64_t first_unit;
-    uint64_t first_birth; /* of the run */
+    uint64_t first_allocation; /* of the run */
     struct pack_run run;
     struct pack_lane *followed; /* if it is packed; may be NULL */
 };

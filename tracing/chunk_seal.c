@@ -5,7 +5,7 @@
 #include "../common/varint.h"
 
 static size_t seal(uint8_t *out, unsigned type, unsigned flags, uint32_t lane, size_t payload,
-                   size_t units, uint64_t first, uint64_t first_birth)
+                   size_t units, uint64_t first, uint64_t first_allocation)
 {
     bytes_put32(out + RAW_CHUNK_HEADER_MAGIC, RAW_CHUNK_MAGIC);
     out[RAW_CHUNK_HEADER_TYPE] = (uint8_t)type;
@@ -14,7 +14,7 @@ static size_t seal(uint8_t *out, unsigned type, unsigned flags, uint32_t lane, s
     bytes_put32(out + RAW_CHUNK_HEADER_PAYLOAD, (uint32_t)payload);
     bytes_put32(out + RAW_CHUNK_HEADER_UNITS, (uint32_t)units);
     bytes_put64(out + RAW_CHUNK_HEADER_FIRST, first);
-    bytes_put64(out + RAW_CHUNK_HEADER_BIRTH, first_birth);
+    bytes_put64(out + RAW_CHUNK_HEADER_ALLOCATION, first_allocation);
     bytes_put32(
         out + RAW_CHUNK_HEADER_CHECKSUM,
         checksum_of_two(out, RAW_CHUNK_HEADER_CHECKSUM, out + RAW_CHUNK_HEADER_BYTES, payload));
@@ -22,9 +22,9 @@ static size_t seal(uint8_t *out, unsigned type, unsigned flags, uint32_t lane, s
 }
 
 size_t chunk_seal_units(uint8_t *out, unsigned flags, uint32_t lane, size_t payload, size_t units,
-                        uint64_t first_unit, uint64_t first_birth)
+                        uint64_t first_unit, uint64_t first_allocation)
 {
-    return seal(out, RAW_CHUNK_UNITS, flags, lane, payload, units, first_unit, first_birth);
+    return seal(out, RAW_CHUNK_UNITS, flags, lane, payload, units, first_unit, first_allocation);
 }
 
 size_t chunk_write_tick(uint64_t ticks, uint64_t time_ns, uint64_t rss_bytes, uint64_t heap_bytes,

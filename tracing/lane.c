@@ -28,7 +28,7 @@ void lane_registry_release(struct lane_registry *registry)
 void lane_reset(struct malloctape_lane *lane, uint32_t recording)
 {
     lane->room = lane->start = lane->end = NULL;
-    lane->limit = lane->first_birth = 0;
+    lane->limit = lane->first_allocation = 0;
     lane->window = shadow_window;
     lane->slot = SPOOL_NO_SLOT;
     lane->slots = lane->units = lane->extra_units = lane->written = 0;
@@ -38,7 +38,7 @@ void lane_reset(struct malloctape_lane *lane, uint32_t recording)
     lane->calm_slots = 0;
     lane->cache = NULL;
     lane->followed = NULL;
-    memset(lane->told, 0, sizeof lane->told);
+    memset(lane->announced, 0, sizeof lane->announced);
     lane->recording = recording;
     atomic_store_release(&lane->head, 0);
 }

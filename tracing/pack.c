@@ -18,10 +18,11 @@ static const struct {
     uint16_t first;
     uint8_t code, count, step;
 } short_units[] = {
-    {RAW_UNIT_DEATH_1_AGED + 1, RAW_PACKED_DEATH_1, RAW_PACKED_BIRTH_1 - RAW_PACKED_DEATH_1, 1},
-    {RAW_UNIT_BIRTH_1, RAW_PACKED_BIRTH_1, RAW_PACKED_DEATH_2 - RAW_PACKED_BIRTH_1, 8},
-    {RAW_UNIT_DEATH_2_AGED + 1, RAW_PACKED_DEATH_2, RAW_PACKED_BIRTH_2 - RAW_PACKED_DEATH_2, 1},
-    {RAW_UNIT_BIRTH_2, RAW_PACKED_BIRTH_2, RAW_PACKED_PAGE - RAW_PACKED_BIRTH_2, 8},
+    {RAW_UNIT_FREE_1_AGED + 1, RAW_PACKED_FREE_1, RAW_PACKED_ALLOCATION_1 - RAW_PACKED_FREE_1, 1},
+    {RAW_UNIT_ALLOCATION_1, RAW_PACKED_ALLOCATION_1, RAW_PACKED_FREE_2 - RAW_PACKED_ALLOCATION_1,
+     8},
+    {RAW_UNIT_FREE_2_AGED + 1, RAW_PACKED_FREE_2, RAW_PACKED_ALLOCATION_2 - RAW_PACKED_FREE_2, 1},
+    {RAW_UNIT_ALLOCATION_2, RAW_PACKED_ALLOCATION_2, RAW_PACKED_PAGE - RAW_PACKED_ALLOCATION_2, 8},
 };
 
 static void make_codes(uint8_t *codes)
@@ -77,7 +78,7 @@ struct list {
 
 struct pack_lane {
     struct pack_lane *next, *next_unused;
-    uint64_t births; /* so many so far */
+    uint64_t allocations; /* so many so far */
     struct list lists[RAW_SIZE_CLASSES_MAX];
 };
 
@@ -138,8 +139,8 @@ static void forget_cache(struct pack_lane *lane, bool is_empty)
 
 static inline uint32_t class_of_size(const struct packer *packer, uint64_t size)
 {
-    return size < RAW_BIRTH_1_LIMIT ? packer->classes[(size + 7) / 8]
-                                    : packer->source.class_of_size(size);
+    return size < RAW_ALLOCATION_1_LIMIT ? packer->classes[(size + 7) / 8]
+                                         : packer->source.class_of_size(size);
 }
 
 /* False: the allocator does not know its classes yet. It makes that of the largest size last. */
@@ -174,7 +175,7 @@ void packer_release(struct packer *packer)
     packer->unused = NULL;
 }
 
-struct pack_lane *pack_lane_begin(struct packer *packer, uint64_t births)
+struct pack_lane *pack_lane_begin(struct packer *packer, uint64_t allocations)
 {
     struct pack_lane *lane = packer->unused;
     if (!know_classes(packer)) return NULL;
@@ -186,7 +187,7 @@ struct pack_lane *pack_lane_begin(struct packer *packer, uint64_t births)
         lane->next = packer->lanes;
         packer->lanes = lane;
     }
-    lane->births = births;
+    lane->allocations = allocations;
     forget_cache(lane, false);
     packer->recent_lane = NULL;
     return lane;
@@ -200,14 +201,15 @@ void pack_lane_end(struct packer *packer, struct pack_lane *lane)
 
 /* --- ages --- */
 
-/* Before a run of the lane: the births are its own, and far fewer than the numbers that they
+/* Before a run of the lane: the allocations are its own, and far fewer than the numbers that they
  * have room for. */
 static void begin_ages(struct packer *packer, const struct pack_lane *lane)
 {
-    if (packer->recent_lane == lane && lane->births - packer->recent_since < UINT32_MAX / 2) return;
+    if (packer->recent_lane == lane && lane->allocations - packer->recent_since < UINT32_MAX / 2)
+        return;
     memset(packer->recent, 0, sizeof packer->recent);
     packer->recent_lane = lane;
-    packer->recent_since = lane->births;
+    packer->recent_since = lane->allocations;
 }
 
 static inline struct pack_recent *recent_of(struct packer *packer, uint32_t place)
@@ -217,37 +219,38 @@ static inline struct pack_recent *recent_of(struct packer *packer, uint32_t plac
 
 static const struct {
     uint16_t unit, ages;
-} aged_units[RAW_RANGES] = {[RAW_DEATH_1] = {RAW_UNIT_DEATH_1_AGED, RAW_DEATH_1_AGES},
-                            [RAW_DEATH_2] = {RAW_UNIT_DEATH_2_AGED, RAW_DEATH_2_AGES},
-                            [RAW_DEATH_3] = {RAW_UNIT_DEATH_3_AGED, RAW_DEATH_3_AGES},
+} aged_units[RAW_RANGES] = {[RAW_FREE_1] = {RAW_UNIT_FREE_1_AGED, RAW_FREE_1_AGES},
+                            [RAW_FREE_2] = {RAW_UNIT_FREE_2_AGED, RAW_FREE_2_AGES},
+                            [RAW_FREE_3] = {RAW_UNIT_FREE_3_AGED, RAW_FREE_3_AGES},
                             [RAW_REALLOC] = {RAW_UNIT_REALLOC_AGED, RAW_REALLOC_AGES}};
 
-/* Of the object at a place, if that is the one that is remembered: how many births ago it began,
+/* Of the object at a place, if that is the one that is remembered: how many allocations ago it began,
  * from 1. Otherwise large. */
-static inline uint32_t age_of(const struct pack_recent *recent, uint32_t place, uint32_t births)
+static inline uint32_t age_of(const struct pack_recent *recent, uint32_t place,
+                              uint32_t allocations)
 {
-    return recent->place == place ? births + 1 - recent->birth : UINT32_MAX;
+    return recent->place == place ? allocations + 1 - recent->allocation : UINT32_MAX;
 }
 
 /* The unit that names an object by its age; 0 if it has none. */
 static inline uint32_t aged_unit(struct packer *packer, const struct pack_lane *lane,
                                  unsigned range, uint32_t place)
 {
-    uint32_t age = age_of(recent_of(packer, place), place, (uint32_t)lane->births);
+    uint32_t age = age_of(recent_of(packer, place), place, (uint32_t)lane->allocations);
     return age < aged_units[range].ages ? aged_units[range].unit + age : 0;
 }
 
-static inline void note_birth(struct packer *packer, struct pack_lane *lane, uint32_t place)
+static inline void note_allocation(struct packer *packer, struct pack_lane *lane, uint32_t place)
 {
-    lane->births++;
-    if (place) *recent_of(packer, place) = (struct pack_recent){place, (uint32_t)lane->births};
+    lane->allocations++;
+    if (place) *recent_of(packer, place) = (struct pack_recent){place, (uint32_t)lane->allocations};
 }
 
 /* --- records --- */
 
-/* An object is born, at a place that is said, or at the first one of its class. */
-static inline void birth(struct packer *packer, struct pack_lane *lane, uint64_t size,
-                         uint32_t place)
+/* An object is allocated, at a place that is said, or at the first one of its class. */
+static inline void allocation(struct packer *packer, struct pack_lane *lane, uint64_t size,
+                              uint32_t place)
 {
     if (place == RAW_PLACE_NONE) {
         place = take_first(&lane->lists[class_of_size(packer, size)]);
@@ -255,7 +258,7 @@ static inline void birth(struct packer *packer, struct pack_lane *lane, uint64_t
         struct list *list = &lane->lists[class_of_place(packer, place)];
         if (list->top != list->bottom && *entry(list, list->top - 1) == place) list->top--;
     }
-    note_birth(packer, lane, place);
+    note_allocation(packer, lane, place);
 }
 
 /* What a record does to the cache and to its objects. */
@@ -267,7 +270,7 @@ static void follow(struct packer *packer, struct pack_lane *lane, const struct r
     case RAW_THREAD_CACHE_DELETED:
     case RAW_LOST:
         forget_cache(lane, said->number == RAW_CACHE_BEGIN);
-        if (said->number == RAW_LOST) lane->births += said->operand;
+        if (said->number == RAW_LOST) lane->allocations += said->operand;
         return;
     case RAW_CACHED:
         for (unsigned i = 0; i < said->count; i++)
@@ -280,10 +283,10 @@ static void follow(struct packer *packer, struct pack_lane *lane, const struct r
     default: break;
     }
     if (said->number == CALL_REALLOC_IN_PLACE) {
-        note_birth(packer, lane, said->ends);
+        note_allocation(packer, lane, said->ends);
         return;
     }
-    if (said->begins) birth(packer, lane, said->size, said->place);
+    if (said->begins) allocation(packer, lane, said->size, said->place);
     if (said->ends) put_first(packer, lane, said->ends);
 }
 
@@ -311,16 +314,16 @@ static __attribute__((noinline)) const uint16_t *pack_shorts(struct packer *pack
                                                              const uint16_t *end, uint8_t **to)
 {
     const uint16_t *last = end - FORM_UNITS_MAX;
-    uint32_t births = (uint32_t)lane->births, births_before = births;
+    uint32_t allocations = (uint32_t)lane->allocations, allocations_before = allocations;
     uint8_t *out = *to;
     while (at < last) {
         uint32_t unit = *at;
         const struct raw_form *form = &forms[unit >> RAW_FORM_SHIFT];
         uint32_t operand = unit - form->base;
-        if (form->form == RAW_FORM_BIRTH) {
+        if (form->form == RAW_FORM_ALLOCATION) {
             uint32_t place = take_first(&lane->lists[packer->classes[(operand + 7) / 8]]);
-            births++;
-            if (place) *recent_of(packer, place) = (struct pack_recent){place, births};
+            allocations++;
+            if (place) *recent_of(packer, place) = (struct pack_recent){place, allocations};
             out = put_unit(packer, out, unit);
             at++;
         } else if (form->form == RAW_FORM_OTHER) {
@@ -329,7 +332,7 @@ static __attribute__((noinline)) const uint16_t *pack_shorts(struct packer *pack
             bool is_far = form->form == RAW_FORM_FAR;
             if (form->is_sized && at[1 + is_far] >= RAW_NUMBER_MORE) break;
             if (is_far) operand = operand << 16 | at[1];
-            uint32_t age = age_of(recent_of(packer, operand), operand, births);
+            uint32_t age = age_of(recent_of(packer, operand), operand, allocations);
             put_first(packer, lane, operand);
             at += is_far;
             if (age < aged_units[form->range].ages) {
@@ -343,7 +346,7 @@ static __attribute__((noinline)) const uint16_t *pack_shorts(struct packer *pack
             if (form->is_sized) out = put_unit(packer, out, *at++);
         }
     }
-    lane->births += births - births_before;
+    lane->allocations += allocations - allocations_before;
     *to = out;
     return at;
 }

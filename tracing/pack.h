@@ -25,11 +25,11 @@
 #define PACK_LIST        256u
 /* Sizes that the short form of an allocation has have their classes in a table, by eights, as
  * sizes of classes are. */
-#define PACK_SIZES       (RAW_BIRTH_1_LIMIT / 8 + 1)
+#define PACK_SIZES       (RAW_ALLOCATION_1_LIMIT / 8 + 1)
 /* Allocations that are remembered, by a hash of their places. */
 #define PACK_RECENT_BITS 13
 /* Units from the first one that may have a code of one byte. */
-#define PACK_CODES_FIRST RAW_UNIT_BIRTH_1
+#define PACK_CODES_FIRST RAW_UNIT_ALLOCATION_1
 #define PACK_CODES       (0x10000u - PACK_CODES_FIRST)
 
 struct pack_lane;
@@ -47,7 +47,7 @@ struct pack_source {
 /* An allocation at a place. */
 struct pack_recent {
     uint32_t place;
-    uint32_t birth; /* the lane's number of it, modulo 2^32 */
+    uint32_t allocation; /* the lane's number of it, modulo 2^32 */
 };
 
 struct packer {
@@ -63,8 +63,8 @@ struct packer {
 void packer_init(struct packer *packer, const struct pack_source *source);
 void packer_release(struct packer *packer);
 
-/* A lane that is followed from here on; NULL if it cannot be. `births`: so many it has had. */
-struct pack_lane *pack_lane_begin(struct packer *packer, uint64_t births);
+/* A lane that is followed from here on; NULL if it cannot be. `allocations`: so many it has had. */
+struct pack_lane *pack_lane_begin(struct packer *packer, uint64_t allocations);
 void pack_lane_end(struct packer *packer, struct pack_lane *lane);
 
 /* Whole records of one run. */

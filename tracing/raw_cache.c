@@ -7,7 +7,7 @@ enum { LISTS_MAX = RAW_SIZE_CLASSES_MAX + 1, LISTS_AT_ONCE = 16, LIST_ROOM = 16,
 
 _Static_assert(RAW_NUMBERS_SIZES + RAW_CACHE_SIZES / SIZE_STEP < RAW_NUMBERS_BLOCKS,
                "sizes, rounded up, have room");
-_Static_assert(RAW_DEATH_1_LIMIT <= RAW_FIRST_LEAVES << RAW_LEAF_BITS,
+_Static_assert(RAW_FREE_1_LIMIT <= RAW_FIRST_LEAVES << RAW_LEAF_BITS,
                "near places have first leaves");
 
 /* ---- lists ---- */
@@ -259,7 +259,7 @@ bool raw_cache_note_place(struct raw_cache *cache, uint32_t place, uint32_t list
     return true;
 }
 
-/* ---- births ---- */
+/* ---- allocations ---- */
 
 uint32_t raw_cache_recent(const struct raw_cache *cache, uint64_t serial)
 {

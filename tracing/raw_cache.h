@@ -5,18 +5,18 @@
  *                                              lists[2 ..]  as the classes were told of
  *
  *   a list       bottom              top
- *                  | 64 | 70 | 65 |      a ring: `cached` appends at the bottom, births take
- *                                        from the top, deaths put there
+ *                  | 64 | 70 | 65 |      a ring: `cached` appends at the bottom, allocations take
+ *                                        from the top, frees put there
  *
  * Both ways to a list's number go through one array of bytes, so that a decoder finds the list
- * of a birth and of a death alike without asking which it is:
+ * of an allocation and of a free alike without asking which it is:
  *
  *   numbers   0 | sizes, by 8 | blocks of the first places | leaf of nothing | leaf | leaf ...
  *
  * A number of 0 in it means: look closer, by the functions below. So does every refusal of the
  * first two lists.
  *
- * Packed chunks name objects by their age (FORMAT.md 5.5), so the places of the latest births
+ * Packed chunks name objects by their age (FORMAT.md 5.5), so the places of the latest allocations
  * are kept as well.
  *
  * Nothing is kept for each place. What may be wrong is for the decoder to say.
@@ -47,14 +47,14 @@ struct raw_list {
 #define RAW_LIST_UNKNOWN  0u
 #define RAW_LIST_UNCACHED 1u /* class 0 */
 
-/* Sizes below this many bytes are looked up in steps of 8: all that short records of births can
+/* Sizes below this many bytes are looked up in steps of 8: all that short records of allocations can
  * say. */
-#define RAW_CACHE_SIZES    RAW_BIRTH_1_LIMIT
+#define RAW_CACHE_SIZES    RAW_ALLOCATION_1_LIMIT
 #define RAW_NUMBERS_SIZES  1u
 #define RAW_NUMBERS_BLOCKS 576u
 #define RAW_LEAF_BITS      14 /* of a place: 256 blocks */
 #define RAW_LEAF_BLOCKS    (1u << (RAW_LEAF_BITS - RAW_PLACE_BLOCK_BITS))
-/* So many leaves have a fixed position: of all places that death records of one unit can say. */
+/* So many leaves have a fixed position: of all places that free records of one unit can say. */
 #define RAW_FIRST_LEAVES   3u
 #define RAW_NUMBERS_LEAVES (RAW_NUMBERS_BLOCKS + RAW_FIRST_LEAVES * RAW_LEAF_BLOCKS)
 
@@ -71,7 +71,7 @@ struct raw_cache {
     uint32_t numbers_bytes;
     uint32_t *leaves;
     uint32_t leaves_count;
-    /* Places of the latest births, by serial; but the first entry is of nothing. */
+    /* Places of the latest allocations, by serial; but the first entry is of nothing. */
     uint32_t *recent;
 };
 
@@ -106,13 +106,13 @@ uint32_t raw_cache_list_of_place(const struct raw_cache *cache, uint32_t place);
 /* Notes the list of a place, and of its block. */
 bool raw_cache_note_place(struct raw_cache *cache, uint32_t place, uint32_t list);
 
-/* Where in `recent` the place of a birth is. */
+/* Where in `recent` the place of an allocation is. */
 static inline uint32_t raw_recent_entry(uint32_t serial)
 {
     return serial % RAW_AGES + 1;
 }
 
-/* The place of one of the latest RAW_AGES births; 0: nobody knows. */
+/* The place of one of the latest RAW_AGES allocations; 0: nobody knows. */
 uint32_t raw_cache_recent(const struct raw_cache *cache, uint64_t serial);
 
 /* After raw_cache_prepare(). */
@@ -121,7 +121,7 @@ static inline void raw_cache_set_recent(struct raw_cache *cache, uint64_t serial
     cache->recent[raw_recent_entry((uint32_t)serial)] = place;
 }
 
-/* Of so many births up to this one nobody knows the place. */
+/* Of so many allocations up to this one nobody knows the place. */
 void raw_cache_forget_recent(struct raw_cache *cache, uint64_t serial, uint64_t count);
 
 static inline uint32_t raw_list_count(const struct raw_list *list)

@@ -37,11 +37,11 @@ void raw_decoder_free(struct raw_decoder *decoder)
     raw_cache_free(&decoder->cache);
 }
 
-void raw_decoder_scout(struct raw_decoder *scout, const struct raw_decoder *decoder)
+void raw_decoder_lookahead(struct raw_decoder *lookahead, const struct raw_decoder *decoder)
 {
-    *scout = *decoder;
-    scout->scout = true;
-    scout->cache = (struct raw_cache){.known = false};
+    *lookahead = *decoder;
+    lookahead->lookahead = true;
+    lookahead->cache = (struct raw_cache){.known = false};
 }
 
 void raw_decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chunk)
@@ -50,9 +50,9 @@ void raw_decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chu
     *decoder = (struct raw_decoder){.lane = decoder->lane,
                                     .addresses = decoder->addresses,
                                     .records = decoder->records,
-                                    .births = chunk->first_birth,
+                                    .allocations = chunk->first_allocation,
                                     .tells_caches = decoder->tells_caches,
-                                    .scout = decoder->scout,
+                                    .lookahead = decoder->lookahead,
                                     .units = chunk->first_unit};
     raw_cache_gap(&cache);
     decoder->cache = cache;
@@ -62,25 +62,25 @@ static bool profile_fits(unsigned range, unsigned kind)
 {
     unsigned shape = kind < CALL_TABLE_SIZE ? call_shapes[kind] : SHAPE_UNDEFINED;
     if (kind == 0) return true;
-    if (range <= RAW_DEATH_3) return shape >= SHAPE_DEATH && shape <= SHAPE_DEATH_SIZED_ALIGNED;
+    if (range <= RAW_FREE_3) return shape >= SHAPE_FREE && shape <= SHAPE_FREE_SIZED_ALIGNED;
     if (range == RAW_REALLOC) return shape == SHAPE_REALLOC;
-    return range < RAW_RANGES && (shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED);
+    return range < RAW_RANGES && (shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED);
 }
 
 static bool decoder_begin_run(struct raw_decoder *decoder, const struct raw_chunk *chunk)
 {
-    if (chunk->first_birth != decoder->births)
+    if (chunk->first_allocation != decoder->allocations)
         return DECODER_FAIL(decoder, RAW_SEQUENCE,
-                            ": the lane had %" PRIu64 " births, the chunk says %" PRIu64,
-                            decoder->births, chunk->first_birth);
+                            ": the lane had %" PRIu64 " allocations, the chunk says %" PRIu64,
+                            decoder->allocations, chunk->first_allocation);
     for (unsigned i = 0; i < RAW_PROFILE_BYTES; i++)
         if (!profile_fits(i, chunk->profile[i]))
             return DECODER_FAIL(decoder, RAW_PROFILE, ": kind %u in place %u", chunk->profile[i],
                                 i);
     memcpy(decoder->profile, chunk->profile, RAW_PROFILE_BYTES);
     memset(decoder->foreign, 0, sizeof decoder->foreign);
-    if (chunk->key) memset(decoder->latest_stamp, 0, sizeof decoder->latest_stamp);
-    decoder->run_birth = chunk->first_birth;
+    if (chunk->key) memset(decoder->latest_sequence, 0, sizeof decoder->latest_sequence);
+    decoder->run_allocation = chunk->first_allocation;
     decoder->begun = true;
     decoder->last_address = 0;
     return true;
@@ -95,7 +95,7 @@ bool raw_decoder_open(struct raw_decoder *decoder, const struct raw_chunk *chunk
     decoder->open_ended = chunk->open_ended;
     decoder->payload = decoder->at = decoder->end = chunk->payload;
     if (chunk->first_unit != decoder->units ||
-        (!chunk->begin && (!decoder->begun || chunk->first_birth != decoder->run_birth)))
+        (!chunk->begin && (!decoder->begun || chunk->first_allocation != decoder->run_allocation)))
         return DECODER_FAIL(decoder, RAW_SEQUENCE,
                             ": the lane had %" PRIu64 " units, the chunk begins with %" PRIu64,
                             decoder->units, chunk->first_unit);
@@ -122,11 +122,11 @@ static bool fail_said(struct raw_decoder *decoder, const struct raw_said *said)
     }
 }
 
-static bool count_births(struct raw_decoder *decoder, uint64_t births)
+static bool count_allocations(struct raw_decoder *decoder, uint64_t allocations)
 {
-    if (births > RAW_SERIAL_MAX - decoder->births)
-        return DECODER_FAIL(decoder, RAW_BIRTHS, "%s", "");
-    decoder->births += births;
+    if (allocations > RAW_SERIAL_MAX - decoder->allocations)
+        return DECODER_FAIL(decoder, RAW_ALLOCATIONS, "%s", "");
+    decoder->allocations += allocations;
     return true;
 }
 
@@ -134,25 +134,25 @@ static bool count_births(struct raw_decoder *decoder, uint64_t births)
 static bool name_own(struct raw_decoder *decoder, uint32_t place, struct record *record)
 {
     record->ends = place;
-    record->bound = raw_births(decoder->lane, decoder->births);
+    record->bound = raw_allocations(decoder->lane, decoder->allocations);
     return true;
 }
 
-/* An object that this lane has, by its age. Nobody knows of one that was born at an unknown
- * place; a scout of none. */
+/* An object that this lane has, by its age. Nobody knows of one that was allocated at an unknown
+ * place; a lookahead of none. */
 static bool name_aged(struct raw_decoder *decoder, uint32_t age, struct record *record)
 {
     uint32_t place = RAW_PLACE_NONE;
-    if (decoder->scout) {
-        record->bound = raw_births(decoder->lane, decoder->births);
+    if (decoder->lookahead) {
+        record->bound = raw_allocations(decoder->lane, decoder->allocations);
         return true;
     }
-    if (age <= decoder->births)
-        place = raw_cache_recent(&decoder->cache, decoder->births + 1 - age);
+    if (age <= decoder->allocations)
+        place = raw_cache_recent(&decoder->cache, decoder->allocations + 1 - age);
     if (place != RAW_PLACE_NONE) return name_own(decoder, place, record);
     return decoder->cache.gap || error_is_set(&decoder->doubt) ||
-           DECODER_FAIL(decoder, RAW_OBJECT, ": of age %" PRIu32 ", after %" PRIu64 " births", age,
-                        decoder->births);
+           DECODER_FAIL(decoder, RAW_OBJECT, ": of age %" PRIu32 ", after %" PRIu64 " allocations",
+                        age, decoder->allocations);
 }
 
 /* An object of another lane, whose bound the run remembers (FORMAT.md 5.2, "Foreign"). */
@@ -168,12 +168,12 @@ static bool name_foreign(struct raw_decoder *decoder, const struct raw_said *sai
         bound += way->bound;
     }
     if (lane >= RAW_LANES_MAX || lane == decoder->lane || bound > RAW_SERIAL_MAX)
-        return DECODER_FAIL(decoder, RAW_OBJECT, ": %" PRIu64 " births of lane %" PRIu64, bound,
-                            lane);
+        return DECODER_FAIL(decoder, RAW_OBJECT, ": %" PRIu64 " allocations of lane %" PRIu64,
+                            bound, lane);
     decoder->foreign[lane % RAW_FOREIGN_WAYS] =
         (struct raw_way){.lane = (uint32_t)lane, .bound = bound};
     record->ends = said->ends;
-    record->bound = raw_births((uint32_t)lane, bound);
+    record->bound = raw_allocations((uint32_t)lane, bound);
     return true;
 }
 
@@ -197,8 +197,8 @@ static bool begin_object(struct raw_decoder *decoder, const struct raw_said *sai
         decoder->last_address += (uint64_t)unzigzag(said->address) * 8;
         record->address = decoder->last_address;
     }
-    if (!count_births(decoder, 1)) return false;
-    record->serial = decoder->births;
+    if (!count_allocations(decoder, 1)) return false;
+    record->serial = decoder->allocations;
     return true;
 }
 
@@ -207,10 +207,11 @@ static bool add_sequence_number(struct raw_decoder *decoder, const struct raw_sa
 {
     bool is_page_heap = said->structure == RAW_STRUCTURE_PAGE_HEAP;
     uint64_t *latest =
-        &decoder->latest_stamp[is_page_heap ? RAW_STAMP_ENTRIES - 1 : said->structure];
-    if (said->size == 0 || said->size >= RAW_STAMP_LIMIT - *latest)
-        return DECODER_FAIL(decoder, RAW_OPERAND, ": stamp %" PRIu64 " and %" PRIu64 " more",
-                            *latest, said->size);
+        &decoder->latest_sequence[is_page_heap ? RAW_SEQUENCE_ENTRIES - 1 : said->structure];
+    if (said->size == 0 || said->size >= RAW_SEQUENCE_LIMIT - *latest)
+        return DECODER_FAIL(decoder, RAW_OPERAND,
+                            ": sequence number %" PRIu64 " and %" PRIu64 " more", *latest,
+                            said->size);
     *latest += said->size;
     record->size = *latest;
     return true;
@@ -227,9 +228,9 @@ static bool make_record(struct raw_decoder *decoder, const struct raw_said *said
                               .size = said->size,
                               .operand = said->operand};
     if (said->shape == SHAPE_HEAP) record->count = (uint8_t)said->count;
-    if (said->number == RAW_STAMP_BEFORE || said->number == RAW_STAMP_AFTER)
+    if (said->number == RAW_SEQUENCE_BEFORE || said->number == RAW_SEQUENCE_AFTER)
         return add_sequence_number(decoder, said, record);
-    if (said->number == RAW_LOST) return count_births(decoder, said->operand);
+    if (said->number == RAW_LOST) return count_allocations(decoder, said->operand);
     return name_object(decoder, said, record) &&
            (!said->begins || begin_object(decoder, said, record));
 }
@@ -419,7 +420,7 @@ static bool follow_record(struct raw_decoder *decoder, struct record *record,
     case RAW_THREAD_CACHE_DELETED: set_known(decoder, false); return true;
     case RAW_LOST:
         set_known(decoder, false);
-        raw_cache_forget_recent(&decoder->cache, decoder->births, record->operand);
+        raw_cache_forget_recent(&decoder->cache, decoder->allocations, record->operand);
         return true;
     case RAW_CACHE_BEGIN: set_known(decoder, true); return true;
     case RAW_CLASS: return follow_class(decoder, record);
@@ -453,13 +454,13 @@ static bool decode_any(struct raw_decoder *decoder, struct record *records, uint
                               .profile = decoder->profile,
                               .addresses = decoder->addresses,
                               .packed = decoder->packed};
-    uint64_t births = decoder->births;
+    uint64_t allocations = decoder->allocations;
     struct raw_said said;
     struct record record; /* there need not be room for one that is not told */
     if (!raw_units_take(&units, &said)) return fail_said(decoder, &said);
     if (!make_record(decoder, &said, &record) ||
-        (!decoder->scout && !follow_record(decoder, &record, &said))) {
-        decoder->births = births;
+        (!decoder->lookahead && !follow_record(decoder, &record, &said))) {
+        decoder->allocations = allocations;
         return false;
     }
     decoder->at = units.at;
@@ -487,12 +488,12 @@ static uint32_t decode_shorts(struct raw_decoder *decoder, struct record *record
                                   .shape = call_shapes[call.kind],
                                   .kind = call.kind,
                                   .size = call.size};
-        if (call.is_birth) {
+        if (call.is_allocation) {
             record->place = call.place;
-            record->serial = shorts.births + 1;
+            record->serial = shorts.allocations + 1;
         } else {
             record->ends = call.place;
-            record->bound = raw_births(decoder->lane, shorts.births);
+            record->bound = raw_allocations(decoder->lane, shorts.allocations);
         }
         raw_shorts_take(&shorts, &call);
     }
@@ -519,19 +520,19 @@ static bool decode_foreign_free(struct raw_decoder *decoder, unsigned unit, stru
 {
     struct raw_cache *cache = &decoder->cache;
     struct raw_way *way = &decoder->foreign[unit >> RAW_FOREIGN_WAY_SHIFT & (RAW_FOREIGN_WAYS - 1)];
-    unsigned kind = decoder->profile[RAW_DEATH_1], more = bytes_get16(decoder->at + 4);
+    unsigned kind = decoder->profile[RAW_FREE_1], more = bytes_get16(decoder->at + 4);
     uint32_t place = (unit & RAW_FOREIGN_HIGH) << 16 | bytes_get16(decoder->at + 2);
     uint32_t list = cache->list_of_class[more % RAW_FOREIGN_CLASSES];
     uint64_t bound = way->bound + more / RAW_FOREIGN_CLASSES;
-    if (call_shapes[kind] != SHAPE_DEATH || more >= RAW_NUMBER_MORE || place == RAW_PLACE_NONE ||
-        bound > RAW_SERIAL_MAX || (way->bound == 0 && way->lane == 0) || decoder->scout ||
+    if (call_shapes[kind] != SHAPE_FREE || more >= RAW_NUMBER_MORE || place == RAW_PLACE_NONE ||
+        bound > RAW_SERIAL_MAX || (way->bound == 0 && way->lane == 0) || decoder->lookahead ||
         list == RAW_LIST_UNKNOWN || raw_cache_list_of_place(cache, place) != list ||
         (cache->known && !raw_list_push(&cache->lists[list], place)))
         return false;
     way->bound = bound;
     tell_shared(decoder, kind, 6, record);
     record->ends = place;
-    record->bound = raw_births(way->lane, bound);
+    record->bound = raw_allocations(way->lane, bound);
     return true;
 }
 
@@ -542,10 +543,11 @@ static bool decode_sequence_number(struct raw_decoder *decoder, unsigned unit,
     unsigned structure = unit & 0xff, more = bytes_get16(decoder->at + 2);
     bool is_page_heap = structure == RAW_STRUCTURE_PAGE_HEAP;
     if (!is_page_heap && structure >= RAW_SIZE_CLASSES_MAX) return false;
-    uint64_t *latest = &decoder->latest_stamp[is_page_heap ? RAW_STAMP_ENTRIES - 1 : structure];
-    if (more == 0 || more >= RAW_NUMBER_MORE || more >= RAW_STAMP_LIMIT - *latest) return false;
-    tell_shared(decoder, unit < RAW_UNIT_STAMP_AFTER ? RAW_STAMP_BEFORE : RAW_STAMP_AFTER, 4,
-                record);
+    uint64_t *latest =
+        &decoder->latest_sequence[is_page_heap ? RAW_SEQUENCE_ENTRIES - 1 : structure];
+    if (more == 0 || more >= RAW_NUMBER_MORE || more >= RAW_SEQUENCE_LIMIT - *latest) return false;
+    tell_shared(decoder, unit < RAW_UNIT_SEQUENCE_AFTER ? RAW_SEQUENCE_BEFORE : RAW_SEQUENCE_AFTER,
+                4, record);
     *latest += more;
     record->structure = structure;
     record->size = *latest;
@@ -560,7 +562,7 @@ static uint32_t decode_shared(struct raw_decoder *decoder, struct record *record
     for (; done < room && decoder->end - decoder->at >= SHARED_BYTES_MAX; done++) {
         unsigned unit = bytes_get16(decoder->at);
         bool is_sequence =
-            unit - RAW_UNIT_STAMP_BEFORE < RAW_UNIT_UNDEFINED - RAW_UNIT_STAMP_BEFORE;
+            unit - RAW_UNIT_SEQUENCE_BEFORE < RAW_UNIT_UNDEFINED - RAW_UNIT_SEQUENCE_BEFORE;
         bool is_free = unit - RAW_UNIT_FOREIGN < RAW_UNIT_GENERAL - RAW_UNIT_FOREIGN;
         if (!(is_sequence && decode_sequence_number(decoder, unit, &records[done])) &&
             !(is_free && decode_foreign_free(decoder, unit, &records[done])))

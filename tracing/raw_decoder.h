@@ -3,11 +3,11 @@
  * One decoder follows one lane from its first chunk to its last and carries what a chunk takes
  * from those before it. What each of these lasts for:
  *
- *   the lane      births so far; the thread's cache and the size classes (raw_cache)
- *   up to a key run   latest stamp number of each structure
+ *   the lane      allocations so far; the thread's cache and the size classes (raw_cache)
+ *   up to a key run   latest sequence number number of each structure
  *   a run         the profile, the latest foreign objects, the latest address
  *
- * A begin chunk that is key says all of it anew but the cache: its profile, and the births
+ * A begin chunk that is key says all of it anew but the cache: its profile, and the allocations
  * before it.
  *
  *     raw_decoder_init(&decoder, lane);
@@ -20,28 +20,28 @@
  * A chunk is decoded lazily, so that many lanes can be in the middle of one. It must stay where
  * it is until its last record has been decoded.
  *
- * A scout is a second decoder at the same position, to look ahead with. It says nothing of
+ * A lookahead is a second decoder at the same position, to look ahead with. It says nothing of
  * places that the stream leaves to the cache, or says by ages, and finds no errors that concern
  * the cache; everything else it tells as the decoder itself will. It shares nothing with the
  * decoder and owns nothing: it is copied by assignment and needs no raw_decoder_free(). A
- * decoder that is no scout must not be copied.
+ * decoder that is no lookahead must not be copied.
  *
  * Where chunks are missing, raw_decoder_resume() goes on at a later one. Behind such a gap the
- * cache holds only what is certain: a birth that takes anything else has no place.
+ * cache holds only what is certain: an allocation that takes anything else has no place.
  *
- * What a record says is absolute: births have their place, also where the stream leaves it to
- * the cache (FORMAT.md 2.6), stamps have their number. Which fields mean something depends on
+ * What a record says is absolute: allocations have their place, also where the stream leaves it to
+ * the cache (FORMAT.md 2.6), sequence numbers have their number. Which fields mean something depends on
  * the number:
  *
  *   number                   ends, bound    size           operand        other
- *   BIRTH                                   size                          serial, place, address
- *   BIRTH_ALIGNED                           size           alignment      serial, place, address
+ *   ALLOCATION                                   size                          serial, place, address
+ *   ALLOCATION_ALIGNED                           size           alignment      serial, place, address
  *   REALLOC                  ends           new size                      serial, place, address
- *   DEATH...                 ends           size given     alignment
+ *   FREE...                 ends           size given     alignment
  *   HEAP                                    first number   second         count
  *   thread_begin                                           thread id
- *   stamp_before, stamp_after               number                        structure
- *   lost                                    events         births
+ *   sequence_before, sequence_after               number                        structure
+ *   lost                                    events         allocations
  *   failed                   stays          size           alignment      kind
  *
  * and, only if `tells_caches` is set:
@@ -53,7 +53,7 @@
  *
  * Everything else is zero. Checked here: profiles, units, numbers, structures, operands; that
  * the lane has a place whose object it ends, as far as its class tells; not that an object lives
- * there, nor the order of stamps across lanes: that is what ordering is for.
+ * there, nor the order of sequence numbers across lanes: that is what ordering is for.
  *
  * There are two ways through a chunk: raw_shorts.h for what nearly all records are, and
  * raw_units.h for all. The most frequent codes of what threads do to each other (frees of other
@@ -83,8 +83,8 @@ struct record {
     uint8_t kind;   /* of the call that failed; of other records the number */
     uint8_t count;
     uint32_t structure;
-    /* raw_births(): the object that ends is the latest at its place of so many births of that
-     * lane; 0: its birth was not recorded. */
+    /* raw_allocations(): the object that ends is the latest at its place of so many allocations of that
+     * lane; 0: its allocation was not recorded. */
     uint64_t bound;
     uint64_t size;
     uint64_t serial; /* of the object that begins */
@@ -104,9 +104,9 @@ static inline bool raw_record_is_of_cache(const struct record *record)
 }
 
 /* Structures are kept in a short table: the size classes, then the page heap. */
-#define RAW_STAMP_ENTRIES (RAW_SIZE_CLASSES_MAX + 1)
+#define RAW_SEQUENCE_ENTRIES (RAW_SIZE_CLASSES_MAX + 1)
 
-/* A lane and how many births it had; both 0: empty. */
+/* A lane and how many allocations it had; both 0: empty. */
 struct raw_way {
     uint32_t lane;
     uint64_t bound;
@@ -114,20 +114,20 @@ struct raw_way {
 
 struct raw_decoder {
     uint32_t lane;
-    uint64_t records; /* decoded so far, of all chunks */
-    uint64_t births;  /* so far */
+    uint64_t records;     /* decoded so far, of all chunks */
+    uint64_t allocations; /* so far */
     struct error error;
     /* The first time that a list of the cache had less than was taken from it, or no error. That
      * is right where the program freed an object twice (FORMAT.md 2.6), and damage where it did
      * not. */
     struct error doubt;
-    uint64_t unplaced; /* the first birth whose place is unknown for that; 0: none */
+    uint64_t unplaced; /* the first allocation whose place is unknown for that; 0: none */
     /* Set after raw_decoder_init(): records that only concern caches are returned too; they are
      * not counted, and there must be room for RAW_CACHED_MAX. */
     bool tells_caches;
 
     /* From here on: raw_decoder.c only. */
-    bool scout;
+    bool lookahead;
     bool addresses;
     bool begun;              /* a run has */
     bool packed, open_ended; /* the chunk is */
@@ -135,27 +135,27 @@ struct raw_decoder {
     uint64_t units;          /* of the lane, the present chunk included */
     uint64_t payload_offset; /* of the chunk */
     const uint8_t *payload, *at, *end;
-    uint64_t run_birth;
+    uint64_t run_allocation;
     uint64_t last_address;
     struct raw_way foreign[RAW_FOREIGN_WAYS];
     struct raw_form forms[RAW_FORMS]; /* of the chunk */
     struct raw_cache cache;
-    uint64_t latest_stamp[RAW_STAMP_ENTRIES];
+    uint64_t latest_sequence[RAW_SEQUENCE_ENTRIES];
 };
 
 /* `addresses`: whether the stream has feature bit 0. */
 void raw_decoder_init(struct raw_decoder *decoder, uint32_t lane, bool addresses);
 void raw_decoder_free(struct raw_decoder *decoder);
 
-/* A scout where the decoder is, which may be a scout itself. */
-void raw_decoder_scout(struct raw_decoder *scout, const struct raw_decoder *decoder);
+/* A lookahead where the decoder is, which may be a lookahead itself. */
+void raw_decoder_lookahead(struct raw_decoder *lookahead, const struct raw_decoder *decoder);
 
 /* Makes ready for a key chunk behind a gap: what the chunk takes from those before it is what it
  * says of them. An error is forgotten. raw_decoder_open() is next. */
 void raw_decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chunk);
 
 /* Begins with the next chunk of the lane, the one before being used up. False: see error; also
- * when the chunk does not follow on what was decoded (units, births). */
+ * when the chunk does not follow on what was decoded (units, allocations). */
 bool raw_decoder_open(struct raw_decoder *decoder, const struct raw_chunk *chunk);
 
 /* Decodes up to `room` records. Returns how many; 0 at the end of the chunk, and after an error

@@ -41,14 +41,15 @@ extern "C" {
     X(RAW_OBJECT, "raw_object", "an object that cannot exist (FORMAT.md 5.2)")                     \
     X(RAW_OPERAND, "raw_operand", "an operand is out of range (FORMAT.md 5.2)")                    \
     X(RAW_STRUCTURE, "raw_structure", "the structure is undefined (FORMAT.md 3)")                  \
-    X(RAW_BIRTHS, "raw_births", "a lane has more births than a bound can say (FORMAT.md 2.5)")     \
+    X(RAW_ALLOCATIONS, "raw_allocations",                                                          \
+      "a lane has more allocations than a bound can say (FORMAT.md 2.5)")                          \
     X(RAW_PLACE, "raw_place", "the place is out of range (FORMAT.md 2.5)")                         \
     X(RAW_PLACE_CLASS, "raw_place_class", "places of one block have two classes (FORMAT.md 2.5)")  \
     X(RAW_SIZE_CLASS, "raw_size_class", "the size class is undefined (FORMAT.md 3)")               \
     X(RAW_CACHE_UNKNOWN, "raw_cache_unknown",                                                      \
-      "a birth says no place, and what the cache has is not known (FORMAT.md 2.6)")                \
+      "an allocation says no place, and what the cache has is not known (FORMAT.md 2.6)")          \
     X(RAW_CACHE_EMPTY, "raw_cache_empty",                                                          \
-      "a birth says no place, and the cache has none (FORMAT.md 2.6)")                             \
+      "an allocation says no place, and the cache has none (FORMAT.md 2.6)")                       \
     X(RAW_CACHE_SHORT, "raw_cache_short", "more leaves a cache than it has (FORMAT.md 2.6)")       \
     X(RAW_CUT_CHUNK, "raw_cut_chunk", "the stream ends inside a chunk")                            \
     X(RAW_CUT_NO_END, "raw_cut_no_end", "the stream has no end chunk (FORMAT.md 4.4)")             \

@@ -28,20 +28,20 @@
 #define RAW_LANE_BITS   16
 #define RAW_LANES_MAX   (1u << RAW_LANE_BITS)
 
-/* So many births of a lane, in one number. */
-static inline uint64_t raw_births(uint32_t lane, uint64_t count)
+/* So many allocations of a lane, in one number. */
+static inline uint64_t raw_allocations(uint32_t lane, uint64_t count)
 {
     return ((uint64_t)lane << RAW_SERIAL_BITS) | count;
 }
 
-static inline uint32_t raw_births_lane(uint64_t births)
+static inline uint32_t raw_allocations_lane(uint64_t allocations)
 {
-    return (uint32_t)(births >> RAW_SERIAL_BITS);
+    return (uint32_t)(allocations >> RAW_SERIAL_BITS);
 }
 
-static inline uint64_t raw_births_count(uint64_t births)
+static inline uint64_t raw_allocations_count(uint64_t allocations)
 {
-    return births & RAW_SERIAL_MAX;
+    return allocations & RAW_SERIAL_MAX;
 }
 
 /* --- records that are not calls, FORMAT.md 3 --- */
@@ -50,8 +50,8 @@ enum raw_record {
     RAW_THREAD_BEGIN = 48,
     RAW_THREAD_END = 49,
     RAW_THREAD_CACHE_DELETED = 50,
-    RAW_STAMP_BEFORE = 51,
-    RAW_STAMP_AFTER = 52,
+    RAW_SEQUENCE_BEFORE = 51,
+    RAW_SEQUENCE_AFTER = 52,
     RAW_LOST = 53,
     RAW_FAILED = 54,
     RAW_CLASS = 56,
@@ -64,7 +64,7 @@ enum raw_record {
 #define RAW_NUMBERS 64
 
 /* Numbers of a structure are less than this, FORMAT.md 3. */
-#define RAW_STAMP_LIMIT (UINT64_C(1) << 58)
+#define RAW_SEQUENCE_LIMIT (UINT64_C(1) << 58)
 
 /* Structures are named by one byte, FORMAT.md 3: size classes 0 to 127, and the page heap. */
 #define RAW_STRUCTURES          256
@@ -104,7 +104,7 @@ enum raw_record {
 #define RAW_CHUNK_HEADER_PAYLOAD    8
 #define RAW_CHUNK_HEADER_UNITS      12
 #define RAW_CHUNK_HEADER_FIRST      16
-#define RAW_CHUNK_HEADER_BIRTH      24
+#define RAW_CHUNK_HEADER_ALLOCATION 24
 #define RAW_CHUNK_HEADER_CHECKSUM   32
 #define RAW_CHUNK_PAYLOAD_BYTES_MAX 1048576u
 #define RAW_CHUNK_UNITS_MAX         524288u
@@ -124,12 +124,12 @@ enum raw_end_status { RAW_END_STOPPED = 0, RAW_END_LIMIT = 1, RAW_END_ERROR = 2 
 /* --- the profile of a run, FORMAT.md 5.1 --- */
 
 enum raw_range {
-    RAW_DEATH_1,
-    RAW_DEATH_2,
-    RAW_DEATH_3,
-    RAW_BIRTH_1,
-    RAW_BIRTH_2,
-    RAW_BIRTH_3,
+    RAW_FREE_1,
+    RAW_FREE_2,
+    RAW_FREE_3,
+    RAW_ALLOCATION_1,
+    RAW_ALLOCATION_2,
+    RAW_ALLOCATION_3,
     RAW_REALLOC,
     RAW_RANGES
 };
@@ -139,32 +139,32 @@ enum raw_range {
 /* --- units, FORMAT.md 5.2: the first unit of each range, and how many operands it has room for
  * --- */
 
-#define RAW_UNIT_DEATH_1      0x0000u /* of place 0, which no object has */
-#define RAW_UNIT_BIRTH_1      0xa000u
-#define RAW_UNIT_DEATH_2      0xb000u /* of place 0 */
-#define RAW_UNIT_BIRTH_2      0xc000u
-#define RAW_UNIT_BIRTH_3      0xd000u
-#define RAW_UNIT_DEATH_1_FAR  0xd800u
-#define RAW_UNIT_DEATH_2_FAR  0xe000u
-#define RAW_UNIT_DEATH_3_FAR  0xe400u
-#define RAW_UNIT_REALLOC_FAR  0xe800u
-#define RAW_UNIT_FOREIGN      0xec00u
-#define RAW_UNIT_GENERAL      0xf000u
-#define RAW_UNIT_STAMP_BEFORE 0xf100u
-#define RAW_UNIT_STAMP_AFTER  0xf200u
-#define RAW_UNIT_UNDEFINED    0xf300u /* from here on; but see 5.5 */
+#define RAW_UNIT_FREE_1          0x0000u /* of place 0, which no object has */
+#define RAW_UNIT_ALLOCATION_1    0xa000u
+#define RAW_UNIT_FREE_2          0xb000u /* of place 0 */
+#define RAW_UNIT_ALLOCATION_2    0xc000u
+#define RAW_UNIT_ALLOCATION_3    0xd000u
+#define RAW_UNIT_FREE_1_FAR      0xd800u
+#define RAW_UNIT_FREE_2_FAR      0xe000u
+#define RAW_UNIT_FREE_3_FAR      0xe400u
+#define RAW_UNIT_REALLOC_FAR     0xe800u
+#define RAW_UNIT_FOREIGN         0xec00u
+#define RAW_UNIT_GENERAL         0xf000u
+#define RAW_UNIT_SEQUENCE_BEFORE 0xf100u
+#define RAW_UNIT_SEQUENCE_AFTER  0xf200u
+#define RAW_UNIT_UNDEFINED       0xf300u /* from here on; but see 5.5 */
 /* Operands below these have a unit of the range, or two of the far one: sizes, and places (from
  * 1). */
-#define RAW_DEATH_1_LIMIT     0xa000u
-#define RAW_BIRTH_1_LIMIT     0x1000u
-#define RAW_DEATH_2_LIMIT     0x1000u
-#define RAW_BIRTH_2_LIMIT     0x1000u
-#define RAW_BIRTH_3_LIMIT     0x0800u
-#define RAW_DEATH_1_FAR_LIMIT 0x8000000u
-#define RAW_DEATH_2_FAR_LIMIT 0x4000000u
-#define RAW_DEATH_3_FAR_LIMIT 0x4000000u
-#define RAW_REALLOC_FAR_LIMIT 0x4000000u
-#define RAW_FOREIGN_LIMIT     0x800000u /* of places */
+#define RAW_FREE_1_LIMIT         0xa000u
+#define RAW_ALLOCATION_1_LIMIT   0x1000u
+#define RAW_FREE_2_LIMIT         0x1000u
+#define RAW_ALLOCATION_2_LIMIT   0x1000u
+#define RAW_ALLOCATION_3_LIMIT   0x0800u
+#define RAW_FREE_1_FAR_LIMIT     0x8000000u
+#define RAW_FREE_2_FAR_LIMIT     0x4000000u
+#define RAW_FREE_3_FAR_LIMIT     0x4000000u
+#define RAW_REALLOC_FAR_LIMIT    0x4000000u
+#define RAW_FOREIGN_LIMIT        0x800000u /* of places */
 
 #define RAW_GENERAL_NUMBER  0x3fu
 #define RAW_GENERAL_FOREIGN 0x40u
@@ -197,23 +197,23 @@ enum raw_range {
 
 /* Units for objects by age, in packed chunks only: of age 0, which no object has; and ages below
  * which there is one. */
-#define RAW_UNIT_DEATH_2_AGED 0xf3ffu
-#define RAW_UNIT_DEATH_3_AGED 0xf5ffu
+#define RAW_UNIT_FREE_2_AGED  0xf3ffu
+#define RAW_UNIT_FREE_3_AGED  0xf5ffu
 #define RAW_UNIT_REALLOC_AGED 0xf6ffu
-#define RAW_UNIT_DEATH_1_AGED 0xf7ffu
-#define RAW_DEATH_2_AGES      0x201u
-#define RAW_DEATH_3_AGES      0x101u
+#define RAW_UNIT_FREE_1_AGED  0xf7ffu
+#define RAW_FREE_2_AGES       0x201u
+#define RAW_FREE_3_AGES       0x101u
 #define RAW_REALLOC_AGES      0x101u
-#define RAW_DEATH_1_AGES      0x801u
-#define RAW_AGES              0x800u /* births, at most, between an object's and the record */
+#define RAW_FREE_1_AGES       0x801u
+#define RAW_AGES              0x800u /* allocations, at most, between an object's and the record */
 
-#define RAW_PACKED_DEATH_1 0u /* one byte: from this unit on ... */
-#define RAW_PACKED_BIRTH_1 48u
-#define RAW_PACKED_DEATH_2 92u
-#define RAW_PACKED_BIRTH_2 104u
-#define RAW_PACKED_PAGE    128u  /* two bytes, the upper one first */
-#define RAW_PACKED_LOW     0xf3u /* two bytes: the upper one is 0 */
-#define RAW_PACKED_UNIT    255u  /* three bytes */
+#define RAW_PACKED_FREE_1       0u /* one byte: from this unit on ... */
+#define RAW_PACKED_ALLOCATION_1 48u
+#define RAW_PACKED_FREE_2       92u
+#define RAW_PACKED_ALLOCATION_2 104u
+#define RAW_PACKED_PAGE         128u  /* two bytes, the upper one first */
+#define RAW_PACKED_LOW          0xf3u /* two bytes: the upper one is 0 */
+#define RAW_PACKED_UNIT         255u  /* three bytes */
 
 /* --- the spool, FORMAT.md 8 --- */
 
@@ -234,14 +234,14 @@ enum raw_range {
 #define SPOOL_SLOT_ALIGNMENT       4096u
 #define SPOOL_SLOT_BYTES_MAX       1048576u
 
-#define SPOOL_SLOT_HEADER_BYTES 64
-#define SPOOL_SLOT_STATE        0
-#define SPOOL_SLOT_LANE         4
-#define SPOOL_SLOT_SERIAL       8
-#define SPOOL_SLOT_FIRST_BIRTH  16
-#define SPOOL_SLOT_FIRST_UNIT   24
-#define SPOOL_SLOT_PROFILE      32
-#define SPOOL_SLOT_FLAGS        40
+#define SPOOL_SLOT_HEADER_BYTES     64
+#define SPOOL_SLOT_STATE            0
+#define SPOOL_SLOT_LANE             4
+#define SPOOL_SLOT_SERIAL           8
+#define SPOOL_SLOT_FIRST_ALLOCATION 16
+#define SPOOL_SLOT_FIRST_UNIT       24
+#define SPOOL_SLOT_PROFILE          32
+#define SPOOL_SLOT_FLAGS            40
 
 #define SPOOL_SLOT_FLAG_KEY  1u
 #define SPOOL_SLOT_FLAG_LATE 2u /* the lane's thread has gone on, unrecorded */

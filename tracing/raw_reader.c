@@ -267,7 +267,7 @@ void raw_reader_advance_lane(struct raw_reader *reader, const struct raw_chunk *
 {
     struct raw_lane_position *lane = &reader->lanes[chunk->lane];
     if (chunk->begin) lane->run_unit = chunk->first_unit;
-    lane->run_birth = chunk->first_birth;
+    lane->run_allocation = chunk->first_allocation;
     lane->units = chunk->first_unit + chunk->units;
     lane->begun = true;
 }
@@ -284,10 +284,12 @@ static bool raw_reader_check_sequence(struct raw_reader *reader, const struct ra
         return RAW_FAIL(reader, RAW_SEQUENCE, chunk->offset,
                         "lane %" PRIu32 " begins with a chunk that does not begin a key run",
                         chunk->lane);
-    if (chunk->begin ? chunk->first_birth < lane->run_birth : chunk->first_birth != lane->run_birth)
+    if (chunk->begin ? chunk->first_allocation < lane->run_allocation
+                     : chunk->first_allocation != lane->run_allocation)
         return RAW_FAIL(reader, RAW_SEQUENCE, chunk->offset,
-                        "lane %" PRIu32 " continues a run after birth %" PRIu64 ", it was %" PRIu64,
-                        chunk->lane, chunk->first_birth, lane->run_birth);
+                        "lane %" PRIu32 " continues a run after allocation %" PRIu64
+                        ", it was %" PRIu64,
+                        chunk->lane, chunk->first_allocation, lane->run_allocation);
     return true;
 }
 
@@ -296,7 +298,7 @@ static bool raw_reader_bridges_gap(const struct raw_reader *reader, const struct
 {
     const struct raw_lane_position *lane = &reader->lanes[chunk->lane];
     return reader->salvage && chunk->key && chunk->first_unit > lane->units &&
-           chunk->first_birth >= lane->run_birth;
+           chunk->first_allocation >= lane->run_allocation;
 }
 
 static bool raw_reader_take_units(struct raw_reader *reader, struct raw_chunk *chunk)
@@ -415,11 +417,12 @@ static bool raw_reader_check_fields(struct raw_reader *reader, const struct raw_
     if (!fits || (chunk->key && !chunk->begin))
         return RAW_FAIL(reader, RAW_CHUNK_FIELD, chunk->offset, "flags 0x%02x", flags);
     if (chunk->type != RAW_CHUNK_UNITS &&
-        (chunk->lane != 0 || chunk->units != 0 || chunk->first_birth != 0))
+        (chunk->lane != 0 || chunk->units != 0 || chunk->first_allocation != 0))
         return RAW_FAIL(reader, RAW_CHUNK_FIELD, chunk->offset,
-                        "a lane, units or a birth in a chunk of type %u", chunk->type);
-    if (chunk->first_birth > RAW_SERIAL_MAX)
-        return RAW_FAIL(reader, RAW_BIRTHS, chunk->offset, "%" PRIu64, chunk->first_birth);
+                        "a lane, units or an allocation in a chunk of type %u", chunk->type);
+    if (chunk->first_allocation > RAW_SERIAL_MAX)
+        return RAW_FAIL(reader, RAW_ALLOCATIONS, chunk->offset, "%" PRIu64,
+                        chunk->first_allocation);
     return true;
 }
 
@@ -436,7 +439,7 @@ static void raw_reader_take_fields(const struct raw_reader *reader, struct raw_c
     chunk->lane = bytes_get16(at + RAW_CHUNK_HEADER_LANE);
     chunk->units = bytes_get32(at + RAW_CHUNK_HEADER_UNITS);
     chunk->first_unit = bytes_get64(at + RAW_CHUNK_HEADER_FIRST);
-    chunk->first_birth = bytes_get64(at + RAW_CHUNK_HEADER_BIRTH);
+    chunk->first_allocation = bytes_get64(at + RAW_CHUNK_HEADER_ALLOCATION);
     chunk->offset = input_offset(&reader->input);
     chunk->payload_offset = chunk->offset + RAW_CHUNK_HEADER_BYTES;
     chunk->end_offset = chunk->payload_offset + bytes_get32(at + RAW_CHUNK_HEADER_PAYLOAD);

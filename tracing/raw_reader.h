@@ -60,10 +60,10 @@ struct raw_tick {
 
 /* How far the chunks of a lane have got. */
 struct raw_lane_position {
-    uint64_t units;     /* so far */
-    uint64_t run_unit;  /* and before the latest run, */
-    uint64_t run_birth; /* as are these births */
-    bool begun;         /* it has had a chunk */
+    uint64_t units;          /* so far */
+    uint64_t run_unit;       /* and before the latest run, */
+    uint64_t run_allocation; /* as are these allocations */
+    bool begun;              /* it has had a chunk */
 };
 
 /* FORMAT.md 4.4. */
@@ -90,11 +90,11 @@ struct raw_chunk {
     uint32_t lane;
     uint32_t payload_bytes;
     uint32_t units;
-    uint64_t first_unit;     /* of a tick: its number */
-    uint64_t first_birth;    /* births of the lane before the run */
-    uint64_t offset;         /* of the chunk, in the decoded stream or in the spool, */
-    uint64_t payload_offset; /* of its payload there, without the profile, */
-    uint64_t end_offset;     /* and behind it */
+    uint64_t first_unit;       /* of a tick: its number */
+    uint64_t first_allocation; /* allocations of the lane before the run */
+    uint64_t offset;           /* of the chunk, in the decoded stream or in the spool, */
+    uint64_t payload_offset;   /* of its payload there, without the profile, */
+    uint64_t end_offset;       /* and behind it */
     uint8_t *payload;
     uint32_t size_class; /* of the allocation: raw_reader.c */
 };

@@ -11,11 +11,11 @@
  *     }
  *
  * The decoder is then where it would be, had it returned records for the calls that were taken.
- * A call is shown only if another one of the same kind, or at least no stamp, is behind it in
- * the same chunk: so its last stamp has been read. Everything else, and all that may be wrong,
+ * A call is shown only if another one of the same kind, or at least no sequence number, is behind it in
+ * the same chunk: so its last sequence number has been read. Everything else, and all that may be wrong,
  * is left to raw_decoder_next().
  *
- * Cost     about 50 instructions for a call, and a branch on whether it is a birth.
+ * Cost     about 50 instructions for a call, and a branch on whether it is an allocation.
  * Threads  as the decoder. */
 #ifndef MALLOCTAPE_RAW_SHORTS_H
 #define MALLOCTAPE_RAW_SHORTS_H
@@ -25,10 +25,10 @@
 
 struct raw_short {
     uint8_t kind;
-    bool is_birth;
+    bool is_allocation;
     bool is_sized;
     uint8_t bytes;  /* of its units */
-    uint32_t size;  /* of a birth; or that a death is given */
+    uint32_t size;  /* of an allocation; or that a free is given */
     uint32_t place; /* of the object that begins or ends; not 0 */
     struct raw_list *list;
 };
@@ -37,7 +37,7 @@ struct raw_short {
 struct raw_shorts {
     const uint8_t *at,
         *last; /* a call and a unit behind it are in the chunk if the call begins before `last` */
-    uint64_t births;
+    uint64_t allocations;
     const struct raw_form *forms;
     const uint8_t *numbers;
     const uint32_t *leaves;
@@ -54,13 +54,13 @@ struct raw_shorts {
 static inline bool raw_shorts_begin(struct raw_shorts *shorts, const struct raw_decoder *decoder)
 {
     const struct raw_cache *cache = &decoder->cache;
-    if (!cache->known || cache->lists_count == 0 || decoder->births == 0 ||
-        decoder->births > RAW_SERIAL_MAX - RAW_CHUNK_UNITS_MAX || decoder->scout ||
+    if (!cache->known || cache->lists_count == 0 || decoder->allocations == 0 ||
+        decoder->allocations > RAW_SERIAL_MAX - RAW_CHUNK_UNITS_MAX || decoder->lookahead ||
         error_is_set(&decoder->error) || decoder->end - decoder->at <= RAW_SHORT_BYTES_MAX)
         return false;
     *shorts = (struct raw_shorts){.at = decoder->at,
                                   .last = decoder->end - RAW_SHORT_BYTES_MAX,
-                                  .births = decoder->births,
+                                  .allocations = decoder->allocations,
                                   .forms = decoder->forms,
                                   .numbers = cache->numbers,
                                   .leaves = cache->leaves,
@@ -70,11 +70,11 @@ static inline bool raw_shorts_begin(struct raw_shorts *shorts, const struct raw_
     return true;
 }
 
-/* Whether a unit begins a record that is no stamp and changes nothing else about the call before
+/* Whether a unit begins a record that is no sequence number and changes nothing else about the call before
  * it; nor is the end of an open-ended chunk, which is 0. */
 static inline bool raw_unit_begins_call(uint32_t unit)
 {
-    return unit - 1 < RAW_UNIT_GENERAL - 1u || unit >= RAW_UNIT_DEATH_2_AGED;
+    return unit - 1 < RAW_UNIT_GENERAL - 1u || unit >= RAW_UNIT_FREE_2_AGED;
 }
 
 /* Whether nothing follows that belongs to the last record of the decoder, if that is a call. */
@@ -88,7 +88,7 @@ static inline uint32_t raw_shorts_ends(const struct raw_shorts *shorts, unsigned
                                        uint32_t operand)
 {
     if (form == RAW_FORM_AGED)
-        return shorts->recent[raw_recent_entry((uint32_t)shorts->births + 1 - operand)];
+        return shorts->recent[raw_recent_entry((uint32_t)shorts->allocations + 1 - operand)];
     if (form == RAW_FORM_FAR) return operand << 16 | bytes_get16(shorts->at + 2);
     return operand;
 }
@@ -105,10 +105,10 @@ static inline bool raw_shorts_look(const struct raw_shorts *shorts, struct raw_s
     if (__builtin_expect(form->form == RAW_FORM_OTHER, 0)) return false;
     call->place = RAW_PLACE_NONE;
     call->kind = form->kind;
-    call->is_birth = form->form == RAW_FORM_BIRTH;
+    call->is_allocation = form->form == RAW_FORM_ALLOCATION;
     call->is_sized = form->is_sized;
     call->bytes = 2;
-    if (call->is_birth) {
+    if (call->is_allocation) {
         call->size = operand;
         list = &shorts->lists[shorts->numbers[RAW_NUMBERS_SIZES + (operand + 7) / 8]];
         top = list->top - 1;
@@ -131,7 +131,7 @@ static inline bool raw_shorts_look(const struct raw_shorts *shorts, struct raw_s
     if (__builtin_expect(top - list->bottom > list->mask, 0) ||
         __builtin_expect(!raw_unit_begins_call(bytes_get16(shorts->at + call->bytes)), 0))
         return false;
-    if (call->is_birth) call->place = list->places[top & list->mask];
+    if (call->is_allocation) call->place = list->places[top & list->mask];
     call->list = list;
     return true;
 }
@@ -139,10 +139,10 @@ static inline bool raw_shorts_look(const struct raw_shorts *shorts, struct raw_s
 static inline void raw_shorts_take(struct raw_shorts *shorts, const struct raw_short *call)
 {
     struct raw_list *list = call->list;
-    if (call->is_birth) {
+    if (call->is_allocation) {
         list->top--;
-        shorts->births++;
-        shorts->recent[raw_recent_entry((uint32_t)shorts->births)] = call->place;
+        shorts->allocations++;
+        shorts->recent[raw_recent_entry((uint32_t)shorts->allocations)] = call->place;
     } else {
         list->places[list->top++ & list->mask] = call->place;
     }
@@ -153,7 +153,7 @@ static inline void raw_shorts_take(struct raw_shorts *shorts, const struct raw_s
 static inline void raw_shorts_end(const struct raw_shorts *shorts, struct raw_decoder *decoder)
 {
     decoder->at = shorts->at;
-    decoder->births = shorts->births;
+    decoder->allocations = shorts->allocations;
     decoder->records += shorts->taken;
 }
 

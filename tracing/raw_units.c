@@ -13,18 +13,18 @@ static const struct row {
     uint16_t base, limit;
     uint8_t least, range, form;
 } rows[] = {
-    {RAW_UNIT_DEATH_1, RAW_DEATH_1_LIMIT, 1, RAW_DEATH_1, RAW_FORM_NEAR},
-    {RAW_UNIT_BIRTH_1, RAW_BIRTH_1_LIMIT, 0, RAW_BIRTH_1, RAW_FORM_BIRTH},
-    {RAW_UNIT_DEATH_2, RAW_DEATH_2_LIMIT, 1, RAW_DEATH_2, RAW_FORM_NEAR},
-    {RAW_UNIT_BIRTH_2, RAW_BIRTH_2_LIMIT, 0, RAW_BIRTH_2, RAW_FORM_BIRTH},
-    {RAW_UNIT_BIRTH_3, RAW_BIRTH_3_LIMIT, 0, RAW_BIRTH_3, RAW_FORM_BIRTH},
-    {RAW_UNIT_DEATH_1_FAR, RAW_DEATH_1_FAR_LIMIT >> 16, 0, RAW_DEATH_1, RAW_FORM_FAR},
-    {RAW_UNIT_DEATH_2_FAR, RAW_DEATH_2_FAR_LIMIT >> 16, 0, RAW_DEATH_2, RAW_FORM_FAR},
-    {RAW_UNIT_DEATH_3_FAR, RAW_DEATH_3_FAR_LIMIT >> 16, 0, RAW_DEATH_3, RAW_FORM_FAR},
+    {RAW_UNIT_FREE_1, RAW_FREE_1_LIMIT, 1, RAW_FREE_1, RAW_FORM_NEAR},
+    {RAW_UNIT_ALLOCATION_1, RAW_ALLOCATION_1_LIMIT, 0, RAW_ALLOCATION_1, RAW_FORM_ALLOCATION},
+    {RAW_UNIT_FREE_2, RAW_FREE_2_LIMIT, 1, RAW_FREE_2, RAW_FORM_NEAR},
+    {RAW_UNIT_ALLOCATION_2, RAW_ALLOCATION_2_LIMIT, 0, RAW_ALLOCATION_2, RAW_FORM_ALLOCATION},
+    {RAW_UNIT_ALLOCATION_3, RAW_ALLOCATION_3_LIMIT, 0, RAW_ALLOCATION_3, RAW_FORM_ALLOCATION},
+    {RAW_UNIT_FREE_1_FAR, RAW_FREE_1_FAR_LIMIT >> 16, 0, RAW_FREE_1, RAW_FORM_FAR},
+    {RAW_UNIT_FREE_2_FAR, RAW_FREE_2_FAR_LIMIT >> 16, 0, RAW_FREE_2, RAW_FORM_FAR},
+    {RAW_UNIT_FREE_3_FAR, RAW_FREE_3_FAR_LIMIT >> 16, 0, RAW_FREE_3, RAW_FORM_FAR},
     {RAW_UNIT_REALLOC_FAR, RAW_REALLOC_FAR_LIMIT >> 16, 0, RAW_REALLOC, RAW_FORM_FAR},
-    {RAW_UNIT_DEATH_1_AGED, RAW_DEATH_1_AGES, 1, RAW_DEATH_1, RAW_FORM_AGED},
-    {RAW_UNIT_DEATH_2_AGED, RAW_DEATH_2_AGES, 1, RAW_DEATH_2, RAW_FORM_AGED},
-    {RAW_UNIT_DEATH_3_AGED, RAW_DEATH_3_AGES, 1, RAW_DEATH_3, RAW_FORM_AGED},
+    {RAW_UNIT_FREE_1_AGED, RAW_FREE_1_AGES, 1, RAW_FREE_1, RAW_FORM_AGED},
+    {RAW_UNIT_FREE_2_AGED, RAW_FREE_2_AGES, 1, RAW_FREE_2, RAW_FORM_AGED},
+    {RAW_UNIT_FREE_3_AGED, RAW_FREE_3_AGES, 1, RAW_FREE_3, RAW_FORM_AGED},
     {RAW_UNIT_REALLOC_AGED, RAW_REALLOC_AGES, 1, RAW_REALLOC, RAW_FORM_AGED},
 };
 
@@ -32,27 +32,26 @@ static const struct row {
 
 /* ---- shapes ---- */
 
-static bool shape_is_birth(unsigned shape)
+static bool shape_is_allocation(unsigned shape)
 {
-    return shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED;
+    return shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED;
 }
 
 static bool shape_has_object(unsigned shape)
 {
-    return shape >= SHAPE_REALLOC && shape <= SHAPE_DEATH_SIZED_ALIGNED;
+    return shape >= SHAPE_REALLOC && shape <= SHAPE_FREE_SIZED_ALIGNED;
 }
 
 /* A size behind the object. */
 static bool shape_has_size(unsigned shape)
 {
-    return shape == SHAPE_REALLOC || shape == SHAPE_DEATH_SIZED ||
-           shape == SHAPE_DEATH_SIZED_ALIGNED;
+    return shape == SHAPE_REALLOC || shape == SHAPE_FREE_SIZED || shape == SHAPE_FREE_SIZED_ALIGNED;
 }
 
 static bool shape_has_alignment(unsigned shape)
 {
-    return shape == SHAPE_BIRTH_ALIGNED || shape == SHAPE_DEATH_ALIGNED ||
-           shape == SHAPE_DEATH_SIZED_ALIGNED;
+    return shape == SHAPE_ALLOCATION_ALIGNED || shape == SHAPE_FREE_ALIGNED ||
+           shape == SHAPE_FREE_SIZED_ALIGNED;
 }
 
 /* ---- units and numbers ---- */
@@ -151,7 +150,7 @@ static bool take_rest(struct raw_units *units, bool says_place, struct raw_said 
     unsigned shape = said->shape;
     if (shape_has_size(shape)) said->size = take_number(units);
     if (shape_has_alignment(shape)) said->operand = take_number(units);
-    said->begins = shape_is_birth(shape) || shape == SHAPE_REALLOC;
+    said->begins = shape_is_allocation(shape) || shape == SHAPE_REALLOC;
     if (!said->begins) return true;
     if (says_place && said->number != CALL_REALLOC_IN_PLACE) {
         if (!take_place(units, said, &said->place)) return false;
@@ -170,7 +169,7 @@ static bool take_by_row(struct raw_units *units, const struct row *row, unsigned
     said->range = row->range;
     if (units->profile[row->range] == 0) return fail(said, RAW_UNIT, unit);
     begin_record(said, units->profile[row->range]);
-    if (row->form == RAW_FORM_BIRTH) {
+    if (row->form == RAW_FORM_ALLOCATION) {
         said->size = operand;
         return take_rest(units, false, said);
     }
@@ -190,8 +189,8 @@ static bool take_by_entry(struct raw_units *units, unsigned unit, struct raw_sai
     uint64_t more = take_number(units);
     said->bound = more / RAW_FOREIGN_CLASSES;
     said->ends_class = more % RAW_FOREIGN_CLASSES;
-    if (units->profile[RAW_DEATH_1] == 0) return fail(said, RAW_UNIT, unit);
-    begin_record(said, units->profile[RAW_DEATH_1]);
+    if (units->profile[RAW_FREE_1] == 0) return fail(said, RAW_UNIT, unit);
+    begin_record(said, units->profile[RAW_FREE_1]);
     if (said->ends == RAW_PLACE_NONE) return fail(said, RAW_PLACE, RAW_PLACE_NONE);
     return take_rest(units, false, said);
 }
@@ -228,12 +227,12 @@ static bool take_failed(struct raw_units *units, unsigned unit, struct raw_said 
 {
     uint64_t kind = take_number(units);
     unsigned shape = kind < CALL_TABLE_SIZE ? call_shapes[kind] : SHAPE_UNDEFINED;
-    if (!shape_is_birth(shape) && shape != SHAPE_REALLOC) return fail(said, RAW_OPERAND, kind);
+    if (!shape_is_allocation(shape) && shape != SHAPE_REALLOC) return fail(said, RAW_OPERAND, kind);
     said->kind = (uint8_t)kind;
     if (shape == SHAPE_REALLOC ? !take_object(units, unit, said) : !has_no_object(unit, said))
         return false;
     said->size = take_number(units);
-    if (shape == SHAPE_BIRTH_ALIGNED) said->operand = take_number(units);
+    if (shape == SHAPE_ALLOCATION_ALIGNED) said->operand = take_number(units);
     return true;
 }
 
@@ -300,10 +299,12 @@ static bool take_sequence_number(struct raw_units *units, unsigned number, unsig
 /* f000..f2ff */
 static bool take_general(struct raw_units *units, unsigned unit, struct raw_said *said)
 {
-    if (unit >= RAW_UNIT_STAMP_AFTER)
-        return take_sequence_number(units, RAW_STAMP_AFTER, unit - RAW_UNIT_STAMP_AFTER, said);
-    if (unit >= RAW_UNIT_STAMP_BEFORE)
-        return take_sequence_number(units, RAW_STAMP_BEFORE, unit - RAW_UNIT_STAMP_BEFORE, said);
+    if (unit >= RAW_UNIT_SEQUENCE_AFTER)
+        return take_sequence_number(units, RAW_SEQUENCE_AFTER, unit - RAW_UNIT_SEQUENCE_AFTER,
+                                    said);
+    if (unit >= RAW_UNIT_SEQUENCE_BEFORE)
+        return take_sequence_number(units, RAW_SEQUENCE_BEFORE, unit - RAW_UNIT_SEQUENCE_BEFORE,
+                                    said);
     begin_record(said, unit & RAW_GENERAL_NUMBER);
     return said->shape != SHAPE_UNDEFINED ? take_call(units, unit, said)
                                           : take_other(units, unit, said);
@@ -343,8 +344,9 @@ bool raw_units_take(struct raw_units *units, struct raw_said *said)
 static void fill_row(struct raw_form forms[RAW_FORMS], const struct row *row, unsigned kind)
 {
     unsigned shape = call_shapes[kind], end = row->base + row->limit;
-    bool is_birth = row->form == RAW_FORM_BIRTH;
-    if (is_birth ? shape != SHAPE_BIRTH : shape != SHAPE_DEATH && shape != SHAPE_DEATH_SIZED)
+    bool is_allocation = row->form == RAW_FORM_ALLOCATION;
+    if (is_allocation ? shape != SHAPE_ALLOCATION
+                      : shape != SHAPE_FREE && shape != SHAPE_FREE_SIZED)
         return;
     /* Rows that do not end where the upper bits change are not worth a form. */
     if (end % (1u << RAW_FORM_SHIFT) != 0) return;
@@ -352,7 +354,7 @@ static void fill_row(struct raw_form forms[RAW_FORMS], const struct row *row, un
         forms[i] = (struct raw_form){.form = row->form,
                                      .kind = (uint8_t)kind,
                                      .range = row->range,
-                                     .is_sized = shape == SHAPE_DEATH_SIZED,
+                                     .is_sized = shape == SHAPE_FREE_SIZED,
                                      .base = row->base};
 }
 
@@ -361,7 +363,8 @@ void raw_forms_fill(struct raw_form forms[RAW_FORMS], const uint8_t *profile, bo
 {
     memset(forms, 0, RAW_FORMS * sizeof *forms);
     for (size_t i = 0; i < ROWS; i++) {
-        if (rows[i].form == RAW_FORM_BIRTH ? addresses : rows[i].form == RAW_FORM_AGED && !packed)
+        if (rows[i].form == RAW_FORM_ALLOCATION ? addresses
+                                                : rows[i].form == RAW_FORM_AGED && !packed)
             continue;
         fill_row(forms, &rows[i], profile[rows[i].range]);
     }

@@ -75,11 +75,11 @@ bool raw_units_take(struct raw_units *units, struct raw_said *said);
 
 /* What first units with the same upper bits begin, and what their operand is. */
 enum raw_form_of {
-    RAW_FORM_OTHER, /* some other record, or none */
-    RAW_FORM_BIRTH, /* from the cache: the operand is the size */
-    RAW_FORM_NEAR,  /* a free: the operand is the place, */
-    RAW_FORM_FAR,   /* with the next unit, */
-    RAW_FORM_AGED   /* or the age */
+    RAW_FORM_OTHER,      /* some other record, or none */
+    RAW_FORM_ALLOCATION, /* from the cache: the operand is the size */
+    RAW_FORM_NEAR,       /* a free: the operand is the place, */
+    RAW_FORM_FAR,        /* with the next unit, */
+    RAW_FORM_AGED        /* or the age */
 };
 
 struct raw_form {

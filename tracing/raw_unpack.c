@@ -11,10 +11,10 @@ void raw_unpack_make_table(struct raw_unpack_table *table)
     static const struct {
         uint16_t first, step; /* the unit of the first code, and how much more each next one has */
         uint8_t code;
-    } rows[] = {{RAW_UNIT_DEATH_1_AGED + 1, 1, RAW_PACKED_DEATH_1},
-                {RAW_UNIT_BIRTH_1, 8, RAW_PACKED_BIRTH_1},
-                {RAW_UNIT_DEATH_2_AGED + 1, 1, RAW_PACKED_DEATH_2},
-                {RAW_UNIT_BIRTH_2, 8, RAW_PACKED_BIRTH_2}};
+    } rows[] = {{RAW_UNIT_FREE_1_AGED + 1, 1, RAW_PACKED_FREE_1},
+                {RAW_UNIT_ALLOCATION_1, 8, RAW_PACKED_ALLOCATION_1},
+                {RAW_UNIT_FREE_2_AGED + 1, 1, RAW_PACKED_FREE_2},
+                {RAW_UNIT_ALLOCATION_2, 8, RAW_PACKED_ALLOCATION_2}};
     unsigned row = 0;
     for (unsigned code = 0; code < RAW_PACKED_PAGE; code++) {
         if (row + 1 < sizeof rows / sizeof *rows && code == rows[row + 1].code) row++;

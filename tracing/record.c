@@ -6,25 +6,26 @@
 #include <errno.h>
 #include <string.h>
 
-/* Room behind the last position at which an event may begin: for the event, and for stamps before
+/* Room behind the last position at which an event may begin: for the event, and for sequence numbers before
  * they take a new slot. */
-#define ROOM_MARGIN_UNITS 256
-#define STAMP_UNITS_MAX   (1 + RAW_NUMBER_UNITS_MAX)
+#define ROOM_MARGIN_UNITS  256
+#define SEQUENCE_UNITS_MAX (1 + RAW_NUMBER_UNITS_MAX)
 /* A lane that has lost events must have filled so many slots without a loss before its cache is followed again: what the cache
  * holds may fill most of a slot. */
-#define CALM_SLOTS        2
+#define CALM_SLOTS         2
 
 _Static_assert(ROOM_MARGIN_UNITS > 5 * RAW_UNITS_PER_RECORD_MAX,
                "the beginning of a thread, a loss and an event fit behind the room");
 
-_Static_assert(SPOOL_SLOT_UNITS < MALLOCTAPE_HEAD_BIRTHS_LIMIT, "births of a slot fit into a head");
+_Static_assert(SPOOL_SLOT_UNITS < MALLOCTAPE_HEAD_ALLOCATIONS_LIMIT,
+               "allocations of a slot fit into a head");
 
-static uint64_t stamps[RAW_STRUCTURES]; /* each under the lock of its structure */
+static uint64_t sequences[RAW_STRUCTURES]; /* each under the lock of its structure */
 static bool hot_path_is_off;
 
 void record_begin(void)
 {
-    memset(stamps, 0, sizeof stamps);
+    memset(sequences, 0, sizeof sequences);
 }
 
 static bool is_recording(void)
@@ -47,7 +48,7 @@ static void begin_run(struct malloctape_lane *lane, uint32_t slot, const uint16_
     units_begin_run(lane, before, count, key);
     struct spool_run run = {.lane = lane->number,
                             .serial = lane->slots++,
-                            .first_birth = malloctape_lane_births(lane),
+                            .first_allocation = malloctape_lane_allocations(lane),
                             .first_unit = lane->units,
                             .key = key,
                             .extra_units = lane->extra_units};
@@ -55,13 +56,13 @@ static void begin_run(struct malloctape_lane *lane, uint32_t slot, const uint16_
     spool_begin(&recording.writer.spool, slot, &run);
 }
 
-void record_heat(struct malloctape_lane *lane)
+void record_enable_fast_path(struct malloctape_lane *lane)
 {
     lane->unrecorded = 0;
     if (!lane->cache) return;
     atomic_store_relaxed(&lane->limit, malloctape_head(lane->room, 0));
     atomic_fence_full();
-    /* malloctape_cool_down() or stop_threads() may have come before the lane got its limit. */
+    /* malloctape_disable_fast_path() or stop_threads() may have come before the lane got its limit. */
     if (atomic_load_relaxed(&hot_path_is_off) || !is_recording())
         atomic_store_relaxed(&lane->limit, 0);
 }
@@ -107,7 +108,7 @@ bool record_take_slot(struct malloctape_lane *lane)
     lane->end = units + SPOOL_SLOT_UNITS;
     lane->room = lane->end - ROOM_MARGIN_UNITS;
     malloctape_lane_enter(lane, units);
-    record_heat(lane);
+    record_enable_fast_path(lane);
     put_beginning(lane);
     put_lost(lane);
     return true;
@@ -121,7 +122,7 @@ void record_loss(struct malloctape_lane *lane)
     atomic_store_relaxed(&lane->lost_events_total, lane->lost_events_total + 1);
 }
 
-void malloctape_cool_down(void)
+void malloctape_disable_fast_path(void)
 {
     atomic_store_relaxed(&hot_path_is_off, true);
     atomic_fence_full();
@@ -133,7 +134,7 @@ void malloctape_cool_down(void)
 
 void malloctape_out_of_memory(void)
 {
-    malloctape_cool_down();
+    malloctape_disable_fast_path();
     writer_abort(&recording.writer, os_is_confined() ? -EPERM : -ENOMEM,
                  "memory for the shadow table");
 }
@@ -149,7 +150,7 @@ void record_thread(struct malloctape_lane *lane, bool continued)
 /* --- the thread's cache --- */
 
 /* The lane of the calling thread with room for an event, NULL if recording has ended meanwhile. An event that a pause comes into
- * is recorded: its stamps, which are in the stream, would be taken for those of the first one after the pause. */
+ * is recorded: its sequence numbers, which are in the stream, would be taken for those of the first one after the pause. */
 static struct malloctape_lane *lane_with_room(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
@@ -180,14 +181,14 @@ static bool has_room_inside(struct malloctape_lane *lane, long units)
     return has_room;
 }
 
-static inline bool is_told(const struct malloctape_lane *lane, uint32_t size_class)
+static inline bool is_announced(const struct malloctape_lane *lane, uint32_t size_class)
 {
-    return lane->told[size_class / 64] >> size_class % 64 & 1;
+    return lane->announced[size_class / 64] >> size_class % 64 & 1;
 }
 
-static void tell_class(struct malloctape_lane *lane, uint32_t size_class)
+static void announce_class(struct malloctape_lane *lane, uint32_t size_class)
 {
-    if (size_class == 0 || is_told(lane, size_class)) return;
+    if (size_class == 0 || is_announced(lane, size_class)) return;
     units_class(lane, size_class, malloctape_front_end.class_bytes(size_class));
 }
 
@@ -227,7 +228,7 @@ void malloctape_cached(const void *cache, unsigned size_class, const void *first
         if (!has_room_inside(lane, 2 * RAW_UNITS_PER_RECORD_MAX)) return leave_cache(lane);
         unsigned taken = take_cached(lane, &first, count, places);
         if (taken == 0) return leave_cache(lane);
-        tell_class(lane, size_class);
+        announce_class(lane, size_class);
         units_cached(lane, size_class, taken, places);
         count -= taken;
     }
@@ -241,7 +242,7 @@ void malloctape_uncached(const void *cache, unsigned size_class, unsigned count)
     units_uncached(lane, size_class, count);
 }
 
-/* While hooks of the program may make calls in the middle of a call, births say their places. */
+/* While hooks of the program may make calls in the middle of a call, allocations say their places. */
 void malloctape_thread_cache_is(void *cache)
 {
     struct malloctape_lane *lane = malloctape_lane;
@@ -252,7 +253,7 @@ void malloctape_thread_cache_is(void *cache)
     units_thread(lane, RAW_CACHE_BEGIN, 0);
     lane->cache = cache;
     malloctape_front_end.tell_cache(cache);
-    if (lane->cache) record_heat(lane);
+    if (lane->cache) record_enable_fast_path(lane);
 }
 
 void malloctape_thread_cache_changed(void)
@@ -273,14 +274,14 @@ void malloctape_thread_cache_deleted(void)
     struct malloctape_lane *lane = malloctape_lane;
     if (!lane->room) return;
     leave_cache(lane);
-    lane->unrecorded = 0; /* stamps from now on are for this */
+    lane->unrecorded = 0; /* sequence numbers from now on are for this */
     if (has_room_inside(lane, RAW_UNITS_PER_RECORD_MAX))
         units_thread(lane, RAW_THREAD_CACHE_DELETED, 0);
 }
 
 /* --- objects and events --- */
 
-void malloctape_born_unrecorded(const void *object)
+void malloctape_allocated_unrecorded(const void *object)
 {
     struct shadow_page *page = shadow_has_begun() ? open_page_of(object) : NULL;
     if (page) shadow_take(page, shadow_place(page, object), 0);
@@ -298,31 +299,31 @@ static struct units_object object_at(const struct malloctape_lane *lane, const v
         object.unknown = true;
     } else if (owner != lane->owner) {
         const struct malloctape_lane *other = lane_at(recording.registry, owner - 1);
-        object.bound = raw_births(owner - 1, malloctape_lane_births(other));
+        object.bound = raw_allocations(owner - 1, malloctape_lane_allocations(other));
     }
     return object;
 }
 
 /* The object's place is the lane's from now on, which has room. */
-static struct units_birth_of begin_object(struct malloctape_lane *lane, const void *address,
-                                          bool taken)
+static struct units_allocation_of begin_object(struct malloctape_lane *lane, const void *address,
+                                               bool taken)
 {
     struct shadow_page *page = open_page_of(address);
-    struct units_birth_of birth = {.address = address};
+    struct units_allocation_of allocation = {.address = address};
     if (atomic_load_relaxed(&hot_path_is_off)) leave_cache(lane);
-    birth.taken = taken && lane->cache;
-    if (!page) return birth;
-    birth.object.place = shadow_place(page, address);
-    birth.object.size_class = page->size_class;
-    shadow_take(page, birth.object.place, lane->owner);
-    if (!birth.taken) tell_class(lane, page->size_class);
-    return birth;
+    allocation.taken = taken && lane->cache;
+    if (!page) return allocation;
+    allocation.object.place = shadow_place(page, address);
+    allocation.object.size_class = page->size_class;
+    shadow_take(page, allocation.object.place, lane->owner);
+    if (!allocation.taken) announce_class(lane, page->size_class);
+    return allocation;
 }
 
 /* There was no memory for a place, so the stream has no name for the object. Recording is about to end. */
-static bool has_no_name(const struct units_birth_of *birth)
+static bool has_no_name(const struct units_allocation_of *allocation)
 {
-    return !birth->taken && birth->object.place == RAW_PLACE_NONE;
+    return !allocation->taken && allocation->object.place == RAW_PLACE_NONE;
 }
 
 static void lose_event(struct malloctape_lane *lane)
@@ -333,39 +334,39 @@ static void lose_event(struct malloctape_lane *lane)
     malloctape_out_of_memory();
 }
 
-void malloctape_born(unsigned kind, uint64_t size, uint64_t alignment, const void *object,
-                     bool taken)
+void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, const void *object,
+                          bool taken)
 {
     struct malloctape_lane *lane = lane_with_room();
     if (!lane) {
         malloctape_unrecorded();
-        if (object) malloctape_born_unrecorded(object);
+        if (object) malloctape_allocated_unrecorded(object);
     } else if (!object) {
         units_failed(lane, kind, size, alignment, NULL);
     } else {
-        struct units_birth_of birth = begin_object(lane, object, taken);
-        if (has_no_name(&birth)) return lose_event(lane);
-        units_birth(lane, kind, size, alignment, &birth);
+        struct units_allocation_of allocation = begin_object(lane, object, taken);
+        if (has_no_name(&allocation)) return lose_event(lane);
+        units_allocation(lane, kind, size, alignment, &allocation);
     }
 }
 
 /* Nothing is to be said of the place: the lane has had it since the object came into the cache. */
-void malloctape_born_in_cache(unsigned kind, uint64_t size, const void *object)
+void malloctape_allocated_in_cache(unsigned kind, uint64_t size, const void *object)
 {
-    const struct units_birth_of birth = {.address = object, .taken = true};
-    units_birth(malloctape_lane, kind, size, 0, &birth);
+    const struct units_allocation_of allocation = {.address = object, .taken = true};
+    units_allocation(malloctape_lane, kind, size, 0, &allocation);
 }
 
-static void tell_class_of(struct malloctape_lane *lane, const struct units_object *object)
+static void announce_class_of(struct malloctape_lane *lane, const struct units_object *object)
 {
-    if (object->unknown || object->bound) tell_class(lane, object->size_class);
+    if (object->unknown || object->bound) announce_class(lane, object->size_class);
 }
 
 /* The object's place is the lane's from now on. */
 static void take_over(struct malloctape_lane *lane, const struct units_object *object,
                       const void *address)
 {
-    tell_class_of(lane, object);
+    announce_class_of(lane, object);
     if (object->place) shadow_take(shadow_page_of(address), object->place, lane->owner);
 }
 
@@ -378,7 +379,7 @@ void malloctape_dies(unsigned kind, const void *address, uint64_t size, uint64_t
     }
     struct units_object object = object_at(lane, address);
     take_over(lane, &object, address);
-    units_death(lane, kind, &object, size, alignment);
+    units_free(lane, kind, &object, size, alignment);
 }
 
 bool malloctape_foreign_dies(unsigned kind, const void *address, bool sized, uint64_t size)
@@ -391,10 +392,10 @@ bool malloctape_foreign_dies(unsigned kind, const void *address, bool sized, uin
     if (!page) return false;
     uint32_t place = shadow_place(page, address), size_class = page->size_class;
     uint32_t owner = atomic_load_relaxed(shadow_owner(place));
-    if (owner == 0 || owner == lane->owner || !is_told(lane, size_class)) return false;
-    uint64_t births = malloctape_lane_births(lane_at(recording.registry, owner - 1));
-    if (!malloctape_lane_death_foreign(lane, kind, place, size_class, raw_births(owner - 1, births),
-                                       sized, size))
+    if (owner == 0 || owner == lane->owner || !is_announced(lane, size_class)) return false;
+    uint64_t allocations = malloctape_lane_allocations(lane_at(recording.registry, owner - 1));
+    if (!malloctape_lane_free_foreign(lane, kind, place, size_class,
+                                      raw_allocations(owner - 1, allocations), sized, size))
         return false;
     shadow_take(page, place, lane->owner);
     return true;
@@ -406,19 +407,19 @@ void malloctape_reallocated(unsigned kind, const void *old_address, uint64_t siz
     struct malloctape_lane *lane = lane_with_room();
     if (!lane) {
         malloctape_unrecorded();
-        if (object) malloctape_born_unrecorded(object);
+        if (object) malloctape_allocated_unrecorded(object);
         return;
     }
     struct units_object old = object_at(lane, old_address);
     if (!object) {
-        tell_class_of(lane, &old);
+        announce_class_of(lane, &old);
         units_failed(lane, kind, size, 0, &old);
         return;
     }
-    struct units_birth_of birth = begin_object(lane, object, taken);
+    struct units_allocation_of allocation = begin_object(lane, object, taken);
     take_over(lane, &old, old_address);
-    if (kind == CALL_REALLOC_MOVED && has_no_name(&birth)) return lose_event(lane);
-    units_realloc(lane, kind, &old, size, &birth);
+    if (kind == CALL_REALLOC_MOVED && has_no_name(&allocation)) return lose_event(lane);
+    units_realloc(lane, kind, &old, size, &allocation);
 }
 
 void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_t second)
@@ -427,10 +428,10 @@ void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_
     if (lane) units_heap_call(lane, kind, count, first, second);
 }
 
-void malloctape_stamp(unsigned structure)
+void malloctape_sequence(unsigned structure)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!has_room_inside(lane, STAMP_UNITS_MAX)) return;
-    uint64_t number = ++stamps[structure];
-    if (!malloctape_lane_sequence(lane, structure, number)) units_stamp(lane, structure, number);
+    if (!has_room_inside(lane, SEQUENCE_UNITS_MAX)) return;
+    uint64_t number = ++sequences[structure];
+    if (!malloctape_lane_sequence(lane, structure, number)) units_sequence(lane, structure, number);
 }

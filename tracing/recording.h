@@ -45,7 +45,7 @@ bool record_take_slot(struct malloctape_lane *lane);
 
 /* The lane's thread is recorded, and may go onto the hot path unless nobody may or nothing is recorded any more. The lane has
  * room. */
-void record_heat(struct malloctape_lane *lane);
+void record_enable_fast_path(struct malloctape_lane *lane);
 
 /* Records that the lane's thread begins, and before that, if it is `continued`, that the thread before has ended:
  * now, or when the lane gets a slot. */

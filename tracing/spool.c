@@ -99,7 +99,7 @@ void spool_begin(struct spool *spool, uint32_t slot, const struct spool_run *run
     atomic_store_relaxed(&spool->notes[slot].next, 0);
     bytes_put32(header + SPOOL_SLOT_LANE, run->lane);
     bytes_put64(header + SPOOL_SLOT_SERIAL, run->serial);
-    bytes_put64(header + SPOOL_SLOT_FIRST_BIRTH, run->first_birth);
+    bytes_put64(header + SPOOL_SLOT_FIRST_ALLOCATION, run->first_allocation);
     bytes_put64(header + SPOOL_SLOT_FIRST_UNIT, run->first_unit);
     memcpy(header + SPOOL_SLOT_PROFILE, run->profile, RAW_PROFILE_BYTES);
     bytes_put32(header + SPOOL_SLOT_FLAGS, run->key ? SPOOL_SLOT_FLAG_KEY : 0);
@@ -112,7 +112,7 @@ struct spool_run spool_run_of(const struct spool *spool, uint32_t slot)
     struct spool_run run = {
         .lane = bytes_get32(header + SPOOL_SLOT_LANE),
         .serial = bytes_get64(header + SPOOL_SLOT_SERIAL),
-        .first_birth = bytes_get64(header + SPOOL_SLOT_FIRST_BIRTH),
+        .first_allocation = bytes_get64(header + SPOOL_SLOT_FIRST_ALLOCATION),
         .first_unit = bytes_get64(header + SPOOL_SLOT_FIRST_UNIT),
         .key = bytes_get32(header + SPOOL_SLOT_FLAGS) & SPOOL_SLOT_FLAG_KEY,
         .extra_units = spool->notes[slot].extra_units,

@@ -75,7 +75,7 @@ uint32_t spool_take(struct spool *spool);
 struct spool_run {
     uint32_t lane;
     uint64_t serial; /* of the slot in the lane */
-    uint64_t first_birth;
+    uint64_t first_allocation;
     uint64_t first_unit;
     uint8_t profile[RAW_PROFILE_BYTES];
     bool key;

@@ -17,7 +17,7 @@
 struct spool_slot {
     uint64_t offset; /* in the file */
     uint64_t serial;
-    uint64_t first_birth;
+    uint64_t first_allocation;
     uint64_t first_unit;
     uint8_t profile[RAW_PROFILE_BYTES];
     uint32_t lane;
@@ -89,7 +89,7 @@ static bool spool_list_slot(struct spool_reader *spool, uint64_t offset)
     struct spool_slot slot = {
         .offset = offset,
         .serial = bytes_get64(at + SPOOL_SLOT_SERIAL),
-        .first_birth = bytes_get64(at + SPOOL_SLOT_FIRST_BIRTH),
+        .first_allocation = bytes_get64(at + SPOOL_SLOT_FIRST_ALLOCATION),
         .first_unit = bytes_get64(at + SPOOL_SLOT_FIRST_UNIT),
         .lane = bytes_get32(at + SPOOL_SLOT_LANE),
         .key = (bytes_get32(at + SPOOL_SLOT_FLAGS) & SPOOL_SLOT_FLAG_KEY) != 0,
@@ -97,7 +97,7 @@ static bool spool_list_slot(struct spool_reader *spool, uint64_t offset)
     memcpy(slot.profile, at + SPOOL_SLOT_PROFILE, RAW_PROFILE_BYTES);
     if (bytes_get32(at + SPOOL_SLOT_FLAGS) & SPOOL_SLOT_FLAG_LATE) spool->is_late = true;
     if (state != SPOOL_SLOT_IN_USE || slot.lane >= RAW_LANES_MAX ||
-        slot.first_birth > RAW_SERIAL_MAX)
+        slot.first_allocation > RAW_SERIAL_MAX)
         return SPOOL_FAIL(spool, SPOOL_SLOT_DAMAGED, offset, "state %" PRIu32 ", lane %" PRIu32,
                           state, slot.lane);
     if ((spool->slots_used & (spool->slots_used - 1)) == 0) {
@@ -215,7 +215,7 @@ static struct raw_chunk *spool_make_chunk(struct spool_reader *spool, struct raw
     chunk->lane = slot->lane;
     chunk->units = units;
     chunk->first_unit = slot->first_unit + skip;
-    chunk->first_birth = slot->first_birth;
+    chunk->first_allocation = slot->first_allocation;
     chunk->offset = slot->offset;
     chunk->payload_offset = slot->offset + SPOOL_SLOT_HEADER_BYTES + 2 * skip;
     chunk->end_offset = chunk->payload_offset + chunk->payload_bytes;

@@ -7,14 +7,14 @@
 #include <stddef.h>
 #include <string.h>
 
-static bool is_birth(unsigned shape)
+static bool is_allocation(unsigned shape)
 {
-    return shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED;
+    return shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED;
 }
 
-static bool is_death(unsigned shape)
+static bool is_free(unsigned shape)
 {
-    return shape >= SHAPE_DEATH && shape <= SHAPE_DEATH_SIZED_ALIGNED;
+    return shape >= SHAPE_FREE && shape <= SHAPE_FREE_SIZED_ALIGNED;
 }
 
 /* --- codes --- */
@@ -23,14 +23,12 @@ static const struct {
     uint16_t base, far_base;
     uint32_t limit, far_limit;
 } ranges[RAW_RANGES] = {
-    [RAW_DEATH_1] = {RAW_UNIT_DEATH_1, RAW_UNIT_DEATH_1_FAR, RAW_DEATH_1_LIMIT,
-                     RAW_DEATH_1_FAR_LIMIT},
-    [RAW_DEATH_2] = {RAW_UNIT_DEATH_2, RAW_UNIT_DEATH_2_FAR, RAW_DEATH_2_LIMIT,
-                     RAW_DEATH_2_FAR_LIMIT},
-    [RAW_DEATH_3] = {0, RAW_UNIT_DEATH_3_FAR, 0, RAW_DEATH_3_FAR_LIMIT},
-    [RAW_BIRTH_1] = {RAW_UNIT_BIRTH_1, 0, RAW_BIRTH_1_LIMIT, 0},
-    [RAW_BIRTH_2] = {RAW_UNIT_BIRTH_2, 0, RAW_BIRTH_2_LIMIT, 0},
-    [RAW_BIRTH_3] = {RAW_UNIT_BIRTH_3, 0, RAW_BIRTH_3_LIMIT, 0},
+    [RAW_FREE_1] = {RAW_UNIT_FREE_1, RAW_UNIT_FREE_1_FAR, RAW_FREE_1_LIMIT, RAW_FREE_1_FAR_LIMIT},
+    [RAW_FREE_2] = {RAW_UNIT_FREE_2, RAW_UNIT_FREE_2_FAR, RAW_FREE_2_LIMIT, RAW_FREE_2_FAR_LIMIT},
+    [RAW_FREE_3] = {0, RAW_UNIT_FREE_3_FAR, 0, RAW_FREE_3_FAR_LIMIT},
+    [RAW_ALLOCATION_1] = {RAW_UNIT_ALLOCATION_1, 0, RAW_ALLOCATION_1_LIMIT, 0},
+    [RAW_ALLOCATION_2] = {RAW_UNIT_ALLOCATION_2, 0, RAW_ALLOCATION_2_LIMIT, 0},
+    [RAW_ALLOCATION_3] = {RAW_UNIT_ALLOCATION_3, 0, RAW_ALLOCATION_3_LIMIT, 0},
     [RAW_REALLOC] = {0, RAW_UNIT_REALLOC_FAR, 0, RAW_REALLOC_FAR_LIMIT},
 };
 
@@ -84,14 +82,14 @@ static void count_kinds(const struct malloctape_lane *lane, const uint16_t *unit
         counts[first_profile[range]] = RAW_RANGES - range;
     while (walk.at < walk.end && raw_units_take(&walk, &said)) {
         if (said.number < CALL_KINDS) counts[said.number] += RAW_RANGES + 1;
-        *far += said.naming == RAW_NAMES_OWN && said.ends >= RAW_DEATH_1_LIMIT;
+        *far += said.naming == RAW_NAMES_OWN && said.ends >= RAW_FREE_1_LIMIT;
     }
 }
 
 static bool fits_range(unsigned kind, unsigned range)
 {
-    if (range <= RAW_DEATH_3) return is_death(call_shapes[kind]);
-    if (range <= RAW_BIRTH_3) return is_birth(call_shapes[kind]);
+    if (range <= RAW_FREE_3) return is_free(call_shapes[kind]);
+    if (range <= RAW_ALLOCATION_3) return is_allocation(call_shapes[kind]);
     return call_shapes[kind] == SHAPE_REALLOC;
 }
 
@@ -113,7 +111,7 @@ static void choose_profile(struct malloctape_lane *lane, const uint16_t *units, 
 }
 
 _Static_assert(offsetof(struct malloctape_lane, codes[3]) <= 64, "of one cache line");
-_Static_assert(offsetof(struct malloctape_lane, first_birth) / 64 !=
+_Static_assert(offsetof(struct malloctape_lane, first_allocation) / 64 !=
                    offsetof(struct malloctape_lane, allocating) / 64,
                "what others read is not what the owner stores all the time");
 
@@ -121,12 +119,12 @@ _Static_assert(offsetof(struct malloctape_lane, first_birth) / 64 !=
 static void set_codes(struct malloctape_lane *lane)
 {
     memset(lane->codes, 0, sizeof lane->codes);
-    for (unsigned range = RAW_DEATH_1; range < RAW_RANGES; range++) {
+    for (unsigned range = RAW_FREE_1; range < RAW_RANGES; range++) {
         if (!lane->profile[range]) continue;
         struct malloctape_code *code = &lane->codes[malloctape_code_at(lane->profile[range])];
         uint32_t limit = ranges[range].limit;
         code->base = ranges[range].base;
-        if (range >= RAW_BIRTH_1 && range <= RAW_BIRTH_3) {
+        if (range >= RAW_ALLOCATION_1 && range <= RAW_ALLOCATION_3) {
             if (limit > MALLOCTAPE_HOT_SIZE_LIMIT) limit = MALLOCTAPE_HOT_SIZE_LIMIT;
             code->size_limit = lane->addresses ? 0 : limit;
             continue;
@@ -136,12 +134,12 @@ static void set_codes(struct malloctape_lane *lane)
         if (range != RAW_REALLOC || !lane->addresses)
             code->far_end = (uint16_t)(ranges[range].far_limit >> 16);
     }
-    if (lane->wide) lane->codes[malloctape_code_at(lane->profile[RAW_DEATH_1])].limit = 0;
+    if (lane->wide) lane->codes[malloctape_code_at(lane->profile[RAW_FREE_1])].limit = 0;
 }
 
 void units_begin_run(struct malloctape_lane *lane, const uint16_t *units, size_t count, bool key)
 {
-    bool first = !lane->profile[RAW_DEATH_1];
+    bool first = !lane->profile[RAW_FREE_1];
     if (first)
         memcpy(lane->profile, first_profile, sizeof first_profile);
     else if (is_chosen_anew(lane->slots))
@@ -149,7 +147,7 @@ void units_begin_run(struct malloctape_lane *lane, const uint16_t *units, size_t
     if (first || is_chosen_anew(lane->slots)) set_codes(lane);
     memset(lane->ways, 0, sizeof lane->ways);
     lane->last_address = 0;
-    if (key) memset(lane->stamps, 0, sizeof lane->stamps);
+    if (key) memset(lane->sequences, 0, sizeof lane->sequences);
 }
 
 /* --- units --- */
@@ -209,9 +207,9 @@ static unsigned put_object(struct malloctape_lane *lane, uint16_t **at,
         *at = put_number(*at, object->place);
         return 0;
     }
-    uint32_t number = raw_births_lane(object->bound);
+    uint32_t number = raw_allocations_lane(object->bound);
     lane->ways[number % RAW_FOREIGN_WAYS] = object->bound;
-    *at = put_number(put_number(*at, number), raw_births_count(object->bound));
+    *at = put_number(put_number(*at, number), raw_allocations_count(object->bound));
     *at = put_place(*at, object->place, object->size_class);
     return RAW_GENERAL_FOREIGN;
 }
@@ -232,17 +230,17 @@ static uint16_t *put_address(struct malloctape_lane *lane, uint16_t *at, const v
     return at;
 }
 
-void units_birth(struct malloctape_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
-                 const struct units_birth_of *birth)
+void units_allocation(struct malloctape_lane *lane, unsigned kind, uint64_t size,
+                      uint64_t alignment, const struct units_allocation_of *allocation)
 {
     uint16_t *at = rest_of_record(lane);
     unsigned range = range_of(lane, kind);
-    bool is_short = birth->taken && range < RAW_RANGES && size < ranges[range].limit;
+    bool is_short = allocation->taken && range < RAW_RANGES && size < ranges[range].limit;
     unsigned first = is_short ? ranges[range].base + (unsigned)size : RAW_UNIT_GENERAL + kind;
     if (!is_short) at = put_number(at, size);
-    if (call_shapes[kind] == SHAPE_BIRTH_ALIGNED) at = put_number(at, alignment);
-    if (!is_short) at = put_new_place(at, &birth->object, birth->taken);
-    finish_event(lane, first, put_address(lane, at, birth->address), 1);
+    if (call_shapes[kind] == SHAPE_ALLOCATION_ALIGNED) at = put_number(at, alignment);
+    if (!is_short) at = put_new_place(at, &allocation->object, allocation->taken);
+    finish_event(lane, first, put_address(lane, at, allocation->address), 1);
 }
 
 /* The first unit of the short forms for an object that this lane has; 0 if there is none. */
@@ -250,7 +248,7 @@ static unsigned put_near(struct malloctape_lane *lane, uint16_t **at, unsigned r
                          const struct units_object *object)
 {
     if (range == RAW_RANGES || object->unknown || object->bound || !object->place) return 0;
-    bool wide = lane->wide && range == RAW_DEATH_1;
+    bool wide = lane->wide && range == RAW_FREE_1;
     if (object->place < ranges[range].limit && !wide) return ranges[range].base + object->place;
     if (object->place >= ranges[range].far_limit) return 0;
     *(*at)++ = (uint16_t)object->place;
@@ -258,24 +256,24 @@ static unsigned put_near(struct malloctape_lane *lane, uint16_t **at, unsigned r
 }
 
 void units_realloc(struct malloctape_lane *lane, unsigned kind, const struct units_object *old,
-                   uint64_t size, const struct units_birth_of *birth)
+                   uint64_t size, const struct units_allocation_of *allocation)
 {
     uint16_t *at = rest_of_record(lane);
     unsigned first = put_near(lane, &at, range_of(lane, kind), old);
     if (!first) first = RAW_UNIT_GENERAL + kind + put_object(lane, &at, old);
     at = put_number(at, size);
-    if (kind == CALL_REALLOC_MOVED) at = put_new_place(at, &birth->object, birth->taken);
-    finish_event(lane, first, put_address(lane, at, birth->address), 1);
+    if (kind == CALL_REALLOC_MOVED) at = put_new_place(at, &allocation->object, allocation->taken);
+    finish_event(lane, first, put_address(lane, at, allocation->address), 1);
 }
 
-/* The first unit of a death by way of the latest bound of the lane that has the object; 0 if it
+/* The first unit of a free by way of the latest bound of the lane that has the object; 0 if it
  * has none. */
 static inline unsigned put_foreign(struct malloctape_lane *lane, uint16_t **at,
                                    const struct units_object *object)
 {
-    unsigned way = raw_births_lane(object->bound) % RAW_FOREIGN_WAYS;
+    unsigned way = raw_allocations_lane(object->bound) % RAW_FOREIGN_WAYS;
     uint64_t latest = lane->ways[way];
-    if (raw_births_lane(latest) != raw_births_lane(object->bound) || !latest ||
+    if (raw_allocations_lane(latest) != raw_allocations_lane(object->bound) || !latest ||
         latest > object->bound || object->place >= RAW_FOREIGN_LIMIT)
         return 0;
     lane->ways[way] = object->bound;
@@ -284,18 +282,18 @@ static inline unsigned put_foreign(struct malloctape_lane *lane, uint16_t **at,
     return RAW_UNIT_FOREIGN + (way << RAW_FOREIGN_WAY_SHIFT) + (object->place >> 16);
 }
 
-void units_death(struct malloctape_lane *lane, unsigned kind, const struct units_object *object,
-                 uint64_t size, uint64_t alignment)
+void units_free(struct malloctape_lane *lane, unsigned kind, const struct units_object *object,
+                uint64_t size, uint64_t alignment)
 {
     uint16_t *at = rest_of_record(lane);
     unsigned shape = call_shapes[kind], range = range_of(lane, kind), first = 0;
     if (!object->bound)
         first = put_near(lane, &at, range, object);
-    else if (range == RAW_DEATH_1)
+    else if (range == RAW_FREE_1)
         first = put_foreign(lane, &at, object);
     if (!first) first = RAW_UNIT_GENERAL + kind + put_object(lane, &at, object);
-    if (shape == SHAPE_DEATH_SIZED || shape == SHAPE_DEATH_SIZED_ALIGNED) at = put_number(at, size);
-    if (shape == SHAPE_DEATH_ALIGNED || shape == SHAPE_DEATH_SIZED_ALIGNED)
+    if (shape == SHAPE_FREE_SIZED || shape == SHAPE_FREE_SIZED_ALIGNED) at = put_number(at, size);
+    if (shape == SHAPE_FREE_ALIGNED || shape == SHAPE_FREE_SIZED_ALIGNED)
         at = put_number(at, alignment);
     finish_event(lane, first, at, 0);
 }
@@ -316,7 +314,7 @@ void units_failed(struct malloctape_lane *lane, unsigned kind, uint64_t size, ui
     unsigned flags = 0;
     if (call_shapes[kind] == SHAPE_REALLOC) flags = put_object(lane, &at, object);
     at = put_number(at, size);
-    if (call_shapes[kind] == SHAPE_BIRTH_ALIGNED) at = put_number(at, alignment);
+    if (call_shapes[kind] == SHAPE_ALLOCATION_ALIGNED) at = put_number(at, alignment);
     finish_event(lane, RAW_UNIT_GENERAL + RAW_FAILED + flags, at, 0);
 }
 
@@ -327,25 +325,25 @@ void units_thread(struct malloctape_lane *lane, unsigned record, uint64_t thread
     finish(lane, RAW_UNIT_GENERAL + record, at);
 }
 
-void units_stamp(struct malloctape_lane *lane, unsigned structure, uint64_t number)
+void units_sequence(struct malloctape_lane *lane, unsigned structure, uint64_t number)
 {
     unsigned entry = structure == RAW_STRUCTURE_PAGE_HEAP ? RAW_SIZE_CLASSES_MAX : structure;
-    unsigned first = lane->allocating ? RAW_UNIT_STAMP_BEFORE : RAW_UNIT_STAMP_AFTER;
-    uint16_t *at = put_number(rest_of_record(lane), number - lane->stamps[entry]);
-    lane->stamps[entry] = number;
+    unsigned first = lane->allocating ? RAW_UNIT_SEQUENCE_BEFORE : RAW_UNIT_SEQUENCE_AFTER;
+    uint16_t *at = put_number(rest_of_record(lane), number - lane->sequences[entry]);
+    lane->sequences[entry] = number;
     finish(lane, first + structure, at);
 }
 
-void units_lost(struct malloctape_lane *lane, uint64_t events, uint64_t births)
+void units_lost(struct malloctape_lane *lane, uint64_t events, uint64_t allocations)
 {
-    uint16_t *at = put_number(put_number(rest_of_record(lane), events), births);
-    finish_record(lane, RAW_UNIT_GENERAL + RAW_LOST, at, false, births);
+    uint16_t *at = put_number(put_number(rest_of_record(lane), events), allocations);
+    finish_record(lane, RAW_UNIT_GENERAL + RAW_LOST, at, false, allocations);
 }
 
 void units_class(struct malloctape_lane *lane, unsigned size_class, uint64_t bytes)
 {
     uint16_t *at = put_number(put_number(rest_of_record(lane), size_class), bytes);
-    lane->told[size_class / 64] |= UINT64_C(1) << size_class % 64;
+    lane->announced[size_class / 64] |= UINT64_C(1) << size_class % 64;
     finish(lane, RAW_UNIT_GENERAL + RAW_CLASS, at);
 }
 

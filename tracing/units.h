@@ -21,23 +21,24 @@ void units_begin_run(struct malloctape_lane *lane, const uint16_t *units, size_t
 struct units_object {
     uint32_t place;      /* 0: none is known */
     uint32_t size_class; /* of the place */
-    uint64_t bound; /* raw_births() of another lane, which has it; 0: this lane has it, or nobody */
-    bool unknown;   /* nobody has it: its birth was not recorded */
+    uint64_t
+        bound; /* raw_allocations() of another lane, which has it; 0: this lane has it, or nobody */
+    bool unknown; /* nobody has it: its allocation was not recorded */
 };
 
 /* An object that begins. */
-struct units_birth_of {
+struct units_allocation_of {
     struct units_object object; /* its place, and that one's class, told of unless 0 */
     const void *address;        /* written only if the lane records addresses */
     bool taken; /* it was the first of the class of its size in the cache that the stream follows */
 };
 
-void units_birth(struct malloctape_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
-                 const struct units_birth_of *birth);
+void units_allocation(struct malloctape_lane *lane, unsigned kind, uint64_t size,
+                      uint64_t alignment, const struct units_allocation_of *allocation);
 void units_realloc(struct malloctape_lane *lane, unsigned kind, const struct units_object *old,
-                   uint64_t size, const struct units_birth_of *birth);
-void units_death(struct malloctape_lane *lane, unsigned kind, const struct units_object *object,
-                 uint64_t size, uint64_t alignment);
+                   uint64_t size, const struct units_allocation_of *allocation);
+void units_free(struct malloctape_lane *lane, unsigned kind, const struct units_object *object,
+                uint64_t size, uint64_t alignment);
 void units_heap_call(struct malloctape_lane *lane, unsigned kind, unsigned count, uint64_t first,
                      uint64_t second);
 
@@ -57,9 +58,9 @@ void units_uncached(struct malloctape_lane *lane, unsigned size_class, unsigned 
 
 /* thread_begin with the thread's id; thread_end, thread_cache_deleted, cache_begin with 0. */
 void units_thread(struct malloctape_lane *lane, unsigned record, uint64_t thread_id);
-void units_stamp(struct malloctape_lane *lane, unsigned structure, uint64_t number);
-/* With those, the births of a slot are still fewer than MALLOCTAPE_HEAD_BIRTHS_LIMIT. */
-void units_lost(struct malloctape_lane *lane, uint64_t events, uint64_t births);
+void units_sequence(struct malloctape_lane *lane, unsigned structure, uint64_t number);
+/* With those, the allocations of a slot are still fewer than MALLOCTAPE_HEAD_ALLOCATIONS_LIMIT. */
+void units_lost(struct malloctape_lane *lane, uint64_t events, uint64_t allocations);
 
 /* How many of these records are events. `units` are whole records of a run with that profile.
  * Any thread. */

@@ -181,14 +181,14 @@ static uint16_t *cursor_of(const struct malloctape_lane *lane)
 
 /* The lane as it is followed for packing (pack.h): from the beginning of a run on as long as its chunks are packed. */
 static struct pack_lane *follow_lane(struct writer *writer, struct malloctape_lane *lane,
-                                     unsigned flags, uint64_t first_birth)
+                                     unsigned flags, uint64_t first_allocation)
 {
     bool packed = flags & RAW_CHUNK_FLAG_PACKED;
     if (lane->followed && !packed) {
         pack_lane_end(&writer->packer, lane->followed);
         lane->followed = NULL;
     } else if (!lane->followed && packed && flags & RAW_CHUNK_FLAG_BEGIN) {
-        lane->followed = pack_lane_begin(&writer->packer, first_birth);
+        lane->followed = pack_lane_begin(&writer->packer, first_allocation);
     }
     return lane->followed;
 }
@@ -202,12 +202,12 @@ static void commit_units(struct writer *writer, struct malloctape_lane *lane, si
     size_t before = (size_t)(from - spool_units(&writer->spool, lane->read_slot));
     struct chunk_units chunk = {.lane = lane->number,
                                 .first_unit = run.first_unit + before,
-                                .first_birth = run.first_birth,
+                                .first_allocation = run.first_allocation,
                                 .run = {run.profile, writer->addresses, from, count}};
     uint8_t *room = sink_room(&writer->sink, CHUNK_BYTES_MAX(count));
     if (before == 0) chunk.flags = RAW_CHUNK_FLAG_BEGIN | (run.key ? RAW_CHUNK_FLAG_KEY : 0);
     if (packed) chunk.flags |= RAW_CHUNK_FLAG_PACKED;
-    chunk.followed = follow_lane(writer, lane, chunk.flags, run.first_birth);
+    chunk.followed = follow_lane(writer, lane, chunk.flags, run.first_allocation);
     size_t bytes = chunk_write(&writer->packer, &chunk, room);
     if (packed)
         sink_commit_packed(&writer->sink, bytes, CHUNK_BYTES_PLAIN(count));
@@ -479,12 +479,12 @@ static void note_late(struct writer *writer)
     }
 }
 
-void writer_tell_death(struct writer *writer)
+void writer_tell_free(struct writer *writer)
 {
     struct message message;
     if (!writer_is_gone(writer) || atomic_load_acquire(&writer->done) ||
         atomic_load_acquire(&writer->stage) != WRITER_BEGUN ||
-        atomic_exchange_acquire(&writer->death_told, 1))
+        atomic_exchange_acquire(&writer->free_announced, 1))
         return;
     note_late(writer);
     if (writer->quiet) return;

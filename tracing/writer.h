@@ -103,8 +103,8 @@ struct writer {
     uint32_t done;        /* the writer has ended */
     uint64_t waits;       /* times a thread waited, and for how long in all */
     uint64_t waited_ns;
-    uint32_t death_told;  /* that somebody else has ended the thread */
-    uint64_t lost_events; /* of threads that found no lane, as there were too many */
+    uint32_t free_announced; /* that somebody else has ended the thread */
+    uint64_t lost_events;    /* of threads that found no lane, as there were too many */
 
     /* The writer's own. */
     struct writer_memory *memory; /* all that it has reserved */
@@ -150,7 +150,7 @@ void writer_need_now(struct writer *writer);
 bool writer_is_gone(const struct writer *writer);
 
 /* A line on standard error, once, if somebody has ended the thread. Any thread. */
-void writer_tell_death(struct writer *writer);
+void writer_tell_free(struct writer *writer);
 
 /* Asks the thread to end the stream; `done` tells when it has. May be called more than once. */
 void writer_ask_end(struct writer *writer);

@@ -19,10 +19,10 @@ CALLS = File.read(File.join(__dir__, '../../common/call_kind.h'))
             .freeze
 raise 'common/call_kind.h lists no calls' if CALLS.empty?
 
-BIRTHS = %i[BIRTH BIRTH_ALIGNED].freeze
-DEATHS = %i[DEATH DEATH_SIZED DEATH_ALIGNED DEATH_SIZED_ALIGNED].freeze
-WITH_SIZE = %i[BIRTH BIRTH_ALIGNED REALLOC DEATH_SIZED DEATH_SIZED_ALIGNED].freeze
-WITH_ALIGNMENT = %i[BIRTH_ALIGNED DEATH_ALIGNED DEATH_SIZED_ALIGNED].freeze
+ALLOCATIONS = %i[ALLOCATION ALLOCATION_ALIGNED].freeze
+FREES = %i[FREE FREE_SIZED FREE_ALIGNED FREE_SIZED_ALIGNED].freeze
+WITH_SIZE = %i[ALLOCATION ALLOCATION_ALIGNED REALLOC FREE_SIZED FREE_SIZED_ALIGNED].freeze
+WITH_ALIGNMENT = %i[ALLOCATION_ALIGNED FREE_ALIGNED FREE_SIZED_ALIGNED].freeze
 
 # Bytes that are read front to back. `offset` is the place of the first one in the stream.
 class Bytes
@@ -86,9 +86,9 @@ def check_used_up(columns)
 end
 
 # The words of a call in a dump: KIND [OBJECT] [SIZE] [ALIGNMENT] [-> OBJECT] [at ADDRESS] [failed].
-def call_text(call, died: nil, size: nil, alignment: nil, born: nil, address: nil, failed: false)
+def call_text(call, died: nil, size: nil, alignment: nil, allocated: nil, address: nil, failed: false)
   words = [call.name, died, size, alignment].compact
-  words << '->' << born if born
+  words << '->' << allocated if allocated
   words << 'at' << format('0x%x', address) if address
   words << 'failed' if failed
   words.join(' ')

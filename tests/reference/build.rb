@@ -81,13 +81,13 @@ end
 
 # What a lane has had, and what its present run remembers.
 class BuiltLane
-  attr_reader :number, :stamps, :profile, :ways, :lists, :classes
-  attr_accessor :units, :births, :chunks, :runs, :run_birth, :address, :packed_from, :known
+  attr_reader :number, :sequences, :profile, :ways, :lists, :classes
+  attr_accessor :units, :allocations, :chunks, :runs, :run_allocation, :address, :packed_from, :known
 
   def initialize(number)
     @number = number
-    @units = @births = @chunks = @runs = @packed_from = 0
-    @stamps = Hash.new(0)
+    @units = @allocations = @chunks = @runs = @packed_from = 0
+    @sequences = Hash.new(0)
     @classes = {} # their bytes
     forget_cache(false)
   end
@@ -95,10 +95,10 @@ class BuiltLane
   # The profile is names of calls, nil for ranges that are not used.
   def begin_run(profile, key)
     @profile = profile.map { |name| name ? Encode.call(name).number : 0 }
-    @stamps.clear if key
+    @sequences.clear if key
     @ways = Array.new(8)
     @address = 0
-    @run_birth = @births
+    @run_allocation = @allocations
     @runs += 1
   end
 
@@ -108,7 +108,7 @@ class BuiltLane
     @lists = Hash.new { |lists, size_class| lists[size_class] = [] }
   end
 
-  # The list that a birth which says no place takes from.
+  # The list that an allocation which says no place takes from.
   def list(size)
     size_class, = @classes.select { |_, bytes| bytes >= size }.min_by(&:last)
     @lists[size_class] if size_class
@@ -118,13 +118,13 @@ end
 # The units of one chunk, FORMAT.md 5. Objects that end are named [lane, serial] or [lane, serial, bound], or by an Ended,
 # or are nil: the unknown one; a bound that is not given is the object's own serial. Records whose kind is in the profile
 # get a unit of their own where there is one, the others a general one; in packed chunks objects are named by their
-# age where that is allowed. A birth takes its place from the cache if there is one, or has a place of its own.
+# age where that is allowed. An allocation takes its place from the cache if there is one, or has a place of its own.
 class RawRecords
   attr_reader :units, :events, :slot_units
 
   # 5.2 by place in the profile: the unit of place 0 and the first place that is too large, of the form of one unit and of
   # two; 5.5 the unit of age 0 and the greatest age.
-  DEATHS_AND_REALLOC = {
+  FREES_AND_REALLOC = {
     0 => { near: [0, 0xa000], far: [0xd800, 1 << 27], aged: [0xf7ff, 0x800] },
     1 => { near: [0xb000, 0x1000], far: [0xe000, 1 << 26], aged: [0xf3ff, 0x200] },
     2 => { far: [0xe400, 1 << 26], aged: [0xf5ff, 0x100] },
@@ -143,7 +143,7 @@ class RawRecords
     @events = @slot_units = 0
   end
 
-  # The name of the object that a birth makes; of a death nothing of interest. `place` is where an object begins, with its
+  # The name of the object that an allocation makes; of a free nothing of interest. `place` is where an object begins, with its
   # class: [place, class]. `form`: :general, or :far for a place that one unit could say, or :near for no age.
   def call(name, object: nil, size: nil, alignment: nil, at: nil, numbers: nil, place: nil, form: nil)
     call = Encode.call(name)
@@ -152,7 +152,7 @@ class RawRecords
     stays = call.name == 'realloc_in_place'
     place ||= own_place(size) if begins?(call) && !stays
     if short(call, ended, size, place, form)
-      number(size) if size && !BIRTHS.include?(call.shape)
+      number(size) if size && !ALLOCATIONS.include?(call.shape)
       says_place = call.shape == :REALLOC
     else
       long(call, ended, size, numbers)
@@ -161,7 +161,7 @@ class RawRecords
     number(alignment) if alignment
     put_place(place) if says_place && !stays
     put_address(at) if begins?(call) && @addresses
-    begins?(call) ? birth(size, stays ? [ended.place, nil] : place, ended, stays) : give_back(ended)
+    begins?(call) ? allocation(size, stays ? [ended.place, nil] : place, ended, stays) : give_back(ended)
   end
 
   def failed(name, size:, object: nil, alignment: nil)
@@ -175,11 +175,11 @@ class RawRecords
     number(alignment) if alignment
   end
 
-  def births = @lane.births
+  def allocations = @lane.allocations
 
   def thread_end = other(49)
-  def stamp_before(structure, number) = stamp(0xf100, structure, number)
-  def stamp_after(structure, number) = stamp(0xf200, structure, number)
+  def sequence_before(structure, number) = sequence(0xf100, structure, number)
+  def sequence_after(structure, number) = sequence(0xf200, structure, number)
 
   def thread_begin(id)
     other(48, id)
@@ -191,9 +191,9 @@ class RawRecords
     @lane.forget_cache(false)
   end
 
-  def lost(events, births)
-    other(53, events, births)
-    @lane.births += births
+  def lost(events, allocations)
+    other(53, events, allocations)
+    @lane.allocations += allocations
     @lane.forget_cache(false)
   end
 
@@ -228,19 +228,19 @@ class RawRecords
   end
 
   # Any units; they begin so many objects.
-  def raw(*units, births: 0)
+  def raw(*units, allocations: 0)
     units.each { |unit| put(unit) }
-    @lane.births += births
+    @lane.allocations += allocations
   end
 
   private
 
   def ends?(call)
-    call.shape == :REALLOC || DEATHS.include?(call.shape)
+    call.shape == :REALLOC || FREES.include?(call.shape)
   end
 
   def begins?(call)
-    call.shape == :REALLOC || BIRTHS.include?(call.shape)
+    call.shape == :REALLOC || ALLOCATIONS.include?(call.shape)
   end
 
   def ended(object)
@@ -270,7 +270,7 @@ class RawRecords
     return short_size(range, size, place) unless ended
     return again(ended) if range.zero? && ended.lane && ended.lane != @lane.number
 
-    short_place(DEATHS_AND_REALLOC.fetch(range), ended, form) if ended.lane
+    short_place(FREES_AND_REALLOC.fetch(range), ended, form) if ended.lane
   end
 
   def short_size(range, size, place)
@@ -294,18 +294,18 @@ class RawRecords
     true
   end
 
-  # 5.5 All chunks since the birth are packed.
+  # 5.5 All chunks since the allocation are packed.
   def put_age((base, greatest), ended, slot_units)
     return unless @packed && ended.serial && ended.serial > @lane.packed_from
 
-    age = @lane.births + 1 - ended.serial
+    age = @lane.allocations + 1 - ended.serial
     return unless age.between?(1, greatest)
 
     put(base + age, slot_units)
     true
   end
 
-  # Death 1 of an object of the lane that is remembered in its way.
+  # Free 1 of an object of the lane that is remembered in its way.
   def again(ended)
     way = ended.lane % 8
     lane, bound = @lane.ways[way]
@@ -367,22 +367,22 @@ class RawRecords
     @lane.address = at
   end
 
-  def stamp(base, structure, value)
+  def sequence(base, structure, value)
     put(base + structure)
-    number(value - @lane.stamps[structure])
-    @lane.stamps[structure] = value
+    number(value - @lane.sequences[structure])
+    @lane.sequences[structure] = value
   end
 
   # --- what calls do to the cache (2.6) ---
 
   # A moved realloc takes its place before it gives one back.
-  def birth(size, (place, size_class), ended, stays)
+  def allocation(size, (place, size_class), ended, stays)
     @heap.note(place, size_class) if size_class
     place ||= @lane.list(size).pop
     list = @lane.lists[@heap.size_class(place)]
     list.pop if size_class && list.last == place
-    @lane.births += 1
-    name = [@lane.number, @lane.births]
+    @lane.allocations += 1
+    name = [@lane.number, @lane.allocations]
     @heap.bear(name, place)
     give_back(ended) unless stays
     name
@@ -428,7 +428,7 @@ class RawBuilder
     records = RawRecords.new(lane, @heap, addresses: @addresses, packed:)
     result = yield records
     @events += records.events
-    lane.packed_from = lane.births unless packed
+    lane.packed_from = lane.allocations unless packed
     flags = (more ? 0 : 1) + (key ? 2 : 0) + (packed ? 4 : 0)
     head = more ? '' : lane.profile.pack('C8')
     units(lane, head + (packed ? pack(records.units) : records.units.pack('v*')), records.slot_units, flags)
@@ -453,15 +453,15 @@ class RawBuilder
   end
 
   # One chunk with any content.
-  def chunk(type, payload, flags: 0, lane: 0, units: 0, first: 0, birth: 0)
-    fixed = 'MTRC'.b + [type, flags, lane, payload.bytesize, units, first, birth].pack('CCvVVQ<Q<')
+  def chunk(type, payload, flags: 0, lane: 0, units: 0, first: 0, allocation: 0)
+    fixed = 'MTRC'.b + [type, flags, lane, payload.bytesize, units, first, allocation].pack('CCvVVQ<Q<')
     @stream << fixed << @checksums.of(fixed + payload) << payload
   end
 
   private
 
   def units(lane, payload, count, flags)
-    chunk(1, payload, flags:, lane: lane.number, units: count, first: lane.units, birth: lane.run_birth)
+    chunk(1, payload, flags:, lane: lane.number, units: count, first: lane.units, allocation: lane.run_allocation)
     lane.units += count
     lane.chunks += 1
   end
@@ -490,7 +490,7 @@ class RawBuilder
   end
 end
 
-# An instruction stream. It keeps the order of registers, so that births can tell their register.
+# An instruction stream. It keeps the order of registers, so that allocations can tell their register.
 class InstructionBuilder
   include Encode
 
@@ -514,20 +514,20 @@ class InstructionBuilder
   # A call; `register` nil: of an unknown object. Returns the register of the object that began.
   def call(name, register: nil, size: nil, alignment: nil, numbers: nil, failed: false, at: nil)
     call = Encode.call(name)
-    births = BIRTHS.include?(call.shape)
-    deaths = DEATHS.include?(call.shape)
-    unknown = (deaths || call.shape == :REALLOC) && register.nil?
+    allocations = ALLOCATIONS.include?(call.shape)
+    frees = FREES.include?(call.shape)
+    unknown = (frees || call.shape == :REALLOC) && register.nil?
     @counts[call.number] += 1
-    opcode(call.number | (failed ? 0x40 : 0) | (unknown ? 0x80 : 0), births ? size : place(register))
-    @operands << varint(size) if size && !births
+    opcode(call.number | (failed ? 0x40 : 0) | (unknown ? 0x80 : 0), allocations ? size : place(register))
+    @operands << varint(size) if size && !allocations
     @operands << varint(alignment) if alignment
     @operands << ([numbers.size] + numbers).map { |number| varint(number) }.join if numbers
-    return death(register) if deaths
+    return freeing(register) if frees
 
     put_address(at) if @addresses && at
     return if failed || call.shape == :HEAP
 
-    (births || unknown ? birth : register).tap { |brought| count_bytes(brought, size) }
+    (allocations || unknown ? allocation : register).tap { |brought| count_bytes(brought, size) }
   end
 
   def lane(number) = other(48, number)
@@ -608,7 +608,7 @@ class InstructionBuilder
     @peak = [@peak, @live_bytes % (2**64)].max
   end
 
-  def birth
+  def allocation
     @order[@live] ||= @live
     @live += 1
     @high = [@high, @live].max
@@ -623,7 +623,7 @@ class InstructionBuilder
     position ? @live - 1 - position : 0
   end
 
-  def death(register)
+  def freeing(register)
     return unless register
 
     @live_bytes -= @sizes_by_register.delete(register) || 0

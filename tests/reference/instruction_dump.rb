@@ -18,7 +18,7 @@ class Registers
     @high = @live = @bytes = @peak = 0
   end
 
-  def birth(size)
+  def allocation(size)
     @order[@live] ||= @live
     @live += 1
     @high = [@high, @live].max
@@ -33,7 +33,7 @@ class Registers
     @order[@live - 1 - place]
   end
 
-  def death(place)
+  def freeing(place)
     count(-@sizes[at(place)])
     youngest = @live - 1
     @order[youngest], @order[youngest - place] = @order[youngest - place], @order[youngest]
@@ -159,35 +159,35 @@ class InstructionDump
 
   # 5.1 Calls
   def call(call, failed, unknown, value, offset)
-    births = BIRTHS.include?(call.shape)
-    deaths = DEATHS.include?(call.shape)
+    allocations = ALLOCATIONS.include?(call.shape)
+    frees = FREES.include?(call.shape)
     # A failed realloc has the number of realloc_moved.
-    refuse(offset, 'failed is not allowed here') if failed && !births && call.name != 'realloc_moved'
-    refuse(offset, 'unknown is not allowed here') if unknown && !deaths && call.shape != :REALLOC
+    refuse(offset, 'failed is not allowed here') if failed && !allocations && call.name != 'realloc_moved'
+    refuse(offset, 'unknown is not allowed here') if unknown && !frees && call.shape != :REALLOC
     no_value(value, offset) if unknown || call.shape == :HEAP
     return heap_text(call, heap_numbers(offset)) if call.shape == :HEAP
 
-    size = births ? value : (@operands.varint if WITH_SIZE.include?(call.shape))
-    place = place(value, offset) unless births || unknown
+    size = allocations ? value : (@operands.varint if WITH_SIZE.include?(call.shape))
+    place = place(value, offset) unless allocations || unknown
     register = place && @registers.at(place)
     alignment = @operands.varint if WITH_ALIGNMENT.include?(call.shape)
-    born = born(call.shape, place, size) unless failed
-    @registers.death(place) if deaths && place
-    call_text(call, died: died_text(births, register), size:, alignment:, born: born && "r#{born}",
-                    address: born && address, failed:)
+    allocated = allocated(call.shape, place, size) unless failed
+    @registers.freeing(place) if frees && place
+    call_text(call, died: died_text(allocations, register), size:, alignment:, allocated: allocated && "r#{allocated}",
+                    address: allocated && address, failed:)
   end
 
-  def died_text(births, register)
-    return if births
+  def died_text(allocations, register)
+    return if allocations
 
     register ? "r#{register}" : '?'
   end
 
-  # A realloc keeps its register; of an unknown object it takes one as a birth does.
-  def born(shape, place, size)
-    return if DEATHS.include?(shape)
+  # A realloc keeps its register; of an unknown object it takes one as an allocation does.
+  def allocated(shape, place, size)
+    return if FREES.include?(shape)
 
-    place ? @registers.realloc(place, size) : @registers.birth(size)
+    place ? @registers.realloc(place, size) : @registers.allocation(size)
   end
 
   def place(place, offset)

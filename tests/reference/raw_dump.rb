@@ -8,7 +8,7 @@ require_relative 'basics'
 
 # 2.5 Objects and places
 PLACES = 1 << 32
-BIRTHS_MAX = (1 << 42) - 1
+ALLOCATIONS_MAX = (1 << 42) - 1
 
 # An object that a record names: by its place, or 0, and of another lane by its number and the bound; of an unknown one
 # and of another lane's the class is said.
@@ -85,7 +85,7 @@ class Cache
     nil
   end
 
-  # The place of a birth that says none, and nil; or nil, and why there is none.
+  # The place of an allocation that says none, and nil; or nil, and why there is none.
   def take(size)
     return [nil, 'the cache is not known'] unless @known
 
@@ -96,7 +96,7 @@ class Cache
     [@lists[size_class].pop || 0, nil] # 0: unknown
   end
 
-  # A birth that says its place.
+  # An allocation that says its place.
   def leave(place, size_class)
     @lists[size_class].pop if @known && @lists[size_class].last == place
   end
@@ -115,39 +115,39 @@ end
 
 # What is carried from one chunk of a lane to the next: of the lane, and of its present run.
 class RawLane
-  attr_reader :number, :stamps, :profile, :ways, :cache, :recent
-  attr_accessor :records, :units, :births, :run_birth, :address
+  attr_reader :number, :sequences, :profile, :ways, :cache, :recent
+  attr_accessor :records, :units, :allocations, :run_allocation, :address
 
   def initialize(number)
     @number = number
-    @records = @units = @births = 0
-    @stamps = Hash.new(0)
+    @records = @units = @allocations = 0
+    @sequences = Hash.new(0)
     @cache = Cache.new
-    @recent = {} # places of the latest births, by their numbers: all that an age can name (5.5)
+    @recent = {} # places of the latest allocations, by their numbers: all that an age can name (5.5)
   end
 
   def begin_run(profile, key)
     @profile = profile
-    @run_birth = @births
+    @run_allocation = @allocations
     @ways = Array.new(8) # lane and bound of the latest foreign object, 5.2
     @address = 0
-    @stamps.clear if key
+    @sequences.clear if key
   end
 
   def begun? = !@profile.nil?
 
   AGES = 2048
 
-  # The next birth, at its place.
+  # The next allocation, at its place.
   def bear(place)
-    @births += 1
-    @recent[@births] = place
-    @recent.delete(@births - AGES)
+    @allocations += 1
+    @recent[@allocations] = place
+    @recent.delete(@allocations - AGES)
   end
 
-  def lose(births)
-    @births += births
-    @recent.delete_if { |birth, _| birth <= @births - AGES }
+  def lose(allocations)
+    @allocations += allocations
+    @recent.delete_if { |allocation, _| allocation <= @allocations - AGES }
   end
 end
 
@@ -156,8 +156,8 @@ class RawDump
   THREAD_BEGIN = 48
   THREAD_END = 49
   THREAD_CACHE_DELETED = 50
-  STAMP_BEFORE = 51
-  STAMP_AFTER = 52
+  SEQUENCE_BEFORE = 51
+  SEQUENCE_AFTER = 52
   LOST = 53
   FAILED = 54
   CLASS = 56
@@ -203,7 +203,7 @@ class RawDump
   end
 
   # 4.2 Chunk
-  Chunk = Struct.new(:offset, :type, :flags, :lane, :units, :first_unit, :first_birth, :payload) do
+  Chunk = Struct.new(:offset, :type, :flags, :lane, :units, :first_unit, :first_allocation, :payload) do
     def begin? = flags[0] == 1
     def key? = flags[1] == 1
     def packed? = flags[2] == 1
@@ -228,8 +228,8 @@ class RawDump
 
   def without_units(chunk)
     refuse(chunk.offset, "flags #{chunk.flags}") unless chunk.flags.zero?
-    refuse(chunk.offset, 'a lane, units or a birth where there is none') if
-      (chunk.lane + chunk.units + chunk.first_birth).positive?
+    refuse(chunk.offset, 'a lane, units or an allocation where there is none') if
+      (chunk.lane + chunk.units + chunk.first_allocation).positive?
     [chunk.offset, chunk.payload]
   end
 
@@ -250,9 +250,9 @@ class RawDump
     refuse(offset, "lane #{lane.number}: unit #{chunk.first_unit} where #{lane.units} was due") unless
       chunk.first_unit == lane.units
     refuse(offset, "lane #{lane.number}: the first run is not key") unless lane.begun? || chunk.key?
-    births = chunk.begin? ? lane.births : lane.run_birth
-    refuse(offset, "lane #{lane.number}: birth #{chunk.first_birth} where #{births} was due") unless
-      chunk.first_birth == births
+    allocations = chunk.begin? ? lane.allocations : lane.run_allocation
+    refuse(offset, "lane #{lane.number}: allocation #{chunk.first_allocation} where #{allocations} was due") unless
+      chunk.first_allocation == allocations
   end
 
   def plain(chunk)
@@ -284,7 +284,7 @@ class RawDump
   end
 
   # 5.1 Profile. Refused by its chunk.
-  PROFILE = [DEATHS, DEATHS, DEATHS, BIRTHS, BIRTHS, BIRTHS, [:REALLOC], []].freeze
+  PROFILE = [FREES, FREES, FREES, ALLOCATIONS, ALLOCATIONS, ALLOCATIONS, [:REALLOC], []].freeze
 
   def begin_run(chunk, lane, kinds)
     profile = kinds.zip(PROFILE).map do |kind, shapes|
@@ -295,7 +295,7 @@ class RawDump
       call
     end
     lane.begin_run(profile, chunk.key?)
-    puts format('%012x L%d run unit %d births %d%s profile %s', chunk.offset, lane.number, lane.units, lane.births,
+    puts format('%012x L%d run unit %d allocations %d%s profile %s', chunk.offset, lane.number, lane.units, lane.allocations,
                 chunk.key? ? ' key' : '', profile.first(7).map { |call| call ? call.name : '-' }.join(' '))
   end
 
@@ -349,19 +349,19 @@ class RawDump
     @offset = @units.offset
     unit = @units.take
     case unit
-    when 0x0001..0x9fff then death(0, own(unit))
-    when 0xa000..0xafff then birth(3, unit - 0xa000)
-    when 0xb001..0xbfff then death(1, own(unit - 0xb000))
-    when 0xc000..0xcfff then birth(4, unit - 0xc000)
-    when 0xd000..0xd7ff then birth(5, unit - 0xd000)
-    when 0xd800..0xdfff then death(0, own(far(unit - 0xd800)))
-    when 0xe000..0xe3ff then death(1, own(far(unit - 0xe000)))
-    when 0xe400..0xe7ff then death(2, own(far(unit - 0xe400)))
+    when 0x0001..0x9fff then freeing(0, own(unit))
+    when 0xa000..0xafff then allocation(3, unit - 0xa000)
+    when 0xb001..0xbfff then freeing(1, own(unit - 0xb000))
+    when 0xc000..0xcfff then allocation(4, unit - 0xc000)
+    when 0xd000..0xd7ff then allocation(5, unit - 0xd000)
+    when 0xd800..0xdfff then freeing(0, own(far(unit - 0xd800)))
+    when 0xe000..0xe3ff then freeing(1, own(far(unit - 0xe000)))
+    when 0xe400..0xe7ff then freeing(2, own(far(unit - 0xe400)))
     when 0xe800..0xebff then realloc(own(far(unit - 0xe800)))
-    when 0xec00..0xefff then death_in_way(unit)
+    when 0xec00..0xefff then free_in_way(unit)
     when 0xf000..0xf0ff then general(unit)
-    when 0xf100..0xf1ff then "stamp_before #{stamp(unit - 0xf100)}"
-    when 0xf200..0xf2ff then "stamp_after #{stamp(unit - 0xf200)}"
+    when 0xf100..0xf1ff then "sequence_before #{sequence(unit - 0xf100)}"
+    when 0xf200..0xf2ff then "sequence_after #{sequence(unit - 0xf200)}"
     else aged(unit)
     end
   end
@@ -370,10 +370,10 @@ class RawDump
   def aged(unit)
     refuse(@offset, format('unit %04x is undefined', unit)) if unit < 0xf400 || !@packed
     case unit
-    when 0xf400..0xf5ff then death(1, of_age(unit - 0xf3ff))
-    when 0xf600..0xf6ff then death(2, of_age(unit - 0xf5ff))
+    when 0xf400..0xf5ff then freeing(1, of_age(unit - 0xf3ff))
+    when 0xf600..0xf6ff then freeing(2, of_age(unit - 0xf5ff))
     when 0xf700..0xf7ff then realloc(of_age(unit - 0xf6ff))
-    else death(0, of_age(unit - 0xf7ff))
+    else freeing(0, of_age(unit - 0xf7ff))
     end
   end
 
@@ -385,19 +385,19 @@ class RawDump
     @lane.profile[range] || refuse(@offset, "range #{range} is not used")
   end
 
-  def birth(range, size)
-    born(in_profile(range), size:, says_place: false)
+  def allocation(range, size)
+    allocated(in_profile(range), size:, says_place: false)
   end
 
-  def death(range, object)
+  def freeing(range, object)
     died(in_profile(range), object)
   end
 
   def realloc(object)
-    born(in_profile(6), died: object, size: @units.number)
+    allocated(in_profile(6), died: object, size: @units.number)
   end
 
-  # What follows the object of a death.
+  # What follows the object of a free.
   def died(call, object)
     size = @units.number if WITH_SIZE.include?(call.shape)
     alignment = @units.number if WITH_ALIGNMENT.include?(call.shape)
@@ -406,16 +406,16 @@ class RawDump
   end
 
   # What follows the size of a call that makes an object.
-  def born(call, size:, died: nil, says_place: true)
+  def allocated(call, size:, died: nil, says_place: true)
     alignment = @units.number if WITH_ALIGNMENT.include?(call.shape)
     stays = call.name == 'realloc_in_place'
     place, size_class = said_place if says_place && !stays
     at = address
-    check_births(1)
+    check_allocations(1)
     place = stays ? died.place : found_place(place, size_class, size)
     @lane.bear(place)
     stays ? check_class(died) : give_back(died)
-    call_text(call, died:, size:, alignment:, born: "#{@lane.number}:#{@lane.births}@#{place}", address: at)
+    call_text(call, died:, size:, alignment:, allocated: "#{@lane.number}:#{@lane.allocations}@#{place}", address: at)
   end
 
   # Place: 0, or the place and its class. Nil: none is said.
@@ -434,7 +434,7 @@ class RawDump
     size_class
   end
 
-  # 2.6 Where an object is born: where the record says, or at the first place of a list.
+  # 2.6 Where an object is allocated: where the record says, or at the first place of a list.
   def found_place(place, size_class, size)
     unless place
       place, why = @lane.cache.take(size)
@@ -466,7 +466,7 @@ class RawDump
   end
 
   # Foreign: a way, a place, and the difference of the bound to the one remembered, with the class.
-  def death_in_way(unit)
+  def free_in_way(unit)
     call = in_profile(0)
     place = far(unit & 0x7f)
     coded = @units.number
@@ -493,14 +493,14 @@ class RawDump
   end
 
   def call(call, bits)
-    return died(call, object(bits)) if DEATHS.include?(call.shape)
+    return died(call, object(bits)) if FREES.include?(call.shape)
 
     if call.shape == :REALLOC
       ended = object(bits)
-      return born(call, died: ended, size: @units.number)
+      return allocated(call, died: ended, size: @units.number)
     end
     no_object(bits)
-    call.shape == :HEAP ? heap_text(call, heap_numbers) : born(call, size: @units.number)
+    call.shape == :HEAP ? heap_text(call, heap_numbers) : allocated(call, size: @units.number)
   end
 
   def heap_numbers
@@ -511,7 +511,7 @@ class RawDump
 
   def failed(bits)
     call = CALLS[@units.number]
-    refuse(@offset, 'an undefined kind failed') unless call && (BIRTHS + [:REALLOC]).include?(call.shape)
+    refuse(@offset, 'an undefined kind failed') unless call && (ALLOCATIONS + [:REALLOC]).include?(call.shape)
     if call.shape == :REALLOC
       died = object(bits)
     else
@@ -544,14 +544,14 @@ class RawDump
 
   def lost
     events = @units.number
-    births = @units.number
-    check_births(births)
-    @lane.lose(births)
-    "lost events #{events} births #{births}"
+    allocations = @units.number
+    check_allocations(allocations)
+    @lane.lose(allocations)
+    "lost events #{events} allocations #{allocations}"
   end
 
-  def check_births(more)
-    refuse(@offset, 'too many births') if @lane.births + more > BIRTHS_MAX
+  def check_allocations(more)
+    refuse(@offset, 'too many allocations') if @lane.allocations + more > ALLOCATIONS_MAX
   end
 
   # 2.6 Caches
@@ -606,11 +606,11 @@ class RawDump
     "uncached class #{size_class} count #{count}"
   end
 
-  # 5.3 Stamps
-  def stamp(structure)
+  # 5.3 Sequence numbers
+  def sequence(structure)
     text = structure_text(structure, @offset)
     difference = @units.number
-    number = @lane.stamps[structure] += difference
+    number = @lane.sequences[structure] += difference
     refuse(@offset, "#{text} number #{number} after #{number - difference}") if difference.zero? || number >= 1 << 58
     "#{text} number #{number}"
   end
@@ -631,7 +631,7 @@ class RawDump
   end
 
   def of_age(age)
-    place = @lane.recent[@lane.births + 1 - age]
+    place = @lane.recent[@lane.allocations + 1 - age]
     known = !place.nil? && (!place.zero? || @lane.cache.short)
     refuse(@offset, "an object of age #{age}, of which no place is known") unless known
     place.zero? ? Named.new(0, nil, nil, nil, true) : own(place)
@@ -639,7 +639,7 @@ class RawDump
 
   def foreign(other, bound, place, size_class)
     refuse(@offset, "lane #{other}") if other > 65_535 || other == @lane.number
-    refuse(@offset, "bound #{bound}") unless bound.between?(0, BIRTHS_MAX)
+    refuse(@offset, "bound #{bound}") unless bound.between?(0, ALLOCATIONS_MAX)
     refuse(@offset, 'an object at place 0') if place.zero?
     @lane.ways[other % 8] = [other, bound] unless other.zero? && bound.zero?
     Named.new(checked_place(place), checked_class(size_class), other, bound)

@@ -15,8 +15,8 @@ sample('raw_example') do |checksums| # FORMAT.md 5.6
   raw.records(0) do |r|
     r.thread_begin(4711)
     r.cache_begin
-    r.stamp_before(3, 1)
-    r.stamp_before(255, 1)
+    r.sequence_before(3, 1)
+    r.sequence_before(255, 1)
     r.size_class(3, 24)
     r.cached(3, 65, 64)
     first = r.call(:malloc, size: 24)
@@ -29,17 +29,17 @@ end
 
 sample('raw_empty') { |checksums| RawBuilder.new(checksums, metadata: {}).finish }
 
-# Every kind of call, on own, foreign and unknown objects; births take places from the cache until it is empty.
+# Every kind of call, on own, foreign and unknown objects; allocations take places from the cache until it is empty.
 def every_call(raw, records, address)
   full_cache(records)
   CALLS.each_value do |call|
     at = -> { address[0] += 64 if raw }
     size = call.number * 1000
     case call.shape
-    when :BIRTH then records.call(call.name, size:, at: at.call)
-    when :BIRTH_ALIGNED then records.call(call.name, size:, alignment: 64, at: at.call)
+    when :ALLOCATION then records.call(call.name, size:, at: at.call)
+    when :ALLOCATION_ALIGNED then records.call(call.name, size:, alignment: 64, at: at.call)
     when :HEAP then (0..2).each { |count| records.call(call.name, numbers: [5, 2**64 - 1].first(count)) }
-    else every_death(records, call, size, at)
+    else every_free(records, call, size, at)
     end
   end
 end
@@ -59,7 +59,7 @@ def full_cache(records)
   end
 end
 
-def every_death(records, call, size, at)
+def every_free(records, call, size, at)
   own = records.call(:malloc, size: 8, at: at.call)
   foreign = [[7, 1000 + call.number], [7, 900], [7, 900, 2**30], [9, 1, 2**42 - 1], Ended.new(7, 5, spot(1, 50), 1)]
   [own, *foreign, nil, Ended.unknown(2**27 - 1), Ended.unknown(spot(40, 50), 40)].each do |object|
@@ -81,13 +81,13 @@ def every_other(records)
   [own, [7, 5], Ended.new(7, 5, spot(1, 50), 1), nil, Ended.unknown(spot(40, 50), 40)].each do |object|
     records.failed(:realloc_moved, size: 2**64 - 1, object:)
   end
-  records.stamp_after(127, 2**40)
+  records.sequence_after(127, 2**40)
   every_list(records)
   records.lost(3, 2)
   records.call(:free, object: own)
-  records.stamp_after(127, 2**40 + 1)
+  records.sequence_after(127, 2**40 + 1)
   records.thread_cache_deleted
-  records.stamp_after(0, 1)
+  records.sequence_after(0, 1)
   records.thread_end
 end
 
@@ -142,7 +142,7 @@ sample('raw_long_numbers') do |checksums|
   raw.cut
 end
 
-# More deaths than a list has room for, then births that say their places, until the cache is known again.
+# More frees than a list has room for, then allocations that say their places, until the cache is known again.
 sample('raw_list_end') do |checksums|
   raw = RawBuilder.new(checksums)
   raw.records(0) do |r|
@@ -177,19 +177,19 @@ end
 
 def every_unit(records, profile)
   every_size(records, profile[3..5].compact + [:malloc])
-  deaths = profile[0..2].compact + [:free]
-  every_place(records, deaths)
-  every_way(records, deaths)
+  frees = profile[0..2].compact + [:free]
+  every_place(records, frees)
+  every_way(records, frees)
 end
 
 SIZES = [0, 1, 24, 0x7ff, 0x800, 0xfff, 0x1000, 0x1fff, 0x2000, 2**15 - 1, 2**15, 2**32 - 1, 2**32, 2**60,
          2**64 - 1].freeze
 
 # From the cache where a class is large enough, and at a place.
-def every_size(records, births)
+def every_size(records, allocations)
   full_cache(records)
-  SIZES.product(births).each do |size, name|
-    alignment = 32 if Encode.call(name).shape == :BIRTH_ALIGNED
+  SIZES.product(allocations).each do |size, name|
+    alignment = 32 if Encode.call(name).shape == :ALLOCATION_ALIGNED
     records.call(:free, object: records.call(name, size:, alignment:))
     records.call(name, size:, alignment:, form: :general)
     records.call(name, size:, alignment:, place: [2**27 - 1, 0])
@@ -197,33 +197,33 @@ def every_size(records, births)
 end
 
 # Places of class 0.
-def every_place(records, deaths)
+def every_place(records, frees)
   [1, 0xfff, 0x1000, 0x9fff, 0xa000, 0xffff, 0x1_0000, 2**26 - 1, 2**26, 2**27 - 1].each do |place|
     object = records.call(:malloc, size: 1, place: [place, 0])
     [nil, :near, :far, :general].each do |form|
-      deaths.each { |name| records.call(name, object:, form:, **extras(name)) }
+      frees.each { |name| records.call(name, object:, form:, **extras(name)) }
       %i[realloc_moved realloc_in_place].each { |name| records.call(name, object:, size: 9, form:) }
     end
   end
 end
 
 # Bounds that grow, stay, fall and are too far, of lanes with the same way and with another.
-def every_way(records, deaths)
+def every_way(records, frees)
   full_cache(records)
   bounds = [[5, 9], [5, 2**41], [5, 1], [6, 3], [5, 7], [13, 1], [5, 7], [5, 7], [13, 2**22], [13, 1], [13, 2**22 + 1]]
   bounds.product([1, 2**23 - 1, 2**23, spot(40, 7)]) do |(lane, bound), place|
     object = Ended.new(lane, bound, place, place == spot(40, 7) ? 40 : 0)
-    deaths.each { |name| records.call(name, object:, **extras(name)) }
+    frees.each { |name| records.call(name, object:, **extras(name)) }
   end
   20.times { records.call(:malloc, size: 1000) }
 end
 
-# Objects that were born so long ago, near, far, and in lists.
+# Objects that were allocated so long ago, near, far, and in lists.
 def every_age(records, profile)
-  deaths = profile[0..2].compact + [:free]
+  frees = profile[0..2].compact + [:free]
   [1, 0x8000, 2**20].each { |place| 1000.times { |i| records.call(:malloc, size: 1, place: [place + i, 0]) } }
   [1, 2, 12, 13, 48, 49, 0x100, 0x101, 0x200, 0x201, 0x800, 0x801].each do |age|
-    deaths.each { |name| records.call(name, object: by_age(records, age), **extras(name)) }
+    frees.each { |name| records.call(name, object: by_age(records, age), **extras(name)) }
     %i[realloc_moved realloc_in_place].each { |name| records.call(name, object: by_age(records, age), size: 9) }
   end
   full_cache(records)
@@ -233,7 +233,7 @@ def every_age(records, profile)
 end
 
 def by_age(records, age)
-  [0, records.births + 1 - age]
+  [0, records.allocations + 1 - age]
 end
 
 def extras(name)
@@ -265,7 +265,7 @@ BAD_UNITS = {
   way: [0xec00, 1, 128],
   crossing: [0xf103],
   number_size: [0xf001, *([0xffff] * 4), 16, 1, 0],
-  general_stamp: [0xf033, 3, 1],
+  general_sequence: [0xf033, 3, 1],
   age_in_plain: [0xf800],
   place_limit: [0xf001, 1, 0x8000, 0x8000, 4, 0], # 2^32
   place_class: [0xf001, 1, 2, 128],
@@ -282,7 +282,7 @@ BAD_UNITS = {
   bit: [0xf041, 1, 1, 0],
   failed_free: [0xf036, 21, 1],
   failed_own: [0xf036, 18, 64, 1],
-  birth_not_told: [0x8001],
+  allocation_not_told: [0x8001],
   class_zero: [0xf038, 0, 8],
   class_limit: [0xf038, 128, 8],
   class_bytes: [0xf038, 1, 0],
@@ -312,7 +312,7 @@ sample('raw_bad_age_lost') { |checksums| bad_units(checksums, 0xf800, packed: tr
 sample('raw_bad_age_range') { |checksums| bad_units(checksums, 0xf400, packed: true) }
 sample('raw_bad_age_unit') { |checksums| bad_units(checksums, 0xf3ff, packed: true) }
 
-# The age of an object that was born where nobody knows.
+# The age of an object that was allocated where nobody knows.
 sample('raw_bad_age_place') do |checksums|
   bad_units(checksums, 0xf800, packed: true) { |r| r.call(:realloc_in_place, object: nil, size: 1) }
 end
@@ -341,10 +341,10 @@ sample('raw_bad_first_run') do |checksums| # which is not key
   raw.finish
 end
 
-sample('raw_bad_births') do |checksums|
+sample('raw_bad_allocations') do |checksums|
   raw = RawBuilder.new(checksums)
   raw.records(0) { |r| r.raw(0xf001, 1, 1, 0) } # counted by nobody
-  raw.records(0) { |r| r.raw(0xf001, 1, 2, 0, births: 1) }
+  raw.records(0) { |r| r.raw(0xf001, 1, 2, 0, allocations: 1) }
   raw.records(0) { |r| r.raw(0xf001, 1, 3, 0) }
   raw.finish
 end
@@ -357,7 +357,7 @@ end
 
 sample('raw_bad_structure') do |checksums|
   raw = RawBuilder.new(checksums)
-  raw.records(0) { |r| r.stamp_before(128, 1) }
+  raw.records(0) { |r| r.sequence_before(128, 1) }
   raw.finish
 end
 
@@ -405,7 +405,7 @@ def every_instruction(out, place)
     operands[:alignment] = 128 if WITH_ALIGNMENT.include?(call.shape)
     at = -> { place[0] += 48 }
     case call.shape
-    when :BIRTH, :BIRTH_ALIGNED
+    when :ALLOCATION, :ALLOCATION_ALIGNED
       out.call(call.name, **operands, at: at.call)
       out.call(call.name, **operands, failed: true)
     when :HEAP then (0..2).each { |count| out.call(call.name, numbers: [5, 2**64 - 1].first(count)) }
@@ -534,12 +534,12 @@ sample('verify_raw') do |checksums|
   raw.tick(10_000_000, 4096, 0)
   raw.records(0) { |r| r.call(:delete_sized, object: [1, 1, 2], size: 48) } # a5
   raw.records(1) do |r|
-    r.stamp_before(3, 4)
+    r.sequence_before(3, 4)
     r.cached(2, 131)
     r.call(:memalign, size: 96, alignment: 32) # b4
     r.call(:free, object: nil) # b5
     r.thread_cache_deleted # b6
-    r.stamp_after(3, 5)
+    r.sequence_after(3, 5)
     r.thread_end # b7
   end
   raw.tick(20_000_000, 8192, 0)
@@ -552,19 +552,19 @@ def verify_first_window(raw)
   raw.records(0) do |r|
     r.thread_begin(11) # a1
     r.cache_begin
-    r.stamp_before(3, 1)
-    r.stamp_before(255, 1)
+    r.sequence_before(3, 1)
+    r.sequence_before(255, 1)
     r.size_class(1, 48)
     r.cached(1, 64, 65, 66)
     r.call(:malloc, size: 24) # a2
     r.call(:malloc, size: 25) # a3
     r.call(:free, object: [0, 2]) # a4
-    r.stamp_after(3, 3)
+    r.sequence_after(3, 3)
   end
   raw.records(1) do |r|
     r.thread_begin(12) # b1
     r.cache_begin
-    r.stamp_before(3, 2)
+    r.sequence_before(3, 2)
     r.size_class(1, 48)
     r.size_class(2, 96)
     r.cached(1, 70, 71)
@@ -638,9 +638,9 @@ end
 # Two calls that entered two structures and overtook each other in between: no order of whole calls is right.
 sample('verify_interleaved_raw') do |checksums|
   raw = RawBuilder.new(checksums)
-  [[0, [[3, 1], [255, 2]]], [1, [[255, 1], [3, 2]]]].each do |lane, stamps|
+  [[0, [[3, 1], [255, 2]]], [1, [[255, 1], [3, 2]]]].each do |lane, sequences|
     raw.records(lane) do |r|
-      stamps.each { |structure, number| r.stamp_before(structure, number) }
+      sequences.each { |structure, number| r.sequence_before(structure, number) }
       r.call(:malloc, size: 24)
     end
   end
@@ -660,13 +660,13 @@ end
 sample('verify_waits_raw') do |checksums|
   raw = RawBuilder.new(checksums)
   raw.records(1) do |r|
-    r.stamp_before(3, 2)
+    r.sequence_before(3, 2)
     r.call(:malloc, size: 1)
     r.call(:free, object: Ended.new(0, 1, 5, 0))
   end
   3.times { |i| raw.tick((i + 1) * 10_000_000, 4096, 0) }
   raw.records(0) do |r|
-    r.stamp_before(3, 1)
+    r.sequence_before(3, 1)
     r.call(:malloc, size: 2, place: [5, 0])
   end
   raw.finish
@@ -705,7 +705,7 @@ sample('verify_place_order') do |checksums|
   out.finish
 end
 
-# What the end of a recording may lack: a birth and a number; and losses in the middle.
+# What the end of a recording may lack: an allocation and a number; and losses in the middle.
 sample('verify_lacking_raw') do |checksums|
   raw = RawBuilder.new(checksums)
   raw.records(0) do |r|
@@ -714,8 +714,8 @@ sample('verify_lacking_raw') do |checksums|
     r.call(:free, object: [0, 2])
   end
   raw.records(1) do |r|
-    r.call(:free, object: [0, 7]) # not born in the recording
-    r.stamp_after(3, 2) # nobody has number 1
+    r.call(:free, object: [0, 7]) # not allocated in the recording
+    r.sequence_after(3, 2) # nobody has number 1
   end
   raw.finish(lost: 5)
 end

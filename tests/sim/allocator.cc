@@ -13,7 +13,7 @@ static void check(bool condition, const char *what)
 
 Allocator::Allocator(const Options &options)
     : batch_(static_cast<uint32_t>(std::max<uint64_t>(1, options.batch))),
-      reversed_(options.seed % 4 == 0), shared_(options.stamps != 0), scattered_(0),
+      reversed_(options.seed % 4 == 0), shared_(options.sequences != 0), scattered_(0),
       random_(options.seed ^ 0x91ace)
 {
     uint64_t size = 8;

@@ -3,9 +3,9 @@
  *   ThreadCache --batches--> central list of a class --spans--> page heap
  *
  * Only the state and its changes, each of them done in one go under the lock of the structure it is about. In which
- * steps a thread goes through them, what other threads do in between, and where it leaves its stamps is the program's
+ * steps a thread goes through them, what other threads do in between, and where it leaves its sequence numbers is the program's
  * matter. A cache gives out last what it got first, so addresses come back to a thread at once and to others through
- * the central lists only. Where there are no stamps, threads share none of that: each has an arena of its own. Checks of
+ * the central lists only. Where there are no sequence numbers, threads share none of that: each has an arena of its own. Checks of
  * its own state that fail end the process: then the model is wrong.
  *
  * Places have numbers as FORMAT.md 2.5 wants them: 64 of one class in a row, and a span that becomes one of another class

@@ -11,7 +11,7 @@ struct Violation : std::runtime_error {
 };
 
 /* A call that enters more structures than this need not stay whole: an engine sees only so far. */
-constexpr uint32_t kStampsOfWhole = 10;
+constexpr uint32_t kSequencesOfWhole = 10;
 
 class Checker {
   public:
@@ -19,7 +19,7 @@ class Checker {
         : options_(options), truth_(truth), in_(instructions), lanes_(truth.lanes.size()),
           position_(truth.records.size(), kNever), placed_(truth.records.size(), false)
     {
-        find_stamps();
+        find_sequences();
         find_windows();
         ended_.resize(truth.objects.size());
     }
@@ -32,24 +32,24 @@ class Checker {
         totals();
     }
 
-    /* Of stamps in the order of their numbers, whose calls are not. */
+    /* Of sequence numbers in the order of their numbers, whose calls are not. */
     uint64_t inversions()
     {
         uint64_t count = 0;
-        for (const std::vector<uint32_t> &stamps : stamps_) {
+        for (const std::vector<uint32_t> &sequences : sequences_) {
             uint32_t latest = 0;
-            for (uint32_t stamp : stamps) {
-                if (!may_be_whole(stamp)) continue;
-                uint32_t position = position_[owner_[stamp]];
-                if (position < latest && count++ == 0) first_inversion_ = stamp;
+            for (uint32_t sequence : sequences) {
+                if (!may_be_whole(sequence)) continue;
+                uint32_t position = position_[owner_[sequence]];
+                if (position < latest && count++ == 0) first_inversion_ = sequence;
                 latest = std::max(latest, position);
             }
         }
         return count;
     }
 
-    /* Where no call was interrupted and nothing is missing (a pause may come between a stamp and its call), calls with
-     * their stamps can stand in order as wholes. */
+    /* Where no call was interrupted and nothing is missing (a pause may come between a sequence number and its call), calls with
+     * their sequence numbers can stand in order as wholes. */
     void whole_calls(uint64_t inversions) const
     {
         if (inversions > 0 && truth_.whole_units && options_.end == 0 && options_.losses == 0 &&
@@ -63,7 +63,7 @@ class Checker {
   private:
     struct Lane {
         size_t next = 0; /* record, among those of the lane */
-        uint64_t births = 0;
+        uint64_t allocations = 0;
     };
 
     const Options &options_;
@@ -71,14 +71,14 @@ class Checker {
     const Instructions &in_;
     std::vector<Lane> lanes_;
     std::vector<ObjectId> registers_;
-    std::vector<uint32_t> position_;            /* of each record in the output */
-    std::vector<bool> placed_;                  /* records that were taken */
-    std::vector<uint32_t> stamps_[kStructures]; /* in the stream, by number */
-    std::vector<uint32_t> index_in_structure_;  /* of each record that is a stamp */
-    std::vector<uint32_t> owner_;               /* of each stamp: the call it was made for */
-    std::vector<uint32_t> stamps_of_owner_;     /* how many that has, by record */
-    size_t next_stamp_[kStructures] = {};
-    uint32_t first_inversion_ = 0; /* a stamp */
+    std::vector<uint32_t> position_;               /* of each record in the output */
+    std::vector<bool> placed_;                     /* records that were taken */
+    std::vector<uint32_t> sequences_[kStructures]; /* in the stream, by number */
+    std::vector<uint32_t> index_in_structure_;     /* of each record that is a sequence number */
+    std::vector<uint32_t> owner_; /* of each sequence number: the call it was made for */
+    std::vector<uint32_t> sequences_of_owner_; /* how many that has, by record */
+    size_t next_sequence_[kStructures] = {};
+    uint32_t first_inversion_ = 0; /* a sequence number */
     std::vector<uint32_t> latest_; /* windows, by record */
     uint64_t ticks_ = 0, index_ = 0, begun_ = 0, lost_ = 0;
     uint64_t last_tick_ = 0;
@@ -87,13 +87,13 @@ class Checker {
 
     const Record &record(uint32_t index) const { return truth_.records[index]; }
 
-    /* Whether the stamp's call is there, and no tick stands between the two. */
-    bool may_be_whole(uint32_t stamp) const
+    /* Whether the sequence number's call is there, and no tick stands between the two. */
+    bool may_be_whole(uint32_t sequence) const
     {
-        uint32_t owner = owner_[stamp];
+        uint32_t owner = owner_[sequence];
         return owner != kNever && position_[owner] != kNever &&
-               stamps_of_owner_[owner] <= kStampsOfWhole &&
-               record(owner).window == record(stamp).window;
+               sequences_of_owner_[owner] <= kSequencesOfWhole &&
+               record(owner).window == record(sequence).window;
     }
 
     [[noreturn]] void fail(const std::string &what, const Instruction *i = nullptr) const
@@ -115,15 +115,15 @@ class Checker {
 
     /* ---- what the truth implies ---- */
 
-    void find_stamps()
+    void find_sequences()
     {
         index_in_structure_.resize(truth_.records.size());
         owner_.assign(truth_.records.size(), kNever);
         for (uint32_t i = 0; i < truth_.records.size(); i++) {
             const Record &r = record(i);
-            if (!is_stamp(r) || !r.in_stream) continue;
-            index_in_structure_[i] = static_cast<uint32_t>(stamps_[r.structure].size());
-            stamps_[r.structure].push_back(i);
+            if (!is_sequence(r) || !r.in_stream) continue;
+            index_in_structure_[i] = static_cast<uint32_t>(sequences_[r.structure].size());
+            sequences_[r.structure].push_back(i);
         }
         for (const std::vector<uint32_t> &lane : truth_.lanes) {
             uint32_t latest = kNever;
@@ -131,19 +131,19 @@ class Checker {
             for (uint32_t i : lane) {
                 const Record &r = record(i);
                 if (!r.in_stream) continue;
-                if (r.number == kStampAfter) owner_[i] = latest;
-                if (r.number == kStampBefore) waiting.push_back(i);
+                if (r.number == kSequenceAfter) owner_[i] = latest;
+                if (r.number == kSequenceBefore) waiting.push_back(i);
                 if (!is_visible(r)) continue;
                 latest = i;
                 if (!is_call(r)) continue;
-                for (uint32_t stamp : waiting)
-                    owner_[stamp] = i;
+                for (uint32_t sequence : waiting)
+                    owner_[sequence] = i;
                 waiting.clear();
             }
         }
-        stamps_of_owner_.assign(truth_.records.size(), 0);
+        sequences_of_owner_.assign(truth_.records.size(), 0);
         for (uint32_t owner : owner_)
-            if (owner != kNever) stamps_of_owner_[owner]++;
+            if (owner != kNever) sequences_of_owner_[owner]++;
     }
 
     /* The records that must come before `index`: of its lane, of its structure, of the lane that had its object. */
@@ -152,16 +152,16 @@ class Checker {
     {
         const Record &r = record(index);
         if (before_in_lane != kNever) visit(before_in_lane);
-        if (is_stamp(r) && index_in_structure_[index] > 0)
-            visit(stamps_[r.structure][index_in_structure_[index] - 1]);
+        if (is_sequence(r) && index_in_structure_[index] > 0)
+            visit(sequences_[r.structure][index_in_structure_[index] - 1]);
         if (needed_[index] != kNever) visit(needed_[index]);
     }
 
     std::vector<uint32_t>
-        needed_; /* the birth that brings the lane of its object to the bound, or its loss */
-    std::vector<uint32_t> previous_; /* records, in their lane */
-    std::vector<uint64_t> births_;   /* of each lane in the stream, lost ones included */
-    std::vector<std::vector<uint64_t>> births_of_; /* their serials, without them */
+        needed_; /* the allocation that brings the lane of its object to the bound, or its loss */
+    std::vector<uint32_t> previous_;    /* records, in their lane */
+    std::vector<uint64_t> allocations_; /* of each lane in the stream, lost ones included */
+    std::vector<std::vector<uint64_t>> allocations_of_; /* their serials, without them */
     std::vector<bool> ended_; /* by object: in the order as far as it was read */
 
     bool is_foreign(const Record &r) const
@@ -169,13 +169,13 @@ class Checker {
         return r.has_object && !r.unknown && truth_.objects[r.ends].lane != r.lane;
     }
 
-    void find_births()
+    void find_allocations()
     {
         needed_.assign(truth_.records.size(), kNever);
         previous_.assign(truth_.records.size(), kNever);
-        births_.assign(truth_.lanes.size(), 0);
-        births_of_.resize(truth_.lanes.size());
-        std::vector<std::vector<std::pair<uint64_t, uint32_t>>> births(truth_.lanes.size());
+        allocations_.assign(truth_.lanes.size(), 0);
+        allocations_of_.resize(truth_.lanes.size());
+        std::vector<std::vector<std::pair<uint64_t, uint32_t>>> allocations(truth_.lanes.size());
         for (size_t lane = 0; lane < truth_.lanes.size(); lane++) {
             uint32_t before = kNever;
             for (uint32_t i : truth_.lanes[lane]) {
@@ -185,15 +185,15 @@ class Checker {
                 before = i;
                 uint64_t count = r.number == kLost ? r.alignment : r.begins != 0;
                 if (count == 0) continue;
-                births_[lane] += count;
-                births[lane].emplace_back(births_[lane], i);
-                if (r.begins != 0) births_of_[lane].push_back(births_[lane]);
+                allocations_[lane] += count;
+                allocations[lane].emplace_back(allocations_[lane], i);
+                if (r.begins != 0) allocations_of_[lane].push_back(allocations_[lane]);
             }
         }
         for (uint32_t i = 0; i < truth_.records.size(); i++) {
             const Record &r = record(i);
             if (!r.in_stream || !is_foreign(r)) continue;
-            const auto &of_lane = births[truth_.objects[r.ends].lane];
+            const auto &of_lane = allocations[truth_.objects[r.ends].lane];
             auto found = std::lower_bound(of_lane.begin(), of_lane.end(),
                                           std::make_pair(r.bound, uint32_t{0}));
             if (found != of_lane.end()) needed_[i] = found->second;
@@ -203,13 +203,13 @@ class Checker {
     /* Whether something that it waits for never comes, which only the end tells. */
     bool waits_forever(const Record &r) const
     {
-        return is_foreign(r) && r.bound > births_[truth_.objects[r.ends].lane];
+        return is_foreign(r) && r.bound > allocations_[truth_.objects[r.ends].lane];
     }
 
-    /* How late rules 1 to 3 make calls: through each chain of them, and through the stamps of a call, as if it were one. */
+    /* How late rules 1 to 3 make calls: through each chain of them, and through the sequence numbers of a call, as if it were one. */
     void find_windows()
     {
-        find_births();
+        find_allocations();
         size_t count = truth_.records.size();
         latest_.resize(count);
         for (uint32_t i = 0; i < count; i++)
@@ -223,7 +223,7 @@ class Checker {
     {
         for (uint32_t structure = 0; structure < kStructures; structure++) {
             uint64_t expected = 1;
-            for (uint32_t i : stamps_[structure]) {
+            for (uint32_t i : sequences_[structure]) {
                 if (record(i).size != expected) latest_[i] = kNever;
                 expected = record(i).size + 1;
             }
@@ -264,7 +264,7 @@ class Checker {
             uint32_t next = take_next(lane, i);
             same_record(record(next), i);
             position_[next] = static_cast<uint32_t>(index_);
-            lanes_[lane].births +=
+            lanes_[lane].allocations +=
                 record(next).number == kLost ? record(next).alignment : record(next).begins != 0;
             in_window(next, i);
         }
@@ -281,7 +281,7 @@ class Checker {
         last_tick_ = tick.nanoseconds;
     }
 
-    /* The lane's next visible record, its stamps before that being placed on the way. */
+    /* The lane's next visible record, its sequence numbers before that being placed on the way. */
     uint32_t take_next(uint32_t lane, const Instruction &i)
     {
         const std::vector<uint32_t> &records = truth_.lanes[lane];
@@ -289,7 +289,7 @@ class Checker {
             uint32_t index = records[next];
             const Record &r = record(index);
             if (!r.in_stream || is_silent(r)) continue;
-            if (is_stamp(r)) {
+            if (is_sequence(r)) {
                 if (!placed_[index]) place(index, i);
                 continue;
             }
@@ -300,7 +300,7 @@ class Checker {
         fail("the lane has no more records", &i);
     }
 
-    /* Enters a stamp, with whatever stamps must be entered first. */
+    /* Enters a sequence number, with whatever sequence numbers must be entered first. */
     void place(uint32_t first, const Instruction &i)
     {
         stack_.assign(1, first);
@@ -312,23 +312,23 @@ class Checker {
                 stack_.pop_back();
                 continue;
             }
-            uint32_t turn = stamps_[r.structure][next_stamp_[r.structure]];
+            uint32_t turn = sequences_[r.structure][next_sequence_[r.structure]];
             if (turn != index)
                 needed = turn;
             else if (previous_[index] != kNever && !placed_[previous_[index]])
                 needed = previous_[index];
             if (needed == kNever) {
                 placed_[index] = true;
-                next_stamp_[r.structure]++;
+                next_sequence_[r.structure]++;
                 stack_.pop_back();
                 continue;
             }
-            if (!is_stamp(record(needed)))
-                fail("numbers do not ascend: stamp {" + text_of(r) + "} needs {" +
+            if (!is_sequence(record(needed)))
+                fail("numbers do not ascend: sequence number {" + text_of(r) + "} needs {" +
                          text_of(record(needed)) + "}, which has not come yet",
                      &i);
             if (stack_.size() > truth_.records.size())
-                fail("stamps wait for each other in a circle", &i);
+                fail("sequence numbers wait for each other in a circle", &i);
             stack_.push_back(needed);
         }
     }
@@ -374,17 +374,17 @@ class Checker {
             fail("another address", &i);
     }
 
-    /* Births that were lost need not be waited for. */
+    /* Allocations that were lost need not be waited for. */
     void bound_reached(const Record &r, const Instruction &i) const
     {
         if (!is_foreign(r) || waits_forever(r)) return;
-        const auto &births = births_of_[truth_.objects[r.ends].lane];
-        auto needed = std::upper_bound(births.begin(), births.end(), r.bound);
-        uint64_t is = lanes_[truth_.objects[r.ends].lane].births;
-        if (needed != births.begin() && is < *(needed - 1))
-            fail("{" + text_of(r) + "} comes after " + std::to_string(is) + " births of lane " +
-                     std::to_string(truth_.objects[r.ends].lane) + ", not " +
-                     std::to_string(r.bound),
+        const auto &allocations = allocations_of_[truth_.objects[r.ends].lane];
+        auto needed = std::upper_bound(allocations.begin(), allocations.end(), r.bound);
+        uint64_t is = lanes_[truth_.objects[r.ends].lane].allocations;
+        if (needed != allocations.begin() && is < *(needed - 1))
+            fail("{" + text_of(r) + "} comes after " + std::to_string(is) +
+                     " allocations of lane " + std::to_string(truth_.objects[r.ends].lane) +
+                     ", not " + std::to_string(r.bound),
                  &i);
     }
 
@@ -420,7 +420,7 @@ class Checker {
                      &i);
             bound_reached(r, i);
             if (held && r.number != kFailed) ended_[object] = true;
-            if (held && kind_traits[r.kind].shape == kDeath) registers_[i.object] = 0;
+            if (held && kind_traits[r.kind].shape == kFree) registers_[i.object] = 0;
         }
         if (r.begins == 0) return;
         if (i.object >= registers_.size()) registers_.resize(i.object + 1);

@@ -8,17 +8,17 @@
 #include <cstdint>
 
 /* X(identifier, name) */
-#define SIM_FAULT_LIST(X)                                                               \
-    X(kBoundHigh, "bound_high")     /* a birth more than the other lane had had */      \
-    X(kBoundLow, "bound_low")       /* a birth less */                                  \
-    X(kLocal, "local_for_foreign")  /* an object of another lane as one of its own */   \
-    X(kBelow, "taken_from_below")   /* the allocator takes the last of a list */        \
-    X(kReversed, "cached_reversed") /* the last will be taken first */                  \
-    X(kNotCached, "cached_dropped")                                                     \
-    X(kNotUncached, "uncached_dropped")                                                 \
-    X(kUncachedMore, "uncached_more")      /* one more than left the list */            \
-    X(kImplied, "place_not_said")          /* though it is not the first of the list */ \
-    X(kAge, "age_high")                    /* an older object, in packed chunks */      \
+#define SIM_FAULT_LIST(X)                                                                \
+    X(kBoundHigh, "bound_high")     /* an allocation more than the other lane had had */ \
+    X(kBoundLow, "bound_low")       /* an allocation less */                             \
+    X(kLocal, "local_for_foreign")  /* an object of another lane as one of its own */    \
+    X(kBelow, "taken_from_below")   /* the allocator takes the last of a list */         \
+    X(kReversed, "cached_reversed") /* the last will be taken first */                   \
+    X(kNotCached, "cached_dropped")                                                      \
+    X(kNotUncached, "uncached_dropped")                                                  \
+    X(kUncachedMore, "uncached_more")      /* one more than left the list */             \
+    X(kImplied, "place_not_said")          /* though it is not the first of the list */  \
+    X(kAge, "age_high")                    /* an older object, in packed chunks */       \
     X(kClassOfForeign, "class_of_foreign") /* another one */
 
 enum Fault : uint64_t {

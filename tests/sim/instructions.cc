@@ -171,11 +171,11 @@ class Decoder {
         }
         Shape shape = kind_traits[i.number].shape;
         if (shape == kNoShape) fail(offset, "an undefined opcode");
-        if ((i.failed && shape != kBirth && i.number != 18) ||
-            (i.unknown && shape != kDeath && shape != kRealloc))
+        if ((i.failed && shape != kAllocation && i.number != 18) ||
+            (i.unknown && shape != kFree && shape != kRealloc))
             fail(offset, "a flag that is not allowed");
         if ((shape == kHeap || i.unknown) && value != 0) fail(offset, "a value");
-        if (kind_traits[i.number].sized) i.size = shape == kBirth ? value : operands.varint();
+        if (kind_traits[i.number].sized) i.size = shape == kAllocation ? value : operands.varint();
         if (kind_traits[i.number].aligned) i.operands[i.count++] = operands.varint();
         if (shape == kHeap) {
             uint64_t numbers = operands.varint();
@@ -185,7 +185,7 @@ class Decoder {
         } else {
             registers(i, shape, value, offset);
         }
-        if (!i.failed && (shape == kBirth || shape == kRealloc) && out_.features != 0) {
+        if (!i.failed && (shape == kAllocation || shape == kRealloc) && out_.features != 0) {
             uint64_t coded = addresses.varint();
             address += (coded >> 1) ^ (0 - (coded & 1));
             i.address = address * 8;
@@ -197,11 +197,11 @@ class Decoder {
     void registers(Instruction &i, Shape shape, uint64_t place, size_t offset)
     {
         uint64_t &live = out_.live_counted;
-        if (shape != kBirth && !i.unknown) {
+        if (shape != kAllocation && !i.unknown) {
             if (place >= live) fail(offset, "a place where no object is");
             uint32_t &at = order_[live - 1 - place];
             i.object = at;
-            if (shape != kDeath) {
+            if (shape != kFree) {
                 if (!i.failed) brought(i);
                 return;
             }
@@ -209,7 +209,7 @@ class Decoder {
             std::swap(at, order_[live - 1]);
             is_live_[i.object] = false;
             live--;
-        } else if (shape != kDeath && !i.failed) {
+        } else if (shape != kFree && !i.failed) {
             if (live == order_.size()) {
                 order_.push_back(static_cast<uint32_t>(live));
                 is_live_.push_back(false);

@@ -37,7 +37,7 @@ struct Command {
 };
 
 struct Sum {
-    uint64_t seeds = 0, failed = 0, calls = 0, stamps = 0, ticks = 0, bytes = 0;
+    uint64_t seeds = 0, failed = 0, calls = 0, sequences = 0, ticks = 0, bytes = 0;
     uint64_t threads_least = UINT64_MAX, threads_most = 0;
     uint64_t inversions = 0, whole_inversions = 0;
     uint64_t mutants = 0, mutants_found = 0;
@@ -190,7 +190,7 @@ void one_seed(const Command &command, uint64_t seed, Sum &sum)
     Verdict verdict = try_options(command.setting, options);
     sum.seeds++;
     sum.calls += verdict.calls;
-    sum.stamps += verdict.stamps;
+    sum.sequences += verdict.sequences;
     sum.ticks += verdict.ticks;
     sum.bytes += verdict.raw_bytes;
     (verdict.whole_units ? sum.whole_inversions : sum.inversions) += verdict.inversions;
@@ -218,9 +218,9 @@ int print_sum(const Command &command, const Sum &sum)
         return found && any ? 0 : 1;
     }
     printf(
-        "seeds %llu, failed %llu; calls %llu, stamps %llu, ticks %llu, raw bytes %llu; threads %llu to %llu\n",
+        "seeds %llu, failed %llu; calls %llu, sequence numbers %llu, ticks %llu, raw bytes %llu; threads %llu to %llu\n",
         static_cast<ull>(sum.seeds), static_cast<ull>(sum.failed), static_cast<ull>(sum.calls),
-        static_cast<ull>(sum.stamps), static_cast<ull>(sum.ticks), static_cast<ull>(sum.bytes),
+        static_cast<ull>(sum.sequences), static_cast<ull>(sum.ticks), static_cast<ull>(sum.bytes),
         static_cast<ull>(sum.threads_least), static_cast<ull>(sum.threads_most));
     printf(
         "whole calls in another order than their numbers: %llu where calls were interrupted, %llu where not\n",

@@ -54,23 +54,23 @@ bool swap_in_lane(Subject &s)
     return true;
 }
 
-/* A death before the birth, in another lane, of its object. */
-bool death_first(Subject &s)
+/* A free before the allocation, in another lane, of its object. */
+bool free_first(Subject &s)
 {
-    std::map<ObjectId, size_t> births;
+    std::map<ObjectId, size_t> allocations;
     for (size_t i = 0; i < s.in.all.size(); i++)
-        if (s.is_call(i) && s.record(i).begins != 0) births[s.record(i).begins] = i;
-    size_t birth = SIZE_MAX;
-    size_t death = s.find([&](size_t at) {
-        if (s.shape(at) != kDeath || s.in.all[at].unknown) return false;
-        birth = births[s.record(at).ends];
-        if (s.in.all[birth].lane == s.in.all[at].lane) return false;
-        for (size_t i = birth + 1; i < at; i++)
+        if (s.is_call(i) && s.record(i).begins != 0) allocations[s.record(i).begins] = i;
+    size_t allocation = SIZE_MAX;
+    size_t freeing = s.find([&](size_t at) {
+        if (s.shape(at) != kFree || s.in.all[at].unknown) return false;
+        allocation = allocations[s.record(at).ends];
+        if (s.in.all[allocation].lane == s.in.all[at].lane) return false;
+        for (size_t i = allocation + 1; i < at; i++)
             if (s.records[i] == kNever || s.in.all[i].lane == s.in.all[at].lane) return false;
         return true;
     });
-    if (death == SIZE_MAX) return false;
-    s.move(death, birth);
+    if (freeing == SIZE_MAX) return false;
+    s.move(freeing, allocation);
     return true;
 }
 
@@ -78,9 +78,9 @@ bool wrong_pairing(Subject &s)
 {
     size_t other = SIZE_MAX;
     size_t i = s.find([&](size_t at) {
-        if (s.shape(at) != kDeath || s.in.all[at].unknown) return false;
+        if (s.shape(at) != kFree || s.in.all[at].unknown) return false;
         for (other = at + 1; other < s.in.all.size() && other < at + 50; other++)
-            if (s.shape(other) == kDeath && !s.in.all[other].unknown &&
+            if (s.shape(other) == kFree && !s.in.all[other].unknown &&
                 s.in.all[other].object != s.in.all[at].object)
                 return true;
         return false;
@@ -90,45 +90,45 @@ bool wrong_pairing(Subject &s)
     return true;
 }
 
-/* What ends an object of another lane comes after its birth, but too early for its bound. */
+/* What ends an object of another lane comes after its allocation, but too early for its bound. */
 bool bound_first(Subject &s)
 {
-    std::map<std::pair<uint32_t, uint64_t>, size_t> births;
+    std::map<std::pair<uint32_t, uint64_t>, size_t> allocations;
     std::vector<uint64_t> counts(s.truth.lanes.size());
     for (size_t i = 0; i < s.in.all.size(); i++) {
         if (s.records[i] == kNever) continue;
         const Record &r = s.record(i);
         counts[r.lane] += r.number == kLost ? r.alignment : r.begins != 0;
-        if (r.begins != 0) births[{r.lane, counts[r.lane]}] = i;
+        if (r.begins != 0) allocations[{r.lane, counts[r.lane]}] = i;
     }
-    size_t birth = SIZE_MAX;
+    size_t allocation = SIZE_MAX;
     size_t end = s.find([&](size_t at) {
-        if (s.shape(at) != kDeath || s.in.all[at].unknown) return false;
+        if (s.shape(at) != kFree || s.in.all[at].unknown) return false;
         const Record &r = s.record(at);
         const Object &object = s.truth.objects[r.ends];
-        auto found = births.find({object.lane, r.bound});
-        if (object.lane == r.lane || object.serial >= r.bound || found == births.end())
+        auto found = allocations.find({object.lane, r.bound});
+        if (object.lane == r.lane || object.serial >= r.bound || found == allocations.end())
             return false;
-        birth = found->second;
-        for (size_t i = birth; i < at; i++)
+        allocation = found->second;
+        for (size_t i = allocation; i < at; i++)
             if (s.records[i] == kNever || s.in.all[i].lane == s.in.all[at].lane ||
                 s.in.all[i].object == s.in.all[at].object)
                 return false;
-        return birth < at;
+        return allocation < at;
     });
     if (end == SIZE_MAX) return false;
-    s.move(end, birth);
+    s.move(end, allocation);
     return true;
 }
 
 /* A call goes before one of another lane, after which it entered a structure. */
-bool stamps_descend(Subject &s)
+bool sequences_descend(Subject &s)
 {
     std::vector<size_t> instruction(s.truth.records.size(), SIZE_MAX);
     for (size_t i = 0; i < s.in.all.size(); i++)
         if (s.records[i] != kNever) instruction[s.records[i]] = i;
-    /* What each stamp stands before or after. */
-    std::map<std::pair<uint32_t, uint64_t>, size_t> after; /* stamps after this call */
+    /* What each sequence number stands before or after. */
+    std::map<std::pair<uint32_t, uint64_t>, size_t> after; /* sequence numbers after this call */
     std::vector<std::pair<std::pair<uint32_t, uint64_t>, size_t>> before;
     for (const std::vector<uint32_t> &lane : s.truth.lanes) {
         size_t latest = SIZE_MAX;
@@ -136,13 +136,13 @@ bool stamps_descend(Subject &s)
         for (uint32_t index : lane) {
             const Record &r = s.truth.records[index];
             if (!r.in_stream) continue;
-            if (r.number == kStampAfter && latest != SIZE_MAX)
+            if (r.number == kSequenceAfter && latest != SIZE_MAX)
                 after[{r.structure, r.size}] = latest;
-            if (r.number == kStampBefore) pending.emplace_back(r.structure, r.size);
-            if (is_stamp(r) || instruction[index] == SIZE_MAX) continue;
+            if (r.number == kSequenceBefore) pending.emplace_back(r.structure, r.size);
+            if (is_sequence(r) || instruction[index] == SIZE_MAX) continue;
             latest = instruction[index];
-            for (const auto &stamp : pending)
-                before.emplace_back(stamp, latest);
+            for (const auto &sequence : pending)
+                before.emplace_back(sequence, latest);
             pending.clear();
         }
     }
@@ -152,7 +152,7 @@ bool stamps_descend(Subject &s)
         auto found = after.find({one.first.first, one.first.second - 1});
         if (found == after.end() || found->second >= one.second) continue;
         size_t earlier = found->second, later = one.second;
-        bool free = s.shape(later) == kBirth && s.in.all[later].lane != s.in.all[earlier].lane;
+        bool free = s.shape(later) == kAllocation && s.in.all[later].lane != s.in.all[earlier].lane;
         for (size_t i = earlier; free && i < later; i++)
             free = s.records[i] != kNever && s.in.all[i].lane != s.in.all[later].lane &&
                    s.in.all[i].object != s.in.all[later].object;
@@ -183,7 +183,7 @@ bool twice(Subject &s)
 
 bool wrong_size(Subject &s)
 {
-    size_t i = s.find([&](size_t at) { return s.shape(at) == kBirth; });
+    size_t i = s.find([&](size_t at) { return s.shape(at) == kAllocation; });
     if (i == SIZE_MAX) return false;
     s.in.all[i].size++;
     return true;
@@ -191,7 +191,7 @@ bool wrong_size(Subject &s)
 
 bool becomes_unknown(Subject &s)
 {
-    size_t i = s.find([&](size_t at) { return s.shape(at) == kDeath && !s.in.all[at].unknown; });
+    size_t i = s.find([&](size_t at) { return s.shape(at) == kFree && !s.in.all[at].unknown; });
     if (i == SIZE_MAX) return false;
     s.in.all[i].unknown = true;
     return true;
@@ -202,8 +202,8 @@ bool register_reused(Subject &s)
     size_t other = SIZE_MAX;
     size_t i = s.find([&](size_t at) {
         other = at + 1;
-        return other < s.in.all.size() && s.shape(at) == kBirth && s.shape(other) == kBirth &&
-               !s.in.all[at].failed && !s.in.all[other].failed;
+        return other < s.in.all.size() && s.shape(at) == kAllocation &&
+               s.shape(other) == kAllocation && !s.in.all[at].failed && !s.in.all[other].failed;
     });
     if (i == SIZE_MAX) return false;
     s.in.all[other].object = s.in.all[i].object;
@@ -265,10 +265,10 @@ const struct {
     const char *name;
     bool (*apply)(Subject &);
 } mutants[] = {{"swap_in_lane", swap_in_lane},
-               {"death_first", death_first},
+               {"free_first", free_first},
                {"bound_first", bound_first},
                {"wrong_pairing", wrong_pairing},
-               {"stamps_descend", stamps_descend},
+               {"sequences_descend", sequences_descend},
                {"left_out", left_out},
                {"twice", twice},
                {"wrong_size", wrong_size},

@@ -15,7 +15,7 @@ static void choose_program(Options &o, Random &r)
     o.burst = 1 + r.of_bits(9);
     o.preempt = !r.one_in(4);
     o.stall = r.one_in(8);
-    o.stamps = !r.one_in(10);
+    o.sequences = !r.one_in(10);
     o.kinds = !r.one_in(3);
     o.large = r.one_in(2);
     o.odd_sizes = r.one_in(6);

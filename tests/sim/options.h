@@ -25,7 +25,7 @@
     X(tick_every, 2000, "steps; 0: no ticks")                                                     \
     X(tick_skew, 30, "steps while the lanes of one tick are cut, at most")                        \
     X(cut_every, 500, "steps between other cuts of a lane, about; 0: none")                       \
-    X(stamps, 1, "the allocator has shared structures")                                           \
+    X(sequences, 1, "the allocator has shared structures")                                        \
     X(kinds, 1, "all kinds of calls, not only malloc and free")                                   \
     X(large, 1, "some objects are larger than any class")                                         \
     X(odd_sizes, 0, "sizes and alignments of any magnitude")                                      \

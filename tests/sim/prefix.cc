@@ -18,7 +18,7 @@ static bool same_instruction(const Instruction &a, const Instruction &b)
     return same_call(a, b) && a.lane == b.lane && a.unknown == b.unknown && a.object == b.object;
 }
 
-/* An instruction, and which object it is about: the lane of its birth, and the position of that there. */
+/* An instruction, and which object it is about: the lane of its allocation, and the position of that there. */
 struct Said {
     const Instruction *instruction;
     std::pair<size_t, size_t> object;
@@ -36,8 +36,8 @@ static std::vector<std::vector<Said>> by_lane(const Instructions &instructions)
         Shape shape = i.number < 48 ? kind_traits[i.number].shape : kNoShape;
         if (shape != kNoShape && shape != kHeap && i.object != kNoRegister) {
             if (i.object >= registers.size()) registers.resize(i.object + 1);
-            if (shape != kBirth && !i.unknown) said.object = registers[i.object];
-            if (shape != kDeath && !i.failed) registers[i.object] = {lane, lanes[lane].size()};
+            if (shape != kAllocation && !i.unknown) said.object = registers[i.object];
+            if (shape != kFree && !i.failed) registers[i.object] = {lane, lanes[lane].size()};
         }
         lanes[lane].push_back(said);
     }

@@ -140,7 +140,7 @@ void Program::end_thread(Thread &t)
     for (uint64_t last = random_.below(3); last > 0 && !pool_.empty(); last--) {
         ObjectId object = take_out(pool_, random_.below(pool_.size()));
         if (random_.one_in(2))
-            later(t, Step::RecordDeath, object);
+            later(t, Step::RecordFree, object);
         else
             pool_.push_back(object);
     }
@@ -303,7 +303,7 @@ uint64_t Program::random_size()
 uint8_t Program::random_kind(Shape shape)
 {
     if (options_.kinds == 0 || random_.one_in(2))
-        return shape == kBirth ? 1 : shape == kRealloc ? 18 : shape == kHeap ? 37 : 21;
+        return shape == kAllocation ? 1 : shape == kRealloc ? 18 : shape == kHeap ? 37 : 21;
     for (;;) {
         uint8_t kind = static_cast<uint8_t>(random_.between(1, 44));
         if (kind_traits[kind].shape == shape) return kind;
@@ -331,18 +331,18 @@ void Program::allocate(Thread &t, Way way, uint32_t to, uint64_t size)
     t.call.way = way;
     t.call.to = to;
     Record &record = t.call.record;
-    record.number = record.kind = random_kind(kBirth);
+    record.number = record.kind = random_kind(kAllocation);
     record.size = size != UINT64_MAX ? size : random_size();
     if (kind_traits[record.number].aligned)
         record.alignment =
             options_.odd_sizes != 0 ? random_.of_bits(63) : uint64_t{1} << random_.between(3, 12);
-    later(t, Step::RecordBirth);
+    later(t, Step::RecordAllocation);
     later_allocate(t, record.size);
 }
 
 void Program::release(Thread &t, ObjectId object)
 {
-    later(t, Step::RecordDeath, object);
+    later(t, Step::RecordFree, object);
 }
 
 void Program::reallocate(Thread &t, ObjectId object, Way way, uint32_t to)
@@ -378,18 +378,18 @@ void Program::fail(Thread &t)
         }
         if (record.ends == 0) return;
     } else {
-        record.kind = random_kind(kBirth);
+        record.kind = random_kind(kAllocation);
         if (kind_traits[record.kind].aligned) record.alignment = random_.of_bits(63);
     }
     t.allocating = true;
     later(t, Step::RecordFailure);
-    if (options_.stamps != 0) later(t, Step::StampHeap);
+    if (options_.sequences != 0) later(t, Step::SequenceHeap);
 }
 
 void Program::heap_call(Thread &t)
 {
     uint8_t kind = random_kind(kHeap);
     if (t.has_cache && kind == 38) later(t, Step::DeleteCache);
-    if (options_.stamps != 0 && random_.one_in(2)) later(t, Step::StampHeap);
+    if (options_.sequences != 0 && random_.one_in(2)) later(t, Step::SequenceHeap);
     later(t, Step::Heap, kind);
 }

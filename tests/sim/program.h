@@ -37,15 +37,15 @@ class Program {
         PageHeap,      /* a span for class a */
         Carve,         /* span b for class a */
         AllocateLarge, /* a: bytes */
-        RecordBirth,
+        RecordAllocation,
         RecordFailure,
-        RecordDeath, /* of object a */
-        Serve,       /* makes the next ball, for thread a */
+        RecordFree, /* of object a */
+        Serve,      /* makes the next ball, for thread a */
         RecordRealloc,
         Put,        /* place: into the cache, or where it belongs */
         Release,    /* b places of class a */
         DeleteSpan, /* a */
-        StampHeap,
+        SequenceHeap,
         Heap, /* a heap-wide call of kind a */
         DeleteCache,
         EndThread
@@ -129,10 +129,10 @@ class Program {
     void perform_put(uint32_t number);
     void perform_release(uint32_t number, uint32_t size_class, uint64_t count);
     void delete_cache(uint32_t number);
-    void born(uint32_t number);
+    void allocated(uint32_t number);
     void dies(uint32_t number);
     void deliver(uint32_t number, ObjectId object);
-    void stamp(uint32_t number, uint32_t structure);
+    void sequence(uint32_t number, uint32_t structure);
     void make_known(uint32_t number);
     void record(uint32_t number, const Record &record);
     uint32_t other_thread(uint32_t number);

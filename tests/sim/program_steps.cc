@@ -11,7 +11,7 @@ void Program::perform(uint32_t number, const Todo &todo)
     const uint32_t a = static_cast<uint32_t>(todo.a);
     switch (todo.step) {
     case Step::CreateCache:
-        stamp(number, kPageHeapStructure);
+        sequence(number, kPageHeapStructure);
         t.cache = allocator_.new_cache();
         t.has_cache = true;
         if (t.begun && !random_.one_in(8)) recorder_.cache_begin(number, allocator_, t.cache);
@@ -21,27 +21,27 @@ void Program::perform(uint32_t number, const Todo &todo)
     case Step::FetchMore: perform_fetch_more(number, a); break;
     case Step::Fetch: perform_fetch(number, a); break;
     case Step::PageHeap:
-        stamp(number, kPageHeapStructure);
+        sequence(number, kPageHeapStructure);
         later(t, Step::Carve, a, allocator_.new_span(number, 4 * allocator_.class_bytes(a)));
         break;
     case Step::Carve: /* the list's lock is taken up again */
-        stamp(number, allocator_.structure(a));
+        sequence(number, allocator_.structure(a));
         allocator_.central_add_span(number, a, static_cast<uint32_t>(todo.b));
         if (!take_batch(number, a)) later(t, Step::PageHeap, a);
         break;
     case Step::AllocateLarge:
-        stamp(number, kPageHeapStructure);
+        sequence(number, kPageHeapStructure);
         t.call.place = allocator_.span_place(allocator_.new_span(number, todo.a));
         t.call.size_class = allocator_.classes();
         break;
-    case Step::RecordBirth:
-    case Step::RecordRealloc: born(number); break;
+    case Step::RecordAllocation:
+    case Step::RecordRealloc: allocated(number); break;
     case Step::RecordFailure:
         t.allocating = false;
         record(number, t.call.record);
         if (t.call.way == Way::Pool) pool_.push_back(t.call.record.ends);
         break;
-    case Step::RecordDeath:
+    case Step::RecordFree:
         t.call.record = Record();
         t.call.record.ends = a;
         dies(number);
@@ -50,10 +50,10 @@ void Program::perform(uint32_t number, const Todo &todo)
     case Step::Put: perform_put(number); break;
     case Step::Release: perform_release(number, a, todo.b); break;
     case Step::DeleteSpan:
-        stamp(number, kPageHeapStructure);
+        sequence(number, kPageHeapStructure);
         allocator_.delete_span(number, a);
         break;
-    case Step::StampHeap: stamp(number, kPageHeapStructure); break;
+    case Step::SequenceHeap: sequence(number, kPageHeapStructure); break;
     case Step::Heap: {
         Record heap;
         heap.number = heap.kind = static_cast<uint8_t>(a);
@@ -95,11 +95,11 @@ void Program::record(uint32_t number, const Record &record)
     recorder_.call(number, record);
 }
 
-void Program::stamp(uint32_t number, uint32_t structure)
+void Program::sequence(uint32_t number, uint32_t structure)
 {
-    if (options_.stamps == 0) return;
+    if (options_.sequences == 0) return;
     make_known(number);
-    recorder_.stamp(number, threads_[number].allocating, structure);
+    recorder_.sequence(number, threads_[number].allocating, structure);
 }
 
 /* Now and then, between its calls. */
@@ -145,13 +145,13 @@ void Program::take(Thread &t, uint32_t size_class)
 
 void Program::perform_fetch(uint32_t number, uint32_t size_class)
 {
-    stamp(number, allocator_.structure(size_class));
+    sequence(number, allocator_.structure(size_class));
     if (!take_batch(number, size_class)) later(threads_[number], Step::PageHeap, size_class);
 }
 
 void Program::perform_fetch_more(uint32_t number, uint32_t size_class)
 {
-    stamp(number, allocator_.structure(size_class));
+    sequence(number, allocator_.structure(size_class));
     take_batch(number, size_class);
 }
 
@@ -159,7 +159,7 @@ void Program::perform_fetch_more(uint32_t number, uint32_t size_class)
 void Program::perform_allocate_one(uint32_t number, uint32_t size_class)
 {
     Thread &t = threads_[number];
-    stamp(number, allocator_.structure(size_class));
+    sequence(number, allocator_.structure(size_class));
     std::vector<Place> batch = allocator_.central_take(number, size_class, 1);
     if (batch.empty()) {
         later(t, Step::Allocate, size_class);
@@ -187,7 +187,7 @@ bool Program::take_batch(uint32_t number, uint32_t size_class)
     return true;
 }
 
-void Program::born(uint32_t number)
+void Program::allocated(uint32_t number)
 {
     Thread &t = threads_[number];
     Record &made = t.call.record;
@@ -258,14 +258,14 @@ void Program::deliver(uint32_t number, ObjectId object)
 void Program::dies(uint32_t number)
 {
     Thread &t = threads_[number];
-    Record &death = t.call.record;
-    const Object &object = truth_.objects[death.ends];
-    death.number = death.kind = random_kind(kDeath);
-    death.has_object = true;
-    if (kind_traits[death.number].sized)
-        death.size = options_.odd_sizes != 0 ? random_.next() : 100;
-    if (kind_traits[death.number].aligned) death.alignment = uint64_t{1} << random_.below(64);
-    record(number, death);
+    Record &freeing = t.call.record;
+    const Object &object = truth_.objects[freeing.ends];
+    freeing.number = freeing.kind = random_kind(kFree);
+    freeing.has_object = true;
+    if (kind_traits[freeing.number].sized)
+        freeing.size = options_.odd_sizes != 0 ? random_.next() : 100;
+    if (kind_traits[freeing.number].aligned) freeing.alignment = uint64_t{1} << random_.below(64);
+    record(number, freeing);
     t.call.old = {object.address, object.span, object.place};
     t.call.old_class = object.size_class;
     later(t, Step::Put);
@@ -282,7 +282,7 @@ void Program::perform_put(uint32_t number)
         return;
     }
     if (!t.has_cache) { /* straight into the central list */
-        stamp(number, allocator_.structure(size_class));
+        sequence(number, allocator_.structure(size_class));
         for (uint32_t span : allocator_.central_put(number, size_class, {t.call.old}))
             later(t, Step::DeleteSpan, span);
         return;
@@ -295,7 +295,7 @@ void Program::perform_put(uint32_t number)
     if (list.places.size() > most) later(t, Step::Release, size_class, allocator_.batch());
     if (t.cache.bytes < allocator_.largest() * 200) return;
     /* Too much altogether: half of every list goes, and the cache may grow. */
-    if (random_.one_in(2)) later(t, Step::StampHeap);
+    if (random_.one_in(2)) later(t, Step::SequenceHeap);
     for (uint32_t i = 0; i < allocator_.classes(); i++)
         if (t.cache.lists[i].places.size() > 1)
             later(t, Step::Release, i, t.cache.lists[i].places.size() / 2);
@@ -309,7 +309,7 @@ void Program::perform_release(uint32_t number, uint32_t size_class, uint64_t cou
     if (count == 0) return;
     bool first = random_.one_in(3);
     if (first) recorder_.uncached(number, allocator_.structure(size_class), count);
-    stamp(number, allocator_.structure(size_class));
+    sequence(number, allocator_.structure(size_class));
     if (!first) recorder_.uncached(number, allocator_.structure(size_class), count);
     std::vector<Place> batch(places.end() - static_cast<int64_t>(count), places.end());
     places.resize(places.size() - count);
@@ -323,13 +323,13 @@ void Program::delete_cache(uint32_t number)
     Thread &t = threads_[number];
     if (t.begun && recorder_.on) recorder_.thread_cache_deleted(number);
     recorder_.cache_deleted(number);
-    later(t, Step::StampHeap);
+    later(t, Step::SequenceHeap);
     /* Everything first, so that nothing is put into a cache that is no more. */
     for (uint32_t i = 0; i < allocator_.classes(); i++) {
         std::vector<Place> places;
         places.swap(t.cache.lists[i].places);
         if (places.empty()) continue;
-        stamp(number, allocator_.structure(i));
+        sequence(number, allocator_.structure(i));
         for (uint32_t span : allocator_.central_put(number, i, places))
             later(t, Step::DeleteSpan, span);
     }

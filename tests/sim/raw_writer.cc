@@ -22,10 +22,10 @@ struct Range {
     int slot;
     uint64_t base, limit;
 };
-constexpr Range kDeaths[] = {{0, 0x0000, 0xa000}, {1, 0xb000, 0x1000}};
-constexpr Range kFarDeaths[] = {
+constexpr Range kFrees[] = {{0, 0x0000, 0xa000}, {1, 0xb000, 0x1000}};
+constexpr Range kFarFrees[] = {
     {0, 0xd800, 0x8000000}, {1, 0xe000, 0x4000000}, {2, 0xe400, 0x4000000}};
-constexpr Range kBirths[] = {{3, 0xa000, 0x1000}, {4, 0xc000, 0x1000}, {5, 0xd000, 0x800}};
+constexpr Range kAllocations[] = {{3, 0xa000, 0x1000}, {4, 0xc000, 0x1000}, {5, 0xd000, 0x800}};
 constexpr Range kReallocs = {6, 0xe800, 0x4000000};
 
 } // namespace
@@ -74,19 +74,19 @@ void RawWriter::write(const RawRecord &record)
     if (aged_.count != 0) {
         aged_.at = run.units.size();
         aged_.serial = record.object_serial;
-        aged_.births = l.births;
+        aged_.allocations = l.allocations;
         run.aged.push_back(aged_);
     }
     run.units.insert(run.units.end(), code_.begin(), code_.end());
     run.ends.push_back(static_cast<uint32_t>(run.units.size()));
-    run.visible.push_back(record.number != kStampBefore && record.number != kStampAfter &&
+    run.visible.push_back(record.number != kSequenceBefore && record.number != kSequenceAfter &&
                           record.number < kClass);
     l.units += code_.size();
-    l.births += record.births;
-    run.births.push_back(l.births);
+    l.allocations += record.allocations;
+    run.allocations.push_back(l.allocations);
     l.state = next_;
     if (record.number < 48) l.kinds[record.number]++;
-    if (record.number == kStampBefore || record.number == kStampAfter)
+    if (record.number == kSequenceBefore || record.number == kSequenceAfter)
         l.latest[record.structure] = record.size;
 }
 
@@ -95,7 +95,7 @@ void RawWriter::begin_run(Lane &lane)
     Run run;
     run.serial = lane.runs_count++;
     run.first_unit = lane.units;
-    run.first_birth = lane.births;
+    run.first_allocation = lane.allocations;
     run.key = run.serial == 0 || ++lane.runs_since_key >= 16 || random_.one_in(5);
     if (run.key) {
         lane.runs_since_key = 0;
@@ -111,7 +111,8 @@ void RawWriter::begin_run(Lane &lane)
 /* Mostly the frequent kinds, but any will do, and none. */
 void RawWriter::choose_profile(const Lane &lane, Run &run)
 {
-    static const Shape shapes[] = {kDeath, kDeath, kDeath, kBirth, kBirth, kBirth, kRealloc};
+    static const Shape shapes[] = {kFree,       kFree,       kFree,   kAllocation,
+                                   kAllocation, kAllocation, kRealloc};
     for (int slot = 0; slot < 7; slot++) {
         if (random_.one_in(20)) continue;
         unsigned best = 0;
@@ -139,13 +140,13 @@ void RawWriter::encode(const Lane &lane, const Run &run, const RawRecord &record
     code_.clear();
     aged_ = Aged();
     next_ = lane.state;
-    if (record.number == kStampBefore || record.number == kStampAfter) {
-        add((record.number == kStampBefore ? 0xf100 : 0xf200) + record.structure);
+    if (record.number == kSequenceBefore || record.number == kSequenceAfter) {
+        add((record.number == kSequenceBefore ? 0xf100 : 0xf200) + record.structure);
         add_number(record.size - lane.latest[record.structure]);
         return;
     }
     encode_event(run, record);
-    bool begins = record.number < 48 && (kind_traits[record.number].shape == kBirth ||
+    bool begins = record.number < 48 && (kind_traits[record.number].shape == kAllocation ||
                                          kind_traits[record.number].shape == kRealloc);
     if (!options_.addresses || !begins) return;
     add_number(zigzag(static_cast<int64_t>(record.address / 8 - next_.address)));
@@ -157,18 +158,18 @@ void RawWriter::encode_event(const Run &run, const RawRecord &record)
     Shape shape = record.number < 48 ? kind_traits[record.number].shape : kNoShape;
     if (random_.one_in(20) || shape == kNoShape || shape == kHeap)
         encode_general(record);
-    else if (shape == kBirth)
-        encode_birth(run, record);
+    else if (shape == kAllocation)
+        encode_allocation(run, record);
     else
         encode_ending(run, record);
     if (code_.empty()) encode_general(record);
 }
 
 /* Leaves no code when no unit of the profile fits. */
-void RawWriter::encode_birth(const Run &run, const RawRecord &record)
+void RawWriter::encode_allocation(const Run &run, const RawRecord &record)
 {
     if (!record.implied) return;
-    for (const Range &range : kBirths) {
+    for (const Range &range : kAllocations) {
         if (run.profile[range.slot] != record.number || record.size >= range.limit) continue;
         add(range.base + record.size);
         add_operands(record, false);
@@ -185,7 +186,7 @@ void RawWriter::encode_ending(const Run &run, const RawRecord &record)
     }
     const uint64_t place = record.object_place;
     bool is_realloc = kind_traits[record.number].shape == kRealloc, far = random_.one_in(20);
-    for (const Range &range : kDeaths) {
+    for (const Range &range : kFrees) {
         if (is_realloc || far || run.profile[range.slot] != record.number || place >= range.limit)
             continue;
         add(range.base + place);
@@ -194,7 +195,7 @@ void RawWriter::encode_ending(const Run &run, const RawRecord &record)
         add_operands(record, true);
         return;
     }
-    for (const Range &range : kFarDeaths) {
+    for (const Range &range : kFarFrees) {
         const Range &used = is_realloc ? kReallocs : range;
         if (run.profile[used.slot] != record.number || place >= used.limit) continue;
         add(used.base + (place >> 16));
@@ -300,7 +301,7 @@ void RawWriter::encode_general(const RawRecord &record)
     }
     if (record.has_object) encode_object(record);
     add_operands(record, true);
-    if (traits.shape == kBirth && record.number != kFailed) add_place(record);
+    if (traits.shape == kAllocation && record.number != kFailed) add_place(record);
 }
 
 /* ---- runs into chunks ---- */
@@ -343,11 +344,12 @@ void RawWriter::chunk_of(uint32_t number, Run &run, size_t records)
         for (size_t i = from; i < to; i++)
             put(payload, run.units[i], 2);
         lanes_[number].packed_from =
-            1 + (run.out + records == 0 ? run.first_birth : run.births[run.out + records - 1]);
+            1 + (run.out + records == 0 ? run.first_allocation
+                                        : run.allocations[run.out + records - 1]);
     }
     auto first = run.visible.begin() + static_cast<int64_t>(run.out);
     run.out += records;
-    chunk(1, flags, number, payload, to - from, run.first_unit + from, run.first_birth,
+    chunk(1, flags, number, payload, to - from, run.first_unit + from, run.first_allocation,
           std::count(first, first + static_cast<int64_t>(records), true));
 }
 
@@ -367,7 +369,7 @@ std::string RawWriter::packed(const Lane &lane, const Run &run, size_t from, siz
             put_packed(out, run.units[i]);
             continue;
         }
-        uint64_t age = aged->births + 1 - aged->serial;
+        uint64_t age = aged->allocations + 1 - aged->serial;
         bool done = false;
         for (const auto &range : ages) {
             if (!by_age || range.slot != aged->slot || age >= range.limit ||
@@ -413,7 +415,7 @@ void RawWriter::put_packed(std::string &to, unsigned unit)
 }
 
 void RawWriter::chunk(int type, int flags, uint32_t lane, const std::string &payload,
-                      uint64_t units, uint64_t first, uint64_t first_birth, int64_t visible)
+                      uint64_t units, uint64_t first, uint64_t first_allocation, int64_t visible)
 {
     std::string header = "MTRC";
     put(header, static_cast<uint64_t>(type), 1);
@@ -422,7 +424,7 @@ void RawWriter::chunk(int type, int flags, uint32_t lane, const std::string &pay
     put(header, payload.size(), 4);
     put(header, units, 4);
     put(header, first, 8);
-    put(header, first_birth, 8);
+    put(header, first_allocation, 8);
     std::string whole = header + payload;
     put(header, bytes::checksum(whole), 4);
     stream_ += header + payload;
@@ -504,7 +506,7 @@ void RawWriter::slot(std::string &spool, uint32_t number, const Run &run)
     put(spool, 1, 4);
     put(spool, number, 4);
     put(spool, run.serial, 8);
-    put(spool, run.first_birth, 8);
+    put(spool, run.first_allocation, 8);
     put(spool, run.first_unit, 8);
     spool.append(reinterpret_cast<const char *>(run.profile), sizeof run.profile);
     put(spool, run.key, 4);

@@ -29,7 +29,7 @@ struct RawRecord {
     std::vector<uint32_t> places;        /* `cached` */
     uint64_t size = 0, alignment = 0;    /* as in Record */
     uint64_t address = 0;                /* of what begins */
-    uint64_t births = 0;                 /* it adds to its lane */
+    uint64_t allocations = 0;            /* it adds to its lane */
 };
 
 class RawWriter {
@@ -72,22 +72,22 @@ class RawWriter {
     struct Aged {
         size_t at = 0, count = 0; /* units of the run; 0: none */
         int slot = 0;             /* of the profile */
-        uint64_t serial = 0, births = 0;
+        uint64_t serial = 0, allocations = 0;
     };
     struct Run {
-        uint64_t serial = 0, first_unit = 0, first_birth = 0;
+        uint64_t serial = 0, first_unit = 0, first_allocation = 0;
         uint8_t profile[8] = {};
         bool key = false, begun = false; /* `begun`: its first chunk is in the stream */
         std::vector<uint16_t> units;
-        std::vector<uint32_t> ends;   /* of its records, in units */
-        std::vector<bool> visible;    /* records that an instruction stream shows */
-        std::vector<uint64_t> births; /* of the lane after each record */
+        std::vector<uint32_t> ends;        /* of its records, in units */
+        std::vector<bool> visible;         /* records that an instruction stream shows */
+        std::vector<uint64_t> allocations; /* of the lane after each record */
         std::vector<Aged> aged;
         size_t out = 0; /* records that are in the stream */
     };
     struct Lane {
-        uint64_t units = 0, births = 0, runs_count = 0, runs_since_key = 0;
-        uint64_t packed_from = 1; /* from this birth on all chunks are packed */
+        uint64_t units = 0, allocations = 0, runs_count = 0, runs_since_key = 0;
+        uint64_t packed_from = 1; /* from this allocation on all chunks are packed */
         uint64_t kinds[48] = {};
         uint64_t latest[kStructures] = {};
         State state;
@@ -100,7 +100,7 @@ class RawWriter {
     void choose_profile(const Lane &lane, Run &run);
     void encode(const Lane &lane, const Run &run, const RawRecord &record);
     void encode_event(const Run &run, const RawRecord &record);
-    void encode_birth(const Run &run, const RawRecord &record);
+    void encode_allocation(const Run &run, const RawRecord &record);
     void encode_ending(const Run &run, const RawRecord &record);
     void encode_general(const RawRecord &record);
     void encode_object(const RawRecord &record);
@@ -111,7 +111,7 @@ class RawWriter {
     void add_number(uint64_t value);
     void chunk_of(uint32_t number, Run &run, size_t records);
     void chunk(int type, int flags, uint32_t lane, const std::string &payload, uint64_t units,
-               uint64_t first, uint64_t first_birth, int64_t visible);
+               uint64_t first, uint64_t first_allocation, int64_t visible);
     std::string packed(const Lane &lane, const Run &run, size_t from, size_t to);
     void put_packed(std::string &to, unsigned unit);
     void slot(std::string &spool, uint32_t number, const Run &run);

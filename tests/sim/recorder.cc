@@ -40,7 +40,7 @@ void Recorder::drop(Record &record)
     if (record.begins != 0) truth_.objects[record.begins].recorded = false;
 }
 
-RawRecord Recorder::raw_of(uint32_t number, const Record &record, uint64_t births) const
+RawRecord Recorder::raw_of(uint32_t number, const Record &record, uint64_t allocations) const
 {
     RawRecord raw;
     raw.number = record.number;
@@ -52,7 +52,7 @@ RawRecord Recorder::raw_of(uint32_t number, const Record &record, uint64_t birth
     raw.alignment = record.alignment;
     raw.has_object = record.has_object;
     raw.unknown = record.unknown;
-    raw.births = births;
+    raw.allocations = allocations;
     if (record.has_object) {
         const Object &ends = truth_.objects[record.ends];
         raw.object_lane = ends.lane;
@@ -69,10 +69,10 @@ RawRecord Recorder::raw_of(uint32_t number, const Record &record, uint64_t birth
     return raw;
 }
 
-void Recorder::write(uint32_t number, const Record &record, uint64_t births)
+void Recorder::write(uint32_t number, const Record &record, uint64_t allocations)
 {
     if (lanes_[number].stopped) return;
-    RawRecord raw = raw_of(number, record, births);
+    RawRecord raw = raw_of(number, record, allocations);
     if (options_.fault != kNoFault) spoil(raw);
     writer_.write(raw);
 }
@@ -86,7 +86,7 @@ void Recorder::spoil(RawRecord &raw)
     if (foreign && options_.fault == kLocal) raw.object_lane = raw.lane;
     if (foreign && options_.fault == kClassOfForeign && raw.object_class != 0) {
         for (uint32_t i = 1; i < kClasses; i++)
-            if (i != raw.object_class && lanes_[raw.lane].told[i]) {
+            if (i != raw.object_class && lanes_[raw.lane].announced[i]) {
                 raw.object_class = i;
                 break;
             }
@@ -133,17 +133,17 @@ void Recorder::thread_cache_deleted(uint32_t number)
     write(number, record, 0);
 }
 
-void Recorder::stamp(uint32_t number, bool before, uint32_t structure)
+void Recorder::sequence(uint32_t number, bool before, uint32_t structure)
 {
     if (!on) return;
     Lane &l = lane(number);
     /* What is lost takes no number, nor does a thread that has seen that recording is over. */
     if (l.losing || (l.stopped && random_.one_in(2))) return;
-    uint64_t stamp = ++next_stamp_[structure];
+    uint64_t sequence = ++next_sequence_[structure];
     Record record;
-    record.number = before ? kStampBefore : kStampAfter;
+    record.number = before ? kSequenceBefore : kSequenceAfter;
     record.structure = structure;
-    record.size = stamp;
+    record.size = sequence;
     append(number, record);
     write(number, record, 0);
 }
@@ -159,18 +159,18 @@ void Recorder::call(uint32_t number, Record record)
     if (record.has_object) {
         const Object &ends = truth_.objects[record.ends];
         record.unknown = ends.serial == 0 || ends.lost;
-        record.bound = lane(ends.lane).births;
+        record.bound = lane(ends.lane).allocations;
     }
     if (record.begins != 0) {
         Object &object = truth_.objects[record.begins];
         object.lane = number;
-        object.serial = ++l.births;
+        object.serial = ++l.allocations;
         object.recorded = !l.losing;
         object.lost = l.losing;
     }
     if (l.losing) {
         l.lost_events++;
-        l.lost_births += record.begins != 0;
+        l.lost_allocations += record.begins != 0;
         return;
     }
     tell_call(number, record);
@@ -181,11 +181,11 @@ void Recorder::call(uint32_t number, Record record)
 
 /* ---- caches ---- */
 
-void Recorder::tell_class(uint32_t number, uint32_t structure)
+void Recorder::announce_class(uint32_t number, uint32_t structure)
 {
     Lane &l = lanes_[number];
-    if (structure == 0 || (l.told[structure] && !random_.one_in(500))) return;
-    l.told[structure] = true;
+    if (structure == 0 || (l.announced[structure] && !random_.one_in(500))) return;
+    l.announced[structure] = true;
     RawRecord raw;
     raw.number = kClass;
     raw.lane = number;
@@ -197,7 +197,7 @@ void Recorder::tell_class(uint32_t number, uint32_t structure)
 /* Before a record says the place with its class. */
 void Recorder::tell_place(uint32_t number, uint32_t place, uint32_t structure)
 {
-    tell_class(number, structure);
+    announce_class(number, structure);
     lanes_[number].blocks.insert(place / 64);
 }
 
@@ -276,7 +276,7 @@ void Recorder::cached(uint32_t number, uint32_t structure, const std::vector<Pla
 {
     if (!cache_is_known(number)) return;
     Lane &l = lanes_[number];
-    tell_class(number, structure);
+    announce_class(number, structure);
     RawRecord raw;
     raw.number = kCached;
     raw.lane = number;
@@ -326,7 +326,7 @@ void Recorder::start_losing(uint32_t number)
     l.lost_index = append(number, record);
     l.losing = true;
     l.cache_known = false;
-    l.lost_events = l.lost_births = 0;
+    l.lost_events = l.lost_allocations = 0;
 }
 
 void Recorder::stop_losing(uint32_t number)
@@ -336,10 +336,10 @@ void Recorder::stop_losing(uint32_t number)
     l.losing = false;
     Record &lost = truth_.records[l.lost_index];
     lost.size = l.lost_events;
-    lost.alignment = l.lost_births;
+    lost.alignment = l.lost_allocations;
     if (!l.stopped) truth_.lost_events += l.lost_events;
     if (l.lost_events > 0)
-        write(number, lost, l.lost_births);
+        write(number, lost, l.lost_allocations);
     else
         drop(lost);
 }

@@ -1,9 +1,9 @@
 /* recorder - what of a simulated program is recorded, and how it goes into the raw stream.
  *
- *   Program --calls, stamps--> Recorder --Record--> Truth
+ *   Program --calls, sequence numbers--> Recorder --Record--> Truth
  *                                  \------RawRecord--> RawWriter
  *
- * Gives objects their serials, ends their bounds and stamps their numbers. Recording may be off (before it begins, in
+ * Gives objects their serials, ends their bounds and sequence numbers their numbers. Recording may be off (before it begins, in
  * a pause), a lane may lose what it says for a while, and at the end the last words of some lanes may be missing. Then
  * objects and numbers are unknown to the stream just as FORMAT.md says.
  *
@@ -35,7 +35,7 @@ class Recorder {
     void thread_begin(uint32_t lane, uint64_t thread);
     void thread_end(uint32_t lane);
     void thread_cache_deleted(uint32_t lane);
-    void stamp(uint32_t lane, bool before, uint32_t structure);
+    void sequence(uint32_t lane, bool before, uint32_t structure);
     /* A call that was carried out: what it ended or began is known by its shape. `record` has everything but lane,
      * bound and number of windows. */
     void call(uint32_t lane, Record record);
@@ -67,30 +67,30 @@ class Recorder {
 
   private:
     struct Lane {
-        uint64_t births = 0;
+        uint64_t allocations = 0;
         size_t chunked = 0; /* of its records, in the stream */
         bool stopped = false, losing = false;
         uint32_t lost_index = 0; /* of the `lost` record */
-        uint64_t lost_events = 0, lost_births = 0;
+        uint64_t lost_events = 0, lost_allocations = 0;
         /* As a reader has it. */
         bool cache_known = false;
         std::deque<uint32_t> lists[kClasses];
-        bool told[kClasses] = {};  /* classes */
-        std::set<uint32_t> blocks; /* of places, whose class has been said */
+        bool announced[kClasses] = {}; /* classes */
+        std::set<uint32_t> blocks;     /* of places, whose class has been said */
     };
 
     Lane &lane(uint32_t number);
     uint32_t append(uint32_t lane, const Record &record);
-    void write(uint32_t lane, const Record &record, uint64_t births);
+    void write(uint32_t lane, const Record &record, uint64_t allocations);
     void drop(Record &record);
     bool speaks(const Lane &lane) const { return on && !lane.losing && !lane.stopped; }
     void say(uint32_t lane, const RawRecord &raw);
     bool cache_is_known(uint32_t lane);
-    void tell_class(uint32_t lane, uint32_t structure);
+    void announce_class(uint32_t lane, uint32_t structure);
     void tell_place(uint32_t lane, uint32_t place, uint32_t structure);
     void tell_call(uint32_t lane, Record &record);
     void follow(Lane &lane, const Record &record);
-    RawRecord raw_of(uint32_t lane, const Record &record, uint64_t births) const;
+    RawRecord raw_of(uint32_t lane, const Record &record, uint64_t allocations) const;
     void spoil(RawRecord &raw);
 
     const Options &options_;
@@ -98,7 +98,7 @@ class Recorder {
     RawWriter &writer_;
     Truth &truth_;
     std::vector<Lane> lanes_;
-    uint64_t next_stamp_[kStructures] = {};
+    uint64_t next_sequence_[kStructures] = {};
     std::vector<uint64_t> class_bytes_;
 };
 

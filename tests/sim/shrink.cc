@@ -38,7 +38,7 @@ Options shrink(Options options, const std::function<bool(const Options &)> &fail
         &Options::frames,     &Options::packed,    &Options::addresses, &Options::odd_sizes,
         &Options::large,      &Options::kinds,     &Options::failures,  &Options::heap_calls,
         &Options::exits,      &Options::reallocs,  &Options::losses,    &Options::pauses,
-        &Options::unknown,    &Options::stall,     &Options::preempt,   &Options::stamps,
+        &Options::unknown,    &Options::stall,     &Options::preempt,   &Options::sequences,
         &Options::tick_every, &Options::tick_skew, &Options::cut_every, &Options::end,
         &Options::share,      &Options::queue,     &Options::mail,      &Options::pingpong,
         &Options::relay};

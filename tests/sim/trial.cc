@@ -109,7 +109,7 @@ Verdict try_options(const Setting &setting, const Options &options, const std::s
     verdict.raw_bytes = simulated.raw.size();
     verdict.ticks = truth.ticks.size();
     for (const Record &record : truth.records)
-        verdict.stamps += record.in_stream && is_stamp(record);
+        verdict.sequences += record.in_stream && is_sequence(record);
     std::string spool = setting.directory + "/raw.spool";
     unlink(spool.c_str());
     if (!write_file(setting.directory + "/raw", simulated.raw) ||

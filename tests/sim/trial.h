@@ -26,7 +26,7 @@ Simulated simulate(const Options &options);
 
 struct Verdict {
     std::string problem; /* empty: everything is right */
-    uint64_t calls = 0, stamps = 0, ticks = 0, inversions = 0, raw_bytes = 0;
+    uint64_t calls = 0, sequences = 0, ticks = 0, inversions = 0, raw_bytes = 0;
     bool whole_units = false;
 };
 

@@ -2,33 +2,33 @@
 
 #include "common/call_kind.h"
 
-#define SHAPE_OF_BIRTH      \
-    {                       \
-        kBirth, true, false \
+#define SHAPE_OF_ALLOCATION      \
+    {                            \
+        kAllocation, true, false \
     }
-#define SHAPE_OF_BIRTH_ALIGNED \
-    {                          \
-        kBirth, true, true     \
+#define SHAPE_OF_ALLOCATION_ALIGNED \
+    {                               \
+        kAllocation, true, true     \
     }
 #define SHAPE_OF_REALLOC      \
     {                         \
         kRealloc, true, false \
     }
-#define SHAPE_OF_DEATH       \
-    {                        \
-        kDeath, false, false \
+#define SHAPE_OF_FREE       \
+    {                       \
+        kFree, false, false \
     }
-#define SHAPE_OF_DEATH_SIZED \
-    {                        \
-        kDeath, true, false  \
+#define SHAPE_OF_FREE_SIZED \
+    {                       \
+        kFree, true, false  \
     }
-#define SHAPE_OF_DEATH_ALIGNED \
-    {                          \
-        kDeath, false, true    \
+#define SHAPE_OF_FREE_ALIGNED \
+    {                         \
+        kFree, false, true    \
     }
-#define SHAPE_OF_DEATH_SIZED_ALIGNED \
-    {                                \
-        kDeath, true, true           \
+#define SHAPE_OF_FREE_SIZED_ALIGNED \
+    {                               \
+        kFree, true, true           \
     }
 #define SHAPE_OF_HEAP       \
     {                       \

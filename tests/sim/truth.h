@@ -14,8 +14,8 @@ enum RecordNumber : uint8_t {
     kThreadBegin = 48,
     kThreadEnd = 49,
     kThreadCacheDeleted = 50,
-    kStampBefore = 51,
-    kStampAfter = 52,
+    kSequenceBefore = 51,
+    kSequenceAfter = 52,
     kLost = 53,
     kFailed = 54,
     kClass = 56,
@@ -27,7 +27,7 @@ enum RecordNumber : uint8_t {
 constexpr uint32_t kStructures = 256;
 constexpr uint32_t kPageHeapStructure = 255;
 
-enum Shape : uint8_t { kNoShape, kBirth, kRealloc, kDeath, kHeap };
+enum Shape : uint8_t { kNoShape, kAllocation, kRealloc, kFree, kHeap };
 
 /* What a kind of call has, from the list of kinds (common/call_kind.h). */
 struct KindTraits {
@@ -45,8 +45,8 @@ struct Object {
     uint32_t place = 0; /* number, and class, FORMAT.md 2.5 */
     uint32_t place_class = 0;
     uint32_t lane = 0;
-    uint64_t serial = 0;   /* 0: the birth was not recorded and has no number */
-    bool recorded = false; /* its birth is in the stream; not so if it was lost */
+    uint64_t serial = 0;   /* 0: the allocation was not recorded and has no number */
+    bool recorded = false; /* its allocation is in the stream; not so if it was lost */
     bool lost = false;
 };
 
@@ -60,19 +60,21 @@ struct Record {
     uint32_t structure = 0;
     ObjectId ends = 0, begins = 0; /* of a failed realloc: `ends` stays */
     uint32_t window = kNever;      /* of the chunk that brings it */
-    uint64_t size = 0,
-             alignment = 0; /* stamps: the number; thread_begin: the thread; lost: events, births */
+    uint64_t
+        size = 0,
+        alignment =
+            0; /* sequence numbers: the number; thread_begin: the thread; lost: events, allocations */
     bool has_object =
-        false; /* a DEATH or REALLOC, failed or not; `ends` 0 is then an object made before */
+        false; /* a FREE or REALLOC, failed or not; `ends` 0 is then an object made before */
     bool unknown = false;  /* and the stream says so */
     bool implied = false;  /* its place is the first of its thread's list of the smallest class */
-    uint64_t bound = 0;    /* births that the lane of `ends` had had */
+    uint64_t bound = 0;    /* allocations that the lane of `ends` had had */
     bool in_stream = true; /* false: cut off with the end of its lane */
 };
 
-inline bool is_stamp(const Record &record)
+inline bool is_sequence(const Record &record)
 {
-    return record.number == kStampBefore || record.number == kStampAfter;
+    return record.number == kSequenceBefore || record.number == kSequenceAfter;
 }
 
 /* Records that are neither in the order nor shape it. */
@@ -84,7 +86,7 @@ inline bool is_silent(const Record &record)
 /* Whether the instruction stream has something for it. */
 inline bool is_visible(const Record &record)
 {
-    return !is_stamp(record) && !is_silent(record);
+    return !is_sequence(record) && !is_silent(record);
 }
 
 inline bool is_call(const Record &record)

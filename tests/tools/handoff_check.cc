@@ -2,7 +2,7 @@
 //
 //   malloctape dump RAW | handoff_check THREADS LOG
 //
-// For each thread: every birth has the size that the program asked for, and every free and realloc names the very
+// For each thread: every allocation has the size that the program asked for, and every free and realloc names the very
 // object that the log names, in the same order, none more and none less. Prints what it compared; exit status 1
 // and the first few mistakes when there are any.
 
@@ -19,15 +19,15 @@
 
 namespace {
 
-// An object as a dump names it: LANE:BIRTHS@PLACE, of so many births of a lane the latest one at a place. Where it begins, and
+// An object as a dump names it: LANE:ALLOCATIONS@PLACE, of so many allocations of a lane the latest one at a place. Where it begins, and
 // from resolve() on, it is the last of them.
 struct Object {
     uint32_t lane;
-    uint64_t births;
+    uint64_t allocations;
     uint32_t place;
 };
 
-struct Death {
+struct Free {
     Object object;
     bool is_realloc;
 };
@@ -37,14 +37,14 @@ struct Player {
     uint32_t lane = 0;
     uint64_t first_serial = 0; // of its first object
     std::vector<uint64_t> sizes;
-    std::vector<Death> deaths;
+    std::vector<Free> frees;
     bool complete = false;
 };
 
 std::unordered_map<uint32_t, int> playing; // lane: thread that is between its two marks
 std::vector<Player> players;
-std::unordered_map<uint32_t, uint64_t> births_so_far;          // of lanes
-std::unordered_map<uint64_t, std::vector<uint64_t>> births_at; // serials, by lane and place
+std::unordered_map<uint32_t, uint64_t> allocations_so_far;          // of lanes
+std::unordered_map<uint64_t, std::vector<uint64_t>> allocations_at; // serials, by lane and place
 uint64_t mistakes;
 
 void mistake(int thread, size_t index, const char *what, uint64_t recorded, uint64_t wanted)
@@ -57,9 +57,9 @@ void mistake(int thread, size_t index, const char *what, uint64_t recorded, uint
 // "@PLACE" is of an object that the lane itself has. One that is unknown is 0:0, which no log names.
 Object read_object(const char *text, uint32_t lane)
 {
-    Object object = {lane, births_so_far[lane], 0};
+    Object object = {lane, allocations_so_far[lane], 0};
     if (sscanf(text, "@%" SCNu32, &object.place) == 1) return object;
-    if (sscanf(text, "%" SCNu32 ":%" SCNu64 "@%" SCNu32, &object.lane, &object.births,
+    if (sscanf(text, "%" SCNu32 ":%" SCNu64 "@%" SCNu32, &object.lane, &object.allocations,
                &object.place) == 3)
         return object;
     return {0, 0, 0};
@@ -70,13 +70,13 @@ uint64_t spot(const Object &object)
     return static_cast<uint64_t>(object.lane) << 32 | object.place;
 }
 
-// When all births have been read.
+// When all allocations have been read.
 Object resolve(const Object &object)
 {
-    auto found = births_at.find(spot(object));
-    if (found == births_at.end()) return {0, 0, 0};
+    auto found = allocations_at.find(spot(object));
+    if (found == allocations_at.end()) return {0, 0, 0};
     const std::vector<uint64_t> &serials = found->second;
-    auto after = std::upper_bound(serials.begin(), serials.end(), object.births);
+    auto after = std::upper_bound(serials.begin(), serials.end(), object.allocations);
     if (after == serials.begin()) return {0, 0, 0};
     return {object.lane, *(after - 1), object.place};
 }
@@ -86,16 +86,16 @@ bool is_mark(const char *kind, uint64_t size, uint64_t mark)
     return strcmp(kind, "malloc") == 0 && size >= mark && size < mark + players.size();
 }
 
-void add_birth(uint32_t lane, const char *kind, uint64_t size, const Object &object)
+void add_allocation(uint32_t lane, const char *kind, uint64_t size, const Object &object)
 {
-    births_so_far[lane] = object.births;
-    births_at[spot(object)].push_back(object.births);
+    allocations_so_far[lane] = object.allocations;
+    allocations_at[spot(object)].push_back(object.allocations);
     auto found = playing.find(lane);
     if (is_mark(kind, size, HANDOFF_BEGIN_BYTES)) {
         int thread = static_cast<int>(size - HANDOFF_BEGIN_BYTES);
         playing[lane] = thread;
         players[thread].lane = lane;
-        players[thread].first_serial = object.births + 1;
+        players[thread].first_serial = object.allocations + 1;
     } else if (found != playing.end() && is_mark(kind, size, HANDOFF_END_BYTES)) {
         players[found->second].complete = true;
         playing.erase(found);
@@ -104,21 +104,21 @@ void add_birth(uint32_t lane, const char *kind, uint64_t size, const Object &obj
     }
 }
 
-void add_death(uint32_t lane, const Object &object, bool is_realloc)
+void add_free(uint32_t lane, const Object &object, bool is_realloc)
 {
     auto found = playing.find(lane);
-    if (found != playing.end()) players[found->second].deaths.push_back({object, is_realloc});
+    if (found != playing.end()) players[found->second].frees.push_back({object, is_realloc});
 }
 
 // All have been read. The first object that a thread ends is that of its mark.
-void resolve_deaths(Player *player)
+void resolve_frees(Player *player)
 {
-    for (Death &death : player->deaths)
-        death.object = resolve(death.object);
-    if (player->deaths.empty()) return;
-    const Object &first = player->deaths.front().object;
-    if (first.lane == player->lane && first.births == player->first_serial - 1)
-        player->deaths.erase(player->deaths.begin());
+    for (Free &freeing : player->frees)
+        freeing.object = resolve(freeing.object);
+    if (player->frees.empty()) return;
+    const Object &first = player->frees.front().object;
+    if (first.lane == player->lane && first.allocations == player->first_serial - 1)
+        player->frees.erase(player->frees.begin());
 }
 
 // One line of a dump: OFFSET L<lane> #<number> KIND OPERANDS.
@@ -133,12 +133,13 @@ void read_line(char *line)
     const char *kind = words[3];
     if (strcmp(kind, "malloc") == 0 || strcmp(kind, "memalign") == 0) {
         if (strcmp(words[count - 1], "failed") == 0) return;
-        add_birth(lane, kind, strtoull(words[4], nullptr, 10), read_object(words[count - 1], lane));
+        add_allocation(lane, kind, strtoull(words[4], nullptr, 10),
+                       read_object(words[count - 1], lane));
     } else if (strcmp(kind, "free") == 0) {
-        add_death(lane, read_object(words[4], lane), false);
+        add_free(lane, read_object(words[4], lane), false);
     } else if (strncmp(kind, "realloc_", 8) == 0 && count >= 8) {
-        add_death(lane, read_object(words[4], lane), true);
-        add_birth(lane, kind, strtoull(words[5], nullptr, 10), read_object(words[7], lane));
+        add_free(lane, read_object(words[4], lane), true);
+        add_allocation(lane, kind, strtoull(words[5], nullptr, 10), read_object(words[7], lane));
     }
 }
 
@@ -158,7 +159,7 @@ std::vector<uint64_t> read_log(const std::string &path)
     return log;
 }
 
-void check_births(int thread)
+void check_allocations(int thread)
 {
     const Player &player = players[thread];
     for (size_t i = 0; i < player.sizes.size(); i++) {
@@ -167,28 +168,28 @@ void check_births(int thread)
     }
 }
 
-// The identity of the object that a recorded death names, as the program writes it.
-uint64_t id_of(const Death &death)
+// The identity of the object that a recorded free names, as the program writes it.
+uint64_t id_of(const Free &freeing)
 {
     for (size_t thread = 0; thread < players.size(); thread++) {
         const Player &player = players[thread];
-        uint64_t serial = death.object.births;
-        if (player.lane == death.object.lane && serial >= player.first_serial &&
+        uint64_t serial = freeing.object.allocations;
+        if (player.lane == freeing.object.lane && serial >= player.first_serial &&
             serial < player.first_serial + player.sizes.size())
             return handoff_id(thread, serial - player.first_serial) |
-                   (death.is_realloc ? HANDOFF_LOG_REALLOC : 0);
+                   (freeing.is_realloc ? HANDOFF_LOG_REALLOC : 0);
     }
     return ~uint64_t{0};
 }
 
-void check_deaths(int thread, const std::vector<uint64_t> &log)
+void check_frees(int thread, const std::vector<uint64_t> &log)
 {
     const Player &player = players[thread];
-    if (player.deaths.size() != log.size())
-        mistake(thread, 0, "number of objects ended", player.deaths.size(), log.size());
-    for (size_t i = 0; i < player.deaths.size() && i < log.size(); i++)
-        if (id_of(player.deaths[i]) != log[i])
-            mistake(thread, i, "object ended", id_of(player.deaths[i]), log[i]);
+    if (player.frees.size() != log.size())
+        mistake(thread, 0, "number of objects ended", player.frees.size(), log.size());
+    for (size_t i = 0; i < player.frees.size() && i < log.size(); i++)
+        if (id_of(player.frees[i]) != log[i])
+            mistake(thread, i, "object ended", id_of(player.frees[i]), log[i]);
 }
 
 } // namespace
@@ -204,22 +205,22 @@ int main(int count, char **words)
     while (fgets(line, sizeof line, stdin))
         read_line(line);
     for (Player &player : players)
-        resolve_deaths(&player);
-    uint64_t births = 0;
-    uint64_t deaths = 0;
+        resolve_frees(&player);
+    uint64_t allocations = 0;
+    uint64_t frees = 0;
     uint64_t foreign = 0;
     for (size_t thread = 0; thread < players.size(); thread++) {
         if (!players[thread].complete) mistake(static_cast<int>(thread), 0, "marks", 0, 1);
-        check_births(static_cast<int>(thread));
+        check_allocations(static_cast<int>(thread));
         std::vector<uint64_t> log = read_log(std::string(words[2]) + "." + std::to_string(thread));
-        check_deaths(static_cast<int>(thread), log);
-        births += players[thread].sizes.size();
-        deaths += log.size();
-        for (const Death &death : players[thread].deaths)
-            foreign += death.object.lane != players[thread].lane;
+        check_frees(static_cast<int>(thread), log);
+        allocations += players[thread].sizes.size();
+        frees += log.size();
+        for (const Free &freeing : players[thread].frees)
+            foreign += freeing.object.lane != players[thread].lane;
     }
-    printf("%" PRIu64 " births, %" PRIu64 " deaths, %" PRIu64
+    printf("%" PRIu64 " allocations, %" PRIu64 " frees, %" PRIu64
            " of them of another thread's object: %" PRIu64 " mistakes\n",
-           births, deaths, foreign, mistakes);
-    return mistakes != 0 || deaths == 0 || births != deaths;
+           allocations, frees, foreign, mistakes);
+    return mistakes != 0 || frees == 0 || allocations != frees;
 }

@@ -37,13 +37,13 @@ static void make_churn(struct instruction_writer *writer, uint64_t events, uint6
     uint64_t state = 88172645463325252u;
     if (objects == NULL) exit(1);
     for (uint64_t slot = 0; slot < slots; slot++)
-        objects[slot] =
-            instruction_put_birth(writer, CALL_MALLOC, 16 + (random_next(&state) >> 20) % 512, 0);
+        objects[slot] = instruction_put_allocation(writer, CALL_MALLOC,
+                                                   16 + (random_next(&state) >> 20) % 512, 0);
     for (uint64_t event = slots; event + 1 < events; event += 2) {
         uint64_t slot = (random_next(&state) >> 20) % slots;
-        instruction_put_death(writer, CALL_FREE, objects[slot]);
-        objects[slot] =
-            instruction_put_birth(writer, CALL_MALLOC, 16 + (random_next(&state) >> 20) % 512, 0);
+        instruction_put_free(writer, CALL_FREE, objects[slot]);
+        objects[slot] = instruction_put_allocation(writer, CALL_MALLOC,
+                                                   16 + (random_next(&state) >> 20) % 512, 0);
     }
     free(objects);
 }
@@ -59,7 +59,7 @@ static void make_lanes(struct instruction_writer *writer, uint64_t events, uint6
         instruction_put_thread_begin(writer, thread++);
     }
     for (uint64_t slot = 0; slot < SLOTS; slot++)
-        objects[slot] = instruction_put_birth(writer, CALL_MALLOC, 100, 0);
+        objects[slot] = instruction_put_allocation(writer, CALL_MALLOC, 100, 0);
     for (uint64_t event = 0; event < events;) {
         uint64_t run = 1 + (random_next(&state) >> 20) % 16;
         instruction_put_lane(writer, (random_next(&state) >> 20) % lanes);
@@ -70,9 +70,9 @@ static void make_lanes(struct instruction_writer *writer, uint64_t events, uint6
         }
         for (; run > 0 && event < events; run--, event += 2) {
             uint64_t slot = (random_next(&state) >> 20) % SLOTS;
-            instruction_put_death(writer, CALL_FREE, objects[slot]);
-            objects[slot] = instruction_put_birth(writer, CALL_MALLOC,
-                                                  16 + (random_next(&state) >> 20) % 512, 0);
+            instruction_put_free(writer, CALL_FREE, objects[slot]);
+            objects[slot] = instruction_put_allocation(writer, CALL_MALLOC,
+                                                       16 + (random_next(&state) >> 20) % 512, 0);
         }
         if (event % 10000 < 32) instruction_put_tick(writer, 10000000, 1 << 24, 1 << 23);
     }
@@ -88,7 +88,7 @@ struct pair {
 static struct pair pair_make(struct instruction_writer *writer, uint64_t *made)
 {
     uint64_t size = 16 + (*made)++ % 4093;
-    return (struct pair){instruction_put_birth(writer, CALL_MALLOC, size, 0), size};
+    return (struct pair){instruction_put_allocation(writer, CALL_MALLOC, size, 0), size};
 }
 
 static void pair_change(struct instruction_writer *writer, uint64_t *made, struct pair *pair)
@@ -99,7 +99,7 @@ static void pair_change(struct instruction_writer *writer, uint64_t *made, struc
 
 static void pair_end(struct instruction_writer *writer, struct pair pair)
 {
-    instruction_put_death_sized(writer, CALL_FREE_SIZED, pair.name, pair.size);
+    instruction_put_free_sized(writer, CALL_FREE_SIZED, pair.name, pair.size);
 }
 
 /* As programs do, a lane at times makes many objects and ends them at once. Then it leaves one for another object, and
@@ -146,8 +146,8 @@ static void make_places(struct instruction_writer *writer, uint64_t events, uint
     uint64_t address = 0x10000;
     for (uint64_t made = 0; 2 * made < events; made++) {
         if (fresh > 0 && made % fresh == fresh - 1) address += 128;
-        uint32_t object = instruction_put_birth(writer, CALL_MALLOC, 100, address);
-        instruction_put_death(writer, CALL_FREE, object);
+        uint32_t object = instruction_put_allocation(writer, CALL_MALLOC, 100, address);
+        instruction_put_free(writer, CALL_FREE, object);
     }
 }
 
@@ -155,16 +155,16 @@ static void make_places(struct instruction_writer *writer, uint64_t events, uint
 static void make_call(struct instruction_writer *writer, enum call_kind kind, uint32_t *object)
 {
     switch (call_shapes[kind]) {
-    case SHAPE_BIRTH: *object = instruction_put_birth(writer, kind, 100, 0); break;
-    case SHAPE_BIRTH_ALIGNED:
-        *object = instruction_put_birth_aligned(writer, kind, 128, 64, 0);
+    case SHAPE_ALLOCATION: *object = instruction_put_allocation(writer, kind, 100, 0); break;
+    case SHAPE_ALLOCATION_ALIGNED:
+        *object = instruction_put_allocation_aligned(writer, kind, 128, 64, 0);
         break;
     case SHAPE_REALLOC: instruction_put_realloc(writer, kind, *object, 200, 0); break;
-    case SHAPE_DEATH: instruction_put_death(writer, kind, *object); break;
-    case SHAPE_DEATH_SIZED: instruction_put_death_sized(writer, kind, *object, 100); break;
-    case SHAPE_DEATH_ALIGNED: instruction_put_death_aligned(writer, kind, *object, 64); break;
-    case SHAPE_DEATH_SIZED_ALIGNED:
-        instruction_put_death_sized_aligned(writer, kind, *object, 128, 64);
+    case SHAPE_FREE: instruction_put_free(writer, kind, *object); break;
+    case SHAPE_FREE_SIZED: instruction_put_free_sized(writer, kind, *object, 100); break;
+    case SHAPE_FREE_ALIGNED: instruction_put_free_aligned(writer, kind, *object, 64); break;
+    case SHAPE_FREE_SIZED_ALIGNED:
+        instruction_put_free_sized_aligned(writer, kind, *object, 128, 64);
         break;
     default: break;
     }
@@ -207,37 +207,37 @@ static void make_kinds(struct instruction_writer *writer)
     for (unsigned number = 1; number < CALL_KINDS; number++) {
         enum call_kind kind = (enum call_kind)number;
         uint8_t shape = call_shapes[kind];
-        bool birth = shape == SHAPE_BIRTH || shape == SHAPE_BIRTH_ALIGNED;
+        bool allocation = shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED;
         if (shape == SHAPE_UNDEFINED || shape == SHAPE_HEAP) continue;
-        if (!birth) make_call(writer, make_partner(kind), &object);
+        if (!allocation) make_call(writer, make_partner(kind), &object);
         make_call(writer, kind, &object);
-        if (birth) make_call(writer, make_partner(kind), &object);
-        if (shape == SHAPE_REALLOC) instruction_put_death(writer, CALL_FREE, object);
+        if (allocation) make_call(writer, make_partner(kind), &object);
+        if (shape == SHAPE_REALLOC) instruction_put_free(writer, CALL_FREE, object);
     }
     instruction_put_heap(writer, CALL_RELEASE_MEMORY, 1, numbers);
     instruction_put_heap(writer, CALL_THREAD_IDLE, 0, numbers);
     instruction_put_heap(writer, CALL_THREAD_BUSY, 0, numbers);
     instruction_put_heap(writer, CALL_SET_PROPERTY, 2, numbers);
-    instruction_put_birth_failed(writer, CALL_MALLOC, UINT64_MAX, 0);
-    instruction_put_birth_failed(writer, CALL_POSIX_MEMALIGN, 100, 3);
-    instruction_put_death_unknown(writer, CALL_FREE, 0, 0);
-    instruction_put_death_unknown(writer, CALL_DELETE_SIZED_ALIGNED, 64, 64);
+    instruction_put_allocation_failed(writer, CALL_MALLOC, UINT64_MAX, 0);
+    instruction_put_allocation_failed(writer, CALL_POSIX_MEMALIGN, 100, 3);
+    instruction_put_free_unknown(writer, CALL_FREE, 0, 0);
+    instruction_put_free_unknown(writer, CALL_DELETE_SIZED_ALIGNED, 64, 64);
     object = instruction_put_realloc_unknown(writer, CALL_REALLOC_MOVED, 300, 0);
     other = instruction_put_realloc_unknown(writer, CALL_REALLOC_IN_PLACE, 200, 0);
     instruction_put_realloc_failed(writer, object, UINT64_C(1) << 60);
     instruction_put_realloc_unknown_failed(writer, UINT64_C(1) << 60);
     instruction_put_freed_twice(writer);
-    instruction_put_death_unknown(writer, CALL_FREE_SIZED, 64, 0);
+    instruction_put_free_unknown(writer, CALL_FREE_SIZED, 64, 0);
     instruction_put_lane(writer, 1);
     instruction_put_thread_begin(writer, 4712);
-    instruction_put_birth(writer, CALL_CALLOC, 300, 0);
+    instruction_put_allocation(writer, CALL_CALLOC, 300, 0);
     instruction_put_tick(writer, 10000000, 1 << 24, 1 << 23);
     instruction_put_lost(writer, 1, 17);
     instruction_put_thread_cache_deleted(writer);
     instruction_put_thread_end(writer);
     instruction_put_lane(writer, 0);
-    instruction_put_death(writer, CALL_FREE, object);
-    instruction_put_death(writer, CALL_FREE, other);
+    instruction_put_free(writer, CALL_FREE, object);
+    instruction_put_free(writer, CALL_FREE, other);
 }
 
 static void make_alignments(struct instruction_writer *writer)
@@ -250,11 +250,12 @@ static void make_alignments(struct instruction_writer *writer)
                  {CALL_POSIX_MEMALIGN, 24, 8}, {CALL_POSIX_MEMALIGN, 24, 4}};
     for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++) {
         const uint64_t size = calls[i].size, alignment = calls[i].alignment;
-        uint32_t object = instruction_put_birth_aligned(writer, calls[i].kind, size, alignment, 0);
-        instruction_put_death(writer, CALL_FREE, object);
-        object = instruction_put_birth_aligned(writer, calls[i].kind, size, alignment, 0);
-        instruction_put_death_sized_aligned(writer, CALL_FREE_ALIGNED_SIZED, object, size,
-                                            alignment);
+        uint32_t object =
+            instruction_put_allocation_aligned(writer, calls[i].kind, size, alignment, 0);
+        instruction_put_free(writer, CALL_FREE, object);
+        object = instruction_put_allocation_aligned(writer, calls[i].kind, size, alignment, 0);
+        instruction_put_free_sized_aligned(writer, CALL_FREE_ALIGNED_SIZED, object, size,
+                                           alignment);
     }
 }
 
@@ -269,11 +270,11 @@ static unsigned find_kind(const char *name)
 static void make_huge(struct instruction_writer *writer, enum call_kind kind, uint64_t alignment)
 {
     const uint64_t size = UINT64_C(1) << 62;
-    instruction_put_birth(writer, CALL_MALLOC, 100, 0);
-    if (call_shapes[kind] == SHAPE_BIRTH_ALIGNED)
-        instruction_put_birth_aligned(writer, kind, size, alignment, 0);
+    instruction_put_allocation(writer, CALL_MALLOC, 100, 0);
+    if (call_shapes[kind] == SHAPE_ALLOCATION_ALIGNED)
+        instruction_put_allocation_aligned(writer, kind, size, alignment, 0);
     else
-        instruction_put_birth(writer, kind, size, 0);
+        instruction_put_allocation(writer, kind, size, 0);
 }
 
 static void make_hopeless(struct instruction_writer *writer, uint64_t lanes)
@@ -284,13 +285,13 @@ static void make_hopeless(struct instruction_writer *writer, uint64_t lanes)
     for (uint64_t lane = 0; lane < lanes; lane++) {
         instruction_put_lane(writer, lane);
         if (lane > 0) {
-            instruction_put_death(writer, CALL_FREE, name);
+            instruction_put_free(writer, CALL_FREE, name);
         } else {
             for (int i = 0; i < BEFORE; i++)
-                instruction_put_birth(writer, CALL_MALLOC, 100, 0);
-            instruction_put_birth(writer, CALL_MALLOC, size, 0);
+                instruction_put_allocation(writer, CALL_MALLOC, 100, 0);
+            instruction_put_allocation(writer, CALL_MALLOC, size, 0);
         }
-        name = instruction_put_birth(writer, CALL_MALLOC, 100, 0);
+        name = instruction_put_allocation(writer, CALL_MALLOC, 100, 0);
     }
 }
 

@@ -61,7 +61,7 @@ static __thread __attribute__((tls_model("initial-exec"))) struct {
 #define IGNORED const void *ignored /* std::nothrow */
 
 /* X(function, KIND, (parameters), (arguments), size, alignment) */
-#define BIRTHS(X)                                                                                  \
+#define ALLOCATIONS(X)                                                                             \
     X(malloc, MALLOC, (size_t size), (size), size, 0)                                              \
     X(calloc, CALLOC, (size_t count, size_t size), (count, size), product(count, size), 0)         \
     X(memalign, MEMALIGN, (size_t alignment, size_t size), (alignment, size), size, alignment)     \
@@ -83,7 +83,7 @@ static __thread __attribute__((tls_model("initial-exec"))) struct {
       (size_t size, size_t alignment, IGNORED), (size, alignment, ignored), size, alignment)
 
 /* The same; the object is called that. */
-#define DEATHS(X)                                                                                  \
+#define FREES(X)                                                                                   \
     X(free, FREE, (void *object), (object), 0, 0)                                                  \
     X(cfree, CFREE, (void *object), (object), 0, 0)                                                \
     X(free_sized, FREE_SIZED, (void *object, size_t size), (object, size), size, 0)                \
@@ -109,14 +109,14 @@ static __thread __attribute__((tls_model("initial-exec"))) struct {
     X(_ZdaPvmSt11align_val_t, DELETE_ARRAY_SIZED_ALIGNED,                                          \
       (void *object, size_t size, size_t alignment), (object, size, alignment), size, alignment)
 
-#define DECLARE_BIRTH(function, kind, parameters, ...) \
-    void *function parameters;                         \
+#define DECLARE_ALLOCATION(function, kind, parameters, ...) \
+    void *function parameters;                              \
     static void *(*real_##function)parameters;
-BIRTHS(DECLARE_BIRTH)
-#define DECLARE_DEATH(function, kind, parameters, ...) \
-    void function parameters;                          \
+ALLOCATIONS(DECLARE_ALLOCATION)
+#define DECLARE_FREE(function, kind, parameters, ...) \
+    void function parameters;                         \
     static void(*real_##function) parameters;
-DEATHS(DECLARE_DEATH)
+FREES(DECLARE_FREE)
 
 static void *(*real_realloc)(void *object, size_t size);
 static int (*real_posix_memalign)(void **result, size_t alignment, size_t size);
@@ -135,8 +135,8 @@ static void look_up(void *place, const char *function)
 static void look_up_all(void)
 {
 #define LOOK_UP(function, ...) look_up(&real_##function, #function);
-    BIRTHS(LOOK_UP)
-    DEATHS(LOOK_UP)
+    ALLOCATIONS(LOOK_UP)
+    FREES(LOOK_UP)
     LOOK_UP(realloc)
     LOOK_UP(posix_memalign)
     LOOK_UP(_exit)
@@ -357,7 +357,7 @@ struct call {
     unsigned kind;
     uint64_t object, result, size, alignment;
     uint64_t phase;
-    struct truth_record *record; /* of a death or realloc */
+    struct truth_record *record; /* of a free or realloc */
     bool watched;
 };
 
@@ -382,7 +382,7 @@ static void call_leave(void)
     if (--me.depth == 0 && witness->locks) pthread_mutex_unlock(&witness->lock);
 }
 
-static void death_begins(struct call *call)
+static void free_begins(struct call *call)
 {
     if (!call->watched) return;
     call->record = record_new();
@@ -403,12 +403,12 @@ static void call_ends(struct call *call)
     }
     if (!call->record || call->kind == CALL_REALLOC_MOVED) {
         struct truth_record *record = record_new();
-        bool is_birth = !call->record;
-        record->object = is_birth ? 0 : (uint64_t)(call->record - records);
+        bool is_allocation = !call->record;
+        record->object = is_allocation ? 0 : (uint64_t)(call->record - records);
         record->result = call->result;
         record->size = call->size;
         record->alignment = call->alignment;
-        record_write(record, is_birth ? call->kind : TRUTH_REALLOC_DONE, flags);
+        record_write(record, is_allocation ? call->kind : TRUTH_REALLOC_DONE, flags);
     }
     call_leave();
 }
@@ -425,7 +425,7 @@ static size_t product(size_t count, size_t size)
     return __builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes;
 }
 
-#define DEFINE_BIRTH(function, call_kind, parameters, arguments, bytes, align)         \
+#define DEFINE_ALLOCATION(function, call_kind, parameters, arguments, bytes, align)    \
     void *function parameters                                                          \
     {                                                                                  \
         WATCHED_CALL(.kind = CALL_##call_kind, .size = (bytes), .alignment = (align)); \
@@ -433,9 +433,9 @@ static size_t product(size_t count, size_t size)
         call.result = (uintptr_t)result;                                               \
         return result;                                                                 \
     }
-BIRTHS(DEFINE_BIRTH)
+ALLOCATIONS(DEFINE_ALLOCATION)
 
-#define DEFINE_DEATH(function, call_kind, parameters, arguments, bytes, align)               \
+#define DEFINE_FREE(function, call_kind, parameters, arguments, bytes, align)                \
     void function parameters                                                                 \
     {                                                                                        \
         if (!object) {                                                                       \
@@ -445,10 +445,10 @@ BIRTHS(DEFINE_BIRTH)
         }                                                                                    \
         WATCHED_CALL(.kind = CALL_##call_kind, .object = (uintptr_t)object, .size = (bytes), \
                      .alignment = (align));                                                  \
-        death_begins(&call);                                                                 \
+        free_begins(&call);                                                                  \
         real_##function arguments;                                                           \
     }
-DEATHS(DEFINE_DEATH)
+FREES(DEFINE_FREE)
 
 void *realloc(void *object, size_t size)
 {
@@ -457,7 +457,7 @@ void *realloc(void *object, size_t size)
                          : ends  ? CALL_REALLOC_ZERO
                                  : CALL_REALLOC_MOVED,
                  .object = (uintptr_t)object, .size = size);
-    if (object) death_begins(&call);
+    if (object) free_begins(&call);
     void *result = real_realloc(object, size);
     call.result = (uintptr_t)result;
     return result;

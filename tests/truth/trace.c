@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "inspect/raw_source.h"
 #include "common/call_table.h"
 #include "common/program.h"
+#include "inspect/raw_source.h"
 #include "truth_file.h"
 
 enum { BATCH = 256, CALLS_FIRST = 1024, NO_THREAD = 0 };
@@ -55,7 +55,7 @@ static void record_take(struct reading *reading, uint32_t lane, const struct rec
             .size = record->size,
             .alignment = record->operand,
             .ended = record->bound,
-            .began = record->serial ? raw_births(lane, record->serial) : 0,
+            .began = record->serial ? raw_allocations(lane, record->serial) : 0,
             .address = record->address,
             .place = record->place,
             .end_place = record->ends,
@@ -80,77 +80,80 @@ static void chunk_take(struct reading *reading, struct raw_source *source,
         for (uint32_t i = 0; i < count; i++)
             record_take(reading, chunk->lane, &records[i]);
     if (error_is_set(&decoder->error)) truth_fail(reading->path, "a chunk cannot be decoded");
-    reading->trace->births[chunk->lane] = decoder->births;
+    reading->trace->allocations[chunk->lane] = decoder->allocations;
 }
 
 /* ---- whom a place and a bound mean (FORMAT.md 2.5) ---- */
 
-struct birth {
+struct allocation {
     uint64_t where; /* lane and place */
     uint64_t began;
 };
 
-static uint64_t where(uint64_t births, uint32_t place)
+static uint64_t where(uint64_t allocations, uint32_t place)
 {
-    return (uint64_t)raw_births_lane(births) << 32 | place;
+    return (uint64_t)raw_allocations_lane(allocations) << 32 | place;
 }
 
 static int by_place(const void *left, const void *right)
 {
-    const struct birth *one = left, *other = right;
+    const struct allocation *one = left, *other = right;
     if (one->where != other->where) return one->where < other->where ? -1 : 1;
     return (one->began > other->began) - (one->began < other->began);
 }
 
-/* All births, by lane, place and number. */
-static struct birth *births_collect(const struct trace *trace, size_t *count)
+/* All allocations, by lane, place and number. */
+static struct allocation *allocations_collect(const struct trace *trace, size_t *count)
 {
     size_t room = 0;
     for (uint32_t i = 0; i < trace->threads_count; i++)
         room += trace->threads[i].count;
-    struct birth *births = truth_memory(room, sizeof *births);
+    struct allocation *allocations = truth_memory(room, sizeof *allocations);
     *count = 0;
     for (uint32_t i = 0; i < trace->threads_count; i++)
         for (uint32_t at = 0; at < trace->threads[i].count; at++) {
             const struct trace_call *call = &trace->threads[i].calls[at];
             if (call->began == 0) continue;
-            births[(*count)++] = (struct birth){where(call->began, call->place), call->began};
+            allocations[(*count)++] =
+                (struct allocation){where(call->began, call->place), call->began};
         }
-    qsort(births, *count, sizeof *births, by_place);
-    return births;
+    qsort(allocations, *count, sizeof *allocations, by_place);
+    return allocations;
 }
 
-/* The latest object that the bound's lane has born at the place among so many births. */
-static uint64_t births_find(const struct birth *births, size_t count, uint64_t bound,
-                            uint32_t place)
+/* The latest object that the bound's lane has allocated at the place among so many allocations. */
+static uint64_t allocations_find(const struct allocation *allocations, size_t count, uint64_t bound,
+                                 uint32_t place)
 {
-    const struct birth wanted = {where(bound, place), bound};
+    const struct allocation wanted = {where(bound, place), bound};
     size_t low = 0, high = count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (by_place(&births[middle], &wanted) <= 0)
+        if (by_place(&allocations[middle], &wanted) <= 0)
             low = middle + 1;
         else
             high = middle;
     }
-    return low > 0 && births[low - 1].where == wanted.where ? births[low - 1].began : TRACE_NOBODY;
+    return low > 0 && allocations[low - 1].where == wanted.where ? allocations[low - 1].began
+                                                                 : TRACE_NOBODY;
 }
 
-/* Puts the objects themselves where places and bounds are. A bound of births that are not in the stream stays: it names
+/* Puts the objects themselves where places and bounds are. A bound of allocations that are not in the stream stays: it names
  * nothing (FORMAT.md 4.4). */
 static void name_objects(struct trace *trace)
 {
     size_t count;
-    struct birth *births = births_collect(trace, &count);
+    struct allocation *allocations = allocations_collect(trace, &count);
     for (uint32_t i = 0; i < trace->threads_count; i++)
         for (uint32_t at = 0; at < trace->threads[i].count; at++) {
             struct trace_call *call = &trace->threads[i].calls[at];
             if (call->ended == TRACE_UNKNOWN ||
-                raw_births_count(call->ended) > trace->births[raw_births_lane(call->ended)])
+                raw_allocations_count(call->ended) >
+                    trace->allocations[raw_allocations_lane(call->ended)])
                 continue;
-            call->ended = births_find(births, count, call->ended, call->end_place);
+            call->ended = allocations_find(allocations, count, call->ended, call->end_place);
         }
-    free(births);
+    free(allocations);
 }
 
 void trace_read(struct trace *trace, const char *path)
@@ -161,7 +164,7 @@ void trace_read(struct trace *trace, const char *path)
     struct reading reading = {.trace = trace, .path = path};
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) truth_fail(path, "cannot be read");
-    *trace = (struct trace){.births = truth_memory(RAW_LANES_MAX, sizeof *trace->births)};
+    *trace = (struct trace){.allocations = truth_memory(RAW_LANES_MAX, sizeof *trace->allocations)};
     reading.playing = truth_memory(RAW_LANES_MAX, sizeof *reading.playing);
     raw_source_open(&source, file, path);
     while ((chunk = raw_source_next(&source)) != NULL) {
@@ -183,5 +186,5 @@ void trace_free(struct trace *trace)
     for (uint32_t i = 0; i < trace->threads_count; i++)
         free(trace->threads[i].calls);
     free(trace->threads);
-    free(trace->births);
+    free(trace->allocations);
 }

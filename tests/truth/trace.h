@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* No recorded object; a place and a bound at which nobody was born. */
+/* No recorded object; a place and a bound at which nobody was allocated. */
 #define TRACE_UNKNOWN UINT64_C(0)
 #define TRACE_NOBODY  UINT64_MAX
 
@@ -15,7 +15,7 @@ struct trace_call {
     uint8_t number; /* of the record (FORMAT.md 3); RAW_LOST: `size` calls are missing here */
     uint8_t kind;
     uint64_t size, alignment;
-    uint64_t ended;     /* raw_births(): whose birth, and which; TRACE_UNKNOWN */
+    uint64_t ended;     /* raw_allocations(): whose allocation, and which; TRACE_UNKNOWN */
     uint64_t began;     /* the same; 0: none */
     uint64_t address;   /* 0: not recorded */
     uint32_t place;     /* of the object that began, */
@@ -32,7 +32,7 @@ struct trace_thread {
 struct trace {
     struct trace_thread *threads;
     uint32_t threads_count;
-    uint64_t *births; /* by lane: how many are in the stream */
+    uint64_t *allocations; /* by lane: how many are in the stream */
     uint64_t heap_calls, lost;
 };
 

@@ -7,7 +7,7 @@
  * the very call that made it, or no object where that call was not recorded. What is missing is explained by the truth:
  * calls while nothing was recorded, and calls during which recording began or ended. ORDERED has the same calls of each
  * thread, and its registers name the same objects. Counted is how often two objects are alive there at one address:
- * never, if the order is that of the allocator. It is, but for pauses, during which nothing has a stamp.
+ * never, if the order is that of the allocator. It is, but for pauses, during which nothing has a sequence number.
  *
  * Prints what it compared. Exit status 1 and the first few mistakes when there are any, 2 when it cannot compare.
  *
@@ -34,12 +34,12 @@ struct comparison {
     struct trace_call **recorded; /* by call of the truth; NULL: not in the recording */
     uint32_t *trace_thread;       /* by thread of the truth; 0: none; counted from 1 */
     uint64_t mistakes;
-    uint64_t compared, births, deaths, foreign, reallocs, failed, unknown;
+    uint64_t compared, allocations, frees, foreign, reallocs, failed, unknown;
     uint64_t explained;   /* made while nothing was recorded */
     uint64_t at_edges;    /* made while recording began, ended, ... and not recorded */
     uint64_t unwitnessed; /* recorded, but their thread did not live to tell the witness */
     uint64_t ordered;
-    uint64_t overlaps; /* births, in the ordered stream, where another object is alive */
+    uint64_t overlaps; /* allocations, in the ordered stream, where another object is alive */
 };
 
 static void mistake(struct comparison *all, uint32_t call, const char *what, uint64_t got,
@@ -84,19 +84,19 @@ static void take(struct comparison *all, uint32_t call, struct trace_call *recor
     all->recorded[call] = recorded;
     all->compared++;
     all->failed += recorded->number == RAW_FAILED;
-    all->births += recorded->began != 0;
+    all->allocations += recorded->began != 0;
     all->reallocs += shape == SHAPE_REALLOC;
-    all->deaths += shape >= SHAPE_DEATH;
+    all->frees += shape >= SHAPE_FREE;
 }
 
 /* Behind the last call of the truth: one that a thread was in when the process ended. */
 static void check_rest(struct comparison *all, const struct truth_thread *truth,
                        const struct trace_thread *trace, uint32_t at)
 {
-    bool is_birth =
-        at + 1 == trace->count && call_shapes[trace->calls[at].kind] <= SHAPE_BIRTH_ALIGNED;
-    all->unwitnessed += is_birth;
-    if (at < trace->count && !is_birth)
+    bool is_allocation =
+        at + 1 == trace->count && call_shapes[trace->calls[at].kind] <= SHAPE_ALLOCATION_ALIGNED;
+    all->unwitnessed += is_allocation;
+    if (at < trace->count && !is_allocation)
         mistake(all, truth->count ? truth->calls[truth->count - 1] : 0,
                 "behind this call, calls that were never made", trace->count - at, 0);
 }
@@ -154,11 +154,11 @@ static void match_threads(struct comparison *all)
 
 /* --- objects --- */
 
-/* Where births that a bound counts were cut off at the end of the recording, the object is unknown (FORMAT.md 4.4). */
+/* Where allocations that a bound counts were cut off at the end of the recording, the object is unknown (FORMAT.md 4.4). */
 static bool is_cut_off(const struct comparison *all, uint64_t object)
 {
     return object != TRACE_NOBODY &&
-           raw_births_count(object) > all->trace.births[raw_births_lane(object)];
+           raw_allocations_count(object) > all->trace.allocations[raw_allocations_lane(object)];
 }
 
 static bool names_nothing(const struct comparison *all, uint64_t object)
@@ -172,13 +172,14 @@ static void check_objects(struct comparison *all)
         const struct trace_call *call = all->recorded[i];
         if (call == NULL || all->truth.records[i].object == 0) continue;
         uint32_t object = all->truth.ended[i];
-        const struct trace_call *birth = object == TRUTH_NO_OBJECT ? NULL : all->recorded[object];
-        all->unknown += birth == NULL;
-        if (birth != NULL && call->ended != birth->began && !is_cut_off(all, call->ended))
-            mistake(all, i, "another object", call->ended, birth->began);
-        if (birth == NULL && !names_nothing(all, call->ended))
+        const struct trace_call *allocation =
+            object == TRUTH_NO_OBJECT ? NULL : all->recorded[object];
+        all->unknown += allocation == NULL;
+        if (allocation != NULL && call->ended != allocation->began && !is_cut_off(all, call->ended))
+            mistake(all, i, "another object", call->ended, allocation->began);
+        if (allocation == NULL && !names_nothing(all, call->ended))
             mistake(all, i, "an object that was not recorded", call->ended, 0);
-        if (birth != NULL)
+        if (allocation != NULL)
             all->foreign += all->truth.records[object].thread != all->truth.records[i].thread;
     }
 }
@@ -207,7 +208,7 @@ static uint32_t ordered_next(struct ordered *ordered, uint32_t number)
     return TRUTH_NO_OBJECT;
 }
 
-static void ordered_death(struct ordered *ordered, const struct instruction *one, uint32_t call)
+static void ordered_free(struct ordered *ordered, const struct instruction *one, uint32_t call)
 {
     const struct truth_file *truth = &ordered->all->truth;
     uint32_t wanted = truth->ended[call];
@@ -226,7 +227,8 @@ static void ordered_death(struct ordered *ordered, const struct instruction *one
         live_take(&ordered->live, truth->records[call].object);
 }
 
-static void ordered_birth(struct ordered *ordered, const struct instruction *one, uint32_t call)
+static void ordered_allocation(struct ordered *ordered, const struct instruction *one,
+                               uint32_t call)
 {
     ordered->objects[one->object] = call;
     uint32_t before = live_put(&ordered->live, ordered->all->truth.records[call].result, call);
@@ -249,8 +251,8 @@ static void ordered_call(struct ordered *ordered, const struct instruction *one)
     if (kind_of(record) != number || has_failed(record) != failed)
         mistake(all, call, "ordered: another call", number, kind_of(record));
     if (record->size != one->size) mistake(all, call, "ordered: size", one->size, record->size);
-    if (record->object != 0) ordered_death(ordered, one, call);
-    if (record->result != 0) ordered_birth(ordered, one, call);
+    if (record->object != 0) ordered_free(ordered, one, call);
+    if (record->result != 0) ordered_allocation(ordered, one, call);
 }
 
 static void ordered_room(struct ordered *ordered, uint64_t registers)
@@ -312,27 +314,27 @@ static void check_ordered(struct comparison *all, const char *path)
 
 /* --- spoiled recordings --- */
 
-/* In the middle of the longest thread: the first call from there on that is a death of an object of its own kind. */
-static struct trace_call *middle_death(struct trace_thread *thread, const struct trace_call * not )
+/* In the middle of the longest thread: the first call from there on that is a free of an object of its own kind. */
+static struct trace_call *middle_free(struct trace_thread *thread, const struct trace_call * not )
 {
     for (uint32_t i = thread->count / 2; i < thread->count; i++)
-        if (call_shapes[thread->calls[i].kind] >= SHAPE_DEATH && thread->calls[i].ended != 0 &&
+        if (call_shapes[thread->calls[i].kind] >= SHAPE_FREE && thread->calls[i].ended != 0 &&
             (not == NULL || (&thread->calls[i] > not &&thread->calls[i].ended != not ->ended)))
             return &thread->calls[i];
     truth_fail("--spoil", "the recording has nothing that could be spoiled");
 }
 
-static struct trace_call *middle_birth(struct trace_thread *thread)
+static struct trace_call *middle_allocation(struct trace_thread *thread)
 {
     for (uint32_t i = thread->count / 2; i < thread->count; i++)
-        if (call_shapes[thread->calls[i].kind] == SHAPE_BIRTH) return &thread->calls[i];
+        if (call_shapes[thread->calls[i].kind] == SHAPE_ALLOCATION) return &thread->calls[i];
     truth_fail("--spoil", "the recording has nothing that could be spoiled");
 }
 
 static void spoil_exchange(struct trace_thread *thread)
 {
-    struct trace_call *one = middle_death(thread, NULL);
-    struct trace_call *other = middle_death(thread, one);
+    struct trace_call *one = middle_free(thread, NULL);
+    struct trace_call *other = middle_free(thread, one);
     uint64_t ended = one->ended;
     one->ended = other->ended;
     other->ended = ended;
@@ -340,17 +342,17 @@ static void spoil_exchange(struct trace_thread *thread)
 
 static void spoil_unknown(struct trace_thread *thread)
 {
-    middle_death(thread, NULL)->ended = TRACE_UNKNOWN;
+    middle_free(thread, NULL)->ended = TRACE_UNKNOWN;
 }
 
 static void spoil_size(struct trace_thread *thread)
 {
-    middle_birth(thread)->size++;
+    middle_allocation(thread)->size++;
 }
 
 static void spoil_kind(struct trace_thread *thread)
 {
-    struct trace_call *call = middle_birth(thread);
+    struct trace_call *call = middle_allocation(thread);
     call->kind = call->kind == CALL_MALLOC ? CALL_NEW : CALL_MALLOC;
     call->number = call->kind;
 }
@@ -362,14 +364,14 @@ static void remove_call(struct trace_thread *thread, const struct trace_call *ca
     thread->count--;
 }
 
-static void spoil_death_missing(struct trace_thread *thread)
+static void spoil_free_missing(struct trace_thread *thread)
 {
-    remove_call(thread, middle_death(thread, NULL));
+    remove_call(thread, middle_free(thread, NULL));
 }
 
-static void spoil_birth_missing(struct trace_thread *thread)
+static void spoil_allocation_missing(struct trace_thread *thread)
 {
-    remove_call(thread, middle_birth(thread));
+    remove_call(thread, middle_allocation(thread));
 }
 
 static void spoil_end_missing(struct trace_thread *thread)
@@ -379,7 +381,7 @@ static void spoil_end_missing(struct trace_thread *thread)
 
 static void spoil_twice(struct trace_thread *thread)
 {
-    struct trace_call call = *middle_death(thread, NULL);
+    struct trace_call call = *middle_free(thread, NULL);
     remove_call(thread, &thread->calls[thread->count - 1]);
     for (uint32_t i = thread->count; i > thread->count / 2; i--)
         thread->calls[i] = thread->calls[i - 1];
@@ -395,8 +397,8 @@ static const struct spoil {
     {"unknown", spoil_unknown},
     {"size", spoil_size},
     {"kind", spoil_kind},
-    {"death-missing", spoil_death_missing},
-    {"birth-missing", spoil_birth_missing},
+    {"freeing-missing", spoil_free_missing},
+    {"allocation-missing", spoil_allocation_missing},
     {"end-missing", spoil_end_missing},
     {"twice", spoil_twice},
 };
@@ -420,10 +422,10 @@ static void spoil(struct trace *trace, const char *name)
 
 static void report(const struct comparison *all)
 {
-    printf("calls %" PRIu64 " births %" PRIu64 " deaths %" PRIu64 " reallocs %" PRIu64
+    printf("calls %" PRIu64 " allocations %" PRIu64 " frees %" PRIu64 " reallocs %" PRIu64
            " failed %" PRIu64 " of-other-threads %" PRIu64 " of-unknown-objects %" PRIu64
            " threads %" PRIu32 " ordered %" PRIu64 " overlaps %" PRIu64 "\n",
-           all->compared, all->births, all->deaths, all->reallocs, all->failed, all->foreign,
+           all->compared, all->allocations, all->frees, all->reallocs, all->failed, all->foreign,
            all->unknown, all->trace.threads_count, all->ordered, all->overlaps);
     printf("before-witness %" PRIu64 " strangers %" PRIu64 " while-off %" PRIu64
            " at-edges %" PRIu64 " unwitnessed %" PRIu64 " heap-calls %" PRIu64 " lost %" PRIu64

@@ -25,7 +25,7 @@ struct truth_file {
     uint32_t threads_count;
     uint32_t *ended; /* by call: the object that it ended, or (a realloc that failed) left */
     uint32_t *calls;
-    uint64_t strangers; /* deaths of objects that no record made */
+    uint64_t strangers; /* frees of objects that no record made */
     void *memory;
     size_t memory_bytes;
 };

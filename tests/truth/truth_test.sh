@@ -21,8 +21,8 @@ witnessed() {
 # count NAME - of what truth_check has printed.
 count() { tr '\n' ' ' <compared | sed -n "s/.*\(^\| \)$1 \([0-9]*\) .*/\2/p"; }
 
-# agree CALLS OTHERS - the recording and the truth agree, on at least so many calls, OTHERS of them deaths of an
-# object of another thread. The witness saw the process from its first call on, and every object's birth; nothing is
+# agree CALLS OTHERS - the recording and the truth agree, on at least so many calls, OTHERS of them frees of an
+# object of another thread. The witness saw the process from its first call on, and every object's allocation; nothing is
 # missing but what a thread was doing while the process ended.
 agree() {
     "$bin/postprocess" --quiet raw.lz4 ordered 2>err || [ $? = 3 ] || return 1
@@ -67,7 +67,7 @@ pauses() {
         [ "$(count while-off)" -gt 1000 ] && [ "$(count of-unknown-objects)" -gt 100 ] && [ "$(count at-edges)" = 0 ]
 }
 
-# With addresses each birth is the very one.
+# With addresses each allocation is the very one.
 addresses() { TCMALLOC_TRACE_ADDRESSES=1 whole 500000 50000 "$workloads/relay" 4 4 $((times * 3000)); }
 
 one_at_a_time() { TRUTH_LOCK=1 whole 700000 50000 "$workloads/relay" 4 8 $((times * 3000)); }
@@ -137,7 +137,7 @@ spoiled_is_noticed() {
 
 export HOME=$scratch GIT_CONFIG_NOSYSTEM=1 LC_ALL=C PYTHONMALLOC=malloc GIT_PAGER=cat
 
-spoils='exchange unknown size kind death-missing birth-missing end-missing twice'
+spoils='exchange unknown size kind freeing-missing allocation-missing end-missing twice'
 # shellcheck disable=SC2086 # words
 plan $((14 + $(echo $spoils | wc -w)))
 

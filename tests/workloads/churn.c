@@ -5,7 +5,7 @@
  * Each of THREADS threads owns SLOTS slots and a generator of its own, seeded by its number, and takes STEPS
  * steps. A step picks a random slot, frees the object in it, allocates 16 to 527 bytes in its place and writes
  * the first 8. With "cross", one step in 16 swaps its new object into a table shared by all threads and frees
- * what came out, so that objects die in other threads than they were born in. At the end everything is freed.
+ * what came out, so that objects die in other threads than they were allocated in. At the end everything is freed.
  *
  *   -t   prints the wall seconds that the threads took
  *

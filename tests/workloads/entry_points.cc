@@ -52,7 +52,7 @@ __attribute__((format(printf, 1, 2))) void expect(const char *format, ...)
     if (text_length + 256 > sizeof text) fail("too much to expect");
 }
 
-/* --- births: one line expected, and the object given back --- */
+/* --- allocations: one line expected, and the object given back --- */
 
 void *checked(void *object, size_t size, size_t alignment)
 {
@@ -75,7 +75,7 @@ size_t natural_alignment(size_t size)
 }
 
 template <typename Call>
-void birth(const char *kind, size_t size, size_t least_alignment, Call call)
+void allocation(const char *kind, size_t size, size_t least_alignment, Call call)
 {
     void *object = checked(call(), size, least_alignment);
     expect("%s %zu -> %p\n", kind, size, object);
@@ -83,7 +83,7 @@ void birth(const char *kind, size_t size, size_t least_alignment, Call call)
 }
 
 template <typename Call>
-void birth_aligned(const char *kind, size_t size, size_t alignment, Call call)
+void allocation_aligned(const char *kind, size_t size, size_t alignment, Call call)
 {
     void *object = checked(call(), size, alignment);
     expect("%s %zu %zu -> %p\n", kind, size, alignment, object);
@@ -119,7 +119,7 @@ template <typename Call> void failure(const char *kind, size_t size, size_t alig
     expect("%s %zu%s failed\n", kind, size, alignment_text(alignment));
 }
 
-/* The exception is an object, too: born before the failure is recorded, as the call has not returned yet. */
+/* The exception is an object, too: allocated before the failure is recorded, as the call has not returned yet. */
 template <typename Call>
 void failure_throws(const char *kind, size_t size, size_t alignment, Call call)
 {
@@ -151,7 +151,8 @@ void call_size(void *function, const char *kind)
     auto call = reinterpret_cast<void *(*)(size_t)>(function);
     bool is_page = strstr(kind, "valloc") != nullptr;
     for (size_t size : kSizes)
-        birth(kind, size, is_page ? 4096 : natural_alignment(size), [=] { return call(size); });
+        allocation(kind, size, is_page ? 4096 : natural_alignment(size),
+                   [=] { return call(size); });
     failure(kind, kTooMuchBytes, 0, [=] { return call(kTooMuchBytes); });
     if (!is_page) failure(kind, SIZE_MAX, 0, [=] { return call(SIZE_MAX); });
     if (!is_page)
@@ -163,7 +164,7 @@ void call_new(void *function, const char *kind)
 {
     auto call = reinterpret_cast<void *(*)(size_t)>(function);
     for (size_t size : kSizes)
-        birth(kind, size, natural_alignment(size), [=] { return call(size); });
+        allocation(kind, size, natural_alignment(size), [=] { return call(size); });
     failure_throws(kind, kTooMuchBytes, 0, [=] { return call(kTooMuchBytes); });
     with_handler(true, [=] { failure_throws(kind, SIZE_MAX, 0, [=] { return call(SIZE_MAX); }); });
 }
@@ -172,7 +173,7 @@ void call_new_nothrow(void *function, const char *kind)
 {
     auto call = reinterpret_cast<void *(*)(size_t, const std::nothrow_t &)>(function);
     for (size_t size : kSizes)
-        birth(kind, size, natural_alignment(size), [=] { return call(size, std::nothrow); });
+        allocation(kind, size, natural_alignment(size), [=] { return call(size, std::nothrow); });
     failure(kind, kTooMuchBytes, 0, [=] { return call(kTooMuchBytes, std::nothrow); });
     with_handler(true,
                  [=] { failure(kind, SIZE_MAX, 0, [=] { return call(SIZE_MAX, std::nothrow); }); });
@@ -183,8 +184,8 @@ void call_new_aligned(void *function, const char *kind)
     auto call = reinterpret_cast<void *(*)(size_t, std::align_val_t)>(function);
     for (size_t alignment : kAlignments)
         for (size_t size : kSizes)
-            birth_aligned(kind, size, alignment,
-                          [=] { return call(size, std::align_val_t{alignment}); });
+            allocation_aligned(kind, size, alignment,
+                               [=] { return call(size, std::align_val_t{alignment}); });
     auto too_much = [=] { return call(kTooMuchBytes, std::align_val_t{64}); };
     failure_throws(kind, kTooMuchBytes, 64, too_much);
     with_handler(true, [=] { failure_throws(kind, kTooMuchBytes, 64, too_much); });
@@ -196,8 +197,9 @@ void call_new_aligned_nothrow(void *function, const char *kind)
         reinterpret_cast<void *(*)(size_t, std::align_val_t, const std::nothrow_t &)>(function);
     for (size_t alignment : kAlignments)
         for (size_t size : kSizes)
-            birth_aligned(kind, size, alignment,
-                          [=] { return call(size, std::align_val_t{alignment}, std::nothrow); });
+            allocation_aligned(kind, size, alignment, [=] {
+                return call(size, std::align_val_t{alignment}, std::nothrow);
+            });
     auto too_much = [=] { return call(kTooMuchBytes, std::align_val_t{64}, std::nothrow); };
     failure(kind, kTooMuchBytes, 64, too_much);
     with_handler(true, [=] { failure(kind, kTooMuchBytes, 64, too_much); });
@@ -208,7 +210,7 @@ void call_aligned(void *function, const char *kind)
     auto call = reinterpret_cast<void *(*)(size_t, size_t)>(function);
     for (size_t alignment : kAlignments)
         for (size_t size : kSizes)
-            birth_aligned(kind, size, alignment, [=] { return call(alignment, size); });
+            allocation_aligned(kind, size, alignment, [=] { return call(alignment, size); });
     failure(kind, kTooMuchBytes, 64, [=] { return call(64, kTooMuchBytes); });
     failure(kind, SIZE_MAX, 64, [=] { return call(64, SIZE_MAX); });
 }
@@ -225,7 +227,8 @@ void call_posix(void *function, const char *kind)
     };
     for (size_t alignment : kAlignments)
         for (size_t size : kSizes)
-            birth_aligned(kind, size, alignment, [=] { return object_of(alignment, size, 0); });
+            allocation_aligned(kind, size, alignment,
+                               [=] { return object_of(alignment, size, 0); });
     failure(kind, kTooMuchBytes, 64, [=] { return object_of(64, kTooMuchBytes, ENOMEM); });
     failure(kind, 100, 24, [=] { return object_of(24, 100, EINVAL); });
     failure(kind, 100, 4, [=] { return object_of(4, 100, EINVAL); });
@@ -235,8 +238,8 @@ void call_calloc(void *function, const char *kind)
 {
     auto call = reinterpret_cast<void *(*)(size_t, size_t)>(function);
     for (size_t size : kSizes)
-        birth(kind, 3 * size, natural_alignment(size), [=] { return call(3, size); });
-    birth(kind, 0, 8, [=] { return call(0, 8); });
+        allocation(kind, 3 * size, natural_alignment(size), [=] { return call(3, size); });
+    allocation(kind, 0, 8, [=] { return call(0, 8); });
     failure(kind, kTooMuchBytes, 0, [=] { return call(kTooMuchBytes / 4, 4); });
     /* More than a number can say. */
     failure(kind, SIZE_MAX, 0, [=] { return call(size_t{1} << 33, size_t{1} << 33); });
@@ -257,7 +260,8 @@ void call_realloc(void *function, const char *)
 {
     auto call = reinterpret_cast<void *(*)(void *, size_t)>(function);
     for (size_t size : kSizes)
-        birth("realloc_null", size, natural_alignment(size), [=] { return call(nullptr, size); });
+        allocation("realloc_null", size, natural_alignment(size),
+                   [=] { return call(nullptr, size); });
     failure("realloc_null", kTooMuchBytes, 0, [=] { return call(nullptr, kTooMuchBytes); });
     realloc_to(call, 1000, 1001, false);
     realloc_to(call, 1000, 600, false);
@@ -427,7 +431,7 @@ void call_set_property(void *function, const char *)
     expect("set_property 3 1\n");
     failure("malloc", large, 0, [] { return malloc(large); });
     std::set_new_handler(raise_limit);
-    birth("new", large, 16, [] { return ::operator new(large); });
+    allocation("new", large, 16, [] { return ::operator new(large); });
     std::set_new_handler(nullptr);
 }
 
@@ -556,8 +560,8 @@ void call_reallocarray(void *function, const char *)
 
 void call_strdup(void *function, const char *)
 {
-    birth("malloc", 6, 8,
-          [=] { return reinterpret_cast<char *(*)(const char *)>(function)("words"); });
+    allocation("malloc", 6, 8,
+               [=] { return reinterpret_cast<char *(*)(const char *)>(function)("words"); });
 }
 
 const struct Entry {

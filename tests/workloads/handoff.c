@@ -28,7 +28,7 @@ struct mailbox {
 struct player {
     pthread_t thread;
     uint64_t number;
-    uint64_t born;
+    uint64_t allocated;
     uint64_t random_state;
     uint64_t *log;
     uint64_t logged;
@@ -56,11 +56,11 @@ static uint64_t random_next(struct player *me)
     return me->random_state = x;
 }
 
-/* Every birth and every death of an object is one call of one of these. */
+/* Every allocation and every free of an object is one call of one of these. */
 
 static uint64_t *object_new(struct player *me)
 {
-    uint64_t id = handoff_id(me->number, me->born++);
+    uint64_t id = handoff_id(me->number, me->allocated++);
     uint64_t *object = id % 64 == 63 ? memalign(64, handoff_size(id)) : malloc(handoff_size(id));
     if (!object) fail("out of memory");
     *object = id;
@@ -75,7 +75,7 @@ static void object_end(struct player *me, uint64_t *object)
 
 static uint64_t *object_reallocated(struct player *me, uint64_t *object)
 {
-    uint64_t id = handoff_id(me->number, me->born++);
+    uint64_t id = handoff_id(me->number, me->allocated++);
     me->log[me->logged++] = *object | HANDOFF_LOG_REALLOC;
     uint64_t *grown = realloc(object, handoff_size(id));
     if (!grown) fail("out of memory");
@@ -132,7 +132,7 @@ static void *play(void *argument)
     return NULL;
 }
 
-/* Every birth ends once, so a thread ends at most what all threads make. */
+/* Every allocation ends once, so a thread ends at most what all threads make. */
 static uint64_t log_entries_max(void)
 {
     return threads * rounds * 2 + 1;
@@ -180,7 +180,7 @@ int main(int count, char **words)
         pthread_join(players[i].thread, NULL);
     uint64_t left = 0;
     for (uint64_t i = 0; i < threads; i++) {
-        left += players[i].born - players[i].logged;
+        left += players[i].allocated - players[i].logged;
         log_close(&players[i], words[3]);
     }
     if (left != 0) fail("objects were left");

@@ -13,16 +13,16 @@ enum { CALLS = 1000 };
 typedef void new_hook(const void *object, size_t bytes);
 typedef void delete_hook(const void *object);
 
-static unsigned long born, died, died_of_nothing;
+static unsigned long allocated, died, died_of_nothing;
 static void *volatile nothing; /* or the compiler would leave its frees out */
 
-static void count_birth(const void *object, size_t bytes)
+static void count_allocation(const void *object, size_t bytes)
 {
     (void)object;
-    born += bytes == 777;
+    allocated += bytes == 777;
 }
 
-static void count_death(const void *object)
+static void count_free(const void *object)
 {
     died += object != NULL;
     died_of_nothing += object == NULL;
@@ -48,14 +48,14 @@ int main(int count, char **words)
     if (!add_new || !add_delete || !set_new || !set_delete) return 77;
     allocate();
     if (count > 1 && strcmp(words[1], "set") == 0) {
-        set_new(count_birth);
-        set_delete(count_death);
+        set_new(count_allocation);
+        set_delete(count_free);
     } else {
-        add_new(count_birth);
-        add_delete(count_death);
+        add_new(count_allocation);
+        add_delete(count_free);
     }
     allocate();
-    unsigned long births = born, deaths = died, of_nothing = died_of_nothing;
-    printf("%lu births, %lu deaths, %lu of NULL\n", births, deaths, of_nothing);
-    return births == CALLS && deaths == CALLS && of_nothing == CALLS ? 0 : 1;
+    unsigned long allocations = allocated, frees = died, of_nothing = died_of_nothing;
+    printf("%lu allocations, %lu frees, %lu of NULL\n", allocations, frees, of_nothing);
+    return allocations == CALLS && frees == CALLS && of_nothing == CALLS ? 0 : 1;
 }

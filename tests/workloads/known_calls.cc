@@ -4,7 +4,7 @@
  *
  *   -p   prints the calls it made, one line each, in the names of common/call_kind.h:
  *
- *            malloc 1001 -> 3                 object 3 was born, of 1001 bytes
+ *            malloc 1001 -> 3                 object 3 was allocated, of 1001 bytes
  *            aligned_alloc 1024 64 -> 7       alignment 64
  *            realloc_moved 3 5000 -> 4        object 3 became object 4
  *            delete_sized 9 1010              object 9 died, 1010 bytes were named
@@ -41,7 +41,7 @@ struct Line {
     size_t size_bytes;
     size_t alignment_bytes;
     unsigned died; /* object numbers; 0 is none */
-    unsigned born;
+    unsigned allocated;
     bool has_size;
     bool failed;
 };
@@ -58,7 +58,7 @@ Line &line_add(const char *kind)
     return lines[lines_count++];
 }
 
-Object birth(const char *kind, size_t size_bytes, void *address, size_t alignment_bytes = 0)
+Object allocation(const char *kind, size_t size_bytes, void *address, size_t alignment_bytes = 0)
 {
     if (!address) abort();
     memset(address, 0x5a, size_bytes);
@@ -66,8 +66,8 @@ Object birth(const char *kind, size_t size_bytes, void *address, size_t alignmen
     line.size_bytes = size_bytes;
     line.has_size = true;
     line.alignment_bytes = alignment_bytes;
-    line.born = ++objects_count;
-    return Object{address, line.born};
+    line.allocated = ++objects_count;
+    return Object{address, line.allocated};
 }
 
 void failure(const char *kind, void *address, size_t alignment_bytes = 0)
@@ -80,15 +80,15 @@ void failure(const char *kind, void *address, size_t alignment_bytes = 0)
     line.failed = true;
 }
 
-/* Notes the death of an object after the fact. */
-void death(const char *kind, Object object, size_t alignment_bytes = 0)
+/* Notes the free of an object after the fact. */
+void freeing(const char *kind, Object object, size_t alignment_bytes = 0)
 {
     Line &line = line_add(kind);
     line.died = object.number;
     line.alignment_bytes = alignment_bytes;
 }
 
-void death_sized(const char *kind, Object object, size_t size_bytes, size_t alignment_bytes = 0)
+void free_sized(const char *kind, Object object, size_t size_bytes, size_t alignment_bytes = 0)
 {
     Line &line = line_add(kind);
     line.died = object.number;
@@ -100,14 +100,14 @@ void death_sized(const char *kind, Object object, size_t size_bytes, size_t alig
 void free_noted(Object object)
 {
     free(object.address);
-    death("free", object);
+    freeing("free", object);
 }
 
 Object realloc_noted(Object object, size_t size_bytes)
 {
     void *address = realloc(object.address, size_bytes);
-    Object after = birth(address == object.address ? "realloc_in_place" : "realloc_moved",
-                         size_bytes, address);
+    Object after = allocation(address == object.address ? "realloc_in_place" : "realloc_moved",
+                              size_bytes, address);
     lines[lines_count - 1].died = object.number;
     return after;
 }
@@ -132,17 +132,17 @@ template <typename Function> void look_up(Function *&function, const char *name)
 
 void call_plain()
 {
-    free_noted(birth("malloc", 1001, malloc(1001)));
-    free_noted(birth("malloc", 0, malloc(0)));
-    free_noted(birth("malloc", 1, malloc(1)));
-    free_noted(birth("malloc", 3 << 20, malloc(3 << 20)));
-    free_noted(birth("calloc", 3 * 401, calloc(3, 401)));
+    free_noted(allocation("malloc", 1001, malloc(1001)));
+    free_noted(allocation("malloc", 0, malloc(0)));
+    free_noted(allocation("malloc", 1, malloc(1)));
+    free_noted(allocation("malloc", 3 << 20, malloc(3 << 20)));
+    free_noted(allocation("calloc", 3 * 401, calloc(3, 401)));
     free(nullptr);
 }
 
 void call_realloc()
 {
-    Object object = birth("realloc_null", 40, realloc(nullptr, 40));
+    Object object = allocation("realloc_null", 40, realloc(nullptr, 40));
     object = realloc_noted(object, 41);
     object = realloc_noted(object, 5000);
     object = realloc_noted(object, 4900);
@@ -151,45 +151,45 @@ void call_realloc()
     failure("realloc_moved", realloc(object.address, kTooMuchBytes));
     lines[lines_count - 1].died = object.number;
     if (realloc(object.address, 0)) abort();
-    death("realloc_zero", object);
-    free_noted(birth("realloc_null", 0, realloc(nullptr, 0)));
+    freeing("realloc_zero", object);
+    free_noted(allocation("realloc_null", 0, realloc(nullptr, 0)));
 }
 
 void call_aligned()
 {
-    free_noted(birth("memalign", 1002, memalign(128, 1002), 128));
-    free_noted(birth("aligned_alloc", 1024, aligned_alloc(64, 1024), 64));
-    free_noted(birth("posix_memalign", 1003, posix_memalign_simple(256, 1003), 256));
-    free_noted(birth("posix_memalign", 8192, posix_memalign_simple(65536, 8192), 65536));
-    free_noted(birth("valloc", 1004, valloc(1004)));
-    free_noted(birth("pvalloc", 1005, pvalloc(1005)));
+    free_noted(allocation("memalign", 1002, memalign(128, 1002), 128));
+    free_noted(allocation("aligned_alloc", 1024, aligned_alloc(64, 1024), 64));
+    free_noted(allocation("posix_memalign", 1003, posix_memalign_simple(256, 1003), 256));
+    free_noted(allocation("posix_memalign", 8192, posix_memalign_simple(65536, 8192), 65536));
+    free_noted(allocation("valloc", 1004, valloc(1004)));
+    free_noted(allocation("pvalloc", 1005, pvalloc(1005)));
 }
 
 void call_new()
 {
-    Object object = birth("new", 1006, ::operator new(1006));
+    Object object = allocation("new", 1006, ::operator new(1006));
     ::operator delete(object.address);
-    death("delete", object);
+    freeing("delete", object);
 
-    object = birth("new_nothrow", 1007, ::operator new(1007, std::nothrow));
+    object = allocation("new_nothrow", 1007, ::operator new(1007, std::nothrow));
     ::operator delete(object.address, std::nothrow);
-    death("delete_nothrow", object);
+    freeing("delete_nothrow", object);
 
-    object = birth("new_array", 1008, ::operator new[](1008));
+    object = allocation("new_array", 1008, ::operator new[](1008));
     ::operator delete[](object.address);
-    death("delete_array", object);
+    freeing("delete_array", object);
 
-    object = birth("new_array_nothrow", 1009, ::operator new[](1009, std::nothrow));
+    object = allocation("new_array_nothrow", 1009, ::operator new[](1009, std::nothrow));
     ::operator delete[](object.address, std::nothrow);
-    death("delete_array_nothrow", object);
+    freeing("delete_array_nothrow", object);
 
-    object = birth("new", 1010, ::operator new(1010));
+    object = allocation("new", 1010, ::operator new(1010));
     ::operator delete (object.address, size_t{1010});
-    death_sized("delete_sized", object, 1010);
+    free_sized("delete_sized", object, 1010);
 
-    object = birth("new_array", 1011, ::operator new[](1011));
+    object = allocation("new_array", 1011, ::operator new[](1011));
     ::operator delete[](object.address, size_t{1011});
-    death_sized("delete_array_sized", object, 1011);
+    free_sized("delete_array_sized", object, 1011);
 
     ::operator delete(nullptr);
 }
@@ -198,48 +198,49 @@ void call_new_aligned()
 {
     constexpr std::align_val_t alignment{512};
 
-    Object object = birth("new_aligned", 1012, ::operator new(1012, alignment), 512);
+    Object object = allocation("new_aligned", 1012, ::operator new(1012, alignment), 512);
     ::operator delete(object.address, alignment);
-    death("delete_aligned", object, 512);
+    freeing("delete_aligned", object, 512);
 
-    object = birth("new_aligned_nothrow", 1013, ::operator new(1013, alignment, std::nothrow), 512);
+    object =
+        allocation("new_aligned_nothrow", 1013, ::operator new(1013, alignment, std::nothrow), 512);
     ::operator delete(object.address, alignment, std::nothrow);
-    death("delete_aligned_nothrow", object, 512);
+    freeing("delete_aligned_nothrow", object, 512);
 
-    object = birth("new_array_aligned", 1014, ::operator new[](1014, alignment), 512);
+    object = allocation("new_array_aligned", 1014, ::operator new[](1014, alignment), 512);
     ::operator delete[](object.address, alignment);
-    death("delete_array_aligned", object, 512);
+    freeing("delete_array_aligned", object, 512);
 
-    object = birth("new_array_aligned_nothrow", 1015,
-                   ::operator new[](1015, alignment, std::nothrow), 512);
+    object = allocation("new_array_aligned_nothrow", 1015,
+                        ::operator new[](1015, alignment, std::nothrow), 512);
     ::operator delete[](object.address, alignment, std::nothrow);
-    death("delete_array_aligned_nothrow", object, 512);
+    freeing("delete_array_aligned_nothrow", object, 512);
 
-    object = birth("new_aligned", 1016, ::operator new(1016, alignment), 512);
+    object = allocation("new_aligned", 1016, ::operator new(1016, alignment), 512);
     ::operator delete (object.address, size_t{1016}, alignment);
-    death_sized("delete_sized_aligned", object, 1016, 512);
+    free_sized("delete_sized_aligned", object, 1016, 512);
 
-    object = birth("new_array_aligned", 1017, ::operator new[](1017, alignment), 512);
+    object = allocation("new_array_aligned", 1017, ::operator new[](1017, alignment), 512);
     ::operator delete[](object.address, size_t{1017}, alignment);
-    death_sized("delete_array_sized_aligned", object, 1017, 512);
+    free_sized("delete_array_sized_aligned", object, 1017, 512);
 }
 
 void call_optional(const Optional &optional)
 {
     if (optional.cfree) {
-        Object object = birth("malloc", 1018, malloc(1018));
+        Object object = allocation("malloc", 1018, malloc(1018));
         optional.cfree(object.address);
-        death("cfree", object);
+        freeing("cfree", object);
     }
     if (optional.free_sized) {
-        Object object = birth("malloc", 1019, malloc(1019));
+        Object object = allocation("malloc", 1019, malloc(1019));
         optional.free_sized(object.address, 1019);
-        death_sized("free_sized", object, 1019);
+        free_sized("free_sized", object, 1019);
     }
     if (optional.free_aligned_sized) {
-        Object object = birth("aligned_alloc", 2048, aligned_alloc(64, 2048), 64);
+        Object object = allocation("aligned_alloc", 2048, aligned_alloc(64, 2048), 64);
         optional.free_aligned_sized(object.address, 64, 2048);
-        death_sized("free_aligned_sized", object, 2048, 64);
+        free_sized("free_aligned_sized", object, 2048, 64);
     }
 }
 
@@ -257,7 +258,7 @@ void call_failing()
 
 void call_everything(const Optional &optional)
 {
-    free_noted(birth("malloc", 424242, malloc(424242)));
+    free_noted(allocation("malloc", 424242, malloc(424242)));
     call_plain();
     call_realloc();
     call_aligned();
@@ -265,8 +266,8 @@ void call_everything(const Optional &optional)
     call_new_aligned();
     call_optional(optional);
     call_failing();
-    birth("malloc", 777, malloc(777));
-    free_noted(birth("malloc", 434343, malloc(434343)));
+    allocation("malloc", 777, malloc(777));
+    free_noted(allocation("malloc", 434343, malloc(434343)));
 }
 
 /* Numbers and strings alone: snprintf allocates nothing for them. */
@@ -283,7 +284,7 @@ void lines_print()
         if (line.died) put(" %u", line.died);
         if (line.has_size) put(" %zu", line.size_bytes);
         if (line.alignment_bytes) put(" %zu", line.alignment_bytes);
-        if (line.born) put(" -> %u", line.born);
+        if (line.allocated) put(" -> %u", line.allocated);
         put("%s\n", line.failed ? " failed" : "");
     }
     if (write(STDOUT_FILENO, text, length) != static_cast<ssize_t>(length)) _exit(1);

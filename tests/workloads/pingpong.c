@@ -1,4 +1,4 @@
-/* pingpong - objects born in one thread and freed in another, the hand-off no allocator sees.
+/* pingpong - objects allocated in one thread and freed in another, the hand-off no allocator sees.
  *
  *   pingpong THREADS ROUNDS [pair|all]
  *

@@ -1,10 +1,10 @@
-/* told - what recordings tell the `malloctape record` that has started their program
+/* recordings - what recordings tell the `malloctape record` that has started their program
  * (tracing/report.h).
  *
  * Lines for people are printed as they come; beginnings and ends are kept until the program has
  * ended. */
-#ifndef MALLOCTAPE_TOLD_H
-#define MALLOCTAPE_TOLD_H
+#ifndef MALLOCTAPE_RECORDINGS_H
+#define MALLOCTAPE_RECORDINGS_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-struct told_recording {
+struct recording {
     pid_t process;
     char *output;
     char *summary; /* NULL until it has ended */
@@ -22,28 +22,28 @@ struct told_recording {
 };
 
 /* Processes that a recorded one started and that are not recorded. */
-struct told_unfollowed {
+struct unfollowed {
     char *program; /* the first that was started, or NULL */
     size_t programs, forks;
 };
 
-struct told {
+struct recordings {
     char path[PATH_MAX]; /* of the file; empty: there is none */
     FILE *file;
-    struct told_recording *recordings;
+    struct recording *list;
     size_t count;
-    struct told_unfollowed unfollowed;
-    char *line; /* told.c only */
+    struct unfollowed unfollowed;
+    char *line; /* recordings.c only */
     size_t line_room;
 };
 
 /* Makes the file. False: it cannot be made; recordings then speak for themselves. */
-bool told_begin(struct told *told);
+bool recordings_begin(struct recordings *recordings);
 
 /* Takes what has come. */
-void told_look(struct told *told);
+void recordings_look(struct recordings *recordings);
 
 /* Removes the file, and frees what is kept. */
-void told_end(struct told *told);
+void recordings_end(struct recordings *recordings);
 
 #endif

@@ -1,0 +1,114 @@
+#include "cli/recordings.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool recordings_begin(struct recordings *recordings)
+{
+    const char *directory = getenv("TMPDIR");
+    *recordings = (struct recordings){0};
+    if (directory == NULL || directory[0] != '/') directory = "/tmp";
+    int length = snprintf(recordings->path, sizeof recordings->path, "%s/malloctape-record-XXXXXX", directory);
+    int file = length < (int)sizeof recordings->path ? mkostemp(recordings->path, O_CLOEXEC) : -1;
+    recordings->file = file >= 0 ? fdopen(file, "r") : NULL;
+    if (recordings->file == NULL) recordings->path[0] = '\0';
+    return recordings->file != NULL;
+}
+
+/* ---- lines ---- */
+
+/* The latest recording of the process that has not ended. */
+static struct recording *recording_find(struct recordings *recordings, pid_t process)
+{
+    for (size_t i = recordings->count; i-- > 0;)
+        if (recordings->list[i].process == process && recordings->list[i].summary == NULL)
+            return &recordings->list[i];
+    return NULL;
+}
+
+static void take_begin(struct recordings *recordings, pid_t process, const char *output)
+{
+    struct recording *grown =
+        realloc(recordings->list, (recordings->count + 1) * sizeof *recordings->list);
+    if (grown == NULL) return;
+    recordings->list = grown;
+    grown[recordings->count] = (struct recording){.process = process, .output = strdup(output)};
+    if (grown[recordings->count].output != NULL) recordings->count++;
+}
+
+/* "EVENTS FOREIGN SUMMARY" */
+static void take_end(struct recordings *recordings, pid_t process, const char *rest)
+{
+    struct recording *recording = recording_find(recordings, process);
+    char *end;
+    if (recording == NULL) return;
+    recording->events = strtoull(rest, &end, 10);
+    recording->has_foreign_malloc = strtoull(end, &end, 10) != 0;
+    recording->summary = strdup(*end == ' ' ? end + 1 : end);
+}
+
+/* NAME, or nothing for a fork. */
+static void take_unfollowed(struct unfollowed *unfollowed, const char *name)
+{
+    if (*name == '\0') {
+        unfollowed->forks++;
+        return;
+    }
+    if (unfollowed->programs++ == 0) unfollowed->program = strdup(name);
+}
+
+static void take_line(struct recordings *recordings, const char *line)
+{
+    static const char begin[] = "begin ", end[] = "end ", forget[] = "forget ";
+    static const char unfollowed[] = "unfollowed ";
+    char *rest;
+    if (strncmp(line, begin, sizeof begin - 1) == 0) {
+        pid_t process = (pid_t)strtol(line + sizeof begin - 1, &rest, 10);
+        if (*rest == ' ') take_begin(recordings, process, rest + 1);
+    } else if (strncmp(line, end, sizeof end - 1) == 0) {
+        pid_t process = (pid_t)strtol(line + sizeof end - 1, &rest, 10);
+        take_end(recordings, process, rest);
+    } else if (strncmp(line, forget, sizeof forget - 1) == 0) {
+        struct recording *recording =
+            recording_find(recordings, (pid_t)strtol(line + sizeof forget - 1, NULL, 10));
+        if (recording != NULL) recording->is_forgotten = true;
+        if (recording != NULL) recording->summary = strdup("");
+    } else if (strncmp(line, unfollowed, sizeof unfollowed - 1) == 0) {
+        const char *name = strchr(line + sizeof unfollowed - 1, ' ');
+        if (name != NULL) take_unfollowed(&recordings->unfollowed, name + 1);
+    } else {
+        fprintf(stderr, "%s\n", line);
+    }
+}
+
+void recordings_look(struct recordings *recordings)
+{
+    ssize_t bytes;
+    if (recordings->file == NULL) return;
+    clearerr(recordings->file);
+    while ((bytes = getline(&recordings->line, &recordings->line_room, recordings->file)) > 0) {
+        if (recordings->line[bytes - 1] != '\n') {
+            /* Not whole yet. */
+            fseeko(recordings->file, -bytes, SEEK_CUR);
+            return;
+        }
+        recordings->line[bytes - 1] = '\0';
+        take_line(recordings, recordings->line);
+    }
+}
+
+void recordings_end(struct recordings *recordings)
+{
+    if (recordings->file == NULL) return;
+    for (size_t i = 0; i < recordings->count; i++) {
+        free(recordings->list[i].output);
+        free(recordings->list[i].summary);
+    }
+    free(recordings->list);
+    free(recordings->unfollowed.program);
+    free(recordings->line);
+    unlink(recordings->path);
+    fclose(recordings->file);
+}

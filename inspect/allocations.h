@@ -1,0 +1,55 @@
+/* allocations - which allocations a raw stream has, as far as it has been read.
+ *
+ * The bound of a free may count allocations that are in a chunk that comes later, were lost, or did not
+ * make it into the stream at all (FORMAT.md 2.5, 3, 4.4). Per lane:
+ *
+ *   allocations    1 ............ known                       read so far
+ *                [lost] [lost]                           of them, named by `lost` records
+ *
+ * Memory  two numbers for each lane and each loss. One thread. */
+#ifndef MALLOCTAPE_ALLOCATIONS_H
+#define MALLOCTAPE_ALLOCATIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum allocation {
+    ALLOCATION_NOT_SEEN, /* its lane has not got so far */
+    ALLOCATION_RECORDED,
+    ALLOCATION_LOST
+};
+
+struct allocations_loss {
+    uint64_t from, count; /* allocations from .. from + count - 1 */
+};
+
+struct allocations_lane {
+    uint64_t known;
+    struct allocations_loss *losses; /* ascending */
+    uint32_t losses_count, losses_room;
+};
+
+/* All zero is valid and empty. */
+struct allocations {
+    struct allocations_lane *lanes;
+    uint32_t lanes_count;
+};
+
+/* Notes that the next `count` allocations of a lane were recorded, or lost. False: no memory. */
+bool allocations_add(struct allocations *allocations, uint32_t lane, uint64_t count, bool lost);
+
+/* Allocations of a lane so far, lost ones included. */
+uint64_t allocations_known(const struct allocations *allocations, uint32_t lane);
+
+/* What is known about the latest allocation that the bound (raw_allocations()) counts; it counts one. */
+enum allocation allocations_find(const struct allocations *allocations, uint64_t bound);
+
+/* Whether allocations that the bound counts were lost. */
+bool allocations_have_lost(const struct allocations *allocations, uint64_t bound);
+
+/* The bound without the latest allocations that it counts, as far as those were lost. */
+uint64_t allocations_last_recorded(const struct allocations *allocations, uint64_t bound);
+
+void allocations_free(struct allocations *allocations);
+
+#endif
