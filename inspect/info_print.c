@@ -24,12 +24,12 @@ static double bytes_per_event(const struct info *info)
 
 static void line(const char *name, const char *text)
 {
-    if (text != NULL && *text != '\0') printf("%-13s %s\n", name, text);
+    if (text != NULL && *text != '\0') printf("%-16s %s\n", name, text);
 }
 
 static void line_number(const char *name, uint64_t number)
 {
-    printf("%-13s %" PRIu64 "\n", name, number);
+    printf("%-16s %" PRIu64 "\n", name, number);
 }
 
 static void print_start(const struct info *info)
@@ -52,9 +52,9 @@ static void print_kinds(const struct info *info)
 
 static void print_raw(const struct info *info)
 {
-    line_number("sequences", info->sequences);
+    line_number("sequence numbers", info->sequences);
     if (info->waits > 0)
-        printf("%-13s %" PRIu64 " times for a buffer, %.3f s in all\n", "waited", info->waits,
+        printf("%-16s %" PRIu64 " times for a buffer, %.3f s in all\n", "waited", info->waits,
                (double)info->waited_ns / 1e9);
     line("spool", spool_texts[info->spool]);
     if (info->spool == RAW_SPOOL_USED) line_number("  events", info->spool_events);
@@ -66,23 +66,23 @@ static void print_format(const struct info *info)
     char version[16] = "";
     if (info->version_major > 0)
         snprintf(version, sizeof version, " %u.%u", info->version_major, info->version_minor);
-    printf("%-13s %s%s%s%s\n", "format",
+    printf("%-16s %s%s%s%s\n", "format",
            info->format == STREAM_RAW ? "raw stream" : "instruction stream", version,
            info->has_addresses ? ", with addresses" : "", info->lz4 ? ", LZ4" : "");
 }
 
 void info_print(const struct info *info, const char *path)
 {
-    printf("%-13s %s\n", "file", path);
+    printf("%-16s %s\n", "file", path);
     print_format(info);
     line("program", info->program);
     line("allocator", info->allocator);
     if (info->foreign_malloc != NULL && *info->foreign_malloc != '\0')
-        printf("%-13s malloc of this process is not ours: %s\n", "warning", info->foreign_malloc);
+        printf("%-16s malloc of this process is not ours: %s\n", "warning", info->foreign_malloc);
     line("process", info->pid);
     line("run", info->run);
     print_start(info);
-    printf("%-13s %.3f s\n", "duration", (double)info->duration_ns / 1e9);
+    printf("%-16s %.3f s\n", "duration", (double)info->duration_ns / 1e9);
     line_number("events", info->events);
     print_kinds(info);
     line_number("failed", info->failed);
@@ -97,7 +97,7 @@ void info_print(const struct info *info, const char *path)
     else
         line_number("instructions", info->instructions);
     if (info->file_bytes > 0)
-        printf("%-13s %" PRIu64 " bytes, %.3f per event\n", "size", info->file_bytes,
+        printf("%-16s %" PRIu64 " bytes, %.3f per event\n", "size", info->file_bytes,
                bytes_per_event(info));
     line("end", info->ended);
 }
@@ -143,7 +143,7 @@ static void put_origin(json_t *object, const struct info *info)
 
 static void put_raw(json_t *object, const struct info *info)
 {
-    put_number(object, "sequences", info->sequences);
+    put_number(object, "sequence_numbers", info->sequences);
     put_number(object, "waits", info->waits);
     put_number(object, "waited_ns", info->waited_ns);
     put_text(object, "spool", spool_names[info->spool]);

@@ -92,9 +92,9 @@ void summary_print(const struct summary *summary, FILE *to)
     print_number(to, "lanes", result->order.lanes);
     print_number(to, "lane switches", result->totals.lane_changes);
     print_number(to, "windows", result->order.windows);
-    print_number(to, "sequences", result->order.sequences);
+    print_number(to, "sequence numbers", result->order.sequences);
     if (result->order.sequences_missing > 0)
-        print_number(to, "sequence numbers missing", result->order.sequences_missing);
+        print_number(to, "numbers missing", result->order.sequences_missing);
     if (result->order.lost_events > 0) print_number(to, "lost events", result->order.lost_events);
     if (result->order.damages > 0) print_number(to, "damages left out", result->order.damages);
     print_number(to, "bytes in", result->bytes_in);
@@ -138,8 +138,8 @@ static void add_figures(json_t *root, const struct summary *summary)
     add_number(root, "windows_overtaken", result->order.windows_overtaken);
     add_number(root, "units_stepped", result->order.units_stepped);
     add_number(root, "units_ignored", result->order.relaxed);
-    add_number(root, "sequences", result->order.sequences);
-    add_number(root, "sequences_missing", result->order.sequences_missing);
+    add_number(root, "sequence_numbers", result->order.sequences);
+    add_number(root, "sequence_numbers_missing", result->order.sequences_missing);
     add_number(root, "damages", result->order.damages);
     add_number(root, "registers", result->totals.registers);
     add_number(root, "bytes_in", result->bytes_in);

@@ -12,7 +12,7 @@ raw_example() {
     exits 0 info --json j raw_example && prints '^events  *4$' && prints '^  malloc  *3  *75.0 %$' &&
         prints '^end  *complete$' &&
         json j 'j.values_at("format", "version", "events", "threads", "lanes", "live_at_end", "lost_events", "ticks",
-                            "sequences",
+                            "sequence_numbers",
                             "truncated", "spool") == ["raw", "4.0", 4, 1, 1, 2, 0, 0, 2, false, "none"] &&
                 j["by_kind"] == { "malloc" => 3, "free" => 1 } && j["program"] == "/usr/bin/sample" &&
                 j["run"] == "000102030405060708090a0b0c0d0e0f" && j["duration_ns"] == 50_000_000 &&
