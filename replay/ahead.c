@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/atomic.h"
 #include "common/pages.h"
 
 /* How often a waiting parent looks whether the child still lives. */
@@ -59,22 +60,22 @@ struct ahead_shared {
 
 static uint32_t counter_get(const struct ahead_counter *counter)
 {
-    return __atomic_load_n(&counter->value, __ATOMIC_SEQ_CST);
+    return atomic_load_seq_cst(&counter->value);
 }
 
 /* Wakes who sleeps, whatever is wanted. */
 static void counter_wake(struct ahead_counter *counter)
 {
-    if (__atomic_exchange_n(&counter->sleeping, 0, __ATOMIC_SEQ_CST) != 0)
+    if (atomic_exchange_seq_cst(&counter->sleeping, 0) != 0)
         syscall(SYS_futex, &counter->value, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 static void counter_grow(struct ahead_counter *counter)
 {
     uint32_t value = counter->value + 1;
-    __atomic_store_n(&counter->value, value, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&counter->sleeping, __ATOMIC_SEQ_CST) != 0 &&
-        (int32_t)(value - __atomic_load_n(&counter->wanted, __ATOMIC_RELAXED)) >= 0)
+    atomic_store_seq_cst(&counter->value, value);
+    if (atomic_load_seq_cst(&counter->sleeping) != 0 &&
+        (int32_t)(value - atomic_load_relaxed(&counter->wanted)) >= 0)
         counter_wake(counter);
 }
 
@@ -88,8 +89,8 @@ static void counter_wait(struct ahead_counter *counter, uint32_t value, uint32_t
         if (counter_get(counter) != value) return;
         __builtin_ia32_pause();
     }
-    __atomic_store_n(&counter->wanted, value + growth, __ATOMIC_RELAXED);
-    __atomic_store_n(&counter->sleeping, 1, __ATOMIC_SEQ_CST);
+    atomic_store_relaxed(&counter->wanted, value + growth);
+    atomic_store_seq_cst(&counter->sleeping, 1);
     syscall(SYS_futex, &counter->value, FUTEX_WAIT, value, &timeout, NULL, 0);
 }
 

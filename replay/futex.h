@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/atomic.h"
+
 /* Sleeps while *word is `value`; may return early. */
 static inline void futex_wait(uint32_t *word, uint32_t value)
 {
@@ -29,9 +31,8 @@ static inline void futex_wake_one(uint32_t *word)
 /* Something happened. Everything written before is seen by who takes the event. */
 static inline void event_signal(uint32_t *event)
 {
-    uint32_t old = __atomic_load_n(event, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(event, &old, (old & ~EVENT_SLEEPING) + EVENT_STEP, 1,
-                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+    uint32_t old = atomic_load_relaxed(event);
+    while (!atomic_swap_once(event, &old, (old & ~EVENT_SLEEPING) + EVENT_STEP))
         ;
     if (old & EVENT_SLEEPING) futex_wake_one(event);
 }
@@ -39,7 +40,7 @@ static inline void event_signal(uint32_t *event)
 /* The state to look for reasons to sleep after, and to give to event_sleep(). */
 static inline uint32_t event_look(const uint32_t *event)
 {
-    return __atomic_load_n(event, __ATOMIC_ACQUIRE);
+    return atomic_load_acquire(event);
 }
 
 /* Sleeps until something happens, unless that is so since `seen`; may return early. One sleeper at
@@ -47,8 +48,7 @@ static inline uint32_t event_look(const uint32_t *event)
 static inline void event_sleep(uint32_t *event, uint32_t seen)
 {
     uint32_t sleeping = seen | EVENT_SLEEPING;
-    if (__atomic_compare_exchange_n(event, &seen, sleeping, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-        futex_wait(event, sleeping);
+    if (atomic_swap_once(event, &seen, sleeping)) futex_wait(event, sleeping);
 }
 
 /* One turn of a short wait in a loop. */

@@ -30,7 +30,7 @@
 
 static void replay_threads_set_failed(struct replay_threads *pool)
 {
-    __atomic_store_n(&pool->failed, 1, __ATOMIC_RELEASE);
+    atomic_store_release(&pool->failed, 1);
     event_signal(&pool->event);
 }
 
@@ -75,8 +75,8 @@ static void thread_wake_listed(struct replay_thread *thread, bool all)
         }
         *link = wait->next;
         wait->listed = false;
-        __atomic_sub_fetch(&thread->waiting, 1, __ATOMIC_RELAXED);
-        __atomic_store_n(&wait->woken, 1, __ATOMIC_RELEASE);
+        atomic_add_relaxed(&thread->waiting, -1);
+        atomic_store_release(&wait->woken, 1);
         futex_wake_one(&wait->woken);
     }
     pthread_mutex_unlock(&thread->lock);
@@ -87,8 +87,7 @@ static void thread_wake_listed(struct replay_thread *thread, bool all)
  * before this. */
 static inline void thread_wake(struct replay_thread *thread)
 {
-    if (__atomic_fetch_add(&thread->waiting, 0, __ATOMIC_ACQ_REL) != 0)
-        thread_wake_listed(thread, false);
+    if (atomic_add_acq_rel(&thread->waiting, 0) != 0) thread_wake_listed(thread, false);
 }
 
 static void thread_list_enter(struct replay_thread *maker, struct thread_wait *wait)
@@ -98,7 +97,7 @@ static void thread_list_enter(struct replay_thread *maker, struct thread_wait *w
     wait->listed = true;
     wait->next = maker->first;
     maker->first = wait;
-    __atomic_add_fetch(&maker->waiting, 1, __ATOMIC_ACQ_REL);
+    atomic_add_acq_rel(&maker->waiting, 1);
     pthread_mutex_unlock(&maker->lock);
 }
 
@@ -111,7 +110,7 @@ static void thread_list_leave(struct replay_thread *maker, struct thread_wait *w
             link = &(*link)->next;
         *link = wait->next;
         wait->listed = false;
-        __atomic_sub_fetch(&maker->waiting, 1, __ATOMIC_RELAXED);
+        atomic_add_relaxed(&maker->waiting, -1);
     }
     pthread_mutex_unlock(&maker->lock);
 }
@@ -122,7 +121,7 @@ static void thread_sleep(struct replay_thread *thread, struct replay_thread *mak
     struct thread_wait *wait = &thread->wait;
     thread_list_enter(maker, wait);
     while (!wait_is_over(wait) && !replay_threads_failed(thread->pool) &&
-           __atomic_load_n(&wait->woken, __ATOMIC_ACQUIRE) == 0)
+           atomic_load_acquire(&wait->woken) == 0)
         futex_wait(&wait->woken, 0);
     thread_list_leave(maker, wait);
 }
@@ -243,8 +242,7 @@ static void thread_run(struct replay_thread *thread, struct work_run *run, uint3
 
 static bool queue_change(struct replay_thread *thread, uint32_t *old, uint32_t new)
 {
-    return __atomic_compare_exchange_n(&thread->queue, old, new, 0, __ATOMIC_ACQ_REL,
-                                       __ATOMIC_ACQUIRE);
+    return atomic_swap_once(&thread->queue, old, new);
 }
 
 static bool queue_is_empty(const struct replay_thread *thread, uint32_t queue)
@@ -257,7 +255,7 @@ static struct work_run *thread_next_run(struct replay_thread *thread)
 {
     unsigned spins = 0;
     while (!replay_threads_failed(thread->pool)) {
-        uint32_t queue = __atomic_load_n(&thread->queue, __ATOMIC_ACQUIRE);
+        uint32_t queue = atomic_load_acquire(&thread->queue);
         if (!queue_is_empty(thread, queue))
             return thread->runs[thread->done / THREAD_STEP % THREAD_UNITS];
         if (queue & THREAD_STOP) return NULL;
@@ -273,8 +271,7 @@ static void thread_finish_run(struct replay_thread *thread)
 {
     struct work_unit *unit = thread->run->unit;
     thread->done += THREAD_STEP;
-    if (__atomic_sub_fetch(&unit->unfinished, 1, __ATOMIC_ACQ_REL) == 0)
-        event_signal(&thread->pool->event);
+    if (atomic_add_acq_rel(&unit->unfinished, -1) == 1) event_signal(&thread->pool->event);
 }
 
 /* ---- threads ---- */
@@ -289,13 +286,13 @@ static void thread_start(struct replay_thread *thread)
     int code = pthread_create(&handle, &pool->attributes, thread_main, thread);
     if (code == 0) return;
     replay_threads_fail_system(pool, code, "cannot create a thread");
-    __atomic_or_fetch(&thread->queue, THREAD_ABSENT, __ATOMIC_RELEASE);
+    atomic_or_release(&thread->queue, THREAD_ABSENT);
 }
 
 /* The calling thread ends where the original did. */
 static void thread_hand_on(struct replay_thread *thread)
 {
-    uint32_t queue = __atomic_load_n(&thread->queue, __ATOMIC_ACQUIRE);
+    uint32_t queue = atomic_load_acquire(&thread->queue);
     while (queue_is_empty(thread, queue)) {
         if (!queue_change(thread, &queue, queue | THREAD_ABSENT)) continue;
         if (queue & THREAD_STOP) event_signal(&thread->pool->event);
@@ -307,7 +304,7 @@ static void thread_hand_on(struct replay_thread *thread)
 /* The calling thread ends because there is nothing more to do. */
 static void thread_leave(struct replay_thread *thread)
 {
-    __atomic_or_fetch(&thread->queue, THREAD_ABSENT, __ATOMIC_RELEASE);
+    atomic_or_release(&thread->queue, THREAD_ABSENT);
     event_signal(&thread->pool->event);
 }
 
@@ -433,7 +430,7 @@ static void replay_threads_add(struct replay_threads *pool, uint32_t lane)
 
 static void thread_push(struct replay_thread *thread, struct work_run *run)
 {
-    uint32_t queue = __atomic_load_n(&thread->queue, __ATOMIC_RELAXED);
+    uint32_t queue = atomic_load_relaxed(&thread->queue);
     thread->runs[thread->pushed++ % THREAD_UNITS] = run;
     while (
         !queue_change(thread, &queue, (queue & ~(THREAD_SLEEPING | THREAD_ABSENT)) + THREAD_STEP))
@@ -458,14 +455,14 @@ bool replay_threads_wait(struct replay_threads *pool, const struct work_unit *un
     for (;;) {
         uint32_t seen = event_look(&pool->event);
         if (replay_threads_failed(pool)) return false;
-        if (__atomic_load_n(&unit->unfinished, __ATOMIC_ACQUIRE) == 0) return true;
+        if (atomic_load_acquire(&unit->unfinished) == 0) return true;
         event_sleep(&pool->event, seen);
     }
 }
 
 static void thread_stop(struct replay_thread *thread)
 {
-    uint32_t queue = __atomic_load_n(&thread->queue, __ATOMIC_RELAXED);
+    uint32_t queue = atomic_load_relaxed(&thread->queue);
     while (!queue_change(thread, &queue, (queue & ~THREAD_SLEEPING) | THREAD_STOP))
         ;
     if (queue & THREAD_SLEEPING) futex_wake_one(&thread->queue);
@@ -479,7 +476,7 @@ static void thread_join(struct replay_thread *thread)
     struct replay_threads *pool = thread->pool;
     for (;;) {
         uint32_t seen = event_look(&pool->event);
-        if (__atomic_load_n(&thread->queue, __ATOMIC_ACQUIRE) & THREAD_ABSENT) break;
+        if (atomic_load_acquire(&thread->queue) & THREAD_ABSENT) break;
         event_sleep(&pool->event, seen);
     }
     if (thread->has_predecessor) pthread_join(thread->handle, NULL);

@@ -29,6 +29,7 @@
 
 #include <pthread.h>
 
+#include "common/atomic.h"
 #include "common/error.h"
 #include "replay/calls.h"
 #include "replay/work.h"
@@ -104,7 +105,7 @@ void replay_threads_push(struct replay_threads *pool, struct work_unit *unit);
 
 static inline bool replay_threads_failed(const struct replay_threads *pool)
 {
-    return __atomic_load_n(&pool->failed, __ATOMIC_ACQUIRE);
+    return atomic_load_acquire(&pool->failed);
 }
 
 /* Waits until the unit has been carried out. False: something failed. */

@@ -17,6 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/atomic.h"
+
 #define SHARED_GENERATION_SHIFT 56
 #define SHARED_ADDRESS_MASK     ((UINT64_C(1) << SHARED_GENERATION_SHIFT) - 1)
 
@@ -39,13 +41,13 @@ static inline uint8_t shared_operand_generation(uint64_t operand)
 static inline void shared_put(void **slot, uint8_t generation, void *object)
 {
     uint64_t word = (uint64_t)generation << SHARED_GENERATION_SHIFT | (uint64_t)(uintptr_t)object;
-    __atomic_store_n(slot, (void *)(uintptr_t)word, __ATOMIC_RELEASE);
+    atomic_store_release(slot, (void *)(uintptr_t)word);
 }
 
 /* False: the object is not there yet. */
 static inline bool shared_get(void **slot, uint8_t generation, void **object)
 {
-    uint64_t word = (uint64_t)(uintptr_t)__atomic_load_n(slot, __ATOMIC_ACQUIRE);
+    uint64_t word = (uint64_t)(uintptr_t)atomic_load_acquire(slot);
     *object = (void *)(uintptr_t)(word & SHARED_ADDRESS_MASK);
     return word >> SHARED_GENERATION_SHIFT == generation;
 }

@@ -1,5 +1,6 @@
 #include "fake_os.h"
 
+#include "common/atomic.h"
 #include "tracing/capture.h"
 #include "tracing/os.h"
 
@@ -735,7 +736,7 @@ bool os_process_is_emulated(void)
 int os_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns)
 {
     fake.now_ns += CALL_NS;
-    if (__atomic_load_n(word, __ATOMIC_RELAXED) == expected) wait_for(word, timeout_ns);
+    if (atomic_load_relaxed(word) == expected) wait_for(word, timeout_ns);
     return 0;
 }
 

@@ -44,8 +44,7 @@ static uint32_t state(void)
 /* From one state to another. False: it was not `from`. */
 static bool change(uint32_t from, uint32_t to)
 {
-    return __atomic_compare_exchange_n(&malloctape_state, &from, to, 0, __ATOMIC_SEQ_CST,
-                                       __ATOMIC_SEQ_CST);
+    return atomic_swap_once_seq_cst(&malloctape_state, &from, to);
 }
 
 /* --- threads --- */
@@ -407,7 +406,7 @@ int recording_begin(const char *output)
 static void decide(void)
 {
     static uint32_t deciding;
-    if (!environ || __atomic_exchange_n(&deciding, 1, __ATOMIC_ACQUIRE)) return;
+    if (!environ || atomic_exchange_acquire(&deciding, 1)) return;
     int kept_errno = errno;
     os_message_begin();
     settings_read();

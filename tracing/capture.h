@@ -37,8 +37,8 @@
 #ifndef MALLOCTAPE_CAPTURE_H
 #define MALLOCTAPE_CAPTURE_H
 
+#include "../common/atomic.h"
 #include "../common/call_kind.h"
-#include "atomic.h"
 #include "raw_format.h"
 #include "shadow.h"
 

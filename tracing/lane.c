@@ -47,9 +47,7 @@ void lane_reset(struct malloctape_lane *lane, uint32_t recording)
 static bool take(struct lane_registry *registry, struct malloctape_lane *lane)
 {
     uint32_t ending = LANE_ENDING;
-    if (!__atomic_compare_exchange_n(&lane->state, &ending, LANE_TAKEN, 0, __ATOMIC_ACQUIRE,
-                                     __ATOMIC_RELAXED))
-        return false;
+    if (!atomic_swap_once(&lane->state, &ending, LANE_TAKEN)) return false;
     atomic_add_relaxed(&registry->ending, -1);
     return true;
 }
@@ -89,7 +87,7 @@ static bool has_block(struct lane_registry *registry, uint32_t number)
     if (atomic_load_acquire(place)) return true;
     struct malloctape_lane *block = os_memory_reserve_per_process(LANE_BLOCK * sizeof *block);
     if (!block) return false;
-    if (!__atomic_compare_exchange_n(place, &none, block, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    if (!atomic_swap_once(place, &none, block))
         os_memory_release(block, LANE_BLOCK * sizeof *block);
     return true;
 }
@@ -130,9 +128,7 @@ struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id
 void lane_end(struct lane_registry *registry, struct malloctape_lane *lane)
 {
     uint32_t live = LANE_LIVE;
-    if (!__atomic_compare_exchange_n(&lane->state, &live, LANE_TAKEN, 0, __ATOMIC_ACQUIRE,
-                                     __ATOMIC_RELAXED))
-        return;
+    if (!atomic_swap_once(&lane->state, &live, LANE_TAKEN)) return;
     atomic_store_relaxed(&registry->ending_from, lane->number);
     lane_put_back(registry, lane);
 }

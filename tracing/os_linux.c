@@ -1,7 +1,7 @@
 /* os_linux - the operating system layer of the capture core on Linux; os_linux_command.c has the rest. */
+#include "../common/atomic.h"
 #include "os.h"
 
-#include "atomic.h"
 #include "os_linux.h"
 
 #include <asm/prctl.h>

@@ -1,8 +1,8 @@
 #include "pack.h"
 
+#include "../common/atomic.h"
 #include "../common/bytes.h"
 #include "../common/call_kind.h"
-#include "atomic.h"
 #include "raw_units.h"
 
 #include <string.h>

@@ -36,7 +36,7 @@
 #ifndef MALLOCTAPE_SHADOW_H
 #define MALLOCTAPE_SHADOW_H
 
-#include "atomic.h"
+#include "../common/atomic.h"
 #include "raw_format.h"
 
 #include <stdbool.h>
@@ -164,9 +164,7 @@ static inline void shadow_take(struct shadow_page *page, uint32_t place, uint16_
     if (all == SHADOW_MIXED || page->size_class == 0) return;
     if (owner) { /* else the page is nobody's either */
         if (all == owner) return;
-        if (all == 0 && __atomic_compare_exchange_n(&page->owner, &all, owner, 0, __ATOMIC_RELAXED,
-                                                    __ATOMIC_RELAXED))
-            return;
+        if (all == 0 && atomic_swap_once_relaxed(&page->owner, &all, owner)) return;
     }
     atomic_store_relaxed(&page->owner, SHADOW_MIXED);
 }

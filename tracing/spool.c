@@ -1,8 +1,8 @@
 #include "spool.h"
 
+#include "../common/atomic.h"
 #include "../common/bytes.h"
 #include "../common/checksum.h"
-#include "atomic.h"
 #include "os.h"
 
 #include <string.h>

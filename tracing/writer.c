@@ -26,7 +26,7 @@
 
 static void wake(struct writer *writer)
 {
-    if (__atomic_exchange_n(&writer->asleep, 0, __ATOMIC_ACQ_REL)) os_wake_all(&writer->asleep);
+    if (atomic_exchange_acq_rel(&writer->asleep, 0)) os_wake_all(&writer->asleep);
 }
 
 /* --- memory --- */
@@ -82,7 +82,7 @@ static uint32_t wait_for_slot(struct writer *writer, uint64_t at_most_ns)
     uint64_t since = os_clock_ns();
     uint32_t slot;
     atomic_add_relaxed(&writer->waits, 1);
-    __atomic_fetch_add(&writer->waiters, 1, __ATOMIC_SEQ_CST);
+    atomic_add_seq_cst(&writer->waiters, 1);
     for (;;) {
         uint32_t epoch = atomic_load_acquire(&writer->space_epoch);
         slot = spool_take(&writer->spool);
@@ -167,8 +167,8 @@ static int flush(struct writer *writer)
         spool_give(&writer->spool, writer->pending[i].slot, writer->pending[i].units);
     if (writer->pending_count) {
         writer->pending_count = 0;
-        __atomic_fetch_add(&writer->space_epoch, 1, __ATOMIC_SEQ_CST);
-        if (__atomic_load_n(&writer->waiters, __ATOMIC_SEQ_CST)) os_wake_all(&writer->space_epoch);
+        atomic_add_seq_cst(&writer->space_epoch, 1);
+        if (atomic_load_seq_cst(&writer->waiters)) os_wake_all(&writer->space_epoch);
     }
     return result;
 }
@@ -644,7 +644,7 @@ static void grow(struct writer *writer)
     do {
         latest = writer->spool.mapped;
         result = spool_grow(&writer->spool, lanes + SPOOL_SLOTS_AHEAD);
-        __atomic_fetch_add(&writer->space_epoch, 1, __ATOMIC_SEQ_CST);
+        atomic_add_seq_cst(&writer->space_epoch, 1);
         os_wake_all(&writer->space_epoch);
     } while (writer->spool.mapped > latest && writer->spool.mapped < 2 * before);
     bool grown = writer->spool.mapped > before;
@@ -656,7 +656,7 @@ static void grow(struct writer *writer)
 static void grow_meanwhile(void *argument)
 {
     struct writer *writer = argument;
-    if (__atomic_exchange_n(&writer->starved, 0, __ATOMIC_ACQ_REL)) grow(writer);
+    if (atomic_exchange_acq_rel(&writer->starved, 0)) grow(writer);
 }
 
 /* --- the beginning --- */
@@ -746,7 +746,7 @@ static int open_all(struct writer *writer)
 
 static void grow_if_starved(struct writer *writer)
 {
-    if (!__atomic_exchange_n(&writer->starved, 0, __ATOMIC_ACQ_REL)) return;
+    if (!atomic_exchange_acq_rel(&writer->starved, 0)) return;
     flush(writer);
     grow(writer);
 }
@@ -777,9 +777,8 @@ static void sleep_until_next_pass(struct writer *writer)
         if (!atomic_load_acquire(&writer->finish)) note_sleep(writer, os_sleep(sleep_ns));
         return;
     }
-    __atomic_store_n(&writer->asleep, 1, __ATOMIC_SEQ_CST);
-    if (!__atomic_load_n(&writer->finish, __ATOMIC_SEQ_CST) &&
-        !__atomic_load_n(&writer->starved, __ATOMIC_SEQ_CST))
+    atomic_store_seq_cst(&writer->asleep, 1);
+    if (!atomic_load_seq_cst(&writer->finish) && !atomic_load_seq_cst(&writer->starved))
         note_sleep(writer, os_wait(&writer->asleep, 1, sleep_ns));
     atomic_store_relaxed(&writer->asleep, 0);
 }
@@ -794,9 +793,8 @@ static int await_reader(struct writer *writer)
             return fail(writer, -ETIMEDOUT, writer->output);
         grow_if_starved(writer);
         if (writer->error) return writer->error;
-        __atomic_store_n(&writer->asleep, 1, __ATOMIC_SEQ_CST);
-        if (!__atomic_load_n(&writer->starved, __ATOMIC_SEQ_CST))
-            os_wait(&writer->asleep, 1, READER_LOOK_NS);
+        atomic_store_seq_cst(&writer->asleep, 1);
+        if (!atomic_load_seq_cst(&writer->starved)) os_wait(&writer->asleep, 1, READER_LOOK_NS);
     }
     if (result < 0) return fail(writer, result, writer->output);
     result = begin_stream(writer);
@@ -1004,7 +1002,7 @@ void writer_need_now(struct writer *writer)
 
 void writer_sync(struct writer *writer)
 {
-    uint32_t wish = __atomic_add_fetch(&writer->sync_wanted, 1, __ATOMIC_SEQ_CST);
+    uint32_t wish = atomic_add_seq_cst(&writer->sync_wanted, 1) + 1;
     writer_need(writer);
     wake(writer);
     for (;;) {
@@ -1016,7 +1014,7 @@ void writer_sync(struct writer *writer)
 
 void writer_ask_end(struct writer *writer)
 {
-    __atomic_store_n(&writer->finish, 1, __ATOMIC_SEQ_CST);
+    atomic_store_seq_cst(&writer->finish, 1);
     writer_need(writer);
     wake(writer);
 }

@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/atomic.h"
+
 enum { SLOTS = 1024, THREADS_MAX = 64 };
 
 /* From one thread to the next: each counter has one writer. */
@@ -36,23 +38,22 @@ static void fail(const char *what)
 static bool put(struct ring *ring, uint64_t *random_state)
 {
     uint64_t at = ring->put;
-    if (at == objects || at - __atomic_load_n(&ring->taken, __ATOMIC_ACQUIRE) == SLOTS)
-        return false;
+    if (at == objects || at - atomic_load_acquire(&ring->taken) == SLOTS) return false;
     *random_state = *random_state * 6364136223846793005u + 1442695040888963407u;
     uint64_t *object = malloc(16 + ((*random_state >> 33) & 511));
     if (!object) fail("out of memory");
     *object = at;
     ring->objects[at % SLOTS] = object;
-    __atomic_store_n(&ring->put, at + 1, __ATOMIC_RELEASE);
+    atomic_store_release(&ring->put, at + 1);
     return true;
 }
 
 static bool take(struct ring *ring)
 {
     uint64_t at = ring->taken;
-    if (__atomic_load_n(&ring->put, __ATOMIC_ACQUIRE) == at) return false;
+    if (atomic_load_acquire(&ring->put) == at) return false;
     free(ring->objects[at % SLOTS]);
-    __atomic_store_n(&ring->taken, at + 1, __ATOMIC_RELEASE);
+    atomic_store_release(&ring->taken, at + 1);
     return true;
 }
 

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/atomic.h"
+
 static char **ring;
 static uint64_t slots = 4096;
 static uint64_t objects;
@@ -37,20 +39,20 @@ static void produce(void)
         char *object = malloc(1 + (random_state >> 33) % 1000);
         if (!object) fail("out of memory");
         *object = 1;
-        while (i - __atomic_load_n(&counts.taken, __ATOMIC_ACQUIRE) == slots)
+        while (i - atomic_load_acquire(&counts.taken) == slots)
             sched_yield();
         ring[i % slots] = object;
-        __atomic_store_n(&counts.put, i + 1, __ATOMIC_RELEASE);
+        atomic_store_release(&counts.put, i + 1);
     }
 }
 
 static void *consume(void *unused)
 {
     for (uint64_t i = 0; i < objects; i++) {
-        while (__atomic_load_n(&counts.put, __ATOMIC_ACQUIRE) == i)
+        while (atomic_load_acquire(&counts.put) == i)
             sched_yield();
         free(ring[i % slots]);
-        __atomic_store_n(&counts.taken, i + 1, __ATOMIC_RELEASE);
+        atomic_store_release(&counts.taken, i + 1);
     }
     return unused;
 }

@@ -23,6 +23,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/atomic.h"
+
 void *__libc_malloc(size_t size);
 void __libc_free(void *object);
 
@@ -77,13 +79,13 @@ static bool is_in(const struct range *range, const void *address)
 
 static void add(uint64_t *counter)
 {
-    __atomic_add_fetch(counter, 1, __ATOMIC_RELAXED);
+    atomic_add_relaxed(counter, 1);
 }
 
 static void thread_ends(void *value)
 {
     (void)value;
-    __atomic_sub_fetch(&stub.alive, 1, __ATOMIC_RELAXED);
+    atomic_add_relaxed(&stub.alive, -1);
 }
 
 static void thread_begins(void)
@@ -91,10 +93,9 @@ static void thread_begins(void)
     is_player = true;
     pthread_setspecific(stub.key, &stub);
     add(&stub.threads);
-    uint64_t alive = __atomic_add_fetch(&stub.alive, 1, __ATOMIC_RELAXED);
-    uint64_t peak = __atomic_load_n(&stub.peak, __ATOMIC_RELAXED);
-    while (alive > peak && !__atomic_compare_exchange_n(&stub.peak, &peak, alive, true,
-                                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    uint64_t alive = atomic_add_relaxed(&stub.alive, 1) + 1;
+    uint64_t peak = atomic_load_relaxed(&stub.peak);
+    while (alive > peak && !atomic_swap_once(&stub.peak, &peak, alive))
         ;
 }
 
@@ -134,7 +135,7 @@ static void object_end(void *object, size_t size)
 {
     struct header *header = (struct header *)object - 1;
     if (object == NULL) return;
-    if (__atomic_exchange_n(&header->state, STATE_DEAD, __ATOMIC_RELAXED) != STATE_LIVE) {
+    if (atomic_exchange_relaxed(&header->state, STATE_DEAD) != STATE_LIVE) {
         add(&stub.wrong);
         return;
     }

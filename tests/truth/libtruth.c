@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #define MALLOCTAPE_LIBRARY
+#include "common/atomic.h"
 #include "tracing/malloctape.h"
 
 #define RECORDS_DEFAULT (UINT64_C(1) << 24)
@@ -226,7 +227,7 @@ static void decide(void)
 static bool is_watching(void)
 {
     if (!decided) decide();
-    return witness && __atomic_load_n(&witness->active, __ATOMIC_RELAXED);
+    return witness && atomic_load_relaxed(&witness->active);
 }
 
 /* --- what the capture core is doing --- */
@@ -240,17 +241,16 @@ static unsigned phase_asked(void)
 
 static void phase_change(unsigned to)
 {
-    uint64_t before = __atomic_load_n(&witness->phase, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&witness->phase, (before / PHASE_STEP + 1) * PHASE_STEP + to,
-                     __ATOMIC_SEQ_CST);
+    uint64_t before = atomic_load_seq_cst(&witness->phase);
+    atomic_store_seq_cst(&witness->phase, (before / PHASE_STEP + 1) * PHASE_STEP + to);
 }
 
 /* A thread in the middle of a call may record it though recording has just ended, so that answer says little. */
 static uint64_t phase_now(void)
 {
-    if (__atomic_load_n(&witness->asking, __ATOMIC_SEQ_CST))
+    if (atomic_load_seq_cst(&witness->asking))
         return phase_asked() == PHASE_RECORDED ? PHASE_RECORDED : PHASE_UNKNOWN;
-    return __atomic_load_n(&witness->phase, __ATOMIC_SEQ_CST);
+    return atomic_load_seq_cst(&witness->phase);
 }
 
 /* With the lock, no call overlaps a change. */
@@ -302,7 +302,7 @@ int malloctape_library_resume(void)
 
 static void phase_ask_always(bool always)
 {
-    if (is_watching()) __atomic_store_n(&witness->asking, always, __ATOMIC_SEQ_CST);
+    if (is_watching()) atomic_store_seq_cst(&witness->asking, always);
 }
 
 static __attribute__((constructor)) void library_begins(void)
@@ -333,7 +333,7 @@ void _Exit(int status)
 
 static struct truth_record *record_new(void)
 {
-    uint64_t ticket = __atomic_fetch_add(&header->tickets, 1, __ATOMIC_SEQ_CST);
+    uint64_t ticket = atomic_add_seq_cst(&header->tickets, 1);
     struct truth_record *record = ticket < header->room ? &records[ticket] : &me.beyond;
     record->thread = me.number;
     return record;
@@ -342,12 +342,12 @@ static struct truth_record *record_new(void)
 static void record_write(struct truth_record *record, unsigned kind, unsigned flags)
 {
     record->flags = (uint8_t)flags;
-    __atomic_store_n(&record->kind, (uint8_t)kind, __ATOMIC_RELEASE);
+    atomic_store_release(&record->kind, (uint8_t)kind);
 }
 
 static void thread_begins(void)
 {
-    me.number = __atomic_add_fetch(&witness->threads, 1, __ATOMIC_RELAXED);
+    me.number = atomic_add_relaxed(&witness->threads, 1) + 1;
     struct truth_record *record = record_new();
     record->size = (uint64_t)syscall(SYS_gettid);
     record_write(record, TRUTH_THREAD, TRUTH_RETURNED);

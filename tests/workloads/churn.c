@@ -17,6 +17,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/atomic.h"
+
 enum {
     THREADS_MAX = 1024,
     SHARED_SLOTS = 4096,  /* a power of two */
@@ -73,7 +75,7 @@ static void *worker_run(void *argument)
         *slot = object_new(random);
         if (options.cross && (step & CROSS_STEPS_MASK) == 0) {
             void **exchange = &shared[(random >> 48) & (SHARED_SLOTS - 1)];
-            *slot = __atomic_exchange_n(exchange, *slot, __ATOMIC_ACQ_REL);
+            *slot = atomic_exchange_acq_rel(exchange, *slot);
             free(*slot);
             *slot = NULL;
         }

@@ -13,6 +13,8 @@
  * a thread makes no other calls of the allocator. */
 #include "handoff.h"
 
+#include "common/atomic.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -85,13 +87,13 @@ static uint64_t *object_reallocated(struct player *me, uint64_t *object)
 
 static uint64_t *mailbox_exchange(uint64_t from, uint64_t to, uint64_t *object)
 {
-    return __atomic_exchange_n(&mailboxes[from][to].object, object, __ATOMIC_ACQ_REL);
+    return atomic_exchange_acq_rel(&mailboxes[from][to].object, object);
 }
 
 static void receive_all(struct player *me)
 {
     for (uint64_t from = 0; from < threads; from++) {
-        if (!__atomic_load_n(&mailboxes[from][me->number].object, __ATOMIC_RELAXED)) continue;
+        if (!atomic_load_relaxed(&mailboxes[from][me->number].object)) continue;
         uint64_t *object = mailbox_exchange(from, me->number, NULL);
         if (!object) continue;
         if (random_next(me) % 8 == 0) object = object_reallocated(me, object);
@@ -101,7 +103,7 @@ static void receive_all(struct player *me)
 
 static void send(struct player *me, uint64_t to, uint64_t *object)
 {
-    while (is_strict && __atomic_load_n(&mailboxes[me->number][to].object, __ATOMIC_ACQUIRE)) {
+    while (is_strict && atomic_load_acquire(&mailboxes[me->number][to].object)) {
         receive_all(me);
         sched_yield();
     }
@@ -122,8 +124,8 @@ static void *play(void *argument)
     }
     /* In strict mode somebody may still wait for a mailbox of ours. */
     static uint64_t finished;
-    __atomic_add_fetch(&finished, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&finished, __ATOMIC_SEQ_CST) < threads) {
+    atomic_add_seq_cst(&finished, 1);
+    while (atomic_load_seq_cst(&finished) < threads) {
         receive_all(me);
         sched_yield();
     }

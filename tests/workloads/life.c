@@ -20,6 +20,8 @@
  *                            mapped, or at a small address */
 #include "life.h"
 
+#include "common/atomic.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -119,7 +121,7 @@ static int stopping;
 static void *allocate_until_stopped(void *argument)
 {
     uint64_t *calls = argument;
-    while (!__atomic_load_n(&stopping, __ATOMIC_RELAXED)) {
+    while (!atomic_load_relaxed(&stopping)) {
         allocate(888, 10);
         *calls += 10;
         if (*calls % 1000 == 0) usleep(500);
@@ -166,7 +168,7 @@ static int fork_children(const char *how, const char *path)
         if (child < 0 || waitpid(child, &status, 0) != child) fail("no child");
         if (!child_is_as_wanted(how, status)) fail("a child ended otherwise");
     }
-    __atomic_store_n(&stopping, 1, __ATOMIC_RELAXED);
+    atomic_store_relaxed(&stopping, 1);
     uint64_t all = 100 * CHILDREN;
     for (int i = 0; i < 3; i++) {
         pthread_join(threads[i], NULL);
@@ -240,14 +242,14 @@ static void *count_calls(void *argument)
     for (unsigned long i = 0;; i++) {
         void **object = &objects[i % 64];
         if (*object) {
-            __atomic_store_n(&count->begun, count->begun + 1, __ATOMIC_SEQ_CST);
+            atomic_store_seq_cst(&count->begun, count->begun + 1);
             free(*object);
-            __atomic_store_n(&count->done, count->done + 1, __ATOMIC_SEQ_CST);
+            atomic_store_seq_cst(&count->done, count->done + 1);
         }
         bytes = (bytes * 31 + 17) % 2000;
-        __atomic_store_n(&count->begun, count->begun + 1, __ATOMIC_SEQ_CST);
+        atomic_store_seq_cst(&count->begun, count->begun + 1);
         *object = malloc(bytes);
-        __atomic_store_n(&count->done, count->done + 1, __ATOMIC_SEQ_CST);
+        atomic_store_seq_cst(&count->done, count->done + 1);
     }
     return NULL;
 }

@@ -2,12 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/atomic.h"
+
 static char memory[1 << 20] __attribute__((aligned(16)));
 static size_t used;
 
 void *malloc(size_t size)
 {
-    size_t at = __atomic_fetch_add(&used, (size + 31) / 16 * 16, __ATOMIC_RELAXED);
+    size_t at = atomic_add_relaxed(&used, (size + 31) / 16 * 16);
     if (at + size + 32 > sizeof memory) abort();
     memcpy(memory + at, &size, sizeof size);
     return memory + at + 16;

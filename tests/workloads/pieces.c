@@ -7,6 +7,7 @@
  *                                    DIRECTORY/child: CALLS objects of 999 bytes and of 777
  *   pieces pauses COUNT              interrupts a recording COUNT times, while many threads allocate in bursts
  *   pieces without                   the same where no library is loaded */
+#include "common/atomic.h"
 #include "tracing/malloctape.h"
 
 #include <pthread.h>
@@ -41,7 +42,7 @@ static void *allocate_until_stopped(void *unused)
 {
     void *kept[KEPT] = {NULL};
     unsigned long at = 0;
-    while (!__atomic_load_n(&stopping, __ATOMIC_RELAXED)) {
+    while (!atomic_load_relaxed(&stopping)) {
         at = at * 1103515245 + 12345;
         void **object = &kept[at / 65536 % KEPT];
         free(*object);
@@ -57,7 +58,7 @@ static void *allocate_in_bursts(void *unused)
 {
     void *objects[BURST];
     unsigned long at = (unsigned long)(size_t)&at;
-    while (!__atomic_load_n(&stopping, __ATOMIC_RELAXED)) {
+    while (!atomic_load_relaxed(&stopping)) {
         at = at * 1103515245 + 12345;
         unsigned count = 500 + at / 65536 % (BURST - 500);
         for (unsigned i = 0; i < count; i++)
@@ -79,7 +80,7 @@ static int pauses(int count)
         usleep(100);
         expect(malloctape_resume() == 0, "resume", i);
     }
-    __atomic_store_n(&stopping, 1, __ATOMIC_RELAXED);
+    atomic_store_relaxed(&stopping, 1);
     for (int i = 0; i < BURST_THREADS; i++)
         pthread_join(threads[i], NULL);
     return failures != 0;
@@ -111,7 +112,7 @@ static int control(const char *directory, int count)
         pthread_create(&threads[i], NULL, allocate_until_stopped, NULL);
     for (int i = 1; i <= count; i++)
         record_piece(directory, i);
-    __atomic_store_n(&stopping, 1, __ATOMIC_RELAXED);
+    atomic_store_relaxed(&stopping, 1);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     return failures != 0;

@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/atomic.h"
+
 enum {
     THREADS_MAX = 64,
     PAIR_OBJECT_BYTES = 64,
@@ -67,15 +69,15 @@ static void object_end(struct object *object, uint32_t sender, uint32_t number)
 
 static int mailbox_send(struct mailbox *mailbox, struct object *object)
 {
-    if (__atomic_load_n(&mailbox->object, __ATOMIC_ACQUIRE)) return 0;
-    __atomic_store_n(&mailbox->object, object, __ATOMIC_RELEASE);
+    if (atomic_load_acquire(&mailbox->object)) return 0;
+    atomic_store_release(&mailbox->object, object);
     return 1;
 }
 
 static struct object *mailbox_receive(struct mailbox *mailbox)
 {
-    struct object *object = __atomic_load_n(&mailbox->object, __ATOMIC_ACQUIRE);
-    if (object) __atomic_store_n(&mailbox->object, NULL, __ATOMIC_RELEASE);
+    struct object *object = atomic_load_acquire(&mailbox->object);
+    if (object) atomic_store_release(&mailbox->object, NULL);
     return object;
 }
 

@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/atomic.h"
 #include "tracing/malloctape.h"
 
 namespace {
@@ -179,7 +180,7 @@ unsigned to_number(const char *word)
 // Each state for about as long.
 void pause_and_resume(const bool *done)
 {
-    for (unsigned i = 0; i < kPauses && !__atomic_load_n(done, __ATOMIC_ACQUIRE); i++) {
+    for (unsigned i = 0; i < kPauses && !atomic_load_acquire(done); i++) {
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
         malloctape_pause();
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -204,7 +205,7 @@ int main(int count, char **words)
         threads.emplace_back(run, i, to_number(words[2]), to_number(words[3]));
     for (std::thread &thread : threads)
         thread.join();
-    __atomic_store_n(&done, true, __ATOMIC_RELEASE);
+    atomic_store_release(&done, true);
     if (pausing.joinable()) pausing.join();
     printf("%zu left\n", queue.size());
     return 0;

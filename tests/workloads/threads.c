@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/atomic.h"
+
 enum { ALIVE_MAX = 256, OBJECTS_MAX = 4096, ESTATES = 64 };
 
 /* What a thread leaves behind: a list linked through the objects' first word. */
@@ -71,7 +73,7 @@ static void *thread_run(void *argument)
             left = object;
         }
     }
-    heirlooms_free(__atomic_exchange_n(&estates[number % ESTATES], left, __ATOMIC_ACQ_REL));
+    heirlooms_free(atomic_exchange_acq_rel(&estates[number % ESTATES], left));
     if (number % 4 == 1) pthread_exit(NULL);
     return NULL;
 }
