@@ -41,6 +41,8 @@ enum compare_where {
       "jemalloc as this system has it")                                                            \
     X("mimalloc", COMPARE_SYSTEM, "libmimalloc.so.[0-9]* libmimalloc.so", "libmimalloc2.0", false, \
       "mimalloc as this system has it")                                                            \
+    X("tbbmalloc", COMPARE_SYSTEM, "libtbbmalloc_proxy.so.2", "libtbbmalloc2", false,              \
+      "the scalable allocator of oneTBB as this system has it")                                    \
     X("none", COMPARE_NOTHING, NULL, NULL, false, "no allocator: what replaying itself costs")
 
 struct compare_allocator {
