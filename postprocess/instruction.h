@@ -107,10 +107,10 @@ struct instruction_totals {
 void instruction_totals_add(struct instruction_totals *totals, const uint8_t *opcodes,
                             size_t count);
 
-/* ---- registers and places (4.5) ---- */
+/* ---- registers and positions (4.5) ---- */
 
 /*   order:  [ registers of live objects | latest freed ... first freed | never used, ascending ]
- *             place live - 1 ... place 0 ^ live                          ^ high
+ *          position live - 1 ... position 0 ^ live                            ^ high
  *
  * A permutation of the registers below `capacity`. */
 struct register_order {
@@ -131,18 +131,18 @@ static inline uint32_t register_order_take(struct register_order *registers)
     return registers->order[registers->live++];
 }
 
-/* The register at a place, which is less than `live`. */
-static inline uint32_t register_order_at(const struct register_order *registers, uint64_t place)
+/* The register at a position, which is less than `live`. */
+static inline uint32_t register_order_at(const struct register_order *registers, uint64_t position)
 {
-    return registers->order[registers->live - 1 - place];
+    return registers->order[registers->live - 1 - position];
 }
 
-/* A free of the object at a place. Returns its register. */
-static inline uint32_t register_order_release(struct register_order *registers, uint64_t place)
+/* A free of the object at a position. Returns its register. */
+static inline uint32_t register_order_release(struct register_order *registers, uint64_t position)
 {
     uint64_t youngest = --registers->live;
-    uint32_t released = registers->order[youngest - place];
-    registers->order[youngest - place] = registers->order[youngest];
+    uint32_t released = registers->order[youngest - position];
+    registers->order[youngest - position] = registers->order[youngest];
     registers->order[youngest] = released;
     return released;
 }

@@ -40,7 +40,7 @@ struct block {
     struct column operands, addresses;
     size_t at;         /* index of the instruction being decoded */
     size_t at_count;   /* instructions in room->at */
-    size_t operand_at; /* next free place in room->operands */
+    size_t operand_at; /* next free entry of room->operands */
     size_t others;     /* instructions of 5.3 so far */
     size_t ticks;
     uint64_t lost_events;
@@ -118,16 +118,16 @@ static uint32_t objects_begin(struct live_objects *objects, uint64_t size)
     return objects_set_size(objects, register_order_take(&objects->registers), size);
 }
 
-static uint32_t objects_resize(struct live_objects *objects, uint64_t place, uint64_t size)
+static uint32_t objects_resize(struct live_objects *objects, uint64_t position, uint64_t size)
 {
-    uint32_t object = register_order_at(&objects->registers, place);
+    uint32_t object = register_order_at(&objects->registers, position);
     objects->bytes -= objects->sizes[object];
     return objects_set_size(objects, object, size);
 }
 
-static uint32_t objects_end(struct live_objects *objects, uint64_t place)
+static uint32_t objects_end(struct live_objects *objects, uint64_t position)
 {
-    uint32_t object = register_order_release(&objects->registers, place);
+    uint32_t object = register_order_release(&objects->registers, position);
     objects->bytes -= objects->sizes[object];
     return object;
 }
@@ -219,9 +219,9 @@ void instruction_reader_close(struct instruction_reader *reader)
     reader->metadata = NULL;
 }
 
-void instruction_reader_use_positions(struct instruction_reader *reader)
+void instruction_reader_use_indices(struct instruction_reader *reader)
 {
-    reader->positions = true;
+    reader->indices = true;
 }
 
 const char *instruction_header_value(const struct instruction_header *header, const char *key,
@@ -426,7 +426,7 @@ static bool block_decode_call(struct instruction_reader *reader, struct block *b
         return false;
     if (shape_has_alignment(shape) && !block_get_operands(reader, block, 1, to)) return false;
     if (names && value >= block->live)
-        return block_error(reader, block, INSTRUCTION_ERROR_PLACE, "place ", value);
+        return block_error(reader, block, INSTRUCTION_ERROR_POSITION, "position ", value);
     if (!failed && !freeing && to->size == SIZE_NEVER)
         return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "size ", to->size);
 
@@ -485,9 +485,9 @@ static void block_copy_columns(const struct block *block, uint8_t *restrict opco
 }
 
 /* Whether the instructions of a group, from index `from` on, are plain and right in whatever order
- * objects come and go there: then *allocations of them are allocations, and the others frees. Written for
- * the compiler to make vectors of bytes of it: calls are compared as ranges of numbers, which have
- * nearly all that are plain. */
+ * objects come and go there: then *allocations of them are allocations, and the others frees.
+ * Written for the compiler to make vectors of bytes of it: calls are compared as ranges of numbers,
+ * which have nearly all that are plain. */
 static bool group_is_plain(const struct block *block, size_t from, unsigned *allocations)
 {
     const uint8_t *const opcodes = block->opcodes + from;
@@ -542,7 +542,7 @@ static bool block_decode_each(struct instruction_reader *reader, struct block *b
             if (effect != INSTRUCTION_NOT_PLAIN) reader->room->opcodes[i] |= INSTRUCTION_LARGE;
             continue;
         }
-        if (!reader->positions) {
+        if (!reader->indices) {
             *one = (struct instruction){.opcode = block->opcodes[i],
                                         .object = (uint32_t)(block->live - needed),
                                         .size = effect == INSTRUCTION_PLAIN_ALLOCATION ? value : 0};
@@ -559,7 +559,7 @@ static bool block_decode(struct instruction_reader *reader, struct block *block)
 {
     for (size_t i = 0; i < block->count; i += GROUP) {
         const size_t end = block->count - i < GROUP ? block->count : i + GROUP;
-        if (reader->positions && end == i + GROUP && block_take_group(block, i)) continue;
+        if (reader->indices && end == i + GROUP && block_take_group(block, i)) continue;
         if (!block_decode_each(reader, block, i, end)) return false;
     }
     return true;
@@ -577,22 +577,22 @@ static bool block_compare_bytes(struct instruction_reader *reader, const struct 
     return reader_fail(reader);
 }
 
-/* What an instruction does to the objects. Its position becomes a register. */
+/* What an instruction does to the objects. Its index becomes a register. */
 static void objects_follow(struct live_objects *objects, struct instruction *one)
 {
     uint8_t shape = call_shapes[instruction_number(one)];
-    uint64_t position = one->object, live = objects->registers.live, place = live - 1 - position;
-    if (position == live)
+    uint64_t index = one->object, live = objects->registers.live, position = live - 1 - index;
+    if (index == live)
         one->object = objects_begin(objects, one->size);
     else if (shape_is_free(shape))
-        one->object = objects_end(objects, place);
+        one->object = objects_end(objects, position);
     else if (!(one->opcode & INSTRUCTION_FAILED))
-        one->object = objects_resize(objects, place, one->size);
+        one->object = objects_resize(objects, position, one->size);
     else
-        one->object = register_order_at(&objects->registers, place);
+        one->object = register_order_at(&objects->registers, position);
 }
 
-/* Turns positions into registers, counts the bytes of live objects, and compares them with what the
+/* Turns indices into registers, counts the bytes of live objects, and compares them with what the
  * block states. */
 static bool block_compare_objects(struct instruction_reader *reader, struct block *block,
                                   struct live_objects *objects)
@@ -624,7 +624,7 @@ static bool block_follow_objects(struct instruction_reader *reader, struct block
     return good;
 }
 
-/* The same for who wants positions: the block is believed. */
+/* Without registers: takes what the block states, unchecked. */
 static void block_believe(const struct block *block, struct live_objects *objects)
 {
     objects->registers.live = block->live;
@@ -655,8 +655,7 @@ static bool reader_reserve(struct instruction_reader *reader, uint64_t allocatio
 {
     struct live_objects *objects = &reader->objects;
     uint64_t most = objects->registers.live + allocations;
-    if (reader->positions ? most <= INSTRUCTION_REGISTERS_MAX
-                          : objects_reserve(objects, allocations))
+    if (reader->indices ? most <= INSTRUCTION_REGISTERS_MAX : objects_reserve(objects, allocations))
         return true;
     error_set_system(&reader->error, "no memory for %" PRIu64 " registers", most);
     return reader_fail(reader);
@@ -677,7 +676,7 @@ static bool reader_decode(struct instruction_reader *reader, struct block *block
     if (block->operands.next != block->operands.end ||
         block->addresses.next != block->addresses.end)
         return block_column_error(reader, block);
-    if (reader->positions)
+    if (reader->indices)
         block_believe(block, objects);
     else if (!block_follow_objects(reader, block, objects))
         return false;
@@ -744,7 +743,7 @@ static bool reader_end(struct instruction_reader *reader, uint64_t offset, const
     if (status > INSTRUCTION_STATUS_DAMAGED)
         return reader_error(reader, INSTRUCTION_ERROR_OPERAND, offset);
     if (!end_compare(reader, offset, "live objects", live, totals->live) ||
-        (!reader->positions &&
+        (!reader->indices &&
          !end_compare(reader, offset, "registers", registers, totals->registers)) ||
         !end_compare(reader, offset, "threads", threads, totals->threads) ||
         !end_compare(reader, offset, "lost events", lost, totals->lost_events) ||

@@ -6,15 +6,16 @@
  *     while (instruction_reader_next(&reader, &batch)) ... batch.at[0 .. batch.count - 1]
  *     switch (reader.state) ... INSTRUCTIONS_END, INSTRUCTIONS_CUT or INSTRUCTIONS_FAILED
  *
- * Everything INSTRUCTIONS.md 8 asks is checked before a batch is handed out: whoever carries it out
- * may use registers, lanes and operands without looking. Allocations come with the register they take. A
- * block with a mistake in it is refused as a whole; the blocks before it have been good.
+ * The reader checks everything that INSTRUCTIONS.md 8 asks for before it hands out a batch: its
+ * user need not check registers, lanes or operands. An allocation comes with the register that it
+ * takes. A block with a mistake is refused as a whole.
  *
- * Along the way the reader counts: totals (5.2), the bytes that live objects asked for, and their
- * peak. Who has no use for names that stay the same can have positions instead of registers: then
- * no object is followed, which is several times as fast and takes no memory per object, the
- * bytes are those that the stream states (4.3) instead of a count that is compared with them, and
- * the number of registers is a bound, up to one group of instructions (instruction_reader.c) above.
+ * The reader counts the totals (5.2), the bytes that live objects asked for, and their peak.
+ *
+ * A user that needs no lasting names can have indices instead of registers. Then the reader follows
+ * no object, which is several times as fast and takes no memory per object. It takes the live bytes
+ * from the stream (4.3) without comparing them with its own count, and its number of registers may
+ * be too high by up to one group of instructions (instruction_reader.c).
  *
  * Memory: 12 bytes per register, unless there are none, and one batch, from pages_map(). One
  * thread. */
@@ -47,8 +48,8 @@ extern "C" {
     X(INSTRUCTION_ERROR_COLUMNS, "instructions_columns",                                          \
       "the columns and the instructions do not match (INSTRUCTIONS.md 4.3)")                      \
     X(INSTRUCTION_ERROR_OPCODE, "instructions_opcode", "an undefined opcode (INSTRUCTIONS.md 5)") \
-    X(INSTRUCTION_ERROR_PLACE, "instructions_place",                                              \
-      "a place where no live object stands (INSTRUCTIONS.md 4.5)")                                \
+    X(INSTRUCTION_ERROR_POSITION, "instructions_position",                                        \
+      "a position where no live object stands (INSTRUCTIONS.md 4.5)")                             \
     X(INSTRUCTION_ERROR_OPERAND, "instructions_operand",                                          \
       "an operand out of range (INSTRUCTIONS.md 5)")                                              \
     X(INSTRUCTION_ERROR_TOTALS, "instructions_totals",                                            \
@@ -58,7 +59,8 @@ extern "C" {
 enum instruction_error { INSTRUCTION_ERROR_LIST(ERROR_LIST_ENUM) };
 extern const struct error_kind instruction_errors[];
 
-/* What an instruction has no register for: other instructions, failed allocations, unknown frees. */
+/* What an instruction has no register for: other instructions, failed allocations, unknown
+ * frees. */
 #define INSTRUCTION_NO_REGISTER UINT32_MAX
 
 /* One instruction, decoded. Its operands, but for a size, are batch->operands[operand_at ...]: the
@@ -67,7 +69,7 @@ struct instruction {
     uint8_t opcode;      /* as in the stream, flags included */
     uint8_t operands;    /* how many */
     uint16_t operand_at; /* the index of the first one */
-    uint32_t object;     /* register, or position, or INSTRUCTION_NO_REGISTER */
+    uint32_t object;     /* register, or index, or INSTRUCTION_NO_REGISTER */
     uint64_t size;       /* of ALLOCATION, REALLOC and sized frees; else 0 */
 };
 
@@ -81,7 +83,7 @@ static inline unsigned instruction_number(const struct instruction *instruction)
 enum instruction_effect {
     INSTRUCTION_NOT_PLAIN = 0,
     INSTRUCTION_PLAIN_ALLOCATION = 1, /* the value is the size */
-    INSTRUCTION_PLAIN_FREE = -1       /* the value is the place */
+    INSTRUCTION_PLAIN_FREE = -1       /* the value is the position */
 };
 extern const int8_t instruction_effects[256];
 
@@ -93,12 +95,12 @@ struct instruction_tick {
     uint64_t live_bytes; /* asked for by the objects alive there */
 };
 
-/* Flags of an opcode in batch->opcodes that would be plain but for its large value. No call may
- * have both in a stream, but for realloc_moved, which is never plain. */
+/* In batch->opcodes, a plain opcode with a large value has both flags. In a stream only
+ * realloc_moved may have both, and that is never plain. */
 #define INSTRUCTION_LARGE (INSTRUCTION_FAILED | INSTRUCTION_UNKNOWN)
 
-/* Entries behind a batch, of no particular value: who looks ahead may read them, and the reader,
- * which copies whole groups, also writes them. */
+/* Entries behind a batch, of no particular value. Users that look ahead may read them; the reader
+ * writes them, because it copies whole groups. */
 #define INSTRUCTION_BATCH_SLACK 32
 
 /* Where the reader puts a batch: most of it is touched only when it is needed. */
@@ -112,7 +114,7 @@ struct instruction_room {
 };
 
 /* One block. Belongs to the reader, valid until the next call. `at` has all instructions; with
- * positions it has only those that are not plain, one after another, and `values` has the values of
+ * indices it has only those that are not plain, one after another, and `values` has the values of
  * the others. */
 struct instruction_batch {
     size_t count;           /* instructions */
@@ -130,10 +132,10 @@ struct instruction_batch {
     uint64_t registers; /* every `object` in this batch and before is less */
 };
 
-/* Without INSTRUCTION_LARGE. */
+/* The opcode as in the stream, without INSTRUCTION_LARGE. */
 uint8_t instruction_batch_opcode(const struct instruction_batch *batch, size_t index);
 
-/* The opcode and the size of an instruction of a batch; with positions it takes time. */
+/* The opcode and the size of an instruction of a batch; with indices it takes time. */
 struct instruction instruction_batch_find(const struct instruction_batch *batch, size_t index);
 
 enum instruction_state {
@@ -145,7 +147,7 @@ enum instruction_state {
 
 /* The objects that are alive between two instructions. */
 struct live_objects {
-    struct register_order registers; /* with positions: `live` and `high` only */
+    struct register_order registers; /* with indices: `live` and `high` only */
     uint64_t *sizes;                 /* by register: of its latest object */
     uint64_t sizes_count;            /* entries of `sizes`; every register is less */
     uint64_t bytes;                  /* asked for by live objects */
@@ -165,17 +167,17 @@ struct instruction_reader {
     /* From here on: instruction_reader.c only. */
     struct input *input;
     struct instruction_room *own_room;
-    bool positions; /* batches have them instead of registers */
+    bool indices; /* batches have them instead of registers */
     char *metadata;
 };
 
 /* Reads the header. `input` stays the caller's. False: see state and error. */
 bool instruction_reader_open(struct instruction_reader *reader, struct input *input);
 
-/* To be called before the first block is read. From then on `object` is a position in the row of
- * live objects (4.5): an allocation appends its object, whose position is their number; where an object
- * ends, the last one takes its position. */
-void instruction_reader_use_positions(struct instruction_reader *reader);
+/* Call before the first block is read. From then on `object` is an index in the row of live objects
+ * (4.5). An allocation appends its object, whose index is the number of objects before it. The last
+ * object takes the index of one that is freed. */
+void instruction_reader_use_indices(struct instruction_reader *reader);
 
 /* Reads a block. False when there is none, or no good one: see state. */
 bool instruction_reader_next(struct instruction_reader *reader, struct instruction_batch *batch);

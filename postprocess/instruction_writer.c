@@ -232,7 +232,7 @@ void instruction_put_realloc_failed(struct instruction_writer *writer, uint32_t 
                                     uint64_t size)
 {
     instruction_put_opcode(writer, CALL_REALLOC_MOVED | INSTRUCTION_FAILED,
-                           instruction_place(writer, object));
+                           instruction_position(writer, object));
     instruction_put_operand(writer, size);
     instruction_put_end(writer);
 }

@@ -10,9 +10,9 @@
  *     instruction_writer_finish(&writer, INSTRUCTION_STATUS_COMPLETE);
  *     instruction_writer_close(&writer);
  *
- * The writer owns the registers: an allocation says which one it took, a free gives it back. The put
- * functions are a few stores each, check nothing that the caller has to know anyway (that a kind
- * has the right shape, that a register is live) and cannot fail. What fails is the output or
+ * The writer owns the registers: an allocation says which one it took, a free gives it back. The
+ * put functions are a few stores each, check nothing that the caller has to know anyway (that a
+ * kind has the right shape, that a register is live) and cannot fail. What fails is the output or
  * memory: that stays in writer->error, the rest of the stream goes nowhere, and registers mean
  * nothing any more; instruction_writer_failed() may be asked now and then.
  *
@@ -34,8 +34,8 @@ extern "C" {
 
 /* A live object. Sizes that do not fit are in `large_sizes`, which is hardly ever touched. */
 struct writer_object {
-    uint32_t position; /* index in registers.order */
-    uint32_t size;     /* or WRITER_SIZE_LARGE */
+    uint32_t index; /* index in registers.order */
+    uint32_t size;  /* or WRITER_SIZE_LARGE */
 };
 #define WRITER_SIZE_LARGE UINT32_MAX
 
@@ -129,14 +129,14 @@ static inline void instruction_put_end(struct instruction_writer *writer)
 
 /* Notes the size of an object that is live from now on, or has another one. */
 static inline struct writer_object instruction_make_object(struct instruction_writer *writer,
-                                                           uint32_t object, uint32_t position,
+                                                           uint32_t object, uint32_t index,
                                                            uint64_t size)
 {
     const bool large = size >= WRITER_SIZE_LARGE;
     if (__builtin_expect(large, 0)) writer->large_sizes[object] = size;
     writer->live_bytes += size;
     if (writer->live_bytes > writer->peak_bytes) writer->peak_bytes = writer->live_bytes;
-    return (struct writer_object){position, large ? WRITER_SIZE_LARGE : (uint32_t)size};
+    return (struct writer_object){index, large ? WRITER_SIZE_LARGE : (uint32_t)size};
 }
 
 /* The size of an object, of which this is the entry. */
@@ -151,16 +151,17 @@ static inline uint64_t instruction_size(const struct instruction_writer *writer,
 static inline uint32_t instruction_take_register(struct instruction_writer *writer, uint64_t size)
 {
     struct register_order *registers = &writer->registers;
-    const uint32_t position = (uint32_t)registers->live, taken = register_order_take(registers);
-    writer->objects[taken] = instruction_make_object(writer, taken, position, size);
+    const uint32_t index = (uint32_t)registers->live, taken = register_order_take(registers);
+    writer->objects[taken] = instruction_make_object(writer, taken, index, size);
     if (registers->live > registers->high) registers->high = registers->live;
     return taken;
 }
 
-/* The place of a live object. */
-static inline uint64_t instruction_place(const struct instruction_writer *writer, uint32_t object)
+/* The position of a live object. */
+static inline uint64_t instruction_position(const struct instruction_writer *writer,
+                                            uint32_t object)
 {
-    return writer->registers.live - 1 - writer->objects[object].position;
+    return writer->registers.live - 1 - writer->objects[object].index;
 }
 
 /* What is left to do for an allocation when its operands have been put. */
@@ -192,7 +193,8 @@ static inline uint32_t instruction_put_allocation_aligned(struct instruction_wri
     return instruction_end_allocation(writer, size, address);
 }
 
-/* ALLOCATION or ALLOCATION_ALIGNED of which no object came; `alignment` is ignored for the former. */
+/* ALLOCATION or ALLOCATION_ALIGNED of which no object came; `alignment` is ignored for the
+ * former. */
 void instruction_put_allocation_failed(struct instruction_writer *writer, enum call_kind kind,
                                        uint64_t size, uint64_t alignment);
 
@@ -200,12 +202,12 @@ void instruction_put_allocation_failed(struct instruction_writer *writer, enum c
 static inline void instruction_put_realloc(struct instruction_writer *writer, enum call_kind kind,
                                            uint32_t object, uint64_t size, uint64_t address)
 {
-    instruction_put_opcode(writer, kind, instruction_place(writer, object));
+    instruction_put_opcode(writer, kind, instruction_position(writer, object));
     instruction_put_operand(writer, size);
     instruction_put_address(writer, address);
     const struct writer_object before = writer->objects[object];
     writer->live_bytes -= instruction_size(writer, object, before);
-    writer->objects[object] = instruction_make_object(writer, object, before.position, size);
+    writer->objects[object] = instruction_make_object(writer, object, before.index, size);
     instruction_put_end(writer);
 }
 
@@ -218,11 +220,11 @@ uint32_t instruction_put_realloc_unknown(struct instruction_writer *writer, enum
                                          uint64_t size, uint64_t address);
 void instruction_put_realloc_unknown_failed(struct instruction_writer *writer, uint64_t size);
 
-/* Opcode and place of a free; its operands follow. */
+/* Opcode and position of a free; its operands follow. */
 static inline void instruction_begin_free(struct instruction_writer *writer, enum call_kind kind,
                                           uint32_t object)
 {
-    instruction_put_opcode(writer, kind, instruction_place(writer, object));
+    instruction_put_opcode(writer, kind, instruction_position(writer, object));
 }
 
 /* What is left to do for a free when its operands have been put. */
@@ -233,11 +235,11 @@ static inline void instruction_end_free(struct instruction_writer *writer, uint3
     const uint64_t last = registers->live - 1;
     const uint32_t youngest = registers->order[last];
     writer->live_bytes -= instruction_size(writer, object, ended);
-    /* register_order_release(), and the youngest one's new position. */
-    registers->order[ended.position] = youngest;
+    /* register_order_release(), and the youngest one's new index. */
+    registers->order[ended.index] = youngest;
     registers->order[last] = object;
     registers->live = last;
-    writer->objects[youngest].position = ended.position;
+    writer->objects[youngest].index = ended.index;
     instruction_put_end(writer);
 }
 

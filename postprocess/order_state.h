@@ -80,7 +80,7 @@ _Static_assert(SEGMENTS_MAX > LOOKAHEAD, "the records in sight lie in no more ch
 
 /* ---- state ---- */
 
-enum lane_state { LANE_IDLE, LANE_READY, LANE_WAITS };
+enum order_lane_state { LANE_IDLE, LANE_READY, LANE_WAITS };
 
 /* Where the records of a chunk are, for messages. */
 struct order_segment {
@@ -104,7 +104,7 @@ struct order_batch {
 
 struct order_lane {
     uint32_t number;
-    uint8_t state; /* enum lane_state */
+    uint8_t state; /* enum order_lane_state */
     uint64_t
         allocated; /* allocations taken, lost ones included: raw_allocations(), or LANE_NO_ALLOCATIONS */
     uint32_t at, filled;               /* records[at .. filled) are decoded and not taken */

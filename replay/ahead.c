@@ -138,11 +138,11 @@ static _Noreturn void child_run(const struct ahead *ahead)
 
 /* ---- the parent ---- */
 
-void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool positions,
+void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool indices,
                 const cpu_set_t *cpus)
 {
     *ahead =
-        (struct ahead){.reader = reader, .slots = positions ? AHEAD_SLOTS : AHEAD_SLOTS_REGISTERS};
+        (struct ahead){.reader = reader, .slots = indices ? AHEAD_SLOTS : AHEAD_SLOTS_REGISTERS};
     if (CPU_COUNT(cpus) < 2) return;
     ahead->shared = pages_map_shared(sizeof *ahead->shared);
     if (ahead->shared == NULL) return;

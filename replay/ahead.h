@@ -26,7 +26,7 @@
 #include "postprocess/instruction_reader.h"
 
 /* The more slots, the less often each side sleeps; but they count as memory of the replay. A batch
- * with positions takes about 50 KiB, one with registers 256. */
+ * with indices takes about 50 KiB, one with registers 256. */
 #define AHEAD_SLOTS           16u
 #define AHEAD_SLOTS_REGISTERS 4u
 
@@ -41,9 +41,9 @@ struct ahead {
     uint64_t file_offset; /* in the input, behind the latest batch */
 };
 
-/* `reader` has been opened. `positions`: whether it was told to use them. `cpus`: where the child
+/* `reader` has been opened. `indices`: whether it was told to use them. `cpus`: where the child
  * may run. Always works: without a child if need be. */
-void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool positions,
+void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool indices,
                 const cpu_set_t *cpus);
 
 /* As instruction_reader_next(). The batch is valid until the next call. */

@@ -45,7 +45,7 @@ struct engine {
     const char *name;
     const char *help;
     bool calls_allocator;
-    bool positions; /* batches have positions instead of registers */
+    bool indices; /* batches have indices instead of registers */
 
     /* `state` is zero but for its first six members. False: see state->error. */
     bool (*open)(struct engine_state *state);

@@ -7,15 +7,15 @@
 struct engine_threads {
     struct work work;
     struct replay_threads pool;
-    struct work_unit units[THREAD_UNITS];
-    uint64_t handed_over; /* units; the next one is units[handed_over % THREAD_UNITS] */
+    struct work_job jobs[THREAD_JOBS];
+    uint64_t handed_over; /* jobs; the next one is jobs[handed_over % THREAD_JOBS] */
     bool stopped;         /* no thread is left, and none will be created */
 };
 
 static bool threads_open_units(struct engine_threads *threads, struct error *error)
 {
-    for (unsigned i = 0; i < THREAD_UNITS; i++)
-        if (!work_unit_open(&threads->units[i], error)) return false;
+    for (unsigned i = 0; i < THREAD_JOBS; i++)
+        if (!work_job_open(&threads->jobs[i], error)) return false;
     return true;
 }
 
@@ -37,8 +37,8 @@ bool threads_open(struct engine_state *state)
 /* Waits for everything that was handed over. False: something failed. */
 static bool threads_wait_for_all(struct engine_threads *threads)
 {
-    for (unsigned i = 0; i < THREAD_UNITS; i++)
-        if (!replay_threads_wait(&threads->pool, &threads->units[i])) return false;
+    for (unsigned i = 0; i < THREAD_JOBS; i++)
+        if (!replay_threads_wait(&threads->pool, &threads->jobs[i])) return false;
     return true;
 }
 
@@ -74,14 +74,14 @@ size_t threads_run(struct engine_state *state, const struct instruction_batch *b
                    size_t to)
 {
     struct engine_threads *threads = state->threads;
-    struct work_unit *unit = &threads->units[threads->handed_over % THREAD_UNITS];
-    if (!replay_threads_wait(&threads->pool, unit)) {
+    struct work_job *job = &threads->jobs[threads->handed_over % THREAD_JOBS];
+    if (!replay_threads_wait(&threads->pool, job)) {
         threads_drain(state);
         return from;
     }
-    work_fill(&threads->work, unit, batch, from, to);
+    work_fill(&threads->work, job, batch, from, to);
     threads->handed_over++;
-    replay_threads_push(&threads->pool, unit);
+    replay_threads_push(&threads->pool, job);
     return to;
 }
 
@@ -94,11 +94,11 @@ static void threads_stop(struct engine_threads *threads)
 /* Takes what the threads have left undone out of the totals. */
 static void threads_take_back(struct engine_threads *threads, struct instruction_totals *totals)
 {
-    for (unsigned i = 0; i < THREAD_UNITS; i++) {
-        const struct work_unit *unit = &threads->units[i];
-        for (uint32_t run = 0; run < unit->runs_count; run++) {
-            const struct instruction_batch batch = work_run_batch(&unit->runs[run]);
-            engine_take_back(totals, &batch, unit->runs[run].at);
+    for (unsigned i = 0; i < THREAD_JOBS; i++) {
+        const struct work_job *job = &threads->jobs[i];
+        for (uint32_t task = 0; task < job->tasks_count; task++) {
+            const struct instruction_batch batch = work_task_batch(&job->tasks[task]);
+            engine_take_back(totals, &batch, job->tasks[task].at);
         }
     }
 }
@@ -123,8 +123,8 @@ void threads_finish(struct engine_state *state)
         replay_threads_close(&threads->pool);
     }
     work_close(&threads->work);
-    for (unsigned i = 0; i < THREAD_UNITS; i++)
-        work_unit_close(&threads->units[i]);
+    for (unsigned i = 0; i < THREAD_JOBS; i++)
+        work_job_close(&threads->jobs[i]);
     pages_unmap(threads, sizeof *threads);
     state->threads = NULL;
 }

@@ -1,32 +1,32 @@
 /* engine_threads - a replay by as many threads as the original had.
  *
- *   batch --(dispatcher)--> unit --> pool, one for each lane --> allocator
- *                           one of THREAD_UNITS, in a ring
+ *   batch --(dispatcher)--> job --> pool, one for each lane --> allocator
+ *                           one of THREAD_JOBS, in a ring
  *
  * The dispatcher is the thread that reads the stream. It sorts each slice by lane (work.h) and
- * hands it over (replay_thread.h); each lane's thread carries out what is the lane's, in order, and
- * waits only for objects that another lane has not yet made. When all units are out the dispatcher
- * waits for the oldest one: memory is bounded, and no lane gets further ahead of another than the
- * units hold.
+ * hands it over (replay_thread.h). Each lane's thread carries out the lane's instructions in order,
+ * and waits only for objects that another lane has not yet allocated. When all jobs are handed
+ * over, the dispatcher waits for the oldest one. This bounds memory, and how far one lane gets
+ * ahead of another.
  *
  * Why it cannot get stuck. Call an instruction older than another when it comes first in the
  * stream. Of all that are not yet carried out, let X be the oldest.
  *
  *   1. X is in a queue. The dispatcher hands over in the order of the stream, whole slices, and
- *      waits for others only between two of them: for the oldest unit when the ring is full, or
+ *      waits for others only between two of them: for the oldest job when the ring is full, or
  *      for all.
  *   2. X is next in its lane: what precedes it there is older. The lane has a thread, or the one
  *      that cleared THREAD_ABSENT is creating it; and a thread that waits for its predecessor
  *      waits for one that only ends.
- *   3. X does not wait. An allocation never does (slots.h). A free or realloc waits for an allocation, which
- *      is older; its thread may sleep, but its maker looks whom to wake after the slice that had
- *      the allocation in it, and before it waits.
+ *   3. X does not wait. An allocation never does (slots.h). A free or realloc waits for an
+ *      allocation, which is older. Its thread may sleep, but the allocating lane wakes it after the
+ *      slice with the allocation, and before it waits itself.
  *
- * So X is carried out, whatever else waits. The order that this rests on is one that the reader has
- * checked: no place names an object that was not allocated before. No queue can be full: a lane has at
- * most one run in each unit.
+ * So X is carried out, whatever else waits. This rests on the order of the stream, which the reader
+ * has checked: no position names an object that was not allocated before. No queue can be full: a
+ * lane has at most one task in each job.
  *
- * Memory of the system's only: units, slots and stacks. A thread's creation makes the C library ask
+ * Memory of the system's only: jobs, slots and stacks. A thread's creation makes the C library ask
  * calloc() for the table of its thread-local storage, when it has no used stack in its cache, and
  * free() it when that cache is full; REPORT.md says so. */
 #ifndef MALLOCTAPE_REPLAY_ENGINE_THREADS_H

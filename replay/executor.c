@@ -120,11 +120,11 @@ CALLS_INLINE bool executor_allocate(struct executor *executor, enum how how, uin
     return true;
 }
 
-/* Takes an object out of the row, where the last one takes its position. */
+/* Takes an object out of the row, where the last one takes its index. */
 CALLS_INLINE void *executor_take(struct executor *executor, enum how how, uint64_t *live,
-                                 uint64_t position)
+                                 uint64_t index)
 {
-    void **entry = &executor->objects[position], *object = *entry;
+    void **entry = &executor->objects[index], *object = *entry;
     void *last = executor->objects[--*live];
     *(how & HOW_NULL ? &executor->nowhere : entry) = last;
     if (how & HOW_NULL) __asm__ volatile("" : : "r"(object)); /* it is read all the same */
@@ -143,11 +143,11 @@ CALLS_INLINE bool executor_realloc(struct executor *executor, enum how how, size
     return true;
 }
 
-/* A plain free of the object at a place (INSTRUCTIONS.md 4.5). */
+/* A plain free of the object at a position (INSTRUCTIONS.md 4.5). */
 CALLS_INLINE void executor_free(struct executor *executor, enum how how, uint64_t *live,
-                                unsigned opcode, uint64_t place)
+                                unsigned opcode, uint64_t position)
 {
-    void *object = executor_take(executor, how, live, *live - 1 - place);
+    void *object = executor_take(executor, how, live, *live - 1 - position);
     if (!(how & HOW_NULL)) calls_free(&executor->calls, how, opcode, object);
 }
 

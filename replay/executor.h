@@ -1,6 +1,6 @@
 /* executor - carries out instructions in one thread, for the engines switch and null.
  *
- *   position --> objects[position] --> address in the allocator under test
+ *   index --> objects[index] --> address in the allocator under test
  *   lane     --> caches[lane]      --> thread cache of the original thread (engine switch)
  *
  * Everything here is mapped before it is needed, by executor_prepare(), outside the timed part:
@@ -19,7 +19,7 @@
 
 struct executor {
     struct calls calls;
-    void **objects;         /* by position (instruction_reader.h) */
+    void **objects;         /* by index (instruction_reader.h) */
     uint64_t objects_count; /* entries */
     uint64_t live;          /* objects that are alive */
     size_t taken;           /* instructions of batch->at that have been carried out */

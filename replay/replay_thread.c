@@ -12,7 +12,7 @@
 /* Instructions after which a lane looks who waits for it. */
 #define SLICE_INSTRUCTIONS 256u
 
-/* Samples of calls that a thread keeps to itself until its run is over. */
+/* Samples of calls that a thread keeps to itself until its task is over. */
 #define SAMPLES_KEPT (LATENCY_LIST_MAX - SLICE_INSTRUCTIONS)
 
 /* How often somebody looks again before he sleeps: some microseconds, about what falling asleep
@@ -43,14 +43,15 @@ static void replay_threads_fail_system(struct replay_threads *pool, int code, co
     replay_threads_set_failed(pool);
 }
 
-/* The instruction at run->at could not be carried out. */
-static void replay_threads_fail_allocation(struct replay_threads *pool, const struct work_run *run)
+/* The instruction at task->at could not be carried out. */
+static void replay_threads_fail_allocation(struct replay_threads *pool,
+                                           const struct work_task *task)
 {
-    const struct work_unit *unit = run->unit;
-    uint32_t index = run->first + run->at;
+    const struct work_job *job = task->job;
+    uint32_t index = task->first + task->at;
     pthread_mutex_lock(&pool->error_lock);
-    engine_set_allocation_error(&pool->error, &unit->at[index],
-                                unit->number + unit->positions[index], unit->offset);
+    engine_set_allocation_error(&pool->error, &job->at[index],
+                                job->number + job->batch_index[index], job->offset);
     pthread_mutex_unlock(&pool->error_lock);
     replay_threads_set_failed(pool);
 }
@@ -126,16 +127,16 @@ static void thread_sleep(struct replay_thread *thread, struct replay_thread *mak
     thread_list_leave(maker, wait);
 }
 
-/* The object of the instruction at `index` of the unit is not there. Returns when it is, or false:
+/* The object of the instruction at `index` of the job is not there. Returns when it is, or false:
  * it will not come. */
 static bool thread_await(struct replay_thread *thread, uint32_t index)
 {
     struct replay_threads *pool = thread->pool;
-    const struct work_unit *unit = thread->run->unit;
+    const struct work_job *job = thread->task->job;
     struct thread_wait *wait = &thread->wait;
 
-    wait->slot = &pool->objects[unit->at[index].object];
-    wait->generation = unit->at[index].operands;
+    wait->slot = &pool->objects[job->at[index].object];
+    wait->generation = job->at[index].operands;
     thread_wake(thread);
     for (unsigned i = 0; i < SPINS; i++) {
         if (wait_is_over(wait)) return true;
@@ -143,7 +144,7 @@ static bool thread_await(struct replay_thread *thread, uint32_t index)
     }
     while (!wait_is_over(wait)) {
         if (replay_threads_failed(pool)) return false;
-        thread_sleep(thread, &pool->at[unit->makers[index]]);
+        thread_sleep(thread, &pool->at[job->makers[index]]);
     }
     return true;
 }
@@ -174,13 +175,13 @@ CALLS_INLINE bool thread_realloc(struct replay_thread *thread, enum how how, uin
     return true;
 }
 
-/* The instruction at `index` of the unit. False: there is no memory for it, or its object will not
+/* The instruction at `index` of the job. False: there is no memory for it, or its object will not
  * come. */
 CALLS_INLINE bool thread_run_one(struct replay_thread *thread, enum how how,
-                                 const struct work_unit *unit, uint32_t index)
+                                 const struct work_job *job, uint32_t index)
 {
-    const struct instruction *const one = &unit->at[index];
-    const uint64_t *const operands = unit->operands + one->operand_at;
+    const struct instruction *const one = &job->at[index];
+    const uint64_t *const operands = job->operands + one->operand_at;
     struct calls *const calls = &thread->calls;
     void *object;
     switch (call_actions[one->opcode]) {
@@ -207,34 +208,34 @@ CALLS_INLINE bool thread_run_one(struct replay_thread *thread, enum how how,
     }
 }
 
-/* Carries out the instructions of the run up to `to`, of which some are timed, and keeps run->at up
- * to date. */
-static void thread_run_sampled(struct replay_thread *thread, struct work_run *run, uint32_t to)
+/* Carries out the instructions of the task up to `to`, of which some are timed, and keeps task->at
+ * up to date. */
+static void thread_run_sampled(struct replay_thread *thread, struct work_task *task, uint32_t to)
 {
     struct calls *const calls = &thread->calls;
-    const struct work_unit *const unit = run->unit;
+    const struct work_job *const job = task->job;
     const bool extras = calls_how(calls) & HOW_EXTRAS;
-    for (bool done = true; run->at < to; run->at++) {
-        const uint32_t index = run->first + run->at;
+    for (bool done = true; task->at < to; task->at++) {
+        const uint32_t index = task->first + task->at;
         if (calls->latency != NULL && calls->until_sample-- == 0) {
-            done = thread_run_one(thread, HOW_EXTRAS | HOW_TIMED, unit, index);
+            done = thread_run_one(thread, HOW_EXTRAS | HOW_TIMED, job, index);
             calls_draw_sample(calls);
         } else if (extras) {
-            done = thread_run_one(thread, HOW_EXTRAS, unit, index);
+            done = thread_run_one(thread, HOW_EXTRAS, job, index);
         } else {
-            done = thread_run_one(thread, 0, unit, index);
+            done = thread_run_one(thread, 0, job, index);
         }
         if (!done) return;
     }
 }
 
-static void thread_run(struct replay_thread *thread, struct work_run *run, uint32_t to)
+static void thread_run(struct replay_thread *thread, struct work_task *task, uint32_t to)
 {
     /* An operator new that finds no memory calls the handler rather than throw through C. */
     jmp_buf out_of_memory;
     if (setjmp(out_of_memory) != 0) return;
     new_handler_arm(&out_of_memory);
-    thread_run_sampled(thread, run, to);
+    thread_run_sampled(thread, task, to);
     new_handler_arm(NULL);
 }
 
@@ -250,14 +251,14 @@ static bool queue_is_empty(const struct replay_thread *thread, uint32_t queue)
     return (queue & ~QUEUE_FLAGS) == thread->done;
 }
 
-/* The next run, or what is left of it; waits for it. NULL: there will be none. */
-static struct work_run *thread_next_run(struct replay_thread *thread)
+/* The next task, or what is left of it; waits for it. NULL: there will be none. */
+static struct work_task *thread_next_task(struct replay_thread *thread)
 {
     unsigned spins = 0;
     while (!replay_threads_failed(thread->pool)) {
         uint32_t queue = atomic_load_acquire(&thread->queue);
         if (!queue_is_empty(thread, queue))
-            return thread->runs[thread->done / THREAD_STEP % THREAD_UNITS];
+            return thread->tasks[thread->done / THREAD_STEP % THREAD_JOBS];
         if (queue & THREAD_STOP) return NULL;
         if (spins++ < SPINS)
             spin_pause();
@@ -267,11 +268,11 @@ static struct work_run *thread_next_run(struct replay_thread *thread)
     return NULL;
 }
 
-static void thread_finish_run(struct replay_thread *thread)
+static void thread_finish_task(struct replay_thread *thread)
 {
-    struct work_unit *unit = thread->run->unit;
+    struct work_job *job = thread->task->job;
     thread->done += THREAD_STEP;
-    if (atomic_add_acq_rel(&unit->unfinished, -1) == 1) event_signal(&thread->pool->event);
+    if (atomic_add_acq_rel(&job->unfinished, -1) == 1) event_signal(&thread->pool->event);
 }
 
 /* ---- threads ---- */
@@ -318,31 +319,31 @@ static void thread_count_samples(struct replay_thread *thread)
     pthread_mutex_unlock(&pool->latency_lock);
 }
 
-/* Carries the run out up to `to`. False: something failed. */
+/* Carries the task out up to `to`. False: something failed. */
 static bool thread_carry_out(struct replay_thread *thread, uint32_t to)
 {
-    struct work_run *run = thread->run;
-    while (run->at < to) {
-        uint32_t end = to - run->at > SLICE_INSTRUCTIONS ? run->at + SLICE_INSTRUCTIONS : to;
-        thread_run(thread, run, end);
+    struct work_task *task = thread->task;
+    while (task->at < to) {
+        uint32_t end = to - task->at > SLICE_INSTRUCTIONS ? task->at + SLICE_INSTRUCTIONS : to;
+        thread_run(thread, task, end);
         thread_wake(thread);
         if (thread->calls.samples->count > SAMPLES_KEPT) thread_count_samples(thread);
         if (replay_threads_failed(thread->pool)) return false;
-        if (run->at < end) {
-            replay_threads_fail_allocation(thread->pool, run);
+        if (task->at < end) {
+            replay_threads_fail_allocation(thread->pool, task);
             return false;
         }
     }
     return true;
 }
 
-/* The index of the next instruction of the run at which a thread may begin or end. */
-static uint32_t run_next_border(const struct work_run *run)
+/* The index of the next instruction of the task at which a thread may begin or end. */
+static uint32_t task_next_border(const struct work_task *task)
 {
-    const struct instruction *at = run->unit->at + run->first;
-    uint32_t border = run->at;
-    if (run->borders == 0) return run->count;
-    while (border < run->count && at[border].opcode != INSTRUCTION_THREAD_BEGIN &&
+    const struct instruction *at = task->job->at + task->first;
+    uint32_t border = task->at;
+    if (task->borders == 0) return task->count;
+    while (border < task->count && at[border].opcode != INSTRUCTION_THREAD_BEGIN &&
            at[border].opcode != INSTRUCTION_THREAD_END)
         border++;
     return border;
@@ -350,25 +351,25 @@ static uint32_t run_next_border(const struct work_run *run)
 
 enum thread_step { STEP_NEXT_RUN, STEP_THREAD_ENDS, STEP_FAILED };
 
-/* Carries out what the current run has for this thread, which is `fresh` until it has done
+/* Carries out what the current task has for this thread, which is `fresh` until it has done
  * something. */
 static enum thread_step thread_play(struct replay_thread *thread, bool *fresh)
 {
-    struct work_run *run = thread->run;
-    while (run->at < run->count) {
-        uint32_t border = run_next_border(run);
-        if (border > run->at) {
+    struct work_task *task = thread->task;
+    while (task->at < task->count) {
+        uint32_t border = task_next_border(task);
+        if (border > task->at) {
             *fresh = false;
             if (!thread_carry_out(thread, border)) return STEP_FAILED;
             continue;
         }
-        if (run->unit->at[run->first + border].opcode == INSTRUCTION_THREAD_END) {
-            run->at++;
+        if (task->job->at[task->first + border].opcode == INSTRUCTION_THREAD_END) {
+            task->at++;
             return STEP_THREAD_ENDS;
         }
         if (!*fresh) return STEP_THREAD_ENDS; /* what begins here is another thread */
         *fresh = false;
-        run->at++;
+        task->at++;
     }
     return STEP_NEXT_RUN;
 }
@@ -388,12 +389,12 @@ static void *thread_main(void *argument)
     bool fresh = true;
     samples.count = 0;
     thread_succeed(thread);
-    while ((thread->run = thread_next_run(thread)) != NULL) {
+    while ((thread->task = thread_next_task(thread)) != NULL) {
         thread->calls.samples = &samples;
         enum thread_step step = thread_play(thread, &fresh);
         thread_count_samples(thread);
         if (step == STEP_FAILED) break;
-        if (thread->run->at == thread->run->count) thread_finish_run(thread);
+        if (thread->task->at == thread->task->count) thread_finish_task(thread);
         if (step == STEP_NEXT_RUN) continue;
         thread_hand_on(thread);
         return NULL;
@@ -428,10 +429,10 @@ static void replay_threads_add(struct replay_threads *pool, uint32_t lane)
     if (lane >= pool->lanes) pool->lanes = lane + 1;
 }
 
-static void thread_push(struct replay_thread *thread, struct work_run *run)
+static void thread_push(struct replay_thread *thread, struct work_task *task)
 {
     uint32_t queue = atomic_load_relaxed(&thread->queue);
-    thread->runs[thread->pushed++ % THREAD_UNITS] = run;
+    thread->tasks[thread->pushed++ % THREAD_JOBS] = task;
     while (
         !queue_change(thread, &queue, (queue & ~(THREAD_SLEEPING | THREAD_ABSENT)) + THREAD_STEP))
         ;
@@ -439,23 +440,23 @@ static void thread_push(struct replay_thread *thread, struct work_run *run)
     if (queue & THREAD_ABSENT) thread_start(thread);
 }
 
-void replay_threads_push(struct replay_threads *pool, struct work_unit *unit)
+void replay_threads_push(struct replay_threads *pool, struct work_job *job)
 {
-    /* The unit may be gone as soon as the last one is pushed. */
-    const uint32_t count = unit->runs_count;
-    /* All of them first: a thread may wait for what any lane of the unit makes. */
+    /* The job may be gone as soon as the last one is pushed. */
+    const uint32_t count = job->tasks_count;
+    /* All of them first: a thread may wait for what any lane of the job makes. */
     for (uint32_t i = 0; i < count; i++)
-        replay_threads_add(pool, unit->runs[i].lane);
+        replay_threads_add(pool, job->tasks[i].lane);
     for (uint32_t i = 0; i < count; i++)
-        thread_push(&pool->at[unit->runs[i].lane], &unit->runs[i]);
+        thread_push(&pool->at[job->tasks[i].lane], &job->tasks[i]);
 }
 
-bool replay_threads_wait(struct replay_threads *pool, const struct work_unit *unit)
+bool replay_threads_wait(struct replay_threads *pool, const struct work_job *job)
 {
     for (;;) {
         uint32_t seen = event_look(&pool->event);
         if (replay_threads_failed(pool)) return false;
-        if (atomic_load_acquire(&unit->unfinished) == 0) return true;
+        if (atomic_load_acquire(&job->unfinished) == 0) return true;
         event_sleep(&pool->event, seen);
     }
 }

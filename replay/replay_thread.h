@@ -1,29 +1,29 @@
 /* replay_thread - the threads of one lane, one after another, and the queue that they work from.
  *
- *   dispatcher --push--> [ run | run | run ] --> thread --> allocator
- *                        one for each unit at most
+ *   dispatcher --push--> [ task | task | task ] --> thread --> allocator
+ *                        one for each job at most
  *
  * Life. A lane's thread is created when there is something to carry out for the lane and ends where
  * the original's did; what follows in the lane is the next thread's, which first waits until its
  * predecessor is gone, with whatever the allocator does at the end of a thread. So there are no
- * more threads at a time than the original had. A thread that ends creates its successor if there
- * is work for it, else the dispatcher does when there is.
+ * more threads at a time than the original had. A thread that ends creates its successor if the
+ * lane has work; otherwise the dispatcher creates it when there is work.
  *
- * Waiting. A thread waits for nothing but work and, in a free or realloc, for the object. It does
- * so briefly in a loop, then it enters itself in the list of the lane that makes the object, and
- * sleeps. A lane looks at its list after each slice of instructions and before it waits itself, and
- * wakes whoever finds an object now. So allocations need no more than a plain store.
+ * Waiting. A thread waits for work and, in a free or realloc, for the object. It first waits in a
+ * short loop. Then it enters itself in the list of the lane that allocates the object, and sleeps.
+ * After each slice of instructions, and before it waits itself, a lane wakes those in its list
+ * whose object is there. So an allocation needs no more than a plain store.
  *
  * The queue is one word, changed by compare-and-swap only:
  *
- *   bits 31..3   runs that were pushed, modulo 2^29     != done: there is work
+ *   bits 31..3   tasks that were pushed, modulo 2^29     != done: there is work
  *   THREAD_ABSENT    the lane has no thread; who clears it creates one
  *   THREAD_SLEEPING  its thread sleeps until the word changes
  *   THREAD_STOP      it ends when there is no more work
  *
  * Failure. The first thread that cannot carry out an instruction leaves the error and sets
  * `failed`; every thread then stops at the end of its slice, or in its wait, from which the
- * dispatcher wakes all. What was carried out is what run->at says. */
+ * dispatcher wakes all. What was carried out is what task->at says. */
 #ifndef MALLOCTAPE_REPLAY_REPLAY_THREAD_H
 #define MALLOCTAPE_REPLAY_REPLAY_THREAD_H
 
@@ -34,9 +34,9 @@
 #include "replay/calls.h"
 #include "replay/work.h"
 
-/* Units that are handed over at a time, so the most that a lane can be ahead of another: 16 times
+/* Jobs that are handed over at a time, so the most that a lane can be ahead of another: 16 times
  * 16 384 instructions, in 5 MiB. */
-#define THREAD_UNITS 16u
+#define THREAD_JOBS 16u
 
 #define THREAD_STOP     1u
 #define THREAD_SLEEPING 2u
@@ -57,14 +57,14 @@ struct replay_threads;
 struct replay_thread {
     struct replay_threads *pool; /* NULL: the lane has never had work */
     uint32_t queue;              /* atomic; see above */
-    struct work_run *runs[THREAD_UNITS];
+    struct work_task *tasks[THREAD_JOBS];
 
     /* The dispatcher's. */
-    uint32_t pushed; /* runs, modulo THREAD_UNITS */
+    uint32_t pushed; /* tasks, modulo THREAD_JOBS */
 
     /* The lane's thread's. */
-    uint32_t done; /* runs, as the queue counts */
-    struct work_run *run;
+    uint32_t done; /* tasks, as the queue counts */
+    struct work_task *task;
     bool has_predecessor;
     pthread_t handle; /* the latest that began to work */
     struct calls calls;
@@ -88,7 +88,7 @@ struct replay_threads {
     struct latency *latency; /* with the lock */
     pthread_mutex_t latency_lock;
 
-    uint32_t event;  /* a unit was carried out, a thread has ended, or something failed (futex.h) */
+    uint32_t event;  /* a job was carried out, a thread has ended, or something failed (futex.h) */
     uint32_t failed; /* atomic */
     pthread_mutex_t error_lock;
     struct error error; /* with the lock; final when all threads are gone */
@@ -99,17 +99,17 @@ struct replay_threads {
 bool replay_threads_open(struct replay_threads *pool, const struct allocator *allocator,
                          const struct policy *policy, struct latency *latency, struct error *error);
 
-/* Hands the runs of a unit over. The dispatcher only; nothing of the unit is his from here until it
+/* Hands the tasks of a job over. The dispatcher only; nothing of the job is his from here until it
  * is unfinished no more. */
-void replay_threads_push(struct replay_threads *pool, struct work_unit *unit);
+void replay_threads_push(struct replay_threads *pool, struct work_job *job);
 
 static inline bool replay_threads_failed(const struct replay_threads *pool)
 {
     return atomic_load_acquire(&pool->failed);
 }
 
-/* Waits until the unit has been carried out. False: something failed. */
-bool replay_threads_wait(struct replay_threads *pool, const struct work_unit *unit);
+/* Waits until the job has been carried out. False: something failed. */
+bool replay_threads_wait(struct replay_threads *pool, const struct work_job *job);
 
 /* Lets threads end, when they have nothing more to do, and waits until they are gone. */
 void replay_threads_stop(struct replay_threads *pool);

@@ -69,9 +69,9 @@ double report_fragmentation(const struct report *report)
 
 double report_address_match(const struct report *report)
 {
-    const struct places *places = &report->places;
-    if (!report->options->policy.verify_addresses || places->checked == 0) return -1;
-    return (double)places->matched / (double)places->checked;
+    const struct address_check *check = &report->address_check;
+    if (!report->options->policy.verify_addresses || check->checked == 0) return -1;
+    return (double)check->matched / (double)check->checked;
 }
 
 /* ---- the table ---- */
@@ -173,14 +173,14 @@ static void print_user(FILE *to, uint64_t user)
 
 static void print_addresses(const struct report *report, FILE *to)
 {
-    const struct places *places = &report->places;
+    const struct address_check *check = &report->address_check;
     double match = report_address_match(report);
-    uint64_t missed = places->checked - places->matched;
+    uint64_t missed = check->checked - check->matched;
     if (match < 0) return;
-    fprintf(to, "%-22s %.4f %%: %" PRIu64 " of %" PRIu64 "\n", "same place", match * 100,
-            places->matched, places->checked);
-    for (unsigned i = 0; i < missed && i < PLACES_MISMATCHES_MAX; i++) {
-        const struct place_mismatch *one = &places->mismatches[i];
+    fprintf(to, "%-22s %.4f %%: %" PRIu64 " of %" PRIu64 "\n", "address match", match * 100,
+            check->matched, check->checked);
+    for (unsigned i = 0; i < missed && i < ADDRESS_MISMATCHES_MAX; i++) {
+        const struct address_mismatch *one = &check->mismatches[i];
         fprintf(to, "  not instruction %" PRIu64 ", %s of %" PRIu64 " bytes: ", one->instruction,
                 call_names[one->opcode & INSTRUCTION_NUMBER_MASK], one->size);
         fprintf(to, "originally 0x%" PRIx64 ", ", one->original);

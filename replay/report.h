@@ -7,9 +7,9 @@
 #include <stdio.h>
 
 #include "postprocess/instruction_reader.h"
+#include "replay/address_check.h"
 #include "replay/measure.h"
 #include "replay/options.h"
-#include "replay/places.h"
 #include "replay/series.h"
 
 enum report_status { REPORT_COMPLETE, REPORT_CUT, REPORT_FAILED };
@@ -30,8 +30,8 @@ struct report {
     uint64_t realigned; /* calls whose alignment the allocator refused, made with another one */
     const char *heap_source;
     struct series series;
-    struct latency latency; /* calibrated */
-    struct places places;   /* with policy.verify_addresses */
+    struct latency latency;             /* calibrated */
+    struct address_check address_check; /* with policy.verify_addresses */
     struct measurement measurement;
 };
 
@@ -56,7 +56,7 @@ double report_own_cost_ns(const struct report *report);
  * is not known. */
 double report_fragmentation(const struct report *report);
 
-/* The share of objects that took the same place as in the original; negative when that was not
+/* The share of objects that came to lie where they lay in the original; negative when that was not
  * asked for. */
 double report_address_match(const struct report *report);
 

@@ -140,12 +140,12 @@ static void report_set_memory(json_t *object, const struct report *report)
     set_real(object, "original_seconds", (double)series->original_ns / 1e9);
 }
 
-static json_t *report_mismatches(const struct places *places)
+static json_t *report_mismatches(const struct address_check *check)
 {
     json_t *list = json_array();
-    uint64_t missed = places->checked - places->matched;
-    for (unsigned i = 0; i < missed && i < PLACES_MISMATCHES_MAX; i++) {
-        const struct place_mismatch *one = &places->mismatches[i];
+    uint64_t missed = check->checked - check->matched;
+    for (unsigned i = 0; i < missed && i < ADDRESS_MISMATCHES_MAX; i++) {
+        const struct address_mismatch *one = &check->mismatches[i];
         json_t *object = json_object();
         set_integer(object, "instruction", one->instruction);
         set_string(object, "kind", call_names[one->opcode & INSTRUCTION_NUMBER_MASK]);
@@ -160,9 +160,9 @@ static json_t *report_mismatches(const struct places *places)
 static void report_set_addresses(json_t *object, const struct report *report)
 {
     set_real_if_known(object, "address_match", report_address_match(report));
-    set_integer(object, "addresses_checked", report->places.checked);
-    set_integer(object, "addresses_matched", report->places.matched);
-    json_object_set_new(object, "address_mismatches", report_mismatches(&report->places));
+    set_integer(object, "addresses_checked", report->address_check.checked);
+    set_integer(object, "addresses_matched", report->address_check.matched);
+    json_object_set_new(object, "address_mismatches", report_mismatches(&report->address_check));
 }
 
 static json_t *report_json(const struct report *report)

@@ -218,7 +218,7 @@ static bool run_batch(struct run *run, const struct instruction_batch *batch,
     }
     engine_take_back(totals, batch, done);
     if (policy->verify_addresses)
-        places_compare(&run->report->places, batch, done, &run->state.error);
+        address_check_batch(&run->report->address_check, batch, done, &run->state.error);
     return done == end && !limited && !error_is_set(&run->state.error);
 }
 
@@ -239,7 +239,7 @@ static bool run_batches(struct run *run)
 }
 
 /* What --verify-addresses needs. */
-static bool run_open_places(struct run *run)
+static bool run_open_address_check(struct run *run)
 {
     struct error *error = &run->state.error;
     if (run->engine->note_addresses == NULL)
@@ -247,7 +247,7 @@ static bool run_open_places(struct run *run)
                          NULL);
     if (!(run->reader->header.features & INSTRUCTION_FEATURE_ADDRESSES))
         return error_set(error, &replay_errors[REPLAY_ERROR_NO_ADDRESSES], ERROR_NO_OFFSET, NULL);
-    return places_open(&run->report->places, error);
+    return address_check_open(&run->report->address_check, error);
 }
 
 /* Opens what is needed for measuring. */
@@ -259,18 +259,18 @@ static bool run_open(struct run *run, const struct options *options)
     if (!latency_open(&run->latency, &run->state.error) ||
         !series_open(&report->series, &run->state.error))
         return false;
-    if (run->policy->verify_addresses && !run_open_places(run)) return false;
+    if (run->policy->verify_addresses && !run_open_address_check(run)) return false;
     run->warm = run->policy->warmup_calls == 0;
     report->measurement.base_rss_bytes = heap_rss_bytes(&run->heap);
     progress_open(&run->progress, REPLAY_PROGRAM, "events", run->reader->input->fd,
                   !options->quiet);
-    if (run->engine->positions) instruction_reader_use_positions(run->reader);
-    ahead_open(&run->ahead, run->reader, run->engine->positions, &options->cpus_allowed);
+    if (run->engine->indices) instruction_reader_use_indices(run->reader);
+    ahead_open(&run->ahead, run->reader, run->engine->indices, &options->cpus_allowed);
     run->state.own_sizes =
         instruction_header_value(&run->reader->header, "own", &run->state.own_sizes_bytes);
     if (!run->engine->open(&run->state)) return false;
     if (run->policy->verify_addresses)
-        run->engine->note_addresses(&run->state, report->places.addresses);
+        run->engine->note_addresses(&run->state, report->address_check.addresses);
     return true;
 }
 

@@ -1,26 +1,21 @@
-/* slots - where the objects of a replay by many threads stand.
+/* slots - where a replay by many threads keeps the addresses of objects.
  *
- * A register is taken again as soon as its object is dead, by whichever lane is next in the global
- * order. Were addresses kept by register, that lane would have to wait until another thread has
- * carried out the free. So the dispatcher gives each allocation a slot of its own choice:
+ * After a free, the next lane in the global order takes the register again. If addresses were kept
+ * by register, that lane would have to wait until another thread has carried out the free. So the
+ * dispatcher gives each allocation a slot:
  *
  *   register --> slot, generation --> objects[slot] --> generation of the object in it, address
  *
- *   free by lane A:  the slot goes to A's own free slots     --> allocations of A, which come later in
- *                                                                 the same thread
- *                     or, if A has enough of them or the
- *                     generation is the last of its epoch,
- *                     to the unit                             --> allocations of all, once the unit has
- *                                                                 been carried out
- *   an allocation takes a slot from its lane's, else from those of all, else a line of new ones
+ * A free by lane A gives its slot to A's own free slots, for allocations that A's thread carries
+ * out later. If A has enough of them, or the generation is the last of its epoch, the slot goes to
+ * the job, and to all lanes when the job has been carried out. An allocation takes a slot of its
+ * lane, else one that is free for all, else a new one. A realloc is a free and an allocation. Thus
  *
- * A realloc is the free of an object and the allocation of another. Thus
- *
- *   - an allocation never waits: what was in its slot has been taken, earlier in its own thread or in a
- *     unit that is done;
- *   - a free waits until the slot holds its generation. Those that may be on their way through a
- *     slot are of one epoch, or there is only the last one of the epoch before: 8 bits tell them
- *     apart.
+ *   - an allocation never waits: the object before it in the slot was freed earlier by the same
+ *     thread, or in a job that is done;
+ *   - a free waits until the slot holds its generation. The generations that may pass through a
+ *     slot at a time are of one epoch, or there is only the last one of the epoch before: 8 bits
+ *     tell them apart.
  *
  * Memory   slots <= live objects + SLOTS_KEPT for each lane + frees that are not yet carried out.
  * Threads  the dispatcher's only. Errors: see each function. */

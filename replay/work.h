@@ -1,17 +1,16 @@
-/* work - a slice of the stream, sorted by lane, so that each lane's thread finds its part in one
- * piece.
+/* work - a job: a slice of the stream, sorted by lane into tasks.
  *
  *   slice   a1 a2 | b1 | a3 | c1 c2 | b2          in the global order
- *   unit    a1 a2 a3 | b1 b2 | c1 c2              one run for each lane that occurs
+ *   job     a1 a2 a3 | b1 b2 | c1 c2              one task for each lane that occurs
  *
- * In a unit, an instruction names a slot instead of a register (slots.h), as threads that share
- * objects want it (shared.h). What nobody carries out is left out: lane, tick and lost.
+ * In a job, instructions name slots instead of registers (slots.h), because threads share objects
+ * (shared.h). Instructions that nobody carries out are left out: lane, tick and lost.
  *
- * A unit is filled by the dispatcher, handed over, carried out by threads, and filled again. From
- * when it is handed over
+ * The dispatcher fills a job and hands it over, threads carry it out, and it is filled again. While
+ * it is handed over:
  *
- *   unfinished == runs that are not completely carried out; at 0 the unit is the dispatcher's again
- *   run->at    belongs to the thread of run->lane, and everything else is read only. */
+ *   unfinished == tasks that are not completely carried out; at 0 the dispatcher has the job back
+ *   task->at    only the thread of task->lane changes it; nobody changes anything else */
 #ifndef MALLOCTAPE_REPLAY_WORK_H
 #define MALLOCTAPE_REPLAY_WORK_H
 
@@ -19,39 +18,39 @@
 #include "postprocess/instruction_reader.h"
 #include "replay/slots.h"
 
-struct work_unit;
+struct work_job;
 
-/* What a unit has for one lane. */
-struct work_run {
-    struct work_unit *unit;
+/* What a job has for one lane. */
+struct work_task {
+    struct work_job *job;
     uint32_t lane;
-    uint32_t first;   /* index of its first instruction in the unit */
+    uint32_t first;   /* index of its first instruction in the job */
     uint32_t count;   /* instructions */
     uint32_t at;      /* of these, carried out */
     uint32_t borders; /* thread_begin and thread_end among them */
 };
 
-struct work_unit {
+struct work_job {
     uint32_t unfinished; /* atomic */
-    uint32_t runs_count;
-    struct work_run *runs;
+    uint32_t tasks_count;
+    struct work_task *tasks;
     struct instruction *at;
     uint64_t *operands;
-    uint16_t *positions; /* by index in `at`: the index in the batch */
-    uint16_t *makers;    /* by index in `at`: the lane that makes the object which ends here */
-    uint64_t number;     /* of the batch in the stream */
+    uint16_t *batch_index; /* by index in `at`: the index in the batch */
+    uint16_t *makers;      /* by index in `at`: the lane that makes the object which ends here */
+    uint64_t number;       /* of the batch in the stream */
     uint64_t offset;
 
     /* The dispatcher's. */
-    uint32_t *released; /* slots that are free for all once the unit has been carried out */
+    uint32_t *released; /* slots that are free for all once the job has been carried out */
     uint32_t released_count;
     uint32_t operands_filled;
 };
 
-/* What the dispatcher knows of a lane. */
+/* The dispatcher's view of a lane. */
 struct work_lane {
     struct slots_lane slots;
-    uint32_t run; /* its run in the unit that is being filled, if `serial` is the unit's */
+    uint32_t task; /* its task in the job that is being filled, if `serial` is the job's */
     uint64_t serial;
 };
 
@@ -59,21 +58,21 @@ struct work {
     struct slots slots;
     struct work_lane *lanes;
     uint32_t lane;   /* of the next instruction */
-    uint64_t serial; /* of the unit that is being filled, from 1 */
+    uint64_t serial; /* of the job that is being filled, from 1 */
 };
 
 bool work_open(struct work *work, struct error *error);
 void work_close(struct work *work);
 
-bool work_unit_open(struct work_unit *unit, struct error *error);
-void work_unit_close(struct work_unit *unit);
+bool work_job_open(struct work_job *job, struct error *error);
+void work_job_close(struct work_job *job);
 
-/* Fills a unit, which must not be anybody else's, with the instructions `from` to `to` - 1 of a
+/* Fills a job, which no thread may have any more, with the instructions `from` to `to` - 1 of a
  * batch. There must be registers and slots for it. */
-void work_fill(struct work *work, struct work_unit *unit, const struct instruction_batch *batch,
+void work_fill(struct work *work, struct work_job *job, const struct instruction_batch *batch,
                size_t from, size_t to);
 
-/* The batch that a run is. */
-struct instruction_batch work_run_batch(const struct work_run *run);
+/* The batch that a task is. */
+struct instruction_batch work_task_batch(const struct work_task *task);
 
 #endif

@@ -87,9 +87,9 @@ struct Read {
     std::string error_name() const { return failure.kind == nullptr ? "" : failure.kind->name; }
 };
 
-// The instructions of a batch with positions, in full, and with registers: by the rule of
+// The instructions of a batch with indices, in full, and with registers: by the rule of
 // INSTRUCTIONS.md 4.5.
-class Positions {
+class Indices {
   public:
     std::vector<instruction> follow(const instruction_batch &batch)
     {
@@ -125,32 +125,32 @@ class Positions {
 
     void name(instruction *one)
     {
-        size_t position = one->object;
-        EXPECT_LE(position, live_);
-        if (position == row_.size()) row_.push_back(one->object);
-        one->object = row_[position];
+        size_t index = one->object;
+        EXPECT_LE(index, live_);
+        if (index == row_.size()) row_.push_back(one->object);
+        one->object = row_[index];
         uint8_t shape = call_shapes[instruction_number(one)];
-        if (position == live_)
+        if (index == live_)
             live_++;
         else if (shape != SHAPE_REALLOC)
-            std::swap(row_[position], row_[--live_]);
+            std::swap(row_[index], row_[--live_]);
     }
 };
 
-Read read_stream_once(const std::string &bytes, bool positions)
+Read read_stream_once(const std::string &bytes, bool indices)
 {
     Memory memory(bytes);
     Read result = {};
     input in;
     instruction_reader reader;
     instruction_batch batch;
-    Positions row;
+    Indices row;
     EXPECT_TRUE(input_open_fd(&in, memory.fd()));
     if (instruction_reader_open(&reader, &in)) {
-        if (positions) instruction_reader_use_positions(&reader);
+        if (indices) instruction_reader_use_indices(&reader);
         while (instruction_reader_next(&reader, &batch)) {
             std::vector<instruction> all(batch.at, batch.at + batch.at_count);
-            if (positions) all = row.follow(batch);
+            if (indices) all = row.follow(batch);
             EXPECT_EQ(all.size(), batch.count);
             for (size_t i = 0; i < all.size(); i++) {
                 const instruction &one = all[i];
@@ -190,16 +190,16 @@ void expect_same(const Read &read, const Read &other)
     EXPECT_EQ(read.end_status, other.end_status);
 }
 
-// Reads a stream with registers, and makes sure that positions tell the same. Only wrong live bytes
-// go unnoticed then, and a wrong number of registers, of which positions know no more than a bound.
+// Reads a stream with registers, and makes sure that indices tell the same. Only wrong live bytes
+// go unnoticed then, and a wrong number of registers, of which indices know no more than a bound.
 Read read_stream(const std::string &bytes)
 {
-    Read read = read_stream_once(bytes, false), positions = read_stream_once(bytes, true);
+    Read read = read_stream_once(bytes, false), indices = read_stream_once(bytes, true);
     const char *detail = read.failure.detail;
-    EXPECT_GE(positions.totals.registers, read.totals.registers);
-    positions.totals.registers = read.totals.registers;
+    EXPECT_GE(indices.totals.registers, read.totals.registers);
+    indices.totals.registers = read.totals.registers;
     if (strstr(detail, " bytes: ") == nullptr && strstr(detail, "registers: ") == nullptr)
-        expect_same(read, positions);
+        expect_same(read, indices);
     return read;
 }
 
@@ -376,7 +376,7 @@ TEST(InstructionWriter, LatestFreedRegisterIsTakenFirst)
     });
 }
 
-TEST(InstructionReader, PlacesOfTheDocument)
+TEST(InstructionReader, PositionsOfTheDocument)
 {
     // INSTRUCTIONS.md 4.5
     Read read =
@@ -681,7 +681,7 @@ TEST(InstructionReader, LongFormsOfIntegersAreRead)
 
 TEST(InstructionReader, ValuesOnBothSidesOfTheirColumns)
 {
-    // Sizes around what fits, alone and among others; then places, among 70 000 objects.
+    // Sizes around what fits, alone and among others; then positions, among 70 000 objects.
     const std::vector<uint64_t> sizes = {0,     254,        255,        256,
                                          4094,  4095,       4096,       65534,
                                          65535, 4294967294, 4294967295, UINT64_C(1) << 40};
@@ -832,20 +832,20 @@ TEST(InstructionReader, UndefinedOpcodes)
     }
 }
 
-TEST(InstructionReader, PlacesWithoutAnObject)
+TEST(InstructionReader, PositionsWithoutAnObject)
 {
     auto error_of = [](const std::string &blocks) {
         return read_stream(header_of() + blocks).error_name();
     };
-    const std::string expected = "instructions_place";
+    const std::string expected = "instructions_position";
     EXPECT_EQ(error_of(block_of({"\x15", {0}})), expected);
     EXPECT_EQ(error_of(block_of({"\x01\x15", {8, 1}})), expected);
     EXPECT_EQ(error_of(block_of({"\x01\x15", {8, UINT64_C(1) << 32}})), expected);
     EXPECT_EQ(error_of(block_of({"\x01\x15\x15", {8, 0, 0}})), expected);
     EXPECT_EQ(error_of(block_of({"\x01\x12", {8, 1}, 0, 0, number(9)})), expected);
     EXPECT_EQ(error_of(block_of({"\x01\x52", {8, 1}, 0, 0, number(9)})), expected);
-    // In a row of plain instructions, wherever it stands: the place next to the last one, and one
-    // more.
+    // In a row of plain instructions, wherever it stands: the position next to the last one, and
+    // one more.
     for (size_t allocations = 1; allocations < 50; allocations++)
         for (size_t frees = 0; frees < allocations; frees++)
             for (uint64_t beyond : {0, 1}) {
@@ -857,14 +857,14 @@ TEST(InstructionReader, PlacesWithoutAnObject)
                 EXPECT_EQ(name, beyond ? expected : "instructions_cut")
                     << allocations << " " << frees;
             }
-    // Said with the place: the second block, its second instruction, the fourth in the stream.
+    // Said with the position: the second block, its second instruction, the fourth in the stream.
     std::string good = header_of() + block_of({"\x01\x01", {8, 8}, 16, 16});
     Read read = read_stream(good + block_of({"\x15\x15", {1, 1}}));
     char text[512];
     EXPECT_EQ(
         std::string(error_text(&read.failure, text, sizeof text)),
-        "offset 0x3d: a place where no live object stands (INSTRUCTIONS.md 4.5): instruction 3: "
-        "place 1");
+        "offset 0x3d: a position where no live object stands (INSTRUCTIONS.md 4.5): instruction 3: "
+        "position 1");
     EXPECT_EQ(read.instructions.size(), 2u);
     EXPECT_EQ(read.totals.live, 2u);
 }
@@ -884,7 +884,7 @@ TEST(InstructionReader, OperandsOutOfRange)
     EXPECT_EQ(error_of({"\x95", {1}}), expected);
 }
 
-TEST(InstructionReader, LargePlacesAtTheEnd)
+TEST(InstructionReader, LargePositionsAtTheEnd)
 {
     // Of 70 000 objects the oldest one, and one more, by calls that are taken in different ways.
     const size_t objects = 70000;
@@ -905,16 +905,16 @@ TEST(InstructionReader, LargePlacesAtTheEnd)
             last.peak_bytes = objects + 40;
             last.operands = size;
             Read read = read_stream(header_of() + allocations + block_of(last));
-            EXPECT_EQ(read.error_name(), beyond ? "instructions_place" : "instructions_cut");
+            EXPECT_EQ(read.error_name(), beyond ? "instructions_position" : "instructions_cut");
         }
     }
 }
 
 TEST(InstructionReader, LargeValuesInRowsOfInstructions)
 {
-    // Behind 40 allocations, a large allocation and one more instruction, wherever it stands among plain
-    // ones: a free or a realloc of a large place, a size that no object has, a size that is
-    // missing.
+    // Behind 40 allocations, a large allocation and one more instruction, wherever it stands among
+    // plain ones: a free or a realloc of a large position, a size that no object has, a size that
+    // is missing.
     auto error_of = [](size_t before, char opcode, uint64_t value, const std::string &sizes) {
         std::string opcodes(40, '\x01');
         std::vector<uint64_t> values(40, 8);
@@ -927,11 +927,12 @@ TEST(InstructionReader, LargeValuesInRowsOfInstructions)
     };
     for (size_t before = 0; before < 20; before++) {
         std::string at = " " + std::to_string(41 + before);
-        EXPECT_EQ(error_of(before, '\x15', 70000, ""), "instructions_place" + at + ": place 70000");
+        EXPECT_EQ(error_of(before, '\x15', 70000, ""),
+                  "instructions_position" + at + ": position 70000");
         EXPECT_EQ(error_of(before, '\x12', 70000, number(1)),
-                  "instructions_place" + at + ": place 70000");
+                  "instructions_position" + at + ": position 70000");
         EXPECT_EQ(error_of(before, '\x1c', 70000, number(1)),
-                  "instructions_place" + at + ": place 70000");
+                  "instructions_position" + at + ": position 70000");
         EXPECT_EQ(error_of(before, '\x01', UINT64_MAX, ""),
                   "instructions_operand" + at + ": size 18446744073709551615");
         EXPECT_EQ(error_of(before, '\x12', 0, number(UINT64_MAX)),

@@ -298,7 +298,7 @@ if [ -z "$sanitized" ]; then # which does not use memory again at once
     check "every allocation is compared" has addresses_checked 25000
     run --verify-addresses --json="$scratch/json" "$scratch/places.fresh"
     check "a place that the original did not take" has addresses_matched 22500
-    check "what differs is named" both 'same place  *90.0000 %: 22500 of 25000' \
+    check "what differs is named" both 'address match  *90.0000 %: 22500 of 25000' \
         'not instruction 18, malloc of 100 bytes: originally 0x10080, not used before; here .*, used by instruction 16'
 fi
 

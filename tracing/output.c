@@ -172,7 +172,7 @@ static int open_as_is(struct output_place *place)
     return result == 0 && place->is_plain ? os_file_empty(place->file) : result;
 }
 
-int output_open(struct output_place *place)
+int output_start(struct output_place *place)
 {
     int result = 0;
     if (place->kind == OUTPUT_AS_IS) result = open_as_is(place);

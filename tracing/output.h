@@ -9,7 +9,7 @@
  *   |COMMAND      | the standard input of a command  | there
  *
  *     output_make()    nothing is lost yet: new files have no names, or others
- *     output_open()    a file that is written as it is is empty, a command runs
+ *     output_start()   a file that is written as it is is empty, a command runs
  *     output_settle()  new files are in their places; whatever fails before leaves an older recording as it was
  *     output_end()     the command has ended; the spool is removed if the stream is complete
  *
@@ -70,7 +70,7 @@ struct output_place {
 };
 
 int output_make(struct output_place *place);
-int output_open(struct output_place *place);
+int output_start(struct output_place *place);
 int output_settle(struct output_place *place);
 
 /* A new file can be written later: remembers which files these are, so that they may be closed

@@ -711,7 +711,7 @@ static int open_output(struct writer *writer)
     struct spool_identity identity = {writer->run_id, writer->process_id, features(writer)};
     result = spool_open(&writer->spool, place->spool, &identity);
     if (result < 0) return fail(writer, result, place->spool_path);
-    result = output_open(place);
+    result = output_start(place);
     if (result < 0) return fail(writer, result, place->failed);
     writer->sink.has_reader = place->has_reader;
     writer->sink.patience_ns = writer->patience_ns;

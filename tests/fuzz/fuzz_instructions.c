@@ -1,5 +1,5 @@
 /* fuzz_instructions - instruction streams: as replay reads and carries them out with its engine
- * `null`, which has positions, and as everybody else reads them, with registers. */
+ * `null`, which has indices, and as everybody else reads them, with registers. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ int LLVMFuzzerInitialize(int *count, char ***words)
     return 0;
 }
 
-/* With registers, and one instruction after another. What is right so is right with positions, too;
+/* With registers, and one instruction after another. What is right so is right with indices, too;
  * only wrong live bytes go unnoticed there. */
 static void read_registers(const uint8_t *stream, size_t bytes, enum report_status status)
 {

@@ -7,7 +7,7 @@
 # Sections are in the order of the document. Checksums are not verified (basics.rb says why).
 require_relative 'basics'
 
-# 4.5 Registers and places; 4.3 live bytes
+# 4.5 Registers and positions; 4.3 live bytes
 class Registers
   attr_reader :high, :live, :bytes
   attr_accessor :peak
@@ -25,18 +25,18 @@ class Registers
     brought(@order[@live - 1], size, 0)
   end
 
-  def realloc(place, size)
-    brought(at(place), size, @sizes[at(place)])
+  def realloc(position, size)
+    brought(at(position), size, @sizes[at(position)])
   end
 
-  def at(place)
-    @order[@live - 1 - place]
+  def at(position)
+    @order[@live - 1 - position]
   end
 
-  def freeing(place)
-    count(-@sizes[at(place)])
+  def freeing(position)
+    count(-@sizes[at(position)])
     youngest = @live - 1
-    @order[youngest], @order[youngest - place] = @order[youngest - place], @order[youngest]
+    @order[youngest], @order[youngest - position] = @order[youngest - position], @order[youngest]
     @live -= 1
   end
 
@@ -168,11 +168,11 @@ class InstructionDump
     return heap_text(call, heap_numbers(offset)) if call.shape == :HEAP
 
     size = allocations ? value : (@operands.varint if WITH_SIZE.include?(call.shape))
-    place = place(value, offset) unless allocations || unknown
-    register = place && @registers.at(place)
+    position = position(value, offset) unless allocations || unknown
+    register = position && @registers.at(position)
     alignment = @operands.varint if WITH_ALIGNMENT.include?(call.shape)
-    allocated = allocated(call.shape, place, size) unless failed
-    @registers.freeing(place) if frees && place
+    allocated = allocated(call.shape, position, size) unless failed
+    @registers.freeing(position) if frees && position
     call_text(call, died: died_text(allocations, register), size:, alignment:, allocated: allocated && "r#{allocated}",
                     address: allocated && address, failed:)
   end
@@ -184,15 +184,15 @@ class InstructionDump
   end
 
   # A realloc keeps its register; of an unknown object it takes one as an allocation does.
-  def allocated(shape, place, size)
+  def allocated(shape, position, size)
     return if FREES.include?(shape)
 
-    place ? @registers.realloc(place, size) : @registers.allocation(size)
+    position ? @registers.realloc(position, size) : @registers.allocation(size)
   end
 
-  def place(place, offset)
-    refuse(offset, "no object at place #{place}") unless place < @registers.live
-    place
+  def position(position, offset)
+    refuse(offset, "no object at position #{position}") unless position < @registers.live
+    position
   end
 
   # 4.4

@@ -194,12 +194,12 @@ class Decoder {
     }
 
     /* INSTRUCTIONS.md 4.5. */
-    void registers(Instruction &i, Shape shape, uint64_t place, size_t offset)
+    void registers(Instruction &i, Shape shape, uint64_t position, size_t offset)
     {
         uint64_t &live = out_.live_counted;
         if (shape != kAllocation && !i.unknown) {
-            if (place >= live) fail(offset, "a place where no object is");
-            uint32_t &at = order_[live - 1 - place];
+            if (position >= live) fail(offset, "a position where no object is");
+            uint32_t &at = order_[live - 1 - position];
             i.object = at;
             if (shape != kFree) {
                 if (!i.failed) brought(i);

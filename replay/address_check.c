@@ -1,0 +1,118 @@
+#include "replay/address_check.h"
+
+#include "common/call_table.h"
+#include "common/pages.h"
+
+#define ENTRIES_FIRST   65536u
+#define ADDRESSES_BYTES (INSTRUCTION_BLOCK_MAX * sizeof(uint64_t))
+
+/* ---- tables ---- */
+
+/* The entry of an address, or the free one where it belongs. */
+static struct address_entry *table_find(const struct address_table *table, uint64_t address)
+{
+    uint64_t at = (address >> 3) * UINT64_C(0x9e3779b97f4a7c15) >> 20;
+    for (;; at++) {
+        struct address_entry *entry = &table->entries[at & (table->capacity - 1)];
+        if (entry->address == address || entry->address == 0) return entry;
+    }
+}
+
+static bool table_grow(struct address_table *table)
+{
+    struct address_table larger = {
+        .capacity = table->capacity ? table->capacity * 2 : ENTRIES_FIRST, .count = table->count};
+    larger.entries = pages_map(larger.capacity * sizeof *larger.entries);
+    if (larger.entries == NULL) return false;
+    for (uint64_t i = 0; i < table->capacity; i++)
+        if (table->entries[i].address != 0)
+            *table_find(&larger, table->entries[i].address) = table->entries[i];
+    pages_unmap(table->entries, table->capacity * sizeof *table->entries);
+    *table = larger;
+    return true;
+}
+
+/* Notes who is at an address now, and returns who was there before. There is room. */
+static uint64_t table_exchange(struct address_table *table, uint64_t address, uint64_t user)
+{
+    struct address_entry *entry = table_find(table, address);
+    uint64_t before = entry->used_by;
+    table->count += entry->address == 0;
+    *entry = (struct address_entry){address, user};
+    return before;
+}
+
+static bool reserve(struct address_check *check, struct error *error)
+{
+    struct address_table *tables[] = {&check->original, &check->replayed};
+    for (unsigned i = 0; i < 2; i++)
+        if (2 * (tables[i]->count + 1) > tables[i]->capacity && !table_grow(tables[i]))
+            return error_set_system(error, "no memory for addresses");
+    return true;
+}
+
+/* ---- comparing ---- */
+
+bool address_check_open(struct address_check *check, struct error *error)
+{
+    *check = (struct address_check){.addresses = pages_map(ADDRESSES_BYTES)};
+    return check->addresses != NULL || error_set_system(error, "no memory for addresses");
+}
+
+void address_check_close(struct address_check *check)
+{
+    pages_unmap(check->addresses, ADDRESSES_BYTES);
+    pages_unmap(check->original.entries, check->original.capacity * sizeof(struct address_entry));
+    pages_unmap(check->replayed.entries, check->replayed.capacity * sizeof(struct address_entry));
+    *check = (struct address_check){0};
+}
+
+static void note_mismatch(struct address_check *check, const struct instruction_batch *batch,
+                          size_t index, const struct address_mismatch *mismatch)
+{
+    uint64_t before = check->checked - check->matched;
+    if (before >= ADDRESS_MISMATCHES_MAX) return;
+    const struct instruction one = instruction_batch_find(batch, index);
+    check->mismatches[before] = *mismatch;
+    check->mismatches[before].size = one.size;
+    check->mismatches[before].opcode = one.opcode;
+}
+
+static void compare_one(struct address_check *check, const struct instruction_batch *batch,
+                        size_t index)
+{
+    const uint64_t number = batch->number + index;
+    const uint64_t original = batch->addresses[index], replayed = check->addresses[index];
+    struct address_mismatch mismatch = {
+        .instruction = number,
+        .original = original,
+        .replayed = replayed,
+        .original_last = table_exchange(&check->original, original, number + 1),
+        .replayed_last = table_exchange(&check->replayed, replayed, number + 1),
+    };
+    if (mismatch.original_last != mismatch.replayed_last)
+        note_mismatch(check, batch, index, &mismatch);
+    check->checked++;
+    check->matched += mismatch.original_last == mismatch.replayed_last;
+}
+
+/* Whether an object is there afterwards that this call brought or changed. */
+static bool brings(uint8_t opcode)
+{
+    uint8_t shape = call_shapes[opcode & INSTRUCTION_NUMBER_MASK];
+    bool allocation =
+        shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED || shape == SHAPE_REALLOC;
+    return allocation && !(opcode & INSTRUCTION_FAILED);
+}
+
+bool address_check_batch(struct address_check *check, const struct instruction_batch *batch,
+                         size_t count, struct error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool brought = brings(instruction_batch_opcode(batch, i));
+        if (!brought || batch->addresses[i] == 0 || check->addresses[i] == 0) continue;
+        if (!reserve(check, error)) return false;
+        compare_one(check, batch, i);
+    }
+    return true;
+}
