@@ -14,8 +14,9 @@
 F_SETPIPE_SZ = 1031
 F_GETPIPE_SZ = 1032
 
-# The size tried first: generous without locking up memory, since every filled page of a pipe is kernel
-# memory. Only CAP_SYS_RESOURCE may exceed pipe-max-size; for others this costs a few refused calls.
+# The size tried first: generous without locking up memory, since every filled page of a pipe is
+# kernel memory. Only CAP_SYS_RESOURCE may exceed pipe-max-size; for others this costs a few refused
+# calls.
 LARGEST_PIPE_BYTES = 16 << 20
 PIPE_MAX_SIZE_FILE = '/proc/sys/fs/pipe-max-size'
 

@@ -5,13 +5,15 @@
 #     round 1: plain 0.1 s, off 0.1 s, on 0.1 s, off 0.1 s, on 0.1 s, plain 0.1 s, ... until all three have ended
 #     round 2: plain, on, off, on, off, plain, ... and so on: six orders, so that each comes behind each other as often
 #
-# The three runs of a round take turns: one goes on, with all its threads, while the other two stand still (SIGSTOP).
-# So a machine that becomes slower or faster for some seconds, as one shared with others does, is slower or faster for all
-# three, and for the same part of their work; of whole long runs, one after the other, that is not true.
+# The three runs of a round take turns: one goes on, with all its threads, while the other two stand
+# still (SIGSTOP). So a machine that becomes slower or faster for some seconds, as one shared with
+# others does, is slower or faster for all three, and for the same part of their work; of whole long
+# runs, one after the other, that is not true.
 #
-# Wall time is what a user waits: from the start of the process to its end, the closing of the recording included, less
-# the time in which it stood still. CPU time is the kernel's account of the ended process with all its threads, the
-# recorder's writer among them (getrusage(2) of children; no other child ends while it runs).
+# Wall time is what a user waits: from the start of the process to its end, the closing of the
+# recording included, less the time in which it stood still. CPU time is the kernel's account of the
+# ended process with all its threads, the recorder's writer among them (getrusage(2) of children; no
+# other child ends while it runs).
 
 require 'fileutils'
 require 'json'
@@ -65,8 +67,8 @@ module Child
     times.cutime + times.cstime
   end
 
-  # Starts a program in process group `group` (0: a new one); what it prints goes to the file `log`. Returns its
-  # process number.
+  # Starts a program in process group `group` (0: a new one); what it prints goes to the file `log`.
+  # Returns its process number.
   def start(environment, command, log, input: File::NULL, group: 0)
     Process.spawn(CLEAN.merge(environment), *command, in: input, %i[out err] => [log, 'w'], pgroup: group)
   rescue SystemCallError => e
@@ -104,8 +106,8 @@ module Child
   def tail(log) = File.binread(log).byteslice(-OUTPUT_SHOWN_BYTES..) || File.binread(log)
 end
 
-# One run of a program, which goes on when it is its turn and stands still otherwise. What else belongs to its process
-# group does so too.
+# One run of a program, which goes on when it is its turn and stands still otherwise. What else
+# belongs to its process group does so too.
 class Run
   attr_reader :times
 
@@ -118,7 +120,8 @@ class Run
     @times = Child::Times.new(0.0, 0.0)
   end
 
-  # Lets it run for that long (nil: any time), or to its end; returns whether it has ended. Raises if it failed.
+  # Lets it run for that long (nil: any time), or to its end; returns whether it has ended. Raises
+  # if it failed.
   def turn(seconds)
     began = Child.now
     cpu_before = Child.cpu_of_ended
@@ -194,8 +197,8 @@ class Measurement
     @recordings = []
   end
 
-  # One run is not counted: it brings the program and its input into memory, and says how long one takes. Without
-  # `rounds`, there are at least nine, and more of a short program.
+  # One run is not counted: it brings the program and its input into memory, and says how long one
+  # takes. Without `rounds`, there are at least nine, and more of a short program.
   def take(rounds)
     first = in_turns([:plain]).fetch(:plain)
     rounds ||= rounds_by_default(first.wall)

@@ -6,9 +6,10 @@ require 'etc'
 require 'json'
 require_relative 'workloads'
 
-# The lowest, the middle and the highest of some numbers, and how many these are. The median of all the numbers of which
-# these are a sample lies between `low` and `high`, with a probability of 95 % or more, however they are distributed: an
-# interval between two of the sorted numbers (order statistics; no fewer than six have one).
+# The lowest, the middle and the highest of some numbers, and how many these are. The median of all
+# the numbers of which these are a sample lies between `low` and `high`, with a probability of 95 %
+# or more, however they are distributed: an interval between two of the sorted numbers (order
+# statistics; no fewer than six have one).
 Spread = Struct.new(:min, :low, :median, :high, :max, :runs) do
   def self.of(numbers)
     sorted = numbers.sort
@@ -19,8 +20,9 @@ Spread = Struct.new(:min, :low, :median, :high, :max, :runs) do
         outside && sorted[-1 - outside], sorted.last, sorted.size)
   end
 
-  # How many of `size` sorted numbers lie on either side of the interval. That the median of all lies beyond the first
-  # k of them, to the left, is k - 1 or fewer heads in `size` throws of a coin.
+  # How many of `size` sorted numbers lie on either side of the interval. That the median of all
+  # lies beyond the first k of them, to the left, is k - 1 or fewer heads in `size` throws of a
+  # coin.
   def self.outside_interval(size)
     ways = 1 # to choose k of them
     at_most = 0 # all ways to choose k or fewer
@@ -61,7 +63,7 @@ def numbers_of(measurement, measure)
   measurement.ratios(mode, what)
 end
 
-# --- the machine ---------------------------------------------------------------------------------------
+# --- the machine ----------------------------------------------------------------------------------
 
 def load_average = File.read('/proc/loadavg').split.first(3).map(&:to_f)
 
@@ -86,7 +88,7 @@ def machine_print(machine)
   machine.each { |key, value| puts "#{key.tr('_', ' ').ljust(20)} #{Array(value).join(', ')}" }
 end
 
-# --- the table -----------------------------------------------------------------------------------------
+# --- the table ------------------------------------------------------------------------------------
 
 COLUMNS = [*%w[workload measure bar median], '95 %', *%w[min max runs met]].freeze
 
@@ -135,7 +137,7 @@ NOTES = <<~TEXT
   is mostly waiting. Other work on the machine is in all the numbers: see the load average, and minimum and maximum.
 TEXT
 
-# --- JSON ----------------------------------------------------------------------------------------------
+# --- JSON -----------------------------------------------------------------------------------------
 
 def result_json(result)
   { 'workload' => result.workload, 'measure' => result.measure, **result.spread.to_h.transform_keys(&:to_s),

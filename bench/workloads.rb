@@ -10,9 +10,9 @@
 
 require_relative 'measure'
 
-# What a run is allowed to be: largest ratios to plain tcmalloc, and bytes per event. What has no bar is measured
-# and printed all the same. Bytes of churn are judged where the bar was set, with 10 000 slots: to name one of more
-# objects takes more bits.
+# What a run is allowed to be: largest ratios to plain tcmalloc, and bytes per event. What has no
+# bar is measured and printed all the same. Bytes of churn are judged where the bar was set, with 10
+# 000 slots: to name one of more objects takes more bits.
 CHURN_1_BARS = { wall_off: 1.04, wall_on: 1.5, cpu_on: 2.0 }.freeze
 BARS = {
   'churn-1-1000' => CHURN_1_BARS,
@@ -70,8 +70,8 @@ module Installed
   end
 end
 
-# The compiler proper on one preprocessed file, made from the standard headers of this machine and a little code
-# that uses them, so that templates are instantiated and optimized and not only read.
+# The compiler proper on one preprocessed file, made from the standard headers of this machine and a
+# little code that uses them, so that templates are instantiated and optimized and not only read.
 class Gcc < ProgramWorkload
   HEADERS = %w[map string regex vector iostream unordered_map algorithm functional thread future random sstream].freeze
   CODE = File.join(__dir__, 'workloads/gcc.cc')
@@ -137,8 +137,8 @@ class Sqlite < ProgramWorkload
   def shell = @shell ||= Installed.find('sqlite3')
 end
 
-# A redis-server, which is measured, and redis-benchmark, which drives it and is not preloaded with anything.
-# Wall time is redis-benchmark's, CPU time is the server's.
+# A redis-server, which is measured, and redis-benchmark, which drives it and is not preloaded with
+# anything. Wall time is redis-benchmark's, CPU time is the server's.
 class Redis
   NAME = 'redis'
   PROGRAMS = %w[redis-server redis-benchmark redis-cli].freeze
@@ -167,9 +167,9 @@ class Redis
   def start(environment, dir) = RedisRun.new(@paths, @turns, @requests, environment, dir)
 end
 
-# One server and its loads, of one process group. In each turn it gets a load of its own, which ends by itself: several busy
-# processes that go on again are spread over the processors only after some milliseconds, and later if one of them has a
-# thread more.
+# One server and its loads, of one process group. In each turn it gets a load of its own, which ends
+# by itself: several busy processes that go on again are spread over the processors only after some
+# milliseconds, and later if one of them has a thread more.
 class RedisRun < Run
   READY_SECONDS = 10
 

@@ -1,6 +1,7 @@
 /* malloctape ctl - asks a running process to begin, end or interrupt its recording.
  *
- * The process has been started with TCMALLOC_TRACE_CONTROL=1 and waits at an abstract socket (tracing/control.h). */
+ * The process has been started with TCMALLOC_TRACE_CONTROL=1 and waits at an abstract socket
+ * (tracing/control.h). */
 #include "cli/cli.h"
 
 #include <errno.h>

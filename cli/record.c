@@ -111,7 +111,8 @@ static bool is_file_name(const char *output)
     return strncmp(output, "fd:", 3) != 0 && output[0] != '|';
 }
 
-/* Adds to the destination; `literal`: no % in it is followed by a letter that stands for something. */
+/* Adds to the destination; `literal`: no % in it is followed by a letter that stands for
+ * something. */
 static bool destination_add(struct record *record, const char *text, bool literal)
 {
     size_t used = strlen(record->destination);
@@ -124,7 +125,8 @@ static bool destination_add(struct record *record, const char *text, bool litera
     return true;
 }
 
-/* The program may change its directory before the library opens the file, so the name has to be absolute. */
+/* The program may change its directory before the library opens the file, so the name has to be
+ * absolute. */
 static bool destination_set(struct record *record)
 {
     const char *name = record->output;
@@ -141,7 +143,8 @@ static bool destination_set(struct record *record)
            destination_add(record, ".raw.lz4", true);
 }
 
-/* Whether the library will be able to create the file; a directory with % in it is known to the library only. */
+/* Whether the library will be able to create the file; a directory with % in it is known to the
+ * library only. */
 static bool destination_check(const struct record *record)
 {
     const char *destination = record->destination;

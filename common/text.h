@@ -49,8 +49,8 @@ static inline void text_hexadecimal(struct text *text, uint64_t number)
         text_character(text, "0123456789abcdef"[number >> shift & 15]);
 }
 
-/* Puts the null byte, which the next character overwrites. Whether all of it fitted; if not, the last character gave
- * way to the null byte. */
+/* Puts the null byte, which the next character overwrites. Whether all of it fitted; if not, the
+ * last character gave way to the null byte. */
 static inline bool text_end(struct text *text)
 {
     bool fits = text->used < text->bytes;

@@ -5,7 +5,8 @@
 #
 # PATCH-DIR    holds BASE, series and the patches, for example gperftools-patches/2.10.
 # DESTINATION  is made, whole or not at all; it must not exist.
-# SOURCE       a directory or an archive (configure --with-gperftools). Without it, the first of these:
+# SOURCE       a directory or an archive (configure --with-gperftools). Without it, the first of
+#              these:
 #                the local cache          $MALLOCTAPE_CACHE, or $XDG_CACHE_HOME/malloctape,
 #                                         or ~/.cache/malloctape
 #                the distribution         apt-get source, with a private package list: nothing on the

@@ -1,8 +1,8 @@
 /* malloc_thread_cache - give a thread another thread's malloc cache.
  *
- * tcmalloc keeps free objects in one cache per thread. These two functions separate the cache from the
- * thread: one thread can carry many caches in turn and so behave, as far as the allocator can tell, like
- * many threads. A switch from cache `a` to cache `b` is
+ * tcmalloc keeps free objects in one cache per thread. These two functions separate the cache from
+ * the thread: one thread can carry many caches in turn and so behave, as far as the allocator can
+ * tell, like many threads. A switch from cache `a` to cache `b` is
  *
  *     a = release_malloc_thread_cache();
  *     set_malloc_thread_cache(b);
@@ -16,12 +16,12 @@
  *           +-----------------+   +-----------------------+
  *              set(other): the cache is destroyed, its objects return to the central lists
  *
- * A cache belongs to one thread or to one caller at a time. A detached cache that is never attached again
- * keeps its objects and its share of the cache budget for ever; to destroy one, attach it and then attach
- * something else.
+ * A cache belongs to one thread or to one caller at a time. A detached cache that is never attached
+ * again keeps its objects and its share of the cache budget for ever; to destroy one, attach it and
+ * then attach something else.
  *
- * Both functions are exported by libtcmalloc_minimal.so and libtcmalloc_minimal_tracing.so. A program that
- * shall also run over other allocators declares them weak and tests for NULL. */
+ * Both functions are exported by libtcmalloc_minimal.so and libtcmalloc_minimal_tracing.so. A
+ * program that shall also run over other allocators declares them weak and tests for NULL. */
 #ifndef MALLOC_THREAD_CACHE_H
 #define MALLOC_THREAD_CACHE_H
 
@@ -31,7 +31,8 @@ extern "C" {
 
 /* release_malloc_thread_cache() - take the calling thread's cache away from it.
  *
- * Afterwards the thread has none: its next malloc makes a new one, its frees go to the central lists.
+ * Afterwards the thread has none: its next malloc makes a new one, its frees go to the central
+ * lists.
  *
  * Result   the cache, now the caller's; NULL when the thread had none.
  * Thread   any that is not inside malloc.
@@ -42,11 +43,12 @@ void *release_malloc_thread_cache(void);
  *
  * When the thread exits, the cache attached to it then is destroyed, wherever it was made.
  *
- * cache    what release_malloc_thread_cache() returned to any thread and nobody attached since, or NULL:
- *          no cache. The cache that is attached already stays attached.
+ * cache    what release_malloc_thread_cache() returned to any thread and nobody attached since, or
+ *          NULL: no cache. The cache that is attached already stays attached.
  * Thread   any that is not inside malloc.
- * Cost     two stores when the thread has no cache; otherwise also the destruction of that cache, which
- *          takes locks. The first attachment of a thread's life also tells pthreads to call at exit. */
+ * Cost     two stores when the thread has no cache; otherwise also the destruction of that
+ *          cache, which takes locks. The first attachment of a thread's life also tells pthreads
+ *          to call at exit. */
 void set_malloc_thread_cache(void *cache);
 
 #ifdef __cplusplus

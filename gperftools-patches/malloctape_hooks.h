@@ -1,15 +1,17 @@
 /* malloctape_hooks - what the patched gperftools sources call.
  *
  * Without MALLOCTAPE_TRACING (libtcmalloc_minimal.so) every macro is empty and the object code is
- * upstream's. With it (libtcmalloc_minimal_tracing.so) they reach the capture core in the same library.
+ * upstream's. With it (libtcmalloc_minimal_tracing.so) they reach the capture core in the same
+ * library.
  *
- * The functions are called while gperftools holds a spinlock: they take nothing from the heap, and wait
- * for nobody but each other and the writer thread, which never needs a lock of gperftools. */
+ * The functions are called while gperftools holds a spinlock: they take nothing from the heap, and
+ * wait for nobody but each other and the writer thread, which never needs a lock of gperftools. */
 #ifndef MALLOCTAPE_HOOKS_H
 #define MALLOCTAPE_HOOKS_H
 
-/* Structures are numbered by size class; the page heap takes a number that no size class has. It stands
- * for everything under pageheap_lock: spans, and the list and the budgets of the thread caches. */
+/* Structures are numbered by size class; the page heap takes a number that no size class has. It
+ * stands for everything under pageheap_lock: spans, and the list and the budgets of the thread
+ * caches. */
 #define MALLOCTAPE_STRUCTURE_PAGE_HEAP 255u
 
 #ifdef MALLOCTAPE_TRACING
@@ -35,15 +37,16 @@ void malloctape_thread_cache_deleted(void);
  * Thread   any; no lock is held. */
 void malloctape_thread_cache_changed(void);
 
-/* malloctape_cached() - `count` objects of a size class, linked by their first words, have come into the calling
- * thread's cache, whose list of the class was empty; the first may be about to leave again.
- * malloctape_uncached() - the first `count` objects of the list are about to leave.
+/* malloctape_cached() - `count` objects of a size class, linked by their first words, have come
+ * into the calling thread's cache, whose list of the class was empty; the first may be about to
+ * leave again. malloctape_uncached() - the first `count` objects of the list are about to leave.
  *
  * Thread   the one that has the cache; no lock is held. */
 void malloctape_cached(const void *cache, unsigned size_class, const void *first, unsigned count);
 void malloctape_uncached(const void *cache, unsigned size_class, unsigned count);
 
-/* malloctape_heap_grown() - the heap has got these addresses from the system; nothing is on them yet.
+/* malloctape_heap_grown() - the heap has got these addresses from the system; nothing is on them
+ * yet.
  *
  * Thread   any; pageheap_lock is held. */
 void malloctape_heap_grown(const void *start, unsigned long bytes);
@@ -65,8 +68,9 @@ void malloctape_own_delete(void *memory);
  * Thread   any; the lock of the hook lists is held. */
 void malloctape_hook_added(const void *list);
 
-/* malloctape_span_deleted() - a span goes back to the page heap; no object on it lives. Said of spans of small objects before
- * pageheap_lock is taken, so that others wait less, and of all of them again when it is held: a recording may have begun in between.
+/* malloctape_span_deleted() - a span goes back to the page heap; no object on it lives. Said of
+ * spans of small objects before pageheap_lock is taken, so that others wait less, and of all of
+ * them again when it is held: a recording may have begun in between.
  *
  * Thread   any; nobody else knows the span. */
 void malloctape_span_deleted(unsigned long first_page, unsigned long pages, unsigned size_class);

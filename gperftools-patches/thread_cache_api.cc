@@ -1,9 +1,10 @@
-/* thread_cache_api - malloc_thread_cache.h over gperftools' ThreadCache, compiled into both libraries.
+/* thread_cache_api - malloc_thread_cache.h over gperftools' ThreadCache, compiled into both
+ * libraries.
  *
  * Invariant   destructor_armed == (pthread_getspecific(heap_key_) != NULL)
  *
- * While it is set, DestroyThreadCache runs at thread exit and destroys whatever is attached then; the
- * value behind the key may long be another thread's cache and is never looked at. */
+ * While it is set, DestroyThreadCache runs at thread exit and destroys whatever is attached then;
+ * the value behind the key may long be another thread's cache and is never looked at. */
 #include "config.h"
 
 #include "malloc_thread_cache.h"

@@ -110,7 +110,8 @@ namespace {
 void no_new_hook(const void *, size_t) {}
 void no_delete_hook(const void *) {}
 
-// Whether there are hooks, also ours. Upstream's empty() reads a volatile, which takes an instruction more.
+// Whether there are hooks, also ours. Upstream's empty() reads a volatile, which takes an
+// instruction more.
 inline ATTRIBUTE_ALWAYS_INLINE bool new_is_hooked()
 {
     return base::internal::new_hooks_.priv_end != 0;
@@ -139,8 +140,8 @@ ATTRIBUTE_NOINLINE void divert()
     adding_our_hooks = false;
 }
 
-// After recording has ended, for so long that another one is not to be expected at once. While calls
-// pass by, none begins.
+// After recording has ended, for so long that another one is not to be expected at once. While
+// calls pass by, none begins.
 ATTRIBUTE_NOINLINE void undivert()
 {
     if (!diverted || !malloctape_begin_idle()) return;
@@ -159,7 +160,8 @@ void divert_again()
 
 } // namespace
 
-// Upstream calls it when its first hook leaves, which may be without a call of the allocator: an mmap().
+// Upstream calls it when its first hook leaves, which may be without a call of the allocator: an
+// mmap().
 extern "C" void MallocHook_InitAtFirstAllocation_HeapLeakChecker()
 {
     divert();
@@ -365,7 +367,8 @@ inline ATTRIBUTE_ALWAYS_INLINE void *allocate_aligned(unsigned kind, size_t size
     return record_allocation(kind, size, alignment, plain);
 }
 
-// The product is more than a number can say: upstream refuses that at once, and asks no new handler.
+// The product is more than a number can say: upstream refuses that at once, and asks no new
+// handler.
 ATTRIBUTE_NOINLINE void *calloc_too_large(size_t count, size_t size)
 {
     return allocate_aligned(CALL_CALLOC, std::numeric_limits<size_t>::max(), 0,
@@ -393,8 +396,8 @@ bool delete_hook_is_ours()
                reinterpret_cast<AtomicWord>(&no_delete_hook);
 }
 
-// A release off the hot path. Programs free NULL so often that the way around upstream's hooks, where nobody is, matters: a
-// compiler in 3 of 100 calls.
+// A release off the hot path. Programs free NULL so often that the way around upstream's hooks,
+// where nobody is, matters: a compiler in 3 of 100 calls.
 void release_slowly(unsigned kind, void *object, size_t size)
 {
     if (!delete_hook_is_ours()) {
@@ -536,8 +539,8 @@ void *record_realloc(void *old_object, size_t new_size)
     return object;
 }
 
-// The same on the hot path: the old object and the new one are of classes that the thread's cache has. NULL, and nothing done,
-// if there is more to it.
+// The same on the hot path: the old object and the new one are of classes that the thread's cache
+// has. NULL, and nothing done, if there is more to it.
 inline void *reallocate_recorded(void *old_object, size_t new_size)
 {
     Release old;
@@ -659,8 +662,8 @@ bool open_span(uintptr_t first_page, uintptr_t pages, uint32 cl)
     return shadow_open_pages(first_page, pages, Static::sizemap()->class_to_size(cl), cl);
 }
 
-// All the addresses that the page heap has, and the objects of the spans it has given away, for what
-// was before recording began.
+// All the addresses that the page heap has, and the objects of the spans it has given away, for
+// what was before recording began.
 bool cover_heap()
 {
     if (!Static::IsInited()) return true;
@@ -830,8 +833,9 @@ EXPORT void *tc_malloc_skip_new_handler(size_t size) __THROW
                             [=] { return malloctape_plain_malloc_skip_new_handler(size); });
 }
 
-// Not recorded. While a thread is on the hot path, the entry of the object's page is what it has in its caches, and not
-// what upstream looks at: servers ask so often (redis for each object that it makes or frees) that this matters.
+// Not recorded. While a thread is on the hot path, the entry of the object's page is what it has in
+// its caches, and not what upstream looks at: servers ask so often (redis for each object that it
+// makes or frees) that this matters.
 inline ATTRIBUTE_ALWAYS_INLINE size_t size_while_recording(void *object)
 {
     const struct malloctape_lane *lane = malloctape_lane;

@@ -1,7 +1,7 @@
 /* allocations - which allocations a raw stream has, as far as it has been read.
  *
- * The bound of a free may count allocations that are in a chunk that comes later, were lost, or did not
- * make it into the stream at all (FORMAT.md 2.5, 3, 4.4). Per lane:
+ * The bound of a free may count allocations that are in a chunk that comes later, were lost, or did
+ * not make it into the stream at all (FORMAT.md 2.5, 3, 4.4). Per lane:
  *
  *   allocations    1 ............ known                       read so far
  *                [lost] [lost]                           of them, named by `lost` records
@@ -41,7 +41,8 @@ bool allocations_add(struct allocations *allocations, uint32_t lane, uint64_t co
 /* Allocations of a lane so far, lost ones included. */
 uint64_t allocations_known(const struct allocations *allocations, uint32_t lane);
 
-/* What is known about the latest allocation that the bound (raw_allocations()) counts; it counts one. */
+/* What is known about the latest allocation that the bound (raw_allocations()) counts; it counts
+ * one. */
 enum allocation allocations_find(const struct allocations *allocations, uint64_t bound);
 
 /* Whether allocations that the bound counts were lost. */

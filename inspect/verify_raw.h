@@ -48,7 +48,8 @@ struct verify_lane {
      * and the next lane in the list of that structure, plus one. */
     uint32_t blocked_on, next_blocked;
 
-    /* Rule 4: the latest window that anything up to here has to wait for; its changes, ascending. */
+    /* Rule 4: the latest window that anything up to here has to wait for; its changes,
+     * ascending. */
     uint32_t floor;
     struct verify_floor *floors;
     uint32_t floors_count, floors_room;

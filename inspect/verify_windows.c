@@ -40,8 +40,8 @@ uint32_t verify_floor_of(const struct verify_lane *lane, uint64_t allocation)
 
 /* ---- any record, and ticks ---- */
 
-/* The latest window that the record at the head of the lane had to wait for, or a number that follows it: a call waits to
- * be taken with its numbers. */
+/* The latest window that the record at the head of the lane had to wait for, or a number that
+ * follows it: a call waits to be taken with its numbers. */
 static uint32_t floor_of_call(const struct verify *verify, const struct verify_lane *lane)
 {
     uint32_t floor = lane->floor, at = lane->first->taken + 1;

@@ -1,8 +1,8 @@
 /* wait_heap - who waits for a number to be reached, the lowest number first.
  *
- * One heap per thing that counts: a lane's allocations, a structure's sequence numbers. Whoever counts compares
- * with `lowest` and looks into the heap only when it was reached, so that waiting costs the others
- * one comparison.
+ * One heap per thing that counts: a lane's allocations, a structure's sequence numbers. Whoever
+ * counts compares with `lowest` and looks into the heap only when it was reached, so that waiting
+ * costs the others one comparison.
  *
  *   lowest == UINT64_MAX   exactly when nobody waits
  *

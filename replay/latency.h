@@ -3,8 +3,8 @@
  *   begin = latency_begin();  the call;  latency_add(latency, kind, latency_end() - begin);
  *
  * Everything is in ticks of the clock until the end, when the length of the replay tells how long a
- * tick is. The clock is the processor's time sequence number counter where that runs at a constant rate, else
- * clock_gettime(), whose ticks are nanoseconds.
+ * tick is. The clock is the processor's time-stamp counter where that runs at a constant rate,
+ * else clock_gettime(), whose ticks are nanoseconds.
  *
  *   bucket of a value  = its highest bit and the LATENCY_SUB_BITS bits below it: within 1/32 of it
  *   sampled            = sum over all buckets

@@ -1,6 +1,7 @@
 #!/bin/bash
-# addresses_test.sh - recording moves nothing: a deterministic program gets every object at the same address from
-# libtcmalloc_minimal.so, from the tracing library that does not record, and from the one that does.
+# addresses_test.sh - recording moves nothing: a deterministic program gets every object at the same
+# address from libtcmalloc_minimal.so, from the tracing library that does not record, and from the
+# one that does.
 set -eu
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/tap.sh"
@@ -14,7 +15,8 @@ if ! setarch -R true 2>err; then
     exit 0
 fi
 
-# addresses STEPS [NAME=VALUE...] - the environment is for the program alone; setarch would use it, too.
+# addresses STEPS [NAME=VALUE...] - the environment is for the program alone; setarch would use it,
+# too.
 addresses() {
     local steps=$1
     shift

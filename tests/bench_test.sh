@@ -1,5 +1,6 @@
 #!/bin/bash
-# bench_test.sh - bench/run on a hundredth of its smallest workload: the table, the JSON, and that errors are errors.
+# bench_test.sh - bench/run on a hundredth of its smallest workload: the table, the JSON, and that
+# errors are errors.
 #
 # Prints TAP.
 set -eu

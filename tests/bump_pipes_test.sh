@@ -1,5 +1,6 @@
 #!/bin/bash
-# bump_pipes_test.sh - bump-pipes.rb enlarges what it can, disturbs nothing, and fails with a clear word.
+# bump_pipes_test.sh - bump-pipes.rb enlarges what it can, disturbs nothing, and fails with a clear
+# word.
 #
 # Prints TAP.
 set -eu

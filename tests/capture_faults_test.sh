@@ -1,6 +1,7 @@
 #!/bin/sh
-# capture_faults_test.sh - runs the program of this name, which prints TAP: with faults by chance always the same few
-# times, in the long form (MALLOCTAPE_LONG) or with MALLOCTAPE_RUNS others each time.
+# capture_faults_test.sh - runs the program of this name, which prints TAP: with faults by chance
+# always the same few times, in the long form (MALLOCTAPE_LONG) or with MALLOCTAPE_RUNS others each
+# time.
 if [ -z "${MALLOCTAPE_RUNS:-}" ]; then
     if [ -n "${MALLOCTAPE_LONG:-}" ]; then
         MALLOCTAPE_RUNS=20000

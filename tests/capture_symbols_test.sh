@@ -1,6 +1,6 @@
 #!/bin/bash
-# capture_symbols_test.sh - the capture core, a guest in other people's programs, uses nothing but what
-# capture_symbols.txt lists, and never a function that allocates.
+# capture_symbols_test.sh - the capture core, a guest in other people's programs, uses nothing but
+# what capture_symbols.txt lists, and never a function that allocates.
 set -eu
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/tap.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# cli_compare_test.sh - `malloctape compare` replays one trace under several allocators, tells what came of each, and
-# goes on when one fails.
+# cli_compare_test.sh - `malloctape compare` replays one trace under several allocators, tells what
+# came of each, and goes on when one fails.
 set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
@@ -67,7 +67,8 @@ refuses_missing_file() { exits 1 compare nothing -a glibc && says 'nothing: cann
 
 # --- what is told ---
 
-# The row of an allocator has a number in every column but the heap, which not every allocator tells.
+# The row of an allocator has a number in every column but the heap, which not every allocator
+# tells.
 tells_table() {
     exits 0 compare lanes -r 3 -a "$few" && prints '^lanes.*: 101000 events, ' &&
         prints '^allocator  *events  *spread  *per event  *wall  *RSS  *heap  *RSS/live  *p50' &&

@@ -1,11 +1,11 @@
 #!/usr/bin/env ruby
-# cli_damage_test - damaged streams: no command crashes, hangs or prints what is not there, and both decoders take the
-# same streams and print the same.
+# cli_damage_test - damaged streams: no command crashes, hangs or prints what is not there, and both
+# decoders take the same streams and print the same.
 #
 #   cli_damage_test.rb [SEED [COUNT]]
 #
-# Takes samples, changes a few bytes of each and makes the checksums right again, so that the damage gets past them.
-# What fails is kept as damaged.SEED.SAMPLE.NUMBER in the current directory.
+# Takes samples, changes a few bytes of each and makes the checksums right again, so that the damage
+# gets past them. What fails is kept as damaged.SEED.SAMPLE.NUMBER in the current directory.
 require 'open3'
 require 'timeout'
 require 'tmpdir'
@@ -22,7 +22,8 @@ SAMPLE_NAMES = %w[raw_example raw_everything raw_addresses instructions_everythi
 CHECKSUMS = Checksums.new(File.join(BUILD, 'tests/tools/checksums'))
 STREAMS = SAMPLE_NAMES.to_h { |name| [name, SAMPLES.fetch(name).call(CHECKSUMS)] }
 
-# Where the checksums are: offset of the field and what it covers besides the bytes before it in its header.
+# Where the checksums are: offset of the field and what it covers besides the bytes before it in its
+# header.
 Layout = Struct.new(:header, :header_checksum, :chunk, :chunk_checksum, :payload_field)
 RAW = Layout.new(64, 60, 36, 32, 8)
 INSTRUCTIONS = Layout.new(36, 32, 16, 12, 4)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# cli_dump_test.sh - `malloctape dump` prints what the decoders in Ruby, written from the format documents, print: for
-# every sample and for real recordings.
+# cli_dump_test.sh - `malloctape dump` prints what the decoders in Ruby, written from the format
+# documents, print: for every sample and for real recordings.
 set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
@@ -18,7 +18,8 @@ cut_samples=$(grep _cut <<<"$list")
     ruby "$reference/expected.rb" $list
 }
 
-# Streams whose end chunk is wrong: a dump prints them all the same, their totals are for `info` to check.
+# Streams whose end chunk is wrong: a dump prints them all the same, their totals are for `info` to
+# check.
 is_for_info() { [ "$1" = raw_bad_totals ]; }
 
 all_good() {

@@ -1,6 +1,6 @@
 #!/bin/bash
-# cli_info_test.sh - `malloctape info` counts what is there, compares it with what the stream says of itself, and says
-# how the stream ends; as text and as JSON.
+# cli_info_test.sh - `malloctape info` counts what is there, compares it with what the stream says
+# of itself, and says how the stream ends; as text and as JSON.
 set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# cli_record_test.sh - `malloctape record` runs a program as it is, but recorded, and says beforehand when that
-# cannot work; and the front end's own help and errors.
+# cli_record_test.sh - `malloctape record` runs a program as it is, but recorded, and says
+# beforehand when that cannot work; and the front end's own help and errors.
 set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
@@ -9,8 +9,8 @@ plan 41
 
 # --- the program ---
 
-# Objects are numbered from 1 by the program, and by the recording from what the start of the process had made; what ends
-# is told by its place.
+# Objects are numbered from 1 by the program, and by the recording from what the start of the
+# process had made; what ends is told by its place.
 calls_between_marks() {
     "$bin/malloctape" dump --only-calls "$1" | ruby -ne '
         $on ||= $_.start_with?("malloc 424242 ")
@@ -33,7 +33,8 @@ keeps_status() { exits 7 record -o f.raw.lz4 sh -c 'exit 7'; }
 keeps_arguments() {
     exits 0 record -o f.raw.lz4 -- printf '<%s>' 'a  b' '*' -o '' && [ "$(cat out)" = '<a  b><*><-o><>' ]
 }
-# record_sends SIGNAL COMMAND... - the process of record gets the signal once the program has printed a line.
+# record_sends SIGNAL COMMAND... - the process of record gets the signal once the program has
+# printed a line.
 record_sends() {
     local signal=$1 recorder
     shift
@@ -68,7 +69,8 @@ ends_of_a_signal() {
     [ "$status" = 130 ] && says_events signal.raw.lz4 '; finished here' && exits 0 verify signal.raw.lz4
 }
 
-# finishes STATUS LEAVE THREADS - a program that leaves by a way that nobody sees: all is there, and complete.
+# finishes STATUS LEAVE THREADS - a program that leaves by a way that nobody sees: all is there, and
+# complete.
 finishes() {
     rm -f left.raw.lz4*
     exits "$1" record -o left.raw.lz4 "$workloads/leave" "$2" "$3" && says_events left.raw.lz4 '; finished here' &&

@@ -1,7 +1,9 @@
 # shellcheck shell=bash disable=SC2154 # tap.sh sets the variables
-# cli_tap.sh - on top of tap.sh, what the tests of malloctape have in common; sourced by tests/cli_*_test.sh.
+# cli_tap.sh - on top of tap.sh, what the tests of malloctape have in common; sourced by
+# tests/cli_*_test.sh.
 #
-# The latest `exits` leaves what malloctape printed in the files out and err, for `says` and `prints`.
+# The latest `exits` leaves what malloctape printed in the files out and err, for `says` and
+# `prints`.
 
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
 
@@ -55,8 +57,8 @@ record() {
     "$bin/malloctape" record -o "$file" -- "$@" >printed 2>err
 }
 
-# record_killed FILE - records a program that is killed by a signal that nobody can catch. Beside FILE stays a spool,
-# because nobody is there to finish the recording.
+# record_killed FILE - records a program that is killed by a signal that nobody can catch. Beside
+# FILE stays a spool, because nobody is there to finish the recording.
 record_killed() {
     exit_status recorded "$1" ruby -e 'a = "x" * 1000; Process.kill(:KILL, Process.pid)'
     [ "$status" = 137 ]

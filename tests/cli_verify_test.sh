@@ -1,6 +1,6 @@
 #!/bin/bash
-# cli_verify_test.sh - `malloctape verify` accepts right orders of a recording and refuses wrong ones, naming the
-# rule; and what postprocess makes of recordings is right.
+# cli_verify_test.sh - `malloctape verify` accepts right orders of a recording and refuses wrong
+# ones, naming the rule; and what postprocess makes of recordings is right.
 set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"

@@ -1,11 +1,12 @@
 #!/bin/bash
-# control_test.sh - recordings that are begun, ended and interrupted from inside a program and from outside, and by
-# their limits.
+# control_test.sh - recordings that are begun, ended and interrupted from inside a program and from
+# outside, and by their limits.
 set -eu
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/tap.sh"
 
-# How often a busy server's recording is begun and ended, recordings of one program, and rounds of pauses.
+# How often a busy server's recording is begun and ended, recordings of one program, and rounds of
+# pauses.
 restarts=${MALLOCTAPE_RESTARTS:-$(size 4 50)}
 recordings=$(size 6 12)
 rounds=$(size 1 8)
@@ -50,7 +51,8 @@ pieces() {
     [ "$(find pieces -type f | wc -l)" = "$recordings" ]
 }
 
-# A pause may come between an entry into a structure and its call, and an entry after it belong to no call.
+# A pause may come between an entry into a structure and its call, and an entry after it belong to
+# no call.
 many_pauses() {
     local run
     for ((run = 0; run < rounds; run++)); do
@@ -218,7 +220,8 @@ one_thread_if_asked() {
 
 # --- limits ---
 
-# limited VARIABLE VALUE - the program goes on when the recording has ended, which is complete up to there.
+# limited VARIABLE VALUE - the program goes on when the recording has ended, which is complete up to
+# there.
 limited() {
     rm -f raw.lz4*
     exit_status env "$1=$2" TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" "$workloads/life" fill >out 2>err

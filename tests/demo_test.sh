@@ -13,7 +13,8 @@ demo() { exit_status "$source_dir/scripts/demo.sh" "$build_dir" "$PWD/demo" "$@"
 says() { grep -q -e "$1" err; }
 ranks() { grep -q '^glibc  *[0-9]' "$1"; }
 
-# The launcher's own calls are few; the program that it starts is compared, whatever the launcher's status is.
+# The launcher's own calls are few; the program that it starts is compared, whatever the launcher's
+# status is.
 takes_the_most_calls() {
     demo sh -c "$workloads/known_calls; $workloads/threads 500; exit 3" && [ "$status" = 0 ] &&
         says 'ended with status 3' && says '3 processes were recorded' && says '^    threads: [0-9 ]*$' && ranks out &&

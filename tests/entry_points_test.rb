@@ -1,8 +1,9 @@
 #!/usr/bin/env ruby
-# entry_points_test.rb - every function by which a program can reach the allocator is recorded as what it is.
+# entry_points_test.rb - every function by which a program can reach the allocator is recorded as
+# what it is.
 #
-# The list of functions is the symbol table of the built tracing library, so one that is new there and unknown to
-# tests/workloads/entry_points.cc fails. Prints TAP.
+# The list of functions is the symbol table of the built tracing library, so one that is new there
+# and unknown to tests/workloads/entry_points.cc fails. Prints TAP.
 
 require 'fileutils'
 require 'open3'
@@ -46,7 +47,8 @@ def entry_points
   symbols.map { |line| line[2] }.reject { |name| NOT_ENTRY_POINTS.keys.any? { |rule| rule.match?(name) } }.uniq
 end
 
-# An object that the lane has is named by its place when it ends. Here it gets the name it was allocated with.
+# An object that the lane has is named by its place when it ends. Here it gets the name it was
+# allocated with.
 def resolved(lines)
   names = {}
   lines.map do |line|
@@ -56,7 +58,8 @@ def resolved(lines)
   end
 end
 
-# Objects are named by the order in which they are allocated, so that addresses and places read the same.
+# Objects are named by the order in which they are allocated, so that addresses and places read the
+# same.
 def normalized(lines)
   names = {}
   count = 0

@@ -1,5 +1,6 @@
 #!/bin/bash
-# follow_test.sh - process trees: each process has a recording of its own, or none, and nobody is the worse for it.
+# follow_test.sh - process trees: each process has a recording of its own, or none, and nobody is
+# the worse for it.
 set -eu
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/tap.sh"
@@ -132,7 +133,8 @@ fork_storm() {
         [ "$(objects traces/raw.lz4 888)" = "$(cut -d ' ' -f 1 printed)" ] && [ "$(objects traces/raw.lz4 999)" = 0 ]
 }
 
-# Those that abort leave a recording that was cut short, with its spool; those that exec make 20 000 calls before.
+# Those that abort leave a recording that was cut short, with its spool; those that exec make 20 000
+# calls before.
 followed_fork_storm() {
     recordings
     storm "$scratch/traces/raw.%p.lz4" 14 || return 1

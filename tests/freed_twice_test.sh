@@ -1,5 +1,6 @@
 #!/bin/bash
-# freed_twice_test.sh - programs that free an object twice: their recordings can be ordered, verified and replayed.
+# freed_twice_test.sh - programs that free an object twice: their recordings can be ordered,
+# verified and replayed.
 set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
@@ -29,10 +30,12 @@ is_told() {
 twice() { pipeline "$@" && [ "$(number freed_twice)" = 1 ]; }
 at_least_once() { pipeline "$@" && [ "$(number freed_twice)" -ge 1 ]; }
 
-# Of both objects that get the same address each is freed; what the list of the cache had behind is not known.
+# Of both objects that get the same address each is freed; what the list of the cache had behind is
+# not known.
 both_are_freed() { twice all 2 && [ "$(number unknown_objects)" = 0 ]; }
 
-# An object with pages of its own leaves none behind: the second free is one of an object that nobody knows.
+# An object with pages of its own leaves none behind: the second free is one of an object that
+# nobody knows.
 large() { pipeline large && [ "$(number freed_twice)" = 0 ] && [ "$(number unknown_objects)" = 1 ]; }
 
 check 'an object is freed twice' twice ''

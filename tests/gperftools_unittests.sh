@@ -1,8 +1,8 @@
 #!/bin/sh
 # Upstream's own unit tests over our two libraries. Prints TAP, one line per run.
 #
-# The programs are linked with libtcmalloc_minimal.so.4; both our libraries carry that soname, so the one
-# that is preloaded is the one and only allocator of the process.
+# The programs are linked with libtcmalloc_minimal.so.4; both our libraries carry that soname, so
+# the one that is preloaded is the one and only allocator of the process.
 set -u
 build=${MALLOCTAPE_BUILD:-.}
 programs=$build/gperftools-build/2.10/tests

@@ -1,6 +1,6 @@
 #!/bin/bash
-# ground_truth_test.sh - every free and realloc in a recording names the object that the program says it ended,
-# however threads hand objects to and fro.
+# ground_truth_test.sh - every free and realloc in a recording names the object that the program
+# says it ended, however threads hand objects to and fro.
 #
 # MALLOCTAPE_LONG set: ten times as many.
 set -eu

@@ -1,8 +1,9 @@
 #!/usr/bin/env ruby
-# kill_test.rb - SIGKILL at a random moment: every call that had returned is in the recording, which orders and replays.
+# kill_test.rb - SIGKILL at a random moment: every call that had returned is in the recording, which
+# orders and replays.
 #
-# The program (life count) counts its calls in memory that it shares with a file: those begun, and those that have
-# returned. MALLOCTAPE_KILLS says how often it is killed, MALLOCTAPE_SEED when.
+# The program (life count) counts its calls in memory that it shares with a file: those begun, and
+# those that have returned. MALLOCTAPE_KILLS says how often it is killed, MALLOCTAPE_SEED when.
 require 'tmpdir'
 
 require_relative 'tap'

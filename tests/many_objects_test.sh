@@ -1,9 +1,10 @@
 #!/bin/bash
-# many_objects_test.sh - objects that live at the same time are limited by memory alone, and ordering them takes 32 bytes
-# for each.
+# many_objects_test.sh - objects that live at the same time are limited by memory alone, and
+# ordering them takes 32 bytes for each.
 #
-# MALLOCTAPE_LONG set: more of them than fit into 27 bits, which takes 7 GB of memory and a minute. Places with such
-# numbers are in units_test, shadow_test, object_table_test and the simulator in any case.
+# MALLOCTAPE_LONG set: more of them than fit into 27 bits, which takes 7 GB of memory and a minute.
+# Places with such numbers are in units_test, shadow_test, object_table_test and the simulator in
+# any case.
 set -eu
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/tap.sh"

@@ -1,6 +1,7 @@
 #!/bin/bash
-# output_faults_test.sh - what can go wrong on the way of a recording to its place: the program ends as it does untraced,
-# one line says what happened, and what was recorded until then orders and replays.
+# output_faults_test.sh - what can go wrong on the way of a recording to its place: the program ends
+# as it does untraced, one line says what happened, and what was recorded until then orders and
+# replays.
 set -eu
 
 # File systems of its own, which end with it.
@@ -137,8 +138,8 @@ reader_stalls() {
         replays raw.lz4
 }
 
-# reader_after LINES COMMANDS - a reader that begins when the program has printed so many of its 15 lines. There is
-# space for what it records until the fifth.
+# reader_after LINES COMMANDS - a reader that begins when the program has printed so many of its 15
+# lines. There is space for what it records until the fifth.
 reader_after() { echo "|until [ \$(wc -l <out) -ge $1 ]; do sleep 0.02; done; $2"; }
 slowly='sleep 0.5; while dd bs=65536 count=1 status=none >part && [ -s part ]; do cat part; sleep 0.02; done >raw.lz4'
 
@@ -193,7 +194,8 @@ no_descriptor_left() {
     ) && whole raw.lz4
 }
 
-# limited LIMIT COMMAND... - of so many descriptors, COMMAND is started with all but one; that one the linker needs.
+# limited LIMIT COMMAND... - of so many descriptors, COMMAND is started with all but one; that one
+# the linker needs.
 limited() {
     fresh
     ruby -e '

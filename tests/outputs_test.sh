@@ -1,5 +1,6 @@
 #!/bin/bash
-# outputs_test.sh - wherever a recording goes, it arrives; and the program notices nothing of the way.
+# outputs_test.sh - wherever a recording goes, it arrives; and the program notices nothing of the
+# way.
 set -eu
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/tap.sh"
@@ -225,7 +226,8 @@ status_although_ignored() {
     [ "$status" = 7 ] && one_line '.*: the command ended with status 3' && verified raw.lz4 0
 }
 
-# No signal is blocked or ignored, there is no library of ours and no variable; the others are there.
+# No signal is blocked or ignored, there is no library of ours and no variable; the others are
+# there.
 command_is_free() {
     fresh
     (
@@ -258,8 +260,8 @@ command_survives_interrupt() {
     [ "$status" = 3 ] && verified raw.lz4 0 && nothing_left
 }
 
-# Who waits for the command holds no memory of the program, only that of the library: two megabytes with
-# the page map of tcmalloc, which it shares with the program.
+# Who waits for the command holds no memory of the program, only that of the library: two megabytes
+# with the page map of tcmalloc, which it shares with the program.
 keeper_is_small() {
     fresh
     ruby -e '

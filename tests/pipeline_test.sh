@@ -1,6 +1,6 @@
 #!/bin/bash
-# pipeline_test.sh - the lines of the README, typed word for word beside the programs, with programs of several
-# threads; all stages count the same events.
+# pipeline_test.sh - the lines of the README, typed word for word beside the programs, with programs
+# of several threads; all stages count the same events.
 set -eu
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/tap.sh"

@@ -1,5 +1,6 @@
 #!/bin/bash
-# process_life_test.sh - whatever becomes of a process, it is not harmed, and what it did is in the recording.
+# process_life_test.sh - whatever becomes of a process, it is not harmed, and what it did is in the
+# recording.
 set -eu
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/tap.sh"
@@ -26,7 +27,8 @@ is_ended() {
     [ "$status" = "$2" ] && [ -e raw.lz4.spool ] && [ "$(objects raw.lz4 777)" = 20000 ] && verified raw.lz4 3
 }
 
-# The allocator says so as it does untraced, where the program, its stack and its libraries are concerned.
+# The allocator says so as it does untraced, where the program, its stack and its libraries are
+# concerned.
 is_told_of_wrong_free() {
     rm -f raw.lz4*
     { exit_status recorded raw.lz4 "$life" wrong "$1"; } 2>/dev/null
@@ -58,8 +60,8 @@ late_calls_are_recorded() {
         exit objects.empty?'
 }
 
-# loses_nothing_when_killed CALLS THREADS - killed after so many calls, in the middle of more; at most the call that each
-# thread was in is missing.
+# loses_nothing_when_killed CALLS THREADS - killed after so many calls, in the middle of more; at
+# most the call that each thread was in is missing.
 # shellcheck disable=SC2016,SC2094 # Ruby; a subcommand called dump
 loses_nothing_when_killed() {
     rm -f raw.lz4* counts
@@ -90,7 +92,8 @@ loses_nothing_when_killed() {
         counts.each_with_index do |(thread, begun, done), index|
             # Maybe not even the record of its beginning is there.
             next if done.zero?
-            # The main thread has a past; what it did before the first count is found as what is too much.
+            # The main thread has a past; what it did before the first count is found as what is too
+            # much.
             got = recorded[threads.fetch(thread)]
             good = index.zero? ? got >= done && got <= begun + 60 : (done..begun).cover?(got)
             calls += got

@@ -1,6 +1,7 @@
 #!/bin/bash
-# real_programs_test.sh - programs that know nothing of us: recorded, they do what they do otherwise; the recording is
-# put in order, verified and replayed, and every stage counts the same events.
+# real_programs_test.sh - programs that know nothing of us: recorded, they do what they do
+# otherwise; the recording is put in order, verified and replayed, and every stage counts the same
+# events.
 #
 # MALLOCTAPE_LONG set: much more work for each of them. A program that is not installed is skipped.
 set -eu
@@ -22,8 +23,8 @@ pipeline() {
     [ "$(json_value info.json events)" -ge "$1" ] && [ ! -e raw.lz4.spool ]
 }
 
-# same TEXT EVENTS COMMAND... - two tests: the output and exit status of COMMAND, and its recording. Where there is a
-# file `result`, COMMAND's result is that and not what it prints.
+# same TEXT EVENTS COMMAND... - two tests: the output and exit status of COMMAND, and its recording.
+# Where there is a file `result`, COMMAND's result is that and not what it prints.
 same() {
     local text=$1 events=$2
     shift 2

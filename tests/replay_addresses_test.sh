@@ -1,6 +1,6 @@
 #!/bin/bash
-# replay_addresses_test.sh - a replay under the same tcmalloc takes the places that the program took: recorded with
-# addresses, ordered, replayed with --verify-addresses.
+# replay_addresses_test.sh - a replay under the same tcmalloc takes the places that the program
+# took: recorded with addresses, ordered, replayed with --verify-addresses.
 set -eu
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/tap.sh"
@@ -18,7 +18,8 @@ fi
 verified() {
     env "${@:2}" LD_PRELOAD="$plain_library" "$bin/replay" -q --verify-addresses --json=json "$1" >out 2>err
 }
-# share LEAST - at least so much of what was compared took the same place; and something was compared.
+# share LEAST - at least so much of what was compared took the same place; and something was
+# compared.
 share() {
     json_value json address_match >out
     awk -v match_="$(cat out)" -v least="$1" -v checked="$(json_value json addresses_checked)" \

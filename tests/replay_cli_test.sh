@@ -10,7 +10,8 @@ stub=$build_dir/tests/tools/cache_stub.so
 tcmalloc=$plain_library
 unset NO_THREAD_CACHE_SWITCH
 
-# UBSan's runtime brings the C++ library: then its functions are there, and take their memory from malloc.
+# UBSan's runtime brings the C++ library: then its functions are there, and take their memory from
+# malloc.
 with_cxx=
 if ldd "$replay" | grep -q libstdc++; then with_cxx="the sanitizer's runtime brings the C++ library"; fi
 
@@ -192,7 +193,8 @@ for library in $tcmalloc $installed; do
     check "$file: lanes" ended 0
     case $file in libjemalloc*) switched=true ;; *tcmalloc_minimal.so.*|libmimalloc*) switched=false ;; *) switched=true ;; esac
     check "$file: thread caches are switched: $switched" has thread_cache_switching $switched
-    # Each alignment occurs twice; one of six is refused by all, four more by those who want powers of two.
+    # Each alignment occurs twice; one of six is refused by all, four more by those who want powers
+    # of two.
     case $file in libtcmalloc*) realigned=2 ;; *) realigned=10 ;; esac
     for engine in switch threads; do
         run_with "$library" --engine=$engine "$scratch/alignments"
@@ -240,7 +242,8 @@ check "--limit as long as the stream" has live_at_end 1000
 above() { # above KEY NUMBER - of the last JSON report
     awk -v value="$(value "$1")" -v least="$2" 'BEGIN { exit !(value > least) }'
 }
-# Times as long as the original, never less; and not much more, where "much" leaves a busy machine its time.
+# Times as long as the original, never less; and not much more, where "much" leaves a busy machine
+# its time.
 takes() { # takes FACTOR SPEED
     run --speed="$2" --json="$scratch/json" "$scratch/lanes"
     least=$(awk -v value="$(value original_seconds)" -v factor="$1" 'BEGIN { print value * factor }')

@@ -1,6 +1,7 @@
 #!/bin/bash
-# replay_quiet_test.sh - a replay leaves the allocator under test alone: no call but the stream's, no thread, no leak, no
-# access out of bounds; and the process that reads ahead comes and goes unseen.
+# replay_quiet_test.sh - a replay leaves the allocator under test alone: no call but the stream's,
+# no thread, no leak, no access out of bounds; and the process that reads ahead comes and goes
+# unseen.
 set -eu
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/tap.sh"
@@ -46,7 +47,8 @@ check 'and the calls are the same' both_agree
 
 # --- the process that reads ahead ---
 
-# started - a replay whose input does not end, when it has read what there is; sets $replay and $reader.
+# started - a replay whose input does not end, when it has read what there is; sets $replay and
+# $reader.
 started() {
     { cat churn.head; exec sleep 60; } >fifo &
     feeder=$!

@@ -1,6 +1,7 @@
 #!/bin/bash
-# replay_threads_test.sh - engine threads: nothing hangs, every object reaches the thread that ends it, and what is
-# carried out is what engine switch carries out. RUNS=N repeats what depends on how threads are scheduled.
+# replay_threads_test.sh - engine threads: nothing hangs, every object reaches the thread that ends
+# it, and what is carried out is what engine switch carries out. RUNS=N repeats what depends on how
+# threads are scheduled.
 set -u
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/tap.sh"
@@ -75,7 +76,7 @@ for allocator in $(allocators); do
     done
 done
 
-# --- the right objects, by the right threads ---------------------------------------------------------
+# --- the right objects, by the right threads ------------------------------------------------------
 
 stub_says() { tr ' ' '\n' <stub.log | sed -n "s/^$1=//p"; }
 

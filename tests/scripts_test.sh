@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2016,SC2123 # text for other shells to expand; a PATH of our own on purpose
-# scripts_test.sh - the helpers of run-tests.sh and run-demo.sh: what they count, install and compare; and what is
-# distributed.
+# scripts_test.sh - the helpers of run-tests.sh and run-demo.sh: what they count, install and
+# compare; and what is distributed.
 #
 # Prints TAP.
 set -eu
@@ -11,7 +11,7 @@ set -eu
 
 scripts=$source_dir/scripts
 
-# --- count-tests.rb: a build directory as `make check` leaves it ------------------------------------------
+# --- count-tests.rb: a build directory as `make check` leaves it ----------------------------------
 
 # has_test NAME LOG RESULT... - adds a test that ran.
 has_test() {
@@ -113,10 +113,10 @@ shows_what_failed() {
     counts '2 passed, 2 failed' 1 2 && grep -qx '# it fell' out && ! grep -q fine out && grep -qx 'last words' out
 }
 
-# --- packages.sh: with dpkg-query and apt-get of our own ---------------------------------------------------
+# --- packages.sh: with dpkg-query and apt-get of our own ------------------------------------------
 
-# machine WHO INSTALLABLE... - commands that play a system on which WHO is logged in and apt-get can install
-# INSTALLABLE; what is installed stands in the file installed.
+# machine WHO INSTALLABLE... - commands that play a system on which WHO is logged in and apt-get can
+# install INSTALLABLE; what is installed stands in the file installed.
 machine() {
     rm -rf system installed apt-log
     mkdir system
@@ -177,7 +177,7 @@ names_missing_when_apt_fails() {
         grep -q update apt-log
 }
 
-# --- build.sh: with a configure and a make of our own -----------------------------------------------------------
+# --- build.sh: with a configure and a make of our own ---------------------------------------------
 
 # builds - build_tree in a new tree; what it says is in the file err.
 builds() {
@@ -204,7 +204,7 @@ build_shows_what_fails() {
         ! (. "$scripts/build.sh" && build_tree demo build) 2>../err && cd .. && grep -qx 'no such header' err
 }
 
-# --- demo-report.rb --------------------------------------------------------------------------------------
+# --- demo-report.rb -------------------------------------------------------------------------------
 
 # write_report FILE EVENTS LIVE - a report with what all of them have and what some have.
 write_report() {
@@ -214,7 +214,8 @@ write_report() {
 END
 }
 
-# write_comparison EVENTS LIVE - what malloctape compare leaves of one allocator that was replayed once.
+# write_comparison EVENTS LIVE - what malloctape compare leaves of one allocator that was replayed
+# once.
 write_comparison() {
     write_report replay.json "$1" "$2"
     echo "{\"allocators\": [{\"entry\": \"any\", \"reports\": [$(cat demo/replay.json)]}]}" >demo/compare.json
@@ -242,7 +243,7 @@ tells_other_live_objects() {
         grep -qx 'replay, any: live objects at the end: 4, recorded: 5' out
 }
 
-# --- the distribution ---------------------------------------------------------------------------------------
+# --- the distribution -----------------------------------------------------------------------------
 
 distributes_everything() {
     make -C "$build_dir" distdir distdir="$scratch/distribution" >out 2>err || return 1

@@ -6,7 +6,8 @@
 #     check 'text' COMMAND...        one test: COMMAND succeeds
 #     skip_test 'text' 'reason'
 #
-# The script runs in $scratch, which is removed at its end. After a failure, the files out and err there are shown.
+# The script runs in $scratch, which is removed at its end. After a failure, the files out and err
+# there are shown.
 
 source_dir=${MALLOCTAPE_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
 build_dir=${MALLOCTAPE_BUILD:-$source_dir/build}
@@ -19,8 +20,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit
 unset LD_PRELOAD TCMALLOC_TRACE_OUTPUT
-# A sanitizer brings its own malloc: no other can be preloaded into a program of ours, and what a stream leaves alive
-# is no leak.
+# A sanitizer brings its own malloc: no other can be preloaded into a program of ours, and what a
+# stream leaves alive is no leak.
 sanitized=
 if grep -qs '__asan_init\|__tsan_init' "$bin/replay"; then sanitized=yes; fi
 export ASAN_OPTIONS="${ASAN_OPTIONS:-verify_asan_link_order=0:detect_leaks=0:allocator_may_return_null=1}"
@@ -54,7 +55,8 @@ skip_test() {
     echo "ok $tests_run # SKIP $1: $2"
 }
 
-# in_terminal COMMAND... - runs COMMAND with a terminal as its streams, and prints what it printed there.
+# in_terminal COMMAND... - runs COMMAND with a terminal as its streams, and prints what it printed
+# there.
 in_terminal() {
     ruby -rpty -e '
         output, _, pid = PTY.spawn(*ARGV)
@@ -66,7 +68,8 @@ in_terminal() {
         exit($?.exitstatus || 128 + $?.termsig)' "$@"
 }
 
-# size NORMAL LONG - how much of something a test does: with MALLOCTAPE_LONG set (make check-long), LONG.
+# size NORMAL LONG - how much of something a test does: with MALLOCTAPE_LONG set (make check-long),
+# LONG.
 size() { if [ -n "${MALLOCTAPE_LONG:-}" ]; then echo "$2"; else echo "$1"; fi; }
 
 # found NAME - the path of a program that is no script: what a script execs would not be recorded.
@@ -81,8 +84,8 @@ found() {
     return 1
 }
 
-# git_repository COMMAND... - makes one in the directory `repository`: for N from 1 to 5 a commit of what COMMAND N
-# prints, in files of a hundred lines.
+# git_repository COMMAND... - makes one in the directory `repository`: for N from 1 to 5 a commit of
+# what COMMAND N prints, in files of a hundred lines.
 git_repository() {
     (
         "$git" init -q repository && cd repository && "$git" config user.email nobody@example.org &&
@@ -108,7 +111,8 @@ verified() {
 # one_line TEXT - the recorder's only line begins with this.
 one_line() { [ "$(wc -l <err)" = 1 ] && grep -q "^malloctape: $1" err; }
 
-# wait_until COMMAND... - until COMMAND succeeds. It fails after a minute: then what should happen never does.
+# wait_until COMMAND... - until COMMAND succeeds. It fails after a minute: then what should happen
+# never does.
 wait_until() {
     local tries
     for ((tries = 0; tries < 1200; tries++)); do

@@ -2,9 +2,9 @@
  *
  *   big STEPS
  *
- * 64 slots. A step picks one of them at random, frees the object in it, allocates 256 KiB to 4 MiB in its place and
- * writes the first and the last byte. Every call goes to the page heap, under its lock. At the end everything is
- * freed. */
+ * 64 slots. A step picks one of them at random, frees the object in it, allocates 256 KiB to 4 MiB
+ * in its place and writes the first and the last byte. Every call goes to the page heap, under its
+ * lock. At the end everything is freed. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

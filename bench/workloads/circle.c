@@ -2,9 +2,10 @@
  *
  *   circle THREADS OBJECTS
  *
- * Each of THREADS threads allocates OBJECTS objects of 16 to 527 bytes, writes the first 8 bytes of each, and hands
- * them to the next thread, the last one to the first, through a ring of 1024. In between it frees what it has been
- * given. No thread frees an object of its own. Who can do neither gives up the processor and looks again.
+ * Each of THREADS threads allocates OBJECTS objects of 16 to 527 bytes, writes the first 8 bytes of
+ * each, and hands them to the next thread, the last one to the first, through a ring of 1024. In
+ * between it frees what it has been given. No thread frees an object of its own. Who can do neither
+ * gives up the processor and looks again.
  *
  * Apart from the threads, exactly so many allocations and frees. */
 #include <pthread.h>

@@ -2,10 +2,11 @@
  *
  *   growth STEPS
  *
- * 64 buffers. A step picks one of them at random and reallocates it to one and a half times its size plus 16
- * bytes, then writes the last byte; one that would be larger than 64 KiB is freed, and starts again from nothing.
- * So a buffer lives through 18 reallocs, most of which move it and copy what is in it: the copying is part of what
- * is measured, as it is in programs. At the end everything is freed. */
+ * 64 buffers. A step picks one of them at random and reallocates it to one and a half times its
+ * size plus 16 bytes, then writes the last byte; one that would be larger than 64 KiB is freed, and
+ * starts again from nothing. So a buffer lives through 18 reallocs, most of which move it and copy
+ * what is in it: the copying is part of what is measured, as it is in programs. At the end
+ * everything is freed. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
  *
  *   ring OBJECTS [SLOTS]
  *
- * The main thread allocates OBJECTS objects of 1 to 1000 bytes, writes the first byte of each, and puts them one by
- * one into a ring of SLOTS (4096, a power of two); a second thread takes them out and frees them. Who finds the ring
- * full or empty gives up the processor and looks again.
+ * The main thread allocates OBJECTS objects of 1 to 1000 bytes, writes the first byte of each, and
+ * puts them one by one into a ring of SLOTS (4096, a power of two); a second thread takes them out
+ * and frees them. Who finds the ring full or empty gives up the processor and looks again.
  *
  * Apart from the thread, exactly OBJECTS allocations and frees. */
 #include <pthread.h>

@@ -1,6 +1,6 @@
 #!/bin/bash
-# corpus.sh DIRECTORY - what the fuzzers begin with: DIRECTORY/raw, DIRECTORY/spool and DIRECTORY/instructions, full of
-# small streams out of the samples in Ruby and of the simulator.
+# corpus.sh DIRECTORY - what the fuzzers begin with: DIRECTORY/raw, DIRECTORY/spool and
+# DIRECTORY/instructions, full of small streams out of the samples in Ruby and of the simulator.
 set -euo pipefail
 
 build_dir=$MALLOCTAPE_BUILD
@@ -10,7 +10,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$corpus/raw" "$corpus/spool" "$corpus/instructions"
 
-# put KIND NAME FILE... - the bytes of the files, and the byte that chooses: checksums are put right.
+# put KIND NAME FILE... - the bytes of the files, and the byte that chooses: checksums are put
+# right.
 put() {
     local file=$corpus/$1/$2
     shift 2

@@ -1,6 +1,7 @@
 #!/bin/bash
-# fuzz_test.sh - each fuzzer for a thousand executions, always the same ones, at most FUZZ_SECONDS (20) seconds. What it
-# is for is the long form, make fuzz-raw and others; this one shows that they work, and that what they begin with is read.
+# fuzz_test.sh - each fuzzer for a thousand executions, always the same ones, at most FUZZ_SECONDS
+# (20) seconds. What it is for is the long form, make fuzz-raw and others; this one shows that they
+# work, and that what they begin with is read.
 set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"

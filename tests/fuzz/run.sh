@@ -1,7 +1,7 @@
 #!/bin/bash
-# run.sh raw|spool|instructions SECONDS - runs a fuzzer, with one process, a time limit and a memory limit for each
-# input, and FUZZ_OPTIONS of libFuzzer. What it finds is kept in tests/fuzz of the build directory. Exit status 77:
-# there is no libFuzzer; others but 0: it found something.
+# run.sh raw|spool|instructions SECONDS - runs a fuzzer, with one process, a time limit and a memory
+# limit for each input, and FUZZ_OPTIONS of libFuzzer. What it finds is kept in tests/fuzz of the
+# build directory. Exit status 77: there is no libFuzzer; others but 0: it found something.
 set -euo pipefail
 
 name=$1

@@ -1,8 +1,9 @@
 #!/bin/bash
-# golden_test.sh - a sample of every version of the formats is still read, by the programs and by the decoders in Ruby.
+# golden_test.sh - a sample of every version of the formats is still read, by the programs and by
+# the decoders in Ruby.
 #
-# Samples are never made anew. NAME.dump is what `malloctape dump` prints of NAME, but for offsets of its own messages;
-# a sample of a raw stream may have a NAME.spool.
+# Samples are never made anew. NAME.dump is what `malloctape dump` prints of NAME, but for offsets
+# of its own messages; a sample of a raw stream may have a NAME.spool.
 set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
@@ -43,7 +44,8 @@ dumped_by_ruby() {
     esac
 }
 
-# Instructions are replayed. Raw streams are ordered, and rightly; one that has everything in it could never have been.
+# Instructions are replayed. Raw streams are ordered, and rightly; one that has everything in it
+# could never have been.
 used() {
     case $1 in
     instructions-*) "$bin/replay" --engine=null "$1" >out 2>err ;;

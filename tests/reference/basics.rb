@@ -1,8 +1,10 @@
-# basics - what both formats share: integers (FORMAT.md 2.2, INSTRUCTIONS.md 2.2) and the list of calls.
+# basics - what both formats share: integers (FORMAT.md 2.2, INSTRUCTIONS.md 2.2) and the list of
+# calls.
 #
-# The decoders here are the second opinion on the C code: they follow the documents section by section, take
-# whole streams into memory, and share nothing with the programs but the documents and the list of calls in
-# common/call_kind.h, which both documents name. Checksums are not looked at: Ruby has no XXH3.
+# The decoders here are the second opinion on the C code: they follow the documents section by
+# section, take whole streams into memory, and share nothing with the programs but the documents and
+# the list of calls in common/call_kind.h, which both documents name. Checksums are not looked at:
+# Ruby has no XXH3.
 
 class BadStream < StandardError; end
 
@@ -94,7 +96,8 @@ def call_text(call, died: nil, size: nil, alignment: nil, allocated: nil, addres
   words.join(' ')
 end
 
-# The words of a HEAP call. Numbers are unsigned, but for those of mallopt, whose parameters can be negative.
+# The words of a HEAP call. Numbers are unsigned, but for those of mallopt, whose parameters can be
+# negative.
 def heap_text(call, numbers)
   numbers = numbers.pack('Q*').unpack('q*') if call.name == 'mallopt'
   [call.name, *numbers].join(' ')

@@ -4,8 +4,8 @@
 #   build.rb --checksums PROGRAM SAMPLE     PROGRAM is tests/tools/checksums
 #   build.rb --list                         the names of the samples
 #
-# The streams are plain; tests that want LZ4 pipe them through lz4. What each sample is for stands in
-# samples.rb.
+# The streams are plain; tests that want LZ4 pipe them through lz4. What each sample is for stands
+# in samples.rb.
 require_relative 'basics'
 
 module Encode
@@ -48,7 +48,8 @@ class Checksums
   end
 end
 
-# The objects of all lanes: where they are, and the size class of each block of places (FORMAT.md 2.5).
+# The objects of all lanes: where they are, and the size class of each block of places (FORMAT.md
+# 2.5).
 class BuiltHeap
   def initialize
     @places = {} # of objects: [lane, serial]
@@ -56,7 +57,8 @@ class BuiltHeap
     @next_place = 0
   end
 
-  # A place that no other object ever has, of class 0: samples that choose places do not use the lowest ones.
+  # A place that no other object ever has, of class 0: samples that choose places do not use the
+  # lowest ones.
   def new_place = @next_place += 1
 
   # Of an object that nobody has made yet, too.
@@ -73,8 +75,9 @@ class BuiltHeap
   def size_class(place) = @classes[place / 64]
 end
 
-# An object that ends, as a record names it: by its place; of another lane by that lane, a bound and the class as well;
-# of nobody (lane nil) by place and class or not at all. `serial` is known of objects that are named by it.
+# An object that ends, as a record names it: by its place; of another lane by that lane, a bound and
+# the class as well; of nobody (lane nil) by place and class or not at all. `serial` is known of
+# objects that are named by it.
 Ended = Struct.new(:lane, :bound, :place, :size_class, :serial) do
   def self.unknown(place = 0, size_class = 0) = new(nil, nil, place, size_class)
 end
@@ -102,7 +105,8 @@ class BuiltLane
     @runs += 1
   end
 
-  # The cache is empty from here on, and known or not (2.6). The last place of a list is the first one.
+  # The cache is empty from here on, and known or not (2.6). The last place of a list is the first
+  # one.
   def forget_cache(known)
     @known = known
     @lists = Hash.new { |lists, size_class| lists[size_class] = [] }
@@ -115,15 +119,16 @@ class BuiltLane
   end
 end
 
-# The units of one chunk, FORMAT.md 5. Objects that end are named [lane, serial] or [lane, serial, bound], or by an Ended,
-# or are nil: the unknown one; a bound that is not given is the object's own serial. Records whose kind is in the profile
-# get a unit of their own where there is one, the others a general one; in packed chunks objects are named by their
-# age where that is allowed. An allocation takes its place from the cache if there is one, or has a place of its own.
+# The units of one chunk, FORMAT.md 5. Objects that end are named [lane, serial] or [lane, serial,
+# bound], or by an Ended, or are nil: the unknown one; a bound that is not given is the object's own
+# serial. Records whose kind is in the profile get a unit of their own where there is one, the
+# others a general one; in packed chunks objects are named by their age where that is allowed. An
+# allocation takes its place from the cache if there is one, or has a place of its own.
 class RawRecords
   attr_reader :units, :events, :slot_units
 
-  # 5.2 by place in the profile: the unit of place 0 and the first place that is too large, of the form of one unit and of
-  # two; 5.5 the unit of age 0 and the greatest age.
+  # 5.2 by place in the profile: the unit of place 0 and the first place that is too large, of the
+  # form of one unit and of two; 5.5 the unit of age 0 and the greatest age.
   FREES_AND_REALLOC = {
     0 => { near: [0, 0xa000], far: [0xd800, 1 << 27], aged: [0xf7ff, 0x800] },
     1 => { near: [0xb000, 0x1000], far: [0xe000, 1 << 26], aged: [0xf3ff, 0x200] },
@@ -143,8 +148,9 @@ class RawRecords
     @events = @slot_units = 0
   end
 
-  # The name of the object that an allocation makes; of a free nothing of interest. `place` is where an object begins, with its
-  # class: [place, class]. `form`: :general, or :far for a place that one unit could say, or :near for no age.
+  # The name of the object that an allocation makes; of a free nothing of interest. `place` is where
+  # an object begins, with its class: [place, class]. `form`: :general, or :far for a place that one
+  # unit could say, or :near for no age.
   def call(name, object: nil, size: nil, alignment: nil, at: nil, numbers: nil, place: nil, form: nil)
     call = Encode.call(name)
     @events += 1
@@ -418,8 +424,8 @@ class RawBuilder
 
   PROFILE = [:free, nil, nil, :malloc, nil, nil, :realloc_moved, nil].freeze
 
-  # One chunk; it begins a run unless it is `more` of the present one. Every other one of a lane is packed. Yields a
-  # RawRecords. Returns what the block returns.
+  # One chunk; it begins a run unless it is `more` of the present one. Every other one of a lane is
+  # packed. Yields a RawRecords. Returns what the block returns.
   def records(number, more: false, key: nil, packed: nil, profile: PROFILE)
     lane = @lanes[number]
     key = !more && (lane.runs % 16).zero? if key.nil?
@@ -490,7 +496,8 @@ class RawBuilder
   end
 end
 
-# An instruction stream. It keeps the order of registers, so that allocations can tell their register.
+# An instruction stream. It keeps the order of registers, so that allocations can tell their
+# register.
 class InstructionBuilder
   include Encode
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env ruby
-# expected.rb FILE... - writes what the decoders in Ruby say about each plain stream: FILE.expected, and
-# FILE.refused with the reason if one does not take it to its end. One process for many files, as starting
-# Ruby takes longer than most of them.
+# expected.rb FILE... - writes what the decoders in Ruby say about each plain stream: FILE.expected,
+# and FILE.refused with the reason if one does not take it to its end. One process for many files,
+# as starting Ruby takes longer than most of them.
 
 require 'stringio'
 require_relative 'raw_dump'

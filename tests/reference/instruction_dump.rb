@@ -113,7 +113,8 @@ class InstructionDump
     instructions.zero? ? finish(offset, payload) : instructions(offset, payload, instructions)
   end
 
-  # 4.3 Payload. A line has the offset of its block. Nothing is printed of a block with a mistake in it.
+  # 4.3 Payload. A line has the offset of its block. Nothing is printed of a block with a mistake in
+  # it.
   def instructions(block, payload, count)
     live_bytes = payload.varint
     peak = payload.varint

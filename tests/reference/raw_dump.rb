@@ -1,5 +1,6 @@
 #!/usr/bin/env ruby
-# raw_dump - prints a raw event stream as `malloctape dump` does; written from tracing/FORMAT.md alone.
+# raw_dump - prints a raw event stream as `malloctape dump` does; written from tracing/FORMAT.md
+# alone.
 #
 #   lz4 -dc FILE | raw_dump.rb
 #
@@ -10,8 +11,8 @@ require_relative 'basics'
 PLACES = 1 << 32
 ALLOCATIONS_MAX = (1 << 42) - 1
 
-# An object that a record names: by its place, or 0, and of another lane by its number and the bound; of an unknown one
-# and of another lane's the class is said.
+# An object that a record names: by its place, or 0, and of another lane by its number and the
+# bound; of an unknown one and of another lane's the class is said.
 Named = Struct.new(:place, :size_class, :lane, :bound, :unknown) do
   def to_s
     return place.zero? ? '?' : "?@#{place}" if unknown
@@ -331,7 +332,8 @@ class RawDump
     lanes.each_with_index { |units, number| puts "#{at} lane #{number} units #{units}" }
   end
 
-  # 5. A line has the offset of its chunk. What is told of the cache is not counted, and a line for each place.
+  # 5. A line has the offset of its chunk. What is told of the cache is not counted, and a line for
+  #    each place.
   def records(chunk, units, lane)
     @units = units
     @lane = lane
@@ -658,7 +660,8 @@ class RawDump
   end
 end
 
-# The units of a chunk, front to back. `offset` is the place of the first one, if they are not packed.
+# The units of a chunk, front to back. `offset` is the place of the first one, if they are not
+# packed.
 class Units
   def initialize(units, offset)
     @units = units

@@ -1,6 +1,7 @@
 # samples - the streams that build.rb can build: name => what it is for, and how.
 #
-# Names begin with the format. Those of *_bad_* must be refused by every reader; *_cut ends without an end.
+# Names begin with the format. Those of *_bad_* must be refused by every reader; *_cut ends without
+# an end.
 
 SAMPLES = {}
 
@@ -29,7 +30,8 @@ end
 
 sample('raw_empty') { |checksums| RawBuilder.new(checksums, metadata: {}).finish }
 
-# Every kind of call, on own, foreign and unknown objects; allocations take places from the cache until it is empty.
+# Every kind of call, on own, foreign and unknown objects; allocations take places from the cache
+# until it is empty.
 def every_call(raw, records, address)
   full_cache(records)
   CALLS.each_value do |call|
@@ -132,7 +134,8 @@ sample('raw_minor') do |checksums|
   raw.finish
 end
 
-# Numbers and packed units in longer forms than a writer may use: malloc(1) at place 5 the long way, and its free.
+# Numbers and packed units in longer forms than a writer may use: malloc(1) at place 5 the long way,
+# and its free.
 sample('raw_long_numbers') do |checksums|
   raw = RawBuilder.new(checksums)
   units = [0xf001, 0x8001, 0x8000, 0x0000, 0x8005, 0x0000, 0x8000, 0x0000, 0xf015, 0x8005, 0x0000]
@@ -142,7 +145,8 @@ sample('raw_long_numbers') do |checksums|
   raw.cut
 end
 
-# More frees than a list has room for, then allocations that say their places, until the cache is known again.
+# More frees than a list has room for, then allocations that say their places, until the cache is
+# known again.
 sample('raw_list_end') do |checksums|
   raw = RawBuilder.new(checksums)
   raw.records(0) do |r|
@@ -244,7 +248,8 @@ def extras(name)
   extras
 end
 
-# One chunk with units that are not allowed, behind a malloc at place 1; the cache is known, but nothing is in it.
+# One chunk with units that are not allowed, behind a malloc at place 1; the cache is known, but
+# nothing is in it.
 def bad_units(checksums, *units, profile: RawBuilder::PROFILE, packed: false)
   raw = RawBuilder.new(checksums)
   raw.records(0, profile:, packed:) do |r|
@@ -513,7 +518,8 @@ sample('instructions_values') do |checksums|
   out.finish
 end
 
-# Columns that do not match (INSTRUCTIONS.md 4.3), of one thread_end: too short, something behind them.
+# Columns that do not match (INSTRUCTIONS.md 4.3), of one thread_end: too short, something behind
+# them.
 { short: '', rest: 'x', operands: "\x01" }.each do |what, behind|
   sample("instructions_bad_#{what}") do |checksums|
     out = InstructionBuilder.new(checksums)
@@ -527,7 +533,8 @@ sample('instructions_bad_live') { |checksums| InstructionBuilder.new(checksums).
 
 # --- a recording of two lanes, and orders of it, right and wrong ---
 
-# Objects in the comments are those of the steps below; class 3 is entered in the order a2, b2, a4, b4, b6.
+# Objects in the comments are those of the steps below; class 3 is entered in the order a2, b2, a4,
+# b4, b6.
 sample('verify_raw') do |checksums|
   raw = RawBuilder.new(checksums)
   verify_first_window(raw)
@@ -635,7 +642,8 @@ end
   'verify_bad_ticks' => 'a1 a2 a3 b1 b2 b3 a4 t1 b4 b5 b6 b7 a5 t2 a6'
 }.each { |name, steps| sample(name) { |checksums| ordered(checksums, steps) } }
 
-# Two calls that entered two structures and overtook each other in between: no order of whole calls is right.
+# Two calls that entered two structures and overtook each other in between: no order of whole calls
+# is right.
 sample('verify_interleaved_raw') do |checksums|
   raw = RawBuilder.new(checksums)
   [[0, [[3, 1], [255, 2]]], [1, [[255, 1], [3, 2]]]].each do |lane, sequences|
@@ -656,7 +664,8 @@ sample('verify_interleaved_order') do |checksums|
   out.finish
 end
 
-# What a thread off its processor writes windows later, and another thread waits for: a sequence number, an object.
+# What a thread off its processor writes windows later, and another thread waits for: a sequence
+# number, an object.
 sample('verify_waits_raw') do |checksums|
   raw = RawBuilder.new(checksums)
   raw.records(1) do |r|

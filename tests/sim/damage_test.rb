@@ -1,11 +1,11 @@
 #!/usr/bin/env ruby
-# damage_test - recordings that were cut, changed in a bit, put together wrongly: postprocess says so, with an offset,
-# ends with the right status, and what lies before the damage is there.
+# damage_test - recordings that were cut, changed in a bit, put together wrongly: postprocess says
+# so, with an offset, ends with the right status, and what lies before the damage is there.
 #
 #   damage_test.rb [COUNT [SEED]]
 #
-# Environment: POSTPROCESS, the program under test (one with sanitizers shows more). What fails is kept in the current
-# directory, damaged.SEED.NUMBER and perhaps damaged.SEED.NUMBER.spool.
+# Environment: POSTPROCESS, the program under test (one with sanitizers shows more). What fails is
+# kept in the current directory, damaged.SEED.NUMBER and perhaps damaged.SEED.NUMBER.spool.
 require 'open3'
 require 'timeout'
 require 'tmpdir'
@@ -84,7 +84,8 @@ def order(raw, ordered, *options)
   [status.exitstatus || (128 + status.termsig), messages]
 end
 
-# One recording with one damage. `at`: the first byte of the file, or of the plain stream, that is not as it was.
+# One recording with one damage. `at`: the first byte of the file, or of the plain stream, that is
+# not as it was.
 Damaged = Struct.new(:kind, :original, :raw, :spool, :plain_at, :statuses)
 
 class Damager

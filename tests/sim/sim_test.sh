@@ -1,6 +1,6 @@
 #!/bin/bash
-# sim_test.sh - the order oracle in short: simulated programs, spoiled results, failures that are made smaller, and
-# the streams of the simulator as the decoders in Ruby see them.
+# sim_test.sh - the order oracle in short: simulated programs, spoiled results, failures that are
+# made smaller, and the streams of the simulator as the decoders in Ruby see them.
 set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"

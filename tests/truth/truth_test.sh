@@ -1,6 +1,7 @@
 #!/bin/bash
-# truth_test.sh - the recording of a program with threads, and its ordered stream, say call by call and object by object
-# what a witness in front of the allocator saw (truth.h, truth_check.c); and the comparison notices what is wrong.
+# truth_test.sh - the recording of a program with threads, and its ordered stream, say call by call
+# and object by object what a witness in front of the allocator saw (truth.h, truth_check.c); and
+# the comparison notices what is wrong.
 #
 # MALLOCTAPE_LONG set: ten times as much. A program that is not installed is skipped.
 set -eu
@@ -21,9 +22,9 @@ witnessed() {
 # count NAME - of what truth_check has printed.
 count() { tr '\n' ' ' <compared | sed -n "s/.*\(^\| \)$1 \([0-9]*\) .*/\2/p"; }
 
-# agree CALLS OTHERS - the recording and the truth agree, on at least so many calls, OTHERS of them frees of an
-# object of another thread. The witness saw the process from its first call on, and every object's allocation; nothing is
-# missing but what a thread was doing while the process ended.
+# agree CALLS OTHERS - the recording and the truth agree, on at least so many calls, OTHERS of them
+# frees of an object of another thread. The witness saw the process from its first call on, and
+# every object's allocation; nothing is missing but what a thread was doing while the process ended.
 agree() {
     "$bin/postprocess" --quiet raw.lz4 ordered 2>err || [ $? = 3 ] || return 1
     "$truth_check" truth raw.lz4 ordered >compared 2>err || { cat compared >out; return 1; }
@@ -61,7 +62,8 @@ covers_family() {
         diff "family.$(basename "$tracing_library")" "family.$(basename "$witness")" >out
 }
 
-# Recording goes off and on 20 times; there are calls in both states, and objects of one released in the other.
+# Recording goes off and on 20 times; there are calls in both states, and objects of one released in
+# the other.
 pauses() {
     TRUTH_LOCK=1 witnessed "$workloads/relay" 4 8 $((times * 2500)) pauses && agree $((times * 100000)) 10000 &&
         [ "$(count while-off)" -gt 1000 ] && [ "$(count of-unknown-objects)" -gt 100 ] && [ "$(count at-edges)" = 0 ]
