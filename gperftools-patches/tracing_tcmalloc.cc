@@ -381,7 +381,7 @@ void record_free(unsigned kind, void *object, size_t size, size_t alignment)
 {
     if (object == NULL) return;
     if (malloctape_ready()) {
-        if (is_owned(object)) malloctape_dies(kind, object, size, alignment);
+        if (is_owned(object)) malloctape_freeing(kind, object, size, alignment);
     } else {
         malloctape_unrecorded();
         if (malloctape_is_off()) undivert();
@@ -411,14 +411,14 @@ void release_slowly(unsigned kind, void *object, size_t size)
 
 template <unsigned kind> ATTRIBUTE_NOINLINE void release_slow(void *object)
 {
-    if (PREDICT_TRUE(delete_hook_is_ours() && malloctape_foreign_dies(kind, object, false, 0)))
+    if (PREDICT_TRUE(delete_hook_is_ours() && malloctape_foreign_freeing(kind, object, false, 0)))
         return do_free(object);
     release_slowly(kind, object, 0);
 }
 
 template <unsigned kind> ATTRIBUTE_NOINLINE void release_sized_slow(void *object, size_t size)
 {
-    if (PREDICT_TRUE(delete_hook_is_ours() && malloctape_foreign_dies(kind, object, true, size)))
+    if (PREDICT_TRUE(delete_hook_is_ours() && malloctape_foreign_freeing(kind, object, true, size)))
         return do_free(object);
     release_slowly(kind, object, size);
 }

@@ -390,11 +390,11 @@ void malloctape_allocated_in_cache(unsigned kind, uint64_t size, const void *obj
 void malloctape_allocated_unrecorded(const void *object);
 
 /* Records a free. `size` and `alignment` as the kind has them, else 0. The place is the thread's from now on. */
-void malloctape_dies(unsigned kind, const void *object, uint64_t size, uint64_t alignment);
+void malloctape_freeing(unsigned kind, const void *object, uint64_t size, uint64_t alignment);
 
 /* The same, with a size if the kind is `sized` and no alignment, for an object that another lane has and the usual case; `object`
  * may be anything. False: nothing is recorded. */
-bool malloctape_foreign_dies(unsigned kind, const void *object, bool sized, uint64_t size);
+bool malloctape_foreign_freeing(unsigned kind, const void *object, bool sized, uint64_t size);
 
 /* Records a realloc that ended `old`. `object` NULL: it failed and ended nothing. `taken` as above. */
 void malloctape_reallocated(unsigned kind, const void *old, uint64_t size, const void *object,

@@ -370,7 +370,7 @@ static void take_over(struct malloctape_lane *lane, const struct units_object *o
     if (object->place) shadow_take(shadow_page_of(address), object->place, lane->owner);
 }
 
-void malloctape_dies(unsigned kind, const void *address, uint64_t size, uint64_t alignment)
+void malloctape_freeing(unsigned kind, const void *address, uint64_t size, uint64_t alignment)
 {
     struct malloctape_lane *lane = lane_with_room();
     if (!lane) {
@@ -382,7 +382,7 @@ void malloctape_dies(unsigned kind, const void *address, uint64_t size, uint64_t
     units_free(lane, kind, &object, size, alignment);
 }
 
-bool malloctape_foreign_dies(unsigned kind, const void *address, bool sized, uint64_t size)
+bool malloctape_foreign_freeing(unsigned kind, const void *address, bool sized, uint64_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
     /* The allocator is about to store there, and who made the object may have it in another processor's cache. */
