@@ -249,16 +249,30 @@ another_root() {
     [ "$status" = 7 ] && whole raw.lz4 && [ "$(events raw.lz4)" -ge 500000 ]
 }
 
+is_larger_than() { [ -n "$(find "${2%/*}" -name "${2##*/}" -size "+$1c")" ]; }
+
+# The writer has the directory open, wherever it goes.
 directory_is_renamed() {
     fresh
+    rm -rf before after
     mkdir before
     TCMALLOC_TRACE_OUTPUT=before/raw.lz4 LD_PRELOAD=$tracing_library "$family" tty 20 >out 2>err &
     local program=$!
-    wait_until test -s out
+    wait_until is_larger_than 4096 before/raw.lz4
     mv before after
     kill -INT $program
     exit_status wait $program
     [ "$status" = 3 ] && whole after/raw.lz4
+}
+
+# Nobody has it open before the first slot is full.
+directory_is_renamed_early() {
+    fresh
+    rm -rf before after
+    mkdir before
+    exit_status recorded before/raw.lz4 "$family" rename before after
+    [ "$status" = 7 ] && one_line 'recording ended early: before/raw.lz4: no such file or directory' &&
+        [ "$(events after/raw.lz4)" = 2000 ] && replays after/raw.lz4
 }
 
 # mounted TEXT COMMAND... - a test that needs file systems of its own.
@@ -266,7 +280,7 @@ mounted() {
     if [ -n "$own_mounts" ]; then check "$@"; else skip_test "$1" 'may not mount a file system'; fi
 }
 
-plan 22
+plan 23
 check '/dev/full' full_device
 mounted 'a file system gets full' with_file_system size=3M full_file_system
 mounted 'no space to begin: the older recording stays' with_file_system size=500k no_space_to_begin
@@ -297,3 +311,4 @@ else
     skip_test 'another root and another user' 'only root may change them'
 fi
 check 'the directory gets another name' directory_is_renamed
+check 'the directory gets another name before the writer begins: the spool has all' directory_is_renamed_early

@@ -462,11 +462,10 @@ void ask_nothing(void *function, const char *)
     reinterpret_cast<int (*)()>(function)();
 }
 
-/* Upstream collects the text in memory of its own heap. */
+/* Upstream collects the text in memory of its own heap: no call of the program's. */
 void ask_printed_stats(void *function, const char *)
 {
     reinterpret_cast<void (*)()>(function)();
-    expect("new_array 16384 -> text\ndelete_array text\n");
 }
 
 void ask_object(void *function, const char *)

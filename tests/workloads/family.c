@@ -6,6 +6,7 @@
  *                          of malloc and free, and looks whether anybody has written to a file
  *   family fill CALLS      opens descriptors until there are no more, then allocates
  *   family chroot DIR CALLS  moves to another root and another user, then allocates
+ *   family rename FROM TO  renames a directory between 2 000 calls and 2 000 more; status 7
  *   family work CALLS      so many calls of any size, and a line for every 100 000; status 7
  *   family tty SECONDS     tells "ready", then allocates until SIGINT comes, at most so long; then ends with status 3 */
 #include <errno.h>
@@ -121,6 +122,14 @@ static int change_root(const char *directory, unsigned long calls)
     return 7;
 }
 
+static int rename_directory(const char *from, const char *to)
+{
+    allocate(2000);
+    if (rename(from, to) != 0) fail("cannot rename\n");
+    allocate(2000);
+    return 7;
+}
+
 static int work(unsigned long calls)
 {
     static void *objects[1000];
@@ -160,6 +169,7 @@ int main(int count, char **words)
     if (strcmp(mode, "close") == 0 && count == 3) return close_descriptors(number);
     if (strcmp(mode, "fill") == 0 && count == 3) return fill_descriptors(number);
     if (strcmp(mode, "chroot") == 0 && count == 4) return change_root(words[2], number);
+    if (strcmp(mode, "rename") == 0 && count == 4) return rename_directory(words[2], words[3]);
     if (strcmp(mode, "work") == 0 && count == 3) return work(number);
     if (strcmp(mode, "tty") == 0 && count == 3) return until_interrupted(number);
     fputs("usage: see the head of tests/workloads/family.c\n", stderr);
