@@ -249,8 +249,11 @@ void allocated(unsigned kind, uint64_t size, uint64_t alignment, const void *obj
 // While it exists, entries into shared structures are for an event that is yet to be recorded.
 class Allocating {
   public:
-    Allocating() : lane_(malloctape_lane), before_(lane_->allocating) { lane_->allocating = 1; }
-    ~Allocating() { lane_->allocating = before_; }
+    Allocating() : lane_(malloctape_lane), before_(lane_->units.allocating)
+    {
+        lane_->units.allocating = 1;
+    }
+    ~Allocating() { lane_->units.allocating = before_; }
 
   private:
     struct malloctape_lane *const lane_;
@@ -304,7 +307,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void *zero(void *object, uint32 cl)
 template <unsigned kind, void *(*plain)(size_t), bool zeroed>
 ATTRIBUTE_NOINLINE void *allocate_without_code(size_t size)
 {
-    ThreadCache *cache = static_cast<ThreadCache *>(malloctape_lane->cache);
+    ThreadCache *cache = static_cast<ThreadCache *>(malloctape_lane->units.cache);
     uint32 cl;
     void *object;
     if (!Static::sizemap()->GetSizeClass(size, &cl) || !cache->TryAllocate(cl, &object))
@@ -318,17 +321,17 @@ template <unsigned kind, void *(*plain)(size_t), bool zeroed = false>
 inline ATTRIBUTE_ALWAYS_INLINE void *allocate_recorded(size_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    uint64_t head = lane->head;
-    if (PREDICT_FALSE(head >= lane->limit)) return allocate_slow<kind, plain>(size);
-    if (PREDICT_FALSE(size >= malloctape_code_of(lane, kind)->size_limit))
+    uint64_t head = lane->units.head;
+    if (PREDICT_FALSE(head >= lane->units.limit)) return allocate_slow<kind, plain>(size);
+    if (PREDICT_FALSE(size >= units_code_of(&lane->units, kind)->size_limit))
         return allocate_without_code<kind, plain, zeroed>(size);
-    if (size >= MALLOCTAPE_HOT_SIZE_LIMIT) __builtin_unreachable(); // codes have no higher limit
-    ThreadCache *cache = static_cast<ThreadCache *>(lane->cache);
+    if (size >= UNITS_HOT_SIZE_LIMIT) __builtin_unreachable(); // codes have no higher limit
+    ThreadCache *cache = static_cast<ThreadCache *>(lane->units.cache);
     uint32 cl;
     Static::sizemap()->GetSizeClass(size, &cl);
     void *object;
     if (PREDICT_FALSE(!cache->TryAllocate(cl, &object))) return allocate_slow<kind, plain>(size);
-    malloctape_lane_allocation(lane, malloctape_head_cursor(head), kind, size);
+    units_hot_allocation(&lane->units, units_head_cursor(head), kind, size);
     return zeroed ? zero(object, cl) : object;
 }
 
@@ -436,11 +439,11 @@ struct Release {
 inline ATTRIBUTE_ALWAYS_INLINE bool prepare_release(void *object, Release *release)
 {
     release->lane = malloctape_lane;
-    uint64_t head = release->lane->head;
-    if (PREDICT_FALSE(head >= release->lane->limit)) return false;
-    release->cursor = malloctape_head_cursor(head);
-    release->cache = static_cast<ThreadCache *>(release->lane->cache);
-    const struct shadow_page *page = shadow_page_in(release->lane->window, object);
+    uint64_t head = release->lane->units.head;
+    if (PREDICT_FALSE(head >= release->lane->units.limit)) return false;
+    release->cursor = units_head_cursor(head);
+    release->cache = static_cast<ThreadCache *>(release->lane->units.cache);
+    const struct shadow_page *page = shadow_page_in(release->lane->units.window, object);
     release->cl = page->size_class;
     release->place = shadow_place(page, object);
     return malloctape_lane_has(release->lane, page, release->place);
@@ -450,7 +453,7 @@ template <unsigned kind> inline ATTRIBUTE_ALWAYS_INLINE void release_recorded(vo
 {
     Release release;
     if (PREDICT_FALSE(!prepare_release(object, &release))) return release_slow<kind>(object);
-    if (PREDICT_FALSE(!malloctape_lane_free(release.lane, release.cursor, kind, release.place)))
+    if (PREDICT_FALSE(!units_hot_free(&release.lane->units, release.cursor, kind, release.place)))
         return release_slow<kind>(object);
     release.cache->Deallocate(object, release.cl);
 }
@@ -464,7 +467,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void release_sized_recorded(void *object, size_t 
     if (PREDICT_FALSE(!prepare_release(object, &release)))
         return release_sized_slow<kind>(object, size);
     if (PREDICT_FALSE(
-            !malloctape_lane_free_sized(release.lane, release.cursor, kind, release.place, size)))
+            !units_hot_free_sized(&release.lane->units, release.cursor, kind, release.place, size)))
         return release_sized_slow<kind>(object, size);
     release.cache->Deallocate(object, release.cl);
 }
@@ -548,9 +551,9 @@ inline void *reallocate_recorded(void *old_object, size_t new_size)
     const size_t old_size = Static::sizemap()->ByteSizeForClass(old.cl);
     const bool stays = stays_in_place(old_size, new_size);
     const unsigned kind = stays ? CALL_REALLOC_IN_PLACE : CALL_REALLOC_MOVED;
-    if (!malloctape_lane_can_realloc(old.lane, kind, old.place, new_size)) return NULL;
+    if (!units_hot_can_realloc(&old.lane->units, kind, old.place, new_size)) return NULL;
     if (stays) {
-        malloctape_lane_realloc(old.lane, old.cursor, CALL_REALLOC_IN_PLACE, old.place, new_size);
+        units_hot_realloc(&old.lane->units, old.cursor, CALL_REALLOC_IN_PLACE, old.place, new_size);
         return old_object;
     }
     uint32 cl, said;
@@ -559,7 +562,7 @@ inline void *reallocate_recorded(void *old_object, size_t new_size)
         !Static::sizemap()->GetSizeClass(new_size, &said) || cl != said ||
         !old.cache->TryAllocate(cl, &object))
         return NULL;
-    malloctape_lane_realloc(old.lane, old.cursor, CALL_REALLOC_MOVED, old.place, new_size);
+    units_hot_realloc(&old.lane->units, old.cursor, CALL_REALLOC_MOVED, old.place, new_size);
     memcpy(object, old_object, std::min(old_size, new_size));
     old.cache->Deallocate(old_object, old.cl);
     return object;
@@ -839,8 +842,8 @@ EXPORT void *tc_malloc_skip_new_handler(size_t size) __THROW
 inline ATTRIBUTE_ALWAYS_INLINE size_t size_while_recording(void *object)
 {
     const struct malloctape_lane *lane = malloctape_lane;
-    if (lane->head < lane->limit) {
-        const uint32 cl = shadow_page_in(lane->window, object)->size_class;
+    if (lane->units.head < lane->units.limit) {
+        const uint32 cl = shadow_page_in(lane->units.window, object)->size_class;
         if (PREDICT_TRUE(cl != 0)) return Static::sizemap()->ByteSizeForClass(cl);
     }
     return malloctape_plain_malloc_size(object);

@@ -316,9 +316,10 @@ static void sequence_some(void)
     for (unsigned i = 0; i < count; i++) {
         unsigned structure = a_structure();
         struct malloctape_lane *lane = malloctape_lane;
-        unsigned number = lane->allocating ? RAW_SEQUENCE_BEFORE : RAW_SEQUENCE_AFTER;
-        if (lane->room)
-            event_begins(lane->number, (struct event){.number = number, .structure = structure});
+        unsigned number = lane->units.allocating ? RAW_SEQUENCE_BEFORE : RAW_SEQUENCE_AFTER;
+        if (lane->record.room)
+            event_begins(lane->registry.number,
+                         (struct event){.number = number, .structure = structure});
         malloctape_sequence(structure);
     }
 }
@@ -354,9 +355,9 @@ static void *allocate_of_class(struct thread *thread, unsigned size_class)
 static void *allocate(struct thread *thread, unsigned size_class)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    lane->allocating = 1;
+    lane->units.allocating = 1;
     void *object = allocate_of_class(thread, size_class);
-    lane->allocating = 0;
+    lane->units.allocating = 0;
     return object;
 }
 
@@ -391,8 +392,9 @@ static void delete_cache(struct thread *thread)
 {
     struct cache *cache = thread->cache;
     if (!cache) return;
-    if (malloctape_lane->room)
-        event_begins(malloctape_lane->number, (struct event){.number = RAW_THREAD_CACHE_DELETED});
+    if (malloctape_lane->record.room)
+        event_begins(malloctape_lane->registry.number,
+                     (struct event){.number = RAW_THREAD_CACHE_DELETED});
     malloctape_thread_cache_deleted();
     thread->cache = NULL;
     for (unsigned i = 1; i < CLASSES; i++)
@@ -420,8 +422,10 @@ static void scavenge(struct thread *thread)
 /* A call that is not recorded although recording goes on; a thread without a lane is counted elsewhere. */
 static void event_refused(unsigned begins)
 {
-    if (run_loses && malloctape_state == MALLOCTAPE_RECORDING && malloctape_lane->recording)
-        event_begins(malloctape_lane->number, (struct event){.number = RAW_LOST, .begins = begins});
+    if (run_loses && malloctape_state == MALLOCTAPE_RECORDING &&
+        malloctape_lane->registry.recording)
+        event_begins(malloctape_lane->registry.number,
+                     (struct event){.number = RAW_LOST, .begins = begins});
     malloctape_unrecorded();
 }
 
@@ -437,7 +441,7 @@ static void open_page(const void *object)
  * a slot, nor because the object that begins has no place. */
 static bool must_be_there(uint64_t switches, const void *begins)
 {
-    return fake_switches() == switches && malloctape_lane->lost_events == 0 &&
+    return fake_switches() == switches && malloctape_lane->record.lost_events == 0 &&
            (!begins || shadow_is_open(shadow_page_of(begins)));
 }
 
@@ -464,8 +468,9 @@ static unsigned a_allocation_kind(void)
 static bool is_hot(const struct thread *thread)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (lane->head >= lane->limit) return false;
-    if (!lane->cache || lane->cache != thread->cache) fail("the wrong cache is followed");
+    if (lane->units.head >= lane->units.limit) return false;
+    if (!lane->units.cache || lane->units.cache != thread->cache)
+        fail("the wrong cache is followed");
     return true;
 }
 
@@ -477,12 +482,12 @@ static bool allocation_hot(struct thread *thread, struct object *object, unsigne
     struct list *list = &thread->cache->lists[class_of_size(size)];
     if (list->count == 0) return false;
     *object = (struct object){list_pop(list), new_id()};
-    if (size < malloctape_code_of(lane, kind)->size_limit)
-        malloctape_lane_allocation(lane, malloctape_lane_cursor(lane), kind, size);
+    if (size < units_code_of(&lane->units, kind)->size_limit)
+        units_hot_allocation(&lane->units, units_cursor(&lane->units), kind, size);
     else
         malloctape_allocated_in_cache(kind, size, object->address);
     event_begins(
-        lane->number,
+        lane->registry.number,
         (struct event){.number = (uint8_t)kind, .size = size, .begins = object->id, .must = true});
     return true;
 }
@@ -509,7 +514,7 @@ static void allocation(struct thread *thread, struct object *object)
         return;
     }
     uint64_t switches = fake_switches();
-    unsigned lane = malloctape_lane->number;
+    unsigned lane = malloctape_lane->registry.number;
     bool failed = fake_random() % 64 == 0;
     if (!failed) object->address = allocate(thread, size_class);
     if (!failed) open_page(object->address);
@@ -528,9 +533,9 @@ static void dawdle(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
     if (fake_random() % 512) return;
-    lane->extra_units++;
+    lane->units.extra_units++;
     fake_sleep(fake_random() % 30000000);
-    lane->extra_units--;
+    lane->units.extra_units--;
 }
 
 static bool free_hot(struct thread *thread, struct object *object, unsigned kind, uint64_t size)
@@ -541,11 +546,11 @@ static bool free_hot(struct thread *thread, struct object *object, unsigned kind
     uint32_t place = shadow_place(page, object->address);
     if (!malloctape_lane_has(lane, page, place)) return false;
     if (kind == CALL_DELETE_SIZED
-            ? !malloctape_lane_free_sized(lane, malloctape_lane_cursor(lane), kind, place, size)
-            : !malloctape_lane_free(lane, malloctape_lane_cursor(lane), kind, place))
+            ? !units_hot_free_sized(&lane->units, units_cursor(&lane->units), kind, place, size)
+            : !units_hot_free(&lane->units, units_cursor(&lane->units), kind, place))
         return false;
     event_begins(
-        lane->number,
+        lane->registry.number,
         (struct event){.number = (uint8_t)kind, .size = size, .ends = object->id, .must = true});
     return true;
 }
@@ -559,7 +564,7 @@ static void free_slow(const struct object *object, unsigned kind, uint64_t size)
     uint64_t switches = fake_switches();
     dawdle();
     struct event *event =
-        event_begins(malloctape_lane->number,
+        event_begins(malloctape_lane->registry.number,
                      (struct event){.number = (uint8_t)kind, .size = size, .ends = object->id});
     if (!malloctape_foreign_freeing(kind, object->address, kind == CALL_DELETE_SIZED, size))
         malloctape_freeing(kind, object->address, size, 0);
@@ -585,16 +590,16 @@ static bool realloc_hot(struct thread *thread, struct object *object, unsigned k
     bool moves = kind == CALL_REALLOC_MOVED;
     struct list *list = &thread->cache->lists[moves ? class_of_size(size) : 0];
     if (!malloctape_lane_has(lane, page, place) || (moves && list->count == 0) ||
-        !malloctape_lane_can_realloc(lane, kind, place, size))
+        !units_hot_can_realloc(&lane->units, kind, place, size))
         return false;
     struct object old = *object;
     *object = (struct object){moves ? list_pop(list) : old.address, new_id()};
-    malloctape_lane_realloc(lane, malloctape_lane_cursor(lane), kind, place, size);
-    event_begins(lane->number, (struct event){.number = (uint8_t)kind,
-                                              .size = size,
-                                              .ends = old.id,
-                                              .begins = object->id,
-                                              .must = true});
+    units_hot_realloc(&lane->units, units_cursor(&lane->units), kind, place, size);
+    event_begins(lane->registry.number, (struct event){.number = (uint8_t)kind,
+                                                       .size = size,
+                                                       .ends = old.id,
+                                                       .begins = object->id,
+                                                       .must = true});
     if (moves) release(thread, old.address);
     return true;
 }
@@ -602,11 +607,12 @@ static bool realloc_hot(struct thread *thread, struct object *object, unsigned k
 static void reallocated(const struct object *old, const struct object *new, unsigned kind,
                         uint64_t size, bool taken, uint64_t switches)
 {
-    struct event *event = event_begins(
-        malloctape_lane->number, (struct event){.number = new->address ? (uint8_t)kind : RAW_FAILED,
-                                                .size = size,
-                                                .ends = old->id,
-                                                .begins = new->address ? new->id : 0});
+    struct event *event =
+        event_begins(malloctape_lane->registry.number,
+                     (struct event){.number = new->address ? (uint8_t)kind : RAW_FAILED,
+                                    .size = size,
+                                    .ends = old->id,
+                                    .begins = new->address ? new->id : 0});
     malloctape_reallocated(kind, old->address, size, new->address, taken);
     event->must = must_be_there(switches, new->address);
 }
@@ -653,7 +659,7 @@ static void heap_call(void)
 {
     if (!malloctape_ready()) return event_refused(0);
     uint64_t size = a_tag();
-    struct event *event = event_begins(malloctape_lane->number,
+    struct event *event = event_begins(malloctape_lane->registry.number,
                                        (struct event){.number = CALL_RELEASE_MEMORY, .size = size});
     malloctape_heap_call(CALL_RELEASE_MEMORY, 1, size, 0);
     event->must = true;

@@ -94,7 +94,7 @@ class Lane {
   public:
     uint32_t number;
     bool addresses;
-    struct malloctape_lane *lane;
+    struct units_lane *lane;
     uint64_t allocations = 0, events = 0, units = 0;
     std::vector<record> wanted;
     bool follows = false; /* the cache is known */
@@ -113,9 +113,8 @@ class Lane {
         raw_unpack_make_table(&unpack_);
         raw_decoder_init(&unpacked_, number, addresses);
 
-        lane = static_cast<struct malloctape_lane *>(aligned_alloc(128, sizeof *lane));
+        lane = static_cast<struct units_lane *>(aligned_alloc(128, sizeof *lane));
         memset(lane, 0, sizeof *lane);
-        lane->number = number;
         lane->addresses = addresses;
         raw_decoder_init(&decoder_, number, addresses);
         raw_decoder_init(&telling_, number, addresses);
@@ -133,12 +132,12 @@ class Lane {
         free(lane);
     }
 
-    bool has_room() const { return malloctape_lane_cursor(lane) < &slot_[kSlotUnits]; }
+    bool has_room() const { return units_cursor(lane) < &slot_[kSlotUnits]; }
     /* Of the present run. */
     std::vector<uint16_t> written() const
     {
         return std::vector<uint16_t>(slot_.begin(),
-                                     slot_.begin() + (malloctape_lane_cursor(lane) - &slot_[0]));
+                                     slot_.begin() + (units_cursor(lane) - &slot_[0]));
     }
 
     /* --- the cache --- */
@@ -197,9 +196,8 @@ class Lane {
         uint32_t place = lists[size_class].front();
         units_allocation_of allocation = {own(place), reinterpret_cast<const void *>(address),
                                           true};
-        if (call_shapes[kind] == SHAPE_ALLOCATION &&
-            size < malloctape_code_of(lane, kind)->size_limit)
-            malloctape_lane_allocation(lane, malloctape_lane_cursor(lane), kind, size);
+        if (call_shapes[kind] == SHAPE_ALLOCATION && size < units_code_of(lane, kind)->size_limit)
+            units_hot_allocation(lane, units_cursor(lane), kind, size);
         else
             units_allocation(lane, kind, size, alignment, &allocation);
         return allocated(kind, size, alignment, place, address);
@@ -222,10 +220,9 @@ class Lane {
         bool is_own = !object.unknown && !object.bound, done = false;
         mention(object);
         if (is_own && call_shapes[kind] == SHAPE_FREE)
-            done = malloctape_lane_free(lane, malloctape_lane_cursor(lane), kind, object.place);
+            done = units_hot_free(lane, units_cursor(lane), kind, object.place);
         else if (is_own && call_shapes[kind] == SHAPE_FREE_SIZED)
-            done = malloctape_lane_free_sized(lane, malloctape_lane_cursor(lane), kind,
-                                              object.place, size);
+            done = units_hot_free_sized(lane, units_cursor(lane), kind, object.place, size);
         if (!done) units_free(lane, kind, &object, size, alignment);
         record one = make_record(kind);
         one.size = size;
@@ -239,8 +236,8 @@ class Lane {
                     const units_allocation_of &allocation, bool taken)
     {
         bool is_own = !old.unknown && !old.bound;
-        if (is_own && taken && malloctape_lane_can_realloc(lane, kind, old.place, size)) {
-            malloctape_lane_realloc(lane, malloctape_lane_cursor(lane), kind, old.place, size);
+        if (is_own && taken && units_hot_can_realloc(lane, kind, old.place, size)) {
+            units_hot_realloc(lane, units_cursor(lane), kind, old.place, size);
             hot_reallocs++;
         } else {
             units_realloc(lane, kind, &old, size, &allocation);
@@ -323,8 +320,8 @@ class Lane {
     /* Compares what the slot says with what is wanted, and begins the next run. Returns the units of the run. */
     size_t end_run()
     {
-        size_t count = static_cast<size_t>(malloctape_lane_cursor(lane) - slot_.data());
-        EXPECT_EQ(malloctape_head_allocations(lane->head, run_allocation_), allocations);
+        size_t count = static_cast<size_t>(units_cursor(lane) - slot_.data());
+        EXPECT_EQ(units_head_allocations(lane->head, run_allocation_), allocations);
         EXPECT_EQ(units + count - lane->extra_units, events) << "first units of events";
         EXPECT_EQ(units_events(profile_, addresses, slot_.data(), count), events - run_events_);
         run_events_ = events;
@@ -351,13 +348,13 @@ class Lane {
     uint8_t profile_[RAW_PROFILE_BYTES];
     uint64_t run_allocation_ = 0, run_events_ = 0;
     bool key_ = false;
+    uint64_t slots_ = 0;
 
     void begin_run(size_t count)
     {
-        key_ = lane->slots % RAW_KEY_RUN_EVERY == 0;
-        lane->head = malloctape_head(slot_.data(), lane->head);
-        units_begin_run(lane, slot_.data(), count, key_);
-        lane->slots++;
+        key_ = slots_ % RAW_KEY_RUN_EVERY == 0;
+        lane->head = units_head(slot_.data(), lane->head);
+        units_begin_segment(lane, slot_.data(), count, slots_++, key_);
         memcpy(profile_, lane->profile, sizeof profile_);
         run_allocation_ = allocations;
         memset(slot_.data(), 0, slot_.size() * sizeof slot_[0]);
@@ -434,7 +431,7 @@ class Lane {
     /* Now and then a run is not packed, and the lane followed anew after it. */
     void expect_packed(const std::vector<record> &expected, size_t count)
     {
-        if (lane->slots % 7 == 3) {
+        if (slots_ % 7 == 3) {
             if (followed_) pack_lane_end(&packer_, followed_);
             followed_ = nullptr;
             return expect_read(&unpacked_, expected, count);
@@ -754,10 +751,9 @@ TEST(Units, AnythingIsReadAsItWasRecorded)
 TEST(Units, AllocationsSeenByAnotherThread)
 {
     const uint64_t enough = 400000;
-    struct malloctape_lane *lane =
-        static_cast<struct malloctape_lane *>(aligned_alloc(128, sizeof *lane));
+    struct units_lane *lane = static_cast<struct units_lane *>(aligned_alloc(128, sizeof *lane));
     memset(lane, 0, sizeof *lane);
-    lane->codes[malloctape_code_at(CALL_MALLOC)].base = 1;
+    lane->codes[units_code_at(CALL_MALLOC)].base = 1;
     std::vector<uint16_t> slots[2] = {std::vector<uint16_t>(kSlotUnits),
                                       std::vector<uint16_t>(kSlotUnits)};
     std::atomic<uint64_t> begun{0}, done{0}, asked{0};
@@ -765,14 +761,14 @@ TEST(Units, AllocationsSeenByAnotherThread)
         std::mt19937 random(1);
         uint64_t allocations = 0;
         for (unsigned slot = 0; allocations < enough; slot++) {
-            malloctape_lane_enter(lane, slots[slot % 2].data());
+            units_enter_slot(lane, slots[slot % 2].data());
             uint64_t here = slot % 3 == 0 ? 0 : random() % kSlotUnits + 1;
             for (uint64_t i = 0; i < here; i++) {
                 begun = ++allocations;
-                malloctape_lane_allocation(lane, malloctape_lane_cursor(lane), CALL_MALLOC, 8);
+                units_hot_allocation(lane, units_cursor(lane), CALL_MALLOC, 8);
                 done = allocations;
             }
-            EXPECT_EQ(malloctape_lane_cursor(lane), slots[slot % 2].data() + here);
+            EXPECT_EQ(units_cursor(lane), slots[slot % 2].data() + here);
             while (asked < slot)
                 std::this_thread::yield();
         }
@@ -780,23 +776,23 @@ TEST(Units, AllocationsSeenByAnotherThread)
     uint64_t least, wrong = 0;
     do {
         least = done;
-        uint64_t allocations = malloctape_lane_allocations(lane);
+        uint64_t allocations = units_allocations_so_far(lane);
         wrong += allocations < least || allocations > begun;
         asked++;
     } while (least < enough);
     owner.join();
     EXPECT_EQ(wrong, 0u) << "of " << asked;
-    EXPECT_EQ(malloctape_lane_allocations(lane), done);
+    EXPECT_EQ(units_allocations_so_far(lane), done);
     free(lane);
 }
 
 /* FORMAT.md 5.6. */
 TEST(Units, TheExample)
 {
-    struct malloctape_lane *lane = static_cast<struct malloctape_lane *>(calloc(1, sizeof *lane));
+    struct units_lane *lane = static_cast<struct units_lane *>(calloc(1, sizeof *lane));
     std::vector<uint16_t> slot(100);
-    lane->head = malloctape_head(slot.data(), 0);
-    units_begin_run(lane, slot.data(), 0, true);
+    lane->head = units_head(slot.data(), 0);
+    units_begin_segment(lane, slot.data(), 0, 0, true);
     const uint32_t places[] = {65, 64};
     const units_allocation_of taken = {{65, 3, 0, false}, nullptr, true};
     units_thread(lane, RAW_THREAD_BEGIN, 4711);
@@ -807,14 +803,14 @@ TEST(Units, TheExample)
     units_class(lane, 3, 24);
     units_cached(lane, 3, 2, places);
     units_allocation(lane, CALL_MALLOC, 24, 0, &taken);
-    malloctape_lane_allocation(lane, malloctape_lane_cursor(lane), CALL_MALLOC, 20);
-    EXPECT_TRUE(malloctape_lane_free(lane, malloctape_lane_cursor(lane), CALL_FREE, 65));
-    malloctape_lane_allocation(lane, malloctape_lane_cursor(lane), CALL_MALLOC, 24);
-    slot.resize(static_cast<size_t>(malloctape_lane_cursor(lane) - slot.data()));
+    units_hot_allocation(lane, units_cursor(lane), CALL_MALLOC, 20);
+    EXPECT_TRUE(units_hot_free(lane, units_cursor(lane), CALL_FREE, 65));
+    units_hot_allocation(lane, units_cursor(lane), CALL_MALLOC, 24);
+    slot.resize(static_cast<size_t>(units_cursor(lane) - slot.data()));
     EXPECT_EQ(slot, (std::vector<uint16_t>{0xf030, 0x1267, 0xf039, 0xf103, 0x0001, 0xf1ff, 0x0001,
                                            0xf038, 0x0003, 0x0018, 0xf03a, 0x0003, 0x0002, 0x0041,
                                            0x0001, 0xa018, 0xa014, 0x0041, 0xa018}));
-    EXPECT_EQ(malloctape_head_allocations(lane->head, 0), 3u);
+    EXPECT_EQ(units_head_allocations(lane->head, 0), 3u);
     EXPECT_EQ(slot.size() - lane->extra_units, 4u);
     free(lane);
 }

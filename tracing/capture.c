@@ -55,7 +55,7 @@ static void thread_ends(void *value)
 {
     struct malloctape_lane *lane = value;
     if (lane != malloctape_lane) return;
-    if (++lane->exit_rounds < 4)
+    if (++lane->registry.exit_rounds < 4)
         pthread_setspecific(capture.thread_key, lane);
     else
         lane_end(recording.registry, lane);
@@ -74,7 +74,7 @@ static bool begin_thread(struct malloctape_lane *lane)
         atomic_add_relaxed(&recording.writer.lost_events, 1);
         return false;
     }
-    lane->busy = 1;
+    lane->record.busy = 1;
     malloctape_lane = lane;
     record_thread(lane, continued);
     bool has_room = malloctape_lane_has_room(lane);
@@ -84,7 +84,7 @@ static bool begin_thread(struct malloctape_lane *lane)
         record_loss(lane);
     /* Early enough to get one of the keys whose values need no memory. */
     pthread_setspecific(capture.thread_key, lane);
-    lane->busy = 0;
+    lane->record.busy = 0;
     return has_room;
 }
 
@@ -95,7 +95,7 @@ static void stop_threads(void)
     atomic_fence_full();
     uint32_t used = atomic_load_acquire(&registry->used);
     for (uint32_t i = 0; i < used; i++)
-        atomic_store_relaxed(&lane_at(registry, i)->limit, 0);
+        atomic_store_relaxed(&lane_at(registry, i)->units.limit, 0);
 }
 
 /* --- end --- */
@@ -236,11 +236,11 @@ static void report_not_recording(const char *why)
 static bool has_left(const struct malloctape_lane *lane, uint64_t deadline_ns)
 {
     struct os_thread_look first, now;
-    if (lane == malloctape_lane || lane->recording != recording.number) return true;
-    os_thread_look(lane->thread_id, &first);
-    for (now = first;; os_thread_look(lane->thread_id, &now)) {
+    if (lane == malloctape_lane || lane->registry.recording != recording.number) return true;
+    os_thread_look(lane->registry.thread_id, &first);
+    for (now = first;; os_thread_look(lane->registry.thread_id, &now)) {
         bool is_out = now.sleeps || now.cpu_ns - first.cpu_ns > LATE_THREAD_CPU_NS;
-        if (now.is_gone || (is_out && !atomic_load_acquire(&lane->busy))) return true;
+        if (now.is_gone || (is_out && !atomic_load_acquire(&lane->record.busy))) return true;
         if (os_clock_ns() > deadline_ns) return false;
         os_sleep(LATE_THREAD_ASK_NS);
     }
@@ -469,7 +469,7 @@ __attribute__((visibility("default"))) void _Exit(int status)
  * and the first of a forked child. */
 static __attribute__((noinline)) bool make_room(struct malloctape_lane *lane)
 {
-    if (lane->busy) return false;
+    if (lane->record.busy) return false;
     if (state() == MALLOCTAPE_UNDECIDED) decide();
     notice_fork();
     lane = malloctape_lane;
@@ -477,15 +477,15 @@ static __attribute__((noinline)) bool make_room(struct malloctape_lane *lane)
         settle();
         return false;
     }
-    if (lane->recording != recording.number)
+    if (lane->registry.recording != recording.number)
         return begin_thread(lane) && state() == MALLOCTAPE_RECORDING;
     if (malloctape_lane_has_room(lane)) {
         record_enable_fast_path(lane);
         return state() == MALLOCTAPE_RECORDING;
     }
-    lane->busy = 1;
+    lane->record.busy = 1;
     bool has_room = record_take_slot(lane);
-    lane->busy = 0;
+    lane->record.busy = 0;
     if (!has_room) record_loss(lane);
     return has_room && state() == MALLOCTAPE_RECORDING;
 }

@@ -5,6 +5,11 @@
 
 #include <string.h>
 
+_Static_assert(offsetof(struct malloctape_lane, units) == 0, "the hot path's line is the first");
+_Static_assert(offsetof(struct malloctape_lane, record) % 64 == 0 &&
+                   offsetof(struct record_lane, lost_events_total) < 64,
+               "what is asked before an event off the hot path is of one cache line");
+
 /* How many ending lanes a beginning thread asks the kernel about: a thread that has just been
  * joined is among the latest, and each costs a system call. */
 #define ENDING_LANES_TRIED 4
@@ -27,27 +32,28 @@ void lane_registry_release(struct lane_registry *registry)
 
 void lane_reset(struct malloctape_lane *lane, uint32_t recording)
 {
-    lane->room = lane->start = lane->end = NULL;
-    lane->limit = lane->first_allocation = 0;
-    lane->window = shadow_window;
-    lane->slot = SPOOL_NO_SLOT;
-    lane->slots = lane->units = lane->extra_units = lane->written = 0;
-    lane->lost_events = lane->lost_events_total = 0;
-    memset(lane->profile, 0, sizeof lane->profile);
-    lane->ended = lane->unbegun = 0;
-    lane->calm_slots = 0;
-    lane->cache = NULL;
-    lane->followed = NULL;
-    memset(lane->announced, 0, sizeof lane->announced);
-    lane->recording = recording;
-    atomic_store_release(&lane->head, 0);
+    lane->record.room = lane->record.start = lane->record.end = NULL;
+    lane->units.limit = lane->units.first_allocation = 0;
+    lane->units.window = shadow_window;
+    lane->record.slot = SPOOL_NO_SLOT;
+    lane->record.slots = lane->record.earlier_units = lane->units.extra_units =
+        lane->writer.written = 0;
+    lane->record.lost_events = lane->record.lost_events_total = 0;
+    memset(lane->units.profile, 0, sizeof lane->units.profile);
+    lane->registry.ended = lane->record.unbegun = 0;
+    lane->record.calm_slots = 0;
+    lane->units.cache = NULL;
+    lane->writer.followed = NULL;
+    memset(lane->units.announced, 0, sizeof lane->units.announced);
+    lane->registry.recording = recording;
+    atomic_store_release(&lane->units.head, 0);
 }
 
 /* Takes the lane out of ENDING. */
 static bool take(struct lane_registry *registry, struct malloctape_lane *lane)
 {
     uint32_t ending = LANE_ENDING;
-    if (!atomic_swap_once(&lane->state, &ending, LANE_TAKEN)) return false;
+    if (!atomic_swap_once(&lane->registry.state, &ending, LANE_TAKEN)) return false;
     atomic_add_relaxed(&registry->ending, -1);
     return true;
 }
@@ -55,7 +61,7 @@ static bool take(struct lane_registry *registry, struct malloctape_lane *lane)
 void lane_put_back(struct lane_registry *registry, struct malloctape_lane *lane)
 {
     atomic_add_relaxed(&registry->ending, 1);
-    atomic_store_release(&lane->state, LANE_ENDING);
+    atomic_store_release(&lane->registry.state, LANE_ENDING);
 }
 
 static struct malloctape_lane *claim_ended(struct lane_registry *registry)
@@ -68,9 +74,10 @@ static struct malloctape_lane *claim_ended(struct lane_registry *registry)
          i++) {
         uint32_t at = (from + i) % used;
         struct malloctape_lane *lane = lane_at(registry, at);
-        if (atomic_load_relaxed(&lane->state) != LANE_ENDING || !take(registry, lane)) continue;
+        if (atomic_load_relaxed(&lane->registry.state) != LANE_ENDING || !take(registry, lane))
+            continue;
         tried++;
-        if (lane->ended || os_thread_is_gone(lane->thread_id)) {
+        if (lane->registry.ended || os_thread_is_gone(lane->registry.thread_id)) {
             atomic_store_relaxed(&registry->ending_from, at);
             return lane;
         }
@@ -100,8 +107,8 @@ static struct malloctape_lane *claim_new(struct lane_registry *registry)
         if (number + 1 == SHADOW_MIXED || !has_block(registry, number)) return NULL;
     while (!atomic_swap_release(&registry->used, &number, number + 1));
     struct malloctape_lane *lane = lane_at(registry, number);
-    lane->number = number;
-    lane->owner = (uint16_t)(number + 1);
+    lane->registry.number = number;
+    lane->units.owner = (uint16_t)(number + 1);
     return lane;
 }
 
@@ -109,27 +116,27 @@ struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id
                                    uint32_t recording, bool *continued)
 {
     struct malloctape_lane *lane = claim_ended(registry);
-    *continued = lane && lane->recording == recording;
+    *continued = lane && lane->registry.recording == recording;
     if (!lane) lane = claim_new(registry);
     if (!lane) return NULL;
     if (!*continued) lane_reset(lane, recording);
-    *continued = *continued && !lane->ended;
-    lane->ended = 0;
-    lane->thread_id = thread_id;
-    lane->exit_rounds = 0;
-    lane->allocating = 0;
-    lane->busy = 0;
-    lane->limit = 0;
-    lane->cache = NULL;
-    atomic_store_release(&lane->state, LANE_LIVE);
+    *continued = *continued && !lane->registry.ended;
+    lane->registry.ended = 0;
+    lane->registry.thread_id = thread_id;
+    lane->registry.exit_rounds = 0;
+    lane->units.allocating = 0;
+    lane->record.busy = 0;
+    lane->units.limit = 0;
+    lane->units.cache = NULL;
+    atomic_store_release(&lane->registry.state, LANE_LIVE);
     return lane;
 }
 
 void lane_end(struct lane_registry *registry, struct malloctape_lane *lane)
 {
     uint32_t live = LANE_LIVE;
-    if (!atomic_swap_once(&lane->state, &live, LANE_TAKEN)) return;
-    atomic_store_relaxed(&registry->ending_from, lane->number);
+    if (!atomic_swap_once(&lane->registry.state, &live, LANE_TAKEN)) return;
+    atomic_store_relaxed(&registry->ending_from, lane->registry.number);
     lane_put_back(registry, lane);
 }
 
@@ -137,14 +144,15 @@ void lane_end(struct lane_registry *registry, struct malloctape_lane *lane)
  * was asked about can have changed the state from LIVE, and it is gone. */
 void lane_notice_gone(struct lane_registry *registry, struct malloctape_lane *lane)
 {
-    if (atomic_load_acquire(&lane->state) == LANE_LIVE && os_thread_is_gone(lane->thread_id))
+    if (atomic_load_acquire(&lane->registry.state) == LANE_LIVE &&
+        os_thread_is_gone(lane->registry.thread_id))
         lane_end(registry, lane);
 }
 
 bool lane_take_over(struct lane_registry *registry, struct malloctape_lane *lane)
 {
     if (!take(registry, lane)) return false;
-    if (os_thread_is_gone(lane->thread_id)) return true;
+    if (os_thread_is_gone(lane->registry.thread_id)) return true;
     lane_put_back(registry, lane);
     return false;
 }

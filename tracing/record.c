@@ -17,7 +17,7 @@
 _Static_assert(ROOM_MARGIN_UNITS > 5 * RAW_UNITS_PER_RECORD_MAX,
                "the beginning of a thread, a loss and an event fit behind the room");
 
-_Static_assert(SPOOL_SLOT_UNITS < MALLOCTAPE_HEAD_ALLOCATIONS_LIMIT,
+_Static_assert(SPOOL_SLOT_UNITS < UNITS_HEAD_ALLOCATIONS_LIMIT,
                "allocations of a slot fit into a head");
 
 static uint64_t sequences[RAW_STRUCTURES]; /* each under the lock of its structure */
@@ -40,74 +40,76 @@ static bool is_paused(void)
 
 /* --- slots --- */
 
-static void begin_run(struct malloctape_lane *lane, uint32_t slot, const uint16_t *before,
-                      size_t count)
+static void begin_segment(struct malloctape_lane *lane, uint32_t slot, const uint16_t *before,
+                          size_t count)
 {
-    bool key = lane->slots % RAW_KEY_RUN_EVERY == 0;
-    lane->addresses = recording.writer.addresses;
-    units_begin_run(lane, before, count, key);
-    struct spool_run run = {.lane = lane->number,
-                            .serial = lane->slots++,
-                            .first_allocation = malloctape_lane_allocations(lane),
-                            .first_unit = lane->units,
+    bool key = lane->record.slots % RAW_KEY_RUN_EVERY == 0;
+    lane->units.addresses = recording.writer.addresses;
+    units_begin_segment(&lane->units, before, count, lane->record.slots, key);
+    struct spool_run run = {.lane = lane->registry.number,
+                            .serial = lane->record.slots++,
+                            .first_allocation = units_allocations_so_far(&lane->units),
+                            .first_unit = lane->record.earlier_units,
                             .key = key,
-                            .extra_units = lane->extra_units};
-    memcpy(run.profile, lane->profile, RAW_PROFILE_BYTES);
+                            .extra_units = lane->units.extra_units};
+    memcpy(run.profile, lane->units.profile, RAW_PROFILE_BYTES);
     spool_begin(&recording.writer.spool, slot, &run);
 }
 
 void record_enable_fast_path(struct malloctape_lane *lane)
 {
-    lane->unrecorded = 0;
-    if (!lane->cache) return;
-    atomic_store_relaxed(&lane->limit, malloctape_head(lane->room, 0));
+    lane->record.unrecorded = 0;
+    if (!lane->units.cache) return;
+    atomic_store_relaxed(&lane->units.limit, units_head(lane->record.room, 0));
     atomic_fence_full();
     /* malloctape_disable_fast_path() or stop_threads() may have come before the lane got its limit. */
     if (atomic_load_relaxed(&hot_path_is_off) || !is_recording())
-        atomic_store_relaxed(&lane->limit, 0);
+        atomic_store_relaxed(&lane->units.limit, 0);
 }
 
 /* No object is known to be lost: it is unknown when it ends. */
 static void put_lost(struct malloctape_lane *lane)
 {
-    if (lane->lost_events) units_lost(lane, lane->lost_events, 0);
-    lane->lost_events = 0;
+    if (lane->record.lost_events) units_lost(&lane->units, lane->record.lost_events, 0);
+    lane->record.lost_events = 0;
 }
 
 static void put_beginning(struct malloctape_lane *lane)
 {
-    if (lane->unbegun == 2) units_thread(lane, RAW_THREAD_END, 0);
-    if (lane->unbegun) units_thread(lane, RAW_THREAD_BEGIN, (uint64_t)lane->thread_id);
-    lane->unbegun = 0;
+    if (lane->record.unbegun == 2) units_thread(&lane->units, RAW_THREAD_END, 0);
+    if (lane->record.unbegun)
+        units_thread(&lane->units, RAW_THREAD_BEGIN, (uint64_t)lane->registry.thread_id);
+    lane->record.unbegun = 0;
 }
 
 bool record_take_slot(struct malloctape_lane *lane)
 {
     struct spool *spool = &recording.writer.spool;
     struct writer *writer = &recording.writer;
-    if (lane->slot != SPOOL_NO_SLOT || lane->number > 0) writer_need(writer);
+    if (lane->record.slot != SPOOL_NO_SLOT || lane->registry.number > 0) writer_need(writer);
     bool gone = writer_is_gone(writer);
-    uint32_t slot = gone ? SPOOL_NO_SLOT : writer_slot(writer, lane->lost_events);
+    uint32_t slot = gone ? SPOOL_NO_SLOT : writer_slot(writer, lane->record.lost_events);
     if (slot == SPOOL_NO_SLOT) {
         if (writer_is_gone(writer)) recording_stop();
         return false;
     }
-    size_t count =
-        lane->slot == SPOOL_NO_SLOT ? 0 : (size_t)(malloctape_lane_cursor(lane) - lane->start);
-    lane->units += count;
-    begin_run(lane, slot, lane->start, count);
+    size_t count = lane->record.slot == SPOOL_NO_SLOT
+                       ? 0
+                       : (size_t)(units_cursor(&lane->units) - lane->record.start);
+    lane->record.earlier_units += count;
+    begin_segment(lane, slot, lane->record.start, count);
     uint16_t *units = spool_units(spool, slot);
-    if (lane->slot == SPOOL_NO_SLOT) {
-        lane->read_slot = slot;
-        lane->read_from = units;
+    if (lane->record.slot == SPOOL_NO_SLOT) {
+        lane->writer.read_slot = slot;
+        lane->writer.read_from = units;
     } else {
-        spool_end(spool, lane->slot, (uint32_t)count, slot);
+        spool_end(spool, lane->record.slot, (uint32_t)count, slot);
     }
-    lane->slot = slot;
-    lane->start = units;
-    lane->end = units + SPOOL_SLOT_UNITS;
-    lane->room = lane->end - ROOM_MARGIN_UNITS;
-    malloctape_lane_enter(lane, units);
+    lane->record.slot = slot;
+    lane->record.start = units;
+    lane->record.end = units + SPOOL_SLOT_UNITS;
+    lane->record.room = lane->record.end - ROOM_MARGIN_UNITS;
+    units_enter_slot(&lane->units, units);
     record_enable_fast_path(lane);
     put_beginning(lane);
     put_lost(lane);
@@ -117,9 +119,9 @@ bool record_take_slot(struct malloctape_lane *lane)
 void record_loss(struct malloctape_lane *lane)
 {
     if (!recording.writer.loses) return;
-    lane->calm_slots = lane->slots + CALM_SLOTS;
-    lane->lost_events++;
-    atomic_store_relaxed(&lane->lost_events_total, lane->lost_events_total + 1);
+    lane->record.calm_slots = lane->record.slots + CALM_SLOTS;
+    lane->record.lost_events++;
+    atomic_store_relaxed(&lane->record.lost_events_total, lane->record.lost_events_total + 1);
 }
 
 void malloctape_disable_fast_path(void)
@@ -129,7 +131,7 @@ void malloctape_disable_fast_path(void)
     struct lane_registry *registry = recording.registry;
     uint32_t used = registry ? atomic_load_acquire(&registry->used) : 0;
     for (uint32_t i = 0; i < used; i++)
-        atomic_store_relaxed(&lane_at(registry, i)->limit, 0);
+        atomic_store_relaxed(&lane_at(registry, i)->units.limit, 0);
 }
 
 void malloctape_out_of_memory(void)
@@ -141,7 +143,7 @@ void malloctape_out_of_memory(void)
 
 void record_thread(struct malloctape_lane *lane, bool continued)
 {
-    lane->unbegun = continued ? 2 : 1;
+    lane->record.unbegun = continued ? 2 : 1;
     if (malloctape_lane_has_room(lane)) put_beginning(lane);
     /* That may have used up the room of a slot that is continued; then the thread's first event needs another. */
     if (!malloctape_lane_has_room(lane)) record_take_slot(lane);
@@ -157,39 +159,41 @@ static struct malloctape_lane *lane_with_room(void)
     if (recording_has_room(lane)) return lane;
     if (malloctape_ready()) return malloctape_lane;
     lane = malloctape_lane;
-    bool goes_on = is_paused() && lane->recording == recording.number && !lane->busy;
+    bool goes_on =
+        is_paused() && lane->registry.recording == recording.number && !lane->record.busy;
     return goes_on && malloctape_lane_has_room(lane) ? lane : NULL;
 }
 
 /* What happens to the cache from now on is not in the stream. */
 static void leave_cache(struct malloctape_lane *lane)
 {
-    if (!lane->cache) return;
-    atomic_store_relaxed(&lane->limit, 0);
-    lane->cache = NULL;
+    if (!lane->units.cache) return;
+    atomic_store_relaxed(&lane->units.limit, 0);
+    lane->units.cache = NULL;
 }
 
 /* Room for a record that is no event, also in the middle of a call while the thread holds a lock of the allocator. */
 static bool has_room_inside(struct malloctape_lane *lane, long units)
 {
-    if (!lane->room || lane->busy || lane->lost_events || lane->unrecorded || !is_recording())
+    if (!lane->record.room || lane->record.busy || lane->record.lost_events ||
+        lane->record.unrecorded || !is_recording())
         return false;
-    if (lane->end - malloctape_lane_cursor(lane) >= units) return true;
-    lane->busy = 1;
+    if (lane->record.end - units_cursor(&lane->units) >= units) return true;
+    lane->record.busy = 1;
     bool has_room = record_take_slot(lane);
-    lane->busy = 0;
+    lane->record.busy = 0;
     return has_room;
 }
 
 static inline bool is_announced(const struct malloctape_lane *lane, uint32_t size_class)
 {
-    return lane->announced[size_class / 64] >> size_class % 64 & 1;
+    return lane->units.announced[size_class / 64] >> size_class % 64 & 1;
 }
 
 static void announce_class(struct malloctape_lane *lane, uint32_t size_class)
 {
     if (size_class == 0 || is_announced(lane, size_class)) return;
-    units_class(lane, size_class, malloctape_front_end.class_bytes(size_class));
+    units_class(&lane->units, size_class, malloctape_front_end.class_bytes(size_class));
 }
 
 /* NULL: the object has no place. */
@@ -213,7 +217,7 @@ static unsigned take_cached(const struct malloctape_lane *lane, const void **obj
         if (!page) return 0;
         number = its_number;
         places[taken] = shadow_place(page, *object);
-        shadow_take(page, places[taken], lane->owner);
+        shadow_take(page, places[taken], lane->units.owner);
         memcpy(object, *object, sizeof *object);
     }
     return taken;
@@ -223,13 +227,13 @@ void malloctape_cached(const void *cache, unsigned size_class, const void *first
 {
     struct malloctape_lane *lane = malloctape_lane;
     uint32_t places[RAW_CACHED_MAX];
-    if (!lane->cache || lane->cache != cache) return;
+    if (!lane->units.cache || lane->units.cache != cache) return;
     while (count > 0) {
         if (!has_room_inside(lane, 2 * RAW_UNITS_PER_RECORD_MAX)) return leave_cache(lane);
         unsigned taken = take_cached(lane, &first, count, places);
         if (taken == 0) return leave_cache(lane);
         announce_class(lane, size_class);
-        units_cached(lane, size_class, taken, places);
+        units_cached(&lane->units, size_class, taken, places);
         count -= taken;
     }
 }
@@ -237,23 +241,25 @@ void malloctape_cached(const void *cache, unsigned size_class, const void *first
 void malloctape_uncached(const void *cache, unsigned size_class, unsigned count)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!lane->cache || lane->cache != cache || count == 0) return;
+    if (!lane->units.cache || lane->units.cache != cache || count == 0) return;
     if (!has_room_inside(lane, RAW_UNITS_PER_RECORD_MAX)) return leave_cache(lane);
-    units_uncached(lane, size_class, count);
+    units_uncached(&lane->units, size_class, count);
 }
 
 /* While hooks of the program may make calls in the middle of a call, allocations say their places. */
 void malloctape_thread_cache_is(void *cache)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!lane->room || lane->cache == cache || lane->slots < lane->calm_slots) return;
+    if (!lane->record.room || lane->units.cache == cache ||
+        lane->record.slots < lane->record.calm_slots)
+        return;
     leave_cache(lane);
     if (!cache || atomic_load_relaxed(&hot_path_is_off)) return;
     if (!has_room_inside(lane, RAW_UNITS_PER_RECORD_MAX)) return;
-    units_thread(lane, RAW_CACHE_BEGIN, 0);
-    lane->cache = cache;
+    units_thread(&lane->units, RAW_CACHE_BEGIN, 0);
+    lane->units.cache = cache;
     malloctape_front_end.tell_cache(cache);
-    if (lane->cache) record_enable_fast_path(lane);
+    if (lane->units.cache) record_enable_fast_path(lane);
 }
 
 void malloctape_thread_cache_changed(void)
@@ -264,19 +270,19 @@ void malloctape_thread_cache_changed(void)
 void malloctape_unrecorded(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!lane->room) return;
-    lane->unrecorded = 1;
+    if (!lane->record.room) return;
+    lane->record.unrecorded = 1;
     leave_cache(lane);
 }
 
 void malloctape_thread_cache_deleted(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!lane->room) return;
+    if (!lane->record.room) return;
     leave_cache(lane);
-    lane->unrecorded = 0; /* sequence numbers from now on are for this */
+    lane->record.unrecorded = 0; /* sequence numbers from now on are for this */
     if (has_room_inside(lane, RAW_UNITS_PER_RECORD_MAX))
-        units_thread(lane, RAW_THREAD_CACHE_DELETED, 0);
+        units_thread(&lane->units, RAW_THREAD_CACHE_DELETED, 0);
 }
 
 /* --- objects and events --- */
@@ -297,9 +303,9 @@ static struct units_object object_at(const struct malloctape_lane *lane, const v
     uint32_t owner = atomic_load_relaxed(shadow_owner(object.place));
     if (owner == 0) {
         object.unknown = true;
-    } else if (owner != lane->owner) {
+    } else if (owner != lane->units.owner) {
         const struct malloctape_lane *other = lane_at(recording.registry, owner - 1);
-        object.bound = raw_allocations(owner - 1, malloctape_lane_allocations(other));
+        object.bound = raw_allocations(owner - 1, units_allocations_so_far(&other->units));
     }
     return object;
 }
@@ -311,11 +317,11 @@ static struct units_allocation_of begin_object(struct malloctape_lane *lane, con
     struct shadow_page *page = open_page_of(address);
     struct units_allocation_of allocation = {.address = address};
     if (atomic_load_relaxed(&hot_path_is_off)) leave_cache(lane);
-    allocation.taken = taken && lane->cache;
+    allocation.taken = taken && lane->units.cache;
     if (!page) return allocation;
     allocation.object.place = shadow_place(page, address);
     allocation.object.size_class = page->size_class;
-    shadow_take(page, allocation.object.place, lane->owner);
+    shadow_take(page, allocation.object.place, lane->units.owner);
     if (!allocation.taken) announce_class(lane, page->size_class);
     return allocation;
 }
@@ -329,8 +335,8 @@ static bool has_no_name(const struct units_allocation_of *allocation)
 static void lose_event(struct malloctape_lane *lane)
 {
     leave_cache(lane);
-    atomic_store_relaxed(&lane->lost_events_total, lane->lost_events_total + 1);
-    units_lost(lane, 1, 0);
+    atomic_store_relaxed(&lane->record.lost_events_total, lane->record.lost_events_total + 1);
+    units_lost(&lane->units, 1, 0);
     malloctape_out_of_memory();
 }
 
@@ -342,11 +348,11 @@ void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, cons
         malloctape_unrecorded();
         if (object) malloctape_allocated_unrecorded(object);
     } else if (!object) {
-        units_failed(lane, kind, size, alignment, NULL);
+        units_failed(&lane->units, kind, size, alignment, NULL);
     } else {
         struct units_allocation_of allocation = begin_object(lane, object, taken);
         if (has_no_name(&allocation)) return lose_event(lane);
-        units_allocation(lane, kind, size, alignment, &allocation);
+        units_allocation(&lane->units, kind, size, alignment, &allocation);
     }
 }
 
@@ -354,7 +360,7 @@ void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, cons
 void malloctape_allocated_in_cache(unsigned kind, uint64_t size, const void *object)
 {
     const struct units_allocation_of allocation = {.address = object, .taken = true};
-    units_allocation(malloctape_lane, kind, size, 0, &allocation);
+    units_allocation(&malloctape_lane->units, kind, size, 0, &allocation);
 }
 
 static void announce_class_of(struct malloctape_lane *lane, const struct units_object *object)
@@ -367,7 +373,7 @@ static void take_over(struct malloctape_lane *lane, const struct units_object *o
                       const void *address)
 {
     announce_class_of(lane, object);
-    if (object->place) shadow_take(shadow_page_of(address), object->place, lane->owner);
+    if (object->place) shadow_take(shadow_page_of(address), object->place, lane->units.owner);
 }
 
 void malloctape_freeing(unsigned kind, const void *address, uint64_t size, uint64_t alignment)
@@ -379,7 +385,7 @@ void malloctape_freeing(unsigned kind, const void *address, uint64_t size, uint6
     }
     struct units_object object = object_at(lane, address);
     take_over(lane, &object, address);
-    units_free(lane, kind, &object, size, alignment);
+    units_free(&lane->units, kind, &object, size, alignment);
 }
 
 bool malloctape_foreign_freeing(unsigned kind, const void *address, bool sized, uint64_t size)
@@ -392,12 +398,12 @@ bool malloctape_foreign_freeing(unsigned kind, const void *address, bool sized, 
     if (!page) return false;
     uint32_t place = shadow_place(page, address), size_class = page->size_class;
     uint32_t owner = atomic_load_relaxed(shadow_owner(place));
-    if (owner == 0 || owner == lane->owner || !is_announced(lane, size_class)) return false;
-    uint64_t allocations = malloctape_lane_allocations(lane_at(recording.registry, owner - 1));
-    if (!malloctape_lane_free_foreign(lane, kind, place, size_class,
-                                      raw_allocations(owner - 1, allocations), sized, size))
+    if (owner == 0 || owner == lane->units.owner || !is_announced(lane, size_class)) return false;
+    uint64_t allocations = units_allocations_so_far(&lane_at(recording.registry, owner - 1)->units);
+    if (!units_hot_free_foreign(&lane->units, kind, place, size_class,
+                                raw_allocations(owner - 1, allocations), sized, size))
         return false;
-    shadow_take(page, place, lane->owner);
+    shadow_take(page, place, lane->units.owner);
     return true;
 }
 
@@ -413,19 +419,19 @@ void malloctape_reallocated(unsigned kind, const void *old_address, uint64_t siz
     struct units_object old = object_at(lane, old_address);
     if (!object) {
         announce_class_of(lane, &old);
-        units_failed(lane, kind, size, 0, &old);
+        units_failed(&lane->units, kind, size, 0, &old);
         return;
     }
     struct units_allocation_of allocation = begin_object(lane, object, taken);
     take_over(lane, &old, old_address);
     if (kind == CALL_REALLOC_MOVED && has_no_name(&allocation)) return lose_event(lane);
-    units_realloc(lane, kind, &old, size, &allocation);
+    units_realloc(&lane->units, kind, &old, size, &allocation);
 }
 
 void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_t second)
 {
     struct malloctape_lane *lane = lane_with_room();
-    if (lane) units_heap_call(lane, kind, count, first, second);
+    if (lane) units_heap_call(&lane->units, kind, count, first, second);
 }
 
 void malloctape_sequence(unsigned structure)
@@ -433,5 +439,6 @@ void malloctape_sequence(unsigned structure)
     struct malloctape_lane *lane = malloctape_lane;
     if (!has_room_inside(lane, SEQUENCE_UNITS_MAX)) return;
     uint64_t number = ++sequences[structure];
-    if (!malloctape_lane_sequence(lane, structure, number)) units_sequence(lane, structure, number);
+    if (!units_hot_sequence(&lane->units, structure, number))
+        units_sequence(&lane->units, structure, number);
 }

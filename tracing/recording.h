@@ -29,12 +29,12 @@ extern struct recording recording;
  * thread without a cache that is followed asks with each event. */
 static inline bool recording_has_room(struct malloctape_lane *lane)
 {
-    if (lane->head < lane->limit) return true;
-    if (lane->cache || lane->busy || lane->recording != recording.number ||
+    if (lane->units.head < lane->units.limit) return true;
+    if (lane->units.cache || lane->record.busy || lane->registry.recording != recording.number ||
         !malloctape_lane_has_room(lane) ||
         atomic_load_acquire(&malloctape_state) != MALLOCTAPE_RECORDING)
         return false;
-    lane->unrecorded = 0;
+    lane->record.unrecorded = 0;
     return true;
 }
 

@@ -58,7 +58,7 @@ static const uint8_t first_profile[RAW_PROFILE_BYTES] = {
     CALL_NEW,  CALL_CALLOC, CALL_REALLOC_MOVED};
 
 /* RAW_RANGES if there is none. */
-static unsigned range_of(const struct malloctape_lane *lane, unsigned kind)
+static unsigned range_of(const struct units_lane *lane, unsigned kind)
 {
     unsigned range = 0;
     while (range < RAW_RANGES && lane->profile[range] != kind)
@@ -66,14 +66,15 @@ static unsigned range_of(const struct malloctape_lane *lane, unsigned kind)
     return range;
 }
 
-static bool is_chosen_anew(uint64_t slots)
+static bool is_chosen_anew(uint64_t segments)
 {
-    return slots % CHOSEN_EVERY == 0 || (slots < CHOSEN_EVERY && (slots & (slots - 1)) == 0);
+    return segments % CHOSEN_EVERY == 0 ||
+           (segments < CHOSEN_EVERY && (segments & (segments - 1)) == 0);
 }
 
 /* How often each kind was called, and how many frees were at far places. Kinds of the first profile
  * have the ranges that no call needs. */
-static void count_kinds(const struct malloctape_lane *lane, const uint16_t *units, size_t count,
+static void count_kinds(const struct units_lane *lane, const uint16_t *units, size_t count,
                         uint32_t counts[CALL_KINDS], uint32_t *far)
 {
     struct raw_units walk = walk_over(lane->profile, lane->addresses, units, count);
@@ -95,7 +96,7 @@ static bool fits_range(unsigned kind, unsigned range)
 
 /* The first range of allocations and of frees has the most operands: it goes to the most
  * frequent kind. */
-static void choose_profile(struct malloctape_lane *lane, const uint16_t *units, size_t count)
+static void choose_profile(struct units_lane *lane, const uint16_t *units, size_t count)
 {
     uint32_t counts[CALL_KINDS] = {0}, far = 0;
     size_t sampled = count < SAMPLED_UNITS ? count : SAMPLED_UNITS;
@@ -110,22 +111,22 @@ static void choose_profile(struct malloctape_lane *lane, const uint16_t *units, 
     }
 }
 
-_Static_assert(offsetof(struct malloctape_lane, codes[3]) <= 64, "of one cache line");
-_Static_assert(offsetof(struct malloctape_lane, first_allocation) / 64 !=
-                   offsetof(struct malloctape_lane, allocating) / 64,
+_Static_assert(offsetof(struct units_lane, codes[3]) <= 64, "of one cache line");
+_Static_assert(offsetof(struct units_lane, first_allocation) / 64 !=
+                   offsetof(struct units_lane, allocating) / 64,
                "what others read is not what the owner stores all the time");
 
 /* The hot path knows only small sizes, and writes no addresses. */
-static void set_codes(struct malloctape_lane *lane)
+static void set_codes(struct units_lane *lane)
 {
     memset(lane->codes, 0, sizeof lane->codes);
     for (unsigned range = RAW_FREE_1; range < RAW_RANGES; range++) {
         if (!lane->profile[range]) continue;
-        struct malloctape_code *code = &lane->codes[malloctape_code_at(lane->profile[range])];
+        struct units_code *code = &lane->codes[units_code_at(lane->profile[range])];
         uint32_t limit = ranges[range].limit;
         code->base = ranges[range].base;
         if (range >= RAW_ALLOCATION_1 && range <= RAW_ALLOCATION_3) {
-            if (limit > MALLOCTAPE_HOT_SIZE_LIMIT) limit = MALLOCTAPE_HOT_SIZE_LIMIT;
+            if (limit > UNITS_HOT_SIZE_LIMIT) limit = UNITS_HOT_SIZE_LIMIT;
             code->size_limit = lane->addresses ? 0 : limit;
             continue;
         }
@@ -134,18 +135,19 @@ static void set_codes(struct malloctape_lane *lane)
         if (range != RAW_REALLOC || !lane->addresses)
             code->far_end = (uint16_t)(ranges[range].far_limit >> 16);
     }
-    if (lane->wide) lane->codes[malloctape_code_at(lane->profile[RAW_FREE_1])].limit = 0;
+    if (lane->wide) lane->codes[units_code_at(lane->profile[RAW_FREE_1])].limit = 0;
 }
 
-void units_begin_run(struct malloctape_lane *lane, const uint16_t *units, size_t count, bool key)
+void units_begin_segment(struct units_lane *lane, const uint16_t *units, size_t count,
+                         uint64_t segments, bool key)
 {
     bool first = !lane->profile[RAW_FREE_1];
     if (first)
         memcpy(lane->profile, first_profile, sizeof first_profile);
-    else if (is_chosen_anew(lane->slots))
+    else if (is_chosen_anew(segments))
         choose_profile(lane, units, count);
-    if (first || is_chosen_anew(lane->slots)) set_codes(lane);
-    memset(lane->ways, 0, sizeof lane->ways);
+    if (first || is_chosen_anew(segments)) set_codes(lane);
+    memset(lane->foreign, 0, sizeof lane->foreign);
     lane->last_address = 0;
     if (key) memset(lane->sequences, 0, sizeof lane->sequences);
 }
@@ -163,29 +165,29 @@ static uint16_t *put_number(uint16_t *at, uint64_t value)
 }
 
 /* Where the units of the next record go that are not its first. */
-static uint16_t *rest_of_record(const struct malloctape_lane *lane)
+static uint16_t *rest_of_record(const struct units_lane *lane)
 {
-    return malloctape_lane_cursor(lane) + 1;
+    return units_cursor(lane) + 1;
 }
 
 /* Completes the record whose first unit is `first` and whose other units stand behind the cursor up
  * to `end`. `begins`: objects that begin. */
-static void finish_record(struct malloctape_lane *lane, unsigned first, const uint16_t *end,
+static void finish_record(struct units_lane *lane, unsigned first, const uint16_t *end,
                           bool is_event, uint64_t begins)
 {
-    uint16_t *cursor = malloctape_lane_cursor(lane);
+    uint16_t *cursor = units_cursor(lane);
     lane->extra_units += (uint64_t)(end - cursor) - is_event;
     atomic_store_release(cursor, (uint16_t)first);
-    atomic_store_release(&lane->head, malloctape_head(end, lane->head + begins));
+    atomic_store_release(&lane->head, units_head(end, lane->head + begins));
 }
 
-static void finish_event(struct malloctape_lane *lane, unsigned first, const uint16_t *end,
+static void finish_event(struct units_lane *lane, unsigned first, const uint16_t *end,
                          unsigned begins)
 {
     finish_record(lane, first, end, true, begins);
 }
 
-static void finish(struct malloctape_lane *lane, unsigned first, const uint16_t *end)
+static void finish(struct units_lane *lane, unsigned first, const uint16_t *end)
 {
     finish_record(lane, first, end, false, 0);
 }
@@ -196,7 +198,7 @@ static uint16_t *put_place(uint16_t *at, uint32_t place, uint32_t size_class)
 }
 
 /* An object with all that the general form says; the flags of its code. */
-static unsigned put_object(struct malloctape_lane *lane, uint16_t **at,
+static unsigned put_object(struct units_lane *lane, uint16_t **at,
                            const struct units_object *object)
 {
     if (object->unknown) {
@@ -208,7 +210,7 @@ static unsigned put_object(struct malloctape_lane *lane, uint16_t **at,
         return 0;
     }
     uint32_t number = raw_allocations_lane(object->bound);
-    lane->ways[number % RAW_FOREIGN_WAYS] = object->bound;
+    lane->foreign[number % RAW_FOREIGN_WAYS] = object->bound;
     *at = put_number(put_number(*at, number), raw_allocations_count(object->bound));
     *at = put_place(*at, object->place, object->size_class);
     return RAW_GENERAL_FOREIGN;
@@ -221,7 +223,7 @@ static uint16_t *put_new_place(uint16_t *at, const struct units_object *object, 
     return put_place(at, object->place, object->size_class);
 }
 
-static uint16_t *put_address(struct malloctape_lane *lane, uint16_t *at, const void *object)
+static uint16_t *put_address(struct units_lane *lane, uint16_t *at, const void *object)
 {
     if (!lane->addresses) return at;
     uint64_t address = (uint64_t)(uintptr_t)object / 8;
@@ -230,8 +232,8 @@ static uint16_t *put_address(struct malloctape_lane *lane, uint16_t *at, const v
     return at;
 }
 
-void units_allocation(struct malloctape_lane *lane, unsigned kind, uint64_t size,
-                      uint64_t alignment, const struct units_allocation_of *allocation)
+void units_allocation(struct units_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
+                      const struct units_allocation_of *allocation)
 {
     uint16_t *at = rest_of_record(lane);
     unsigned range = range_of(lane, kind);
@@ -244,7 +246,7 @@ void units_allocation(struct malloctape_lane *lane, unsigned kind, uint64_t size
 }
 
 /* The first unit of the short forms for an object that this lane has; 0 if there is none. */
-static unsigned put_near(struct malloctape_lane *lane, uint16_t **at, unsigned range,
+static unsigned put_near(struct units_lane *lane, uint16_t **at, unsigned range,
                          const struct units_object *object)
 {
     if (range == RAW_RANGES || object->unknown || object->bound || !object->place) return 0;
@@ -255,7 +257,7 @@ static unsigned put_near(struct malloctape_lane *lane, uint16_t **at, unsigned r
     return ranges[range].far_base + (object->place >> 16);
 }
 
-void units_realloc(struct malloctape_lane *lane, unsigned kind, const struct units_object *old,
+void units_realloc(struct units_lane *lane, unsigned kind, const struct units_object *old,
                    uint64_t size, const struct units_allocation_of *allocation)
 {
     uint16_t *at = rest_of_record(lane);
@@ -268,21 +270,21 @@ void units_realloc(struct malloctape_lane *lane, unsigned kind, const struct uni
 
 /* The first unit of a free by way of the latest bound of the lane that has the object; 0 if it
  * has none. */
-static inline unsigned put_foreign(struct malloctape_lane *lane, uint16_t **at,
+static inline unsigned put_foreign(struct units_lane *lane, uint16_t **at,
                                    const struct units_object *object)
 {
     unsigned way = raw_allocations_lane(object->bound) % RAW_FOREIGN_WAYS;
-    uint64_t latest = lane->ways[way];
+    uint64_t latest = lane->foreign[way];
     if (raw_allocations_lane(latest) != raw_allocations_lane(object->bound) || !latest ||
         latest > object->bound || object->place >= RAW_FOREIGN_LIMIT)
         return 0;
-    lane->ways[way] = object->bound;
+    lane->foreign[way] = object->bound;
     *(*at)++ = (uint16_t)object->place;
     *at = put_number(*at, (object->bound - latest) * RAW_FOREIGN_CLASSES + object->size_class);
     return RAW_UNIT_FOREIGN + (way << RAW_FOREIGN_WAY_SHIFT) + (object->place >> 16);
 }
 
-void units_free(struct malloctape_lane *lane, unsigned kind, const struct units_object *object,
+void units_free(struct units_lane *lane, unsigned kind, const struct units_object *object,
                 uint64_t size, uint64_t alignment)
 {
     uint16_t *at = rest_of_record(lane);
@@ -298,7 +300,7 @@ void units_free(struct malloctape_lane *lane, unsigned kind, const struct units_
     finish_event(lane, first, at, 0);
 }
 
-void units_heap_call(struct malloctape_lane *lane, unsigned kind, unsigned count, uint64_t first,
+void units_heap_call(struct units_lane *lane, unsigned kind, unsigned count, uint64_t first,
                      uint64_t second)
 {
     uint16_t *at = put_number(rest_of_record(lane), count);
@@ -307,7 +309,7 @@ void units_heap_call(struct malloctape_lane *lane, unsigned kind, unsigned count
     finish_event(lane, RAW_UNIT_GENERAL + kind, at, 0);
 }
 
-void units_failed(struct malloctape_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
+void units_failed(struct units_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
                   const struct units_object *object)
 {
     uint16_t *at = put_number(rest_of_record(lane), kind);
@@ -318,14 +320,14 @@ void units_failed(struct malloctape_lane *lane, unsigned kind, uint64_t size, ui
     finish_event(lane, RAW_UNIT_GENERAL + RAW_FAILED + flags, at, 0);
 }
 
-void units_thread(struct malloctape_lane *lane, unsigned record, uint64_t thread_id)
+void units_thread(struct units_lane *lane, unsigned record, uint64_t thread_id)
 {
     uint16_t *at = rest_of_record(lane);
     if (record == RAW_THREAD_BEGIN) at = put_number(at, thread_id);
     finish(lane, RAW_UNIT_GENERAL + record, at);
 }
 
-void units_sequence(struct malloctape_lane *lane, unsigned structure, uint64_t number)
+void units_sequence(struct units_lane *lane, unsigned structure, uint64_t number)
 {
     unsigned entry = structure == RAW_STRUCTURE_PAGE_HEAP ? RAW_SIZE_CLASSES_MAX : structure;
     unsigned first = lane->allocating ? RAW_UNIT_SEQUENCE_BEFORE : RAW_UNIT_SEQUENCE_AFTER;
@@ -334,20 +336,20 @@ void units_sequence(struct malloctape_lane *lane, unsigned structure, uint64_t n
     finish(lane, first + structure, at);
 }
 
-void units_lost(struct malloctape_lane *lane, uint64_t events, uint64_t allocations)
+void units_lost(struct units_lane *lane, uint64_t events, uint64_t allocations)
 {
     uint16_t *at = put_number(put_number(rest_of_record(lane), events), allocations);
     finish_record(lane, RAW_UNIT_GENERAL + RAW_LOST, at, false, allocations);
 }
 
-void units_class(struct malloctape_lane *lane, unsigned size_class, uint64_t bytes)
+void units_class(struct units_lane *lane, unsigned size_class, uint64_t bytes)
 {
     uint16_t *at = put_number(put_number(rest_of_record(lane), size_class), bytes);
     lane->announced[size_class / 64] |= UINT64_C(1) << size_class % 64;
     finish(lane, RAW_UNIT_GENERAL + RAW_CLASS, at);
 }
 
-void units_cached(struct malloctape_lane *lane, unsigned size_class, unsigned count,
+void units_cached(struct units_lane *lane, unsigned size_class, unsigned count,
                   const uint32_t *places)
 {
     uint16_t *at = put_number(put_number(rest_of_record(lane), size_class), count);
@@ -357,7 +359,7 @@ void units_cached(struct malloctape_lane *lane, unsigned size_class, unsigned co
     finish(lane, RAW_UNIT_GENERAL + RAW_CACHED, at);
 }
 
-void units_uncached(struct malloctape_lane *lane, unsigned size_class, unsigned count)
+void units_uncached(struct units_lane *lane, unsigned size_class, unsigned count)
 {
     uint16_t *at = put_number(put_number(rest_of_record(lane), size_class), count);
     finish(lane, RAW_UNIT_GENERAL + RAW_UNCACHED, at);

@@ -1,21 +1,278 @@
-/* units - the records of a lane, as the units that its thread writes into its slot (FORMAT.md 5).
+/* units - the records of a lane, as the units that its thread writes into a slot (FORMAT.md 5).
  *
- *   a run    units_begin_run() -> records, here or by the inline functions of capture.h -> the next
+ *   a segment    units_begin_segment() -> records -> units_begin_segment()
  *
- * Everything about codes is here and in those functions.
+ * The writing half of the codec of raw units; raw_units.h is the reading half. It knows a
+ * struct units_lane and the units of one slot, and nothing of threads, slots or the allocator.
  *
- * The lane must have room for RAW_UNITS_PER_RECORD_MAX units. The first unit of a record is stored
+ * The usual records are written by inline functions, which a front end calls on its hot path
+ * (units_hot_...), all others by functions in units.c.
+ *
+ * The slot must have room for RAW_UNITS_PER_RECORD_MAX units. The first unit of a record is stored
  * after the others, and the cursor after that.
  *
- * Threads   the lane's own. */
+ * Threads   The lane's own. Another thread may read `head` and `first_allocation`. */
 #ifndef MALLOCTAPE_UNITS_H
 #define MALLOCTAPE_UNITS_H
 
-#include "capture.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
-/* Begins a run: forgets what the one before it remembered, and now and then chooses the profile
- * anew, from the `count` units of that one at `units` (0: this is the first). */
-void units_begin_run(struct malloctape_lane *lane, const uint16_t *units, size_t count, bool key);
+#include "../common/atomic.h"
+#include "../common/call_kind.h"
+#include "raw_format.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Allocations on the hot path are smaller than this. */
+#define UNITS_HOT_SIZE_LIMIT 1025u
+
+/* How calls of one kind are recorded on the hot path. */
+struct units_code {
+    union {
+        uint64_t size_limit;   /* of an allocation: sizes below it have a unit; 0: none has */
+        struct {               /* of a free or realloc */
+            uint32_t limit;    /* places below it have a unit */
+            uint16_t far_end;  /* and those whose upper half is below this two */
+            uint16_t far_base; /* the first of these, of an upper half of 0 */
+        };
+    };
+    uint16_t base; /* the unit less the size or place */
+} __attribute__((packed, aligned(2)));
+
+/* Codes of kinds that are used together, as malloc and free, are neighbours, and the first three, with that of calloc, lie with
+ * what else the hot path needs of a lane: allocations and reallocs, and between them frees, in the order of their numbers. */
+#define UNITS_CODES (2 * (CALL_FREE - 1))
+
+static inline unsigned units_code_at(unsigned kind)
+{
+    if (kind < CALL_REALLOC_ZERO) return 2 * (kind - CALL_MALLOC);
+    return (2 * (kind - CALL_REALLOC_ZERO) + UNITS_CODES - 1) % UNITS_CODES;
+}
+
+/* What the units of a lane's slot depend on. Only the lane's thread stores to it, but for `limit`.
+ * All begins as zero. */
+struct units_lane {
+    /* One cache line, with the codes of malloc, free and calloc. */
+    uint64_t head; /* units_head() of the next free unit; read by others (acquire) */
+    /* Of the capture core, which needs them whenever it needs the rest of the line. Nothing else
+     * in units.[ch] looks at them. */
+    uint64_t limit;   /* the head at which the hot path must be left; 0: now */
+    void *cache;      /* the front end's, which the stream follows; if NULL, `limit` is 0 */
+    uintptr_t window; /* shadow_window, which has a page of its own */
+    uint16_t owner;   /* of the places that the lane has: its number plus 1 */
+    struct units_code codes[UNITS_CODES]; /* of the segment, from its profile */
+    /* Allocations before the slot. Others read it, so it shares no line with what the thread stores
+     * all the time. */
+    uint64_t first_allocation;
+
+    /* Off the hot path. */
+    uint8_t allocating __attribute__((aligned(64))); /* sequence numbers belong to the next event */
+    bool wide;                                       /* many places are far: all are written so */
+    bool addresses;                                  /* recorded with each allocation */
+    uint8_t profile[RAW_PROFILE_BYTES];
+    uint64_t extra_units; /* written so far, that are not the first unit of an event */
+    uint64_t last_address;
+    uint64_t foreign[RAW_FOREIGN_WAYS]; /* cache of the latest other lanes: raw_allocations() */
+    uint64_t announced[RAW_SIZE_CLASSES_MAX / 64]; /* a bit for each class that the stream knows */
+    uint64_t sequences[RAW_SIZE_CLASSES_MAX + 1];  /* latest numbers; the last: of the page heap */
+};
+
+/* --- where a thread is ---
+ *
+ * A lane's head is the address of the slot's next free unit (48 bits), and below it the allocations so far modulo
+ * UNITS_HEAD_ALLOCATIONS_LIMIT: in one word, which an allocation need store only once. A slot has fewer allocations than the limit, and
+ * begins with fewer there, so that they never run over into the address. */
+#define UNITS_HEAD_SHIFT             16
+#define UNITS_HEAD_ALLOCATIONS_LIMIT UINT64_C(0x8000)
+#define UNITS_HEAD_ALLOCATION        UINT64_C(1)
+#define UNITS_HEAD_UNIT              ((uint64_t)sizeof(uint16_t) << UNITS_HEAD_SHIFT)
+
+/* `allocations`: so far, or a head that has them. */
+static inline uint64_t units_head(const uint16_t *cursor, uint64_t allocations)
+{
+    return (uint64_t)(uintptr_t)cursor << UNITS_HEAD_SHIFT |
+           allocations % UNITS_HEAD_ALLOCATIONS_LIMIT;
+}
+
+static inline uint16_t *units_head_cursor(uint64_t head)
+{
+    return (uint16_t *)(uintptr_t)(head >> UNITS_HEAD_SHIFT);
+}
+
+/* Allocations so far, of which there were `first` when the slot of this head was begun. */
+static inline uint64_t units_head_allocations(uint64_t head, uint64_t first)
+{
+    return first + (head - first) % UNITS_HEAD_ALLOCATIONS_LIMIT;
+}
+
+/* Of a lane that the caller has. */
+static inline uint16_t *units_cursor(const struct units_lane *lane)
+{
+    return units_head_cursor(lane->head);
+}
+
+/* Allocations so far, also of a lane whose thread goes on meanwhile. */
+static inline uint64_t units_allocations_so_far(const struct units_lane *lane)
+{
+    uint64_t first, head;
+    do {
+        first = atomic_load_acquire(&lane->first_allocation);
+        head = atomic_load_acquire(&lane->head);
+    } while (atomic_load_relaxed(&lane->first_allocation) != first);
+    return units_head_allocations(head, first);
+}
+
+/* The lane, which the caller has, goes on at the beginning of another slot. */
+static inline void units_enter_slot(struct units_lane *lane, const uint16_t *units)
+{
+    uint64_t allocations = units_allocations_so_far(lane);
+    atomic_store_release(&lane->first_allocation, allocations);
+    atomic_store_release(&lane->head, units_head(units, allocations));
+}
+
+static inline const struct units_code *units_code_of(const struct units_lane *lane, unsigned kind)
+{
+    return &lane->codes[units_code_at(kind)];
+}
+
+/* --- usual records ---
+ *
+ * `cursor` is that of lane->head, which is below lane->limit. */
+
+/* An allocation whose size is below the limit of its code, of the object that was the first of its class in the cache. */
+static inline void units_hot_allocation(struct units_lane *lane, uint16_t *cursor, unsigned kind,
+                                        uint64_t size)
+{
+    *cursor = (uint16_t)(units_code_of(lane, kind)->base + size);
+    atomic_add_own_release(&lane->head, UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
+}
+
+/* The two units of a far place, at once: nobody finds the first without the second. */
+static inline void units_put_far(uint16_t *cursor, uint32_t base, uint32_t place)
+{
+    uint32_t units = (place << 16 | place >> 16) + base;
+    memcpy(cursor, &units, sizeof units);
+}
+
+/* Whether a place that has no short code has a far one. */
+static inline bool units_code_has_far(const struct units_code *code, uint32_t place)
+{
+    return place >> 16 < code->far_end;
+}
+
+/* A free of an object that the lane has, if its place has a short code; else false, and nothing is written. */
+static inline bool units_hot_free(struct units_lane *lane, uint16_t *cursor, unsigned kind,
+                                  uint32_t place)
+{
+    const struct units_code *code = units_code_of(lane, kind);
+    if (__builtin_expect(place >= code->limit, 0)) {
+        if (!units_code_has_far(code, place)) return false;
+        units_put_far(cursor, code->far_base, place);
+        lane->extra_units++;
+        atomic_add_own_release(&lane->head, 2 * UNITS_HEAD_UNIT);
+        return true;
+    }
+    *cursor = (uint16_t)(code->base + place);
+    atomic_add_own_release(&lane->head, UNITS_HEAD_UNIT);
+    return true;
+}
+
+/* The same for a kind that is told the size. */
+static inline bool units_hot_free_sized(struct units_lane *lane, uint16_t *cursor, unsigned kind,
+                                        uint32_t place, uint64_t size)
+{
+    const struct units_code *code = units_code_of(lane, kind);
+    if (__builtin_expect(size >= RAW_NUMBER_MORE, 0)) return false;
+    if (__builtin_expect(place >= code->limit, 0)) {
+        if (!units_code_has_far(code, place)) return false;
+        cursor[2] = (uint16_t)size;
+        atomic_fence_release();
+        units_put_far(cursor, code->far_base, place);
+        lane->extra_units += 2;
+        atomic_add_own_release(&lane->head, 3 * UNITS_HEAD_UNIT);
+        return true;
+    }
+    cursor[1] = (uint16_t)size;
+    atomic_store_release(cursor, (uint16_t)(code->base + place));
+    lane->extra_units++;
+    atomic_add_own_release(&lane->head, 2 * UNITS_HEAD_UNIT);
+    return true;
+}
+
+/* A free of an object that another lane has, of the kind that has the first range: if the latest one of that lane which this run
+ * has named is not too far behind its `bound`; else false, and nothing is written. `sized`: the kind is told the size. */
+static inline bool units_hot_free_foreign(struct units_lane *lane, unsigned kind, uint32_t place,
+                                          uint32_t size_class, uint64_t bound, bool sized,
+                                          uint64_t size)
+{
+    unsigned way = raw_allocations_lane(bound) % RAW_FOREIGN_WAYS, extra = 2;
+    uint64_t latest = lane->foreign[way];
+    uint64_t number = (bound - latest) * RAW_FOREIGN_CLASSES + size_class;
+    if (lane->profile[RAW_FREE_1] != kind || !latest || number >= RAW_NUMBER_MORE ||
+        raw_allocations_lane(latest) != raw_allocations_lane(bound) || place >= RAW_FOREIGN_LIMIT ||
+        size >= RAW_NUMBER_MORE)
+        return false;
+    uint16_t *cursor = units_cursor(lane);
+    lane->foreign[way] = bound;
+    cursor[1] = (uint16_t)place;
+    cursor[2] = (uint16_t)number;
+    if (sized) cursor[++extra] = (uint16_t)size;
+    atomic_store_release(
+        cursor, (uint16_t)(RAW_UNIT_FOREIGN + (way << RAW_FOREIGN_WAY_SHIFT) + (place >> 16)));
+    lane->extra_units += extra;
+    atomic_add_own_release(&lane->head, (1 + extra) * UNITS_HEAD_UNIT);
+    return true;
+}
+
+/* The `number`th entry into a structure, on behalf of the event that follows if the lane is allocating, else of the latest one;
+ * if it is not too far from the latest one of this lane there; else false, and nothing is written. The lane has room. */
+static inline bool units_hot_sequence(struct units_lane *lane, unsigned structure, uint64_t number)
+{
+    unsigned entry = structure < RAW_SIZE_CLASSES_MAX ? structure : RAW_SIZE_CLASSES_MAX;
+    unsigned first = lane->allocating ? RAW_UNIT_SEQUENCE_BEFORE : RAW_UNIT_SEQUENCE_AFTER;
+    uint64_t difference = number - lane->sequences[entry];
+    uint16_t *cursor = units_cursor(lane);
+    if (difference >= RAW_NUMBER_MORE) return false;
+    lane->sequences[entry] = number;
+    cursor[1] = (uint16_t)difference;
+    atomic_store_release(cursor, (uint16_t)(first + structure));
+    lane->extra_units += 2;
+    atomic_add_own_release(&lane->head, 2 * UNITS_HEAD_UNIT);
+    return true;
+}
+
+/* Whether a realloc of the object that the lane has there is recorded by the function below. */
+static inline bool units_hot_can_realloc(const struct units_lane *lane, unsigned kind,
+                                         uint32_t place, uint64_t size)
+{
+    return units_code_has_far(units_code_of(lane, kind), place) && size < RAW_NUMBER_MORE;
+}
+
+/* If it moves the object, the new one was the first of the class of its size in the cache. */
+static inline void units_hot_realloc(struct units_lane *lane, uint16_t *cursor, unsigned kind,
+                                     uint32_t place, uint64_t size)
+{
+    unsigned extra = 2;
+    cursor[2] = (uint16_t)size;
+    if (kind == CALL_REALLOC_MOVED) cursor[++extra] = RAW_PLACE_NONE;
+    atomic_fence_release();
+    units_put_far(cursor, units_code_of(lane, kind)->far_base, place);
+    lane->extra_units += extra;
+    atomic_add_own_release(&lane->head, (1 + extra) * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
+}
+
+/* --- all records --- */
+
+/* Begins a segment: forgets what the one before it remembered, and now and then chooses the profile
+ * anew, from the `count` units of that one at `units`. `segments`: how many the lane has had; 0: this
+ * is the first. `key`: sequence numbers start from 0 again. */
+void units_begin_segment(struct units_lane *lane, const uint16_t *units, size_t count,
+                         uint64_t segments, bool key);
 
 /* An object as a record names it. */
 struct units_object {
@@ -33,34 +290,34 @@ struct units_allocation_of {
     bool taken; /* it was the first of the class of its size in the cache that the stream follows */
 };
 
-void units_allocation(struct malloctape_lane *lane, unsigned kind, uint64_t size,
-                      uint64_t alignment, const struct units_allocation_of *allocation);
-void units_realloc(struct malloctape_lane *lane, unsigned kind, const struct units_object *old,
+void units_allocation(struct units_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
+                      const struct units_allocation_of *allocation);
+void units_realloc(struct units_lane *lane, unsigned kind, const struct units_object *old,
                    uint64_t size, const struct units_allocation_of *allocation);
-void units_free(struct malloctape_lane *lane, unsigned kind, const struct units_object *object,
+void units_free(struct units_lane *lane, unsigned kind, const struct units_object *object,
                 uint64_t size, uint64_t alignment);
-void units_heap_call(struct malloctape_lane *lane, unsigned kind, unsigned count, uint64_t first,
+void units_heap_call(struct units_lane *lane, unsigned kind, unsigned count, uint64_t first,
                      uint64_t second);
 
 /* A call that failed; of `size`, `alignment`, `object` (may be NULL) those that the kind has. */
-void units_failed(struct malloctape_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
+void units_failed(struct units_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
                   const struct units_object *object);
 
 /* A size class and the size of its objects: before the class is mentioned. The lane remembers
  * that it has been. */
-void units_class(struct malloctape_lane *lane, unsigned size_class, uint64_t bytes);
+void units_class(struct units_lane *lane, unsigned size_class, uint64_t bytes);
 
 /* The thread's cache (FORMAT.md 2.6): up to RAW_CACHED_MAX places that came into it; so many
  * that left. */
-void units_cached(struct malloctape_lane *lane, unsigned size_class, unsigned count,
+void units_cached(struct units_lane *lane, unsigned size_class, unsigned count,
                   const uint32_t *places);
-void units_uncached(struct malloctape_lane *lane, unsigned size_class, unsigned count);
+void units_uncached(struct units_lane *lane, unsigned size_class, unsigned count);
 
 /* thread_begin with the thread's id; thread_end, thread_cache_deleted, cache_begin with 0. */
-void units_thread(struct malloctape_lane *lane, unsigned record, uint64_t thread_id);
-void units_sequence(struct malloctape_lane *lane, unsigned structure, uint64_t number);
-/* With those, the allocations of a slot are still fewer than MALLOCTAPE_HEAD_ALLOCATIONS_LIMIT. */
-void units_lost(struct malloctape_lane *lane, uint64_t events, uint64_t allocations);
+void units_thread(struct units_lane *lane, unsigned record, uint64_t thread_id);
+void units_sequence(struct units_lane *lane, unsigned structure, uint64_t number);
+/* With those, the allocations of a slot are still fewer than UNITS_HEAD_ALLOCATIONS_LIMIT. */
+void units_lost(struct units_lane *lane, uint64_t events, uint64_t allocations);
 
 /* How many of these records are events. `units` are whole records of a run with that profile.
  * Any thread. */
@@ -70,4 +327,7 @@ uint64_t units_events(const uint8_t *profile, bool addresses, const uint16_t *un
 size_t units_whole(const uint8_t *profile, bool addresses, const uint16_t *units, size_t count,
                    size_t units_max);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -176,7 +176,7 @@ static int flush(struct writer *writer)
 /* Where the lane's thread is in its slot; NULL: it has none. */
 static uint16_t *cursor_of(const struct malloctape_lane *lane)
 {
-    return malloctape_head_cursor(atomic_load_acquire(&lane->head));
+    return units_head_cursor(atomic_load_acquire(&lane->units.head));
 }
 
 /* The lane as it is followed for packing (pack.h): from the beginning of a run on as long as its chunks are packed. */
@@ -184,23 +184,23 @@ static struct pack_lane *follow_lane(struct writer *writer, struct malloctape_la
                                      unsigned flags, uint64_t first_allocation)
 {
     bool packed = flags & RAW_CHUNK_FLAG_PACKED;
-    if (lane->followed && !packed) {
-        pack_lane_end(&writer->packer, lane->followed);
-        lane->followed = NULL;
-    } else if (!lane->followed && packed && flags & RAW_CHUNK_FLAG_BEGIN) {
-        lane->followed = pack_lane_begin(&writer->packer, first_allocation);
+    if (lane->writer.followed && !packed) {
+        pack_lane_end(&writer->packer, lane->writer.followed);
+        lane->writer.followed = NULL;
+    } else if (!lane->writer.followed && packed && flags & RAW_CHUNK_FLAG_BEGIN) {
+        lane->writer.followed = pack_lane_begin(&writer->packer, first_allocation);
     }
-    return lane->followed;
+    return lane->writer.followed;
 }
 
 /* Puts the next `count` units of the lane's read slot into the sink. */
 static void commit_units(struct writer *writer, struct malloctape_lane *lane, size_t count,
                          bool packed)
 {
-    const uint16_t *from = lane->read_from;
-    struct spool_run run = spool_run_of(&writer->spool, lane->read_slot);
-    size_t before = (size_t)(from - spool_units(&writer->spool, lane->read_slot));
-    struct chunk_units chunk = {.lane = lane->number,
+    const uint16_t *from = lane->writer.read_from;
+    struct spool_run run = spool_run_of(&writer->spool, lane->writer.read_slot);
+    size_t before = (size_t)(from - spool_units(&writer->spool, lane->writer.read_slot));
+    struct chunk_units chunk = {.lane = lane->registry.number,
                                 .first_unit = run.first_unit + before,
                                 .first_allocation = run.first_allocation,
                                 .run = {run.profile, writer->addresses, from, count}};
@@ -217,16 +217,16 @@ static void commit_units(struct writer *writer, struct malloctape_lane *lane, si
 
 static void units_are_written(struct malloctape_lane *lane, size_t count)
 {
-    lane->read_from += count;
-    lane->written += count;
+    lane->writer.read_from += count;
+    lane->writer.written += count;
 }
 
 /* How many of the lane's next units, half of so many or fewer, are whole records. */
 static size_t half_of_units(const struct writer *writer, const struct malloctape_lane *lane,
                             size_t count)
 {
-    struct spool_run run = spool_run_of(&writer->spool, lane->read_slot);
-    return units_whole(run.profile, writer->addresses, lane->read_from, count, count / 2);
+    struct spool_run run = spool_run_of(&writer->spool, lane->writer.read_slot);
+    return units_whole(run.profile, writer->addresses, lane->writer.read_from, count, count / 2);
 }
 
 /* Near the limit of bytes each chunk is written by itself. What does not fit is tried again with
@@ -252,10 +252,10 @@ static void write_units_that_fit(struct writer *writer, struct malloctape_lane *
     writer->end_status = RAW_END_LIMIT;
 }
 
-/* Puts the units of the lane's read slot from `lane->read_from` to `to` into the stream. */
+/* Puts the units of the lane's read slot from `lane->writer.read_from` to `to` into the stream. */
 static void write_units(struct writer *writer, struct malloctape_lane *lane, const uint16_t *to)
 {
-    size_t count = (size_t)(to - lane->read_from);
+    size_t count = (size_t)(to - lane->writer.read_from);
     /* After an error the units stay in the spool. */
     if (count == 0 || writer->error || writer->is_full) return;
     if (!fits(writer, CHUNK_BYTES_MAX(count))) return write_units_that_fit(writer, lane, count);
@@ -266,15 +266,15 @@ static void write_units(struct writer *writer, struct malloctape_lane *lane, con
 /* The thread has left the lane's read slot: writes the rest of it and goes to the next one. */
 static void finish_slot(struct writer *writer, struct malloctape_lane *lane, uint32_t next)
 {
-    uint32_t slot = lane->read_slot;
+    uint32_t slot = lane->writer.read_slot;
     uint32_t units = writer->spool.notes[slot].units;
     write_units(writer, lane, spool_units(&writer->spool, slot) + units);
     if (writer->is_full) return;
     writer->pending[writer->pending_count].slot = slot;
     writer->pending[writer->pending_count].units = units;
     writer->pending_count++;
-    lane->read_slot = next;
-    lane->read_from = spool_units(&writer->spool, next);
+    lane->writer.read_slot = next;
+    lane->writer.read_from = spool_units(&writer->spool, next);
     if (writer->pending_count == WRITER_PENDING_SLOTS || sink_wants_flush(&writer->sink))
         flush(writer);
 }
@@ -287,12 +287,12 @@ static uint32_t drain_lane(struct writer *writer, struct malloctape_lane *lane,
 {
     uint32_t slots = 0;
     for (;;) {
-        const uint16_t *units = spool_units(&writer->spool, lane->read_slot);
+        const uint16_t *units = spool_units(&writer->spool, lane->writer.read_slot);
         if (upto && upto >= units && upto <= units + SPOOL_SLOT_UNITS) {
             write_units(writer, lane, upto);
             return slots;
         }
-        uint32_t next = atomic_load_acquire(&writer->spool.notes[lane->read_slot].next);
+        uint32_t next = atomic_load_acquire(&writer->spool.notes[lane->writer.read_slot].next);
         if (next == 0 || (!upto && slots == SLOTS_PER_PASS) || writer->is_full) return slots;
         finish_slot(writer, lane, next - 1);
         slots++;
@@ -338,23 +338,23 @@ static void put_tick(struct writer *writer, uint64_t now)
  * the end of the thread if there is no room left here. */
 static void retire_lane(struct writer *writer, struct malloctape_lane *lane)
 {
-    if (lane->ended || writer->is_full || !cursor_of(lane) ||
+    if (lane->registry.ended || writer->is_full || !cursor_of(lane) ||
         !lane_take_over(writer->registry, lane))
         return;
-    uint32_t slot = lane->slot;
-    bool ended = malloctape_lane_cursor(lane) < lane->end;
-    if (ended) units_thread(lane, RAW_THREAD_END, 0);
-    uint16_t *cursor = malloctape_lane_cursor(lane);
+    uint32_t slot = lane->record.slot;
+    bool ended = units_cursor(&lane->units) < lane->record.end;
+    if (ended) units_thread(&lane->units, RAW_THREAD_END, 0);
+    uint16_t *cursor = units_cursor(&lane->units);
     drain_lane(writer, lane, cursor);
     if (writer->is_full) return lane_put_back(writer->registry, lane);
-    uint32_t units = (uint32_t)(cursor - lane->start);
+    uint32_t units = (uint32_t)(cursor - lane->record.start);
     if (flush(writer) == 0) spool_give(&writer->spool, slot, units);
-    lane->units += units;
-    lane->limit = 0;
-    lane->room = NULL;
-    lane->slot = SPOOL_NO_SLOT;
-    lane->ended = ended;
-    atomic_store_release(&lane->head, malloctape_head(NULL, lane->head));
+    lane->record.earlier_units += units;
+    lane->units.limit = 0;
+    lane->record.room = NULL;
+    lane->record.slot = SPOOL_NO_SLOT;
+    lane->registry.ended = ended;
+    atomic_store_release(&lane->units.head, units_head(NULL, lane->units.head));
     lane_put_back(writer->registry, lane);
 }
 
@@ -369,7 +369,7 @@ static bool close_window(struct writer *writer)
     for (uint32_t i = 0; i < used; i++) {
         struct malloctape_lane *lane = lane_at(writer->registry, i);
         if (!writer->snapshot[i]) continue;
-        if (writer->snapshot[i] != lane->read_from) {
+        if (writer->snapshot[i] != lane->writer.read_from) {
             drain_lane(writer, lane, writer->snapshot[i]);
             progress = true;
         } else if (writer->windows % WRITER_WINDOWS_PER_THREAD_LOOK == 0) {
@@ -397,8 +397,8 @@ uint64_t writer_events(const struct writer *writer)
     uint64_t events = 0;
     for (uint32_t i = 0; i < used; i++) {
         const struct malloctape_lane *lane = lane_at(writer->registry, i);
-        uint64_t written = atomic_load_relaxed(&lane->written);
-        uint64_t extra = atomic_load_relaxed(&lane->extra_units);
+        uint64_t written = atomic_load_relaxed(&lane->writer.written);
+        uint64_t extra = atomic_load_relaxed(&lane->units.extra_units);
         events += written > extra ? written - extra : 0;
     }
     return events;
@@ -408,13 +408,14 @@ uint64_t writer_events(const struct writer *writer)
  * from there what stands in the slot. */
 static uint64_t events_of_lane(const struct writer *writer, const struct malloctape_lane *lane)
 {
-    uint64_t extra = atomic_load_acquire(&lane->extra_units);
+    uint64_t extra = atomic_load_acquire(&lane->units.extra_units);
     /* Without a slot the lane had no thread when `extra` was read. */
-    if (!cursor_of(lane)) return lane->written - extra;
-    const uint16_t *units = spool_units(&writer->spool, lane->read_slot);
-    struct spool_run run = spool_run_of(&writer->spool, lane->read_slot);
+    if (!cursor_of(lane)) return lane->writer.written - extra;
+    const uint16_t *units = spool_units(&writer->spool, lane->writer.read_slot);
+    struct spool_run run = spool_run_of(&writer->spool, lane->writer.read_slot);
     return run.first_unit - run.extra_units +
-           units_events(run.profile, writer->addresses, units, (size_t)(lane->read_from - units));
+           units_events(run.profile, writer->addresses, units,
+                        (size_t)(lane->writer.read_from - units));
 }
 
 static uint64_t events_in_stream(const struct writer *writer)
@@ -431,7 +432,7 @@ static uint64_t events_lost(const struct writer *writer)
     uint32_t used = atomic_load_acquire(&writer->registry->used);
     uint64_t events = atomic_load_relaxed(&writer->lost_events);
     for (uint32_t i = 0; i < used; i++)
-        events += atomic_load_relaxed(&lane_at(writer->registry, i)->lost_events_total);
+        events += atomic_load_relaxed(&lane_at(writer->registry, i)->record.lost_events_total);
     return events;
 }
 
@@ -474,7 +475,7 @@ static void note_late(struct writer *writer)
 {
     uint32_t used = atomic_load_acquire(&writer->registry->used);
     for (uint32_t i = 0; i < used; i++) {
-        uint32_t slot = lane_at(writer->registry, i)->slot;
+        uint32_t slot = lane_at(writer->registry, i)->record.slot;
         if (slot != SPOOL_NO_SLOT) spool_note_late(&writer->spool, slot);
     }
 }
@@ -559,7 +560,7 @@ static void tell_end(const struct writer *writer)
 static uint32_t lanes_written(const struct writer *writer)
 {
     uint32_t lanes = atomic_load_acquire(&writer->registry->used);
-    while (lanes > 0 && lane_at(writer->registry, lanes - 1)->written == 0)
+    while (lanes > 0 && lane_at(writer->registry, lanes - 1)->writer.written == 0)
         lanes--;
     return lanes;
 }
@@ -571,7 +572,7 @@ static void put_end(struct writer *writer)
     /* With very many lanes the chunk would not fit the ring; it is built apart. */
     uint8_t *chunk = reserve(writer, bytes_max + VARINT_SLACK);
     if (!chunk) {
-        fail(writer, -12, "memory");
+        fail(writer, -ENOMEM, "memory");
         return;
     }
     uint8_t *payload = chunk + RAW_CHUNK_HEADER_BYTES;
@@ -583,7 +584,7 @@ static void put_end(struct writer *writer)
     at = varint_put(at, atomic_load_relaxed(&writer->waited_ns));
     at = varint_put(at, used);
     for (uint32_t i = 0; i < used; i++)
-        at = varint_put(at, lane_at(writer->registry, i)->written);
+        at = varint_put(at, lane_at(writer->registry, i)->writer.written);
     size_t bytes = chunk_seal(chunk, RAW_CHUNK_END, (size_t)(at - payload), writer->ticks);
     for (size_t done = 0; done < bytes;) {
         size_t part = bytes - done < SINK_FLUSH_BYTES ? bytes - done : SINK_FLUSH_BYTES;
@@ -694,7 +695,7 @@ static int begin_stream(struct writer *writer)
 static int reserve_memory(struct writer *writer)
 {
     writer->snapshot = reserve(writer, RAW_LANES_MAX * sizeof *writer->snapshot);
-    if (!writer->snapshot) return -12;
+    if (!writer->snapshot) return -ENOMEM;
     packer_init(&writer->packer,
                 &(struct pack_source){malloctape_front_end.class_of_size, shadow_block_class(0),
                                       os_memory_reserve, os_memory_release});
