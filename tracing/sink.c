@@ -151,7 +151,7 @@ static size_t compress(struct sink *sink, const uint8_t *data, size_t bytes)
 {
     int compressed = LZ4_compress_fast_continue(
         sink->lz4, (const char *)data, (char *)sink->block + BLOCK_LENGTH_BYTES, (int)bytes,
-        LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX), 1);
+        LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX), SINK_LZ4_ACCELERATION);
     size_t least = bytes / (sink->packs ? SINK_SHRINKS_PACKED : SINK_SHRINKS);
     bool shrinks = compressed > 0 && (size_t)compressed <= bytes - least;
     judge(sink, bytes, shrinks ? (size_t)compressed : bytes);

@@ -14,27 +14,29 @@
 
 /* Largest block of the frame (its descriptor says so) and the ring, which must hold a block, the
  * 64 KiB before it, and a chunk. */
-#define SINK_BLOCK_BYTES_MAX (1024u * 1024)
-#define SINK_RING_BYTES      (2560u * 1024)
+#define SINK_BLOCK_BYTES_MAX  (1024u * 1024)
+/* 1 is the smallest and slowest of LZ4_compress_fast(); 2 to 16 took no less time. */
+#define SINK_LZ4_ACCELERATION 1
+#define SINK_RING_BYTES       (2560u * 1024)
 /* After a block that shrank by less than an eighth, or a sixteenth of what is packed, so many
  * bytes are not compressed: noise costs lz4 more than anything else. Twice as many each time it
  * is still noise: a program may begin so and go on otherwise. */
-#define SINK_SHRINKS         8u
-#define SINK_SHRINKS_PACKED  16u
-#define SINK_STORED_MIN      (64u * 1024)
-#define SINK_STORED_MAX      (4096u * 1024)
+#define SINK_SHRINKS          8u
+#define SINK_SHRINKS_PACKED   16u
+#define SINK_STORED_MIN       (64u * 1024)
+#define SINK_STORED_MAX       (4096u * 1024)
 /* Packing costs more than all else that the writer does. It pays if it takes a sixteenth from
  * the units, and if they do not become small without it, as a stream that repeats itself does:
  * lz4 leaves a tenth of it. A form is judged by so many bytes, and the other one tried after so
  * many more. */
-#define SINK_JUDGED_BYTES    (64u * 1024)
-#define SINK_SMALL           10u
-#define SINK_FORM_BYTES      (1024u * 1024)
+#define SINK_JUDGED_BYTES     (64u * 1024)
+#define SINK_SMALL            10u
+#define SINK_FORM_BYTES       (1024u * 1024)
 /* When to flush without being asked: what lz4 takes at once without leaving the second-level
  * cache; and what is stored in a file is written in large pieces, which cost the system half of
  * what small ones do. */
-#define SINK_FLUSH_BYTES     (64u * 1024)
-#define SINK_STORE_BYTES     (960u * 1024)
+#define SINK_FLUSH_BYTES      (64u * 1024)
+#define SINK_STORE_BYTES      (960u * 1024)
 
 struct sink {
     int file;
