@@ -32,8 +32,10 @@ forget_results() { find "$build_dir" -name '*.trs' -exec rm -f {} +; }
 # shellcheck disable=SC2086 # lists of names
 {
     packages_install run-tests.sh $BUILD_PACKAGES || exit 1
-    packages_install run-tests.sh $PROGRAM_PACKAGES || echo 'run-tests.sh: going on without these' >&2
-    packages_install run-tests.sh $ALLOCATOR_PACKAGES || echo 'run-tests.sh: going on without these' >&2
+    packages_install run-tests.sh $PROGRAM_PACKAGES ||
+        echo 'run-tests.sh: going on without these' >&2
+    packages_install run-tests.sh $ALLOCATOR_PACKAGES ||
+        echo 'run-tests.sh: going on without these' >&2
     packages_install run-tests.sh $CHART_PACKAGES || echo 'run-tests.sh: going on without it' >&2
 }
 build_tree run-tests.sh "$build_dir" test-programs || give_up 'the build failed, no test ran'

@@ -2,8 +2,10 @@
 
 # measure - runs one workload under each allocator, in turns, and takes the times.
 #
-#     round 1: plain 0.1 s, off 0.1 s, on 0.1 s, off 0.1 s, on 0.1 s, plain 0.1 s, ... until all three have ended
-#     round 2: plain, on, off, on, off, plain, ... and so on: six orders, so that each comes behind each other as often
+#     round 1: plain 0.1 s, off 0.1 s, on 0.1 s, off 0.1 s, on 0.1 s, plain 0.1 s, ...
+#              until all three have ended
+#     round 2: plain, on, off, on, off, plain, ... and so on: six orders,
+#              so that each comes behind each other as often
 #
 # The three runs of a round take turns: one goes on, with all its threads, while the other two stand
 # still (SIGSTOP). So a machine that becomes slower or faster for some seconds, as one shared with
@@ -43,7 +45,8 @@ class Modes
   def library(build_dir, name)
     path = File.join(build_dir, 'lib', name)
     raise BenchError, "#{path} is not there: run make" unless File.exist?(path)
-    raise BenchError, "#{path}: LD_PRELOAD takes no path with a blank or a colon" if path.match?(/[\s:]/)
+    raise BenchError, "#{path}: LD_PRELOAD takes no path with a blank or a colon" if
+      path.match?(/[\s:]/)
 
     path
   end
@@ -52,7 +55,8 @@ end
 # Child processes, started and accounted for.
 module Child
   # No program inherits a recording from the one that started bench/run.
-  CLEAN = { 'LD_PRELOAD' => nil, 'TCMALLOC_TRACE_OUTPUT' => nil, 'TCMALLOC_TRACE_QUIET' => nil }.freeze
+  CLEAN = { 'LD_PRELOAD' => nil, 'TCMALLOC_TRACE_OUTPUT' => nil, 'TCMALLOC_TRACE_QUIET' => nil }
+    .freeze
   OUTPUT_SHOWN_BYTES = 2000
 
   Times = Struct.new(:wall, :cpu)
@@ -70,7 +74,8 @@ module Child
   # Starts a program in process group `group` (0: a new one); what it prints goes to the file `log`.
   # Returns its process number.
   def start(environment, command, log, input: File::NULL, group: 0)
-    Process.spawn(CLEAN.merge(environment), *command, in: input, %i[out err] => [log, 'w'], pgroup: group)
+    Process.spawn(CLEAN.merge(environment), *command, in: input, %i[out err] => [log, 'w'],
+                  pgroup: group)
   rescue SystemCallError => e
     raise BenchError, "#{command.first}: #{e.message}"
   end
@@ -78,7 +83,8 @@ module Child
   # Raises if the program that ended with `status` failed.
   def check(status, command, log)
     how = status.to_s.sub(/\Apid \d+ /, '') unless status.success?
-    how ||= 'ran without the library' if File.binread(log, OUTPUT_SHOWN_BYTES).to_s.include?('cannot be preloaded')
+    how ||= 'ran without the library' if
+      File.binread(log, OUTPUT_SHOWN_BYTES).to_s.include?('cannot be preloaded')
     raise BenchError, "#{command.join(' ')}: #{how}\n#{tail(log)}" if how
   end
 
@@ -168,8 +174,10 @@ class Recording
     json = File.join(work_dir, 'info.json')
     Child.run([malloctape, 'info', '--json', json, trace], File.join(work_dir, 'info.log'))
     @info = JSON.parse(File.read(json))
-    raise BenchError, "#{trace}: #{info['lost_events']} events were lost" unless info['lost_events'].zero?
-    raise BenchError, "#{trace}: the recording ends with \"#{info['end']}\"" unless info['end'] == 'complete'
+    raise BenchError, "#{trace}: #{info['lost_events']} events were lost" unless
+      info['lost_events'].zero?
+    raise BenchError, "#{trace}: the recording ends with \"#{info['end']}\"" unless
+      info['end'] == 'complete'
   end
 
   def events = info.fetch('events')
@@ -211,7 +219,8 @@ class Measurement
   end
 
   # The ratios of a mode to plain, round by round; `what` is :wall or :cpu.
-  def ratios(mode, what) = times[mode].zip(times[:plain]).map { |ours, plain| ours[what] / plain[what] }
+  def ratios(mode, what) = times[mode].zip(times[:plain])
+    .map { |ours, plain| ours[what] / plain[what] }
 
   def bytes_per_event = recordings.map(&:bytes_per_event)
 

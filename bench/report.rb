@@ -99,12 +99,15 @@ end
 def result_row(result, first)
   spread = result.spread
   median, min, max = [spread.median, spread.min, spread.max].map { |number| ratio_text(number) }
-  [first ? result.workload : '', MEASURES.fetch(result.measure), result.bar ? result.bar.to_s : '-', median,
+  [first ? result.workload : '', MEASURES.fetch(result.measure), result.bar ? result.bar.to_s : '-',
+   median,
    interval_text(spread), min, max, spread.runs.to_s, met_text(result)]
 end
 
 def ratio_text(number) = format('%.3f', number)
-def interval_text(spread) = spread.low ? "#{ratio_text(spread.low)}-#{ratio_text(spread.high)}" : '-'
+def interval_text(spread)
+  spread.low ? "#{ratio_text(spread.low)}-#{ratio_text(spread.high)}" : '-'
+end
 
 def table_rows(results)
   results.each_with_index.map do |result, index|
@@ -116,7 +119,8 @@ def table_print(results)
   rows = [COLUMNS, *table_rows(results)]
   widths = rows.transpose.map { |column| column.map(&:length).max }
   rows.each do |row|
-    cells = row.each_with_index.map { |text, i| i < 2 ? text.ljust(widths[i]) : text.rjust(widths[i]) }
+    cells =
+      row.each_with_index.map { |text, i| i < 2 ? text.ljust(widths[i]) : text.rjust(widths[i]) }
     puts cells.join('   ')
   end
 end
@@ -127,20 +131,23 @@ def bars_print(results)
 end
 
 NOTES = <<~TEXT
-  plain: libtcmalloc_minimal.so; off: the tracing library, nothing recorded; on: recording. Each ratio is of two runs
-  of one round, which took turns. 95 %: how far the true median may be, with this probability.
+  plain: libtcmalloc_minimal.so; off: the tracing library, nothing recorded; on: recording. Each
+  ratio is of two runs of one round, which took turns. 95 %: how far the true median may be, with
+  this probability.
   redis: wall is redis-benchmark's, CPU the server's. A bar is met when the median is not above it.
 
-  Not measured here: memory; the longest pause of a single call; what a recording costs while a disk is slow or full
-  (what is written goes to the page cache); programs with more threads than this machine has cores; putting the
-  recording in order and replaying it; allocators other than this tcmalloc. Ping-pong waits by yielding: its CPU time
-  is mostly waiting. Other work on the machine is in all the numbers: see the load average, and minimum and maximum.
+  Not measured here: memory; the longest pause of a single call; what a recording costs while a
+  disk is slow or full (what is written goes to the page cache); programs with more threads than
+  this machine has cores; putting the recording in order and replaying it; allocators other than
+  this tcmalloc. Ping-pong waits by yielding: its CPU time is mostly waiting. Other work on the
+  machine is in all the numbers: see the load average, and minimum and maximum.
 TEXT
 
 # --- JSON -----------------------------------------------------------------------------------------
 
 def result_json(result)
-  { 'workload' => result.workload, 'measure' => result.measure, **result.spread.to_h.transform_keys(&:to_s),
+  { 'workload' => result.workload, 'measure' => result.measure,
+    **result.spread.to_h.transform_keys(&:to_s),
     'bar' => result.bar, 'met' => result.met }
 end
 

@@ -5,14 +5,14 @@
 # A workload has a name, a text, bars, and
 #   missing         why it cannot run here, or nil
 #   prepare(dir)    writes its input there, before any time is taken
-#   start(env, dir) a Run of it in that environment, which may write to that directory and has not had a turn yet;
-#                   raises BenchError if it fails
+#   start(env, dir) a Run of it in that environment, which may write to that directory and has
+#                   not had a turn yet; raises BenchError if it fails
 
 require_relative 'measure'
 
 # What a run is allowed to be: largest ratios to plain tcmalloc, and bytes per event. What has no
-# bar is measured and printed all the same. Bytes of churn are judged where the bar was set, with 10
-# 000 slots: to name one of more objects takes more bits.
+# bar is measured and printed all the same. Bytes of churn are judged where the bar was set, with
+# 10 000 slots: to name one of more objects takes more bits.
 CHURN_1_BARS = { wall_off: 1.04, wall_on: 1.5, cpu_on: 2.0 }.freeze
 BARS = {
   'churn-1-1000' => CHURN_1_BARS,
@@ -39,7 +39,8 @@ class ProgramWorkload
   def missing = nil
   def prepare(dir) = @dir = dir
   def input = File::NULL
-  def start(environment, dir) = Run.new(environment, command(dir), File.join(dir, "#{name}.log"), input:)
+  def start(environment, dir) =
+    Run.new(environment, command(dir), File.join(dir, "#{name}.log"), input:)
 end
 
 # One of our own small programs; each says at its head what it does.
@@ -49,7 +50,9 @@ class SmallProgram < ProgramWorkload
     @command = [path, *arguments.map(&:to_s)]
   end
 
-  def missing = File.executable?(@command.first) ? nil : "#{@command.first} is not built: make bench builds it"
+  def missing
+    "#{@command.first} is not built: make bench builds it" unless File.executable?(@command.first)
+  end
   def command(_dir) = @command
 end
 
@@ -59,7 +62,9 @@ module Installed
 
   def find(name)
     ENV.fetch('PATH', '').split(':').map { |dir| File.join(dir, name) }
-       .find { |path| File.executable?(path) && File.file?(path) && File.binread(path, 4) == "\x7FELF".b }
+       .find do |path|
+         File.executable?(path) && File.file?(path) && File.binread(path, 4) == "\x7FELF".b
+       end
   end
 
   # What `command` prints, in one line, or nil.
@@ -73,7 +78,8 @@ end
 # The compiler proper on one preprocessed file, made from the standard headers of this machine and a
 # little code that uses them, so that templates are instantiated and optimized and not only read.
 class Gcc < ProgramWorkload
-  HEADERS = %w[map string regex vector iostream unordered_map algorithm functional thread future random sstream].freeze
+  HEADERS = %w[map string regex vector iostream unordered_map algorithm functional thread future
+               random sstream].freeze
   CODE = File.join(__dir__, 'workloads/gcc.cc')
 
   def initialize(small)
@@ -92,7 +98,8 @@ class Gcc < ProgramWorkload
     Child.run(['g++', '-E', '-o', preprocessed, source], File.join(dir, 'gcc-preprocess.log'))
   end
 
-  def command(dir) = [compiler, '-quiet', '-fpreprocessed', '-O1', '-o', File.join(dir, 'gcc.s'), preprocessed]
+  def command(dir) =
+    [compiler, '-quiet', '-fpreprocessed', '-O1', '-o', File.join(dir, 'gcc.s'), preprocessed]
 
   private
 
@@ -152,7 +159,8 @@ class Redis
   def name = NAME
 
   def text
-    "redis-server driven by redis-benchmark set,lpush,hset,zadd, #{@turns} times #{@requests} requests each, -P 16, one socket"
+    "redis-server driven by redis-benchmark set,lpush,hset,zadd, #{@turns} times " \
+      "#{@requests} requests each, -P 16, one socket"
   end
 
   def bars = BARS.fetch(NAME)
@@ -217,12 +225,14 @@ class RedisRun < Run
   def socket = File.join(@dir, 'redis.socket')
 
   def server_command
-    [@paths['redis-server'], '--port', '0', '--unixsocket', socket, '--save', '', '--appendonly', 'no', '--daemonize',
+    [@paths['redis-server'], '--port', '0', '--unixsocket', socket, '--save', '', '--appendonly',
+     'no', '--daemonize',
      'no', '--dir', @dir]
   end
 
   def benchmark_command(requests)
-    [@paths['redis-benchmark'], '-s', socket, '-q', '-t', 'set,lpush,hset,zadd', '-n', requests.to_s, '-P', '16']
+    [@paths['redis-benchmark'], '-s', socket, '-q', '-t', 'set,lpush,hset,zadd', '-n',
+     requests.to_s, '-P', '16']
   end
 
   def ask(*words) = Child.run([@paths['redis-cli'], '-s', socket, *words], log('cli'))
@@ -232,7 +242,8 @@ class RedisRun < Run
     begin
       ask('ping')
     rescue BenchError
-      raise BenchError, "redis-server does not answer\n#{Child.tail(log('server'))}" if Child.now > deadline
+      raise BenchError, "redis-server does not answer\n#{Child.tail(log('server'))}" if
+        Child.now > deadline
 
       sleep 0.05
       retry
@@ -247,23 +258,31 @@ def workloads(build_dir, small)
   scaled = ->(number) { small ? number / 100 : number }
   steps = scaled[10_000_000]
   churn_1 = [1_000, 10_000, 100_000].map do |slots|
-    SmallProgram.new("churn-1-#{slots}", "1 thread, #{slots} slots, #{steps} steps", "#{tests}/churn", 1, slots, steps)
+    SmallProgram.new("churn-1-#{slots}", "1 thread, #{slots} slots, #{steps} steps",
+                     "#{tests}/churn", 1, slots, steps)
   end
   [
     *churn_1,
-    SmallProgram.new('churn-2-cross', "2 threads, 10000 slots, #{steps} steps each, one object in 16 changes hands",
+    SmallProgram.new('churn-2-cross',
+                     "2 threads, 10000 slots, #{steps} steps each, one object in 16 changes hands",
                      "#{tests}/churn", 2, 10_000, steps, 'cross'),
-    SmallProgram.new('producer', "one thread allocates, another frees: #{steps} objects", "#{bench}/producer", steps),
-    SmallProgram.new('ring', "one thread allocates, another frees, both at full speed: #{scaled[15_000_000]} objects of 1 to 1000 bytes",
+    SmallProgram.new('producer', "one thread allocates, another frees: #{steps} objects",
+                     "#{bench}/producer", steps),
+    SmallProgram.new('ring', "one thread allocates, another frees, both at full speed: " \
+                             "#{scaled[15_000_000]} objects of 1 to 1000 bytes",
                      "#{bench}/ring", scaled[15_000_000]),
-    SmallProgram.new('circle', "four threads, each frees what another has allocated: #{scaled[5_000_000]} objects each",
+    SmallProgram.new('circle', "four threads, each frees what another has allocated: " \
+                               "#{scaled[5_000_000]} objects each",
                      "#{bench}/circle", 4, scaled[5_000_000]),
-    SmallProgram.new('ping-pong', "two threads, one object to and fro, #{scaled[2_000_000]} times each way",
+    SmallProgram.new('ping-pong',
+                     "two threads, one object to and fro, #{scaled[2_000_000]} times each way",
                      "#{tests}/pingpong", 2, scaled[2_000_000]),
     SmallProgram.new('short-threads', "#{scaled[50_000]} threads, eight at a time, 50 objects each",
                      "#{tests}/threads", scaled[50_000]),
-    SmallProgram.new('growth', "64 buffers grow by realloc, #{scaled[6_000_000]} steps", "#{bench}/growth", scaled[6_000_000]),
-    SmallProgram.new('big', "objects of 256 KiB to 4 MiB, #{scaled[500_000]} steps", "#{bench}/big", scaled[500_000]),
+    SmallProgram.new('growth', "64 buffers grow by realloc, #{scaled[6_000_000]} steps",
+                     "#{bench}/growth", scaled[6_000_000]),
+    SmallProgram.new('big', "objects of 256 KiB to 4 MiB, #{scaled[500_000]} steps", "#{bench}/big",
+                     scaled[500_000]),
     Gcc.new(small), Sqlite.new(small), Redis.new(small)
   ]
 end

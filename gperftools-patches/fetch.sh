@@ -9,7 +9,7 @@
 #              these:
 #                the local cache          $MALLOCTAPE_CACHE, or $XDG_CACHE_HOME/malloctape,
 #                                         or ~/.cache/malloctape
-#                the distribution         apt-get source, with a private package list: nothing on the
+#                the distribution         apt-get source, with a private package list: nothing on
 #                                         system changes and root is not needed
 #                the upstream release     curl or wget
 #              An archive counts only if BASE lists its SHA-256; a fetched one is kept in the cache.
@@ -92,8 +92,8 @@ fetch_with_apt() { # prints the path of an accepted archive; what went wrong goe
             return 0
         fi
     done
-    echo "apt-get source $package: $(grep -e 'Failed to fetch' -e '^E:' "$work/apt/log" | head -n 1)" \
-        >>"$work/reasons"
+    echo "apt-get source $package: $(grep -e 'Failed to fetch' -e '^E:' "$work/apt/log" |
+        head -n 1)" >>"$work/reasons"
 }
 
 download() { # download URL FILE
@@ -127,8 +127,8 @@ find_archive() { # sets $archive
     echo "fetch.sh: gperftools $version is not in $cache; fetching its source"
     archive=$(fetch_with_apt)
     [ -n "$archive" ] || archive=$(fetch_release)
-    [ -n "$archive" ] || fail "cannot be fetched: $(paste -sd ';' "$work/reasons" | sed 's/;/; /g')." \
-        "Use configure --with-gperftools=DIR-or-archive"
+    [ -n "$archive" ] || fail "cannot be fetched: $(paste -sd ';' "$work/reasons" |
+        sed 's/;/; /g')." "Use configure --with-gperftools=DIR-or-archive"
     keep_in_cache "$archive"
 }
 

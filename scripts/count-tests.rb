@@ -30,7 +30,8 @@ end
 def results_read(trs_path)
   return [] unless File.exist?(trs_path)
 
-  File.readlines(trs_path, encoding: 'BINARY').filter_map { |line| line[/\A:test-result:\s*(\w+)/, 1] }
+  File.readlines(trs_path, encoding: 'BINARY')
+    .filter_map { |line| line[/\A:test-result:\s*(\w+)/, 1] }
 end
 
 def results_count(results, log)
@@ -47,7 +48,8 @@ def gtest_count(log, succeeded)
 
   failed = log.scan(/^\[  FAILED  \] .* \(\d+ ms\)$/).size
   failed = 1 if failed.zero? && !succeeded # it crashed
-  Counts.new(log.scan(/^\[       OK \] /).size, failed, log.scan(/^\[  SKIPPED \] .* \(\d+ ms\)$/).size)
+  Counts.new(log.scan(/^\[       OK \] /).size, failed,
+             log.scan(/^\[  SKIPPED \] .* \(\d+ ms\)$/).size)
 end
 
 def test_count(results, log)
@@ -65,7 +67,8 @@ def failure_show(name, log_path, log)
 end
 
 def skips_show(name, log)
-  reasons = log.scan(/^SKIP: (?:.* # SKIP )?(.*)/).flatten # the TAP driver's lines, and a plain test's last
+  # The TAP driver's lines, and a plain test's last.
+  reasons = log.scan(/^SKIP: (?:.* # SKIP )?(.*)/).flatten
   reasons += log.scan(/^\[  SKIPPED \] (.*) \(\d+ ms\)$/).flatten
   reasons.each { |reason| puts "skipped: #{name}: #{reason}" }
 end
@@ -87,7 +90,8 @@ end
 def test_logs(build_dir)
   question = "include Makefile\nprint-test-logs:\n\t@echo $(TEST_LOGS)\n"
   no_make_above = { 'MAKEFLAGS' => nil, 'MFLAGS' => nil, 'MAKEOVERRIDES' => nil }
-  IO.popen([no_make_above, 'make', '-s', '--no-print-directory', '-C', build_dir, '-f', '-', 'print-test-logs'], 'r+') do |make|
+  IO.popen([no_make_above, 'make', '-s', '--no-print-directory', '-C', build_dir, '-f', '-',
+            'print-test-logs'], 'r+') do |make|
     make.write(question)
     make.close_write
     make.read.split

@@ -30,7 +30,9 @@ def differences(name, report, original)
   ours = totals(report)
   theirs = totals(original)
   (theirs.keys | ours.keys).reject { |key| ours[key] == theirs[key] }
-                           .map { |key| "#{name}: #{key}: #{ours[key] || 0}, recorded: #{theirs[key] || 0}" }
+                           .map do |key|
+                             "#{name}: #{key}: #{ours[key] || 0}, recorded: #{theirs[key] || 0}"
+                           end
 end
 
 NOTE = <<~TEXT

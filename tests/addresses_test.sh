@@ -9,7 +9,8 @@ set -eu
 plan 6
 
 if ! setarch -R true 2>err; then
-    for text in 'not recording' 'recording' 'several seeds' 'again' 'the recording' 'it could fail'; do
+    for text in 'not recording' 'recording' 'several seeds' 'again' 'the recording' \
+        'it could fail'; do
         skip_test "$text" 'address randomization cannot be turned off here'
     done
     exit 0
@@ -34,7 +35,8 @@ recording() {
 # Every line of the program is one allocation or realloc in the recording.
 recording_is_whole() {
     local allocations
-    allocations=$("$bin/malloctape" dump --only-calls --lane 0 raw.lz4 2>err | grep -c -e '^malloc' -e '^calloc' \
+    allocations=$("$bin/malloctape" dump --only-calls --lane 0 raw.lz4 2>err |
+        grep -c -e '^malloc' -e '^calloc' \
         -e '^realloc_[nmi]' -e '^memalign') || return 1
     echo "$allocations allocations recorded" >out
     [ "$allocations" -ge 200000 ]

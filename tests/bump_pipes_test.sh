@@ -56,7 +56,8 @@ verbose_tells_both() {
 }
 
 verbose_without_pipes() {
-    exits 0 -v true </dev/null && says '^bump-pipes: stdin: not a pipe$' && says '^bump-pipes: stdout: not a pipe$'
+    exits 0 -v true </dev/null && says '^bump-pipes: stdin: not a pipe$' &&
+        says '^bump-pipes: stdout: not a pipe$'
 }
 
 survives_closed_descriptors() {
@@ -65,8 +66,13 @@ survives_closed_descriptors() {
 
 needs_a_command() { exits 2 && says '^bump-pipes: nothing to execute$' && says '^usage: '; }
 needs_a_command_after_dashes() { exits 2 -v -- && says '^bump-pipes: nothing to execute$'; }
-refuses_unknown_option() { exits 2 --nonsense true && says '^bump-pipes: --nonsense: unknown option$'; }
-not_found() { exits 127 no-such-command-anywhere && says '^bump-pipes: no-such-command-anywhere: not found$'; }
+refuses_unknown_option() {
+    exits 2 --nonsense true && says '^bump-pipes: --nonsense: unknown option$'
+}
+not_found() {
+    exits 127 no-such-command-anywhere &&
+        says '^bump-pipes: no-such-command-anywhere: not found$'
+}
 
 cannot_execute() {
     echo 'not a program' >plain-file

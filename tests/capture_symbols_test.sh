@@ -8,10 +8,12 @@ set -eu
 list=$source_dir/tests/capture_symbols.txt
 objects=$build_dir/gperftools-build/2.10/capture
 # What allocates, or may: never to be listed.
-allocating='(malloc|free|calloc|realloc|memalign|valloc|pvalloc|.*_memalign|aligned_alloc|reallocarray|strdup|strndup'
-allocating="$allocating|asprintf|vasprintf|.*printf|f(open|dopen|write|puts|putc|close)|opendir|getline|getdelim|setenv|putenv"
-allocating="$allocating|unsetenv|atexit|qsort|dl(open|error)|pthread_create|sem_open|_Zn[wa].*|_Zd[la].*|tc_.*|LZ4_create.*"
-allocating="$allocating|XXH3_createState|syslog|perror|strerror|exit|localtime|getaddrinfo|__libc_.*alloc.*)"
+allocating='(malloc|free|calloc|realloc|memalign|valloc|pvalloc|.*_memalign|aligned_alloc|reallocarray'
+allocating="$allocating|strdup|strndup|asprintf|vasprintf|.*printf|f(open|dopen|write|puts|putc|close)"
+allocating="$allocating|opendir|getline|getdelim|setenv|putenv|unsetenv|atexit|qsort|dl(open|error)"
+allocating="$allocating|pthread_create|sem_open|_Zn[wa].*|_Zd[la].*|tc_.*|LZ4_create.*"
+allocating="$allocating|XXH3_createState|syslog|perror|strerror|exit|localtime|getaddrinfo"
+allocating="$allocating|__libc_.*alloc.*)"
 
 # Of all objects of a list of directories: what is used and not defined among them.
 imports() {
@@ -35,16 +37,20 @@ MAKE
     [ "$(wc -w <sources)" = "$(find "$objects" -name '*.o' | wc -l)" ]
 }
 
-listed_with_reason() { ! grep -v -e '^#' -e '^$' "$list" | grep -v -E '^[A-Za-z_0-9]+ +[A-Za-z].{9,}$' >out; }
+listed_with_reason() {
+    ! grep -v -e '^#' -e '^$' "$list" | grep -v -E '^[A-Za-z_0-9]+ +[A-Za-z].{9,}$' >out
+}
 
 none_is_new() {
-    capture_imports >imported && cut -d ' ' -f 1 "$list" | grep -v -e '^#' -e '^$' | sort -u >allowed
+    capture_imports >imported && cut -d ' ' -f 1 "$list" | grep -v -e '^#' -e '^$' |
+        sort -u >allowed
     comm -23 imported allowed | sed 's/$/ is not in tests\/capture_symbols.txt/' >out
     [ -s imported ] && [ ! -s out ]
 }
 
 none_is_left_over() {
-    comm -13 imported allowed | sed 's/$/ is in tests\/capture_symbols.txt, but nobody uses it/' >out
+    comm -13 imported allowed |
+        sed 's/$/ is in tests\/capture_symbols.txt, but nobody uses it/' >out
     [ ! -s out ]
 }
 

@@ -12,8 +12,9 @@ if [ -n "$sanitized" ]; then
     exit 0
 fi
 chartjs=
-for file in /usr/share/javascript/chart.js/chart.min.js /usr/share/javascript/chart.js/chart.umd.js \
-    /usr/share/nodejs/chart.js/dist/chart.umd.js /usr/share/nodejs/chart.js/dist/chart.min.js; do
+for file in /usr/share/javascript/chart.js/chart.min.js \
+    /usr/share/javascript/chart.js/chart.umd.js /usr/share/nodejs/chart.js/dist/chart.umd.js \
+    /usr/share/nodejs/chart.js/dist/chart.min.js; do
     [ ! -e "$file" ] || chartjs=$file
 done
 
@@ -29,18 +30,25 @@ leaves_nothing() { [ -z "$(ls "$TMPDIR")" ]; }
 
 # --- traces of every form ---
 
-all_complete='j["allocators"].all? { |a| a["status"] == "complete" && a["reports"].size == j["runs"] }'
+all_complete='j["allocators"].all? { |a| a["status"] == "complete" &&
+    a["reports"].size == j["runs"] }'
 few=tcmalloc,glibc,none
 
 compares_instructions() {
     exits 0 compare lanes --runs 2 -a "$few" --json lanes.json && json lanes.json "$all_complete" &&
         json lanes.json 'j["trace"]["events"] == 101_000 && j["runs"] == 2'
 }
-compares_lz4() { exits 0 compare lanes.lz4 -r 1 -a "$few" --json f.json && json f.json "$all_complete"; }
+
+compares_lz4() {
+    exits 0 compare lanes.lz4 -r 1 -a "$few" --json f.json && json f.json "$all_complete"
+}
+
 compares_raw() {
-    exits 0 compare threads.raw.lz4 -r 1 -a "$few" --json raw.json && json raw.json "$all_complete" &&
+    exits 0 compare threads.raw.lz4 -r 1 -a "$few" --json raw.json &&
+        json raw.json "$all_complete" &&
         "$bin/malloctape" info --json info.json threads.raw.lz4 >out &&
-        [ "$(json_counts info.json)" = "$(ruby -rjson -e 'puts JSON.parse(File.read("raw.json"))["trace"].to_json' >t &&
+        [ "$(json_counts info.json)" = "$(ruby -rjson -e \
+        'puts JSON.parse(File.read("raw.json"))["trace"].to_json' >t &&
             json_counts t)" ]
 }
 compares_piped_instructions() {
@@ -52,18 +60,29 @@ compares_piped_raw() {
         json f.json "$all_complete"
 }
 tells_cut() {
-    head -c 60000 lanes >cut && exits 3 compare cut -r 1 -a glibc --json f.json && json f.json "$all_complete"
+    head -c 60000 lanes >cut && exits 3 compare cut -r 1 -a glibc --json f.json &&
+        json f.json "$all_complete"
 }
 refuses_damage() {
     { head -c 50000 lanes && head -c 1000 /dev/zero && tail -c +51001 lanes; } >damaged &&
-        exits 1 compare damaged -a glibc && says '^malloctape compare: damaged: offset 0x' && leaves_nothing
+        exits 1 compare damaged -a glibc && says '^malloctape compare: damaged: offset 0x' &&
+        leaves_nothing
 }
 refuses_damaged_recording() {
-    lz4 -dc threads.raw.lz4 >raw && { head -c 20000 raw && head -c 1000 /dev/zero && tail -c +21001 raw; } >bad.raw &&
-        exits 1 compare bad.raw -a glibc && says '^malloctape compare: bad.raw: offset 0x' && leaves_nothing
+    lz4 -dc threads.raw.lz4 >raw && { head -c 20000 raw && head -c 1000 /dev/zero &&
+        tail -c +21001 raw; } >bad.raw &&
+        exits 1 compare bad.raw -a glibc && says '^malloctape compare: bad.raw: offset 0x' &&
+        leaves_nothing
 }
-refuses_other_files() { exits 1 compare "$source_dir/tests/cli_compare_test.sh" -a glibc && says 'neither a raw stream nor an instruction stream'; }
-refuses_missing_file() { exits 1 compare nothing -a glibc && says 'nothing: cannot open: No such file'; }
+
+refuses_other_files() {
+    exits 1 compare "$source_dir/tests/cli_compare_test.sh" -a glibc &&
+        says 'neither a raw stream nor an instruction stream'
+}
+
+refuses_missing_file() {
+    exits 1 compare nothing -a glibc && says 'nothing: cannot open: No such file'
+}
 
 # --- what is told ---
 
@@ -72,12 +91,14 @@ refuses_missing_file() { exits 1 compare nothing -a glibc && says 'nothing: cann
 tells_table() {
     exits 0 compare lanes -r 3 -a "$few" && prints '^lanes.*: 101000 events, ' &&
         prints '^allocator  *events  *spread  *per event  *wall  *RSS  *heap  *RSS/live  *p50' &&
-        prints '^tcmalloc\( *\(< \)*[0-9][0-9.]*\)\{13\}$' && prints '^glibc\( *\(< \)*[0-9][0-9.]*\)\{13\}$' && prints '^none  *[0-9]'
+        prints '^tcmalloc\( *\(< \)*[0-9][0-9.]*\)\{13\}$' &&
+        prints '^glibc\( *\(< \)*[0-9][0-9.]*\)\{13\}$' && prints '^none  *[0-9]'
 }
 # Also with long names and reasons.
 fits_in_120_columns() {
     cp "$stub" lib_a_long_name_of_an_allocator.so
-    exit_status "$bin/malloctape" compare threads.raw.lz4 -r 1 -a "$few,$PWD/lib_a_long_name_of_an_allocator.so,$PWD/lib$(
+    exit_status "$bin/malloctape" compare threads.raw.lz4 -r 1 \
+        -a "$few,$PWD/lib_a_long_name_of_an_allocator.so,$PWD/lib$(
         printf '_long%.0s' 1 2 3 4 5 6 7 8)/no.so,$stub:FAILING_STUB=exhaust" >out 2>err
     prints '^lib_a_long_name_of_an_allocator.so$' && prints 'an allocation failed' &&
         awk 'length > 120 && !/no.so|_long_long/ { print "# " $0; bad = 1 } END { exit bad }' out
@@ -85,38 +106,61 @@ fits_in_120_columns() {
 # A call takes less than the step of a clock of 20 ns, or it has steps of 1 ns.
 tells_steps() {
     exits 0 compare lanes -r 1 -a none,glibc --json f.json -- --sample 1 &&
-        ruby -rjson -e 'j = JSON.parse(File.read("f.json")); step = j["allocators"][1]["reports"][0]["latency_resolution_ns"]
+        ruby -rjson -e \
+        'j = JSON.parse(File.read("f.json"))
+            step = j["allocators"][1]["reports"][0]["latency_resolution_ns"]
             p50 = j["allocators"][1]["numbers"]["allocation_p50_ns"]["median"]
             wanted = p50 < step ? format("< %.0f", step) : format(" %.0f", p50)
-            exit(File.read("out").lines.grep(/^glibc/)[0].include?(wanted) && !File.read("out").match?(/ 0 *\d* *\d*$/))'
+            exit(File.read("out").lines.grep(/^glibc/)[0].include?(wanted) &&
+                !File.read("out").match?(/ 0 *\d* *\d*$/))'
 }
 tells_json() {
     json lanes.json 'n = j["allocators"][0]["numbers"]
-        n.values.all? { |v| v["min"] <= v["median"] && v["median"] <= v["max"] } && n["events_per_second"]["min"] > 0 &&
+        n.values.all? { |v| v["min"] <= v["median"] && v["median"] <= v["max"] } &&
+            n["events_per_second"]["min"] > 0 &&
             n["net_ns_per_event"]["median"] > 0 && n["peak_rss_bytes"]["median"] > 1e6' &&
         json lanes.json 'j["allocators"].map { |a| a["entry"] } == %w[tcmalloc glibc none] &&
-            j["allocation_kind"] == "malloc" && j["free_kind"] == "free" && j["machine"]["processors"] > 0'
+            j["allocation_kind"] == "malloc" && j["free_kind"] == "free" &&
+                j["machine"]["processors"] > 0'
 }
-tells_json_alone() { exits 0 compare lanes -r 1 -a glibc --json - && cp out f.json && json f.json "$all_complete"; }
+
+tells_json_alone() {
+    exits 0 compare lanes -r 1 -a glibc --json - && cp out f.json && json f.json "$all_complete"
+}
+
 tells_curves() {
     json raw.json 's = j["allocators"][1]["series"]
-        s["seconds"].size > 0 && s.values.map(&:size).uniq.size == 1 && s["rss_bytes"].compact.min > 1e6'
+        s["seconds"].size > 0 && s.values.map(&:size).uniq.size == 1 &&
+            s["rss_bytes"].compact.min > 1e6'
 }
 
 page() {
     [ -n "$chartjs" ] || return 0
-    exits 1 compare threads.raw.lz4 -r 2 --html page.html -a "glibc:A=</script><b>\,\&,none,$PWD/no.so"
+    exits 1 compare threads.raw.lz4 -r 2 --html page.html \
+        -a "glibc:A=</script><b>\,\&,none,$PWD/no.so"
 }
 page_stands_alone() {
-    page && ! grep -q -i 'src=\|<link\|@[A-Z]*@\|https*://[^w]*cdn' page.html && grep -q -F "$(head -c 2000 "$chartjs" | tail -n 1)" page.html
+    page && ! grep -q -i 'src=\|<link\|@[A-Z]*@\|https*://[^w]*cdn' page.html &&
+        grep -q -F "$(head -c 2000 "$chartjs" | tail -n 1)" page.html
 }
-page_has_facts() { grep -q '<h1>threads under several allocators</h1>' page.html && grep -q '<dt>Events</dt>' page.html; }
+
+page_has_facts() {
+    grep -q '<h1>threads under several allocators</h1>' page.html &&
+        grep -q '<dt>Events</dt>' page.html
+}
+
 page_has_numbers() {
-    [ "$(grep -c '<th scope="row">' page.html)" -gt 15 ] && grep -q '<th scope="row">events <small>M/s</small></th><td>[0-9]' page.html
+    [ "$(grep -c '<th scope="row">' page.html)" -gt 15 ] &&
+        grep -q '<th scope="row">events <small>M/s</small></th><td>[0-9]' page.html
 }
-page_names_failures() { grep -q '<p class="failed">no.so: .*No such file or directory</p>' page.html; }
+
+page_names_failures() {
+    grep -q '<p class="failed">no.so: .*No such file or directory</p>' page.html
+}
+
 page_escapes() {
-    grep -q 'A=<wbr>&lt;/script&gt;&lt;b&gt;,&amp;' page.html && ! grep -q '</script><b>' page.html &&
+    grep -q 'A=<wbr>&lt;/script&gt;&lt;b&gt;,&amp;' page.html &&
+        ! grep -q '</script><b>' page.html &&
         ruby -rjson -e 'data = File.read("page.html")[%r{id="data">(.*)</script>}, 1]
             exit(JSON.parse(data)["allocators"][0]["settings"] == { "A" => "</script><b>,&" })'
 }
@@ -126,35 +170,45 @@ page_escapes() {
 settings_reach_one_only() {
     exits 1 compare lanes -r 2 --json f.json -a "$stub,$stub:FAILING_STUB=refuse,glibc" &&
         json f.json 'j["allocators"].map { |a| a["status"] } == %w[complete failed complete] &&
-            j["allocators"][1]["error"].include?("an allocation failed") && j["allocators"][1]["reports"].empty?'
+            j["allocators"][1]["error"].include?("an allocation failed") &&
+                j["allocators"][1]["reports"].empty?'
 }
 tells_crash() {
     exits 1 compare lanes -r 2 -a "$stub:FAILING_STUB=crash,$stub:FAILING_STUB=abort,glibc" &&
         prints '^failing_stub.so replay was killed by signal 11 (Segmentation fault)' &&
-        prints 'signal 6 (Aborted): failing_stub: out of patience$' && prints '^  FAILING_STUB=crash$' &&
+        prints 'signal 6 (Aborted): failing_stub: out of patience$' &&
+        prints '^  FAILING_STUB=crash$' &&
         prints '^glibc  *[0-9]' && leaves_nothing
 }
 tells_exhaustion() {
     exits 1 compare lanes -r 2 --json f.json -a "$stub:FAILING_STUB=exhaust,glibc" &&
         json f.json 'j["allocators"].map { |a| a["status"] } == %w[failed complete] &&
-            j["allocators"][0]["error"].match?(/\Aoffset 0x\h+: an allocation failed.*: instruction \d+: malloc of/)'
+            j["allocators"][0]["error"].match?(
+                /\Aoffset 0x\h+: an allocation failed.*: instruction \d+: malloc of/)'
 }
 tells_hang() {
     exits 1 compare lanes -r 2 --time-limit 1.5 --json f.json -a "$stub:FAILING_STUB=hang" &&
-        json f.json 'j["allocators"][0]["error"].start_with?("replay had not ended after 1.5 s and was stopped")' &&
-        prints '^failing_stub.so  *replay had not ended after 1.5 s' && leaves_nothing && exits 2 compare lanes --time-limit 1x
+        json f.json \
+        'j["allocators"][0]["error"].start_with?(
+            "replay had not ended after 1.5 s and was stopped")' &&
+        prints '^failing_stub.so  *replay had not ended after 1.5 s' && leaves_nothing &&
+        exits 2 compare lanes --time-limit 1x
 }
 # No file can be written: the directory for what is temporary is as good as full.
 tells_full_directory() {
-    exit_status sh -c "trap '' XFSZ; ulimit -f 0; exec $bin/malloctape compare threads.raw.lz4 -a glibc 2>&1" | cat >out
+    exit_status sh -c \
+        "trap '' XFSZ; ulimit -f 0; exec $bin/malloctape compare threads.raw.lz4 -a glibc 2>&1" |
+        cat >out
     prints '^malloctape compare: threads.raw.lz4: .*cannot write: File too large' && leaves_nothing
 }
 tells_full_output() {
     exit_status "$bin/malloctape" compare lanes -r 1 -a glibc >/dev/full 2>err
-    [ "$status" = 1 ] && says '^malloctape: cannot write to the standard output: No space left on device$'
+    [ "$status" = 1 ] &&
+        says '^malloctape: cannot write to the standard output: No space left on device$'
 }
 tells_missing() {
-    exits 1 compare lanes -r 1 -a 'libnothing.so.7,glibc' && prints '^libnothing.so.7  *not installed: ' &&
+    exits 1 compare lanes -r 1 -a 'libnothing.so.7,glibc' &&
+        prints '^libnothing.so.7  *not installed: ' &&
         prints '^glibc  *[0-9]'
 }
 tells_other_library() {
@@ -164,23 +218,27 @@ ignores_own_preload() {
     (export LD_PRELOAD=$stub NO_THREAD_CACHE_SWITCH=1 &&
         exits 0 compare lanes -r 1 -a tcmalloc,tcmalloc-noswitch,glibc --json f.json) &&
         json f.json 'r = j["allocators"].map { |a| a["reports"][0] }
-            r.map { |one| one["thread_cache_switching"] } == [true, false, false] && r[2]["allocator"].start_with?("glibc")'
+            r.map { |one| one["thread_cache_switching"] } == [true, false, false] &&
+                r[2]["allocator"].start_with?("glibc")'
 }
 takes_options_of_replay() {
     exits 0 compare lanes -r 1 -a glibc --json f.json --engine switch -- --limit 1000 &&
         json f.json 'j["trace"]["events"] == 1000 && j["replay_options"] == %w[--limit 1000]' &&
-        exits 1 compare lanes -a glibc -- --nonsense && says "lanes: .*unrecognized option '--nonsense'"
+        exits 1 compare lanes -a glibc -- --nonsense &&
+        says "lanes: .*unrecognized option '--nonsense'"
 }
 all_installed_by_default() {
     exits 0 compare lanes -r 1 --json f.json &&
         json f.json 'names = j["allocators"].map { |a| a["name"] }
-            %w[tcmalloc tcmalloc-noswitch glibc].all? { |name| names.include?(name) } && !names.include?("none")'
+            %w[tcmalloc tcmalloc-noswitch glibc].all? { |name| names.include?(name) } &&
+                !names.include?("none")'
 }
 refuses_nonsense() {
     exits 2 compare && says 'which trace?' && exits 2 compare a b && says 'one trace, please' &&
         exits 2 compare lanes -a jmalloc && says "there is no allocator 'jmalloc'" &&
         exits 2 compare lanes -a glibc: && says "is no name of a variable" &&
-        exits 2 compare lanes -r 0 && says "'0' is no number from 1" && exits 2 compare lanes --colour
+        exits 2 compare lanes -r 0 && says "'0' is no number from 1" &&
+        exits 2 compare lanes --colour
 }
 stops_when_asked() {
     "$bin/malloctape" compare lanes -a glibc -r 1000 >out 2>err &
@@ -214,7 +272,9 @@ if [ -n "$chartjs" ]; then
     check 'the page names what failed' page_names_failures
     check 'the page shows odd characters as they are' page_escapes
 else
-    for text in 'alone' 'facts' 'numbers' 'failures' 'odd characters'; do skip_test "the page: $text" 'no libjs-chart.js'; done
+    for text in 'alone' 'facts' 'numbers' 'failures' 'odd characters'; do
+        skip_test "the page: $text" 'no libjs-chart.js'
+    done
 fi
 check 'settings reach their allocator only; one that fails is a row' settings_reach_one_only
 check 'a crash is told with the last words' tells_crash

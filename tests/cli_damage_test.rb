@@ -17,8 +17,9 @@ require_relative 'reference/expected'
 
 SEED = (ARGV[0] || 1).to_i
 COUNT = (ARGV[1] || size(150, 1500)).to_i
-SAMPLE_NAMES = %w[raw_example raw_everything raw_addresses instructions_everything instructions_addresses verify_raw
-                  verify_good verify_lacking_raw verify_interleaved_raw].freeze
+SAMPLE_NAMES = %w[raw_example raw_everything raw_addresses instructions_everything
+                  instructions_addresses verify_raw verify_good verify_lacking_raw
+                  verify_interleaved_raw].freeze
 CHECKSUMS = Checksums.new(File.join(BUILD, 'tests/tools/checksums'))
 STREAMS = SAMPLE_NAMES.to_h { |name| [name, SAMPLES.fetch(name).call(CHECKSUMS)] }
 
@@ -48,7 +49,8 @@ def seal(stream)
 end
 
 def seal_part(stream, at, checksum, header, payload)
-  stream[at + checksum, 4] = CHECKSUMS.of(stream.byteslice(at, checksum) + stream.byteslice(at + header, payload))
+  stream[at + checksum, 4] =
+    CHECKSUMS.of(stream.byteslice(at, checksum) + stream.byteslice(at + header, payload))
 end
 
 def damaged(stream, random)
@@ -59,7 +61,8 @@ def damaged(stream, random)
 end
 
 def run_program(*words)
-  output, messages, status = Timeout.timeout(60) { Open3.capture3(File.join(BUILD, 'bin/malloctape'), *words) }
+  output, messages, status =
+    Timeout.timeout(60) { Open3.capture3(File.join(BUILD, 'bin/malloctape'), *words) }
   sound = [0, 1, 3].include?(status.exitstatus) && messages !~ /Sanitizer|runtime error/
   [output, status.exitstatus, sound ? nil : "#{words[0]}: #{status} #{messages.lines.first}"]
 end
@@ -73,10 +76,12 @@ def fault(file, stream, partner)
 
   expected, refusal = reference_text(stream)
   complete = refusal.nil?
-  return "dump: status #{status}, the reference #{complete ? 'took' : 'refused'} it" if complete != status.zero?
+  return "dump: status #{status}, the reference #{complete ? 'took' : 'refused'} it" if
+    complete != status.zero?
 
   # A reader may refuse as a whole a block of which the other has printed the beginning.
-  'dump: not what the reference prints' unless complete ? output == expected : expected.start_with?(output)
+  'dump: not what the reference prints' unless
+    complete ? output == expected : expected.start_with?(output)
 end
 
 # The other stream of a verification.

@@ -37,7 +37,8 @@ all_bad() {
         ! is_for_info "$name" || continue
         exits 1 dump "$name" && says "^malloctape dump: $name: offset 0x[0-9a-f]*: " &&
             is_beginning out "$name.expected" || { echo "# $name"; return 1; }
-        [ -s "$name.refused" ] || [ "$name" = raw_bad_checksum ] || { echo "# accepted: $name"; return 1; }
+        [ -s "$name.refused" ] || [ "$name" = raw_bad_checksum ] ||
+            { echo "# accepted: $name"; return 1; }
     done
 }
 
@@ -77,7 +78,8 @@ END
 raw_example_bytes() {
     sample raw_example
     ruby -e 'puts File.binread("raw_example").byteslice(0x96, 46).unpack1("H*")' >out
-    [ "$(cat out)" = "1500000100001200"$(printf %s 30f06712 39f0 03f10100 fff10100 38f003001800 3af00300020041000100 \
+    [ "$(cat out)" = "1500000100001200"$(printf %s 30f06712 39f0 03f10100 fff10100 38f003001800 \
+        3af00300020041000100 \
         18a0 14a0 4100 18a0) ]
 }
 
@@ -121,13 +123,15 @@ only_calls_of_instructions() {
 
 one_lane() {
     sample verify_raw
-    exits 0 dump verify_raw && grep ' L1 ' out >expected && exits 0 dump --lane 1 verify_raw && diff expected out &&
+    exits 0 dump verify_raw && grep ' L1 ' out >expected && exits 0 dump --lane 1 verify_raw &&
+        diff expected out &&
         exits 0 dump --lane 77 verify_raw && [ ! -s out ]
 }
 
 one_lane_of_instructions() {
     sample verify_good
-    exits 0 dump verify_good && grep ' L1 ' out >expected && exits 0 dump --lane 1 verify_good && diff expected out
+    exits 0 dump verify_good && grep ' L1 ' out >expected && exits 0 dump --lane 1 verify_good &&
+        diff expected out
 }
 
 # The same stream in a file and from a pipe, plain and packed, in frames after one another.
@@ -137,7 +141,8 @@ any_way_in() {
         cp out expected
         lz4 -qc "$name" >packed
         { head -c 100 "$name" | lz4 -qc; tail -c +101 "$name" | lz4 -qc; } >frames
-        exits 0 dump packed && cmp expected out && exits 0 dump frames && cmp expected out || return 1
+        exits 0 dump packed && cmp expected out && exits 0 dump frames && cmp expected out ||
+            return 1
         for file in "$name" packed frames; do
             exits 0 dump - <"$file" && cmp expected out || return 1
             cat "$file" | "$bin/malloctape" dump - >out 2>err && cmp expected out || return 1
@@ -147,7 +152,8 @@ any_way_in() {
 
 neither_format() {
     echo 'something else' >text
-    exits 1 dump text && says '^malloctape dump: text: .*neither a raw stream nor an instruction stream'
+    exits 1 dump text &&
+        says '^malloctape dump: text: .*neither a raw stream nor an instruction stream'
 }
 
 nothing_at_all() { : >empty && exits 3 dump empty && [ ! -s out ]; }
@@ -156,11 +162,16 @@ usage() {
     exits 2 dump && exits 2 dump a b && exits 2 dump --lane x raw_example &&
         exits 2 dump --lane 65536 raw_example
 }
-full_disk() { "$bin/malloctape" dump raw_example >/dev/full 2>err && return 1; says 'cannot write'; }
+
+full_disk() {
+    "$bin/malloctape" dump raw_example >/dev/full 2>err && return 1
+    says 'cannot write'
+}
 
 # real FILE - both formats of a recording, by both decoders.
 real() {
-    lz4 -dc "$1" >plain && reference_dump plain >expected && exits 0 dump "$1" && cmp expected out &&
+    lz4 -dc "$1" >plain && reference_dump plain >expected && exits 0 dump "$1" &&
+        cmp expected out &&
         "$bin/postprocess" -q "$1" ordered && reference_dump ordered >expected &&
         exits 0 dump ordered && cmp expected out
 }
@@ -170,7 +181,8 @@ records_threads() { record threads.raw.lz4 "$workloads/threads" 100 && real thre
 
 records_killed() {
     record_killed killed.raw.lz4 || return 1
-    exits 3 dump killed.raw.lz4 && says 'no end chunk' && prints '^spool [0-9a-f]\{12\} L0 #[0-9]* malloc ' &&
+    exits 3 dump killed.raw.lz4 && says 'no end chunk' &&
+        prints '^spool [0-9a-f]\{12\} L0 #[0-9]* malloc ' &&
         sed -n 's/.* L0 #\([0-9]*\) .*/\1/p' out >numbers &&
             [ "$(tail -n 1 numbers)" = $(($(uniq numbers | wc -l) - 1)) ]
 }
@@ -191,7 +203,11 @@ check 'neither of the formats' neither_format
 check 'an empty file: a recording that was cut at once' nothing_at_all
 check 'a file that is not there' no_such_file
 check 'exit 2 for wrong options' usage
-if [ -e /dev/full ]; then check 'a full disk' full_disk; else skip_test 'a full disk' 'no /dev/full'; fi
+if [ -e /dev/full ]; then
+    check 'a full disk' full_disk
+else
+    skip_test 'a full disk' 'no /dev/full'
+fi
 check 'both decoders agree on a recording and its order: known calls' records_known
 check 'both decoders agree on a recording and its order: threads' records_threads
 check 'a killed process: the spool has the rest' records_killed

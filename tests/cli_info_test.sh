@@ -9,12 +9,16 @@ plan 20
 
 raw_example() {
     sample raw_example
-    exits 0 info --json j raw_example && prints '^events  *4$' && prints '^  malloc  *3  *75.0 %$' &&
+    exits 0 info --json j raw_example && prints '^events  *4$' &&
+        prints '^  malloc  *3  *75.0 %$' &&
         prints '^end  *complete$' &&
-        json j 'j.values_at("format", "version", "events", "threads", "lanes", "live_at_end", "lost_events", "ticks",
+        json j 'j.values_at("format", "version", "events", "threads", "lanes", "live_at_end",
+                "lost_events", "ticks",
                             "sequence_numbers",
-                            "truncated", "spool") == ["raw", "4.0", 4, 1, 1, 2, 0, 0, 2, false, "none"] &&
-                j["by_kind"] == { "malloc" => 3, "free" => 1 } && j["program"] == "/usr/bin/sample" &&
+                            "truncated", "spool") ==
+                ["raw", "4.0", 4, 1, 1, 2, 0, 0, 2, false, "none"] &&
+                j["by_kind"] == { "malloc" => 3, "free" => 1 } &&
+                    j["program"] == "/usr/bin/sample" &&
                 j["run"] == "000102030405060708090a0b0c0d0e0f" && j["duration_ns"] == 50_000_000 &&
                 j["bytes_per_event"] == File.size("raw_example") / 4.0'
 }
@@ -22,7 +26,8 @@ raw_example() {
 instructions_example() {
     sample instructions_example
     exits 0 info --json j instructions_example &&
-        json j 'j.values_at("format", "events", "live_at_end", "lanes", "instructions", "truncated") ==
+        json j 'j.values_at("format", "events", "live_at_end", "lanes", "instructions",
+            "truncated") ==
                     ["instructions", 3, 1, 1, 4, false] &&
                 j["by_kind"] == { "malloc" => 1, "calloc" => 1, "free" => 1 }'
 }
@@ -34,7 +39,8 @@ everything_is_counted() {
         exits 0 info --json j "$name" && exits 0 dump --only-calls "$name" &&
             json j 'lines = File.readlines("out").map { |line| line[/\w+/] }
                     j["events"] == lines.size && j["by_kind"] == lines.tally &&
-                    j["failed"] == File.readlines("out").grep(/ failed$/).size' || { echo "# $name"; return 1; }
+                    j["failed"] == File.readlines("out").grep(/ failed$/).size' ||
+                        { echo "# $name"; return 1; }
     done
 }
 
@@ -47,15 +53,22 @@ freed_twice() {
 # A free of an object whose allocation was lost or never recorded ends nothing.
 live_objects() {
     sample verify_lacking_raw
-    exits 0 info --json j verify_lacking_raw && json j 'j.values_at("live_at_end", "lost_events") == [1, 5]' &&
+    exits 0 info --json j verify_lacking_raw &&
+        json j 'j.values_at("live_at_end", "lost_events") == [1, 5]' &&
         sample verify_raw && exits 0 info --json j verify_raw &&
             json j 'j.values_at("live_at_end", "failed", "ticks") == [2, 1, 3]'
 }
 
 json_instead_of_text() { exits 0 info --json - raw_example && json out 'j["events"] == 4'; }
-json_cannot_be_written() { exits 1 info --json missing/j raw_example && says 'missing/j: cannot open for writing: No such file'; }
+
+json_cannot_be_written() {
+    exits 1 info --json missing/j raw_example &&
+        says 'missing/j: cannot open for writing: No such file'
+}
+
 from_a_pipe() {
-    lz4 -qc raw_example | "$bin/malloctape" info --json j - >out 2>err && json j 'j["events"] == 4 && j["lz4"] &&
+    lz4 -qc raw_example | "$bin/malloctape" info --json j - >out 2>err &&
+        json j 'j["events"] == 4 && j["lz4"] &&
         !j.key?("file_bytes")'
 }
 
@@ -72,27 +85,43 @@ not_begun() {
     : >empty && sample instructions_everything && head -c 30 instructions_everything >begun &&
         lz4 -qf instructions_everything i.lz4 && head -c 40 i.lz4 >begun.lz4 &&
         for name in empty begun begun.lz4; do
-            exits 3 info "$name" && says "^malloctape info: $name: .*the .* ends" && [ ! -s out ] || return 1
+            exits 3 info "$name" && says "^malloctape info: $name: .*the .* ends" && [ ! -s out ] ||
+                return 1
         done
 }
 # full COMMAND... - what cannot be written to a full device is told, and an error.
 full() {
     exit_status "$bin/malloctape" "$@" >/dev/full 2>err
-    [ "$status" = 1 ] && says '^malloctape: cannot write to the standard output: No space left on device$'
+    [ "$status" = 1 ] &&
+        says '^malloctape: cannot write to the standard output: No space left on device$'
 }
-output_full() { sample raw_example && full info raw_example && full dump raw_example && full --version && full --help; }
-pid_is_a_number() { sample raw_example && exits 0 info --json j raw_example && json j 'j["pid"].is_a?(Integer)'; }
+
+output_full() {
+    sample raw_example && full info raw_example && full dump raw_example && full --version &&
+        full --help
+}
+
+pid_is_a_number() {
+    sample raw_example && exits 0 info --json j raw_example && json j 'j["pid"].is_a?(Integer)'
+}
+
 version() {
-    exits 0 --version && mv out long && exits 0 -V && cmp -s out long && prints '^malloctape (malloctape) [0-9]'
+    exits 0 --version && mv out long && exits 0 -V && cmp -s out long &&
+        prints '^malloctape (malloctape) [0-9]'
 }
-bad_totals() { sample raw_bad_totals && exits 1 info raw_bad_totals && says '2 events in the end chunk, 1 read'; }
+
+bad_totals() {
+    sample raw_bad_totals && exits 1 info raw_bad_totals && says '2 events in the end chunk, 1 read'
+}
+
 damaged() {
     sample raw_bad_checksum && exits 1 info raw_bad_checksum &&
         says 'raw_bad_checksum: offset 0x[0-9a-f]*: .*checksum' && [ ! -s out ]
 }
 
 later_version() {
-    sample raw_minor && exits 0 info raw_minor && prints 'raw stream 4.7' && sample raw_bad_feature &&
+    sample raw_minor && exits 0 info raw_minor && prints 'raw stream 4.7' &&
+        sample raw_bad_feature &&
         exits 1 info raw_bad_feature && says 'feature bit.*bit 2'
 }
 
@@ -100,7 +129,8 @@ usage() { exits 2 info && exits 2 info a b && exits 2 info --nonsense a; }
 
 # What was recorded is what is ordered.
 same_in_both_formats() {
-    record threads.raw.lz4 "$workloads/threads" 200 && "$bin/postprocess" -q --json ordering threads.raw.lz4 ordered &&
+    record threads.raw.lz4 "$workloads/threads" 200 &&
+        "$bin/postprocess" -q --json ordering threads.raw.lz4 ordered &&
         exits 0 info --json raw threads.raw.lz4 && exits 0 info --json instructions ordered &&
         for file in ordering instructions; do
             json "$file" 'r = JSON.parse(File.read("raw"))
@@ -112,15 +142,19 @@ same_in_both_formats() {
 
 origin() {
     exits 0 info --json j threads.raw.lz4 &&
-        json j 'j["program"].end_with?("/threads") && j["allocator"].start_with?("gperftools") && j["lz4"] &&
-                j["ticks"].positive? && j["duration_ns"].positive? && (Time.now.to_f - j["start"]).between?(0, 600)'
+        json j 'j["program"].end_with?("/threads") && j["allocator"].start_with?("gperftools") &&
+        j["lz4"] &&
+                j["ticks"].positive? && j["duration_ns"].positive? &&
+                    (Time.now.to_f - j["start"]).between?(0, 600)'
 }
 
 killed() {
     record_killed killed.raw.lz4 || return 1
     exits 3 info --json j killed.raw.lz4 && prints '^spool  *used' &&
-        json j 'j["spool"] == "used" && j["spool_events"].between?(1, j["events"]) && j["truncated"]' &&
-        mv killed.raw.lz4.spool kept && exits 3 info --json j killed.raw.lz4 && json j 'j["spool"] == "none"' &&
+        json j 'j["spool"] == "used" && j["spool_events"].between?(1, j["events"]) &&
+        j["truncated"]' &&
+        mv killed.raw.lz4.spool kept && exits 3 info --json j killed.raw.lz4 &&
+        json j 'j["spool"] == "none"' &&
         head -c 4096 /dev/zero >killed.raw.lz4.spool && exits 3 info --json j killed.raw.lz4 &&
             json j 'j["spool"] == "unusable"'
 }

@@ -18,7 +18,8 @@ calls_between_marks() {
         allocated = $_[/-> 0:(\d+)@/, 1]
         $first ||= allocated.to_i
         ($at ||= {})[:allocated] = allocated.to_i - $first + 1 if allocated
-        text = $_.sub(/ @(\d+)/) { " #{$at[$1]}" }.sub(/-> 0:\d+@(\d+)/) { "-> #{$at[$1] = $at[:allocated]}" }
+        text = $_.sub(/ @(\d+)/) { " #{$at[$1]}" }
+            .sub(/-> 0:\d+@(\d+)/) { "-> #{$at[$1] = $at[:allocated]}" }
         puts text
         ended ||= text[/^malloc 434343 -> (.*)/, 1]
         $last ||= ended
@@ -26,12 +27,14 @@ calls_between_marks() {
 }
 
 records_known_calls() {
-    record known.raw.lz4 "$workloads/known_calls" -p && calls_between_marks known.raw.lz4 >out && diff printed out
+    record known.raw.lz4 "$workloads/known_calls" -p && calls_between_marks known.raw.lz4 >out &&
+        diff printed out
 }
 
 keeps_status() { exits 7 record -o f.raw.lz4 sh -c 'exit 7'; }
 keeps_arguments() {
-    exits 0 record -o f.raw.lz4 -- printf '<%s>' 'a  b' '*' -o '' && [ "$(cat out)" = '<a  b><*><-o><>' ]
+    exits 0 record -o f.raw.lz4 -- printf '<%s>' 'a  b' '*' -o '' &&
+        [ "$(cat out)" = '<a  b><*><-o><>' ]
 }
 # record_sends SIGNAL COMMAND... - the process of record gets the signal once the program has
 # printed a line.
@@ -65,15 +68,18 @@ says_events() {
 ends_of_a_signal() {
     record_sends TERM sh -c 'echo ready; exec sleep 20'
     [ "$status" = 143 ] && says_events signal.raw.lz4 '' || return 1
-    record_sends INT ruby -e 'Signal.trap(:INT, "SYSTEM_DEFAULT"); puts "ready"; $stdout.flush; sleep 20'
-    [ "$status" = 130 ] && says_events signal.raw.lz4 '; finished here' && exits 0 verify signal.raw.lz4
+    record_sends INT ruby -e \
+        'Signal.trap(:INT, "SYSTEM_DEFAULT"); puts "ready"; $stdout.flush; sleep 20'
+    [ "$status" = 130 ] && says_events signal.raw.lz4 '; finished here' &&
+        exits 0 verify signal.raw.lz4
 }
 
 # finishes STATUS LEAVE THREADS - a program that leaves by a way that nobody sees: all is there, and
 # complete.
 finishes() {
     rm -f left.raw.lz4*
-    exits "$1" record -o left.raw.lz4 "$workloads/leave" "$2" "$3" && says_events left.raw.lz4 '; finished here' &&
+    exits "$1" record -o left.raw.lz4 "$workloads/leave" "$2" "$3" &&
+        says_events left.raw.lz4 '; finished here' &&
         exits 0 verify left.raw.lz4 && exits 0 info left.raw.lz4 && prints '^end *complete$' &&
         "$bin/malloctape" dump --only-calls left.raw.lz4 | grep -c '^malloc 777 -> ' >out &&
         [ "$(cat out)" = $(($3 * 100000)) ] && [ -z "$(find . -name '*.spool')" ]
@@ -81,8 +87,10 @@ finishes() {
 
 finishes_followed() {
     mkdir -p followed
-    exits 7 record --follow -o followed/%p.lz4 sh -c "$workloads/leave group 1; $workloads/leave kill 1; exit 7" &&
-        says '^malloctape record: 3 recordings, [0-9]* events: ' && [ -z "$(find followed -name '*.spool')" ] || return 1
+    exits 7 record --follow -o followed/%p.lz4 sh -c \
+        "$workloads/leave group 1; $workloads/leave kill 1; exit 7" &&
+        says '^malloctape record: 3 recordings, [0-9]* events: ' &&
+        [ -z "$(find followed -name '*.spool')" ] || return 1
     for file in followed/*; do exits 0 verify "$file" || return 1; done
 }
 
@@ -90,8 +98,10 @@ finishes_followed() {
 says_what_is_known() {
     rm -f left.raw.lz4*
     exit_status recorded left.raw.lz4 "$workloads/leave" group 1
-    [ "$status" = 5 ] && exits 3 info left.raw.lz4 && prints '^end *cut short, but every event is here: the program' &&
-        rm left.raw.lz4.spool && exits 3 info left.raw.lz4 && prints '^end *cut short, without a spool'
+    [ "$status" = 5 ] && exits 3 info left.raw.lz4 &&
+        prints '^end *cut short, but every event is here: the program' &&
+        rm left.raw.lz4.spool && exits 3 info left.raw.lz4 &&
+        prints '^end *cut short, without a spool'
 }
 
 # What the tracing library and its C++ runtime take for themselves is not the program's.
@@ -108,11 +118,15 @@ has_only_its_own_calls() {
 is_foreign() {
     local wanted=$1
     shift
-    exits "$wanted" record -o foreign.raw.lz4 "$@" && says ' 0 events.*; malloc of this process is not ours: .*own_malloc$' &&
-        exits 0 info foreign.raw.lz4 && prints '^warning *malloc of this process is not ours: .*own_malloc$'
+    exits "$wanted" record -o foreign.raw.lz4 "$@" &&
+        says ' 0 events.*; malloc of this process is not ours: .*own_malloc$' &&
+        exits 0 info foreign.raw.lz4 &&
+        prints '^warning *malloc of this process is not ours: .*own_malloc$'
 }
 
-own_malloc_is_noticed() { is_foreign 125 "$workloads/own_malloc" 0 && is_foreign 7 "$workloads/own_malloc" 7; }
+own_malloc_is_noticed() {
+    is_foreign 125 "$workloads/own_malloc" 0 && is_foreign 7 "$workloads/own_malloc" 7
+}
 
 # --- who speaks ---
 
@@ -120,16 +134,22 @@ own_malloc_is_noticed() { is_foreign 125 "$workloads/own_malloc" 0 && is_foreign
 only_the_first_speaks() {
     local program='ls / >/dev/null; (ls / >/dev/null); :'
     exits 0 record --follow -o %p.speaks sh -c "$program" && [ "$(grep -c . err)" = 2 ] &&
-        says '^malloctape record: 3 recordings' && exits 0 record -o %p.speaks sh -c "$program" || return 1
-    recorded %p.speaks sh -c "$program" && [ "$(grep -c '^malloctape: [0-9]*.speaks: ' err)" = 1 ] &&
+        says '^malloctape record: 3 recordings' && exits 0 record -o %p.speaks sh -c "$program" ||
+        return 1
+    recorded %p.speaks sh -c "$program" &&
+        [ "$(grep -c '^malloctape: [0-9]*.speaks: ' err)" = 1 ] &&
         [ "$(grep -c . err)" = 1 ]
 }
 
 nothing_recorded() {
     (export TCMALLOC_TRACE_MAX_BYTES=much && exits 125 record -o f.raw.lz4 true) &&
-        says '^malloctape: not recording: TCMALLOC_TRACE_MAX_BYTES=much ' && says 'nothing was recorded$'
+        says '^malloctape: not recording: TCMALLOC_TRACE_MAX_BYTES=much ' &&
+        says 'nothing was recorded$'
 }
-passes_stdin() { echo hello | "$bin/malloctape" record -o f.raw.lz4 cat >out 2>err && [ "$(cat out)" = hello ]; }
+
+passes_stdin() {
+    echo hello | "$bin/malloctape" record -o f.raw.lz4 cat >out 2>err && [ "$(cat out)" = hello ]
+}
 
 default_name() {
     exits 0 record true && says "recording to $PWD/true.raw.lz4" && [ -s true.raw.lz4 ]
@@ -161,17 +181,23 @@ puts_library_first() {
 finds_library_by_variable() {
     mkdir -p libraries
     cp "$tracing_library" libraries/
-    MALLOCTAPE_LIBDIR=$PWD/libraries "$bin/malloctape" record -o f.raw.lz4 sh -c 'echo "$LD_PRELOAD"' >out 2>err &&
+    MALLOCTAPE_LIBDIR=$PWD/libraries "$bin/malloctape" record -o f.raw.lz4 sh -c \
+        'echo "$LD_PRELOAD"' >out 2>err &&
         [ "$(cat out)" = "$(realpath libraries)/libtcmalloc_minimal_tracing.so" ]
 }
 
 # --- what cannot work ---
 
 not_found() {
-    exits 127 record no-such-program-anywhere && says '^malloctape record: no-such-program-anywhere: not found$'
+    exits 127 record no-such-program-anywhere &&
+        says '^malloctape record: no-such-program-anywhere: not found$'
 }
 path_not_found() { exits 127 record ./no-such-program && says 'not found$'; }
-not_executable() { echo plain >plain-file && exits 126 record ./plain-file && says 'cannot be executed$'; }
+
+not_executable() {
+    echo plain >plain-file && exits 126 record ./plain-file && says 'cannot be executed$'
+}
+
 directory() { exits 126 record / && says 'cannot be executed$'; }
 
 # A directory of $PATH that may not be searched is passed by; root may search them all.
@@ -196,11 +222,17 @@ library_missing() {
 library_in_strange_place() {
     mkdir -p 'with space'
     cp "$tracing_library" 'with space/'
-    (export MALLOCTAPE_LIBDIR="$PWD/with space" && exits 1 record true) && says 'LD_PRELOAD cannot hold'
+    (export MALLOCTAPE_LIBDIR="$PWD/with space" && exits 1 record true) &&
+        says 'LD_PRELOAD cannot hold'
 }
 
-directory_missing() { exits 1 record -o missing/f.raw.lz4 true && says 'cannot write into .*/missing: No such'; }
-output_is_directory() { mkdir -p elsewhere && exits 1 record -o elsewhere true && says 'elsewhere is a directory'; }
+directory_missing() {
+    exits 1 record -o missing/f.raw.lz4 true && says 'cannot write into .*/missing: No such'
+}
+
+output_is_directory() {
+    mkdir -p elsewhere && exits 1 record -o elsewhere true && says 'elsewhere is a directory'
+}
 
 # An ELF file of this machine that has no dynamic linker; whether it runs is of no interest.
 warns_static() {
@@ -229,7 +261,8 @@ helps() {
 tells_version() { exits 0 --version && prints '^malloctape (malloctape) [0-9]'; }
 
 refuses_nonsense() {
-    exits 2 && exits 2 nonsense && says "there is no command 'nonsense'" && exits 2 record && says 'which program' &&
+    exits 2 && exits 2 nonsense && says "there is no command 'nonsense'" && exits 2 record &&
+        says 'which program' &&
         exits 2 record --nonsense && says '^malloctape record: ' && exits 2 help nonsense
 }
 
@@ -285,10 +318,13 @@ check 'exit 2 for what is no command, no option, no program' refuses_nonsense
 tells_what_it_does_not_follow() {
     record x.lz4 sh -c "$workloads/known_calls; true" &&
         says '^malloctape record: it started known_calls, which was not recorded: use --follow$' &&
-        record x.lz4 sh -c "$workloads/known_calls | cat | cat" && says 'it started [a-z_]* and 2 more, which were not' &&
-        record x.lz4 ruby -e 'Process.wait(fork { "x" * 1000 })' && says 'it forked; of the children (1) nothing' &&
+        record x.lz4 sh -c "$workloads/known_calls | cat | cat" &&
+        says 'it started [a-z_]* and 2 more, which were not' &&
+        record x.lz4 ruby -e 'Process.wait(fork { "x" * 1000 })' &&
+        says 'it forked; of the children (1) nothing' &&
         record x.lz4 "$workloads/known_calls" && ! says 'not recorded' &&
-        exits 0 record --follow -o 'x.%p.lz4' -- sh -c "$workloads/known_calls; true" && ! says 'not recorded'
+        exits 0 record --follow -o 'x.%p.lz4' -- sh -c "$workloads/known_calls; true" &&
+        ! says 'not recorded'
 }
 check 'what it does not follow is told' tells_what_it_does_not_follow
 check 'the recording can be verified' exits 0 verify known.raw.lz4

@@ -30,7 +30,8 @@ prints() { grep -q -e "$1" out; }
 
 # sample NAME - builds the sample stream NAME, once, into the file of that name.
 sample() {
-    [ -s "$1" ] || ruby "$reference/build.rb" --checksums "$build_dir/tests/tools/checksums" "$1" >"$1"
+    [ -s "$1" ] ||
+        ruby "$reference/build.rb" --checksums "$build_dir/tests/tools/checksums" "$1" >"$1"
 }
 
 # samples NAME... - several, by one process.

@@ -11,7 +11,8 @@ plan 42
 in_order() {
     sample verify_raw
     sample "$1"
-    exits 0 verify verify_raw "$1" && prints '^verify_raw: in order$' && prints '^rule 1  calls: 9, lanes: 2;' &&
+    exits 0 verify verify_raw "$1" && prints '^verify_raw: in order$' &&
+        prints '^rule 1  calls: 9, lanes: 2;' &&
         prints '^rule 2  allocations: 5, frees: 3;.* unrecorded objects: 1$' &&
         prints '^rule 3  entries into shared structures: 6,' &&
         prints '^rule 4  ticks: 3; each record at most a window from its own$'
@@ -21,7 +22,8 @@ in_order() {
 violates() {
     sample verify_raw
     sample "$2"
-    exits 1 verify verify_raw "$2" && prints "^rule $1  violated .*$3" && prints '^verify_raw: NOT in order$'
+    exits 1 verify verify_raw "$2" && prints "^rule $1  violated .*$3" &&
+        prints '^verify_raw: NOT in order$'
 }
 
 interleaved() {
@@ -34,7 +36,8 @@ interleaved() {
 forced() {
     sample verify_waits_raw
     sample "$1"
-    exits 0 verify verify_waits_raw "$1" && prints "^rule 4  ticks: 3;.* but for $2 that others make late$"
+    exits 0 verify verify_waits_raw "$1" &&
+        prints "^rule 4  ticks: 3;.* but for $2 that others make late$"
 }
 
 forced_early() {
@@ -59,12 +62,17 @@ wrong_place() {
 }
 
 names_the_place() {
-    violates 1 verify_bad_size 'instruction 2, lane 0, record 4 (chunk at offset 0x[0-9a-f]*): malloc of 26 bytes'
+    violates 1 verify_bad_size \
+        'instruction 2, lane 0, record 4 (chunk at offset 0x[0-9a-f]*): malloc of 26 bytes'
 }
 from_a_pipe() {
-    sample verify_good && "$bin/malloctape" verify verify_raw - <verify_good >out 2>err && prints ': in order$'
+    sample verify_good && "$bin/malloctape" verify verify_raw - <verify_good >out 2>err &&
+        prints ': in order$'
 }
-other_recording() { sample raw_everything && exits 1 verify raw_everything verify_good && prints 'rule 1  violated'; }
+
+other_recording() {
+    sample raw_everything && exits 1 verify raw_everything verify_good && prints 'rule 1  violated'
+}
 
 cut_order() {
     sample instructions_cut
@@ -73,12 +81,18 @@ cut_order() {
 }
 
 damaged_order() {
-    sample verify_good && head -c -10 verify_good >shortened && exits 1 verify verify_raw shortened &&
+    sample verify_good && head -c -10 verify_good >shortened &&
+        exits 1 verify verify_raw shortened &&
         says '^malloctape verify: shortened: offset'
 }
-damaged_recording() { sample raw_bad_checksum && exits 1 verify raw_bad_checksum && says 'raw_bad_checksum: offset'; }
+
+damaged_recording() {
+    sample raw_bad_checksum && exits 1 verify raw_bad_checksum && says 'raw_bad_checksum: offset'
+}
+
 mistaken() {
-    sample verify_good && exits 1 verify verify_good && says 'this is an instruction stream, which is in order already' &&
+    sample verify_good && exits 1 verify verify_good &&
+        says 'this is an instruction stream, which is in order already' &&
         ! says '^postprocess' && sample verify_raw && exits 1 verify verify_raw verify_raw &&
         says 'this is a recording; order it first with postprocess' && [ ! -s out ]
 }
@@ -103,7 +117,9 @@ orders_samples() {
 }
 
 # real PROGRAM... - records it; what postprocess makes of it is in order.
-real() { record real.raw.lz4 "$@" && exits 0 verify real.raw.lz4 && prints '^real.raw.lz4: in order$'; }
+real() {
+    record real.raw.lz4 "$@" && exits 0 verify real.raw.lz4 && prints '^real.raw.lz4: in order$'
+}
 
 killed() {
     record_killed killed.raw.lz4 || return 1
@@ -112,15 +128,18 @@ killed() {
 
 # The file ends in the middle, and there is no spool.
 cut_recording() {
-    lz4 -dc real.raw.lz4 >plain && head -c "$(($(wc -c <plain) / 2))" plain >half && exits 3 verify half &&
+    lz4 -dc real.raw.lz4 >plain && head -c "$(($(wc -c <plain) / 2))" plain >half &&
+        exits 3 verify half &&
         prints 'in order, as far as it goes'
 }
 
 # A second passes before the last instructions come.
 progress() {
-    record real.raw.lz4 "$workloads/threads" 500 16 && "$bin/postprocess" --quiet real.raw.lz4 ordered &&
+    record real.raw.lz4 "$workloads/threads" 500 16 &&
+        "$bin/postprocess" --quiet real.raw.lz4 ordered &&
         in_terminal sh -c "(head -c 100000 ordered; sleep 1.2; tail -c +100001 ordered) |
-            $bin/malloctape verify real.raw.lz4 -" >out && prints 'malloctape verify: [0-9.]* M calls/s' &&
+            $bin/malloctape verify real.raw.lz4 -" >out &&
+                prints 'malloctape verify: [0-9.]* M calls/s' &&
         prints 'real.raw.lz4: in order'
 }
 
@@ -133,16 +152,23 @@ check 'two calls that overtook each other' interleaved
 check 'rule 4: early for a thread that could be late' forced_early
 check 'late because what it waits for is' forced verify_forced_late 2
 check 'what a recording may lack' lacking
-check 'rule 1: a record is missing at the end' violates 1 verify_bad_missing 'the ordered stream ends without it'
-check 'rule 1: a record is left out' violates 1 verify_bad_skipped 'free stands where the recording has memalign'
+check 'rule 1: a record is missing at the end' violates 1 verify_bad_missing \
+    'the ordered stream ends without it'
+check 'rule 1: a record is left out' violates 1 verify_bad_skipped \
+    'free stands where the recording has memalign'
 check 'rule 1: a record too many' violates 1 verify_bad_twice 'no more records'
 check 'rule 1: another size' violates 1 verify_bad_size 'malloc of 26 bytes; the recording says 25'
-check 'rule 1: another kind' violates 1 verify_bad_kind 'calloc stands where the recording has malloc'
+check 'rule 1: another kind' violates 1 verify_bad_kind \
+    'calloc stands where the recording has malloc'
 check 'rule 1: another alignment' violates 1 verify_bad_alignment 'alignment'
-check 'rule 1: a failed call that made an object' violates 1 verify_bad_outcome 'malloc failed in the recording'
-check 'rule 2: another object' violates 2 verify_bad_object 'register 0 is object 0:1; the recording names 0:2'
-check 'rule 2: unknown, but allocated' violates 2 verify_bad_unknown 'the recording has the allocation of 0:2'
-check 'rule 2: before an allocation that its bound counts' violates 2 verify_bad_bound 'ends before allocation 2 of lane 1'
+check 'rule 1: a failed call that made an object' violates 1 verify_bad_outcome \
+    'malloc failed in the recording'
+check 'rule 2: another object' violates 2 verify_bad_object \
+    'register 0 is object 0:1; the recording names 0:2'
+check 'rule 2: unknown, but allocated' violates 2 verify_bad_unknown \
+    'the recording has the allocation of 0:2'
+check 'rule 2: before an allocation that its bound counts' violates 2 verify_bad_bound \
+    'ends before allocation 2 of lane 1'
 check 'rule 2: a place where nobody lives' wrong_place
 check 'rule 3: a number before another' violates 3 verify_bad_number 'before number 3 of class 3'
 check 'rule 4: two windows late' violates 4 verify_bad_late 'window 1 comes in window 3'

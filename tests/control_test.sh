@@ -17,7 +17,8 @@ trap 'kill "${servers[@]}" 2>/dev/null; rm -rf "$scratch"' EXIT
 
 # good_piece RAW - complete, in order, and can be replayed.
 good_piece() {
-    [ ! -e "$1.spool" ] && "$malloctape" verify "$1" >out 2>err && "$bin/postprocess" --quiet "$1" ordered 2>err &&
+    [ ! -e "$1.spool" ] && "$malloctape" verify "$1" >out 2>err &&
+        "$bin/postprocess" --quiet "$1" ordered 2>err &&
         LD_PRELOAD=$plain_library "$bin/replay" ordered >out 2>err
 }
 
@@ -31,7 +32,8 @@ ctl() { timeout 60 "$malloctape" ctl "$@" >out 2>err; }
 # api PROGRAM
 api() {
     loaded "$workloads/$1" states "$scratch/raw.lz4" && [ "$(grep -vc '^malloctape: ' err)" = 0 ] &&
-        [ "$(objects raw.lz4 777)" = 1000 ] && good_piece raw.lz4 && "$workloads/$1" without >out 2>err && [ ! -s err ]
+        [ "$(objects raw.lz4 777)" = 1000 ] && good_piece raw.lz4 &&
+        "$workloads/$1" without >out 2>err && [ ! -s err ]
 }
 
 # The object that is allocated after the pause, by a call that began in it, is unknown.
@@ -57,14 +59,16 @@ many_pauses() {
     local run
     for ((run = 0; run < rounds; run++)); do
         rm -f raw.lz4*
-        recorded raw.lz4 "$workloads/pieces" pauses 200 && "$malloctape" verify raw.lz4 >out 2>err || return 1
+        recorded raw.lz4 "$workloads/pieces" pauses 200 &&
+            "$malloctape" verify raw.lz4 >out 2>err || return 1
     done
 }
 
 forked_child() {
     rm -rf pieces
     mkdir pieces
-    loaded "$workloads/pieces" child "$scratch/pieces" && [ "$(objects pieces/parent 999)" = 1000 ] &&
+    loaded "$workloads/pieces" child "$scratch/pieces" &&
+        [ "$(objects pieces/parent 999)" = 1000 ] &&
         [ "$(objects pieces/parent 777)" = 0 ] && [ "$(objects pieces/child 777)" = 1000 ] &&
         [ "$(objects pieces/child 999)" = 0 ] && good_piece pieces/parent && good_piece pieces/child
 }
@@ -75,8 +79,9 @@ forked_child() {
 serve() {
     rm -rf redis stop going client.out
     mkdir redis
-    env "$@" TCMALLOC_TRACE_CONTROL=1 LD_PRELOAD="$tracing_library" redis-server --unixsocket "$scratch/redis/socket" \
-        --port 0 --save '' --dir "$scratch/redis" >redis.out 2>redis.err &
+    env "$@" TCMALLOC_TRACE_CONTROL=1 LD_PRELOAD="$tracing_library" redis-server \
+        --unixsocket "$scratch/redis/socket" --port 0 --save '' --dir "$scratch/redis" \
+        >redis.out 2>redis.err &
     server=$!
     servers+=("$server")
     ruby -rsocket -e '
@@ -89,7 +94,8 @@ serve() {
                 until File.exist?("stop")
                     requests = 50.times.map do |i|
                         key = "key#{number}.#{(count * 7 + i * 31) % 2000}"
-                        (count + i) % 3 == 0 ? ["GET", key] : ["SET", key, key * (1 + (count + i) % 20)]
+                        (count + i) % 3 == 0 ? ["GET", key] :
+                            ["SET", key, key * (1 + (count + i) % 20)]
                     end
                     server.write(requests.map { |r| r.join(" ") + "\r\n" }.join)
                     requests.each do |command, key, value|
@@ -143,11 +149,14 @@ busy_server() {
     done
     served && [ "$(find served -type f | wc -l)" = "$restarts" ] || return 1
     for number in $(seq "$restarts"); do
-        good_piece "served/$number.lz4" && [ "$(objects_of_any_kind "served/$number.lz4")" -gt 100 ] || return 1
+        good_piece "served/$number.lz4" &&
+            [ "$(objects_of_any_kind "served/$number.lz4")" -gt 100 ] || return 1
     done
 }
 
-objects_of_any_kind() { "$malloctape" dump --only-calls "$1" 2>/dev/null | grep -c -e ' -> ' || true; }
+objects_of_any_kind() {
+    "$malloctape" dump --only-calls "$1" 2>/dev/null | grep -c -e ' -> ' || true
+}
 
 # is_refused PROCESS WORDS WHY
 is_refused() {
@@ -168,7 +177,8 @@ states_from_outside() {
     for words in stop pause resume sync; do
         is_refused "$server" $words 'it is not recording' || return 1
     done
-    ! ctl "$server" start /no/such/directory/raw.lz4 && ctl "$server" start again.lz4 && served && good_piece again.lz4 &&
+    ! ctl "$server" start /no/such/directory/raw.lz4 && ctl "$server" start again.lz4 && served &&
+        good_piece again.lz4 &&
         [ ! -e other.lz4 ]
 }
 
@@ -204,17 +214,21 @@ only_the_same_user() {
     env TCMALLOC_TRACE_CONTROL=1 LD_PRELOAD="$tracing_library" sleep 30 &
     local process=$!
     servers+=("$process")
-    wait_until ctl "$process" status && ! setpriv --reuid 65534 --clear-groups "$malloctape" ctl "$process" status >out 2>err &&
+    wait_until ctl "$process" status &&
+        ! setpriv --reuid 65534 --clear-groups "$malloctape" ctl "$process" status >out 2>err &&
         grep -q 'does not answer' err || return 1
-    setpriv --reuid 65534 --clear-groups env TCMALLOC_TRACE_CONTROL=1 LD_PRELOAD="$tracing_library" sleep 30 &
+    setpriv --reuid 65534 --clear-groups env TCMALLOC_TRACE_CONTROL=1 \
+        LD_PRELOAD="$tracing_library" sleep 30 &
     process=$!
     servers+=("$process")
-    wait_until ctl "$process" status && setpriv --reuid 65534 --clear-groups "$malloctape" ctl "$process" status >out 2>err
+    wait_until ctl "$process" status &&
+        setpriv --reuid 65534 --clear-groups "$malloctape" ctl "$process" status >out 2>err
 }
 
 one_thread_if_asked() {
     LD_PRELOAD=$tracing_library "$workloads/life" tasks >out 2>err && [ "$(cat out)" = 1 ] &&
-        TCMALLOC_TRACE_CONTROL=1 LD_PRELOAD=$tracing_library "$workloads/life" tasks >out 2>err && [ "$(cat out)" = 2 ] &&
+        TCMALLOC_TRACE_CONTROL=1 LD_PRELOAD=$tracing_library "$workloads/life" tasks >out 2>err &&
+        [ "$(cat out)" = 2 ] &&
         TCMALLOC_TRACE_CONTROL=1 recorded raw.lz4 "$workloads/strain" leave || [ $? = 9 ]
 }
 
@@ -224,8 +238,10 @@ one_thread_if_asked() {
 # there.
 limited() {
     rm -f raw.lz4*
-    exit_status env "$1=$2" TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" "$workloads/life" fill >out 2>err
-    [ "$status" = 7 ] && grep -q 'a limit was reached$' err && [ "$(wc -l <err)" = 1 ] && good_piece raw.lz4 &&
+    exit_status env "$1=$2" TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" \
+        "$workloads/life" fill >out 2>err
+    [ "$status" = 7 ] && grep -q 'a limit was reached$' err && [ "$(wc -l <err)" = 1 ] &&
+        good_piece raw.lz4 &&
         "$malloctape" dump raw.lz4 2>err | grep -q ' end status 1 '
 }
 
@@ -249,7 +265,8 @@ bytes_of_threads_are_limited() {
         recorded raw.lz4 "$workloads/churn" 4 20000 2000000 cross || return 1
         unset TCMALLOC_TRACE_MAX_BYTES
         grep -q 'a limit was reached$' err && good_piece raw.lz4 &&
-            [ "$(stat -c %s raw.lz4)" -le $bytes ] && [ "$(stat -c %s raw.lz4)" -ge $((bytes * 9 / 10)) ] || return 1
+            [ "$(stat -c %s raw.lz4)" -le $bytes ] &&
+            [ "$(stat -c %s raw.lz4)" -ge $((bytes * 9 / 10)) ] || return 1
     done
 }
 
@@ -277,7 +294,8 @@ limits_are_understood() {
 events_are_limited() {
     limited TCMALLOC_TRACE_MAX_EVENTS 100k &&
         "$malloctape" info --json info.json raw.lz4 >out 2>err &&
-        [ "$(json_value info.json events)" -ge 100000 ] && [ "$(json_value info.json events)" -lt 7900000 ]
+        [ "$(json_value info.json events)" -ge 100000 ] &&
+        [ "$(json_value info.json events)" -lt 7900000 ]
 }
 
 seconds_are_limited() {

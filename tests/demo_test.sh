@@ -17,20 +17,24 @@ ranks() { grep -q '^glibc  *[0-9]' "$1"; }
 # status is.
 takes_the_most_calls() {
     demo sh -c "$workloads/known_calls; $workloads/threads 500; exit 3" && [ "$status" = 0 ] &&
-        says 'ended with status 3' && says '3 processes were recorded' && says '^    threads: [0-9 ]*$' && ranks out &&
-        grep -q '^Recorded = ordered = replayed: ' out && [ "$(json_value demo/recorded.json events)" -gt 20000 ]
+        says 'ended with status 3' && says '3 processes were recorded' &&
+        says '^    threads: [0-9 ]*$' && ranks out &&
+        grep -q '^Recorded = ordered = replayed: ' out &&
+        [ "$(json_value demo/recorded.json events)" -gt 20000 ]
 }
 commands_do_it_again() {
     rm demo/table.txt
     bash demo/commands.sh >out 2>err && ranks demo/table.txt
 }
 ranks_no_few_calls() {
-    demo "$workloads/known_calls" && [ "$status" = 0 ] && says 'calls are too few to compare allocators by' &&
+    demo "$workloads/known_calls" && [ "$status" = 0 ] &&
+        says 'calls are too few to compare allocators by' &&
         ! ranks out && grep -q '^Recorded = ordered: ' out
 }
 hints_at_pools() {
     cp "$workloads/known_calls" python3.x
-    demo "$PWD/python3.x" && says 'PYTHONMALLOC=malloc' && PYTHONMALLOC=malloc demo "$PWD/python3.x" && ! says PYTHONMALLOC
+    demo "$PWD/python3.x" && says 'PYTHONMALLOC=malloc' &&
+        PYTHONMALLOC=malloc demo "$PWD/python3.x" && ! says PYTHONMALLOC
 }
 refuses_static() {
     demo "$workloads/nothing-there" && [ "$status" != 0 ] && says 'nothing was recorded'
@@ -53,7 +57,8 @@ goes_on_after_interrupt() {
             print text
             exit($?.exitstatus || 99)
         end' "$source_dir/scripts/demo.sh" "$build_dir" "$PWD/demo" \
-        ruby -e '100_000.times { |i| "x" * (i % 5000 + 100) }; puts "calling"; loop { sleep 60 }' >out 2>err &&
+        ruby -e '100_000.times { |i| "x" * (i % 5000 + 100) }; puts "calling"
+            loop { sleep 60 }' >out 2>err &&
         ranks out && grep -q '^Recorded = ordered = replayed: ' out
 }
 

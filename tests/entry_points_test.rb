@@ -43,8 +43,10 @@ def run(environment, *command)
 end
 
 def entry_points
-  symbols = run({}, 'nm', '-D', '--defined-only', LIBRARY).lines.map(&:split).select { |line| line[1] =~ /\A[TWi]\z/ }
-  symbols.map { |line| line[2] }.reject { |name| NOT_ENTRY_POINTS.keys.any? { |rule| rule.match?(name) } }.uniq
+  symbols = run({}, 'nm', '-D', '--defined-only', LIBRARY).lines.map(&:split)
+    .select { |line| line[1] =~ /\A[TWi]\z/ }
+  symbols.map { |line| line[2] }
+    .reject { |name| NOT_ENTRY_POINTS.keys.any? { |rule| rule.match?(name) } }.uniq
 end
 
 # An object that the lane has is named by its place when it ends. Here it gets the name it was
@@ -65,7 +67,9 @@ def normalized(lines)
   count = 0
   lines.map do |line|
     call, allocated = line.chomp.split(' -> ')
-    call = call.gsub(/\b(?:0x\h+|\d+:\d+@\d+|exception|text)\b/) { |object| names.fetch(object) { "?#{object}" } }
+    call = call.gsub(/\b(?:0x\h+|\d+:\d+@\d+|exception|text)\b/) do |object|
+      names.fetch(object) { "?#{object}" }
+    end
     if allocated
       names[allocated] = "##{count += 1}"
       "#{call} -> #{names[allocated]}"
@@ -93,7 +97,8 @@ def between_marks(lines)
   current = nil
   mark = nil
   lines.each do |line|
-    if line =~ /\Amalloc (\d+) -> (\d+:\d+@\d+)$/ && (Regexp.last_match(1).to_i - ENTRY_MARK).between?(0, 999)
+    if line =~ /\Amalloc (\d+) -> (\d+:\d+@\d+)$/ &&
+      (Regexp.last_match(1).to_i - ENTRY_MARK).between?(0, 999)
       current = Regexp.last_match(1).to_i - ENTRY_MARK
       mark = "free #{Regexp.last_match(2)}"
     elsif line.chomp == mark
@@ -117,7 +122,8 @@ def compare(symbol, wanted, recorded)
   return if good
 
   puts '# no expectation in tests/workloads/entry_points.cc' if wanted == ['unknown']
-  first = wanted.zip(recorded).index { |one, other| !other || !same?([one], [other]) } || wanted.size
+  first = wanted.zip(recorded).index { |one, other| !other || !same?([one], [other]) } ||
+    wanted.size
   show('wanted', wanted.drop(first).first(3))
   show('recorded', recorded.drop(first).first(3))
 end
@@ -126,7 +132,8 @@ symbols = entry_points | BESIDES
 Dir.mktmpdir do |scratch|
   raw = File.join(scratch, 'raw.lz4')
   said = run({ 'LD_PRELOAD' => LIBRARY, 'TCMALLOC_TRACE_OUTPUT' => raw }, PROGRAM, *symbols)
-  recorded = between_marks(resolved(run({}, MALLOCTAPE, 'dump', '--only-calls', '--lane', '0', raw).lines))
+  recorded =
+    between_marks(resolved(run({}, MALLOCTAPE, 'dump', '--only-calls', '--lane', '0', raw).lines))
   plan symbols.size + 1
   expectations(said).each_with_index do |(symbol, lines), index|
     compare(symbol, lines, recorded[index])

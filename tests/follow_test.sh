@@ -16,8 +16,8 @@ recordings() {
 
 # followed COMMAND... - recorded into that directory, with the processes that come of it.
 followed() {
-    timeout 100 env "TCMALLOC_TRACE_OUTPUT=$scratch/traces/%e.%p.lz4" TCMALLOC_TRACE_QUIET=1 "LD_PRELOAD=$tracing_library" \
-        "$@" >out 2>err
+    timeout 100 env "TCMALLOC_TRACE_OUTPUT=$scratch/traces/%e.%p.lz4" TCMALLOC_TRACE_QUIET=1 \
+        "LD_PRELOAD=$tracing_library" "$@" >out 2>err
 }
 
 # all_good - what is there is complete and in order, none is empty, and nothing else is left.
@@ -37,7 +37,8 @@ counts() { [ "$(find traces -type f -name "$2" | wc -l)" = "$1" ]; }
 
 pipeline() {
     recordings
-    followed sh -c 'seq 100000 | sort | tail -n 1' && [ "$(cat out)" = 99999 ] && all_good && counts 4 '*' &&
+    followed sh -c 'seq 100000 | sort | tail -n 1' && [ "$(cat out)" = 99999 ] && all_good &&
+        counts 4 '*' &&
         counts 1 'sh.*' && counts 1 'seq.*' && counts 1 'sort.*' && counts 1 'tail.*'
 }
 
@@ -45,15 +46,16 @@ pipeline() {
 subshells() {
     recordings
     # shellcheck disable=SC2016 # for the inner shell
-    followed bash -c '(for i in $(seq 300); do list="$list $i"; done; echo ${#list}) && ls / >/dev/null; exec cat /dev/null' &&
+    followed bash -c '(for i in $(seq 300); do list="$list $i"; done; echo ${#list}) &&
+        ls / >/dev/null; exec cat /dev/null' &&
         all_good && counts 1 'ls.*' && counts 1 'seq.*' && counts 1 'cat.*' && counts 2 'bash.*'
 }
 
 # The same process three times, with one name: none takes the place of another.
 one_process() {
     recordings
-    TCMALLOC_TRACE_OUTPUT=$scratch/traces/%p.lz4 TCMALLOC_TRACE_QUIET=1 LD_PRELOAD=$tracing_library \
-        sh -c 'echo $$; exec env cat /dev/null' >out 2>err || return 1
+    TCMALLOC_TRACE_OUTPUT=$scratch/traces/%p.lz4 TCMALLOC_TRACE_QUIET=1 \
+        LD_PRELOAD=$tracing_library sh -c 'echo $$; exec env cat /dev/null' >out 2>err || return 1
     local process
     process=$(cat out)
     all_good && counts 3 '*' && [ -e "traces/$process.lz4" ] && [ -e "traces/$process.2.lz4" ] &&
@@ -63,14 +65,17 @@ one_process() {
 # Without %p only the first program is recorded, also when it execs.
 first_program_only() {
     recordings
-    TCMALLOC_TRACE_OUTPUT=$scratch/traces/raw.lz4 TCMALLOC_TRACE_QUIET=1 LD_PRELOAD=$tracing_library \
-        sh -c 'seq 10 | cat; exec seq 20' >out 2>err && all_good && counts 1 '*'
+    TCMALLOC_TRACE_OUTPUT=$scratch/traces/raw.lz4 TCMALLOC_TRACE_QUIET=1 \
+        LD_PRELOAD=$tracing_library sh -c 'seq 10 | cat; exec seq 20' >out 2>err && all_good &&
+        counts 1 '*'
 }
 
 # The recording goes on when an exec fails.
 failed_exec() {
     recordings
-    followed perl -e 'my @a = map { "x" x $_ } 1..1000; exec "/no/such/program" or exec "/etc/passwd"; print scalar @a' &&
+    followed perl -e \
+        'my @a = map { "x" x $_ } 1..1000;
+            exec "/no/such/program" or exec "/etc/passwd"; print scalar @a' &&
         [ "$(cat out)" = 1000 ] && all_good && counts 1 '*'
 }
 
@@ -84,10 +89,13 @@ build() {
     [ "$(wc -l <err)" = 2 ] && project/program || return 1
     recordings
     mv project/*.raw.lz4 traces/
-    [ -z "$(find project -name '*spool*')" ] && all_good && counts 5 'cc1.*' && counts 5 'as.*' && counts 1 'make.*'
+    [ -z "$(find project -name '*spool*')" ] && all_good && counts 5 'cc1.*' && counts 5 'as.*' &&
+        counts 1 'make.*'
 }
 
-refuses_one_name() { ! "$malloctape" record --follow -o one.lz4 true >out 2>err && grep -q 'needs a %p' err; }
+refuses_one_name() {
+    ! "$malloctape" record --follow -o one.lz4 true >out 2>err && grep -q 'needs a %p' err
+}
 
 garbage_collection() {
     rm -rf repository
@@ -98,15 +106,17 @@ garbage_collection() {
     done
     cd ..
     recordings
-    followed git -C repository gc -q && git -C repository fsck >out 2>err && all_good && ! counts 0 'git.*'
+    followed git -C repository gc -q && git -C repository fsck >out 2>err && all_good &&
+        ! counts 0 'git.*'
 }
 
 saving_server() {
     recordings
     rm -rf redis
     mkdir redis
-    TCMALLOC_TRACE_OUTPUT=$scratch/traces/%e.%p.lz4 TCMALLOC_TRACE_QUIET=1 LD_PRELOAD=$tracing_library \
-        redis-server --unixsocket "$scratch/redis/socket" --port 0 --save '' --dir "$scratch/redis" >redis.out 2>err &
+    TCMALLOC_TRACE_OUTPUT=$scratch/traces/%e.%p.lz4 TCMALLOC_TRACE_QUIET=1 \
+        LD_PRELOAD=$tracing_library redis-server --unixsocket "$scratch/redis/socket" --port 0 \
+        --save '' --dir "$scratch/redis" >redis.out 2>err &
     local server=$!
     wait_until test -S redis/socket
     redis-benchmark -s redis/socket -q -t set,lpush -n 60000 -r 5000 -P 16 >out 2>>err &
@@ -116,7 +126,8 @@ saving_server() {
         sleep 0.4
     done
     wait $load
-    until redis-cli -s redis/socket info persistence | grep -q 'rdb_bgsave_in_progress:0'; do sleep 0.1; done
+    until redis-cli -s redis/socket info persistence |
+        grep -q 'rdb_bgsave_in_progress:0'; do sleep 0.1; done
     redis-cli -s redis/socket info persistence | grep -q 'rdb_last_bgsave_status:ok' || return 1
     redis-cli -s redis/socket shutdown nosave >/dev/null 2>&1 || true
     wait "$server" && all_good && ! counts 1 '*'
@@ -124,13 +135,15 @@ saving_server() {
 
 # storm OUTPUT CHILDREN - prints and checks what the parent did.
 storm() {
-    TCMALLOC_TRACE_OUTPUT=$1 TCMALLOC_TRACE_QUIET=1 LD_PRELOAD=$tracing_library "$life" storm "$2" >printed 2>err
+    TCMALLOC_TRACE_OUTPUT=$1 TCMALLOC_TRACE_QUIET=1 LD_PRELOAD=$tracing_library "$life" storm "$2" \
+        >printed 2>err
 }
 
 fork_storm() {
     recordings
     storm "$scratch/traces/raw.lz4" 63 && all_good && counts 1 '*' &&
-        [ "$(objects traces/raw.lz4 888)" = "$(cut -d ' ' -f 1 printed)" ] && [ "$(objects traces/raw.lz4 999)" = 0 ]
+        [ "$(objects traces/raw.lz4 888)" = "$(cut -d ' ' -f 1 printed)" ] &&
+        [ "$(objects traces/raw.lz4 999)" = 0 ]
 }
 
 # Those that abort leave a recording that was cut short, with its spool; those that exec make 20 000
@@ -144,7 +157,8 @@ followed_fork_storm() {
             exit_status "$bin/postprocess" --quiet "$raw" ordered 2>err
             [ "$status" = 3 ] && cut=$((cut + 1)) || return 1
         else
-            "$bin/postprocess" --quiet "$raw" ordered 2>err && complete=$((complete + 1)) || return 1
+            "$bin/postprocess" --quiet "$raw" ordered 2>err && complete=$((complete + 1)) ||
+                return 1
         fi
     done
     echo "# $complete complete, $cut cut short"

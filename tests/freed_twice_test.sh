@@ -15,7 +15,8 @@ pipeline() {
     recorded raw "$workloads/freed_twice" "$@" || return 1
     postprocess -j json raw ordered
     [ "$status" = 0 ] || return 1
-    "$bin/malloctape" verify raw ordered >out 2>verify_err && "$bin/replay" --engine=null ordered >out 2>err
+    "$bin/malloctape" verify raw ordered >out 2>verify_err &&
+        "$bin/replay" --engine=null ordered >out 2>err
 }
 
 number() { sed -n "s/^  \"$1\": \([0-9]*\),\{0,1\}\$/\1/p" json; }
@@ -36,7 +37,9 @@ both_are_freed() { twice all 2 && [ "$(number unknown_objects)" = 0 ]; }
 
 # An object with pages of its own leaves none behind: the second free is one of an object that
 # nobody knows.
-large() { pipeline large && [ "$(number freed_twice)" = 0 ] && [ "$(number unknown_objects)" = 1 ]; }
+large() {
+    pipeline large && [ "$(number freed_twice)" = 0 ] && [ "$(number unknown_objects)" = 1 ]
+}
 
 check 'an object is freed twice' twice ''
 check 'the summary names the instruction' is_told

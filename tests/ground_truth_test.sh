@@ -13,7 +13,8 @@ rounds=$(size 1000000 10000000)
 hands_over() {
     # shellcheck disable=SC2086 # no MODE is no word
     recorded raw.lz4 "$workloads/handoff" "$1" $((rounds / $1)) log $2 || return 1
-    "$bin/malloctape" dump raw.lz4 2>err | "$build_dir/tests/tools/handoff_check" "$1" log >out 2>>err || return 1
+    "$bin/malloctape" dump raw.lz4 2>err |
+        "$build_dir/tests/tools/handoff_check" "$1" log >out 2>>err || return 1
     sed 's/^/# /' out
 }
 
@@ -52,5 +53,6 @@ check '16 threads, one object on its way at a time' hands_over 16 strict
 rounds=20000
 hands_over 2 '' >hands || cat hands
 check 'one object taken for another would be noticed' notices "$one_object_off" '5000\|object ended'
-check 'a free that is not recorded would be noticed' notices "$one_free_less" 'number of objects ended'
+check 'a free that is not recorded would be noticed' notices "$one_free_less" \
+    'number of objects ended'
 check 'a size off by one would be noticed' notices "$one_size_off" 'size'

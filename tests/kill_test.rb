@@ -37,7 +37,8 @@ def counts
 end
 
 def live_and_be_killed
-  process = spawn({ 'TCMALLOC_TRACE_OUTPUT' => 'raw.lz4', 'LD_PRELOAD' => LIBRARY }, LIFE, 'count', 'counts', THREADS.to_s,
+  process = spawn({ 'TCMALLOC_TRACE_OUTPUT' => 'raw.lz4', 'LD_PRELOAD' => LIBRARY }, LIFE, 'count',
+                  'counts', THREADS.to_s,
                   err: 'err')
   sleep 0.001 until counts.any? { |_, begun, _| begun.to_i.positive? }
   sleep $random.rand(LIFE_MAX)

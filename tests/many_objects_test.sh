@@ -14,7 +14,8 @@ if [ -n "${MALLOCTAPE_LONG:-}" ]; then objects=140000000; fi
 limit_kib=$((64 * 1024 + objects * 32 / 1024))
 
 is_recorded() {
-    recorded raw.lz4 "$workloads/many" "$objects" && "$bin/malloctape" info --json=info.json raw.lz4 >out 2>err &&
+    recorded raw.lz4 "$workloads/many" "$objects" &&
+        "$bin/malloctape" info --json=info.json raw.lz4 >out 2>err &&
         [ "$(json_value info.json events)" -ge $((2 * objects)) ]
 }
 

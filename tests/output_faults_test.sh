@@ -64,7 +64,8 @@ spool_to() { mv "$(sed -n 's/.* what was not written is in //p' err)" "$1.spool"
 
 full_device() {
     fresh
-    as_untraced /dev/full && one_line 'not recording: /dev/full: no space left on device' && nothing_left
+    as_untraced /dev/full && one_line 'not recording: /dev/full: no space left on device' &&
+        nothing_left
 }
 
 # with_file_system OPTION COMMAND... - with a file system of its own on small.
@@ -79,7 +80,8 @@ with_file_system() {
 full_file_system() {
     fresh
     as_untraced small/raw.lz4 &&
-        one_line 'recording ended early: small/raw.lz4.*: no space left on device' && joins small/raw.lz4
+        one_line 'recording ended early: small/raw.lz4.*: no space left on device' &&
+        joins small/raw.lz4
 }
 
 # The older recording is what it was.
@@ -87,13 +89,16 @@ no_space_to_begin() {
     fresh
     echo older >small/raw.lz4
     echo older >small/raw.lz4.spool
-    as_untraced small/raw.lz4 && one_line 'not recording: small/raw.lz4.spool: no space left on device' &&
-        [ "$(cat small/raw.lz4 small/raw.lz4.spool)" = $'older\nolder' ] && [ "$(find small -type f | wc -l)" = 2 ]
+    as_untraced small/raw.lz4 &&
+        one_line 'not recording: small/raw.lz4.spool: no space left on device' &&
+        [ "$(cat small/raw.lz4 small/raw.lz4.spool)" = $'older\nolder' ] &&
+        [ "$(find small -type f | wc -l)" = 2 ]
 }
 
 no_space_for_spool() {
     fresh
-    TMPDIR=$scratch/small as_untraced '|cat >raw.lz4' && one_line 'not recording: .*small/.*: no space left on device' &&
+    TMPDIR=$scratch/small as_untraced '|cat >raw.lz4' &&
+        one_line 'not recording: .*small/.*: no space left on device' &&
         [ -z "$(ls small)" ]
 }
 
@@ -112,14 +117,16 @@ file_size_limit_to_begin() {
     (
         ulimit -f 100
         as_untraced raw.lz4
-    ) && one_line 'not recording: raw.lz4.spool: file too large' && [ "$(cat raw.lz4)" = older ] && nothing_left
+    ) && one_line 'not recording: raw.lz4.spool: file too large' && [ "$(cat raw.lz4)" = older ] &&
+        nothing_left
 }
 
 # --- readers ---
 
 reader_goes() {
     fresh
-    as_untraced '|exec head -c 300000 >raw.lz4' && one_line 'recording ended early: .*: broken pipe' && replays raw.lz4 &&
+    as_untraced '|exec head -c 300000 >raw.lz4' &&
+        one_line 'recording ended early: .*: broken pipe' && replays raw.lz4 &&
         spool_to raw.lz4 && replays raw.lz4
 }
 
@@ -127,21 +134,24 @@ reader_is_killed() {
     fresh
     # shellcheck disable=SC2016 # the command's own shell
     as_untraced '|head -c 200000 >raw.lz4; kill -9 $$' &&
-        one_line 'recording ended early: .*: broken pipe; the command ended with status 137; ' && replays raw.lz4
+        one_line 'recording ended early: .*: broken pipe; the command ended with status 137; ' &&
+        replays raw.lz4
 }
 
 reader_stalls() {
     fresh
     local since=$SECONDS
     TCMALLOC_TRACE_READER_SECONDS=1 as_untraced '|head -c 200000 >raw.lz4; exec sleep 30' &&
-        one_line 'recording ended early: .*: waited for its reader too long' && [ $((SECONDS - since)) -lt 30 ] &&
+        one_line 'recording ended early: .*: waited for its reader too long' &&
+        [ $((SECONDS - since)) -lt 30 ] &&
         replays raw.lz4
 }
 
 # reader_after LINES COMMANDS - a reader that begins when the program has printed so many of its 15
 # lines. There is space for what it records until the fifth.
 reader_after() { echo "|until [ \$(wc -l <out) -ge $1 ]; do sleep 0.02; done; $2"; }
-slowly='sleep 0.5; while dd bs=65536 count=1 status=none >part && [ -s part ]; do cat part; sleep 0.02; done >raw.lz4'
+slowly='sleep 0.5; while dd bs=65536 count=1 status=none >part && [ -s part ]; do'
+slowly="$slowly cat part; sleep 0.02; done >raw.lz4"
 
 # number KEY RAW - of the summary of a recording.
 number() {
@@ -156,7 +166,8 @@ reader_is_slow() {
     local wanted
     wanted=$(number events raw.lz4)
     fresh
-    TMPDIR=$scratch/small as_untraced "$(reader_after 5 "$slowly")" && whole raw.lz4 && [ -z "$(ls small)" ] &&
+    TMPDIR=$scratch/small as_untraced "$(reader_after 5 "$slowly")" && whole raw.lz4 &&
+        [ -z "$(ls small)" ] &&
         [ "$(number events raw.lz4)" = "$wanted" ] && [ "$(number lost_events raw.lz4)" = 0 ] &&
         one_line ".*: $wanted events, .* threads waited [0-9]* ms for the writer"
 }
@@ -167,20 +178,23 @@ events_are_lost() {
     local wanted
     wanted=$(number events raw.lz4)
     fresh
-    TCMALLOC_TRACE_ON_OVERLOAD=lose TMPDIR=$scratch/small as_untraced "$(reader_after 15 'cat >raw.lz4')" &&
+    TCMALLOC_TRACE_ON_OVERLOAD=lose TMPDIR=$scratch/small as_untraced \
+        "$(reader_after 15 'cat >raw.lz4')" &&
         [ -z "$(ls small)" ] || return 1
     local events lost
     events=$(number events raw.lz4)
     lost=$(number lost_events raw.lz4)
     echo "# $events events of $wanted, $lost lost"
-    [ "$lost" -gt 1000 ] && [ $((events + lost)) = "$wanted" ] && one_line ".*: $events events, .* lost $lost" &&
+    [ "$lost" -gt 1000 ] && [ $((events + lost)) = "$wanted" ] &&
+        one_line ".*: $events events, .* lost $lost" &&
         replays raw.lz4
 }
 
 # Nothing is lost where there is space to put it.
 loses_nothing() {
     fresh
-    TCMALLOC_TRACE_ON_OVERLOAD=lose as_untraced raw.lz4 && whole raw.lz4 && [ "$(number lost_events raw.lz4)" = 0 ]
+    TCMALLOC_TRACE_ON_OVERLOAD=lose as_untraced raw.lz4 && whole raw.lz4 &&
+        [ "$(number lost_events raw.lz4)" = 0 ]
 }
 
 # --- descriptors ---
@@ -202,7 +216,8 @@ limited() {
         limit = ARGV[1].to_i
         files = (3..limit - 2).to_h { |number| [number, "/dev/null"] }
         environment = { "TCMALLOC_TRACE_OUTPUT" => "raw.lz4", "LD_PRELOAD" => ARGV[0] }
-        system(environment, *ARGV[2..], out: "out", err: "err", rlimit_nofile: [limit, limit], close_others: true,
+        system(environment, *ARGV[2..], out: "out", err: "err", rlimit_nofile: [limit, limit],
+            close_others: true,
                **files)
         exit $?.exitstatus == 7' "$tracing_library" "$@"
 }
@@ -210,19 +225,22 @@ limited() {
 few_descriptors_to_begin() { limited 9 "$family" fill 1000000 && whole raw.lz4; }
 
 too_few_descriptors_to_begin() {
-    limited 4 "$family" fill 1000000 && one_line 'not recording: raw.lz4: too many open files' && nothing_left
+    limited 4 "$family" fill 1000000 && one_line 'not recording: raw.lz4: too many open files' &&
+        nothing_left
 }
 
 all_descriptors_closed() {
     fresh
     exit_status recorded raw.lz4 "$family" close 1000000
-    [ "$status" = 7 ] && whole raw.lz4 && [ "$(events raw.lz4)" -ge 500000 ] && one_line 'raw.lz4: 10200'
+    [ "$status" = 7 ] && whole raw.lz4 && [ "$(events raw.lz4)" -ge 500000 ] &&
+        one_line 'raw.lz4: 10200'
 }
 
 # No message gets into the recording.
 begins_without_descriptors() {
     fresh
-    exit_status env TCMALLOC_TRACE_OUTPUT="$1" LD_PRELOAD="$tracing_library" "$family" close 100000 <&- >&- 2>&-
+    exit_status env TCMALLOC_TRACE_OUTPUT="$1" LD_PRELOAD="$tracing_library" "$family" close \
+        100000 <&- >&- 2>&-
     [ "$status" = 7 ] && whole raw.lz4
 }
 
@@ -231,8 +249,9 @@ begins_without_descriptors() {
 without_proc() {
     fresh
     # shellcheck disable=SC2016
-    exit_status unshare -m sh -c 'umount -l /proc && exec "$@"' sh env TCMALLOC_TRACE_OUTPUT=raw.lz4 \
-        LD_PRELOAD="$tracing_library" "$family" work $calls >out 2>err
+    exit_status unshare -m sh -c 'umount -l /proc &&
+        exec "$@"' sh env TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" "$family" \
+        work $calls >out 2>err
     [ "$status" = 7 ] && cmp wanted out && whole raw.lz4
 }
 

@@ -40,7 +40,8 @@ letters_after_title() {
     LD_PRELOAD=$tracing_library TCMALLOC_TRACE_OUTPUT=raw.lz4-%e-%p ruby -e '
         Process.setproctitle("worker of /another/name")
         Process.wait(fork { "x" * 1000 })' >out 2>err || return 1
-    [ "$(find . -name 'raw.lz4-*' | sed 's/-[0-9]*$//' | uniq -c | tr -s ' ')" = ' 2 ./raw.lz4-ruby' ]
+    [ "$(find . -name 'raw.lz4-*' | sed 's/-[0-9]*$//' | uniq -c |
+        tr -s ' ')" = ' 2 ./raw.lz4-ruby' ]
 }
 
 # not_recorded OUTPUT WHY
@@ -53,7 +54,8 @@ not_recorded() {
 older_is_replaced() {
     fresh
     life_recorded raw.lz4 && echo older >raw.lz4.spool && ln raw.lz4 other.copy && rm raw.lz4 &&
-        cp other.copy raw.lz4 && life_recorded raw.lz4 && whole raw.lz4 && [ "$(stat -c %a raw.lz4)" = 600 ]
+        cp other.copy raw.lz4 && life_recorded raw.lz4 && whole raw.lz4 &&
+        [ "$(stat -c %a raw.lz4)" = 600 ]
 }
 
 # What cannot start must not have removed anything.
@@ -61,13 +63,15 @@ older_survives_failure() {
     fresh
     echo older >raw.lz4
     mkdir raw.lz4.spool
-    life_recorded raw.lz4 && one_line 'not recording: raw.lz4.spool: is a directory' && [ "$(cat raw.lz4)" = older ] &&
+    life_recorded raw.lz4 && one_line 'not recording: raw.lz4.spool: is a directory' &&
+        [ "$(cat raw.lz4)" = older ] &&
         [ "$(find . -name '.malloctape*')" = '' ] || return 1
     rmdir raw.lz4.spool
     rm raw.lz4
     mkdir raw.lz4
     echo older >raw.lz4.spool
-    life_recorded raw.lz4 && one_line 'not recording: raw.lz4: is a directory' && [ "$(cat raw.lz4.spool)" = older ]
+    life_recorded raw.lz4 && one_line 'not recording: raw.lz4: is a directory' &&
+        [ "$(cat raw.lz4.spool)" = older ]
 }
 
 # Processes that are killed 0.5 to 8 ms after their start.
@@ -130,7 +134,8 @@ fifo_read_late() {
 joined() {
     local spool
     spool=$(sed -n 's/.* what was not written is in //p' err)
-    [ -f "$spool" ] && [ "$(stat -c %a "$spool")" = 600 ] && [ "$(dirname "$spool")" = "$TMPDIR" ] || return 1
+    [ -f "$spool" ] && [ "$(stat -c %a "$spool")" = 600 ] &&
+        [ "$(dirname "$spool")" = "$TMPDIR" ] || return 1
     touch raw.lz4
     mv "$spool" raw.lz4.spool
     exit_status "$bin/postprocess" --quiet raw.lz4 /dev/null 2>post.err
@@ -141,7 +146,8 @@ fifo_never_read() {
     fresh
     mkfifo fifo
     # The program has ended long before: what it did is in the spool.
-    TCMALLOC_TRACE_READER_SECONDS=3 life_recorded fifo && one_line 'recording ended early: fifo: waited for its reader' &&
+    TCMALLOC_TRACE_READER_SECONDS=3 life_recorded fifo &&
+        one_line 'recording ended early: fifo: waited for its reader' &&
         joined && [ "$(objects raw.lz4 777)" = 20000 ]
 }
 
@@ -196,7 +202,8 @@ command_with_letters() { fresh && life_recorded '|cat >raw.lz4-%e-$$' && whole r
 
 command_status_is_told() {
     fresh
-    life_recorded '|cat >raw.lz4; exit 3' && one_line '.*: the command ended with status 3' && whole raw.lz4
+    life_recorded '|cat >raw.lz4; exit 3' && one_line '.*: the command ended with status 3' &&
+        whole raw.lz4
 }
 
 command_that_reads_nothing() {
@@ -205,7 +212,9 @@ command_that_reads_nothing() {
     [ "$status" = 7 ] && one_line 'recording ended early: .*: broken pipe' && joined
 }
 
-command_is_awaited() { fresh && life_recorded '|cat >early.copy; sleep 0.3; mv early.copy raw.lz4' && whole raw.lz4; }
+command_is_awaited() {
+    fresh && life_recorded '|cat >early.copy; sleep 0.3; mv early.copy raw.lz4' && whole raw.lz4
+}
 
 # The program is not seen to have a child, whatever it does about those that it has.
 unseen() {
@@ -233,26 +242,31 @@ command_is_free() {
     (
         trap '' PIPE INT TERM USR1
         export LD_PRELOAD="libm.so.6:$tracing_library"
-        export TCMALLOC_TRACE_OUTPUT='|env >env.copy; cat /proc/self/status >status.copy; ls -l /proc/self/fd >fd.copy; cat >raw.lz4'
+        export TCMALLOC_TRACE_OUTPUT='|env >env.copy
+            cat /proc/self/status >status.copy; ls -l /proc/self/fd >fd.copy; cat >raw.lz4'
         export TCMALLOC_TRACE_READER_SECONDS=20 OTHER_VARIABLE=here
         "$life" end exit >out 2>err
     ) || [ $? = 7 ] || return 1
-    whole raw.lz4 && grep -q '^LD_PRELOAD=libm.so.6$' env.copy && grep -q '^OTHER_VARIABLE=here$' env.copy &&
+    whole raw.lz4 && grep -q '^LD_PRELOAD=libm.so.6$' env.copy &&
+        grep -q '^OTHER_VARIABLE=here$' env.copy &&
         ! grep -q '^TCMALLOC_TRACE' env.copy || return 1
     [ "$(grep -c -E '^Sig(Blk|Ign|Cgt):\s0+$' status.copy)" = 3 ] &&
-        [ "$(grep -c ' -> ' fd.copy)" = 4 ] && grep -q ' 0 -> pipe:' fd.copy # the fourth is that of ls
+        [ "$(grep -c ' -> ' fd.copy)" = 4 ] &&
+        grep -q ' 0 -> pipe:' fd.copy # the fourth is that of ls
 }
 
 # Standard output is the program's alone.
 command_prints_elsewhere() {
     fresh
-    life_recorded '|echo command says; cat >raw.lz4' && [ ! -s out ] && grep -q '^command says$' err && whole raw.lz4
+    life_recorded '|echo command says; cat >raw.lz4' && [ ! -s out ] &&
+        grep -q '^command says$' err && whole raw.lz4
 }
 
 # What is typed at the terminal ends the program; the stream still gets its end.
 command_survives_interrupt() {
     fresh
-    setsid env TCMALLOC_TRACE_OUTPUT='|cat >raw.lz4' LD_PRELOAD="$tracing_library" "$family" tty 20 >out 2>err &
+    setsid env TCMALLOC_TRACE_OUTPUT='|cat >raw.lz4' LD_PRELOAD="$tracing_library" "$family" tty \
+        20 >out 2>err &
     local program=$!
     wait_until test -s out
     kill -INT -- -$program
@@ -272,8 +286,10 @@ keeper_is_small() {
         children = memory = files = nil
         600.times do # until it has become what it stays
             sleep 0.1
-            children = Dir["/proc/#{process}/task/*/children"].flat_map { |file| File.read(file).split }
-            memory = children.map { |child| File.read("/proc/#{child}/status")[/VmRSS:\s+(\d+)/, 1].to_i }
+            children = Dir["/proc/#{process}/task/*/children"]
+                .flat_map { |file| File.read(file).split }
+            status = children.map { |child| File.read("/proc/#{child}/status") }
+            memory = status.map { |text| text[/VmRSS:\s+(\d+)/, 1].to_i }
             files = children.map { |child| Dir.children("/proc/#{child}/fd").size }
             break if files == [0]
         end

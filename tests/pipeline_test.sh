@@ -18,13 +18,15 @@ record() {
     # shellcheck disable=SC2086 # a list of arguments
     set -- $2
     rm -f raw.lz4 p.lz4
-    TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD=../lib/libtcmalloc_minimal_tracing.so ./server "$@" >out 2>err
+    TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD=../lib/libtcmalloc_minimal_tracing.so ./server "$@" \
+        >out 2>err
 }
 
 order() { ./postprocess raw.lz4 /dev/stdout 2>err | lz4 >p.lz4 2>>err; }
 
 order_through_large_pipes() {
-    ./postprocess raw.lz4 /dev/stdout 2>err | ./bump-pipes.rb lz4 >p2.lz4 2>>err && same_instructions p.lz4 p2.lz4
+    ./postprocess raw.lz4 /dev/stdout 2>err | ./bump-pipes.rb lz4 >p2.lz4 2>>err &&
+        same_instructions p.lz4 p2.lz4
 }
 
 # The same instructions. Not the same bytes: what waits for input writes out what it has.
@@ -46,7 +48,8 @@ replay_without_switch() {
 orders_standard_input() {
     ./postprocess - - <raw.lz4 2>err >p3 && same_instructions p.lz4 p3 || return 1
     # Not a file that could be read twice, and without frames.
-    lz4 -dc <raw.lz4 | ./postprocess --json stdin.json - /dev/stdout 2>>err >p4 && same_instructions p3 p4
+    lz4 -dc <raw.lz4 | ./postprocess --json stdin.json - /dev/stdout 2>>err >p4 &&
+        same_instructions p3 p4
 }
 
 # Either is the stream, without any program of ours.
@@ -59,8 +62,8 @@ numbers_agree() {
     ./malloctape info --json info.json raw.lz4 >out 2>err &&
         ./postprocess --json order.json raw.lz4 p5 2>>err &&
         LD_PRELOAD=../lib/libtcmalloc_minimal.so ./replay --json replay.json p5 >out 2>>err &&
-        LD_PRELOAD=../lib/libtcmalloc_minimal.so NO_THREAD_CACHE_SWITCH=1 ./replay --json replay-1.json p.lz4 \
-            >>out 2>>err &&
+        LD_PRELOAD=../lib/libtcmalloc_minimal.so NO_THREAD_CACHE_SWITCH=1 ./replay \
+        --json replay-1.json p.lz4 >>out 2>>err &&
         ./replay --json replay-libc.json p.lz4 >>out 2>>err || return 1
     for stage in info plain order stdin replay replay-1 replay-libc; do
         json_counts "$stage.json" >"$stage.counts" || return 1

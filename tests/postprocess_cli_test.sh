@@ -112,9 +112,11 @@ ends "JSON and the stream cannot both go there" 2 "$postprocess" -q -j - raw -
 
 printf 'MTAPEINS and what follows' > other
 ends "an instruction stream" 1 "$postprocess" other out2
-says "is told what it is" "other: .*: this is an instruction stream, which is in order already; replay takes it$"
+says "is told what it is" \
+    "other: .*: this is an instruction stream, which is in order already; replay takes it$"
 ends "a name that ends in .lz4" 0 "$postprocess" -q raw p.lz4
-is "is a frame as lz4 makes it" "$(lz4 -dqc p.lz4 | cmp - ordered && wc -c < p.lz4)" "$(lz4 -qc ordered | wc -c)"
+is "is a frame as lz4 makes it" "$(lz4 -dqc p.lz4 | cmp - ordered &&
+    wc -c < p.lz4)" "$(lz4 -qc ordered | wc -c)"
 ends "--no-compress" 0 "$postprocess" -q --no-compress raw plain.lz4
 is "writes as it is" "$(cmp plain.lz4 ordered && echo same)" same
 ends "--compress" 0 "$postprocess" -q --compress raw -
@@ -127,7 +129,8 @@ ends "a terminal is refused" 2 ruby -rpty -e '
 		Process.wait(pid)
 	end
 	exit($?.exitstatus)' "$postprocess" -q raw -
-is "with a message" "$(head -n 1 out | tr -d '\r')" "postprocess: the result is binary and does not go to a terminal"
+is "with a message" "$(head -n 1 out | tr -d '\r')" \
+    "postprocess: the result is binary and does not go to a terminal"
 ends "a recording without its end" 3 "$postprocess" --json=json cut ordered
 says "it is said where it ends" "cut: the recording was cut short: offset 0x[0-9a-f]*: "
 is "JSON: truncated" "$(json truncated)" true
@@ -136,14 +139,16 @@ head -c 150000 raw > damaged
 printf 'XXXX' >> damaged
 tail -c +150005 raw >> damaged
 ends "a damaged recording" 1 "$postprocess" --json=json damaged ordered
-says "the message names file, offset and section" "^postprocess: damaged: offset 0x[0-9a-f]*: .*FORMAT.md 4.2"
+says "the message names file, offset and section" \
+    "^postprocess: damaged: offset 0x[0-9a-f]*: .*FORMAT.md 4.2"
 is "JSON: status" "$(json status)" '"damaged"'
 [ "$(json events)" -gt 1000 ]
 report $? "what comes before is ordered"
 
 whole_events=$("$postprocess" -q -j - raw /dev/null | sed -n 's/^  "events": \(.*\),/\1/p')
 ends "the same, salvaged" 5 "$postprocess" --salvage --json=json damaged ordered
-says "the message tells how much was left out" "^postprocess: damaged: pieces of damage that were left out: [0-9]*; the first:"
+says "the message tells how much was left out" \
+    "^postprocess: damaged: pieces of damage that were left out: [0-9]*; the first:"
 is "JSON: status" "$(json status)" '"salvaged"'
 [ "$(json events)" -gt $((whole_events / 2)) ]
 report $? "what comes behind is ordered, too"

@@ -24,7 +24,8 @@ ends() {
 is_ended() {
     rm -f raw.lz4*
     { exit_status recorded raw.lz4 "$life" end "$1"; } 2>/dev/null
-    [ "$status" = "$2" ] && [ -e raw.lz4.spool ] && [ "$(objects raw.lz4 777)" = 20000 ] && verified raw.lz4 3
+    [ "$status" = "$2" ] && [ -e raw.lz4.spool ] && [ "$(objects raw.lz4 777)" = 20000 ] &&
+        verified raw.lz4 3
 }
 
 # The allocator says so as it does untraced, where the program, its stack and its libraries are
@@ -32,7 +33,8 @@ is_ended() {
 is_told_of_wrong_free() {
     rm -f raw.lz4*
     { exit_status recorded raw.lz4 "$life" wrong "$1"; } 2>/dev/null
-    [ "$status" = 134 ] && grep -q 'Attempt to free invalid pointer' err && [ "$(objects raw.lz4 777)" = 10000 ] &&
+    [ "$status" = 134 ] && grep -q 'Attempt to free invalid pointer' err &&
+        [ "$(objects raw.lz4 777)" = 10000 ] &&
         verified raw.lz4 3
 }
 
@@ -40,7 +42,8 @@ is_told_of_wrong_free() {
 hooks_see_all() {
     rm -f raw.lz4*
     LD_PRELOAD=$tracing_library "$workloads/hooks" "$1" >out 2>err &&
-        recorded raw.lz4 "$workloads/hooks" "$1" && [ "$(objects raw.lz4 777)" = 2000 ] && complete raw.lz4
+        recorded raw.lz4 "$workloads/hooks" "$1" && [ "$(objects raw.lz4 777)" = 2000 ] &&
+        complete raw.lz4
 }
 
 # shellcheck disable=SC2016 # Ruby
@@ -67,7 +70,8 @@ loses_nothing_when_killed() {
     rm -f raw.lz4* counts
     ruby -e '
         calls, threads, library, life = ARGV
-        process = spawn({ "TCMALLOC_TRACE_OUTPUT" => "raw.lz4", "LD_PRELOAD" => library }, life, "count", "counts", threads)
+        process = spawn({ "TCMALLOC_TRACE_OUTPUT" => "raw.lz4", "LD_PRELOAD" => library },
+            life, "count", "counts", threads)
         done = 0
         until done >= calls.to_i
             sleep 0.001
@@ -137,7 +141,8 @@ many_threads() {
     rm -f raw.lz4*
     recorded raw.lz4 "$workloads/threads" "$1" 8 2 && complete raw.lz4 &&
         "$malloctape" info --json info.json raw.lz4 >out 2>err || return 1
-    "$malloctape" dump raw.lz4 2>err | awk '/ thread_begin /{ lanes[$2] = 1 } END { for (l in lanes) n++; print n }' >lanes
+    "$malloctape" dump raw.lz4 2>err |
+        awk '/ thread_begin /{ lanes[$2] = 1 } END { for (l in lanes) n++; print n }' >lanes
     echo "# $(json_value info.json threads) threads in $(cat lanes) lanes"
     [ "$(json_value info.json threads)" = $(($1 + 1)) ] && [ "$(cat lanes)" -lt 500 ]
 }
@@ -157,7 +162,8 @@ full_disk() {
 
 file_size_limit() {
     rm -f raw.lz4*
-    exit_status bash -c "ulimit -f 500; TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD=$tracing_library exec $life fill" \
+    exit_status bash -c \
+        "ulimit -f 500; TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD=$tracing_library exec $life fill" \
         >out 2>err
     [ "$status" = 7 ] && [ "$(grep -c '^malloctape: ' err)" = 1 ]
 }
@@ -168,7 +174,8 @@ nothing_without_variable() {
 }
 
 nothing_with_empty_variable() {
-    mkdir empty && (cd empty && TCMALLOC_TRACE_OUTPUT='' LD_PRELOAD=$tracing_library "$life" tasks >../out 2>../err) &&
+    mkdir empty && (cd empty && TCMALLOC_TRACE_OUTPUT='' LD_PRELOAD=$tracing_library "$life" tasks \
+        >../out 2>../err) &&
         [ "$(cat out)" = 1 ] && [ ! -s err ] && rmdir empty
 }
 
@@ -181,7 +188,8 @@ errno_is_kept() { recorded raw.lz4 "$life" errno 1000000 && complete raw.lz4; }
 # What the program sees of itself and what its children see, compared with the allocator untraced.
 sees_nothing() {
     LD_PRELOAD=$plain_library "$life" look >out 2>err </dev/null && mv out wanted
-    TCMALLOC_TRACE_OUTPUT=$scratch/raw.lz4 LD_PRELOAD=$tracing_library "$life" look >out 2>err </dev/null || return 1
+    TCMALLOC_TRACE_OUTPUT=$scratch/raw.lz4 LD_PRELOAD=$tracing_library "$life" look \
+        >out 2>err </dev/null || return 1
     grep -q 'descriptor 1' out || return 1
     if ! diff wanted out >difference; then
         mv difference out
@@ -193,7 +201,8 @@ sees_nothing() {
 says_nothing() {
     "$workloads/threads" 100 >wanted
     recorded raw.lz4 "$workloads/threads" 100 && cmp out wanted && [ "$(wc -l <err)" = 1 ] &&
-        TCMALLOC_TRACE_QUIET=1 recorded raw.lz4 "$workloads/threads" 100 && cmp out wanted && [ ! -s err ]
+        TCMALLOC_TRACE_QUIET=1 recorded raw.lz4 "$workloads/threads" 100 && cmp out wanted &&
+        [ ! -s err ]
 }
 
 private_file() { [ "$(stat -c %a raw.lz4)" = 600 ]; }
@@ -202,13 +211,15 @@ private_file() { [ "$(stat -c %a raw.lz4)" = 600 ]; }
 zero_alignment() {
     rm -f raw.lz4*
     recorded raw.lz4 "$workloads/edges" align0 && complete raw.lz4 &&
-        "$malloctape" dump --only-calls raw.lz4 >out 2>err && [ "$(grep -c '^memalign 100 0 -> ' out)" = 10 ]
+        "$malloctape" dump --only-calls raw.lz4 >out 2>err &&
+        [ "$(grep -c '^memalign 100 0 -> ' out)" = 10 ]
 }
 
 # A child must not wait for what a thread of the parent held when it forked.
 forks_beside_busy_threads() {
     rm -f raw.lz4*
-    recorded raw.lz4 "$workloads/edges" forks 150 >out 2>err && [ "$(cat out)" = 0 ] && [ ! -e raw.lz4.spool ] &&
+    recorded raw.lz4 "$workloads/edges" forks 150 >out 2>err && [ "$(cat out)" = 0 ] &&
+        [ ! -e raw.lz4.spool ] &&
         "$bin/postprocess" --quiet raw.lz4 /dev/null 2>err
 }
 
@@ -231,17 +242,21 @@ strain=$workloads/strain
 little_address_space() {
     rm -f raw.lz4*
     for kilobytes in 20000 24000 28000 32000 40000; do
-        exit_status bash -c "ulimit -v $kilobytes; TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD=$tracing_library exec $life fill" \
-            >out 2>err
-        [ "$status" = 7 ] && [ "$(wc -l <err)" = 1 ] && grep -q '^malloctape: not recording: ' err || return 1
+        exit_status bash -c \
+            "ulimit -v $kilobytes
+            TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD=$tracing_library exec $life fill" >out 2>err
+        [ "$status" = 7 ] && [ "$(wc -l <err)" = 1 ] &&
+            grep -q '^malloctape: not recording: ' err || return 1
         [ -z "$(find . -name '*raw*')" ] || return 1
     done
 }
 
 old_kernel() {
     rm -f raw.lz4*
-    exit_status "$strain" kernel env TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" "$life" end exit >out 2>err
-    [ "$status" = 7 ] && [ "$(wc -l <err)" = 1 ] && grep -q '^malloctape: not recording: .*kernel' err && [ ! -e raw.lz4 ]
+    exit_status "$strain" kernel env TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" \
+        "$life" end exit >out 2>err
+    [ "$status" = 7 ] && [ "$(wc -l <err)" = 1 ] &&
+        grep -q '^malloctape: not recording: .*kernel' err && [ ! -e raw.lz4 ]
 }
 
 # strains STATUS CALLS HOW... - complete, and like the same program untraced.
@@ -249,7 +264,8 @@ strains() {
     local wanted=$1 calls=$2
     shift 2
     rm -f raw.lz4*
-    exit_status timeout 60 env TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" "$strain" "$@" >out 2>err
+    exit_status timeout 60 env TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" \
+        "$strain" "$@" >out 2>err
     [ "$status" = "$wanted" ] && [ "$(objects raw.lz4 777)" = "$calls" ] && complete raw.lz4
 }
 
@@ -267,7 +283,8 @@ ends_in_a_handler() {
 # The first one keeps its output; the second one says so and goes on unrecorded.
 two_with_one_name() {
     rm -f raw.lz4* counts
-    TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD=$tracing_library "$life" count counts 1 >/dev/null 2>&1 &
+    TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD=$tracing_library "$life" count counts 1 \
+        >/dev/null 2>&1 &
     local first=$!
     wait_until test -e raw.lz4
     wait_until test -e counts
@@ -275,10 +292,13 @@ two_with_one_name() {
     inode=$(stat -c %i raw.lz4)
     exit_status recorded raw.lz4 "$life" end exit
     { kill -KILL $first && wait $first; } 2>/dev/null
-    [ "$status" = 7 ] && [ "$(wc -l <err)" = 1 ] && grep -q 'raw.lz4: another process is recording to it' err &&
-        [ "$(stat -c %i raw.lz4)" = "$inode" ] && [ "$(objects raw.lz4 777)" = 0 ] && verified raw.lz4 3 || return 1
+    [ "$status" = 7 ] && [ "$(wc -l <err)" = 1 ] &&
+        grep -q 'raw.lz4: another process is recording to it' err &&
+        [ "$(stat -c %i raw.lz4)" = "$inode" ] && [ "$(objects raw.lz4 777)" = 0 ] &&
+        verified raw.lz4 3 || return 1
     # What the dead one has left is in nobody's way.
-    recorded raw.lz4 "$life" end exit || [ $? = 7 ] && [ "$(objects raw.lz4 777)" = 20000 ] && complete raw.lz4
+    recorded raw.lz4 "$life" end exit || [ $? = 7 ] && [ "$(objects raw.lz4 777)" = 20000 ] &&
+        complete raw.lz4
 }
 
 plan 57

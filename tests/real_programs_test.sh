@@ -54,11 +54,13 @@ skip_same() {
 redis_works() {
     local requests=$1
     rm -f raw.lz4
-    TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD=$tracing_library "$redis_server" --port 0 --unixsocket redis.socket \
-        --save '' --appendonly no --daemonize no --dir . >redis.log 2>err &
+    TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD=$tracing_library "$redis_server" --port 0 \
+        --unixsocket redis.socket --save '' --appendonly no --daemonize no --dir . \
+        >redis.log 2>err &
     local server=$!
     redis_answers $server || return 1
-    redis-benchmark -s redis.socket -q -t set,lpush,hset,zadd -n "$requests" -P 16 -r 10000 >out 2>&1 || return 1
+    redis-benchmark -s redis.socket -q -t set,lpush,hset,zadd -n "$requests" -P 16 -r 10000 \
+        >out 2>&1 || return 1
     redis-cli -s redis.socket dbsize >size
     redis-cli -s redis.socket shutdown nosave >>out 2>&1
     exit_status wait $server
@@ -70,7 +72,8 @@ redis_works() {
 
 # Much of the standard library, and code made of it.
 big_source() {
-    printf '#include <%s>\n' algorithm functional iostream map memory regex set sstream string unordered_map vector
+    printf '#include <%s>\n' algorithm functional iostream map memory regex set sstream string \
+        unordered_map vector
     local i
     for i in $(seq "$1"); do
         cat <<CODE
@@ -87,7 +90,10 @@ CODE
     done
 }
 
-lines() { awk -v n="$1" 'BEGIN { s = 1; for (i = 0; i < n; i++) { s = (s * 16807) % 2147483647; print s, i } }'; }
+lines() {
+    awk -v n="$1" \
+        'BEGIN { s = 1; for (i = 0; i < n; i++) { s = (s * 16807) % 2147483647; print s, i } }'
+}
 
 sql() {
     cat <<SQL
@@ -107,7 +113,8 @@ ruby_program() {
 require 'json'
 words = Hash.new(0)
 Integer(ARGV[0]).times { |i| words["word#{i * 7919 % 5003}"] += i.to_s.reverse.to_i }
-tree = words.sort_by { |word, count| [count, word] }.each_slice(7).map { |slice| { 'slice' => slice } }
+tree = words.sort_by { |word, count| [count, word] }
+    .each_slice(7).map { |slice| { 'slice' => slice } }
 text = JSON.generate(tree)
 puts text.size, JSON.parse(text).first(3).inspect, words.keys.map(&:upcase).uniq.sort.last
 puts Thread.new { (1..20000).map { |i| "x#{i}" }.join.size }.value
@@ -146,7 +153,8 @@ CODE
 
 lines_of_part() { lines $(($1 * 800)); }
 
-export HOME=$scratch GIT_CONFIG_NOSYSTEM=1 LC_ALL=C PYTHONHASHSEED=0 PYTHONMALLOC=malloc GIT_PAGER=cat
+export HOME=$scratch GIT_CONFIG_NOSYSTEM=1 LC_ALL=C PYTHONHASHSEED=0 PYTHONMALLOC=malloc \
+    GIT_PAGER=cat
 
 plan 18
 

@@ -16,7 +16,8 @@ fi
 
 # verified STREAM [NAME=VALUE] - replays and leaves the report in json.
 verified() {
-    env "${@:2}" LD_PRELOAD="$plain_library" "$bin/replay" -q --verify-addresses --json=json "$1" >out 2>err
+    env "${@:2}" LD_PRELOAD="$plain_library" "$bin/replay" -q --verify-addresses --json=json "$1" \
+        >out 2>err
 }
 # share LEAST - at least so much of what was compared took the same place; and something was
 # compared.
@@ -25,11 +26,16 @@ share() {
     awk -v match_="$(cat out)" -v least="$1" -v checked="$(json_value json addresses_checked)" \
         'BEGIN { exit !(match_ >= least && checked >= 10000) }'
 }
-same_heap() { [ "$(json_value json peak_heap_bytes)" = "$(json_value json original_peak_heap_bytes)" ]; }
+
+same_heap() {
+    [ "$(json_value json peak_heap_bytes)" = "$(json_value json original_peak_heap_bytes)" ]
+}
+
 ordered() { "$bin/postprocess" --quiet "$1.lz4" "$1.ins" >out 2>err; }
 
 one_thread() {
-    recorded one.lz4 "$workloads/churn" 1 5000 100000 && ordered one && verified one.ins && share 0.9999
+    recorded one.lz4 "$workloads/churn" 1 5000 100000 && ordered one && verified one.ins &&
+        share 0.9999
 }
 check 'one thread: every place' one_thread
 check 'and the heap is as large as it was' same_heap
@@ -37,7 +43,8 @@ no_switch() { verified one.ins NO_THREAD_CACHE_SWITCH=1 && share 0.9999; }
 check 'one thread needs no switching' no_switch
 
 two_threads() {
-    recorded two.lz4 "$workloads/churn" 2 5000 200000 cross && ordered two && verified two.ins && share 0.95
+    recorded two.lz4 "$workloads/churn" 2 5000 200000 cross && ordered two && verified two.ins &&
+        share 0.95
 }
 check 'two threads that exchange objects: nearly every place' two_threads
 check 'and the heap is as large as it was' same_heap
@@ -54,17 +61,24 @@ short_threads() {
 check 'many short threads: more than half' short_threads
 many=$(json_value json addresses_matched)
 many_less_without() {
-    verified many.ins NO_THREAD_CACHE_SWITCH=1 && [ "$(json_value json addresses_matched)" -lt "$many" ]
+    verified many.ins NO_THREAD_CACHE_SWITCH=1 &&
+        [ "$(json_value json addresses_matched)" -lt "$many" ]
 }
 check 'without switching fewer take the same place' many_less_without
 
 if command -v sqlite3 >/dev/null; then
     cat >sql <<'END'
 CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT);
-WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<20000) INSERT INTO t SELECT i, 'row ' || i FROM n;
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<20000)
+    INSERT INTO t SELECT i, 'row ' || i FROM n;
 SELECT b, count(*) FROM t GROUP BY b ORDER BY 2 DESC, 1 LIMIT 5;
 END
-    sqlite() { recorded sqlite.lz4 sqlite3 :memory: '.read sql' && ordered sqlite && verified sqlite.ins && share 0.999; }
+
+    sqlite() {
+        recorded sqlite.lz4 sqlite3 :memory: '.read sql' && ordered sqlite && verified sqlite.ins &&
+            share 0.999
+    }
+
     check 'the sqlite3 shell' sqlite
 else
     skip_test 'the sqlite3 shell' 'not installed'

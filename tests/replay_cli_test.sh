@@ -13,7 +13,9 @@ unset NO_THREAD_CACHE_SWITCH
 # UBSan's runtime brings the C++ library: then its functions are there, and take their memory from
 # malloc.
 with_cxx=
-if ldd "$replay" | grep -q libstdc++; then with_cxx="the sanitizer's runtime brings the C++ library"; fi
+if ldd "$replay" | grep -q libstdc++; then
+    with_cxx="the sanitizer's runtime brings the C++ library"
+fi
 
 run() { # run ARGS... - replay; leaves status, out, err
     "$replay" "$@" >out 2>err </dev/null
@@ -33,14 +35,15 @@ has() { # has KEY VALUE
 }
 
 has_every_key() {
-    for key in status recording limited program engine allocator allocator_path thread_cache_switching thread_caches \
-        touch cpu heap_calls speed limit warmup sample_every events by_kind substituted \
-        measured_events events_per_second wall_seconds elapsed_seconds user_seconds system_seconds \
-        reading_seconds minor_faults major_faults own_cost_ns_per_event latency latency_clock latency_overhead_ns \
-        latency_resolution_ns thread_switches threads ticks lost_events freed_twice realigned live_at_end peak_live_bytes \
-        peak_rss_bytes base_rss_bytes peak_heap_bytes heap_source rss_per_live fragmentation \
-        original_peak_rss_bytes original_peak_heap_bytes original_seconds address_match \
-        addresses_checked addresses_matched address_mismatches; do
+    for key in status recording limited program engine allocator allocator_path \
+        thread_cache_switching thread_caches touch cpu heap_calls speed limit warmup sample_every \
+        events by_kind substituted measured_events events_per_second wall_seconds elapsed_seconds \
+        user_seconds system_seconds reading_seconds minor_faults major_faults \
+        own_cost_ns_per_event latency latency_clock latency_overhead_ns latency_resolution_ns \
+        thread_switches threads ticks lost_events freed_twice realigned live_at_end \
+        peak_live_bytes peak_rss_bytes base_rss_bytes peak_heap_bytes heap_source rss_per_live \
+        fragmentation original_peak_rss_bytes original_peak_heap_bytes original_seconds \
+        address_match addresses_checked addresses_matched address_mismatches; do
         grep -q "^  \"$key\": ." "$scratch/json" || { echo "# no $key"; return 1; }
     done
 }
@@ -75,7 +78,8 @@ check "two files are a usage error" ended 2 'more than one file'
 run "$scratch/missing"
 check "a missing file is named" ended 1 "$scratch/missing: cannot open: No such file"
 
-for wrong in --speed=0 --speed=fast --warmup=x --sample=-1 --touch=some --cpu=3-1 --cpu=, --limit=-1 --limit=; do
+for wrong in --speed=0 --speed=fast --warmup=x --sample=-1 --touch=some --cpu=3-1 --cpu=, \
+    --limit=-1 --limit=; do
     run "$wrong"
     check "$wrong is a usage error" ended 2 'see replay --help'
 done
@@ -96,7 +100,8 @@ check "a second stream behind the first is refused" ended 1 'something follows t
 status=$?
 check "the standard input" has events 100000
 check "--quiet prints no table" [ ! -s "$scratch/out" ]
-lz4 -d -c "$scratch/churn.lz4" | "$replay" -q --json="$scratch/json" - >"$scratch/out" 2>"$scratch/err"
+lz4 -d -c "$scratch/churn.lz4" |
+    "$replay" -q --json="$scratch/json" - >"$scratch/out" 2>"$scratch/err"
 check "a pipe, named -" has events 100000
 cat "$scratch/churn.lz4" | "$replay" --json=- >"$scratch/json" 2>"$scratch/err"
 check "lz4 through a pipe, JSON on the standard output" has events 100000
@@ -105,16 +110,19 @@ from_pipe_without_allocator() {
     has events 100000
 }
 check "a pipe, without an allocator" from_pipe_without_allocator lz4 -d -c "$scratch/churn.lz4"
-check "lz4 through a pipe, without an allocator" from_pipe_without_allocator cat "$scratch/churn.lz4"
+check "lz4 through a pipe, without an allocator" from_pipe_without_allocator cat \
+    "$scratch/churn.lz4"
 check "--json=- prints nothing else" [ "$(head -n 1 "$scratch/json")" = "{" ]
 run --json=/no/such/directory/x "$scratch/churn"
-check "JSON that cannot be written" ended 1 'replay: /no/such/directory/x: cannot open for writing: No such file'
+check "JSON that cannot be written" ended 1 \
+    'replay: /no/such/directory/x: cannot open for writing: No such file'
 
 # --- engines ---
 run --json="$scratch/json" "$scratch/kinds"
 check "every kind of call" ended 0
 check "every kind of call is counted" has events 90
-check "an object that was freed twice is reported" both '^freed twice  *1 (left out of the replay)$' .
+check "an object that was freed twice is reported" both \
+    '^freed twice  *1 (left out of the replay)$' .
 check "also in the JSON" has freed_twice 1
 if [ -z "$sanitized" ]; then
     text='kinds that the C library lacks are substituted'
@@ -123,7 +131,8 @@ if [ -z "$sanitized" ]; then
     else
         check "$text" both 'new_array_aligned .*(substituted)' 'release_memory .*(not carried out)'
     fi
-    check "kinds that it has are not" eval '! grep -q "malloc  .*substituted\|memalign .*substituted\|pvalloc .*substituted" "$scratch/out"'
+    check "kinds that it has are not" eval \
+        '! grep -q "malloc  .*substituted\|memalign .*substituted\|pvalloc .*substituted" "$scratch/out"'
     check "switching is not claimed" has thread_cache_switching false
     check "and its absence is said" ended 0 'thread caches are not switched: glibc has no'
 fi
@@ -132,30 +141,36 @@ run --engine=null --json="$scratch/json" "$scratch/kinds"
 check "engine null" has engine '"null"'
 check "engine null needs no allocator" has allocator '"none"'
 by_kind() { sed -n '/"by_kind"/,/}/p' "$1"; }
-check "engine null counts the same" [ "$(by_kind "$scratch/json")" = "$(by_kind "$scratch/json.switch")" ]
+check "engine null counts the same" [ "$(by_kind "$scratch/json")" = "$(by_kind \
+    "$scratch/json.switch")" ]
 
 # --- thread caches ---
 if [ -z "$sanitized" ]; then
-    CACHE_STUB_LOG=$scratch/log LD_PRELOAD=$stub "$replay" --json="$scratch/json" "$scratch/lanes" >"$scratch/out" 2>"$scratch/err"
+    CACHE_STUB_LOG=$scratch/log LD_PRELOAD=$stub "$replay" --json="$scratch/json" "$scratch/lanes" \
+        >"$scratch/out" 2>"$scratch/err"
     status=$?
     cp "$scratch/json" "$scratch/json.stub"
     check "thread caches are switched where that is possible" has thread_cache_switching true
     check "nothing to say then" [ ! -s "$scratch/err" ]
     check "the allocator is called for the stream only" [ "$(logged calls)" -eq "$(value events)" ]
     lz4 -q -f "$scratch/lanes" "$scratch/lanes.lz4"
-    CACHE_STUB_LOG=$scratch/log LD_PRELOAD=$stub "$replay" -q "$scratch/lanes.lz4" >"$scratch/out" 2>"$scratch/err"
+    CACHE_STUB_LOG=$scratch/log LD_PRELOAD=$stub "$replay" -q "$scratch/lanes.lz4" \
+        >"$scratch/out" 2>"$scratch/err"
     check "also when the stream is lz4" [ "$(logged calls)" -eq "$(value events)" ]
     threads=$(value threads)
-    check "a cache for each thread that allocated, none of another" [ "$(logged made)" -le "$threads" ]
+    check "a cache for each thread that allocated, none of another" \
+        [ "$(logged made)" -le "$threads" ]
     check "caches of dead threads are destroyed" [ $(($(logged made) - $(logged destroyed))) -le 5 ]
     check "switches" [ "$(logged sets)" -ge "$(value thread_switches)" ]
-    NO_THREAD_CACHE_SWITCH=1 CACHE_STUB_LOG=$scratch/log LD_PRELOAD=$stub "$replay" --json="$scratch/json" "$scratch/lanes" >"$scratch/out" 2>"$scratch/err"
+    NO_THREAD_CACHE_SWITCH=1 CACHE_STUB_LOG=$scratch/log LD_PRELOAD=$stub "$replay" \
+        --json="$scratch/json" "$scratch/lanes" >"$scratch/out" 2>"$scratch/err"
     status=$?
     check "NO_THREAD_CACHE_SWITCH" has thread_cache_switching false
     check "NO_THREAD_CACHE_SWITCH is said" ended 0 'NO_THREAD_CACHE_SWITCH is set'
     check "NO_THREAD_CACHE_SWITCH is obeyed" [ "$(logged sets)" -eq 0 ]
     check "the same calls" [ "$(by_kind "$scratch/json")" = "$(by_kind "$scratch/json.stub")" ]
-    NO_THREAD_CACHE_SWITCH= CACHE_STUB_LOG=$scratch/log LD_PRELOAD=$stub "$replay" --json="$scratch/json" "$scratch/lanes" >"$scratch/out" 2>"$scratch/err"
+    NO_THREAD_CACHE_SWITCH= CACHE_STUB_LOG=$scratch/log LD_PRELOAD=$stub "$replay" \
+        --json="$scratch/json" "$scratch/lanes" >"$scratch/out" 2>"$scratch/err"
     check "NO_THREAD_CACHE_SWITCH, empty, is not set" has thread_cache_switching true
 fi
 
@@ -163,7 +178,8 @@ fi
 run_with() { # run_with LIBRARY ARGS...
     library=$1
     shift
-    LD_PRELOAD=$library "$replay" --json="$scratch/json" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
+    LD_PRELOAD=$library "$replay" --json="$scratch/json" "$@" \
+        >"$scratch/out" 2>"$scratch/err" </dev/null
     status=$?
 }
 
@@ -175,7 +191,8 @@ if [ -z "$sanitized" ] && [ -f "$tcmalloc" ]; then
     done
     check "our tcmalloc is named" eval 'value allocator | grep -q "^\"tcmalloc (gperftools "'
     run_with "$tcmalloc" "$scratch/kinds"
-    check "calls on the whole heap wait for --heap-calls" both 'release_memory .*(not carried out)' 'set_property .*(not carried out)'
+    check "calls on the whole heap wait for --heap-calls" both \
+        'release_memory .*(not carried out)' 'set_property .*(not carried out)'
     run_with "$tcmalloc" --heap-calls "$scratch/kinds"
     check "--heap-calls" eval '! grep -q "not carried out" "$scratch/out"'
     check "our tcmalloc needs few substitutes" [ "$(grep -c 'substituted)' "$scratch/out")" -le 3 ]
@@ -188,10 +205,12 @@ for library in $tcmalloc $installed; do
     file=${library##*/}
     run_with "$library" "$scratch/kinds"
     check "$file: every kind of call" ended 0
-    check "$file: the same counts" [ "$(by_kind "$scratch/json")" = "$(by_kind "$scratch/json.switch")" ]
+    check "$file: the same counts" [ "$(by_kind "$scratch/json")" = "$(by_kind \
+        "$scratch/json.switch")" ]
     run_with "$library" "$scratch/lanes"
     check "$file: lanes" ended 0
-    case $file in libjemalloc*) switched=true ;; *tcmalloc_minimal.so.*|libmimalloc*) switched=false ;; *) switched=true ;; esac
+    case $file in libjemalloc*) switched=true ;; *tcmalloc_minimal.so.*|libmimalloc*) \
+        switched=false ;; *) switched=true ;; esac
     check "$file: thread caches are switched: $switched" has thread_cache_switching $switched
     # Each alignment occurs twice; one of six is refused by all, four more by those who want powers
     # of two.
@@ -246,7 +265,8 @@ above() { # above KEY NUMBER - of the last JSON report
 # its time.
 takes() { # takes FACTOR SPEED
     run --speed="$2" --json="$scratch/json" "$scratch/lanes"
-    least=$(awk -v value="$(value original_seconds)" -v factor="$1" 'BEGIN { print value * factor }')
+    least=$(awk -v value="$(value original_seconds)" -v factor="$1" \
+        'BEGIN { print value * factor }')
     above elapsed_seconds "$least" &&
         ! above elapsed_seconds "$(awk -v least="$least" 'BEGIN { print least + 10 }')"
 }
@@ -266,17 +286,28 @@ check "--speed=4 takes a quarter" takes 0.25 4
 
 # --- numbers ---
 run --sample=1 --json="$scratch/json" --csv="$scratch/csv" "$scratch/churn"
-sampled() { sed -n '/"latency": {/,/^  }/s/.*"sampled": \([0-9]*\),.*/\1/p' "$scratch/json" | awk '{ n += $1 } END { print n }'; }
+
+sampled() {
+    sed -n '/"latency": {/,/^  }/s/.*"sampled": \([0-9]*\),.*/\1/p' "$scratch/json" |
+        awk '{ n += $1 } END { print n }'
+}
+
 check "--sample=1 times every call" [ "$(sampled)" -eq 100000 ]
-check "the histogram has every sample" [ "$(awk -F, 'NR > 1 { n += $4 } END { print n }' "$scratch/csv.latency.csv")" -eq 100000 ]
+check "the histogram has every sample" [ "$(awk -F, 'NR > 1 { n += $4 } END { print n }' \
+    "$scratch/csv.latency.csv")" -eq 100000 ]
 run --sample=100 --json="$scratch/json" "$scratch/churn"
 check "--sample=100 times a hundredth" eval '[ "$(sampled)" -ge 900 ] && [ "$(sampled)" -le 1100 ]'
 run --sample=0 --json="$scratch/json" "$scratch/churn"
 check "--sample=0 times none" [ "$(grep -c sampled "$scratch/json")" -eq 0 ]
 run --json="$scratch/json" --csv="$scratch/csv" "$scratch/lanes"
-check "a row for each tick, one at the end, and names" [ "$(wc -l <"$scratch/csv.series.csv")" -eq $(($(value ticks) + 2)) ]
-check "rows ascend and end with the last call" eval '[ "$(tail -n 1 "$scratch/csv.series.csv" | cut -d, -f1)" -eq "$(value events)" ] && tail -n +2 "$scratch/csv.series.csv" | sort -c -t, -n -k1,1'
-check "the largest live size of a row is the peak or less" eval '[ "$(cut -d, -f4 "$scratch/csv.series.csv" | tail -n +2 | sort -n | tail -n 1)" -le "$(value peak_live_bytes)" ]'
+check "a row for each tick, one at the end, and names" \
+    [ "$(wc -l <"$scratch/csv.series.csv")" -eq $(($(value ticks) + 2)) ]
+check "rows ascend and end with the last call" eval \
+    '[ "$(tail -n 1 "$scratch/csv.series.csv" | cut -d, -f1)" -eq "$(value events)" ] &&
+    tail -n +2 "$scratch/csv.series.csv" | sort -c -t, -n -k1,1'
+check "the largest live size of a row is the peak or less" eval \
+    '[ "$(cut -d, -f4 "$scratch/csv.series.csv" | tail -n +2 | sort -n | tail -n 1)" -le \
+        "$(value peak_live_bytes)" ]'
 check "the original's memory" has original_peak_rss_bytes 16777216
 check "the original's heap" has original_peak_heap_bytes 8388608
 run --csv=/no/such/directory/x "$scratch/churn"
@@ -307,12 +338,14 @@ fi
 
 # --- failure ---
 run --json="$scratch/json" "$scratch/huge"
-check "an allocation that fails is named" ended 1 'offset 0x[0-9a-f]*: an allocation failed.*instruction 1: malloc of 4611686018427387904 bytes'
+check "an allocation that fails is named" ended 1 \
+    'offset 0x[0-9a-f]*: an allocation failed.*instruction 1: malloc of 4611686018427387904 bytes'
 check "and what came before is reported" has events 1
 check "with its status" has status '"failed"'
 head -c 50000 "$scratch/churn" >"$scratch/cut"
 run --json="$scratch/json" "$scratch/cut"
-check "a cut stream has its own status" ended 3 'the stream was cut; what there was has been replayed'
+check "a cut stream has its own status" ended 3 \
+    'the stream was cut; what there was has been replayed'
 check "a cut stream is reported" has status '"cut"'
 check "with what was replayed" [ "$(value events)" -gt 0 ]
 head -c 40000 "$scratch/churn.lz4" >"$scratch/cut.lz4"
@@ -327,16 +360,19 @@ check "an empty file" ended 1 'not an instruction stream.*: the input is empty'
 check "has no table" [ ! -s "$scratch/out" ]
 printf MTAPERAW >"$scratch/recording"
 run "$scratch/recording"
-check "a recording is told what to do with" ended 1 'this is a recording; order it first with postprocess$'
+check "a recording is told what to do with" ended 1 \
+    'this is a recording; order it first with postprocess$'
 check "and has no table" [ ! -s "$scratch/out" ]
 "$replay" "$scratch/churn" >/dev/full 2>"$scratch/err"
 status=$?
-check "a full standard output" ended 1 'cannot write to the standard output: No space left on device'
+check "a full standard output" ended 1 \
+    'cannot write to the standard output: No space left on device'
 run "$replay"
 check "something else" ended 1 'not an instruction stream'
 { head -c 60000 "$scratch/churn"; printf XX; tail -c +60003 "$scratch/churn"; } >"$scratch/damaged"
 run --json="$scratch/json" "$scratch/damaged"
-check "damage is named with its place" ended 1 "$scratch/damaged: offset 0x[0-9a-f]*: the checksum does not match"
+check "damage is named with its place" ended 1 \
+    "$scratch/damaged: offset 0x[0-9a-f]*: the checksum does not match"
 check "what came before the damage was replayed" [ "$(value events)" -ge 16384 ]
 
 plan "$tests_run"

@@ -27,7 +27,8 @@ logged() { tr ' ' '\n' <log | sed -n "s/^$1=//p"; }
 
 # only_the_stream STREAM OPTION... - the stub counts as many calls as the stream has.
 only_the_stream() {
-    CACHE_STUB_LOG=log LD_PRELOAD=$stub "$bin/replay" -q --json=json "${@:2}" "$1" >out 2>err || return 1
+    CACHE_STUB_LOG=log LD_PRELOAD=$stub "$bin/replay" -q --json=json "${@:2}" "$1" >out 2>err ||
+        return 1
     [ "$(logged calls)" = "$(json_value json events)" ]
 }
 
@@ -37,11 +38,17 @@ check 'also with a warm-up, files and the pace of the original' \
     only_the_stream lanes --warmup=100 --csv=csv --speed=1000
 check 'also when addresses are verified' only_the_stream places --verify-addresses
 one_processor() { taskset -c "$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')" "$@"; }
-alone() { one_processor "$bin/replay" -q --json=json lanes >out 2>err && [ "$(json_value json reading_seconds)" = 0.0 ]; }
+
+alone() {
+    one_processor "$bin/replay" -q --json=json lanes >out 2>err &&
+        [ "$(json_value json reading_seconds)" = 0.0 ]
+}
+
 check 'with one processor nobody reads ahead' alone
 both_agree() {
     json_counts json >alone.counts
-    "$bin/replay" -q --json=json lanes >out 2>err && json_counts json | cmp - alone.counts >>out 2>&1
+    "$bin/replay" -q --json=json lanes >out 2>err && json_counts json |
+        cmp - alone.counts >>out 2>&1
 }
 check 'and the calls are the same' both_agree
 
@@ -76,7 +83,11 @@ if [ "$(nproc)" -gt 1 ]; then
     started
     kill -KILL "$replay"
     wait "$replay" 2>/dev/null || true
-    gone() { for _ in $(seq 100); do [ -e "/proc/${reader% }" ] || return 0; sleep 0.05; done; return 1; }
+
+    gone() {
+        for _ in $(seq 100); do [ -e "/proc/${reader% }" ] || return 0; sleep 0.05; done; return 1
+    }
+
     check 'a replay that is killed takes its child along' gone
     stop_feeder
 else
@@ -86,21 +97,29 @@ fi
 # --- memory ---
 
 under_valgrind() {
-    valgrind --leak-check=full --show-leak-kinds=all --child-silent-after-fork=yes --error-exitcode=9 \
-        "$@" >out 2>err
+    valgrind --leak-check=full --show-leak-kinds=all --child-silent-after-fork=yes \
+        --error-exitcode=9 "$@" >out 2>err
 }
 no_errors() { grep -q 'ERROR SUMMARY: 0 errors' err; }
-nothing_lost() { under_valgrind "$@" && no_errors && grep -q 'definitely lost: 0 bytes\|no leaks are possible' err; }
+
+nothing_lost() {
+    under_valgrind "$@" && no_errors &&
+        grep -q 'definitely lost: 0 bytes\|no leaks are possible' err
+}
+
 # Objects that were alive at the end are the stream's: valgrind must find these and no others.
 only_live_lost() {
-    valgrind --leak-check=full --child-silent-after-fork=yes "$bin/replay" -q --json=json churn >out 2>err &&
+    valgrind --leak-check=full --child-silent-after-fork=yes "$bin/replay" -q --json=json churn \
+        >out 2>err &&
         grep -q "definitely lost: [0-9,]* bytes in 1,000 blocks" err &&
         [ "$(json_value json live_at_end)" = 1000 ] && ! grep -q 'Invalid' err
 }
 no_invalid_kinds() { under_valgrind "$bin/replay" kinds || ! grep -q 'Invalid\|uninitialised' err; }
 if command -v valgrind >/dev/null; then
-    check 'valgrind: nothing is wrong or left' nothing_lost "$bin/replay" --csv=csv --json=json places
-    check 'nor while addresses are verified' nothing_lost "$bin/replay" --verify-addresses --touch=all places
+    check 'valgrind: nothing is wrong or left' nothing_lost "$bin/replay" --csv=csv --json=json \
+        places
+    check 'nor while addresses are verified' nothing_lost "$bin/replay" \
+        --verify-addresses --touch=all places
     check 'nor when all kinds of calls are made' no_invalid_kinds
     check 'what a stream leaves alive is all that is lost' only_live_lost
 else

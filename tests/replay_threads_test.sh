@@ -19,7 +19,8 @@ replay_under() {
     local preload=$1 json=$2
     shift 2
     [ "$preload" != system ] || preload=
-    timeout -k 5 $patience env LD_PRELOAD="$preload" "$replay" --json "$json" "$@" >out 2>err </dev/null
+    timeout -k 5 $patience env LD_PRELOAD="$preload" "$replay" --json "$json" "$@" \
+        >out 2>err </dev/null
 }
 
 allocators() {
@@ -59,7 +60,8 @@ make_streams() {
 count_with_switch() {
     local file
     for file in "${streams[@]}"; do
-        replay_under system switch.json --engine=switch "$file" && json_counts switch.json >"$file.counts" ||
+        replay_under system switch.json --engine=switch "$file" &&
+            json_counts switch.json >"$file.counts" ||
             return 1
     done
 }
@@ -67,12 +69,15 @@ count_with_switch() {
 streams=(churn crowd handoff short lanes kinds pairs)
 check 'streams' make_streams
 check 'replayed by one thread' count_with_switch
-check 'crowd has 64 threads and one' eval '"$replay" --json crowd.json crowd >out 2>err; [ "$(json_value crowd.json threads)" -ge 64 ]'
-check 'lanes has 5 000 threads at once' eval '"$replay" --json lanes.json lanes >out 2>err; [ "$(json_value lanes.json threads)" -ge 5000 ]'
+check 'crowd has 64 threads and one' eval \
+    '"$replay" --json crowd.json crowd >out 2>err; [ "$(json_value crowd.json threads)" -ge 64 ]'
+check 'lanes has 5 000 threads at once' eval \
+    '"$replay" --json lanes.json lanes >out 2>err; [ "$(json_value lanes.json threads)" -ge 5000 ]'
 for allocator in $(allocators); do
     [ "$allocator" = system ] || streams=(churn crowd lanes)
     for file in "${streams[@]}"; do
-        check "${allocator##*/}: $file, $runs times: the same counts" counts_agree "$allocator" "$file"
+        check "${allocator##*/}: $file, $runs times: the same counts" counts_agree "$allocator" \
+            "$file"
     done
 done
 
@@ -81,8 +86,8 @@ done
 stub_says() { tr ' ' '\n' <stub.log | sed -n "s/^$1=//p"; }
 
 replay_with_stub() {
-    timeout -k 5 $patience env PAIRS_STUB_LOG=stub.log LD_PRELOAD="$stub" "$replay" --json threads.json \
-        --engine=threads "$@" >out 2>err </dev/null
+    timeout -k 5 $patience env PAIRS_STUB_LOG=stub.log LD_PRELOAD="$stub" "$replay" \
+        --json threads.json --engine=threads "$@" >out 2>err </dev/null
 }
 
 every_object_is_the_right_one() {
@@ -97,7 +102,8 @@ if [ -z "$sanitized" ]; then
     check 'every object is ended as what it was made' every_object_is_the_right_one
     sed 's/^/# /' stub.log
     check 'each call is made once' [ "$(stub_says calls)" -eq "$(json_value threads.json events)" ]
-    check 'by as many threads as there were' [ "$(stub_says threads)" -eq "$(json_value threads.json threads)" ]
+    check 'by as many threads as there were' [ "$(stub_says threads)" -eq "$(json_value \
+        threads.json threads)" ]
     check 'never more at once than there were' [ "$(stub_says peak)" -le 40 ]
     check 'no other call while they run' [ "$(stub_says other)" -eq 0 ]
     check 'but one for the stack of each that is there at once' [ "$(stub_says loader)" -le 80 ]
@@ -122,16 +128,27 @@ check '--warmup' ends 0 '' --warmup=100000 pairs
 check '--warmup is not measured' [ "$(json_value threads.json measured_events)" -eq \
     $(($(json_value threads.json events) - 100000)) ]
 check '--touch and --sample' ends 0 '' --touch=all --sample=1 pairs
-sampled() { ruby -rjson -e 'puts JSON.parse(File.read(ARGV[0])).fetch("latency").fetch("malloc").fetch("sampled")' "$1"; }
-malloc_calls() { ruby -rjson -e 'puts JSON.parse(File.read(ARGV[0])).fetch("by_kind").fetch("malloc")' "$1"; }
+
+sampled() {
+    ruby -rjson -e \
+        'puts JSON.parse(File.read(ARGV[0])).fetch("latency").fetch("malloc").fetch("sampled")' "$1"
+}
+
+malloc_calls() {
+    ruby -rjson -e 'puts JSON.parse(File.read(ARGV[0])).fetch("by_kind").fetch("malloc")' "$1"
+}
+
 check '--sample=1 times every call' [ "$(sampled threads.json)" -eq "$(malloc_calls threads.json)" ]
-check 'addresses are not promised' ends 1 'cannot be verified with this engine' --verify-addresses pairs
+check 'addresses are not promised' ends 1 'cannot be verified with this engine' \
+    --verify-addresses pairs
 
 "$make_instructions" huge malloc >huge
-check 'an allocation that fails is named' ends 1 'instruction 1: malloc of 4611686018427387904 bytes' huge
+check 'an allocation that fails is named' ends 1 \
+    'instruction 1: malloc of 4611686018427387904 bytes' huge
 check 'and what came before is reported' [ "$(json_value threads.json events)" -eq 1 ]
 "$make_instructions" hopeless 100 >hopeless
-check 'nobody waits for what will not come' ends 1 'instruction [0-9]*: malloc of 4611686018427387904 bytes' hopeless
+check 'nobody waits for what will not come' ends 1 \
+    'instruction [0-9]*: malloc of 4611686018427387904 bytes' hopeless
 check 'what the others did is counted' [ "$(json_value threads.json events)" -eq \
     "$(ruby -rjson -e 'puts JSON.parse(File.read(ARGV[0]))["by_kind"].values.sum' threads.json)" ]
 if [ -z "$sanitized" ]; then

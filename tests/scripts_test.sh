@@ -110,7 +110,8 @@ shows_what_failed() {
     new_build
     has_test tap 'ok 1 - fine\nnot ok 2 - the sky is up\n# it fell\nok 3 - fine\n' PASS FAIL PASS
     has_test plain 'some words\nlast words\n' FAIL
-    counts '2 passed, 2 failed' 1 2 && grep -qx '# it fell' out && ! grep -q fine out && grep -qx 'last words' out
+    counts '2 passed, 2 failed' 1 2 && grep -qx '# it fell' out && ! grep -q fine out &&
+        grep -qx 'last words' out
 }
 
 # --- packages.sh: with dpkg-query and apt-get of our own ------------------------------------------
@@ -126,14 +127,16 @@ machine() {
     [ "$1" != sudoer ] || play sudo 'while [ "$1" != apt-get ]; do shift; done; as_root=1 "$@"'
     [ "$1" != root ] || export as_root=1
     shift
-    play dpkg-query "while read -r name; do [ \"\$name\" != \"\$3\" ] || echo installed; done <$PWD/installed"
+    play dpkg-query \
+        "while read -r name; do [ \"\$name\" != \"\$3\" ] || echo installed; done <$PWD/installed"
     play apt-get "echo \"\$*\" >>$PWD/apt-log
         [ \"\${as_root:-}\" = 1 ] || { echo 'E: not root'; exit 100; }
         case \"\$*\" in *update*) exit 0 ;; esac
         while [ \"\$1\" != --no-install-recommends ]; do shift; done
         shift
         for name in \"\$@\"; do
-            case ' $* ' in *\" \$name \"*) ;; *) echo \"E: Unable to locate package \$name\"; exit 100 ;; esac
+            case ' $* ' in *\" \$name \"*) ;;
+                *) echo \"E: Unable to locate package \$name\"; exit 100 ;; esac
         done
         for name in \"\$@\"; do echo \"\$name\" >>$PWD/installed; done"
 }
@@ -160,11 +163,24 @@ installs() {
 
 says_one_line() { [ "$(cat out)" = "$1" ]; }
 
-leaves_complete_system_alone() { machine root && echo zip >installed && installs 0 zip && [ ! -s apt-log ] && says_one_line ''; }
+leaves_complete_system_alone() {
+    machine root && echo zip >installed && installs 0 zip && [ ! -s apt-log ] && says_one_line ''
+}
+
 takes_command_for_package() { machine user && installs 0 anything:cat && says_one_line ''; }
-installs_as_root() { machine root zip zap && installs 0 zip zap && says_one_line 'demo: installing zip zap'; }
-installs_only_missing() { machine root zap && echo zip >installed && installs 0 zip zap && says_one_line 'demo: installing zap'; }
-installs_through_sudo() { machine sudoer zip && installs 0 zip && says_one_line 'demo: installing zip'; }
+
+installs_as_root() {
+    machine root zip zap && installs 0 zip zap && says_one_line 'demo: installing zip zap'
+}
+
+installs_only_missing() {
+    machine root zap && echo zip >installed && installs 0 zip zap &&
+        says_one_line 'demo: installing zap'
+}
+
+installs_through_sudo() {
+    machine sudoer zip && installs 0 zip && says_one_line 'demo: installing zip'
+}
 
 names_missing_without_rights() {
     machine user zip && installs 1 zip zap:no-such-command &&
@@ -173,7 +189,8 @@ names_missing_without_rights() {
 
 names_missing_when_apt_fails() {
     machine root && installs 1 zip &&
-        [ "$(tail -n 1 out)" = 'demo: missing packages: zip (not installed: E: Unable to locate package zip)' ] &&
+        [ "$(tail -n 1 \
+        out)" = 'demo: missing packages: zip (not installed: E: Unable to locate package zip)' ] &&
         grep -q update apt-log
 }
 
@@ -200,8 +217,10 @@ build_says_what_it_does() {
         grep -q '^demo: building in .*: fetches the source of gperftools, and compiles it' err
 }
 build_shows_what_fails() {
-    builds && cd tree && printf '#!/bin/sh\necho no such header; exit 1\n' >configure && rm -r build &&
-        ! (. "$scripts/build.sh" && build_tree demo build) 2>../err && cd .. && grep -qx 'no such header' err
+    builds && cd tree && printf '#!/bin/sh\necho no such header; exit 1\n' >configure &&
+        rm -r build &&
+        ! (. "$scripts/build.sh" && build_tree demo build) 2>../err && cd .. &&
+        grep -qx 'no such header' err
 }
 
 # --- demo-report.rb -------------------------------------------------------------------------------
@@ -209,7 +228,8 @@ build_shows_what_fails() {
 # write_report FILE EVENTS LIVE - a report with what all of them have and what some have.
 write_report() {
     cat >"demo/$1" <<END
-{"events": $2, "by_kind": {"malloc": $2, "free": 0}, "live_at_end": $3, "threads": 1, "lost_events": 0,
+{"events": $2, "by_kind": {"malloc": $2, "free": 0}, "live_at_end": $3, "threads": 1,
+ "lost_events": 0,
  "truncated": false}
 END
 }
@@ -218,7 +238,8 @@ END
 # once.
 write_comparison() {
     write_report replay.json "$1" "$2"
-    echo "{\"allocators\": [{\"entry\": \"any\", \"reports\": [$(cat demo/replay.json)]}]}" >demo/compare.json
+    echo "{\"allocators\": [{\"entry\": \"any\", \"reports\": [$(cat demo/replay.json)]}]}" \
+        >demo/compare.json
 }
 
 new_demo() {
@@ -233,10 +254,12 @@ new_demo() {
 compare() { ruby "$scripts/demo-report.rb" demo >out 2>&1; }
 
 tells_agreement() {
-    new_demo && compare && grep -q '^Recorded = ordered = replayed: 1 234 events' out && grep -qx 'the table' out
+    new_demo && compare && grep -q '^Recorded = ordered = replayed: 1 234 events' out &&
+        grep -qx 'the table' out
 }
 tells_other_events() {
-    new_demo && write_report ordered.json 4 5 && ! compare && grep -qx 'ordered: malloc: 4, recorded: 1234' out
+    new_demo && write_report ordered.json 4 5 && ! compare &&
+        grep -qx 'ordered: malloc: 4, recorded: 1234' out
 }
 tells_other_live_objects() {
     new_demo && write_comparison 1234 4 && ! compare &&
@@ -255,8 +278,10 @@ distributes_everything() {
 
 # Documents that messages, help and manual pages name.
 installs_documents() {
-    make -C "$build_dir" install-dist_docDATA DESTDIR="$scratch/root" docdir=/doc >out 2>err || return 1
-    (cd "$source_dir" && grep -ohE '\b(COPYING|[A-Za-z]+\.md)\b' */*.h */*.c */*.1) | grep -v '^PEAR' | sort -u | while read -r name; do
+    make -C "$build_dir" install-dist_docDATA DESTDIR="$scratch/root" docdir=/doc >out 2>err ||
+        return 1
+    (cd "$source_dir" && grep -ohE '\b(COPYING|[A-Za-z]+\.md)\b' */*.h */*.c */*.1) |
+        grep -v '^PEAR' | sort -u | while read -r name; do
         [ -e "root/doc/$name" ] || echo "$name is not installed"
     done >missing
     [ -e root/doc/FORMAT.md ] && [ -e root/doc/COPYING ] && [ ! -s missing ] || ! cat missing
@@ -288,7 +313,8 @@ check 'every document that something names is installed' installs_documents
 check 'the demo compares reports that agree' tells_agreement
 check 'the demo fails when events differ' tells_other_events
 check 'the demo fails when live objects differ' tells_other_live_objects
-if [ -e "$source_dir/.git" ] && git -C "$source_dir" ls-files >files 2>/dev/null && [ -s files ]; then
+if [ -e "$source_dir/.git" ] && git -C "$source_dir" ls-files >files 2>/dev/null &&
+    [ -s files ]; then
     check 'make dist has every file' distributes_everything
 else
     skip_test 'make dist has every file' 'the source is no git repository'

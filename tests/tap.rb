@@ -2,7 +2,8 @@
 #
 #     require_relative 'tap'
 #     plan 3
-#     report failures.empty?, 'text', failures     one test; the notes stand below it as lines that begin with "#"
+#     report failures.empty?, 'text', failures     one test; the notes stand below it as lines that
+#                                                  begin with "#"
 
 BUILD = ENV.fetch('MALLOCTAPE_BUILD') { File.expand_path('../build', __dir__) }
 

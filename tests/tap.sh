@@ -24,7 +24,8 @@ unset LD_PRELOAD TCMALLOC_TRACE_OUTPUT
 # stream leaves alive is no leak.
 sanitized=
 if grep -qs '__asan_init\|__tsan_init' "$bin/replay"; then sanitized=yes; fi
-export ASAN_OPTIONS="${ASAN_OPTIONS:-verify_asan_link_order=0:detect_leaks=0:allocator_may_return_null=1}"
+asan_default=verify_asan_link_order=0:detect_leaks=0:allocator_may_return_null=1
+export ASAN_OPTIONS="${ASAN_OPTIONS:-$asan_default}"
 export TSAN_OPTIONS="${TSAN_OPTIONS:-allocator_may_return_null=1}"
 
 tests_run=0
@@ -39,7 +40,9 @@ report() {
     else
         echo "not ok $tests_run - $2"
         for file in out err; do
-            if [ -s "$file" ]; then head -c 2000 "$file" | head -n 20 | sed "s/^/# $file: /" || true; fi
+            if [ -s "$file" ]; then
+                head -c 2000 "$file" | head -n 20 | sed "s/^/# $file: /" || true
+            fi
         done
     fi
 }
@@ -140,7 +143,8 @@ json_counts() {
     ruby -rjson -e '
         numbers = JSON.parse(File.read(ARGV[0]))
         by_kind = numbers.fetch("by_kind").reject { |_, count| count.zero? }.sort
-        puts({ events: numbers.fetch("events"), live_at_end: numbers.fetch("live_at_end"), by_kind: by_kind }.to_json)
+        puts({ events: numbers.fetch("events"), live_at_end: numbers.fetch("live_at_end"),
+                by_kind: by_kind }.to_json)
     ' "$1"
 }
 

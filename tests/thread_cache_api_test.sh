@@ -6,7 +6,8 @@ seconds_max=120
 
 run() { # run LIBRARY - TAP lines without numbers
     status=0
-    LD_PRELOAD=$build/lib/$1 timeout "$seconds_max" "$build/tests/thread_cache_api_test" </dev/null ||
+    LD_PRELOAD=$build/lib/$1 timeout "$seconds_max" "$build/tests/thread_cache_api_test" \
+        </dev/null ||
         status=$?
     # 1 says that a test failed, and the program has said which.
     [ "$status" -le 1 ] || echo "not ok - ended with status $status"

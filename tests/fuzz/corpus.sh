@@ -20,13 +20,18 @@ put() {
 }
 
 # Two bytes, the lower one first.
-length_of() { local n; n=$(wc -c <"$1"); printf '%b' "$(printf '\\x%02x\\x%02x' $((n & 255)) $((n >> 8)))"; }
+length_of() {
+    local n
+    n=$(wc -c <"$1")
+    printf '%b' "$(printf '\\x%02x\\x%02x' $((n & 255)) $((n >> 8)))"
+}
 
 samples() {
     local names
     names=$(ruby "$source_dir/tests/reference/build.rb" --list)
     # shellcheck disable=SC2086 # names
-    (cd "$scratch" && ruby "$source_dir/tests/reference/build.rb" --checksums "$build_dir/tests/tools/checksums" $names)
+    (cd "$scratch" && ruby "$source_dir/tests/reference/build.rb" \
+        --checksums "$build_dir/tests/tools/checksums" $names)
     for name in $names; do
         [ "$(wc -c <"$scratch/$name")" -lt 20000 ] || continue
         case $(head -c 8 "$scratch/$name") in
@@ -38,9 +43,10 @@ samples() {
 
 simulated() {
     for seed in $(seq 1 40); do
-        "$build_dir/tests/sim/simulate" --write --directory="$scratch" seed="$seed" threads=$((1 + seed % 4)) \
-            events=$((seed * 3)) tick_every=20 tick_skew=5 cut_every=20 exits=30 failures=30 heap_calls=30 slots=5 \
-            unknown=$((seed % 5)) losses=$((seed % 2)) slot_units=2016 frames=$((seed % 8 == 0)) "$@"
+        "$build_dir/tests/sim/simulate" --write --directory="$scratch" seed="$seed" \
+            threads=$((1 + seed % 4)) events=$((seed * 3)) tick_every=20 tick_skew=5 cut_every=20 \
+            exits=30 failures=30 heap_calls=30 slots=5 unknown=$((seed % 5)) losses=$((seed % 2)) \
+            slot_units=2016 frames=$((seed % 8 == 0)) "$@"
         if [ -f "$scratch/raw.spool" ]; then
             length_of "$scratch/raw" >"$scratch/length"
             put spool "simulated$seed" "$scratch/length" "$scratch/raw" "$scratch/raw.spool"

@@ -17,7 +17,8 @@ fuzz() {
     if [ "$status" = 77 ]; then
         skip_test "fuzz_$1" "$(cat err)"
     else
-        report "$status" "fuzz_$1: $(sed -n 's/^stat::number_of_executed_units: *//p' err) executions"
+        report "$status" "fuzz_$1: $(sed -n 's/^stat::number_of_executed_units: *//p' \
+            err) executions"
     fi
 }
 

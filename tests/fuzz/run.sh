@@ -19,6 +19,7 @@ ${MAKE:-make} -s "tests/fuzz/fuzz_$name"
 [ -d "$corpus/$name" ] || "$MALLOCTAPE_SOURCE/tests/fuzz/corpus.sh" "$corpus"
 # Mappings are not malloc's: leaks of them would show as growth beyond the limit.
 # shellcheck disable=SC2086 # options are words
-ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:quarantine_size_mb=16 exec "tests/fuzz/fuzz_$name" \
-    -error_exitcode=1 -timeout_exitcode=1 -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=65536 -print_final_stats=1 \
+ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:quarantine_size_mb=16 \
+    exec "tests/fuzz/fuzz_$name" -error_exitcode=1 -timeout_exitcode=1 -max_total_time="$seconds" \
+    -timeout=10 -rss_limit_mb=1024 -max_len=65536 -print_final_stats=1 \
     -artifact_prefix="tests/fuzz/found-$name-" ${FUZZ_OPTIONS:-} "$corpus/$name"

@@ -30,7 +30,8 @@ wanted_status() {
 
 dumped() {
     exit_status "$bin/malloctape" dump "$1" >out 2>err
-    case $1 in *-killed) [ "$status" = 3 ] ;; *) [ "$status" = 0 ] ;; esac && cmp "$golden/$1.dump" out
+    case $1 in *-killed) [ "$status" = 3 ] ;; *) [ "$status" = 0 ] ;; esac &&
+        cmp "$golden/$1.dump" out
 }
 
 # The decoder in Ruby knows no spools: of a process that was killed it prints the beginning.
@@ -38,7 +39,8 @@ dumped_by_ruby() {
     plain "$1" >plain_stream
     case $1 in
     *-killed)
-        ! reference_dump plain_stream >out 2>err && [ -s out ] && cmp -n "$(wc -c <out)" "$golden/$1.dump" out
+        ! reference_dump plain_stream >out 2>err && [ -s out ] &&
+            cmp -n "$(wc -c <out)" "$golden/$1.dump" out
         ;;
     *) reference_dump plain_stream >out 2>err && cmp "$golden/$1.dump" out ;;
     esac

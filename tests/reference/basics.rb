@@ -84,11 +84,14 @@ class Bytes
 end
 
 def check_used_up(columns)
-  columns.each { |name, column| refuse(column.offset, "column #{name} is not used up") unless column.end? }
+  columns.each do |name, column|
+    refuse(column.offset, "column #{name} is not used up") unless column.end?
+  end
 end
 
 # The words of a call in a dump: KIND [OBJECT] [SIZE] [ALIGNMENT] [-> OBJECT] [at ADDRESS] [failed].
-def call_text(call, died: nil, size: nil, alignment: nil, allocated: nil, address: nil, failed: false)
+def call_text(call, died: nil, size: nil, alignment: nil, allocated: nil, address: nil,
+              failed: false)
   words = [call.name, died, size, alignment].compact
   words << '->' << allocated if allocated
   words << 'at' << format('0x%x', address) if address

@@ -163,7 +163,8 @@ class InstructionDump
     allocations = ALLOCATIONS.include?(call.shape)
     frees = FREES.include?(call.shape)
     # A failed realloc has the number of realloc_moved.
-    refuse(offset, 'failed is not allowed here') if failed && !allocations && call.name != 'realloc_moved'
+    refuse(offset, 'failed is not allowed here') if
+      failed && !allocations && call.name != 'realloc_moved'
     refuse(offset, 'unknown is not allowed here') if unknown && !frees && call.shape != :REALLOC
     no_value(value, offset) if unknown || call.shape == :HEAP
     return heap_text(call, heap_numbers(offset)) if call.shape == :HEAP
@@ -174,7 +175,8 @@ class InstructionDump
     alignment = @operands.varint if WITH_ALIGNMENT.include?(call.shape)
     allocated = allocated(call.shape, position, size) unless failed
     @registers.freeing(position) if frees && position
-    call_text(call, died: died_text(allocations, register), size:, alignment:, allocated: allocated && "r#{allocated}",
+    call_text(call, died: died_text(allocations, register), size:, alignment:,
+              allocated: allocated && "r#{allocated}",
                     address: allocated && address, failed:)
   end
 
@@ -251,7 +253,8 @@ class InstructionDump
 
   def tick(offset)
     @ticks += 1
-    text = "tick #{@ticks - 1} nanoseconds +#{@operands.varint} rss #{@operands.varint} heap #{@operands.varint}"
+    text = "tick #{@ticks - 1} nanoseconds +#{@operands.varint} " \
+           "rss #{@operands.varint} heap #{@operands.varint}"
     live_bytes = @operands.varint
     differ(offset, 'live bytes', live_bytes, @registers.bytes)
     "#{text} live #{live_bytes}"
@@ -271,7 +274,9 @@ class InstructionDump
     differ(offset, 'calls by kind', counts.reject { |_kind, count| count.zero? }.sort, @counts.sort)
     puts format('%012x end status %d live %d registers %d threads %d lost %d',
                 offset, status, live, high, threads, lost)
-    @counts.sort.each { |kind, count| puts format('%012x end count %s %d', offset, CALLS[kind].name, count) }
+    @counts.sort.each do |kind, count|
+      puts format('%012x end count %s %d', offset, CALLS[kind].name, count)
+    end
     @ended = true
   end
 

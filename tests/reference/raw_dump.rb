@@ -38,7 +38,8 @@ class Cache
     @known = @short = false
     @bytes = {} # by class
     @classes = {} # of places, by their quotients by 64
-    @lists = Hash.new { |lists, size_class| lists[size_class] = [] } # the first place is the last element
+    # the first place is the last element
+    @lists = Hash.new { |lists, size_class| lists[size_class] = [] }
   end
 
   def begin
@@ -52,8 +53,10 @@ class Cache
   end
 
   def tell(size_class, bytes)
-    return "class #{size_class} had #{@bytes[size_class]} bytes" unless @bytes.fetch(size_class, bytes) == bytes
-    return "class #{@bytes.key(bytes)} has #{bytes} bytes" unless [nil, size_class].include?(@bytes.key(bytes))
+    return "class #{size_class} had #{@bytes[size_class]} bytes" unless
+      @bytes.fetch(size_class, bytes) == bytes
+    return "class #{@bytes.key(bytes)} has #{bytes} bytes" unless
+      [nil, size_class].include?(@bytes.key(bytes))
 
     @bytes[size_class] = bytes
     nil
@@ -61,10 +64,12 @@ class Cache
 
   # A place whose class is said.
   def note(place, size_class)
-    return "nothing was told of class #{size_class}" unless size_class.zero? || @bytes.key?(size_class)
+    return "nothing was told of class #{size_class}" unless
+      size_class.zero? || @bytes.key?(size_class)
 
     before = @classes[place / 64]
-    return "place #{place} is of class #{before}, not #{size_class}" unless [nil, size_class].include?(before)
+    return "place #{place} is of class #{before}, not #{size_class}" unless
+      [nil, size_class].include?(before)
 
     @classes[place / 64] = size_class
     nil
@@ -124,7 +129,8 @@ class RawLane
     @records = @units = @allocations = 0
     @sequences = Hash.new(0)
     @cache = Cache.new
-    @recent = {} # places of the latest allocations, by their numbers: all that an age can name (5.5)
+    # places of the latest allocations, by their numbers: all that an age can name (5.5)
+    @recent = {}
   end
 
   def begin_run(profile, key)
@@ -204,7 +210,8 @@ class RawDump
   end
 
   # 4.2 Chunk
-  Chunk = Struct.new(:offset, :type, :flags, :lane, :units, :first_unit, :first_allocation, :payload) do
+  Chunk =
+    Struct.new(:offset, :type, :flags, :lane, :units, :first_unit, :first_allocation, :payload) do
     def begin? = flags[0] == 1
     def key? = flags[1] == 1
     def packed? = flags[2] == 1
@@ -248,16 +255,20 @@ class RawDump
   def check_sequence(chunk, lane)
     offset = chunk.offset
     refuse(offset, "flags #{chunk.flags}") if chunk.flags > 7 || (chunk.key? && !chunk.begin?)
-    refuse(offset, "lane #{lane.number}: unit #{chunk.first_unit} where #{lane.units} was due") unless
+    refuse(offset,
+           "lane #{lane.number}: unit #{chunk.first_unit} where #{lane.units} was due") unless
       chunk.first_unit == lane.units
     refuse(offset, "lane #{lane.number}: the first run is not key") unless lane.begun? || chunk.key?
     allocations = chunk.begin? ? lane.allocations : lane.run_allocation
-    refuse(offset, "lane #{lane.number}: allocation #{chunk.first_allocation} where #{allocations} was due") unless
-      chunk.first_allocation == allocations
+    return if chunk.first_allocation == allocations
+
+    refuse(offset, "lane #{lane.number}: allocation #{chunk.first_allocation} " \
+                   "where #{allocations} was due")
   end
 
   def plain(chunk)
-    refuse(chunk.offset, "#{chunk.payload.left} bytes of units") unless chunk.payload.left == 2 * chunk.units
+    refuse(chunk.offset, "#{chunk.payload.left} bytes of units") unless
+      chunk.payload.left == 2 * chunk.units
     chunk.payload.take(2 * chunk.units).unpack('v*')
   end
 
@@ -296,8 +307,9 @@ class RawDump
       call
     end
     lane.begin_run(profile, chunk.key?)
-    puts format('%012x L%d run unit %d allocations %d%s profile %s', chunk.offset, lane.number, lane.units, lane.allocations,
-                chunk.key? ? ' key' : '', profile.first(7).map { |call| call ? call.name : '-' }.join(' '))
+    puts format('%012x L%d run unit %d allocations %d%s profile %s', chunk.offset, lane.number,
+                lane.units, lane.allocations, chunk.key? ? ' key' : '',
+                profile.first(7).map { |call| call ? call.name : '-' }.join(' '))
   end
 
   # 4.3 Tick. The clock is monotonic.
@@ -306,7 +318,8 @@ class RawDump
     nanoseconds, rss, heap = Array.new(3) { payload.varint }
     check_used_up(tick: payload)
     refuse(offset, 'time goes backwards') if nanoseconds < @nanoseconds
-    puts format('%012x tick %d nanoseconds %d rss %d heap %d', offset, @ticks, nanoseconds, rss, heap)
+    puts format('%012x tick %d nanoseconds %d rss %d heap %d', offset, @ticks, nanoseconds, rss,
+                heap)
     @nanoseconds = nanoseconds
     @ticks += 1
   end
@@ -341,7 +354,9 @@ class RawDump
     until units.end?
       @counts = true
       texts = Array(record)
-      texts.each { |text| puts format('%012x L%d #%d %s', chunk.offset, lane.number, lane.records, text) }
+      texts.each do |text|
+        puts format('%012x L%d #%d %s', chunk.offset, lane.number, lane.records, text)
+      end
       lane.records += 1 if @counts
     end
   end
@@ -417,7 +432,8 @@ class RawDump
     place = stays ? died.place : found_place(place, size_class, size)
     @lane.bear(place)
     stays ? check_class(died) : give_back(died)
-    call_text(call, died:, size:, alignment:, allocated: "#{@lane.number}:#{@lane.allocations}@#{place}", address: at)
+    call_text(call, died:, size:, alignment:,
+              allocated: "#{@lane.number}:#{@lane.allocations}@#{place}", address: at)
   end
 
   # Place: 0, or the place and its class. Nil: none is said.
@@ -464,7 +480,8 @@ class RawDump
     return if object.nil? || object.place.zero?
     return note(object.place, object.size_class) if object.size_class
 
-    refuse(@offset, "place #{object.place} is not one that the lane has") unless @lane.cache.noted?(object.place)
+    refuse(@offset, "place #{object.place} is not one that the lane has") unless
+      @lane.cache.noted?(object.place)
   end
 
   # Foreign: a way, a place, and the difference of the bound to the one remembered, with the class.
@@ -472,7 +489,8 @@ class RawDump
     call = in_profile(0)
     place = far(unit & 0x7f)
     coded = @units.number
-    other, bound = @lane.ways[(unit >> 7) & 7] || refuse(@offset, 'nothing is remembered in this way')
+    other, bound = @lane.ways[(unit >> 7) & 7] ||
+      refuse(@offset, 'nothing is remembered in this way')
     died(call, foreign(other, bound + (coded / 128), place, coded % 128))
   end
 
@@ -513,7 +531,8 @@ class RawDump
 
   def failed(bits)
     call = CALLS[@units.number]
-    refuse(@offset, 'an undefined kind failed') unless call && (ALLOCATIONS + [:REALLOC]).include?(call.shape)
+    refuse(@offset, 'an undefined kind failed') unless
+      call && (ALLOCATIONS + [:REALLOC]).include?(call.shape)
     if call.shape == :REALLOC
       died = object(bits)
     else
@@ -613,7 +632,8 @@ class RawDump
     text = structure_text(structure, @offset)
     difference = @units.number
     number = @lane.sequences[structure] += difference
-    refuse(@offset, "#{text} number #{number} after #{number - difference}") if difference.zero? || number >= 1 << 58
+    refuse(@offset, "#{text} number #{number} after #{number - difference}") if
+      difference.zero? || number >= 1 << 58
     "#{text} number #{number}"
   end
 

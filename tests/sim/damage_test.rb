@@ -49,12 +49,15 @@ class Original
 
   def header_bytes = 64 + @plain.byteslice(12, 4).unpack1('V')
 
-  def ticks_before(plain_bytes) = @chunks.count { |chunk| chunk.type == 2 && chunk.to <= plain_bytes }
+  def ticks_before(plain_bytes) =
+    @chunks.count { |chunk| chunk.type == 2 && chunk.to <= plain_bytes }
 
   # Instructions of each lane in whole chunks before there.
   def visible_before(plain_bytes)
     counts = Hash.new(0)
-    @chunks.each { |chunk| counts[chunk.lane] += chunk.visible if chunk.type == 1 && chunk.to <= plain_bytes }
+    @chunks.each do |chunk|
+      counts[chunk.lane] += chunk.visible if chunk.type == 1 && chunk.to <= plain_bytes
+    end
     counts
   end
 
@@ -80,7 +83,8 @@ end
 # The status and the messages.
 def order(raw, ordered, *options)
   command = [POSTPROCESS, '-q', *options, raw, ordered]
-  _, messages, status = Timeout.timeout(120) { Open3.capture3({ 'ASAN_OPTIONS' => 'detect_leaks=1' }, *command) }
+  _, messages, status =
+    Timeout.timeout(120) { Open3.capture3({ 'ASAN_OPTIONS' => 'detect_leaks=1' }, *command) }
   [status.exitstatus || (128 + status.termsig), messages]
 end
 
@@ -102,7 +106,8 @@ class Damager
 
   def any = @originals.sample(random: @random)
   def killed = @originals.select(&:spool).sample(random: @random)
-  def plain = @originals.select { |original| original.raw == original.plain }.sample(random: @random)
+  def plain = @originals.select { |original| original.raw == original.plain }
+    .sample(random: @random)
 
   def flipped(bytes)
     at = @random.rand(bytes.bytesize)
@@ -122,28 +127,32 @@ class Damager
   def cut_killed
     original = killed
     at = @random.rand(original.raw.bytesize)
-    Damaged.new(:cut_killed, original, original.raw.byteslice(0, at), original.spool, original.intact(at).bytesize,
+    Damaged.new(:cut_killed, original, original.raw.byteslice(0, at), original.spool,
+                original.intact(at).bytesize,
                 [STATUS_CUT])
   end
 
   def cut_spool
     original = killed
     spool = original.spool.byteslice(0, @random.rand(original.spool.bytesize))
-    Damaged.new(:cut_spool, original, original.raw, spool, original.plain.bytesize, [STATUS_DAMAGED, STATUS_CUT])
+    Damaged.new(:cut_spool, original, original.raw, spool, original.plain.bytesize,
+                [STATUS_DAMAGED, STATUS_CUT])
   end
 
   # A bit of a length may look as if the end were missing.
   def flip
     original = any
     raw, at = flipped(original.raw)
-    Damaged.new(:flip, original, raw, nil, original.intact(at).bytesize, [STATUS_DAMAGED, STATUS_CUT])
+    Damaged.new(:flip, original, raw, nil, original.intact(at).bytesize,
+                [STATUS_DAMAGED, STATUS_CUT])
   end
 
   # Slots have no checksums, for their threads write them bit by bit.
   def flip_spool
     original = killed
     spool, = flipped(original.spool)
-    Damaged.new(:flip_spool, original, original.raw, spool, original.plain.bytesize, [STATUS_DAMAGED, STATUS_CUT])
+    Damaged.new(:flip_spool, original, original.raw, spool, original.plain.bytesize,
+                [STATUS_DAMAGED, STATUS_CUT])
   end
 
   # Chunks of different lanes may change places within their window.
@@ -153,7 +162,8 @@ class Damager
     return swap if a.nil? || b.nil?
 
     raw = original.raw
-    mixed = raw[0...a.from] + raw[b.from...b.to] + raw[a.to...b.from] + raw[a.from...a.to] + raw[b.to..]
+    mixed =
+      raw[0...a.from] + raw[b.from...b.to] + raw[a.to...b.from] + raw[a.from...a.to] + raw[b.to..]
     Damaged.new(:swap, original, mixed, nil, a.from, [STATUS_DAMAGED, STATUS_CUT, original.status])
   end
 
@@ -169,7 +179,8 @@ class Damager
     original = plain
     chunk = original.chunks.sample(random: @random)
     raw = original.raw[0...chunk.from] + original.raw[chunk.to..]
-    Damaged.new(:leave_out, original, raw, nil, chunk.from, [STATUS_DAMAGED, STATUS_CUT, original.status])
+    Damaged.new(:leave_out, original, raw, nil, chunk.from,
+                [STATUS_DAMAGED, STATUS_CUT, original.status])
   end
 
   # A chunk without units changes nothing, and what nobody knows is passed over.
@@ -188,7 +199,8 @@ class Damager
 
   def other_spool
     original, other = @originals.select(&:spool).sample(2, random: @random)
-    Damaged.new(:other_spool, original, original.raw, other.spool, original.plain.bytesize, [STATUS_CUT])
+    Damaged.new(:other_spool, original, original.raw, other.spool, original.plain.bytesize,
+                [STATUS_CUT])
   end
 end
 
@@ -229,8 +241,10 @@ class Judge
     same = damaged.spool.nil? && status == damaged.original.status && File.exist?(ordered) &&
            same_lanes?(damaged.original, ordered)
     return if same # the bit was of no account
-    return "status #{status}, not one of #{damaged.statuses}: #{messages}" unless damaged.statuses.include?(status)
-    return if status == STATUS_COMPLETE || damaged.kind == :other_spool || messages =~ /offset 0x\h+/
+    return "status #{status}, not one of #{damaged.statuses}: #{messages}" unless
+      damaged.statuses.include?(status)
+    return if
+      status == STATUS_COMPLETE || damaged.kind == :other_spool || messages =~ /offset 0x\h+/
 
     "no offset: #{messages}"
   end
@@ -240,7 +254,8 @@ class Judge
     match = text.match(/\Asame (\d+) ticks (\d+) lanes ([\d,]*) (agree|disagree)$/)
     return [nil, text] unless status.success? && match
 
-    [{ ticks: match[2].to_i, lanes: match[3].split(',').map(&:to_i), agree: match[4] == 'agree' }, text]
+    [{ ticks: match[2].to_i, lanes: match[3].split(',').map(&:to_i), agree: match[4] == 'agree' },
+     text]
   end
 
   def same_lanes?(original, ordered)
@@ -270,7 +285,8 @@ class Judge
     original = damaged.original
     return unless original.counted?
 
-    short = original.visible_before(damaged.plain_at).sum { |lane, count| [count - (found[:lanes][lane] || 0), 0].max }
+    short = original.visible_before(damaged.plain_at)
+      .sum { |lane, count| [count - (found[:lanes][lane] || 0), 0].max }
     @missing += short
     "#{short} instructions before the cut are missing" if short.positive? && status == STATUS_CUT
   end
@@ -286,11 +302,13 @@ def simulated(directory)
   (1..8).map do |seed|
     place = File.join(directory, "simulated#{seed}")
     Dir.mkdir(place)
-    options = ["seed=#{seed}", 'events=4000', "end=#{seed.odd? ? 0 : 3}", "frames=#{seed % 4 / 2}", 'tick_every=300',
+    options = ["seed=#{seed}", 'events=4000', "end=#{seed.odd? ? 0 : 3}", "frames=#{seed % 4 / 2}",
+               'tick_every=300',
                'cut_every=50', "losses=#{seed == 5 ? 3 : 0}"]
     raise 'simulate failed' unless system(SIMULATE, '--write', "--directory=#{place}", *options)
 
-    visible = File.readlines(File.join(place, 'chunks')).to_h { |line| line.split.map(&:to_i).values_at(0, 3) }
+    visible = File.readlines(File.join(place, 'chunks'))
+      .to_h { |line| line.split.map(&:to_i).values_at(0, 3) }
     Original.new("simulated#{seed}", place, visible)
   end
 end
@@ -299,10 +317,12 @@ REAL_PROGRAM = '20000.times { |i| "x" * (i % 300) }'
 
 # Real ones, one of a program that was killed.
 def recorded(directory)
-  { 'recorded' => REAL_PROGRAM, 'recorded_killed' => "#{REAL_PROGRAM}; Process.kill(:KILL, $$)" }.map do |name, program|
+  { 'recorded' => REAL_PROGRAM, 'recorded_killed' => "#{REAL_PROGRAM}; Process.kill(:KILL, $$)" }
+    .map do |name, program|
     place = File.join(directory, name)
     Dir.mkdir(place)
-    system(File.join(BUILD, 'bin/malloctape'), 'record', '-o', File.join(place, 'raw'), '--', 'ruby', '-e', program,
+    system(File.join(BUILD, 'bin/malloctape'), 'record', '-o', File.join(place, 'raw'), '--',
+           'ruby', '-e', program,
            out: File::NULL, err: File::NULL)
     Original.new(name, place, nil)
   end
@@ -328,7 +348,8 @@ end
 plan Damager::KINDS.size
 Dir.mktmpdir do |directory|
   originals = simulated(directory) + recorded(directory)
-  puts "# recordings: #{originals.map { |o| "#{o.name} #{o.raw.bytesize}+#{o.spool&.bytesize.to_i}" }.join(', ')}"
+  sizes = originals.map { |o| "#{o.name} #{o.raw.bytesize}+#{o.spool&.bytesize.to_i}" }
+  puts "# recordings: #{sizes.join(', ')}"
   judge = Judge.new(directory)
   Damager::KINDS.each_with_index do |kind, number|
     run_kind(kind, Damager.new(originals, Random.new(SEED + number)), judge, number)

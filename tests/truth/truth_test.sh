@@ -16,7 +16,8 @@ export TRUTH_RECORDS=$((times * 8000000))
 # witnessed COMMAND... - runs COMMAND behind the witness; its streams go to out and err.
 witnessed() {
     rm -f truth raw.lz4 raw.lz4.spool
-    TRUTH_OUTPUT=truth TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$witness $tracing_library" "$@" >out 2>err
+    TRUTH_OUTPUT=truth TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$witness $tracing_library" "$@" \
+        >out 2>err
 }
 
 # count NAME - of what truth_check has printed.
@@ -29,14 +30,17 @@ agree() {
     "$bin/postprocess" --quiet raw.lz4 ordered 2>err || [ $? = 3 ] || return 1
     "$truth_check" truth raw.lz4 ordered >compared 2>err || { cat compared >out; return 1; }
     cat compared >out
-    echo "# $(count calls) calls, $(count threads) threads, $(count of-other-threads) objects of another thread," \
-        "$(count of-unknown-objects) unknown, $(count while-off) while off, $(count at-edges) at the end," \
+    echo "# $(count calls) calls, $(count threads) threads," \
+        "$(count of-other-threads) objects of another thread," \
+        "$(count of-unknown-objects) unknown, $(count while-off) while off," \
+        "$(count at-edges) at the end," \
         "$(count overlaps) at an address in use"
     rm -f truth
     [ "$(count calls)" -ge "$1" ] && [ "$(count ordered)" -ge "$(count calls)" ] &&
         [ "$(count of-other-threads)" -ge "$2" ] && [ "$(count before-witness)" = 0 ] &&
         [ "$(count strangers)" = 0 ] && [ "$(count lost)" = 0 ] &&
-        [ "$(count at-edges)" -le "$(count threads)" ] && [ "$(count unwitnessed)" -le "$(count threads)" ]
+        [ "$(count at-edges)" -le "$(count threads)" ] &&
+        [ "$(count unwitnessed)" -le "$(count threads)" ]
 }
 
 # all_recorded - no object is unknown, and the order is that of the allocator (see truth_check.c).
@@ -53,7 +57,8 @@ whole() {
 
 # Every function of the family that the tracing library has, but names that are not for programs.
 covers_family() {
-    local have='^\(malloc\|calloc\|realloc\|free\|cfree\|free_.*sized\|.*alloc\|.*memalign\|_Zn[wa].*\|_Zd[la].*\)$'
+    local have='^\(malloc\|calloc\|realloc\|free\|cfree\|free_.*sized\|.*alloc'
+    have+='\|.*memalign\|_Zn[wa].*\|_Zd[la].*\)$'
     for library in "$tracing_library" "$witness"; do
         nm -D --defined-only "$library" | awk '$2 ~ /[TW]/ { print $3 }' | grep "$have" |
             grep -v '^\(tc_\|__\)' | sort >"family.$(basename "$library")"
@@ -65,23 +70,28 @@ covers_family() {
 # Recording goes off and on 20 times; there are calls in both states, and objects of one released in
 # the other.
 pauses() {
-    TRUTH_LOCK=1 witnessed "$workloads/relay" 4 8 $((times * 2500)) pauses && agree $((times * 100000)) 10000 &&
-        [ "$(count while-off)" -gt 1000 ] && [ "$(count of-unknown-objects)" -gt 100 ] && [ "$(count at-edges)" = 0 ]
+    TRUTH_LOCK=1 witnessed "$workloads/relay" 4 8 $((times * 2500)) pauses &&
+        agree $((times * 100000)) 10000 &&
+        [ "$(count while-off)" -gt 1000 ] && [ "$(count of-unknown-objects)" -gt 100 ] &&
+        [ "$(count at-edges)" = 0 ]
 }
 
 # With addresses each allocation is the very one.
-addresses() { TCMALLOC_TRACE_ADDRESSES=1 whole 500000 50000 "$workloads/relay" 4 4 $((times * 3000)); }
+addresses() {
+    TCMALLOC_TRACE_ADDRESSES=1 whole 500000 50000 "$workloads/relay" 4 4 $((times * 3000))
+}
 
 one_at_a_time() { TRUTH_LOCK=1 whole 700000 50000 "$workloads/relay" 4 8 $((times * 3000)); }
 
 redis() {
     rm -f truth raw.lz4
     TRUTH_OUTPUT=truth TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$witness $tracing_library" \
-        "$redis_server" --port 0 --unixsocket redis.socket --save '' --appendonly no --daemonize no --dir . \
-        --io-threads 3 --io-threads-do-reads yes >redis.log 2>err &
+        "$redis_server" --port 0 --unixsocket redis.socket --save '' --appendonly no \
+        --daemonize no --dir . --io-threads 3 --io-threads-do-reads yes >redis.log 2>err &
     local server=$!
     redis_answers $server || return 1
-    redis-benchmark -s redis.socket -q -t set,lpush,hset,zadd -n $((times * 15000)) -c 50 -P 16 -r 10000 >out 2>&1
+    redis-benchmark -s redis.socket -q -t set,lpush,hset,zadd -n $((times * 15000)) -c 50 -P 16 \
+        -r 10000 >out 2>&1
     redis-cli -s redis.socket shutdown nosave >>out 2>&1
     exit_status wait $server
     [ "$status" = 0 ] && agree 100000 1000 && all_recorded
@@ -111,21 +121,26 @@ lines_of_part() { seq -f "line %g of $1" 1 "$1" $(($1 * 20000)); }
 lists_objects() { "$git" -C repository rev-list --objects --all | cut -d ' ' -f 1 >objects; }
 
 packs() {
-    witnessed "$git" -C repository pack-objects --quiet --threads=3 --stdout --no-reuse-delta --window=20 <objects || return 1
+    witnessed "$git" -C repository pack-objects --quiet --threads=3 \
+        --stdout --no-reuse-delta --window=20 <objects || return 1
     mv out pack
     agree 30000 0 && all_recorded
 }
 
 indexes_pack() {
-    witnessed "$git" -C repository index-pack --threads=3 --stdin <pack && agree 10000 0 && all_recorded
+    witnessed "$git" -C repository index-pack --threads=3 --stdin <pack && agree 10000 0 &&
+        all_recorded
 }
 
-greps() { witnessed "$git" -C repository grep --threads 3 -c '7.*7' && agree 5000 100 && all_recorded; }
+greps() {
+    witnessed "$git" -C repository grep --threads 3 -c '7.*7' && agree 5000 100 && all_recorded
+}
 
 sql() {
     cat <<SQL
 create table t(a integer primary key, b text);
-insert into t with recursive n(i) as (select 1 union all select i + 1 from n where i < $((times * 30000)))
+insert into t with recursive n(i) as (select 1 union all select i + 1
+    from n where i < $((times * 30000)))
     select i, 'row ' || (i * 7919 % 100003) from n;
 create index tb on t(b);
 select substr(b, 1, 6) as p, count(*) from t group by p order by 2 desc, 1 limit 20;
@@ -149,7 +164,8 @@ check 'objects handed to other threads' whole 700000 50000 "$workloads/relay" 4 
 check 'the same, one call at a time' one_at_a_time
 check 'the same, with addresses' addresses
 check '1 600 short threads' whole 700000 50000 "$workloads/relay" 4 400 $((times * 60))
-check 'the same few addresses to and fro' whole 200000 1000 "$workloads/handoff" 4 $((times * 30000)) log strict
+check 'the same few addresses to and fro' whole 200000 1000 "$workloads/handoff" 4 \
+    $((times * 30000)) log strict
 check 'pauses' pauses
 
 if redis_server=$(found redis-server) && command -v redis-benchmark >/dev/null; then
@@ -168,7 +184,9 @@ if git=$(found git) && git_repository lines_of_part >out 2>&1 && lists_objects; 
     check 'git index-pack with threads' indexes_pack
     check 'git grep with threads' greps
 else
-    for part in pack-objects index-pack grep; do skip_test "git $part with threads" 'no git in /usr/bin'; done
+    for part in pack-objects index-pack grep; do
+        skip_test "git $part with threads" 'no git in /usr/bin'
+    done
 fi
 if sqlite3=$(found sqlite3); then
     sql >work.sql
