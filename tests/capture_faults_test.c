@@ -317,7 +317,7 @@ static void sequence_some(void)
         unsigned structure = a_structure();
         struct malloctape_lane *lane = malloctape_lane;
         unsigned number = lane->units.allocating ? RAW_SEQUENCE_BEFORE : RAW_SEQUENCE_AFTER;
-        if (lane->record.room)
+        if (lane->slot.room)
             event_begins(lane->registry.number,
                          (struct event){.number = number, .structure = structure});
         malloctape_sequence(structure);
@@ -392,7 +392,7 @@ static void delete_cache(struct thread *thread)
 {
     struct cache *cache = thread->cache;
     if (!cache) return;
-    if (malloctape_lane->record.room)
+    if (malloctape_lane->slot.room)
         event_begins(malloctape_lane->registry.number,
                      (struct event){.number = RAW_THREAD_CACHE_DELETED});
     malloctape_thread_cache_deleted();
@@ -441,7 +441,7 @@ static void open_page(const void *object)
  * a slot, nor because the object that begins has no place. */
 static bool must_be_there(uint64_t switches, const void *begins)
 {
-    return fake_switches() == switches && malloctape_lane->record.lost_events == 0 &&
+    return fake_switches() == switches && malloctape_lane->slot.lost_events == 0 &&
            (!begins || shadow_is_open(shadow_page_of(begins)));
 }
 

@@ -2,6 +2,7 @@
 #define MALLOCTAPE_LIBRARY
 #include "malloctape.h"
 
+#include "life.h"
 #include "recording.h"
 #include "settings.h"
 

@@ -1,10 +1,12 @@
 /* capture - life of a recording: start, threads, end. See capture.h and recording.h. */
-#include "control.h"
+#include "control_thread.h"
+#include "life.h"
 #include "message.h"
 #include "os.h"
 #include "recording.h"
 #include "report.h"
 #include "settings.h"
+#include "slot.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -16,36 +18,17 @@
 /* A thread that has run for so long since has left the event it was in. */
 #define LATE_THREAD_CPU_NS       UINT64_C(200000)
 #define LATE_THREAD_ASK_NS       UINT64_C(1000000)
-/* A recording that ends is often followed by another one: calls are led past the capture core only after so long. */
-#define IDLE_AFTER_NS            UINT64_C(1000000000)
 /* Whoever does that may be interrupted. */
 #define IDLE_TRIES               100
 /* All of them together get so long. */
 #define LATE_THREADS_NS          UINT64_C(5000000000)
-
-static struct malloctape_lane lane_none;
-MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane = &lane_none;
-uint32_t malloctape_state;
-struct recording recording;
 
 static struct {
     pthread_key_t thread_key;
     bool has_thread_key;
     bool is_forked; /* this process forked from one that recorded, and has gone on without exec */
     bool end_arranged;
-    uint64_t off_since_ns;
 } capture;
-
-static uint32_t state(void)
-{
-    return atomic_load_acquire(&malloctape_state);
-}
-
-/* From one state to another. False: it was not `from`. */
-static bool change(uint32_t from, uint32_t to)
-{
-    return atomic_swap_once_seq_cst(&malloctape_state, &from, to);
-}
 
 /* --- threads --- */
 
@@ -66,7 +49,7 @@ static bool begin_thread(struct malloctape_lane *lane)
 {
     bool continued = false;
     int thread_id = os_thread_id();
-    if (lane == &lane_none)
+    if (lane == &recording_no_lane)
         lane = lane_claim(recording.registry, thread_id, recording.number, &continued);
     else
         lane_reset(lane, recording.number);
@@ -74,153 +57,26 @@ static bool begin_thread(struct malloctape_lane *lane)
         atomic_add_relaxed(&recording.writer.lost_events, 1);
         return false;
     }
-    lane->record.busy = 1;
+    lane->slot.busy = 1;
     malloctape_lane = lane;
-    record_thread(lane, continued);
+    slot_begin_thread(lane, continued);
     bool has_room = malloctape_lane_has_room(lane);
     if (has_room)
-        record_enable_fast_path(lane);
+        slot_enable_fast_path(lane);
     else
-        record_loss(lane);
+        slot_lose(lane);
     /* Early enough to get one of the keys whose values need no memory. */
     pthread_setspecific(capture.thread_key, lane);
-    lane->record.busy = 0;
+    lane->slot.busy = 0;
     return has_room;
 }
 
-/* Threads leave the hot path at their next call. */
-static void stop_threads(void)
-{
-    struct lane_registry *registry = recording.writer.registry;
-    atomic_fence_full();
-    uint32_t used = atomic_load_acquire(&registry->used);
-    for (uint32_t i = 0; i < used; i++)
-        atomic_store_relaxed(&lane_at(registry, i)->units.limit, 0);
-}
-
-/* --- end --- */
-
-bool recording_is_own(void)
-{
-    if (!recording.registry || !atomic_load_relaxed(&recording.registry->present)) return false;
-    if (os_is_confined()) return true;
-    /* A filter may answer with an error. */
-    int process_id = os_process_id();
-    return process_id < 0 || process_id == recording.writer.process_id;
-}
-
-void recording_stop(void)
-{
-    atomic_store_relaxed(&capture.off_since_ns, os_clock_ns());
-    writer_tell_free(&recording.writer);
-    change(MALLOCTAPE_RECORDING, MALLOCTAPE_OFF);
-}
-
-/* Also when the writer has ended by itself. */
-static void settle(void)
-{
-    if (state() != MALLOCTAPE_ENDING || !writer_is_gone(&recording.writer)) return;
-    atomic_store_relaxed(&capture.off_since_ns, os_clock_ns());
-    writer_tell_free(&recording.writer);
-    change(MALLOCTAPE_ENDING, MALLOCTAPE_OFF);
-}
-
-/* Any thread, any number at a time, also one that interrupts another here and never goes back. */
-static bool end(void)
-{
-    if (!recording_is_own()) return false;
-    if (!change(MALLOCTAPE_RECORDING, MALLOCTAPE_ENDING) &&
-        !change(MALLOCTAPE_PAUSED, MALLOCTAPE_ENDING) && state() != MALLOCTAPE_ENDING)
-        return false;
-    stop_threads();
-    writer_ask_end(&recording.writer);
-    while (state() == MALLOCTAPE_ENDING && !writer_is_gone(&recording.writer))
-        os_wait(&recording.writer.done, 0, WRITER_TICK_NS);
-    settle();
-    return true;
-}
-
-/* The writer has come to the end by itself. */
-static void writer_ends(void)
-{
-    /* Recording has not quite begun: then it would begin without a writer. */
-    while (state() == MALLOCTAPE_STARTING)
-        os_wait(&malloctape_state, MALLOCTAPE_STARTING, WRITER_TICK_NS);
-    if (!change(MALLOCTAPE_RECORDING, MALLOCTAPE_ENDING))
-        change(MALLOCTAPE_PAUSED, MALLOCTAPE_ENDING);
-    stop_threads();
-    shadow_end();
-}
+/* --- begin --- */
 
 static bool is_abandoned(void)
 {
-    return os_process_is_abandoned(1 + control_is_running());
+    return os_process_is_abandoned(1 + control_thread_is_running());
 }
-
-void recording_end_at_exit(void)
-{
-    end();
-}
-
-bool recording_end_at_exec(void)
-{
-    /* A confined vfork child that execs must not be taken for its parent. What may exec may ask for
-     * its number. */
-    if (!recording_is_own() || os_process_id() != recording.writer.process_id) return false;
-    if (capture.is_forked) atomic_store_release(&recording.writer.discard, 1);
-    return end();
-}
-
-void recording_go_on_after_exec(void)
-{
-    if (output_name_has_process(settings.output)) recording_begin(settings.output);
-}
-
-int recording_end(void)
-{
-    settle();
-    if (!end()) return -EBUSY;
-    shadow_end();
-    return 0;
-}
-
-int recording_pause(void)
-{
-    if (!recording_is_own() || !change(MALLOCTAPE_RECORDING, MALLOCTAPE_PAUSED)) return -EBUSY;
-    stop_threads();
-    return 0;
-}
-
-int recording_resume(void)
-{
-    return recording_is_own() && change(MALLOCTAPE_PAUSED, MALLOCTAPE_RECORDING) ? 0 : -EBUSY;
-}
-
-int recording_sync(void)
-{
-    if (!recording_is_own() || (state() != MALLOCTAPE_RECORDING && state() != MALLOCTAPE_PAUSED))
-        return -EBUSY;
-    writer_sync(&recording.writer);
-    return 0;
-}
-
-void recording_look(struct recording_status *status)
-{
-    settle();
-    *status = (struct recording_status){.output = ""};
-    if (!recording_is_own()) return;
-    status->is_recording = state() == MALLOCTAPE_RECORDING;
-    status->is_paused = state() == MALLOCTAPE_PAUSED;
-    writer_look(&recording.writer, &status->totals);
-    if (recording.writer.output) status->output = recording.writer.output;
-}
-
-bool recording_has_writer(void)
-{
-    return recording.writer.thread.memory && !writer_is_gone(&recording.writer);
-}
-
-/* --- begin --- */
 
 static void report_not_recording(const char *why)
 {
@@ -240,7 +96,7 @@ static bool has_left(const struct malloctape_lane *lane, uint64_t deadline_ns)
     os_thread_look(lane->registry.thread_id, &first);
     for (now = first;; os_thread_look(lane->registry.thread_id, &now)) {
         bool is_out = now.sleeps || now.cpu_ns - first.cpu_ns > LATE_THREAD_CPU_NS;
-        if (now.is_gone || (is_out && !atomic_load_acquire(&lane->record.busy))) return true;
+        if (now.is_gone || (is_out && !atomic_load_acquire(&lane->slot.busy))) return true;
         if (os_clock_ns() > deadline_ns) return false;
         os_sleep(LATE_THREAD_ASK_NS);
     }
@@ -308,11 +164,11 @@ static int begin(const char *output, bool may_defer)
         report_not_recording(wrong);
     } else {
         writer->is_abandoned = is_abandoned;
-        writer->ends = writer_ends;
+        writer->ends = recording_writer_ends;
         /* Limits are the writer's to notice. */
         writer->may_defer =
             may_defer && !writer->limits.bytes && !writer->limits.events && !writer->limits.ns;
-        record_begin();
+        memset(recording.sequences, 0, sizeof recording.sequences);
         result = writer_start(writer);
     }
     if (result < 0) {
@@ -332,7 +188,7 @@ static int begin_and_tell(const char *output, bool may_defer)
     int result = begin(output, may_defer);
     /* First: calls that pass by would change the thread caches unseen. */
     if (result == 0) malloctape_front_end.divert();
-    change(MALLOCTAPE_STARTING, result == 0 ? MALLOCTAPE_RECORDING : MALLOCTAPE_OFF);
+    recording_change(MALLOCTAPE_STARTING, result == 0 ? MALLOCTAPE_RECORDING : MALLOCTAPE_OFF);
     errno = kept_errno;
     return result;
 }
@@ -342,15 +198,15 @@ static int begin_and_tell(const char *output, bool may_defer)
 static void child_begins(void)
 {
     if (atomic_exchange_acquire(&recording.registry->present, 1)) return;
-    bool recorded = state() == MALLOCTAPE_RECORDING && !os_is_confined();
+    bool recorded = recording_state() == MALLOCTAPE_RECORDING && !os_is_confined();
     bool follow = recorded && output_name_has_process(settings.output);
     if (recorded && !follow) report_unfollowed(settings.report, os_process_id(), "");
-    malloctape_lane = &lane_none;
+    malloctape_lane = &recording_no_lane;
     atomic_store_release(&malloctape_state, follow ? MALLOCTAPE_STARTING : MALLOCTAPE_OFF);
     capture.is_forked = true;
-    settings.speaks = false;
+    settings.speaks = settings.controlled = false;
     writer_forget(&recording.writer);
-    control_forget();
+    control_thread_forget();
     if (follow) begin_and_tell(settings.output, true);
 }
 
@@ -364,7 +220,8 @@ static void notice_fork(void)
 void recording_needs_writer(void)
 {
     notice_fork();
-    if (recording_is_own() && state() == MALLOCTAPE_RECORDING) writer_need_now(&recording.writer);
+    if (recording_is_own() && recording_state() == MALLOCTAPE_RECORDING)
+        writer_need_now(&recording.writer);
 }
 
 void recording_end_for_filter(void)
@@ -372,52 +229,57 @@ void recording_end_for_filter(void)
     notice_fork();
     if (recording_is_own()) {
         recording.writer.reason = "; ended before the program confined all threads (seccomp)";
-        end();
+        recording_finish();
         os_thread_release(&recording.writer.thread);
     }
-    control_end();
-}
-
-bool malloctape_begin_idle(void)
-{
-    uint64_t since = atomic_load_relaxed(&capture.off_since_ns);
-    return state() == MALLOCTAPE_OFF && os_clock_ns() - since >= IDLE_AFTER_NS &&
-           change(MALLOCTAPE_OFF, MALLOCTAPE_STARTING);
-}
-
-void malloctape_end_idle(void)
-{
-    change(MALLOCTAPE_STARTING, MALLOCTAPE_OFF);
+    control_thread_end();
 }
 
 int recording_begin(const char *output)
 {
-    for (unsigned i = 0; i < IDLE_TRIES && state() == MALLOCTAPE_STARTING; i++)
+    for (unsigned i = 0; i < IDLE_TRIES && recording_state() == MALLOCTAPE_STARTING; i++)
         os_wait(&malloctape_state, MALLOCTAPE_STARTING, LATE_THREAD_ASK_NS);
     notice_fork();
     if (!output) output = settings.output[0] ? settings.output : "%e.%p.raw.lz4";
-    settle();
+    recording_settle();
     if (os_is_confined()) return -EPERM;
-    if (!change(MALLOCTAPE_OFF, MALLOCTAPE_STARTING)) return -EBUSY;
+    if (!recording_change(MALLOCTAPE_OFF, MALLOCTAPE_STARTING)) return -EBUSY;
     return begin_and_tell(output, false);
 }
 
-/* Reads the environment once, as soon as there is one. */
-static void decide(void)
+void recording_decide(void)
 {
     static uint32_t deciding;
-    if (!environ || atomic_exchange_acquire(&deciding, 1)) return;
+    if (recording_state() != MALLOCTAPE_UNDECIDED || !environ ||
+        atomic_exchange_acquire(&deciding, 1))
+        return;
     int kept_errno = errno;
     os_message_begin();
     settings_read();
     bool wanted = settings.output[0] || settings.too_long;
-    change(MALLOCTAPE_UNDECIDED, wanted ? MALLOCTAPE_STARTING : MALLOCTAPE_OFF);
+    recording_change(MALLOCTAPE_UNDECIDED, wanted ? MALLOCTAPE_STARTING : MALLOCTAPE_OFF);
     if (wanted)
         begin_and_tell(settings.output, true);
     else
         report_unfollowed(settings.report, os_process_id(), settings.program);
-    if (settings.controlled && make_thread_key() && !os_process_is_emulated()) control_start();
+    settings.controlled = settings.controlled && make_thread_key() && !os_process_is_emulated();
     errno = kept_errno;
+}
+
+/* --- exec --- */
+
+bool recording_end_at_exec(void)
+{
+    /* A confined vfork child that execs must not be taken for its parent. What may exec may ask for
+     * its number. */
+    if (!recording_is_own() || os_process_id() != recording.writer.process_id) return false;
+    if (capture.is_forked) atomic_store_release(&recording.writer.discard, 1);
+    return recording_finish();
+}
+
+void recording_go_on_after_exec(void)
+{
+    if (output_name_has_process(settings.output)) recording_begin(settings.output);
 }
 
 /* --- the process begins and ends --- */
@@ -425,14 +287,14 @@ static void decide(void)
 static void end_at_exit(void *unused)
 {
     (void)unused;
-    end();
+    recording_finish();
 }
 
 extern int __cxa_at_quick_exit(void (*function)(void *), void *library);
 
 __attribute__((constructor)) static void library_begins(void)
 {
-    if (state() == MALLOCTAPE_UNDECIDED) decide();
+    recording_decide();
     /* quick_exit() ends the process without destructors, and not through our _exit(). What is registered
      * now runs after what the program registers. */
     __cxa_at_quick_exit(end_at_exit, NULL);
@@ -446,20 +308,20 @@ __attribute__((destructor)) static void library_ends(void)
 {
     if (capture.end_arranged || !recording_is_own()) return;
     capture.end_arranged = true;
-    if (__cxa_atexit(end_at_exit, NULL, NULL) != 0) end();
+    if (__cxa_atexit(end_at_exit, NULL, NULL) != 0) recording_finish();
 }
 
-/* These end the process without destructors. In a vfork child, which shares our memory, end()
+/* These end the process without destructors. In a vfork child, which shares our memory, recording_finish()
  * does nothing. */
 __attribute__((visibility("default"))) void _exit(int status)
 {
-    end();
+    recording_finish();
     os_process_exit(status);
 }
 
 __attribute__((visibility("default"))) void _Exit(int status)
 {
-    end();
+    recording_finish();
     os_process_exit(status);
 }
 
@@ -469,25 +331,25 @@ __attribute__((visibility("default"))) void _Exit(int status)
  * and the first of a forked child. */
 static __attribute__((noinline)) bool make_room(struct malloctape_lane *lane)
 {
-    if (lane->record.busy) return false;
-    if (state() == MALLOCTAPE_UNDECIDED) decide();
+    if (lane->slot.busy) return false;
+    recording_decide();
     notice_fork();
     lane = malloctape_lane;
-    if (state() != MALLOCTAPE_RECORDING) {
-        settle();
+    if (recording_state() != MALLOCTAPE_RECORDING) {
+        recording_settle();
         return false;
     }
     if (lane->registry.recording != recording.number)
-        return begin_thread(lane) && state() == MALLOCTAPE_RECORDING;
+        return begin_thread(lane) && recording_state() == MALLOCTAPE_RECORDING;
     if (malloctape_lane_has_room(lane)) {
-        record_enable_fast_path(lane);
-        return state() == MALLOCTAPE_RECORDING;
+        slot_enable_fast_path(lane);
+        return recording_state() == MALLOCTAPE_RECORDING;
     }
-    lane->record.busy = 1;
-    bool has_room = record_take_slot(lane);
-    lane->record.busy = 0;
-    if (!has_room) record_loss(lane);
-    return has_room && state() == MALLOCTAPE_RECORDING;
+    lane->slot.busy = 1;
+    bool has_room = slot_take(lane);
+    lane->slot.busy = 0;
+    if (!has_room) slot_lose(lane);
+    return has_room && recording_state() == MALLOCTAPE_RECORDING;
 }
 
 bool malloctape_ready(void)

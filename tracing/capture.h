@@ -57,22 +57,22 @@ extern "C" {
 /* --- the lane, in parts ---
  *
  *   units      units.[ch]      what the units of the slot say, and how; the hot path
- *   record     record.c        the slot, and events that found none
+ *   slot       slot.c          the slot, and events that found none
  *   registry   lane.c          whose lane it is
  *   writer     writer.c        how far the stream has got
  *
  * Each part is written by the file named there, by the lane's thread if nothing else is said. */
 
-struct record_lane {
+struct slot_lane {
     uint8_t busy;       /* taking a slot: a nested call takes none, and is not recorded */
     uint8_t unrecorded; /* in a call that is not recorded: nothing in the stream may be for it */
-    uint32_t slot;      /* its number in the spool */
+    uint32_t number;    /* of the slot in the spool */
     uint16_t *start;    /* of the slot's units */
     uint16_t *room;     /* last position at which an event still fits; NULL: there is no slot */
     uint16_t *end;
     uint64_t lost_events; /* since the last record of a loss */
     uint64_t lost_events_total;
-    uint64_t slots;         /* how many it has had */
+    uint64_t count;         /* how many it has had */
     uint64_t calm_slots;    /* how many it must have had to be followed again, after a loss */
     uint64_t earlier_units; /* in the slots before this one */
     /* The record of the thread's beginning is yet to be written; 2: and before it that of the end
@@ -99,7 +99,7 @@ struct writer_lane {
 
 struct malloctape_lane {
     struct units_lane units;
-    struct record_lane record __attribute__((aligned(64)));
+    struct slot_lane slot __attribute__((aligned(64)));
     struct registry_lane registry;
     struct writer_lane writer;
 } __attribute__((aligned(128)));
@@ -112,7 +112,7 @@ extern MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane;
 /* Whether an event fits into the lane's slot. */
 static inline bool malloctape_lane_has_room(const struct malloctape_lane *lane)
 {
-    return units_cursor(&lane->units) < lane->record.room;
+    return units_cursor(&lane->units) < lane->slot.room;
 }
 
 /* Whether the lane has the place, which is on this page. No object of a page without a size class is so found. */

@@ -9,10 +9,10 @@
  *   a lower limit                         forked child
  *
  * A program that makes these system calls without libc is on its own (README, Limits). */
+#include "life.h"
 #include "next_function.h"
 #include "os.h"
 #include "os_linux.h"
-#include "recording.h"
 
 #include <errno.h>
 #include <linux/seccomp.h>

@@ -1,5 +1,12 @@
-#include "control.h"
-
+/* control - requests from outside, for a process that was started with TCMALLOC_TRACE_CONTROL=1.
+ *
+ *   malloctape ctl PID REQUEST --abstract socket "malloctape-PID"--> the control thread
+ *
+ * A request is one line: "start", "start OUTPUT", "stop", "pause", "resume", "sync" or "status". The
+ * answer is "ok" or "error TEXT" and, after "ok", lines of text for people. One request a connection.
+ * Only the user that the process runs as, and root, are answered. */
+#include "control_thread.h"
+#include "life.h"
 #include "message.h"
 #include "os.h"
 #include "recording.h"
@@ -10,14 +17,6 @@
 
 /* How often the thread looks whether the program still has one. */
 #define LOOK_NS UINT64_C(200000000)
-
-static struct {
-    struct os_thread thread;
-    bool running;
-    uint32_t done;
-    uint32_t finish;
-    char request[OS_REQUEST_BYTES_MAX];
-} control;
 
 /* --- answers --- */
 
@@ -113,44 +112,25 @@ static bool is_abandoned(void)
 static void control_main(void *unused)
 {
     (void)unused;
+    static char request[OS_REQUEST_BYTES_MAX];
     int listening = os_control_listen();
     if (listening < 0) {
         report("no control: the socket: ", listening);
         return;
     }
-    while (!atomic_load_relaxed(&control.finish) && !is_abandoned()) {
-        int file = os_control_next(listening, control.request, sizeof control.request, LOOK_NS);
+    while (!control_thread_is_to_end() && !is_abandoned()) {
+        int file = os_control_next(listening, request, sizeof request, LOOK_NS);
         if (file < 0) continue;
         struct message answer;
-        answer_request(control.request, &answer);
+        answer_request(request, &answer);
         os_control_answer(file, answer.text, answer.bytes);
     }
 }
 
-void control_start(void)
+__attribute__((constructor)) static void control_begins(void)
 {
-    int result = os_thread_start(&control.thread, control_main, NULL, &control.done, -1);
-    control.running = result == 0;
+    recording_decide();
+    if (!settings.controlled || os_is_confined()) return;
+    int result = control_thread_start(control_main);
     if (result < 0) report("no control: the thread: ", result);
-}
-
-bool control_is_running(void)
-{
-    return control.running && !atomic_load_acquire(&control.done);
-}
-
-void control_end(void)
-{
-    if (!control.running) return;
-    atomic_store_relaxed(&control.finish, 1);
-    os_thread_release(&control.thread);
-    control.running = false;
-}
-
-void control_forget(void)
-{
-    if (!control.running) return;
-    control.running = false;
-    control.thread.alive = 0;
-    os_thread_release(&control.thread);
 }

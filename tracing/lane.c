@@ -6,8 +6,8 @@
 #include <string.h>
 
 _Static_assert(offsetof(struct malloctape_lane, units) == 0, "the hot path's line is the first");
-_Static_assert(offsetof(struct malloctape_lane, record) % 64 == 0 &&
-                   offsetof(struct record_lane, lost_events_total) < 64,
+_Static_assert(offsetof(struct malloctape_lane, slot) % 64 == 0 &&
+                   offsetof(struct slot_lane, lost_events_total) < 64,
                "what is asked before an event off the hot path is of one cache line");
 
 /* How many ending lanes a beginning thread asks the kernel about: a thread that has just been
@@ -32,16 +32,16 @@ void lane_registry_release(struct lane_registry *registry)
 
 void lane_reset(struct malloctape_lane *lane, uint32_t recording)
 {
-    lane->record.room = lane->record.start = lane->record.end = NULL;
+    lane->slot.room = lane->slot.start = lane->slot.end = NULL;
     lane->units.limit = lane->units.first_allocation = 0;
     lane->units.window = shadow_window;
-    lane->record.slot = SPOOL_NO_SLOT;
-    lane->record.slots = lane->record.earlier_units = lane->units.extra_units =
-        lane->writer.written = 0;
-    lane->record.lost_events = lane->record.lost_events_total = 0;
+    lane->slot.number = SPOOL_NO_SLOT;
+    lane->slot.count = lane->slot.earlier_units = lane->units.extra_units = lane->writer.written =
+        0;
+    lane->slot.lost_events = lane->slot.lost_events_total = 0;
     memset(lane->units.profile, 0, sizeof lane->units.profile);
-    lane->registry.ended = lane->record.unbegun = 0;
-    lane->record.calm_slots = 0;
+    lane->registry.ended = lane->slot.unbegun = 0;
+    lane->slot.calm_slots = 0;
     lane->units.cache = NULL;
     lane->writer.followed = NULL;
     memset(lane->units.announced, 0, sizeof lane->units.announced);
@@ -125,7 +125,7 @@ struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id
     lane->registry.thread_id = thread_id;
     lane->registry.exit_rounds = 0;
     lane->units.allocating = 0;
-    lane->record.busy = 0;
+    lane->slot.busy = 0;
     lane->units.limit = 0;
     lane->units.cache = NULL;
     atomic_store_release(&lane->registry.state, LANE_LIVE);

@@ -1,32 +1,12 @@
-/* record - events off the hot path, and slots for them. See capture.h. */
-#include "os.h"
+/* record - events off the hot path. See capture.h. */
 #include "recording.h"
+#include "slot.h"
 #include "units.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* Room behind the last position at which an event may begin: for the event, and for sequence numbers before
- * they take a new slot. */
-#define ROOM_MARGIN_UNITS  256
 #define SEQUENCE_UNITS_MAX (1 + RAW_NUMBER_UNITS_MAX)
-/* A lane that has lost events must have filled so many slots without a loss before its cache is followed again: what the cache
- * holds may fill most of a slot. */
-#define CALM_SLOTS         2
-
-_Static_assert(ROOM_MARGIN_UNITS > 5 * RAW_UNITS_PER_RECORD_MAX,
-               "the beginning of a thread, a loss and an event fit behind the room");
-
-_Static_assert(SPOOL_SLOT_UNITS < UNITS_HEAD_ALLOCATIONS_LIMIT,
-               "allocations of a slot fit into a head");
-
-static uint64_t sequences[RAW_STRUCTURES]; /* each under the lock of its structure */
-static bool hot_path_is_off;
-
-void record_begin(void)
-{
-    memset(sequences, 0, sizeof sequences);
-}
 
 static bool is_recording(void)
 {
@@ -36,117 +16,6 @@ static bool is_recording(void)
 static bool is_paused(void)
 {
     return atomic_load_relaxed(&malloctape_state) == MALLOCTAPE_PAUSED;
-}
-
-/* --- slots --- */
-
-static void begin_segment(struct malloctape_lane *lane, uint32_t slot, const uint16_t *before,
-                          size_t count)
-{
-    bool key = lane->record.slots % RAW_KEY_RUN_EVERY == 0;
-    lane->units.addresses = recording.writer.addresses;
-    units_begin_segment(&lane->units, before, count, lane->record.slots, key);
-    struct spool_run run = {.lane = lane->registry.number,
-                            .serial = lane->record.slots++,
-                            .first_allocation = units_allocations_so_far(&lane->units),
-                            .first_unit = lane->record.earlier_units,
-                            .key = key,
-                            .extra_units = lane->units.extra_units};
-    memcpy(run.profile, lane->units.profile, RAW_PROFILE_BYTES);
-    spool_begin(&recording.writer.spool, slot, &run);
-}
-
-void record_enable_fast_path(struct malloctape_lane *lane)
-{
-    lane->record.unrecorded = 0;
-    if (!lane->units.cache) return;
-    atomic_store_relaxed(&lane->units.limit, units_head(lane->record.room, 0));
-    atomic_fence_full();
-    /* malloctape_disable_fast_path() or stop_threads() may have come before the lane got its limit. */
-    if (atomic_load_relaxed(&hot_path_is_off) || !is_recording())
-        atomic_store_relaxed(&lane->units.limit, 0);
-}
-
-/* No object is known to be lost: it is unknown when it ends. */
-static void put_lost(struct malloctape_lane *lane)
-{
-    if (lane->record.lost_events) units_lost(&lane->units, lane->record.lost_events, 0);
-    lane->record.lost_events = 0;
-}
-
-static void put_beginning(struct malloctape_lane *lane)
-{
-    if (lane->record.unbegun == 2) units_thread(&lane->units, RAW_THREAD_END, 0);
-    if (lane->record.unbegun)
-        units_thread(&lane->units, RAW_THREAD_BEGIN, (uint64_t)lane->registry.thread_id);
-    lane->record.unbegun = 0;
-}
-
-bool record_take_slot(struct malloctape_lane *lane)
-{
-    struct spool *spool = &recording.writer.spool;
-    struct writer *writer = &recording.writer;
-    if (lane->record.slot != SPOOL_NO_SLOT || lane->registry.number > 0) writer_need(writer);
-    bool gone = writer_is_gone(writer);
-    uint32_t slot = gone ? SPOOL_NO_SLOT : writer_slot(writer, lane->record.lost_events);
-    if (slot == SPOOL_NO_SLOT) {
-        if (writer_is_gone(writer)) recording_stop();
-        return false;
-    }
-    size_t count = lane->record.slot == SPOOL_NO_SLOT
-                       ? 0
-                       : (size_t)(units_cursor(&lane->units) - lane->record.start);
-    lane->record.earlier_units += count;
-    begin_segment(lane, slot, lane->record.start, count);
-    uint16_t *units = spool_units(spool, slot);
-    if (lane->record.slot == SPOOL_NO_SLOT) {
-        lane->writer.read_slot = slot;
-        lane->writer.read_from = units;
-    } else {
-        spool_end(spool, lane->record.slot, (uint32_t)count, slot);
-    }
-    lane->record.slot = slot;
-    lane->record.start = units;
-    lane->record.end = units + SPOOL_SLOT_UNITS;
-    lane->record.room = lane->record.end - ROOM_MARGIN_UNITS;
-    units_enter_slot(&lane->units, units);
-    record_enable_fast_path(lane);
-    put_beginning(lane);
-    put_lost(lane);
-    return true;
-}
-
-void record_loss(struct malloctape_lane *lane)
-{
-    if (!recording.writer.loses) return;
-    lane->record.calm_slots = lane->record.slots + CALM_SLOTS;
-    lane->record.lost_events++;
-    atomic_store_relaxed(&lane->record.lost_events_total, lane->record.lost_events_total + 1);
-}
-
-void malloctape_disable_fast_path(void)
-{
-    atomic_store_relaxed(&hot_path_is_off, true);
-    atomic_fence_full();
-    struct lane_registry *registry = recording.registry;
-    uint32_t used = registry ? atomic_load_acquire(&registry->used) : 0;
-    for (uint32_t i = 0; i < used; i++)
-        atomic_store_relaxed(&lane_at(registry, i)->units.limit, 0);
-}
-
-void malloctape_out_of_memory(void)
-{
-    malloctape_disable_fast_path();
-    writer_abort(&recording.writer, os_is_confined() ? -EPERM : -ENOMEM,
-                 "memory for the shadow table");
-}
-
-void record_thread(struct malloctape_lane *lane, bool continued)
-{
-    lane->record.unbegun = continued ? 2 : 1;
-    if (malloctape_lane_has_room(lane)) put_beginning(lane);
-    /* That may have used up the room of a slot that is continued; then the thread's first event needs another. */
-    if (!malloctape_lane_has_room(lane)) record_take_slot(lane);
 }
 
 /* --- the thread's cache --- */
@@ -159,8 +28,7 @@ static struct malloctape_lane *lane_with_room(void)
     if (recording_has_room(lane)) return lane;
     if (malloctape_ready()) return malloctape_lane;
     lane = malloctape_lane;
-    bool goes_on =
-        is_paused() && lane->registry.recording == recording.number && !lane->record.busy;
+    bool goes_on = is_paused() && lane->registry.recording == recording.number && !lane->slot.busy;
     return goes_on && malloctape_lane_has_room(lane) ? lane : NULL;
 }
 
@@ -175,13 +43,13 @@ static void leave_cache(struct malloctape_lane *lane)
 /* Room for a record that is no event, also in the middle of a call while the thread holds a lock of the allocator. */
 static bool has_room_inside(struct malloctape_lane *lane, long units)
 {
-    if (!lane->record.room || lane->record.busy || lane->record.lost_events ||
-        lane->record.unrecorded || !is_recording())
+    if (!lane->slot.room || lane->slot.busy || lane->slot.lost_events || lane->slot.unrecorded ||
+        !is_recording())
         return false;
-    if (lane->record.end - units_cursor(&lane->units) >= units) return true;
-    lane->record.busy = 1;
-    bool has_room = record_take_slot(lane);
-    lane->record.busy = 0;
+    if (lane->slot.end - units_cursor(&lane->units) >= units) return true;
+    lane->slot.busy = 1;
+    bool has_room = slot_take(lane);
+    lane->slot.busy = 0;
     return has_room;
 }
 
@@ -250,16 +118,15 @@ void malloctape_uncached(const void *cache, unsigned size_class, unsigned count)
 void malloctape_thread_cache_is(void *cache)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!lane->record.room || lane->units.cache == cache ||
-        lane->record.slots < lane->record.calm_slots)
+    if (!lane->slot.room || lane->units.cache == cache || lane->slot.count < lane->slot.calm_slots)
         return;
     leave_cache(lane);
-    if (!cache || atomic_load_relaxed(&hot_path_is_off)) return;
+    if (!cache || atomic_load_relaxed(&recording.fast_path_is_off)) return;
     if (!has_room_inside(lane, RAW_UNITS_PER_RECORD_MAX)) return;
     units_thread(&lane->units, RAW_CACHE_BEGIN, 0);
     lane->units.cache = cache;
     malloctape_front_end.tell_cache(cache);
-    if (lane->units.cache) record_enable_fast_path(lane);
+    if (lane->units.cache) slot_enable_fast_path(lane);
 }
 
 void malloctape_thread_cache_changed(void)
@@ -270,17 +137,17 @@ void malloctape_thread_cache_changed(void)
 void malloctape_unrecorded(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!lane->record.room) return;
-    lane->record.unrecorded = 1;
+    if (!lane->slot.room) return;
+    lane->slot.unrecorded = 1;
     leave_cache(lane);
 }
 
 void malloctape_thread_cache_deleted(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!lane->record.room) return;
+    if (!lane->slot.room) return;
     leave_cache(lane);
-    lane->record.unrecorded = 0; /* sequence numbers from now on are for this */
+    lane->slot.unrecorded = 0; /* sequence numbers from now on are for this */
     if (has_room_inside(lane, RAW_UNITS_PER_RECORD_MAX))
         units_thread(&lane->units, RAW_THREAD_CACHE_DELETED, 0);
 }
@@ -316,7 +183,7 @@ static struct units_allocation_of begin_object(struct malloctape_lane *lane, con
 {
     struct shadow_page *page = open_page_of(address);
     struct units_allocation_of allocation = {.address = address};
-    if (atomic_load_relaxed(&hot_path_is_off)) leave_cache(lane);
+    if (atomic_load_relaxed(&recording.fast_path_is_off)) leave_cache(lane);
     allocation.taken = taken && lane->units.cache;
     if (!page) return allocation;
     allocation.object.place = shadow_place(page, address);
@@ -335,7 +202,7 @@ static bool has_no_name(const struct units_allocation_of *allocation)
 static void lose_event(struct malloctape_lane *lane)
 {
     leave_cache(lane);
-    atomic_store_relaxed(&lane->record.lost_events_total, lane->record.lost_events_total + 1);
+    atomic_store_relaxed(&lane->slot.lost_events_total, lane->slot.lost_events_total + 1);
     units_lost(&lane->units, 1, 0);
     malloctape_out_of_memory();
 }
@@ -438,7 +305,7 @@ void malloctape_sequence(unsigned structure)
 {
     struct malloctape_lane *lane = malloctape_lane;
     if (!has_room_inside(lane, SEQUENCE_UNITS_MAX)) return;
-    uint64_t number = ++sequences[structure];
+    uint64_t number = ++recording.sequences[structure];
     if (!units_hot_sequence(&lane->units, structure, number))
         units_sequence(&lane->units, structure, number);
 }

@@ -1,7 +1,13 @@
-/* recording - what the two halves of the capture core have in common.
+/* recording - the recording of this process: its state, and how it ends.
  *
- *   capture.c   the life of a recording and of the threads in it
- *   record.c    its events, where they are not written by the inline functions of capture.h */
+ * Who calls whom in the capture core, from top to bottom:
+ *
+ *   control.c, api.c, exec.c, confine.c   what the program or somebody outside asks for
+ *   record.c      events, where they are not written by the inline functions of units.h
+ *   capture.c     the life of a recording and of the threads in it (life.h)
+ *   slot.c        slots for lanes
+ *   recording.c   this
+ *   writer.c      the thread that writes; it calls back through pointers that it is given */
 #ifndef MALLOCTAPE_RECORDING_H
 #define MALLOCTAPE_RECORDING_H
 
@@ -20,49 +26,46 @@
 struct recording {
     struct writer writer;
     struct lane_registry *registry;
-    uint32_t number; /* of the recording, from 1; lanes of an earlier one are begun anew */
+    uint32_t number;       /* of the recording, from 1; lanes of an earlier one are begun anew */
+    bool fast_path_is_off; /* malloctape_disable_fast_path() */
+    uint64_t off_since_ns; /* when the latest recording ended */
+    uint64_t sequences[RAW_STRUCTURES]; /* the latest of each, under the lock of the structure */
 };
 
 extern struct recording recording;
+
+/* The lane of every thread that has none. */
+extern struct malloctape_lane recording_no_lane;
 
 /* Whether the calling thread, whose lane this is, can record an event without anything to be done before: nearly always. A
  * thread without a cache that is followed asks with each event. */
 static inline bool recording_has_room(struct malloctape_lane *lane)
 {
     if (lane->units.head < lane->units.limit) return true;
-    if (lane->units.cache || lane->record.busy || lane->registry.recording != recording.number ||
+    if (lane->units.cache || lane->slot.busy || lane->registry.recording != recording.number ||
         !malloctape_lane_has_room(lane) ||
         atomic_load_acquire(&malloctape_state) != MALLOCTAPE_RECORDING)
         return false;
-    lane->record.unrecorded = 0;
+    lane->slot.unrecorded = 0;
     return true;
 }
 
-/* --- of record.c; the calling thread owns the lane, which is marked busy --- */
+/* Atomic; a change returns false if the state was not `from`. */
+static inline uint32_t recording_state(void)
+{
+    return atomic_load_acquire(&malloctape_state);
+}
 
-/* Gives the lane a new slot. False: recording has ended. */
-bool record_take_slot(struct malloctape_lane *lane);
+static inline bool recording_change(uint32_t from, uint32_t to)
+{
+    return atomic_swap_once_seq_cst(&malloctape_state, &from, to);
+}
 
-/* The lane's thread is recorded, and may go onto the hot path unless nobody may or nothing is recorded any more. The lane has
- * room. */
-void record_enable_fast_path(struct malloctape_lane *lane);
+/* Whether this process, and not one that forked it or shares its memory, has begun the recording. */
+bool recording_is_own(void);
 
-/* Records that the lane's thread begins, and before that, if it is `continued`, that the thread before has ended:
- * now, or when the lane gets a slot. */
-void record_thread(struct malloctape_lane *lane, bool continued);
-
-/* An event found no slot; does nothing if that is because recording ends. */
-void record_loss(struct malloctape_lane *lane);
-
-/* Before the first event of a recording. */
-void record_begin(void);
-
-/* --- of capture.c --- */
-
-/* Begins a recording, ends it, or makes a pause. 0 or a negative errno: -EBUSY when the state is another one, or as
- * of writer_start(). `output` NULL: as the environment said at the start. Any thread, but not inside a call of the
- * allocator. */
-int recording_begin(const char *output);
+/* These end the recording, or make a pause. 0 or -EBUSY: the state is another one. Any thread, but
+ * not inside a call of the allocator. */
 int recording_end(void);
 int recording_pause(void);
 int recording_resume(void);
@@ -81,26 +84,16 @@ void recording_look(struct recording_status *status);
 /* Whether a writer thread is running. */
 bool recording_has_writer(void);
 
-/* Ends the recording, if this process has one, because the process ends. Any thread, also in a signal handler. */
-void recording_end_at_exit(void);
+/* Ends the recording, if there is one, and waits for the writer; returns whether there was one. Any
+ * thread, any number at a time, also one that interrupts another here and never goes back. */
+bool recording_finish(void);
 
-/* The same before an exec. What a forked child has recorded is removed, if it is but little: it belongs to no
- * program of its own. Returns whether there was a recording. */
-bool recording_end_at_exec(void);
+/* The writer has come to the end by itself: struct writer, `ends`. */
+void recording_writer_ends(void);
 
-/* After an exec that has failed: what comes now is a recording of its own, if that can have a name of its own. */
-void recording_go_on_after_exec(void);
-
-/* The calling thread is about to lose rights that the writer's beginning needs. A forked child that
- * is to be recorded begins now. */
-void recording_needs_writer(void);
-
-/* A filter of system calls is about to come over all threads of the process: no thread of ours is
- * left. */
-void recording_end_for_filter(void);
-
-/* Whether this process, and not one that forked it or shares its memory, has begun the recording. */
-bool recording_is_own(void);
+/* The state is OFF from now on if a writer that was asked to end, or that came to the end by
+ * itself, is gone. */
+void recording_settle(void);
 
 /* An error has ended the writer: from now on the program goes past the capture core. */
 void recording_stop(void);

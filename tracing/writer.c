@@ -341,18 +341,18 @@ static void retire_lane(struct writer *writer, struct malloctape_lane *lane)
     if (lane->registry.ended || writer->is_full || !cursor_of(lane) ||
         !lane_take_over(writer->registry, lane))
         return;
-    uint32_t slot = lane->record.slot;
-    bool ended = units_cursor(&lane->units) < lane->record.end;
+    uint32_t slot = lane->slot.number;
+    bool ended = units_cursor(&lane->units) < lane->slot.end;
     if (ended) units_thread(&lane->units, RAW_THREAD_END, 0);
     uint16_t *cursor = units_cursor(&lane->units);
     drain_lane(writer, lane, cursor);
     if (writer->is_full) return lane_put_back(writer->registry, lane);
-    uint32_t units = (uint32_t)(cursor - lane->record.start);
+    uint32_t units = (uint32_t)(cursor - lane->slot.start);
     if (flush(writer) == 0) spool_give(&writer->spool, slot, units);
-    lane->record.earlier_units += units;
+    lane->slot.earlier_units += units;
     lane->units.limit = 0;
-    lane->record.room = NULL;
-    lane->record.slot = SPOOL_NO_SLOT;
+    lane->slot.room = NULL;
+    lane->slot.number = SPOOL_NO_SLOT;
     lane->registry.ended = ended;
     atomic_store_release(&lane->units.head, units_head(NULL, lane->units.head));
     lane_put_back(writer->registry, lane);
@@ -391,7 +391,8 @@ static void tick(struct writer *writer, uint64_t now)
 
 /* --- totals --- */
 
-uint64_t writer_events(const struct writer *writer)
+/* How many events the stream has got. Any thread: approximately. */
+static uint64_t events_so_far(const struct writer *writer)
 {
     uint32_t used = atomic_load_acquire(&writer->registry->used);
     uint64_t events = 0;
@@ -432,7 +433,7 @@ static uint64_t events_lost(const struct writer *writer)
     uint32_t used = atomic_load_acquire(&writer->registry->used);
     uint64_t events = atomic_load_relaxed(&writer->lost_events);
     for (uint32_t i = 0; i < used; i++)
-        events += atomic_load_relaxed(&lane_at(writer->registry, i)->record.lost_events_total);
+        events += atomic_load_relaxed(&lane_at(writer->registry, i)->slot.lost_events_total);
     return events;
 }
 
@@ -475,7 +476,7 @@ static void note_late(struct writer *writer)
 {
     uint32_t used = atomic_load_acquire(&writer->registry->used);
     for (uint32_t i = 0; i < used; i++) {
-        uint32_t slot = lane_at(writer->registry, i)->record.slot;
+        uint32_t slot = lane_at(writer->registry, i)->slot.number;
         if (slot != SPOOL_NO_SLOT) spool_note_late(&writer->spool, slot);
     }
 }
@@ -499,7 +500,7 @@ void writer_tell_free(struct writer *writer)
 void writer_look(const struct writer *writer, struct writer_totals *totals)
 {
     *totals = (struct writer_totals){
-        .events = writer_events(writer),
+        .events = events_so_far(writer),
         .bytes = atomic_load_relaxed(&writer->sink.bytes_out),
         .lost = events_lost(writer),
         .waits = atomic_load_relaxed(&writer->waits),
@@ -609,7 +610,7 @@ static void forget_output(struct writer *writer)
 
 static void end_output(struct writer *writer)
 {
-    if (atomic_load_acquire(&writer->discard) && writer_events(writer) < WRITER_DISCARDED_EVENTS)
+    if (atomic_load_acquire(&writer->discard) && events_so_far(writer) < WRITER_DISCARDED_EVENTS)
         forget_output(writer);
     if (writer->error) note_late(writer);
     int result = output_end(&writer->place, !writer->error, writer->patience_ns);
@@ -810,7 +811,7 @@ static bool is_at_end(struct writer *writer)
 {
     const struct writer_limits *limits = &writer->limits;
     if (writer->error || writer->sink.error || writer->reason) return true;
-    if (writer->is_full || (limits->events && writer_events(writer) >= limits->events) ||
+    if (writer->is_full || (limits->events && events_so_far(writer) >= limits->events) ||
         (limits->ns && os_clock_ns() - writer->start_ns >= limits->ns)) {
         writer->end_status = RAW_END_LIMIT;
         return true;

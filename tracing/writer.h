@@ -169,9 +169,6 @@ struct writer_totals {
 void writer_look(const struct writer *writer, struct writer_totals *totals);
 void writer_put_totals(struct message *message, const struct writer_totals *totals);
 
-/* How many events the stream has got. Any thread: approximately. */
-uint64_t writer_events(const struct writer *writer);
-
 /* Ends the recording with an error that another thread found: a negative errno, and what it
  * concerns. Any thread. */
 void writer_abort(struct writer *writer, int error, const char *what);

@@ -1,0 +1,154 @@
+#include "recording.h"
+
+#include "os.h"
+
+#include <errno.h>
+
+/* A recording that ends is often followed by another one: calls are led past the capture core only
+ * after so long. */
+#define IDLE_AFTER_NS UINT64_C(1000000000)
+
+struct malloctape_lane recording_no_lane;
+MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane = &recording_no_lane;
+uint32_t malloctape_state;
+struct recording recording;
+
+/* Threads leave the hot path at their next call. */
+static void stop_threads(void)
+{
+    struct lane_registry *registry = recording.writer.registry;
+    atomic_fence_full();
+    uint32_t used = atomic_load_acquire(&registry->used);
+    for (uint32_t i = 0; i < used; i++)
+        atomic_store_relaxed(&lane_at(registry, i)->units.limit, 0);
+}
+
+void malloctape_disable_fast_path(void)
+{
+    atomic_store_relaxed(&recording.fast_path_is_off, true);
+    atomic_fence_full();
+    struct lane_registry *registry = recording.registry;
+    uint32_t used = registry ? atomic_load_acquire(&registry->used) : 0;
+    for (uint32_t i = 0; i < used; i++)
+        atomic_store_relaxed(&lane_at(registry, i)->units.limit, 0);
+}
+
+void malloctape_out_of_memory(void)
+{
+    malloctape_disable_fast_path();
+    writer_abort(&recording.writer, os_is_confined() ? -EPERM : -ENOMEM,
+                 "memory for the shadow table");
+}
+
+/* --- end --- */
+
+bool recording_is_own(void)
+{
+    if (!recording.registry || !atomic_load_relaxed(&recording.registry->present)) return false;
+    if (os_is_confined()) return true;
+    /* A filter may answer with an error. */
+    int process_id = os_process_id();
+    return process_id < 0 || process_id == recording.writer.process_id;
+}
+
+void recording_stop(void)
+{
+    atomic_store_relaxed(&recording.off_since_ns, os_clock_ns());
+    writer_tell_free(&recording.writer);
+    recording_change(MALLOCTAPE_RECORDING, MALLOCTAPE_OFF);
+}
+
+void recording_settle(void)
+{
+    if (recording_state() != MALLOCTAPE_ENDING || !writer_is_gone(&recording.writer)) return;
+    atomic_store_relaxed(&recording.off_since_ns, os_clock_ns());
+    writer_tell_free(&recording.writer);
+    recording_change(MALLOCTAPE_ENDING, MALLOCTAPE_OFF);
+}
+
+bool recording_finish(void)
+{
+    if (!recording_is_own()) return false;
+    if (!recording_change(MALLOCTAPE_RECORDING, MALLOCTAPE_ENDING) &&
+        !recording_change(MALLOCTAPE_PAUSED, MALLOCTAPE_ENDING) &&
+        recording_state() != MALLOCTAPE_ENDING)
+        return false;
+    stop_threads();
+    writer_ask_end(&recording.writer);
+    while (recording_state() == MALLOCTAPE_ENDING && !writer_is_gone(&recording.writer))
+        os_wait(&recording.writer.done, 0, WRITER_TICK_NS);
+    recording_settle();
+    return true;
+}
+
+void recording_writer_ends(void)
+{
+    /* Recording has not quite begun: then it would begin without a writer. */
+    while (recording_state() == MALLOCTAPE_STARTING)
+        os_wait(&malloctape_state, MALLOCTAPE_STARTING, WRITER_TICK_NS);
+    if (!recording_change(MALLOCTAPE_RECORDING, MALLOCTAPE_ENDING))
+        recording_change(MALLOCTAPE_PAUSED, MALLOCTAPE_ENDING);
+    stop_threads();
+    shadow_end();
+}
+
+int recording_end(void)
+{
+    recording_settle();
+    if (!recording_finish()) return -EBUSY;
+    shadow_end();
+    return 0;
+}
+
+int recording_pause(void)
+{
+    if (!recording_is_own() || !recording_change(MALLOCTAPE_RECORDING, MALLOCTAPE_PAUSED))
+        return -EBUSY;
+    stop_threads();
+    return 0;
+}
+
+int recording_resume(void)
+{
+    return recording_is_own() && recording_change(MALLOCTAPE_PAUSED, MALLOCTAPE_RECORDING) ? 0
+                                                                                           : -EBUSY;
+}
+
+int recording_sync(void)
+{
+    if (!recording_is_own() ||
+        (recording_state() != MALLOCTAPE_RECORDING && recording_state() != MALLOCTAPE_PAUSED))
+        return -EBUSY;
+    writer_sync(&recording.writer);
+    return 0;
+}
+
+void recording_look(struct recording_status *status)
+{
+    recording_settle();
+    *status = (struct recording_status){.output = ""};
+    if (!recording_is_own()) return;
+    status->is_recording = recording_state() == MALLOCTAPE_RECORDING;
+    status->is_paused = recording_state() == MALLOCTAPE_PAUSED;
+    writer_look(&recording.writer, &status->totals);
+    if (recording.writer.output) status->output = recording.writer.output;
+}
+
+bool recording_has_writer(void)
+{
+    return recording.writer.thread.memory && !writer_is_gone(&recording.writer);
+}
+
+/* --- nothing is recorded --- */
+
+bool malloctape_begin_idle(void)
+{
+    uint64_t since = atomic_load_relaxed(&recording.off_since_ns);
+    return recording_state() == MALLOCTAPE_OFF && os_clock_ns() - since >= IDLE_AFTER_NS &&
+           recording_change(MALLOCTAPE_OFF, MALLOCTAPE_STARTING);
+}
+
+void malloctape_end_idle(void)
+{
+    recording_change(MALLOCTAPE_STARTING, MALLOCTAPE_OFF);
+}

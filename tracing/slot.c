@@ -1,0 +1,111 @@
+#include "slot.h"
+
+#include "recording.h"
+
+#include <string.h>
+
+/* Room behind the last position at which an event may begin: for the event, and for sequence numbers
+ * before they take a new slot. */
+#define ROOM_MARGIN_UNITS 256
+/* A lane that has lost events must have filled so many slots without a loss before its cache is followed again: what the cache
+ * holds may fill most of a slot. */
+#define CALM_SLOTS        2
+
+_Static_assert(ROOM_MARGIN_UNITS > 5 * RAW_UNITS_PER_RECORD_MAX,
+               "the beginning of a thread, a loss and an event fit behind the room");
+
+_Static_assert(SPOOL_SLOT_UNITS < UNITS_HEAD_ALLOCATIONS_LIMIT,
+               "allocations of a slot fit into a head");
+
+static void begin_segment(struct malloctape_lane *lane, uint32_t slot, const uint16_t *before,
+                          size_t count)
+{
+    bool key = lane->slot.count % RAW_KEY_RUN_EVERY == 0;
+    lane->units.addresses = recording.writer.addresses;
+    units_begin_segment(&lane->units, before, count, lane->slot.count, key);
+    struct spool_run run = {.lane = lane->registry.number,
+                            .serial = lane->slot.count++,
+                            .first_allocation = units_allocations_so_far(&lane->units),
+                            .first_unit = lane->slot.earlier_units,
+                            .key = key,
+                            .extra_units = lane->units.extra_units};
+    memcpy(run.profile, lane->units.profile, RAW_PROFILE_BYTES);
+    spool_begin(&recording.writer.spool, slot, &run);
+}
+
+void slot_enable_fast_path(struct malloctape_lane *lane)
+{
+    lane->slot.unrecorded = 0;
+    if (!lane->units.cache) return;
+    atomic_store_relaxed(&lane->units.limit, units_head(lane->slot.room, 0));
+    atomic_fence_full();
+    /* malloctape_disable_fast_path() or stop_threads() may have come before the lane got its limit. */
+    if (atomic_load_relaxed(&recording.fast_path_is_off) ||
+        recording_state() != MALLOCTAPE_RECORDING)
+        atomic_store_relaxed(&lane->units.limit, 0);
+}
+
+/* No object is known to be lost: it is unknown when it ends. */
+static void put_lost(struct malloctape_lane *lane)
+{
+    if (lane->slot.lost_events) units_lost(&lane->units, lane->slot.lost_events, 0);
+    lane->slot.lost_events = 0;
+}
+
+static void put_beginning(struct malloctape_lane *lane)
+{
+    if (lane->slot.unbegun == 2) units_thread(&lane->units, RAW_THREAD_END, 0);
+    if (lane->slot.unbegun)
+        units_thread(&lane->units, RAW_THREAD_BEGIN, (uint64_t)lane->registry.thread_id);
+    lane->slot.unbegun = 0;
+}
+
+bool slot_take(struct malloctape_lane *lane)
+{
+    struct spool *spool = &recording.writer.spool;
+    struct writer *writer = &recording.writer;
+    if (lane->slot.number != SPOOL_NO_SLOT || lane->registry.number > 0) writer_need(writer);
+    bool gone = writer_is_gone(writer);
+    uint32_t slot = gone ? SPOOL_NO_SLOT : writer_slot(writer, lane->slot.lost_events);
+    if (slot == SPOOL_NO_SLOT) {
+        if (writer_is_gone(writer)) recording_stop();
+        return false;
+    }
+    size_t count = lane->slot.number == SPOOL_NO_SLOT
+                       ? 0
+                       : (size_t)(units_cursor(&lane->units) - lane->slot.start);
+    lane->slot.earlier_units += count;
+    begin_segment(lane, slot, lane->slot.start, count);
+    uint16_t *units = spool_units(spool, slot);
+    if (lane->slot.number == SPOOL_NO_SLOT) {
+        lane->writer.read_slot = slot;
+        lane->writer.read_from = units;
+    } else {
+        spool_end(spool, lane->slot.number, (uint32_t)count, slot);
+    }
+    lane->slot.number = slot;
+    lane->slot.start = units;
+    lane->slot.end = units + SPOOL_SLOT_UNITS;
+    lane->slot.room = lane->slot.end - ROOM_MARGIN_UNITS;
+    units_enter_slot(&lane->units, units);
+    slot_enable_fast_path(lane);
+    put_beginning(lane);
+    put_lost(lane);
+    return true;
+}
+
+void slot_lose(struct malloctape_lane *lane)
+{
+    if (!recording.writer.loses) return;
+    lane->slot.calm_slots = lane->slot.count + CALM_SLOTS;
+    lane->slot.lost_events++;
+    atomic_store_relaxed(&lane->slot.lost_events_total, lane->slot.lost_events_total + 1);
+}
+
+void slot_begin_thread(struct malloctape_lane *lane, bool continued)
+{
+    lane->slot.unbegun = continued ? 2 : 1;
+    if (malloctape_lane_has_room(lane)) put_beginning(lane);
+    /* That may have used up the room of a slot that is continued; then the thread's first event needs another. */
+    if (!malloctape_lane_has_room(lane)) slot_take(lane);
+}

@@ -1,0 +1,23 @@
+/* slot - a lane gets slots of the spool, and says in each what must be said first.
+ *
+ * The calling thread owns the lane, which is marked busy. */
+#ifndef MALLOCTAPE_SLOT_H
+#define MALLOCTAPE_SLOT_H
+
+#include "capture.h"
+
+/* Gives the lane a new slot. False: it has found none, or recording has ended. */
+bool slot_take(struct malloctape_lane *lane);
+
+/* From now on the lane's thread is recorded. It may go onto the hot path, unless nobody may or
+ * nothing is recorded any more. The lane has room. */
+void slot_enable_fast_path(struct malloctape_lane *lane);
+
+/* Records that the lane's thread begins, and before that, if it is `continued`, that the thread
+ * before has ended: now, or when the lane gets a slot. */
+void slot_begin_thread(struct malloctape_lane *lane, bool continued);
+
+/* An event found no slot. Does nothing if that is because recording ends. */
+void slot_lose(struct malloctape_lane *lane);
+
+#endif
