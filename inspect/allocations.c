@@ -40,11 +40,6 @@ bool allocations_add(struct allocations *allocations, uint32_t lane, uint64_t co
     return true;
 }
 
-uint64_t allocations_known(const struct allocations *allocations, uint32_t lane)
-{
-    return lane < allocations->lanes_count ? allocations->lanes[lane].known : 0;
-}
-
 /* The loss that has this allocation, or NULL. */
 static const struct allocations_loss *loss_of(const struct allocations_lane *lane,
                                               uint64_t allocation)

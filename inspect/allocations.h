@@ -38,9 +38,6 @@ struct allocations {
 /* Notes that the next `count` allocations of a lane were recorded, or lost. False: no memory. */
 bool allocations_add(struct allocations *allocations, uint32_t lane, uint64_t count, bool lost);
 
-/* Allocations of a lane so far, lost ones included. */
-uint64_t allocations_known(const struct allocations *allocations, uint32_t lane);
-
 /* What is known about the latest allocation that the bound (raw_allocations()) counts; it counts
  * one. */
 enum allocation allocations_find(const struct allocations *allocations, uint64_t bound);

@@ -59,14 +59,6 @@ bool address_check_open(struct address_check *check, struct error *error)
     return check->addresses != NULL || error_set_system(error, "no memory for addresses");
 }
 
-void address_check_close(struct address_check *check)
-{
-    pages_unmap(check->addresses, ADDRESSES_BYTES);
-    pages_unmap(check->original.entries, check->original.capacity * sizeof(struct address_entry));
-    pages_unmap(check->replayed.entries, check->replayed.capacity * sizeof(struct address_entry));
-    *check = (struct address_check){0};
-}
-
 static void note_mismatch(struct address_check *check, const struct instruction_batch *batch,
                           size_t index, const struct address_mismatch *mismatch)
 {

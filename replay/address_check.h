@@ -46,7 +46,6 @@ struct address_check {
 };
 
 bool address_check_open(struct address_check *check, struct error *error);
-void address_check_close(struct address_check *check);
 
 /* Compares the first `count` instructions of a batch, which have been carried out. False: see
  * *error. */

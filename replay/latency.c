@@ -61,31 +61,11 @@ bool latency_open(struct latency *latency, struct error *error)
     return true;
 }
 
-void latency_close(struct latency *latency)
-{
-    pages_unmap(latency->kinds, LATENCY_BYTES);
-    latency->kinds = NULL;
-}
-
 void latency_clear(struct latency *latency)
 {
     for (unsigned kind = 0; kind < CALL_KINDS; kind++)
         if (latency->kinds[kind].sampled > 0)
             memset(&latency->kinds[kind], 0, sizeof latency->kinds[kind]);
-}
-
-void latency_merge(struct latency *to, const struct latency *from)
-{
-    for (unsigned kind = 0; kind < CALL_KINDS; kind++) {
-        struct latency_histogram *sum = &to->kinds[kind];
-        const struct latency_histogram *more = &from->kinds[kind];
-        if (more->sampled == 0) continue;
-        sum->sampled += more->sampled;
-        sum->sum += more->sum;
-        if (more->max > sum->max) sum->max = more->max;
-        for (unsigned bucket = 0; bucket < LATENCY_BUCKETS; bucket++)
-            sum->buckets[bucket] += more->buckets[bucket];
-    }
 }
 
 uint64_t latency_bucket_low(unsigned bucket)

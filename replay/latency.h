@@ -9,8 +9,7 @@
  *   bucket of a value  = its highest bit and the LATENCY_SUB_BITS bits below it: within 1/32 of it
  *   sampled            = sum over all buckets
  *
- * Memory: from pages_map(); a kind that does not occur stays untouched. One thread, one struct:
- * latency_merge() adds them up. */
+ * Memory: from pages_map(); a kind that does not occur stays untouched. */
 #ifndef MALLOCTAPE_REPLAY_LATENCY_H
 #define MALLOCTAPE_REPLAY_LATENCY_H
 
@@ -55,13 +54,9 @@ struct latency_numbers {
 
 /* Measures the clock. False: see *error. */
 bool latency_open(struct latency *latency, struct error *error);
-void latency_close(struct latency *latency);
 
 /* Forgets all samples. */
 void latency_clear(struct latency *latency);
-
-/* Adds the samples of another one. */
-void latency_merge(struct latency *to, const struct latency *from);
 
 /* Finds out how long a tick is: to be called at the end. */
 void latency_calibrate(struct latency *latency);
