@@ -63,7 +63,7 @@ std::string bytes_of(const std::vector<uint16_t> &units)
 {
     std::string bytes;
     for (uint16_t unit : units)
-        RawBuilder::put16(bytes, unit);
+        bytes::put(bytes, unit, 2);
     return bytes;
 }
 

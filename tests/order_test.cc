@@ -1281,8 +1281,8 @@ std::string with_wrong_records(std::string bytes, uint64_t *random, int changes)
         if (payload == 0) continue;
         bytes[at + 36 + next(payload)] = static_cast<char>(next(256));
         std::string checksum;
-        RawBuilder::put32(
-            checksum, RawBuilder::checksum(bytes.substr(at, 32) + bytes.substr(at + 36, payload)));
+        bytes::put(checksum, bytes::checksum(bytes.substr(at, 32) + bytes.substr(at + 36, payload)),
+                   4);
         bytes.replace(at + 32, 4, checksum);
     }
     return bytes;

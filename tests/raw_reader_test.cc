@@ -262,7 +262,7 @@ TEST(RawFormat, VarintExamplesOfSection22)
         {128, "0202"}, {300, "b204"}, {~uint64_t{0}, "00ffffffffffffffff"}};
     for (const auto &one : examples) {
         std::string bytes;
-        RawBuilder::varint(bytes, one.first);
+        bytes::put_varint(bytes, one.first);
         EXPECT_EQ(bytes, from_hex(one.second));
     }
 }
@@ -313,7 +313,7 @@ TEST(RawReader, HigherMinorVersionIsRead)
     std::string bytes = raw.bytes;
     bytes[10] = 7;
     std::string checksum;
-    RawBuilder::put32(checksum, RawBuilder::checksum(bytes.substr(0, 60)));
+    bytes::put(checksum, bytes::checksum(bytes.substr(0, 60)), 4);
     bytes.replace(60, 4, checksum);
     EXPECT_EQ(read_all(bytes).state, RAW_STREAM_COMPLETE);
 }
@@ -439,7 +439,7 @@ TEST(RawReader, EveryUnitCanBePacked)
 {
     std::string units;
     for (uint32_t unit = 0; unit < 65536; unit++)
-        RawBuilder::put16(units, static_cast<uint16_t>(unit));
+        bytes::put(units, static_cast<uint16_t>(unit), 2);
     for (size_t cut = 0; cut < 40; cut++) { /* the last units are read one by one */
         RawBuilder raw;
         std::string some = units.substr(2 * cut);
@@ -459,9 +459,8 @@ TEST(RawReader, EveryUnitCanBePacked)
         random ^= random >> 7;
         random ^= random << 17;
         uint64_t unit = random >> 40;
-        RawBuilder::put16(mixed, static_cast<uint16_t>(random % 3 == 0   ? unit % 64
-                                                       : random % 3 == 1 ? unit
-                                                                         : unit % 0x1000));
+        if (random % 3 != 1) unit %= random % 3 == 0 ? 64 : 0x1000;
+        bytes::put(mixed, unit, 2);
     }
     RawBuilder raw;
     raw.chunk(1, 7, 0, raw.profile + RawBuilder::pack(mixed), 100000, 0, 0);
