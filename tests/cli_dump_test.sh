@@ -7,7 +7,7 @@ set -euo pipefail
 
 plan 20
 
-list=$(ruby "$reference/build.rb" --list)
+list=$("$write_samples" --list)
 good_samples=$(grep -v -e _bad_ -e _cut <<<"$list")
 verify_samples=$(grep '^verify_bad_' <<<"$list")
 bad_samples=$(grep -e '^raw_bad_' -e '^instructions_bad_' <<<"$list")

@@ -13,6 +13,7 @@ if ! command -v ruby >/dev/null || ! command -v lz4 >/dev/null; then
 fi
 
 reference=$source_dir/tests/reference
+write_samples=$build_dir/tests/samples/write_samples
 
 # exits STATUS WORDS... - runs malloctape and compares its exit status.
 exits() {
@@ -30,12 +31,11 @@ prints() { grep -q -e "$1" out; }
 
 # sample NAME - builds the sample stream NAME, once, into the file of that name.
 sample() {
-    [ -s "$1" ] ||
-        ruby "$reference/build.rb" --checksums "$build_dir/tests/tools/checksums" "$1" >"$1"
+    [ -s "$1" ] || "$write_samples" "$1" >"$1"
 }
 
 # samples NAME... - several, by one process.
-samples() { ruby "$reference/build.rb" --checksums "$build_dir/tests/tools/checksums" "$@"; }
+samples() { "$write_samples" "$@"; }
 
 # reference_dump FILE - what the decoders in Ruby say about a plain stream.
 reference_dump() {

@@ -55,9 +55,10 @@ class RawBuilder {
         make_profile({kFree, kDeleteSized, 0, kMalloc, kMemalign, 0, kReallocMoved, 0});
     uint64_t chunks_per_run = 3;
     enum { kPlain, kPacked, kEveryOther } packing = kEveryOther;
+    int key = -1; /* whether the next runs are key; -1: one in 16 of a lane is */
     /* The first sequence number of a structure is 1. Tests may leave numbers out by adding here. */
     std::map<uint32_t, uint64_t> next_sequence;
-    /* Of the next object that gets a place of its own. Tests that choose places keep away from here. */
+    /* Of the next object that gets a place of its own. Tests that choose places keep away from it. */
     uint32_t next_place = 1;
 
     /* The forms of the next records; units of a chunk before it is cut, about. */
@@ -108,6 +109,17 @@ class RawBuilder {
         auto found = places_.find(object);
         if (found != places_.end()) return found->second;
         return places_[object] = next_place++;
+    }
+
+    /* What a record of `lane` says of an object that ends. */
+    Object object_of(uint32_t lane, uint64_t object)
+    {
+        if (object == 0) return unknown();
+        Object named = foreign(lane_of(object), serial_of(object), place(object));
+        if (lane_of(object) != lane) return named;
+        named.whose = Object::kOwn;
+        named.serial = serial_of(object);
+        return named;
     }
 
     /* --- records --- */
@@ -283,7 +295,8 @@ class RawBuilder {
         events_++;
     }
 
-    /* One record, as it is, that the functions above would not write; allocations so many objects. */
+    /* Units as they are, which the functions above would not write; they allocate so many
+     * objects. */
     void units(uint32_t lane, const std::vector<uint16_t> &record, uint64_t allocations = 0)
     {
         Lane &l = open(lane, true);
@@ -435,16 +448,6 @@ class RawBuilder {
         return record;
     }
 
-    Object object_of(uint32_t lane, uint64_t object)
-    {
-        if (object == 0) return unknown();
-        Object named = foreign(lane_of(object), serial_of(object), place(object));
-        if (lane_of(object) != lane) return named;
-        named.whose = Object::kOwn;
-        named.serial = serial_of(object);
-        return named;
-    }
-
     void set_object(RawRecord &record, uint32_t lane, const Object &object)
     {
         Lane &l = lanes_[lane];
@@ -479,7 +482,8 @@ class RawBuilder {
         segment.first_unit = l.units();
         segment.first_allocation = l.allocations;
         std::copy_n(profile.begin(), 8, segment.profile);
-        segment.key = l.runs++ % 16 == 0;
+        segment.key = key < 0 ? l.runs % 16 == 0 : key > 0;
+        l.runs++;
         if (!segment.key) std::copy_n(l.segment.latest, kStructures, segment.latest);
         l.segment = segment;
         l.in_run = true;

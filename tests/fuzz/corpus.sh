@@ -1,10 +1,10 @@
 #!/bin/bash
 # corpus.sh DIRECTORY - what the fuzzers begin with: DIRECTORY/raw, DIRECTORY/spool and
-# DIRECTORY/instructions, full of small streams out of the samples in Ruby and of the simulator.
+# DIRECTORY/instructions, full of small samples and simulated recordings.
 set -euo pipefail
 
 build_dir=$MALLOCTAPE_BUILD
-source_dir=$MALLOCTAPE_SOURCE
+write_samples=$build_dir/tests/samples/write_samples
 corpus=$1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -28,10 +28,9 @@ length_of() {
 
 samples() {
     local names
-    names=$(ruby "$source_dir/tests/reference/build.rb" --list)
+    names=$("$write_samples" --list)
     # shellcheck disable=SC2086 # names
-    (cd "$scratch" && ruby "$source_dir/tests/reference/build.rb" \
-        --checksums "$build_dir/tests/tools/checksums" $names)
+    (cd "$scratch" && "$write_samples" $names)
     for name in $names; do
         [ "$(wc -c <"$scratch/$name")" -lt 20000 ] || continue
         case $(head -c 8 "$scratch/$name") in

@@ -1,0 +1,190 @@
+/* Raw streams that every reader refuses. */
+#include "tests/samples/raw_sample.h"
+#include "tests/samples/samples.h"
+
+namespace {
+
+using Units = std::vector<uint16_t>;
+using Write = std::function<void(RawSample &)>;
+
+/* One chunk with units that are not allowed, behind a malloc at place 1; the cache is known, but
+ * nothing is in it. */
+std::string bad_units(RawSample raw, const Units &units, const Write &before = nullptr)
+{
+    raw.records(0, [&] {
+        raw.cache_begin(0);
+        raw.allocate(CALL_MALLOC, 1);
+        if (before) before(raw);
+        raw.units(0, units);
+    });
+    return raw.finish();
+}
+
+std::string bad_packed(const Units &units, const Write &before = nullptr)
+{
+    RawSample raw;
+    raw.packing = RawSample::kPacked;
+    return bad_units(raw, units, before);
+}
+
+std::string bad_profile(const std::vector<int> &profile)
+{
+    RawSample raw;
+    raw.profile = RawSample::make_profile(profile);
+    return bad_units(raw, {});
+}
+
+/* A stream of one chunk. */
+std::string one_chunk(const Write &write)
+{
+    RawSample raw;
+    raw.records(0, [&] { write(raw); });
+    return raw.finish();
+}
+
+/* The whole payload behind an empty profile, of so many units. */
+std::string payload(int flags, const std::string &bytes, uint32_t units)
+{
+    RawSample raw;
+    raw.chunk(1, flags, 0, std::string(8, '\0') + bytes, units, 0, 0);
+    return raw.finish();
+}
+
+const struct {
+    const char *name;
+    Units units;
+} kBadUnits[] = {
+    {"unit", {0xf300}},
+    {"zero", {0}},
+    {"range", {0xa001}},
+    {"range_zero", {0xa000}},
+    {"place_zero", {0xd800, 0}},
+    {"way", {0xec00, 1, 128}},
+    {"crossing", {0xf103}},
+    {"number_size", {0xf001, 0xffff, 0xffff, 0xffff, 0xffff, 16, 1, 0}},
+    {"general_sequence", {0xf033, 3, 1}},
+    {"age_in_plain", {0xf800}},
+    {"place_limit", {0xf001, 1, 0x8000, 0x8000, 4, 0}}, /* 2^32 */
+    {"place_class", {0xf001, 1, 2, 128}},
+    {"not_told", {0xf001, 1, 64, 1}},
+    {"own_elsewhere", {0x0040}},
+    {"own_zero", {0xf015, 0}},
+    {"own_limit", {0xf015, 0x8000, 0x8000, 4, 0}},
+    {"foreign_itself", {0xf055, 0, 1, 1, 0}},
+    {"foreign_lane", {0xf055, 0x8000, 2, 1, 1, 0}}, /* 65 536 */
+    {"foreign_place", {0xf055, 1, 1, 0, 0}},
+    {"foreign_class", {0xf055, 1, 1, 70, 3}},
+    {"foreign_and_unknown", {0xf0d5, 0, 0}},
+    {"unknown_class", {0xf095, 0, 1}},
+    {"bit", {0xf041, 1, 1, 0}},
+    {"failed_free", {0xf036, 21, 1}},
+    {"failed_own", {0xf036, 18, 64, 1}},
+    {"allocation_not_told", {0x8001}},
+    {"class_zero", {0xf038, 0, 8}},
+    {"class_limit", {0xf038, 128, 8}},
+    {"class_bytes", {0xf038, 1, 0}},
+    {"class_twice", {0xf038, 1, 8, 0xf038, 1, 9}},
+    {"class_same", {0xf038, 1, 8, 0xf038, 2, 8}},
+    {"class_too_small", {0xf038, 1, 8, 0xf03a, 1, 1, 64, 0x8009}},
+    {"cached_none", {0xf038, 1, 8, 0xf03a, 1, 0}},
+    {"cached_many", {0xf038, 1,  8,  0xf03a, 1,  17, 64, 65, 66, 67, 68, 69,
+                     70,     71, 72, 73,     74, 75, 76, 77, 78, 79, 80}},
+    {"cached_zero", {0xf038, 1, 8, 0xf03a, 1, 1, 0}},
+    {"cached_below", {0xf038, 1, 8, 0xf03a, 1, 2, 64, 127}},
+    {"cached_limit", {0xf038, 1, 8, 0xf03a, 1, 2, 0xffff, 0xffff, 3, 2}}, /* 2^32 - 1, one more */
+    {"cached_not_told", {0xf03a, 1, 1, 64}},
+    {"cached_class", {0xf038, 1, 8, 0xf03a, 1, 1, 63}}, /* a block of class 0 */
+    {"uncached_none", {0xf038, 1, 8, 0xf03a, 1, 1, 64, 0xf03b, 1, 0}},
+    {"uncached_not_told", {0xf03b, 1, 1}},
+    {"other_class", {0xf038, 1, 8, 0xf038, 2, 16, 0xf03a, 1, 1, 64, 0xf001, 9, 65, 2}},
+    {"known_no_more", {0xf038, 1, 8, 0xf03a, 1, 1, 64, 0xf032, 0x8008}},
+    {"lost_cache", {0xf038, 1, 8, 0xf03a, 1, 1, 64, 0xf035, 0, 0, 0x8008}}};
+
+std::string first_run() /* which is not key */
+{
+    RawSample raw;
+    raw.key = 0;
+    raw.records(0, [&] { raw.allocate(CALL_MALLOC, 1); });
+    return raw.finish();
+}
+
+std::string allocations()
+{
+    RawSample raw;
+    raw.records(0, [&] { raw.units(0, {0xf001, 1, 1, 0}); }); /* counted by nobody */
+    raw.records(0, [&] { raw.units(0, {0xf001, 1, 2, 0}, 1); });
+    raw.records(0, [&] { raw.units(0, {0xf001, 1, 3, 0}); });
+    return raw.finish();
+}
+
+std::string feature()
+{
+    RawStreamHeader header = RawSample::header();
+    header.features = 4;
+    return RawSample(header).finish();
+}
+
+void one_malloc(RawSample &raw)
+{
+    raw.allocate(CALL_MALLOC, 24);
+}
+
+std::string checksum()
+{
+    std::string stream = one_chunk(one_malloc);
+    stream.back() = static_cast<char>(stream.back() ^ 2);
+    return stream;
+}
+
+/* The end chunk counts one malloc more than there is. */
+std::string totals()
+{
+    RawSample raw;
+    RawEnd end;
+    end.events = 2;
+    raw.records(0, [&] { one_malloc(raw); });
+    return raw.finish(end);
+}
+
+} // namespace
+
+void add_bad_raw_samples(Samples *samples)
+{
+    for (const auto &bad : kBadUnits)
+        samples->push_back({std::string("raw_bad_") + bad.name,
+                            [&bad] { return bad_units(RawSample(), bad.units); }});
+    const Sample more[] = {
+        {"profile",
+         [] {
+             return bad_profile({CALL_MALLOC, 0, 0, 0, 0, 0, 0, 0});
+         }},
+        {"profile_end",
+         [] {
+             return bad_profile({0, 0, 0, 0, 0, 0, 0, CALL_FREE});
+         }},
+        {"age", [] { return bad_packed({0xf801}); }},
+        {"age_lost", [] { return bad_packed({0xf800}, [](RawSample &r) { r.lost(0, 1, 1); }); }},
+        {"age_range", [] { return bad_packed({0xf400}); }},
+        {"age_unit", [] { return bad_packed({0xf3ff}); }},
+        /* The age of an object that was allocated where nobody knows. */
+        {"age_place",
+         [] {
+             return bad_packed({0xf800}, [](RawSample &raw) {
+                 raw.end(CALL_REALLOC_IN_PLACE, RawSample::unknown(), 1, 0);
+             });
+         }},
+        {"packed", [] { return payload(7, "\xff\x31\xf0\x01", 1); }}, /* a byte too many */
+        {"packed_few", [] { return payload(7, "\xff\x31\xf0", 3); }}, /* nothing is three units */
+        {"cache",
+         [] { return one_chunk([](RawSample &r) { r.units(0, {0x8001}); }); }}, /* unknown */
+        {"first_run", first_run},
+        {"allocations", allocations},
+        {"number", [] { return one_chunk([](RawSample &r) { r.units(0, {0xf02f}); }); }},
+        {"structure", [] { return one_chunk([](RawSample &r) { r.sequence(0, 51, 128, 1); }); }},
+        {"rest", [] { return payload(3, std::string("\x31\xf0\0", 3), 1); }}, /* a byte too many */
+        {"feature", feature},
+        {"checksum", checksum},
+        {"totals", totals}};
+    for (const Sample &sample : more)
+        samples->push_back({"raw_bad_" + sample.name, sample.write});
+}

@@ -1,0 +1,183 @@
+/* Instruction streams, right and wrong. */
+#include "common/call_kind.h"
+#include "tests/samples/instruction_builder.h"
+#include "tests/samples/samples.h"
+#include "tests/sim/bytes.h"
+#include "tests/sim/truth.h"
+
+namespace {
+
+using Register = InstructionBuilder::Register;
+constexpr Register kUnknown = InstructionBuilder::kUnknown;
+
+std::string example() /* INSTRUCTIONS.md 5.4 */
+{
+    InstructionBuilder out;
+    out.lane(3);
+    Register first = out.allocate(CALL_MALLOC, 24);
+    out.allocate(CALL_CALLOC, 300);
+    out.free(CALL_FREE, first);
+    return out.finish();
+}
+
+std::string empty()
+{
+    InstructionHeader header;
+    header.metadata = "";
+    return InstructionBuilder(header).finish();
+}
+
+void every_realloc(InstructionBuilder &out, int kind, uint64_t *address)
+{
+    const uint64_t size = static_cast<uint64_t>(kind) * 1000;
+    Register object = out.call(CALL_MALLOC, kUnknown, {8, 0, *address += 48, false});
+    out.call(kind, object, {size, 0, *address += 48, false});
+    out.call(kind, kUnknown, {size, 0, *address += 48, false});
+    if (kind != CALL_REALLOC_MOVED) return; /* a failed realloc has that number */
+    out.call(kind, object, {size, 0, 0, true});
+    out.call(kind, kUnknown, {size, 0, 0, true});
+}
+
+/* Every kind of call, failed and unknown ones included. */
+void every_call(InstructionBuilder &out, uint64_t *address)
+{
+    for (int kind = 1; kind < 45; kind++) {
+        const uint64_t size = static_cast<uint64_t>(kind) * 1000;
+        switch (kind_traits[kind].shape) {
+        case kAllocation:
+            out.call(kind, kUnknown, {size, 128, *address += 48, false});
+            out.call(kind, kUnknown, {size, 128, 0, true});
+            break;
+        case kHeap:
+            out.heap(kind, {});
+            out.heap(kind, {5});
+            out.heap(kind, {5, UINT64_MAX});
+            break;
+        case kRealloc: every_realloc(out, kind, address); break;
+        default: {
+            Register object = out.call(CALL_MALLOC, kUnknown, {8, 0, *address += 48, false});
+            out.call(kind, object, {size, 128, 0, false});
+            out.call(kind, kUnknown, {size, 128, 0, false});
+        }
+        }
+    }
+}
+
+InstructionBuilder everything(bool addresses)
+{
+    InstructionHeader header;
+    header.features = addresses;
+    InstructionBuilder out(header);
+    uint64_t address = uint64_t{1} << 46;
+    out.thread_begin(uint64_t{1} << 32);
+    every_call(out, &address);
+    out.tick(10000000, 4096, 0);
+    out.end_block();
+    out.lane(65535);
+    every_call(out, &address);
+    out.lost(7, 3);
+    out.freed_twice();
+    out.free(CALL_FREE, kUnknown);
+    out.thread_cache_deleted();
+    out.thread_end();
+    return out;
+}
+
+std::string minor()
+{
+    InstructionHeader header;
+    header.minor = 3;
+    header.info = uint64_t{1} << 63;
+    InstructionBuilder out(header);
+    out.allocate(CALL_MALLOC, 1);
+    return out.finish();
+}
+
+std::string bad_feature()
+{
+    InstructionHeader header;
+    header.features = 2;
+    return InstructionBuilder(header).finish();
+}
+
+/* A free and a realloc of an object that had been freed already (INSTRUCTIONS.md 5.3). */
+std::string freed_twice()
+{
+    InstructionBuilder out;
+    out.free(CALL_FREE, out.allocate(CALL_MALLOC, 10));
+    out.freed_twice();
+    out.free(CALL_DELETE_SIZED, kUnknown, 10);
+    out.freed_twice();
+    out.realloc(CALL_REALLOC_MOVED, kUnknown, 20);
+    return out.finish();
+}
+
+/* Values on both sides of what fits into the columns (INSTRUCTIONS.md 4.4). */
+std::string values()
+{
+    InstructionBuilder out;
+    for (uint64_t size : {uint64_t{0}, uint64_t{254}, uint64_t{255}, uint64_t{256}, uint64_t{65534},
+                          uint64_t{65535}, uint64_t{65536}, uint64_t{UINT32_MAX} - 1,
+                          uint64_t{UINT32_MAX}, uint64_t{1} << 40})
+        out.allocate(CALL_MALLOC, size);
+    out.end_block();
+    std::vector<Register> objects;
+    for (uint64_t i = 0; i < 300; i++)
+        objects.push_back(out.allocate(CALL_MALLOC, i == 7 ? 65535 : i == 20 ? 70000 : 250 + i));
+    out.end_block();
+    for (size_t i : {3, 290, 45, 44, 299})
+        out.free(CALL_FREE, objects[i]);
+    out.realloc(CALL_REALLOC_MOVED, objects[100], 1);
+    return out.finish();
+}
+
+/* Columns of one thread_end that do not match (INSTRUCTIONS.md 4.3). */
+std::string bad_columns(uint64_t operand_bytes, const std::string &columns)
+{
+    InstructionBuilder out;
+    std::string head;
+    for (uint64_t number : {uint64_t{0}, uint64_t{0}, operand_bytes})
+        bytes::put_varint(head, number);
+    out.block(head + columns, 1);
+    return out.finish();
+}
+
+/* Wrong in one thing behind a malloc, or without one. */
+std::string bad(bool after_malloc, const std::function<void(InstructionBuilder &)> &spoil)
+{
+    InstructionBuilder out;
+    if (after_malloc) out.allocate(CALL_MALLOC, 24);
+    spoil(out);
+    return out.finish();
+}
+
+} // namespace
+
+void add_instruction_samples(Samples *samples)
+{
+    using Out = InstructionBuilder;
+    const Sample all[] = {
+        {"example", example},
+        {"empty", empty},
+        {"everything", [] { return everything(false).finish(); }},
+        {"addresses", [] { return everything(true).finish(); }},
+        {"cut", [] { return everything(false).cut(); }},
+        {"minor", minor},
+        {"bad_number", [] { return bad(false, [](Out &out) { out.other(55, {}); }); }},
+        {"freed_twice", freed_twice},
+        {"bad_register", [] { return bad(false, [](Out &out) { out.free(CALL_FREE, 0); }); }},
+        {"bad_feature", bad_feature},
+        {"bad_value", [] { return bad(false, [](Out &out) { out.other(50, {}, 1); }); }},
+        {"bad_live_bytes", [] { return bad(true, [](Out &out) { out.misstate_live_bytes(); }); }},
+        {"bad_peak", [] { return bad(true, [](Out &out) { out.misstate_peak(); }); }},
+        {"bad_tick", [] { return bad(true, [](Out &out) {
+                              out.other(52, {1, 2, 3, 25});
+                          }); }},
+        {"values", values},
+        {"bad_short", [] { return bad_columns(0, std::string("\x32\0", 2)); }},
+        {"bad_rest", [] { return bad_columns(0, std::string("\x32\0\0x", 4)); }},
+        {"bad_operands", [] { return bad_columns(1, std::string("\x32\0\0\x01", 4)); }},
+        {"bad_live", [] { return bad(false, [](Out &out) { out.misstate_live(); }); }}};
+    for (const Sample &sample : all)
+        samples->push_back({"instructions_" + sample.name, sample.write});
+}
