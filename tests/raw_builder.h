@@ -58,7 +58,7 @@ class RawBuilder {
     int key = -1; /* whether the next runs are key; -1: one in 16 of a lane is */
     /* The first sequence number of a structure is 1. Tests may leave numbers out by adding here. */
     std::map<uint32_t, uint64_t> next_sequence;
-    /* Of the next object that gets a place of its own. Tests that choose places keep away from it. */
+    /* Of the next object with a place of its own. Tests that choose places keep away from here. */
     uint32_t next_place = 1;
 
     /* The forms of the next records; units of a chunk before it is cut, about. */
