@@ -1,9 +1,10 @@
-/* raw_simulator - a seeded model of threads over an allocator with thread caches, for tests of ordering.
+/* raw_simulator - small streams of threads that share objects, for tests that only need some stream.
  *
- * It takes steps in one global order, the true one: a thread allocates, frees, reallocates or hands an object to
- * another thread. Caches of a class are filled from and emptied into central lists, which take sequence numbers, and
- * those now and then into the page heap. What happened goes into a RawBuilder; chunks are cut at random, ticks come
- * now and then and are not simultaneous in all lanes. */
+ * It takes steps in one global order: a thread allocates, frees, reallocates or hands an object to
+ * another thread. Caches of a class are filled from and emptied into central lists, which take
+ * sequence numbers, and those now and then into the page heap. Chunks are cut at random; ticks come
+ * now and then and are not simultaneous in all lanes. Whether streams are ordered rightly is the
+ * business of tests/sim, which knows what happened and models an allocator. */
 #ifndef TESTS_RAW_SIMULATOR_H
 #define TESTS_RAW_SIMULATOR_H
 
@@ -27,20 +28,10 @@ class RawSimulator {
         uint32_t batch = 16; /* objects a cache fetches or returns at once */
         bool random_cuts = true;
         bool central = true; /* whether there are sequence numbers */
-        bool keep_truth = true;
-    };
-
-    /* What happened, in the true order. */
-    struct Event {
-        uint32_t lane;
-        uint32_t number; /* of the record */
-        uint64_t ends, begins;
-        uint64_t size;
-        std::vector<std::pair<uint32_t, uint64_t>> sequences; /* structure, number */
     };
 
     RawBuilder raw;
-    std::vector<Event> truth;
+    uint64_t calls = 0;
     uint64_t live = 0;
 
     explicit RawSimulator(const Options &options) : options_(options), random_(options.seed * 2 + 1)
@@ -79,20 +70,6 @@ class RawSimulator {
     uint64_t random_;
     std::vector<Lane> lanes_;
     std::vector<Object> shared_;
-    std::vector<std::pair<uint32_t, uint64_t>> sequences_before_; /* of the next event */
-
-    void sequence_before(uint32_t lane, uint32_t structure)
-    {
-        raw.sequence_before(lane, structure);
-        sequences_before_.emplace_back(structure, raw.next_sequence[structure]);
-    }
-
-    void sequence_after(uint32_t lane, uint32_t structure)
-    {
-        raw.sequence_after(lane, structure);
-        if (options_.keep_truth)
-            truth.back().sequences.emplace_back(structure, raw.next_sequence[structure]);
-    }
 
     uint32_t random(uint32_t below)
     {
@@ -100,14 +77,6 @@ class RawSimulator {
         random_ ^= random_ >> 7;
         random_ ^= random_ << 17;
         return static_cast<uint32_t>((random_ >> 20) % below);
-    }
-
-    void note(uint32_t lane, uint32_t number, uint64_t ends, uint64_t begins, uint64_t size)
-    {
-        if (options_.keep_truth)
-            truth.push_back({lane, number, ends, begins, size, sequences_before_});
-        sequences_before_.clear();
-        live += (begins != 0) - (ends != 0);
     }
 
     /* The sequence numbers of taking one object of a class out of the allocator. */
@@ -119,8 +88,8 @@ class RawSimulator {
             cached--;
             return;
         }
-        sequence_before(lane, size_class);
-        if (random(8) == 0) sequence_before(lane, RawBuilder::kPageHeap);
+        raw.sequence_before(lane, size_class);
+        if (random(8) == 0) raw.sequence_before(lane, RawBuilder::kPageHeap);
         cached = options_.batch - 1;
     }
 
@@ -128,8 +97,8 @@ class RawSimulator {
     {
         uint32_t &cached = lanes_[lane].cached[size_class];
         if (!options_.central || ++cached <= 2 * options_.batch) return;
-        sequence_after(lane, size_class);
-        if (random(8) == 0) sequence_after(lane, RawBuilder::kPageHeap);
+        raw.sequence_after(lane, size_class);
+        if (random(8) == 0) raw.sequence_after(lane, RawBuilder::kPageHeap);
         cached -= options_.batch;
     }
 
@@ -140,7 +109,8 @@ class RawSimulator {
         object.size_class = static_cast<uint32_t>(size * options_.classes / 528);
         take_from_cache(lane, object.size_class);
         object.token = raw.allocation(lane, RawBuilder::kMalloc, size);
-        note(lane, RawBuilder::kMalloc, 0, object.token, size);
+        calls++;
+        live++;
         return object;
     }
 
@@ -148,7 +118,8 @@ class RawSimulator {
     {
         if (object.token == 0) return;
         raw.freeing(lane, RawBuilder::kFree, object.token);
-        note(lane, RawBuilder::kFree, object.token, 0, 0);
+        calls++;
+        live--;
         return_to_cache(lane, object.size_class);
         object.token = 0;
     }
@@ -159,9 +130,8 @@ class RawSimulator {
         uint32_t before = object.size_class;
         object.size_class = static_cast<uint32_t>(size * options_.classes / 528);
         take_from_cache(lane, object.size_class);
-        uint64_t ends = object.token;
-        object.token = raw.realloc(lane, RawBuilder::kReallocMoved, ends, size);
-        note(lane, RawBuilder::kReallocMoved, ends, object.token, size);
+        object.token = raw.realloc(lane, RawBuilder::kReallocMoved, object.token, size);
+        calls++;
         return_to_cache(lane, before);
     }
 

@@ -43,7 +43,6 @@ int main(int argc, char **argv)
     options.reallocs = static_cast<uint32_t>(reallocs);
     options.central = central != 0;
     options.random_cuts = cuts != 0;
-    options.keep_truth = false;
     RawSimulator simulator(options);
     if (end != 0)
         simulator.raw.end();
