@@ -3,8 +3,8 @@
 // Takes the place of tcmalloc.cc in libtcmalloc_minimal_tracing.so. It contains tcmalloc.cc, with
 // the entry points under other names (malloctape_plain_...), and defines the entry points anew:
 //
-//   entry      upstream's fast path, less a few instructions that MALLOCTAPE_KEEP saves: its test for
-//              malloc hooks is also the test for recording, because a hook of ours (which does
+//   entry      upstream's fast path, less a few instructions that MALLOCTAPE_KEEP saves: its test
+//              for malloc hooks is also the test for recording, because a hook of ours (which does
 //              nothing) stands in the lists meanwhile
 //   hot path   the same steps as upstream's (thread cache, size class, pop or push), with the event
 //              recorded in between; leaves for the slow path, by a tail call, whenever a step is

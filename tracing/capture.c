@@ -15,12 +15,13 @@
 
 /* What must be left of the address space, for the writer (10 MiB at first) and for the program. */
 #define ADDRESS_SPACE_LEFT_BYTES ((size_t)32 << 20)
-/* A thread that has run for so long since has left the event it was in. */
+/* A thread that has used so much processor time since has left the event it was in. */
 #define LATE_THREAD_CPU_NS       UINT64_C(200000)
 #define LATE_THREAD_ASK_NS       UINT64_C(1000000)
-/* Whoever does that may be interrupted. */
+/* So often a beginning waits for a thread between malloctape_begin_idle() and
+ * malloctape_end_idle(), which may have been interrupted for good. */
 #define IDLE_TRIES               100
-/* All of them together get so long. */
+/* All threads together get so long to leave their events. */
 #define LATE_THREADS_NS          UINT64_C(5000000000)
 
 static struct {
@@ -44,7 +45,8 @@ static void thread_ends(void *value)
         lane_end(recording.registry, lane);
 }
 
-/* Gives the calling thread a lane, or makes the one it has a lane of this recording. False: there is none. */
+/* Gives the calling thread a lane, or makes its lane one of this recording. False: there is
+ * none. */
 static bool begin_thread(struct malloctape_lane *lane)
 {
     bool continued = false;
@@ -88,7 +90,8 @@ static void report_not_recording(const char *why)
     report_line(settings.report, &message);
 }
 
-/* Whether the lane's thread is no longer in an event of the recording before; waits for it until `deadline_ns`. */
+/* Whether the lane's thread has left the event of the recording before in which it may have been.
+ * Waits for that until `deadline_ns`. */
 static bool has_left(const struct malloctape_lane *lane, uint64_t deadline_ns)
 {
     struct os_thread_look first, now;
@@ -193,8 +196,8 @@ static int begin_and_tell(const char *output, bool may_defer)
     return result;
 }
 
-/* The first call of the allocator in a forked child comes here; its memory has been made like that of a process
- * that has not recorded yet. */
+/* The first call of the allocator in a forked child comes here. Its memory is like that of a
+ * process that has not recorded yet. */
 static void child_begins(void)
 {
     if (atomic_exchange_acquire(&recording.registry->present, 1)) return;
@@ -295,8 +298,8 @@ extern int __cxa_at_quick_exit(void (*function)(void *), void *library);
 __attribute__((constructor)) static void library_begins(void)
 {
     recording_decide();
-    /* quick_exit() ends the process without destructors, and not through our _exit(). What is registered
-     * now runs after what the program registers. */
+    /* quick_exit() runs no destructors and does not call our _exit(). What is registered now runs
+     * after what the program registers. */
     __cxa_at_quick_exit(end_at_exit, NULL);
 }
 
@@ -311,8 +314,8 @@ __attribute__((destructor)) static void library_ends(void)
     if (__cxa_atexit(end_at_exit, NULL, NULL) != 0) recording_finish();
 }
 
-/* These end the process without destructors. In a vfork child, which shares our memory, recording_finish()
- * does nothing. */
+/* These end the process without destructors. In a vfork child, which shares our memory,
+ * recording_finish() does nothing. */
 __attribute__((visibility("default"))) void _exit(int status)
 {
     recording_finish();

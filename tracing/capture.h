@@ -3,33 +3,36 @@
  *   traced thread --units--> its slot in the spool --writer thread--> chunks --lz4--> output
  *
  * This is the one interface under every front end. A front end replaces the allocator's entry
- * points; around each real call it records one event:
+ * points. Around each real call it records one event:
  *
  *     if (!malloctape_ready()) {  // not recording, or no room and no way to get any
  *         malloctape_unrecorded();
  *         return real_malloc(size);
  *     }
- *     malloctape_lane->allocating = 1;  // entries into shared structures belong to what follows
+ *     malloctape_lane->units.allocating = 1;  // sequence numbers belong to what follows
  *     void *object = real_malloc(size);
- *     malloctape_lane->allocating = 0;
+ *     malloctape_lane->units.allocating = 0;
  *     malloctape_allocated(CALL_MALLOC, size, 0, object, taken);
  *
- * A free is recorded before the real call (afterwards another thread may own the address), an allocation
- * after it. Hot paths do the same with the inline functions below on a lane they hold.
+ * It records a free before the real call, because afterwards another thread may own the address,
+ * and an allocation after it. Fast paths do the same on a lane that they hold, with the inline
+ * functions of units.h.
  *
- * Identity   An object is named by its place (shadow.h). An allocation on the hot path does not even say that: whoever reads the
- *            stream follows the thread's cache (FORMAT.md 2.6), of which all changes off the hot path are recorded while the
- *            lane has one (`cache`). The lane that has a place stands in the shadow table; who ends an object that another
- *            lane has says how many allocations that lane has had.
- * Lane       One per living thread, found by one thread-local pointer. Only its thread writes to
- *            it, but for `limit`; others read `head` and `first_allocation`. Lanes lie in memory that a forked child finds
- *            zeroed: there, head == limit, so a child leaves the hot path at once and stops
- *            recording, or begins a recording of its own.
- * Life       UNDECIDED -> OFF <-> RECORDING, any number of times (recording.h). A thread that is late, in the
- *            middle of an event of a recording that has ended, writes where it harms nobody.
- * Slot       Invariant: slot start <= cursor <= slot end, where the cursor is the address in `head`; units below it are
- *            whole records (FORMAT.md 5), units from it on are zero. head >= limit sends the thread to
- *            malloctape_ready().
+ * Identity   An object is named by its place (shadow.h). The shadow table says which lane has a
+ *            place. An allocation on the fast path does not name its place: readers of the stream
+ *            follow the thread's cache (FORMAT.md 2.6), and the lane records every change of it
+ *            that is not made on the fast path. A free of another lane's object says how many
+ *            allocations that lane has had.
+ * Lane       One for each living thread, found by one thread-local pointer. Only its thread writes
+ *            to it, except `limit`. Other threads read `head` and `first_allocation`. Lanes lie in
+ *            memory that a forked child finds zeroed. There head == limit, so the child leaves the
+ *            fast path at once and stops recording, or begins a recording of its own.
+ * Life       UNDECIDED -> OFF <-> RECORDING, any number of times (recording.h). A thread may be
+ *            late: in the middle of an event of a recording that has ended. What it writes harms
+ *            nobody.
+ * Slot       Invariant: slot start <= cursor <= slot end. The cursor is the address in `head`.
+ *            Units below it are whole records (FORMAT.md 5), units from it on are zero. A thread
+ *            whose head is not below its limit calls malloctape_ready().
  * Threads    All functions may be called from any thread, also before main and during thread exit.
  * Cost       Inline functions: a few plain instructions. malloctape_ready() takes a new slot every
  *            few thousand events and may then wait for the writer.
@@ -115,7 +118,7 @@ static inline bool malloctape_lane_has_room(const struct malloctape_lane *lane)
     return units_cursor(&lane->units) < lane->slot.room;
 }
 
-/* Whether the lane has the place, which is on this page. No object of a page without a size class is so found. */
+/* Whether the lane has this place on this page. Pages without a size class have no owner. */
 static inline bool malloctape_lane_has(const struct malloctape_lane *lane,
                                        const struct shadow_page *page, uint32_t place)
 {
@@ -149,8 +152,8 @@ static inline bool malloctape_is_off(void)
     return atomic_load_relaxed(&malloctape_state) == MALLOCTAPE_OFF;
 }
 
-/* Between these two nothing is recorded, no recording begins, and calls may be led past the capture core. False: not
- * now; also when the latest recording has ended but a moment ago. */
+/* Between these two nothing is recorded, no recording begins, and the front end may lead calls past
+ * the capture core. False: not now, perhaps because the latest recording has only just ended. */
 bool malloctape_begin_idle(void);
 void malloctape_end_idle(void);
 
@@ -158,28 +161,31 @@ void malloctape_end_idle(void);
  * Starts recording if the environment asks for it and this is the first call. Keeps errno. */
 bool malloctape_ready(void);
 
-/* Records an allocation; `object` NULL: the call failed; else its page is open (shadow_open).
- * `alignment` only for kinds that have one, else 0. `taken`: if the thread's cache is followed, the object was the first there
- * of the size class that `size` has.
+/* Records an allocation. `object` NULL: the call failed; else its page is open (shadow_open).
+ * `alignment`: 0 for kinds that have none. `taken`: the object was the first one in the thread's
+ * cache of the size class that `size` has; only if that cache is followed.
  * To be called after malloctape_ready() returned true, even if the lane has been filled since. */
 void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, const void *object,
                           bool taken);
 
-/* The same without an alignment, on the hot path: of an object that was the first of its class in the cache, which any size and
- * any kind that has no code may have. The lane must have room. */
+/* The same on the fast path, without an alignment: the object was the first of its class in the
+ * cache. Any size and any kind may have no code. The lane must have room. */
 void malloctape_allocated_in_cache(unsigned kind, uint64_t size, const void *object);
 
-/* An object came into being without a record: forgets what the shadow table may say about an earlier object there. */
+/* An object was allocated without a record: forgets what the shadow table says about an earlier
+ * object there. */
 void malloctape_allocated_unrecorded(const void *object);
 
-/* Records a free. `size` and `alignment` as the kind has them, else 0. The place is the thread's from now on. */
+/* Records a free. `size` and `alignment`: as the kind has them, else 0. From now on the place is
+ * the thread's. */
 void malloctape_freeing(unsigned kind, const void *object, uint64_t size, uint64_t alignment);
 
-/* The same, with a size if the kind is `sized` and no alignment, for an object that another lane has and the usual case; `object`
- * may be anything. False: nothing is recorded. */
+/* The same for an object that another lane has, in the usual case. The kind has a size if it is
+ * `sized`, and no alignment. `object` may be anything. False: nothing is recorded. */
 bool malloctape_foreign_freeing(unsigned kind, const void *object, bool sized, uint64_t size);
 
-/* Records a realloc that ended `old`. `object` NULL: it failed and ended nothing. `taken` as above. */
+/* Records a realloc that ended `old`. `object` NULL: it failed and ended nothing. `taken`: as
+ * above. */
 void malloctape_reallocated(unsigned kind, const void *old, uint64_t size, const void *object,
                             bool taken);
 
@@ -190,27 +196,29 @@ void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_
  * may wait for the writer, which never needs a lock of the allocator. */
 void malloctape_sequence(unsigned structure);
 
-/* The calling thread has this thread cache; NULL: none. If the stream does not follow it yet, the front end is asked for what it
- * holds (malloctape_front_end.tell_cache), and it does. */
+/* The calling thread has this thread cache; NULL: none. If the stream does not follow it yet, the
+ * front end is asked for what it holds (malloctape_front_end.tell_cache), and it does. */
 void malloctape_thread_cache_is(void *cache);
 
-/* `count` objects of a class, linked by their first words, have come into a thread cache behind those that are there; or all
- * that were first have left it. Of no consequence unless it is the cache that the calling thread's lane follows. */
+/* `count` objects of a class, linked by their first words, have come into a thread cache behind
+ * those that are there; or all that were first have left it. Of no consequence unless it is the
+ * cache that the calling thread's lane follows. */
 void malloctape_cached(const void *cache, unsigned size_class, const void *first, unsigned count);
 void malloctape_uncached(const void *cache, unsigned size_class, unsigned count);
 
 /* The calling thread has, or is about to have, another thread cache or none. */
 void malloctape_thread_cache_changed(void);
 
-/* The calling thread is about to do a call, or has done it, that is not recorded (it got false from malloctape_ready()):
- * what happens to its cache goes by unseen, and until malloctape_ready() returns true, so do its entries into structures, which
- * would be taken for those of another event. */
+/* The calling thread makes, or has made, a call that is not recorded: malloctape_ready() returned
+ * false. Nobody sees what happens to its cache. Until malloctape_ready() returns true, its entries
+ * into structures are not recorded either, because readers would take them for those of another
+ * event. */
 void malloctape_unrecorded(void);
 
 /* The calling thread's cache is about to be destroyed; recorded. */
 void malloctape_thread_cache_deleted(void);
 
-/* Every call is to be recorded off the hot path from now on, because there is more to do in it. */
+/* From now on every call is recorded off the fast path, because there is more to do in it. */
 void malloctape_disable_fast_path(void);
 
 /* There is no memory for the places of some objects: recording ends. */

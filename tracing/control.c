@@ -2,9 +2,9 @@
  *
  *   malloctape ctl PID REQUEST --abstract socket "malloctape-PID"--> the control thread
  *
- * A request is one line: "start", "start OUTPUT", "stop", "pause", "resume", "sync" or "status". The
- * answer is "ok" or "error TEXT" and, after "ok", lines of text for people. One request a connection.
- * Only the user that the process runs as, and root, are answered. */
+ * A request is one line: "start", "start OUTPUT", "stop", "pause", "resume", "sync" or "status".
+ * The answer is "ok" or "error TEXT" and, after "ok", lines of text for people. One request a
+ * connection. Only the user that the process runs as, and root, are answered. */
 #include "control_thread.h"
 #include "life.h"
 #include "message.h"

@@ -1,8 +1,9 @@
 /* exec - a recording ends before another program takes the process over.
  *
- * The functions of libc stand behind these. They do what they would do anyway; what is added is the end of the
- * recording, if it seems that the exec will succeed. In a vfork child nothing is added: the recording is its parent's.
- * system(), popen() and posix_spawn() do not come here, and need not: their children are of that kind. */
+ * The functions of libc stand behind these. They do what they would do anyway; what is added is
+ * the end of the recording, if it seems that the exec will succeed. In a vfork child nothing is
+ * added: the recording is its parent's. system(), popen() and posix_spawn() do not come here, and
+ * need not: their children are of that kind. */
 #include "life.h"
 #include "next_function.h"
 #include "os.h"

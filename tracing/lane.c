@@ -140,8 +140,8 @@ void lane_end(struct lane_registry *registry, struct malloctape_lane *lane)
     lane_put_back(registry, lane);
 }
 
-/* The lane's thread may itself be about to end it, or another one to have got it: only the thread that
- * was asked about can have changed the state from LIVE, and it is gone. */
+/* The lane's thread may be about to end it itself, or another thread may have got it. Only the
+ * thread that was asked about can have changed the state from LIVE, and it is gone. */
 void lane_notice_gone(struct lane_registry *registry, struct malloctape_lane *lane)
 {
     if (atomic_load_acquire(&lane->registry.state) == LANE_LIVE &&

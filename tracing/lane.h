@@ -4,19 +4,20 @@
  *                                ^                                                          |
  *                                +---------------- another thread continues it -------------+
  *
- * A thread goes on using its lane after its destructors have run (the last frees of a thread come
- * later), so a lane is given to another thread only when the kernel says that its thread is gone.
- * Threads that never run destructors (raw clone) are noticed by the writer, which looks whether
- * silent lanes still have a thread.
+ * The last frees of a thread come after its destructors, so it goes on using its lane. Another
+ * thread gets the lane only when the kernel says that the first one is gone. Threads that never
+ * run destructors (raw clone) are noticed by the writer, which asks whether silent lanes still
+ * have a thread.
  *
- * A lane stays with its thread when one recording ends and another begins: `recording` tells of which
- * its other fields speak. Only its thread, or one that takes the lane over, makes it speak of the next.
+ * A lane stays with its thread when one recording ends and another begins. `recording` says of
+ * which recording its other parts are. Only its thread, or one that takes the lane over, changes
+ * that.
  *
  * The registry lies in memory that a forked child finds zeroed: there, `present` is 0.
  *
- * Threads   No locks: a thread may be stopped for good anywhere in here (by _exit() in a signal handler,
- *           for one), and nobody waits for it. Whoever moves a lane's state out of ENDING by a
- *           compare-and-swap has it for himself until he stores the next state. */
+ * Threads   No locks, because a thread may be stopped for good anywhere in here, for example by
+ *           _exit() in a signal handler. Nobody waits for it. Whoever takes a lane's state out of
+ *           ENDING by a compare-and-swap owns the lane until it stores the next state. */
 #ifndef MALLOCTAPE_LANE_H
 #define MALLOCTAPE_LANE_H
 

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* Reads the environment once, as soon as there is one, and begins the recording that it asks for. */
+/* Reads the environment once, as soon as there is one. Begins the recording that it asks for. */
 void recording_decide(void);
 
 /* Begins a recording. 0 or a negative errno: -EBUSY when the state is not OFF, or as of

@@ -4,16 +4,18 @@
  *     serve();
  *     malloctape_stop();
  *
- * The program is linked with nothing for this. When the tracing library is preloaded, these functions are its own;
- * without it they return ENOSYS and do nothing else. (What is compiled here must be position-independent, as it usually
- * is. A program that is linked with -no-pie needs -Wl,-z,dynamic-undefined-weak for its weak symbols.)
+ * The program is linked with nothing for this. When the tracing library is preloaded, these
+ * functions are its own; without it they return ENOSYS and do nothing else. (What is compiled here
+ * must be position-independent, as it usually is. A program that is linked with -no-pie needs
+ * -Wl,-z,dynamic-undefined-weak for its weak symbols.)
  *
- * A recording holds what happens between its start and its end. Objects that were made before, or during a pause,
- * are unknown in it: their release is recorded as that of an unknown object. An object that is released during a
- * pause stays alive in the recording.
+ * A recording holds what happens between its start and its end. Objects that were made before, or
+ * during a pause, are unknown in it: their release is recorded as that of an unknown object. An
+ * object that is released during a pause stays alive in the recording.
  *
  * Result    0 or an errno value.
- * Threads   any; not in a signal handler. Calls that begin or end something are not to be made at the same time. */
+ * Threads   any; not in a signal handler. Calls that begin or end something are not to be made at
+ *           the same time. */
 #ifndef MALLOCTAPE_H
 #define MALLOCTAPE_H
 
@@ -54,9 +56,9 @@ int malloctape_library_status(struct malloctape_summary *summary, unsigned long 
 
 #ifndef MALLOCTAPE_LIBRARY
 
-/* Begins a recording. `output` is what TCMALLOC_TRACE_OUTPUT may be; NULL: what that was when the program began, or
- * else %e.%p.raw.lz4 in the directory it was started in. EBUSY: one has begun already. Other errors are
- * explained by a line on standard error. */
+/* Begins a recording. `output` is what TCMALLOC_TRACE_OUTPUT may be; NULL: what that was when the
+ * program began, or else %e.%p.raw.lz4 in the directory it was started in. EBUSY: one has begun
+ * already. Other errors are explained by a line on standard error. */
 static inline int malloctape_start(const char *output)
 {
     return malloctape_library_start ? malloctape_library_start(output) : ENOSYS;
@@ -68,8 +70,8 @@ static inline int malloctape_stop(void)
     return malloctape_library_stop ? malloctape_library_stop() : ENOSYS;
 }
 
-/* Calls that begin from now on are not recorded until malloctape_resume(). EBUSY: nothing is recorded anyway, or there is no
- * pause. */
+/* Calls that begin from now on are not recorded until malloctape_resume(). EBUSY: nothing is
+ * recorded anyway, or there is no pause. */
 static inline int malloctape_pause(void)
 {
     return malloctape_library_pause ? malloctape_library_pause() : ENOSYS;
@@ -79,7 +81,8 @@ static inline int malloctape_resume(void)
     return malloctape_library_resume ? malloctape_library_resume() : ENOSYS;
 }
 
-/* Returns when everything that was recorded before is in the output. EBUSY: there is no recording. */
+/* Returns when everything that was recorded before is in the output. EBUSY: there is no
+ * recording. */
 static inline int malloctape_sync(void)
 {
     return malloctape_library_sync ? malloctape_library_sync() : ENOSYS;

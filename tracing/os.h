@@ -6,8 +6,9 @@
  *
  * Errors    functions that can fail return a negative errno value, as the kernel does.
  * Threads   all functions may be called from any thread. File descriptors belong to the writer
- *           thread, which has a descriptor table of its own (os_thread_start): the program never sees them,
- *           and closing or reusing descriptors of the program does not disturb the trace. */
+ *           thread, which has a descriptor table of its own (os_thread_start): the program never
+ *           sees them, and closing or reusing descriptors of the program does not disturb the
+ *           trace. */
 #ifndef MALLOCTAPE_OS_H
 #define MALLOCTAPE_OS_H
 
@@ -39,8 +40,8 @@ void os_memory_release(void *memory, size_t bytes);
 /* Gives private memory back to the system, but keeps its addresses: it is zero again. */
 void os_memory_clear(void *memory, size_t bytes);
 
-/* Writes the path of the current directory, with a slash and a null byte behind it; empty if it has none or it is
- * longer than `bytes`. */
+/* Writes the path of the current directory, with a slash and a null byte behind it; empty if it
+ * has none or it is longer than `bytes`. */
 void os_current_directory(char *path, size_t bytes);
 
 /* --- files: descriptors belong to the writer thread; `directory` is one of them --- */
@@ -74,8 +75,8 @@ int os_file_look_at(int file, struct os_file_status *status);
 /* Whether there is a file, and no directory, that this process may execute. */
 bool os_file_is_executable(const char *path);
 
-/* Creates a file, mode 0600, that was not there, and opens it for reading and writing. Returns a descriptor,
- * which is never that of standard error. */
+/* Creates a file, mode 0600, that was not there, and opens it for reading and writing. Returns a
+ * descriptor, which is never that of standard error. */
 int os_file_create(int directory, const char *name);
 
 /* The same without a name, so that nothing is left of it if the process ends; and gives it one that
@@ -92,13 +93,13 @@ int os_file_open_read(const char *path);
 int os_file_open_append(const char *path);
 int os_file_empty(int file);
 
-/* Marks an open file as in use, until it is closed or the process ends; where the system cannot do that, it does
- * nothing. And whether the file of this name is marked. */
+/* Marks an open file as in use, until it is closed or the process ends; where the system cannot do
+ * that, it does nothing. And whether the file of this name is marked. */
 void os_file_lock(int file);
 bool os_file_is_locked(int directory, const char *name);
 
-/* Keeps others out of this function, until the descriptor that it returns is closed; for a short time only, and not at
- * all where it cannot be: then the result is negative. */
+/* Keeps others out of this function, until the descriptor that it returns is closed; for a short
+ * time only, and not at all where it cannot be: then the result is negative. */
 int os_directory_lock(int directory);
 
 /* Puts a file in place of what has the name `to`. */
@@ -109,7 +110,8 @@ void os_file_close(int file);
 /* Writes at the current position; may write less than asked, returns the number of bytes. */
 long os_file_write(int file, const void *data, size_t bytes);
 
-/* Waits until a write of OS_PIPE_BYTES would not have to wait; 0, -ETIMEDOUT, or -EINTR. `timeout_ns` 0: no limit. */
+/* Waits until a write of OS_PIPE_BYTES would not have to wait; 0, -ETIMEDOUT, or -EINTR.
+ * `timeout_ns` 0: no limit. */
 #define OS_PIPE_BYTES 4096
 int os_file_wait_writable(int file, uint64_t timeout_ns);
 
@@ -124,38 +126,42 @@ long os_file_read_start(int file, void *data, size_t bytes);
  * its mapping cannot fail for want of space. */
 int os_file_allocate(int file, uint64_t bytes);
 
-/* Maps `bytes` of the file from `offset`, shared, and not inherited by children: at `at`, in place of what is
- * there, or anywhere if that is NULL. NULL if that cannot be. */
+/* Maps `bytes` of the file from `offset`, shared, and not inherited by children: at `at`, in place
+ * of what is there, or anywhere if that is NULL. NULL if that cannot be. */
 void *os_file_map(int file, uint64_t offset, size_t bytes, void *at);
 
-/* Puts private memory in place of a mapping: the file is done with, and a late store into it harms nobody. */
+/* Puts private memory in place of a mapping: the file is done with, and a late store into it harms
+ * nobody. */
 void os_file_unmap(void *memory, size_t bytes);
 
 /* --- a command that reads what the writer thread writes --- */
 
-/* Runs "/bin/sh -c command" and returns a descriptor of the pipe that is its standard input. Its two other
- * streams are the standard error of the writer thread. It has a session of its own, so that what is typed at
- * the terminal does not end it before the stream does; no signal is blocked or ignored; in its environment
- * the tracing library is not preloaded and no variable TCMALLOC_TRACE_... is left.
+/* Runs "/bin/sh -c command" and returns a descriptor of the pipe that is its standard input. Its
+ * two other streams are the standard error of the writer thread. It has a session of its own, so
+ * that what is typed at the terminal does not end it before the stream does; no signal is blocked
+ * or ignored; in its environment the tracing library is not preloaded and no variable
+ * TCMALLOC_TRACE_... is left.
  *
- * *process   for os_command_wait(): a process between the program and the command. It has no memory of the
- *            program's and is invisible to it: no SIGCHLD, and not among the children that wait() and
- *            waitpid() find, unless they are asked for clones (__WALL, __WCLONE). */
+ * *process   for os_command_wait(): a process between the program and the command. It has no
+ *            memory of the program's and is invisible to it: no SIGCHLD, and not among the
+ *            children that wait() and waitpid() find, unless they are asked for clones (__WALL,
+ *            __WCLONE). */
 int os_command_start(const char *command, int *process);
 
-/* Waits until the command has ended. Its exit status, 128 plus the number of the signal that killed it, or a
- * negative errno: -ETIMEDOUT, or -ECHILD if somebody else has waited for it. `timeout_ns` 0: no limit. */
+/* Waits until the command has ended. Its exit status, 128 plus the number of the signal that
+ * killed it, or a negative errno: -ETIMEDOUT, or -ECHILD if somebody else has waited for it.
+ * `timeout_ns` 0: no limit. */
 int os_command_wait(int process, uint64_t timeout_ns);
 
-/* --- a socket through which the same user controls this process; all of it in the control thread --- */
+/* --- a socket through which the same user controls this process; for the control thread --- */
 
 #define OS_REQUEST_BYTES_MAX 8192
 
 /* Waits for requests to this process. A descriptor or a negative errno. */
 int os_control_listen(void);
 
-/* The next request of a user who may ask, as text; at most `timeout_ns`. A descriptor for the answer, -EAGAIN: none
- * came. */
+/* The next request of a user who may ask, as text; at most `timeout_ns`. A descriptor for the
+ * answer, -EAGAIN: none came. */
 int os_control_next(int listening, char *request, size_t bytes, uint64_t timeout_ns);
 
 /* Sends the answer and closes the descriptor. */
@@ -163,11 +169,12 @@ void os_control_answer(int file, const char *text, size_t bytes);
 
 /* --- the rest --- */
 
-/* Remembers what the standard error is. To be called once, before the program can have changed it. */
+/* Remembers what the standard error is. To be called once, before the program can have changed
+ * it. */
 void os_message_begin(void);
 
-/* Message to the standard error as it was when the thread started (or of the caller). It is lost if that is
- * not what it was at os_message_begin(): it may be any file of the program's. */
+/* Message to the standard error as it was when the thread started (or of the caller). It is lost
+ * if that is not what it was at os_message_begin(): it may be any file of the program's. */
 void os_message_write(const char *text, size_t bytes);
 
 /* Monotonic clock in nanoseconds; wall clock in nanoseconds since the epoch. */
@@ -191,8 +198,9 @@ struct os_thread_look {
 };
 void os_thread_look(int thread_id, struct os_thread_look *look);
 
-/* Whether the process has no thread any more but `own` of ours. From then on, their ends do not change the status
- * with which the first thread has ended; that of the last one is not to be had. */
+/* Whether the process has no thread any more but `own` of ours. From then on, their ends do not
+ * change the status with which the first thread has ended; that of the last one is not to be
+ * had. */
 bool os_process_is_abandoned(unsigned own);
 
 /* Whether the process runs under Valgrind, which cannot carry out our thread. */
@@ -232,10 +240,11 @@ struct os_thread {
     uint32_t alive; /* 0 again when it has left its memory */
 };
 
-/* Starts a thread without anything of libc (no memory of the heap is taken, no destructors, no signal is ever
- * delivered to it), with its own copy of the descriptor table, in which only standard error and `kept` (-1: no other)
- * stay open, and its own current and root directory. `function` must only use this layer. When it returns, `*done`
- * is set to 1 and waiters are woken. */
+/* Starts a thread without anything of libc (no memory of the heap is taken, no destructors, no
+ * signal is ever delivered to it), with its own copy of the descriptor table, in which only
+ * standard error and `kept` (-1: no other) stay open, and its own current and root directory.
+ * `function` must only use this layer. When it returns, `*done` is set to 1 and waiters are
+ * woken. */
 int os_thread_start(struct os_thread *thread, void (*function)(void *), void *argument,
                     uint32_t *done, int kept);
 

@@ -1,4 +1,4 @@
-/* os_linux - the operating system layer of the capture core on Linux; os_linux_command.c has the rest. */
+/* os_linux - the operating system layer of the capture core on Linux: files, memory, threads. */
 #include "../common/atomic.h"
 #include "os.h"
 
@@ -593,8 +593,8 @@ int os_thread_start(struct os_thread *thread, void (*function)(void *), void *ar
     *start = (struct start){function, argument, done, kept};
     *thread = (struct os_thread){memory, 1};
     uint64_t signals = os_signals_block();
-    /* Without CLONE_FILES the thread has its own copy of the descriptor table, without CLONE_FS its own
-     * directories. */
+    /* Without CLONE_FILES the thread has its own copy of the descriptor table, without CLONE_FS
+     * its own directories. */
     int flags = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
                 CLONE_CHILD_CLEARTID;
     int result = clone(thread_main, (void *)((uintptr_t)start & ~(uintptr_t)63), flags, start, NULL,

@@ -35,8 +35,8 @@ static inline long system_call(long number, long a, long b, long c, long d, long
     return result;
 }
 
-/* Nothing of ours may come to be descriptor 2, to which messages go: the program may have closed it. Moves
- * `file` if it is; returns its number or a negative errno. */
+/* Nothing of ours may come to be descriptor 2, to which messages go: the program may have closed
+ * it. Moves `file` if it is; returns its number or a negative errno. */
 int os_linux_keep_from_messages(int file);
 
 /* Writes a number in decimal digits, at most so many. Returns what comes behind them. */

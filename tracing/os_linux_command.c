@@ -1,10 +1,11 @@
 /* os_linux_command - a command at the end of a pipe, which the program must not notice.
  *
- *   program (writer thread) --clone, no signal at its end--> keeper --vfork, exec--> /bin/sh -c command
+ *   writer thread --clone, no signal at its end--> keeper --vfork, exec--> /bin/sh -c command
  *
- * A child that execs gets SIGCHLD as the signal of its end and is found by wait(), whatever it was cloned with.
- * So the program's child is the keeper, which never execs. It waits for the command and ends with its status.
- * That it holds no copy of the program's memory, it gives back all but its own stack and this library. */
+ * A child that execs gets SIGCHLD as the signal of its end and is found by wait(), whatever it was
+ * cloned with. So the program's child is the keeper, which never execs. It waits for the command
+ * and ends with its status. That it holds no copy of the program's memory, it gives back all but
+ * its own stack and this library. */
 #include "os.h"
 
 #include "os_linux.h"

@@ -79,7 +79,8 @@ int os_control_listen(void)
     return (int)result;
 }
 
-/* The process runs as the user whom its directory in /proc belongs to, whatever it was at the start. */
+/* The process runs as the user whom its directory in /proc belongs to, whatever it was at the
+ * start. */
 static bool may_ask(int file)
 {
     struct ucred peer;

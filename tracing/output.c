@@ -241,7 +241,8 @@ static int settle(struct output_place *place)
     return 0;
 }
 
-/* Two recordings may have the same name: the one that comes first keeps it for as long as it lasts. */
+/* Two recordings may have the same name: the one that comes first keeps it for as long as it
+ * lasts. */
 int output_settle(struct output_place *place)
 {
     int guard = place->settled ? -1 : os_directory_lock(place->directory);

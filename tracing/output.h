@@ -10,13 +10,14 @@
  *
  *     output_make()    nothing is lost yet: new files have no names, or others
  *     output_start()   a file that is written as it is is empty, a command runs
- *     output_settle()  new files are in their places; whatever fails before leaves an older recording as it was
+ *     output_settle()  new files are in their places; whatever fails before leaves an older
+ *                      recording as it was
  *     output_end()     the command has ended; the spool is removed if the stream is complete
  *
  * Threads   all of this belongs to the writer thread.
  * Errors    negative errno values. `failed` then is what they concern.
- * Places    files are found through a descriptor of their directory, so a program that changes its directory or its
- *           root does not matter. */
+ * Places    files are found through a descriptor of their directory, so a program that changes its
+ *           directory or its root does not matter. */
 #ifndef MALLOCTAPE_TRACING_OUTPUT_H
 #define MALLOCTAPE_TRACING_OUTPUT_H
 
@@ -87,7 +88,8 @@ void output_discard(struct output_place *place);
 /* Removes the stream's file if output_make() made it; then output_end(). */
 void output_forget(struct output_place *place);
 
-/* After the stream's file has been closed. `complete`: the spool is not needed. 0 or a negative errno (os_command_wait). */
+/* After the stream's file has been closed. `complete`: the spool is not needed. 0 or a negative
+ * errno (os_command_wait). */
 int output_end(struct output_place *place, bool complete, uint64_t timeout_ns);
 
 #ifdef __cplusplus

@@ -21,12 +21,13 @@ struct output_names {
     uint32_t program_number; /* in this process; from the second on, %p is PROCESS.NUMBER */
 };
 
-/* Puts names in place of %p, %h, %t and %e in `name`, and % in place of %%. In the names of host and
- * program, what is no letter, digit, '.', '+', '-' or '_' becomes '_', so that they can neither lead
- * to another directory nor mean anything to a shell; bytes above 127 stay.
+/* Puts names in place of %p, %h, %t and %e in `name`, and % in place of %%. In the names of host
+ * and program, what is no letter, digit, '.', '+', '-' or '_' becomes '_', so that they can
+ * neither lead to another directory nor mean anything to a shell; bytes above 127 stay.
  *
  * expanded   gets the result and a null byte; has `bytes` bytes
- * Result     its length; -EINVAL for a % before anything else, -ENAMETOOLONG when it does not fit */
+ * Result     its length; -EINVAL for a % before anything else, -ENAMETOOLONG when it does not
+ *            fit */
 int output_name_expand(const char *name, const struct output_names *names, char *expanded,
                        size_t bytes);
 

@@ -224,8 +224,8 @@ static const struct {
                             [RAW_FREE_3] = {RAW_UNIT_FREE_3_AGED, RAW_FREE_3_AGES},
                             [RAW_REALLOC] = {RAW_UNIT_REALLOC_AGED, RAW_REALLOC_AGES}};
 
-/* Of the object at a place, if that is the one that is remembered: how many allocations ago it began,
- * from 1. Otherwise large. */
+/* Of the object at a place, if that is the one that is remembered: how many allocations ago it
+ * began, from 1. Otherwise large. */
 static inline uint32_t age_of(const struct pack_recent *recent, uint32_t place,
                               uint32_t allocations)
 {

@@ -30,26 +30,26 @@
  * cache holds only what is certain: an allocation that takes anything else has no place.
  *
  * What a record says is absolute: allocations have their place, also where the stream leaves it to
- * the cache (FORMAT.md 2.6), sequence numbers have their number. Which fields mean something depends on
- * the number:
+ * the cache (FORMAT.md 2.6), sequence numbers have their number. Which fields mean something
+ * depends on the number:
  *
- *   number                   ends, bound    size           operand        other
- *   ALLOCATION                                   size                          serial, place, address
- *   ALLOCATION_ALIGNED                           size           alignment      serial, place, address
- *   REALLOC                  ends           new size                      serial, place, address
- *   FREE...                 ends           size given     alignment
- *   HEAP                                    first number   second         count
- *   thread_begin                                           thread id
- *   sequence_before, sequence_after               number                        structure
- *   lost                                    events         allocations
- *   failed                   stays          size           alignment      kind
+ *   number                   ends, bound   size           operand       other
+ *   ALLOCATION                             size                         serial, place, address
+ *   ALLOCATION_ALIGNED                     size           alignment     serial, place, address
+ *   REALLOC                  ends          new size                     serial, place, address
+ *   FREE...                  ends          size given     alignment
+ *   HEAP                                   first number   second        count
+ *   thread_begin                                          thread id
+ *   sequence_before, _after                number                       structure
+ *   lost                                   events         allocations
+ *   failed                   stays         size           alignment     kind
  *
  * and, only if `tells_caches` is set:
  *
- *   class                                   bytes                         structure (the class)
+ *   class                                  bytes                        structure (the class)
  *   cache_begin
- *   cached (one for each place)                                           structure, place
- *   uncached                                               count          structure (the class)
+ *   cached (for each place)                                             structure, place
+ *   uncached                                              count         structure (the class)
  *
  * Everything else is zero. Checked here: profiles, units, numbers, structures, operands; that
  * the lane has a place whose object it ends, as far as its class tells; not that an object lives
@@ -83,8 +83,8 @@ struct record {
     uint8_t kind;   /* of the call that failed; of other records the number */
     uint8_t count;
     uint32_t structure;
-    /* raw_allocations(): the object that ends is the latest at its place of so many allocations of that
-     * lane; 0: its allocation was not recorded. */
+    /* raw_allocations(): the object that ends is the latest at its place of so many allocations of
+     * that lane; 0: its allocation was not recorded. */
     uint64_t bound;
     uint64_t size;
     uint64_t serial; /* of the object that begins */

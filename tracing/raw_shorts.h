@@ -10,10 +10,10 @@
  *         raw_shorts_end(&shorts, decoder);
  *     }
  *
- * The decoder is then where it would be, had it returned records for the calls that were taken.
- * A call is shown only if another one of the same kind, or at least no sequence number, is behind it in
- * the same chunk: so its last sequence number has been read. Everything else, and all that may be wrong,
- * is left to raw_decoder_next().
+ * The decoder is then where it would be, had it returned records for the calls that were taken. A
+ * call is shown only if another one of the same kind, or at least no sequence number, is behind it
+ * in the same chunk: so its last sequence number has been read. Everything else, and all that may
+ * be wrong, is left to raw_decoder_next().
  *
  * Cost     about 50 instructions for a call, and a branch on whether it is an allocation.
  * Threads  as the decoder. */
@@ -70,8 +70,8 @@ static inline bool raw_shorts_begin(struct raw_shorts *shorts, const struct raw_
     return true;
 }
 
-/* Whether a unit begins a record that is no sequence number and changes nothing else about the call before
- * it; nor is the end of an open-ended chunk, which is 0. */
+/* Whether a unit begins a record that is no sequence number and changes nothing else about the
+ * call before it; nor is the end of an open-ended chunk, which is 0. */
 static inline bool raw_unit_begins_call(uint32_t unit)
 {
     return unit - 1 < RAW_UNIT_GENERAL - 1u || unit >= RAW_UNIT_FREE_2_AGED;

@@ -20,8 +20,9 @@ static bool is_paused(void)
 
 /* --- the thread's cache --- */
 
-/* The lane of the calling thread with room for an event, NULL if recording has ended meanwhile. An event that a pause comes into
- * is recorded: its sequence numbers, which are in the stream, would be taken for those of the first one after the pause. */
+/* The lane of the calling thread with room for an event; NULL if recording has ended meanwhile. An
+ * event is recorded even if a pause began in the middle of it: its sequence numbers are in the
+ * stream already, and would be taken for those of the first event after the pause. */
 static struct malloctape_lane *lane_with_room(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
@@ -40,7 +41,8 @@ static void leave_cache(struct malloctape_lane *lane)
     lane->units.cache = NULL;
 }
 
-/* Room for a record that is no event, also in the middle of a call while the thread holds a lock of the allocator. */
+/* Room for a record that is no event. The thread may be in the middle of a call and hold a lock of
+ * the allocator. */
 static bool has_room_inside(struct malloctape_lane *lane, long units)
 {
     if (!lane->slot.room || lane->slot.busy || lane->slot.lost_events || lane->slot.unrecorded ||
@@ -71,8 +73,8 @@ static inline struct shadow_page *open_page_of(const void *object)
     return page && shadow_is_open(page) ? page : NULL;
 }
 
-/* Takes the places of up to RAW_CACHED_MAX objects from the list for the lane. Returns how many; 0 if one has none. Neighbours in
- * the list are often neighbours on a page. */
+/* Takes the places of up to RAW_CACHED_MAX objects from the list for the lane. Returns how many; 0
+ * if one has no place. Neighbours in the list are often neighbours on a page. */
 static unsigned take_cached(const struct malloctape_lane *lane, const void **object, unsigned count,
                             uint32_t *places)
 {
@@ -114,7 +116,7 @@ void malloctape_uncached(const void *cache, unsigned size_class, unsigned count)
     units_uncached(&lane->units, size_class, count);
 }
 
-/* While hooks of the program may make calls in the middle of a call, allocations say their places. */
+/* Allocations name their places while hooks of the program may call the allocator inside a call. */
 void malloctape_thread_cache_is(void *cache)
 {
     struct malloctape_lane *lane = malloctape_lane;
@@ -193,7 +195,8 @@ static struct units_allocation_of begin_object(struct malloctape_lane *lane, con
     return allocation;
 }
 
-/* There was no memory for a place, so the stream has no name for the object. Recording is about to end. */
+/* There was no memory for a place, so the stream has no name for the object. Recording is about to
+ * end. */
 static bool has_no_name(const struct units_allocation_of *allocation)
 {
     return !allocation->taken && allocation->object.place == RAW_PLACE_NONE;
@@ -258,7 +261,7 @@ void malloctape_freeing(unsigned kind, const void *address, uint64_t size, uint6
 bool malloctape_foreign_freeing(unsigned kind, const void *address, bool sized, uint64_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    /* The allocator is about to store there, and who made the object may have it in another processor's cache. */
+    /* The allocator is about to store there. Another processor's cache may have the object. */
     __builtin_prefetch(address, 1);
     if (!recording_has_room(lane)) return false;
     struct shadow_page *page = open_page_of(address);

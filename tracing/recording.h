@@ -21,8 +21,8 @@
  *    ^                              |            |
  *    +-------- writer has ended -- ENDING <------+
  *
- * Whoever takes the state from OFF to STARTING, or is the first to notice that the process is a forked child, may
- * change what is below. */
+ * Whoever takes the state from OFF to STARTING, or is the first to notice that the process is a
+ * forked child, may change what is below. */
 struct recording {
     struct writer writer;
     struct lane_registry *registry;
@@ -37,8 +37,8 @@ extern struct recording recording;
 /* The lane of every thread that has none. */
 extern struct malloctape_lane recording_no_lane;
 
-/* Whether the calling thread, whose lane this is, can record an event without anything to be done before: nearly always. A
- * thread without a cache that is followed asks with each event. */
+/* Whether the calling thread, whose lane this is, can record an event without doing anything
+ * before. It nearly always can. A thread without a followed cache asks before each event. */
 static inline bool recording_has_room(struct malloctape_lane *lane)
 {
     if (lane->units.head < lane->units.limit) return true;
@@ -61,7 +61,7 @@ static inline bool recording_change(uint32_t from, uint32_t to)
     return atomic_swap_once_seq_cst(&malloctape_state, &from, to);
 }
 
-/* Whether this process, and not one that forked it or shares its memory, has begun the recording. */
+/* Whether this process has begun the recording, not one that forked it or shares its memory. */
 bool recording_is_own(void);
 
 /* These end the recording, or make a pause. 0 or -EBUSY: the state is another one. Any thread, but

@@ -270,8 +270,8 @@ static bool exists(const char *path)
     return os_file_look(OS_NO_DIRECTORY, path, &status) == 0 && status.kind != OS_FILE_MISSING;
 }
 
-/* With the process in it, the name is for this program alone: an earlier program of this process, or an earlier
- * process with this number, keeps its recording. */
+/* With the process in it, the name is for this program alone: an earlier program of this process,
+ * or an earlier process with this number, keeps its recording. */
 static const char *name_output(const char *output)
 {
     char host[HOST_BYTES_MAX];

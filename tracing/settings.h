@@ -1,6 +1,7 @@
 /* settings - what the environment said when the process began.
  *
- * Read once, before the program can have changed it: forked children and later recordings go by it too. */
+ * Read once, before the program can have changed it: forked children and later recordings go by it
+ * too. */
 #ifndef MALLOCTAPE_SETTINGS_H
 #define MALLOCTAPE_SETTINGS_H
 
@@ -12,8 +13,8 @@
 
 struct settings {
     char output[OUTPUT_PATH_BYTES_MAX]; /* with letters after %; empty: none */
-    char directory
-        [OUTPUT_PATH_BYTES_MAX]; /* the current one at the start, with a slash behind; empty: unknown */
+    /* The current one at the start, with a slash behind; empty: unknown. */
+    char directory[OUTPUT_PATH_BYTES_MAX];
     char program[PROGRAM_NAME_BYTES_MAX];       /* name of the executable file */
     char report[OUTPUT_PATH_BYTES_MAX];         /* report.h; empty: none */
     char foreign_malloc[OUTPUT_PATH_BYTES_MAX]; /* file that malloc is in, if it is not ours; or
@@ -37,11 +38,12 @@ struct settings {
 
 extern struct settings settings;
 
-/* The value of the output is taken out of the environment, unless each process gets a name of its own. */
+/* The value of the output is taken out of the environment, unless each process gets a name of its
+ * own. */
 void settings_read(void);
 
-/* Gives the writer what it needs for a recording to `output`, with names in place of the letters after %.
- * NULL, or what is wrong. */
+/* Gives the writer what it needs for a recording to `output`, with names in place of the letters
+ * after %. NULL, or what is wrong. */
 const char *settings_apply(struct writer *writer, const char *output);
 
 #endif

@@ -22,7 +22,8 @@ _Static_assert(sizeof(struct shadow_page) << (SHADOW_ADDRESS_BITS - SHADOW_PAGE_
                    SHADOW_WINDOW_BYTES,
                "the owners lie behind the entries of all pages");
 
-/* Where Linux does not map anything of its own accord; the last is for tools that leave a program less. */
+/* Where Linux does not map anything of its own accord; the last is for tools that leave a program
+ * less. */
 static const uintptr_t windows[] = {0x240000000000, 0x3c0000000000, 0x0a0000000000};
 
 uintptr_t shadow_window;
@@ -32,14 +33,13 @@ enum shadow_state { SHADOW_OFF = 0, SHADOW_COVERING, SHADOW_ON };
 
 /* Places of a size class: those of one page always are as many. */
 struct places {
-    uint32_t
-        free; /* first place of a page's, from a closed one; there the next stands, in two owners. 0: none */
+    uint32_t free; /* first place of a closed page; the next one's stands in two owners. 0: none */
     uint32_t next; /* `left` more that nobody has had */
     uint32_t left;
 };
 
-/* Lies where a forked child finds it zeroed: a thread that does not exist in the child may have been in
- * the middle of it, with the lock taken. */
+/* Lies where a forked child finds it zeroed: a thread that does not exist in the child may have
+ * been in the middle of it, with the lock taken. */
 struct shadow_memory {
     uint32_t lock;
     uint32_t state;  /* enum shadow_state; changes under the lock */
@@ -52,8 +52,8 @@ static struct shadow_memory *memory;
 /* Of PIECE_PLACES places, that are mapped: they stay, also in a child. */
 static uint32_t pieces;
 
-/* It is held for a few instructions, often by who holds the page heap's lock: another thread that slept at once would hold up
- * all of them. Who has it may have lost the processor, though. */
+/* It is held for a few instructions, often by who holds the page heap's lock: another thread that
+ * slept at once would hold up all of them. Who has it may have lost the processor, though. */
 static void lock(void)
 {
     for (unsigned tries = 0; atomic_exchange_acquire(&memory->lock, 1); tries++) {
@@ -254,8 +254,8 @@ static bool map_places(uint64_t end)
     return true;
 }
 
-/* Most places that a page can have, for objects of `size` bytes; 0: of one object. Two at least: there stands where the next free
- * ones are. */
+/* Most places that a page can have, for objects of `size` bytes; 0: of one object. Two at least:
+ * there stands where the next free ones are. */
 static uint32_t places_of_page(size_t size)
 {
     return size ? (uint32_t)(SHADOW_PAGE_BYTES / size) + 2 : 2;
@@ -274,8 +274,8 @@ static bool add_blocks(struct places *places, uint32_t size_class, uint32_t coun
     return true;
 }
 
-/* The first of `count` places of the class that nobody has; 0 if there is no memory, or there are no more numbers.
- * Under the lock. */
+/* The first of `count` places of the class that nobody has; 0 if there is no memory, or there are
+ * no more numbers. Under the lock. */
 static uint32_t take_places(uint32_t size_class, uint32_t count)
 {
     struct places *places = &memory->classes[size_class];

@@ -1,38 +1,45 @@
-/* shadow - the place of every object (FORMAT.md 2.5), found by the object's address, and the lane that has
- * it, without a byte on the heap.
+/* shadow - the place of every object (FORMAT.md 2.5), found by the object's address, and the lane
+ * that has it, without a byte on the heap.
  *
- *   address >> 13 --> shadow_page --> place = base + lower half of the address / size of its objects
+ *   address >> 13 --> shadow_page --> place = base + lower half of the address / size of objects
  *                                     owner of all its places, or: --> owners[place]
  *
- * A page of the heap that holds objects of one size gets as many places as objects can start in it, one after another.
- * Places are given out in blocks of one size class, and a page that is closed leaves its places to the next one of the
- * same class: so the class of a place never changes. A page whose object starts at its beginning (a large one) has one.
+ * A page of the heap that holds objects of one size gets as many places as objects can start in
+ * it, one after another. Places are given out in blocks of one size class, and a page that is
+ * closed leaves its places to the next one of the same class: so the class of a place never
+ * changes. A page whose object starts at its beginning (a large one) has one.
  *
- * An owner is the lane that has the place, plus 1. As long as one lane takes all places of a page, the page's entry
- * says so, and nobody looks at the places'.
+ * An owner is the lane that has the place, plus 1. As long as one lane takes all places of a page,
+ * the page's entry says so, and nobody looks at the places'.
  *
- * The pages' entries lie at a fixed distance for each address, in a window of 256 GiB where nobody else
- * maps anything. Only the parts for regions with heap in them are mapped (2 MiB for 1 GiB), because programs
- * limit their address space; and those for NULL, the stack, this library and what is before the heap, where
- * most addresses are that programs free by mistake. Behind that window lie the owners of places, 2 bytes for each, and
- * behind these the size classes of blocks of places; they are mapped as they are needed.
+ * The pages' entries lie at a fixed distance for each address, in a window of 256 GiB where nobody
+ * else maps anything. Only the parts for regions with heap in them are mapped (2 MiB for 1 GiB),
+ * because programs limit their address space; and those for NULL, the stack, this library and what
+ * is before the heap, where most addresses are that programs free by mistake. Behind that window
+ * lie the owners of places, 2 bytes for each, and behind these the size classes of blocks of
+ * places; they are mapped as they are needed.
  *
- * Pages of small objects are opened when the allocator makes them; those of large ones with the object.
+ * Pages of small objects are opened when the allocator makes them; those of large ones with the
+ * object.
  *
- * Life        prepare, begin ... end, any number of times. A forked child finds the table as before all that;
- *            what it says of the parent's objects would mean nothing there. After the end, and in a child, all
- *            calls but prepare do nothing.
+ * Life        prepare, begin ... end, any number of times. A forked child finds the table as before
+ *             all that; what it says of the parent's objects would mean nothing there. After the
+ *             end, and in a child, all calls but prepare do nothing.
  * Invariant   inverse != 0: the page is open, and every object on it has a place.
- *             owner of a page is a lane: that lane has every place of the page with a live object. Other lanes may
- *             have places there whose objects are dead; they make the page SHADOW_MIXED before an object lives there.
+ *             owner of a page is a lane: that lane has every place of the page with a live object.
+ *             Other lanes may have places there whose objects are freed; they make the page
+ *             SHADOW_MIXED before an object lives there.
  *             size_class != 0: the page is open, for small objects. size_class == 0: owner == 0.
- *             On the page of an object that lives, size_class is right from shadow_begin() until no thread is on the hot path
- *             any more, which is before shadow_end(): the program is told by it how much it may write to the object.
- * Order       `base` and `size_class` are stored before `inverse`, and that before `owner` (release).
- * Threads     a page is opened by the thread that makes it (or a large object on it), and closed by
- *             the one that returns its span to the page heap, when no object on it lives. The owner of a place is
- *             stored by the thread that takes the place out of a structure, or frees or makes an object there: the program,
- *             or the structure's lock, keeps others away. */
+ *             From shadow_begin() until no thread is on the hot path any more, which is before
+ *             shadow_end(), size_class is right on the page of every live object. The program is
+ *             told by it how much it may write to the object.
+ * Order       `base` and `size_class` are stored before `inverse`, and that before `owner`
+ *             (release).
+ * Threads     a page is opened by the thread that makes it (or a large object on it), and closed
+ *             by the one that returns its span to the page heap, when no object on it lives. The
+ *             owner of a place is stored by the thread that takes the place out of a structure, or
+ *             frees or makes an object there: the program, or the structure's lock, keeps others
+ *             away. */
 #ifndef MALLOCTAPE_SHADOW_H
 #define MALLOCTAPE_SHADOW_H
 
@@ -73,8 +80,8 @@ struct shadow_page {
 /* Where the entry of address 0 is; 0 until shadow_prepare(). */
 extern uintptr_t shadow_window;
 
-/* Before a start. `cover` calls shadow_cover() and shadow_open_pages() for all that the heap has; false: no
- * memory. The same is returned then, and nothing is kept. */
+/* Before a start. `cover` calls shadow_cover() and shadow_open_pages() for all that the heap has;
+ * false: no memory. The same is returned then, and nothing is kept. */
 bool shadow_prepare(bool (*cover)(void));
 
 /* After shadow_prepare(), when nothing will be recorded after all: nothing is kept. */
@@ -85,20 +92,21 @@ void shadow_begin(void);
 
 bool shadow_has_begun(void);
 
-/* Nothing is recorded any more: forgets all owners and gives their memory to the system. Addresses are kept,
- * so a thread that is late harms nobody. */
+/* Nothing is recorded any more: forgets all owners and gives their memory to the system. Addresses
+ * are kept, so a thread that is late harms nobody. */
 void shadow_end(void);
 
 /* The heap has, or has got, these addresses. Before any object there is recorded. False: no memory;
  * nothing may be recorded of objects there. */
 bool shadow_cover(uintptr_t address, size_t bytes);
 
-/* Makes the page of `object` ready for objects of `size` bytes (0: one object, at its start). There may be objects on it
- * that nobody has. Any number of threads may ask for the same. False: no memory, no more places, or no region. */
+/* Makes the page of `object` ready for objects of `size` bytes (0: one object, at its start).
+ * There may be objects on it that nobody has. Any number of threads may ask for the same. False:
+ * no memory, no more places, or no region. */
 bool shadow_open(const void *object, size_t size, uint32_t size_class);
 
-/* The same for `pages` pages from page number `first`. Once shadow_begin() has been called, there are no objects on
- * them yet. False: not all could be. */
+/* The same for `pages` pages from page number `first`. Once shadow_begin() has been called, there
+ * are no objects on them yet. False: not all could be. */
 bool shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint32_t size_class);
 
 /* `pages` pages from page number `first` go back to the page heap; with `size_class` 0 only the
@@ -130,8 +138,8 @@ static inline bool shadow_is_open(const struct shadow_page *page)
     return atomic_load_acquire(&page->inverse) != 0;
 }
 
-/* Place of the object, on a page that is open. Objects of one size start at distances of at least that size, so
- * the products of two differ in the upper half. */
+/* Place of the object, on a page that is open. Objects of one size start at distances of at least
+ * that size, so the products of two differ in the upper half. */
 static inline uint32_t shadow_place(const struct shadow_page *page, const void *object)
 {
     return page->base + (uint32_t)(((uint64_t)(uint32_t)(uintptr_t)object * page->inverse) >> 32);

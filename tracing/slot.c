@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-/* Room behind the last position at which an event may begin: for the event, and for sequence numbers
- * before they take a new slot. */
+/* Room behind the last position at which an event may begin: for the event, and for sequence
+ * numbers before they take a new slot. */
 #define ROOM_MARGIN_UNITS 256
-/* A lane that has lost events must have filled so many slots without a loss before its cache is followed again: what the cache
- * holds may fill most of a slot. */
+/* After a loss a lane must fill so many slots without another one before its cache is followed
+ * again, because a list of what the cache holds may fill most of a slot. */
 #define CALM_SLOTS        2
 
 _Static_assert(ROOM_MARGIN_UNITS > 5 * RAW_UNITS_PER_RECORD_MAX,
@@ -39,7 +39,7 @@ void slot_enable_fast_path(struct malloctape_lane *lane)
     if (!lane->units.cache) return;
     atomic_store_relaxed(&lane->units.limit, units_head(lane->slot.room, 0));
     atomic_fence_full();
-    /* malloctape_disable_fast_path() or stop_threads() may have come before the lane got its limit. */
+    /* malloctape_disable_fast_path() or stop_threads() may have come first. */
     if (atomic_load_relaxed(&recording.fast_path_is_off) ||
         recording_state() != MALLOCTAPE_RECORDING)
         atomic_store_relaxed(&lane->units.limit, 0);
@@ -106,6 +106,6 @@ void slot_begin_thread(struct malloctape_lane *lane, bool continued)
 {
     lane->slot.unbegun = continued ? 2 : 1;
     if (malloctape_lane_has_room(lane)) put_beginning(lane);
-    /* That may have used up the room of a slot that is continued; then the thread's first event needs another. */
+    /* A slot that is continued may have no more room; then the first event needs another. */
     if (!malloctape_lane_has_room(lane)) slot_take(lane);
 }

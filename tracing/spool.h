@@ -57,11 +57,12 @@ struct spool_identity {
     uint64_t features;
 };
 
-/* Writes the header of the new file and maps its first segment. Writer thread. Returns 0 or a negative errno. */
+/* Writes the header of the new file and maps its first segment. Writer thread. Returns 0 or a
+ * negative errno. */
 int spool_open(struct spool *spool, int file, const struct spool_identity *identity);
 
-/* The stream is complete or given up: the file is done with. Its place in memory stays, for threads that are
- * late and for the next file. Writer thread. */
+/* The stream is complete or given up: the file is done with. Its place in memory stays, for
+ * threads that are late and for the next file. Writer thread. */
 void spool_close(struct spool *spool);
 
 /* Adds a segment unless `spool` has `slots_max` slots already. Writer thread. 0 or a negative

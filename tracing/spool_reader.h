@@ -5,16 +5,19 @@
  *                                                  |
  *                                                  +--> chunk, units 5000 .. 6000, and so on
  *
- * Opened after a raw_reader has come to the end of a stream that was cut. Slots come out as chunks, lane by lane and
- * in order, without what the stream has already; to whoever decodes them they are the last chunks of the stream.
+ * Opened after a raw_reader has come to the end of a stream that was cut. Slots come out as
+ * chunks, lane by lane and in order, without what the stream has already; to whoever decodes them
+ * they are the last chunks of the stream.
  *
  *     if (spool_reader_open(&spool, path) && spool_reader_belongs(&spool, &reader))
  *         while ((chunk = spool_reader_next(&spool, &reader)) != NULL) ...
  *
- * How long a slot's run is the next slot of its lane says. The run of the last one is open-ended: its chunk has all units
- * to the end of the slot, and whoever decodes it finds where the records end.
+ * How long a slot's run is the next slot of its lane says. The run of the last one is open-ended:
+ * its chunk has all units to the end of the slot, and whoever decodes it finds where the records
+ * end.
  *
- * A gap ends its lane: records behind a hole could not be told apart from others. It is counted, not an error.
+ * A gap ends its lane: records behind a hole could not be told apart from others. It is counted,
+ * not an error.
  *
  * Memory   48 bytes for each slot in use. Threads: one. The file is read with pread() and must not
  *          change meanwhile: its process is dead. */
@@ -54,12 +57,12 @@ struct spool_reader {
 /* False: see error. */
 bool spool_reader_open(struct spool_reader *spool, const char *path);
 
-/* Whether the spool is of the run that wrote the stream. A stream without a header does not contradict. Else error
- * is set to SPOOL_OTHER_RUN. */
+/* Whether the spool is of the run that wrote the stream. A stream without a header does not
+ * contradict. Else error is set to SPOOL_OTHER_RUN. */
 bool spool_reader_belongs(struct spool_reader *spool, const struct raw_reader *reader);
 
-/* The next chunk, to be released with raw_chunk_release(reader, ...). NULL at the end, and when error is set. Advances
- * reader->lanes. */
+/* The next chunk, to be released with raw_chunk_release(reader, ...). NULL at the end, and when
+ * error is set. Advances reader->lanes. */
 struct raw_chunk *spool_reader_next(struct spool_reader *spool, struct raw_reader *reader);
 
 void spool_reader_close(struct spool_reader *spool);

@@ -44,8 +44,9 @@ struct units_code {
     uint16_t base; /* the unit less the size or place */
 } __attribute__((packed, aligned(2)));
 
-/* Codes of kinds that are used together, as malloc and free, are neighbours, and the first three, with that of calloc, lie with
- * what else the hot path needs of a lane: allocations and reallocs, and between them frees, in the order of their numbers. */
+/* Codes of kinds that are used together, as malloc and free, are neighbours. Allocations and
+ * reallocs come in the order of their numbers, with frees between them. The first codes, among
+ * them those of malloc, free and calloc, share a cache line with what else the fast path needs. */
 #define UNITS_CODES (2 * (CALL_FREE - 1))
 
 static inline unsigned units_code_at(unsigned kind)
@@ -84,9 +85,10 @@ struct units_lane {
 
 /* --- where a thread is ---
  *
- * A lane's head is the address of the slot's next free unit (48 bits), and below it the allocations so far modulo
- * UNITS_HEAD_ALLOCATIONS_LIMIT: in one word, which an allocation need store only once. A slot has fewer allocations than the limit, and
- * begins with fewer there, so that they never run over into the address. */
+ * A lane's head is one word, so that an allocation stores only once. It holds the address of the
+ * slot's next free unit (48 bits) and below it the number of allocations so far, modulo
+ * UNITS_HEAD_ALLOCATIONS_LIMIT. A slot has fewer allocations than the limit and begins below it, so
+ * they never run over into the address. */
 #define UNITS_HEAD_SHIFT             16
 #define UNITS_HEAD_ALLOCATIONS_LIMIT UINT64_C(0x8000)
 #define UNITS_HEAD_ALLOCATION        UINT64_C(1)
@@ -144,7 +146,8 @@ static inline const struct units_code *units_code_of(const struct units_lane *la
  *
  * `cursor` is that of lane->head, which is below lane->limit. */
 
-/* An allocation whose size is below the limit of its code, of the object that was the first of its class in the cache. */
+/* An allocation of the first object of its class in the cache. `size` is below the limit of the
+ * code. */
 static inline void units_hot_allocation(struct units_lane *lane, uint16_t *cursor, unsigned kind,
                                         uint64_t size)
 {
@@ -165,7 +168,8 @@ static inline bool units_code_has_far(const struct units_code *code, uint32_t pl
     return place >> 16 < code->far_end;
 }
 
-/* A free of an object that the lane has, if its place has a short code; else false, and nothing is written. */
+/* A free of an object that the lane has. False: the place has no short code, and nothing is
+ * written. */
 static inline bool units_hot_free(struct units_lane *lane, uint16_t *cursor, unsigned kind,
                                   uint32_t place)
 {
@@ -204,8 +208,9 @@ static inline bool units_hot_free_sized(struct units_lane *lane, uint16_t *curso
     return true;
 }
 
-/* A free of an object that another lane has, of the kind that has the first range: if the latest one of that lane which this run
- * has named is not too far behind its `bound`; else false, and nothing is written. `sized`: the kind is told the size. */
+/* A free of an object that another lane has, whose allocations so far are in `bound`. `kind` must
+ * have the first range. The cache of foreign lanes must have an entry of that lane which is not
+ * too far behind. Otherwise returns false, and nothing is written. `sized`: the kind has a size. */
 static inline bool units_hot_free_foreign(struct units_lane *lane, unsigned kind, uint32_t place,
                                           uint32_t size_class, uint64_t bound, bool sized,
                                           uint64_t size)
@@ -229,8 +234,9 @@ static inline bool units_hot_free_foreign(struct units_lane *lane, unsigned kind
     return true;
 }
 
-/* The `number`th entry into a structure, on behalf of the event that follows if the lane is allocating, else of the latest one;
- * if it is not too far from the latest one of this lane there; else false, and nothing is written. The lane has room. */
+/* The thread has entered the structure, and `number` is its sequence number. It belongs to the next
+ * event if the lane is allocating, else to the latest one. False: it is too far from the lane's
+ * latest number there, and nothing is written. */
 static inline bool units_hot_sequence(struct units_lane *lane, unsigned structure, uint64_t number)
 {
     unsigned entry = structure < RAW_SIZE_CLASSES_MAX ? structure : RAW_SIZE_CLASSES_MAX;
@@ -268,9 +274,9 @@ static inline void units_hot_realloc(struct units_lane *lane, uint16_t *cursor, 
 
 /* --- all records --- */
 
-/* Begins a segment: forgets what the one before it remembered, and now and then chooses the profile
- * anew, from the `count` units of that one at `units`. `segments`: how many the lane has had; 0: this
- * is the first. `key`: sequence numbers start from 0 again. */
+/* Begins a segment: forgets what the one before it remembered. Now and then chooses the profile
+ * anew, from the `count` units of that one at `units`. `segments`: how many the lane has had; 0:
+ * this is the first. `key`: sequence numbers start from 0 again. */
 void units_begin_segment(struct units_lane *lane, const uint16_t *units, size_t count,
                          uint64_t segments, bool key);
 

@@ -12,10 +12,11 @@
 #include <string.h>
 
 #define SLEEP_NS_MIN   UINT64_C(100000)
-/* Nobody wakes the writer from a sleep no longer than this: it would cost the thread more than it has to wait. */
+/* Nobody wakes the writer from a sleep no longer than this: waking costs the thread more than the
+ * wait. */
 #define NAP_NS_MAX     UINT64_C(400000)
-/* So many slots a pass is to find, not more: those that are filled and written in turn should take little of the caches
- * from the program. Nor fewer, as each pass costs the system some microseconds. */
+/* A pass is to find so many slots. More would take much of the caches from the program, as slots
+ * are filled and written in turn; fewer would not be worth the microseconds that a pass costs. */
 #define PASS_SLOTS_MIN 2
 #define PASS_SLOTS_MAX 4
 #define PAGE_BYTES     4096
@@ -161,7 +162,7 @@ static int flush(struct writer *writer)
 {
     int result = sink_flush(&writer->sink);
     if (writer->error) result = writer->error;
-    /* What the stream will not get stays in the spool: the slots are not given back (FORMAT.md 8). */
+    /* Slots that the stream does not get stay in the spool (FORMAT.md 8). */
     if (result < 0) writer->pending_count = 0;
     for (uint32_t i = 0; i < writer->pending_count; i++)
         spool_give(&writer->spool, writer->pending[i].slot, writer->pending[i].units);
@@ -179,7 +180,8 @@ static uint16_t *cursor_of(const struct malloctape_lane *lane)
     return units_head_cursor(atomic_load_acquire(&lane->units.head));
 }
 
-/* The lane as it is followed for packing (pack.h): from the beginning of a run on as long as its chunks are packed. */
+/* What the packer knows of the lane (pack.h): from the beginning of a segment on, as long as the
+ * lane's chunks are packed. */
 static struct pack_lane *follow_lane(struct writer *writer, struct malloctape_lane *lane,
                                      unsigned flags, uint64_t first_allocation)
 {
@@ -279,9 +281,9 @@ static void finish_slot(struct writer *writer, struct malloctape_lane *lane, uin
         flush(writer);
 }
 
-/* Writes what lies before `upto` (of this lane; NULL: only slots that its thread has left, and not all, because it may leave
- * them as fast as they are written).
- * Returns the number of slots finished. */
+/* Writes what lies before `upto`, an address in a slot of this lane. NULL: only slots that the
+ * thread has left, and at most SLOTS_PER_PASS, because it may fill them as fast as they are
+ * written. Returns the number of slots finished. */
 static uint32_t drain_lane(struct writer *writer, struct malloctape_lane *lane,
                            const uint16_t *upto)
 {
@@ -334,8 +336,8 @@ static void put_tick(struct writer *writer, uint64_t now)
                                                 writer->rss_bytes, writer->heap_bytes(), room));
 }
 
-/* A lane without a thread gives its slot back; whoever continues the lane takes a new one, and records
- * the end of the thread if there is no room left here. */
+/* A lane without a thread gives its slot back. Whoever continues the lane takes a new one, and
+ * records the end of the thread if there was no room for that here. */
 static void retire_lane(struct writer *writer, struct malloctape_lane *lane)
 {
     if (lane->registry.ended || writer->is_full || !cursor_of(lane) ||
@@ -405,8 +407,8 @@ static uint64_t events_so_far(const struct writer *writer)
     return events;
 }
 
-/* Of the lane in the stream, exactly, though its thread may be in the middle of one: up to its slot its own count holds, and
- * from there what stands in the slot. */
+/* Events of the lane in the stream, exactly, though its thread may be in the middle of one. Up to
+ * its slot the lane's own count holds; in the slot they are counted. */
 static uint64_t events_of_lane(const struct writer *writer, const struct malloctape_lane *lane)
 {
     uint64_t extra = atomic_load_acquire(&lane->units.extra_units);
@@ -636,7 +638,8 @@ static void end_stream(struct writer *writer)
 
 /* --- more slots --- */
 
-/* Where there is no space for more slots, those that there are must do, unless most of them are the lanes' own. */
+/* If there is no space for more slots, the threads go on with those that there are, unless most of
+ * them are the lanes' own. */
 static void grow(struct writer *writer)
 {
     uint32_t lanes = atomic_load_relaxed(&writer->registry->used);
@@ -785,8 +788,8 @@ static void sleep_until_next_pass(struct writer *writer)
     atomic_store_relaxed(&writer->asleep, 0);
 }
 
-/* Nobody may have opened a FIFO for reading yet. Meanwhile the threads go on into the spool; its growth is all that
- * they need of the writer. */
+/* A FIFO may have no reader yet. Meanwhile the threads go on into the spool. All that they need of
+ * the writer is that it grows. */
 static int await_reader(struct writer *writer)
 {
     int result;

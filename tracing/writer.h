@@ -5,8 +5,9 @@
  *   every tick   for each lane: its cursor; then all units up to there; then a tick chunk
  *   at the end   the same once more, then the end chunk
  *
- * The thread sleeps between passes for as long as it takes the threads to fill a few slots, at most until the next tick; a
- * thread that finds few free slots wakes it, unless the sleep is a short one.
+ * The thread sleeps between passes for as long as it takes the threads to fill a few slots, at
+ * most until the next tick; a thread that finds few free slots wakes it, unless the sleep is a
+ * short one.
  *
  * A program may have to be the only thread of its process for a while. So a new file and its spool
  * are opened without the thread, which begins when there is more to do than to fill the first slot:
@@ -30,7 +31,8 @@
 #define WRITER_TICKS_PER_FLUSH          10
 /* Lanes in which nothing happens are asked whether their thread still lives. */
 #define WRITER_WINDOWS_PER_THREAD_LOOK  16
-/* Whether the program's threads have all gone is asked as often; each time costs a system call or two. */
+/* The writer asks as often whether all threads of the program have gone; that costs a system call
+ * or two. */
 #define WRITER_WINDOWS_PER_PROCESS_LOOK 16
 /* A stream with fewer is small. */
 #define WRITER_DISCARDED_EVENTS         4096
@@ -173,9 +175,9 @@ void writer_put_totals(struct message *message, const struct writer_totals *tota
  * concerns. Any thread. */
 void writer_abort(struct writer *writer, int error, const char *what);
 
-/* For a thread that holds no slot: takes one, waiting for the writer where necessary. Where events are to be lost
- * instead, it waits only for the spool to grow, and not if it `loses_already`. SPOOL_NO_SLOT if there is none, or recording
- * has ended. */
+/* For a thread that holds no slot: takes one, and waits for the writer where necessary. If events
+ * are to be lost instead, it waits only for the spool to grow, and not if it `loses_already`.
+ * SPOOL_NO_SLOT: there is none, or recording has ended. */
 uint32_t writer_slot(struct writer *writer, bool loses_already);
 
 #endif
