@@ -120,6 +120,14 @@ static bool lane_has_enough(const struct order_lane *lane)
     return lane->filled > 0 && lane_ends_with_unit(lane);
 }
 
+/* The records from `record` on are in the window of the open chunk. */
+static void lane_note_window(struct order_lane *lane, uint64_t record)
+{
+    if (lane->decoded_window == lane->open->window) return;
+    lane->decoded_window = lane->open->window;
+    lane->window_record = record;
+}
+
 /* Decodes more records behind those that are left. Returns whether there may be even more. */
 static bool lane_refill(struct order *order, struct order_lane *lane)
 {
@@ -129,10 +137,11 @@ static bool lane_refill(struct order *order, struct order_lane *lane)
     lane->at = 0;
     lane->filled = left;
     while (!lane_has_enough(lane) && (lane->open != NULL || lane_open_chunk(order, lane))) {
+        uint64_t record = lane->decoder.records;
         uint32_t count =
             raw_decoder_next(&lane->decoder, lane->records + lane->filled, RECORDS_AT_ONCE);
         /* A chunk that only tells of the cache has none. */
-        if (count > 0) lane->decoded_window = lane->open->window;
+        if (count > 0) lane_note_window(lane, record);
         lane->filled += count;
         if (!raw_decoder_has_more(&lane->decoder)) lane_close_chunk(order, lane);
     }
@@ -149,7 +158,7 @@ static bool may_have_sequences_after(const struct record *record)
 
 /* How many of the last records in sight are a unit that may go on in the next window: there a lane
  * was looked at while its thread was in the middle of a call. They wait until that window has been
- * let in, not longer: a thread need not do anything more. */
+ * let in, not longer, even if it has but a part of the rest: a thread need not do anything more. */
 static uint32_t lane_tail(const struct order *order, const struct order_lane *lane)
 {
     if (order->ended && lane->queue == NULL) return 0;
@@ -158,7 +167,8 @@ static uint32_t lane_tail(const struct order *order, const struct order_lane *la
     if (may_have_sequences_after(&lane->records[first - 1])) first--;
     while (first > lane->at && lane->records[first - 1].number == RAW_SEQUENCE_BEFORE)
         first--;
-    return lane->filled - first;
+    bool from_before = lane->decoder.records - (lane->filled - first) < lane->window_record;
+    return from_before ? 0 : lane->filled - first;
 }
 
 /* Whether a unit goes on at number `at` of the batch, the records before it having been taken. */
@@ -181,9 +191,9 @@ static uint64_t lane_window_left(const struct order_lane *lane)
 static uint64_t lane_run_shorts(struct order *order, struct order_lane *lane, uint64_t turn)
 {
     if (lane->at < lane->filled || lane->open == NULL) return 0;
-    uint64_t window_left = lane_window_left(lane);
+    uint64_t window_left = lane_window_left(lane), record = lane->decoder.records;
     uint64_t taken = order_take_shorts(order, lane, window_left < turn ? window_left : turn);
-    if (taken > 0) lane->decoded_window = lane->open->window;
+    if (taken > 0) lane_note_window(lane, record);
     return taken;
 }
 

@@ -117,6 +117,7 @@ struct order_lane {
     struct raw_chunk *open;  /* being decoded */
     uint64_t opened_record;  /* where it begins */
     uint64_t decoded_window; /* of the latest record in the batch */
+    uint64_t window_record;  /* none before this one is in that window */
     bool holds_tail;         /* idle because of lane_tail() */
     uint64_t late_since;     /* a window, and one: it waited when that ended; 0: it is not late */
     bool damaged;            /* nothing more can be decoded, and that has been noted */

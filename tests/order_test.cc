@@ -376,6 +376,27 @@ TEST(Order, UnitsThatATickCutsStayWhole)
     EXPECT_EQ(order(after.bytes).text(), "0:malloc1 1:malloc2 1:tick10 1:malloc3 0:free");
 }
 
+/* Its first part waits until the window after its own, though the next window has another part. */
+TEST(Order, UnitsThatTwoTicksCutAreNotWaitedForTwice)
+{
+    RawBuilder raw;
+    raw.sequence(0, 51, 3, 1);
+    raw.sequence(1, 51, 3, 2);
+    raw.allocation(1, RawBuilder::kMalloc, 1);
+    raw.tick(10, 0, 0);
+    raw.sequence(0, 51, 4, 1);
+    raw.tick(20, 0, 0);
+    raw.allocation(2, RawBuilder::kMalloc, 2);
+    raw.tick(30, 0, 0);
+    raw.allocation(0, RawBuilder::kMalloc, 3);
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.error, "");
+    size_t allocated = ordered.text().find("1:malloc1");
+    size_t second_tick = ordered.text().find("tick", ordered.text().find("tick") + 1);
+    EXPECT_LT(allocated, second_tick) << ordered.text();
+}
+
 TEST(Order, AThreadNeedNotGoOn)
 {
     RawBuilder raw;
