@@ -43,6 +43,8 @@ refuses_static() {
 # The program calls malloc until Ctrl-C, which comes when it has been recording for a while.
 goes_on_after_interrupt() {
     ruby -rpty -e '
+        # A suite in the background of a script has it ignored, and so would what it starts.
+        trap("INT", "DEFAULT")
         PTY.spawn(*ARGV) do |output, input, pid|
             text = +""
             interrupted = false
