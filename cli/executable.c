@@ -11,7 +11,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-enum { NOT_FOUND = 127, NOT_EXECUTABLE = 126 };
+#include "common/program.h"
 
 /* More than that of an interpreter line the kernel does not read either. */
 enum { SCRIPT_LINE_BYTES = 256 };
@@ -30,15 +30,16 @@ enum { OWN_MACHINE = EM_NONE }; /* not compared */
 static int path_check(const char *path)
 {
     struct stat status;
-    if (stat(path, &status) != 0) return NOT_FOUND;
-    if (!S_ISREG(status.st_mode) || access(path, X_OK) != 0) return NOT_EXECUTABLE;
+    if (stat(path, &status) != 0) return PROGRAM_NOT_FOUND;
+    if (!S_ISREG(status.st_mode) || access(path, X_OK) != 0) return PROGRAM_CANNOT_EXECUTE;
     return 0;
 }
 
 /* The better of two failures to report: that something is there but cannot be run. */
 static int worse(int one, int other)
 {
-    return one == NOT_EXECUTABLE || other == NOT_EXECUTABLE ? NOT_EXECUTABLE : NOT_FOUND;
+    return one == PROGRAM_CANNOT_EXECUTE || other == PROGRAM_CANNOT_EXECUTE ? PROGRAM_CANNOT_EXECUTE
+                                                                            : PROGRAM_NOT_FOUND;
 }
 
 /* In a directory of $PATH that may not be searched there is nothing, as for a shell. */
@@ -46,7 +47,7 @@ static int path_search(struct executable *executable, const char *name)
 {
     const char *directory = getenv("PATH");
     if (directory == NULL) directory = "/usr/local/bin:/usr/bin:/bin";
-    int result = NOT_FOUND;
+    int result = PROGRAM_NOT_FOUND;
     for (;;) {
         size_t length = strcspn(directory, ":");
         int written = snprintf(executable->path, sizeof executable->path, "%.*s%s%s", (int)length,
@@ -125,7 +126,7 @@ int executable_find(struct executable *executable, const char *name)
     if (strchr(name, '/') != NULL) {
         snprintf(executable->path, sizeof executable->path, "%s", name);
         status = path_check(executable->path);
-        if (status == NOT_FOUND && errno == EACCES) status = NOT_EXECUTABLE;
+        if (status == PROGRAM_NOT_FOUND && errno == EACCES) status = PROGRAM_CANNOT_EXECUTE;
     } else {
         status = path_search(executable, name);
     }

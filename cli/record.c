@@ -5,8 +5,8 @@
 #include "cli/cli.h"
 #include "cli/executable.h"
 #include "cli/finish.h"
-#include "cli/run_program.h"
 #include "cli/recordings.h"
+#include "cli/run_program.h"
 #include "common/installed.h"
 #include "tracing/output_name.h"
 
@@ -26,10 +26,6 @@
 #define OUTPUT_VARIABLE "TCMALLOC_TRACE_OUTPUT"
 #define REPORT_VARIABLE "TCMALLOC_TRACE_REPORT"
 #define QUIET_VARIABLE  "TCMALLOC_TRACE_QUIET"
-
-/* Exit statuses of a shell, which a caller of `record` expects too; and of others that run a
- * program, when it is themselves that failed. */
-enum { NOTHING_RECORDED = 125, CANNOT_EXECUTE = 126, NOT_FOUND = 127 };
 
 static const char help_text[] =
     "usage: malloctape record [-o FILE] [--follow] [--] PROGRAM [ARGUMENTS...]\n"
@@ -240,7 +236,8 @@ static void recording_finish(const struct recording *recording, bool speaks,
                 recording->output, finished.events, finished.bytes);
 }
 
-static struct outcome recordings_settle(const struct record *record, const struct recordings *recordings)
+static struct outcome recordings_settle(const struct record *record,
+                                        const struct recordings *recordings)
 {
     struct outcome outcome = {0};
     bool speaks = !record->follow && getenv(QUIET_VARIABLE) == NULL;
@@ -304,14 +301,15 @@ static int program_run(const struct record *record, const struct executable *exe
 {
     struct recordings recordings;
     struct running_program program = {0};
-    bool listens = recordings_begin(&recordings) && setenv(REPORT_VARIABLE, recordings.path, 1) == 0;
+    bool listens =
+        recordings_begin(&recordings) && setenv(REPORT_VARIABLE, recordings.path, 1) == 0;
     fprintf(stderr, "malloctape record: recording to %s\n", record->destination);
     int error = run_program(&program, executable->path, record->program, look, &recordings);
     recordings_look(&recordings);
-    int status = CANNOT_EXECUTE;
+    int status = PROGRAM_CANNOT_EXECUTE;
     if (error != 0) {
         cli_fail(&cli_record, "%s: %s", executable->path, strerror(error));
-        if (error == ENOENT) status = NOT_FOUND;
+        if (error == ENOENT) status = PROGRAM_NOT_FOUND;
     } else {
         struct outcome outcome = recordings_settle(record, &recordings);
         outcome_tell(record, &outcome);
@@ -319,7 +317,7 @@ static int program_run(const struct record *record, const struct executable *exe
         status = run_program_status(&program);
         if (status == 0 && listens && nothing_is_recorded(&outcome)) {
             cli_fail(&cli_record, "nothing was recorded");
-            status = NOTHING_RECORDED;
+            status = PROGRAM_NOTHING_RECORDED;
         }
     }
     recordings_end(&recordings);
@@ -336,7 +334,7 @@ static int run(int count, char **words)
     status = executable_find(&executable, record.program[0]);
     if (status != 0) {
         cli_fail(&cli_record, "%s: %s", record.program[0],
-                 status == CANNOT_EXECUTE ? "cannot be executed" : "not found");
+                 status == PROGRAM_CANNOT_EXECUTE ? "cannot be executed" : "not found");
         return status;
     }
     if (!library_find(&library)) return PROGRAM_FAILED;

@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/program.h"
+
 /* How often something else is done while the program runs. */
 enum { MEANWHILE_NS = 200000000 };
 
@@ -29,8 +31,9 @@ static void child_run(const char *path, char **words, const struct signals *sign
     sigprocmask(SIG_SETMASK, &signals->mask, NULL);
     execvp(path, words);
     int error = errno;
-    if (write(errors, &error, sizeof error) < 0) _exit(126);
-    _exit(126);
+    ssize_t written = write(errors, &error, sizeof error);
+    (void)written; /* nobody is left to tell */
+    _exit(PROGRAM_CANNOT_EXECUTE);
 }
 
 /* The errno that the child tells before it ends; 0: it has become the program. */

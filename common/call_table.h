@@ -5,6 +5,7 @@
 #ifndef MALLOCTAPE_CALL_TABLE_H
 #define MALLOCTAPE_CALL_TABLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "call_kind.h"
@@ -17,6 +18,25 @@ extern "C" {
 
 extern const uint8_t call_shapes[CALL_TABLE_SIZE]; /* enum call_shape */
 extern const char *const call_names[CALL_TABLE_SIZE];
+
+/* ---- what the arguments of a shape are ---- */
+
+static inline bool shape_is_allocation(unsigned shape)
+{
+    return shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED;
+}
+
+static inline bool shape_has_size(unsigned shape)
+{
+    return shape_is_allocation(shape) || shape == SHAPE_REALLOC || shape == SHAPE_FREE_SIZED ||
+           shape == SHAPE_FREE_SIZED_ALIGNED;
+}
+
+static inline bool shape_has_alignment(unsigned shape)
+{
+    return shape == SHAPE_ALLOCATION_ALIGNED || shape == SHAPE_FREE_ALIGNED ||
+           shape == SHAPE_FREE_SIZED_ALIGNED;
+}
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "common/call_table.h"
 #include "common/output.h"
 
 static int put(const char *text, size_t bytes, void *output)
@@ -22,4 +23,23 @@ bool json_file_write(const json_t *value, const char *path, struct error *error)
     if (written) return error_set(error, &error_system, ERROR_NO_OFFSET, "no memory for the JSON");
     *error = output.error;
     return false;
+}
+
+void json_put_number(json_t *object, const char *key, uint64_t number)
+{
+    json_object_set_new(object, key, json_integer((json_int_t)number));
+}
+
+void json_put_text(json_t *object, const char *key, const char *text)
+{
+    json_t *string = json_string(text);
+    json_object_set_new(object, key, string != NULL ? string : json_null());
+}
+
+void json_put_kinds(json_t *object, const char *key, const uint64_t *by_kind)
+{
+    json_t *kinds = json_object();
+    for (unsigned kind = 0; kind < CALL_KINDS; kind++)
+        if (by_kind[kind] > 0) json_put_number(kinds, call_names[kind], by_kind[kind]);
+    json_object_set_new(object, key, kinds);
 }

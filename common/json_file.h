@@ -1,14 +1,23 @@
-/* json_file - writes a JSON value to a file. */
+/* json_file - writes a JSON value to a file, and what our reports put into one. */
 #ifndef MALLOCTAPE_JSON_FILE_H
 #define MALLOCTAPE_JSON_FILE_H
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "common/error.h"
 
 /* Writes `value` and a newline to the file at `path`; "-" is the standard output. A value of NULL
  * is one that there was no memory for. False: see error. */
 bool json_file_write(const json_t *value, const char *path, struct error *error);
+
+void json_put_number(json_t *object, const char *key, uint64_t number);
+
+/* A path is whatever bytes the system allows, JSON is UTF-8: `text` becomes null if it is not. */
+void json_put_text(json_t *object, const char *key, const char *text);
+
+/* `by_kind`: CALL_KINDS counts. Those of 0 are left out. */
+void json_put_kinds(json_t *object, const char *key, const uint64_t *by_kind);
 
 #endif

@@ -11,7 +11,13 @@ enum program_status {
     PROGRAM_OK = 0,     /* all of it */
     PROGRAM_FAILED = 1, /* damage in the input, or something could not be carried out */
     PROGRAM_USAGE = 2,  /* wrong options */
-    PROGRAM_CUT = 3     /* all that was there, but the recording or the stream had been cut short */
+    PROGRAM_CUT = 3,    /* all that was there, but the recording or the stream had been cut short */
+
+    /* Of `record`, as of other programs that run a program: it failed itself. */
+    PROGRAM_NOTHING_RECORDED = 125,
+    /* Of a shell, which a caller of `record` expects too. */
+    PROGRAM_CANNOT_EXECUTE = 126,
+    PROGRAM_NOT_FOUND = 127
 };
 
 /* Prints "NAME (malloctape) VERSION" on the standard output. Returns PROGRAM_OK. */

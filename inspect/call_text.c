@@ -4,18 +4,6 @@
 
 #include "common/call_table.h"
 
-static bool has_size(unsigned shape)
-{
-    return shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED ||
-           shape == SHAPE_REALLOC || shape == SHAPE_FREE_SIZED || shape == SHAPE_FREE_SIZED_ALIGNED;
-}
-
-static bool has_alignment(unsigned shape)
-{
-    return shape == SHAPE_ALLOCATION_ALIGNED || shape == SHAPE_FREE_ALIGNED ||
-           shape == SHAPE_FREE_SIZED_ALIGNED;
-}
-
 /* Parameters of mallopt can be negative (INSTRUCTIONS.md 5.1). */
 static void numbers_print(FILE *to, const struct call_text *call)
 {
@@ -32,8 +20,8 @@ void call_text_print(FILE *to, const struct call_text *call)
     unsigned shape = call_shapes[call->kind];
     fputs(call_names[call->kind], to);
     if (call->ended[0] != '\0') fprintf(to, " %s", call->ended);
-    if (has_size(shape)) fprintf(to, " %" PRIu64, call->size);
-    if (has_alignment(shape)) fprintf(to, " %" PRIu64, call->alignment);
+    if (shape_has_size(shape)) fprintf(to, " %" PRIu64, call->size);
+    if (shape_has_alignment(shape)) fprintf(to, " %" PRIu64, call->alignment);
     if (shape == SHAPE_HEAP) numbers_print(to, call);
     if (call->began[0] != '\0') fprintf(to, " -> %s", call->began);
     if (call->has_address) fprintf(to, " at 0x%" PRIx64, call->address);

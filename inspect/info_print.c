@@ -104,24 +104,10 @@ void info_print(const struct info *info, const char *path)
 
 /* ---- JSON ---- */
 
-static void put_number(json_t *object, const char *key, uint64_t number)
-{
-    json_object_set_new(object, key, json_integer((json_int_t)number));
-}
-
-/* A path is whatever bytes the system allows; JSON is UTF-8. */
+/* Without a text, an empty one. */
 static void put_text(json_t *object, const char *key, const char *text)
 {
-    json_t *string = json_string(text != NULL ? text : "");
-    json_object_set_new(object, key, string != NULL ? string : json_null());
-}
-
-static json_t *json_kinds(const struct info *info)
-{
-    json_t *kinds = json_object();
-    for (unsigned kind = 0; kind < CALL_KINDS; kind++)
-        if (info->by_kind[kind] > 0) put_number(kinds, call_names[kind], info->by_kind[kind]);
-    return kinds;
+    json_put_text(object, key, text != NULL ? text : "");
 }
 
 static void put_origin(json_t *object, const struct info *info)
@@ -136,39 +122,39 @@ static void put_origin(json_t *object, const struct info *info)
     put_text(object, "allocator", info->allocator);
     put_text(object, "foreign_malloc", info->foreign_malloc);
     if (info->pid != NULL && *info->pid != '\0')
-        put_number(object, "pid", strtoull(info->pid, NULL, 10));
+        json_put_number(object, "pid", strtoull(info->pid, NULL, 10));
     put_text(object, "run", info->run);
     json_object_set_new(object, "start", json_real(info->start_s));
 }
 
 static void put_raw(json_t *object, const struct info *info)
 {
-    put_number(object, "sequence_numbers", info->sequences);
-    put_number(object, "waits", info->waits);
-    put_number(object, "waited_ns", info->waited_ns);
+    json_put_number(object, "sequence_numbers", info->sequences);
+    json_put_number(object, "waits", info->waits);
+    json_put_number(object, "waited_ns", info->waited_ns);
     put_text(object, "spool", spool_names[info->spool]);
-    put_number(object, "spool_events", info->spool_events);
+    json_put_number(object, "spool_events", info->spool_events);
 }
 
 static void put_instructions(json_t *object, const struct info *info)
 {
-    put_number(object, "instructions", info->instructions);
-    put_number(object, "freed_twice", info->freed_twice);
+    json_put_number(object, "instructions", info->instructions);
+    json_put_number(object, "freed_twice", info->freed_twice);
 }
 
 static json_t *json_info(const struct info *info)
 {
     json_t *object = json_object();
     put_origin(object, info);
-    put_number(object, "duration_ns", info->duration_ns);
-    put_number(object, "events", info->events);
-    json_object_set_new(object, "by_kind", json_kinds(info));
-    put_number(object, "failed", info->failed);
-    put_number(object, "threads", info->threads);
-    put_number(object, "lanes", info->lanes);
-    put_number(object, "live_at_end", info->live_at_end);
-    put_number(object, "lost_events", info->lost_events);
-    put_number(object, "ticks", info->ticks);
+    json_put_number(object, "duration_ns", info->duration_ns);
+    json_put_number(object, "events", info->events);
+    json_put_kinds(object, "by_kind", info->by_kind);
+    json_put_number(object, "failed", info->failed);
+    json_put_number(object, "threads", info->threads);
+    json_put_number(object, "lanes", info->lanes);
+    json_put_number(object, "live_at_end", info->live_at_end);
+    json_put_number(object, "lost_events", info->lost_events);
+    json_put_number(object, "ticks", info->ticks);
     if (info->format == STREAM_RAW)
         put_raw(object, info);
     else
@@ -176,7 +162,7 @@ static json_t *json_info(const struct info *info)
     json_object_set_new(object, "truncated", json_boolean(info->truncated));
     put_text(object, "end", info->ended);
     if (info->file_bytes > 0) {
-        put_number(object, "file_bytes", info->file_bytes);
+        json_put_number(object, "file_bytes", info->file_bytes);
         json_object_set_new(object, "bytes_per_event", json_real(bytes_per_event(info)));
     }
     return object;

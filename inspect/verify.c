@@ -84,7 +84,7 @@ static bool ordering_start(struct ordering *ordering, const char *raw)
     if (ordering->child == 0) {
         dup2(ends[1], STDOUT_FILENO);
         execl(installed.path, ORDERING_PROGRAM, "--quiet", "--", raw, "-", (char *)NULL);
-        _exit(127);
+        _exit(PROGRAM_NOT_FOUND);
     }
     close(ends[1]);
     ordering->fd = ends[0];

@@ -329,23 +329,6 @@ static bool block_get_operand(struct instruction_reader *reader, struct block *b
 
 /* ---- instructions that are rare (5) ---- */
 
-static bool shape_has_size(uint8_t shape)
-{
-    return shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED ||
-           shape == SHAPE_REALLOC || shape == SHAPE_FREE_SIZED || shape == SHAPE_FREE_SIZED_ALIGNED;
-}
-
-static bool shape_has_alignment(uint8_t shape)
-{
-    return shape == SHAPE_ALLOCATION_ALIGNED || shape == SHAPE_FREE_ALIGNED ||
-           shape == SHAPE_FREE_SIZED_ALIGNED;
-}
-
-static bool shape_is_allocation(uint8_t shape)
-{
-    return shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED;
-}
-
 static bool shape_is_free(uint8_t shape)
 {
     return shape == SHAPE_FREE || shape == SHAPE_FREE_SIZED || shape == SHAPE_FREE_ALIGNED ||

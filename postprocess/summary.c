@@ -4,6 +4,7 @@
 #include <jansson.h>
 
 #include "common/call_table.h"
+#include "common/json_file.h"
 
 static const char *const status_names[] = {
     [RUN_COMPLETE] = "complete", [RUN_CUT] = "cut",       [RUN_SALVAGED] = "salvaged",
@@ -106,44 +107,31 @@ void summary_print(const struct summary *summary, FILE *to)
 
 /* ---- JSON ---- */
 
-static void add_number(json_t *object, const char *key, uint64_t number)
-{
-    json_object_set_new(object, key, json_integer((json_int_t)number));
-}
-
-static json_t *by_kind(const struct instruction_totals *totals)
-{
-    json_t *kinds = json_object();
-    for (unsigned kind = 0; kind < CALL_KINDS; kind++)
-        if (totals->by_kind[kind] != 0) add_number(kinds, call_names[kind], totals->by_kind[kind]);
-    return kinds;
-}
-
 static void add_figures(json_t *root, const struct summary *summary)
 {
     const struct run_result *result = &summary->result;
-    add_number(root, "events", result->totals.calls);
-    json_object_set_new(root, "by_kind", by_kind(&result->totals));
-    add_number(root, "failed", result->order.failed);
-    add_number(root, "unknown_objects", result->order.unknown_objects);
-    add_number(root, "freed_twice", result->totals.freed_twice);
-    add_number(root, "displaced_objects", result->order.displaced);
-    add_number(root, "live_at_end", result->totals.live);
-    add_number(root, "lost_events", result->order.lost_events);
-    add_number(root, "threads", result->totals.threads);
-    add_number(root, "lanes", result->order.lanes);
-    add_number(root, "lane_switches", result->totals.lane_changes);
-    add_number(root, "ticks", result->ticks);
-    add_number(root, "windows", result->order.windows);
-    add_number(root, "windows_overtaken", result->order.windows_overtaken);
-    add_number(root, "units_stepped", result->order.units_stepped);
-    add_number(root, "units_ignored", result->order.relaxed);
-    add_number(root, "sequence_numbers", result->order.sequences);
-    add_number(root, "sequence_numbers_missing", result->order.sequences_missing);
-    add_number(root, "damages", result->order.damages);
-    add_number(root, "registers", result->totals.registers);
-    add_number(root, "bytes_in", result->bytes_in);
-    add_number(root, "bytes_out", result->bytes_out);
+    json_put_number(root, "events", result->totals.calls);
+    json_put_kinds(root, "by_kind", result->totals.by_kind);
+    json_put_number(root, "failed", result->order.failed);
+    json_put_number(root, "unknown_objects", result->order.unknown_objects);
+    json_put_number(root, "freed_twice", result->totals.freed_twice);
+    json_put_number(root, "displaced_objects", result->order.displaced);
+    json_put_number(root, "live_at_end", result->totals.live);
+    json_put_number(root, "lost_events", result->order.lost_events);
+    json_put_number(root, "threads", result->totals.threads);
+    json_put_number(root, "lanes", result->order.lanes);
+    json_put_number(root, "lane_switches", result->totals.lane_changes);
+    json_put_number(root, "ticks", result->ticks);
+    json_put_number(root, "windows", result->order.windows);
+    json_put_number(root, "windows_overtaken", result->order.windows_overtaken);
+    json_put_number(root, "units_stepped", result->order.units_stepped);
+    json_put_number(root, "units_ignored", result->order.relaxed);
+    json_put_number(root, "sequence_numbers", result->order.sequences);
+    json_put_number(root, "sequence_numbers_missing", result->order.sequences_missing);
+    json_put_number(root, "damages", result->order.damages);
+    json_put_number(root, "registers", result->totals.registers);
+    json_put_number(root, "bytes_in", result->bytes_in);
+    json_put_number(root, "bytes_out", result->bytes_out);
 }
 
 void summary_add_json(const struct summary *summary, json_t *results)
@@ -151,8 +139,8 @@ void summary_add_json(const struct summary *summary, json_t *results)
     const struct run_result *result = &summary->result;
     char text[512];
     json_t *root = json_object();
-    json_object_set_new(root, "input", json_string(summary->input));
-    json_object_set_new(root, "status", json_string(status_names[result->status]));
+    json_put_text(root, "input", summary->input);
+    json_put_text(root, "status", status_names[result->status]);
     json_object_set_new(root, "error",
                         error_is_set(&result->error)
                             ? json_string(error_text(&result->error, text, sizeof text))
@@ -160,7 +148,7 @@ void summary_add_json(const struct summary *summary, json_t *results)
     json_object_set_new(root, "truncated", json_boolean(result->truncated));
     json_object_set_new(root, "spool_used",
                         json_boolean(result->spool == RUN_SPOOL_USED || result->spool_records > 0));
-    add_number(root, "spool_records", result->spool_records);
+    json_put_number(root, "spool_records", result->spool_records);
     add_figures(root, summary);
     json_object_set_new(root, "seconds", json_real(summary->seconds));
     json_object_set_new(root, "events_per_second", json_real(summary_events_per_second(summary)));

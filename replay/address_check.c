@@ -88,21 +88,19 @@ static void compare_one(struct address_check *check, const struct instruction_ba
     check->matched += mismatch.original_last == mismatch.replayed_last;
 }
 
-/* Whether an object is there afterwards that this call brought or changed. */
-static bool brings(uint8_t opcode)
+/* Whether this call returned an object. */
+static bool returns_object(uint8_t opcode)
 {
     uint8_t shape = call_shapes[opcode & INSTRUCTION_NUMBER_MASK];
-    bool allocation =
-        shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED || shape == SHAPE_REALLOC;
-    return allocation && !(opcode & INSTRUCTION_FAILED);
+    return (shape_is_allocation(shape) || shape == SHAPE_REALLOC) && !(opcode & INSTRUCTION_FAILED);
 }
 
 bool address_check_batch(struct address_check *check, const struct instruction_batch *batch,
                          size_t count, struct error *error)
 {
     for (size_t i = 0; i < count; i++) {
-        bool brought = brings(instruction_batch_opcode(batch, i));
-        if (!brought || batch->addresses[i] == 0 || check->addresses[i] == 0) continue;
+        bool returned = returns_object(instruction_batch_opcode(batch, i));
+        if (!returned || batch->addresses[i] == 0 || check->addresses[i] == 0) continue;
         if (!reserve(check, error)) return false;
         compare_one(check, batch, i);
     }

@@ -32,26 +32,14 @@ static const struct row {
 
 /* ---- shapes ---- */
 
-static bool shape_is_allocation(unsigned shape)
-{
-    return shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED;
-}
-
 static bool shape_has_object(unsigned shape)
 {
     return shape >= SHAPE_REALLOC && shape <= SHAPE_FREE_SIZED_ALIGNED;
 }
 
-/* A size behind the object. */
-static bool shape_has_size(unsigned shape)
+static bool shape_has_size_after_object(unsigned shape)
 {
-    return shape == SHAPE_REALLOC || shape == SHAPE_FREE_SIZED || shape == SHAPE_FREE_SIZED_ALIGNED;
-}
-
-static bool shape_has_alignment(unsigned shape)
-{
-    return shape == SHAPE_ALLOCATION_ALIGNED || shape == SHAPE_FREE_ALIGNED ||
-           shape == SHAPE_FREE_SIZED_ALIGNED;
+    return shape_has_object(shape) && shape_has_size(shape);
 }
 
 /* ---- units and numbers ---- */
@@ -148,7 +136,7 @@ static bool take_object(struct raw_units *units, unsigned unit, struct raw_said 
 static bool take_rest(struct raw_units *units, bool says_place, struct raw_said *said)
 {
     unsigned shape = said->shape;
-    if (shape_has_size(shape)) said->size = take_number(units);
+    if (shape_has_size_after_object(shape)) said->size = take_number(units);
     if (shape_has_alignment(shape)) said->operand = take_number(units);
     said->begins = shape_is_allocation(shape) || shape == SHAPE_REALLOC;
     if (!said->begins) return true;

@@ -126,6 +126,8 @@ class Program {
     bool take_batch(uint32_t number, uint32_t size_class);
     void take(Thread &t, uint32_t size_class);
     void maybe_tell_cache(uint32_t number);
+    void perform_heap(uint32_t number, uint32_t kind);
+    void perform_end_thread(uint32_t number);
     void perform_put(uint32_t number);
     void perform_release(uint32_t number, uint32_t size_class, uint64_t count);
     void delete_cache(uint32_t number);

@@ -54,30 +54,36 @@ void Program::perform(uint32_t number, const Todo &todo)
         allocator_.delete_span(number, a);
         break;
     case Step::SequenceHeap: sequence(number, kPageHeapStructure); break;
-    case Step::Heap: {
-        Record heap;
-        heap.number = heap.kind = static_cast<uint8_t>(a);
-        heap.count = static_cast<uint8_t>(random_.below(3));
-        if (heap.count > 0) heap.size = random_.of_bits(63);
-        if (heap.count > 1) heap.alignment = random_.next();
-        record(number, heap);
-        break;
-    }
+    case Step::Heap: perform_heap(number, a); break;
     case Step::DeleteCache: delete_cache(number); break;
-    case Step::EndThread:
-        if (t.begun) recorder_.thread_end(number);
-        for (ObjectId object : t.mail) /* what came after it began to end */
-            pool_.push_back(object);
-        for (const Relayed &relayed : t.relayed)
-            pool_.push_back(relayed.object);
-        if (t.ball != 0) pool_.push_back(t.ball);
-        old_ids_.push_back(t.id);
-        t.lives = false;
-        t.mail.clear();
-        t.relayed.clear();
-        t.ball = 0;
-        break;
+    case Step::EndThread: perform_end_thread(number); break;
     }
+}
+
+void Program::perform_heap(uint32_t number, uint32_t kind)
+{
+    Record heap;
+    heap.number = heap.kind = static_cast<uint8_t>(kind);
+    heap.count = static_cast<uint8_t>(random_.below(3));
+    if (heap.count > 0) heap.size = random_.of_bits(63);
+    if (heap.count > 1) heap.alignment = random_.next();
+    record(number, heap);
+}
+
+void Program::perform_end_thread(uint32_t number)
+{
+    Thread &t = threads_[number];
+    if (t.begun) recorder_.thread_end(number);
+    for (ObjectId object : t.mail) /* what came after it began to end */
+        pool_.push_back(object);
+    for (const Relayed &relayed : t.relayed)
+        pool_.push_back(relayed.object);
+    if (t.ball != 0) pool_.push_back(t.ball);
+    old_ids_.push_back(t.id);
+    t.lives = false;
+    t.mail.clear();
+    t.relayed.clear();
+    t.ball = 0;
 }
 
 /* The first word of a thread that is recorded says who it is. */
