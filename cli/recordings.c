@@ -10,7 +10,8 @@ bool recordings_begin(struct recordings *recordings)
     const char *directory = getenv("TMPDIR");
     *recordings = (struct recordings){0};
     if (directory == NULL || directory[0] != '/') directory = "/tmp";
-    int length = snprintf(recordings->path, sizeof recordings->path, "%s/malloctape-record-XXXXXX", directory);
+    int length = snprintf(recordings->path, sizeof recordings->path, "%s/malloctape-record-XXXXXX",
+                          directory);
     int file = length < (int)sizeof recordings->path ? mkostemp(recordings->path, O_CLOEXEC) : -1;
     recordings->file = file >= 0 ? fdopen(file, "r") : NULL;
     if (recordings->file == NULL) recordings->path[0] = '\0';

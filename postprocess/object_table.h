@@ -1,26 +1,24 @@
 /* object_table - the objects that are alive, by the place at which they live (FORMAT.md 2.5).
  *
- *   place  -> pages [ ][p][ ][p]    page  65 536 entries, made when the first object is allocated there
- *                                   entry lives  0             nobody does
- *                                                register + 1  this object does
- *                                                with OBJECT_SPECIAL  more is to be looked at
- *                                         allocated   of whom it was allocated, and as which allocation
+ *   place --> page (65 536 entries, made at the first allocation there) --> entry
  *
- * A lookup is: page, entry. Where pages have not been made stands one whose entries are all
- * special, and so is place 0, which is no place. So one comparison tells what is plain, and it
- * nearly always is.
+ *   entry.lives       0: nobody; register + 1: this object; with OBJECT_SPECIAL: see further
+ *   entry.allocated   the lane of the allocation, and which of its allocations it is
  *
- * What an end means is said by its bound: of the objects that the bound's lane has allocated at the
- * place, the latest among so many allocations. An end that its own lane tells of means whoever lives
- * there (docs/ordering.md). That does not hold for what happens beside the recording (pauses,
- * losses), nor for places of class 0, which change hands outside of the structures with numbers:
- * there an object may be allocated at a place whose older object seems to live on, and its free may
- * come later or never. The older one is then *displaced*: it stays alive, in a table of its own,
- * and ends at such a place look for the very object.
+ * A lookup is page, then entry. A page that is not made is one shared page of special entries, and
+ * place 0, which is no place, is special too. So one comparison tells the plain case.
  *
- * Memory   12 bytes for each place in pages that were made, some 24 for each displaced object. It
- *          may be needed by allocations; failure stays in `failed`, after which nothing the table says
- *          means anything. Threads: one. */
+ * The bound of a free says which object it means: of the objects that the bound's lane has
+ * allocated at the place, the latest among so many allocations. A free in the object's own lane
+ * means whoever lives there (docs/ordering.md). Two things break that: what happens while nothing
+ * is recorded, and places of class 0, which change hands outside of the structures with sequence
+ * numbers. There an object may be allocated at a place whose older object seems to be alive. The
+ * older one is then *displaced*: it stays alive in a table of its own, and a free at such a place
+ * looks for the very object.
+ *
+ * Memory   12 bytes for each place in pages that were made, some 24 for each displaced object. If
+ *          there is none for an allocation, `failed` is set and the table means nothing any more.
+ * Threads  one. */
 #ifndef MALLOCTAPE_OBJECT_TABLE_H
 #define MALLOCTAPE_OBJECT_TABLE_H
 
@@ -78,7 +76,8 @@ static inline struct object_entry *object_table_entry(const struct object_table 
     return &table->pages[place >> OBJECT_PAGE_BITS][place & (OBJECT_PAGE_ENTRIES - 1)];
 }
 
-/* An allocation, raw_allocations(), of the object in `register_number` at the place; 0: nobody knows where. */
+/* An allocation, raw_allocations(), of the object in `register_number` at the place; 0: nobody
+ * knows where. */
 static inline void object_table_allocation(struct object_table *table, uint64_t allocated,
                                            uint32_t place, uint32_t register_number)
 {
