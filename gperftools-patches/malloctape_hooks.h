@@ -1,8 +1,8 @@
 /* malloctape_hooks - what the patched gperftools sources call.
  *
  * Without MALLOCTAPE_TRACING (libtcmalloc_minimal.so) every macro is empty and the object code is
- * upstream's. With it (libtcmalloc_minimal_tracing.so) they reach the capture core in the same
- * library.
+ * upstream's. With it (libtcmalloc_minimal_tracing.so) they reach the capture core
+ * (tracing/hooks.h) and the front end, both in the same library.
  *
  * The functions are called while gperftools holds a spinlock: they take nothing from the heap, and
  * wait for nobody but each other and the writer thread, which never needs a lock of gperftools. */
@@ -16,34 +16,13 @@
 
 #ifdef MALLOCTAPE_TRACING
 
+#include "tracing/hooks.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 #pragma GCC visibility push(hidden)
-
-/* malloctape_sequence() - the calling thread has just entered `structure`.
- *
- * Thread   any; the lock that protects the structure is held. */
-void malloctape_sequence(unsigned structure);
-
-/* malloctape_thread_cache_deleted() - a thread cache is about to be flushed and destroyed.
- *
- * Thread   the one that ends, idles or replaces its cache; no lock is held. */
-void malloctape_thread_cache_deleted(void);
-
-/* malloctape_thread_cache_changed() - the calling thread has another thread cache, or none.
- *
- * Thread   any; no lock is held. */
-void malloctape_thread_cache_changed(void);
-
-/* malloctape_cached() - `count` objects of a size class, linked by their first words, have come
- * into the calling thread's cache, whose list of the class was empty; the first may be about to
- * leave again. malloctape_uncached() - the first `count` objects of the list are about to leave.
- *
- * Thread   the one that has the cache; no lock is held. */
-void malloctape_cached(const void *cache, unsigned size_class, const void *first, unsigned count);
-void malloctape_uncached(const void *cache, unsigned size_class, unsigned count);
 
 /* malloctape_heap_grown() - the heap has got these addresses from the system; nothing is on them
  * yet.

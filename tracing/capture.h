@@ -42,6 +42,7 @@
 
 #include "../common/atomic.h"
 #include "../common/call_kind.h"
+#include "hooks.h"
 #include "shadow.h"
 #include "units.h"
 
@@ -192,31 +193,15 @@ void malloctape_reallocated(unsigned kind, const void *old, uint64_t size, const
 /* Records a heap-wide call with `count` (0 to 2) numbers. */
 void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_t second);
 
-/* The calling thread holds the lock of `structure` (FORMAT.md 3) and enters it. Never allocates;
- * may wait for the writer, which never needs a lock of the allocator. */
-void malloctape_sequence(unsigned structure);
-
 /* The calling thread has this thread cache; NULL: none. If the stream does not follow it yet, the
  * front end is asked for what it holds (malloctape_front_end.tell_cache), and it does. */
 void malloctape_thread_cache_is(void *cache);
-
-/* `count` objects of a class, linked by their first words, have come into a thread cache behind
- * those that are there; or all that were first have left it. Of no consequence unless it is the
- * cache that the calling thread's lane follows. */
-void malloctape_cached(const void *cache, unsigned size_class, const void *first, unsigned count);
-void malloctape_uncached(const void *cache, unsigned size_class, unsigned count);
-
-/* The calling thread has, or is about to have, another thread cache or none. */
-void malloctape_thread_cache_changed(void);
 
 /* The calling thread makes, or has made, a call that is not recorded: malloctape_ready() returned
  * false. Nobody sees what happens to its cache. Until malloctape_ready() returns true, its entries
  * into structures are not recorded either, because readers would take them for those of another
  * event. */
 void malloctape_unrecorded(void);
-
-/* The calling thread's cache is about to be destroyed; recorded. */
-void malloctape_thread_cache_deleted(void);
 
 /* From now on every call is recorded off the fast path, because there is more to do in it. */
 void malloctape_disable_fast_path(void);
