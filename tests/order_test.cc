@@ -329,7 +329,8 @@ TEST(Order, TheNextWindowIsLetInWhereThisOneNeedsIt)
     EXPECT_EQ(ordered.result.order.windows_overtaken, 1u);
 }
 
-/* A lane's turn is 512 records here; wherever it ends, a call is not parted from its sequence numbers. */
+/* A lane's turn is 512 records here; wherever it ends, a call is not parted from its sequence
+ * numbers. */
 TEST(Order, TurnsDoNotEndInsideUnits)
 {
     for (int records = 500; records < 520; records++) {
@@ -543,8 +544,8 @@ TEST(Order, ABoundBeyondTheEndIsUnknown)
     EXPECT_EQ(ordered.result.totals.live, 1u);
 }
 
-/* As pauses leave it: an end that was not recorded, and one that nothing puts before an allocation of
- * another thread. */
+/* As pauses leave it: an end that was not recorded, and one that nothing puts before an allocation
+ * of another thread. */
 TEST(Order, WhoLivesWhereAnotherOneIsAllocatedStaysAlive)
 {
     RawBuilder raw;
@@ -927,8 +928,9 @@ TEST(Order, AddressesArePassedOn)
 /* --- records of several lanes shuffled, as far as the four rules allow --- */
 
 /* Threads that are interrupted between any two records, also in the middle of a call. Nothing but
- * the rules of FORMAT.md 6 holds: an object may be used by others before the sequence numbers of the realloc
- * that made it have been taken, and by a call whose first sequence numbers were taken before its allocation. */
+ * the rules of FORMAT.md 6 holds: an object may be used by others before the sequence numbers of
+ * the realloc that made it have been taken, and by a call whose first sequence numbers were taken
+ * before its allocation. */
 class Shuffled {
   public:
     struct Record {
@@ -1022,7 +1024,8 @@ class Shuffled {
     }
 };
 
-/* Puts the sequence numbers back between the calls of their lanes: each as early as its turn comes. */
+/* Puts the sequence numbers back between the calls of their lanes: each as early as its turn
+ * comes. */
 class Checker {
   public:
     explicit Checker(const Shuffled &program) : program_(program), at_(program.lanes.size()) {}

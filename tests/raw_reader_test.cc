@@ -1,4 +1,5 @@
-/* The raw stream and the spool as their readers see them: FORMAT.md byte for byte, and every kind of damage. */
+/* The raw stream and the spool as their readers see them: FORMAT.md byte for byte, and every kind
+ * of damage. */
 #include <gtest/gtest.h>
 #include <lz4frame.h>
 
@@ -434,7 +435,8 @@ TEST(RawReader, ChunksWithoutUnits)
 
 /* --- packed chunks, FORMAT.md 5.5 --- */
 
-/* Every unit there is, as payload of a packed chunk, against the same plain: the reader is asked, not the decoder. */
+/* Every unit there is, as payload of a packed chunk, against the same plain: the reader is asked,
+ * not the decoder. */
 TEST(RawReader, EveryUnitCanBePacked)
 {
     std::string units;
@@ -621,7 +623,8 @@ TEST(RawDecoder, EveryShapeAndRecord)
     EXPECT_EQ(r[16].number, RAW_THREAD_END);
 }
 
-/* What an object freed twice makes of a list: it gives its place twice, and has less than is taken from it. */
+/* What an object freed twice makes of a list: it gives its place twice, and has less than is taken
+ * from it. */
 TEST(RawDecoder, AListThatRunsDry)
 {
     RawBuilder raw;
@@ -655,8 +658,8 @@ TEST(RawDecoder, AListThatRunsDry)
     EXPECT_EQ(reading.doubt, "raw_cache_short");
 }
 
-/* Each range with its smallest and its largest operand, and what is beyond: of objects that no thread caches, and of
- * those that go into the cache and come out again. */
+/* Each range with its smallest and its largest operand, and what is beyond: of objects that no
+ * thread caches, and of those that go into the cache and come out again. */
 TEST(RawDecoder, PlacesOfEveryRange)
 {
     for (uint32_t size_class : {0, 1, 127}) {
@@ -814,7 +817,8 @@ TEST(RawDecoder, ForeignObjects)
 
 /* --- caches --- */
 
-/* Threads that do whatever they can with caches of odd classes; the builder follows them in its own way. */
+/* Threads that do whatever they can with caches of odd classes; the builder follows them in its own
+ * way. */
 TEST(RawDecoder, CachesAreFollowed)
 {
     const uint64_t bytes[] = {3, 8, 20, 24, 25, 100, 1000, 4094, 4096, 8190, 20000, 1000000};
@@ -954,7 +958,8 @@ TEST(RawDecoder, CachesAreFollowed)
     }
 }
 
-/* Every age of every range, and the next one, which has no unit: near and far, in packed chunks only. */
+/* Every age of every range, and the next one, which has no unit: near and far, in packed chunks
+ * only. */
 TEST(RawDecoder, Ages)
 {
     const std::pair<int, uint32_t> ranges[] = {{21, 0x800}, {28, 0x200}, {30, 0x100}, {18, 0x100}};
@@ -991,7 +996,8 @@ TEST(RawDecoder, Ages)
             for (const record &one : reading.lanes[0])
                 if (one.ends != 0) ends.push_back(one.ends);
             EXPECT_EQ(ends, wanted);
-            /* All but the first allocated; of reallocs, which are allocations, those of age 1, 4, 7 ... 256. */
+            /* All but the first allocated; of reallocs, which are allocations, those of age 1, 4, 7
+             * ... 256. */
             std::string units = units_of_first_chunk(raw.bytes);
             uint32_t aged = 0;
             for (size_t i = 0; i < units.size(); i += 2)
@@ -1291,94 +1297,95 @@ struct RecordDamage {
     const char *error;
 };
 
+const RecordDamage kRecordDamages[] = {
+    {{0x0000}, "raw_unit"},
+    {{0x0001}, "raw_object"},
+    {{0x9fff}, "raw_object"},
+    {{0xb000, 0x0001}, "raw_unit"},
+    {{0xb001}, "raw_unit"},
+    {{0xc000}, "raw_unit"},
+    {{0xd7ff}, "raw_unit"},
+    {{0xd800, 0x0000}, "raw_place"},
+    {{0xd801, 0x0001}, "raw_object"},
+    {{0xe000, 0x0041}, "raw_unit"},
+    {{0xe400, 0x0041}, "raw_unit"},
+    {{0xe800, 0x0000, 0x0007, 0x0000}, "raw_place"},
+    {{0xe803, 0x0007, 0x0007, 0x0043, 0x0003}, "raw_object"},
+    {{0xec00, 0x0002, 0x0000}, "raw_unit"},
+    {{0xf300}, "raw_unit"},
+    {{0xf3ff}, "raw_unit"},
+    {{0xf000}, "raw_number"},
+    {{0xf02d}, "raw_number"},
+    {{0xf02f}, "raw_number"},
+    {{0xf033, 0x0003, 0x0001}, "raw_number"},
+    {{0xf03c}, "raw_number"},
+    {{0xf03f}, "raw_number"},
+    {{0xf015, 0x0000}, "raw_place"},
+    {{0xf015, 0x8000, 0x8000, 0x0004}, "raw_place"},
+    {{0xf015, 0x0004}, "raw_object"},
+    {{0xf015, 0x0080}, "raw_object"},
+    {{0xf055, 0x0000, 0x0002, 0x0041, 0x0003}, "raw_object"},
+    {{0xf055, 0x8000, 0x0002, 0x0001, 0x0041, 0x0003}, "raw_object"},
+    {{0xf055, 0x0001, 0x8000, 0x8000, 0x1000, 0x0041, 0x0003}, "raw_object"},
+    {{0xf055, 0x0001, 0x0001, 0x0000, 0x0003}, "raw_place"},
+    {{0xf055, 0x0001, 0x0001, 0x8000, 0x8000, 0x0004, 0x0003}, "raw_place"},
+    {{0xf055, 0x0001, 0x0001, 0x0041, 0x0080}, "raw_size_class"},
+    {{0xf055, 0x0001, 0x0001, 0x0041, 0x0004}, "raw_size_class"},
+    {{0xf055, 0x0001, 0x0001, 0x0041, 0x0000}, "raw_place_class"},
+    {{0xf095, 0x0000, 0x0003}, "raw_place"},
+    {{0xf095, 0x0041, 0x0000}, "raw_place_class"},
+    {{0xf095, 0x0041, 0x0004}, "raw_size_class"},
+    {{0xf0d5}, "raw_unit_flag"},
+    {{0xf041, 0x0001}, "raw_unit_flag"},
+    {{0xf070, 0x0001}, "raw_unit_flag"},
+    {{0xf0b6, 0x0001, 0x0001}, "raw_unit_flag"},
+    {{0xf079}, "raw_unit_flag"},
+    {{0xa019}, "raw_size_class"},
+    {{0xf001, 0x0018, 0x8000, 0x8000, 0x0004, 0x0003}, "raw_place"},
+    {{0xf001, 0x0018, 0x0041, 0x0080}, "raw_size_class"},
+    {{0xf001, 0x0018, 0x0041, 0x0004}, "raw_size_class"},
+    {{0xf001, 0x0018, 0x0041, 0x0000}, "raw_place_class"},
+    {{0xf038, 0x0000, 0x0008}, "raw_size_class"},
+    {{0xf038, 0x0080, 0x0008}, "raw_size_class"},
+    {{0xf038, 0x0003, 0x0020}, "raw_size_class"},
+    {{0xf038, 0x0004, 0x0018}, "raw_size_class"},
+    {{0xf038, 0x0004, 0x0000}, "raw_operand"},
+    {{0xf038, 0x0004, 0x8000, 0x8000, 0x0004}, "raw_operand"},
+    {{0xf03a, 0x0000, 0x0001, 0x0041}, "raw_size_class"},
+    {{0xf03a, 0x0004, 0x0001, 0x00c8}, "raw_size_class"},
+    {{0xf03a, 0x0003, 0x0000}, "raw_operand"},
+    {{0xf03a, 0x0003, 0x0011}, "raw_operand"},
+    {{0xf03a, 0x0003, 0x0001, 0x0000}, "raw_place"},
+    {{0xf03a, 0x0003, 0x0002, 0x0041, 0x0081}, "raw_place"},
+    {{0xf03a, 0x0003, 0x0002, 0x0041, 0x8000, 0x8000, 0x0008}, "raw_place"},
+    {{0xf03a, 0x0003, 0x0001, 0x8000, 0x8000, 0x0004}, "raw_place"},
+    {{0xf03b, 0x0003, 0x0000}, "raw_operand"},
+    {{0xf03b, 0x0004, 0x0001}, "raw_size_class"},
+    {{0xf03b, 0x0000, 0x0001}, "raw_size_class"},
+    {{0xf180, 0x0001}, "raw_structure"},
+    {{0xf1fe, 0x0001}, "raw_structure"},
+    {{0xf103, 0x0000}, "raw_operand"},
+    {{0xf203, 0x8000, 0x8000, 0x8000, 0x2000}, "raw_operand"},
+    {{0xf025, 0x0003, 0x0001, 0x0001, 0x0001}, "raw_operand"},
+    {{0xf036, 0x0015, 0x0001}, "raw_operand"},
+    {{0xf001, 0xffff, 0xffff, 0xffff, 0xffff, 0x0010, 0x0000}, "raw_operand"},
+    {{0xf001, 0x8000, 0x8000, 0x8000, 0x8000, 0x8001, 0x0000}, "raw_operand"},
+    {{0xf035, 0x0001, 0xffff, 0xffff, 0xffff, 0xffff, 0x000f}, "raw_allocations"},
+    {{0xf001}, "raw_units_short"},
+    {{0xf001, 0x8001}, "raw_units_short"},
+    {{0xf001, 0x0001}, "raw_units_short"},
+    {{0xf001, 0x0001, 0x0043}, "raw_units_short"},
+    {{0xf008, 0x0001}, "raw_units_short"},
+    {{0xf055, 0x0001, 0x0001, 0x0043}, "raw_units_short"},
+    {{0xf038, 0x0004}, "raw_units_short"},
+    {{0xf03a, 0x0003, 0x0002, 0x0043}, "raw_units_short"},
+    {{0xf103}, "raw_units_short"},
+    {{0xd800}, "raw_units_short"},
+    {{0xe801}, "raw_units_short"}};
+
 TEST(RawDecoder, RecordsThatCannotBeAreNamedWithTheirPlace)
 {
-    const RecordDamage damages[] = {
-        {{0x0000}, "raw_unit"},
-        {{0x0001}, "raw_object"},
-        {{0x9fff}, "raw_object"},
-        {{0xb000, 0x0001}, "raw_unit"},
-        {{0xb001}, "raw_unit"},
-        {{0xc000}, "raw_unit"},
-        {{0xd7ff}, "raw_unit"},
-        {{0xd800, 0x0000}, "raw_place"},
-        {{0xd801, 0x0001}, "raw_object"},
-        {{0xe000, 0x0041}, "raw_unit"},
-        {{0xe400, 0x0041}, "raw_unit"},
-        {{0xe800, 0x0000, 0x0007, 0x0000}, "raw_place"},
-        {{0xe803, 0x0007, 0x0007, 0x0043, 0x0003}, "raw_object"},
-        {{0xec00, 0x0002, 0x0000}, "raw_unit"},
-        {{0xf300}, "raw_unit"},
-        {{0xf3ff}, "raw_unit"},
-        {{0xf000}, "raw_number"},
-        {{0xf02d}, "raw_number"},
-        {{0xf02f}, "raw_number"},
-        {{0xf033, 0x0003, 0x0001}, "raw_number"},
-        {{0xf03c}, "raw_number"},
-        {{0xf03f}, "raw_number"},
-        {{0xf015, 0x0000}, "raw_place"},
-        {{0xf015, 0x8000, 0x8000, 0x0004}, "raw_place"},
-        {{0xf015, 0x0004}, "raw_object"},
-        {{0xf015, 0x0080}, "raw_object"},
-        {{0xf055, 0x0000, 0x0002, 0x0041, 0x0003}, "raw_object"},
-        {{0xf055, 0x8000, 0x0002, 0x0001, 0x0041, 0x0003}, "raw_object"},
-        {{0xf055, 0x0001, 0x8000, 0x8000, 0x1000, 0x0041, 0x0003}, "raw_object"},
-        {{0xf055, 0x0001, 0x0001, 0x0000, 0x0003}, "raw_place"},
-        {{0xf055, 0x0001, 0x0001, 0x8000, 0x8000, 0x0004, 0x0003}, "raw_place"},
-        {{0xf055, 0x0001, 0x0001, 0x0041, 0x0080}, "raw_size_class"},
-        {{0xf055, 0x0001, 0x0001, 0x0041, 0x0004}, "raw_size_class"},
-        {{0xf055, 0x0001, 0x0001, 0x0041, 0x0000}, "raw_place_class"},
-        {{0xf095, 0x0000, 0x0003}, "raw_place"},
-        {{0xf095, 0x0041, 0x0000}, "raw_place_class"},
-        {{0xf095, 0x0041, 0x0004}, "raw_size_class"},
-        {{0xf0d5}, "raw_unit_flag"},
-        {{0xf041, 0x0001}, "raw_unit_flag"},
-        {{0xf070, 0x0001}, "raw_unit_flag"},
-        {{0xf0b6, 0x0001, 0x0001}, "raw_unit_flag"},
-        {{0xf079}, "raw_unit_flag"},
-        {{0xa019}, "raw_size_class"},
-        {{0xf001, 0x0018, 0x8000, 0x8000, 0x0004, 0x0003}, "raw_place"},
-        {{0xf001, 0x0018, 0x0041, 0x0080}, "raw_size_class"},
-        {{0xf001, 0x0018, 0x0041, 0x0004}, "raw_size_class"},
-        {{0xf001, 0x0018, 0x0041, 0x0000}, "raw_place_class"},
-        {{0xf038, 0x0000, 0x0008}, "raw_size_class"},
-        {{0xf038, 0x0080, 0x0008}, "raw_size_class"},
-        {{0xf038, 0x0003, 0x0020}, "raw_size_class"},
-        {{0xf038, 0x0004, 0x0018}, "raw_size_class"},
-        {{0xf038, 0x0004, 0x0000}, "raw_operand"},
-        {{0xf038, 0x0004, 0x8000, 0x8000, 0x0004}, "raw_operand"},
-        {{0xf03a, 0x0000, 0x0001, 0x0041}, "raw_size_class"},
-        {{0xf03a, 0x0004, 0x0001, 0x00c8}, "raw_size_class"},
-        {{0xf03a, 0x0003, 0x0000}, "raw_operand"},
-        {{0xf03a, 0x0003, 0x0011}, "raw_operand"},
-        {{0xf03a, 0x0003, 0x0001, 0x0000}, "raw_place"},
-        {{0xf03a, 0x0003, 0x0002, 0x0041, 0x0081}, "raw_place"},
-        {{0xf03a, 0x0003, 0x0002, 0x0041, 0x8000, 0x8000, 0x0008}, "raw_place"},
-        {{0xf03a, 0x0003, 0x0001, 0x8000, 0x8000, 0x0004}, "raw_place"},
-        {{0xf03b, 0x0003, 0x0000}, "raw_operand"},
-        {{0xf03b, 0x0004, 0x0001}, "raw_size_class"},
-        {{0xf03b, 0x0000, 0x0001}, "raw_size_class"},
-        {{0xf180, 0x0001}, "raw_structure"},
-        {{0xf1fe, 0x0001}, "raw_structure"},
-        {{0xf103, 0x0000}, "raw_operand"},
-        {{0xf203, 0x8000, 0x8000, 0x8000, 0x2000}, "raw_operand"},
-        {{0xf025, 0x0003, 0x0001, 0x0001, 0x0001}, "raw_operand"},
-        {{0xf036, 0x0015, 0x0001}, "raw_operand"},
-        {{0xf001, 0xffff, 0xffff, 0xffff, 0xffff, 0x0010, 0x0000}, "raw_operand"},
-        {{0xf001, 0x8000, 0x8000, 0x8000, 0x8000, 0x8001, 0x0000}, "raw_operand"},
-        {{0xf035, 0x0001, 0xffff, 0xffff, 0xffff, 0xffff, 0x000f}, "raw_allocations"},
-        {{0xf001}, "raw_units_short"},
-        {{0xf001, 0x8001}, "raw_units_short"},
-        {{0xf001, 0x0001}, "raw_units_short"},
-        {{0xf001, 0x0001, 0x0043}, "raw_units_short"},
-        {{0xf008, 0x0001}, "raw_units_short"},
-        {{0xf055, 0x0001, 0x0001, 0x0043}, "raw_units_short"},
-        {{0xf038, 0x0004}, "raw_units_short"},
-        {{0xf03a, 0x0003, 0x0002, 0x0043}, "raw_units_short"},
-        {{0xf103}, "raw_units_short"},
-        {{0xd800}, "raw_units_short"},
-        {{0xe801}, "raw_units_short"}};
-    for (const RecordDamage &damage : damages) {
+    for (const RecordDamage &damage : kRecordDamages) {
         for (bool packed : {false, true}) {
             RawBuilder raw = example();
             raw.packing = packed ? RawBuilder::kPacked : RawBuilder::kPlain;
@@ -1463,7 +1470,8 @@ void expect_same_records(const std::vector<record> &left, const std::vector<reco
         EXPECT_EQ(memcmp(&left[i], &right[i], sizeof(record)), 0) << i;
 }
 
-/* A lane that was cut wherever it can be: the slots of its last runs have the rest, whatever of them the stream has. */
+/* A lane that was cut wherever it can be: the slots of its last runs have the rest, whatever of
+ * them the stream has. */
 TEST(SpoolReader, SlotsContinueTheStreamAnywhere)
 {
     RawBuilder raw(1);

@@ -1,4 +1,5 @@
-/* raw_simulator - small streams of threads that share objects, for tests that only need some stream.
+/* raw_simulator - small streams of threads that share objects, for tests that only need some
+ * stream.
  *
  * It takes steps in one global order: a thread allocates, frees, reallocates or hands an object to
  * another thread. Caches of a class are filled from and emptied into central lists, which take

@@ -2,14 +2,15 @@
  *
  *   ThreadCache --batches--> central list of a class --spans--> page heap
  *
- * Only the state and its changes, each of them done in one go under the lock of the structure it is about. In which
- * steps a thread goes through them, what other threads do in between, and where it leaves its sequence numbers is the program's
- * matter. A cache gives out last what it got first, so addresses come back to a thread at once and to others through
- * the central lists only. Where there are no sequence numbers, threads share none of that: each has an arena of its own. Checks of
- * its own state that fail end the process: then the model is wrong.
+ * Only the state and its changes, each of them done in one go under the lock of the structure it is
+ * about. In which steps a thread goes through them, what other threads do in between, and where it
+ * leaves its sequence numbers is the program's matter. A cache gives out last what it got first, so
+ * addresses come back to a thread at once and to others through the central lists only. Where there
+ * are no sequence numbers, threads share none of that: each has an arena of its own. Checks of its
+ * own state that fail end the process: then the model is wrong.
  *
- * Places have numbers as FORMAT.md 2.5 wants them: 64 of one class in a row, and a span that becomes one of another class
- * gets others. */
+ * Places have numbers as FORMAT.md 2.5 wants them: 64 of one class in a row, and a span that
+ * becomes one of another class gets others. */
 #ifndef TESTS_SIM_ALLOCATOR_H
 #define TESTS_SIM_ALLOCATOR_H
 
@@ -49,8 +50,8 @@ class Allocator {
     uint64_t class_bytes(uint32_t size_class) const { return sizes_[size_class]; }
     uint64_t largest() const { return sizes_.back(); }
     uint32_t batch() const { return batch_; }
-    /* Its number in the stream, which is that of its structure too; 0 for large objects. Greater ones need not have more
-     * bytes (FORMAT.md 2.6). */
+    /* Its number in the stream, which is that of its structure too; 0 for large objects. Greater
+     * ones need not have more bytes (FORMAT.md 2.6). */
     uint32_t structure(uint32_t size_class) const
     {
         if (size_class == classes()) return 0;

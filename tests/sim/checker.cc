@@ -48,8 +48,8 @@ class Checker {
         return count;
     }
 
-    /* Where no call was interrupted and nothing is missing (a pause may come between a sequence number and its call), calls with
-     * their sequence numbers can stand in order as wholes. */
+    /* Where no call was interrupted and nothing is missing (a pause may come between a sequence
+     * number and its call), calls with their sequence numbers can stand in order as wholes. */
     void whole_calls(uint64_t inversions) const
     {
         if (inversions > 0 && truth_.whole_units && options_.end == 0 && options_.losses == 0 &&
@@ -146,7 +146,8 @@ class Checker {
             if (owner != kNever) sequences_of_owner_[owner]++;
     }
 
-    /* The records that must come before `index`: of its lane, of its structure, of the lane that had its object. */
+    /* The records that must come before `index`: of its lane, of its structure, of the lane that
+     * had its object. */
     template <class Visit>
     void each_before(uint32_t index, uint32_t before_in_lane, Visit visit) const
     {
@@ -206,7 +207,8 @@ class Checker {
         return is_foreign(r) && r.bound > allocations_[truth_.objects[r.ends].lane];
     }
 
-    /* How late rules 1 to 3 make calls: through each chain of them, and through the sequence numbers of a call, as if it were one. */
+    /* How late rules 1 to 3 make calls: through each chain of them, and through the sequence
+     * numbers of a call, as if it were one. */
     void find_windows()
     {
         find_allocations();
@@ -396,8 +398,8 @@ class Checker {
         return r.unknown || waits_forever(r) || comes_too_late(r);
     }
 
-    /* Whether the object in the register may be the record's. Where that has ended, it may be one that the same lane had at
-     * the place before, and of which no end was recorded. */
+    /* Whether the object in the register may be the record's. Where that has ended, it may be one
+     * that the same lane had at the place before, and of which no end was recorded. */
     bool may_be(const Record &r, ObjectId held) const
     {
         const Object &ends = truth_.objects[r.ends], &is = truth_.objects[held];

@@ -1,7 +1,9 @@
-/* faults - ways to record wrongly, to prove that somebody would see it: postprocess, or the checker.
+/* faults - ways to record wrongly, to prove that somebody would see it: postprocess, or the
+ * checker.
  *
- * The option `fault` chooses one. It is used wherever it can be, or often, and not each is seen in each program: a bound that
- * is one too high is only late. `simulate --mutant=all` wants each to be seen in one program at least. */
+ * The option `fault` chooses one. It is used wherever it can be, or often, and not each is seen in
+ * each program: a bound that is one too high is only late. `simulate --mutant=all` wants each to be
+ * seen in one program at least. */
 #ifndef TESTS_SIM_FAULTS_H
 #define TESTS_SIM_FAULTS_H
 

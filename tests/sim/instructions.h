@@ -1,6 +1,7 @@
 /* instructions - an instruction stream, decoded from INSTRUCTIONS.md alone.
  *
- * Shares no code with the product's reader. Everything is kept: the checker goes over it more than once. */
+ * Shares no code with the product's reader. Everything is kept: the checker goes over it more than
+ * once. */
 #ifndef TESTS_SIM_INSTRUCTIONS_H
 #define TESTS_SIM_INSTRUCTIONS_H
 

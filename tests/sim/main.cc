@@ -218,12 +218,14 @@ int print_sum(const Command &command, const Sum &sum)
         return found && any ? 0 : 1;
     }
     printf(
-        "seeds %llu, failed %llu; calls %llu, sequence numbers %llu, ticks %llu, raw bytes %llu; threads %llu to %llu\n",
+        "seeds %llu, failed %llu; calls %llu, sequence numbers %llu, ticks %llu, "
+        "raw bytes %llu; threads %llu to %llu\n",
         static_cast<ull>(sum.seeds), static_cast<ull>(sum.failed), static_cast<ull>(sum.calls),
         static_cast<ull>(sum.sequences), static_cast<ull>(sum.ticks), static_cast<ull>(sum.bytes),
         static_cast<ull>(sum.threads_least), static_cast<ull>(sum.threads_most));
     printf(
-        "whole calls in another order than their numbers: %llu where calls were interrupted, %llu where not\n",
+        "whole calls in another order than their numbers: %llu where calls were "
+        "interrupted, %llu where not\n",
         static_cast<ull>(sum.inversions), static_cast<ull>(sum.whole_inversions));
     return sum.failed == 0 ? 0 : 1;
 }

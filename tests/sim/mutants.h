@@ -1,6 +1,7 @@
 /* mutants - ways to spoil a correct result, to prove that the checker would see it.
  *
- * Each one changes the instructions as decoded, in one place that is chosen so that the change breaks a rule. */
+ * Each one changes the instructions as decoded, in one place that is chosen so that the change
+ * breaks a rule. */
 #ifndef TESTS_SIM_MUTANTS_H
 #define TESTS_SIM_MUTANTS_H
 

@@ -1,9 +1,10 @@
-/* options - what a simulation is like. A seed decides everything; each option can then be set by name, which is how
- * failures are made smaller:
+/* options - what a simulation is like. A seed decides everything; each option can then be set by
+ * name, which is how failures are made smaller:
  *
  *     simulate seed=17 threads=2 events=500 preempt=0
  *
- * Every option is a number; flags are 0 or 1. The list below is the only place that knows them all. */
+ * Every option is a number; flags are 0 or 1. The list below is the only place that knows them
+ * all. */
 #ifndef TESTS_SIM_OPTIONS_H
 #define TESTS_SIM_OPTIONS_H
 

@@ -18,7 +18,8 @@ static bool same_instruction(const Instruction &a, const Instruction &b)
     return same_call(a, b) && a.lane == b.lane && a.unknown == b.unknown && a.object == b.object;
 }
 
-/* An instruction, and which object it is about: the lane of its allocation, and the position of that there. */
+/* An instruction, and which object it is about: the lane of its allocation, and the position of
+ * that there. */
 struct Said {
     const Instruction *instruction;
     std::pair<size_t, size_t> object;

@@ -136,7 +136,8 @@ void Program::end_thread(Thread &t)
     t.ball = 0;
     t.ending = true;
     later(t, Step::EndThread);
-    /* The cache goes first; what is freed after that goes to the central lists, or into a new cache. */
+    /* The cache goes first; what is freed after that goes to the central lists, or into a new
+     * cache. */
     for (uint64_t last = random_.below(3); last > 0 && !pool_.empty(); last--) {
         ObjectId object = take_out(pool_, random_.below(pool_.size()));
         if (random_.one_in(2))
@@ -238,7 +239,8 @@ void Program::act_mail(uint32_t number)
     if (threads_[to].lives && threads_[to].mail.size() < 100) allocate(t, Way::Mail, to);
 }
 
-/* Whoever has the ball frees it, makes another of the same size, at the same address as a rule, and passes it. */
+/* Whoever has the ball frees it, makes another of the same size, at the same address as a rule, and
+ * passes it. */
 void Program::act_pingpong(uint32_t number)
 {
     Thread &t = threads_[number];

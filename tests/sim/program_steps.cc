@@ -175,8 +175,8 @@ void Program::perform_allocate_one(uint32_t number, uint32_t size_class)
     t.call.size_class = size_class;
 }
 
-/* From the central list into the cache; the first one of them is for the caller that waits for it. False: there is
- * nothing, more must come from the page heap. */
+/* From the central list into the cache; the first one of them is for the caller that waits for it.
+ * False: there is nothing, more must come from the page heap. */
 bool Program::take_batch(uint32_t number, uint32_t size_class)
 {
     Thread &t = threads_[number];

@@ -1,4 +1,5 @@
-/* random - the numbers a simulation is made of: the same seed gives the same ones on every machine. */
+/* random - the numbers a simulation is made of: the same seed gives the same ones on every
+ * machine. */
 #ifndef TESTS_SIM_RANDOM_H
 #define TESTS_SIM_RANDOM_H
 
@@ -23,7 +24,8 @@ class Random {
     /* Both ends included. */
     uint64_t between(uint64_t low, uint64_t high) { return low + below(high - low + 1); }
     bool one_in(uint64_t count) { return below(count) == 0; }
-    /* Small numbers are as frequent as large ones: each number of bits up to `bits` comes equally often. */
+    /* Small numbers are as frequent as large ones: each number of bits up to `bits` comes equally
+     * often. */
     uint64_t of_bits(unsigned bits)
     {
         uint64_t count = below(bits + 1);

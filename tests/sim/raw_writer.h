@@ -23,23 +23,26 @@ class RawWriter {
 
     void write(const RawRecord &record);
 
-    /* Makes chunks of what a lane has pending, all of it or a part. Returns how many records went out. */
+    /* Makes chunks of what a lane has pending, all of it or a part. Returns how many records went
+     * out. */
     uint64_t cut(uint32_t lane, bool all);
 
     void tick(const Tick &tick);
     void end(uint32_t status, uint64_t nanoseconds, uint64_t events, uint64_t lost);
 
-    /* A chunk that breaks off, as the last thing of a stream that was cut; or the header does when there is nothing else.
-     * Then false. */
+    /* A chunk that breaks off, as the last thing of a stream that was cut; or the header does when
+     * there is nothing else. Then false. */
     bool break_off();
 
     /* The stream as a file has it, with or without frames. */
     std::string file();
 
-    /* A line for each chunk: where it ends in the stream, type, lane, how many of its records an instruction stream shows. */
+    /* A line for each chunk: where it ends in the stream, type, lane, how many of its records an
+     * instruction stream shows. */
     const std::string &chunks() const { return chunks_; }
 
-    /* What the lanes have pending, in slots; among others, and with some that are in the stream already. */
+    /* What the lanes have pending, in slots; among others, and with some that are in the stream
+     * already. */
     std::string spool();
 
   private:

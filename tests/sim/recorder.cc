@@ -315,8 +315,8 @@ void Recorder::uncached(uint32_t number, uint32_t structure, uint64_t count)
 
 /* ---- losses ---- */
 
-/* A `lost` record tells of what its thread did from here on, and nothing that it still says lies in between: so this is
- * where it stands in the true order, though it is written at the end. */
+/* A `lost` record tells of what its thread did from here on, and nothing that it still says lies in
+ * between: so this is where it stands in the true order, though it is written at the end. */
 void Recorder::start_losing(uint32_t number)
 {
     Lane &l = lane(number);

@@ -3,12 +3,13 @@
  *   Program --calls, sequence numbers--> Recorder --Record--> Truth
  *                                  \------RawRecord--> RawWriter
  *
- * Gives objects their serials, ends their bounds and sequence numbers their numbers. Recording may be off (before it begins, in
- * a pause), a lane may lose what it says for a while, and at the end the last words of some lanes may be missing. Then
- * objects and numbers are unknown to the stream just as FORMAT.md says.
+ * Gives objects their serials, ends their bounds and sequence numbers their numbers. Recording may
+ * be off (before it begins, in a pause), a lane may lose what it says for a while, and at the end
+ * the last words of some lanes may be missing. Then objects and numbers are unknown to the stream
+ * just as FORMAT.md says.
  *
- * Follows the cache of each lane as a reader of the stream does (FORMAT.md 2.6). Where the model's own caches are not like
- * that, the model is wrong, and the process ends. */
+ * Follows the cache of each lane as a reader of the stream does (FORMAT.md 2.6). Where the model's
+ * own caches are not like that, the model is wrong, and the process ends. */
 #ifndef TESTS_SIM_RECORDER_H
 #define TESTS_SIM_RECORDER_H
 
@@ -36,8 +37,8 @@ class Recorder {
     void thread_end(uint32_t lane);
     void thread_cache_deleted(uint32_t lane);
     void sequence(uint32_t lane, bool before, uint32_t structure);
-    /* A call that was carried out: what it ended or began is known by its shape. `record` has everything but lane,
-     * bound and number of windows. */
+    /* A call that was carried out: what it ended or began is known by its shape. `record` has
+     * everything but lane, bound and number of windows. */
     void call(uint32_t lane, Record record);
 
     /* Bytes of objects by class (Allocator::bytes_by_structure()). */
@@ -46,7 +47,8 @@ class Recorder {
     bool wants_cache(uint32_t lane);
     /* What is in it, between calls: for each class of `allocator`, as ThreadCache has it. */
     void cache_begin(uint32_t lane, const Allocator &allocator, const ThreadCache &cache);
-    /* Places came into the cache, behind what was there; the first of them will be the first to be taken. */
+    /* Places came into the cache, behind what was there; the first of them will be the first to be
+     * taken. */
     void cached(uint32_t lane, uint32_t structure, const std::vector<Place> &places);
     /* So many of those that would be taken first have left it. */
     void uncached(uint32_t lane, uint32_t structure, uint64_t count);

@@ -6,8 +6,8 @@
 
 #include "tests/sim/options.h"
 
-/* Tries fewer events, threads and objects, and does without one feature after another, as long as `fails` is true.
- * A smaller program is another program, so the smallest is not always found. */
+/* Tries fewer events, threads and objects, and does without one feature after another, as long as
+ * `fails` is true. A smaller program is another program, so the smallest is not always found. */
 Options shrink(Options options, const std::function<bool(const Options &)> &fails);
 
 #endif

@@ -30,7 +30,8 @@ struct Verdict {
     bool whole_units = false;
 };
 
-/* `mutant`: the name of a way to spoil the result, or nothing. Then *mutated says whether there was a place for it. */
+/* `mutant`: the name of a way to spoil the result, or nothing. Then *mutated says whether there was
+ * a place for it. */
 Verdict try_options(const Setting &setting, const Options &options, const std::string &mutant = "",
                     bool *mutated = nullptr);
 

@@ -35,6 +35,7 @@
         kHeap, false, false \
     }
 
-/* The list has its lines in the order of the numbers, from 1 without a gap; 45 to 47 are undefined. */
+/* The list has its lines in the order of the numbers, from 1 without a gap; 45 to 47 are
+ * undefined. */
 #define KIND_TRAITS(number, identifier, name, shape) SHAPE_OF_##shape,
 const KindTraits kind_traits[48] = {{kNoShape, false, false}, CALL_KIND_LIST(KIND_TRAITS)};
