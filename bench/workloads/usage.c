@@ -1,0 +1,109 @@
+/* usage - runs a command and writes, as JSON, what memory and processor time it took.
+ *
+ *   usage FILE COMMAND [ARGUMENT...]
+ *
+ * Memory is the kernel's account of the process just before it ends (PTRACE_EVENT_EXIT), while it
+ * still has all of it: VmHWM, the most it ever had, and VmRSS, what it has then. getrusage(2)
+ * knows only the first, and carries it over from whoever executed the program. A process that
+ * replaces itself by another program tells of the last one. Its children are not followed; their
+ * processor time is in that of the command if it has waited for them.
+ *
+ * The exit status is that of the command. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { STATUS_USAGE = 2, STATUS_FAILED = 125 };
+
+struct memory {
+    long long peak_bytes, end_bytes;
+};
+
+static int fail(const char *what)
+{
+    fprintf(stderr, "usage: %s: %s\n", what, strerror(errno));
+    return STATUS_FAILED;
+}
+
+static void memory_read(struct memory *memory, pid_t pid)
+{
+    char line[256];
+    snprintf(line, sizeof line, "/proc/%d/status", (int)pid);
+    FILE *status = fopen(line, "r");
+    while (status != NULL && fgets(line, sizeof line, status) != NULL) {
+        long long *field = strncmp(line, "VmHWM:", 6) == 0   ? &memory->peak_bytes
+                           : strncmp(line, "VmRSS:", 6) == 0 ? &memory->end_bytes
+                                                             : NULL;
+        if (field != NULL) *field = strtoll(line + 6, NULL, 10) * 1024;
+    }
+    if (status != NULL) fclose(status);
+}
+
+static void execute(char **words)
+{
+    if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0) {
+        raise(SIGSTOP); /* until the options are set */
+        execvp(words[0], words);
+    }
+    _exit(fail(words[0]));
+}
+
+/* Lets the process go on until it has ended. Signals on their way to it reach it. */
+static int follow(pid_t pid, struct memory *memory, struct rusage *usage)
+{
+    int status;
+    while (wait4(pid, &status, 0, usage) == pid && WIFSTOPPED(status)) {
+        int event = status >> 16, number = WSTOPSIG(status);
+        if (event == PTRACE_EVENT_EXIT) memory_read(memory, pid);
+        if (event != 0 || number == SIGTRAP) number = 0;
+        ptrace(PTRACE_CONT, pid, NULL, number);
+    }
+    return status;
+}
+
+static double seconds_of(struct timeval time)
+{
+    return (double)time.tv_sec + (double)time.tv_usec / 1e6;
+}
+
+static int told(const char *path, const struct memory *memory, const struct rusage *usage)
+{
+    FILE *file = fopen(path, "w");
+    if (file == NULL) return fail(path);
+    fprintf(file,
+            "{\"peak_rss_bytes\": %lld, \"end_rss_bytes\": %lld, \"user_seconds\": %.6f, "
+            "\"system_seconds\": %.6f}\n",
+            memory->peak_bytes, memory->end_bytes, seconds_of(usage->ru_utime),
+            seconds_of(usage->ru_stime));
+    return fclose(file) == 0 ? 0 : fail(path);
+}
+
+int main(int count, char **words)
+{
+    struct memory memory = {0};
+    struct rusage usage;
+    int status;
+    if (count < 3) {
+        fputs("usage: usage FILE COMMAND [ARGUMENT...]\n", stderr);
+        return STATUS_USAGE;
+    }
+    pid_t pid = fork();
+    if (pid < 0) return fail("fork");
+    if (pid == 0) execute(words + 2);
+    if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status)) return STATUS_FAILED;
+    if (ptrace(PTRACE_SETOPTIONS, pid, NULL, PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL) != 0) {
+        kill(pid, SIGKILL);
+        return fail("ptrace");
+    }
+    ptrace(PTRACE_CONT, pid, NULL, 0);
+    status = follow(pid, &memory, &usage);
+    int failure = told(words[1], &memory, &usage);
+    if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
+    return WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : failure;
+}
