@@ -86,7 +86,7 @@ class PredictedRedis
   end
 
   def name = 'redis'
-  def text = "redis-server --io-threads 3, three loads of #{@requests} requests a command"
+  def text = "redis-server --io-threads 2, three loads of #{@requests} requests a command"
   def threads = true
   def prepare(_dir) = nil
 
@@ -112,7 +112,7 @@ class PredictedRedis
 
   def server_command
     [@server, '--port', '0', '--unixsocket', socket, '--save', '', '--appendonly', 'no',
-     '--daemonize', 'no', '--dir', @dir, '--io-threads', '3', '--io-threads-do-reads', 'yes']
+     '--daemonize', 'no', '--dir', @dir, '--io-threads', '2', '--io-threads-do-reads', 'yes']
   end
 
   def drive(log)

@@ -4,6 +4,9 @@
  * offline programs are mappings of their own, made by raw system calls: allocators interpose mmap()
  * too.
  *
+ * The first PAGES_RANGES private mappings that exist at a time are remembered, so that a replay
+ * knows how much of its resident memory they are.
+ *
  * Memory comes zeroed and in whole pages; what is never touched costs address space only.
  *
  * Threads     any. Errors: NULL, with errno set; the caller reports it. */
@@ -16,6 +19,8 @@
 extern "C" {
 #endif
 
+#define PAGES_RANGES 256u
+
 void *pages_map(size_t bytes);
 
 /* The same, but a child of fork() shares it. Cannot grow. */
@@ -27,6 +32,9 @@ void *pages_grow(void *at, size_t bytes_old, size_t bytes_new);
 
 /* NULL is ignored. */
 void pages_unmap(void *at, size_t bytes);
+
+/* Resident bytes of the mappings that are remembered. */
+size_t pages_resident_bytes(void);
 
 #ifdef __cplusplus
 }

@@ -31,7 +31,8 @@ static const char help_text[] =
     "                         Behind one and a colon, NAME=VALUE sets an environment variable for\n"
     "                         it alone; a semicolon goes between several, and a backslash before\n"
     "                         a comma, semicolon or backslash in a value\n"
-    "  -e, --engine ENGINE    how to replay, see replay --help\n"
+    "  -e, --engine ENGINE    how to replay, see replay --help (default: threads if more than one\n"
+    "                         thread has a part in the calls, else switch)\n"
     "  -r, --runs N           how often under each allocator (default: 5)\n"
     "      --time-limit SEC   stop a replay that takes longer (default: a minute and 200 times\n"
     "                         what a replay without an allocator takes); 0: never\n"
@@ -138,7 +139,8 @@ static int options_parse(struct compare_options *options, int count, char **word
         }
     }
     if (!good || !words_parse(options, words + optind)) return PROGRAM_USAGE + 1;
-    if (options->list.count == 0 && !list_add_installed(options)) return PROGRAM_USAGE + 1;
+    options->list_is_default = options->list.count == 0;
+    if (options->list_is_default && !list_add_installed(options)) return PROGRAM_USAGE + 1;
     return 0;
 }
 
@@ -185,6 +187,22 @@ static bool rows_open(struct compare *compare)
     return true;
 }
 
+/* With threads there are no thread caches to switch, or not to. */
+static void rows_drop_no_switching(struct compare *compare)
+{
+    size_t kept = 0;
+    if (!compare->options.list_is_default || strcmp(compare_engine(compare), "threads") != 0)
+        return;
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        struct compare_row *row = &compare->rows[i];
+        if (row->found.known != NULL && row->found.known->no_switching)
+            json_decref(row->reports);
+        else if (kept++ != i)
+            compare->rows[kept - 1] = *row;
+    }
+    compare->rows_count = kept;
+}
+
 static void rows_close(struct compare *compare)
 {
     for (size_t i = 0; i < compare->rows_count; i++) {
@@ -218,6 +236,7 @@ static bool measure(struct compare *compare)
         if (!compare_process_interrupted()) cli_fail(&cli_compare, "%s: %s", trace, why);
         return false;
     }
+    rows_drop_no_switching(compare);
     compare_run_rows(compare);
     return !compare_process_interrupted();
 }

@@ -30,12 +30,13 @@
 
 struct compare_options {
     const char *trace;
-    const char *engine;      /* NULL: what replay takes by itself */
+    const char *engine;      /* NULL: compare_engine() chooses */
     const char *json, *html; /* NULL: none */
     unsigned rounds;
     double limit_s;      /* of one replay; 0: none; negative: by the first replay */
     char **replay_words; /* further options of replay; ends with NULL */
     struct compare_list list;
+    bool list_is_default;
 };
 
 /* One entry of the list, and what came of it. */
@@ -73,6 +74,10 @@ const json_t *compare_any_report(const struct compare *compare);
 /* Replays without an allocator, for compare->facts. False: `why` says what is wrong with the
  * trace. */
 bool compare_run_facts(struct compare *compare, char *why, size_t why_bytes);
+
+/* The engine of every row that calls an allocator: the one that was asked for, or threads if more
+ * than one thread has a part in the calls. */
+const char *compare_engine(const struct compare *compare);
 
 /* All rounds of all rows. */
 void compare_run_rows(struct compare *compare);

@@ -111,6 +111,7 @@ static void put_facts(const struct page *page)
     put_count(page, "Switches between threads", "thread_switches");
     put_count(page, "Objects alive at the end", "live_at_end");
     put_fact(page, "Engine", text_at(all, "engine"));
+    put_fact(page, "Touched of objects", text_at(all, "touch"));
     snprintf(text, sizeof text, "%u of each allocator, in turns", compare->options.rounds);
     put_fact(page, "Replays", text);
     snprintf(text, sizeof text, "%s, %lld processors, %s", text_at(machine, "processor"),

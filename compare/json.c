@@ -36,6 +36,7 @@ static json_t *json_trace(const struct compare *compare)
                                        "events",
                                        "by_kind",
                                        "threads",
+                                       "busy_threads",
                                        "thread_switches",
                                        "lost_events",
                                        "live_at_end",
@@ -146,6 +147,7 @@ json_t *compare_json(const struct compare *compare, bool with_reports)
     json_object_set_new(object, "machine", json_machine());
     json_object_set_new(object, "trace", json_trace(compare));
     put_text(object, "engine", json_string_value(json_object_get(common, "engine")));
+    put_text(object, "touch", json_string_value(json_object_get(common, "touch")));
     json_object_set_new(object, "replay_options", json_replay_options(compare));
     json_object_set_new(object, "runs", json_integer(compare->options.rounds));
     put_text(object, "allocation_kind", compare_kind(compare->facts, true));

@@ -182,12 +182,19 @@ bool compare_run_facts(struct compare *compare, char *why, size_t why_bytes)
     return compare->facts != NULL;
 }
 
+const char *compare_engine(const struct compare *compare)
+{
+    if (compare->options.engine != NULL) return compare->options.engine;
+    bool several = json_integer_value(json_object_get(compare->facts, "busy_threads")) > 1;
+    return several ? "threads" : "switch";
+}
+
 static void run_row(struct compare *compare, struct compare_row *row)
 {
     struct run_files files;
     const struct compare_allocator *known = row->found.known;
     bool nothing = known != NULL && known->where == COMPARE_NOTHING;
-    json_t *report = replay(compare, row, nothing ? "null" : compare->options.engine, &files,
+    json_t *report = replay(compare, row, nothing ? "null" : compare_engine(compare), &files,
                             row->why, sizeof row->why);
     compare->runs_done++;
     if (report == NULL) return;

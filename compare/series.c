@@ -11,7 +11,7 @@ static const char *const columns[][2] = {
     {"original_seconds", "seconds"},
     {"event", "events"},
     {"live_bytes", "live_bytes"},
-    {"rss_bytes", "rss_bytes"},
+    {"net_rss_bytes", "net_rss_bytes"},
     {"heap_bytes", "heap_bytes"},
     {"original_rss_bytes", "original_rss_bytes"},
     {"original_heap_bytes", "original_heap_bytes"},

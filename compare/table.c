@@ -27,6 +27,11 @@ static void print_count(const json_t *object, const char *key, const char *of, F
     fprintf(to, "%lld %s%s", count, of, count == 1 ? "" : plural);
 }
 
+static long long peak_live_bytes(const struct compare *compare)
+{
+    return json_integer_value(json_object_get(compare->facts, "peak_live_bytes"));
+}
+
 static void print_facts(const struct compare *compare, FILE *to)
 {
     const json_t *facts = compare->facts;
@@ -39,8 +44,22 @@ static void print_facts(const struct compare *compare, FILE *to)
     print_count(facts, "threads", "thread", to);
     fputs(", ", to);
     print_count(facts, "thread_switches", "thread switch", to);
-    fprintf(to, "; peak live %.1f MiB\n\n",
-            (double)json_integer_value(json_object_get(facts, "peak_live_bytes")) / (1024 * 1024));
+    fprintf(to, "; peak live %.1f MiB\n", (double)peak_live_bytes(compare) / (1024 * 1024));
+}
+
+/* How it was replayed: what the numbers depend on most. */
+static void print_how(const struct compare *compare, FILE *to)
+{
+    const json_t *report = compare_any_report(compare);
+    const char *touch = json_string_value(json_object_get(report, "touch"));
+    const char *engine = json_string_value(json_object_get(report, "engine"));
+    bool threads = engine != NULL && strcmp(engine, "threads") == 0;
+    if (report != NULL)
+        fprintf(to, "engine %s (%s), touch %s\n", engine,
+                threads ? "a thread for each of the program's"
+                        : "one thread makes the calls of all",
+                touch);
+    fputc('\n', to);
 }
 
 const char *compare_group(const struct compare *compare, const struct compare_number *number)
@@ -195,8 +214,39 @@ static void print_row(const struct compare *compare, const struct compare_row *r
     print_settings(row, to);
 }
 
+/* The median of a number of a row; NAN: not known. */
+static double row_median(const struct compare_row *row, const char *key)
+{
+    const struct compare_number *number = compare_numbers;
+    while (number->key != NULL && strcmp(number->key, key) != 0)
+        number++;
+    if (*row->why != '\0' || number->key == NULL) return NAN;
+    return compare_spread_of(number, row->reports).median;
+}
+
+/* Of rows whose resident memory is less than what live objects asked for, as it is shown: the
+ * kernel's account is off by some dozen pages. */
+static void print_too_small(const struct compare *compare, FILE *to)
+{
+    const char *touch = json_string_value(json_object_get(compare_any_report(compare), "touch"));
+    bool untouched = touch != NULL && (strcmp(touch, "none") == 0 || strcmp(touch, "line") == 0);
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        const struct compare_row *row = &compare->rows[i];
+        bool nothing = row->found.known != NULL && row->found.known->where == COMPARE_NOTHING;
+        if (nothing || !(row_median(row, "rss_per_live") < 0.995)) continue;
+        fprintf(to, "\n%s: less RSS than live bytes: %s", row->label,
+                untouched ? "pages that nobody wrote to are not resident."
+                          : "memory was swapped out, or not all was alive at one time.");
+    }
+}
+
 static void print_notes(const struct compare *compare, FILE *to)
 {
+    double own = 0;
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        double of_row = row_median(&compare->rows[i], "own_rss_bytes");
+        if (of_row > own) own = of_row;
+    }
     double step = compare_clock_step(compare);
     if (compare->options.rounds > 1)
         fprintf(
@@ -206,7 +256,11 @@ static void print_notes(const struct compare *compare, FILE *to)
             compare->options.rounds);
     else
         fputs("\nOne replay each. ", to);
-    fputs("Per event: the calls alone, less what replaying itself costs.", to);
+    fputs("Per event: the calls and the touching, less what replaying itself costs.", to);
+    fprintf(to, "\nRSS: without the memory of the replay itself, at most %.1f MiB.",
+            own / (1024 * 1024));
+    fputs("\nHow far differences between rows are those of the program: docs/prediction.md.", to);
+    print_too_small(compare, to);
     if (step > 0) fprintf(to, "\nThe clock for single calls has steps of %.1f ns.", step);
     fputc('\n', to);
 }
@@ -215,6 +269,7 @@ void compare_table_print(const struct compare *compare, FILE *to)
 {
     int width = name_width(compare);
     print_facts(compare, to);
+    print_how(compare, to);
     print_head(compare, width, to);
     for (size_t i = 0; i < compare->rows_count; i++)
         print_row(compare, &compare->rows[i], width, to);

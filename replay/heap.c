@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/pages.h"
+
 void heap_find(struct heap *heap)
 {
     *heap = (struct heap){.source = "none"};
@@ -68,13 +70,17 @@ uint64_t heap_bytes(const struct heap *heap)
     return 0;
 }
 
-uint64_t heap_rss_bytes(const struct heap *heap)
+uint64_t heap_rss_bytes(const struct heap *heap, uint64_t *own)
 {
     char text[128];
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     ssize_t bytes = heap->statm >= 0 ? pread(heap->statm, text, sizeof text - 1, 0) : -1;
+    *own = 0;
     if (bytes <= 0) return 0;
     text[bytes] = '\0';
-    char *resident;
+    char *resident, *shared;
     strtoull(text, &resident, 10); /* the size of the address space comes first */
-    return strtoull(resident, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t pages = strtoull(resident, &shared, 10);
+    *own = strtoull(shared, NULL, 10) * page + pages_resident_bytes();
+    return pages * page;
 }

@@ -33,7 +33,8 @@ void heap_close(struct heap *heap);
 /* Bytes, by heap->source. Takes nothing from the allocator, but its locks. */
 uint64_t heap_bytes(const struct heap *heap);
 
-/* Resident memory of the process, bytes; 0 when the system does not say. */
-uint64_t heap_rss_bytes(const struct heap *heap);
+/* Resident memory of the process, bytes; 0 when the system does not say. *own: what of it is not
+ * the allocator's, but files and what was mapped by pages_map() and pages_map_shared(). */
+uint64_t heap_rss_bytes(const struct heap *heap, uint64_t *own);
 
 #endif

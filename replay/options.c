@@ -39,7 +39,7 @@ static int options_help(void)
     program_help("  -t, --touch=WHAT    write to objects when they are there:\n");
 #define TOUCH_HELP(identifier, name, help)                    \
     printf("                        %-8s %s%s\n", name, help, \
-           TOUCH_##identifier == TOUCH_NONE ? " (default)" : "");
+           TOUCH_##identifier == POLICY_TOUCH_DEFAULT ? " (default)" : "");
     TOUCH_LIST(TOUCH_HELP)
 #undef TOUCH_HELP
     return program_help(
@@ -204,7 +204,9 @@ int options_parse(int argc, char **argv, struct options *options)
     int option, status = -1;
     *options = (struct options){
         .engine = engines,
-        .policy = {.limit_calls = POLICY_NO_LIMIT, .sample_every = SAMPLE_EVERY_DEFAULT},
+        .policy = {.touch = POLICY_TOUCH_DEFAULT,
+                   .limit_calls = POLICY_NO_LIMIT,
+                   .sample_every = SAMPLE_EVERY_DEFAULT},
         .switching_forbidden = no_switch != NULL && no_switch[0] != '\0',
     };
     options->policy.switching = !options->switching_forbidden;

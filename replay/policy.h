@@ -19,6 +19,8 @@ enum touch {
 #undef TOUCH_ENUM
         TOUCH_KINDS
 };
+/* What predicts a program: it writes to what it allocates. */
+#define POLICY_TOUCH_DEFAULT TOUCH_PAGES
 extern const char *const policy_touch_names[]; /* by enum touch; in options.c */
 
 #define POLICY_NO_LIMIT UINT64_MAX

@@ -60,6 +60,12 @@ double report_own_cost_ns(const struct report *report)
     return measured->own_calls > 0 ? (double)measured->own_ns / (double)measured->own_calls : -1;
 }
 
+uint64_t report_net_rss_bytes(const struct report *report)
+{
+    uint64_t all = report->measurement.peak_rss_bytes, own = report->series.own_bytes;
+    return all > own ? all - own : 0;
+}
+
 double report_fragmentation(const struct report *report)
 {
     const struct series *series = &report->series;
@@ -145,14 +151,25 @@ static void print_latency(const struct report *report, FILE *to)
             step_ns, (double)latency->overhead * latency->ns_per_tick);
 }
 
+/* Why resident memory is less than what live objects asked for. */
+static const char *report_too_small(const struct report *report)
+{
+    enum touch touch = report->options->policy.touch;
+    return touch == TOUCH_NONE || touch == TOUCH_LINE
+               ? "less than that: pages that nobody wrote to are not resident (--touch)"
+               : "less than that: memory was swapped out, or never all live objects were there";
+}
+
 static void print_memory(const struct report *report, FILE *to)
 {
     const struct series *series = &report->series;
-    uint64_t live = report->peak_live_bytes, rss = report->measurement.peak_rss_bytes;
+    uint64_t live = report->peak_live_bytes, rss = report_net_rss_bytes(report);
     fprintf(to, "%-22s %.1f MiB\n", "peak live", mib(live));
-    fprintf(to, "%-22s %.1f MiB (%.1f MiB before the first call)", "peak RSS", mib(rss),
-            mib(report->measurement.base_rss_bytes));
+    fprintf(to, "%-22s %.1f MiB", "peak RSS", mib(rss));
     fprintf(to, live > 0 ? ", %.2f times peak live\n" : "\n", (double)rss / (double)live);
+    if (report->engine->calls_allocator && (double)rss < 0.995 * (double)live)
+        fprintf(to, "%-22s %s\n", "", report_too_small(report));
+    fprintf(to, "%-22s %.1f MiB, not in it\n", "  the replay's own", mib(series->own_bytes));
     if (series->peak_heap_bytes > 0)
         fprintf(to, "%-22s %.1f MiB by %s, %.0f %% of it not live\n", "peak heap",
                 mib(series->peak_heap_bytes), report->heap_source,
@@ -262,7 +279,7 @@ static bool csv_write_series(const struct series *series, const char *prefix, st
     FILE *to = csv_open(prefix, "series", error);
     if (to == NULL) return false;
     fputs("event,elapsed_seconds,wall_seconds,live_bytes,rss_bytes,heap_bytes,original_seconds,"
-          "original_rss_bytes,original_heap_bytes\n",
+          "original_rss_bytes,original_heap_bytes,net_rss_bytes\n",
           to);
     for (unsigned i = 0; i < series->count; i++) {
         const struct series_row *row = &series->rows[i];
@@ -273,6 +290,7 @@ static bool csv_write_series(const struct series *series, const char *prefix, st
         fprintf(to, ",%.9f", (double)row->original_ns / 1e9);
         csv_put_bytes(to, row->original_rss_bytes);
         csv_put_bytes(to, row->original_heap_bytes);
+        csv_put_bytes(to, row->rss_bytes > row->own_bytes ? row->rss_bytes - row->own_bytes : 0);
         fputc('\n', to);
     }
     return csv_close(to, prefix, "series", error);

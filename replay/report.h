@@ -27,7 +27,8 @@ struct report {
     bool limited;                      /* by policy.limit_calls, before the end block */
     struct instruction_totals totals;  /* of what was carried out */
     uint64_t peak_live_bytes;
-    uint64_t realigned; /* calls whose alignment the allocator refused, made with another one */
+    unsigned busy_threads; /* with at least one call in LANE_SHARE; 0: not counted */
+    uint64_t realigned;    /* calls whose alignment the allocator refused, made with another one */
     const char *heap_source;
     struct series series;
     struct latency latency;             /* calibrated */
@@ -51,6 +52,9 @@ double report_events_per_second(const struct report *report);
 
 /* What replaying an event costs without the allocator; negative when that was not measured. */
 double report_own_cost_ns(const struct report *report);
+
+/* Peak RSS without what the replay takes by itself. */
+uint64_t report_net_rss_bytes(const struct report *report);
 
 /* The share of the heap, when it was largest, that no live object had asked for; negative when that
  * is not known. */

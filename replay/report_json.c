@@ -105,11 +105,13 @@ static void report_set_memory(json_t *object, const struct report *report)
     uint64_t live = report->peak_live_bytes;
     json_put_number(object, "peak_live_bytes", live);
     json_put_number(object, "peak_rss_bytes", measured->peak_rss_bytes);
+    json_put_number(object, "own_rss_bytes", series->own_bytes);
+    json_put_number(object, "peak_net_rss_bytes", report_net_rss_bytes(report));
     json_put_number(object, "base_rss_bytes", measured->base_rss_bytes);
     set_bytes_if_known(object, "peak_heap_bytes", series->peak_heap_bytes);
     json_put_text(object, "heap_source", report->heap_source);
     set_real_if_known(object, "rss_per_live",
-                      live > 0 ? (double)measured->peak_rss_bytes / (double)live : -1);
+                      live > 0 ? (double)report_net_rss_bytes(report) / (double)live : -1);
     double fragmentation = report_fragmentation(report);
     json_object_set_new(object, "fragmentation",
                         series->peak_heap_bytes > 0 ? json_real(fragmentation) : json_null());
@@ -169,6 +171,9 @@ static json_t *report_json(const struct report *report)
     report_set_time(object, report);
     json_put_number(object, "thread_switches", totals->lane_changes);
     json_put_number(object, "threads", totals->threads);
+    json_object_set_new(object, "busy_threads",
+                        report->busy_threads > 0 ? json_integer(report->busy_threads)
+                                                 : json_null());
     json_put_number(object, "ticks", totals->ticks);
     json_put_number(object, "lost_events", totals->lost_events);
     json_put_number(object, "freed_twice", totals->freed_twice);

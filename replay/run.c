@@ -9,6 +9,7 @@
 #include "common/progress.h"
 #include "replay/ahead.h"
 #include "replay/heap.h"
+#include "replay/lane_shares.h"
 
 #define REPLAY_ERROR_LIST(X)                                    \
     X(REPLAY_ERROR_NO_ADDRESSES, "replay_no_addresses",         \
@@ -25,8 +26,8 @@ static const struct error_kind replay_errors[] = {REPLAY_ERROR_LIST(ERROR_LIST_K
  * replay, of which reading /proc at each took a tenth. */
 #define RSS_LOOK_NS 200000
 
-/* Looking at the heap may take at most one part in so many of the time. */
-#define HEAP_LOOK_SHARE 10
+/* Looking at memory may take at most one part in so many of the time. */
+#define LOOK_SHARE 10
 
 struct run {
     const struct policy *policy;
@@ -36,6 +37,7 @@ struct run {
     struct report *report;
     struct heap heap;
     struct latency latency;
+    struct lane_shares shares; /* of a replay that calls no allocator */
     struct progress progress;
     struct ahead ahead;
 
@@ -132,7 +134,7 @@ static void run_look_at_heap(struct run *run, bool last)
     uint64_t begin = measure_now_ns();
     run->row.heap_bytes = heap_bytes(&run->heap);
     uint64_t end = measure_now_ns();
-    run->heap_look_next_ns = end + (end - begin) * HEAP_LOOK_SHARE;
+    run->heap_look_next_ns = end + (end - begin) * LOOK_SHARE;
 }
 
 static void run_look_at_memory(struct run *run, uint64_t calls, uint64_t live_bytes, bool last)
@@ -145,8 +147,10 @@ static void run_look_at_memory(struct run *run, uint64_t calls, uint64_t live_by
     if (run->handed_over_ns != 0) row->wall_ns += run->now_ns - run->handed_over_ns;
     row->live_bytes = live_bytes;
     if (run->now_ns >= run->rss_look_next_ns || last) {
-        row->rss_bytes = heap_rss_bytes(&run->heap);
-        run->rss_look_next_ns = run->now_ns + RSS_LOOK_NS;
+        uint64_t begin = measure_now_ns();
+        row->rss_bytes = heap_rss_bytes(&run->heap, &row->own_bytes);
+        uint64_t took = measure_now_ns() - begin;
+        run->rss_look_next_ns = run->now_ns + RSS_LOOK_NS + took * LOOK_SHARE;
     }
     if (run->engine->calls_allocator) run_look_at_heap(run, last);
     series_add(&run->report->series, row, last);
@@ -206,6 +210,7 @@ static bool run_batch(struct run *run, const struct instruction_batch *batch,
         engine_take_back(totals, batch, 0);
         return false;
     }
+    if (run->shares.calls != NULL) lane_shares_add(&run->shares, batch);
     uint64_t calls = totals->calls - before->calls;
     run_own_cost(run, batch, calls);
     bool limited = totals->calls >= policy->limit_calls;
@@ -260,8 +265,10 @@ static bool run_open(struct run *run, const struct options *options)
         !series_open(&report->series, &run->state.error))
         return false;
     if (run->policy->verify_addresses && !run_open_address_check(run)) return false;
+    if (!run->engine->calls_allocator && !lane_shares_open(&run->shares, &run->state.error))
+        return false;
     run->warm = run->policy->warmup_calls == 0;
-    report->measurement.base_rss_bytes = heap_rss_bytes(&run->heap);
+    report->measurement.base_rss_bytes = heap_rss_bytes(&run->heap, &run->row.own_bytes);
     progress_open(&run->progress, REPLAY_PROGRAM, "events", run->reader->input->fd,
                   !options->quiet);
     if (run->engine->indices) instruction_reader_use_indices(run->reader);
@@ -306,6 +313,8 @@ void run_stream(const struct options *options, struct instruction_reader *reader
     latency_calibrate(&run.latency);
     report->latency = run.latency;
     heap_close(&run.heap);
+    if (run.shares.calls != NULL) report->busy_threads = lane_shares_busy(&run.shares);
+    lane_shares_close(&run.shares);
     report->limited = report->totals.calls >= run.policy->limit_calls;
     if (!good) {
         report->status = REPORT_FAILED;

@@ -20,6 +20,7 @@ struct series_row {
     uint64_t elapsed_ns; /* of the replay */
     uint64_t wall_ns;    /* of its timed parts */
     uint64_t rss_bytes, heap_bytes;
+    uint64_t own_bytes;                               /* of rss_bytes, not the allocator's */
     uint64_t live_bytes;                              /* asked for by live objects */
     uint64_t original_ns;                             /* since recording began */
     uint64_t original_rss_bytes, original_heap_bytes; /* 0: not known */
@@ -30,6 +31,7 @@ struct series {
     unsigned count;
     uint64_t offered, every; /* a row is kept when `offered` is a multiple of `every` */
 
+    uint64_t own_bytes; /* the most */
     uint64_t peak_heap_bytes;
     uint64_t live_at_peak_heap_bytes;
     uint64_t original_peak_rss_bytes, original_peak_heap_bytes;

@@ -36,9 +36,8 @@ def differences(name, report, original)
 end
 
 NOTE = <<~TEXT
-  Wall time is that of the calls alone, without reading the trace. Peak RSS leaves out what the
-  program wrote into its objects: a replay does not, so pages that only the program would have
-  touched are not there.
+  Wall time is that of the calls and of a write to each page of an object, without reading the
+  trace. Peak RSS is the allocator's: the program's code and what it maps itself are not in it.
 TEXT
 
 def notes_print(recorded, ordered, replayed)

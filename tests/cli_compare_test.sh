@@ -18,13 +18,15 @@ for file in /usr/share/javascript/chart.js/chart.min.js \
     [ ! -e "$file" ] || chartjs=$file
 done
 
-plan 34
+plan 36
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR"
 "$build_dir/tests/tools/make_instructions" lanes 100000 5 >lanes
 lz4 -q lanes lanes.lz4
+"$build_dir/tests/tools/make_instructions" churn 100000 1000 >churn
 record threads.raw.lz4 "$workloads/threads" 2000
+record big.raw.lz4 perl -e 'my @kept = map { "x" x 1_000_000 } 1 .. 20'
 
 leaves_nothing() { [ -z "$(ls "$TMPDIR")" ]; }
 
@@ -35,7 +37,8 @@ all_complete='j["allocators"].all? { |a| a["status"] == "complete" &&
 few=tcmalloc,glibc,none
 
 compares_instructions() {
-    exits 0 compare lanes --runs 2 -a "$few" --json lanes.json && json lanes.json "$all_complete" &&
+    exits 0 compare lanes --runs 2 -e switch -a "$few" --json lanes.json &&
+        json lanes.json "$all_complete" &&
         json lanes.json 'j["trace"]["events"] == 101_000 && j["runs"] == 2'
 }
 
@@ -89,7 +92,7 @@ refuses_missing_file() {
 # The row of an allocator has a number in every column but the heap, which not every allocator
 # tells.
 tells_table() {
-    exits 0 compare lanes -r 3 -a "$few" && prints '^lanes.*: 101000 events, ' &&
+    exits 0 compare lanes -r 3 -a "$few" -e switch && prints '^lanes.*: 101000 events, ' &&
         prints '^allocator  *events  *spread  *per event  *wall  *RSS  *heap  *RSS/live  *p50' &&
         prints '^tcmalloc\( *\(< \)*[0-9][0-9.]*\)\{13\}$' &&
         prints '^glibc\( *\(< \)*[0-9][0-9.]*\)\{13\}$' && prints '^none  *[0-9]'
@@ -118,7 +121,8 @@ tells_json() {
     json lanes.json 'n = j["allocators"][0]["numbers"]
         n.values.all? { |v| v["min"] <= v["median"] && v["median"] <= v["max"] } &&
             n["events_per_second"]["min"] > 0 &&
-            n["net_ns_per_event"]["median"] > 0 && n["peak_rss_bytes"]["median"] > 1e6' &&
+            n["net_ns_per_event"]["median"] > 0 && n["peak_rss_bytes"]["median"] > 1e6 &&
+            n["peak_net_rss_bytes"]["median"] > 1e5' &&
         json lanes.json 'j["allocators"].map { |a| a["entry"] } == %w[tcmalloc glibc none] &&
             j["allocation_kind"] == "malloc" && j["free_kind"] == "free" &&
                 j["machine"]["processors"] > 0'
@@ -131,7 +135,7 @@ tells_json_alone() {
 tells_curves() {
     json raw.json 's = j["allocators"][1]["series"]
         s["seconds"].size > 0 && s.values.map(&:size).uniq.size == 1 &&
-            s["rss_bytes"].compact.min > 1e6'
+            s["net_rss_bytes"].compact.max > 1e5'
 }
 
 page() {
@@ -216,10 +220,28 @@ tells_other_library() {
 }
 ignores_own_preload() {
     (export LD_PRELOAD=$stub NO_THREAD_CACHE_SWITCH=1 &&
-        exits 0 compare lanes -r 1 -a tcmalloc,tcmalloc-noswitch,glibc --json f.json) &&
+        exits 0 compare lanes -r 1 -e switch -a tcmalloc,tcmalloc-noswitch,glibc --json f.json) &&
         json f.json 'r = j["allocators"].map { |a| a["reports"][0] }
             r.map { |one| one["thread_cache_switching"] } == [true, false, false] &&
                 r[2]["allocator"].start_with?("glibc")'
+}
+# Threads where the trace has several, and pages touched; both are named.
+answers_by_default() {
+    exits 0 compare lanes -r 1 -a glibc --json f.json &&
+        prints '^engine threads (.*), touch pages$' &&
+        json f.json 'j["engine"] == "threads" && j["touch"] == "pages" &&
+            j["trace"]["busy_threads"] == 5' &&
+        exits 0 compare churn -r 1 -a glibc --json f.json &&
+        prints '^engine switch (.*), touch pages$' &&
+        json f.json 'j["engine"] == "switch" && j["trace"]["busy_threads"] == 1'
+}
+# 16 MiB and more of large objects: resident if they are touched, and otherwise a word about it.
+tells_untouched() {
+    exits 0 compare big.raw.lz4 -r 1 -a glibc --json f.json &&
+        ! prints 'less RSS than live' &&
+        json f.json 'j["allocators"][0]["numbers"]["rss_per_live"]["median"].between?(0.995, 1.5)' &&
+        exits 0 compare big.raw.lz4 -r 1 -a glibc -- -t none &&
+        prints '^glibc: less RSS than live bytes: pages'
 }
 takes_options_of_replay() {
     exits 0 compare lanes -r 1 -a glibc --json f.json --engine switch -- --limit 1000 &&
@@ -228,10 +250,13 @@ takes_options_of_replay() {
         says "lanes: .*unrecognized option '--nonsense'"
 }
 all_installed_by_default() {
-    exits 0 compare lanes -r 1 --json f.json &&
+    exits 0 compare churn -r 1 --json f.json &&
         json f.json 'names = j["allocators"].map { |a| a["name"] }
             %w[tcmalloc tcmalloc-noswitch glibc].all? { |name| names.include?(name) } &&
-                !names.include?("none")'
+                !names.include?("none")' &&
+        exits 0 compare lanes -r 1 --json f.json &&
+        json f.json 'names = j["allocators"].map { |a| a["name"] }
+            names.include?("tcmalloc") && !names.include?("tcmalloc-noswitch")'
 }
 refuses_nonsense() {
     exits 2 compare && says 'which trace?' && exits 2 compare a b && says 'one trace, please' &&
@@ -285,6 +310,8 @@ check 'a full standard output is told' tells_full_output
 check 'a missing allocator is told, others go on' tells_missing
 check 'a library that is no allocator is told' tells_other_library
 check 'what is preloaded into compare is not preloaded into replays' ignores_own_preload
+check 'threads and touched pages by default' answers_by_default
+check 'RSS below live bytes has a word' tells_untouched
 check 'options of replay behind --' takes_options_of_replay
 check 'without a list, all that are installed' all_installed_by_default
 check 'exit 2 for mistakes on the command line' refuses_nonsense

@@ -192,7 +192,7 @@ json_t *series_of(const std::string &text)
     return series;
 }
 
-const char head[] = "rss_bytes,event,unheard_of,original_seconds,live_bytes,heap_bytes,"
+const char head[] = "net_rss_bytes,event,unheard_of,original_seconds,live_bytes,heap_bytes,"
                     "original_rss_bytes,original_heap_bytes\n";
 
 double point(const json_t *series, const char *key, size_t at)
@@ -206,7 +206,7 @@ TEST(Series, ColumnsByName)
         series_of(std::string(head) + "4096,10,7,0.5,100,,,8192\n5000,20,7,0.75,50,1,2,3\n");
     ASSERT_NE(series, nullptr);
     EXPECT_EQ(point(series, "seconds", 0), 0.5);
-    EXPECT_EQ(point(series, "rss_bytes", 1), 5000);
+    EXPECT_EQ(point(series, "net_rss_bytes", 1), 5000);
     EXPECT_EQ(point(series, "events", 1), 20);
     EXPECT_EQ(point(series, "original_heap_bytes", 0), 8192);
     EXPECT_TRUE(json_is_null(json_array_get(json_object_get(series, "heap_bytes"), 0)));
@@ -228,15 +228,15 @@ TEST(Series, LongOnesAreMerged)
     EXPECT_EQ(count, 834u); // by threes
     EXPECT_EQ(point(series, "seconds", 0), 2);
     EXPECT_EQ(point(series, "seconds", count - 1), 2499);
-    EXPECT_EQ(point(series, "rss_bytes", 333), 999);
-    EXPECT_EQ(point(series, "rss_bytes", 334), 5);
+    EXPECT_EQ(point(series, "net_rss_bytes", 333), 999);
+    EXPECT_EQ(point(series, "net_rss_bytes", 334), 5);
     json_decref(series);
 }
 
 TEST(Series, OtherFilesAreRefused)
 {
     EXPECT_EQ(series_of(""), nullptr);
-    EXPECT_EQ(series_of("original_seconds,rss_bytes\n1,2\n"), nullptr);
+    EXPECT_EQ(series_of("original_seconds,net_rss_bytes\n1,2\n"), nullptr);
     EXPECT_EQ(series_of(std::string(head) + "1,2\n"), nullptr);
     EXPECT_EQ(compare_series_read("/no/such/file"), nullptr);
 }

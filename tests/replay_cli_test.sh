@@ -41,7 +41,8 @@ has_every_key() {
         user_seconds system_seconds reading_seconds minor_faults major_faults \
         own_cost_ns_per_event latency latency_clock latency_overhead_ns latency_resolution_ns \
         thread_switches threads ticks lost_events freed_twice realigned live_at_end \
-        peak_live_bytes peak_rss_bytes base_rss_bytes peak_heap_bytes heap_source rss_per_live \
+        peak_live_bytes peak_rss_bytes base_rss_bytes own_rss_bytes peak_net_rss_bytes \
+        busy_threads peak_heap_bytes heap_source rss_per_live \
         fragmentation original_peak_rss_bytes original_peak_heap_bytes original_seconds \
         address_match addresses_checked addresses_matched address_mismatches; do
         grep -q "^  \"$key\": ." "$scratch/json" || { echo "# no $key"; return 1; }

@@ -1,0 +1,27 @@
+/* lane_shares - how many threads have a part in the calls of a stream.
+ *
+ * A thread that makes a call now and then changes little for an allocator; one call in
+ * LANE_SHARE is what counts. Memory: from pages_map(). One thread. */
+#ifndef MALLOCTAPE_REPLAY_LANE_SHARES_H
+#define MALLOCTAPE_REPLAY_LANE_SHARES_H
+
+#include "postprocess/instruction_reader.h"
+
+#define LANE_SHARE 1000u
+
+struct lane_shares {
+    uint64_t *calls; /* by lane; NULL: nothing is counted */
+    uint64_t all;
+    uint64_t lane; /* the one whose calls follow */
+};
+
+bool lane_shares_open(struct lane_shares *shares, struct error *error);
+void lane_shares_close(struct lane_shares *shares);
+
+/* A batch with indices. */
+void lane_shares_add(struct lane_shares *shares, const struct instruction_batch *batch);
+
+/* Lanes with at least one call in LANE_SHARE; 0 of no calls. */
+unsigned lane_shares_busy(const struct lane_shares *shares);
+
+#endif
