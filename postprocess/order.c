@@ -79,7 +79,6 @@ static void lane_free(struct order *order, struct order_lane *lane)
     }
     wait_heap_free(&lane->allocation_waiters);
     raw_decoder_free(&lane->decoder);
-    free(lane->batch);
     free(lane);
 }
 
@@ -90,12 +89,6 @@ void order_free(struct order *order)
         lane_free(order, order->present[i]);
     free(order->present);
     free(order->lanes);
-    free(order->steppable);
-    while (order->unused_batches != NULL) {
-        struct order_batch *batch = order->unused_batches;
-        order->unused_batches = batch->next;
-        free(batch);
-    }
     for (uint32_t i = 0; i < STRUCTURES; i++) {
         wait_heap_free(&order->structures[i].waiters);
         free(order->structures[i].coming);
@@ -170,14 +163,14 @@ static bool order_go_round(struct order *order)
 {
     bool closed = order->oldest < order->open, next_has_come = order->oldest + 1 < order->open;
     bool patient = order_is_patient(order);
-    if (order_step(order, TICK_SKEW_RECORDS)) return true;
+    if (order_divide(order, TICK_SKEW_RECORDS)) return true;
     if (closed && order_has_only_late(order) && order_leave_behind(order)) return true;
     if (next_has_come && order->admitted == order->oldest) {
         order_admit(order, order->oldest + 1);
         return true;
     }
     if (!next_has_come && patient && order->queued_bytes < WINDOW_BYTES_STUCK) return false;
-    if (order_step(order, 0) || order_relax(order)) return true;
+    if (order_divide(order, 0) || order_loosen(order)) return true;
     if (order->ended && order_may_skip(order) && order_skip_missing(order)) return true;
     if (closed && (patient || order->ended) && order_leave_behind(order)) return true;
     return !patient && order_unstick(order);

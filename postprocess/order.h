@@ -14,16 +14,14 @@
  * Any order that obeys the four rules is legal. Of those, this one is meant to be near to what
  * happened:
  *
- * - An event takes effect when it enters its structures. A record of a call with its sequence
- *   numbers is a unit,
+ * - A call with its sequence numbers before and after it is a step,
  *
  *       sequence_before* call sequence_after*
  *
  *   that is taken as a whole: when the object it ends is there and it is its turn in all its
- *   structures. A thread may have dropped one lock to take another, and others have come between;
- *   so when nothing goes on, a lane in the middle of a unit enters what it can enter, the call is
- *   emitted with its last number before it, or with its first number after it, and the other
- *   numbers are taken when it is their turn.
+ *   structures. A thread may have dropped one lock to take another, and others have come between.
+ *   So when nothing goes on, one step is taken apart (enum step_state): its numbers are taken when
+ *   it is their turn, its call with its last number before it or its first number after it.
  * - Windows follow one another. A tick is not simultaneous in all lanes, so the last records of a
  *   window may wait for the first ones of the next; only then is the next one let in before the
  *   window has ended. Lanes that wait for what is not there either are late: windows end without
@@ -70,8 +68,8 @@ struct order_totals {
     uint64_t sequences_missing; /* numbers that never came where that is no damage */
     uint64_t windows;           /* that were ended */
     uint64_t windows_overtaken; /* those of which the next one began before */
-    uint64_t units_stepped;     /* that could not be taken as a whole */
-    uint64_t relaxed;           /* records that had to go without regard to units */
+    uint64_t units_stepped;     /* steps that could not be taken as a whole */
+    uint64_t relaxed;           /* records that had to go without the rest of their step */
     uint64_t damages;           /* pieces of damage that were left out */
     uint32_t lanes;             /* that had records */
 };

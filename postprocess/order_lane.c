@@ -6,27 +6,6 @@
 
 /* ---- the records at hand ---- */
 
-static bool lane_take_batch(struct order *order, struct order_lane *lane)
-{
-    lane->batch = order->unused_batches;
-    if (lane->batch != NULL)
-        order->unused_batches = lane->batch->next;
-    else if ((lane->batch = malloc(sizeof *lane->batch)) == NULL)
-        return order_no_memory(order);
-    lane->records = lane->batch->records;
-    return true;
-}
-
-static void lane_give_batch(struct order *order, struct order_lane *lane)
-{
-    if (lane->batch == NULL) return;
-    lane->batch->next = order->unused_batches;
-    order->unused_batches = lane->batch;
-    lane->batch = NULL;
-    lane->records = NULL;
-    lane->at = lane->filled = 0;
-}
-
 /* Its records cannot be decoded any further. */
 static void lane_note_error(struct order *order, struct order_lane *lane)
 {
@@ -105,21 +84,6 @@ static bool lane_open_chunk(struct order *order, struct order_lane *lane)
     return true;
 }
 
-/* Whether the last record in sight is the end of its unit, and more units follow. */
-static bool lane_ends_with_unit(const struct order_lane *lane)
-{
-    return lane->open != NULL && lane->records[lane->filled - 1].number != RAW_SEQUENCE_BEFORE &&
-           raw_decoder_is_behind_call(&lane->decoder);
-}
-
-/* Whether so many records are in sight that it is known whether the last ones are whole units; and
- * no more, because most are better taken where they are decoded (lane_run_shorts). */
-static bool lane_has_enough(const struct order_lane *lane)
-{
-    if (lane->filled >= LOOKAHEAD) return true;
-    return lane->filled > 0 && lane_ends_with_unit(lane);
-}
-
 /* The records from `record` on are in the window of the open chunk. */
 static void lane_note_window(struct order_lane *lane, uint64_t record)
 {
@@ -128,55 +92,48 @@ static void lane_note_window(struct order_lane *lane, uint64_t record)
     lane->window_record = record;
 }
 
-/* Decodes more records behind those that are left. Returns whether there may be even more. */
-static bool lane_refill(struct order *order, struct order_lane *lane)
+/* Decodes more records behind those at hand. False: there are none now. */
+static bool lane_decode(struct order *order, struct order_lane *lane)
 {
-    if (lane->batch == NULL && !lane_take_batch(order, lane)) return false;
     uint32_t left = lane->filled - lane->at;
-    memmove(lane->records, lane->records + lane->at, left * sizeof *lane->records);
-    lane->at = 0;
+    if (left > 0) memmove(lane->records, lane->records + lane->at, left * sizeof *lane->records);
+    lane->at = lane->step_end = 0;
     lane->filled = left;
-    while (!lane_has_enough(lane) && (lane->open != NULL || lane_open_chunk(order, lane))) {
+    while (lane->filled == left && (lane->open != NULL || lane_open_chunk(order, lane))) {
         uint64_t record = lane->decoder.records;
         uint32_t count =
-            raw_decoder_next(&lane->decoder, lane->records + lane->filled, RECORDS_AT_ONCE);
+            raw_decoder_next_special(&lane->decoder, lane->records + lane->filled, RECORDS_AT_ONCE);
         /* A chunk that only tells of the cache has none. */
         if (count > 0) lane_note_window(lane, record);
         lane->filled += count;
         if (!raw_decoder_has_more(&lane->decoder)) lane_close_chunk(order, lane);
     }
-    lane->records[lane->filled].number = lane->records[lane->filled + 1].number = 0;
-    return lane->open != NULL ||
-           (lane_has_chunk(order, lane) && (order->salvage || !error_is_set(&lane->decoder.error)));
+    lane->records[lane->filled].number = 0;
+    return lane->filled > left;
 }
 
-/* Whether sequence numbers may come after the record. */
-static bool may_have_sequences_after(const struct record *record)
+/* Whether the records at hand are a step that may go on in the next window: its lane was looked at
+ * while its thread was in the middle of a call. It waits until that window has been let in, not
+ * longer, even if it has but a part of the rest: a thread need not do anything more. */
+static bool lane_may_be_cut(const struct order *order, const struct order_lane *lane)
 {
-    return record->shape >= SHAPE_REALLOC || record->number == RAW_THREAD_CACHE_DELETED;
+    const struct record *last = &lane->records[lane->filled - 1];
+    if (order->ended && lane->queue == NULL) return false;
+    if (lane->decoded_window < order->admitted || error_is_set(&lane->decoder.error)) return false;
+    if (lane_position(lane) < lane->window_record) return false;
+    return last->number == RAW_SEQUENCE_BEFORE || last->number == RAW_THREAD_CACHE_DELETED ||
+           last->shape >= SHAPE_REALLOC;
 }
 
-/* How many of the last records in sight are a unit that may go on in the next window: there a lane
- * was looked at while its thread was in the middle of a call. They wait until that window has been
- * let in, not longer, even if it has but a part of the rest: a thread need not do anything more. */
-static uint32_t lane_tail(const struct order *order, const struct order_lane *lane)
+/* False: the lane has no step now. What it has at hand is part of one. */
+static bool lane_next_step(struct order *order, struct order_lane *lane)
 {
-    if (order->ended && lane->queue == NULL) return 0;
-    if (lane->decoded_window < order->admitted || error_is_set(&lane->decoder.error)) return 0;
-    uint32_t first = lane->filled;
-    if (may_have_sequences_after(&lane->records[first - 1])) first--;
-    while (first > lane->at && lane->records[first - 1].number == RAW_SEQUENCE_BEFORE)
-        first--;
-    bool from_before = lane->decoder.records - (lane->filled - first) < lane->window_record;
-    return from_before ? 0 : lane->filled - first;
-}
-
-/* Whether a unit goes on at number `at` of the batch, the records before it having been taken. */
-static bool splits_unit(const struct order_lane *lane, uint32_t at)
-{
-    return at > 0 && at <= lane->filled &&
-           (lane->records[at - 1].number == RAW_SEQUENCE_BEFORE ||
-            lane->records[at].number == RAW_SEQUENCE_AFTER);
+    if (lane->at < lane->step_end) return true;
+    while (lane->at == lane->filled || !lane_find_step(lane, false))
+        if (!lane_decode(order, lane))
+            return lane->at < lane->filled && !lane_may_be_cut(order, lane) &&
+                   lane_find_step(lane, true);
+    return true;
 }
 
 /* Records up to the end of the window that the lane is in, or as good as infinite while that is not
@@ -184,7 +141,8 @@ static bool splits_unit(const struct order_lane *lane, uint32_t at)
 static uint64_t lane_window_left(const struct order_lane *lane)
 {
     if (lane->marks_count == 0 || lane_first_mark(lane)->chunks_left > 0) return UINT64_MAX;
-    return lane_first_mark(lane)->end_record - lane_position(lane);
+    uint64_t end = lane_first_mark(lane)->end_record, position = lane_position(lane);
+    return end > position ? end - position : 0;
 }
 
 /* Takes what can be taken without records. Returns how many calls. */
@@ -197,39 +155,22 @@ static uint64_t lane_run_shorts(struct order *order, struct order_lane *lane, ui
     return taken;
 }
 
-/* Lets the lane go on for at most `turn` records, and to the end of the unit it is then in. It has
- * then run out of records, or waits, or the turn is over. */
-static void lane_run(struct order *order, struct order_lane *lane, uint64_t turn)
+/* Lets the lane go on for at most `turn` records, and to the end of the step it is then in. While
+ * lanes overtake the oldest window, a turn ends with the window it began in. False: the lane waits,
+ * or has no more steps now. */
+static bool lane_run(struct order *order, struct order_lane *lane, uint64_t turn)
 {
-    bool more = true, in_middle = false, overtaking = order->admitted > order->oldest;
-    while (turn > 0 || in_middle) {
-        if (!in_middle) turn -= lane_run_shorts(order, lane, turn);
-        if (more && lane->filled - lane->at < LOOKAHEAD) more = lane_refill(order, lane);
-        uint32_t in_sight = lane->filled - lane->at;
-        if (in_sight == 0) break;
-        /* While lanes overtake the oldest window, a turn ends with the window it began in. */
-        if (overtaking && !in_middle && lane_window_left(lane) < turn)
-            turn = lane_window_left(lane);
-        if (turn == 0 && !in_middle) break;
-        /* The last ones wait until more are in sight, unless there are no more, or it is plain that
-         * they are whole. */
-        uint32_t available = in_sight;
-        if (!more)
-            available -= lane_tail(order, lane);
-        else if (!lane_ends_with_unit(lane))
-            available -= LOOKAHEAD - 1;
-        lane->holds_tail = available == 0;
-        if (available == 0) return;
-        uint32_t count = available < turn ? available : (uint32_t)turn;
-        if (count == 0) count = 1;
-        while (count < available && splits_unit(lane, lane->at + count))
-            count++;
-        turn -= count < turn ? count : turn;
-        if (!order_take_records(order, lane, lane->at + count)) return;
-        in_middle = splits_unit(lane, lane->at);
+    bool overtaking = order->admitted > order->oldest;
+    while (turn > 0) {
+        turn -= lane_run_shorts(order, lane, turn);
+        if (turn == 0) break;
+        if (!lane_next_step(order, lane)) return false;
+        if (overtaking && lane_window_left(lane) == 0) break;
+        uint32_t records = lane->step_end - lane->at;
+        if (!order_take_step(order, lane)) return false;
+        turn -= records < turn ? records : turn;
     }
-    if (lane->at < lane->filled) return;
-    if (error_is_set(&lane->decoder.error)) lane_note_error(order, lane);
+    return true;
 }
 
 static void lane_pass_mark(struct order *order, struct order_lane *lane)
@@ -263,25 +204,6 @@ static bool window_add_lane(struct order *order, uint64_t number, uint32_t lane)
     return true;
 }
 
-/* The records that the lane holds back go over into the window after theirs, once that is open: it
- * will be run when that is let in. */
-static bool lane_move_tail(struct order *order, struct order_lane *lane)
-{
-    uint64_t target = lane->decoded_window + 1, end_record = 0;
-    bool passed = false;
-    if (target > order->open || lane->marks_count == 0) return true;
-    while (lane->marks_count > 0 && lane_first_mark(lane)->window < target) {
-        end_record = lane_first_mark(lane)->end_record;
-        lane_pass_mark(order, lane);
-        passed = true;
-    }
-    if (!passed || (lane->marks_count > 0 && lane_first_mark(lane)->window == target)) return true;
-    lane->marks_first = (lane->marks_first - 1) & (WINDOWS - 1);
-    lane->marks_count++;
-    *lane_mark_at(lane, 0) = (struct order_mark){.window = target, .end_record = end_record};
-    return window_add_lane(order, target, lane->number);
-}
-
 uint64_t lane_records_left(const struct order_lane *lane)
 {
     if (lane->marks_count == 0) return 0;
@@ -294,33 +216,6 @@ static uint64_t lane_turn(const struct order *order, const struct order_lane *la
 {
     bool ahead = lane->marks_count > 0 && lane_first_mark(lane)->window > order->oldest;
     return ahead ? TURN_RECORDS_AHEAD : lane->turn_records;
-}
-
-/* One turn of one lane, and what follows from it. */
-void order_run_lane(struct order *order, struct order_lane *lane)
-{
-    uint64_t position = lane_position(lane);
-    lane->state = LANE_IDLE;
-    lane->in_unit = lane->holds_tail = false;
-    order->running = lane;
-    lane_run(order, lane, lane_turn(order, lane));
-    order->totals.records += lane_position(lane) - position;
-    order->totals.displaced = order->objects.displacements;
-    if (lane_position(lane) > position) lane->late_since = 0;
-    lane_pass_marks(order, lane);
-    if (lane->allocation_waiters.lowest <= lane_allocations(lane))
-        order_wake_for_allocations(order, lane, lane_allocations(lane));
-    order->running = NULL;
-    if (lane->state == LANE_WAITS) return;
-    if (lane->holds_tail) {
-        lane_move_tail(order, lane);
-        return;
-    }
-    if (lane->at < lane->filled || lane->open != NULL || lane_has_chunk(order, lane)) {
-        order_make_ready(order, lane);
-        return;
-    }
-    lane_give_batch(order, lane);
 }
 
 bool lane_mark(struct order *order, struct order_lane *lane, const struct raw_chunk *chunk)
@@ -341,7 +236,6 @@ bool lane_leave_window(struct order *order, struct order_lane *lane)
 {
     struct order_mark left = *lane_first_mark(lane);
     uint64_t next = left.window + 1;
-    if (lane->late_since == 0) lane->late_since = left.window + 1;
     lane_pass_mark(order, lane);
     if (lane->marks_count > 0 && lane_first_mark(lane)->window == next) {
         struct order_mark *mark = lane_mark_at(lane, 0);
@@ -354,4 +248,40 @@ bool lane_leave_window(struct order *order, struct order_lane *lane)
     lane->marks_count++;
     *lane_mark_at(lane, 0) = left;
     return window_add_lane(order, next, lane->number);
+}
+
+/* The step that may be cut goes over into the window after its records, once that is open: the lane
+ * will be run when it is let in. */
+static bool lane_leave_cut(struct order *order, struct order_lane *lane)
+{
+    while (lane->decoded_window < order->open && lane->marks_count > 0 &&
+           lane_first_mark(lane)->window <= lane->decoded_window)
+        if (!lane_leave_window(order, lane)) return false;
+    return true;
+}
+
+static bool lane_has_more(const struct order *order, const struct order_lane *lane)
+{
+    return lane->at < lane->filled || lane->open != NULL || lane_has_chunk(order, lane);
+}
+
+void order_run_lane(struct order *order, struct order_lane *lane)
+{
+    uint64_t position = lane_position(lane);
+    lane->state = LANE_IDLE;
+    bool turn_is_over = lane_run(order, lane, lane_turn(order, lane));
+    order->totals.records += lane_position(lane) - position;
+    order->totals.displaced = order->objects.displacements;
+    if (lane_position(lane) > position) lane->late_since = 0;
+    lane_pass_marks(order, lane);
+    if (lane->allocation_waiters.lowest <= lane_allocations(lane))
+        order_wake_for_allocations(order, lane, lane_allocations(lane));
+    if (lane->state == LANE_WAITS) return;
+    if (turn_is_over) {
+        if (lane_has_more(order, lane)) order_make_ready(order, lane);
+    } else if (lane->at < lane->filled) {
+        lane_leave_cut(order, lane);
+    } else if (error_is_set(&lane->decoder.error)) {
+        lane_note_error(order, lane);
+    }
 }

@@ -5,8 +5,9 @@
  *   order_windows.c  windows, and what is done when nothing goes on
  *   order_ahead.c    what lanes have that they have not come to, looked through once at the end
  *   order_lane.c     a lane's turn: its chunks, its records at hand, its part of each window
- *   order_take.c     one record after another becomes instructions
- *   order_wait.c     who waits for what; sequence numbers and units
+ *   order_step.c     one step after another is taken, as a whole where that can be
+ *   order_take.c     calls become instructions
+ *   order_wait.c     who waits for what; sequence numbers
  *
  * A lane is in one of three states:
  *
@@ -28,16 +29,13 @@
 
 /* ---- limits ---- */
 
-/* Records a lane has decoded at once: small enough for a first-level cache, with those of a few
- * other lanes. */
-#define BATCH_RECORDS 128u
-
-/* So many records are in sight from the one at hand, if there are that many: enough for the sequence numbers
- * before a call. Looking further would be better only for a call that entered more structures than
- * that. */
-#define LOOKAHEAD       12u
-/* Records are decoded so many at a time, as long as no more are needed. */
-#define RECORDS_AT_ONCE 4u
+/* A step has at most so many records. What a call entered beyond that is taken one number at a
+ * time. */
+#define STEP_RECORDS_MAX 12u
+/* Records are decoded so many at a time, or fewer: what needs none is taken where it is decoded. */
+#define RECORDS_AT_ONCE  8u
+/* With a record that stands for a gap, and a sentinel. */
+#define RECORDS_AT_HAND  (STEP_RECORDS_MAX + RECORDS_AT_ONCE + 2)
 
 /* A lane's turn is this part of what it has in the window, and not less than the minimum. */
 #define TURNS_PER_WINDOW   16u
@@ -76,11 +74,27 @@
 #define STRUCTURES   RAW_SEQUENCE_ENTRIES
 #define SEGMENTS_MAX 16u
 
-_Static_assert(SEGMENTS_MAX > LOOKAHEAD, "the records in sight lie in no more chunks");
+_Static_assert(SEGMENTS_MAX > STEP_RECORDS_MAX, "the records at hand lie in no more chunks");
 
 /* ---- state ---- */
 
 enum order_lane_state { LANE_IDLE, LANE_READY, LANE_WAITS };
+
+/* How the step at hand is taken.
+ *
+ *   STEP_WHOLE ----> STEP_DIVISIBLE      it waits for a structure that is not the first it enters
+ *       |                  | order_divide
+ *       | order_loosen     v
+ *       +--> STEP_LOOSE -> STEP_APART
+ *            one record
+ *
+ * The next step of the lane is whole again. */
+enum step_state {
+    STEP_WHOLE,     /* when all of it can be taken; */
+    STEP_DIVISIBLE, /* so, too, but the first of its numbers could be taken alone; */
+    STEP_APART,     /* a record at a time, the call not before its first number after it; */
+    STEP_LOOSE      /* so, but its next record does not wait for the rest of the step */
+};
 
 /* Where the records of a chunk are, for messages. */
 struct order_segment {
@@ -96,29 +110,23 @@ struct order_mark {
     uint32_t chunks_left; /* and how many these are */
 };
 
-/* Records that a lane has decoded, and two sentinels. */
-struct order_batch {
-    struct order_batch *next; /* in the list of unused ones */
-    struct record records[BATCH_RECORDS + 2];
-};
-
 struct order_lane {
     uint32_t number;
     uint8_t state; /* enum order_lane_state */
-    uint64_t
-        allocated; /* allocations taken, lost ones included: raw_allocations(), or LANE_NO_ALLOCATIONS */
-    uint32_t at, filled;               /* records[at .. filled) are decoded and not taken */
-    struct order_batch *batch;         /* NULL while there is nothing at hand */
-    struct record *records;            /* batch->records */
+    uint8_t step;  /* enum step_state of the step at hand */
+    /* Allocations taken, lost ones included: raw_allocations(), or LANE_NO_ALLOCATIONS. */
+    uint64_t allocated;
+    /* records[at .. filled) are decoded and not taken; those up to step_end are the step at hand,
+     * if there is one. */
+    uint32_t at, step_end, filled;
     struct order_lane *next;           /* in the ready queue */
     uint32_t turn_records;             /* length of a turn */
     uint32_t marks_first, marks_count; /* a ring */
     struct order_mark marks[WINDOWS];
     struct raw_chunk *open;  /* being decoded */
     uint64_t opened_record;  /* where it begins */
-    uint64_t decoded_window; /* of the latest record in the batch */
+    uint64_t decoded_window; /* of the latest record that was decoded */
     uint64_t window_record;  /* none before this one is in that window */
-    bool holds_tail;         /* idle because of lane_tail() */
     uint64_t late_since;     /* a window, and one: it waited when that ended; 0: it is not late */
     bool damaged;            /* nothing more can be decoded, and that has been noted */
     struct raw_chunk *queue, *queue_last;
@@ -126,15 +134,12 @@ struct order_lane {
     uint32_t wait_structure; /* what it waits for: an index, or STRUCTURES for an allocation */
     uint64_t wait_number;    /* a sequence number, or raw_allocations() */
     uint64_t given_up;       /* allocations that it no longer waits for; 0: none */
-    bool in_unit;            /* it could have entered something else of its unit */
-    bool listed;             /* in order->steppable */
-    bool stepwise;           /* the unit at hand is not taken as a whole, */
-    bool loose;              /* and its call does not wait for the sequence numbers after it */
     uint32_t segments_count;
     struct order_segment segments[SEGMENTS_MAX]; /* the latest chunks, a ring */
     uint64_t first_lost;                         /* of its allocations; 0: none was */
     uint64_t allocations_in_stream;              /* once order->ended */
     struct raw_decoder decoder;
+    struct record records[RECORDS_AT_HAND];
 };
 
 /* So that an unknown object, whose bound is 0, is not one that this lane has. */
@@ -147,9 +152,7 @@ struct order_structure {
      * `coming_at` are below `next`. */
     uint64_t *coming;
     uint32_t coming_count, coming_room, coming_at;
-    uint64_t unit;       /* the latest unit that was looked at and enters here */
-    uint64_t unit_count; /* how often it does */
-    bool skipped;        /* numbers were done without; they may come late */
+    bool skipped; /* numbers were done without; they may come late */
 };
 
 struct order_window {
@@ -174,27 +177,20 @@ struct order {
     struct order_lane **present;
     uint32_t present_count;
     struct order_lane *ready, *ready_last;
-    uint64_t units; /* that were looked at */
-    /* Lanes that wait in the middle of a unit, or did so once: a ring of RAW_LANES_MAX entries. */
-    uint32_t *steppable;
-    uint32_t steppable_first, steppable_count;
-    struct order_batch *unused_batches;
-
     /*   oldest <= admitted <= oldest + 1,  oldest <= open <= oldest + 2
      * Windows below `oldest` have ended; chunks come into `open`; lanes may go into those up to
      * `admitted`. */
     uint64_t oldest, admitted, open;
     struct order_window windows[WINDOWS]; /* a ring */
     uint64_t queued_bytes, queued_bytes_limit;
-    uint64_t bytes_in,
-        looked_bytes; /* of chunks: all; those that had come when order_look_ahead() looked */
+    uint64_t bytes_in;     /* of chunks: all, */
+    uint64_t looked_bytes; /* and those that had come when order_look_ahead() looked */
     uint64_t patience_bytes;
     bool salvage;
     uint64_t last_tick_ns;
-    struct order_lane *running; /* whose turn it is */
-    bool ended;                 /* no more chunks will come */
-    bool freed_twice;           /* an object was */
-    bool overdue;               /* a lane is late for too long */
+    bool ended;       /* no more chunks will come */
+    bool freed_twice; /* an object was */
+    bool overdue;     /* a lane is late for too long */
 };
 
 /* ---- small questions ---- */
@@ -309,8 +305,8 @@ bool order_may_skip(const struct order *order);
 bool order_skip_missing(struct order *order);
 
 /* What to do when nothing goes on, the mildest first. */
-bool order_step(struct order *order, uint64_t records_left);
-bool order_relax(struct order *order);
+bool order_divide(struct order *order, uint64_t records_left);
+bool order_loosen(struct order *order);
 bool order_unstick(struct order *order);
 
 /* ---- order_ahead.c ---- */
@@ -319,8 +315,8 @@ bool order_unstick(struct order *order);
  * structure->coming. False: no memory. */
 bool order_look_ahead(struct order *order);
 
-/* Whether a lane that has had so many allocations can go on with the chunk whatever is missing before
- * it; and its decoder does so. A record stands for what is missing. */
+/* Whether a lane that has had so many allocations can go on with the chunk whatever is missing
+ * before it; and its decoder does so. A record stands for what is missing. */
 bool chunk_needs_nothing(const struct raw_chunk *chunk, uint64_t allocations);
 void decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chunk);
 
@@ -335,17 +331,30 @@ uint64_t lane_records_left(const struct order_lane *lane);
 /* One turn of one lane, and what follows from it. */
 void order_run_lane(struct order *order, struct order_lane *lane);
 
-/* What the lane has left in the oldest window belongs to the next one from now on. */
+/* What the lane has left in its window belongs to the next one from now on. */
 bool lane_leave_window(struct order *order, struct order_lane *lane);
+
+/* ---- order_step.c ---- */
+
+/* Finds where the step of the records at hand ends, of which there must be some. False: that is not
+ * to be seen yet. `last`: no more of it will be seen. */
+bool lane_find_step(struct order_lane *lane, bool last);
+
+/* Takes the step at hand. False: its lane waits, or there is damage. */
+bool order_take_step(struct order *order, struct order_lane *lane);
+
+static inline bool record_is_sequence(const struct record *record)
+{
+    return record->number == RAW_SEQUENCE_BEFORE || record->number == RAW_SEQUENCE_AFTER;
+}
 
 /* ---- order_take.c ---- */
 
-/* Takes records up to number `end` of the batch. False: the one at lane->at waits, or is damage. */
-bool order_take_records(struct order *order, struct order_lane *lane, uint32_t end);
+/* Takes the record at hand, which is no sequence number. False: it waits, or there is damage. */
+bool order_take_call(struct order *order, struct order_lane *lane, const struct record *record);
 
 /* Takes calls where the decoder is, up to `most`, as long as nothing is special about them
- * (raw_shorts.h); the lane has no decoded records, and is not in the middle of a unit. Returns how
- * many. */
+ * (raw_shorts.h); the lane has no records at hand. Returns how many. */
 uint64_t order_take_shorts(struct order *order, struct order_lane *lane, uint64_t most);
 
 /* ---- order_wait.c ---- */
@@ -356,6 +365,8 @@ void order_make_ready(struct order *order, struct order_lane *lane);
 struct order_lane *order_next_ready(struct order *order);
 
 /* Always false, to be returned. */
+bool lane_waits_for_sequence(struct order *order, struct order_lane *lane,
+                             const struct record *record);
 bool lane_waits_for_allocations(struct order *order, struct order_lane *lane, uint64_t bound);
 
 /* Wakes who waits for allocations of the lane up to this one. */
@@ -372,15 +383,7 @@ enum order_bound order_bound(struct order *order, const struct order_lane *lane,
 /* The structure's next number may have changed: wakes whose turn it is. */
 void structure_advance(struct order *order, struct order_structure *structure);
 
-/* Sequence numbers, as records: of the latest call, of the next one. */
+/* Takes a sequence number. False: its lane waits for it, or there is damage. */
 bool order_take_sequence(struct order *order, struct order_lane *lane, const struct record *record);
-bool order_take_sequence_before(struct order *order, struct order_lane *lane,
-                                const struct record *record);
-
-/* Whether a call with sequence numbers after it may be emitted now. */
-bool order_may_enter(struct order *order, struct order_lane *lane, const struct record *call);
-
-/* Notes a lane that waits in the middle of its unit, for order_step(). */
-bool order_list_steppable(struct order *order, struct order_lane *lane);
 
 #endif

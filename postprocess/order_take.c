@@ -14,8 +14,8 @@ enum object_state {
     OBJECT_NOT_NOW  /* the record waits for it, or ordering has failed */
 };
 
-/* Whether allocations that are missing, or whose places are not known, explain that nobody lives at the
- * place. */
+/* Whether allocations that are missing, or whose places are not known, explain that nobody lives at
+ * the place. */
 static bool order_misses_allocations(const struct order *order, uint64_t bound)
 {
     const struct order_lane *lane = order->lanes[raw_allocations_lane(bound)];
@@ -149,8 +149,8 @@ static bool order_take_failed(struct order *order, struct order_lane *lane,
         if (state == OBJECT_NOT_NOW) return false;
         known = state == OBJECT_KNOWN &&
                 object_table_find(&order->objects, record->ends, record->bound, &object);
-        /* Allocated and dead: nothing says that this came before another lane ended the object, but so
-         * it was. */
+        /* Allocated and freed: nothing says that this came before another lane ended the object,
+         * but so it was. */
         order->totals.unknown_objects += state == OBJECT_KNOWN && !known;
     }
     order->totals.failed++;
@@ -190,14 +190,10 @@ static bool order_take_other(struct order *order, struct order_lane *lane,
 {
     struct instruction_writer *writer = order->writer;
     switch (record->number) {
-    case RAW_SEQUENCE_BEFORE: return order_take_sequence_before(order, lane, record);
-    case RAW_SEQUENCE_AFTER: return order_take_sequence(order, lane, record);
     case RAW_LOST: order_take_lost(order, lane, record); return true;
+    case RAW_FAILED: return order_take_failed(order, lane, record);
     default: break;
     }
-    if (record[1].number == RAW_SEQUENCE_AFTER && !order_may_enter(order, lane, record))
-        return false;
-    if (record->number == RAW_FAILED) return order_take_failed(order, lane, record);
     instruction_put_lane(writer, lane->number);
     switch (record->number) {
     case RAW_THREAD_BEGIN: instruction_put_thread_begin(writer, record->operand); break;
@@ -207,8 +203,8 @@ static bool order_take_other(struct order *order, struct order_lane *lane,
     return true;
 }
 
-static bool order_take_call(struct order *order, struct order_lane *lane,
-                            const struct record *record)
+static __attribute__((noinline)) bool order_take_any(struct order *order, struct order_lane *lane,
+                                                     const struct record *record)
 {
     struct instruction_writer *writer = order->writer;
     enum call_kind kind = (enum call_kind)record->number;
@@ -227,30 +223,19 @@ static bool order_take_call(struct order *order, struct order_lane *lane,
         return true;
     case SHAPE_REALLOC: return order_take_realloc(order, lane, record);
     case SHAPE_HEAP: order_take_heap(order, lane, record); return true;
+    case SHAPE_UNDEFINED: return order_take_other(order, lane, record);
     default: return order_take_free(order, lane, record);
     }
 }
 
-/* Any record, number `at` of the batch. */
-static __attribute__((noinline)) bool order_take_record(struct order *order,
-                                                        struct order_lane *lane, uint32_t at)
-{
-    const struct record *record = &lane->records[at];
-    lane->at = at; /* for messages, and if it waits */
-    if (record->shape == SHAPE_UNDEFINED) return order_take_other(order, lane, record);
-    return (record[1].number != RAW_SEQUENCE_AFTER || order_may_enter(order, lane, record)) &&
-           order_take_call(order, lane, record);
-}
-
-/* The allocation or free at hand, if it is one of the most frequent kind and nothing is special about
- * it. */
+/* The allocation or free at hand, if it is one of the most frequent kind and nothing is special
+ * about it. */
 static inline bool order_take_plain(struct order *order, struct order_lane *lane,
                                     const struct record *record)
 {
     struct instruction_writer *writer = order->writer;
     enum call_kind kind = (enum call_kind)record->number;
     uint32_t object;
-    if (__builtin_expect(record[1].number == RAW_SEQUENCE_AFTER, 0)) return false;
     if (record->shape == SHAPE_ALLOCATION) {
         instruction_put_lane(writer, lane->number);
         object = instruction_put_allocation(writer, kind, record->size, record->address);
@@ -265,15 +250,9 @@ static inline bool order_take_plain(struct order *order, struct order_lane *lane
     return true;
 }
 
-bool order_take_records(struct order *order, struct order_lane *lane, uint32_t end)
+bool order_take_call(struct order *order, struct order_lane *lane, const struct record *record)
 {
-    const struct record *record = &lane->records[lane->at], *last = &lane->records[end];
-    for (; record < last; record++)
-        if (!order_take_plain(order, lane, record) &&
-            !order_take_record(order, lane, (uint32_t)(record - lane->records)))
-            return false;
-    lane->at = end;
-    return true;
+    return order_take_plain(order, lane, record) || order_take_any(order, lane, record);
 }
 
 /* Within the slack behind a payload. */

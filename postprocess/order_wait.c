@@ -1,5 +1,4 @@
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "postprocess/order_state.h"
 
@@ -44,15 +43,15 @@ static void order_wake(struct order *order, uint32_t number)
 
 /* ---- waiting ---- */
 
-/* Always false, for `return lane_waits_...`: the record at hand cannot be taken now. */
-static bool lane_waits_for_sequence(struct order *order, struct order_lane *lane, uint32_t index,
-                                    uint64_t number)
+bool lane_waits_for_sequence(struct order *order, struct order_lane *lane,
+                             const struct record *record)
 {
-    if (!wait_heap_add(&order->structures[index].waiters, number, lane->number))
+    uint32_t index = structure_index(record->structure);
+    if (!wait_heap_add(&order->structures[index].waiters, record->size, lane->number))
         return order_no_memory(order);
     lane->state = LANE_WAITS;
     lane->wait_structure = index;
-    lane->wait_number = number;
+    lane->wait_number = record->size;
     return false;
 }
 
@@ -104,11 +103,9 @@ void structure_advance(struct order *order, struct order_structure *structure)
 
 bool order_take_sequence(struct order *order, struct order_lane *lane, const struct record *record)
 {
-    uint32_t index = structure_index(record->structure);
-    struct order_structure *structure = &order->structures[index];
+    struct order_structure *structure = &order->structures[structure_index(record->structure)];
     if (__builtin_expect(record->size != structure->next, 0)) {
-        if (record->size > structure->next)
-            return lane_waits_for_sequence(order, lane, index, record->size);
+        if (record->size > structure->next) return lane_waits_for_sequence(order, lane, record);
         if (structure->skipped) return true;
         return ORDER_DAMAGE(order, lane, ORDER_SEQUENCE_REPEATED,
                             ": number %" PRIu64 " of structure %" PRIu32 ", after %" PRIu64,
@@ -117,84 +114,5 @@ bool order_take_sequence(struct order *order, struct order_lane *lane, const str
     structure->next++;
     order->totals.sequences++;
     if (structure->waiters.lowest <= structure->next) structure_advance(order, structure);
-    return true;
-}
-
-/* ---- units ---- */
-
-/* Notes a lane that waits for a number in the middle of its unit: if nothing else goes on, it has
- * to enter what it can enter (order_step). */
-bool order_list_steppable(struct order *order, struct order_lane *lane)
-{
-    if (lane->listed) return true;
-    if (order->steppable == NULL) {
-        order->steppable = malloc(RAW_LANES_MAX * sizeof *order->steppable);
-        if (order->steppable == NULL) return order_no_memory(order);
-    }
-    order->steppable[(order->steppable_first + order->steppable_count++) % RAW_LANES_MAX] =
-        lane->number;
-    lane->listed = true;
-    return true;
-}
-
-/* Whether it is the unit's turn at one of its sequence numbers, given that it takes those before it. */
-static bool unit_may_take(struct order *order, const struct record *sequence, uint64_t unit)
-{
-    struct order_structure *structure = &order->structures[structure_index(sequence->structure)];
-    if (structure->unit != unit) {
-        structure->unit = unit;
-        structure->unit_count = 0;
-    }
-    return sequence->size <= structure->next + structure->unit_count++;
-}
-
-/* Whether the unit that begins with the record at hand, a sequence number before a call or a call, can be
- * taken as a whole: its object is there, and it is its turn in every structure. The sequence numbers that are
- * not in sight do not count. False: the lane waits for what is not so. */
-static bool order_unit_is_free(struct order *order, struct order_lane *lane,
-                               const struct record *record)
-{
-    const struct record *end = lane->records + lane->filled, *call = record;
-    uint64_t unit = ++order->units;
-    bool first = true;
-    while (call < end && call->number == RAW_SEQUENCE_BEFORE)
-        call++;
-    if (call < end && order_bound(order, lane, call->bound) == BOUND_AHEAD)
-        return lane_waits_for_allocations(order, lane, call->bound);
-    for (const struct record *at = record; at < end; at++) {
-        if (at == call) continue;
-        if (at > call && at->number != RAW_SEQUENCE_AFTER) break;
-        if (!unit_may_take(order, at, unit)) {
-            lane->in_unit = !first;
-            if (!first && !order_list_steppable(order, lane)) return false;
-            return lane_waits_for_sequence(order, lane, structure_index(at->structure), at->size);
-        }
-        first = false;
-    }
-    return true;
-}
-
-/* A sequence number that belongs to the next call. */
-bool order_take_sequence_before(struct order *order, struct order_lane *lane,
-                                const struct record *record)
-{
-    if (!lane->stepwise && !order_unit_is_free(order, lane, record)) return false;
-    if (!order_take_sequence(order, lane, record)) return false;
-    lane->loose = false;
-    /* The unit's last sequence number: the next one is taken as a whole again. */
-    if (record[1].number != RAW_SEQUENCE_BEFORE && record[2].number != RAW_SEQUENCE_AFTER)
-        lane->stepwise = false;
-    return true;
-}
-
-/* Whether a call with sequence numbers after it may be emitted: not before its turn, at least in the first
- * structure. */
-bool order_may_enter(struct order *order, struct order_lane *lane, const struct record *call)
-{
-    if (!lane->stepwise) return order_unit_is_free(order, lane, call);
-    uint32_t index = structure_index(call[1].structure);
-    if (!lane->loose && call[1].size > order->structures[index].next)
-        return lane_waits_for_sequence(order, lane, index, call[1].size);
-    lane->stepwise = lane->loose = false;
     return true;
 }

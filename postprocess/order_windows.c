@@ -68,22 +68,17 @@ static void order_stop_waiting(struct order *order, struct order_lane *lane)
     order_make_ready(order, lane);
 }
 
-/* Lets one lane that waits in the middle of its unit, and has at least so many records left in its
- * window, enter what it can enter: its thread has dropped one lock to take another, and others came
- * between. False: there is none. */
-bool order_step(struct order *order, uint64_t records_left)
+/* Lets one lane that has at least so many records left in its window enter the first structure of
+ * its step, though it waits for another: its thread has dropped one lock to take another, and
+ * others came between. False: there is none. */
+bool order_divide(struct order *order, uint64_t records_left)
 {
-    for (uint32_t count = order->steppable_count; count > 0; count--) {
-        struct order_lane *lane = order->lanes[order->steppable[order->steppable_first]];
-        order->steppable_first = (order->steppable_first + 1) % RAW_LANES_MAX;
-        order->steppable_count--;
-        lane->listed = false;
-        if (lane->state != LANE_WAITS || !lane->in_unit) continue;
-        if (lane_records_left(lane) < records_left) {
-            order_list_steppable(order, lane);
+    for (uint32_t i = 0; i < order->present_count; i++) {
+        struct order_lane *lane = order->present[i];
+        if (lane->state != LANE_WAITS || lane->step != STEP_DIVISIBLE ||
+            lane_records_left(lane) < records_left)
             continue;
-        }
-        lane->stepwise = true;
+        lane->step = STEP_APART;
         order_stop_waiting(order, lane);
         order->totals.units_stepped++;
         return true;
@@ -91,9 +86,10 @@ bool order_step(struct order *order, uint64_t records_left)
     return false;
 }
 
-/* How much is won by letting go the record that the lane waits with, without regard to its unit:
- * most by a sequence number whose turn it is, less by a call that begins an object though the sequence numbers after it
- * have to wait. 0: nothing, because the record has to wait, or nobody waits for it. */
+/* How much is won by letting go the record that the lane waits with, without regard to its step:
+ * most by a sequence number whose turn it is, less by a call that begins an object though the
+ * sequence numbers after it have to wait. 0: nothing, because the record has to wait, or nobody
+ * waits for it. */
 static int lane_looseness(struct order *order, const struct order_lane *lane)
 {
     const struct record *record = &lane->records[lane->at];
@@ -106,9 +102,9 @@ static int lane_looseness(struct order *order, const struct order_lane *lane)
     return order_bound(order, lane, record->bound) != BOUND_AHEAD ? 1 + behind : 0;
 }
 
-/* Units are what is wanted, not what is known: lets one record go that has to wait only for the
- * sake of its unit. False: there is none. */
-bool order_relax(struct order *order)
+/* Whole steps are what is wanted, not what is known: lets one record go that has to wait only for
+ * the sake of its step. False: there is none. */
+bool order_loosen(struct order *order)
 {
     struct order_lane *found = NULL;
     int most = 0;
@@ -121,7 +117,7 @@ bool order_relax(struct order *order)
         found = lane;
     }
     if (found == NULL) return false;
-    found->stepwise = found->loose = true;
+    found->step = STEP_LOOSE;
     order_stop_waiting(order, found);
     order->totals.relaxed++;
     return true;
@@ -146,6 +142,7 @@ bool order_leave_behind(struct order *order)
         if (!lane_is_behind(order, lane)) continue;
         order->overdue |=
             lane->late_since != 0 && order->oldest - lane->late_since > WINDOWS_LATE_MAX;
+        if (lane->late_since == 0) lane->late_since = order->oldest + 1;
         if (order->overdue || !lane_leave_window(order, lane)) return false;
     }
     return true;

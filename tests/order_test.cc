@@ -1330,6 +1330,22 @@ TEST(Order, CirclesOfLanesWithHighNumbers)
     EXPECT_EQ(ordered.result.totals.by_kind[RawBuilder::kFree], 40u);
 }
 
+/* A number behind a loss is of a call that was lost: the loss does not wait for it. */
+TEST(Order, ALossDoesNotWaitForTheNumbersBehindIt)
+{
+    RawBuilder raw;
+    raw.allocation(0, RawBuilder::kMalloc, 1);
+    raw.lost(0, 1, 1);
+    raw.sequence(0, 52, 255, 2);
+    raw.freeing(1, RawBuilder::kFree, RawBuilder::foreign(0, 2, 77));
+    raw.sequence(1, 52, 255, 1);
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.error, "");
+    EXPECT_EQ(ordered.text(), "0:malloc1 0:lost 1:free?");
+    EXPECT_EQ(ordered.result.order.sequences, 2u);
+}
+
 /* A loss is told of when it is over. Who needs what was lost is late until then; nobody else is. */
 TEST(Order, LossesThatLastForWindows)
 {

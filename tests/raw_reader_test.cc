@@ -92,8 +92,9 @@ class Decoders {
         size_t at = records.size() - (announced.size() - 1);
         uint32_t count = 0, some;
         while (count < announced.size() &&
-               (some = raw_decoder_next(lookahead, &announced[count],
-                                        static_cast<uint32_t>(announced.size()) - count)) > 0)
+               (some = raw_decoder_next_special(lookahead, &announced[count],
+                                                static_cast<uint32_t>(announced.size()) - count)) >
+                   0)
             count += some;
         if (error_is_set(&decoder.error)) {
             EXPECT_GE(count, announced.size() - 1);

@@ -588,13 +588,24 @@ static bool lacks_room(const struct raw_decoder *decoder, uint32_t room)
            bytes_get16(decoder->at) == RAW_UNIT_GENERAL + RAW_CACHED;
 }
 
-uint32_t raw_decoder_next(struct raw_decoder *decoder, struct record *records, uint32_t room)
+/* Whether the caller of raw_decoder_next_special() gets the next call from raw_shorts.h. */
+static bool leaves_short(const struct raw_decoder *decoder, const struct record *records,
+                         uint32_t done)
+{
+    return done > 0 && records[done - 1].number != RAW_SEQUENCE_BEFORE &&
+           raw_decoder_is_at_short(decoder);
+}
+
+static inline __attribute__((always_inline)) uint32_t decode_records(struct raw_decoder *decoder,
+                                                                     struct record *records,
+                                                                     uint32_t room, bool special)
 {
     uint32_t done = 0, told = 0;
     if (error_is_set(&decoder->error)) return 0;
     while (done < room && decoder->at < decoder->end) {
         uint32_t some = decode_shared(decoder, records + done, room - done);
-        if (some == 0) some = decode_shorts(decoder, records + done, room - done);
+        if (some == 0 && special && leaves_short(decoder, records, done)) break;
+        if (some == 0) some = decode_shorts(decoder, records + done, special ? 1 : room - done);
         done += some;
         if (some > 0) continue;
         if (lacks_room(decoder, room - done) || decoder_ends(decoder) ||
@@ -603,4 +614,15 @@ uint32_t raw_decoder_next(struct raw_decoder *decoder, struct record *records, u
         done += told;
     }
     return done;
+}
+
+uint32_t raw_decoder_next(struct raw_decoder *decoder, struct record *records, uint32_t room)
+{
+    return decode_records(decoder, records, room, false);
+}
+
+uint32_t raw_decoder_next_special(struct raw_decoder *decoder, struct record *records,
+                                  uint32_t room)
+{
+    return decode_records(decoder, records, room, true);
 }

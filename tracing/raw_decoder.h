@@ -162,6 +162,11 @@ bool raw_decoder_open(struct raw_decoder *decoder, const struct raw_chunk *chunk
  * once the records before it have been returned. */
 uint32_t raw_decoder_next(struct raw_decoder *decoder, struct record *records, uint32_t room);
 
+/* The same, but ends, after a record at least, before a call that raw_shorts.h may show: for those
+ * who use both. */
+uint32_t raw_decoder_next_special(struct raw_decoder *decoder, struct record *records,
+                                  uint32_t room);
+
 /* Whether the current chunk may have more records. */
 static inline bool raw_decoder_has_more(const struct raw_decoder *decoder)
 {

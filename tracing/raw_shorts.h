@@ -83,6 +83,13 @@ static inline bool raw_decoder_is_behind_call(const struct raw_decoder *decoder)
     return decoder->end - decoder->at >= 2 && raw_unit_begins_call(bytes_get16(decoder->at));
 }
 
+/* Whether raw_shorts_look() may show what the decoder has next. */
+static inline bool raw_decoder_is_at_short(const struct raw_decoder *decoder)
+{
+    return decoder->end - decoder->at >= 2 &&
+           decoder->forms[bytes_get16(decoder->at) >> RAW_FORM_SHIFT].form != RAW_FORM_OTHER;
+}
+
 /* The place of the object that a free of this form names; 0: none that can be looked up here. */
 static inline uint32_t raw_shorts_ends(const struct raw_shorts *shorts, unsigned form,
                                        uint32_t operand)
