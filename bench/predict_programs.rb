@@ -15,7 +15,7 @@ require_relative 'workloads'
 class PredictedProgram
   # Hashes of strings in the same order each time.
   SAME_EACH_TIME = { 'PYTHONHASHSEED' => '0', 'PERL_HASH_SEED' => '0',
-                     'GIT_CONFIG_GLOBAL' => File::NULL, 'LC_ALL' => 'C' }.freeze
+                     'GIT_CONFIG_NOSYSTEM' => '1', 'LC_ALL' => 'C' }.freeze
 
   attr_reader :name, :text, :threads
 
@@ -45,7 +45,7 @@ class PredictedProgram
   def run(environment, dir, usage: nil)
     command = [*usage, path, *@arguments.map { |word| word.gsub('DIR', @dir) }]
     log = File.join(dir, "#{name}.log")
-    Child.run(command, log, @environment.merge(environment))
+    Child.run(command, log, @environment.merge('HOME' => @dir, **environment))
   end
 
   private

@@ -50,7 +50,20 @@ report() {
 check() {
     local text=$1
     shift
-    if "$@"; then report 0 "$text"; else report 1 "$text"; fi
+    if "$@"; then
+        report 0 "$text"
+    else
+        report 1 "$text"
+        said
+    fi
+}
+
+# said - what the last program printed, as far as tests keep it, as notes.
+said() {
+    local file
+    for file in err out; do
+        [ ! -s "$file" ] || head -c 1000 "$file" | tr -cd "[:print:]\n" | sed "s/^/# $file: /"
+    done
 }
 
 skip_test() {

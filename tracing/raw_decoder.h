@@ -4,7 +4,7 @@
  * from those before it. What each of these lasts for:
  *
  *   the lane      allocations so far; the thread's cache and the size classes (raw_cache)
- *   up to a key run   latest sequence number number of each structure
+ *   up to a key run   latest sequence number of each structure
  *   a run         the profile, the latest foreign objects, the latest address
  *
  * A begin chunk that is key says all of it anew but the cache: its profile, and the allocations
