@@ -44,10 +44,10 @@ static void header_print(const struct dump *dump, const struct raw_header *heade
 {
     if (!dump_wants_general(dump)) return;
     dump_offset(dump, 0);
-    printf("raw %u.%u features 0x%" PRIx64 " info 0x%" PRIx64 " run ", header->version_major,
+    printf("raw %u.%u features 0x%" PRIx64 " info 0x%" PRIx64 " recording ", header->version_major,
            header->version_minor, header->features, header->info);
-    for (unsigned i = 0; i < RAW_RUN_ID_BYTES; i++)
-        printf("%02x", header->run_id[i]);
+    for (unsigned i = 0; i < RAW_RECORDING_ID_BYTES; i++)
+        printf("%02x", header->recording_id[i]);
     printf(" start %" PRIu64 " pid %" PRIu32 "\n", header->start_ns, header->pid);
     dump_metadata(dump, RAW_HEADER_BYTES, header->metadata, header->metadata_bytes);
 }
@@ -108,13 +108,13 @@ static void chunk_offset_print(const struct raw_dump *state)
     dump_offset(state->dump, state->chunk->offset);
 }
 
-/* The kinds of a run's ranges, in the order of FORMAT.md 5.1. */
-static void run_print(const struct raw_dump *state)
+/* The kinds of a segment's ranges, in the order of FORMAT.md 5.1. */
+static void segment_print(const struct raw_dump *state)
 {
     const struct raw_chunk *chunk = state->chunk;
     if (!chunk->begin || state->dump->only_calls) return;
     chunk_offset_print(state);
-    printf("L%" PRIu32 " run unit %" PRIu64 " allocations %" PRIu64 "%s profile", chunk->lane,
+    printf("L%" PRIu32 " segment unit %" PRIu64 " allocations %" PRIu64 "%s profile", chunk->lane,
            chunk->first_unit, chunk->first_allocation, chunk->key ? " key" : "");
     for (unsigned range = 0; range < RAW_RANGES; range++)
         printf(" %s", chunk->profile[range] != 0 ? call_names[chunk->profile[range]] : "-");
@@ -146,7 +146,7 @@ static void records_print(struct raw_dump *state, struct raw_decoder *decoder)
     uint32_t count;
     decoder->tells_caches = !state->dump->only_calls;
     if (!raw_decoder_open(decoder, chunk)) return;
-    if (dump_wants_lane(state->dump, chunk->lane)) run_print(state);
+    if (dump_wants_lane(state->dump, chunk->lane)) segment_print(state);
     while ((count = raw_decoder_next(decoder, records, BATCH)) > 0) {
         for (uint32_t i = 0; i < count; i++) {
             if (dump_wants_lane(state->dump, chunk->lane)) record_print(state, &records[i], number);

@@ -52,7 +52,7 @@ void info_free(struct info *info)
     free(info->program);
     free(info->allocator);
     free(info->foreign_malloc);
-    free(info->run);
+    free(info->recording);
     free(info->pid);
 }
 

@@ -25,7 +25,7 @@ struct info {
     unsigned version_major, version_minor;
     bool has_addresses;
     char *foreign_malloc; /* file that has the program's malloc, if it is not ours; or empty */
-    char *program, *allocator, *run,
+    char *program, *allocator, *recording,
         *pid;             /* empty where the stream does not say; freed by info_free() */
     double start_s;       /* since the epoch; 0: unknown */
     uint64_t duration_ns; /* until the end chunk, or the last tick */

@@ -34,7 +34,7 @@ static void take_header(struct info *info, const struct instruction_header *head
     info->truncated = (header->info & INSTRUCTION_INFO_INCOMPLETE) != 0;
     info->program = value(header, "program");
     info->allocator = value(header, "allocator");
-    info->run = value(header, "run");
+    info->recording = value(header, "run");
     info->pid = value(header, "pid");
     char *start = value(header, "start");
     if (start != NULL) info->start_s = strtod(start, NULL);

@@ -80,7 +80,7 @@ void info_print(const struct info *info, const char *path)
     if (info->foreign_malloc != NULL && *info->foreign_malloc != '\0')
         printf("%-16s malloc of this process is not ours: %s\n", "warning", info->foreign_malloc);
     line("process", info->pid);
-    line("run", info->run);
+    line("recording", info->recording);
     print_start(info);
     printf("%-16s %.3f s\n", "duration", (double)info->duration_ns / 1e9);
     line_number("events", info->events);
@@ -123,7 +123,7 @@ static void put_origin(json_t *object, const struct info *info)
     put_text(object, "foreign_malloc", info->foreign_malloc);
     if (info->pid != NULL && *info->pid != '\0')
         json_put_number(object, "pid", strtoull(info->pid, NULL, 10));
-    put_text(object, "run", info->run);
+    put_text(object, "recording", info->recording);
     json_object_set_new(object, "start", json_real(info->start_s));
 }
 

@@ -141,16 +141,16 @@ static char *value(const struct raw_header *header, const char *key)
 
 static void take_header(struct info *info, const struct raw_header *header)
 {
-    char text[2 * RAW_RUN_ID_BYTES + 1];
+    char text[2 * RAW_RECORDING_ID_BYTES + 1];
     info->version_major = header->version_major;
     info->version_minor = header->version_minor;
     info->has_addresses = (header->features & RAW_FEATURE_ADDRESSES) != 0;
     info->program = value(header, "program");
     info->allocator = value(header, "allocator");
     info->foreign_malloc = value(header, "malloc");
-    for (unsigned i = 0; i < RAW_RUN_ID_BYTES; i++)
-        snprintf(text + 2 * (size_t)i, 3, "%02x", header->run_id[i]);
-    info->run = info_text(text, sizeof text);
+    for (unsigned i = 0; i < RAW_RECORDING_ID_BYTES; i++)
+        snprintf(text + 2 * (size_t)i, 3, "%02x", header->recording_id[i]);
+    info->recording = info_text(text, sizeof text);
     snprintf(text, sizeof text, "%" PRIu32, header->pid);
     info->pid = info_text(text, sizeof text);
     info->start_s = (double)header->start_ns / 1e9;

@@ -15,7 +15,7 @@
 #include "common/program.h"
 #include "common/progress.h"
 #include "postprocess/options.h"
-#include "postprocess/run.h"
+#include "postprocess/order_trace.h"
 #include "postprocess/summary.h"
 #include "tracing/raw_reader.h"
 
@@ -39,13 +39,13 @@ static bool has_spool(const struct raw_reader *reader, const char *input)
     return strcmp(input, "-") != 0 && fstat(reader->fd, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-static int exit_status(const struct run_result *result, bool output_failed)
+static int exit_status(const struct order_trace_result *result, bool output_failed)
 {
     if (output_failed) return STATUS_OUTPUT_FAILED;
     switch (result->status) {
-    case RUN_COMPLETE: return PROGRAM_OK;
-    case RUN_CUT: return PROGRAM_CUT;
-    case RUN_SALVAGED: return STATUS_SALVAGED;
+    case ORDER_TRACE_COMPLETE: return PROGRAM_OK;
+    case ORDER_TRACE_CUT: return PROGRAM_CUT;
+    case ORDER_TRACE_SALVAGED: return STATUS_SALVAGED;
     default: return PROGRAM_FAILED;
     }
 }
@@ -60,9 +60,10 @@ static int worse(int one, int other)
     return ranks[one] > ranks[other] ? one : other;
 }
 
-static bool ran_out_of_memory(const struct run_result *result)
+static bool ran_out_of_memory(const struct order_trace_result *result)
 {
-    return result->status == RUN_FAILED && strncmp(result->error.detail, "no memory", 9) == 0;
+    return result->status == ORDER_TRACE_FAILED &&
+           strncmp(result->error.detail, "no memory", 9) == 0;
 }
 
 static void report(const struct summary *summary, const struct options *options)
@@ -97,7 +98,7 @@ static int run(const struct options *options, const char *input, const char *out
     if (is_compressed(options, output_path)) output_compress(&output);
     struct progress progress;
     progress_open(&progress, PROGRAM, "instructions", reader->fd, !options->quiet);
-    struct run_options how = {
+    struct order_trace_options how = {
         .order = {.salvage = options->salvage, .patience_bytes = options->memory_bytes / 2},
         .progress = show_progress,
         .context = &progress,
@@ -105,13 +106,13 @@ static int run(const struct options *options, const char *input, const char *out
     char *spool = NULL;
     if (has_spool(reader, input) && asprintf(&spool, "%s.spool", input) < 0) spool = NULL;
     how.spool_path = spool;
-    run_order(reader, &how, &output, &summary->result);
+    order_trace(reader, &how, &output, &summary->result);
     free(spool);
     bool closed = output_close(&output);
     progress_close(&progress);
     summary->seconds = seconds_now() - progress.started_s;
-    if (!closed && summary->result.status != RUN_FAILED) {
-        summary->result.status = RUN_FAILED;
+    if (!closed && summary->result.status != ORDER_TRACE_FAILED) {
+        summary->result.status = ORDER_TRACE_FAILED;
         summary->result.error = output.error;
     }
     /* The message is about what could not be written, not about what was read. */

@@ -68,8 +68,8 @@ struct order_totals {
     uint64_t sequences_missing; /* numbers that never came where that is no damage */
     uint64_t windows;           /* that were ended */
     uint64_t windows_overtaken; /* those of which the next one began before */
-    uint64_t units_stepped;     /* steps that could not be taken as a whole */
-    uint64_t relaxed;           /* records that had to go without the rest of their step */
+    uint64_t steps_split;       /* steps that could not be taken as a whole */
+    uint64_t steps_relaxed;     /* records that had to go without the rest of their step */
     uint64_t damages;           /* pieces of damage that were left out */
     uint32_t lanes;             /* that had records */
 };

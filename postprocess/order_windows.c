@@ -80,7 +80,7 @@ bool order_divide(struct order *order, uint64_t records_left)
             continue;
         lane->step = STEP_APART;
         order_stop_waiting(order, lane);
-        order->totals.units_stepped++;
+        order->totals.steps_split++;
         return true;
     }
     return false;
@@ -119,7 +119,7 @@ bool order_loosen(struct order *order)
     if (found == NULL) return false;
     found->step = STEP_LOOSE;
     order_stop_waiting(order, found);
-    order->totals.relaxed++;
+    order->totals.steps_relaxed++;
     return true;
 }
 

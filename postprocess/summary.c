@@ -7,8 +7,9 @@
 #include "common/json_file.h"
 
 static const char *const status_names[] = {
-    [RUN_COMPLETE] = "complete", [RUN_CUT] = "cut",       [RUN_SALVAGED] = "salvaged",
-    [RUN_DAMAGED] = "damaged",   [RUN_FAILED] = "failed",
+    [ORDER_TRACE_COMPLETE] = "complete", [ORDER_TRACE_CUT] = "cut",
+    [ORDER_TRACE_SALVAGED] = "salvaged", [ORDER_TRACE_DAMAGED] = "damaged",
+    [ORDER_TRACE_FAILED] = "failed",
 };
 
 static double summary_events_per_second(const struct summary *summary)
@@ -21,14 +22,14 @@ static double summary_events_per_second(const struct summary *summary)
 
 static void print_spool(const struct summary *summary, FILE *to)
 {
-    const struct run_result *result = &summary->result;
+    const struct order_trace_result *result = &summary->result;
     switch (result->spool) {
-    case RUN_SPOOL_NONE: return;
-    case RUN_SPOOL_OTHER:
+    case ORDER_TRACE_SPOOL_NONE: return;
+    case ORDER_TRACE_SPOOL_OTHER:
         error_print(to, summary->program, summary->input, &result->spool_error);
         return;
-    case RUN_SPOOL_USED:
-    case RUN_SPOOL_DAMAGED:
+    case ORDER_TRACE_SPOOL_USED:
+    case ORDER_TRACE_SPOOL_DAMAGED:
         fprintf(to, "%s: %s: the spool beside it had %" PRIu64 " more records; they were used\n",
                 summary->program, summary->input, result->spool_records);
     }
@@ -39,7 +40,7 @@ static void print_spool(const struct summary *summary, FILE *to)
 
 void summary_print_problems(const struct summary *summary, FILE *to)
 {
-    const struct run_result *result = &summary->result;
+    const struct order_trace_result *result = &summary->result;
     char text[512];
     if (error_is_set(&result->cut))
         fprintf(to, "%s: %s: the recording was cut short: %s\n", summary->program, summary->input,
@@ -59,7 +60,7 @@ void summary_print_problems(const struct summary *summary, FILE *to)
                 "; the first is instruction #%" PRIu64 "\n",
                 summary->program, summary->input, result->totals.freed_twice,
                 result->order.first_freed_twice);
-    if (result->status == RUN_SALVAGED)
+    if (result->status == ORDER_TRACE_SALVAGED)
         fprintf(to, "%s: %s: pieces of damage that were left out: %" PRIu64 "; the first:\n",
                 summary->program, summary->input, result->order.damages);
     if (error_is_set(&result->error))
@@ -75,7 +76,7 @@ static void print_number(FILE *to, const char *name, uint64_t number)
 
 void summary_print(const struct summary *summary, FILE *to)
 {
-    const struct run_result *result = &summary->result;
+    const struct order_trace_result *result = &summary->result;
     print_number(to, "events", result->totals.calls);
     for (unsigned kind = 0; kind < CALL_KINDS; kind++) {
         if (result->totals.by_kind[kind] == 0) continue;
@@ -109,7 +110,7 @@ void summary_print(const struct summary *summary, FILE *to)
 
 static void add_figures(json_t *root, const struct summary *summary)
 {
-    const struct run_result *result = &summary->result;
+    const struct order_trace_result *result = &summary->result;
     json_put_number(root, "events", result->totals.calls);
     json_put_kinds(root, "by_kind", result->totals.by_kind);
     json_put_number(root, "failed", result->order.failed);
@@ -124,8 +125,8 @@ static void add_figures(json_t *root, const struct summary *summary)
     json_put_number(root, "ticks", result->ticks);
     json_put_number(root, "windows", result->order.windows);
     json_put_number(root, "windows_overtaken", result->order.windows_overtaken);
-    json_put_number(root, "units_stepped", result->order.units_stepped);
-    json_put_number(root, "units_ignored", result->order.relaxed);
+    json_put_number(root, "steps_split", result->order.steps_split);
+    json_put_number(root, "steps_relaxed", result->order.steps_relaxed);
     json_put_number(root, "sequence_numbers", result->order.sequences);
     json_put_number(root, "sequence_numbers_missing", result->order.sequences_missing);
     json_put_number(root, "damages", result->order.damages);
@@ -136,7 +137,7 @@ static void add_figures(json_t *root, const struct summary *summary)
 
 void summary_add_json(const struct summary *summary, json_t *results)
 {
-    const struct run_result *result = &summary->result;
+    const struct order_trace_result *result = &summary->result;
     char text[512];
     json_t *root = json_object();
     json_put_text(root, "input", summary->input);
@@ -146,8 +147,9 @@ void summary_add_json(const struct summary *summary, json_t *results)
                             ? json_string(error_text(&result->error, text, sizeof text))
                             : json_null());
     json_object_set_new(root, "truncated", json_boolean(result->truncated));
-    json_object_set_new(root, "spool_used",
-                        json_boolean(result->spool == RUN_SPOOL_USED || result->spool_records > 0));
+    json_object_set_new(
+        root, "spool_used",
+        json_boolean(result->spool == ORDER_TRACE_SPOOL_USED || result->spool_records > 0));
     json_put_number(root, "spool_records", result->spool_records);
     add_figures(root, summary);
     json_object_set_new(root, "seconds", json_real(summary->seconds));

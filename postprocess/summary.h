@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "common/error.h"
-#include "postprocess/run.h"
+#include "postprocess/order_trace.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,7 +16,7 @@ extern "C" {
 struct summary {
     const char *program, *input; /* names for messages */
     double seconds;
-    struct run_result result;
+    struct order_trace_result result;
 };
 
 /* What went wrong or is missing: a line for each. Nothing after a complete run. */

@@ -47,16 +47,16 @@ std::string write_units(const std::vector<uint16_t> &units, unsigned flags, uint
     const std::string profile = RawBuilder().profile;
     size_t room = CHUNK_BYTES_MAX(units.size());
     std::string out(room + kGuardBytes, kGuard);
-    chunk_units run = {};
-    run.lane = lane;
-    run.flags = flags;
-    run.first_unit = first_unit;
-    run.first_allocation = first_allocation;
-    run.run.profile = reinterpret_cast<const uint8_t *>(profile.data());
-    run.run.units = units.data();
-    run.run.count = units.size();
+    chunk_units chunk = {};
+    chunk.lane = lane;
+    chunk.flags = flags;
+    chunk.first_unit = first_unit;
+    chunk.first_allocation = first_allocation;
+    chunk.records.profile = reinterpret_cast<const uint8_t *>(profile.data());
+    chunk.records.units = units.data();
+    chunk.records.count = units.size();
     return written(out, room,
-                   chunk_write(the_packer(), &run, reinterpret_cast<uint8_t *>(&out[0])));
+                   chunk_write(the_packer(), &chunk, reinterpret_cast<uint8_t *>(&out[0])));
 }
 
 std::string bytes_of(const std::vector<uint16_t> &units)
@@ -81,7 +81,7 @@ std::string expected(const std::vector<uint16_t> &units, unsigned flags, uint32_
     return raw.bytes;
 }
 
-/* The units that the reader makes of a key run's first chunk. */
+/* The units that the reader makes of a key segment's first chunk. */
 std::string read_back(const std::string &chunk)
 {
     MemoryFile file(RawBuilder().bytes + chunk);
@@ -167,10 +167,10 @@ TEST(Chunk, AgesSinceTheLaneIsFollowed)
     packer_init(&own, &source);
     auto pack = [&](pack_lane *lane, const std::vector<uint16_t> &units) {
         std::string out(3 * units.size() + 4, kGuard);
-        pack_run run = {reinterpret_cast<const uint8_t *>(profile.data()), false, units.data(),
-                        units.size()};
+        pack_records records = {reinterpret_cast<const uint8_t *>(profile.data()), false,
+                                units.data(), units.size()};
         uint8_t *begin = reinterpret_cast<uint8_t *>(&out[0]);
-        return out.substr(0, static_cast<size_t>(pack_units(&own, lane, &run, begin) - begin));
+        return out.substr(0, static_cast<size_t>(pack_units(&own, lane, &records, begin) - begin));
     };
     const std::vector<uint16_t> allocation = {static_cast<uint16_t>(RAW_UNIT_GENERAL + CALL_MALLOC),
                                               24, kPlace, 1};

@@ -53,10 +53,10 @@ all_cut() {
 raw_example() {
     sample raw_example
     cat >expected <<'END'
-000000000000 raw 4.0 features 0x0 info 0x0 run 000102030405060708090a0b0c0d0e0f start 1700000000123456789 pid 4711
+000000000000 raw 4.0 features 0x0 info 0x0 recording 000102030405060708090a0b0c0d0e0f start 1700000000123456789 pid 4711
 000000000040 metadata program=/usr/bin/sample
 000000000058 metadata allocator=gperftools 2.10
-000000000072 L0 run unit 0 allocations 0 key profile free - - malloc - - realloc_moved
+000000000072 L0 segment unit 0 allocations 0 key profile free - - malloc - - realloc_moved
 000000000072 L0 #0 thread_begin 4711
 000000000072 L0 #1 cache_begin
 000000000072 L0 #1 sequence_before class 3 number 1

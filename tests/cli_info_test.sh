@@ -19,7 +19,7 @@ raw_example() {
                 ["raw", "4.0", 4, 1, 1, 2, 0, 0, 2, false, "none"] &&
                 j["by_kind"] == { "malloc" => 3, "free" => 1 } &&
                     j["program"] == "/usr/bin/sample" &&
-                j["run"] == "000102030405060708090a0b0c0d0e0f" && j["duration_ns"] == 50_000_000 &&
+                j["recording"] == "000102030405060708090a0b0c0d0e0f" && j["duration_ns"] == 50_000_000 &&
                 j["bytes_per_event"] == File.size("raw_example") / 4.0'
 }
 

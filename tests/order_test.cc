@@ -11,7 +11,7 @@
 
 #include "common/call_table.h"
 #include "postprocess/instruction_reader.h"
-#include "postprocess/run.h"
+#include "postprocess/order_trace.h"
 #include "tests/memory_file.h"
 #include "tests/raw_builder.h"
 #include "tests/raw_simulator.h"
@@ -28,7 +28,7 @@ struct Instruction {
 };
 
 struct Ordered {
-    run_result result = {};
+    order_trace_result result = {};
     std::string error;
     instruction_state state = INSTRUCTIONS_FAILED;
     instruction_status end_status = INSTRUCTION_STATUS_COMPLETE;
@@ -92,10 +92,10 @@ Ordered order(const std::string &raw, const std::string *spool = nullptr, order_
     raw_reader_open_fd(&reader, in.fd());
     output_open_fd(&output, out.fd());
     std::string spool_path = spool_file.path();
-    run_options options = {};
+    order_trace_options options = {};
     options.spool_path = spool != nullptr ? spool_path.c_str() : nullptr;
     options.order = how;
-    run_order(&reader, &options, &output, &ordered.result);
+    order_trace(&reader, &options, &output, &ordered.result);
     output_close(&output);
     raw_reader_close(&reader);
     if (error_is_set(&ordered.result.error))
@@ -123,7 +123,7 @@ TEST(Order, OneLaneKeepsItsOrder)
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.error, "");
-    EXPECT_EQ(ordered.result.status, RUN_COMPLETE);
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE);
     EXPECT_EQ(ordered.state, INSTRUCTIONS_END);
     EXPECT_EQ(ordered.end_status, INSTRUCTION_STATUS_COMPLETE);
     EXPECT_EQ(ordered.text(), "0:thread_begin 0:malloc24 0:memalign32 0:free 0:realloc_in_place40 "
@@ -196,7 +196,7 @@ TEST(Order, ChunksWithoutUnits)
     raw.tick(10, 0, 0);
     raw.chunk(1, 0, 1, "", 0, 0, 0);
     Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.result.status, RUN_CUT) << ordered.error;
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_CUT) << ordered.error;
     EXPECT_EQ(ordered.text(), "0:malloc10 0:tick10");
 }
 
@@ -289,7 +289,7 @@ TEST(Order, UnitsMayInterleaveWhereTheyDid)
         EXPECT_EQ(ordered.error, "");
         EXPECT_EQ(ordered.all.size(), 5u);
         EXPECT_EQ(ordered.result.order.sequences, 5u);
-        EXPECT_EQ(ordered.result.order.units_stepped, 1u);
+        EXPECT_EQ(ordered.result.order.steps_split, 1u);
     }
 }
 
@@ -429,7 +429,7 @@ TEST(Order, AAllocationThatNeverComesIsNotWaitedForAtTheEnd)
     }
     raw.end();
     Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
     EXPECT_EQ(ordered.result.order.unknown_objects, 1u);
     EXPECT_EQ(ordered.all[0].size, 1u);
     EXPECT_EQ(ordered.text().rfind("0:free?"), ordered.text().find("0:free?"));
@@ -539,7 +539,7 @@ TEST(Order, ABoundBeyondTheEndIsUnknown)
     raw.freeing(0, RawBuilder::kFree, RawBuilder::foreign(1, 2, 7));
     raw.end();
     Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
     EXPECT_EQ(ended_sizes(ordered), (std::vector<int64_t>{-1}));
     EXPECT_EQ(ordered.result.totals.live, 1u);
 }
@@ -564,7 +564,7 @@ TEST(Order, WhoLivesWhereAnotherOneIsAllocatedStaysAlive)
     raw.freeing(2, RawBuilder::kFree, RawBuilder::unknown(8));
     raw.end();
     Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
     std::vector<int64_t> ended = ended_sizes(ordered);
     std::sort(ended.begin(), ended.end());
     EXPECT_EQ(ended, (std::vector<int64_t>{-1, 1, 3, 4}));
@@ -581,7 +581,7 @@ TEST(Order, AFailedReallocLeavesTheNextObjectAtItsPlaceAlone)
     raw.failed(1, RawBuilder::kReallocMoved, 1 << 20, 0, a);
     raw.end();
     Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
     EXPECT_EQ(ordered.text(), "0:malloc4 0:free 0:malloc5 1:realloc_moved1048576!?");
 }
 
@@ -597,7 +597,7 @@ TEST(Order, FreedTwice)
     raw.freeing(0, RawBuilder::kFree, a);
     raw.end();
     Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
     EXPECT_EQ(ordered.text(), "0:malloc1 0:free 0:freed_twice 0:delete_sized7? 0:malloc2 "
                               "0:freed_twice 0:free?");
     EXPECT_EQ(ordered.result.totals.freed_twice, 2u);
@@ -619,7 +619,7 @@ TEST(Order, FreedTwiceByAnotherThread)
     raw.freeing(1, RawBuilder::kFree, RawBuilder::foreign(0, 1, 77));
     raw.end();
     Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
     EXPECT_EQ(ordered.text(), "0:malloc1 0:free 1:malloc2 1:freed_twice 1:free? "
                               "1:freed_twice 1:free?");
     EXPECT_EQ(ordered.result.order.first_freed_twice, 4u) << "lanes are instructions, too";
@@ -635,7 +635,7 @@ TEST(Order, ReallocOfAFreedObjectBringsAnother)
     raw.freeing(0, RawBuilder::kFree, b);
     raw.end();
     Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
     EXPECT_EQ(ordered.text(), "0:malloc1 0:free 0:freed_twice 0:realloc_moved50? 0:free");
     EXPECT_EQ(ordered.result.totals.live, 0u);
 }
@@ -659,7 +659,7 @@ TEST(Order, APlaceThatWasFreedTwiceHasTwoObjects)
                         foreign ? RawBuilder::foreign(0, 3, 64, 1) : RawBuilder::own(64));
         raw.end();
         Ordered ordered = order(raw.bytes);
-        EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
+        EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
         EXPECT_EQ(ordered.result.totals.freed_twice, 1u);
         EXPECT_EQ(ordered.result.order.unknown_objects, 0u);
         EXPECT_EQ(ordered.result.totals.live, 0u);
@@ -685,7 +685,7 @@ TEST(Order, AListThatRunsDry)
             raw.freeing(0, RawBuilder::kFree, RawBuilder::own(64));
         raw.end();
         Ordered ordered = order(raw.bytes);
-        EXPECT_EQ(ordered.result.status, twice ? RUN_COMPLETE : RUN_DAMAGED);
+        EXPECT_EQ(ordered.result.status, twice ? ORDER_TRACE_COMPLETE : ORDER_TRACE_DAMAGED);
         EXPECT_EQ(ordered.result.totals.freed_twice, twice ? 1u : 0u);
         EXPECT_EQ(ordered.result.order.unknown_objects, twice ? 2u : 3u);
         EXPECT_EQ(ordered.result.totals.live, twice ? 2u : 3u);
@@ -706,7 +706,7 @@ TEST(Order, ObjectsUnknownFromTheStart)
     raw.freeing(0, RawBuilder::kFree, a);
     raw.end();
     Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
     EXPECT_EQ(ordered.text(), "0:free? 0:realloc_moved50? 0:realloc_moved60!? 0:free");
     EXPECT_EQ(ordered.result.order.unknown_objects, 3u);
     EXPECT_EQ(ordered.result.totals.live, 0u);
@@ -724,7 +724,7 @@ TEST(Order, AtTheEndAllocationsAndNumbersMayBeMissing)
     raw.freeing(0, RawBuilder::kFree, RawBuilder::token(9, 1));
     raw.end();
     Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
     EXPECT_EQ(ordered.text(), "0:tick10 1:malloc1 0:free? 0:free? 1:malloc2");
     EXPECT_EQ(ordered.result.order.sequences_missing, 5u);
     EXPECT_EQ(ordered.result.order.unknown_objects, 2u);
@@ -748,7 +748,7 @@ TEST(Order, LostEvents)
     EXPECT_EQ(RawBuilder::token(0, 502), b);
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.error, "");
-    EXPECT_EQ(ordered.result.status, RUN_CUT);
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_CUT);
     EXPECT_EQ(ordered.text(),
               "0:malloc1 0:lost 0:malloc2 0:tick10 1:malloc3 1:free? 1:free? 1:free "
               "1:free 1:tick10 1:free");
@@ -792,7 +792,7 @@ TEST(Order, TooManyAllocations)
         raw.allocation_cached(0, RawBuilder::kMalloc, 24);
     raw.end();
     Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.result.status, RUN_DAMAGED);
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_DAMAGED);
     EXPECT_EQ(ordered.text(), "0:lost 0:malloc24 0:malloc24 0:malloc24");
     EXPECT_NE(ordered.error.find("more allocations than a bound can say"), std::string::npos)
         << ordered.error;
@@ -808,12 +808,12 @@ TEST(Order, CutStreams)
     std::string bytes = raw.bytes;
     raw.end();
     Ordered ordered = order(raw.bytes.substr(0, raw.bytes.size() - 5));
-    EXPECT_EQ(ordered.result.status, RUN_CUT);
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_CUT);
     EXPECT_TRUE(ordered.result.truncated);
     EXPECT_EQ(ordered.text(), "0:malloc1 0:tick10 0:malloc2");
     EXPECT_EQ(ordered.end_status, INSTRUCTION_STATUS_CUT);
     ordered = order(bytes);
-    EXPECT_EQ(ordered.result.status, RUN_CUT);
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_CUT);
     EXPECT_STREQ(ordered.result.cut.kind->name, "raw_cut_no_end");
     EXPECT_EQ(ordered.result.cut.offset, bytes.size());
 }
@@ -823,10 +823,10 @@ TEST(Order, AnErrorEndedTheRecording)
     RawBuilder raw;
     raw.allocation(0, RawBuilder::kMalloc, 1);
     raw.end(2);
-    EXPECT_EQ(order(raw.bytes).result.status, RUN_CUT);
+    EXPECT_EQ(order(raw.bytes).result.status, ORDER_TRACE_CUT);
     RawBuilder limit;
     limit.end(1);
-    EXPECT_EQ(order(limit.bytes).result.status, RUN_COMPLETE);
+    EXPECT_EQ(order(limit.bytes).result.status, ORDER_TRACE_COMPLETE);
 }
 
 TEST(Order, TheSpoolHasTheRest)
@@ -840,22 +840,23 @@ TEST(Order, TheSpoolHasTheRest)
     SpoolBuilder spool;
     raw.allocation(0, RawBuilder::kMalloc, 3);
     raw.freeing(0, RawBuilder::kFree, RawBuilder::token(0, 1));
-    spool.slot(0, 0, raw.run(0));
+    spool.slot(0, 0, raw.segment(0));
     raw.freeing(1, RawBuilder::kFree, RawBuilder::token(0, 3));
     raw.sequence_before(1, 3);
     raw.allocation(1, RawBuilder::kMalloc, 4);
-    spool.slot(1, 0, raw.run(1));
+    spool.slot(1, 0, raw.segment(1));
     Ordered ordered = order(bytes, &spool.bytes);
-    EXPECT_EQ(ordered.result.status, RUN_CUT) << ordered.error;
-    EXPECT_EQ(ordered.result.spool, RUN_SPOOL_USED);
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_CUT) << ordered.error;
+    EXPECT_EQ(ordered.result.spool, ORDER_TRACE_SPOOL_USED);
     EXPECT_EQ(ordered.result.spool_records, 5u);
     EXPECT_EQ(ordered.text(), "0:malloc1 0:tick10 0:malloc2 0:malloc3 0:free 1:free 1:malloc4");
     EXPECT_EQ(ordered.result.totals.live, 2u);
 
-    SpoolBuilder other(4096, "another run's id");
-    EXPECT_EQ(order(bytes, &other.bytes).result.spool, RUN_SPOOL_OTHER);
+    SpoolBuilder other(4096, "another one's id");
+    EXPECT_EQ(order(bytes, &other.bytes).result.spool, ORDER_TRACE_SPOOL_OTHER);
     raw.end();
-    EXPECT_EQ(order(raw.bytes, &spool.bytes).result.spool, RUN_SPOOL_NONE) << "it is complete";
+    EXPECT_EQ(order(raw.bytes, &spool.bytes).result.spool, ORDER_TRACE_SPOOL_NONE)
+        << "it is complete";
 }
 
 TEST(Order, NothingButASpool)
@@ -863,12 +864,12 @@ TEST(Order, NothingButASpool)
     RawBuilder raw(1);
     raw.allocation(0, RawBuilder::kMalloc, 1, 0, 0x7f0000001000);
     SpoolBuilder spool(4096, "0123456789abcdef", 1);
-    spool.slot(0, 0, raw.run(0));
+    spool.slot(0, 0, raw.segment(0));
     Ordered ordered = order("", &spool.bytes);
     EXPECT_EQ(ordered.text(), "0:malloc1");
     EXPECT_EQ(ordered.addresses, (std::vector<uint64_t>{0x7f0000001000}));
     EXPECT_EQ(ordered.metadata.find("run=3031"), 0u);
-    EXPECT_EQ(order("").result.status, RUN_DAMAGED);
+    EXPECT_EQ(order("").result.status, ORDER_TRACE_DAMAGED);
 }
 
 /* --- damage --- */
@@ -909,7 +910,7 @@ TEST(Order, WhatComesBeforeDamageIsDelivered)
     raw.cut(0);
     raw.chunk(1, 0, 0, "", 1, 2, 0);
     Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.result.status, RUN_DAMAGED);
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_DAMAGED);
     EXPECT_EQ(ordered.text(), "0:malloc1 0:tick10 0:malloc2");
     EXPECT_EQ(ordered.end_status, INSTRUCTION_STATUS_DAMAGED);
 }
@@ -1092,12 +1093,12 @@ TEST(Order, AnyShuffleThatObeysTheRulesIsOrdered)
         Shuffled program(seed, 2 + static_cast<uint32_t>(seed % 11), structures, 1500);
         Ordered ordered = order(program.raw.bytes);
         ASSERT_EQ(ordered.error, "");
-        ASSERT_EQ(ordered.result.status, RUN_COMPLETE);
+        ASSERT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE);
         EXPECT_EQ(ordered.result.order.sequences_missing, 0u);
         Checker(program).check(ordered);
         if (HasFatalFailure()) return;
-        relaxed += ordered.result.order.relaxed;
-        stepped += ordered.result.order.units_stepped;
+        relaxed += ordered.result.order.steps_relaxed;
+        stepped += ordered.result.order.steps_split;
     }
     EXPECT_GT(relaxed, 0u);
     EXPECT_GT(stepped, 0u);
@@ -1115,9 +1116,9 @@ TEST(Order, CallsThatCrossEachOther)
     before.allocation(1, RawBuilder::kMalloc, 2);
     before.end();
     Ordered ordered = order(before.bytes);
-    EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
     EXPECT_EQ(ordered.result.totals.calls, 2u);
-    EXPECT_EQ(ordered.result.order.units_stepped, 1u);
+    EXPECT_EQ(ordered.result.order.steps_split, 1u);
 
     /* A realloc whose release comes after that of a third lane's object, and its allocation before.
      */
@@ -1147,7 +1148,7 @@ TEST(Order, ASequenceMayPrecedeTheAllocationThatItsCallNeeds)
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.error, "");
     EXPECT_EQ(ordered.text(), "1:malloc4 0:realloc_moved5");
-    EXPECT_EQ(ordered.result.order.relaxed, 1u);
+    EXPECT_EQ(ordered.result.order.steps_relaxed, 1u);
 }
 
 TEST(Order, AnObjectMayBeUsedBeforeTheSequencesOfItsReallocAreTaken)
@@ -1179,9 +1180,9 @@ TEST(Order, AThreadMayBeAwayForManyWindows)
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.error, "");
-    EXPECT_EQ(ordered.result.status, RUN_COMPLETE);
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE);
     EXPECT_EQ(ordered.result.order.sequences, 100u);
-    EXPECT_EQ(ordered.result.order.relaxed, 0u);
+    EXPECT_EQ(ordered.result.order.steps_relaxed, 0u);
     std::string text = ordered.text();
     EXPECT_LT(text.find("0:malloc1 "), text.find("1:malloc2 "));
     EXPECT_EQ(text.rfind(" 1:malloc100"), text.find(" 1:malloc100"));
@@ -1196,7 +1197,7 @@ TEST(Order, AReallocThatFailedMayComeAfterTheEndOfItsObject)
     raw.failed(1, RawBuilder::kReallocMoved, 1 << 20, 0, a);
     raw.end();
     Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
     EXPECT_EQ(ordered.text(), "0:malloc4 0:free 1:realloc_moved1048576!?");
 }
 
@@ -1245,8 +1246,8 @@ TEST(Order, WrongRecordsDoNoHarm)
     for (int round = 0; round < 1000; round++) {
         Ordered ordered = order(with_wrong_records(simulator.raw.bytes, &random, 1 + round % 3));
         EXPECT_EQ(ordered.state, INSTRUCTIONS_END);
-        EXPECT_EQ(ordered.error.empty(), ordered.result.status != RUN_DAMAGED);
-        damaged += ordered.result.status == RUN_DAMAGED;
+        EXPECT_EQ(ordered.error.empty(), ordered.result.status != ORDER_TRACE_DAMAGED);
+        damaged += ordered.result.status == ORDER_TRACE_DAMAGED;
     }
     EXPECT_GT(damaged, 700);
 }
@@ -1272,10 +1273,10 @@ TEST(Order, WhatCannotBeOrderedIsLeftOutOnRequest)
     raw.allocation(1, RawBuilder::kMalloc, 5);
     raw.end();
     order_options how = {};
-    EXPECT_EQ(order(raw.bytes, nullptr, how).result.status, RUN_DAMAGED);
+    EXPECT_EQ(order(raw.bytes, nullptr, how).result.status, ORDER_TRACE_DAMAGED);
     how.salvage = true;
     Ordered ordered = order(raw.bytes, nullptr, how);
-    EXPECT_EQ(ordered.result.status, RUN_SALVAGED);
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_SALVAGED);
     EXPECT_EQ(ordered.end_status, INSTRUCTION_STATUS_DAMAGED);
     EXPECT_EQ(ordered.result.order.damages, 2u);
     EXPECT_EQ(ordered.result.totals.by_kind[RawBuilder::kMalloc], 5u);
@@ -1301,7 +1302,7 @@ TEST(Order, WaitingInACircleIsDamage)
               std::string::npos);
     how.salvage = true;
     Ordered ordered = order(raw.bytes, nullptr, how);
-    EXPECT_EQ(ordered.result.status, RUN_SALVAGED);
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_SALVAGED);
     EXPECT_EQ(ordered.result.totals.by_kind[RawBuilder::kMalloc], 4u);
     EXPECT_EQ(ordered.result.totals.by_kind[RawBuilder::kFree], 2u);
 }
@@ -1325,7 +1326,7 @@ TEST(Order, CirclesOfLanesWithHighNumbers)
     clock_t before = clock();
     Ordered ordered = order(raw.bytes, nullptr, how);
     EXPECT_LT(clock() - before, 2 * CLOCKS_PER_SEC);
-    EXPECT_EQ(ordered.result.status, RUN_SALVAGED);
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_SALVAGED);
     EXPECT_EQ(ordered.result.totals.by_kind[RawBuilder::kMalloc], 40u);
     EXPECT_EQ(ordered.result.totals.by_kind[RawBuilder::kFree], 40u);
 }
@@ -1369,7 +1370,7 @@ TEST(Order, LossesThatLastForWindows)
         Ordered ordered = order(raw.bytes);
         SCOPED_TRACE(ordered.text());
         EXPECT_EQ(ordered.error, "");
-        EXPECT_EQ(ordered.result.status, RUN_CUT) << "events were lost";
+        EXPECT_EQ(ordered.result.status, ORDER_TRACE_CUT) << "events were lost";
         EXPECT_EQ(ordered.result.order.lost_events, 4u);
         EXPECT_EQ(ordered.result.order.unknown_objects, 1u);
         EXPECT_EQ(ordered.result.totals.live, 4u + windows - 1);
@@ -1394,7 +1395,7 @@ TEST(Order, WhoNeedsALateNumberIsLateAndNobodyElse)
     raw.tick(31, 0, 0);
     raw.end();
     Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.result.status, RUN_COMPLETE) << ordered.error;
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
     std::string text = "2:malloc201 2:malloc202 2:tick1 2:tick1 ";
     for (unsigned i = 3; i <= 30; i++)
         text += "2:malloc" + std::to_string(200 + i) + " 2:tick1 ";
@@ -1416,14 +1417,14 @@ TEST(Order, LatenessHasALimit)
     raw.allocation(0, RawBuilder::kMalloc, 9);
     raw.end();
     Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.result.status, RUN_DAMAGED);
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_DAMAGED);
     EXPECT_NE(ordered.error.find("lane 1, record 0: waits for its turn with number 2"),
               std::string::npos)
         << ordered.error;
     order_options how = {};
     how.salvage = true;
     ordered = order(raw.bytes, nullptr, how);
-    EXPECT_EQ(ordered.result.status, RUN_SALVAGED);
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_SALVAGED);
     EXPECT_EQ(ordered.result.totals.live, 2u);
 }
 
@@ -1441,7 +1442,7 @@ TEST(Order, ManyMissingNumbers)
     clock_t before = clock();
     Ordered ordered = order(raw.bytes);
     EXPECT_LT(clock() - before, 2 * CLOCKS_PER_SEC);
-    EXPECT_EQ(ordered.result.status, RUN_CUT) << "events were lost";
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_CUT) << "events were lost";
     EXPECT_EQ(ordered.result.order.sequences, numbers);
     EXPECT_EQ(ordered.result.order.sequences_missing, numbers);
 }
@@ -1458,11 +1459,11 @@ TEST(Order, PatienceHasALimit)
     raw.sequence(0, 51, 3, 1);
     raw.allocation(0, RawBuilder::kMalloc, 8);
     raw.end();
-    EXPECT_EQ(order(raw.bytes).result.status, RUN_COMPLETE);
+    EXPECT_EQ(order(raw.bytes).result.status, ORDER_TRACE_COMPLETE);
     order_options how = {};
     how.patience_bytes = 1000;
     Ordered ordered = order(raw.bytes, nullptr, how);
-    EXPECT_EQ(ordered.result.status, RUN_DAMAGED);
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_DAMAGED);
     EXPECT_EQ(ordered.text(), "0:malloc7") << "what does not depend on it is delivered";
 }
 
@@ -1490,21 +1491,21 @@ TEST(Order, SalvageFindsTheNextChunk)
         Ordered ordered = order(raw, nullptr, how);
         SCOPED_TRACE("byte " + std::to_string(at));
         EXPECT_EQ(ordered.state, INSTRUCTIONS_END);
-        EXPECT_EQ(ordered.result.status, RUN_SALVAGED) << ordered.error;
+        EXPECT_EQ(ordered.result.status, ORDER_TRACE_SALVAGED) << ordered.error;
         EXPECT_NE(ordered.error.find("offset 0x"), std::string::npos) << ordered.error;
         EXPECT_LE(ordered.result.totals.calls, simulator.calls);
         events += ordered.result.totals.calls;
     }
-    /* A lane is lost up to its next key run. */
+    /* A lane is lost up to its next key segment. */
     EXPECT_GT(events, rounds * simulator.calls / 2);
     EXPECT_LT(events, rounds * simulator.calls);
-    EXPECT_EQ(order(simulator.raw.bytes, nullptr, how).result.status, RUN_COMPLETE);
+    EXPECT_EQ(order(simulator.raw.bytes, nullptr, how).result.status, ORDER_TRACE_COMPLETE);
     Ordered trailing = order(simulator.raw.bytes + "something", nullptr, how);
-    EXPECT_EQ(trailing.result.status, RUN_SALVAGED);
+    EXPECT_EQ(trailing.result.status, ORDER_TRACE_SALVAGED);
     EXPECT_FALSE(trailing.result.truncated);
     EXPECT_EQ(trailing.result.totals.calls, simulator.calls);
     std::string cut = simulator.raw.bytes.substr(0, simulator.raw.bytes.size() / 2);
-    EXPECT_EQ(order(cut, nullptr, how).result.status, RUN_CUT) << "that is no damage";
+    EXPECT_EQ(order(cut, nullptr, how).result.status, ORDER_TRACE_CUT) << "that is no damage";
 }
 
 /* What is behind a record that ends in the middle still pairs, though it was an allocation. */
@@ -1515,7 +1516,7 @@ TEST(Order, SalvageCountsNoHalfAllocations)
     raw.units(0, {0xf001}, 1); /* malloc, and no size */
     uint64_t last = 0;
     for (int run = 0; run < 40; run++) {
-        raw.end_run(0);
+        raw.end_segment(0);
         raw.freeing(1, RawBuilder::kFree, last);
         last = raw.allocation(0, RawBuilder::kMalloc, 1000 + static_cast<uint64_t>(run));
     }
@@ -1524,7 +1525,7 @@ TEST(Order, SalvageCountsNoHalfAllocations)
     order_options how = {};
     how.salvage = true;
     Ordered ordered = order(raw.bytes, nullptr, how);
-    EXPECT_EQ(ordered.result.status, RUN_SALVAGED);
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_SALVAGED);
     EXPECT_EQ(ordered.result.order.damages, 1u) << ordered.text();
     std::map<uint32_t, uint64_t> sizes;
     uint64_t frees = 0, known = 0;
@@ -1560,7 +1561,7 @@ TEST(Order, SalvageOfWrongRecordsDoesNoHarm)
         std::string raw = with_wrong_records(simulator.raw.bytes, &random, 1 + round % 3);
         Ordered ordered = order(raw, nullptr, how);
         EXPECT_EQ(ordered.state, INSTRUCTIONS_END);
-        EXPECT_EQ(ordered.error.empty(), ordered.result.status < RUN_SALVAGED);
+        EXPECT_EQ(ordered.error.empty(), ordered.result.status < ORDER_TRACE_SALVAGED);
         events += ordered.result.totals.calls;
         whole += simulator.calls;
     }
@@ -1583,7 +1584,7 @@ TEST(Order, SimulatedProgramsCutAnywhere)
     uint64_t before = 0;
     for (size_t length = 100; length < bytes.size(); length += 37) {
         Ordered ordered = order(bytes.substr(0, length));
-        ASSERT_EQ(ordered.result.status, RUN_CUT) << length << ": " << ordered.error;
+        ASSERT_EQ(ordered.result.status, ORDER_TRACE_CUT) << length << ": " << ordered.error;
         EXPECT_GE(ordered.result.totals.calls, before);
         EXPECT_EQ(ordered.state, INSTRUCTIONS_END);
         before = ordered.result.totals.calls;

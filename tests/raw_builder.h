@@ -17,7 +17,7 @@
  * allocation_at() and ends by place.
  *
  * A lane's pending records become a chunk with cut(lane), cut_all(), tick() or end(). A few chunks
- * are a segment, called a run here; every other chunk is packed. Sequence numbers take the next
+ * are a segment; every other chunk is packed. Sequence numbers take the next
  * number of their structure, so calls made in the order in which they "happened" describe a program
  * that could have been. */
 #ifndef TESTS_RAW_BUILDER_H
@@ -50,12 +50,12 @@ class RawBuilder {
     static constexpr uint32_t kPageHeap = 255;
 
     std::string bytes;
-    /* Of the next runs (FORMAT.md 5.1): frees, allocations, realloc. */
+    /* Of the next segments (FORMAT.md 5.1): frees, allocations, realloc. */
     std::string profile =
         make_profile({kFree, kDeleteSized, 0, kMalloc, kMemalign, 0, kReallocMoved, 0});
-    uint64_t chunks_per_run = 3;
+    uint64_t chunks_per_segment = 3;
     enum { kPlain, kPacked, kEveryOther } packing = kEveryOther;
-    int key = -1; /* whether the next runs are key; -1: one in 16 of a lane is */
+    int key = -1; /* whether the next segments are key; -1: one in 16 of a lane is */
     /* The first sequence number of a structure is 1. Tests may leave numbers out by adding here. */
     std::map<uint32_t, uint64_t> next_sequence;
     /* Of the next object with a place of its own. Tests that choose places keep away from here. */
@@ -304,14 +304,14 @@ class RawBuilder {
         l.allocations += allocations;
     }
 
-    /* --- chunks and runs --- */
+    /* --- chunks and segments --- */
 
     void cut(uint32_t lane)
     {
         Lane &l = lanes_[lane];
         size_t from = l.chunk_at, to = l.segment.units.size();
         if (from == to) return;
-        bool begin = l.run_chunks == 0, packed = will_be_packed(l);
+        bool begin = l.segment_chunks == 0, packed = will_be_packed(l);
         std::string payload = begin ? profile_of(l) : "";
         payload += packed ? encoder_.pack(l.segment, from, to, l.packed_from)
                           : RawEncoder::plain(l.segment, from, to);
@@ -321,7 +321,7 @@ class RawBuilder {
               l.segment.first_allocation);
         l.chunk_at = to;
         l.chunks++;
-        if (++l.run_chunks >= chunks_per_run) end_run(lane);
+        if (++l.segment_chunks >= chunks_per_segment) end_segment(lane);
     }
 
     void cut_all()
@@ -330,21 +330,21 @@ class RawBuilder {
             cut(lane.first);
     }
 
-    /* The lane's next record begins a run. */
-    void end_run(uint32_t lane)
+    /* The lane's next record begins a segment. */
+    void end_segment(uint32_t lane)
     {
         cut(lane);
         lanes_[lane].in_run = false;
     }
 
-    /* What is in the lane's slot of the spool: its present run, or its latest one. */
-    struct Run {
+    /* What is in the lane's slot of the spool: its present segment, or its latest one. */
+    struct Segment {
         uint64_t first_allocation, first_unit;
         std::string profile;
         bool key;
         std::string units; /* bytes */
     };
-    Run run(uint32_t lane)
+    Segment segment(uint32_t lane)
     {
         const Lane &l = lanes_[lane];
         return {l.segment.first_allocation, l.segment.first_unit, profile_of(l), l.segment.key,
@@ -409,7 +409,7 @@ class RawBuilder {
         RawSegment segment; /* the present one, or the latest */
         bool in_run = false;
         size_t chunk_at = 0; /* units of the segment that chunks have */
-        uint64_t records = 0, allocations = 0, chunks = 0, runs = 0, run_chunks = 0;
+        uint64_t records = 0, allocations = 0, chunks = 0, segments = 0, segment_chunks = 0;
         uint64_t packed_from = 1; /* from this allocation on all chunks are packed */
         /* The cache (FORMAT.md 2.6). */
         bool known = false;
@@ -482,12 +482,12 @@ class RawBuilder {
         segment.first_unit = l.units();
         segment.first_allocation = l.allocations;
         std::copy_n(profile.begin(), 8, segment.profile);
-        segment.key = key < 0 ? l.runs % 16 == 0 : key > 0;
-        l.runs++;
+        segment.key = key < 0 ? l.segments % 16 == 0 : key > 0;
+        l.segments++;
         if (!segment.key) std::copy_n(l.segment.latest, kStructures, segment.latest);
         l.segment = segment;
         l.in_run = true;
-        l.chunk_at = l.run_chunks = 0;
+        l.chunk_at = l.segment_chunks = 0;
         return l;
     }
 
@@ -546,16 +546,20 @@ class SpoolBuilder {
     std::string bytes;
 
     explicit SpoolBuilder(uint32_t slot_bytes = 4096,
-                          const std::string &run_id = "0123456789abcdef", uint64_t features = 0)
-        : bytes(encode_spool_header(slot_bytes, run_id, 4711, features)), slot_bytes_(slot_bytes)
+                          const std::string &recording_id = "0123456789abcdef",
+                          uint64_t features = 0)
+        : bytes(encode_spool_header(slot_bytes, recording_id, 4711, features)),
+          slot_bytes_(slot_bytes)
     {
     }
 
-    void slot(uint32_t lane, uint64_t serial, const RawBuilder::Run &run, uint32_t state = 1)
+    void slot(uint32_t lane, uint64_t serial, const RawBuilder::Segment &segment,
+              uint32_t state = 1)
     {
-        bytes += encode_spool_slot({state, lane, serial, run.first_allocation, run.first_unit,
-                                    run.profile, run.key, run.units},
-                                   slot_bytes_);
+        bytes +=
+            encode_spool_slot({state, lane, serial, segment.first_allocation, segment.first_unit,
+                               segment.profile, segment.key, segment.units},
+                              slot_bytes_);
     }
 
   private:

@@ -230,7 +230,8 @@ TEST(RawFormat, ExampleOfSection56IsTheseBytes)
                  "38 f0 03 00 18 00  3a f0 03 00 02 00 41 00 01 00  18 a0  14 a0  41 00  18 a0");
     ASSERT_EQ(raw.bytes.size(), 64u + 36 + payload.size());
     EXPECT_EQ(raw.bytes.substr(100), payload);
-    EXPECT_EQ(raw.run(0).units, payload.substr(8)) << "the slot of the spool has the same units";
+    EXPECT_EQ(raw.segment(0).units, payload.substr(8))
+        << "the slot of the spool has the same units";
 
     Reading reading = read_all(raw.bytes);
     EXPECT_EQ(reading.decode_text, "");
@@ -403,7 +404,7 @@ TEST(RawReader, ChunkFieldsThatCannotBe)
     }
     RawBuilder first;
     first.chunk(1, 1, 0, std::string(8, '\0'), 0, 0, 0);
-    EXPECT_EQ(read_all(first.bytes).error, "raw_sequence") << "the first run of a lane is key";
+    EXPECT_EQ(read_all(first.bytes).error, "raw_sequence") << "the first segment of a lane is key";
 }
 
 /* A begin chunk says how many allocations precede it; whether that is so the decoder finds. */
@@ -413,7 +414,8 @@ TEST(RawReader, AllocationsOfARun)
          {kExampleAllocations - 1, kExampleAllocations, kExampleAllocations + 1}) {
         RawBuilder raw = example();
         raw.cut(0);
-        raw.chunk(1, 1, 0, raw.run(0).profile + from_hex("4000"), 1, kExampleUnits, allocations);
+        raw.chunk(1, 1, 0, raw.segment(0).profile + from_hex("4000"), 1, kExampleUnits,
+                  allocations);
         Reading reading = read_all(raw.bytes);
         bool good = allocations == kExampleAllocations;
         EXPECT_EQ(reading.error, "raw_cut_no_end");
@@ -766,11 +768,11 @@ TEST(RawDecoder, NumbersInLongerForms)
     EXPECT_EQ(reading.lanes[0][3].size, 7u);
 }
 
-/* Eight ways, by lane modulo 8; a run begins with all of them empty. */
+/* Eight entries, by lane modulo 8; a segment begins with all of them empty. */
 TEST(RawDecoder, ForeignObjects)
 {
     RawBuilder raw;
-    raw.chunks_per_run = 50;
+    raw.chunks_per_segment = 50;
     std::vector<RawBuilder::Object> wanted;
     auto free = [&](uint32_t lane, uint64_t bound, uint32_t place) {
         wanted.push_back(RawBuilder::foreign(lane, bound, place, place / 64 % 128));
@@ -806,7 +808,7 @@ TEST(RawDecoder, ForeignObjects)
     RawBuilder empty;
     empty.freeing(0, RawBuilder::kFree, RawBuilder::foreign(3, 9, 1));
     empty.units(0, {0xed80, 0x0002, 0x0080});
-    empty.end_run(0);
+    empty.end_segment(0);
     empty.units(0, {0xed80, 0x0002, 0x0080});
     empty.end();
     reading = read_all(empty.bytes);
@@ -1141,7 +1143,7 @@ TEST(RawDecoder, PlacesOfOneBlockHaveOneClass)
     }
 }
 
-/* Chunks are left out before `resume`, each a run of its own. */
+/* Chunks are left out before `resume`, each a segment of its own. */
 std::vector<record> read_with_gap(const std::string &bytes, size_t missing, std::string *error)
 {
     MemoryFile file(bytes);
@@ -1172,7 +1174,7 @@ std::vector<record> read_with_gap(const std::string &bytes, size_t missing, std:
 TEST(RawDecoder, CachesBehindAGap)
 {
     RawBuilder raw;
-    raw.chunks_per_run = 1;
+    raw.chunks_per_segment = 1;
     raw.cache_begin(0);
     raw.size_class(0, 1, 16);
     raw.size_class(0, 3, 48);
@@ -1228,11 +1230,11 @@ TEST(RawDecoder, CachesBehindAGap)
     EXPECT_EQ(error, "");
 }
 
-/* A run's profile holds to its end, and the next one has another. */
-TEST(RawDecoder, ProfilesOfRuns)
+/* A segment's profile holds to its end, and the next one has another. */
+TEST(RawDecoder, ProfilesOfSegments)
 {
     RawBuilder raw;
-    raw.chunks_per_run = 2;
+    raw.chunks_per_segment = 2;
     for (int kind : {1, 2, 5, 1}) {
         raw.profile = RawBuilder::make_profile({0, 0, 0, kind, 0, 0, 0, 0});
         for (int chunk = 0; chunk < 2; chunk++) {
@@ -1263,7 +1265,7 @@ TEST(RawDecoder, Addresses)
     raw.freeing(0, RawBuilder::kFree, a);
     raw.cut(0);
     raw.allocation(0, RawBuilder::kMalloc, 8, 0, 0x10);
-    raw.end_run(0);
+    raw.end_segment(0);
     a = raw.allocation(0, RawBuilder::kMalloc, 8, 0, 0x7f0000000020);
     raw.failed(0, RawBuilder::kMalloc, 1);
     raw.realloc(0, RawBuilder::kReallocMoved, a, 9, 0x7f0000000040);
@@ -1278,7 +1280,7 @@ TEST(RawDecoder, Addresses)
     EXPECT_EQ(reading.lanes[0][3].address, 0x10u);
 }
 
-TEST(RawDecoder, SequencesContinueFromRunToRunAndKeyRunsReset)
+TEST(RawDecoder, SequencesContinueFromSegmentToSegmentAndKeyResets)
 {
     RawBuilder raw;
     for (int i = 0; i < 200; i++) {
@@ -1442,7 +1444,7 @@ TEST(RawDecoder, RandomUnits)
         source.failed(0, RawBuilder::kMalloc, 77);
         source.sequence_after(0, 3);
     }
-    std::string units = source.run(0).units;
+    std::string units = source.segment(0).units;
     uint64_t random = 88172645463325252u;
     for (int round = 0; round < 20000; round++) {
         std::string mutated = units;
@@ -1471,14 +1473,14 @@ void expect_same_records(const std::vector<record> &left, const std::vector<reco
         EXPECT_EQ(memcmp(&left[i], &right[i], sizeof(record)), 0) << i;
 }
 
-/* A lane that was cut wherever it can be: the slots of its last runs have the rest, whatever of
+/* A lane that was cut wherever it can be: the slots of its last segments have the rest, whatever of
  * them the stream has. */
 TEST(SpoolReader, SlotsContinueTheStreamAnywhere)
 {
     RawBuilder raw(1);
-    raw.chunks_per_run = 4;
+    raw.chunks_per_segment = 4;
     std::vector<std::string> streams = {raw.bytes};
-    std::vector<RawBuilder::Run> runs;
+    std::vector<RawBuilder::Segment> segments;
     for (int chunk = 0; chunk < 12; chunk++) {
         if (chunk % 3 != 1) raw.sequence_before(0, 3);
         uint64_t a =
@@ -1487,7 +1489,7 @@ TEST(SpoolReader, SlotsContinueTheStreamAnywhere)
         raw.realloc(0, RawBuilder::kReallocMoved, a, 0x10000, 0x2000);
         raw.lost(0, 7, 2);
         raw.thread_begin(0, 0);
-        if (chunk % 4 == 3) runs.push_back(raw.run(0));
+        if (chunk % 4 == 3) segments.push_back(raw.segment(0));
         raw.cut(0);
         streams.push_back(raw.bytes);
     }
@@ -1496,8 +1498,8 @@ TEST(SpoolReader, SlotsContinueTheStreamAnywhere)
     for (size_t chunks = 0; chunks < streams.size(); chunks++) {
         for (size_t first = 0; first <= std::min(chunks / 4, size_t{2}); first++) {
             SpoolBuilder spool(4096, "0123456789abcdef", 1);
-            for (size_t run = first; run < runs.size(); run++)
-                spool.slot(0, 10 + run, runs[run]);
+            for (size_t segment = first; segment < segments.size(); segment++)
+                spool.slot(0, 10 + segment, segments[segment]);
             Reading reading = read_all(streams[chunks], &spool.bytes);
             EXPECT_EQ(reading.decode_text, "");
             EXPECT_EQ(reading.spool_error, "");
@@ -1511,7 +1513,7 @@ TEST(SpoolReader, UnitsAreTheSameRecords)
 {
     RawBuilder raw = example();
     SpoolBuilder spool;
-    spool.slot(0, 0, raw.run(0));
+    spool.slot(0, 0, raw.segment(0));
     raw.cut(0);
     Reading from_spool = read_all(RawBuilder().bytes, &spool.bytes);
     EXPECT_EQ(from_spool.decode_text, "");
@@ -1524,23 +1526,23 @@ TEST(SpoolReader, WhereTheRecordsOfASlotEnd)
     RawBuilder raw;
     raw.thread_begin(0, 0);
     raw.heap(0, RawBuilder::kReleaseMemory, {0, 0});
-    std::string units = raw.run(0).units;
+    std::string units = raw.segment(0).units;
     for (size_t junk : {0, 2, 40}) {
-        RawBuilder::Run run = raw.run(0);
-        run.units = units + std::string(2, '\0') + std::string(junk, '\x01');
+        RawBuilder::Segment segment = raw.segment(0);
+        segment.units = units + std::string(2, '\0') + std::string(junk, '\x01');
         SpoolBuilder spool;
-        spool.slot(0, 0, run);
+        spool.slot(0, 0, segment);
         Reading reading = read_all(RawBuilder().bytes, &spool.bytes);
         EXPECT_EQ(reading.decode_text, "");
         EXPECT_EQ(reading.lanes[0].size(), 2u);
     }
     RawBuilder full;
-    while (full.run(0).units.size() < 4096 - 64)
+    while (full.segment(0).units.size() < 4096 - 64)
         full.thread_end(0);
     SpoolBuilder spool;
-    spool.slot(0, 0, full.run(0));
+    spool.slot(0, 0, full.segment(0));
     EXPECT_EQ(read_all(RawBuilder().bytes, &spool.bytes).lanes[0].size(), 2016u);
-    RawBuilder::Run crossing = full.run(0);
+    RawBuilder::Segment crossing = full.segment(0);
     crossing.units[crossing.units.size() - 1] = static_cast<char>(0xd8);
     SpoolBuilder damaged;
     damaged.slot(0, 0, crossing);
@@ -1554,8 +1556,9 @@ TEST(SpoolReader, SlotsWithNothing)
     RawBuilder raw = example();
     raw.cut(0);
     SpoolBuilder spool;
-    spool.slot(0, 0, raw.run(0));
-    RawBuilder::Run empty = {kExampleAllocations, kExampleUnits, raw.run(0).profile, false, ""};
+    spool.slot(0, 0, raw.segment(0));
+    RawBuilder::Segment empty = {kExampleAllocations, kExampleUnits, raw.segment(0).profile, false,
+                                 ""};
     spool.slot(0, 1, empty);
     Reading reading = read_all(raw.bytes, &spool.bytes);
     EXPECT_EQ(reading.spool_gaps, 0u);
@@ -1569,15 +1572,15 @@ TEST(SpoolReader, SlotsWithNothing)
 TEST(SpoolReader, GapsEndTheirLaneOnly)
 {
     RawBuilder raw = example();
-    raw.end_run(0);
-    RawBuilder::Run run = raw.run(0), other = run;
-    run.units = from_hex("31f0");
+    raw.end_segment(0);
+    RawBuilder::Segment segment = raw.segment(0), other = segment;
+    segment.units = from_hex("31f0");
     other.first_unit = other.first_allocation = 0;
     other.units = from_hex("31f0");
-    auto at = [&run](uint64_t unit, uint64_t allocations) {
-        run.first_unit = unit;
-        run.first_allocation = allocations;
-        return run;
+    auto at = [&segment](uint64_t unit, uint64_t allocations) {
+        segment.first_unit = unit;
+        segment.first_allocation = allocations;
+        return segment;
     };
     SpoolBuilder serials;
     serials.slot(0, 3, at(kExampleUnits, 3));
@@ -1604,20 +1607,20 @@ TEST(SpoolReader, GapsEndTheirLaneOnly)
     SpoolBuilder within;
     within.slot(0, 7, at(5, 3));
     reading = read_all(raw.bytes, &within.bytes);
-    EXPECT_EQ(reading.spool_gaps, 1u) << "it begins within a run of the stream";
+    EXPECT_EQ(reading.spool_gaps, 1u) << "it begins within a segment of the stream";
     EXPECT_EQ(reading.lanes[0].size(), kExampleRecords);
 }
 
-TEST(SpoolReader, FreeSlotsAndOtherRunsAreNotUsed)
+TEST(SpoolReader, FreeSlotsAndOtherRecordingsAreNotUsed)
 {
     RawBuilder raw = example();
     SpoolBuilder free_slot;
-    free_slot.slot(0, 0, raw.run(0), 0);
+    free_slot.slot(0, 0, raw.segment(0), 0);
     EXPECT_EQ(read_all(RawBuilder().bytes, &free_slot.bytes).spool_chunks, 0u);
 
-    SpoolBuilder other(4096, "another run's id");
-    other.slot(0, 0, raw.run(0));
-    EXPECT_EQ(read_all(RawBuilder().bytes, &other.bytes).spool_error, "spool_other_run");
+    SpoolBuilder other(4096, "another one's id");
+    other.slot(0, 0, raw.segment(0));
+    EXPECT_EQ(read_all(RawBuilder().bytes, &other.bytes).spool_error, "spool_other_recording");
 }
 
 TEST(SpoolReader, Damage)
@@ -1626,7 +1629,7 @@ TEST(SpoolReader, Damage)
     raw.allocation(0, RawBuilder::kMalloc, 8);
     raw.units(0, {0xf03f});
     SpoolBuilder good;
-    good.slot(0, 0, raw.run(0));
+    good.slot(0, 0, raw.segment(0));
     Reading reading = read_all(RawBuilder().bytes, &good.bytes);
     EXPECT_EQ(reading.decode_error, "raw_number");
     EXPECT_EQ(reading.lanes[0].size(), 1u) << "what comes before is delivered";
@@ -1654,7 +1657,7 @@ TEST(SpoolReader, Damage)
 TEST(SpoolReader, StreamWithoutHeaderDoesNotContradict)
 {
     SpoolBuilder spool;
-    spool.slot(0, 0, example().run(0));
+    spool.slot(0, 0, example().segment(0));
     Reading reading = read_all("", &spool.bytes);
     EXPECT_EQ(reading.state, RAW_STREAM_CUT);
     EXPECT_EQ(reading.lanes[0].size(), kExampleRecords);

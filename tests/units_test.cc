@@ -119,7 +119,7 @@ class Lane {
         raw_decoder_init(&decoder_, number, addresses);
         raw_decoder_init(&telling_, number, addresses);
         telling_.tells_caches = true;
-        begin_run(0);
+        begin_segment(0);
     }
     Lane(const Lane &) = delete;
     Lane &operator=(const Lane &) = delete;
@@ -133,7 +133,7 @@ class Lane {
     }
 
     bool has_room() const { return units_cursor(lane) < &slot_[kSlotUnits]; }
-    /* Of the present run. */
+    /* Of the present segment. */
     std::vector<uint16_t> written() const
     {
         return std::vector<uint16_t>(slot_.begin(),
@@ -317,14 +317,14 @@ class Lane {
         forget();
     }
 
-    /* Compares what the slot says with what is wanted, and begins the next run. Returns the units of the run. */
-    size_t end_run()
+    /* Compares what the slot says with what is wanted, and begins the next segment. Returns the units of the segment. */
+    size_t end_segment()
     {
         size_t count = static_cast<size_t>(units_cursor(lane) - slot_.data());
-        EXPECT_EQ(units_head_allocations(lane->head, run_allocation_), allocations);
+        EXPECT_EQ(units_head_allocations(lane->head, segment_allocation_), allocations);
         EXPECT_EQ(units + count - lane->extra_units, events) << "first units of events";
-        EXPECT_EQ(units_events(profile_, addresses, slot_.data(), count), events - run_events_);
-        run_events_ = events;
+        EXPECT_EQ(units_events(profile_, addresses, slot_.data(), count), events - segment_events_);
+        segment_events_ = events;
         std::vector<record> plain;
         for (const record &one : wanted)
             if (one.number < RAW_CLASS) plain.push_back(one);
@@ -333,7 +333,7 @@ class Lane {
         if (packs_) expect_packed(plain, count);
         units += count;
         wanted.clear();
-        begin_run(count);
+        begin_segment(count);
         return count;
     }
 
@@ -346,17 +346,17 @@ class Lane {
     raw_unpack_table unpack_;
     raw_decoder unpacked_;
     uint8_t profile_[RAW_PROFILE_BYTES];
-    uint64_t run_allocation_ = 0, run_events_ = 0;
+    uint64_t segment_allocation_ = 0, segment_events_ = 0;
     bool key_ = false;
     uint64_t slots_ = 0;
 
-    void begin_run(size_t count)
+    void begin_segment(size_t count)
     {
-        key_ = slots_ % RAW_KEY_RUN_EVERY == 0;
+        key_ = slots_ % RAW_KEY_SEGMENT_EVERY == 0;
         lane->head = units_head(slot_.data(), lane->head);
         units_begin_segment(lane, slot_.data(), count, slots_++, key_);
         memcpy(profile_, lane->profile, sizeof profile_);
-        run_allocation_ = allocations;
+        segment_allocation_ = allocations;
         memset(slot_.data(), 0, slot_.size() * sizeof slot_[0]);
     }
 
@@ -428,7 +428,7 @@ class Lane {
         allocations++;
     }
 
-    /* Now and then a run is not packed, and the lane followed anew after it. */
+    /* Now and then a segment is not packed, and the lane followed anew after it. */
     void expect_packed(const std::vector<record> &expected, size_t count)
     {
         if (slots_ % 7 == 3) {
@@ -436,10 +436,10 @@ class Lane {
             followed_ = nullptr;
             return expect_read(&unpacked_, expected, count);
         }
-        if (!followed_) followed_ = pack_lane_begin(&packer_, run_allocation_);
-        const pack_run run = {profile_, addresses, slot_.data(), count};
+        if (!followed_) followed_ = pack_lane_begin(&packer_, segment_allocation_);
+        const pack_records records = {profile_, addresses, slot_.data(), count};
         std::vector<uint8_t> packed(3 * count + 4);
-        uint8_t *end = pack_units(&packer_, followed_, &run, packed.data());
+        uint8_t *end = pack_units(&packer_, followed_, &records, packed.data());
         ASSERT_LE(end, packed.data() + 3 * count);
         std::vector<uint16_t> read(count + RAW_CHUNK_SLACK);
         uint32_t read_count = static_cast<uint32_t>(count);
@@ -472,7 +472,7 @@ class Lane {
         chunk.lane = number;
         chunk.units = static_cast<uint32_t>(count);
         chunk.first_unit = units;
-        chunk.first_allocation = run_allocation_;
+        chunk.first_allocation = segment_allocation_;
         std::vector<record> records(expected.size() + RAW_CACHED_MAX);
         raw_decoder_open(decoder, &chunk);
         uint32_t done = 0;
@@ -534,7 +534,7 @@ class Anything {
             reach_ = std::vector<uint64_t>{2000, 100000, RAW_PLACE_LIMIT}[random(3)];
             while (lane_.has_room())
                 step();
-            lane_.end_run();
+            lane_.end_segment();
             if (testing::Test::HasFailure()) return;
         }
     }
@@ -815,7 +815,7 @@ TEST(Units, TheExample)
     free(lane);
 }
 
-/* What the call adds to the units of the run. */
+/* What the call adds to the units of the segment. */
 template <typename Call> std::vector<uint16_t> adds(const Lane &lane, Call call)
 {
     size_t before = lane.written().size();
@@ -848,7 +848,7 @@ TEST(Units, PlacesAtTheLimitsOfRanges)
     EXPECT_EQ(ends(CALL_DELETE_SIZED, 0x3ffffff), (Units16{0xe7ff, 0xffff, 9}));
     EXPECT_EQ(ends(CALL_DELETE_SIZED, 0x4000000), (Units16{0xf01c, 0x8000, 0x0800, 9}));
     EXPECT_EQ(ends(CALL_CFREE, 5), (Units16{0xf016, 5}));
-    lane.end_run();
+    lane.end_segment();
 }
 
 TEST(Units, SizesAtTheLimitsOfRanges)
@@ -872,10 +872,10 @@ TEST(Units, SizesAtTheLimitsOfRanges)
     EXPECT_EQ(begins(CALL_CALLOC, 0x7ff), (Units16{0xd7ff}));
     EXPECT_EQ(begins(CALL_CALLOC, 0x800), (Units16{0xf002, 0x800, 0}));
     EXPECT_EQ(begins(CALL_NEW_ARRAY, 3), (Units16{0xf005, 3, 0}));
-    lane.end_run();
+    lane.end_segment();
 }
 
-/* By their lane and its bound at first; then by its way, as long as no other lane has it and the bound does not go back. */
+/* By their lane and its bound at first; then by its entry, as long as no other lane has it and the bound does not go back. */
 TEST(Units, ObjectsOfOtherLanes)
 {
     Lane lane(3);
@@ -903,10 +903,10 @@ TEST(Units, ObjectsOfOtherLanes)
     EXPECT_EQ(ends(CALL_FREE, foreign(0, 1, place)), (Units16{0xec00, low, 2}));
     EXPECT_EQ(ends(CALL_FREE, unknown(place)), (Units16{0xf095, low, 2}));
     EXPECT_EQ(ends(CALL_FREE, unknown(0)), (Units16{0xf095, 0, 0}));
-    lane.end_run();
-    /* A run remembers none of them. */
+    lane.end_segment();
+    /* A segment remembers none of them. */
     EXPECT_EQ(ends(CALL_FREE, foreign(9, 999, place)).size(), 5u);
-    lane.end_run();
+    lane.end_segment();
 }
 
 /* All forms of the object, and of the place. */
@@ -944,10 +944,10 @@ TEST(Units, Reallocs)
     EXPECT_EQ(fails(CALL_REALLOC_MOVED, unknown(0)), (Units16{0xf0b6, 18, 0, 0, 99}));
     EXPECT_EQ(adds(lane, [&] { lane.failed(CALL_MEMALIGN, 99, 64, nullptr); }),
               (Units16{0xf036, 8, 99, 64}));
-    lane.end_run();
+    lane.end_segment();
 }
 
-/* A kind that is frequent gets a range by the next run, whatever it is. */
+/* A kind that is frequent gets a range by the next segment, whatever it is. */
 TEST(Units, ProfilesFollowWhatIsFrequent)
 {
     for (unsigned allocation = 1; allocation < CALL_KINDS; allocation++) {
@@ -970,14 +970,14 @@ TEST(Units, ProfilesFollowWhatIsFrequent)
                 }
                 size_t most = 1 + (call_shapes[allocation] == SHAPE_ALLOCATION_ALIGNED) + 1 +
                               has_size(call_shapes[freeing]) + has_alignment(call_shapes[freeing]);
-                EXPECT_LE(lane.end_run(), run == 0 ? SIZE_MAX : records / 2 * most)
+                EXPECT_LE(lane.end_segment(), run == 0 ? SIZE_MAX : records / 2 * most)
                     << call_names[allocation] << " " << call_names[freeing];
             }
         }
     }
 }
 
-/* The cache has one object at a place that is near, and one that is far; both end again and again. Units of a run that
+/* The cache has one object at a place that is near, and one that is far; both end again and again. Units of a segment that
  * begins normally, and of one in which far places were found to be frequent. */
 void far_places(Lane *lane, unsigned allocation, unsigned freeing, uint64_t size_given,
                 size_t *normal, size_t *wide)
@@ -994,13 +994,13 @@ void far_places(Lane *lane, unsigned allocation, unsigned freeing, uint64_t size
             lane->freeing(freeing, own(far), size_given);
             lane->freeing(freeing, own(near), size_given);
         }
-        *(is_wide ? wide : normal) = 1000 * lane->end_run() / records;
+        *(is_wide ? wide : normal) = 1000 * lane->end_segment() / records;
     }
     EXPECT_NE(*normal, 0u);
     EXPECT_NE(*wide, 0u);
 }
 
-/* A run behind one in which many places are far has them all written in two units. */
+/* A segment behind one in which many places are far has them all written in two units. */
 TEST(Units, PlacesThatAreFar)
 {
     Lane lane(3);

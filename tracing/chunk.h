@@ -14,20 +14,20 @@
 /* Bytes that a chunk of so many units can need. */
 #define CHUNK_BYTES_MAX(units) \
     (RAW_CHUNK_HEADER_BYTES + RAW_PROFILE_BYTES + 3 * (size_t)(units) + 4)
-/* Those of a chunk that is not packed and begins no run. */
+/* Those of a chunk that is not packed and begins no segment. */
 #define CHUNK_BYTES_PLAIN(units) (RAW_CHUNK_HEADER_BYTES + 2 * (size_t)(units))
 
-/* Whole records of one run. */
+/* Whole records of one segment. */
 struct chunk_units {
     uint32_t lane;
     unsigned flags; /* RAW_CHUNK_FLAG_... */
     uint64_t first_unit;
-    uint64_t first_allocation; /* of the run */
-    struct pack_run run;
+    uint64_t first_allocation; /* of the segment */
+    struct pack_records records;
     struct pack_lane *followed; /* if it is packed; may be NULL */
 };
 
-/* Writes a chunk at `out`, which has CHUNK_BYTES_MAX(chunk->run.count) bytes; packed if its
+/* Writes a chunk at `out`, which has CHUNK_BYTES_MAX(chunk->records.count) bytes; packed if its
  * flags say so. Returns its length. */
 size_t chunk_write(struct packer *packer, const struct chunk_units *chunk, uint8_t *out);
 

@@ -232,7 +232,7 @@ void os_signals_restore(uint64_t before);
 /* Calls the function in a process that shares this one's memory but has its own copy of the
  * descriptor table, in which only standard error stays open, its own directories, a stack of its
  * own and no signals; it is over when this returns. 0 or a negative errno. */
-int os_run_apart(void (*function)(void *), void *argument);
+int os_call_apart(void (*function)(void *), void *argument);
 
 /* A thread of ours. */
 struct os_thread {

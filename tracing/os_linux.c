@@ -623,7 +623,7 @@ static int apart_main(void *argument)
 
 /* As vfork() does, but without the signal of a child's end, so that no wait() of the program finds
  * it. */
-int os_run_apart(void (*function)(void *), void *argument)
+int os_call_apart(void (*function)(void *), void *argument)
 {
     struct apart apart = {function, argument};
     uint8_t *stack = os_memory_reserve(THREAD_STACK_BYTES);

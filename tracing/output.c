@@ -9,9 +9,9 @@
 /* How long a command may take that has got nothing. */
 #define DISCARDED_COMMAND_NS UINT64_C(1000000000)
 
-static int fail(struct output_place *place, int error, const char *what)
+static int fail(struct output_files *files, int error, const char *what)
 {
-    place->failed = what;
+    files->failed = what;
     return error;
 }
 
@@ -33,265 +33,265 @@ static bool is_for_files(const char *path)
 
 /* From the root, if the current directory is known and there is room: the process may go elsewhere.
  * */
-static void put_directory_path(struct output_place *place, size_t length)
+static void put_directory_path(struct output_files *files, size_t length)
 {
-    size_t bytes = sizeof place->directory_path - 1 - length;
+    size_t bytes = sizeof files->directory_path - 1 - length;
     size_t before = 0;
-    if (place->name[0] != '/') {
-        os_current_directory(place->directory_path, bytes);
-        before = strlen(place->directory_path);
+    if (files->name[0] != '/') {
+        os_current_directory(files->directory_path, bytes);
+        before = strlen(files->directory_path);
     }
-    memcpy(place->directory_path + before, place->name, length);
-    memcpy(place->directory_path + before + length, ".", 2);
+    memcpy(files->directory_path + before, files->name, length);
+    memcpy(files->directory_path + before + length, ".", 2);
 }
 
 /* Opens the directory of the name, and finds out what is there. */
-static int find_path(struct output_place *place)
+static int find_path(struct output_files *files)
 {
     struct os_file_status status;
-    place->last = output_name_last(place->name);
-    size_t length = (size_t)(place->last - place->name);
-    if (length + strlen(place->last) >= OUTPUT_PATH_BYTES_MAX) return -ENAMETOOLONG;
-    put_directory_path(place, length);
-    place->directory = os_directory_open(place->directory_path);
-    if (place->directory < 0) return place->directory;
-    if (!*place->last) return -EISDIR;
-    int result = os_file_look(place->directory, place->last, &status);
+    files->last = output_name_last(files->name);
+    size_t length = (size_t)(files->last - files->name);
+    if (length + strlen(files->last) >= OUTPUT_PATH_BYTES_MAX) return -ENAMETOOLONG;
+    put_directory_path(files, length);
+    files->directory = os_directory_open(files->directory_path);
+    if (files->directory < 0) return files->directory;
+    if (!*files->last) return -EISDIR;
+    int result = os_file_look(files->directory, files->last, &status);
     if (result < 0) return result;
     switch (status.kind) {
     case OS_FILE_DIRECTORY: return -EISDIR;
-    case OS_FILE_MISSING: place->kind = OUTPUT_NEW_FILE; break;
-    case OS_FILE_PLAIN: place->kind = status.is_own_name ? OUTPUT_NEW_FILE : OUTPUT_AS_IS; break;
-    case OS_FILE_PIPE: place->kind = OUTPUT_FIFO; break;
-    case OS_FILE_OTHER: place->kind = OUTPUT_AS_IS; break;
+    case OS_FILE_MISSING: files->kind = OUTPUT_NEW_FILE; break;
+    case OS_FILE_PLAIN: files->kind = status.is_own_name ? OUTPUT_NEW_FILE : OUTPUT_AS_IS; break;
+    case OS_FILE_PIPE: files->kind = OUTPUT_FIFO; break;
+    case OS_FILE_OTHER: files->kind = OUTPUT_AS_IS; break;
     }
-    place->has_reader = status.kind == OS_FILE_PIPE;
-    place->is_plain = place->kind == OUTPUT_NEW_FILE || status.kind == OS_FILE_PLAIN;
-    place->spool_is_beside =
-        place->kind == OUTPUT_NEW_FILE || (place->is_plain && is_for_files(place->name));
+    files->has_reader = status.kind == OS_FILE_PIPE;
+    files->is_plain = files->kind == OUTPUT_NEW_FILE || status.kind == OS_FILE_PLAIN;
+    files->spool_is_beside =
+        files->kind == OUTPUT_NEW_FILE || (files->is_plain && is_for_files(files->name));
     return 0;
 }
 
-static int find_descriptor(struct output_place *place, int number)
+static int find_descriptor(struct output_files *files, int number)
 {
     struct os_file_status status;
     int result = number < 0 ? -EBADF : os_file_look_at(number, &status);
     if (result < 0) return result;
-    place->kind = OUTPUT_DESCRIPTOR;
-    place->has_reader = status.kind == OS_FILE_PIPE;
-    place->file = number;
+    files->kind = OUTPUT_DESCRIPTOR;
+    files->has_reader = status.kind == OS_FILE_PIPE;
+    files->file = number;
     return 0;
 }
 
-static int find(struct output_place *place)
+static int find(struct output_files *files)
 {
-    if (strncmp(place->name, "fd:", 3) == 0)
-        return find_descriptor(place, output_name_descriptor(place->name));
-    if (place->name[0] != '|') return find_path(place);
-    place->kind = OUTPUT_COMMAND;
-    place->has_reader = true;
+    if (strncmp(files->name, "fd:", 3) == 0)
+        return find_descriptor(files, output_name_descriptor(files->name));
+    if (files->name[0] != '|') return find_path(files);
+    files->kind = OUTPUT_COMMAND;
+    files->has_reader = true;
     return 0;
 }
 
 /* Without a name where that can be: of a process that is killed soon nothing is left. */
-static int create(struct output_place *place, const char *name, bool *is_nameless)
+static int create(struct output_files *files, const char *name, bool *is_nameless)
 {
-    int file = os_file_create_nameless(place->directory);
+    int file = os_file_create_nameless(files->directory);
     *is_nameless = file >= 0;
-    return file >= 0 ? file : os_file_create(place->directory, name);
+    return file >= 0 ? file : os_file_create(files->directory, name);
 }
 
 /* Under its name, in place of what is there. */
-static int put_in_place(const struct output_place *place, int file, bool is_nameless,
+static int put_in_place(const struct output_files *files, int file, bool is_nameless,
                         const char *new_name, const char *name)
 {
     if (is_nameless) {
-        int result = os_file_name(file, place->directory, name);
+        int result = os_file_name(file, files->directory, name);
         if (result != -EEXIST) return result;
-        result = os_file_name(file, place->directory, new_name);
+        result = os_file_name(file, files->directory, new_name);
         if (result < 0) return result;
     }
-    return os_file_rename(place->directory, new_name, name);
+    return os_file_rename(files->directory, new_name, name);
 }
 
 /* The spool has its own name at once where nobody else can have it. */
-static int make_spool_elsewhere(struct output_place *place)
+static int make_spool_elsewhere(struct output_files *files)
 {
-    struct text path = {place->spool_path, 0, sizeof place->spool_path};
-    text_string(&path, place->scratch);
+    struct text path = {files->spool_path, 0, sizeof files->spool_path};
+    text_string(&path, files->scratch);
     text_string(&path, "/");
-    place->spool_name = place->spool_path + path.used;
-    if (!put_temporary_name(&path, "malloctape-", place->id, ".spool"))
-        return fail(place, -ENAMETOOLONG, place->scratch);
-    place->spool_directory = os_directory_open(place->scratch);
-    if (place->spool_directory < 0) return fail(place, place->spool_directory, place->scratch);
-    place->spool = os_file_create(place->spool_directory, place->spool_name);
-    if (place->spool < 0) return fail(place, place->spool, place->spool_path);
-    place->settled = true;
+    files->spool_name = files->spool_path + path.used;
+    if (!put_temporary_name(&path, "malloctape-", files->id, ".spool"))
+        return fail(files, -ENAMETOOLONG, files->scratch);
+    files->spool_directory = os_directory_open(files->scratch);
+    if (files->spool_directory < 0) return fail(files, files->spool_directory, files->scratch);
+    files->spool = os_file_create(files->spool_directory, files->spool_name);
+    if (files->spool < 0) return fail(files, files->spool, files->spool_path);
+    files->settled = true;
     return 0;
 }
 
-static int make_spool_beside(struct output_place *place)
+static int make_spool_beside(struct output_files *files)
 {
-    struct text path = {place->spool_path, 0, sizeof place->spool_path};
-    text_string(&path, place->name);
+    struct text path = {files->spool_path, 0, sizeof files->spool_path};
+    text_string(&path, files->name);
     text_string(&path, ".spool");
     text_end(&path);
-    place->spool_name = output_name_last(place->spool_path);
-    place->spool_directory = place->directory;
-    struct text name = {place->new_spool_name, 0, sizeof place->new_spool_name};
-    put_temporary_name(&name, ".malloctape-", place->id, ".spool");
-    struct text older_name = {place->older_spool_name, 0, sizeof place->older_spool_name};
-    put_temporary_name(&older_name, ".malloctape-", place->id, ".older");
-    place->spool = create(place, place->new_spool_name, &place->spool_is_nameless);
-    if (place->spool < 0) return fail(place, place->spool, place->spool_path);
-    os_file_lock(place->spool);
+    files->spool_name = output_name_last(files->spool_path);
+    files->spool_directory = files->directory;
+    struct text name = {files->new_spool_name, 0, sizeof files->new_spool_name};
+    put_temporary_name(&name, ".malloctape-", files->id, ".spool");
+    struct text older_name = {files->older_spool_name, 0, sizeof files->older_spool_name};
+    put_temporary_name(&older_name, ".malloctape-", files->id, ".older");
+    files->spool = create(files, files->new_spool_name, &files->spool_is_nameless);
+    if (files->spool < 0) return fail(files, files->spool, files->spool_path);
+    os_file_lock(files->spool);
     return 0;
 }
 
-int output_make(struct output_place *place)
+int output_make(struct output_files *files)
 {
-    place->file = place->spool = place->directory = place->spool_directory = -1;
-    place->command = -1;
-    int result = find(place);
-    if (result < 0) return fail(place, result, place->name);
-    result = place->spool_is_beside ? make_spool_beside(place) : make_spool_elsewhere(place);
-    if (result < 0 || place->kind != OUTPUT_NEW_FILE) return result;
-    struct text name = {place->new_name, 0, sizeof place->new_name};
-    put_temporary_name(&name, ".malloctape-", place->id, ".raw");
-    place->file = create(place, place->new_name, &place->file_is_nameless);
-    return place->file < 0 ? fail(place, place->file, place->name) : 0;
+    files->file = files->spool = files->directory = files->spool_directory = -1;
+    files->command = -1;
+    int result = find(files);
+    if (result < 0) return fail(files, result, files->name);
+    result = files->spool_is_beside ? make_spool_beside(files) : make_spool_elsewhere(files);
+    if (result < 0 || files->kind != OUTPUT_NEW_FILE) return result;
+    struct text name = {files->new_name, 0, sizeof files->new_name};
+    put_temporary_name(&name, ".malloctape-", files->id, ".raw");
+    files->file = create(files, files->new_name, &files->file_is_nameless);
+    return files->file < 0 ? fail(files, files->file, files->name) : 0;
 }
 
 /* Also the older spool beside it is of no use any more. */
-static int open_as_is(struct output_place *place)
+static int open_as_is(struct output_files *files)
 {
-    place->file = os_file_open_write(place->directory, place->last);
-    if (place->file < 0) return place->file;
-    int result = output_settle(place);
-    return result == 0 && place->is_plain ? os_file_empty(place->file) : result;
+    files->file = os_file_open_write(files->directory, files->last);
+    if (files->file < 0) return files->file;
+    int result = output_settle(files);
+    return result == 0 && files->is_plain ? os_file_empty(files->file) : result;
 }
 
-int output_start(struct output_place *place)
+int output_start(struct output_files *files)
 {
     int result = 0;
-    if (place->kind == OUTPUT_AS_IS) result = open_as_is(place);
-    if (place->kind == OUTPUT_COMMAND)
-        result = place->file = os_command_start(place->name + 1, &place->command);
-    return result < 0 ? fail(place, result, place->name) : 0;
+    if (files->kind == OUTPUT_AS_IS) result = open_as_is(files);
+    if (files->kind == OUTPUT_COMMAND)
+        result = files->file = os_command_start(files->name + 1, &files->command);
+    return result < 0 ? fail(files, result, files->name) : 0;
 }
 
-void output_put_aside(struct output_place *place)
+void output_put_aside(struct output_files *files)
 {
-    os_file_look_at(place->file, &place->file_status);
-    os_file_look_at(place->spool, &place->spool_status);
-    place->file = place->spool = place->directory = place->spool_directory = -1;
+    os_file_look_at(files->file, &files->file_status);
+    os_file_look_at(files->spool, &files->spool_status);
+    files->file = files->spool = files->directory = files->spool_directory = -1;
 }
 
-int output_take_up(struct output_place *place)
+int output_take_up(struct output_files *files)
 {
-    place->directory = place->spool_directory = os_directory_open(place->directory_path);
-    if (place->directory < 0) return fail(place, place->directory, place->name);
-    place->file = os_file_open_again(place->directory, place->last, &place->file_status);
-    if (place->file < 0) return fail(place, place->file, place->name);
-    place->spool = os_file_open_again(place->directory, place->spool_name, &place->spool_status);
-    if (place->spool >= 0) return 0;
-    os_file_close(place->file);
-    return fail(place, place->spool, place->spool_path);
+    files->directory = files->spool_directory = os_directory_open(files->directory_path);
+    if (files->directory < 0) return fail(files, files->directory, files->name);
+    files->file = os_file_open_again(files->directory, files->last, &files->file_status);
+    if (files->file < 0) return fail(files, files->file, files->name);
+    files->spool = os_file_open_again(files->directory, files->spool_name, &files->spool_status);
+    if (files->spool >= 0) return 0;
+    os_file_close(files->file);
+    return fail(files, files->spool, files->spool_path);
 }
 
-int output_connect(struct output_place *place)
+int output_connect(struct output_files *files)
 {
-    int file = os_file_open_write(place->directory, place->last);
-    if (file < 0) return fail(place, file, place->name);
-    place->file = file;
+    int file = os_file_open_write(files->directory, files->last);
+    if (file < 0) return fail(files, file, files->name);
+    files->file = file;
     return 0;
 }
 
 /* An older spool is put aside until nothing can fail any more. */
-static int settle_spool(struct output_place *place)
+static int settle_spool(struct output_files *files)
 {
     struct os_file_status older;
-    int result = os_file_look(place->directory, place->spool_name, &older);
+    int result = os_file_look(files->directory, files->spool_name, &older);
     if (result < 0) return result;
     if (older.kind == OS_FILE_DIRECTORY) return -EISDIR;
-    place->has_older_spool = older.kind != OS_FILE_MISSING;
-    if (place->has_older_spool)
-        result = os_file_rename(place->directory, place->spool_name, place->older_spool_name);
-    if (result < 0) place->has_older_spool = false;
+    files->has_older_spool = older.kind != OS_FILE_MISSING;
+    if (files->has_older_spool)
+        result = os_file_rename(files->directory, files->spool_name, files->older_spool_name);
+    if (result < 0) files->has_older_spool = false;
     if (result == 0)
-        result = put_in_place(place, place->spool, place->spool_is_nameless, place->new_spool_name,
-                              place->spool_name);
-    place->settled = result == 0;
+        result = put_in_place(files, files->spool, files->spool_is_nameless, files->new_spool_name,
+                              files->spool_name);
+    files->settled = result == 0;
     return result;
 }
 
-static int settle(struct output_place *place)
+static int settle(struct output_files *files)
 {
-    if (!place->settled && os_file_is_locked(place->directory, place->spool_name))
-        return fail(place, -ETXTBSY, place->name);
-    int result = place->settled ? 0 : settle_spool(place);
-    if (result < 0) return fail(place, result, place->spool_path);
-    if (place->kind == OUTPUT_NEW_FILE)
+    if (!files->settled && os_file_is_locked(files->directory, files->spool_name))
+        return fail(files, -ETXTBSY, files->name);
+    int result = files->settled ? 0 : settle_spool(files);
+    if (result < 0) return fail(files, result, files->spool_path);
+    if (files->kind == OUTPUT_NEW_FILE)
         result =
-            put_in_place(place, place->file, place->file_is_nameless, place->new_name, place->last);
-    if (result < 0) return fail(place, result, place->name);
-    if (place->has_older_spool) os_file_remove(place->directory, place->older_spool_name);
-    place->has_older_spool = false;
+            put_in_place(files, files->file, files->file_is_nameless, files->new_name, files->last);
+    if (result < 0) return fail(files, result, files->name);
+    if (files->has_older_spool) os_file_remove(files->directory, files->older_spool_name);
+    files->has_older_spool = false;
     return 0;
 }
 
 /* Two recordings may have the same name: the one that comes first keeps it for as long as it
  * lasts. */
-int output_settle(struct output_place *place)
+int output_settle(struct output_files *files)
 {
-    int guard = place->settled ? -1 : os_directory_lock(place->directory);
-    int result = settle(place);
+    int guard = files->settled ? -1 : os_directory_lock(files->directory);
+    int result = settle(files);
     if (guard >= 0) os_file_close(guard);
     return result;
 }
 
 /* Somebody may have put another file in the place of ours. */
-static void remove_spool(struct output_place *place)
+static void remove_spool(struct output_files *files)
 {
     struct os_file_status ours, there;
-    if (os_file_look_at(place->spool, &ours) == 0 &&
-        os_file_look(place->spool_directory, place->spool_name, &there) == 0 &&
+    if (os_file_look_at(files->spool, &ours) == 0 &&
+        os_file_look(files->spool_directory, files->spool_name, &there) == 0 &&
         there.kind == OS_FILE_PLAIN && there.device == ours.device && there.inode == ours.inode)
-        os_file_remove(place->spool_directory, place->spool_name);
+        os_file_remove(files->spool_directory, files->spool_name);
 }
 
-static void close_all(struct output_place *place)
+static void close_all(struct output_files *files)
 {
-    if (place->spool_directory != place->directory) os_file_close(place->spool_directory);
-    os_file_close(place->directory);
-    os_file_close(place->spool);
+    if (files->spool_directory != files->directory) os_file_close(files->spool_directory);
+    os_file_close(files->directory);
+    os_file_close(files->spool);
 }
 
-void output_discard(struct output_place *place)
+void output_discard(struct output_files *files)
 {
-    if (place->spool >= 0 && place->settled) remove_spool(place);
-    if (place->has_older_spool)
-        os_file_rename(place->directory, place->older_spool_name, place->spool_name);
-    if (place->spool >= 0 && !place->settled)
-        os_file_remove(place->directory, place->new_spool_name);
-    if (place->file >= 0 && place->kind == OUTPUT_NEW_FILE)
-        os_file_remove(place->directory, place->new_name);
-    os_file_close(place->file);
-    close_all(place);
-    place->settled = false;
-    if (place->command > 0) os_command_wait(place->command, DISCARDED_COMMAND_NS);
+    if (files->spool >= 0 && files->settled) remove_spool(files);
+    if (files->has_older_spool)
+        os_file_rename(files->directory, files->older_spool_name, files->spool_name);
+    if (files->spool >= 0 && !files->settled)
+        os_file_remove(files->directory, files->new_spool_name);
+    if (files->file >= 0 && files->kind == OUTPUT_NEW_FILE)
+        os_file_remove(files->directory, files->new_name);
+    os_file_close(files->file);
+    close_all(files);
+    files->settled = false;
+    if (files->command > 0) os_command_wait(files->command, DISCARDED_COMMAND_NS);
 }
 
-void output_forget(struct output_place *place)
+void output_forget(struct output_files *files)
 {
-    if (place->kind == OUTPUT_NEW_FILE) os_file_remove(place->directory, place->last);
+    if (files->kind == OUTPUT_NEW_FILE) os_file_remove(files->directory, files->last);
 }
 
-int output_end(struct output_place *place, bool complete, uint64_t timeout_ns)
+int output_end(struct output_files *files, bool complete, uint64_t timeout_ns)
 {
-    if (place->command > 0) place->status = os_command_wait(place->command, timeout_ns);
-    if (complete) remove_spool(place);
-    close_all(place);
-    return place->status < 0 ? place->status : 0;
+    if (files->command > 0) files->status = os_command_wait(files->command, timeout_ns);
+    if (complete) remove_spool(files);
+    close_all(files);
+    return files->status < 0 ? files->status : 0;
 }

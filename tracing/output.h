@@ -38,7 +38,7 @@ enum output_kind {
 
 #define OUTPUT_PATH_BYTES_MAX 4096
 
-struct output_place {
+struct output_files {
     /* Given. */
     const char *name;    /* without letters after % */
     const char *scratch; /* directory for temporary files */
@@ -70,27 +70,27 @@ struct output_place {
     char older_spool_name[48];
 };
 
-int output_make(struct output_place *place);
-int output_start(struct output_place *place);
-int output_settle(struct output_place *place);
+int output_make(struct output_files *files);
+int output_start(struct output_files *files);
+int output_settle(struct output_files *files);
 
 /* A new file can be written later: remembers which files these are, so that they may be closed
  * without a word, and opens them again, wherever the process may be then. */
-void output_put_aside(struct output_place *place);
-int output_take_up(struct output_place *place);
+void output_put_aside(struct output_files *files);
+int output_take_up(struct output_files *files);
 
 /* Opens a FIFO. -ENXIO: nobody has opened it for reading yet. */
-int output_connect(struct output_place *place);
+int output_connect(struct output_files *files);
 
 /* After a failed start: removes what has been made. */
-void output_discard(struct output_place *place);
+void output_discard(struct output_files *files);
 
 /* Removes the stream's file if output_make() made it; then output_end(). */
-void output_forget(struct output_place *place);
+void output_forget(struct output_files *files);
 
 /* After the stream's file has been closed. `complete`: the spool is not needed. 0 or a negative
  * errno (os_command_wait). */
-int output_end(struct output_place *place, bool complete, uint64_t timeout_ns);
+int output_end(struct output_files *files, bool complete, uint64_t timeout_ns);
 
 #ifdef __cplusplus
 }

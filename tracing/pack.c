@@ -201,8 +201,8 @@ void pack_lane_end(struct packer *packer, struct pack_lane *lane)
 
 /* --- ages --- */
 
-/* Before a run of the lane: the allocations are its own, and far fewer than the numbers that they
- * have room for. */
+/* Before a segment of the lane: the allocations are its own, and far fewer than the numbers that
+ * they have room for. */
 static void begin_ages(struct packer *packer, const struct pack_lane *lane)
 {
     if (packer->recent_lane == lane && lane->allocations - packer->recent_since < UINT32_MAX / 2)
@@ -351,21 +351,21 @@ static __attribute__((noinline)) const uint16_t *pack_shorts(struct packer *pack
     return at;
 }
 
-uint8_t *pack_units(struct packer *packer, struct pack_lane *lane, const struct pack_run *run,
-                    uint8_t *out)
+uint8_t *pack_units(struct packer *packer, struct pack_lane *lane,
+                    const struct pack_records *records, uint8_t *out)
 {
-    const uint16_t *at = run->units, *end = at + run->count;
+    const uint16_t *at = records->units, *end = at + records->count;
     struct raw_form forms[RAW_FORMS];
     struct raw_said said;
     if (!lane) return put_units(packer, out, at, end);
     begin_ages(packer, lane);
-    raw_forms_fill(forms, run->profile, run->addresses, false);
+    raw_forms_fill(forms, records->profile, records->addresses, false);
     while (at < end) {
         if (end - at > FORM_UNITS_MAX) at = pack_shorts(packer, lane, forms, at, end, &out);
         struct raw_units units = {.at = (const uint8_t *)at,
                                   .end = (const uint8_t *)end,
-                                  .profile = run->profile,
-                                  .addresses = run->addresses};
+                                  .profile = records->profile,
+                                  .addresses = records->addresses};
         if (!raw_units_take(&units, &said)) return put_units(packer, out, at, end);
         const uint16_t *next = at + (units.at - (const uint8_t *)at) / 2;
         out = pack_record(packer, lane, &said, at, next, out);

@@ -4,7 +4,7 @@
  *                            +----> bytes
  *
  * For the ages, the cache of each lane whose chunks are packed is followed as a reader will
- * (FORMAT.md 2.6), from the beginning of some run on. Only the first places of each list are
+ * (FORMAT.md 2.6), from the beginning of some segment on. Only the first places of each list are
  * known: where the place of an allocation is not, its object is named by its place in the end.
  *
  * Invariant   the list of a class has the first places of the list in the cache, in this order,
@@ -67,17 +67,17 @@ void packer_release(struct packer *packer);
 struct pack_lane *pack_lane_begin(struct packer *packer, uint64_t allocations);
 void pack_lane_end(struct packer *packer, struct pack_lane *lane);
 
-/* Whole records of one run. */
-struct pack_run {
+/* Whole records of one segment. */
+struct pack_records {
     const uint8_t *profile;
     bool addresses;
     const uint16_t *units;
     size_t count;
 };
 
-/* Packs a run at `out`, which has room for three bytes for each unit and four more. `lane` NULL:
+/* Packs records at `out`, which has room for three bytes for each unit and four more. `lane` NULL:
  * objects are named by their places. Returns the end. */
-uint8_t *pack_units(struct packer *packer, struct pack_lane *lane, const struct pack_run *run,
-                    uint8_t *out);
+uint8_t *pack_units(struct packer *packer, struct pack_lane *lane,
+                    const struct pack_records *records, uint8_t *out);
 
 #endif

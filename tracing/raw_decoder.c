@@ -67,7 +67,7 @@ static bool profile_fits(unsigned range, unsigned kind)
     return range < RAW_RANGES && (shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED);
 }
 
-static bool decoder_begin_run(struct raw_decoder *decoder, const struct raw_chunk *chunk)
+static bool decoder_begin_segment(struct raw_decoder *decoder, const struct raw_chunk *chunk)
 {
     if (chunk->first_allocation != decoder->allocations)
         return DECODER_FAIL(decoder, RAW_SEQUENCE,
@@ -80,7 +80,7 @@ static bool decoder_begin_run(struct raw_decoder *decoder, const struct raw_chun
     memcpy(decoder->profile, chunk->profile, RAW_PROFILE_BYTES);
     memset(decoder->foreign, 0, sizeof decoder->foreign);
     if (chunk->key) memset(decoder->latest_sequence, 0, sizeof decoder->latest_sequence);
-    decoder->run_allocation = chunk->first_allocation;
+    decoder->segment_allocation = chunk->first_allocation;
     decoder->begun = true;
     decoder->last_address = 0;
     return true;
@@ -95,11 +95,12 @@ bool raw_decoder_open(struct raw_decoder *decoder, const struct raw_chunk *chunk
     decoder->open_ended = chunk->open_ended;
     decoder->payload = decoder->at = decoder->end = chunk->payload;
     if (chunk->first_unit != decoder->units ||
-        (!chunk->begin && (!decoder->begun || chunk->first_allocation != decoder->run_allocation)))
+        (!chunk->begin &&
+         (!decoder->begun || chunk->first_allocation != decoder->segment_allocation)))
         return DECODER_FAIL(decoder, RAW_SEQUENCE,
                             ": the lane had %" PRIu64 " units, the chunk begins with %" PRIu64,
                             decoder->units, chunk->first_unit);
-    if (chunk->begin && !decoder_begin_run(decoder, chunk)) return false;
+    if (chunk->begin && !decoder_begin_segment(decoder, chunk)) return false;
     if (chunk->begin || was_packed != chunk->packed)
         raw_forms_fill(decoder->forms, decoder->profile, decoder->addresses, chunk->packed);
     decoder->units += chunk->units;
@@ -155,23 +156,23 @@ static bool name_aged(struct raw_decoder *decoder, uint32_t age, struct record *
                         age, decoder->allocations);
 }
 
-/* An object of another lane, whose bound the run remembers (FORMAT.md 5.2, "Foreign"). */
+/* An object of another lane, whose bound the segment remembers (FORMAT.md 5.2, "Foreign"). */
 static bool name_foreign(struct raw_decoder *decoder, const struct raw_said *said,
                          struct record *record)
 {
     uint64_t lane = said->lane, bound = said->bound;
     if (said->naming == RAW_NAMES_ENTRY) {
-        const struct raw_way *way = &decoder->foreign[said->lane];
-        if (way->bound == 0 && way->lane == 0)
+        const struct raw_foreign_entry *entry = &decoder->foreign[said->lane];
+        if (entry->bound == 0 && entry->lane == 0)
             return DECODER_FAIL(decoder, RAW_UNIT, ": before a foreign object, %" PRIu64, lane);
-        lane = way->lane;
-        bound += way->bound;
+        lane = entry->lane;
+        bound += entry->bound;
     }
     if (lane >= RAW_LANES_MAX || lane == decoder->lane || bound > RAW_SERIAL_MAX)
         return DECODER_FAIL(decoder, RAW_OBJECT, ": %" PRIu64 " allocations of lane %" PRIu64,
                             bound, lane);
-    decoder->foreign[lane % RAW_FOREIGN_WAYS] =
-        (struct raw_way){.lane = (uint32_t)lane, .bound = bound};
+    decoder->foreign[lane % RAW_FOREIGN_ENTRIES] =
+        (struct raw_foreign_entry){.lane = (uint32_t)lane, .bound = bound};
     record->ends = said->ends;
     record->bound = raw_allocations((uint32_t)lane, bound);
     return true;
@@ -519,20 +520,21 @@ static void tell_shared(struct raw_decoder *decoder, unsigned number, unsigned b
 static bool decode_foreign_free(struct raw_decoder *decoder, unsigned unit, struct record *record)
 {
     struct raw_cache *cache = &decoder->cache;
-    struct raw_way *way = &decoder->foreign[unit >> RAW_FOREIGN_WAY_SHIFT & (RAW_FOREIGN_WAYS - 1)];
+    struct raw_foreign_entry *entry =
+        &decoder->foreign[unit >> RAW_FOREIGN_ENTRY_SHIFT & (RAW_FOREIGN_ENTRIES - 1)];
     unsigned kind = decoder->profile[RAW_FREE_1], more = bytes_get16(decoder->at + 4);
     uint32_t place = (unit & RAW_FOREIGN_HIGH) << 16 | bytes_get16(decoder->at + 2);
     uint32_t list = cache->list_of_class[more % RAW_FOREIGN_CLASSES];
-    uint64_t bound = way->bound + more / RAW_FOREIGN_CLASSES;
+    uint64_t bound = entry->bound + more / RAW_FOREIGN_CLASSES;
     if (call_shapes[kind] != SHAPE_FREE || more >= RAW_NUMBER_MORE || place == RAW_PLACE_NONE ||
-        bound > RAW_SERIAL_MAX || (way->bound == 0 && way->lane == 0) || decoder->lookahead ||
+        bound > RAW_SERIAL_MAX || (entry->bound == 0 && entry->lane == 0) || decoder->lookahead ||
         list == RAW_LIST_UNKNOWN || raw_cache_list_of_place(cache, place) != list ||
         (cache->known && !raw_list_push(&cache->lists[list], place)))
         return false;
-    way->bound = bound;
+    entry->bound = bound;
     tell_shared(decoder, kind, 6, record);
     record->ends = place;
-    record->bound = raw_allocations(way->lane, bound);
+    record->bound = raw_allocations(entry->lane, bound);
     return true;
 }
 

@@ -4,8 +4,8 @@
  * from those before it. What each of these lasts for:
  *
  *   the lane      allocations so far; the thread's cache and the size classes (raw_cache)
- *   up to a key run   latest sequence number of each structure
- *   a run         the profile, the latest foreign objects, the latest address
+ *   up to a key segment latest sequence number of each structure
+ *   a segment     the profile, the latest foreign objects, the latest address
  *
  * A begin chunk that is key says all of it anew but the cache: its profile, and the allocations
  * before it.
@@ -107,7 +107,7 @@ static inline bool raw_record_is_of_cache(const struct record *record)
 #define RAW_SEQUENCE_ENTRIES (RAW_SIZE_CLASSES_MAX + 1)
 
 /* A lane and how many allocations it had; both 0: empty. */
-struct raw_way {
+struct raw_foreign_entry {
     uint32_t lane;
     uint64_t bound;
 };
@@ -129,15 +129,15 @@ struct raw_decoder {
     /* From here on: raw_decoder.c only. */
     bool lookahead;
     bool addresses;
-    bool begun;              /* a run has */
+    bool begun;              /* a segment has */
     bool packed, open_ended; /* the chunk is */
     uint8_t profile[RAW_PROFILE_BYTES];
     uint64_t units;          /* of the lane, the present chunk included */
     uint64_t payload_offset; /* of the chunk */
     const uint8_t *payload, *at, *end;
-    uint64_t run_allocation;
+    uint64_t segment_allocation;
     uint64_t last_address;
-    struct raw_way foreign[RAW_FOREIGN_WAYS];
+    struct raw_foreign_entry foreign[RAW_FOREIGN_ENTRIES];
     struct raw_form forms[RAW_FORMS]; /* of the chunk */
     struct raw_cache cache;
     uint64_t latest_sequence[RAW_SEQUENCE_ENTRIES];

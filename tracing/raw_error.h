@@ -59,7 +59,8 @@ extern "C" {
       "the header of the spool does not fit its checksum (FORMAT.md 8)")                           \
     X(SPOOL_SLOT_SIZE, "spool_slot_size", "the size of a slot is not allowed (FORMAT.md 8)")       \
     X(SPOOL_SLOT_DAMAGED, "spool_slot_damaged", "a slot of the spool is damaged (FORMAT.md 8)")    \
-    X(SPOOL_OTHER_RUN, "spool_other_run", "the spool belongs to another run (FORMAT.md 8)")
+    X(SPOOL_OTHER_RECORDING, "spool_other_recording",                                              \
+      "the spool belongs to another recording (FORMAT.md 8)")
 
 enum raw_error { RAW_ERROR_LIST(ERROR_LIST_ENUM) };
 extern const struct error_kind raw_errors[];

@@ -82,12 +82,12 @@ enum raw_record {
 #define RAW_HEADER_METADATA_BYTES 12
 #define RAW_HEADER_FEATURES       16
 #define RAW_HEADER_INFO           24
-#define RAW_HEADER_RUN_ID         32
+#define RAW_HEADER_RECORDING_ID   32
 #define RAW_HEADER_START_NS       48
 #define RAW_HEADER_PID            56
 #define RAW_HEADER_CHECKSUM       60
 #define RAW_METADATA_BYTES_MAX    65536
-#define RAW_RUN_ID_BYTES          16
+#define RAW_RECORDING_ID_BYTES    16
 
 #define RAW_FEATURE_ADDRESSES UINT64_C(1)
 #define RAW_FEATURES_KNOWN    RAW_FEATURE_ADDRESSES
@@ -116,12 +116,12 @@ enum raw_chunk_type { RAW_CHUNK_UNITS = 1, RAW_CHUNK_TICK = 2, RAW_CHUNK_END = 3
 #define RAW_CHUNK_FLAG_PACKED 4u
 #define RAW_CHUNK_FLAGS_KNOWN (RAW_CHUNK_FLAG_BEGIN | RAW_CHUNK_FLAG_KEY | RAW_CHUNK_FLAG_PACKED)
 
-/* A key run at least every so many runs of a lane, FORMAT.md 5.3. */
-#define RAW_KEY_RUN_EVERY 16
+/* At least every so many segments of a lane one is key, FORMAT.md 5.3. */
+#define RAW_KEY_SEGMENT_EVERY 16
 
 enum raw_end_status { RAW_END_STOPPED = 0, RAW_END_LIMIT = 1, RAW_END_ERROR = 2 };
 
-/* --- the profile of a run, FORMAT.md 5.1 --- */
+/* --- the profile of a segment, FORMAT.md 5.1 --- */
 
 enum raw_range {
     RAW_FREE_1,
@@ -170,10 +170,10 @@ enum raw_range {
 #define RAW_GENERAL_FOREIGN 0x40u
 #define RAW_GENERAL_UNKNOWN 0x80u
 
-#define RAW_FOREIGN_WAYS      8u
-#define RAW_FOREIGN_WAY_SHIFT 7 /* in the unit */
-#define RAW_FOREIGN_HIGH      0x7fu
-#define RAW_FOREIGN_CLASSES   128u
+#define RAW_FOREIGN_ENTRIES     8u
+#define RAW_FOREIGN_ENTRY_SHIFT 7 /* in the unit */
+#define RAW_FOREIGN_HIGH        0x7fu
+#define RAW_FOREIGN_CLASSES     128u
 
 /* Numbers that follow in units. */
 #define RAW_NUMBER_BITS      15
@@ -226,7 +226,7 @@ enum raw_range {
 #define SPOOL_HEADER_VERSION_MAJOR 8
 #define SPOOL_HEADER_VERSION_MINOR 10
 #define SPOOL_HEADER_SLOT_BYTES    12
-#define SPOOL_HEADER_RUN_ID        16
+#define SPOOL_HEADER_RECORDING_ID  16
 #define SPOOL_HEADER_PID           32
 #define SPOOL_HEADER_FEATURES      40
 #define SPOOL_HEADER_CHECKSUM      48

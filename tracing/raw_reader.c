@@ -127,7 +127,7 @@ static bool raw_reader_take_header(struct raw_reader *reader, const uint8_t *at,
     header->version_minor = bytes_get16(at + RAW_HEADER_VERSION_MINOR);
     header->features = bytes_get64(at + RAW_HEADER_FEATURES);
     header->info = bytes_get64(at + RAW_HEADER_INFO);
-    memcpy(header->run_id, at + RAW_HEADER_RUN_ID, RAW_RUN_ID_BYTES);
+    memcpy(header->recording_id, at + RAW_HEADER_RECORDING_ID, RAW_RECORDING_ID_BYTES);
     header->start_ns = bytes_get64(at + RAW_HEADER_START_NS);
     header->pid = bytes_get32(at + RAW_HEADER_PID);
     header->metadata = malloc((size_t)metadata + 1);
@@ -266,8 +266,8 @@ bool raw_reader_know_lane(struct raw_reader *reader, uint32_t lane)
 void raw_reader_advance_lane(struct raw_reader *reader, const struct raw_chunk *chunk)
 {
     struct raw_lane_position *lane = &reader->lanes[chunk->lane];
-    if (chunk->begin) lane->run_unit = chunk->first_unit;
-    lane->run_allocation = chunk->first_allocation;
+    if (chunk->begin) lane->segment_unit = chunk->first_unit;
+    lane->segment_allocation = chunk->first_allocation;
     lane->units = chunk->first_unit + chunk->units;
     lane->begun = true;
 }
@@ -282,14 +282,14 @@ static bool raw_reader_check_sequence(struct raw_reader *reader, const struct ra
                         chunk->lane, chunk->first_unit, lane->units);
     if (!lane->begun && !chunk->key)
         return RAW_FAIL(reader, RAW_SEQUENCE, chunk->offset,
-                        "lane %" PRIu32 " begins with a chunk that does not begin a key run",
+                        "lane %" PRIu32 " begins with a chunk that does not begin a key segment",
                         chunk->lane);
-    if (chunk->begin ? chunk->first_allocation < lane->run_allocation
-                     : chunk->first_allocation != lane->run_allocation)
+    if (chunk->begin ? chunk->first_allocation < lane->segment_allocation
+                     : chunk->first_allocation != lane->segment_allocation)
         return RAW_FAIL(reader, RAW_SEQUENCE, chunk->offset,
-                        "lane %" PRIu32 " continues a run after allocation %" PRIu64
+                        "lane %" PRIu32 " continues a segment after allocation %" PRIu64
                         ", it was %" PRIu64,
-                        chunk->lane, chunk->first_allocation, lane->run_allocation);
+                        chunk->lane, chunk->first_allocation, lane->segment_allocation);
     return true;
 }
 
@@ -298,7 +298,7 @@ static bool raw_reader_bridges_gap(const struct raw_reader *reader, const struct
 {
     const struct raw_lane_position *lane = &reader->lanes[chunk->lane];
     return reader->salvage && chunk->key && chunk->first_unit > lane->units &&
-           chunk->first_allocation >= lane->run_allocation;
+           chunk->first_allocation >= lane->segment_allocation;
 }
 
 static bool raw_reader_take_units(struct raw_reader *reader, struct raw_chunk *chunk)

@@ -46,7 +46,7 @@ extern "C" {
 struct raw_header {
     uint16_t version_major, version_minor;
     uint64_t features, info;
-    uint8_t run_id[RAW_RUN_ID_BYTES];
+    uint8_t recording_id[RAW_RECORDING_ID_BYTES];
     uint64_t start_ns;
     uint32_t pid;
     uint32_t metadata_bytes;
@@ -60,10 +60,10 @@ struct raw_tick {
 
 /* How far the chunks of a lane have got. */
 struct raw_lane_position {
-    uint64_t units;          /* so far */
-    uint64_t run_unit;       /* and before the latest run, */
-    uint64_t run_allocation; /* as are these allocations */
-    bool begun;              /* it has had a chunk */
+    uint64_t units;              /* so far */
+    uint64_t segment_unit;       /* and before the latest segment, */
+    uint64_t segment_allocation; /* as are these allocations */
+    bool begun;                  /* it has had a chunk */
 };
 
 /* FORMAT.md 4.4. */
@@ -91,7 +91,7 @@ struct raw_chunk {
     uint32_t payload_bytes;
     uint32_t units;
     uint64_t first_unit;       /* of a tick: its number */
-    uint64_t first_allocation; /* allocations of the lane before the run */
+    uint64_t first_allocation; /* allocations of the lane before the segment */
     uint64_t offset;           /* of the chunk, in the decoded stream or in the spool, */
     uint64_t payload_offset;   /* of its payload there, without the profile, */
     uint64_t end_offset;       /* and behind it */

@@ -172,7 +172,7 @@ static bool take_by_row(struct raw_units *units, const struct row *row, unsigned
 static bool take_by_entry(struct raw_units *units, unsigned unit, struct raw_said *said)
 {
     said->naming = RAW_NAMES_ENTRY;
-    said->lane = unit >> RAW_FOREIGN_WAY_SHIFT & (RAW_FOREIGN_WAYS - 1);
+    said->lane = unit >> RAW_FOREIGN_ENTRY_SHIFT & (RAW_FOREIGN_ENTRIES - 1);
     said->ends = (unit & RAW_FOREIGN_HIGH) << 16 | take_unit(units);
     uint64_t more = take_number(units);
     said->bound = more / RAW_FOREIGN_CLASSES;

@@ -1,7 +1,7 @@
 /* raw_units - what the units of one record say (FORMAT.md 5.2, 5.5), for the writer and for
  * readers.
  *
- *   units of a run --raw_units_take()--> raw_said --> raw_decoder   what it means in its lane
+ *   units of a segment --raw_units_take()--> raw_said --> raw_decoder   what it means in its lane
  *                                                 --> pack          what it does to a cache
  *                                                 --> units         which kinds of calls there are
  *
@@ -32,7 +32,7 @@ enum raw_naming {
     RAW_NAMES_OWN,     /* the lane has it: by its place */
     RAW_NAMES_AGED,    /* the same, by its age */
     RAW_NAMES_FOREIGN, /* by lane and bound */
-    RAW_NAMES_ENTRY,   /* by a lane that the run remembers, and how much more the bound is */
+    RAW_NAMES_ENTRY,   /* by a lane that the segment remembers, and how much more the bound is */
     RAW_NAMES_UNKNOWN  /* by its place, if it has one that matters */
 };
 

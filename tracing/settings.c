@@ -309,7 +309,7 @@ const char *settings_apply(struct writer *writer, const char *output)
     writer->limits = settings.limits;
     writer->process_id = os_process_id();
     writer->heap_bytes = malloctape_front_end.heap_bytes;
-    os_random(writer->run_id, sizeof writer->run_id);
+    os_random(writer->recording_id, sizeof writer->recording_id);
     writer->metadata = settings.metadata;
     writer->metadata_bytes = settings.metadata_bytes;
     return NULL;

@@ -16,7 +16,7 @@
 #define LOCK_SPINS     200
 #define LOCK_WAIT_NS   UINT64_C(50000)
 /* What a class gets at a time: several pages of medium-sized objects share it. */
-#define RUN_PLACES     (2 * RAW_PLACE_BLOCK)
+#define PLACES_AT_ONCE (2 * RAW_PLACE_BLOCK)
 
 _Static_assert(sizeof(struct shadow_page) << (SHADOW_ADDRESS_BITS - SHADOW_PAGE_BITS) ==
                    SHADOW_WINDOW_BYTES,
@@ -265,7 +265,7 @@ static uint32_t places_of_page(size_t size)
 static bool add_blocks(struct places *places, uint32_t size_class, uint32_t count)
 {
     uint32_t blocks =
-        ((count > RUN_PLACES ? count : RUN_PLACES) + RAW_PLACE_BLOCK - 1) / RAW_PLACE_BLOCK;
+        ((count > PLACES_AT_ONCE ? count : PLACES_AT_ONCE) + RAW_PLACE_BLOCK - 1) / RAW_PLACE_BLOCK;
     if (!map_places((uint64_t)(memory->blocks + blocks) * RAW_PLACE_BLOCK)) return false;
     memset(shadow_block_class(memory->blocks), (int)size_class, blocks);
     places->next = memory->blocks * RAW_PLACE_BLOCK;

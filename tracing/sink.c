@@ -100,7 +100,7 @@ int sink_open(struct sink *sink, int file)
     header[6] = (uint8_t)(XXH32(header + 4, 2, 0) >> 8);
     write_all(sink, header, sizeof header);
     sink->packs = true;
-    sink->stored_run = SINK_STORED_MIN;
+    sink->stored_span = SINK_STORED_MIN;
     return sink->error;
 }
 
@@ -168,7 +168,7 @@ static void forget_history(struct sink *sink)
 static void write_block(struct sink *sink, uint8_t *data, size_t bytes, size_t compressed)
 {
     if (compressed) {
-        sink->stored_run = SINK_STORED_MIN;
+        sink->stored_span = SINK_STORED_MIN;
         bytes_put32(sink->block, (uint32_t)compressed);
         write_all(sink, sink->block, BLOCK_LENGTH_BYTES + compressed);
     } else if (sink->stored_left > 0) {
@@ -177,8 +177,8 @@ static void write_block(struct sink *sink, uint8_t *data, size_t bytes, size_t c
         if (sink->stored_left == 0) forget_history(sink);
     } else {
         write_stored(sink, data, bytes);
-        sink->stored_left = sink->stored_run;
-        if (sink->stored_run < SINK_STORED_MAX) sink->stored_run *= 2;
+        sink->stored_left = sink->stored_span;
+        if (sink->stored_span < SINK_STORED_MAX) sink->stored_span *= 2;
     }
 }
 

@@ -52,7 +52,7 @@ struct sink {
     size_t end;
     uint8_t *block;
     void *lz4;
-    size_t stored_run;  /* after the next block that hardly shrinks */
+    size_t stored_span; /* after the next block that hardly shrinks */
     size_t stored_left; /* bytes that are written as they are, because the latest hardly shrank */
     bool packs;         /* what is committed from now on is to be packed, if it is not stored */
     size_t form_left;   /* bytes in this form before the other one may be tried */

@@ -20,17 +20,17 @@ _Static_assert(SPOOL_SLOT_UNITS < UNITS_HEAD_ALLOCATIONS_LIMIT,
 static void begin_segment(struct malloctape_lane *lane, uint32_t slot, const uint16_t *before,
                           size_t count)
 {
-    bool key = lane->slot.count % RAW_KEY_RUN_EVERY == 0;
+    bool key = lane->slot.count % RAW_KEY_SEGMENT_EVERY == 0;
     lane->units.addresses = recording.writer.addresses;
     units_begin_segment(&lane->units, before, count, lane->slot.count, key);
-    struct spool_run run = {.lane = lane->registry.number,
-                            .serial = lane->slot.count++,
-                            .first_allocation = units_allocations_so_far(&lane->units),
-                            .first_unit = lane->slot.earlier_units,
-                            .key = key,
-                            .extra_units = lane->units.extra_units};
-    memcpy(run.profile, lane->units.profile, RAW_PROFILE_BYTES);
-    spool_begin(&recording.writer.spool, slot, &run);
+    struct spool_segment segment = {.lane = lane->registry.number,
+                                    .serial = lane->slot.count++,
+                                    .first_allocation = units_allocations_so_far(&lane->units),
+                                    .first_unit = lane->slot.earlier_units,
+                                    .key = key,
+                                    .extra_units = lane->units.extra_units};
+    memcpy(segment.profile, lane->units.profile, RAW_PROFILE_BYTES);
+    spool_begin(&recording.writer.spool, slot, &segment);
 }
 
 void slot_enable_fast_path(struct malloctape_lane *lane)

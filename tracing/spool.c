@@ -14,7 +14,7 @@ static int write_header(int file, const struct spool_identity *identity)
     header[SPOOL_HEADER_VERSION_MAJOR] = SPOOL_VERSION_MAJOR;
     header[SPOOL_HEADER_VERSION_MINOR] = SPOOL_VERSION_MINOR;
     bytes_put32(header + SPOOL_HEADER_SLOT_BYTES, SPOOL_SLOT_BYTES);
-    memcpy(header + SPOOL_HEADER_RUN_ID, identity->run_id, RAW_RUN_ID_BYTES);
+    memcpy(header + SPOOL_HEADER_RECORDING_ID, identity->recording_id, RAW_RECORDING_ID_BYTES);
     bytes_put32(header + SPOOL_HEADER_PID, (uint32_t)identity->process_id);
     bytes_put64(header + SPOOL_HEADER_FEATURES, identity->features);
     bytes_put32(header + SPOOL_HEADER_CHECKSUM,
@@ -62,16 +62,16 @@ int spool_open(struct spool *spool, int file, const struct spool_identity *ident
 int spool_grow(struct spool *spool, uint32_t slots_max)
 {
     uint32_t first = spool->mapped;
-    if (first + SPOOL_SEGMENT_SLOTS > slots_max) return 0;
+    if (first + SPOOL_EXTENT_SLOTS > slots_max) return 0;
     uint64_t offset = SPOOL_SLOTS_OFFSET + (uint64_t)first * SPOOL_SLOT_BYTES;
-    size_t bytes = (size_t)SPOOL_SEGMENT_SLOTS * SPOOL_SLOT_BYTES;
+    size_t bytes = (size_t)SPOOL_EXTENT_SLOTS * SPOOL_SLOT_BYTES;
     int result = os_file_allocate(spool->file, offset + bytes);
     if (result < 0) return result;
-    uint8_t *place = spool->segments[first / SPOOL_SEGMENT_SLOTS];
-    uint8_t *segment = os_file_map(spool->file, offset, bytes, place);
-    if (!segment) return -12;
-    spool->segments[first / SPOOL_SEGMENT_SLOTS] = segment;
-    spool->mapped = first + SPOOL_SEGMENT_SLOTS;
+    uint8_t *place = spool->extents[first / SPOOL_EXTENT_SLOTS];
+    uint8_t *extent = os_file_map(spool->file, offset, bytes, place);
+    if (!extent) return -12;
+    spool->extents[first / SPOOL_EXTENT_SLOTS] = extent;
+    spool->mapped = first + SPOOL_EXTENT_SLOTS;
     for (uint32_t slot = spool->mapped; slot-- > first;)
         push_free(spool, slot);
     return 0;
@@ -79,37 +79,37 @@ int spool_grow(struct spool *spool, uint32_t slots_max)
 
 void spool_close(struct spool *spool)
 {
-    size_t bytes = (size_t)SPOOL_SEGMENT_SLOTS * SPOOL_SLOT_BYTES;
+    size_t bytes = (size_t)SPOOL_EXTENT_SLOTS * SPOOL_SLOT_BYTES;
     atomic_store_relaxed(&spool->free_head, 0);
     spool->free_count = 0;
-    for (uint32_t i = 0; i < spool->mapped / SPOOL_SEGMENT_SLOTS; i++)
-        os_file_unmap(spool->segments[i], bytes);
+    for (uint32_t i = 0; i < spool->mapped / SPOOL_EXTENT_SLOTS; i++)
+        os_file_unmap(spool->extents[i], bytes);
     spool->mapped = 0;
     if (spool->notes) os_memory_clear(spool->notes, SPOOL_SLOTS_MAX * sizeof *spool->notes);
 }
 
-void spool_begin(struct spool *spool, uint32_t slot, const struct spool_run *run)
+void spool_begin(struct spool *spool, uint32_t slot, const struct spool_segment *segment)
 {
     uint8_t *header = spool_slot(spool, slot);
     /* Here and not where the slot is given back: whole cache lines of zeros need not be fetched
      * from the writer's processor, as they would be for the first unit that is stored in each. */
     memset(spool_units(spool, slot), 0, (size_t)spool->notes[slot].units * sizeof(uint16_t));
     spool->notes[slot].units = 0;
-    spool->notes[slot].extra_units = run->extra_units;
+    spool->notes[slot].extra_units = segment->extra_units;
     atomic_store_relaxed(&spool->notes[slot].next, 0);
-    bytes_put32(header + SPOOL_SLOT_LANE, run->lane);
-    bytes_put64(header + SPOOL_SLOT_SERIAL, run->serial);
-    bytes_put64(header + SPOOL_SLOT_FIRST_ALLOCATION, run->first_allocation);
-    bytes_put64(header + SPOOL_SLOT_FIRST_UNIT, run->first_unit);
-    memcpy(header + SPOOL_SLOT_PROFILE, run->profile, RAW_PROFILE_BYTES);
-    bytes_put32(header + SPOOL_SLOT_FLAGS, run->key ? SPOOL_SLOT_FLAG_KEY : 0);
+    bytes_put32(header + SPOOL_SLOT_LANE, segment->lane);
+    bytes_put64(header + SPOOL_SLOT_SERIAL, segment->serial);
+    bytes_put64(header + SPOOL_SLOT_FIRST_ALLOCATION, segment->first_allocation);
+    bytes_put64(header + SPOOL_SLOT_FIRST_UNIT, segment->first_unit);
+    memcpy(header + SPOOL_SLOT_PROFILE, segment->profile, RAW_PROFILE_BYTES);
+    bytes_put32(header + SPOOL_SLOT_FLAGS, segment->key ? SPOOL_SLOT_FLAG_KEY : 0);
     atomic_store_release((uint32_t *)(void *)(header + SPOOL_SLOT_STATE), SPOOL_SLOT_IN_USE);
 }
 
-struct spool_run spool_run_of(const struct spool *spool, uint32_t slot)
+struct spool_segment spool_segment_of(const struct spool *spool, uint32_t slot)
 {
     const uint8_t *header = spool_slot(spool, slot);
-    struct spool_run run = {
+    struct spool_segment segment = {
         .lane = bytes_get32(header + SPOOL_SLOT_LANE),
         .serial = bytes_get64(header + SPOOL_SLOT_SERIAL),
         .first_allocation = bytes_get64(header + SPOOL_SLOT_FIRST_ALLOCATION),
@@ -117,8 +117,8 @@ struct spool_run spool_run_of(const struct spool *spool, uint32_t slot)
         .key = bytes_get32(header + SPOOL_SLOT_FLAGS) & SPOOL_SLOT_FLAG_KEY,
         .extra_units = spool->notes[slot].extra_units,
     };
-    memcpy(run.profile, header + SPOOL_SLOT_PROFILE, RAW_PROFILE_BYTES);
-    return run;
+    memcpy(segment.profile, header + SPOOL_SLOT_PROFILE, RAW_PROFILE_BYTES);
+    return segment;
 }
 
 void spool_end(struct spool *spool, uint32_t slot, uint32_t units, uint32_t next)

@@ -7,7 +7,7 @@
  *             lane; then to the writer. The writer may read a slot of a thread below that lane's
  *             cursor.
  * Order       note.next is stored with release after the slot's last unit and its count.
- * Memory      at most SPOOL_SLOTS_MAX slots; the file grows by SPOOL_SEGMENT_SLOTS when threads
+ * Memory      at most SPOOL_SLOTS_MAX slots; the file grows by SPOOL_EXTENT_SLOTS when threads
  *             find no free slot, and its space is allocated before it is mapped. */
 #ifndef MALLOCTAPE_SPOOL_H
 #define MALLOCTAPE_SPOOL_H
@@ -19,16 +19,16 @@
 
 /* 16 KiB: 8 160 units. Large enough that taking a slot does not show, small enough that several
  * stay in the second-level cache and that a thousand idle threads hold only 16 MiB. */
-#define SPOOL_SLOT_BYTES    16384u
-#define SPOOL_SLOT_UNITS    ((SPOOL_SLOT_BYTES - SPOOL_SLOT_HEADER_BYTES) / 2)
+#define SPOOL_SLOT_BYTES   16384u
+#define SPOOL_SLOT_UNITS   ((SPOOL_SLOT_BYTES - SPOOL_SLOT_HEADER_BYTES) / 2)
 /* 1 MiB at a time: one system call's worth. */
-#define SPOOL_SEGMENT_SLOTS 64u
+#define SPOOL_EXTENT_SLOTS 64u
 /* What threads may be ahead of the writer beyond one slot each: 64 MiB. With RAW_LANES_MAX lanes
  * of one slot the spool cannot be larger than this many. */
-#define SPOOL_SLOTS_AHEAD   4096u
-#define SPOOL_SLOTS_MAX     (RAW_LANES_MAX + SPOOL_SLOTS_AHEAD)
-#define SPOOL_SEGMENTS_MAX  (SPOOL_SLOTS_MAX / SPOOL_SEGMENT_SLOTS)
-#define SPOOL_NO_SLOT       UINT32_MAX
+#define SPOOL_SLOTS_AHEAD  4096u
+#define SPOOL_SLOTS_MAX    (RAW_LANES_MAX + SPOOL_SLOTS_AHEAD)
+#define SPOOL_EXTENTS_MAX  (SPOOL_SLOTS_MAX / SPOOL_EXTENT_SLOTS)
+#define SPOOL_NO_SLOT      UINT32_MAX
 
 _Static_assert(SPOOL_SLOT_BYTES % SPOOL_SLOT_ALIGNMENT == 0, "slots are mapped page by page");
 _Static_assert(SPOOL_SLOT_BYTES <= SPOOL_SLOT_BYTES_MAX, "FORMAT.md 8");
@@ -42,7 +42,7 @@ struct spool_note {
 };
 
 struct spool {
-    uint8_t *segments[SPOOL_SEGMENTS_MAX]; /* mapped one by one, and again for the next file */
+    uint8_t *extents[SPOOL_EXTENTS_MAX]; /* mapped one by one, and again for the next file */
     struct spool_note *notes;
     uint64_t free_head;  /* change count in the upper half, 1 + slot in the lower: a stack */
     uint32_t free_count; /* approximately */
@@ -52,12 +52,12 @@ struct spool {
 
 /* What the header says of the recording (FORMAT.md 8). */
 struct spool_identity {
-    const uint8_t *run_id;
+    const uint8_t *recording_id;
     int process_id;
     uint64_t features;
 };
 
-/* Writes the header of the new file and maps its first segment. Writer thread. Returns 0 or a
+/* Writes the header of the new file and maps its first extent. Writer thread. Returns 0 or a
  * negative errno. */
 int spool_open(struct spool *spool, int file, const struct spool_identity *identity);
 
@@ -65,7 +65,7 @@ int spool_open(struct spool *spool, int file, const struct spool_identity *ident
  * threads that are late and for the next file. Writer thread. */
 void spool_close(struct spool *spool);
 
-/* Adds a segment unless `spool` has `slots_max` slots already. Writer thread. 0 or a negative
+/* Adds an extent unless `spool` has `slots_max` slots already. Writer thread. 0 or a negative
  * errno. */
 int spool_grow(struct spool *spool, uint32_t slots_max);
 
@@ -73,7 +73,7 @@ int spool_grow(struct spool *spool, uint32_t slots_max);
 uint32_t spool_take(struct spool *spool);
 
 /* What stands in the header of a slot (FORMAT.md 8). */
-struct spool_run {
+struct spool_segment {
     uint32_t lane;
     uint64_t serial; /* of the slot in the lane */
     uint64_t first_allocation;
@@ -83,11 +83,11 @@ struct spool_run {
     uint64_t extra_units; /* before it; not in the file */
 };
 
-/* Makes a taken slot one for the run, with all its units zero. */
-void spool_begin(struct spool *spool, uint32_t slot, const struct spool_run *run);
+/* Makes a taken slot one for the segment, with all its units zero. */
+void spool_begin(struct spool *spool, uint32_t slot, const struct spool_segment *segment);
 
 /* What spool_begin() was told. */
-struct spool_run spool_run_of(const struct spool *spool, uint32_t slot);
+struct spool_segment spool_segment_of(const struct spool *spool, uint32_t slot);
 
 /* Ends the owner's use: `units` are used, the lane goes on in `next`. */
 void spool_end(struct spool *spool, uint32_t slot, uint32_t units, uint32_t next);
@@ -100,8 +100,8 @@ void spool_note_late(struct spool *spool, uint32_t slot);
 
 static inline uint8_t *spool_slot(const struct spool *spool, uint32_t slot)
 {
-    return spool->segments[slot / SPOOL_SEGMENT_SLOTS] +
-           (size_t)(slot % SPOOL_SEGMENT_SLOTS) * SPOOL_SLOT_BYTES;
+    return spool->extents[slot / SPOOL_EXTENT_SLOTS] +
+           (size_t)(slot % SPOOL_EXTENT_SLOTS) * SPOOL_SLOT_BYTES;
 }
 
 static inline uint16_t *spool_units(const struct spool *spool, uint32_t slot)

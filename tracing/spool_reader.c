@@ -73,7 +73,7 @@ static bool spool_check_header(struct spool_reader *spool)
     if ((spool->features & ~RAW_FEATURES_KNOWN) != 0)
         return SPOOL_FAIL(spool, RAW_FEATURE, SPOOL_HEADER_FEATURES, "bit %d",
                           __builtin_ctzll(spool->features & ~RAW_FEATURES_KNOWN));
-    memcpy(spool->run_id, at + SPOOL_HEADER_RUN_ID, RAW_RUN_ID_BYTES);
+    memcpy(spool->recording_id, at + SPOOL_HEADER_RECORDING_ID, RAW_RECORDING_ID_BYTES);
     spool->pid = bytes_get32(at + SPOOL_HEADER_PID);
     return true;
 }
@@ -153,9 +153,10 @@ void spool_reader_close(struct spool_reader *spool)
 
 bool spool_reader_belongs(struct spool_reader *spool, const struct raw_reader *reader)
 {
-    if (!reader->has_header || memcmp(spool->run_id, reader->header.run_id, RAW_RUN_ID_BYTES) == 0)
+    if (!reader->has_header ||
+        memcmp(spool->recording_id, reader->header.recording_id, RAW_RECORDING_ID_BYTES) == 0)
         return true;
-    return SPOOL_FAIL(spool, SPOOL_OTHER_RUN, SPOOL_HEADER_RUN_ID, NULL);
+    return SPOOL_FAIL(spool, SPOOL_OTHER_RECORDING, SPOOL_HEADER_RECORDING_ID, NULL);
 }
 
 /* ---- slots as chunks ---- */
@@ -173,7 +174,7 @@ static uint32_t spool_slot_units(const struct spool_reader *spool)
     return (spool->slot_bytes - SPOOL_SLOT_HEADER_BYTES) / 2;
 }
 
-/* The next slot of the lane, if it begins where this one's run can end; else NULL. */
+/* The next slot of the lane, if it begins where this one's segment can end; else NULL. */
 static const struct spool_slot *spool_following(const struct spool_reader *spool,
                                                 const struct spool_slot *slot)
 {
@@ -191,10 +192,10 @@ static bool spool_continues(const struct spool_reader *spool, const struct spool
     bool first = slot == spool->slots || slot[-1].lane != slot->lane;
     if (!first && spool_following(spool, slot - 1) == NULL) return false;
     if (slot->first_unit >= lane->units) return slot->first_unit == lane->units;
-    return lane->run_unit >= slot->first_unit;
+    return lane->segment_unit >= slot->first_unit;
 }
 
-/* The slot's run, without the first `skip` units, which the stream has. */
+/* The slot's segment, without the first `skip` units, which the stream has. */
 static struct raw_chunk *spool_make_chunk(struct spool_reader *spool, struct raw_reader *reader,
                                           const struct spool_slot *slot, uint32_t skip,
                                           uint32_t units, bool open_ended)
@@ -248,7 +249,7 @@ static struct raw_chunk *spool_take_slot(struct spool_reader *spool, struct raw_
     }
     uint64_t units = next != NULL ? next->first_unit - slot->first_unit : spool_slot_units(spool);
     uint64_t skip = lane->units - slot->first_unit;
-    if (skip >= units || lane->run_unit > slot->first_unit) return NULL;
+    if (skip >= units || lane->segment_unit > slot->first_unit) return NULL;
     struct raw_chunk *chunk = spool_make_chunk(spool, reader, slot, (uint32_t)skip,
                                                (uint32_t)(units - skip), next == NULL);
     if (chunk == NULL) return NULL;

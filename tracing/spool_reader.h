@@ -12,7 +12,7 @@
  *     if (spool_reader_open(&spool, path) && spool_reader_belongs(&spool, &reader))
  *         while ((chunk = spool_reader_next(&spool, &reader)) != NULL) ...
  *
- * How long a slot's run is the next slot of its lane says. The run of the last one is open-ended:
+ * How long a slot's segment is the next slot of its lane says. That of the last one is open-ended:
  * its chunk has all units to the end of the slot, and whoever decodes it finds where the records
  * end.
  *
@@ -40,7 +40,7 @@ struct spool_slot;
 
 struct spool_reader {
     struct error error;
-    uint8_t run_id[RAW_RUN_ID_BYTES];
+    uint8_t recording_id[RAW_RECORDING_ID_BYTES];
     uint32_t pid;
     bool is_late;      /* an error has ended the recording: what came later is in neither file */
     uint64_t features; /* of the stream */
@@ -57,8 +57,8 @@ struct spool_reader {
 /* False: see error. */
 bool spool_reader_open(struct spool_reader *spool, const char *path);
 
-/* Whether the spool is of the run that wrote the stream. A stream without a header does not
- * contradict. Else error is set to SPOOL_OTHER_RUN. */
+/* Whether the spool is of the recording that wrote the stream. A stream without a header does not
+ * contradict. Else error is set to SPOOL_OTHER_RECORDING. */
 bool spool_reader_belongs(struct spool_reader *spool, const struct raw_reader *reader);
 
 /* The next chunk, to be released with raw_chunk_release(reader, ...). NULL at the end, and when

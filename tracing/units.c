@@ -210,7 +210,7 @@ static unsigned put_object(struct units_lane *lane, uint16_t **at,
         return 0;
     }
     uint32_t number = raw_allocations_lane(object->bound);
-    lane->foreign[number % RAW_FOREIGN_WAYS] = object->bound;
+    lane->foreign[number % RAW_FOREIGN_ENTRIES] = object->bound;
     *at = put_number(put_number(*at, number), raw_allocations_count(object->bound));
     *at = put_place(*at, object->place, object->size_class);
     return RAW_GENERAL_FOREIGN;
@@ -268,20 +268,20 @@ void units_realloc(struct units_lane *lane, unsigned kind, const struct units_ob
     finish_event(lane, first, put_address(lane, at, allocation->address), 1);
 }
 
-/* The first unit of a free by way of the latest bound of the lane that has the object; 0 if it
+/* The first unit of a free with the latest bound of the lane that has the object; 0 if it
  * has none. */
 static inline unsigned put_foreign(struct units_lane *lane, uint16_t **at,
                                    const struct units_object *object)
 {
-    unsigned way = raw_allocations_lane(object->bound) % RAW_FOREIGN_WAYS;
-    uint64_t latest = lane->foreign[way];
+    unsigned entry = raw_allocations_lane(object->bound) % RAW_FOREIGN_ENTRIES;
+    uint64_t latest = lane->foreign[entry];
     if (raw_allocations_lane(latest) != raw_allocations_lane(object->bound) || !latest ||
         latest > object->bound || object->place >= RAW_FOREIGN_LIMIT)
         return 0;
-    lane->foreign[way] = object->bound;
+    lane->foreign[entry] = object->bound;
     *(*at)++ = (uint16_t)object->place;
     *at = put_number(*at, (object->bound - latest) * RAW_FOREIGN_CLASSES + object->size_class);
-    return RAW_UNIT_FOREIGN + (way << RAW_FOREIGN_WAY_SHIFT) + (object->place >> 16);
+    return RAW_UNIT_FOREIGN + (entry << RAW_FOREIGN_ENTRY_SHIFT) + (object->place >> 16);
 }
 
 void units_free(struct units_lane *lane, unsigned kind, const struct units_object *object,

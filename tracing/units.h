@@ -78,7 +78,7 @@ struct units_lane {
     uint8_t profile[RAW_PROFILE_BYTES];
     uint64_t extra_units; /* written so far, that are not the first unit of an event */
     uint64_t last_address;
-    uint64_t foreign[RAW_FOREIGN_WAYS]; /* cache of the latest other lanes: raw_allocations() */
+    uint64_t foreign[RAW_FOREIGN_ENTRIES]; /* cache of the latest other lanes: raw_allocations() */
     uint64_t announced[RAW_SIZE_CLASSES_MAX / 64]; /* a bit for each class that the stream knows */
     uint64_t sequences[RAW_SIZE_CLASSES_MAX + 1];  /* latest numbers; the last: of the page heap */
 };
@@ -215,20 +215,20 @@ static inline bool units_hot_free_foreign(struct units_lane *lane, unsigned kind
                                           uint32_t size_class, uint64_t bound, bool sized,
                                           uint64_t size)
 {
-    unsigned way = raw_allocations_lane(bound) % RAW_FOREIGN_WAYS, extra = 2;
-    uint64_t latest = lane->foreign[way];
+    unsigned entry = raw_allocations_lane(bound) % RAW_FOREIGN_ENTRIES, extra = 2;
+    uint64_t latest = lane->foreign[entry];
     uint64_t number = (bound - latest) * RAW_FOREIGN_CLASSES + size_class;
     if (lane->profile[RAW_FREE_1] != kind || !latest || number >= RAW_NUMBER_MORE ||
         raw_allocations_lane(latest) != raw_allocations_lane(bound) || place >= RAW_FOREIGN_LIMIT ||
         size >= RAW_NUMBER_MORE)
         return false;
     uint16_t *cursor = units_cursor(lane);
-    lane->foreign[way] = bound;
+    lane->foreign[entry] = bound;
     cursor[1] = (uint16_t)place;
     cursor[2] = (uint16_t)number;
     if (sized) cursor[++extra] = (uint16_t)size;
     atomic_store_release(
-        cursor, (uint16_t)(RAW_UNIT_FOREIGN + (way << RAW_FOREIGN_WAY_SHIFT) + (place >> 16)));
+        cursor, (uint16_t)(RAW_UNIT_FOREIGN + (entry << RAW_FOREIGN_ENTRY_SHIFT) + (place >> 16)));
     lane->extra_units += extra;
     atomic_add_own_release(&lane->head, (1 + extra) * UNITS_HEAD_UNIT);
     return true;
@@ -325,7 +325,7 @@ void units_sequence(struct units_lane *lane, unsigned structure, uint64_t number
 /* With those, the allocations of a slot are still fewer than UNITS_HEAD_ALLOCATIONS_LIMIT. */
 void units_lost(struct units_lane *lane, uint64_t events, uint64_t allocations);
 
-/* How many of these records are events. `units` are whole records of a run with that profile.
+/* How many of these records are events. `units` are whole records of a segment with that profile.
  * Any thread. */
 uint64_t units_events(const uint8_t *profile, bool addresses, const uint16_t *units, size_t count);
 

@@ -111,7 +111,7 @@ uint32_t writer_slot(struct writer *writer, bool loses_already)
         wake(writer);
         return SPOOL_NO_SLOT;
     }
-    if (atomic_load_relaxed(&writer->spool.free_count) < SPOOL_SEGMENT_SLOTS / 2) wake(writer);
+    if (atomic_load_relaxed(&writer->spool.free_count) < SPOOL_EXTENT_SLOTS / 2) wake(writer);
     return slot;
 }
 
@@ -200,16 +200,16 @@ static void commit_units(struct writer *writer, struct malloctape_lane *lane, si
                          bool packed)
 {
     const uint16_t *from = lane->writer.read_from;
-    struct spool_run run = spool_run_of(&writer->spool, lane->writer.read_slot);
+    struct spool_segment segment = spool_segment_of(&writer->spool, lane->writer.read_slot);
     size_t before = (size_t)(from - spool_units(&writer->spool, lane->writer.read_slot));
     struct chunk_units chunk = {.lane = lane->registry.number,
-                                .first_unit = run.first_unit + before,
-                                .first_allocation = run.first_allocation,
-                                .run = {run.profile, writer->addresses, from, count}};
+                                .first_unit = segment.first_unit + before,
+                                .first_allocation = segment.first_allocation,
+                                .records = {segment.profile, writer->addresses, from, count}};
     uint8_t *room = sink_room(&writer->sink, CHUNK_BYTES_MAX(count));
-    if (before == 0) chunk.flags = RAW_CHUNK_FLAG_BEGIN | (run.key ? RAW_CHUNK_FLAG_KEY : 0);
+    if (before == 0) chunk.flags = RAW_CHUNK_FLAG_BEGIN | (segment.key ? RAW_CHUNK_FLAG_KEY : 0);
     if (packed) chunk.flags |= RAW_CHUNK_FLAG_PACKED;
-    chunk.followed = follow_lane(writer, lane, chunk.flags, run.first_allocation);
+    chunk.followed = follow_lane(writer, lane, chunk.flags, segment.first_allocation);
     size_t bytes = chunk_write(&writer->packer, &chunk, room);
     if (packed)
         sink_commit_packed(&writer->sink, bytes, CHUNK_BYTES_PLAIN(count));
@@ -227,8 +227,9 @@ static void units_are_written(struct malloctape_lane *lane, size_t count)
 static size_t half_of_units(const struct writer *writer, const struct malloctape_lane *lane,
                             size_t count)
 {
-    struct spool_run run = spool_run_of(&writer->spool, lane->writer.read_slot);
-    return units_whole(run.profile, writer->addresses, lane->writer.read_from, count, count / 2);
+    struct spool_segment segment = spool_segment_of(&writer->spool, lane->writer.read_slot);
+    return units_whole(segment.profile, writer->addresses, lane->writer.read_from, count,
+                       count / 2);
 }
 
 /* Near the limit of bytes each chunk is written by itself. What does not fit is tried again with
@@ -415,9 +416,9 @@ static uint64_t events_of_lane(const struct writer *writer, const struct malloct
     /* Without a slot the lane had no thread when `extra` was read. */
     if (!cursor_of(lane)) return lane->writer.written - extra;
     const uint16_t *units = spool_units(&writer->spool, lane->writer.read_slot);
-    struct spool_run run = spool_run_of(&writer->spool, lane->writer.read_slot);
-    return run.first_unit - run.extra_units +
-           units_events(run.profile, writer->addresses, units,
+    struct spool_segment segment = spool_segment_of(&writer->spool, lane->writer.read_slot);
+    return segment.first_unit - segment.extra_units +
+           units_events(segment.profile, writer->addresses, units,
                         (size_t)(lane->writer.read_from - units));
 }
 
@@ -450,14 +451,14 @@ static void report_failure(const struct writer *writer, const char *what)
     message_text(&message, writer->failed);
     message_text(&message, ": ");
     message_error(&message, writer->error);
-    if (writer->place.status > 0) {
+    if (writer->files.status > 0) {
         message_text(&message, "; the command ended with status ");
-        message_number(&message, (uint64_t)writer->place.status);
+        message_number(&message, (uint64_t)writer->files.status);
     }
     /* One that lies beside the stream is found without a word. */
-    if (writer->place.settled && !writer->place.spool_is_beside) {
+    if (writer->files.settled && !writer->files.spool_is_beside) {
         message_text(&message, "; what was not written is in ");
-        message_text(&message, writer->place.spool_path);
+        message_text(&message, writer->files.spool_path);
     }
     report_line(writer->report, &message);
 }
@@ -468,7 +469,7 @@ static void report_command(const struct writer *writer)
     message_begin(&message);
     message_text(&message, writer->output);
     message_text(&message, ": the command ended with status ");
-    message_number(&message, (uint64_t)writer->place.status);
+    message_number(&message, (uint64_t)writer->files.status);
     message_text(&message, " and may not have read everything");
     report_line(writer->report, &message);
 }
@@ -551,7 +552,7 @@ static void tell_end(const struct writer *writer)
     struct message message;
     uint64_t events = writer->error ? 0 : events_in_stream(writer);
     message_clear(&message);
-    if (!writer->error && !writer->quiet && writer->place.status <= 0)
+    if (!writer->error && !writer->quiet && writer->files.status <= 0)
         put_summary(writer, &message, events);
     report_end(writer->report, writer->process_id, events, *writer->foreign_malloc, &message);
     if (message.bytes && writer->speaks) message_write(&message);
@@ -604,7 +605,7 @@ static uint64_t features(const struct writer *writer)
 
 static void forget_output(struct writer *writer)
 {
-    output_forget(&writer->place);
+    output_forget(&writer->files);
     report_forget(writer->report, writer->process_id);
     writer->report = "";
     writer->quiet = true;
@@ -615,12 +616,12 @@ static void end_output(struct writer *writer)
     if (atomic_load_acquire(&writer->discard) && events_so_far(writer) < WRITER_DISCARDED_EVENTS)
         forget_output(writer);
     if (writer->error) note_late(writer);
-    int result = output_end(&writer->place, !writer->error, writer->patience_ns);
+    int result = output_end(&writer->files, !writer->error, writer->patience_ns);
     os_file_close(writer->statm);
     if (result < 0 && !writer->error) fail(writer, result, writer->output);
     if (writer->error)
         report_failure(writer, "recording ended early: ");
-    else if (writer->place.status > 0)
+    else if (writer->files.status > 0)
         report_command(writer);
     tell_end(writer);
 }
@@ -653,7 +654,7 @@ static void grow(struct writer *writer)
         os_wake_all(&writer->space_epoch);
     } while (writer->spool.mapped > latest && writer->spool.mapped < 2 * before);
     bool grown = writer->spool.mapped > before;
-    if (result < 0 && !grown && lanes > before / 2) fail(writer, result, writer->place.spool_path);
+    if (result < 0 && !grown && lanes > before / 2) fail(writer, result, writer->files.spool_path);
     atomic_store_relaxed(&writer->cannot_grow, !grown);
 }
 
@@ -676,7 +677,7 @@ static void put_header(struct writer *writer)
     bytes_put16(header + RAW_HEADER_VERSION_MINOR, RAW_VERSION_MINOR);
     bytes_put32(header + RAW_HEADER_METADATA_BYTES, (uint32_t)writer->metadata_bytes);
     bytes_put64(header + RAW_HEADER_FEATURES, features(writer));
-    memcpy(header + RAW_HEADER_RUN_ID, writer->run_id, RAW_RUN_ID_BYTES);
+    memcpy(header + RAW_HEADER_RECORDING_ID, writer->recording_id, RAW_RECORDING_ID_BYTES);
     bytes_put64(header + RAW_HEADER_START_NS,
                 os_wall_clock_ns() - (os_clock_ns() - writer->start_ns));
     bytes_put32(header + RAW_HEADER_PID, (uint32_t)writer->process_id);
@@ -688,8 +689,8 @@ static void put_header(struct writer *writer)
 
 static int begin_stream(struct writer *writer)
 {
-    struct output_place *place = &writer->place;
-    int result = sink_open(&writer->sink, place->file);
+    struct output_files *files = &writer->files;
+    int result = sink_open(&writer->sink, files->file);
     if (result < 0) return fail(writer, result, writer->output);
     put_header(writer);
     result = sink_flush(&writer->sink);
@@ -708,25 +709,25 @@ static int reserve_memory(struct writer *writer)
 
 static int open_output(struct writer *writer)
 {
-    struct output_place *place = &writer->place;
-    *place = (struct output_place){.name = writer->output, .scratch = writer->scratch};
-    memcpy(&place->id, writer->run_id, sizeof place->id);
-    int result = output_make(place);
-    if (result < 0) return fail(writer, result, place->failed);
-    struct spool_identity identity = {writer->run_id, writer->process_id, features(writer)};
-    result = spool_open(&writer->spool, place->spool, &identity);
-    if (result < 0) return fail(writer, result, place->spool_path);
-    result = output_start(place);
-    if (result < 0) return fail(writer, result, place->failed);
-    writer->sink.has_reader = place->has_reader;
+    struct output_files *files = &writer->files;
+    *files = (struct output_files){.name = writer->output, .scratch = writer->scratch};
+    memcpy(&files->id, writer->recording_id, sizeof files->id);
+    int result = output_make(files);
+    if (result < 0) return fail(writer, result, files->failed);
+    struct spool_identity identity = {writer->recording_id, writer->process_id, features(writer)};
+    result = spool_open(&writer->spool, files->spool, &identity);
+    if (result < 0) return fail(writer, result, files->spool_path);
+    result = output_start(files);
+    if (result < 0) return fail(writer, result, files->failed);
+    writer->sink.has_reader = files->has_reader;
     writer->sink.patience_ns = writer->patience_ns;
     writer->sink.meanwhile = grow_meanwhile;
     writer->sink.meanwhile_argument = writer;
-    if (place->kind == OUTPUT_FIFO) return 0;
+    if (files->kind == OUTPUT_FIFO) return 0;
     result = begin_stream(writer);
     if (result < 0) return result;
-    result = output_settle(place);
-    return result < 0 ? fail(writer, result, place->failed) : 0;
+    result = output_settle(files);
+    return result < 0 ? fail(writer, result, files->failed) : 0;
 }
 
 /* Until then, an older recording of the same name is what it was. */
@@ -738,7 +739,7 @@ static int open_all(struct writer *writer)
     writer->statm = os_file_open_read("/proc/self/statm");
     result = open_output(writer);
     if (result < 0) {
-        output_discard(&writer->place);
+        output_discard(&writer->files);
         os_file_close(writer->statm);
         return result;
     }
@@ -793,7 +794,7 @@ static void sleep_until_next_pass(struct writer *writer)
 static int await_reader(struct writer *writer)
 {
     int result;
-    while ((result = output_connect(&writer->place)) == -ENXIO) {
+    while ((result = output_connect(&writer->files)) == -ENXIO) {
         if (writer->patience_ns && os_clock_ns() - writer->start_ns >= writer->patience_ns)
             return fail(writer, -ETIMEDOUT, writer->output);
         grow_if_starved(writer);
@@ -803,7 +804,7 @@ static int await_reader(struct writer *writer)
     }
     if (result < 0) return fail(writer, result, writer->output);
     result = begin_stream(writer);
-    if (result < 0) os_file_close(writer->place.file);
+    if (result < 0) os_file_close(writer->files.file);
     return result;
 }
 
@@ -843,12 +844,12 @@ static void tell_status(struct writer *writer, enum writer_status status)
 /* A thread whose beginning was deferred. */
 static int take_up(struct writer *writer)
 {
-    int result = output_take_up(&writer->place);
-    writer->sink.file = writer->place.file;
-    writer->spool.file = writer->place.spool;
+    int result = output_take_up(&writer->files);
+    writer->sink.file = writer->files.file;
+    writer->spool.file = writer->files.spool;
     writer->statm = os_file_open_read("/proc/self/statm");
     tell_status(writer, WRITER_RUNNING);
-    return result < 0 ? fail(writer, result, writer->place.failed) : 0;
+    return result < 0 ? fail(writer, result, writer->files.failed) : 0;
 }
 
 /* Said first: a program that goes on may end at once. */
@@ -872,7 +873,7 @@ static void writer_main(struct writer *writer)
         tell_status(writer, opened ? WRITER_RUNNING : WRITER_FAILED);
         if (!opened) return;
     }
-    if (result == 0 && writer->place.kind == OUTPUT_FIFO) result = await_reader(writer);
+    if (result == 0 && writer->files.kind == OUTPUT_FIFO) result = await_reader(writer);
     if (result < 0) {
         writer->ends();
         end_output(writer);
@@ -933,7 +934,7 @@ static void open_apart(void *argument)
     struct writer *writer = argument;
     bool opened = open_or_report(writer);
     if (opened) {
-        output_put_aside(&writer->place);
+        output_put_aside(&writer->files);
         atomic_store_release(&writer->stage, WRITER_DEFERRED);
     } else {
         spool_close(&writer->spool);
@@ -955,7 +956,7 @@ static bool can_defer(const struct writer *writer)
 
 int writer_start(struct writer *writer)
 {
-    bool deferred = can_defer(writer) && os_run_apart(open_apart, writer) == 0;
+    bool deferred = can_defer(writer) && os_call_apart(open_apart, writer) == 0;
     if (!deferred && start_thread(writer) < 0) {
         report_failure(writer, "not recording: ");
         return writer->error;

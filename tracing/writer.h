@@ -72,7 +72,7 @@ struct writer {
     const char *output;   /* without letters after % (output.h) */
     const char *scratch;  /* directory for temporary files */
     uint64_t patience_ns; /* with a reader that does not come or does not read; 0: no limit */
-    uint8_t run_id[RAW_RUN_ID_BYTES];
+    uint8_t recording_id[RAW_RECORDING_ID_BYTES];
     int process_id;
     const char *metadata;
     size_t metadata_bytes;
@@ -112,7 +112,7 @@ struct writer {
     struct writer_memory *memory; /* all that it has reserved */
     enum raw_end_status end_status;
     bool is_full; /* the limit of bytes has kept something out of the stream */
-    struct output_place place;
+    struct output_files files;
     struct sink sink;
     struct packer packer;
     uint16_t **snapshot; /* cursor of each lane at the latest tick */

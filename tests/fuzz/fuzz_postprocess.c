@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "common/output.h"
-#include "postprocess/run.h"
+#include "postprocess/order_trace.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tracing/raw_reader.h"
 
@@ -39,7 +39,7 @@ void fuzz_postprocess(const uint8_t *raw, size_t raw_bytes, const uint8_t *spool
     static int null = -1;
     if (null < 0) null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     write_files(raw, raw_bytes, spool, spool_bytes);
-    struct run_options options = {0};
+    struct order_trace_options options = {0};
     options.order.salvage = (choice & FUZZ_SALVAGE) != 0;
     options.order.patience_bytes = PATIENCE_BYTES;
     if (spool != NULL) {
@@ -48,10 +48,10 @@ void fuzz_postprocess(const uint8_t *raw, size_t raw_bytes, const uint8_t *spool
     }
     struct raw_reader reader;
     struct output output;
-    struct run_result result;
+    struct order_trace_result result;
     raw_reader_open_fd(&reader, fuzz_file(0, raw, raw_bytes));
     if (!output_open_fd(&output, null)) abort();
-    if (reader.state != RAW_STREAM_FAILED) run_order(&reader, &options, &output, &result);
+    if (reader.state != RAW_STREAM_FAILED) order_trace(&reader, &options, &output, &result);
     output_close(&output);
     raw_reader_close(&reader);
 }

@@ -119,10 +119,10 @@ class Cache
   end
 end
 
-# What is carried from one chunk of a lane to the next: of the lane, and of its present run.
+# What is carried from one chunk of a lane to the next: of the lane, and of its present segment.
 class RawLane
   attr_reader :number, :sequences, :profile, :ways, :cache, :recent
-  attr_accessor :records, :units, :allocations, :run_allocation, :address
+  attr_accessor :records, :units, :allocations, :segment_allocation, :address
 
   def initialize(number)
     @number = number
@@ -133,9 +133,9 @@ class RawLane
     @recent = {}
   end
 
-  def begin_run(profile, key)
+  def begin_segment(profile, key)
     @profile = profile
-    @run_allocation = @allocations
+    @segment_allocation = @allocations
     @ways = Array.new(8) # lane and bound of the latest foreign object, 5.2
     @address = 0
     @sequences.clear if key
@@ -200,12 +200,12 @@ class RawDump
     refuse(16, format('feature bits 0x%x are unknown', features & ~1)) if features > 1
     @has_addresses = features[0] == 1
     info = @stream.u64
-    run = @stream.take(16).unpack1('H*')
+    recording = @stream.take(16).unpack1('H*')
     start = @stream.u64
     pid = @stream.u32
     @stream.u32 # checksum
-    puts format('%012x raw %d.%d features 0x%x info 0x%x run %s start %d pid %d',
-                0, major, minor, features, info, run, start, pid)
+    puts format('%012x raw %d.%d features 0x%x info 0x%x recording %s start %d pid %d',
+                0, major, minor, features, info, recording, start, pid)
     dump_metadata(@stream.part(metadata_bytes))
   end
 
@@ -247,7 +247,7 @@ class RawDump
     check_sequence(chunk, lane)
     profile = chunk.payload.take(8).bytes if chunk.begin?
     units = chunk.packed? ? unpack(chunk) : plain(chunk)
-    begin_run(chunk, lane, profile) if chunk.begin?
+    begin_segment(chunk, lane, profile) if chunk.begin?
     records(chunk, Units.new(units, chunk.payload.offset), lane)
     lane.units += chunk.units
   end
@@ -258,8 +258,8 @@ class RawDump
     refuse(offset,
            "lane #{lane.number}: unit #{chunk.first_unit} where #{lane.units} was due") unless
       chunk.first_unit == lane.units
-    refuse(offset, "lane #{lane.number}: the first run is not key") unless lane.begun? || chunk.key?
-    allocations = chunk.begin? ? lane.allocations : lane.run_allocation
+    refuse(offset, "lane #{lane.number}: the first segment is not key") unless lane.begun? || chunk.key?
+    allocations = chunk.begin? ? lane.allocations : lane.segment_allocation
     return if chunk.first_allocation == allocations
 
     refuse(offset, "lane #{lane.number}: allocation #{chunk.first_allocation} " \
@@ -298,7 +298,7 @@ class RawDump
   # 5.1 Profile. Refused by its chunk.
   PROFILE = [FREES, FREES, FREES, ALLOCATIONS, ALLOCATIONS, ALLOCATIONS, [:REALLOC], []].freeze
 
-  def begin_run(chunk, lane, kinds)
+  def begin_segment(chunk, lane, kinds)
     profile = kinds.zip(PROFILE).map do |kind, shapes|
       next if kind.zero?
 
@@ -306,8 +306,8 @@ class RawDump
       refuse(chunk.offset, "kind #{kind} in the profile") unless call && shapes.include?(call.shape)
       call
     end
-    lane.begin_run(profile, chunk.key?)
-    puts format('%012x L%d run unit %d allocations %d%s profile %s', chunk.offset, lane.number,
+    lane.begin_segment(profile, chunk.key?)
+    puts format('%012x L%d segment unit %d allocations %d%s profile %s', chunk.offset, lane.number,
                 lane.units, lane.allocations, chunk.key? ? ' key' : '',
                 profile.first(7).map { |call| call ? call.name : '-' }.join(' '))
   end

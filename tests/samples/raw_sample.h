@@ -25,7 +25,7 @@ class RawSample : public RawBuilder {
     explicit RawSample(const RawStreamHeader &header = RawSample::header()) : RawBuilder(header)
     {
         profile = make_profile({CALL_FREE, 0, 0, CALL_MALLOC, 0, 0, CALL_REALLOC_MOVED, 0});
-        chunks_per_run = chunk_units_max = UINT64_MAX;
+        chunks_per_segment = chunk_units_max = UINT64_MAX;
     }
 
     /* Of which lane the records are. */
@@ -34,7 +34,7 @@ class RawSample : public RawBuilder {
     /* One chunk; a run begins with it. */
     void records(uint32_t number, const std::function<void()> &write)
     {
-        end_run(number);
+        end_segment(number);
         more(number, write);
     }
     /* One chunk of the present run. */

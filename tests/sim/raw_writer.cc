@@ -13,7 +13,7 @@ using bytes::put_varint;
 
 namespace {
 
-constexpr size_t kRunsKept = 3;
+constexpr size_t kSegmentsKept = 3;
 
 } // namespace
 
@@ -38,48 +38,49 @@ RawWriter::Lane &RawWriter::lane(uint32_t number)
     return lanes_[number];
 }
 
-/* ---- records into runs ---- */
+/* ---- records into segments ---- */
 
 void RawWriter::write(const RawRecord &record)
 {
     Lane &l = lane(record.lane);
-    if (l.runs.empty()) begin_run(l);
-    RawCode code = encoder_.encode(l.runs.back(), record);
-    if (l.runs.back().units.size() + code.units.size() > options_.slot_units ||
+    if (l.segments.empty()) begin_segment(l);
+    RawCode code = encoder_.encode(l.segments.back(), record);
+    if (l.segments.back().units.size() + code.units.size() > options_.slot_units ||
         random_.one_in(4 * options_.slot_units)) {
-        begin_run(l);
-        code = encoder_.encode(l.runs.back(), record);
+        begin_segment(l);
+        code = encoder_.encode(l.segments.back(), record);
     }
-    Run &run = l.runs.back();
-    RawEncoder::append(run, record, code, l.allocations);
-    run.ends.push_back(static_cast<uint32_t>(run.units.size()));
-    run.visible.push_back(record.number != kSequenceBefore && record.number != kSequenceAfter &&
-                          record.number < kClass);
+    Segment &segment = l.segments.back();
+    RawEncoder::append(segment, record, code, l.allocations);
+    segment.ends.push_back(static_cast<uint32_t>(segment.units.size()));
+    segment.visible.push_back(record.number != kSequenceBefore && record.number != kSequenceAfter &&
+                              record.number < kClass);
     l.units += code.units.size();
     l.allocations += record.allocations;
-    run.allocations.push_back(l.allocations);
+    segment.allocations.push_back(l.allocations);
     if (record.number < 48) l.kinds[record.number]++;
 }
 
-void RawWriter::begin_run(Lane &lane)
+void RawWriter::begin_segment(Lane &lane)
 {
-    Run run;
-    run.serial = lane.runs_count++;
-    run.first_unit = lane.units;
-    run.first_allocation = lane.allocations;
-    run.key = run.serial == 0 || ++lane.runs_since_key >= 16 || random_.one_in(5);
-    if (run.key)
-        lane.runs_since_key = 0;
+    Segment segment;
+    segment.serial = lane.segments_count++;
+    segment.first_unit = lane.units;
+    segment.first_allocation = lane.allocations;
+    segment.key = segment.serial == 0 || ++lane.segments_since_key >= 16 || random_.one_in(5);
+    if (segment.key)
+        lane.segments_since_key = 0;
     else
-        std::copy_n(lane.runs.back().latest, kStructures, run.latest);
-    choose_profile(lane, run);
-    while (lane.runs.size() >= kRunsKept && lane.runs.front().out == lane.runs.front().ends.size())
-        lane.runs.erase(lane.runs.begin());
-    lane.runs.push_back(std::move(run));
+        std::copy_n(lane.segments.back().latest, kStructures, segment.latest);
+    choose_profile(lane, segment);
+    while (lane.segments.size() >= kSegmentsKept &&
+           lane.segments.front().out == lane.segments.front().ends.size())
+        lane.segments.erase(lane.segments.begin());
+    lane.segments.push_back(std::move(segment));
 }
 
 /* Mostly the frequent kinds, but any will do, and none. */
-void RawWriter::choose_profile(const Lane &lane, Run &run)
+void RawWriter::choose_profile(const Lane &lane, Segment &segment)
 {
     static const Shape shapes[] = {kFree,       kFree,       kFree,   kAllocation,
                                    kAllocation, kAllocation, kRealloc};
@@ -88,59 +89,61 @@ void RawWriter::choose_profile(const Lane &lane, Run &run)
         unsigned best = 0;
         for (unsigned kind = 1; kind < 45; kind++) {
             if (kind_traits[kind].shape != shapes[slot]) continue;
-            bool taken = slot % 3 != 0 && memchr(run.profile, static_cast<int>(kind), 7) != nullptr;
+            bool taken =
+                slot % 3 != 0 && memchr(segment.profile, static_cast<int>(kind), 7) != nullptr;
             if (best == 0 || (!taken && lane.kinds[kind] > lane.kinds[best]) || random_.one_in(40))
                 best = kind;
         }
-        run.profile[slot] = static_cast<uint8_t>(best);
+        segment.profile[slot] = static_cast<uint8_t>(best);
     }
 }
 
-/* ---- runs into chunks ---- */
+/* ---- segments into chunks ---- */
 
 uint64_t RawWriter::cut(uint32_t number, bool all)
 {
     Lane &l = lane(number);
     uint64_t pending = 0, out = 0;
-    for (const Run &run : l.runs)
-        pending += run.ends.size() - run.out;
+    for (const Segment &segment : l.segments)
+        pending += segment.ends.size() - segment.out;
     uint64_t wanted = all || pending == 0 ? pending : random_.below(pending + 1);
-    for (Run &run : l.runs) {
-        if (out < wanted && run.out < run.ends.size() && random_.one_in(50))
-            chunk_of(number, run, 0);
-        while (out < wanted && run.out < run.ends.size()) {
-            uint64_t most = std::min<uint64_t>(run.ends.size() - run.out, wanted - out);
+    for (Segment &segment : l.segments) {
+        if (out < wanted && segment.out < segment.ends.size() && random_.one_in(50))
+            chunk_of(number, segment, 0);
+        while (out < wanted && segment.out < segment.ends.size()) {
+            uint64_t most = std::min<uint64_t>(segment.ends.size() - segment.out, wanted - out);
             uint64_t records = random_.one_in(3) ? random_.between(1, most) : most;
-            chunk_of(number, run, records);
+            chunk_of(number, segment, records);
             out += records;
         }
     }
     return out;
 }
 
-void RawWriter::chunk_of(uint32_t number, Run &run, size_t records)
+void RawWriter::chunk_of(uint32_t number, Segment &segment, size_t records)
 {
     std::string payload;
-    size_t from = run.out == 0 ? 0 : run.ends[run.out - 1];
-    size_t to = records == 0 ? from : run.ends[run.out + records - 1];
+    size_t from = segment.out == 0 ? 0 : segment.ends[segment.out - 1];
+    size_t to = records == 0 ? from : segment.ends[segment.out + records - 1];
     int flags = 0;
-    if (!run.begun) {
-        run.begun = true;
-        flags = 1 | (run.key ? 2 : 0);
-        payload.assign(reinterpret_cast<const char *>(run.profile), sizeof run.profile);
+    if (!segment.begun) {
+        segment.begun = true;
+        flags = 1 | (segment.key ? 2 : 0);
+        payload.assign(reinterpret_cast<const char *>(segment.profile), sizeof segment.profile);
     }
     if (options_.packed && !random_.one_in(8)) {
         flags |= 4;
-        payload += encoder_.pack(run, from, to, lanes_[number].packed_from, options_.fault == kAge);
+        payload +=
+            encoder_.pack(segment, from, to, lanes_[number].packed_from, options_.fault == kAge);
     } else {
-        payload += RawEncoder::plain(run, from, to);
+        payload += RawEncoder::plain(segment, from, to);
         lanes_[number].packed_from =
-            1 + (run.out + records == 0 ? run.first_allocation
-                                        : run.allocations[run.out + records - 1]);
+            1 + (segment.out + records == 0 ? segment.first_allocation
+                                            : segment.allocations[segment.out + records - 1]);
     }
-    auto first = run.visible.begin() + static_cast<int64_t>(run.out);
-    run.out += records;
-    chunk(1, flags, number, payload, to - from, run.first_unit + from, run.first_allocation,
+    auto first = segment.visible.begin() + static_cast<int64_t>(segment.out);
+    segment.out += records;
+    chunk(1, flags, number, payload, to - from, segment.first_unit + from, segment.first_allocation,
           std::count(first, first + static_cast<int64_t>(records), true));
 }
 
@@ -171,8 +174,8 @@ void RawWriter::end(uint32_t status, uint64_t nanoseconds, uint64_t events, uint
     end.waited = random_.of_bits(40);
     for (const Lane &l : lanes_) {
         uint64_t out = 0;
-        for (const Run &run : l.runs)
-            out = run.first_unit + (run.out == 0 ? 0 : run.ends[run.out - 1]);
+        for (const Segment &segment : l.segments)
+            out = segment.first_unit + (segment.out == 0 ? 0 : segment.ends[segment.out - 1]);
         end.lane_units.push_back(out);
     }
     chunk(3, 0, 0, encode_end(end), 0, ticks_, 0, 0);
@@ -219,16 +222,18 @@ std::string RawWriter::file()
 
 /* ---- the spool ---- */
 
-void RawWriter::slot(std::string &spool, uint32_t number, const Run &run)
+void RawWriter::slot(std::string &spool, uint32_t number, const Segment &segment)
 {
-    SpoolSlot slot = {1, number, run.serial, run.first_allocation, run.first_unit, "", run.key, ""};
-    slot.profile.assign(reinterpret_cast<const char *>(run.profile), sizeof run.profile);
-    slot.units = RawEncoder::plain(run, 0, run.units.size());
+    SpoolSlot slot = {
+        1,           number, segment.serial, segment.first_allocation, segment.first_unit, "",
+        segment.key, ""};
+    slot.profile.assign(reinterpret_cast<const char *>(segment.profile), sizeof segment.profile);
+    slot.units = RawEncoder::plain(segment, 0, segment.units.size());
     size_t start = spool.size();
     spool += encode_spool_slot(slot, kSlotHeaderBytes + 2 * options_.slot_units);
     /* A record whose first unit was not stored yet. */
-    if (run.units.size() + 4 <= options_.slot_units && random_.one_in(2))
-        spool[start + kSlotHeaderBytes + 2 * run.units.size() + 2] = 'x';
+    if (segment.units.size() + 4 <= options_.slot_units && random_.one_in(2))
+        spool[start + kSlotHeaderBytes + 2 * segment.units.size() + 2] = 'x';
 }
 
 std::string RawWriter::spool()
@@ -236,12 +241,12 @@ std::string RawWriter::spool()
     uint64_t slot_bytes = kSlotHeaderBytes + 2 * options_.slot_units;
     std::string spool =
         encode_spool_header(slot_bytes, header_.id, header_.pid, options_.addresses);
-    std::vector<std::pair<uint32_t, const Run *>> slots;
+    std::vector<std::pair<uint32_t, const Segment *>> slots;
     for (uint32_t number = 0; number < lanes_.size(); number++) {
         bool from_here = false; /* slots are freed in their order */
-        for (const Run &run : lanes_[number].runs) {
-            from_here = from_here || run.out < run.ends.size() || random_.one_in(2);
-            if (from_here) slots.emplace_back(number, &run);
+        for (const Segment &segment : lanes_[number].segments) {
+            from_here = from_here || segment.out < segment.ends.size() || random_.one_in(2);
+            if (from_here) slots.emplace_back(number, &segment);
         }
     }
     for (size_t i = slots.size(); i > 1; i--)

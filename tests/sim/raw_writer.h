@@ -1,6 +1,6 @@
 /* raw_writer - the raw stream and the spool of a simulated program.
  *
- *   write(record)... --RawEncoder--> the lane's run --cut()--> chunks of the stream
+ *   write(record)... --RawEncoder--> the lane's segment --cut()--> chunks of the stream
  *                                       \--spool()--> slots, for what a process leaves behind
  *
  * Where the format leaves a choice (profiles, which of several codes, where a chunk ends, packing,
@@ -46,7 +46,7 @@ class RawWriter {
     std::string spool();
 
   private:
-    struct Run : RawSegment {
+    struct Segment : RawSegment {
         uint64_t serial = 0;
         bool begun = false;                /* its first chunk is in the stream */
         std::vector<uint32_t> ends;        /* of its records, in units */
@@ -55,20 +55,20 @@ class RawWriter {
         size_t out = 0;                    /* records that are in the stream */
     };
     struct Lane {
-        uint64_t units = 0, allocations = 0, runs_count = 0, runs_since_key = 0;
+        uint64_t units = 0, allocations = 0, segments_count = 0, segments_since_key = 0;
         uint64_t packed_from = 1; /* from this allocation on all chunks are packed */
         uint64_t kinds[48] = {};
-        std::vector<Run>
-            runs; /* the latest ones; those before the last may be wholly in the stream */
+        std::vector<Segment>
+            segments; /* the latest ones; those before the last may be wholly in the stream */
     };
 
     Lane &lane(uint32_t number);
-    void begin_run(Lane &lane);
-    void choose_profile(const Lane &lane, Run &run);
-    void chunk_of(uint32_t number, Run &run, size_t records);
+    void begin_segment(Lane &lane);
+    void choose_profile(const Lane &lane, Segment &segment);
+    void chunk_of(uint32_t number, Segment &segment, size_t records);
     void chunk(int type, int flags, uint32_t lane, const std::string &payload, uint64_t units,
                uint64_t first, uint64_t first_allocation, int64_t visible);
-    void slot(std::string &spool, uint32_t number, const Run &run);
+    void slot(std::string &spool, uint32_t number, const Segment &segment);
 
     const Options &options_;
     Random &random_;

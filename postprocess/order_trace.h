@@ -1,4 +1,4 @@
-/* run - a whole raw stream into a whole instruction stream.
+/* order_trace - a whole raw stream into a whole instruction stream.
  *
  *   raw_reader --chunks--> read_ahead --> order --> instruction_writer
  *        \--cut--> spool_reader --chunks----^
@@ -16,8 +16,8 @@
  *   damaged    the stream is damaged; what was ordered before that is in the output, and the output
  *              says so
  *   failed     the output, or the system: `error` says what */
-#ifndef MALLOCTAPE_RUN_H
-#define MALLOCTAPE_RUN_H
+#ifndef MALLOCTAPE_ORDER_TRACE_H
+#define MALLOCTAPE_ORDER_TRACE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,24 +32,30 @@
 extern "C" {
 #endif
 
-enum run_status { RUN_COMPLETE, RUN_CUT, RUN_SALVAGED, RUN_DAMAGED, RUN_FAILED };
-
-enum run_spool {
-    RUN_SPOOL_NONE, /* not needed, or there is none */
-    RUN_SPOOL_USED,
-    RUN_SPOOL_OTHER,  /* it belongs to another run */
-    RUN_SPOOL_DAMAGED /* damage in it; what was before that was used */
+enum order_trace_status {
+    ORDER_TRACE_COMPLETE,
+    ORDER_TRACE_CUT,
+    ORDER_TRACE_SALVAGED,
+    ORDER_TRACE_DAMAGED,
+    ORDER_TRACE_FAILED
 };
 
-struct run_result {
-    enum run_status status;
-    struct error error;   /* the first of the stream or the output, from RUN_SALVAGED on */
+enum order_trace_spool {
+    ORDER_TRACE_SPOOL_NONE, /* not needed, or there is none */
+    ORDER_TRACE_SPOOL_USED,
+    ORDER_TRACE_SPOOL_OTHER,  /* it belongs to another recording */
+    ORDER_TRACE_SPOOL_DAMAGED /* damage in it; what was before that was used */
+};
+
+struct order_trace_result {
+    enum order_trace_status status;
+    struct error error;   /* the first of the stream or the output, from ORDER_TRACE_SALVAGED on */
     bool truncated;       /* the stream has no end chunk, or an error had ended the recording */
     uint64_t lost_at_end; /* events lost, as the end of the stream says: also behind the last record
                              of a loss */
     struct error cut;     /* where it ends, if it has no end chunk */
-    enum run_spool spool;
-    struct error spool_error;    /* with RUN_SPOOL_DAMAGED */
+    enum order_trace_spool spool;
+    struct error spool_error;    /* with ORDER_TRACE_SPOOL_DAMAGED */
     uint64_t spool_records;      /* taken from it */
     uint32_t spool_lanes_gapped; /* lanes of which the spool has not everything */
     struct instruction_totals totals;
@@ -58,7 +64,7 @@ struct run_result {
     uint64_t bytes_in, bytes_out;
 };
 
-struct run_options {
+struct order_trace_options {
     const char *spool_path; /* where the spool would be, or NULL */
     struct order_options order;
     /* Called every now and then, unless it is NULL: how much of the file has been read, and how
@@ -68,8 +74,8 @@ struct run_options {
 };
 
 /* Orders what `reader` reads; it has been opened. */
-void run_order(struct raw_reader *reader, const struct run_options *options, struct output *output,
-               struct run_result *result);
+void order_trace(struct raw_reader *reader, const struct order_trace_options *options,
+                 struct output *output, struct order_trace_result *result);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,271 @@
+#include "postprocess/order_trace.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "postprocess/instruction_writer.h"
+#include "tracing/spool_reader.h"
+
+/* ---- the header of the output ---- */
+
+struct metadata {
+    char text[INSTRUCTION_METADATA_MAX + 256];
+    size_t bytes;
+};
+
+/* A line is left out rather than cut. */
+static void metadata_add(struct metadata *metadata, const char *key, size_t key_bytes,
+                         const char *value, size_t value_bytes)
+{
+    if (key_bytes + value_bytes + 2 > INSTRUCTION_METADATA_MAX - metadata->bytes) return;
+    char *at = metadata->text + metadata->bytes;
+    memcpy(at, key, key_bytes);
+    at[key_bytes] = '=';
+    memcpy(at + key_bytes + 1, value, value_bytes);
+    at[key_bytes + 1 + value_bytes] = '\n';
+    metadata->bytes += key_bytes + value_bytes + 2;
+}
+
+static void metadata_add_text(struct metadata *metadata, const char *key, const char *value)
+{
+    metadata_add(metadata, key, strlen(key), value, strlen(value));
+}
+
+static bool is_key(const char *line, size_t bytes, const char *key)
+{
+    return bytes == strlen(key) && memcmp(line, key, bytes) == 0;
+}
+
+/* The keys that both formats know (INSTRUCTIONS.md 4.1). */
+static void metadata_copy(struct metadata *metadata, const struct raw_header *header)
+{
+    const char *line = header->metadata;
+    const char *end = line + header->metadata_bytes;
+    while (line < end) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        const char *line_end = newline != NULL ? newline : end;
+        const char *equals = memchr(line, '=', (size_t)(line_end - line));
+        if (equals != NULL) {
+            size_t key = (size_t)(equals - line);
+            if (is_key(line, key, "program") || is_key(line, key, "allocator") ||
+                is_key(line, key, "own") || (key > 4 && memcmp(line, "env.", 4) == 0))
+                metadata_add(metadata, line, key, equals + 1, (size_t)(line_end - equals - 1));
+        }
+        line = line_end + 1;
+    }
+}
+
+static void metadata_make(struct metadata *metadata, const struct raw_header *header)
+{
+    char text[64];
+    metadata->bytes = 0;
+    for (unsigned i = 0; i < RAW_RECORDING_ID_BYTES; i++)
+        snprintf(text + 2 * i, 3, "%02x", header->recording_id[i]);
+    metadata_add_text(metadata, "run", text);
+    snprintf(text, sizeof text, "%" PRIu32, header->pid);
+    metadata_add_text(metadata, "pid", text);
+    snprintf(text, sizeof text, "%" PRIu64, header->start_ns / 1000000000);
+    metadata_add_text(metadata, "start", text);
+    if (header->metadata != NULL) metadata_copy(metadata, header);
+}
+
+/* Opens a writer for what was recorded with this header. False: see the writer's error. */
+static bool open_writer(struct instruction_writer *writer, struct output *output,
+                        const struct raw_header *raw)
+{
+    struct metadata metadata;
+    metadata_make(&metadata, raw);
+    struct instruction_header header = {.metadata = metadata.text,
+                                        .metadata_bytes = metadata.bytes};
+    if ((raw->features & RAW_FEATURE_ADDRESSES) != 0)
+        header.features |= INSTRUCTION_FEATURE_ADDRESSES;
+    return instruction_writer_open(writer, output, &header);
+}
+
+/* ---- the stream ---- */
+
+struct work {
+    struct raw_reader *reader;
+    struct read_ahead ahead;
+    struct spool_reader spool;
+    bool has_spool;
+    struct instruction_writer writer;
+    struct order *order;
+    const struct order_trace_options *options;
+    struct order_trace_result *result;
+};
+
+/* The next chunk. Whoever reads the output gets what there is before this waits for input. */
+static struct raw_chunk *next_chunk(struct work *work, struct raw_tick *tick)
+{
+    if (read_ahead_is_dry(&work->ahead)) instruction_writer_flush(&work->writer);
+    return read_ahead_next(&work->ahead, tick);
+}
+
+/* False after damage or when the output has failed. */
+static bool order_stream(struct work *work)
+{
+    const struct order_trace_options *options = work->options;
+    struct raw_chunk *chunk;
+    struct raw_tick tick;
+    while ((chunk = next_chunk(work, &tick)) != NULL) {
+        if (options->progress != NULL)
+            options->progress(options->context, read_ahead_bytes(&work->ahead),
+                              work->writer.totals.instructions);
+        if (chunk->type == RAW_CHUNK_UNITS) {
+            if (!order_chunk(work->order, chunk)) return false;
+            continue;
+        }
+        read_ahead_release(&work->ahead, chunk);
+        if (!order_tick(work->order, &tick)) return false;
+    }
+    return !instruction_writer_failed(&work->writer);
+}
+
+static bool order_spool(struct work *work)
+{
+    struct raw_chunk *chunk;
+    while ((chunk = spool_reader_next(&work->spool, work->reader)) != NULL)
+        if (!order_chunk(work->order, chunk)) return false;
+    work->result->spool_lanes_gapped = work->spool.lanes_gapped;
+    if (error_is_set(&work->spool.error)) {
+        work->result->spool = ORDER_TRACE_SPOOL_DAMAGED;
+        work->result->spool_error = work->spool.error;
+    }
+    return true;
+}
+
+/* Opens the spool of a stream that was cut, if it is there and belongs to it. */
+static void open_spool(struct work *work, const char *path)
+{
+    if (path == NULL || access(path, F_OK) != 0) return;
+    bool opened = spool_reader_open(&work->spool, path);
+    work->has_spool = opened && spool_reader_belongs(&work->spool, work->reader);
+    if (work->has_spool) {
+        work->result->spool = ORDER_TRACE_SPOOL_USED;
+    } else {
+        work->result->spool = opened ? ORDER_TRACE_SPOOL_OTHER : ORDER_TRACE_SPOOL_DAMAGED;
+        work->result->spool_error = work->spool.error;
+        spool_reader_close(&work->spool);
+    }
+}
+
+/* A stream that was cut before its header was complete: its spool knows whose it is. */
+static bool adopt_spool(struct work *work)
+{
+    if (work->reader->has_header) return true;
+    if (!work->has_spool) return false;
+    memcpy(work->reader->header.recording_id, work->spool.recording_id, RAW_RECORDING_ID_BYTES);
+    work->reader->header.pid = work->spool.pid;
+    work->reader->header.features = work->spool.features;
+    return true;
+}
+
+/* Everything there is, in order. False: see judge(). */
+static bool order_everything(struct work *work)
+{
+    if (!order_stream(work)) return false;
+    if (work->reader->state == RAW_STREAM_CUT) {
+        work->result->cut = work->reader->error;
+        work->result->truncated = true;
+        if (!work->has_spool) open_spool(work, work->options->spool_path);
+        if (work->has_spool && !order_spool(work)) return false;
+    }
+    bool ordered = order_end(work->order);
+    work->result->spool_records = order_totals_of(work->order)->spool_records;
+    if (!ordered) return false;
+    if (work->reader->state != RAW_STREAM_COMPLETE) return true;
+    work->result->truncated = work->reader->end.status == RAW_END_ERROR;
+    work->result->lost_at_end = work->reader->end.lost_events;
+    return work->options->order.salvage || order_check_totals(work->order, &work->reader->end);
+}
+
+/* What the errors that may have been set mean, the first cause first. */
+static void judge(struct work *work)
+{
+    struct order_trace_result *result = work->result;
+    const struct error *damage = order_error(work->order);
+    if (instruction_writer_failed(&work->writer)) {
+        result->status = ORDER_TRACE_FAILED;
+        result->error = work->writer.error;
+    } else if (error_is_set(damage) || work->reader->state == RAW_STREAM_FAILED) {
+        result->error = error_is_set(damage) ? *damage : work->reader->error;
+        result->status =
+            result->error.kind == &error_system ? ORDER_TRACE_FAILED : ORDER_TRACE_DAMAGED;
+    } else if (error_is_set(order_damage(work->order)) || work->reader->damages > 0) {
+        result->error =
+            work->reader->damages > 0 ? work->reader->damage : *order_damage(work->order);
+        result->status = ORDER_TRACE_SALVAGED;
+    } else if (result->spool == ORDER_TRACE_SPOOL_DAMAGED) {
+        result->error = result->spool_error;
+        result->status = ORDER_TRACE_DAMAGED;
+    } else if (result->truncated || result->lost_at_end > 0 ||
+               order_totals_of(work->order)->lost_events > 0) {
+        result->status = ORDER_TRACE_CUT;
+    } else {
+        result->status = ORDER_TRACE_COMPLETE;
+    }
+}
+
+static void finish(struct work *work, struct output *output)
+{
+    static const enum instruction_status statuses[] = {
+        [ORDER_TRACE_COMPLETE] = INSTRUCTION_STATUS_COMPLETE,
+        [ORDER_TRACE_CUT] = INSTRUCTION_STATUS_CUT,
+        [ORDER_TRACE_SALVAGED] = INSTRUCTION_STATUS_DAMAGED,
+        [ORDER_TRACE_DAMAGED] = INSTRUCTION_STATUS_DAMAGED,
+        [ORDER_TRACE_FAILED] = INSTRUCTION_STATUS_DAMAGED,
+    };
+    struct order_trace_result *result = work->result;
+    result->totals = *instruction_writer_totals(&work->writer);
+    result->order = *order_totals_of(work->order);
+    result->order.damages += work->reader->damages;
+    result->ticks = work->reader->ticks;
+    bool written = instruction_writer_finish(&work->writer, statuses[result->status]);
+    if (!written && result->status != ORDER_TRACE_FAILED) {
+        result->status = ORDER_TRACE_FAILED;
+        result->error = work->writer.error;
+    }
+    result->bytes_in = raw_reader_bytes(work->reader);
+    result->bytes_out = output->offset;
+}
+
+/* With a writer and an order engine to work with. */
+static void order_with_writer(struct work *work, struct output *output)
+{
+    if (!read_ahead_start(&work->ahead, work->reader) ||
+        (work->order = order_new(&work->ahead, &work->writer, &work->options->order)) == NULL) {
+        errno = ENOMEM;
+        error_set_system(&work->result->error, "no memory for ordering");
+        work->result->status = ORDER_TRACE_FAILED;
+    } else {
+        order_everything(work);
+        read_ahead_stop(&work->ahead);
+        judge(work);
+        finish(work, output);
+        order_free(work->order);
+    }
+    read_ahead_free(&work->ahead);
+}
+
+void order_trace(struct raw_reader *reader, const struct order_trace_options *options,
+                 struct output *output, struct order_trace_result *result)
+{
+    *result = (struct order_trace_result){.status = ORDER_TRACE_DAMAGED};
+    reader->salvage = options->order.salvage;
+    struct work work = {.reader = reader, .options = options, .result = result};
+    if (reader->state == RAW_STREAM_CUT) open_spool(&work, options->spool_path);
+    if (!adopt_spool(&work)) {
+        result->error = reader->error;
+    } else if (open_writer(&work.writer, output, &reader->header)) {
+        order_with_writer(&work, output);
+        instruction_writer_close(&work.writer);
+    } else {
+        result->status = ORDER_TRACE_FAILED;
+        result->error = work.writer.error;
+    }
+    if (work.has_spool) spool_reader_close(&work.spool);
+}
