@@ -1,0 +1,61 @@
+/* page - writes a report as one HTML page that needs no other file and no network.
+ *
+ *   page.html  ...@TITLE@...@STYLE@...@MAIN@...@DATA@...@CHARTS@...@SCRIPT@...
+ *                  page.css ----'       |        |        |          '-- of the room
+ *                   of the room, with --'        |        '-- Chart.js as this system has it, page.js
+ *                   markers of its own      JSON +
+ *
+ * What a reader needs is in the main part as plain HTML; scripts add the charts. page.js has what
+ * charts of all rooms share: colours of allocators, axes, light and dark, the table behind each. */
+#ifndef MALLOCTAPE_PAGE_H
+#define MALLOCTAPE_PAGE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A file of the source as the string `name`. The assembler puts it in, which no dependency tracking
+ * sees: a Makefile.inc says that the object depends on the file. */
+#define PAGE_EMBED(name, file)                                                         \
+    __asm__(".section .rodata\n" #name ":\n.incbin \"" file "\"\n.byte 0\n.previous"); \
+    extern const char name[] __asm__(#name)
+
+/* What stands for @NAME@ in the main part. */
+struct page_part {
+    const char *marker; /* with both @ */
+    void (*put)(FILE *to, const void *of);
+};
+
+struct page {
+    const char *title;             /* plain text */
+    const char *main;              /* HTML with markers */
+    const struct page_part *parts; /* end with a marker of NULL */
+    const void *of;                /* handed to them */
+    const json_t *data;            /* `data` of the scripts */
+    const char *script;            /* JavaScript, after page.js */
+};
+
+/* False: `why` says what is missing or cannot be written. */
+bool page_write(const struct page *page, const char *path, char *why, size_t why_bytes);
+
+/* ---- for parts ---- */
+
+/* Text, so that it is shown as it is. */
+void page_put_text(FILE *to, const char *text);
+
+/* 1234567 as 1 234 567, with spaces at which lines do not break. */
+void page_put_count(FILE *to, long long count);
+
+/* A fact, for a <dl>: nothing if the text is empty or NULL. */
+void page_put_fact(FILE *to, const char *name, const char *text);
+void page_put_fact_count(FILE *to, const char *name, long long count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,119 @@
+'use strict';
+const data = JSON.parse(document.getElementById('data').textContent);
+const MIB = 1024 * 1024;
+
+// ---- colours ----
+
+// Any two of a set are at least 34 apart in CIE Lab for normal eyes and for each kind of colour
+// blindness (as Machado and others simulate it), and stand out from the background at 3:1 or more.
+// Lines and points have a form of their own beside.
+const COLOURS = {
+  light: ['#154dff', '#f55717', '#522346', '#978a7e', '#d85fcd', '#6f0b04', '#27007f'],
+  dark: ['#0089c8', '#f4e01a', '#d13200', '#48ff9c', '#931eff', '#c9e9ff', '#9e5a61'],
+};
+const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3], [14, 5], [5, 5], [2, 6]];
+const POINTS = ['circle', 'rect', 'triangle', 'rectRot', 'cross', 'crossRot', 'star'];
+
+const theme = matchMedia('(prefers-color-scheme: dark)');
+const palette = (at) => COLOURS[theme.matches ? 'dark' : 'light'][at % 7];
+const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+// An allocator has one colour on every page, whatever stands beside it. Others have one of the two
+// that are left, by their name.
+const ALLOCATORS = ['tcmalloc', 'glibc', 'jemalloc', 'mimalloc', 'tbbmalloc'];
+
+function allocatorColour(name) {
+  const known = ALLOCATORS.indexOf(name.replace(/-(noswitch|system)$/, ''));
+  const sum = [...name].reduce((so_far, letter) => so_far + letter.codePointAt(0), 0);
+  return palette(known >= 0 ? known : ALLOCATORS.length + sum % 2);
+}
+
+// ---- charts ----
+
+const round = (value, digits = 3) => Number(value.toPrecision(digits));
+
+// Of a line with the form number `form`: the same colour may come again with another.
+function lineStyle(lineColour, form) {
+  return { borderWidth: 2, borderColor: lineColour, backgroundColor: lineColour,
+    borderDash: DASHES[form % 7], pointStyle: POINTS[form % 7] };
+}
+
+function axis(text, more = {}) {
+  return { title: { display: true, text }, grid: { color: variable('--line') }, ...more };
+}
+
+function chartOptions(more) {
+  return { animation: false, responsive: true, maintainAspectRatio: false, ...more };
+}
+
+// ---- figures ----
+
+function tableOf({ head, rows }) {
+  const table = document.createElement('table');
+  const cells = (line, values, tag) => values.forEach((value, i) => {
+    const cell = document.createElement(i === 0 ? 'th' : tag);
+    if (i === 0 || tag === 'th') cell.scope = tag === 'th' ? 'col' : 'row';
+    cell.textContent = value;
+    line.append(cell);
+  });
+  cells(table.createTHead().insertRow(), head, 'th');
+  const body = table.createTBody();
+  rows.forEach((row) => cells(body.insertRow(), row, 'td'));
+  return table;
+}
+
+function addTable(element, figure) {
+  const details = document.createElement('details');
+  const summary = document.createElement('summary');
+  summary.textContent = 'as a table';
+  const scroll = document.createElement('div');
+  scroll.className = 'scroll';
+  scroll.tabIndex = 0;
+  scroll.append(tableOf(figure.table()));
+  details.append(summary, scroll);
+  element.append(details);
+}
+
+// One figure: { title, better, text, label, config, table, wide, height }. `better` is a short
+// hint ("less is better"), `text` stands below the title, `label()` is read to those who do not see
+// it, `config()` is Chart.js's, `table()` gives { head, rows } of texts. `wide`: across the page;
+// `height` in rem. config() is called again when light and dark change.
+function addFigure(figure, into) {
+  const element = document.createElement('figure');
+  if (figure.wide) element.className = 'wide';
+  const caption = document.createElement('figcaption');
+  const title = document.createElement('strong');
+  if (figure.better) {
+    const better = document.createElement('span');
+    better.textContent = figure.better;
+    title.append(better);
+  }
+  title.append(figure.title);
+  caption.append(title, figure.text || '');
+  const box = document.createElement('div');
+  box.className = 'canvas';
+  if (figure.height) box.style.height = `${figure.height}rem`;
+  figure.canvas = document.createElement('canvas');
+  figure.canvas.setAttribute('role', 'img');
+  figure.canvas.setAttribute('aria-label', `${figure.title}: ${figure.label()}`);
+  box.append(figure.canvas);
+  element.append(caption, box);
+  if (figure.table) addTable(element, figure);
+  into.append(element);
+}
+
+function showFigures(figures, into) {
+  figures.forEach((figure) => addFigure(figure, into));
+  function draw() {
+    Chart.defaults.color = variable('--text');
+    Chart.defaults.borderColor = variable('--line');
+    Chart.defaults.font.family = 'system-ui, sans-serif';
+    Chart.defaults.plugins.legend.labels.usePointStyle = true;
+    for (const figure of figures) {
+      if (figure.chart) figure.chart.destroy();
+      figure.chart = new Chart(figure.canvas, figure.config());
+    }
+  }
+  theme.addEventListener('change', draw);
+  draw();
+}
