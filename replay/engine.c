@@ -195,6 +195,7 @@ const struct engine engines[] = {
         .open = threads_open,
         .prepare = threads_prepare,
         .run = threads_run,
+        .carried_out = threads_carried_out,
         .drain = threads_drain,
         .finish = threads_finish,
     },

@@ -59,6 +59,9 @@ struct engine {
      * NULL when the engine cannot. */
     void (*run_null)(struct engine_state *state, const struct instruction_batch *batch, size_t from,
                      size_t to);
+    /* How many of the slices, of all that run() was given, have been carried out with all before
+     * them. NULL when run() does it all. */
+    uint64_t (*carried_out)(const struct engine_state *state);
     /* Waits until everything that was handed over has been carried out; run() may follow. NULL when
      * run() does it all. False: state->error says which instruction could not be carried out. */
     bool (*drain)(struct engine_state *state);

@@ -85,6 +85,16 @@ size_t threads_run(struct engine_state *state, const struct instruction_batch *b
     return to;
 }
 
+/* Each slice is a job, and jobs before those that exist have been carried out. */
+uint64_t threads_carried_out(const struct engine_state *state)
+{
+    const struct engine_threads *threads = state->threads;
+    uint64_t end = threads->handed_over, done = end > THREAD_JOBS ? end - THREAD_JOBS : 0;
+    while (done < end && atomic_load_acquire(&threads->jobs[done % THREAD_JOBS].unfinished) == 0)
+        done++;
+    return done;
+}
+
 static void threads_stop(struct engine_threads *threads)
 {
     if (!threads->stopped) replay_threads_stop(&threads->pool);

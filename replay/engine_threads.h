@@ -38,6 +38,7 @@ bool threads_open(struct engine_state *state);
 bool threads_prepare(struct engine_state *state, const struct instruction_batch *batch);
 size_t threads_run(struct engine_state *state, const struct instruction_batch *batch, size_t from,
                    size_t to);
+uint64_t threads_carried_out(const struct engine_state *state);
 bool threads_drain(struct engine_state *state);
 void threads_finish(struct engine_state *state);
 

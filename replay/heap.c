@@ -1,16 +1,10 @@
 #include "replay/heap.h"
 
-#include <fcntl.h>
 #include <malloc.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#include "common/pages.h"
 
 void heap_find(struct heap *heap)
 {
     *heap = (struct heap){.source = "none"};
-    heap->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     allocator_find_own("MallocExtension_GetNumericProperty", &heap->calls.get_property);
     allocator_find_own("mallctl", &heap->calls.control);
     allocator_find_own("mi_process_info", &heap->calls.process_info);
@@ -26,12 +20,6 @@ void heap_find(struct heap *heap)
         heap->source = "mi_process_info";
     else if (heap->calls.mallinfo)
         heap->source = "mallinfo2";
-}
-
-void heap_close(struct heap *heap)
-{
-    if (heap->statm >= 0) close(heap->statm);
-    heap->statm = -1;
 }
 
 static uint64_t heap_of_tcmalloc(const struct heap *heap)
@@ -68,19 +56,4 @@ uint64_t heap_bytes(const struct heap *heap)
     if (heap->calls.process_info != NULL) return heap_of_mimalloc(heap);
     if (heap->calls.mallinfo) return heap_of_glibc();
     return 0;
-}
-
-uint64_t heap_rss_bytes(const struct heap *heap, uint64_t *own)
-{
-    char text[128];
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    ssize_t bytes = heap->statm >= 0 ? pread(heap->statm, text, sizeof text - 1, 0) : -1;
-    *own = 0;
-    if (bytes <= 0) return 0;
-    text[bytes] = '\0';
-    char *resident, *shared;
-    strtoull(text, &resident, 10); /* the size of the address space comes first */
-    uint64_t pages = strtoull(resident, &shared, 10);
-    *own = strtoull(shared, NULL, 10) * page + pages_resident_bytes();
-    return pages * page;
 }

@@ -1,4 +1,4 @@
-/* heap - how much memory the allocator under test and the process have.
+/* heap - how much memory the allocator under test says that it has.
  *
  * Each allocator says it in its own way and means its own thing; REPORT.md, "Heap", has the table.
  * Where it does not say it, the source is "none".
@@ -15,7 +15,6 @@
 
 struct heap {
     const char *source; /* "none": heap_bytes() is 0 */
-    int statm;          /* of /proc/self, or -1 */
     struct heap_calls {
         int (*get_property)(const char *name, size_t *value); /* tcmalloc */
         int (*control)(const char *name, void *old, size_t *old_bytes, void *set,
@@ -28,13 +27,8 @@ struct heap {
 
 /* Uses the allocator. */
 void heap_find(struct heap *heap);
-void heap_close(struct heap *heap);
 
 /* Bytes, by heap->source. Takes nothing from the allocator, but its locks. */
 uint64_t heap_bytes(const struct heap *heap);
-
-/* Resident memory of the process, bytes; 0 when the system does not say. *own: what of it is not
- * the allocator's, but files and what was mapped by pages_map() and pages_map_shared(). */
-uint64_t heap_rss_bytes(const struct heap *heap, uint64_t *own);
 
 #endif

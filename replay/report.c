@@ -62,8 +62,10 @@ double report_own_cost_ns(const struct report *report)
 
 uint64_t report_net_rss_bytes(const struct report *report)
 {
-    uint64_t all = report->measurement.peak_rss_bytes, own = report->series.own_bytes;
-    return all > own ? all - own : 0;
+    const struct memory *memory = &report->memory;
+    uint64_t all = report->measurement.peak_rss_bytes, own = memory->own_bytes;
+    uint64_t between = all > own ? all - own : 0;
+    return between > memory->most_bytes ? between : memory->most_bytes;
 }
 
 double report_fragmentation(const struct report *report)
@@ -82,9 +84,11 @@ double report_address_match(const struct report *report)
 
 /* ---- the table ---- */
 
+#define MIB (1024.0 * 1024.0)
+
 static double mib(uint64_t bytes)
 {
-    return (double)bytes / (1024.0 * 1024.0);
+    return (double)bytes / MIB;
 }
 
 static void print_kinds(const struct report *report, FILE *to)
@@ -151,25 +155,41 @@ static void print_latency(const struct report *report, FILE *to)
             step_ns, (double)latency->overhead * latency->ns_per_tick);
 }
 
-/* Why resident memory is less than what live objects asked for. */
-static const char *report_too_small(const struct report *report)
+/* A word where resident memory is less than what live objects asked for. */
+static void print_too_small(const struct report *report, uint64_t rss, uint64_t live, FILE *to)
 {
     enum touch touch = report->options->policy.touch;
-    return touch == TOUCH_NONE || touch == TOUCH_LINE
-               ? "less than that: pages that nobody wrote to are not resident (--touch)"
-               : "less than that: memory was swapped out, or never all live objects were there";
+    if (!report->engine->calls_allocator || (double)rss >= 0.995 * (double)live) return;
+    fprintf(to, "%-22s %s\n", "",
+            touch == TOUCH_NONE || touch == TOUCH_LINE
+                ? "less than that: pages that nobody wrote to are not resident (--touch)"
+                : "less than that: memory was swapped out, or never all live objects were there");
+}
+
+static void print_rss(const struct report *report, FILE *to)
+{
+    const struct memory *memory = &report->memory;
+    uint64_t live = report->peak_live_bytes, rss = report_net_rss_bytes(report);
+    double mean = memory_mean_bytes(memory);
+    fprintf(to, "%-22s %.1f MiB\n", "peak live", mib(live));
+    fprintf(to, "%-22s %.1f MiB", "peak RSS", mib(rss));
+    fprintf(to, live > 0 ? ", %.2f times peak live\n" : "\n", (double)rss / (double)live);
+    print_too_small(report, rss, live, to);
+    if (mean >= 0) fprintf(to, "%-22s %.1f MiB over the original's time\n", "  mean", mean / MIB);
+    fprintf(to, "%-22s %.1f MiB, with %.1f MiB live\n", "  at the end", mib(memory->end.rss_bytes),
+            mib(memory->end.live_bytes));
+    print_too_small(report, memory->end.rss_bytes, memory->end.live_bytes, to);
+    if (report->engine->calls_allocator && memory_not_live(&memory->peak) >= 0)
+        fprintf(to, "%-22s %.0f %% at the peak; at most %.1f MiB, %.0f %% then\n", "  not live",
+                memory_not_live(&memory->peak) * 100, mib(memory_not_live_bytes(&memory->waste)),
+                memory_not_live(&memory->waste) * 100);
+    fprintf(to, "%-22s %.1f MiB, not in it\n", "  the replay's own", mib(memory->own_bytes));
 }
 
 static void print_memory(const struct report *report, FILE *to)
 {
     const struct series *series = &report->series;
-    uint64_t live = report->peak_live_bytes, rss = report_net_rss_bytes(report);
-    fprintf(to, "%-22s %.1f MiB\n", "peak live", mib(live));
-    fprintf(to, "%-22s %.1f MiB", "peak RSS", mib(rss));
-    fprintf(to, live > 0 ? ", %.2f times peak live\n" : "\n", (double)rss / (double)live);
-    if (report->engine->calls_allocator && (double)rss < 0.995 * (double)live)
-        fprintf(to, "%-22s %s\n", "", report_too_small(report));
-    fprintf(to, "%-22s %.1f MiB, not in it\n", "  the replay's own", mib(series->own_bytes));
+    print_rss(report, to);
     if (series->peak_heap_bytes > 0)
         fprintf(to, "%-22s %.1f MiB by %s, %.0f %% of it not live\n", "peak heap",
                 mib(series->peak_heap_bytes), report->heap_source,

@@ -9,6 +9,7 @@
 #include "postprocess/instruction_reader.h"
 #include "replay/address_check.h"
 #include "replay/measure.h"
+#include "replay/memory.h"
 #include "replay/options.h"
 #include "replay/series.h"
 
@@ -31,6 +32,7 @@ struct report {
     uint64_t realigned;    /* calls whose alignment the allocator refused, made with another one */
     const char *heap_source;
     struct series series;
+    struct memory memory;
     struct latency latency;             /* calibrated */
     struct address_check address_check; /* with policy.verify_addresses */
     struct measurement measurement;
@@ -53,7 +55,8 @@ double report_events_per_second(const struct report *report);
 /* What replaying an event costs without the allocator; negative when that was not measured. */
 double report_own_cost_ns(const struct report *report);
 
-/* Peak RSS without what the replay takes by itself. */
+/* Peak RSS without what the replay takes by itself: the most at a look, or more if the system saw
+ * more in between. */
 uint64_t report_net_rss_bytes(const struct report *report);
 
 /* The share of the heap, when it was largest, that no live object had asked for; negative when that

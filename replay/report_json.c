@@ -98,6 +98,23 @@ static void report_set_time(json_t *object, const struct report *report)
              (double)report->latency.overhead * report->latency.ns_per_tick);
 }
 
+static void report_set_looks(json_t *object, const struct report *report)
+{
+    const struct memory *memory = &report->memory;
+    double mean = memory_mean_bytes(memory);
+    json_put_number(object, "own_rss_bytes", memory->own_bytes);
+    json_put_number(object, "peak_net_rss_bytes", report_net_rss_bytes(report));
+    json_object_set_new(object, "mean_net_rss_bytes",
+                        mean >= 0 ? json_integer((json_int_t)mean) : json_null());
+    json_put_number(object, "end_net_rss_bytes", memory->end.rss_bytes);
+    json_put_number(object, "end_live_bytes", memory->end.live_bytes);
+    json_put_number(object, "not_given_back_bytes", memory_not_live_bytes(&memory->end));
+    set_real_if_known(object, "fragmentation_at_peak_rss", memory_not_live(&memory->peak));
+    set_real_if_known(object, "fragmentation_most", memory_not_live(&memory->waste));
+    json_put_number(object, "most_not_live_bytes", memory_not_live_bytes(&memory->waste));
+    json_put_number(object, "looks", memory->looks);
+}
+
 static void report_set_memory(json_t *object, const struct report *report)
 {
     const struct measurement *measured = &report->measurement;
@@ -105,8 +122,7 @@ static void report_set_memory(json_t *object, const struct report *report)
     uint64_t live = report->peak_live_bytes;
     json_put_number(object, "peak_live_bytes", live);
     json_put_number(object, "peak_rss_bytes", measured->peak_rss_bytes);
-    json_put_number(object, "own_rss_bytes", series->own_bytes);
-    json_put_number(object, "peak_net_rss_bytes", report_net_rss_bytes(report));
+    report_set_looks(object, report);
     json_put_number(object, "base_rss_bytes", measured->base_rss_bytes);
     set_bytes_if_known(object, "peak_heap_bytes", series->peak_heap_bytes);
     json_put_text(object, "heap_source", report->heap_source);

@@ -8,8 +8,9 @@
 #include "common/call_table.h"
 #include "common/progress.h"
 #include "replay/ahead.h"
-#include "replay/heap.h"
 #include "replay/lane_shares.h"
+#include "replay/looks.h"
+#include "replay/replay_thread.h"
 
 #define REPLAY_ERROR_LIST(X)                                    \
     X(REPLAY_ERROR_NO_ADDRESSES, "replay_no_addresses",         \
@@ -22,12 +23,7 @@ static const struct error_kind replay_errors[] = {REPLAY_ERROR_LIST(ERROR_LIST_K
 /* Blocks from one measurement of the replay's own cost to the next. */
 #define OWN_COST_EVERY 16
 
-/* Resident memory is read at most this often: a compiler has a tick for every 40 us of a null
- * replay, of which reading /proc at each took a tenth. */
-#define RSS_LOOK_NS 200000
-
-/* Looking at memory may take at most one part in so many of the time. */
-#define LOOK_SHARE 10
+_Static_assert(LOOKS_MARKS > THREAD_JOBS + 1, "one for each slice that is handed over");
 
 struct run {
     const struct policy *policy;
@@ -35,7 +31,6 @@ struct run {
     struct engine_state state;
     struct instruction_reader *reader;
     struct report *report;
-    struct heap heap;
     struct latency latency;
     struct lane_shares shares; /* of a replay that calls no allocator */
     struct progress progress;
@@ -45,9 +40,10 @@ struct run {
         handed_over_ns; /* the clock at the first slice that has not been waited for; 0: none */
     bool warm;          /* the warm-up is over */
     uint64_t batches;
-    uint64_t now_ns; /* when the latest slice ended */
-    uint64_t rss_look_next_ns, heap_look_next_ns;
-    struct series_row row; /* the original's time and memory, and the latest look at ours */
+    uint64_t slices; /* that were handed to the engine */
+    uint64_t now_ns; /* when the latest one ended, or was handed over */
+    struct looks looks;
+    struct series_row row; /* the original's time and memory, by the latest tick */
 };
 
 /* ---- one batch ---- */
@@ -72,6 +68,7 @@ static size_t run_slice(struct run *run, const struct instruction_batch *batch, 
     uint64_t begin = measure_now_ns();
     size_t done = run->engine->run(&run->state, batch, from, to);
     run->now_ns = measure_now_ns();
+    run->slices++;
     if (run->engine->drain == NULL)
         measured->wall_ns += run->now_ns - begin;
     else if (run->handed_over_ns == 0)
@@ -126,34 +123,27 @@ static void run_wait(struct run *run)
 
 /* ---- memory ---- */
 
-/* A look costs some allocators more than others (glibc walks its lists of free chunks), so that it
- * must not be taken for granted at every tick. */
-static void run_look_at_heap(struct run *run, bool last)
+/* What is known where the latest slice ends. */
+static struct series_row run_row(const struct run *run, uint64_t calls, uint64_t live_bytes)
 {
-    if (run->now_ns < run->heap_look_next_ns && !last) return;
-    uint64_t begin = measure_now_ns();
-    run->row.heap_bytes = heap_bytes(&run->heap);
-    uint64_t end = measure_now_ns();
-    run->heap_look_next_ns = end + (end - begin) * LOOK_SHARE;
+    const struct measurement *measured = &run->report->measurement;
+    struct series_row row = run->row;
+    row.event = calls;
+    row.live_bytes = live_bytes;
+    row.elapsed_ns = run->now_ns - measured->started_ns;
+    row.wall_ns = measured->wall_ns;
+    if (run->handed_over_ns != 0) row.wall_ns += run->now_ns - run->handed_over_ns;
+    return row;
 }
 
-static void run_look_at_memory(struct run *run, uint64_t calls, uint64_t live_bytes, bool last)
+/* The latest slice ends here: a look, as soon as it has been carried out. */
+static void run_mark(struct run *run, uint64_t calls, uint64_t live_bytes, bool tick)
 {
-    struct measurement *measured = &run->report->measurement;
-    struct series_row *row = &run->row;
-    row->event = calls;
-    row->elapsed_ns = run->now_ns - measured->started_ns;
-    row->wall_ns = measured->wall_ns;
-    if (run->handed_over_ns != 0) row->wall_ns += run->now_ns - run->handed_over_ns;
-    row->live_bytes = live_bytes;
-    if (run->now_ns >= run->rss_look_next_ns || last) {
-        uint64_t begin = measure_now_ns();
-        row->rss_bytes = heap_rss_bytes(&run->heap, &row->own_bytes);
-        uint64_t took = measure_now_ns() - begin;
-        run->rss_look_next_ns = run->now_ns + RSS_LOOK_NS + took * LOOK_SHARE;
-    }
-    if (run->engine->calls_allocator) run_look_at_heap(run, last);
-    series_add(&run->report->series, row, last);
+    const struct engine *engine = run->engine;
+    const struct series_row row = run_row(run, calls, live_bytes);
+    looks_mark(&run->looks, run->slices, &row, tick);
+    uint64_t done = engine->carried_out != NULL ? engine->carried_out(&run->state) : run->slices;
+    looks_take(&run->looks, done, &row, run->now_ns);
 }
 
 /* A tick has just been carried out; `calls_before` calls came before its batch. */
@@ -164,7 +154,7 @@ static void run_tick(struct run *run, const struct instruction_batch *batch,
     run->row.original_ns += operands[0];
     run->row.original_rss_bytes = operands[1];
     run->row.original_heap_bytes = operands[2];
-    run_look_at_memory(run, calls_before + tick->calls, tick->live_bytes, false);
+    run_mark(run, calls_before + tick->calls, tick->live_bytes, true);
     if (run->policy->speed > 0) run_wait(run);
 }
 
@@ -217,6 +207,7 @@ static bool run_batch(struct run *run, const struct instruction_batch *batch,
     if (limited) end = batch_behind_call(batch, policy->limit_calls - before->calls);
     size_t done =
         run_slices(run, batch, end, run_warm_at(run, batch, before->calls, calls), before->calls);
+    if (done == batch->count) run_mark(run, totals->calls, run->reader->objects.bytes, false);
     if (done < end && !error_is_set(&run->state.error)) {
         const struct instruction one = instruction_batch_find(batch, done);
         engine_set_allocation_error(&run->state.error, &one, batch->number + done, batch->offset);
@@ -259,16 +250,15 @@ static bool run_open_address_check(struct run *run)
 static bool run_open(struct run *run, const struct options *options)
 {
     struct report *report = run->report;
-    heap_find(&run->heap);
-    report->heap_source = run->engine->calls_allocator ? run->heap.source : "none";
-    if (!latency_open(&run->latency, &run->state.error) ||
-        !series_open(&report->series, &run->state.error))
+    bool calls = run->engine->calls_allocator;
+    if (!looks_open(&run->looks, &report->memory, &report->series, calls, &run->state.error) ||
+        !latency_open(&run->latency, &run->state.error))
         return false;
+    report->heap_source = calls ? run->looks.heap.source : "none";
     if (run->policy->verify_addresses && !run_open_address_check(run)) return false;
-    if (!run->engine->calls_allocator && !lane_shares_open(&run->shares, &run->state.error))
-        return false;
+    if (!calls && !lane_shares_open(&run->shares, &run->state.error)) return false;
     run->warm = run->policy->warmup_calls == 0;
-    report->measurement.base_rss_bytes = heap_rss_bytes(&run->heap, &run->row.own_bytes);
+    report->measurement.base_rss_bytes = looks_begin(&run->looks);
     progress_open(&run->progress, REPLAY_PROGRAM, "events", run->reader->input->fd,
                   !options->quiet);
     if (run->engine->indices) instruction_reader_use_indices(run->reader);
@@ -302,7 +292,8 @@ void run_stream(const struct options *options, struct instruction_reader *reader
     report->cache_switching = run.state.cache_switching;
     report->caches = run.state.caches;
     if (opened) {
-        run_look_at_memory(&run, report->totals.calls, reader->objects.bytes, true);
+        const struct series_row last = run_row(&run, report->totals.calls, reader->objects.bytes);
+        looks_end(&run.looks, &last);
         run.engine->finish(&run.state);
         report->realigned = run.state.realigned;
         progress_close(&run.progress);
@@ -312,7 +303,7 @@ void run_stream(const struct options *options, struct instruction_reader *reader
     ahead_close(&run.ahead);
     latency_calibrate(&run.latency);
     report->latency = run.latency;
-    heap_close(&run.heap);
+    looks_close(&run.looks);
     if (run.shares.calls != NULL) report->busy_threads = lane_shares_busy(&run.shares);
     lane_shares_close(&run.shares);
     report->limited = report->totals.calls >= run.policy->limit_calls;

@@ -31,7 +31,6 @@ struct series {
     unsigned count;
     uint64_t offered, every; /* a row is kept when `offered` is a multiple of `every` */
 
-    uint64_t own_bytes; /* the most */
     uint64_t peak_heap_bytes;
     uint64_t live_at_peak_heap_bytes;
     uint64_t original_peak_rss_bytes, original_peak_heap_bytes;

@@ -42,6 +42,8 @@ has_every_key() {
         own_cost_ns_per_event latency latency_clock latency_overhead_ns latency_resolution_ns \
         thread_switches threads ticks lost_events freed_twice realigned live_at_end \
         peak_live_bytes peak_rss_bytes base_rss_bytes own_rss_bytes peak_net_rss_bytes \
+        mean_net_rss_bytes end_net_rss_bytes end_live_bytes not_given_back_bytes looks \
+        fragmentation_at_peak_rss fragmentation_most most_not_live_bytes \
         busy_threads peak_heap_bytes heap_source rss_per_live \
         fragmentation original_peak_rss_bytes original_peak_heap_bytes original_seconds \
         address_match addresses_checked addresses_matched address_mismatches; do
@@ -62,6 +64,7 @@ logged() { # logged NAME - a number that the stub counted
 "$make_instructions" churn 100000 1000 >"$scratch/churn"
 "$make_instructions" lanes 100000 5 >"$scratch/lanes"
 "$make_instructions" huge malloc >"$scratch/huge"
+"$make_instructions" idle 1000 >"$scratch/idle"
 lz4 -q -f "$scratch/churn" "$scratch/churn.lz4"
 
 # --- options ---
@@ -317,6 +320,37 @@ check "CSV that cannot be written" ended 1 'cannot write /no/such/directory/x.se
 run --engine=null --json="$scratch/json" "$scratch/churn"
 check "engine null has no heap" has peak_heap_bytes null
 check "engine null's own cost is its cost" above own_cost_ns_per_event 0
+
+# --- memory ---
+below() { # below KEY NUMBER
+    ! above "$1" "$2"
+}
+run --engine=null --json="$scratch/json" "$scratch/churn"
+if [ -z "$sanitized" ]; then
+    check "the replay's own memory is shown" above own_rss_bytes 1000000
+    check "and in no net value" below end_net_rss_bytes 500000
+fi
+check "without ticks there is no mean" has mean_net_rss_bytes null
+run --touch=all --json="$scratch/json" "$scratch/lanes"
+cp "$scratch/json" "$scratch/json.all"
+check "a mean over the original's time" eval \
+    'above mean_net_rss_bytes 0 && below mean_net_rss_bytes "$(value peak_net_rss_bytes)"'
+check "memory was looked at" above looks 2
+check "at the end it is what is live and what is not given back" [ \
+    $(($(value end_net_rss_bytes) - $(value end_live_bytes))) -eq "$(value not_given_back_bytes)" ]
+check "the most that was not live is no more than the peak" below most_not_live_bytes \
+    "$(value peak_net_rss_bytes)"
+run --touch=none --json="$scratch/json" "$scratch/idle"
+check "RSS below live bytes is not printed without a word" both \
+    '^peak RSS .* 0\.[0-9]* times' '^  *less than that: pages that nobody wrote to'
+if [ -z "$sanitized" ] && [ -z "$with_cxx" ]; then
+    net() { # net LIBRARY
+        LD_PRELOAD=$1 "$replay" -q --json="$scratch/json" "$scratch/churn" 2>"$scratch/err"
+        value end_net_rss_bytes
+    }
+    check "a library that comes with the allocator is not the replay's own" \
+        [ $(($(net libstdc++.so.6) - $(net ''))) -gt 500000 ]
+fi
 
 # --- addresses ---
 "$make_instructions" places 50000 >"$scratch/places"

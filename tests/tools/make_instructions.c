@@ -8,6 +8,8 @@
  *                                              thread makes a call
  *   make_instructions places EVENTS [FRESH]    with addresses: an object is freed and made again, one time in FRESH
  *                                              (never) at an address that was never used
+ *   make_instructions idle OBJECTS [SIZE]      so many objects of SIZE (20 000) bytes; then all but one in 16 are freed, and
+ *                                              for 5 s, with a tick every 10 ms, the program does next to nothing
  *   make_instructions kinds                    every kind of call and every other instruction, once or twice
  *   make_instructions alignments               alignments that tcmalloc takes and others refuse
  *   make_instructions huge KIND [ALIGNMENT]    a call (malloc, new, ...) that cannot succeed, recorded as one that did
@@ -149,6 +151,25 @@ static void make_places(struct instruction_writer *writer, uint64_t events, uint
         uint32_t object = instruction_put_allocation(writer, CALL_MALLOC, 100, address);
         instruction_put_free(writer, CALL_FREE, object);
     }
+}
+
+static void make_idle(struct instruction_writer *writer, uint64_t count, uint64_t size)
+{
+    enum { LEFT = 16, TICKS = 500, CALLS = 20 };
+    uint32_t *objects = calloc(count, sizeof *objects), object;
+    if (objects == NULL) exit(1);
+    for (uint64_t i = 0; i < count; i++)
+        objects[i] = instruction_put_allocation(writer, CALL_MALLOC, size, 0);
+    for (uint64_t i = 0; i < count; i++)
+        if (i % LEFT != 0) instruction_put_free(writer, CALL_FREE, objects[i]);
+    for (unsigned tick = 0; tick < TICKS; tick++) {
+        instruction_put_tick(writer, 10000000, 1 << 24, 1 << 23);
+        for (unsigned call = 0; call < CALLS; call++) {
+            object = instruction_put_allocation(writer, CALL_MALLOC, size, 0);
+            instruction_put_free(writer, CALL_FREE, object);
+        }
+    }
+    free(objects);
 }
 
 /* One call of `kind` on the object `*object`, or one that makes it. */
@@ -318,6 +339,8 @@ int main(int argc, char **argv)
         make_places(&writer, events, more);
     } else if (strcmp(what, "pairs") == 0) {
         make_pairs(&writer, events, more > 0 ? more : 4);
+    } else if (strcmp(what, "idle") == 0) {
+        make_idle(&writer, events, more > 0 ? more : 20000);
     } else if (strcmp(what, "hopeless") == 0) {
         make_hopeless(&writer, events);
     } else if (strcmp(what, "alignments") == 0) {

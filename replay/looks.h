@@ -1,0 +1,61 @@
+/* looks - looks at the memory of the replay, at points of the stream.
+ *
+ *   instruction stream    ---------|--------|-----|---------|------>   marks: ticks, ends of blocks
+ *   carried out           ~~~~~~~~~~~~~~~~~~~~~>                       by threads, later than handed
+ *                                           ^                          over
+ *                                     one look, for all marks that were passed
+ *
+ * A mark says what is true there: calls so far, live bytes, the original's time and memory. It is
+ * set when the slice of the stream that ends there is handed to the engine. Once that slice has been
+ * carried out, and it is time for another look, the mark and what is seen then become a row.
+ *
+ * One thread. */
+#ifndef MALLOCTAPE_REPLAY_LOOKS_H
+#define MALLOCTAPE_REPLAY_LOOKS_H
+
+#include "replay/heap.h"
+#include "replay/memory.h"
+#include "replay/resident.h"
+#include "replay/series.h"
+
+/* More than any engine has handed over at a time. */
+#define LOOKS_MARKS 32u
+
+struct looks_mark {
+    uint64_t slice;        /* that ends here: the number of slices up to it */
+    struct series_row row; /* event, live_bytes, and all of the original */
+    bool tick;
+};
+
+struct looks {
+    struct heap heap;
+    struct resident resident;
+    struct memory *memory;
+    struct series *series;
+    bool look_at_heap;
+    struct looks_mark
+        marks[LOOKS_MARKS]; /* those waiting: first <= number < end, modulo the size */
+    unsigned first, end;
+    uint64_t heap_next_ns;  /* not before */
+    struct series_row seen; /* the latest */
+};
+
+/* `look_at_heap`: there is an allocator. Uses it. False: see *error. */
+bool looks_open(struct looks *looks, struct memory *memory, struct series *series,
+                bool look_at_heap, struct error *error);
+void looks_close(struct looks *looks);
+
+/* Resident bytes, with the replay's own, before the first call; and the first look. */
+uint64_t looks_begin(struct looks *looks);
+
+/* Sets a mark behind slice number `slice`, from 1. */
+void looks_mark(struct looks *looks, uint64_t slice, const struct series_row *row, bool tick);
+
+/* So many slices have been carried out. `now`: elapsed_ns and wall_ns; the time is now_ns. */
+void looks_take(struct looks *looks, uint64_t slices, const struct series_row *now,
+                uint64_t now_ns);
+
+/* The last look: everything that will be carried out is. `last`: as a mark's, with times. */
+void looks_end(struct looks *looks, const struct series_row *last);
+
+#endif

@@ -1,0 +1,186 @@
+#include "replay/resident.h"
+
+#include <fcntl.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/pages.h"
+#include "replay/measure.h"
+
+/* Libraries that can be told apart. */
+#define LIBRARIES_MAX 64u
+
+/* Entries of pagemap that are read at once. */
+#define PAGEMAP_STEP 512u
+
+/* The first looks are at everything: all that is shared is in use only when the reading process has
+ * filled each of its slots once. */
+#define LOOKS_WHOLE 32u
+
+#define PAGE_PRESENT (UINT64_C(1) << 63)
+
+/* ---- which libraries are the replay's own ---- */
+
+/* What the process has loaded, in the order of the dynamic linker: the program comes first. */
+struct loaded {
+    unsigned count;
+    struct library {
+        const char *name; /* without its directory */
+        bool own;
+        struct dl_phdr_info info;
+    } libraries[LIBRARIES_MAX];
+};
+
+static int add_library(struct dl_phdr_info *info, size_t bytes, void *to)
+{
+    struct loaded *loaded = to;
+    const char *slash = strrchr(info->dlpi_name, '/');
+    (void)bytes;
+    if (loaded->count == LIBRARIES_MAX) return 1;
+    loaded->libraries[loaded->count++] = (struct library){
+        .name = slash != NULL ? slash + 1 : info->dlpi_name,
+        .info = *info,
+    };
+    return 0;
+}
+
+static const ElfW(Dyn) * library_dynamic(const struct library *library)
+{
+    for (unsigned i = 0; i < library->info.dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &library->info.dlpi_phdr[i];
+        if (header->p_type == PT_DYNAMIC)
+            return (const ElfW(Dyn) *)(uintptr_t)(library->info.dlpi_addr + header->p_vaddr);
+    }
+    return NULL;
+}
+
+/* What an own library needs is own. Returns whether there is a new one. */
+static bool mark_needed(struct loaded *loaded, const struct library *by)
+{
+    const ElfW(Dyn) *dynamic = library_dynamic(by);
+    const char *strings = NULL;
+    bool more = false;
+    for (const ElfW(Dyn) *at = dynamic; at != NULL && at->d_tag != DT_NULL; at++)
+        if (at->d_tag == DT_STRTAB) strings = (const char *)(uintptr_t)at->d_un.d_ptr;
+    for (const ElfW(Dyn) *at = dynamic; strings != NULL && at->d_tag != DT_NULL; at++) {
+        if (at->d_tag != DT_NEEDED) continue;
+        for (unsigned i = 0; i < loaded->count; i++) {
+            struct library *library = &loaded->libraries[i];
+            if (library->own || strcmp(library->name, strings + at->d_un.d_val) != 0) continue;
+            library->own = true;
+            more = true;
+        }
+    }
+    return more;
+}
+
+static void add_segments(struct resident *resident, const struct library *library)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    for (unsigned i = 0; i < library->info.dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &library->info.dlpi_phdr[i];
+        uintptr_t at = library->info.dlpi_addr + header->p_vaddr;
+        uintptr_t begin = at / page * page, end = (at + header->p_memsz + page - 1) / page * page;
+        if (header->p_type != PT_LOAD || resident->count == RESIDENT_SEGMENTS_MAX) continue;
+        resident->segments[resident->count++] = (struct resident_segment){begin, end - begin};
+    }
+}
+
+static void find_segments(struct resident *resident)
+{
+    static struct loaded loaded;
+    loaded.count = 0;
+    dl_iterate_phdr(add_library, &loaded);
+    if (loaded.count == 0) return;
+    loaded.libraries[0].own = true;
+    for (bool more = true; more;) {
+        more = false;
+        for (unsigned i = 0; i < loaded.count; i++)
+            if (loaded.libraries[i].own) more |= mark_needed(&loaded, &loaded.libraries[i]);
+    }
+    for (unsigned i = 0; i < loaded.count; i++)
+        if (loaded.libraries[i].own) add_segments(resident, &loaded.libraries[i]);
+}
+
+/* ---- looking ---- */
+
+void resident_open(struct resident *resident)
+{
+    *resident = (struct resident){.statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC),
+                                  .pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)};
+    find_segments(resident);
+}
+
+void resident_close(struct resident *resident)
+{
+    if (resident->statm >= 0) close(resident->statm);
+    if (resident->pagemap >= 0) close(resident->pagemap);
+    resident->statm = resident->pagemap = -1;
+}
+
+/* Of a range that may be a file's or shared: mincore() would tell what the system has of it, not
+ * what this process has. */
+static uint64_t present_bytes(int pagemap, const void *at, size_t bytes)
+{
+    uint64_t entries[PAGEMAP_STEP], page = (uint64_t)sysconf(_SC_PAGESIZE), present = 0;
+    uint64_t next = (uint64_t)(uintptr_t)at / page, end = next + (bytes + page - 1) / page;
+    while (next < end) {
+        uint64_t wanted = end - next < PAGEMAP_STEP ? end - next : PAGEMAP_STEP;
+        ssize_t got =
+            pread(pagemap, entries, wanted * sizeof *entries, (off_t)(next * sizeof *entries));
+        if (got <= 0) break;
+        for (size_t i = 0; i < (size_t)got / sizeof *entries; i++)
+            present += (entries[i] & PAGE_PRESENT) != 0;
+        next += (size_t)got / sizeof *entries;
+    }
+    return present * page;
+}
+
+static uint64_t all_bytes(const struct resident *resident)
+{
+    char text[128];
+    ssize_t bytes = pread(resident->statm, text, sizeof text - 1, 0);
+    if (bytes <= 0) return 0;
+    text[bytes] = '\0';
+    char *rest;
+    strtoull(text, &rest, 10); /* the size of the address space comes first */
+    return strtoull(rest, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static uint64_t tables_bytes(const struct resident *resident)
+{
+    (void)resident;
+    return pages_resident_bytes();
+}
+
+static uint64_t library_bytes(const struct resident *resident)
+{
+    size_t bytes;
+    const void *shared = pages_shared(&bytes);
+    uint64_t present = present_bytes(resident->pagemap, shared, bytes);
+    for (unsigned i = 0; i < resident->count; i++)
+        present += present_bytes(resident->pagemap, (const void *)resident->segments[i].at,
+                                 resident->segments[i].bytes);
+    return present;
+}
+
+static void part_look(const struct resident *resident, struct resident_part *part,
+                      uint64_t (*bytes)(const struct resident *), uint64_t now_ns, bool whole)
+{
+    if (now_ns < part->next_ns && !whole) return;
+    uint64_t begin = measure_now_ns();
+    part->bytes = bytes(resident);
+    uint64_t end = measure_now_ns();
+    part->next_ns = end + (end - begin) * LOOK_SHARE;
+}
+
+void resident_look(struct resident *resident, bool whole)
+{
+    uint64_t now_ns = measure_now_ns();
+    if (resident->looks++ < LOOKS_WHOLE) whole = true;
+    part_look(resident, &resident->tables, tables_bytes, now_ns, whole);
+    part_look(resident, &resident->library, library_bytes, now_ns, whole);
+    part_look(resident, &resident->all, all_bytes, now_ns, true);
+}
