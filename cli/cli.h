@@ -7,8 +7,9 @@
  *   main.c --table--> cli/ record.c, ctl.c
  *                     inspect/ info.c, dump.c, verify.c
  *                     compare/ compare.c
+ *                     report/ report.c
  *
- * Of this room, the other two know this header alone. */
+ * Of this room, the others know this header alone. */
 #ifndef MALLOCTAPE_CLI_H
 #define MALLOCTAPE_CLI_H
 
@@ -29,6 +30,7 @@ extern const struct cli_command cli_info;
 extern const struct cli_command cli_dump;
 extern const struct cli_command cli_verify;
 extern const struct cli_command cli_compare;
+extern const struct cli_command cli_report;
 extern const struct cli_command cli_ctl;
 
 /* Prints "malloctape NAME: message" on the standard error. Returns PROGRAM_FAILED. */

@@ -1,0 +1,66 @@
+#include "inspect/ordered.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/installed.h"
+#include "common/program.h"
+
+#define ORDERING_PROGRAM "postprocess"
+
+/* The child's own part. A file goes by its name: the spool of a killed program lies beside it. */
+static void become_ordering(const struct ordered *ordered, const char *program, const char *path,
+                            int to)
+{
+    const bool by_name = ordered->stream.file_bytes > 0;
+    if (dup2(to, STDOUT_FILENO) < 0 || (!by_name && dup2(ordered->stream.fd, STDIN_FILENO) < 0))
+        _exit(PROGRAM_FAILED);
+    execl(program, ORDERING_PROGRAM, "--quiet", "--", by_name ? path : "-", "-", (char *)NULL);
+    _exit(PROGRAM_NOT_FOUND);
+}
+
+static bool ordering_start(struct ordered *ordered, const char *path, struct error *error)
+{
+    struct installed program;
+    int ends[2];
+    if (!installed_find_program(&program, ORDERING_PROGRAM))
+        return error_set(error, &error_system, ERROR_NO_OFFSET, "%.200s not found", program.path);
+    if (pipe2(ends, O_CLOEXEC) != 0) return error_set_system(error, "cannot make a pipe");
+    ordered->pipe = ends[0];
+    ordered->ordering = fork();
+    if (ordered->ordering == 0) become_ordering(ordered, program.path, path, ends[1]);
+    close(ends[1]);
+    if (ordered->ordering < 0) return error_set_system(error, "cannot start %s", ORDERING_PROGRAM);
+    if (!input_open_fd(&ordered->piped, ordered->pipe)) {
+        *error = ordered->piped.error;
+        return false;
+    }
+    ordered->input = &ordered->piped;
+    return true;
+}
+
+bool ordered_open(struct ordered *ordered, const char *path, struct error *error)
+{
+    *ordered = (struct ordered){.pipe = -1};
+    if (!stream_open(&ordered->stream, path, error)) return false;
+    ordered->of = ordered->stream.format;
+    ordered->input = &ordered->stream.input;
+    if (ordered->of == STREAM_INSTRUCTIONS || ordering_start(ordered, path, error)) return true;
+    ordered_close(ordered, false);
+    return false;
+}
+
+int ordered_close(struct ordered *ordered, bool to_its_end)
+{
+    int status = 0;
+    if (ordered->ordering > 0 && !to_its_end) kill(ordered->ordering, SIGTERM);
+    if (ordered->input == &ordered->piped) input_close(&ordered->piped);
+    if (ordered->pipe >= 0) close(ordered->pipe);
+    stream_close(&ordered->stream);
+    if (ordered->ordering <= 0) return PROGRAM_OK;
+    if (waitpid(ordered->ordering, &status, 0) < 0 || !WIFEXITED(status)) return PROGRAM_FAILED;
+    return WEXITSTATUS(status);
+}

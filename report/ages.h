@@ -1,0 +1,33 @@
+/* ages - what is alive, by when it was made: the time of a trace in at most AGES_MAX pieces of equally
+ * many calls.
+ *
+ * When the pieces no longer suffice, two and two become one. Memory is fixed. */
+#ifndef MALLOCTAPE_REPORT_AGES_H
+#define MALLOCTAPE_REPORT_AGES_H
+
+#include "report/live.h"
+
+enum { AGES_MAX = 1024 };
+
+struct ages {
+    struct live pieces[AGES_MAX];
+    unsigned shift; /* a piece has 1 << shift calls */
+};
+
+/* Makes pieces twice as large until `call` is in one. */
+void ages_stretch(struct ages *ages, uint64_t call, uint64_t epoch);
+
+/* The piece of an object that was made by `call`, which is not in the future. */
+static inline struct live *ages_find(struct ages *ages, uint64_t call)
+{
+    return &ages->pieces[call >> ages->shift];
+}
+
+/* The same for the present call. */
+static inline struct live *ages_present(struct ages *ages, uint64_t call, uint64_t epoch)
+{
+    if (__builtin_expect(call >> ages->shift >= AGES_MAX, 0)) ages_stretch(ages, call, epoch);
+    return ages_find(ages, call);
+}
+
+#endif

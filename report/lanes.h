@@ -1,0 +1,58 @@
+/* lanes - what each thread does, and who ends what another one made.
+ *
+ * A lane has the calls of one thread, and of threads that continue it. Frees of objects of other
+ * lanes are counted for each pair of lanes, up to LANE_PAIRS_MAX pairs; further ones count as
+ * `other_pairs`. Memory is from pages_map(): 128 bytes for each lane, 32 for each pair. */
+#ifndef MALLOCTAPE_REPORT_LANES_H
+#define MALLOCTAPE_REPORT_LANES_H
+
+#include <stdbool.h>
+
+#include "report/live.h"
+
+enum { LANE_PAIRS_MAX = 1 << 16 };
+
+struct lane_counts {
+    uint64_t calls;
+    uint64_t made, bytes; /* objects, reallocs included */
+    uint64_t ended;       /* objects, by calls of this lane */
+    uint64_t foreign;     /* of them, made by another one */
+    uint64_t turns;       /* times that it made calls until another one did */
+    uint64_t longest;     /* the most calls in such a turn */
+    uint64_t first_ms, last_ms;
+    uint64_t threads, thread; /* how many there were in the lane; the latest one's id */
+    struct live live;         /* of the objects that it made */
+};
+
+struct lane_pair {
+    uint64_t key; /* 1 + (the lane that made the objects << 16 | the one that ended them) */
+    uint64_t objects, bytes;
+};
+
+struct lanes {
+    struct lane_counts *lanes;
+    struct lane_pair *pairs; /* a table twice as large as needed */
+    uint32_t pairs_count;
+    struct lane_pair other_pairs;
+};
+
+bool lanes_open(struct lanes *lanes);
+void lanes_close(struct lanes *lanes);
+
+/* An object of `maker` was ended by another lane. */
+void lanes_add_foreign(struct lanes *lanes, unsigned maker, unsigned ender, uint64_t bytes);
+
+/* A lane's turn has ended. */
+void lanes_add_turn(struct lane_counts *lane, uint64_t calls, uint64_t first_ms, uint64_t last_ms);
+
+static inline unsigned lane_pair_maker(const struct lane_pair *pair)
+{
+    return (unsigned)((pair->key - 1) >> 16);
+}
+
+static inline unsigned lane_pair_ender(const struct lane_pair *pair)
+{
+    return (unsigned)((pair->key - 1) & 0xffff);
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* live - what is alive of one class of objects (a size, an age, a thread), now and at the peak.
+ *
+ * The peak is the instruction behind which the most bytes were alive, known only when nothing
+ * higher comes any more. Copying all classes at each new peak would cost too much: there are
+ * millions of new peaks while a program grows. So each new peak gets a number, its epoch, and a
+ * class is copied only when it first changes in an epoch:
+ *
+ *   class.epoch == epoch    the class has changed since the peak; peak_objects, peak_bytes are right
+ *   class.epoch != epoch    it has not: what is alive now was alive at the peak
+ *
+ * This is exact, for any number of classes, at the price of one comparison for each change. */
+#ifndef MALLOCTAPE_REPORT_LIVE_H
+#define MALLOCTAPE_REPORT_LIVE_H
+
+#include <stdint.h>
+
+struct live {
+    uint64_t objects, bytes;
+    uint64_t peak_objects, peak_bytes;
+    uint64_t epoch;
+};
+
+/* To be called before each change, and at the end before `peak_...` is read. */
+static inline void live_settle(struct live *live, uint64_t epoch)
+{
+    if (live->epoch == epoch) return;
+    live->peak_objects = live->objects;
+    live->peak_bytes = live->bytes;
+    live->epoch = epoch;
+}
+
+static inline void live_begin(struct live *live, uint64_t epoch, uint64_t bytes)
+{
+    live_settle(live, epoch);
+    live->objects++;
+    live->bytes += bytes;
+}
+
+static inline void live_end(struct live *live, uint64_t epoch, uint64_t bytes)
+{
+    live_settle(live, epoch);
+    live->objects--;
+    live->bytes -= bytes;
+}
+
+#endif

@@ -1,0 +1,135 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "common/progress.h"
+#include "inspect/ordered.h"
+#include "report/report.h"
+#include "report/rounding.h"
+
+static char *header_text(const struct instruction_header *header, const char *key)
+{
+    size_t bytes = 0;
+    const char *text = instruction_header_value(header, key, &bytes);
+    return strndup(text != NULL ? text : "", bytes);
+}
+
+static void take_header(struct report_trace *trace, const struct instruction_header *header)
+{
+    trace->program = header_text(header, "program");
+    trace->allocator = header_text(header, "allocator");
+    trace->recording = header_text(header, "run");
+    trace->pid = header_text(header, "pid");
+    char *start = header_text(header, "start");
+    if (start != NULL) trace->start_s = strtod(start, NULL);
+    free(start);
+}
+
+static bool take_batches(struct report_trace *trace, struct instruction_reader *reader)
+{
+    struct instruction_batch batch;
+    struct progress progress;
+    progress_open(&progress, "malloctape report", "calls", reader->input->fd, true);
+    bool good = true;
+    while (good && instruction_reader_next(reader, &batch)) {
+        good = tally_add(&trace->tally, &batch);
+        progress_show(&progress, reader->totals.calls, input_file_offset(reader->input));
+    }
+    progress_close(&progress);
+    return good || error_set_system(&reader->error, "no memory for %llu objects",
+                                    (unsigned long long)reader->totals.live);
+}
+
+static int read_all(struct report_trace *trace, struct instruction_reader *reader)
+{
+    if (reader->state == INSTRUCTIONS_FAILED || !tally_open(&trace->tally)) return PROGRAM_FAILED;
+    take_header(trace, &reader->header);
+    instruction_reader_use_indices(reader);
+    if (!take_batches(trace, reader) || reader->state == INSTRUCTIONS_FAILED) return PROGRAM_FAILED;
+    tally_end(&trace->tally, &reader->totals);
+    if (reader->state == INSTRUCTIONS_CUT || reader->end_status == INSTRUCTION_STATUS_CUT)
+        trace->status = "cut";
+    else
+        trace->status = reader->end_status == INSTRUCTION_STATUS_DAMAGED ? "damaged" : "complete";
+    return strcmp(trace->status, "cut") == 0 ? PROGRAM_CUT : PROGRAM_OK;
+}
+
+int report_read(struct report_trace *trace, const char *path)
+{
+    struct instruction_reader reader;
+    struct ordered ordered;
+    struct error error = {0};
+    *trace = (struct report_trace){.path = path, .status = "damaged"};
+    if (!ordered_open(&ordered, path, &error)) return cli_data_error(&cli_report, path, &error);
+    instruction_reader_open(&reader, ordered.input);
+    int status = read_all(trace, &reader);
+    const bool ended = reader.state == INSTRUCTIONS_END;
+    error = reader.error;
+    instruction_reader_close(&reader);
+    const int ordering = ordered_close(&ordered, ended);
+    /* A stream that postprocess could not finish is cut, and it has said why. */
+    if (ordering != PROGRAM_OK && ordering != PROGRAM_CUT) return PROGRAM_FAILED;
+    if (error_is_set(&error)) cli_data_error(&cli_report, path, &error);
+    return status;
+}
+
+void report_close(struct report_trace *trace)
+{
+    tally_close(&trace->tally);
+    free(trace->program);
+    free(trace->allocator);
+    free(trace->recording);
+    free(trace->pid);
+}
+
+const char *report_name(const struct report_trace *trace)
+{
+    const char *name = *trace->program != '\0' ? trace->program : trace->path;
+    const char *slash = strrchr(name, '/');
+    return slash != NULL ? slash + 1 : name;
+}
+
+/* ---- what text and JSON share ---- */
+
+static uint64_t amount(const struct size_entry *entry, enum report_order order)
+{
+    switch (order) {
+    case REPORT_BY_COUNT: return entry->count;
+    case REPORT_BY_BYTES: return entry->bytes;
+    default: return entry->live.peak_bytes;
+    }
+}
+
+unsigned report_top_sizes(const struct sizes *sizes, enum report_order order,
+                          uint32_t top[REPORT_TOP])
+{
+    unsigned count = 0;
+    for (uint32_t i = 0; i < sizes->count; i++) {
+        const struct size_entry *one = &sizes->entries[i];
+        const uint64_t number = amount(one, order);
+        unsigned at = count;
+        for (; at > 0; at--) {
+            const struct size_entry *before = &sizes->entries[top[at - 1]];
+            const uint64_t its = amount(before, order);
+            if (its > number || (its == number && before->size < one->size)) break;
+        }
+        if (number == 0 || at == REPORT_TOP) continue;
+        if (count < REPORT_TOP) count++;
+        memmove(top + at + 1, top + at, (count - 1 - at) * sizeof *top);
+        top[at] = i;
+    }
+    return count;
+}
+
+struct report_rounded report_rounded(const struct sizes *sizes, uint64_t (*rule)(uint64_t size))
+{
+    struct report_rounded sum = {0};
+    for (uint32_t i = 0; i < sizes->count; i++) {
+        const struct size_entry *one = &sizes->entries[i];
+        if (one->count == 0) continue;
+        const uint64_t each = rule(one->bytes / one->count);
+        sum.made += one->count * each;
+        sum.peak += one->live.peak_objects * each;
+    }
+    return sum;
+}

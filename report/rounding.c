@@ -1,0 +1,128 @@
+#include "report/rounding.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+static uint64_t round_up(uint64_t size, uint64_t step)
+{
+    return (size + step - 1) / step * step;
+}
+
+/* 1 << length is the greatest power of two that is not above the number, which is not 0. */
+static unsigned floor_log2(uint64_t number)
+{
+    return 63u - (unsigned)__builtin_clzll(number);
+}
+
+/* ---- tcmalloc of gperftools ---- */
+
+#define TCMALLOC_PAGE        8192u
+#define TCMALLOC_SMALL_MAX   (256u * 1024)
+#define TCMALLOC_CLASSES_MAX 128u
+
+/* Objects that move between the caches at a time, of which a span should have a quarter. */
+static uint64_t tcmalloc_moved(uint64_t size)
+{
+    uint64_t moved = 64 * 1024 / size;
+    return moved < 2 ? 2 : moved > 32 ? 32 : moved;
+}
+
+/* Sizes of classes are multiples of it. */
+static uint64_t tcmalloc_alignment(uint64_t size)
+{
+    if (size < 16) return 8;
+    if (size < 128) return 16;
+    uint64_t alignment = (UINT64_C(1) << floor_log2(size)) / 8;
+    return alignment < TCMALLOC_PAGE ? alignment : TCMALLOC_PAGE;
+}
+
+/* The span of a class has at most an eighth of waste at its end. */
+static uint64_t tcmalloc_span(uint64_t size)
+{
+    uint64_t bytes = 0;
+    do {
+        bytes += TCMALLOC_PAGE;
+        while (bytes % size > bytes / 8)
+            bytes += TCMALLOC_PAGE;
+    } while (bytes / size < tcmalloc_moved(size) / 4);
+    return bytes;
+}
+
+/* A size that would have spans as long and as many objects in them as the one before takes that
+ * one's place. Returns how many there are. */
+static unsigned tcmalloc_make_classes(uint32_t *classes)
+{
+    unsigned count = 0;
+    uint64_t span_before = 0;
+    for (uint64_t size = 8; size <= TCMALLOC_SMALL_MAX; size += tcmalloc_alignment(size)) {
+        const uint64_t span = tcmalloc_span(size);
+        const bool replaces =
+            count > 0 && span == span_before && span / size == span / classes[count - 1];
+        if (!replaces) count++;
+        classes[count - 1] = (uint32_t)size;
+        span_before = span;
+    }
+    return count;
+}
+
+static uint64_t tcmalloc_size(uint64_t size)
+{
+    static uint32_t classes[TCMALLOC_CLASSES_MAX];
+    static unsigned count;
+    if (size > TCMALLOC_SMALL_MAX) return round_up(size, TCMALLOC_PAGE);
+    if (count == 0) count = tcmalloc_make_classes(classes);
+    unsigned low = 0, high = count - 1;
+    while (low < high) {
+        const unsigned middle = (low + high) / 2;
+        if (classes[middle] < size)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return classes[low];
+}
+
+/* ---- jemalloc ---- */
+
+/* Multiples of 16, from 128 on four classes for each doubling. */
+static uint64_t jemalloc_size(uint64_t size)
+{
+    if (size <= 8) return 8;
+    if (size <= 128) return round_up(size, 16);
+    return round_up(size, UINT64_C(1) << (floor_log2(size - 1) - 2));
+}
+
+/* ---- mimalloc ---- */
+
+#define MIMALLOC_SMALL_MAX (128u * 1024)
+#define MIMALLOC_PAGE      4096u
+
+/* Words of 8 bytes, two and two up to 64 bytes, then four classes for each doubling. Above, it
+ * reserves more than it says here, which is not touched. */
+static uint64_t mimalloc_size(uint64_t size)
+{
+    if (size > MIMALLOC_SMALL_MAX) return round_up(size, MIMALLOC_PAGE);
+    if (size <= 8) return 8;
+    if (size <= 64) return round_up(size, 16);
+    return round_up(size, UINT64_C(1) << (floor_log2(size - 1) - 2));
+}
+
+/* ---- glibc ---- */
+
+#define GLIBC_HEADER    8u
+#define GLIBC_CHUNK_MIN 32u
+
+/* A chunk of the heap. (One of its own mapping has 8 bytes more and ends with the page.) */
+static uint64_t glibc_size(uint64_t size)
+{
+    const uint64_t chunk = round_up(size + GLIBC_HEADER, 16);
+    return chunk < GLIBC_CHUNK_MIN ? GLIBC_CHUNK_MIN : chunk;
+}
+
+const struct rounding roundings[] = {
+    {"tcmalloc 2.10", tcmalloc_size},
+    {"jemalloc", jemalloc_size},
+    {"mimalloc", mimalloc_size},
+    {"glibc", glibc_size},
+    {NULL, NULL},
+};

@@ -1,0 +1,66 @@
+/* sizes - what the calls asked for, by size.
+ *
+ *   size --+--> below SIZES_SMALL: an entry of its own
+ *          +--> else an entry of its own, found by hashing, as long as there are fewer than SIZES_LARGE_MAX
+ *          `--> else the entry of a class of sizes (log_linear.h)
+ *
+ * Entries never move in meaning: an object remembers the number of its entry. Memory is from
+ * pages_map() and bounded by SIZES_LARGE_MAX. */
+#ifndef MALLOCTAPE_REPORT_SIZES_H
+#define MALLOCTAPE_REPORT_SIZES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "report/live.h"
+#include "report/log_linear.h"
+
+enum {
+    SIZES_SMALL = 4096,
+    SIZES_LARGE_FIRST = SIZES_SMALL + LOG_LINEAR_CLASSES,
+    SIZES_LARGE_MAX = 1 << 18,
+    SIZES_MAX = SIZES_LARGE_FIRST + SIZES_LARGE_MAX
+};
+
+struct size_entry {
+    uint64_t size;           /* of a class: its lowest */
+    uint64_t count;          /* of objects that were made */
+    uint64_t bytes;          /* of all of them */
+    uint64_t lifetime_calls; /* sum over those that have ended */
+    struct live live;
+};
+
+struct sizes {
+    struct size_entry *entries;
+    uint32_t count;          /* of entries in use */
+    uint32_t capacity;       /* of entries */
+    uint32_t *table;         /* numbers of entries of large sizes, 0: free */
+    uint32_t table_capacity; /* a power of two, more than twice the large sizes */
+};
+
+bool sizes_open(struct sizes *sizes);
+void sizes_close(struct sizes *sizes);
+
+/* The entry of a size of SIZES_SMALL or more. */
+uint32_t sizes_find_large(struct sizes *sizes, uint64_t size);
+
+static inline uint32_t sizes_find(struct sizes *sizes, uint64_t size)
+{
+    return size < SIZES_SMALL ? (uint32_t)size : sizes_find_large(sizes, size);
+}
+
+static inline bool sizes_is_class(uint32_t entry)
+{
+    return entry >= SIZES_SMALL && entry < SIZES_LARGE_FIRST;
+}
+
+/* Whether there were too many sizes, so that some are only counted by their class. */
+static inline bool sizes_has_classes(const struct sizes *sizes)
+{
+    for (uint32_t i = SIZES_SMALL; i < SIZES_LARGE_FIRST; i++)
+        if (sizes->entries[i].count > 0) return true;
+    return false;
+}
+
+#endif

@@ -1,0 +1,284 @@
+#include "report/tally.h"
+
+#include "common/call_table.h"
+#include "common/pages.h"
+
+/* How many instructions ahead the row of objects is asked for. */
+#define PREFETCH_AHEAD 12u
+
+_Static_assert(SIZES_MAX <= 1 << 20, "an object has the number of its size");
+_Static_assert(PREFETCH_AHEAD <= INSTRUCTION_BATCH_SLACK, "there is something to look at");
+
+const double tally_growth_limits[TALLY_GROWTHS - 1] = {0.5, 1, 1.125, 1.25, 1.5, 2, 4};
+
+/* ---- opening, closing, growing ---- */
+
+bool tally_open(struct tally *tally)
+{
+    *tally = (struct tally){.epoch = 1};
+    return sizes_open(&tally->sizes) && lanes_open(&tally->lanes);
+}
+
+void tally_close(struct tally *tally)
+{
+    sizes_close(&tally->sizes);
+    lanes_close(&tally->lanes);
+    pages_unmap(tally->objects, tally->capacity * sizeof *tally->objects);
+    tally->objects = NULL;
+}
+
+/* Makes room for as many objects as a batch can make. */
+static bool objects_reserve(struct tally *tally, uint64_t more)
+{
+    uint64_t capacity = tally->capacity == 0 ? INSTRUCTION_BLOCK_MAX : tally->capacity;
+    while (capacity < tally->live + more)
+        capacity *= 2;
+    if (capacity == tally->capacity) return true;
+    struct tally_object *objects =
+        pages_grow(tally->objects, tally->capacity * sizeof *objects, capacity * sizeof *objects);
+    if (objects == NULL) return false;
+    tally->objects = objects;
+    tally->capacity = capacity;
+    return true;
+}
+
+/* ---- objects begin and end ---- */
+
+static void peak_move(struct tally *tally)
+{
+    tally->piece.most_live_bytes = tally->live_bytes;
+    if (tally->live_bytes <= tally->peak.bytes) return;
+    tally->peak = (struct tally_peak){tally->live_bytes, tally->live, tally->calls, tally->ms};
+    tally->epoch++;
+}
+
+/* `object` is a free entry of the row, and counted in `live`. */
+static inline void object_begin(struct tally *tally, struct tally_object *object, uint64_t size,
+                                unsigned chain)
+{
+    const uint64_t epoch = tally->epoch;
+    const uint32_t entry = sizes_find(&tally->sizes, size);
+    struct size_entry *by_size = &tally->sizes.entries[entry];
+    struct lane_counts *lane = &tally->lanes.lanes[tally->lane];
+    by_size->count++;
+    by_size->bytes += size;
+    live_begin(&by_size->live, epoch, size);
+    lane->made++;
+    lane->bytes += size;
+    live_begin(&lane->live, epoch, size);
+    live_begin(ages_present(&tally->ages, tally->calls, epoch), epoch, size);
+    tally->made++;
+    tally->bytes += size;
+    tally->live_bytes += size;
+    *object = (struct tally_object){.size = size,
+                                    .bytes_before = tally->bytes,
+                                    .call = tally->calls,
+                                    .lane = tally->lane,
+                                    .entry = entry,
+                                    .chain = chain,
+                                    .ms = (uint32_t)tally->ms};
+    if (tally->live_bytes > tally->piece.most_live_bytes) peak_move(tally);
+}
+
+static inline void object_end(struct tally *tally, const struct tally_object *object)
+{
+    const uint64_t epoch = tally->epoch, size = object->size;
+    const uint64_t calls = tally->calls - object->call;
+    struct size_entry *by_size = &tally->sizes.entries[object->entry];
+    struct lane_counts *maker = &tally->lanes.lanes[object->lane];
+    live_end(&by_size->live, epoch, size);
+    live_end(&maker->live, epoch, size);
+    live_end(ages_find(&tally->ages, object->call), epoch, size);
+    by_size->lifetime_calls += calls;
+    tally->lifetimes.calls[log_linear_class(calls)]++;
+    tally->lifetimes.bytes[log_linear_class(tally->bytes - object->bytes_before)]++;
+    tally->lifetimes.ms[log_linear_class((uint32_t)tally->ms - object->ms)]++;
+    tally->lifetimes.by_size[tally_magnitude(size)][tally_magnitude(calls)]++;
+    tally->lanes.lanes[tally->lane].ended++;
+    if (object->lane != tally->lane) {
+        tally->lanes.lanes[tally->lane].foreign++;
+        lanes_add_foreign(&tally->lanes, object->lane, tally->lane, size);
+    }
+    tally->ended++;
+    tally->live_bytes -= size;
+}
+
+static inline void allocate(struct tally *tally, uint64_t size)
+{
+    struct tally_object *object = &tally->objects[tally->live++];
+    object_begin(tally, object, size, 0);
+}
+
+static void chain_end(struct tally *tally, const struct tally_object *object)
+{
+    tally->realloc.chains[tally_magnitude(object->chain)]++;
+}
+
+static inline void release(struct tally *tally, uint64_t index)
+{
+    struct tally_object *object = &tally->objects[index];
+    object_end(tally, object);
+    if (__builtin_expect(object->chain != 0, 0)) chain_end(tally, object);
+    *object = tally->objects[--tally->live];
+}
+
+static void reallocate(struct tally *tally, const struct instruction *one)
+{
+    struct tally_reallocs *counts = &tally->realloc;
+    struct tally_object *object = &tally->objects[one->object];
+    const uint64_t old = object->size, new = one->size;
+    const unsigned chain = object->chain < TALLY_CHAIN_MAX ? object->chain + 1u : TALLY_CHAIN_MAX;
+    const double factor = old > 0 ? (double)new / (double)old : new > 0 ? 1e300 : 1;
+    unsigned at = 0;
+    while (at < TALLY_GROWTHS - 1 && factor > tally_growth_limits[at])
+        at++;
+    counts->growth[at]++;
+    const bool moved = instruction_number(one) == CALL_REALLOC_MOVED;
+    *(moved ? &counts->moved : &counts->in_place) += 1;
+    *(new > old ? &counts->grown : new < old ? &counts->shrunk : &counts->same) += 1;
+    if (moved) counts->copied_bytes += old < new ? old : new;
+    tally->reallocs++;
+    object_end(tally, object);
+    object_begin(tally, object, new, chain);
+}
+
+/* ---- instructions that are not plain ---- */
+
+static void turn_end(struct tally *tally)
+{
+    lanes_add_turn(&tally->lanes.lanes[tally->lane], tally->calls - tally->turn_call,
+                   tally->turn_ms, tally->ms);
+    tally->turn_call = tally->calls;
+    tally->turn_ms = tally->ms;
+}
+
+/* Closes the piece of time since the latest tick. */
+static void piece_end(struct tally *tally, uint64_t rss, uint64_t heap)
+{
+    struct timeline_row *since = &tally->at_tick;
+    struct timeline_row now = {.calls = tally->calls,
+                               .made = tally->made,
+                               .ended = tally->ended,
+                               .reallocs = tally->reallocs,
+                               .bytes = tally->bytes};
+    struct timeline_row piece = {.end_ns = tally->ns,
+                                 .calls = now.calls - since->calls,
+                                 .made = now.made - since->made,
+                                 .ended = now.ended - since->ended,
+                                 .reallocs = now.reallocs - since->reallocs,
+                                 .bytes = now.bytes - since->bytes,
+                                 .live_objects = tally->live,
+                                 .live_bytes = tally->live_bytes,
+                                 .most_live_bytes = tally->piece.most_live_bytes,
+                                 .rss_bytes = rss,
+                                 .heap_bytes = heap};
+    timeline_add(&tally->timeline, &piece);
+    *since = now;
+    tally->piece.most_live_bytes = tally->live_bytes;
+}
+
+static void tick(struct tally *tally, const uint64_t *operands)
+{
+    tally->ns += operands[0];
+    tally->ms = tally->ns / 1000000;
+    if (operands[1] > tally->peak_rss_bytes) tally->peak_rss_bytes = operands[1];
+    if (operands[2] > tally->peak_heap_bytes) tally->peak_heap_bytes = operands[2];
+    piece_end(tally, operands[1], operands[2]);
+}
+
+static void other(struct tally *tally, const struct instruction *one, const uint64_t *operands)
+{
+    struct lane_counts *lane = &tally->lanes.lanes[tally->lane];
+    switch (instruction_number(one)) {
+    case INSTRUCTION_LANE:
+        turn_end(tally);
+        tally->lane = (unsigned)operands[0];
+        break;
+    case INSTRUCTION_THREAD_BEGIN:
+        lane->threads++;
+        lane->thread = operands[0];
+        break;
+    case INSTRUCTION_TICK: tick(tally, operands); break;
+    }
+}
+
+static void aligned(struct tally *tally, uint64_t size, uint64_t alignment)
+{
+    const unsigned magnitude = tally_magnitude(alignment);
+    const unsigned at = magnitude > 0 ? magnitude - 1 : 0;
+    tally->aligned[at]++;
+    tally->aligned_bytes[at] += size;
+}
+
+/* A call that is not plain, and other instructions. */
+static void rare(struct tally *tally, const struct instruction *one, const uint64_t *operands)
+{
+    const unsigned number = instruction_number(one);
+    const uint8_t shape = call_shapes[number];
+    if (number >= CALL_KINDS) {
+        other(tally, one, operands);
+        return;
+    }
+    tally->calls++;
+    if (one->opcode & INSTRUCTION_FAILED) tally->failed[number]++;
+    if (one->opcode & INSTRUCTION_UNKNOWN) tally->unknown[number]++;
+    if (one->object == INSTRUCTION_NO_REGISTER || (one->opcode & INSTRUCTION_FAILED)) return;
+    if (one->object == tally->live) {
+        if (shape == SHAPE_ALLOCATION_ALIGNED) aligned(tally, one->size, operands[0]);
+        allocate(tally, one->size);
+    } else if (shape == SHAPE_REALLOC) {
+        reallocate(tally, one);
+    } else {
+        const bool sized = shape_has_size(shape);
+        tally->wrong_sizes += sized && tally->objects[one->object].size != one->size;
+        release(tally, one->object);
+    }
+}
+
+/* ---- batches ---- */
+
+static inline void prefetch(const struct tally *tally, unsigned opcode, uint64_t value)
+{
+    const uint64_t ends = (uint64_t)(int64_t)(instruction_effects[opcode] >> 1);
+    __builtin_prefetch(tally->objects + tally->live - 1 - (value & ends), 1);
+}
+
+bool tally_add(struct tally *tally, const struct instruction_batch *batch)
+{
+    const struct instruction *one = batch->at;
+    if (!objects_reserve(tally, batch->count)) return false;
+    for (size_t i = 0; i < batch->count; i++) {
+        const uint64_t value = batch->values[i];
+        prefetch(tally, batch->opcodes[i + PREFETCH_AHEAD], batch->values[i + PREFETCH_AHEAD]);
+        switch (instruction_effects[batch->opcodes[i]]) {
+        case INSTRUCTION_PLAIN_ALLOCATION:
+            tally->calls++;
+            allocate(tally, value);
+            break;
+        case INSTRUCTION_PLAIN_FREE:
+            tally->calls++;
+            release(tally, tally->live - 1 - value);
+            break;
+        default: rare(tally, one, batch->operands + one->operand_at); one++;
+        }
+    }
+    return true;
+}
+
+void tally_end(struct tally *tally, const struct instruction_totals *totals)
+{
+    tally->totals = *totals;
+    turn_end(tally);
+    if (tally->calls > tally->at_tick.calls) piece_end(tally, 0, 0);
+    timeline_end(&tally->timeline);
+    tally->zero_sizes = tally->sizes.entries[0].count;
+    for (uint64_t i = 0; i < tally->live; i++)
+        if (tally->objects[i].chain != 0) chain_end(tally, &tally->objects[i]);
+    for (uint32_t i = 0; i < tally->sizes.count; i++)
+        live_settle(&tally->sizes.entries[i].live, tally->epoch);
+    for (unsigned i = 0; i < AGES_MAX; i++)
+        live_settle(&tally->ages.pieces[i], tally->epoch);
+    for (uint32_t i = 0; i < INSTRUCTION_LANES_MAX; i++)
+        if (tally->lanes.lanes[i].live.objects > 0 || tally->lanes.lanes[i].made > 0)
+            live_settle(&tally->lanes.lanes[i].live, tally->epoch);
+}

@@ -1,0 +1,112 @@
+/* tally - everything that a report says of a trace, counted in one pass.
+ *
+ *   batch of instructions --> tally_add() --+--> sizes, lifetimes, ages, lanes, timeline
+ *                                           `--> objects: the row of those that are alive
+ *
+ * The objects stand in the order of INSTRUCTIONS.md 4.5: the reader gives indices, so that nobody
+ * else keeps a table of them.
+ *
+ * A realloc ends an object and makes another one, of the new size and the lane that calls. Calls
+ * are counted from 1. The time of a call is that of the latest tick before it, in whole
+ * milliseconds since recording began.
+ *
+ *   made == ended + alive at the end
+ *   live_bytes == sum of the sizes of the objects that are alive
+ *
+ * Memory   32 bytes for each object that is alive, and tables of fixed size: pages_map(). */
+#ifndef MALLOCTAPE_REPORT_TALLY_H
+#define MALLOCTAPE_REPORT_TALLY_H
+
+#include "common/call_kind.h"
+#include "postprocess/instruction_reader.h"
+#include "report/ages.h"
+#include "report/lanes.h"
+#include "report/log_linear.h"
+#include "report/sizes.h"
+#include "report/timeline.h"
+
+enum {
+    TALLY_MAGNITUDES = 65, /* of n: the length of n in bits */
+    TALLY_CHAIN_MAX = 4095,
+    TALLY_CHAINS = 13,
+    TALLY_GROWTHS = 8
+};
+
+struct tally_object {
+    uint64_t size;
+    uint64_t bytes_before; /* made until then, itself included */
+    uint64_t call : 48, lane : 16;
+    uint32_t entry : 20; /* of struct sizes */
+    uint32_t chain : 12; /* reallocs since the first allocation; TALLY_CHAIN_MAX: so many or more */
+    uint32_t ms;
+};
+
+struct tally_lifetimes {
+    uint64_t calls[LOG_LINEAR_CLASSES]; /* objects, by how many calls they lived */
+    uint64_t bytes[LOG_LINEAR_CLASSES]; /* by how many bytes of other objects were made meanwhile */
+    uint64_t ms[LOG_LINEAR_CLASSES];
+    uint64_t by_size[TALLY_MAGNITUDES][TALLY_MAGNITUDES]; /* magnitudes of size and of calls */
+};
+
+/* Limits of the classes of `growth`, new size by old size; the last one has none. */
+extern const double tally_growth_limits[TALLY_GROWTHS - 1];
+
+struct tally_reallocs {
+    uint64_t moved, in_place, grown, shrunk, same;
+    uint64_t copied_bytes; /* the smaller size of each that moved */
+    uint64_t growth[TALLY_GROWTHS];
+    uint64_t chains[TALLY_CHAINS]; /* by the magnitude of the reallocs of an object, all told */
+};
+
+struct tally_peak {
+    uint64_t bytes, objects, call, ms;
+};
+
+struct tally {
+    uint64_t calls, made, ended, reallocs; /* a realloc is in all of them */
+    uint64_t bytes;                        /* of all objects that were made */
+    uint64_t live, live_bytes;
+    uint64_t ns, ms; /* of the latest tick */
+    uint64_t epoch;  /* live.h */
+    struct tally_peak peak;
+    uint64_t peak_rss_bytes, peak_heap_bytes; /* of the original, at its ticks */
+
+    struct sizes sizes;
+    struct lanes lanes;
+    struct ages ages;
+    struct timeline timeline;
+    struct tally_lifetimes lifetimes;
+    struct tally_reallocs realloc;
+    uint64_t aligned[64],
+        aligned_bytes[64]; /* made with an alignment of 1 << index, or a bit more */
+    uint64_t failed[CALL_KINDS], unknown[CALL_KINDS];
+    uint64_t zero_sizes;  /* objects of no bytes that were made */
+    uint64_t wrong_sizes; /* frees that were given another size than the object has */
+    struct instruction_totals totals;
+
+    /* From here on: tally.c only. */
+    struct tally_object *objects;
+    uint64_t capacity;
+    struct timeline_row piece;   /* since the latest tick: `most_live_bytes` is of the piece */
+    struct timeline_row at_tick; /* the counters above at the latest tick */
+    unsigned lane;
+    uint64_t turn_call, turn_ms; /* when the present lane's turn began */
+};
+
+/* False: no memory. */
+bool tally_open(struct tally *tally);
+void tally_close(struct tally *tally);
+
+/* Batches with indices, one after another. False: no memory. */
+bool tally_add(struct tally *tally, const struct instruction_batch *batch);
+
+/* After the last batch: all numbers of the tally can be read. */
+void tally_end(struct tally *tally, const struct instruction_totals *totals);
+
+/* The length of a number in bits. */
+static inline unsigned tally_magnitude(uint64_t number)
+{
+    return number == 0 ? 0 : 64u - (unsigned)__builtin_clzll(number);
+}
+
+#endif

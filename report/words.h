@@ -1,0 +1,22 @@
+/* words - numbers as people read them, in a text of a static row of texts: the latest WORDS_KEPT
+ * stay good. */
+#ifndef MALLOCTAPE_REPORT_WORDS_H
+#define MALLOCTAPE_REPORT_WORDS_H
+
+#include <stdint.h>
+
+enum { WORDS_KEPT = 16 };
+
+/* 1234567 as "1 234 567". */
+const char *words_count(uint64_t number);
+
+/* "24 bytes", "4.5 KiB", "66.5 MiB". */
+const char *words_bytes(uint64_t bytes);
+
+/* "12 ms", "3.4 s", "2.1 h". */
+const char *words_ms(uint64_t ms);
+
+/* "12.3 %"; "< 0.1 %" rather than 0 for what is there. */
+const char *words_share(uint64_t part, uint64_t whole);
+
+#endif

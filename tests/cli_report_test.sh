@@ -1,0 +1,139 @@
+#!/bin/bash
+# cli_report_test.sh - `malloctape report` says what is in a trace, and a slow program in Ruby counts
+# the same from the lines of `dump`.
+set -euo pipefail
+
+. "$(dirname "$0")/cli_tap.sh"
+
+make_instructions=$build_dir/tests/tools/make_instructions
+rounding_check=$build_dir/tests/tools/rounding_check
+
+plan 18
+
+# counted FILE - whether every number of report.json is what the lines of a dump of FILE add up to.
+counted() {
+    { "$bin/malloctape" dump "$1" 2>/dev/null || true; } | ruby "$reference/report.rb" report.json >differences
+}
+
+# numbers_right FILE [STATUS]
+numbers_right() {
+    exits "${2:-0}" report "$1" --json report.json && counted "$1"
+}
+
+# --- every number ---
+
+of_golden() {
+    local file
+    for file in "$source_dir"/tests/golden/instructions-*; do
+        case $file in *.dump) continue ;; esac
+        numbers_right "$file" || return 1
+    done
+}
+of_kinds() { "$make_instructions" kinds >kinds && numbers_right kinds; }
+of_threads() { "$make_instructions" pairs 20000 7 >pairs && numbers_right pairs; }
+of_cut() { head -c 60000 lanes >cut && numbers_right cut 3 && prints 'The recording is cut short'; }
+
+# Orders the recording, and compares the report of either.
+of_recording() {
+    "$bin/postprocess" --quiet "$1" ordered && numbers_right ordered && mv report.json ordered.json &&
+        exits 0 report "$1" --json report.json && ruby -rjson -e 'a, b = %w[ordered report].map { |f|
+            JSON.parse(File.read("#{f}.json")).except("path") }
+            exit a == b && a["calls"] > 1000' && numbers_right ordered
+}
+of_threads_recorded() {
+    record threads.raw.lz4 "$workloads/threads" 1000 && of_recording threads.raw.lz4
+}
+of_script_recorded() {
+    record ruby.raw.lz4 ruby -e 'a = (1..900).map { |i| "x" * (i * 37) }; a.map!(&:upcase)
+        a.select! { |s| s.size % 3 == 0 }; s = +""; 3000.times { |i| s << "y" * i }' &&
+        of_recording ruby.raw.lz4
+}
+
+# The comparison itself: it finds each number that is changed.
+finds_wrong_numbers() {
+    local key
+    for key in '["calls"]' '["peak"]["objects"]' '["sizes"]["peak_bytes"][3]' \
+        '["ages"]["peak_objects"][1]' '["threads"][2]["longest_turn"]' \
+        '["lifetimes"]["by_size"]["objects"][0]' '["timeline"]["most_live_bytes"][0]' \
+        '["rounding"]["glibc"]["bytes"]'; do
+        ruby -rjson -e 'j = JSON.parse(File.read("lanes.json"))
+            eval("j#{ARGV[0]} += 1"); File.write("report.json", j.to_json)' "$key"
+        ! counted lanes || return 1
+    done
+}
+of_lanes() {
+    "$make_instructions" lanes 30000 5 >lanes && numbers_right lanes && cp report.json lanes.json
+}
+
+# --- what allocators round up to ---
+
+# rounds LIBRARY NAME GREATEST - a library of the system, or of ours by its path.
+rounds() {
+    local library=$1
+    case $library in
+    '' | /*) ;;
+    *)
+        if ! LD_PRELOAD=$library true 2>&1 | wc -c | grep -q '^0$'; then
+            skip_test "$2 rounds as we think" "$library is not installed"
+            return
+        fi
+        ;;
+    esac
+    if [ -n "$sanitized" ]; then
+        skip_test "$2 rounds as we think" 'nothing can be preloaded with this sanitizer'
+    else
+        check "$2 rounds as we think" env LD_PRELOAD="$library" "$rounding_check" "$2" "$3"
+    fi
+}
+
+# --- where a trace comes from, and where the report goes ---
+
+takes_pipes() {
+    lz4 -q lanes lanes.lz4 &&
+        "$bin/malloctape" report - --json f.json <lanes.lz4 >out && json f.json 'j["made"] > 1000' &&
+        cat threads.raw.lz4 | "$bin/malloctape" report - --json - >f.json &&
+        json f.json 'j["threads"].size > 1 && j["status"] == "complete"'
+}
+tells_text() {
+    exits 0 report lanes && prints "^make_instructions: 31 000 calls by 5 threads" &&
+        prints '^peak  *[0-9.]* KiB in ' && prints '^sizes, by how many' &&
+        prints '^  glibc  *[0-9.]* [KM]iB ' && prints '^  last   quarter ' &&
+        awk 'length > 120 { bad = 1 } END { exit bad }' out
+}
+refuses_damage() {
+    { head -c 50000 lanes && head -c 1000 /dev/zero && tail -c +51001 lanes; } >damaged &&
+        exits 1 report damaged && says '^malloctape report: damaged: offset 0x' && [ ! -s out ]
+}
+refuses_damaged_recording() {
+    lz4 -dc threads.raw.lz4 >raw && { head -c 20000 raw && head -c 1000 /dev/zero &&
+        tail -c +21001 raw; } >bad.raw && exits 1 report bad.raw &&
+        says '^postprocess: bad.raw: offset 0x'
+}
+refuses_others() {
+    exits 1 report "$source_dir/README.md" && says 'neither a raw stream nor an instruction stream' &&
+        exits 1 report nothing && says 'nothing: cannot open' && exits 2 report && exits 2 report a b c
+}
+tells_unusual() {
+    exits 0 report kinds && prints '^! [0-9]* calls failed\.$' &&
+        prints '^! [0-9]* frees were of objects that had been freed already\.$'
+}
+
+check 'every number is right: many threads' of_lanes
+check 'a wrong number is found' finds_wrong_numbers
+check 'every number is right: all kinds of calls' of_kinds
+check 'every number is right: frees by other threads, reallocs' of_threads
+check 'every number is right: streams of the past' of_golden
+check 'every number is right: a stream that was cut' of_cut
+check 'every number is right: a program with threads, also when ordered on the way' \
+    of_threads_recorded
+check 'every number is right: a script' of_script_recorded
+rounds "$plain_library" tcmalloc 3000000
+rounds libjemalloc.so.2 jemalloc 30000000
+rounds libmimalloc.so.2 mimalloc 30000000
+rounds '' glibc 131000
+check 'reads from pipes, writes JSON alone' takes_pipes
+check 'the text has everything, in 120 columns' tells_text
+check 'what is unusual is said' tells_unusual
+check 'a damaged stream is refused' refuses_damage
+check 'a damaged recording is refused' refuses_damaged_recording
+check 'other files and wrong options are refused' refuses_others

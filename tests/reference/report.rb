@@ -1,0 +1,385 @@
+#!/usr/bin/env ruby
+# report.rb - what `malloctape report --json` has to say of a trace, counted a second time: slowly,
+# from the lines of `malloctape dump`, after docs/report.md.
+#
+#   malloctape dump ORDERED | ruby report.rb REPORT.json
+#
+# Prints every key whose value is another one, and fails then.
+require 'json'
+
+CALL = /\A\h{12} #\d+ L(\d+) (\w+)(.*)\z/
+TICK = /\A\h{12} #\d+ tick \d+ nanoseconds \+(\d+) rss (\d+) heap (\d+)/
+ALIGNED = %w[memalign aligned_alloc posix_memalign new_aligned new_aligned_nothrow new_array_aligned
+             new_array_aligned_nothrow].freeze
+OTHERS = %w[lane thread_begin thread_end thread_cache_deleted freed_twice].freeze
+HEAP = %w[release_memory thread_idle thread_temporarily_idle thread_busy set_property
+          set_release_rate mallopt malloc_trim].freeze
+# Their last number, or the one before an alignment, is the size that the program gave.
+SIZED = %w[free_sized delete_sized delete_array_sized].freeze
+SIZED_ALIGNED = %w[free_aligned_sized delete_sized_aligned delete_array_sized_aligned].freeze
+SIZES_MAX = 4096 + (1 << 18)
+GROWTHS = [0.5, 1, 1.125, 1.25, 1.5, 2, 4, Float::INFINITY].freeze
+
+Made = Struct.new(:size, :call, :lane, :ms, :bytes_before, :chain)
+
+# ---- classes of numbers ----
+
+def class_lowest(number)
+  return number if number < 32
+
+  step = 1 << (number.bit_length - 5)
+  number / step * step
+end
+
+def class_highest(lowest)
+  lowest < 32 ? lowest : lowest + (1 << (lowest.bit_length - 5)) - 1
+end
+
+def magnitude_lowest(number)
+  number.zero? ? 0 : 1 << (number.bit_length - 1)
+end
+
+def columns(names, rows)
+  names.zip(rows.empty? ? names.map { [] } : rows.transpose).to_h
+end
+
+def histogram(numbers)
+  counts = numbers.map { |n| class_lowest(n) }.tally.sort
+  result = columns(%w[lowest objects], counts)
+  return result if numbers.empty?
+
+  sorted = numbers.sort
+  { 'p50' => 0.5, 'p90' => 0.9, 'p99' => 0.99, 'p999' => 0.999 }.each do |key, share|
+    lowest = class_lowest(sorted[[(share * sorted.size).ceil, 1].max - 1])
+    result[key] = [lowest, class_highest(lowest)]
+  end
+  result
+end
+
+# ---- sizes of allocators ----
+
+def up(number, step) = (number + step - 1) / step * step
+def four_a_doubling(size) = up(size, 1 << ((size - 1).bit_length - 3))
+
+def tcmalloc_classes
+  classes = []
+  size = 8
+  while size <= 256 * 1024
+    moved = (65_536 / size).clamp(2, 32)
+    span = (1..).find do |pages|
+      (pages * 8192 % size) * 8 <= pages * 8192 && pages * 8192 / size >= moved / 4
+    end
+    key = [span, span * 8192 / size]
+    classes.pop if classes.any? && classes.last[1] == key
+    classes << [size, key]
+    size += size < 16 ? 8 : size < 128 ? 16 : [(1 << (size.bit_length - 1)) / 8, 8192].min
+  end
+  classes.map(&:first)
+end
+
+TCMALLOC = tcmalloc_classes
+ROUNDING = {
+  'tcmalloc 2.10' => ->(n) { n > 262_144 ? up(n, 8192) : TCMALLOC.bsearch { |c| c >= n } },
+  'jemalloc' => ->(n) { n <= 8 ? 8 : n <= 128 ? up(n, 16) : four_a_doubling(n) },
+  'mimalloc' => lambda { |n|
+    n > 131_072 ? up(n, 4096) : n <= 8 ? 8 : n <= 64 ? up(n, 16) : four_a_doubling(n)
+  },
+  'glibc' => ->(n) { [up(n + 8, 16), 32].max }
+}.freeze
+
+# ---- the trace ----
+
+class Count
+  attr_reader :result
+
+  def initialize(lines)
+    @lines = lines
+    @peak_call = nil
+    pass # finds the peak
+    @peak_call = @peak[:call]
+    pass # looks at what is alive there
+    @result = {}
+    put_calls
+    put_objects
+    put_lifetimes
+    put_threads
+    put_rest
+  end
+
+  private
+
+  def pass
+    @call = @bytes = @live_bytes = @ns = @lane = @lost = @twice = @copied = @wrong = 0
+    @live = {}
+    @kinds, @failed, @unknown = Array.new(3) { Hash.new(0) }
+    @made, @ended, @aligned, @growth, @chains, @pieces = Array.new(6) { [] }
+    @changes = { moved: 0, in_place: 0, grown: 0, shrunk: 0, same: 0 }
+    @lanes = Hash.new { |h, k| h[k] = Hash.new(0) }
+    @foreign = Hash.new { |h, k| h[k] = [0, 0] }
+    @peak = { bytes: 0, objects: 0, call: 0, ms: 0 }
+    @at_peak = []
+    @rss = @heap = 0
+    @ticks = 0
+    @piece = Hash.new(0)
+    @turn = 0
+    @turn_ms = 0
+    @lines.each { |line| take(line) }
+    turn_ends
+    piece_ends(0, 0) if @piece[:calls].positive?
+  end
+
+  def ms = @ns / 1_000_000
+
+  def take(line)
+    if (tick = TICK.match(line))
+      take_tick(*tick.captures.map(&:to_i))
+    elsif (call = CALL.match(line))
+      @now = call[1].to_i
+      OTHERS.include?(call[2]) ? take_other(call[2], call[3]) : take_call(call[2], call[3])
+    elsif (lost = /lost lane \d+ events (\d+)\z/.match(line))
+      @lost += lost[1].to_i
+    end
+  end
+
+  def take_tick(nanoseconds, rss, heap)
+    @ns += nanoseconds
+    @ticks += 1
+    @rss = [@rss, rss].max
+    @heap = [@heap, heap].max
+    piece_ends(rss, heap)
+  end
+
+  def piece_ends(rss, heap)
+    @pieces << [@ns, @piece[:calls], @piece[:made], @piece[:ended], @piece[:reallocs],
+                @piece[:bytes], @live.size, @live_bytes, [@piece[:most], @piece[:begin]].max, rss,
+                heap]
+    @piece = Hash.new(0)
+    @piece[:begin] = @live_bytes
+  end
+
+  def turn_ends
+    lane = @lanes[@lane]
+    if @turn.positive?
+      lane[:first] = @turn_ms if lane[:calls].zero?
+      lane[:last] = ms
+      lane[:calls] += @turn
+      lane[:turns] += 1
+      lane[:longest] = [lane[:longest], @turn].max
+    end
+    @turn = 0
+    @turn_ms = ms
+  end
+
+  def take_other(name, rest)
+    case name
+    when 'lane'
+      turn_ends
+      @lane = @now
+    when 'thread_begin'
+      @lanes[@lane][:threads] += 1
+      @lanes[@lane][:thread] = rest.to_i
+    when 'freed_twice' then @twice += 1
+    end
+  end
+
+  def take_call(kind, rest)
+    @call += 1
+    @turn += 1
+    @piece[:calls] += 1
+    @kinds[kind] += 1
+    failed = rest.end_with?(' failed')
+    @failed[kind] += 1 if failed
+    return if HEAP.include?(kind)
+
+    names, brought = rest.sub(/ at 0x\h+/, '').split(' -> ')
+    words = (names || '').split
+    ended = words.shift if words[0] == '?' || words[0]&.start_with?('r')
+    @unknown[kind] += 1 if ended == '?'
+    return if failed
+
+    change(kind, ended, brought&.split&.first, words.map(&:to_i))
+  end
+
+  def change(kind, ended, brought, numbers)
+    old = @live[ended]
+    if brought.nil?
+      given = numbers[0] if (SIZED + SIZED_ALIGNED).include?(kind)
+      @wrong += 1 if old && given && given != old.size
+      ends(ended) if old
+    else
+      reallocated(kind, old, numbers[0]) if old
+      chain = old ? [old.chain + 1, 4095].min : 0
+      finish(@live.delete(ended), true) if old
+      begins(brought, numbers[0], chain)
+      @aligned << [numbers[1], numbers[0]] if ALIGNED.include?(kind)
+    end
+  end
+
+  def reallocated(kind, old, size)
+    moved = kind == 'realloc_moved'
+    @changes[moved ? :moved : :in_place] += 1
+    @changes[size > old.size ? :grown : size < old.size ? :shrunk : :same] += 1
+    @copied += [size, old.size].min if moved
+    factor = old.size.positive? ? size.fdiv(old.size) : size.positive? ? Float::MAX : 1
+    @growth << GROWTHS.index { |limit| factor <= limit }
+    @piece[:reallocs] += 1
+  end
+
+  def begins(name, size, chain)
+    @bytes += size
+    @live_bytes += size
+    @live[name] = Made.new(size, @call, @lane, ms, @bytes, chain)
+    @made << @live[name]
+    @lanes[@lane][:made] += 1
+    @lanes[@lane][:bytes] += size
+    @piece[:made] += 1
+    @piece[:bytes] += size
+    @piece[:most] = [@piece[:most], @live_bytes].max
+    if @live_bytes > @peak[:bytes]
+      @peak = { bytes: @live_bytes, objects: @live.size, call: @call, ms: ms }
+    end
+    @at_peak = @live.values if @call == @peak_call
+  end
+
+  def ends(name)
+    object = @live.delete(name)
+    finish(object, false)
+    @chains << object.chain if object.chain.positive?
+  end
+
+  def finish(object, _goes_on)
+    @live_bytes -= object.size
+    @ended << [object, @call - object.call, @bytes - object.bytes_before, ms - object.ms]
+    @lanes[@lane][:ended] += 1
+    @piece[:ended] += 1
+    return if object.lane == @lane
+
+    @lanes[@lane][:foreign] += 1
+    pair = @foreign[[object.lane, @lane]]
+    pair[0] += 1
+    pair[1] += object.size
+  end
+
+  # ---- the result ----
+
+  def put_calls
+    @result.update('calls' => @call, 'by_kind' => @kinds, 'failed' => @failed,
+                   'unknown' => @unknown, 'made' => @made.size, 'ended' => @ended.size,
+                   'bytes' => @bytes, 'zero_sizes' => @made.count { |o| o.size.zero? },
+                   'wrong_sizes' => @wrong, 'peak' => @peak.transform_keys(&:to_s),
+                   'end' => { 'bytes' => @live_bytes, 'objects' => @live.size },
+                   'original_peak_rss_bytes' => @rss, 'original_peak_heap_bytes' => @heap,
+                   'duration_ns' => @ns, 'ticks' => @ticks, 'lost_events' => @lost,
+                   'freed_twice' => @twice)
+  end
+
+  def sum(objects) = objects.sum(&:size)
+
+  def put_objects
+    calls = Hash.new(0)
+    @ended.each { |object, lived,| calls[object.size] += lived }
+    peak, live = [@at_peak, @live.values].map { |objects| objects.group_by(&:size) }
+    rows = @made.group_by(&:size).sort.map do |size, all|
+      at_peak = peak.fetch(size, [])
+      at_end = live.fetch(size, [])
+      [size, size, all.size, sum(all), calls[size], at_peak.size, sum(at_peak), at_end.size,
+       sum(at_end)]
+    end
+    @result['sizes'] = columns(%w[size highest made bytes lifetime_calls peak_objects peak_bytes
+                                  end_objects end_bytes], rows)
+    @result['rounding'] = ROUNDING.transform_values do |rule|
+      { 'bytes' => @made.sum { |o| rule[o.size] }, 'peak_bytes' => @at_peak.sum { |o| rule[o.size] } }
+    end
+    put_ages
+  end
+
+  def put_ages
+    shift = 0
+    shift += 1 while (@made.last&.call || 0) >> shift >= 1024
+    peak, live = [@at_peak, @live.values].map { |objects| objects.group_by { |o| o.call >> shift } }
+    rows = (peak.keys | live.keys).sort.map do |piece|
+      [peak, live].flat_map { |all| [all.fetch(piece, []).size, sum(all.fetch(piece, []))] }
+                  .unshift(piece)
+    end
+    @result['ages'] = { 'calls_per_piece' => 1 << shift }.merge(
+      columns(%w[piece peak_objects peak_bytes end_objects end_bytes], rows)
+    )
+  end
+
+  def put_lifetimes
+    by_size = @ended.map { |o, calls,| [magnitude_lowest(o.size), magnitude_lowest(calls)] }
+    @result['lifetimes'] = {
+      'calls' => histogram(@ended.map { |one| one[1] }),
+      'bytes' => histogram(@ended.map { |one| one[2] }),
+      'ms' => histogram(@ended.map { |one| one[3] }),
+      'by_size' => columns(%w[size calls objects], by_size.tally.sort.map(&:flatten))
+    }
+  end
+
+  def put_threads
+    peak, live = [@at_peak, @live.values].map { |objects| objects.group_by(&:lane) }
+    used = @lanes.select { |_, lane| lane[:calls].positive? || lane[:threads].positive? }
+    @result['threads'] = used.sort.map do |number, lane|
+      { 'lane' => number, 'threads' => lane[:threads], 'thread' => lane[:thread],
+        'calls' => lane[:calls], 'made' => lane[:made], 'bytes' => lane[:bytes],
+        'ended' => lane[:ended], 'foreign' => lane[:foreign], 'turns' => lane[:turns],
+        'longest_turn' => lane[:longest], 'first_ms' => lane[:first], 'last_ms' => lane[:last],
+        'peak_objects' => peak.fetch(number, []).size, 'peak_bytes' => sum(peak.fetch(number, [])),
+        'end_objects' => live.fetch(number, []).size, 'end_bytes' => sum(live.fetch(number, [])) }
+    end
+    @result['foreign'] = columns(%w[made_by ended_by objects bytes], @foreign.sort.map(&:flatten))
+                         .merge('other_objects' => 0, 'other_bytes' => 0)
+  end
+
+  def put_rest
+    @chains += @live.values.map(&:chain).select(&:positive?)
+    chains = @chains.map { |n| magnitude_lowest(n) }.tally.sort
+    @result['reallocs'] = {
+      'calls' => @growth.size, **@changes.transform_keys(&:to_s), 'copied_bytes' => @copied,
+      'growth' => { 'up_to' => GROWTHS[0..-2] + [nil],
+                    'calls' => GROWTHS.each_index.map { |i| @growth.count(i) } },
+      'chains' => columns(%w[least objects], chains)
+    }
+    aligned = @aligned.group_by { |alignment,| [magnitude_lowest(alignment), 1].max }.sort
+    @result['alignments'] = columns(%w[alignment made bytes], aligned.map do |alignment, all|
+      [alignment, all.size, all.sum(&:last)]
+    end)
+    put_timeline
+  end
+
+  def put_timeline
+    per_row = 1
+    per_row *= 2 while @pieces.size > 1024 * per_row
+    rows = @pieces.each_slice(per_row).map do |some|
+      all = some.transpose
+      [all[0].last, *all[1..5].map(&:sum), all[6].last, all[7].last, *all[8..10].map(&:max)]
+    end
+    @result['timeline'] = columns(%w[end_ns calls made ended reallocs bytes live_objects live_bytes
+                                     most_live_bytes rss_bytes heap_bytes], rows)
+                          .merge('ticks_per_row' => @pieces.empty? ? 0 : per_row)
+  end
+end
+
+# ---- comparing ----
+
+def differences(told, counted, path, found)
+  if counted.is_a?(Hash) && told.is_a?(Hash)
+    (counted.keys | told.keys).each do |key|
+      differences(told[key], counted[key], "#{path}.#{key}", found)
+    end
+  elsif told != counted
+    found << "#{path[1..]}: #{told.to_json[0, 300]} instead of #{counted.to_json[0, 300]}"
+  end
+end
+
+NOT_COUNTED = %w[path program allocator recording pid start status].freeze
+
+told = JSON.parse(File.read(ARGV[0])).except(*NOT_COUNTED)
+# Sizes stand in the order in which they were met.
+sizes = told['sizes']
+order = sizes['size'].each_index.sort_by { |i| sizes['size'][i] }
+told['sizes'] = sizes.transform_values { |column| column.values_at(*order) }
+found = []
+differences(told, Count.new($stdin.each_line(chomp: true).to_a).result, '', found)
+puts found
+exit found.empty?
