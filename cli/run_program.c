@@ -1,14 +1,10 @@
 #include "cli/run_program.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "common/program.h"
+#include "common/child.h"
 
 /* How often something else is done while the program runs. */
 enum { MEANWHILE_NS = 200000000 };
@@ -24,42 +20,11 @@ struct signals {
     struct sigaction child_ended;
 };
 
-/* Becomes the program, or tells why not. */
-static void child_run(const char *path, char **words, const struct signals *signals, int errors)
+static void signals_restore(void *before)
 {
+    const struct signals *signals = before;
     sigaction(SIGCHLD, &signals->child_ended, NULL);
     sigprocmask(SIG_SETMASK, &signals->mask, NULL);
-    execvp(path, words);
-    int error = errno;
-    ssize_t written = write(errors, &error, sizeof error);
-    (void)written; /* nobody is left to tell */
-    _exit(PROGRAM_CANNOT_EXECUTE);
-}
-
-/* The errno that the child tells before it ends; 0: it has become the program. */
-static int error_read(int from)
-{
-    int error = 0;
-    ssize_t bytes;
-    do
-        bytes = read(from, &error, sizeof error);
-    while (bytes < 0 && errno == EINTR);
-    return bytes == (ssize_t)sizeof error ? error : 0;
-}
-
-static int program_start(struct running_program *program, const char *path, char **words,
-                         const struct signals *signals)
-{
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) return errno;
-    program->process = fork();
-    int error = program->process < 0 ? errno : 0;
-    if (program->process == 0) child_run(path, words, signals, ends[1]);
-    close(ends[1]);
-    if (error == 0) error = error_read(ends[0]);
-    close(ends[0]);
-    if (error != 0 && program->process > 0) waitpid(program->process, NULL, 0);
-    return error;
 }
 
 /* The kernel sends what is typed to the whole group. */
@@ -84,7 +49,8 @@ int run_program(struct running_program *program, const char *path, char **words,
         sigaddset(&waited, passed_on[i]);
     sigprocmask(SIG_BLOCK, &waited, &before.mask);
     sigaction(SIGCHLD, &by_default, &before.child_ended);
-    int error = program_start(program, path, words, &before);
+    const struct child child = {path, words, -1, -1, -1, signals_restore, &before};
+    int error = child_start(&child, &program->process);
     while (error == 0 && waitpid(program->process, &program->status, WNOHANG) == 0) {
         if (sigtimedwait(&waited, &signal, &patience) > 0)
             signal_take(program, &signal);

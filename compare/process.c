@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/child.h"
 #include "common/program.h"
 #include "common/progress.h"
 
@@ -21,9 +22,6 @@ static volatile pid_t running;            /* the child, or 0 */
 
 static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP};
 enum { ENDING_SIGNALS = sizeof ending_signals / sizeof *ending_signals };
-
-/* Of a child that could not become the program. */
-enum { CANNOT_EXECUTE = 127 };
 
 /* What is quoted of a program lies in so many bytes at the end of what it told. */
 enum { QUOTED_BYTES_MAX = 4096 };
@@ -105,8 +103,13 @@ void compare_directory_close(struct compare_directory *directory)
 
 /* ---- processes ---- */
 
+struct start {
+    const struct compare_process *process;
+    sigset_t signals; /* as they were before */
+};
+
 /* A child, and the end of what it told on its standard error. */
-struct child {
+struct running_child {
     pid_t pid;
     int errors, status;
     bool late; /* it was killed because it took too long */
@@ -114,48 +117,44 @@ struct child {
     size_t told_bytes;
 };
 
-/* The child's own part. */
-static void become(const struct compare_process *process, int errors)
+/* In the child. */
+static void enter(void *of)
 {
-    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (dup2(process->input >= 0 ? process->input : nothing, STDIN_FILENO) < 0 ||
-        dup2(nothing, STDOUT_FILENO) < 0 || dup2(errors, STDERR_FILENO) < 0)
-        _exit(CANNOT_EXECUTE);
-    if (process->enter != NULL) process->enter(process->of);
-    execv(process->path, process->words);
-    dprintf(STDERR_FILENO, "%s: %s\n", process->path, strerror(errno));
-    _exit(CANNOT_EXECUTE);
+    const struct start *start = of;
+    sigprocmask(SIG_SETMASK, &start->signals, NULL);
+    if (start->process->enter != NULL) start->process->enter(start->process->of);
 }
 
 /* Signals wait meanwhile, so that none falls between the start of a child and its becoming known.
  * False: see errno. */
-static bool child_start(struct child *child, const struct compare_process *process)
+static bool child_run(struct running_child *child, const struct compare_process *process)
 {
-    sigset_t ending, before;
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) return false;
+    struct start start = {.process = process};
+    sigset_t ending;
+    int ends[2], nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (nothing < 0 || pipe2(ends, O_CLOEXEC) != 0) return false;
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     child->errors = ends[0];
     sigemptyset(&ending);
     for (int i = 0; i < ENDING_SIGNALS; i++)
         sigaddset(&ending, ending_signals[i]);
-    sigprocmask(SIG_BLOCK, &ending, &before);
-    child->pid = fork();
-    if (child->pid == 0) {
-        sigprocmask(SIG_SETMASK, &before, NULL);
-        become(process, ends[1]);
-    }
-    int why = errno;
-    running = child->pid;
-    sigprocmask(SIG_SETMASK, &before, NULL);
+    sigprocmask(SIG_BLOCK, &ending, &start.signals);
+    const struct child program = {
+        process->path, process->words, process->input >= 0 ? process->input : nothing,
+        nothing,       ends[1],        enter,
+        &start};
+    int error = child_start(&program, &child->pid);
+    running = error == 0 ? child->pid : 0;
+    sigprocmask(SIG_SETMASK, &start.signals, NULL);
     close(ends[1]);
-    errno = why;
-    if (child->pid < 0) close(child->errors);
-    return child->pid > 0;
+    close(nothing);
+    if (error != 0) close(child->errors);
+    errno = error;
+    return error == 0;
 }
 
 /* Keeps the end of what there is. False: nothing more can come. */
-static bool child_listen(struct child *child)
+static bool child_listen(struct running_child *child)
 {
     ssize_t got;
     do {
@@ -172,7 +171,7 @@ static bool child_listen(struct child *child)
 }
 
 /* Waits until it has ended, which a limit (seconds, 0: none) makes it do. */
-static void child_await(struct child *child, double limit_s)
+static void child_await(struct running_child *child, double limit_s)
 {
     double end = seconds_now() + limit_s;
     bool listening = true;
@@ -217,7 +216,7 @@ static const char *take_last_line(char *text)
 
 /* What a program told last, but for the advice to read its help. Takes the text of the child
  * apart. */
-static const char *quote(const struct compare_process *process, struct child *child)
+static const char *quote(const struct compare_process *process, struct running_child *child)
 {
     const char *program = process->words[0];
     const char *last = skip_name(take_last_line(child->told), program);
@@ -226,7 +225,7 @@ static const char *quote(const struct compare_process *process, struct child *ch
     return skip_name(last, process->file);
 }
 
-static void explain(const struct compare_process *process, struct child *child, char *why,
+static void explain(const struct compare_process *process, struct running_child *child, char *why,
                     size_t bytes)
 {
     const char *program = process->words[0];
@@ -247,12 +246,12 @@ static void explain(const struct compare_process *process, struct child *child, 
 bool compare_process_run(const struct compare_process *process, bool may_be_cut, char *why,
                          size_t why_bytes)
 {
-    struct child child = {.told_bytes = 0};
+    struct running_child child = {.told_bytes = 0};
     if (interrupted != 0) {
         snprintf(why, why_bytes, "interrupted");
         return false;
     }
-    if (!child_start(&child, process)) {
+    if (!child_run(&child, process)) {
         snprintf(why, why_bytes, "cannot run %s: %s", process->path, strerror(errno));
         return false;
     }

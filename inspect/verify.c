@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "common/child.h"
 #include "common/installed.h"
 #include "common/progress.h"
 #include "inspect/stream.h"
@@ -77,18 +78,17 @@ static bool ordering_start(struct ordering *ordering, const char *raw)
         cli_fail(&cli_verify, "%s not found", installed.path);
         return false;
     }
-    if (pipe2(ends, O_CLOEXEC) != 0 || (ordering->child = fork()) < 0) {
-        cli_fail(&cli_verify, "cannot start %s: %s", installed.path, strerror(errno));
-        return false;
+    const char *const words[] = {ORDERING_PROGRAM, "--quiet", "--", raw, "-", NULL};
+    int error = pipe2(ends, O_CLOEXEC) != 0 ? errno : 0;
+    if (error == 0) {
+        const struct child child = {
+            installed.path, (char *const *)words, -1, ends[1], -1, NULL, NULL};
+        error = child_start(&child, &ordering->child);
+        close(ends[1]);
+        ordering->fd = ends[0];
     }
-    if (ordering->child == 0) {
-        dup2(ends[1], STDOUT_FILENO);
-        execl(installed.path, ORDERING_PROGRAM, "--quiet", "--", raw, "-", (char *)NULL);
-        _exit(PROGRAM_NOT_FOUND);
-    }
-    close(ends[1]);
-    ordering->fd = ends[0];
-    return true;
+    if (error != 0) cli_fail(&cli_verify, "cannot start %s: %s", installed.path, strerror(error));
+    return error == 0;
 }
 
 static bool ordering_open(struct ordering *ordering, const struct options *options)

@@ -35,6 +35,7 @@
 /* Threads of ours find zero here; nobody stores to it, which the compiler must not know. */
 static __thread volatile bool is_of_program __attribute__((tls_model("initial-exec"))) = true;
 static bool program_is_confined;
+int os_linux_exit_status;
 
 void os_confine(void)
 {

@@ -1,4 +1,4 @@
-/* os_linux - what the two files of the Linux layer share. x86-64.
+/* os_linux - what the files of the Linux layer share; os_linux.c needs none of the others. x86-64.
  *
  * syscall() of libc sets errno, which belongs to the traced program, so the calls are made here. */
 #ifndef MALLOCTAPE_OS_LINUX_H
@@ -7,6 +7,8 @@
 #if !defined(__x86_64__)
 #error "only x86-64 so far: system_call() and, in os_linux.c, thread_storage_of() are to be written"
 #endif
+
+#include "../common/text.h"
 
 /* Results of the kernel. */
 #define ERRNO_EPERM      (-1)
@@ -39,9 +41,13 @@ static inline long system_call(long number, long a, long b, long c, long d, long
  * it. Moves `file` if it is; returns its number or a negative errno. */
 int os_linux_keep_from_messages(int file);
 
-/* Writes a number in decimal digits, at most so many. Returns what comes behind them. */
-#define OS_LINUX_DIGITS_MAX 20
-char *os_linux_put_number(char *at, unsigned long number);
+/* Writes a number in at most 20 decimal digits. Returns what comes behind them. */
+static inline char *os_linux_put_number(char *at, unsigned long number)
+{
+    struct text text = {at, 0, 20};
+    text_decimal(&text, number);
+    return at + text.used;
+}
 
 /* With which threads of ours end: the last thread of a process leaves it its status. */
 extern int os_linux_exit_status;

@@ -1,5 +1,4 @@
 /* os_linux_process - what the system tells about the threads of this process. */
-#include "../common/text.h"
 #include "os.h"
 
 #include "os_linux.h"
@@ -12,15 +11,6 @@
 
 /* proc(5): the fields behind the name, which may hold anything, of /proc/.../stat. */
 enum { STAT_STATE = 3, STAT_THREADS = 20, STAT_EXIT_CODE = 52 };
-
-int os_linux_exit_status;
-
-char *os_linux_put_number(char *at, unsigned long number)
-{
-    struct text text = {at, 0, OS_LINUX_DIGITS_MAX};
-    text_decimal(&text, number);
-    return at + text.used;
-}
 
 /* NULL: there is no such file. */
 static const char *read_stat(const char *path, char *text)
