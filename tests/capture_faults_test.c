@@ -1,13 +1,16 @@
-/* capture_faults_test - the capture core over a system in which every call fails, in every way it can.
+/* capture_faults_test - the capture core over a system in which every call fails, in every way it
+ * can.
  *
- *   capture_faults_test              each call failing, one by one, then RUNS (MALLOCTAPE_RUNS) runs by chance; TAP
+ *   capture_faults_test              each call failing, one by one, then RUNS (MALLOCTAPE_RUNS)
+ *                                    runs by chance; TAP
  *   capture_faults_test one PLAN     one run, as a failure prints it
  *
- * A run is a program of a few threads that allocate, from caches of their own, in a process of its own. Whatever fails: it does
- * not crash, nobody waits for ever, at most one line is said. What is recorded is compared with what was done, call by call: a
- * stream that claims to be complete has every call; otherwise stream and spool together have every call that had returned,
- * unless recording never began. Each end is of the object that really ended. Where it never began, what was there before is
- * there still. */
+ * A run is a program of a few threads that allocate, from caches of their own, in a process of its
+ * own. Whatever fails: it does not crash, nobody waits for ever, at most one line is said. What is
+ * recorded is compared with what was done, call by call: a stream that claims to be complete has
+ * every call; otherwise stream and spool together have every call that had returned, unless
+ * recording never began. Each end is of the object that really ended. Where it never began, what
+ * was there before is there still. */
 #include "fake_os.h"
 
 #include "common/call_kind.h"
@@ -59,7 +62,7 @@ static void fail(const char *format, ...)
     fake_exit(1);
 }
 
-/* --- the heap of the program: pages of objects of one size, and lists of those that are free --- */
+/* --- the heap of the program: pages of objects of one size, lists of those that are free --- */
 
 #define HEAP_BYTES  (UINT64_C(8) << 20)
 #define PAGES       (HEAP_BYTES >> SHADOW_PAGE_BITS)
@@ -419,7 +422,8 @@ static void scavenge(struct thread *thread)
 
 /* --- the program's calls, recorded as the front end does it --- */
 
-/* A call that is not recorded although recording goes on; a thread without a lane is counted elsewhere. */
+/* A call that is not recorded although recording goes on; a thread without a lane is counted
+ * elsewhere. */
 static void event_refused(unsigned begins)
 {
     if (run_loses && malloctape_state == MALLOCTAPE_RECORDING &&
@@ -437,8 +441,8 @@ static void open_page(const void *object)
     shadow_open(object, class_sizes[size_class], size_class);
 }
 
-/* An event that has been recorded must be there, if nobody can have ended the recording meanwhile: it has not been lost for want of
- * a slot, nor because the object that begins has no place. */
+/* An event that has been recorded must be there, if nobody can have ended the recording meanwhile:
+ * it has not been lost for want of a slot, nor because the object that begins has no place. */
 static bool must_be_there(uint64_t switches, const void *begins)
 {
     return fake_switches() == switches && malloctape_lane->slot.lost_events == 0 &&
@@ -464,7 +468,8 @@ static unsigned a_allocation_kind(void)
     return kinds[fake_random() % sizeof kinds];
 }
 
-/* Whether the lane may write here what it records: the stream follows the cache that the thread has. */
+/* Whether the lane may write here what it records: the stream follows the cache that the thread
+ * has. */
 static bool is_hot(const struct thread *thread)
 {
     struct malloctape_lane *lane = malloctape_lane;
@@ -528,7 +533,8 @@ static void allocation(struct thread *thread, struct object *object)
     look_at_cache(thread);
 }
 
-/* A thread leaves its processor in the middle of an event of two units: the second is counted already. */
+/* A thread leaves its processor in the middle of an event of two units: the second is counted
+ * already. */
 static void dawdle(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
@@ -927,8 +933,8 @@ static void found(unsigned lane, const struct event *was, const struct event *is
     all_ends[all_ends_count++] = (struct end){was, is, lane};
 }
 
-/* What need not be there is missing at the end only, unless events are lost on purpose: then the recording says
- * how many before it goes on. */
+/* What need not be there is missing at the end only, unless events are lost on purpose: then the
+ * recording says how many before it goes on. */
 static void compare_lane(unsigned lane, bool loses)
 {
     static const struct event nothing;
@@ -959,7 +965,8 @@ static uint64_t allocations_recorded(uint64_t allocations)
     return lane < LANES_MAX ? recorded.allocations[lane].count : 0;
 }
 
-/* The latest allocation of a lane at each place: `order` has the serials by place, and by themselves. */
+/* The latest allocation of a lane at each place: `order` has the serials by place, and by
+ * themselves. */
 static const uint32_t *sorted_places;
 
 static int compare_allocations(const void *a, const void *b)
@@ -984,7 +991,8 @@ static const uint32_t *order_of(unsigned lane)
     return order;
 }
 
-/* FORMAT.md 2.5: the latest that this lane has allocated at the place among so many allocations; 0: there is none. */
+/* FORMAT.md 2.5: the latest that this lane has allocated at the place among so many allocations; 0:
+ * there is none. */
 static uint64_t latest_at(uint32_t place, uint64_t allocations)
 {
     unsigned lane = raw_allocations_lane(allocations);

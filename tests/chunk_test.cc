@@ -1,5 +1,5 @@
-/* The capture core's chunks: what it makes of units, read back, is what the units were; and it is what FORMAT.md says,
- * by a second writer. */
+/* The capture core's chunks: what it makes of units, read back, is what the units were; and it is
+ * what FORMAT.md says, by a second writer. */
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -153,8 +153,8 @@ TEST(Chunk, TheLongest)
     EXPECT_EQ(read_back(write_units(units, kKeyRun | RAW_CHUNK_FLAG_PACKED)), bytes_of(units));
 }
 
-/* Objects are named by their ages if the lane has been followed since their allocations; what it was before does not count,
- * because there are chunks between that are not packed. */
+/* Objects are named by their ages if the lane has been followed since their allocations; what it
+ * was before does not count, because there are chunks between that are not packed. */
 TEST(Chunk, AgesSinceTheLaneIsFollowed)
 {
     constexpr uint16_t kPlace = 64;

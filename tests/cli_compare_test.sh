@@ -18,7 +18,7 @@ for file in /usr/share/javascript/chart.js/chart.min.js \
     [ ! -e "$file" ] || chartjs=$file
 done
 
-plan 36
+plan 37
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR"
@@ -61,6 +61,11 @@ compares_piped_instructions() {
 compares_piped_raw() {
     lz4 -dc threads.raw.lz4 | "$bin/malloctape" compare - -r 1 -a glibc --json f.json >out 2>err &&
         json f.json "$all_complete"
+}
+# JSON is UTF-8.
+compares_odd_path() {
+    cp lanes $'caf\xe9' && exits 0 compare $'caf\xe9' -r 1 -a none --json f.json &&
+        json f.json 'j["trace"]["file"].nil? && j["trace"]["events"] == 101_000'
 }
 tells_cut() {
     head -c 60000 lanes >cut && exits 3 compare cut -r 1 -a glibc --json f.json &&
@@ -239,7 +244,8 @@ answers_by_default() {
 tells_untouched() {
     exits 0 compare big.raw.lz4 -r 1 -a glibc --json f.json &&
         ! prints 'less RSS than live' &&
-        json f.json 'j["allocators"][0]["numbers"]["rss_per_live"]["median"].between?(0.995, 1.5)' &&
+        json f.json 'j["allocators"][0]["numbers"]["rss_per_live"]["median"]
+            .between?(0.995, 1.5)' &&
         exits 0 compare big.raw.lz4 -r 1 -a glibc -- -t none &&
         prints '^glibc: less RSS than live bytes: pages'
 }
@@ -279,6 +285,7 @@ check 'an instruction stream in lz4' compares_lz4
 check 'a recording, all of whose calls are carried out' compares_raw
 check 'an instruction stream from a pipe' compares_piped_instructions
 check 'a recording from a pipe' compares_piped_raw
+check 'JSON: a path that is not UTF-8 is null' compares_odd_path
 check 'exit 3 for a trace that was cut' tells_cut
 check 'a damaged trace is told once, with the offset' refuses_damage
 check 'a damaged recording, too' refuses_damaged_recording

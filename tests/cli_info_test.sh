@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 20
+plan 21
 
 raw_example() {
     sample raw_example
@@ -19,7 +19,8 @@ raw_example() {
                 ["raw", "4.0", 4, 1, 1, 2, 0, 0, 2, false, "none"] &&
                 j["by_kind"] == { "malloc" => 3, "free" => 1 } &&
                     j["program"] == "/usr/bin/sample" &&
-                j["recording"] == "000102030405060708090a0b0c0d0e0f" && j["duration_ns"] == 50_000_000 &&
+                j["recording"] == "000102030405060708090a0b0c0d0e0f" &&
+                j["duration_ns"] == 50_000_000 &&
                 j["bytes_per_event"] == File.size("raw_example") / 4.0'
 }
 
@@ -148,6 +149,14 @@ origin() {
                     (Time.now.to_f - j["start"]).between?(0, 600)'
 }
 
+# JSON is UTF-8.
+odd_path() {
+    local program=$'caf\xe9'
+    cp "$workloads/threads" "$program" && record odd.raw.lz4 "./$program" 2 &&
+        exits 0 info --json j odd.raw.lz4 && prints '^program  *' &&
+        json j 'j["program"].nil? && j["end"] == "complete"'
+}
+
 killed() {
     record_killed killed.raw.lz4 || return 1
     exits 3 info --json j killed.raw.lz4 && prints '^spool  *used' &&
@@ -170,6 +179,7 @@ check 'from a pipe' from_a_pipe
 check 'exit 3 for a stream that was cut' cut
 check 'of a stream that has not begun there is no table' not_begun
 check 'a full standard output is told' output_full
+check 'JSON: a path that is not UTF-8 is null' odd_path
 check 'JSON: pid is a number' pid_is_a_number
 check '-V is --version' version
 check 'totals that are not those of the records' bad_totals

@@ -166,7 +166,8 @@ TEST(Numbers, OwnCostIsThatOfAllRuns)
 TEST(Numbers, OfReports)
 {
     json_t *reports = json_loads(
-        R"([{"wall_seconds": 3e-6, "measured_events": 1000, "own_cost_ns_per_event": 1, "peak_heap_bytes": null,
+        R"([{"wall_seconds": 3e-6, "measured_events": 1000, "own_cost_ns_per_event": 1,
+             "peak_heap_bytes": null,
              "by_kind": {"malloc": 5, "new": 9, "realloc_moved": 99, "free": 2, "mallopt": 99},
              "latency": {"malloc": {"p50": 1}, "new": {"p50": 7.5}, "free": {"p50": 3}}}])",
         0, nullptr);

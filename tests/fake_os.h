@@ -1,15 +1,16 @@
-/* fake_os - an operating system for the capture core in which everything can fail, and every run is repeatable.
+/* fake_os - an operating system for the capture core in which everything can fail, and every run is
+ * repeatable.
  *
  *   thread of the program (fiber) --malloctape_...()--> capture core --os_...()--> here
  *   writer thread (fiber) <-----os_thread_start()-------/                           |
- *                                                                 files, a clock, faults, the choice of the next fiber
+ *                                   files, a clock, faults, the choice of the next fiber
  *
- * One thread plays all: at every call of this layer another fiber may go on, as the seed has it, so a run is a function of
- * its plan. Time passes only here. When all fibers wait for each other, nothing ever happens any more: a hang, which is
- * reported as such.
+ * One thread plays all: at every call of this layer another fiber may go on, as the seed has it, so
+ * a run is a function of its plan. Time passes only here. When all fibers wait for each other,
+ * nothing ever happens any more: a hang, which is reported as such.
  *
- * Files are memory files of the real system, because their mappings have to be shared with them. A reader behind a pipe
- * takes everything at once, until the plan stops it.
+ * Files are memory files of the real system, because their mappings have to be shared with them. A
+ * reader behind a pipe takes everything at once, until the plan stops it.
  *
  * One run in one process: the state of the capture core is static. */
 #ifndef MALLOCTAPE_FAKE_OS_H
@@ -62,7 +63,8 @@ struct fake_plan {
     enum fake_call call;
     uint32_t number; /* it hits the call with this number, from 1 */
     bool lasting;    /* and all after it */
-    int error; /* errno value, or one of the above; of COMMAND_WAIT also less than 0: an exit status */
+    /* An errno value, or one of the above; of COMMAND_WAIT also less than 0: an exit status. */
+    int error;
     /* Faults by chance: in so many of 65 536 calls. */
     uint32_t chance;
     /* The process is killed at this call of any kind; 0: never. */
@@ -82,8 +84,8 @@ void fake_os_begin(const struct fake_plan *plan);
 void fake_file_put(const char *path, const char *text);
 void fake_fifo_put(const char *path);
 
-/* A descriptor of the real system for what is at this path now, -1: nothing; and for what a reader has got through a
- * pipe. The position is at the start. */
+/* A descriptor of the real system for what is at this path now, -1: nothing; and for what a reader
+ * has got through a pipe. The position is at the start. */
 int fake_file_get(const char *path);
 int fake_reader_get(void);
 
@@ -98,7 +100,8 @@ enum fake_end { FAKE_ENDED, FAKE_KILLED, FAKE_HANGS };
 /* Until a fiber ends the process. */
 enum fake_end fake_os_run(void);
 
-/* Lets others go on, if the seed says so; to be called by the threads of the program now and then. */
+/* Lets others go on, if the seed says so; to be called by the threads of the program now and
+ * then. */
 void fake_yield(void);
 void fake_sleep(uint64_t ns);
 

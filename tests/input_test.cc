@@ -1,4 +1,5 @@
-// common/input and common/output: what goes in comes out, however it is cut up, and it is said where it ends.
+// common/input and common/output: what goes in comes out, however it is cut up, and it is said
+// where it ends.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -54,7 +55,8 @@ struct Result {
     uint64_t offset;
 };
 
-// Reads everything from a pipe into which the writer puts `pieces` bytes at a time, in steps of `wanted`.
+// Reads everything from a pipe into which the writer puts `pieces` bytes at a time, in steps of
+// `wanted`.
 Result read_all(const std::string &stored, size_t piece = 1 << 20, size_t wanted = 1000)
 {
     int ends[2];

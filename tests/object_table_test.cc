@@ -1,5 +1,5 @@
-// object_table_test - the table of live objects against a plain list of them: places that are used again, objects that
-// are allocated where another one lives, bounds, lost allocations.
+// object_table_test - the table of live objects against a plain list of them: places that are used
+// again, objects that are allocated where another one lives, bounds, lost allocations.
 #include "postprocess/object_table.h"
 
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 
 namespace {
 
-// A table and what it must say. Objects are numbered as they come, over all lanes; those that live at a place stand in
-// the order of their allocations.
+// A table and what it must say. Objects are numbered as they come, over all lanes; those that live
+// at a place stand in the order of their allocations.
 class Checked {
   public:
     struct Object {
@@ -113,7 +113,8 @@ TEST(ObjectTable, NobodyKnowsWhere)
 
 class ObjectTableAtRandom : public ::testing::TestWithParam<int> {};
 
-// Few places, so that many objects are allocated where others live, and all over; then everybody dies.
+// Few places, so that many objects are allocated where others live, and all over; then everybody
+// dies.
 TEST_P(ObjectTableAtRandom, AgreesWithAList)
 {
     std::mt19937_64 random(static_cast<unsigned>(GetParam()));
@@ -124,7 +125,8 @@ TEST_P(ObjectTableAtRandom, AgreesWithAList)
         uint32_t place = 1 + static_cast<uint32_t>(random() % 97) * 1361;
         uint64_t bound = table.now(of) - (of == lane ? 0 : random() % 50 * (table.now(of) > 50));
         if (raw_allocations_lane(bound) != of) bound = table.now(of);
-        /* An own end of an object that is the only one there is that object's, whatever the bound: give the right one. */
+        /* An own end of an object that is the only one there is that object's, whatever the bound:
+         * give the right one. */
         auto here = table.alive().find(place);
         if (of == lane && here != table.alive().end() && here->second.size() == 1)
             bound = here->second[0].allocated;

@@ -108,7 +108,9 @@ file_size_limit() {
     (
         ulimit -f 2000
         as_untraced raw.lz4
-    ) && one_line 'recording ended early: raw.lz4.*: file too large' && joins raw.lz4
+    ) && one_line 'recording ended early: raw.lz4.*: file too large' && joins raw.lz4 || return 1
+    exit_status "$malloctape" info raw.lz4 >command.out
+    grep -q 'an error ended the recording, not the program$' command.out
 }
 
 file_size_limit_to_begin() {
@@ -290,7 +292,8 @@ directory_is_renamed_early() {
     rm -rf before after
     mkdir before
     exit_status recorded before/raw.lz4 "$family" rename before after
-    [ "$status" = 7 ] && one_line 'recording ended early: before/raw.lz4: no such file or directory' &&
+    [ "$status" = 7 ] &&
+        one_line 'recording ended early: before/raw.lz4: no such file or directory' &&
         [ "$(events after/raw.lz4)" = 2000 ] && replays after/raw.lz4
 }
 
@@ -330,4 +333,5 @@ else
     skip_test 'another root and another user' 'only root may change them'
 fi
 check 'the directory gets another name' directory_is_renamed
-check 'the directory gets another name before the writer begins: the spool has all' directory_is_renamed_early
+check 'the directory gets another name before the writer begins: the spool has all' \
+    directory_is_renamed_early

@@ -822,131 +822,194 @@ TEST(RawDecoder, ForeignObjects)
 
 /* Threads that do whatever they can with caches of odd classes; the builder follows them in its own
  * way. */
-TEST(RawDecoder, CachesAreFollowed)
-{
-    const uint64_t bytes[] = {3, 8, 20, 24, 25, 100, 1000, 4094, 4096, 8190, 20000, 1000000};
-    const uint32_t classes = 12;
-    for (uint64_t seed = 1; seed <= 20; seed++) {
-        uint64_t state = seed * 0x9e3779b97f4a7c15;
-        auto random = [&](uint64_t below) {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            return static_cast<uint32_t>((state >> 20) % below);
-        };
-        /* The places of a class are spread over blocks of its own, near and far. */
-        std::vector<uint32_t> given(classes);
-        auto fresh = [&](uint32_t i) {
-            uint32_t n = given[i]++, block = (n / 64 * classes + i) * (seed % 3 == 0 ? 700u : 1u);
-            return block * 64 + n % 64 + (block == 0 && n % 64 == 0 ? 64 * 100000 : 0);
-        };
-        RawBuilder raw;
+class CachingThreads {
+  public:
+    RawBuilder raw;
+    /* Of each lane: places of the objects that begin and end, in order. */
+    std::vector<std::vector<uint64_t>> begun{kLanes}, ended{kLanes};
+
+    static constexpr uint32_t kLanes = 3;
+
+    explicit CachingThreads(uint64_t seed) : seed_(seed), state_(seed * 0x9e3779b97f4a7c15)
+    {
         if (seed % 4 == 0) raw.packing = RawBuilder::kPacked;
         raw.profile = RawBuilder::make_profile({21, 28, seed % 2 == 0 ? 23 : 0, 1, 8, 2, 18, 0});
-        struct Live {
-            uint64_t object;
-            uint32_t lane, size_class;
-        };
-        std::vector<std::vector<uint64_t>> wanted(3), ends(3);
-        std::vector<Live> live;
-        std::vector<std::vector<bool>> announced(3, std::vector<bool>(classes));
-        auto tell = [&](uint32_t lane, uint32_t i) {
-            if (!announced[lane][i]) raw.size_class(lane, i + 1, bytes[i]);
-            announced[lane][i] = true;
-        };
-        auto class_of = [&](uint32_t lane, uint64_t size) {
-            uint32_t i = 0;
-            while (i < classes && (bytes[i] < size || !announced[lane][i]))
-                i++;
-            return i;
-        };
-        /* A size whose class the lane has, with something in its list. */
-        auto prepare = [&](uint32_t lane, uint64_t *size) {
-            uint32_t i = random(classes);
-            tell(lane, i);
-            *size = bytes[i] - random(std::min(bytes[i], uint64_t{8}));
-            uint32_t of = class_of(lane, *size);
-            if (!raw.cache(lane, of + 1).empty()) return of;
-            for (uint32_t records = random(3); records < 3; records++) {
-                std::vector<uint32_t> places(1 + random(8));
-                for (uint32_t &place : places)
-                    place = fresh(of);
-                raw.cached(lane, of + 1, places);
-            }
-            return of;
-        };
-        auto allocated = [&](uint32_t lane, uint64_t object, uint32_t i) {
-            live.push_back({object, lane, i});
-            wanted[lane].push_back(raw.place(object));
-        };
-        for (uint32_t lane = 0; lane < 3; lane++) {
+        for (uint32_t lane = 0; lane < kLanes; lane++) {
             raw.thread_begin(lane, lane);
             raw.cache_begin(lane);
         }
-        for (int step = 0; step < 3000; step++) {
-            uint32_t lane = random(3), what = random(40);
-            uint64_t size;
-            if (what < 14) {
-                uint32_t i = prepare(lane, &size);
-                allocated(lane, raw.allocation_cached(lane, what < 12 ? 1 : 8, size, 16), i);
-            } else if (what < 30 && !live.empty()) {
-                std::swap(live[random(live.size())], live.back());
-                Live one = live.back();
-                live.pop_back();
-                uint32_t place = raw.place(one.object);
-                tell(lane, one.size_class);
-                const int kinds[] = {21, 21, 23, 28};
-                int kind = kinds[random(4)];
-                if (what == 29)
-                    raw.freeing(lane, kind, RawBuilder::unknown(place, one.size_class + 1));
-                else if (one.lane == lane)
-                    raw.freeing(lane, kind, RawBuilder::own(place), 5);
-                else
-                    raw.freeing(lane, kind,
-                                RawBuilder::foreign(one.lane, raw.allocations(one.lane), place,
-                                                    one.size_class + 1),
-                                5);
-                ends[lane].push_back(place);
-            } else if (what < 32) { /* what is first, or something new */
-                uint32_t i = prepare(lane, &size);
-                uint32_t place = what == 30 ? raw.cache(lane, i + 1).front() : fresh(i);
-                allocated(lane, raw.allocation_at(lane, 1, size, place, i + 1), i);
-            } else if (what < 35 && !live.empty()) {
-                Live &one = live[random(live.size())];
-                if (one.lane != lane) continue;
-                uint32_t place = raw.place(one.object);
-                if (what < 33) {
-                    one.object = raw.realloc(lane, 19, RawBuilder::own(place), 77, 0);
-                } else {
-                    uint32_t i = prepare(lane, &size);
-                    one.object = raw.realloc(lane, 18, RawBuilder::own(place), size, 0);
-                    one.size_class = i;
-                }
-                wanted[lane].push_back(raw.place(one.object));
-                ends[lane].push_back(place);
-            } else if (what < 37) {
-                uint32_t i = random(classes);
-                auto count = static_cast<uint32_t>(raw.cache(lane, i + 1).size());
-                if (count > 0) raw.uncached(lane, i + 1, 1 + random(count));
-            } else if (what < 38 && random(30) == 0) {
-                const uint32_t kept = random(3);
-                if (kept == 0) raw.thread_cache_deleted(lane);
-                if (kept == 1) raw.lost(lane, 5, 2);
-                raw.allocation(lane, 1, 5);
-                wanted[lane].push_back(raw.place(RawBuilder::token(lane, raw.allocations(lane))));
-                raw.cache_begin(lane);
-            } else {
-                raw.sequence_before(lane, 3);
-            }
-            if (random(200) == 0) raw.cut(lane);
+        for (int i = 0; i < 3000; i++) {
+            step();
+            if (random(200) == 0) raw.cut(random(kLanes));
             /* Places of their own of a class that has none stay away from the others. */
             raw.next_place = std::max(raw.next_place, 0x7000000u);
         }
         raw.end();
+    }
+
+  private:
+    static constexpr uint32_t kClasses = 12;
+    static constexpr uint64_t kBytes[kClasses] = {3,    8,    20,   24,   25,    100,
+                                                  1000, 4094, 4096, 8190, 20000, 1000000};
+    struct Live {
+        uint64_t object;
+        uint32_t lane, size_class;
+    };
+
+    uint64_t seed_, state_;
+    std::vector<uint32_t> given_ = std::vector<uint32_t>(kClasses);
+    std::vector<Live> live_;
+    std::vector<std::vector<bool>> announced_{kLanes, std::vector<bool>(kClasses)};
+
+    uint32_t random(uint64_t below)
+    {
+        state_ ^= state_ << 13;
+        state_ ^= state_ >> 7;
+        state_ ^= state_ << 17;
+        return static_cast<uint32_t>((state_ >> 20) % below);
+    }
+
+    /* The places of a class are spread over blocks of its own, near and far. */
+    uint32_t fresh(uint32_t i)
+    {
+        uint32_t n = given_[i]++, block = (n / 64 * kClasses + i) * (seed_ % 3 == 0 ? 700u : 1u);
+        return block * 64 + n % 64 + (block == 0 && n % 64 == 0 ? 64 * 100000 : 0);
+    }
+
+    void announce(uint32_t lane, uint32_t i)
+    {
+        if (!announced_[lane][i]) raw.size_class(lane, i + 1, kBytes[i]);
+        announced_[lane][i] = true;
+    }
+
+    uint32_t class_of(uint32_t lane, uint64_t size) const
+    {
+        uint32_t i = 0;
+        while (i < kClasses && (kBytes[i] < size || !announced_[lane][i]))
+            i++;
+        return i;
+    }
+
+    /* A size whose class the lane has, with something in its list. Returns the class. */
+    uint32_t prepare(uint32_t lane, uint64_t *size)
+    {
+        uint32_t i = random(kClasses);
+        announce(lane, i);
+        *size = kBytes[i] - random(std::min(uint64_t{kBytes[i]}, uint64_t{8}));
+        uint32_t of = class_of(lane, *size);
+        if (!raw.cache(lane, of + 1).empty()) return of;
+        for (uint32_t records = random(3); records < 3; records++) {
+            std::vector<uint32_t> places(1 + random(8));
+            for (uint32_t &place : places)
+                place = fresh(of);
+            raw.cached(lane, of + 1, places);
+        }
+        return of;
+    }
+
+    void allocated(uint32_t lane, uint64_t object, uint32_t i)
+    {
+        live_.push_back({object, lane, i});
+        begun[lane].push_back(raw.place(object));
+    }
+
+    void allocate(uint32_t lane, int kind)
+    {
+        uint64_t size;
+        uint32_t i = prepare(lane, &size);
+        allocated(lane, raw.allocation_cached(lane, kind, size, 16), i);
+    }
+
+    /* At what is first in the list, or at something new. */
+    void allocate_at(uint32_t lane, bool first)
+    {
+        uint64_t size;
+        uint32_t i = prepare(lane, &size);
+        uint32_t place = first ? raw.cache(lane, i + 1).front() : fresh(i);
+        allocated(lane, raw.allocation_at(lane, 1, size, place, i + 1), i);
+    }
+
+    void release(uint32_t lane, bool unknown)
+    {
+        const int kinds[] = {21, 21, 23, 28};
+        std::swap(live_[random(live_.size())], live_.back());
+        Live one = live_.back();
+        live_.pop_back();
+        uint32_t place = raw.place(one.object);
+        announce(lane, one.size_class);
+        int kind = kinds[random(4)];
+        uint64_t had = raw.allocations(one.lane);
+        if (unknown)
+            raw.freeing(lane, kind, RawBuilder::unknown(place, one.size_class + 1));
+        else if (one.lane == lane)
+            raw.freeing(lane, kind, RawBuilder::own(place), 5);
+        else
+            raw.freeing(lane, kind, RawBuilder::foreign(one.lane, had, place, one.size_class + 1),
+                        5);
+        ended[lane].push_back(place);
+    }
+
+    void reallocate(uint32_t lane, bool in_place)
+    {
+        Live &one = live_[random(live_.size())];
+        if (one.lane != lane) return;
+        uint32_t place = raw.place(one.object);
+        if (in_place) {
+            one.object = raw.realloc(lane, 19, RawBuilder::own(place), 77, 0);
+        } else {
+            uint64_t size;
+            one.size_class = prepare(lane, &size);
+            one.object = raw.realloc(lane, 18, RawBuilder::own(place), size, 0);
+        }
+        begun[lane].push_back(raw.place(one.object));
+        ended[lane].push_back(place);
+    }
+
+    void uncache(uint32_t lane)
+    {
+        uint32_t i = random(kClasses);
+        auto count = static_cast<uint32_t>(raw.cache(lane, i + 1).size());
+        if (count > 0) raw.uncached(lane, i + 1, 1 + random(count));
+    }
+
+    void begin_cache_again(uint32_t lane)
+    {
+        const uint32_t why = random(3);
+        if (why == 0) raw.thread_cache_deleted(lane);
+        if (why == 1) raw.lost(lane, 5, 2);
+        raw.allocation(lane, 1, 5);
+        begun[lane].push_back(raw.place(RawBuilder::token(lane, raw.allocations(lane))));
+        raw.cache_begin(lane);
+    }
+
+    void step()
+    {
+        uint32_t lane = random(kLanes), what = random(40);
+        if (what < 14)
+            allocate(lane, what < 12 ? 1 : 8);
+        else if (what < 30 && !live_.empty())
+            release(lane, what == 29);
+        else if (what < 32)
+            allocate_at(lane, what == 30);
+        else if (what < 35 && !live_.empty())
+            reallocate(lane, what < 33);
+        else if (what < 37)
+            uncache(lane);
+        else if (what < 38 && random(30) == 0)
+            begin_cache_again(lane);
+        else
+            raw.sequence_before(lane, 3);
+    }
+};
+
+TEST(RawDecoder, CachesAreFollowed)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        CachingThreads threads(seed);
         for (uint32_t batch : {1u, 5u, 300u}) {
-            Reading reading = read_all(raw.bytes, nullptr, batch);
+            Reading reading = read_all(threads.raw.bytes, nullptr, batch);
             EXPECT_EQ(reading.decode_text, "") << "seed " << seed;
-            for (uint32_t lane = 0; lane < 3; lane++) {
+            for (uint32_t lane = 0; lane < CachingThreads::kLanes; lane++) {
                 std::vector<uint64_t> begun, ended;
                 for (const record &one : reading.lanes[lane]) {
                     if (one.shape >= SHAPE_ALLOCATION && one.shape <= SHAPE_REALLOC)
@@ -954,8 +1017,8 @@ TEST(RawDecoder, CachesAreFollowed)
                     if (one.shape >= SHAPE_REALLOC && one.shape <= SHAPE_FREE_SIZED_ALIGNED)
                         ended.push_back(one.ends);
                 }
-                EXPECT_EQ(begun, wanted[lane]) << "seed " << seed << " lane " << lane;
-                EXPECT_EQ(ended, ends[lane]) << "seed " << seed << " lane " << lane;
+                EXPECT_EQ(begun, threads.begun[lane]) << "seed " << seed << " lane " << lane;
+                EXPECT_EQ(ended, threads.ended[lane]) << "seed " << seed << " lane " << lane;
             }
         }
     }

@@ -1,4 +1,5 @@
-// tracing/shadow: places of objects, and who has them. Nothing looks at the heap itself, so there is none here.
+// tracing/shadow: places of objects, and who has them. Nothing looks at the heap itself, so there
+// is none here.
 
 #include "tracing/shadow.h"
 
@@ -69,7 +70,8 @@ namespace {
 constexpr uintptr_t kHeap = uintptr_t{300} << SHADOW_REGION_BITS;
 constexpr uintptr_t kFirstPage = kHeap >> SHADOW_PAGE_BITS;
 
-/* Size classes of a number of sizes, as an allocator has them; 0: objects with pages of their own. */
+/* Size classes of a number of sizes, as an allocator has them; 0: objects with pages of their
+ * own. */
 constexpr size_t kBytes[] = {0, 8, 16, 24, 48, 104, 144, 1024, 3072, 8192, 9472, 32768};
 constexpr uint32_t kClasses = sizeof kBytes / sizeof *kBytes;
 
@@ -201,7 +203,8 @@ TEST_F(Shadow, PlacesAreDifferentAndOfTheirClass)
     }
 }
 
-/* Pages come and go: at any time places are different, and a block stays with its class for ever. */
+/* Pages come and go: at any time places are different, and a block stays with its class for
+ * ever. */
 TEST_F(Shadow, ABlockStaysWithItsClass)
 {
     struct span {
@@ -311,7 +314,8 @@ TEST_F(Shadow, APageWithAnObjectThatNobodyHasIsNoLanes)
     EXPECT_EQ(*shadow_owner(places.back() - 1), 0);
 }
 
-/* What may have objects on it: pages from before the recording, and those that are opened with an object. */
+/* What may have objects on it: pages from before the recording, and those that are opened with an
+ * object. */
 TEST_F(Shadow, APageThatIsNotNewIsNoLanes)
 {
     ASSERT_TRUE(shadow_open(object_at(9, 48), 48, 4));
@@ -408,7 +412,8 @@ TEST_F(Shadow, NoMorePlaces)
     EXPECT_EQ(places_of(0, 1, 1).front(), RAW_PLACE_BLOCK);
 }
 
-/* Threads that are late in a recording that has ended find everything, and change nothing that matters. */
+/* Threads that are late in a recording that has ended find everything, and change nothing that
+ * matters. */
 TEST_F(Shadow, AfterTheEnd)
 {
     ASSERT_TRUE(open_span(0, 1, 2));

@@ -1,5 +1,5 @@
-/* The end of the raw stream: what is committed comes out of the LZ4 frame as it was, and units are packed, compressed or
- * neither as it pays. */
+/* The end of the raw stream: what is committed comes out of the LZ4 frame as it was, and units are
+ * packed, compressed or neither as it pays. */
 #include <gtest/gtest.h>
 
 #include <lz4frame.h>

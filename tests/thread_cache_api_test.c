@@ -2,8 +2,8 @@
  *
  * Prints TAP lines without a plan: thread_cache_api_test.sh runs this over both libraries.
  *
- * "Bytes cached" is what tcmalloc says all thread caches hold together. It moves only with what this
- * program does, because no other thread is in malloc while it is read. */
+ * "Bytes cached" is what tcmalloc says all thread caches hold together. It moves only with what
+ * this program does, because no other thread is in malloc while it is read. */
 #include "gperftools-patches/malloc_thread_cache.h"
 
 #include <dlfcn.h>

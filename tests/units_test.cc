@@ -1,5 +1,5 @@
-/* The units that a traced thread writes, by the inline functions of the hot path and by the others, read back with the
- * decoder, are what was recorded; also when the writer has packed them. */
+/* The units that a traced thread writes, by the inline functions of the hot path and by the others,
+ * read back with the decoder, are what was recorded; also when the writer has packed them. */
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -186,8 +186,8 @@ class Lane {
 
     /* --- calls --- */
 
-    /* Takes the first place of the class that the size has. As tracing_tcmalloc.cc does it: the hot path where the kind
-     * has a code. */
+    /* Takes the first place of the class that the size has. As tracing_tcmalloc.cc does it: the hot
+     * path where the kind has a code. */
     uint32_t allocation_taken(unsigned kind, uint64_t size, uint64_t alignment = 0,
                               uint64_t address = 0)
     {
@@ -317,7 +317,8 @@ class Lane {
         forget();
     }
 
-    /* Compares what the slot says with what is wanted, and begins the next segment. Returns the units of the segment. */
+    /* Compares what the slot says with what is wanted, and begins the next segment. Returns the
+     * units of the segment. */
     size_t end_segment()
     {
         size_t count = static_cast<size_t>(units_cursor(lane) - slot_.data());
@@ -515,8 +516,8 @@ bool has_alignment(unsigned shape)
            shape == SHAPE_FREE_SIZED_ALIGNED;
 }
 
-/* Does what comes to mind, mostly with a few kinds that change from time to time; now the thread's cache is followed, now
- * it is not. */
+/* Does what comes to mind, mostly with a few kinds that change from time to time; now the thread's
+ * cache is followed, now it is not. */
 class Anything {
   public:
     Anything(uint64_t seed, uint32_t number, bool addresses, bool packs)
@@ -747,7 +748,8 @@ TEST(Units, AnythingIsReadAsItWasRecorded)
     EXPECT_GT(hot_reallocs, 0u);
 }
 
-/* A thread asks for the allocations of a lane whose own thread goes on, from slot to slot, some of them without an allocation. */
+/* A thread asks for the allocations of a lane whose own thread goes on, from slot to slot, some of
+ * them without an allocation. */
 TEST(Units, AllocationsSeenByAnotherThread)
 {
     const uint64_t enough = 400000;
@@ -875,7 +877,8 @@ TEST(Units, SizesAtTheLimitsOfRanges)
     lane.end_segment();
 }
 
-/* By their lane and its bound at first; then by its entry, as long as no other lane has it and the bound does not go back. */
+/* By their lane and its bound at first; then by its entry, as long as no other lane has it and the
+ * bound does not go back. */
 TEST(Units, ObjectsOfOtherLanes)
 {
     Lane lane(3);
@@ -977,8 +980,9 @@ TEST(Units, ProfilesFollowWhatIsFrequent)
     }
 }
 
-/* The cache has one object at a place that is near, and one that is far; both end again and again. Units of a segment that
- * begins normally, and of one in which far places were found to be frequent. */
+/* The cache has one object at a place that is near, and one that is far; both end again and again.
+ * Units of a segment that begins normally, and of one in which far places were found to be
+ * frequent. */
 void far_places(Lane *lane, unsigned allocation, unsigned freeing, uint64_t size_given,
                 size_t *normal, size_t *wide)
 {

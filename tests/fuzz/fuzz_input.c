@@ -43,7 +43,8 @@ static void seal(uint8_t *header, size_t covered, const uint8_t *payload, size_t
     memcpy(header + covered, &checksum, sizeof checksum);
 }
 
-/* A header with metadata, then parts with a payload each; lengths and checksums at these offsets. */
+/* A header with metadata, then parts with a payload each; lengths and checksums at these
+ * offsets. */
 struct layout {
     size_t header_bytes, metadata_length, header_checksum;
     size_t part_bytes, payload_length, part_checksum;

@@ -1,4 +1,5 @@
-/* fuzz_spool - spools, beside streams that were cut: two bytes say how long the stream is, then stream, spool, choice. */
+/* fuzz_spool - spools, beside streams that were cut: two bytes say how long the stream is, then
+ * stream, spool, choice. */
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/fuzz_postprocess.h"
 

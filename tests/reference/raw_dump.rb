@@ -258,7 +258,8 @@ class RawDump
     refuse(offset,
            "lane #{lane.number}: unit #{chunk.first_unit} where #{lane.units} was due") unless
       chunk.first_unit == lane.units
-    refuse(offset, "lane #{lane.number}: the first segment is not key") unless lane.begun? || chunk.key?
+    refuse(offset, "lane #{lane.number}: the first segment is not key") unless
+      lane.begun? || chunk.key?
     allocations = chunk.begin? ? lane.allocations : lane.segment_allocation
     return if chunk.first_allocation == allocations
 

@@ -5,15 +5,16 @@
  *     --seeds=FIRST-LAST   that many programs; a total at the end
  *     --postprocess=FILE   the program under test; bin/postprocess if not given
  *     --directory=DIR      where files go; they stay. Else a temporary one
- *     --mutant=NAME        spoils each result, which must then be found out; or each recording (faults.h), which must be
- *                          found out once; "all": each in turn
+ *     --mutant=NAME        spoils each result, which must then be found out; or each recording
+ *                          (faults.h), which must be found out once; "all": each in turn
  *     --no-shrink          does not make failures smaller
- *     --write              only writes DIR/raw, perhaps DIR/raw.spool, and DIR/chunks (raw_writer.h)
+ *     --write              only writes DIR/raw, perhaps DIR/raw.spool, and DIR/chunks
+ *                          (raw_writer.h)
  *     --compare=FULL,PART  how much of the order in FULL is in PART (prefix.h)
  *     --help               the list of names
  *
- * A failure is made smaller and printed with the command that repeats it. Exit status: 0 all is right, 1 it is not,
- * 2 wrong options. */
+ * A failure is made smaller and printed with the command that repeats it. Exit status: 0 all is
+ * right, 1 it is not, 2 wrong options. */
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -217,16 +218,15 @@ int print_sum(const Command &command, const Sum &sum)
         }
         return found && any ? 0 : 1;
     }
-    printf(
-        "seeds %llu, failed %llu; calls %llu, sequence numbers %llu, ticks %llu, "
-        "raw bytes %llu; threads %llu to %llu\n",
-        static_cast<ull>(sum.seeds), static_cast<ull>(sum.failed), static_cast<ull>(sum.calls),
-        static_cast<ull>(sum.sequences), static_cast<ull>(sum.ticks), static_cast<ull>(sum.bytes),
-        static_cast<ull>(sum.threads_least), static_cast<ull>(sum.threads_most));
-    printf(
-        "whole calls in another order than their numbers: %llu where calls were "
-        "interrupted, %llu where not\n",
-        static_cast<ull>(sum.inversions), static_cast<ull>(sum.whole_inversions));
+    printf("seeds %llu, failed %llu; calls %llu, sequence numbers %llu, ticks %llu, "
+           "raw bytes %llu; threads %llu to %llu\n",
+           static_cast<ull>(sum.seeds), static_cast<ull>(sum.failed), static_cast<ull>(sum.calls),
+           static_cast<ull>(sum.sequences), static_cast<ull>(sum.ticks),
+           static_cast<ull>(sum.bytes), static_cast<ull>(sum.threads_least),
+           static_cast<ull>(sum.threads_most));
+    printf("whole calls in another order than their numbers: %llu where calls were "
+           "interrupted, %llu where not\n",
+           static_cast<ull>(sum.inversions), static_cast<ull>(sum.whole_inversions));
     return sum.failed == 0 ? 0 : 1;
 }
 

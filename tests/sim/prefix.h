@@ -11,16 +11,16 @@
 struct Prefix {
     uint64_t instructions = 0; /* that are the same from the beginning, register for register */
     uint64_t ticks = 0;        /* among them */
-    bool lanes_agree =
-        true; /* each lane has the beginning of what it had, about the same objects or unknown ones */
+    /* Each lane has the beginning of what it had, about the same objects or unknown ones. */
+    bool lanes_agree = true;
     std::vector<uint64_t> lanes; /* instructions of each */
 };
 
 /* `part` is the order of a damaged recording, `full` that of the whole one. */
 Prefix common_prefix(const Instructions &full, const Instructions &part);
 
-/* The same for two files, as text: "same N ticks N lanes N,N,... agree" or "... disagree". Throws what
- * decode_instructions() throws, or when a file cannot be read. */
+/* The same for two files, as text: "same N ticks N lanes N,N,... agree" or "... disagree". Throws
+ * what decode_instructions() throws, or when a file cannot be read. */
 std::string compare_prefix(const std::string &full_path, const std::string &part_path);
 
 #endif

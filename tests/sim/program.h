@@ -1,13 +1,17 @@
 /* program - threads that allocate, free, reallocate and hand objects to each other.
  *
- *   step():  one thread does one step:  a call is   Allocate -> [Fetch -> [PageHeap -> Carve]] -> Record -> Deliver
- *                                       or          Record -> Put -> [Release -> [DeleteSpan ...]]
+ *   step()   one thread does one step of a call:
  *
- * Every step happens in one go and in the true order; between two steps any other thread may run, also in the middle of
- * a call (option `preempt`), for long (`stall`). What a thread has still to do is on its stack of steps.
+ *              Allocate -> [Fetch -> [PageHeap -> Carve]] -> Record -> Deliver
+ *              Record -> Put -> [Release -> [DeleteSpan ...]]
  *
- * Ways of an object: within its thread, through a pool or a queue of all threads, to one other thread, on to a third,
- * back and forth between two who free and make it at one address, left behind by a thread that ended. */
+ * Every step happens in one go and in the true order; between two steps any other thread may run,
+ * also in the middle of a call (option `preempt`), for long (`stall`). What a thread has still to
+ * do is on its stack of steps.
+ *
+ * Ways of an object: within its thread, through a pool or a queue of all threads, to one other
+ * thread, on to a third, back and forth between two who free and make it at one address, left
+ * behind by a thread that ended. */
 #ifndef TESTS_SIM_PROGRAM_H
 #define TESTS_SIM_PROGRAM_H
 

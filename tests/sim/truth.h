@@ -1,8 +1,8 @@
 /* truth - what really happened in a simulated program: every record in the one true order.
  *
- * The simulated threads append to it as they run; the raw stream is written along the way, and the checker
- * compares what came out of ordering with it. Objects are named by their index in `objects`, which
- * says nothing about lanes and serials; 0 is no object. */
+ * The simulated threads append to it as they run; the raw stream is written along the way, and the
+ * checker compares what came out of ordering with it. Objects are named by their index in
+ * `objects`, which says nothing about lanes and serials; 0 is no object. */
 #ifndef TESTS_SIM_TRUTH_H
 #define TESTS_SIM_TRUTH_H
 
@@ -60,10 +60,8 @@ struct Record {
     uint32_t structure = 0;
     ObjectId ends = 0, begins = 0; /* of a failed realloc: `ends` stays */
     uint32_t window = kNever;      /* of the chunk that brings it */
-    uint64_t
-        size = 0,
-        alignment =
-            0; /* sequence numbers: the number; thread_begin: the thread; lost: events, allocations */
+    /* Sequence numbers: the number; thread_begin: the thread; lost: events, allocations. */
+    uint64_t size = 0, alignment = 0;
     bool has_object =
         false; /* a FREE or REALLOC, failed or not; `ends` 0 is then an object made before */
     bool unknown = false;  /* and the stream says so */

@@ -1,10 +1,10 @@
 /* cache_stub.so - to be preloaded: the C library's malloc, counted, with imaginary thread caches.
  *
- * It has the two functions of malloc_thread_cache.h, so that a test can see when replay calls them. At exit it writes
- * one line of NAME=NUMBER pairs to the file that CACHE_STUB_LOG names:
+ * It has the two functions of malloc_thread_cache.h, so that a test can see when replay calls them.
+ * At exit it writes one line of NAME=NUMBER pairs to the file that CACHE_STUB_LOG names:
  *
- *   calls      calls of malloc and its kin from the first release to the last set: the replay's own ones
- *              would be among them
+ *   calls      calls of malloc and its kin from the first release to the last set: the replay's own
+ *              ones would be among them
  *   made       thread caches that a call without one has made in that time
  *   destroyed  thread caches destroyed by setting another one
  *   sets       calls of set_malloc_thread_cache()

@@ -1,5 +1,5 @@
-/* checksums - the checksum of both formats (FORMAT.md 2.3) for the sample builder, which is written in Ruby and has no
- * XXH3.
+/* checksums - the checksum of both formats (FORMAT.md 2.3) for the sample builder, which is written
+ * in Ruby and has no XXH3.
  *
  *   stdin    messages: a length in four bytes, little-endian, and so many bytes
  *   stdout   for each, at once, the four bytes of its checksum */

@@ -1,4 +1,5 @@
-/* failing_stub.so - to be preloaded: the C library's malloc, which after a while does what FAILING_STUB says.
+/* failing_stub.so - to be preloaded: the C library's malloc, which after a while does what
+ * FAILING_STUB says.
  *
  *   refuse   returns NULL, once
  *   exhaust  returns NULL, from then on

@@ -2,9 +2,9 @@
 //
 //   malloctape dump RAW | handoff_check THREADS LOG
 //
-// For each thread: every allocation has the size that the program asked for, and every free and realloc names the very
-// object that the log names, in the same order, none more and none less. Prints what it compared; exit status 1
-// and the first few mistakes when there are any.
+// For each thread: every allocation has the size that the program asked for, and every free and
+// realloc names the very object that the log names, in the same order, none more and none less.
+// Prints what it compared; exit status 1 and the first few mistakes when there are any.
 
 #include <algorithm>
 #include <cinttypes>
@@ -19,8 +19,8 @@
 
 namespace {
 
-// An object as a dump names it: LANE:ALLOCATIONS@PLACE, of so many allocations of a lane the latest one at a place. Where it begins, and
-// from resolve() on, it is the last of them.
+// An object as a dump names it: LANE:ALLOCATIONS@PLACE, of so many allocations of a lane the latest
+// one at a place. Where it begins, and from resolve() on, it is the last of them.
 struct Object {
     uint32_t lane;
     uint64_t allocations;
@@ -54,7 +54,8 @@ void mistake(int thread, size_t index, const char *what, uint64_t recorded, uint
                index, what, recorded, wanted);
 }
 
-// "@PLACE" is of an object that the lane itself has. One that is unknown is 0:0, which no log names.
+// "@PLACE" is of an object that the lane itself has. One that is unknown is 0:0, which no log
+// names.
 Object read_object(const char *text, uint32_t lane)
 {
     Object object = {lane, allocations_so_far[lane], 0};

@@ -1,20 +1,26 @@
 /* make_instructions - writes an instruction stream of a known shape, for tests and measurements.
  *
- *   make_instructions churn EVENTS [SLOTS]     one lane; a random slot is freed and filled again, 16 to 527 bytes
- *   make_instructions lanes EVENTS [LANES]     churn spread over lanes, a lane change every 1 to 16 calls; threads
- *                                              end and begin now and then
- *   make_instructions pairs EVENTS [LANES]     objects that any lane ends or changes, each of another size; all are ended by
- *                                              a free_sized that says it (pairs_stub.c). Of up to 500 lanes, each
+ *   make_instructions churn EVENTS [SLOTS]     one lane; a random slot is freed and filled again,
+ *                                              16 to 527 bytes
+ *   make_instructions lanes EVENTS [LANES]     churn spread over lanes, a lane change every 1 to 16
+ *                                              calls; threads end and begin now and then
+ *   make_instructions pairs EVENTS [LANES]     objects that any lane ends or changes, each of
+ *                                              another size; all are ended by a free_sized that
+ *                                              says it (pairs_stub.c). Of up to 500 lanes, each
  *                                              thread makes a call
- *   make_instructions places EVENTS [FRESH]    with addresses: an object is freed and made again, one time in FRESH
- *                                              (never) at an address that was never used
- *   make_instructions idle OBJECTS [SIZE]      so many objects of SIZE (20 000) bytes; then all but one in 16 are freed, and
- *                                              for 5 s, with a tick every 10 ms, the program does next to nothing
- *   make_instructions kinds                    every kind of call and every other instruction, once or twice
+ *   make_instructions places EVENTS [FRESH]    with addresses: an object is freed and made again,
+ *                                              one time in FRESH (never) at an address that was
+ *                                              never used
+ *   make_instructions idle OBJECTS [SIZE]      so many objects of SIZE (20 000) bytes; then all but
+ *                                              one in 16 are freed, and for 5 s, with a tick every
+ *                                              10 ms, the program does next to nothing
+ *   make_instructions kinds                    every kind of call and every other instruction, once
+ *                                              or twice
  *   make_instructions alignments               alignments that tcmalloc takes and others refuse
- *   make_instructions huge KIND [ALIGNMENT]    a call (malloc, new, ...) that cannot succeed, recorded as one that did
- *   make_instructions hopeless LANES           each lane ends what the one before makes, and the first one makes nothing: its
- *                                              malloc cannot succeed
+ *   make_instructions huge KIND [ALIGNMENT]    a call (malloc, new, ...) that cannot succeed,
+ *                                              recorded as one that did
+ *   make_instructions hopeless LANES           each lane ends what the one before makes, and the
+ *                                              first one makes nothing: its malloc cannot succeed
  *
  * The same arguments always give the same bytes. */
 #include <inttypes.h>
@@ -104,8 +110,8 @@ static void pair_end(struct instruction_writer *writer, struct pair pair)
     instruction_put_free_sized(writer, CALL_FREE_SIZED, pair.name, pair.size);
 }
 
-/* As programs do, a lane at times makes many objects and ends them at once. Then it leaves one for another object, and
- * the next lane, which has had less to do, ends that. */
+/* As programs do, a lane at times makes many objects and ends them at once. Then it leaves one for
+ * another object, and the next lane, which has had less to do, ends that. */
 static void make_pairs(struct instruction_writer *writer, uint64_t events, uint64_t lanes)
 {
     enum { OBJECTS = 500, LOOPS = 1000 };

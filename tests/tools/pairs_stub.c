@@ -4,13 +4,15 @@
  *
  * At exit it writes one line of NAME=NUMBER pairs to the file that PAIRS_STUB_LOG names:
  *
- *   calls       calls from the code of the program itself, not of a library, in other threads than the main one
+ *   calls       calls from the code of the program itself, not of a library, in other threads than
+ *               the main one
  *   threads     threads that made such calls
  *   peak        the most such threads that were there at once
- *   loader      calls from the dynamic loader since the first one from the program: what creating threads takes
+ *   loader      calls from the dynamic loader since the first one from the program: what creating
+ *               threads takes
  *   other       calls from other libraries by these threads, in that time
- *   wrong       objects that were ended twice, or by a sized call of another size than they were made with, or were no
- *               objects at all
+ *   wrong       objects that were ended twice, or by a sized call of another size than they were
+ *               made with, or were no objects at all
  *
  * Any number of threads. */
 #include <errno.h>

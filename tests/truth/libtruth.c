@@ -1,17 +1,21 @@
-/* libtruth.so - to be preloaded in front of the tracing library: writes down each call (truth.h), and makes it.
+/* libtruth.so - to be preloaded in front of the tracing library: writes down each call (truth.h),
+ * and makes it.
  *
- *   TRUTH_OUTPUT=FILE [TRUTH_LOCK=1] [TRUTH_RECORDS=N] LD_PRELOAD="libtruth.so libtcmalloc_minimal_tracing.so" PROGRAM
+ *   TRUTH_OUTPUT=FILE [TRUTH_LOCK=1] [TRUTH_RECORDS=N] \
+ *       LD_PRELOAD="libtruth.so libtcmalloc_minimal_tracing.so" PROGRAM
  *
- * FILE must not exist: so what the program execs writes none. A forked child writes none either. FILE is a shared
- * mapping, and therefore complete however the program ends. N: records there is room for; the file is sparse.
+ * FILE must not exist: so what the program execs writes none. A forked child writes none either.
+ * FILE is a shared mapping, and therefore complete however the program ends. N: records there is
+ * room for; the file is sparse.
  *
- * Nothing is taken from the capture core, except whether it is recording, where that changes: after the calls of
- * malloctape.h, and once the process has begun to exit. Where recording is paused, TRUTH_LOCK is needed: else which
- * calls were recorded is uncertain during malloctape_pause() and malloctape_resume().
+ * Nothing is taken from the capture core, except whether it is recording, where that changes: after
+ * the calls of malloctape.h, and once the process has begun to exit. Where recording is paused,
+ * TRUTH_LOCK is needed: else which calls were recorded is uncertain during malloctape_pause() and
+ * malloctape_resume().
  *
- * Not seen: calls by other names (tc_malloc, __libc_malloc). Calls in signal handlers may be written down in another order
- * than they are recorded in. What the C library has on top of these functions (reallocarray, strdup) calls them
- * here. */
+ * Not seen: calls by other names (tc_malloc, __libc_malloc). Calls in signal handlers may be
+ * written down in another order than they are recorded in. What the C library has on top of these
+ * functions (reallocarray, strdup) calls them here. */
 #include "truth.h"
 
 #include <dlfcn.h>
@@ -203,8 +207,8 @@ static void begin(void)
     witness->active = 1;
 }
 
-/* The first call of the process, and those after it until there is an environment. The capture core begins
- * at the same call, behind this one. */
+/* The first call of the process, and those after it until there is an environment. The capture core
+ * begins at the same call, behind this one. */
 static void decide(void)
 {
     int kept_errno = errno;
@@ -245,7 +249,8 @@ static void phase_change(unsigned to)
     atomic_store_seq_cst(&witness->phase, (before / PHASE_STEP + 1) * PHASE_STEP + to);
 }
 
-/* A thread in the middle of a call may record it though recording has just ended, so that answer says little. */
+/* A thread in the middle of a call may record it though recording has just ended, so that answer
+ * says little. */
 static uint64_t phase_now(void)
 {
     if (atomic_load_seq_cst(&witness->asking))
@@ -392,7 +397,8 @@ static void free_begins(struct call *call)
     record_write(call->record, call->kind, 0);
 }
 
-/* Of any call, also one that is left by an exception. In a child that was forked meanwhile nothing is watched. */
+/* Of any call, also one that is left by an exception. In a child that was forked meanwhile nothing
+ * is watched. */
 static void call_ends(struct call *call)
 {
     if (!call->watched || !is_watching()) return;

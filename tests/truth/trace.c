@@ -138,8 +138,8 @@ static uint64_t allocations_find(const struct allocation *allocations, size_t co
                                                                  : TRACE_NOBODY;
 }
 
-/* Puts the objects themselves where places and bounds are. A bound of allocations that are not in the stream stays: it names
- * nothing (FORMAT.md 4.4). */
+/* Puts the objects themselves where places and bounds are. A bound of allocations that are not in
+ * the stream stays: it names nothing (FORMAT.md 4.4). */
 static void name_objects(struct trace *trace)
 {
     size_t count;

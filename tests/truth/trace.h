@@ -36,7 +36,8 @@ struct trace {
     uint64_t heap_calls, lost;
 };
 
-/* Prints what is wrong and ends the program if the stream is damaged. One that was cut is read to its end. */
+/* Prints what is wrong and ends the program if the stream is damaged. One that was cut is read to
+ * its end. */
 void trace_read(struct trace *trace, const char *path);
 void trace_free(struct trace *trace);
 

@@ -4,12 +4,14 @@
  *                   |                      |
  *                 truth                recording            both --> truth_check
  *
- * A truth is a file of records of one size, in the order of their tickets. A ticket is taken from one counter for all
- * threads: for an allocation after the real call, for a free before it, for a realloc one before and one after. So of two
- * objects at one address the first one's free stands before the second one's allocation, whatever the threads do
- * at the same time, and which object a free ends is known from the addresses alone.
+ * A truth is a file of records of one size, in the order of their tickets. A ticket is taken from
+ * one counter for all threads: for an allocation after the real call, for a free before it, for a
+ * realloc one before and one after. So of two objects at one address the first one's free stands
+ * before the second one's allocation, whatever the threads do at the same time, and which object a
+ * free ends is known from the addresses alone.
  *
- * With TRUTH_LOCK=1 the witness holds one lock around each call: the file is then the order of the calls itself. */
+ * With TRUTH_LOCK=1 the witness holds one lock around each call: the file is then the order of the
+ * calls itself. */
 #ifndef MALLOCTAPE_TRUTH_H
 #define MALLOCTAPE_TRUTH_H
 
@@ -29,9 +31,9 @@ struct truth_header {
     uint64_t unready; /* calls before the witness could read its environment: not in the file */
 };
 
-/* An allocation has the kind of its call and `result` (0: failed); a free has `object`. A realloc of an object is
- * CALL_REALLOC_MOVED here, whether it moves or not, with both, and TRUTH_REALLOC_DONE after it. free(NULL) and its like
- * are no calls. */
+/* An allocation has the kind of its call and `result` (0: failed); a free has `object`. A realloc
+ * of an object is CALL_REALLOC_MOVED here, whether it moves or not, with both, and
+ * TRUTH_REALLOC_DONE after it. free(NULL) and its like are no calls. */
 enum truth_kind {
     TRUTH_THREAD = 60, /* a thread is seen for the first time: its number, and in `size` its id */
     TRUTH_REALLOC_DONE = 61 /* `object` is the ticket of the call, `result` as there */

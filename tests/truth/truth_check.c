@@ -2,16 +2,20 @@
  *
  *   truth_check [--spoil=WHAT] TRUTH RAW [ORDERED]
  *
- * Of each thread, the recording has the calls that the truth has, in their order: kind, size, alignment, success, and
- * the address, if it has addresses. Every free and realloc names the object that it ended: by a place and a bound that mean
- * the very call that made it, or no object where that call was not recorded. What is missing is explained by the truth:
- * calls while nothing was recorded, and calls during which recording began or ended. ORDERED has the same calls of each
- * thread, and its registers name the same objects. Counted is how often two objects are alive there at one address:
- * never, if the order is that of the allocator. It is, but for pauses, during which nothing has a sequence number.
+ * Of each thread, the recording has the calls that the truth has, in their order: kind, size,
+ * alignment, success, and the address, if it has addresses. Every free and realloc names the object
+ * that it ended: by a place and a bound that mean the very call that made it, or no object where
+ * that call was not recorded. What is missing is explained by the truth: calls while nothing was
+ * recorded, and calls during which recording began or ended. ORDERED has the same calls of each
+ * thread, and its registers name the same objects. Counted is how often two objects are alive there
+ * at one address: never, if the order is that of the allocator. It is, but for pauses, during which
+ * nothing has a sequence number.
  *
- * Prints what it compared. Exit status 1 and the first few mistakes when there are any, 2 when it cannot compare.
+ * Prints what it compared. Exit status 1 and the first few mistakes when there are any, 2 when it
+ * cannot compare.
  *
- * --spoil changes the recording in one place first, so that the result must be 1: see `spoils` below. */
+ * --spoil changes the recording in one place first, so that the result must be 1: see `spoils`
+ * below. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -154,7 +158,8 @@ static void match_threads(struct comparison *all)
 
 /* --- objects --- */
 
-/* Where allocations that a bound counts were cut off at the end of the recording, the object is unknown (FORMAT.md 4.4). */
+/* Where allocations that a bound counts were cut off at the end of the recording, the object is
+ * unknown (FORMAT.md 4.4). */
 static bool is_cut_off(const struct comparison *all, uint64_t object)
 {
     return object != TRACE_NOBODY &&
@@ -314,7 +319,8 @@ static void check_ordered(struct comparison *all, const char *path)
 
 /* --- spoiled recordings --- */
 
-/* In the middle of the longest thread: the first call from there on that is a free of an object of its own kind. */
+/* In the middle of the longest thread: the first call from there on that is a free of an object of
+ * its own kind. */
 static struct trace_call *middle_free(struct trace_thread *thread, const struct trace_call * not )
 {
     for (uint32_t i = thread->count / 2; i < thread->count; i++)

@@ -1,6 +1,8 @@
-/* truth_file - a truth (truth.h), read: the calls of each thread, and for each the object that it ended.
+/* truth_file - a truth (truth.h), read: the calls of each thread, and for each the object that it
+ * ended.
  *
- * A call is named by the number of its record; so is the object that it began. One thread; memory for all of it. */
+ * A call is named by the number of its record; so is the object that it began. One thread; memory
+ * for all of it. */
 #ifndef MALLOCTAPE_TRUTH_FILE_H
 #define MALLOCTAPE_TRUTH_FILE_H
 

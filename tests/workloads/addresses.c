@@ -2,12 +2,14 @@
  *
  *   addresses [STEPS]
  *
- * A deterministic program of one thread: STEPS (default 20000) steps of malloc, calloc, realloc, memalign and
- * free, over sizes of 1 byte to 2 MiB, at random from a fixed seed. It then prints one line for each object it
- * was given, in order: the step, the call, the size and the address. Run with address randomization off
- * (`setarch -R`), two runs print the same text exactly when the allocator laid the heap out the same way.
+ * A deterministic program of one thread: STEPS (default 20000) steps of malloc, calloc, realloc,
+ * memalign and free, over sizes of 1 byte to 2 MiB, at random from a fixed seed. It then prints one
+ * line for each object it was given, in order: the step, the call, the size and the address. Run
+ * with address randomization off (`setarch -R`), two runs print the same text exactly when the
+ * allocator laid the heap out the same way.
  *
- * The program itself never disturbs the heap: results wait in static memory and leave by write(2) at the end. */
+ * The program itself never disturbs the heap: results wait in static memory and leave by write(2)
+ * at the end. */
 #include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>

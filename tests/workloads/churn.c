@@ -2,14 +2,16 @@
  *
  *   churn [-t] THREADS SLOTS STEPS [cross]
  *
- * Each of THREADS threads owns SLOTS slots and a generator of its own, seeded by its number, and takes STEPS
- * steps. A step picks a random slot, frees the object in it, allocates 16 to 527 bytes in its place and writes
- * the first 8. With "cross", one step in 16 swaps its new object into a table shared by all threads and frees
- * what came out, so that objects die in other threads than they were allocated in. At the end everything is freed.
+ * Each of THREADS threads owns SLOTS slots and a generator of its own, seeded by its number, and
+ * takes STEPS steps. A step picks a random slot, frees the object in it, allocates 16 to 527 bytes
+ * in its place and writes the first 8. With "cross", one step in 16 swaps its new object into a
+ * table shared by all threads and frees what came out, so that objects die in other threads than
+ * they were allocated in. At the end everything is freed.
  *
  *   -t   prints the wall seconds that the threads took
  *
- * Apart from the table of slots and thread stacks, a thread makes exactly STEPS allocations and STEPS frees. */
+ * Apart from the table of slots and thread stacks, a thread makes exactly STEPS allocations and
+ * STEPS frees. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

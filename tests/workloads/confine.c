@@ -14,38 +14,20 @@
  *   confine stack FILE  calls execvp(FILE) on a stack of 4 KiB
  *   confine refuse ERRNO PROGRAM ...  runs PROGRAM where fallocate() ends with that number */
 #include <dirent.h>
-#include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <ucontext.h>
-#include <unistd.h>
+
+#include "allocate.h"
 
 enum { CALLS = 10000, FEW_CALLS = 100, CHILDREN = 3, CODE_MAX = 64, STACK_BYTES = 4096 };
-
-static void fail(const char *what)
-{
-    dprintf(STDERR_FILENO, "confine: %s: %s\n", what, strerror(errno));
-    _exit(1);
-}
-
-static void allocate(unsigned long count)
-{
-    for (unsigned long i = 0; i < count; i++) {
-        void *object = malloc(777);
-        if (!object) fail("out of memory");
-        free(object);
-    }
-}
 
 /* --- filters --- */
 

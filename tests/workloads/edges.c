@@ -1,8 +1,9 @@
 /* edges - calls and moments at which recorders have gone wrong.
  *
  *   edges align0        memalign with an alignment of 0, which tcmalloc accepts, among other calls
- *   edges forks COUNT   COUNT children, one after another, each allocating, while three threads make and
- *                       release large objects; prints how many children did not end within ten seconds */
+ *   edges forks COUNT   COUNT children, one after another, each allocating, while three threads
+ *                       make and release large objects; prints how many children did not end within
+ *                       ten seconds */
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>

@@ -1,15 +1,16 @@
-/* entry_points - calls each of the functions named on the command line, in every way that matters, and says what a
- * recording has to show.
+/* entry_points - calls each of the functions named on the command line, in every way that matters,
+ * and says what a recording has to show.
  *
  *   entry_points SYMBOL...
  *
- * A function is looked up with dlsym and called between malloc(ENTRY_MARK + n) and malloc(ENTRY_MARK + n + 1), where
- * n counts the words of the command line from 0. On stdout, for each, a line "symbol NAME" and then the events
- * that belong between the marks, as `malloctape dump --only-calls` prints them, with objects named by their
- * addresses; "*" stands for any size. "unknown" instead of events: this program has no expectation for the symbol.
+ * A function is looked up with dlsym and called between malloc(ENTRY_MARK + n) and
+ * malloc(ENTRY_MARK + n + 1), where n counts the words of the command line from 0. On stdout, for
+ * each, a line "symbol NAME" and then the events that belong between the marks, as `malloctape dump
+ * --only-calls` prints them, with objects named by their addresses; "*" stands for any size.
+ * "unknown" instead of events: this program has no expectation for the symbol.
  *
- * Results are looked at here: alignment, usable size, NULL or an exception for what must fail. A wrong one ends the
- * program with a word on stderr and exit status 1. */
+ * Results are looked at here: alignment, usable size, NULL or an exception for what must fail. A
+ * wrong one ends the program with a word on stderr and exit status 1. */
 #include <dlfcn.h>
 #include <gperftools/malloc_extension.h>
 #include <malloc.h>
@@ -119,7 +120,8 @@ template <typename Call> void failure(const char *kind, size_t size, size_t alig
     expect("%s %zu%s failed\n", kind, size, alignment_text(alignment));
 }
 
-/* The exception is an object, too: allocated before the failure is recorded, as the call has not returned yet. */
+/* The exception is an object, too: allocated before the failure is recorded, as the call has not
+ * returned yet. */
 template <typename Call>
 void failure_throws(const char *kind, size_t size, size_t alignment, Call call)
 {

@@ -1,14 +1,17 @@
-/* family - a process that knows its children and its descriptors, and ends with status 1 if there is one too many.
+/* family - a process that knows its children and its descriptors, and ends with status 1 if there
+ * is one too many.
  *
- *   family children HOW    two children of its own, while it allocates; HOW: plain, ignore (SIGCHLD ignored), reaper
- *                          (it inherits orphans)
- *   family close CALLS     closes descriptors 0 to 1023, opens files of its own in their place, makes so many calls
- *                          of malloc and free, and looks whether anybody has written to a file
+ *   family children HOW    two children of its own, while it allocates; HOW: plain, ignore (SIGCHLD
+ *                          ignored), reaper (it inherits orphans)
+ *   family close CALLS     closes descriptors 0 to 1023, opens files of its own in their place,
+ *                          makes so many calls of malloc and free, and looks whether anybody has
+ *                          written to a file
  *   family fill CALLS      opens descriptors until there are no more, then allocates
  *   family chroot DIR CALLS  moves to another root and another user, then allocates
  *   family rename FROM TO  renames a directory between 2 000 calls and 2 000 more; status 7
  *   family work CALLS      so many calls of any size, and a line for every 100 000; status 7
- *   family tty SECONDS     tells "ready", then allocates until SIGINT comes, at most so long; then ends with status 3 */
+ *   family tty SECONDS     tells "ready", then allocates until SIGINT comes, at most so long; then
+ *                          ends with status 3 */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

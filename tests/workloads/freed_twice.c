@@ -1,8 +1,10 @@
-/* freed_twice HOW [MORE] - frees an object twice; then allocates MORE objects of its size, and frees those if HOW says so.
+/* freed_twice HOW [MORE] - frees an object twice; then allocates MORE objects of its size, and
+ * frees those if HOW says so.
  *
- * HOW is made of words: large (the object has pages of its own), thread (another thread frees it the second time),
- * realloc, sized (the second time it is those), all (what is allocated afterwards is freed). tcmalloc then hands out
- * the same address again and again, so nothing is written into objects. */
+ * HOW is made of words: large (the object has pages of its own), thread (another thread frees it
+ * the second time), realloc, sized (the second time it is those), all (what is allocated afterwards
+ * is freed). tcmalloc then hands out the same address again and again, so nothing is written into
+ * objects. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,15 +2,16 @@
  *
  *   handoff THREADS ROUNDS LOG [strict]
  *
- * Each of THREADS (2 to 16) threads makes ROUNDS objects and puts each into a mailbox of some other thread. What it
- * finds in its own mailboxes it frees, or reallocates and frees or sends on. An object that is not taken before the
- * next one comes is taken back by its sender and freed there; with "strict" the sender waits instead, so
- * that the same few addresses go to and fro.
+ * Each of THREADS (2 to 16) threads makes ROUNDS objects and puts each into a mailbox of some other
+ * thread. What it finds in its own mailboxes it frees, or reallocates and frees or sends on. An
+ * object that is not taken before the next one comes is taken back by its sender and freed there;
+ * with "strict" the sender waits instead, so that the same few addresses go to and fro.
  *
- * Each object says which it is: of which thread, and the how manieth of that thread. handoff_size() derives the
- * size that was asked for. LOG.N is the private log of thread N: one 64-bit word for each object it ended, in order
- * (handoff.h). Between malloc(HANDOFF_BEGIN_BYTES + N) and malloc(HANDOFF_END_BYTES + N), both freed at once,
- * a thread makes no other calls of the allocator. */
+ * Each object says which it is: of which thread, and the how manieth of that thread. handoff_size()
+ * derives the size that was asked for. LOG.N is the private log of thread N: one 64-bit word for
+ * each object it ended, in order (handoff.h). Between malloc(HANDOFF_BEGIN_BYTES + N) and
+ * malloc(HANDOFF_END_BYTES + N), both freed at once, a thread makes no other calls of the
+ * allocator. */
 #include "handoff.h"
 
 #include "common/atomic.h"

@@ -1,4 +1,5 @@
-/* handoff.h - what the program handoff and the check of its recording (tests/tools/handoff_check.c) agree on. */
+/* handoff.h - what the program handoff and the check of its recording (tests/tools/handoff_check.c)
+ * agree on. */
 #ifndef MALLOCTAPE_HANDOFF_H
 #define MALLOCTAPE_HANDOFF_H
 
@@ -20,8 +21,9 @@ static inline uint64_t handoff_id(uint64_t thread, uint64_t number)
 /* Set in a log where the object was reallocated, not freed. */
 #define HANDOFF_LOG_REALLOC (UINT64_C(1) << 63)
 
-/* 8 bytes and more. Objects of one thread that follow one another, and objects of several threads with the same
- * number, differ in size; and mostly they are of few size classes, so that addresses are used again soon. */
+/* 8 bytes and more. Objects of one thread that follow one another, and objects of several threads
+ * with the same number, differ in size; and mostly they are of few size classes, so that addresses
+ * are used again soon. */
 static inline uint64_t handoff_size(uint64_t id)
 {
     uint64_t thread = id >> 48;

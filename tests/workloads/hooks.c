@@ -1,7 +1,8 @@
 /* hooks - a program with malloc hooks of its own.
  *
- *   hooks add|set    CALLS mallocs and frees, also of NULL, before it has hooks, and as many with them. Ends with status 1 if a hook
- *                    has missed a call, and 77 if there are no hooks to be had */
+ *   hooks add|set    CALLS mallocs and frees, also of NULL, before it has hooks, and as many with
+ *                    them. Ends with status 1 if a hook has missed a call, and 77 if there are no
+ *                    hooks to be had */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>

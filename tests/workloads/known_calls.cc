@@ -10,13 +10,15 @@
  *            delete_sized 9 1010              object 9 died, 1010 bytes were named
  *            malloc 4611686018427387904 failed
  *
- * One thread. The sequence starts with malloc(424242) and its free and ends with malloc(434343) and its free;
- * sizes in between differ, so that a recording can be compared call by call. What runs before and after (the
- * C++ library's start, the printing of -p) is not part of it; -p writes from static memory.
+ * One thread. The sequence starts with malloc(424242) and its free and ends with malloc(434343) and
+ * its free; sizes in between differ, so that a recording can be compared call by call. What runs
+ * before and after (the C++ library's start, the printing of -p) is not part of it; -p writes from
+ * static memory.
  *
- * Freeing NULL is called, too, and is no event. One object of 777 bytes is never freed. Calls that the C library
- * may lack (cfree, free_sized, free_aligned_sized) are looked up at run time and left out where they do not
- * exist. A throwing operator new that fails is left out: the exception would allocate, too. */
+ * Freeing NULL is called, too, and is no event. One object of 777 bytes is never freed. Calls that
+ * the C library may lack (cfree, free_sized, free_aligned_sized) are looked up at run time and left
+ * out where they do not exist. A throwing operator new that fails is left out: the exception would
+ * allocate, too. */
 #include <dlfcn.h>
 #include <malloc.h>
 #include <unistd.h>

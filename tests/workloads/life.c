@@ -1,23 +1,27 @@
 /* life - a process that begins, lives and ends in the way it is told to.
  *
- *   life end HOW             two threads make CALLS objects of 777 bytes each, then the process ends: return, exit,
- *                            _exit, _Exit, quick_exit, abort, segv, chdir (exit, in another directory), thread
- *                            (the main thread ends first), group (another thread calls exit). Exit status 7
- *                            where there is one
- *   life fork HOW FILE       children, forked while three threads allocate, allocate too and end like HOW, or "exec".
- *                            How many calls of 888 bytes the parent made goes to FILE
- *   life storm CHILDREN      eight threads fork so many children each, which allocate and end in every way. Prints how
- *                            many calls of 888 bytes the parent made, and how many children ended without a signal
- *                            and without exec
+ *   life end HOW             two threads make CALLS objects of 777 bytes each, then the process
+ *                            ends: return, exit, _exit, _Exit, quick_exit, abort, segv, chdir
+ *                            (exit, in another directory), thread (the main thread ends first),
+ *                            group (another thread calls exit). Exit status 7 where there is one
+ *   life fork HOW FILE       children, forked while three threads allocate, allocate too and end
+ *                            like HOW, or "exec". How many calls of 888 bytes the parent made goes
+ *                            to FILE
+ *   life storm CHILDREN      eight threads fork so many children each, which allocate and end in
+ *                            every way. Prints how many calls of 888 bytes the parent made, and how
+ *                            many children ended without a signal and without exec
  *   life exec PROGRAM ...    makes CALLS objects of 777 bytes, then execs
- *   life count FILE THREADS  allocates until it is killed; FILE has struct life_count for each thread (life.h)
- *   life errno CALLS         sets errno around calls and ends with status 1 if a call that succeeded changed it
- *   life look                prints what it can see of itself: descriptors, signal mask, and what children see
+ *   life count FILE THREADS  allocates until it is killed; FILE has struct life_count for each
+ *                            thread (life.h)
+ *   life errno CALLS         sets errno around calls and ends with status 1 if a call that
+ *                            succeeded changed it
+ *   life look                prints what it can see of itself: descriptors, signal mask, and what
+ *                            children see
  *   life tasks               prints how many threads the system says it has
  *   life late                allocates before main, in destructors and after them
  *   life fill                makes four million objects and returns 7
- *   life wrong WHAT          makes CALLS objects of 777 bytes, then frees what is none: something on the stack, static,
- *                            mapped, or at a small address */
+ *   life wrong WHAT          makes CALLS objects of 777 bytes, then frees what is none: something
+ *                            on the stack, static, mapped, or at a small address */
 #include "life.h"
 
 #include "common/atomic.h"

@@ -2,8 +2,8 @@
  *
  *   many OBJECTS
  *
- * Allocates OBJECTS objects of 16 bytes, each of which points to the one before, and then frees them, the latest first.
- * Exactly so many allocations and frees. */
+ * Allocates OBJECTS objects of 16 bytes, each of which points to the one before, and then frees
+ * them, the latest first. Exactly so many allocations and frees. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* new_handler - while its recording is paused, a program runs out of memory; its new handler gets some, resumes the recording
- * and uses the allocator, before the allocation that it was called for succeeds. */
+/* new_handler - while its recording is paused, a program runs out of memory; its new handler gets
+ * some, resumes the recording and uses the allocator, before the allocation that it was called for
+ * succeeds. */
 #include <sys/resource.h>
 
 #include <cstdio>

@@ -1,11 +1,15 @@
 /* pieces - records pieces of itself through malloctape.h; compiled as C and as C++.
  *
- *   pieces control DIRECTORY COUNT   COUNT recordings, DIRECTORY/1.lz4 ..., while three threads allocate; in each CALLS
- *                                    objects of 777 bytes, and PAUSED objects of 999 bytes that are not to be seen
- *   pieces states OUTPUT             what each function answers in each state; prints nothing if it is as it should be
- *   pieces child DIRECTORY           records to DIRECTORY/parent, and a forked child of it, from its first call, to
- *                                    DIRECTORY/child: CALLS objects of 999 bytes and of 777
- *   pieces pauses COUNT              interrupts a recording COUNT times, while many threads allocate in bursts
+ *   pieces control DIRECTORY COUNT   COUNT recordings, DIRECTORY/1.lz4 ..., while three threads
+ *                                    allocate; in each CALLS objects of 777 bytes, and PAUSED
+ *                                    objects of 999 bytes that are not to be seen
+ *   pieces states OUTPUT             what each function answers in each state; prints nothing if it
+ *                                    is as it should be
+ *   pieces child DIRECTORY           records to DIRECTORY/parent, and a forked child of it, from
+ *                                    its first call, to DIRECTORY/child: CALLS objects of 999 bytes
+ *                                    and of 777
+ *   pieces pauses COUNT              interrupts a recording COUNT times, while many threads
+ *                                    allocate in bursts
  *   pieces without                   the same where no library is loaded */
 #include "common/atomic.h"
 #include "tracing/malloctape.h"
@@ -37,7 +41,8 @@ static void allocate(size_t bytes, unsigned count)
     }
 }
 
-/* Objects live from one piece to the next, and are released in another one than the one they were made in. */
+/* Objects live from one piece to the next, and are released in another one than the one they were
+ * made in. */
 static void *allocate_until_stopped(void *unused)
 {
     void *kept[KEPT] = {NULL};
@@ -53,7 +58,8 @@ static void *allocate_until_stopped(void *unused)
     return unused;
 }
 
-/* Many objects of one size at a time, so that most calls enter structures that all threads share. */
+/* Many objects of one size at a time, so that most calls enter structures that all threads
+ * share. */
 static void *allocate_in_bursts(void *unused)
 {
     void *objects[BURST];

@@ -2,15 +2,16 @@
  *
  *   pingpong THREADS ROUNDS [pair|all]
  *
- * pair   (default; THREADS even) threads 2k and 2k+1 play: one allocates an object and hands it over, the other
- *        frees it, allocates one of the same size and hands that back; ROUNDS times each way. An allocator
- *        with thread caches gives the very same address to and fro, without entering any shared structure:
- *        the hardest case for whoever must tell which free belongs to which allocation.
- * all    every thread sends ROUNDS objects, of sizes 8 to 1031, to each other thread in turn, and frees what
- *        the others send it.
+ * pair   (default; THREADS even) threads 2k and 2k+1 play: one allocates an object and hands it
+ *        over, the other frees it, allocates one of the same size and hands that back; ROUNDS times
+ *        each way. An allocator with thread caches gives the very same address to and fro, without
+ *        entering any shared structure: the hardest case for whoever must tell which free belongs
+ *        to which allocation.
+ * all    every thread sends ROUNDS objects, of sizes 8 to 1031, to each other thread in turn, and
+ *        frees what the others send it.
  *
- * Every object carries its sender and a number; the receiver checks both. Exit status 1, with a word on stderr,
- * when an object arrives damaged. At the end everything is freed. */
+ * Every object carries its sender and a number; the receiver checks both. Exit status 1, with a
+ * word on stderr, when an object arrives damaged. At the end everything is freed. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>

@@ -1,11 +1,12 @@
-// relay - C++ threads that make objects of every kind and hand them to each other through one queue.
+// relay - C++ threads that make objects of every kind and hand them to each other through one
+// queue.
 //
 //   relay THREADS LIVES ROUNDS [pauses]
 //
-// What a thread takes from the queue it changes or releases, with the form of delete that belongs to the form of new.
-// Each of THREADS lives LIVES times, one thread after another, with ROUNDS in each life. With "pauses" the recording of
-// the program is paused and resumed meanwhile, 20 times in all, so that objects are made in one state and released in
-// the other.
+// What a thread takes from the queue it changes or releases, with the form of delete that belongs
+// to the form of new. Each of THREADS lives LIVES times, one thread after another, with ROUNDS in
+// each life. With "pauses" the recording of the program is paused and resumed meanwhile, 20 times
+// in all, so that objects are made in one state and released in the other.
 #include <malloc.h>
 
 #include <cstdio>

@@ -1,16 +1,16 @@
-/* strain - a process that treats itself as daemons, sandboxes and careless programs do. CALLS objects of 777 bytes
- * come before, 2 CALLS after what is done; exit status 7.
+/* strain - a process that treats itself as daemons, sandboxes and careless programs do. CALLS
+ * objects of 777 bytes come before, 2 CALLS after what is done; exit status 7.
  *
- *   strain leave              every thread ends by the system call, none by what libc has for it; exit status 9
+ *   strain leave              every thread ends by the system call, none by what libc has for it;
+ *                             exit status 9
  *   strain interrupt MICROS   threads begin and end; after so long a signal handler calls _exit()
  *   strain kernel PROGRAM ... runs PROGRAM where madvise() does not know MADV_WIPEONFORK
- *   strain close              closes descriptors 0 to 1023 and gives them to an empty file, which must stay empty; a
- *                             million calls more
+ *   strain close              closes descriptors 0 to 1023 and gives them to an empty file, which
+ *                             must stay empty; a million calls more
  *   strain user               becomes another user and group
  *   strain root DIRECTORY     changes its root directory, and then its current one
  *   strain limits             sets limits on files, their size and address space as low as can be
  *   strain signals            blocks and ignores all signals */
-#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/audit.h>
@@ -19,32 +19,15 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
-#include <unistd.h>
+
+#include "allocate.h"
 
 enum { CALLS = 10000, MORE_CALLS = 1000000, NOBODY = 65534, WIPE_ON_FORK = 18, DESCRIPTORS = 1024 };
-
-static void fail(const char *what)
-{
-    dprintf(STDERR_FILENO, "strain: %s: %s\n", what, strerror(errno));
-    _exit(1);
-}
-
-static void allocate(unsigned long count)
-{
-    for (unsigned long i = 0; i < count; i++) {
-        void *object = malloc(777);
-        if (!object) fail("out of memory");
-        free(object);
-    }
-}
 
 /* --- leave --- */
 

@@ -2,8 +2,9 @@
  *
  *   threads COUNT [ALIVE] [OBJECTS]
  *
- * Starts COUNT threads, at most ALIVE (default 8) at a time. Each allocates OBJECTS (default 50) objects, frees
- * every other one and ends; what it leaves, a later thread frees. Thread number n, counted from 0:
+ * Starts COUNT threads, at most ALIVE (default 8) at a time. Each allocates OBJECTS (default 50)
+ * objects, frees every other one and ends; what it leaves, a later thread frees. Thread number n,
+ * counted from 0:
  *
  *   n % 3 == 0   detached; the others are joined
  *   n % 4 == 1   ends by pthread_exit, the others by returning
@@ -88,7 +89,8 @@ static void thread_start(unsigned long number, pthread_t *thread, int detached)
     pthread_attr_destroy(&attributes);
 }
 
-/* Starts all threads; a thread to be joined is joined when its place in the ring is wanted again. */
+/* Starts all threads; a thread to be joined is joined when its place in the ring is wanted
+ * again. */
 static void threads_run(unsigned long count, unsigned long alive)
 {
     pthread_t ring[ALIVE_MAX];
