@@ -161,8 +161,13 @@ static void tick_print(struct raw_dump *state)
     uint64_t number = state->ticks++;
     if (!dump_wants_general(state->dump)) return;
     chunk_offset_print(state);
-    printf("tick %" PRIu64 " nanoseconds %" PRIu64 " rss %" PRIu64 " heap %" PRIu64 "\n", number,
+    printf("tick %" PRIu64 " nanoseconds %" PRIu64 " rss %" PRIu64 " heap %" PRIu64, number,
            tick->since_start_ns, tick->rss_bytes, tick->heap_bytes);
+    if (tick->has_usage)
+        printf(" recorder %" PRIu64 " user %" PRIu64 " system %" PRIu64 " peak %" PRIu64,
+               tick->usage.recorder_bytes, tick->usage.user_ns, tick->usage.system_ns,
+               tick->usage.peak_rss_bytes);
+    putchar('\n');
 }
 
 static void end_print(const struct dump *dump, const struct raw_end *end, uint64_t offset)

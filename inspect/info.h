@@ -16,6 +16,7 @@
 
 #include "common/call_kind.h"
 #include "common/error.h"
+#include "common/original.h"
 #include "inspect/raw_source.h"
 #include "inspect/stream.h"
 
@@ -29,6 +30,7 @@ struct info {
         *pid;             /* empty where the stream does not say; freed by info_free() */
     double start_s;       /* since the epoch; 0: unknown */
     uint64_t duration_ns; /* until the end chunk, or the last tick */
+    struct original original;
 
     uint64_t events, failed;
     uint64_t by_kind[CALL_KINDS];

@@ -41,6 +41,18 @@ static void take_header(struct info *info, const struct instruction_header *head
     free(start);
 }
 
+static void take_ticks(struct info *info, const struct instruction_batch *batch)
+{
+    for (size_t i = 0; i < batch->ticks_count; i++) {
+        const struct instruction_tick *tick = &batch->ticks[i];
+        const uint64_t *operands = &batch->operands[tick->operand_at];
+        struct original_usage usage;
+        bool has_usage = instruction_batch_usage(batch, tick, &usage);
+        info->duration_ns += operands[0];
+        original_add(&info->original, operands[1], has_usage ? &usage : NULL);
+    }
+}
+
 /* What the totals of the reader do not have. A lane is seen when something happens in it. */
 static void take_batch(struct info *info, struct lane_set *lanes, uint64_t *lane,
                        const struct instruction_batch *batch)
@@ -50,7 +62,6 @@ static void take_batch(struct info *info, struct lane_set *lanes, uint64_t *lane
         const uint64_t *operands = batch->operands + one->operand_at;
         unsigned number = instruction_number(one);
         if (number == INSTRUCTION_LANE) *lane = operands[0];
-        if (number == INSTRUCTION_TICK) info->duration_ns += operands[0];
         if (number < CALL_KINDS || number == INSTRUCTION_THREAD_BEGIN)
             lane_set_add(lanes, *lane, &info->lanes);
         if (number < CALL_KINDS && (one->opcode & INSTRUCTION_FAILED) != 0) info->failed++;
@@ -88,8 +99,10 @@ int info_instructions(struct info *info, struct stream *stream, struct error *er
     uint64_t lane = 0;
     if (instruction_reader_open(&reader, &stream->input)) {
         take_header(info, &reader.header);
-        while (instruction_reader_next(&reader, &batch))
+        while (instruction_reader_next(&reader, &batch)) {
             take_batch(info, &lanes, &lane, &batch);
+            take_ticks(info, &batch);
+        }
     }
     *error = reader.error;
     take_totals(info, &reader.totals);

@@ -15,6 +15,8 @@
 static const char *const spool_names[] = {RAW_SPOOL_LIST(SPOOL_NAME)};
 static const char *const spool_texts[] = {RAW_SPOOL_LIST(SPOOL_TEXT)};
 
+#define MIB (1024.0 * 1024)
+
 static double bytes_per_event(const struct info *info)
 {
     return info->events > 0 ? (double)info->file_bytes / (double)info->events : 0;
@@ -71,6 +73,19 @@ static void print_format(const struct info *info)
            info->has_addresses ? ", with addresses" : "", info->lz4 ? ", LZ4" : "");
 }
 
+/* What the recorder did not say is left out. */
+static void print_original(const struct original *original)
+{
+    if (original->has_usage)
+        printf("%-16s %.3f s user, %.3f s system\n", "processor time",
+               (double)original->user_ns / 1e9, (double)original->system_ns / 1e9);
+    if (original->peak_rss_bytes == 0) return;
+    printf("%-16s %.1f MiB", "peak RSS", (double)original->peak_rss_bytes / MIB);
+    if (original->has_usage)
+        printf(", of which the recorder's %.1f MiB", (double)original->recorder_bytes / MIB);
+    putchar('\n');
+}
+
 void info_print(const struct info *info, const char *path)
 {
     printf("%-16s %s\n", "file", path);
@@ -83,6 +98,7 @@ void info_print(const struct info *info, const char *path)
     line("recording", info->recording);
     print_start(info);
     printf("%-16s %.3f s\n", "duration", (double)info->duration_ns / 1e9);
+    print_original(&info->original);
     line_number("events", info->events);
     print_kinds(info);
     line_number("failed", info->failed);
@@ -127,6 +143,22 @@ static void put_origin(json_t *object, const struct info *info)
     json_object_set_new(object, "start", json_real(info->start_s));
 }
 
+static void put_if(bool known, json_t *object, const char *key, uint64_t number)
+{
+    if (known)
+        json_put_number(object, key, number);
+    else
+        json_object_set_new(object, key, json_null());
+}
+
+static void put_original(json_t *object, const struct original *original)
+{
+    put_if(original->peak_rss_bytes > 0, object, "peak_rss_bytes", original->peak_rss_bytes);
+    put_if(original->has_usage, object, "recorder_bytes", original->recorder_bytes);
+    put_if(original->has_usage, object, "user_ns", original->user_ns);
+    put_if(original->has_usage, object, "system_ns", original->system_ns);
+}
+
 static void put_raw(json_t *object, const struct info *info)
 {
     json_put_number(object, "sequence_numbers", info->sequences);
@@ -147,6 +179,7 @@ static json_t *json_info(const struct info *info)
     json_t *object = json_object();
     put_origin(object, info);
     json_put_number(object, "duration_ns", info->duration_ns);
+    put_original(object, &info->original);
     json_put_number(object, "events", info->events);
     json_put_kinds(object, "by_kind", info->by_kind);
     json_put_number(object, "failed", info->failed);

@@ -195,6 +195,11 @@ static void take_cut(struct raw_info *state)
     state->info->lost_events = state->lost;
 }
 
+static void take_tick(struct info *info, const struct raw_tick *tick)
+{
+    original_add(&info->original, tick->rss_bytes, tick->has_usage ? &tick->usage : NULL);
+}
+
 int info_raw(struct info *info, struct stream *stream, const char *path, struct error *error)
 {
     struct raw_info state = {.info = info};
@@ -204,7 +209,10 @@ int info_raw(struct info *info, struct stream *stream, const char *path, struct 
     raw_source_open(source, stream->fd, path);
     if (source->reader.has_header) take_header(info, &source->reader.header);
     while (good && (chunk = raw_source_next(source)) != NULL) {
-        good = chunk->type == RAW_CHUNK_TICK || take_records(&state, chunk);
+        if (chunk->type == RAW_CHUNK_TICK)
+            take_tick(info, &source->reader.tick);
+        else
+            good = take_records(&state, chunk);
         raw_source_release(source, chunk);
     }
     open_settle(&state);

@@ -68,6 +68,7 @@ struct verify {
     uint64_t position; /* of the present instruction in the ordered stream, from 1 */
     uint32_t lane;     /* of the ordered stream */
     uint64_t last_tick_ns;
+    const uint64_t *usage; /* the operands of a usage that was just before; or NULL */
     bool compare_addresses;
     bool freed_twice;              /* the stream says so of the object of the next call */
     struct verify_object *objects; /* by register */

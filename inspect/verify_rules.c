@@ -210,7 +210,13 @@ static bool check_instruction(struct verify *verify, const struct instruction_ba
     const uint64_t *operands = batch->operands + one->operand_at;
     unsigned number = instruction_number(one);
     verify->position = batch->number + index + 1;
+    if (index == 0) verify->usage = NULL;
+    if (number == INSTRUCTION_USAGE) { /* of the tick, which is the next one */
+        verify->usage = operands;
+        return true;
+    }
     if (number == INSTRUCTION_TICK) return verify_tick(verify, operands);
+    verify->usage = NULL;
     if (number == INSTRUCTION_LANE) {
         verify->lane = (uint32_t)operands[0];
         return true;

@@ -73,6 +73,14 @@ bool verify_window(struct verify *verify, const struct verify_lane *lane)
                            own, here, lane->floor);
 }
 
+/* Whether the usage before a tick, or that there is none, is the recording's. */
+static bool is_usage_of(const uint64_t *usage, const struct raw_tick *tick)
+{
+    if (usage == NULL || !tick->has_usage) return (usage != NULL) == tick->has_usage;
+    return usage[0] == tick->usage.recorder_bytes && usage[1] == tick->usage.user_ns &&
+           usage[2] == tick->usage.system_ns && usage[3] == tick->usage.peak_rss_bytes;
+}
+
 bool verify_tick(struct verify *verify, const uint64_t *operands)
 {
     uint64_t number = verify->counts.ticks;
@@ -84,12 +92,14 @@ bool verify_tick(struct verify *verify, const uint64_t *operands)
                                verify->position - 1, number);
     const struct raw_tick *tick = &verify->raw.ticks[number];
     if (tick->since_start_ns - verify->last_tick_ns != operands[0] ||
-        tick->rss_bytes != operands[1] || tick->heap_bytes != operands[2])
+        tick->rss_bytes != operands[1] || tick->heap_bytes != operands[2] ||
+        !is_usage_of(verify->usage, tick))
         return verify_violated(verify, VERIFY_WINDOWS, NULL,
                                "instruction %" PRIu64 ": tick %" PRIu64
                                " is not that of the recording",
                                verify->position - 1, number);
     verify->last_tick_ns = tick->since_start_ns;
+    verify->usage = NULL;
     verify->counts.ticks++;
     return true;
 }

@@ -14,6 +14,7 @@
 
 #include "common/call_kind.h"
 #include "common/magic.h"
+#include "common/original.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,9 +34,10 @@ extern "C" {
     X(51, THREAD_CACHE_DELETED, "thread_cache_deleted", 0) \
     X(52, TICK, "tick", 4)                                 \
     X(53, LOST, "lost", 2)                                 \
-    X(54, FREED_TWICE, "freed_twice", 0)
+    X(54, FREED_TWICE, "freed_twice", 0)                   \
+    X(55, USAGE, "usage", 4)
 
-#define INSTRUCTION_LAST INSTRUCTION_FREED_TWICE
+#define INSTRUCTION_LAST INSTRUCTION_USAGE
 
 enum instruction_number {
 #define INSTRUCTION_ENUM(number, identifier, name, operands) INSTRUCTION_##identifier = (number),

@@ -43,6 +43,7 @@ struct block {
     size_t operand_at; /* next free entry of room->operands */
     size_t others;     /* instructions of 5.3 so far */
     size_t ticks;
+    size_t usage_at, usage_behind; /* the latest usage: its operands; the index behind it */
     uint64_t lost_events;
     uint64_t live, high_live;        /* objects now, and the most there ever were */
     uint64_t live_bytes, peak_bytes; /* what the block states (4.3) */
@@ -360,9 +361,11 @@ static bool block_get_operands(struct instruction_reader *reader, struct block *
 static void block_add_tick(struct instruction_reader *reader, struct block *block,
                            const struct instruction *tick)
 {
+    bool has_usage = block->usage_behind == block->at && block->at > 0;
     reader->room->ticks[block->ticks++] =
         (struct instruction_tick){.at = block->at,
                                   .operand_at = tick->operand_at,
+                                  .usage_at = has_usage ? block->usage_at : INSTRUCTION_NO_USAGE,
                                   .calls = block->at - block->others,
                                   .live_bytes = reader->room->operands[tick->operand_at + 3]};
 }
@@ -382,6 +385,10 @@ static bool block_decode_other(struct instruction_reader *reader, struct block *
     if (number == INSTRUCTION_LOST)
         block->lost_events += reader->room->operands[to->operand_at + 1];
     if (number == INSTRUCTION_TICK) block_add_tick(reader, block, to);
+    if (number == INSTRUCTION_USAGE) {
+        block->usage_at = to->operand_at;
+        block->usage_behind = block->at + 1;
+    }
     block->others++;
     return true;
 }
@@ -793,4 +800,13 @@ struct instruction instruction_batch_find(const struct instruction_batch *batch,
         .opcode = batch->opcodes[index],
         .object = INSTRUCTION_NO_REGISTER,
         .size = effect == INSTRUCTION_PLAIN_ALLOCATION ? batch->values[index] : 0};
+}
+
+bool instruction_batch_usage(const struct instruction_batch *batch,
+                             const struct instruction_tick *tick, struct original_usage *usage)
+{
+    if (tick->usage_at == INSTRUCTION_NO_USAGE) return false;
+    const uint64_t *numbers = &batch->operands[tick->usage_at];
+    *usage = (struct original_usage){numbers[0], numbers[1], numbers[2], numbers[3]};
+    return true;
 }

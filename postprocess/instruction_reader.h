@@ -87,10 +87,13 @@ enum instruction_effect {
 };
 extern const int8_t instruction_effects[256];
 
+#define INSTRUCTION_NO_USAGE SIZE_MAX
+
 /* Where a tick stands in its batch, and what lies before it. */
 struct instruction_tick {
     size_t at;           /* index */
     size_t operand_at;   /* in batch->operands */
+    size_t usage_at;     /* in batch->operands, of the usage before it; INSTRUCTION_NO_USAGE */
     size_t calls;        /* in the batch, before it */
     uint64_t live_bytes; /* asked for by the objects alive there */
 };
@@ -187,6 +190,10 @@ void instruction_reader_close(struct instruction_reader *reader);
 /* Value of a metadata key, not zero-terminated, *bytes long; NULL when it is not there. */
 const char *instruction_header_value(const struct instruction_header *header, const char *key,
                                      size_t *bytes);
+
+/* What the usage before a tick says. False: there is none. */
+bool instruction_batch_usage(const struct instruction_batch *batch,
+                             const struct instruction_tick *tick, struct original_usage *usage);
 
 #ifdef __cplusplus
 }

@@ -314,6 +314,18 @@ void instruction_put_tick(struct instruction_writer *writer, uint64_t elapsed_ns
                        (uint64_t[]){elapsed_ns, rss_bytes, heap_bytes, writer->live_bytes});
 }
 
+/* Both in one block: a reader looks no further. */
+void instruction_put_tick_with_usage(struct instruction_writer *writer, uint64_t elapsed_ns,
+                                     uint64_t rss_bytes, uint64_t heap_bytes,
+                                     const struct original_usage *usage)
+{
+    if (writer->count + 2 > INSTRUCTION_BLOCK_MAX) instruction_writer_end_block(writer);
+    writer_put_numbers(writer, INSTRUCTION_USAGE, 4,
+                       (uint64_t[]){usage->recorder_bytes, usage->user_ns, usage->system_ns,
+                                    usage->peak_rss_bytes});
+    instruction_put_tick(writer, elapsed_ns, rss_bytes, heap_bytes);
+}
+
 void instruction_put_lost(struct instruction_writer *writer, uint64_t lane, uint64_t events)
 {
     writer->totals.lost_events += events;

@@ -305,6 +305,11 @@ void instruction_put_thread_end(struct instruction_writer *writer);
 void instruction_put_thread_cache_deleted(struct instruction_writer *writer);
 void instruction_put_tick(struct instruction_writer *writer, uint64_t elapsed_ns,
                           uint64_t rss_bytes, uint64_t heap_bytes);
+
+/* The same with a usage (5.3) before it. */
+void instruction_put_tick_with_usage(struct instruction_writer *writer, uint64_t elapsed_ns,
+                                     uint64_t rss_bytes, uint64_t heap_bytes,
+                                     const struct original_usage *usage);
 void instruction_put_lost(struct instruction_writer *writer, uint64_t lane, uint64_t events);
 
 /* The next call, of an unknown object, frees or reallocates one that had been freed already. To be

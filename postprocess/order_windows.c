@@ -32,16 +32,22 @@ void order_admit(struct order *order, uint64_t window)
     }
 }
 
+static void put_tick(struct order *order, const struct raw_tick *tick)
+{
+    uint64_t elapsed_ns = tick->since_start_ns - order->last_tick_ns;
+    if (tick->has_usage)
+        instruction_put_tick_with_usage(order->writer, elapsed_ns, tick->rss_bytes,
+                                        tick->heap_bytes, &tick->usage);
+    else
+        instruction_put_tick(order->writer, elapsed_ns, tick->rss_bytes, tick->heap_bytes);
+    order->last_tick_ns = tick->since_start_ns;
+}
+
 void order_end_window(struct order *order)
 {
     struct order_window *window = order_window(order, order->oldest);
     bool last = order->ended && order->oldest + 1 == order->open;
-    if (!last) {
-        uint64_t now = window->tick.since_start_ns;
-        instruction_put_tick(order->writer, now - order->last_tick_ns, window->tick.rss_bytes,
-                             window->tick.heap_bytes);
-        order->last_tick_ns = now;
-    }
+    if (!last) put_tick(order, &window->tick);
     window->lanes_count = 0;
     order->totals.windows++;
     order->totals.windows_overtaken += order->admitted > order->oldest;

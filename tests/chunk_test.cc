@@ -193,14 +193,16 @@ TEST(Chunk, Ticks)
 {
     RawBuilder raw;
     raw.bytes.clear();
-    raw.tick(~uint64_t{0}, 4096, uint64_t{1} << 40);
-    raw.tick(~uint64_t{0}, 0, 0);
+    raw.tick(~uint64_t{0}, 4096, uint64_t{1} << 40, true, {8192, 5000, 6000, uint64_t{1} << 41});
+    const uint64_t most = ~uint64_t{0};
+    raw.tick(most, most, most, true, {most, most, most, most});
+    const raw_tick ticks[] = {
+        {most, 4096, uint64_t{1} << 40, true, {8192, 5000, 6000, uint64_t{1} << 41}},
+        {most, most, most, true, {most, most, most, most}}};
     std::string both;
     for (uint64_t tick : {0, 1}) {
         std::string out(CHUNK_TICK_BYTES_MAX + kGuardBytes, kGuard);
-        size_t bytes = chunk_write_tick(tick, ~uint64_t{0}, tick == 0 ? 4096 : 0,
-                                        tick == 0 ? uint64_t{1} << 40 : 0,
-                                        reinterpret_cast<uint8_t *>(&out[0]));
+        size_t bytes = chunk_write_tick(tick, &ticks[tick], reinterpret_cast<uint8_t *>(&out[0]));
         both += written(out, CHUNK_TICK_BYTES_MAX, bytes);
     }
     EXPECT_EQ(both, raw.bytes);

@@ -24,6 +24,21 @@ raw_example() {
                 j["bytes_per_event"] == File.size("raw_example") / 4.0'
 }
 
+# The peak lies after the last look, of which the recorder's memory is known.
+memory_and_time() {
+    for name in raw_usage instructions_usage; do
+        sample "$name"
+        exits 0 info --json j "$name" &&
+            prints '^processor time  *0.012 s user, 0.003 s system$' &&
+            prints "^peak RSS  *9.0 MiB, of which the recorder's 2.0 MiB\$" &&
+            json j 'j.values_at("peak_rss_bytes", "recorder_bytes", "user_ns", "system_ns") ==
+                        [9_437_184, 2_097_152, 12_000_000, 3_000_000]' || return 1
+    done
+    sample verify_raw
+    exits 0 info --json j verify_raw && prints '^peak RSS  *0.0 MiB$' &&
+        json j 'j.values_at("peak_rss_bytes", "recorder_bytes", "user_ns") == [8192, nil, nil]'
+}
+
 instructions_example() {
     sample instructions_example
     exits 0 info --json j instructions_example &&
@@ -136,6 +151,7 @@ same_in_both_formats() {
         for file in ordering instructions; do
             json "$file" 'r = JSON.parse(File.read("raw"))
                           keys = %w[events by_kind threads live_at_end lost_events truncated]
+                          keys += %w[peak_rss_bytes recorder_bytes user_ns] if j.key?("user_ns")
                           keys.all? { |key| j[key] == r[key] } && j["events"] > 20_000 &&
                               j["threads"] == 201' || return 1
         done
@@ -146,6 +162,8 @@ origin() {
         json j 'j["program"].end_with?("/threads") && j["allocator"].start_with?("gperftools") &&
         j["lz4"] &&
                 j["ticks"].positive? && j["duration_ns"].positive? &&
+                    j["recorder_bytes"].between?(2**20, j["peak_rss_bytes"] / 2) &&
+                    (j["user_ns"] + j["system_ns"]).positive? &&
                     (Time.now.to_f - j["start"]).between?(0, 600)'
 }
 
@@ -171,6 +189,7 @@ killed() {
 check 'a raw stream' raw_example
 check 'an instruction stream' instructions_example
 check 'events by kind are those of the dump' everything_is_counted
+check 'memory and processor time, where the recorder says them' memory_and_time
 check 'live objects' live_objects
 check 'objects that were freed twice' freed_twice
 check '--json - writes JSON instead of text' json_instead_of_text

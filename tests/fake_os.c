@@ -27,6 +27,9 @@ enum {
 /* A run that goes on for longer than this hangs, even if its fibers are busy. */
 #define TIME_MAX_NS UINT64_C(3600000000000)
 #define CALL_NS     300
+/* What the recorder says of memory. */
+#define OWN_BYTES   (UINT64_C(3) << 20)
+#define PEAK_BYTES  (UINT64_C(9) << 20)
 
 struct fiber {
     ucontext_t context;
@@ -625,6 +628,28 @@ int os_command_wait(int process, uint64_t timeout_ns)
     if (process != COMMAND_ID) give_up("not a command");
     if (error == ETIMEDOUT) fake_sleep(timeout_ns);
     return -error;
+}
+
+uint64_t os_memory_resident_bytes(void)
+{
+    return OWN_BYTES;
+}
+
+void os_memory_forked(void) {}
+
+struct os_usage os_process_usage(void)
+{
+    return (struct os_usage){0, 0};
+}
+
+struct os_usage os_process_usage_without_caller(void)
+{
+    return (struct os_usage){fake.now_ns, fake.now_ns / 2};
+}
+
+uint64_t os_process_peak_bytes(void)
+{
+    return PEAK_BYTES;
 }
 
 /* --- memory, time, threads --- */

@@ -424,6 +424,39 @@ TEST(InstructionWriter, LongestInstructionsFitIntoBlocks)
     EXPECT_EQ(read.operands[count - 1][0], UINT64_MAX - (count - 1));
 }
 
+/* A usage is of the tick that follows it in its block, and the writer keeps them together. */
+TEST(InstructionWriter, UsagesStandBeforeTheirTicks)
+{
+    for (uint64_t before : {UINT64_C(0), uint64_t{INSTRUCTION_BLOCK_MAX} - 2,
+                            uint64_t{INSTRUCTION_BLOCK_MAX} - 1, uint64_t{INSTRUCTION_BLOCK_MAX}}) {
+        const original_usage usage = {before, 2, 3, UINT64_MAX};
+        Memory memory(written([&](instruction_writer *writer) {
+            for (uint64_t i = 0; i < before; i++)
+                instruction_put_thread_end(writer);
+            instruction_put_tick_with_usage(writer, 10, 20, 30, &usage);
+            instruction_put_tick(writer, 10, 20, 30);
+        }));
+        input in;
+        instruction_reader reader;
+        instruction_batch batch;
+        std::vector<bool> found;
+        ASSERT_TRUE(input_open_fd(&in, memory.fd()));
+        ASSERT_TRUE(instruction_reader_open(&reader, &in));
+        while (instruction_reader_next(&reader, &batch))
+            for (size_t i = 0; i < batch.ticks_count; i++) {
+                original_usage read = {};
+                found.push_back(instruction_batch_usage(&batch, &batch.ticks[i], &read));
+                if (found.back()) {
+                    EXPECT_EQ(memcmp(&read, &usage, sizeof usage), 0);
+                }
+            }
+        EXPECT_EQ(reader.state, INSTRUCTIONS_END);
+        EXPECT_EQ(found, (std::vector<bool>{true, false})) << before;
+        instruction_reader_close(&reader);
+        input_close(&in);
+    }
+}
+
 TEST(InstructionReader, EverythingComesBack)
 {
     Read read = read_stream(written(put_everything));

@@ -352,13 +352,16 @@ class RawBuilder {
     }
 
     /* Without `cut_first` what is pending comes behind the tick. */
-    void tick(uint64_t ns, uint64_t rss, uint64_t heap_bytes, bool cut_first = true)
+    void tick(uint64_t ns, uint64_t rss, uint64_t heap_bytes, bool cut_first = true,
+              const std::vector<uint64_t> &usage = {})
     {
         if (cut_first) cut_all();
         std::string payload;
         bytes::put_varint(payload, ns);
         bytes::put_varint(payload, rss);
         bytes::put_varint(payload, heap_bytes);
+        for (uint64_t number : usage)
+            bytes::put_varint(payload, number);
         chunk(2, 0, 0, payload, 0, ticks_++, 0);
         now_ = ns;
     }

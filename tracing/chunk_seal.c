@@ -27,11 +27,15 @@ size_t chunk_seal_units(uint8_t *out, unsigned flags, uint32_t lane, size_t payl
     return seal(out, RAW_CHUNK_UNITS, flags, lane, payload, units, first_unit, first_allocation);
 }
 
-size_t chunk_write_tick(uint64_t ticks, uint64_t time_ns, uint64_t rss_bytes, uint64_t heap_bytes,
-                        uint8_t *out)
+size_t chunk_write_tick(uint64_t ticks, const struct raw_tick *tick, uint8_t *out)
 {
-    uint8_t *payload = out + RAW_CHUNK_HEADER_BYTES;
-    uint8_t *at = varint_put(varint_put(varint_put(payload, time_ns), rss_bytes), heap_bytes);
+    const struct original_usage *usage = &tick->usage;
+    const uint64_t numbers[] = {tick->since_start_ns,  tick->rss_bytes, tick->heap_bytes,
+                                usage->recorder_bytes, usage->user_ns,  usage->system_ns,
+                                usage->peak_rss_bytes};
+    uint8_t *payload = out + RAW_CHUNK_HEADER_BYTES, *at = payload;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        at = varint_put(at, numbers[i]);
     return chunk_seal(out, RAW_CHUNK_TICK, (size_t)(at - payload), ticks);
 }
 

@@ -10,15 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CHUNK_TICK_BYTES_MAX (RAW_CHUNK_HEADER_BYTES + 64)
+#define CHUNK_TICK_BYTES_MAX (RAW_CHUNK_HEADER_BYTES + 80)
 
 /* Completes a chunk of so many units, whose payload stands behind the header's place at `out`. */
 size_t chunk_seal_units(uint8_t *out, unsigned flags, uint32_t lane, size_t payload, size_t units,
                         uint64_t first_unit, uint64_t first_allocation);
 
 /* A tick chunk (FORMAT.md 4.3), the `ticks`th from 0. Needs CHUNK_TICK_BYTES_MAX bytes. */
-size_t chunk_write_tick(uint64_t ticks, uint64_t time_ns, uint64_t rss_bytes, uint64_t heap_bytes,
-                        uint8_t *out);
+size_t chunk_write_tick(uint64_t ticks, const struct raw_tick *tick, uint8_t *out);
 
 /* Completes a chunk of a type without units whose payload of `payload` bytes stands behind the
  * header's place at `out`. */

@@ -67,7 +67,7 @@ static long advise(void *memory, size_t bytes, int advice)
     return system_call(SYS_madvise, (long)memory, (long)bytes, advice, 0, 0, 0);
 }
 
-static void *reserve(void *address, size_t bytes, int flags)
+static void *reserve(void *address, size_t bytes, int flags, bool inherited)
 {
     if (os_is_confined()) return NULL;
     void *memory = map(address, bytes, PROT_READ | PROT_WRITE,
@@ -76,13 +76,15 @@ static void *reserve(void *address, size_t bytes, int flags)
         /* Sparse use: a huge page would cost 512 pages for the one that is touched. */
         advise(memory, bytes, MADV_NOHUGEPAGE);
         advise(memory, bytes, MADV_DONTDUMP);
+        if (!inherited) advise(memory, bytes, MADV_DONTFORK);
+        os_linux_own_add(memory, bytes, inherited);
     }
     return memory;
 }
 
 void *os_memory_reserve(size_t bytes)
 {
-    return reserve(NULL, bytes, 0);
+    return reserve(NULL, bytes, 0, true);
 }
 
 static void *hide_from_children(void *memory, size_t bytes)
@@ -94,13 +96,13 @@ static void *hide_from_children(void *memory, size_t bytes)
 
 void *os_memory_reserve_per_process(size_t bytes)
 {
-    return hide_from_children(reserve(NULL, bytes, 0), bytes);
+    return hide_from_children(reserve(NULL, bytes, 0, true), bytes);
 }
 
 /* Linux before 4.17 does not know the flag and takes the address for a wish. */
 void *os_memory_reserve_per_process_at(uintptr_t address, size_t bytes)
 {
-    void *memory = reserve((void *)address, bytes, MAP_FIXED_NOREPLACE);
+    void *memory = reserve((void *)address, bytes, MAP_FIXED_NOREPLACE, true);
     if (!memory || (uintptr_t)memory == address) return hide_from_children(memory, bytes);
     os_memory_release(memory, bytes);
     return NULL;
@@ -117,14 +119,13 @@ bool os_memory_can_be_per_process(void)
 
 void *os_memory_reserve_unshared(size_t bytes)
 {
-    void *memory = os_memory_reserve(bytes);
-    if (memory) advise(memory, bytes, MADV_DONTFORK);
-    return memory;
+    return reserve(NULL, bytes, 0, false);
 }
 
 void os_memory_release(void *memory, size_t bytes)
 {
     if (os_is_confined()) return;
+    os_linux_own_remove(memory);
     system_call(SYS_munmap, (long)memory, (long)bytes, 0, 0, 0, 0);
 }
 
@@ -376,6 +377,7 @@ void *os_file_map(int file, uint64_t offset, size_t bytes, void *at)
     if (memory) {
         advise(memory, bytes, MADV_DONTFORK);
         advise(memory, bytes, MADV_DONTDUMP);
+        if (!at) os_linux_own_add(memory, bytes, false);
     }
     return memory;
 }

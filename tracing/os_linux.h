@@ -1,4 +1,5 @@
-/* os_linux - what the files of the Linux layer share; os_linux.c needs none of the others. x86-64.
+/* os_linux - what the files of the Linux layer share; of the others, os_linux.c needs os_linux_own.c
+ * alone. x86-64.
  *
  * syscall() of libc sets errno, which belongs to the traced program, so the calls are made here. */
 #ifndef MALLOCTAPE_OS_LINUX_H
@@ -9,6 +10,9 @@
 #endif
 
 #include "../common/text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
 
 /* Results of the kernel. */
 #define ERRNO_EPERM      (-1)
@@ -48,6 +52,10 @@ static inline char *os_linux_put_number(char *at, unsigned long number)
     text_decimal(&text, number);
     return at + text.used;
 }
+
+/* A mapping of ours has been made, will be given back (os_memory_resident_bytes()). */
+void os_linux_own_add(void *memory, size_t bytes, bool inherited);
+void os_linux_own_remove(const void *memory);
 
 /* With which threads of ours end: the last thread of a process leaves it its status. */
 extern int os_linux_exit_status;

@@ -4,10 +4,15 @@
 #include "os_linux.h"
 
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 
-#define STAT_BYTES_MAX 1024
+#define STAT_BYTES_MAX   1024
+/* The lines before the one that is read are short, but for that of the groups. */
+#define STATUS_BYTES_MAX 4096
+#define NS_PER_S         UINT64_C(1000000000)
+#define NS_PER_US        UINT64_C(1000)
 
 /* proc(5): the fields behind the name, which may hold anything, of /proc/.../stat. */
 enum { STAT_STATE = 3, STAT_THREADS = 20, STAT_EXIT_CODE = 52 };
@@ -62,6 +67,56 @@ bool os_process_is_emulated(void)
                      : "a"(request)
                      : "cc", "memory", "rdi");
     return result != 0;
+}
+
+static struct os_usage usage_of(int whom)
+{
+    struct rusage usage = {0};
+    if (!os_is_confined()) system_call(SYS_getrusage, whom, (long)&usage, 0, 0, 0, 0);
+    return (struct os_usage){
+        (uint64_t)usage.ru_utime.tv_sec * NS_PER_S + (uint64_t)usage.ru_utime.tv_usec * NS_PER_US,
+        (uint64_t)usage.ru_stime.tv_sec * NS_PER_S + (uint64_t)usage.ru_stime.tv_usec * NS_PER_US};
+}
+
+/* The kernel divides a time into user and system by samples, so a part may seem more than all. */
+static uint64_t less(uint64_t all, uint64_t part)
+{
+    return all > part ? all - part : 0;
+}
+
+struct os_usage os_process_usage(void)
+{
+    return usage_of(RUSAGE_SELF);
+}
+
+struct os_usage os_process_usage_without_caller(void)
+{
+    struct os_usage all = usage_of(RUSAGE_SELF), own = usage_of(RUSAGE_THREAD);
+    return (struct os_usage){less(all.user_ns, own.user_ns), less(all.system_ns, own.system_ns)};
+}
+
+/* getrusage(2) has also what the process had before it was replaced by this program. */
+uint64_t os_process_peak_bytes(void)
+{
+    static const char name[] = "VmHWM:";
+    char text[STATUS_BYTES_MAX];
+    int file = os_file_open_read("/proc/self/status");
+    if (file < 0) return 0;
+    long bytes = os_file_read_start(file, text, sizeof text - 1);
+    os_file_close(file);
+    text[bytes > 0 ? bytes : 0] = 0;
+    const char *at = text;
+    while (*at && memcmp(at, name, sizeof name - 1) != 0) {
+        while (*at && *at != '\n')
+            at++;
+        if (*at) at++;
+    }
+    uint64_t kib = 0;
+    while (*at && *at != '\n' && (*at < '0' || *at > '9'))
+        at++;
+    for (; *at >= '0' && *at <= '9'; at++)
+        kib = kib * 10 + (uint64_t)(*at - '0');
+    return kib * 1024;
 }
 
 static uint64_t cpu_time_ns(int thread_id)

@@ -10,6 +10,9 @@
 #ifndef MALLOCTAPE_RAW_FORMAT_H
 #define MALLOCTAPE_RAW_FORMAT_H
 
+#include "../common/original.h"
+
+#include <stdbool.h>
 #include <stdint.h>
 
 #define RAW_VERSION_MAJOR 4
@@ -118,6 +121,14 @@ enum raw_chunk_type { RAW_CHUNK_UNITS = 1, RAW_CHUNK_TICK = 2, RAW_CHUNK_END = 3
 
 /* At least every so many segments of a lane one is key, FORMAT.md 5.3. */
 #define RAW_KEY_SEGMENT_EVERY 16
+
+/* --- a tick, FORMAT.md 4.3 --- */
+
+struct raw_tick {
+    uint64_t since_start_ns, rss_bytes, heap_bytes;
+    bool has_usage; /* the recorder knows what follows; a writer always says it */
+    struct original_usage usage;
+};
 
 enum raw_end_status { RAW_END_STOPPED = 0, RAW_END_LIMIT = 1, RAW_END_ERROR = 2 };
 

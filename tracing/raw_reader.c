@@ -317,13 +317,21 @@ static bool raw_reader_take_tick(struct raw_reader *reader, const struct raw_chu
         return RAW_FAIL(reader, RAW_SEQUENCE, chunk->offset, "tick %" PRIu64 ", expected %" PRIu64,
                         chunk->first_unit, reader->ticks);
     const uint8_t *at = chunk->payload, *end = at + chunk->payload_bytes;
-    uint64_t since_start_ns = varint_get(&at);
-    uint64_t rss_bytes = varint_get(&at);
-    uint64_t heap_bytes = varint_get(&at);
+    struct raw_tick tick = {0};
+    tick.since_start_ns = varint_get(&at);
+    tick.rss_bytes = varint_get(&at);
+    tick.heap_bytes = varint_get(&at);
+    tick.has_usage = at < end;
+    if (tick.has_usage) {
+        tick.usage.recorder_bytes = varint_get(&at);
+        tick.usage.user_ns = varint_get(&at);
+        tick.usage.system_ns = varint_get(&at);
+        tick.usage.peak_rss_bytes = varint_get(&at);
+    }
     if (at != end) return RAW_FAIL(reader, RAW_TICK_DAMAGED, chunk->payload_offset, NULL);
-    if (since_start_ns < reader->tick.since_start_ns)
+    if (tick.since_start_ns < reader->tick.since_start_ns)
         return RAW_FAIL(reader, RAW_TICK_DAMAGED, chunk->payload_offset, "time goes backwards");
-    reader->tick = (struct raw_tick){since_start_ns, rss_bytes, heap_bytes};
+    reader->tick = tick;
     reader->ticks++;
     return true;
 }

@@ -53,11 +53,6 @@ struct raw_header {
     char *metadata; /* metadata_bytes, and a zero byte behind them */
 };
 
-/* FORMAT.md 4.3. */
-struct raw_tick {
-    uint64_t since_start_ns, rss_bytes, heap_bytes;
-};
-
 /* How far the chunks of a lane have got. */
 struct raw_lane_position {
     uint64_t units;              /* so far */

@@ -328,13 +328,42 @@ static uint64_t read_rss(struct writer *writer)
     return pages * PAGE_BYTES;
 }
 
+static void look_at_memory(struct writer *writer)
+{
+    writer->tick.rss_bytes = read_rss(writer);
+    writer->tick.usage.recorder_bytes = os_memory_resident_bytes();
+}
+
+/* The kernel divides a time into user and system by samples, so either may seem to go back. */
+static uint64_t since(uint64_t now_ns, uint64_t before_ns)
+{
+    return now_ns > before_ns ? now_ns - before_ns : 0;
+}
+
+static void look_at_usage(struct writer *writer)
+{
+    struct os_usage usage = os_process_usage_without_caller();
+    writer->tick.usage.user_ns = since(usage.user_ns, writer->usage_before.user_ns);
+    writer->tick.usage.system_ns = since(usage.system_ns, writer->usage_before.system_ns);
+}
+
 static void put_tick(struct writer *writer, uint64_t now)
 {
     if (!fits(writer, CHUNK_TICK_BYTES_MAX)) return;
-    if (writer->ticks % WRITER_TICKS_PER_MEMORY_LOOK == 0) writer->rss_bytes = read_rss(writer);
+    if (writer->ticks % WRITER_TICKS_PER_MEMORY_LOOK == 0) look_at_memory(writer);
+    look_at_usage(writer);
+    writer->tick.since_start_ns = now - writer->start_ns;
+    writer->tick.heap_bytes = writer->heap_bytes();
     uint8_t *room = sink_room(&writer->sink, CHUNK_TICK_BYTES_MAX);
-    sink_commit(&writer->sink, chunk_write_tick(writer->ticks++, now - writer->start_ns,
-                                                writer->rss_bytes, writer->heap_bytes(), room));
+    sink_commit(&writer->sink, chunk_write_tick(writer->ticks++, &writer->tick, room));
+}
+
+/* Behind all else, whether anything has happened or not. */
+static void put_last_tick(struct writer *writer)
+{
+    look_at_memory(writer);
+    writer->tick.usage.peak_rss_bytes = os_process_peak_bytes();
+    put_tick(writer, os_clock_ns());
 }
 
 /* A lane without a thread gives its slot back. Whoever continues the lane takes a new one, and
@@ -631,6 +660,7 @@ static void end_stream(struct writer *writer)
     close_window(writer);
     flush(writer);
     /* After an error the stream is one that was cut: the rest is in the spool. */
+    if (!writer->error) put_last_tick(writer);
     if (!writer->error) put_end(writer);
     int result = sink_close(&writer->sink);
     if (result < 0 && !writer->error) fail(writer, result, writer->output);
@@ -918,6 +948,7 @@ void writer_forget(struct writer *writer)
     os_thread_release(&writer->thread);
     release_memory(writer);
     memset(writer, 0, sizeof *writer);
+    os_memory_forked();
 }
 
 static int start_thread(struct writer *writer)
@@ -956,6 +987,7 @@ static bool can_defer(const struct writer *writer)
 
 int writer_start(struct writer *writer)
 {
+    writer->usage_before = os_process_usage();
     bool deferred = can_defer(writer) && os_call_apart(open_apart, writer) == 0;
     if (!deferred && start_thread(writer) < 0) {
         report_failure(writer, "not recording: ");

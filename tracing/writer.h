@@ -127,7 +127,8 @@ struct writer {
     uint64_t ticks;   /* written */
     uint64_t windows; /* closed, those without a tick included */
     uint64_t next_process_look;
-    uint64_t rss_bytes;
+    struct os_usage usage_before; /* when recording began */
+    struct raw_tick tick;         /* the latest; its memory is that of the latest look */
     int statm;
     const char *reason; /* why it ends before the program, if that is no error; or NULL */
     int error;          /* negative errno that ended recording */

@@ -63,6 +63,7 @@ class InstructionDump
   TICK = 52
   LOST = 53
   FREED_TWICE = 54
+  USAGE = 55
 
   def initialize(stream)
     @stream = stream
@@ -229,6 +230,7 @@ class InstructionDump
     when THREAD_CACHE_DELETED then "L#{@lane} thread_cache_deleted"
     when FREED_TWICE then freed_twice
     when TICK then tick(offset)
+    when USAGE then usage
     when LOST then lost(lane(offset))
     else refuse(offset, "instruction #{number} is undefined")
     end
@@ -258,6 +260,10 @@ class InstructionDump
     live_bytes = @operands.varint
     differ(offset, 'live bytes', live_bytes, @registers.bytes)
     "#{text} live #{live_bytes}"
+  end
+
+  def usage
+    format('usage recorder %d user %d system %d peak %d', *Array.new(4) { @operands.varint })
   end
 
   # 6. End block. Checked before anything is printed.

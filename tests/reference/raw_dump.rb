@@ -317,10 +317,13 @@ class RawDump
   def tick(offset, payload, number)
     refuse(offset, "tick #{number} where #{@ticks} was due") unless number == @ticks
     nanoseconds, rss, heap = Array.new(3) { payload.varint }
+    usage = Array.new(4) { payload.varint } unless payload.end?
     check_used_up(tick: payload)
     refuse(offset, 'time goes backwards') if nanoseconds < @nanoseconds
-    puts format('%012x tick %d nanoseconds %d rss %d heap %d', offset, @ticks, nanoseconds, rss,
-                heap)
+    text = format('%012x tick %d nanoseconds %d rss %d heap %d', offset, @ticks, nanoseconds, rss,
+                  heap)
+    text += format(' recorder %d user %d system %d peak %d', *usage) if usage
+    puts text
     @nanoseconds = nanoseconds
     @ticks += 1
   end

@@ -50,6 +50,7 @@ class InstructionBuilder {
     {
         other(52, {nanoseconds, rss, heap, live_bytes_});
     }
+    void usage(const std::vector<uint64_t> &numbers) { other(55, numbers); }
     void lost(uint64_t lane, uint64_t events);
     void freed_twice();
 

@@ -83,6 +83,21 @@ InstructionBuilder everything(bool addresses)
     return out;
 }
 
+/* Ticks with a usage and without; and one that belongs to none. */
+std::string usage()
+{
+    InstructionBuilder out;
+    out.allocate(CALL_MALLOC, 24);
+    out.usage({1048576, 7000000, 2000000, 0});
+    out.tick(10000000, 4194304, 0);
+    out.tick(10000000, 4194304, 65536);
+    out.usage({5, 6, 7, 8});
+    out.allocate(CALL_MALLOC, 24);
+    out.usage({2097152, 12000000, 3000000, 9437184});
+    out.tick(10000000, 8388608, 65536);
+    return out.finish();
+}
+
 std::string minor()
 {
     InstructionHeader header;
@@ -163,8 +178,9 @@ void add_instruction_samples(Samples *samples)
         {"addresses", [] { return everything(true).finish(); }},
         {"cut", [] { return everything(false).cut(); }},
         {"minor", minor},
-        {"bad_number", [] { return bad(false, [](Out &out) { out.other(55, {}); }); }},
+        {"bad_number", [] { return bad(false, [](Out &out) { out.other(56, {}); }); }},
         {"freed_twice", freed_twice},
+        {"usage", usage},
         {"bad_register", [] { return bad(false, [](Out &out) { out.free(CALL_FREE, 0); }); }},
         {"bad_feature", bad_feature},
         {"bad_value", [] { return bad(false, [](Out &out) { out.other(50, {}, 1); }); }},

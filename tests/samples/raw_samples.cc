@@ -161,6 +161,17 @@ RawSample everything(bool addresses)
     return raw;
 }
 
+/* Ticks as they are now, and as they once were. */
+std::string usage()
+{
+    RawSample raw;
+    raw.records(0, [&] { raw.allocate(CALL_MALLOC, 24); });
+    raw.tick(10000000, 4194304, 0, true, {1048576, 7000000, 2000000, 0});
+    raw.tick(20000000, 4194304, 65536);
+    raw.tick(30000000, 8388608, 65536, true, {2097152, 12000000, 3000000, 9437184});
+    return raw.finish();
+}
+
 /* --- every range of units --- */
 
 /* From the cache where a class is large enough, and at a place. */
@@ -345,6 +356,7 @@ void add_raw_samples(Samples *samples)
                      {"raw_addresses", [lossy] { return everything(true).finish(lossy); }},
                      {"raw_cut", [] { return everything(false).bytes; }},
                      {"raw_minor", minor},
+                     {"raw_usage", usage},
                      {"raw_long_numbers", long_numbers},
                      {"raw_list_end", list_end},
                      {"raw_units", units}});

@@ -278,7 +278,8 @@ class Checker {
         if (ticks_ >= truth_.ticks.size()) fail("a tick too many", &i);
         const Tick &tick = truth_.ticks[ticks_++];
         if (i.operands[0] != tick.nanoseconds - last_tick_ || i.operands[1] != tick.rss ||
-            i.operands[2] != tick.heap)
+            i.operands[2] != tick.heap || i.has_usage != !tick.usage.empty() ||
+            !std::equal(tick.usage.begin(), tick.usage.end(), i.usage))
             fail("another tick was expected", &i);
         last_tick_ = tick.nanoseconds;
     }

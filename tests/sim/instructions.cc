@@ -77,6 +77,7 @@ class Decoder {
     std::vector<uint64_t> sizes_; /* by register */
     uint64_t bytes_ = 0, peak_ = 0;
     uint32_t lane_ = 0;
+    Instruction usage_; /* of the next tick */
 
     void header()
     {
@@ -164,7 +165,7 @@ class Decoder {
         i.unknown = (opcode & 128) != 0;
         i.lane = lane_;
         if (i.number >= 48) {
-            if (opcode > 54) fail(offset, "an undefined opcode");
+            if (opcode > kInsUsage) fail(offset, "an undefined opcode");
             if (value != 0) fail(offset, "a value");
             other(i, operands);
             return;
@@ -234,11 +235,22 @@ class Decoder {
 
     void other(Instruction &i, Cursor &operands)
     {
-        static const uint8_t counts[] = {1, 1, 0, 0, 4, 2, 0};
+        static const uint8_t counts[] = {1, 1, 0, 0, 4, 2, 0, 4};
         size_t offset = operands.at();
         while (i.count < counts[i.number - kLane])
             i.operands[i.count++] = operands.varint();
-        if (i.number == kInsTick && i.operands[3] != bytes_) fail(offset, "live bytes");
+        if (usage_.has_usage && i.number != kInsTick) fail(offset, "a usage without a tick");
+        if (i.number == kInsUsage) {
+            usage_ = i;
+            usage_.has_usage = true;
+            return;
+        }
+        if (i.number == kInsTick) {
+            if (i.operands[3] != bytes_) fail(offset, "live bytes");
+            i.has_usage = usage_.has_usage;
+            std::copy(usage_.operands, usage_.operands + 4, i.usage);
+            usage_ = Instruction();
+        }
         if (i.number == kInsFreedTwice) {
             out_.freed_twice++;
             return;

@@ -20,7 +20,8 @@ enum InstructionNumber : uint8_t {
     kInsThreadCacheDeleted = 51,
     kInsTick = 52,
     kInsLost = 53,
-    kInsFreedTwice = 54
+    kInsFreedTwice = 54,
+    kInsUsage = 55
 };
 
 struct Instruction {
@@ -31,6 +32,8 @@ struct Instruction {
     uint32_t object = kNoRegister; /* that ends, stays or begins */
     uint64_t size = 0, address = 0;
     uint64_t operands[4] = {0, 0, 0, 0}; /* of `misc`, without the count */
+    bool has_usage = false;              /* of a tick */
+    uint64_t usage[4] = {0, 0, 0, 0};
 };
 
 struct Instructions {

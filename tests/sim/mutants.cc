@@ -243,6 +243,14 @@ bool tick_value(Subject &s)
     return true;
 }
 
+bool usage_value(Subject &s)
+{
+    size_t i = s.find([&](size_t at) { return s.in.all[at].has_usage; });
+    if (i == SIZE_MAX) return false;
+    s.in.all[i].usage[2]++;
+    return true;
+}
+
 bool wrong_kind_total(Subject &s)
 {
     s.in.kinds[1]++;
@@ -278,6 +286,7 @@ const struct {
                {"late_ticks", late_ticks},
                {"early_ticks", early_ticks},
                {"tick_value", tick_value},
+               {"usage_value", usage_value},
                {"wrong_kind_total", wrong_kind_total},
                {"wrong_live_total", wrong_live_total},
                {"wrong_status", wrong_status}};

@@ -162,6 +162,8 @@ void RawWriter::tick(const Tick &tick)
     put_varint(payload, tick.nanoseconds);
     put_varint(payload, tick.rss);
     put_varint(payload, tick.heap);
+    for (uint64_t number : tick.usage)
+        put_varint(payload, number);
     chunk(2, 0, 0, payload, 0, ticks_++, 0, 0);
     /* What a later version might add (4.2). */
     if (random_.one_in(50)) chunk(99, 0, 7, "whatever", 3, 5, 9, 0);

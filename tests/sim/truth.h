@@ -94,6 +94,7 @@ inline bool is_call(const Record &record)
 
 struct Tick {
     uint64_t nanoseconds, rss, heap;
+    std::vector<uint64_t> usage; /* four numbers, or the recorder does not say them */
 };
 
 struct Truth {
