@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 21
+plan 22
 
 raw_example() {
     sample raw_example
