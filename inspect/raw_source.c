@@ -90,7 +90,7 @@ struct raw_decoder *raw_source_lane(struct raw_source *source, uint32_t lane)
         struct raw_decoder *decoder = malloc(sizeof *decoder);
         if (decoder == NULL) return no_memory(source);
         raw_decoder_init(decoder, lane,
-                         (source->reader.header.features & RAW_FEATURE_ADDRESSES) != 0);
+                         (uint32_t)source->reader.header.features);
         source->decoders[lane] = decoder;
     }
     return source->decoders[lane];

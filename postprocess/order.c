@@ -59,6 +59,7 @@ struct order *order_new(struct read_ahead *source, struct instruction_writer *wr
     order->reader = source->reader;
     order->writer = writer;
     order->queued_bytes_limit = WINDOW_BYTES_EASY;
+    order->opaque = (order->reader->header.features & RAW_FEATURE_OPAQUE) != 0;
     order->salvage = options->salvage;
     order->patience_bytes =
         options->patience_bytes != 0 ? options->patience_bytes : WINDOW_BYTES_MAX;
@@ -133,8 +134,7 @@ struct order_lane *order_lane(struct order *order, uint32_t number)
     lane->allocated = raw_allocations(number, 0) | LANE_NO_ALLOCATIONS;
     lane->turn_records = TURN_RECORDS_MIN;
     wait_heap_init(&lane->allocation_waiters);
-    raw_decoder_init(&lane->decoder, number,
-                     (order->reader->header.features & RAW_FEATURE_ADDRESSES) != 0);
+    raw_decoder_init(&lane->decoder, number, (uint32_t)order->reader->header.features);
     order->lanes[number] = order->present[order->present_count++] = lane;
     return lane;
 }

@@ -114,7 +114,8 @@ struct order_lane {
     uint32_t number;
     uint8_t state; /* enum order_lane_state */
     uint8_t step;  /* enum step_state of the step at hand */
-    /* Allocations taken, lost ones included: raw_allocations(), or LANE_NO_ALLOCATIONS. */
+    /* Allocations taken, lost ones included (of an opaque stream all calls that count):
+     * raw_allocations(), or LANE_NO_ALLOCATIONS. */
     uint64_t allocated;
     /* records[at .. filled) are decoded and not taken; those up to step_end are the step at hand,
      * if there is one. */
@@ -188,6 +189,7 @@ struct order {
     uint64_t patience_bytes;
     bool salvage;
     uint64_t last_tick_ns;
+    bool opaque;      /* the stream is: frees count as allocations do */
     bool ended;       /* no more chunks will come */
     bool freed_twice; /* an object was */
     bool overdue;     /* a lane is late for too long */

@@ -95,6 +95,12 @@ static void order_put_freed_twice(struct order *order)
     instruction_put_freed_twice(order->writer);
 }
 
+/* In an opaque stream a free is one of the calls that bounds count. */
+static inline void order_count_free(const struct order *order, struct order_lane *lane)
+{
+    if (order->opaque) lane->allocated = raw_allocations(lane->number, lane_allocations(lane) + 1);
+}
+
 static bool order_take_free(struct order *order, struct order_lane *lane,
                             const struct record *record)
 {
@@ -108,7 +114,19 @@ static bool order_take_free(struct order *order, struct order_lane *lane,
     else
         instruction_put_free_unknown(order->writer, (enum call_kind)record->number, record->size,
                                      record->operand);
+    order_count_free(order, lane);
     return true;
+}
+
+/* Whether the lane that had the place of the new object has got so far as the record says. A loose
+ * one does not wait for that. */
+static bool order_is_behind(struct order *order, struct order_lane *lane,
+                            const struct record *record)
+{
+    if (record->after == 0 || lane->step == STEP_LOOSE ||
+        order_bound(order, lane, record->after) != BOUND_AHEAD)
+        return true;
+    return lane_waits_for_allocations(order, lane, record->after);
 }
 
 /* An object begins, in the register. */
@@ -125,6 +143,7 @@ static bool order_take_realloc(struct order *order, struct order_lane *lane,
 {
     enum call_kind kind = (enum call_kind)record->number;
     uint32_t object;
+    if (!order_is_behind(order, lane, record)) return false;
     enum object_state state = order_end_object(order, lane, record, &object);
     if (state == OBJECT_NOT_NOW) return false;
     instruction_put_lane(order->writer, lane->number);
@@ -210,12 +229,14 @@ static __attribute__((noinline)) bool order_take_any(struct order *order, struct
     enum call_kind kind = (enum call_kind)record->number;
     switch (record->shape) {
     case SHAPE_ALLOCATION:
+        if (!order_is_behind(order, lane, record)) return false;
         instruction_put_lane(writer, lane->number);
         order_note_allocation(
             order, lane, record,
             instruction_put_allocation(writer, kind, record->size, record->address));
         return true;
     case SHAPE_ALLOCATION_ALIGNED:
+        if (!order_is_behind(order, lane, record)) return false;
         instruction_put_lane(writer, lane->number);
         order_note_allocation(order, lane, record,
                               instruction_put_allocation_aligned(writer, kind, record->size,
@@ -236,7 +257,7 @@ static inline bool order_take_plain(struct order *order, struct order_lane *lane
     struct instruction_writer *writer = order->writer;
     enum call_kind kind = (enum call_kind)record->number;
     uint32_t object;
-    if (record->shape == SHAPE_ALLOCATION) {
+    if (record->shape == SHAPE_ALLOCATION && record->after == 0) {
         instruction_put_lane(writer, lane->number);
         object = instruction_put_allocation(writer, kind, record->size, record->address);
         order_note_allocation(order, lane, record, object);
@@ -247,6 +268,7 @@ static inline bool order_take_plain(struct order *order, struct order_lane *lane
         return false;
     instruction_put_lane(writer, lane->number);
     instruction_put_free(writer, kind, object);
+    order_count_free(order, lane);
     return true;
 }
 

@@ -92,6 +92,14 @@ bool order_divide(struct order *order, uint64_t records_left)
     return false;
 }
 
+/* Whether the record is a realloc of an opaque stream that waits for more than has to be there: its
+ * place is free (docs/ordering.md). */
+static bool order_is_overtaken(const struct order *order, const struct record *record)
+{
+    return record->shape == SHAPE_REALLOC && record->after != 0 &&
+           object_table_entry(&order->objects, record->place)->lives % OBJECT_SPECIAL == 0;
+}
+
 /* How much is won by letting go the record that the lane waits with, without regard to its step:
  * most by a sequence number whose turn it is, less by a call that begins an object though the
  * sequence numbers after it have to wait. 0: nothing, because the record has to wait, or nobody
@@ -105,6 +113,7 @@ static int lane_looseness(struct order *order, const struct order_lane *lane)
                    ? 3 + behind
                    : 0;
     if (record->shape < SHAPE_ALLOCATION || record->shape > SHAPE_REALLOC) return 0;
+    if (order->opaque && !order_is_overtaken(order, record)) return 0;
     return order_bound(order, lane, record->bound) != BOUND_AHEAD ? 1 + behind : 0;
 }
 

@@ -200,7 +200,7 @@ std::string lz4(const std::string &bytes)
     return frame;
 }
 
-/* The stream of FORMAT.md 5.6. */
+/* The stream of FORMAT.md 5.7. */
 RawBuilder example()
 {
     RawBuilder raw;
@@ -1709,7 +1709,7 @@ TEST(SpoolReader, Damage)
         bytes[damage.at] = damage.byte;
         EXPECT_EQ(read_all(RawBuilder().bytes, &bytes).spool_error, damage.error);
     }
-    SpoolBuilder unknown(4096, "0123456789abcdef", 2);
+    SpoolBuilder unknown(4096, "0123456789abcdef", 4);
     EXPECT_EQ(read_all(RawBuilder().bytes, &unknown.bytes).spool_error, "raw_feature");
     std::string empty;
     EXPECT_EQ(read_all(RawBuilder().bytes, &empty).spool_error, "spool_no_spool");

@@ -93,7 +93,7 @@ units_object unknown(uint32_t place)
 class Lane {
   public:
     uint32_t number;
-    bool addresses;
+    uint32_t features;
     struct units_lane *lane;
     uint64_t allocations = 0, events = 0, units = 0;
     std::vector<record> wanted;
@@ -104,20 +104,20 @@ class Lane {
     size_t hot_reallocs = 0;
 
     Lane(uint32_t lane_number, bool with_addresses = false, bool packs = false)
-        : number(lane_number), addresses(with_addresses), slot_(kSlotUnits + 200), packs_(packs)
+        : number(lane_number), features(with_addresses ? RAW_FEATURE_ADDRESSES : 0), slot_(kSlotUnits + 200), packs_(packs)
     {
         const pack_source source = {smallest_class, block_classes(),
                                     [](size_t bytes) { return calloc(1, bytes); },
                                     [](void *memory, size_t) { free(memory); }};
         packer_init(&packer_, &source);
         raw_unpack_make_table(&unpack_);
-        raw_decoder_init(&unpacked_, number, addresses);
+        raw_decoder_init(&unpacked_, number, features);
 
         lane = static_cast<struct units_lane *>(aligned_alloc(128, sizeof *lane));
         memset(lane, 0, sizeof *lane);
-        lane->addresses = addresses;
-        raw_decoder_init(&decoder_, number, addresses);
-        raw_decoder_init(&telling_, number, addresses);
+        lane->features = features;
+        raw_decoder_init(&decoder_, number, features);
+        raw_decoder_init(&telling_, number, features);
         telling_.tells_caches = true;
         begin_segment(0);
     }
@@ -195,7 +195,7 @@ class Lane {
         EXPECT_TRUE(follows && size_class);
         uint32_t place = lists[size_class].front();
         units_allocation_of allocation = {own(place), reinterpret_cast<const void *>(address),
-                                          true};
+                                          true, 0};
         if (call_shapes[kind] == SHAPE_ALLOCATION && size < units_code_of(lane, kind)->size_limit)
             units_hot_allocation(lane, units_cursor(lane), kind, size);
         else
@@ -208,7 +208,7 @@ class Lane {
                            uint64_t address = 0)
     {
         units_allocation_of allocation = {own(place), reinterpret_cast<const void *>(address),
-                                          false};
+                                          false, 0};
         tell(class_of(place));
         units_allocation(lane, kind, size, alignment, &allocation);
         return allocated(kind, size, alignment, place, address);
@@ -248,7 +248,7 @@ class Lane {
     void moved(const units_object &old, uint64_t size, uint32_t place, bool taken, uint64_t address)
     {
         units_allocation_of allocation = {own(place), reinterpret_cast<const void *>(address),
-                                          taken};
+                                          taken, 0};
         if (!taken) tell(class_of(place));
         mention(old);
         reallocate(CALL_REALLOC_MOVED, old, size, allocation, taken);
@@ -259,7 +259,7 @@ class Lane {
 
     void resized_in_place(const units_object &old, uint64_t size, uint64_t address)
     {
-        units_allocation_of allocation = {old, reinterpret_cast<const void *>(address), false};
+        units_allocation_of allocation = {old, reinterpret_cast<const void *>(address), false, 0};
         mention(old);
         reallocate(CALL_REALLOC_IN_PLACE, old, size, allocation, true);
         resized(CALL_REALLOC_IN_PLACE, old, size, old.place, address);
@@ -324,7 +324,7 @@ class Lane {
         size_t count = static_cast<size_t>(units_cursor(lane) - slot_.data());
         EXPECT_EQ(units_head_allocations(lane->head, segment_allocation_), allocations);
         EXPECT_EQ(units + count - lane->extra_units, events) << "first units of events";
-        EXPECT_EQ(units_events(profile_, addresses, slot_.data(), count), events - segment_events_);
+        EXPECT_EQ(units_events(profile_, features, slot_.data(), count), events - segment_events_);
         segment_events_ = events;
         std::vector<record> plain;
         for (const record &one : wanted)
@@ -410,7 +410,7 @@ class Lane {
         one.operand = alignment;
         one.serial = ++allocations;
         one.place = place;
-        if (addresses) one.address = address;
+        if (features & RAW_FEATURE_ADDRESSES) one.address = address;
         wanted.push_back(one);
         events++;
         take_if_first(place);
@@ -424,7 +424,7 @@ class Lane {
         one.size = size;
         one.place = place;
         one.serial = allocations + 1;
-        if (addresses) one.address = address;
+        if (features & RAW_FEATURE_ADDRESSES) one.address = address;
         want_end(one, old);
         allocations++;
     }
@@ -438,7 +438,7 @@ class Lane {
             return expect_read(&unpacked_, expected, count);
         }
         if (!followed_) followed_ = pack_lane_begin(&packer_, segment_allocation_);
-        const pack_records records = {profile_, addresses, slot_.data(), count};
+        const pack_records records = {profile_, features, slot_.data(), count};
         std::vector<uint8_t> packed(3 * count + 4);
         uint8_t *end = pack_units(&packer_, followed_, &records, packed.data());
         ASSERT_LE(end, packed.data() + 3 * count);
@@ -788,7 +788,7 @@ TEST(Units, AllocationsSeenByAnotherThread)
     free(lane);
 }
 
-/* FORMAT.md 5.6. */
+/* FORMAT.md 5.7. */
 TEST(Units, TheExample)
 {
     struct units_lane *lane = static_cast<struct units_lane *>(calloc(1, sizeof *lane));
@@ -796,7 +796,7 @@ TEST(Units, TheExample)
     lane->head = units_head(slot.data(), 0);
     units_begin_segment(lane, slot.data(), 0, 0, true);
     const uint32_t places[] = {65, 64};
-    const units_allocation_of taken = {{65, 3, 0, false}, nullptr, true};
+    const units_allocation_of taken = {{65, 3, 0, false}, nullptr, true, 0};
     units_thread(lane, RAW_THREAD_BEGIN, 4711);
     units_thread(lane, RAW_CACHE_BEGIN, 0);
     lane->allocating = 1;

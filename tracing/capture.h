@@ -224,6 +224,8 @@ struct malloctape_front_end {
         uint64_t size);    /* 0: pages of their own; classes are multiples of 8 */
     uint64_t own_bytes[4]; /* objects that the library makes when it is loaded, unrecorded; 0 at the
                               end */
+    bool opaque;           /* nothing is known of it but addresses (FORMAT.md 2.7); no classes */
+    uint8_t rounding;      /* if opaque: sizes with the same (size + this) / 16 are mostly alike */
 };
 
 /* Before the first recorded call: the C++ runtime has taken memory only because the library needs

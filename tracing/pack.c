@@ -359,13 +359,13 @@ uint8_t *pack_units(struct packer *packer, struct pack_lane *lane,
     struct raw_said said;
     if (!lane) return put_units(packer, out, at, end);
     begin_ages(packer, lane);
-    raw_forms_fill(forms, records->profile, records->addresses, false);
+    raw_forms_fill(forms, records->profile, records->features, false);
     while (at < end) {
         if (end - at > FORM_UNITS_MAX) at = pack_shorts(packer, lane, forms, at, end, &out);
         struct raw_units units = {.at = (const uint8_t *)at,
                                   .end = (const uint8_t *)end,
                                   .profile = records->profile,
-                                  .addresses = records->addresses};
+                                  .features = records->features};
         if (!raw_units_take(&units, &said)) return put_units(packer, out, at, end);
         const uint16_t *next = at + (units.at - (const uint8_t *)at) / 2;
         out = pack_record(packer, lane, &said, at, next, out);

@@ -70,7 +70,7 @@ void pack_lane_end(struct packer *packer, struct pack_lane *lane);
 /* Whole records of one segment. */
 struct pack_records {
     const uint8_t *profile;
-    bool addresses;
+    uint32_t features; /* of the stream */
     const uint16_t *units;
     size_t count;
 };

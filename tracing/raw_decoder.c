@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/bytes.h"
@@ -27,14 +28,21 @@ static uint64_t decoder_offset(const struct raw_decoder *decoder, const uint8_t 
 
 /* ---- opening ---- */
 
-void raw_decoder_init(struct raw_decoder *decoder, uint32_t lane, bool addresses)
+void raw_decoder_init(struct raw_decoder *decoder, uint32_t lane, uint32_t features)
 {
-    *decoder = (struct raw_decoder){.lane = lane, .addresses = addresses};
+    *decoder = (struct raw_decoder){.lane = lane, .features = features};
 }
 
 void raw_decoder_free(struct raw_decoder *decoder)
 {
     raw_cache_free(&decoder->cache);
+    free(decoder->places);
+    decoder->places = NULL;
+}
+
+static bool is_opaque(const struct raw_decoder *decoder)
+{
+    return decoder->features & RAW_FEATURE_OPAQUE;
 }
 
 void raw_decoder_lookahead(struct raw_decoder *lookahead, const struct raw_decoder *decoder)
@@ -42,13 +50,15 @@ void raw_decoder_lookahead(struct raw_decoder *lookahead, const struct raw_decod
     *lookahead = *decoder;
     lookahead->lookahead = true;
     lookahead->cache = (struct raw_cache){.known = false};
+    lookahead->places = NULL;
 }
 
 void raw_decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chunk)
 {
     struct raw_cache cache = decoder->cache;
+    struct raw_places *places = decoder->places;
     *decoder = (struct raw_decoder){.lane = decoder->lane,
-                                    .addresses = decoder->addresses,
+                                    .features = decoder->features,
                                     .records = decoder->records,
                                     .allocations = chunk->first_allocation,
                                     .tells_caches = decoder->tells_caches,
@@ -56,10 +66,12 @@ void raw_decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chu
                                     .units = chunk->first_unit};
     raw_cache_gap(&cache);
     decoder->cache = cache;
+    decoder->places = places;
 }
 
-static bool profile_fits(unsigned range, unsigned kind)
+static bool profile_fits(const struct raw_decoder *decoder, unsigned range, unsigned kind)
 {
+    if (range == RAW_PROFILE_ROUNDING && is_opaque(decoder)) return kind < RAW_ROUNDING_LIMIT;
     unsigned shape = kind < CALL_TABLE_SIZE ? call_shapes[kind] : SHAPE_UNDEFINED;
     if (kind == 0) return true;
     if (range <= RAW_FREE_3) return shape >= SHAPE_FREE && shape <= SHAPE_FREE_SIZED_ALIGNED;
@@ -74,7 +86,7 @@ static bool decoder_begin_segment(struct raw_decoder *decoder, const struct raw_
                             ": the lane had %" PRIu64 " allocations, the chunk says %" PRIu64,
                             decoder->allocations, chunk->first_allocation);
     for (unsigned i = 0; i < RAW_PROFILE_BYTES; i++)
-        if (!profile_fits(i, chunk->profile[i]))
+        if (!profile_fits(decoder, i, chunk->profile[i]))
             return DECODER_FAIL(decoder, RAW_PROFILE, ": kind %u in place %u", chunk->profile[i],
                                 i);
     memcpy(decoder->profile, chunk->profile, RAW_PROFILE_BYTES);
@@ -83,6 +95,23 @@ static bool decoder_begin_segment(struct raw_decoder *decoder, const struct raw_
     decoder->segment_allocation = chunk->first_allocation;
     decoder->begun = true;
     decoder->last_address = 0;
+    return true;
+}
+
+/* What a packed chunk of an opaque stream leaves out is known from those before it, up to one that
+ * is key, or not packed. */
+static bool prepare_places(struct raw_decoder *decoder, const struct raw_chunk *chunk,
+                           bool was_packed)
+{
+    if (!is_opaque(decoder) || !chunk->packed || decoder->lookahead) return true;
+    bool made = decoder->places != NULL;
+    if (!made) decoder->places = calloc(1, sizeof *decoder->places);
+    if (decoder->places == NULL) {
+        errno = ENOMEM;
+        return error_set_system(&decoder->error, "no memory for the places of a thread");
+    }
+    if (made && (!was_packed || chunk->key)) memset(decoder->places, 0, sizeof *decoder->places);
+    decoder->places->rounding = decoder->profile[RAW_PROFILE_ROUNDING];
     return true;
 }
 
@@ -101,8 +130,9 @@ bool raw_decoder_open(struct raw_decoder *decoder, const struct raw_chunk *chunk
                             ": the lane had %" PRIu64 " units, the chunk begins with %" PRIu64,
                             decoder->units, chunk->first_unit);
     if (chunk->begin && !decoder_begin_segment(decoder, chunk)) return false;
+    if (!prepare_places(decoder, chunk, was_packed)) return false;
     if (chunk->begin || was_packed != chunk->packed)
-        raw_forms_fill(decoder->forms, decoder->profile, decoder->addresses, chunk->packed);
+        raw_forms_fill(decoder->forms, decoder->profile, decoder->features, chunk->packed);
     decoder->units += chunk->units;
     decoder->end += chunk->packed ? chunk->payload_bytes : 2 * (size_t)chunk->units;
     return true;
@@ -148,7 +178,9 @@ static bool name_aged(struct raw_decoder *decoder, uint32_t age, struct record *
         record->bound = raw_allocations(decoder->lane, decoder->allocations);
         return true;
     }
-    if (age <= decoder->allocations)
+    if (is_opaque(decoder))
+        place = raw_places_of_age(decoder->places, age);
+    else if (age <= decoder->allocations)
         place = raw_cache_recent(&decoder->cache, decoder->allocations + 1 - age);
     if (place != RAW_PLACE_NONE) return name_own(decoder, place, record);
     return decoder->cache.gap || error_is_set(&decoder->doubt) ||
@@ -156,13 +188,13 @@ static bool name_aged(struct raw_decoder *decoder, uint32_t age, struct record *
                         age, decoder->allocations);
 }
 
-/* An object of another lane, whose bound the segment remembers (FORMAT.md 5.2, "Foreign"). */
-static bool name_foreign(struct raw_decoder *decoder, const struct raw_said *said,
-                         struct record *record)
+/* How far another lane had got: by lane and bound, or by an entry that the segment remembers
+ * (FORMAT.md 5.2, "Foreign"). */
+static bool name_bound(struct raw_decoder *decoder, bool by_entry, uint64_t lane, uint64_t bound,
+                       uint64_t *named)
 {
-    uint64_t lane = said->lane, bound = said->bound;
-    if (said->naming == RAW_NAMES_ENTRY) {
-        const struct raw_foreign_entry *entry = &decoder->foreign[said->lane];
+    if (by_entry) {
+        const struct raw_foreign_entry *entry = &decoder->foreign[lane];
         if (entry->bound == 0 && entry->lane == 0)
             return DECODER_FAIL(decoder, RAW_UNIT, ": before a foreign object, %" PRIu64, lane);
         lane = entry->lane;
@@ -173,9 +205,17 @@ static bool name_foreign(struct raw_decoder *decoder, const struct raw_said *sai
                             bound, lane);
     decoder->foreign[lane % RAW_FOREIGN_ENTRIES] =
         (struct raw_foreign_entry){.lane = (uint32_t)lane, .bound = bound};
-    record->ends = said->ends;
-    record->bound = raw_allocations((uint32_t)lane, bound);
+    *named = raw_allocations((uint32_t)lane, bound);
     return true;
+}
+
+/* An object of another lane. */
+static bool name_foreign(struct raw_decoder *decoder, const struct raw_said *said,
+                         struct record *record)
+{
+    record->ends = said->ends;
+    return name_bound(decoder, said->naming == RAW_NAMES_ENTRY, said->lane, said->bound,
+                      &record->bound);
 }
 
 static bool name_object(struct raw_decoder *decoder, const struct raw_said *said,
@@ -190,11 +230,31 @@ static bool name_object(struct raw_decoder *decoder, const struct raw_said *said
     }
 }
 
+/* The place that a packed chunk of an opaque stream leaves out. A lookahead does not know. */
+static bool find_place(struct raw_decoder *decoder, const struct raw_said *said,
+                       struct record *record)
+{
+    struct raw_places *places = decoder->places;
+    if (decoder->lookahead) return true;
+    uint64_t place = said->placing == RAW_PLACES_NEARBY
+                         ? places->last + (uint64_t)unzigzag(said->nearby)
+                         : raw_places_take(places, said->size, (uint32_t)said->nearby);
+    if (place == RAW_PLACE_NONE || place >= RAW_PLACE_LIMIT)
+        return DECODER_FAIL(decoder, RAW_PLACE, ": %" PRIu64, place);
+    record->place = (uint32_t)place;
+    return true;
+}
+
 static bool begin_object(struct raw_decoder *decoder, const struct raw_said *said,
                          struct record *record)
 {
     record->place = said->number == CALL_REALLOC_IN_PLACE ? record->ends : said->place;
-    if (decoder->addresses) {
+    if (said->placing != RAW_PLACES_ITSELF && !find_place(decoder, said, record)) return false;
+    if (said->after != RAW_AFTER_NONE &&
+        !name_bound(decoder, said->after == RAW_AFTER_ENTRY, said->after_lane, said->after_bound,
+                    &record->after))
+        return false;
+    if (decoder->features & RAW_FEATURE_ADDRESSES) {
         decoder->last_address += (uint64_t)unzigzag(said->address) * 8;
         record->address = decoder->last_address;
     }
@@ -232,6 +292,9 @@ static bool make_record(struct raw_decoder *decoder, const struct raw_said *said
     if (said->number == RAW_SEQUENCE_BEFORE || said->number == RAW_SEQUENCE_AFTER)
         return add_sequence_number(decoder, said, record);
     if (said->number == RAW_LOST) return count_allocations(decoder, said->operand);
+    if (is_opaque(decoder) && said->shape >= SHAPE_FREE && said->shape <= SHAPE_FREE_SIZED_ALIGNED)
+        return name_object(decoder, said, record) && count_allocations(decoder, 1);
+    /* Whom it comes after is remembered before the lane of the object is. */
     return name_object(decoder, said, record) &&
            (!said->begins || begin_object(decoder, said, record));
 }
@@ -412,10 +475,25 @@ static void set_known(struct raw_decoder *decoder, bool known)
     raw_cache_empty(&decoder->cache);
 }
 
+/* What a record does to the places of its lane. */
+static void follow_opaque(struct raw_decoder *decoder, const struct record *record,
+                          const struct raw_said *said)
+{
+    struct raw_places *places = decoder->places;
+    bool is_own = said->naming == RAW_NAMES_OWN || said->naming == RAW_NAMES_AGED;
+    if (!decoder->packed || said->number == RAW_FAILED) return;
+    if (said->begins && record->place) raw_places_began(places, record->place, record->size);
+    if (is_own && said->number != CALL_REALLOC_IN_PLACE) raw_places_ended(places, record->ends);
+}
+
 /* What a record does to the cache of its lane. */
 static bool follow_record(struct raw_decoder *decoder, struct record *record,
                           const struct raw_said *said)
 {
+    if (is_opaque(decoder)) {
+        follow_opaque(decoder, record, said);
+        return true;
+    }
     switch (record->number) {
     case RAW_THREAD_BEGIN:
     case RAW_THREAD_CACHE_DELETED: set_known(decoder, false); return true;
@@ -453,7 +531,7 @@ static bool decode_any(struct raw_decoder *decoder, struct record *records, uint
     struct raw_units units = {.at = decoder->at,
                               .end = decoder->end,
                               .profile = decoder->profile,
-                              .addresses = decoder->addresses,
+                              .features = decoder->features,
                               .packed = decoder->packed};
     uint64_t allocations = decoder->allocations;
     struct raw_said said;

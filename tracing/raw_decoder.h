@@ -34,9 +34,9 @@
  * depends on the number:
  *
  *   number                   ends, bound   size           operand       other
- *   ALLOCATION                             size                         serial, place, address
- *   ALLOCATION_ALIGNED                     size           alignment     serial, place, address
- *   REALLOC                  ends          new size                     serial, place, address
+ *   ALLOCATION                             size                         serial, place, address, after
+ *   ALLOCATION_ALIGNED                     size           alignment     the same
+ *   REALLOC                  ends          new size                     the same
  *   FREE...                  ends          size given     alignment
  *   HEAP                                   first number   second        count
  *   thread_begin                                          thread id
@@ -50,6 +50,9 @@
  *   cache_begin
  *   cached (for each place)                                             structure, place
  *   uncached                                              count         structure (the class)
+ *
+ * Of an opaque stream, serials and bounds count calls (FORMAT.md 2.7); only there `after` is set,
+ * and there is no cache: places that packed chunks leave out come from raw_places.h.
  *
  * Everything else is zero. Checked here: profiles, units, numbers, structures, operands; that
  * the lane has a place whose object it ends, as far as its class tells; not that an object lives
@@ -70,6 +73,7 @@
 #include "tracing/raw_cache.h"
 #include "tracing/raw_error.h"
 #include "tracing/raw_format.h"
+#include "tracing/raw_places.h"
 #include "tracing/raw_reader.h"
 #include "tracing/raw_units.h"
 
@@ -90,6 +94,7 @@ struct record {
     uint64_t serial; /* of the object that begins */
     uint64_t operand;
     uint64_t address;
+    uint64_t after; /* raw_allocations(): it comes after so many calls of that lane; 0: of nobody */
     /* Place of the object that ends, also of an unknown one; 0: it has none that matters. */
     uint32_t ends;
     /* Of the object that begins; 0: unknown, behind damage or with `doubt`, or because it was
@@ -115,7 +120,7 @@ struct raw_foreign_entry {
 struct raw_decoder {
     uint32_t lane;
     uint64_t records;     /* decoded so far, of all chunks */
-    uint64_t allocations; /* so far */
+    uint64_t allocations; /* so far; of an opaque stream calls that count */
     struct error error;
     /* The first time that a list of the cache had less than was taken from it, or no error. That
      * is right where the program freed an object twice (FORMAT.md 2.6), and damage where it did
@@ -128,7 +133,7 @@ struct raw_decoder {
 
     /* From here on: raw_decoder.c only. */
     bool lookahead;
-    bool addresses;
+    uint32_t features;
     bool begun;              /* a segment has */
     bool packed, open_ended; /* the chunk is */
     uint8_t profile[RAW_PROFILE_BYTES];
@@ -140,11 +145,12 @@ struct raw_decoder {
     struct raw_foreign_entry foreign[RAW_FOREIGN_ENTRIES];
     struct raw_form forms[RAW_FORMS]; /* of the chunk */
     struct raw_cache cache;
+    struct raw_places *places; /* of an opaque stream, once a chunk of the lane was packed */
     uint64_t latest_sequence[RAW_SEQUENCE_ENTRIES];
 };
 
-/* `addresses`: whether the stream has feature bit 0. */
-void raw_decoder_init(struct raw_decoder *decoder, uint32_t lane, bool addresses);
+/* `features`: of the stream. */
+void raw_decoder_init(struct raw_decoder *decoder, uint32_t lane, uint32_t features);
 void raw_decoder_free(struct raw_decoder *decoder);
 
 /* A lookahead where the decoder is, which may be a lookahead itself. */

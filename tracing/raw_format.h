@@ -92,8 +92,9 @@ enum raw_record {
 #define RAW_METADATA_BYTES_MAX    65536
 #define RAW_RECORDING_ID_BYTES    16
 
-#define RAW_FEATURE_ADDRESSES UINT64_C(1)
-#define RAW_FEATURES_KNOWN    RAW_FEATURE_ADDRESSES
+#define RAW_FEATURE_ADDRESSES 1u
+#define RAW_FEATURE_OPAQUE    2u
+#define RAW_FEATURES_KNOWN    (UINT64_C(0) | RAW_FEATURE_ADDRESSES | RAW_FEATURE_OPAQUE)
 
 /* --- chunks, FORMAT.md 4.2 to 4.4 --- */
 
@@ -145,7 +146,10 @@ enum raw_range {
     RAW_RANGES
 };
 
-#define RAW_PROFILE_BYTES 8
+#define RAW_PROFILE_BYTES    8
+/* Of an opaque stream, in the last byte: FORMAT.md 5.6. */
+#define RAW_PROFILE_ROUNDING 7
+#define RAW_ROUNDING_LIMIT   16u
 
 /* --- units, FORMAT.md 5.2: the first unit of each range, and how many operands it has room for
  * --- */
@@ -164,6 +168,17 @@ enum raw_range {
 #define RAW_UNIT_SEQUENCE_BEFORE 0xf100u
 #define RAW_UNIT_SEQUENCE_AFTER  0xf200u
 #define RAW_UNIT_UNDEFINED       0xf300u /* from here on; but see 5.5 */
+/* Of an opaque stream, in place of sequence numbers. */
+#define RAW_UNIT_AFTER           0xf100u /* by entry */
+#define RAW_UNIT_AFTER_LANE      0xf108u
+#define RAW_UNIT_AFTER_END       0xf109u
+/* In packed chunks of an opaque stream. */
+#define RAW_UNIT_NEARBY          0x9000u /* of a difference of 0 */
+#define RAW_UNIT_NEARBY_FIRST    0x8000u
+#define RAW_UNIT_NEARBY_END      0xa000u
+#define RAW_UNIT_LISTED          0xf200u /* of the first place of the list */
+#define RAW_UNIT_LISTED_END      0xf210u
+#define RAW_UNIT_DISTANT         0xf210u
 /* Operands below these have a unit of the range, or two of the far one: sizes, and places (from
  * 1). */
 #define RAW_FREE_1_LIMIT         0xa000u

@@ -453,12 +453,15 @@ static void raw_reader_take_fields(const struct raw_reader *reader, struct raw_c
     chunk->end_offset = chunk->payload_offset + bytes_get32(at + RAW_CHUNK_HEADER_PAYLOAD);
 }
 
-/* A unit for an object by its age stands for one or two that say its place. */
+/* A unit for an object by its age stands for one or two that say its place. In an opaque stream an
+ * allocation of one unit stands for three. */
 static bool raw_reader_unpack(struct raw_reader *reader, struct raw_chunk *chunk, const uint8_t *at,
                               uint32_t bytes)
 {
     uint32_t units = chunk->units;
-    if (!raw_unpack(&reader->unpack, at, bytes, chunk->payload, &units) || chunk->units > 2 * units)
+    uint32_t most = (reader->header.features & RAW_FEATURE_OPAQUE) != 0 ? 3 : 2;
+    if (!raw_unpack(&reader->unpack, at, bytes, chunk->payload, &units) ||
+        chunk->units > most * units)
         return RAW_FAIL(reader, RAW_PACKED, chunk->payload_offset,
                         "%" PRIu32 " bytes, %" PRIu32 " units", bytes, chunk->units);
     chunk->payload_bytes = 2 * units;

@@ -30,6 +30,13 @@ static const struct row {
 
 #define ROWS (sizeof rows / sizeof *rows)
 
+/* In an opaque stream nearby units are something else. */
+static bool row_is_used(const struct row *row, uint32_t features, bool packed)
+{
+    if (row->form == RAW_FORM_AGED) return packed;
+    return row->form != RAW_FORM_NEAR || !(features & RAW_FEATURE_OPAQUE);
+}
+
 /* ---- shapes ---- */
 
 static bool shape_has_object(unsigned shape)
@@ -78,8 +85,15 @@ static uint64_t take_number(struct raw_units *units)
     return value;
 }
 
+static bool is_opaque(const struct raw_units *units)
+{
+    return units->features & RAW_FEATURE_OPAQUE;
+}
+
+/* An opaque allocator has no classes. */
 static bool take_class(struct raw_units *units, struct raw_said *said, uint32_t *size_class)
 {
+    if (is_opaque(units)) return true;
     uint64_t number = take_number(units);
     *size_class = (uint32_t)number;
     return number < RAW_SIZE_CLASSES_MAX || fail(said, RAW_SIZE_CLASS, number);
@@ -142,11 +156,26 @@ static bool take_rest(struct raw_units *units, bool says_place, struct raw_said 
     if (!said->begins) return true;
     if (says_place && said->number != CALL_REALLOC_IN_PLACE) {
         if (!take_place(units, said, &said->place)) return false;
+        if (is_opaque(units) && said->place == RAW_PLACE_NONE)
+            return fail(said, RAW_PLACE, RAW_PLACE_NONE);
         if (said->place != RAW_PLACE_NONE && !take_class(units, said, &said->place_class))
             return false;
     }
-    if (units->addresses) said->address = take_number(units);
+    if (units->features & RAW_FEATURE_ADDRESSES) said->address = take_number(units);
     return true;
+}
+
+/* The place of an allocation by its row, in an opaque stream. In a packed chunk it is said before,
+ * or it is the first of its list. */
+static bool take_place_of_row(struct raw_units *units, struct raw_said *said)
+{
+    if (units->packed) {
+        if (said->placing == RAW_PLACES_ITSELF) said->placing = RAW_PLACES_LISTED;
+        return true;
+    }
+    said->place = take_unit(units);
+    said->place |= (uint32_t)take_unit(units) << 16;
+    return said->place != RAW_PLACE_NONE || fail(said, RAW_PLACE, RAW_PLACE_NONE);
 }
 
 static bool take_by_row(struct raw_units *units, const struct row *row, unsigned unit,
@@ -159,7 +188,12 @@ static bool take_by_row(struct raw_units *units, const struct row *row, unsigned
     begin_record(said, units->profile[row->range]);
     if (row->form == RAW_FORM_ALLOCATION) {
         said->size = operand;
-        return take_rest(units, false, said);
+        if (!is_opaque(units)) return take_rest(units, false, said);
+        if (shape_has_alignment(said->shape)) said->operand = take_number(units);
+        said->begins = true;
+        if (!take_place_of_row(units, said)) return false;
+        if (units->features & RAW_FEATURE_ADDRESSES) said->address = take_number(units);
+        return true;
     }
     said->naming = row->form == RAW_FORM_AGED ? RAW_NAMES_AGED : RAW_NAMES_OWN;
     said->object_units = row->form == RAW_FORM_FAR ? 2 : 1;
@@ -174,9 +208,9 @@ static bool take_by_entry(struct raw_units *units, unsigned unit, struct raw_sai
     said->naming = RAW_NAMES_ENTRY;
     said->lane = unit >> RAW_FOREIGN_ENTRY_SHIFT & (RAW_FOREIGN_ENTRIES - 1);
     said->ends = (unit & RAW_FOREIGN_HIGH) << 16 | take_unit(units);
-    uint64_t more = take_number(units);
-    said->bound = more / RAW_FOREIGN_CLASSES;
-    said->ends_class = more % RAW_FOREIGN_CLASSES;
+    uint64_t more = take_number(units), classes = is_opaque(units) ? 1 : RAW_FOREIGN_CLASSES;
+    said->bound = more / classes;
+    said->ends_class = more % classes;
     if (units->profile[RAW_FREE_1] == 0) return fail(said, RAW_UNIT, unit);
     begin_record(said, units->profile[RAW_FREE_1]);
     if (said->ends == RAW_PLACE_NONE) return fail(said, RAW_PLACE, RAW_PLACE_NONE);
@@ -258,6 +292,9 @@ static bool take_other(struct raw_units *units, unsigned unit, struct raw_said *
 {
     if (said->number == RAW_FAILED) return take_failed(units, unit, said);
     if (!has_no_object(unit, said)) return false;
+    if (is_opaque(units) && said->number != RAW_THREAD_BEGIN && said->number != RAW_THREAD_END &&
+        said->number != RAW_LOST)
+        return fail(said, RAW_NUMBER, unit);
     switch (said->number) {
     case RAW_THREAD_BEGIN: said->operand = take_number(units); return true;
     case RAW_THREAD_END:
@@ -284,9 +321,10 @@ static bool take_sequence_number(struct raw_units *units, unsigned number, unsig
            fail(said, RAW_STRUCTURE, structure);
 }
 
-/* f000..f2ff */
+/* f000..f2ff; in an opaque stream f000..f0ff */
 static bool take_general(struct raw_units *units, unsigned unit, struct raw_said *said)
 {
+    if (is_opaque(units) && unit >= RAW_UNIT_SEQUENCE_BEFORE) return fail(said, RAW_UNIT, unit);
     if (unit >= RAW_UNIT_SEQUENCE_AFTER)
         return take_sequence_number(units, RAW_SEQUENCE_AFTER, unit - RAW_UNIT_SEQUENCE_AFTER,
                                     said);
@@ -309,10 +347,54 @@ static bool take_record(struct raw_units *units, unsigned unit, struct raw_said 
     for (size_t i = 0; i < ROWS; i++) {
         uint32_t operand = unit - rows[i].base;
         if (operand >= rows[i].least && operand < rows[i].limit &&
-            (rows[i].form != RAW_FORM_AGED || units->packed))
+            row_is_used(&rows[i], units->features, units->packed))
             return take_by_row(units, &rows[i], unit, said);
     }
     return fail(said, RAW_UNIT, unit);
+}
+
+/* ---- what stands before an allocation of an opaque stream ---- */
+
+/* Whom it comes after. */
+static unsigned take_after(struct raw_units *units, unsigned unit, struct raw_said *said)
+{
+    if (unit == RAW_UNIT_AFTER_LANE) {
+        said->after = RAW_AFTER_LANE;
+        said->after_lane = take_number(units);
+    } else {
+        said->after = RAW_AFTER_ENTRY;
+        said->after_lane = unit - RAW_UNIT_AFTER;
+    }
+    said->after_bound = take_number(units);
+    return take_unit(units);
+}
+
+/* How its place is said in a packed chunk. */
+static unsigned take_placing(struct raw_units *units, unsigned unit, struct raw_said *said)
+{
+    bool is_nearby = unit >= RAW_UNIT_NEARBY_FIRST && unit < RAW_UNIT_NEARBY_END;
+    bool is_listed = unit >= RAW_UNIT_LISTED && unit < RAW_UNIT_LISTED_END;
+    if (!is_nearby && !is_listed && unit != RAW_UNIT_DISTANT) return unit;
+    said->placing = is_listed ? RAW_PLACES_LISTED : RAW_PLACES_NEARBY;
+    if (is_listed)
+        said->nearby = unit - RAW_UNIT_LISTED;
+    else if (is_nearby)
+        said->nearby = zigzag((int32_t)unit - (int32_t)RAW_UNIT_NEARBY);
+    else
+        said->nearby = take_number(units);
+    return take_unit(units);
+}
+
+static bool take_opaque(struct raw_units *units, unsigned unit, struct raw_said *said)
+{
+    if (unit >= RAW_UNIT_AFTER && unit < RAW_UNIT_AFTER_END) unit = take_after(units, unit, said);
+    unsigned own = units->packed ? take_placing(units, unit, said) : unit;
+    bool has_placing = own != unit, has_after = said->after != RAW_AFTER_NONE;
+    if (!take_record(units, own, said)) return false;
+    if (has_placing &&
+        (call_shapes[said->number] > SHAPE_ALLOCATION_ALIGNED || said->range == RAW_RANGES))
+        return fail(said, RAW_UNIT, own);
+    return !has_after || said->begins || fail(said, RAW_UNIT, own);
 }
 
 bool raw_units_take(struct raw_units *units, struct raw_said *said)
@@ -320,7 +402,8 @@ bool raw_units_take(struct raw_units *units, struct raw_said *said)
     memset(said, 0, offsetof(struct raw_said, cached));
     said->range = RAW_RANGES;
     units->is_cut = units->too_large = false;
-    bool good = take_record(units, take_unit(units), said);
+    unsigned unit = take_unit(units);
+    bool good = is_opaque(units) ? take_opaque(units, unit, said) : take_record(units, unit, said);
     /* What is wrong about units that are not there does not matter. */
     if (units->is_cut) return fail(said, RAW_UNITS_SHORT, 0);
     if (good && units->too_large) return fail(said, RAW_OPERAND, UINT64_MAX);
@@ -346,13 +429,14 @@ static void fill_row(struct raw_form forms[RAW_FORMS], const struct row *row, un
                                      .base = row->base};
 }
 
-void raw_forms_fill(struct raw_form forms[RAW_FORMS], const uint8_t *profile, bool addresses,
+void raw_forms_fill(struct raw_form forms[RAW_FORMS], const uint8_t *profile, uint32_t features,
                     bool packed)
 {
     memset(forms, 0, RAW_FORMS * sizeof *forms);
     for (size_t i = 0; i < ROWS; i++) {
-        if (rows[i].form == RAW_FORM_ALLOCATION ? addresses
-                                                : rows[i].form == RAW_FORM_AGED && !packed)
+        bool addresses = features & RAW_FEATURE_ADDRESSES;
+        if ((rows[i].form == RAW_FORM_ALLOCATION && addresses) ||
+            !row_is_used(&rows[i], features, packed))
             continue;
         fill_row(forms, &rows[i], profile[rows[i].range]);
     }

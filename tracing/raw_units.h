@@ -36,6 +36,20 @@ enum raw_naming {
     RAW_NAMES_UNKNOWN  /* by its place, if it has one that matters */
 };
 
+/* Whom an allocation of an opaque stream comes after. */
+enum raw_after {
+    RAW_AFTER_NONE,
+    RAW_AFTER_LANE, /* lane and bound */
+    RAW_AFTER_ENTRY /* the entry, and how much more the bound is */
+};
+
+/* How the place of an object that begins is said. */
+enum raw_placing {
+    RAW_PLACES_ITSELF, /* or not at all */
+    RAW_PLACES_LISTED, /* by where it is in a list (FORMAT.md 5.6), from 0 */
+    RAW_PLACES_NEARBY  /* by a zigzag difference */
+};
+
 /* What a record does not have is zero; of `cached`, undefined. */
 struct raw_said {
     uint8_t number;       /* FORMAT.md 3 */
@@ -51,7 +65,11 @@ struct raw_said {
     uint32_t ends_class;  /* if the record says it */
     uint32_t place;       /* of the object that begins; 0: none is said */
     uint32_t place_class;
-    uint64_t lane, bound;   /* foreign; entry: which one, and the difference */
+    uint64_t lane, bound;             /* foreign; entry: which one, and the difference */
+    uint8_t after;                    /* enum raw_after */
+    uint8_t placing;                  /* enum raw_placing: how the place is said, */
+    uint64_t nearby;                  /* and what, if `place` does not say it */
+    uint64_t after_lane, after_bound; /* in an opaque stream: whom it comes after */
     uint64_t size, operand; /* as in struct record; of a sequence number, the difference */
     uint64_t address;       /* zigzag number */
     enum raw_error wrong;   /* if raw_units_take() returned false, */
@@ -62,8 +80,8 @@ struct raw_said {
 struct raw_units {
     const uint8_t *at, *end;
     const uint8_t *profile;
-    bool addresses;
-    bool packed; /* units may say ages */
+    uint32_t features; /* of the stream: RAW_FEATURE_... */
+    bool packed;       /* units may say ages */
 
     /* Of the record at hand: raw_units.c. */
     bool is_cut;    /* it needs units behind the end */
@@ -92,7 +110,7 @@ struct raw_form {
 #define RAW_FORM_SHIFT 9
 #define RAW_FORMS      (0x10000u >> RAW_FORM_SHIFT)
 
-void raw_forms_fill(struct raw_form forms[RAW_FORMS], const uint8_t *profile, bool addresses,
+void raw_forms_fill(struct raw_form forms[RAW_FORMS], const uint8_t *profile, uint32_t features,
                     bool packed);
 
 #ifdef __cplusplus

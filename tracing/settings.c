@@ -302,7 +302,8 @@ const char *settings_apply(struct writer *writer, const char *output)
     writer->speaks = settings.speaks;
     writer->report = settings.report;
     writer->foreign_malloc = settings.foreign_malloc;
-    writer->addresses = settings.addresses;
+    writer->features = (settings.addresses ? RAW_FEATURE_ADDRESSES : 0) |
+                       (malloctape_front_end.opaque ? RAW_FEATURE_OPAQUE : 0);
     writer->loses = settings.loses;
     writer->scratch = settings.scratch;
     writer->patience_ns = settings.patience_ns;

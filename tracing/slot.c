@@ -21,7 +21,8 @@ static void begin_segment(struct malloctape_lane *lane, uint32_t slot, const uin
                           size_t count)
 {
     bool key = lane->slot.count % RAW_KEY_SEGMENT_EVERY == 0;
-    lane->units.addresses = recording.writer.addresses;
+    lane->units.features = recording.writer.features;
+    lane->units.rounding = malloctape_front_end.rounding;
     units_begin_segment(&lane->units, before, count, lane->slot.count, key);
     struct spool_segment segment = {.lane = lane->registry.number,
                                     .serial = lane->slot.count++,

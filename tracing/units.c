@@ -32,14 +32,20 @@ static const struct {
     [RAW_REALLOC] = {0, RAW_UNIT_REALLOC_FAR, 0, RAW_REALLOC_FAR_LIMIT},
 };
 
+/* Whether the allocator is opaque: each allocation says its place, and frees are counted. */
+static inline bool is_opaque(const struct units_lane *lane)
+{
+    return lane->features & RAW_FEATURE_OPAQUE;
+}
+
 /* Over units that stand there. */
-static struct raw_units walk_over(const uint8_t *profile, bool addresses, const uint16_t *units,
+static struct raw_units walk_over(const uint8_t *profile, uint32_t features, const uint16_t *units,
                                   size_t count)
 {
     return (struct raw_units){.at = (const uint8_t *)units,
                               .end = (const uint8_t *)(units + count),
                               .profile = profile,
-                              .addresses = addresses};
+                              .features = features};
 }
 
 /* --- profiles --- */
@@ -77,7 +83,7 @@ static bool is_chosen_anew(uint64_t segments)
 static void count_kinds(const struct units_lane *lane, const uint16_t *units, size_t count,
                         uint32_t counts[CALL_KINDS], uint32_t *far)
 {
-    struct raw_units walk = walk_over(lane->profile, lane->addresses, units, count);
+    struct raw_units walk = walk_over(lane->profile, lane->features, units, count);
     struct raw_said said;
     for (unsigned range = 0; range < RAW_RANGES; range++)
         counts[first_profile[range]] = RAW_RANGES - range;
@@ -116,7 +122,8 @@ _Static_assert(offsetof(struct units_lane, first_allocation) / 64 !=
                    offsetof(struct units_lane, allocating) / 64,
                "what others read is not what the owner stores all the time");
 
-/* The hot path knows only small sizes, and writes no addresses. */
+/* The hot path knows only small sizes, and writes no addresses. Of an opaque allocator it knows no
+ * classes. */
 static void set_codes(struct units_lane *lane)
 {
     memset(lane->codes, 0, sizeof lane->codes);
@@ -126,13 +133,13 @@ static void set_codes(struct units_lane *lane)
         uint32_t limit = ranges[range].limit;
         code->base = ranges[range].base;
         if (range >= RAW_ALLOCATION_1 && range <= RAW_ALLOCATION_3) {
-            if (limit > UNITS_HOT_SIZE_LIMIT) limit = UNITS_HOT_SIZE_LIMIT;
-            code->size_limit = lane->addresses ? 0 : limit;
+            if (limit > UNITS_HOT_SIZE_LIMIT && !is_opaque(lane)) limit = UNITS_HOT_SIZE_LIMIT;
+            code->size_limit = lane->features & RAW_FEATURE_ADDRESSES ? 0 : limit;
             continue;
         }
-        code->limit = limit;
+        code->limit = is_opaque(lane) ? 0 : limit;
         code->far_base = ranges[range].far_base;
-        if (range != RAW_REALLOC || !lane->addresses)
+        if (range != RAW_REALLOC || !(lane->features & RAW_FEATURE_ADDRESSES))
             code->far_end = (uint16_t)(ranges[range].far_limit >> 16);
     }
     if (lane->wide) lane->codes[units_code_at(lane->profile[RAW_FREE_1])].limit = 0;
@@ -147,6 +154,7 @@ void units_begin_segment(struct units_lane *lane, const uint16_t *units, size_t 
     else if (is_chosen_anew(segments))
         choose_profile(lane, units, count);
     if (first || is_chosen_anew(segments)) set_codes(lane);
+    lane->profile[RAW_PROFILE_ROUNDING] = lane->rounding;
     memset(lane->foreign, 0, sizeof lane->foreign);
     lane->last_address = 0;
     if (key) memset(lane->sequences, 0, sizeof lane->sequences);
@@ -171,7 +179,7 @@ static uint16_t *rest_of_record(const struct units_lane *lane)
 }
 
 /* Completes the record whose first unit is `first` and whose other units stand behind the cursor up
- * to `end`. `begins`: objects that begin. */
+ * to `end`. `begins`: objects that begin; of an opaque allocator calls. */
 static void finish_record(struct units_lane *lane, unsigned first, const uint16_t *end,
                           bool is_event, uint64_t begins)
 {
@@ -192,9 +200,11 @@ static void finish(struct units_lane *lane, unsigned first, const uint16_t *end)
     finish_record(lane, first, end, false, 0);
 }
 
-static uint16_t *put_place(uint16_t *at, uint32_t place, uint32_t size_class)
+static uint16_t *put_place(const struct units_lane *lane, uint16_t *at, uint32_t place,
+                           uint32_t size_class)
 {
-    return put_number(put_number(at, place), size_class);
+    at = put_number(at, place);
+    return is_opaque(lane) ? at : put_number(at, size_class);
 }
 
 /* An object with all that the general form says; the flags of its code. */
@@ -202,7 +212,7 @@ static unsigned put_object(struct units_lane *lane, uint16_t **at,
                            const struct units_object *object)
 {
     if (object->unknown) {
-        *at = put_place(*at, object->place, object->size_class);
+        *at = put_place(lane, *at, object->place, object->size_class);
         return RAW_GENERAL_UNKNOWN;
     }
     if (!object->bound) {
@@ -212,37 +222,78 @@ static unsigned put_object(struct units_lane *lane, uint16_t **at,
     uint32_t number = raw_allocations_lane(object->bound);
     lane->foreign[number % RAW_FOREIGN_ENTRIES] = object->bound;
     *at = put_number(put_number(*at, number), raw_allocations_count(object->bound));
-    *at = put_place(*at, object->place, object->size_class);
+    *at = put_place(lane, *at, object->place, object->size_class);
     return RAW_GENERAL_FOREIGN;
 }
 
 /* The place of a new object: none for one that was the first of its class in the cache. */
-static uint16_t *put_new_place(uint16_t *at, const struct units_object *object, bool taken)
+static uint16_t *put_new_place(const struct units_lane *lane, uint16_t *at,
+                               const struct units_object *object, bool taken)
 {
     if (taken) return put_number(at, RAW_PLACE_NONE);
-    return put_place(at, object->place, object->size_class);
+    return put_place(lane, at, object->place, object->size_class);
 }
 
 static uint16_t *put_address(struct units_lane *lane, uint16_t *at, const void *object)
 {
-    if (!lane->addresses) return at;
+    if (!(lane->features & RAW_FEATURE_ADDRESSES)) return at;
     uint64_t address = (uint64_t)(uintptr_t)object / 8;
     at = put_number(at, zigzag((int64_t)(address - lane->last_address)));
     lane->last_address = address;
     return at;
 }
 
+/* What lane and bound the segment remembers for this one; 0: none that is of use. */
+static uint64_t remembered(const struct units_lane *lane, uint64_t bound)
+{
+    uint64_t latest = lane->foreign[raw_allocations_lane(bound) % RAW_FOREIGN_ENTRIES];
+    bool same = raw_allocations_lane(latest) == raw_allocations_lane(bound);
+    return same && latest <= bound ? latest : 0;
+}
+
+/* Whom the allocation at hand comes after, if anybody. Returns where its own first unit goes, which
+ * is the record's if `*first` is 0 then. */
+static uint16_t *put_after(struct units_lane *lane, uint64_t after, unsigned *first)
+{
+    uint16_t *at = units_cursor(lane);
+    unsigned entry = raw_allocations_lane(after) % RAW_FOREIGN_ENTRIES;
+    *first = 0;
+    if (!after) return at;
+    uint64_t latest = remembered(lane, after);
+    lane->foreign[entry] = after;
+    *first = latest ? RAW_UNIT_AFTER + entry : RAW_UNIT_AFTER_LANE;
+    if (latest) return put_number(at + 1, after - latest);
+    return put_number(put_number(at + 1, raw_allocations_lane(after)),
+                      raw_allocations_count(after));
+}
+
+/* Completes an allocation whose own first unit is `unit`; the other arguments as put_after() left
+ * them. */
+static void finish_allocation(struct units_lane *lane, unsigned first, uint16_t *own, unsigned unit,
+                              const uint16_t *end)
+{
+    if (first) *own = (uint16_t)unit;
+    finish_event(lane, first ? first : unit, end, 1);
+}
+
 void units_allocation(struct units_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
                       const struct units_allocation_of *allocation)
 {
-    uint16_t *at = rest_of_record(lane);
-    unsigned range = range_of(lane, kind);
-    bool is_short = allocation->taken && range < RAW_RANGES && size < ranges[range].limit;
-    unsigned first = is_short ? ranges[range].base + (unsigned)size : RAW_UNIT_GENERAL + kind;
+    unsigned range = range_of(lane, kind), after;
+    uint16_t *own = put_after(lane, allocation->after, &after), *at = own + 1;
+    bool opaque = is_opaque(lane);
+    bool is_short =
+        (allocation->taken || opaque) && range < RAW_RANGES && size < ranges[range].limit;
+    unsigned unit = is_short ? ranges[range].base + (unsigned)size : RAW_UNIT_GENERAL + kind;
     if (!is_short) at = put_number(at, size);
     if (call_shapes[kind] == SHAPE_ALLOCATION_ALIGNED) at = put_number(at, alignment);
-    if (!is_short) at = put_new_place(at, &allocation->object, allocation->taken);
-    finish_event(lane, first, put_address(lane, at, allocation->address), 1);
+    if (!is_short) {
+        at = put_new_place(lane, at, &allocation->object, allocation->taken);
+    } else if (opaque) {
+        *at++ = (uint16_t)allocation->object.place;
+        *at++ = (uint16_t)(allocation->object.place >> 16);
+    }
+    finish_allocation(lane, after, own, unit, put_address(lane, at, allocation->address));
 }
 
 /* The first unit of the short forms for an object that this lane has; 0 if there is none. */
@@ -250,7 +301,7 @@ static unsigned put_near(struct units_lane *lane, uint16_t **at, unsigned range,
                          const struct units_object *object)
 {
     if (range == RAW_RANGES || object->unknown || object->bound || !object->place) return 0;
-    bool wide = lane->wide && range == RAW_FREE_1;
+    bool wide = is_opaque(lane) || (lane->wide && range == RAW_FREE_1);
     if (object->place < ranges[range].limit && !wide) return ranges[range].base + object->place;
     if (object->place >= ranges[range].far_limit) return 0;
     *(*at)++ = (uint16_t)object->place;
@@ -260,12 +311,14 @@ static unsigned put_near(struct units_lane *lane, uint16_t **at, unsigned range,
 void units_realloc(struct units_lane *lane, unsigned kind, const struct units_object *old,
                    uint64_t size, const struct units_allocation_of *allocation)
 {
-    uint16_t *at = rest_of_record(lane);
-    unsigned first = put_near(lane, &at, range_of(lane, kind), old);
-    if (!first) first = RAW_UNIT_GENERAL + kind + put_object(lane, &at, old);
+    unsigned after;
+    uint16_t *own = put_after(lane, allocation->after, &after), *at = own + 1;
+    unsigned unit = put_near(lane, &at, range_of(lane, kind), old);
+    if (!unit) unit = RAW_UNIT_GENERAL + kind + put_object(lane, &at, old);
     at = put_number(at, size);
-    if (kind == CALL_REALLOC_MOVED) at = put_new_place(at, &allocation->object, allocation->taken);
-    finish_event(lane, first, put_address(lane, at, allocation->address), 1);
+    if (kind == CALL_REALLOC_MOVED)
+        at = put_new_place(lane, at, &allocation->object, allocation->taken);
+    finish_allocation(lane, after, own, unit, put_address(lane, at, allocation->address));
 }
 
 /* The first unit of a free with the latest bound of the lane that has the object; 0 if it
@@ -274,13 +327,12 @@ static inline unsigned put_foreign(struct units_lane *lane, uint16_t **at,
                                    const struct units_object *object)
 {
     unsigned entry = raw_allocations_lane(object->bound) % RAW_FOREIGN_ENTRIES;
-    uint64_t latest = lane->foreign[entry];
-    if (raw_allocations_lane(latest) != raw_allocations_lane(object->bound) || !latest ||
-        latest > object->bound || object->place >= RAW_FOREIGN_LIMIT)
-        return 0;
+    uint64_t latest = remembered(lane, object->bound), more = object->bound - latest;
+    if (!latest || object->place >= RAW_FOREIGN_LIMIT) return 0;
     lane->foreign[entry] = object->bound;
     *(*at)++ = (uint16_t)object->place;
-    *at = put_number(*at, (object->bound - latest) * RAW_FOREIGN_CLASSES + object->size_class);
+    if (!is_opaque(lane)) more = more * RAW_FOREIGN_CLASSES + object->size_class;
+    *at = put_number(*at, more);
     return RAW_UNIT_FOREIGN + (entry << RAW_FOREIGN_ENTRY_SHIFT) + (object->place >> 16);
 }
 
@@ -297,7 +349,7 @@ void units_free(struct units_lane *lane, unsigned kind, const struct units_objec
     if (shape == SHAPE_FREE_SIZED || shape == SHAPE_FREE_SIZED_ALIGNED) at = put_number(at, size);
     if (shape == SHAPE_FREE_ALIGNED || shape == SHAPE_FREE_SIZED_ALIGNED)
         at = put_number(at, alignment);
-    finish_event(lane, first, at, 0);
+    finish_event(lane, first, at, is_opaque(lane));
 }
 
 void units_heap_call(struct units_lane *lane, unsigned kind, unsigned count, uint64_t first,
@@ -367,9 +419,10 @@ void units_uncached(struct units_lane *lane, unsigned size_class, unsigned count
 
 /* --- units that stand there --- */
 
-uint64_t units_events(const uint8_t *profile, bool addresses, const uint16_t *units, size_t count)
+uint64_t units_events(const uint8_t *profile, uint32_t features, const uint16_t *units,
+                      size_t count)
 {
-    struct raw_units walk = walk_over(profile, addresses, units, count);
+    struct raw_units walk = walk_over(profile, features, units, count);
     uint64_t events = 0;
     struct raw_said said;
     /* Calls are events, also those that failed. */
@@ -378,10 +431,10 @@ uint64_t units_events(const uint8_t *profile, bool addresses, const uint16_t *un
     return events;
 }
 
-size_t units_whole(const uint8_t *profile, bool addresses, const uint16_t *units, size_t count,
+size_t units_whole(const uint8_t *profile, uint32_t features, const uint16_t *units, size_t count,
                    size_t units_max)
 {
-    struct raw_units walk = walk_over(profile, addresses, units, count);
+    struct raw_units walk = walk_over(profile, features, units, count);
     size_t whole = 0;
     struct raw_said said;
     while (walk.at < walk.end && raw_units_take(&walk, &said)) {

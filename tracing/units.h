@@ -70,11 +70,16 @@ struct units_lane {
     /* Allocations before the slot. Others read it, so it shares no line with what the thread stores
      * all the time. */
     uint64_t first_allocation;
+    /* Of an opaque allocator: the place at which a call that is not recorded yet ends an object (0:
+     * there is none), and how many calls it will be then. Read by others. */
+    uint64_t ending;
+    uint32_t ending_place;
 
     /* Off the hot path. */
     uint8_t allocating __attribute__((aligned(64))); /* sequence numbers belong to the next event */
     bool wide;                                       /* many places are far: all are written so */
-    bool addresses;                                  /* recorded with each allocation */
+    uint32_t features;                               /* of the stream: RAW_FEATURE_... */
+    uint8_t rounding; /* of an opaque allocator: sizes with the same (size + this) / 16 are alike */
     uint8_t profile[RAW_PROFILE_BYTES];
     uint64_t extra_units; /* written so far, that are not the first unit of an event */
     uint64_t last_address;
@@ -112,6 +117,21 @@ static inline uint64_t units_head_allocations(uint64_t head, uint64_t first)
     return first + (head - first) % UNITS_HEAD_ALLOCATIONS_LIMIT;
 }
 
+/* The lane's next call ends the object at the place before it is recorded, as the realloc of an
+ * opaque allocator does: who takes the place meanwhile comes after that call. */
+static inline void units_announce(struct units_lane *lane, uint32_t place)
+{
+    atomic_store_release(&lane->ending,
+                         units_head_allocations(lane->head, lane->first_allocation) + 1);
+    atomic_store_release(&lane->ending_place, place);
+}
+
+/* It has been recorded. */
+static inline void units_announce_end(struct units_lane *lane)
+{
+    atomic_store_release(&lane->ending_place, RAW_PLACE_NONE);
+}
+
 /* Of a lane that the caller has. */
 static inline uint16_t *units_cursor(const struct units_lane *lane)
 {
@@ -135,6 +155,17 @@ static inline void units_enter_slot(struct units_lane *lane, const uint16_t *uni
     uint64_t allocations = units_allocations_so_far(lane);
     atomic_store_release(&lane->first_allocation, allocations);
     atomic_store_release(&lane->head, units_head(units, allocations));
+}
+
+/* Of a lane of an opaque allocator that has given up the place: how many calls it had made then, or
+ * somewhat more, but none that come after what the caller is about to record. */
+static inline uint64_t units_calls_so_far(const struct units_lane *lane, uint32_t place)
+{
+    while (atomic_load_acquire(&lane->ending_place) == place) {
+        uint64_t ending = atomic_load_acquire(&lane->ending);
+        if (atomic_load_acquire(&lane->ending_place) == place) return ending;
+    }
+    return units_allocations_so_far(lane);
 }
 
 static inline const struct units_code *units_code_of(const struct units_lane *lane, unsigned kind)
@@ -252,6 +283,66 @@ static inline bool units_hot_sequence(struct units_lane *lane, unsigned structur
     return true;
 }
 
+/* --- usual records of an opaque allocator ---
+ *
+ * An allocation says its place, and a free is a call that counts. */
+
+/* An allocation at a place that the lane has. `size` is below the limit of the code. */
+static inline void units_hot_opaque_allocation(struct units_lane *lane, uint16_t *cursor,
+                                               unsigned kind, uint64_t size, uint32_t place)
+{
+    uint64_t units = (uint64_t)place << 16 | (uint16_t)(units_code_of(lane, kind)->base + size);
+    memcpy(cursor, &units, sizeof units);
+    lane->extra_units += 2;
+    atomic_add_own_release(&lane->head, 3 * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
+}
+
+/* The same at a place that another lane has had, which has made so many calls (`after`,
+ * raw_allocations()). False: the segment remembers no bound of that lane that is near, and nothing
+ * is written. */
+static inline bool units_hot_opaque_taken_over(struct units_lane *lane, uint16_t *cursor,
+                                               unsigned kind, uint64_t size, uint32_t place,
+                                               uint64_t after)
+{
+    unsigned entry = raw_allocations_lane(after) % RAW_FOREIGN_ENTRIES;
+    uint64_t latest = lane->foreign[entry], more = after - latest;
+    uint64_t units = (uint64_t)place << 16 | (uint16_t)(units_code_of(lane, kind)->base + size);
+    if (!latest || more >= RAW_NUMBER_MORE) return false;
+    lane->foreign[entry] = after;
+    cursor[1] = (uint16_t)more;
+    memcpy(cursor + 2, &units, sizeof units);
+    atomic_store_release(cursor, (uint16_t)(RAW_UNIT_AFTER + entry));
+    lane->extra_units += 4;
+    atomic_add_own_release(&lane->head, 5 * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
+    return true;
+}
+
+/* A free of an object that the lane has. False: the place has no code, and nothing is written. */
+static inline bool units_hot_opaque_free(struct units_lane *lane, uint16_t *cursor, unsigned kind,
+                                         uint32_t place)
+{
+    const struct units_code *code = units_code_of(lane, kind);
+    if (!units_code_has_far(code, place)) return false;
+    units_put_far(cursor, code->far_base, place);
+    lane->extra_units++;
+    atomic_add_own_release(&lane->head, 2 * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
+    return true;
+}
+
+/* The same for a kind that is told the size. */
+static inline bool units_hot_opaque_free_sized(struct units_lane *lane, uint16_t *cursor,
+                                               unsigned kind, uint32_t place, uint64_t size)
+{
+    const struct units_code *code = units_code_of(lane, kind);
+    if (!units_code_has_far(code, place) || size >= RAW_NUMBER_MORE) return false;
+    cursor[2] = (uint16_t)size;
+    atomic_fence_release();
+    units_put_far(cursor, code->far_base, place);
+    lane->extra_units += 2;
+    atomic_add_own_release(&lane->head, 3 * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
+    return true;
+}
+
 /* Whether a realloc of the object that the lane has there is recorded by the function below. */
 static inline bool units_hot_can_realloc(const struct units_lane *lane, unsigned kind,
                                          uint32_t place, uint64_t size)
@@ -294,6 +385,9 @@ struct units_allocation_of {
     struct units_object object; /* its place, and that one's class, told of unless 0 */
     const void *address;        /* written only if the lane records addresses */
     bool taken; /* it was the first of the class of its size in the cache that the stream follows */
+    /* Of an opaque allocator: who has had the place, and how far that lane has got
+     * (units_calls_so_far()); 0: this lane, or nobody. */
+    uint64_t after;
 };
 
 void units_allocation(struct units_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
@@ -327,10 +421,11 @@ void units_lost(struct units_lane *lane, uint64_t events, uint64_t allocations);
 
 /* How many of these records are events. `units` are whole records of a segment with that profile.
  * Any thread. */
-uint64_t units_events(const uint8_t *profile, bool addresses, const uint16_t *units, size_t count);
+uint64_t units_events(const uint8_t *profile, uint32_t features, const uint16_t *units,
+                      size_t count);
 
 /* How many of these units, at most `units_max`, are whole records. */
-size_t units_whole(const uint8_t *profile, bool addresses, const uint16_t *units, size_t count,
+size_t units_whole(const uint8_t *profile, uint32_t features, const uint16_t *units, size_t count,
                    size_t units_max);
 
 #ifdef __cplusplus

@@ -205,7 +205,7 @@ static void commit_units(struct writer *writer, struct malloctape_lane *lane, si
     struct chunk_units chunk = {.lane = lane->registry.number,
                                 .first_unit = segment.first_unit + before,
                                 .first_allocation = segment.first_allocation,
-                                .records = {segment.profile, writer->addresses, from, count}};
+                                .records = {segment.profile, writer->features, from, count}};
     uint8_t *room = sink_room(&writer->sink, CHUNK_BYTES_MAX(count));
     if (before == 0) chunk.flags = RAW_CHUNK_FLAG_BEGIN | (segment.key ? RAW_CHUNK_FLAG_KEY : 0);
     if (packed) chunk.flags |= RAW_CHUNK_FLAG_PACKED;
@@ -228,8 +228,7 @@ static size_t half_of_units(const struct writer *writer, const struct malloctape
                             size_t count)
 {
     struct spool_segment segment = spool_segment_of(&writer->spool, lane->writer.read_slot);
-    return units_whole(segment.profile, writer->addresses, lane->writer.read_from, count,
-                       count / 2);
+    return units_whole(segment.profile, writer->features, lane->writer.read_from, count, count / 2);
 }
 
 /* Near the limit of bytes each chunk is written by itself. What does not fit is tried again with
@@ -447,7 +446,7 @@ static uint64_t events_of_lane(const struct writer *writer, const struct malloct
     const uint16_t *units = spool_units(&writer->spool, lane->writer.read_slot);
     struct spool_segment segment = spool_segment_of(&writer->spool, lane->writer.read_slot);
     return segment.first_unit - segment.extra_units +
-           units_events(segment.profile, writer->addresses, units,
+           units_events(segment.profile, writer->features, units,
                         (size_t)(lane->writer.read_from - units));
 }
 
@@ -627,11 +626,6 @@ static void put_end(struct writer *writer)
     }
 }
 
-static uint64_t features(const struct writer *writer)
-{
-    return writer->addresses ? RAW_FEATURE_ADDRESSES : 0;
-}
-
 static void forget_output(struct writer *writer)
 {
     output_forget(&writer->files);
@@ -706,7 +700,7 @@ static void put_header(struct writer *writer)
     bytes_put16(header + RAW_HEADER_VERSION_MAJOR, RAW_VERSION_MAJOR);
     bytes_put16(header + RAW_HEADER_VERSION_MINOR, RAW_VERSION_MINOR);
     bytes_put32(header + RAW_HEADER_METADATA_BYTES, (uint32_t)writer->metadata_bytes);
-    bytes_put64(header + RAW_HEADER_FEATURES, features(writer));
+    bytes_put64(header + RAW_HEADER_FEATURES, writer->features);
     memcpy(header + RAW_HEADER_RECORDING_ID, writer->recording_id, RAW_RECORDING_ID_BYTES);
     bytes_put64(header + RAW_HEADER_START_NS,
                 os_wall_clock_ns() - (os_clock_ns() - writer->start_ns));
@@ -744,7 +738,7 @@ static int open_output(struct writer *writer)
     memcpy(&files->id, writer->recording_id, sizeof files->id);
     int result = output_make(files);
     if (result < 0) return fail(writer, result, files->failed);
-    struct spool_identity identity = {writer->recording_id, writer->process_id, features(writer)};
+    struct spool_identity identity = {writer->recording_id, writer->process_id, writer->features};
     result = spool_open(&writer->spool, files->spool, &identity);
     if (result < 0) return fail(writer, result, files->spool_path);
     result = output_start(files);

@@ -82,7 +82,7 @@ struct writer {
     bool speaks;                /* also if there is no error */
     const char *report;         /* who is to be told (report.h) */
     const char *foreign_malloc; /* whose malloc the program has, if it is not ours; or empty */
-    bool addresses;             /* are recorded, FORMAT.md 5.4 */
+    uint32_t features;          /* of the stream: RAW_FEATURE_... */
     bool loses;                 /* threads do not wait for a slot: what finds none is lost */
     bool may_defer;             /* the beginning of the thread */
     struct writer_limits limits;

@@ -9,7 +9,7 @@ namespace {
 
 using Object = RawBuilder::Object;
 
-std::string example() /* FORMAT.md 5.6 */
+std::string example() /* FORMAT.md 5.7 */
 {
     RawSample raw;
     raw.records(0, [&] {
