@@ -8,6 +8,7 @@
  *                     inspect/ info.c, dump.c, verify.c
  *                     compare/ compare.c
  *                     report/ report.c
+ *                     convert/ import.c, export.c
  *
  * Of this room, the others know this header alone. */
 #ifndef MALLOCTAPE_CLI_H
@@ -32,6 +33,8 @@ extern const struct cli_command cli_verify;
 extern const struct cli_command cli_compare;
 extern const struct cli_command cli_report;
 extern const struct cli_command cli_ctl;
+extern const struct cli_command cli_import;
+extern const struct cli_command cli_export;
 
 /* Prints "malloctape NAME: message" on the standard error. Returns PROGRAM_FAILED. */
 int cli_fail(const struct cli_command *command, const char *message, ...)

@@ -54,6 +54,8 @@ void info_free(struct info *info)
     free(info->foreign_malloc);
     free(info->recording);
     free(info->pid);
+    free(info->source);
+    free(info->lacks);
 }
 
 static bool info_show(const struct info *info, const struct options *options)

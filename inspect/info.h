@@ -27,8 +27,10 @@ struct info {
     bool has_addresses;
     char *foreign_malloc; /* file that has the program's malloc, if it is not ours; or empty */
     char *program, *allocator, *recording,
-        *pid;             /* empty where the stream does not say; freed by info_free() */
-    double start_s;       /* since the epoch; 0: unknown */
+        *pid; /* empty where the stream does not say; freed by info_free() */
+    char *source,
+        *lacks;     /* of `malloctape import`: the format it read, and what that does not say */
+    double start_s; /* since the epoch; 0: unknown */
     uint64_t duration_ns; /* until the end chunk, or the last tick */
     struct original original;
 

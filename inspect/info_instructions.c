@@ -36,6 +36,8 @@ static void take_header(struct info *info, const struct instruction_header *head
     info->allocator = value(header, "allocator");
     info->recording = value(header, "run");
     info->pid = value(header, "pid");
+    info->source = value(header, "source");
+    info->lacks = value(header, "lacks");
     char *start = value(header, "start");
     if (start != NULL) info->start_s = strtod(start, NULL);
     free(start);

@@ -90,6 +90,8 @@ void info_print(const struct info *info, const char *path)
 {
     printf("%-16s %s\n", "file", path);
     print_format(info);
+    line("made from", info->source);
+    line("which lacks", info->lacks);
     line("program", info->program);
     line("allocator", info->allocator);
     if (info->foreign_malloc != NULL && *info->foreign_malloc != '\0')
@@ -134,6 +136,8 @@ static void put_origin(json_t *object, const struct info *info)
     put_text(object, "version", version);
     json_object_set_new(object, "lz4", json_boolean(info->lz4));
     json_object_set_new(object, "addresses", json_boolean(info->has_addresses));
+    put_text(object, "source", info->source);
+    put_text(object, "lacks", info->lacks);
     put_text(object, "program", info->program);
     put_text(object, "allocator", info->allocator);
     put_text(object, "foreign_malloc", info->foreign_malloc);

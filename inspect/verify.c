@@ -28,6 +28,7 @@
 
 static const char help_text[] =
     "usage: malloctape verify RAW [ORDERED]\n"
+    "       malloctape verify ORDERED\n"
     "\n"
     "Puts the recording RAW in order with `postprocess` and checks the result, call by call,\n"
     "against the recording; or checks the instruction stream ORDERED instead. Says what was\n"
@@ -37,6 +38,9 @@ static const char help_text[] =
     "  rule 2  allocations come before their frees, of the very objects of the recording\n"
     "  rule 3  calls entered the allocator's shared structures in the recorded order\n"
     "  rule 4  no call is more than one tick window from its own, unless the others force it\n"
+    "\n"
+    "An instruction stream alone, as `malloctape import` makes it, is checked by itself: every call\n"
+    "on an object that is alive, live bytes, totals.\n"
     "\n"
     "malloctape(1) says exactly what is checked. The exit status is 0 when all of it holds, 3\n"
     "when it holds for a recording that was cut short, else 1.\n";
@@ -216,11 +220,24 @@ static int check_recording(struct verify *verify, const struct options *options)
     return status;
 }
 
+/* Whether the only file is an instruction stream; then *status has what came of it. */
+static bool run_ordered(const struct options *options, int *status)
+{
+    struct stream stream;
+    struct error error = {0};
+    if (options->ordered != NULL || !stream_open(&stream, options->raw, &error)) return false;
+    bool ordered = stream.format == STREAM_INSTRUCTIONS;
+    if (ordered) *status = verify_ordered(&stream, options->raw);
+    stream_close(&stream);
+    return ordered;
+}
+
 static int run(int count, char **words)
 {
     struct options options = {NULL, NULL};
     int status = options_parse(&options, count, words);
     if (status != 0) return status - 1;
+    if (run_ordered(&options, &status)) return status;
     int fd = open(options.raw, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return cli_fail(&cli_verify, "%s: cannot open: %s", options.raw, strerror(errno));
     struct verify *verify = malloc(sizeof *verify);

@@ -30,6 +30,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "inspect/stream.h"
 #include "inspect/verify_raw.h"
 #include "postprocess/instruction_reader.h"
 
@@ -151,5 +152,10 @@ bool verify_window(struct verify *verify, const struct verify_lane *lane);
 
 /* Compares a tick with that of the recording. `operands` as in INSTRUCTIONS.md 5.3. */
 bool verify_tick(struct verify *verify, const uint64_t *operands);
+
+/* ---- verify_ordered.c ---- */
+
+/* Checks an instruction stream by itself and says what was checked. Returns an exit status. */
+int verify_ordered(struct stream *stream, const char *path);
 
 #endif

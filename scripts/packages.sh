@@ -8,7 +8,7 @@
 # What building takes, tests included: run-demo.sh and run-tests.sh share a build.
 BUILD_PACKAGES='autoconf:autoconf automake:automake libtool:libtoolize make:make patch:patch
     gcc:gcc g++:g++ pkg-config:pkg-config libc6-dev liblz4-dev libxxhash-dev
-    libjansson-dev libgtest-dev
+    libjansson-dev libarchive-dev libgtest-dev
     ruby:ruby lz4:lz4 ca-certificates'
 # Other allocators to replay on. Tests of them are left out where they are missing.
 ALLOCATOR_PACKAGES='libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4'

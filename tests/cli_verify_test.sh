@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 42
+plan 43
 
 # in_order ORDERED - `verify_raw` in this order is fine.
 in_order() {
@@ -91,10 +91,15 @@ damaged_recording() {
 }
 
 mistaken() {
-    sample verify_good && exits 1 verify verify_good &&
-        says 'this is an instruction stream, which is in order already' &&
-        ! says '^postprocess' && sample verify_raw && exits 1 verify verify_raw verify_raw &&
+    sample verify_raw && exits 1 verify verify_raw verify_raw &&
         says 'this is a recording; order it first with postprocess' && [ ! -s out ]
+}
+# Without a recording: what the reader of the stream checks.
+ordered_alone() {
+    sample verify_good && exits 0 verify verify_good && prints 'verify_good: consistent;' &&
+        sample instructions_cut && exits 3 verify instructions_cut && prints 'as far as it goes' &&
+        head -c 200 verify_good >changed && printf x >>changed &&
+        tail -c +202 verify_good >>changed && exits 1 verify changed && says 'changed: offset'
 }
 output_full() {
     sample verify_raw
@@ -184,6 +189,7 @@ check 'a recording that is damaged' damaged_recording
 check 'one taken for the other' mistaken
 check 'a full standard output is told' output_full
 check 'a recording that is not there' no_recording
+check 'an instruction stream alone' ordered_alone
 check 'exit 2 for wrong options' usage
 check 'postprocess is not there' postprocess_missing
 check 'what postprocess makes of the samples' orders_samples

@@ -1,0 +1,118 @@
+/* call_writer - takes the calls of another tool's file, one after another, and writes an
+ * instruction stream.
+ *
+ *   reader of a format --struct call--> call_writer --> instruction_writer --> p.lz4
+ *
+ *     call_writer_thread(&writer, 17);
+ *     call_writer_put(&writer, &(struct call){CALL_MALLOC, .began = address, .size = 24});
+ *     call_writer_put(&writer, &(struct call){CALL_FREE, .ended = address});
+ *     call_writer_finish(&writer);
+ *
+ * An object is known by its name in the file: an address, or an index plus one. Two threads write
+ * a file in an order that is not always the real one: an object is allocated at an address whose
+ * free comes only later in the file. Then that call is held back until the free, with all later
+ * calls of its thread; where the file has no threads, that call alone. When the free does not come
+ * (CALLS_HELD_MAX calls are held, or the file ends), the older object stays alive, without a name.
+ * Nothing is invented: every call of the file is one call of the stream, but for a free of NULL.
+ *
+ * Each thread has a lane; the lane of a thread that has ended is taken by a later one.
+ *
+ * What fails (output, memory, too many threads) stays in `error`, and later calls go nowhere.
+ *
+ * Memory: names.h for each live object, the calls that are held, and 24 bytes for each
+ * thread there ever was. One
+ * thread. */
+#ifndef MALLOCTAPE_CALL_WRITER_H
+#define MALLOCTAPE_CALL_WRITER_H
+
+#include "common/output.h"
+#include "convert/names.h"
+#include "postprocess/instruction_writer.h"
+
+#define CALLS_HELD_MAX 65536u
+
+/* How far apart ticks are, in the time of the file. */
+#define CALL_TICK_NS UINT64_C(10000000)
+
+#define CALL_WRITER_ERROR_LIST(X)                                                          \
+    X(CALL_WRITER_THREADS, "convert_threads", "more than 65 536 threads at the same time") \
+    X(CALL_WRITER_SIZE, "convert_size", "an object of 2^64-1 bytes")
+enum call_writer_error { CALL_WRITER_ERROR_LIST(ERROR_LIST_ENUM) };
+extern const struct error_kind call_writer_errors[];
+
+/* A call as a file has it. */
+struct call {
+    uint8_t kind; /* enum call_kind; CALL_REALLOC_MOVED: a realloc of whatever kind */
+    uint64_t ended,
+        began; /* names, or 0: of what the call freed or moved, and of what it brought */
+    uint64_t size, alignment;
+};
+
+struct call_writer_counts {
+    uint64_t failed;        /* allocations and reallocs that brought no object */
+    uint64_t unknown;       /* frees and reallocs of objects whose allocation is not in the file */
+    uint64_t held;          /* allocations that came before the free of their address */
+    uint64_t never_freed;   /* objects whose free is not in the file: another one has the address */
+    uint64_t frees_of_null; /* left out: they do nothing */
+};
+
+struct thread;
+struct held_call;
+
+struct call_writer {
+    bool has_threads; /* set before the first call */
+    struct call_writer_counts counts;
+    uint64_t peak_live_bytes; /* the most that live objects asked for */
+    struct error error;
+    struct instruction_writer instructions;
+
+    /* From here on: call_writer.c only. */
+    struct names names, thread_names;
+    struct thread *threads;
+    uint32_t threads_count, threads_room, thread; /* the current one */
+    uint32_t lanes;                               /* ever used */
+    uint32_t *lanes_free, lanes_free_count;
+    struct held_call *held; /* CALLS_HELD_MAX of them and one, once there is any; 0 is none */
+    uint32_t held_count, held_used, held_unused;
+    uint32_t oldest, youngest; /* of the held calls */
+    uint64_t *changed;         /* names that something waits for, and that began or ended */
+    size_t changed_first, changed_count;
+    uint64_t first_ns, latest_ns, ticked_ns; /* of the file */
+    uint64_t rss;
+    bool timed;
+};
+
+/* Writes the header. `output` stays the caller's. False: see writer->error. */
+bool call_writer_open(struct call_writer *writer, struct output *output, const char *metadata);
+
+/* What follows is of this thread. */
+void call_writer_thread(struct call_writer *writer, uint64_t id);
+
+/* The current thread has ended. */
+void call_writer_thread_end(struct call_writer *writer);
+
+/* False: see writer->error. */
+bool call_writer_put(struct call_writer *writer, const struct call *call);
+
+/* Whether an object of this name is alive, as far as calls have been written. */
+bool call_writer_is_live(const struct call_writer *writer, uint64_t name);
+
+/* Whether calls of the current thread are held back. */
+bool call_writer_is_held(const struct call_writer *writer);
+
+/* Lets the call go on that has been held back longest. False: there is none. */
+bool call_writer_release_oldest(struct call_writer *writer);
+
+/* The time of the file, in nanoseconds since whatever: becomes a tick now and then. Times that go
+ * back are ignored. `rss`: 0 where it is not known. */
+void call_writer_time(struct call_writer *writer, uint64_t ns, uint64_t rss);
+
+/* Writes what is held, and the end. False if anything failed since the opening. */
+bool call_writer_finish(struct call_writer *writer);
+
+/* Writes what is held and no end: the stream has been cut. */
+void call_writer_cut(struct call_writer *writer);
+
+void call_writer_close(struct call_writer *writer);
+
+#endif

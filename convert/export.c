@@ -1,0 +1,265 @@
+/* malloctape export - writes a trace in another tool's format. */
+#include "convert/export.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "common/call_table.h"
+#include "common/json_file.h"
+#include "inspect/ordered.h"
+
+static const char help_text[] =
+    "usage: malloctape export --to FORMAT [--quiet] [--json FILE] TRACE -o OUT\n"
+    "\n"
+    "Writes the calls of TRACE, a recording or an instruction stream, in another tool's format.\n"
+    "TRACE and OUT may be -, the standard input and output. The summary on standard error tells\n"
+    "what the format cannot hold, and how many calls that concerns.\n"
+    "\n"
+    "      --to FORMAT   memory_replay, mtrace, ops, rep\n"
+    "  -o, --output OUT  where it goes; compressed if the name ends in .lz4\n"
+    "  -j, --json FILE   writes the summary as JSON\n"
+    "  -q, --quiet       no summary\n"
+    "\n"
+    "docs/formats.md says what of a trace each format keeps. The exit status is 0, 3 when the\n"
+    "trace was cut short, 1 when it is damaged or OUT cannot be written.\n";
+
+static const struct export_writer *const writers[] = {&export_memory_replay, &export_mtrace,
+                                                      &export_ops, &export_rep};
+enum { WRITERS = sizeof writers / sizeof *writers };
+
+struct options {
+    const struct export_writer *writer;
+    const char *trace, *output, *json;
+    bool quiet;
+};
+
+/* ---- options ---- */
+
+static const struct export_writer *writer_find(const char *name)
+{
+    for (size_t i = 0; i < WRITERS; i++)
+        if (strcmp(writers[i]->name, name) == 0) return writers[i];
+    return NULL;
+}
+
+/* Returns 0 to go on, or the exit status plus one. */
+static int options_parse(struct options *options, int count, char **words)
+{
+    static const struct option known[] = {
+        {"to", required_argument, NULL, 't'},   {"output", required_argument, NULL, 'o'},
+        {"json", required_argument, NULL, 'j'}, {"quiet", no_argument, NULL, 'q'},
+        {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
+    int option;
+    while ((option = getopt_long(count, words, "o:j:qh", known, NULL)) != -1) {
+        switch (option) {
+        case 't':
+            options->writer = writer_find(optarg);
+            if (options->writer == NULL)
+                return cli_usage_error(&cli_export, "there is no format '%s'", optarg) + 1;
+            break;
+        case 'o': options->output = optarg; break;
+        case 'j': options->json = optarg; break;
+        case 'q': options->quiet = true; break;
+        case 'h': return program_help(help_text) + 1;
+        default: return cli_usage_error(&cli_export, NULL) + 1;
+        }
+    }
+    if (options->writer == NULL) return cli_usage_error(&cli_export, "--to FORMAT is needed") + 1;
+    if (options->output == NULL) return cli_usage_error(&cli_export, "-o OUT is needed") + 1;
+    if (optind + 1 != count) return cli_usage_error(&cli_export, "one trace, please") + 1;
+    options->trace = words[optind];
+    return 0;
+}
+
+/* ---- the calls ---- */
+
+struct exporting {
+    struct export export;
+    const struct export_writer *writer;
+    uint64_t *threads; /* ids, by lane */
+    uint32_t lane;
+    uint64_t tick_ns, ns; /* of the latest tick; of the latest call */
+};
+
+/* A call is as old as the latest tick, and a nanosecond younger than the one before it. */
+static struct export_call call_here(struct exporting *state)
+{
+    state->ns = state->ns >= state->tick_ns ? state->ns + 1 : state->tick_ns;
+    return (struct export_call){
+        .lane = state->lane,
+        .thread = state->threads[state->lane],
+        .object = INSTRUCTION_NO_REGISTER,
+        .ns = state->ns,
+    };
+}
+
+static bool export_one_call(struct exporting *state, const struct instruction *one,
+                            const uint64_t *operands)
+{
+    struct export_losses *losses = &state->export.losses;
+    struct export_call call = call_here(state);
+    call.kind = instruction_number(one);
+    call.shape = call_shapes[call.kind];
+    call.failed = (one->opcode & INSTRUCTION_FAILED) != 0;
+    call.unknown = (one->opcode & INSTRUCTION_UNKNOWN) != 0;
+    call.object = one->object;
+    call.size = one->size;
+    if (call.shape == SHAPE_HEAP) {
+        losses->heap++;
+        return true;
+    }
+    if (call.failed || (call.unknown && call.shape != SHAPE_REALLOC)) {
+        losses->failed += call.failed;
+        losses->unknown += !call.failed;
+        return true;
+    }
+    losses->unknown_reallocs += call.unknown;
+    if (shape_has_alignment(call.shape)) call.alignment = operands[one->operand_at];
+    state->export.calls++;
+    return state->writer->call(&state->export, &call);
+}
+
+static bool export_instruction(struct exporting *state, const struct instruction *one,
+                               const uint64_t *operands)
+{
+    unsigned number = instruction_number(one);
+    if (number < CALL_KINDS) return export_one_call(state, one, operands);
+    switch (number) {
+    case INSTRUCTION_LANE: state->lane = (uint32_t)operands[one->operand_at]; break;
+    case INSTRUCTION_THREAD_BEGIN: state->threads[state->lane] = operands[one->operand_at]; break;
+    case INSTRUCTION_TICK: state->tick_ns += operands[one->operand_at]; break;
+    case INSTRUCTION_THREAD_END: {
+        struct export_call where = call_here(state);
+        if (state->writer->thread_end != NULL)
+            return state->writer->thread_end(&state->export, &where);
+        break;
+    }
+    default: break;
+    }
+    return true;
+}
+
+static bool export_all(struct exporting *state, struct instruction_reader *reader)
+{
+    const struct export_writer *writer = state->writer;
+    struct instruction_batch batch;
+    bool good = writer->open == NULL || writer->open(&state->export);
+    while (good && instruction_reader_next(reader, &batch))
+        for (size_t i = 0; i < batch.count && good; i++)
+            good = export_instruction(state, &batch.at[i], batch.operands);
+    good = good && (writer->finish == NULL || writer->finish(&state->export));
+    if (writer->close != NULL) writer->close(&state->export);
+    return good;
+}
+
+/* ---- the summary ---- */
+
+static void print_summary(const struct exporting *state)
+{
+    const struct export_losses *losses = &state->export.losses;
+    fprintf(stderr, "%-36s %s\n", "format", state->writer->title);
+    fprintf(stderr, "%-36s %" PRIu64 "\n", "calls", state->export.calls);
+    if (*state->writer->loses != '\0')
+        fprintf(stderr, "%-36s %s\n", "it cannot hold", state->writer->loses);
+#define PRINT_LOSS(counter, key, name) \
+    if (losses->counter > 0) fprintf(stderr, "%-36s %" PRIu64 "\n", name, losses->counter);
+    EXPORT_LOSSES(PRINT_LOSS)
+#undef PRINT_LOSS
+}
+
+static bool write_json(const struct exporting *state, const char *path)
+{
+    const struct export_losses *losses = &state->export.losses;
+    struct error error = {0};
+    json_t *object = json_object();
+    json_put_text(object, "format", state->writer->name);
+    json_put_text(object, "cannot_hold", state->writer->loses);
+    json_put_number(object, "calls", state->export.calls);
+#define PUT_LOSS(counter, key, name) json_put_number(object, key, losses->counter);
+    EXPORT_LOSSES(PUT_LOSS)
+#undef PUT_LOSS
+    bool written = json_file_write(object, path, &error);
+    if (!written) cli_data_error(&cli_export, path, &error);
+    json_decref(object);
+    return written;
+}
+
+/* ---- all of it ---- */
+
+static bool open_output(struct exporting *state, const char *path)
+{
+    size_t bytes = strlen(path);
+    if (!output_open(&state->export.output, path)) {
+        cli_data_error(&cli_export, path, &state->export.output.error);
+        return false;
+    }
+    if (bytes > 4 && strcmp(path + bytes - 4, ".lz4") == 0) output_compress(&state->export.output);
+    return true;
+}
+
+/* With the header of the trace read. */
+static int export_to(struct exporting *state, struct instruction_reader *reader, const char *path)
+{
+    if (!open_output(state, path)) return PROGRAM_FAILED;
+    bool good = export_all(state, reader);
+    bool closed = output_close(&state->export.output);
+    struct error *error = &state->export.output.error;
+    if (error_is_set(&state->export.error)) error = &state->export.error;
+    if (good && closed) return PROGRAM_OK;
+    return cli_data_error(&cli_export, path, error);
+}
+
+/* What is wrong with the trace is in *error. */
+static int export_trace(struct exporting *state, struct ordered *ordered, const char *path,
+                        struct error *error)
+{
+    struct instruction_reader reader;
+    int status = PROGRAM_FAILED;
+    if (instruction_reader_open(&reader, ordered->input)) status = export_to(state, &reader, path);
+    if (reader.state == INSTRUCTIONS_FAILED) {
+        *error = reader.error;
+        status = PROGRAM_FAILED;
+    }
+    if (status == PROGRAM_OK &&
+        (reader.state == INSTRUCTIONS_CUT || reader.end_status == INSTRUCTION_STATUS_CUT))
+        status = PROGRAM_CUT;
+    instruction_reader_close(&reader);
+    return status;
+}
+
+static int run(int count, char **words)
+{
+    struct options options = {NULL, NULL, NULL, NULL, false};
+    struct exporting state = {.lane = 0};
+    struct ordered ordered;
+    struct error error = {0};
+    int status = options_parse(&options, count, words);
+    if (status != 0) return status - 1;
+    signal(SIGPIPE, SIG_IGN);
+    state.writer = options.writer;
+    state.threads = calloc(INSTRUCTION_LANES_MAX, sizeof *state.threads);
+    if (state.threads == NULL) return cli_fail(&cli_export, "no memory");
+    for (uint64_t lane = 0; lane < INSTRUCTION_LANES_MAX; lane++)
+        state.threads[lane] = lane;
+    if (ordered_open(&ordered, options.trace, &error)) {
+        status = export_trace(&state, &ordered, options.output, &error);
+        int ordering = ordered_close(&ordered, status != PROGRAM_FAILED);
+        if (status == PROGRAM_OK) status = ordering;
+    }
+    if (error_is_set(&error)) status = cli_data_error(&cli_export, options.trace, &error);
+    if (status != PROGRAM_FAILED && !options.quiet) print_summary(&state);
+    if (status != PROGRAM_FAILED && options.json != NULL && !write_json(&state, options.json))
+        status = PROGRAM_FAILED;
+    free(state.threads);
+    return status;
+}
+
+const struct cli_command cli_export = {"export", "writes a trace in another tool's format", run,
+                                       help_text};

@@ -1,0 +1,77 @@
+/* export - what `malloctape export` gives to those who write another tool's format; a file each.
+ *
+ *   trace --instruction_reader--> export.c --struct export_call--> write_NAME.c --> OUT
+ *
+ * A writer says once what its format cannot hold at all (`loses`), and counts what it leaves out or
+ * changes, call by call (struct export_losses). Objects are known by their registers: small
+ * numbers, each of one live object. */
+#ifndef MALLOCTAPE_EXPORT_H
+#define MALLOCTAPE_EXPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/output.h"
+#include "postprocess/instruction_reader.h"
+
+struct export_call {
+    unsigned kind, shape; /* common/call_kind.h */
+    bool failed, unknown; /* INSTRUCTIONS.md 5.1 */
+    uint32_t lane;
+    uint64_t thread; /* the id of the thread in that lane */
+    uint32_t object; /* its register; INSTRUCTION_NO_REGISTER */
+    uint64_t size, alignment;
+    uint64_t ns; /* since recording began, to within a tick; ascending */
+};
+
+/* X(counter, "name of the JSON key", "line of the summary") */
+#define EXPORT_LOSSES(X)                                                            \
+    X(failed, "failed", "failed calls left out")                                    \
+    X(unknown, "unknown", "of unknown objects: frees left out")                     \
+    X(unknown_reallocs, "unknown_reallocs", "of unknown objects: reallocs changed") \
+    X(heap, "heap_calls", "calls about the heap left out")                          \
+    X(kinds, "kinds_changed", "calls of other kinds")                               \
+    X(alignments, "alignments", "alignments left out")                              \
+    X(switches, "thread_switches", "thread switches left out")
+
+struct export_losses {
+#define EXPORT_LOSS_COUNTER(counter, key, name) uint64_t counter;
+    EXPORT_LOSSES(EXPORT_LOSS_COUNTER)
+#undef EXPORT_LOSS_COUNTER
+};
+
+struct export
+{
+    struct output output;
+    struct export_losses losses;
+    uint64_t calls; /* written */
+    struct error error;
+    void *state; /* the writer's own */
+};
+
+struct export_writer {
+    const char *name, *title;
+    const char *loses; /* what the format cannot hold; empty if nothing */
+    /* Each may be NULL but `call`. False: export->error, or that of the output. Heap calls and
+     * failed ones do not come. */
+    bool (*open)(struct export *export);
+    bool (*call)(struct export *export, const struct export_call *call);
+    bool (*thread_end)(struct export *export, const struct export_call *where);
+    bool (*finish)(struct export *export);
+    void (*close)(struct export *export); /* frees what open() took, after a failure too */
+};
+
+extern const struct export_writer export_memory_replay, export_mtrace, export_ops, export_rep;
+
+/* For writers of text: numbers without the C library's formatting. */
+char *export_put_text(char *to, const char *text);
+char *export_put_decimal(char *to, uint64_t number);
+char *export_put_hexadecimal(char *to, uint64_t number); /* with 0x */
+
+/* The address that stands for a register. */
+static inline uint64_t export_address(uint32_t object)
+{
+    return UINT64_C(0x100000) + (uint64_t)object * 16;
+}
+
+#endif

@@ -1,0 +1,55 @@
+/* formats - the formats of other tools that malloctape can read: one table, a file for each.
+ *
+ *   source --read_NAME.c--> call_writer
+ *
+ * A reader gets the source at its first byte and hands every call to the writer. It says what is
+ * wrong with source_bad_line() or source_bad_bytes(), and returns false; what came before stays.
+ * It checks every count before memory is taken for it. */
+#ifndef MALLOCTAPE_FORMATS_H
+#define MALLOCTAPE_FORMATS_H
+
+#include "convert/call_writer.h"
+#include "convert/source.h"
+
+/* What is looked at to recognize a format: so many bytes, or all there are. */
+#define FORMAT_HEAD_BYTES 4096u
+
+struct format_head {
+    const uint8_t *at;
+    size_t bytes;
+    bool whole; /* there is no more */
+};
+
+/* In the order in which they are tried: X(identifier, "name of --from", "title for people"). */
+#define FORMAT_LIST(X)                                         \
+    X(mtrace_text, "mtrace", "mtrace(3) of the GNU C library") \
+    X(memory_replay, "memory_replay", "Android memory_replay") \
+    X(rep, "rep", "CS:APP .rep")
+
+struct format {
+    const char *lacks; /* what it does not say; empty if nothing */
+    bool threads;      /* it says which thread made a call */
+    bool parts;        /* names are addresses: a file can go on where another one ended */
+    /* Whether the file is of this format. NULL: content does not tell. */
+    bool (*recognize)(const struct format_head *head);
+    bool (*read)(struct source *source, struct call_writer *writer);
+};
+
+#define FORMAT_DECLARE(identifier, name, title) extern const struct format format_##identifier;
+FORMAT_LIST(FORMAT_DECLARE)
+#undef FORMAT_DECLARE
+
+struct format_entry {
+    const char *name, *title;
+    const struct format *format;
+};
+
+extern const struct format_entry formats[]; /* ends with an entry without a name */
+
+/* NULL: there is none of that name. */
+const struct format_entry *format_find(const char *name);
+
+/* By the first bytes. NULL: not recognized. */
+const struct format_entry *format_recognize(struct source *source);
+
+#endif

@@ -1,0 +1,264 @@
+/* malloctape import - makes an instruction stream of another tool's file.
+ *
+ *   FILE... --source--> reader of the format --> call_writer --> OUT */
+#include <getopt.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "common/call_table.h"
+#include "common/json_file.h"
+#include "convert/formats.h"
+
+static const char help_text[] =
+    "usage: malloctape import [--from FORMAT] [--quiet] [--json FILE] FILE... -o OUT\n"
+    "\n"
+    "Makes an instruction stream, for `replay` and everything else here, of a file in which\n"
+    "another tool has noted calls of an allocator. A file may be compressed (lz4, gzip, zstd, xz,\n"
+    "bzip2, zip); - is the standard input. Several files are parts of one recording, one after\n"
+    "another.\n"
+    "\n"
+    "  -o, --output OUT   where the stream goes; compressed if the name ends in .lz4\n"
+    "      --from FORMAT  the format of FILE; without, what the first bytes tell\n"
+    "  -j, --json FILE    writes the summary as JSON\n"
+    "  -q, --quiet        no summary\n"
+    "\n"
+    "FORMAT is one of\n"
+#define FORMAT_HELP(identifier, name, title) "  " name ": " title "\n"
+    FORMAT_LIST(FORMAT_HELP)
+#undef FORMAT_HELP
+        "\n"
+        "docs/formats.md says what of each is kept. The exit status is 0, or 1 when a file is not as\n"
+        "its format wants it; what came before the mistake has been written, as a stream that was cut\n"
+        "short.\n";
+
+struct options {
+    const char *output, *from, *json;
+    bool quiet;
+    char **files;
+    int files_count;
+};
+
+struct import {
+    struct options options;
+    const struct format_entry *format; /* of the first file */
+    struct output output;
+    struct call_writer writer;
+    bool opened;
+};
+
+/* ---- options ---- */
+
+/* Returns 0 to go on, or the exit status plus one. */
+static int options_parse(struct options *options, int count, char **words)
+{
+    static const struct option known[] = {
+        {"output", required_argument, NULL, 'o'}, {"from", required_argument, NULL, 'f'},
+        {"json", required_argument, NULL, 'j'},   {"quiet", no_argument, NULL, 'q'},
+        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
+    int option;
+    while ((option = getopt_long(count, words, "o:j:qh", known, NULL)) != -1) {
+        switch (option) {
+        case 'o': options->output = optarg; break;
+        case 'f': options->from = optarg; break;
+        case 'j': options->json = optarg; break;
+        case 'q': options->quiet = true; break;
+        case 'h': return program_help(help_text) + 1;
+        default: return cli_usage_error(&cli_import, NULL) + 1;
+        }
+    }
+    if (optind == count) return cli_usage_error(&cli_import, "which file?") + 1;
+    if (options->output == NULL) return cli_usage_error(&cli_import, "-o OUT is needed") + 1;
+    if (options->from != NULL && format_find(options->from) == NULL)
+        return cli_usage_error(&cli_import, "there is no format '%s'", options->from) + 1;
+    options->files = words + optind;
+    options->files_count = count - optind;
+    return 0;
+}
+
+/* ---- the stream ---- */
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t bytes = strlen(text), end_bytes = strlen(end);
+    return bytes >= end_bytes && strcmp(text + bytes - end_bytes, end) == 0;
+}
+
+/* When the first file has turned out to be good. */
+static bool stream_open_for(struct import *import)
+{
+    char metadata[512];
+    const char *path = import->options.output;
+    const struct format_entry *format = import->format;
+    if (!output_open(&import->output, path)) {
+        cli_data_error(&cli_import, path, &import->output.error);
+        return false;
+    }
+    if (isatty(import->output.fd)) {
+        cli_usage_error(&cli_import, "the result is binary and does not go to a terminal");
+        output_close(&import->output);
+        return false;
+    }
+    if (ends_in(path, ".lz4")) output_compress(&import->output);
+    int bytes = snprintf(metadata, sizeof metadata, "source=%s\n", format->title);
+    if (*format->format->lacks != '\0')
+        snprintf(metadata + bytes, sizeof metadata - (size_t)bytes, "lacks=%s\n",
+                 format->format->lacks);
+    import->opened = true;
+    call_writer_open(&import->writer, &import->output, metadata);
+    import->writer.has_threads = format->format->threads;
+    return true;
+}
+
+static bool stream_close_after(struct import *import, bool good)
+{
+    struct call_writer *writer = &import->writer;
+    if (good)
+        call_writer_finish(writer);
+    else
+        call_writer_cut(writer);
+    bool closed = output_close(&import->output);
+    const struct error *error = !closed ? &import->output.error : &writer->error;
+    if (error_is_set(error)) cli_data_error(&cli_import, import->options.output, error);
+    return closed && !error_is_set(error);
+}
+
+/* ---- one file ---- */
+
+static const struct format_entry *format_of(const struct import *import, struct source *source,
+                                            const char *path)
+{
+    if (import->options.from != NULL) return format_find(import->options.from);
+    const struct format_entry *format = format_recognize(source);
+    if (error_is_set(&source->error)) {
+        cli_data_error(&cli_import, path, &source->error);
+        return NULL;
+    }
+    const char *own = source_peek(source, 8) < 8                        ? NULL
+                      : memcmp(source->next, MAGIC_OF_RAW, 8) == 0      ? "a recording"
+                      : memcmp(source->next, INSTRUCTION_MAGIC, 8) == 0 ? "an instruction stream"
+                                                                        : NULL;
+    if (own != NULL)
+        cli_fail(&cli_import, "%s: this is %s of malloctape already", path, own);
+    else if (format == NULL)
+        cli_fail(&cli_import, "%s: the format is not recognized: say --from FORMAT", path);
+    return own != NULL ? NULL : format;
+}
+
+static bool read_file(struct import *import, struct source *source, const char *path)
+{
+    const struct format_entry *format = format_of(import, source, path);
+    if (format == NULL) return false;
+    if (import->options.files_count > 1 && !format->format->parts) {
+        cli_fail(&cli_import, "%s: a file of %s is a whole program and no part of one", path,
+                 format->title);
+        return false;
+    }
+    if (import->format == NULL) {
+        import->format = format;
+        if (!stream_open_for(import)) return false;
+    } else if (format != import->format) {
+        cli_fail(&cli_import, "%s: %s, but the file before it is %s", path, format->title,
+                 import->format->title);
+        return false;
+    }
+    bool good = format->format->read(source, &import->writer);
+    if (error_is_set(&source->error)) cli_data_error(&cli_import, path, &source->error);
+    return good;
+}
+
+static bool import_file(struct import *import, const char *path)
+{
+    struct source source;
+    bool good = source_open(&source, path);
+    if (!good) cli_data_error(&cli_import, path, &source.error);
+    good = good && read_file(import, &source, path);
+    source_close(&source);
+    return good;
+}
+
+/* ---- the summary ---- */
+
+/* What the file made necessary: X(counter, "name of the JSON key", "line of the summary"). */
+#define COUNTS(X)                                    \
+    X(failed, "failed", "failed")                    \
+    X(unknown, "unknown_objects", "unknown objects") \
+    X(held, "held_back", "held back")                \
+    X(never_freed, "never_freed", "never freed")     \
+    X(frees_of_null, "frees_of_null", "frees of NULL left out")
+
+static void print_number(const char *name, uint64_t number)
+{
+    fprintf(stderr, "%-22s %14" PRIu64 "\n", name, number);
+}
+
+static void print_summary(const struct import *import, const struct instruction_totals *totals)
+{
+    const struct call_writer_counts *counts = &import->writer.counts;
+    fprintf(stderr, "%-22s %s\n", "format", import->format->title);
+    if (*import->format->format->lacks != '\0')
+        fprintf(stderr, "%-22s %s\n", "it lacks", import->format->format->lacks);
+    print_number("events", totals->calls);
+    for (unsigned kind = 0; kind < CALL_KINDS; kind++) {
+        char name[64];
+        snprintf(name, sizeof name, "  %s", call_names[kind] != NULL ? call_names[kind] : "");
+        if (totals->by_kind[kind] > 0) print_number(name, totals->by_kind[kind]);
+    }
+#define PRINT_COUNT(counter, key, name) \
+    if (counts->counter > 0) print_number(name, counts->counter);
+    COUNTS(PRINT_COUNT)
+#undef PRINT_COUNT
+    print_number("live at end", totals->live);
+    print_number("peak live bytes", import->writer.peak_live_bytes);
+    print_number("threads", totals->threads);
+}
+
+static bool write_json(const struct import *import, const struct instruction_totals *totals)
+{
+    const struct call_writer_counts *counts = &import->writer.counts;
+    struct error error = {0};
+    json_t *object = json_object();
+    json_put_text(object, "format", import->format->name);
+    json_put_text(object, "lacks", import->format->format->lacks);
+    json_put_number(object, "events", totals->calls);
+    json_put_kinds(object, "by_kind", totals->by_kind);
+#define PUT_COUNT(counter, key, name) json_put_number(object, key, counts->counter);
+    COUNTS(PUT_COUNT)
+#undef PUT_COUNT
+    json_put_number(object, "live_at_end", totals->live);
+    json_put_number(object, "peak_live_bytes", import->writer.peak_live_bytes);
+    json_put_number(object, "threads", totals->threads);
+    json_put_number(object, "ticks", totals->ticks);
+    bool written = json_file_write(object, import->options.json, &error);
+    if (!written) cli_data_error(&cli_import, import->options.json, &error);
+    json_decref(object);
+    return written;
+}
+
+/* ---- all of it ---- */
+
+static int run(int count, char **words)
+{
+    struct import import = {.format = NULL};
+    int status = options_parse(&import.options, count, words);
+    if (status != 0) return status - 1;
+    signal(SIGPIPE, SIG_IGN);
+    bool good = true;
+    for (int i = 0; i < import.options.files_count && good; i++)
+        good = import_file(&import, import.options.files[i]);
+    if (!import.opened) return PROGRAM_FAILED;
+    good = stream_close_after(&import, good) && good;
+    const struct instruction_totals *totals = &import.writer.instructions.totals;
+    if (good && !import.options.quiet) print_summary(&import, totals);
+    if (good && import.options.json != NULL) good = write_json(&import, totals);
+    call_writer_close(&import.writer);
+    return good ? PROGRAM_OK : PROGRAM_FAILED;
+}
+
+const struct cli_command cli_import = {
+    "import", "makes an instruction stream of another tool's file", run, help_text};

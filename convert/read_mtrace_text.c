@@ -1,0 +1,98 @@
+/* read_mtrace_text - what mtrace(3) of the GNU C library writes, a line a call, numbers in
+ * hexadecimal.
+ *
+ *   = Start                       tracing began, or = End
+ *   @ WHERE + ADDRESS SIZE        an allocation of any kind; `@ WHERE` may be missing
+ *   @ WHERE - ADDRESS             a free
+ *   @ WHERE < ADDRESS             a realloc that moved: what it ended,
+ *   @ WHERE > ADDRESS SIZE        and, on the next line, what it brought
+ *   @ WHERE ! ADDRESS SIZE        a realloc that failed
+ *
+ * WHERE may have spaces in it: names of files do. */
+#include "convert/fields.h"
+#include "convert/formats.h"
+
+static bool recognize(const struct format_head *head)
+{
+    const uint8_t *at = head->at;
+    struct fields fields;
+    return fields_next_line(&at, at + head->bytes, head->whole, &fields) &&
+           fields_word(&fields, "=") && fields_word(&fields, "Start");
+}
+
+/* Behind `@ WHERE` comes the last mark of the line that has a space on either side. */
+static void skip_where(struct fields *fields)
+{
+    if (!fields_word(fields, "@")) return;
+    for (const char *at = fields->end - 2; at > fields->at; at--)
+        if (strchr("+-<>!", *at) != NULL && at[-1] == ' ' && at[1] == ' ') {
+            fields->at = at;
+            return;
+        }
+}
+
+struct reading {
+    struct source *source;
+    struct call_writer *writer;
+    bool moving; /* the line before was `< ADDRESS` */
+    uint64_t moved;
+};
+
+static bool read_line(struct reading *reading, struct fields fields)
+{
+    struct source *source = reading->source;
+    struct call call = {.kind = CALL_MALLOC};
+    uint64_t address;
+    skip_where(&fields);
+    char mark = fields.at < fields.end ? *fields.at++ : '\0';
+    if (mark == '\0' || strchr("+-<>!", mark) == NULL)
+        return source_bad_line(source, "expected + - < > ! or =, with `@ WHERE` before it");
+    if (!fields_hexadecimal(&fields, &address))
+        return source_bad_line(source, "expected an address behind %c", mark);
+    if (strchr("+>!", mark) != NULL && !fields_hexadecimal(&fields, &call.size))
+        return source_bad_line(source, "expected a size behind the address");
+    if (!fields_end(&fields)) return source_bad_line(source, "expected the end of the line");
+    if ((mark == '>') != reading->moving)
+        return source_bad_line(source, mark == '>'
+                                           ? "expected a line with < before this one"
+                                           : "expected a line with > behind the one with <");
+    reading->moving = false;
+    switch (mark) {
+    case '+': call.began = address; break;
+    case '-':
+        call.kind = CALL_FREE;
+        call.ended = address;
+        break;
+    case '<':
+        reading->moving = true;
+        reading->moved = address;
+        return true;
+    case '>':
+        call.kind = CALL_REALLOC_MOVED;
+        call.ended = reading->moved;
+        call.began = address;
+        break;
+    default: /* ! */ call.kind = CALL_REALLOC_MOVED; call.ended = address;
+    }
+    return call_writer_put(reading->writer, &call);
+}
+
+static bool read_file(struct source *source, struct call_writer *writer)
+{
+    struct reading reading = {.source = source, .writer = writer};
+    struct line line;
+    while (source_line(source, &line)) {
+        struct fields fields = {line.at, line.end};
+        fields_space(&fields);
+        if (fields.at == fields.end || *fields.at == '=') continue;
+        if (!read_line(&reading, fields)) return false;
+    }
+    return !error_is_set(&source->error);
+}
+
+const struct format format_mtrace_text = {
+    .lacks = "threads, times, kinds of call, alignments",
+    .parts = true,
+    .recognize = recognize,
+    .read = read_file,
+};

@@ -1,0 +1,77 @@
+/* write_rep - CS:APP .rep. Its head counts what comes, so the operations wait in a file without a
+ * name. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "convert/export.h"
+
+struct state {
+    FILE *operations;
+    uint32_t ids;
+    uint64_t live_bytes, peak_bytes;
+    uint32_t lane;
+};
+
+static bool rep_open(struct export *export)
+{
+    struct state *state = export->state = calloc(1, sizeof *state);
+    if (state == NULL || (state->operations = tmpfile()) == NULL)
+        return error_set_system(&export->error, "cannot make a temporary file");
+    return true;
+}
+
+static bool rep_call(struct export *export, const struct export_call *call)
+{
+    struct state *state = export->state;
+    char line[64], *end;
+    bool ends = call->shape >= SHAPE_FREE;
+    bool moved = call->shape == SHAPE_REALLOC && !call->unknown;
+    if (call->lane != state->lane) export->losses.switches++;
+    state->lane = call->lane;
+    if (call->shape == SHAPE_ALLOCATION_ALIGNED) export->losses.alignments++;
+    export->losses.kinds += call->kind != CALL_MALLOC && call->kind != CALL_FREE && !moved;
+    if (call->object >= state->ids) state->ids = call->object + 1;
+    end = export_put_text(line, ends ? "f " : moved ? "r " : "a ");
+    end = export_put_decimal(end, call->object);
+    if (!ends) end = export_put_decimal(export_put_text(end, " "), call->size);
+    *end++ = '\n';
+    if (fwrite(line, 1, (size_t)(end - line), state->operations) == (size_t)(end - line))
+        return true;
+    return error_set_system(&export->error, "cannot write a temporary file");
+}
+
+static bool rep_finish(struct export *export)
+{
+    struct state *state = export->state;
+    static char piece[1 << 16];
+    size_t bytes;
+    /* The heap size is a suggestion, the weight that of one trace among many. */
+    char *end = export_put_text(piece, "20000000\n");
+    end = export_put_text(export_put_decimal(end, state->ids), "\n");
+    end = export_put_text(export_put_decimal(end, export->calls), "\n1\n");
+    bool good = output_write(&export->output, piece, (size_t)(end - piece)) &&
+                fflush(state->operations) == 0 && fseeko(state->operations, 0, SEEK_SET) == 0;
+    while (good && (bytes = fread(piece, 1, sizeof piece, state->operations)) > 0)
+        good = output_write(&export->output, piece, bytes);
+    if (!good || ferror(state->operations))
+        return error_set_system(&export->error, "cannot copy the operations");
+    return true;
+}
+
+static void rep_close(struct export *export)
+{
+    struct state *state = export->state;
+    if (state != NULL && state->operations != NULL) fclose(state->operations);
+    free(state);
+}
+
+const struct export_writer export_rep = {
+    .name = "rep",
+    .title = "CS:APP .rep",
+    .loses = "threads, times, memory of the original",
+    .open = rep_open,
+    .call = rep_call,
+    .finish = rep_finish,
+    .close = rep_close,
+};

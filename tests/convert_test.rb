@@ -1,0 +1,73 @@
+#!/usr/bin/env ruby
+# convert_test.rb - `malloctape import`: files that are written here from the definitions of their
+# formats become the same calls, of the same threads, on the same objects.
+
+require 'json'
+require 'tmpdir'
+require_relative 'tap'
+require_relative 'convert/program'
+require_relative 'convert/writers'
+
+MALLOCTAPE = "#{BUILD}/bin/malloctape".freeze
+
+def dump(file)
+  lines, status = Open3.capture2(MALLOCTAPE, 'dump', file)
+  status.success? ? Dump.new(lines.lines) : raise("dump of #{file} failed")
+end
+
+# Imports the bytes, from a file or through a pipe, and returns the stream, read, and the summary.
+def import(bytes, *options, pipe: false)
+  File.binwrite('in', bytes)
+  input = pipe ? '-' : 'in'
+  messages, status = Open3.capture2e(MALLOCTAPE, 'import', *options, '--json', 'j', input, '-o',
+                                     'out', stdin_data: pipe ? bytes : '', binmode: true)
+  raise messages unless status.success?
+  messages, status = Open3.capture2e(MALLOCTAPE, 'verify', 'out')
+  raise messages unless status.success?
+  messages, status = Open3.capture2e("#{BUILD}/bin/replay", '--engine=null', '--quiet', 'out')
+  raise messages unless status.success?
+
+  [dump('out'), JSON.parse(File.read('j'))]
+end
+
+# What a format keeps of a call.
+def kept(call, thread: true, kinds: true, alignment: true)
+  kind = kinds || %i[realloc free].include?(call.kind) ? call.kind : :malloc
+  [thread ? call.thread : 0, kind, call.object, call.size, alignment ? call.alignment : 0]
+end
+
+# differences PROGRAM DUMP SUMMARY EXPECTED - notes.
+def differences(program, dump, summary, expected)
+  notes = []
+  at = expected.zip(dump.calls).index { |wanted, got| wanted != got }
+  notes << "call #{at}: #{expected[at]} became #{dump.calls[at]}" if at
+  { 'calls' => [expected.size, dump.calls.size],
+    'live objects' => [program.live.size, dump.live, summary['live_at_end']],
+    'peak' => [program.peak_bytes, dump.peak_bytes, summary['peak_live_bytes']],
+    'events' => [program.calls.size, summary['events']] }.each do |name, numbers|
+    notes << "#{name}: #{numbers.join(', ')}" if numbers.uniq.size > 1
+  end
+  notes
+end
+
+def same_calls(text, program, bytes, *options, pipe: false, **keeps)
+  dump, summary = import(bytes, *options, pipe: pipe)
+  notes = differences(program, dump, summary, program.calls.map { |call| kept(call, **keeps) })
+  report notes.empty?, text, notes
+rescue RuntimeError => e
+  report false, text, [e.message]
+end
+
+plan 4
+
+Dir.mktmpdir do |directory|
+  Dir.chdir(directory) do
+    single = Program.new(1)
+    several = Program.new(2, threads: 5)
+    less = { thread: false, kinds: false, alignment: false }
+    same_calls 'rep', single, Writers.rep(single), **less
+    same_calls 'mtrace', single, Writers.mtrace(single), **less
+    same_calls 'memory_replay, of five threads', several, Writers.memory_replay(several)
+    same_calls 'memory_replay through a pipe', several, Writers.memory_replay(several), pipe: true
+  end
+end
