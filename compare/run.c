@@ -65,6 +65,7 @@ static char **words_make(const struct compare *compare, const char *engine, stru
     char **words = calloc(count + OWN_WORDS_MAX, sizeof *words), **next = words;
     if (words == NULL) return NULL;
     *next++ = (char *)COMPARE_REPLAY;
+    *next++ = (char *)"--clock=original"; /* unless the user says otherwise */
     memcpy(next, further, count * sizeof *further);
     next += count;
     if (engine != NULL) {

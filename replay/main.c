@@ -71,6 +71,7 @@ int main(int argc, char **argv)
     struct instruction_reader reader;
     int status = options_parse(argc, argv, &options);
     if (status >= 0) return program_end(REPLAY_PROGRAM, status);
+    shown_clock_open();
     if (!use_cpus(&options)) return PROGRAM_FAILED;
 
     allocator_find(&allocator);

@@ -3,7 +3,8 @@
 #define MALLOCTAPE_REPLAY_MEASURE_H
 
 #include <stdint.h>
-#include <time.h>
+
+#include "replay/shown_clock.h"
 
 struct measurement {
     uint64_t wall_ns; /* sum of the timed parts, without the warm-up */
@@ -20,10 +21,11 @@ struct measurement {
     uint64_t peak_rss_bytes; /* of the process, since its start */
 };
 
+/* By the real clock, whatever the allocator is shown. */
 static inline uint64_t measure_now_ns(void)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    shown_clock_real(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 

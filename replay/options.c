@@ -44,6 +44,8 @@ static int options_help(void)
 #undef TOUCH_HELP
     return program_help(
         "      --cpu=LIST      run on these processors only, as in 0,2-3\n"
+        "      --clock=WHICH   the time that the allocator sees: real (default), or original, as\n"
+        "                      if the replay took as long as the original did\n"
         "      --heap-calls    carry out calls on the whole heap too, as in the original\n"
         "      --limit=N       end after N calls\n"
         "      --speed=FACTOR  so many times as fast as the original, by its clock; max\n"
@@ -126,7 +128,8 @@ static bool parse_cpus(const char *text, cpu_set_t *set)
 }
 
 enum {
-    OPTION_CPU = 256,
+    OPTION_CLOCK = 256,
+    OPTION_CPU,
     OPTION_CSV,
     OPTION_HEAP_CALLS,
     OPTION_LIMIT,
@@ -137,6 +140,7 @@ enum {
 };
 
 static const struct option option_names[] = {
+    {"clock", required_argument, NULL, OPTION_CLOCK},
     {"cpu", required_argument, NULL, OPTION_CPU},
     {"csv", required_argument, NULL, OPTION_CSV},
     {"engine", required_argument, NULL, 'e'},
@@ -166,6 +170,10 @@ static int options_take(struct options *options, int option, const char *argumen
     case 't':
         if (parse_touch(argument, &policy->touch)) return -1;
         return program_usage_error(REPLAY_PROGRAM, "objects cannot be touched as '%s'", argument);
+    case OPTION_CLOCK:
+        policy->original_clock = strcmp(argument, "original") == 0;
+        if (policy->original_clock || strcmp(argument, "real") == 0) return -1;
+        return program_usage_error(REPLAY_PROGRAM, "there is no clock '%s'", argument);
     case OPTION_CPU:
         options->cpus = argument;
         if (parse_cpus(argument, &options->cpu_set)) return -1;

@@ -27,6 +27,7 @@ extern const char *const policy_touch_names[]; /* by enum touch; in options.c */
 
 struct policy {
     enum touch touch;
+    bool original_clock;   /* the allocator is shown the original's time */
     double speed;          /* times the original's; 0: as fast as possible */
     uint64_t limit_calls;  /* the replay ends after so many, or POLICY_NO_LIMIT */
     uint64_t warmup_calls; /* the first ones, which are carried out but not measured */

@@ -144,6 +144,7 @@ static void run_mark(struct run *run, uint64_t calls, uint64_t live_bytes, bool 
     looks_mark(&run->looks, run->slices, &row, tick);
     uint64_t done = engine->carried_out != NULL ? engine->carried_out(&run->state) : run->slices;
     looks_take(&run->looks, done, &row, run->now_ns);
+    if (run->policy->original_clock) shown_clock_set(run->looks.original_ns);
 }
 
 /* A tick has just been carried out; `calls_before` calls came before its batch. */
@@ -258,6 +259,7 @@ static bool run_open(struct run *run, const struct options *options)
     if (run->policy->verify_addresses && !run_open_address_check(run)) return false;
     if (!calls && !lane_shares_open(&run->shares, &run->state.error)) return false;
     run->warm = run->policy->warmup_calls == 0;
+    if (run->policy->original_clock) shown_clock_start();
     report->measurement.base_rss_bytes = looks_begin(&run->looks);
     progress_open(&run->progress, REPLAY_PROGRAM, "events", run->reader->input->fd,
                   !options->quiet);

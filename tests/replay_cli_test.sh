@@ -36,7 +36,8 @@ has() { # has KEY VALUE
 
 has_every_key() {
     for key in status recording limited program engine allocator allocator_path \
-        thread_cache_switching thread_caches touch cpu heap_calls speed limit warmup sample_every \
+        thread_cache_switching thread_caches touch cpu heap_calls clock speed limit warmup \
+        sample_every \
         events by_kind substituted measured_events events_per_second wall_seconds elapsed_seconds \
         user_seconds system_seconds reading_seconds minor_faults major_faults \
         own_cost_ns_per_event latency latency_clock latency_overhead_ns latency_resolution_ns \
@@ -350,6 +351,24 @@ if [ -z "$sanitized" ] && [ -z "$with_cxx" ]; then
     }
     check "a library that comes with the allocator is not the replay's own" \
         [ $(($(net libstdc++.so.6) - $(net ''))) -gt 500000 ]
+fi
+
+# --- the original's time ---
+run --clock=fast "$scratch/idle"
+check "a clock that does not exist" ended 2 "there is no clock 'fast'"
+jemalloc=$(echo "$installed" | grep jemalloc)
+if [ -n "$jemalloc" ] && [ -z "$sanitized" ]; then
+    # 40 MB are freed within the first second of five, and given back half a second later.
+    export MALLOC_CONF=dirty_decay_ms:500,muzzy_decay_ms:0
+    for engine in switch threads; do
+        run_with "$jemalloc" --engine=$engine --clock=real "$scratch/idle"
+        check "$engine: what is to be given back in time is not, at full speed" \
+            above end_net_rss_bytes 30000000
+        run_with "$jemalloc" --engine=$engine --clock=original "$scratch/idle"
+        check "$engine: but it is by the original's clock" below end_net_rss_bytes 15000000
+        check "$engine: by which the replay's own time is not measured" below elapsed_seconds 4
+    done
+    unset MALLOC_CONF
 fi
 
 # --- addresses ---

@@ -11,7 +11,7 @@
  *   make_instructions places EVENTS [FRESH]    with addresses: an object is freed and made again,
  *                                              one time in FRESH (never) at an address that was
  *                                              never used
- *   make_instructions idle OBJECTS [SIZE]      so many objects of SIZE (20 000) bytes; then all but
+ *   make_instructions idle OBJECTS [SIZE]      so many objects of SIZE (40 000) bytes; then all but
  *                                              one in 16 are freed, and for 5 s, with a tick every
  *                                              10 ms, the program does next to nothing
  *   make_instructions kinds                    every kind of call and every other instruction, once
@@ -161,7 +161,7 @@ static void make_places(struct instruction_writer *writer, uint64_t events, uint
 
 static void make_idle(struct instruction_writer *writer, uint64_t count, uint64_t size)
 {
-    enum { LEFT = 16, TICKS = 500, CALLS = 20 };
+    enum { LEFT = 16, TICKS = 500, CALLS = 40 };
     uint32_t *objects = calloc(count, sizeof *objects), object;
     if (objects == NULL) exit(1);
     for (uint64_t i = 0; i < count; i++)
@@ -346,7 +346,7 @@ int main(int argc, char **argv)
     } else if (strcmp(what, "pairs") == 0) {
         make_pairs(&writer, events, more > 0 ? more : 4);
     } else if (strcmp(what, "idle") == 0) {
-        make_idle(&writer, events, more > 0 ? more : 20000);
+        make_idle(&writer, events, more > 0 ? more : 40000);
     } else if (strcmp(what, "hopeless") == 0) {
         make_hopeless(&writer, events);
     } else if (strcmp(what, "alignments") == 0) {

@@ -1,0 +1,34 @@
+/* shown_clock - the time that the allocator under test is shown.
+ *
+ *   allocator --> clock_gettime(), gettimeofday(), time(), timespec_get() of this program
+ *             --> later of   the real clock
+ *                            its value when the replay began + the original's time until now
+ *
+ * Allocators that give memory back as time passes would else see a program that takes a tenth of
+ * its time. The dynamic linker binds their calls to the program's own functions, which come before
+ * the C library's. The shown time never goes back, since both sides only grow, and is never behind
+ * the real one.
+ *
+ * The kernel has no part in it: sleeping, and waiting with a time limit, go by the real clock.
+ * Clocks of processor time are left alone.
+ *
+ * Threads: one calls shown_clock_...(); clocks are read by any. */
+#ifndef MALLOCTAPE_REPLAY_SHOWN_CLOCK_H
+#define MALLOCTAPE_REPLAY_SHOWN_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* Looks up the C library's function; until then the system is called. */
+void shown_clock_open(void);
+
+/* The replay begins. */
+void shown_clock_start(void);
+
+/* The original's clock, since recording began, has come to this. */
+void shown_clock_set(uint64_t original_ns);
+
+/* As clock_gettime(), by the real clock. */
+int shown_clock_real(clockid_t clock, struct timespec *time);
+
+#endif
