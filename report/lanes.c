@@ -51,3 +51,11 @@ void lanes_add_turn(struct lane_counts *lane, uint64_t calls, uint64_t first_ms,
     lane->turns++;
     if (calls > lane->longest) lane->longest = calls;
 }
+
+uint64_t lanes_foreign(const struct lanes *lanes)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < INSTRUCTION_LANES_MAX; i++)
+        sum += lanes->lanes[i].foreign;
+    return sum;
+}

@@ -45,6 +45,9 @@ void lanes_add_foreign(struct lanes *lanes, unsigned maker, unsigned ender, uint
 /* A lane's turn has ended. */
 void lanes_add_turn(struct lane_counts *lane, uint64_t calls, uint64_t first_ms, uint64_t last_ms);
 
+/* Objects that another lane ended than made them. */
+uint64_t lanes_foreign(const struct lanes *lanes);
+
 static inline unsigned lane_pair_maker(const struct lane_pair *pair)
 {
     return (unsigned)((pair->key - 1) >> 16);

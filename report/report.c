@@ -8,69 +8,160 @@
 
 #include "cli/cli.h"
 #include "common/json_file.h"
+#include "report/change.h"
 
 static const char help_text[] =
     "usage: malloctape report TRACE [OPTION]...\n"
+    "       malloctape report BEFORE AFTER [OPTION]...\n"
     "\n"
-    "Reads TRACE, a recording or an instruction stream, once and says what the program asked of its\n"
-    "allocator and what held its memory; '-' is the standard input.\n"
+    "Reads a trace, a recording or an instruction stream, once and says what the program asked of\n"
+    "its allocator and what held its memory; '-' is the standard input. Of two traces it says what\n"
+    "changed.\n"
     "\n"
-    "      --json FILE   write every number as JSON; - is the standard output, without the text\n"
+    "      --json FILE      write every number as JSON; - is the standard output, without the text\n"
+    "      --fail-if LIMIT  the exit status is 3 if it holds, as 'peak_live>100MiB', or of two\n"
+    "                       traces 'calls>+5%' or 'calls>+1000'; may be given several times:\n"
+    "                       calls, objects, bytes, peak_live, peak_objects, end_live, end_objects,\n"
+    "                       reallocs, copied, remote_frees, failed, unknown, zero_sizes, threads,\n"
+    "                       time, peak_rss, peak_heap\n"
     "\n"
     "The exit status is 0 when all went well, 1 when something failed, 2 for a mistake on the\n"
-    "command line, 3 when the trace had been cut short.\n";
+    "command line, 3 when a limit is broken or a trace had been cut short.\n";
+
+enum { TRACES_MAX = 2, LIMITS_MAX = 32 };
 
 struct options {
-    const char *path, *json;
+    const char *paths[TRACES_MAX];
+    unsigned traces;
+    const char *json;
+    struct report_limit limits[LIMITS_MAX];
+    unsigned limits_count;
 };
+
+/* ---- the command line ---- */
+
+static bool limit_add(struct options *options, const char *text)
+{
+    char why[256] = "too many limits";
+    if (options->limits_count < LIMITS_MAX &&
+        report_limit_parse(&options->limits[options->limits_count], text, why, sizeof why)) {
+        options->limits_count++;
+        return true;
+    }
+    cli_usage_error(&cli_report, "--fail-if: %s", why);
+    return false;
+}
+
+static bool words_parse(struct options *options, int count, char **words)
+{
+    if (count == 0 || count > TRACES_MAX) {
+        cli_usage_error(&cli_report, count == 0 ? "which trace?" : "one or two traces, please");
+        return false;
+    }
+    for (int i = 0; i < count; i++)
+        options->paths[options->traces++] = words[i];
+    for (unsigned i = 0; i < options->limits_count; i++) {
+        if (!options->limits[i].grown || count == TRACES_MAX) continue;
+        cli_usage_error(&cli_report, "--fail-if %s: needs two traces", options->limits[i].text);
+        return false;
+    }
+    return true;
+}
 
 /* Returns 0 to go on, or the exit status plus one. */
 static int options_parse(struct options *options, int count, char **words)
 {
     static const struct option known[] = {{"json", required_argument, NULL, 'j'},
+                                          {"fail-if", required_argument, NULL, 'f'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     int option;
-    while ((option = getopt_long(count, words, "h", known, NULL)) != -1) {
+    bool good = true;
+    while (good && (option = getopt_long(count, words, "h", known, NULL)) != -1) {
         switch (option) {
         case 'j': options->json = optarg; break;
+        case 'f': good = limit_add(options, optarg); break;
         case 'h': return program_help(help_text) + 1;
         default: return cli_usage_error(&cli_report, NULL) + 1;
         }
     }
-    if (optind == count) return cli_usage_error(&cli_report, "which trace?") + 1;
-    if (optind + 1 != count) return cli_usage_error(&cli_report, "one trace, please") + 1;
-    options->path = words[optind];
-    return 0;
+    good = good && words_parse(options, count - optind, words + optind);
+    return good ? 0 : PROGRAM_USAGE + 1;
 }
 
-static bool write_json(const struct report_trace *trace, const char *path)
+/* ---- telling ---- */
+
+static bool write_json(json_t *object, const char *path)
 {
     struct error error = {0};
-    json_t *object = report_json(trace);
     bool done = json_file_write(object, path, &error);
     if (!done) cli_data_error(&cli_report, path, &error);
     json_decref(object);
     return done;
 }
 
-static int tell(const struct report_trace *trace, const struct options *options, int status)
+static bool has_text(const struct options *options)
 {
-    const bool json_instead = options->json != NULL && strcmp(options->json, "-") == 0;
-    if (!json_instead) report_print(trace, stdout);
-    if (options->json != NULL && !write_json(trace, options->json)) return PROGRAM_FAILED;
-    return status;
+    return options->json == NULL || strcmp(options->json, "-") != 0;
+}
+
+static bool tell_one(const struct report_trace *trace, const struct options *options)
+{
+    if (has_text(options)) report_print(trace, stdout);
+    return options->json == NULL || write_json(report_json(trace), options->json);
+}
+
+static bool tell_two(const struct report_trace *traces, const struct options *options)
+{
+    struct change change;
+    bool good = change_open(&change, &traces[0], &traces[1]);
+    if (!good) cli_fail(&cli_report, "no memory to compare sizes");
+    if (good && has_text(options)) change_print(&change, stdout);
+    if (good && options->json != NULL) good = write_json(change_json(&change), options->json);
+    change_close(&change);
+    return good;
+}
+
+/* Says which limits are broken. */
+static bool keeps_limits(const struct options *options, const struct report_trace *traces)
+{
+    const struct tally *after = &traces[options->traces - 1].tally, *before = &traces[0].tally;
+    bool keeps = true;
+    for (unsigned i = 0; i < options->limits_count; i++) {
+        const struct report_limit *limit = &options->limits[i];
+        if (!report_limit_is_broken(limit, before, after)) continue;
+        keeps = false;
+        if (limit->grown)
+            cli_fail(&cli_report, "%s: %s became %s", limit->text,
+                     report_number_text(limit->number, limit->number->of(before)),
+                     report_number_text(limit->number, limit->number->of(after)));
+        else
+            cli_fail(&cli_report, "%s: %s", limit->text,
+                     report_number_text(limit->number, limit->number->of(after)));
+    }
+    return keeps;
+}
+
+static int report_all(const struct options *options, struct report_trace *traces)
+{
+    int status = PROGRAM_OK;
+    for (unsigned i = 0; i < options->traces; i++) {
+        int one = report_read(&traces[i], options->paths[i]);
+        if (one == PROGRAM_FAILED) return one;
+        if (one != PROGRAM_OK) status = one;
+    }
+    if (!(options->traces == 1 ? tell_one : tell_two)(traces, options)) return PROGRAM_FAILED;
+    return keeps_limits(options, traces) ? status : PROGRAM_CUT;
 }
 
 static int run(int count, char **words)
 {
     struct options options = {0};
-    static struct report_trace trace;
+    static struct report_trace traces[TRACES_MAX];
     int status = options_parse(&options, count, words);
-    if (status != 0) return status - 1;
-    status = report_read(&trace, options.path);
-    if (status != PROGRAM_FAILED) status = tell(&trace, &options, status);
-    report_close(&trace);
+    status = status != 0 ? status - 1 : report_all(&options, traces);
+    for (unsigned i = 0; i < TRACES_MAX; i++)
+        report_close(&traces[i]);
     return status;
 }
 

@@ -92,17 +92,9 @@ static void print_lifetimes(const struct tally *tally, FILE *to)
             words_share(tally->live, tally->made));
 }
 
-static uint64_t foreign_of(const struct lanes *lanes)
-{
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < INSTRUCTION_LANES_MAX; i++)
-        sum += lanes->lanes[i].foreign;
-    return sum;
-}
-
 static void print_foreign(const struct tally *tally, FILE *to)
 {
-    const uint64_t foreign = foreign_of(&tally->lanes);
+    const uint64_t foreign = lanes_foreign(&tally->lanes);
     if (tally->totals.threads < 2) return;
     line(to, "threads");
     fprintf(to, "%s of the objects are ended by another thread than made them\n",
@@ -157,7 +149,7 @@ static void print_unusual(const struct report_trace *trace, FILE *to)
 {
     const struct tally *tally = &trace->tally;
     const uint64_t failed = sum_of(tally->failed), unknown = sum_of(tally->unknown);
-    const uint64_t foreign = foreign_of(&tally->lanes), small = small_growths(&tally->realloc);
+    const uint64_t foreign = lanes_foreign(&tally->lanes), small = small_growths(&tally->realloc);
     if (strcmp(trace->status, "complete") != 0)
         fprintf(to, "! The recording is %s: what follows is of what there is.\n",
                 strcmp(trace->status, "cut") == 0 ? "cut short" : "damaged in parts");

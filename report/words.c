@@ -40,6 +40,13 @@ const char *words_bytes(uint64_t bytes)
     return text;
 }
 
+const char *words_bytes_exact(uint64_t bytes)
+{
+    char *text = next();
+    snprintf(text, WORD_BYTES, "%s %s", words_count(bytes), bytes == 1 ? "byte" : "bytes");
+    return text;
+}
+
 const char *words_ms(uint64_t ms)
 {
     char *text = next();

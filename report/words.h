@@ -13,6 +13,9 @@ const char *words_count(uint64_t number);
 /* "24 bytes", "4.5 KiB", "66.5 MiB". */
 const char *words_bytes(uint64_t bytes);
 
+/* "24 bytes", "65 536 bytes". */
+const char *words_bytes_exact(uint64_t bytes);
+
 /* "12 ms", "3.4 s", "2.1 h". */
 const char *words_ms(uint64_t ms);
 

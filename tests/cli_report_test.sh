@@ -8,7 +8,7 @@ set -euo pipefail
 make_instructions=$build_dir/tests/tools/make_instructions
 rounding_check=$build_dir/tests/tools/rounding_check
 
-plan 18
+plan 22
 
 # counted FILE - whether every number of report.json is what the lines of a dump of FILE add up to.
 counted() {
@@ -118,6 +118,42 @@ tells_unusual() {
         prints '^! [0-9]* frees were of objects that had been freed already\.$'
 }
 
+# --- two traces ---
+
+# Two builds of a program, one of which copies a string in a loop: that is what is said first.
+finds_copy() {
+    record before.raw.lz4 "$workloads/copies_before" 20000 &&
+        record after.raw.lz4 "$workloads/copies_after" 20000 &&
+        exits 0 report before.raw.lz4 after.raw.lz4 --json f.json &&
+        head -n 1 out | grep -q '^20 000 more objects of 61 bytes were made (20 001 instead of 1)' &&
+        json f.json 's = j["sizes"][0]
+            s["size"] == 61 && s["made"]["difference"] == 20_000 && s["bytes"]["after"] == 61 * 20_001 &&
+                j["sizes"].size == 1 && j["numbers"]["calls"]["difference"] == 40_000 &&
+                    j["after"]["calls"] - j["before"]["calls"] == 40_000'
+}
+finds_nothing() {
+    exits 0 report before.raw.lz4 before.raw.lz4 &&
+        prints '^As many objects of each size were made, and no number differs\.$' &&
+        exits 0 report after.raw.lz4 before.raw.lz4 &&
+        head -n 1 out | grep -q '^20 000 fewer objects of 61 bytes were made (1 instead of 20 001)'
+}
+breaks_limits() {
+    exits 3 report before.raw.lz4 after.raw.lz4 --fail-if 'calls>+5%' &&
+        says "^malloctape report: calls>+5%: [0-9 ]* became [0-9 ]*$" &&
+        exits 3 report before.raw.lz4 after.raw.lz4 --fail-if 'objects>+19999' &&
+        exits 3 report after.raw.lz4 --fail-if 'bytes>1M' &&
+        exits 3 report after.raw.lz4 --fail-if 'failed<1' &&
+        exits 3 report before.raw.lz4 after.raw.lz4 --fail-if 'peak_live>+5%' --fail-if 'bytes>+1MiB'
+}
+keeps_limits() {
+    exits 0 report before.raw.lz4 after.raw.lz4 --fail-if 'objects>+20000' --fail-if 'end_live>+5%' &&
+        exits 0 report after.raw.lz4 before.raw.lz4 --fail-if 'calls>+5%' &&
+        exits 0 report after.raw.lz4 --fail-if 'bytes>1G' &&
+        exits 2 report after.raw.lz4 --fail-if 'calls>+5%' &&
+        exits 2 report after.raw.lz4 --fail-if 'calls>5%' &&
+        exits 2 report after.raw.lz4 --fail-if 'cells>5' && exits 2 report after.raw.lz4 --fail-if calls
+}
+
 check 'every number is right: many threads' of_lanes
 check 'a wrong number is found' finds_wrong_numbers
 check 'every number is right: all kinds of calls' of_kinds
@@ -134,6 +170,10 @@ rounds '' glibc 131000
 check 'reads from pipes, writes JSON alone' takes_pipes
 check 'the text has everything, in 120 columns' tells_text
 check 'what is unusual is said' tells_unusual
+check 'of two builds, the copy that one makes is said first' finds_copy
+check 'of two equal traces, that they are' finds_nothing
+check 'limits that are broken fail' breaks_limits
+check 'limits that are kept do not, and wrong ones are refused' keeps_limits
 check 'a damaged stream is refused' refuses_damage
 check 'a damaged recording is refused' refuses_damaged_recording
 check 'other files and wrong options are refused' refuses_others
