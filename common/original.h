@@ -22,15 +22,34 @@ struct original {
     uint64_t recorder_bytes; /* of it */
     uint64_t user_ns, system_ns;
     uint64_t most_at_tick; /* RSS */
+
+    /* Without the recorder's memory: at the latest tick, and the area under the curve. */
+    uint64_t net_bytes, begin_ns, now_ns;
+    double byte_ns;
 };
 
-/* `usage` NULL: the recorder did not say. */
-static inline void original_add(struct original *original, uint64_t rss_bytes,
+/* RSS without what is the recorder's. */
+static inline uint64_t original_net_bytes(uint64_t rss_bytes, uint64_t recorder_bytes)
+{
+    return rss_bytes > recorder_bytes ? rss_bytes - recorder_bytes : 0;
+}
+
+/* A tick, so long after the one before. `usage` NULL: the recorder did not say. */
+static inline void original_add(struct original *original, uint64_t elapsed_ns, uint64_t rss_bytes,
                                 const struct original_usage *usage)
 {
+    uint64_t recorder_bytes = usage ? usage->recorder_bytes : 0;
+    uint64_t net_bytes = original_net_bytes(rss_bytes, recorder_bytes);
+    bool first = original->now_ns == 0;
+    original->now_ns += elapsed_ns;
+    if (first) original->begin_ns = original->now_ns;
+    if (!first)
+        original->byte_ns +=
+            (double)elapsed_ns * ((double)original->net_bytes + (double)net_bytes) / 2;
+    original->net_bytes = net_bytes;
     if (rss_bytes > original->most_at_tick) {
         original->most_at_tick = rss_bytes;
-        original->recorder_bytes = usage ? usage->recorder_bytes : 0;
+        original->recorder_bytes = recorder_bytes;
     }
     if (original->most_at_tick > original->peak_rss_bytes)
         original->peak_rss_bytes = original->most_at_tick;
@@ -40,6 +59,14 @@ static inline void original_add(struct original *original, uint64_t rss_bytes,
     original->system_ns = usage->system_ns;
     if (usage->peak_rss_bytes > original->peak_rss_bytes)
         original->peak_rss_bytes = usage->peak_rss_bytes;
+}
+
+/* Of the RSS without the recorder's memory, over the time from the first tick to the latest;
+ * negative: there were not two. */
+static inline double original_mean_bytes(const struct original *original)
+{
+    if (original->now_ns == original->begin_ns) return -1;
+    return original->byte_ns / (double)(original->now_ns - original->begin_ns);
 }
 
 #endif

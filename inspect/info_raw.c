@@ -197,7 +197,8 @@ static void take_cut(struct raw_info *state)
 
 static void take_tick(struct info *info, const struct raw_tick *tick)
 {
-    original_add(&info->original, tick->rss_bytes, tick->has_usage ? &tick->usage : NULL);
+    original_add(&info->original, tick->since_start_ns - info->original.now_ns, tick->rss_bytes,
+                 tick->has_usage ? &tick->usage : NULL);
 }
 
 int info_raw(struct info *info, struct stream *stream, const char *path, struct error *error)

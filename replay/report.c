@@ -186,6 +186,22 @@ static void print_rss(const struct report *report, FILE *to)
     fprintf(to, "%-22s %.1f MiB, not in it\n", "  the replay's own", mib(memory->own_bytes));
 }
 
+static void print_original(const struct report *report, FILE *to)
+{
+    const struct original *original = &report->original;
+    if (original->peak_rss_bytes == 0) return;
+    fprintf(to, "%-22s %.1f MiB peak RSS", "the original had",
+            mib(original_net_bytes(original->peak_rss_bytes, original->recorder_bytes)));
+    if (original->has_usage)
+        fprintf(to, " without the recorder's %.1f", mib(original->recorder_bytes));
+    fprintf(to, ", %.1f MiB peak heap, %.3f s", mib(report->series.original_peak_heap_bytes),
+            (double)original->now_ns / 1e9);
+    if (original->has_usage)
+        fprintf(to, ", %.3f s of processor time",
+                (double)(original->user_ns + original->system_ns) / 1e9);
+    fputc('\n', to);
+}
+
 static void print_memory(const struct report *report, FILE *to)
 {
     const struct series *series = &report->series;
@@ -194,10 +210,7 @@ static void print_memory(const struct report *report, FILE *to)
         fprintf(to, "%-22s %.1f MiB by %s, %.0f %% of it not live\n", "peak heap",
                 mib(series->peak_heap_bytes), report->heap_source,
                 report_fragmentation(report) * 100);
-    if (series->original_peak_rss_bytes > 0)
-        fprintf(to, "%-22s %.1f MiB peak RSS, %.1f MiB peak heap, %.3f s\n", "the original had",
-                mib(series->original_peak_rss_bytes), mib(series->original_peak_heap_bytes),
-                (double)series->original_ns / 1e9);
+    print_original(report, to);
 }
 
 static void print_user(FILE *to, uint64_t user)
@@ -299,7 +312,7 @@ static bool csv_write_series(const struct series *series, const char *prefix, st
     FILE *to = csv_open(prefix, "series", error);
     if (to == NULL) return false;
     fputs("event,elapsed_seconds,wall_seconds,live_bytes,rss_bytes,heap_bytes,original_seconds,"
-          "original_rss_bytes,original_heap_bytes,net_rss_bytes\n",
+          "original_rss_bytes,original_heap_bytes,net_rss_bytes,original_net_rss_bytes\n",
           to);
     for (unsigned i = 0; i < series->count; i++) {
         const struct series_row *row = &series->rows[i];
@@ -311,6 +324,7 @@ static bool csv_write_series(const struct series *series, const char *prefix, st
         csv_put_bytes(to, row->original_rss_bytes);
         csv_put_bytes(to, row->original_heap_bytes);
         csv_put_bytes(to, row->rss_bytes > row->own_bytes ? row->rss_bytes - row->own_bytes : 0);
+        csv_put_bytes(to, row->original_net_rss_bytes);
         fputc('\n', to);
     }
     return csv_close(to, prefix, "series", error);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "common/original.h"
 #include "postprocess/instruction_reader.h"
 #include "replay/address_check.h"
 #include "replay/measure.h"
@@ -32,6 +33,7 @@ struct report {
     uint64_t realigned;    /* calls whose alignment the allocator refused, made with another one */
     const char *heap_source;
     struct series series;
+    struct original original; /* what the recorded process used */
     struct memory memory;
     struct latency latency;             /* calibrated */
     struct address_check address_check; /* with policy.verify_addresses */

@@ -132,9 +132,26 @@ static void report_set_memory(json_t *object, const struct report *report)
     double fragmentation = report_fragmentation(report);
     json_object_set_new(object, "fragmentation",
                         series->peak_heap_bytes > 0 ? json_real(fragmentation) : json_null());
-    set_bytes_if_known(object, "original_peak_rss_bytes", series->original_peak_rss_bytes);
-    set_bytes_if_known(object, "original_peak_heap_bytes", series->original_peak_heap_bytes);
-    set_real(object, "original_seconds", (double)series->original_ns / 1e9);
+}
+
+static void report_set_original(json_t *object, const struct report *report)
+{
+    const struct original *original = &report->original;
+    uint64_t peak = original->peak_rss_bytes;
+    bool known = original->has_usage;
+    set_bytes_if_known(object, "original_peak_rss_bytes", peak);
+    set_bytes_if_known(object, "original_recorder_bytes", known ? original->recorder_bytes : 0);
+    set_bytes_if_known(object, "original_peak_net_rss_bytes",
+                       known ? original_net_bytes(peak, original->recorder_bytes) : 0);
+    set_real_if_known(object, "original_mean_net_rss_bytes",
+                      known ? original_mean_bytes(original) : -1);
+    set_bytes_if_known(object, "original_end_net_rss_bytes", known ? original->net_bytes : 0);
+    set_real_if_known(object, "original_user_seconds",
+                      known ? (double)original->user_ns / 1e9 : -1);
+    set_real_if_known(object, "original_system_seconds",
+                      known ? (double)original->system_ns / 1e9 : -1);
+    set_bytes_if_known(object, "original_peak_heap_bytes", report->series.original_peak_heap_bytes);
+    set_real(object, "original_seconds", (double)report->series.original_ns / 1e9);
 }
 
 static json_t *report_mismatches(const struct address_check *check)
@@ -197,6 +214,7 @@ static json_t *report_json(const struct report *report)
     json_put_number(object, "realigned", report->realigned);
     json_put_number(object, "live_at_end", totals->live);
     report_set_memory(object, report);
+    report_set_original(object, report);
     report_set_addresses(object, report);
     return object;
 }

@@ -152,8 +152,13 @@ static void run_tick(struct run *run, const struct instruction_batch *batch,
                      const struct instruction_tick *tick, uint64_t calls_before)
 {
     const uint64_t *operands = &batch->operands[tick->operand_at];
-    run->row.original_ns += operands[0];
+    struct original *original = &run->report->original;
+    struct original_usage usage;
+    bool has_usage = instruction_batch_usage(batch, tick, &usage);
+    original_add(original, operands[0], operands[1], has_usage ? &usage : NULL);
+    run->row.original_ns = original->now_ns;
     run->row.original_rss_bytes = operands[1];
+    run->row.original_net_rss_bytes = has_usage ? original->net_bytes : 0;
     run->row.original_heap_bytes = operands[2];
     run_mark(run, calls_before + tick->calls, tick->live_bytes, true);
     if (run->policy->speed > 0) run_wait(run);

@@ -35,8 +35,6 @@ void series_add(struct series *series, const struct series_row *row, bool last)
         series->peak_heap_bytes = row->heap_bytes;
         series->live_at_peak_heap_bytes = row->live_bytes;
     }
-    series->original_peak_rss_bytes =
-        larger(series->original_peak_rss_bytes, row->original_rss_bytes);
     series->original_peak_heap_bytes =
         larger(series->original_peak_heap_bytes, row->original_heap_bytes);
     series->original_ns = row->original_ns;

@@ -24,6 +24,7 @@ struct series_row {
     uint64_t live_bytes;                              /* asked for by live objects */
     uint64_t original_ns;                             /* since recording began */
     uint64_t original_rss_bytes, original_heap_bytes; /* 0: not known */
+    uint64_t original_net_rss_bytes;                  /* without the recorder's; 0: not known */
 };
 
 struct series {
@@ -33,7 +34,7 @@ struct series {
 
     uint64_t peak_heap_bytes;
     uint64_t live_at_peak_heap_bytes;
-    uint64_t original_peak_rss_bytes, original_peak_heap_bytes;
+    uint64_t original_peak_heap_bytes;
     uint64_t original_ns;
 };
 

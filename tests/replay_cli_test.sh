@@ -47,6 +47,8 @@ has_every_key() {
         fragmentation_at_peak_rss fragmentation_most most_not_live_bytes \
         busy_threads peak_heap_bytes heap_source rss_per_live \
         fragmentation original_peak_rss_bytes original_peak_heap_bytes original_seconds \
+        original_recorder_bytes original_peak_net_rss_bytes original_mean_net_rss_bytes \
+        original_end_net_rss_bytes original_user_seconds original_system_seconds \
         address_match addresses_checked addresses_matched address_mismatches; do
         grep -q "^  \"$key\": ." "$scratch/json" || { echo "# no $key"; return 1; }
     done
@@ -313,7 +315,17 @@ check "rows ascend and end with the last call" eval \
 check "the largest live size of a row is the peak or less" eval \
     '[ "$(cut -d, -f4 "$scratch/csv.series.csv" | tail -n +2 | sort -n | tail -n 1)" -le \
         "$(value peak_live_bytes)" ]'
-check "the original's memory" has original_peak_rss_bytes 16777216
+check "the original's memory" eval \
+    'has original_peak_rss_bytes 18874368 && has original_recorder_bytes 1048576 &&
+    has original_peak_net_rss_bytes 17825792 && has original_mean_net_rss_bytes 15728640.0 &&
+    has original_end_net_rss_bytes 15728640'
+check "the original's memory in each row" \
+    [ "$(cut -d, -f11 "$scratch/csv.series.csv" | sort -u | tr '\n' ' ')" = \
+    "15728640 original_net_rss_bytes " ]
+check "the original's processor time: 5 and 2 ms a tick" \
+    awk -v user="$(value original_user_seconds)" -v kernel="$(value original_system_seconds)" \
+    -v ticks="$(value ticks)" 'BEGIN { exit int(user * 200 + .5) != ticks ||
+        int(kernel * 500 + .5) != ticks || !ticks }'
 check "the original's heap" has original_peak_heap_bytes 8388608
 run --csv=/no/such/directory/x "$scratch/churn"
 check "CSV that cannot be written" ended 1 'cannot write /no/such/directory/x.series.csv'

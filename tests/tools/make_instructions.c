@@ -56,6 +56,15 @@ static void make_churn(struct instruction_writer *writer, uint64_t events, uint6
     free(objects);
 }
 
+/* 16 MiB, of which 1 MiB the recorder's, and 18 MiB at most; 7 of 10 ms used. */
+static void put_tick(struct instruction_writer *writer)
+{
+    static uint64_t ticks;
+    ticks++;
+    const struct original_usage usage = {1 << 20, ticks * 5000000, ticks * 2000000, 18 << 20};
+    instruction_put_tick_with_usage(writer, 10000000, 1 << 24, 1 << 23, &usage);
+}
+
 static void make_lanes(struct instruction_writer *writer, uint64_t events, uint64_t lanes)
 {
     enum { SLOTS = 1000 };
@@ -82,7 +91,7 @@ static void make_lanes(struct instruction_writer *writer, uint64_t events, uint6
             objects[slot] = instruction_put_allocation(writer, CALL_MALLOC,
                                                        16 + (random_next(&state) >> 20) % 512, 0);
         }
-        if (event % 10000 < 32) instruction_put_tick(writer, 10000000, 1 << 24, 1 << 23);
+        if (event % 10000 < 32) put_tick(writer);
     }
     free(objects);
 }
