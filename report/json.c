@@ -69,6 +69,8 @@ static void put_peaks(json_t *object, const struct tally *tally)
     json_put_number(end, "objects", tally->live);
     json_put_number(object, "original_peak_rss_bytes", tally->peak_rss_bytes);
     json_put_number(object, "original_peak_heap_bytes", tally->peak_heap_bytes);
+    json_put_number(object, "original_user_ns", tally->user_ns);
+    json_put_number(object, "original_system_ns", tally->system_ns);
 }
 
 static void put_sizes(json_t *object, const struct sizes *sizes)

@@ -19,6 +19,7 @@ static const char help_text[] =
     "changed.\n"
     "\n"
     "      --json FILE      write every number as JSON; - is the standard output, without the text\n"
+    "      --html FILE      write a page with charts, for any browser (of one trace)\n"
     "      --fail-if LIMIT  the exit status is 3 if it holds, as 'peak_live>100MiB', or of two\n"
     "                       traces 'calls>+5%' or 'calls>+1000'; may be given several times:\n"
     "                       calls, objects, bytes, peak_live, peak_objects, end_live, end_objects,\n"
@@ -33,7 +34,7 @@ enum { TRACES_MAX = 2, LIMITS_MAX = 32 };
 struct options {
     const char *paths[TRACES_MAX];
     unsigned traces;
-    const char *json;
+    const char *json, *html; /* NULL: none */
     struct report_limit limits[LIMITS_MAX];
     unsigned limits_count;
 };
@@ -58,6 +59,10 @@ static bool words_parse(struct options *options, int count, char **words)
         cli_usage_error(&cli_report, count == 0 ? "which trace?" : "one or two traces, please");
         return false;
     }
+    if (options->html != NULL && count == TRACES_MAX) {
+        cli_usage_error(&cli_report, "--html: one trace, please");
+        return false;
+    }
     for (int i = 0; i < count; i++)
         options->paths[options->traces++] = words[i];
     for (unsigned i = 0; i < options->limits_count; i++) {
@@ -72,6 +77,7 @@ static bool words_parse(struct options *options, int count, char **words)
 static int options_parse(struct options *options, int count, char **words)
 {
     static const struct option known[] = {{"json", required_argument, NULL, 'j'},
+                                          {"html", required_argument, NULL, 'H'},
                                           {"fail-if", required_argument, NULL, 'f'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
@@ -80,6 +86,7 @@ static int options_parse(struct options *options, int count, char **words)
     while (good && (option = getopt_long(count, words, "h", known, NULL)) != -1) {
         switch (option) {
         case 'j': options->json = optarg; break;
+        case 'H': options->html = optarg; break;
         case 'f': good = limit_add(options, optarg); break;
         case 'h': return program_help(help_text) + 1;
         default: return cli_usage_error(&cli_report, NULL) + 1;
@@ -107,7 +114,12 @@ static bool has_text(const struct options *options)
 
 static bool tell_one(const struct report_trace *trace, const struct options *options)
 {
+    char why[512];
     if (has_text(options)) report_print(trace, stdout);
+    if (options->html != NULL && !report_page_write(trace, options->html, why, sizeof why)) {
+        cli_fail(&cli_report, "no page: %s", why);
+        return false;
+    }
     return options->json == NULL || write_json(report_json(trace), options->json);
 }
 

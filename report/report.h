@@ -1,7 +1,8 @@
 /* report - what a program asks of its allocator, and what holds its memory.
  *
  *   TRACE --ordered (inspect/)--> instruction_reader --> tally --+--> text.c   one page of text
- *                                                                `--> json.c   every number
+ *                                                                +--> json.c   every number
+ *                                                                `--> page.c   charts of them
  *
  * One thread, one pass. */
 #ifndef MALLOCTAPE_REPORT_REPORT_H
@@ -31,6 +32,13 @@ void report_close(struct report_trace *trace);
 const char *report_name(const struct report_trace *trace);
 
 void report_print(const struct report_trace *trace, FILE *to);
+
+/* Of it, a line for each number that few programs have; each begins with "! ". */
+void report_print_unusual(const struct report_trace *trace, FILE *to);
+
+/* A page with charts. False: `why` says what is missing or cannot be written. */
+bool report_page_write(const struct report_trace *trace, const char *path, char *why,
+                       size_t why_bytes);
 
 /* A new object. NULL without memory. */
 json_t *report_json(const struct report_trace *trace);

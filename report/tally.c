@@ -177,13 +177,20 @@ static void piece_end(struct tally *tally, uint64_t rss, uint64_t heap)
     tally->piece.most_live_bytes = tally->live_bytes;
 }
 
-static void tick(struct tally *tally, const uint64_t *operands)
+/* `usage` is NULL if the tick has none. */
+static void tick(struct tally *tally, const uint64_t *operands, const uint64_t *usage)
 {
+    uint64_t rss = operands[1];
+    if (usage != NULL) {
+        rss = rss > usage[0] ? rss - usage[0] : 0;
+        tally->user_ns = usage[1];
+        tally->system_ns = usage[2];
+    }
     tally->ns += operands[0];
     tally->ms = tally->ns / 1000000;
-    if (operands[1] > tally->peak_rss_bytes) tally->peak_rss_bytes = operands[1];
+    if (rss > tally->peak_rss_bytes) tally->peak_rss_bytes = rss;
     if (operands[2] > tally->peak_heap_bytes) tally->peak_heap_bytes = operands[2];
-    piece_end(tally, operands[1], operands[2]);
+    piece_end(tally, rss, operands[2]);
 }
 
 static void other(struct tally *tally, const struct instruction *one, const uint64_t *operands)
@@ -198,7 +205,6 @@ static void other(struct tally *tally, const struct instruction *one, const uint
         lane->threads++;
         lane->thread = operands[0];
         break;
-    case INSTRUCTION_TICK: tick(tally, operands); break;
     }
 }
 
@@ -243,9 +249,18 @@ static inline void prefetch(const struct tally *tally, unsigned opcode, uint64_t
     __builtin_prefetch(tally->objects + tally->live - 1 - (value & ends), 1);
 }
 
+static void tick_of(struct tally *tally, const struct instruction_batch *batch,
+                    const struct instruction_tick *at)
+{
+    const bool has_usage = at->usage_at != INSTRUCTION_NO_USAGE;
+    tick(tally, batch->operands + at->operand_at,
+         has_usage ? batch->operands + at->usage_at : NULL);
+}
+
 bool tally_add(struct tally *tally, const struct instruction_batch *batch)
 {
     const struct instruction *one = batch->at;
+    const struct instruction_tick *ticks = batch->ticks;
     if (!objects_reserve(tally, batch->count)) return false;
     for (size_t i = 0; i < batch->count; i++) {
         const uint64_t value = batch->values[i];
@@ -259,7 +274,12 @@ bool tally_add(struct tally *tally, const struct instruction_batch *batch)
             tally->calls++;
             release(tally, tally->live - 1 - value);
             break;
-        default: rare(tally, one, batch->operands + one->operand_at); one++;
+        default:
+            if (one->opcode == INSTRUCTION_TICK)
+                tick_of(tally, batch, ticks++);
+            else
+                rare(tally, one, batch->operands + one->operand_at);
+            one++;
         }
     }
     return true;

@@ -69,7 +69,9 @@ struct tally {
     uint64_t ns, ms; /* of the latest tick */
     uint64_t epoch;  /* live.h */
     struct tally_peak peak;
-    uint64_t peak_rss_bytes, peak_heap_bytes; /* of the original, at its ticks */
+    /* Of the original, by its ticks. RSS is without the recorder's own memory, as far as a tick says
+     * how much that was. */
+    uint64_t peak_rss_bytes, peak_heap_bytes, user_ns, system_ns;
 
     struct sizes sizes;
     struct lanes lanes;

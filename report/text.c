@@ -145,7 +145,7 @@ static uint64_t small_growths(const struct tally_reallocs *counts)
 }
 
 /* A sentence for each number that few programs have. */
-static void print_unusual(const struct report_trace *trace, FILE *to)
+void report_print_unusual(const struct report_trace *trace, FILE *to)
 {
     const struct tally *tally = &trace->tally;
     const uint64_t failed = sum_of(tally->failed), unknown = sum_of(tally->unknown);
@@ -318,7 +318,7 @@ void report_print(const struct report_trace *trace, FILE *to)
 {
     const struct tally *tally = &trace->tally;
     print_title(trace, to);
-    print_unusual(trace, to);
+    report_print_unusual(trace, to);
     print_peak(tally, to);
     print_memory(tally, to);
     print_calls(tally, to);

@@ -8,7 +8,7 @@ set -euo pipefail
 make_instructions=$build_dir/tests/tools/make_instructions
 rounding_check=$build_dir/tests/tools/rounding_check
 
-plan 22
+plan 23
 
 # counted FILE - whether every number of report.json is what the lines of a dump of FILE add up to.
 counted() {
@@ -118,6 +118,18 @@ tells_unusual() {
         prints '^! [0-9]* frees were of objects that had been freed already\.$'
 }
 
+# --- the page ---
+
+# It has the data, and needs nothing else.
+writes_page() {
+    [ -e /usr/share/javascript/chart.js ] || [ -e /usr/share/nodejs/chart.js ] || return 0
+    exits 0 report lanes --html page.html --json f.json &&
+        ! grep -q -i 'src=\|<link\|@[A-Z]*@' page.html &&
+        grep -q '<h1>make_instructions: what it asks of its allocator</h1>' page.html &&
+        grep -q '<p class="warning">.* ended by another thread' page.html &&
+        ruby -rjson -e 'data = File.read("page.html")[%r{id="data">(.*)</script>}, 1]
+            exit JSON.parse(data) == JSON.parse(File.read("f.json"))'
+}
 # --- two traces ---
 
 # Two builds of a program, one of which copies a string in a loop: that is what is said first.
@@ -170,6 +182,7 @@ rounds '' glibc 131000
 check 'reads from pipes, writes JSON alone' takes_pipes
 check 'the text has everything, in 120 columns' tells_text
 check 'what is unusual is said' tells_unusual
+check 'the page stands alone and has the same numbers' writes_page
 check 'of two builds, the copy that one makes is said first' finds_copy
 check 'of two equal traces, that they are' finds_nothing
 check 'limits that are broken fail' breaks_limits

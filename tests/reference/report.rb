@@ -11,6 +11,7 @@ CALL = /\A\h{12} #\d+ L(\d+) (\w+)(.*)\z/
 TICK = /\A\h{12} #\d+ tick \d+ nanoseconds \+(\d+) rss (\d+) heap (\d+)/
 ALIGNED = %w[memalign aligned_alloc posix_memalign new_aligned new_aligned_nothrow new_array_aligned
              new_array_aligned_nothrow].freeze
+USAGE = /\A\h{12} #\d+ usage recorder (\d+) user (\d+) system (\d+)/
 OTHERS = %w[lane thread_begin thread_end thread_cache_deleted freed_twice].freeze
 HEAP = %w[release_memory thread_idle thread_temporarily_idle thread_busy set_property
           set_release_rate mallopt malloc_trim].freeze
@@ -118,7 +119,8 @@ class Count
     @foreign = Hash.new { |h, k| h[k] = [0, 0] }
     @peak = { bytes: 0, objects: 0, call: 0, ms: 0 }
     @at_peak = []
-    @rss = @heap = 0
+    @rss = @heap = @user = @system = 0
+    @usage = nil
     @ticks = 0
     @piece = Hash.new(0)
     @turn = 0
@@ -133,16 +135,22 @@ class Count
   def take(line)
     if (tick = TICK.match(line))
       take_tick(*tick.captures.map(&:to_i))
+    elsif (usage = USAGE.match(line))
+      @usage = usage.captures.map(&:to_i)
+      return
     elsif (call = CALL.match(line))
       @now = call[1].to_i
       OTHERS.include?(call[2]) ? take_other(call[2], call[3]) : take_call(call[2], call[3])
     elsif (lost = /lost lane \d+ events (\d+)\z/.match(line))
       @lost += lost[1].to_i
     end
+    @usage = nil
   end
 
   def take_tick(nanoseconds, rss, heap)
     @ns += nanoseconds
+    @user, @system = @usage[1..] if @usage
+    rss = [rss - @usage[0], 0].max if @usage
     @ticks += 1
     @rss = [@rss, rss].max
     @heap = [@heap, heap].max
@@ -269,6 +277,7 @@ class Count
                    'wrong_sizes' => @wrong, 'peak' => @peak.transform_keys(&:to_s),
                    'end' => { 'bytes' => @live_bytes, 'objects' => @live.size },
                    'original_peak_rss_bytes' => @rss, 'original_peak_heap_bytes' => @heap,
+                   'original_user_ns' => @user, 'original_system_ns' => @system,
                    'duration_ns' => @ns, 'ticks' => @ticks, 'lost_events' => @lost,
                    'freed_twice' => @twice)
   end

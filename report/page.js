@@ -1,0 +1,268 @@
+// ---- words ----
+
+const UNITS = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
+
+function bytesText(bytes) {
+  let unit = 0;
+  let number = bytes;
+  for (; number >= 1024 && unit < UNITS.length - 1; unit += 1) number /= 1024;
+  return bytes === 1 ? '1 byte' : `${unit === 0 ? number : round(number)} ${UNITS[unit]}`;
+}
+
+const countText = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ' ');
+const share = (part, whole) => (whole > 0 ? `${round(100 * part / whole)} %` : '');
+const sum = (numbers) => numbers.reduce((all, one) => all + one, 0);
+
+// The unit in which a column of bytes is drawn, and what it is in bytes.
+function unitFor(numbers) {
+  const most = Math.max(...numbers, 1);
+  const at = Math.min(Math.floor(Math.log2(most) / 10), UNITS.length - 1);
+  return { name: UNITS[at], bytes: 1024 ** at };
+}
+
+// A table { column: [...] } as rows of the columns wanted.
+const rowsOf = (columns, ...keys) => columns[keys[0]].map((_, i) => keys.map((key) => columns[key][i]));
+
+// ---- over time ----
+
+const time = data.timeline;
+const seconds = time.end_ns.map((ns) => ns / 1e9);
+const steps = seconds.map((end, i) => end - (i > 0 ? seconds[i - 1] : 0));
+
+function timeChart(unit, lines) {
+  const datasets = lines.map(({ label, values, at, fill }) => ({ label, pointRadius: 0, fill,
+    data: values.map((y, i) => ({ x: seconds[i], y })), ...lineStyle(palette(at), at) }));
+  return { type: 'line', data: { datasets },
+    options: chartOptions({ parsing: false, normalized: true,
+      interaction: { mode: 'nearest', axis: 'x', intersect: false },
+      scales: { x: axis('seconds since recording began', { type: 'linear' }),
+        y: axis(unit, { beginAtZero: true }) } }) };
+}
+
+function memory() {
+  const unit = unitFor([...time.rss_bytes, ...time.heap_bytes, ...time.most_live_bytes]);
+  const scaled = (key) => time[key].map((value) => (value > 0 ? value / unit.bytes : null));
+  return timeChart(unit.name, [
+    { label: 'alive, as asked for', values: scaled('most_live_bytes'), at: 0 },
+    { label: 'heap', values: scaled('heap_bytes'), at: 1 },
+    { label: 'RSS of the program', values: scaled('rss_bytes'), at: 3 },
+  ].filter((line) => line.values.some((value) => value !== null)));
+}
+
+function rate() {
+  const each = (key) => time[key].map((value, i) => (steps[i] > 0 ? value / steps[i] : null));
+  return timeChart('per second', [
+    { label: 'objects made', values: each('made'), at: 0 },
+    { label: 'objects ended', values: each('ended'), at: 1 },
+    { label: 'of both, by reallocs', values: each('reallocs'), at: 2 },
+  ]);
+}
+
+// A hundred rows are enough to read.
+function timeTable(...keys) {
+  const every = Math.ceil(seconds.length / 100);
+  return seconds.map((end, i) => [round(end, 5), ...keys.map((key) => time[key][i])])
+    .filter((_, i) => i % every === 0);
+}
+
+// ---- sizes ----
+
+const { sizes } = data;
+const powers = (from, to) => Array.from({ length: Math.max(to - from + 1, 1) }, (_, i) => from + i);
+const magnitude = (size) => (size > 0 ? Math.floor(Math.log2(size)) + 1 : 0);
+
+// By the magnitude of the size: what one column adds up to.
+function byMagnitude(key) {
+  const most = Math.max(...sizes.size.map(magnitude), 0);
+  const totals = powers(0, most).map(() => 0);
+  sizes.size.forEach((size, i) => { totals[magnitude(size)] += sizes[key][i]; });
+  return totals;
+}
+
+const magnitudeText = (at) => (at === 0 ? '0' : bytesText(2 ** (at - 1)));
+const magnitudes = () => byMagnitude('made').map((_, at) => magnitudeText(at));
+
+function sizesChart() {
+  const bars = (label, key, whole, at) => ({ label, backgroundColor: palette(at),
+    data: byMagnitude(key).map((value) => 100 * value / Math.max(whole, 1)) });
+  return { type: 'bar', data: { labels: magnitudes(), datasets: [
+    bars('of all objects', 'made', data.made, 0),
+    bars('of all bytes asked for', 'bytes', data.bytes, 1),
+    bars('of the bytes at the peak', 'peak_bytes', data.peak.bytes, 2)] },
+  options: chartOptions({ scales: { x: axis('size: from so much to less than twice as much'),
+    y: axis('per cent', { beginAtZero: true }) } }) };
+}
+
+function largest(key, count = 15) {
+  return sizes.size.map((_, i) => i).filter((i) => sizes[key][i] > 0)
+    .sort((a, b) => sizes[key][b] - sizes[key][a]).slice(0, count);
+}
+
+const sizeText = (i) => (sizes.highest[i] > sizes.size[i]
+  ? `${countText(sizes.size[i])}..` : countText(sizes.size[i]));
+
+function topChart(key, at, whole, unit) {
+  const entries = largest(key);
+  return { type: 'bar', data: { labels: entries.map(sizeText), datasets: [
+    { data: entries.map((i) => 100 * sizes[key][i] / whole), backgroundColor: palette(at) }] },
+  options: chartOptions({ indexAxis: 'y', plugins: { legend: { display: false } },
+    scales: { x: axis(unit, { beginAtZero: true }),
+      y: { ...axis('bytes'), ticks: { autoSkip: false } } } }) };
+}
+
+const topTable = (key, text) => largest(key, 100).map((i) => [sizeText(i), text(sizes[key][i])]);
+
+// ---- heat maps: points as large as a cell, the darker the more ----
+
+function heat(cells, columns, rows, xText, yText) {
+  const most = Math.max(...cells.map((cell) => cell.count), 1);
+  const [r, g, b] = palette(0).match(/\w\w/g).map((part) => parseInt(part, 16));
+  const strength = (count) => 0.12 + 0.88 * Math.log1p(count) / Math.log1p(most);
+  const ticks = (labels) => ({ type: 'linear', min: -0.5, max: labels.length - 0.5,
+    ticks: { stepSize: 1, autoSkip: true, callback: (value) => labels[value] ?? '' },
+    afterBuildTicks: (scale) => { scale.ticks = labels.map((_, value) => ({ value })); } });
+  const cell = { beforeDatasetsDraw: ({ ctx, scales: { x, y } }) => {
+    const width = x.getPixelForValue(1) - x.getPixelForValue(0);
+    const height = y.getPixelForValue(0) - y.getPixelForValue(1);
+    for (const one of cells) {
+      ctx.fillStyle = `rgba(${r}, ${g}, ${b}, ${strength(one.count)})`;
+      ctx.fillRect(x.getPixelForValue(one.x) - width / 2 + 0.5,
+        y.getPixelForValue(one.y) - height / 2 + 0.5, width - 1, height - 1);
+    }
+  } };
+  const label = ({ raw }) => `${columns[raw.x]} / ${rows[raw.y]}: ${countText(raw.count)}`;
+  return { type: 'scatter', plugins: [cell],
+    data: { datasets: [{ data: cells, pointRadius: 0, pointHitRadius: 12 }] },
+    options: chartOptions({ plugins: { legend: { display: false },
+      tooltip: { callbacks: { label } } },
+    scales: { x: axis(xText, { ...ticks(columns), grid: { display: false } }),
+      y: axis(yText, { ...ticks(rows), grid: { display: false } }) } }) };
+}
+
+const bySize = data.lifetimes.by_size;
+
+function lifetimes() {
+  const most = (key) => Math.max(...bySize[key].map(magnitude), 1);
+  const columns = powers(0, most('calls')).map((at) => (at === 0 ? '0' : countText(2 ** (at - 1))));
+  const rows = powers(0, most('size')).map(magnitudeText);
+  const cells = bySize.size.map((size, i) => ({ x: magnitude(bySize.calls[i]), y: magnitude(size),
+    count: bySize.objects[i] }));
+  return heat(cells, columns, rows, 'lived for so many calls, or less than twice as many',
+    'size, or less than twice as much');
+}
+
+// ---- ages ----
+
+const { ages } = data;
+
+function agesChart() {
+  const pieces = 64;
+  const width = Math.ceil((data.calls / ages.calls_per_piece + 1) / pieces);
+  const unit = unitFor([data.peak.bytes / 8]);
+  const bars = (label, key, at) => {
+    const totals = powers(0, pieces - 1).map(() => 0);
+    ages.piece.forEach((piece, i) => {
+      totals[Math.min(Math.floor(piece / width), pieces - 1)] += ages[key][i];
+    });
+    return { label, backgroundColor: palette(at), data: totals.map((value) => value / unit.bytes) };
+  };
+  const at = (piece) => countText(piece * width * ages.calls_per_piece);
+  return { type: 'bar', data: { labels: powers(0, pieces - 1).map(at),
+    datasets: [bars('alive at the peak', 'peak_bytes', 0), bars('alive at the end', 'end_bytes', 1)] },
+  options: chartOptions({ scales: { x: axis('made by the calls from this one on'),
+    y: axis(unit.name, { beginAtZero: true }) } }) };
+}
+
+// ---- rounding ----
+
+const allocators = Object.keys(data.rounding);
+
+function rounding() {
+  const bars = (label, key, whole, light) => ({ label,
+    data: allocators.map((name) => 100 * (data.rounding[name][key] - whole) / Math.max(whole, 1)),
+    backgroundColor: allocators.map((name) => allocatorColour(name.split(' ')[0]) + light),
+    borderColor: allocators.map((name) => allocatorColour(name.split(' ')[0])), borderWidth: 1 });
+  return { type: 'bar', data: { labels: allocators, datasets: [
+    bars('at the peak', 'peak_bytes', data.peak.bytes, ''),
+    bars('of all objects (pale)', 'bytes', data.bytes, '60')] },
+  options: chartOptions({ plugins: { legend: { display: false } },
+    scales: { x: { grid: { display: false } },
+      y: axis('per cent of what was asked for', { beginAtZero: true }) } }) };
+}
+
+// ---- threads ----
+
+const lanes = [...data.threads].sort((a, b) => b.calls - a.calls).slice(0, 32)
+  .sort((a, b) => a.lane - b.lane);
+const laneText = (lane) => (lane.threads === 1 ? String(lane.thread) : `lane ${lane.lane}`);
+
+function threadsChart() {
+  const place = new Map(lanes.map((lane, i) => [lane.lane, i]));
+  const cells = lanes.map((lane, i) => ({ x: i, y: i, count: lane.ended - lane.foreign }));
+  for (const [maker, ender, count] of rowsOf(data.foreign, 'made_by', 'ended_by', 'objects'))
+    if (place.has(maker) && place.has(ender))
+      cells.push({ x: place.get(ender), y: place.get(maker), count });
+  const labels = lanes.map(laneText);
+  return heat(cells.filter((cell) => cell.count > 0), labels, labels, 'ended by thread',
+    'made by thread');
+}
+
+const threadRows = () => lanes.map((lane) => [laneText(lane), countText(lane.calls),
+  countText(lane.made), bytesText(lane.bytes), countText(lane.ended), countText(lane.foreign),
+  countText(lane.longest_turn), bytesText(lane.peak_bytes), bytesText(lane.end_bytes)]);
+
+// ---- the page ----
+
+const foreign = sum(data.threads.map((lane) => lane.foreign));
+
+showFigures([
+  { title: 'Memory over time', wide: true, config: memory, there: seconds.length > 1,
+    text: 'What was alive, as the program asked for it, and what it cost.',
+    label: () => `${bytesText(data.peak.bytes)} alive at most`,
+    table: () => ({ head: ['seconds', 'alive', 'heap', 'RSS'],
+      rows: timeTable('most_live_bytes', 'heap_bytes', 'rss_bytes') }) },
+  { title: 'Objects made and ended', config: rate, there: seconds.length > 1,
+    text: 'Between ticks of the recording.',
+    label: () => `${countText(data.made)} objects in all`,
+    table: () => ({ head: ['seconds', 'calls', 'made', 'ended', 'reallocs'],
+      rows: timeTable('calls', 'made', 'ended', 'reallocs') }) },
+  { title: 'Sizes', config: sizesChart, there: data.made > 0,
+    text: 'Which sizes make how much of the objects, of the bytes, and of the peak.',
+    label: () => `${sizes.size.length} different sizes`,
+    table: () => ({ head: ['size from', 'objects', 'bytes', 'at the peak'],
+      rows: magnitudes().map((text, at) => [text, byMagnitude('made')[at], byMagnitude('bytes')[at],
+        byMagnitude('peak_bytes')[at]]) }) },
+  { title: 'The most frequent sizes', config: () => topChart('made', 0, data.made, 'per cent of all objects'),
+    there: data.made > 0, text: 'Exact sizes, as asked for.',
+    label: () => largest('made', 3).map(sizeText).join(', '),
+    table: () => ({ head: ['bytes', 'objects'], rows: topTable('made', countText) }) },
+  { title: 'The sizes that held most at the peak', there: data.peak.bytes > 0,
+    config: () => topChart('peak_bytes', 2, data.peak.bytes, 'per cent of the bytes alive at the peak'),
+    text: `The peak is behind call ${countText(data.peak.call)}.`,
+    label: () => largest('peak_bytes', 3).map(sizeText).join(', '),
+    table: () => ({ head: ['bytes', 'in all'], rows: topTable('peak_bytes', bytesText) }) },
+  { title: 'Size and lifetime', config: lifetimes, there: data.ended > 0,
+    text: 'Objects that ended; the colour is logarithmic.',
+    label: () => `half live for at most ${data.lifetimes.calls.p50[1]} calls`,
+    table: () => ({ head: ['size from', 'calls from', 'objects'],
+      rows: rowsOf(bySize, 'size', 'calls', 'objects') }) },
+  { title: 'What was alive, by age', config: agesChart, there: data.made > 0,
+    text: 'When those objects were made that were alive at the peak, and at the end.',
+    label: () => `${bytesText(data.end.bytes)} alive at the end`,
+    table: () => ({ head: ['calls from', 'at the peak', 'at the end'],
+      rows: rowsOf(ages, 'piece', 'peak_bytes', 'end_bytes')
+        .map(([piece, peak, end]) => [countText(piece * ages.calls_per_piece), bytesText(peak), bytesText(end)]) }) },
+  { title: 'What rounding up adds', better: 'less is better', config: rounding, there: data.bytes > 0,
+    text: 'By the size classes of each allocator; full colour: at the peak, pale: all objects.',
+    label: () => allocators.map((name) => `${name} ${share(data.rounding[name].peak_bytes - data.peak.bytes, data.peak.bytes)}`).join(', '),
+    table: () => ({ head: ['allocator', 'at the peak', 'all objects'],
+      rows: allocators.map((name) => [name,
+        share(data.rounding[name].peak_bytes - data.peak.bytes, data.peak.bytes),
+        share(data.rounding[name].bytes - data.bytes, data.bytes)]) }) },
+  { title: 'Who ends whose objects', config: threadsChart, there: data.threads.length > 1,
+    text: `${share(foreign, data.ended)} of the objects are ended by another thread than made them.`
+      + (data.threads.length > lanes.length ? ` The ${lanes.length} threads with the most calls.` : ''),
+    label: () => `${share(foreign, data.ended)} by another thread`,
+    table: () => ({ head: ['thread', 'calls', 'made', 'bytes', 'ended', 'of others', 'longest turn',
+      'at the peak', 'at the end'], rows: threadRows() }) },
+].filter((figure) => figure.there), document.getElementById('charts'));
