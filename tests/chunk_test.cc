@@ -162,7 +162,7 @@ TEST(Chunk, AgesSinceTheLaneIsFollowed)
     const std::vector<uint8_t> classes(2, 1);
     const pack_source source = {[](uint64_t) -> uint32_t { return 1; }, classes.data(),
                                 [](size_t bytes) { return calloc(1, bytes); },
-                                [](void *memory, size_t) { free(memory); }};
+                                [](void *memory, size_t) { free(memory); }, false};
     packer own;
     packer_init(&own, &source);
     auto pack = [&](pack_lane *lane, const std::vector<uint16_t> &units) {

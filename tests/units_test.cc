@@ -108,9 +108,9 @@ class Lane {
     {
         const pack_source source = {smallest_class, block_classes(),
                                     [](size_t bytes) { return calloc(1, bytes); },
-                                    [](void *memory, size_t) { free(memory); }};
+                                    [](void *memory, size_t) { free(memory); }, false};
         packer_init(&packer_, &source);
-        raw_unpack_make_table(&unpack_);
+        raw_unpack_make_table(&unpack_, false);
         raw_decoder_init(&unpacked_, number, features);
 
         lane = static_cast<struct units_lane *>(aligned_alloc(128, sizeof *lane));

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-size_t chunk_write(struct packer *packer, const struct chunk_units *chunk, uint8_t *out)
+size_t chunk_write(struct packer *packer, struct chunk_units *chunk, uint8_t *out)
 {
     uint8_t *payload = out + RAW_CHUNK_HEADER_BYTES;
     uint8_t *at = payload;
@@ -11,8 +11,13 @@ size_t chunk_write(struct packer *packer, const struct chunk_units *chunk, uint8
         memcpy(at, records->profile, RAW_PROFILE_BYTES);
         at += RAW_PROFILE_BYTES;
     }
+    uint8_t *packed = NULL;
     if (chunk->flags & RAW_CHUNK_FLAG_PACKED) {
-        at = pack_units(packer, chunk->followed, records, at);
+        packed = pack_units(packer, chunk->followed, records, at);
+        if (!packed) chunk->flags &= ~RAW_CHUNK_FLAG_PACKED;
+    }
+    if (packed) {
+        at = packed;
     } else if (records->count != 0) { /* else `units` may be NULL, which memcpy does not take */
         memcpy(at, records->units, records->count * sizeof *records->units);
         at += records->count * sizeof *records->units;

@@ -28,7 +28,7 @@ struct chunk_units {
 };
 
 /* Writes a chunk at `out`, which has CHUNK_BYTES_MAX(chunk->records.count) bytes; packed if its
- * flags say so. Returns its length. */
-size_t chunk_write(struct packer *packer, const struct chunk_units *chunk, uint8_t *out);
+ * flags say so. If it cannot be, they do not say so any more. Returns its length. */
+size_t chunk_write(struct packer *packer, struct chunk_units *chunk, uint8_t *out);
 
 #endif

@@ -3,11 +3,11 @@
 #include "../common/atomic.h"
 #include "../common/bytes.h"
 #include "../common/call_kind.h"
+#include "pack_opaque.h"
 #include "raw_units.h"
 
 #include <string.h>
 
-#define NO_CODE        255
 /* Units of the longest record that has a form. */
 #define FORM_UNITS_MAX 3
 
@@ -25,44 +25,25 @@ static const struct {
     {RAW_UNIT_ALLOCATION_2, RAW_PACKED_ALLOCATION_2, RAW_PACKED_PAGE - RAW_PACKED_ALLOCATION_2, 8},
 };
 
-static void make_codes(uint8_t *codes)
+static void make_codes(uint8_t *codes, bool opaque)
 {
-    memset(codes, NO_CODE, PACK_CODES);
+    memset(codes, PACK_NO_CODE, PACK_CODES);
     for (size_t i = 0; i < sizeof short_units / sizeof *short_units; i++)
         for (unsigned n = 0; n < short_units[i].count; n++)
             codes[short_units[i].first + n * short_units[i].step - PACK_CODES_FIRST] =
                 (uint8_t)(short_units[i].code + n);
-}
-
-/* May store up to three bytes behind the code. Without branches it takes longer: programs repeat
- * themselves, and processors notice. */
-static inline uint8_t *put_unit(const struct packer *packer, uint8_t *at, uint32_t unit)
-{
-    if (unit >= PACK_CODES_FIRST) {
-        uint8_t code = packer->codes[unit - PACK_CODES_FIRST];
-        if (code != NO_CODE) {
-            *at = code;
-            return at + 1;
-        }
+    for (unsigned n = 0; opaque && n < RAW_PACKED_PAGE - RAW_PACKED_ALLOCATION_2; n++) {
+        unsigned usual = RAW_UNIT_ALLOCATION_2 + 8 * n;
+        codes[usual - PACK_CODES_FIRST] = PACK_NO_CODE;
+        codes[RAW_UNIT_LISTED + n - PACK_CODES_FIRST] = (uint8_t)(RAW_PACKED_ALLOCATION_2 + n);
     }
-    uint32_t upper = unit >> 8;
-    if (upper - RAW_PACKED_PAGE < RAW_PACKED_UNIT - RAW_PACKED_PAGE && upper != RAW_PACKED_LOW) {
-        bytes_put16(at, (uint16_t)(unit << 8 | upper));
-        return at + 2;
-    }
-    if (upper == 0) {
-        bytes_put16(at, (uint16_t)(unit << 8 | RAW_PACKED_LOW));
-        return at + 2;
-    }
-    bytes_put32(at, unit << 8 | RAW_PACKED_UNIT);
-    return at + 3;
 }
 
 static uint8_t *put_units(const struct packer *packer, uint8_t *at, const uint16_t *units,
                           const uint16_t *end)
 {
     for (; units < end; units++)
-        at = put_unit(packer, at, *units);
+        at = pack_put_unit(packer, at, *units);
     return at;
 }
 
@@ -78,8 +59,13 @@ struct list {
 
 struct pack_lane {
     struct pack_lane *next, *next_unused;
-    uint64_t allocations; /* so many so far */
-    struct list lists[RAW_SIZE_CLASSES_MAX];
+    union {
+        struct {
+            uint64_t allocations; /* so many so far */
+            struct list lists[RAW_SIZE_CLASSES_MAX];
+        };
+        struct raw_places places; /* of an opaque stream */
+    };
 };
 
 static inline uint32_t *entry(struct list *list, uint32_t index)
@@ -162,7 +148,7 @@ void packer_init(struct packer *packer, const struct pack_source *source)
 {
     memset(packer, 0, sizeof *packer);
     packer->source = *source;
-    make_codes(packer->codes);
+    make_codes(packer->codes, source->opaque);
 }
 
 void packer_release(struct packer *packer)
@@ -178,7 +164,7 @@ void packer_release(struct packer *packer)
 struct pack_lane *pack_lane_begin(struct packer *packer, uint64_t allocations)
 {
     struct pack_lane *lane = packer->unused;
-    if (!know_classes(packer)) return NULL;
+    if (!packer->source.opaque && !know_classes(packer)) return NULL;
     if (lane) {
         packer->unused = lane->next_unused;
     } else {
@@ -186,6 +172,10 @@ struct pack_lane *pack_lane_begin(struct packer *packer, uint64_t allocations)
         if (!lane) return NULL;
         lane->next = packer->lanes;
         packer->lanes = lane;
+    }
+    if (packer->source.opaque) {
+        memset(&lane->places, 0, sizeof lane->places);
+        return lane;
     }
     lane->allocations = allocations;
     forget_cache(lane, false);
@@ -217,12 +207,11 @@ static inline struct pack_recent *recent_of(struct packer *packer, uint32_t plac
     return &packer->recent[place * UINT32_C(0x9e3779b1) >> (32 - PACK_RECENT_BITS)];
 }
 
-static const struct {
-    uint16_t unit, ages;
-} aged_units[RAW_RANGES] = {[RAW_FREE_1] = {RAW_UNIT_FREE_1_AGED, RAW_FREE_1_AGES},
-                            [RAW_FREE_2] = {RAW_UNIT_FREE_2_AGED, RAW_FREE_2_AGES},
-                            [RAW_FREE_3] = {RAW_UNIT_FREE_3_AGED, RAW_FREE_3_AGES},
-                            [RAW_REALLOC] = {RAW_UNIT_REALLOC_AGED, RAW_REALLOC_AGES}};
+const struct pack_aged_unit pack_aged_units[RAW_RANGES] = {
+    [RAW_FREE_1] = {RAW_UNIT_FREE_1_AGED, RAW_FREE_1_AGES},
+    [RAW_FREE_2] = {RAW_UNIT_FREE_2_AGED, RAW_FREE_2_AGES},
+    [RAW_FREE_3] = {RAW_UNIT_FREE_3_AGED, RAW_FREE_3_AGES},
+    [RAW_REALLOC] = {RAW_UNIT_REALLOC_AGED, RAW_REALLOC_AGES}};
 
 /* Of the object at a place, if that is the one that is remembered: how many allocations ago it
  * began, from 1. Otherwise large. */
@@ -237,7 +226,7 @@ static inline uint32_t aged_unit(struct packer *packer, const struct pack_lane *
                                  unsigned range, uint32_t place)
 {
     uint32_t age = age_of(recent_of(packer, place), place, (uint32_t)lane->allocations);
-    return age < aged_units[range].ages ? aged_units[range].unit + age : 0;
+    return age < pack_aged_units[range].ages ? pack_aged_units[range].unit + age : 0;
 }
 
 static inline void note_allocation(struct packer *packer, struct pack_lane *lane, uint32_t place)
@@ -297,7 +286,7 @@ static uint8_t *pack_record(struct packer *packer, struct pack_lane *lane,
     bool is_own = said->naming == RAW_NAMES_OWN && said->range < RAW_RANGES;
     uint32_t aged = is_own ? aged_unit(packer, lane, said->range, said->ends) : 0;
     if (aged) {
-        at = put_unit(packer, at, aged);
+        at = pack_put_unit(packer, at, aged);
         units += said->object_units;
     }
     at = put_units(packer, at, units, end);
@@ -324,7 +313,7 @@ static __attribute__((noinline)) const uint16_t *pack_shorts(struct packer *pack
             uint32_t place = take_first(&lane->lists[packer->classes[(operand + 7) / 8]]);
             allocations++;
             if (place) *recent_of(packer, place) = (struct pack_recent){place, allocations};
-            out = put_unit(packer, out, unit);
+            out = pack_put_unit(packer, out, unit);
             at++;
         } else if (form->form == RAW_FORM_OTHER) {
             break;
@@ -335,15 +324,15 @@ static __attribute__((noinline)) const uint16_t *pack_shorts(struct packer *pack
             uint32_t age = age_of(recent_of(packer, operand), operand, allocations);
             put_first(packer, lane, operand);
             at += is_far;
-            if (age < aged_units[form->range].ages) {
-                unit = aged_units[form->range].unit + age;
+            if (age < pack_aged_units[form->range].ages) {
+                unit = pack_aged_units[form->range].unit + age;
             } else if (is_far) {
-                out = put_unit(packer, out, unit);
+                out = pack_put_unit(packer, out, unit);
                 unit = *at;
             }
-            out = put_unit(packer, out, unit);
+            out = pack_put_unit(packer, out, unit);
             at++;
-            if (form->is_sized) out = put_unit(packer, out, *at++);
+            if (form->is_sized) out = pack_put_unit(packer, out, *at++);
         }
     }
     lane->allocations += allocations - allocations_before;
@@ -357,6 +346,8 @@ uint8_t *pack_units(struct packer *packer, struct pack_lane *lane,
     const uint16_t *at = records->units, *end = at + records->count;
     struct raw_form forms[RAW_FORMS];
     struct raw_said said;
+    if (packer->source.opaque)
+        return lane ? pack_opaque_units(packer, &lane->places, records, out) : NULL;
     if (!lane) return put_units(packer, out, at, end);
     begin_ages(packer, lane);
     raw_forms_fill(forms, records->profile, records->features, false);

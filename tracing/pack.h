@@ -16,6 +16,7 @@
 #ifndef MALLOCTAPE_PACK_H
 #define MALLOCTAPE_PACK_H
 
+#include "../common/bytes.h"
 #include "raw_format.h"
 
 #include <stdbool.h>
@@ -31,6 +32,7 @@
 /* Units from the first one that may have a code of one byte. */
 #define PACK_CODES_FIRST RAW_UNIT_ALLOCATION_1
 #define PACK_CODES       (0x10000u - PACK_CODES_FIRST)
+#define PACK_NO_CODE     255
 
 struct pack_lane;
 
@@ -42,6 +44,7 @@ struct pack_source {
     const uint8_t *classes;         /* of places, by block */
     void *(*reserve)(size_t bytes); /* zeroed memory; NULL: none */
     void (*release)(void *memory, size_t bytes);
+    bool opaque; /* the stream is (FORMAT.md 5.6): pack_opaque.h; there are no classes */
 };
 
 /* An allocation at a place. */
@@ -60,6 +63,36 @@ struct packer {
     struct pack_lane *lanes, *unused;
 };
 
+/* May store up to three bytes behind the code. Without branches it takes longer: programs repeat
+ * themselves, and processors notice. */
+static inline uint8_t *pack_put_unit(const struct packer *packer, uint8_t *at, uint32_t unit)
+{
+    if (unit >= PACK_CODES_FIRST) {
+        uint8_t code = packer->codes[unit - PACK_CODES_FIRST];
+        if (code != PACK_NO_CODE) {
+            *at = code;
+            return at + 1;
+        }
+    }
+    uint32_t upper = unit >> 8;
+    if (upper - RAW_PACKED_PAGE < RAW_PACKED_UNIT - RAW_PACKED_PAGE && upper != RAW_PACKED_LOW) {
+        bytes_put16(at, (uint16_t)(unit << 8 | upper));
+        return at + 2;
+    }
+    if (upper == 0) {
+        bytes_put16(at, (uint16_t)(unit << 8 | RAW_PACKED_LOW));
+        return at + 2;
+    }
+    bytes_put32(at, unit << 8 | RAW_PACKED_UNIT);
+    return at + 3;
+}
+
+/* Units for objects by age: of age 0, and ages below which there is one. */
+struct pack_aged_unit {
+    uint16_t unit, ages;
+};
+extern const struct pack_aged_unit pack_aged_units[RAW_RANGES];
+
 void packer_init(struct packer *packer, const struct pack_source *source);
 void packer_release(struct packer *packer);
 
@@ -76,7 +109,8 @@ struct pack_records {
 };
 
 /* Packs records at `out`, which has room for three bytes for each unit and four more. `lane` NULL:
- * objects are named by their places. Returns the end. */
+ * objects are named by their places. Returns the end; NULL, in an
+ * opaque stream only: they cannot be packed, and the lane is of no more use. */
 uint8_t *pack_units(struct packer *packer, struct pack_lane *lane,
                     const struct pack_records *records, uint8_t *out);
 

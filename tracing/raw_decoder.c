@@ -250,10 +250,6 @@ static bool begin_object(struct raw_decoder *decoder, const struct raw_said *sai
 {
     record->place = said->number == CALL_REALLOC_IN_PLACE ? record->ends : said->place;
     if (said->placing != RAW_PLACES_ITSELF && !find_place(decoder, said, record)) return false;
-    if (said->after != RAW_AFTER_NONE &&
-        !name_bound(decoder, said->after == RAW_AFTER_ENTRY, said->after_lane, said->after_bound,
-                    &record->after))
-        return false;
     if (decoder->features & RAW_FEATURE_ADDRESSES) {
         decoder->last_address += (uint64_t)unzigzag(said->address) * 8;
         record->address = decoder->last_address;
@@ -294,7 +290,10 @@ static bool make_record(struct raw_decoder *decoder, const struct raw_said *said
     if (said->number == RAW_LOST) return count_allocations(decoder, said->operand);
     if (is_opaque(decoder) && said->shape >= SHAPE_FREE && said->shape <= SHAPE_FREE_SIZED_ALIGNED)
         return name_object(decoder, said, record) && count_allocations(decoder, 1);
-    /* Whom it comes after is remembered before the lane of the object is. */
+    if (said->after != RAW_AFTER_NONE &&
+        !name_bound(decoder, said->after == RAW_AFTER_ENTRY, said->after_lane, said->after_bound,
+                    &record->after))
+        return false;
     return name_object(decoder, said, record) &&
            (!said->begins || begin_object(decoder, said, record));
 }
@@ -639,6 +638,7 @@ static bool decode_sequence_number(struct raw_decoder *decoder, unsigned unit,
 static uint32_t decode_shared(struct raw_decoder *decoder, struct record *records, uint32_t room)
 {
     uint32_t done = 0;
+    if (is_opaque(decoder)) return 0;
     for (; done < room && decoder->end - decoder->at >= SHARED_BYTES_MAX; done++) {
         unsigned unit = bytes_get16(decoder->at);
         bool is_sequence =

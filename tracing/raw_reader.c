@@ -126,6 +126,7 @@ static bool raw_reader_take_header(struct raw_reader *reader, const uint8_t *at,
     header->version_major = bytes_get16(at + RAW_HEADER_VERSION_MAJOR);
     header->version_minor = bytes_get16(at + RAW_HEADER_VERSION_MINOR);
     header->features = bytes_get64(at + RAW_HEADER_FEATURES);
+    raw_unpack_make_table(&reader->unpack, (header->features & RAW_FEATURE_OPAQUE) != 0);
     header->info = bytes_get64(at + RAW_HEADER_INFO);
     memcpy(header->recording_id, at + RAW_HEADER_RECORDING_ID, RAW_RECORDING_ID_BYTES);
     header->start_ns = bytes_get64(at + RAW_HEADER_START_NS);
@@ -188,7 +189,6 @@ const char *raw_header_value(const struct raw_header *header, const char *key, s
 bool raw_reader_open_fd(struct raw_reader *reader, int fd)
 {
     *reader = (struct raw_reader){.fd = fd};
-    raw_unpack_make_table(&reader->unpack);
     if (!input_open_fd(&reader->input, fd)) {
         reader->error = reader->input.error;
         return raw_reader_fail(reader);
@@ -453,13 +453,18 @@ static void raw_reader_take_fields(const struct raw_reader *reader, struct raw_c
     chunk->end_offset = chunk->payload_offset + bytes_get32(at + RAW_CHUNK_HEADER_PAYLOAD);
 }
 
+static bool is_opaque(const struct raw_reader *reader)
+{
+    return (reader->header.features & RAW_FEATURE_OPAQUE) != 0;
+}
+
 /* A unit for an object by its age stands for one or two that say its place. In an opaque stream an
- * allocation of one unit stands for three. */
+ * allocation of one unit stands for three; or it is more than that. */
 static bool raw_reader_unpack(struct raw_reader *reader, struct raw_chunk *chunk, const uint8_t *at,
                               uint32_t bytes)
 {
-    uint32_t units = chunk->units;
-    uint32_t most = (reader->header.features & RAW_FEATURE_OPAQUE) != 0 ? 3 : 2;
+    uint32_t units = is_opaque(reader) ? 2 * chunk->units : chunk->units;
+    uint32_t most = is_opaque(reader) ? 3 : 2;
     if (!raw_unpack(&reader->unpack, at, bytes, chunk->payload, &units) ||
         chunk->units > most * units)
         return RAW_FAIL(reader, RAW_PACKED, chunk->payload_offset,
@@ -494,9 +499,10 @@ static struct raw_chunk *raw_reader_copy_chunk(struct raw_reader *reader)
     const uint8_t *at = reader->input.next;
     uint8_t type = at[RAW_CHUNK_HEADER_TYPE];
     if (type < RAW_CHUNK_UNITS || type > RAW_CHUNK_END) return NULL;
-    struct raw_chunk *chunk =
-        raw_chunk_new(reader, type == RAW_CHUNK_UNITS ? 2 * bytes_get32(at + RAW_CHUNK_HEADER_UNITS)
-                                                      : bytes_get32(at + RAW_CHUNK_HEADER_PAYLOAD));
+    uint32_t bytes = bytes_get32(at + RAW_CHUNK_HEADER_PAYLOAD);
+    if (type == RAW_CHUNK_UNITS)
+        bytes = (is_opaque(reader) ? 4 : 2) * bytes_get32(at + RAW_CHUNK_HEADER_UNITS);
+    struct raw_chunk *chunk = raw_chunk_new(reader, bytes);
     if (chunk == NULL) {
         raw_reader_no_memory(reader);
         return NULL;

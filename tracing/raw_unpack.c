@@ -6,7 +6,7 @@
 #define MASK_PAGE 0x00ff0000u
 #define MASK_UNIT 0xffff0000u
 
-void raw_unpack_make_table(struct raw_unpack_table *table)
+void raw_unpack_make_table(struct raw_unpack_table *table, bool opaque)
 {
     static const struct {
         uint16_t first, step; /* the unit of the first code, and how much more each next one has */
@@ -23,6 +23,8 @@ void raw_unpack_make_table(struct raw_unpack_table *table)
     for (uint32_t page = RAW_PACKED_PAGE; page < RAW_PACKED_UNIT; page++)
         table->entries[page] = MASK_PAGE | (page == RAW_PACKED_LOW ? 0 : page << 8);
     table->entries[RAW_PACKED_UNIT] = MASK_UNIT;
+    for (unsigned code = RAW_PACKED_ALLOCATION_2; opaque && code < RAW_PACKED_PAGE; code++)
+        table->entries[code] = RAW_UNIT_LISTED + code - RAW_PACKED_ALLOCATION_2;
 }
 
 /* Bytes of the code that begins with `first`. */

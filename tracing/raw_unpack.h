@@ -21,7 +21,8 @@ struct raw_unpack_table {
     uint32_t entries[256];
 };
 
-void raw_unpack_make_table(struct raw_unpack_table *table);
+/* `opaque`: for an opaque stream (FORMAT.md 5.6). */
+void raw_unpack_make_table(struct raw_unpack_table *table, bool opaque);
 
 /* Writes little-endian units to `to`, at most `*units`, and says in `*units` how many they are.
  * False: the `bytes` at `from` are no codes, or of more units. */

@@ -11,19 +11,21 @@
 #include <errno.h>
 #include <string.h>
 
-#define SLEEP_NS_MIN   UINT64_C(100000)
+#define SLEEP_NS_MIN          UINT64_C(100000)
 /* Nobody wakes the writer from a sleep no longer than this: waking costs the thread more than the
  * wait. */
-#define NAP_NS_MAX     UINT64_C(400000)
+#define NAP_NS_MAX            UINT64_C(400000)
 /* A pass is to find so many slots. More would take much of the caches from the program, as slots
  * are filled and written in turn; fewer would not be worth the microseconds that a pass costs. */
-#define PASS_SLOTS_MIN 2
-#define PASS_SLOTS_MAX 4
-#define PAGE_BYTES     4096
+#define PASS_SLOTS_MIN        2
+#define PASS_SLOTS_MAX        4
+#define PAGE_BYTES            4096
 /* Slots of one lane that are written before the writer looks at the rest again. */
-#define SLOTS_PER_PASS 64
+#define SLOTS_PER_PASS        64
 /* How often the writer looks whether somebody reads a FIFO. */
-#define READER_LOOK_NS UINT64_C(10000000)
+#define READER_LOOK_NS        UINT64_C(10000000)
+/* The packer takes 200 KiB for a lane of an opaque stream: not for one that says little. */
+#define OPAQUE_PLAIN_SEGMENTS 1
 
 static void wake(struct writer *writer)
 {
@@ -180,19 +182,28 @@ static uint16_t *cursor_of(const struct malloctape_lane *lane)
     return units_head_cursor(atomic_load_acquire(&lane->units.head));
 }
 
+static void stop_following(struct writer *writer, struct malloctape_lane *lane)
+{
+    pack_lane_end(&writer->packer, lane->writer.followed);
+    lane->writer.followed = NULL;
+}
+
 /* What the packer knows of the lane (pack.h): from the beginning of a segment on, as long as the
- * lane's chunks are packed. */
+ * lane's chunks are packed. In an opaque stream it begins anywhere, and anew with a key segment. */
 static struct pack_lane *follow_lane(struct writer *writer, struct malloctape_lane *lane,
                                      unsigned flags, uint64_t first_allocation)
 {
-    bool packed = flags & RAW_CHUNK_FLAG_PACKED;
-    if (lane->writer.followed && !packed) {
-        pack_lane_end(&writer->packer, lane->writer.followed);
-        lane->writer.followed = NULL;
-    } else if (!lane->writer.followed && packed && flags & RAW_CHUNK_FLAG_BEGIN) {
+    bool packed = flags & RAW_CHUNK_FLAG_PACKED, opaque = writer->features & RAW_FEATURE_OPAQUE;
+    if (lane->writer.followed && (!packed || (opaque && flags & RAW_CHUNK_FLAG_KEY)))
+        stop_following(writer, lane);
+    if (!lane->writer.followed && packed && (opaque || flags & RAW_CHUNK_FLAG_BEGIN))
         lane->writer.followed = pack_lane_begin(&writer->packer, first_allocation);
-    }
     return lane->writer.followed;
+}
+
+static bool may_pack(const struct writer *writer, const struct spool_segment *segment)
+{
+    return !(writer->features & RAW_FEATURE_OPAQUE) || segment->serial >= OPAQUE_PLAIN_SEGMENTS;
 }
 
 /* Puts the next `count` units of the lane's read slot into the sink. */
@@ -208,10 +219,12 @@ static void commit_units(struct writer *writer, struct malloctape_lane *lane, si
                                 .records = {segment.profile, writer->features, from, count}};
     uint8_t *room = sink_room(&writer->sink, CHUNK_BYTES_MAX(count));
     if (before == 0) chunk.flags = RAW_CHUNK_FLAG_BEGIN | (segment.key ? RAW_CHUNK_FLAG_KEY : 0);
-    if (packed) chunk.flags |= RAW_CHUNK_FLAG_PACKED;
+    if (packed && may_pack(writer, &segment)) chunk.flags |= RAW_CHUNK_FLAG_PACKED;
     chunk.followed = follow_lane(writer, lane, chunk.flags, segment.first_allocation);
     size_t bytes = chunk_write(&writer->packer, &chunk, room);
-    if (packed)
+    bool is_packed = chunk.flags & RAW_CHUNK_FLAG_PACKED;
+    if (chunk.followed && !is_packed) stop_following(writer, lane);
+    if (is_packed)
         sink_commit_packed(&writer->sink, bytes, CHUNK_BYTES_PLAIN(count));
     else
         sink_commit(&writer->sink, bytes);
@@ -727,7 +740,8 @@ static int reserve_memory(struct writer *writer)
     if (!writer->snapshot) return -ENOMEM;
     packer_init(&writer->packer,
                 &(struct pack_source){malloctape_front_end.class_of_size, shadow_block_class(0),
-                                      os_memory_reserve, os_memory_release});
+                                      os_memory_reserve, os_memory_release,
+                                      (writer->features & RAW_FEATURE_OPAQUE) != 0});
     return sink_prepare(&writer->sink);
 }
 
