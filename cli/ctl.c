@@ -130,7 +130,8 @@ static void silence_tell(pid_t process)
         return;
     }
     if (process_file_has(process, "environ", "TCMALLOC_TRACE_CONTROL="))
-        why = process_file_has(process, "maps", "libtcmalloc_minimal_tracing.so")
+        why = process_file_has(process, "maps", "libtcmalloc_minimal_tracing.so") ||
+                      process_file_has(process, "maps", "libmalloctape.so")
                   ? "its socket is not there yet, or it is in another network namespace"
                   : "it was started without the tracing library";
     cli_fail(&cli_ctl, "process %d does not listen: %s", (int)process, why);

@@ -22,13 +22,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LIBRARY         "libtcmalloc_minimal_tracing.so"
 #define OUTPUT_VARIABLE "TCMALLOC_TRACE_OUTPUT"
 #define REPORT_VARIABLE "TCMALLOC_TRACE_REPORT"
 #define QUIET_VARIABLE  "TCMALLOC_TRACE_QUIET"
 
+/* Under which allocator a program is recorded, and the library that does it. */
+static const struct front_end {
+    const char *name, *library;
+} front_ends[] = {{"tcmalloc", "libtcmalloc_minimal_tracing.so"}, {"program", "libmalloctape.so"}};
+
+#define FRONT_ENDS (sizeof front_ends / sizeof *front_ends)
+
 static const char help_text[] =
-    "usage: malloctape record [-o FILE] [--follow] [--] PROGRAM [ARGUMENTS...]\n"
+    "usage: malloctape record [-o FILE] [--follow] [--allocator=NAME] [--] PROGRAM [ARGUMENTS...]\n"
     "\n"
     "Runs PROGRAM and records every call of its allocator.\n"
     "\n"
@@ -39,6 +45,13 @@ static const char help_text[] =
     "  --follow  record the processes that PROGRAM forks and the programs that it starts, too: each\n"
     "            to a file of its own, so FILE must have a %p (default: %e.%p.raw.lz4 in the\n"
     "            current directory), and without a word about each on standard error\n"
+    "  --allocator=NAME\n"
+    "            tcmalloc (default) or program: see below\n"
+    "\n"
+    "With tcmalloc, PROGRAM runs on malloctape's tcmalloc: recording costs least, and a replay can\n"
+    "follow what each thread does inside that allocator. With program, PROGRAM keeps the allocator\n"
+    "that it has, preloaded ones included: take that for the trace of a process as it is in\n"
+    "production, with its own heap and memory beside the calls.\n"
     "\n"
     "Signals are passed on to PROGRAM. If it leaves without finishing its recording, because a\n"
     "signal kills it or for another reason, the recording is finished here.\n"
@@ -48,12 +61,13 @@ static const char help_text[] =
     "recorded: because something was wrong, or because its malloc is not the one of the tracing\n"
     "library.\n"
     "\n"
-    "MALLOCTAPE_LIBDIR names the directory of " LIBRARY ",\n"
-    "should it not be found by itself.\n";
+    "MALLOCTAPE_LIBDIR names the directory of the tracing libraries, should it not be found by\n"
+    "itself.\n";
 
 struct record {
     const char *output; /* as given, or NULL */
     bool follow;
+    const struct front_end *front_end;
     char **program; /* PROGRAM and its arguments */
     char destination[PATH_MAX];
 };
@@ -72,19 +86,34 @@ static bool output_check(const char *output)
     return false;
 }
 
+static bool front_end_set(struct record *record, const char *name)
+{
+    for (size_t i = 0; i < FRONT_ENDS; i++) {
+        record->front_end = &front_ends[i];
+        if (strcmp(name, record->front_end->name) == 0) return true;
+    }
+    cli_usage_error(&cli_record, "--allocator=%s: it is tcmalloc or program", name);
+    return false;
+}
+
 /* Returns 0 to go on, or the exit status plus one. */
 static int options_parse(struct record *record, int count, char **words)
 {
     static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                             {"follow", no_argument, NULL, 'f'},
+                                            {"allocator", required_argument, NULL, 'a'},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     int option;
+    record->front_end = &front_ends[0];
     /* The plus sign: the first word that is no option ends ours; what follows is the program's. */
     while ((option = getopt_long(count, words, "+o:h", options, NULL)) != -1) {
         switch (option) {
         case 'o': record->output = optarg; break;
         case 'f': record->follow = true; break;
+        case 'a':
+            if (!front_end_set(record, optarg)) return PROGRAM_USAGE + 1;
+            break;
         case 'h': return program_help(help_text) + 1;
         default: return cli_usage_error(&cli_record, NULL) + 1;
         }
@@ -177,7 +206,9 @@ static void obstacle_tell(const struct executable *executable)
     case EXECUTABLE_PRIVILEGED:
         why = "runs with privileges of its own: the system ignores preloaded libraries for it";
         break;
-    case EXECUTABLE_OTHER_SYSTEM: why = "is built for another kind of machine than " LIBRARY; break;
+    case EXECUTABLE_OTHER_SYSTEM:
+        why = "is built for another kind of machine than malloctape";
+        break;
     }
     fprintf(stderr, "malloctape record: warning: %s %s; nothing will be recorded\n",
             executable->runs, why);
@@ -196,10 +227,10 @@ static bool preload_set(const char *library)
     return done;
 }
 
-static bool library_find(struct installed *library)
+static bool library_find(struct installed *library, const char *name)
 {
-    if (!installed_find_library(library, LIBRARY)) {
-        cli_fail(&cli_record, LIBRARY " not found; looked in %s", library->path);
+    if (!installed_find_library(library, name)) {
+        cli_fail(&cli_record, "%s not found; looked in %s", name, library->path);
         return false;
     }
     if (strpbrk(library->path, ": ") != NULL) {
@@ -338,7 +369,7 @@ static int run(int count, char **words)
                  status == PROGRAM_CANNOT_EXECUTE ? "cannot be executed" : "not found");
         return status;
     }
-    if (!library_find(&library)) return PROGRAM_FAILED;
+    if (!library_find(&library, record.front_end->library)) return PROGRAM_FAILED;
     if (!destination_set(&record))
         return cli_fail(&cli_record, "the name of the output is too long");
     if (!destination_check(&record)) return PROGRAM_FAILED;

@@ -190,6 +190,19 @@ bool malloctape_foreign_freeing(unsigned kind, const void *object, bool sized, u
 void malloctape_reallocated(unsigned kind, const void *old, uint64_t size, const void *object,
                             bool taken);
 
+/* The same of an opaque allocator, whose realloc ends the old object itself: another thread may get
+ * its place before the call returns. So a realloc of `old` is announced before the call, and
+ * recorded after it. What the first returns is for the second; false: nothing is recorded. Kinds are
+ * found by the result; a new size of 0 and no object is a free. */
+struct malloctape_ending {
+    const void *address;
+    struct units_object object;
+    uint16_t owner; /* who has had its place */
+};
+bool malloctape_reallocating(const void *old, struct malloctape_ending *ending);
+void malloctape_reallocated_from(const struct malloctape_ending *ending, uint64_t size,
+                                 const void *object);
+
 /* Records a heap-wide call with `count` (0 to 2) numbers. */
 void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_t second);
 
@@ -209,12 +222,23 @@ void malloctape_disable_fast_path(void);
 /* There is no memory for the places of some objects: recording ends. */
 void malloctape_out_of_memory(void);
 
+/* The place of an object of an opaque allocator, and who has it; 0: it has none yet. */
+static inline uint32_t malloctape_place_of(const struct malloctape_lane *lane, const void *object,
+                                           uint16_t *owner)
+{
+    if (__builtin_expect(!shadow_covers(object), 0)) return RAW_PLACE_NONE;
+    uint32_t place = shadow_granule_place(shadow_page_in(lane->units.window, object), object);
+    if (__builtin_expect(place != RAW_PLACE_NONE, 1))
+        *owner = atomic_load_relaxed(shadow_owner_in(lane->units.window, place));
+    return place;
+}
+
 /* What a front end tells about its allocator. All called by the writer thread or at the start; must
  * take no lock and no memory. */
 struct malloctape_front_end {
     const char *allocator; /* name and version */
-    const char *const
-        *settings; /* names of environment variables that change it, NULL at the end */
+    /* Names of environment variables that change it, NULL at the end; `*`: all that begin so. */
+    const char *const *settings;
     uint64_t (*heap_bytes)(void); /* address space it has taken from the system, approximately */
     bool (*cover_heap)(void);     /* the shadow table for all that it has; false: no memory */
     void (*divert)(void);         /* recording begins: calls must come to the capture core */
@@ -224,8 +248,15 @@ struct malloctape_front_end {
         uint64_t size);    /* 0: pages of their own; classes are multiples of 8 */
     uint64_t own_bytes[4]; /* objects that the library makes when it is loaded, unrecorded; 0 at the
                               end */
-    bool opaque;           /* nothing is known of it but addresses (FORMAT.md 2.7); no classes */
-    uint8_t rounding;      /* if opaque: sizes with the same (size + this) / 16 are mostly alike */
+    bool opaque;           /* nothing is known of it but addresses (FORMAT.md 2.7): it has none of
+                              tell_cache, class_bytes, class_of_size */
+    /* If opaque: sizes with the same (size + this) / 16 are mostly alike; up to 15. */
+    uint8_t (*rounding)(void);
+    /* Of an allocator that has to be asked, else NULL. look() is called before a recording begins,
+     * and about ten times a second during a recording, by a thread of the program that is about to
+     * call the allocator: it finds out what the others here, and heap_bytes, tell then. */
+    void (*look)(void);
+    const char *path; /* the file that has the allocator */
 };
 
 /* Before the first recorded call: the C++ runtime has taken memory only because the library needs

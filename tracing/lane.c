@@ -35,6 +35,7 @@ void lane_reset(struct malloctape_lane *lane, uint32_t recording)
     lane->slot.room = lane->slot.start = lane->slot.end = NULL;
     lane->units.limit = lane->units.first_allocation = 0;
     lane->units.window = shadow_window;
+    lane->units.ending_place = 0;
     lane->slot.number = SPOOL_NO_SLOT;
     lane->slot.count = lane->slot.earlier_units = lane->units.extra_units = lane->writer.written =
         0;

@@ -34,7 +34,7 @@
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 
-static const char library_name[] = "libtcmalloc_minimal_tracing.so";
+static const char *const library_names[] = {"libtcmalloc_minimal_tracing.so", "libmalloctape.so"};
 static const char preload[] = "LD_PRELOAD=";
 static const char own_prefix[] = "TCMALLOC_TRACE_";
 
@@ -54,15 +54,18 @@ static bool begins_with(const char *text, const char *prefix)
     return true;
 }
 
-static bool is_this_library(const char *path, size_t bytes)
+static bool is_recording_library(const char *path, size_t bytes)
 {
     size_t name = bytes;
     while (name > 0 && path[name - 1] != '/')
         name--;
-    return bytes - name >= sizeof library_name - 1 && begins_with(path + name, library_name);
+    for (size_t i = 0; i < sizeof library_names / sizeof *library_names; i++)
+        if (bytes - name >= strlen(library_names[i]) && begins_with(path + name, library_names[i]))
+            return true;
+    return false;
 }
 
-/* Copies "LD_PRELOAD=..." without this library. */
+/* Copies "LD_PRELOAD=..." without what records. */
 static void copy_preload(const char *entry, char *to)
 {
     size_t used = sizeof preload - 1;
@@ -71,7 +74,7 @@ static void copy_preload(const char *entry, char *to)
         size_t bytes = 0;
         while (at[bytes] && at[bytes] != ':' && at[bytes] != ' ')
             bytes++;
-        if (bytes > 0 && !is_this_library(at, bytes)) {
+        if (bytes > 0 && !is_recording_library(at, bytes)) {
             if (used > sizeof preload - 1) to[used++] = ':';
             memcpy(to + used, at, bytes);
             used += bytes;

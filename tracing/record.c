@@ -70,7 +70,27 @@ static void announce_class(struct malloctape_lane *lane, uint32_t size_class)
 static inline struct shadow_page *open_page_of(const void *object)
 {
     struct shadow_page *page = shadow_covers(object) ? shadow_page_of(object) : NULL;
-    return page && shadow_is_open(page) ? page : NULL;
+    if (!page || !shadow_is_open(page)) return NULL;
+    return malloctape_front_end.opaque && !shadow_granule_place(page, object) ? NULL : page;
+}
+
+static inline uint32_t place_on(const struct shadow_page *page, const void *object)
+{
+    return malloctape_front_end.opaque ? shadow_granule_place(page, object)
+                                       : shadow_place(page, object);
+}
+
+static inline uint32_t class_of(const struct shadow_page *page)
+{
+    return malloctape_front_end.opaque ? 0 : page->size_class;
+}
+
+/* The same of an object that there is: an opaque allocator does not tell before. */
+static struct shadow_page *page_for(const void *object)
+{
+    struct shadow_page *page = open_page_of(object);
+    if (page || !malloctape_front_end.opaque || !shadow_open_granule(object)) return page;
+    return open_page_of(object);
 }
 
 /* Takes the places of up to RAW_CACHED_MAX objects from the list for the lane. Returns how many; 0
@@ -159,7 +179,7 @@ void malloctape_thread_cache_deleted(void)
 void malloctape_allocated_unrecorded(const void *object)
 {
     struct shadow_page *page = shadow_has_begun() ? open_page_of(object) : NULL;
-    if (page) shadow_take(page, shadow_place(page, object), 0);
+    if (page) shadow_take(page, place_on(page, object), 0);
 }
 
 /* The object at this address, as the lane of the calling thread names it. */
@@ -167,8 +187,7 @@ static struct units_object object_at(const struct malloctape_lane *lane, const v
 {
     const struct shadow_page *page = open_page_of(address);
     if (!page) return (struct units_object){.unknown = true};
-    struct units_object object = {.place = shadow_place(page, address),
-                                  .size_class = page->size_class};
+    struct units_object object = {.place = place_on(page, address), .size_class = class_of(page)};
     uint32_t owner = atomic_load_relaxed(shadow_owner(object.place));
     if (owner == 0) {
         object.unknown = true;
@@ -179,19 +198,30 @@ static struct units_object object_at(const struct malloctape_lane *lane, const v
     return object;
 }
 
+/* Of an opaque allocator: who has given up the place that the lane has got, and how far that lane
+ * had got; 0: it had the place itself, or nobody had. */
+static uint64_t given_up_by(const struct malloctape_lane *lane, uint32_t place)
+{
+    uint32_t owner = atomic_load_relaxed(shadow_owner(place));
+    if (owner == 0 || owner == lane->units.owner) return 0;
+    const struct malloctape_lane *other = lane_at(recording.registry, owner - 1);
+    return raw_allocations(owner - 1, units_calls_so_far(&other->units, place));
+}
+
 /* The object's place is the lane's from now on, which has room. */
 static struct units_allocation_of begin_object(struct malloctape_lane *lane, const void *address,
                                                bool taken)
 {
-    struct shadow_page *page = open_page_of(address);
+    struct shadow_page *page = page_for(address);
     struct units_allocation_of allocation = {.address = address};
     if (atomic_load_relaxed(&recording.fast_path_is_off)) leave_cache(lane);
     allocation.taken = taken && lane->units.cache;
     if (!page) return allocation;
-    allocation.object.place = shadow_place(page, address);
-    allocation.object.size_class = page->size_class;
+    allocation.object.place = place_on(page, address);
+    allocation.object.size_class = class_of(page);
+    if (malloctape_front_end.opaque) allocation.after = given_up_by(lane, allocation.object.place);
     shadow_take(page, allocation.object.place, lane->units.owner);
-    if (!allocation.taken) announce_class(lane, page->size_class);
+    if (!allocation.taken) announce_class(lane, class_of(page));
     return allocation;
 }
 
@@ -296,6 +326,56 @@ void malloctape_reallocated(unsigned kind, const void *old_address, uint64_t siz
     take_over(lane, &old, old_address);
     if (kind == CALL_REALLOC_MOVED && has_no_name(&allocation)) return lose_event(lane);
     units_realloc(&lane->units, kind, &old, size, &allocation);
+}
+
+bool malloctape_reallocating(const void *old, struct malloctape_ending *ending)
+{
+    struct malloctape_lane *lane = lane_with_room();
+    if (!lane) {
+        malloctape_unrecorded();
+        return false;
+    }
+    page_for(old);
+    *ending = (struct malloctape_ending){.address = old, .object = object_at(lane, old)};
+    uint32_t place = ending->object.place;
+    if (!place) return true;
+    ending->owner = atomic_load_relaxed(shadow_owner(place));
+    units_announce(&lane->units, place);
+    shadow_take(shadow_page_of(old), place, lane->units.owner);
+    return true;
+}
+
+/* The object is still there, and belongs to whom it did. */
+static void put_failed_realloc(struct malloctape_lane *lane, const struct malloctape_ending *ending,
+                               uint64_t size)
+{
+    uint32_t place = ending->object.place;
+    if (place) shadow_take(shadow_page_of(ending->address), place, ending->owner);
+    units_failed(&lane->units, CALL_REALLOC_MOVED, size, 0, &ending->object);
+}
+
+void malloctape_reallocated_from(const struct malloctape_ending *ending, uint64_t size,
+                                 const void *object)
+{
+    struct malloctape_lane *lane = lane_with_room();
+    struct units_allocation_of allocation = {.address = object, .object = ending->object};
+    if (!lane) {
+        malloctape_unrecorded();
+        if (object) malloctape_allocated_unrecorded(object);
+    } else if (!object && size == 0) {
+        units_free(&lane->units, CALL_REALLOC_ZERO, &ending->object, 0, 0);
+    } else if (!object) {
+        put_failed_realloc(lane, ending, size);
+    } else if (object == ending->address && ending->object.place) {
+        units_realloc(&lane->units, CALL_REALLOC_IN_PLACE, &ending->object, size, &allocation);
+    } else {
+        allocation = begin_object(lane, object, false);
+        if (has_no_name(&allocation))
+            lose_event(lane);
+        else
+            units_realloc(&lane->units, CALL_REALLOC_MOVED, &ending->object, size, &allocation);
+    }
+    units_announce_end(&malloctape_lane->units);
 }
 
 void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_t second)

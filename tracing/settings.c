@@ -9,20 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <unistd.h>
 
-#define HOST_BYTES_MAX 65 /* as the kernel has it */
+#define HOST_BYTES_MAX         65 /* as the kernel has it */
+#define SETTING_NAME_BYTES_MAX 128
+#define OWN_PREFIX             "TCMALLOC_TRACE_"
 /* How long the writer waits for a reader who does not come or does not read. */
-#define READER_SECONDS 30
-#define SECONDS_MAX    UINT64_C(100000000)
-#define SECOND_NS      UINT64_C(1000000000)
-#define COUNT_MAX      (UINT64_MAX / 16)
+#define READER_SECONDS         30
+#define SECONDS_MAX            UINT64_C(100000000)
+#define SECOND_NS              UINT64_C(1000000000)
+#define COUNT_MAX              (UINT64_MAX / 16)
 /* So many programs one after another in one process, with one name. */
-#define PROGRAMS_MAX   1000
+#define PROGRAMS_MAX           1000
 
 struct settings settings;
 
 static struct {
     char output[OUTPUT_PATH_BYTES_MAX];
+    bool has_allocator;
 } applied;
 
 /* --- metadata --- */
@@ -66,16 +70,47 @@ static void append_own(void)
     append_line("", "own", sizes.text);
 }
 
+/* `entry` is one of the environment. Ours have the prefix of tcmalloc's. */
+static void append_setting(const char *entry)
+{
+    char name[SETTING_NAME_BYTES_MAX];
+    const char *value = strchr(entry, '=');
+    if (!value || (size_t)(value - entry) >= sizeof name ||
+        strncmp(entry, OWN_PREFIX, sizeof OWN_PREFIX - 1) == 0)
+        return;
+    memcpy(name, entry, (size_t)(value - entry));
+    name[value - entry] = 0;
+    append_line("env.", name, value + 1);
+}
+
+/* With a `*` at its end, all that begin so. */
+static void append_settings(const char *name)
+{
+    size_t bytes = strlen(name);
+    bool is_prefix = name[bytes - 1] == '*';
+    bytes -= is_prefix;
+    for (size_t i = 0; environ && environ[i]; i++)
+        if (strncmp(environ[i], name, bytes) == 0 && (is_prefix || environ[i][bytes] == '='))
+            append_setting(environ[i]);
+}
+
 static void collect_metadata(void)
 {
     append_line("", "program", program_invocation_name);
-    append_line("", "allocator", malloctape_front_end.allocator);
     if (malloctape_front_end.own_bytes[0]) append_own();
     if (settings.foreign_malloc[0]) append_line("", "malloc", settings.foreign_malloc);
-    for (const char *const *name = malloctape_front_end.settings; *name; name++) {
-        const char *value = getenv(*name);
-        if (value) append_line("env.", *name, value);
-    }
+    for (const char *const *name = malloctape_front_end.settings; *name; name++)
+        append_settings(*name);
+}
+
+/* Only now, because asking it may not be for nothing to it. */
+static void append_allocator(void)
+{
+    if (malloctape_front_end.look) malloctape_front_end.look();
+    if (applied.has_allocator) return;
+    applied.has_allocator = true;
+    append_line("", "allocator", malloctape_front_end.allocator);
+    if (malloctape_front_end.path) append_line("", "allocator.path", malloctape_front_end.path);
 }
 
 /* --- reading --- */
@@ -240,9 +275,6 @@ void settings_read(void)
     read_overload();
     settings.patience_ns = ns_of("TCMALLOC_TRACE_READER_SECONDS", READER_SECONDS);
     settings.limits.bytes = count_of("TCMALLOC_TRACE_MAX_BYTES", byte_units);
-    if (settings.limits.bytes && settings.limits.bytes < writer_bytes_min(settings.metadata_bytes))
-        note_wrong("TCMALLOC_TRACE_MAX_BYTES", secure_getenv("TCMALLOC_TRACE_MAX_BYTES"),
-                   " is less than a recording without any event has");
     settings.limits.events = count_of("TCMALLOC_TRACE_MAX_EVENTS", event_units);
     settings.limits.ns = ns_of("TCMALLOC_TRACE_MAX_SECONDS", 0);
 }
@@ -296,6 +328,10 @@ const char *settings_apply(struct writer *writer, const char *output)
                             ? "the name of the output is too long"
                             : name_output(output);
     if (wrong) return wrong;
+    append_allocator();
+    if (settings.limits.bytes && settings.limits.bytes < writer_bytes_min(settings.metadata_bytes))
+        note_wrong("TCMALLOC_TRACE_MAX_BYTES", secure_getenv("TCMALLOC_TRACE_MAX_BYTES"),
+                   " is less than a recording without any event has");
     if (settings.wrong.bytes) return settings.wrong.text;
     writer->output = applied.output;
     writer->quiet = settings.quiet;

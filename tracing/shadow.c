@@ -330,6 +330,31 @@ bool shadow_open(const void *object, size_t size, uint32_t size_class)
     return opened;
 }
 
+/* Under the lock. The base of a run goes there last. */
+static bool open_granules(struct shadow_page *page, bool odd)
+{
+    uint32_t *base = odd ? &page->odd_base : &page->base;
+    if (*base) return true;
+    uint32_t first = take_places(0, SHADOW_PAGE_BYTES / SHADOW_GRANULE_BYTES);
+    if (!first) return false;
+    atomic_store_relaxed(&page->owner, SHADOW_MIXED);
+    atomic_store_relaxed(&page->inverse, 1);
+    atomic_store_release(base, first);
+    return true;
+}
+
+bool shadow_open_granule(const void *object)
+{
+    if (!shadow_cover((uintptr_t)object, 1)) return false;
+    if (state() == SHADOW_OFF) return false;
+    lock();
+    bool opened =
+        state() != SHADOW_OFF &&
+        open_granules(shadow_page_of(object), (uintptr_t)object & (SHADOW_GRANULE_BYTES / 2));
+    unlock();
+    return opened;
+}
+
 bool shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint32_t size_class)
 {
     if (state() == SHADOW_OFF) return true;

@@ -22,6 +22,11 @@
  * Pages of small objects are opened when the allocator makes them; those of large ones with the
  * object.
  *
+ * Of an opaque allocator only addresses are known. Each granule of 16 bytes of a page has a place,
+ * and each of them an owner of its own. Few allocators make objects at 8 modulo 16, for up to 8
+ * bytes: those have places of a second run. Such a page is opened with the first object on it, and
+ * never closed.
+ *
  * Life        prepare, begin ... end, any number of times. A forked child finds the table as before
  *             all that; what it says of the parent's objects would mean nothing there. After the
  *             end, and in a child, all calls but prepare do nothing.
@@ -56,21 +61,25 @@ extern "C" {
 
 #pragma GCC visibility push(hidden)
 
-#define SHADOW_PAGE_BITS    13
-#define SHADOW_PAGE_BYTES   ((uintptr_t)1 << SHADOW_PAGE_BITS)
+#define SHADOW_PAGE_BITS     13
+#define SHADOW_PAGE_BYTES    ((uintptr_t)1 << SHADOW_PAGE_BITS)
+#define SHADOW_GRANULE_BYTES ((uintptr_t)16)
 /* User addresses of x86-64 with four levels of page tables. */
-#define SHADOW_ADDRESS_BITS 47
-#define SHADOW_REGION_BITS  30
-#define SHADOW_REGIONS      (1u << (SHADOW_ADDRESS_BITS - SHADOW_REGION_BITS))
-#define SHADOW_REGION_PAGES (1u << (SHADOW_REGION_BITS - SHADOW_PAGE_BITS))
-#define SHADOW_WINDOW_BYTES ((uintptr_t)16 << (SHADOW_ADDRESS_BITS - SHADOW_PAGE_BITS))
-#define SHADOW_OWNERS_BYTES ((uintptr_t)(RAW_PLACE_LIMIT * sizeof(uint16_t)))
+#define SHADOW_ADDRESS_BITS  47
+#define SHADOW_REGION_BITS   30
+#define SHADOW_REGIONS       (1u << (SHADOW_ADDRESS_BITS - SHADOW_REGION_BITS))
+#define SHADOW_REGION_PAGES  (1u << (SHADOW_REGION_BITS - SHADOW_PAGE_BITS))
+#define SHADOW_WINDOW_BYTES  ((uintptr_t)16 << (SHADOW_ADDRESS_BITS - SHADOW_PAGE_BITS))
+#define SHADOW_OWNERS_BYTES  ((uintptr_t)(RAW_PLACE_LIMIT * sizeof(uint16_t)))
 
 struct shadow_page {
-    uint32_t base;       /* place of index 0, which lies outside of the page */
-    uint32_t inverse;    /* 2^32 / size of the objects, rounded up; 1: one object; 0: not open */
-    uint32_t size_class; /* the front end's */
-    uint16_t owner;      /* of all places; SHADOW_MIXED; 0: nobody yet */
+    uint32_t base;    /* place of index 0, which lies outside of the page */
+    uint32_t inverse; /* 2^32 / size of the objects, rounded up; 1: one object; 0: not open */
+    union {
+        uint32_t size_class; /* the front end's */
+        uint32_t odd_base;   /* of granules: base for those at 8 modulo 16; 0: it has none */
+    };
+    uint16_t owner; /* of all places; SHADOW_MIXED; 0: nobody yet */
     uint16_t unused;
 };
 
@@ -104,6 +113,10 @@ bool shadow_cover(uintptr_t address, size_t bytes);
  * There may be objects on it that nobody has. Any number of threads may ask for the same. False:
  * no memory, no more places, or no region. */
 bool shadow_open(const void *object, size_t size, uint32_t size_class);
+
+/* Makes sure that there is a place for an object of an opaque allocator at this address. There may
+ * be objects on the page that nobody has. False: as above. */
+bool shadow_open_granule(const void *object);
 
 /* The same for `pages` pages from page number `first`. Once shadow_begin() has been called, there
  * are no objects on them yet. False: not all could be. */
@@ -145,10 +158,25 @@ static inline uint32_t shadow_place(const struct shadow_page *page, const void *
     return page->base + (uint32_t)(((uint64_t)(uint32_t)(uintptr_t)object * page->inverse) >> 32);
 }
 
+/* The same on a page of granules; 0: there is none. */
+static inline uint32_t shadow_granule_place(const struct shadow_page *page, const void *object)
+{
+    uintptr_t address = (uintptr_t)object;
+    uint32_t base = page->base;
+    if (__builtin_expect((address & (SHADOW_GRANULE_BYTES / 2)) != 0, 0)) base = page->odd_base;
+    if (__builtin_expect(base == 0, 0)) return 0;
+    return base + (uint32_t)(address % SHADOW_PAGE_BYTES / SHADOW_GRANULE_BYTES);
+}
+
 /* Where the owner of a place stands. */
+static inline uint16_t *shadow_owner_in(uintptr_t window, uint32_t place)
+{
+    return (uint16_t *)(window + SHADOW_WINDOW_BYTES) + place;
+}
+
 static inline uint16_t *shadow_owner(uint32_t place)
 {
-    return (uint16_t *)(shadow_window + SHADOW_WINDOW_BYTES) + place;
+    return shadow_owner_in(shadow_window, place);
 }
 
 /* Where the size class of a block of places stands. */

@@ -22,7 +22,7 @@ static void begin_segment(struct malloctape_lane *lane, uint32_t slot, const uin
 {
     bool key = lane->slot.count % RAW_KEY_SEGMENT_EVERY == 0;
     lane->units.features = recording.writer.features;
-    lane->units.rounding = malloctape_front_end.rounding;
+    if (malloctape_front_end.opaque) lane->units.rounding = malloctape_front_end.rounding();
     units_begin_segment(&lane->units, before, count, lane->slot.count, key);
     struct spool_segment segment = {.lane = lane->registry.number,
                                     .serial = lane->slot.count++,
@@ -37,7 +37,7 @@ static void begin_segment(struct malloctape_lane *lane, uint32_t slot, const uin
 void slot_enable_fast_path(struct malloctape_lane *lane)
 {
     lane->slot.unrecorded = 0;
-    if (!lane->units.cache) return;
+    if (!lane->units.cache && !malloctape_front_end.opaque) return;
     atomic_store_relaxed(&lane->units.limit, units_head(lane->slot.room, 0));
     atomic_fence_full();
     /* malloctape_disable_fast_path() or stop_threads() may have come first. */
@@ -61,11 +61,20 @@ static void put_beginning(struct malloctape_lane *lane)
     lane->slot.unbegun = 0;
 }
 
+/* Here, where it happens seldom enough. */
+static void look_at_allocator(struct writer *writer)
+{
+    if (malloctape_front_end.look && atomic_load_relaxed(&writer->look_wanted) &&
+        atomic_exchange_relaxed(&writer->look_wanted, 0))
+        malloctape_front_end.look();
+}
+
 bool slot_take(struct malloctape_lane *lane)
 {
     struct spool *spool = &recording.writer.spool;
     struct writer *writer = &recording.writer;
     if (lane->slot.number != SPOOL_NO_SLOT || lane->registry.number > 0) writer_need(writer);
+    look_at_allocator(writer);
     bool gone = writer_is_gone(writer);
     uint32_t slot = gone ? SPOOL_NO_SLOT : writer_slot(writer, lane->slot.lost_events);
     if (slot == SPOOL_NO_SLOT) {

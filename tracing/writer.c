@@ -344,6 +344,7 @@ static void look_at_memory(struct writer *writer)
 {
     writer->tick.rss_bytes = read_rss(writer);
     writer->tick.usage.recorder_bytes = os_memory_resident_bytes();
+    atomic_store_relaxed(&writer->look_wanted, 1);
 }
 
 /* The kernel divides a time into user and system by samples, so either may seem to go back. */

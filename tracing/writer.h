@@ -99,6 +99,7 @@ struct writer {
     uint32_t waiters;     /* threads that wait on space_epoch */
     uint32_t starved;     /* a thread found no slot since the last pass */
     uint32_t cannot_grow; /* the spool, when it was last tried */
+    uint32_t look_wanted; /* the front end is to be asked how large the heap is (capture.h) */
     uint32_t discard;     /* remove the stream when it has ended, if it is small */
     uint32_t sync_wanted; /* counts wishes that everything so far be in the output */
     uint32_t sync_done;   /* wishes fulfilled */

@@ -32,6 +32,7 @@
 
 #define MALLOCTAPE_LIBRARY
 #include "common/atomic.h"
+#include "common/entry_points.h"
 #include "tracing/malloctape.h"
 
 #define RECORDS_DEFAULT (UINT64_C(1) << 24)
@@ -63,65 +64,14 @@ static __thread __attribute__((tls_model("initial-exec"))) struct {
 
 /* --- the functions behind this library --- */
 
-#define IGNORED const void *ignored /* std::nothrow */
-
-/* X(function, KIND, (parameters), (arguments), size, alignment) */
-#define ALLOCATIONS(X)                                                                             \
-    X(malloc, MALLOC, (size_t size), (size), size, 0)                                              \
-    X(calloc, CALLOC, (size_t count, size_t size), (count, size), product(count, size), 0)         \
-    X(memalign, MEMALIGN, (size_t alignment, size_t size), (alignment, size), size, alignment)     \
-    X(aligned_alloc, ALIGNED_ALLOC, (size_t alignment, size_t size), (alignment, size), size,      \
-      alignment)                                                                                   \
-    X(valloc, VALLOC, (size_t size), (size), size, 0)                                              \
-    X(pvalloc, PVALLOC, (size_t size), (size), size, 0)                                            \
-    X(_Znwm, NEW, (size_t size), (size), size, 0)                                                  \
-    X(_Znam, NEW_ARRAY, (size_t size), (size), size, 0)                                            \
-    X(_ZnwmRKSt9nothrow_t, NEW_NOTHROW, (size_t size, IGNORED), (size, ignored), size, 0)          \
-    X(_ZnamRKSt9nothrow_t, NEW_ARRAY_NOTHROW, (size_t size, IGNORED), (size, ignored), size, 0)    \
-    X(_ZnwmSt11align_val_t, NEW_ALIGNED, (size_t size, size_t alignment), (size, alignment), size, \
-      alignment)                                                                                   \
-    X(_ZnamSt11align_val_t, NEW_ARRAY_ALIGNED, (size_t size, size_t alignment), (size, alignment), \
-      size, alignment)                                                                             \
-    X(_ZnwmSt11align_val_tRKSt9nothrow_t, NEW_ALIGNED_NOTHROW,                                     \
-      (size_t size, size_t alignment, IGNORED), (size, alignment, ignored), size, alignment)       \
-    X(_ZnamSt11align_val_tRKSt9nothrow_t, NEW_ARRAY_ALIGNED_NOTHROW,                               \
-      (size_t size, size_t alignment, IGNORED), (size, alignment, ignored), size, alignment)
-
-/* The same; the object is called that. */
-#define FREES(X)                                                                                   \
-    X(free, FREE, (void *object), (object), 0, 0)                                                  \
-    X(cfree, CFREE, (void *object), (object), 0, 0)                                                \
-    X(free_sized, FREE_SIZED, (void *object, size_t size), (object, size), size, 0)                \
-    X(free_aligned_sized, FREE_ALIGNED_SIZED, (void *object, size_t alignment, size_t size),       \
-      (object, alignment, size), size, alignment)                                                  \
-    X(_ZdlPv, DELETE, (void *object), (object), 0, 0)                                              \
-    X(_ZdaPv, DELETE_ARRAY, (void *object), (object), 0, 0)                                        \
-    X(_ZdlPvRKSt9nothrow_t, DELETE_NOTHROW, (void *object, IGNORED), (object, ignored), 0, 0)      \
-    X(_ZdaPvRKSt9nothrow_t, DELETE_ARRAY_NOTHROW, (void *object, IGNORED), (object, ignored), 0,   \
-      0)                                                                                           \
-    X(_ZdlPvm, DELETE_SIZED, (void *object, size_t size), (object, size), size, 0)                 \
-    X(_ZdaPvm, DELETE_ARRAY_SIZED, (void *object, size_t size), (object, size), size, 0)           \
-    X(_ZdlPvSt11align_val_t, DELETE_ALIGNED, (void *object, size_t alignment),                     \
-      (object, alignment), 0, alignment)                                                           \
-    X(_ZdaPvSt11align_val_t, DELETE_ARRAY_ALIGNED, (void *object, size_t alignment),               \
-      (object, alignment), 0, alignment)                                                           \
-    X(_ZdlPvSt11align_val_tRKSt9nothrow_t, DELETE_ALIGNED_NOTHROW,                                 \
-      (void *object, size_t alignment, IGNORED), (object, alignment, ignored), 0, alignment)       \
-    X(_ZdaPvSt11align_val_tRKSt9nothrow_t, DELETE_ARRAY_ALIGNED_NOTHROW,                           \
-      (void *object, size_t alignment, IGNORED), (object, alignment, ignored), 0, alignment)       \
-    X(_ZdlPvmSt11align_val_t, DELETE_SIZED_ALIGNED, (void *object, size_t size, size_t alignment), \
-      (object, size, alignment), size, alignment)                                                  \
-    X(_ZdaPvmSt11align_val_t, DELETE_ARRAY_SIZED_ALIGNED,                                          \
-      (void *object, size_t size, size_t alignment), (object, size, alignment), size, alignment)
-
 #define DECLARE_ALLOCATION(function, kind, parameters, ...) \
     void *function parameters;                              \
     static void *(*real_##function)parameters;
-ALLOCATIONS(DECLARE_ALLOCATION)
+ENTRY_ALLOCATIONS(DECLARE_ALLOCATION)
 #define DECLARE_FREE(function, kind, parameters, ...) \
     void function parameters;                         \
     static void(*real_##function) parameters;
-FREES(DECLARE_FREE)
+ENTRY_FREES(DECLARE_FREE)
 
 static void *(*real_realloc)(void *object, size_t size);
 static int (*real_posix_memalign)(void **result, size_t alignment, size_t size);
@@ -140,8 +90,8 @@ static void look_up(void *place, const char *function)
 static void look_up_all(void)
 {
 #define LOOK_UP(function, ...) look_up(&real_##function, #function);
-    ALLOCATIONS(LOOK_UP)
-    FREES(LOOK_UP)
+    ENTRY_ALLOCATIONS(LOOK_UP)
+    ENTRY_FREES(LOOK_UP)
     LOOK_UP(realloc)
     LOOK_UP(posix_memalign)
     LOOK_UP(_exit)
@@ -425,12 +375,6 @@ static void call_ends(struct call *call)
 
 /* --- the functions --- */
 
-static size_t product(size_t count, size_t size)
-{
-    size_t bytes;
-    return __builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes;
-}
-
 #define DEFINE_ALLOCATION(function, call_kind, parameters, arguments, bytes, align)    \
     void *function parameters                                                          \
     {                                                                                  \
@@ -439,7 +383,7 @@ static size_t product(size_t count, size_t size)
         call.result = (uintptr_t)result;                                               \
         return result;                                                                 \
     }
-ALLOCATIONS(DEFINE_ALLOCATION)
+ENTRY_ALLOCATIONS(DEFINE_ALLOCATION)
 
 #define DEFINE_FREE(function, call_kind, parameters, arguments, bytes, align)                \
     void function parameters                                                                 \
@@ -454,7 +398,7 @@ ALLOCATIONS(DEFINE_ALLOCATION)
         free_begins(&call);                                                                  \
         real_##function arguments;                                                           \
     }
-FREES(DEFINE_FREE)
+ENTRY_FREES(DEFINE_FREE)
 
 void *realloc(void *object, size_t size)
 {

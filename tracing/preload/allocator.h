@@ -1,0 +1,23 @@
+/* allocator - which allocator stands behind this library, and how large its heap is. */
+#ifndef MALLOCTAPE_ALLOCATOR_H
+#define MALLOCTAPE_ALLOCATOR_H
+
+#include <stdint.h>
+
+/* Asks it. Outside of its functions, in a thread of the program. */
+void allocator_look(void);
+
+/* What it said then: its name and version, and the file that has it. */
+extern char allocator_name[];
+extern char allocator_path[];
+
+/* The address space that it has taken from the system; 0: it cannot be asked. */
+uint64_t allocator_heap_bytes(void);
+
+/* What it adds to a size before it rounds that down to a multiple of 16, mostly. */
+uint8_t allocator_rounding(void);
+
+/* Environment variables that change some allocator, NULL at the end; `*`: all that begin so. */
+extern const char *const allocator_settings[];
+
+#endif

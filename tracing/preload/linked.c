@@ -1,0 +1,127 @@
+#include "linked.h"
+
+#include <elf.h>
+#include <link.h>
+#include <stdint.h>
+#include <string.h>
+
+/* What of a library's dynamic section is needed to look up a name. */
+struct symbols {
+    const ElfW(Sym) * table;
+    const char *names;
+    const uint32_t *gnu_hash;
+    const uint32_t *hash;
+    const uint16_t *versions;
+};
+
+/* Some systems leave addresses there as they are in the file. */
+static const void *address_in(const struct link_map *library, ElfW(Addr) address)
+{
+    return (const void *)(address < library->l_addr ? library->l_addr + address : address);
+}
+
+static struct symbols symbols_of(const struct link_map *library)
+{
+    struct symbols symbols = {0};
+    for (const ElfW(Dyn) *entry = library->l_ld; entry && entry->d_tag != DT_NULL; entry++) {
+        const void *at = address_in(library, entry->d_un.d_ptr);
+        switch (entry->d_tag) {
+        case DT_SYMTAB: symbols.table = at; break;
+        case DT_STRTAB: symbols.names = at; break;
+        case DT_GNU_HASH: symbols.gnu_hash = at; break;
+        case DT_HASH: symbols.hash = at; break;
+        case DT_VERSYM: symbols.versions = at; break;
+        default: break;
+        }
+    }
+    return symbols;
+}
+
+/* An old version, which only programs get that were linked with it, is not looked for. */
+static bool is_function(const struct symbols *symbols, uint32_t index, const char *name)
+{
+    const ElfW(Sym) *symbol = &symbols->table[index];
+    unsigned type = ELF64_ST_TYPE(symbol->st_info);
+    if (symbol->st_shndx == SHN_UNDEF || symbol->st_value == 0 ||
+        ELF64_ST_BIND(symbol->st_info) == STB_LOCAL)
+        return false;
+    if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) return false;
+    if (symbols->versions && symbols->versions[index] & 0x8000u) return false;
+    return strcmp(symbols->names + symbol->st_name, name) == 0;
+}
+
+/* The index of the symbol; 0: there is none. */
+static uint32_t find_by_gnu_hash(const struct symbols *symbols, const char *name)
+{
+    const uint32_t *table = symbols->gnu_hash;
+    uint32_t buckets = table[0], first = table[1], bloom_words = table[2], hash = 5381;
+    const uint32_t *bucket = table + 4 + bloom_words * (sizeof(ElfW(Addr)) / sizeof *table);
+    const uint32_t *chain = bucket + buckets;
+    for (const char *at = name; *at; at++)
+        hash = hash * 33 + (unsigned char)*at;
+    if (buckets == 0) return 0;
+    uint32_t index = bucket[hash % buckets];
+    if (index < first) return 0;
+    for (;; index++) {
+        uint32_t its_hash = chain[index - first];
+        if ((its_hash | 1) == (hash | 1) && is_function(symbols, index, name)) return index;
+        if (its_hash & 1) return 0;
+    }
+}
+
+static uint32_t find_by_hash(const struct symbols *symbols, const char *name)
+{
+    const uint32_t *table = symbols->hash, *chain = table + 2 + table[0];
+    uint32_t hash = 0;
+    for (const char *at = name; *at; at++) {
+        hash = (hash << 4) + (unsigned char)*at;
+        hash = (hash ^ (hash >> 24 & 0xf0)) & 0x0fffffff;
+    }
+    if (table[0] == 0) return 0;
+    uint32_t index = table[2 + hash % table[0]];
+    while (index != 0 && !is_function(symbols, index, name))
+        index = chain[index];
+    return index;
+}
+
+void *linked_function_in(const struct link_map *library, const char *name)
+{
+    struct symbols symbols = symbols_of(library);
+    if (!symbols.table || !symbols.names || !(symbols.gnu_hash || symbols.hash)) return NULL;
+    uint32_t index =
+        symbols.gnu_hash ? find_by_gnu_hash(&symbols, name) : find_by_hash(&symbols, name);
+    if (index == 0) return NULL;
+    uintptr_t address = library->l_addr + symbols.table[index].st_value;
+    if (ELF64_ST_TYPE(symbols.table[index].st_info) == STT_GNU_IFUNC)
+        address = ((uintptr_t(*)(void))address)();
+    return (void *)address;
+}
+
+void *linked_function(const struct link_map *behind, const char *name,
+                      const struct link_map **found)
+{
+    const struct link_map *library = behind ? behind->l_next : _r_debug.r_map;
+    for (; library; library = library->l_next) {
+        void *function = linked_function_in(library, name);
+        if (!function) continue;
+        if (found) *found = library;
+        return function;
+    }
+    return NULL;
+}
+
+/* The one with the highest start that is not above it, as in memory. */
+const struct link_map *linked_library(const void *address)
+{
+    const struct link_map *best = NULL;
+    for (const struct link_map *library = _r_debug.r_map; library; library = library->l_next)
+        if (library->l_addr <= (uintptr_t)address && (!best || library->l_addr > best->l_addr))
+            best = library;
+    return best;
+}
+
+const char *linked_file(const struct link_map *library)
+{
+    const char *slash = strrchr(library->l_name, '/');
+    return slash ? slash + 1 : library->l_name;
+}

@@ -1,0 +1,31 @@
+/* linked - which functions the libraries of this process have, read from the lists of the dynamic
+ * linker.
+ *
+ * dlsym() would do, but it takes a lock, and takes memory where it finds nothing: of the program's
+ * heap, which would no longer be what it is without us.
+ *
+ * Threads   the libraries with which the program was started stay where they are. Those that are
+ *           loaded or unloaded meanwhile are the caller's risk. */
+#ifndef MALLOCTAPE_LINKED_H
+#define MALLOCTAPE_LINKED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct link_map;
+
+/* The library of this process that has the address; NULL: none. */
+const struct link_map *linked_library(const void *address);
+
+/* Where the library has this function; NULL: nowhere. */
+void *linked_function_in(const struct link_map *library, const char *name);
+
+/* The same, of the first library behind the given one (NULL: of all) that has it. That library
+ * goes to *found, unless `found` is NULL. */
+void *linked_function(const struct link_map *behind, const char *name,
+                      const struct link_map **found);
+
+/* The name of its file, without directories. */
+const char *linked_file(const struct link_map *library);
+
+#endif

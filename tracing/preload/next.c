@@ -1,0 +1,153 @@
+#include "next.h"
+
+#include "linked.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* Made by the linker: where this library begins. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+
+static void find_all(void);
+
+/* --- the first call of any --- */
+
+#define FIRST_ALLOCATION(function, kind, parameters, arguments, ...) \
+    static void *first_##function parameters                         \
+    {                                                                \
+        find_all();                                                  \
+        return next.function arguments;                              \
+    }
+ENTRY_C_ALLOCATIONS(FIRST_ALLOCATION)
+
+#define FIRST_FREE(function, kind, parameters, arguments, ...) \
+    static void first_##function parameters                    \
+    {                                                          \
+        find_all();                                            \
+        next.function arguments;                               \
+    }
+ENTRY_C_FREES(FIRST_FREE)
+
+static void *first_realloc(void *object, size_t size)
+{
+    find_all();
+    return next.realloc(object, size);
+}
+
+static int first_posix_memalign(void **result, size_t alignment, size_t size)
+{
+    find_all();
+    return next.posix_memalign(result, alignment, size);
+}
+
+static int first_mallopt(int parameter, int value)
+{
+    find_all();
+    return next.mallopt(parameter, value);
+}
+
+static int first_malloc_trim(size_t padding)
+{
+    find_all();
+    return next.malloc_trim(padding);
+}
+
+#define INITIAL(function, ...) .function = first_##function,
+
+struct next_functions next = {ENTRY_C_ALLOCATIONS(INITIAL) ENTRY_C_FREES(INITIAL).realloc =
+                                  first_realloc,
+                              .posix_memalign = first_posix_memalign, .mallopt = first_mallopt,
+                              .malloc_trim = first_malloc_trim};
+
+/* --- what an allocator may lack --- */
+
+static void free_sized_by_free(void *object, size_t size)
+{
+    (void)size;
+    next.free(object);
+}
+
+static void free_aligned_sized_by_free(void *object, size_t alignment, size_t size)
+{
+    (void)alignment;
+    (void)size;
+    next.free(object);
+}
+
+/* --- finding them --- */
+
+static const struct link_map *allocator;
+
+static const struct link_map *own_library(void)
+{
+    return linked_library(__ehdr_start);
+}
+
+static bool is_runtime(const struct link_map *library)
+{
+    const char *file = linked_file(library);
+    return strncmp(file, "libstdc++.", 10) == 0 || strncmp(file, "libc++", 6) == 0;
+}
+
+/* Function pointers cannot be cast from object pointers. */
+static void set(void *function, void *found)
+{
+    if (found) memcpy(function, &found, sizeof found);
+}
+
+#define FIND(function, ...)          set(&found.function, linked_function(own, #function, NULL));
+#define FIND_OPERATOR(function, ...) set(&found.function, linked_function_in(allocator, #function));
+
+static void find_all(void)
+{
+    const struct link_map *own = own_library(), *operators = NULL;
+    struct next_functions found = {.free_sized = free_sized_by_free,
+                                   .free_aligned_sized = free_aligned_sized_by_free};
+    ENTRY_C_ALLOCATIONS(FIND)
+    ENTRY_C_FREES(FIND)
+    FIND(realloc)
+    FIND(posix_memalign)
+    FIND(mallopt)
+    FIND(malloc_trim)
+    if (!found.cfree) found.cfree = found.free;
+    linked_function(own, "malloc", &allocator);
+    ENTRY_CXX_ALLOCATIONS(FIND_OPERATOR)
+    ENTRY_CXX_FREES(FIND_OPERATOR)
+    linked_function(own, "_Znwm", &operators);
+    found.has_other_operators = operators && operators != allocator && !is_runtime(operators);
+    if (found.has_other_operators) {
+        ENTRY_CXX_ALLOCATIONS(FIND)
+        ENTRY_CXX_FREES(FIND)
+    }
+    next = found;
+}
+
+const struct link_map *next_library(void)
+{
+    if (!allocator) find_all();
+    return allocator;
+}
+
+/* --- the C++ runtime --- */
+
+next_new_handler *next_handler(void)
+{
+    next_new_handler *(*get)(void) = NULL;
+    set(&get, linked_function(NULL, "_ZSt15get_new_handlerv", NULL));
+    return get ? get() : NULL;
+}
+
+bool next_of_runtime(void *function, const char *name)
+{
+    void *found = linked_function(own_library(), name, NULL);
+    set(function, found);
+    return found;
+}
+
+void next_throw_bad_alloc(void)
+{
+    void (*throw_it)(void) = NULL;
+    set(&throw_it, linked_function(NULL, "_ZSt17__throw_bad_allocv", NULL));
+    if (throw_it) throw_it();
+    __builtin_trap();
+}

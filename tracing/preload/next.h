@@ -1,0 +1,52 @@
+/* next - the functions of the allocator behind this library.
+ *
+ * They are looked up with the first call of any of them, which takes no lock and no memory
+ * (linked.h). So there is no memory of our own that a program could be given, and nothing of one
+ * allocator ever comes to another.
+ *
+ * C++ operators. Those of a C++ runtime (libstdc++, libc++) are malloc(), free() and a loop over
+ * the new handler; a program may load the runtime later, where no search finds it. So what they
+ * do is done here, and these are NULL. Those of the allocator are called. Others may be anything,
+ * a pool or calls of malloc(): they are called and not recorded; what they take from malloc() is.
+ */
+#ifndef MALLOCTAPE_NEXT_H
+#define MALLOCTAPE_NEXT_H
+
+#include "common/entry_points.h"
+
+#include <stdbool.h>
+
+struct next_functions {
+#define NEXT_ALLOCATION(function, kind, parameters, ...) void *(*function)parameters;
+    ENTRY_ALLOCATIONS(NEXT_ALLOCATION)
+#undef NEXT_ALLOCATION
+#define NEXT_FREE(function, kind, parameters, ...) void(*function) parameters;
+    ENTRY_FREES(NEXT_FREE)
+#undef NEXT_FREE
+    void *(*realloc)(void *object, size_t size);
+    int (*posix_memalign)(void **result, size_t alignment, size_t size);
+    int (*mallopt)(int parameter, int value);
+    int (*malloc_trim)(size_t padding);
+    bool has_other_operators; /* neither the allocator's nor a runtime's */
+};
+
+/* Until they have been looked up, the functions here do that first. */
+extern struct next_functions next;
+
+struct link_map;
+
+/* The library or program that has the next malloc(). */
+const struct link_map *next_library(void);
+
+typedef void next_new_handler(void);
+
+/* What std::get_new_handler() returns; NULL also where there is no C++ runtime. */
+next_new_handler *next_handler(void);
+
+/* Sets *function to the runtime's operator of this name. False: there is no runtime. */
+bool next_of_runtime(void *function, const char *name);
+
+/* Throws std::bad_alloc. */
+void next_throw_bad_alloc(void) __attribute__((noreturn));
+
+#endif

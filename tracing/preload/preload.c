@@ -1,0 +1,335 @@
+/* preload - the front end of the capture core (tracing/capture.h) for whatever allocator a program
+ * has: libmalloctape.so.
+ *
+ * Stands in front of the functions of an allocator (common/entry_points.h) and calls those behind
+ * (next.h). An allocation is recorded after its call, a free before; a realloc is announced before
+ * and recorded after it.
+ *
+ *   hot path   the thread's lane has room, and the place is the lane's or nobody's
+ *   slow path  everything else
+ *
+ * Nothing else stands between the program and its allocator: malloc_usable_size(), mallinfo() and
+ * the like lead there directly. */
+#include "allocator.h"
+#include "next.h"
+#include "tracing/capture.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define EXPORT          __attribute__((visibility("default")))
+#define INLINE          static inline __attribute__((always_inline))
+#define NOINLINE        __attribute__((noinline))
+#define COLD            __attribute__((noinline, cold))
+#define LIKELY(value)   __builtin_expect(!!(value), 1)
+#define UNLIKELY(value) __builtin_expect(!!(value), 0)
+
+#define DECLARE_ALLOCATION(function, kind, parameters, ...) void *function parameters;
+ENTRY_ALLOCATIONS(DECLARE_ALLOCATION)
+#define DECLARE_FREE(function, kind, parameters, ...) void function parameters;
+ENTRY_FREES(DECLARE_FREE)
+void *realloc(void *object, size_t size);
+void *reallocarray(void *object, size_t count, size_t size);
+int posix_memalign(void **result, size_t alignment, size_t size);
+int mallopt(int parameter, int value);
+int malloc_trim(size_t padding);
+
+/* --- allocations --- */
+
+/* Whether the calling thread's next event can be recorded on the hot path. */
+INLINE bool is_hot(void)
+{
+    const struct malloctape_lane *lane = malloctape_lane;
+    return LIKELY(lane->units.head < lane->units.limit);
+}
+
+/* After a call that is not recorded. If recording has begun meanwhile, what it did is not to be
+ * taken for what others have recorded. */
+INLINE void *unrecorded(void *object)
+{
+    if (UNLIKELY(!malloctape_is_off())) {
+        malloctape_unrecorded();
+        if (object) malloctape_allocated_unrecorded(object);
+    }
+    return object;
+}
+
+/* Before a call that is not on the hot path. False: it is not recorded. */
+INLINE bool begin_slow(void)
+{
+    if (LIKELY(malloctape_is_off())) return false;
+    if (malloctape_ready()) return true;
+    malloctape_unrecorded();
+    return false;
+}
+
+static COLD void *allocated_slowly(unsigned kind, uint64_t size, uint64_t alignment, void *object)
+{
+    int kept_errno = errno;
+    malloctape_allocated(kind, size, alignment, object, false);
+    errno = kept_errno;
+    return object;
+}
+
+/* Records the allocation of `object`, which may be NULL. */
+INLINE void *allocated(unsigned kind, uint64_t size, uint64_t alignment, void *object)
+{
+    struct malloctape_lane *lane = malloctape_lane;
+    uint64_t head = lane->units.head;
+    uint16_t owner;
+    if (UNLIKELY(alignment || head >= lane->units.limit)) goto slow;
+    if (UNLIKELY(size >= units_code_of(&lane->units, kind)->size_limit)) goto slow;
+    uint32_t place = malloctape_place_of(lane, object, &owner);
+    if (UNLIKELY(!place)) goto slow;
+    if (owner != lane->units.owner) {
+        if (owner) goto slow;
+        atomic_store_relaxed(shadow_owner_in(lane->units.window, place), lane->units.owner);
+    }
+    units_hot_opaque_allocation(&lane->units, units_head_cursor(head), kind, size, place);
+    return object;
+slow:
+    return allocated_slowly(kind, size, alignment, object);
+}
+
+/* Off the hot path: makes a call, and records it unless nothing is. */
+#define ALLOCATE_SLOWLY(kind, size, alignment, call) \
+    (begin_slow() ? allocated_slowly(kind, size, alignment, call) : unrecorded(call))
+
+/* Defines two functions, so that the way past the recorder is short: a test, and the call. */
+#define DEFINE_ALLOCATION_OF(function, kind, parameters, arguments, bytes, align, call) \
+    static NOINLINE void *slow_##function parameters                                    \
+    {                                                                                   \
+        return ALLOCATE_SLOWLY(kind, bytes, align, call);                               \
+    }                                                                                   \
+    EXPORT void *function parameters                                                    \
+    {                                                                                   \
+        if (UNLIKELY(!is_hot())) return slow_##function arguments;                      \
+        return allocated(kind, bytes, align, call);                                     \
+    }
+
+/* --- frees --- */
+
+static COLD void freeing_slowly(unsigned kind, const void *object, size_t size, size_t alignment)
+{
+    if (!object || LIKELY(malloctape_is_off())) return;
+    int kept_errno = errno;
+    if (begin_slow()) malloctape_freeing(kind, object, size, alignment);
+    errno = kept_errno;
+}
+
+INLINE bool kind_has_size(unsigned kind)
+{
+    return kind == CALL_FREE_SIZED || kind == CALL_DELETE_SIZED || kind == CALL_DELETE_ARRAY_SIZED;
+}
+
+/* Records a free of `object`. False: it is not on the hot path, and nothing is recorded. */
+INLINE bool freed_hot(unsigned kind, const void *object, size_t size, size_t alignment)
+{
+    struct malloctape_lane *lane = malloctape_lane;
+    uint64_t head = lane->units.head;
+    uint16_t owner;
+    if (UNLIKELY(head >= lane->units.limit || alignment)) return false;
+    uint32_t place = malloctape_place_of(lane, object, &owner);
+    if (UNLIKELY(!place || owner != lane->units.owner)) return false;
+    uint16_t *cursor = units_head_cursor(head);
+    return kind_has_size(kind)
+               ? units_hot_opaque_free_sized(&lane->units, cursor, kind, place, size)
+               : units_hot_opaque_free(&lane->units, cursor, kind, place);
+}
+
+/* As above. Nothing is recorded if not `is_ours`. */
+#define DEFINE_FREE_OF(function, kind, parameters, arguments, bytes, align, is_ours, call) \
+    static NOINLINE void slow_##function parameters                                        \
+    {                                                                                      \
+        if (is_ours) freeing_slowly(kind, object, bytes, align);                           \
+        call;                                                                              \
+    }                                                                                      \
+    EXPORT void function parameters                                                        \
+    {                                                                                      \
+        if (LIKELY((is_ours) && freed_hot(kind, object, bytes, align)))                    \
+            call;                                                                          \
+        else                                                                               \
+            slow_##function arguments;                                                     \
+    }
+
+/* --- realloc --- */
+
+static void *reallocate(void *object, size_t size)
+{
+    struct malloctape_ending ending;
+    int kept_errno = errno;
+    bool recorded = (is_hot() || begin_slow()) && malloctape_reallocating(object, &ending);
+    errno = kept_errno;
+    void *moved = next.realloc(object, size);
+    if (!recorded) return unrecorded(moved);
+    kept_errno = errno;
+    malloctape_reallocated_from(&ending, size, moved);
+    errno = kept_errno;
+    return moved;
+}
+
+/* --- the entry points of C --- */
+
+#define DEFINE_ALLOCATION(function, kind, parameters, arguments, bytes, align)       \
+    DEFINE_ALLOCATION_OF(function, CALL_##kind, parameters, arguments, bytes, align, \
+                         next.function arguments)
+ENTRY_C_ALLOCATIONS(DEFINE_ALLOCATION)
+
+#define DEFINE_FREE(function, kind, parameters, arguments, bytes, align)             \
+    DEFINE_FREE_OF(function, CALL_##kind, parameters, arguments, bytes, align, true, \
+                   next.function arguments)
+ENTRY_C_FREES(DEFINE_FREE)
+
+EXPORT void *realloc(void *object, size_t size)
+{
+    if (object) return reallocate(object, size);
+    return ALLOCATE_SLOWLY(CALL_REALLOC_NULL, size, 0, next.realloc(NULL, size));
+}
+
+/* An allocator may have its own, which calls nobody's realloc(). */
+EXPORT void *reallocarray(void *object, size_t count, size_t size)
+{
+    size_t bytes;
+    if (!__builtin_mul_overflow(count, size, &bytes)) return realloc(object, bytes);
+    errno = ENOMEM;
+    return NULL;
+}
+
+static void *posix_aligned(void **result, size_t alignment, size_t size, int *status)
+{
+    void *made = NULL;
+    *status = next.posix_memalign(&made, alignment, size);
+    if (*status == 0) *result = made;
+    return *status == 0 ? made : NULL;
+}
+
+EXPORT int posix_memalign(void **result, size_t alignment, size_t size)
+{
+    int status;
+    ALLOCATE_SLOWLY(CALL_POSIX_MEMALIGN, size, alignment,
+                    posix_aligned(result, alignment, size, &status));
+    return status;
+}
+
+EXPORT int mallopt(int parameter, int value)
+{
+    if (begin_slow())
+        malloctape_heap_call(CALL_MALLOPT, 2, (uint64_t)(int64_t)parameter,
+                             (uint64_t)(int64_t)value);
+    return next.mallopt(parameter, value);
+}
+
+EXPORT int malloc_trim(size_t padding)
+{
+    if (begin_slow()) malloctape_heap_call(CALL_MALLOC_TRIM, 1, padding, 0);
+    return next.malloc_trim(padding);
+}
+
+/* Names by which old programs call the same. */
+#define ALIAS_OF(function) __attribute__((alias(#function), visibility("default")))
+void *__libc_malloc(size_t size) ALIAS_OF(malloc);
+void __libc_free(void *object) ALIAS_OF(free);
+void *__libc_calloc(size_t count, size_t size) ALIAS_OF(calloc);
+void *__libc_realloc(void *object, size_t size) ALIAS_OF(realloc);
+void *__libc_memalign(size_t alignment, size_t size) ALIAS_OF(memalign);
+void *__libc_valloc(size_t size) ALIAS_OF(valloc);
+void *__libc_pvalloc(size_t size) ALIAS_OF(pvalloc);
+int __posix_memalign(void **result, size_t alignment, size_t size) ALIAS_OF(posix_memalign);
+
+/* --- the entry points of C++ ---
+ *
+ * Where they are a runtime's: malloc(), and if that fails, the new handler and malloc() again. */
+
+/* `alignment` 0: any. */
+INLINE void *make(size_t size, size_t alignment)
+{
+    if (size == 0) size = 1;
+    if (!alignment) return next.malloc(size);
+    size_t rounded = (size + alignment - 1) & ~(alignment - 1);
+    if ((alignment & (alignment - 1)) != 0 || rounded < size) return NULL;
+    return next.aligned_alloc(alignment, rounded);
+}
+
+INLINE bool is_nothrow(unsigned kind)
+{
+    return kind == CALL_NEW_NOTHROW || kind == CALL_NEW_ARRAY_NOTHROW ||
+           kind == CALL_NEW_ALIGNED_NOTHROW || kind == CALL_NEW_ARRAY_ALIGNED_NOTHROW;
+}
+
+/* After a failure: the object, if the handler can do something about it. What the handler calls is
+ * recorded. */
+static NOINLINE void *make_again(unsigned kind, size_t size, size_t alignment, bool recorded)
+{
+    void *object = NULL;
+    for (next_new_handler *handler; !object && (handler = next_handler());) {
+        handler();
+        object = make(size, alignment);
+    }
+    if (recorded)
+        allocated_slowly(kind, size, alignment, object);
+    else
+        unrecorded(object);
+    if (!object) next_throw_bad_alloc();
+    return object;
+}
+
+/* A handler may throw, which only the runtime can catch: its operator calls the one that throws. */
+#define DEFINE_NEW(function, kind, parameters, arguments, bytes, align)                        \
+    static NOINLINE void *slow_##function parameters                                           \
+    {                                                                                          \
+        void *(*of_runtime)parameters;                                                         \
+        if (next.has_other_operators) return next.function arguments;                          \
+        if (next.function)                                                                     \
+            return ALLOCATE_SLOWLY(CALL_##kind, bytes, align, next.function arguments);        \
+        bool recorded = begin_slow();                                                          \
+        void *object = make(bytes, align);                                                     \
+        if (!object && !is_nothrow(CALL_##kind))                                               \
+            return make_again(CALL_##kind, bytes, align, recorded);                            \
+        if (!object && next_handler() && next_of_runtime(&of_runtime, #function))              \
+            return of_runtime arguments;                                                       \
+        return recorded ? allocated_slowly(CALL_##kind, bytes, align, object)                  \
+                        : unrecorded(object);                                                  \
+    }                                                                                          \
+    EXPORT void *function parameters                                                           \
+    {                                                                                          \
+        if (UNLIKELY(!is_hot() || next.has_other_operators)) return slow_##function arguments; \
+        void *object = next.function ? next.function arguments : make(bytes, align);           \
+        if (UNLIKELY(!object)) return slow_##function arguments;                               \
+        return allocated(CALL_##kind, bytes, align, object);                                   \
+    }
+ENTRY_CXX_ALLOCATIONS(DEFINE_NEW)
+
+#define DEFINE_DELETE(function, kind, parameters, arguments, bytes, align)     \
+    INLINE void plain_##function parameters                                    \
+    {                                                                          \
+        if (next.function)                                                     \
+            next.function arguments;                                           \
+        else                                                                   \
+            next.free(object);                                                 \
+    }                                                                          \
+    DEFINE_FREE_OF(function, CALL_##kind, parameters, arguments, bytes, align, \
+                   !next.has_other_operators, plain_##function arguments)
+ENTRY_CXX_FREES(DEFINE_DELETE)
+
+/* --- what the capture core asks --- */
+
+static bool nothing_to_cover(void)
+{
+    return true;
+}
+
+static void nothing_to_divert(void) {}
+
+const struct malloctape_front_end malloctape_front_end = {
+    .opaque = true,
+    .allocator = allocator_name,
+    .settings = allocator_settings,
+    .heap_bytes = allocator_heap_bytes,
+    .cover_heap = nothing_to_cover,
+    .divert = nothing_to_divert,
+    .rounding = allocator_rounding,
+    .look = allocator_look,
+    .path = allocator_path,
+};
