@@ -46,6 +46,8 @@ int child_start(const struct child *child, pid_t *process)
     close(ends[1]);
     if (error == 0) error = error_read(ends[0]);
     close(ends[0]);
-    if (error != 0 && *process > 0) waitpid(*process, NULL, 0);
+    if (error == 0) return 0;
+    if (*process > 0) waitpid(*process, NULL, 0);
+    *process = 0;
     return error;
 }

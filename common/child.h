@@ -14,7 +14,7 @@ struct child {
     void *of;
 };
 
-/* Returns 0, or the errno with which the program could not be started. */
+/* Returns 0, or the errno with which the program could not be started; *process is then 0. */
 int child_start(const struct child *child, pid_t *process);
 
 #endif

@@ -1,27 +1,17 @@
 #include "inspect/ordered.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/child.h"
 #include "common/installed.h"
 #include "common/program.h"
 
-#define ORDERING_PROGRAM "postprocess"
-
-/* The child's own part. A file goes by its name: the spool of a killed program lies beside it. */
-static void become_ordering(const struct ordered *ordered, const char *program, const char *path,
-                            int to)
-{
-    const bool by_name = ordered->stream.file_bytes > 0;
-    if (dup2(to, STDOUT_FILENO) < 0 || (!by_name && dup2(ordered->stream.fd, STDIN_FILENO) < 0))
-        _exit(PROGRAM_FAILED);
-    execl(program, ORDERING_PROGRAM, "--quiet", "--", by_name ? path : "-", "-", (char *)NULL);
-    _exit(PROGRAM_NOT_FOUND);
-}
-
+/* A file goes by its name: the spool of a killed program lies beside it. */
 static bool ordering_start(struct ordered *ordered, const char *path, struct error *error)
 {
     struct installed program;
@@ -29,11 +19,19 @@ static bool ordering_start(struct ordered *ordered, const char *path, struct err
     if (!installed_find_program(&program, ORDERING_PROGRAM))
         return error_set(error, &error_system, ERROR_NO_OFFSET, "%.200s not found", program.path);
     if (pipe2(ends, O_CLOEXEC) != 0) return error_set_system(error, "cannot make a pipe");
-    ordered->pipe = ends[0];
-    ordered->ordering = fork();
-    if (ordered->ordering == 0) become_ordering(ordered, program.path, path, ends[1]);
+    const bool by_name = ordered->stream.file_bytes > 0;
+    const char *const words[] = {ORDERING_PROGRAM,     "--quiet", "--",
+                                 by_name ? path : "-", "-",       NULL};
+    const struct child child = {.path = program.path,
+                                .words = (char *const *)words,
+                                .input = by_name ? -1 : ordered->stream.fd,
+                                .output = ends[1],
+                                .error = -1};
+    int failed = child_start(&child, &ordered->ordering);
     close(ends[1]);
-    if (ordered->ordering < 0) return error_set_system(error, "cannot start %s", ORDERING_PROGRAM);
+    ordered->pipe = ends[0];
+    errno = failed;
+    if (failed != 0) return error_set_system(error, "cannot start " ORDERING_PROGRAM);
     if (!input_open_fd(&ordered->piped, ordered->pipe)) {
         *error = ordered->piped.error;
         return false;

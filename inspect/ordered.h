@@ -10,6 +10,8 @@
 
 #include "inspect/stream.h"
 
+#define ORDERING_PROGRAM "postprocess"
+
 struct ordered {
     struct input *input;   /* for an instruction_reader */
     enum stream_format of; /* the file's own format */

@@ -11,20 +11,14 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "common/child.h"
-#include "common/installed.h"
 #include "common/progress.h"
-#include "inspect/stream.h"
-
-#define ORDERING_PROGRAM "postprocess"
+#include "inspect/ordered.h"
 
 static const char help_text[] =
     "usage: malloctape verify RAW [ORDERED]\n"
@@ -49,12 +43,6 @@ struct options {
     const char *raw, *ordered; /* ordered: or NULL */
 };
 
-struct ordering {
-    const char *name; /* for messages */
-    int fd;
-    pid_t child; /* 0: a file */
-};
-
 /* Returns 0 to go on, or the exit status plus one. */
 static int options_parse(struct options *options, int count, char **words)
 {
@@ -69,52 +57,6 @@ static int options_parse(struct options *options, int count, char **words)
     if (strcmp(options->raw, "-") == 0)
         return cli_usage_error(&cli_verify, "a recording is read twice and has to be a file") + 1;
     return 0;
-}
-
-/* ---- where the ordered stream comes from ---- */
-
-static bool ordering_start(struct ordering *ordering, const char *raw)
-{
-    struct installed installed;
-    int ends[2];
-    ordering->name = ORDERING_PROGRAM;
-    if (!installed_find_program(&installed, ORDERING_PROGRAM)) {
-        cli_fail(&cli_verify, "%s not found", installed.path);
-        return false;
-    }
-    const char *const words[] = {ORDERING_PROGRAM, "--quiet", "--", raw, "-", NULL};
-    int error = pipe2(ends, O_CLOEXEC) != 0 ? errno : 0;
-    if (error == 0) {
-        const struct child child = {
-            installed.path, (char *const *)words, -1, ends[1], -1, NULL, NULL};
-        error = child_start(&child, &ordering->child);
-        close(ends[1]);
-        ordering->fd = ends[0];
-    }
-    if (error != 0) cli_fail(&cli_verify, "cannot start %s: %s", installed.path, strerror(error));
-    return error == 0;
-}
-
-static bool ordering_open(struct ordering *ordering, const struct options *options)
-{
-    const char *ordered = options->ordered;
-    if (ordered == NULL) return ordering_start(ordering, options->raw);
-    ordering->name = ordered;
-    ordering->fd = strcmp(ordered, "-") == 0 ? STDIN_FILENO : open(ordered, O_RDONLY | O_CLOEXEC);
-    if (ordering->fd < 0) cli_fail(&cli_verify, "%s: cannot open: %s", ordered, strerror(errno));
-    return ordering->fd >= 0;
-}
-
-/* The program's own verdict: a recording that it calls cut or damaged has not been verified as a
- * whole. Without `to_its_end`, what it has not written yet is of no interest. */
-static int ordering_close(struct ordering *ordering, bool to_its_end)
-{
-    int status = 0;
-    if (ordering->child > 0 && !to_its_end) kill(ordering->child, SIGTERM);
-    close(ordering->fd);
-    if (ordering->child == 0) return PROGRAM_OK;
-    if (waitpid(ordering->child, &status, 0) < 0) return PROGRAM_FAILED;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : PROGRAM_FAILED;
 }
 
 /* ---- what was found ---- */
@@ -178,39 +120,38 @@ static bool walk(struct verify *verify, struct instruction_reader *reader, const
     return false;
 }
 
-/* With both streams open. */
-static int check(struct verify *verify, struct instruction_reader *reader,
-                 const struct options *options, const struct ordering *ordering)
+/* With the recording open, and the input of the ordered stream. */
+static int check_ordered(struct verify *verify, const struct options *options, struct input *input,
+                         const char *ordered)
 {
-    if (!walk(verify, reader, options->raw, ordering->name)) return PROGRAM_FAILED;
-    print_counts(&verify->counts);
-    return reader->end_status == INSTRUCTION_STATUS_COMPLETE ? PROGRAM_OK : PROGRAM_CUT;
-}
-
-/* With the recording open: opens the ordered stream. */
-static int check_ordered(struct verify *verify, const struct options *options,
-                         const struct ordering *ordering)
-{
-    struct instruction_reader reader = {.input = NULL};
-    struct input input;
+    struct instruction_reader reader;
     int status = PROGRAM_FAILED;
-    input_open_fd(&input, ordering->fd);
-    if (instruction_reader_open(&reader, &input))
-        status = check(verify, &reader, options, ordering);
-    else
-        cli_data_error(&cli_verify, ordering->name, &reader.error);
+    if (!instruction_reader_open(&reader, input)) {
+        cli_data_error(&cli_verify, ordered, &reader.error);
+    } else if (walk(verify, &reader, options->raw, ordered)) {
+        print_counts(&verify->counts);
+        status = reader.end_status == INSTRUCTION_STATUS_COMPLETE ? PROGRAM_OK : PROGRAM_CUT;
+    }
     instruction_reader_close(&reader);
-    input_close(&input);
     return status;
 }
 
-/* With the recording open. The ordering program's own verdict counts, too. */
+/* With the recording open. A recording that postprocess calls cut or damaged has not been verified
+ * as a whole. */
 static int check_recording(struct verify *verify, const struct options *options)
 {
-    struct ordering ordering = {.fd = -1};
-    if (!ordering_open(&ordering, options)) return PROGRAM_FAILED;
-    int status = check_ordered(verify, options, &ordering);
-    int ordered_status = ordering_close(&ordering, status != PROGRAM_FAILED);
+    const char *path = options->ordered != NULL ? options->ordered : options->raw;
+    struct ordered ordered;
+    struct error error = {0};
+    if (!ordered_open(&ordered, path, &error)) return cli_data_error(&cli_verify, path, &error);
+    int status = PROGRAM_FAILED;
+    if (options->ordered == NULL)
+        status = check_ordered(verify, options, ordered.input, ORDERING_PROGRAM);
+    else if (ordered.of == STREAM_INSTRUCTIONS)
+        status = check_ordered(verify, options, ordered.input, path);
+    else
+        cli_fail(&cli_verify, "%s: not an instruction stream, which postprocess writes", path);
+    int ordered_status = ordered_close(&ordered, status != PROGRAM_FAILED);
     if (status == PROGRAM_OK && ordered_status != PROGRAM_OK && ordered_status != PROGRAM_CUT)
         return cli_fail(&cli_verify, ORDERING_PROGRAM " ended with status %d", ordered_status);
     if (status == PROGRAM_OK) status = ordered_status;
