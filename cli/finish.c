@@ -11,6 +11,7 @@
 
 #include "common/bytes.h"
 #include "common/call_kind.h"
+#include "common/metadata.h"
 #include "common/varint.h"
 #include "inspect/raw_source.h"
 #include "tracing/chunk_seal.h"
@@ -183,10 +184,10 @@ static bool finish_file(struct unfinished *stream, struct finished *finished)
 {
     size_t bytes;
     bool done = read_all(stream) && tail_add_end(stream);
+    const struct raw_header *header = &stream->source.reader.header;
     finished->events = stream->events;
     finished->has_foreign_malloc =
-        stream->source.reader.has_header &&
-        raw_header_value(&stream->source.reader.header, "malloc", &bytes) != NULL;
+        metadata_value(header->metadata, header->metadata_bytes, "malloc", &bytes) != NULL;
     done = done && write_tail(stream);
     if (done) finished->bytes = (uint64_t)lseek(stream->file, 0, SEEK_CUR);
     raw_source_close(&stream->source);

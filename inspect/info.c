@@ -42,11 +42,6 @@ static int options_parse(struct options *options, int count, char **words)
     return 0;
 }
 
-char *info_text(const char *text, size_t bytes)
-{
-    return strndup(text != NULL ? text : "", text != NULL ? bytes : 0);
-}
-
 void info_free(struct info *info)
 {
     free(info->program);

@@ -53,9 +53,6 @@ struct info {
 int info_raw(struct info *info, struct stream *stream, const char *path, struct error *error);
 int info_instructions(struct info *info, struct stream *stream, struct error *error);
 
-/* A copy of `bytes` bytes at `text`, empty for NULL. NULL without memory. */
-char *info_text(const char *text, size_t bytes);
-
 void info_print(const struct info *info, const char *path);
 
 /* `to` "-": standard output. False: errno says why. */

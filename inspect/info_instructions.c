@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "common/call_table.h"
+#include "common/metadata.h"
 #include "postprocess/instruction_reader.h"
 
 /* Which lanes have been seen. */
@@ -19,26 +20,21 @@ static void lane_set_add(struct lane_set *set, uint64_t lane, uint64_t *count)
     set->bits[lane / 8] |= bit;
 }
 
-static char *value(const struct instruction_header *header, const char *key)
-{
-    size_t bytes = 0;
-    const char *text = instruction_header_value(header, key, &bytes);
-    return info_text(text, bytes);
-}
-
 static void take_header(struct info *info, const struct instruction_header *header)
 {
+    const char *metadata = header->metadata;
+    const size_t bytes = header->metadata_bytes;
     info->version_major = header->version_major;
     info->version_minor = header->version_minor;
     info->has_addresses = (header->features & INSTRUCTION_FEATURE_ADDRESSES) != 0;
     info->truncated = (header->info & INSTRUCTION_INFO_INCOMPLETE) != 0;
-    info->program = value(header, "program");
-    info->allocator = value(header, "allocator");
-    info->recording = value(header, "run");
-    info->pid = value(header, "pid");
-    info->source = value(header, "source");
-    info->lacks = value(header, "lacks");
-    char *start = value(header, "start");
+    info->program = metadata_copy(metadata, bytes, "program");
+    info->allocator = metadata_copy(metadata, bytes, "allocator");
+    info->recording = metadata_copy(metadata, bytes, "run");
+    info->pid = metadata_copy(metadata, bytes, "pid");
+    info->source = metadata_copy(metadata, bytes, "source");
+    info->lacks = metadata_copy(metadata, bytes, "lacks");
+    char *start = metadata_copy(metadata, bytes, "start");
     if (start != NULL) info->start_s = strtod(start, NULL);
     free(start);
 }

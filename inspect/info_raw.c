@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/call_table.h"
+#include "common/metadata.h"
 #include "common/program.h"
 #include "inspect/allocations.h"
 #include "inspect/raw_source.h"
@@ -132,27 +133,20 @@ static bool take_records(struct raw_info *state, const struct raw_chunk *chunk)
 
 /* ---- header and end ---- */
 
-static char *value(const struct raw_header *header, const char *key)
-{
-    size_t bytes = 0;
-    const char *text = raw_header_value(header, key, &bytes);
-    return info_text(text, bytes);
-}
-
 static void take_header(struct info *info, const struct raw_header *header)
 {
     char text[2 * RAW_RECORDING_ID_BYTES + 1];
     info->version_major = header->version_major;
     info->version_minor = header->version_minor;
     info->has_addresses = (header->features & RAW_FEATURE_ADDRESSES) != 0;
-    info->program = value(header, "program");
-    info->allocator = value(header, "allocator");
-    info->foreign_malloc = value(header, "malloc");
+    info->program = metadata_copy(header->metadata, header->metadata_bytes, "program");
+    info->allocator = metadata_copy(header->metadata, header->metadata_bytes, "allocator");
+    info->foreign_malloc = metadata_copy(header->metadata, header->metadata_bytes, "malloc");
     for (unsigned i = 0; i < RAW_RECORDING_ID_BYTES; i++)
         snprintf(text + 2 * (size_t)i, 3, "%02x", header->recording_id[i]);
-    info->recording = info_text(text, sizeof text);
+    info->recording = strdup(text);
     snprintf(text, sizeof text, "%" PRIu32, header->pid);
-    info->pid = info_text(text, sizeof text);
+    info->pid = strdup(text);
     info->start_s = (double)header->start_ns / 1e9;
 }
 

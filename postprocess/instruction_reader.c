@@ -225,25 +225,6 @@ void instruction_reader_use_indices(struct instruction_reader *reader)
     reader->indices = true;
 }
 
-const char *instruction_header_value(const struct instruction_header *header, const char *key,
-                                     size_t *bytes)
-{
-    size_t key_bytes = strlen(key);
-    const char *at = header->metadata;
-    const char *end = at + header->metadata_bytes;
-    while (at != NULL && at < end) {
-        const char *newline = (const char *)memchr(at, '\n', (size_t)(end - at));
-        const char *line_end = newline != NULL ? newline : end;
-        if ((size_t)(line_end - at) > key_bytes && memcmp(at, key, key_bytes) == 0 &&
-            at[key_bytes] == '=') {
-            *bytes = (size_t)(line_end - at) - key_bytes - 1;
-            return at + key_bytes + 1;
-        }
-        at = line_end + 1;
-    }
-    return NULL;
-}
-
 /* ---- blocks (4.2, 4.3) ---- */
 
 static bool block_column_error(struct instruction_reader *reader, const struct block *block)

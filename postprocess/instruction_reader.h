@@ -187,10 +187,6 @@ bool instruction_reader_next(struct instruction_reader *reader, struct instructi
 
 void instruction_reader_close(struct instruction_reader *reader);
 
-/* Value of a metadata key, not zero-terminated, *bytes long; NULL when it is not there. */
-const char *instruction_header_value(const struct instruction_header *header, const char *key,
-                                     size_t *bytes);
-
 /* What the usage before a tick says. False: there is none. */
 bool instruction_batch_usage(const struct instruction_batch *batch,
                              const struct instruction_tick *tick, struct original_usage *usage);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,78 +12,31 @@
 
 /* ---- the header of the output ---- */
 
-struct metadata {
-    char text[INSTRUCTION_METADATA_MAX + 256];
-    size_t bytes;
-};
-
-/* A line is left out rather than cut. */
-static void metadata_add(struct metadata *metadata, const char *key, size_t key_bytes,
-                         const char *value, size_t value_bytes)
+/* Of the recording, and all that the recording says of itself (INSTRUCTIONS.md 4.1). NULL: no
+ * memory. */
+static char *metadata_make(const struct raw_header *header)
 {
-    if (key_bytes + value_bytes + 2 > INSTRUCTION_METADATA_MAX - metadata->bytes) return;
-    char *at = metadata->text + metadata->bytes;
-    memcpy(at, key, key_bytes);
-    at[key_bytes] = '=';
-    memcpy(at + key_bytes + 1, value, value_bytes);
-    at[key_bytes + 1 + value_bytes] = '\n';
-    metadata->bytes += key_bytes + value_bytes + 2;
-}
-
-static void metadata_add_text(struct metadata *metadata, const char *key, const char *value)
-{
-    metadata_add(metadata, key, strlen(key), value, strlen(value));
-}
-
-static bool is_key(const char *line, size_t bytes, const char *key)
-{
-    return bytes == strlen(key) && memcmp(line, key, bytes) == 0;
-}
-
-/* The keys that both formats know (INSTRUCTIONS.md 4.1). */
-static void metadata_copy(struct metadata *metadata, const struct raw_header *header)
-{
-    const char *line = header->metadata;
-    const char *end = line + header->metadata_bytes;
-    while (line < end) {
-        const char *newline = memchr(line, '\n', (size_t)(end - line));
-        const char *line_end = newline != NULL ? newline : end;
-        const char *equals = memchr(line, '=', (size_t)(line_end - line));
-        if (equals != NULL) {
-            size_t key = (size_t)(equals - line);
-            if (is_key(line, key, "program") || is_key(line, key, "allocator") ||
-                is_key(line, key, "own") || (key > 4 && memcmp(line, "env.", 4) == 0))
-                metadata_add(metadata, line, key, equals + 1, (size_t)(line_end - equals - 1));
-        }
-        line = line_end + 1;
-    }
-}
-
-static void metadata_make(struct metadata *metadata, const struct raw_header *header)
-{
-    char text[64];
-    metadata->bytes = 0;
+    char id[2 * RAW_RECORDING_ID_BYTES + 1], *text;
     for (unsigned i = 0; i < RAW_RECORDING_ID_BYTES; i++)
-        snprintf(text + 2 * i, 3, "%02x", header->recording_id[i]);
-    metadata_add_text(metadata, "run", text);
-    snprintf(text, sizeof text, "%" PRIu32, header->pid);
-    metadata_add_text(metadata, "pid", text);
-    snprintf(text, sizeof text, "%" PRIu64, header->start_ns / 1000000000);
-    metadata_add_text(metadata, "start", text);
-    if (header->metadata != NULL) metadata_copy(metadata, header);
+        snprintf(id + 2 * (size_t)i, 3, "%02x", header->recording_id[i]);
+    int bytes =
+        asprintf(&text, "run=%s\npid=%" PRIu32 "\nstart=%" PRIu64 "\n%s", id, header->pid,
+                 header->start_ns / 1000000000, header->metadata != NULL ? header->metadata : "");
+    return bytes < 0 ? NULL : text;
 }
 
 /* Opens a writer for what was recorded with this header. False: see the writer's error. */
 static bool open_writer(struct instruction_writer *writer, struct output *output,
                         const struct raw_header *raw)
 {
-    struct metadata metadata;
-    metadata_make(&metadata, raw);
-    struct instruction_header header = {.metadata = metadata.text,
-                                        .metadata_bytes = metadata.bytes};
+    char *metadata = metadata_make(raw);
+    if (metadata == NULL) return error_set_system(&writer->error, "no memory for the header");
+    struct instruction_header header = {.metadata = metadata, .metadata_bytes = strlen(metadata)};
     if ((raw->features & RAW_FEATURE_ADDRESSES) != 0)
         header.features |= INSTRUCTION_FEATURE_ADDRESSES;
-    return instruction_writer_open(writer, output, &header);
+    bool opened = instruction_writer_open(writer, output, &header);
+    free(metadata);
+    return opened;
 }
 
 /* ---- the stream ---- */

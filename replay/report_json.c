@@ -6,6 +6,7 @@
 
 #include "common/call_table.h"
 #include "common/json_file.h"
+#include "common/metadata.h"
 
 static json_t *report_substituted_list(const struct report *report)
 {
@@ -36,7 +37,9 @@ static void set_real_if_known(json_t *object, const char *key, double value)
 static void report_set_program(json_t *object, const struct report *report)
 {
     size_t bytes;
-    const char *program = instruction_header_value(report->header, "program", &bytes);
+    const struct instruction_header *header = report->header;
+    const char *program =
+        metadata_value(header->metadata, header->metadata_bytes, "program", &bytes);
     json_t *value = program != NULL ? json_stringn(program, bytes) : NULL;
     json_object_set_new(object, "program", value != NULL ? value : json_null());
 }

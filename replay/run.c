@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "common/call_table.h"
+#include "common/metadata.h"
 #include "common/progress.h"
 #include "replay/ahead.h"
 #include "replay/lane_shares.h"
@@ -270,8 +271,9 @@ static bool run_open(struct run *run, const struct options *options)
                   !options->quiet);
     if (run->engine->indices) instruction_reader_use_indices(run->reader);
     ahead_open(&run->ahead, run->reader, run->engine->indices, &options->cpus_allowed);
-    run->state.own_sizes =
-        instruction_header_value(&run->reader->header, "own", &run->state.own_sizes_bytes);
+    const struct instruction_header *header = &run->reader->header;
+    run->state.own_sizes = metadata_value(header->metadata, header->metadata_bytes, "own",
+                                          &run->state.own_sizes_bytes);
     if (!run->engine->open(&run->state)) return false;
     if (run->policy->verify_addresses)
         run->engine->note_addresses(&run->state, report->address_check.addresses);

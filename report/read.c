@@ -2,25 +2,21 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "common/metadata.h"
 #include "common/progress.h"
 #include "inspect/ordered.h"
 #include "report/report.h"
 #include "report/rounding.h"
 
-static char *header_text(const struct instruction_header *header, const char *key)
-{
-    size_t bytes = 0;
-    const char *text = instruction_header_value(header, key, &bytes);
-    return strndup(text != NULL ? text : "", bytes);
-}
-
 static void take_header(struct report_trace *trace, const struct instruction_header *header)
 {
-    trace->program = header_text(header, "program");
-    trace->allocator = header_text(header, "allocator");
-    trace->recording = header_text(header, "run");
-    trace->pid = header_text(header, "pid");
-    char *start = header_text(header, "start");
+    const char *metadata = header->metadata;
+    const size_t bytes = header->metadata_bytes;
+    trace->program = metadata_copy(metadata, bytes, "program");
+    trace->allocator = metadata_copy(metadata, bytes, "allocator");
+    trace->recording = metadata_copy(metadata, bytes, "run");
+    trace->pid = metadata_copy(metadata, bytes, "pid");
+    char *start = metadata_copy(metadata, bytes, "start");
     if (start != NULL) trace->start_s = strtod(start, NULL);
     free(start);
 }

@@ -15,6 +15,7 @@
 #include "common/bytes.h"
 #include "common/call_table.h"
 #include "common/checksum.h"
+#include "common/metadata.h"
 #include "common/varint.h"
 #include "postprocess/instruction_reader.h"
 #include "postprocess/instruction_writer.h"
@@ -353,10 +354,11 @@ TEST(InstructionWriter, Header)
     input_open_fd(&in, memory.fd());
     ASSERT_TRUE(instruction_reader_open(&reader, &in));
     size_t bytes = 0;
-    const char *value = instruction_header_value(&reader.header, "env.A", &bytes);
+    const std::string metadata(reader.header.metadata, reader.header.metadata_bytes);
+    const char *value = metadata_value(metadata.data(), metadata.size(), "env.A", &bytes);
     ASSERT_NE(value, nullptr);
     EXPECT_EQ(std::string(value, bytes), "b=c");
-    EXPECT_EQ(instruction_header_value(&reader.header, "env", &bytes), nullptr);
+    EXPECT_EQ(metadata_value(metadata.data(), metadata.size(), "env", &bytes), nullptr);
     instruction_reader_close(&reader);
     input_close(&in);
 }

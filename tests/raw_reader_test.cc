@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/call_kind.h"
+#include "common/metadata.h"
 #include "tests/memory_file.h"
 #include "tests/raw_builder.h"
 #include "tracing/raw_decoder.h"
@@ -125,7 +126,8 @@ Reading read_all(const std::string &bytes, const std::string *spool_bytes = null
     raw_reader_open_fd(&reader, file.fd());
     size_t length = 0;
     if (reader.has_header) {
-        const char *value = raw_header_value(&reader.header, "program", &length);
+        const char *value = metadata_value(reader.header.metadata, reader.header.metadata_bytes,
+                                           "program", &length);
         if (value != nullptr) reading.program.assign(value, length);
     }
     Decoders decoders((reader.header.features & 1) != 0, tells_caches);

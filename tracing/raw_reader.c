@@ -166,24 +166,6 @@ static bool raw_reader_read_header(struct raw_reader *reader)
     return true;
 }
 
-const char *raw_header_value(const struct raw_header *header, const char *key, size_t *bytes)
-{
-    size_t key_bytes = strlen(key);
-    const char *line = header->metadata;
-    const char *end = line + header->metadata_bytes;
-    while (line < end) {
-        const char *newline = memchr(line, '\n', (size_t)(end - line));
-        const char *line_end = newline != NULL ? newline : end;
-        if ((size_t)(line_end - line) > key_bytes && memcmp(line, key, key_bytes) == 0 &&
-            line[key_bytes] == '=') {
-            *bytes = (size_t)(line_end - line) - key_bytes - 1;
-            return line + key_bytes + 1;
-        }
-        line = newline != NULL ? newline + 1 : end;
-    }
-    return NULL;
-}
-
 /* ---- opening and closing ---- */
 
 bool raw_reader_open_fd(struct raw_reader *reader, int fd)

@@ -167,9 +167,6 @@ bool raw_reader_is_dry(const struct raw_reader *reader);
 /* Bytes of the file that have been used so far. */
 uint64_t raw_reader_bytes(const struct raw_reader *reader);
 
-/* Value of `key` in the metadata, or NULL; *bytes is its length. Not terminated by a zero. */
-const char *raw_header_value(const struct raw_header *header, const char *key, size_t *bytes);
-
 /* Frees what the reader holds. Chunks that are still out are lost: release them first. */
 void raw_reader_close(struct raw_reader *reader);
 

@@ -1,0 +1,28 @@
+#include "common/metadata.h"
+
+#include <string.h>
+
+const char *metadata_value(const char *metadata, size_t bytes, const char *key, size_t *value_bytes)
+{
+    const size_t key_bytes = strlen(key);
+    const char *line = metadata;
+    while (bytes > 0) {
+        const char *newline = memchr(line, '\n', bytes);
+        const size_t length = newline != NULL ? (size_t)(newline - line) : bytes;
+        if (length > key_bytes && memcmp(line, key, key_bytes) == 0 && line[key_bytes] == '=') {
+            *value_bytes = length - key_bytes - 1;
+            return line + key_bytes + 1;
+        }
+        if (newline == NULL) break;
+        bytes -= length + 1;
+        line = newline + 1;
+    }
+    return NULL;
+}
+
+char *metadata_copy(const char *metadata, size_t bytes, const char *key)
+{
+    size_t value_bytes = 0;
+    const char *value = metadata_value(metadata, bytes, key, &value_bytes);
+    return strndup(value != NULL ? value : "", value_bytes);
+}
