@@ -48,49 +48,32 @@ void message_number(struct message *message, uint64_t number)
     take(message, &text);
 }
 
+/* What libc would say of another file, or cannot say of this one. */
+static const char *own_text(int error)
+{
+    switch (-error) {
+    case ETXTBSY: return "another process is recording to it";
+    case EBADF: return "no descriptor that can be written to";
+    case ENXIO: return "nobody is there to read it";
+    case ETIMEDOUT: return "waited for its reader too long";
+    default: return NULL;
+    }
+}
+
 void message_error(struct message *message, int error)
 {
-    static const struct {
-        int error;
-        const char *text;
-    } texts[] = {
-        {ENOSPC, "no space left on device"},
-        {EDQUOT, "disk quota exceeded"},
-        {EFBIG, "file too large"},
-        {EIO, "input/output error"},
-        {EPIPE, "broken pipe"},
-        {EACCES, "permission denied"},
-        {EPERM, "operation not permitted"},
-        {ENOENT, "no such file or directory"},
-        {ENOTDIR, "not a directory"},
-        {EISDIR, "is a directory"},
-        {EROFS, "read-only file system"},
-        {EMFILE, "too many open files"},
-        {ENFILE, "too many open files in the system"},
-        {ENOMEM, "cannot allocate memory"},
-        {EAGAIN, "resource temporarily unavailable"},
-        {ENAMETOOLONG, "file name too long"},
-        {ETXTBSY, "another process is recording to it"},
-        {EBUSY, "busy"},
-        {EINVAL, "invalid argument"},
-        {EBADF, "no descriptor that can be written to"},
-        {ENXIO, "nobody is there to read it"},
-        {ETIMEDOUT, "waited for its reader too long"},
-    };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        if (texts[i].error == -error) {
-            message_text(message, texts[i].text);
-            return;
-        }
-    }
     /* A table of libc's: no lock, no memory, no locale. */
-    const char *text = strerrordesc_np(-error);
+    const char *text = own_text(error), *of_libc = strerrordesc_np(-error);
     if (text) {
         message_text(message, text);
-        return;
+    } else if (of_libc) {
+        size_t at = message->bytes;
+        message_text(message, of_libc);
+        if (at < message->bytes) message->text[at] |= 'a' ^ 'A';
+    } else {
+        message_text(message, "error ");
+        message_number(message, (uint64_t)-error);
     }
-    message_text(message, "error ");
-    message_number(message, (uint64_t)-error);
 }
 
 void message_write(struct message *message)
