@@ -22,7 +22,7 @@ static const char help_text[] =
     "TRACE and OUT may be -, the standard input and output. The summary on standard error tells\n"
     "what the format cannot hold, and how many calls that concerns.\n"
     "\n"
-    "      --to FORMAT   memory_replay, mtrace, ops, rep\n"
+    "      --to FORMAT   memory_replay, mtrace, ops, rep, wl\n"
     "  -o, --output OUT  where it goes; compressed if the name ends in .lz4\n"
     "  -j, --json FILE   writes the summary as JSON\n"
     "  -q, --quiet       no summary\n"
@@ -31,7 +31,7 @@ static const char help_text[] =
     "trace was cut short, 1 when it is damaged or OUT cannot be written.\n";
 
 static const struct export_writer *const writers[] = {&export_memory_replay, &export_mtrace,
-                                                      &export_ops, &export_rep};
+                                                      &export_ops, &export_rep, &export_wl};
 enum { WRITERS = sizeof writers / sizeof *writers };
 
 struct options {

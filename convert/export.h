@@ -61,7 +61,8 @@ struct export_writer {
     void (*close)(struct export *export); /* frees what open() took, after a failure too */
 };
 
-extern const struct export_writer export_memory_replay, export_mtrace, export_ops, export_rep;
+extern const struct export_writer export_memory_replay, export_mtrace, export_ops, export_rep,
+    export_wl;
 
 /* For writers of text: numbers without the C library's formatting. */
 char *export_put_text(char *to, const char *text);

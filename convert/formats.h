@@ -22,9 +22,13 @@ struct format_head {
 
 /* In the order in which they are tried: X(identifier, "name of --from", "title for people"). */
 #define FORMAT_LIST(X)                                         \
+    X(dj_mtrace, "dj_mtrace", ".mtrace of glibc's dj/malloc")  \
+    X(wl, "wl", ".wl, a workload of glibc's dj/malloc")        \
     X(mtrace_text, "mtrace", "mtrace(3) of the GNU C library") \
     X(memory_replay, "memory_replay", "Android memory_replay") \
-    X(rep, "rep", "CS:APP .rep")
+    X(microbench, "microbench", "MallocMicrobench")            \
+    X(rep, "rep", "CS:APP .rep")                               \
+    X(ops, "ops", "WebKit MallocBench .ops")
 
 struct format {
     const char *lacks; /* what it does not say; empty if nothing */

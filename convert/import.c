@@ -32,6 +32,7 @@ static const char help_text[] =
 #define FORMAT_HELP(identifier, name, title) "  " name ": " title "\n"
     FORMAT_LIST(FORMAT_HELP)
 #undef FORMAT_HELP
+        "ops is not recognized and needs --from.\n"
         "\n"
         "docs/formats.md says what of each is kept. The exit status is 0, or 1 when a file is not as\n"
         "its format wants it; what came before the mistake has been written, as a stream that was cut\n"

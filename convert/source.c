@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "convert/temporary.h"
+
 const struct error_kind source_errors[] = {SOURCE_ERROR_LIST(ERROR_LIST_KIND)};
 
 enum { BUFFER_BYTES = 4 * SOURCE_PEEK_MAX, READ_BYTES = 128 * 1024 };
@@ -194,9 +196,8 @@ bool source_map(struct source *source)
         source->end_offset = bytes;
         return map_file(source, source->fd, bytes, skipped);
     }
-    const char *directory = getenv("TMPDIR");
-    int fd = open(directory != NULL ? directory : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0) return error_set_system(&source->error, "cannot make a temporary file");
+    int fd = temporary_file(&source->error);
+    if (fd < 0) return false;
     bytes = 0;
     bool good = unpack(source, fd, &bytes) && map_file(source, fd, bytes, 0);
     close(fd);

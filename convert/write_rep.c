@@ -1,24 +1,28 @@
 /* write_rep - CS:APP .rep. Its head counts what comes, so the operations wait in a file without a
  * name. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "convert/export.h"
+#include "convert/temporary.h"
 
 struct state {
     FILE *operations;
     uint32_t ids;
-    uint64_t live_bytes, peak_bytes;
     uint32_t lane;
 };
 
 static bool rep_open(struct export *export)
 {
     struct state *state = export->state = calloc(1, sizeof *state);
-    if (state == NULL || (state->operations = tmpfile()) == NULL)
-        return error_set_system(&export->error, "cannot make a temporary file");
-    return true;
+    if (state == NULL) return error_set_system(&export->error, "no memory");
+    int file = temporary_file(&export->error);
+    if (file < 0) return false;
+    state->operations = fdopen(file, "w+");
+    if (state->operations != NULL) return true;
+    close(file);
+    return error_set_system(&export->error, "no memory");
 }
 
 static bool rep_call(struct export *export, const struct export_call *call)

@@ -30,10 +30,12 @@ def import(bytes, *options, pipe: false)
   [dump('out'), JSON.parse(File.read('j'))]
 end
 
-# What a format keeps of a call.
-def kept(call, thread: true, kinds: true, alignment: true)
-  kind = kinds || %i[realloc free].include?(call.kind) ? call.kind : :malloc
-  [thread ? call.thread : 0, kind, call.object, call.size, alignment ? call.alignment : 0]
+# What a format keeps of a call: threads and kinds as they are, or as a hash says, or not at all.
+def kept(call, threads: {}, kinds: {}, alignments: true)
+  thread = threads ? threads.fetch(call.thread, call.thread) : 0
+  kind = kinds ? kinds.fetch(call.kind, call.kind) : :malloc
+  kind = call.kind if %i[realloc free].include?(call.kind)
+  [thread, kind, call.object, call.size, alignments ? call.alignment : 0]
 end
 
 # differences PROGRAM DUMP SUMMARY EXPECTED - notes.
@@ -58,16 +60,41 @@ rescue RuntimeError => e
   report false, text, [e.message]
 end
 
-plan 4
+# Beyond what each thread does and which objects it does it to, the order is open.
+def same_threads(text, program, bytes)
+  dump, summary = import(bytes)
+  numbered = program.calls.map(&:thread).uniq.each_with_index.to_h { |thread, i| [thread, i + 1] }
+  expected = program.calls.map { |call| [numbered[call.thread], call.kind, call.size, call.alignment] }
+  got = dump.calls.map { |call| call.values_at(0, 1, 3, 4) }
+  notes = []
+  notes << 'a thread makes other calls' if expected.group_by(&:first) != got.group_by(&:first)
+  notes << "peak: #{dump.peak_bytes}" if (dump.peak_bytes - program.peak_bytes).abs > program.peak_bytes
+  unlike = { 'live_at_end' => program.live.size, 'unknown_objects' => 0, 'held_back' => 0,
+             'never_freed' => 0 }.reject { |key, value| summary[key] == value }
+  notes << "unlike: #{unlike}" if unlike.any?
+  report notes.empty?, text, notes
+rescue RuntimeError => e
+  report false, text, [e.message]
+end
+
+plan 10
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory) do
     single = Program.new(1)
     several = Program.new(2, threads: 5)
-    less = { thread: false, kinds: false, alignment: false }
+    less = { threads: nil, kinds: nil, alignments: false }
     same_calls 'rep', single, Writers.rep(single), **less
     same_calls 'mtrace', single, Writers.mtrace(single), **less
     same_calls 'memory_replay, of five threads', several, Writers.memory_replay(several)
     same_calls 'memory_replay through a pipe', several, Writers.memory_replay(several), pipe: true
+    same_calls '.mtrace, 64-bit', several, Writers.dj_mtrace(several)
+    same_calls '.mtrace, 32-bit', several, Writers.dj_mtrace(several, wide: false)
+    same_calls '.wl of one thread', single, Writers.wl(single), threads: { 4000 => 1 }
+    same_threads '.wl of five threads', several, Writers.wl(several)
+    c_kinds = Program.new(3, threads: 3, kinds: %i[malloc memalign])
+    same_calls '.ops', c_kinds, Writers.ops(c_kinds), '--from=ops', kinds: { memalign: :aligned_alloc }
+    mallocs = Program.new(4, threads: 3, kinds: %i[malloc], reallocs: false)
+    same_calls 'microbench', mallocs, Writers.microbench(mallocs)
   end
 end

@@ -90,6 +90,8 @@ end
 # The calls of a dump of an instruction stream, in the words of a program: objects by the order of
 # their allocations, threads by their ids.
 class Dump
+  NO_CALLS = %w[lane thread_end thread_cache_deleted freed_twice].freeze
+
   attr_reader :calls, :peak_bytes, :threads, :live, :ticks, :failed, :unknown, :metadata
 
   def initialize(lines)
@@ -111,10 +113,11 @@ class Dump
     return unless words[0].start_with?('#')
 
     words.shift
-    return @ticks += 1 if words[0] == 'tick'
+    return @ticks += words[0] == 'tick' ? 1 : 0 unless words[0].start_with?('L')
+
     lane = words.shift[1..].to_i
     return @threads[lane] = words[1].to_i if words[0] == 'thread_begin'
-    call(@threads[lane], words) unless %w[lane thread_end].include?(words[0])
+    call(@threads[lane], words) unless NO_CALLS.include?(words[0])
   end
 
   def call(thread, words)

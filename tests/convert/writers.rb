@@ -44,4 +44,97 @@ module Writers
       "#{call.thread}: #{operands} #{(i * 100_000) + 77} #{(i * 100_000) + 99}\n"
     end.join
   end
+
+  DJ_TYPES = { malloc: 1, calloc: 2, free: 3, realloc: 4, memalign: 5 }.freeze
+
+  # One record: thread, word, pointers ended and made, sizes, spare words.
+  def dj_record(wide, thread, type, numbers)
+    numbers += [0] * (7 - numbers.size)
+    wide ? [thread, type, *numbers].pack('l<L<Q<7') : [thread, type, *numbers].pack('l<L<8')
+  end
+
+  # The path bits of each word are set here and there; a file that was not stopped ends in zeros.
+  def dj_mtrace(program, wide: true)
+    pointer = wide ? 8 : 4
+    records = [dj_record(wide, 1, 255, [0x1234, 0, pointer])]
+    program.calls.each_with_index do |call, i|
+      at = call.address & (wide ? -1 : 0xffff_ffff)
+      old = (call.old_address || 0) & (wide ? -1 : 0xffff_ffff)
+      word = DJ_TYPES.fetch(call.kind) | ((i * 7919 & 0x3fff) << 8)
+      ended, made = { free: [at, 0], realloc: [old, at] }.fetch(call.kind, [0, at])
+      second = call.kind == :memalign ? call.alignment : 48
+      records << dj_record(wide, call.thread, word, [ended, made, call.size, second, 64])
+    end
+    records.join + ("\0" * (pointer == 8 ? 640 : 360))
+  end
+
+  def wl_integer(number)
+    bytes = [number & 127]
+    bytes.unshift((number & 127) | 128) while (number >>= 7).positive?
+    bytes.pack('C*')
+  end
+
+  def wl_operation(code, *operands) = [code].pack('C') + operands.map { |n| wl_integer(n) }.join
+
+  def wl_call(call)
+    index = call.object + 1
+    case call.kind
+    when :malloc then wl_operation(2, index, call.size)
+    when :calloc then wl_operation(3, index, call.size)
+    when :realloc then wl_operation(4, index, index, call.size)
+    when :free then wl_operation(5, index)
+    when :memalign then wl_operation(12, index, call.alignment, call.size)
+    end
+  end
+
+  # A region a thread; a sync pair wherever the thread before had the object, and at a thread's
+  # first call.
+  def wl(program)
+    regions = Hash.new { |hash, thread| hash[thread] = +'' }
+    owners = {}
+    syncs = 0
+    last = nil
+    program.calls.each do |call|
+      before = regions.key?(call.thread) ? owners[call.object] : last
+      if before && before != call.thread
+        syncs += 1
+        regions[before] << wl_operation(6, syncs)
+        regions[call.thread] << wl_operation(7, syncs)
+      end
+      regions[call.thread] << wl_call(call)
+      owners[call.object] = last = call.thread
+    end
+    wl_file(regions.values.map { |region| region + wl_operation(1) }, program, syncs)
+  end
+
+  # Offsets are as long as they are, so the main region is made until it fits.
+  def wl_file(regions, program, syncs)
+    bytes = 0
+    loop do
+      at = bytes
+      starts = regions.map { |region| wl_operation(11, (at += region.size) - region.size) }
+      main = wl_operation(8, program.calls.map(&:object).max + 1) + wl_operation(9, syncs) +
+             wl_operation(10, regions.size) + starts.join + wl_operation(1)
+      return main + regions.join if main.size == bytes
+      bytes = main.size
+    end
+  end
+
+  # The thread is the index of the program's; memalign is aligned.
+  def ops(program)
+    codes = { free: 1, realloc: 2, memalign: 3 }
+    program.calls.map do |call|
+      logarithm = call.alignment.zero? ? 0 : Math.log2(call.alignment).to_i
+      [codes.fetch(call.kind, 0), call.thread, logarithm, call.object, call.size].pack('l<S<S<Q<Q<')
+    end.join
+  end
+
+  # A realloc is a free and an allocation there; programs for it have none.
+  def microbench(program)
+    program.calls.each_with_index.map do |call, i|
+      at = format('%016X', call.address)
+      head = call.kind == :free ? "f #{at}" : "a #{call.size} #{at}"
+      "#{head} #{call.thread} #{i * 1000}\n"
+    end.join
+  end
 end

@@ -1,0 +1,479 @@
+/* write_wl - workload files of the dj/malloc branch (wl.h): a region for each thread, and sync
+ * pairs that keep the order which objects force on threads.
+ *
+ *   call --> region of its thread --chunks of 4 KiB--> a file without a name --> OUT
+ *
+ * A pointer's index belongs to the thread that used it last. When another one uses it, a SYNC_W goes
+ * to the end of the former's region and a SYNC_R into the latter's, unless an earlier pair of these
+ * two came after that use. So does one before the first call of each thread but the first. Indices
+ * are taken again by the thread that freed them; when many are unused, one thread takes over all
+ * that another has freed.
+ *
+ * Threads that share no object may then run at any speed, and other objects would be alive together
+ * than were. So the calls are divided into windows: within one, whatever the order of calls of
+ * different threads, live bytes differ from those of the trace by at most a hundredth of their peak.
+ * At its end one thread waits for all the others, and they wait for it before their next calls.
+ *
+ * Memory: 24 bytes for each object alive at once and some thousands, 8 for each chunk, 24 for each
+ * pair of threads that hand objects to each other, and a chunk for each thread. */
+#include "convert/wl.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "convert/export.h"
+#include "convert/names.h"
+#include "convert/temporary.h"
+
+enum { CHUNK_BYTES = 4096, OPERATION_BYTES_MAX = 1 + 3 * WL_INTEGER_BYTES, PAGE_BYTES = 4096 };
+
+/* Fewer unused indices than these, and as many as there are live objects, are left where they are. */
+enum { INDICES_UNUSED_MIN = 4096 };
+
+struct chunk {
+    uint32_t number, bytes; /* which one of the file */
+};
+
+struct region {
+    uint8_t *buffer; /* NULL: nothing that is not in a chunk */
+    uint32_t used;
+    uint32_t chunks_count, chunks_room;
+    struct chunk *chunks;
+    uint64_t bytes;  /* in all */
+    uint32_t writes; /* SYNC_W in it */
+    uint32_t unused; /* the index that it freed last; 0: none */
+
+    /* Of a window: what its calls add to live bytes, now, and the least and the most. */
+    uint64_t window;
+    int64_t added, least, most;
+};
+
+/* What is known of an index. */
+struct pointer {
+    uint32_t region, writes; /* which used it last, and how many SYNC_W that had then */
+    uint32_t next_unused;
+    uint64_t size; /* of the object */
+};
+
+struct window {
+    uint64_t number; /* from 1 */
+    uint32_t first;  /* the region that has waited for those of the window before */
+    uint32_t *active, active_count;
+    uint64_t active_room;
+    uint64_t ranges, widest; /* from the least to the most of each region: the sum, and one */
+};
+
+struct state {
+    int file;
+    uint32_t chunks;
+    struct region *regions;
+    uint32_t regions_count, regions_room;
+    uint32_t *region_of; /* by lane: 0 none, else one more */
+    uint32_t last;       /* the region of the latest call */
+    uint32_t last_freer;
+    struct pointer *pointers; /* by index */
+    uint64_t pointers_count, pointers_room;
+    uint64_t live, unused;
+    uint32_t *index_of; /* by register */
+    uint64_t index_of_room;
+    struct window window;
+    uint64_t live_bytes, peak_bytes;
+    uint64_t syncs;
+    struct names pairs; /* of regions; `object`: the SYNC_W that was waited for */
+};
+
+static bool fail(struct export *export, const char *what)
+{
+    return error_set_system(&export->error, "%s", what);
+}
+
+/* Makes room for `wanted` entries of `bytes` bytes, zeroed. */
+static bool reserve(struct export *export, void **at, uint64_t *room, uint64_t wanted, size_t bytes)
+{
+    if (wanted <= *room) return true;
+    uint64_t larger = *room == 0 ? 1024 : 2 * *room;
+    while (larger < wanted)
+        larger *= 2;
+    char *grown = realloc(*at, larger * bytes);
+    if (grown == NULL) return fail(export, "no memory");
+    memset(grown + *room * bytes, 0, (larger - *room) * bytes);
+    *at = grown;
+    *room = larger;
+    return true;
+}
+
+/* ---- regions ---- */
+
+/* Puts the buffer into the file as a chunk. */
+static bool region_flush(struct export *export, struct region *region)
+{
+    struct state *state = export->state;
+    if (region->used == 0) return true;
+    uint64_t room = region->chunks_room;
+    void *chunks = region->chunks;
+    if (!reserve(export, &chunks, &room, region->chunks_count + 1, sizeof *region->chunks))
+        return false;
+    region->chunks = chunks;
+    region->chunks_room = (uint32_t)room;
+    off_t at = (off_t)state->chunks * CHUNK_BYTES;
+    if (pwrite(state->file, region->buffer, region->used, at) != (ssize_t)region->used)
+        return fail(export, "cannot write a temporary file");
+    region->chunks[region->chunks_count++] = (struct chunk){state->chunks++, region->used};
+    region->used = 0;
+    return true;
+}
+
+static uint8_t *put_integer(uint8_t *to, uint64_t value)
+{
+    unsigned groups = 1;
+    while (groups < WL_INTEGER_BYTES && value >> (7 * groups) != 0)
+        groups++;
+    while (groups-- > 1)
+        *to++ = (uint8_t)(value >> (7 * groups) | 128);
+    *to++ = (uint8_t)(value & 127);
+    return to;
+}
+
+static bool region_put(struct export *export, uint32_t number, unsigned operation, unsigned count,
+                       const uint64_t *operands)
+{
+    struct region *region = &((struct state *)export->state)->regions[number];
+    if (region->used + OPERATION_BYTES_MAX > CHUNK_BYTES && !region_flush(export, region))
+        return false;
+    if (region->buffer == NULL && (region->buffer = malloc(CHUNK_BYTES)) == NULL)
+        return fail(export, "no memory");
+    uint8_t *start = region->buffer + region->used, *to = start;
+    *to++ = (uint8_t)operation;
+    for (unsigned i = 0; i < count; i++)
+        to = put_integer(to, operands[i]);
+    region->used += (uint32_t)(to - start);
+    region->bytes += (uint64_t)(to - start);
+    return true;
+}
+
+/* ---- order ---- */
+
+/* `after` waits for all that `before` has done when it had made so many SYNC_W. */
+static bool sync_regions(struct export *export, uint32_t before, uint32_t writes, uint32_t after)
+{
+    struct state *state = export->state;
+    if (before == after) return true;
+    struct name *pair = names_put(&state->pairs, ((uint64_t)after << 32 | before) + 1);
+    if (pair == NULL) return fail(export, "no memory");
+    if (pair->object > writes) return true;
+    pair->object = ++state->regions[before].writes;
+    state->syncs++;
+    return region_put(export, before, WL_SYNC_W, 1, &state->syncs) &&
+           region_put(export, after, WL_SYNC_R, 1, &state->syncs);
+}
+
+/* The region uses this index. */
+static bool use_pointer(struct export *export, uint32_t region, uint32_t index)
+{
+    struct state *state = export->state;
+    struct pointer *pointer = &state->pointers[index];
+    if (!sync_regions(export, pointer->region, pointer->writes, region)) return false;
+    pointer->region = region;
+    pointer->writes = state->regions[region].writes;
+    return true;
+}
+
+/* ---- threads ---- */
+
+static bool add_region(struct export *export, uint32_t lane)
+{
+    struct state *state = export->state;
+    uint64_t room = state->regions_room;
+    void *regions = state->regions;
+    if (!reserve(export, &regions, &room, state->regions_count + 1, sizeof *state->regions))
+        return false;
+    state->regions = regions;
+    state->regions_room = (uint32_t)room;
+    uint32_t region = state->regions_count++;
+    state->region_of[lane] = state->regions_count;
+    return region == 0 ||
+           sync_regions(export, state->last, state->regions[state->last].writes, region);
+}
+
+/* What it has is put into the file; more may still follow. */
+static bool close_region(struct export *export, struct region *region)
+{
+    if (!region_flush(export, region)) return false;
+    free(region->buffer);
+    region->buffer = NULL;
+    return true;
+}
+
+static bool wl_thread_end(struct export *export, const struct export_call *where)
+{
+    struct state *state = export->state;
+    uint32_t region = state->region_of[where->lane];
+    state->region_of[where->lane] = 0;
+    return region == 0 || close_region(export, &state->regions[region - 1]);
+}
+
+/* ---- windows ---- */
+
+/* The region makes a call: its first of this window comes after all of the window before. */
+static bool enter_window(struct export *export, uint32_t number)
+{
+    struct state *state = export->state;
+    struct window *window = &state->window;
+    struct region *region = &state->regions[number];
+    if (region->window == window->number) return true;
+    void *active = window->active;
+    if (!reserve(export, &active, &window->active_room, window->active_count + 1,
+                 sizeof *window->active))
+        return false;
+    window->active = active;
+    window->active[window->active_count++] = number;
+    region->window = window->number;
+    region->added = region->least = region->most = 0;
+    return window->number == 1 ||
+           sync_regions(export, window->first, state->regions[window->first].writes, number);
+}
+
+static bool end_window(struct export *export, uint32_t first)
+{
+    struct state *state = export->state;
+    struct window *window = &state->window;
+    bool good = true;
+    for (uint32_t i = 0; i < window->active_count && good; i++)
+        good = sync_regions(export, window->active[i], state->regions[window->active[i]].writes,
+                            first);
+    window->first = first;
+    window->number++;
+    window->active_count = 0;
+    window->ranges = window->widest = 0;
+    return good;
+}
+
+/* A call of the region has added so many bytes. Whatever the others do meanwhile, live bytes are
+ * off by their ranges at most. */
+static bool note_bytes(struct export *export, uint32_t number, int64_t added)
+{
+    struct state *state = export->state;
+    struct window *window = &state->window;
+    struct region *region = &state->regions[number];
+    uint64_t before = (uint64_t)region->most - (uint64_t)region->least;
+    region->added = (int64_t)((uint64_t)region->added + (uint64_t)added);
+    if (region->added < region->least) region->least = region->added;
+    if (region->added > region->most) region->most = region->added;
+    uint64_t range = (uint64_t)region->most - (uint64_t)region->least;
+    window->ranges += range - before;
+    if (range > window->widest) window->widest = range;
+    state->live_bytes += (uint64_t)added;
+    if (state->live_bytes > state->peak_bytes) state->peak_bytes = state->live_bytes;
+    return window->ranges - window->widest <= state->peak_bytes / 100 || end_window(export, number);
+}
+
+/* ---- indices ---- */
+
+/* All that another region has freed and not used again. */
+static void take_over_unused(struct state *state, uint32_t region)
+{
+    uint32_t from = state->last_freer;
+    for (uint32_t i = 0; i < state->regions_count && state->regions[from].unused == 0; i++)
+        from = (from + 1) % state->regions_count;
+    state->regions[region].unused = state->regions[from].unused;
+    if (from != region) state->regions[from].unused = 0;
+}
+
+/* 0: no memory. */
+static uint32_t take_index(struct export *export, uint32_t region)
+{
+    struct state *state = export->state;
+    if (state->regions[region].unused == 0 && state->unused > state->live + INDICES_UNUSED_MIN)
+        take_over_unused(state, region);
+    uint32_t index = state->regions[region].unused;
+    state->live++;
+    if (index != 0) {
+        state->regions[region].unused = state->pointers[index].next_unused;
+        state->unused--;
+        return index;
+    }
+    void *pointers = state->pointers;
+    if (!reserve(export, &pointers, &state->pointers_room, state->pointers_count + 1,
+                 sizeof *state->pointers))
+        return 0;
+    state->pointers = pointers;
+    index = (uint32_t)state->pointers_count++;
+    state->pointers[index] = (struct pointer){.region = region};
+    return index;
+}
+
+static void give_back_index(struct state *state, uint32_t region, uint32_t index)
+{
+    state->pointers[index].next_unused = state->regions[region].unused;
+    state->regions[region].unused = index;
+    state->last_freer = region;
+    state->live--;
+    state->unused++;
+}
+
+/* ---- calls ---- */
+
+static bool put_allocation(struct export *export, uint32_t region, const struct export_call *call)
+{
+    struct state *state = export->state;
+    void *indices = state->index_of;
+    if (!reserve(export, &indices, &state->index_of_room, (uint64_t)call->object + 1,
+                 sizeof *state->index_of))
+        return false;
+    state->index_of = indices;
+    uint32_t index = take_index(export, region);
+    if (index == 0 || !use_pointer(export, region, index)) return false;
+    state->index_of[call->object] = index;
+    state->pointers[index].size = call->size;
+    unsigned kind = call->kind;
+    bool pages = kind == CALL_VALLOC || kind == CALL_PVALLOC;
+    if (call->shape == SHAPE_ALLOCATION_ALIGNED || pages) {
+        export->losses.kinds += kind != CALL_MEMALIGN;
+        uint64_t operands[] = {index, pages ? PAGE_BYTES : call->alignment, call->size};
+        return region_put(export, region, WL_MEMALIGN, 3, operands);
+    }
+    if (kind == CALL_REALLOC_NULL || call->shape == SHAPE_REALLOC)
+        return region_put(export, region, WL_REALLOC, 3, (uint64_t[]){index, 0, call->size});
+    export->losses.kinds += kind != CALL_MALLOC && kind != CALL_CALLOC;
+    return region_put(export, region, kind == CALL_CALLOC ? WL_CALLOC : WL_MALLOC, 2,
+                      (uint64_t[]){index, call->size});
+}
+
+/* A free, or a realloc of an object that the trace knows. */
+static bool put_end_of_object(struct export *export, uint32_t region,
+                              const struct export_call *call)
+{
+    struct state *state = export->state;
+    uint32_t index = state->index_of[call->object];
+    if (!use_pointer(export, region, index)) return false;
+    struct pointer *pointer = &state->pointers[index];
+    bool ends = call->shape != SHAPE_REALLOC;
+    uint64_t added = (ends ? 0 : call->size) - pointer->size;
+    if (!ends) {
+        pointer->size = call->size;
+        return region_put(export, region, WL_REALLOC, 3, (uint64_t[]){index, index, call->size}) &&
+               note_bytes(export, region, (int64_t)added);
+    }
+    export->losses.kinds += call->kind != CALL_FREE;
+    give_back_index(state, region, index);
+    return region_put(export, region, WL_FREE, 1, (uint64_t[]){index}) &&
+           note_bytes(export, region, (int64_t)added);
+}
+
+static bool wl_call(struct export *export, const struct export_call *call)
+{
+    struct state *state = export->state;
+    if (state->region_of[call->lane] == 0 && !add_region(export, call->lane)) return false;
+    uint32_t region = state->region_of[call->lane] - 1;
+    state->last = region;
+    if (!enter_window(export, region)) return false;
+    if (call->shape < SHAPE_REALLOC || call->unknown)
+        return put_allocation(export, region, call) &&
+               note_bytes(export, region, (int64_t)call->size);
+    return put_end_of_object(export, region, call);
+}
+
+/* ---- the file ---- */
+
+static bool wl_open(struct export *export)
+{
+    struct state *state = export->state = calloc(1, sizeof *state);
+    if (state == NULL) return fail(export, "no memory");
+    state->file = temporary_file(&export->error);
+    if (state->file < 0) return false;
+    state->pointers_count = 1; /* 0 is NULL */
+    state->window.number = 1;
+    state->region_of = calloc(INSTRUCTION_LANES_MAX, sizeof *state->region_of);
+    return state->region_of != NULL || fail(export, "no memory");
+}
+
+/* The main region; `bytes` is how long it is taken to be. Returns its end in `to`. */
+static uint8_t *put_main(const struct state *state, uint8_t *to, uint64_t bytes)
+{
+    *to++ = WL_ALLOC_PTRS;
+    to = put_integer(to, state->pointers_count);
+    *to++ = WL_ALLOC_SYNCS;
+    to = put_integer(to, state->syncs + 1);
+    *to++ = WL_NTHREADS;
+    to = put_integer(to, state->regions_count);
+    for (uint32_t i = 0; i < state->regions_count; i++) {
+        *to++ = WL_START_THREAD;
+        to = put_integer(to, bytes);
+        bytes += state->regions[i].bytes;
+    }
+    *to++ = WL_DONE;
+    return to;
+}
+
+/* Offsets are as long as they are, so it grows until it fits. */
+static bool write_main(struct export *export)
+{
+    const struct state *state = export->state;
+    size_t room = (4 + (size_t)state->regions_count) * (1 + WL_INTEGER_BYTES);
+    uint8_t *text = malloc(room);
+    if (text == NULL) return fail(export, "no memory");
+    uint64_t bytes = 0, before;
+    do {
+        before = bytes;
+        bytes = (uint64_t)(put_main(state, text, before) - text);
+    } while (bytes != before);
+    bool written = output_write(&export->output, text, (size_t)bytes);
+    free(text);
+    return written;
+}
+
+static bool write_region(struct export *export, const struct region *region)
+{
+    const struct state *state = export->state;
+    uint8_t chunk[CHUNK_BYTES];
+    for (uint32_t i = 0; i < region->chunks_count; i++) {
+        ssize_t bytes = region->chunks[i].bytes;
+        off_t at = (off_t)region->chunks[i].number * CHUNK_BYTES;
+        if (pread(state->file, chunk, (size_t)bytes, at) != bytes)
+            return fail(export, "cannot read a temporary file");
+        if (!output_write(&export->output, chunk, (size_t)bytes)) return false;
+    }
+    return true;
+}
+
+static bool wl_finish(struct export *export)
+{
+    struct state *state = export->state;
+    bool good = true;
+    for (uint32_t i = 0; i < state->regions_count && good; i++)
+        good = region_put(export, i, WL_DONE, 0, NULL) && close_region(export, &state->regions[i]);
+    good = good && write_main(export);
+    for (uint32_t i = 0; i < state->regions_count && good; i++)
+        good = write_region(export, &state->regions[i]);
+    return good;
+}
+
+static void wl_close(struct export *export)
+{
+    struct state *state = export->state;
+    if (state == NULL) return;
+    for (uint32_t i = 0; i < state->regions_count; i++) {
+        free(state->regions[i].buffer);
+        free(state->regions[i].chunks);
+    }
+    if (state->file >= 0) close(state->file);
+    free(state->regions);
+    free(state->region_of);
+    free(state->pointers);
+    free(state->index_of);
+    free(state->window.active);
+    names_free(&state->pairs);
+    free(state);
+}
+
+const struct export_writer export_wl = {
+    .name = "wl",
+    .title = ".wl, a workload of glibc's dj/malloc",
+    .loses = "order across threads that no object forces, times, memory of the original",
+    .open = wl_open,
+    .call = wl_call,
+    .thread_end = wl_thread_end,
+    .finish = wl_finish,
+    .close = wl_close,
+};
