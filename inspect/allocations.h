@@ -6,6 +6,8 @@
  *   allocations    1 ............ known                       read so far
  *                [lost] [lost]                           of them, named by `lost` records
  *
+ * Of an opaque stream (FORMAT.md 2.7) all calls that its bounds count are meant.
+ *
  * Memory  two numbers for each lane and each loss. One thread. */
 #ifndef MALLOCTAPE_ALLOCATIONS_H
 #define MALLOCTAPE_ALLOCATIONS_H

@@ -73,6 +73,7 @@ static void call_print(const struct raw_dump *state, const struct record *record
         object_text(text.began, state->chunk->lane, record->serial, record->place);
         text.has_address = (state->source.reader.header.features & RAW_FEATURE_ADDRESSES) != 0;
         text.address = record->address;
+        text.after = record->after;
     }
     call_text_print(stdout, &text);
 }

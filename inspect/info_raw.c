@@ -85,7 +85,8 @@ static bool take_call(struct raw_info *state, uint32_t lane, const struct record
     state->info->by_kind[record->kind]++;
     if (ends && !take_free(state, record->bound)) return false;
     if (begins) state->allocated++;
-    return !begins || allocations_add(&state->allocations, lane, 1, false);
+    return !raw_record_counts(record, raw_source_is_opaque(&state->source)) ||
+           allocations_add(&state->allocations, lane, 1, false);
 }
 
 /* False: no memory. */

@@ -82,4 +82,10 @@ int raw_source_state(const struct raw_source *source, struct error *error);
 
 void raw_source_close(struct raw_source *source);
 
+/* Whether the allocator is opaque (FORMAT.md 2.7). */
+static inline bool raw_source_is_opaque(const struct raw_source *source)
+{
+    return (source->reader.header.features & RAW_FEATURE_OPAQUE) != 0;
+}
+
 #endif

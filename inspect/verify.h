@@ -15,6 +15,9 @@
  *             those that the bound's lane has allocated at the place and that are alive, the latest
  *             that the bound counts. "Unknown" is said only where the recording has none, and says
  *             or explains it; "freed twice" only where none is alive there.
+ *             In an opaque stream, an allocation comes after what it is said to be after, and
+ *             after the end of the object that was at its place before. (A moved realloc may come
+ *             before the bound, not before that end: FORMAT.md 6.)
  * 3. Numbers  The sequence numbers, which the ordered stream no longer has, can be put back:
  *             between the records of their lanes, with the numbers of every structure ascending.
  * 4. Windows  Ticks are those of the recording. A record comes at most one window later than its
@@ -22,7 +25,7 @@
  *             one window earlier than its own, or than the earliest window among all that they put
  *             behind it.
  *
- * Memory: records of the windows between which the two streams stand, 16 bytes for each register, 4
+ * Memory: records of the windows between which the two streams stand, 24 bytes for each register, 4
  * for each place, and 16 for each window in which a lane allocates. */
 #ifndef MALLOCTAPE_VERIFY_H
 #define MALLOCTAPE_VERIFY_H
@@ -50,6 +53,7 @@ struct verify_object {
     uint64_t allocated; /* raw_allocations(): by whom, and which allocation of it */
     uint32_t place;
     uint32_t next; /* another object that is alive at the place: register plus one, 0: none */
+    bool covered;  /* that one began later */
 };
 
 struct verify_structure {
@@ -115,11 +119,17 @@ bool verify_objects_reach(struct verify *verify, uint64_t registers);
 bool verify_object(struct verify *verify, struct verify_lane *lane, const struct record *record,
                    const struct instruction *one);
 
+/* Checks what the record of an opaque stream comes after. */
+bool verify_after(struct verify *verify, struct verify_lane *lane, const struct record *record);
+
 /* The instruction, which has been checked, ends its object; or the record begins one in this
  * register. */
-void verify_object_ends(struct verify *verify, uint32_t register_number);
+bool verify_object_ends(struct verify *verify, struct verify_lane *lane, uint32_t register_number);
 bool verify_object_begins(struct verify *verify, struct verify_lane *lane,
                           const struct record *record, uint32_t register_number);
+
+/* The record, which has been checked, is one that bounds count. */
+bool verify_object_counts(struct verify *verify, struct verify_lane *lane);
 
 /* ---- verify_numbers.c: rule 3 ---- */
 

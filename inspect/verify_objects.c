@@ -58,13 +58,26 @@ static uint32_t object_find(const struct verify *verify, uint32_t place, uint64_
     return best;
 }
 
-void verify_object_ends(struct verify *verify, uint32_t register_number)
+/* What shall begin at its place comes after it, if the recording orders that. */
+static bool check_covered(struct verify *verify, struct verify_lane *lane,
+                          const struct verify_object *object)
+{
+    if (!object->covered || !raw_source_is_opaque(&verify->raw.source)) return true;
+    return verify_violated(verify, VERIFY_OBJECTS, lane,
+                           "object %" PRIu32 ":%" PRIu64 " ends, and at place %" PRIu32
+                           " another one has begun before",
+                           raw_allocations_lane(object->allocated),
+                           raw_allocations_count(object->allocated), object->place);
+}
+
+bool verify_object_ends(struct verify *verify, struct verify_lane *lane, uint32_t register_number)
 {
     const struct verify_object *object = &verify->objects[register_number];
     uint32_t *link = place_first(verify, object->place);
     while (*link != register_number + 1)
         link = &verify->objects[*link - 1].next;
     *link = object->next;
+    return check_covered(verify, lane, object);
 }
 
 /* ---- objects that begin ---- */
@@ -83,7 +96,14 @@ bool verify_object_begins(struct verify *verify, struct verify_lane *lane,
         .place = record->place,
         .next = *first,
     };
+    for (uint32_t at = *first; at != 0; at = verify->objects[at - 1].next)
+        verify->objects[at - 1].covered = true;
     *first = register_number + 1;
+    return true;
+}
+
+bool verify_object_counts(struct verify *verify, struct verify_lane *lane)
+{
     lane->allocations++;
     return verify_floor_note(verify, lane);
 }
@@ -103,22 +123,45 @@ static bool read_to_bound(struct verify *verify, uint64_t bound, bool *known)
     return true;
 }
 
-/* What the bound counts has come. */
+/* What the bound counts has come: then `*missing` is 0. */
+static bool find_missing(struct verify *verify, struct verify_lane *lane, uint64_t bound,
+                         uint64_t *missing)
+{
+    struct verify_lane *other = verify_raw_lane(&verify->raw, raw_allocations_lane(bound));
+    bool known;
+    *missing = 0;
+    if (other == NULL) return verify_no_memory(verify);
+    verify_raise_floor(lane, verify_floor_of(other, raw_allocations_count(bound)));
+    if (raw_allocations_count(bound) <= other->allocations) return true;
+    if (!read_to_bound(verify, bound, &known)) return false;
+    uint64_t recorded = allocations_last_recorded(&verify->raw.allocations, bound);
+    if (known && raw_allocations_count(recorded) > other->allocations) *missing = recorded;
+    return true;
+}
+
 static bool check_bound(struct verify *verify, struct verify_lane *lane,
                         const struct record *record)
 {
-    struct verify_lane *other = verify_raw_lane(&verify->raw, raw_allocations_lane(record->bound));
-    bool known;
-    if (other == NULL) return verify_no_memory(verify);
-    verify_raise_floor(lane, verify_floor_of(other, raw_allocations_count(record->bound)));
-    if (raw_allocations_count(record->bound) <= other->allocations) return true;
-    if (!read_to_bound(verify, record->bound, &known)) return false;
-    uint64_t recorded = allocations_last_recorded(&verify->raw.allocations, record->bound);
-    if (!known || raw_allocations_count(recorded) <= other->allocations) return true;
+    uint64_t missing;
+    if (!find_missing(verify, lane, record->bound, &missing)) return false;
+    if (missing == 0) return true;
     return verify_violated(verify, VERIFY_OBJECTS, lane,
                            "the object ends before allocation %" PRIu64 " of lane %" PRIu32
                            ", which its bound counts",
-                           raw_allocations_count(recorded), raw_allocations_lane(recorded));
+                           raw_allocations_count(missing), raw_allocations_lane(missing));
+}
+
+bool verify_after(struct verify *verify, struct verify_lane *lane, const struct record *record)
+{
+    const uint32_t *first = place_first(verify, record->place);
+    uint64_t missing;
+    if (!find_missing(verify, lane, record->after, &missing)) return false;
+    bool is_free = first == NULL || *first == 0;
+    if (missing == 0 || (record->shape == SHAPE_REALLOC && is_free)) return true;
+    return verify_violated(verify, VERIFY_OBJECTS, lane,
+                           "the object begins at a place before call %" PRIu64 " of lane %" PRIu32
+                           ", which gave up the place",
+                           raw_allocations_count(missing), raw_allocations_lane(missing));
 }
 
 /* The object has ended, by a call that came before. */

@@ -82,7 +82,8 @@ static bool note_allocations(struct verify_raw *raw, const struct verify_block *
         const struct record *record = &block->records[i];
         bool lost = record->number == RAW_LOST;
         raw->lost |= lost;
-        uint64_t count = lost ? record->operand : record->serial != 0;
+        bool counts = raw_record_counts(record, raw_source_is_opaque(&raw->source));
+        uint64_t count = lost ? record->operand : counts;
         if (count > 0 && !allocations_add(&raw->allocations, lane, count, lost))
             return no_memory(raw);
     }

@@ -173,10 +173,14 @@ static bool check_objects(struct verify *verify, struct verify_lane *lane,
     unsigned shape = is_call ? call_shapes[record->kind] : SHAPE_UNDEFINED;
     bool names = shape >= SHAPE_REALLOC && shape <= SHAPE_FREE_SIZED_ALIGNED;
     bool ends = names && record->number != RAW_FAILED && (one->opcode & INSTRUCTION_UNKNOWN) == 0;
+    if (record->after != 0 && !verify_after(verify, lane, record)) return false;
     if (names && !verify_object(verify, lane, record, one)) return false;
     if (!verify_window(verify, lane)) return false;
-    if (ends) verify_object_ends(verify, one->object);
+    if (ends && !verify_object_ends(verify, lane, one->object)) return false;
     verify->counts.frees += ends;
+    if (raw_record_counts(record, raw_source_is_opaque(&verify->raw.source)) &&
+        !verify_object_counts(verify, lane))
+        return false;
     if (!is_call || record->serial == 0) return true;
     return check_address(verify, lane, record, batch, index) &&
            verify_object_begins(verify, lane, record, one->object);

@@ -70,6 +70,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/call_kind.h"
 #include "tracing/raw_cache.h"
 #include "tracing/raw_error.h"
 #include "tracing/raw_format.h"
@@ -101,6 +102,13 @@ struct record {
      * resized in place without. */
     uint32_t place;
 };
+
+/* Whether bounds count it. */
+static inline bool raw_record_counts(const struct record *record, bool opaque)
+{
+    return record->serial != 0 ||
+           (opaque && record->shape >= SHAPE_FREE && record->shape <= SHAPE_FREE_SIZED_ALIGNED);
+}
 
 /* Whether it is told only with `tells_caches`. */
 static inline bool raw_record_is_of_cache(const struct record *record)
