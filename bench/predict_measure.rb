@@ -80,7 +80,7 @@ class PredictMeasurement
     median = ->(key) { numbers.dig(key, 'median') }
     cpu = %w[user_seconds system_seconds].sum { |key| median[key] }
     PredictUsage.new(peak: median['peak_net_rss_bytes'], end: row['series']['net_rss_bytes'].last,
-                     cpu:, expected: median['expected_process_rss_bytes'])
+                     cpu:, expected: row.dig('expected', 'peak_rss_bytes'))
   end
 
   # All runs of all entries, in turns.

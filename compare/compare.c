@@ -12,6 +12,7 @@
 #include "common/installed.h"
 #include "common/json_file.h"
 #include "common/progress.h"
+#include "compare/recorded.h"
 #include "compare/trace.h"
 
 enum { ROUNDS_DEFAULT = 5, ROUNDS_MAX = 1000 };
@@ -171,19 +172,22 @@ static void row_label(struct compare_row *row)
                                    row->entry->settings[i].value);
 }
 
+void compare_row_open(struct compare_row *row, const struct compare_entry *entry)
+{
+    *row = (struct compare_row){.entry = entry, .reports = json_array()};
+    row_label(row);
+    if (!compare_find(&row->found, entry->allocator))
+        memcpy(row->why, row->found.why, sizeof row->found.why);
+}
+
+/* With room for one more (compare/recorded.h). */
 static bool rows_open(struct compare *compare)
 {
     const struct compare_list *list = &compare->options.list;
-    compare->rows = calloc(list->count, sizeof *compare->rows);
+    compare->rows = calloc(list->count + 1, sizeof *compare->rows);
     if (compare->rows == NULL) return false;
-    for (; compare->rows_count < list->count; compare->rows_count++) {
-        struct compare_row *row = &compare->rows[compare->rows_count];
-        row->entry = &list->entries[compare->rows_count];
-        row->reports = json_array();
-        row_label(row);
-        if (!compare_find(&row->found, row->entry->allocator))
-            memcpy(row->why, row->found.why, sizeof row->found.why);
-    }
+    for (; compare->rows_count < list->count; compare->rows_count++)
+        compare_row_open(&compare->rows[compare->rows_count], &list->entries[compare->rows_count]);
     return true;
 }
 
@@ -205,11 +209,12 @@ static void rows_drop_no_switching(struct compare *compare)
 
 static void rows_close(struct compare *compare)
 {
-    for (size_t i = 0; i < compare->rows_count; i++) {
+    for (size_t i = 0; i < compare->rows_count + compare->rows_hidden; i++) {
         json_decref(compare->rows[i].reports);
         json_decref(compare->rows[i].series);
     }
     free(compare->rows);
+    compare_recorded_close(compare);
 }
 
 /* ---- from trace to numbers ---- */
@@ -237,7 +242,9 @@ static bool measure(struct compare *compare)
         return false;
     }
     rows_drop_no_switching(compare);
+    if (!compare_recorded_find(compare)) return cli_fail(&cli_compare, "no memory") == PROGRAM_OK;
     compare_run_rows(compare);
+    compare_expect(compare);
     return !compare_process_interrupted();
 }
 

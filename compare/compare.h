@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "compare/expected.h"
 #include "compare/find.h"
 #include "compare/list.h"
 #include "compare/numbers.h"
@@ -47,20 +48,27 @@ struct compare_row {
     char why[PATH_MAX + 256]; /* empty, or why there are no numbers */
     json_t *reports;          /* one of each round */
     json_t *series;           /* curves of one round, or NULL (series.h) */
+    struct compare_expected expected;
 };
 
 struct compare {
     struct compare_options options;
     struct compare_directory directory;
-    char ordered[PATH_MAX]; /* the stream that is replayed */
-    char replay[PATH_MAX];  /* the program */
-    json_t *facts;          /* report of engine null */
-    double facts_s;         /* how long that took */
-    struct compare_row *rows;
-    size_t rows_count;
+    char ordered[PATH_MAX];   /* the stream that is replayed */
+    char replay[PATH_MAX];    /* the program */
+    json_t *facts;            /* report of engine null */
+    double facts_s;           /* how long that took */
+    struct compare_row *rows; /* behind those that are shown, perhaps one of `recorded_entry` */
+    size_t rows_count, rows_hidden;
+    struct compare_entry recorded_entry;
+    const struct compare_row *recorded; /* with the allocator of the recording, or NULL */
+    struct compare_original original;
     unsigned runs_done; /* of all rows; for the progress line */
     double started;     /* s, monotonic */
 };
+
+/* A row for the entry, without reports as yet. */
+void compare_row_open(struct compare_row *row, const struct compare_entry *entry);
 
 /* The name of a row alone: of a library, without its directory. */
 const char *compare_row_name(const struct compare_row *row);

@@ -169,3 +169,16 @@ bool compare_find(struct compare_found *found, const char *name)
                       found->library);
     return there;
 }
+
+const char *compare_find_recorded(const char *allocator)
+{
+    static const char recorder[] = "gperftools";
+    if (allocator == NULL) return NULL;
+    size_t bytes = strcspn(allocator, " ");
+    if (bytes == sizeof recorder - 1 && memcmp(allocator, recorder, bytes) == 0) return "tcmalloc";
+    for (const struct compare_allocator *known = compare_allocators; known->name != NULL; known++)
+        if (known->where != COMPARE_NOTHING && strlen(known->name) == bytes &&
+            memcmp(known->name, allocator, bytes) == 0)
+            return known->name;
+    return NULL;
+}

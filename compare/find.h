@@ -67,6 +67,9 @@ struct compare_found {
  * installed. */
 bool compare_find_knows(const char *name);
 
+/* The name of the allocator that a recording calls so, with its version; or NULL. */
+const char *compare_find_recorded(const char *allocator);
+
 /* Fills in *found. False: found->why says why. */
 bool compare_find(struct compare_found *found, const char *name);
 

@@ -128,6 +128,7 @@ static json_t *json_row(const struct compare_row *row, bool with_reports)
     if (*row->why != '\0') put_text(object, "error", row->why);
     put_text(object, "allocator", json_string_value(json_object_get(report, "allocator")));
     if (*row->why == '\0') json_object_set_new(object, "numbers", json_numbers(row->reports));
+    json_object_set_new(object, "expected", compare_expected_json(&row->expected));
     if (with_reports) json_object_set(object, "reports", row->reports);
     json_object_set(object, "series", row->series != NULL ? row->series : json_null());
     return object;
@@ -146,6 +147,7 @@ json_t *compare_json(const struct compare *compare, bool with_reports)
         put_text(object, "ended", text);
     json_object_set_new(object, "machine", json_machine());
     json_object_set_new(object, "trace", json_trace(compare));
+    json_object_set_new(object, "original", compare_original_json(&compare->original));
     put_text(object, "engine", json_string_value(json_object_get(common, "engine")));
     put_text(object, "touch", json_string_value(json_object_get(common, "touch")));
     json_object_set_new(object, "replay_options", json_replay_options(compare));

@@ -154,7 +154,7 @@ static bool check_counts(const json_t *facts, const json_t *report, char *why, s
 static unsigned runs_to_do(const struct compare *compare)
 {
     unsigned rows = 0;
-    for (size_t i = 0; i < compare->rows_count; i++)
+    for (size_t i = 0; i < compare->rows_count + compare->rows_hidden; i++)
         rows += *compare->rows[i].why == '\0';
     return rows * compare->options.rounds;
 }
@@ -207,10 +207,11 @@ static void run_row(struct compare *compare, struct compare_row *row)
 
 void compare_run_rows(struct compare *compare)
 {
+    const size_t rows = compare->rows_count + compare->rows_hidden;
     compare->started = seconds_now();
     for (unsigned round = 0; round < compare->options.rounds; round++) {
-        for (size_t i = 0; i < compare->rows_count; i++) {
-            size_t at = round % 2 == 0 ? i : compare->rows_count - 1 - i;
+        for (size_t i = 0; i < rows; i++) {
+            size_t at = round % 2 == 0 ? i : rows - 1 - i;
             struct compare_row *row = &compare->rows[at];
             if (*row->why != '\0') continue;
             tell_progress(compare, row, round);

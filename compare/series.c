@@ -15,6 +15,7 @@ static const char *const columns[][2] = {
     {"heap_bytes", "heap_bytes"},
     {"original_rss_bytes", "original_rss_bytes"},
     {"original_heap_bytes", "original_heap_bytes"},
+    {"original_net_rss_bytes", "original_net_rss_bytes"},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns, TIME = 0 };
 

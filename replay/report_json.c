@@ -34,14 +34,43 @@ static void set_real_if_known(json_t *object, const char *key, double value)
     json_object_set_new(object, key, value >= 0 ? json_real(value) : json_null());
 }
 
+static json_t *json_text_or_null(const char *text, size_t bytes)
+{
+    json_t *value = text != NULL ? json_stringn(text, bytes) : NULL;
+    return value != NULL ? value : json_null();
+}
+
+/* The settings of the recorded allocator: lines env.NAME=VALUE. */
+static json_t *report_recorded_settings(const struct instruction_header *header)
+{
+    static const char before[] = "env.";
+    json_t *settings = json_object();
+    const char *line = header->metadata, *end = line + header->metadata_bytes;
+    for (const char *next; line < end; line = next) {
+        const char *line_end = memchr(line, '\n', (size_t)(end - line));
+        if (line_end == NULL) line_end = end;
+        next = line_end < end ? line_end + 1 : end;
+        const char *equals = memchr(line, '=', (size_t)(line_end - line));
+        if (equals == NULL || strncmp(line, before, sizeof before - 1) != 0) continue;
+        const char *name = line + sizeof before - 1;
+        json_object_setn_new(settings, name, (size_t)(equals - name),
+                             json_text_or_null(equals + 1, (size_t)(line_end - equals - 1)));
+    }
+    return settings;
+}
+
 static void report_set_program(json_t *object, const struct report *report)
 {
-    size_t bytes;
     const struct instruction_header *header = report->header;
-    const char *program =
-        metadata_value(header->metadata, header->metadata_bytes, "program", &bytes);
-    json_t *value = program != NULL ? json_stringn(program, bytes) : NULL;
-    json_object_set_new(object, "program", value != NULL ? value : json_null());
+    static const char *const keys[][2] = {{"program", "program"},
+                                          {"allocator", "recorded_allocator"}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        size_t bytes = 0;
+        const char *text =
+            metadata_value(header->metadata, header->metadata_bytes, keys[i][0], &bytes);
+        json_object_set_new(object, keys[i][1], json_text_or_null(text, bytes));
+    }
+    json_object_set_new(object, "recorded_settings", report_recorded_settings(header));
 }
 
 static void report_set_policy(json_t *object, const struct options *options)

@@ -18,7 +18,7 @@ for file in /usr/share/javascript/chart.js/chart.min.js \
     [ ! -e "$file" ] || chartjs=$file
 done
 
-plan 37
+plan 39
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR"
@@ -27,6 +27,9 @@ lz4 -q lanes lanes.lz4
 "$build_dir/tests/tools/make_instructions" churn 100000 1000 >churn
 record threads.raw.lz4 "$workloads/threads" 2000
 record big.raw.lz4 perl -e 'my @kept = map { "x" x 1_000_000 } 1 .. 20'
+
+record grows.raw.lz4 perl -e 'for (1 .. 12) {
+    push @kept, map { "x" x 1000 . $_ } 1 .. 2000; select undef, undef, undef, 0.03 }'
 
 leaves_nothing() { [ -z "$(ls "$TMPDIR")" ]; }
 
@@ -121,6 +124,35 @@ tells_steps() {
             wanted = p50 < step ? format("< %.0f", step) : format(" %.0f", p50)
             exit(File.read("out").lines.grep(/^glibc/)[0].include?(wanted) &&
                 !File.read("out").match?(/ 0 *\d* *\d*$/))'
+}
+# Of a row with the recorded allocator, the original itself; also where that row is not shown.
+expects_memory() {
+    exits 0 compare grows.raw.lz4 -r 1 -a tcmalloc,glibc --json both.json &&
+        json both.json 'o = j["original"]
+            own, other = j["allocators"].map { |a| a["expected"] }
+            rss = j["allocators"].map { |a| a["numbers"]["peak_net_rss_bytes"]["median"] }
+            o["why_not"] == "" && o["follows"] < 0.1 && o["peak_rss_bytes"] > 24e6 &&
+                (o["mean_rss_bytes"] / o["peak_rss_bytes"]).between?(0.3, 0.9) &&
+                %w[peak_rss_bytes mean_rss_bytes end_rss_bytes].all? { |key| own[key] == o[key] } &&
+                own["cpu_change_most_seconds"] == 0 &&
+                other["cpu_change_least_seconds"] < other["cpu_change_most_seconds"] &&
+                other["peak_rss_bytes"] - o["peak_rss_bytes"] == rss[1] - rss[0] &&
+                o["allocator_seconds"] < o["cpu_seconds"]' &&
+        exits 0 compare grows.raw.lz4 -r 1 -a glibc --json one.json && ! prints '^tcmalloc' &&
+        json one.json 'both = JSON.parse(File.read("both.json"))["allocators"][1]["expected"]
+            one = j["allocators"].map { |a| a["expected"]["peak_rss_bytes"] }
+            one.size == 1 && (one[0] - both["peak_rss_bytes"]).abs < 2e6'
+}
+# A buffer of which little is used; a recording that says nothing of the recorder.
+expects_no_memory() {
+    record untouched.raw.lz4 sort -S 300M churn &&
+        exits 0 compare untouched.raw.lz4 -r 1 -a glibc --json f.json &&
+        json f.json 'j["original"]["why_not"].include?("untouched") &&
+            j["allocators"][0]["expected"]["peak_rss_bytes"].nil?' &&
+        json lanes.json 'j["original"]["why_not"].include?("allocator, which is not named")' &&
+        sample raw_example && exits 0 compare raw_example -r 1 -a glibc --json f.json &&
+        json f.json 'j["original"]["why_not"].include?("how much memory the recorder had") &&
+            j["allocators"][0]["expected"]["cpu_change_most_seconds"].nil?'
 }
 tells_json() {
     json lanes.json 'n = j["allocators"][0]["numbers"]
@@ -296,6 +328,8 @@ check 'the table has 120 columns at most' fits_in_120_columns
 check 'a time below the step of the clock is told as that' tells_steps
 check 'JSON: median, least and greatest of every number' tells_json
 check 'JSON on the standard output, alone' tells_json_alone
+check 'what the process would have, by the original' expects_memory
+check 'no such figures where they would be wrong, and why' expects_no_memory
 check 'JSON: curves' tells_curves
 if [ -n "$chartjs" ]; then
     check 'the page needs no other file' page_stands_alone

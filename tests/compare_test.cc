@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compare/expected.h"
 #include "compare/find.h"
 #include "compare/list.h"
 #include "compare/numbers.h"
@@ -194,7 +195,7 @@ json_t *series_of(const std::string &text)
 }
 
 const char head[] = "net_rss_bytes,event,unheard_of,original_seconds,live_bytes,heap_bytes,"
-                    "original_rss_bytes,original_heap_bytes\n";
+                    "original_rss_bytes,original_heap_bytes,original_net_rss_bytes\n";
 
 double point(const json_t *series, const char *key, size_t at)
 {
@@ -204,7 +205,7 @@ double point(const json_t *series, const char *key, size_t at)
 TEST(Series, ColumnsByName)
 {
     json_t *series =
-        series_of(std::string(head) + "4096,10,7,0.5,100,,,8192\n5000,20,7,0.75,50,1,2,3\n");
+        series_of(std::string(head) + "4096,10,7,0.5,100,,,8192,\n5000,20,7,0.75,50,1,2,3,4\n");
     ASSERT_NE(series, nullptr);
     EXPECT_EQ(point(series, "seconds", 0), 0.5);
     EXPECT_EQ(point(series, "net_rss_bytes", 1), 5000);
@@ -222,7 +223,7 @@ TEST(Series, LongOnesAreMerged)
         text += (i == 1000   ? "999,"
                  : i == 1001 ? ","
                              : "5,") +
-                std::to_string(i) + ",," + std::to_string(i) + ",1,1,1,1\n";
+                std::to_string(i) + ",," + std::to_string(i) + ",1,1,1,1,1\n";
     json_t *series = series_of(text);
     ASSERT_NE(series, nullptr);
     size_t count = json_array_size(json_object_get(series, "seconds"));
@@ -232,6 +233,51 @@ TEST(Series, LongOnesAreMerged)
     EXPECT_EQ(point(series, "net_rss_bytes", 333), 999);
     EXPECT_EQ(point(series, "net_rss_bytes", 334), 5);
     json_decref(series);
+}
+
+/* ---- expected ---- */
+
+double distance(const std::vector<double> &seconds, const std::vector<double> &one,
+                const std::vector<double> &other)
+{
+    return compare_curves_distance(seconds.data(), one.data(), other.data(), seconds.size());
+}
+
+TEST(Expected, CurvesThatGoTogetherAreNotApart)
+{
+    const std::vector<double> seconds = {1, 2, 3, 4, 5, 6};
+    const std::vector<double> curve = {10, 20, 40, 30, 50, 20};
+    std::vector<double> higher = curve;
+    for (double &value : higher)
+        value += 1000;
+    EXPECT_EQ(distance(seconds, curve, curve), 0);
+    EXPECT_EQ(distance(seconds, higher, curve), 0);
+    /* One second of five is 100 more. */
+    higher[2] += 100;
+    EXPECT_DOUBLE_EQ(distance(seconds, higher, curve), 20);
+}
+
+TEST(Expected, OldLooksDoNotCount)
+{
+    const double unknown = std::nan("");
+    /* Between 0.50 and 0.55 the recorder did not look, while the replay went on. */
+    EXPECT_EQ(distance({0.1, 0.2, 0.3, 0.4, 0.5, 0.53, 0.55, 0.6}, {1, 2, 3, 4, 5, 5, 5, 6},
+                       {1, 2, 3, 4, 5, 900, 900, 6}),
+              0);
+    /* If it says the same for longer, it has looked. */
+    EXPECT_GT(distance({1, 2, 3, 4, 5, 6}, {1, 2, 3, 3, 3, 3}, {1, 2, 3, 9, 9, 3}), 1);
+    EXPECT_EQ(distance({1, 2, 3, 4, 5, 6}, {1, 2, 3, unknown, 5, 6}, {1, 2, 3, 9, 5, 6}), 0);
+    EXPECT_TRUE(std::isnan(distance({1, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 3, 4})));
+}
+
+TEST(Find, RecordedAllocators)
+{
+    EXPECT_STREQ(compare_find_recorded("gperftools 2.10"), "tcmalloc");
+    EXPECT_STREQ(compare_find_recorded("glibc 2.36"), "glibc");
+    EXPECT_STREQ(compare_find_recorded("jemalloc"), "jemalloc");
+    EXPECT_EQ(compare_find_recorded("jemalloc5 1.0"), nullptr);
+    EXPECT_EQ(compare_find_recorded("none"), nullptr);
+    EXPECT_EQ(compare_find_recorded(nullptr), nullptr);
 }
 
 TEST(Series, OtherFilesAreRefused)

@@ -23,8 +23,10 @@
 #include "sink.h"
 #include "spool.h"
 
-/* Memory figures only with every tenth tick, because they cost system calls. */
+/* Looks at memory cost up to 20 us. A short program has a curve, too, if the first ticks all have
+ * one; later every tenth has. */
 #define WRITER_TICK_NS                  UINT64_C(10000000)
+#define WRITER_TICKS_THAT_LOOK          100
 #define WRITER_TICKS_PER_MEMORY_LOOK    10
 /* What has been recorded goes to the sink at the latest after so many ticks, for readers of a
  * pipe. */

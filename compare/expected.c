@@ -1,0 +1,286 @@
+#include "compare/expected.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare/compare.h"
+
+/* The recorder looks at memory so often; what ticks say in between is what it saw before. */
+#define LOOK_S 0.1
+
+/* A replay that is further away from the recorded curve tells little of the rest of the process. */
+#define FOLLOWS_MOST  0.1
+/* So many times the memory of the whole process cannot have been the allocator's. */
+#define REPLAYED_MOST 1.05
+
+#define MIB (1024.0 * 1024)
+
+/* What a replay differs in, a program differs in by so many times that: its own cache misses are
+ * not in a replay (docs/prediction.md). */
+#define CPU_TIMES_LEAST 0.8
+#define CPU_TIMES_MOST  2.4
+
+/* ---- curves ---- */
+
+/* A difference, and for how long it held. */
+struct difference {
+    double value, seconds;
+};
+
+static int ascending(const void *one, const void *other)
+{
+    double left = ((const struct difference *)one)->value;
+    double right = ((const struct difference *)other)->value;
+    return (left > right) - (left < right);
+}
+
+/* The value below which half of the time lies; sorts them. */
+static double weighted_median(struct difference *of, size_t count, double seconds)
+{
+    double below = 0;
+    size_t i = 0;
+    qsort(of, count, sizeof *of, ascending);
+    while (i + 1 < count && (below += of[i].seconds) < seconds / 2)
+        i++;
+    return of[i].value;
+}
+
+static double mean_distance(struct difference *of, size_t count)
+{
+    double seconds = 0, sum = 0;
+    for (size_t i = 0; i < count; i++)
+        seconds += of[i].seconds;
+    double middle = weighted_median(of, count, seconds);
+    for (size_t i = 0; i < count; i++)
+        sum += fabs(of[i].value - middle) * of[i].seconds;
+    return seconds > 0 ? sum / seconds : NAN;
+}
+
+/* Only what is new in `one` counts: it says the same until it is looked at again. */
+double compare_curves_distance(const double *seconds, const double *one, const double *other,
+                               size_t count)
+{
+    struct difference *differences = calloc(count + 1, sizeof *differences);
+    double latest = NAN, since = 0;
+    size_t points = 0;
+    for (size_t i = 0; differences != NULL && i < count; i++) {
+        if (isnan(one[i]) || isnan(other[i])) continue;
+        if (points > 0 && one[i] == latest && seconds[i] - since < LOOK_S) continue;
+        if (points > 0) differences[points - 1].seconds = seconds[i] - since;
+        differences[points++].value = one[i] - other[i];
+        latest = one[i];
+        since = seconds[i];
+    }
+    if (points > 0) differences[points - 1].seconds = seconds[count - 1] - since;
+    double distance = points >= COMPARE_CURVE_POINTS_MIN ? mean_distance(differences, points) : NAN;
+    free(differences);
+    return distance;
+}
+
+static double *curve_read(const json_t *series, const char *key, size_t count)
+{
+    const json_t *list = json_object_get(series, key);
+    double *values = calloc(count + 1, sizeof *values);
+    for (size_t i = 0; values != NULL && i < count; i++) {
+        const json_t *value = json_array_get(list, i);
+        values[i] = json_is_number(value) ? json_number_value(value) : NAN;
+    }
+    return values;
+}
+
+static double distance_of_replay(const json_t *series)
+{
+    size_t count = json_array_size(json_object_get(series, "seconds"));
+    double *seconds = curve_read(series, "seconds", count);
+    double *original = curve_read(series, "original_net_rss_bytes", count);
+    double *replay = curve_read(series, "net_rss_bytes", count);
+    double distance = NAN;
+    if (count > 0 && seconds != NULL && original != NULL && replay != NULL)
+        distance = compare_curves_distance(seconds, original, replay, count);
+    free(seconds);
+    free(original);
+    free(replay);
+    return distance;
+}
+
+/* ---- reports ---- */
+
+static double number_of(const json_t *report, const char *key)
+{
+    const json_t *value = json_object_get(report, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static struct compare_spread spread_of(const struct compare_row *row, const char *key)
+{
+    const struct compare_number number = {.path = key};
+    return compare_spread_of(&number, row->reports);
+}
+
+static double cpu_of(const json_t *report, const json_t *reports)
+{
+    (void)reports;
+    return number_of(report, "user_seconds") + number_of(report, "system_seconds");
+}
+
+static struct compare_spread cpu_spread(const struct compare_row *row)
+{
+    const struct compare_number number = {.value = cpu_of};
+    return compare_spread_of(&number, row->reports);
+}
+
+/* ---- the original ---- */
+
+/* What there is without the replay of the recorded allocator. */
+static void original_read(struct compare_original *original, const json_t *facts)
+{
+    *original = (struct compare_original){
+        .peak_bytes = number_of(facts, "original_peak_net_rss_bytes"),
+        .mean_bytes = number_of(facts, "original_mean_net_rss_bytes"),
+        .end_bytes = number_of(facts, "original_end_net_rss_bytes"),
+        .cpu_seconds =
+            number_of(facts, "original_user_seconds") + number_of(facts, "original_system_seconds"),
+        .allocator_seconds = NAN,
+        .follows = NAN,
+    };
+}
+
+/* Whether there is a replay of the recorded allocator to compare with. */
+static bool original_judge(struct compare *compare)
+{
+    struct compare_original *original = &compare->original;
+    const struct compare_row *recorded = compare->recorded;
+    const char *allocator =
+        json_string_value(json_object_get(compare->facts, "recorded_allocator"));
+    const size_t bytes = sizeof original->why_not;
+    if (recorded == NULL)
+        snprintf(original->why_not, bytes, "the recorded allocator, %s, is none that is known here",
+                 allocator != NULL ? allocator : "which is not named");
+    else if (*recorded->why != '\0')
+        snprintf(original->why_not, bytes, "the recorded allocator cannot be replayed: %.120s",
+                 recorded->why);
+    return *original->why_not == '\0';
+}
+
+/* Why the replay cannot stand for the allocator's part of the process; empty if it can. */
+static void original_follow(struct compare_original *original, const struct compare_row *recorded)
+{
+    const double peak = original->peak_bytes;
+    const double replayed = spread_of(recorded, "peak_net_rss_bytes").median;
+    const double apart = original->follows = distance_of_replay(recorded->series) / peak;
+    char *why = original->why_not;
+    const size_t bytes = sizeof original->why_not;
+    if (isnan(peak))
+        snprintf(why, bytes, "the recording does not say how much memory the recorder had");
+    else if (replayed > peak * REPLAYED_MOST)
+        snprintf(why, bytes,
+                 "the program left much of what it allocated untouched: it had %.1f MiB, "
+                 "a replay of its own allocator has %.1f",
+                 peak / MIB, replayed / MIB);
+    else if (isnan(apart))
+        snprintf(why, bytes, "the program was too short for a curve of its memory");
+    else if (apart > FOLLOWS_MOST && replayed < peak / 2)
+        snprintf(why, bytes,
+                 "most of the program's memory is not its allocator's: it had %.1f MiB, "
+                 "a replay of its own allocator has %.1f",
+                 peak / MIB, replayed / MIB);
+    else if (apart > FOLLOWS_MOST)
+        snprintf(why, bytes,
+                 "its memory does not go as that of a replay of its own allocator does: "
+                 "they are %.0f %% of the peak apart",
+                 apart * 100);
+}
+
+/* ---- rows ---- */
+
+/* Widened by what the replays differ in among themselves. */
+static void expect_cpu(struct compare_expected *expected, const struct compare_row *row,
+                       const struct compare_row *recorded)
+{
+    struct compare_spread own = cpu_spread(row), before = cpu_spread(recorded);
+    double difference = own.median - before.median;
+    double noise = (own.most - own.least + before.most - before.least) / 2;
+    double less = difference < 0 ? CPU_TIMES_MOST : CPU_TIMES_LEAST;
+    double more = difference < 0 ? CPU_TIMES_LEAST : CPU_TIMES_MOST;
+    if (row == recorded) noise = 0;
+    expected->cpu_change_least = difference * less - noise;
+    expected->cpu_change_most = difference * more + noise;
+}
+
+/* The replay of the recorded allocator less that without one: not less than nothing, nor more than
+ * the program had. */
+static double allocator_seconds(const struct compare *compare)
+{
+    double all = compare->original.cpu_seconds;
+    double seconds = cpu_spread(compare->recorded).median - cpu_of(compare->facts, NULL);
+    if (isnan(all) || isnan(seconds)) return NAN;
+    return seconds < 0 ? 0 : seconds > all ? all : seconds;
+}
+
+static double expect_bytes(double original, const struct compare_row *row,
+                           const struct compare_row *recorded, const char *key)
+{
+    double bytes = original + spread_of(row, key).median - spread_of(recorded, key).median;
+    return bytes > 0 ? bytes : NAN;
+}
+
+static void expect_row(struct compare *compare, struct compare_row *row)
+{
+    const struct compare_original *original = &compare->original;
+    const struct compare_row *recorded = compare->recorded;
+    if (*row->why != '\0' || row->found.known == NULL || row->found.known->where == COMPARE_NOTHING)
+        return;
+    if (!isnan(original->cpu_seconds)) expect_cpu(&row->expected, row, recorded);
+    if (*original->why_not != '\0') return;
+    row->expected.peak_bytes =
+        expect_bytes(original->peak_bytes, row, recorded, "peak_net_rss_bytes");
+    row->expected.mean_bytes =
+        expect_bytes(original->mean_bytes, row, recorded, "mean_net_rss_bytes");
+    row->expected.end_bytes = expect_bytes(original->end_bytes, row, recorded, "end_net_rss_bytes");
+}
+
+void compare_expect(struct compare *compare)
+{
+    const struct compare_expected unknown = {NAN, NAN, NAN, NAN, NAN};
+    struct compare_original *original = &compare->original;
+    for (size_t i = 0; i < compare->rows_count; i++)
+        compare->rows[i].expected = unknown;
+    original_read(original, compare->facts);
+    if (!original_judge(compare)) return;
+    original_follow(original, compare->recorded);
+    original->allocator_seconds = allocator_seconds(compare);
+    for (size_t i = 0; i < compare->rows_count; i++)
+        expect_row(compare, &compare->rows[i]);
+}
+
+/* ---- JSON ---- */
+
+static void put_number(json_t *object, const char *key, double value)
+{
+    json_object_set_new(object, key, isfinite(value) ? json_real(value) : json_null());
+}
+
+json_t *compare_original_json(const struct compare_original *original)
+{
+    json_t *object = json_object();
+    put_number(object, "peak_rss_bytes", original->peak_bytes);
+    put_number(object, "mean_rss_bytes", original->mean_bytes);
+    put_number(object, "end_rss_bytes", original->end_bytes);
+    put_number(object, "cpu_seconds", original->cpu_seconds);
+    put_number(object, "allocator_seconds", original->allocator_seconds);
+    put_number(object, "follows", original->follows);
+    json_object_set_new(object, "why_not", json_string(original->why_not));
+    return object;
+}
+
+json_t *compare_expected_json(const struct compare_expected *expected)
+{
+    json_t *object = json_object();
+    put_number(object, "peak_rss_bytes", expected->peak_bytes);
+    put_number(object, "mean_rss_bytes", expected->mean_bytes);
+    put_number(object, "end_rss_bytes", expected->end_bytes);
+    put_number(object, "cpu_change_least_seconds", expected->cpu_change_least);
+    put_number(object, "cpu_change_most_seconds", expected->cpu_change_most);
+    return object;
+}

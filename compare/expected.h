@@ -1,0 +1,60 @@
+/* compare/expected - what the recorded program would have had under each allocator, as a process.
+ *
+ *   what the ticks say of the original  --------------------------------+
+ *   replays of the recorded allocator --> how well they follow it       +--> per row: RSS, CPU
+ *                                     --> difference to the row's own --+
+ *
+ * expected = original + (replay of the row's allocator - replay of the recorded one)
+ *
+ * The memory is that without the recorder's. A replay has the memory of the allocator alone, so
+ * absolute figures hold only as far as the rest of the process stays the same over its life: where
+ * the replay of the recorded allocator does not follow the recorded curve, none are given. REPORT.md
+ * and docs/prediction.md have the terms and how far all this is right. */
+#ifndef MALLOCTAPE_COMPARE_EXPECTED_H
+#define MALLOCTAPE_COMPARE_EXPECTED_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct compare;
+struct compare_row;
+
+/* NAN: not known. */
+struct compare_original {
+    /* Without the recorder's memory: of the whole process. */
+    double peak_bytes, mean_bytes, end_bytes;
+    double cpu_seconds;       /* user and system, without the writer's */
+    double allocator_seconds; /* of these, about so much is the allocator's */
+    double follows;           /* the distance of the curves, as a share of the peak: 0 is best */
+    char why_not[192];        /* empty, or why there are no absolute figures of memory */
+};
+
+/* Of a row. */
+struct compare_expected {
+    double peak_bytes, mean_bytes, end_bytes; /* RSS of the process */
+    double cpu_change_least, cpu_change_most; /* s, to be added to the original's */
+};
+
+/* How far two curves are apart once one is moved up or down: the mean over time of |one - other - c|
+ * for the c that is best. Looks at equal times, NAN where one is not known; NAN: fewer than
+ * COMPARE_CURVE_POINTS_MIN are. */
+enum { COMPARE_CURVE_POINTS_MIN = 5 };
+double compare_curves_distance(const double *seconds, const double *one, const double *other,
+                               size_t count);
+
+/* Fills in compare->original and row->expected of all rows, from the reports. */
+void compare_expect(struct compare *compare);
+
+/* For the JSON of compare. The caller owns it. */
+json_t *compare_original_json(const struct compare_original *original);
+json_t *compare_expected_json(const struct compare_expected *expected);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
