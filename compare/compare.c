@@ -25,7 +25,7 @@ static const char help_text[] =
     "usage: malloctape compare TRACE [OPTION]... [-- OPTION-OF-REPLAY...]\n"
     "\n"
     "Replays TRACE, a recording or an instruction stream, under several allocators, several times\n"
-    "each, and prints one table.\n"
+    "each, prints a table for memory and one for time, best first, and says which is best.\n"
     "\n"
     "  -a, --allocators LIST  which, comma-separated (default: all installed):\n" ALLOCATORS_HELP
     "                           a path, or the name of a file with .so: another library\n"
@@ -35,6 +35,8 @@ static const char help_text[] =
     "  -e, --engine ENGINE    how to replay, see replay --help (default: threads if more than one\n"
     "                         thread has a part in the calls, else switch)\n"
     "  -r, --runs N           how often under each allocator (default: 5)\n"
+    "  -s, --sort BY          memory or time: every table in that order, best first (default: each\n"
+    "                         table by what it is about)\n"
     "      --time-limit SEC   stop a replay that takes longer (default: a minute and 200 times\n"
     "                         what a replay without an allocator takes); 0: never\n"
     "      --json FILE        write every number as JSON; - is the standard output, without the\n"
@@ -97,6 +99,15 @@ static bool limit_parse(struct compare_options *options, const char *text)
     return false;
 }
 
+static bool sort_parse(struct compare_options *options, const char *text)
+{
+    bool memory = strcmp(text, "memory") == 0;
+    options->sort = memory ? COMPARE_MEMORY : COMPARE_TIME;
+    if (memory || strcmp(text, "time") == 0) return true;
+    cli_usage_error(&cli_compare, "--sort: by memory or time, not by '%s'", text);
+    return false;
+}
+
 /* Behind TRACE there are only options of replay, which follow "--". */
 static bool words_parse(struct compare_options *options, char **words)
 {
@@ -118,6 +129,7 @@ static int options_parse(struct compare_options *options, int count, char **word
     static const struct option known[] = {{"allocators", required_argument, NULL, 'a'},
                                           {"engine", required_argument, NULL, 'e'},
                                           {"runs", required_argument, NULL, 'r'},
+                                          {"sort", required_argument, NULL, 's'},
                                           {"json", required_argument, NULL, JSON},
                                           {"html", required_argument, NULL, HTML},
                                           {"time-limit", required_argument, NULL, LIMIT},
@@ -127,11 +139,13 @@ static int options_parse(struct compare_options *options, int count, char **word
     bool good = true;
     options->rounds = ROUNDS_DEFAULT;
     options->limit_s = -1;
-    while (good && (option = getopt_long(count, words, "a:e:r:h", known, NULL)) != -1) {
+    options->sort = COMPARE_MEASURES;
+    while (good && (option = getopt_long(count, words, "a:e:r:s:h", known, NULL)) != -1) {
         switch (option) {
         case 'a': good = list_add(options, optarg); break;
         case 'e': options->engine = optarg; break;
         case 'r': good = rounds_parse(options, optarg); break;
+        case 's': good = sort_parse(options, optarg); break;
         case JSON: options->json = optarg; break;
         case HTML: options->html = optarg; break;
         case LIMIT: good = limit_parse(options, optarg); break;
@@ -153,12 +167,17 @@ const char *compare_row_name(const struct compare_row *row)
     return slash != NULL ? slash + 1 : row->entry->allocator;
 }
 
+bool compare_row_is_nothing(const struct compare_row *row)
+{
+    return row->found.known != NULL && row->found.known->where == COMPARE_NOTHING;
+}
+
 const json_t *compare_any_report(const struct compare *compare)
 {
     for (size_t i = 0; i < compare->rows_count; i++) {
         const struct compare_row *row = &compare->rows[i];
-        bool nothing = row->found.known != NULL && row->found.known->where == COMPARE_NOTHING;
-        if (*row->why == '\0' && !nothing) return json_array_get(row->reports, 0);
+        if (*row->why == '\0' && !compare_row_is_nothing(row))
+            return json_array_get(row->reports, 0);
     }
     return NULL;
 }
@@ -314,7 +333,8 @@ static int compare_all(struct compare *compare)
                         strerror(errno));
     bool measured = rows_open(compare) && measure(compare);
     compare_directory_close(&compare->directory);
-    int status = measured ? tell(compare) : PROGRAM_FAILED;
+    int status = measured && compare_judge(compare) ? tell(compare) : PROGRAM_FAILED;
+    compare_judge_end(compare);
     rows_close(compare);
     json_decref(compare->facts);
     return status;

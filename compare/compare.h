@@ -4,7 +4,8 @@
  *   TRACE --trace.c--> ordered stream --+--> replay, engine null: facts, page cache warm
  *   LIST ---list.c---> entries          |
  *           find.c---> libraries -------+--> replay, once a round for each entry, there and back
- *                                                `--> reports --numbers.c--> table, JSON, page
+ *                                                `--> reports --numbers.c, verdict.c-->
+ *                                                     table, JSON, page
  *
  * An allocator that fails is a row that says why; it takes no part in later rounds, and the others
  * go on. The rounds are walked in alternating directions, so that no entry always follows the same
@@ -26,6 +27,7 @@
 #include "compare/list.h"
 #include "compare/numbers.h"
 #include "compare/process.h"
+#include "compare/verdict.h"
 
 #define COMPARE_REPLAY "replay" /* the program */
 
@@ -38,6 +40,8 @@ struct compare_options {
     char **replay_words; /* further options of replay; ends with NULL */
     struct compare_list list;
     bool list_is_default;
+    enum compare_measure
+        sort; /* by which all tables are sorted; COMPARE_MEASURES: each by its own */
 };
 
 /* One entry of the list, and what came of it. */
@@ -49,6 +53,9 @@ struct compare_row {
     json_t *reports;          /* one of each round */
     json_t *series;           /* curves of one round, or NULL (series.h) */
     struct compare_expected expected;
+    char printed[256];        /* first line that the allocator printed in any round; empty: none */
+    unsigned rank[COMPARE_MEASURES]; /* from 1; 0: none */
+    bool rank_shared[COMPARE_MEASURES];
 };
 
 struct compare {
@@ -63,6 +70,10 @@ struct compare {
     struct compare_entry recorded_entry;
     const struct compare_row *recorded; /* with the allocator of the recording, or NULL */
     struct compare_original original;
+    bool few_calls; /* too few for a ranking */
+    struct compare_verdict verdicts[COMPARE_MEASURES];
+    struct compare_warning *warnings;
+    size_t warnings_count;
     unsigned runs_done; /* of all rows; for the progress line */
     double started;     /* s, monotonic */
 };
@@ -72,6 +83,9 @@ void compare_row_open(struct compare_row *row, const struct compare_entry *entry
 
 /* The name of a row alone: of a library, without its directory. */
 const char *compare_row_name(const struct compare_row *row);
+
+/* Whether it is `none`. */
+bool compare_row_is_nothing(const struct compare_row *row);
 
 /* A report of a row that did not fail and is not `none`, for what they have in common; NULL: there
  * is no such row. */

@@ -116,7 +116,13 @@ static json_t *json_numbers(const json_t *reports)
     return numbers;
 }
 
-static json_t *json_row(const struct compare_row *row, bool with_reports)
+static json_t *json_rank(const struct compare_row *row, enum compare_measure measure)
+{
+    return row->rank[measure] != 0 ? json_integer(row->rank[measure]) : json_null();
+}
+
+static json_t *json_row(const struct compare *compare, const struct compare_row *row,
+                        bool with_reports)
 {
     json_t *object = json_object();
     const json_t *report = json_array_get(row->reports, 0);
@@ -129,6 +135,10 @@ static json_t *json_row(const struct compare_row *row, bool with_reports)
     put_text(object, "allocator", json_string_value(json_object_get(report, "allocator")));
     if (*row->why == '\0') json_object_set_new(object, "numbers", json_numbers(row->reports));
     json_object_set_new(object, "expected", compare_expected_json(&row->expected));
+    json_object_set_new(object, "rank_memory", json_rank(row, COMPARE_MEMORY));
+    json_object_set_new(object, "rank_time", json_rank(row, COMPARE_TIME));
+    put_text(object, "printed", *row->printed != '\0' ? row->printed : NULL);
+    json_object_set_new(object, "warnings", compare_warnings_json(compare, row));
     if (with_reports) json_object_set(object, "reports", row->reports);
     json_object_set(object, "series", row->series != NULL ? row->series : json_null());
     return object;
@@ -158,7 +168,9 @@ json_t *compare_json(const struct compare *compare, bool with_reports)
         object, "latency_resolution_ns",
         json_number(json_number_value(json_object_get(common, "latency_resolution_ns"))));
     for (size_t i = 0; i < compare->rows_count; i++)
-        json_array_append_new(rows, json_row(&compare->rows[i], with_reports));
+        json_array_append_new(rows, json_row(compare, &compare->rows[i], with_reports));
     json_object_set_new(object, "allocators", rows);
+    json_object_set_new(object, "verdict", compare_verdict_json(compare));
+    json_object_set_new(object, "warnings", compare_warnings_json(compare, NULL));
     return object;
 }

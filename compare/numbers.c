@@ -38,18 +38,26 @@ double compare_spread_relative(const struct compare_spread *spread)
     return spread->median > 0 ? (spread->most - spread->least) / spread->median : NAN;
 }
 
+size_t compare_values_of(const struct compare_number *number, const json_t *reports, double *values,
+                         size_t values_max)
+{
+    size_t count = json_array_size(reports);
+    if (count > values_max) count = values_max;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *report = json_array_get(reports, i);
+        values[i] =
+            number->path != NULL ? number_at(report, number->path) : number->value(report, reports);
+    }
+    return count;
+}
+
 struct compare_spread compare_spread_of(const struct compare_number *number, const json_t *reports)
 {
     size_t count = json_array_size(reports);
     double *values = calloc(count + 1, sizeof *values);
     struct compare_spread spread = {NAN, NAN, NAN};
     if (values == NULL) return spread;
-    for (size_t i = 0; i < count; i++) {
-        const json_t *report = json_array_get(reports, i);
-        values[i] =
-            number->path != NULL ? number_at(report, number->path) : number->value(report, reports);
-    }
-    spread = compare_spread_values(values, count);
+    spread = compare_spread_values(values, compare_values_of(number, reports, values, count));
     free(values);
     return spread;
 }
@@ -65,6 +73,12 @@ static double net_ns_per_event(const json_t *report, const json_t *reports)
     if (!(events > 0)) return NAN;
     return number_at(report, "wall_seconds") * 1e9 / events -
            compare_spread_of(&own_cost, reports).median;
+}
+
+static double cpu_seconds(const json_t *report, const json_t *reports)
+{
+    (void)reports;
+    return number_at(report, "user_seconds") + number_at(report, "system_seconds");
 }
 
 /* ---- latency of the kind that matters most ---- */
@@ -134,20 +148,35 @@ LATENCY(max)
     }
 
 const struct compare_number compare_numbers[] = {
-    {"events_per_second", "", "events", "M/s", 1e-6, 2, 7, "events_per_second", NULL},
-    {"net_ns_per_event", "", "per event", "ns", 1, 2, 10, NULL, net_ns_per_event},
-    {"own_cost_ns_per_event", "", "replaying itself", "ns", 1, 2, 0, "own_cost_ns_per_event", NULL},
-    {"wall_seconds", "", "wall", "s", 1, 4, 8, "wall_seconds", NULL},
+    {"cpu_seconds", "", "CPU", "s", 1, 3, 8, NULL, cpu_seconds},
     {"user_seconds", "", "user", "s", 1, 3, 0, "user_seconds", NULL},
     {"system_seconds", "", "system", "s", 1, 3, 0, "system_seconds", NULL},
+    {"wall_seconds", "", "wall", "s", 1, 4, 8, "wall_seconds", NULL},
+    {"net_ns_per_event", "", "per event", "ns", 1, 2, 9, NULL, net_ns_per_event},
+    {"events_per_second", "", "events", "M/s", 1e-6, 2, 0, "events_per_second", NULL},
+    {"own_cost_ns_per_event", "", "replaying itself", "ns", 1, 2, 0, "own_cost_ns_per_event", NULL},
     {"minor_faults", "", "minor faults", "", 1, 0, 0, "minor_faults", NULL},
-    {"peak_net_rss_bytes", "peak", "RSS", "MiB", MIB, 1, 7, "peak_net_rss_bytes", NULL},
-    {"own_rss_bytes", "peak", "RSS of the replay itself", "MiB", MIB, 1, 0, "own_rss_bytes", NULL},
-    {"peak_rss_bytes", "peak", "RSS with that", "MiB", MIB, 1, 0, "peak_rss_bytes", NULL},
-    {"peak_heap_bytes", "peak", "heap", "MiB", MIB, 1, 7, "peak_heap_bytes", NULL},
-    {"rss_per_live", "peak", "RSS/live", "", 1, 2, 8, "rss_per_live", NULL},
-    {"fragmentation", "peak", "fragmentation", "%", 100, 1, 0, "fragmentation", NULL},
+    {"peak_net_rss_bytes", "RSS", "peak", "MiB", MIB, 1, 8, "peak_net_rss_bytes", NULL},
+    {"mean_net_rss_bytes", "RSS", "mean", "MiB", MIB, 1, 8, "mean_net_rss_bytes", NULL},
+    {"end_net_rss_bytes", "RSS", "at end", "MiB", MIB, 1, 8, "end_net_rss_bytes", NULL},
+    {"not_given_back_bytes", "RSS", "kept", "MiB", MIB, 1, 8, "not_given_back_bytes", NULL},
+    {"rss_per_live", "RSS", "peak/live", "", 1, 2, 10, "rss_per_live", NULL},
+    {"own_rss_bytes", "RSS", "of the replay itself", "MiB", MIB, 1, 0, "own_rss_bytes", NULL},
+    {"peak_rss_bytes", "RSS", "peak with that", "MiB", MIB, 1, 0, "peak_rss_bytes", NULL},
+    {"fragmentation_at_peak_rss", "not live", "at peak", "%", 100, 1, 8,
+     "fragmentation_at_peak_rss", NULL},
+    {"fragmentation_most", "not live", "at worst", "%", 100, 1, 9, "fragmentation_most", NULL},
+    {"peak_heap_bytes", "heap", "peak", "MiB", MIB, 1, 8, "peak_heap_bytes", NULL},
+    {"fragmentation", "heap", "not live at its peak", "%", 100, 1, 0, "fragmentation", NULL},
     LATENCY_LINES(allocation, COMPARE_GROUP_ALLOCATION),
     LATENCY_LINES(free, COMPARE_GROUP_FREE),
     {NULL, NULL, NULL, NULL, 0, 0, 0, NULL, NULL},
 };
+
+const struct compare_number *compare_number_find(const char *key)
+{
+    const struct compare_number *number = compare_numbers;
+    while (number->key != NULL && strcmp(number->key, key) != 0)
+        number++;
+    return number->key != NULL ? number : NULL;
+}

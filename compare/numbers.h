@@ -38,8 +38,15 @@ struct compare_number {
 /* Ends with a key of NULL. */
 extern const struct compare_number compare_numbers[];
 
+/* NULL: there is none with that key. */
+const struct compare_number *compare_number_find(const char *key);
+
 /* The kind of allocation, or of free, that occurs most in a report; NULL if none does. */
 const char *compare_kind(const json_t *report, bool allocation);
+
+/* Of each report, at most `values_max`; NAN: not known. Returns how many. */
+size_t compare_values_of(const struct compare_number *number, const json_t *reports, double *values,
+                         size_t values_max);
 
 /* Not known if one of the reports does not have it. */
 struct compare_spread compare_spread_of(const struct compare_number *number, const json_t *reports);

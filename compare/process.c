@@ -108,11 +108,13 @@ struct start {
     sigset_t signals; /* as they were before */
 };
 
-/* A child, and the end of what it told on its standard error. */
+/* A child, and the beginning and the end of what it told. */
 struct running_child {
     pid_t pid;
     int errors, status;
-    bool late; /* it was killed because it took too long */
+    bool late;                        /* it was killed because it took too long */
+    char first[QUOTED_BYTES_MAX + 1]; /* ends with a null byte */
+    size_t first_bytes;
     char told[2 * QUOTED_BYTES_MAX + 1];
     size_t told_bytes;
 };
@@ -141,7 +143,7 @@ static bool child_run(struct running_child *child, const struct compare_process 
     sigprocmask(SIG_BLOCK, &ending, &start.signals);
     const struct child program = {
         process->path, process->words, process->input >= 0 ? process->input : nothing,
-        nothing,       ends[1],        enter,
+        ends[1],       ends[1],        enter,
         &start};
     int error = child_start(&program, &child->pid);
     running = error == 0 ? child->pid : 0;
@@ -153,21 +155,31 @@ static bool child_run(struct running_child *child, const struct compare_process 
     return error == 0;
 }
 
+/* Of what was told before all else. */
+static void keep_first(struct running_child *child, const char *bytes, size_t count)
+{
+    size_t room = sizeof child->first - 1 - child->first_bytes;
+    if (count > room) count = room;
+    memcpy(child->first + child->first_bytes, bytes, count);
+    child->first_bytes += count;
+    child->first[child->first_bytes] = '\0';
+}
+
 /* Keeps the end of what there is. False: nothing more can come. */
 static bool child_listen(struct running_child *child)
 {
-    ssize_t got;
-    do {
+    for (;;) {
         if (child->told_bytes > QUOTED_BYTES_MAX) {
             memmove(child->told, child->told + child->told_bytes - QUOTED_BYTES_MAX,
                     QUOTED_BYTES_MAX);
             child->told_bytes = QUOTED_BYTES_MAX;
         }
-        got = read(child->errors, child->told + child->told_bytes,
-                   sizeof child->told - 1 - child->told_bytes);
-        if (got > 0) child->told_bytes += (size_t)got;
-    } while (got > 0);
-    return got < 0 && (errno == EAGAIN || errno == EINTR);
+        char *to = child->told + child->told_bytes;
+        ssize_t got = read(child->errors, to, sizeof child->told - 1 - child->told_bytes);
+        if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
+        keep_first(child, to, (size_t)got);
+        child->told_bytes += (size_t)got;
+    }
 }
 
 /* Waits until it has ended, which a limit (seconds, 0: none) makes it do. */
@@ -225,6 +237,24 @@ static const char *quote(const struct compare_process *process, struct running_c
     return skip_name(last, process->file);
 }
 
+/* Hands out what someone else than the program told first. */
+static void hand_out_printed(const struct compare_process *process,
+                             const struct running_child *child)
+{
+    const char *line = child->first, *program = process->words[0];
+    if (process->printed == NULL) return;
+    *process->printed = '\0';
+    while (*line != '\0') {
+        int length = (int)strcspn(line, "\n");
+        bool empty = (int)strspn(line, " \t") >= length;
+        if (!empty && skip_name(line, program) == line) {
+            snprintf(process->printed, process->printed_bytes, "%.*s", length, line);
+            return;
+        }
+        line += length + (line[length] == '\n');
+    }
+}
+
 static void explain(const struct compare_process *process, struct running_child *child, char *why,
                     size_t bytes)
 {
@@ -246,7 +276,7 @@ static void explain(const struct compare_process *process, struct running_child 
 bool compare_process_run(const struct compare_process *process, bool may_be_cut, char *why,
                          size_t why_bytes)
 {
-    struct running_child child = {.told_bytes = 0};
+    struct running_child child = {.pid = 0};
     if (interrupted != 0) {
         snprintf(why, why_bytes, "interrupted");
         return false;
@@ -256,6 +286,7 @@ bool compare_process_run(const struct compare_process *process, bool may_be_cut,
         return false;
     }
     child_await(&child, process->limit_s);
+    hand_out_printed(process, &child);
     if (WIFEXITED(child.status) && (WEXITSTATUS(child.status) == PROGRAM_OK ||
                                     (may_be_cut && WEXITSTATUS(child.status) == PROGRAM_CUT)))
         return true;

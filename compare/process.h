@@ -36,6 +36,9 @@ struct compare_process {
     const char *file;        /* what it reads; left out where it stands in front of what it tells */
     void (*enter)(void *of); /* in the child, before the program starts: its environment */
     void *of;
+    char
+        *printed; /* NULL, or room for the first line that is not the program's own ("NAME: ...") */
+    size_t printed_bytes;
 };
 
 /* Returns whether it ended by itself with a status of zero, or of 3 (PROGRAM_CUT) when

@@ -92,8 +92,8 @@ static double time_limit(const struct compare *compare, const struct compare_row
 }
 
 /* Returns the report, or NULL. `row` NULL: no allocator. */
-static json_t *replay(const struct compare *compare, const struct compare_row *row,
-                      const char *engine, struct run_files *files, char *why, size_t why_bytes)
+static json_t *replay(const struct compare *compare, struct compare_row *row, const char *engine,
+                      struct run_files *files, char *why, size_t why_bytes)
 {
     files_name(compare, files);
     char **words = words_make(compare, engine, files);
@@ -101,15 +101,19 @@ static json_t *replay(const struct compare *compare, const struct compare_row *r
         snprintf(why, why_bytes, "no memory");
         return NULL;
     }
+    char printed[sizeof row->printed] = "";
     const struct compare_process process = {.path = compare->replay,
                                             .words = words,
                                             .input = -1,
                                             .limit_s = time_limit(compare, row),
                                             .file = compare->ordered,
                                             .enter = enter,
-                                            .of = (void *)row};
+                                            .of = row,
+                                            .printed = printed,
+                                            .printed_bytes = sizeof printed};
     bool ran = compare_process_run(&process, true, why, why_bytes);
     free(words);
+    if (row != NULL && *row->printed == '\0') memcpy(row->printed, printed, sizeof printed);
     return ran ? report_read(files->report, why, why_bytes) : NULL;
 }
 

@@ -1,12 +1,16 @@
-/* The table of compare for a terminal: a row for each entry, its settings below it, failures below
- * all. */
+/* The tables of compare for a terminal, one for memory and one for time: a row for each entry, best
+ * first, its settings and what spoils it below; then the verdict. */
 #include "compare/compare.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 /* So that a line has 120 columns at most: a longer name has a line of its own. */
-enum { NAME_WIDTH_MIN = 9, NAME_WIDTH_MAX = 17, SPREAD_WIDTH = 7, LINE_WIDTH = 120 };
+enum { NAME_WIDTH_MIN = 9, NAME_WIDTH_MAX = 17, LINE_WIDTH = 120 };
+
+/* Where a warning says that a number is spoiled, behind it. */
+#define SPOILED '!'
 
 static int name_width(const struct compare *compare)
 {
@@ -16,6 +20,24 @@ static int name_width(const struct compare *compare)
         if (length > width && length <= NAME_WIDTH_MAX) width = length;
     }
     return (int)width;
+}
+
+/* Words until the line is full, from column `at`; further lines begin at `indent`. */
+static void print_wrapped(const char *text, int at, int indent, FILE *to)
+{
+    bool first = true;
+    while (*text != '\0') {
+        int length = (int)strcspn(text, " ");
+        if (!first && at + 1 + length > LINE_WIDTH) {
+            fprintf(to, "\n%*s", indent, "");
+            at = indent;
+            first = true;
+        }
+        at += fprintf(to, first ? "%.*s" : " %.*s", length, text);
+        first = false;
+        text += length + (text[length] == ' ');
+    }
+    fputc('\n', to);
 }
 
 /* ---- head ---- */
@@ -59,7 +81,6 @@ static void print_how(const struct compare *compare, FILE *to)
                 threads ? "a thread for each of the program's"
                         : "one thread makes the calls of all",
                 touch);
-    fputc('\n', to);
 }
 
 const char *compare_group(const struct compare *compare, const struct compare_number *number)
@@ -96,88 +117,106 @@ double compare_clock_step(const struct compare *compare)
     return json_number_value(json_object_get(compare_any_report(compare), "latency_resolution_ns"));
 }
 
-static bool is_shown(const struct compare_number *number)
-{
-    return number->width > 0;
-}
+/* ---- columns ---- */
 
-static bool is_speed(const struct compare_number *number)
-{
-    return strcmp(number->key, "events_per_second") == 0;
-}
+struct column {
+    enum { RANK, NUMBER, SPREAD } what;
+    const struct compare_number *number; /* of RANK, NULL */
+    const char *title, *unit;
+    int width;
+};
 
-/* How wide the columns of the group that begins with `number` are, spaces between them included;
- * and the next group. */
-static int group_width(const struct compare_number *number, const struct compare_number **next)
+enum { COLUMNS_MAX = 20 };
+
+struct columns {
+    enum compare_measure measure; /* what they are about */
+    struct column column[COLUMNS_MAX];
+    size_t count;
+};
+
+/* The numbers of a table, by their keys. */
+static const char *const memory_keys[] = {
+    "peak_net_rss_bytes",   "mean_net_rss_bytes", "end_net_rss_bytes",
+    "not_given_back_bytes", "rss_per_live",       "fragmentation_at_peak_rss",
+    "fragmentation_most",   "peak_heap_bytes",    NULL};
+static const char *const time_keys[] = {
+    "cpu_seconds",       "wall_seconds",       "net_ns_per_event",   "allocation_p50_ns",
+    "allocation_p99_ns", "allocation_p999_ns", "allocation_sampled", "free_p50_ns",
+    "free_p99_ns",       "free_p999_ns",       "free_sampled",       NULL};
+
+/* Whether any row has the number. */
+static bool is_known(const struct compare *compare, const struct compare_number *number)
 {
-    const char *group = number->group;
-    int width = -1;
-    for (; number->key != NULL && strcmp(number->group, group) == 0; number++) {
-        if (is_shown(number)) width += number->width + 1;
-        if (is_speed(number)) width += SPREAD_WIDTH + 1;
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        const struct compare_row *row = &compare->rows[i];
+        if (*row->why == '\0' && !isnan(compare_spread_of(number, row->reports).median))
+            return true;
     }
-    *next = number;
-    return width;
+    return false;
+}
+
+static void columns_add(struct columns *columns, struct column column)
+{
+    if (columns->count < COLUMNS_MAX) columns->column[columns->count++] = column;
+}
+
+/* The rank, and the numbers that any row has; behind the first one of time, how far it spread. */
+static void columns_make(struct columns *columns, const struct compare *compare,
+                         enum compare_measure measure)
+{
+    const char *const *keys = measure == COMPARE_MEMORY ? memory_keys : time_keys;
+    *columns = (struct columns){.measure = measure};
+    columns_add(columns, (struct column){RANK, NULL, "", "", 4});
+    for (; *keys != NULL; keys++) {
+        const struct compare_number *number = compare_number_find(*keys);
+        if (number == NULL || !is_known(compare, number)) continue;
+        columns_add(columns,
+                    (struct column){NUMBER, number, number->title, number->unit, number->width});
+        if (strcmp(*keys, "cpu_seconds") == 0)
+            columns_add(columns, (struct column){SPREAD, number, "spread", "%", 6});
+    }
+}
+
+static const char *column_group(const struct compare *compare, const struct column *column)
+{
+    return column->number != NULL ? compare_group(compare, column->number) : "";
 }
 
 /* In the middle over the columns of each group. */
-static void print_groups(const struct compare *compare, int width, FILE *to)
+static void print_groups(const struct compare *compare, const struct columns *columns, FILE *to)
 {
-    const struct compare_number *number = compare_numbers, *next;
-    int spaces = width;
-    for (; number->key != NULL; number = next) {
-        const char *text = compare_group(compare, number);
-        int room = group_width(number, &next);
-        int length = (int)strlen(text) < room ? (int)strlen(text) : room;
+    int spaces = 0;
+    for (size_t i = 0, next; i < columns->count; i = next) {
+        const char *group = column_group(compare, &columns->column[i]);
+        int room = -1;
+        for (next = i; next < columns->count; next++) {
+            const struct column *column = &columns->column[next];
+            if (strcmp(column_group(compare, column), group) != 0) break;
+            room += column->width + 1;
+        }
+        int length = (int)strlen(group) < room ? (int)strlen(group) : room;
         int left = (room - length + 1) / 2;
-        if (room <= 0) continue;
-        if (length > 0) fprintf(to, "%*s%.*s", spaces + 1 + left, "", length, text);
+        if (length > 0) fprintf(to, "%*s%.*s", spaces + 1 + left, "", length, group);
         spaces = length > 0 ? room - length - left : spaces + 1 + room;
     }
     fputc('\n', to);
 }
 
-static void print_head(const struct compare *compare, int width, FILE *to)
+static void print_head(const struct compare *compare, const struct columns *columns, int width,
+                       FILE *to)
 {
-    print_groups(compare, width, to);
+    fprintf(to, "\n%-*s", width, columns->measure == COMPARE_MEMORY ? "MEMORY" : "TIME");
+    print_groups(compare, columns, to);
     fprintf(to, "%-*s", width, "allocator");
-    for (const struct compare_number *number = compare_numbers; number->key != NULL; number++) {
-        if (is_shown(number)) fprintf(to, " %*s", number->width, number->title);
-        if (is_speed(number)) fprintf(to, " %*s", SPREAD_WIDTH, "spread");
-    }
+    for (size_t i = 0; i < columns->count; i++)
+        fprintf(to, " %*s", columns->column[i].width, columns->column[i].title);
     fprintf(to, "\n%-*s", width, "");
-    for (const struct compare_number *number = compare_numbers; number->key != NULL; number++) {
-        if (is_shown(number)) fprintf(to, " %*s", number->width, number->unit);
-        if (is_speed(number)) fprintf(to, " %*s", SPREAD_WIDTH, "%");
-    }
+    for (size_t i = 0; i < columns->count; i++)
+        fprintf(to, " %*s", columns->column[i].width, columns->column[i].unit);
     fputc('\n', to);
 }
 
 /* ---- rows ---- */
-
-static void print_cell(const struct compare *compare, const struct compare_number *number,
-                       double value, FILE *to)
-{
-    char text[64];
-    fprintf(to, " %*s", number->width, compare_text(compare, number, value, text, sizeof text));
-}
-
-/* Of a row without numbers: words until the line is full, further lines below it. */
-static void print_why(const char *why, int width, FILE *to)
-{
-    int column = width;
-    while (*why != '\0') {
-        int length = (int)strcspn(why, " ");
-        if (column > width && column + 1 + length > LINE_WIDTH) {
-            fprintf(to, "\n%*s", width, "");
-            column = width;
-        }
-        fprintf(to, " %.*s", length, why);
-        column += 1 + length;
-        why += length + (why[length] == ' ');
-    }
-    fputc('\n', to);
-}
 
 static void print_name(const struct compare_row *row, int width, FILE *to)
 {
@@ -194,84 +233,139 @@ static void print_settings(const struct compare_row *row, FILE *to)
         fprintf(to, "  %s=%s\n", entry->settings[i].name, entry->settings[i].value);
 }
 
-static void print_row(const struct compare *compare, const struct compare_row *row, int width,
-                      FILE *to)
+/* Those of NULL are the comparison's. */
+static void print_warnings(const struct compare *compare, const struct compare_row *row, FILE *to)
+{
+    for (size_t i = 0; i < compare->warnings_count; i++) {
+        const struct compare_warning *warning = &compare->warnings[i];
+        if (warning->row != row) continue;
+        int at = fprintf(to, "%s%c ", row != NULL ? "  " : "", SPOILED);
+        print_wrapped(warning->text, at, at, to);
+    }
+}
+
+static const char *cell_text(const struct compare *compare, const struct compare_row *row,
+                             const struct column *column, enum compare_measure measure, char *text,
+                             size_t bytes)
+{
+    if (column->what == RANK) return compare_rank_text(row, measure, text, bytes);
+    struct compare_spread spread = compare_spread_of(column->number, row->reports);
+    if (column->what == NUMBER)
+        return compare_text(compare, column->number, spread.median, text, bytes);
+    snprintf(text, bytes, "%.1f", compare_spread_relative(&spread) * 100);
+    return text;
+}
+
+static void print_row(const struct compare *compare, const struct columns *columns,
+                      const struct compare_row *row, int width, FILE *to)
 {
     print_name(row, width, to);
-    if (*row->why != '\0') {
-        print_why(row->why, width, to);
-        print_settings(row, to);
-        return;
-    }
-    for (const struct compare_number *number = compare_numbers; number->key != NULL; number++) {
-        if (!is_shown(number)) continue;
-        struct compare_spread spread = compare_spread_of(number, row->reports);
-        print_cell(compare, number, spread.median, to);
-        if (is_speed(number))
-            fprintf(to, " %*.1f", SPREAD_WIDTH, compare_spread_relative(&spread) * 100);
+    for (size_t i = 0; i < columns->count; i++) {
+        const struct column *column = &columns->column[i];
+        char text[64];
+        cell_text(compare, row, column, columns->measure, text, sizeof text - 1);
+        if (column->what == NUMBER && compare_is_spoiled(compare, row, column->number->key))
+            strncat(text, (const char[]){SPOILED, '\0'}, 2);
+        fprintf(to, " %*s", column->width, text);
     }
     fputc('\n', to);
     print_settings(row, to);
+    if (columns->measure == COMPARE_MEMORY) print_warnings(compare, row, to);
 }
 
-/* The median of a number of a row; NAN: not known. */
-static double row_median(const struct compare_row *row, const char *key)
+static void print_table(const struct compare *compare, enum compare_measure measure, FILE *to)
 {
-    const struct compare_number *number = compare_numbers;
-    while (number->key != NULL && strcmp(number->key, key) != 0)
-        number++;
-    if (*row->why != '\0' || number->key == NULL) return NAN;
-    return compare_spread_of(number, row->reports).median;
+    struct columns columns;
+    int width = name_width(compare);
+    enum compare_measure wanted = compare->options.sort;
+    enum compare_measure sort = wanted != COMPARE_MEASURES ? wanted : measure;
+    columns_make(&columns, compare, measure);
+    if (columns.count == 1) return; /* nothing but ranks */
+    print_head(compare, &columns, width, to);
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        const struct compare_row *row = compare->verdicts[sort].order[i];
+        if (*row->why == '\0') print_row(compare, &columns, row, width, to);
+    }
 }
 
-/* Of rows whose resident memory is less than what live objects asked for, as it is shown: the
- * kernel's account is off by some dozen pages. */
-static void print_too_small(const struct compare *compare, FILE *to)
+/* Rows without numbers. */
+static void print_failures(const struct compare *compare, FILE *to)
 {
-    const char *touch = json_string_value(json_object_get(compare_any_report(compare), "touch"));
-    bool untouched = touch != NULL && (strcmp(touch, "none") == 0 || strcmp(touch, "line") == 0);
+    int width = name_width(compare);
+    bool first = true;
     for (size_t i = 0; i < compare->rows_count; i++) {
         const struct compare_row *row = &compare->rows[i];
-        bool nothing = row->found.known != NULL && row->found.known->where == COMPARE_NOTHING;
-        if (nothing || !(row_median(row, "rss_per_live") < 0.995)) continue;
-        fprintf(to, "\n%s: less RSS than live bytes: %s", row->label,
-                untouched ? "pages that nobody wrote to are not resident."
-                          : "memory was swapped out, or not all was alive at one time.");
+        if (*row->why == '\0') continue;
+        if (first) fputs("\nFAILED\n", to);
+        first = false;
+        print_name(row, width, to);
+        fputc(' ', to);
+        print_wrapped(row->why, width + 1, width + 1, to);
+        print_settings(row, to);
     }
+}
+
+/* ---- below ---- */
+
+/* The most that any row has. */
+static double greatest(const struct compare *compare, const char *key)
+{
+    double most = 0;
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        const struct compare_row *row = &compare->rows[i];
+        const struct compare_number *number = compare_number_find(key);
+        if (*row->why == '\0') most = fmax(most, compare_spread_of(number, row->reports).median);
+    }
+    return most;
+}
+
+static void print_note(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void print_note(FILE *to, const char *format, ...)
+{
+    char text[2048];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    print_wrapped(text, 0, 2, to);
 }
 
 static void print_notes(const struct compare *compare, FILE *to)
 {
-    double own = 0;
-    for (size_t i = 0; i < compare->rows_count; i++) {
-        double of_row = row_median(&compare->rows[i], "own_rss_bytes");
-        if (of_row > own) own = of_row;
-    }
     double step = compare_clock_step(compare);
-    if (compare->options.rounds > 1)
-        fprintf(
-            to,
-            "\nMedians of %u replays each, in turns. Spread: of the events per second, from the\n"
-            "slowest to the fastest replay. ",
-            compare->options.rounds);
-    else
-        fputs("\nOne replay each. ", to);
-    fputs("Per event: the calls and the touching, less what replaying itself costs.", to);
-    fprintf(to, "\nRSS: without the memory of the replay itself, at most %.1f MiB.",
-            own / (1024 * 1024));
-    fputs("\nHow far differences between rows are those of the program: docs/prediction.md.", to);
-    print_too_small(compare, to);
-    if (step > 0) fprintf(to, "\nThe clock for single calls has steps of %.1f ns.", step);
     fputc('\n', to);
+    if (compare->options.rounds > 1)
+        print_note(to, "Medians of %u replays each, in turns.%s", compare->options.rounds,
+                   compare->few_calls ? ""
+                                      : " =: equal: closer than 1 MiB, 1 % (CPU: 5 %), or the "
+                                        "replays differ among themselves.");
+    else
+        print_note(to, "One replay each.");
+    print_note(to,
+               "RSS: resident memory without the replay's own, which is at most %.1f MiB; mean: "
+               "over the program's time; kept: at the end, beyond what live objects asked for; "
+               "not live: share of RSS that is in no live object.",
+               greatest(compare, "own_rss_bytes") / (1024 * 1024));
+    print_note(to,
+               "CPU: user and system time of a replay; spread: from its least to its most. "
+               "Per event: wall time of the calls and the touching, less what replaying costs.");
+    if (step > 0) print_note(to, "Single calls: the clock has steps of %.1f ns.", step);
+    print_note(to,
+               "How far differences between rows are those of the program: docs/prediction.md.");
 }
 
 void compare_table_print(const struct compare *compare, FILE *to)
 {
-    int width = name_width(compare);
+    char verdict[4096];
     print_facts(compare, to);
     print_how(compare, to);
-    print_head(compare, width, to);
-    for (size_t i = 0; i < compare->rows_count; i++)
-        print_row(compare, &compare->rows[i], width, to);
+    print_table(compare, COMPARE_MEMORY, to);
+    print_table(compare, COMPARE_TIME, to);
+    print_failures(compare, to);
+    compare_verdict_text(compare, verdict, sizeof verdict);
+    if (*verdict != '\0' || compare->warnings_count > 0) fputc('\n', to);
+    if (*verdict != '\0') print_wrapped(verdict, 0, 2, to);
+    print_warnings(compare, NULL, to);
     print_notes(compare, to);
 }

@@ -97,13 +97,15 @@ refuses_missing_file() {
 
 # --- what is told ---
 
-# The row of an allocator has a number in every column but the heap, which not every allocator
-# tells.
-tells_table() {
+# A row of an allocator in each table has its rank, and a number in every column; `none` has no
+# rank.
+tells_tables() {
     exits 0 compare lanes -r 3 -a "$few" -e switch && prints '^lanes.*: 101000 events, ' &&
-        prints '^allocator  *events  *spread  *per event  *wall  *RSS  *heap  *RSS/live  *p50' &&
-        prints '^tcmalloc\( *\(< \)*[0-9][0-9.]*\)\{13\}$' &&
-        prints '^glibc\( *\(< \)*[0-9][0-9.]*\)\{13\}$' && prints '^none  *[0-9]'
+        prints '^allocator  *peak  *mean  *at end  *kept  *peak/live  *at peak  *at worst  *peak$' &&
+        prints '^allocator  *CPU  *spread  *wall  *per event  *p50  *p99' &&
+        [ "$(grep -c '^tcmalloc  *[1-9]=*\( *\(< \)*[0-9][0-9.]*\)\{8\}' out)" = 2 ] &&
+        [ "$(grep -c '^glibc  *[1-9]=*\( *\(< \)*[0-9][0-9.]*\)\{8\}' out)" = 2 ] &&
+        [ "$(grep -c '^none  *-  *[0-9]' out)" = 2 ]
 }
 # Also with long names and reasons.
 fits_in_120_columns() {
@@ -122,8 +124,8 @@ tells_steps() {
             step = j["allocators"][1]["reports"][0]["latency_resolution_ns"]
             p50 = j["allocators"][1]["numbers"]["allocation_p50_ns"]["median"]
             wanted = p50 < step ? format("< %.0f", step) : format(" %.0f", p50)
-            exit(File.read("out").lines.grep(/^glibc/)[0].include?(wanted) &&
-                !File.read("out").match?(/ 0 *\d* *\d*$/))'
+            row = File.read("out").lines.grep(/^glibc/)[1]
+            exit(row.include?(wanted) && !row.match?(/ 0 *\d* *\d*$/))'
 }
 # Of a row with the recorded allocator, the original itself; also where that row is not shown.
 expects_memory() {
@@ -279,7 +281,8 @@ tells_untouched() {
         json f.json 'j["allocators"][0]["numbers"]["rss_per_live"]["median"]
             .between?(0.995, 1.5)' &&
         exits 0 compare big.raw.lz4 -r 1 -a glibc -- -t none &&
-        prints '^glibc: less RSS than live bytes: pages'
+        prints '^  ! less RSS than live bytes: pages' &&
+        prints '^glibc  *-  *[0-9.]*!'
 }
 takes_options_of_replay() {
     exits 0 compare lanes -r 1 -a glibc --json f.json --engine switch -- --limit 1000 &&
@@ -296,6 +299,148 @@ all_installed_by_default() {
         json f.json 'names = j["allocators"].map { |a| a["name"] }
             names.include?("tcmalloc") && !names.include?("tcmalloc-noswitch")'
 }
+# --- the verdict, of reports with known numbers ---
+
+# A replay that calls no allocator: its report has the next line of the file $made/$ROW: bytes of
+# peak RSS, seconds, and what else a report has. What is in the file $made/$ROW.printed it prints.
+export made=$PWD/made
+mkdir -p made/bin
+ln "$bin/malloctape" made/bin/ 2>/dev/null || cp "$bin/malloctape" made/bin/
+cat >made/bin/replay <<'END'
+#!/bin/bash
+json=
+while [ $# -gt 0 ]; do
+    [ "$1" != --json ] || json=$2
+    shift
+done
+row=$made/${ROW:-facts}
+[ ! -e "$row.printed" ] || cat "$row.printed"
+read -r rss seconds more <"$row"
+sed -i 1d "$row"
+cat >"$json" <<REPORT
+{"status": "complete", "recording": "complete", "allocator": "made", "engine": "switch",
+ "touch": "pages", "program": "${program:-/bin/made}", "events": ${events:-20000}, "threads": 1,
+ "busy_threads": 1, "thread_switches": 0, "by_kind": {"malloc": 10000, "free": 10000},
+ "live_at_end": 0, "peak_live_bytes": 10000000, "rss_per_live": 1.5,
+ "peak_net_rss_bytes": $rss, "user_seconds": $seconds, "system_seconds": 0 ${more:+, $more}}
+REPORT
+END
+chmod +x made/bin/replay
+
+# reports ROW RSS/SECONDS... [MORE] - what replays of that row report, one after another; MORE is
+# added to each.
+reports() {
+    local row=$1 more= pair
+    shift
+    for pair in "$@"; do case $pair in '"'*) more=$pair ;; esac; done
+    for pair in "$@"; do
+        case $pair in '"'*) ;; *) echo "${pair%/*}000000 ${pair#*/} $more" ;; esac
+    done >"made/$row"
+}
+
+# judged ROW... - compares them, from the reports of their names, by their least number.
+judged() {
+    local list=
+    echo '0 0' >made/facts
+    for row in "$@"; do list+=",glibc:ROW=$row"; done
+    exit_status made/bin/malloctape compare lanes -r "${runs:-5}" -a "${list#,}" \
+        ${sort:+--sort $sort} --json f.json >out 2>err
+    [ "$status" = 0 ]
+}
+# order TABLE - the rows of the first or second table, with their ranks.
+order() {
+    awk -v wanted="$1" '/^allocator/ { table++ } /^Best|^For|^No/ { exit } table == wanted {
+        if ($1 == "glibc") rank = $2
+        if ($1 ~ /^ROW=/) printf "%s%s:%s", found++ ? " " : "", rank, substr($1, 5) }' out
+}
+has_order() {
+    [ "$(order "$1")" = "$2" ] && return
+    echo "# table $1: $(order "$1"), not $2"
+    return 1
+}
+
+# Memory: b and d are less than 1 MiB apart, and one disturbed round of c does not matter.
+ranks_rows() {
+    reports a 300/1.0 300/1.1 300/0.9 300/1.0 300/1.0
+    reports b 100/2.0 100/2.0 100/2.0 100/2.0 100/2.1
+    reports c 200/1.0 200/1.0 250/1.0 200/1.0 200/1.1
+    reports d 100/3.0 100/3.0 101/3.0 100/3.0 100/9.0
+    judged a b c d && has_order 1 '1=:b 1=:d 3:c 4:a' && has_order 2 '1=:c 1=:a 3:b 4:d' &&
+        json f.json 'j["allocators"].map { |a| [a["rank_memory"], a["rank_time"]] } ==
+            [[4, 1], [1, 3], [3, 1], [1, 4]]'
+}
+says_verdict() {
+    tr '\n' ' ' <out | tr -s ' ' >line
+    grep -q 'Best for memory: glibc:ROW=b and glibc:ROW=d (equal); the next, glibc:ROW=c, takes '"$(:
+        )"'95.4 MiB (100 %) more than glibc:ROW=b (95 % sure: 95.4 to [0-9.]* MiB)\.' line &&
+        grep -q 'Best for time: glibc:ROW=c and glibc:ROW=a (equal); the next, glibc:ROW=b, takes '"$(:
+            )"'100 % more than' line &&
+        json f.json 'v = j["verdict"]; m = v["memory"]
+            m["best"] == %w[glibc:ROW=b glibc:ROW=d] && m["next"] == "glibc:ROW=c" &&
+                m["lead"] == 100e6 && v["time"]["best"].sort == %w[glibc:ROW=a glibc:ROW=c] &&
+                    v["text"].start_with?("Best for memory: ")'
+}
+# Differences below 1 MiB, 1 % (5 % of time), and those that are less than the noise.
+knows_equal() {
+    reports a 500/1.00 500/1.00 500/1.00 500/1.00 500/1.00
+    reports b 504/1.04 504/1.04 504/1.04 504/1.04 504/1.04
+    judged a b && has_order 1 '1=:a 1=:b' && prints 'For memory all are equal. For time all are' &&
+        reports a 500/1.0 600/1.5 700/2.0 500/1.0 600/1.2 &&
+        reports b 550/1.1 630/1.6 720/2.1 560/1.2 610/1.3 &&
+        judged a b && has_order 1 '1=:a 1=:b' && has_order 2 '1=:a 1=:b'
+}
+sorts_by_one() {
+    for sort in memory time; do
+        reports a 300/1 300/1 300/1 300/1 300/1
+        reports b 100/2 100/2 100/2 100/2 100/2
+        judged a b || return 1
+        case $sort in
+        memory) has_order 1 '1:b 2:a' && has_order 2 '2:b 1:a' || return 1 ;;
+        time) has_order 1 '2:a 1:b' && has_order 2 '1:a 2:b' || return 1 ;;
+        esac
+    done
+    sort=
+    exits 2 compare lanes --sort size && says "by memory or time, not by 'size'"
+}
+few_runs_are_unsure() {
+    reports a 300/1 300/1
+    reports b 100/2 100/2
+    runs=2 judged a b && tr '\n' ' ' <out | tr -s ' ' |
+        grep -q '200 %) more; 2 runs are too few to say how sure that is'
+}
+ranks_no_short_trace() {
+    reports a 300/1
+    reports b 100/2
+    events=9999 runs=1 judged a b && has_order 1 '-:a -:b' &&
+        prints '^No ranking: fewer than 10000 calls' && ! prints '^Best' &&
+        json f.json 'j["verdict"]["few_calls"] && j["verdict"]["memory"]["best"].empty? &&
+            j["allocators"].all? { |a| a["rank_memory"].nil? }'
+}
+# What an allocator prints, what a report warns of, and what all reports warn of.
+warns() {
+    local of_all='{"key": "unknown_frees", "text": "7 frees of unknown objects"}'
+    reports a 300/1 '"warnings": ['"$of_all"']'
+    reports b 100/2 '"warnings": ['"$of_all"',
+        {"key": "setting_not_shown", "text": "one arena"}]'
+    sed -i ':a; N; s/\n */ /; ta' made/b
+    printf 'replay: not this one\n\nbogus setting: x\nmore\n' >made/a.printed
+    program=/bin/bash runs=1 judged a b && rm made/a.printed &&
+        [ "$(grep -c '7 frees of unknown objects' out)" = 1 ] && prints '^! 7 frees' &&
+        prints '^! bash mostly starts other programs' &&
+        prints '^  ! it printed: bogus setting: x$' && prints '^  ! one arena$' &&
+        prints '^glibc  *1  *95.4! ' && prints '^glibc  *2  *286.1 ' &&
+        json f.json 'a, b = j["allocators"]
+            a["printed"] == "bogus setting: x" && b["printed"].nil? &&
+                b["warnings"] == ["one arena"] && j["warnings"].size == 2'
+}
+tells_complaint() {
+    local jemalloc
+    jemalloc=$(ls /usr/lib/*/libjemalloc.so.2 2>/dev/null | head -n 1)
+    [ -n "$jemalloc" ] || return 0
+    exits 0 compare churn -r 1 -a "$jemalloc:MALLOC_CONF=bogus:1,glibc" &&
+        prints '^  ! it printed: <jemalloc>: Invalid conf pair: bogus:1$'
+}
+
 refuses_nonsense() {
     exits 2 compare && says 'which trace?' && exits 2 compare a b && says 'one trace, please' &&
         exits 2 compare lanes -a jmalloc && says "there is no allocator 'jmalloc'" &&
@@ -323,8 +468,8 @@ check 'a damaged trace is told once, with the offset' refuses_damage
 check 'a damaged recording, too' refuses_damaged_recording
 check 'other files are refused' refuses_other_files
 check 'a missing file is told' refuses_missing_file
-check 'the table has a row for each' tells_table
-check 'the table has 120 columns at most' fits_in_120_columns
+check 'the tables have a row for each' tells_tables
+check 'the tables have 120 columns at most' fits_in_120_columns
 check 'a time below the step of the clock is told as that' tells_steps
 check 'JSON: median, least and greatest of every number' tells_json
 check 'JSON on the standard output, alone' tells_json_alone
@@ -355,5 +500,13 @@ check 'threads and touched pages by default' answers_by_default
 check 'RSS below live bytes has a word' tells_untouched
 check 'options of replay behind --' takes_options_of_replay
 check 'without a list, all that are installed' all_installed_by_default
+check 'rows are ranked, best first, and equal ones share a rank' ranks_rows
+check 'the verdict: who is best, by how much, how sure' says_verdict
+check 'small differences and noise are called equal' knows_equal
+check 'all tables by one measure' sorts_by_one
+check 'few runs are not sure' few_runs_are_unsure
+check 'fewer than 10 000 calls are not ranked' ranks_no_short_trace
+check 'warnings stand beside what they spoil' warns
+check 'an allocator that complains is heard' tells_complaint
 check 'exit 2 for mistakes on the command line' refuses_nonsense
 check 'SIGTERM ends it and leaves nothing behind' stops_when_asked

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "compare/find.h"
 #include "compare/list.h"
 #include "compare/numbers.h"
+#include "compare/rank.h"
 #include "compare/series.h"
 
 namespace {
@@ -182,6 +184,67 @@ TEST(Numbers, OfReports)
     EXPECT_TRUE(std::isnan(compare_spread_of(number("free_p99_ns"), reports).median));
     EXPECT_TRUE(std::isnan(compare_spread_of(number("peak_heap_bytes"), reports).median));
     json_decref(reports);
+}
+
+rank_difference difference(const std::vector<double> &one, const std::vector<double> &other,
+                           rank_threshold threshold)
+{
+    rank_candidate candidates[] = {{one.data(), one.size(), 0, false},
+                                   {other.data(), other.size(), 0, false}};
+    return rank_difference_of(&candidates[0], &candidates[1], &threshold);
+}
+
+// With five values each, the two differences at either end lie outside of the interval.
+TEST(Rank, Difference)
+{
+    rank_difference of = difference({11, 12, 13, 14, 15}, {1, 1, 1, 1, 2}, {0, 0});
+    EXPECT_EQ(of.median, 12);
+    EXPECT_EQ(of.least, 10);
+    EXPECT_EQ(of.most, 14);
+    EXPECT_TRUE(of.counts);
+    EXPECT_FALSE(difference({11, 12, 13, 14, 15}, {1, 1, 1, 1, 2}, {12, 0}).counts);
+    EXPECT_TRUE(difference({11, 12, 13, 14, 15}, {1, 1, 1, 1, 2}, {11.9, 0}).counts);
+    EXPECT_FALSE(difference({104}, {100}, {0, 0.05}).counts);
+    EXPECT_TRUE(difference({106}, {100}, {0, 0.05}).counts);
+    EXPECT_FALSE(difference({1, 5, 9}, {2, 4, 6}, {0, 0}).counts);
+    EXPECT_TRUE(std::isnan(difference({}, {1}, {0, 0}).median));
+}
+
+std::string ranks(const std::vector<std::vector<double>> &values, rank_threshold threshold)
+{
+    std::vector<rank_candidate> candidates;
+    for (const std::vector<double> &one : values)
+        candidates.push_back({one.data(), one.size(), 0, false});
+    rank_all(candidates.data(), candidates.size(), &threshold);
+    std::string text;
+    for (const rank_candidate &one : candidates)
+        text += std::to_string(one.rank) + (one.shared ? "= " : " ");
+    return text;
+}
+
+TEST(Rank, All)
+{
+    EXPECT_EQ(ranks({{30}, {10}, {20}, {11}}, {2, 0}), "4 1= 3 1= ");
+    EXPECT_EQ(ranks({{30}, {}, {20}}, {2, 0}), "2 0 1 ");
+    EXPECT_EQ(ranks({{1}, {1}, {1}}, {0, 0}), "1= 1= 1= ");
+    // A chain, of which neighbours are equal: the last is worse than the first.
+    EXPECT_EQ(ranks({{10}, {11}, {12}}, {1.5, 0}), "1= 1= 3 ");
+}
+
+// The same two times, measured again and again with noise of a tenth and one disturbed round.
+TEST(Rank, IsTheSameEachTime)
+{
+    std::mt19937 random(1);
+    std::uniform_real_distribution<double> noise(1, 1.1);
+    for (int repeat = 0; repeat < 200; repeat++) {
+        std::vector<std::vector<double>> values(3);
+        for (double time : {100.0, 101.0, 150.0}) {
+            std::vector<double> &of = values[time == 100 ? 0 : time == 101 ? 1 : 2];
+            for (int round = 0; round < 5; round++)
+                of.push_back(time * noise(random) * (round == repeat % 5 ? 1.2 : 1));
+        }
+        ASSERT_EQ(ranks(values, {0, 0.05}), "1= 1= 3 ") << "repeat " << repeat;
+    }
 }
 
 // What compare makes of a file with this text.

@@ -1,0 +1,115 @@
+#include "compare/rank.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare/numbers.h"
+
+/* Of the normal distribution, for 95 %. */
+#define DEVIATIONS_95 1.96
+
+static int ascending(const void *one, const void *other)
+{
+    double left = *(const double *)one, right = *(const double *)other;
+    return (left > right) - (left < right);
+}
+
+/* How many differences lie outside of the interval on each side. */
+static size_t outside(size_t one_count, size_t other_count)
+{
+    double pairs = (double)one_count * (double)other_count;
+    double deviation = sqrt(pairs * (double)(one_count + other_count + 1) / 12);
+    double k = floor(pairs / 2 - DEVIATIONS_95 * deviation);
+    return k > 1 ? (size_t)k - 1 : 0;
+}
+
+static double median_of(const struct rank_candidate *candidate)
+{
+    double *values = calloc(candidate->count, sizeof *values);
+    if (values == NULL) return NAN;
+    memcpy(values, candidate->values, candidate->count * sizeof *values);
+    double median = compare_spread_values(values, candidate->count).median;
+    free(values);
+    return median;
+}
+
+struct rank_difference rank_difference_of(const struct rank_candidate *one,
+                                          const struct rank_candidate *other,
+                                          const struct rank_threshold *threshold)
+{
+    struct rank_difference difference = {NAN, NAN, NAN, false};
+    size_t pairs = one->count * other->count, skipped = outside(one->count, other->count);
+    double *all = pairs > 0 ? calloc(pairs, sizeof *all) : NULL;
+    if (all == NULL) return difference;
+    for (size_t i = 0; i < pairs; i++)
+        all[i] = one->values[i / other->count] - other->values[i % other->count];
+    qsort(all, pairs, sizeof *all, ascending);
+    difference.median = (all[(pairs - 1) / 2] + all[pairs / 2]) / 2;
+    difference.least = all[skipped];
+    difference.most = all[pairs - 1 - skipped];
+    free(all);
+    double least_that_counts =
+        fmax(threshold->absolute, threshold->relative * fmin(median_of(one), median_of(other)));
+    difference.counts = fabs(difference.median) > least_that_counts &&
+                        (difference.least > 0 || difference.most < 0);
+    return difference;
+}
+
+static bool is_worse(const struct rank_candidate *one, const struct rank_candidate *other,
+                     const struct rank_threshold *threshold)
+{
+    struct rank_difference difference = rank_difference_of(one, other, threshold);
+    return difference.counts && difference.median > 0;
+}
+
+/* Of those without a rank: whether it is worse than one of them. */
+static bool is_beaten(const struct rank_candidate *candidates, size_t count,
+                      const struct rank_candidate *one, const struct rank_threshold *threshold)
+{
+    for (size_t i = 0; i < count; i++)
+        if (candidates[i].rank == 0 && candidates[i].count > 0 &&
+            is_worse(one, &candidates[i], threshold))
+            return true;
+    return false;
+}
+
+/* Gives `rank` to all that are marked, and tells how many. */
+static unsigned rank_give(struct rank_candidate *candidates, size_t count, const bool *marked,
+                          unsigned rank)
+{
+    unsigned given = 0;
+    for (size_t i = 0; i < count; i++)
+        given += marked[i];
+    for (size_t i = 0; i < count; i++) {
+        if (!marked[i]) continue;
+        candidates[i].rank = rank;
+        candidates[i].shared = given > 1;
+    }
+    return given;
+}
+
+void rank_all(struct rank_candidate *candidates, size_t count,
+              const struct rank_threshold *threshold)
+{
+    unsigned rank = 1, left = 0, given;
+    bool *marked = calloc(count + 1, sizeof *marked);
+    for (size_t i = 0; i < count; i++) {
+        candidates[i].rank = 0;
+        left += candidates[i].count > 0;
+    }
+    for (; marked != NULL && left > 0; rank += given, left -= given) {
+        bool any = false;
+        for (size_t i = 0; i < count; i++) {
+            const struct rank_candidate *one = &candidates[i];
+            marked[i] =
+                one->rank == 0 && one->count > 0 && !is_beaten(candidates, count, one, threshold);
+            any |= marked[i];
+        }
+        /* Each is worse than another one: noise. */
+        for (size_t i = 0; i < count && !any; i++)
+            marked[i] = candidates[i].rank == 0 && candidates[i].count > 0;
+        given = rank_give(candidates, count, marked, rank);
+    }
+    free(marked);
+}

@@ -1,0 +1,323 @@
+#include "compare/verdict.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare/compare.h"
+#include "compare/numbers.h"
+#include "compare/warnings.h"
+
+#define MIB (1024.0 * 1024)
+
+/* What each measure is of, and which differences of it count. Time: replays of a trace differ by
+ * some per cent from one comparison to the next, and what an allocator takes is a small part of a
+ * program's time. */
+static const struct {
+    const char *key, *number;
+    struct rank_threshold threshold;
+} measures[COMPARE_MEASURES] = {
+    [COMPARE_MEMORY] = {"memory", "peak_net_rss_bytes", {MIB, 0.01}},
+    [COMPARE_TIME] = {"time", "cpu_seconds", {0, 0.05}},
+};
+
+/* ---- ranks ---- */
+
+static bool is_ranked(const struct compare *compare, const struct compare_row *row)
+{
+    return !compare->few_calls && *row->why == '\0' && !compare_row_is_nothing(row);
+}
+
+/* The values of all rows, one row after another, and candidates that have them. */
+struct candidates {
+    double *values;
+    struct rank_candidate *of_row;
+};
+
+static void candidates_free(struct candidates *candidates)
+{
+    free(candidates->values);
+    free(candidates->of_row);
+}
+
+static bool candidates_take(struct candidates *candidates, const struct compare *compare,
+                            enum compare_measure measure)
+{
+    const struct compare_number *number = compare_number_find(measures[measure].number);
+    size_t rounds = compare->options.rounds;
+    candidates->values = calloc(compare->rows_count * rounds + 1, sizeof(double));
+    candidates->of_row = calloc(compare->rows_count + 1, sizeof *candidates->of_row);
+    if (candidates->values == NULL || candidates->of_row == NULL) return false;
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        const struct compare_row *row = &compare->rows[i];
+        double *values = &candidates->values[i * rounds];
+        if (!is_ranked(compare, row)) continue;
+        size_t count = compare_values_of(number, row->reports, values, rounds);
+        if (!isnan(compare_spread_of(number, row->reports).median))
+            candidates->of_row[i] = (struct rank_candidate){.values = values, .count = count};
+    }
+    return true;
+}
+
+/* ---- order ---- */
+
+/* The measure by which is sorted; rows that are equal by it go by the other one. */
+static bool goes_before(const struct compare_row *one, const struct compare_row *other,
+                        enum compare_measure measure)
+{
+    const enum compare_measure then = measure == COMPARE_MEMORY ? COMPARE_TIME : COMPARE_MEMORY;
+    const enum compare_measure by[] = {measure, then};
+    for (size_t i = 0; i < COMPARE_MEASURES; i++) {
+        unsigned left = one->rank[by[i]], right = other->rank[by[i]];
+        if (left != right) return left != 0 && (right == 0 || left < right);
+    }
+    return false;
+}
+
+/* Insertion: equal ones stay as they were given. */
+static void sort(struct compare *compare, enum compare_measure measure)
+{
+    const struct compare_row **order = compare->verdicts[measure].order;
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        const struct compare_row *row = &compare->rows[i];
+        size_t at = i;
+        for (; at > 0 && goes_before(row, order[at - 1], measure); at--)
+            order[at] = order[at - 1];
+        order[at] = row;
+    }
+}
+
+/* ---- lead ---- */
+
+/* The lead over the row with number `of` of that one with rank 1 which has the greatest; next is
+ * NULL if none leads. */
+static struct compare_verdict lead_over(const struct compare *compare, size_t of,
+                                        enum compare_measure measure,
+                                        const struct rank_candidate *candidates)
+{
+    struct compare_verdict over = {.next = NULL};
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        if (candidates[i].rank != 1) continue;
+        struct rank_difference lead =
+            rank_difference_of(&candidates[of], &candidates[i], &measures[measure].threshold);
+        if (!lead.counts || (over.next != NULL && lead.median <= over.lead.median)) continue;
+        over.next = &compare->rows[of];
+        over.before = &compare->rows[i];
+        over.lead = lead;
+    }
+    return over;
+}
+
+/* The least lead over any row. */
+static void lead_find(struct compare *compare, enum compare_measure measure,
+                      const struct rank_candidate *candidates)
+{
+    struct compare_verdict *verdict = &compare->verdicts[measure];
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        if (candidates[i].rank <= 1) continue;
+        struct compare_verdict over = lead_over(compare, i, measure, candidates);
+        if (over.next == NULL ||
+            (verdict->next != NULL && over.lead.median >= verdict->lead.median))
+            continue;
+        verdict->next = over.next;
+        verdict->before = over.before;
+        verdict->lead = over.lead;
+    }
+    if (verdict->next == NULL) return;
+    const struct compare_number *number = compare_number_find(measures[measure].number);
+    verdict->before_median = compare_spread_of(number, verdict->before->reports).median;
+}
+
+static bool judge(struct compare *compare, enum compare_measure measure)
+{
+    struct candidates candidates = {0};
+    struct compare_verdict *verdict = &compare->verdicts[measure];
+    verdict->order = calloc(compare->rows_count + 1, sizeof(void *));
+    bool good = verdict->order != NULL && candidates_take(&candidates, compare, measure);
+    if (good) rank_all(candidates.of_row, compare->rows_count, &measures[measure].threshold);
+    for (size_t i = 0; good && i < compare->rows_count; i++) {
+        compare->rows[i].rank[measure] = candidates.of_row[i].rank;
+        compare->rows[i].rank_shared[measure] = candidates.of_row[i].shared;
+        verdict->ranked += candidates.of_row[i].rank != 0;
+        verdict->best += candidates.of_row[i].rank == 1;
+    }
+    if (good) lead_find(compare, measure, candidates.of_row);
+    candidates_free(&candidates);
+    return good;
+}
+
+bool compare_judge(struct compare *compare)
+{
+    const json_t *events = json_object_get(compare->facts, "events");
+    compare->few_calls = json_integer_value(events) < COMPARE_CALLS_MIN;
+    if (!judge(compare, COMPARE_MEMORY) || !judge(compare, COMPARE_TIME)) return false;
+    sort(compare, COMPARE_MEMORY);
+    sort(compare, COMPARE_TIME);
+    return compare_warnings_collect(compare);
+}
+
+void compare_judge_end(struct compare *compare)
+{
+    for (size_t i = 0; i < COMPARE_MEASURES; i++)
+        free(compare->verdicts[i].order);
+    free(compare->warnings);
+}
+
+/* ---- telling ---- */
+
+const char *compare_rank_text(const struct compare_row *row, enum compare_measure measure,
+                              char *text, size_t bytes)
+{
+    if (row->rank[measure] == 0)
+        snprintf(text, bytes, "-");
+    else
+        snprintf(text, bytes, "%u%s", row->rank[measure], row->rank_shared[measure] ? "=" : "");
+    return text;
+}
+
+struct sentence {
+    char *text;
+    size_t bytes, used;
+};
+
+static void add(struct sentence *sentence, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void add(struct sentence *sentence, const char *format, ...)
+{
+    va_list arguments;
+    size_t left = sentence->bytes - sentence->used;
+    va_start(arguments, format);
+    int length = vsnprintf(sentence->text + sentence->used, left, format, arguments);
+    va_end(arguments);
+    if (length > 0) sentence->used += (size_t)length < left ? (size_t)length : left - 1;
+}
+
+/* "a", "a and b", "a, b and c" */
+static void add_best(struct sentence *sentence, const struct compare_verdict *verdict)
+{
+    for (size_t i = 0; i < verdict->best; i++) {
+        bool last = i + 1 == verdict->best;
+        add(sentence, "%s%s", i == 0 ? "" : last ? " and " : ", ", verdict->order[i]->label);
+    }
+}
+
+static void add_lead(struct sentence *sentence, const struct compare_verdict *verdict,
+                     enum compare_measure measure, unsigned rounds)
+{
+    const struct rank_difference *lead = &verdict->lead;
+    double per_cent = 100 / verdict->before_median;
+    add(sentence, "; the next, %s, takes ", verdict->next->label);
+    if (measure == COMPARE_MEMORY) add(sentence, "%.1f MiB (", lead->median / MIB);
+    add(sentence, "%.0f %%", lead->median * per_cent);
+    if (measure == COMPARE_MEMORY) add(sentence, ")");
+    add(sentence, " more");
+    if (verdict->best > 1) add(sentence, " than %s", verdict->before->label);
+    if (rounds < RANK_VALUES_MIN)
+        add(sentence, "; %u %s too few to say how sure that is", rounds,
+            rounds == 1 ? "run is" : "runs are");
+    else if (measure == COMPARE_MEMORY)
+        add(sentence, " (95 %% sure: %.1f to %.1f MiB)", lead->least / MIB, lead->most / MIB);
+    else
+        add(sentence, " (95 %% sure: %.0f to %.0f %%)", lead->least * per_cent,
+            lead->most * per_cent);
+}
+
+static void add_measure(struct sentence *sentence, const struct compare *compare,
+                        enum compare_measure measure)
+{
+    const struct compare_verdict *verdict = &compare->verdicts[measure];
+    if (verdict->best == verdict->ranked) {
+        add(sentence, "For %s all are equal", measures[measure].key);
+        return;
+    }
+    add(sentence, "Best for %s: ", measures[measure].key);
+    add_best(sentence, verdict);
+    if (verdict->best > 1) add(sentence, " (equal)");
+    if (verdict->next != NULL) add_lead(sentence, verdict, measure, compare->options.rounds);
+}
+
+const char *compare_verdict_text(const struct compare *compare, char *text, size_t bytes)
+{
+    struct sentence sentence = {text, bytes, 0};
+    *text = '\0';
+    if (compare->few_calls) {
+        add(&sentence,
+            "No ranking: fewer than %d calls say more about the start of a program "
+            "than about an allocator.",
+            COMPARE_CALLS_MIN);
+        return text;
+    }
+    for (enum compare_measure measure = 0; measure < COMPARE_MEASURES; measure++) {
+        if (compare->verdicts[measure].ranked < 2) continue;
+        if (sentence.used > 0) add(&sentence, " ");
+        add_measure(&sentence, compare, measure);
+        add(&sentence, ".");
+    }
+    return text;
+}
+
+/* ---- warnings ---- */
+
+bool compare_is_spoiled(const struct compare *compare, const struct compare_row *row,
+                        const char *number)
+{
+    for (size_t i = 0; i < compare->warnings_count; i++) {
+        const struct compare_warning *warning = &compare->warnings[i];
+        if (warning->row == row && warning->number != NULL && strcmp(warning->number, number) == 0)
+            return true;
+    }
+    return false;
+}
+
+json_t *compare_warnings_json(const struct compare *compare, const struct compare_row *row)
+{
+    json_t *texts = json_array();
+    for (size_t i = 0; i < compare->warnings_count; i++) {
+        json_t *text = json_string(compare->warnings[i].text);
+        if (compare->warnings[i].row == row && text != NULL)
+            json_array_append_new(texts, text);
+        else
+            json_decref(text);
+    }
+    return texts;
+}
+
+/* ---- JSON ---- */
+
+static json_t *json_labels(const struct compare_verdict *verdict, size_t count)
+{
+    json_t *labels = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(labels, json_string(verdict->order[i]->label));
+    return labels;
+}
+
+static json_t *json_verdict(const struct compare *compare, enum compare_measure measure)
+{
+    const struct compare_verdict *verdict = &compare->verdicts[measure];
+    json_t *object = json_object();
+    json_object_set_new(object, "number", json_string(measures[measure].number));
+    json_object_set_new(object, "order", json_labels(verdict, compare->rows_count));
+    json_object_set_new(object, "best", json_labels(verdict, verdict->best));
+    if (verdict->next == NULL) return object;
+    json_object_set_new(object, "next", json_string(verdict->next->label));
+    json_object_set_new(object, "before", json_string(verdict->before->label));
+    json_object_set_new(object, "lead", json_real(verdict->lead.median));
+    json_object_set_new(object, "lead_least", json_real(verdict->lead.least));
+    json_object_set_new(object, "lead_most", json_real(verdict->lead.most));
+    return object;
+}
+
+json_t *compare_verdict_json(const struct compare *compare)
+{
+    char text[4096];
+    json_t *object = json_object();
+    json_object_set_new(object, "text",
+                        json_string(compare_verdict_text(compare, text, sizeof text)));
+    json_object_set_new(object, "few_calls", json_boolean(compare->few_calls));
+    for (enum compare_measure measure = 0; measure < COMPARE_MEASURES; measure++)
+        json_object_set_new(object, measures[measure].key, json_verdict(compare, measure));
+    return object;
+}

@@ -1,0 +1,59 @@
+/* compare/verdict - which rows are best for memory and for time, and what is wrong with the answer.
+ *
+ * Memory is the peak of resident memory, time the processor time of a replay (rank.h says what is
+ * equal). A row that failed and `none` have no rank, nor has any row if the trace is too short. */
+#ifndef MALLOCTAPE_COMPARE_VERDICT_H
+#define MALLOCTAPE_COMPARE_VERDICT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "compare/rank.h"
+
+struct compare;
+struct compare_row;
+
+enum compare_measure { COMPARE_MEMORY, COMPARE_TIME, COMPARE_MEASURES };
+
+/* Fewer calls say more about the start of a program than about an allocator. */
+enum { COMPARE_CALLS_MIN = 10000 };
+
+/* By one measure. */
+struct compare_verdict {
+    const struct compare_row **order; /* all rows, best first */
+    size_t ranked, best;              /* how many have a rank; how many rank 1 */
+    const struct compare_row *next;   /* that of the others with the least lead over it; NULL */
+    const struct compare_row *before; /* the best one that lead is of */
+    double before_median;
+    struct rank_difference lead; /* next less before */
+};
+
+/* What makes a number, or all of a row, less than it seems. */
+struct compare_warning {
+    const struct compare_row *row; /* NULL: the whole comparison */
+    const char *number;            /* key of the number that it spoils, or NULL */
+    char text[400];
+};
+
+/* Ranks all rows, and collects the warnings. Once, after all runs; false: no memory. */
+bool compare_judge(struct compare *compare);
+
+void compare_judge_end(struct compare *compare);
+
+/* One sentence, for people; empty if there is nothing to compare. */
+const char *compare_verdict_text(const struct compare *compare, char *text, size_t bytes);
+
+/* "1", "2=" if others have the same, "-" without a rank. */
+const char *compare_rank_text(const struct compare_row *row, enum compare_measure measure,
+                              char *text, size_t bytes);
+
+/* Whether a warning of the row is about that number. */
+bool compare_is_spoiled(const struct compare *compare, const struct compare_row *row,
+                        const char *number);
+
+json_t *compare_verdict_json(const struct compare *compare);
+json_t *compare_warnings_json(const struct compare *compare, const struct compare_row *row);
+
+#endif

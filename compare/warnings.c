@@ -1,0 +1,154 @@
+#include "compare/warnings.h"
+
+#include <fnmatch.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare/compare.h"
+
+/* A launcher with more calls than that has work of its own. */
+enum { LAUNCHER_CALLS_MAX = 100000 };
+
+#define PEAK_RSS "peak_net_rss_bytes"
+
+static bool add(struct compare *compare, const struct compare_row *row, const char *number,
+                const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+static bool add(struct compare *compare, const struct compare_row *row, const char *number,
+                const char *format, ...)
+{
+    struct compare_warning *grown =
+        realloc(compare->warnings, (compare->warnings_count + 1) * sizeof *grown);
+    if (grown == NULL) return false;
+    compare->warnings = grown;
+    struct compare_warning *warning = &grown[compare->warnings_count++];
+    *warning = (struct compare_warning){.row = row, .number = number};
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(warning->text, sizeof warning->text, format, arguments);
+    va_end(arguments);
+    return true;
+}
+
+/* ---- the trace ---- */
+
+bool compare_is_launcher(const char *program)
+{
+    static const char *const patterns[] = {
+        "sh",      "bash",  "dash",    "zsh",     "env",    "nice", "nohup", "sudo",   "time",
+        "timeout", "xargs", "taskset", "numactl", "make",   "gcc*", "g++*",  "*-gcc*", "*-g++*",
+        "clang*",  "cc",    "c++",     "ninja",   "setsid", "npm",  "mvn",   "ccache"};
+    const char *slash = strrchr(program, '/'), *name = slash != NULL ? slash + 1 : program;
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+        if (fnmatch(patterns[i], name, 0) == 0) return true;
+    return false;
+}
+
+static bool collect_of_trace(struct compare *compare)
+{
+    const json_t *facts = compare->facts;
+    const char *program = json_string_value(json_object_get(facts, "program"));
+    long long calls = json_integer_value(json_object_get(facts, "events"));
+    if (program == NULL || calls > LAUNCHER_CALLS_MAX || !compare_is_launcher(program)) return true;
+    const char *slash = strrchr(program, '/');
+    return add(compare, NULL, NULL,
+               "%s mostly starts other programs, which are not in this trace: record --follow "
+               "records them, too",
+               slash != NULL ? slash + 1 : program);
+}
+
+/* ---- what reports say ---- */
+
+/* Of a report's warnings: those that compare says by itself are left out. */
+static bool is_told_otherwise(const char *key)
+{
+    return strcmp(key, "few_events") == 0 || strcmp(key, "rss_below_live") == 0;
+}
+
+static const char *spoiled_by(const char *key)
+{
+    return strcmp(key, "setting_not_shown") == 0 ? PEAK_RSS : NULL;
+}
+
+static const json_t *warnings_of(const struct compare_row *row)
+{
+    if (*row->why != '\0') return NULL;
+    return json_object_get(json_array_get(row->reports, 0), "warnings");
+}
+
+static bool has_warning(const struct compare_row *row, const json_t *warning)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach(warnings_of(row), i, one) if (json_equal(one, warning)) return true;
+    return false;
+}
+
+/* Whether every row that calls an allocator has it: then it is the trace's. */
+static bool is_of_all(const struct compare *compare, const json_t *warning)
+{
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        const struct compare_row *row = &compare->rows[i];
+        if (*row->why == '\0' && !compare_row_is_nothing(row) && !has_warning(row, warning))
+            return false;
+    }
+    return true;
+}
+
+static bool was_collected(const struct compare *compare, const char *text)
+{
+    for (size_t i = 0; i < compare->warnings_count; i++)
+        if (compare->warnings[i].row == NULL && strcmp(compare->warnings[i].text, text) == 0)
+            return true;
+    return false;
+}
+
+static bool collect_of_reports(struct compare *compare, const struct compare_row *row)
+{
+    size_t i;
+    json_t *warning;
+    json_array_foreach(warnings_of(row), i, warning)
+    {
+        const char *key = json_string_value(json_object_get(warning, "key"));
+        const char *text = json_string_value(json_object_get(warning, "text"));
+        if (key == NULL || text == NULL || is_told_otherwise(key)) continue;
+        bool all = is_of_all(compare, warning);
+        if (all && was_collected(compare, text)) continue;
+        if (!add(compare, all ? NULL : row, all ? NULL : spoiled_by(key), "%s", text)) return false;
+    }
+    return true;
+}
+
+/* ---- what numbers and output say ---- */
+
+/* Resident memory that is less than what live objects asked for, as it is shown: the kernel's
+ * account is off by some dozen pages. */
+static bool collect_too_small(struct compare *compare, const struct compare_row *row)
+{
+    const json_t *report = json_array_get(row->reports, 0);
+    const char *touch = json_string_value(json_object_get(report, "touch"));
+    bool untouched = touch != NULL && (strcmp(touch, "none") == 0 || strcmp(touch, "line") == 0);
+    const struct compare_number *number = compare_number_find("rss_per_live");
+    if (!(compare_spread_of(number, row->reports).median < 0.995)) return true;
+    return add(compare, row, PEAK_RSS, "less RSS than live bytes: %s",
+               untouched ? "pages that nobody wrote to are not resident"
+                         : "memory was swapped out, or not all was alive at one time");
+}
+
+static bool collect_of_row(struct compare *compare, const struct compare_row *row)
+{
+    if (*row->why != '\0' || compare_row_is_nothing(row)) return true;
+    if (*row->printed != '\0' && !add(compare, row, NULL, "it printed: %s", row->printed))
+        return false;
+    return collect_too_small(compare, row) && collect_of_reports(compare, row);
+}
+
+bool compare_warnings_collect(struct compare *compare)
+{
+    bool good = collect_of_trace(compare);
+    for (size_t i = 0; good && i < compare->rows_count; i++)
+        good = collect_of_row(compare, &compare->rows[i]);
+    return good;
+}
