@@ -123,15 +123,17 @@ static bool collect_of_reports(struct compare *compare, const struct compare_row
 
 /* ---- what numbers and output say ---- */
 
-/* Resident memory that is less than what live objects asked for, as it is shown: the kernel's
- * account is off by some dozen pages. */
+/* Resident memory that is less than what live objects asked for, by more than the kernel's account
+ * of it is off: some dozen pages of each counter. */
 static bool collect_too_small(struct compare *compare, const struct compare_row *row)
 {
+    const double account_bytes = 256 * 1024, account_share = 0.005;
     const json_t *report = json_array_get(row->reports, 0);
     const char *touch = json_string_value(json_object_get(report, "touch"));
     bool untouched = touch != NULL && (strcmp(touch, "none") == 0 || strcmp(touch, "line") == 0);
-    const struct compare_number *number = compare_number_find("rss_per_live");
-    if (!(compare_spread_of(number, row->reports).median < 0.995)) return true;
+    double live = json_number_value(json_object_get(compare->facts, "peak_live_bytes"));
+    double rss = compare_spread_of(compare_number_find(PEAK_RSS), row->reports).median;
+    if (!(rss < live * (1 - account_share) - account_bytes)) return true;
     return add(compare, row, PEAK_RSS, "less RSS than live bytes: %s",
                untouched ? "pages that nobody wrote to are not resident"
                          : "memory was swapped out, or not all was alive at one time");

@@ -101,7 +101,7 @@ refuses_missing_file() {
 # rank.
 tells_tables() {
     exits 0 compare lanes -r 3 -a "$few" -e switch && prints '^lanes.*: 101000 events, ' &&
-        prints '^allocator  *peak  *mean  *at end  *kept  *peak/live  *at peak  *at worst  *peak$' &&
+        prints '^allocator  *peak  *mean  *at end  *kept  *peak/live  *at peak  *at worst  ' &&
         prints '^allocator  *CPU  *spread  *wall  *per event  *p50  *p99' &&
         [ "$(grep -c '^tcmalloc  *[1-9]=*\( *\(< \)*[0-9][0-9.]*\)\{8\}' out)" = 2 ] &&
         [ "$(grep -c '^glibc  *[1-9]=*\( *\(< \)*[0-9][0-9.]*\)\{8\}' out)" = 2 ] &&
@@ -279,7 +279,7 @@ tells_untouched() {
     exits 0 compare big.raw.lz4 -r 1 -a glibc --json f.json &&
         ! prints 'less RSS than live' &&
         json f.json 'j["allocators"][0]["numbers"]["rss_per_live"]["median"]
-            .between?(0.995, 1.5)' &&
+            .between?(0.98, 1.5)' &&
         exits 0 compare big.raw.lz4 -r 1 -a glibc -- -t none &&
         prints '^  ! less RSS than live bytes: pages' &&
         prints '^glibc  *-  *[0-9.]*!'
@@ -299,6 +299,7 @@ all_installed_by_default() {
         json f.json 'names = j["allocators"].map { |a| a["name"] }
             names.include?("tcmalloc") && !names.include?("tcmalloc-noswitch")'
 }
+
 # --- the verdict, of reports with known numbers ---
 
 # A replay that calls no allocator: its report has the next line of the file $made/$ROW: bytes of
@@ -371,10 +372,10 @@ ranks_rows() {
 }
 says_verdict() {
     tr '\n' ' ' <out | tr -s ' ' >line
-    grep -q 'Best for memory: glibc:ROW=b and glibc:ROW=d (equal); the next, glibc:ROW=c, takes '"$(:
-        )"'95.4 MiB (100 %) more than glibc:ROW=b (95 % sure: 95.4 to [0-9.]* MiB)\.' line &&
-        grep -q 'Best for time: glibc:ROW=c and glibc:ROW=a (equal); the next, glibc:ROW=b, takes '"$(:
-            )"'100 % more than' line &&
+    sed -i 's/glibc:ROW=//g' line
+    grep -q 'Best for memory: b and d (equal); the next, c, takes 95.4 MiB (100 %) more than b' line &&
+        grep -q ' than b (95 % sure: 95.4 to [0-9.]* MiB)\. Best for time: ' line &&
+        grep -q ' Best for time: c and a (equal); the next, b, takes 100 % more than' line &&
         json f.json 'v = j["verdict"]; m = v["memory"]
             m["best"] == %w[glibc:ROW=b glibc:ROW=d] && m["next"] == "glibc:ROW=c" &&
                 m["lead"] == 100e6 && v["time"]["best"].sort == %w[glibc:ROW=a glibc:ROW=c] &&
