@@ -3,33 +3,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "common/installed.h"
 #include "common/output.h"
-#include "inspect/stream.h"
-
-#define ORDERING_PROGRAM "postprocess"
+#include "inspect/ordered.h"
 
 static bool order(struct stream *stream, const char *path, const char *ordered, char *why,
                   size_t why_bytes)
 {
     struct installed program;
-    struct stat status;
     if (!installed_find_program(&program, ORDERING_PROGRAM)) {
         snprintf(why, why_bytes, "%s not found", program.path);
         return false;
     }
     /* By its name where it has one: the spool of a killed program is found beside it. */
-    bool by_name = stat(path, &status) == 0 && S_ISREG(status.st_mode);
-    char *words[] = {(char *)ORDERING_PROGRAM,
-                     (char *)"--quiet",
-                     (char *)"--",
-                     by_name ? (char *)path : (char *)"-",
-                     (char *)ordered,
-                     NULL};
-    const struct compare_process process = {
-        .path = program.path, .words = words, .input = by_name ? -1 : stream->fd, .file = path};
+    const bool by_name = stream->is_file;
+    const char *const words[] = {ORDERING_PROGRAM,     "--quiet", "--",
+                                 by_name ? path : "-", ordered,   NULL};
+    const struct compare_process process = {.path = program.path,
+                                            .words = (char *const *)words,
+                                            .input = by_name ? -1 : stream->fd,
+                                            .file = path};
     return compare_process_run(&process, true, why, why_bytes);
 }
 
@@ -52,8 +46,7 @@ static bool copy(struct input *input, const char *to, struct error *error)
 static bool place_ordered(struct stream *stream, const char *path, const char *copied,
                           char *ordered, size_t ordered_bytes, struct error *error)
 {
-    struct stat status;
-    if (stat(path, &status) == 0 && S_ISREG(status.st_mode)) {
+    if (stream->is_file) {
         char *real = realpath(path, NULL);
         if (real == NULL) return error_set_system(error, "cannot find");
         snprintf(ordered, ordered_bytes, "%s", real);

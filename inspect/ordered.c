@@ -19,7 +19,7 @@ static bool ordering_start(struct ordered *ordered, const char *path, struct err
     if (!installed_find_program(&program, ORDERING_PROGRAM))
         return error_set(error, &error_system, ERROR_NO_OFFSET, "%.200s not found", program.path);
     if (pipe2(ends, O_CLOEXEC) != 0) return error_set_system(error, "cannot make a pipe");
-    const bool by_name = ordered->stream.file_bytes > 0;
+    const bool by_name = ordered->stream.is_file;
     const char *const words[] = {ORDERING_PROGRAM,     "--quiet", "--",
                                  by_name ? path : "-", "-",       NULL};
     const struct child child = {.path = program.path,

@@ -85,8 +85,10 @@ bool stream_open(struct stream *stream, const char *path, struct error *error)
     *stream = (struct stream){.fd = -1};
     stream->fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
     if (stream->fd < 0) return error_set_system(error, "cannot open");
-    if (fstat(stream->fd, &status) == 0 && S_ISREG(status.st_mode))
+    if (fstat(stream->fd, &status) == 0 && S_ISREG(status.st_mode)) {
+        stream->is_file = strcmp(path, "-") != 0;
         stream->file_bytes = (uint64_t)status.st_size;
+    }
     if (!input_open_fd(&stream->input, stream->fd)) {
         *error = stream->input.error;
         close(stream->fd);

@@ -25,6 +25,7 @@ enum stream_format { STREAM_RAW, STREAM_INSTRUCTIONS };
 struct stream {
     enum stream_format format;
     bool lz4;
+    bool is_file;        /* a regular one: it has a name, and a spool may lie beside it */
     uint64_t file_bytes; /* 0: not a regular file */
     struct input input;  /* STREAM_INSTRUCTIONS: at the first byte */
     int fd;              /* STREAM_RAW: at the first byte */
