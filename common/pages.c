@@ -38,6 +38,19 @@ static void pages_note(void *old, void *at, size_t bytes)
     pthread_mutex_unlock(&pages_mapped.lock);
 }
 
+bool pages_have(const void *address)
+{
+    bool found = false;
+    pthread_mutex_lock(&pages_mapped.lock);
+    for (unsigned i = 0; i < PAGES_RANGES && !found; i++) {
+        const struct range *range = &pages_mapped.ranges[i];
+        found = range->at != NULL && (const char *)address >= (const char *)range->at &&
+                (size_t)((const char *)address - (const char *)range->at) < range->bytes;
+    }
+    pthread_mutex_unlock(&pages_mapped.lock);
+    return found;
+}
+
 static size_t range_resident_bytes(const struct range *range, size_t page)
 {
     unsigned char present[RESIDENT_STEP];

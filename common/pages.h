@@ -13,6 +13,7 @@
 #ifndef MALLOCTAPE_PAGES_H
 #define MALLOCTAPE_PAGES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -32,6 +33,9 @@ void *pages_grow(void *at, size_t bytes_old, size_t bytes_new);
 
 /* NULL is ignored. */
 void pages_unmap(void *at, size_t bytes);
+
+/* Whether an address lies in a private mapping that is remembered. */
+bool pages_have(const void *address);
 
 /* Resident bytes of the private mappings that are remembered. */
 size_t pages_resident_bytes(void);

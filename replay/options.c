@@ -56,6 +56,7 @@ static int options_help(void)
         "  -j, --json=FILE     write the report as JSON; - is the standard output, without\n"
         "                      the table\n"
         "      --csv=PREFIX    write PREFIX.series.csv (memory over time) and PREFIX.latency.csv\n"
+        "      --snapshot=FILE write where objects lie and which pages are resident at the end\n"
         "      --sample=N      time one call in N by itself, on average (default 1024); 0: none\n"
         "      --verify-addresses\n"
         "                      does each object take the place that it had in the original? For\n"
@@ -134,6 +135,7 @@ enum {
     OPTION_HEAP_CALLS,
     OPTION_LIMIT,
     OPTION_SAMPLE,
+    OPTION_SNAPSHOT,
     OPTION_SPEED,
     OPTION_VERIFY_ADDRESSES,
     OPTION_WARMUP
@@ -150,6 +152,7 @@ static const struct option option_names[] = {
     {"limit", required_argument, NULL, OPTION_LIMIT},
     {"quiet", no_argument, NULL, 'q'},
     {"sample", required_argument, NULL, OPTION_SAMPLE},
+    {"snapshot", required_argument, NULL, OPTION_SNAPSHOT},
     {"speed", required_argument, NULL, OPTION_SPEED},
     {"touch", required_argument, NULL, 't'},
     {"verify-addresses", no_argument, NULL, OPTION_VERIFY_ADDRESSES},
@@ -196,6 +199,7 @@ static int options_take(struct options *options, int option, const char *argumen
         policy->verify_addresses = true;
         policy->heap_calls = true;
         return -1;
+    case OPTION_SNAPSHOT: options->snapshot = argument; return -1;
     case OPTION_CSV: options->csv = argument; return -1;
     case OPTION_HEAP_CALLS: policy->heap_calls = true; return -1;
     case 'j': options->json = argument; return -1;

@@ -11,10 +11,11 @@
 struct options {
     const struct engine *engine;
     struct policy policy;
-    const char *file; /* NULL: the standard input */
-    const char *json; /* NULL: none */
-    const char *csv;  /* what names of files begin with; NULL: none */
-    const char *cpus; /* as given; NULL: any processor */
+    const char *file;     /* NULL: the standard input */
+    const char *json;     /* NULL: none */
+    const char *snapshot; /* NULL: none */
+    const char *csv;      /* what names of files begin with; NULL: none */
+    const char *cpus;     /* as given; NULL: any processor */
     cpu_set_t cpu_set;
     cpu_set_t cpus_allowed; /* what the process could use before --cpu */
     bool quiet;

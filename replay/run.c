@@ -12,12 +12,15 @@
 #include "replay/lane_shares.h"
 #include "replay/looks.h"
 #include "replay/replay_thread.h"
+#include "replay/snapshot.h"
 
 #define REPLAY_ERROR_LIST(X)                                    \
     X(REPLAY_ERROR_NO_ADDRESSES, "replay_no_addresses",         \
       "addresses cannot be verified: the recording has none")   \
     X(REPLAY_ERROR_ENGINE_ADDRESSES, "replay_engine_addresses", \
-      "addresses cannot be verified with this engine")
+      "addresses cannot be verified with this engine")          \
+    X(REPLAY_ERROR_ENGINE_SNAPSHOT, "replay_engine_snapshot",   \
+      "there is no snapshot with this engine")
 enum replay_error { REPLAY_ERROR_LIST(ERROR_LIST_ENUM) };
 static const struct error_kind replay_errors[] = {REPLAY_ERROR_LIST(ERROR_LIST_KIND)};
 
@@ -253,6 +256,12 @@ static bool run_open_address_check(struct run *run)
     return address_check_open(&run->report->address_check, error);
 }
 
+/* What --snapshot asks for, before the engine gives anything back. */
+static bool run_write_snapshot(struct run *run, const char *path)
+{
+    return path == NULL || snapshot_write(path, &run->state.executor, &run->state.error);
+}
+
 /* Opens what is needed for measuring. */
 static bool run_open(struct run *run, const struct options *options)
 {
@@ -263,6 +272,9 @@ static bool run_open(struct run *run, const struct options *options)
         return false;
     report->heap_source = calls ? run->looks.heap.source : "none";
     if (run->policy->verify_addresses && !run_open_address_check(run)) return false;
+    if (options->snapshot != NULL && !(calls && run->engine->indices))
+        return error_set(&run->state.error, &replay_errors[REPLAY_ERROR_ENGINE_SNAPSHOT],
+                         ERROR_NO_OFFSET, NULL);
     if (!calls && !lane_shares_open(&run->shares, &run->state.error)) return false;
     run->warm = run->policy->warmup_calls == 0;
     if (run->policy->original_clock) shown_clock_start();
@@ -303,6 +315,7 @@ void run_stream(const struct options *options, struct instruction_reader *reader
     if (opened) {
         const struct series_row last = run_row(&run, report->totals.calls, reader->objects.bytes);
         looks_end(&run.looks, &last);
+        good = good && run_write_snapshot(&run, options->snapshot);
         run.engine->finish(&run.state);
         report->realigned = run.state.realigned;
         progress_close(&run.progress);

@@ -211,6 +211,69 @@ const threadRows = () => lanes.map((lane) => [laneText(lane), countText(lane.cal
   countText(lane.made), bytesText(lane.bytes), countText(lane.ended), countText(lane.foreign),
   countText(lane.longest_turn), bytesText(lane.peak_bytes), bytesText(lane.end_bytes)]);
 
+// ---- what keeps pages resident: report --under ----
+
+const MOMENTS = { peak_rss: 'where RSS was largest', peak_live: 'where most was alive',
+  end: 'at the end' };
+const momentText = (moment) => moment.moments.map((name) => MOMENTS[name]).join(', ');
+const fullnessText = (at) => (at === 0 ? 'no object' : `up to ${round(100 * at / 16)} %`);
+
+// Cells in the order of addresses, as lines of a text; empty ones are red, full ones blue.
+function mapChart(moment) {
+  const cells = moment.map.live_per_mille;
+  const columns = 96;
+  const rows = Math.ceil(cells.length / columns);
+  const [empty, full] = [palette(theme.matches ? 2 : 1), palette(0)]
+    .map((text) => text.match(/\w\w/g).map((part) => parseInt(part, 16)));
+  const mixed = (part) => full.map((to, i) => Math.round(empty[i] + (to - empty[i]) * part));
+  const draw = { afterDraw: ({ ctx, chartArea: { left, top, width, height } }) => {
+    const size = { x: width / columns, y: Math.min(height / rows, 14) };
+    cells.forEach((live, i) => {
+      ctx.fillStyle = `rgb(${mixed(live / 1000).join(', ')})`;
+      ctx.fillRect(left + (i % columns) * size.x, top + Math.floor(i / columns) * size.y,
+        size.x - 0.5, size.y - 0.5);
+    });
+  } };
+  const hidden = { display: false };
+  return { type: 'scatter', plugins: [draw], data: { datasets: [] },
+    options: chartOptions({ plugins: { legend: hidden }, scales: { x: hidden, y: hidden } }) };
+}
+
+function blameChart(moment) {
+  const blames = moment.sparse.by_size;
+  const unit = unitFor(blames.map((one) => one.kept_bytes));
+  return { type: 'bar', data: { labels: blames.map((one) => countText(one.size)),
+    datasets: [{ data: blames.map((one) => one.kept_bytes / unit.bytes),
+      backgroundColor: palette(1) }] },
+  options: chartOptions({ indexAxis: 'y', plugins: { legend: { display: false } },
+    scales: { x: axis(`${unit.name} kept`, { beginAtZero: true }),
+      y: { ...axis('bytes'), ticks: { autoSkip: false } } } }) };
+}
+
+const unused = (moment) => moment.pages * moment.page_bytes - moment.live_bytes;
+
+function momentFigures(moment) {
+  const where = `Under ${data.under.allocator}, ${momentText(moment)}`;
+  const { sparse } = moment;
+  return [
+    { title: `${where}: the heap`, there: moment.pages > 0, config: () => mapChart(moment),
+      text: `${countText(moment.pages)} resident pages in the order of their addresses; blue: full `
+        + `of what is alive, ${theme.matches ? 'red' : 'orange'}: empty. `
+        + `${bytesText(unused(moment))} of ${bytesText(moment.pages * moment.page_bytes)} are not live.`,
+      label: () => `${bytesText(unused(moment))} are not live`,
+      table: () => ({ head: ['live of a page', 'pages'],
+        rows: moment.pages_by_fullness.map((count, at) => [fullnessText(at), countText(count)]) }) },
+    { title: `${where}: what keeps it`, there: sparse.objects > 0,
+      config: () => blameChart(moment),
+      text: `${bytesText(sparse.kept_bytes)} lie unused in ${countText(sparse.pages)} pages that are `
+        + `less than a quarter full, kept by ${countText(sparse.objects)} objects of these sizes.`,
+      label: () => sparse.by_size.slice(0, 3).map((one) => `${one.size} bytes`).join(', '),
+      table: () => ({ head: ['bytes', 'objects', 'keep', 'made by calls from', 'to'],
+        rows: sparse.by_size.map((one) => [countText(one.size), countText(one.objects),
+          bytesText(one.kept_bytes), countText(one.first_call), countText(one.last_call)]) }) },
+  ];
+}
+
 // ---- the page ----
 
 const foreign = sum(data.threads.map((lane) => lane.foreign));
@@ -265,4 +328,5 @@ showFigures([
     label: () => `${share(foreign, data.ended)} by another thread`,
     table: () => ({ head: ['thread', 'calls', 'made', 'bytes', 'ended', 'of others', 'longest turn',
       'at the peak', 'at the end'], rows: threadRows() }) },
+  ...(data.under ? data.under.moments.flatMap(momentFigures) : []),
 ].filter((figure) => figure.there), document.getElementById('charts'));

@@ -28,7 +28,7 @@ static bool take_batches(struct report_trace *trace, struct instruction_reader *
     progress_open(&progress, "malloctape report", "calls", reader->input->fd, true);
     bool good = true;
     while (good && instruction_reader_next(reader, &batch)) {
-        good = tally_add(&trace->tally, &batch);
+        good = tally_add(&trace->tally, &batch, batch.count);
         progress_show(&progress, reader->totals.calls, input_file_offset(reader->input));
     }
     progress_close(&progress);
@@ -50,13 +50,13 @@ static int read_all(struct report_trace *trace, struct instruction_reader *reade
     return strcmp(trace->status, "cut") == 0 ? PROGRAM_CUT : PROGRAM_OK;
 }
 
-int report_read(struct report_trace *trace, const char *path)
+int report_read(struct report_trace *trace, const char *path, const char *file)
 {
     struct instruction_reader reader;
     struct ordered ordered;
     struct error error = {0};
     *trace = (struct report_trace){.path = path, .status = "damaged"};
-    if (!ordered_open(&ordered, path, &error)) return cli_data_error(&cli_report, path, &error);
+    if (!ordered_open(&ordered, file, &error)) return cli_data_error(&cli_report, path, &error);
     instruction_reader_open(&reader, ordered.input);
     int status = read_all(trace, &reader);
     const bool ended = reader.state == INSTRUCTIONS_END;
@@ -83,6 +83,37 @@ const char *report_name(const struct report_trace *trace)
     const char *name = *trace->program != '\0' ? trace->program : trace->path;
     const char *slash = strrchr(name, '/');
     return slash != NULL ? slash + 1 : name;
+}
+
+/* The index behind the `calls`th call of a batch, counted from 1. */
+static size_t behind_call(const struct instruction_batch *batch, uint64_t calls)
+{
+    size_t at = 0;
+    for (; at < batch->count && calls > 0; at++)
+        calls -= (batch->opcodes[at] & INSTRUCTION_NUMBER_MASK) < CALL_KINDS;
+    return at;
+}
+
+bool report_tally_until(struct tally *tally, const char *path, uint64_t calls, struct error *error)
+{
+    struct input input;
+    struct instruction_reader reader;
+    struct instruction_batch batch;
+    if (!input_open(&input, path)) {
+        *error = input.error;
+        return false;
+    }
+    instruction_reader_open(&reader, &input);
+    instruction_reader_use_indices(&reader);
+    bool good = tally_open(tally);
+    while (good && tally->calls < calls && instruction_reader_next(&reader, &batch))
+        good = tally_add(tally, &batch, behind_call(&batch, calls - tally->calls));
+    if (!good) error_set_system(error, "no memory for objects");
+    good = good && tally->calls == calls;
+    if (!good) *error = error_is_set(error) ? *error : reader.error;
+    instruction_reader_close(&reader);
+    input_close(&input);
+    return good;
 }
 
 /* ---- what text and JSON share ---- */

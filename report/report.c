@@ -20,6 +20,9 @@ static const char help_text[] =
     "\n"
     "      --json FILE      write every number as JSON; - is the standard output, without the text\n"
     "      --html FILE      write a page with charts, for any browser (of one trace)\n"
+    "      --under ALLOCATOR\n"
+    "                       replay the trace under tcmalloc, glibc, jemalloc, mimalloc or a library\n"
+    "                       by its path, and say which objects keep its pages resident\n"
     "      --fail-if LIMIT  the exit status is 3 if it holds, as 'peak_live>100MiB', or of two\n"
     "                       traces 'calls>+5%' or 'calls>+1000'; may be given several times:\n"
     "                       calls, objects, bytes, peak_live, peak_objects, end_live, end_objects,\n"
@@ -34,7 +37,7 @@ enum { TRACES_MAX = 2, LIMITS_MAX = 32 };
 struct options {
     const char *paths[TRACES_MAX];
     unsigned traces;
-    const char *json, *html; /* NULL: none */
+    const char *json, *html, *under; /* NULL: none */
     struct report_limit limits[LIMITS_MAX];
     unsigned limits_count;
 };
@@ -59,8 +62,12 @@ static bool words_parse(struct options *options, int count, char **words)
         cli_usage_error(&cli_report, count == 0 ? "which trace?" : "one or two traces, please");
         return false;
     }
-    if (options->html != NULL && count == TRACES_MAX) {
-        cli_usage_error(&cli_report, "--html: one trace, please");
+    if ((options->html != NULL || options->under != NULL) && count == TRACES_MAX) {
+        cli_usage_error(&cli_report, "--html and --under: one trace, please");
+        return false;
+    }
+    if (options->under != NULL && !compare_find_knows(options->under)) {
+        cli_usage_error(&cli_report, "--under: there is no allocator '%s'", options->under);
         return false;
     }
     for (int i = 0; i < count; i++)
@@ -76,17 +83,17 @@ static bool words_parse(struct options *options, int count, char **words)
 /* Returns 0 to go on, or the exit status plus one. */
 static int options_parse(struct options *options, int count, char **words)
 {
-    static const struct option known[] = {{"json", required_argument, NULL, 'j'},
-                                          {"html", required_argument, NULL, 'H'},
-                                          {"fail-if", required_argument, NULL, 'f'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option known[] = {
+        {"json", required_argument, NULL, 'j'},  {"html", required_argument, NULL, 'H'},
+        {"under", required_argument, NULL, 'u'}, {"fail-if", required_argument, NULL, 'f'},
+        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
     int option;
     bool good = true;
     while (good && (option = getopt_long(count, words, "h", known, NULL)) != -1) {
         switch (option) {
         case 'j': options->json = optarg; break;
         case 'H': options->html = optarg; break;
+        case 'u': options->under = optarg; break;
         case 'f': good = limit_add(options, optarg); break;
         case 'h': return program_help(help_text) + 1;
         default: return cli_usage_error(&cli_report, NULL) + 1;
@@ -154,14 +161,39 @@ static bool keeps_limits(const struct options *options, const struct report_trac
     return keeps;
 }
 
-static int report_all(const struct options *options, struct report_trace *traces)
+/* One trace, which is replayed, too. */
+static int read_under(const struct options *options, struct report_trace *trace)
+{
+    static struct under under;
+    const char *path = options->paths[0];
+    char why[1024];
+    if (!under_open(&under, options->under, path, why, sizeof why)) {
+        cli_fail(&cli_report, "%s: %s", path, why);
+        return PROGRAM_FAILED;
+    }
+    int status = report_read(trace, path, under.ordered);
+    if (status != PROGRAM_FAILED && !under_find(&under, &trace->tally, why, sizeof why))
+        status = cli_fail(&cli_report, "%s: under %s: %s", path, options->under, why);
+    under_close(&under);
+    trace->under = &under;
+    return status;
+}
+
+static int read_all(const struct options *options, struct report_trace *traces)
 {
     int status = PROGRAM_OK;
-    for (unsigned i = 0; i < options->traces; i++) {
-        int one = report_read(&traces[i], options->paths[i]);
-        if (one == PROGRAM_FAILED) return one;
+    if (options->under != NULL) return read_under(options, traces);
+    for (unsigned i = 0; i < options->traces && status != PROGRAM_FAILED; i++) {
+        int one = report_read(&traces[i], options->paths[i], options->paths[i]);
         if (one != PROGRAM_OK) status = one;
     }
+    return status;
+}
+
+static int report_all(const struct options *options, struct report_trace *traces)
+{
+    int status = read_all(options, traces);
+    if (status == PROGRAM_FAILED) return status;
     if (!(options->traces == 1 ? tell_one : tell_two)(traces, options)) return PROGRAM_FAILED;
     return keeps_limits(options, traces) ? status : PROGRAM_CUT;
 }

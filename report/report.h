@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "report/tally.h"
+#include "report/under.h"
 
 /* A trace and what was counted in it. */
 struct report_trace {
@@ -21,12 +22,16 @@ struct report_trace {
     double start_s;                              /* since the epoch; 0: unknown */
     const char *status;                          /* "complete", "cut" or "damaged" */
     struct tally tally;
+    const struct under *under; /* what keeps pages resident, or NULL */
 };
 
-/* Reads a whole trace. Returns an exit status; with PROGRAM_FAILED it has been said why, and
+/* Reads a whole trace, from `file`, which is called `path`. Returns an exit status; with PROGRAM_FAILED it has been said why, and
  * `trace` may only be closed. */
-int report_read(struct report_trace *trace, const char *path);
+int report_read(struct report_trace *trace, const char *path, const char *file);
 void report_close(struct report_trace *trace);
+
+/* Counts what an instruction stream has as far as its call number `calls`. False: see *error. */
+bool report_tally_until(struct tally *tally, const char *path, uint64_t calls, struct error *error);
 
 /* The file name of the program, or of the trace. */
 const char *report_name(const struct report_trace *trace);

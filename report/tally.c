@@ -257,12 +257,12 @@ static void tick_of(struct tally *tally, const struct instruction_batch *batch,
          has_usage ? batch->operands + at->usage_at : NULL);
 }
 
-bool tally_add(struct tally *tally, const struct instruction_batch *batch)
+bool tally_add(struct tally *tally, const struct instruction_batch *batch, size_t count)
 {
     const struct instruction *one = batch->at;
     const struct instruction_tick *ticks = batch->ticks;
     if (!objects_reserve(tally, batch->count)) return false;
-    for (size_t i = 0; i < batch->count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const uint64_t value = batch->values[i];
         prefetch(tally, batch->opcodes[i + PREFETCH_AHEAD], batch->values[i + PREFETCH_AHEAD]);
         switch (instruction_effects[batch->opcodes[i]]) {

@@ -86,8 +86,9 @@ struct tally {
     uint64_t wrong_sizes; /* frees that were given another size than the object has */
     struct instruction_totals totals;
 
+    struct tally_object *objects; /* `live` of them, by index */
+
     /* From here on: tally.c only. */
-    struct tally_object *objects;
     uint64_t capacity;
     struct timeline_row piece;   /* since the latest tick: `most_live_bytes` is of the piece */
     struct timeline_row at_tick; /* the counters above at the latest tick */
@@ -99,8 +100,9 @@ struct tally {
 bool tally_open(struct tally *tally);
 void tally_close(struct tally *tally);
 
-/* Batches with indices, one after another. False: no memory. */
-bool tally_add(struct tally *tally, const struct instruction_batch *batch);
+/* Batches with indices, one after another; of the last one, the first `count` instructions may be
+ * all. False: no memory. */
+bool tally_add(struct tally *tally, const struct instruction_batch *batch, size_t count);
 
 /* After the last batch: all numbers of the tally can be read. */
 void tally_end(struct tally *tally, const struct instruction_totals *totals);

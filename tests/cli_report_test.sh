@@ -8,7 +8,7 @@ set -euo pipefail
 make_instructions=$build_dir/tests/tools/make_instructions
 rounding_check=$build_dir/tests/tools/rounding_check
 
-plan 23
+plan 29
 
 # counted FILE - whether every number of report.json is what the lines of a dump of FILE add up to.
 counted() {
@@ -130,6 +130,51 @@ writes_page() {
         ruby -rjson -e 'data = File.read("page.html")[%r{id="data">(.*)</script>}, 1]
             exit JSON.parse(data) == JSON.parse(File.read("f.json"))'
 }
+# --- what keeps pages resident ---
+
+# blames ALLOCATOR - a program that keeps every 64th of its objects of 64 bytes: to these goes the
+# blame at the end, to nearly nothing else, and there are as many as were kept.
+blames() {
+    exits 0 report fragments.raw.lz4 --under "$1" --json f.json &&
+        prints "^under $1.*, at the end (behind call " && json f.json '
+            moment = j["under"]["moments"].find { |one| one["moments"].include?("end") }
+            sparse = moment["sparse"]
+            first = sparse["by_size"][0]
+            first["size"] == 64 && first["objects"] == 2000 &&
+                first["kept_bytes"] > 0.95 * sparse["kept_bytes"] &&
+                first["kept_bytes"] > 2000 * 3800 && first["last_call"] < 129_000 &&
+                (1950..2100) === sparse["pages"] && sparse["by_lane"].size == 1 &&
+                moment["pages_by_fullness"].sum == moment["pages"] &&
+                sparse["without_oldest"][2] > 0.45 * 2000 * 4096 &&
+                sparse["without_oldest"][2] < 0.6 * 2000 * 4096'
+}
+check_blames() {
+    if [ -n "$sanitized" ]; then
+        skip_test "$1: the blame goes to what was kept" 'nothing can be preloaded into a replay'
+    elif [ -n "$2" ] && ! [ -e "/usr/lib/x86_64-linux-gnu/$2" ]; then
+        skip_test "$1: the blame goes to what was kept" "$2 is not installed"
+    else
+        check "$1: the blame goes to what was kept" blames "$1"
+    fi
+}
+# The pages of the snapshot are those that the system counts, and the heap is that of mallinfo2().
+agrees_with_system() {
+    "$bin/postprocess" --quiet fragments.raw.lz4 ordered &&
+        LD_PRELOAD='' "$bin/replay" -q --json r.json --snapshot=snapshot ordered 2>err &&
+        ruby -rjson -e 'magic, page, objects, pages = File.binread("snapshot", 32).unpack("Q<4")
+            r = JSON.parse(File.read("r.json"))
+            bytes = page * pages
+            rss = r["rss_at_end_bytes"] || r["peak_net_rss_bytes"]
+            puts "# #{bytes} bytes in pages, #{rss} RSS, #{r["peak_heap_bytes"]} heap"
+            exit magic == 0x50414e535041544d && objects == r["live_at_end"] &&
+                (bytes - r["peak_heap_bytes"]).abs < 0.05 * bytes && (bytes - rss).abs < 0.1 * bytes'
+}
+refuses_engines() {
+    "$make_instructions" churn 1000 >churn && exit_status "$bin/replay" -e null --snapshot=s churn >out 2>err
+    [ "$status" = 1 ] && says 'there is no snapshot with this engine' &&
+        exits 2 report churn --under nothing && exits 1 report churn --under /nothing.so
+}
+
 # --- two traces ---
 
 # Two builds of a program, one of which copies a string in a loop: that is what is said first.
@@ -183,6 +228,13 @@ check 'reads from pipes, writes JSON alone' takes_pipes
 check 'the text has everything, in 120 columns' tells_text
 check 'what is unusual is said' tells_unusual
 check 'the page stands alone and has the same numbers' writes_page
+record fragments.raw.lz4 "$workloads/fragments" 2000
+check_blames glibc ''
+check_blames tcmalloc ''
+check_blames jemalloc libjemalloc.so.2
+check_blames mimalloc libmimalloc.so.2
+check 'pages and heap are those that the system tells of' agrees_with_system
+check 'what cannot be replayed is refused' refuses_engines
 check 'of two builds, the copy that one makes is said first' finds_copy
 check 'of two equal traces, that they are' finds_nothing
 check 'limits that are broken fail' breaks_limits

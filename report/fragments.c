@@ -1,0 +1,448 @@
+#include "report/fragments.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/json_file.h"
+#include "replay/snapshot.h"
+#include "report/words.h"
+
+const double fragments_oldest[FRAGMENTS_OLDEST] = {0.01, 0.1, 0.5};
+
+#define MOMENT_NAME(identifier, name, text) name,
+#define MOMENT_TEXT(identifier, name, text) text,
+static const char *const moment_names[] = {FRAGMENTS_MOMENT_LIST(MOMENT_NAME)};
+const char *const fragments_moment_texts[] = {FRAGMENTS_MOMENT_LIST(MOMENT_TEXT)};
+
+#define FRAGMENTS_ERROR_LIST(X) \
+    X(FRAGMENTS_SNAPSHOT, "fragments_snapshot", "the snapshot of replay does not fit the trace")
+enum fragments_error { FRAGMENTS_ERROR_LIST(ERROR_LIST_ENUM) };
+static const struct error_kind fragments_errors[] = {FRAGMENTS_ERROR_LIST(ERROR_LIST_KIND)};
+
+struct placed {
+    uint64_t address, size, call;
+    uint64_t lane;
+};
+
+struct page_use {
+    uint64_t live, objects, youngest; /* the latest call that made one of them */
+};
+
+/* What is needed while the result is made. */
+struct finding {
+    struct fragments *result;
+    uint64_t *words; /* the snapshot */
+    size_t words_bytes;
+    const uint64_t *pages;
+    struct placed *objects;
+    uint64_t objects_count;
+    struct page_use *uses;          /* by page */
+    struct fragments_blame *blames; /* of each object on a sparse page, then joined */
+    uint64_t blames_count;
+    uint64_t *calls; /* of objects on sparse pages */
+};
+
+/* ---- the snapshot ---- */
+
+static bool snapshot_map(struct finding *finding, const char *path, uint64_t objects_count,
+                         struct error *error)
+{
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &status) != 0)
+        return error_set_system(error, "cannot read the snapshot of replay");
+    finding->words_bytes = (size_t)status.st_size;
+    if (finding->words_bytes >= SNAPSHOT_HEADER_WORDS * sizeof(uint64_t))
+        finding->words = mmap(NULL, finding->words_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (finding->words == NULL || finding->words == MAP_FAILED) {
+        finding->words = NULL;
+        return error_set(error, &fragments_errors[FRAGMENTS_SNAPSHOT], ERROR_NO_OFFSET,
+                         "too short");
+    }
+    const uint64_t *header = finding->words;
+    const uint64_t words = finding->words_bytes / sizeof(uint64_t) - SNAPSHOT_HEADER_WORDS;
+    if (header[SNAPSHOT_HEADER_MAGIC] != SNAPSHOT_MAGIC ||
+        header[SNAPSHOT_HEADER_OBJECTS] != objects_count ||
+        header[SNAPSHOT_HEADER_OBJECTS] + header[SNAPSHOT_HEADER_PAGES] != words)
+        return error_set(error, &fragments_errors[FRAGMENTS_SNAPSHOT], ERROR_NO_OFFSET,
+                         "%llu objects instead of %llu",
+                         (unsigned long long)header[SNAPSHOT_HEADER_OBJECTS],
+                         (unsigned long long)objects_count);
+    finding->result->page_bytes = header[SNAPSHOT_HEADER_PAGE_BYTES];
+    finding->result->pages = header[SNAPSHOT_HEADER_PAGES];
+    finding->pages = header + SNAPSHOT_HEADER_WORDS + objects_count;
+    return true;
+}
+
+static int by_address(const void *one, const void *other)
+{
+    const struct placed *a = one, *b = other;
+    return (a->address > b->address) - (a->address < b->address);
+}
+
+static bool objects_place(struct finding *finding, const struct tally_object *objects,
+                          uint64_t count)
+{
+    const uint64_t *addresses = finding->words + SNAPSHOT_HEADER_WORDS;
+    finding->objects = calloc(count + 1, sizeof *finding->objects);
+    finding->uses = calloc(finding->result->pages + 1, sizeof *finding->uses);
+    finding->blames = calloc(count + 1, sizeof *finding->blames);
+    finding->calls = calloc(count + 1, sizeof *finding->calls);
+    if (finding->objects == NULL || finding->uses == NULL || finding->blames == NULL ||
+        finding->calls == NULL)
+        return false;
+    for (uint64_t i = 0; i < count; i++)
+        if (addresses[i] != 0)
+            finding->objects[finding->objects_count++] =
+                (struct placed){addresses[i], objects[i].size, objects[i].call, objects[i].lane};
+    qsort(finding->objects, finding->objects_count, sizeof *finding->objects, by_address);
+    return true;
+}
+
+/* ---- walking ---- */
+
+/* The part of an object that is on a page. An object of no bytes is on one all the same. */
+static uint64_t overlap(const struct placed *object, uint64_t page, uint64_t page_bytes)
+{
+    const uint64_t begin = object->address > page ? object->address : page;
+    const uint64_t object_end = object->address + object->size, page_end = page + page_bytes;
+    const uint64_t end = object_end < page_end ? object_end : page_end;
+    return end > begin ? end - begin : 0;
+}
+
+/* Calls `visit` for each object and resident page that it lies on. */
+static void walk(struct finding *finding,
+                 void (*visit)(struct finding *finding, uint64_t object, uint64_t page))
+{
+    const uint64_t page_bytes = finding->result->page_bytes, pages = finding->result->pages;
+    uint64_t first = 0;
+    for (uint64_t i = 0; i < finding->objects_count; i++) {
+        const struct placed *object = &finding->objects[i];
+        const uint64_t length = object->size > 0 ? object->size : 1;
+        while (first < pages && finding->pages[first] + page_bytes <= object->address)
+            first++;
+        for (uint64_t page = first; page < pages && finding->pages[page] < object->address + length;
+             page++)
+            visit(finding, i, page);
+    }
+}
+
+static void use_add(struct finding *finding, uint64_t at, uint64_t page)
+{
+    const struct placed *object = &finding->objects[at];
+    struct page_use *use = &finding->uses[page];
+    use->live += overlap(object, finding->pages[page], finding->result->page_bytes);
+    use->objects++;
+    if (object->call > use->youngest) use->youngest = object->call;
+}
+
+static unsigned fullness(const struct finding *finding, const struct page_use *use)
+{
+    const uint64_t step = finding->result->page_bytes / (FRAGMENTS_FULLNESS - 1);
+    if (use->objects == 0) return 0;
+    const uint64_t steps = (use->live + step - 1) / step;
+    return steps == 0                        ? 1
+           : steps >= FRAGMENTS_FULLNESS - 1 ? FRAGMENTS_FULLNESS - 1
+                                             : (unsigned)steps;
+}
+
+static bool is_sparse(const struct finding *finding, const struct page_use *use)
+{
+    const unsigned full = fullness(finding, use);
+    return full >= 1 && full <= FRAGMENTS_SPARSE;
+}
+
+/* Of an object that lies on a sparse page: what it keeps, for each such page. Visits of an object
+ * follow one another. */
+static void blame_add(struct finding *finding, uint64_t at, uint64_t page)
+{
+    const struct placed *object = &finding->objects[at];
+    const struct page_use *use = &finding->uses[page];
+    if (!is_sparse(finding, use)) return;
+    const uint64_t kept = (finding->result->page_bytes - use->live) / use->objects;
+    struct fragments_blame *last =
+        finding->blames_count > 0 ? &finding->blames[finding->blames_count - 1] : NULL;
+    if (last == NULL || last->what != at) {
+        last = &finding->blames[finding->blames_count];
+        *last = (struct fragments_blame){.what = at,
+                                         .objects = 1,
+                                         .bytes = object->size,
+                                         .first_call = object->call,
+                                         .last_call = object->call};
+        finding->calls[finding->blames_count++] = object->call;
+    }
+    last->kept_bytes += kept;
+}
+
+/* ---- the result ---- */
+
+static void pages_count(struct finding *finding)
+{
+    struct fragments *result = finding->result;
+    for (uint64_t i = 0; i < result->pages; i++) {
+        const struct page_use *use = &finding->uses[i];
+        result->by_fullness[fullness(finding, use)]++;
+        result->live_bytes += use->live;
+        result->sparse.what += is_sparse(finding, use);
+    }
+    result->objects = finding->objects_count;
+}
+
+static void cells_make(struct finding *finding)
+{
+    struct fragments *result = finding->result;
+    result->pages_per_cell = result->pages / FRAGMENTS_CELLS + 1;
+    for (uint64_t at = 0; at < result->pages; at += result->pages_per_cell) {
+        uint64_t live = 0, count = 0;
+        for (; count < result->pages_per_cell && at + count < result->pages; count++)
+            live += finding->uses[at + count].live;
+        result->cells[result->cells_count++] =
+            (uint16_t)(1000 * live / (count * result->page_bytes));
+    }
+}
+
+static int by_what(const void *one, const void *other)
+{
+    const struct fragments_blame *a = one, *b = other;
+    return (a->what > b->what) - (a->what < b->what);
+}
+
+static int by_kept(const void *one, const void *other)
+{
+    const struct fragments_blame *a = one, *b = other;
+    if (a->kept_bytes != b->kept_bytes) return a->kept_bytes < b->kept_bytes ? 1 : -1;
+    return by_what(one, other);
+}
+
+static void blame_join(struct fragments_blame *to, const struct fragments_blame *one)
+{
+    if (to->objects == 0 || one->first_call < to->first_call) to->first_call = one->first_call;
+    if (one->last_call > to->last_call) to->last_call = one->last_call;
+    to->objects += one->objects;
+    to->bytes += one->bytes;
+    to->kept_bytes += one->kept_bytes;
+}
+
+/* Joins `count` blames of the same `what`, and puts those that keep most into `shown`. */
+static unsigned blames_join(struct fragments_blame *blames, uint64_t count,
+                            struct fragments_blame *shown)
+{
+    uint64_t joined = 0;
+    qsort(blames, count, sizeof *blames, by_what);
+    for (uint64_t i = 0; i < count; i++) {
+        if (joined > 0 && blames[joined - 1].what == blames[i].what)
+            blame_join(&blames[joined - 1], &blames[i]);
+        else
+            blames[joined++] = blames[i];
+    }
+    qsort(blames, joined, sizeof *blames, by_kept);
+    const unsigned most = joined < FRAGMENTS_SHOWN ? (unsigned)joined : FRAGMENTS_SHOWN;
+    memcpy(shown, blames, most * sizeof *shown);
+    return most;
+}
+
+static void ages_take(struct finding *finding)
+{
+    struct fragments *result = finding->result;
+    for (uint64_t i = 0; i < finding->blames_count; i++) {
+        const struct fragments_blame *one = &finding->blames[i];
+        blame_join(&result->sparse, one);
+        const uint64_t at = one->first_call * FRAGMENTS_AGES / (result->call + 1);
+        result->by_age[at < FRAGMENTS_AGES ? at : FRAGMENTS_AGES - 1] += one->kept_bytes;
+    }
+}
+
+static int by_number(const void *one, const void *other)
+{
+    const uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+    return (a > b) - (a < b);
+}
+
+static void oldest_count(struct finding *finding)
+{
+    struct fragments *result = finding->result;
+    const uint64_t count = finding->blames_count;
+    qsort(finding->calls, count, sizeof *finding->calls, by_number);
+    for (unsigned part = 0; part < FRAGMENTS_OLDEST && count > 0; part++) {
+        const uint64_t taken = (uint64_t)(fragments_oldest[part] * (double)count);
+        if (taken == 0) continue;
+        const uint64_t until = finding->calls[taken - 1];
+        for (uint64_t i = 0; i < result->pages; i++)
+            if (is_sparse(finding, &finding->uses[i]) && finding->uses[i].youngest <= until)
+                result->without_oldest[part] += result->page_bytes;
+    }
+}
+
+/* By lane and by size: `what` was the object's number so far. */
+static bool blames_sort_out(struct finding *finding)
+{
+    struct fragments *result = finding->result;
+    const uint64_t count = finding->blames_count;
+    struct fragments_blame *by_lane = calloc(count + 1, sizeof *by_lane);
+    if (by_lane == NULL) return false;
+    memcpy(by_lane, finding->blames, count * sizeof *by_lane);
+    for (uint64_t i = 0; i < count; i++) {
+        const struct placed *object = &finding->objects[finding->blames[i].what];
+        by_lane[i].what = object->lane;
+        finding->blames[i].what = object->size;
+    }
+    result->lanes_count = blames_join(by_lane, count, result->by_lane);
+    result->sizes_count = blames_join(finding->blames, count, result->by_size);
+    free(by_lane);
+    return true;
+}
+
+static void finding_free(struct finding *finding)
+{
+    if (finding->words != NULL) munmap(finding->words, finding->words_bytes);
+    free(finding->objects);
+    free(finding->uses);
+    free(finding->blames);
+    free(finding->calls);
+}
+
+bool fragments_find(struct fragments *fragments, const struct tally_object *objects,
+                    uint64_t objects_count, const char *path, struct error *error)
+{
+    struct finding finding = {.result = fragments};
+    bool good = snapshot_map(&finding, path, objects_count, error);
+    if (good && !objects_place(&finding, objects, objects_count))
+        good = error_set_system(error, "no memory for objects and pages");
+    if (good) {
+        walk(&finding, use_add);
+        pages_count(&finding);
+        cells_make(&finding);
+        walk(&finding, blame_add);
+        ages_take(&finding);
+        oldest_count(&finding);
+        good = blames_sort_out(&finding) || error_set_system(error, "no memory for objects");
+    }
+    finding_free(&finding);
+    return good;
+}
+
+/* ---- telling ---- */
+
+static uint64_t pages_between(const struct fragments *fragments, unsigned from, unsigned to)
+{
+    uint64_t sum = 0;
+    for (unsigned i = from; i <= to; i++)
+        sum += fragments->by_fullness[i];
+    return sum;
+}
+
+/* Lines for sizes. */
+enum { SIZES_PRINTED = 5 };
+
+static void print_blames(const struct fragments *fragments, FILE *to)
+{
+    for (unsigned i = 0; i < fragments->sizes_count && i < SIZES_PRINTED; i++) {
+        const struct fragments_blame *one = &fragments->by_size[i];
+        fprintf(to, "    %15s  %10s object%s %11s %8s   made by call%s %s",
+                words_bytes_exact(one->what), words_count(one->objects),
+                one->objects == 1 ? " keeps" : "s keep", words_bytes(one->kept_bytes),
+                words_share(one->kept_bytes, fragments->sparse.kept_bytes),
+                one->first_call == one->last_call ? "" : "s", words_count(one->first_call));
+        if (one->first_call != one->last_call) fprintf(to, " to %s", words_count(one->last_call));
+        fputc('\n', to);
+    }
+    for (unsigned i = 0; i < fragments->lanes_count && i < SIZES_PRINTED; i++) {
+        const struct fragments_blame *one = &fragments->by_lane[i];
+        if (fragments->lanes_count == 1) break;
+        fprintf(to, "    lane %7s  %12s objects keep %11s %8s\n", words_count(one->what),
+                words_count(one->objects), words_bytes(one->kept_bytes),
+                words_share(one->kept_bytes, fragments->sparse.kept_bytes));
+    }
+}
+
+void fragments_print(const struct fragments *fragments, FILE *to)
+{
+    const uint64_t resident = fragments->pages * fragments->page_bytes;
+    const unsigned most = FRAGMENTS_FULLNESS - 1;
+    fprintf(to, "  %s resident in pages of the heap, %s of it not live (%s)\n",
+            words_bytes(resident), words_bytes(resident - fragments->live_bytes),
+            words_share(resident - fragments->live_bytes, resident));
+    fprintf(to,
+            "  of its pages %s have no object, %s are less than a quarter full, %s less than "
+            "half, %s more\n",
+            words_share(fragments->by_fullness[0], fragments->pages),
+            words_share(pages_between(fragments, 1, FRAGMENTS_SPARSE), fragments->pages),
+            words_share(pages_between(fragments, FRAGMENTS_SPARSE + 1, most / 2), fragments->pages),
+            words_share(pages_between(fragments, most / 2 + 1, most), fragments->pages));
+    if (fragments->sparse.objects == 0) return;
+    fprintf(to,
+            "  %s lie unused in %s pages less than a quarter full, kept by %s objects of %s in "
+            "all:\n",
+            words_bytes(fragments->sparse.kept_bytes), words_count(fragments->sparse.what),
+            words_count(fragments->sparse.objects), words_bytes(fragments->sparse.bytes));
+    print_blames(fragments, to);
+    fprintf(to, "  without the oldest 1 %% of these objects, %s less; 10 %%: %s; half: %s\n",
+            words_bytes(fragments->without_oldest[0]), words_bytes(fragments->without_oldest[1]),
+            words_bytes(fragments->without_oldest[2]));
+}
+
+static json_t *numbers(const uint64_t *from, unsigned count)
+{
+    json_t *array = json_array();
+    for (unsigned i = 0; i < count; i++)
+        json_array_append_new(array, json_integer((json_int_t)from[i]));
+    return array;
+}
+
+static void put_blame(json_t *object, const struct fragments_blame *one)
+{
+    json_put_number(object, "objects", one->objects);
+    json_put_number(object, "bytes", one->bytes);
+    json_put_number(object, "kept_bytes", one->kept_bytes);
+    json_put_number(object, "first_call", one->first_call);
+    json_put_number(object, "last_call", one->last_call);
+}
+
+static void put_blames(json_t *object, const char *key, const char *what,
+                       const struct fragments_blame *from, unsigned count)
+{
+    json_t *array = json_array();
+    json_object_set_new(object, key, array);
+    for (unsigned i = 0; i < count; i++) {
+        json_t *one = json_object();
+        json_put_number(one, what, from[i].what);
+        put_blame(one, &from[i]);
+        json_array_append_new(array, one);
+    }
+}
+
+json_t *fragments_json(const struct fragments *fragments)
+{
+    json_t *object = json_object(), *sparse = json_object(), *map = json_object();
+    json_t *moments = json_array();
+    json_object_set_new(object, "moments", moments);
+    for (unsigned i = 0; i < FRAGMENTS_MOMENTS; i++)
+        if (fragments->is[i]) json_array_append_new(moments, json_string(moment_names[i]));
+    json_put_number(object, "call", fragments->call);
+    json_put_number(object, "page_bytes", fragments->page_bytes);
+    json_put_number(object, "pages", fragments->pages);
+    json_put_number(object, "objects", fragments->objects);
+    json_put_number(object, "live_bytes", fragments->live_bytes);
+    json_object_set_new(object, "pages_by_fullness",
+                        numbers(fragments->by_fullness, FRAGMENTS_FULLNESS));
+    json_object_set_new(object, "sparse", sparse);
+    json_put_number(sparse, "pages", fragments->sparse.what);
+    put_blame(sparse, &fragments->sparse);
+    put_blames(sparse, "by_size", "size", fragments->by_size, fragments->sizes_count);
+    put_blames(sparse, "by_lane", "lane", fragments->by_lane, fragments->lanes_count);
+    json_object_set_new(sparse, "by_age", numbers(fragments->by_age, FRAGMENTS_AGES));
+    json_object_set_new(sparse, "without_oldest",
+                        numbers(fragments->without_oldest, FRAGMENTS_OLDEST));
+    json_object_set_new(object, "map", map);
+    json_put_number(map, "pages_per_cell", fragments->pages_per_cell);
+    json_t *cells = json_array();
+    json_object_set_new(map, "live_per_mille", cells);
+    for (uint32_t i = 0; i < fragments->cells_count; i++)
+        json_array_append_new(cells, json_integer(fragments->cells[i]));
+    return object;
+}

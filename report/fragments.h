@@ -1,0 +1,80 @@
+/* fragments - what keeps the pages of a heap resident, at one moment of a replay.
+ *
+ *   objects (tally.h), by index --+--> by address --walk--> pages: how full, and by whom
+ *   addresses, pages (snapshot) --'
+ *
+ * A page is sparse when it has an object but less than a quarter of it is live. What of a sparse
+ * page is not live is kept by its objects, in equal parts.
+ *
+ * Memory: 32 bytes for each object, 24 for each page; freed by fragments_find() but for the
+ * result. */
+#ifndef MALLOCTAPE_REPORT_FRAGMENTS_H
+#define MALLOCTAPE_REPORT_FRAGMENTS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/error.h"
+#include "report/tally.h"
+
+enum {
+    FRAGMENTS_FULLNESS = 17, /* [0]: no object; [n]: at most n sixteenths are live */
+    FRAGMENTS_SPARSE = 4,    /* up to this one */
+    FRAGMENTS_SHOWN = 20,
+    FRAGMENTS_AGES = 64,
+    FRAGMENTS_OLDEST = 3,
+    FRAGMENTS_CELLS = 4096
+};
+
+/* Objects on sparse pages that have something in common. */
+struct fragments_blame {
+    uint64_t what; /* a size, or a lane */
+    uint64_t objects, bytes, kept_bytes;
+    uint64_t first_call, last_call; /* that made them */
+};
+
+/* Which moment it is; it may be several. X(IDENTIFIER, "name", "text"). */
+#define FRAGMENTS_MOMENT_LIST(X)                      \
+    X(PEAK_RSS, "peak_rss", "where RSS was largest")  \
+    X(PEAK_LIVE, "peak_live", "where most was alive") \
+    X(END, "end", "at the end")
+enum fragments_moment {
+#define FRAGMENTS_MOMENT_ENUM(identifier, name, text) FRAGMENTS_##identifier,
+    FRAGMENTS_MOMENT_LIST(FRAGMENTS_MOMENT_ENUM)
+#undef FRAGMENTS_MOMENT_ENUM
+        FRAGMENTS_MOMENTS
+};
+extern const char *const fragments_moment_texts[];
+
+struct fragments {
+    bool is[FRAGMENTS_MOMENTS];
+    uint64_t call; /* behind this one */
+    uint64_t page_bytes, pages;
+    uint64_t objects, live_bytes; /* on these pages */
+    uint64_t by_fullness[FRAGMENTS_FULLNESS];
+    struct fragments_blame sparse; /* all objects on sparse pages; `what`: how many pages */
+    struct fragments_blame by_size[FRAGMENTS_SHOWN], by_lane[FRAGMENTS_SHOWN]; /* most first */
+    unsigned sizes_count, lanes_count;
+    uint64_t by_age[FRAGMENTS_AGES];           /* kept bytes, by equal parts of the calls so far */
+    uint64_t without_oldest[FRAGMENTS_OLDEST]; /* bytes of sparse pages that would be free */
+    uint32_t cells_count; /* the pages in the order of addresses, so many in a cell */
+    uint64_t pages_per_cell;
+    uint16_t cells[FRAGMENTS_CELLS]; /* per mille that are live */
+};
+
+/* Which part of the objects on sparse pages, the oldest first. */
+extern const double fragments_oldest[FRAGMENTS_OLDEST];
+
+/* `objects` is the row of a tally behind the call, and `path` the snapshot of a replay there. False:
+ * see *error. */
+bool fragments_find(struct fragments *fragments, const struct tally_object *objects,
+                    uint64_t objects_count, const char *path, struct error *error);
+
+void fragments_print(const struct fragments *fragments, FILE *to);
+
+/* A new object. */
+json_t *fragments_json(const struct fragments *fragments);
+
+#endif

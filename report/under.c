@@ -1,0 +1,213 @@
+#include "report/under.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/installed.h"
+#include "common/json_file.h"
+#include "common/progress.h"
+#include "compare/trace.h"
+#include "report/report.h"
+#include "report/words.h"
+
+#define REPLAY "replay"
+
+static const char switching_variable[] = "NO_THREAD_CACHE_SWITCH";
+
+/* ---- replaying ---- */
+
+/* In the child. */
+static void enter(void *of)
+{
+    const struct under *under = of;
+    unsetenv("LD_PRELOAD");
+    unsetenv(switching_variable);
+    if (*under->found.library != '\0') setenv("LD_PRELOAD", under->found.library, 1);
+    if (under->found.known != NULL && under->found.known->no_switching)
+        setenv(switching_variable, "1", 1);
+}
+
+/* Replays with two more options. */
+static bool replay(struct under *under, const char *first, const char *second, char *why,
+                   size_t why_bytes)
+{
+    struct installed program;
+    if (!installed_find_program(&program, REPLAY)) {
+        snprintf(why, why_bytes, "%s not found", program.path);
+        return false;
+    }
+    char *words[] = {(char *)REPLAY,       (char *)"--quiet", (char *)"--clock=original",
+                     (char *)"--sample=0", (char *)first,     (char *)second,
+                     (char *)"--",         under->ordered,    NULL};
+    const struct compare_process process = {.path = program.path,
+                                            .words = words,
+                                            .input = -1,
+                                            .file = under->ordered,
+                                            .enter = enter,
+                                            .of = under};
+    return compare_process_run(&process, true, why, why_bytes);
+}
+
+/* A table of the series of replay. */
+struct series {
+    FILE *file;
+    unsigned event, rss; /* columns */
+};
+
+static bool series_open(struct series *series, const char *path)
+{
+    char line[1024], *rest = line;
+    *series = (struct series){.file = fopen(path, "re")};
+    if (series->file == NULL || fgets(line, sizeof line, series->file) == NULL) return false;
+    unsigned at = 0;
+    for (char *name; (name = strsep(&rest, ",\n")) != NULL; at++) {
+        if (strcmp(name, "event") == 0) series->event = at;
+        if (strcmp(name, "net_rss_bytes") == 0) series->rss = at;
+    }
+    return series->rss > 0;
+}
+
+static bool series_next(struct series *series, uint64_t *event, uint64_t *rss)
+{
+    char line[1024], *rest = line;
+    if (fgets(line, sizeof line, series->file) == NULL) return false;
+    unsigned at = 0;
+    for (char *value; (value = strsep(&rest, ",\n")) != NULL; at++) {
+        if (at == series->event) *event = strtoull(value, NULL, 10);
+        if (at == series->rss) *rss = strtoull(value, NULL, 10);
+    }
+    return true;
+}
+
+/* The first row with as good as the most RSS. Once an allocator keeps all that it has, RSS still
+ * differs from row to row by a few pages. */
+static bool peak_read(const char *path, uint64_t *call)
+{
+    struct series series;
+    uint64_t event = 0, rss = 0, most = 0;
+    bool good = series_open(&series, path);
+    while (good && series_next(&series, &event, &rss))
+        if (rss > most) most = rss;
+    if (series.file != NULL) fclose(series.file);
+    good = good && series_open(&series, path);
+    while (good && series_next(&series, &event, &rss))
+        if (rss >= most - most / 128) break;
+    *call = event;
+    if (good) fclose(series.file);
+    return good;
+}
+
+static bool peak_find(struct under *under, uint64_t *call, char *why, size_t why_bytes)
+{
+    char csv[COMPARE_PATH_BYTES], path[COMPARE_PATH_BYTES + 32], option[COMPARE_PATH_BYTES + 32];
+    compare_directory_path(&under->directory, "curves", csv, sizeof csv);
+    snprintf(option, sizeof option, "--csv=%s", csv);
+    snprintf(path, sizeof path, "%s.series.csv", csv);
+    if (!replay(under, option, "--engine=switch", why, why_bytes)) return false;
+    if (peak_read(path, call)) return true;
+    snprintf(why, why_bytes, "replay says nothing of RSS");
+    return false;
+}
+
+/* ---- one moment ---- */
+
+static bool moment_find(struct under *under, struct fragments *moment, char *why, size_t why_bytes)
+{
+    char snapshot[COMPARE_PATH_BYTES], option[COMPARE_PATH_BYTES + 32], limit[64];
+    struct error error = {0};
+    struct tally *tally = calloc(1, sizeof *tally);
+    compare_directory_path(&under->directory, "snapshot", snapshot, sizeof snapshot);
+    snprintf(option, sizeof option, "--snapshot=%s", snapshot);
+    snprintf(limit, sizeof limit, "--limit=%" PRIu64, moment->call);
+    bool good = tally != NULL && replay(under, option, limit, why, why_bytes);
+    if (tally == NULL) snprintf(why, why_bytes, "no memory");
+    if (good && !(report_tally_until(tally, under->ordered, moment->call, &error) &&
+                  fragments_find(moment, tally->objects, tally->live, snapshot, &error))) {
+        error_text(&error, why, why_bytes);
+        good = false;
+    }
+    if (tally != NULL) tally_close(tally);
+    free(tally);
+    return good;
+}
+
+/* In the order of calls; at the same call they are one. */
+static void moments_add(struct under *under, enum fragments_moment moment, uint64_t call)
+{
+    unsigned at = under->moments_count;
+    while (at > 0 && under->moments[at - 1].call > call)
+        at--;
+    if (at == 0 || under->moments[at - 1].call != call) {
+        memmove(under->moments + at + 1, under->moments + at,
+                (under->moments_count - at) * sizeof *under->moments);
+        under->moments[at++] = (struct fragments){.call = call};
+        under->moments_count++;
+    }
+    under->moments[at - 1].is[moment] = true;
+}
+
+bool under_find(struct under *under, const struct tally *tally, char *why, size_t why_bytes)
+{
+    uint64_t peak_rss_call = 0;
+    progress_text("replaying");
+    bool good = peak_find(under, &peak_rss_call, why, why_bytes);
+    if (peak_rss_call > 0) moments_add(under, FRAGMENTS_PEAK_RSS, peak_rss_call);
+    moments_add(under, FRAGMENTS_PEAK_LIVE, tally->peak.call);
+    moments_add(under, FRAGMENTS_END, tally->calls);
+    for (unsigned i = 0; good && i < under->moments_count; i++)
+        good =
+            under->moments[i].call == 0 || moment_find(under, &under->moments[i], why, why_bytes);
+    progress_text("");
+    return good;
+}
+
+/* ---- opening, closing, telling ---- */
+
+bool under_open(struct under *under, const char *allocator, const char *trace, char *why,
+                size_t why_bytes)
+{
+    *under = (struct under){.allocator = allocator};
+    if (!compare_find(&under->found, allocator)) {
+        snprintf(why, why_bytes, "%s: %s", allocator, under->found.why);
+        return false;
+    }
+    if (!compare_directory_open(&under->directory)) {
+        snprintf(why, why_bytes, "cannot make a directory in $TMPDIR or /tmp");
+        return false;
+    }
+    if (compare_trace_prepare(&under->directory, trace, under->ordered, sizeof under->ordered, why,
+                              why_bytes))
+        return true;
+    under_close(under);
+    return false;
+}
+
+void under_close(struct under *under)
+{
+    compare_directory_close(&under->directory);
+}
+
+void under_print(const struct under *under, FILE *to)
+{
+    for (unsigned i = 0; i < under->moments_count; i++) {
+        const struct fragments *moment = &under->moments[i];
+        fprintf(to, "\nunder %s", under->allocator);
+        for (unsigned k = 0; k < FRAGMENTS_MOMENTS; k++)
+            if (moment->is[k]) fprintf(to, ", %s", fragments_moment_texts[k]);
+        fprintf(to, " (behind call %s, %s objects alive)\n", words_count(moment->call),
+                words_count(moment->objects));
+        fragments_print(moment, to);
+    }
+}
+
+json_t *under_json(const struct under *under)
+{
+    json_t *object = json_object(), *moments = json_array();
+    json_put_text(object, "allocator", under->allocator);
+    json_object_set_new(object, "moments", moments);
+    for (unsigned i = 0; i < under->moments_count; i++)
+        json_array_append_new(moments, fragments_json(&under->moments[i]));
+    return object;
+}

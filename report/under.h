@@ -1,0 +1,43 @@
+/* under - replays a trace under an allocator and finds what keeps its pages resident, at the peak of
+ * RSS, at the peak of live bytes and at the end.
+ *
+ *   TRACE --compare/trace.c--> ordered file --+--> tally (report_read)
+ *                                             +--> replay --csv             the call of the most RSS
+ *                                             `--> for each moment:
+ *                                                    replay --limit --snapshot  \
+ *                                                    tally as far as that call  / fragments.h
+ *
+ * Each moment is a replay of its own, so that nothing has to be kept meanwhile. */
+#ifndef MALLOCTAPE_REPORT_UNDER_H
+#define MALLOCTAPE_REPORT_UNDER_H
+
+#include "compare/find.h"
+#include "compare/process.h"
+#include "report/fragments.h"
+
+struct under {
+    const char *allocator; /* as the user named it */
+    struct compare_found found;
+    struct compare_directory directory;
+    char ordered[COMPARE_PATH_BYTES];            /* the file that is replayed */
+    struct fragments moments[FRAGMENTS_MOMENTS]; /* in the order of calls, which differ */
+    unsigned moments_count;
+};
+
+/* Finds the allocator, and makes the file at under->ordered. False: `why` says why; then nothing has
+ * to be closed. */
+bool under_open(struct under *under, const char *allocator, const char *trace, char *why,
+                size_t why_bytes);
+
+/* `tally` is of the whole file. False: `why` says why. */
+bool under_find(struct under *under, const struct tally *tally, char *why, size_t why_bytes);
+
+/* Removes the files; a signal that came meanwhile has its way. */
+void under_close(struct under *under);
+
+void under_print(const struct under *under, FILE *to);
+
+/* A new object. */
+json_t *under_json(const struct under *under);
+
+#endif
