@@ -53,7 +53,7 @@ struct compare_row {
     json_t *reports;          /* one of each round */
     json_t *series;           /* curves of one round, or NULL (series.h) */
     struct compare_expected expected;
-    char printed[256];        /* first line that the allocator printed in any round; empty: none */
+    char printed[256]; /* first line that the allocator printed in any round; empty: none */
     unsigned rank[COMPARE_MEASURES]; /* from 1; 0: none */
     bool rank_shared[COMPARE_MEASURES];
 };

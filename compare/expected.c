@@ -194,6 +194,12 @@ static void original_follow(struct compare_original *original, const struct comp
 
 /* ---- rows ---- */
 
+void compare_cpu_range(double *least, double *most)
+{
+    *least *= *least < 0 ? CPU_TIMES_MOST : CPU_TIMES_LEAST;
+    *most *= *most < 0 ? CPU_TIMES_LEAST : CPU_TIMES_MOST;
+}
+
 /* Widened by what the replays differ in among themselves. */
 static void expect_cpu(struct compare_expected *expected, const struct compare_row *row,
                        const struct compare_row *recorded)
@@ -201,11 +207,11 @@ static void expect_cpu(struct compare_expected *expected, const struct compare_r
     struct compare_spread own = cpu_spread(row), before = cpu_spread(recorded);
     double difference = own.median - before.median;
     double noise = (own.most - own.least + before.most - before.least) / 2;
-    double less = difference < 0 ? CPU_TIMES_MOST : CPU_TIMES_LEAST;
-    double more = difference < 0 ? CPU_TIMES_LEAST : CPU_TIMES_MOST;
+    double least = difference, most = difference;
     if (row == recorded) noise = 0;
-    expected->cpu_change_least = difference * less - noise;
-    expected->cpu_change_most = difference * more + noise;
+    compare_cpu_range(&least, &most);
+    expected->cpu_change_least = least - noise;
+    expected->cpu_change_most = most + noise;
 }
 
 /* The replay of the recorded allocator less that without one: not less than nothing, nor more than

@@ -69,6 +69,35 @@ static void print_facts(const struct compare *compare, FILE *to)
     fprintf(to, "; peak live %.1f MiB\n", (double)peak_live_bytes(compare) / (1024 * 1024));
 }
 
+/* What the recorded process had, and whether its own allocator's replay tells of it. */
+static void print_original(const struct compare *compare, FILE *to)
+{
+    const struct compare_original *original = &compare->original;
+    char text[1024];
+    size_t used = 0;
+    if (isnan(original->peak_bytes) && isnan(original->cpu_seconds)) return;
+    if (!isnan(original->peak_bytes))
+        used += (size_t)snprintf(text, sizeof text, "the program had %.1f MiB at most%s",
+                                 original->peak_bytes / (1024 * 1024),
+                                 isnan(original->cpu_seconds) ? "" : " and used ");
+    else
+        used += (size_t)snprintf(text, sizeof text, "the program used ");
+    if (!isnan(original->cpu_seconds))
+        used += (size_t)snprintf(text + used, sizeof text - used, "%.3g s of processor time",
+                                 original->cpu_seconds);
+    if (original->cpu_seconds > 0 && original->allocator_seconds > 0)
+        used += (size_t)snprintf(
+            text + used, sizeof text - used, ", about %.2g s (%.0f %%) of it in its allocator",
+            original->allocator_seconds, 100 * original->allocator_seconds / original->cpu_seconds);
+    if (*original->why_not != '\0')
+        snprintf(text + used, sizeof text - used, "; %s", original->why_not);
+    else if (!isnan(original->follows))
+        snprintf(text + used, sizeof text - used,
+                 "; its own allocator, replayed, follows its memory within %.1f %% of that",
+                 100 * original->follows);
+    print_wrapped(text, 0, 2, to);
+}
+
 /* How it was replayed: what the numbers depend on most. */
 static void print_how(const struct compare *compare, FILE *to)
 {
@@ -120,9 +149,10 @@ double compare_clock_step(const struct compare *compare)
 /* ---- columns ---- */
 
 struct column {
-    enum { RANK, NUMBER, SPREAD } what;
-    const struct compare_number *number; /* of RANK, NULL */
-    const char *title, *unit;
+    enum { RANK, PROCESS, NUMBER, SPREAD, CHANGE } what;
+    const struct compare_number *number; /* of NUMBER and SPREAD */
+    const char *group, *title;
+    char unit[24];
     int width;
 };
 
@@ -134,15 +164,28 @@ struct columns {
     size_t count;
 };
 
-/* The numbers of a table, by their keys. */
-static const char *const memory_keys[] = {
-    "peak_net_rss_bytes",   "mean_net_rss_bytes", "end_net_rss_bytes",
-    "not_given_back_bytes", "rss_per_live",       "fragmentation_at_peak_rss",
-    "fragmentation_most",   "peak_heap_bytes",    NULL};
-static const char *const time_keys[] = {
-    "cpu_seconds",       "wall_seconds",       "net_ns_per_event",   "allocation_p50_ns",
-    "allocation_p99_ns", "allocation_p999_ns", "allocation_sampled", "free_p50_ns",
-    "free_p99_ns",       "free_p999_ns",       "free_sampled",       NULL};
+/* The numbers of a table, by their keys, and how wide they are; together with the rest at most
+ * LINE_WIDTH. */
+struct table_number {
+    const char *key;
+    int width;
+};
+
+static const struct table_number memory_numbers[] = {
+    {"peak_net_rss_bytes", 8},   {"mean_net_rss_bytes", 8}, {"end_net_rss_bytes", 8},
+    {"not_given_back_bytes", 8}, {"rss_per_live", 10},      {"fragmentation_at_peak_rss", 8},
+    {"fragmentation_most", 9},   {"peak_heap_bytes", 8},    {NULL, 0}};
+static const struct table_number time_numbers[] = {{"cpu_seconds", 8},
+                                                   {"net_ns_per_event", 9},
+                                                   {"allocation_p50_ns", 5},
+                                                   {"allocation_p99_ns", 5},
+                                                   {"allocation_p999_ns", 6},
+                                                   {"allocation_sampled", 7},
+                                                   {"free_p50_ns", 5},
+                                                   {"free_p99_ns", 5},
+                                                   {"free_p999_ns", 6},
+                                                   {"free_sampled", 7},
+                                                   {NULL, 0}};
 
 /* Whether any row has the number. */
 static bool is_known(const struct compare *compare, const struct compare_number *number)
@@ -155,43 +198,74 @@ static bool is_known(const struct compare *compare, const struct compare_number 
     return false;
 }
 
-static void columns_add(struct columns *columns, struct column column)
+/* What the process would have under some row. */
+static bool is_expected(const struct compare *compare, enum compare_measure measure)
 {
-    if (columns->count < COLUMNS_MAX) columns->column[columns->count++] = column;
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        const struct compare_row *row = &compare->rows[i];
+        double value =
+            measure == COMPARE_MEMORY ? row->expected.peak_bytes : row->expected.cpu_change_least;
+        if (*row->why == '\0' && !isnan(value)) return true;
+    }
+    return false;
 }
 
-/* The rank, and the numbers that any row has; behind the first one of time, how far it spread. */
+/* Seconds of the program are told in ms below that. */
+#define MILLISECONDS_BELOW_S 10
+
+static struct column *columns_add(struct columns *columns, struct column column)
+{
+    columns->column[columns->count] = column;
+    return &columns->column[columns->count++];
+}
+
+/* Of the process: what it would have, or how its processor time would change. */
+static void columns_add_expected(struct columns *columns, const struct compare *compare)
+{
+    double seconds = compare->original.cpu_seconds;
+    if (!is_expected(compare, columns->measure)) return;
+    if (columns->measure == COMPARE_MEMORY) {
+        columns_add(columns, (struct column){PROCESS, NULL, "process", "peak", "MiB", 8});
+        return;
+    }
+    struct column *column =
+        columns_add(columns, (struct column){CHANGE, NULL, "program", "change", "", 15});
+    if (seconds < MILLISECONDS_BELOW_S)
+        snprintf(column->unit, sizeof column->unit, "ms of %.0f", seconds * 1000);
+    else
+        snprintf(column->unit, sizeof column->unit, "s of %.1f", seconds);
+}
+
+/* The rank, what is expected, and the numbers that any row has. */
 static void columns_make(struct columns *columns, const struct compare *compare,
                          enum compare_measure measure)
 {
-    const char *const *keys = measure == COMPARE_MEMORY ? memory_keys : time_keys;
+    const struct table_number *number = measure == COMPARE_MEMORY ? memory_numbers : time_numbers;
     *columns = (struct columns){.measure = measure};
-    columns_add(columns, (struct column){RANK, NULL, "", "", 4});
-    for (; *keys != NULL; keys++) {
-        const struct compare_number *number = compare_number_find(*keys);
-        if (number == NULL || !is_known(compare, number)) continue;
-        columns_add(columns,
-                    (struct column){NUMBER, number, number->title, number->unit, number->width});
-        if (strcmp(*keys, "cpu_seconds") == 0)
-            columns_add(columns, (struct column){SPREAD, number, "spread", "%", 6});
+    columns_add(columns, (struct column){RANK, NULL, "", "", "", 4});
+    columns_add_expected(columns, compare);
+    for (; number->key != NULL; number++) {
+        const struct compare_number *known = compare_number_find(number->key);
+        if (known == NULL || !is_known(compare, known)) continue;
+        struct column *column =
+            columns_add(columns, (struct column){NUMBER, known, compare_group(compare, known),
+                                                 known->title, "", number->width});
+        snprintf(column->unit, sizeof column->unit, "%s", known->unit);
+        if (strcmp(number->key, "cpu_seconds") == 0)
+            columns_add(columns, (struct column){SPREAD, known, "", "spread", "%", 6});
     }
 }
 
-static const char *column_group(const struct compare *compare, const struct column *column)
-{
-    return column->number != NULL ? compare_group(compare, column->number) : "";
-}
-
 /* In the middle over the columns of each group. */
-static void print_groups(const struct compare *compare, const struct columns *columns, FILE *to)
+static void print_groups(const struct columns *columns, FILE *to)
 {
     int spaces = 0;
     for (size_t i = 0, next; i < columns->count; i = next) {
-        const char *group = column_group(compare, &columns->column[i]);
+        const char *group = columns->column[i].group;
         int room = -1;
         for (next = i; next < columns->count; next++) {
             const struct column *column = &columns->column[next];
-            if (strcmp(column_group(compare, column), group) != 0) break;
+            if (strcmp(column->group, group) != 0) break;
             room += column->width + 1;
         }
         int length = (int)strlen(group) < room ? (int)strlen(group) : room;
@@ -202,11 +276,10 @@ static void print_groups(const struct compare *compare, const struct columns *co
     fputc('\n', to);
 }
 
-static void print_head(const struct compare *compare, const struct columns *columns, int width,
-                       FILE *to)
+static void print_head(const struct columns *columns, int width, FILE *to)
 {
     fprintf(to, "\n%-*s", width, columns->measure == COMPARE_MEMORY ? "MEMORY" : "TIME");
-    print_groups(compare, columns, to);
+    print_groups(columns, to);
     fprintf(to, "%-*s", width, "allocator");
     for (size_t i = 0; i < columns->count; i++)
         fprintf(to, " %*s", columns->column[i].width, columns->column[i].title);
@@ -244,16 +317,38 @@ static void print_warnings(const struct compare *compare, const struct compare_r
     }
 }
 
-static const char *cell_text(const struct compare *compare, const struct compare_row *row,
-                             const struct column *column, enum compare_measure measure, char *text,
-                             size_t bytes)
+/* "+0.1 to +0.5", of seconds in the unit of the column. */
+static void change_text(const struct compare *compare, const struct compare_row *row, char *text,
+                        size_t bytes)
 {
-    if (column->what == RANK) return compare_rank_text(row, measure, text, bytes);
-    struct compare_spread spread = compare_spread_of(column->number, row->reports);
-    if (column->what == NUMBER)
-        return compare_text(compare, column->number, spread.median, text, bytes);
-    snprintf(text, bytes, "%.1f", compare_spread_relative(&spread) * 100);
-    return text;
+    const struct compare_expected *expected = &row->expected;
+    double scale = compare->original.cpu_seconds < MILLISECONDS_BELOW_S ? 1000 : 1;
+    if (isnan(expected->cpu_change_least))
+        snprintf(text, bytes, "-");
+    else if (expected->cpu_change_least == 0 && expected->cpu_change_most == 0)
+        snprintf(text, bytes, "as recorded");
+    else
+        snprintf(text, bytes, "%+.1f to %+.1f", expected->cpu_change_least * scale,
+                 expected->cpu_change_most * scale);
+}
+
+static void cell_text(const struct compare *compare, const struct compare_row *row,
+                      const struct column *column, enum compare_measure measure, char *text,
+                      size_t bytes)
+{
+    struct compare_spread spread = {NAN, NAN, NAN};
+    if (column->number != NULL) spread = compare_spread_of(column->number, row->reports);
+    switch (column->what) {
+    case RANK: compare_rank_text(row, measure, text, bytes); break;
+    case NUMBER: compare_text(compare, column->number, spread.median, text, bytes); break;
+    case SPREAD: snprintf(text, bytes, "%.1f", compare_spread_relative(&spread) * 100); break;
+    case CHANGE: change_text(compare, row, text, bytes); break;
+    case PROCESS:
+        if (isnan(row->expected.peak_bytes))
+            snprintf(text, bytes, "-");
+        else
+            snprintf(text, bytes, "%.1f", row->expected.peak_bytes / (1024 * 1024));
+    }
 }
 
 static void print_row(const struct compare *compare, const struct columns *columns,
@@ -281,7 +376,7 @@ static void print_table(const struct compare *compare, enum compare_measure meas
     enum compare_measure sort = wanted != COMPARE_MEASURES ? wanted : measure;
     columns_make(&columns, compare, measure);
     if (columns.count == 1) return; /* nothing but ranks */
-    print_head(compare, &columns, width, to);
+    print_head(&columns, width, to);
     for (size_t i = 0; i < compare->rows_count; i++) {
         const struct compare_row *row = compare->verdicts[sort].order[i];
         if (*row->why == '\0') print_row(compare, &columns, row, width, to);
@@ -342,6 +437,10 @@ static void print_notes(const struct compare *compare, FILE *to)
                                         "replays differ among themselves.");
     else
         print_note(to, "One replay each.");
+    if (is_expected(compare, COMPARE_MEMORY))
+        print_note(to, "Process: expected RSS of the program under this allocator, as a process.");
+    if (is_expected(compare, COMPARE_TIME))
+        print_note(to, "Program: how its processor time is expected to change.");
     print_note(to,
                "RSS: resident memory without the replay's own, which is at most %.1f MiB; mean: "
                "over the program's time; kept: at the end, beyond what live objects asked for; "
@@ -359,6 +458,7 @@ void compare_table_print(const struct compare *compare, FILE *to)
 {
     char verdict[4096];
     print_facts(compare, to);
+    print_original(compare, to);
     print_how(compare, to);
     print_table(compare, COMPARE_MEMORY, to);
     print_table(compare, COMPARE_TIME, to);

@@ -203,16 +203,31 @@ static void add_best(struct sentence *sentence, const struct compare_verdict *ve
     }
 }
 
-static void add_lead(struct sentence *sentence, const struct compare_verdict *verdict,
-                     enum compare_measure measure, unsigned rounds)
+/* Of time, in terms of the program: the lead in its processor time, where that is known. */
+static void add_program_lead(struct sentence *sentence, const struct compare *compare)
 {
+    const struct rank_difference *lead = &compare->verdicts[COMPARE_TIME].lead;
+    double least = lead->least, most = lead->most, all = compare->original.cpu_seconds;
+    if (!(all > 0) || compare->options.rounds < RANK_VALUES_MIN) return;
+    compare_cpu_range(&least, &most);
+    add(sentence, "%.2g to %.2g s of the program's %.3g s (%.1f to %.1f %%) more, in replays ",
+        least, most, all, 100 * least / all, 100 * most / all);
+}
+
+static void add_lead(struct sentence *sentence, const struct compare *compare,
+                     enum compare_measure measure)
+{
+    const struct compare_verdict *verdict = &compare->verdicts[measure];
     const struct rank_difference *lead = &verdict->lead;
+    unsigned rounds = compare->options.rounds;
     double per_cent = 100 / verdict->before_median;
     add(sentence, "; the next, %s, takes ", verdict->next->label);
-    if (measure == COMPARE_MEMORY) add(sentence, "%.1f MiB (", lead->median / MIB);
-    add(sentence, "%.0f %%", lead->median * per_cent);
-    if (measure == COMPARE_MEMORY) add(sentence, ")");
-    add(sentence, " more");
+    if (measure == COMPARE_MEMORY)
+        add(sentence, "%.1f MiB (%.0f %%) more", lead->median / MIB, lead->median * per_cent);
+    else {
+        add_program_lead(sentence, compare);
+        add(sentence, "%.0f %% more", lead->median * per_cent);
+    }
     if (verdict->best > 1) add(sentence, " than %s", verdict->before->label);
     if (rounds < RANK_VALUES_MIN)
         add(sentence, "; %u %s too few to say how sure that is", rounds,
@@ -235,7 +250,7 @@ static void add_measure(struct sentence *sentence, const struct compare *compare
     add(sentence, "Best for %s: ", measures[measure].key);
     add_best(sentence, verdict);
     if (verdict->best > 1) add(sentence, " (equal)");
-    if (verdict->next != NULL) add_lead(sentence, verdict, measure, compare->options.rounds);
+    if (verdict->next != NULL) add_lead(sentence, compare, measure);
 }
 
 const char *compare_verdict_text(const struct compare *compare, char *text, size_t bytes)

@@ -18,7 +18,7 @@ for file in /usr/share/javascript/chart.js/chart.min.js \
     [ ! -e "$file" ] || chartjs=$file
 done
 
-plan 39
+plan 48
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR"
@@ -102,7 +102,7 @@ refuses_missing_file() {
 tells_tables() {
     exits 0 compare lanes -r 3 -a "$few" -e switch && prints '^lanes.*: 101000 events, ' &&
         prints '^allocator  *peak  *mean  *at end  *kept  *peak/live  *at peak  *at worst  ' &&
-        prints '^allocator  *CPU  *spread  *wall  *per event  *p50  *p99' &&
+        prints '^allocator  *CPU  *spread  *per event  *p50  *p99' &&
         [ "$(grep -c '^tcmalloc  *[1-9]=*\( *\(< \)*[0-9][0-9.]*\)\{8\}' out)" = 2 ] &&
         [ "$(grep -c '^glibc  *[1-9]=*\( *\(< \)*[0-9][0-9.]*\)\{8\}' out)" = 2 ] &&
         [ "$(grep -c '^none  *-  *[0-9]' out)" = 2 ]
@@ -342,7 +342,7 @@ reports() {
 # judged ROW... - compares them, from the reports of their names, by their least number.
 judged() {
     local list=
-    echo '0 0' >made/facts
+    echo "0 0 ${of_facts:-}" >made/facts
     for row in "$@"; do list+=",glibc:ROW=$row"; done
     exit_status made/bin/malloctape compare lanes -r "${runs:-5}" -a "${list#,}" \
         ${sort:+--sort $sort} --json f.json >out 2>err
@@ -402,6 +402,18 @@ sorts_by_one() {
     done
     sort=
     exits 2 compare lanes --sort size && says "by memory or time, not by 'size'"
+}
+# Of 100 s of the program, one replay takes 1 s more than that of the recorded allocator.
+tells_change_of_program() {
+    local of_facts='"recorded_allocator": "glibc (2.36)", "recorded_settings": {"ROW": "a"},
+        "original_user_seconds": 99, "original_system_seconds": 1'
+    of_facts=${of_facts//$'\n'/}
+    reports a 300/1 300/1 300/1 300/1 300/1
+    reports b 100/2 100/2 100/2 100/2 100/2
+    judged a b && prints '^the program used 100 s of processor time, about 1 s (1 %) of it in' &&
+        prints '^glibc  *1  *as recorded  *1.000' && prints '^glibc  *2  *+0.8 to +2.4  *2.000' &&
+        prints '^  *s of 100.0 ' && tr '\n' ' ' <out | tr -s ' ' |
+        grep -q "takes 0.8 to 2.4 s of the program's 100 s (0.8 to 2.4 %) more, in replays 100 %"
 }
 few_runs_are_unsure() {
     reports a 300/1 300/1
@@ -505,6 +517,7 @@ check 'rows are ranked, best first, and equal ones share a rank' ranks_rows
 check 'the verdict: who is best, by how much, how sure' says_verdict
 check 'small differences and noise are called equal' knows_equal
 check 'all tables by one measure' sorts_by_one
+check 'the change to expect of the program' tells_change_of_program
 check 'few runs are not sure' few_runs_are_unsure
 check 'fewer than 10 000 calls are not ranked' ranks_no_short_trace
 check 'warnings stand beside what they spoil' warns
