@@ -14,28 +14,43 @@
 /* --- units as bytes --- */
 
 /* Units of one byte: `count` of them from `first` on in steps of `step`, with codes from `code`. */
-static const struct {
+struct short_units {
     uint16_t first;
     uint8_t code, count, step;
-} short_units[] = {
+};
+
+static const struct short_units short_units[] = {
     {RAW_UNIT_FREE_1_AGED + 1, RAW_PACKED_FREE_1, RAW_PACKED_ALLOCATION_1 - RAW_PACKED_FREE_1, 1},
     {RAW_UNIT_ALLOCATION_1, RAW_PACKED_ALLOCATION_1, RAW_PACKED_FREE_2 - RAW_PACKED_ALLOCATION_1,
      8},
     {RAW_UNIT_FREE_2_AGED + 1, RAW_PACKED_FREE_2, RAW_PACKED_ALLOCATION_2 - RAW_PACKED_FREE_2, 1},
-    {RAW_UNIT_ALLOCATION_2, RAW_PACKED_ALLOCATION_2, RAW_PACKED_PAGE - RAW_PACKED_ALLOCATION_2, 8},
 };
+
+/* The rest. */
+static const struct short_units usual_units = {RAW_UNIT_ALLOCATION_2, RAW_PACKED_ALLOCATION_2,
+                                               RAW_PACKED_PAGE - RAW_PACKED_ALLOCATION_2, 8};
+static const struct short_units opaque_units[] = {
+    {RAW_UNIT_LISTED + 1, RAW_PACKED_LISTED, RAW_PACKED_ALLOCATION_2_OPAQUE - RAW_PACKED_LISTED, 1},
+    {RAW_UNIT_ALLOCATION_2 + 8, RAW_PACKED_ALLOCATION_2_OPAQUE,
+     RAW_PACKED_PAGE - RAW_PACKED_ALLOCATION_2_OPAQUE, 8},
+};
+
+static void add_codes(uint8_t *codes, const struct short_units *units)
+{
+    for (unsigned n = 0; n < units->count; n++)
+        codes[units->first + n * units->step - PACK_CODES_FIRST] = (uint8_t)(units->code + n);
+}
 
 static void make_codes(uint8_t *codes, bool opaque)
 {
     memset(codes, PACK_NO_CODE, PACK_CODES);
     for (size_t i = 0; i < sizeof short_units / sizeof *short_units; i++)
-        for (unsigned n = 0; n < short_units[i].count; n++)
-            codes[short_units[i].first + n * short_units[i].step - PACK_CODES_FIRST] =
-                (uint8_t)(short_units[i].code + n);
-    for (unsigned n = 0; opaque && n < RAW_PACKED_PAGE - RAW_PACKED_ALLOCATION_2; n++) {
-        unsigned usual = RAW_UNIT_ALLOCATION_2 + 8 * n;
-        codes[usual - PACK_CODES_FIRST] = PACK_NO_CODE;
-        codes[RAW_UNIT_LISTED + n - PACK_CODES_FIRST] = (uint8_t)(RAW_PACKED_ALLOCATION_2 + n);
+        add_codes(codes, &short_units[i]);
+    if (opaque) {
+        add_codes(codes, &opaque_units[0]);
+        add_codes(codes, &opaque_units[1]);
+    } else {
+        add_codes(codes, &usual_units);
     }
 }
 

@@ -6,8 +6,11 @@
 #include "../common/varint.h"
 #include "raw_units.h"
 
+/* Bytes beyond three for each unit: of places that are far, where nothing has been saved yet. */
+#define SLACK_BYTES 8
+
 /* A chunk that is being packed. At the end of each record it has no more than three bytes for each
- * unit that the records had so far: so there is room. */
+ * unit that the records had so far, and the slack: so there is room. */
 struct packing {
     const struct packer *packer;
     struct raw_places *places;
@@ -144,7 +147,8 @@ uint8_t *pack_opaque_units(const struct packer *packer, struct raw_places *place
                            const struct pack_records *records, uint8_t *out)
 {
     const uint16_t *at = records->units, *end = at + records->count;
-    struct packing packing = {.packer = packer, .places = places, .out = out, .most = out};
+    struct packing packing = {
+        .packer = packer, .places = places, .out = out, .most = out + SLACK_BYTES};
     struct raw_form forms[RAW_FORMS];
     struct raw_said said;
     places->rounding = records->profile[RAW_PROFILE_ROUNDING];

@@ -23,8 +23,11 @@ void raw_unpack_make_table(struct raw_unpack_table *table, bool opaque)
     for (uint32_t page = RAW_PACKED_PAGE; page < RAW_PACKED_UNIT; page++)
         table->entries[page] = MASK_PAGE | (page == RAW_PACKED_LOW ? 0 : page << 8);
     table->entries[RAW_PACKED_UNIT] = MASK_UNIT;
-    for (unsigned code = RAW_PACKED_ALLOCATION_2; opaque && code < RAW_PACKED_PAGE; code++)
-        table->entries[code] = RAW_UNIT_LISTED + code - RAW_PACKED_ALLOCATION_2;
+    for (unsigned code = RAW_PACKED_LISTED; opaque && code < RAW_PACKED_PAGE; code++)
+        table->entries[code] =
+            code < RAW_PACKED_ALLOCATION_2_OPAQUE
+                ? RAW_UNIT_LISTED + 1 + (code - RAW_PACKED_LISTED)
+                : RAW_UNIT_ALLOCATION_2 + 8 * (code - RAW_PACKED_ALLOCATION_2_OPAQUE + 1);
 }
 
 /* Bytes of the code that begins with `first`. */

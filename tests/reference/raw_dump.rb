@@ -119,10 +119,54 @@ class Cache
   end
 end
 
+# 5.6 What a reader of an opaque stream knows of the places of a lane, so that packed chunks leave
+# them out.
+class Places
+  LATEST = 2048
+  LARGE = 4096
+  attr_reader :last
+
+  def initialize(rounding)
+    @rounding = rounding
+    @last = 0
+    @latest = [] # the latest is the last
+    @sizes = {} # entries of the table: a place and its step
+    @lists = Hash.new { |lists, step| lists[step] = [] } # the first is the last
+  end
+
+  attr_writer :rounding
+
+  def step(size) = size < LARGE ? (size + @rounding) / 16 : nil
+  def entry(place) = ((place * 2_654_435_761) % (1 << 32)) >> 18
+  def of_age(age) = age <= @latest.size ? @latest[-age] : nil
+
+  def take(size, index)
+    list = step(size) ? @lists[step(size)] : []
+    index < list.size ? list.delete_at(-1 - index) : nil
+  end
+
+  def begin(place, size)
+    @last = place
+    @latest.push(place)
+    @latest.shift if @latest.size > LATEST
+    @sizes[entry(place)] = [place, step(size)]
+  end
+
+  def end(place)
+    known, step = @sizes[entry(place)]
+    return unless known == place && step
+
+    list = @lists[step]
+    list.push(place)
+    list.shift if list.size > 64
+  end
+end
+
 # What is carried from one chunk of a lane to the next: of the lane, and of its present segment.
 class RawLane
   attr_reader :number, :sequences, :profile, :ways, :cache, :recent
   attr_accessor :records, :units, :allocations, :segment_allocation, :address
+  attr_accessor :places, :rounding # of an opaque stream
 
   def initialize(number)
     @number = number
@@ -197,8 +241,9 @@ class RawDump
     metadata_bytes = @stream.u32
     refuse(12, 'too much metadata') if metadata_bytes > 65_536
     features = @stream.u64
-    refuse(16, format('feature bits 0x%x are unknown', features & ~1)) if features > 1
+    refuse(16, format('feature bits 0x%x are unknown', features & ~3)) if features > 3
     @has_addresses = features[0] == 1
+    @opaque = features[1] == 1
     info = @stream.u64
     recording = @stream.take(16).unpack1('H*')
     start = @stream.u64
@@ -248,6 +293,7 @@ class RawDump
     profile = chunk.payload.take(8).bytes if chunk.begin?
     units = chunk.packed? ? unpack(chunk) : plain(chunk)
     begin_segment(chunk, lane, profile) if chunk.begin?
+    follow_places(chunk, lane) if @opaque
     records(chunk, Units.new(units, chunk.payload.offset), lane)
     lane.units += chunk.units
   end
@@ -267,6 +313,15 @@ class RawDump
                    "where #{allocations} was due")
   end
 
+  # 5.6 What is known of places: nothing behind a chunk that is not packed, and in a key segment.
+  def follow_places(chunk, lane)
+    lane.places = nil if !chunk.packed? || chunk.key?
+    return unless chunk.packed?
+
+    lane.places ||= Places.new(lane.rounding)
+    lane.places.rounding = lane.rounding
+  end
+
   def plain(chunk)
     refuse(chunk.offset, "#{chunk.payload.left} bytes of units") unless
       chunk.payload.left == 2 * chunk.units
@@ -279,8 +334,9 @@ class RawDump
   def unpack(chunk)
     units = []
     units << unpack_one(chunk.payload) until chunk.payload.end?
+    least, most = @opaque ? [units.size / 2.0, 3 * units.size] : [units.size, 2 * units.size]
     refuse(chunk.offset, "#{chunk.units} units, packed as #{units.size}") unless
-      chunk.units.between?(units.size, 2 * units.size)
+      chunk.units.between?(least, most)
     units
   end
 
@@ -289,17 +345,26 @@ class RawDump
     when 0..47 then 0xf800 + code
     when 48..91 then 0xa000 + (8 * (code - 48))
     when 92..103 then 0xf400 + (code - 92)
-    when 104..127 then 0xc000 + (8 * (code - 104))
+    when 104..127 then @opaque ? opaque_code(code) : 0xc000 + (8 * (code - 104))
     when 243 then payload.byte
     when 128..254 then (code << 8) + payload.byte
     else payload.u16
     end
   end
 
+  # 5.6
+  def opaque_code(code)
+    code < 112 ? 0xf201 + code - 104 : 0xc008 + (8 * (code - 112))
+  end
+
   # 5.1 Profile. Refused by its chunk.
   PROFILE = [FREES, FREES, FREES, ALLOCATIONS, ALLOCATIONS, ALLOCATIONS, [:REALLOC], []].freeze
 
   def begin_segment(chunk, lane, kinds)
+    if @opaque
+      lane.rounding = kinds.pop
+      refuse(chunk.offset, "rounding #{lane.rounding}") if lane.rounding > 15
+    end
     profile = kinds.zip(PROFILE).map do |kind, shapes|
       next if kind.zero?
 
@@ -369,6 +434,10 @@ class RawDump
   def record
     @offset = @units.offset
     unit = @units.take
+    @opaque ? opaque_record(unit) : plain_record(unit)
+  end
+
+  def plain_record(unit)
     case unit
     when 0x0001..0x9fff then freeing(0, own(unit))
     when 0xa000..0xafff then allocation(3, unit - 0xa000)
@@ -386,6 +455,71 @@ class RawDump
     else aged(unit)
     end
   end
+
+  # 5.6 Units of an opaque stream: what an allocation is after, how its place is said, and itself.
+  def opaque_record(unit)
+    @after = @placed = nil
+    if unit.between?(0xf100, 0xf108)
+      @after = after(unit)
+      unit = @units.take
+    end
+    if @packed && (unit.between?(0x8000, 0x9fff) || unit.between?(0xf200, 0xf210))
+      @placed = placing(unit)
+      unit = @units.take
+    end
+    case unit
+    when 0x0001..0x9fff, 0xb001..0xbfff, 0xf100..0xf2ff
+      refuse(@offset, format('unit %04x is undefined in an opaque stream', unit))
+    end
+    check_before(unit)
+    plain_record(unit)
+  end
+
+  # What stands before an allocation stands before nothing else.
+  def check_before(unit)
+    in_range = [0xa000..0xafff, 0xc000..0xcfff, 0xd000..0xd7ff].any? { |range| range === unit }
+    refuse(@offset, 'a place before something else') if @placed && !in_range
+    return if @after.nil? || in_range
+
+    call = CALLS[unit & 0x3f] if unit.between?(0xf000, 0xf0ff)
+    begins = call && (ALLOCATIONS + [:REALLOC]).include?(call.shape)
+    aged = @packed && unit.between?(0xf700, 0xf7ff)
+    refuse(@offset, 'after, before something else') unless
+      begins || aged || unit.between?(0xe800, 0xebff)
+  end
+
+  def after(unit)
+    if unit == 0xf108
+      other, bound = @units.number, @units.number
+    else
+      other, bound = @lane.ways[unit - 0xf100] ||
+        refuse(@offset, 'nothing is remembered in this way')
+      bound += @units.number
+    end
+    remember(other, bound)
+    "#{other}:#{bound}"
+  end
+
+  # How to find the place, given the size.
+  def placing(unit)
+    return ->(size) { @lane.places.take(size, unit - 0xf200) } if unit.between?(0xf200, 0xf20f)
+
+    difference = unit == 0xf210 ? unzigzag(@units.number) : unit - 0x9000
+    ->(_) { @lane.places.last + difference }
+  end
+
+  # The place of an allocation of a range.
+  def placed(size)
+    place = if @packed
+              (@placed || ->(bytes) { @lane.places.take(bytes, 0) }).call(size)
+            else
+              far_place
+            end
+    refuse(@offset, "place #{place}") unless place&.between?(1, PLACES - 1)
+    place
+  end
+
+  def far_place = @units.take + (@units.take << 16)
 
   # 5.5 Objects by age
   def aged(unit)
@@ -422,7 +556,9 @@ class RawDump
   def died(call, object)
     size = @units.number if WITH_SIZE.include?(call.shape)
     alignment = @units.number if WITH_ALIGNMENT.include?(call.shape)
+    check_allocations(1) if @opaque
     give_back(object)
+    @lane.allocations += 1 if @opaque
     call_text(call, died: object, size:, alignment:)
   end
 
@@ -431,25 +567,31 @@ class RawDump
     alignment = @units.number if WITH_ALIGNMENT.include?(call.shape)
     stays = call.name == 'realloc_in_place'
     place, size_class = said_place if says_place && !stays
+    place = placed(size) if @opaque && !says_place
     at = address
     check_allocations(1)
     place = stays ? died.place : found_place(place, size_class, size)
     @lane.bear(place)
+    @lane.places.begin(place, size) if @packed && @opaque
     stays ? check_class(died) : give_back(died)
-    call_text(call, died:, size:, alignment:,
+    call_text(call, died:, size:, alignment:, after: @after,
               allocated: "#{@lane.number}:#{@lane.allocations}@#{place}", address: at)
   end
 
   # Place: 0, or the place and its class. Nil: none is said.
   def said_place
     place = checked_place(@units.number)
-    [place, checked_class(@units.number)] unless place.zero?
+    refuse(@offset, 'no place') if @opaque && place.zero?
+    [place, class_number] unless place.zero?
   end
 
   def checked_place(place)
     refuse(@offset, "place #{place}") if place >= PLACES
     place
   end
+
+  # 2.7: places have none.
+  def class_number = @opaque ? 0 : checked_class(@units.number)
 
   def checked_class(size_class)
     refuse(@offset, "class #{size_class}") if size_class > 127
@@ -463,6 +605,8 @@ class RawDump
       refuse(@offset, why) unless place
       return place
     end
+    return place if @opaque
+
     note(place, size_class)
     @lane.cache.leave(place, size_class)
     place
@@ -475,13 +619,20 @@ class RawDump
 
   # 2.6 The place of an object that ends.
   def give_back(object)
+    return give_back_opaque(object) if @opaque
+
     check_class(object)
     @lane.cache.put(object.place) unless object.nil? || object.place.zero?
   end
 
+  # 5.6
+  def give_back_opaque(object)
+    @lane.places.end(object.place) if @packed && object && !object.unknown && !object.lane
+  end
+
   # The lane has the place of an own object; of other ones the class is said.
   def check_class(object)
-    return if object.nil? || object.place.zero?
+    return if object.nil? || object.place.zero? || @opaque
     return note(object.place, object.size_class) if object.size_class
 
     refuse(@offset, "place #{object.place} is not one that the lane has") unless
@@ -495,7 +646,8 @@ class RawDump
     coded = @units.number
     other, bound = @lane.ways[(unit >> 7) & 7] ||
       refuse(@offset, 'nothing is remembered in this way')
-    died(call, foreign(other, bound + (coded / 128), place, coded % 128))
+    classes = @opaque ? 1 : 128
+    died(call, foreign(other, bound + (coded / classes), place, coded % classes))
   end
 
   def unzigzag(coded) = (coded >> 1) ^ -(coded & 1)
@@ -508,6 +660,8 @@ class RawDump
     return failed(bits) if number == FAILED
 
     no_object(bits)
+    refuse(@offset, "record #{number} in an opaque stream") if
+      @opaque && ![THREAD_BEGIN, THREAD_END, LOST].include?(number)
     @counts = number < CLASS
     other(number)
   end
@@ -645,8 +799,8 @@ class RawDump
   def object(bits)
     case bits
     when 0 then own(@units.number)
-    when 1 then foreign(@units.number, @units.number, @units.number, @units.number)
-    when 2 then unknown(@units.number, @units.number)
+    when 1 then foreign(@units.number, @units.number, @units.number, class_number)
+    when 2 then unknown(@units.number, class_number)
     else refuse(@offset, 'an object that is both foreign and unknown')
     end
   end
@@ -657,6 +811,10 @@ class RawDump
   end
 
   def of_age(age)
+    if @opaque
+      return own(@lane.places.of_age(age) || refuse(@offset, "an object of age #{age}: none is"))
+    end
+
     place = @lane.recent[@lane.allocations + 1 - age]
     known = !place.nil? && (!place.zero? || @lane.cache.short)
     refuse(@offset, "an object of age #{age}, of which no place is known") unless known
@@ -664,11 +822,15 @@ class RawDump
   end
 
   def foreign(other, bound, place, size_class)
+    remember(other, bound)
+    refuse(@offset, 'an object at place 0') if place.zero?
+    Named.new(checked_place(place), checked_class(size_class), other, bound)
+  end
+
+  def remember(other, bound)
     refuse(@offset, "lane #{other}") if other > 65_535 || other == @lane.number
     refuse(@offset, "bound #{bound}") unless bound.between?(0, ALLOCATIONS_MAX)
-    refuse(@offset, 'an object at place 0') if place.zero?
     @lane.ways[other % 8] = [other, bound] unless other.zero? && bound.zero?
-    Named.new(checked_place(place), checked_class(size_class), other, bound)
   end
 
   def unknown(place, size_class)
