@@ -34,9 +34,9 @@ static const char help_text[] =
 #undef FORMAT_HELP
         "ops is not recognized and needs --from.\n"
         "\n"
-        "docs/formats.md says what of each is kept. The exit status is 0, or 1 when a file is not as\n"
-        "its format wants it; what came before the mistake has been written, as a stream that was cut\n"
-        "short.\n";
+        "docs/formats.md says what of each is kept. The exit status is 0, or 1 when a file is not\n"
+        "as its format wants it; what came before the mistake has been written, as a stream that\n"
+        "was cut short.\n";
 
 struct options {
     const char *output, *from, *json;

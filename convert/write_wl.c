@@ -3,15 +3,15 @@
  *
  *   call --> region of its thread --chunks of 4 KiB--> a file without a name --> OUT
  *
- * A pointer's index belongs to the thread that used it last. When another one uses it, a SYNC_W goes
- * to the end of the former's region and a SYNC_R into the latter's, unless an earlier pair of these
- * two came after that use. So does one before the first call of each thread but the first. Indices
+ * A pointer's index belongs to the thread that used it last. When another one uses it, a SYNC_W
+ * goes to the end of the former's region and a SYNC_R into the latter's, unless an earlier pair of
+ * these two came after that use. So does one before the first call of each thread but the first. Indices
  * are taken again by the thread that freed them; when many are unused, one thread takes over all
  * that another has freed.
  *
  * Threads that share no object may then run at any speed, and other objects would be alive together
  * than were. So the calls are divided into windows: within one, whatever the order of calls of
- * different threads, live bytes differ from those of the trace by at most a hundredth of their peak.
+ * different threads, live bytes differ from the trace's by at most a hundredth of their peak.
  * At its end one thread waits for all the others, and they wait for it before their next calls.
  *
  * Memory: 24 bytes for each object alive at once and some thousands, 8 for each chunk, 24 for each
@@ -28,7 +28,7 @@
 
 enum { CHUNK_BYTES = 4096, OPERATION_BYTES_MAX = 1 + 3 * WL_INTEGER_BYTES, PAGE_BYTES = 4096 };
 
-/* Fewer unused indices than these, and as many as there are live objects, are left where they are. */
+/* So many unused indices more than live objects are left to the threads that freed them. */
 enum { INDICES_UNUSED_MIN = 4096 };
 
 struct chunk {

