@@ -21,13 +21,17 @@ struct format_head {
 };
 
 /* In the order in which they are tried: X(identifier, "name of --from", "title for people"). */
-#define FORMAT_LIST(X)                                         \
-    X(dj_mtrace, "dj_mtrace", ".mtrace of glibc's dj/malloc")  \
-    X(wl, "wl", ".wl, a workload of glibc's dj/malloc")        \
-    X(mtrace_text, "mtrace", "mtrace(3) of the GNU C library") \
-    X(memory_replay, "memory_replay", "Android memory_replay") \
-    X(microbench, "microbench", "MallocMicrobench")            \
-    X(rep, "rep", "CS:APP .rep")                               \
+#define FORMAT_LIST(X)                                                          \
+    X(wip_raw, "wip_raw", "raw trace of gperftools' wip-malloc-tracing")        \
+    X(dj_mtrace, "dj_mtrace", ".mtrace of glibc's dj/malloc")                   \
+    X(wip_processed, "wip_processed", "processed trace of malloc-trace-replay") \
+    X(wl, "wl", ".wl, a workload of glibc's dj/malloc")                         \
+    X(mtrace_text, "mtrace", "mtrace(3) of the GNU C library")                  \
+    X(memory_replay, "memory_replay", "Android memory_replay")                  \
+    X(heaptrack, "heaptrack", "heaptrack --raw")                                \
+    X(microbench, "microbench", "MallocMicrobench")                             \
+    X(rep, "rep", "CS:APP .rep")                                                \
+    X(logalloc, "logalloc", "Firefox logalloc")                                 \
     X(ops, "ops", "WebKit MallocBench .ops")
 
 struct format {

@@ -186,12 +186,13 @@ static bool import_file(struct import *import, const char *path)
 /* ---- the summary ---- */
 
 /* What the file made necessary: X(counter, "name of the JSON key", "line of the summary"). */
-#define COUNTS(X)                                    \
-    X(failed, "failed", "failed")                    \
-    X(unknown, "unknown_objects", "unknown objects") \
-    X(held, "held_back", "held back")                \
-    X(never_freed, "never_freed", "never freed")     \
-    X(frees_of_null, "frees_of_null", "frees of NULL left out")
+#define COUNTS(X)                                               \
+    X(failed, "failed", "failed")                               \
+    X(unknown, "unknown_objects", "unknown objects")            \
+    X(held, "held_back", "held back")                           \
+    X(never_freed, "never_freed", "never freed")                \
+    X(frees_of_null, "frees_of_null", "frees of NULL left out") \
+    X(others, "of_other_processes", "of other processes")
 
 static void print_number(const char *name, uint64_t number)
 {

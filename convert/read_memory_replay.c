@@ -26,7 +26,7 @@ static const struct {
 
 static bool read_head(struct fields *fields, uint64_t *thread, enum operation *operation)
 {
-    if (!fields_decimal(fields, thread) || *thread > INT32_MAX || !fields_text(fields, ":"))
+    if (!fields_decimal(fields, thread) || *thread == UINT64_MAX || !fields_text(fields, ":"))
         return false;
     for (*operation = MALLOC; *operation <= THREAD_DONE; ++*operation)
         if (fields_word(fields, operations[*operation].name)) return true;

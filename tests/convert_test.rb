@@ -61,12 +61,9 @@ rescue RuntimeError => e
 end
 
 # Beyond what each thread does and which objects it does it to, the order is open.
-def same_threads(text, program, bytes)
+def same_threads(text, program, bytes, **keeps)
   dump, summary = import(bytes)
-  numbered = program.calls.map(&:thread).uniq.each_with_index.to_h { |thread, i| [thread, i + 1] }
-  expected = program.calls.map do |call|
-    [numbered[call.thread], call.kind, call.size, call.alignment]
-  end
+  expected = program.calls.map { |call| kept(call, **keeps).values_at(0, 1, 3, 4) }
   got = dump.calls.map { |call| call.values_at(0, 1, 3, 4) }
   notes = []
   notes << 'a thread makes other calls' if expected.group_by(&:first) != got.group_by(&:first)
@@ -78,7 +75,7 @@ rescue RuntimeError => e
   report false, text, [e.message]
 end
 
-plan 10
+plan 16
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory) do
@@ -92,11 +89,20 @@ Dir.mktmpdir do |directory|
     same_calls '.mtrace, 64-bit', several, Writers.dj_mtrace(several)
     same_calls '.mtrace, 32-bit', several, Writers.dj_mtrace(several, wide: false)
     same_calls '.wl of one thread', single, Writers.wl(single), threads: { 4000 => 1 }
-    same_threads '.wl of five threads', several, Writers.wl(several)
+    numbers = several.calls.map(&:thread).uniq.each_with_index.to_h { |thread, i| [thread, i + 1] }
+    same_threads '.wl of five threads', several, Writers.wl(several), threads: numbers
     c_kinds = Program.new(3, threads: 3, kinds: %i[malloc memalign])
     same_calls '.ops', c_kinds, Writers.ops(c_kinds), '--from=ops',
                kinds: { memalign: :aligned_alloc }
     mallocs = Program.new(4, threads: 3, kinds: %i[malloc], reallocs: false)
     same_calls 'microbench', mallocs, Writers.microbench(mallocs)
+    same_calls 'heaptrack', mallocs, Writers.heaptrack(mallocs), **less
+    same_calls 'logalloc', several, Writers.logalloc(several)
+    same_calls 'logalloc, munged', several, Writers.logalloc(several, munged: true)
+    eights = Program.new(5, threads: 4, kinds: %i[malloc memalign], unit: 8)
+    same_calls 'wip_processed', eights, Writers.wip_processed(eights)
+    single_eights = Program.new(6, kinds: %i[malloc memalign], unit: 8)
+    same_calls 'wip_raw of one thread', single_eights, WipRaw.new(single_eights).to_s
+    same_threads 'wip_raw of four threads', eights, WipRaw.new(eights).to_s
   end
 end

@@ -13,11 +13,12 @@ class Program
 
   attr_reader :calls, :live, :live_bytes, :peak_bytes
 
-  def initialize(seed, threads: 1, count: 2000, kinds: ALLOCATIONS, reallocs: true)
+  def initialize(seed, threads: 1, count: 2000, kinds: ALLOCATIONS, reallocs: true, unit: 1)
     @random = Random.new(seed)
     @threads = threads
     @kinds = kinds
     @reallocs = reallocs
+    @unit = unit
     @calls = []
     @live = {} # object => [size, address]
     @objects = @live_bytes = @peak_bytes = 0
@@ -39,7 +40,10 @@ class Program
     @peak_bytes = [@peak_bytes, @live_bytes].max
   end
 
-  def size = 1 + [@random.rand(200), @random.rand(5000), 70_000][[@random.rand(30) - 9, 0].max / 10]
+  def size
+    bytes = [@random.rand(200), @random.rand(5000), 70_000][[@random.rand(30) - 9, 0].max / 10]
+    (bytes + @unit) / @unit * @unit
+  end
 
   # The address that was freed last comes first.
   def add(object, bytes)

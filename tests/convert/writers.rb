@@ -137,4 +137,143 @@ module Writers
       "#{head} #{call.thread} #{i * 1000}\n"
     end.join
   end
+
+  # A realloc is a free and an allocation there; programs for it have none.
+  def heaptrack(program)
+    lines = program.calls.map do |call|
+      at = call.address.to_s(16)
+      call.kind == :free ? "- #{at}" : "+ #{call.size.to_s(16)} 1 #{at}"
+    end
+    ["v 10400 3\nx 9 a program\nX ./a program x\nI 1000 5e298f\nt 55aa 0\n",
+     *lines.each_slice(100).with_index.flat_map do |slice, i|
+       [*slice, "c #{(i * 20).to_s(16)}", "R #{(1000 + i).to_s(16)}"]
+     end.map { |line| "#{line}\n" }].join
+  end
+
+  def logalloc_call(call, name, old)
+    case call.kind
+    when :malloc then "malloc(#{call.size})=#{name}"
+    when :calloc then "calloc(1,#{call.size})=#{name}"
+    when :realloc then "realloc(#{old},#{call.size})=#{name}"
+    when :memalign then "memalign(#{call.alignment},#{call.size})=#{name}"
+    when :free then "free(#{name})"
+    end
+  end
+
+  # Another process's calls are in between. In a munged log objects are slots.
+  def logalloc(program, munged: false)
+    program.calls.flat_map do |call|
+      names = [call.address, call.old_address].map { |at| format('0x%x', at || 0) }
+      name, old = munged ? ["##{call.object + 1}"] * 2 : names
+      ["1 #{call.thread} #{logalloc_call(call, name, old)}\n", "1 7 jemalloc_stats()\n",
+       "2 9 malloc(3)=0x10\n"]
+    end.join
+  end
+
+  # Frees are sized ones; a realloc's result takes a new register.
+  def wip_processed(program)
+    registers = {}
+    next_register = 0
+    thread = nil
+    program.calls.each_with_index.flat_map do |call, i|
+      head = call.thread == thread ? [] : [[5, call.thread, 0], [7, i * 1_000_000, 2]]
+      thread = call.thread
+      old = registers[call.object]
+      registers[call.object] = next_register += 1 if call.kind != :free
+      register = registers[call.object]
+      head << case call.kind
+              when :malloc then [register << 8, call.size, 0]
+              when :free then [(old << 8) | 2, 0, 0]
+              when :memalign then [(register << 8) | 3, call.size, call.alignment]
+              when :realloc then [(old << 8) | 4, register, call.size]
+              end
+    end.map { |words| words.pack('Q<3') }.join
+  end
+
+  def varint(number)
+    bytes = [(number.bit_length + 6) / 7, 1].max
+    return "\0" + [number].pack('Q<') if bytes > 8
+    [((number << 1) | 1) << (bytes - 1)].pack('Q<')[0, bytes]
+  end
+
+  def zigzag(number) = number.negative? ? (-number << 1) - 1 : number << 1
+end
+
+# A raw trace of wip-malloc-tracing: what each thread has in mind, and buffers.
+class WipRaw
+  Thread = Struct.new(:size, :token, :next_token, :tokens_left, :bytes)
+
+  def initialize(program)
+    @threads = Hash.new { |hash, id| hash[id] = Thread.new(0, 0, 0, 0, +'') }
+    @tokens = {}
+    @token_base = 1
+    @out = [0x6cbd63e4].pack('L<')
+    @time = 0
+    program.calls.each_with_index { |call, i| put(call, i) }
+    barrier
+    @threads.each_key { |id| @out << integers((id << 8) | 7, @time) }
+    @out << integers(0x0f) << ("\0" * 50)
+  end
+
+  def to_s = @out
+
+  private
+
+  def integers(*numbers) = numbers.map { |number| Writers.varint(number) }.join
+
+  def put(call, index)
+    thread = @threads[call.thread]
+    @time += 4096
+    new_tokens(thread) if thread.tokens_left.zero? && call.kind != :free
+    thread.bytes << event(thread, call)
+    flush(call.thread) if thread.bytes.size > 100 || index % 7 == 3
+    barrier if index % 97 == 96
+  end
+
+  def new_tokens(thread)
+    thread.next_token = @token_base
+    thread.tokens_left = 16
+    @token_base += 16
+    thread.bytes << integers((thread.next_token << 3) | 2, @time | 3)
+  end
+
+  def size(thread, call)
+    before = thread.size
+    thread.size = (call.size + 7) / 8
+    Writers.zigzag(thread.size - before)
+  end
+
+  def token(thread, call)
+    before = thread.token
+    thread.token = @tokens[call.object]
+    Writers.zigzag(thread.token - before)
+  end
+
+  def take_token(thread, call)
+    @tokens[call.object] = thread.next_token
+    thread.next_token += 1
+    thread.tokens_left -= 1
+  end
+
+  def event(thread, call)
+    words = case call.kind
+            when :free then [(token(thread, call) << 3) | (call.object.odd? ? 1 : 4)]
+            when :realloc then [(size(thread, call) << 8) | 0x17, token(thread, call)]
+            when :memalign then [(size(thread, call) << 8) | 0x1f, call.alignment]
+            else [size(thread, call) << 3]
+            end
+    take_token(thread, call) if call.kind != :free
+    integers(*words)
+  end
+
+  def flush(id)
+    bytes = @threads[id].bytes
+    @out << integers((id << 3) | 3, @time | 5, bytes.bytesize) << bytes
+    @threads[id].bytes = +''
+  end
+
+  def barrier
+    @threads.each_key { |id| flush(id) unless @threads[id].bytes.empty? }
+    @out << integers(0x27, @time) << integers((5 << 3) | 0x2f, @time, 4) << 'text'
+  end
 end

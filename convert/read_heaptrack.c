@@ -1,0 +1,91 @@
+/* read_heaptrack - what `heaptrack --raw` writes: a line an event, numbers in hexadecimal.
+ *
+ *   v VERSION FORMAT             first
+ *   + SIZE TRACE POINTER         an allocation of any kind
+ *   - POINTER                    a free; a realloc is a free and an allocation
+ *   c MILLISECONDS               the time
+ *   I PAGE_BYTES PAGES           of the machine
+ *   R PAGES                      resident memory
+ *   t, m, x, X, A, S, #          stacks, libraries, the program, remarks
+ *
+ * Without --raw, heaptrack writes the same events without pointers ("interpreted"): these
+ * files have lines i, s and a, and cannot be read. */
+#include "convert/fields.h"
+#include "convert/formats.h"
+
+enum { PAGE_BYTES = 4096 };
+
+static bool recognize(const struct format_head *head)
+{
+    const uint8_t *at = head->at;
+    struct fields fields;
+    uint64_t number;
+    return fields_next_line(&at, at + head->bytes, head->whole, &fields) &&
+           fields_word(&fields, "v") && fields_number(&fields, 16, &number) &&
+           fields_number(&fields, 16, &number);
+}
+
+struct reading {
+    struct source *source;
+    struct call_writer *writer;
+    uint64_t page_bytes, resident_bytes;
+};
+
+static bool read_call(struct reading *reading, char letter, struct fields fields)
+{
+    uint64_t trace;
+    struct call call = {.kind = letter == '+' ? CALL_MALLOC : CALL_FREE};
+    bool good = letter == '+' ? fields_number(&fields, 16, &call.size) &&
+                                    fields_number(&fields, 16, &trace) &&
+                                    fields_number(&fields, 16, &call.began)
+                              : fields_number(&fields, 16, &call.ended);
+    if (!good || !fields_end(&fields))
+        return source_bad_line(reading->source, "expected %s",
+                               letter == '+' ? "`+ SIZE TRACE POINTER`" : "`- POINTER`");
+    return call_writer_put(reading->writer, &call);
+}
+
+static bool read_line(struct reading *reading, char letter, struct fields fields)
+{
+    uint64_t number;
+    switch (letter) {
+    case '+':
+    case '-': return read_call(reading, letter, fields);
+    case 'c':
+    case 'R':
+    case 'I':
+        if (!fields_number(&fields, 16, &number))
+            return source_bad_line(reading->source, "expected a number behind %c", letter);
+        if (letter == 'I') reading->page_bytes = number;
+        if (letter == 'R') reading->resident_bytes = number * reading->page_bytes;
+        if (letter == 'c')
+            call_writer_time(reading->writer, number * 1000000, reading->resident_bytes);
+        return true;
+    case 'i':
+    case 's':
+    case 'a':
+        return source_bad_line(reading->source, "this file is interpreted and has no pointers; "
+                                                "record with heaptrack --raw");
+    default:
+        if (strchr("vtmxXAS#", letter) != NULL) return true;
+        return source_bad_line(reading->source, "expected an event of heaptrack, found '%c'",
+                               letter);
+    }
+}
+
+static bool read_file(struct source *source, struct call_writer *writer)
+{
+    struct reading reading = {.source = source, .writer = writer, .page_bytes = PAGE_BYTES};
+    struct line line;
+    while (source_line(source, &line)) {
+        if (line.at == line.end) continue;
+        if (!read_line(&reading, *line.at, (struct fields){line.at + 1, line.end})) return false;
+    }
+    return !error_is_set(&source->error);
+}
+
+const struct format format_heaptrack = {
+    .lacks = "threads, kinds of call, alignments, reallocs (they are a free and an allocation)",
+    .recognize = recognize,
+    .read = read_file,
+};

@@ -1,0 +1,397 @@
+/* read_wip_raw - raw traces of gperftools' branch wip-malloc-tracing: a magic number, then outer
+ * events, integers as FORMAT.md 2.2 has them. For a word w the type is w & 7, or w & 255 if that is
+ * 7.
+ *
+ *   3 buffer   thread w >> 3; time; bytes; inner events     0x07 death    thread w >> 8; time
+ *   0x0f end   padding may follow                           0x27 barrier  time
+ *   0x2f misc  thread; time; bytes; text
+ *
+ * Inner events, in the state of their thread, which lasts from buffer to buffer:
+ *
+ *   0 malloc      size += unzigzag(w >> 3); its token is the next of the thread
+ *   1, 4 free     token += unzigzag(w >> 3)
+ *   2 token       the next one is w >> 3; time
+ *   0x17 realloc  size += unzigzag(w >> 8); old token: another word, as in a free
+ *   0x1f memalign size likewise; the alignment
+ *
+ * Sizes are in units of 8 bytes. The lowest ten bits of a time are a processor. Between two
+ * barriers the thread with the oldest time goes first, and a free waits for its token. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/bytes.h"
+#include "common/varint.h"
+#include "convert/formats.h"
+
+enum { MAGIC = 0x6cbd63e4, MAGIC_BYTES = 4 };
+enum { BUFFER = 3, DEATH = 0x07, END = 0x0f, BARRIER = 0x27, MISC = 0x2f };
+enum { MALLOC = 0, FREE = 1, TOKEN = 2, FREE_SIZED = 4, REALLOC = 0x17, MEMALIGN = 0x1f };
+#define TIME_MASK UINT64_C(0xfffffffffffffc00)
+
+/* Of one buffer; and of all that wait for a token, which is then taken for one that never comes. */
+#define BUFFER_BYTES_MAX  (UINT64_C(64) << 20)
+#define WAITING_BYTES_MAX (UINT64_C(256) << 20)
+
+/* Sizes in units of 8 bytes are less. */
+#define SIZE_MAX_8 (UINT64_C(1) << 60)
+
+struct buffer {
+    struct buffer *next;
+    uint64_t offset, time;
+    size_t bytes;
+    uint8_t data[]; /* and VARINT_SLACK more */
+};
+
+struct wip_thread {
+    uint64_t id, time, size, token, next_token;
+    struct buffer *first, *last;
+    const uint8_t *at; /* in the first buffer */
+    uint64_t awaited;  /* the name that its next event waits for, or 0 */
+    bool dead, ended;
+};
+
+struct reading {
+    struct source *source;
+    struct call_writer *writer;
+    struct wip_thread *threads;
+    size_t threads_count, threads_room;
+    struct names ids, waiting; /* thread by id + 1, and by the name that it waits for */
+    uint64_t buffered;
+};
+
+static bool fail_memory(struct reading *reading)
+{
+    return error_set_system(&reading->source->error, "no memory");
+}
+
+/* ---- outer events ---- */
+
+static bool read_word(struct source *source, uint64_t *word)
+{
+    uint8_t copy[VARINT_BYTES_MAX + VARINT_SLACK] = {0};
+    size_t there = source_peek(source, VARINT_BYTES_MAX);
+    if (there > VARINT_BYTES_MAX) there = VARINT_BYTES_MAX;
+    memcpy(copy, source->next, there);
+    const uint8_t *at = copy;
+    *word = varint_get(&at);
+    if ((size_t)(at - copy) > there)
+        return source_bad_bytes(source, source_offset(source), "the file ends inside an event");
+    source_skip(source, (size_t)(at - copy));
+    return true;
+}
+
+static struct wip_thread *thread_of(struct reading *reading, uint64_t id)
+{
+    struct name *name = names_put(&reading->ids, id + 1);
+    if (name != NULL && name->live) return &reading->threads[name->object];
+    if (name != NULL && reading->threads_count == reading->threads_room) {
+        size_t room = reading->threads_room == 0 ? 16 : 2 * reading->threads_room;
+        struct wip_thread *grown = realloc(reading->threads, room * sizeof *grown);
+        if (grown == NULL) name = NULL;
+        if (grown != NULL) reading->threads = grown;
+        if (grown != NULL) reading->threads_room = room;
+    }
+    if (name == NULL) {
+        fail_memory(reading);
+        return NULL;
+    }
+    name->live = true;
+    name->object = (uint32_t)reading->threads_count++;
+    reading->threads[name->object] = (struct wip_thread){.id = id};
+    return &reading->threads[name->object];
+}
+
+static bool copy_bytes(struct source *source, uint8_t *to, size_t bytes)
+{
+    while (bytes > 0) {
+        size_t there = source_peek(source, 1), piece = there < bytes ? there : bytes;
+        if (there == 0)
+            return source_bad_bytes(source, source_offset(source), "the file ends inside a buffer");
+        memcpy(to, source->next, piece);
+        source_skip(source, piece);
+        to += piece;
+        bytes -= piece;
+    }
+    return true;
+}
+
+static bool read_buffer(struct reading *reading, uint64_t id)
+{
+    struct source *source = reading->source;
+    uint64_t time, bytes;
+    if (!read_word(source, &time) || !read_word(source, &bytes)) return false;
+    if (bytes > BUFFER_BYTES_MAX)
+        return source_bad_bytes(source, source_offset(source),
+                                "a buffer of %" PRIu64 " bytes; at most 64 MiB", bytes);
+    struct wip_thread *thread = thread_of(reading, id);
+    struct buffer *buffer = malloc(sizeof *buffer + bytes + VARINT_SLACK);
+    if (thread == NULL || buffer == NULL) {
+        free(buffer);
+        return fail_memory(reading);
+    }
+    *buffer =
+        (struct buffer){.offset = source_offset(source), .time = time & TIME_MASK, .bytes = bytes};
+    memset(buffer->data + bytes, 0, VARINT_SLACK);
+    if (thread->last != NULL)
+        thread->last->next = buffer;
+    else
+        thread->first = buffer;
+    thread->last = buffer;
+    if (thread->at == NULL) thread->at = buffer->data;
+    reading->buffered += bytes;
+    return copy_bytes(source, buffer->data, bytes);
+}
+
+static bool read_misc(struct source *source)
+{
+    uint64_t time, bytes;
+    if (!read_word(source, &time) || !read_word(source, &bytes)) return false;
+    for (uint64_t left = bytes; left > 0;) {
+        size_t there = source_peek(source, 1);
+        if (there == 0)
+            return source_bad_bytes(source, source_offset(source), "the file ends inside a text");
+        size_t piece = there < left ? there : (size_t)left;
+        source_skip(source, piece);
+        left -= piece;
+    }
+    return true;
+}
+
+/* ---- inner events ---- */
+
+static bool bad_event(struct reading *reading, const struct wip_thread *thread, const char *what)
+{
+    const struct buffer *buffer = thread->first;
+    return source_bad_bytes(reading->source, buffer->offset + (uint64_t)(thread->at - buffer->data),
+                            "%s", what);
+}
+
+/* Takes buffers away that have been read. A buffer's time is that of its end. */
+static void drop_read_buffers(struct reading *reading, struct wip_thread *thread)
+{
+    while (thread->first != NULL && thread->at == thread->first->data + thread->first->bytes) {
+        struct buffer *read = thread->first;
+        thread->time = read->time;
+        thread->first = read->next;
+        if (thread->first == NULL) thread->last = NULL;
+        thread->at = thread->first != NULL ? thread->first->data : NULL;
+        reading->buffered -= read->bytes;
+        free(read);
+    }
+}
+
+static bool add_size(struct wip_thread *thread, uint64_t coded, uint64_t *bytes)
+{
+    thread->size += (uint64_t)unzigzag(coded);
+    *bytes = thread->size * 8;
+    return thread->size < SIZE_MAX_8;
+}
+
+/* The call in *call, or none (its kind is 0). */
+static bool decode_event(struct wip_thread *thread, const uint8_t **at, struct call *call)
+{
+    uint64_t word = varint_get(at);
+    unsigned type = (word & 7) != 7 ? word & 7 : word & 255;
+    switch (type) {
+    case MALLOC:
+        call->kind = CALL_MALLOC;
+        call->began = thread->next_token++ + 1;
+        return add_size(thread, word >> 3, &call->size);
+    case MEMALIGN:
+        call->kind = CALL_MEMALIGN;
+        call->began = thread->next_token++ + 1;
+        call->alignment = varint_get(at);
+        return add_size(thread, word >> 8, &call->size);
+    case REALLOC:
+        call->kind = CALL_REALLOC_MOVED;
+        call->began = thread->next_token++ + 1;
+        thread->token += (uint64_t)unzigzag(varint_get(at));
+        call->ended = thread->token + 1;
+        return add_size(thread, word >> 8, &call->size);
+    case FREE:
+    case FREE_SIZED:
+        call->kind = CALL_FREE;
+        thread->token += (uint64_t)unzigzag(word >> 3);
+        call->ended = thread->token + 1;
+        return true;
+    case TOKEN:
+        thread->next_token = word >> 3;
+        thread->time = varint_get(at) & TIME_MASK;
+        return true;
+    default: return false;
+    }
+}
+
+static bool wait_for_token(struct reading *reading, struct wip_thread *thread, uint64_t name)
+{
+    struct name *entry = names_put(&reading->waiting, name);
+    if (entry == NULL) return fail_memory(reading);
+    entry->object = (uint32_t)(thread - reading->threads);
+    thread->awaited = name;
+    return true;
+}
+
+/* Somebody may wait for the object that has come. */
+static void wake(struct reading *reading, uint64_t name)
+{
+    struct name *entry = names_find(&reading->waiting, name);
+    if (entry == NULL) return;
+    reading->threads[entry->object].awaited = 0;
+    names_remove(&reading->waiting, entry);
+}
+
+/* The next event of a thread; `patient`: it may wait for its object. */
+static bool step(struct reading *reading, struct wip_thread *thread, bool patient)
+{
+    struct wip_thread before = *thread;
+    struct call call = {.kind = 0};
+    if (thread->first->bytes == 0) {
+        drop_read_buffers(reading, thread);
+        return true;
+    }
+    const uint8_t *at = thread->at, *end = thread->first->data + thread->first->bytes;
+    bool good = decode_event(thread, &at, &call);
+    if (at > end) return bad_event(reading, thread, "the buffer ends inside an event");
+    if (!good) return bad_event(reading, thread, "an unknown event, or a size out of range");
+    if (patient && call.ended != 0 && !call_writer_is_live(reading->writer, call.ended) &&
+        names_find(&reading->waiting, call.ended) == NULL) {
+        *thread = before;
+        return wait_for_token(reading, thread, call.ended);
+    }
+    thread->at = at;
+    drop_read_buffers(reading, thread);
+    if (call.kind == 0) return true;
+    call_writer_thread(reading->writer, thread->id);
+    call_writer_time(reading->writer, thread->time, 0);
+    if (!call_writer_put(reading->writer, &call)) return false;
+    if (call.began != 0) wake(reading, call.began);
+    return true;
+}
+
+/* ---- windows ---- */
+
+/* The thread with the oldest time that has an event and does not wait. */
+static struct wip_thread *oldest(struct reading *reading)
+{
+    struct wip_thread *found = NULL;
+    for (size_t i = 0; i < reading->threads_count; i++) {
+        struct wip_thread *thread = &reading->threads[i];
+        if (thread->first != NULL && thread->awaited == 0 &&
+            (found == NULL || thread->time < found->time))
+            found = thread;
+    }
+    return found;
+}
+
+/* Those that wait, wait no longer. */
+static bool wake_all(struct reading *reading)
+{
+    bool some = false;
+    for (size_t i = 0; i < reading->threads_count; i++) {
+        some |= reading->threads[i].awaited != 0;
+        reading->threads[i].awaited = 0;
+    }
+    names_free(&reading->waiting);
+    return some;
+}
+
+/* Every event that has been read, but for those that wait. */
+static bool run_window(struct reading *reading, bool patient)
+{
+    struct wip_thread *thread;
+    while ((thread = oldest(reading)) != NULL) {
+        uint64_t time = thread->time;
+        while (thread->first != NULL && thread->awaited == 0 && thread->time == time)
+            if (!step(reading, thread, patient)) return false;
+    }
+    return true;
+}
+
+static void end_dead_threads(struct reading *reading)
+{
+    for (size_t i = 0; i < reading->threads_count; i++) {
+        struct wip_thread *thread = &reading->threads[i];
+        if (!thread->dead || thread->ended || thread->first != NULL) continue;
+        call_writer_thread(reading->writer, thread->id);
+        call_writer_thread_end(reading->writer);
+        thread->ended = true;
+        struct name *name = names_find(&reading->ids, thread->id + 1);
+        if (name != NULL) names_remove(&reading->ids, name);
+    }
+}
+
+static bool end_window(struct reading *reading, bool last)
+{
+    if (!run_window(reading, true)) return false;
+    /* What was awaited does not come, or not within reason. */
+    while ((last || reading->buffered > WAITING_BYTES_MAX) && wake_all(reading))
+        if (!run_window(reading, false)) return false;
+    end_dead_threads(reading);
+    return true;
+}
+
+/* ---- the format ---- */
+
+static bool recognize(const struct format_head *head)
+{
+    return head->bytes >= MAGIC_BYTES && bytes_get32(head->at) == MAGIC;
+}
+
+/* One outer event. */
+static bool read_event(struct reading *reading, bool *end)
+{
+    struct source *source = reading->source;
+    uint64_t offset = source_offset(source), word, time;
+    if (!read_word(source, &word)) return false;
+    unsigned type = (word & 7) != 7 ? word & 7 : word & 255;
+    /* The encoder of misc shifts the thread too little, so it stands in the type. */
+    if ((word & 7) == 7 && (type & MISC) == MISC && type != DEATH && type != END && type != BARRIER)
+        return read_misc(source);
+    switch (type) {
+    case BUFFER: return read_buffer(reading, word >> 3);
+    case DEATH: {
+        struct wip_thread *thread = thread_of(reading, word >> 8);
+        if (thread == NULL) return false;
+        thread->dead = true;
+        return read_word(source, &time);
+    }
+    case END: *end = true; return true;
+    case BARRIER: return read_word(source, &time) && end_window(reading, false);
+    default: return source_bad_bytes(source, offset, "an event of type 0x%x", type);
+    }
+}
+
+static void release(struct reading *reading)
+{
+    for (size_t i = 0; i < reading->threads_count; i++)
+        while (reading->threads[i].first != NULL) {
+            struct buffer *next = reading->threads[i].first->next;
+            free(reading->threads[i].first);
+            reading->threads[i].first = next;
+        }
+    free(reading->threads);
+    names_free(&reading->ids);
+    names_free(&reading->waiting);
+}
+
+static bool read_file(struct source *source, struct call_writer *writer)
+{
+    struct reading reading = {.source = source, .writer = writer};
+    bool end = false, good = source_peek(source, MAGIC_BYTES) >= MAGIC_BYTES &&
+                             bytes_get32(source->next) == MAGIC;
+    if (!good) return source_bad_bytes(source, 0, "expected the number 0x6cbd63e4");
+    source_skip(source, MAGIC_BYTES);
+    while (good && !end && source_peek(source, 1) > 0)
+        good = read_event(&reading, &end);
+    good = good && !error_is_set(&source->error) && end_window(&reading, true);
+    release(&reading);
+    return good;
+}
+
+const struct format format_wip_raw = {
+    .lacks =
+        "kinds of call other than malloc, memalign, realloc and free; sizes are multiples of 8",
+    .threads = true,
+    .recognize = recognize,
+    .read = read_file,
+};
