@@ -6,8 +6,8 @@
  * A pointer's index belongs to the thread that used it last. When another one uses it, a SYNC_W
  * goes to the end of the former's region and a SYNC_R into the latter's, unless an earlier pair of
  * these two came after that use. So does one before the first call of each thread but the first.
- * Indices are taken again by the thread that freed them; when many are unused, one thread takes over
- * all that another has freed.
+ * Indices are taken again by the thread that freed them; when many are unused, one thread takes
+ * over all that another has freed.
  *
  * Threads that share no object may then run at any speed, and other objects would be alive together
  * than were. So the calls are divided into windows: within one, whatever the order of calls of
