@@ -32,14 +32,10 @@ static void spool_try(struct raw_source *source)
     if (source->spool_path == NULL || access(source->spool_path, F_OK) != 0) return;
     source->spool_use = RAW_SPOOL_NOT_NEEDED;
     if (source->reader.state != RAW_STREAM_CUT) return;
-    source->spool_opened = spool_reader_open(&source->spool, source->spool_path) &&
-                           spool_reader_belongs(&source->spool, &source->reader);
-    if (!source->spool_opened) {
-        source->spool_use = RAW_SPOOL_UNUSABLE;
-        spool_reader_close(&source->spool);
-    } else if (!source->reader.has_header) {
-        source->reader.header.features = source->spool.features;
-    }
+    source->spool_opened = spool_reader_open(&source->spool, source->spool_path, &source->reader);
+    if (source->spool_opened) return;
+    source->spool_use = RAW_SPOOL_UNUSABLE;
+    spool_reader_close(&source->spool);
 }
 
 static struct raw_chunk *spool_next(struct raw_source *source)
@@ -89,8 +85,7 @@ struct raw_decoder *raw_source_lane(struct raw_source *source, uint32_t lane)
     if (source->decoders[lane] == NULL) {
         struct raw_decoder *decoder = malloc(sizeof *decoder);
         if (decoder == NULL) return no_memory(source);
-        raw_decoder_init(decoder, lane,
-                         (uint32_t)source->reader.header.features);
+        raw_decoder_init(decoder, lane, (uint32_t)source->reader.header.features);
         source->decoders[lane] = decoder;
     }
     return source->decoders[lane];

@@ -96,26 +96,15 @@ static bool order_spool(struct work *work)
 static void open_spool(struct work *work, const char *path)
 {
     if (path == NULL || access(path, F_OK) != 0) return;
-    bool opened = spool_reader_open(&work->spool, path);
-    work->has_spool = opened && spool_reader_belongs(&work->spool, work->reader);
-    if (work->has_spool) {
-        work->result->spool = ORDER_TRACE_SPOOL_USED;
-    } else {
-        work->result->spool = opened ? ORDER_TRACE_SPOOL_OTHER : ORDER_TRACE_SPOOL_DAMAGED;
-        work->result->spool_error = work->spool.error;
-        spool_reader_close(&work->spool);
-    }
-}
-
-/* A stream that was cut before its header was complete: its spool knows whose it is. */
-static bool adopt_spool(struct work *work)
-{
-    if (work->reader->has_header) return true;
-    if (!work->has_spool) return false;
-    memcpy(work->reader->header.recording_id, work->spool.recording_id, RAW_RECORDING_ID_BYTES);
-    work->reader->header.pid = work->spool.pid;
-    work->reader->header.features = work->spool.features;
-    return true;
+    struct order_trace_result *result = work->result;
+    work->has_spool = spool_reader_open(&work->spool, path, work->reader);
+    result->spool = ORDER_TRACE_SPOOL_USED;
+    if (work->has_spool) return;
+    result->spool_error = work->spool.error;
+    result->spool = work->spool.error.kind == &raw_errors[SPOOL_OTHER_RECORDING]
+                        ? ORDER_TRACE_SPOOL_OTHER
+                        : ORDER_TRACE_SPOOL_DAMAGED;
+    spool_reader_close(&work->spool);
 }
 
 /* Everything there is, in order. False: see judge(). */
@@ -212,7 +201,7 @@ void order_trace(struct raw_reader *reader, const struct order_trace_options *op
     reader->salvage = options->order.salvage;
     struct work work = {.reader = reader, .options = options, .result = result};
     if (reader->state == RAW_STREAM_CUT) open_spool(&work, options->spool_path);
-    if (!adopt_spool(&work)) {
+    if (!reader->has_header && !work.has_spool) {
         result->error = reader->error;
     } else if (open_writer(&work.writer, output, &reader->header)) {
         order_with_writer(&work, output);

@@ -856,7 +856,7 @@ static void read_spool(struct raw_reader *reader, int file)
     struct spool_reader spool;
     struct raw_chunk *chunk;
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    if (!spool_reader_open(&spool, path) || !spool_reader_belongs(&spool, reader))
+    if (!spool_reader_open(&spool, path, reader))
         fail("the spool cannot be used: %s", text_of(&spool.error));
     while ((chunk = spool_reader_next(&spool, reader)) != NULL)
         add_chunk(reader, chunk);

@@ -150,8 +150,7 @@ Reading read_all(const std::string &bytes, const std::string *spool_bytes = null
     if (spool_bytes != nullptr) {
         MemoryFile spool_file(*spool_bytes);
         spool_reader spool;
-        if (spool_reader_open(&spool, spool_file.path().c_str()) &&
-            spool_reader_belongs(&spool, &reader))
+        if (spool_reader_open(&spool, spool_file.path().c_str(), &reader))
             while (raw_chunk *chunk = spool_reader_next(&spool, &reader)) {
                 decoders.take(chunk, &reading, batch);
                 reading.spool_chunks++;

@@ -136,12 +136,28 @@ static bool spool_list_slots(struct spool_reader *spool)
     return true;
 }
 
-bool spool_reader_open(struct spool_reader *spool, const char *path)
+/* Whether it is of the recording that wrote the stream. A stream without a header does not
+ * contradict, and gets what the spool knows of it. */
+static bool spool_join(struct spool_reader *spool, struct raw_header *header, bool has_header)
+{
+    if (has_header) {
+        if (memcmp(spool->recording_id, header->recording_id, RAW_RECORDING_ID_BYTES) == 0)
+            return true;
+        return SPOOL_FAIL(spool, SPOOL_OTHER_RECORDING, SPOOL_HEADER_RECORDING_ID, NULL);
+    }
+    memcpy(header->recording_id, spool->recording_id, RAW_RECORDING_ID_BYTES);
+    header->pid = spool->pid;
+    header->features = spool->features;
+    return true;
+}
+
+bool spool_reader_open(struct spool_reader *spool, const char *path, struct raw_reader *reader)
 {
     *spool = (struct spool_reader){.fd = -1};
     spool->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (spool->fd < 0) return error_set_system(&spool->error, "cannot open the spool");
-    return spool_check_header(spool) && spool_list_slots(spool);
+    return spool_check_header(spool) && spool_list_slots(spool) &&
+           spool_join(spool, &reader->header, reader->has_header);
 }
 
 void spool_reader_close(struct spool_reader *spool)
@@ -149,14 +165,6 @@ void spool_reader_close(struct spool_reader *spool)
     if (spool->fd >= 0) close(spool->fd);
     free(spool->slots);
     *spool = (struct spool_reader){.fd = -1};
-}
-
-bool spool_reader_belongs(struct spool_reader *spool, const struct raw_reader *reader)
-{
-    if (!reader->has_header ||
-        memcmp(spool->recording_id, reader->header.recording_id, RAW_RECORDING_ID_BYTES) == 0)
-        return true;
-    return SPOOL_FAIL(spool, SPOOL_OTHER_RECORDING, SPOOL_HEADER_RECORDING_ID, NULL);
 }
 
 /* ---- slots as chunks ---- */

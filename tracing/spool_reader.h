@@ -9,7 +9,7 @@
  * chunks, lane by lane and in order, without what the stream has already; to whoever decodes them
  * they are the last chunks of the stream.
  *
- *     if (spool_reader_open(&spool, path) && spool_reader_belongs(&spool, &reader))
+ *     if (spool_reader_open(&spool, path, &reader))
  *         while ((chunk = spool_reader_next(&spool, &reader)) != NULL) ...
  *
  * How long a slot's segment is the next slot of its lane says. That of the last one is open-ended:
@@ -54,12 +54,10 @@ struct spool_reader {
     uint32_t next_slot;
 };
 
-/* False: see error. */
-bool spool_reader_open(struct spool_reader *spool, const char *path);
-
-/* Whether the spool is of the recording that wrote the stream. A stream without a header does not
- * contradict. Else error is set to SPOOL_OTHER_RECORDING. */
-bool spool_reader_belongs(struct spool_reader *spool, const struct raw_reader *reader);
+/* False: see error, which is SPOOL_OTHER_RECORDING if another recording's spool is there. A stream
+ * that was cut before its header was complete gets from the spool what that knows: the recording's
+ * id, its process and its features. */
+bool spool_reader_open(struct spool_reader *spool, const char *path, struct raw_reader *reader);
 
 /* The next chunk, to be released with raw_chunk_release(reader, ...). NULL at the end, and when
  * error is set. Advances reader->lanes. */
