@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 41
+plan 42
 
 # --- the program ---
 
@@ -126,6 +126,12 @@ is_foreign() {
 
 own_malloc_is_noticed() {
     is_foreign 125 "$workloads/own_malloc" 0 && is_foreign 7 "$workloads/own_malloc" 7
+}
+
+# A program at a fixed address has a stub of malloc, which is no malloc of its own.
+stub_is_ours() {
+    exits 0 record -o fixed.raw.lz4 "$workloads/fixed" && ! says 'not ours' &&
+        exits 0 info fixed.raw.lz4 && ! prints 'not ours' && prints '^ *malloc  *1 '
 }
 
 # --- who speaks ---
@@ -279,6 +285,7 @@ check 'a program that crashes is finished' finishes 139 crash 1
 check 'programs that are followed are finished' finishes_followed
 check 'without record, info says what is known' says_what_is_known
 check 'a program with a malloc of its own' own_malloc_is_noticed
+check 'a program with a stub of malloc' stub_is_ours
 check 'a C program: nothing but its own calls' has_only_its_own_calls
 check 'only the first process speaks' only_the_first_speaks
 check 'status 125: nothing was recorded' nothing_recorded

@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -220,13 +221,16 @@ static void read_report(void)
 /* Made by the linker: where this library begins. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
-/* Another library, or the program itself, may stand before us. */
+/* Another library, or the program itself, may stand before us. But a program at fixed addresses that
+ * takes the address of malloc has a stub for it, an undefined symbol with a value, which calls us. */
 static void look_at_malloc(void)
 {
     Dl_info info;
+    const ElfW(Sym) *symbol = NULL;
     void *found = dlsym(RTLD_DEFAULT, "malloc");
-    if (!found || !dladdr(found, &info) || info.dli_fbase == __ehdr_start || !info.dli_fname)
-        return;
+    if (!found || !dladdr1(found, &info, (void **)&symbol, RTLD_DL_SYMENT)) return;
+    if (info.dli_fbase == __ehdr_start || !info.dli_fname) return;
+    if (symbol && symbol->st_shndx == SHN_UNDEF) return;
     copy_path(settings.foreign_malloc, info.dli_fname);
 }
 
