@@ -7,8 +7,10 @@ require 'fileutils'
 require 'json'
 require_relative 'predict_programs'
 
-# What a run took; `expected` is what compare says that a run would have at most, where it does.
-PredictUsage = Struct.new(:peak, :end, :cpu, :expected, :noise, keyword_init: true)
+# What a run took, or a replay. Of a replay also `expected`, the RSS of the process that compare
+# expects at the peak, where it does, and the range of the change of its processor time.
+PredictUsage = Struct.new(:peak, :end, :cpu, :noise, :expected, :cpu_least, :cpu_most,
+                          keyword_init: true)
 
 # Of one program: what was measured, and by each way of replaying what was predicted, by the entry.
 PredictResult = Struct.new(:name, :events, :threads, :real, :predicted)
@@ -30,6 +32,11 @@ class PredictMeasurement
     'pages' => %w[--engine switch -- --touch pages],
     'threads' => %w[--engine threads -- --touch pages]
   }.freeze
+
+  DEFAULT_ALLOCATORS = %w[tcmalloc glibc jemalloc mimalloc].freeze
+  # What compare can be asked for without another allocator: tried with programs that have threads.
+  SETTINGS = %w[glibc:MALLOC_ARENA_MAX=1 jemalloc:MALLOC_CONF=dirty_decay_ms:0
+                tcmalloc:TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES=1048576].freeze
 
   def initialize(program, build_dir, dir, options)
     @program = program
@@ -61,10 +68,17 @@ class PredictMeasurement
   def compare(way)
     json = File.join(@dir, 'compare.json')
     words = WAYS.fetch(way == 'threads' && !@program.threads ? 'pages' : way)
-    command = [@malloctape, 'compare', @trace, '--allocators', @options.allocators, '--runs',
+    command = [@malloctape, 'compare', @trace, '--allocators', allocators, '--runs',
                @options.replays.to_s, '--json', json, *words]
     Child.run(command, File.join(@dir, 'compare.log'))
     JSON.parse(File.read(json))
+  end
+
+  def allocators
+    return @options.allocators if @options.allocators
+    return DEFAULT_ALLOCATORS.join(',') unless @program.threads
+
+    [*DEFAULT_ALLOCATORS, *SETTINGS].join(',')
   end
 
   def rows_of(compared)
@@ -76,11 +90,13 @@ class PredictMeasurement
   end
 
   def predicted_of(row)
-    numbers = row.fetch('numbers')
-    median = ->(key) { numbers.dig(key, 'median') }
+    median = ->(key) { predict_median(row.fetch('reports').map { |report| report.fetch(key) }) }
     cpu = %w[user_seconds system_seconds].sum { |key| median[key] }
-    PredictUsage.new(peak: median['peak_net_rss_bytes'], end: row['series']['net_rss_bytes'].last,
-                     cpu:, expected: row.dig('expected', 'peak_rss_bytes'))
+    expected = row.fetch('expected')
+    PredictUsage.new(peak: median['peak_net_rss_bytes'], end: median['end_net_rss_bytes'], cpu:,
+                     expected: expected['peak_rss_bytes'],
+                     cpu_least: expected['cpu_change_least_seconds'],
+                     cpu_most: expected['cpu_change_most_seconds'])
   end
 
   # All runs of all entries, in turns.

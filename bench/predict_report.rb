@@ -26,6 +26,12 @@ PREDICT_MEASURES = {
              least: ->(one, other) { [one.noise, other.noise, 0.01 * one.cpu].max } }
 }.freeze
 
+# Entries that are allocators without settings, unless there are no others.
+def predict_plain(entries)
+  plain = entries.keys.reject { |entry| entry.include?(':') }
+  plain.size > 1 ? plain : entries.keys
+end
+
 # One way of replaying, one measure.
 class PredictScore
   def initialize(results, way, measure)
@@ -49,7 +55,7 @@ class PredictScore
 
   def pairs
     @pairs ||= @results.flat_map do |result|
-      result.real.keys.combination(2).map { |one, other| pair(result, one, other) }
+      predict_plain(result.real).combination(2).map { |one, other| pair(result, one, other) }
     end
   end
 
@@ -78,8 +84,10 @@ class PredictScore
   # and how much more, at worst, the one takes that replays say is best.
   def least
     regrets = @results.map do |result|
-      real = result.real.transform_values(&@value)
-      chosen = result.predicted.fetch(@way).min_by { |_, one| @value.call(one) }.first
+      plain = predict_plain(result.real)
+      real = result.real.slice(*plain).transform_values(&@value)
+      replayed = result.predicted.fetch(@way).slice(*plain)
+      chosen = replayed.min_by { |_, one| @value.call(one) }.first
       real.fetch(chosen) / real.values.min - 1
     end
     found = regrets.count { |regret| regret < 0.01 }
@@ -104,22 +112,6 @@ def predict_print_scores(results, ways)
     puts "#{measure}, #{how[:unit] == 1 ? 's' : 'MiB'}"
     rows = ways.map { |way| [way, *PredictScore.new(results, way, measure).cells] }
     predict_print_rows([PREDICT_HEAD, *rows])
-  end
-  predict_print_expected(results, ways)
-end
-
-# How far what compare expects of a process is from what it has.
-def predict_print_expected(results, ways)
-  ways.each do |way|
-    errors = results.flat_map do |result|
-      result.predicted.fetch(way).filter_map do |entry, one|
-        one.expected && (one.expected / result.real.fetch(entry).peak - 1).abs
-      end
-    end
-    next if errors.empty?
-
-    puts format('expected process RSS (%s): %d figures, off by %.1f %% on average, %.1f %% at most',
-                way, errors.size, 100 * errors.sum / errors.size, 100 * errors.max)
   end
 end
 

@@ -16,10 +16,12 @@
 
 #define MIB (1024.0 * 1024)
 
-/* What a replay differs in, a program differs in by so many times that: its own cache misses are
- * not in a replay (docs/prediction.md). */
-#define CPU_TIMES_LEAST 0.8
-#define CPU_TIMES_MOST  2.4
+/* What replays differ in, programs differ in by so many times that, since their own cache misses are
+ * not in a replay; and by that share of their time for no reason that a replay could have
+ * (docs/prediction.md). */
+#define CPU_TIMES_LEAST 0.5
+#define CPU_TIMES_MOST  2.5
+#define CPU_NOISE       0.02
 
 /* ---- curves ---- */
 
@@ -202,11 +204,12 @@ void compare_cpu_range(double *least, double *most)
 
 /* Widened by what the replays differ in among themselves. */
 static void expect_cpu(struct compare_expected *expected, const struct compare_row *row,
-                       const struct compare_row *recorded)
+                       const struct compare_row *recorded, double cpu_seconds)
 {
     struct compare_spread own = cpu_spread(row), before = cpu_spread(recorded);
     double difference = own.median - before.median;
     double noise = (own.most - own.least + before.most - before.least) / 2;
+    noise += CPU_NOISE * cpu_seconds;
     double least = difference, most = difference;
     if (row == recorded) noise = 0;
     compare_cpu_range(&least, &most);
@@ -237,7 +240,8 @@ static void expect_row(struct compare *compare, struct compare_row *row)
     const struct compare_row *recorded = compare->recorded;
     if (*row->why != '\0' || row->found.known == NULL || row->found.known->where == COMPARE_NOTHING)
         return;
-    if (!isnan(original->cpu_seconds)) expect_cpu(&row->expected, row, recorded);
+    if (!isnan(original->cpu_seconds))
+        expect_cpu(&row->expected, row, recorded, original->cpu_seconds);
     if (*original->why_not != '\0') return;
     row->expected.peak_bytes =
         expect_bytes(original->peak_bytes, row, recorded, "peak_net_rss_bytes");

@@ -1,0 +1,118 @@
+# frozen_string_literal: true
+
+# predict_expected - how far what compare expects of a process is from the process: its memory, the
+# range of its processor time, and what settings of an allocator do to its memory.
+
+require_relative 'predict_report'
+
+# Of one way of replaying.
+class PredictExpected
+  # The recorded one: changes of processor time are to its own.
+  RECORDED = 'tcmalloc'
+  # What a setting does is right if it is off by no more than this.
+  SETTING_SHARE = 0.15
+  SETTING_BYTES = 2 * PREDICT_MIB
+
+  # The real change of processor time, whether it can be told from none, and what compare and the
+  # replays say of it.
+  Change = Struct.new(:real, :decided, :least, :most, :replayed) do
+    def held? = real.between?(least, most)
+    def sign_right? = (real <=> 0) == (replayed <=> 0)
+  end
+
+  def initialize(results, way)
+    @results = results
+    @way = way
+  end
+
+  def print
+    puts "expected of the process, by replays of #{@way}:"
+    print_memory
+    print_range
+    print_settings
+    puts
+  end
+
+  private
+
+  # What the block makes of each entry of each program, without nils.
+  def entries
+    @results.flat_map do |result|
+      predicted = result.predicted.fetch(@way)
+      predicted.filter_map { |entry, one| yield(result, entry, result.real.fetch(entry), one) }
+    end
+  end
+
+  def print_memory
+    errors = entries { |_, _, real, one| (one.expected / real.peak - 1).abs if one.expected }
+    of = entries { true }.size
+    return puts("  RSS at the peak: of none of #{of}") if errors.empty?
+
+    puts format('  RSS at the peak: of %d of %d, off by %.1f %% on average, %.1f %% at most',
+                errors.size, of, 100 * errors.sum / errors.size, 100 * errors.max)
+  end
+
+  def changes
+    entries do |result, entry, real, one|
+      before = result.real[RECORDED]
+      next if entry == RECORDED || before.nil? || one.cpu_least.nil?
+
+      change = real.cpu - before.cpu
+      noise = [real.noise, before.noise, 0.01 * before.cpu].max
+      replayed = one.cpu - result.predicted.fetch(@way).fetch(RECORDED).cpu
+      Change.new(change, change.abs > noise, one.cpu_least, one.cpu_most, replayed)
+    end
+  end
+
+  def print_range
+    all = changes
+    return if all.empty?
+
+    decided = all.select(&:decided)
+    puts format('  processor time: the range holds %d of %d real changes, %d of %d above noise',
+                all.count(&:held?), all.size, decided.count(&:held?), decided.size)
+    print_times(decided.select(&:sign_right?))
+  end
+
+  # How many times the difference of replays the real one is.
+  def print_times(changes)
+    return if changes.empty?
+
+    times = changes.map { |one| one.real / one.replayed }.sort
+    at = ->(share) { times[((times.size - 1) * share).round] }
+    puts format('  these are %.2f times those of the replays, eight of ten %.2f to %.2f (%d)',
+                predict_median(times), at[0.1], at[0.9], times.size)
+  end
+
+  # What each setting does to the peak, really and by replays.
+  def effects
+    entries do |result, entry, real, one|
+      base = entry[/\A[^:]+/]
+      next if base == entry || !result.real.key?(base)
+
+      [entry, result.name, real.peak - result.real.fetch(base).peak,
+       one.peak - result.predicted.fetch(@way).fetch(base).peak]
+    end
+  end
+
+  def print_settings
+    all = effects.sort
+    return if all.empty?
+
+    all.each do |entry, name, real, replayed|
+      puts format('  %-50s %-14s %+6.1f MiB, by replays %+6.1f%s', entry, name,
+                  real / PREDICT_MIB, replayed / PREDICT_MIB,
+                  right?(real, replayed) ? '' : ', wrong')
+    end
+    right = all.count { |_, _, real, replayed| right?(real, replayed) }
+    puts "  settings: #{right} of #{all.size} right within 15 % or 2 MiB"
+  end
+
+  def right?(real, replayed)
+    (real - replayed).abs <= [SETTING_SHARE * real.abs, SETTING_BYTES].max
+  end
+end
+
+def predict_print_expected(results, ways)
+  ways.each { |way| PredictExpected.new(results, way).print }
+end
