@@ -25,7 +25,15 @@ compares_two() {
 has_tables() {
     grep -q '^sessions: [0-9]* events, 5 threads$' out &&
         [ "$(grep -cE '^default +([0-9]+ %|-) +[0-9]+/[0-9]+ ' out)" = 3 ] &&
-        [ "$(grep -c ' of 2 ' out)" = 3 ]
+        [ "$(grep -c '^default.* of 2 ' out)" = 3 ]
+}
+
+# A program that took a few milliseconds has no curve, so no memory is expected of it.
+tells_expected() {
+    grep -q '^  RSS at the peak: of [a-z0-9]* of 6' out &&
+        grep -q '^  processor time: the range holds [0-4] of 4 real changes' out &&
+        [ "$(grep -c '^  glibc:MALLOC_ARENA_MAX=1 .* MiB, by replays ' out)" = 2 ] &&
+        grep -q '^  settings: [0-2] of 2 right' out
 }
 
 real='json.flat_map { |one| one["real"].values }'
@@ -54,15 +62,16 @@ usage_tells() {
         exit(of["peak_rss_bytes"] >= of["end_rss_bytes"] && of["end_rss_bytes"] > 100_000)'
 }
 
-plan 8
+plan 9
 if [ -n "$sanitized" ]; then
-    for number in 1 2 3 4 5 6 7 8; do
+    for number in 1 2 3 4 5 6 7 8 9; do
         skip_test "test $number" 'a sanitizer brings its own malloc'
     done
     exit 0
 fi
 check 'two programs under three entries' compares_two
 check 'every table is there' has_tables
+check 'what is expected of processes, and of settings' tells_expected
 check 'JSON: real figures of every entry' json_has "$real.size == 6 &&
     $real.all? { |r| r['peak'] >= r['end'] && r['end'] > 1_000_000 && r['cpu'] >= 0 }"
 check 'JSON: a setting makes an entry of its own' json_has \
