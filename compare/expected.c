@@ -196,25 +196,23 @@ static void original_follow(struct compare_original *original, const struct comp
 
 /* ---- rows ---- */
 
-void compare_cpu_range(double *least, double *most)
+void compare_cpu_range(double cpu_seconds, double *least, double *most)
 {
-    *least *= *least < 0 ? CPU_TIMES_MOST : CPU_TIMES_LEAST;
-    *most *= *most < 0 ? CPU_TIMES_LEAST : CPU_TIMES_MOST;
+    double noise = CPU_NOISE * cpu_seconds;
+    *least = *least * (*least < 0 ? CPU_TIMES_MOST : CPU_TIMES_LEAST) - noise;
+    *most = *most * (*most < 0 ? CPU_TIMES_LEAST : CPU_TIMES_MOST) + noise;
 }
 
-/* Widened by what the replays differ in among themselves. */
 static void expect_cpu(struct compare_expected *expected, const struct compare_row *row,
                        const struct compare_row *recorded, double cpu_seconds)
 {
     struct compare_spread own = cpu_spread(row), before = cpu_spread(recorded);
     double difference = own.median - before.median;
     double noise = (own.most - own.least + before.most - before.least) / 2;
-    noise += CPU_NOISE * cpu_seconds;
-    double least = difference, most = difference;
-    if (row == recorded) noise = 0;
-    compare_cpu_range(&least, &most);
-    expected->cpu_change_least = least - noise;
-    expected->cpu_change_most = most + noise;
+    double least = difference - noise, most = difference + noise;
+    compare_cpu_range(cpu_seconds, &least, &most);
+    expected->cpu_change_least = row != recorded ? least : 0;
+    expected->cpu_change_most = row != recorded ? most : 0;
 }
 
 /* The replay of the recorded allocator less that without one: not less than nothing, nor more than

@@ -47,9 +47,9 @@ enum { COMPARE_CURVE_POINTS_MIN = 5 };
 double compare_curves_distance(const double *seconds, const double *one, const double *other,
                                size_t count);
 
-/* The range of what a program's processor time differs in (s), where that of replays differs by
- * `least` to `most`. */
-void compare_cpu_range(double *least, double *most);
+/* The range of what the processor time of a program differs in (s) that takes `cpu_seconds` of it,
+ * where that of replays differs by `least` to `most`. */
+void compare_cpu_range(double cpu_seconds, double *least, double *most);
 
 /* Fills in compare->original and row->expected of all rows, from the reports. */
 void compare_expect(struct compare *compare);

@@ -209,7 +209,7 @@ static void add_program_lead(struct sentence *sentence, const struct compare *co
     const struct rank_difference *lead = &compare->verdicts[COMPARE_TIME].lead;
     double least = lead->least, most = lead->most, all = compare->original.cpu_seconds;
     if (!(all > 0) || compare->options.rounds < RANK_VALUES_MIN) return;
-    compare_cpu_range(&least, &most);
+    compare_cpu_range(all, &least, &most);
     add(sentence, "%.2g to %.2g s of the program's %.3g s (%.1f to %.1f %%) more, in replays ",
         least, most, all, 100 * least / all, 100 * most / all);
 }
