@@ -136,7 +136,7 @@ static int check_and_run(const struct options *options, const char *input,
                 strerror(errno));
         return PROGRAM_USAGE;
     }
-    char *output = output_name(options, input, reader->header.pid);
+    char *output = output_name(options, input);
     if (output == NULL) {
         fprintf(stderr, "%s: no memory\n", PROGRAM);
         return PROGRAM_FAILED;

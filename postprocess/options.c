@@ -28,10 +28,8 @@ static int help(void)
         "from IN.spool, where the process left it.\n"
         "\n"
         "  -o, --output=OUT       where the result goes; for several recordings a directory (made\n"
-        "                         if the name ends in a slash), or a name in which %n is the\n"
-        "                         name of IN and %p the recorded process\n"
-        "      --compress, --no-compress\n"
-        "                         write an LZ4 frame, or none; without: if OUT ends in .lz4\n"
+        "                         if the name ends in a slash)\n"
+        "      --compress         write an LZ4 frame, as if OUT ended in .lz4\n"
         "      --salvage          leave out what is damaged, and go on\n"
         "      --max-memory=SIZE  rather fail than use more (64M, 2G)\n"
         "  -j, --json=FILE        write the figures of the summary as JSON\n"
@@ -73,11 +71,6 @@ static bool is_directory(const char *path)
     return ends_in_slash(path) || (stat(path, &status) == 0 && S_ISDIR(status.st_mode));
 }
 
-static bool is_pattern(const char *path)
-{
-    return strstr(path, "%n") != NULL || strstr(path, "%p") != NULL;
-}
-
 /* IN OUT, or IN... with -o. */
 static int parse_files(struct options *options, int count, char **words)
 {
@@ -91,10 +84,9 @@ static int parse_files(struct options *options, int count, char **words)
     } else if (count == 0) {
         return program_usage_error(PROGRAM, "IN is needed");
     } else {
-        options->many = is_directory(options->output) || is_pattern(options->output);
+        options->many = is_directory(options->output);
         if (count > 1 && !options->many)
-            return program_usage_error(
-                PROGRAM, "several recordings: -o needs a directory or a name with %%n or %%p");
+            return program_usage_error(PROGRAM, "several recordings: -o needs a directory");
     }
     options->output = plain_name(options->output);
     for (int i = 0; i < options->inputs_count; i++)
@@ -102,7 +94,7 @@ static int parse_files(struct options *options, int count, char **words)
     return -1;
 }
 
-enum { OPTION_SALVAGE = 256, OPTION_MEMORY, OPTION_COMPRESS, OPTION_NO_COMPRESS };
+enum { OPTION_SALVAGE = 256, OPTION_MEMORY, OPTION_COMPRESS };
 
 int options_parse(struct options *options, int count, char **words)
 {
@@ -110,7 +102,6 @@ int options_parse(struct options *options, int count, char **words)
                                           {"salvage", no_argument, NULL, OPTION_SALVAGE},
                                           {"max-memory", required_argument, NULL, OPTION_MEMORY},
                                           {"compress", no_argument, NULL, OPTION_COMPRESS},
-                                          {"no-compress", no_argument, NULL, OPTION_NO_COMPRESS},
                                           {"json", required_argument, NULL, 'j'},
                                           {"quiet", no_argument, NULL, 'q'},
                                           {"help", no_argument, NULL, 'h'},
@@ -122,11 +113,7 @@ int options_parse(struct options *options, int count, char **words)
         switch (option) {
         case 'o': options->output = optarg; break;
         case OPTION_SALVAGE: options->salvage = true; break;
-        case OPTION_COMPRESS:
-        case OPTION_NO_COMPRESS:
-            options->compress = option == OPTION_COMPRESS;
-            options->no_compress = option == OPTION_NO_COMPRESS;
-            break;
+        case OPTION_COMPRESS: options->compress = true; break;
         case OPTION_MEMORY:
             if (!parse_size(optarg, &options->memory_bytes) ||
                 options->memory_bytes < MEMORY_BYTES_MIN)
@@ -148,8 +135,7 @@ int options_parse(struct options *options, int count, char **words)
 bool is_compressed(const struct options *options, const char *output)
 {
     size_t length = strlen(output);
-    if (options->compress || options->no_compress) return options->compress;
-    return length > 4 && strcmp(output + length - 4, ".lz4") == 0;
+    return options->compress || (length > 4 && strcmp(output + length - 4, ".lz4") == 0);
 }
 
 bool make_output_directory(const struct options *options)
@@ -177,38 +163,14 @@ static char *short_name(const char *path)
     return name;
 }
 
-static void write_name(FILE *to, const char *pattern, const char *name, uint32_t pid)
-{
-    for (const char *at = pattern; *at != '\0'; at++) {
-        if (at[0] == '%' && (at[1] == 'n' || at[1] == 'p' || at[1] == '%')) {
-            at++;
-            if (*at == 'n')
-                fputs(name, to);
-            else if (*at == 'p')
-                fprintf(to, "%" PRIu32, pid);
-            else
-                fputc('%', to);
-        } else {
-            fputc(*at, to);
-        }
-    }
-}
-
-char *output_name(const struct options *options, const char *input, uint32_t pid)
+char *output_name(const struct options *options, const char *input)
 {
     if (!options->many) return strdup(options->output);
     char *text = NULL, *name = short_name(input);
-    size_t bytes;
-    FILE *to = name != NULL ? open_memstream(&text, &bytes) : NULL;
-    if (to == NULL) {
-        free(name);
-        return NULL;
-    }
-    if (is_directory(options->output))
-        fprintf(to, "%s%s%s.ins%s", options->output, ends_in_slash(options->output) ? "" : "/",
-                name, options->compress ? ".lz4" : "");
-    else
-        write_name(to, options->output, name, pid);
+    if (name != NULL &&
+        asprintf(&text, "%s%s%s.ins%s", options->output, ends_in_slash(options->output) ? "" : "/",
+                 name, options->compress ? ".lz4" : "") < 0)
+        text = NULL;
     free(name);
-    return fclose(to) == 0 ? text : NULL;
+    return text;
 }

@@ -14,8 +14,8 @@ struct options {
     bool many;          /* one output for each input: output_name() says which */
     const char *json;
     bool quiet, salvage;
-    bool compress, no_compress; /* neither: by the name */
-    uint64_t memory_bytes;      /* 0: no limit */
+    bool compress;         /* else by the name */
+    uint64_t memory_bytes; /* 0: no limit */
 };
 
 /* Returns -1 to go on, or an exit status. */
@@ -25,9 +25,8 @@ int options_parse(struct options *options, int count, char **words);
  * errno. */
 bool make_output_directory(const struct options *options);
 
-/* The file that what was read from `input`, recorded of process `pid`, goes to. To be freed; NULL:
- * no memory. */
-char *output_name(const struct options *options, const char *input, uint32_t pid);
+/* The file that what was read from `input` goes to. To be freed; NULL: no memory. */
+char *output_name(const struct options *options, const char *input);
 
 /* Whether the result goes to that file as an LZ4 frame. */
 bool is_compressed(const struct options *options, const char *output);
