@@ -37,6 +37,7 @@ struct info {
     uint64_t events, failed;
     uint64_t by_kind[CALL_KINDS];
     uint64_t threads, lanes, live_at_end, lost_events, ticks;
+    bool live_is_known;    /* a raw stream that lacks events does not say how many objects live */
     uint64_t freed_twice;  /* instruction stream only */
     uint64_t instructions; /* instruction stream only */
     uint64_t sequences;    /* raw stream only */

@@ -72,6 +72,7 @@ static void take_totals(struct info *info, const struct instruction_totals *tota
     info->events = totals->calls;
     memcpy(info->by_kind, totals->by_kind, sizeof info->by_kind);
     info->threads = totals->threads;
+    info->live_is_known = true;
     info->live_at_end = totals->live;
     info->lost_events = totals->lost_events;
     info->ticks = totals->ticks;

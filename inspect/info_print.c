@@ -107,7 +107,10 @@ void info_print(const struct info *info, const char *path)
     if (info->freed_twice > 0) line_number("freed twice", info->freed_twice);
     line_number("threads", info->threads);
     line_number("lanes", info->lanes);
-    line_number("live at end", info->live_at_end);
+    if (info->live_is_known)
+        line_number("live at end", info->live_at_end);
+    else
+        line("live at end", "not known, as events are missing");
     line_number("lost events", info->lost_events);
     line_number("ticks", info->ticks);
     if (info->format == STREAM_RAW)
@@ -189,7 +192,9 @@ static json_t *json_info(const struct info *info)
     json_put_number(object, "failed", info->failed);
     json_put_number(object, "threads", info->threads);
     json_put_number(object, "lanes", info->lanes);
-    json_put_number(object, "live_at_end", info->live_at_end);
+    json_object_set_new(object, "live_at_end",
+                        info->live_is_known ? json_integer((json_int_t)info->live_at_end)
+                                            : json_null());
     json_put_number(object, "lost_events", info->lost_events);
     json_put_number(object, "ticks", info->ticks);
     if (info->format == STREAM_RAW)

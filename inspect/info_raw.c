@@ -1,6 +1,5 @@
 #include "inspect/info.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +8,6 @@
 #include "common/call_table.h"
 #include "common/metadata.h"
 #include "common/program.h"
-#include "inspect/allocations.h"
 #include "inspect/raw_source.h"
 
 #define INFO_ERROR_LIST(X)                      \
@@ -21,61 +19,16 @@ static const struct error_kind info_errors[] = {INFO_ERROR_LIST(ERROR_LIST_KIND)
 /* Records are decoded so many at a time. */
 enum { BATCH = 256 };
 
-/* Frees whose allocations may still come, kept at first; doubled when more are really open. */
-enum { OPEN_FREES = 1 << 16 };
-
 struct raw_info {
     struct info *info;
     struct raw_source source;
-    struct allocations allocations;
-    uint64_t allocated, died; /* objects: recorded allocations, and frees among them */
-    uint64_t lost;            /* events that `lost` records name */
-    uint64_t *open;           /* bounds of frees, of allocations that have not been seen */
-    size_t open_count, open_room;
+    uint64_t allocated, freed; /* objects of known allocations */
+    uint64_t lost;             /* events that `lost` records name */
 };
-
-/* ---- frees ---- */
-
-/* Settles the open frees whose allocations have been read meanwhile. */
-static void open_settle(struct raw_info *state)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < state->open_count; i++) {
-        enum allocation allocation = allocations_find(&state->allocations, state->open[i]);
-        if (allocation == ALLOCATION_RECORDED) state->died++;
-        if (allocation == ALLOCATION_NOT_SEEN) state->open[kept++] = state->open[i];
-    }
-    state->open_count = kept;
-}
-
-static bool open_add(struct raw_info *state, uint64_t bound)
-{
-    if (state->open_count == state->open_room) {
-        open_settle(state);
-        if (state->open_count * 2 >= state->open_room) {
-            size_t room = state->open_room == 0 ? OPEN_FREES : state->open_room * 2;
-            uint64_t *grown = realloc(state->open, room * sizeof *grown);
-            if (grown == NULL) return false;
-            state->open = grown;
-            state->open_room = room;
-        }
-    }
-    state->open[state->open_count++] = bound;
-    return true;
-}
-
-static bool take_free(struct raw_info *state, uint64_t bound)
-{
-    if (bound == 0) return true;
-    enum allocation allocation = allocations_find(&state->allocations, bound);
-    if (allocation == ALLOCATION_NOT_SEEN) return open_add(state, bound);
-    if (allocation == ALLOCATION_RECORDED) state->died++;
-    return true;
-}
 
 /* ---- records ---- */
 
-static bool take_call(struct raw_info *state, uint32_t lane, const struct record *record)
+static void take_call(struct raw_info *state, const struct record *record)
 {
     unsigned shape = record->shape;
     bool begins =
@@ -83,31 +36,25 @@ static bool take_call(struct raw_info *state, uint32_t lane, const struct record
     bool ends = shape >= SHAPE_REALLOC && shape <= SHAPE_FREE_SIZED_ALIGNED;
     state->info->events++;
     state->info->by_kind[record->kind]++;
-    if (ends && !take_free(state, record->bound)) return false;
-    if (begins) state->allocated++;
-    return !raw_record_counts(record, raw_source_is_opaque(&state->source)) ||
-           allocations_add(&state->allocations, lane, 1, false);
+    state->allocated += begins;
+    state->freed += ends && record->bound != 0;
 }
 
-/* False: no memory. */
-static bool take_record(struct raw_info *state, uint32_t lane, const struct record *record)
+static void take_record(struct raw_info *state, const struct record *record)
 {
     struct info *info = state->info;
-    if (record->number < CALL_KINDS) return take_call(state, lane, record);
+    if (record->number < CALL_KINDS) return take_call(state, record);
     switch (record->number) {
     case RAW_THREAD_BEGIN: info->threads++; break;
     case RAW_SEQUENCE_BEFORE:
     case RAW_SEQUENCE_AFTER: info->sequences++; break;
-    case RAW_LOST:
-        state->lost += record->size;
-        return allocations_add(&state->allocations, lane, record->operand, true);
+    case RAW_LOST: state->lost += record->size; break;
     case RAW_FAILED:
         info->events++;
         info->failed++;
         info->by_kind[record->kind]++;
         break;
     }
-    return true;
 }
 
 static bool take_records(struct raw_info *state, const struct raw_chunk *chunk)
@@ -119,13 +66,9 @@ static bool take_records(struct raw_info *state, const struct raw_chunk *chunk)
     if (decoder == NULL) return false;
     bool first = decoder->records == 0;
     raw_decoder_open(decoder, chunk);
-    while ((count = raw_decoder_next(decoder, records, BATCH)) > 0) {
-        for (uint32_t i = 0; i < count; i++) {
-            if (take_record(state, chunk->lane, &records[i])) continue;
-            errno = ENOMEM;
-            return error_set_system(&state->source.error, "no memory for objects");
-        }
-    }
+    while ((count = raw_decoder_next(decoder, records, BATCH)) > 0)
+        for (uint32_t i = 0; i < count; i++)
+            take_record(state, &records[i]);
     if (first && decoder->records > 0) state->info->lanes++;
     if (chunk->spool) state->info->spool_events += state->info->events - before;
     if (error_is_set(&decoder->error)) state->source.error = decoder->error;
@@ -211,17 +154,17 @@ int info_raw(struct info *info, struct stream *stream, const char *path, struct 
             good = take_records(&state, chunk);
         raw_source_release(source, chunk);
     }
-    open_settle(&state);
     info->ticks = source->reader.ticks;
     info->spool = source->spool_use;
-    info->live_at_end = state.allocated - state.died;
     if (source->reader.state == RAW_STREAM_COMPLETE)
         take_end(&state);
     else
         take_cut(&state);
+    bool has_all =
+        source->reader.state == RAW_STREAM_COMPLETE || raw_source_cut(source) == RAW_CUT_WHOLE;
+    info->live_is_known = has_all && info->lost_events == 0;
+    info->live_at_end = info->live_is_known ? state.allocated - state.freed : 0;
     int status = raw_source_state(source, error);
     raw_source_close(source);
-    allocations_free(&state.allocations);
-    free(state.open);
     return status;
 }
