@@ -117,6 +117,13 @@ double compare_clock_step(const struct compare *compare);
 const char *compare_text(const struct compare *compare, const struct compare_number *number,
                          double value, char *text, size_t bytes);
 
+/* What the recorded process had and used, and whether the replay of its own allocator tells of it;
+ * empty: not known. */
+const char *compare_original_text(const struct compare *compare, char *text, size_t bytes);
+
+/* Whether something is known of the memory or the time of the process under any row. */
+bool compare_is_expected(const struct compare *compare, enum compare_measure measure);
+
 /* For a terminal. */
 void compare_table_print(const struct compare *compare, FILE *to);
 

@@ -26,6 +26,39 @@ static long long fact(const struct compare *compare, const char *key)
     return json_integer_value(json_object_get(compare->facts, key));
 }
 
+static void put_options(FILE *to, const struct compare *compare)
+{
+    char text[1024] = "";
+    size_t used = 0;
+    for (char **word = compare->options.replay_words; *word != NULL && used < sizeof text; word++)
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? " " : "", *word);
+    page_put_fact(to, "Options of replay", text);
+}
+
+static void put_sentence(FILE *to, const char *class, const char *text)
+{
+    if (*text == '\0') return;
+    fprintf(to, "<p class=\"%s\">", class);
+    page_put_text(to, text);
+    fputs("</p>\n", to);
+}
+
+/* The verdict, what the program had, and what is wrong with all that. */
+static void put_answer(FILE *to, const void *of)
+{
+    const struct compare *compare = of;
+    char text[4096];
+    put_sentence(to, "answer", compare_verdict_text(compare, text, sizeof text));
+    put_sentence(to, "", compare_original_text(compare, text, sizeof text));
+    for (size_t i = 0; i < compare->warnings_count; i++) {
+        const struct compare_warning *warning = &compare->warnings[i];
+        const char *label = warning->row != NULL ? warning->row->label : "";
+        snprintf(text, sizeof text, "%.400s%s%s", label, *label != '\0' ? ": " : "", warning->text);
+        put_sentence(to, "warning", text);
+    }
+}
+
 static void put_facts(FILE *to, const void *of)
 {
     const struct compare *compare = of;
@@ -42,6 +75,7 @@ static void put_facts(FILE *to, const void *of)
     page_put_fact(to, "Touched of objects", text_at(all, "touch"));
     snprintf(text, sizeof text, "%u of each allocator, in turns", compare->options.rounds);
     page_put_fact(to, "Replays", text);
+    put_options(to, compare);
     snprintf(text, sizeof text, "%s, %lld processors, %s", text_at(machine, "processor"),
              (long long)json_integer_value(json_object_get(machine, "processors")),
              text_at(machine, "system"));
@@ -79,7 +113,7 @@ static void put_head(const struct compare *compare, FILE *to)
 {
     fputs("<thead>\n<tr><td></td>", to);
     for (size_t i = 0; i < compare->rows_count; i++) {
-        const struct compare_row *row = &compare->rows[i];
+        const struct compare_row *row = compare_sorted(compare, COMPARE_MEMORY, i);
         if (*row->why != '\0') continue;
         fputs("<th scope=\"col\">", to);
         page_put_text(to, compare_row_name(row));
@@ -99,31 +133,88 @@ static void put_value(const struct compare *compare, FILE *to, const struct comp
 }
 
 static void put_cell(const struct compare *compare, FILE *to, const struct compare_number *number,
-                     const json_t *reports)
+                     const struct compare_row *row)
 {
-    struct compare_spread spread = compare_spread_of(number, reports);
+    struct compare_spread spread = compare_spread_of(number, row->reports);
+    bool spoiled = compare_is_spoiled(compare, row, number->key);
     if (isnan(spread.median)) {
         fputs("<td>&ndash;</td>", to);
         return;
     }
-    fputs("<td>", to);
+    fputs(spoiled ? "<td class=\"warning\">" : "<td>", to);
     put_value(compare, to, number, spread.median);
-    fputs("<br><small>", to);
+    fputs(spoiled ? "!<br><small>" : "<br><small>", to);
     put_value(compare, to, number, spread.least);
     fputs(" to ", to);
     put_value(compare, to, number, spread.most);
     fputs("</small></td>", to);
 }
 
-static void put_line(const struct compare *compare, FILE *to, const struct compare_number *number)
+static void put_line_head(FILE *to, const char *group, const char *title, const char *unit)
 {
     fputs("<tr><th scope=\"row\">", to);
-    page_put_text(to, compare_group(compare, number));
-    fprintf(to, "%s%s", *number->group != '\0' ? " " : "", number->title);
-    if (*number->unit != '\0') fprintf(to, " <small>%s</small>", number->unit);
+    page_put_text(to, group);
+    fprintf(to, "%s%s", *group != '\0' ? " " : "", title);
+    if (*unit != '\0') fprintf(to, " <small>%s</small>", unit);
     fputs("</th>", to);
-    for (size_t i = 0; i < compare->rows_count; i++)
-        if (*compare->rows[i].why == '\0') put_cell(compare, to, number, compare->rows[i].reports);
+}
+
+static void put_line(const struct compare *compare, FILE *to, const struct compare_number *number)
+{
+    put_line_head(to, compare_group(compare, number), number->title, number->unit);
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        const struct compare_row *row = compare_sorted(compare, COMPARE_MEMORY, i);
+        if (*row->why == '\0') put_cell(compare, to, number, row);
+    }
+    fputs("</tr>\n", to);
+}
+
+/* Ranks, and what is expected of the program as a process. */
+static void put_rank_line(const struct compare *compare, FILE *to, const char *title,
+                          enum compare_measure measure)
+{
+    char text[16];
+    put_line_head(to, "", title, "");
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        const struct compare_row *row = compare_sorted(compare, COMPARE_MEMORY, i);
+        if (*row->why == '\0')
+            fprintf(to, "<td>%s</td>", compare_rank_text(row, measure, text, sizeof text));
+    }
+    fputs("</tr>\n", to);
+}
+
+static void put_process_line(const struct compare *compare, FILE *to)
+{
+    put_line_head(to, "", "expected peak RSS of the process", "MiB");
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        const struct compare_row *row = compare_sorted(compare, COMPARE_MEMORY, i);
+        if (*row->why != '\0') continue;
+        if (isnan(row->expected.peak_bytes))
+            fputs("<td>&ndash;</td>", to);
+        else
+            fprintf(to, "<td>%.1f</td>", row->expected.peak_bytes / (1024 * 1024));
+    }
+    fputs("</tr>\n", to);
+}
+
+static void put_change_line(const struct compare *compare, FILE *to)
+{
+    char title[96];
+    snprintf(title, sizeof title, "expected change of the program&rsquo;s %.3g s",
+             compare->original.cpu_seconds);
+    put_line_head(to, "", title, "ms");
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        const struct compare_row *row = compare_sorted(compare, COMPARE_MEMORY, i);
+        const struct compare_expected *expected = &row->expected;
+        if (*row->why != '\0') continue;
+        if (row == compare->recorded)
+            fputs("<td>as recorded</td>", to);
+        else if (isnan(expected->cpu_change_least))
+            fputs("<td>&ndash;</td>", to);
+        else
+            fprintf(to, "<td>%+.1f to %+.1f</td>", expected->cpu_change_least * 1000,
+                    expected->cpu_change_most * 1000);
+    }
     fputs("</tr>\n", to);
 }
 
@@ -131,6 +222,12 @@ static void put_table(FILE *to, const void *of)
 {
     const struct compare *compare = of;
     put_head(compare, to);
+    fputs("<tbody>\n", to);
+    put_rank_line(compare, to, "rank by memory", COMPARE_MEMORY);
+    put_rank_line(compare, to, "rank by time", COMPARE_TIME);
+    if (compare_is_expected(compare, COMPARE_MEMORY)) put_process_line(compare, to);
+    if (compare_is_expected(compare, COMPARE_TIME)) put_change_line(compare, to);
+    fputs("</tbody>\n", to);
     for (const struct compare_number *number = compare_numbers; number->key != NULL; number++) {
         bool first = number == compare_numbers || strcmp(number[-1].group, number->group) != 0;
         bool last = number[1].key == NULL || strcmp(number[1].group, number->group) != 0;
@@ -157,10 +254,8 @@ static void put_failures(FILE *to, const void *of)
 /* ---- the whole ---- */
 
 static const struct page_part parts[] = {
-    {"@FACTS@", put_facts},
-    {"@FAILURES@", put_failures},
-    {"@TABLE@", put_table},
-    {NULL, NULL},
+    {"@ANSWER@", put_answer}, {"@FACTS@", put_facts}, {"@FAILURES@", put_failures},
+    {"@TABLE@", put_table},   {NULL, NULL},
 };
 
 bool compare_html_write(const struct compare *compare, const char *path, char *why,

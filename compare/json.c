@@ -162,6 +162,10 @@ json_t *compare_json(const struct compare *compare, bool with_reports)
     put_text(object, "touch", json_string_value(json_object_get(common, "touch")));
     json_object_set_new(object, "replay_options", json_replay_options(compare));
     json_object_set_new(object, "runs", json_integer(compare->options.rounds));
+    json_object_set_new(
+        object, "own_cpu_seconds",
+        json_number(json_number_value(json_object_get(compare->facts, "user_seconds")) +
+                    json_number_value(json_object_get(compare->facts, "system_seconds"))));
     put_text(object, "allocation_kind", compare_kind(compare->facts, true));
     put_text(object, "free_kind", compare_kind(compare->facts, false));
     json_object_set_new(

@@ -1,32 +1,64 @@
 const rows = data.allocators.filter((row) => row.status === 'complete');
 const allocators = rows.filter((row) => row.name !== 'none');
 
-const wrapped = (row) => row.entry.split(/[:;](?=[A-Za-z_]\w*=)/);
+// A line for each setting; where there is little room, its value has one of its own.
+const narrow = matchMedia('(max-width: 40rem)');
+const wrapped = (row) => row.entry.split(/[:;](?=[A-Za-z_]\w*=)/)
+  .flatMap((part) => (narrow.matches ? part.split(/(?<==)/) : [part]));
 
 const colour = (row) => allocatorColour(row.name);
 
-// How many rows of the same allocator stand before it in the list.
-const form = (row) => allocators.filter((one) => allocatorColour(one.name) === colour(row))
-  .indexOf(row);
+// How many rows of the same colour stand before it in the list.
+const form = (row) => allocators.filter((one) => colour(one) === colour(row)).indexOf(row);
 
 function line(row, points, more = {}) {
   return { label: row.entry, data: points, ...lineStyle(colour(row), form(row)), ...more };
 }
 
-// ---- speed ----
+// ---- best first ----
 
-function speed() {
-  const number = (row) => row.numbers.events_per_second;
-  const bars = { label: 'median', data: allocators.map((row) => number(row).median / 1e6),
-    backgroundColor: allocators.map(colour), order: 1 };
-  const ranges = { label: 'slowest to fastest replay', order: 0, grouped: false, barThickness: 6,
+const rank = (row, measure) => row[`rank_${measure}`] || Infinity;
+
+function sorted(measure) {
+  const median = (row) => row.numbers[data.verdict[measure].number].median;
+  const less = (a, b, of) => (of(a) === of(b) ? 0 : of(a) - of(b));
+  return [...allocators].sort((a, b) =>
+    less(a, b, (row) => rank(row, measure)) || less(a, b, median));
+}
+
+const rankText = (row, measure) => {
+  const equal = allocators.filter((one) => rank(one, measure) === rank(row, measure)).length > 1;
+  return row[`rank_${measure}`] === null ? '' : `${row[`rank_${measure}`]}${equal ? '=' : ''}`;
+};
+
+// ---- bars ----
+
+// A bar for each row, and a thin one over it from the least to the greatest; `own`, of each bar,
+// is the replay's own.
+function bars(measure, key, scale, unit, own = 0) {
+  const shown = sorted(measure);
+  const number = (row) => row.numbers[key];
+  const median = { label: 'median', order: 2, data: shown.map((row) => number(row).median * scale),
+    backgroundColor: shown.map(colour) };
+  const range = { label: 'least to greatest', order: 0, barThickness: 6,
     borderColor: variable('--panel'), borderWidth: 1, borderSkipped: false,
-    data: allocators.map((row) => [number(row).min / 1e6, number(row).max / 1e6]),
+    data: shown.map((row) => [number(row).min * scale, number(row).max * scale]),
     backgroundColor: variable('--text') };
-  return { type: 'bar', data: { labels: allocators.map(wrapped), datasets: [bars, ranges] },
+  const ownPart = { label: 'the replay itself', order: 1, data: shown.map(() => own * scale),
+    backgroundColor: variable('--line'), borderColor: variable('--panel'), borderWidth: 1 };
+  const all = own > 0 ? [median, range, ownPart] : [median, range];
+  return { type: 'bar',
+    data: { labels: shown.map(wrapped), datasets: all.map((one) => ({ ...one, grouped: false })) },
     options: chartOptions({ indexAxis: 'y', plugins: { legend: { display: false } },
-      scales: { x: axis('million events per second', { beginAtZero: true }),
-        y: { grid: { display: false } } } }) };
+      scales: { x: axis(unit, { beginAtZero: true }),
+        y: { grid: { display: false }, ticks: { autoSkip: false } } } }) };
+}
+
+function barTable(measure, key, scale, unit, digits) {
+  const text = (value) => (value === null ? '–' : (value * scale).toFixed(digits));
+  return { head: ['', 'rank', `median, ${unit}`, 'least', 'greatest'],
+    rows: sorted(measure).map((row) => [row.entry, rankText(row, measure),
+      ...['median', 'min', 'max'].map((of) => text(row.numbers[key][of]))]) };
 }
 
 // ---- latency ----
@@ -37,14 +69,35 @@ const PERCENTILES = [
 
 const STEP = data.latency_resolution_ns || 1;
 
+const percentile = (row, kind, key) => (row.numbers[`${kind}_${key}_ns`] || {}).median ?? null;
+const percentiles = (kind) => PERCENTILES.filter(([, key]) =>
+  allocators.some((row) => percentile(row, kind, key) !== null));
+
 // A logarithmic axis has no 0: what took less than a step of the clock is drawn at half a step.
 function latency(kind) {
-  const number = (row, key) => row.numbers[`${kind}_${key}_ns`].median;
-  const shown = (row) => PERCENTILES.map(([, key]) => Math.max(number(row, key), STEP / 2));
-  const lines = allocators.map((row) => line(row, shown(row), { pointRadius: 5 }));
-  return { type: 'line', data: { labels: PERCENTILES.map(([label]) => label), datasets: lines },
+  const shown = (row) => percentiles(kind).map(([, key]) => {
+    const value = percentile(row, kind, key);
+    return value === null ? null : Math.max(value, STEP / 2);
+  });
+  const lines = sorted('time').map((row) => line(row, shown(row), { pointRadius: 5 }));
+  return { type: 'line',
+    data: { labels: percentiles(kind).map(([label]) => label), datasets: lines },
     options: chartOptions({ scales: { x: axis('percentile of the calls'),
       y: axis('nanoseconds, logarithmic', { type: 'logarithmic', min: STEP / 2 }) } }) };
+}
+
+function latencyTable(kind) {
+  const text = (value) => {
+    if (value === null) return '–';
+    return value < STEP ? `< ${round(STEP)}` : value.toFixed(0);
+  };
+  const samples = (row) => (row.numbers[`${kind}_sampled`] || {}).median;
+  const sampled = allocators.some((row) => samples(row) > 0);
+  const labels = percentiles(kind).map(([label]) => label);
+  return { head: ['ns', ...labels, ...(sampled ? ['calls timed'] : [])],
+    rows: sorted('time').map((row) => [row.entry,
+      ...percentiles(kind).map(([, key]) => text(percentile(row, kind, key))),
+      ...(sampled ? [String(samples(row) ?? '–')] : [])]) };
 }
 
 // ---- over time ----
@@ -54,17 +107,24 @@ function points(series, key) {
   return series.seconds.map((x, i) => ({ x, y: value(i) }));
 }
 
-const known = (values) => values.filter((value) => value !== null).length;
+const known = (values) => (values || []).filter((value) => value !== null).length;
+const withCurve = (key) => sorted('memory')
+  .filter((row) => row.series && known(row.series[key]) > 0);
+
+// What the recorded process had; of RSS, without the recorder's where that is known.
+function originalKey(series, key) {
+  if (key === 'heap_bytes') return 'original_heap_bytes';
+  return known(series.original_net_rss_bytes) > 0 ? 'original_net_rss_bytes' : 'original_rss_bytes';
+}
 
 function curves(key) {
-  const withCurves = allocators.filter((row) => row.series && known(row.series[key]) > 0);
   const quiet = { pointRadius: 0, borderWidth: 1.5, borderColor: variable('--quiet'),
     backgroundColor: variable('--quiet') };
-  const lines = withCurves.map((row) => line(row, points(row.series, key), { pointRadius: 0 }));
-  const any = withCurves[0].series;
+  const lines = withCurve(key).map((row) => line(row, points(row.series, key), { pointRadius: 0 }));
+  const any = withCurve(key)[0].series;
   lines.push({ label: 'live bytes, as asked for', data: points(any, 'live_bytes'), ...quiet,
     fill: 'origin', backgroundColor: variable('--line'), order: 1 });
-  const original = `original_${key.replace('net_', '')}`;
+  const original = originalKey(any, key);
   if (known(any[original]) > 0) {
     lines.push({ label: 'recorded program', data: points(any, original), ...quiet,
       borderDash: [3, 3], hidden: key === 'net_rss_bytes' });
@@ -76,37 +136,67 @@ function curves(key) {
         y: axis('MiB', { beginAtZero: true }) } }) };
 }
 
+// At ten times, as far as the curves go.
+function curveTable(key) {
+  const shown = withCurve(key);
+  const { seconds } = shown[0].series;
+  const at = [...Array(10).keys()].map((i) => Math.round(((seconds.length - 1) * (i + 1)) / 10));
+  const text = (value) => (value === null || value === undefined ? '–' : (value / MIB).toFixed(1));
+  return { head: ['MiB at', ...at.map((i) => `${round(seconds[i])} s`)],
+    rows: [...shown.map((row) => [row.entry, ...at.map((i) => text(row.series[key][i]))]),
+      ['live bytes', ...at.map((i) => text(shown[0].series.live_bytes[i]))]] };
+}
+
 // ---- the page ----
 
-const has = (key) => allocators.some((row) => row.numbers[key].median !== null);
+const has = (key) => allocators
+  .some((row) => row.numbers[key] && row.numbers[key].median !== null);
 const hasCurve = (key) => allocators.some((row) => row.series && known(row.series[key]) > 2);
-const list = (key, unit, scale) => allocators.filter((row) => row.numbers[key].median !== null)
+const list = (measure, key, unit, scale) => sorted(measure)
+  .filter((row) => row.numbers[key] && row.numbers[key].median !== null)
   .map((row) => `${row.entry} ${round(row.numbers[key].median * scale)} ${unit}`).join(', ');
 
+const barHeight = 5 + (narrow.matches ? 3.25 : 2.5) * allocators.length;
+const own = rows.length > 0 ? Math.max(...rows.map((row) => row.numbers.own_rss_bytes.median)) : 0;
 const clock = `Single calls, less the cost of the clock, whose steps are ${round(STEP)} ns; `
-  + `what took less is drawn at ${round(STEP / 2)} ns.`;
+  + `what took less is drawn at ${round(STEP / 2)} ns. `
+  + 'A percentile with too few calls above it is left out.';
 
 const figures = [
-  { title: 'Speed',
-    text: 'Median of all replays; the thin bar goes from the slowest to the fastest.',
-    label: () => list('events_per_second', 'million events per second', 1e-6),
-    wide: true, height: 5 + 3 * allocators.length, there: () => allocators.length > 0, config: speed },
-  { title: `Latency of ${data.allocation_kind}`, text: clock,
-    label: () => list('allocation_p99_ns', 'ns at p99', 1),
-    there: () => has('allocation_p50_ns'), config: () => latency('allocation') },
-  { title: `Latency of ${data.free_kind}`, text: clock,
-    label: () => list('free_p99_ns', 'ns at p99', 1),
-    there: () => has('free_p50_ns'), config: () => latency('free') },
-  { title: 'Resident memory',
+  { title: 'Peak resident memory', better: 'less is better', height: barHeight,
+    text: 'Median of all replays, best first; the thin bar goes from the least to the greatest. '
+      + `Without what replaying itself takes, up to ${round(own / MIB)} MiB.`,
+    label: () => list('memory', 'peak_net_rss_bytes', 'MiB', 1 / MIB),
+    there: () => has('peak_net_rss_bytes'),
+    config: () => bars('memory', 'peak_net_rss_bytes', 1 / MIB, 'MiB'),
+    table: () => barTable('memory', 'peak_net_rss_bytes', 1 / MIB, 'MiB', 1) },
+  { title: 'Processor time', better: 'less is better', height: barHeight,
+    text: 'Of a replay: calls and touching. Median, best first; the thin bar goes from the '
+      + 'least to the greatest. Grey: what a replay without an allocator takes.',
+    label: () => list('time', 'cpu_seconds', 'ms', 1000),
+    there: () => has('cpu_seconds'),
+    config: () => bars('time', 'cpu_seconds', 1000, 'milliseconds', data.own_cpu_seconds || 0),
+    table: () => barTable('time', 'cpu_seconds', 1000, 'ms', 1) },
+  { title: 'Resident memory over time', better: 'less is better',
     text: 'RSS of the replaying process, less what replaying itself takes. A click on its name '
       + 'shows the recorded program, with all that it has beside the heap.',
-    label: () => `peaks: ${list('peak_net_rss_bytes', 'MiB', 1 / MIB)}`,
-    there: () => hasCurve('net_rss_bytes'), config: () => curves('net_rss_bytes') },
-  { title: 'Heap',
+    label: () => `peaks: ${list('memory', 'peak_net_rss_bytes', 'MiB', 1 / MIB)}`,
+    there: () => hasCurve('net_rss_bytes'), config: () => curves('net_rss_bytes'),
+    table: () => curveTable('net_rss_bytes') },
+  { title: 'Heap over time',
     text: 'What the allocator says that it has from the system. Each counts in its own way: '
       + 'compare over time, and RSS between allocators.',
-    label: () => `peaks: ${list('peak_heap_bytes', 'MiB', 1 / MIB)}`,
-    there: () => hasCurve('heap_bytes'), config: () => curves('heap_bytes') },
+    label: () => `peaks: ${list('memory', 'peak_heap_bytes', 'MiB', 1 / MIB)}`,
+    there: () => hasCurve('heap_bytes'), config: () => curves('heap_bytes'),
+    table: () => curveTable('heap_bytes') },
+  { title: `Latency of ${data.allocation_kind}`, better: 'less is better', text: clock,
+    label: () => list('time', 'allocation_p99_ns', 'ns at p99', 1),
+    there: () => has('allocation_p50_ns'), config: () => latency('allocation'),
+    table: () => latencyTable('allocation') },
+  { title: `Latency of ${data.free_kind}`, better: 'less is better', text: clock,
+    label: () => list('time', 'free_p99_ns', 'ns at p99', 1),
+    there: () => has('free_p50_ns'), config: () => latency('free'),
+    table: () => latencyTable('free') },
 ].filter((figure) => figure.there());
 
 showFigures(figures, document.getElementById('charts'));

@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#define MIB (1024.0 * 1024)
+
 /* So that a line has 120 columns at most: a longer name has a line of its own. */
 enum { NAME_WIDTH_MIN = 9, NAME_WIDTH_MAX = 17, LINE_WIDTH = 120 };
 
@@ -66,36 +68,31 @@ static void print_facts(const struct compare *compare, FILE *to)
     print_count(facts, "threads", "thread", to);
     fputs(", ", to);
     print_count(facts, "thread_switches", "thread switch", to);
-    fprintf(to, "; peak live %.1f MiB\n", (double)peak_live_bytes(compare) / (1024 * 1024));
+    fprintf(to, "; peak live %.1f MiB\n", (double)peak_live_bytes(compare) / MIB);
 }
 
-/* What the recorded process had, and whether its own allocator's replay tells of it. */
-static void print_original(const struct compare *compare, FILE *to)
+const char *compare_original_text(const struct compare *compare, char *text, size_t bytes)
 {
     const struct compare_original *original = &compare->original;
-    char text[1024];
-    size_t used = 0;
-    if (isnan(original->peak_bytes) && isnan(original->cpu_seconds)) return;
-    if (!isnan(original->peak_bytes))
-        used += (size_t)snprintf(text, sizeof text, "the program had %.1f MiB at most%s",
-                                 original->peak_bytes / (1024 * 1024),
-                                 isnan(original->cpu_seconds) ? "" : " and used ");
-    else
-        used += (size_t)snprintf(text, sizeof text, "the program used ");
-    if (!isnan(original->cpu_seconds))
-        used += (size_t)snprintf(text + used, sizeof text - used, "%.3g s of processor time",
-                                 original->cpu_seconds);
+    bool peak = !isnan(original->peak_bytes), cpu = !isnan(original->cpu_seconds);
+    char had[64] = "", used[64] = "", share[64] = "", follows[256] = "";
+    *text = '\0';
+    if (!peak && !cpu) return text;
+    if (peak) snprintf(had, sizeof had, "had %.1f MiB at most", original->peak_bytes / MIB);
+    if (cpu) snprintf(used, sizeof used, "used %.3g s of processor time", original->cpu_seconds);
     if (original->cpu_seconds > 0 && original->allocator_seconds > 0)
-        used += (size_t)snprintf(
-            text + used, sizeof text - used, ", about %.2g s (%.0f %%) of it in its allocator",
-            original->allocator_seconds, 100 * original->allocator_seconds / original->cpu_seconds);
+        snprintf(share, sizeof share, ", about %.2g s (%.0f %%) of it in its allocator",
+                 original->allocator_seconds,
+                 100 * original->allocator_seconds / original->cpu_seconds);
     if (*original->why_not != '\0')
-        snprintf(text + used, sizeof text - used, "; %s", original->why_not);
+        snprintf(follows, sizeof follows, "; %s", original->why_not);
     else if (!isnan(original->follows))
-        snprintf(text + used, sizeof text - used,
+        snprintf(follows, sizeof follows,
                  "; its own allocator, replayed, follows its memory within %.1f %% of that",
                  100 * original->follows);
-    print_wrapped(text, 0, 2, to);
+    snprintf(text, bytes, "The program %s%s%s%s%s.", had, peak && cpu ? " and " : "", used, share,
+             follows);
+    return text;
 }
 
 /* How it was replayed: what the numbers depend on most. */
@@ -198,8 +195,7 @@ static bool is_known(const struct compare *compare, const struct compare_number 
     return false;
 }
 
-/* What the process would have under some row. */
-static bool is_expected(const struct compare *compare, enum compare_measure measure)
+bool compare_is_expected(const struct compare *compare, enum compare_measure measure)
 {
     for (size_t i = 0; i < compare->rows_count; i++) {
         const struct compare_row *row = &compare->rows[i];
@@ -223,7 +219,7 @@ static struct column *columns_add(struct columns *columns, struct column column)
 static void columns_add_expected(struct columns *columns, const struct compare *compare)
 {
     double seconds = compare->original.cpu_seconds;
-    if (!is_expected(compare, columns->measure)) return;
+    if (!compare_is_expected(compare, columns->measure)) return;
     if (columns->measure == COMPARE_MEMORY) {
         columns_add(columns, (struct column){PROCESS, NULL, "process", "peak", "MiB", 8});
         return;
@@ -325,7 +321,7 @@ static void change_text(const struct compare *compare, const struct compare_row 
     double scale = compare->original.cpu_seconds < MILLISECONDS_BELOW_S ? 1000 : 1;
     if (isnan(expected->cpu_change_least))
         snprintf(text, bytes, "-");
-    else if (expected->cpu_change_least == 0 && expected->cpu_change_most == 0)
+    else if (row == compare->recorded)
         snprintf(text, bytes, "as recorded");
     else
         snprintf(text, bytes, "%+.1f to %+.1f", expected->cpu_change_least * scale,
@@ -347,7 +343,7 @@ static void cell_text(const struct compare *compare, const struct compare_row *r
         if (isnan(row->expected.peak_bytes))
             snprintf(text, bytes, "-");
         else
-            snprintf(text, bytes, "%.1f", row->expected.peak_bytes / (1024 * 1024));
+            snprintf(text, bytes, "%.1f", row->expected.peak_bytes / MIB);
     }
 }
 
@@ -372,13 +368,11 @@ static void print_table(const struct compare *compare, enum compare_measure meas
 {
     struct columns columns;
     int width = name_width(compare);
-    enum compare_measure wanted = compare->options.sort;
-    enum compare_measure sort = wanted != COMPARE_MEASURES ? wanted : measure;
     columns_make(&columns, compare, measure);
     if (columns.count == 1) return; /* nothing but ranks */
     print_head(&columns, width, to);
     for (size_t i = 0; i < compare->rows_count; i++) {
-        const struct compare_row *row = compare->verdicts[sort].order[i];
+        const struct compare_row *row = compare_sorted(compare, measure, i);
         if (*row->why == '\0') print_row(compare, &columns, row, width, to);
     }
 }
@@ -437,15 +431,15 @@ static void print_notes(const struct compare *compare, FILE *to)
                                         "replays differ among themselves.");
     else
         print_note(to, "One replay each.");
-    if (is_expected(compare, COMPARE_MEMORY))
+    if (compare_is_expected(compare, COMPARE_MEMORY))
         print_note(to, "Process: expected RSS of the program under this allocator, as a process.");
-    if (is_expected(compare, COMPARE_TIME))
+    if (compare_is_expected(compare, COMPARE_TIME))
         print_note(to, "Program: how its processor time is expected to change.");
     print_note(to,
                "RSS: resident memory without the replay's own, which is at most %.1f MiB; mean: "
                "over the program's time; kept: at the end, beyond what live objects asked for; "
                "not live: share of RSS that is in no live object.",
-               greatest(compare, "own_rss_bytes") / (1024 * 1024));
+               greatest(compare, "own_rss_bytes") / MIB);
     print_note(to,
                "CPU: user and system time of a replay; spread: from its least to its most. "
                "Per event: wall time of the calls and the touching, less what replaying costs.");
@@ -456,9 +450,10 @@ static void print_notes(const struct compare *compare, FILE *to)
 
 void compare_table_print(const struct compare *compare, FILE *to)
 {
-    char verdict[4096];
+    char verdict[4096], original[1024];
     print_facts(compare, to);
-    print_original(compare, to);
+    compare_original_text(compare, original, sizeof original);
+    if (*original != '\0') print_wrapped(original, 0, 2, to);
     print_how(compare, to);
     print_table(compare, COMPARE_MEMORY, to);
     print_table(compare, COMPARE_TIME, to);

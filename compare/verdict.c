@@ -62,17 +62,15 @@ static bool candidates_take(struct candidates *candidates, const struct compare 
 
 /* ---- order ---- */
 
-/* The measure by which is sorted; rows that are equal by it go by the other one. */
+/* By rank; of those that share one, the lesser median goes first. */
 static bool goes_before(const struct compare_row *one, const struct compare_row *other,
                         enum compare_measure measure)
 {
-    const enum compare_measure then = measure == COMPARE_MEMORY ? COMPARE_TIME : COMPARE_MEMORY;
-    const enum compare_measure by[] = {measure, then};
-    for (size_t i = 0; i < COMPARE_MEASURES; i++) {
-        unsigned left = one->rank[by[i]], right = other->rank[by[i]];
-        if (left != right) return left != 0 && (right == 0 || left < right);
-    }
-    return false;
+    const struct compare_number *number = compare_number_find(measures[measure].number);
+    unsigned left = one->rank[measure], right = other->rank[measure];
+    if (left != right) return left != 0 && (right == 0 || left < right);
+    return left != 0 && compare_spread_of(number, one->reports).median <
+                            compare_spread_of(number, other->reports).median;
 }
 
 /* Insertion: equal ones stay as they were given. */
@@ -86,6 +84,13 @@ static void sort(struct compare *compare, enum compare_measure measure)
             order[at] = order[at - 1];
         order[at] = row;
     }
+}
+
+const struct compare_row *compare_sorted(const struct compare *compare,
+                                         enum compare_measure measure, size_t at)
+{
+    enum compare_measure wanted = compare->options.sort;
+    return compare->verdicts[wanted != COMPARE_MEASURES ? wanted : measure].order[at];
 }
 
 /* ---- lead ---- */
@@ -194,12 +199,16 @@ static void add(struct sentence *sentence, const char *format, ...)
     if (length > 0) sentence->used += (size_t)length < left ? (size_t)length : left - 1;
 }
 
-/* "a", "a and b", "a, b and c" */
-static void add_best(struct sentence *sentence, const struct compare_verdict *verdict)
+/* "a", "a and b", "a, b and c": as they were given, which is the same each time. */
+static void add_best(struct sentence *sentence, const struct compare *compare,
+                     enum compare_measure measure)
 {
-    for (size_t i = 0; i < verdict->best; i++) {
-        bool last = i + 1 == verdict->best;
-        add(sentence, "%s%s", i == 0 ? "" : last ? " and " : ", ", verdict->order[i]->label);
+    size_t left = compare->verdicts[measure].best;
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        const struct compare_row *row = &compare->rows[i];
+        if (row->rank[measure] != 1) continue;
+        left--;
+        add(sentence, "%s%s", row->label, left == 0 ? "" : left == 1 ? " and " : ", ");
     }
 }
 
@@ -248,7 +257,7 @@ static void add_measure(struct sentence *sentence, const struct compare *compare
         return;
     }
     add(sentence, "Best for %s: ", measures[measure].key);
-    add_best(sentence, verdict);
+    add_best(sentence, compare, measure);
     if (verdict->best > 1) add(sentence, " (equal)");
     if (verdict->next != NULL) add_lead(sentence, compare, measure);
 }
@@ -301,21 +310,24 @@ json_t *compare_warnings_json(const struct compare *compare, const struct compar
 
 /* ---- JSON ---- */
 
-static json_t *json_labels(const struct compare_verdict *verdict, size_t count)
+/* A label is whatever bytes there are. */
+static void append_label(json_t *labels, const struct compare_row *row)
 {
-    json_t *labels = json_array();
-    for (size_t i = 0; i < count; i++)
-        json_array_append_new(labels, json_string(verdict->order[i]->label));
-    return labels;
+    json_t *label = json_string(row->label);
+    json_array_append_new(labels, label != NULL ? label : json_null());
 }
 
 static json_t *json_verdict(const struct compare *compare, enum compare_measure measure)
 {
     const struct compare_verdict *verdict = &compare->verdicts[measure];
-    json_t *object = json_object();
+    json_t *object = json_object(), *order = json_array(), *best = json_array();
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        append_label(order, verdict->order[i]);
+        if (compare->rows[i].rank[measure] == 1) append_label(best, &compare->rows[i]);
+    }
     json_object_set_new(object, "number", json_string(measures[measure].number));
-    json_object_set_new(object, "order", json_labels(verdict, compare->rows_count));
-    json_object_set_new(object, "best", json_labels(verdict, verdict->best));
+    json_object_set_new(object, "order", order);
+    json_object_set_new(object, "best", best);
     if (verdict->next == NULL) return object;
     json_object_set_new(object, "next", json_string(verdict->next->label));
     json_object_set_new(object, "before", json_string(verdict->before->label));

@@ -42,7 +42,11 @@ bool compare_judge(struct compare *compare);
 
 void compare_judge_end(struct compare *compare);
 
-/* One sentence, for people; empty if there is nothing to compare. */
+/* The row that stands at `at`, from 0, in a table of that measure: best first, or as --sort says. */
+const struct compare_row *compare_sorted(const struct compare *compare,
+                                         enum compare_measure measure, size_t at);
+
+/* A sentence for each measure, for people; empty if there is nothing to compare. */
 const char *compare_verdict_text(const struct compare *compare, char *text, size_t bytes);
 
 /* "1", "2=" if others have the same, "-" without a rank. */

@@ -18,7 +18,7 @@ for file in /usr/share/javascript/chart.js/chart.min.js \
     [ ! -e "$file" ] || chartjs=$file
 done
 
-plan 48
+plan 49
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR"
@@ -366,19 +366,19 @@ ranks_rows() {
     reports b 100/2.0 100/2.0 100/2.0 100/2.0 100/2.1
     reports c 200/1.0 200/1.0 250/1.0 200/1.0 200/1.1
     reports d 100/3.0 100/3.0 101/3.0 100/3.0 100/9.0
-    judged a b c d && has_order 1 '1=:b 1=:d 3:c 4:a' && has_order 2 '1=:c 1=:a 3:b 4:d' &&
+    judged a b c d && has_order 1 '1=:b 1=:d 3:c 4:a' && has_order 2 '1=:a 1=:c 3:b 4:d' &&
         json f.json 'j["allocators"].map { |a| [a["rank_memory"], a["rank_time"]] } ==
             [[4, 1], [1, 3], [3, 1], [1, 4]]'
 }
 says_verdict() {
     tr '\n' ' ' <out | tr -s ' ' >line
     sed -i 's/glibc:ROW=//g' line
-    grep -q 'Best for memory: b and d (equal); the next, c, takes 95.4 MiB (100 %) more than b' line &&
-        grep -q ' than b (95 % sure: 95.4 to [0-9.]* MiB)\. Best for time: ' line &&
-        grep -q ' Best for time: c and a (equal); the next, b, takes 100 % more than' line &&
+    grep -q 'Best for memory: b and d (equal); the next, c, takes 95.4 MiB (100 %) more' line &&
+        grep -q ' more than b (95 % sure: 95.4 to [0-9.]* MiB)\. Best for time: ' line &&
+        grep -q ' Best for time: a and c (equal); the next, b, takes 100 % more than' line &&
         json f.json 'v = j["verdict"]; m = v["memory"]
             m["best"] == %w[glibc:ROW=b glibc:ROW=d] && m["next"] == "glibc:ROW=c" &&
-                m["lead"] == 100e6 && v["time"]["best"].sort == %w[glibc:ROW=a glibc:ROW=c] &&
+                m["lead"] == 100e6 && v["time"]["best"] == %w[glibc:ROW=a glibc:ROW=c] &&
                     v["text"].start_with?("Best for memory: ")'
 }
 # Differences below 1 MiB, 1 % (5 % of time), and those that are less than the noise.
@@ -389,6 +389,18 @@ knows_equal() {
         reports a 500/1.0 600/1.5 700/2.0 500/1.0 600/1.2 &&
         reports b 550/1.1 630/1.6 720/2.1 560/1.2 610/1.3 &&
         judged a b && has_order 1 '1=:a 1=:b' && has_order 2 '1=:a 1=:b'
+}
+# In the page, too: columns of the table in the order of memory, and the verdict above all.
+page_is_sorted() {
+    reports a 300/1 300/1
+    reports b 100/2 100/2
+    echo '0 0' >made/facts
+    made/bin/malloctape compare lanes -r 2 -a glibc:ROW=a,glibc:ROW=b --html made.html >out &&
+        grep -q '^<p class="answer">Best for memory: glibc:ROW=b; the next, glibc:ROW=a, ' \
+            made.html &&
+        tr '\n' ' ' <made.html | grep -q 'ROW=<wbr>b</code>.*ROW=<wbr>a</code>.*</thead>' &&
+        grep -q 'rank by memory</th><td>1</td><td>2</td>' made.html &&
+        grep -q 'rank by time</th><td>2</td><td>1</td>' made.html
 }
 sorts_by_one() {
     for sort in memory time; do
@@ -410,7 +422,7 @@ tells_change_of_program() {
     of_facts=${of_facts//$'\n'/}
     reports a 300/1 300/1 300/1 300/1 300/1
     reports b 100/21 100/21 100/21 100/21 100/21
-    judged a b && prints '^the program used 100 s of processor time, about 1 s (1 %) of it in' &&
+    judged a b && prints '^The program used 100 s of processor time, about 1 s (1 %) of it in' &&
         prints '^glibc  *1  *as recorded  *1.000' && prints '^glibc  *2  *+8.0 to +52.0  *21.000' &&
         prints '^  *s of 100.0 ' && tr '\n' ' ' <out | tr -s ' ' |
         grep -q "takes 8 to 52 s of the program's 100 s (8.0 to 52.0 %) more, in replays 2000 %"
@@ -516,6 +528,11 @@ check 'without a list, all that are installed' all_installed_by_default
 check 'rows are ranked, best first, and equal ones share a rank' ranks_rows
 check 'the verdict: who is best, by how much, how sure' says_verdict
 check 'small differences and noise are called equal' knows_equal
+if [ -n "$chartjs" ]; then
+    check 'the page goes best first, too' page_is_sorted
+else
+    skip_test 'the page goes best first, too' 'no libjs-chart.js'
+fi
 check 'all tables by one measure' sorts_by_one
 check 'the change to expect of the program' tells_change_of_program
 check 'few runs are not sure' few_runs_are_unsure
