@@ -23,7 +23,7 @@ static void look_at_resident(struct looks *looks, uint64_t live_bytes, bool whol
 {
     struct resident *resident = &looks->resident;
     resident_look(resident, whole);
-    const uint64_t all = resident->all.bytes, own = resident_own_bytes(resident);
+    const uint64_t all = resident->all_bytes, own = resident_own_bytes(resident);
     const struct memory_look look = {all > own ? all - own : 0, live_bytes};
     memory_add(looks->memory, &look, own);
     looks->seen.rss_bytes = all;
@@ -87,7 +87,7 @@ uint64_t looks_begin(struct looks *looks)
 {
     look_at_resident(looks, 0, true);
     memory_add_time(looks->memory, 0);
-    return looks->resident.all.bytes;
+    return looks->resident.all_bytes;
 }
 
 void looks_end(struct looks *looks, const struct series_row *last)

@@ -149,12 +149,6 @@ static uint64_t all_bytes(const struct resident *resident)
     return strtoull(rest, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static uint64_t tables_bytes(const struct resident *resident)
-{
-    (void)resident;
-    return pages_resident_bytes();
-}
-
 static uint64_t library_bytes(const struct resident *resident)
 {
     size_t bytes;
@@ -166,21 +160,25 @@ static uint64_t library_bytes(const struct resident *resident)
     return present;
 }
 
-static void part_look(const struct resident *resident, struct resident_part *part,
-                      uint64_t (*bytes)(const struct resident *), uint64_t now_ns, bool whole)
+/* A look is over. If somebody else had the processor meanwhile, that is no reason to wait for long:
+ * what looks cost grows slowly, as tables do. */
+static void pace_set(struct resident_pace *pace, uint64_t begin_ns)
 {
-    if (now_ns < part->next_ns && !whole) return;
-    uint64_t begin = measure_now_ns();
-    part->bytes = bytes(resident);
-    uint64_t end = measure_now_ns();
-    part->next_ns = end + (end - begin) * LOOK_SHARE;
+    uint64_t end_ns = measure_now_ns(), cost_ns = end_ns - begin_ns;
+    if (pace->cost_ns > 0 && cost_ns > 2 * pace->cost_ns) cost_ns = 2 * pace->cost_ns;
+    pace->cost_ns = cost_ns;
+    pace->next_ns = end_ns + cost_ns * LOOK_SHARE;
 }
 
 void resident_look(struct resident *resident, bool whole)
 {
-    uint64_t now_ns = measure_now_ns();
-    if (resident->looks++ < LOOKS_WHOLE) whole = true;
-    part_look(resident, &resident->tables, tables_bytes, now_ns, whole);
-    part_look(resident, &resident->library, library_bytes, now_ns, whole);
-    part_look(resident, &resident->all, all_bytes, now_ns, true);
+    uint64_t begin_ns = measure_now_ns();
+    if (resident->looks++ < LOOKS_WHOLE || whole || begin_ns >= resident->library_pace.next_ns) {
+        resident->library_bytes = library_bytes(resident);
+        pace_set(&resident->library_pace, begin_ns);
+        begin_ns = measure_now_ns();
+    }
+    resident->tables_bytes = pages_resident_bytes();
+    resident->all_bytes = all_bytes(resident);
+    pace_set(&resident->pace, begin_ns);
 }

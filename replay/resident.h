@@ -7,9 +7,9 @@
  *
  * Stacks count as everything else.
  *
- * Parts of a look differ in what they cost: all resident memory 1 us, private tables 10 us, files
- * and shared memory 100 us. So each is looked at as often as it may be, and its latest size stands
- * in between.
+ * A look at all resident memory and at private tables, which grow, takes some 10 us; one at files
+ * and shared memory, which hardly do, some 100. So each is taken as often as it may be, and the
+ * latest size of files stands in between.
  *
  * Threads: one. Nothing is taken from the allocator. */
 #ifndef MALLOCTAPE_REPLAY_RESIDENT_H
@@ -27,9 +27,9 @@ struct resident_segment {
     size_t bytes;
 };
 
-/* What is looked at as often as that takes one part in LOOK_SHARE of the time. */
-struct resident_part {
-    uint64_t bytes;
+/* When to look again, so that it takes one part in LOOK_SHARE of the time. */
+struct resident_pace {
+    uint64_t cost_ns; /* of a look, as far as is known */
     uint64_t next_ns; /* not before */
 };
 
@@ -37,9 +37,10 @@ struct resident {
     int statm, pagemap; /* of /proc/self, or -1 */
     unsigned looks, count;
     struct resident_segment segments[RESIDENT_SEGMENTS_MAX]; /* `count` of them */
-    struct resident_part all;     /* resident memory; 0 when the system does not say */
-    struct resident_part tables;  /* of that: what pages_map() mapped */
-    struct resident_part library; /* of that: segments, and what pages_map_shared() mapped */
+    uint64_t all_bytes;     /* resident memory; 0 when the system does not say */
+    uint64_t tables_bytes;  /* of that: what pages_map() mapped */
+    uint64_t library_bytes; /* of that: segments, and what pages_map_shared() mapped */
+    struct resident_pace pace, library_pace;
 };
 
 /* Looking may take at most one part in so many of the time. */
@@ -51,16 +52,16 @@ void resident_close(struct resident *resident);
 /* Whether it is time to look again. `now_ns`: of measure_now_ns(). */
 static inline bool resident_is_due(const struct resident *resident, uint64_t now_ns)
 {
-    return now_ns >= resident->all.next_ns;
+    return now_ns >= resident->pace.next_ns;
 }
 
-/* Looks at resident memory, and at what is due of the rest; `whole`: at everything. */
+/* Looks at resident memory and tables, and at the rest if that is due, or with `whole`. */
 void resident_look(struct resident *resident, bool whole);
 
 /* The replay's own bytes, by the latest look. */
 static inline uint64_t resident_own_bytes(const struct resident *resident)
 {
-    return resident->tables.bytes + resident->library.bytes;
+    return resident->tables_bytes + resident->library_bytes;
 }
 
 #endif
