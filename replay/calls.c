@@ -49,7 +49,9 @@ void calls_open(struct calls *calls, const struct allocator *allocator, const st
         .allocator = allocator,
         .latency = policy->sample_every > 0 ? latency : NULL,
         .sample_every = policy->sample_every,
-        .random = UINT64_C(88172645463325252) + seed * UINT64_C(0x9e3779b97f4a7c15),
+        .random =
+            UINT64_C(88172645463325252) +
+            (seed + policy->sample_offset * INSTRUCTION_LANES_MAX) * UINT64_C(0x9e3779b97f4a7c15),
         .touch = policy->touch,
         .heap_calls = policy->heap_calls,
     };

@@ -5,7 +5,7 @@
 
 #include "common/pages.h"
 
-#define LATENCY_BYTES (CALL_KINDS * sizeof(struct latency_histogram))
+#define LATENCY_BYTES (CALL_KINDS * sizeof(struct histogram))
 
 /* Pairs of readings of which the median is taken. */
 #define OVERHEAD_TRIES 1001
@@ -64,42 +64,28 @@ bool latency_open(struct latency *latency, struct error *error)
 void latency_clear(struct latency *latency)
 {
     for (unsigned kind = 0; kind < CALL_KINDS; kind++)
-        if (latency->kinds[kind].sampled > 0)
+        if (latency->kinds[kind].count > 0)
             memset(&latency->kinds[kind], 0, sizeof latency->kinds[kind]);
 }
 
-uint64_t latency_bucket_low(unsigned bucket)
+static double quantile_ns(const struct latency *latency, unsigned kind, double share)
 {
-    if (bucket < 2u << LATENCY_SUB_BITS) return bucket;
-    unsigned shift = (bucket >> LATENCY_SUB_BITS) - 1;
-    return (uint64_t)(bucket - (shift << LATENCY_SUB_BITS)) << shift;
+    double ticks;
+    if (!histogram_quantile(&latency->kinds[kind], share, &ticks)) return -1;
+    return ticks * latency->ns_per_tick;
 }
 
-/* The middle of the bucket that has the sample below which `share` of all lie; never above the
- * largest sample. */
-static double histogram_quantile(const struct latency_histogram *histogram, double share)
-{
-    uint64_t rank = (uint64_t)(share * (double)histogram->sampled), below = 0;
-    if (rank >= histogram->sampled) rank = histogram->sampled - 1;
-    unsigned bucket = 0;
-    while ((below += histogram->buckets[bucket]) <= rank)
-        bucket++;
-    uint64_t low = latency_bucket_low(bucket), high = latency_bucket_low(bucket + 1) - 1;
-    if (high > histogram->max) high = histogram->max;
-    return ((double)low + (double)high) / 2;
-}
-
-void latency_get_numbers(const struct latency *latency, unsigned kind,
+void latency_get_numbers(const struct latency *latency, unsigned kind, bool all,
                          struct latency_numbers *numbers)
 {
-    const struct latency_histogram *histogram = &latency->kinds[kind];
+    const struct histogram *histogram = &latency->kinds[kind];
     const double ns = latency->ns_per_tick;
-    *numbers = (struct latency_numbers){.sampled = histogram->sampled};
-    if (histogram->sampled == 0) return;
-    numbers->mean = ns * (double)histogram->sum / (double)histogram->sampled;
-    numbers->p50 = ns * histogram_quantile(histogram, 0.5);
-    numbers->p90 = ns * histogram_quantile(histogram, 0.9);
-    numbers->p99 = ns * histogram_quantile(histogram, 0.99);
-    numbers->p999 = ns * histogram_quantile(histogram, 0.999);
-    numbers->max = ns * (double)histogram->max;
+    *numbers = (struct latency_numbers){.sampled = histogram->count};
+    if (histogram->count == 0) return;
+    numbers->mean = ns * (double)histogram->sum / (double)histogram->count;
+    numbers->p50 = quantile_ns(latency, kind, 0.5);
+    numbers->p90 = quantile_ns(latency, kind, 0.9);
+    numbers->p99 = quantile_ns(latency, kind, 0.99);
+    numbers->p999 = quantile_ns(latency, kind, 0.999);
+    numbers->max = all ? ns * (double)histogram->max : -1;
 }

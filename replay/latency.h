@@ -6,9 +6,6 @@
  * tick is. The clock is the processor's time-stamp counter where that runs at a constant rate,
  * else clock_gettime(), whose ticks are nanoseconds.
  *
- *   bucket of a value  = its highest bit and the LATENCY_SUB_BITS bits below it: within 1/32 of it
- *   sampled            = sum over all buckets
- *
  * Memory: from pages_map(); a kind that does not occur stays untouched. */
 #ifndef MALLOCTAPE_REPLAY_LATENCY_H
 #define MALLOCTAPE_REPLAY_LATENCY_H
@@ -17,22 +14,14 @@
 
 #include "common/call_kind.h"
 #include "common/error.h"
+#include "common/histogram.h"
 #include "replay/measure.h"
 
-#define LATENCY_SUB_BITS 5
-#define LATENCY_BUCKETS  ((64 - LATENCY_SUB_BITS + 1) << LATENCY_SUB_BITS)
-
-struct latency_histogram {
-    uint64_t sampled;
-    uint64_t sum, max; /* ticks, the clock's own time subtracted */
-    uint64_t buckets[LATENCY_BUCKETS];
-};
-
 struct latency {
-    struct latency_histogram *kinds; /* CALL_KINDS of them */
-    bool tsc;                        /* the clock */
-    uint64_t overhead;               /* ticks from begin to end when nothing is in between */
-    uint64_t resolution;             /* ticks: the smallest difference that was seen */
+    struct histogram *kinds; /* CALL_KINDS of them: ticks, the clock's own time subtracted */
+    bool tsc;                /* the clock */
+    uint64_t overhead;       /* ticks from begin to end when nothing is in between */
+    uint64_t resolution;     /* ticks: the smallest difference that was seen */
     uint64_t started_ticks, started_ns;
     double ns_per_tick; /* set by latency_calibrate() */
 };
@@ -46,7 +35,8 @@ struct latency_list {
     } samples[LATENCY_LIST_MAX];
 };
 
-/* Numbers of one kind, in nanoseconds. */
+/* Numbers of one kind, in nanoseconds; negative: not known, because too few calls were timed, or, of
+ * the longest one, not all. */
 struct latency_numbers {
     uint64_t sampled;
     double mean, p50, p90, p99, p999, max;
@@ -61,11 +51,9 @@ void latency_clear(struct latency *latency);
 /* Finds out how long a tick is: to be called at the end. */
 void latency_calibrate(struct latency *latency);
 
-void latency_get_numbers(const struct latency *latency, unsigned kind,
+/* `all`: all calls were timed. */
+void latency_get_numbers(const struct latency *latency, unsigned kind, bool all,
                          struct latency_numbers *numbers);
-
-/* The least value, in ticks, of a bucket. */
-uint64_t latency_bucket_low(unsigned bucket);
 
 /* Nothing that stands before is still being done when the clock is read, nothing that stands behind
  * has begun. */
@@ -87,13 +75,6 @@ static inline uint64_t latency_end(const struct latency *latency)
     return now;
 }
 
-static inline unsigned latency_bucket(uint64_t ticks)
-{
-    if (ticks < 2u << LATENCY_SUB_BITS) return (unsigned)ticks;
-    unsigned shift = 63u - (unsigned)__builtin_clzll(ticks) - LATENCY_SUB_BITS;
-    return (shift << LATENCY_SUB_BITS) + (unsigned)(ticks >> shift);
-}
-
 /* Notes a call that took so many ticks. There must be room. */
 static inline void latency_list_add(struct latency_list *list, unsigned kind, uint64_t ticks)
 {
@@ -104,12 +85,7 @@ static inline void latency_list_add(struct latency_list *list, unsigned kind, ui
 /* Counts a call that took so many ticks between the two readings. */
 static inline void latency_add(struct latency *latency, unsigned kind, uint64_t ticks)
 {
-    struct latency_histogram *histogram = &latency->kinds[kind];
-    uint64_t own = ticks > latency->overhead ? ticks - latency->overhead : 0;
-    histogram->sampled++;
-    histogram->sum += own;
-    if (own > histogram->max) histogram->max = own;
-    histogram->buckets[latency_bucket(own)]++;
+    histogram_add(&latency->kinds[kind], ticks > latency->overhead ? ticks - latency->overhead : 0);
 }
 
 /* Counts what is noted in a list, which is then empty. */

@@ -7,7 +7,9 @@
 #include "replay/shown_clock.h"
 
 struct measurement {
-    uint64_t wall_ns; /* sum of the timed parts, without the warm-up */
+    uint64_t
+        wall_ns; /* sum of the timed parts, without the warm-up, and at last without timing_ns */
+    uint64_t timing_ns; /* what it took to time single calls */
     uint64_t warmup_calls;
     uint64_t own_ns, own_calls; /* of what was carried out without the allocator */
     uint64_t started_ns;        /* clock when the replay began */

@@ -58,6 +58,8 @@ static int options_help(void)
         "      --csv=PREFIX    write PREFIX.series.csv (memory over time) and PREFIX.latency.csv\n"
         "      --snapshot=FILE write where objects lie and which pages are resident at the end\n"
         "      --sample=N      time one call in N by itself, on average (default 1024); 0: none\n"
+        "      --sample-offset=N\n"
+        "                      time other calls than with another N (default 0)\n"
         "      --verify-addresses\n"
         "                      does each object take the place that it had in the original? For\n"
         "                      recordings with addresses; carries out heap calls too\n"
@@ -135,6 +137,7 @@ enum {
     OPTION_HEAP_CALLS,
     OPTION_LIMIT,
     OPTION_SAMPLE,
+    OPTION_SAMPLE_OFFSET,
     OPTION_SNAPSHOT,
     OPTION_SPEED,
     OPTION_VERIFY_ADDRESSES,
@@ -152,6 +155,7 @@ static const struct option option_names[] = {
     {"limit", required_argument, NULL, OPTION_LIMIT},
     {"quiet", no_argument, NULL, 'q'},
     {"sample", required_argument, NULL, OPTION_SAMPLE},
+    {"sample-offset", required_argument, NULL, OPTION_SAMPLE_OFFSET},
     {"snapshot", required_argument, NULL, OPTION_SNAPSHOT},
     {"speed", required_argument, NULL, OPTION_SPEED},
     {"touch", required_argument, NULL, 't'},
@@ -192,6 +196,9 @@ static int options_take(struct options *options, int option, const char *argumen
             policy->sample_every <= SAMPLE_EVERY_MAX)
             return -1;
         return program_usage_error(REPLAY_PROGRAM, "'%s' is no number of calls", argument);
+    case OPTION_SAMPLE_OFFSET:
+        if (parse_count(argument, &policy->sample_offset)) return -1;
+        return program_usage_error(REPLAY_PROGRAM, "'%s' is no number", argument);
     case OPTION_SPEED:
         if (parse_speed(argument, &policy->speed)) return -1;
         return program_usage_error(REPLAY_PROGRAM, "'%s' is no speed", argument);

@@ -123,7 +123,9 @@ static void print_time(const struct report *report, FILE *to)
 static void print_percentile(double ns, double step_ns, FILE *to)
 {
     char text[32];
-    if (ns < step_ns)
+    if (ns < 0)
+        snprintf(text, sizeof text, "-"); /* too few samples */
+    else if (ns < step_ns)
         snprintf(text, sizeof text, "< %.0f", step_ns);
     else
         snprintf(text, sizeof text, "%.1f", ns);
@@ -134,20 +136,22 @@ static void print_latency(const struct report *report, FILE *to)
 {
     const struct latency *latency = &report->latency;
     double step_ns = (double)latency->resolution * latency->ns_per_tick;
+    const bool all = report->options->policy.sample_every == 1;
     struct latency_numbers numbers;
     if (!report->engine->calls_allocator || latency->kinds == NULL ||
         report->options->policy.sample_every == 0)
         return;
-    fprintf(to, "%-22s %10s %8s %8s %8s %8s %8s %9s\n", "latency in ns", "sampled", "mean", "p50",
+    fprintf(to, "%-22s %10s %8s %8s %8s %8s %8s %8s\n", "latency in ns", "sampled", "mean", "p50",
             "p90", "p99", "p99.9", "max");
     for (unsigned kind = 1; kind < CALL_KINDS; kind++) {
-        latency_get_numbers(latency, kind, &numbers);
+        latency_get_numbers(latency, kind, all, &numbers);
         if (numbers.sampled == 0) continue;
-        const double percentiles[] = {numbers.p50, numbers.p90, numbers.p99, numbers.p999};
+        const double percentiles[] = {numbers.p50, numbers.p90, numbers.p99, numbers.p999,
+                                      numbers.max};
         fprintf(to, "  %-20s %10" PRIu64 " %8.1f", call_names[kind], numbers.sampled, numbers.mean);
         for (size_t i = 0; i < sizeof percentiles / sizeof *percentiles; i++)
             print_percentile(percentiles[i], step_ns, to);
-        fprintf(to, " %9.0f\n", numbers.max);
+        fputc('\n', to);
     }
     fprintf(to,
             "%-22s one call in %" PRIu64 " by %s, steps of %.1f ns; its %.1f ns are subtracted\n",
@@ -337,12 +341,12 @@ static bool csv_write_latency(const struct latency *latency, const char *prefix,
     if (to == NULL) return false;
     fputs("kind,from_ns,to_ns,sampled\n", to);
     for (unsigned kind = 1; kind < CALL_KINDS && latency->kinds != NULL; kind++)
-        for (unsigned bucket = 0; bucket < LATENCY_BUCKETS; bucket++) {
+        for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
             uint64_t sampled = latency->kinds[kind].buckets[bucket];
             if (sampled == 0) continue;
             fprintf(to, "%s,%.3f,%.3f,%" PRIu64 "\n", call_names[kind],
-                    (double)latency_bucket_low(bucket) * latency->ns_per_tick,
-                    (double)latency_bucket_low(bucket + 1) * latency->ns_per_tick, sampled);
+                    (double)histogram_bucket_low(bucket) * latency->ns_per_tick,
+                    (double)histogram_bucket_low(bucket + 1) * latency->ns_per_tick, sampled);
         }
     return csv_close(to, prefix, "latency", error);
 }

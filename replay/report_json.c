@@ -87,24 +87,42 @@ static void report_set_policy(json_t *object, const struct options *options)
                             : json_null());
     json_put_number(object, "warmup", policy->warmup_calls);
     json_put_number(object, "sample_every", policy->sample_every);
+    json_put_number(object, "sample_offset", policy->sample_offset);
+}
+
+/* Pairs of a bucket's number and what is in it. */
+static json_t *report_buckets(const struct histogram *histogram)
+{
+    json_t *buckets = json_array();
+    for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
+        json_int_t count = (json_int_t)histogram->buckets[bucket];
+        if (count == 0) continue;
+        json_t *pair = json_array();
+        json_array_append_new(pair, json_integer(bucket));
+        json_array_append_new(pair, json_integer(count));
+        json_array_append_new(buckets, pair);
+    }
+    return buckets;
 }
 
 static json_t *report_latency(const struct report *report)
 {
     json_t *kinds = json_object();
+    const bool all = report->options->policy.sample_every == 1;
     struct latency_numbers numbers;
     for (unsigned kind = 1; kind < CALL_KINDS && report->latency.kinds != NULL; kind++) {
-        latency_get_numbers(&report->latency, kind, &numbers);
+        latency_get_numbers(&report->latency, kind, all, &numbers);
         if (numbers.sampled == 0) continue;
         json_t *one = json_object();
         json_put_number(one, "count", report->totals.by_kind[kind]);
         json_put_number(one, "sampled", numbers.sampled);
         set_real(one, "mean", numbers.mean);
-        set_real(one, "p50", numbers.p50);
-        set_real(one, "p90", numbers.p90);
-        set_real(one, "p99", numbers.p99);
-        set_real(one, "p999", numbers.p999);
-        set_real(one, "max", numbers.max);
+        set_real_if_known(one, "p50", numbers.p50);
+        set_real_if_known(one, "p90", numbers.p90);
+        set_real_if_known(one, "p99", numbers.p99);
+        set_real_if_known(one, "p999", numbers.p999);
+        set_real_if_known(one, "max", numbers.max);
+        json_object_set_new(one, "buckets", report_buckets(&report->latency.kinds[kind]));
         json_object_set_new(kinds, call_names[kind], one);
     }
     return kinds;
@@ -116,6 +134,7 @@ static void report_set_time(json_t *object, const struct report *report)
     json_put_number(object, "measured_events", report_measured_events(report));
     set_real(object, "events_per_second", report_events_per_second(report));
     set_real(object, "wall_seconds", (double)measured->wall_ns / 1e9);
+    set_real(object, "timing_seconds", (double)measured->timing_ns / 1e9);
     set_real(object, "elapsed_seconds", (double)measured->elapsed_ns / 1e9);
     set_real(object, "user_seconds", measured->user_seconds);
     set_real(object, "system_seconds", measured->system_seconds);
@@ -124,6 +143,7 @@ static void report_set_time(json_t *object, const struct report *report)
     json_put_number(object, "major_faults", measured->major_faults);
     set_real_if_known(object, "own_cost_ns_per_event", report_own_cost_ns(report));
     json_object_set_new(object, "latency", report_latency(report));
+    set_real(object, "latency_ns_per_tick", report->latency.ns_per_tick);
     json_put_text(object, "latency_clock", report->latency.tsc ? "tsc" : "clock_gettime");
     set_real(object, "latency_resolution_ns",
              (double)report->latency.resolution * report->latency.ns_per_tick);

@@ -37,10 +37,10 @@ has() { # has KEY VALUE
 has_every_key() {
     for key in status recording limited program engine allocator allocator_path \
         thread_cache_switching thread_caches touch cpu heap_calls clock speed limit warmup \
-        sample_every \
+        sample_every sample_offset \
         events by_kind substituted measured_events events_per_second wall_seconds elapsed_seconds \
         user_seconds system_seconds reading_seconds minor_faults major_faults \
-        own_cost_ns_per_event latency latency_clock latency_overhead_ns latency_resolution_ns \
+        own_cost_ns_per_event latency latency_clock latency_ns_per_tick latency_overhead_ns latency_resolution_ns \
         thread_switches threads ticks lost_events freed_twice realigned live_at_end \
         peak_live_bytes peak_rss_bytes base_rss_bytes own_rss_bytes peak_net_rss_bytes \
         mean_net_rss_bytes end_net_rss_bytes end_live_bytes not_given_back_bytes looks \
@@ -304,6 +304,18 @@ check "the histogram has every sample" [ "$(awk -F, 'NR > 1 { n += $4 } END { pr
     "$scratch/csv.latency.csv")" -eq 100000 ]
 run --sample=100 --json="$scratch/json" "$scratch/churn"
 check "--sample=100 times a hundredth" eval '[ "$(sampled)" -ge 900 ] && [ "$(sampled)" -le 1100 ]'
+buckets() { sed -n '/"latency": {/,/^  }/p' "$scratch/json"; }
+offset() { # offset N - what is sampled
+    run --sample=100 --sample-offset="$1" --json="$scratch/json" "$scratch/churn"
+    sampled
+}
+check "--sample-offset: other calls" [ "$(offset 1)" -ne "$(offset 2)" ]
+check "the same offset: the same calls" [ "$(offset 2)" -eq "$(offset 2)" ]
+check "no percentile with fewer than 30 samples above it" eval \
+    'buckets | grep -q "\"p90\": [0-9]" && buckets | grep -q "\"p999\": null"'
+check "no longest call when not all are timed" eval 'buckets | grep -q "\"max\": null"'
+run --sample=1 --json="$scratch/json" "$scratch/churn"
+check "all of it when all calls are timed" eval '! buckets | grep -q null'
 run --sample=0 --json="$scratch/json" "$scratch/churn"
 check "--sample=0 times none" [ "$(grep -c sampled "$scratch/json")" -eq 0 ]
 run --json="$scratch/json" --csv="$scratch/csv" "$scratch/lanes"
