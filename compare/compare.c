@@ -193,7 +193,7 @@ static void row_label(struct compare_row *row)
 
 void compare_row_open(struct compare_row *row, const struct compare_entry *entry)
 {
-    *row = (struct compare_row){.entry = entry, .reports = json_array()};
+    *row = (struct compare_row){.entry = entry, .reports = json_array(), .timed = json_array()};
     row_label(row);
     if (!compare_find(&row->found, entry->allocator))
         memcpy(row->why, row->found.why, sizeof row->found.why);
@@ -230,6 +230,7 @@ static void rows_close(struct compare *compare)
 {
     for (size_t i = 0; i < compare->rows_count + compare->rows_hidden; i++) {
         json_decref(compare->rows[i].reports);
+        json_decref(compare->rows[i].timed);
         json_decref(compare->rows[i].series);
     }
     free(compare->rows);

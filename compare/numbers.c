@@ -128,6 +128,7 @@ static double latency(const json_t *report, bool allocation, const char *key)
         (void)reports;                                                          \
         return latency(report, false, #key);                                    \
     }
+LATENCY(sampled)
 LATENCY(mean)
 LATENCY(p50)
 LATENCY(p90)
@@ -138,7 +139,8 @@ LATENCY(max)
 /* ---- the table ---- */
 
 #define LATENCY_LINES(kind, group)                                            \
-    {#kind "_mean_ns", group, "mean", "ns", 1, 1, 0, NULL, kind##_mean},      \
+    {#kind "_sampled", group, "sampled", "", 1, 0, 0, NULL, kind##_sampled},  \
+        {#kind "_mean_ns", group, "mean", "ns", 1, 1, 0, NULL, kind##_mean},  \
         {#kind "_p50_ns", group, "p50", "ns", 1, 0, 5, NULL, kind##_p50},     \
         {#kind "_p90_ns", group, "p90", "ns", 1, 0, 0, NULL, kind##_p90},     \
         {#kind "_p99_ns", group, "p99", "ns", 1, 0, 6, NULL, kind##_p99},     \

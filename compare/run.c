@@ -1,5 +1,6 @@
 #include "common/progress.h"
 #include "compare/compare.h"
+#include "compare/latency.h"
 #include "compare/series.h"
 
 #include <errno.h>
@@ -9,6 +10,16 @@
 
 /* Options of replay, and what the user adds to them. */
 enum { OWN_WORDS_MAX = 16 };
+
+/* More calls of a kind, in all rounds together, are not timed: 500 of them are above p99.9. */
+#define TIMED_MOST 500000
+
+/* At least so many are, if there are as many: with fewer calls in the trace, more than one round
+ * times all of them. */
+#define TIMED_LEAST 100000
+
+/* What it takes to time a call. All of a round may take as long as a replay. */
+#define TIMED_CALL_S 165e-9
 
 /* See time_limit(). */
 #define LIMIT_LEAST_S 60.0
@@ -41,6 +52,13 @@ static json_t *report_read(const char *path, char *why, size_t why_bytes)
     return report;
 }
 
+/* How one replay is to be made. */
+struct run_how {
+    const char *engine; /* NULL: replay's default */
+    char sample[48];    /* words that say which calls are timed */
+    char sample_offset[48];
+};
+
 /* Files of one run, in the directory. */
 struct run_files {
     char report[COMPARE_PATH_BYTES];
@@ -54,9 +72,10 @@ static void files_name(const struct compare *compare, struct run_files *files)
     unlink(files->report); /* that of the run before */
 }
 
-/* The command line, to be freed. What a user gave comes first, so that it cannot redirect what is
- * ours. */
-static char **words_make(const struct compare *compare, const char *engine, struct run_files *files)
+/* The command line, to be freed. What a user gave comes behind what he may change, and before what
+ * he must not redirect. */
+static char **words_make(const struct compare *compare, const struct run_how *how,
+                         struct run_files *files)
 {
     char **further = compare->options.replay_words;
     size_t count = 0;
@@ -65,12 +84,14 @@ static char **words_make(const struct compare *compare, const char *engine, stru
     char **words = calloc(count + OWN_WORDS_MAX, sizeof *words), **next = words;
     if (words == NULL) return NULL;
     *next++ = (char *)COMPARE_REPLAY;
-    *next++ = (char *)"--clock=original"; /* unless the user says otherwise */
+    *next++ = (char *)"--clock=original";
+    *next++ = (char *)how->sample;
+    *next++ = (char *)how->sample_offset;
     memcpy(next, further, count * sizeof *further);
     next += count;
-    if (engine != NULL) {
+    if (how->engine != NULL) {
         *next++ = (char *)"--engine";
-        *next++ = (char *)engine;
+        *next++ = (char *)how->engine;
     }
     *next++ = (char *)"--quiet";
     *next++ = (char *)"--json";
@@ -92,11 +113,12 @@ static double time_limit(const struct compare *compare, const struct compare_row
 }
 
 /* Returns the report, or NULL. `row` NULL: no allocator. */
-static json_t *replay(const struct compare *compare, struct compare_row *row, const char *engine,
-                      struct run_files *files, char *why, size_t why_bytes)
+static json_t *replay(const struct compare *compare, struct compare_row *row,
+                      const struct run_how *how, struct run_files *files, char *why,
+                      size_t why_bytes)
 {
     files_name(compare, files);
-    char **words = words_make(compare, engine, files);
+    char **words = words_make(compare, how, files);
     if (words == NULL) {
         snprintf(why, why_bytes, "no memory");
         return NULL;
@@ -153,14 +175,90 @@ static bool check_counts(const json_t *facts, const json_t *report, char *why, s
     return true;
 }
 
+/* ---- which calls are timed ---- */
+
+/* Of the kind of allocation and of free that the table shows, the one with fewer calls; 1 without. */
+static json_int_t shown_calls(const struct compare *compare)
+{
+    const json_t *by_kind = json_object_get(compare->facts, "by_kind");
+    json_int_t least = 0;
+    for (int allocation = 0; allocation <= 1; allocation++) {
+        const char *kind = compare_kind(compare->facts, allocation);
+        json_int_t calls = kind != NULL ? json_integer_value(json_object_get(by_kind, kind)) : 0;
+        if (calls > 0 && (least == 0 || calls < least)) least = calls;
+    }
+    return least > 0 ? least : 1;
+}
+
+/* Rounds that do nothing but time calls, which makes a replay slower: half of the others at most, but
+ * one. */
+static unsigned timed_rounds(const struct compare *compare)
+{
+    const json_int_t most = compare->options.rounds / 2;
+    const json_int_t wanted = TIMED_LEAST / shown_calls(compare) + 1;
+    if (most == 0) return 1;
+    return (unsigned)(wanted < most ? wanted : most);
+}
+
+static double shortest_s(const json_t *reports)
+{
+    double shortest = 0;
+    for (size_t i = 0; i < json_array_size(reports); i++) {
+        const json_t *report = json_array_get(reports, i);
+        double elapsed_s = json_number_value(json_object_get(report, "elapsed_seconds"));
+        if (shortest == 0 || elapsed_s < shortest) shortest = elapsed_s;
+    }
+    return shortest;
+}
+
+/* One call in so many is timed; 0: none. */
+static double timed_every(const struct compare *compare, const struct compare_row *row,
+                          unsigned round)
+{
+    if (round < compare->options.rounds) return 0;
+    const double replay_s = shortest_s(row->reports);
+    double events = json_number_value(json_object_get(compare->facts, "events"));
+    double by_time = replay_s > 0 ? events * TIMED_CALL_S / replay_s : 0;
+    double calls = (double)shown_calls(compare) * timed_rounds(compare), every = by_time;
+    if (every > calls / TIMED_LEAST) every = calls / TIMED_LEAST;
+    if (every < calls / TIMED_MOST) every = calls / TIMED_MOST;
+    return every > 1 ? every : 1;
+}
+
+/* Of round number `round`, from 0; those that only time calls come behind the others. */
+static struct run_how how_of(const struct compare *compare, const struct compare_row *row,
+                             const char *engine, unsigned round)
+{
+    struct run_how how = {.engine = engine};
+    snprintf(how.sample, sizeof how.sample, "--sample=%.0f", timed_every(compare, row, round));
+    snprintf(how.sample_offset, sizeof how.sample_offset, "--sample-offset=%u", round);
+    return how;
+}
+
+/* What was timed goes into the reports of all rounds. */
+static void latency_take(struct compare_row *row)
+{
+    size_t at;
+    json_t *report;
+    if (*row->why != '\0') return;
+    json_t *latency = compare_latency_merge(row->timed);
+    json_array_foreach(row->reports, at, report) json_object_set(report, "latency", latency);
+    json_decref(latency);
+}
+
 /* ---- progress ---- */
+
+static unsigned rounds_to_do(const struct compare *compare)
+{
+    return compare->options.rounds + timed_rounds(compare);
+}
 
 static unsigned runs_to_do(const struct compare *compare)
 {
     unsigned rows = 0;
     for (size_t i = 0; i < compare->rows_count + compare->rows_hidden; i++)
         rows += *compare->rows[i].why == '\0';
-    return rows * compare->options.rounds;
+    return rows * rounds_to_do(compare);
 }
 
 static void tell_progress(const struct compare *compare, const struct compare_row *row,
@@ -169,7 +267,7 @@ static void tell_progress(const struct compare *compare, const struct compare_ro
     unsigned done = compare->runs_done, all = runs_to_do(compare);
     char message[sizeof row->label + 128];
     int length = snprintf(message, sizeof message, "round %u of %u: %s", round + 1,
-                          compare->options.rounds, row->label);
+                          rounds_to_do(compare), row->label);
     if (done > 0 && all > done)
         snprintf(message + length, sizeof message - (size_t)length, ", about %.0f s left",
                  (seconds_now() - compare->started) / done * (all - done));
@@ -180,9 +278,10 @@ static void tell_progress(const struct compare *compare, const struct compare_ro
 
 bool compare_run_facts(struct compare *compare, char *why, size_t why_bytes)
 {
+    const struct run_how how = {"null", "--sample=0", "--sample-offset=0"};
     struct run_files files;
     double started = seconds_now();
-    compare->facts = replay(compare, NULL, "null", &files, why, why_bytes);
+    compare->facts = replay(compare, NULL, &how, &files, why, why_bytes);
     compare->facts_s = seconds_now() - started;
     return compare->facts != NULL;
 }
@@ -194,34 +293,39 @@ const char *compare_engine(const struct compare *compare)
     return several ? "threads" : "switch";
 }
 
-static void run_row(struct compare *compare, struct compare_row *row)
+static void run_row(struct compare *compare, struct compare_row *row, unsigned round)
 {
     struct run_files files;
     const struct compare_allocator *known = row->found.known;
     bool nothing = known != NULL && known->where == COMPARE_NOTHING;
-    json_t *report = replay(compare, row, nothing ? "null" : compare_engine(compare), &files,
-                            row->why, sizeof row->why);
+    bool only_times = round >= compare->options.rounds;
+    const struct run_how how =
+        how_of(compare, row, nothing ? "null" : compare_engine(compare), round);
+    if (nothing && only_times) return;
+    json_t *report = replay(compare, row, &how, &files, row->why, sizeof row->why);
     compare->runs_done++;
     if (report == NULL) return;
     if (check_allocator(row, report, row->why, sizeof row->why))
         check_counts(compare->facts, report, row->why, sizeof row->why);
-    json_array_append_new(row->reports, report);
-    series_take(row, &files);
+    json_array_append_new(only_times ? row->timed : row->reports, report);
+    if (!only_times) series_take(row, &files);
 }
 
 void compare_run_rows(struct compare *compare)
 {
     const size_t rows = compare->rows_count + compare->rows_hidden;
     compare->started = seconds_now();
-    for (unsigned round = 0; round < compare->options.rounds; round++) {
+    for (unsigned round = 0; round < rounds_to_do(compare); round++) {
         for (size_t i = 0; i < rows; i++) {
             size_t at = round % 2 == 0 ? i : rows - 1 - i;
             struct compare_row *row = &compare->rows[at];
             if (*row->why != '\0') continue;
             tell_progress(compare, row, round);
-            run_row(compare, row);
+            run_row(compare, row, round);
             if (compare_process_interrupted()) return;
         }
     }
+    for (size_t i = 0; i < rows; i++)
+        latency_take(&compare->rows[i]);
     progress_text("");
 }

@@ -131,7 +131,7 @@ const char *compare_text(const struct compare *compare, const struct compare_num
     double step = compare_clock_step(compare);
     if (isnan(value))
         snprintf(text, bytes, "-");
-    else if (is_latency(number) && value < step)
+    else if (is_latency(number) && *number->unit != '\0' && value < step)
         snprintf(text, bytes, "< %.0f", step);
     else /* without the sign of what rounds to 0 */
         snprintf(text, bytes, "%.*f", number->decimals, shown < 0 && shown > -0.005 ? 0 : shown);

@@ -35,11 +35,7 @@ void calls_draw_sample(struct calls *calls)
 
 void calls_add_sample(struct calls *calls, unsigned opcode, uint64_t ticks)
 {
-    const unsigned kind = opcode & INSTRUCTION_NUMBER_MASK;
-    if (calls->samples != NULL)
-        latency_list_add(calls->samples, kind, ticks);
-    else
-        latency_add(calls->latency, kind, ticks);
+    latency_list_add(calls->samples, opcode & INSTRUCTION_NUMBER_MASK, ticks);
 }
 
 void calls_open(struct calls *calls, const struct allocator *allocator, const struct policy *policy,
@@ -48,6 +44,7 @@ void calls_open(struct calls *calls, const struct allocator *allocator, const st
     *calls = (struct calls){
         .allocator = allocator,
         .latency = policy->sample_every > 0 ? latency : NULL,
+        .samples = latency != NULL ? &latency->list : NULL,
         .sample_every = policy->sample_every,
         .random =
             UINT64_C(88172645463325252) +

@@ -30,7 +30,7 @@ struct calls {
     uint64_t realigned;  /* calls whose alignment the allocator refused */
 
     struct latency *latency;      /* NULL: no call is timed by itself */
-    struct latency_list *samples; /* where they go; NULL: to `latency` itself */
+    struct latency_list *samples; /* where they go: latency->list, or a thread's own */
     uint64_t sample_every;
     uint64_t until_sample; /* instructions before the one that will be timed */
     uint64_t random;       /* state of a xorshift generator */

@@ -54,15 +54,28 @@ bool latency_open(struct latency *latency, struct error *error)
 {
     *latency = (struct latency){.tsc = tsc_is_invariant()};
     latency->kinds = pages_map(LATENCY_BYTES);
-    if (latency->kinds == NULL) return error_set_system(error, "no memory for histograms");
+    latency->list.samples = pages_map(LATENCY_BATCH_MAX * sizeof *latency->list.samples);
+    if (latency->kinds == NULL || latency->list.samples == NULL)
+        return error_set_system(error, "no memory for histograms");
     latency_find_overhead(latency);
     latency->started_ns = measure_now_ns();
     latency->started_ticks = latency_begin(latency);
     return true;
 }
 
+void latency_count(struct latency *latency, struct latency_list *list)
+{
+    for (unsigned i = 0; i < list->count; i++) {
+        const uint64_t ticks = list->samples[i].ticks, overhead = latency->overhead;
+        histogram_add(&latency->kinds[list->samples[i].kind],
+                      ticks > overhead ? ticks - overhead : 0);
+    }
+    list->count = 0;
+}
+
 void latency_clear(struct latency *latency)
 {
+    latency->list.count = 0;
     for (unsigned kind = 0; kind < CALL_KINDS; kind++)
         if (latency->kinds[kind].count > 0)
             memset(&latency->kinds[kind], 0, sizeof latency->kinds[kind]);

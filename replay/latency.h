@@ -1,6 +1,7 @@
 /* latency - how long single calls take: a clock, and a histogram for each kind of call.
  *
- *   begin = latency_begin();  the call;  latency_add(latency, kind, latency_end() - begin);
+ *   begin = latency_begin();  the call;  latency_list_add(list, kind, latency_end() - begin);
+ *   later: latency_count(latency, list)
  *
  * Everything is in ticks of the clock until the end, when the length of the replay tells how long a
  * tick is. The clock is the processor's time-stamp counter where that runs at a constant rate,
@@ -17,22 +18,28 @@
 #include "common/histogram.h"
 #include "replay/measure.h"
 
-struct latency {
-    struct histogram *kinds; /* CALL_KINDS of them: ticks, the clock's own time subtracted */
-    bool tsc;                /* the clock */
-    uint64_t overhead;       /* ticks from begin to end when nothing is in between */
-    uint64_t resolution;     /* ticks: the smallest difference that was seen */
-    uint64_t started_ticks, started_ns;
-    double ns_per_tick; /* set by latency_calibrate() */
+/* Samples that are not counted yet: counting touches memory all over the histograms, which would
+ * make the next call slower. */
+struct latency_sample {
+    uint64_t kind : 8, ticks : 56;
 };
-
-/* Samples of a thread that has no histograms of its own: thousands would not fit. */
-#define LATENCY_LIST_MAX 288
 struct latency_list {
     unsigned count;
-    struct {
-        uint64_t kind : 8, ticks : 56;
-    } samples[LATENCY_LIST_MAX];
+    struct latency_sample *samples;
+};
+
+/* Samples of a batch, and of a thread that has no list for a whole batch: thousands would not fit. */
+#define LATENCY_BATCH_MAX  16384u
+#define LATENCY_THREAD_MAX 288u
+
+struct latency {
+    struct latency_list list; /* of the engines that have one thread; a batch fits */
+    struct histogram *kinds;  /* CALL_KINDS of them: ticks, the clock's own time subtracted */
+    bool tsc;                 /* the clock */
+    uint64_t overhead;        /* ticks from begin to end when nothing is in between */
+    uint64_t resolution;      /* ticks: the smallest difference that was seen */
+    uint64_t started_ticks, started_ns;
+    double ns_per_tick; /* set by latency_calibrate() */
 };
 
 /* Numbers of one kind, in nanoseconds; negative: not known, because too few calls were timed, or, of
@@ -45,7 +52,10 @@ struct latency_numbers {
 /* Measures the clock. False: see *error. */
 bool latency_open(struct latency *latency, struct error *error);
 
-/* Forgets all samples. */
+/* Counts what is in a list, which is then empty. */
+void latency_count(struct latency *latency, struct latency_list *list);
+
+/* Forgets all samples, also those in latency->list. */
 void latency_clear(struct latency *latency);
 
 /* Finds out how long a tick is: to be called at the end. */
@@ -80,20 +90,6 @@ static inline void latency_list_add(struct latency_list *list, unsigned kind, ui
 {
     list->samples[list->count].kind = kind;
     list->samples[list->count++].ticks = ticks;
-}
-
-/* Counts a call that took so many ticks between the two readings. */
-static inline void latency_add(struct latency *latency, unsigned kind, uint64_t ticks)
-{
-    histogram_add(&latency->kinds[kind], ticks > latency->overhead ? ticks - latency->overhead : 0);
-}
-
-/* Counts what is noted in a list, which is then empty. */
-static inline void latency_add_list(struct latency *latency, struct latency_list *list)
-{
-    for (unsigned i = 0; i < list->count; i++)
-        latency_add(latency, list->samples[i].kind, list->samples[i].ticks);
-    list->count = 0;
 }
 
 #endif

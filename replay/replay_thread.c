@@ -13,7 +13,7 @@
 #define SLICE_INSTRUCTIONS 256u
 
 /* Samples of calls that a thread keeps to itself until its task is over. */
-#define SAMPLES_KEPT (LATENCY_LIST_MAX - SLICE_INSTRUCTIONS)
+#define SAMPLES_KEPT (LATENCY_THREAD_MAX - SLICE_INSTRUCTIONS)
 
 /* How often somebody looks again before he sleeps: some microseconds, about what falling asleep
  * costs. */
@@ -315,7 +315,7 @@ static void thread_count_samples(struct replay_thread *thread)
     struct replay_threads *pool = thread->pool;
     if (thread->calls.samples->count == 0) return;
     pthread_mutex_lock(&pool->latency_lock);
-    latency_add_list(pool->latency, thread->calls.samples);
+    latency_count(pool->latency, thread->calls.samples);
     pthread_mutex_unlock(&pool->latency_lock);
 }
 
@@ -385,9 +385,9 @@ static void thread_succeed(struct replay_thread *thread)
 static void *thread_main(void *argument)
 {
     struct replay_thread *thread = argument;
-    struct latency_list samples;
+    struct latency_sample room[LATENCY_THREAD_MAX];
+    struct latency_list samples = {.samples = room};
     bool fresh = true;
-    samples.count = 0;
     thread_succeed(thread);
     while ((thread->task = thread_next_task(thread)) != NULL) {
         thread->calls.samples = &samples;

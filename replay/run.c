@@ -206,6 +206,7 @@ static bool run_batch(struct run *run, const struct instruction_batch *batch,
     struct instruction_totals *totals = &run->report->totals;
     size_t end = batch->count;
     *totals = run->reader->totals;
+    latency_count(&run->latency, &run->latency.list);
     if (!run->engine->prepare(&run->state, batch)) {
         engine_take_back(totals, batch, 0);
         return false;
@@ -323,6 +324,7 @@ void run_stream(const struct options *options, struct instruction_reader *reader
             fprintf(stderr, REPLAY_PROGRAM ": thread caches are %s\n", report->caches);
     }
     ahead_close(&run.ahead);
+    latency_count(&run.latency, &run.latency.list);
     latency_calibrate(&run.latency);
     report->latency = run.latency;
     looks_close(&run.looks);

@@ -167,6 +167,19 @@ tells_json() {
                 j["machine"]["processors"] > 0'
 }
 
+# One round of calls that are timed, all of them here; none in the others.
+times_calls() {
+    json lanes.json 'n = j["allocators"][1]["numbers"]
+        n["allocation_sampled"].values.uniq == [51_000] && n["free_sampled"]["min"] > 40000 &&
+            n["allocation_p999_ns"]["min"] > 0 && n["allocation_max_ns"]["min"] > 0 &&
+            j["allocators"][1]["reports"].size == 2 &&
+            j["allocators"][1]["reports"].all? { |r| r["sample_every"] == 0 }' &&
+        exits 0 compare lanes -r 4 -a glibc --json f.json -- --sample 10 --limit 40000 &&
+        json f.json 'n = j["allocators"][0]["numbers"]
+            n["allocation_sampled"]["min"].between?(3000, 5500) &&
+                n["allocation_p99_ns"]["min"] > 0 && n["allocation_p999_ns"]["min"].nil? &&
+                n["allocation_max_ns"]["min"].nil?'
+}
 tells_json_alone() {
     exits 0 compare lanes -r 1 -a glibc --json - && cp out f.json && json f.json "$all_complete"
 }
@@ -309,15 +322,18 @@ mkdir -p made/bin
 ln "$bin/malloctape" made/bin/ 2>/dev/null || cp "$bin/malloctape" made/bin/
 cat >made/bin/replay <<'END'
 #!/bin/bash
-json=
+json= only_times=yes rss=0 seconds=0 more=
 while [ $# -gt 0 ]; do
     [ "$1" != --json ] || json=$2
+    [ "$1" != --sample=0 ] || only_times=
     shift
 done
 row=$made/${ROW:-facts}
 [ ! -e "$row.printed" ] || cat "$row.printed"
-read -r rss seconds more <"$row"
-sed -i 1d "$row"
+if [ -z "$only_times" ]; then
+    read -r rss seconds more <"$row"
+    sed -i 1d "$row"
+fi
 cat >"$json" <<REPORT
 {"status": "complete", "recording": "complete", "allocator": "made", "engine": "switch",
  "touch": "pages", "program": "${program:-/bin/made}", "events": ${events:-20000}, "threads": 1,
@@ -500,6 +516,7 @@ check 'JSON: median, least and greatest of every number' tells_json
 check 'JSON on the standard output, alone' tells_json_alone
 check 'what the process would have, by the original' expects_memory
 check 'no such figures where they would be wrong, and why' expects_no_memory
+check 'calls are timed in a round of their own' times_calls
 check 'JSON: curves' tells_curves
 if [ -n "$chartjs" ]; then
     check 'the page needs no other file' page_stands_alone

@@ -1,0 +1,96 @@
+#include "compare/latency.h"
+
+#include <string.h>
+
+#include "common/call_table.h"
+#include "common/histogram.h"
+
+/* A kind of call, in all reports. */
+struct merged {
+    struct histogram histogram; /* ticks */
+    double sum_ns, ns_per_tick;
+    double max_ns; /* negative: some report did not time all calls */
+    const json_t *count;
+};
+
+static double number_of(const json_t *object, const char *key, double otherwise)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : otherwise;
+}
+
+static void merge_buckets(struct histogram *histogram, const json_t *buckets)
+{
+    size_t at;
+    json_t *pair;
+    json_array_foreach(buckets, at, pair)
+    {
+        json_int_t bucket = json_integer_value(json_array_get(pair, 0));
+        json_int_t count = json_integer_value(json_array_get(pair, 1));
+        if (bucket < 0 || bucket >= HISTOGRAM_BUCKETS || count < 0) continue;
+        histogram->buckets[bucket] += (uint64_t)count;
+        histogram->count += (uint64_t)count;
+        uint64_t high = histogram_bucket_low((unsigned)bucket + 1) - 1;
+        if (high > histogram->max) histogram->max = high;
+    }
+}
+
+/* The clock is the same in all reports; how long its ticks are has been found out anew in each. */
+static void merge(struct merged *merged, const json_t *reports, const char *kind)
+{
+    size_t at;
+    json_t *report;
+    memset(merged, 0, sizeof *merged);
+    json_array_foreach(reports, at, report)
+    {
+        const json_t *one = json_object_get(json_object_get(report, "latency"), kind);
+        if (one == NULL) continue;
+        merge_buckets(&merged->histogram, json_object_get(one, "buckets"));
+        merged->sum_ns += number_of(one, "mean", 0) * number_of(one, "sampled", 0);
+        merged->ns_per_tick = number_of(report, "latency_ns_per_tick", 1);
+        merged->count = json_object_get(one, "count");
+        double max_ns = number_of(one, "max", -1);
+        if (max_ns < 0 || merged->max_ns < 0)
+            merged->max_ns = -1;
+        else if (max_ns > merged->max_ns)
+            merged->max_ns = max_ns;
+    }
+}
+
+static void set_known(json_t *object, const char *key, bool known, double value)
+{
+    json_object_set_new(object, key, known ? json_real(value) : json_null());
+}
+
+static json_t *merged_json(const struct merged *merged)
+{
+    static const struct {
+        const char *key;
+        double share;
+    } percentiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}};
+    const struct histogram *histogram = &merged->histogram;
+    json_t *object = json_object();
+    json_object_set(object, "count", (json_t *)merged->count);
+    json_object_set_new(object, "sampled", json_integer((json_int_t)histogram->count));
+    set_known(object, "mean", true, merged->sum_ns / (double)histogram->count);
+    for (size_t i = 0; i < sizeof percentiles / sizeof *percentiles; i++) {
+        double ticks = 0;
+        bool known = histogram_quantile(histogram, percentiles[i].share, &ticks);
+        set_known(object, percentiles[i].key, known, ticks * merged->ns_per_tick);
+    }
+    set_known(object, "max", merged->max_ns >= 0, merged->max_ns);
+    return object;
+}
+
+json_t *compare_latency_merge(const json_t *reports)
+{
+    static struct merged merged;
+    json_t *kinds = json_object();
+    for (unsigned kind = 1; kind < CALL_KINDS; kind++) {
+        if (call_names[kind] == NULL) continue;
+        merge(&merged, reports, call_names[kind]);
+        if (merged.histogram.count > 0)
+            json_object_set_new(kinds, call_names[kind], merged_json(&merged));
+    }
+    return kinds;
+}
