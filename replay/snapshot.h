@@ -1,5 +1,5 @@
-/* snapshot - where every live object lies, and which pages of the heap are resident, when the replay
- * ends (REPORT.md, "Snapshot").
+/* snapshot - where every live object lies, and which pages of the heap are resident, when the
+ * replay ends (REPORT.md, "Snapshot").
  *
  *   executor's row of objects      --> addresses, by index
  *   /proc/self/maps, .../pagemap   --> resident pages of anonymous memory, but for our own and what

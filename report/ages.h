@@ -1,5 +1,5 @@
-/* ages - what is alive, by when it was made: the time of a trace in at most AGES_MAX pieces of equally
- * many calls.
+/* ages - what is alive, by when it was made: the time of a trace in at most AGES_MAX pieces of
+ * equally many calls.
  *
  * When the pieces no longer suffice, two and two become one. Memory is fixed. */
 #ifndef MALLOCTAPE_REPORT_AGES_H

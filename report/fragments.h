@@ -67,8 +67,8 @@ struct fragments {
 /* Which part of the objects on sparse pages, the oldest first. */
 extern const double fragments_oldest[FRAGMENTS_OLDEST];
 
-/* `objects` is the row of a tally behind the call, and `path` the snapshot of a replay there. False:
- * see *error. */
+/* `objects` is the row of a tally behind the call, and `path` the snapshot of a replay there.
+ * False: see *error. */
 bool fragments_find(struct fragments *fragments, const struct tally_object *objects,
                     uint64_t objects_count, const char *path, struct error *error);
 

@@ -5,7 +5,7 @@
  * millions of new peaks while a program grows. So each new peak gets a number, its epoch, and a
  * class is copied only when it first changes in an epoch:
  *
- *   class.epoch == epoch    the class has changed since the peak; peak_objects, peak_bytes are right
+ *   class.epoch == epoch    the class has changed since the peak; its peak_... are right
  *   class.epoch != epoch    it has not: what is alive now was alive at the peak
  *
  * This is exact, for any number of classes, at the price of one comparison for each change. */

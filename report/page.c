@@ -1,4 +1,4 @@
-/* The page of a report (common/page.h): facts, what is unusual, charts of the JSON, and the text. */
+/* The page of a report (common/page.h): facts, what is unusual, charts of the JSON, the text. */
 #include <stdlib.h>
 #include <string.h>
 

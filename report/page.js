@@ -21,7 +21,8 @@ function unitFor(numbers) {
 }
 
 // A table { column: [...] } as rows of the columns wanted.
-const rowsOf = (columns, ...keys) => columns[keys[0]].map((_, i) => keys.map((key) => columns[key][i]));
+const rowsOf = (columns, ...keys) => columns[keys[0]]
+  .map((_, i) => keys.map((key) => columns[key][i]));
 
 // ---- over time ----
 
@@ -168,7 +169,8 @@ function agesChart() {
   };
   const at = (piece) => countText(piece * width * ages.calls_per_piece);
   return { type: 'bar', data: { labels: powers(0, pieces - 1).map(at),
-    datasets: [bars('alive at the peak', 'peak_bytes', 0), bars('alive at the end', 'end_bytes', 1)] },
+    datasets: [bars('alive at the peak', 'peak_bytes', 0),
+      bars('alive at the end', 'end_bytes', 1)] },
   options: chartOptions({ scales: { x: axis('made by the calls from this one on'),
     y: axis(unit.name, { beginAtZero: true }) } }) };
 }
@@ -176,6 +178,11 @@ function agesChart() {
 // ---- rounding ----
 
 const allocators = Object.keys(data.rounding);
+
+const added = (name) => ({
+  peak: share(data.rounding[name].peak_bytes - data.peak.bytes, data.peak.bytes),
+  all: share(data.rounding[name].bytes - data.bytes, data.bytes),
+});
 
 function rounding() {
   const bars = (label, key, whole, light) => ({ label,
@@ -250,7 +257,8 @@ function blameChart(moment) {
       y: { ...axis('bytes'), ticks: { autoSkip: false } } } }) };
 }
 
-const unused = (moment) => moment.pages * moment.page_bytes - moment.live_bytes;
+const resident = (moment) => moment.pages * moment.page_bytes;
+const unused = (moment) => resident(moment) - moment.live_bytes;
 
 function momentFigures(moment) {
   const where = `Under ${data.under.allocator}, ${momentText(moment)}`;
@@ -259,14 +267,15 @@ function momentFigures(moment) {
     { title: `${where}: the heap`, there: moment.pages > 0, config: () => mapChart(moment),
       text: `${countText(moment.pages)} resident pages in the order of their addresses; blue: full `
         + `of what is alive, ${theme.matches ? 'red' : 'orange'}: empty. `
-        + `${bytesText(unused(moment))} of ${bytesText(moment.pages * moment.page_bytes)} are not live.`,
+        + `${bytesText(unused(moment))} of ${bytesText(resident(moment))} are not live.`,
       label: () => `${bytesText(unused(moment))} are not live`,
       table: () => ({ head: ['live of a page', 'pages'],
-        rows: moment.pages_by_fullness.map((count, at) => [fullnessText(at), countText(count)]) }) },
+        rows: moment.pages_by_fullness
+          .map((count, at) => [fullnessText(at), countText(count)]) }) },
     { title: `${where}: what keeps it`, there: sparse.objects > 0,
       config: () => blameChart(moment),
-      text: `${bytesText(sparse.kept_bytes)} lie unused in ${countText(sparse.pages)} pages that are `
-        + `less than a quarter full, kept by ${countText(sparse.objects)} objects of these sizes.`,
+      text: `${bytesText(sparse.kept_bytes)} lie unused in ${countText(sparse.pages)} pages that `
+        + `are less than a quarter full, kept by ${countText(sparse.objects)} objects of these sizes.`,
       label: () => sparse.by_size.slice(0, 3).map((one) => `${one.size} bytes`).join(', '),
       table: () => ({ head: ['bytes', 'objects', 'keep', 'made by calls from', 'to'],
         rows: sparse.by_size.map((one) => [countText(one.size), countText(one.objects),
@@ -295,12 +304,13 @@ showFigures([
     table: () => ({ head: ['size from', 'objects', 'bytes', 'at the peak'],
       rows: magnitudes().map((text, at) => [text, byMagnitude('made')[at], byMagnitude('bytes')[at],
         byMagnitude('peak_bytes')[at]]) }) },
-  { title: 'The most frequent sizes', config: () => topChart('made', 0, data.made, 'per cent of all objects'),
+  { title: 'The most frequent sizes',
+    config: () => topChart('made', 0, data.made, 'per cent of all objects'),
     there: data.made > 0, text: 'Exact sizes, as asked for.',
     label: () => largest('made', 3).map(sizeText).join(', '),
     table: () => ({ head: ['bytes', 'objects'], rows: topTable('made', countText) }) },
   { title: 'The sizes that held most at the peak', there: data.peak.bytes > 0,
-    config: () => topChart('peak_bytes', 2, data.peak.bytes, 'per cent of the bytes alive at the peak'),
+    config: () => topChart('peak_bytes', 2, data.peak.bytes, 'per cent of the bytes alive then'),
     text: `The peak is behind call ${countText(data.peak.call)}.`,
     label: () => largest('peak_bytes', 3).map(sizeText).join(', '),
     table: () => ({ head: ['bytes', 'in all'], rows: topTable('peak_bytes', bytesText) }) },
@@ -314,17 +324,18 @@ showFigures([
     label: () => `${bytesText(data.end.bytes)} alive at the end`,
     table: () => ({ head: ['calls from', 'at the peak', 'at the end'],
       rows: rowsOf(ages, 'piece', 'peak_bytes', 'end_bytes')
-        .map(([piece, peak, end]) => [countText(piece * ages.calls_per_piece), bytesText(peak), bytesText(end)]) }) },
-  { title: 'What rounding up adds', better: 'less is better', config: rounding, there: data.bytes > 0,
+        .map(([piece, ...bytes]) => [countText(piece * ages.calls_per_piece),
+          ...bytes.map(bytesText)]) }) },
+  { title: 'What rounding up adds', better: 'less is better', config: rounding,
+    there: data.bytes > 0,
     text: 'By the size classes of each allocator; full colour: at the peak, pale: all objects.',
-    label: () => allocators.map((name) => `${name} ${share(data.rounding[name].peak_bytes - data.peak.bytes, data.peak.bytes)}`).join(', '),
+    label: () => allocators.map((name) => `${name} ${added(name).peak}`).join(', '),
     table: () => ({ head: ['allocator', 'at the peak', 'all objects'],
-      rows: allocators.map((name) => [name,
-        share(data.rounding[name].peak_bytes - data.peak.bytes, data.peak.bytes),
-        share(data.rounding[name].bytes - data.bytes, data.bytes)]) }) },
+      rows: allocators.map((name) => [name, added(name).peak, added(name).all]) }) },
   { title: 'Who ends whose objects', config: threadsChart, there: data.threads.length > 1,
     text: `${share(foreign, data.ended)} of the objects are ended by another thread than made them.`
-      + (data.threads.length > lanes.length ? ` The ${lanes.length} threads with the most calls.` : ''),
+      + (data.threads.length > lanes.length
+        ? ` The ${lanes.length} threads with the most calls.` : ''),
     label: () => `${share(foreign, data.ended)} by another thread`,
     table: () => ({ head: ['thread', 'calls', 'made', 'bytes', 'ended', 'of others', 'longest turn',
       'at the peak', 'at the end'], rows: threadRows() }) },

@@ -25,8 +25,8 @@ struct report_trace {
     const struct under *under; /* what keeps pages resident, or NULL */
 };
 
-/* Reads a whole trace, from `file`, which is called `path`. Returns an exit status; with PROGRAM_FAILED it has been said why, and
- * `trace` may only be closed. */
+/* Reads a whole trace, from `file`, which is called `path`. Returns an exit status; with
+ * PROGRAM_FAILED it has been said why, and `trace` may only be closed. */
 int report_read(struct report_trace *trace, const char *path, const char *file);
 void report_close(struct report_trace *trace);
 

@@ -1,7 +1,7 @@
 /* sizes - what the calls asked for, by size.
  *
  *   size --+--> below SIZES_SMALL: an entry of its own
- *          +--> else an entry of its own, found by hashing, as long as there are fewer than SIZES_LARGE_MAX
+ *          +--> else an entry of its own, found by hashing, up to SIZES_LARGE_MAX of them
  *          `--> else the entry of a class of sizes (log_linear.h)
  *
  * Entries never move in meaning: an object remembers the number of its entry. Memory is from

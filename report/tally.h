@@ -69,8 +69,8 @@ struct tally {
     uint64_t ns, ms; /* of the latest tick */
     uint64_t epoch;  /* live.h */
     struct tally_peak peak;
-    /* Of the original, by its ticks. RSS is without the recorder's own memory, as far as a tick says
-     * how much that was. */
+    /* Of the original, by its ticks. RSS is without the recorder's own memory, as far as a tick
+     * says how much that was. */
     uint64_t peak_rss_bytes, peak_heap_bytes, user_ns, system_ns;
 
     struct sizes sizes;

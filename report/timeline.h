@@ -25,7 +25,7 @@ struct timeline {
     struct timeline_row present;
 };
 
-/* A tick ends a piece of time: adds it to the present row, and keeps that when it is long enough. */
+/* A tick ends a piece of time: adds it to the present row, which is kept when it is long enough. */
 void timeline_add(struct timeline *timeline, const struct timeline_row *piece);
 
 /* The end: the present row is kept if there is something in it. */

@@ -1,8 +1,8 @@
-/* under - replays a trace under an allocator and finds what keeps its pages resident, at the peak of
- * RSS, at the peak of live bytes and at the end.
+/* under - replays a trace under an allocator and finds what keeps its pages resident, at the peak
+ * of RSS, at the peak of live bytes and at the end.
  *
  *   TRACE --compare/trace.c--> ordered file --+--> tally (report_read)
- *                                             +--> replay --csv             the call of the most RSS
+ *                                             +--> replay --csv      the call of the most RSS
  *                                             `--> for each moment:
  *                                                    replay --limit --snapshot  \
  *                                                    tally as far as that call  / fragments.h
@@ -24,8 +24,8 @@ struct under {
     unsigned moments_count;
 };
 
-/* Finds the allocator, and makes the file at under->ordered. False: `why` says why; then nothing has
- * to be closed. */
+/* Finds the allocator, and makes the file at under->ordered. False: `why` says why; then nothing
+ * has to be closed. */
 bool under_open(struct under *under, const char *allocator, const char *trace, char *why,
                 size_t why_bytes);
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# cli_report_test.sh - `malloctape report` says what is in a trace, and a slow program in Ruby counts
-# the same from the lines of `dump`.
+# cli_report_test.sh - `malloctape report` says what is in a trace, and a slow program in Ruby
+# counts the same from the lines of `dump`.
 set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
@@ -12,7 +12,8 @@ plan 29
 
 # counted FILE - whether every number of report.json is what the lines of a dump of FILE add up to.
 counted() {
-    { "$bin/malloctape" dump "$1" 2>/dev/null || true; } | ruby "$reference/report.rb" report.json >differences
+    { "$bin/malloctape" dump "$1" 2>/dev/null || true; } |
+        ruby "$reference/report.rb" report.json >differences
 }
 
 # numbers_right FILE [STATUS]
@@ -35,8 +36,9 @@ of_cut() { head -c 60000 lanes >cut && numbers_right cut 3 && prints 'The record
 
 # Orders the recording, and compares the report of either.
 of_recording() {
-    "$bin/postprocess" --quiet "$1" ordered && numbers_right ordered && mv report.json ordered.json &&
-        exits 0 report "$1" --json report.json && ruby -rjson -e 'a, b = %w[ordered report].map { |f|
+    "$bin/postprocess" --quiet "$1" ordered && numbers_right ordered &&
+        mv report.json ordered.json && exits 0 report "$1" --json report.json &&
+        ruby -rjson -e 'a, b = %w[ordered report].map { |f|
             JSON.parse(File.read("#{f}.json")).except("path") }
             exit a == b && a["calls"] > 1000' && numbers_right ordered
 }
@@ -90,7 +92,8 @@ rounds() {
 
 takes_pipes() {
     lz4 -q lanes lanes.lz4 &&
-        "$bin/malloctape" report - --json f.json <lanes.lz4 >out && json f.json 'j["made"] > 1000' &&
+        "$bin/malloctape" report - --json f.json <lanes.lz4 >out &&
+        json f.json 'j["made"] > 1000' &&
         cat threads.raw.lz4 | "$bin/malloctape" report - --json - >f.json &&
         json f.json 'j["threads"].size > 1 && j["status"] == "complete"'
 }
@@ -110,8 +113,10 @@ refuses_damaged_recording() {
         says '^postprocess: bad.raw: offset 0x'
 }
 refuses_others() {
-    exits 1 report "$source_dir/README.md" && says 'neither a raw stream nor an instruction stream' &&
-        exits 1 report nothing && says 'nothing: cannot open' && exits 2 report && exits 2 report a b c
+    exits 1 report "$source_dir/README.md" &&
+        says 'neither a raw stream nor an instruction stream' &&
+        exits 1 report nothing && says 'nothing: cannot open' &&
+        exits 2 report && exits 2 report a b c
 }
 tells_unusual() {
     exits 0 report kinds && prints '^! [0-9]* calls failed\.$' &&
@@ -167,10 +172,12 @@ agrees_with_system() {
             rss = r["rss_at_end_bytes"] || r["peak_net_rss_bytes"]
             puts "# #{bytes} bytes in pages, #{rss} RSS, #{r["peak_heap_bytes"]} heap"
             exit magic == 0x50414e535041544d && objects == r["live_at_end"] &&
-                (bytes - r["peak_heap_bytes"]).abs < 0.05 * bytes && (bytes - rss).abs < 0.1 * bytes'
+                (bytes - r["peak_heap_bytes"]).abs < 0.05 * bytes &&
+                    (bytes - rss).abs < 0.1 * bytes'
 }
 refuses_engines() {
-    "$make_instructions" churn 1000 >churn && exit_status "$bin/replay" -e null --snapshot=s churn >out 2>err
+    "$make_instructions" churn 1000 >churn &&
+        exit_status "$bin/replay" -e null --snapshot=s churn >out 2>err
     [ "$status" = 1 ] && says 'there is no snapshot with this engine' &&
         exits 2 report churn --under nothing && exits 1 report churn --under /nothing.so
 }
@@ -182,9 +189,11 @@ finds_copy() {
     record before.raw.lz4 "$workloads/copies_before" 20000 &&
         record after.raw.lz4 "$workloads/copies_after" 20000 &&
         exits 0 report before.raw.lz4 after.raw.lz4 --json f.json &&
-        head -n 1 out | grep -q '^20 000 more objects of 61 bytes were made (20 001 instead of 1)' &&
+        head -n 1 out |
+        grep -q '^20 000 more objects of 61 bytes were made (20 001 instead of 1)' &&
         json f.json 's = j["sizes"][0]
-            s["size"] == 61 && s["made"]["difference"] == 20_000 && s["bytes"]["after"] == 61 * 20_001 &&
+            s["size"] == 61 && s["made"]["difference"] == 20_000 &&
+                s["bytes"]["after"] == 61 * 20_001 &&
                 j["sizes"].size == 1 && j["numbers"]["calls"]["difference"] == 40_000 &&
                     j["after"]["calls"] - j["before"]["calls"] == 40_000'
 }
@@ -200,15 +209,18 @@ breaks_limits() {
         exits 3 report before.raw.lz4 after.raw.lz4 --fail-if 'objects>+19999' &&
         exits 3 report after.raw.lz4 --fail-if 'bytes>1M' &&
         exits 3 report after.raw.lz4 --fail-if 'failed<1' &&
-        exits 3 report before.raw.lz4 after.raw.lz4 --fail-if 'peak_live>+5%' --fail-if 'bytes>+1MiB'
+        exits 3 report before.raw.lz4 after.raw.lz4 --fail-if 'peak_live>+5%' \
+            --fail-if 'bytes>+1MiB'
 }
 keeps_limits() {
-    exits 0 report before.raw.lz4 after.raw.lz4 --fail-if 'objects>+20000' --fail-if 'end_live>+5%' &&
+    exits 0 report before.raw.lz4 after.raw.lz4 --fail-if 'objects>+20000' \
+        --fail-if 'end_live>+5%' &&
         exits 0 report after.raw.lz4 before.raw.lz4 --fail-if 'calls>+5%' &&
         exits 0 report after.raw.lz4 --fail-if 'bytes>1G' &&
         exits 2 report after.raw.lz4 --fail-if 'calls>+5%' &&
         exits 2 report after.raw.lz4 --fail-if 'calls>5%' &&
-        exits 2 report after.raw.lz4 --fail-if 'cells>5' && exits 2 report after.raw.lz4 --fail-if calls
+        exits 2 report after.raw.lz4 --fail-if 'cells>5' &&
+        exits 2 report after.raw.lz4 --fail-if calls
 }
 
 check 'every number is right: many threads' of_lanes

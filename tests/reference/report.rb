@@ -297,7 +297,8 @@ class Count
     @result['sizes'] = columns(%w[size highest made bytes lifetime_calls peak_objects peak_bytes
                                   end_objects end_bytes], rows)
     @result['rounding'] = ROUNDING.transform_values do |rule|
-      { 'bytes' => @made.sum { |o| rule[o.size] }, 'peak_bytes' => @at_peak.sum { |o| rule[o.size] } }
+      { 'bytes' => @made.sum { |o| rule[o.size] },
+        'peak_bytes' => @at_peak.sum { |o| rule[o.size] } }
     end
     put_ages
   end
