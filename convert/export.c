@@ -22,7 +22,7 @@ static const char help_text[] =
     "TRACE and OUT may be -, the standard input and output. The summary on standard error tells\n"
     "what the format cannot hold, and how many calls that concerns.\n"
     "\n"
-    "      --to FORMAT   memory_replay, mtrace, ops, rep, wl\n"
+    "      --to FORMAT   avro (a row for each object), memory_replay, mtrace, ops, rep, wl\n"
     "  -o, --output OUT  where it goes; compressed if the name ends in .lz4\n"
     "  -j, --json FILE   writes the summary as JSON\n"
     "  -q, --quiet       no summary\n"
@@ -30,8 +30,8 @@ static const char help_text[] =
     "docs/formats.md says what of a trace each format keeps. The exit status is 0, 3 when the\n"
     "trace was cut short, 1 when it is damaged or OUT cannot be written.\n";
 
-static const struct export_writer *const writers[] = {&export_memory_replay, &export_mtrace,
-                                                      &export_ops, &export_rep, &export_wl};
+static const struct export_writer *const writers[] = {
+    &export_avro, &export_memory_replay, &export_mtrace, &export_ops, &export_rep, &export_wl};
 enum { WRITERS = sizeof writers / sizeof *writers };
 
 struct options {
@@ -146,14 +146,41 @@ static bool export_instruction(struct exporting *state, const struct instruction
     return true;
 }
 
-static bool export_all(struct exporting *state, struct instruction_reader *reader)
+static bool put_object(void *of, const struct object *object)
 {
-    const struct export_writer *writer = state->writer;
+    struct exporting *state = of;
+    return state->writer->object(&state->export, object);
+}
+
+static bool export_objects(struct exporting *state, struct instruction_reader *reader)
+{
     struct instruction_batch batch;
-    bool good = writer->open == NULL || writer->open(&state->export);
+    struct objects objects;
+    bool good = objects_open(&objects, put_object, state);
+    instruction_reader_use_indices(reader);
+    while (good && instruction_reader_next(reader, &batch))
+        good = objects_add(&objects, &batch);
+    good = good && objects_end(&objects);
+    objects_close(&objects);
+    if (!good) error_set_system(&state->export.error, "cannot go on");
+    return good;
+}
+
+static bool export_calls(struct exporting *state, struct instruction_reader *reader)
+{
+    struct instruction_batch batch;
+    bool good = true;
     while (good && instruction_reader_next(reader, &batch))
         for (size_t i = 0; i < batch.count && good; i++)
             good = export_instruction(state, &batch.at[i], batch.operands);
+    return good;
+}
+
+static bool export_all(struct exporting *state, struct instruction_reader *reader)
+{
+    const struct export_writer *writer = state->writer;
+    bool good = writer->open == NULL || writer->open(&state->export);
+    good = good && (writer->object != NULL ? export_objects : export_calls)(state, reader);
     good = good && (writer->finish == NULL || writer->finish(&state->export));
     if (writer->close != NULL) writer->close(&state->export);
     return good;
@@ -165,7 +192,8 @@ static void print_summary(const struct exporting *state)
 {
     const struct export_losses *losses = &state->export.losses;
     fprintf(stderr, "%-36s %s\n", "format", state->writer->title);
-    fprintf(stderr, "%-36s %" PRIu64 "\n", "calls", state->export.calls);
+    fprintf(stderr, "%-36s %" PRIu64 "\n", state->writer->object != NULL ? "objects" : "calls",
+            state->export.calls);
     if (*state->writer->loses != '\0')
         fprintf(stderr, "%-36s %s\n", "it cannot hold", state->writer->loses);
 #define PRINT_LOSS(counter, key, name) \

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "common/output.h"
+#include "inspect/objects.h"
 #include "postprocess/instruction_reader.h"
 
 struct export_call {
@@ -44,7 +45,7 @@ struct export
 {
     struct output output;
     struct export_losses losses;
-    uint64_t calls; /* written */
+    uint64_t calls; /* written, or objects */
     struct error error;
     void *state; /* the writer's own */
 };
@@ -52,17 +53,18 @@ struct export
 struct export_writer {
     const char *name, *title;
     const char *loses; /* what the format cannot hold; empty if nothing */
-    /* Each may be NULL but `call`. False: export->error, or that of the output. Heap calls and
-     * failed ones do not come. */
+    /* Each may be NULL, but `call` or `object`. False: export->error, or that of the output. Heap calls and
+     * failed ones do not come. A writer that has object() gets the objects, and no calls. */
     bool (*open)(struct export *export);
+    bool (*object)(struct export *export, const struct object *object);
     bool (*call)(struct export *export, const struct export_call *call);
     bool (*thread_end)(struct export *export, const struct export_call *where);
     bool (*finish)(struct export *export);
     void (*close)(struct export *export); /* frees what open() took, after a failure too */
 };
 
-extern const struct export_writer export_memory_replay, export_mtrace, export_ops, export_rep,
-    export_wl;
+extern const struct export_writer export_avro, export_memory_replay, export_mtrace, export_ops,
+    export_rep, export_wl;
 
 /* For writers of text: numbers without the C library's formatting. */
 char *export_put_text(char *to, const char *text);

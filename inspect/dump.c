@@ -14,11 +14,13 @@
 
 static const char help_text[] =
     "usage: malloctape dump [--only-calls] [--lane NUMBER] FILE\n"
+    "       malloctape dump --objects FILE\n"
     "\n"
     "Prints a raw stream or an instruction stream, one record a line; '-' is the standard input.\n"
     "\n"
     "  --only-calls   only the calls, without offset, lane and number\n"
     "  --lane NUMBER  only what belongs to this lane\n"
+    "  --objects      one line an object instead, as it ends; a recording is ordered on the way\n"
     "\n"
     "malloctape(1) describes the lines.\n";
 
@@ -27,6 +29,7 @@ enum { OUTPUT_BUFFER_SIZE = 1 << 16 };
 
 struct options {
     struct dump dump;
+    bool objects;
     const char *path;
 };
 
@@ -44,11 +47,13 @@ static int options_parse(struct options *options, int count, char **words)
 {
     static const struct option known[] = {{"only-calls", no_argument, NULL, 'c'},
                                           {"lane", required_argument, NULL, 'l'},
+                                          {"objects", no_argument, NULL, 'o'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     int option;
     while ((option = getopt_long(count, words, "h", known, NULL)) != -1) {
         switch (option) {
+        case 'o': options->objects = true; break;
         case 'c': options->dump.only_calls = true; break;
         case 'l':
             options->dump.one_lane = true;
@@ -59,6 +64,8 @@ static int options_parse(struct options *options, int count, char **words)
         default: return cli_usage_error(&cli_dump, NULL) + 1;
         }
     }
+    if (options->objects && (options->dump.only_calls || options->dump.one_lane))
+        return cli_usage_error(&cli_dump, "--objects stands alone") + 1;
     if (optind + 1 != count) return cli_usage_error(&cli_dump, "one file, please") + 1;
     options->path = words[optind];
     return 0;
@@ -88,20 +95,27 @@ void dump_counts(const struct dump *dump, uint64_t offset, const uint64_t *count
     }
 }
 
+/* One record a line. */
+static int dump_records(const struct options *options, struct error *error)
+{
+    struct stream stream;
+    if (!stream_open(&stream, options->path, error)) return PROGRAM_FAILED;
+    int status = stream.format == STREAM_RAW
+                     ? dump_raw(&options->dump, &stream, options->path, error)
+                     : dump_instructions(&options->dump, &stream, error);
+    stream_close(&stream);
+    return status;
+}
+
 static int run(int count, char **words)
 {
     static char buffer[OUTPUT_BUFFER_SIZE];
     struct options options = {0};
-    struct stream stream;
     struct error error = {0};
     int status = options_parse(&options, count, words);
     if (status != 0) return status - 1;
-    if (!stream_open(&stream, options.path, &error))
-        return cli_data_error(&cli_dump, options.path, &error);
     setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
-    status = stream.format == STREAM_RAW ? dump_raw(&options.dump, &stream, options.path, &error)
-                                         : dump_instructions(&options.dump, &stream, &error);
-    stream_close(&stream);
+    status = options.objects ? dump_objects(options.path, &error) : dump_records(&options, &error);
     if (error_is_set(&error)) cli_data_error(&cli_dump, options.path, &error);
     return status;
 }

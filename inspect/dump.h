@@ -48,4 +48,7 @@ void dump_counts(const struct dump *dump, uint64_t offset, const uint64_t *count
 int dump_raw(const struct dump *dump, struct stream *stream, const char *path, struct error *error);
 int dump_instructions(const struct dump *dump, struct stream *stream, struct error *error);
 
+/* Prints the objects of either stream. */
+int dump_objects(const char *path, struct error *error);
+
 #endif

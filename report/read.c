@@ -5,6 +5,7 @@
 #include "common/metadata.h"
 #include "common/progress.h"
 #include "inspect/ordered.h"
+#include "report/call_sizes.h"
 #include "report/report.h"
 #include "report/rounding.h"
 
@@ -21,7 +22,9 @@ static void take_header(struct report_trace *trace, const struct instruction_hea
     free(start);
 }
 
-static bool take_batches(struct report_trace *trace, struct instruction_reader *reader)
+/* `sizes` may be NULL. */
+static bool take_batches(struct report_trace *trace, struct instruction_reader *reader,
+                         struct output *sizes)
 {
     struct instruction_batch batch;
     struct progress progress;
@@ -29,6 +32,7 @@ static bool take_batches(struct report_trace *trace, struct instruction_reader *
     bool good = true;
     while (good && instruction_reader_next(reader, &batch)) {
         good = tally_add(&trace->tally, &batch, batch.count);
+        if (sizes != NULL) call_sizes_add(sizes, &batch);
         progress_show(&progress, reader->totals.calls, input_file_offset(reader->input));
     }
     progress_close(&progress);
@@ -36,12 +40,14 @@ static bool take_batches(struct report_trace *trace, struct instruction_reader *
                                     (unsigned long long)reader->totals.live);
 }
 
-static int read_all(struct report_trace *trace, struct instruction_reader *reader)
+static int read_all(struct report_trace *trace, struct instruction_reader *reader,
+                    struct output *sizes)
 {
     if (reader->state == INSTRUCTIONS_FAILED || !tally_open(&trace->tally)) return PROGRAM_FAILED;
     take_header(trace, &reader->header);
     instruction_reader_use_indices(reader);
-    if (!take_batches(trace, reader) || reader->state == INSTRUCTIONS_FAILED) return PROGRAM_FAILED;
+    if (!take_batches(trace, reader, sizes) || reader->state == INSTRUCTIONS_FAILED)
+        return PROGRAM_FAILED;
     tally_end(&trace->tally, &reader->totals);
     if (reader->state == INSTRUCTIONS_CUT || reader->end_status == INSTRUCTION_STATUS_CUT)
         trace->status = "cut";
@@ -50,22 +56,39 @@ static int read_all(struct report_trace *trace, struct instruction_reader *reade
     return strcmp(trace->status, "cut") == 0 ? PROGRAM_CUT : PROGRAM_OK;
 }
 
-int report_read(struct report_trace *trace, const char *path, const char *file)
+/* Opens the reader and reads. What is wrong with the trace is in *error. */
+static int read_ordered(struct report_trace *trace, struct ordered *ordered, struct output *sizes,
+                        struct error *error)
 {
     struct instruction_reader reader;
+    instruction_reader_open(&reader, ordered->input);
+    int status = read_all(trace, &reader, sizes);
+    const bool ended = reader.state == INSTRUCTIONS_END;
+    *error = reader.error;
+    instruction_reader_close(&reader);
+    const int ordering = ordered_close(ordered, ended);
+    /* What postprocess could not finish it has complained about itself. */
+    if (ordering == PROGRAM_OK || ordering == PROGRAM_CUT) return status;
+    *error = (struct error){.kind = NULL};
+    return PROGRAM_FAILED;
+}
+
+int report_read(struct report_trace *trace, const char *path, const char *file,
+                const char *call_sizes)
+{
     struct ordered ordered;
+    struct output output;
     struct error error = {0};
     *trace = (struct report_trace){.path = path, .status = "damaged"};
     if (!ordered_open(&ordered, file, &error)) return cli_data_error(&cli_report, path, &error);
-    instruction_reader_open(&reader, ordered.input);
-    int status = read_all(trace, &reader);
-    const bool ended = reader.state == INSTRUCTIONS_END;
-    error = reader.error;
-    instruction_reader_close(&reader);
-    const int ordering = ordered_close(&ordered, ended);
-    /* A stream that postprocess could not finish is cut, and it has said why. */
-    if (ordering != PROGRAM_OK && ordering != PROGRAM_CUT) return PROGRAM_FAILED;
+    if (call_sizes != NULL && !call_sizes_open(&output, call_sizes)) {
+        ordered_close(&ordered, false);
+        return cli_data_error(&cli_report, call_sizes, &output.error);
+    }
+    int status = read_ordered(trace, &ordered, call_sizes != NULL ? &output : NULL, &error);
     if (error_is_set(&error)) cli_data_error(&cli_report, path, &error);
+    if (call_sizes != NULL && !output_close(&output))
+        status = cli_data_error(&cli_report, call_sizes, &output.error);
     return status;
 }
 

@@ -20,6 +20,8 @@ static const char help_text[] =
     "\n"
     "      --json FILE      write every number as JSON; - is the standard output, without text\n"
     "      --html FILE      write a page with charts, for any browser (of one trace)\n"
+    "      --call-sizes FILE\n"
+    "                       write the size that each call asks for, one a line (of one trace)\n"
     "      --under ALLOCATOR\n"
     "                       replay the trace under tcmalloc, glibc, jemalloc, mimalloc or the\n"
     "                       path of a library, and say which objects keep its pages resident\n"
@@ -37,7 +39,7 @@ enum { TRACES_MAX = 2, LIMITS_MAX = 32 };
 struct options {
     const char *paths[TRACES_MAX];
     unsigned traces;
-    const char *json, *html, *under; /* NULL: none */
+    const char *json, *html, *under, *call_sizes; /* NULL: none */
     struct report_limit limits[LIMITS_MAX];
     unsigned limits_count;
 };
@@ -62,8 +64,10 @@ static bool words_parse(struct options *options, int count, char **words)
         cli_usage_error(&cli_report, count == 0 ? "which trace?" : "one or two traces, please");
         return false;
     }
-    if ((options->html != NULL || options->under != NULL) && count == TRACES_MAX) {
-        cli_usage_error(&cli_report, "--html and --under: one trace, please");
+    const bool of_one =
+        options->html != NULL || options->under != NULL || options->call_sizes != NULL;
+    if (of_one && count == TRACES_MAX) {
+        cli_usage_error(&cli_report, "--html, --under and --call-sizes: one trace, please");
         return false;
     }
     if (options->under != NULL && !compare_find_knows(options->under)) {
@@ -83,16 +87,20 @@ static bool words_parse(struct options *options, int count, char **words)
 /* Returns 0 to go on, or the exit status plus one. */
 static int options_parse(struct options *options, int count, char **words)
 {
-    static const struct option known[] = {
-        {"json", required_argument, NULL, 'j'},  {"html", required_argument, NULL, 'H'},
-        {"under", required_argument, NULL, 'u'}, {"fail-if", required_argument, NULL, 'f'},
-        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
+    static const struct option known[] = {{"json", required_argument, NULL, 'j'},
+                                          {"html", required_argument, NULL, 'H'},
+                                          {"call-sizes", required_argument, NULL, 's'},
+                                          {"under", required_argument, NULL, 'u'},
+                                          {"fail-if", required_argument, NULL, 'f'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
     int option;
     bool good = true;
     while (good && (option = getopt_long(count, words, "h", known, NULL)) != -1) {
         switch (option) {
         case 'j': options->json = optarg; break;
         case 'H': options->html = optarg; break;
+        case 's': options->call_sizes = optarg; break;
         case 'u': options->under = optarg; break;
         case 'f': good = limit_add(options, optarg); break;
         case 'h': return program_help(help_text) + 1;
@@ -171,7 +179,7 @@ static int read_under(const struct options *options, struct report_trace *trace)
         cli_fail(&cli_report, "%s: %s", path, why);
         return PROGRAM_FAILED;
     }
-    int status = report_read(trace, path, under.ordered);
+    int status = report_read(trace, path, under.ordered, options->call_sizes);
     if (status != PROGRAM_FAILED && !under_find(&under, &trace->tally, why, sizeof why))
         status = cli_fail(&cli_report, "%s: under %s: %s", path, options->under, why);
     under_close(&under);
@@ -184,7 +192,8 @@ static int read_all(const struct options *options, struct report_trace *traces)
     int status = PROGRAM_OK;
     if (options->under != NULL) return read_under(options, traces);
     for (unsigned i = 0; i < options->traces && status != PROGRAM_FAILED; i++) {
-        int one = report_read(&traces[i], options->paths[i], options->paths[i]);
+        int one =
+            report_read(&traces[i], options->paths[i], options->paths[i], options->call_sizes);
         if (one != PROGRAM_OK) status = one;
     }
     return status;

@@ -25,9 +25,11 @@ struct report_trace {
     const struct under *under; /* what keeps pages resident, or NULL */
 };
 
-/* Reads a whole trace, from `file`, which is called `path`. Returns an exit status; with
+/* Reads a whole trace, from `file`, which is called `path`, and writes its sizes to
+ * `call_sizes` (call_sizes.h) unless that is NULL. Returns an exit status; with
  * PROGRAM_FAILED it has been said why, and `trace` may only be closed. */
-int report_read(struct report_trace *trace, const char *path, const char *file);
+int report_read(struct report_trace *trace, const char *path, const char *file,
+                const char *call_sizes);
 void report_close(struct report_trace *trace);
 
 /* Counts what an instruction stream has as far as its call number `calls`. False: see *error. */

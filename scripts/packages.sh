@@ -8,15 +8,15 @@
 # What building takes, tests included: run-demo.sh and run-tests.sh share a build.
 BUILD_PACKAGES='autoconf:autoconf automake:automake libtool:libtoolize make:make patch:patch
     gcc:gcc g++:g++ pkg-config:pkg-config libc6-dev liblz4-dev libxxhash-dev
-    libjansson-dev libarchive-dev libgtest-dev
+    libjansson-dev libarchive-dev libavro-dev libgtest-dev
     ruby:ruby lz4:lz4 ca-certificates'
 # Other allocators to replay on. Tests of them are left out where they are missing.
 ALLOCATOR_PACKAGES='libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4'
 # The library behind the charts of malloctape compare. The same.
 CHART_PACKAGES='libjs-chart.js'
-# Programs that tests record. The same.
-PROGRAM_PACKAGES='redis-server:redis-server redis-tools:redis-benchmark sqlite3:sqlite3
-    perl:perl python3 git:git
+# Programs that tests record, or that read what we write. The same.
+PROGRAM_PACKAGES='avro-bin:avrocat redis-server:redis-server redis-tools:redis-benchmark
+    sqlite3:sqlite3 perl:perl python3 git:git
     valgrind:valgrind'
 
 package_is_there() {

@@ -8,7 +8,7 @@ set -euo pipefail
 make_instructions=$build_dir/tests/tools/make_instructions
 rounding_check=$build_dir/tests/tools/rounding_check
 
-plan 29
+plan 32
 
 # counted FILE - whether every number of report.json is what the lines of a dump of FILE add up to.
 counted() {
@@ -135,6 +135,43 @@ writes_page() {
         ruby -rjson -e 'data = File.read("page.html")[%r{id="data">(.*)</script>}, 1]
             exit JSON.parse(data) == JSON.parse(File.read("f.json"))'
 }
+# --- objects and sizes, one by one ---
+
+# The lines add up to the report.
+dumps_objects() {
+    exits 0 dump --objects threads.raw.lz4 && same_objects out
+}
+same_objects() {
+    cp "$1" objects && exits 0 report threads.raw.lz4 --json f.json &&
+        json f.json 'rows = File.readlines("objects", chomp: true).drop(1).map(&:split)
+            ended, alive = rows.partition { |row| row[6] != "-" }
+            foreign = ended.count { |row| row[3] != row[7] }
+            rows.size == j["made"] && alive.size == j["end"]["objects"] &&
+                rows.sum { |row| row[1].to_i } == j["bytes"] &&
+                ended.sum { |row| row[8].to_i - row[4].to_i } ==
+                    j["sizes"]["lifetime_calls"].sum &&
+                rows.map { |row| row[4] }.uniq.size == rows.size && foreign > 0 &&
+                rows.map(&:first).tally == j["by_kind"].slice(*rows.map(&:first))'
+}
+writes_call_sizes() {
+    exits 0 report kinds --call-sizes sizes &&
+        "$bin/malloctape" dump --only-calls kinds | ruby -e 'puts $stdin.each_line.map { |line|
+            words = line.split.reject { |word| word =~ /\A(r\d+|\?)\z/ }
+            words[1] if line.include?("->") || words.last == "failed" }.compact' >wanted &&
+        cmp sizes wanted && exits 0 report kinds --call-sizes sizes.lz4 &&
+        lz4 -dc sizes.lz4 | cmp - wanted
+}
+# Read with a program of Avro itself.
+exports_avro() {
+    exits 0 export --quiet --to avro -o objects.avro threads.raw.lz4 &&
+        avrocat objects.avro >rows && ruby -rjson -e 'puts "#"
+            File.foreach("rows") { |line| row = JSON.parse(line).values
+                row.map! { |value| value.is_a?(Hash) ? value.values[0] : value }
+                puts row.map { |value| value.nil? ? "-" : value }.join(" ") }' >avro_objects &&
+        same_objects avro_objects && "$bin/malloctape" dump --objects threads.raw.lz4 >lines &&
+        [ "$(tail -n +2 lines | cksum)" = "$(tail -n +2 avro_objects | cksum)" ]
+}
+
 # --- what keeps pages resident ---
 
 # blames ALLOCATOR - a program that keeps every 64th of its objects of 64 bytes: to these goes the
@@ -240,6 +277,13 @@ check 'reads from pipes, writes JSON alone' takes_pipes
 check 'the text has everything, in 120 columns' tells_text
 check 'what is unusual is said' tells_unusual
 check 'the page stands alone and has the same numbers' writes_page
+check 'objects one by one add up to the report' dumps_objects
+check 'the sizes of all calls are written' writes_call_sizes
+if command -v avrocat >/dev/null; then
+    check 'the Avro file has the same objects' exports_avro
+else
+    skip_test 'the Avro file has the same objects' 'avrocat (avro-bin) is not installed'
+fi
 record fragments.raw.lz4 "$workloads/fragments" 2000
 check_blames glibc ''
 check_blames tcmalloc ''

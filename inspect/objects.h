@@ -1,0 +1,52 @@
+/* objects - the objects of an instruction stream, one at a time: how each was made, and how it ended.
+ *
+ *   batch of instructions --> objects_add() --each that ends--> put()
+ *                             objects_end() --those alive-----> put()
+ *
+ * A realloc ends an object and makes one. Calls are counted from 1, failed ones included; times are
+ * those of the latest tick before the call, in nanoseconds since recording began.
+ *
+ * Memory: 48 bytes for each object that is alive, 8 for each lane. */
+#ifndef MALLOCTAPE_INSPECT_OBJECTS_H
+#define MALLOCTAPE_INSPECT_OBJECTS_H
+
+#include "postprocess/instruction_reader.h"
+
+/* A call that makes or ends an object. */
+struct object_call {
+    unsigned kind; /* common/call_kind.h; 0: none */
+    uint32_t lane;
+    uint64_t thread; /* the id of the one that the lane has then */
+    uint64_t call, ns;
+};
+
+struct object {
+    uint64_t size, alignment; /* 0: no special alignment */
+    struct object_call made, ended;
+};
+
+/* False: stop. */
+typedef bool (*object_put)(void *of, const struct object *object);
+
+struct objects {
+    object_put put;
+    void *of;
+    uint64_t *threads;       /* by lane */
+    struct object_made *row; /* by index */
+    uint64_t live, capacity;
+    uint32_t lane;
+    uint64_t call, ns;
+};
+
+/* False: no memory. */
+bool objects_open(struct objects *objects, object_put put, void *of);
+void objects_close(struct objects *objects);
+
+/* Batches with indices (instruction_reader.h), one after another. False: put() said so, or errno is
+ * ENOMEM. */
+bool objects_add(struct objects *objects, const struct instruction_batch *batch);
+
+/* Those that are alive, in the order of their indices. */
+bool objects_end(struct objects *objects);
+
+#endif
