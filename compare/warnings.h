@@ -10,14 +10,4 @@ struct compare;
 /* Fills compare->warnings; the caller frees them. False: no memory. */
 bool compare_warnings_collect(struct compare *compare);
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-/* Whether a program of that path mostly starts another one and waits for it. */
-bool compare_is_launcher(const char *program);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

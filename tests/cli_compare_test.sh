@@ -18,7 +18,7 @@ for file in /usr/share/javascript/chart.js/chart.min.js \
     [ ! -e "$file" ] || chartjs=$file
 done
 
-plan 49
+plan 50
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR"
@@ -462,17 +462,23 @@ warns() {
     local of_all='{"key": "unknown_frees", "text": "7 frees of unknown objects"}'
     reports a 300/1 '"warnings": ['"$of_all"']'
     reports b 100/2 '"warnings": ['"$of_all"',
-        {"key": "setting_not_shown", "text": "one arena"}]'
+        {"key": "no_release", "text": "cannot release"}]'
     sed -i ':a; N; s/\n */ /; ta' made/b
     printf 'replay: not this one\n\nbogus setting: x\nmore\n' >made/a.printed
     program=/bin/bash runs=1 judged a b && rm made/a.printed &&
         [ "$(grep -c '7 frees of unknown objects' out)" = 1 ] && prints '^! 7 frees' &&
         prints '^! bash mostly starts other programs' &&
-        prints '^  ! it printed: bogus setting: x$' && prints '^  ! one arena$' &&
-        prints '^glibc  *1  *95.4! ' && prints '^glibc  *2  *286.1 ' &&
+        prints '^  ! it printed: bogus setting: x$' && prints '^  ! cannot release$' &&
         json f.json 'a, b = j["allocators"]
             a["printed"] == "bogus setting: x" && b["printed"].nil? &&
-                b["warnings"] == ["one arena"] && j["warnings"].size == 2'
+                b["warnings"] == ["cannot release"] && j["warnings"].size == 2'
+}
+# Of a trace with threads, by one thread.
+warns_of_arenas() {
+    exits 0 compare lanes -r 1 -a glibc:MALLOC_ARENA_MAX=1 -e switch &&
+        prints '^  ! MALLOC_ARENA_MAX: one thread makes' && prints '^glibc  *1  *[0-9.]*! ' &&
+        exits 0 compare lanes -r 1 -a glibc:MALLOC_ARENA_MAX=1 && ! prints '!' &&
+        exits 0 compare churn -r 1 -a glibc:MALLOC_ARENA_MAX=1 && ! prints '!'
 }
 tells_complaint() {
     local jemalloc
@@ -555,6 +561,7 @@ check 'the change to expect of the program' tells_change_of_program
 check 'few runs are not sure' few_runs_are_unsure
 check 'fewer than 10 000 calls are not ranked' ranks_no_short_trace
 check 'warnings stand beside what they spoil' warns
+check 'settings of arenas, which one thread does not show' warns_of_arenas
 check 'an allocator that complains is heard' tells_complaint
 check 'exit 2 for mistakes on the command line' refuses_nonsense
 check 'SIGTERM ends it and leaves nothing behind' stops_when_asked
