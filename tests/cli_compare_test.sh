@@ -18,7 +18,7 @@ for file in /usr/share/javascript/chart.js/chart.min.js \
     [ ! -e "$file" ] || chartjs=$file
 done
 
-plan 50
+plan 51
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR"
