@@ -1,6 +1,7 @@
 #!/bin/bash
 # corpus.sh DIRECTORY - what the fuzzers begin with: DIRECTORY/raw, DIRECTORY/spool and
-# DIRECTORY/instructions, full of small samples and simulated recordings.
+# DIRECTORY/instructions, full of small samples and simulated recordings, and DIRECTORY/import-FORMAT
+# with small files of each format.
 set -euo pipefail
 
 build_dir=$MALLOCTAPE_BUILD
@@ -61,3 +62,4 @@ simulated() {
 samples
 simulated
 simulated end=3
+ruby "$MALLOCTAPE_SOURCE/tests/convert/corpus.rb" "$corpus"

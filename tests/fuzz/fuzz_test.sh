@@ -6,7 +6,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan 3
+plan 14
 
 export MALLOCTAPE_BUILD=$build_dir MALLOCTAPE_SOURCE=$source_dir
 export FUZZ_OPTIONS='-seed=1 -runs=1000'
@@ -23,3 +23,9 @@ fuzz() {
 }
 
 for name in raw spool instructions; do fuzz "$name"; done
+
+FUZZ_OPTIONS='-seed=1 -runs=200'
+for format in dj_mtrace heaptrack logalloc memory_replay microbench mtrace ops rep wip_processed \
+    wip_raw wl; do
+    fuzz "import-$format"
+done

@@ -1,7 +1,8 @@
 #!/bin/bash
-# run.sh raw|spool|instructions SECONDS - runs a fuzzer, with one process, a time limit and a memory
-# limit for each input, and FUZZ_OPTIONS of libFuzzer. What it finds is kept in tests/fuzz of the
-# build directory. Exit status 77: there is no libFuzzer; others but 0: it found something.
+# run.sh raw|spool|instructions|import-FORMAT SECONDS - runs a fuzzer, with one process, a time
+# limit and a memory limit for each input, and FUZZ_OPTIONS of libFuzzer. What it finds is kept in
+# tests/fuzz of the build directory. Exit status 77: there is no libFuzzer; others but 0: it found
+# something.
 set -euo pipefail
 
 name=$1
@@ -15,11 +16,13 @@ if ! echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return d != 0 && 
     echo "fuzz-$name: needs clang with libFuzzer (packages clang and libclang-rt-dev)" >&2
     exit 77
 fi
-${MAKE:-make} -s "tests/fuzz/fuzz_$name"
+program=tests/fuzz/fuzz_${name%%-*}
+export FUZZ_FORMAT="${name#import-}"
+${MAKE:-make} -s "$program"
 [ -d "$corpus/$name" ] || "$MALLOCTAPE_SOURCE/tests/fuzz/corpus.sh" "$corpus"
 # Mappings are not malloc's: leaks of them would show as growth beyond the limit.
 # shellcheck disable=SC2086 # options are words
 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:quarantine_size_mb=16 \
-    exec "tests/fuzz/fuzz_$name" -error_exitcode=1 -timeout_exitcode=1 -max_total_time="$seconds" \
+    exec "$program" -error_exitcode=1 -timeout_exitcode=1 -max_total_time="$seconds" \
     -timeout=10 -rss_limit_mb=1024 -max_len=65536 -print_final_stats=1 \
     -artifact_prefix="tests/fuzz/found-$name-" ${FUZZ_OPTIONS:-} "$corpus/$name"
