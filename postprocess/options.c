@@ -29,7 +29,8 @@ static int help(void)
         "\n"
         "  -o, --output=OUT       where the result goes; for several recordings a directory (made\n"
         "                         if the name ends in a slash)\n"
-        "      --compress         write an LZ4 frame, as if OUT ended in .lz4\n"
+        "      --compress, --no-compress\n"
+        "                         write an LZ4 frame, or none; without: if OUT ends in .lz4\n"
         "      --salvage          leave out what is damaged, and go on\n"
         "      --max-memory=SIZE  rather fail than use more (64M, 2G)\n"
         "  -j, --json=FILE        write the figures of the summary as JSON\n"
@@ -94,7 +95,7 @@ static int parse_files(struct options *options, int count, char **words)
     return -1;
 }
 
-enum { OPTION_SALVAGE = 256, OPTION_MEMORY, OPTION_COMPRESS };
+enum { OPTION_SALVAGE = 256, OPTION_MEMORY, OPTION_COMPRESS, OPTION_NO_COMPRESS };
 
 int options_parse(struct options *options, int count, char **words)
 {
@@ -102,6 +103,7 @@ int options_parse(struct options *options, int count, char **words)
                                           {"salvage", no_argument, NULL, OPTION_SALVAGE},
                                           {"max-memory", required_argument, NULL, OPTION_MEMORY},
                                           {"compress", no_argument, NULL, OPTION_COMPRESS},
+                                          {"no-compress", no_argument, NULL, OPTION_NO_COMPRESS},
                                           {"json", required_argument, NULL, 'j'},
                                           {"quiet", no_argument, NULL, 'q'},
                                           {"help", no_argument, NULL, 'h'},
@@ -113,7 +115,8 @@ int options_parse(struct options *options, int count, char **words)
         switch (option) {
         case 'o': options->output = optarg; break;
         case OPTION_SALVAGE: options->salvage = true; break;
-        case OPTION_COMPRESS: options->compress = true; break;
+        case OPTION_COMPRESS: options->compress = COMPRESS_ALWAYS; break;
+        case OPTION_NO_COMPRESS: options->compress = COMPRESS_NEVER; break;
         case OPTION_MEMORY:
             if (!parse_size(optarg, &options->memory_bytes) ||
                 options->memory_bytes < MEMORY_BYTES_MIN)
@@ -135,7 +138,8 @@ int options_parse(struct options *options, int count, char **words)
 bool is_compressed(const struct options *options, const char *output)
 {
     size_t length = strlen(output);
-    return options->compress || (length > 4 && strcmp(output + length - 4, ".lz4") == 0);
+    if (options->compress != COMPRESS_BY_NAME) return options->compress == COMPRESS_ALWAYS;
+    return length > 4 && strcmp(output + length - 4, ".lz4") == 0;
 }
 
 bool make_output_directory(const struct options *options)
@@ -169,7 +173,7 @@ char *output_name(const struct options *options, const char *input)
     char *text = NULL, *name = short_name(input);
     if (name != NULL &&
         asprintf(&text, "%s%s%s.ins%s", options->output, ends_in_slash(options->output) ? "" : "/",
-                 name, options->compress ? ".lz4" : "") < 0)
+                 name, options->compress == COMPRESS_ALWAYS ? ".lz4" : "") < 0)
         text = NULL;
     free(name);
     return text;

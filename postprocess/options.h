@@ -14,7 +14,7 @@ struct options {
     bool many;          /* one output for each input: output_name() says which */
     const char *json;
     bool quiet, salvage;
-    bool compress;         /* else by the name */
+    enum { COMPRESS_BY_NAME, COMPRESS_ALWAYS, COMPRESS_NEVER } compress;
     uint64_t memory_bytes; /* 0: no limit */
 };
 
