@@ -212,15 +212,15 @@ static void add_best(struct sentence *sentence, const struct compare *compare,
     }
 }
 
-/* Of time, in terms of the program: the lead in its processor time, where that is known. */
+/* What the lead in replays would be in the program, where that is known. */
 static void add_program_lead(struct sentence *sentence, const struct compare *compare)
 {
     const struct rank_difference *lead = &compare->verdicts[COMPARE_TIME].lead;
     double least = lead->least, most = lead->most, all = compare->original.cpu_seconds;
     if (!(all > 0) || compare->options.rounds < RANK_VALUES_MIN) return;
     compare_cpu_range(all, &least, &most);
-    add(sentence, "%.2g to %.2g s of the program's %.3g s (%.1f to %.1f %%) more, in replays ",
-        least, most, all, 100 * least / all, 100 * most / all);
+    add(sentence, "; of the program's %.3g s, that would be %+.1f to %+.1f %%", all,
+        100 * least / all, 100 * most / all);
 }
 
 static void add_lead(struct sentence *sentence, const struct compare *compare,
@@ -228,24 +228,23 @@ static void add_lead(struct sentence *sentence, const struct compare *compare,
 {
     const struct compare_verdict *verdict = &compare->verdicts[measure];
     const struct rank_difference *lead = &verdict->lead;
-    unsigned rounds = compare->options.rounds;
+    const bool memory = measure == COMPARE_MEMORY;
+    const unsigned rounds = compare->options.rounds;
     double per_cent = 100 / verdict->before_median;
     add(sentence, "; the next, %s, takes ", verdict->next->label);
-    if (measure == COMPARE_MEMORY)
-        add(sentence, "%.1f MiB (%.0f %%) more", lead->median / MIB, lead->median * per_cent);
-    else {
-        add_program_lead(sentence, compare);
-        add(sentence, "%.0f %% more", lead->median * per_cent);
-    }
+    if (memory) add(sentence, "%.1f MiB (", lead->median / MIB);
+    add(sentence, "%.0f %%%s more", lead->median * per_cent, memory ? ")" : "");
     if (verdict->best > 1) add(sentence, " than %s", verdict->before->label);
+    add(sentence, memory ? "" : " in replays");
     if (rounds < RANK_VALUES_MIN)
         add(sentence, "; %u %s too few to say how sure that is", rounds,
             rounds == 1 ? "run is" : "runs are");
-    else if (measure == COMPARE_MEMORY)
+    else if (memory)
         add(sentence, " (95 %% sure: %.1f to %.1f MiB)", lead->least / MIB, lead->most / MIB);
     else
         add(sentence, " (95 %% sure: %.0f to %.0f %%)", lead->least * per_cent,
             lead->most * per_cent);
+    if (!memory) add_program_lead(sentence, compare);
 }
 
 static void add_measure(struct sentence *sentence, const struct compare *compare,
