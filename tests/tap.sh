@@ -14,7 +14,13 @@ build_dir=${MALLOCTAPE_BUILD:-$source_dir/build}
 bin=$build_dir/bin
 workloads=$build_dir/tests/workloads
 plain_library=$build_dir/lib/libtcmalloc_minimal.so
-tracing_library=$build_dir/lib/libtcmalloc_minimal_tracing.so
+# Tests of recording are run for each front end: MALLOCTAPE_FRONT_END, tcmalloc or program; behind
+# the latter with MALLOCTAPE_NEXT stands that allocator and not the C library's.
+front_end=${MALLOCTAPE_FRONT_END:-tcmalloc}
+case $front_end in
+tcmalloc) tracing_library=$build_dir/lib/libtcmalloc_minimal_tracing.so ;;
+program) tracing_library=$build_dir/lib/libmalloctape.so${MALLOCTAPE_NEXT:+:$MALLOCTAPE_NEXT} ;;
+esac
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

@@ -254,6 +254,8 @@ void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, cons
         if (has_no_name(&allocation)) return lose_event(lane);
         units_allocation(&lane->units, kind, size, alignment, &allocation);
     }
+    /* Perhaps after a pause. A front end that knows caches does it itself. */
+    if (malloctape_front_end.opaque && lane && !lane->units.limit) slot_enable_fast_path(lane);
 }
 
 /* Nothing is to be said of the place: the lane has had it since the object came into the cache. */

@@ -95,9 +95,7 @@ static void set(void *function, void *found)
     if (found) memcpy(function, &found, sizeof found);
 }
 
-#define FIND(function, ...)          set(&found.function, linked_function(own, #function, NULL));
-#define FIND_OPERATOR(function, ...) set(&found.function, linked_function_in(allocator, #function));
-
+#define FIND(function, ...) set(&found.function, linked_function(own, #function, NULL));
 static void find_all(void)
 {
     const struct link_map *own = own_library(), *operators = NULL;
@@ -111,9 +109,8 @@ static void find_all(void)
     FIND(malloc_trim)
     if (!found.cfree) found.cfree = found.free;
     linked_function(own, "malloc", &allocator);
-    ENTRY_CXX_ALLOCATIONS(FIND_OPERATOR)
-    ENTRY_CXX_FREES(FIND_OPERATOR)
     linked_function(own, "_Znwm", &operators);
+    found.has_allocators_operators = operators == allocator;
     found.has_other_operators = operators && operators != allocator && !is_runtime(operators);
     if (found.has_other_operators) {
         ENTRY_CXX_ALLOCATIONS(FIND)

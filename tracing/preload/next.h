@@ -5,10 +5,10 @@
  * allocator ever comes to another.
  *
  * C++ operators. Those of a C++ runtime (libstdc++, libc++) are malloc(), free() and a loop over
- * the new handler; a program may load the runtime later, where no search finds it. So what they
- * do is done here, and these are NULL. Those of the allocator are called. Others may be anything,
- * a pool or calls of malloc(): they are called and not recorded; what they take from malloc() is.
- */
+ * the new handler. Those of an allocator are the same by other ways, some of which lead through
+ * the public malloc() and free(), others do not. A program may load a runtime late, where no search
+ * finds it. So what they all do is done here: one event, of its kind. Others may be anything, a pool
+ * or calls of malloc(): they are called and not recorded; what they take from malloc() is. */
 #ifndef MALLOCTAPE_NEXT_H
 #define MALLOCTAPE_NEXT_H
 
@@ -27,7 +27,8 @@ struct next_functions {
     int (*posix_memalign)(void **result, size_t alignment, size_t size);
     int (*mallopt)(int parameter, int value);
     int (*malloc_trim)(size_t padding);
-    bool has_other_operators; /* neither the allocator's nor a runtime's */
+    bool has_allocators_operators;
+    bool has_other_operators; /* neither the allocator's nor a runtime's: only these are here */
 };
 
 /* Until they have been looked up, the functions here do that first. */

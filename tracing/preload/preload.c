@@ -65,12 +65,33 @@ INLINE bool begin_slow(void)
     return false;
 }
 
+/* A failed operator new that is about to throw; `kind` 0: there is none. */
+static MALLOCTAPE_THREAD_LOCAL struct {
+    unsigned kind;
+    uint64_t size, alignment;
+} failing;
+
 static COLD void *allocated_slowly(unsigned kind, uint64_t size, uint64_t alignment, void *object)
 {
     int kept_errno = errno;
     malloctape_allocated(kind, size, alignment, object, false);
+    unsigned failed = failing.kind;
+    failing.kind = 0;
+    if (UNLIKELY(failed))
+        malloctape_allocated(failed, failing.size, failing.alignment, NULL, false);
     errno = kept_errno;
     return object;
+}
+
+/* A call is recorded when it is over. This one is over behind the allocation of the exception,
+ * which therefore must not be on the hot path. */
+static COLD void fail_and_throw(unsigned kind, uint64_t size, uint64_t alignment)
+{
+    failing.kind = kind;
+    failing.size = size;
+    failing.alignment = alignment;
+    atomic_store_relaxed(&malloctape_lane->units.limit, 0);
+    next_throw_bad_alloc();
 }
 
 /* Records the allocation of `object`, which may be NULL. */
@@ -240,13 +261,14 @@ int __posix_memalign(void **result, size_t alignment, size_t size) ALIAS_OF(posi
 
 /* --- the entry points of C++ ---
  *
- * Where they are a runtime's: malloc(), and if that fails, the new handler and malloc() again. */
+ * malloc(), and if that fails, the new handler and malloc() again (next.h). */
 
-/* `alignment` 0: any. */
+/* `alignment` 0: any. A runtime rounds the size, as its aligned_alloc() may ask for. */
 INLINE void *make(size_t size, size_t alignment)
 {
     if (size == 0) size = 1;
     if (!alignment) return next.malloc(size);
+    if (next.has_allocators_operators) return next.memalign(alignment, size);
     size_t rounded = (size + alignment - 1) & ~(alignment - 1);
     if ((alignment & (alignment - 1)) != 0 || rounded < size) return NULL;
     return next.aligned_alloc(alignment, rounded);
@@ -267,12 +289,9 @@ static NOINLINE void *make_again(unsigned kind, size_t size, size_t alignment, b
         handler();
         object = make(size, alignment);
     }
-    if (recorded)
-        allocated_slowly(kind, size, alignment, object);
-    else
-        unrecorded(object);
+    if (!object && recorded) fail_and_throw(kind, size, alignment);
     if (!object) next_throw_bad_alloc();
-    return object;
+    return recorded ? allocated_slowly(kind, size, alignment, object) : unrecorded(object);
 }
 
 /* A handler may throw, which only the runtime can catch: its operator calls the one that throws. */
@@ -281,8 +300,6 @@ static NOINLINE void *make_again(unsigned kind, size_t size, size_t alignment, b
     {                                                                                          \
         void *(*of_runtime)parameters;                                                         \
         if (next.has_other_operators) return next.function arguments;                          \
-        if (next.function)                                                                     \
-            return ALLOCATE_SLOWLY(CALL_##kind, bytes, align, next.function arguments);        \
         bool recorded = begin_slow();                                                          \
         void *object = make(bytes, align);                                                     \
         if (!object && !is_nothrow(CALL_##kind))                                               \
@@ -295,7 +312,7 @@ static NOINLINE void *make_again(unsigned kind, size_t size, size_t alignment, b
     EXPORT void *function parameters                                                           \
     {                                                                                          \
         if (UNLIKELY(!is_hot() || next.has_other_operators)) return slow_##function arguments; \
-        void *object = next.function ? next.function arguments : make(bytes, align);           \
+        void *object = make(bytes, align);                                                     \
         if (UNLIKELY(!object)) return slow_##function arguments;                               \
         return allocated(CALL_##kind, bytes, align, object);                                   \
     }
@@ -304,7 +321,7 @@ ENTRY_CXX_ALLOCATIONS(DEFINE_NEW)
 #define DEFINE_DELETE(function, kind, parameters, arguments, bytes, align)     \
     INLINE void plain_##function parameters                                    \
     {                                                                          \
-        if (next.function)                                                     \
+        if (UNLIKELY(next.has_other_operators))                                \
             next.function arguments;                                           \
         else                                                                   \
             next.free(object);                                                 \
