@@ -151,6 +151,9 @@ recorded() {
     TCMALLOC_TRACE_OUTPUT=$raw LD_PRELOAD=$tracing_library "$@" >out 2>err
 }
 
+# untraced COMMAND... - the same without.
+untraced() { "$@" >out 2>err; }
+
 # exit_status COMMAND... - sets $status; "set -e" does not end the script.
 exit_status() {
     status=0

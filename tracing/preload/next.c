@@ -134,7 +134,7 @@ next_new_handler *next_handler(void)
     return get ? get() : NULL;
 }
 
-bool next_of_runtime(void *function, const char *name)
+bool next_operator(void *function, const char *name)
 {
     void *found = linked_function(own_library(), name, NULL);
     set(function, found);

@@ -44,8 +44,8 @@ typedef void next_new_handler(void);
 /* What std::get_new_handler() returns; NULL also where there is no C++ runtime. */
 next_new_handler *next_handler(void);
 
-/* Sets *function to the runtime's operator of this name. False: there is no runtime. */
-bool next_of_runtime(void *function, const char *name);
+/* Sets *function to the operator of this name behind ours. False: there is none. */
+bool next_operator(void *function, const char *name);
 
 /* Throws std::bad_alloc. */
 void next_throw_bad_alloc(void) __attribute__((noreturn));

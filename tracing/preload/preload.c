@@ -294,18 +294,21 @@ static NOINLINE void *make_again(unsigned kind, size_t size, size_t alignment, b
     return recorded ? allocated_slowly(kind, size, alignment, object) : unrecorded(object);
 }
 
-/* A handler may throw, which only the runtime can catch: its operator calls the one that throws. */
+/* A handler may throw, which only an operator behind ours can catch. A runtime's calls the one that
+ * throws, which is recorded; an allocator's does not. */
 #define DEFINE_NEW(function, kind, parameters, arguments, bytes, align)                        \
     static NOINLINE void *slow_##function parameters                                           \
     {                                                                                          \
-        void *(*of_runtime)parameters;                                                         \
+        void *(*behind)parameters;                                                             \
         if (next.has_other_operators) return next.function arguments;                          \
         bool recorded = begin_slow();                                                          \
         void *object = make(bytes, align);                                                     \
         if (!object && !is_nothrow(CALL_##kind))                                               \
             return make_again(CALL_##kind, bytes, align, recorded);                            \
-        if (!object && next_handler() && next_of_runtime(&of_runtime, #function))              \
-            return of_runtime arguments;                                                       \
+        if (!object && next_handler() && next_operator(&behind, #function)) {                  \
+            object = behind arguments;                                                         \
+            if (!next.has_allocators_operators) return object;                                 \
+        }                                                                                      \
         return recorded ? allocated_slowly(CALL_##kind, bytes, align, object)                  \
                         : unrecorded(object);                                                  \
     }                                                                                          \
