@@ -13,10 +13,10 @@ class PredictExpected
   SETTING_SHARE = 0.15
   SETTING_BYTES = 2 * PREDICT_MIB
 
-  # The real change of processor time, whether it can be told from none, and what compare and the
-  # replays say of it.
-  Change = Struct.new(:real, :decided, :least, :most, :replayed) do
+  # The real change of processor time and the noise in it, and what compare and the replays say.
+  Change = Struct.new(:real, :noise, :least, :most, :replayed) do
     def held? = real.between?(least, most)
+    def decided? = real.abs > noise
     def sign_right? = (real <=> 0) == (replayed <=> 0)
   end
 
@@ -60,7 +60,7 @@ class PredictExpected
       change = real.cpu - before.cpu
       noise = [real.noise, before.noise, 0.01 * before.cpu].max
       replayed = one.cpu - result.predicted.fetch(@way).fetch(RECORDED).cpu
-      Change.new(change, change.abs > noise, one.cpu_least, one.cpu_most, replayed)
+      Change.new(change, noise, one.cpu_least, one.cpu_most, replayed)
     end
   end
 
@@ -68,7 +68,7 @@ class PredictExpected
     all = changes
     return if all.empty?
 
-    decided = all.select(&:decided)
+    decided = all.select(&:decided?)
     puts format('  processor time: the range holds %d of %d real changes, %d of %d above noise',
                 all.count(&:held?), all.size, decided.count(&:held?), decided.size)
     print_times(decided.select(&:sign_right?))

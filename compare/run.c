@@ -253,12 +253,19 @@ static unsigned rounds_to_do(const struct compare *compare)
     return compare->options.rounds + timed_rounds(compare);
 }
 
+/* Of the row at this index. Nobody asks for the latencies of one that is not shown. */
+static unsigned rounds_of(const struct compare *compare, size_t at)
+{
+    if (*compare->rows[at].why != '\0') return 0;
+    return at < compare->rows_count ? rounds_to_do(compare) : compare->options.rounds;
+}
+
 static unsigned runs_to_do(const struct compare *compare)
 {
-    unsigned rows = 0;
+    unsigned runs = 0;
     for (size_t i = 0; i < compare->rows_count + compare->rows_hidden; i++)
-        rows += *compare->rows[i].why == '\0';
-    return rows * rounds_to_do(compare);
+        runs += rounds_of(compare, i);
+    return runs;
 }
 
 static void tell_progress(const struct compare *compare, const struct compare_row *row,
@@ -319,7 +326,7 @@ void compare_run_rows(struct compare *compare)
         for (size_t i = 0; i < rows; i++) {
             size_t at = round % 2 == 0 ? i : rows - 1 - i;
             struct compare_row *row = &compare->rows[at];
-            if (*row->why != '\0') continue;
+            if (round >= rounds_of(compare, at)) continue;
             tell_progress(compare, row, round);
             run_row(compare, row, round);
             if (compare_process_interrupted()) return;
