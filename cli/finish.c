@@ -157,7 +157,7 @@ static bool read_all(struct unfinished *stream)
     bool good = raw_source_open(source, stream->file, stream->path);
     while (good && (chunk = raw_source_next(source)) != NULL) {
         good = chunk->type != RAW_CHUNK_UNITS || take_units(stream, chunk);
-        raw_source_release(source, chunk);
+        free(chunk);
     }
     return good && !error_is_set(&source->error) && source->reader.state == RAW_STREAM_CUT &&
            source->reader.error.kind == &raw_errors[RAW_CUT_NO_END] &&

@@ -1,5 +1,7 @@
 #include "inspect/dump.h"
 
+#include <stdlib.h>
+
 #include "common/call_table.h"
 #include "inspect/raw_source.h"
 
@@ -210,7 +212,7 @@ int dump_raw(const struct dump *dump, struct stream *stream, const char *path, s
     while (good && (chunk = raw_source_next(source)) != NULL) {
         state.chunk = chunk;
         good = chunk_print(&state);
-        raw_source_release(source, chunk);
+        free(chunk);
     }
     int status = raw_source_state(source, error);
     if (status == PROGRAM_OK) end_print(dump, &source->reader.end, source->stream_end);

@@ -152,7 +152,7 @@ int info_raw(struct info *info, struct stream *stream, const char *path, struct 
             take_tick(info, &source->reader.tick);
         else
             good = take_records(&state, chunk);
-        raw_source_release(source, chunk);
+        free(chunk);
     }
     info->ticks = source->reader.ticks;
     info->spool = source->spool_use;

@@ -58,11 +58,6 @@ struct raw_chunk *raw_source_next(struct raw_source *source)
     return chunk;
 }
 
-void raw_source_release(struct raw_source *source, struct raw_chunk *chunk)
-{
-    raw_chunk_release(&source->reader, chunk);
-}
-
 static struct raw_decoder *no_memory(struct raw_source *source)
 {
     errno = ENOMEM;

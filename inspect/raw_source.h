@@ -8,7 +8,7 @@
  *         while ((chunk = raw_source_next(&source)) != NULL) {
  *             if (chunk->type == RAW_CHUNK_UNITS)
  *                 ... raw_source_lane(&source, chunk->lane) decodes it
- *             raw_source_release(&source, chunk);
+ *             free(chunk);
  *         }
  *     raw_source_state(&source)
  *
@@ -61,9 +61,8 @@ struct raw_source {
  * why. */
 bool raw_source_open(struct raw_source *source, int fd, const char *path);
 
-/* The next chunk: units or a tick. NULL at the end. */
+/* The next chunk, units or a tick, to be freed. NULL at the end. */
 struct raw_chunk *raw_source_next(struct raw_source *source);
-void raw_source_release(struct raw_source *source, struct raw_chunk *chunk);
 
 /* The decoder of a lane; NULL without memory (source->error). */
 struct raw_decoder *raw_source_lane(struct raw_source *source, uint32_t lane);

@@ -163,7 +163,7 @@ struct verify_lane *verify_raw_read(struct verify_raw *raw)
         take_tick(raw);
     else
         lane = take_records(raw, chunk);
-    raw_source_release(&raw->source, chunk);
+    free(chunk);
     raw->ended |= error_is_set(&raw->error);
     return lane;
 }

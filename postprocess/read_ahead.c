@@ -10,15 +10,6 @@
 
 /* ---- the thread ---- */
 
-static void release_all(struct raw_reader *reader, struct raw_chunk *chunks)
-{
-    while (chunks != NULL) {
-        struct raw_chunk *chunk = chunks;
-        chunks = chunk->next;
-        raw_chunk_release(reader, chunk);
-    }
-}
-
 static bool has_room(const struct read_ahead *ahead)
 {
     return ahead->count == 0 ||
@@ -59,10 +50,7 @@ static void *run(void *argument)
     struct read_ahead *ahead = argument;
     pthread_mutex_lock(&ahead->lock);
     while (wait_for_room(ahead)) {
-        struct raw_chunk *released = ahead->released;
-        ahead->released = NULL;
         pthread_mutex_unlock(&ahead->lock);
-        release_all(ahead->reader, released);
         bool more = !raw_reader_is_dry(ahead->reader) || wait_for_input(ahead);
         struct raw_chunk *chunk = more ? raw_reader_next(ahead->reader) : NULL;
         pthread_mutex_lock(&ahead->lock);
@@ -124,8 +112,6 @@ static void join_thread(struct read_ahead *ahead)
 {
     pthread_join(ahead->thread, NULL);
     ahead->has_thread = false;
-    release_all(ahead->reader, ahead->released);
-    ahead->released = NULL;
 }
 
 /* Without a thread, or what it has left. */
@@ -160,15 +146,12 @@ struct raw_chunk *read_ahead_next(struct read_ahead *ahead, struct raw_tick *tic
 
 void read_ahead_release(struct read_ahead *ahead, struct raw_chunk *chunk)
 {
-    if (!ahead->has_thread) {
-        raw_chunk_release(ahead->reader, chunk);
-        return;
-    }
+    uint32_t bytes = chunk->payload_bytes;
+    free(chunk);
+    if (!ahead->has_thread) return;
     pthread_mutex_lock(&ahead->lock);
-    chunk->next = ahead->released;
-    ahead->released = chunk;
     bool had_room = has_room(ahead);
-    ahead->bytes_out -= chunk->payload_bytes;
+    ahead->bytes_out -= bytes;
     if (!had_room && has_room(ahead)) pthread_cond_broadcast(&ahead->changed);
     pthread_mutex_unlock(&ahead->lock);
 }
@@ -192,7 +175,7 @@ void read_ahead_stop(struct read_ahead *ahead)
     eventfd_write(ahead->stop_fd, 1);
     join_thread(ahead);
     for (; ahead->count > 0; ahead->count--) {
-        raw_chunk_release(ahead->reader, ahead->entries[ahead->first].chunk);
+        free(ahead->entries[ahead->first].chunk);
         ahead->first = (ahead->first + 1) & (READ_AHEAD_CHUNKS - 1);
     }
 }

@@ -49,9 +49,8 @@ struct read_ahead {
     uint32_t first, count;
     uint64_t bytes_out;  /* of chunks here and with the caller */
     uint64_t bytes_read; /* of the file */
-    struct raw_chunk *released;
-    bool dry;   /* the thread waits for whoever writes into the pipe */
-    bool ended; /* the thread reads no more */
+    bool dry;            /* the thread waits for whoever writes into the pipe */
+    bool ended;          /* the thread reads no more */
     bool stop;
 };
 

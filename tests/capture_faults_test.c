@@ -847,7 +847,7 @@ static void add_chunk(struct raw_reader *reader, struct raw_chunk *chunk)
         if (error_is_set(&decoder->error))
             fail("lane %u: %s", chunk->lane, text_of(&decoder->error));
     }
-    raw_chunk_release(reader, chunk);
+    free(chunk);
 }
 
 static void read_spool(struct raw_reader *reader, int file)

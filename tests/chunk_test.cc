@@ -90,7 +90,7 @@ std::string read_back(const std::string &chunk)
     raw_reader_open_fd(&reader, file.fd());
     if (raw_chunk *read = raw_reader_next(&reader)) {
         units.assign(reinterpret_cast<const char *>(read->payload), read->payload_bytes);
-        raw_chunk_release(&reader, read);
+        free(read);
     }
     raw_reader_close(&reader);
     return units;

@@ -137,7 +137,7 @@ Reading read_all(const std::string &bytes, const std::string *spool_bytes = null
             reading.ticks.push_back(reader.tick);
         else
             decoders.take(chunk, &reading, batch);
-        raw_chunk_release(&reader, chunk);
+        free(chunk);
     }
     reading.state = reader.state;
     reading.header = reader.header;
@@ -154,7 +154,7 @@ Reading read_all(const std::string &bytes, const std::string *spool_bytes = null
             while (raw_chunk *chunk = spool_reader_next(&spool, &reader)) {
                 decoders.take(chunk, &reading, batch);
                 reading.spool_chunks++;
-                raw_chunk_release(&reader, chunk);
+                free(chunk);
             }
         reading.spool_gaps = spool.lanes_gapped;
         std::string text;
@@ -174,7 +174,7 @@ std::string units_of_first_chunk(const std::string &bytes)
     if (raw_chunk *chunk = raw_reader_next(&reader)) {
         EXPECT_LE(chunk->payload_bytes, 2 * chunk->units);
         units.assign(reinterpret_cast<const char *>(chunk->payload), chunk->payload_bytes);
-        raw_chunk_release(&reader, chunk);
+        free(chunk);
     }
     raw_reader_close(&reader);
     return units;
@@ -1226,7 +1226,7 @@ std::vector<record> read_with_gap(const std::string &bytes, size_t missing, std:
             while (uint32_t count = raw_decoder_next(&decoder, records, 16))
                 all.insert(all.end(), records, records + count);
         }
-        raw_chunk_release(&reader, chunk);
+        free(chunk);
     }
     take_error(decoder.error, error, &text);
     raw_decoder_free(&decoder);

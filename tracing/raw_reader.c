@@ -62,43 +62,13 @@ static bool raw_reader_cut(struct raw_reader *reader, enum raw_error which)
 
 /* ---- chunks as memory ---- */
 
-/* Allocations come in few sizes, so that a released one fits many later chunks: four steps to
- * each power of two, so that little is wasted. */
-static size_t size_class_bytes(uint32_t size_class)
+struct raw_chunk *raw_chunk_new(uint32_t payload_bytes)
 {
-    return (size_t)(4 + size_class % 4) << (10 + size_class / 4);
-}
-
-_Static_assert((size_t)(4 + (RAW_SIZE_CLASSES - 1) % 4) << (10 + (RAW_SIZE_CLASSES - 1) / 4) >
-                   sizeof(struct raw_chunk) + RAW_CHUNK_PAYLOAD_BYTES_MAX + RAW_CHUNK_SLACK,
-               "the largest chunk has a size class");
-
-struct raw_chunk *raw_chunk_new(struct raw_reader *reader, uint32_t payload_bytes)
-{
-    size_t bytes = sizeof(struct raw_chunk) + payload_bytes + RAW_CHUNK_SLACK;
-    uint32_t size_class = 0;
-    while (size_class_bytes(size_class) < bytes)
-        size_class++;
-    struct raw_chunk *chunk = reader->unused[size_class];
-    if (chunk != NULL) {
-        reader->unused[size_class] = chunk->next;
-    } else {
-        /* Zeroed once: what is read behind a payload must be initialized. */
-        chunk = calloc(1, size_class_bytes(size_class));
-        if (chunk == NULL) return NULL;
-        chunk->size_class = size_class;
-    }
-    chunk->next = NULL;
-    chunk->gap = false;
+    struct raw_chunk *chunk = calloc(1, sizeof *chunk + payload_bytes + RAW_CHUNK_SLACK);
+    if (chunk == NULL) return NULL;
     chunk->payload = (uint8_t *)(chunk + 1);
     chunk->payload_bytes = payload_bytes;
     return chunk;
-}
-
-void raw_chunk_release(struct raw_reader *reader, struct raw_chunk *chunk)
-{
-    chunk->next = reader->unused[chunk->size_class];
-    reader->unused[chunk->size_class] = chunk;
 }
 
 /* ---- header ---- */
@@ -193,13 +163,6 @@ bool raw_reader_open(struct raw_reader *reader, const char *path)
 
 void raw_reader_close(struct raw_reader *reader)
 {
-    for (uint32_t size_class = 0; size_class < RAW_SIZE_CLASSES; size_class++) {
-        while (reader->unused[size_class] != NULL) {
-            struct raw_chunk *chunk = reader->unused[size_class];
-            reader->unused[size_class] = chunk->next;
-            free(chunk);
-        }
-    }
     if (reader->fd >= 0) input_close(&reader->input);
     if (reader->owned) close(reader->fd);
     free(reader->lanes);
@@ -425,7 +388,6 @@ static void raw_reader_take_fields(const struct raw_reader *reader, struct raw_c
     chunk->begin = (flags & RAW_CHUNK_FLAG_BEGIN) != 0;
     chunk->key = (flags & RAW_CHUNK_FLAG_KEY) != 0;
     chunk->packed = (flags & RAW_CHUNK_FLAG_PACKED) != 0;
-    chunk->spool = chunk->open_ended = false;
     chunk->lane = bytes_get16(at + RAW_CHUNK_HEADER_LANE);
     chunk->units = bytes_get32(at + RAW_CHUNK_HEADER_UNITS);
     chunk->first_unit = bytes_get64(at + RAW_CHUNK_HEADER_FIRST);
@@ -484,7 +446,7 @@ static struct raw_chunk *raw_reader_copy_chunk(struct raw_reader *reader)
     uint32_t bytes = bytes_get32(at + RAW_CHUNK_HEADER_PAYLOAD);
     if (type == RAW_CHUNK_UNITS)
         bytes = (is_opaque(reader) ? 4 : 2) * bytes_get32(at + RAW_CHUNK_HEADER_UNITS);
-    struct raw_chunk *chunk = raw_chunk_new(reader, bytes);
+    struct raw_chunk *chunk = raw_chunk_new(bytes);
     if (chunk == NULL) {
         raw_reader_no_memory(reader);
         return NULL;
@@ -493,7 +455,7 @@ static struct raw_chunk *raw_reader_copy_chunk(struct raw_reader *reader)
     if (raw_reader_check_fields(reader, chunk, at[RAW_CHUNK_HEADER_FLAGS]) &&
         raw_reader_take_payload(reader, chunk))
         return chunk;
-    raw_chunk_release(reader, chunk);
+    free(chunk);
     return NULL;
 }
 
@@ -576,7 +538,7 @@ struct raw_chunk *raw_reader_next(struct raw_reader *reader)
             reader->searching = false;
             return chunk;
         }
-        raw_chunk_release(reader, chunk);
+        free(chunk);
         if (reader->state == RAW_STREAM_FAILED && !raw_reader_forgive(reader)) break;
     }
     return NULL;

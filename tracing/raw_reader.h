@@ -18,12 +18,11 @@
  *     struct raw_chunk *chunk;
  *     while ((chunk = raw_reader_next(&reader)) != NULL) {
  *         ...
- *         raw_chunk_release(&reader, chunk);             at any later time, in any order
+ *         free(chunk);             at any later time, in any order
  *     }
  *     reader.state says how it ended: RAW_STREAM_COMPLETE, RAW_STREAM_CUT or RAW_STREAM_FAILED
  *
- * Memory   one input buffer and the chunks that were not released, at most 1 MiB and a little
- *          each. Released chunks are used again.
+ * Memory   one input buffer and the chunks that were not freed, at most 1 MiB and a little each.
  * Threads  one. */
 #ifndef MALLOCTAPE_RAW_READER_H
 #define MALLOCTAPE_RAW_READER_H
@@ -91,15 +90,11 @@ struct raw_chunk {
     uint64_t payload_offset;   /* of its payload there, without the profile, */
     uint64_t end_offset;       /* and behind it */
     uint8_t *payload;
-    uint32_t size_class; /* of the allocation: raw_reader.c */
 };
 
 /* So much may be read behind a payload, initialized but of no particular value: a record that
  * runs over the end is found out after it was read. */
 #define RAW_CHUNK_SLACK 256
-
-/* Sizes in which chunks are allocated: raw_reader.c. */
-#define RAW_SIZE_CLASSES 36
 
 enum raw_stream_state {
     RAW_STREAM_MORE,
@@ -133,7 +128,6 @@ struct raw_reader {
     bool owned;
     uint32_t lanes_room;
     struct raw_unpack_table unpack;
-    struct raw_chunk *unused[RAW_SIZE_CLASSES]; /* released chunks */
 };
 
 /* Opens `path` ("-": standard input) and reads the header. False: see state and error. A stream
@@ -144,15 +138,13 @@ bool raw_reader_open(struct raw_reader *reader, const char *path);
 bool raw_reader_open_fd(struct raw_reader *reader, int fd);
 
 /* The next chunk of a known type, checked; NULL at the end (see state). The chunk is the
- * caller's until released; the end chunk is not returned but parsed into `end`, a tick is parsed
+ * caller's, to be freed; the end chunk is not returned but parsed into `end`, a tick is parsed
  * into `tick`. */
 struct raw_chunk *raw_reader_next(struct raw_reader *reader);
 
-void raw_chunk_release(struct raw_reader *reader, struct raw_chunk *chunk);
-
 /* A chunk with room for `payload_bytes` and slack, for what comes from elsewhere (spool_reader).
- * NULL: no memory. To be released like any other. */
-struct raw_chunk *raw_chunk_new(struct raw_reader *reader, uint32_t payload_bytes);
+ * NULL: no memory. To be freed like any other. */
+struct raw_chunk *raw_chunk_new(uint32_t payload_bytes);
 
 /* Makes sure that reader->lanes covers `lane`. False: no memory, see error. */
 bool raw_reader_know_lane(struct raw_reader *reader, uint32_t lane);
@@ -167,7 +159,7 @@ bool raw_reader_is_dry(const struct raw_reader *reader);
 /* Bytes of the file that have been used so far. */
 uint64_t raw_reader_bytes(const struct raw_reader *reader);
 
-/* Frees what the reader holds. Chunks that are still out are lost: release them first. */
+/* Frees what the reader holds; chunks that are out stay. */
 void raw_reader_close(struct raw_reader *reader);
 
 #ifdef __cplusplus

@@ -204,11 +204,10 @@ static bool spool_continues(const struct spool_reader *spool, const struct spool
 }
 
 /* The slot's segment, without the first `skip` units, which the stream has. */
-static struct raw_chunk *spool_make_chunk(struct spool_reader *spool, struct raw_reader *reader,
-                                          const struct spool_slot *slot, uint32_t skip,
-                                          uint32_t units, bool open_ended)
+static struct raw_chunk *spool_make_chunk(struct spool_reader *spool, const struct spool_slot *slot,
+                                          uint32_t skip, uint32_t units, bool open_ended)
 {
-    struct raw_chunk *chunk = raw_chunk_new(reader, 2 * units);
+    struct raw_chunk *chunk = raw_chunk_new(2 * units);
     size_t got;
     if (chunk == NULL) {
         spool_no_memory(spool);
@@ -217,7 +216,6 @@ static struct raw_chunk *spool_make_chunk(struct spool_reader *spool, struct raw
     chunk->type = RAW_CHUNK_UNITS;
     chunk->begin = skip == 0;
     chunk->key = chunk->begin && slot->key;
-    chunk->packed = false;
     chunk->spool = true;
     chunk->open_ended = open_ended;
     memcpy(chunk->profile, slot->profile, RAW_PROFILE_BYTES);
@@ -228,9 +226,8 @@ static struct raw_chunk *spool_make_chunk(struct spool_reader *spool, struct raw
     chunk->offset = slot->offset;
     chunk->payload_offset = slot->offset + SPOOL_SLOT_HEADER_BYTES + 2 * skip;
     chunk->end_offset = chunk->payload_offset + chunk->payload_bytes;
-    memset(chunk->payload, 0, chunk->payload_bytes);
     if (!spool_read(spool, chunk->payload, chunk->payload_bytes, chunk->payload_offset, &got)) {
-        raw_chunk_release(reader, chunk);
+        free(chunk);
         return NULL;
     }
     /* A file that was cut may end inside a record, which must not be taken for one with zeros. */
@@ -258,11 +255,11 @@ static struct raw_chunk *spool_take_slot(struct spool_reader *spool, struct raw_
     uint64_t units = next != NULL ? next->first_unit - slot->first_unit : spool_slot_units(spool);
     uint64_t skip = lane->units - slot->first_unit;
     if (skip >= units || lane->segment_unit > slot->first_unit) return NULL;
-    struct raw_chunk *chunk = spool_make_chunk(spool, reader, slot, (uint32_t)skip,
-                                               (uint32_t)(units - skip), next == NULL);
+    struct raw_chunk *chunk =
+        spool_make_chunk(spool, slot, (uint32_t)skip, (uint32_t)(units - skip), next == NULL);
     if (chunk == NULL) return NULL;
     if (chunk->open_ended && bytes_get16(chunk->payload) == 0) {
-        raw_chunk_release(reader, chunk);
+        free(chunk);
         return NULL;
     }
     raw_reader_advance_lane(reader, chunk);

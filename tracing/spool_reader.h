@@ -59,7 +59,7 @@ struct spool_reader {
  * id, its process and its features. */
 bool spool_reader_open(struct spool_reader *spool, const char *path, struct raw_reader *reader);
 
-/* The next chunk, to be released with raw_chunk_release(reader, ...). NULL at the end, and when
+/* The next chunk, to be freed. NULL at the end, and when
  * error is set. Advances reader->lanes. */
 struct raw_chunk *spool_reader_next(struct spool_reader *spool, struct raw_reader *reader);
 

@@ -169,7 +169,7 @@ void trace_read(struct trace *trace, const char *path)
     raw_source_open(&source, file, path);
     while ((chunk = raw_source_next(&source)) != NULL) {
         if (chunk->type == RAW_CHUNK_UNITS) chunk_take(&reading, &source, chunk);
-        raw_source_release(&source, chunk);
+        free(chunk);
     }
     if (raw_source_state(&source, &error) == PROGRAM_FAILED) {
         error_print(stderr, "truth_check", path, &error);
