@@ -71,10 +71,4 @@ char *export_put_text(char *to, const char *text);
 char *export_put_decimal(char *to, uint64_t number);
 char *export_put_hexadecimal(char *to, uint64_t number); /* with 0x */
 
-/* The address that stands for a register. */
-static inline uint64_t export_address(uint32_t object)
-{
-    return UINT64_C(0x100000) + (uint64_t)object * 16;
-}
-
 #endif

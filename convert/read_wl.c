@@ -9,7 +9,7 @@
 #include "convert/formats.h"
 #include "convert/wl.h"
 
-enum { TURN = 32, OPERANDS_MAX = 3 };
+enum { TURN = 32, OPERANDS_MAX = 3, STEPS_REMEMBERED = 4 << 20 };
 
 /* Operands of each operation. */
 static const uint8_t operand_counts[WL_OPERATIONS] = {
@@ -237,6 +237,7 @@ static bool run_threads(struct workload *workload)
             for (int turn = 0; turn < TURN && region->at != NULL && region->awaited == 0; turn++) {
                 if (++steps > steps_max)
                     return bad(workload, region->at, "the regions of threads overlap", 0);
+                if (steps % STEPS_REMEMBERED == 0) source_forget(workload->source);
                 if (!step(workload, region)) return false;
             }
         }

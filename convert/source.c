@@ -204,6 +204,11 @@ bool source_map(struct source *source)
     return good;
 }
 
+void source_forget(struct source *source)
+{
+    if (source->map != NULL) madvise(source->map, source->map_bytes, MADV_DONTNEED);
+}
+
 /* ---- mistakes ---- */
 
 bool source_bad_line(struct source *source, const char *message, ...)

@@ -79,6 +79,9 @@ bool source_line(struct source *source, struct line *line);
 /* All that is left, as one piece of memory, from source->next on. False: see source->error. */
 bool source_map(struct source *source);
 
+/* What source_map() brought into memory may leave it; it comes back when it is looked at. */
+void source_forget(struct source *source);
+
 /* "line 17: MESSAGE". Return false. */
 bool source_bad_line(struct source *source, const char *message, ...)
     __attribute__((format(printf, 2, 3)));

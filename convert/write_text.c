@@ -1,5 +1,6 @@
 /* write_text - the text formats that take one line for a call: memory_replay and mtrace(3), and the
  * numbers in them. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/text.h"
@@ -32,9 +33,55 @@ char *export_put_hexadecimal(char *to, uint64_t number)
     return to;
 }
 
-static char *put_address(char *to, uint32_t object)
+/* ---- addresses ---- */
+
+/* Each register stands for two addresses: a realloc that moved goes from one to the other. */
+struct addresses {
+    uint8_t *second; /* by register: whether the object has the second one */
+    uint64_t room;
+};
+
+static bool addresses_open(struct export *export)
 {
-    return export_put_hexadecimal(to, export_address(object));
+    export->state = calloc(1, sizeof(struct addresses));
+    return export->state != NULL || error_set_system(&export->error, "no memory");
+}
+
+static void addresses_close(struct export *export)
+{
+    struct addresses *addresses = export->state;
+    if (addresses != NULL) free(addresses->second);
+    free(addresses);
+}
+
+static bool addresses_reserve(struct export *export, uint32_t object)
+{
+    struct addresses *addresses = export->state;
+    if (object < addresses->room) return true;
+    uint64_t room = 2 * (uint64_t)object + 1024;
+    uint8_t *grown = realloc(addresses->second, room);
+    if (grown == NULL) return error_set_system(&export->error, "no memory");
+    memset(grown + addresses->room, 0, room - addresses->room);
+    addresses->second = grown;
+    addresses->room = room;
+    return true;
+}
+
+static char *put_address(char *to, const struct export *export, uint32_t object)
+{
+    const struct addresses *addresses = export->state;
+    return export_put_hexadecimal(to, UINT64_C(0x100000) + (uint64_t)object * 32 +
+                                          (addresses->second[object] != 0 ? 16 : 0));
+}
+
+/* Where the object was, and then where it is. */
+static char *put_old_address(char *to, struct export *export, const struct export_call *call)
+{
+    struct addresses *addresses = export->state;
+    if (call->unknown) return export_put_text(to, "0x0");
+    to = put_address(to, export, call->object);
+    addresses->second[call->object] ^= call->kind == CALL_REALLOC_MOVED;
+    return to;
 }
 
 static bool write_line(struct export *export, const char *line, char *end)
@@ -45,33 +92,46 @@ static bool write_line(struct export *export, const char *line, char *end)
 
 /* ---- memory_replay ---- */
 
+/* What stands before the address of a new object, and behind it. */
+static void allocation_words(struct export *export, const struct export_call *call,
+                             const char **before, const char **behind)
+{
+    *before = "malloc ";
+    *behind = " ";
+    if (call->kind == CALL_CALLOC) {
+        *before = "calloc ";
+        *behind = " 1 ";
+    } else if (call->kind == CALL_REALLOC_NULL) {
+        *before = "realloc ";
+        *behind = " 0x0 ";
+    } else {
+        export->losses.kinds += call->kind != CALL_MALLOC;
+    }
+}
+
 static char *put_operands(char *to, struct export *export, const struct export_call *call)
 {
+    const char *before, *behind;
+    char old[LINE_BYTES], *old_end;
     switch (call->shape) {
     case SHAPE_ALLOCATION:
-        to = export_put_text(to, call->kind == CALL_CALLOC         ? "calloc "
-                                 : call->kind == CALL_REALLOC_NULL ? "realloc "
-                                                                   : "malloc ");
-        to = put_address(to, call->object);
-        to = export_put_text(to, call->kind == CALL_CALLOC         ? " 1 "
-                                 : call->kind == CALL_REALLOC_NULL ? " 0x0 "
-                                                                   : " ");
-        export->losses.kinds += call->kind != CALL_CALLOC && call->kind != CALL_REALLOC_NULL &&
-                                call->kind != CALL_MALLOC;
-        return export_put_decimal(to, call->size);
+        allocation_words(export, call, &before, &behind);
+        to = put_address(export_put_text(to, before), export, call->object);
+        return export_put_decimal(export_put_text(to, behind), call->size);
     case SHAPE_ALLOCATION_ALIGNED:
-        to = put_address(export_put_text(to, "memalign "), call->object);
+        to = put_address(export_put_text(to, "memalign "), export, call->object);
         to = export_put_decimal(export_put_text(to, " "), call->alignment);
         export->losses.kinds += call->kind != CALL_MEMALIGN;
         return export_put_decimal(export_put_text(to, " "), call->size);
     case SHAPE_REALLOC:
-        to = put_address(export_put_text(to, "realloc "), call->object);
-        to = export_put_text(to, " ");
-        to = call->unknown ? export_put_text(to, "0x0") : put_address(to, call->object);
+        old_end = put_old_address(old, export, call);
+        *old_end = '\0';
+        to = put_address(export_put_text(to, "realloc "), export, call->object);
+        to = export_put_text(export_put_text(to, " "), old);
         return export_put_decimal(export_put_text(to, " "), call->size);
     default:
         export->losses.kinds += call->kind != CALL_FREE;
-        return put_address(export_put_text(to, "free "), call->object);
+        return put_address(export_put_text(to, "free "), export, call->object);
     }
 }
 
@@ -82,7 +142,9 @@ static char *put_thread(char *to, const struct export_call *call)
 
 static bool memory_replay_call(struct export *export, const struct export_call *call)
 {
-    char line[LINE_BYTES], *end = put_operands(put_thread(line, call), export, call);
+    char line[LINE_BYTES], *end = put_thread(line, call);
+    if (!addresses_reserve(export, call->object)) return false;
+    end = put_operands(end, export, call);
     end = export_put_decimal(export_put_text(end, " "), call->ns);
     end = export_put_decimal(export_put_text(end, " "), call->ns);
     return write_line(export, line, end);
@@ -98,29 +160,35 @@ const struct export_writer export_memory_replay = {
     .name = "memory_replay",
     .title = "Android memory_replay",
     .loses = "memory of the original, how long calls took",
+    .open = addresses_open,
     .call = memory_replay_call,
     .thread_end = memory_replay_thread_end,
+    .close = addresses_close,
 };
 
 /* ---- mtrace(3) ---- */
 
 static bool mtrace_open(struct export *export)
 {
-    return output_write(&export->output, "= Start\n", 8);
+    return addresses_open(export) && output_write(&export->output, "= Start\n", 8);
 }
 
 static bool mtrace_call(struct export *export, const struct export_call *call)
 {
     char line[LINE_BYTES], *end = export_put_text(line, "@ trace:[0x0] ");
     bool moved = call->shape == SHAPE_REALLOC && !call->unknown;
+    if (!addresses_reserve(export, call->object)) return false;
     if (moved) {
-        end = put_address(export_put_text(end, "< "), call->object);
+        end = put_old_address(export_put_text(end, "< "), export, call);
         end = export_put_text(end, "\n@ trace:[0x0] ");
     }
     if (call->shape == SHAPE_ALLOCATION_ALIGNED) export->losses.alignments++;
     export->losses.kinds += call->kind != CALL_MALLOC && call->kind != CALL_FREE && !moved;
     bool ends = call->shape >= SHAPE_FREE;
-    end = put_address(export_put_text(end, ends ? "- " : moved ? "> " : "+ "), call->object);
+    end = put_address(export_put_text(end, ends    ? "- "
+                                           : moved ? "> "
+                                                   : "+ "),
+                      export, call->object);
     if (!ends) end = export_put_hexadecimal(export_put_text(end, " "), call->size);
     return write_line(export, line, end);
 }
@@ -137,4 +205,5 @@ const struct export_writer export_mtrace = {
     .open = mtrace_open,
     .call = mtrace_call,
     .finish = mtrace_finish,
+    .close = addresses_close,
 };

@@ -249,23 +249,35 @@ static bool end_window(struct export *export, uint32_t first)
     return good;
 }
 
-/* A call of the region has added so many bytes. Whatever the others do meanwhile, live bytes are
- * off by their ranges at most. */
-static bool note_bytes(struct export *export, uint32_t number, int64_t added)
+/* A call of the region that adds so many bytes goes into this window, or begins the next one:
+ * whatever the others do meanwhile, live bytes are off by their ranges at most. */
+static bool enter_window_with(struct export *export, uint32_t number, int64_t added)
 {
     struct state *state = export->state;
     struct window *window = &state->window;
-    struct region *region = &state->regions[number];
-    uint64_t before = (uint64_t)region->most - (uint64_t)region->least;
-    region->added = (int64_t)((uint64_t)region->added + (uint64_t)added);
-    if (region->added < region->least) region->least = region->added;
-    if (region->added > region->most) region->most = region->added;
-    uint64_t range = (uint64_t)region->most - (uint64_t)region->least;
-    window->ranges += range - before;
-    if (range > window->widest) window->widest = range;
     state->live_bytes += (uint64_t)added;
     if (state->live_bytes > state->peak_bytes) state->peak_bytes = state->live_bytes;
-    return window->ranges - window->widest <= state->peak_bytes / 100 || end_window(export, number);
+    for (;;) {
+        if (!enter_window(export, number)) return false;
+        struct region *region = &state->regions[number];
+        int64_t after = (int64_t)((uint64_t)region->added + (uint64_t)added);
+        int64_t least = after < region->least ? after : region->least;
+        int64_t most = after > region->most ? after : region->most;
+        uint64_t range = (uint64_t)most - (uint64_t)least;
+        uint64_t ranges =
+            window->ranges - ((uint64_t)region->most - (uint64_t)region->least) + range;
+        uint64_t widest = range > window->widest ? range : window->widest;
+        if (ranges - widest > state->peak_bytes / 100 && window->active_count > 1) {
+            if (!end_window(export, number)) return false;
+            continue;
+        }
+        region->added = after;
+        region->least = least;
+        region->most = most;
+        window->ranges = ranges;
+        window->widest = widest;
+        return true;
+    }
 }
 
 /* ---- indices ---- */
@@ -347,18 +359,13 @@ static bool put_end_of_object(struct export *export, uint32_t region,
     struct state *state = export->state;
     uint32_t index = state->index_of[call->object];
     if (!use_pointer(export, region, index)) return false;
-    struct pointer *pointer = &state->pointers[index];
-    bool ends = call->shape != SHAPE_REALLOC;
-    uint64_t added = (ends ? 0 : call->size) - pointer->size;
-    if (!ends) {
-        pointer->size = call->size;
-        return region_put(export, region, WL_REALLOC, 3, (uint64_t[]){index, index, call->size}) &&
-               note_bytes(export, region, (int64_t)added);
+    if (call->shape == SHAPE_REALLOC) {
+        state->pointers[index].size = call->size;
+        return region_put(export, region, WL_REALLOC, 3, (uint64_t[]){index, index, call->size});
     }
     export->losses.kinds += call->kind != CALL_FREE;
     give_back_index(state, region, index);
-    return region_put(export, region, WL_FREE, 1, (uint64_t[]){index}) &&
-           note_bytes(export, region, (int64_t)added);
+    return region_put(export, region, WL_FREE, 1, (uint64_t[]){index});
 }
 
 static bool wl_call(struct export *export, const struct export_call *call)
@@ -367,11 +374,11 @@ static bool wl_call(struct export *export, const struct export_call *call)
     if (state->region_of[call->lane] == 0 && !add_region(export, call->lane)) return false;
     uint32_t region = state->region_of[call->lane] - 1;
     state->last = region;
-    if (!enter_window(export, region)) return false;
-    if (call->shape < SHAPE_REALLOC || call->unknown)
-        return put_allocation(export, region, call) &&
-               note_bytes(export, region, (int64_t)call->size);
-    return put_end_of_object(export, region, call);
+    bool begins = call->shape < SHAPE_REALLOC || call->unknown;
+    uint64_t before = begins ? 0 : state->pointers[state->index_of[call->object]].size;
+    uint64_t after = call->shape <= SHAPE_REALLOC ? call->size : 0;
+    if (!enter_window_with(export, region, (int64_t)(after - before))) return false;
+    return begins ? put_allocation(export, region, call) : put_end_of_object(export, region, call);
 }
 
 /* ---- the file ---- */

@@ -41,6 +41,7 @@ def differences(original, again, exact:)
   notes = []
   notes << "#{one.size} calls became #{other.size}" if one.size != other.size
   notes << 'calls or their order differ' if exact && one != other
+  notes << 'other reallocs moved' if exact && original.moved != again.moved
   notes << 'objects differ, or who had them' if lives(one).values.sort != lives(other).values.sort
   limit = one.map(&:first).uniq.size > 1 && !exact ? original.peak_bytes / 100 : 0
   if (original.peak_bytes - again.peak_bytes).abs > limit

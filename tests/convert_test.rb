@@ -30,6 +30,19 @@ def import(bytes, *options, pipe: false)
   [dump('out'), JSON.parse(File.read('j'))]
 end
 
+# Records of 36 bytes do not go into a window of 64 MiB evenly: four bytes are left over.
+def over_a_window
+  window = 64 << 20
+  pair = Writers.dj_record(false, 7, 1, [0, 0x1000, 24]) + Writers.dj_record(false, 7, 3, [0x1000])
+  magic = Writers.dj_record(false, 7, 255, [0x1234, 0, 4])
+  pairs = ((window / 36) - 1) / 2
+  first = magic + (pair * pairs)
+  File.binwrite('in', first + ("\xff".b * (window - first.bytesize)) + (pair * 3))
+  messages, = Open3.capture2e(MALLOCTAPE, 'import', '--json', 'j', 'in', '-o', 'out')
+  events = JSON.parse(File.read('j'))['events']
+  report events == 2 * (pairs + 3), '.mtrace, 32-bit, over 64 MiB', [messages]
+end
+
 # What a format keeps of a call: threads and kinds as they are, or as a hash says, or not at all.
 def kept(call, threads: {}, kinds: {}, alignments: true)
   thread = threads ? threads.fetch(call.thread, call.thread) : 0
@@ -75,7 +88,7 @@ rescue RuntimeError => e
   report false, text, [e.message]
 end
 
-plan 16
+plan 17
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory) do
@@ -88,6 +101,7 @@ Dir.mktmpdir do |directory|
     same_calls 'memory_replay through a pipe', several, Writers.memory_replay(several), pipe: true
     same_calls '.mtrace, 64-bit', several, Writers.dj_mtrace(several)
     same_calls '.mtrace, 32-bit', several, Writers.dj_mtrace(several, wide: false)
+    over_a_window
     same_calls '.wl of one thread', single, Writers.wl(single), threads: { 4000 => 1 }
     numbers = several.calls.map(&:thread).uniq.each_with_index.to_h { |thread, i| [thread, i + 1] }
     same_threads '.wl of five threads', several, Writers.wl(several), threads: numbers

@@ -96,7 +96,7 @@ end
 class Dump
   NO_CALLS = %w[lane thread_end thread_cache_deleted freed_twice].freeze
 
-  attr_reader :calls, :peak_bytes, :threads, :live, :ticks, :failed, :unknown, :metadata
+  attr_reader :calls, :peak_bytes, :threads, :live, :ticks, :failed, :unknown, :moved, :metadata
 
   def initialize(lines)
     @calls = []
@@ -104,7 +104,7 @@ class Dump
     @sizes = {}
     @threads = {}
     @metadata = {}
-    @objects = @live_bytes = @peak_bytes = @ticks = @failed = @unknown = 0
+    @objects = @live_bytes = @peak_bytes = @ticks = @failed = @unknown = @moved = 0
     lines.each { |line| read(line.split) }
     @live = @registers.size
   end
@@ -125,7 +125,9 @@ class Dump
   end
 
   def call(thread, words)
-    kind = words.shift.sub(/_(moved|in_place)$/, '').to_sym
+    kind = words.shift.to_sym
+    @moved += 1 if kind == :realloc_moved
+    kind = :realloc if %i[realloc_moved realloc_in_place].include?(kind)
     return @failed += 1 if words.last == 'failed'
     return @unknown += 1 if words.first == '?'
 
