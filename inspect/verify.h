@@ -48,12 +48,16 @@ struct verify_violation {
 /* Places in a page of verify->places, which is made when an object lives in it. */
 #define VERIFY_PLACE_BITS 16
 
+#define VERIFY_NO_LANE UINT32_MAX
+
 /* What an object's register stands for. */
 struct verify_object {
     uint64_t allocated; /* raw_allocations(): by whom, and which allocation of it */
     uint32_t place;
     uint32_t next; /* another object that is alive at the place: register plus one, 0: none */
-    bool covered;  /* that one began later */
+    /* What began at the place while it was alive, first: its lane, and whom that was after. */
+    bool covered;
+    uint32_t cover_lane, cover_after; /* VERIFY_NO_LANE: nobody */
 };
 
 struct verify_structure {

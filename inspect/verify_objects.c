@@ -58,11 +58,16 @@ static uint32_t object_find(const struct verify *verify, uint32_t place, uint64_
     return best;
 }
 
-/* What shall begin at its place comes after it, if the recording orders that. */
+/* What began at its place must not have come before, unless the recording does not say what was
+ * there between the two: the lane that ends the object is another one than it was after. */
 static bool check_covered(struct verify *verify, struct verify_lane *lane,
                           const struct verify_object *object)
 {
-    if (!object->covered || !raw_source_is_opaque(&verify->raw.source)) return true;
+    bool ordered = object->cover_lane == lane->number || object->cover_after == lane->number;
+    /* Where events were lost, a realloc may come too early (docs/ordering.md). */
+    if (!object->covered || !ordered || verify->raw.lost ||
+        !raw_source_is_opaque(&verify->raw.source))
+        return true;
     return verify_violated(verify, VERIFY_OBJECTS, lane,
                            "object %" PRIu32 ":%" PRIu64 " ends, and at place %" PRIu32
                            " another one has begun before",
@@ -82,6 +87,27 @@ bool verify_object_ends(struct verify *verify, struct verify_lane *lane, uint32_
 
 /* ---- objects that begin ---- */
 
+/* Another object begins at the place of one that is alive. `record` NULL: one that is not known, so
+ * what comes later need not come after the end of this one. */
+static void cover(struct verify_object *object, const struct verify_lane *lane,
+                  const struct record *record)
+{
+    if (object->covered) return;
+    object->covered = true;
+    object->cover_lane = object->cover_after = VERIFY_NO_LANE;
+    if (record == NULL) return;
+    object->cover_lane = lane->number;
+    if (record->after != 0) object->cover_after = raw_allocations_lane(record->after);
+}
+
+static void cover_all(struct verify *verify, uint32_t place, const struct verify_lane *lane,
+                      const struct record *record)
+{
+    const uint32_t *first = place_first(verify, place);
+    for (uint32_t at = first != NULL ? *first : 0; at != 0; at = verify->objects[at - 1].next)
+        cover(&verify->objects[at - 1], lane, record);
+}
+
 bool verify_object_begins(struct verify *verify, struct verify_lane *lane,
                           const struct record *record, uint32_t register_number)
 {
@@ -96,8 +122,7 @@ bool verify_object_begins(struct verify *verify, struct verify_lane *lane,
         .place = record->place,
         .next = *first,
     };
-    for (uint32_t at = *first; at != 0; at = verify->objects[at - 1].next)
-        verify->objects[at - 1].covered = true;
+    cover_all(verify, record->place, lane, record);
     *first = register_number + 1;
     return true;
 }
@@ -186,6 +211,7 @@ static bool check_unknown(struct verify *verify, struct verify_lane *lane,
      * 5.1). */
     if (record->bound == 0 || record->number == RAW_FAILED) return true;
     if (!read_to_bound(verify, record->bound, &known)) return false;
+    if (!known) cover_all(verify, record->ends, lane, NULL);
     uint32_t meant = object_find(verify, record->ends, record->bound);
     if (!known || (meant == 0 && allocations_have_lost(&verify->raw.allocations, record->bound)))
         return true;

@@ -23,6 +23,7 @@ Allocator::Allocator(const Options &options)
     }
     if (options.seed % 3 == 1) scattered_ = static_cast<unsigned>(random_.between(1, 14));
     if (options.seed % 3 == 2) next_block_ = static_cast<uint32_t>(random_.of_bits(26));
+    if (options.opaque != 0) first_place_ += static_cast<uint32_t>(random_.of_bits(31));
 }
 
 uint32_t Allocator::class_of(uint64_t size) const

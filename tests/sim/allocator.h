@@ -74,6 +74,11 @@ class Allocator {
     void delete_span(uint32_t thread, uint32_t span);
     /* Of a large object. */
     Place span_place(uint32_t span) { return {spans_[span].address, span, numbers(span, 0, 1)[0]}; }
+    /* Of an opaque stream: by the address. */
+    uint32_t place_of(uint64_t address) const
+    {
+        return first_place_ + static_cast<uint32_t>((address - kHeapStart) / 8);
+    }
     uint64_t heap_bytes() const { return top_ - kHeapStart; }
 
     /* To be told of every object, so that none lives twice at an address. */
@@ -113,7 +118,7 @@ class Allocator {
     std::vector<Arena> arenas_;
     Block blocks_[kClasses]; /* numbers that are left, by class */
     std::set<uint32_t> used_blocks_;
-    uint32_t next_block_ = 0;
+    uint32_t next_block_ = 0, first_place_ = 1;
     uint64_t top_ = kHeapStart;
     std::vector<bool> live_; /* by address / 8 */
 };

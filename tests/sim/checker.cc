@@ -1,6 +1,7 @@
 #include "tests/sim/checker.h"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 #include <vector>
 
@@ -22,6 +23,7 @@ class Checker {
         find_sequences();
         find_windows();
         ended_.resize(truth.objects.size());
+        if (options.opaque != 0) find_chains();
     }
 
     void run()
@@ -156,10 +158,14 @@ class Checker {
         if (is_sequence(r) && index_in_structure_[index] > 0)
             visit(sequences_[r.structure][index_in_structure_[index] - 1]);
         if (needed_[index] != kNever) visit(needed_[index]);
+        if (needed_after_[index] != kNever) visit(needed_after_[index]);
     }
 
     std::vector<uint32_t>
         needed_; /* the allocation that brings the lane of its object to the bound, or its loss */
+    std::vector<uint32_t> needed_after_;               /* the same of what an allocation is after */
+    std::map<uint32_t, std::vector<ObjectId>> living_; /* by place, of an opaque stream */
+    std::vector<ObjectId> chains_;      /* the first object of its chain, by object */
     std::vector<uint32_t> previous_;    /* records, in their lane */
     std::vector<uint64_t> allocations_; /* of each lane in the stream, lost ones included */
     std::vector<std::vector<uint64_t>> allocations_of_; /* their serials, without them */
@@ -173,6 +179,7 @@ class Checker {
     void find_allocations()
     {
         needed_.assign(truth_.records.size(), kNever);
+        needed_after_.assign(truth_.records.size(), kNever);
         previous_.assign(truth_.records.size(), kNever);
         allocations_.assign(truth_.lanes.size(), 0);
         allocations_of_.resize(truth_.lanes.size());
@@ -184,27 +191,42 @@ class Checker {
                 if (!r.in_stream || is_silent(r)) continue;
                 previous_[i] = before;
                 before = i;
-                uint64_t count = r.number == kLost ? r.alignment : r.begins != 0;
+                uint64_t count = counts_of(r);
                 if (count == 0) continue;
                 allocations_[lane] += count;
                 allocations[lane].emplace_back(allocations_[lane], i);
-                if (r.begins != 0) allocations_of_[lane].push_back(allocations_[lane]);
+                if (r.number != kLost) allocations_of_[lane].push_back(allocations_[lane]);
             }
         }
         for (uint32_t i = 0; i < truth_.records.size(); i++) {
             const Record &r = record(i);
-            if (!r.in_stream || !is_foreign(r)) continue;
-            const auto &of_lane = allocations[truth_.objects[r.ends].lane];
-            auto found = std::lower_bound(of_lane.begin(), of_lane.end(),
-                                          std::make_pair(r.bound, uint32_t{0}));
-            if (found != of_lane.end()) needed_[i] = found->second;
+            if (!r.in_stream) continue;
+            const auto brings = [&](uint32_t lane, uint64_t bound) {
+                const auto &of_lane = allocations[lane];
+                auto found = std::lower_bound(of_lane.begin(), of_lane.end(),
+                                              std::make_pair(bound, uint32_t{0}));
+                return found != of_lane.end() ? found->second : kNever;
+            };
+            if (is_foreign(r)) needed_[i] = brings(truth_.objects[r.ends].lane, r.bound);
+            if (r.has_after) needed_after_[i] = brings(r.after_lane, r.after);
         }
+    }
+
+    /* What bounds count: of an opaque stream calls. */
+    uint64_t counts_of(const Record &r) const
+    {
+        return r.number == kLost ? r.alignment : counts(r, options_.opaque != 0);
     }
 
     /* Whether something that it waits for never comes, which only the end tells. */
     bool waits_forever(const Record &r) const
     {
         return is_foreign(r) && r.bound > allocations_[truth_.objects[r.ends].lane];
+    }
+
+    bool is_after_forever(const Record &r) const
+    {
+        return r.has_after && r.after > allocations_[r.after_lane];
     }
 
     /* How late rules 1 to 3 make calls: through each chain of them, and through the sequence
@@ -241,7 +263,7 @@ class Checker {
         uint32_t count = static_cast<uint32_t>(truth_.records.size());
         for (uint32_t i = 0; i < count; i++) {
             if (!record(i).in_stream) continue;
-            if (waits_forever(record(i))) raise(latest_[i], kNever);
+            if (waits_forever(record(i)) || is_after_forever(record(i))) raise(latest_[i], kNever);
             each_before(i, previous_[i],
                         [&](uint32_t before) { raise(latest_[i], latest_[before]); });
         }
@@ -266,8 +288,7 @@ class Checker {
             uint32_t next = take_next(lane, i);
             same_record(record(next), i);
             position_[next] = static_cast<uint32_t>(index_);
-            lanes_[lane].allocations +=
-                record(next).number == kLost ? record(next).alignment : record(next).begins != 0;
+            lanes_[lane].allocations += counts_of(record(next));
             in_window(next, i);
         }
         index_++;
@@ -410,6 +431,57 @@ class Checker {
                is.serial < ends.serial;
     }
 
+    /* Opaque streams: objects that follow one another at a place. What was not recorded between two
+     * of them, nobody knows; they need not be in order then. */
+    void find_chains()
+    {
+        std::map<uint32_t, ObjectId> latest;
+        std::vector<bool> ends_unknown(truth_.objects.size());
+        for (const Record &r : truth_.records)
+            if (r.in_stream && r.has_object && waits_forever(r)) ends_unknown[r.ends] = true;
+        chains_.resize(truth_.objects.size());
+        for (ObjectId id = 1; id < truth_.objects.size(); id++) {
+            const Object &object = truth_.objects[id];
+            ObjectId &before = latest[object.place];
+            bool follows = before != 0 && truth_.objects[before].recorded && !ends_unknown[before];
+            chains_[id] = follows ? chains_[before] : id;
+            before = id;
+        }
+    }
+
+    /* Nothing begins at a place before what was there has ended. Where events were lost, a moved
+     * realloc may wait for them for windows. It is let go before, if its place seems to be free. */
+    void leaves_place(ObjectId object, const Record &r, const Instruction &i)
+    {
+        std::vector<ObjectId> &living = living_[truth_.objects[object].place];
+        auto found = std::find(living.begin(), living.end(), object);
+        if (found == living.end()) fail("it does not live", &i);
+        for (auto later = found + 1; later != living.end(); ++later)
+            if (chains_[*later] == chains_[object] && truth_.lost_events == 0)
+                fail("{" + text_of(r) + "} ends what was at place " +
+                         std::to_string(truth_.objects[object].place) + ", and object " +
+                         std::to_string(truth_.objects[*later].lane) + ":" +
+                         std::to_string(truth_.objects[*later].serial) + " has begun there",
+                     &i);
+        living.erase(found);
+    }
+
+    void takes_place(const Record &r, const Instruction &i)
+    {
+        std::vector<ObjectId> &living = living_[truth_.objects[r.begins].place];
+        bool is_free = living.empty(), may_be_early = kind_traits[r.kind].shape == kRealloc;
+        uint64_t is = r.has_after ? lanes_[r.after_lane].allocations : 0;
+        if (r.has_after && !is_after_forever(r) && !(may_be_early && is_free)) {
+            const auto &calls = allocations_of_[r.after_lane];
+            auto needed = std::upper_bound(calls.begin(), calls.end(), r.after);
+            if (needed != calls.begin() && is < *(needed - 1))
+                fail("{" + text_of(r) + "} comes after " + std::to_string(is) + " calls of lane " +
+                         std::to_string(r.after_lane) + ", not " + std::to_string(r.after),
+                     &i);
+        }
+        living.push_back(r.begins);
+    }
+
     void same_object(const Record &r, const Instruction &i)
     {
         if (r.has_object) {
@@ -423,9 +495,11 @@ class Checker {
                      &i);
             bound_reached(r, i);
             if (held && r.number != kFailed) ended_[object] = true;
+            if (held && r.number != kFailed && options_.opaque != 0) leaves_place(object, r, i);
             if (held && kind_traits[r.kind].shape == kFree) registers_[i.object] = 0;
         }
         if (r.begins == 0) return;
+        if (options_.opaque != 0) takes_place(r, i);
         if (i.object >= registers_.size()) registers_.resize(i.object + 1);
         bool continues = r.has_object && !i.unknown;
         if (!continues && registers_[i.object] != 0) fail("the register's object still lives", &i);

@@ -21,7 +21,10 @@
     X(kUncachedMore, "uncached_more")      /* one more than left the list */             \
     X(kImplied, "place_not_said")          /* though it is not the first of the list */  \
     X(kAge, "age_high")                    /* an older object, in packed chunks */       \
-    X(kClassOfForeign, "class_of_foreign") /* another one */
+    X(kClassOfForeign, "class_of_foreign") /* another one */                             \
+    X(kAfterLow, "after_low")              /* a call less */                             \
+    X(kAfterDropped, "after_dropped")      /* whom an allocation is after */             \
+    X(kListed, "listed_wrong")             /* another place of the list */
 
 enum Fault : uint64_t {
     kNoFault,

@@ -145,6 +145,7 @@ void try_faults(const Command &command, Options options, Sum &sum)
         if (command.mutant != "all" && command.mutant != fault_names[fault]) continue;
         sum.fault_tried[fault] = true;
         options.fault = fault;
+        if (fault >= kAfterLow) options.opaque = options.sequences = 1;
         Verdict verdict = try_options(command.setting, options);
         if (verdict.problem.empty()) continue;
         sum.fault_found[fault]++;

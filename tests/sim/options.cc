@@ -49,6 +49,9 @@ static void choose_recording(Options &o, Random &r)
     o.slot_units = (4096 * r.between(1, 16) - 64) / 2;
     o.packed = r.one_in(2);
     o.frames = r.one_in(3);
+    if (o.stall != 0 && r.one_in(2)) o.stall = 2;
+    o.opaque = r.one_in(3);
+    if (o.opaque != 0) o.sequences = 1;
 }
 
 Options Options::of_seed(uint64_t seed, uint64_t events)

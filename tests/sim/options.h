@@ -22,11 +22,12 @@
     X(cache_batches, 2, "batches of a class that a cache keeps")                                  \
     X(burst, 20, "steps before another thread runs, about")                                       \
     X(preempt, 1, "threads are also stopped in the middle of calls")                              \
-    X(stall, 0, "and for several windows")                                                        \
+    X(stall, 0, "and for several windows; 2: more than once in a call")                           \
     X(tick_every, 2000, "steps; 0: no ticks")                                                     \
     X(tick_skew, 30, "steps while the lanes of one tick are cut, at most")                        \
     X(cut_every, 500, "steps between other cuts of a lane, about; 0: none")                       \
     X(sequences, 1, "the allocator has shared structures")                                        \
+    X(opaque, 0, "and nothing is known of them (FORMAT.md 2.7)")                                  \
     X(kinds, 1, "all kinds of calls, not only malloc and free")                                   \
     X(large, 1, "some objects are larger than any class")                                         \
     X(odd_sizes, 0, "sizes and alignments of any magnitude")                                      \

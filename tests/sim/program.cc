@@ -66,6 +66,8 @@ void Program::choose_thread()
     perform(current_, todo);
     if (options_.stall != 0 && options_.preempt != 0 && !t->todo.empty() && random_.one_in(2000))
         t->stalled_until = steps_ + random_.of_bits(14);
+    if (options_.stall == 2 && options_.preempt != 0 && !t->todo.empty() && random_.one_in(100))
+        t->stalled_until = steps_ + random_.below(3 * options_.tick_every + 100);
 }
 
 void Program::maybe_cut()
@@ -179,8 +181,8 @@ void Program::act(uint32_t number)
     while (chosen >= weights[at])
         chosen -= weights[at++];
     switch (at) {
-    case 0: act_own(t); break;
-    case 1: act_pool(t); break;
+    case 0: act_own(number); break;
+    case 1: act_pool(number); break;
     case 2: act_queue(t); break;
     case 3: act_mail(number); break;
     case 4: act_pingpong(number); break;
@@ -189,8 +191,9 @@ void Program::act(uint32_t number)
     }
 }
 
-void Program::act_own(Thread &t)
+void Program::act_own(uint32_t number)
 {
+    Thread &t = threads_[number];
     uint32_t slot = static_cast<uint32_t>(random_.below(t.slots.size()));
     ObjectId object = t.slots[slot];
     if (object == 0) {
@@ -199,19 +202,20 @@ void Program::act_own(Thread &t)
     }
     t.slots[slot] = 0;
     if (options_.reallocs != 0 && random_.one_in(options_.reallocs))
-        reallocate(t, object, Way::Slot, slot);
+        reallocate(number, object, Way::Slot, slot);
     else
         release(t, object);
 }
 
-void Program::act_pool(Thread &t)
+void Program::act_pool(uint32_t number)
 {
+    Thread &t = threads_[number];
     if (pool_.size() < 64 && random_.one_in(2)) {
         allocate(t, Way::Pool, 0);
     } else if (!pool_.empty()) {
         ObjectId object = take_out(pool_, random_.below(pool_.size()));
         if (options_.reallocs != 0 && random_.one_in(options_.reallocs))
-            reallocate(t, object, Way::Pool, 0);
+            reallocate(number, object, Way::Pool, 0);
         else
             release(t, object);
     }
@@ -292,7 +296,7 @@ void Program::act_seldom(uint32_t number)
     else if (chance(options_.heap_calls))
         heap_call(t);
     else
-        act_own(t);
+        act_own(number);
 }
 
 /* ---- calls ---- */
@@ -350,8 +354,9 @@ void Program::release(Thread &t, ObjectId object)
     later(t, Step::RecordFree, object);
 }
 
-void Program::reallocate(Thread &t, ObjectId object, Way way, uint32_t to)
+void Program::reallocate(uint32_t number, ObjectId object, Way way, uint32_t to)
 {
+    Thread &t = threads_[number];
     t.call = Call();
     t.call.way = way;
     t.call.to = to;
@@ -362,6 +367,11 @@ void Program::reallocate(Thread &t, ObjectId object, Way way, uint32_t to)
     bool in_place = options_.kinds != 0 && random_.one_in(3);
     record.number = record.kind = in_place ? 19 : 18;
     later(t, Step::RecordRealloc);
+    if (options_.opaque != 0) {
+        make_known(number);
+        recorder_.announce(number, record);
+        if (!in_place) later(t, Step::GiveUp);
+    }
     if (!in_place) later_allocate(t, record.size);
 }
 

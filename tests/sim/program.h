@@ -46,6 +46,7 @@ class Program {
         RecordFree, /* of object a */
         Serve,      /* makes the next ball, for thread a */
         RecordRealloc,
+        GiveUp,     /* the place of what a realloc of an opaque allocator ends */
         Put,        /* place: into the cache, or where it belongs */
         Release,    /* b places of class a */
         DeleteSpan, /* a */
@@ -96,8 +97,8 @@ class Program {
 
     /* What a thread decides to do. */
     void act(uint32_t number);
-    void act_own(Thread &t);
-    void act_pool(Thread &t);
+    void act_own(uint32_t number);
+    void act_pool(uint32_t number);
     void act_queue(Thread &t);
     void act_mail(uint32_t number);
     void act_pingpong(uint32_t number);
@@ -110,7 +111,7 @@ class Program {
     /* Calls: they put steps on the stack. */
     void allocate(Thread &t, Way way, uint32_t to, uint64_t size = UINT64_MAX);
     void release(Thread &t, ObjectId object);
-    void reallocate(Thread &t, ObjectId object, Way way, uint32_t to);
+    void reallocate(uint32_t number, ObjectId object, Way way, uint32_t to);
     void fail(Thread &t);
     void heap_call(Thread &t);
     uint64_t random_size();
@@ -133,6 +134,7 @@ class Program {
     void perform_heap(uint32_t number, uint32_t kind);
     void perform_end_thread(uint32_t number);
     void perform_put(uint32_t number);
+    void perform_give_up(uint32_t number);
     void perform_release(uint32_t number, uint32_t size_class, uint64_t count);
     void delete_cache(uint32_t number);
     void allocated(uint32_t number);

@@ -14,7 +14,8 @@ void Program::perform(uint32_t number, const Todo &todo)
         sequence(number, kPageHeapStructure);
         t.cache = allocator_.new_cache();
         t.has_cache = true;
-        if (t.begun && !random_.one_in(8)) recorder_.cache_begin(number, allocator_, t.cache);
+        if (t.begun && options_.opaque == 0 && !random_.one_in(8))
+            recorder_.cache_begin(number, allocator_, t.cache);
         break;
     case Step::Allocate: perform_allocate(t, a); break;
     case Step::AllocateOne: perform_allocate_one(number, a); break;
@@ -48,6 +49,7 @@ void Program::perform(uint32_t number, const Todo &todo)
         break;
     case Step::Serve: allocate(t, Way::PingPong, a, 16); break;
     case Step::Put: perform_put(number); break;
+    case Step::GiveUp: perform_give_up(number); break;
     case Step::Release: perform_release(number, a, todo.b); break;
     case Step::DeleteSpan:
         sequence(number, kPageHeapStructure);
@@ -103,7 +105,7 @@ void Program::record(uint32_t number, const Record &record)
 
 void Program::sequence(uint32_t number, uint32_t structure)
 {
-    if (options_.sequences == 0) return;
+    if (options_.sequences == 0 || options_.opaque != 0) return;
     make_known(number);
     recorder_.sequence(number, threads_[number].allocating, structure);
 }
@@ -202,15 +204,19 @@ void Program::allocated(uint32_t number)
     bool in_place = made.number == 19;
     if (made.has_object) {
         const Object &old = truth_.objects[made.ends];
-        t.call.old = {old.address, old.span, old.place};
+        t.call.old = {old.address, old.span, old.number};
         t.call.old_class = old.size_class;
         if (in_place) t.call.place = t.call.old;
     }
     object.address = t.call.place.address;
     object.span = t.call.place.span;
     object.size_class = in_place ? t.call.old_class : t.call.size_class;
-    object.place = t.call.place.number;
+    object.place = object.number = t.call.place.number;
     object.place_class = allocator_.structure(object.size_class);
+    if (options_.opaque != 0) {
+        object.place = allocator_.place_of(object.address);
+        object.place_class = 0;
+    }
     made.implied = t.call.cached && object.size_class == allocator_.class_of(made.size);
     truth_.objects.push_back(object);
     made.begins = id;
@@ -219,7 +225,7 @@ void Program::allocated(uint32_t number)
     record(number, made);
     live_++;
     deliver(number, id);
-    if (!made.has_object || in_place) return;
+    if (!made.has_object || in_place || options_.opaque != 0) return;
     allocator_.becomes_free(t.call.old);
     later(t, Step::Put);
 }
@@ -272,11 +278,22 @@ void Program::dies(uint32_t number)
         freeing.size = options_.odd_sizes != 0 ? random_.next() : 100;
     if (kind_traits[freeing.number].aligned) freeing.alignment = uint64_t{1} << random_.below(64);
     record(number, freeing);
-    t.call.old = {object.address, object.span, object.place};
+    t.call.old = {object.address, object.span, object.number};
     t.call.old_class = object.size_class;
     later(t, Step::Put);
     live_--;
     allocator_.becomes_free(t.call.old);
+}
+
+/* In the middle of a realloc. */
+void Program::perform_give_up(uint32_t number)
+{
+    Thread &t = threads_[number];
+    const Object &old = truth_.objects[t.call.record.ends];
+    t.call.old = {old.address, old.span, old.number};
+    t.call.old_class = old.size_class;
+    allocator_.becomes_free(t.call.old);
+    later(t, Step::Put);
 }
 
 void Program::perform_put(uint32_t number)
@@ -327,7 +344,7 @@ void Program::perform_release(uint32_t number, uint32_t size_class, uint64_t cou
 void Program::delete_cache(uint32_t number)
 {
     Thread &t = threads_[number];
-    if (t.begun && recorder_.on) recorder_.thread_cache_deleted(number);
+    if (t.begun && recorder_.on && options_.opaque == 0) recorder_.thread_cache_deleted(number);
     recorder_.cache_deleted(number);
     later(t, Step::SequenceHeap);
     /* Everything first, so that nothing is put into a cache that is no more. */

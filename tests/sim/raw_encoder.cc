@@ -37,13 +37,17 @@ RawCode RawEncoder::encode(const RawSegment &segment, const RawRecord &record)
 {
     code_.units.clear();
     code_.aged = RawAged();
+    code_.placed = RawPlaced();
     code_.memory = segment.memory;
     if (record.number == kSequenceBefore || record.number == kSequenceAfter) {
         add((record.number == kSequenceBefore ? 0xf100 : 0xf200) + record.structure);
         add_number(record.size - segment.latest[record.structure]);
         return code_;
     }
+    if (record.has_after) encode_after(record);
+    code_.placed.own = code_.units.size();
     encode_event(segment, record);
+    if (opaque_) note_call(record);
     bool begins = record.number < 48 && (kind_traits[record.number].shape == kAllocation ||
                                          kind_traits[record.number].shape == kRealloc);
     if (!addresses_ || !begins) return code_;
@@ -61,6 +65,9 @@ void RawEncoder::append(RawSegment &segment, const RawRecord &record, const RawC
         segment.aged.back().serial = record.object_serial;
         segment.aged.back().allocations = allocations;
     }
+    segment.placed.push_back(code.placed);
+    segment.placed.back().at = segment.units.size();
+    segment.placed.back().count = code.units.size();
     segment.units.insert(segment.units.end(), code.units.begin(), code.units.end());
     segment.memory = code.memory;
     if (record.number == kSequenceBefore || record.number == kSequenceAfter)
@@ -76,17 +83,50 @@ void RawEncoder::encode_event(const RawSegment &segment, const RawRecord &record
         encode_allocation(segment, record);
     else
         encode_ending(segment, record);
-    if (code_.units.empty()) encode_general(record);
+    if (code_.units.size() == code_.placed.own) encode_general(record);
+}
+
+/* FORMAT.md 5.6: whom an allocation is after. */
+void RawEncoder::encode_after(const RawRecord &record)
+{
+    RawMemory::Entry &entry = code_.memory.entries[record.after_lane % 8];
+    bool known = entry.is_set && entry.lane == record.after_lane && entry.bound <= record.after;
+    if (known && !chance(20)) {
+        add(0xf100 + record.after_lane % 8);
+        add_number(record.after - entry.bound);
+    } else {
+        add(0xf108);
+        add_number(record.after_lane);
+        add_number(record.after);
+    }
+    entry = {record.after_lane != 0 || record.after != 0, record.after_lane, record.after};
+}
+
+/* What it does to places. */
+void RawEncoder::note_call(const RawRecord &record)
+{
+    RawPlaced &placed = code_.placed;
+    Shape shape = record.number < 48 ? kind_traits[record.number].shape : kNoShape;
+    placed.begins = shape == kAllocation || shape == kRealloc;
+    placed.place = record.place;
+    placed.size = record.size;
+    placed.ends = (shape == kFree || record.number == 18) && !record.unknown &&
+                  record.object_lane == record.lane;
+    placed.ended = record.object_place;
 }
 
 /* Leaves no code when no unit of the profile fits. */
 void RawEncoder::encode_allocation(const RawSegment &segment, const RawRecord &record)
 {
-    if (!record.implied) return;
+    if (!record.implied && !opaque_) return;
     for (const Range &range : kAllocations) {
         if (segment.profile[range.slot] != record.number || record.size >= range.limit) continue;
         add(range.base + record.size);
         add_operands(record, false);
+        if (!opaque_) return;
+        code_.placed.place_at = code_.units.size();
+        add(record.place & 0xffff);
+        add(record.place >> 16);
         return;
     }
 }
@@ -102,7 +142,7 @@ void RawEncoder::encode_ending(const RawSegment &segment, const RawRecord &recor
     bool is_realloc = kind_traits[record.number].shape == kRealloc;
     bool far = chance(20) || record.form == RawRecord::kFar;
     for (const Range &range : kFrees) {
-        if (is_realloc || far || segment.profile[range.slot] != record.number ||
+        if (opaque_ || is_realloc || far || segment.profile[range.slot] != record.number ||
             place >= range.limit)
             continue;
         add_object_at(record, range.base, false, range.slot);
@@ -137,7 +177,8 @@ bool RawEncoder::encode_foreign(const RawSegment &segment, const RawRecord &reco
         return false;
     add(0xec00 | record.object_lane % 8 << 7 | record.object_place >> 16);
     add(record.object_place & 0xffff);
-    add_number((record.bound - entry.bound) * 128 + record.object_class);
+    uint64_t more = record.bound - entry.bound;
+    add_number(opaque_ ? more : more * 128 + record.object_class);
     entry.bound = record.bound;
     return true;
 }
@@ -158,7 +199,7 @@ void RawEncoder::add_place(const RawRecord &record)
         return;
     }
     add_number(record.place);
-    add_number(record.place_class);
+    if (!opaque_) add_number(record.place_class);
 }
 
 void RawEncoder::encode_object(const RawRecord &record)
@@ -167,7 +208,7 @@ void RawEncoder::encode_object(const RawRecord &record)
         /* A large one has no place that a list could take; but what stays there does. */
         bool none = record.object_class == 0 && record.number != 19 && chance(2);
         add_number(none ? 0 : record.object_place);
-        add_number(record.object_class);
+        if (!opaque_) add_number(record.object_class);
         return;
     }
     if (record.object_lane == record.lane) {
@@ -177,7 +218,7 @@ void RawEncoder::encode_object(const RawRecord &record)
     add_number(record.object_lane);
     add_number(record.bound);
     add_number(record.object_place);
-    add_number(record.object_class);
+    if (!opaque_) add_number(record.object_class);
     code_.memory.entries[record.object_lane % 8] = {true, record.object_lane, record.bound};
 }
 
@@ -268,16 +309,129 @@ std::string RawEncoder::pack(const RawSegment &segment, size_t from, size_t to,
     return out;
 }
 
+/* ---- places that packed chunks leave out ---- */
+
+namespace {
+
+uint32_t entry_of(uint32_t place)
+{
+    return place * UINT32_C(2654435761) / (1u << 18);
+}
+
+} // namespace
+
+uint64_t RawPlaces::age(uint32_t place) const
+{
+    for (uint64_t age = 1; age <= latest_.size() && age <= 2048; age++)
+        if (latest_[latest_.size() - age] == place) return age;
+    return 0;
+}
+
+int RawPlaces::find(uint64_t size, uint32_t place) const
+{
+    auto list = lists_.find(step(size));
+    if (step(size) < 0 || list == lists_.end()) return -1;
+    for (size_t i = 0; i < 16 && i < list->second.size(); i++)
+        if (list->second[i] == place) return static_cast<int>(i);
+    return -1;
+}
+
+void RawPlaces::take(uint64_t size, int index)
+{
+    std::deque<uint32_t> &list = lists_[step(size)];
+    list.erase(list.begin() + index);
+}
+
+void RawPlaces::begin(uint32_t place, uint64_t size)
+{
+    latest_.push_back(place);
+    if (latest_.size() > 8192) latest_.erase(latest_.begin(), latest_.end() - 2048);
+    sizes_[entry_of(place)] = {place, step(size)};
+}
+
+void RawPlaces::end(uint32_t place)
+{
+    auto known = sizes_.find(entry_of(place));
+    if (known == sizes_.end() || known->second.first != place || known->second.second < 0) return;
+    std::deque<uint32_t> &list = lists_[known->second.second];
+    list.push_front(place);
+    if (list.size() > 64) list.pop_back();
+}
+
+/* What stands before an allocation. */
+void RawEncoder::pack_place(std::string &out, const RawPlaced &placed, RawPlaces &places,
+                            bool wrong)
+{
+    int index = places.find(placed.size, placed.place);
+    int64_t more = int64_t{placed.place} - places.last();
+    if (index >= 0 && !chance(20)) {
+        places.take(placed.size, index);
+        if (wrong) index++;
+        if (index > 0 || chance(10)) put_packed(out, 0xf200 + static_cast<unsigned>(index));
+        return;
+    }
+    if (more >= -4096 && more < 4096 && !chance(20)) {
+        put_packed(out, static_cast<unsigned>(0x9000 + more));
+        return;
+    }
+    put_packed(out, 0xf210);
+    uint64_t value = zigzag(more);
+    for (; value > 0x7fff; value >>= 15)
+        put_packed(out, 0x8000 | (value & 0x7fff));
+    put_packed(out, static_cast<unsigned>(value));
+}
+
+std::string RawEncoder::pack_opaque(const RawSegment &segment, size_t from, size_t to,
+                                    RawPlaces &places, bool wrong_lists)
+{
+    static const struct {
+        unsigned first, units, age, limit;
+    } ages[] = {{0xd800, 0x800, 0xf7ff, 0x801},
+                {0xe000, 0x400, 0xf3ff, 0x201},
+                {0xe400, 0x400, 0xf5ff, 0x101},
+                {0xe800, 0x400, 0xf6ff, 0x101}};
+    std::string out;
+    places.round(segment.profile[7]);
+    for (const RawPlaced &placed : segment.placed) {
+        if (placed.at < from || placed.at >= to) continue;
+        const size_t own = placed.at + placed.own, end = placed.at + placed.count;
+        size_t i = placed.at;
+        while (i < own)
+            put_packed(out, segment.units[i++]);
+        if (placed.place_at != 0) {
+            pack_place(out, placed, places, wrong_lists);
+            while (i < placed.at + placed.place_at)
+                put_packed(out, segment.units[i++]);
+            i += 2;
+        }
+        for (const auto &range : ages) {
+            uint64_t age = i == own ? places.age(placed.ended) : 0;
+            unsigned unit = i == own ? segment.units[own] : 0;
+            if (age == 0 || age >= range.limit || unit - range.first >= range.units || chance(50))
+                continue;
+            put_packed(out, static_cast<unsigned>(range.age + age));
+            i += 2;
+        }
+        while (i < end)
+            put_packed(out, segment.units[i++]);
+        if (placed.begins) places.begin(placed.place, placed.size);
+        if (placed.ends) places.end(placed.ended);
+    }
+    return out;
+}
+
 void RawEncoder::put_packed(std::string &to, unsigned unit)
 {
     static const struct {
         unsigned code, codes, base, step;
-    } bytes_alone[] = {
-        {0, 48, 0xf800, 1}, {48, 44, 0xa000, 8}, {92, 12, 0xf400, 1}, {104, 24, 0xc000, 8}};
+        bool usual, opaque;
+    } bytes_alone[] = {{0, 48, 0xf800, 1, true, true},   {48, 44, 0xa000, 8, true, true},
+                       {92, 12, 0xf400, 1, true, true},  {104, 24, 0xc000, 8, true, false},
+                       {104, 8, 0xf201, 1, false, true}, {112, 16, 0xc008, 8, false, true}};
     bool waste = chance(100);
     for (const auto &a : bytes_alone) {
-        if (waste || unit < a.base || (unit - a.base) % a.step != 0 ||
-            (unit - a.base) / a.step >= a.codes)
+        if (waste || !(opaque_ ? a.opaque : a.usual) || unit < a.base ||
+            (unit - a.base) % a.step != 0 || (unit - a.base) / a.step >= a.codes)
             continue;
         put(to, a.code + (unit - a.base) / a.step, 1);
         return;

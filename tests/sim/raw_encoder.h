@@ -11,6 +11,8 @@
 #define TESTS_SIM_RAW_ENCODER_H
 
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,10 +28,13 @@ struct RawRecord {
     uint64_t object_serial = 0, bound = 0;
     uint32_t place = 0, place_class = 0; /* of what begins */
     bool implied = false;                /* they need not be said */
-    std::vector<uint32_t> places;        /* `cached` */
-    uint64_t size = 0, alignment = 0;    /* as in Record */
-    uint64_t address = 0;                /* of what begins */
-    uint64_t allocations = 0;            /* it adds to its lane */
+    bool has_after = false;              /* of an opaque stream */
+    uint32_t after_lane = 0;
+    uint64_t after = 0;
+    std::vector<uint32_t> places;     /* `cached` */
+    uint64_t size = 0, alignment = 0; /* as in Record */
+    uint64_t address = 0;             /* of what begins */
+    uint64_t allocations = 0;         /* it adds to its lane */
     /* kNoAge: no age in a packed chunk. kFar: nor a place in one unit. */
     enum Form { kShortest, kNoAge, kFar, kGeneral } form = kShortest;
 };
@@ -52,10 +57,45 @@ struct RawAged {
     uint64_t serial = 0, allocations = 0;
 };
 
+/* What a call of an opaque stream does to the places of its lane (FORMAT.md 5.6), and where its
+ * units are that say places: `at`, and behind that. */
+struct RawPlaced {
+    size_t at = 0, count = 0;
+    size_t own = 0;      /* the unit with the main operand */
+    size_t place_at = 0; /* x and y; 0: there are none */
+    bool begins = false, ends = false;
+    uint32_t place = 0, ended = 0;
+    uint64_t size = 0;
+};
+
+/* What a reader knows of the places of a lane. */
+class RawPlaces {
+  public:
+    explicit RawPlaces(unsigned rounding = 0) : rounding_(rounding) {}
+    void round(unsigned rounding) { rounding_ = rounding; }
+    int64_t last() const { return latest_.empty() ? 0 : latest_.back(); }
+    uint64_t age(uint32_t place) const;            /* 0: none */
+    int find(uint64_t size, uint32_t place) const; /* -1: not among those that can be named */
+    void take(uint64_t size, int index);
+    void begin(uint32_t place, uint64_t size);
+    void end(uint32_t place);
+
+  private:
+    int step(uint64_t size) const
+    {
+        return size < 4096 ? static_cast<int>((size + rounding_) / 16) : -1;
+    }
+    unsigned rounding_;
+    std::vector<uint32_t> latest_;
+    std::map<uint32_t, std::pair<uint32_t, int>> sizes_; /* by entry: place, step */
+    std::map<int, std::deque<uint32_t>> lists_;
+};
+
 /* The units of one record, and what is remembered behind it. */
 struct RawCode {
     std::vector<uint16_t> units;
     RawAged aged;
+    RawPlaced placed;
     RawMemory memory;
 };
 
@@ -66,14 +106,15 @@ struct RawSegment {
     bool key = false;
     std::vector<uint16_t> units;
     std::vector<RawAged> aged;
+    std::vector<RawPlaced> placed; /* of an opaque stream: its calls */
     RawMemory memory;
     uint64_t latest[kStructures] = {}; /* sequence numbers */
 };
 
 class RawEncoder {
   public:
-    explicit RawEncoder(bool addresses, Random *random = nullptr)
-        : addresses_(addresses), random_(random)
+    explicit RawEncoder(bool addresses, Random *random = nullptr, bool opaque = false)
+        : addresses_(addresses), opaque_(opaque), random_(random)
     {
     }
 
@@ -88,6 +129,9 @@ class RawEncoder {
      * `wrong_ages` is a fault of the simulator. */
     std::string pack(const RawSegment &segment, size_t from, size_t to, uint64_t packed_from,
                      bool wrong_ages = false);
+    /* The same of an opaque stream, given what is known before the units (FORMAT.md 5.6). */
+    std::string pack_opaque(const RawSegment &segment, size_t from, size_t to, RawPlaces &places,
+                            bool wrong_lists = false);
     static std::string plain(const RawSegment &segment, size_t from, size_t to);
     void put_packed(std::string &to, unsigned unit);
 
@@ -101,11 +145,14 @@ class RawEncoder {
     void encode_event(const RawSegment &segment, const RawRecord &record);
     void encode_allocation(const RawSegment &segment, const RawRecord &record);
     void encode_ending(const RawSegment &segment, const RawRecord &record);
+    void encode_after(const RawRecord &record);
+    void note_call(const RawRecord &record);
+    void pack_place(std::string &out, const RawPlaced &placed, RawPlaces &places, bool wrong);
     bool encode_foreign(const RawSegment &segment, const RawRecord &record);
     void encode_object(const RawRecord &record);
     void encode_general(const RawRecord &record);
 
-    bool addresses_;
+    bool addresses_, opaque_;
     Random *random_;
     RawCode code_; /* of the record being encoded */
 };

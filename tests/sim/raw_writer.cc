@@ -18,12 +18,13 @@ constexpr size_t kSegmentsKept = 3;
 } // namespace
 
 RawWriter::RawWriter(const Options &options, Random &random)
-    : options_(options), random_(random), encoder_(options.addresses != 0, &random)
+    : options_(options), random_(random),
+      encoder_(options.addresses != 0, &random, options.opaque != 0)
 {
     header_.metadata = "program=/usr/bin/simulated\nallocator=model 1\nenv.MODEL_BATCH=" +
                        std::to_string(options.batch) + "\nseed=" + std::to_string(options.seed) +
                        "\n";
-    header_.features = options.addresses;
+    header_.features = options.addresses + 2 * options.opaque;
     header_.id.clear();
     put(header_.id, random_.next(), 8);
     put(header_.id, random_.next(), 8);
@@ -96,6 +97,7 @@ void RawWriter::choose_profile(const Lane &lane, Segment &segment)
         }
         segment.profile[slot] = static_cast<uint8_t>(best);
     }
+    if (options_.opaque != 0) segment.profile[7] = static_cast<uint8_t>(random_.below(16));
 }
 
 /* ---- segments into chunks ---- */
@@ -131,7 +133,14 @@ void RawWriter::chunk_of(uint32_t number, Segment &segment, size_t records)
         flags = 1 | (segment.key ? 2 : 0);
         payload.assign(reinterpret_cast<const char *>(segment.profile), sizeof segment.profile);
     }
-    if (options_.packed && !random_.one_in(8)) {
+    Lane &l = lanes_[number];
+    bool was_packed = l.packed;
+    l.packed = options_.packed && !random_.one_in(8);
+    if (l.packed && options_.opaque != 0) {
+        if (!was_packed || (flags & 2) != 0) l.places = RawPlaces();
+        flags |= 4;
+        payload += encoder_.pack_opaque(segment, from, to, l.places, options_.fault == kListed);
+    } else if (l.packed) {
         flags |= 4;
         payload +=
             encoder_.pack(segment, from, to, lanes_[number].packed_from, options_.fault == kAge);
@@ -241,8 +250,7 @@ void RawWriter::slot(std::string &spool, uint32_t number, const Segment &segment
 std::string RawWriter::spool()
 {
     uint64_t slot_bytes = kSlotHeaderBytes + 2 * options_.slot_units;
-    std::string spool =
-        encode_spool_header(slot_bytes, header_.id, header_.pid, options_.addresses);
+    std::string spool = encode_spool_header(slot_bytes, header_.id, header_.pid, header_.features);
     std::vector<std::pair<uint32_t, const Segment *>> slots;
     for (uint32_t number = 0; number < lanes_.size(); number++) {
         bool from_here = false; /* slots are freed in their order */

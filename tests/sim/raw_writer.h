@@ -58,6 +58,8 @@ class RawWriter {
         uint64_t units = 0, allocations = 0, segments_count = 0, segments_since_key = 0;
         uint64_t packed_from = 1; /* from this allocation on all chunks are packed */
         uint64_t kinds[48] = {};
+        bool packed = false; /* the latest chunk was */
+        RawPlaces places;
         std::vector<Segment>
             segments; /* the latest ones; those before the last may be wholly in the stream */
     };

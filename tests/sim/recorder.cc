@@ -65,7 +65,10 @@ RawRecord Recorder::raw_of(uint32_t number, const Record &record, uint64_t alloc
     raw.address = truth_.objects[record.begins].address;
     raw.place = truth_.objects[record.begins].place;
     raw.place_class = truth_.objects[record.begins].place_class;
-    raw.implied = record.implied;
+    raw.implied = record.implied && options_.opaque == 0;
+    raw.has_after = record.has_after;
+    raw.after_lane = record.after_lane;
+    raw.after = record.after;
     return raw;
 }
 
@@ -91,6 +94,8 @@ void Recorder::spoil(RawRecord &raw)
                 break;
             }
     }
+    if (raw.has_after && options_.fault == kAfterLow && raw.after > 0) raw.after--;
+    if (options_.fault == kAfterDropped) raw.has_after = false;
     if (options_.fault == kImplied && raw.place_class != 0) raw.implied = true;
 }
 
@@ -148,35 +153,86 @@ void Recorder::sequence(uint32_t number, bool before, uint32_t structure)
     write(number, record, 0);
 }
 
+void Recorder::know_object(Record &record)
+{
+    const Object &ends = truth_.objects[record.ends];
+    record.unknown = ends.serial == 0 || ends.lost;
+    record.bound = lane(ends.lane).allocations;
+}
+
+/* ---- opaque streams ---- */
+
+void Recorder::announce(uint32_t number, Record &record)
+{
+    Lane &l = lane(number);
+    l.announced_on = on;
+    if (!on) return;
+    know_object(record);
+    uint32_t place = truth_.objects[record.ends].place;
+    l.ending = l.allocations + 1;
+    l.ending_place = place;
+    owners_[place] = number + 1;
+}
+
+/* Whether the call is recorded: a realloc is if it was when it began. */
+bool Recorder::end_announcement(Lane &l, const Record &record)
+{
+    bool announced = options_.opaque != 0 && record.has_object && record.begins != 0;
+    if (!announced) return on;
+    l.ending_place = 0;
+    return l.announced_on;
+}
+
+/* Whom what begins comes after; whose the places are from now on. */
+void Recorder::find_after(uint32_t number, Record &record)
+{
+    if (record.begins != 0) {
+        uint32_t place = truth_.objects[record.begins].place, owner = owners_[place];
+        if (owner != 0 && owner != number + 1) {
+            const Lane &other = lanes_[owner - 1];
+            record.has_after = true;
+            record.after_lane = owner - 1;
+            record.after = other.ending_place == place ? other.ending : other.allocations;
+        }
+        owners_[place] = number + 1;
+    } else if (record.has_object && record.number != kFailed) {
+        owners_[truth_.objects[record.ends].place] = number + 1;
+    }
+}
+
 void Recorder::call(uint32_t number, Record record)
 {
-    if (!on) {
+    Lane &l = lane(number);
+    const bool opaque = options_.opaque != 0;
+    bool recorded = end_announcement(l, record);
+    if (opaque && record.begins != 0 && (!recorded || l.losing))
+        owners_[truth_.objects[record.begins].place] = 0;
+    if (!recorded) {
         cache_deleted(number);
         return;
     }
-    Lane &l = lane(number);
     calls++;
-    if (record.has_object) {
-        const Object &ends = truth_.objects[record.ends];
-        record.unknown = ends.serial == 0 || ends.lost;
-        record.bound = lane(ends.lane).allocations;
-    }
+    bool announced = opaque && record.has_object && record.begins != 0;
+    if (record.has_object && !announced) know_object(record);
+    if (opaque && !l.losing) find_after(number, record);
+    bool counted = counts(record, opaque);
+    l.allocations += counted;
     if (record.begins != 0) {
         Object &object = truth_.objects[record.begins];
         object.lane = number;
-        object.serial = ++l.allocations;
+        object.serial = l.allocations;
         object.recorded = !l.losing;
         object.lost = l.losing;
     }
     if (l.losing) {
         l.lost_events++;
-        l.lost_allocations += record.begins != 0;
+        l.lost_allocations += counted;
         return;
     }
-    tell_call(number, record);
+    if (!opaque) tell_call(number, record);
     append(number, record);
-    write(number, record, record.begins != 0);
-    follow(l, record);
+    write(number, record, counted);
+    if (!opaque) follow(l, record);
 }
 
 /* ---- caches ---- */
@@ -237,7 +293,8 @@ void Recorder::follow(Lane &l, const Record &record)
 bool Recorder::wants_cache(uint32_t number)
 {
     const Lane &l = lane(number);
-    return speaks(l) && (l.cache_known ? random_.one_in(2000) : random_.one_in(3));
+    return options_.opaque == 0 && speaks(l) &&
+           (l.cache_known ? random_.one_in(2000) : random_.one_in(3));
 }
 
 void Recorder::cache_begin(uint32_t number, const Allocator &allocator, const ThreadCache &cache)

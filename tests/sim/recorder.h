@@ -14,6 +14,7 @@
 #define TESTS_SIM_RECORDER_H
 
 #include <deque>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -40,6 +41,9 @@ class Recorder {
     /* A call that was carried out: what it ended or began is known by its shape. `record` has
      * everything but lane, bound and number of windows. */
     void call(uint32_t lane, Record record);
+
+    /* A realloc of an opaque allocator begins, whose record will be this: what is known before. */
+    void announce(uint32_t lane, Record &record);
 
     /* Bytes of objects by class (Allocator::bytes_by_structure()). */
     void know_classes(const std::vector<uint64_t> &bytes) { class_bytes_ = bytes; }
@@ -69,8 +73,11 @@ class Recorder {
 
   private:
     struct Lane {
-        uint64_t allocations = 0;
-        size_t chunked = 0; /* of its records, in the stream */
+        uint64_t allocations = 0; /* of an opaque stream calls */
+        uint64_t ending = 0;      /* so many calls, with the one that is ending an object */
+        uint32_t ending_place = 0;
+        bool announced_on = false; /* whether that one is recorded */
+        size_t chunked = 0;        /* of its records, in the stream */
         bool stopped = false, losing = false;
         uint32_t lost_index = 0; /* of the `lost` record */
         uint64_t lost_events = 0, lost_allocations = 0;
@@ -92,6 +99,9 @@ class Recorder {
     void tell_place(uint32_t lane, uint32_t place, uint32_t structure);
     void tell_call(uint32_t lane, Record &record);
     void follow(Lane &lane, const Record &record);
+    void find_after(uint32_t lane, Record &record);
+    void know_object(Record &record);
+    bool end_announcement(Lane &lane, const Record &record);
     RawRecord raw_of(uint32_t lane, const Record &record, uint64_t allocations) const;
     void spoil(RawRecord &raw);
 
@@ -102,6 +112,7 @@ class Recorder {
     std::vector<Lane> lanes_;
     uint64_t next_sequence_[kStructures] = {};
     std::vector<uint64_t> class_bytes_;
+    std::map<uint32_t, uint32_t> owners_; /* of places of an opaque stream: lane plus one */
 };
 
 #endif

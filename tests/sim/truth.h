@@ -44,6 +44,7 @@ struct Object {
     uint32_t span = 0;
     uint32_t place = 0; /* number, and class, FORMAT.md 2.5 */
     uint32_t place_class = 0;
+    uint32_t number = 0; /* the allocator's, of its place */
     uint32_t lane = 0;
     uint64_t serial = 0;   /* 0: the allocation was not recorded and has no number */
     bool recorded = false; /* its allocation is in the stream; not so if it was lost */
@@ -64,9 +65,12 @@ struct Record {
     uint64_t size = 0, alignment = 0;
     bool has_object =
         false; /* a FREE or REALLOC, failed or not; `ends` 0 is then an object made before */
-    bool unknown = false;  /* and the stream says so */
-    bool implied = false;  /* its place is the first of its thread's list of the smallest class */
-    uint64_t bound = 0;    /* allocations that the lane of `ends` had had */
+    bool unknown = false;   /* and the stream says so */
+    bool implied = false;   /* its place is the first of its thread's list of the smallest class */
+    uint64_t bound = 0;     /* allocations that the lane of `ends` had had */
+    bool has_after = false; /* of an opaque stream: whom what begins comes after */
+    uint32_t after_lane = 0;
+    uint64_t after = 0;
     bool in_stream = true; /* false: cut off with the end of its lane */
 };
 
@@ -90,6 +94,13 @@ inline bool is_visible(const Record &record)
 inline bool is_call(const Record &record)
 {
     return record.number < 48 || record.number == kFailed;
+}
+
+/* Whether bounds count it. */
+inline bool counts(const Record &record, bool opaque)
+{
+    if (record.begins != 0) return true;
+    return opaque && record.number < 48 && kind_traits[record.number].shape == kFree;
 }
 
 struct Tick {
