@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan 7
+plan 8
 
 simulate=$build_dir/tests/sim/simulate
 programs=$(size 20 500)
@@ -13,6 +13,10 @@ programs=$(size 20 500)
 run_simulate() { "$simulate" --postprocess="$bin/postprocess" "$@" >out 2>err; }
 
 programs_are_right() { run_simulate --seeds=1-"$programs" events=20000; }
+opaque_programs_are_right()
+{
+    run_simulate --seeds=1-"$programs" events=20000 opaque=1 sequences=1 reallocs=5
+}
 long_program_is_right() { run_simulate seed=2024 threads=64 events=200000 end=0; }
 same_seed_same_bytes() {
     mkdir -p first second
@@ -35,7 +39,8 @@ failure_is_made_smaller() { grep -q '^repeat with: .* seed=5 events=1 threads=1 
 
 # What malloctape prints of a simulated stream is what the decoder in Ruby prints.
 dumps_agree() {
-    for seed in 1 4 6 7; do
+    for seed in 1 4 6 7 '2 opaque=1' '3 opaque=1 addresses=1'; do
+        # shellcheck disable=SC2086 # words
         run_simulate --write --directory=. seed=$seed events=1500 frames=0
         reference_dump raw >expected 2>err || true
         "$bin/malloctape" dump raw >dumped 2>err || true
@@ -44,6 +49,7 @@ dumps_agree() {
 }
 
 check "$programs programs of 2 to 64 threads are ordered as they must be" programs_are_right
+check "$programs programs on an opaque allocator" opaque_programs_are_right
 check '64 threads' long_program_is_right
 check 'the same seed writes the same bytes' same_seed_same_bytes
 check 'results that were spoiled are found out' spoiled_results_are_found
