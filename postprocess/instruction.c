@@ -32,9 +32,12 @@ void instruction_totals_add(struct instruction_totals *totals, const uint8_t *op
     }
     for (; i < count; i++)
         seen[0][opcodes[i]]++;
-    for (unsigned opcode = 0; opcode < 256; opcode++)
-        by_number[opcode & INSTRUCTION_NUMBER_MASK] +=
+    for (unsigned opcode = 0; opcode < 256; opcode++) {
+        uint64_t all =
             (uint64_t)seen[0][opcode] + seen[1][opcode] + seen[2][opcode] + seen[3][opcode];
+        by_number[opcode & INSTRUCTION_NUMBER_MASK] += all;
+        if (opcode & INSTRUCTION_UNKNOWN) totals->unknown += all;
+    }
     for (unsigned kind = 1; kind < CALL_KINDS; kind++) {
         totals->by_kind[kind] += by_number[kind];
         totals->calls += by_number[kind];

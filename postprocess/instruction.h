@@ -102,10 +102,11 @@ struct instruction_totals {
     uint64_t lane_changes; /* lane */
     uint64_t ticks;
     uint64_t freed_twice; /* freed_twice */
+    uint64_t unknown;     /* calls with the flag *unknown*, also those behind freed_twice */
 };
 
-/* Adds the instructions of a block: to instructions, calls, by_kind, threads, lane_changes, ticks
- * and freed_twice. */
+/* Adds the instructions of a block: to instructions, calls, by_kind, threads, lane_changes, ticks,
+ * freed_twice and unknown. */
 void instruction_totals_add(struct instruction_totals *totals, const uint8_t *opcodes,
                             size_t count);
 

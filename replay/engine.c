@@ -41,6 +41,7 @@ void engine_take_back(struct instruction_totals *totals, const struct instructio
         totals->lane_changes -= number == INSTRUCTION_LANE;
         totals->threads -= number == INSTRUCTION_THREAD_BEGIN;
         totals->ticks -= number == INSTRUCTION_TICK;
+        totals->unknown -= unknown;
         totals->freed_twice -= number == INSTRUCTION_FREED_TWICE;
     }
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/call_table.h"
+#include "replay/warnings.h"
 
 const char *const report_status_names[] = {"complete", "cut", "failed"};
 const char *const report_recording_names[] = {"complete", "cut", "damaged"};
@@ -66,6 +67,11 @@ uint64_t report_net_rss_bytes(const struct report *report)
     uint64_t all = report->measurement.peak_rss_bytes, own = memory->own_bytes;
     uint64_t between = all > own ? all - own : 0;
     return between > memory->most_bytes ? between : memory->most_bytes;
+}
+
+uint64_t report_unknown_frees(const struct report *report)
+{
+    return report->totals.unknown - report->totals.freed_twice;
 }
 
 double report_fragmentation(const struct report *report)
@@ -163,7 +169,7 @@ static void print_latency(const struct report *report, FILE *to)
 static void print_too_small(const struct report *report, uint64_t rss, uint64_t live, FILE *to)
 {
     enum touch touch = report->options->policy.touch;
-    if (!report->engine->calls_allocator || (double)rss >= 0.995 * (double)live) return;
+    if (!report->engine->calls_allocator || !report_is_below_live(rss, live)) return;
     fprintf(to, "%-22s %s\n", "",
             touch == TOUCH_NONE || touch == TOUCH_LINE
                 ? "less than that: pages that nobody wrote to are not resident (--touch)"
@@ -245,6 +251,17 @@ static void print_addresses(const struct report *report, FILE *to)
     }
 }
 
+/* Of what the table does not say by itself. */
+static void print_warnings(const struct report *report, FILE *to)
+{
+    struct warning warnings[WARNINGS_MAX];
+    unsigned count = warnings_find(report, warnings);
+    for (unsigned i = 0; i < count; i++)
+        if (strcmp(warnings[i].key, "rss_below_live") != 0 &&
+            strcmp(warnings[i].key, "lost_events") != 0)
+            fprintf(to, "%-22s %s\n", "warning", warnings[i].text);
+}
+
 void report_print(const struct report *report, FILE *to)
 {
     const struct instruction_totals *totals = &report->totals;
@@ -282,6 +299,7 @@ void report_print(const struct report *report, FILE *to)
                 totals->freed_twice);
     if (totals->lost_events > 0)
         fprintf(to, "%-22s %" PRIu64 "\n", "lost events", totals->lost_events);
+    print_warnings(report, to);
 }
 
 /* ---- series ---- */

@@ -57,6 +57,15 @@ double report_events_per_second(const struct report *report);
 /* What replaying an event costs without the allocator; negative when that was not measured. */
 double report_own_cost_ns(const struct report *report);
 
+/* Frees and reallocs of objects whose allocation is not known, but for those freed twice. */
+uint64_t report_unknown_frees(const struct report *report);
+
+/* Whether resident memory is less than what live objects asked for, by more than rounding. */
+static inline bool report_is_below_live(uint64_t rss_bytes, uint64_t live_bytes)
+{
+    return (double)rss_bytes < 0.995 * (double)live_bytes;
+}
+
 /* Peak RSS without what the replay takes by itself: the most at a look, or more if the system saw
  * more in between. */
 uint64_t report_net_rss_bytes(const struct report *report);

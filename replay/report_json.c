@@ -7,6 +7,7 @@
 #include "common/call_table.h"
 #include "common/json_file.h"
 #include "common/metadata.h"
+#include "replay/warnings.h"
 
 static json_t *report_substituted_list(const struct report *report)
 {
@@ -231,6 +232,20 @@ static void report_set_addresses(json_t *object, const struct report *report)
     json_object_set_new(object, "address_mismatches", report_mismatches(&report->address_check));
 }
 
+static json_t *report_warnings(const struct report *report)
+{
+    struct warning warnings[WARNINGS_MAX];
+    unsigned count = warnings_find(report, warnings);
+    json_t *list = json_array();
+    for (unsigned i = 0; i < count; i++) {
+        json_t *one = json_object();
+        json_put_text(one, "key", warnings[i].key);
+        json_put_text(one, "text", warnings[i].text);
+        json_array_append_new(list, one);
+    }
+    return list;
+}
+
 static json_t *report_json(const struct report *report)
 {
     const struct instruction_totals *totals = &report->totals;
@@ -263,11 +278,13 @@ static json_t *report_json(const struct report *report)
     json_put_number(object, "ticks", totals->ticks);
     json_put_number(object, "lost_events", totals->lost_events);
     json_put_number(object, "freed_twice", totals->freed_twice);
+    json_put_number(object, "unknown_frees", report_unknown_frees(report));
     json_put_number(object, "realigned", report->realigned);
     json_put_number(object, "live_at_end", totals->live);
     report_set_memory(object, report);
     report_set_original(object, report);
     report_set_addresses(object, report);
+    json_object_set_new(object, "warnings", report_warnings(report));
     return object;
 }
 

@@ -1,0 +1,121 @@
+#include "replay/warnings.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* With fewer calls the start of a program is most of what is seen. */
+#define EVENTS_FEW 10000u
+
+/* ---- settings that a replay cannot show ---- */
+
+enum lack {
+    LACK_THREADS, /* one thread makes the calls of several */
+    LACK_CACHES,  /* and has one thread cache */
+    LACK_PACE,    /* it does not take as long as the original */
+    LACK_TIME,    /* and the allocator does not see the original's time either */
+    LACK_TOUCH    /* untouched memory is not resident */
+};
+
+static const char *const lack_texts[] = {
+    [LACK_THREADS] = "shows with threads only, and here one makes all calls (--engine threads)",
+    [LACK_CACHES] = "is about thread caches, and here all calls use the same (--engine threads)",
+    [LACK_PACE] = "is about a thread that wakes up from time to time, and here time goes faster "
+                  "(--speed 1)",
+    [LACK_TIME] = "is about time, and here time goes faster (--clock original)",
+    [LACK_TOUCH] = "is about memory that is written to, and here little is (--touch pages)",
+};
+
+/* A variable of the environment; if `part` is not NULL, one whose value has that. */
+static const struct {
+    const char *name, *part;
+    enum lack lack;
+} settings[] = {
+    {"MALLOC_ARENA_MAX", NULL, LACK_THREADS},
+    {"MALLOC_ARENA_TEST", NULL, LACK_THREADS},
+    {"GLIBC_TUNABLES", "malloc.arena", LACK_THREADS},
+    {"MALLOC_CONF", "narenas", LACK_THREADS},
+    {"MALLOC_CONF", "percpu_arena", LACK_THREADS},
+    {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", NULL, LACK_CACHES},
+    {"TCMALLOC_MAX_PER_CPU_CACHE_SIZE", NULL, LACK_THREADS},
+    {"GLIBC_TUNABLES", "malloc.tcache", LACK_CACHES},
+    {"MALLOC_CONF", "tcache", LACK_CACHES},
+    {"MALLOC_CONF", "background_thread:true", LACK_PACE},
+    {"MALLOC_CONF", "decay_ms", LACK_TIME},
+    {"MIMALLOC_RESET_DELAY", NULL, LACK_TIME},
+    {"MIMALLOC_DECOMMIT_DELAY", NULL, LACK_TIME},
+    {"MIMALLOC_PURGE_DELAY", NULL, LACK_TIME},
+    {"GLIBC_TUNABLES", "malloc.hugetlb", LACK_TOUCH},
+    {"MALLOC_CONF", "thp", LACK_TOUCH},
+    {"MIMALLOC_ALLOW_LARGE_OS_PAGES", NULL, LACK_TOUCH},
+};
+
+static bool is_lacking(const struct report *report, enum lack lack)
+{
+    const struct policy *policy = &report->options->policy;
+    bool one_thread = report->engine->drain == NULL && report->totals.threads > 1;
+    switch (lack) {
+    case LACK_THREADS: return one_thread;
+    case LACK_CACHES: return one_thread && !report->cache_switching;
+    case LACK_PACE: return policy->speed == 0;
+    case LACK_TIME: return policy->speed == 0 && !policy->original_clock;
+    case LACK_TOUCH: return policy->touch == TOUCH_NONE || policy->touch == TOUCH_LINE;
+    default: return false;
+    }
+}
+
+/* ---- all of them ---- */
+
+struct list {
+    struct warning *warnings;
+    unsigned count;
+};
+
+static void add(struct list *list, const char *key, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void add(struct list *list, const char *key, const char *format, ...)
+{
+    va_list arguments;
+    if (list->count == WARNINGS_MAX) return;
+    struct warning *warning = &list->warnings[list->count++];
+    warning->key = key;
+    va_start(arguments, format);
+    vsnprintf(warning->text, sizeof warning->text, format, arguments);
+    va_end(arguments);
+}
+
+static void find_settings(const struct report *report, struct list *list)
+{
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        const char *value = getenv(settings[i].name), *part = settings[i].part;
+        if (value == NULL || (part != NULL && strstr(value, part) == NULL)) continue;
+        if (!is_lacking(report, settings[i].lack)) continue;
+        add(list, "setting_not_shown", "%s%s%s%s %s", settings[i].name, part != NULL ? " (" : "",
+            part != NULL ? part : "", part != NULL ? ")" : "", lack_texts[settings[i].lack]);
+    }
+}
+
+unsigned warnings_find(const struct report *report, struct warning warnings[WARNINGS_MAX])
+{
+    const struct instruction_totals *totals = &report->totals;
+    const struct memory_look *end = &report->memory.end;
+    const bool calls = report->engine->calls_allocator;
+    const uint64_t rss = report_net_rss_bytes(report), unknown = report_unknown_frees(report);
+    struct list list = {.warnings = warnings};
+    if (calls && report_is_below_live(rss, report->peak_live_bytes))
+        add(&list, "rss_below_live", "peak RSS is less than live objects asked for");
+    else if (calls && report_is_below_live(end->rss_bytes, end->live_bytes))
+        add(&list, "rss_below_live", "RSS at the end is less than live objects asked for");
+    if (totals->calls < EVENTS_FEW)
+        add(&list, "few_events", "fewer than %u calls say more about the start of a program",
+            EVENTS_FEW);
+    if (unknown > 0)
+        add(&list, "unknown_frees",
+            "%" PRIu64 " frees and reallocs of objects whose allocation was not recorded", unknown);
+    if (totals->lost_events > 0)
+        add(&list, "lost_events", "the recording lost %" PRIu64 " calls", totals->lost_events);
+    if (calls) find_settings(report, &list);
+    return list.count;
+}
