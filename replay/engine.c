@@ -139,6 +139,11 @@ static void switch_note_addresses(struct engine_state *state, uint64_t *addresse
     state->executor.calls.addresses = addresses;
 }
 
+static uint64_t switch_free_all(struct engine_state *state)
+{
+    return executor_free_all(&state->executor);
+}
+
 static void switch_finish(struct engine_state *state)
 {
     executor_detach(&state->executor);
@@ -187,6 +192,7 @@ const struct engine engines[] = {
         .run = switch_run,
         .run_null = switch_run_null,
         .note_addresses = switch_note_addresses,
+        .free_all = switch_free_all,
         .finish = switch_finish,
     },
     {
@@ -198,6 +204,7 @@ const struct engine engines[] = {
         .run = threads_run,
         .carried_out = threads_carried_out,
         .drain = threads_drain,
+        .free_all = threads_free_all,
         .finish = threads_finish,
     },
     {

@@ -3,6 +3,7 @@
 #include "common/pages.h"
 #include "replay/new_handler.h"
 #include "replay/replay_thread.h"
+#include "replay/shared.h"
 
 struct engine_threads {
     struct work work;
@@ -122,6 +123,22 @@ bool threads_drain(struct engine_state *state)
     state->error = threads->pool.error;
     threads_take_back(threads, state->totals);
     return false;
+}
+
+/* By this thread, from slots whose object has not ended. */
+uint64_t threads_free_all(struct engine_state *state)
+{
+    const struct engine_threads *threads = state->threads;
+    const struct slots *slots = &threads->work.slots;
+    uint64_t freed = 0;
+    for (uint64_t slot = 0; slot < slots->used; slot++) {
+        void *object;
+        if (!slots->slots[slot].live) continue;
+        shared_get(&threads->pool.objects[slot], slots->slots[slot].generation, &object);
+        state->allocator->free(object);
+        freed++;
+    }
+    return freed;
 }
 
 void threads_finish(struct engine_state *state)

@@ -283,6 +283,14 @@ size_t executor_run(struct executor *executor, const struct instruction_batch *b
     return done;
 }
 
+uint64_t executor_free_all(struct executor *executor)
+{
+    const uint64_t freed = executor->live;
+    while (executor->live > 0)
+        executor->calls.allocator->free(executor->objects[--executor->live]);
+    return freed;
+}
+
 size_t executor_run_null(struct executor *executor, const struct instruction_batch *batch,
                          size_t from, size_t to)
 {

@@ -57,6 +57,9 @@ size_t executor_run(struct executor *executor, const struct instruction_batch *b
 size_t executor_run_null(struct executor *executor, const struct instruction_batch *batch,
                          size_t from, size_t to);
 
+/* Frees all objects that are alive, with free(). Returns how many. */
+uint64_t executor_free_all(struct executor *executor);
+
 void executor_close(struct executor *executor);
 
 #endif

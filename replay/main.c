@@ -36,7 +36,10 @@ static int finish(const struct options *options, const struct report *report, bo
         options->file != NULL && strcmp(options->file, "-") != 0 ? options->file : "standard input";
     bool table =
         opened && !options->quiet && (options->json == NULL || strcmp(options->json, "-") != 0);
-    if (table) report_print(report, stdout);
+    if (table && options->trace_run)
+        report_print_trace_run(report, stdout);
+    else if (table)
+        report_print(report, stdout);
     if (!write_files(options, report)) status = PROGRAM_FAILED;
     status = program_end(REPLAY_PROGRAM, status);
     if (report->status == REPORT_CUT && opened)

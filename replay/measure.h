@@ -9,7 +9,8 @@
 struct measurement {
     uint64_t
         wall_ns; /* sum of the timed parts, without the warm-up, and at last without timing_ns */
-    uint64_t timing_ns; /* what it took to time single calls */
+    uint64_t timing_ns;  /* what it took to time single calls */
+    uint64_t release_ns; /* of the time, what giving memory back took */
     uint64_t warmup_calls;
     uint64_t own_ns, own_calls; /* of what was carried out without the allocator */
     uint64_t started_ns;        /* clock when the replay began */

@@ -46,8 +46,12 @@ static int options_help(void)
         "      --cpu=LIST      run on these processors only, as in 0,2-3\n"
         "      --clock=WHICH   the time that the allocator sees: real (default), or original, as\n"
         "                      if the replay took as long as the original did\n"
+        "      --free-at-end   free what is alive at the end, when everything has been measured\n"
         "      --heap-calls    carry out calls on the whole heap too, as in the original\n"
         "      --limit=N       end after N calls\n"
+        "      --release-every=N[s|events]\n"
+        "                      have the allocator give unused memory back after every N calls, or\n"
+        "                      seconds of the original\n"
         "      --speed=FACTOR  so many times as fast as the original, by its clock; max\n"
         "                      (default): as fast as possible\n"
         "      --warmup=N      carry out the first N calls without measuring them\n"
@@ -57,6 +61,7 @@ static int options_help(void)
         "                      the table\n"
         "      --csv=PREFIX    write PREFIX.series.csv (memory over time) and PREFIX.latency.csv\n"
         "      --snapshot=FILE write where objects lie and which pages are resident at the end\n"
+        "      --report=STYLE  table (default), or trace_run: the lines of that program of glibc\n"
         "      --sample=N      time one call in N by itself, on average (default 1024); 0: none\n"
         "      --sample-offset=N\n"
         "                      time other calls than with another N (default 0)\n"
@@ -70,6 +75,7 @@ static int options_help(void)
         "\n"
         "Environment:\n"
         "  NO_THREAD_CACHE_SWITCH   when not empty, thread caches are not switched\n"
+        "  REPLAY_RELEASE_EVERY     as --release-every, for a setting of compare\n"
         "\n"
         "Exit status: 0 everything was carried out; 1 the stream is damaged or an instruction\n"
         "could not be carried out; 2 wrong options; 3 the stream was cut, what there was was\n"
@@ -91,6 +97,20 @@ static bool parse_speed(const char *text, double *speed)
     if (strcmp(text, "max") == 0) return true;
     *speed = strtod(text, &end);
     return end != text && *end == '\0' && *speed >= SPEED_MIN && *speed <= SPEED_MAX;
+}
+
+/* N, Nevents or Ns. */
+static bool parse_release(const char *text, struct policy *policy)
+{
+    char *end;
+    double number = strtod(text, &end);
+    bool seconds = strcmp(end, "s") == 0;
+    policy->release_every_calls = policy->release_every_ns = 0;
+    if (end == text || (!seconds && *end != '\0' && strcmp(end, "events") != 0)) return false;
+    if (!(number * (seconds ? 1e9 : 1) >= 1) || number > 1e15) return false;
+    *(seconds ? &policy->release_every_ns : &policy->release_every_calls) =
+        (uint64_t)(number * (seconds ? 1e9 : 1));
+    return true;
 }
 
 static bool parse_touch(const char *text, enum touch *touch)
@@ -134,8 +154,11 @@ enum {
     OPTION_CLOCK = 256,
     OPTION_CPU,
     OPTION_CSV,
+    OPTION_FREE_AT_END,
     OPTION_HEAP_CALLS,
     OPTION_LIMIT,
+    OPTION_RELEASE_EVERY,
+    OPTION_REPORT,
     OPTION_SAMPLE,
     OPTION_SAMPLE_OFFSET,
     OPTION_SNAPSHOT,
@@ -149,11 +172,14 @@ static const struct option option_names[] = {
     {"cpu", required_argument, NULL, OPTION_CPU},
     {"csv", required_argument, NULL, OPTION_CSV},
     {"engine", required_argument, NULL, 'e'},
+    {"free-at-end", no_argument, NULL, OPTION_FREE_AT_END},
     {"heap-calls", no_argument, NULL, OPTION_HEAP_CALLS},
     {"help", no_argument, NULL, 'h'},
     {"json", required_argument, NULL, 'j'},
     {"limit", required_argument, NULL, OPTION_LIMIT},
     {"quiet", no_argument, NULL, 'q'},
+    {"release-every", required_argument, NULL, OPTION_RELEASE_EVERY},
+    {"report", required_argument, NULL, OPTION_REPORT},
     {"sample", required_argument, NULL, OPTION_SAMPLE},
     {"sample-offset", required_argument, NULL, OPTION_SAMPLE_OFFSET},
     {"snapshot", required_argument, NULL, OPTION_SNAPSHOT},
@@ -191,7 +217,17 @@ static int options_take(struct options *options, int option, const char *argumen
     case OPTION_WARMUP:
         if (parse_count(argument, &policy->warmup_calls)) return -1;
         return program_usage_error(REPLAY_PROGRAM, "'%s' is no number of calls", argument);
+    case OPTION_RELEASE_EVERY:
+        options->release_every = argument;
+        if (parse_release(argument, policy)) return -1;
+        return program_usage_error(REPLAY_PROGRAM, "'%s' is no number of calls or seconds",
+                                   argument);
+    case OPTION_REPORT:
+        options->trace_run = strcmp(argument, "trace_run") == 0;
+        if (options->trace_run || strcmp(argument, "table") == 0) return -1;
+        return program_usage_error(REPLAY_PROGRAM, "there is no report '%s'", argument);
     case OPTION_SAMPLE:
+        options->sample_is_given = true;
         if (parse_count(argument, &policy->sample_every) &&
             policy->sample_every <= SAMPLE_EVERY_MAX)
             return -1;
@@ -208,6 +244,7 @@ static int options_take(struct options *options, int option, const char *argumen
         return -1;
     case OPTION_SNAPSHOT: options->snapshot = argument; return -1;
     case OPTION_CSV: options->csv = argument; return -1;
+    case OPTION_FREE_AT_END: policy->free_at_end = true; return -1;
     case OPTION_HEAP_CALLS: policy->heap_calls = true; return -1;
     case 'j': options->json = argument; return -1;
     case 'q': options->quiet = true; return -1;
@@ -229,9 +266,14 @@ int options_parse(int argc, char **argv, struct options *options)
         .switching_forbidden = no_switch != NULL && no_switch[0] != '\0',
     };
     options->policy.switching = !options->switching_forbidden;
+    options->release_every = getenv("REPLAY_RELEASE_EVERY");
+    if (options->release_every != NULL)
+        status = options_take(options, OPTION_RELEASE_EVERY, options->release_every);
     while (status < 0 && (option = getopt_long(argc, argv, "e:t:j:qhV", option_names, NULL)) != -1)
         status = options_take(options, option, optarg);
     if (status >= 0) return status;
+    /* As that program times each call. */
+    if (options->trace_run && !options->sample_is_given) options->policy.sample_every = 1;
     if (optind < argc) options->file = argv[optind++];
     if (optind < argc) return program_usage_error(REPLAY_PROGRAM, "more than one file");
     return -1;

@@ -11,11 +11,14 @@
 struct options {
     const struct engine *engine;
     struct policy policy;
-    const char *file;     /* NULL: the standard input */
-    const char *json;     /* NULL: none */
-    const char *snapshot; /* NULL: none */
-    const char *csv;      /* what names of files begin with; NULL: none */
-    const char *cpus;     /* as given; NULL: any processor */
+    const char *file;          /* NULL: the standard input */
+    const char *json;          /* NULL: none */
+    const char *release_every; /* as given; NULL: never */
+    bool trace_run;            /* the report is as that of glibc's trace_run */
+    bool sample_is_given;      /* --sample */
+    const char *snapshot;      /* NULL: none */
+    const char *csv;           /* what names of files begin with; NULL: none */
+    const char *cpus;          /* as given; NULL: any processor */
     cpu_set_t cpu_set;
     cpu_set_t cpus_allowed; /* what the process could use before --cpu */
     bool quiet;

@@ -27,15 +27,18 @@ extern const char *const policy_touch_names[]; /* by enum touch; in options.c */
 
 struct policy {
     enum touch touch;
-    bool original_clock;    /* the allocator is shown the original's time */
-    double speed;           /* times the original's; 0: as fast as possible */
-    uint64_t limit_calls;   /* the replay ends after so many, or POLICY_NO_LIMIT */
-    uint64_t warmup_calls;  /* the first ones, which are carried out but not measured */
-    uint64_t sample_every;  /* one call in so many is timed by itself, on average; 0: none */
-    uint64_t sample_offset; /* other calls are timed with each */
-    bool heap_calls;        /* calls on the whole heap are carried out */
-    bool switching;         /* thread caches may follow the lanes */
-    bool verify_addresses;  /* compare places with those of the original */
+    bool original_clock;          /* the allocator is shown the original's time */
+    double speed;                 /* times the original's; 0: as fast as possible */
+    uint64_t limit_calls;         /* the replay ends after so many, or POLICY_NO_LIMIT */
+    uint64_t warmup_calls;        /* the first ones, which are carried out but not measured */
+    uint64_t sample_every;        /* one call in so many is timed by itself, on average; 0: none */
+    uint64_t sample_offset;       /* other calls are timed with each */
+    uint64_t release_every_calls; /* the allocator gives memory back after so many; 0: never */
+    uint64_t release_every_ns;    /* of the original's time; 0: never */
+    bool free_at_end;             /* objects that are alive then are freed */
+    bool heap_calls;              /* calls on the whole heap are carried out */
+    bool switching;               /* thread caches may follow the lanes */
+    bool verify_addresses;        /* compare places with those of the original */
 };
 
 #endif

@@ -116,6 +116,9 @@ static void print_time(const struct report *report, FILE *to)
         fprintf(to, "%-22s %" PRIu64 " events, not in it\n", "  warm-up", measured->warmup_calls);
     if (own_ns >= 0 && report->engine->calls_allocator)
         fprintf(to, "%-22s %.2f ns per event\n", "  the replay's own", own_ns);
+    if (report->releases > 0)
+        fprintf(to, "%-22s %" PRIu64 " times by %s, %.6f s of it\n", "  memory given back",
+                report->releases, report->release_means, (double)measured->release_ns / 1e9);
     fprintf(to, "%-22s %.0f\n", "events per second", report_events_per_second(report));
     fprintf(to, "%-22s %.6f s elapsed, %.2f ns per event\n", "with reading",
             (double)measured->elapsed_ns / 1e9, (double)measured->elapsed_ns / calls);

@@ -32,6 +32,9 @@ struct report {
     unsigned busy_threads; /* with at least one call in LANE_SHARE; 0: not counted */
     uint64_t realigned;    /* calls whose alignment the allocator refused, made with another one */
     const char *heap_source;
+    const char *release_means; /* NULL: the allocator has none, or it was not asked for */
+    uint64_t releases;
+    uint64_t freed_at_end;
     struct series series;
     struct original original; /* what the recorded process used */
     struct memory memory;
@@ -42,6 +45,9 @@ struct report {
 
 /* Whether a kind of call that occurred was carried out as another one. */
 bool report_substituted(const struct report *report, unsigned kind);
+
+/* The lines that glibc's trace_run prints (REPORT.md). */
+void report_print_trace_run(const struct report *report, FILE *to);
 
 void report_print(const struct report *report, FILE *to);
 

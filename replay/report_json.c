@@ -86,6 +86,10 @@ static void report_set_policy(json_t *object, const struct options *options)
                         policy->limit_calls != POLICY_NO_LIMIT
                             ? json_integer((json_int_t)policy->limit_calls)
                             : json_null());
+    json_object_set_new(object, "release_every",
+                        options->release_every != NULL ? json_string(options->release_every)
+                                                       : json_null());
+    json_object_set_new(object, "free_at_end", json_boolean(policy->free_at_end));
     json_put_number(object, "warmup", policy->warmup_calls);
     json_put_number(object, "sample_every", policy->sample_every);
     json_put_number(object, "sample_offset", policy->sample_offset);
@@ -280,6 +284,11 @@ static json_t *report_json(const struct report *report)
     json_put_number(object, "freed_twice", totals->freed_twice);
     json_put_number(object, "unknown_frees", report_unknown_frees(report));
     json_put_number(object, "realigned", report->realigned);
+    json_put_number(object, "releases", report->releases);
+    json_put_text(object, "release_means",
+                  report->release_means != NULL ? report->release_means : "");
+    set_real(object, "release_seconds", (double)report->measurement.release_ns / 1e9);
+    json_put_number(object, "freed_at_end", report->freed_at_end);
     json_put_number(object, "live_at_end", totals->live);
     report_set_memory(object, report);
     report_set_original(object, report);

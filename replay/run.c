@@ -11,6 +11,7 @@
 #include "replay/ahead.h"
 #include "replay/lane_shares.h"
 #include "replay/looks.h"
+#include "replay/release.h"
 #include "replay/replay_thread.h"
 #include "replay/snapshot.h"
 
@@ -47,6 +48,8 @@ struct run {
     uint64_t slices; /* that were handed to the engine */
     uint64_t now_ns; /* when the latest one ended, or was handed over */
     struct looks looks;
+    struct release release;
+    uint64_t release_next_calls, release_next_ns; /* when memory is given back again */
     struct series_row row; /* the original's time and memory, by the latest tick */
 };
 
@@ -114,6 +117,27 @@ static bool run_end_warmup(struct run *run, uint64_t calls)
     return true;
 }
 
+/* Memory is given back, in the timed part; by threads, while others run. */
+static void run_release(struct run *run)
+{
+    struct measurement *measured = &run->report->measurement;
+    if (run->release.means == NULL) return;
+    uint64_t begin = measure_now_ns();
+    release_call(&run->release);
+    uint64_t took = measure_now_ns() - begin;
+    run->report->releases++;
+    measured->release_ns += took;
+    if (run->engine->drain == NULL) measured->wall_ns += took;
+}
+
+static void run_release_by_time(struct run *run)
+{
+    const uint64_t every = run->policy->release_every_ns;
+    if (every == 0 || run->row.original_ns < run->release_next_ns) return;
+    run_release(run);
+    run->release_next_ns = run->row.original_ns / every * every + every;
+}
+
 /* Waits until the original's time, stretched, has come. */
 static void run_wait(struct run *run)
 {
@@ -165,6 +189,7 @@ static void run_tick(struct run *run, const struct instruction_batch *batch,
     run->row.original_net_rss_bytes = has_usage ? original->net_bytes : 0;
     run->row.original_heap_bytes = operands[2];
     run_mark(run, calls_before + tick->calls, tick->live_bytes, true);
+    run_release_by_time(run);
     if (run->policy->speed > 0) run_wait(run);
 }
 
@@ -180,18 +205,34 @@ static size_t run_warm_at(const struct run *run, const struct instruction_batch 
     return batch_behind_call(batch, warmup - calls_before);
 }
 
+/* The index at which memory is given back next, by calls; SIZE_MAX when that is not in this batch. */
+static size_t run_release_at(const struct run *run, const struct instruction_batch *batch,
+                             uint64_t calls_before)
+{
+    if (run->policy->release_every_calls == 0) return SIZE_MAX;
+    size_t at = batch_behind_call(batch, run->release_next_calls - calls_before);
+    return at < batch->count ? at : SIZE_MAX;
+}
+
 /* The slices of a batch up to `end`. Returns the index of the first instruction that was not
  * carried out. */
 static size_t run_slices(struct run *run, const struct instruction_batch *batch, size_t end,
                          size_t warm_at, uint64_t calls_before)
 {
     const struct instruction_tick *tick = batch->ticks, *ticks_end = tick + batch->ticks_count;
+    size_t release_at = run_release_at(run, batch, calls_before);
     for (size_t from = 0, to; from < end; from = to) {
         to = tick < ticks_end && tick->at < end ? tick->at + 1 : end;
         if (from < warm_at && warm_at < to) to = warm_at;
+        if (from < release_at && release_at < to) to = release_at;
         size_t done = run_slice(run, batch, from, to);
         if (done < to) return done;
         if (tick < ticks_end && tick->at + 1 == to) run_tick(run, batch, tick++, calls_before);
+        if (to == release_at) {
+            run_release(run);
+            run->release_next_calls += run->policy->release_every_calls;
+            release_at = run_release_at(run, batch, calls_before);
+        }
         if (to == warm_at && !run_end_warmup(run, run->policy->warmup_calls)) return to;
     }
     return end;
@@ -278,6 +319,10 @@ static bool run_open(struct run *run, const struct options *options)
                          ERROR_NO_OFFSET, NULL);
     if (!calls && !lane_shares_open(&run->shares, &run->state.error)) return false;
     run->warm = run->policy->warmup_calls == 0;
+    run->release_next_calls = run->policy->release_every_calls;
+    run->release_next_ns = run->policy->release_every_ns;
+    if (calls && options->release_every != NULL) release_find(&run->release);
+    report->release_means = run->release.means;
     if (run->policy->original_clock) shown_clock_start();
     report->measurement.base_rss_bytes = looks_begin(&run->looks);
     progress_open(&run->progress, REPLAY_PROGRAM, "events", run->reader->input->fd,
@@ -317,6 +362,8 @@ void run_stream(const struct options *options, struct instruction_reader *reader
         const struct series_row last = run_row(&run, report->totals.calls, reader->objects.bytes);
         looks_end(&run.looks, &last);
         good = good && run_write_snapshot(&run, options->snapshot);
+        if (good && run.policy->free_at_end && run.engine->free_all != NULL)
+            report->freed_at_end = run.engine->free_all(&run.state);
         run.engine->finish(&run.state);
         report->realigned = run.state.realigned;
         progress_close(&run.progress);

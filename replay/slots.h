@@ -48,6 +48,7 @@ struct slots_object {
 struct slot {
     uint32_t next;      /* the free one behind this one */
     uint8_t generation; /* of the latest object, modulo 256; the first one is 1 */
+    bool live;          /* that has not ended */
 };
 
 struct slots {
@@ -99,6 +100,7 @@ static inline struct slots_object slots_take(struct slots *slots, struct slots_l
     } else {
         slot = slots_take_line(slots, lane);
     }
+    slots->slots[slot].live = true;
     return (struct slots_object){
         .slot = slot,
         .maker = (uint16_t)maker,
@@ -110,6 +112,7 @@ static inline struct slots_object slots_take(struct slots *slots, struct slots_l
  * is carried out. */
 static inline bool slots_end(struct slots *slots, struct slots_lane *lane, uint32_t slot)
 {
+    slots->slots[slot].live = false;
     if (lane->count >= SLOTS_KEPT || slots->slots[slot].generation % SLOTS_EPOCH == SLOTS_EPOCH - 1)
         return false;
     slots_keep(slots, lane, slot);

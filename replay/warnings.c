@@ -116,6 +116,8 @@ unsigned warnings_find(const struct report *report, struct warning warnings[WARN
             "%" PRIu64 " frees and reallocs of objects whose allocation was not recorded", unknown);
     if (totals->lost_events > 0)
         add(&list, "lost_events", "the recording lost %" PRIu64 " calls", totals->lost_events);
+    if (calls && report->options->release_every != NULL && report->release_means == NULL)
+        add(&list, "no_release", "%s has no call that gives memory back", report->allocator->name);
     if (calls) find_settings(report, &list);
     return list.count;
 }

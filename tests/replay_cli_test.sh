@@ -36,12 +36,13 @@ has() { # has KEY VALUE
 
 has_every_key() {
     for key in status recording limited program engine allocator allocator_path \
-        thread_cache_switching thread_caches touch cpu heap_calls clock speed limit warmup \
+        thread_cache_switching thread_caches touch cpu heap_calls clock speed limit warmup release_every free_at_end \
+        releases release_means release_seconds freed_at_end \
         sample_every sample_offset \
         events by_kind substituted measured_events events_per_second wall_seconds elapsed_seconds \
         user_seconds system_seconds reading_seconds minor_faults major_faults \
         own_cost_ns_per_event latency latency_clock latency_ns_per_tick latency_overhead_ns latency_resolution_ns \
-        thread_switches threads ticks lost_events freed_twice realigned live_at_end \
+        thread_switches threads ticks lost_events freed_twice realigned unknown_frees warnings live_at_end \
         peak_live_bytes peak_rss_bytes base_rss_bytes own_rss_bytes peak_net_rss_bytes \
         mean_net_rss_bytes end_net_rss_bytes end_live_bytes not_given_back_bytes looks \
         fragmentation_at_peak_rss fragmentation_most most_not_live_bytes \
@@ -377,10 +378,84 @@ if [ -z "$sanitized" ] && [ -z "$with_cxx" ]; then
         [ $(($(net libstdc++.so.6) - $(net ''))) -gt 500000 ]
 fi
 
+# --- giving memory back, freeing ---
+warns() { # warns KEY - in the last JSON report
+    sed -n '/"warnings": \[/,$p' "$scratch/json" | grep -q "\"key\": \"$1\""
+}
+jemalloc=$(echo "$installed" | grep jemalloc)
+gives_back() { # gives_back LIBRARY ENGINE - less than without it; some allocators only now and then
+    run_with "$1" --engine="$2" "$scratch/idle"
+    local before
+    before=$(value end_net_rss_bytes)
+    run_with "$1" --engine="$2" --release-every=1s "$scratch/idle"
+    has releases 5 && below end_net_rss_bytes $((before / 2)) && both 'given back *5 times by' . &&
+        run_with "$1" --engine="$2" --release-every=1000events "$scratch/idle" &&
+        has releases 41 && below end_net_rss_bytes $((before / 2))
+}
+for wrong in --release-every=0 --release-every=-1s --release-every=s --release-every=1m \
+    --report=short; do
+    run "$wrong" "$scratch/idle"
+    check "$wrong is a usage error" ended 2 'see replay --help'
+done
+for engine in switch threads; do
+    [ -n "$sanitized" ] || check "$engine: glibc gives memory back" gives_back '' $engine
+    for library in $tcmalloc $jemalloc; do
+        check "$engine: ${library##*/} gives memory back" gives_back "$library" $engine
+    done
+    run --engine=$engine --free-at-end --json="$scratch/json" "$scratch/idle"
+    check "$engine: what is alive at the end is freed" has freed_at_end 63
+    check "$engine: when it has been counted" has live_at_end 63
+done
+REPLAY_RELEASE_EVERY=2s run --json="$scratch/json" "$scratch/idle"
+check "a setting of compare" has release_every '"2s"'
+if [ -z "$sanitized" ]; then
+    CACHE_STUB_LOG=$scratch/log LD_PRELOAD=$stub "$replay" --release-every=1 --free-at-end \
+        --json="$scratch/json" "$scratch/lanes" >"$scratch/out" 2>"$scratch/err"
+    check "an allocator that cannot is named" warns no_release
+    check "each live object is freed once" [ "$(logged calls)" -eq \
+        $(($(value events) + $(value live_at_end))) ]
+fi
+
+# --- the report of trace_run ---
+trace_run_lines() { # in the order by which scripts read them
+    local n='[0-9][0-9,]*' at=0 line
+    local lines=("$n cycles" "$n usec wall time" "$n usec across 1 thread" \
+        "$n Kb Max RSS ($n -> $n)" "$n Kb Max Ideal RSS" '' 'sizeof ticks_t is 8' \
+        "Avg malloc time: *$n in 51,000 calls" "Avg calloc time: *0 in 0 calls" \
+        "Avg realloc time: *0 in 0 calls" "Avg free time: *$n in 50,000 calls" \
+        "Total call time: $n cycles")
+    while IFS= read -r line; do
+        echo "$line" | grep -q -x -- "${lines[at]}" || { echo "# $line"; return 1; }
+        at=$((at + 1))
+    done <"$scratch/out"
+    [ $at -eq ${#lines[@]} ]
+}
+"$make_instructions" churn 101000 1000 >"$scratch/churn.odd"
+run --report=trace_run --json="$scratch/json" "$scratch/churn.odd"
+check "--report=trace_run has its lines" trace_run_lines
+check "and times every call" has sample_every 1
+
+# --- warnings ---
+run --json="$scratch/json" "$scratch/kinds"
+check "unknown frees are counted" has unknown_frees 5
+check "and warned of" warns unknown_frees
+check "also in the table" both '^warning  *5 frees and reallocs of objects' .
+check "few calls are warned of" warns few_events
+check "and lost ones" warns lost_events
+run --touch=none --json="$scratch/json" "$scratch/idle"
+check "RSS below live bytes is warned of" warns rss_below_live
+MALLOC_ARENA_MAX=1 run --engine=switch --json="$scratch/json" "$scratch/lanes"
+check "a setting that one thread cannot show" both '^warning  *MALLOC_ARENA_MAX shows with threads' .
+MALLOC_ARENA_MAX=1 run --engine=threads --json="$scratch/json" "$scratch/lanes"
+check "but threads can" eval '! warns setting_not_shown'
+MALLOC_CONF=dirty_decay_ms:0 run --json="$scratch/json" "$scratch/churn"
+check "a setting that is about time" warns setting_not_shown
+MALLOC_CONF=dirty_decay_ms:0 run --clock=original --json="$scratch/json" "$scratch/churn"
+check "no other warning" eval '! warns .'
+
 # --- the original's time ---
 run --clock=fast "$scratch/idle"
 check "a clock that does not exist" ended 2 "there is no clock 'fast'"
-jemalloc=$(echo "$installed" | grep jemalloc)
 if [ -n "$jemalloc" ] && [ -z "$sanitized" ]; then
     # 40 MB are freed within the first second of five, and given back half a second later.
     export MALLOC_CONF=dirty_decay_ms:500,muzzy_decay_ms:0
