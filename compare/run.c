@@ -177,7 +177,7 @@ static bool check_counts(const json_t *facts, const json_t *report, char *why, s
 
 /* ---- which calls are timed ---- */
 
-/* Of the kind of allocation and of free that the table shows, the one with fewer calls; 1 without. */
+/* Of the kind of allocation and of free that the table shows, the one with fewer calls; else 1. */
 static json_int_t shown_calls(const struct compare *compare)
 {
     const json_t *by_kind = json_object_get(compare->facts, "by_kind");
@@ -190,8 +190,8 @@ static json_int_t shown_calls(const struct compare *compare)
     return least > 0 ? least : 1;
 }
 
-/* Rounds that do nothing but time calls, which makes a replay slower: half of the others at most, but
- * one. */
+/* Rounds that do nothing but time calls, which makes a replay slower: at least one, at most half as
+ * many as the others. */
 static unsigned timed_rounds(const struct compare *compare)
 {
     const json_int_t most = compare->options.rounds / 2;

@@ -7,7 +7,8 @@
  * is off costs nothing.
  *
  * Which calls are timed is random, so that no pattern of the program can hide from it, but the same
- * in every replay of a stream with the same policy. The clock is read right before and right behind the call. */
+ * in every replay of a stream with the same policy. The clock is read right before and right
+ * behind the call. */
 #ifndef MALLOCTAPE_REPLAY_CALLS_H
 #define MALLOCTAPE_REPLAY_CALLS_H
 

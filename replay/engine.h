@@ -68,8 +68,8 @@ struct engine {
     /* Makes the executor note the addresses of the batch there, by index, or stop (NULL). NULL when
      * the engine cannot. */
     void (*note_addresses)(struct engine_state *state, uint64_t *addresses);
-    /* Frees all objects that are alive: everything has been carried out. Returns how many. NULL when
-     * there are none. */
+    /* Frees all objects that are alive; everything has been carried out. Returns how many. NULL
+     * when there are none. */
     uint64_t (*free_all)(struct engine_state *state);
     /* Leaves the allocator as usable as it was before open(). */
     void (*finish)(struct engine_state *state);

@@ -28,7 +28,7 @@ struct latency_list {
     struct latency_sample *samples;
 };
 
-/* Samples of a batch, and of a thread that has no list for a whole batch: thousands would not fit. */
+/* Samples of a batch; of a thread, whose list is shorter, since there may be thousands. */
 #define LATENCY_BATCH_MAX  16384u
 #define LATENCY_THREAD_MAX 288u
 
@@ -42,8 +42,8 @@ struct latency {
     double ns_per_tick; /* set by latency_calibrate() */
 };
 
-/* Numbers of one kind, in nanoseconds; negative: not known, because too few calls were timed, or, of
- * the longest one, not all. */
+/* Numbers of one kind, in nanoseconds; negative: not known, because too few calls were timed, or,
+ * of the longest one, not all. */
 struct latency_numbers {
     uint64_t sampled;
     double mean, p50, p90, p99, p999, max;

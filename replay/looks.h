@@ -1,13 +1,13 @@
 /* looks - looks at the memory of the replay, at points of the stream.
  *
  *   instruction stream    ---------|--------|-----|---------|------>   marks: ticks, ends of blocks
- *   carried out           ~~~~~~~~~~~~~~~~~~~~~>                       by threads, later than handed
- *                                           ^                          over
+ *   carried out           ~~~~~~~~~~~~~~~~~~~~~>                       by threads, later than
+ *                                           ^                          handed over
  *                                     one look, for all marks that were passed
  *
  * A mark says what is true there: calls so far, live bytes, the original's time and memory. It is
- * set when the slice of the stream that ends there is handed to the engine. Once that slice has been
- * carried out, and it is time for another look, the mark and what is seen then become a row.
+ * set when the slice of the stream that ends there is handed to the engine. Once that slice has
+ * been carried out, and it is time for another look, the mark and what is seen then become a row.
  *
  * One thread. */
 #ifndef MALLOCTAPE_REPLAY_LOOKS_H

@@ -1,4 +1,4 @@
-/* release - has the allocator give unused memory back to the system, as programs do from time to time.
+/* release - has the allocator give unused memory back to the system, as programs do now and then.
  *
  * Each allocator has a call of its own for it; REPORT.md, "Giving memory back", has the table.
  *

@@ -205,7 +205,7 @@ static size_t run_warm_at(const struct run *run, const struct instruction_batch 
     return batch_behind_call(batch, warmup - calls_before);
 }
 
-/* The index at which memory is given back next, by calls; SIZE_MAX when that is not in this batch. */
+/* The index at which memory is given back next, by calls; SIZE_MAX: not in this batch. */
 static size_t run_release_at(const struct run *run, const struct instruction_batch *batch,
                              uint64_t calls_before)
 {
