@@ -139,7 +139,7 @@ LATENCY(max)
 /* ---- the table ---- */
 
 #define LATENCY_LINES(kind, group)                                            \
-    {#kind "_sampled", group, "sampled", "", 1, 0, 0, NULL, kind##_sampled},  \
+    {#kind "_sampled", group, "sampled", "calls", 1, 0, 0, NULL, kind##_sampled},  \
         {#kind "_mean_ns", group, "mean", "ns", 1, 1, 0, NULL, kind##_mean},  \
         {#kind "_p50_ns", group, "p50", "ns", 1, 0, 5, NULL, kind##_p50},     \
         {#kind "_p90_ns", group, "p90", "ns", 1, 0, 0, NULL, kind##_p90},     \

@@ -35,13 +35,7 @@ def differences(name, report, original)
                            end
 end
 
-NOTE = <<~TEXT
-  Wall time is that of the calls and of a write to each page of an object, without reading the
-  trace. Peak RSS is the allocator's: the program's code and what it maps itself are not in it.
-TEXT
-
 def notes_print(recorded, ordered, replayed)
-  puts '', NOTE if replayed
   if replayed && ordered['threads'] == 1
     puts 'The program had one thread, so there was no thread cache to switch.'
   end
