@@ -420,8 +420,9 @@ static void look_at_changed(struct call_writer *writer)
     writer->changed_first = writer->changed_count = 0;
 }
 
-/* The oldest held call is the first of its thread, so it waits for a name. */
-bool call_writer_release_oldest(struct call_writer *writer)
+/* Lets the call go on that has been held longest, which is the first of its thread and so waits for
+ * a name. False: there is none. */
+static bool release_oldest(struct call_writer *writer)
 {
     uint32_t one = writer->oldest;
     if (one == 0 || error_is_set(&writer->error)) return false;
@@ -433,7 +434,8 @@ bool call_writer_release_oldest(struct call_writer *writer)
 
 /* ---- for readers ---- */
 
-bool call_writer_is_held(const struct call_writer *writer)
+/* Whether calls of the current thread are held. */
+static bool is_held(const struct call_writer *writer)
 {
     return writer->has_threads && writer->thread != NO_THREAD &&
            writer->threads[writer->thread].first != 0;
@@ -442,9 +444,9 @@ bool call_writer_is_held(const struct call_writer *writer)
 static bool put(struct call_writer *writer, const struct call *call)
 {
     if (writer->thread == NO_THREAD) call_writer_thread(writer, 0);
-    if (writer->held_count == CALLS_HELD_MAX) call_writer_release_oldest(writer);
+    if (writer->held_count == CALLS_HELD_MAX) release_oldest(writer);
     if (error_is_set(&writer->error)) return false;
-    bool behind = call_writer_is_held(writer);
+    bool behind = is_held(writer);
     bool expects = writer->held_count > 0 && expects_object(writer, call);
     uint64_t name = behind ? 0 : awaited(writer, call, expects);
     if (behind || name != 0) {
@@ -503,7 +505,7 @@ void call_writer_time(struct call_writer *writer, uint64_t ns, uint64_t rss)
 /* No call of the file is left. */
 static void let_all_go(struct call_writer *writer)
 {
-    while (call_writer_release_oldest(writer)) {}
+    while (release_oldest(writer)) {}
     if (writer->latest_ns > writer->ticked_ns) put_tick(writer, writer->latest_ns);
 }
 

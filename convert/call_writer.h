@@ -98,12 +98,6 @@ bool call_writer_put(struct call_writer *writer, const struct call *call);
 /* Whether an object of this name is alive, as far as calls have been written. */
 bool call_writer_is_live(const struct call_writer *writer, uint64_t name);
 
-/* Whether calls of the current thread are held back. */
-bool call_writer_is_held(const struct call_writer *writer);
-
-/* Lets the call go on that has been held back longest. False: there is none. */
-bool call_writer_release_oldest(struct call_writer *writer);
-
 /* The time of the file, in nanoseconds since whatever: becomes a tick now and then. Times that go
  * back are ignored. `rss`: 0 where it is not known. */
 void call_writer_time(struct call_writer *writer, uint64_t ns, uint64_t rss);

@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "common/call_table.h"
 #include "common/json_file.h"
+#include "convert/files.h"
 #include "inspect/ordered.h"
 
 static const char help_text[] =
@@ -75,6 +76,8 @@ static int options_parse(struct options *options, int count, char **words)
     if (options->output == NULL) return cli_usage_error(&cli_export, "-o OUT is needed") + 1;
     if (optind + 1 != count) return cli_usage_error(&cli_export, "one trace, please") + 1;
     options->trace = words[optind];
+    if (files_are_same(options->trace, options->output))
+        return cli_usage_error(&cli_export, "%s would be read and written", options->output) + 1;
     return 0;
 }
 

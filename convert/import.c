@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "common/call_table.h"
 #include "common/json_file.h"
+#include "convert/files.h"
 #include "convert/formats.h"
 
 static const char help_text[] =
@@ -79,6 +80,10 @@ static int options_parse(struct options *options, int count, char **words)
         return cli_usage_error(&cli_import, "there is no format '%s'", options->from) + 1;
     options->files = words + optind;
     options->files_count = count - optind;
+    for (int i = 0; i < options->files_count; i++)
+        if (files_are_same(options->files[i], options->output))
+            return cli_usage_error(&cli_import, "%s would be read and written", options->output) +
+                   1;
     return 0;
 }
 

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "convert/temporary.h"
+#include "convert/files.h"
 
 const struct error_kind source_errors[] = {SOURCE_ERROR_LIST(ERROR_LIST_KIND)};
 
@@ -196,7 +196,7 @@ bool source_map(struct source *source)
         source->end_offset = bytes;
         return map_file(source, source->fd, bytes, skipped);
     }
-    int fd = temporary_file(&source->error);
+    int fd = file_temporary(&source->error);
     if (fd < 0) return false;
     bytes = 0;
     bool good = unpack(source, fd, &bytes) && map_file(source, fd, bytes, 0);

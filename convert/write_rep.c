@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "convert/export.h"
-#include "convert/temporary.h"
+#include "convert/files.h"
 
 struct state {
     FILE *operations;
@@ -17,7 +17,7 @@ static bool rep_open(struct export *export)
 {
     struct state *state = export->state = calloc(1, sizeof *state);
     if (state == NULL) return error_set_system(&export->error, "no memory");
-    int file = temporary_file(&export->error);
+    int file = file_temporary(&export->error);
     if (file < 0) return false;
     state->operations = fdopen(file, "w+");
     if (state->operations != NULL) return true;

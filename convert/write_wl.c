@@ -23,8 +23,8 @@
 #include <unistd.h>
 
 #include "convert/export.h"
+#include "convert/files.h"
 #include "convert/names.h"
-#include "convert/temporary.h"
 
 enum { CHUNK_BYTES = 4096, OPERATION_BYTES_MAX = 1 + 3 * WL_INTEGER_BYTES, PAGE_BYTES = 4096 };
 
@@ -387,7 +387,7 @@ static bool wl_open(struct export *export)
 {
     struct state *state = export->state = calloc(1, sizeof *state);
     if (state == NULL) return fail(export, "no memory");
-    state->file = temporary_file(&export->error);
+    state->file = file_temporary(&export->error);
     if (state->file < 0) return false;
     state->pointers_count = 1; /* 0 is NULL */
     state->window.number = 1;

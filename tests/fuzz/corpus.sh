@@ -1,7 +1,7 @@
 #!/bin/bash
 # corpus.sh DIRECTORY - what the fuzzers begin with: DIRECTORY/raw, DIRECTORY/spool and
-# DIRECTORY/instructions, full of small samples and simulated recordings, and DIRECTORY/import-FORMAT
-# with small files of each format.
+# DIRECTORY/instructions, full of small samples and simulated recordings, and for each format
+# DIRECTORY/import-FORMAT with small files of it.
 set -euo pipefail
 
 build_dir=$MALLOCTAPE_BUILD
