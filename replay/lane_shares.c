@@ -1,6 +1,7 @@
 #include "replay/lane_shares.h"
 
-#include "common/call_table.h"
+#include <string.h>
+
 #include "common/pages.h"
 
 #define CALLS_BYTES (INSTRUCTION_LANES_MAX * sizeof(uint64_t))
@@ -17,18 +18,20 @@ void lane_shares_close(struct lane_shares *shares)
     shares->calls = NULL;
 }
 
+/* From one lane instruction to the next. The few other instructions that are no calls count, too. */
 void lane_shares_add(struct lane_shares *shares, const struct instruction_batch *batch)
 {
+    const uint8_t *at = batch->opcodes, *const end = at + batch->count, *lane;
     const struct instruction *next = batch->at;
-    for (size_t i = 0; i < batch->count; i++) {
-        bool plain = instruction_effects[batch->opcodes[i]] != INSTRUCTION_NOT_PLAIN;
-        const struct instruction *one = plain ? NULL : next++;
-        bool call = plain || instruction_number(one) < CALL_KINDS;
-        if (!plain && one->opcode == INSTRUCTION_LANE)
-            shares->lane = batch->operands[one->operand_at];
-        shares->calls[shares->lane] += call;
-        shares->all += call;
+    for (; (lane = memchr(at, INSTRUCTION_LANE, (size_t)(end - at))) != NULL; at = lane + 1) {
+        shares->calls[shares->lane] += (uint64_t)(lane - at);
+        shares->all += (uint64_t)(lane - at);
+        while (next->opcode != INSTRUCTION_LANE)
+            next++;
+        shares->lane = batch->operands[next++->operand_at];
     }
+    shares->calls[shares->lane] += (uint64_t)(end - at);
+    shares->all += (uint64_t)(end - at);
 }
 
 unsigned lane_shares_busy(const struct lane_shares *shares)
