@@ -237,6 +237,14 @@ static void rows_close(struct compare *compare)
     compare_recorded_close(compare);
 }
 
+bool compare_is_whole(const struct compare *compare)
+{
+    const char *recording = json_string_value(json_object_get(compare->facts, "recording"));
+    const char *status = json_string_value(json_object_get(compare->facts, "status"));
+    return status != NULL && strcmp(status, "complete") == 0 &&
+           (recording == NULL || strcmp(recording, "complete") == 0);
+}
+
 /* ---- from trace to numbers ---- */
 
 static bool replay_find(struct compare *compare)
@@ -288,15 +296,6 @@ static bool write_html(const struct compare *compare, const char *path)
     return done;
 }
 
-/* Whether the trace has everything that the program did. */
-static bool is_whole(const struct compare *compare)
-{
-    const char *recording = json_string_value(json_object_get(compare->facts, "recording"));
-    const char *status = json_string_value(json_object_get(compare->facts, "status"));
-    return status != NULL && strcmp(status, "complete") == 0 &&
-           (recording == NULL || strcmp(recording, "complete") == 0);
-}
-
 static int tell(const struct compare *compare)
 {
     const struct compare_options *options = &compare->options;
@@ -308,7 +307,7 @@ static int tell(const struct compare *compare)
     if (options->json != NULL) good = write_json(compare, options->json) && good;
     if (options->html != NULL) good = write_html(compare, options->html) && good;
     if (!good) return PROGRAM_FAILED;
-    return is_whole(compare) ? PROGRAM_OK : PROGRAM_CUT;
+    return compare_is_whole(compare) ? PROGRAM_OK : PROGRAM_CUT;
 }
 
 /* Before the time is spent on what could then not be written. */

@@ -88,6 +88,9 @@ const char *compare_row_name(const struct compare_row *row);
 /* Whether it is `none`. */
 bool compare_row_is_nothing(const struct compare_row *row);
 
+/* Whether the trace has everything that the program did. */
+bool compare_is_whole(const struct compare *compare);
+
 /* A report of a row that did not fail and is not `none`, for what they have in common; NULL: there
  * is no such row. */
 const json_t *compare_any_report(const struct compare *compare);

@@ -138,15 +138,15 @@ LATENCY(max)
 
 /* ---- the table ---- */
 
-#define LATENCY_LINES(kind, group)                                            \
-    {#kind "_sampled", group, "sampled", "calls", 1, 0, 0, NULL, kind##_sampled},  \
-        {#kind "_mean_ns", group, "mean", "ns", 1, 1, 0, NULL, kind##_mean},  \
-        {#kind "_p50_ns", group, "p50", "ns", 1, 0, 5, NULL, kind##_p50},     \
-        {#kind "_p90_ns", group, "p90", "ns", 1, 0, 0, NULL, kind##_p90},     \
-        {#kind "_p99_ns", group, "p99", "ns", 1, 0, 6, NULL, kind##_p99},     \
-        {#kind "_p999_ns", group, "p99.9", "ns", 1, 0, 7, NULL, kind##_p999}, \
-    {                                                                         \
-#kind "_max_ns", group, "max", "ns", 1, 0, 0, NULL, kind##_max        \
+#define LATENCY_LINES(kind, group)                                                \
+    {#kind "_sampled", group, "sampled", "calls", 1, 0, 0, NULL, kind##_sampled}, \
+        {#kind "_mean_ns", group, "mean", "ns", 1, 1, 0, NULL, kind##_mean},      \
+        {#kind "_p50_ns", group, "p50", "ns", 1, 0, 5, NULL, kind##_p50},         \
+        {#kind "_p90_ns", group, "p90", "ns", 1, 0, 0, NULL, kind##_p90},         \
+        {#kind "_p99_ns", group, "p99", "ns", 1, 0, 6, NULL, kind##_p99},         \
+        {#kind "_p999_ns", group, "p99.9", "ns", 1, 0, 7, NULL, kind##_p999},     \
+    {                                                                             \
+#kind "_max_ns", group, "max", "ns", 1, 0, 0, NULL, kind##_max            \
     }
 
 const struct compare_number compare_numbers[] = {

@@ -47,7 +47,7 @@ static bool is_launcher(const char *program)
     return false;
 }
 
-static bool collect_of_trace(struct compare *compare)
+static bool collect_launcher(struct compare *compare)
 {
     const json_t *facts = compare->facts;
     const char *program = json_string_value(json_object_get(facts, "program"));
@@ -60,13 +60,24 @@ static bool collect_of_trace(struct compare *compare)
                slash != NULL ? slash + 1 : program);
 }
 
+static bool collect_of_trace(struct compare *compare)
+{
+    long long lost = json_integer_value(json_object_get(compare->facts, "lost_events"));
+    if (!compare_is_whole(compare) &&
+        !add(compare, NULL, NULL, "the recording was cut short or is damaged: not all is in it"))
+        return false;
+    if (lost > 0 && !add(compare, NULL, NULL, "%lld calls were lost while recording", lost))
+        return false;
+    return collect_launcher(compare);
+}
+
 /* ---- what reports say ---- */
 
 /* Of a report's warnings: those that compare says by itself are left out. */
 static bool is_told_otherwise(const char *key)
 {
     return strcmp(key, "few_events") == 0 || strcmp(key, "rss_below_live") == 0 ||
-           strcmp(key, "setting_not_shown") == 0;
+           strcmp(key, "setting_not_shown") == 0 || strcmp(key, "lost_events") == 0;
 }
 
 static const json_t *warnings_of(const struct compare_row *row)

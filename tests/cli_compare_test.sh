@@ -72,7 +72,7 @@ compares_odd_path() {
 }
 tells_cut() {
     head -c 60000 lanes >cut && exits 3 compare cut -r 1 -a glibc --json f.json &&
-        json f.json "$all_complete"
+        json f.json "$all_complete" && prints '^! the recording was cut short'
 }
 refuses_damage() {
     { head -c 50000 lanes && head -c 1000 /dev/zero && tail -c +51001 lanes; } >damaged &&
