@@ -8,6 +8,7 @@ require 'open3'
 require 'tmpdir'
 require_relative 'tap'
 require_relative 'convert/program'
+require_relative 'convert/workload'
 
 def run(*words)
   messages, status = Open3.capture2e(*words)
@@ -63,6 +64,19 @@ def round_trip(name, raw)
   end
 end
 
+# The .wl of a recording, with threads at any speed.
+def any_speed(name, raw)
+  peak = dump_of_raw(raw).peak_bytes
+  malloctape('export', '--quiet', '--to', 'wl', raw, '-o', 'exported')
+  workload = Workload.new(File.binread('exported'))
+  peaks = (1..size(6, 100)).map { |seed| workload.run(Random.new(seed)) }
+  far = peaks.reject { |other| (other - peak).abs <= peak / 100 }
+  report far.empty?, "#{name}: a .wl keeps its peak at any speed of the threads",
+         far.map { |other| "a peak of #{peak} bytes became #{other}" }
+rescue RuntimeError => e
+  report false, "#{name}: a .wl keeps its peak at any speed of the threads", [e.message]
+end
+
 def dump_of_raw(raw)
   run("#{BUILD}/bin/postprocess", '--quiet', raw, 'ordered')
   dump('ordered')
@@ -85,7 +99,8 @@ def redis
                  '--save', '', '--io-threads', '3', '--io-threads-do-reads', 'yes', out: 'log',
                  err: 'log')
   wait_for_socket
-  run('redis-benchmark', '-s', 'socket', '-q', '-t', 'set,lpush,hset,zadd', '-n', '2000')
+  run('redis-benchmark', '-s', 'socket', '-q', '-t', 'set,lpush,hset,zadd', '-n',
+      size(300, 20_000).to_s)
   system('redis-cli', '-s', 'socket', 'shutdown', 'nosave', out: 'log', err: 'log')
   Process.wait(server)
   round_trip('redis-server', 'redis.raw.lz4')
@@ -93,17 +108,19 @@ end
 
 def installed?(program) = system("command -v #{program} >#{File::NULL}")
 
-plan 8
+plan 10
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory) do
     workload('threads', '50')
     workload('handoff', '3', '2000', 'log')
+    any_speed('threads', 'threads.raw.lz4')
+    any_speed('handoff', 'handoff.raw.lz4')
     workload('churn', '1', '200', '5000')
     if installed?('redis-server') && installed?('redis-benchmark')
       redis
     else
-      2.times { |i| puts "ok #{7 + i} # SKIP redis-server: not installed" }
+      2.times { |i| puts "ok #{9 + i} # SKIP redis-server: not installed" }
     end
   end
 end
