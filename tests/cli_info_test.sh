@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 22
+plan 23
 
 raw_example() {
     sample raw_example
@@ -37,6 +37,33 @@ memory_and_time() {
     sample verify_raw
     exits 0 info --json j verify_raw && prints '^peak RSS  *0.0 MiB$' &&
         json j 'j.values_at("peak_rss_bytes", "recorder_bytes", "user_ns") == [8192, nil, nil]'
+}
+
+# The recorder keeps its mappings out of core dumps ("dd"), so smaps can tell how much they have: in
+# a process and in a child, which has not all of its parent's.
+recorder_as_in_smaps() {
+    local pid bytes
+    record forks.%p.lz4 perl -MPOSIX -e '
+        sub own {
+            my ($rss, $sum);
+            open(my $smaps, "<", "/proc/self/smaps");
+            while (<$smaps>) {
+                $rss = $1 if /^Rss: *(\d+)/;
+                $sum += $rss if /^VmFlags.* dd/;
+            }
+            syswrite(STDOUT, "$$ " . $sum * 1024 . "\n");
+        }
+        my @kept = map { "x" x 1000 } 1 .. 20_000;
+        my $child = fork;
+        my @more = map { "y" x 100 } 1 .. 100_000;
+        waitpid($child, 0) if $child;
+        own();
+        POSIX::_exit(0);'
+    [ "$(wc -l <printed)" = 2 ] && while read -r pid bytes; do
+        exits 0 info --json j "forks.$pid.lz4" &&
+            json j "(j['recorder_bytes'] - $bytes).abs < 200_000" ||
+            { echo "# process $pid: $bytes bytes"; grep recorder_bytes j; return 1; }
+    done <printed
 }
 
 instructions_example() {
@@ -191,6 +218,8 @@ check 'a raw stream' raw_example
 check 'an instruction stream' instructions_example
 check 'events by kind are those of the dump' everything_is_counted
 check 'memory and processor time, where the recorder says them' memory_and_time
+[ -n "$sanitized" ] ||
+    check "the recorder's memory is what the system says" recorder_as_in_smaps
 check 'live objects' live_objects
 check 'objects that were freed twice' freed_twice
 check '--json - writes JSON instead of text' json_instead_of_text
