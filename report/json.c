@@ -305,6 +305,7 @@ json_t *report_json(const struct report_trace *trace)
     put_reallocs(object, tally);
     put_alignments(object, tally);
     put_timeline(object, &tally->timeline);
+    if (trace->depths != NULL) json_object_set_new(object, "depths", depths_json(trace->depths));
     if (trace->under != NULL) json_object_set_new(object, "under", under_json(trace->under));
     return object;
 }

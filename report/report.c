@@ -22,6 +22,8 @@ static const char help_text[] =
     "      --html FILE      write a page with charts, for any browser (of one trace)\n"
     "      --call-sizes FILE\n"
     "                       write the size that each call asks for, one a line (of one trace)\n"
+    "      --depths         of a recording, a file: how many calls the thread cache served, a\n"
+    "                       central list, the page heap (reads it a second time)\n"
     "      --under ALLOCATOR\n"
     "                       replay the trace under tcmalloc, glibc, jemalloc, mimalloc or the\n"
     "                       path of a library, and say which objects keep its pages resident\n"
@@ -42,6 +44,7 @@ struct options {
     const char *json, *html, *under, *call_sizes; /* NULL: none */
     struct report_limit limits[LIMITS_MAX];
     unsigned limits_count;
+    bool depths;
 };
 
 /* ---- the command line ---- */
@@ -64,10 +67,15 @@ static bool words_parse(struct options *options, int count, char **words)
         cli_usage_error(&cli_report, count == 0 ? "which trace?" : "one or two traces, please");
         return false;
     }
-    const bool of_one =
-        options->html != NULL || options->under != NULL || options->call_sizes != NULL;
+    const bool of_one = options->html != NULL || options->under != NULL ||
+                        options->call_sizes != NULL || options->depths;
     if (of_one && count == TRACES_MAX) {
-        cli_usage_error(&cli_report, "--html, --under and --call-sizes: one trace, please");
+        cli_usage_error(&cli_report,
+                        "--html, --under, --depths and --call-sizes: one trace, please");
+        return false;
+    }
+    if (options->depths && strcmp(words[0], "-") == 0) {
+        cli_usage_error(&cli_report, "--depths: a recording is read twice and has to be a file");
         return false;
     }
     if (options->under != NULL && !compare_find_knows(options->under)) {
@@ -91,6 +99,7 @@ static int options_parse(struct options *options, int count, char **words)
                                           {"html", required_argument, NULL, 'H'},
                                           {"call-sizes", required_argument, NULL, 's'},
                                           {"under", required_argument, NULL, 'u'},
+                                          {"depths", no_argument, NULL, 'd'},
                                           {"fail-if", required_argument, NULL, 'f'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
@@ -101,6 +110,7 @@ static int options_parse(struct options *options, int count, char **words)
         case 'j': options->json = optarg; break;
         case 'H': options->html = optarg; break;
         case 's': options->call_sizes = optarg; break;
+        case 'd': options->depths = true; break;
         case 'u': options->under = optarg; break;
         case 'f': good = limit_add(options, optarg); break;
         case 'h': return program_help(help_text) + 1;
@@ -201,8 +211,13 @@ static int read_all(const struct options *options, struct report_trace *traces)
 
 static int report_all(const struct options *options, struct report_trace *traces)
 {
+    static struct depths depths;
     int status = read_all(options, traces);
     if (status == PROGRAM_FAILED) return status;
+    if (options->depths) {
+        if (depths_read(&depths, options->paths[0]) == PROGRAM_FAILED) return PROGRAM_FAILED;
+        traces[0].depths = &depths;
+    }
     if (!(options->traces == 1 ? tell_one : tell_two)(traces, options)) return PROGRAM_FAILED;
     return keeps_limits(options, traces) ? status : PROGRAM_CUT;
 }

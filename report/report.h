@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "report/depths.h"
 #include "report/tally.h"
 #include "report/under.h"
 
@@ -22,7 +23,8 @@ struct report_trace {
     double start_s;                              /* since the epoch; 0: unknown */
     const char *status;                          /* "complete", "cut" or "damaged" */
     struct tally tally;
-    const struct under *under; /* what keeps pages resident, or NULL */
+    const struct under *under;   /* what keeps pages resident, or NULL */
+    const struct depths *depths; /* how far calls went, or NULL */
 };
 
 /* Reads a whole trace, from `file`, which is called `path`, and writes its sizes to

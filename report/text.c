@@ -330,5 +330,6 @@ void report_print(const struct report_trace *trace, FILE *to)
     print_rounding(tally, to);
     print_ages(tally, to);
     print_threads(tally, to);
+    if (trace->depths != NULL) depths_print(trace->depths, to);
     if (trace->under != NULL) under_print(trace->under, to);
 }

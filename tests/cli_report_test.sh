@@ -8,7 +8,7 @@ set -euo pipefail
 make_instructions=$build_dir/tests/tools/make_instructions
 rounding_check=$build_dir/tests/tools/rounding_check
 
-plan 32
+plan 34
 
 # counted FILE - whether every number of report.json is what the lines of a dump of FILE add up to.
 counted() {
@@ -172,6 +172,45 @@ exports_avro() {
         [ "$(tail -n +2 lines | cksum)" = "$(tail -n +2 avro_objects | cksum)" ]
 }
 
+# --- how far calls go ---
+
+# The same from the lines of a dump: numbers before a call are of the next one of the lane, those
+# after it of the latest.
+counts_depths() {
+    exits 0 report threads.raw.lz4 --depths --json f.json &&
+        prints '^served by  *calls  *the thread.s cache' &&
+        "$bin/malloctape" dump threads.raw.lz4 | ruby -rjson -e '
+            entered = Hash.new(0)
+            calls = Hash.new { |all, lane| all[lane] = [] }
+            lists = Hash.new(0)
+            $stdin.each_line do |line|
+                lane, words = line[/ L(\d+) #\d+ /, 1], line.split.drop(3)
+                next unless lane
+                depth = words[1] == "page_heap" ? 2 : 1
+                if words[0]&.start_with?("sequence_")
+                    lists[words[1, 2].join(" ")[/class \d+|page_heap/]] += 1
+                end
+                case words[0]
+                when "sequence_before" then entered[lane] = [entered[lane], depth].max
+                when "sequence_after" then calls[lane].last[1] = [calls[lane].last[1], depth].max
+                when "malloc", "calloc", "free"
+                    calls[lane] << [words[0] == "free", entered.delete(lane) || 0]
+                end
+            end
+            all = calls.values.flatten(1).tally
+            told = JSON.parse(File.read("f.json"))["depths"]
+            same = { "allocations" => false, "frees" => true }.all? { |key, frees|
+                told[key].values == [0, 1, 2].map { |depth| all.fetch([frees, depth], 0) } }
+            exit same && told["page_heap_entries"] == lists["page_heap"] &&
+                told["central_lists"].to_h { |one| ["class #{one["class"]}", one["entries"]] } ==
+                    lists.reject { |name, _| name == "page_heap" } &&
+                        told["allocations"]["central"] > 0 && told["frees"]["central"] > 0'
+}
+knows_no_depths() {
+    exits 0 report lanes --depths --json f.json && json f.json 'j["depths"].nil?' &&
+        prints '^how far calls went: only a recording' && exits 2 report - --depths <lanes
+}
+
 # --- what keeps pages resident ---
 
 # blames ALLOCATOR - a program that keeps every 64th of its objects of 64 bytes: to these goes the
@@ -279,6 +318,8 @@ check 'what is unusual is said' tells_unusual
 check 'the page stands alone and has the same numbers' writes_page
 check 'objects one by one add up to the report' dumps_objects
 check 'the sizes of all calls are written' writes_call_sizes
+check 'how far calls went' counts_depths
+check 'an ordered stream does not know that' knows_no_depths
 if command -v avrocat >/dev/null; then
     check 'the Avro file has the same objects' exports_avro
 else
