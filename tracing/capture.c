@@ -31,6 +31,8 @@ static struct {
     bool end_arranged;
 } capture;
 
+uint32_t malloctape_may_begin;
+
 /* --- threads --- */
 
 /* Runs among the other destructors of thread-specific data, in up to four rounds; what comes
@@ -240,6 +242,7 @@ void recording_end_for_filter(void)
 
 int recording_begin(const char *output)
 {
+    atomic_store_relaxed(&malloctape_may_begin, 1);
     for (unsigned i = 0; i < IDLE_TRIES && recording_state() == MALLOCTAPE_STARTING; i++)
         os_wait(&malloctape_state, MALLOCTAPE_STARTING, LATE_THREAD_ASK_NS);
     notice_fork();
@@ -266,6 +269,7 @@ void recording_decide(void)
     else
         report_unfollowed(settings.report, os_process_id(), settings.program);
     settings.controlled = settings.controlled && make_thread_key() && !os_process_is_emulated();
+    if (wanted || settings.controlled) atomic_store_relaxed(&malloctape_may_begin, 1);
     errno = kept_errno;
 }
 

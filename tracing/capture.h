@@ -153,6 +153,16 @@ static inline bool malloctape_is_off(void)
     return atomic_load_relaxed(&malloctape_state) == MALLOCTAPE_OFF;
 }
 
+/* Whether, besides, nobody has ever asked for a recording, or can from outside. A call that has
+ * begun then need not look at its end whether a recording has begun meanwhile: only the very first
+ * malloctape_start() of a program can come in between, and then an object that two threads had
+ * within that instant may be called freed twice. */
+extern uint32_t malloctape_may_begin;
+static inline bool malloctape_is_idle(void)
+{
+    return malloctape_is_off() && !atomic_load_relaxed(&malloctape_may_begin);
+}
+
 /* Between these two nothing is recorded, no recording begins, and the front end may lead calls past
  * the capture core. False: not now, perhaps because the latest recording has only just ended. */
 bool malloctape_begin_idle(void);

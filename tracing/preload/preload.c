@@ -118,23 +118,27 @@ slow:
 #define ALLOCATE_SLOWLY(kind, size, alignment, call) \
     (begin_slow() ? allocated_slowly(kind, size, alignment, call) : unrecorded(call))
 
-/* Defines two functions, so that the way past the recorder is short: a test, and the call. */
+/* Defines three functions, so that the way past the recorder is short: two tests, and the call. */
 #define DEFINE_ALLOCATION_OF(function, kind, parameters, arguments, bytes, align, call) \
     static NOINLINE void *slow_##function parameters                                    \
     {                                                                                   \
+        if (LIKELY(malloctape_is_idle())) return call;                                  \
         return ALLOCATE_SLOWLY(kind, bytes, align, call);                               \
+    }                                                                                   \
+    static NOINLINE void *hot_##function parameters                                     \
+    {                                                                                   \
+        return allocated(kind, bytes, align, call);                                     \
     }                                                                                   \
     EXPORT void *function parameters                                                    \
     {                                                                                   \
-        if (UNLIKELY(!is_hot())) return slow_##function arguments;                      \
-        return allocated(kind, bytes, align, call);                                     \
+        return LIKELY(is_hot()) ? hot_##function arguments : slow_##function arguments; \
     }
 
 /* --- frees --- */
 
 static COLD void freeing_slowly(unsigned kind, const void *object, size_t size, size_t alignment)
 {
-    if (!object || LIKELY(malloctape_is_off())) return;
+    if (!object) return;
     int kept_errno = errno;
     if (begin_slow()) malloctape_freeing(kind, object, size, alignment);
     errno = kept_errno;
@@ -161,18 +165,18 @@ INLINE bool freed_hot(unsigned kind, const void *object, size_t size, size_t ali
 }
 
 /* As above. Nothing is recorded if not `is_ours`. */
-#define DEFINE_FREE_OF(function, kind, parameters, arguments, bytes, align, is_ours, call) \
-    static NOINLINE void slow_##function parameters                                        \
-    {                                                                                      \
-        if (is_ours) freeing_slowly(kind, object, bytes, align);                           \
-        call;                                                                              \
-    }                                                                                      \
-    EXPORT void function parameters                                                        \
-    {                                                                                      \
-        if (LIKELY((is_ours) && freed_hot(kind, object, bytes, align)))                    \
-            call;                                                                          \
-        else                                                                               \
-            slow_##function arguments;                                                     \
+#define DEFINE_FREE_OF(function, kind, parameters, arguments, bytes, align, is_ours, call)  \
+    static NOINLINE void slow_##function parameters                                         \
+    {                                                                                       \
+        if ((is_ours) && !malloctape_is_idle()) freeing_slowly(kind, object, bytes, align); \
+        call;                                                                               \
+    }                                                                                       \
+    EXPORT void function parameters                                                         \
+    {                                                                                       \
+        if (LIKELY((is_ours) && freed_hot(kind, object, bytes, align)))                     \
+            call;                                                                           \
+        else                                                                                \
+            slow_##function arguments;                                                      \
     }
 
 /* --- realloc --- */
@@ -296,28 +300,32 @@ static NOINLINE void *make_again(unsigned kind, size_t size, size_t alignment, b
 
 /* A handler may throw, which only an operator behind ours can catch. A runtime's calls the one that
  * throws, which is recorded; an allocator's does not. */
-#define DEFINE_NEW(function, kind, parameters, arguments, bytes, align)                        \
-    static NOINLINE void *slow_##function parameters                                           \
-    {                                                                                          \
-        void *(*behind)parameters;                                                             \
-        if (next.has_other_operators) return next.function arguments;                          \
-        bool recorded = begin_slow();                                                          \
-        void *object = make(bytes, align);                                                     \
-        if (!object && !is_nothrow(CALL_##kind))                                               \
-            return make_again(CALL_##kind, bytes, align, recorded);                            \
-        if (!object && next_handler() && next_operator(&behind, #function)) {                  \
-            object = behind arguments;                                                         \
-            if (!next.has_allocators_operators) return object;                                 \
-        }                                                                                      \
-        return recorded ? allocated_slowly(CALL_##kind, bytes, align, object)                  \
-                        : unrecorded(object);                                                  \
-    }                                                                                          \
-    EXPORT void *function parameters                                                           \
-    {                                                                                          \
-        if (UNLIKELY(!is_hot() || next.has_other_operators)) return slow_##function arguments; \
-        void *object = make(bytes, align);                                                     \
-        if (UNLIKELY(!object)) return slow_##function arguments;                               \
-        return allocated(CALL_##kind, bytes, align, object);                                   \
+#define DEFINE_NEW(function, kind, parameters, arguments, bytes, align)                   \
+    static NOINLINE void *slow_##function parameters                                      \
+    {                                                                                     \
+        void *(*behind)parameters;                                                        \
+        if (next.has_other_operators) return next.function arguments;                     \
+        bool recorded = !malloctape_is_idle() && begin_slow();                            \
+        void *object = make(bytes, align);                                                \
+        if (!object && !is_nothrow(CALL_##kind))                                          \
+            return make_again(CALL_##kind, bytes, align, recorded);                       \
+        if (!object && next_handler() && next_operator(&behind, #function)) {             \
+            object = behind arguments;                                                    \
+            if (!next.has_allocators_operators) return object;                            \
+        }                                                                                 \
+        return recorded ? allocated_slowly(CALL_##kind, bytes, align, object)             \
+                        : unrecorded(object);                                             \
+    }                                                                                     \
+    static NOINLINE void *hot_##function parameters                                       \
+    {                                                                                     \
+        void *object = make(bytes, align);                                                \
+        if (UNLIKELY(!object)) return slow_##function arguments;                          \
+        return allocated(CALL_##kind, bytes, align, object);                              \
+    }                                                                                     \
+    EXPORT void *function parameters                                                      \
+    {                                                                                     \
+        return LIKELY(is_hot() && !next.has_other_operators) ? hot_##function arguments   \
+                                                             : slow_##function arguments; \
     }
 ENTRY_CXX_ALLOCATIONS(DEFINE_NEW)
 
