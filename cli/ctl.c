@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 static const char help_text[] =
-    "usage: malloctape ctl PID start [OUTPUT]\n"
+    "usage: malloctape ctl PID start|reset [OUTPUT]\n"
     "       malloctape ctl PID stop|pause|resume|sync|status\n"
     "\n"
     "Controls the recording of a running process, which was started with the tracing library\n"
@@ -27,12 +27,15 @@ static const char help_text[] =
     "  start     begins a recording to OUTPUT, which may be whatever TCMALLOC_TRACE_OUTPUT may be\n"
     "            (default: the value of that when the process began, or else %e.%p.raw.lz4 in its\n"
     "            directory)\n"
+    "  reset     ends it, if there is one, and begins another as `start` does, but replaces no file:\n"
+    "            if one has the name, a number comes before its \".lz4\"\n"
     "  stop      ends it, and returns when it is complete\n"
     "  pause     nothing is recorded until `resume`\n"
     "  sync      returns when everything recorded so far is in the output\n"
     "  status    prints what the process is doing\n"
     "\n"
-    "Objects that were made before `start` or during a pause are unknown in the recording.\n"
+    "pause, stop and sync print what the recording has. Objects that were made before `start` or\n"
+    "during a pause are unknown in it.\n"
     "The exit status is 1 when the process cannot be reached or is not in a state for it.\n";
 
 struct ctl {
@@ -51,19 +54,20 @@ static bool process_parse(struct ctl *ctl, const char *word)
 }
 
 /* The process has another current directory. */
-static bool start_request_set(struct ctl *ctl, const char *output)
+static bool start_request_set(struct ctl *ctl, const char *word, const char *output)
 {
     char here[PATH_MAX] = "";
     bool relative = output[0] != '/' && output[0] != '|' && strncmp(output, "fd:", 3) != 0;
     if (relative && getcwd(here, sizeof here) == NULL) return false;
-    int length = snprintf(ctl->request, sizeof ctl->request, "start %s%s%s\n", here,
+    int length = snprintf(ctl->request, sizeof ctl->request, "%s %s%s%s\n", word, here,
                           relative ? "/" : "", output);
     return length > 0 && (size_t)length < sizeof ctl->request && strchr(output, '\n') == NULL;
 }
 
 static bool is_request(const char *word)
 {
-    static const char *const requests[] = {"start", "stop", "pause", "resume", "sync", "status"};
+    static const char *const requests[] = {"start",  "reset", "stop",  "pause",
+                                           "resume", "sync",  "status"};
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++)
         if (strcmp(word, requests[i]) == 0) return true;
     return false;
@@ -87,9 +91,10 @@ static int words_parse(struct ctl *ctl, int count, char **words)
         snprintf(ctl->request, sizeof ctl->request, "%s\n", request);
         return 0;
     }
-    if (strcmp(request, "start") != 0 || words[optind + 3] != NULL || *output == '\0')
+    if ((strcmp(request, "start") != 0 && strcmp(request, "reset") != 0) ||
+        words[optind + 3] != NULL || *output == '\0')
         return cli_usage_error(&cli_ctl, "%s: too much, or nothing", output) + 1;
-    if (!start_request_set(ctl, output))
+    if (!start_request_set(ctl, request, output))
         return cli_fail(&cli_ctl, "%s: this name cannot be passed on", output) + 1;
     return 0;
 }

@@ -18,6 +18,11 @@ EXPORT int malloctape_library_stop(void)
     return -recording_end();
 }
 
+EXPORT int malloctape_library_reset(const char *output)
+{
+    return -recording_reset(output);
+}
+
 EXPORT int malloctape_library_pause(void)
 {
     return -recording_pause();

@@ -253,6 +253,16 @@ int recording_begin(const char *output)
     return begin_and_tell(output, false);
 }
 
+int recording_reset(const char *output)
+{
+    notice_fork();
+    recording_end();
+    settings.keeps_older = true;
+    int result = recording_begin(output);
+    settings.keeps_older = false;
+    return result;
+}
+
 void recording_decide(void)
 {
     static uint32_t deciding;

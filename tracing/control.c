@@ -2,7 +2,7 @@
  *
  *   malloctape ctl PID REQUEST --abstract socket "malloctape-PID"--> the control thread
  *
- * A request is one line: "start", "start OUTPUT", "stop", "pause", "resume", "sync" or "status".
+ * A request is one line: "start", "start OUTPUT", "reset", "reset OUTPUT", "stop", "pause", "resume", "sync" or "status".
  * The answer is "ok" or "error TEXT" and, after "ok", lines of text for people. One request a
  * connection. Only the user that the process runs as, and root, are answered. */
 #include "control_thread.h"
@@ -50,6 +50,18 @@ static void put_result(struct message *answer, int result, const char *request, 
     message_error(answer, result);
 }
 
+/* With what the recording has now. */
+static void put_counts(struct message *answer, int result, const char *request, const char *good)
+{
+    struct recording_status status;
+    put_result(answer, result, request, good);
+    if (result != 0) return;
+    recording_sync();
+    recording_look(&status);
+    message_text(answer, ": ");
+    writer_put_totals(answer, &status.totals);
+}
+
 static void put_status(struct message *answer)
 {
     struct recording_status status;
@@ -67,10 +79,11 @@ static void put_status(struct message *answer)
     }
 }
 
-/* "start" or "start OUTPUT" */
+/* "start" or "start OUTPUT"; "reset" is as long. */
 static void put_begin(struct message *answer, const char *request)
 {
-    int result = recording_begin(request[5] ? request + 6 : NULL);
+    const char *output = request[5] ? request + 6 : NULL;
+    int result = request[0] == 'r' ? recording_reset(output) : recording_begin(output);
     put_result(answer, result, request, result == 0 ? recording.writer.output : "");
 }
 
@@ -78,16 +91,17 @@ static void answer_request(const char *request, struct message *answer)
 {
     if (strcmp(request, "status") == 0)
         put_status(answer);
-    else if (strcmp(request, "start") == 0 || strncmp(request, "start ", 6) == 0)
+    else if (strcmp(request, "start") == 0 || strncmp(request, "start ", 6) == 0 ||
+             strcmp(request, "reset") == 0 || strncmp(request, "reset ", 6) == 0)
         put_begin(answer, request);
     else if (strcmp(request, "stop") == 0)
-        put_result(answer, recording_end(), request, "stopped");
+        put_counts(answer, recording_end(), request, "stopped");
     else if (strcmp(request, "pause") == 0)
-        put_result(answer, recording_pause(), request, "paused");
+        put_counts(answer, recording_pause(), request, "paused");
     else if (strcmp(request, "resume") == 0)
         put_result(answer, recording_resume(), request, "resumed");
     else if (strcmp(request, "sync") == 0)
-        put_result(answer, recording_sync(), request, "written");
+        put_counts(answer, recording_sync(), request, "written");
     else
         put_result(answer, -EINVAL, request, "");
 }

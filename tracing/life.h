@@ -12,6 +12,9 @@ void recording_decide(void);
  * call of the allocator. */
 int recording_begin(const char *output);
 
+/* Ends the recording, if there is one, and begins another into a file that was not there. */
+int recording_reset(const char *output);
+
 /* Before an exec: ends the recording, if this process has one. What a forked child has recorded is
  * removed if it is little, because it belongs to no program of its own. Returns whether there was a
  * recording. */

@@ -48,6 +48,7 @@ struct malloctape_summary {
 /* What the library defines; use the functions below. */
 int malloctape_library_start(const char *output) __attribute__((weak));
 int malloctape_library_stop(void) __attribute__((weak));
+int malloctape_library_reset(const char *output) __attribute__((weak));
 int malloctape_library_pause(void) __attribute__((weak));
 int malloctape_library_resume(void) __attribute__((weak));
 int malloctape_library_sync(void) __attribute__((weak));
@@ -68,6 +69,13 @@ static inline int malloctape_start(const char *output)
 static inline int malloctape_stop(void)
 {
     return malloctape_library_stop ? malloctape_library_stop() : ENOSYS;
+}
+
+/* Ends the recording, if there is one, and begins another. `output` as above; no file is replaced:
+ * if one has the name, a number comes before its ".lz4". */
+static inline int malloctape_reset(const char *output)
+{
+    return malloctape_library_reset ? malloctape_library_reset(output) : ENOSYS;
 }
 
 /* Calls that begin from now on are not recorded until malloctape_resume(). EBUSY: nothing is
@@ -92,6 +100,16 @@ static inline int malloctape_status(struct malloctape_summary *summary)
 {
     memset(summary, 0, sizeof *summary);
     return malloctape_library_status ? malloctape_library_status(summary, sizeof *summary) : ENOSYS;
+}
+
+/* How many events the recording has: exactly, after malloctape_stop() and malloctape_pause(); else
+ * all that had been recorded before the call, and perhaps more. */
+static inline uint64_t malloctape_events(void)
+{
+    struct malloctape_summary summary;
+    malloctape_sync();
+    malloctape_status(&summary);
+    return summary.events;
 }
 
 #endif

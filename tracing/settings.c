@@ -306,6 +306,27 @@ static bool exists(const char *path)
     return os_file_look(OS_NO_DIRECTORY, path, &status) == 0 && status.kind != OS_FILE_MISSING;
 }
 
+/* A name for all recordings of a process, and what has it is not to be replaced: a number comes
+ * before ".lz4". */
+static int number_output(void)
+{
+    static const char suffix[] = ".lz4";
+    struct os_file_status status;
+    size_t bytes = strlen(applied.output), suffix_bytes = sizeof suffix - 1;
+    if (bytes < suffix_bytes || strcmp(applied.output + bytes - suffix_bytes, suffix) != 0)
+        suffix_bytes = 0;
+    for (unsigned number = 2; number < PROGRAMS_MAX; number++) {
+        int result = os_file_look(OS_NO_DIRECTORY, applied.output, &status);
+        if (result < 0 || status.kind != OS_FILE_PLAIN) return 0;
+        struct text text = {applied.output, bytes - suffix_bytes, sizeof applied.output};
+        text_character(&text, '.');
+        text_decimal(&text, number);
+        if (suffix_bytes) text_string(&text, suffix);
+        if (!text_end(&text)) return -ENAMETOOLONG;
+    }
+    return 0;
+}
+
 /* With the process in it, the name is for this program alone: an earlier program of this process,
  * or an earlier process with this number, keeps its recording. */
 static const char *name_output(const char *output)
@@ -322,6 +343,8 @@ static const char *name_output(const char *output)
         result = expand(output, &names);
     while (result >= 0 && output_name_has_process(output) && exists(applied.output) &&
            names.program_number++ < PROGRAMS_MAX);
+    if (result >= 0 && settings.keeps_older && !output_name_has_process(output))
+        result = number_output();
     if (result == -EINVAL) return "the name of the output has a % that is none of %p %h %t %e %%";
     return result < 0 ? "the name of the output is too long" : NULL;
 }

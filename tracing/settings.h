@@ -22,6 +22,7 @@ struct settings {
     bool speaks; /* this is the process that somebody has started, and nobody is told by other means
                   */
     bool controlled;
+    bool keeps_older; /* while recording_reset() begins a recording: no file is replaced */
     bool quiet;
     bool addresses;
     bool loses;

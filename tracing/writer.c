@@ -363,8 +363,7 @@ static void look_at_usage(struct writer *writer)
 static void put_tick(struct writer *writer, uint64_t now)
 {
     if (!fits(writer, CHUNK_TICK_BYTES_MAX)) return;
-    if (writer->ticks < WRITER_TICKS_THAT_LOOK ||
-        writer->ticks % WRITER_TICKS_PER_MEMORY_LOOK == 0)
+    if (writer->ticks < WRITER_TICKS_THAT_LOOK || writer->ticks % WRITER_TICKS_PER_MEMORY_LOOK == 0)
         look_at_memory(writer);
     look_at_usage(writer);
     writer->tick.since_start_ns = now - writer->start_ns;

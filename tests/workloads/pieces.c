@@ -141,6 +141,14 @@ static int states(const char *output)
     expect(malloctape_stop() == 0 && malloctape_stop() == EBUSY, "stop", 0);
     expect(malloctape_start(output) == 0, "start again", 0);
     allocate(777, CALLS);
+    expect(malloctape_pause() == 0 && malloctape_events() == 2 * CALLS, "events in a pause",
+           (long)malloctape_events());
+    allocate(888, CALLS);
+    expect(malloctape_reset(output) == 0, "reset", 0);
+    allocate(888, CALLS / 2);
+    expect(malloctape_events() == CALLS, "events", (long)malloctape_events());
+    expect(malloctape_reset(output) == 0 && malloctape_stop() == 0, "reset, and nothing", 0);
+    expect(malloctape_events() == 0, "events of nothing", (long)malloctape_events());
     return failures != 0;
 }
 
@@ -170,6 +178,7 @@ static int without(void)
     expect(malloctape_start("raw") == ENOSYS && malloctape_stop() == ENOSYS, "without", 0);
     expect(malloctape_pause() == ENOSYS && malloctape_resume() == ENOSYS, "without", 1);
     expect(malloctape_sync() == ENOSYS && malloctape_status(&status) == ENOSYS, "without", 2);
+    expect(malloctape_reset("raw") == ENOSYS && malloctape_events() == 0, "without", 3);
     expect(status.activity == MALLOCTAPE_NOT_LOADED, "status without", (long)status.activity);
     return failures != 0;
 }
