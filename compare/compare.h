@@ -28,6 +28,7 @@
 #include "compare/numbers.h"
 #include "compare/process.h"
 #include "compare/verdict.h"
+#include "compare/warnings.h"
 
 #define COMPARE_REPLAY "replay" /* the program */
 

@@ -138,41 +138,41 @@ LATENCY(max)
 
 /* ---- the table ---- */
 
-#define LATENCY_LINES(kind, group)                                                \
-    {#kind "_sampled", group, "sampled", "calls", 1, 0, 0, NULL, kind##_sampled}, \
-        {#kind "_mean_ns", group, "mean", "ns", 1, 1, 0, NULL, kind##_mean},      \
-        {#kind "_p50_ns", group, "p50", "ns", 1, 0, 5, NULL, kind##_p50},         \
-        {#kind "_p90_ns", group, "p90", "ns", 1, 0, 0, NULL, kind##_p90},         \
-        {#kind "_p99_ns", group, "p99", "ns", 1, 0, 6, NULL, kind##_p99},         \
-        {#kind "_p999_ns", group, "p99.9", "ns", 1, 0, 7, NULL, kind##_p999},     \
-    {                                                                             \
-#kind "_max_ns", group, "max", "ns", 1, 0, 0, NULL, kind##_max            \
+#define LATENCY_LINES(kind, group)                                             \
+    {#kind "_sampled", group, "sampled", "calls", 1, 0, NULL, kind##_sampled}, \
+        {#kind "_mean_ns", group, "mean", "ns", 1, 1, NULL, kind##_mean},      \
+        {#kind "_p50_ns", group, "p50", "ns", 1, 0, NULL, kind##_p50},         \
+        {#kind "_p90_ns", group, "p90", "ns", 1, 0, NULL, kind##_p90},         \
+        {#kind "_p99_ns", group, "p99", "ns", 1, 0, NULL, kind##_p99},         \
+        {#kind "_p999_ns", group, "p99.9", "ns", 1, 0, NULL, kind##_p999},     \
+    {                                                                          \
+#kind "_max_ns", group, "max", "ns", 1, 0, NULL, kind##_max            \
     }
 
 const struct compare_number compare_numbers[] = {
-    {"cpu_seconds", "", "CPU", "s", 1, 3, 8, NULL, cpu_seconds},
-    {"user_seconds", "", "user", "s", 1, 3, 0, "user_seconds", NULL},
-    {"system_seconds", "", "system", "s", 1, 3, 0, "system_seconds", NULL},
-    {"wall_seconds", "", "wall", "s", 1, 4, 8, "wall_seconds", NULL},
-    {"net_ns_per_event", "", "per event", "ns", 1, 2, 9, NULL, net_ns_per_event},
-    {"events_per_second", "", "events", "M/s", 1e-6, 2, 0, "events_per_second", NULL},
-    {"own_cost_ns_per_event", "", "replaying itself", "ns", 1, 2, 0, "own_cost_ns_per_event", NULL},
-    {"minor_faults", "", "minor faults", "", 1, 0, 0, "minor_faults", NULL},
-    {"peak_net_rss_bytes", "RSS", "peak", "MiB", MIB, 1, 8, "peak_net_rss_bytes", NULL},
-    {"mean_net_rss_bytes", "RSS", "mean", "MiB", MIB, 1, 8, "mean_net_rss_bytes", NULL},
-    {"end_net_rss_bytes", "RSS", "at end", "MiB", MIB, 1, 8, "end_net_rss_bytes", NULL},
-    {"not_given_back_bytes", "RSS", "kept", "MiB", MIB, 1, 8, "not_given_back_bytes", NULL},
-    {"rss_per_live", "RSS", "peak/live", "", 1, 2, 10, "rss_per_live", NULL},
-    {"own_rss_bytes", "RSS", "of the replay itself", "MiB", MIB, 1, 0, "own_rss_bytes", NULL},
-    {"peak_rss_bytes", "RSS", "peak with that", "MiB", MIB, 1, 0, "peak_rss_bytes", NULL},
-    {"fragmentation_at_peak_rss", "not live", "at peak", "%", 100, 1, 8,
-     "fragmentation_at_peak_rss", NULL},
-    {"fragmentation_most", "not live", "at worst", "%", 100, 1, 9, "fragmentation_most", NULL},
-    {"peak_heap_bytes", "heap", "peak", "MiB", MIB, 1, 8, "peak_heap_bytes", NULL},
-    {"fragmentation", "heap", "not live at its peak", "%", 100, 1, 0, "fragmentation", NULL},
+    {"cpu_seconds", "", "CPU", "s", 1, 3, NULL, cpu_seconds},
+    {"user_seconds", "", "user", "s", 1, 3, "user_seconds", NULL},
+    {"system_seconds", "", "system", "s", 1, 3, "system_seconds", NULL},
+    {"wall_seconds", "", "wall", "s", 1, 4, "wall_seconds", NULL},
+    {"net_ns_per_event", "", "per event", "ns", 1, 2, NULL, net_ns_per_event},
+    {"events_per_second", "", "events", "M/s", 1e-6, 2, "events_per_second", NULL},
+    {"own_cost_ns_per_event", "", "replaying itself", "ns", 1, 2, "own_cost_ns_per_event", NULL},
+    {"minor_faults", "", "minor faults", "", 1, 0, "minor_faults", NULL},
+    {"peak_net_rss_bytes", "RSS", "peak", "MiB", MIB, 1, "peak_net_rss_bytes", NULL},
+    {"mean_net_rss_bytes", "RSS", "mean", "MiB", MIB, 1, "mean_net_rss_bytes", NULL},
+    {"end_net_rss_bytes", "RSS", "at end", "MiB", MIB, 1, "end_net_rss_bytes", NULL},
+    {"not_given_back_bytes", "RSS", "kept", "MiB", MIB, 1, "not_given_back_bytes", NULL},
+    {"rss_per_live", "RSS", "peak/live", "", 1, 2, "rss_per_live", NULL},
+    {"own_rss_bytes", "RSS", "of the replay itself", "MiB", MIB, 1, "own_rss_bytes", NULL},
+    {"peak_rss_bytes", "RSS", "peak with that", "MiB", MIB, 1, "peak_rss_bytes", NULL},
+    {"fragmentation_at_peak_rss", "not live", "at peak", "%", 100, 1, "fragmentation_at_peak_rss",
+     NULL},
+    {"fragmentation_most", "not live", "at worst", "%", 100, 1, "fragmentation_most", NULL},
+    {"peak_heap_bytes", "heap", "peak", "MiB", MIB, 1, "peak_heap_bytes", NULL},
+    {"fragmentation", "heap", "not live at its peak", "%", 100, 1, "fragmentation", NULL},
     LATENCY_LINES(allocation, COMPARE_GROUP_ALLOCATION),
     LATENCY_LINES(free, COMPARE_GROUP_FREE),
-    {NULL, NULL, NULL, NULL, 0, 0, 0, NULL, NULL},
+    {NULL, NULL, NULL, NULL, 0, 0, NULL, NULL},
 };
 
 const struct compare_number *compare_number_find(const char *key)

@@ -30,7 +30,6 @@ struct compare_number {
     const char *unit;          /* as shown */
     double scale;              /* from the key's unit to the one shown */
     int decimals;              /* as shown */
-    int width;                 /* of its column in the text table; 0: not in it */
     const char *path;          /* key in a report; NULL: */
     double (*value)(const json_t *report, const json_t *reports); /* one, and all of the entry */
 };

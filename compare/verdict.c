@@ -7,7 +7,6 @@
 
 #include "compare/compare.h"
 #include "compare/numbers.h"
-#include "compare/warnings.h"
 
 #define MIB (1024.0 * 1024)
 
@@ -279,32 +278,6 @@ const char *compare_verdict_text(const struct compare *compare, char *text, size
         add(&sentence, ".");
     }
     return text;
-}
-
-/* ---- warnings ---- */
-
-bool compare_is_spoiled(const struct compare *compare, const struct compare_row *row,
-                        const char *number)
-{
-    for (size_t i = 0; i < compare->warnings_count; i++) {
-        const struct compare_warning *warning = &compare->warnings[i];
-        if (warning->row == row && warning->number != NULL && strcmp(warning->number, number) == 0)
-            return true;
-    }
-    return false;
-}
-
-json_t *compare_warnings_json(const struct compare *compare, const struct compare_row *row)
-{
-    json_t *texts = json_array();
-    for (size_t i = 0; i < compare->warnings_count; i++) {
-        json_t *text = json_string(compare->warnings[i].text);
-        if (compare->warnings[i].row == row && text != NULL)
-            json_array_append_new(texts, text);
-        else
-            json_decref(text);
-    }
-    return texts;
 }
 
 /* ---- JSON ---- */

@@ -1,4 +1,4 @@
-/* compare/verdict - which rows are best for memory and for time, and what is wrong with the answer.
+/* compare/verdict - which rows are best for memory and for time.
  *
  * Memory is the peak of resident memory, time the processor time of a replay (rank.h says what is
  * equal). A row that failed and `none` have no rank, nor has any row if the trace is too short. */
@@ -30,13 +30,6 @@ struct compare_verdict {
     struct rank_difference lead; /* next less before */
 };
 
-/* What makes a number, or all of a row, less than it seems. */
-struct compare_warning {
-    const struct compare_row *row; /* NULL: the whole comparison */
-    const char *number;            /* key of the number that it spoils, or NULL */
-    char text[400];
-};
-
 /* Ranks all rows, and collects the warnings. Once, after all runs; false: no memory. */
 bool compare_judge(struct compare *compare);
 
@@ -53,11 +46,7 @@ const char *compare_verdict_text(const struct compare *compare, char *text, size
 const char *compare_rank_text(const struct compare_row *row, enum compare_measure measure,
                               char *text, size_t bytes);
 
-/* Whether a warning of the row is about that number. */
-bool compare_is_spoiled(const struct compare *compare, const struct compare_row *row,
-                        const char *number);
-
+/* docs/compare.md. The caller owns it. */
 json_t *compare_verdict_json(const struct compare *compare);
-json_t *compare_warnings_json(const struct compare *compare, const struct compare_row *row);
 
 #endif
