@@ -113,13 +113,13 @@ static struct compare_verdict lead_over(const struct compare *compare, size_t of
     return over;
 }
 
-/* The least lead over any row. */
+/* The least lead over those that come next. */
 static void lead_find(struct compare *compare, enum compare_measure measure,
                       const struct rank_candidate *candidates)
 {
     struct compare_verdict *verdict = &compare->verdicts[measure];
     for (size_t i = 0; i < compare->rows_count; i++) {
-        if (candidates[i].rank <= 1) continue;
+        if (candidates[i].rank != verdict->best + 1) continue;
         struct compare_verdict over = lead_over(compare, i, measure, candidates);
         if (over.next == NULL ||
             (verdict->next != NULL && over.lead.median >= verdict->lead.median))
@@ -198,17 +198,23 @@ static void add(struct sentence *sentence, const char *format, ...)
     if (length > 0) sentence->used += (size_t)length < left ? (size_t)length : left - 1;
 }
 
-/* "a", "a and b", "a, b and c": as they were given, which is the same each time. */
-static void add_best(struct sentence *sentence, const struct compare *compare,
-                     enum compare_measure measure)
+/* Those with that rank, "a", "a and b", "a, b and c": as they were given, which is the same each
+ * time. Returns how many. */
+static size_t add_rows(struct sentence *sentence, const struct compare *compare,
+                       enum compare_measure measure, unsigned rank)
 {
-    size_t left = compare->verdicts[measure].best;
+    size_t count = 0, left;
+    for (size_t i = 0; i < compare->rows_count; i++)
+        count += compare->rows[i].rank[measure] == rank;
+    left = count;
     for (size_t i = 0; i < compare->rows_count; i++) {
         const struct compare_row *row = &compare->rows[i];
-        if (row->rank[measure] != 1) continue;
+        if (row->rank[measure] != rank) continue;
         left--;
         add(sentence, "%s%s", row->label, left == 0 ? "" : left == 1 ? " and " : ", ");
     }
+    if (count > 1) add(sentence, " (equal)");
+    return count;
 }
 
 /* What the lead in replays would be in the program, where that is known. */
@@ -230,7 +236,9 @@ static void add_lead(struct sentence *sentence, const struct compare *compare,
     const bool memory = measure == COMPARE_MEMORY;
     const unsigned rounds = compare->options.rounds;
     double per_cent = 100 / verdict->before_median;
-    add(sentence, "; the next, %s, takes ", verdict->next->label);
+    add(sentence, "; the next, ");
+    bool several = add_rows(sentence, compare, measure, (unsigned)verdict->best + 1) > 1;
+    add(sentence, several ? ", take at least " : ", takes ");
     if (memory) add(sentence, "%.1f MiB (", lead->median / MIB);
     add(sentence, "%.0f %%%s more", lead->median * per_cent, memory ? ")" : "");
     if (verdict->best > 1) add(sentence, " than %s", verdict->before->label);
@@ -255,8 +263,7 @@ static void add_measure(struct sentence *sentence, const struct compare *compare
         return;
     }
     add(sentence, "Best for %s: ", measures[measure].key);
-    add_best(sentence, compare, measure);
-    if (verdict->best > 1) add(sentence, " (equal)");
+    add_rows(sentence, compare, measure, 1);
     if (verdict->next != NULL) add_lead(sentence, compare, measure);
 }
 

@@ -24,7 +24,7 @@ enum { COMPARE_CALLS_MIN = 10000 };
 struct compare_verdict {
     const struct compare_row **order; /* all rows, best first */
     size_t ranked, best;              /* how many have a rank; how many rank 1 */
-    const struct compare_row *next;   /* that of the others with the least lead over it; NULL */
+    const struct compare_row *next; /* that of the second rank with the least lead over it; NULL */
     const struct compare_row *before; /* the best one that lead is of */
     double before_median;
     struct rank_difference lead; /* next less before */
@@ -35,7 +35,7 @@ bool compare_judge(struct compare *compare);
 
 void compare_judge_end(struct compare *compare);
 
-/* The row that stands at `at`, from 0, in a table of that measure: best first, or as --sort says. */
+/* The row at `at`, from 0, in a table of that measure: best first, or as --sort says. */
 const struct compare_row *compare_sorted(const struct compare *compare,
                                          enum compare_measure measure, size_t at);
 

@@ -18,7 +18,7 @@ for file in /usr/share/javascript/chart.js/chart.min.js \
     [ ! -e "$file" ] || chartjs=$file
 done
 
-plan 51
+plan 52
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR"
@@ -444,6 +444,14 @@ tells_change_of_program() {
         grep -q 'takes 2000 % more in replays (95 % sure: 2000 to 2000 %); of the program' line &&
         grep -q "program's 100 s, that would be +8.0 to +52.0 %\." line
 }
+# Several that come next are named together, with the least lead over one of them.
+names_all_that_come_next() {
+    reports a 300/1 300/1 300/1 300/1 300/1
+    reports b 100/2 100/2 100/2 100/2 100/2
+    reports c 301/1 300/1 301/1 301/1 301/1
+    judged c a b && tr '\n' ' ' <out | tr -s ' ' | sed 's/glibc:ROW=//g' >line &&
+        grep -q 'memory: b; the next, c and a (equal), take at least 190.7 MiB (200 %) more' line
+}
 few_runs_are_unsure() {
     reports a 300/1 300/1
     reports b 100/2 100/2
@@ -559,6 +567,7 @@ else
 fi
 check 'all tables by one measure' sorts_by_one
 check 'the change to expect of the program' tells_change_of_program
+check 'several that come next are named' names_all_that_come_next
 check 'few runs are not sure' few_runs_are_unsure
 check 'fewer than 10 000 calls are not ranked' ranks_no_short_trace
 check 'warnings stand beside what they spoil' warns
