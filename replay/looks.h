@@ -36,7 +36,7 @@ struct looks {
     struct looks_mark
         marks[LOOKS_MARKS]; /* those waiting: first <= number < end, modulo the size */
     unsigned first, end;
-    uint64_t original_ns;   /* of the latest mark that was passed */
+    uint64_t shown_ns;      /* of the latest mark that was passed */
     uint64_t heap_next_ns;  /* not before */
     struct series_row seen; /* the latest */
 };

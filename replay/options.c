@@ -22,6 +22,12 @@ const char *const policy_touch_names[] = {
 #undef TOUCH_NAME
 };
 
+const char *const policy_shown_time_names[] = {
+#define SHOWN_TIME_NAME(identifier, name) [SHOWN_TIME_##identifier] = (name),
+    SHOWN_TIME_LIST(SHOWN_TIME_NAME)
+#undef SHOWN_TIME_NAME
+};
+
 static int options_help(void)
 {
     program_help(
@@ -44,8 +50,9 @@ static int options_help(void)
 #undef TOUCH_HELP
     return program_help(
         "      --cpu=LIST      run on these processors only, as in 0,2-3\n"
-        "      --clock=WHICH   the time that the allocator sees: real (default), or original, as\n"
-        "                      if the replay took as long as the original did\n"
+        "      --clock=WHICH   the time that the allocator sees: real (default); original, as if\n"
+        "                      the replay took as long as the original did; cpu, as if that had\n"
+        "                      taken its processor time only\n"
         "      --free-at-end   free what is alive at the end, when everything has been measured\n"
         "      --heap-calls    carry out calls on the whole heap too, as in the original\n"
         "      --limit=N       end after N calls\n"
@@ -97,6 +104,16 @@ static bool parse_speed(const char *text, double *speed)
     if (strcmp(text, "max") == 0) return true;
     *speed = strtod(text, &end);
     return end != text && *end == '\0' && *speed >= SPEED_MIN && *speed <= SPEED_MAX;
+}
+
+static bool parse_shown_time(const char *text, enum shown_time *time)
+{
+    for (unsigned i = 0; i < SHOWN_TIME_KINDS; i++) {
+        if (strcmp(text, policy_shown_time_names[i]) != 0) continue;
+        *time = (enum shown_time)i;
+        return true;
+    }
+    return false;
 }
 
 /* N, Nevents or Ns. */
@@ -204,8 +221,7 @@ static int options_take(struct options *options, int option, const char *argumen
         if (parse_touch(argument, &policy->touch)) return -1;
         return program_usage_error(REPLAY_PROGRAM, "objects cannot be touched as '%s'", argument);
     case OPTION_CLOCK:
-        policy->original_clock = strcmp(argument, "original") == 0;
-        if (policy->original_clock || strcmp(argument, "real") == 0) return -1;
+        if (parse_shown_time(argument, &policy->shown_time)) return -1;
         return program_usage_error(REPLAY_PROGRAM, "there is no clock '%s'", argument);
     case OPTION_CPU:
         options->cpus = argument;

@@ -23,11 +23,24 @@ enum touch {
 #define POLICY_TOUCH_DEFAULT TOUCH_PAGES
 extern const char *const policy_touch_names[]; /* by enum touch; in options.c */
 
+/* The time that the allocator is shown. X(IDENTIFIER, "name"). */
+#define SHOWN_TIME_LIST(X)  \
+    X(REAL, "real")         \
+    X(ORIGINAL, "original") \
+    X(CPU, "cpu") /* the original's, where it goes no faster than its processor time */
+enum shown_time {
+#define SHOWN_TIME_ENUM(identifier, name) SHOWN_TIME_##identifier,
+    SHOWN_TIME_LIST(SHOWN_TIME_ENUM)
+#undef SHOWN_TIME_ENUM
+        SHOWN_TIME_KINDS
+};
+extern const char *const policy_shown_time_names[]; /* in options.c */
+
 #define POLICY_NO_LIMIT UINT64_MAX
 
 struct policy {
     enum touch touch;
-    bool original_clock;          /* the allocator is shown the original's time */
+    enum shown_time shown_time;   /* to the allocator */
     double speed;                 /* times the original's; 0: as fast as possible */
     uint64_t limit_calls;         /* the replay ends after so many, or POLICY_NO_LIMIT */
     uint64_t warmup_calls;        /* the first ones, which are carried out but not measured */

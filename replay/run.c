@@ -172,7 +172,17 @@ static void run_mark(struct run *run, uint64_t calls, uint64_t live_bytes, bool 
     looks_mark(&run->looks, run->slices, &row, tick);
     uint64_t done = engine->carried_out != NULL ? engine->carried_out(&run->state) : run->slices;
     looks_take(&run->looks, done, &row, run->now_ns);
-    if (run->policy->original_clock) shown_clock_set(run->looks.original_ns);
+    if (run->policy->shown_time != SHOWN_TIME_REAL) shown_clock_set(run->looks.shown_ns);
+}
+
+/* By how much the allocator's time goes on at a tick: by the original's, or if that is less by its
+ * processor time, which was `cpu_before_ns` at the tick before. */
+static uint64_t run_shown_ns(const struct run *run, uint64_t ns, uint64_t cpu_before_ns)
+{
+    const struct original *original = &run->report->original;
+    const uint64_t cpu_ns = original->user_ns + original->system_ns - cpu_before_ns;
+    return run->policy->shown_time == SHOWN_TIME_CPU && original->has_usage && cpu_ns < ns ? cpu_ns
+                                                                                           : ns;
 }
 
 /* A tick has just been carried out; `calls_before` calls came before its batch. */
@@ -183,7 +193,9 @@ static void run_tick(struct run *run, const struct instruction_batch *batch,
     struct original *original = &run->report->original;
     struct original_usage usage;
     bool has_usage = instruction_batch_usage(batch, tick, &usage);
+    const uint64_t cpu_ns = original->user_ns + original->system_ns;
     original_add(original, operands[0], operands[1], has_usage ? &usage : NULL);
+    run->row.shown_ns += run_shown_ns(run, operands[0], cpu_ns);
     run->row.original_ns = original->now_ns;
     run->row.original_rss_bytes = operands[1];
     run->row.original_net_rss_bytes = has_usage ? original->net_bytes : 0;
@@ -323,7 +335,7 @@ static bool run_open(struct run *run, const struct options *options)
     run->release_next_ns = run->policy->release_every_ns;
     if (calls && options->release_every != NULL) release_find(&run->release);
     report->release_means = run->release.means;
-    if (run->policy->original_clock) shown_clock_start();
+    if (run->policy->shown_time != SHOWN_TIME_REAL) shown_clock_start();
     report->measurement.base_rss_bytes = looks_begin(&run->looks);
     progress_open(&run->progress, REPLAY_PROGRAM, "events", run->reader->input->fd,
                   !options->quiet);

@@ -22,6 +22,7 @@ struct series_row {
     uint64_t rss_bytes, heap_bytes;
     uint64_t own_bytes;                               /* of rss_bytes, not the allocator's */
     uint64_t live_bytes;                              /* asked for by live objects */
+    uint64_t shown_ns;                                /* to the allocator, since it began */
     uint64_t original_ns;                             /* since recording began */
     uint64_t original_rss_bytes, original_heap_bytes; /* 0: not known */
     uint64_t original_net_rss_bytes;                  /* without the recorder's; 0: not known */

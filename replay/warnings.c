@@ -59,7 +59,7 @@ static bool is_lacking(const struct report *report, enum lack lack)
     case LACK_THREADS: return one_thread;
     case LACK_CACHES: return one_thread && !report->cache_switching;
     case LACK_PACE: return policy->speed == 0;
-    case LACK_TIME: return policy->speed == 0 && !policy->original_clock;
+    case LACK_TIME: return policy->speed == 0 && policy->shown_time == SHOWN_TIME_REAL;
     case LACK_TOUCH: return policy->touch == TOUCH_NONE || policy->touch == TOUCH_LINE;
     default: return false;
     }

@@ -455,7 +455,7 @@ check "no other warning" eval '! warns .'
 
 # --- the original's time ---
 run --clock=fast "$scratch/idle"
-check "a clock that does not exist" ended 2 "there is no clock 'fast'"
+check "a clock that is none" ended 2 "there is no clock 'fast'"
 if [ -n "$jemalloc" ] && [ -z "$sanitized" ]; then
     # 40 MB are freed within the first second of five, and given back half a second later.
     export MALLOC_CONF=dirty_decay_ms:500,muzzy_decay_ms:0
@@ -467,6 +467,8 @@ if [ -n "$jemalloc" ] && [ -z "$sanitized" ]; then
         check "$engine: but it is by the original's clock" below end_net_rss_bytes 15000000
         check "$engine: by which the replay's own time is not measured" below elapsed_seconds 4
     done
+    run_with "$jemalloc" --clock=cpu "$scratch/idle"
+    check "not by its processor time, of which it takes 0.05 s" above end_net_rss_bytes 30000000
     unset MALLOC_CONF
 fi
 

@@ -178,7 +178,8 @@ static void make_idle(struct instruction_writer *writer, uint64_t count, uint64_
     for (uint64_t i = 0; i < count; i++)
         if (i % LEFT != 0) instruction_put_free(writer, CALL_FREE, objects[i]);
     for (unsigned tick = 0; tick < TICKS; tick++) {
-        instruction_put_tick(writer, 10000000, 1 << 24, 1 << 23);
+        const struct original_usage usage = {1 << 20, tick * UINT64_C(100000), 0, 18 << 20};
+        instruction_put_tick_with_usage(writer, 10000000, 1 << 24, 1 << 23, &usage);
         for (unsigned call = 0; call < CALLS; call++) {
             object = instruction_put_allocation(writer, CALL_MALLOC, size, 0);
             instruction_put_free(writer, CALL_FREE, object);
