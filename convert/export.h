@@ -53,8 +53,9 @@ struct export
 struct export_writer {
     const char *name, *title;
     const char *loses; /* what the format cannot hold; empty if nothing */
-    /* Each may be NULL, but `call` or `object`. False: export->error, or that of the output. Heap calls and
-     * failed ones do not come. A writer that has object() gets the objects, and no calls. */
+    /* Each may be NULL, but `call` or `object`. False: export->error, or that of the output. Heap
+     * calls and failed ones do not come. A writer that has object() gets the objects, and no
+     * calls. */
     bool (*open)(struct export *export);
     bool (*object)(struct export *export, const struct object *object);
     bool (*call)(struct export *export, const struct export_call *call);

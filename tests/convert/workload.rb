@@ -1,5 +1,5 @@
-# workload.rb - a .wl, decoded from the definition, and carried out by threads whose speed is left to
-# chance. Whatever their order, each call must find its pointer as it needs it.
+# workload.rb - a .wl, decoded from the definition, and carried out by threads whose speed is left
+# to chance. Whatever their order, each call must find its pointer as it needs it.
 
 class Workload
   OPERANDS = [0, 0, 2, 2, 3, 1, 1, 1, 1, 1, 1, 1, 3, 2, 2, 3].freeze
@@ -26,7 +26,7 @@ class Workload
     until (ready = ready_threads(at)).empty?
       thread = ready.sample(random: random)
       steps = random.rand(4).zero? ? 100_000 : random.rand(1..50)
-      steps.times { break unless can_step?(thread, at) && step(@threads[thread][at[thread]], at, thread) }
+      steps.times { can_step?(thread, at) ? step(thread, at) : break }
     end
     raise 'threads wait for each other' if at.zip(@threads).any? { |i, calls| i < calls.size }
 
@@ -63,22 +63,27 @@ class Workload
 
   def ready_threads(at) = @threads.each_index.select { |thread| can_step?(thread, at) }
 
-  def step(operation, at, thread)
+  def step(thread, at)
+    code, pointer, second, third = @threads[thread][at[thread]]
     at[thread] += 1
-    code, pointer, second, third = operation
     raise "operation #{code} is not to be written" if code > MEMALIGN
 
     case code
-    when SYNC_W then raise 'sync out of range' if pointer >= @syncs || @written[pointer]
-                     @written[pointer] = true
+    when SYNC_W then write_sync(pointer)
     when FREE then change(pointer, true, nil)
     when REALLOC
       raise 'a realloc between pointers' if second != pointer && second != 0
+
       change(pointer, second == pointer, third)
     when MALLOC, CALLOC then change(pointer, false, second)
     when MEMALIGN then change(pointer, false, third)
     end
-    true
+  end
+
+  def write_sync(sync)
+    raise "sync #{sync} out of range" if sync >= @syncs || @written[sync]
+
+    @written[sync] = true
   end
 
   # A pointer that must be live or must not be gets an object of this size, or none.
