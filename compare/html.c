@@ -73,6 +73,7 @@ static void put_facts(FILE *to, const void *of)
     page_put_fact_count(to, "Objects alive at the end", fact(compare, "live_at_end"));
     page_put_fact(to, "Engine", text_at(all, "engine"));
     page_put_fact(to, "Touched of objects", text_at(all, "touch"));
+    page_put_fact(to, "Clock that allocators see", text_at(all, "clock"));
     snprintf(text, sizeof text, "%u of each allocator, in turns", compare->options.rounds);
     page_put_fact(to, "Replays", text);
     put_options(to, compare);

@@ -160,6 +160,7 @@ json_t *compare_json(const struct compare *compare, bool with_reports)
     json_object_set_new(object, "original", compare_original_json(&compare->original));
     put_text(object, "engine", json_string_value(json_object_get(common, "engine")));
     put_text(object, "touch", json_string_value(json_object_get(common, "touch")));
+    put_text(object, "clock", json_string_value(json_object_get(common, "clock")));
     json_object_set_new(object, "replay_options", json_replay_options(compare));
     json_object_set_new(object, "runs", json_integer(compare->options.rounds));
     json_object_set_new(

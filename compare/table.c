@@ -103,12 +103,13 @@ static void print_how(const struct compare *compare, FILE *to)
     const json_t *report = compare_any_report(compare);
     const char *touch = json_string_value(json_object_get(report, "touch"));
     const char *engine = json_string_value(json_object_get(report, "engine"));
+    const char *clock = json_string_value(json_object_get(report, "clock"));
     bool threads = engine != NULL && strcmp(engine, "threads") == 0;
-    if (report != NULL)
-        fprintf(to, "engine %s (%s), touch %s\n", engine,
-                threads ? "a thread for each of the program's"
-                        : "one thread makes the calls of all",
-                touch);
+    if (report == NULL) return;
+    fprintf(to, "engine %s (%s), touch %s", engine,
+            threads ? "a thread for each of the program's" : "one thread makes the calls of all",
+            touch);
+    fprintf(to, clock != NULL ? ", clock %s\n" : "\n", clock);
 }
 
 const char *compare_group(const struct compare *compare, const struct compare_number *number)

@@ -77,7 +77,12 @@ static bool collect_of_trace(struct compare *compare)
 static bool is_told_otherwise(const char *key)
 {
     return strcmp(key, "few_events") == 0 || strcmp(key, "rss_below_live") == 0 ||
-           strcmp(key, "setting_not_shown") == 0 || strcmp(key, "lost_events") == 0;
+           strcmp(key, "lost_events") == 0;
+}
+
+static const char *spoiled_by(const char *key)
+{
+    return strcmp(key, "setting_not_shown") == 0 ? PEAK_RSS : NULL;
 }
 
 static const json_t *warnings_of(const struct compare_row *row)
@@ -122,48 +127,9 @@ static bool collect_of_reports(struct compare *compare, const struct compare_row
         const char *key = json_string_value(json_object_get(warning, "key"));
         const char *text = json_string_value(json_object_get(warning, "text"));
         if (key == NULL || text == NULL || is_told_otherwise(key)) continue;
-        bool all = is_of_all(compare, warning);
+        bool all = spoiled_by(key) == NULL && is_of_all(compare, warning);
         if (all && was_collected(compare, text)) continue;
-        if (!add(compare, all ? NULL : row, NULL, "%s", text)) return false;
-    }
-    return true;
-}
-
-/* ---- settings ---- */
-
-/* Settings of how many arenas threads share, which one thread does not show. In a variable, the
- * words that are about that; NULL: all of it. */
-static const struct {
-    const char *variable, *word;
-} of_arenas[] = {
-    {"MALLOC_ARENA_MAX", NULL},
-    {"MALLOC_ARENA_TEST", NULL},
-    {"GLIBC_TUNABLES", "malloc.arena_"},
-    {"MALLOC_CONF", "percpu_arena"},
-};
-
-static bool is_of_arenas(const char *variable, const char *value)
-{
-    for (size_t i = 0; i < sizeof of_arenas / sizeof *of_arenas; i++)
-        if (strcmp(of_arenas[i].variable, variable) == 0 &&
-            (of_arenas[i].word == NULL || strstr(value, of_arenas[i].word) != NULL))
-            return true;
-    return false;
-}
-
-static bool collect_of_settings(struct compare *compare, const struct compare_row *row)
-{
-    const struct compare_entry *entry = row->entry;
-    bool several = json_integer_value(json_object_get(compare->facts, "threads")) > 1;
-    if (!several || strcmp(compare_engine(compare), "switch") != 0) return true;
-    for (size_t i = 0; i < entry->settings_count; i++) {
-        const struct compare_setting *setting = &entry->settings[i];
-        if (is_of_arenas(setting->name, setting->value) &&
-            !add(compare, row, PEAK_RSS,
-                 "%s: one thread makes the calls of all, so arenas of threads do not show; with "
-                 "--engine threads they do",
-                 setting->name))
-            return false;
+        if (!add(compare, all ? NULL : row, all ? NULL : spoiled_by(key), "%s", text)) return false;
     }
     return true;
 }
@@ -191,8 +157,7 @@ static bool collect_of_row(struct compare *compare, const struct compare_row *ro
     if (*row->why != '\0' || compare_row_is_nothing(row)) return true;
     if (*row->printed != '\0' && !add(compare, row, NULL, "it printed: %s", row->printed))
         return false;
-    return collect_of_settings(compare, row) && collect_too_small(compare, row) &&
-           collect_of_reports(compare, row);
+    return collect_too_small(compare, row) && collect_of_reports(compare, row);
 }
 
 bool compare_warnings_collect(struct compare *compare)

@@ -280,11 +280,12 @@ ignores_own_preload() {
 # Threads where the trace has several, and pages touched; both are named.
 answers_by_default() {
     exits 0 compare lanes -r 1 -a glibc --json f.json &&
-        prints '^engine threads (.*), touch pages$' &&
+        prints '^engine threads (.*), touch pages, clock original$' &&
         json f.json 'j["engine"] == "threads" && j["touch"] == "pages" &&
+            j["clock"] == "original" &&
             j["trace"]["busy_threads"] == 5' &&
         exits 0 compare churn -r 1 -a glibc --json f.json &&
-        prints '^engine switch (.*), touch pages$' &&
+        prints '^engine switch (.*), touch pages, clock original$' &&
         json f.json 'j["engine"] == "switch" && j["trace"]["busy_threads"] == 1'
 }
 # 16 MiB and more of large objects: resident if they are touched, and otherwise a word about it.
@@ -485,7 +486,7 @@ warns() {
 # Of a trace with threads, by one thread.
 warns_of_arenas() {
     exits 0 compare lanes -r 1 -a glibc:MALLOC_ARENA_MAX=1 -e switch &&
-        prints '^  ! MALLOC_ARENA_MAX: one thread makes' && prints '^glibc  *1  *[0-9.]*! ' &&
+        prints '^  ! MALLOC_ARENA_MAX shows with threads only' && prints '^glibc  *1  *[0-9.]*! ' &&
         exits 0 compare lanes -r 1 -a glibc:MALLOC_ARENA_MAX=1 && ! prints '!' &&
         exits 0 compare churn -r 1 -a glibc:MALLOC_ARENA_MAX=1 && ! prints '!'
 }
