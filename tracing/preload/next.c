@@ -95,6 +95,16 @@ static void set(void *function, void *found)
     if (found) memcpy(function, &found, sizeof found);
 }
 
+/* Whether a malloc() stands before ours, and no operator new: then a runtime's operators are to
+ * lead there, as they would without us. */
+static bool has_malloc_before(const struct link_map *own)
+{
+    const struct link_map *first_malloc = own, *first_new = own;
+    linked_function(NULL, "malloc", &first_malloc);
+    linked_function(NULL, "_Znwm", &first_new);
+    return first_malloc != own && first_new == own;
+}
+
 #define FIND(function, ...) set(&found.function, linked_function(own, #function, NULL));
 static void find_all(void)
 {
@@ -111,7 +121,8 @@ static void find_all(void)
     linked_function(own, "malloc", &allocator);
     linked_function(own, "_Znwm", &operators);
     found.has_allocators_operators = operators == allocator;
-    found.has_other_operators = operators && operators != allocator && !is_runtime(operators);
+    found.has_other_operators =
+        operators && ((operators != allocator && !is_runtime(operators)) || has_malloc_before(own));
     if (found.has_other_operators) {
         ENTRY_CXX_ALLOCATIONS(FIND)
         ENTRY_CXX_FREES(FIND)

@@ -8,7 +8,8 @@
  * the new handler. Those of an allocator are the same by other ways, some of which lead through
  * the public malloc() and free(), others do not. A program may load a runtime late, where no search
  * finds it. So what they all do is done here: one event, of its kind. Others may be anything, a pool
- * or calls of malloc(): they are called and not recorded; what they take from malloc() is. */
+ * or calls of malloc(): they are called and not recorded; what they take from malloc() is. So are a
+ * runtime's, where another malloc() stands before ours. */
 #ifndef MALLOCTAPE_NEXT_H
 #define MALLOCTAPE_NEXT_H
 
@@ -28,7 +29,7 @@ struct next_functions {
     int (*mallopt)(int parameter, int value);
     int (*malloc_trim)(size_t padding);
     bool has_allocators_operators;
-    bool has_other_operators; /* neither the allocator's nor a runtime's: only these are here */
+    bool has_other_operators; /* that are to be called: only these are here */
 };
 
 /* Until they have been looked up, the functions here do that first. */

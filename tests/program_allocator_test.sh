@@ -1,0 +1,175 @@
+#!/bin/bash
+# program_allocator_test.sh - libmalloctape.so between a program and an allocator that it knows
+# nothing of: which one it was is in the recording; interposers before and behind it see what they
+# see without it; what it cannot see is not taken for something else.
+set -eu
+# shellcheck source=tests/tap.sh
+. "$(dirname "$0")/tap.sh"
+
+library=$build_dir/lib/libmalloctape.so
+malloctape=$bin/malloctape
+cc=${CC:-cc}
+
+# An interposer that counts, as there are many.
+cat >counts.c <<'CODE'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+static unsigned long mallocs, frees;
+void *malloc(size_t size)
+{
+    static void *(*next)(size_t);
+    if (!next) next = dlsym(RTLD_NEXT, "malloc");
+    mallocs++;
+    return next(size);
+}
+void free(void *object)
+{
+    static void (*next)(void *);
+    if (!next) next = dlsym(RTLD_NEXT, "free");
+    frees += object != NULL;
+    next(object);
+}
+__attribute__((destructor)) static void end(void)
+{
+    char text[99];
+    int bytes = snprintf(text, sizeof text, "%lu mallocs, %lu frees\n", mallocs, frees);
+    if (write(1, text, bytes) != bytes) _exit(1);
+}
+CODE
+cat >calls.cc <<'CODE'
+#include <cstdlib>
+#include <string>
+#include <vector>
+int main()
+{
+    std::vector<std::string *> all;
+    for (int i = 0; i < 1000; i++) all.push_back(new std::string(100, 'x'));
+    for (std::string *one : all) delete one;
+    for (int i = 0; i < 100; i++) free(malloc(777));
+}
+CODE
+# A plugin whose malloc is the C library's (RTLD_DEEPBIND), or the program's; and one that has its
+# own and is bound to it (-Bsymbolic).
+cat >plugin.c <<'CODE'
+#include <stdlib.h>
+void *plugin(void) { free(malloc(888)); return malloc(889); }
+CODE
+cat >own.c <<'CODE'
+#include <stddef.h>
+static char memory[4096];
+void *malloc(size_t size) { return size < sizeof memory ? memory : NULL; }
+void *plugin(void) { return malloc(888); }
+CODE
+cat >loads.c <<'CODE'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+int main(int count, char **words)
+{
+    void *file = dlopen(words[1], RTLD_NOW | (count > 2 ? RTLD_DEEPBIND : 0));
+    void *(*plugin)(void);
+    if (!file) return 1;
+    *(void **)&plugin = dlsym(file, "plugin");
+    void *object = plugin();
+    if (!strstr(words[1], "own")) free(object);
+    free(malloc(777));
+    return 0;
+}
+CODE
+
+compiled() {
+    $cc -shared -fPIC -fno-builtin -O1 -o counts.so counts.c && ${CXX:-c++} -O1 -fno-builtin -o calls calls.cc &&
+        ${CXX:-c++} -O1 -fno-builtin -static-libstdc++ -static-libgcc -o calls.static \
+            calls.cc &&
+        $cc -shared -fPIC -fno-builtin -o plugin.so plugin.c &&
+        $cc -shared -fPIC -fno-builtin -Wl,-Bsymbolic -o own.so own.c &&
+        $cc -fno-builtin -o loads loads.c -ldl
+}
+
+# through PRELOADED COMMAND... - recorded, and in order.
+through() {
+    local preloaded=$1
+    shift
+    rm -f raw.lz4*
+    TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD=$preloaded "$@" >out 2>err && verified raw.lz4 0
+}
+
+# kinds NAME... - how many events of these kinds.
+kinds() {
+    local kind
+    for kind; do
+        "$malloctape" info raw.lz4 | awk -v kind="$kind" '$1 == kind { n = $2 } END { print n + 0 }'
+    done | tr '\n' ' '
+}
+
+named() { through "$library:$1" ./calls && "$malloctape" info raw.lz4 | grep -q "^allocator *$2"; }
+
+counted_untraced() { LD_PRELOAD=$PWD/counts.so ./calls >counted; }
+
+behind() {
+    through "$library:$PWD/counts.so" ./calls && cmp -s out counted &&
+        [ "$(kinds malloc free)" = '101 100 ' ]
+}
+
+# It sees what comes through: of operators, malloc.
+before() {
+    through "$PWD/counts.so:$library" ./calls && cmp -s out counted && one_line 'raw.lz4: ' &&
+        grep -q 'malloc of this process is not ours, which sees what is passed on: .*/counts.so' err
+}
+
+
+static_runtime() { through "$library" ./calls.static && [ "$(objects raw.lz4 777)" = 100 ]; }
+
+plugin() {
+    through "$library" ./loads ./plugin.so && [ "$(objects raw.lz4 888)" = 1 ] &&
+        [ "$(objects raw.lz4 889)" = 1 ] && [ "$(objects raw.lz4 777)" = 1 ]
+}
+
+# What the plugin makes is not seen. The program frees one of its objects: an unknown one.
+deep() {
+    through "$library" ./loads ./plugin.so deep && [ "$(objects raw.lz4 888)" = 0 ] &&
+        [ "$(objects raw.lz4 777)" = 1 ] &&
+        "$malloctape" dump --only-calls raw.lz4 2>err | grep -q '^free ?'
+}
+
+symbolic() {
+    through "$library" ./loads ./own.so && [ "$(objects raw.lz4 888)" = 0 ] &&
+        [ "$(objects raw.lz4 777)" = 1 ]
+}
+
+own_malloc() {
+    exit_status "$malloctape" record --allocator=program -o own.lz4 -- "$workloads/own_malloc" 0 \
+        >out 2>err
+    [ "$status" = 125 ] && grep -q 'malloc of this process is not ours: .*/own_malloc' err
+}
+
+recorded_by_command() {
+    "$malloctape" record --allocator=program -o raw.lz4 -- ./calls >out 2>err &&
+        [ "$(objects raw.lz4 777)" = 100 ] && verified raw.lz4 0 &&
+        exit_status "$malloctape" record --allocator=other -- ./calls 2>err && [ "$status" = 2 ] &&
+        grep -q 'it is tcmalloc or program' err
+}
+
+plan 14
+check 'programs and libraries' compiled
+check 'the C library' named '' 'glibc '
+check "malloctape's plain tcmalloc" named "$plain_library" 'gperftools '
+for other in jemalloc.so.2:jemalloc mimalloc.so.2:mimalloc tcmalloc_minimal.so.4:gperftools; do
+    if file=$(ls /usr/lib/x86_64-linux-gnu/lib"${other%:*}" 2>/dev/null); then
+        check "${other#*:}" named "$file" "${other#*:} "
+    else
+        skip_test "${other#*:}" 'it is not installed'
+    fi
+done
+counted_untraced || true
+check 'an interposer behind' behind
+check 'an interposer before' before
+check 'a C++ runtime that is linked statically' static_runtime
+check 'a plugin' plugin
+check 'a plugin that is loaded with RTLD_DEEPBIND' deep
+check 'a plugin with a malloc of its own' symbolic
+check 'a program with a malloc of its own' own_malloc
+check 'malloctape record --allocator' recorded_by_command
