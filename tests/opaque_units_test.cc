@@ -376,8 +376,8 @@ TEST(OpaqueUnits, Example)
     EXPECT_EQ(units_allocations_so_far(lane), 2u) << "calls";
     allocation.after = raw_allocations(0, 2);
     units_allocation(lane, CALL_MALLOC, 20, 0, &allocation);
-    const std::vector<uint16_t> wanted = {0xa018, 0x0041, 0,      0xd800, 0x0041, 0xf108,
-                                          0,      2,      0xa014, 0x0041, 0};
+    const std::vector<uint16_t> wanted = {0x0301, 0x0041, 0xd800, 0x0041, 0xf108,
+                                          0,      2,      0x0281, 0x0041};
     EXPECT_EQ(std::vector<uint16_t>(slot.data(), units_cursor(lane)), wanted);
     free(lane);
 }

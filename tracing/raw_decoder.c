@@ -672,7 +672,7 @@ static bool lacks_room(const struct raw_decoder *decoder, uint32_t room)
 static bool leaves_short(const struct raw_decoder *decoder, const struct record *records,
                          uint32_t done)
 {
-    return done > 0 && records[done - 1].number != RAW_SEQUENCE_BEFORE &&
+    return done > 0 && !is_opaque(decoder) && records[done - 1].number != RAW_SEQUENCE_BEFORE &&
            raw_decoder_is_at_short(decoder);
 }
 

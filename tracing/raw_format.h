@@ -172,6 +172,11 @@ enum raw_range {
 #define RAW_UNIT_AFTER           0xf100u /* by entry */
 #define RAW_UNIT_AFTER_LANE      0xf108u
 #define RAW_UNIT_AFTER_END       0xf109u
+/* Size and place in two units: below these limits, and the upper one of size 0 and place 0. */
+#define RAW_COMPACT_SIZE_LIMIT   1279u
+#define RAW_COMPACT_PLACE_BITS   21
+#define RAW_COMPACT_FIRST        1u
+#define RAW_COMPACT_END          0xa000u
 /* In packed chunks of an opaque stream. */
 #define RAW_UNIT_NEARBY          0x9000u /* of a difference of 0 */
 #define RAW_UNIT_NEARBY_FIRST    0x8000u

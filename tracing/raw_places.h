@@ -25,16 +25,17 @@
 
 /* The first place is the one below `top`, in a ring. */
 struct raw_places_list {
-    uint32_t places[RAW_PLACES_LIST];
     uint32_t top, count;
+    uint32_t places[RAW_PLACES_LIST];
 };
 
 /* The latest object at a place. */
 struct raw_places_size {
     uint32_t place;
     uint16_t step;
-    uint16_t latest; /* where in `latest` its place was noted */
+    uint16_t latest; /* where in `latest` its place was noted; RAW_PLACES_ENDED: it has ended */
 };
+#define RAW_PLACES_ENDED 0x8000u
 
 struct raw_places {
     uint32_t rounding; /* of sizes to steps: from the profile */
@@ -74,8 +75,13 @@ static inline uint32_t *raw_places_at(struct raw_places_list *list, uint32_t ind
 static inline uint32_t raw_places_find(struct raw_places *places, uint64_t size, uint32_t place)
 {
     struct raw_places_list *list = raw_places_list_of(places, size);
-    uint32_t count = !list ? 0 : list->count < RAW_PLACES_NAMED ? list->count : RAW_PLACES_NAMED;
-    for (uint32_t index = 0; index < count; index++)
+    const struct raw_places_size *latest = raw_places_size_of(places, place);
+    if (!list || list->count == 0) return RAW_PLACES_NAMED;
+    if (*raw_places_at(list, 0) == place) return 0;
+    /* If another place has its entry now, it may be in the list all the same: that is rare. */
+    if (latest->place != place || !(latest->latest & RAW_PLACES_ENDED)) return RAW_PLACES_NAMED;
+    uint32_t count = list->count < RAW_PLACES_NAMED ? list->count : RAW_PLACES_NAMED;
+    for (uint32_t index = 1; index < count; index++)
         if (*raw_places_at(list, index) == place) return index;
     return RAW_PLACES_NAMED;
 }
@@ -97,8 +103,9 @@ static inline uint32_t raw_places_take(struct raw_places *places, uint64_t size,
 static inline uint32_t raw_places_age(struct raw_places *places, uint32_t place)
 {
     const struct raw_places_size *size = raw_places_size_of(places, place);
-    if (size->place != place || places->latest[size->latest] != place) return 0;
-    return (places->objects - size->latest) % RAW_AGES + 1;
+    uint32_t latest = size->latest % RAW_AGES;
+    if (size->place != place || places->latest[latest] != place) return 0;
+    return (places->objects - latest) % RAW_AGES + 1;
 }
 
 /* The place of the object of an age from 1 to RAW_AGES; 0: there is none. */
@@ -119,11 +126,12 @@ static inline void raw_places_began(struct raw_places *places, uint32_t place, u
 /* The lane ends an object that it has. */
 static inline void raw_places_ended(struct raw_places *places, uint32_t place)
 {
-    const struct raw_places_size *size = raw_places_size_of(places, place);
+    struct raw_places_size *size = raw_places_size_of(places, place);
     if (size->place != place || size->step >= RAW_PLACES_STEPS) return;
     struct raw_places_list *list = &places->lists[size->step];
     list->places[list->top++ % RAW_PLACES_LIST] = place;
     list->count += list->count < RAW_PLACES_LIST;
+    size->latest |= RAW_PLACES_ENDED;
 }
 
 #endif

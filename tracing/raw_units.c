@@ -385,11 +385,29 @@ static unsigned take_placing(struct raw_units *units, unsigned unit, struct raw_
     return take_unit(units);
 }
 
+/* 0001..9fff, but in a packed chunk: allocation 1. */
+static bool take_compact(struct raw_units *units, unsigned unit, struct raw_said *said)
+{
+    struct raw_compact both = raw_compact_of(unit, take_unit(units));
+    if (units->profile[RAW_ALLOCATION_1] == 0) return fail(said, RAW_UNIT, unit);
+    begin_record(said, units->profile[RAW_ALLOCATION_1]);
+    said->range = RAW_ALLOCATION_1;
+    said->begins = true;
+    said->size = both.size;
+    said->place = both.place;
+    if (both.place == RAW_PLACE_NONE) return fail(said, RAW_PLACE, RAW_PLACE_NONE);
+    if (shape_has_alignment(said->shape)) said->operand = take_number(units);
+    if (units->features & RAW_FEATURE_ADDRESSES) said->address = take_number(units);
+    return true;
+}
+
 static bool take_opaque(struct raw_units *units, unsigned unit, struct raw_said *said)
 {
     if (unit >= RAW_UNIT_AFTER && unit < RAW_UNIT_AFTER_END) unit = take_after(units, unit, said);
     unsigned own = units->packed ? take_placing(units, unit, said) : unit;
     bool has_placing = own != unit, has_after = said->after != RAW_AFTER_NONE;
+    if (own >= RAW_COMPACT_FIRST && own < RAW_COMPACT_END && !units->packed)
+        return take_compact(units, own, said);
     if (!take_record(units, own, said)) return false;
     if (has_placing &&
         (call_shapes[said->number] > SHAPE_ALLOCATION_ALIGNED || said->range == RAW_RANGES))
@@ -432,7 +450,11 @@ static void fill_row(struct raw_form forms[RAW_FORMS], const struct row *row, un
 void raw_forms_fill(struct raw_form forms[RAW_FORMS], const uint8_t *profile, uint32_t features,
                     bool packed)
 {
+    unsigned first = profile[RAW_ALLOCATION_1];
     memset(forms, 0, RAW_FORMS * sizeof *forms);
+    for (unsigned i = 0; i < RAW_COMPACT_END >> RAW_FORM_SHIFT; i++)
+        if (features == RAW_FEATURE_OPAQUE && !packed && call_shapes[first] == SHAPE_ALLOCATION)
+            forms[i] = (struct raw_form){.form = RAW_FORM_COMPACT, .kind = (uint8_t)first};
     for (size_t i = 0; i < ROWS; i++) {
         bool addresses = features & RAW_FEATURE_ADDRESSES;
         if ((rows[i].form == RAW_FORM_ALLOCATION && addresses) ||

@@ -95,10 +95,23 @@ bool raw_units_take(struct raw_units *units, struct raw_said *said);
 enum raw_form_of {
     RAW_FORM_OTHER,      /* some other record, or none */
     RAW_FORM_ALLOCATION, /* from the cache: the operand is the size */
+    RAW_FORM_COMPACT,    /* of an opaque stream: with the next unit, raw_compact_of() */
     RAW_FORM_NEAR,       /* a free: the operand is the place, */
     RAW_FORM_FAR,        /* with the next unit, */
     RAW_FORM_AGED        /* or the age */
 };
+
+/* An allocation that says size and place in its first two units. */
+struct raw_compact {
+    uint32_t size, place;
+};
+
+static inline struct raw_compact raw_compact_of(uint32_t first, uint32_t second)
+{
+    uint32_t number = (first - RAW_COMPACT_FIRST) << 16 | second;
+    return (struct raw_compact){number >> RAW_COMPACT_PLACE_BITS,
+                                number & ((1u << RAW_COMPACT_PLACE_BITS) - 1)};
+}
 
 struct raw_form {
     uint8_t form; /* enum raw_form_of */

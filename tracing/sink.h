@@ -55,7 +55,6 @@ struct sink {
     size_t stored_span; /* after the next block that hardly shrinks */
     size_t stored_left; /* bytes that are written as they are, because the latest hardly shrank */
     bool packs;         /* what is committed from now on is to be packed, if it is not stored */
-    bool packs_stored;  /* or then, too: it takes much from the units of an opaque stream */
     size_t form_left;   /* bytes in this form before the other one may be tried */
     struct {
         size_t plain; /* bytes, if they were not packed */
@@ -105,7 +104,7 @@ static inline bool sink_wants_flush(const struct sink *sink)
  * does not pay. */
 static inline bool sink_wants_packed(const struct sink *sink)
 {
-    return sink->packs && (sink->packs_stored || sink->stored_left == 0);
+    return sink->packs && sink->stored_left == 0;
 }
 
 /* What a block takes besides what is in it, and what ends the frame. */

@@ -285,9 +285,18 @@ void units_allocation(struct units_lane *lane, unsigned kind, uint64_t size, uin
     bool is_short =
         (allocation->taken || opaque) && range < RAW_RANGES && size < ranges[range].limit;
     unsigned unit = is_short ? ranges[range].base + (unsigned)size : RAW_UNIT_GENERAL + kind;
+    bool compact =
+        opaque && is_short && units_can_compact(ranges[range].base, size, allocation->object.place);
+    if (compact) {
+        uint32_t both = units_compact(size, allocation->object.place);
+        unit = (uint16_t)both;
+        *at++ = (uint16_t)(both >> 16);
+    }
     if (!is_short) at = put_number(at, size);
     if (call_shapes[kind] == SHAPE_ALLOCATION_ALIGNED) at = put_number(at, alignment);
-    if (!is_short) {
+    if (compact) {
+        /* The place has been said. */
+    } else if (!is_short) {
         at = put_new_place(lane, at, &allocation->object, allocation->taken);
     } else if (opaque) {
         *at++ = (uint16_t)allocation->object.place;

@@ -287,11 +287,33 @@ static inline bool units_hot_sequence(struct units_lane *lane, unsigned structur
  *
  * An allocation says its place, and a free is a call that counts. */
 
+/* Whether an allocation with this code has both its size and its place in two units; these two. */
+static inline bool units_can_compact(unsigned base, uint64_t size, uint32_t place)
+{
+    return base == RAW_UNIT_ALLOCATION_1 && size < RAW_COMPACT_SIZE_LIMIT &&
+           place >> RAW_COMPACT_PLACE_BITS == 0;
+}
+
+static inline uint32_t units_compact(uint64_t size, uint32_t place)
+{
+    uint32_t number =
+        ((uint32_t)size << RAW_COMPACT_PLACE_BITS | place) + (RAW_COMPACT_FIRST << 16);
+    return number << 16 | number >> 16;
+}
+
 /* An allocation at a place that the lane has. `size` is below the limit of the code. */
 static inline void units_hot_opaque_allocation(struct units_lane *lane, uint16_t *cursor,
                                                unsigned kind, uint64_t size, uint32_t place)
 {
-    uint64_t units = (uint64_t)place << 16 | (uint16_t)(units_code_of(lane, kind)->base + size);
+    uint16_t base = units_code_of(lane, kind)->base;
+    if (units_can_compact(base, size, place)) {
+        uint32_t both = units_compact(size, place);
+        memcpy(cursor, &both, sizeof both);
+        lane->extra_units++;
+        atomic_add_own_release(&lane->head, 2 * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
+        return;
+    }
+    uint64_t units = (uint64_t)place << 16 | (uint16_t)(base + size);
     memcpy(cursor, &units, sizeof units);
     lane->extra_units += 2;
     atomic_add_own_release(&lane->head, 3 * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);

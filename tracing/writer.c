@@ -744,7 +744,6 @@ static int reserve_memory(struct writer *writer)
                 &(struct pack_source){malloctape_front_end.class_of_size, shadow_block_class(0),
                                       os_memory_reserve, os_memory_release,
                                       (writer->features & RAW_FEATURE_OPAQUE) != 0});
-    writer->sink.packs_stored = writer->features & RAW_FEATURE_OPAQUE;
     return sink_prepare(&writer->sink);
 }
 

@@ -467,12 +467,21 @@ class RawDump
       @placed = placing(unit)
       unit = @units.take
     end
+    return compact(unit) if !@packed && unit.between?(0x0001, 0x9fff)
+
     case unit
     when 0x0001..0x9fff, 0xb001..0xbfff, 0xf100..0xf2ff
       refuse(@offset, format('unit %04x is undefined in an opaque stream', unit))
     end
     check_before(unit)
     plain_record(unit)
+  end
+
+  # Size and place in two units.
+  def compact(unit)
+    size, place = (((unit - 1) << 16) + @units.take).divmod(1 << 21)
+    @placed = ->(_) { place }
+    allocation(3, size)
   end
 
   # What stands before an allocation stands before nothing else.
@@ -510,7 +519,7 @@ class RawDump
 
   # The place of an allocation of a range.
   def placed(size)
-    place = if @packed
+    place = if @packed || @placed
               (@placed || ->(bytes) { @lane.places.take(bytes, 0) }).call(size)
             else
               far_place

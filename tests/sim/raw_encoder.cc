@@ -121,6 +121,15 @@ void RawEncoder::encode_allocation(const RawSegment &segment, const RawRecord &r
     if (!record.implied && !opaque_) return;
     for (const Range &range : kAllocations) {
         if (segment.profile[range.slot] != record.number || record.size >= range.limit) continue;
+        if (opaque_ && range.slot == 3 && record.size < 1279 && record.place < 1u << 21 &&
+            !chance(4)) {
+            uint64_t both = (record.size << 21) + record.place;
+            add(1 + (both >> 16));
+            add(both & 0xffff);
+            add_operands(record, false);
+            code_.placed.compact = true;
+            return;
+        }
         add(range.base + record.size);
         add_operands(record, false);
         if (!opaque_) return;
@@ -398,13 +407,18 @@ std::string RawEncoder::pack_opaque(const RawSegment &segment, size_t from, size
         size_t i = placed.at;
         while (i < own)
             put_packed(out, segment.units[i++]);
-        if (placed.place_at != 0) {
+        if (placed.compact) {
+            pack_place(out, placed, places, wrong_lists);
+            put_packed(out, 0xa000 + static_cast<unsigned>(placed.size));
+            i += 2;
+        } else if (placed.place_at != 0) {
             pack_place(out, placed, places, wrong_lists);
             while (i < placed.at + placed.place_at)
                 put_packed(out, segment.units[i++]);
             i += 2;
         }
         for (const auto &range : ages) {
+            if (placed.compact) break;
             uint64_t age = i == own ? places.age(placed.ended) : 0;
             unsigned unit = i == own ? segment.units[own] : 0;
             if (age == 0 || age >= range.limit || unit - range.first >= range.units || chance(50))

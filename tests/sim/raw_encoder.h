@@ -61,8 +61,9 @@ struct RawAged {
  * units are that say places: `at`, and behind that. */
 struct RawPlaced {
     size_t at = 0, count = 0;
-    size_t own = 0;      /* the unit with the main operand */
-    size_t place_at = 0; /* x and y; 0: there are none */
+    size_t own = 0;       /* the unit with the main operand */
+    size_t place_at = 0;  /* x and y; 0: there are none */
+    bool compact = false; /* the unit and the next one say size and place */
     bool begins = false, ends = false;
     uint32_t place = 0, ended = 0;
     uint64_t size = 0;
