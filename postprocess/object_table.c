@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DISPLACED_FIRST 64u
-
 bool object_table_init(struct object_table *table)
 {
     *table = (struct object_table){
@@ -28,53 +26,33 @@ void object_table_free(struct object_table *table)
         if (table->pages[i] != table->unmade) free(table->pages[i]);
     free(table->pages);
     free(table->unmade);
-    free(table->displaced);
+    free(table->sharing);
     *table = (struct object_table){0};
 }
 
-/* ---- displaced objects ---- */
+/* ---- objects that share a place ---- */
 
-static uint32_t displaced_home(const struct object_table *table, uint32_t place)
+/* The index + 1 of a new one in front of `next`; 0: no memory, or too many. */
+static uint32_t sharing_add(struct object_table *table, uint64_t allocated,
+                            uint32_t register_number, uint32_t next)
 {
-    return (uint32_t)(place * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (table->displaced_room - 1);
-}
-
-static void displaced_put(struct object_table *table, struct object_displaced object)
-{
-    uint32_t at = displaced_home(table, object.place);
-    while (table->displaced[at].place != 0)
-        at = (at + 1) & (table->displaced_room - 1);
-    table->displaced[at] = object;
-    table->displaced_count++;
-}
-
-static bool displaced_grow(struct object_table *table)
-{
-    struct object_table grown = {.displaced_room = table->displaced_room * 2};
-    if (grown.displaced_room == 0) grown.displaced_room = DISPLACED_FIRST;
-    grown.displaced = calloc(grown.displaced_room, sizeof *grown.displaced);
-    if (grown.displaced == NULL) return false;
-    for (uint32_t i = 0; i < table->displaced_room; i++)
-        if (table->displaced[i].place != 0) displaced_put(&grown, table->displaced[i]);
-    free(table->displaced);
-    table->displaced = grown.displaced;
-    table->displaced_room = grown.displaced_room;
-    return true;
-}
-
-/* Closes the hole, so that no search ends too early. */
-static void displaced_remove(struct object_table *table, uint32_t hole)
-{
-    uint32_t mask = table->displaced_room - 1;
-    struct object_displaced *all = table->displaced;
-    for (uint32_t at = (hole + 1) & mask; all[at].place != 0; at = (at + 1) & mask) {
-        uint32_t home = displaced_home(table, all[at].place);
-        if (((at - home) & mask) < ((at - hole) & mask)) continue;
-        all[hole] = all[at];
-        hole = at;
+    uint32_t taken = table->unused;
+    if (taken != 0) {
+        table->unused = table->sharing[taken - 1].next;
+    } else {
+        if (table->sharing_count == table->sharing_room) {
+            uint32_t room = table->sharing_room == 0 ? 64 : 2 * table->sharing_room;
+            struct object_sharing *grown =
+                room >= OBJECT_SPECIAL ? NULL : realloc(table->sharing, room * sizeof *grown);
+            if (grown == NULL) return 0;
+            table->sharing = grown;
+            table->sharing_room = room;
+        }
+        taken = table->sharing_count + 1;
     }
-    all[hole].place = 0;
-    table->displaced_count--;
+    table->sharing_count++;
+    table->sharing[taken - 1] = (struct object_sharing){allocated, register_number, next};
+    return taken;
 }
 
 /* ---- allocations ---- */
@@ -90,69 +68,74 @@ static bool table_make_page(struct object_table *table, uint32_t place)
     return true;
 }
 
-/* Whoever lives there lives on beside. */
-static bool table_displace(struct object_table *table, uint32_t place, struct object_entry *entry)
+/* Somebody lives there. */
+static void table_share(struct object_table *table, struct object_entry *entry, uint64_t allocated,
+                        uint32_t register_number)
 {
     uint32_t older = entry->lives & ~OBJECT_SPECIAL;
-    if (older == 0) return true;
-    if (table->displaced_count >= table->displaced_room / 2 && !displaced_grow(table)) return false;
-    displaced_put(table, (struct object_displaced){place, older - 1, entry->allocated});
-    entry->lives = OBJECT_SPECIAL;
+    if (older == entry->lives) older = sharing_add(table, entry->allocated, older - 1, 0);
+    uint32_t latest = older != 0 ? sharing_add(table, allocated, register_number, older) : 0;
+    entry->lives = OBJECT_SPECIAL | latest;
     table->displacements++;
-    return true;
+    if (latest == 0) table->failed = true;
 }
 
 void object_table_put(struct object_table *table, uint64_t allocated, uint32_t place,
                       uint32_t register_number)
 {
     if (place == RAW_PLACE_NONE) return;
-    if (!table_make_page(table, place)) {
+    if (register_number >= OBJECT_SPECIAL - 1 || !table_make_page(table, place)) {
         table->failed = true;
         return;
     }
     struct object_entry *entry = object_table_entry(table, place);
-    if (register_number >= OBJECT_SPECIAL - 1 || !table_displace(table, place, entry))
-        table->failed = true;
-    entry->lives = (entry->lives & OBJECT_SPECIAL) | (register_number + 1);
-    entry->allocated = allocated;
+    if (entry->lives == 0)
+        *entry = (struct object_entry){allocated, register_number + 1};
+    else
+        table_share(table, entry, allocated, register_number);
 }
 
-/* ---- ends ---- */
+/* ---- frees ---- */
 
 /* Where an object was found. */
 struct found {
     uint64_t allocated; /* 0: none was */
     uint32_t register_number;
-    bool is_displaced;
-    uint32_t at; /* there */
+    uint32_t at, before; /* in a list: index + 1 of it, and of the one before or 0 */
 };
 
 static struct found table_search(const struct object_table *table, uint32_t place, uint64_t bound)
 {
     const struct object_entry *entry = object_table_entry(table, place);
-    uint32_t lives = entry->lives & ~OBJECT_SPECIAL;
     struct found found = {0};
-    if (lives != 0 && object_is_meant(entry->allocated, bound))
-        found = (struct found){.allocated = entry->allocated, .register_number = lives - 1};
-    if (lives == entry->lives || place == RAW_PLACE_NONE || table->displaced_count == 0)
+    if ((entry->lives & OBJECT_SPECIAL) == 0) {
+        if (entry->lives != 0 && object_is_meant(entry->allocated, bound))
+            found = (struct found){entry->allocated, entry->lives - 1, 0, 0};
         return found;
-    uint32_t mask = table->displaced_room - 1;
-    for (uint32_t at = displaced_home(table, place); table->displaced[at].place != 0;
-         at = (at + 1) & mask) {
-        const struct object_displaced *object = &table->displaced[at];
-        if (object->place == place && object->allocated > found.allocated &&
-            object_is_meant(object->allocated, bound))
-            found = (struct found){object->allocated, object->register_number, true, at};
+    }
+    for (uint32_t at = entry->lives & ~OBJECT_SPECIAL, before = 0; at != 0;) {
+        const struct object_sharing *object = &table->sharing[at - 1];
+        if (object->allocated > found.allocated && object_is_meant(object->allocated, bound))
+            found = (struct found){object->allocated, object->register_number, at, before};
+        before = at;
+        at = object->next;
     }
     return found;
 }
 
-static bool has_displaced(const struct object_table *table, uint32_t place)
+/* An object that shares its place goes. One that is left alone stays in the list: a free at the
+ * place need not mean it. */
+static void table_unshare(struct object_table *table, struct object_entry *entry,
+                          const struct found *found)
 {
-    uint32_t at = displaced_home(table, place);
-    while (table->displaced[at].place != 0 && table->displaced[at].place != place)
-        at = (at + 1) & (table->displaced_room - 1);
-    return table->displaced[at].place != 0;
+    uint32_t next = table->sharing[found->at - 1].next;
+    if (found->before != 0)
+        table->sharing[found->before - 1].next = next;
+    else
+        entry->lives = next != 0 ? OBJECT_SPECIAL | next : 0;
+    table->sharing[found->at - 1].next = table->unused;
+    table->unused = found->at;
+    table->sharing_count--;
 }
 
 bool object_table_find(const struct object_table *table, uint32_t place, uint64_t bound,
@@ -170,11 +153,9 @@ bool object_table_end_special(struct object_table *table, uint32_t place, uint64
     struct object_entry *entry = object_table_entry(table, place);
     *register_number = found.register_number;
     if (found.allocated == 0) return false;
-    if (!found.is_displaced) {
-        entry->lives &= OBJECT_SPECIAL;
-        return true;
-    }
-    displaced_remove(table, found.at);
-    if (!has_displaced(table, place)) entry->lives &= ~OBJECT_SPECIAL;
+    if (found.at != 0)
+        table_unshare(table, entry, &found);
+    else
+        entry->lives = 0;
     return true;
 }

@@ -2,22 +2,23 @@
  *
  *   place --> page (65 536 entries, made at the first allocation there) --> entry
  *
- *   entry.lives       0: nobody; register + 1: this object; with OBJECT_SPECIAL: see further
+ *   entry.lives       0: nobody; register + 1: this object; OBJECT_SPECIAL and more: see further
  *   entry.allocated   the lane of the allocation, and which of its allocations it is
  *
  * A lookup is page, then entry. A page that is not made is one shared page of special entries, and
- * place 0, which is no place, is special too. So one comparison tells the plain case.
+ * place 0, which is no place, is special too: nobody lives there. So one comparison tells the plain
+ * case.
  *
  * The bound of a free says which object it means: of the objects that the bound's lane has
  * allocated at the place, the latest among so many allocations. A free in the object's own lane
  * means whoever lives there (docs/ordering.md). Two things break that: what happens while nothing
  * is recorded, and places of class 0, which change hands outside of the structures with sequence
- * numbers. There an object may be allocated at a place whose older object seems to be alive. The
- * older one is then *displaced*: it stays alive in a table of its own, and a free at such a place
- * looks for the very object.
+ * numbers. There an object may be allocated at a place whose older object seems to be alive. Then
+ * both are in a list, entry.lives says where it begins, and a free at such a place looks for the
+ * very object.
  *
- * Memory   12 bytes for each place in pages that were made, some 24 for each displaced object. If
- *          there is none for an allocation, `failed` is set and the table means nothing any more.
+ * Memory   12 bytes for each place in pages that were made, 16 for each object in a list. If there
+ *          is none for an allocation, `failed` is set and the table means nothing any more.
  * Threads  one. */
 #ifndef MALLOCTAPE_OBJECT_TABLE_H
 #define MALLOCTAPE_OBJECT_TABLE_H
@@ -44,19 +45,20 @@ struct __attribute__((packed, aligned(4))) object_entry {
     uint32_t lives;
 };
 
-/* An object that lives on at a place where another one has been allocated. */
-struct object_displaced {
-    uint32_t place; /* 0: an empty entry */
+/* One of the objects at a place that has had several at once. */
+struct object_sharing {
+    uint64_t allocated; /* raw_allocations() */
     uint32_t register_number;
-    uint64_t allocated; /* raw_allocations(): by whom, and as which allocation */
+    uint32_t next; /* index + 1 of another one there, or that is not used; 0: none */
 };
 
 struct object_table {
-    struct object_entry **pages;        /* OBJECT_PAGES of them */
-    struct object_entry *unmade;        /* stands for those that were not made */
-    struct object_displaced *displaced; /* open addressing by place; several may have the same */
-    uint32_t displaced_count, displaced_room;
-    uint64_t displacements; /* so many have been */
+    struct object_entry **pages;    /* OBJECT_PAGES of them */
+    struct object_entry *unmade;    /* stands for those that were not made */
+    struct object_sharing *sharing; /* all that share a place, and unused ones */
+    uint32_t sharing_count, sharing_room;
+    uint32_t unused;        /* index + 1 of the first one */
+    uint64_t displacements; /* allocations where an older object seemed to be alive */
     bool failed;            /* no memory */
 };
 

@@ -79,7 +79,7 @@ TEST(ObjectTable, PlacesAreUsedAgain)
             ASSERT_TRUE(table.dies(1, place, allocated - 1)) << "allocated later";
             ASSERT_TRUE(table.dies(static_cast<uint32_t>(i % 2), place, allocated));
         }
-    EXPECT_EQ(table.table()->displaced_count, 0u);
+    EXPECT_EQ(table.table()->sharing_count, 0u);
 }
 
 // FORMAT.md 2.5, where something happened beside the recording.
@@ -94,9 +94,9 @@ TEST(ObjectTable, AllocationsWhereSomebodyLives)
     ASSERT_TRUE(table.dies(0, 7, table.now(0))) << "its lane has nobody there any more";
     ASSERT_TRUE(table.dies(2, 7, middle));
     ASSERT_TRUE(table.dies(2, 8, table.now(2)));
-    EXPECT_EQ(table.table()->displaced_count, 0u);
+    EXPECT_EQ(table.table()->sharing_count, 0u);
     table.allocation(0, 7);
-    EXPECT_EQ(table.table()->displaced_count, 0u) << "everybody has gone";
+    EXPECT_EQ(table.table()->sharing_count, 0u) << "everybody has gone";
 }
 
 TEST(ObjectTable, NobodyKnowsWhere)
@@ -139,7 +139,7 @@ TEST_P(ObjectTableAtRandom, AgreesWithAList)
     for (auto &place : table.alive())
         while (!place.second.empty())
             ASSERT_TRUE(table.dies(Checked::kLanes, place.first, place.second[0].allocated));
-    EXPECT_EQ(table.table()->displaced_count, 0u);
+    EXPECT_EQ(table.table()->sharing_count, 0u);
     EXPECT_FALSE(table.table()->failed);
 }
 
