@@ -65,7 +65,7 @@ struct order *order_new(struct read_ahead *source, struct instruction_writer *wr
         options->patience_bytes != 0 ? options->patience_bytes : WINDOW_BYTES_MAX;
     for (uint32_t i = 0; i < STRUCTURES; i++) {
         order->structures[i].next = 1;
-        wait_heap_init(&order->structures[i].waiters);
+        wait_list_init(&order->structures[i].waiters);
     }
     return order;
 }
@@ -78,7 +78,7 @@ static void lane_free(struct order *order, struct order_lane *lane)
         lane->queue = chunk->next;
         read_ahead_release(order->source, chunk);
     }
-    wait_heap_free(&lane->allocation_waiters);
+    wait_list_free(&lane->allocation_waiters);
     raw_decoder_free(&lane->decoder);
     free(lane);
 }
@@ -91,7 +91,7 @@ void order_free(struct order *order)
     free(order->present);
     free(order->lanes);
     for (uint32_t i = 0; i < STRUCTURES; i++) {
-        wait_heap_free(&order->structures[i].waiters);
+        wait_list_free(&order->structures[i].waiters);
         free(order->structures[i].coming);
     }
     for (uint32_t i = 0; i < WINDOWS; i++)
@@ -133,7 +133,7 @@ struct order_lane *order_lane(struct order *order, uint32_t number)
     lane->number = number;
     lane->allocated = raw_allocations(number, 0) | LANE_NO_ALLOCATIONS;
     lane->turn_records = TURN_RECORDS_MIN;
-    wait_heap_init(&lane->allocation_waiters);
+    wait_list_init(&lane->allocation_waiters);
     raw_decoder_init(&lane->decoder, number, (uint32_t)order->reader->header.features);
     order->lanes[number] = order->present[order->present_count++] = lane;
     return lane;

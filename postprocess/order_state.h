@@ -24,7 +24,7 @@
 
 #include "postprocess/object_table.h"
 #include "postprocess/order.h"
-#include "postprocess/wait_heap.h"
+#include "postprocess/wait_list.h"
 #include "tracing/raw_decoder.h"
 
 /* ---- limits ---- */
@@ -131,7 +131,7 @@ struct order_lane {
     uint64_t late_since;     /* a window, and one: it waited when that ended; 0: it is not late */
     bool damaged;            /* nothing more can be decoded, and that has been noted */
     struct raw_chunk *queue, *queue_last;
-    struct wait_heap allocation_waiters; /* by serial */
+    struct wait_list allocation_waiters; /* by serial */
     uint32_t wait_structure; /* what it waits for: an index, or STRUCTURES for an allocation */
     uint64_t wait_number;    /* a sequence number, or raw_allocations() */
     uint64_t given_up;       /* allocations that it no longer waits for; 0: none */
@@ -148,7 +148,7 @@ struct order_lane {
 
 struct order_structure {
     uint64_t next; /* the number whose turn it is */
-    struct wait_heap waiters;
+    struct wait_list waiters;
     /* Numbers that have come and were not taken when that was last looked at, sorted; those before
      * `coming_at` are below `next`. */
     uint64_t *coming;

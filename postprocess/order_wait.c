@@ -47,7 +47,7 @@ bool lane_waits_for_sequence(struct order *order, struct order_lane *lane,
                              const struct record *record)
 {
     uint32_t index = structure_index(record->structure);
-    if (!wait_heap_add(&order->structures[index].waiters, record->size, lane->number))
+    if (!wait_list_add(&order->structures[index].waiters, record->size, lane->number))
         return order_no_memory(order);
     lane->state = LANE_WAITS;
     lane->wait_structure = index;
@@ -59,7 +59,7 @@ bool lane_waits_for_allocations(struct order *order, struct order_lane *lane, ui
 {
     struct order_lane *other = order_lane(order, raw_allocations_lane(bound));
     if (other == NULL) return false;
-    if (!wait_heap_add(&other->allocation_waiters, raw_allocations_count(bound), lane->number))
+    if (!wait_list_add(&other->allocation_waiters, raw_allocations_count(bound), lane->number))
         return order_no_memory(order);
     lane->state = LANE_WAITS;
     lane->wait_structure = STRUCTURES;
@@ -70,7 +70,7 @@ bool lane_waits_for_allocations(struct order *order, struct order_lane *lane, ui
 void order_wake_for_allocations(struct order *order, struct order_lane *lane, uint64_t allocations)
 {
     uint32_t number;
-    while (wait_heap_take(&lane->allocation_waiters, allocations, &number))
+    while (wait_list_take(&lane->allocation_waiters, allocations, &number))
         order_wake(order, number);
 }
 
@@ -97,7 +97,7 @@ enum order_bound order_bound(struct order *order, const struct order_lane *lane,
 void structure_advance(struct order *order, struct order_structure *structure)
 {
     uint32_t number;
-    while (wait_heap_take(&structure->waiters, structure->next, &number))
+    while (wait_list_take(&structure->waiters, structure->next, &number))
         order_wake(order, number);
 }
 

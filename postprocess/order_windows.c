@@ -66,11 +66,11 @@ bool order_is_patient(const struct order *order)
 /* Lets a lane that waits look again. */
 static void order_stop_waiting(struct order *order, struct order_lane *lane)
 {
-    struct wait_heap *heap =
+    struct wait_list *list =
         lane->wait_structure < STRUCTURES
             ? &order->structures[lane->wait_structure].waiters
             : &order->lanes[raw_allocations_lane(lane->wait_number)]->allocation_waiters;
-    wait_heap_remove(heap, lane->number);
+    wait_list_remove(list, lane->number);
     order_make_ready(order, lane);
 }
 
