@@ -32,6 +32,40 @@ static void print_title(const struct report_trace *trace, FILE *to)
     fputs("\n\n", to);
 }
 
+/* The row of the timeline that a second peak lies in: of those from which the peak is apart by a
+ * tick with less than three quarters alive, the one with most. -1: none. */
+static int second_peak(const struct timeline *timeline)
+{
+    const struct timeline_row *rows = timeline->rows;
+    int first = 0, second = -1;
+    for (unsigned i = 1; i < timeline->count; i++)
+        if (rows[i].most_live_bytes > rows[first].most_live_bytes) first = (int)i;
+    for (int step = -1; step <= 1; step += 2) {
+        uint64_t least = UINT64_MAX;
+        for (int i = first + step; i >= 0 && i < (int)timeline->count; i += step) {
+            const uint64_t most = rows[i].most_live_bytes;
+            const uint64_t between = rows[step > 0 ? i - 1 : i].live_bytes;
+            if (between < least) least = between;
+            if (least < most / 4 * 3 && (second < 0 || most > rows[second].most_live_bytes))
+                second = i;
+        }
+    }
+    return second;
+}
+
+/* Only if it is nearly as high: then the program has two that matter. */
+static void print_second_peak(const struct tally *tally, FILE *to)
+{
+    const int row = second_peak(&tally->timeline);
+    if (row < 0) return;
+    const uint64_t bytes = tally->timeline.rows[row].most_live_bytes;
+    if (bytes < tally->peak.bytes / 5 * 4) return;
+    line(to, "another peak");
+    fprintf(to, "%s alive, %s of the first, until %s\n", words_bytes(bytes),
+            words_share(bytes, tally->peak.bytes),
+            words_ms(tally->timeline.rows[row].end_ns / 1000000));
+}
+
 static void print_peak(const struct tally *tally, FILE *to)
 {
     line(to, "peak");
@@ -39,6 +73,7 @@ static void print_peak(const struct tally *tally, FILE *to)
             words_count(tally->peak.objects), words_count(tally->peak.call));
     if (tally->ns > 0) fprintf(to, " (%s)", words_ms(tally->peak.ms));
     fputc('\n', to);
+    print_second_peak(tally, to);
     line(to, "at the end");
     fprintf(to, "%s in %s objects alive, %s of the peak\n", words_bytes(tally->live_bytes),
             words_count(tally->live), words_share(tally->live_bytes, tally->peak.bytes));

@@ -8,7 +8,7 @@ set -euo pipefail
 make_instructions=$build_dir/tests/tools/make_instructions
 rounding_check=$build_dir/tests/tools/rounding_check
 
-plan 34
+plan 35
 
 # counted FILE - whether every number of report.json is what the lines of a dump of FILE add up to.
 counted() {
@@ -117,6 +117,12 @@ refuses_others() {
         says 'neither a raw stream nor an instruction stream' &&
         exits 1 report nothing && says 'nothing: cannot open' &&
         exits 2 report && exits 2 report a b c
+}
+tells_second_peak() {
+    record peaks.raw.lz4 perl -e 'for (1, 2) { { my @kept = map { "x" x 10_000 } 1 .. 2000; }
+        select(undef, undef, undef, 0.1); }' && exits 0 report peaks.raw.lz4 &&
+        prints '^another peak  *[0-9.]* MiB alive, [0-9> .]* % of the first, until ' &&
+        exits 0 report lanes && ! prints '^another peak'
 }
 tells_unusual() {
     exits 0 report kinds && prints '^! [0-9]* calls failed\.$' &&
@@ -314,6 +320,7 @@ rounds libmimalloc.so.2 mimalloc 30000000
 rounds '' glibc 131000
 check 'reads from pipes, writes JSON alone' takes_pipes
 check 'the text has everything, in 120 columns' tells_text
+check 'a second peak is told' tells_second_peak
 check 'what is unusual is said' tells_unusual
 check 'the page stands alone and has the same numbers' writes_page
 check 'objects one by one add up to the report' dumps_objects
