@@ -10,14 +10,14 @@
  *     instruction_writer_finish(&writer, INSTRUCTION_STATUS_COMPLETE);
  *     instruction_writer_close(&writer);
  *
- * The writer owns the registers: an allocation says which one it took, a free gives it back. The
- * put functions are a few stores each, check nothing that the caller has to know anyway (that a
- * kind has the right shape, that a register is live) and cannot fail. What fails is the output or
- * memory: that stays in writer->error, the rest of the stream goes nowhere, and registers mean
- * nothing any more; instruction_writer_failed() may be asked now and then.
+ * The writer owns the registers: putting an allocation returns the register that it took, putting a
+ * free gives the register back. A put function is a few stores. It cannot fail, and does not check
+ * what its caller must know: that the kind has the shape, and that the register is in use.
  *
- * It also keeps the account of the bytes that live objects asked for, which the stream states
- * (4.3).
+ * When the output fails or memory is missing, writer->error is set. From then on the writer writes
+ * nothing, and registers mean nothing. The caller may ask instruction_writer_failed() now and then.
+ *
+ * The writer counts the bytes of live objects, which the stream states (4.3).
  *
  * Memory: 1 MiB for the columns and 12 bytes per register, from pages_map(). One thread. */
 #ifndef MALLOCTAPE_INSTRUCTION_WRITER_H
@@ -68,8 +68,8 @@ struct instruction_writer {
 bool instruction_writer_open(struct instruction_writer *writer, struct output *output,
                              const struct instruction_header *header);
 
-/* Ends the block, if there is one, and hands everything to the system: for when the input has run
- * dry. */
+/* Ends the block, if there is one, and writes everything out: for when no more input is there yet.
+ */
 bool instruction_writer_flush(struct instruction_writer *writer);
 
 /* Writes the last block and the end block. False if anything failed since the opening. */

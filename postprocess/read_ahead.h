@@ -5,18 +5,18 @@
  *        ^                                                                  |
  *        +------------------------ read_ahead_release() <-------------------+
  *
- * Chunks that are here and chunks that ordering holds share one budget: the thread reads on while
- * less is out, or when nothing is here, so that what ordering waits for is always read. So memory
- * does not depend on how fast either of them is.
+ * Chunks that wait here and chunks that ordering holds share one budget. The thread reads while the
+ * budget is not used up, and also when nothing waits here: ordering may need that very chunk. So
+ * memory does not depend on which of the two is faster.
  *
  *   bytes here + bytes with the caller <= READ_AHEAD_BYTES + one chunk, unless the caller holds
  *   more by itself
  *
- * Until read_ahead_next() has returned NULL, the reader belongs to the thread; then the thread has
- * ended, and everything in the reader may be looked at.
+ * The reader belongs to the thread until read_ahead_next() returns NULL. Then the thread has ended,
+ * and the caller may look at the reader.
  *
- * Threads  one that calls. Without a second thread, where the system gives none or there is only
- *          one processor, it all works the same. */
+ * Threads  one that calls. If there is only one processor, or no thread can be made, the caller
+ *          reads by itself; nothing else changes. */
 #ifndef MALLOCTAPE_READ_AHEAD_H
 #define MALLOCTAPE_READ_AHEAD_H
 
@@ -57,8 +57,7 @@ struct read_ahead {
 /* `reader` has been opened. False: no memory. */
 bool read_ahead_start(struct read_ahead *ahead, struct raw_reader *reader);
 
-/* Whether read_ahead_next() would have to wait for whoever writes into the pipe. Waits for the
- * thread to know. */
+/* Whether read_ahead_next() would wait for more input. Waits until the thread knows. */
 bool read_ahead_is_dry(struct read_ahead *ahead);
 
 /* The next chunk, which is to be released; of a tick, *tick is filled in. NULL: see reader->state.
@@ -70,7 +69,7 @@ void read_ahead_release(struct read_ahead *ahead, struct raw_chunk *chunk);
 /* Bytes of the file that have been read. */
 uint64_t read_ahead_bytes(struct read_ahead *ahead);
 
-/* Ends the thread, as soon as a chunk of which a part has come is there. Chunks may still be
+/* Ends the thread. If a part of a chunk has come, it waits for the rest. Chunks may still be
  * released afterwards. */
 void read_ahead_stop(struct read_ahead *ahead);
 

@@ -3,20 +3,20 @@
  *   child:   input --> instruction_reader --> slot, slot, slot, slot --> parent: engine
  *                                             ^--------- released ----------+
  *
- * A process, not a thread: where there is a second thread allocators take other paths (glibc's
- * malloc then locks), and the thread itself would come from the allocator under test. The child
- * shares the slots and nothing else, so that what it keeps about live objects is not in the
- * parent's memory either. It is made by _Fork(): no handler of the allocator runs.
+ * It is a process, not a thread. With a second thread an allocator takes other paths (glibc's
+ * malloc locks), and the thread's own memory would come from the allocator under test. The child
+ * shares only the slots, so its tables of live objects are not in the parent's memory. _Fork()
+ * makes it, so no fork handler of the allocator runs.
  *
  *   released <= taken <= produced <= released + slots      each counts batches, and only grows
  *
- * `produced` is the child's, `released` the parent's; whoever has to wait sleeps on the other's
- * counter, and is woken for several batches at once. A child that dies is noticed. Where only one
- * processor may be used, or there can be no child, the parent reads by itself, in between.
+ * The child stores `produced`, the parent `released`. Each sleeps on the other's counter, and is
+ * woken for several batches at once. The parent notices a child that dies. With one processor, or
+ * where no child can be made, the parent reads by itself between batches.
  *
- * Once the child runs, the reader and its input are the child's; the parent's copy of the reader
- * shows, after each ahead_next(), what the child's did after it had read that batch: totals, state,
- * error, end_status, objects.bytes and objects.peak_bytes. */
+ * The reader and its input belong to the child while it runs. After each ahead_next(), these fields
+ * of the parent's reader are as the child's were behind that batch: totals, state, error,
+ * end_status, objects.bytes and objects.peak_bytes. */
 #ifndef MALLOCTAPE_REPLAY_AHEAD_H
 #define MALLOCTAPE_REPLAY_AHEAD_H
 

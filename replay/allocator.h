@@ -8,10 +8,9 @@
  *        \-> none --> the nearest C call of that allocator      carried out as a substitute, which
  *                                                               is reported
  *
- * The page-aligned and aligned C calls count as existing only when they come from the library that
- * has malloc: an allocator that does not replace them leaves those of the C library behind, whose
- * objects it cannot free. The C++ operators may be those of the C++ library, which call malloc. A C
- * program over an allocator without C++ operators has none, and uses the substitutes.
+ * An aligned or page-aligned C call exists only if it is in the library that has malloc. Otherwise
+ * it is the C library's, and the allocator cannot free its objects. A C++ operator may be that of
+ * the C++ library, which calls malloc. Where no library has the operators, the substitutes do.
  *
  * Threads: filled in once, then read only. */
 #ifndef MALLOCTAPE_REPLAY_ALLOCATOR_H

@@ -3,13 +3,12 @@
  *   index --> objects[index] --> address in the allocator under test
  *   lane     --> caches[lane]      --> thread cache of the original thread (engine switch)
  *
- * Everything here is mapped before it is needed, by executor_prepare(), outside the timed part:
- * between two clock readings nothing is asked of the system or of the allocator but what the stream
- * says.
+ * executor_prepare() maps all memory that a batch needs, outside the timed part. So between two
+ * readings of the clock the system and the allocator get only the calls of the stream.
  *
- * Invariant   while a lane is current, its cache is attached and caches[lane] is stale; every other
- *             cache stands in the table. The executor's own cache is attached only before
- *             executor_attach() and after executor_detach(). */
+ * Invariant   the thread cache of the current lane is attached, and caches[lane] is stale; the
+ *             caches of all other lanes are in the table. The executor's own cache is attached only
+ *             before executor_attach() and after executor_detach(). */
 #ifndef MALLOCTAPE_REPLAY_EXECUTOR_H
 #define MALLOCTAPE_REPLAY_EXECUTOR_H
 

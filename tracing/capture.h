@@ -202,8 +202,8 @@ void malloctape_reallocated(unsigned kind, const void *old, uint64_t size, const
 
 /* The same of an opaque allocator, whose realloc ends the old object itself: another thread may get
  * its place before the call returns. So a realloc of `old` is announced before the call, and
- * recorded after it. What the first returns is for the second; false: nothing is recorded. Kinds are
- * found by the result; a new size of 0 and no object is a free. */
+ * recorded after it. What the first returns is for the second; false: nothing is recorded. Kinds
+ * are found by the result; a new size of 0 and no object is a free. */
 struct malloctape_ending {
     const void *address;
     struct units_object object;

@@ -4,18 +4,17 @@
  *     serve();
  *     malloctape_stop();
  *
- * The program is linked with nothing for this. When the tracing library is preloaded, these
- * functions are its own; without it they return ENOSYS and do nothing else. (What is compiled here
- * must be position-independent, as it usually is. A program that is linked with -no-pie needs
- * -Wl,-z,dynamic-undefined-weak for its weak symbols.)
+ * The program needs no library for this. If the tracing library is preloaded, it has these
+ * functions; without it they return ENOSYS and do nothing else. They are weak symbols, so a program
+ * that is linked with -no-pie needs -Wl,-z,dynamic-undefined-weak.
  *
- * A recording holds what happens between its start and its end. Objects that were made before, or
- * during a pause, are unknown in it: their release is recorded as that of an unknown object. An
- * object that is released during a pause stays alive in the recording.
+ * A recording has the calls between its start and its end. An object that was allocated before, or
+ * during a pause, is unknown in it: its free is recorded as one of an unknown object. An object
+ * that is freed during a pause stays alive in the recording.
  *
  * Result    0 or an errno value.
- * Threads   any; not in a signal handler. Calls that begin or end something are not to be made at
- *           the same time. */
+ * Threads   any, but not in a signal handler. Two threads must not begin or end something at the
+ *           same time. */
 #ifndef MALLOCTAPE_H
 #define MALLOCTAPE_H
 

@@ -1,14 +1,13 @@
 /* os - everything the capture core asks of the operating system.
  *
- * The core runs inside other people's programs, in threads that may hold any lock, so this layer
- * uses system calls only: no libc function that takes a lock, allocates, or touches errno.
- * os_linux.c is the real one; tests put another one in its place.
+ * The core runs inside other people's programs, in threads that may hold any lock. So this layer
+ * makes system calls only: it calls no function of libc that takes a lock, allocates or sets errno.
+ * os_linux.c is the real layer; tests have another one.
  *
- * Errors    functions that can fail return a negative errno value, as the kernel does.
- * Threads   all functions may be called from any thread. File descriptors belong to the writer
- *           thread, which has a descriptor table of its own (os_thread_start): the program never
- *           sees them, and closing or reusing descriptors of the program does not disturb the
- *           trace. */
+ * Errors    a function that can fail returns a negative errno value, as the kernel does.
+ * Threads   any. File descriptors belong to the writer thread, which has a descriptor table of its
+ *           own (os_thread_start). The program never sees them, and may close or use its own
+ *           descriptors as it likes. */
 #ifndef MALLOCTAPE_OS_H
 #define MALLOCTAPE_OS_H
 
@@ -86,9 +85,9 @@ bool os_file_is_executable(const char *path);
  * descriptor, which is never that of standard error. */
 int os_file_create(int directory, const char *name);
 
-/* The same without a name, so that nothing is left of it if the process ends; and gives it one that
- * nothing has, else -EEXIST. Not every system can do that: -EOPNOTSUPP or another error, and then
- * os_file_create() does. */
+/* The same without a name, so nothing is left of the file if the process ends. os_file_name() gives
+ * it a name that no file has, else -EEXIST. Where the system cannot do that, the result is an error
+ * such as -EOPNOTSUPP, and the caller takes os_file_create(). */
 int os_file_create_nameless(int directory);
 int os_file_name(int file, int directory, const char *name);
 
@@ -100,13 +99,13 @@ int os_file_open_read(const char *path);
 int os_file_open_append(const char *path);
 int os_file_empty(int file);
 
-/* Marks an open file as in use, until it is closed or the process ends; where the system cannot do
- * that, it does nothing. And whether the file of this name is marked. */
+/* Marks an open file as in use until it is closed or the process ends, where the system can do
+ * that. os_file_is_locked() says whether the file of this name is marked. */
 void os_file_lock(int file);
 bool os_file_is_locked(int directory, const char *name);
 
-/* Keeps others out of this function, until the descriptor that it returns is closed; for a short
- * time only, and not at all where it cannot be: then the result is negative. */
+/* Locks a directory against other callers of this function, until the returned descriptor is
+ * closed. The caller must close it soon. A negative errno: the directory is not locked. */
 int os_directory_lock(int directory);
 
 /* Puts a file in place of what has the name `to`. */
@@ -129,16 +128,15 @@ int os_file_open_again(int directory, const char *name, const struct os_file_sta
 /* Reads at most `bytes` from the start of a small file such as those in /proc. */
 long os_file_read_start(int file, void *data, size_t bytes);
 
-/* Makes the file at least `bytes` long, with space for it really allocated, so that a store into
- * its mapping cannot fail for want of space. */
+/* Makes the file at least `bytes` long and allocates its space, so that no store into its mapping
+ * can fail. */
 int os_file_allocate(int file, uint64_t bytes);
 
-/* Maps `bytes` of the file from `offset`, shared, and not inherited by children: at `at`, in place
- * of what is there, or anywhere if that is NULL. NULL if that cannot be. */
+/* Maps `bytes` of the file from `offset`, shared, at `at` in place of what is there; anywhere if
+ * `at` is NULL. Children do not inherit it. NULL: it failed. */
 void *os_file_map(int file, uint64_t offset, size_t bytes, void *at);
 
-/* Puts private memory in place of a mapping: the file is done with, and a late store into it harms
- * nobody. */
+/* Puts private memory in place of a mapping, so that a late store there does not reach the file. */
 void os_file_unmap(void *memory, size_t bytes);
 
 /* --- a command that reads what the writer thread writes --- */
@@ -215,9 +213,8 @@ struct os_usage os_process_usage_without_caller(void);
 /* The most resident memory that the process has had, in bytes; 0: not known. */
 uint64_t os_process_peak_bytes(void);
 
-/* Whether the process has no thread any more but `own` of ours. From then on, their ends do not
- * change the status with which the first thread has ended; that of the last one is not to be
- * had. */
+/* Whether all threads of the process have ended but `own` of ours. If so, our threads will leave
+ * the process the exit status of its first thread; nobody can know that of its last one. */
 bool os_process_is_abandoned(unsigned own);
 
 /* Whether the process runs under Valgrind, which cannot carry out our thread. */
@@ -231,10 +228,11 @@ void os_wake_all(const uint32_t *word);
 /* Sleeps for that long. May return early. The same result. */
 int os_sleep(uint64_t ns);
 
-/* A seccomp filter may punish threads of the program, but not those of ours, for any system call:
- * from now on they make none in this layer, as far as it goes. Waiting is spinning; nobody is
- * woken, so nobody may sleep without a limit; no memory is got or given back, nothing is said, and
- * the clock stands at 0. Children inherit this, as they do the filter. */
+/* To be called when a seccomp filter may punish the program's threads for a system call, but not
+ * ours. From then on the program's threads make no system call in this layer. They spin instead of
+ * waiting, and wake nobody, so our threads must not sleep without a limit. They get no memory and
+ * give none back, write no message, and read the clock as 0. Children inherit that, as they inherit
+ * the filter. */
 void os_confine(void);
 
 /* Whether the calling thread must not make system calls. */

@@ -1,5 +1,5 @@
-/* os_linux - what the files of the Linux layer share; of the others, os_linux.c needs os_linux_own.c
- * alone. x86-64.
+/* os_linux - what the files of the Linux layer share; of the others, os_linux.c needs
+ * os_linux_own.c alone. x86-64.
  *
  * syscall() of libc sets errno, which belongs to the traced program, so the calls are made here. */
 #ifndef MALLOCTAPE_OS_LINUX_H

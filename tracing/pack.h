@@ -108,9 +108,9 @@ struct pack_records {
     size_t count;
 };
 
-/* Packs records at `out`, which has room for three bytes for each unit and sixteen more. `lane` NULL:
- * objects are named by their places. Returns the end; NULL, in an
- * opaque stream only: they cannot be packed, and the lane is of no more use. */
+/* Packs records at `out`, which has room for three bytes for each unit and sixteen more. `lane`
+ * NULL: objects are named by their places. Returns the end; NULL, in an opaque stream only: they
+ * cannot be packed, and the lane is of no more use. */
 uint8_t *pack_units(struct packer *packer, struct pack_lane *lane,
                     const struct pack_records *records, uint8_t *out);
 

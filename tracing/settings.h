@@ -16,11 +16,11 @@ struct settings {
     /* The current one at the start, with a slash behind; empty: unknown. */
     char directory[OUTPUT_PATH_BYTES_MAX];
     char program[PROGRAM_NAME_BYTES_MAX];       /* name of the executable file */
-    char report[OUTPUT_PATH_BYTES_MAX];         /* report.h; empty: none */
+    char report[OUTPUT_PATH_BYTES_MAX];         /* the file of report.h; empty: none */
     char foreign_malloc[OUTPUT_PATH_BYTES_MAX]; /* file that malloc is in, if it is not ours; or
                                                    empty */
-    bool speaks; /* this is the process that somebody has started, and nobody is told by other means
-                  */
+    bool speaks; /* a summary goes to standard error: a user has started this process, and no report
+                    file is given */
     bool controlled;
     bool keeps_older; /* while recording_reset() begins a recording: no file is replaced */
     bool quiet;
@@ -30,8 +30,7 @@ struct settings {
     char scratch[OUTPUT_PATH_BYTES_MAX]; /* directory for temporary files */
     uint64_t patience_ns;
     struct writer_limits limits;
-    struct message
-        wrong; /* the first variable that was not understood, its value, and why; or empty */
+    struct message wrong; /* why the first wrong variable was not understood; or empty */
     char metadata[SETTINGS_METADATA_BYTES_MAX]; /* FORMAT.md 4.1 */
     size_t metadata_bytes;
     uint64_t runtime_bytes; /* malloctape_runtime_took() */
@@ -39,8 +38,8 @@ struct settings {
 
 extern struct settings settings;
 
-/* The value of the output is taken out of the environment, unless each process gets a name of its
- * own. */
+/* Reads the environment. Takes the name of the output out of it, so that programs which this one
+ * starts do not record to the same file; unless the name has a %p. */
 void settings_read(void);
 
 /* Gives the writer what it needs for a recording to `output`, with names in place of the letters

@@ -4,47 +4,46 @@
  *   address >> 13 --> shadow_page --> place = base + lower half of the address / size of objects
  *                                     owner of all its places, or: --> owners[place]
  *
- * A page of the heap that holds objects of one size gets as many places as objects can start in
- * it, one after another. Places are given out in blocks of one size class, and a page that is
- * closed leaves its places to the next one of the same class: so the class of a place never
- * changes. A page whose object starts at its beginning (a large one) has one.
+ * A page with objects of one size has consecutive places, one for each object that can start in
+ * it. A page with a large object, which starts at its beginning, has one place. A place keeps its
+ * size class: the shadow gives out places in blocks of one class, and when a page is closed, the
+ * next page of that class takes its places.
  *
- * An owner is the lane that has the place, plus 1. As long as one lane takes all places of a page,
- * the page's entry says so, and nobody looks at the places'.
+ * The owner of a place is the number of its lane plus 1. While one lane owns all places of a page,
+ * the page's entry has the owner, and the owners of its places mean nothing.
  *
- * The pages' entries lie at a fixed distance for each address, in a window of 256 GiB where nobody
- * else maps anything. Only the parts for regions with heap in them are mapped (2 MiB for 1 GiB),
- * because programs limit their address space; and those for NULL, the stack, this library and what
- * is before the heap, where most addresses are that programs free by mistake. Behind that window
- * lie the owners of places, 2 bytes for each, and behind these the size classes of blocks of
- * places; they are mapped as they are needed.
+ * The entry of a page is found from its address by one addition: all entries lie in a reserved
+ * window of 256 GiB. Programs limit their address space, so only the parts for regions with heap
+ * are mapped, 2 MiB for each GiB. The parts for NULL, the stack, this library and the addresses
+ * before the heap are mapped, too, because most addresses that programs free by mistake are there.
+ * The owners of places, 2 bytes each, follow the window; the size classes of blocks of places
+ * follow the owners. Both are mapped as they are needed.
  *
- * Pages of small objects are opened when the allocator makes them; those of large ones with the
- * object.
+ * A page of small objects is opened when the allocator makes it, a page of a large object together
+ * with the object.
  *
  * Of an opaque allocator only addresses are known. Each granule of 16 bytes of a page has a place,
  * and each of them an owner of its own. Few allocators make objects at 8 modulo 16, for up to 8
  * bytes: those have places of a second run. Such a page is opened with the first object on it, and
  * never closed.
  *
- * Life        prepare, begin ... end, any number of times. A forked child finds the table as before
- *             all that; what it says of the parent's objects would mean nothing there. After the
- *             end, and in a child, all calls but prepare do nothing.
+ * Life        prepare, begin ... end, any number of times. A forked child finds an empty table,
+ *             since the parent's owners mean nothing there. After the end, and in a child, all
+ *             calls but prepare do nothing.
  * Invariant   inverse != 0: the page is open, and every object on it has a place.
- *             owner of a page is a lane: that lane has every place of the page with a live object.
- *             Other lanes may have places there whose objects are freed; they make the page
- *             SHADOW_MIXED before an object lives there.
+ *             owner of a page is a lane: that lane owns each live object on the page. Another lane
+ *             makes the page SHADOW_MIXED before one of its objects lives there.
  *             size_class != 0: the page is open, for small objects. size_class == 0: owner == 0.
- *             From shadow_begin() until no thread is on the hot path any more, which is before
- *             shadow_end(), size_class is right on the page of every live object. The program is
- *             told by it how much it may write to the object.
+ *             size_class is right on the page of each live object from shadow_begin() until the
+ *             last thread has left the fast path, which is before shadow_end(). The program may
+ *             rely on it: malloc_usable_size() is computed from it.
  * Order       `base` and `size_class` are stored before `inverse`, and that before `owner`
  *             (release).
- * Threads     a page is opened by the thread that makes it (or a large object on it), and closed
- *             by the one that returns its span to the page heap, when no object on it lives. The
- *             owner of a place is stored by the thread that takes the place out of a structure, or
- *             frees or makes an object there: the program, or the structure's lock, keeps others
- *             away. */
+ * Threads     the thread that makes a page, or a large object on it, opens the page. The thread
+ *             that returns its span to the page heap closes it; no object on it is alive then. The
+ *             thread that takes a place out of a structure, or makes or frees an object there,
+ *             stores its owner. The lock of the structure, or the program itself, keeps other
+ *             threads away from the place meanwhile. */
 #ifndef MALLOCTAPE_SHADOW_H
 #define MALLOCTAPE_SHADOW_H
 
@@ -89,8 +88,8 @@ struct shadow_page {
 /* Where the entry of address 0 is; 0 until shadow_prepare(). */
 extern uintptr_t shadow_window;
 
-/* Before a start. `cover` calls shadow_cover() and shadow_open_pages() for all that the heap has;
- * false: no memory. The same is returned then, and nothing is kept. */
+/* Before a start. `cover` calls shadow_cover() and shadow_open_pages() for the whole heap. False:
+ * there is no memory, as `cover` says or here; nothing is kept. */
 bool shadow_prepare(bool (*cover)(void));
 
 /* After shadow_prepare(), when nothing will be recorded after all: nothing is kept. */
@@ -101,17 +100,17 @@ void shadow_begin(void);
 
 bool shadow_has_begun(void);
 
-/* Nothing is recorded any more: forgets all owners and gives their memory to the system. Addresses
- * are kept, so a thread that is late harms nobody. */
+/* After a recording: forgets all owners and gives their memory to the system. The addresses stay
+ * reserved, so a thread that is late harms nobody. */
 void shadow_end(void);
 
-/* The heap has, or has got, these addresses. Before any object there is recorded. False: no memory;
- * nothing may be recorded of objects there. */
+/* The heap has these addresses. To be called before an object there is recorded. False: there is no
+ * memory, and no object there may be recorded. */
 bool shadow_cover(uintptr_t address, size_t bytes);
 
-/* Makes the page of `object` ready for objects of `size` bytes (0: one object, at its start).
- * There may be objects on it that nobody has. Any number of threads may ask for the same. False:
- * no memory, no more places, or no region. */
+/* Opens the page of `object` for objects of `size` bytes (0: one object, at its start). Objects
+ * without an owner may be on it. Several threads may open the same page at once. False: there is no
+ * memory, no place left, or no region. */
 bool shadow_open(const void *object, size_t size, uint32_t size_class);
 
 /* Makes sure that there is a place for an object of an opaque allocator at this address. There may

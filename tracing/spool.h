@@ -3,9 +3,9 @@
  *   free --take--> a thread fills it --next--> ... --writer encodes--> written out --give--> free
  *
  * Invariant   mapped slots == free + held by lanes + encoded but not yet written
- * Ownership   a slot belongs to the thread that took it until its note names the next slot of the
- *             lane; then to the writer. The writer may read a slot of a thread below that lane's
- *             cursor.
+ * Ownership   a slot belongs to the thread that took it. It belongs to the writer once its note
+ *             names the next slot of the lane. Before that, the writer may read what lies below the
+ *             lane's cursor.
  * Order       note.next is stored with release after the slot's last unit and its count.
  * Memory      at most SPOOL_SLOTS_MAX slots; the file grows by SPOOL_EXTENT_SLOTS when threads
  *             find no free slot, and its space is allocated before it is mapped. */
@@ -61,8 +61,8 @@ struct spool_identity {
  * negative errno. */
 int spool_open(struct spool *spool, int file, const struct spool_identity *identity);
 
-/* The stream is complete or given up: the file is done with. Its place in memory stays, for
- * threads that are late and for the next file. Writer thread. */
+/* At the end of a stream: the file is not used any more. Its addresses stay, for threads that are
+ * late and for the next file. Writer thread. */
 void spool_close(struct spool *spool);
 
 /* Adds an extent unless `spool` has `slots_max` slots already. Writer thread. 0 or a negative
@@ -86,16 +86,17 @@ struct spool_segment {
 /* Makes a taken slot one for the segment, with all its units zero. */
 void spool_begin(struct spool *spool, uint32_t slot, const struct spool_segment *segment);
 
-/* What spool_begin() was told. */
+/* The header that spool_begin() wrote. */
 struct spool_segment spool_segment_of(const struct spool *spool, uint32_t slot);
 
-/* Ends the owner's use: `units` are used, the lane goes on in `next`. */
+/* The owner leaves the slot: it has used `units` of it, and its lane goes on in `next`. */
 void spool_end(struct spool *spool, uint32_t slot, uint32_t units, uint32_t next);
 
-/* Makes the slot free, of which `units` were used. Writer thread. */
+/* Makes a slot free. `units` of it were used. Writer thread. */
 void spool_give(struct spool *spool, uint32_t slot, uint32_t units);
 
-/* The thread that has the slot goes on although nobody writes any more. Any thread. */
+/* Marks the slot: its thread goes on, but the stream has ended (FORMAT.md 8, *late*). Any
+ * thread. */
 void spool_note_late(struct spool *spool, uint32_t slot);
 
 static inline uint8_t *spool_slot(const struct spool *spool, uint32_t slot)

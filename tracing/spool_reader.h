@@ -5,19 +5,19 @@
  *                                                  |
  *                                                  +--> chunk, units 5000 .. 6000, and so on
  *
- * Opened after a raw_reader has come to the end of a stream that was cut. Slots come out as
- * chunks, lane by lane and in order, without what the stream has already; to whoever decodes them
- * they are the last chunks of the stream.
+ * It is opened when a raw_reader has come to the end of a stream that was cut. It returns the slots
+ * as chunks, lane by lane and in order, without the units that the stream has already. A decoder
+ * takes them as the last chunks of the stream.
  *
  *     if (spool_reader_open(&spool, path, &reader))
  *         while ((chunk = spool_reader_next(&spool, &reader)) != NULL) ...
  *
- * How long a slot's segment is the next slot of its lane says. That of the last one is open-ended:
- * its chunk has all units to the end of the slot, and whoever decodes it finds where the records
- * end.
+ * A slot does not say how many units it has: they end where the next slot of the lane begins. The
+ * chunk of a lane's last slot is open-ended: it has all units of the slot, and the decoder finds
+ * the end of the records.
  *
- * A gap ends its lane: records behind a hole could not be told apart from others. It is counted,
- * not an error.
+ * Where a slot of a lane is missing, the lane ends, as the records behind a gap mean nothing
+ * without those before. That is counted, and no error.
  *
  * Memory   48 bytes for each slot in use. Threads: one. The file is read with pread() and must not
  *          change meanwhile: its process is dead. */
