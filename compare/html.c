@@ -144,11 +144,15 @@ static void put_cell(const struct compare *compare, FILE *to, const struct compa
     }
     fputs(spoiled ? "<td class=\"warning\">" : "<td>", to);
     put_value(compare, to, number, spread.median);
-    fputs(spoiled ? "!<br><small>" : "<br><small>", to);
-    put_value(compare, to, number, spread.least);
-    fputs(" to ", to);
-    put_value(compare, to, number, spread.most);
-    fputs("</small></td>", to);
+    if (spoiled) fputc('!', to);
+    if (spread.least < spread.most) {
+        fputs("<br><small>", to);
+        put_value(compare, to, number, spread.least);
+        fputs(" to ", to);
+        put_value(compare, to, number, spread.most);
+        fputs("</small>", to);
+    }
+    fputs("</td>", to);
 }
 
 static void put_line_head(FILE *to, const char *group, const char *title, const char *unit)
