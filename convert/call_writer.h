@@ -54,6 +54,7 @@ struct call_writer_counts {
     uint64_t held;          /* allocations that came before the free of their address */
     uint64_t never_freed;   /* objects whose free is not in the file: another one has the address */
     uint64_t others;        /* calls of other processes: left out by the reader */
+    uint64_t beyond;        /* more calls than the file says that it has, set by the reader */
     uint64_t frees_of_null; /* left out: they do nothing */
 };
 

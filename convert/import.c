@@ -197,7 +197,8 @@ static bool import_file(struct import *import, const char *path)
     X(held, "held_back", "held back")                           \
     X(never_freed, "never_freed", "never freed")                \
     X(frees_of_null, "frees_of_null", "frees of NULL left out") \
-    X(others, "of_other_processes", "of other processes")
+    X(others, "of_other_processes", "of other processes")       \
+    X(beyond, "beyond_count", "beyond its own count")
 
 static void print_number(const char *name, uint64_t number)
 {

@@ -109,7 +109,7 @@ static bool read_file(struct source *source, struct call_writer *writer)
 }
 
 const struct format format_memory_replay = {
-    .lacks = "kinds of call other than those of C",
+    .lacks = "kinds of call other than those of C; times, where the file has none",
     .threads = true,
     .parts = true,
     .recognize = recognize,

@@ -88,9 +88,10 @@ static bool read_file(struct source *source, struct call_writer *writer)
         operations++;
     }
     if (error_is_set(&source->error)) return false;
-    if (operations != header[2])
+    if (operations < header[2])
         return source_bad_line(source, "the file ends after %" PRIu64 " operations of %" PRIu64,
                                operations, header[2]);
+    writer->counts.beyond = operations - header[2];
     return true;
 }
 

@@ -23,10 +23,10 @@
 #define SOURCE_PEEK_MAX (256u * 1024)
 #define SOURCE_LINE_MAX (64u * 1024)
 
-#define SOURCE_ERROR_LIST(X)                                                \
-    X(SOURCE_LINE, "source_line", "")                                       \
-    X(SOURCE_BYTES, "source_bytes", "")                                     \
-    X(SOURCE_PACKED, "source_packed", "the compressed data cannot be read") \
+#define SOURCE_ERROR_LIST(X)                            \
+    X(SOURCE_LINE, "source_line", "")                   \
+    X(SOURCE_BYTES, "source_bytes", "")                 \
+    X(SOURCE_PACKED, "source_packed", "cannot be read") \
     X(SOURCE_FILES, "source_files", "more than one file in the archive; one is read, the first: ")
 enum source_error { SOURCE_ERROR_LIST(ERROR_LIST_ENUM) };
 extern const struct error_kind source_errors[];

@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 15
+plan 16
 
 # numbers FILE EVENTS LIVE THREADS - what import and info say of it.
 numbers() {
@@ -58,6 +58,12 @@ heaptrack_interpreted() {
 
 rep() { printf '%s\n' 1000 3 "$(($# ? $# : 1))" 1 "$@"; }
 
+# Some public files have one more than they say.
+one_too_many() {
+    rep 'a 0 24' 'f 0' 'a 1 5' | sed '3s/3/2/' >more.rep && numbers more.rep 3 1 1 &&
+        json j 'j["beyond_count"] == 1'
+}
+
 compressed() {
     rep 'a 0 24' 'a 1 100' 'f 0' >plain.rep
     gzip -k plain.rep && lz4 -q plain.rep plain.rep.lz4 && numbers plain.rep 3 1 1 &&
@@ -78,7 +84,7 @@ pipes() {
 
 damaged_archive() {
     head -c 20 plain.rep.gz >cut.gz
-    exits 1 import -o p.lz4 cut.gz && says 'cut.gz: the compressed data cannot be read'
+    exits 1 import -o p.lz4 cut.gz && says 'cut.gz: cannot be read'
 }
 
 # bad TEXT MESSAGE - a file with these lines is refused with this message.
@@ -186,6 +192,7 @@ else
     skip_test 'heaptrack: what its own interpreter counts' 'heaptrack or zstd is not installed'
     skip_test 'heaptrack: an interpreted file is refused' 'heaptrack or zstd is not installed'
 fi
+check 'more operations than the file says' one_too_many
 check 'compressed files' compressed
 if command -v python3 >/dev/null; then
     check 'a zip with one file, and one with two' zipped
