@@ -368,7 +368,7 @@ void fragments_print(const struct fragments *fragments, FILE *to)
             words_bytes(resident), words_bytes(resident - fragments->live_bytes),
             words_share(resident - fragments->live_bytes, resident));
     fprintf(to,
-            "  of its pages %s have no object, %s are less than a quarter full, %s less than "
+            "  of its pages %s have no object, %s are at most a quarter full, %s at most "
             "half, %s more\n",
             words_share(fragments->by_fullness[0], fragments->pages),
             words_share(pages_between(fragments, 1, FRAGMENTS_SPARSE), fragments->pages),
@@ -376,7 +376,7 @@ void fragments_print(const struct fragments *fragments, FILE *to)
             words_share(pages_between(fragments, most / 2 + 1, most), fragments->pages));
     if (fragments->sparse.objects == 0) return;
     fprintf(to,
-            "  %s lie unused in %s pages less than a quarter full, kept by %s objects of %s in "
+            "  %s lie unused in %s pages at most a quarter full, kept by %s objects of %s in "
             "all:\n",
             words_bytes(fragments->sparse.kept_bytes), words_count(fragments->sparse.what),
             words_count(fragments->sparse.objects), words_bytes(fragments->sparse.bytes));

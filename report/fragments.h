@@ -3,7 +3,7 @@
  *   objects (tally.h), by index --+--> by address --walk--> pages: how full, and by whom
  *   addresses, pages (snapshot) --'
  *
- * A page is sparse when it has an object but less than a quarter of it is live. What of a sparse
+ * A page is sparse when it has an object but at most a quarter of it is live. What of a sparse
  * page is not live is kept by its objects, in equal parts.
  *
  * Memory: about 100 bytes for each object and 24 for each page, freed by fragments_find(). */

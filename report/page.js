@@ -275,7 +275,7 @@ function momentFigures(moment) {
     { title: `${where}: what keeps it`, there: sparse.objects > 0,
       config: () => blameChart(moment),
       text: `${bytesText(sparse.kept_bytes)} lie unused in ${countText(sparse.pages)} pages that `
-        + `are less than a quarter full, kept by ${countText(sparse.objects)} objects of these sizes.`,
+        + `are at most a quarter full, kept by ${countText(sparse.objects)} objects of these sizes.`,
       label: () => sparse.by_size.slice(0, 3).map((one) => `${one.size} bytes`).join(', '),
       table: () => ({ head: ['bytes', 'objects', 'keep', 'made by calls from', 'to'],
         rows: sparse.by_size.map((one) => [countText(one.size), countText(one.objects),

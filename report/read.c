@@ -43,7 +43,11 @@ static bool take_batches(struct report_trace *trace, struct instruction_reader *
 static int read_all(struct report_trace *trace, struct instruction_reader *reader,
                     struct output *sizes)
 {
-    if (reader->state == INSTRUCTIONS_FAILED || !tally_open(&trace->tally)) return PROGRAM_FAILED;
+    if (reader->state != INSTRUCTIONS_MORE) return PROGRAM_FAILED; /* no header */
+    if (!tally_open(&trace->tally)) {
+        error_set_system(&reader->error, "no memory for tables");
+        return PROGRAM_FAILED;
+    }
     take_header(trace, &reader->header);
     instruction_reader_use_indices(reader);
     if (!take_batches(trace, reader, sizes) || reader->state == INSTRUCTIONS_FAILED)

@@ -354,6 +354,7 @@ void report_print(const struct report_trace *trace, FILE *to)
     const struct tally *tally = &trace->tally;
     print_title(trace, to);
     report_print_unusual(trace, to);
+    if (tally->calls == 0) return;
     print_peak(tally, to);
     print_memory(tally, to);
     print_calls(tally, to);
