@@ -24,6 +24,13 @@ imports() {
 
 capture_imports() { imports "$objects"/*/*.o; }
 
+# The front end for any allocator is such a guest, too.
+front_end_imports_no_more() {
+    imports "$objects"/*/*.o "$build_dir"/preload-build/tracing/preload/*.o | comm -23 - allowed |
+        sed 's/$/ is not in tests\/capture_symbols.txt/' >out
+    [ ! -s out ]
+}
+
 all_sources_compiled() {
     make -s -C "$build_dir" -f - print-capture-sources >sources 2>err <<'MAKE'
 include Makefile
@@ -67,10 +74,11 @@ one_more_is_noticed() {
         grep -q -x -E "$allocating" out
 }
 
-plan 6
+plan 7
 check 'every source of the capture core has been compiled' all_sources_compiled
 check 'each symbol is listed with its reason' listed_with_reason
 check 'no symbol is new' none_is_new
+check 'no symbol is new in the front end for any allocator' front_end_imports_no_more
 check 'no listed symbol is unused' none_is_left_over
 check 'no function allocates' none_allocates
 check 'a use of malloc would be noticed' one_more_is_noticed

@@ -1,5 +1,7 @@
 #include "linked.h"
 
+#include "tracing/output_name.h"
+
 #include <elf.h>
 #include <link.h>
 #include <stdint.h>
@@ -122,6 +124,5 @@ const struct link_map *linked_library(const void *address)
 
 const char *linked_file(const struct link_map *library)
 {
-    const char *slash = strrchr(library->l_name, '/');
-    return slash ? slash + 1 : library->l_name;
+    return output_name_last(library->l_name);
 }
