@@ -16,6 +16,7 @@ class PredictExpected
   # The real change of processor time and the noise in it, and what compare and the replays say.
   Change = Struct.new(:real, :noise, :least, :most, :replayed) do
     def held? = real.between?(least, most)
+    def near? = !held? && real.between?(least - noise, most + noise)
     def decided? = real.abs > noise
     def sign_right? = (real <=> 0) == (replayed <=> 0)
   end
@@ -69,8 +70,9 @@ class PredictExpected
     return if all.empty?
 
     decided = all.select(&:decided?)
-    puts format('  processor time: the range holds %d of %d real changes, %d of %d above noise',
-                all.count(&:held?), all.size, decided.count(&:held?), decided.size)
+    puts format('  processor time: the range holds %d of %d real changes, %d more but for noise; ' \
+                '%d of %d above noise', all.count(&:held?), all.size, all.count(&:near?),
+                decided.count(&:held?), decided.size)
     print_times(decided.select(&:sign_right?))
   end
 

@@ -19,7 +19,7 @@
 /* What replays differ in, programs differ in by so many times that, since their own cache misses are
  * not in a replay; and by that share of their time for no reason that a replay could have
  * (docs/prediction.md). */
-#define CPU_TIMES_LEAST 0.5
+#define CPU_TIMES_LEAST 0.35
 #define CPU_TIMES_MOST  2.5
 #define CPU_NOISE       0.02
 
@@ -175,7 +175,7 @@ static void original_follow(struct compare_original *original, const struct comp
     const size_t bytes = sizeof original->why_not;
     if (isnan(peak))
         snprintf(why, bytes, "the recording does not say how much memory the recorder had");
-    else if (replayed > peak * REPLAYED_MOST)
+    else if ((original->untouched = replayed > peak * REPLAYED_MOST))
         snprintf(why, bytes,
                  "the program left much of what it allocated untouched: it had %.1f MiB, "
                  "a replay of its own allocator has %.1f",
@@ -236,9 +236,9 @@ static void expect_row(struct compare *compare, struct compare_row *row)
 {
     const struct compare_original *original = &compare->original;
     const struct compare_row *recorded = compare->recorded;
-    if (*row->why != '\0' || row->found.known == NULL || row->found.known->where == COMPARE_NOTHING)
-        return;
-    if (!isnan(original->cpu_seconds))
+    bool nothing = row->found.known != NULL && row->found.known->where == COMPARE_NOTHING;
+    if (*row->why != '\0' || nothing) return;
+    if (!isnan(original->allocator_seconds))
         expect_cpu(&row->expected, row, recorded, original->cpu_seconds);
     if (*original->why_not != '\0') return;
     row->expected.peak_bytes =
@@ -257,7 +257,7 @@ void compare_expect(struct compare *compare)
     original_read(original, compare->facts);
     if (!original_judge(compare)) return;
     original_follow(original, compare->recorded);
-    original->allocator_seconds = allocator_seconds(compare);
+    if (!original->untouched) original->allocator_seconds = allocator_seconds(compare);
     for (size_t i = 0; i < compare->rows_count; i++)
         expect_row(compare, &compare->rows[i]);
 }

@@ -222,7 +222,9 @@ static void add_program_lead(struct sentence *sentence, const struct compare *co
 {
     const struct rank_difference *lead = &compare->verdicts[COMPARE_TIME].lead;
     double least = lead->least, most = lead->most, all = compare->original.cpu_seconds;
-    if (!(all > 0) || compare->options.rounds < RANK_VALUES_MIN) return;
+    if (!(all > 0) || !(compare->original.allocator_seconds >= 0) ||
+        compare->options.rounds < RANK_VALUES_MIN)
+        return;
     compare_cpu_range(all, &least, &most);
     add(sentence, "; of the program's %.3g s, that would be %+.1f to %+.1f %%", all,
         100 * least / all, 100 * most / all);
