@@ -3,8 +3,8 @@
  *
  * Invariant   destructor_armed == (pthread_getspecific(heap_key_) != NULL)
  *
- * While it is set, DestroyThreadCache runs at thread exit and destroys whatever is attached then;
- * the value behind the key may long be another thread's cache and is never looked at. */
+ * While it is set, DestroyThreadCache runs at thread exit and destroys the cache that is attached
+ * then. The value of the key may be another thread's cache by then, so nobody looks at it. */
 #include "config.h"
 
 #include "malloc_thread_cache.h"
@@ -17,7 +17,7 @@
 
 namespace tcmalloc {
 
-// A friend of ThreadCache, so that upstream's file needs one line of patch for all of this.
+// A friend of ThreadCache: the only line that the patch adds to upstream's file.
 struct ThreadCacheApi {
     static ThreadCache *Attached() { return ThreadCache::threadlocal_data_.heap; }
 

@@ -3,19 +3,18 @@
 // Takes the place of tcmalloc.cc in libtcmalloc_minimal_tracing.so. It contains tcmalloc.cc, with
 // the entry points under other names (malloctape_plain_...), and defines the entry points anew:
 //
-//   entry      upstream's fast path, less a few instructions that MALLOCTAPE_KEEP saves: its test
-//              for malloc hooks is also the test for recording, because a hook of ours (which does
-//              nothing) stands in the lists meanwhile
-//   hot path   the same steps as upstream's (thread cache, size class, pop or push), with the event
-//              recorded in between; leaves for the slow path, by a tail call, whenever a step is
-//              not the common one
-//   slow path  records the event around a call of the plain function
+//   entry      upstream's fast path. Its test for malloc hooks is also the test for recording:
+//              while we record, a hook of ours, which does nothing, is in the lists
+//   hot path   the same steps as upstream's (thread cache, size class, pop or push), and the event
+//              is recorded between them. Where a step is not the common one, a tail call leads to
+//              the slow path
+//   slow path  calls the plain function and records the event around it
 //
-// So addresses, and all that the allocator does, are upstream's. Each entry point has a kind of
-// call of its own, and therefore a body of its own, where upstream lets several share one.
+// So the allocator does what upstream's does, and objects have the same addresses. Upstream lets
+// several entry points share a body; here each has its own, as each is a kind of call.
 //
-// The entry points are not declared noexcept, though they do not throw: that would keep calls
-// from being tail calls.
+// The entry points do not throw. They are not declared noexcept all the same, because the compiler
+// makes no tail calls out of a function that is.
 
 // The names under which upstream's own entry points stay reachable.
 #define tc_malloc                      malloctape_plain_malloc
@@ -52,8 +51,7 @@
 #define tc_deletearray_aligned_nothrow malloctape_plain_deletearray_aligned_nothrow
 #define tc_deletearray_sized_aligned   malloctape_plain_deletearray_sized_aligned
 
-// Keeps upstream from making aliases: of the plain functions (it knows them by their own names),
-// and of malloc and the like.
+// Upstream shall make no aliases: neither of the plain functions nor of malloc and the like.
 #define TCMALLOC_NO_ALIASES
 #define TCMALLOC_LIBC_OVERRIDE_INL_H_
 static inline void ReplaceSystemAlloc() {}
@@ -125,9 +123,9 @@ bool diverted;
 bool adding_our_hooks;
 bool library_has_begun;
 
-// Off the hot path, after the first recorded call: upstream's own first hook has then left the
-// list. The hot path calls no hooks; if there are others, it is not to be taken. And when a later
-// recording begins.
+// To be called off the hot path after the first recorded call, when upstream's own first hook has
+// left the list, and when a later recording begins. The hot path calls no hooks, so it is enabled
+// only if there is none but ours.
 ATTRIBUTE_NOINLINE void divert()
 {
     if (diverted || malloctape_is_undecided() || malloctape_is_off() ||
@@ -140,8 +138,8 @@ ATTRIBUTE_NOINLINE void divert()
     adding_our_hooks = false;
 }
 
-// After recording has ended, for so long that another one is not to be expected at once. While
-// calls pass by, none begins.
+// To be called some time after a recording has ended, when another one is not likely to begin soon.
+// From then on calls pass by the capture core, and no recording can begin.
 ATTRIBUTE_NOINLINE void undivert()
 {
     if (!diverted || !malloctape_begin_idle()) return;
@@ -160,8 +158,8 @@ void divert_again()
 
 } // namespace
 
-// Upstream calls it when its first hook leaves, which may be without a call of the allocator: an
-// mmap().
+// Upstream calls it when its first hook leaves. That may be at an mmap(), with no call of the
+// allocator.
 extern "C" void MallocHook_InitAtFirstAllocation_HeapLeakChecker()
 {
     divert();
@@ -174,8 +172,8 @@ namespace {
 static_assert(kPageShift == SHADOW_PAGE_BITS,
               "the shadow table has an entry for each page of this size");
 
-// The size class of the page of an object, 0 for pages of one object. False for what the
-// allocator does not own.
+// The size class of an object's page, 0 for a page of one object. False: the allocator does not own
+// the object.
 bool find_class(const void *object, uint32 *cl)
 {
     const PageID page = reinterpret_cast<uintptr_t>(object) >> kPageShift;
@@ -199,7 +197,7 @@ void open_page(const void *object)
         shadow_open(object, cl == 0 ? 0 : Static::sizemap()->class_to_size(cl), cl);
 }
 
-// Pages of the table that are open are the allocator's.
+// Whether the object is the allocator's: it is if its page is open in the shadow table.
 bool is_owned(const void *object)
 {
     uint32 cl;
@@ -211,8 +209,8 @@ void forget(const void *object)
     if (object != NULL && is_owned(object)) malloctape_allocated_unrecorded(object);
 }
 
-// Does a call that is not recorded. If recording has begun meanwhile, what it did is not to be
-// taken for what others have recorded.
+// Does a call that is not recorded. If a recording has begun meanwhile, the core must learn of it:
+// otherwise readers would take what the call did for an effect of recorded ones.
 template <typename Plain> inline ATTRIBUTE_ALWAYS_INLINE void *unrecorded(Plain plain)
 {
     void *object = plain();
@@ -228,8 +226,8 @@ template <void *(*plain)(size_t)> ATTRIBUTE_NOINLINE void *allocate_unrecorded(s
     return unrecorded([size] { return plain(size); });
 }
 
-// Whether an object on such a page is the one that a thread with a cache takes for this size: small
-// objects always come from there.
+// Whether a thread takes an object on such a page from its cache for this size: all small objects
+// come from there.
 bool is_of_class(const void *object, size_t size)
 {
     uint32 cl;
@@ -246,7 +244,7 @@ void allocated(unsigned kind, uint64_t size, uint64_t alignment, const void *obj
 
 // --- allocations ---
 
-// While it exists, entries into shared structures are for an event that is yet to be recorded.
+// While one exists, the thread's sequence numbers belong to an event that is recorded later.
 class Allocating {
   public:
     Allocating() : lane_(malloctape_lane), before_(lane_->units.allocating)
@@ -281,7 +279,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void *record_allocation(unsigned kind, uint64_t s
     }
     allocated(kind, size, alignment, object);
     divert();
-    // Until all calls come here the cache changes unseen.
+    // As long as some calls do not come here, the cache changes without our knowledge.
     if (new_is_hooked() && delete_is_hooked())
         malloctape_thread_cache_is(ThreadCache::GetFastPathCache());
     return object;
@@ -297,13 +295,13 @@ template <unsigned kind, void *(*plain)(size_t)> ATTRIBUTE_NOINLINE void *alloca
     return record_allocation(kind, size, 0, [size] { return plain(size); });
 }
 
-// Of an object from the cache; all of it, as upstream's calloc does it.
+// Of an object from the cache: clears all of it, as upstream's calloc does.
 inline ATTRIBUTE_ALWAYS_INLINE void *zero(void *object, uint32 cl)
 {
     return memset(object, 0, Static::sizemap()->ByteSizeForClass(cl));
 }
 
-// On the hot path, what has no short code: a large size, a rare kind.
+// On the hot path, an allocation that has no short code: of a large size or a rare kind.
 template <unsigned kind, void *(*plain)(size_t), bool zeroed>
 ATTRIBUTE_NOINLINE void *allocate_without_code(size_t size)
 {
@@ -370,8 +368,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void *allocate_aligned(unsigned kind, size_t size
     return record_allocation(kind, size, alignment, plain);
 }
 
-// The product is more than a number can say: upstream refuses that at once, and asks no new
-// handler.
+// The product overflows: upstream refuses that at once and calls no new handler.
 ATTRIBUTE_NOINLINE void *calloc_too_large(size_t count, size_t size)
 {
     return allocate_aligned(CALL_CALLOC, std::numeric_limits<size_t>::max(), 0,
@@ -399,8 +396,8 @@ bool delete_hook_is_ours()
                reinterpret_cast<AtomicWord>(&no_delete_hook);
 }
 
-// A release off the hot path. Programs free NULL so often that the way around upstream's hooks,
-// where nobody is, matters: a compiler in 3 of 100 calls.
+// A free off the hot path. Programs often free NULL, a compiler in 3 of 100 calls. So NULL does not
+// go the way around upstream's hooks if there are none.
 void release_slowly(unsigned kind, void *object, size_t size)
 {
     if (!delete_hook_is_ours()) {
@@ -426,8 +423,8 @@ template <unsigned kind> ATTRIBUTE_NOINLINE void release_sized_slow(void *object
     release_slowly(kind, object, size);
 }
 
-// The common case of a release: finds what is needed to record and to release; false otherwise,
-// also for NULL, whose page nobody has.
+// The common case of a free: finds what is needed to record it and to do it. False for all others,
+// and for NULL.
 struct Release {
     struct malloctape_lane *lane;
     uint16_t *cursor;
@@ -458,8 +455,8 @@ template <unsigned kind> inline ATTRIBUTE_ALWAYS_INLINE void release_recorded(vo
     release.cache->Deallocate(object, release.cl);
 }
 
-// The class is found by the address and not by the size: the result is the same, unless the program
-// passes a wrong size.
+// Finds the class by the address, where upstream finds it by the size. The two differ only if the
+// program passes a wrong size.
 template <unsigned kind>
 inline ATTRIBUTE_ALWAYS_INLINE void release_sized_recorded(void *object, size_t size)
 {
@@ -499,8 +496,8 @@ inline bool stays_in_place(size_t old_size, size_t new_size)
     return new_size <= old_size && new_size >= old_size / 2;
 }
 
-// What upstream asks for first when it moves an object: when that grows by less than a quarter, a
-// quarter more.
+// The size that upstream asks for first when it moves an object: a quarter more, if the object
+// grows by less than that.
 inline size_t size_for_realloc(size_t old_size, size_t new_size)
 {
     const size_t quarter = std::min(old_size / 4, std::numeric_limits<size_t>::max() - old_size);
@@ -515,8 +512,8 @@ void *allocate_for_realloc(size_t old_size, size_t new_size)
     return object == NULL && first != new_size ? do_malloc_or_cpp_alloc(new_size) : object;
 }
 
-// The record must stand between the allocation and the release (FORMAT.md 6), so upstream's
-// function cannot be called; this is its behaviour.
+// The record must stand between the allocation and the free (FORMAT.md 6). So this does what
+// upstream's function does, and does not call it.
 void *record_realloc(void *old_object, size_t new_size)
 {
     const size_t old_size = GetSizeWithCallback(old_object, &InvalidGetSizeForRealloc);
@@ -542,8 +539,8 @@ void *record_realloc(void *old_object, size_t new_size)
     return object;
 }
 
-// The same on the hot path: the old object and the new one are of classes that the thread's cache
-// has. NULL, and nothing done, if there is more to it.
+// The same on the hot path, if the thread's cache has the classes of the old object and the new
+// one. Otherwise returns NULL and does nothing.
 inline void *reallocate_recorded(void *old_object, size_t new_size)
 {
     Release old;
@@ -638,8 +635,8 @@ class TracingExtension : public TCMallocImplementation {
     }
 };
 
-// Upstream has registered its own extension in this file's earlier initializers, and allocated
-// it; this one takes its place without touching the heap.
+// Earlier initializers of this file have allocated and registered upstream's own extension. This
+// one takes its place without an allocation.
 alignas(TracingExtension) char extension_memory[sizeof(TracingExtension)];
 struct LibraryBegins {
     LibraryBegins()
@@ -647,13 +644,13 @@ struct LibraryBegins {
         if (!RunningOnValgrind())
             MallocExtension::Register(new (extension_memory) TracingExtension);
         library_has_begun = true;
-        // Normally recording has begun with the first allocation; not if that came before there
-        // was an environment.
+        // A recording begins with the first allocation, unless that came before there was an
+        // environment.
         if (malloctape_ready()) divert();
     }
 } library_begins;
 
-// Read without the page heap's lock: a torn view of a statistic does no harm.
+// Without the page heap's lock: it is a statistic, and may be torn.
 uint64_t heap_bytes()
 {
     return Static::IsInited() ? Static::pageheap()->stats().system_bytes : 0;
@@ -665,8 +662,8 @@ bool open_span(uintptr_t first_page, uintptr_t pages, uint32 cl)
     return shadow_open_pages(first_page, pages, Static::sizemap()->class_to_size(cl), cl);
 }
 
-// All the addresses that the page heap has, and the objects of the spans it has given away, for
-// what was before recording began.
+// Notes what was there before the recording began: all addresses of the page heap, and the objects
+// on the spans that it has given away.
 bool cover_heap()
 {
     if (!Static::IsInited()) return true;
@@ -836,9 +833,8 @@ EXPORT void *tc_malloc_skip_new_handler(size_t size) __THROW
                             [=] { return malloctape_plain_malloc_skip_new_handler(size); });
 }
 
-// Not recorded. While a thread is on the hot path, the entry of the object's page is what it has in
-// its caches, and not what upstream looks at: servers ask so often (redis for each object that it
-// makes or frees) that this matters.
+// Not recorded. Servers call it often, redis for each object that it makes or frees. So a thread on
+// the hot path reads the class from the object's page entry, which it has in its caches anyway.
 inline ATTRIBUTE_ALWAYS_INLINE size_t size_while_recording(void *object)
 {
     const struct malloctape_lane *lane = malloctape_lane;
@@ -864,7 +860,7 @@ EXPORT int tc_mallopt(int parameter, int value) __THROW
     return malloctape_plain_mallopt(parameter, value);
 }
 
-// glibc's own would trim a heap that nobody uses. There is nothing here that it could give back.
+// glibc's own function would trim a heap that nobody uses.
 EXPORT int malloc_trim(size_t padding) __THROW
 {
     if (!malloctape_is_off() && malloctape_ready())

@@ -1,7 +1,7 @@
 /* allocations - which allocations a raw stream has, as far as it has been read.
  *
- * The bound of a free may count allocations that are in a chunk that comes later, were lost, or did
- * not make it into the stream at all (FORMAT.md 2.5, 3, 4.4). Per lane:
+ * The bound of a free counts allocations. Some of them may be in a later chunk, lost, or missing in
+ * the stream (FORMAT.md 2.5, 3, 4.4). For each lane:
  *
  *   allocations    1 ............ known                       read so far
  *                [lost] [lost]                           of them, named by `lost` records
@@ -40,14 +40,15 @@ struct allocations {
 /* Notes that the next `count` allocations of a lane were recorded, or lost. False: no memory. */
 bool allocations_add(struct allocations *allocations, uint32_t lane, uint64_t count, bool lost);
 
-/* What is known about the latest allocation that the bound (raw_allocations()) counts; it counts
- * one. */
+/* What is known about the latest allocation that the bound (raw_allocations()) counts. The bound
+ * must count at least one. */
 enum allocation allocations_find(const struct allocations *allocations, uint64_t bound);
 
 /* Whether allocations that the bound counts were lost. */
 bool allocations_have_lost(const struct allocations *allocations, uint64_t bound);
 
-/* The bound without the latest allocations that it counts, as far as those were lost. */
+/* The bound, less the lost allocations at its end: it counts a recorded allocation as its
+ * latest. */
 uint64_t allocations_last_recorded(const struct allocations *allocations, uint64_t bound);
 
 void allocations_free(struct allocations *allocations);

@@ -1,4 +1,5 @@
-/* objects - the objects of an instruction stream, one at a time: how each was made, and how it ended.
+/* objects - the objects of an instruction stream, one at a time: how each was made, and how it
+ * ended.
  *
  *   batch of instructions --> objects_add() --each that ends--> put()
  *                             objects_end() --those alive-----> put()

@@ -12,8 +12,8 @@
  *         }
  *     raw_source_state(&source)
  *
- * A decoder follows one lane, so the chunks of a lane are to be decoded in the order in which they
- * came; when, is up to the caller, who keeps them as long.
+ * A decoder follows one lane, so the caller decodes the chunks of a lane in the order in which they
+ * came. It may keep them for as long as it likes before that.
  *
  * Memory  the chunks that were not released, about 4 KiB for each lane and its cache. One
  * thread. */

@@ -4,9 +4,9 @@
  *                                                    +--> the four rules of FORMAT.md 6
  *   ordered stream --instruction_reader--> calls ----+
  *
- * The checker walks along the ordered stream once. For each instruction it takes the next record of
- * that lane from the recording and compares them; it keeps its own account of objects, sequence
- * numbers and windows and shares nothing with the code that made the order.
+ * The checker reads the ordered stream once. For each instruction it takes the next record of that
+ * lane from the recording and compares the two. It has its own tables of objects, sequence numbers
+ * and windows, and shares no code with the ordering.
  *
  * 1. Lanes    The instructions of a lane are the records of that lane, each once, in order, with
  *             the same kind, size, alignment, numbers and outcome.
