@@ -1,12 +1,11 @@
-/* verify_raw - what a recording says, lane by lane, for a checker that walks along its ordered
- * form.
+/* verify_raw - the records of a recording, lane by lane, for a checker that reads its ordered form.
  *
  *   raw_source --chunk--> decoded block --> lane 0: [records][records]
  *                                           lane 7: [records]
  *              --tick---> ticks: [tick][tick]
  *
- * The stream is read as far as the checker needs it. What was read and not taken waits in the
- * lanes; the checker bounds it, by not reading more than some windows ahead.
+ * The checker reads as much of the stream as it needs. Records wait in their lane until the checker
+ * takes them. It reads only some windows ahead, so they are not many.
  *
  *   records read == records taken + records that wait in lanes
  *
@@ -30,8 +29,8 @@ struct verify_block {
     struct record records[];
 };
 
-/* From this allocation of a lane on, whoever waits for it also waits for something of window
- * `floor`. */
+/* A record that waits for this allocation of a lane, or for a later one, waits for something of
+ * window `floor`, too. */
 struct verify_floor {
     uint64_t allocation; /* number in the lane */
     uint32_t floor;
@@ -48,8 +47,8 @@ struct verify_lane {
      * and the next lane in the list of that structure, plus one. */
     uint32_t blocked_on, next_blocked;
 
-    /* Rule 4: the latest window that anything up to here has to wait for; its changes,
-     * ascending. */
+    /* Rule 4: the latest window that a record of the lane up to here had to wait for, and where
+     * that changed, in ascending order. */
     uint32_t floor;
     struct verify_floor *floors;
     uint32_t floors_count, floors_room;
@@ -73,8 +72,8 @@ struct verify_raw {
 /* Opens the stream at `fd`, whose name is `path`. False: see error. */
 bool verify_raw_open(struct verify_raw *raw, int fd, const char *path);
 
-/* Reads one chunk. Returns the lane that has got records by it, as its last block; or NULL after a
- * tick, at the end (ended is set) and after an error (error is set). */
+/* Reads one chunk. Returns the lane whose last block now has its records. NULL: it was a tick, the
+ * end (`ended` is set), or there is an error (`error` is set). */
 struct verify_lane *verify_raw_read(struct verify_raw *raw);
 
 /* The lane, made if need be; NULL: no memory (error is set). */

@@ -16,17 +16,17 @@
 /* How often a waiting parent looks whether the child still lives. */
 #define AHEAD_LOOK_NS 100000000
 
-/* Waking somebody takes about as long as decoding half a batch, so it is done for several batches
- * at once, for half of the slots: less than all, or what is waited for would not come without the
- * one who waits. A parent that got fewer looks by itself after this time: the child may be waiting
- * for a live pipe. */
+/* Waking a process takes about as long as decoding half a batch, so one wakes the other for several
+ * batches at once: half of the slots. With all slots each would wait for the other. A parent that
+ * has got fewer batches looks again after this time, because the child may wait for a live pipe. */
 #define AHEAD_LINGER_NS 1000000
 static uint32_t wake_batches(const struct ahead *ahead)
 {
     return ahead->slots / 2;
 }
 
-/* Looks at the other's counter before sleeping: about 10 us, less than waking up takes. */
+/* So often one looks at the other's counter before it sleeps: for about 10 us, which is less than
+ * waking up takes. */
 #define AHEAD_SPINS 200
 
 #define CACHE_LINE 64u
@@ -109,9 +109,9 @@ static void slot_fill(struct ahead_slot *slot, struct instruction_reader *reader
     slot->file_offset = input_file_offset(reader->input);
 }
 
-/* Of two that wake each other, the scheduler may put both on one processor, and leave them there: a
- * replay without an allocator then takes half as long again. So the child keeps off the processor
- * that the parent is on. */
+/* The scheduler may put two processes that wake each other on one processor and leave them there. A
+ * replay without an allocator then takes half as long again. So the child keeps off the parent's
+ * processor. */
 static void child_move(const cpu_set_t *cpus, int parents_cpu)
 {
     cpu_set_t others = *cpus;
@@ -172,8 +172,7 @@ static bool child_has_died(struct ahead *ahead)
 static bool ahead_wait(struct ahead *ahead)
 {
     struct ahead_counter *produced = &ahead->shared->produced;
-    /* Before the first batch nothing is on its way yet, and lingering would be added to every
-     * replay. */
+    /* The first batch takes longer; waiting for it by looking would be added to every replay. */
     uint32_t growth = ahead->taken == 0 ? 1 : wake_batches(ahead);
     long most_ns = AHEAD_LINGER_NS;
     while (counter_get(produced) == ahead->taken) {

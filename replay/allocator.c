@@ -29,8 +29,8 @@ static void *substitute_malloc_tag(size_t size, const void *tag)
     return malloc(size);
 }
 
-/* posix_memalign() wants a power of two of at least a pointer; other allocation functions take what
- * they get. */
+/* posix_memalign() takes only powers of two from the size of a pointer on; other allocation
+ * functions take any alignment. */
 static void *substitute_memalign(size_t alignment, size_t size)
 {
     size_t least = sizeof(void *);
@@ -92,8 +92,8 @@ static void substitute_free_sized_aligned(void *object, size_t size, size_t alig
 
 /* ---- looking up ---- */
 
-/* The library that a function is in; NULL when nobody knows. Not by dladdr(), which looks through
- * all symbols of the library: a third of a millisecond. */
+/* The library that a function is in; NULL: unknown. dladdr() would look through all symbols of the
+ * library, which takes a third of a millisecond. */
 static const void *library_of(void *function, const char **path)
 {
     struct dl_find_object found;
@@ -158,8 +158,8 @@ static void allocator_find_calls(struct allocator *allocator)
 #undef FIND_C_CALL
 }
 
-/* mimalloc's throwing operators new end the process when there is no memory and no C++ library to
- * throw with. What they do otherwise is this. */
+/* Without a C++ library, mimalloc's throwing operators new end the process when there is no memory.
+ * This does what they do otherwise. */
 static void allocator_avoid_throwing(struct allocator *allocator)
 {
     static const uint8_t kinds[] = {CALL_NEW, CALL_NEW_ARRAY, CALL_NEW_ALIGNED,

@@ -3,12 +3,12 @@
  *   instruction --> calls_allocate(), calls_free(), ... --> allocator
  *                   one call in `sample_every` is timed by itself
  *
- * What is done beside the call depends on `how`, a constant wherever these functions are used: what
- * is off costs nothing.
+ * `how` says what is done besides the call. It is a constant in every caller, so what is off costs
+ * nothing.
  *
- * Which calls are timed is random, so that no pattern of the program can hide from it, but the same
- * in every replay of a stream with the same policy. The clock is read right before and right
- * behind the call. */
+ * Calls are chosen for timing at random, so that no pattern of the program escapes it. Every replay
+ * of a stream with the same policy chooses the same calls. The clock is read right before the call
+ * and right after it. */
 #ifndef MALLOCTAPE_REPLAY_CALLS_H
 #define MALLOCTAPE_REPLAY_CALLS_H
 
@@ -44,8 +44,8 @@ void calls_open(struct calls *calls, const struct allocator *allocator, const st
 /* Chooses the next instruction that will be timed: 1 to 2 * sample_every - 1 further on. */
 void calls_draw_sample(struct calls *calls);
 
-/* What an instruction asks for, by opcode, flags included. A call that failed asks for nothing, nor
- * does a free of an unknown object. */
+/* What to do for an opcode with its flags. There is nothing to do for a call that failed, and for a
+ * free of an unknown object. */
 enum call_action {
     ACTION_NONE = 0,
     ACTION_ALLOCATE,
@@ -105,8 +105,8 @@ CALLS_INLINE void *calls_allocate(struct calls *calls, enum how how, unsigned op
     return object;
 }
 
-/* One with an alignment. C++ cannot have had one that is no power of two, and some allocators end
- * the program for it. */
+/* One with an alignment. In C++ it is always a power of two; with another one some allocators end
+ * the program. */
 CALLS_INLINE void *calls_allocate_aligned(struct calls *calls, enum how how, unsigned opcode,
                                           size_t size, size_t alignment)
 {
@@ -130,7 +130,7 @@ CALLS_INLINE void *calls_allocate_aligned(struct calls *calls, enum how how, uns
     return object;
 }
 
-/* A recorded size of 0 made an object; here it must not end one. */
+/* In the recording a size of 0 gave an object. Here it must not free the old one. */
 CALLS_INLINE void *calls_realloc(struct calls *calls, enum how how, unsigned opcode, void *object,
                                  size_t size)
 {

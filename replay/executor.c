@@ -5,9 +5,9 @@
 #include "common/pages.h"
 #include "replay/new_handler.h"
 
-/* How many instructions ahead the object table is prefetched once it has outgrown a second-level
- * cache: enough to hide a miss behind a few calls. The objects themselves are not: that miss is the
- * allocator's, and was the program's. */
+/* When the object table is larger than a second-level cache, entries are prefetched so many
+ * instructions ahead. That hides a cache miss behind a few calls. Objects are not prefetched: their
+ * misses are the allocator's, as they were in the program. */
 #define PREFETCH_AHEAD      16u
 #define PREFETCH_FROM_BYTES (1024u * 1024)
 
@@ -89,9 +89,9 @@ static void executor_switch(struct executor *executor, uint64_t lane)
 
 /* ---- instructions ---- */
 
-/* Asks for the entry of an object that will end soon; for allocations nothing: theirs are next to
- * each other. Where the row of objects ends now, `end`, is near enough. No branch: it would be
- * guessed wrong. */
+/* Prefetches the entry of an object that is freed soon. Entries of allocations are next to each
+ * other and need no prefetch. `end` is the end of the row of objects now, which is near enough to
+ * that later. There is no branch, since the processor would guess it wrong. */
 CALLS_INLINE void executor_prefetch(void **end, uint8_t opcode, uint64_t value)
 {
     const uint64_t ends = (uint64_t)(int64_t)(instruction_effects[opcode] >> 1);

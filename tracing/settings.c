@@ -15,12 +15,12 @@
 #define HOST_BYTES_MAX         65 /* as the kernel has it */
 #define SETTING_NAME_BYTES_MAX 128
 #define OWN_PREFIX             "TCMALLOC_TRACE_"
-/* How long the writer waits for a reader who does not come or does not read. */
+/* How long the writer waits for a reader that does not open its output, or does not read. */
 #define READER_SECONDS         30
 #define SECONDS_MAX            UINT64_C(100000000)
 #define SECOND_NS              UINT64_C(1000000000)
 #define COUNT_MAX              (UINT64_MAX / 16)
-/* So many programs one after another in one process, with one name. */
+/* At most so many programs of one process have recordings with names of their own. */
 #define PROGRAMS_MAX           1000
 
 struct settings settings;
@@ -152,7 +152,7 @@ static bool read_number(const char *text, const struct unit *units, uint64_t max
     return factor && !*text && value <= max / factor;
 }
 
-/* The first one is what will be said. */
+/* The message names the first wrong variable. */
 static void note_wrong(const char *name, const char *value, const char *why)
 {
     if (settings.wrong.bytes) return;
@@ -221,8 +221,9 @@ static void read_report(void)
 /* Made by the linker: where this library begins. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
-/* Another library, or the program itself, may stand before us. But a program at fixed addresses that
- * takes the address of malloc has a stub for it, an undefined symbol with a value, which calls us. */
+/* Another library, or the program itself, may stand before us. But a program at fixed addresses
+ * that takes the address of malloc has a stub for it, an undefined symbol with a value, which calls
+ * us. */
 static void look_at_malloc(void)
 {
     Dl_info info;
@@ -234,8 +235,8 @@ static void look_at_malloc(void)
     copy_path(settings.foreign_malloc, info.dli_fname);
 }
 
-/* What was executed, also if it is a script. The program may write its title over its words, and
- * what it was started as (program_invocation_name) is one of them. fexecve() knows no name. */
+/* The name of the executed file, also of a script. program_invocation_name is one of the program's
+ * words, and the program may write its title over those. With fexecve() there is no name. */
 static void read_program(void)
 {
     const char *path = (const char *)getauxval(AT_EXECFN);
@@ -327,8 +328,8 @@ static int number_output(void)
     return 0;
 }
 
-/* With the process in it, the name is for this program alone: an earlier program of this process,
- * or an earlier process with this number, keeps its recording. */
+/* A name with the process in it is for this program alone. If a file has it already, of an earlier
+ * program of this process or an earlier process with this number, another name is taken. */
 static const char *name_output(const char *output)
 {
     char host[HOST_BYTES_MAX];

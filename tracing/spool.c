@@ -23,8 +23,8 @@ static int write_header(int file, const struct spool_identity *identity)
     return written == (long)sizeof header ? 0 : written < 0 ? (int)written : -28;
 }
 
-/* The stack's head carries a change count, so that a slot taken and given again between a reader's
- * look and its swap is noticed. */
+/* The head of the stack has a change count. So a thread that has read the head notices at its swap
+ * if the slot was taken and given back meanwhile. */
 static void push_free(struct spool *spool, uint32_t slot)
 {
     uint64_t head = atomic_load_relaxed(&spool->free_head);
@@ -91,8 +91,8 @@ void spool_close(struct spool *spool)
 void spool_begin(struct spool *spool, uint32_t slot, const struct spool_segment *segment)
 {
     uint8_t *header = spool_slot(spool, slot);
-    /* Here and not where the slot is given back: whole cache lines of zeros need not be fetched
-     * from the writer's processor, as they would be for the first unit that is stored in each. */
+    /* Not where the slot is given back: cache lines that are cleared whole are not fetched from the
+     * writer's processor. Otherwise the first unit in each line would fetch it. */
     memset(spool_units(spool, slot), 0, (size_t)spool->notes[slot].units * sizeof(uint16_t));
     spool->notes[slot].units = 0;
     spool->notes[slot].extra_units = segment->extra_units;

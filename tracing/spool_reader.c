@@ -230,7 +230,7 @@ static struct raw_chunk *spool_make_chunk(struct spool_reader *spool, const stru
         free(chunk);
         return NULL;
     }
-    /* A file that was cut may end inside a record, which must not be taken for one with zeros. */
+    /* A file that was cut may end inside a record. Zeros must not complete it. */
     if (got < chunk->payload_bytes) {
         memset(chunk->payload + got / 2 * 2, 0, got % 2);
         chunk->units = (uint32_t)(got / 2);
