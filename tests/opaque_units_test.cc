@@ -134,7 +134,7 @@ class Lane {
     {
         size_t count = written.records.count;
         const uint8_t *payload = bytes + RAW_CHUNK_HEADER_BYTES + RAW_PROFILE_BYTES;
-        std::vector<uint8_t> room(4 * count + RAW_CHUNK_SLACK);
+        std::vector<uint8_t> room(6 * count + RAW_CHUNK_SLACK);
         raw_chunk chunk = {};
         chunk.type = RAW_CHUNK_UNITS;
         chunk.begin = true;
@@ -148,7 +148,7 @@ class Lane {
         chunk.payload_bytes = static_cast<uint32_t>(2 * count);
         memcpy(chunk.profile, written.records.profile, RAW_PROFILE_BYTES);
         if (chunk.packed) {
-            uint32_t units = 2 * chunk.units;
+            uint32_t units = 3 * chunk.units;
             ASSERT_TRUE(raw_unpack(&unpack_, payload,
                                    static_cast<uint32_t>(bytes + length - payload), room.data(),
                                    &units));

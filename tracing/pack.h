@@ -108,7 +108,7 @@ struct pack_records {
     size_t count;
 };
 
-/* Packs records at `out`, which has room for three bytes for each unit and sixteen more. `lane`
+/* Packs records at `out`, which has room for three bytes for each unit and 80 more. `lane`
  * NULL: objects are named by their places. Returns the end; NULL, in an opaque stream only: they
  * cannot be packed, and the lane is of no more use. */
 uint8_t *pack_units(struct packer *packer, struct pack_lane *lane,

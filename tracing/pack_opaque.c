@@ -6,9 +6,6 @@
 #include "../common/varint.h"
 #include "raw_units.h"
 
-/* Bytes beyond three for each unit: of places that are far, where nothing has been saved yet. */
-#define SLACK_BYTES 8
-
 static uint8_t *put_all(const struct packer *packer, uint8_t *out, const uint16_t *at,
                         const uint16_t *end)
 {
@@ -171,7 +168,7 @@ static __attribute__((noinline)) const uint16_t *put_shorts(const struct packer 
 
 /* Bytes beyond three for each unit, of places that are far where nothing has been saved yet. At the
  * end of each record there are no more: so there is room. */
-#define SLACK_BYTES 8
+#define SLACK_BYTES 64
 
 uint8_t *pack_opaque_units(const struct packer *packer, struct raw_places *places,
                            const struct pack_records *records, uint8_t *out)

@@ -407,7 +407,7 @@ static bool is_opaque(const struct raw_reader *reader)
 static bool raw_reader_unpack(struct raw_reader *reader, struct raw_chunk *chunk, const uint8_t *at,
                               uint32_t bytes)
 {
-    uint32_t units = is_opaque(reader) ? 2 * chunk->units : chunk->units;
+    uint32_t units = is_opaque(reader) ? 3 * chunk->units : chunk->units;
     uint32_t most = is_opaque(reader) ? 3 : 2;
     if (!raw_unpack(&reader->unpack, at, bytes, chunk->payload, &units) ||
         chunk->units > most * units)
@@ -445,7 +445,7 @@ static struct raw_chunk *raw_reader_copy_chunk(struct raw_reader *reader)
     if (type < RAW_CHUNK_UNITS || type > RAW_CHUNK_END) return NULL;
     uint32_t bytes = bytes_get32(at + RAW_CHUNK_HEADER_PAYLOAD);
     if (type == RAW_CHUNK_UNITS)
-        bytes = (is_opaque(reader) ? 4 : 2) * bytes_get32(at + RAW_CHUNK_HEADER_UNITS);
+        bytes = (is_opaque(reader) ? 6 : 2) * bytes_get32(at + RAW_CHUNK_HEADER_UNITS);
     struct raw_chunk *chunk = raw_chunk_new(bytes);
     if (chunk == NULL) {
         raw_reader_no_memory(reader);

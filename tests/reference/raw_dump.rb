@@ -334,7 +334,7 @@ class RawDump
   def unpack(chunk)
     units = []
     units << unpack_one(chunk.payload) until chunk.payload.end?
-    least, most = @opaque ? [units.size / 2.0, 3 * units.size] : [units.size, 2 * units.size]
+    least, most = @opaque ? [units.size / 3.0, 3 * units.size] : [units.size, 2 * units.size]
     refuse(chunk.offset, "#{chunk.units} units, packed as #{units.size}") unless
       chunk.units.between?(least, most)
     units
