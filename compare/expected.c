@@ -16,9 +16,9 @@
 
 #define MIB (1024.0 * 1024)
 
-/* Where replays differ, programs differ by so many times that: page faults cost them less, and their
- * own cache misses are not in a replay. And by that share of their time for no reason that a replay
- * could have (docs/prediction.md). */
+/* Where replays differ, programs differ by so many times that: page faults cost them less, and
+ * their own cache misses are not in a replay. And by that share of their time for no reason that a
+ * replay could have (docs/prediction.md). */
 #define CPU_TIMES_LEAST 0.35
 #define CPU_TIMES_MOST  2.5
 #define CPU_NOISE       0.02
