@@ -7,6 +7,7 @@
 #ifndef MALLOCTAPE_REPLAY_FUTEX_H
 #define MALLOCTAPE_REPLAY_FUTEX_H
 
+#include <limits.h>
 #include <linux/futex.h>
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -23,6 +24,11 @@ static inline void futex_wait(uint32_t *word, uint32_t value)
 static inline void futex_wake_one(uint32_t *word)
 {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static inline void futex_wake_all(uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 #define EVENT_SLEEPING 1u

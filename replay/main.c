@@ -4,6 +4,7 @@
 
 #include "common/program.h"
 #include "replay/ahead.h"
+#include "replay/main_thread.h"
 #include "replay/run.h"
 
 static int status_of(enum report_status status)
@@ -65,6 +66,18 @@ static bool use_cpus(struct options *options)
     return false;
 }
 
+struct stream {
+    const struct options *options;
+    struct instruction_reader *reader;
+    struct report *report;
+};
+
+static void carry_out(void *of)
+{
+    struct stream *stream = of;
+    run_stream(stream->options, stream->reader, stream->report);
+}
+
 int main(int argc, char **argv)
 {
     static struct options options;
@@ -87,7 +100,11 @@ int main(int argc, char **argv)
     }
     bool opened = instruction_reader_open(&reader, &input);
     if (opened) {
-        run_stream(&options, &reader, &report);
+        struct stream stream = {&options, &reader, &report};
+        if (options.engine->drain != NULL)
+            main_thread_run(carry_out, &stream);
+        else
+            carry_out(&stream);
     } else {
         measure_end(&report.measurement);
         report.status = reader.state == INSTRUCTIONS_CUT ? REPORT_CUT : REPORT_FAILED;

@@ -6,6 +6,7 @@
 #include "common/pages.h"
 #include "replay/engine.h"
 #include "replay/futex.h"
+#include "replay/main_thread.h"
 #include "replay/new_handler.h"
 #include "replay/shared.h"
 
@@ -284,6 +285,7 @@ static void thread_start(struct replay_thread *thread)
 {
     struct replay_threads *pool = thread->pool;
     pthread_t handle;
+    if (thread == &pool->at[0] && main_thread_take(thread_main, thread)) return;
     int code = pthread_create(&handle, &pool->attributes, thread_main, thread);
     if (code == 0) return;
     replay_threads_fail_system(pool, code, "cannot create a thread");
@@ -377,7 +379,7 @@ static enum thread_step thread_play(struct replay_thread *thread, bool *fresh)
 /* Waits until the lane's previous thread is gone. */
 static void thread_succeed(struct replay_thread *thread)
 {
-    if (thread->has_predecessor) pthread_join(thread->handle, NULL);
+    if (thread->has_predecessor) main_thread_join(thread->handle);
     thread->has_predecessor = true;
     thread->handle = pthread_self();
 }
@@ -480,7 +482,7 @@ static void thread_join(struct replay_thread *thread)
         if (atomic_load_acquire(&thread->queue) & THREAD_ABSENT) break;
         event_sleep(&pool->event, seen);
     }
-    if (thread->has_predecessor) pthread_join(thread->handle, NULL);
+    if (thread->has_predecessor) main_thread_join(thread->handle);
     thread->has_predecessor = false;
 }
 

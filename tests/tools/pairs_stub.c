@@ -4,13 +4,12 @@
  *
  * At exit it writes one line of NAME=NUMBER pairs to the file that PAIRS_STUB_LOG names:
  *
- *   calls       calls from the code of the program itself, not of a library, in other threads than
- *               the main one
+ *   calls       calls from the code of the program itself, not of a library
  *   threads     threads that made such calls
- *   peak        the most such threads that were there at once
+ *   peak        the most such threads that were there at once, but for the main one
  *   loader      calls from the dynamic loader since the first one from the program: what creating
  *               threads takes
- *   other       calls from other libraries by these threads, in that time
+ *   other       calls from other libraries by these threads, but the main one, in that time
  *   wrong       objects that were ended twice, or by a sized call of another size than they were
  *               made with, or were no objects at all
  *
@@ -95,6 +94,7 @@ static void thread_begins(void)
     is_player = true;
     pthread_setspecific(stub.key, &stub);
     add(&stub.threads);
+    if (pthread_equal(pthread_self(), stub.main_thread)) return; /* it stays till the end */
     uint64_t alive = atomic_add_relaxed(&stub.alive, 1) + 1;
     uint64_t peak = atomic_load_relaxed(&stub.peak);
     while (alive > peak && !atomic_swap_once(&stub.peak, &peak, alive))
@@ -103,14 +103,14 @@ static void thread_begins(void)
 
 static void count_call(const void *caller)
 {
-    if (is_in(&stub.program, caller) && !pthread_equal(pthread_self(), stub.main_thread)) {
+    if (is_in(&stub.program, caller)) {
         if (!is_player) thread_begins();
         add(&stub.calls);
     } else if (stub.calls == 0) {
         return;
     } else if (is_in(&stub.loader, caller)) {
         add(&stub.loader_calls);
-    } else if (is_player) {
+    } else if (is_player && !pthread_equal(pthread_self(), stub.main_thread)) {
         add(&stub.other_calls);
     }
 }
