@@ -10,7 +10,7 @@
 #define LOOK_S 0.1
 
 /* A replay that is further away from the recorded curve tells little of the rest of the process. */
-#define FOLLOWS_MOST  0.1
+#define FOLLOWS_MOST  0.12
 /* So many times the memory of the whole process cannot have been the allocator's. */
 #define REPLAYED_MOST 1.05
 
