@@ -13,14 +13,22 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM
 count=0
 
+# Upstream's test also checks that its threads seldom find each other's locks taken. On a loaded
+# machine that says who had the processor, and nothing of the allocator.
+found_locks_taken() { grep -q 'Check failed: locks_failed_ <= locks_ok_' "$scratch/output"; }
+
 # run NAME LIBRARY REMARK [ENV-ARGUMENT...] - one TAP line; after a failure, how the output ends
 run() {
     name=$1 library=$build/lib/$2 text="$1, $3"
     shift 3
     count=$((count + 1))
-    status=0
-    env "$@" LD_PRELOAD="$library" timeout "$seconds_max" "$programs/$name" \
-        >"$scratch/output" 2>&1 </dev/null || status=$?
+    for attempt in 1 2 3; do
+        status=0
+        env "$@" LD_PRELOAD="$library" timeout "$seconds_max" "$programs/$name" \
+            >"$scratch/output" 2>&1 </dev/null || status=$?
+        [ "$status" != 0 ] && found_locks_taken || break
+        echo "# attempt $attempt: threads found locks taken; once more"
+    done
     if [ "$status" = 0 ]; then
         echo "ok $count - $text"
     else
