@@ -382,6 +382,9 @@ enum order_bound {
 };
 enum order_bound order_bound(struct order *order, const struct order_lane *lane, uint64_t bound);
 
+/* The bound, or as much of it as there is, if the recording ended before (FORMAT.md 4.4). */
+uint64_t order_within_stream(const struct order *order, uint64_t bound);
+
 /* The structure's next number may have changed: wakes whose turn it is. */
 void structure_advance(struct order *order, struct order_structure *structure);
 

@@ -123,10 +123,10 @@ static bool order_take_free(struct order *order, struct order_lane *lane,
 static bool order_is_behind(struct order *order, struct order_lane *lane,
                             const struct record *record)
 {
-    if (record->after == 0 || lane->step == STEP_LOOSE ||
-        order_bound(order, lane, record->after) != BOUND_AHEAD)
-        return true;
-    return lane_waits_for_allocations(order, lane, record->after);
+    if (record->after == 0 || lane->step == STEP_LOOSE) return true;
+    uint64_t after = order_within_stream(order, record->after);
+    return order_bound(order, lane, after) != BOUND_AHEAD ||
+           lane_waits_for_allocations(order, lane, after);
 }
 
 /* An object begins, in the register. */

@@ -83,6 +83,14 @@ static bool order_never_reaches(const struct order *order, uint64_t bound)
            raw_allocations_count(bound) > order->lanes[other]->allocations_in_stream;
 }
 
+uint64_t order_within_stream(const struct order *order, uint64_t bound)
+{
+    if (!order_never_reaches(order, bound)) return bound;
+    uint32_t number = raw_allocations_lane(bound);
+    const struct order_lane *lane = number < order->lanes_room ? order->lanes[number] : NULL;
+    return raw_allocations(number, lane != NULL ? lane->allocations_in_stream : 0);
+}
+
 enum order_bound order_bound(struct order *order, const struct order_lane *lane, uint64_t bound)
 {
     if (order_is_allocated(order, lane, bound)) return BOUND_REACHED;

@@ -471,7 +471,7 @@ class Checker {
         std::vector<ObjectId> &living = living_[truth_.objects[r.begins].place];
         bool is_free = living.empty(), may_be_early = kind_traits[r.kind].shape == kRealloc;
         uint64_t is = r.has_after ? lanes_[r.after_lane].allocations : 0;
-        if (r.has_after && !is_after_forever(r) && !(may_be_early && is_free)) {
+        if (r.has_after && !(may_be_early && is_free)) {
             const auto &calls = allocations_of_[r.after_lane];
             auto needed = std::upper_bound(calls.begin(), calls.end(), r.after);
             if (needed != calls.begin() && is < *(needed - 1))
