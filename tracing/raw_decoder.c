@@ -651,6 +651,66 @@ static uint32_t decode_shared(struct raw_decoder *decoder, struct record *record
     return done;
 }
 
+/* ---- what nearly all records of an opaque stream are ---- */
+
+/* Bytes of the longest that is decoded here. */
+#define OPAQUE_BYTES_MAX 4
+
+/* A call of a form, if it is one that needs nothing but that. Returns its bytes; 0: it is not. */
+static inline unsigned decode_form(struct raw_decoder *decoder, struct record *record)
+{
+    const unsigned unit = bytes_get16(decoder->at), next = bytes_get16(decoder->at + 2);
+    const struct raw_form *form = &decoder->forms[unit >> RAW_FORM_SHIFT];
+    const uint32_t operand = unit - form->base;
+    struct raw_places *places = decoder->packed ? decoder->places : NULL;
+    *record =
+        (struct record){.number = form->kind, .shape = call_shapes[form->kind], .kind = form->kind};
+    switch (form->form) {
+    case RAW_FORM_COMPACT: {
+        struct raw_compact both = raw_compact_of(unit, next);
+        record->size = both.size;
+        record->place = both.place;
+        return unit != 0 && both.place != RAW_PLACE_NONE ? 4 : 0;
+    }
+    case RAW_FORM_ALLOCATION:
+        if (places == NULL) return 0;
+        record->size = operand;
+        record->place = raw_places_take(places, operand, 0);
+        return record->place != RAW_PLACE_NONE ? 2 : 0;
+    case RAW_FORM_FAR: record->ends = operand << 16 | next; break;
+    case RAW_FORM_AGED:
+        if (places != NULL) record->ends = raw_places_of_age(places, operand);
+        break;
+    default: return 0;
+    }
+    if (record->ends == RAW_PLACE_NONE || form->is_sized) return 0;
+    return form->form == RAW_FORM_FAR ? 4 : 2;
+}
+
+/* What is special, or wrong, is left to decode_any(). */
+static uint32_t decode_opaque(struct raw_decoder *decoder, struct record *records, uint32_t room)
+{
+    uint32_t done = 0;
+    if (!is_opaque(decoder) || (decoder->packed && decoder->lookahead) ||
+        decoder->allocations > RAW_SERIAL_MAX - RAW_CHUNK_UNITS_MAX)
+        return 0;
+    for (; done < room && decoder->end - decoder->at >= OPAQUE_BYTES_MAX; done++) {
+        struct record *record = &records[done];
+        unsigned bytes = decode_form(decoder, record);
+        if (bytes == 0) break;
+        if (record->place != RAW_PLACE_NONE) {
+            if (decoder->packed) raw_places_began(decoder->places, record->place, record->size);
+            record->serial = ++decoder->allocations;
+        } else {
+            if (decoder->packed) raw_places_ended(decoder->places, record->ends);
+            record->bound = raw_allocations(decoder->lane, decoder->allocations++);
+        }
+        decoder->at += bytes;
+        decoder->records++;
+    }
+    return done;
+}
+
 /* ---- a chunk ---- */
 
 /* Whether an open-ended chunk ends here. */
@@ -684,6 +744,7 @@ static inline __attribute__((always_inline)) uint32_t decode_records(struct raw_
     if (error_is_set(&decoder->error)) return 0;
     while (done < room && decoder->at < decoder->end) {
         uint32_t some = decode_shared(decoder, records + done, room - done);
+        if (some == 0) some = decode_opaque(decoder, records + done, room - done);
         if (some == 0 && special && leaves_short(decoder, records, done)) break;
         if (some == 0) some = decode_shorts(decoder, records + done, special ? 1 : room - done);
         done += some;
