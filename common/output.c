@@ -5,6 +5,7 @@
 #include <lz4frame.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/pages.h"
@@ -28,6 +29,23 @@ bool output_open(struct output *output, const char *path)
     bool opened = output_open_fd(output, fd);
     output->owned = true;
     return opened;
+}
+
+/* What is there is not opened: the reader of a named pipe would see its end. */
+bool output_can_open(const char *path, struct error *error)
+{
+    struct stat there;
+    if (strcmp(path, "-") == 0) return true;
+    if (stat(path, &there) == 0) {
+        if (!S_ISDIR(there.st_mode) && access(path, W_OK) == 0) return true;
+        if (S_ISDIR(there.st_mode)) errno = EISDIR;
+        return error_set_system(error, "cannot open for writing");
+    }
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) return error_set_system(error, "cannot open for writing");
+    close(fd);
+    unlink(path);
+    return true;
 }
 
 /* A descriptor inherited from a shell may be non-blocking because somebody else made it so. */

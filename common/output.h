@@ -43,6 +43,10 @@ struct output {
  * output->error. */
 bool output_open(struct output *output, const char *path);
 
+/* Whether output_open() is likely to succeed, before time is spent on what is to be written. Leaves
+ * no file behind. False: see `error`. */
+bool output_can_open(const char *path, struct error *error);
+
 /* Takes a descriptor that stays the caller's. */
 bool output_open_fd(struct output *output, int fd);
 

@@ -24,6 +24,7 @@ static const char *const chartjs_files[] = {
 /* What the parts of the whole need. */
 struct writing {
     const struct page *page;
+    const char *data; /* JSON */
     FILE *chartjs;
 };
 
@@ -113,15 +114,12 @@ static void put_main(FILE *to, const void *of)
  * string. */
 static void put_data(FILE *to, const void *of)
 {
-    const struct page *page = ((const struct writing *)of)->page;
-    char *text = json_dumps(page->data, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    for (const char *at = text; at != NULL && *at != '\0'; at++) {
+    for (const char *at = ((const struct writing *)of)->data; *at != '\0'; at++) {
         if (*at == '<')
             fputs("\\u003c", to);
         else
             fputc(*at, to);
     }
-    free(text);
 }
 
 /* As it is: a library for the web never has the end of a script in it. */
@@ -148,27 +146,45 @@ static const struct page_part whole[] = {
 
 /* ---- the whole ---- */
 
-static FILE *chartjs_open(void)
+/* NULL: `why` says so. */
+static FILE *chartjs_open(char *why, size_t why_bytes)
 {
     FILE *file = NULL;
     for (size_t i = 0; i < sizeof chartjs_files / sizeof *chartjs_files && file == NULL; i++)
         file = fopen(chartjs_files[i], "re");
+    if (file == NULL)
+        snprintf(why, why_bytes, "Chart.js is not installed (Debian has it in %s)",
+                 CHARTJS_PACKAGE);
     return file;
+}
+
+bool page_is_possible(char *why, size_t why_bytes)
+{
+    FILE *chartjs = chartjs_open(why, why_bytes);
+    if (chartjs == NULL) return false;
+    fclose(chartjs);
+    return true;
+}
+
+static bool write_all(const struct writing *writing, const char *path, char *why, size_t why_bytes)
+{
+    FILE *to = fopen(path, "we");
+    if (to != NULL) put_template(to, page_html, whole, writing);
+    bool done = to != NULL && !ferror(to);
+    if (to != NULL) done = fclose(to) == 0 && done;
+    if (!done) snprintf(why, why_bytes, "cannot write %s: %s", path, strerror(errno));
+    return done;
 }
 
 bool page_write(const struct page *page, const char *path, char *why, size_t why_bytes)
 {
-    const struct writing writing = {.page = page, .chartjs = chartjs_open()};
-    if (writing.chartjs == NULL) {
-        snprintf(why, why_bytes, "Chart.js is not installed (Debian has it in %s)",
-                 CHARTJS_PACKAGE);
-        return false;
-    }
-    FILE *to = fopen(path, "we");
-    if (to != NULL) put_template(to, page_html, whole, &writing);
-    bool done = to != NULL && !ferror(to);
-    if (to != NULL) done = fclose(to) == 0 && done;
-    if (!done) snprintf(why, why_bytes, "cannot write %s: %s", path, strerror(errno));
-    fclose(writing.chartjs);
+    FILE *chartjs = chartjs_open(why, why_bytes);
+    if (chartjs == NULL) return false;
+    char *data = json_dumps(page->data, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    const struct writing writing = {.page = page, .data = data, .chartjs = chartjs};
+    if (data == NULL) snprintf(why, why_bytes, "no memory for its data");
+    bool done = data != NULL && write_all(&writing, path, why, why_bytes);
+    free(data);
+    fclose(chartjs);
     return done;
 }

@@ -40,6 +40,9 @@ struct page {
     const char *script;            /* JavaScript, after page.js */
 };
 
+/* Whether what every page needs is there: to ask before long work. False: `why` says what is not. */
+bool page_is_possible(char *why, size_t why_bytes);
+
 /* False: `why` says what is missing or cannot be written. */
 bool page_write(const struct page *page, const char *path, char *why, size_t why_bytes);
 

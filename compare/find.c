@@ -170,6 +170,15 @@ bool compare_find(struct compare_found *found, const char *name)
     return there;
 }
 
+bool compare_find_was_used(const struct compare_found *found, const char *told, char *why,
+                           size_t why_bytes)
+{
+    if (*found->library == '\0' || told == NULL || strncmp(told, "glibc", 5) != 0) return true;
+    snprintf(why, why_bytes, "%s has no malloc or was not loaded: the C library's was used",
+             found->library);
+    return false;
+}
+
 const char *compare_find_recorded(const char *allocator)
 {
     static const char recorder[] = "gperftools";

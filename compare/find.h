@@ -73,6 +73,12 @@ const char *compare_find_recorded(const char *allocator);
 /* Fills in *found. False: found->why says why. */
 bool compare_find(struct compare_found *found, const char *name);
 
+/* Whether a replay that was started with it had it; `told` is what its report says of its
+ * allocator, or NULL. The dynamic linker goes on without a library that it cannot load, and a
+ * library may have no malloc. False: `why` says so. */
+bool compare_find_was_used(const struct compare_found *found, const char *told, char *why,
+                           size_t why_bytes);
+
 #ifdef __cplusplus
 }
 #endif

@@ -154,18 +154,6 @@ static void series_take(struct compare_row *row, const json_t *report,
 
 /* ---- what a report must say ---- */
 
-/* The dynamic linker goes on without a library that it cannot load, and a library may have no
- * malloc. */
-static bool check_allocator(const struct compare_row *row, const json_t *report, char *why,
-                            size_t why_bytes)
-{
-    const char *name = json_string_value(json_object_get(report, "allocator"));
-    if (*row->found.library == '\0' || name == NULL || strncmp(name, "glibc", 5) != 0) return true;
-    snprintf(why, why_bytes, "%s has no malloc or was not loaded: the C library's was used",
-             row->found.library);
-    return false;
-}
-
 /* What an allocator must not change. */
 static bool check_counts(const json_t *facts, const json_t *report, char *why, size_t why_bytes)
 {
@@ -316,7 +304,8 @@ static void run_row(struct compare *compare, struct compare_row *row, unsigned r
     json_t *report = replay(compare, row, &how, &files, row->why, sizeof row->why);
     compare->runs_done++;
     if (report == NULL) return;
-    if (check_allocator(row, report, row->why, sizeof row->why))
+    const char *told = json_string_value(json_object_get(report, "allocator"));
+    if (compare_find_was_used(&row->found, told, row->why, sizeof row->why))
         check_counts(compare->facts, report, row->why, sizeof row->why);
     json_array_append_new(only_times ? row->timed : row->reports, report);
     if (!only_times) series_take(row, report, &files);

@@ -129,32 +129,43 @@ static const char *per_cent(double growth, char *to, size_t bytes)
     return to;
 }
 
-/* The size that makes the most of the difference. */
+/* The size that makes the most of the difference; NULL if as many of each were made. (Of a class,
+ * the bytes may differ.) */
 static const struct change_size *most_changed(const struct change *change)
 {
     const struct change_size *most = change->sizes;
+    if (change->sizes_count == 0) return NULL;
     for (size_t i = 0; i < change->sizes_count; i++)
         if (fabs(change_made(&change->sizes[i])) > fabs(change_made(most)))
             most = &change->sizes[i];
-    return most;
+    return change_made(most) != 0 ? most : NULL;
+}
+
+/* "64 bytes", or "4 096 to 4 351 bytes" of a class. */
+static const char *bytes_of(const struct change_size *size, char *to, size_t bytes)
+{
+    if (size->highest == size->size) return words_bytes_exact(size->size);
+    snprintf(to, bytes, "%s to %s", words_count(size->size), words_bytes_exact(size->highest));
+    return to;
 }
 
 static void print_first(const struct change *change, FILE *to)
 {
+    const struct change_size *most = most_changed(change);
+    char of[80];
     double all = 0;
-    if (change->sizes_count == 0) {
+    if (most == NULL) {
         fprintf(to, "As many objects of each size were made%s.\n\n",
                 change->numbers_count > 0 ? "; other numbers differ" : ", and no number differs");
         return;
     }
-    const struct change_size *most = most_changed(change);
     const double made = change_made(most), bytes = change_bytes(most);
     for (size_t i = 0; i < change->sizes_count; i++)
         if ((change_made(&change->sizes[i]) > 0) == (made > 0))
             all += fabs(change_made(&change->sizes[i]));
     fprintf(to, "%s %s objects of %s were made (%s instead of %s): %s of all that %s, %s.\n\n",
             words_count((uint64_t)fabs(made)), made > 0 ? "more" : "fewer",
-            words_bytes_exact(most->size), words_count(most->made_after),
+            bytes_of(most, of, sizeof of), words_count(most->made_after),
             words_count(most->made_before), words_share((uint64_t)fabs(made), (uint64_t)all),
             made > 0 ? "came" : "went", words_bytes((uint64_t)fabs(bytes)));
 }
@@ -179,9 +190,11 @@ static void print_numbers(const struct change *change, FILE *to)
 
 static void print_size(const struct change_size *size, FILE *to)
 {
-    char made[64], bytes[64], share[32];
-    fprintf(to, "%26s %15s %15s %17s %10s %13s\n", words_count(size->size),
-            words_count(size->made_before), words_count(size->made_after),
+    char made[64], bytes[64], share[32], of[64];
+    snprintf(of, sizeof of, "%s%s", words_count(size->size),
+             size->highest > size->size ? ".." : "");
+    fprintf(to, "%26s %15s %15s %17s %10s %13s\n", of, words_count(size->made_before),
+            words_count(size->made_after),
             with_sign(change_made(size) < 0, words_count((uint64_t)fabs(change_made(size))), made,
                       sizeof made),
             per_cent(report_growth(size->made_before, size->made_after), share, sizeof share),

@@ -74,7 +74,8 @@ const magnitude = (size) => (size > 0 ? Math.floor(Math.log2(size)) + 1 : 0);
 
 // By the magnitude of the size: what one column adds up to.
 function byMagnitude(key) {
-  const most = Math.max(...sizes.size.map(magnitude), 0);
+  // Not as arguments of Math.max(): there may be more sizes than a call takes.
+  const most = sizes.size.reduce((all, size) => Math.max(all, magnitude(size)), 0);
   const totals = powers(0, most).map(() => 0);
   sizes.size.forEach((size, i) => { totals[magnitude(size)] += sizes[key][i]; });
   return totals;

@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "common/metadata.h"
 #include "common/progress.h"
+#include "compare/process.h"
 #include "inspect/ordered.h"
 #include "report/call_sizes.h"
 #include "report/report.h"
@@ -30,7 +31,7 @@ static bool take_batches(struct report_trace *trace, struct instruction_reader *
     struct progress progress;
     progress_open(&progress, "malloctape report", "calls", reader->input->fd, true);
     bool good = true;
-    while (good && instruction_reader_next(reader, &batch)) {
+    while (good && !compare_process_interrupted() && instruction_reader_next(reader, &batch)) {
         good = tally_add(&trace->tally, &batch, batch.count);
         if (sizes != NULL) call_sizes_add(sizes, &batch);
         progress_show(&progress, reader->totals.calls, input_file_offset(reader->input));
@@ -50,7 +51,8 @@ static int read_all(struct report_trace *trace, struct instruction_reader *reade
     }
     take_header(trace, &reader->header);
     instruction_reader_use_indices(reader);
-    if (!take_batches(trace, reader, sizes) || reader->state == INSTRUCTIONS_FAILED)
+    if (!take_batches(trace, reader, sizes) || reader->state == INSTRUCTIONS_FAILED ||
+        compare_process_interrupted())
         return PROGRAM_FAILED;
     tally_end(&trace->tally, &reader->totals);
     if (reader->state == INSTRUCTIONS_CUT || reader->end_status == INSTRUCTION_STATUS_CUT)
@@ -67,13 +69,15 @@ static int read_ordered(struct report_trace *trace, struct ordered *ordered, str
     struct instruction_reader reader;
     instruction_reader_open(&reader, ordered->input);
     int status = read_all(trace, &reader, sizes);
-    const bool ended = reader.state == INSTRUCTIONS_END;
+    /* A stream that was cut has ended, too: postprocess may be about to say why. */
+    const bool ended = reader.state == INSTRUCTIONS_END || reader.state == INSTRUCTIONS_CUT;
     *error = reader.error;
     instruction_reader_close(&reader);
     const int ordering = ordered_close(ordered, ended);
-    /* What postprocess could not finish it has complained about itself. */
     if (ordering == PROGRAM_OK || ordering == PROGRAM_CUT) return status;
-    *error = (struct error){.kind = NULL};
+    /* What postprocess could not finish it has complained about itself; what the system refused us,
+     * it knows nothing of. */
+    if (error->kind != &error_system) *error = (struct error){.kind = NULL};
     return PROGRAM_FAILED;
 }
 
@@ -133,9 +137,12 @@ bool report_tally_until(struct tally *tally, const char *path, uint64_t calls, s
     instruction_reader_open(&reader, &input);
     instruction_reader_use_indices(&reader);
     bool good = tally_open(tally);
-    while (good && tally->calls < calls && instruction_reader_next(&reader, &batch))
+    while (good && tally->calls < calls && !compare_process_interrupted() &&
+           instruction_reader_next(&reader, &batch))
         good = tally_add(tally, &batch, behind_call(&batch, calls - tally->calls));
     if (!good) error_set_system(error, "no memory for objects");
+    if (compare_process_interrupted())
+        error_set(error, &error_system, ERROR_NO_OFFSET, "interrupted");
     good = good && tally->calls == calls;
     if (!good) *error = error_is_set(error) ? *error : reader.error;
     instruction_reader_close(&reader);
@@ -175,15 +182,21 @@ unsigned report_top_sizes(const struct sizes *sizes, enum report_order order,
     return count;
 }
 
+/* Of a class of sizes, by their mean, which may round up to less than they are together. */
+static uint64_t rounded(uint64_t objects, uint64_t bytes, uint64_t (*rule)(uint64_t size))
+{
+    const uint64_t all = objects > 0 ? objects * rule(bytes / objects) : 0;
+    return all > bytes ? all : bytes;
+}
+
 struct report_rounded report_rounded(const struct sizes *sizes, uint64_t (*rule)(uint64_t size))
 {
     struct report_rounded sum = {0};
     for (uint32_t i = 0; i < sizes->count; i++) {
         const struct size_entry *one = &sizes->entries[i];
         if (one->count == 0) continue;
-        const uint64_t each = rule(one->bytes / one->count);
-        sum.made += one->count * each;
-        sum.peak += one->live.peak_objects * each;
+        sum.made += rounded(one->count, one->bytes, rule);
+        sum.peak += rounded(one->live.peak_objects, one->live.peak_bytes, rule);
     }
     return sum;
 }

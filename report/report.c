@@ -8,6 +8,8 @@
 
 #include "cli/cli.h"
 #include "common/json_file.h"
+#include "common/output.h"
+#include "common/page.h"
 #include "report/change.h"
 
 static const char help_text[] =
@@ -78,8 +80,12 @@ static bool words_parse(struct options *options, int count, char **words)
         cli_usage_error(&cli_report, "--depths: a recording is read twice and has to be a file");
         return false;
     }
-    if (options->under != NULL && !compare_find_knows(options->under)) {
+    if (options->under != NULL && !under_knows(options->under)) {
         cli_usage_error(&cli_report, "--under: there is no allocator '%s'", options->under);
+        return false;
+    }
+    if (options->html != NULL && strcmp(options->html, "-") == 0) {
+        cli_usage_error(&cli_report, "--html: the page goes to a file");
         return false;
     }
     for (int i = 0; i < count; i++)
@@ -190,8 +196,11 @@ static int read_under(const struct options *options, struct report_trace *trace)
         return PROGRAM_FAILED;
     }
     int status = report_read(trace, path, under.ordered, options->call_sizes);
-    if (status != PROGRAM_FAILED && !under_find(&under, &trace->tally, why, sizeof why))
-        status = cli_fail(&cli_report, "%s: under %s: %s", path, options->under, why);
+    if (status != PROGRAM_FAILED && !under_find(&under, &trace->tally, why, sizeof why)) {
+        status = PROGRAM_FAILED;
+        if (!compare_process_interrupted())
+            cli_fail(&cli_report, "%s: under %s: %s", path, options->under, why);
+    }
     under_close(&under);
     trace->under = &under;
     return status;
@@ -209,9 +218,28 @@ static int read_all(const struct options *options, struct report_trace *traces)
     return status;
 }
 
+/* Before time is spent on what could then not be written. */
+static bool can_write(const struct options *options)
+{
+    const char *const paths[] = {options->json, options->html, options->call_sizes};
+    struct error error = {0};
+    char why[512];
+    if (options->html != NULL && !page_is_possible(why, sizeof why)) {
+        cli_fail(&cli_report, "no page: %s", why);
+        return false;
+    }
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        if (paths[i] == NULL || output_can_open(paths[i], &error)) continue;
+        cli_data_error(&cli_report, paths[i], &error);
+        return false;
+    }
+    return true;
+}
+
 static int report_all(const struct options *options, struct report_trace *traces)
 {
     static struct depths depths;
+    if (!can_write(options)) return PROGRAM_FAILED;
     int status = read_all(options, traces);
     if (status == PROGRAM_FAILED) return status;
     if (options->depths) {

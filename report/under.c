@@ -29,25 +29,52 @@ static void enter(void *of)
         setenv(switching_variable, "1", 1);
 }
 
+/* The report of a replay, JSON: whether it was under the allocator that was asked for. */
+static bool check_allocator(const struct under *under, const char *path, char *why,
+                            size_t why_bytes)
+{
+    json_error_t error;
+    json_t *report = json_load_file(path, 0, &error);
+    if (report == NULL) {
+        snprintf(why, why_bytes, "the report of replay: %s", error.text);
+        return false;
+    }
+    const char *told = json_string_value(json_object_get(report, "allocator"));
+    bool good = compare_find_was_used(&under->found, told, why, why_bytes);
+    json_decref(report);
+    return good;
+}
+
 /* Replays with two more options. */
 static bool replay(struct under *under, const char *first, const char *second, char *why,
                    size_t why_bytes)
 {
     struct installed program;
+    char report[COMPARE_PATH_BYTES], json[COMPARE_PATH_BYTES + 32];
     if (!installed_find_program(&program, REPLAY)) {
         snprintf(why, why_bytes, "%s not found", program.path);
         return false;
     }
-    char *words[] = {(char *)REPLAY,       (char *)"--quiet", (char *)"--clock=original",
-                     (char *)"--sample=0", (char *)first,     (char *)second,
-                     (char *)"--",         under->ordered,    NULL};
+    compare_directory_path(&under->directory, "report.json", report, sizeof report);
+    snprintf(json, sizeof json, "--json=%s", report);
+    char *words[] = {(char *)REPLAY,
+                     (char *)"--quiet",
+                     (char *)"--clock=original",
+                     (char *)"--sample=0",
+                     json,
+                     (char *)first,
+                     (char *)second,
+                     (char *)"--",
+                     under->ordered,
+                     NULL};
     const struct compare_process process = {.path = program.path,
                                             .words = words,
                                             .input = -1,
                                             .file = under->ordered,
                                             .enter = enter,
                                             .of = under};
-    return compare_process_run(&process, true, why, why_bytes);
+    return compare_process_run(&process, true, why, why_bytes) &&
+           check_allocator(under, report, why, why_bytes);
 }
 
 /* A table of the series of replay. */
@@ -164,6 +191,14 @@ bool under_find(struct under *under, const struct tally *tally, char *why, size_
 }
 
 /* ---- opening, closing, telling ---- */
+
+bool under_knows(const char *allocator)
+{
+    const struct compare_allocator *known = compare_allocators;
+    while (known->name != NULL && strcmp(known->name, allocator) != 0)
+        known++;
+    return known->name != NULL ? known->where != COMPARE_NOTHING : compare_find_knows(allocator);
+}
 
 bool under_open(struct under *under, const char *allocator, const char *trace, char *why,
                 size_t why_bytes)

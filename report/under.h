@@ -24,6 +24,9 @@ struct under {
     unsigned moments_count;
 };
 
+/* Whether it is the name of an allocator, which "none" is not. */
+bool under_knows(const char *allocator);
+
 /* Finds the allocator, and makes the file at under->ordered. False: `why` says why; then nothing
  * has to be closed. */
 bool under_open(struct under *under, const char *allocator, const char *trace, char *why,

@@ -8,7 +8,7 @@ set -euo pipefail
 make_instructions=$build_dir/tests/tools/make_instructions
 rounding_check=$build_dir/tests/tools/rounding_check
 
-plan 35
+plan 38
 
 # counted FILE - whether every number of report.json is what the lines of a dump of FILE add up to.
 counted() {
@@ -97,6 +97,15 @@ takes_pipes() {
         json f.json 'j["made"] > 1000' &&
         cat threads.raw.lz4 | "$bin/malloctape" report - --json - >f.json &&
         json f.json 'j["threads"].size > 1 && j["status"] == "complete"'
+}
+refuses_outputs() {
+    local option
+    for option in --json --html --call-sizes; do
+        exits 1 report lanes "$option" missing/f && says 'missing/f: \|no page: ' && [ ! -s out ] ||
+            return 1
+    done
+    exits 1 report lanes --json . && says ' \.: cannot open for writing: Is a directory' &&
+        exits 2 report lanes --html - && says 'the page goes to a file' && [ ! -e ./- ]
 }
 tells_text() {
     exits 0 report lanes && prints "^make_instructions: 31 000 calls by 5 threads" &&
@@ -262,7 +271,33 @@ refuses_engines() {
     "$make_instructions" churn 1000 >churn &&
         exit_status "$bin/replay" -e null --snapshot=s churn >out 2>err
     [ "$status" = 1 ] && says 'there is no snapshot with this engine' &&
-        exits 2 report churn --under nothing && exits 1 report churn --under /nothing.so
+        exits 2 report churn --under nothing && exits 1 report churn --under /nothing.so &&
+        exits 2 report churn --under none && says "there is no allocator 'none'"
+}
+refuses_no_malloc() {
+    exits 1 report churn --under libm.so.6 && says 'libm.so.6 has no malloc or was not loaded'
+}
+
+# --- classes of sizes ---
+
+# many_sizes COUNT SIZE - as many sizes as have a line of their own, so that what follows is counted
+# in a class: COUNT objects of SIZE bytes, and one, at the peak, of the greatest size of the class.
+many_sizes() {
+    { cat many && ruby -e 'puts "@ p:[0x1] + 0x1000 #{ARGV[1]}\n@ p:[0x1] - 0x1000\n" * ARGV[0].to_i
+        puts format("@ p:[0x1] + 0x1000 %#x", 1_015_807)' "$@"; } >mtrace.txt &&
+        "$bin/malloctape" import --quiet -o "many-$1-$2" mtrace.txt
+}
+tells_classes() {
+    ruby -e 'puts "= Start"
+        262_144.times { |i| printf("@ p:[0x1] + 0x1000 %#x\n@ p:[0x1] - 0x1000\n", 4096 + i) }' \
+        >many && many_sizes 100 0xf0000 && many_sizes 130 0xf0000 && many_sizes 100 0xf0001 &&
+        exits 0 report many-100-0xf0000 --json f.json && prints '^  glibc  *17 bytes ' &&
+        json f.json 'j["rounding"].all? { |_, all| all["peak_bytes"] >= j["peak"]["bytes"] }' &&
+        exits 0 report many-100-0xf0000 many-130-0xf0000 && prints '^ *983 040\.\.  *101  *131 ' &&
+        head -n 1 out | grep -q \
+            '^30 more objects of 983 040 to 1 015 807 bytes were made (131 instead of 101)' &&
+        exits 0 report many-100-0xf0000 many-100-0xf0001 &&
+        prints '^As many objects of each size were made; other numbers differ\.$'
 }
 
 # --- two traces ---
@@ -320,6 +355,7 @@ rounds libjemalloc.so.2 jemalloc 30000000
 rounds libmimalloc.so.2 mimalloc 30000000
 rounds '' glibc 131000
 check 'reads from pipes, writes JSON alone' takes_pipes
+check 'what cannot be written is refused before the trace is read' refuses_outputs
 check 'the text has everything, in 120 columns' tells_text
 check 'a second peak is told' tells_second_peak
 check 'what is unusual is said' tells_unusual
@@ -340,6 +376,12 @@ check_blames jemalloc libjemalloc.so.2
 check_blames mimalloc libmimalloc.so.2
 check 'pages and heap are those that the system tells of' agrees_with_system
 check 'what cannot be replayed is refused' refuses_engines
+if [ -n "$sanitized" ]; then
+    skip_test 'so is a library without malloc' 'nothing can be preloaded into a replay'
+else
+    check 'so is a library without malloc' refuses_no_malloc
+fi
+check 'sizes beyond those that have a line each are told as classes' tells_classes
 check 'of two builds, the copy that one makes is said first' finds_copy
 check 'of two equal traces, that they are' finds_nothing
 check 'limits that are broken fail' breaks_limits
