@@ -257,14 +257,14 @@ class Anything {
         static const unsigned kinds[] = {CALL_MALLOC, CALL_MALLOC, CALL_NEW, CALL_CALLOC,
                                          CALL_MEMALIGN};
         unsigned kind = kinds[below(5)];
-        uint64_t size = some_size(), alignment = kind == CALL_MEMALIGN ? 64 : 0;
+        uint64_t size = some_size(), alignment = kind == CALL_MEMALIGN ? 64 * below(2) : 0;
         uint32_t place = place_for(size);
         record *r = lane_.want(kind, true);
         r->size = size;
         r->operand = alignment;
         units_allocation_of allocation = allocation_at(place, r);
         const units_code *code = units_code_of(lane_.lane, kind);
-        bool hot = !alignment && size < code->size_limit && below(2);
+        bool hot = kind != CALL_MEMALIGN && size < code->size_limit && below(2);
         uint16_t *cursor = units_cursor(lane_.lane);
         if (hot && !allocation.after)
             units_hot_opaque_allocation(lane_.lane, cursor, kind, size, place);

@@ -50,6 +50,15 @@ int main()
     for (int i = 0; i < 100; i++) free(malloc(777));
 }
 CODE
+cat >unaligned.cc <<'CODE'
+#include <malloc.h>
+#include <new>
+int main()
+{
+    for (int i = 0; i < 100000; i++)
+        operator delete(memalign(0, 24), std::align_val_t{0});
+}
+CODE
 # A plugin whose malloc is the C library's (RTLD_DEEPBIND), or the program's; and one that has its
 # own and is bound to it (-Bsymbolic).
 cat >plugin.c <<'CODE'
@@ -84,6 +93,7 @@ compiled() {
     $cc -shared -fPIC -fno-builtin -O1 -o counts.so counts.c && ${CXX:-c++} -O1 -fno-builtin -o calls calls.cc &&
         ${CXX:-c++} -O1 -fno-builtin -static-libstdc++ -static-libgcc -o calls.static \
             calls.cc &&
+        ${CXX:-c++} -std=c++17 -O1 -fno-builtin -o unaligned unaligned.cc &&
         $cc -shared -fPIC -fno-builtin -o plugin.so plugin.c &&
         $cc -shared -fPIC -fno-builtin -Wl,-Bsymbolic -o own.so own.c &&
         $cc -fno-builtin -o loads loads.c -ldl
@@ -120,6 +130,10 @@ before() {
         grep -q 'malloc of this process is not ours, which sees what is passed on: .*/counts.so' err
 }
 
+# So many calls get the short units of their kinds.
+unaligned() {
+    through "$library" ./unaligned && [ "$(kinds memalign delete_aligned)" = '100000 100000 ' ]
+}
 
 static_runtime() { through "$library" ./calls.static && [ "$(objects raw.lz4 777)" = 100 ]; }
 
@@ -153,7 +167,7 @@ recorded_by_command() {
         grep -q 'it is tcmalloc or program' err
 }
 
-plan 14
+plan 15
 check 'programs and libraries' compiled
 check 'the C library' named '' 'glibc '
 check "malloctape's plain tcmalloc" named "$plain_library" 'gperftools '
@@ -167,6 +181,7 @@ done
 counted_untraced || true
 check 'an interposer behind' behind
 check 'an interposer before' before
+check 'an alignment of 0' unaligned
 check 'a C++ runtime that is linked statically' static_runtime
 check 'a plugin' plugin
 check 'a plugin that is loaded with RTLD_DEEPBIND' deep

@@ -11,6 +11,7 @@
  * Nothing else stands between the program and its allocator: malloc_usable_size(), mallinfo() and
  * the like lead there directly. */
 #include "allocator.h"
+#include "common/call_table.h"
 #include "next.h"
 #include "tracing/capture.h"
 
@@ -37,6 +38,18 @@ int mallopt(int parameter, int value);
 int malloc_trim(size_t padding);
 
 /* --- allocations --- */
+
+/* Of calls of a kind: known when this is compiled. */
+INLINE unsigned shape_of(unsigned kind)
+{
+    switch (kind) {
+#define CASE_SHAPE(number, identifier, name, shape) \
+    case number: return SHAPE_##shape;
+        CALL_KIND_LIST(CASE_SHAPE)
+#undef CASE_SHAPE
+    default: return SHAPE_UNDEFINED;
+    }
+}
 
 /* Whether the calling thread's next event can be recorded on the hot path. */
 INLINE bool is_hot(void)
@@ -94,13 +107,14 @@ static COLD void fail_and_throw(unsigned kind, uint64_t size, uint64_t alignment
     next_throw_bad_alloc();
 }
 
-/* Records the allocation of `object`, which may be NULL. */
+/* Records the allocation of `object`, which may be NULL. The hot path writes no alignment, not even
+ * one of 0. */
 INLINE void *allocated(unsigned kind, uint64_t size, uint64_t alignment, void *object)
 {
     struct malloctape_lane *lane = malloctape_lane;
     uint64_t head = lane->units.head;
     uint16_t owner;
-    if (UNLIKELY(alignment || head >= lane->units.limit)) goto slow;
+    if (shape_has_alignment(shape_of(kind)) || UNLIKELY(head >= lane->units.limit)) goto slow;
     if (UNLIKELY(size >= units_code_of(&lane->units, kind)->size_limit)) goto slow;
     uint32_t place = malloctape_place_of(lane, object, &owner);
     if (UNLIKELY(!place)) goto slow;
@@ -144,22 +158,17 @@ static COLD void freeing_slowly(unsigned kind, const void *object, size_t size, 
     errno = kept_errno;
 }
 
-INLINE bool kind_has_size(unsigned kind)
-{
-    return kind == CALL_FREE_SIZED || kind == CALL_DELETE_SIZED || kind == CALL_DELETE_ARRAY_SIZED;
-}
-
 /* Records a free of `object`. False: it is not on the hot path, and nothing is recorded. */
-INLINE bool freed_hot(unsigned kind, const void *object, size_t size, size_t alignment)
+INLINE bool freed_hot(unsigned kind, const void *object, size_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
     uint64_t head = lane->units.head;
     uint16_t owner;
-    if (UNLIKELY(head >= lane->units.limit || alignment)) return false;
+    if (shape_has_alignment(shape_of(kind)) || UNLIKELY(head >= lane->units.limit)) return false;
     uint32_t place = malloctape_place_of(lane, object, &owner);
     if (UNLIKELY(!place || owner != lane->units.owner)) return false;
     uint16_t *cursor = units_head_cursor(head);
-    return kind_has_size(kind)
+    return shape_has_size(shape_of(kind))
                ? units_hot_opaque_free_sized(&lane->units, cursor, kind, place, size)
                : units_hot_opaque_free(&lane->units, cursor, kind, place);
 }
@@ -173,7 +182,7 @@ INLINE bool freed_hot(unsigned kind, const void *object, size_t size, size_t ali
     }                                                                                       \
     EXPORT void function parameters                                                         \
     {                                                                                       \
-        if (LIKELY((is_ours) && freed_hot(kind, object, bytes, align)))                     \
+        if (LIKELY((is_ours) && freed_hot(kind, object, bytes)))                            \
             call;                                                                           \
         else                                                                                \
             slow_##function arguments;                                                      \
