@@ -38,6 +38,32 @@ __attribute__((destructor)) static void end(void)
     if (write(1, text, bytes) != bytes) _exit(1);
 }
 CODE
+# One that is made of the C library's own functions; and a program that calls one of them.
+cat >over_libc.c <<'CODE'
+#include <stddef.h>
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *object, size_t size);
+void *__libc_memalign(size_t alignment, size_t size);
+void __libc_free(void *object);
+void *malloc(size_t size) { return __libc_malloc(size); }
+void *calloc(size_t count, size_t size) { return __libc_calloc(count, size); }
+void *realloc(void *object, size_t size) { return __libc_realloc(object, size); }
+void *memalign(size_t alignment, size_t size) { return __libc_memalign(alignment, size); }
+void free(void *object) { __libc_free(object); }
+CODE
+cat >old.c <<'CODE'
+#include <malloc.h>
+#include <stdlib.h>
+void *__libc_malloc(size_t size);
+void __libc_free(void *object);
+int main(void)
+{
+    for (int i = 0; i < 100; i++) __libc_free(__libc_malloc(777));
+    free(realloc(calloc(888, 1), 100000));
+    free(memalign(4096, 889));
+}
+CODE
 cat >calls.cc <<'CODE'
 #include <cstdlib>
 #include <string>
@@ -94,6 +120,8 @@ compiled() {
         ${CXX:-c++} -O1 -fno-builtin -static-libstdc++ -static-libgcc -o calls.static \
             calls.cc &&
         ${CXX:-c++} -std=c++17 -O1 -fno-builtin -o unaligned unaligned.cc &&
+        $cc -shared -fPIC -fno-builtin -O1 -o over_libc.so over_libc.c &&
+        $cc -fno-builtin -o old old.c &&
         $cc -shared -fPIC -fno-builtin -o plugin.so plugin.c &&
         $cc -shared -fPIC -fno-builtin -Wl,-Bsymbolic -o own.so own.c &&
         $cc -fno-builtin -o loads loads.c -ldl
@@ -122,6 +150,16 @@ counted_untraced() { LD_PRELOAD=$PWD/counts.so ./calls >counted; }
 behind() {
     through "$library:$PWD/counts.so" ./calls && cmp -s out counted &&
         [ "$(kinds malloc free)" = '101 100 ' ]
+}
+
+old_names() { through "$library" ./old && [ "$(kinds malloc free)" = '100 102 ' ]; }
+
+# What the program itself asks of the C library is not seen then.
+over_libc() {
+    through "$library:$PWD/over_libc.so" ./calls && [ "$(kinds malloc free)" = '101 100 ' ] &&
+        through "$library:$PWD/over_libc.so" ./old &&
+        [ "$(kinds calloc memalign malloc)" = '1 1 0 ' ] &&
+        LD_PRELOAD=$library:$PWD/over_libc.so ./old
 }
 
 # It sees what comes through: of operators, malloc.
@@ -167,7 +205,7 @@ recorded_by_command() {
         grep -q 'it is tcmalloc or program' err
 }
 
-plan 15
+plan 17
 check 'programs and libraries' compiled
 check 'the C library' named '' 'glibc '
 check "malloctape's plain tcmalloc" named "$plain_library" 'gperftools '
@@ -180,6 +218,8 @@ for other in jemalloc.so.2:jemalloc mimalloc.so.2:mimalloc tcmalloc_minimal.so.4
 done
 counted_untraced || true
 check 'an interposer behind' behind
+check "the C library's other names" old_names
+check 'an interposer that is made of these' over_libc
 check 'an interposer before' before
 check 'an alignment of 0' unaligned
 check 'a C++ runtime that is linked statically' static_runtime

@@ -77,6 +77,7 @@ static void free_aligned_sized_by_free(void *object, size_t alignment, size_t si
 /* --- finding them --- */
 
 static const struct link_map *allocator;
+static struct next_libc_functions libc;
 
 static const struct link_map *own_library(void)
 {
@@ -105,7 +106,16 @@ static bool has_malloc_before(const struct link_map *own)
     return first_malloc != own && first_new == own;
 }
 
-#define FIND(function, ...) set(&found.function, linked_function(own, #function, NULL));
+/* `name`: `function` as the C library's own is called. */
+static void find_libc(void *found, const char *function, const char *name)
+{
+    const struct link_map *own = own_library(), *library = NULL;
+    linked_function(own, function, &library);
+    if (library && !linked_function_in(library, name)) set(found, linked_function(own, name, NULL));
+}
+
+#define FIND_LIBC(function, ...) find_libc(&libc.function, #function, "__libc_" #function);
+#define FIND(function, ...)      set(&found.function, linked_function(own, #function, NULL));
 static void find_all(void)
 {
     const struct link_map *own = own_library(), *operators = NULL;
@@ -127,7 +137,14 @@ static void find_all(void)
         ENTRY_CXX_ALLOCATIONS(FIND)
         ENTRY_CXX_FREES(FIND)
     }
+    NEXT_LIBC(FIND_LIBC)
     next = found;
+}
+
+const struct next_libc_functions *next_libc(void)
+{
+    next_library();
+    return &libc;
 }
 
 const struct link_map *next_library(void)

@@ -35,6 +35,27 @@ struct next_functions {
 /* Until they have been looked up, the functions here do that first. */
 extern struct next_functions next;
 
+/* Names by which old programs call the same, and some interposers the C library's own:
+ * X(function, result, (parameters), (arguments)) */
+#define NEXT_LIBC(X)                                                        \
+    X(malloc, void *, (size_t size), (size))                                \
+    X(calloc, void *, (size_t count, size_t size), (count, size))           \
+    X(realloc, void *, (void *object, size_t size), (object, size))         \
+    X(memalign, void *, (size_t alignment, size_t size), (alignment, size)) \
+    X(valloc, void *, (size_t size), (size))                                \
+    X(pvalloc, void *, (size_t size), (size))                               \
+    X(free, void, (void *object), (object))
+
+/* __libc_malloc() and so on, where the library that has the next malloc() has none. They are to be
+ * called unrecorded, as that malloc() may do by calling them. NULL: the name means the same as
+ * malloc(). */
+struct next_libc_functions {
+#define NEXT_LIBC_FUNCTION(function, result, parameters, ...) result(*function) parameters;
+    NEXT_LIBC(NEXT_LIBC_FUNCTION)
+#undef NEXT_LIBC_FUNCTION
+};
+const struct next_libc_functions *next_libc(void);
+
 struct link_map;
 
 /* The library or program that has the next malloc(). */

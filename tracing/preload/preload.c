@@ -261,16 +261,19 @@ EXPORT int malloc_trim(size_t padding)
     return next.malloc_trim(padding);
 }
 
-/* Names by which old programs call the same. */
-#define ALIAS_OF(function) __attribute__((alias(#function), visibility("default")))
-void *__libc_malloc(size_t size) ALIAS_OF(malloc);
-void __libc_free(void *object) ALIAS_OF(free);
-void *__libc_calloc(size_t count, size_t size) ALIAS_OF(calloc);
-void *__libc_realloc(void *object, size_t size) ALIAS_OF(realloc);
-void *__libc_memalign(size_t alignment, size_t size) ALIAS_OF(memalign);
-void *__libc_valloc(size_t size) ALIAS_OF(valloc);
-void *__libc_pvalloc(size_t size) ALIAS_OF(pvalloc);
-int __posix_memalign(void **result, size_t alignment, size_t size) ALIAS_OF(posix_memalign);
+/* The names of next_libc(). */
+#define DEFINE_LIBC(function, result, parameters, arguments)                                  \
+    result own_##function parameters __attribute__((alias(#function), visibility("hidden"))); \
+    result __libc_##function parameters;                                                      \
+    EXPORT result __libc_##function parameters                                                \
+    {                                                                                         \
+        const struct next_libc_functions *libc = next_libc();                                 \
+        return libc->function ? libc->function arguments : own_##function arguments;          \
+    }
+NEXT_LIBC(DEFINE_LIBC)
+
+int __posix_memalign(void **result, size_t alignment, size_t size)
+    __attribute__((alias("posix_memalign"), visibility("default")));
 
 /* --- the entry points of C++ ---
  *
