@@ -6,15 +6,14 @@
  * Each line: X(number, IDENTIFIER, "name in dumps and reports", shape)
  *
  * The shape says which operands a call has:
- *   ALLOCATION                size
- *   ALLOCATION_ALIGNED        size, alignment
- *   REALLOC              object that ends, size of the object that begins
+ *   ALLOCATION          size
+ *   ALLOCATION_ALIGNED  size, alignment
+ *   REALLOC             object that ends, size of the object that begins
  *   FREE                object
  *   FREE_SIZED          object, size
  *   FREE_ALIGNED        object, alignment
  *   FREE_SIZED_ALIGNED  object, size, alignment
- *   HEAP                 one or two plain numbers; changes how the allocator behaves
- * later */
+ *   HEAP                0 to 2 plain numbers; changes how the allocator behaves later */
 #ifndef MALLOCTAPE_CALL_KIND_H
 #define MALLOCTAPE_CALL_KIND_H
 

@@ -1,6 +1,7 @@
 /* histogram - counts of values in buckets that are at most 3 % wide, for percentiles.
  *
- *   bucket of a value   = its highest bit and the HISTOGRAM_SUB_BITS bits below it: within 1/32 of it
+ *   bucket of a value   = its highest bit and the HISTOGRAM_SUB_BITS bits below it: within 1/32 of
+ *                       it
  *   count               = sum over all buckets
  *
  * Histograms of several runs add up bucket by bucket. One thread. */

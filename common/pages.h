@@ -4,8 +4,8 @@
  * offline programs are mappings of their own, made by raw system calls: allocators interpose mmap()
  * too.
  *
- * The first PAGES_RANGES private mappings that exist at a time are remembered, and the latest shared
- * one, so that a replay knows how much of its resident memory they are.
+ * The first PAGES_RANGES private mappings that exist at a time are remembered, and the latest
+ * shared one, so that a replay knows how much of its resident memory they are.
  *
  * Memory comes zeroed and in whole pages; what is never touched costs address space only.
  *

@@ -8,8 +8,8 @@
  *
  * The memory is that without the recorder's. A replay has the memory of the allocator alone, so
  * absolute figures hold only as far as the rest of the process stays the same over its life: where
- * the replay of the recorded allocator does not follow the recorded curve, none are given. REPORT.md
- * and docs/prediction.md have the terms and how far all this is right. */
+ * the replay of the recorded allocator does not follow the recorded curve, none are given.
+ * REPORT.md and docs/prediction.md have the terms and how far all this is right. */
 #ifndef MALLOCTAPE_COMPARE_EXPECTED_H
 #define MALLOCTAPE_COMPARE_EXPECTED_H
 
@@ -41,8 +41,8 @@ struct compare_expected {
     double cpu_change_least, cpu_change_most; /* s, to be added to the original's */
 };
 
-/* How far two curves are apart once one is moved up or down: the mean over time of |one - other - c|
- * for the c that is best. Looks at equal times, NAN where one is not known; NAN: fewer than
+/* How far two curves are apart once one is moved up or down: the mean over time of |one - other -
+ * c| for the c that is best. Looks at equal times, NAN where one is not known; NAN: fewer than
  * COMPARE_CURVE_POINTS_MIN are. */
 enum { COMPARE_CURVE_POINTS_MIN = 5 };
 double compare_curves_distance(const double *seconds, const double *one, const double *other,

@@ -33,8 +33,8 @@ static const char help_text[] =
     "  rule 3  calls entered the allocator's shared structures in the recorded order\n"
     "  rule 4  no call is more than one tick window from its own, unless the others force it\n"
     "\n"
-    "An instruction stream alone, as `malloctape import` makes it, is checked by itself: every call\n"
-    "on an object that is alive, live bytes, totals.\n"
+    "An instruction stream alone, as `malloctape import` makes it, is checked by itself: every\n"
+    "call on an object that is alive, live bytes, totals.\n"
     "\n"
     "malloctape(1) says exactly what is checked. The exit status is 0 when all of it holds, 3\n"
     "when it holds for a recording that was cut short, else 1.\n";

@@ -7,7 +7,7 @@
  *
  * A lane runs until it comes to a record that must wait. There are two things to wait for, and a
  * lane waits for one of them at a time: allocations of another lane, or its turn in a structure
- * (the next number). It then stands in the heap of that lane or structure and costs nothing until
+ * (the next number). It then stands in the list of that lane or structure and costs nothing until
  * the allocation or the number has come. The real execution is a witness that there is always a
  * lane that can go on; when there is none, the stream is damaged.
  *

@@ -18,7 +18,8 @@ void lane_shares_close(struct lane_shares *shares)
     shares->calls = NULL;
 }
 
-/* From one lane instruction to the next. The few other instructions that are no calls count, too. */
+/* From one lane instruction to the next. The few other instructions that are no calls count,
+ * too. */
 void lane_shares_add(struct lane_shares *shares, const struct instruction_batch *batch)
 {
     const uint8_t *at = batch->opcodes, *const end = at + batch->count, *lane;

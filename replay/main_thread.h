@@ -24,7 +24,8 @@ void main_thread_run(void (*dispatch)(void *), void *argument);
  * at a time. False: it cannot. */
 bool main_thread_take(void *(*function)(void *), void *argument);
 
-/* Waits until a thread has ended or, if that is the first one, until what was given has returned. */
+/* Waits until a thread has ended or, if that is the first one, until what was given has
+ * returned. */
 void main_thread_join(pthread_t thread);
 
 #endif

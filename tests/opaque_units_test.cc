@@ -1,4 +1,5 @@
-/* Units of an opaque stream (FORMAT.md 2.7, 5.6): what units.c and the packer write, read back by the decoder. */
+/* Units of an opaque stream (FORMAT.md 2.7, 5.6): what units.c and the packer write, read back by
+ * the decoder. */
 #include <gtest/gtest.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -185,7 +186,8 @@ class Lane {
     }
 };
 
-/* Does what comes to mind: mostly a few sizes, whose places come back; now and then what other lanes have had. */
+/* Does what comes to mind: mostly a few sizes, whose places come back; now and then what other
+ * lanes have had. */
 class Anything {
   public:
     Anything(uint64_t seed, uint32_t features, bool packs) : random_(seed), lane_(features, packs)

@@ -116,7 +116,8 @@ int main(int count, char **words)
 CODE
 
 compiled() {
-    $cc -shared -fPIC -fno-builtin -O1 -o counts.so counts.c && ${CXX:-c++} -O1 -fno-builtin -o calls calls.cc &&
+    $cc -shared -fPIC -fno-builtin -O1 -o counts.so counts.c &&
+        ${CXX:-c++} -O1 -fno-builtin -o calls calls.cc &&
         ${CXX:-c++} -O1 -fno-builtin -static-libstdc++ -static-libgcc -o calls.static \
             calls.cc &&
         ${CXX:-c++} -std=c++17 -O1 -fno-builtin -o unaligned unaligned.cc &&

@@ -194,7 +194,7 @@ TEST_F(Shadow, PlacesAreDifferentAndOfTheirClass)
             for (uint32_t place : places_of(page, pages, size_class)) {
                 EXPECT_GT(place, 0u);
                 EXPECT_TRUE(all.insert(place).second) << place << " again, class " << size_class;
-                EXPECT_EQ(shadow_class_of(place), size_class);
+                EXPECT_EQ(*shadow_block_class(place / RAW_PLACE_BLOCK), size_class);
                 EXPECT_EQ(classes.emplace(place / RAW_PLACE_BLOCK, size_class).first->second,
                           size_class);
             }
@@ -399,7 +399,7 @@ TEST_F(Shadow, NoMorePlaces)
     EXPECT_FALSE(is_open(page));
     uint32_t last = places_of(page - 1, 1, 1).back();
     EXPECT_GT(last, RAW_PLACE_LIMIT - 4096);
-    EXPECT_EQ(shadow_class_of(last), 1u);
+    EXPECT_EQ(*shadow_block_class(last / RAW_PLACE_BLOCK), 1u);
     shadow_take(entry(page - 1), last, 7);
     EXPECT_EQ(*shadow_owner(last), 7);
     close_span(17, 1, 1);

@@ -104,7 +104,8 @@ class Lane {
     size_t hot_reallocs = 0;
 
     Lane(uint32_t lane_number, bool with_addresses = false, bool packs = false)
-        : number(lane_number), features(with_addresses ? RAW_FEATURE_ADDRESSES : 0), slot_(kSlotUnits + 200), packs_(packs)
+        : number(lane_number), features(with_addresses ? RAW_FEATURE_ADDRESSES : 0),
+          slot_(kSlotUnits + 200), packs_(packs)
     {
         const pack_source source = {smallest_class, block_classes(),
                                     [](size_t bytes) { return calloc(1, bytes); },
@@ -194,8 +195,8 @@ class Lane {
         unsigned size_class = class_of_size(size);
         EXPECT_TRUE(follows && size_class);
         uint32_t place = lists[size_class].front();
-        units_allocation_of allocation = {own(place), reinterpret_cast<const void *>(address),
-                                          true, 0};
+        units_allocation_of allocation = {own(place), reinterpret_cast<const void *>(address), true,
+                                          0};
         if (call_shapes[kind] == SHAPE_ALLOCATION && size < units_code_of(lane, kind)->size_limit)
             units_hot_allocation(lane, units_cursor(lane), kind, size);
         else

@@ -2,7 +2,8 @@
  *
  *   malloctape ctl PID REQUEST --abstract socket "malloctape-PID"--> the control thread
  *
- * A request is one line: "start", "start OUTPUT", "reset", "reset OUTPUT", "stop", "pause", "resume", "sync" or "status".
+ * A request is one line: "start", "start OUTPUT", "reset", "reset OUTPUT", "stop", "pause",
+ * "resume", "sync" or "status".
  * The answer is "ok" or "error TEXT" and, after "ok", lines of text for people. One request a
  * connection. Only the user that the process runs as, and root, are answered. */
 #include "control_thread.h"

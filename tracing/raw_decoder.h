@@ -187,12 +187,6 @@ static inline bool raw_decoder_has_more(const struct raw_decoder *decoder)
     return decoder->at < decoder->end && !error_is_set(&decoder->error);
 }
 
-/* Units of the current chunk that were not decoded yet: at least as many as records. */
-static inline uint32_t raw_decoder_units_left(const struct raw_decoder *decoder)
-{
-    return (uint32_t)((decoder->end - decoder->at) / 2);
-}
-
 /* Units of the current chunk that were decoded, if it is not packed. */
 static inline uint32_t raw_decoder_units_taken(const struct raw_decoder *decoder)
 {

@@ -184,12 +184,6 @@ static inline uint8_t *shadow_block_class(uint32_t block)
     return (uint8_t *)(shadow_window + SHADOW_WINDOW_BYTES + SHADOW_OWNERS_BYTES) + block;
 }
 
-/* The size class of a place that has been given to a page. */
-static inline uint32_t shadow_class_of(uint32_t place)
-{
-    return *shadow_block_class(place / RAW_PLACE_BLOCK);
-}
-
 /* `owner` has the place on this page from now on; 0: nobody, though an object lives there. */
 static inline void shadow_take(struct shadow_page *page, uint32_t place, uint16_t owner)
 {

@@ -2,8 +2,8 @@
  *
  *   LD_PRELOAD=libjemalloc.so.2 rounding_check jemalloc GREATEST
  *
- * For each size up to 40 000, and some up to GREATEST, the object must be as large as the rule says.
- * Where the library tells of sizes without making an object (nallocx, mi_good_size), that is
+ * For each size up to 40 000, and some up to GREATEST, the object must be as large as the rule
+ * says. Where the library tells of sizes without making an object (nallocx, mi_good_size), that is
  * compared, too, and alone where an object may be larger than what counts. */
 #include <dlfcn.h>
 #include <inttypes.h>

@@ -5,11 +5,11 @@
  * allocator ever comes to another.
  *
  * C++ operators. Those of a C++ runtime (libstdc++, libc++) are malloc(), free() and a loop over
- * the new handler. Those of an allocator are the same by other ways, some of which lead through
- * the public malloc() and free(), others do not. A program may load a runtime late, where no search
- * finds it. So what they all do is done here: one event, of its kind. Others may be anything, a pool
- * or calls of malloc(): they are called and not recorded; what they take from malloc() is. So are a
- * runtime's, where another malloc() stands before ours. */
+ * the new handler. Those of an allocator are the same by other ways, some of which lead through the
+ * public malloc() and free(), others do not. A program may load a runtime late, where no search
+ * finds it. So what they all do is done here: one event, of its kind. Others may be anything, a
+ * pool or calls of malloc(): they are called and not recorded; what they take from malloc() is. So
+ * are a runtime's, where another malloc() stands before ours. */
 #ifndef MALLOCTAPE_NEXT_H
 #define MALLOCTAPE_NEXT_H
 
