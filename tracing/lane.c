@@ -126,6 +126,7 @@ struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id
     lane->registry.thread_id = thread_id;
     lane->registry.exit_rounds = 0;
     lane->units.allocating = 0;
+    units_announce_end(&lane->units); /* of a thread that has gone in the middle of a realloc */
     lane->slot.busy = 0;
     lane->units.limit = 0;
     lane->units.cache = NULL;
