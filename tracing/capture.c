@@ -154,6 +154,7 @@ static const char *prepare(struct writer *writer, const char *output)
     if (os_process_is_emulated()) return "Valgrind runs this program, and cannot run the writer";
     if (!threads_have_left()) return "a thread of the program has not left the recording before";
     writer_reset(writer);
+    atomic_store_relaxed(&recording.out_of_memory, false);
     recording.number++;
     const char *wrong = settings_apply(writer, output);
     return wrong ? wrong : reserve(writer);

@@ -143,7 +143,7 @@ void malloctape_thread_cache_is(void *cache)
     if (!lane->slot.room || lane->units.cache == cache || lane->slot.count < lane->slot.calm_slots)
         return;
     leave_cache(lane);
-    if (!cache || atomic_load_relaxed(&recording.fast_path_is_off)) return;
+    if (!cache || recording_is_slow()) return;
     if (!has_room_inside(lane, RAW_UNITS_PER_RECORD_MAX)) return;
     units_thread(&lane->units, RAW_CACHE_BEGIN, 0);
     lane->units.cache = cache;
@@ -214,7 +214,7 @@ static struct units_allocation_of begin_object(struct malloctape_lane *lane, con
 {
     struct shadow_page *page = page_for(address);
     struct units_allocation_of allocation = {.address = address};
-    if (atomic_load_relaxed(&recording.fast_path_is_off)) leave_cache(lane);
+    if (recording_is_slow()) leave_cache(lane);
     allocation.taken = taken && lane->units.cache;
     if (!page) return allocation;
     allocation.object.place = place_on(page, address);
@@ -234,6 +234,8 @@ static bool has_no_name(const struct units_allocation_of *allocation)
 
 static void lose_event(struct malloctape_lane *lane)
 {
+    /* A recording that is over opens no places any more. */
+    if (!shadow_has_begun()) return malloctape_unrecorded();
     leave_cache(lane);
     atomic_store_relaxed(&lane->slot.lost_events_total, lane->slot.lost_events_total + 1);
     units_lost(&lane->units, 1, 0);

@@ -23,9 +23,9 @@ static void stop_threads(void)
         atomic_store_relaxed(&lane_at(registry, i)->units.limit, 0);
 }
 
-void malloctape_disable_fast_path(void)
+static void leave_fast_path(bool *reason)
 {
-    atomic_store_relaxed(&recording.fast_path_is_off, true);
+    atomic_store_relaxed(reason, true);
     atomic_fence_full();
     struct lane_registry *registry = recording.registry;
     uint32_t used = registry ? atomic_load_acquire(&registry->used) : 0;
@@ -33,9 +33,14 @@ void malloctape_disable_fast_path(void)
         atomic_store_relaxed(&lane_at(registry, i)->units.limit, 0);
 }
 
+void malloctape_disable_fast_path(void)
+{
+    leave_fast_path(&recording.fast_path_is_off);
+}
+
 void malloctape_out_of_memory(void)
 {
-    malloctape_disable_fast_path();
+    leave_fast_path(&recording.out_of_memory);
     writer_abort(&recording.writer, os_is_confined() ? -EPERM : -ENOMEM,
                  "memory for the shadow table");
 }

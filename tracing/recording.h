@@ -28,6 +28,7 @@ struct recording {
     struct lane_registry *registry;
     uint32_t number;       /* of the recording, from 1; lanes of an earlier one are begun anew */
     bool fast_path_is_off; /* malloctape_disable_fast_path() */
+    bool out_of_memory;    /* malloctape_out_of_memory(), in this recording */
     uint64_t off_since_ns; /* when the latest recording ended */
     uint64_t sequences[RAW_STRUCTURES]; /* the latest of each, under the lock of the structure */
 };
@@ -36,6 +37,13 @@ extern struct recording recording;
 
 /* The lane of every thread that has none. */
 extern struct malloctape_lane recording_no_lane;
+
+/* Whether every call is recorded off the fast path. */
+static inline bool recording_is_slow(void)
+{
+    return atomic_load_relaxed(&recording.fast_path_is_off) ||
+           atomic_load_relaxed(&recording.out_of_memory);
+}
 
 /* Whether the calling thread, whose lane this is, can record an event without doing anything
  * before. It nearly always can. A thread without a followed cache asks before each event. */

@@ -40,9 +40,8 @@ void slot_enable_fast_path(struct malloctape_lane *lane)
     if (!lane->units.cache && !malloctape_front_end.opaque) return;
     atomic_store_relaxed(&lane->units.limit, units_head(lane->slot.room, 0));
     atomic_fence_full();
-    /* malloctape_disable_fast_path() or stop_threads() may have come first. */
-    if (atomic_load_relaxed(&recording.fast_path_is_off) ||
-        recording_state() != MALLOCTAPE_RECORDING)
+    /* leave_fast_path() or stop_threads() may have come first. */
+    if (recording_is_slow() || recording_state() != MALLOCTAPE_RECORDING)
         atomic_store_relaxed(&lane->units.limit, 0);
 }
 
