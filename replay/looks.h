@@ -18,8 +18,8 @@
 #include "replay/resident.h"
 #include "replay/series.h"
 
-/* More than any engine has handed over at a time. */
-#define LOOKS_MARKS 32u
+/* Enough for all slices that any engine has handed over at a time. */
+#define LOOKS_MARKS 64u
 
 struct looks_mark {
     uint64_t slice;        /* that ends here: the number of slices up to it */

@@ -28,7 +28,8 @@ static const struct error_kind replay_errors[] = {REPLAY_ERROR_LIST(ERROR_LIST_K
 /* Blocks from one measurement of the replay's own cost to the next. */
 #define OWN_COST_EVERY 16
 
-_Static_assert(LOOKS_MARKS > THREAD_JOBS + 1, "one for each slice that is handed over");
+_Static_assert(LOOKS_MARKS >= 2 * (THREAD_JOBS + 1),
+               "two for each slice that is handed over: it may end with a tick and with a batch");
 
 struct run {
     const struct policy *policy;
