@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "common/installed.h"
 #include "common/json_file.h"
+#include "common/page.h"
 #include "common/progress.h"
 #include "compare/recorded.h"
 #include "compare/trace.h"
@@ -108,6 +109,15 @@ static bool sort_parse(struct compare_options *options, const char *text)
     return false;
 }
 
+/* A browser wants a file. */
+static bool html_parse(struct compare_options *options, const char *text)
+{
+    options->html = text;
+    if (strcmp(text, "-") != 0) return true;
+    cli_usage_error(&cli_compare, "--html: the page goes to a file");
+    return false;
+}
+
 /* Behind TRACE there are only options of replay, which follow "--". */
 static bool words_parse(struct compare_options *options, char **words)
 {
@@ -147,7 +157,7 @@ static int options_parse(struct compare_options *options, int count, char **word
         case 'r': good = rounds_parse(options, optarg); break;
         case 's': good = sort_parse(options, optarg); break;
         case JSON: options->json = optarg; break;
-        case HTML: options->html = optarg; break;
+        case HTML: good = html_parse(options, optarg); break;
         case LIMIT: good = limit_parse(options, optarg); break;
         case 'h': return program_help(help_text) + 1;
         default: return cli_usage_error(&cli_compare, NULL) + 1;
@@ -182,6 +192,27 @@ const json_t *compare_any_report(const struct compare *compare)
     return NULL;
 }
 
+/* Of the character that the text begins with; 0: it is no UTF-8. */
+static size_t utf8_bytes(const char *text)
+{
+    for (size_t bytes = 1; bytes <= strnlen(text, 4); bytes++) {
+        json_t *string = json_stringn(text, bytes);
+        json_decref(string);
+        if (string != NULL) return bytes;
+    }
+    return 0;
+}
+
+/* A name that is not UTF-8, or was cut off within a character, is one in JSON and in a page. */
+static void make_utf8(char *text)
+{
+    while (*text != '\0') {
+        size_t bytes = utf8_bytes(text);
+        if (bytes == 0) *text = '?';
+        text += bytes > 0 ? bytes : 1;
+    }
+}
+
 static void row_label(struct compare_row *row)
 {
     size_t length = (size_t)snprintf(row->label, sizeof row->label, "%s", compare_row_name(row));
@@ -189,6 +220,7 @@ static void row_label(struct compare_row *row)
         length += (size_t)snprintf(row->label + length, sizeof row->label - length, "%c%s=%s",
                                    i == 0 ? ':' : ';', row->entry->settings[i].name,
                                    row->entry->settings[i].value);
+    make_utf8(row->label);
 }
 
 void compare_row_open(struct compare_row *row, const struct compare_entry *entry)
@@ -218,10 +250,12 @@ static void rows_drop_no_switching(struct compare *compare)
         return;
     for (size_t i = 0; i < compare->rows_count; i++) {
         struct compare_row *row = &compare->rows[i];
-        if (row->found.known != NULL && row->found.known->no_switching)
+        if (row->found.known != NULL && row->found.known->no_switching) {
             json_decref(row->reports);
-        else if (kept++ != i)
+            json_decref(row->timed);
+        } else if (kept++ != i) {
             compare->rows[kept - 1] = *row;
+        }
     }
     compare->rows_count = kept;
 }
@@ -323,17 +357,28 @@ static bool is_writable(const char *path)
     return true;
 }
 
+static bool is_page_possible(const char *path)
+{
+    char why[512];
+    if (path == NULL || page_is_possible(why, sizeof why)) return true;
+    cli_fail(&cli_compare, "no page: %s", why);
+    return false;
+}
+
 static int compare_all(struct compare *compare)
 {
-    if (!is_writable(compare->options.json) || !is_writable(compare->options.html) ||
-        !replay_find(compare))
+    const struct compare_options *options = &compare->options;
+    if (!is_page_possible(options->html) || !is_writable(options->json) ||
+        !is_writable(options->html) || !replay_find(compare))
         return PROGRAM_FAILED;
     if (!compare_directory_open(&compare->directory))
         return cli_fail(&cli_compare, "cannot make a directory in $TMPDIR or /tmp: %s",
                         strerror(errno));
-    bool measured = rows_open(compare) && measure(compare);
+    const bool opened = rows_open(compare), measured = opened && measure(compare);
     compare_directory_close(&compare->directory);
-    int status = measured && compare_judge(compare) ? tell(compare) : PROGRAM_FAILED;
+    const bool judged = measured && compare_judge(compare);
+    int status = judged ? tell(compare) : PROGRAM_FAILED;
+    if (!opened || (measured && !judged)) cli_fail(&cli_compare, "no memory");
     compare_judge_end(compare);
     rows_close(compare);
     json_decref(compare->facts);

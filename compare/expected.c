@@ -215,8 +215,8 @@ static void expect_cpu(struct compare_expected *expected, const struct compare_r
     expected->cpu_change_most = row != recorded ? most : 0;
 }
 
-/* The replay of the recorded allocator less that without one: not less than nothing, nor more than
- * the program had. */
+/* The replay of the recorded allocator less that without one, which has no objects to touch: not
+ * less than nothing, nor more than the program had. */
 static double allocator_seconds(const struct compare *compare)
 {
     double all = compare->original.cpu_seconds;

@@ -29,7 +29,8 @@ struct compare_original {
     /* Without the recorder's memory: of the whole process. */
     double peak_bytes, mean_bytes, end_bytes;
     double cpu_seconds;       /* user and system, without the writer's */
-    double allocator_seconds; /* of these, about so much is the allocator's; NAN: no row has any */
+    double allocator_seconds; /* of these, about so much goes to the allocator and to touching new
+                                 pages; NAN: no row has any */
     bool untouched;           /* a replay writes to much that the program left alone */
     double follows;           /* the distance of the curves, as a share of the peak: 0 is best */
     char why_not[192];        /* empty, or why there are no absolute figures of memory */

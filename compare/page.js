@@ -6,7 +6,8 @@ const narrow = matchMedia('(max-width: 40rem)');
 const wrapped = (row) => row.entry.split(/[:;](?=[A-Za-z_]\w*=)/)
   .flatMap((part) => (narrow.matches ? part.split(/(?<==)/) : [part]));
 
-const colour = (row) => allocatorColour(row.name);
+// The name of a library may be no UTF-8, and is null then.
+const colour = (row) => allocatorColour(row.name ?? row.entry);
 
 // How many rows of the same colour stand before it in the list.
 const form = (row) => allocators.filter((one) => colour(one) === colour(row)).indexOf(row);

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@
 static volatile sig_atomic_t interrupted; /* the signal, or 0 */
 static volatile pid_t running;            /* the child, or 0 */
 
-static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP};
+static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 enum { ENDING_SIGNALS = sizeof ending_signals / sizeof *ending_signals };
 
 /* What is quoted of a program lies in so many bytes at the end of what it told. */
@@ -189,8 +190,8 @@ static void child_await(struct running_child *child, double limit_s)
     bool listening = true;
     while (waitpid(child->pid, &child->status, WNOHANG) == 0) {
         struct pollfd wait = {.fd = listening ? child->errors : -1, .events = POLLIN};
-        double left = end - seconds_now();
-        if (limit_s > 0 && left <= 0) {
+        double left = limit_s > 0 ? end - seconds_now() : HUGE_VAL;
+        if (left <= 0) {
             child->late = true;
             kill(child->pid, SIGKILL);
             waitpid(child->pid, &child->status, 0);

@@ -1,8 +1,9 @@
 /* compare/process - runs one program at a time, to its end, and a directory for what it leaves
  * behind.
  *
- * While a directory is open, signals that ask this process to end (SIGINT, SIGTERM, SIGHUP) end the
- * program that runs instead; compare_process_run() then returns false and starts nothing any more.
+ * While a directory is open, signals that ask this process to end (SIGINT, SIGTERM, SIGHUP,
+ * SIGQUIT) end the program that runs instead; compare_process_run() then returns false and starts
+ * nothing any more. Whoever does other work for long asks compare_process_interrupted() meanwhile.
  * Whoever opened the directory closes it, which removes it and lets the signal have its way. One
  * thread. */
 #ifndef MALLOCTAPE_COMPARE_PROCESS_H

@@ -11,7 +11,8 @@
 /* Options of replay, and what the user adds to them. */
 enum { OWN_WORDS_MAX = 16 };
 
-/* More calls of a kind, in all rounds together, are not timed: 500 of them are above p99.9. */
+/* More calls of a kind, in all rounds together, are not timed: 500 of them are above p99.9. This
+ * goes before TIMED_LEAST. */
 #define TIMED_MOST 500000
 
 /* At least so many are, if there are as many: with fewer calls in the trace, more than one round
@@ -169,17 +170,22 @@ static bool check_counts(const json_t *facts, const json_t *report, char *why, s
 
 /* ---- which calls are timed ---- */
 
-/* Of the kind of allocation and of free that the table shows, the one with fewer calls; else 1. */
-static json_int_t shown_calls(const struct compare *compare)
+/* How many calls there are of the kinds of allocation and of free that the table shows. */
+struct shown_calls {
+    json_int_t rarer, other; /* kind; at least 1 */
+};
+
+static struct shown_calls shown_calls(const struct compare *compare)
 {
     const json_t *by_kind = json_object_get(compare->facts, "by_kind");
-    json_int_t least = 0;
+    json_int_t least = 0, most = 1;
     for (int allocation = 0; allocation <= 1; allocation++) {
         const char *kind = compare_kind(compare->facts, allocation);
         json_int_t calls = kind != NULL ? json_integer_value(json_object_get(by_kind, kind)) : 0;
         if (calls > 0 && (least == 0 || calls < least)) least = calls;
+        if (calls > most) most = calls;
     }
-    return least > 0 ? least : 1;
+    return (struct shown_calls){least > 0 ? least : 1, most};
 }
 
 /* Rounds that do nothing but time calls, which makes a replay slower: at least one, at most half as
@@ -187,7 +193,7 @@ static json_int_t shown_calls(const struct compare *compare)
 static unsigned timed_rounds(const struct compare *compare)
 {
     const json_int_t most = compare->options.rounds / 2;
-    const json_int_t wanted = TIMED_LEAST / shown_calls(compare) + 1;
+    const json_int_t wanted = TIMED_LEAST / shown_calls(compare).rarer + 1;
     if (most == 0) return 1;
     return (unsigned)(wanted < most ? wanted : most);
 }
@@ -211,9 +217,12 @@ static double timed_every(const struct compare *compare, const struct compare_ro
     const double replay_s = shortest_s(row->reports);
     double events = json_number_value(json_object_get(compare->facts, "events"));
     double by_time = replay_s > 0 ? events * TIMED_CALL_S / replay_s : 0;
-    double calls = (double)shown_calls(compare) * timed_rounds(compare), every = by_time;
-    if (every > calls / TIMED_LEAST) every = calls / TIMED_LEAST;
-    if (every < calls / TIMED_MOST) every = calls / TIMED_MOST;
+    const struct shown_calls calls = shown_calls(compare);
+    const double rounds = timed_rounds(compare);
+    const double most = (double)calls.rarer * rounds / TIMED_LEAST;
+    const double least = (double)calls.other * rounds / TIMED_MOST;
+    double every = by_time < most ? by_time : most;
+    if (every < least) every = least;
     return every > 1 ? every : 1;
 }
 

@@ -77,13 +77,14 @@ const char *compare_original_text(const struct compare *compare, char *text, siz
 {
     const struct compare_original *original = &compare->original;
     bool peak = !isnan(original->peak_bytes), cpu = !isnan(original->cpu_seconds);
-    char had[64] = "", used[64] = "", share[64] = "", follows[256] = "";
+    char had[64] = "", used[64] = "", share[128] = "", follows[256] = "";
     *text = '\0';
     if (!peak && !cpu) return text;
     if (peak) snprintf(had, sizeof had, "had %.1f MiB at most", original->peak_bytes / MIB);
     if (cpu) snprintf(used, sizeof used, "used %.3g s of processor time", original->cpu_seconds);
     if (original->cpu_seconds > 0 && original->allocator_seconds > 0)
-        snprintf(share, sizeof share, ", about %.2g s (%.0f %%) of it in its allocator",
+        snprintf(share, sizeof share,
+                 ", about %.2g s (%.0f %%) of it in its allocator and in touching new pages",
                  original->allocator_seconds,
                  100 * original->allocator_seconds / original->cpu_seconds);
     if (*original->why_not != '\0')

@@ -32,7 +32,7 @@ static bool copy(struct input *input, const char *to, struct error *error)
     struct output output;
     size_t there;
     bool good = output_open(&output, to);
-    while (good && (there = input_peek(input, 1)) > 0) {
+    while (good && !compare_process_interrupted() && (there = input_peek(input, 1)) > 0) {
         good = output_write(&output, input->next, there);
         input_skip(input, there);
     }

@@ -18,7 +18,7 @@ for file in /usr/share/javascript/chart.js/chart.min.js \
     [ ! -e "$file" ] || chartjs=$file
 done
 
-plan 52
+plan 55
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR"
@@ -69,6 +69,12 @@ compares_piped_raw() {
 compares_odd_path() {
     cp lanes $'caf\xe9' && exits 0 compare $'caf\xe9' -r 1 -a none --json f.json &&
         json f.json 'j["trace"]["file"].nil? && j["trace"]["events"] == 101_000'
+}
+# A library, too; its label has a mark instead.
+compares_odd_library() {
+    cp "$stub" $'st\xe9.so' && exits 0 compare lanes -r 1 -a "$PWD/"$'st\xe9.so' --json f.json &&
+        json f.json 'a = j["allocators"][0]
+            a["entry"] == "st?.so" && a["name"].nil? && a["status"] == "complete"'
 }
 tells_cut() {
     head -c 60000 lanes >cut && exits 3 compare cut -r 1 -a glibc --json f.json &&
@@ -179,6 +185,13 @@ times_calls() {
             n["allocation_sampled"]["min"].between?(3000, 5500) &&
                 n["allocation_p99_ns"]["min"] > 0 && n["allocation_p999_ns"]["min"].nil? &&
                 n["allocation_max_ns"]["min"].nil?'
+}
+# Two rounds time no more than 500 000 of the kind of which there are more.
+times_few_of_many() {
+    rm -f made/a.timed
+    reports a 300/1 300/1 300/1 300/1
+    by_kind='"malloc": 10000000, "free": 1000' runs=4 judged a &&
+        [ "$(cat made/a.timed)" = "$(printf '%s\n' --sample=40 --sample=40)" ]
 }
 tells_json_alone() {
     exits 0 compare lanes -r 1 -a glibc --json - && cp out f.json && json f.json "$all_complete"
@@ -323,22 +336,25 @@ mkdir -p made/bin
 ln "$bin/malloctape" made/bin/ 2>/dev/null || cp "$bin/malloctape" made/bin/
 cat >made/bin/replay <<'END'
 #!/bin/bash
-json= only_times=yes rss=0 seconds=0 more=
+json= sample= rss=0 seconds=0 more=
 while [ $# -gt 0 ]; do
     [ "$1" != --json ] || json=$2
-    [ "$1" != --sample=0 ] || only_times=
+    case $1 in --sample=*) sample=$1 ;; esac
     shift
 done
 row=$made/${ROW:-facts}
 [ ! -e "$row.printed" ] || cat "$row.printed"
-if [ -z "$only_times" ]; then
+[ -n "${by_kind:-}" ] || by_kind='"malloc": 10000, "free": 10000'
+if [ "$sample" = --sample=0 ]; then
     read -r rss seconds more <"$row"
     sed -i 1d "$row"
+else
+    echo "$sample" >>"$row.timed"
 fi
 cat >"$json" <<REPORT
 {"status": "complete", "recording": "complete", "allocator": "made", "engine": "switch",
  "touch": "pages", "program": "${program:-/bin/made}", "events": ${events:-20000}, "threads": 1,
- "busy_threads": 1, "thread_switches": 0, "by_kind": {"malloc": 10000, "free": 10000},
+ "busy_threads": 1, "thread_switches": 0, "by_kind": {$by_kind},
  "live_at_end": 0, "peak_live_bytes": 10000000, "rss_per_live": 1.5,
  "peak_net_rss_bytes": $rss, "user_seconds": $seconds, "system_seconds": 0 ${more:+, $more}}
 REPORT
@@ -503,7 +519,21 @@ refuses_nonsense() {
         exits 2 compare lanes -a jmalloc && says "there is no allocator 'jmalloc'" &&
         exits 2 compare lanes -a glibc: && says "is no name of a variable" &&
         exits 2 compare lanes -r 0 && says "'0' is no number from 1" &&
-        exits 2 compare lanes --colour
+        exits 2 compare lanes --colour && exits 2 compare lanes --html - &&
+        says 'the page goes to a file' && [ ! -e ./- ]
+}
+# While it copies a trace from a pipe that does not end.
+stops_copying() {
+    "$bin/malloctape" compare - -a glibc >out 2>err < <(
+        cat lanes
+        while echo; do sleep 0.05; done
+    ) &
+    local pid=$!
+    while kill -0 "$pid" && leaves_nothing; do sleep 0.01; done
+    kill -TERM "$pid"
+    timeout 60 tail --pid="$pid" -f /dev/null || kill -KILL "$pid"
+    exit_status wait "$pid" 2>/dev/null
+    [ "$status" = 143 ] && leaves_nothing
 }
 stops_when_asked() {
     "$bin/malloctape" compare lanes -a glibc -r 1000 >out 2>err &
@@ -520,6 +550,7 @@ check 'a recording, all of whose calls are carried out' compares_raw
 check 'an instruction stream from a pipe' compares_piped_instructions
 check 'a recording from a pipe' compares_piped_raw
 check 'JSON: a path that is not UTF-8 is null' compares_odd_path
+check 'JSON: a library whose name is not UTF-8 has a label' compares_odd_library
 check 'exit 3 for a trace that was cut' tells_cut
 check 'a damaged trace is told once, with the offset' refuses_damage
 check 'a damaged recording, too' refuses_damaged_recording
@@ -558,6 +589,7 @@ check 'threads and touched pages by default' answers_by_default
 check 'RSS below live bytes has a word' tells_untouched
 check 'options of replay behind --' takes_options_of_replay
 check 'without a list, all that are installed' all_installed_by_default
+check 'of a frequent kind of call some are timed, be the other rare' times_few_of_many
 check 'rows are ranked, best first, and equal ones share a rank' ranks_rows
 check 'the verdict: who is best, by how much, how sure' says_verdict
 check 'small differences and noise are called equal' knows_equal
@@ -576,3 +608,4 @@ check 'settings of arenas, which one thread does not show' warns_of_arenas
 check 'an allocator that complains is heard' tells_complaint
 check 'exit 2 for mistakes on the command line' refuses_nonsense
 check 'SIGTERM ends it and leaves nothing behind' stops_when_asked
+check 'SIGTERM ends it while it copies' stops_copying
