@@ -413,9 +413,9 @@ static double greatest(const struct compare *compare, const char *key)
 }
 
 /* The figures of the document. */
-#define PREDICTION                                                                             \
-    "Of pairs of allocators under real programs, replays told which one has less peak RSS in " \
-    "97 % or more, and which one takes less processor time in 85 % or more; the expected RSS " \
+#define PREDICTION                                                                                 \
+    "Where real programs differ between two allocators, replays told which one has less peak RSS " \
+    "in 97 % of the pairs, which one takes less processor time in about 80 %; the expected RSS "   \
     "of a process was off by 2.6 % on average: docs/prediction.md."
 
 static void print_note(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
