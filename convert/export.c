@@ -24,7 +24,8 @@ static const char help_text[] =
     "what the format cannot hold, and how many calls that concerns.\n"
     "\n"
     "      --to FORMAT   avro (a row for each object), memory_replay, mtrace, ops, rep, wl\n"
-    "  -o, --output OUT  where it goes; compressed if the name ends in .lz4\n"
+    "  -o, --output OUT  where it goes; compressed if the name ends in .lz4, which\n"
+    "                    that of avro may not: it is compressed already\n"
     "  -j, --json FILE   writes the summary as JSON\n"
     "  -q, --quiet       no summary\n"
     "\n"
@@ -78,6 +79,10 @@ static int options_parse(struct options *options, int count, char **words)
     options->trace = words[optind];
     if (files_are_same(options->trace, options->output))
         return cli_usage_error(&cli_export, "%s would be read and written", options->output) + 1;
+    if (options->writer->packed && file_is_lz4(options->output))
+        return cli_usage_error(&cli_export, "%s: %s is compressed already, without .lz4",
+                               options->output, options->writer->name) +
+               1;
     return 0;
 }
 
@@ -226,12 +231,11 @@ static bool write_json(const struct exporting *state, const char *path)
 
 static bool open_output(struct exporting *state, const char *path)
 {
-    size_t bytes = strlen(path);
     if (!output_open(&state->export.output, path)) {
         cli_data_error(&cli_export, path, &state->export.output.error);
         return false;
     }
-    if (bytes > 4 && strcmp(path + bytes - 4, ".lz4") == 0) output_compress(&state->export.output);
+    if (file_is_lz4(path)) output_compress(&state->export.output);
     return true;
 }
 
@@ -282,7 +286,7 @@ static int run(int count, char **words)
     if (ordered_open(&ordered, options.trace, &error)) {
         status = export_trace(&state, &ordered, options.output, &error);
         int ordering = ordered_close(&ordered, status != PROGRAM_FAILED);
-        if (status == PROGRAM_OK) status = ordering;
+        if (status != PROGRAM_FAILED && ordering != PROGRAM_OK) status = ordering;
     }
     if (error_is_set(&error)) status = cli_data_error(&cli_export, options.trace, &error);
     if (status != PROGRAM_FAILED && !options.quiet) print_summary(&state);

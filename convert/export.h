@@ -33,6 +33,7 @@ struct export_call {
     X(heap, "heap_calls", "calls about the heap left out")                          \
     X(kinds, "kinds_changed", "calls of other kinds")                               \
     X(alignments, "alignments", "alignments left out")                              \
+    X(threads, "threads_joined", "threads that go on as one that ended")            \
     X(switches, "thread_switches", "thread switches left out")
 
 struct export_losses {
@@ -53,6 +54,7 @@ struct export
 struct export_writer {
     const char *name, *title;
     const char *loses; /* what the format cannot hold; empty if nothing */
+    bool packed;       /* it compresses by itself, and writes to the descriptor of the output */
     /* Each may be NULL, but `call` or `object`. False: export->error, or that of the output. Heap
      * calls and failed ones do not come. A writer that has object() gets the objects, and no
      * calls. */

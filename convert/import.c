@@ -89,12 +89,6 @@ static int options_parse(struct options *options, int count, char **words)
 
 /* ---- the stream ---- */
 
-static bool ends_in(const char *text, const char *end)
-{
-    size_t bytes = strlen(text), end_bytes = strlen(end);
-    return bytes >= end_bytes && strcmp(text + bytes - end_bytes, end) == 0;
-}
-
 /* When the first file has turned out to be good. */
 static bool stream_open_for(struct import *import)
 {
@@ -110,7 +104,7 @@ static bool stream_open_for(struct import *import)
         output_close(&import->output);
         return false;
     }
-    if (ends_in(path, ".lz4")) output_compress(&import->output);
+    if (file_is_lz4(path)) output_compress(&import->output);
     int bytes = snprintf(metadata, sizeof metadata, "source=%s\n", format->title);
     if (*format->format->lacks != '\0')
         snprintf(metadata + bytes, sizeof metadata - (size_t)bytes, "lacks=%s\n",
@@ -183,6 +177,7 @@ static bool import_file(struct import *import, const char *path)
     struct source source;
     bool good = source_open(&source, path);
     if (!good) cli_data_error(&cli_import, path, &source.error);
+    source.part = import->options.files_count > 1;
     good = good && read_file(import, &source, path);
     source_close(&source);
     return good;

@@ -2,7 +2,8 @@
  *
  *   PID TID FUNCTION(ARGUMENT,...)[=RESULT]
  *
- * An object is an address in hexadecimal, or in a munged log # and a slot. Several processes may be
+ * An object is an address in hexadecimal, or in a munged log # and a slot, which means nothing in
+ * another file. Several processes may be
  * in one log; as logalloc's own replay does, the reader takes the process of the first line. */
 #include <inttypes.h>
 
@@ -109,6 +110,8 @@ static bool read_file(struct source *source, struct call_writer *writer)
         }
         const struct function *function = function_find(&fields);
         if (function == NULL) continue;
+        if (source->part && memchr(fields.at, '#', (size_t)(fields.end - fields.at)) != NULL)
+            return source_bad_line(source, "a munged log names slots and is no part of another");
         if (!read_arguments(&fields, function, &call))
             return source_bad_line(source, "expected the arguments of %s and its result",
                                    function->name);

@@ -131,6 +131,10 @@ static bool read_buffer(struct reading *reading, uint64_t id)
     }
     *buffer =
         (struct buffer){.offset = source_offset(source), .time = time & TIME_MASK, .bytes = bytes};
+    if (!copy_bytes(source, buffer->data, bytes)) {
+        free(buffer);
+        return false;
+    }
     memset(buffer->data + bytes, 0, VARINT_SLACK);
     if (thread->last != NULL)
         thread->last->next = buffer;
@@ -139,7 +143,7 @@ static bool read_buffer(struct reading *reading, uint64_t id)
     thread->last = buffer;
     if (thread->at == NULL) thread->at = buffer->data;
     reading->buffered += bytes;
-    return copy_bytes(source, buffer->data, bytes);
+    return true;
 }
 
 static bool read_misc(struct source *source)
@@ -251,8 +255,12 @@ static bool step(struct reading *reading, struct wip_thread *thread, bool patien
     }
     const uint8_t *at = thread->at, *end = thread->first->data + thread->first->bytes;
     bool good = decode_event(thread, &at, &call);
-    if (at > end) return bad_event(reading, thread, "the buffer ends inside an event");
-    if (!good) return bad_event(reading, thread, "an unknown event, or a size out of range");
+    if (at > end || !good) {
+        *thread = before; /* and so it stays: nothing comes after a mistake */
+        return bad_event(reading, thread,
+                         at > end ? "the buffer ends inside an event"
+                                  : "an unknown event, or a size out of range");
+    }
     if (patient && call.ended != 0 && !call_writer_is_live(reading->writer, call.ended) &&
         names_find(&reading->waiting, call.ended) == NULL) {
         *thread = before;
@@ -383,7 +391,8 @@ static bool read_file(struct source *source, struct call_writer *writer)
     source_skip(source, MAGIC_BYTES);
     while (good && !end && source_peek(source, 1) > 0)
         good = read_event(&reading, &end);
-    good = good && !error_is_set(&source->error) && end_window(&reading, true);
+    /* Of a file that was cut, too, whole buffers are there. */
+    good = end_window(&reading, true) && good && !error_is_set(&source->error);
     release(&reading);
     return good;
 }

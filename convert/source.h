@@ -36,6 +36,7 @@ struct source {
     uint64_t end_offset; /* of `end`, in the unpacked data */
     uint64_t line;       /* the number of the latest one, from 1 */
     bool ended;
+    bool part; /* one of several files that are parts of one recording */
     struct error error;
 
     /* From here on: source.c only. */

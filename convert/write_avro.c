@@ -147,6 +147,7 @@ const struct export_writer export_avro = {
     .name = "avro",
     .title = "Avro, a row for each object",
     .loses = "failed calls, calls about the heap, memory of the original",
+    .packed = true,
     .open = avro_open,
     .object = avro_object,
     .finish = avro_finish,

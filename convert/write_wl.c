@@ -14,6 +14,9 @@
  * different threads, live bytes differ from the trace's by at most a hundredth of their peak.
  * At its end one thread waits for all the others, and they wait for it before their next calls.
  *
+ * No more regions than a stream has lanes: beyond 65 536, a thread goes on in the region of one
+ * that has ended.
+ *
  * Memory: 24 bytes for each object alive at once and some thousands, 8 for each chunk, 24 for each
  * pair of threads that hand objects to each other, and a chunk for each thread. */
 #include "convert/wl.h"
@@ -43,6 +46,7 @@ struct region {
     uint64_t bytes;  /* in all */
     uint32_t writes; /* SYNC_W in it */
     uint32_t unused; /* the index that it freed last; 0: none */
+    uint32_t next_ended;
 
     /* Of a window: what its calls add to live bytes, now, and the least and the most. */
     uint64_t window;
@@ -70,6 +74,7 @@ struct state {
     struct region *regions;
     uint32_t regions_count, regions_room;
     uint32_t *region_of; /* by lane: 0 none, else one more */
+    uint32_t ended;      /* the region whose thread ended last, likewise */
     uint32_t last;       /* the region of the latest call */
     uint32_t last_freer;
     struct pointer *pointers; /* by index */
@@ -92,7 +97,7 @@ static bool fail(struct export *export, const char *what)
 static bool reserve(struct export *export, void **at, uint64_t *room, uint64_t wanted, size_t bytes)
 {
     if (wanted <= *room) return true;
-    uint64_t larger = *room == 0 ? 1024 : 2 * *room;
+    uint64_t larger = *room == 0 ? 16 : 2 * *room;
     while (larger < wanted)
         larger *= 2;
     char *grown = realloc(*at, larger * bytes);
@@ -181,19 +186,39 @@ static bool use_pointer(struct export *export, uint32_t region, uint32_t index)
 
 /* ---- threads ---- */
 
-static bool add_region(struct export *export, uint32_t lane)
+/* The next region, from 1; 0: no memory. */
+static uint32_t new_region(struct export *export)
 {
     struct state *state = export->state;
     uint64_t room = state->regions_room;
     void *regions = state->regions;
     if (!reserve(export, &regions, &room, state->regions_count + 1, sizeof *state->regions))
-        return false;
+        return 0;
     state->regions = regions;
     state->regions_room = (uint32_t)room;
-    uint32_t region = state->regions_count++;
-    state->region_of[lane] = state->regions_count;
-    return region == 0 ||
-           sync_regions(export, state->last, state->regions[state->last].writes, region);
+    return ++state->regions_count;
+}
+
+/* There are no more than lanes: beyond that, a thread goes on where one ended. A lane without a
+ * region then means that there is one without a lane. */
+static uint32_t region_of_ended(struct export *export)
+{
+    struct state *state = export->state;
+    const uint32_t region = state->ended;
+    state->ended = state->regions[region - 1].next_ended;
+    export->losses.threads++;
+    return region;
+}
+
+static bool add_region(struct export *export, uint32_t lane)
+{
+    struct state *state = export->state;
+    const uint32_t region =
+        state->regions_count < INSTRUCTION_LANES_MAX ? new_region(export) : region_of_ended(export);
+    if (region == 0) return false;
+    state->region_of[lane] = region;
+    return region == 1 ||
+           sync_regions(export, state->last, state->regions[state->last].writes, region - 1);
 }
 
 /* What it has is put into the file; more may still follow. */
@@ -209,8 +234,11 @@ static bool wl_thread_end(struct export *export, const struct export_call *where
 {
     struct state *state = export->state;
     uint32_t region = state->region_of[where->lane];
+    if (region == 0) return true;
     state->region_of[where->lane] = 0;
-    return region == 0 || close_region(export, &state->regions[region - 1]);
+    state->regions[region - 1].next_ended = state->ended;
+    state->ended = region;
+    return close_region(export, &state->regions[region - 1]);
 }
 
 /* ---- windows ---- */

@@ -30,9 +30,10 @@ static int print_all(struct instruction_reader *reader)
     good = good && objects_end(&objects);
     objects_close(&objects);
     if (!good) error_set_system(&reader->error, "cannot go on");
-    return !good || reader->state == INSTRUCTIONS_FAILED ? PROGRAM_FAILED
-           : reader->state == INSTRUCTIONS_CUT           ? PROGRAM_CUT
-                                                         : PROGRAM_OK;
+    if (!good || reader->state == INSTRUCTIONS_FAILED) return PROGRAM_FAILED;
+    const bool cut =
+        reader->state == INSTRUCTIONS_CUT || reader->end_status == INSTRUCTION_STATUS_CUT;
+    return cut ? PROGRAM_CUT : PROGRAM_OK;
 }
 
 int dump_objects(const char *path, struct error *error)
@@ -45,5 +46,5 @@ int dump_objects(const char *path, struct error *error)
     *error = reader.error;
     instruction_reader_close(&reader);
     const int ordering = ordered_close(&ordered, status != PROGRAM_FAILED);
-    return status == PROGRAM_OK ? ordering : status;
+    return status != PROGRAM_FAILED && ordering != PROGRAM_OK ? ordering : status;
 }

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -51,6 +53,15 @@ bool ordered_open(struct ordered *ordered, const char *path, struct error *error
     return false;
 }
 
+/* A child that has been killed could not say so. Before its end it is no news: we end it, with
+ * SIGTERM or by closing the pipe, or the terminal interrupts both. */
+static void say_signal(int number, bool to_its_end)
+{
+    if (!to_its_end && (number == SIGTERM || number == SIGPIPE || number == SIGINT)) return;
+    fprintf(stderr, "malloctape: " ORDERING_PROGRAM " ended by signal %d (%s)\n", number,
+            strsignal(number));
+}
+
 int ordered_close(struct ordered *ordered, bool to_its_end)
 {
     int status = 0;
@@ -59,6 +70,8 @@ int ordered_close(struct ordered *ordered, bool to_its_end)
     if (ordered->pipe >= 0) close(ordered->pipe);
     stream_close(&ordered->stream);
     if (ordered->ordering <= 0) return PROGRAM_OK;
-    if (waitpid(ordered->ordering, &status, 0) < 0 || !WIFEXITED(status)) return PROGRAM_FAILED;
-    return WEXITSTATUS(status);
+    if (waitpid(ordered->ordering, &status, 0) < 0) return PROGRAM_FAILED;
+    if (WIFEXITED(status)) return WEXITSTATUS(status);
+    say_signal(WTERMSIG(status), to_its_end);
+    return PROGRAM_FAILED;
 }

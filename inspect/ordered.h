@@ -28,7 +28,8 @@ bool ordered_open(struct ordered *ordered, const char *path, struct error *error
 
 /* Closes everything; a child that has not ended is not waited for any longer than it takes to stop
  * it, unless `to_its_end`. Returns PROGRAM_OK, or of a recording that was ordered on the way the
- * exit status of postprocess: PROGRAM_CUT, PROGRAM_FAILED. */
+ * exit status of postprocess: PROGRAM_CUT, PROGRAM_FAILED; the latter also, and a message on the
+ * standard error, if a signal ended it. */
 int ordered_close(struct ordered *ordered, bool to_its_end);
 
 #endif

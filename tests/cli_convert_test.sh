@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 16
+plan 19
 
 # numbers FILE EVENTS LIVE THREADS - what import and info say of it.
 numbers() {
@@ -126,7 +126,11 @@ mistakes_in_bytes() {
 # What came before a mistake is there.
 kept_before() {
     printf '1: malloc 0x10 3\n1: malloc 0x20 4\nx\n' >bad
-    exits 1 import -o p bad && exits 3 info p && prints '^events  *2$'
+    exits 1 import -o p bad && exits 3 info p && prints '^events  *2$' || return 1
+    # wip_raw: a buffer with a malloc, and half a buffer, without a barrier.
+    printf '\xe4\x63\xbd\x6c\x07\x01\x07\x05\x01\x21\x07\x01\x07\x21' >bad
+    exits 1 import -o p bad && says 'the file ends inside a buffer' && exits 3 info p &&
+        prints '^events  *1$'
 }
 
 # One thread allocates where another's object still is: its free comes two lines later.
@@ -150,7 +154,12 @@ several_files() {
         exits 0 import --json j -o p one two &&
             json j 'j.values_at("events", "unknown_objects", "live_at_end") == [2, 0, 0]' &&
         exits 1 import -o p one plain.rep && says 'plain.rep: a file of CS:APP .rep is a whole' &&
-        exits 1 import -o p one memory_replay.txt && says 'but the file before it is mtrace'
+        exits 1 import -o p one memory_replay.txt && says 'but the file before it is mtrace' ||
+        return 1
+    # A munged log of logalloc has numbers, not addresses.
+    printf '1 1 malloc(3)=#1\n' >munged && printf '1 1 malloc(3)=0x10\n' >as_it_is
+    exits 0 import -o p munged && exits 0 import -o p as_it_is as_it_is &&
+        exits 1 import -o p as_it_is munged && says 'munged: line 1: a munged log names slots'
 }
 
 export_losses() {
@@ -167,10 +176,43 @@ export_losses() {
     done
 }
 
+# One after another, more than a .wl of ours has regions.
+many_threads() {
+    ruby -e '65_540.times { |i| puts "#{i + 1}: malloc 0x10 8", "#{i + 1}: free 0x10",
+                                     "#{i + 1}: thread_done 0x0" }' >many
+    exits 0 import --quiet -o p many && exits 0 export --to wl --json j p -o exported &&
+        json j 'j.values_at("calls", "threads_joined") == [131_080, 4]' &&
+        exits 0 import --json k -o again exported &&
+        json k 'j.values_at("events", "threads", "live_at_end") == [131_080, 65_536, 0]'
+}
+
+# A postprocess that is killed when it has written nearly everything.
+ordering_killed() {
+    sample raw_example && "$bin/postprocess" --quiet raw_example ordered && mkdir -p killed &&
+        cp "$bin/malloctape" killed &&
+        printf '#!/bin/sh\nhead -c -8 %s\nkill -KILL $$\n' "$PWD/ordered" >killed/postprocess &&
+        chmod +x killed/postprocess || return 1
+    local bin=$PWD/killed
+    exits 1 export --to mtrace raw_example -o exported &&
+        says '^malloctape: postprocess ended by signal 9' &&
+        exits 1 dump --objects raw_example && says '^malloctape: postprocess ended by signal 9'
+}
+
+# A recording that was cut, ordered: the stream is whole, and says that the recording was not.
+cut_and_ordered() {
+    sample raw_example && head -c -8 raw_example >raw_cut &&
+        exit_status "$bin/postprocess" --quiet raw_cut cut 2>err && [ "$status" = 3 ] &&
+        exits 3 dump --objects raw_cut && mv out objects && exits 3 dump --objects cut &&
+        cmp out objects && exits 3 export --to mtrace cut -o exported
+}
+
 usage() {
     exits 2 import && exits 2 import plain.rep && exits 2 import --from nonsense plain.rep -o p &&
         says "there is no format 'nonsense'" && exits 2 export --to nonsense p -o q &&
-        exits 2 export p -o q && exits 2 export --to rep p &&
+        exits 2 export p -o q &&
+        exits 2 export --to avro p -o q.lz4 && says 'avro is compressed already' &&
+        [ ! -e q.lz4 ] &&
+        exits 2 export --to rep p &&
         exits 1 import no-such-file -o p && says 'no-such-file: cannot open' &&
         exits 1 import plain.rep -o missing/p && says 'missing/p: cannot open' &&
         exits 2 import plain.rep -o plain.rep && says 'would be read and written' &&
@@ -208,4 +250,7 @@ check 'an allocation is held back until the free of its address' held_back
 check 'objects whose free is not in the file' never_freed
 check 'several files follow one another where that is honest' several_files
 check 'exports count what they lose' export_losses
+check 'more threads than a .wl has regions' many_threads
+check 'a postprocess that is killed is told of' ordering_killed
+check 'a recording that was cut is so when it has been ordered' cut_and_ordered
 check 'wrong options and files' usage
