@@ -118,8 +118,9 @@ static void find_libc(void *found, const char *function, const char *name)
 #define FIND(function, ...)      set(&found.function, linked_function(own, #function, NULL));
 static void find_all(void)
 {
-    const struct link_map *own = own_library(), *operators = NULL;
-    struct next_functions found = {.free_sized = free_sized_by_free,
+    const struct link_map *own = own_library(), *operators = NULL, *aligned = NULL;
+    struct next_functions found = {.is_found = true,
+                                   .free_sized = free_sized_by_free,
                                    .free_aligned_sized = free_aligned_sized_by_free};
     ENTRY_C_ALLOCATIONS(FIND)
     ENTRY_C_FREES(FIND)
@@ -130,7 +131,9 @@ static void find_all(void)
     if (!found.cfree) found.cfree = found.free;
     linked_function(own, "malloc", &allocator);
     linked_function(own, "_Znwm", &operators);
+    linked_function(own, "memalign", &aligned);
     found.has_allocators_operators = operators == allocator;
+    found.has_memalign = operators == allocator && aligned == allocator;
     found.has_other_operators =
         operators && ((operators != allocator && !is_runtime(operators)) || has_malloc_before(own));
     if (found.has_other_operators) {

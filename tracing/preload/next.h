@@ -28,7 +28,9 @@ struct next_functions {
     int (*posix_memalign)(void **result, size_t alignment, size_t size);
     int (*mallopt)(int parameter, int value);
     int (*malloc_trim)(size_t padding);
+    bool is_found;
     bool has_allocators_operators;
+    bool has_memalign;        /* which is of the allocator that has the operators */
     bool has_other_operators; /* that are to be called: only these are here */
 };
 
@@ -58,7 +60,7 @@ const struct next_libc_functions *next_libc(void);
 
 struct link_map;
 
-/* The library or program that has the next malloc(). */
+/* The library or program that has the next malloc(); NULL: none has. */
 const struct link_map *next_library(void);
 
 typedef void next_new_handler(void);

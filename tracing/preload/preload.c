@@ -284,7 +284,7 @@ INLINE void *make(size_t size, size_t alignment)
 {
     if (size == 0) size = 1;
     if (!alignment) return next.malloc(size);
-    if (next.has_allocators_operators) return next.memalign(alignment, size);
+    if (next.has_memalign) return next.memalign(alignment, size);
     size_t rounded = (size + alignment - 1) & ~(alignment - 1);
     if ((alignment & (alignment - 1)) != 0 || rounded < size) return NULL;
     return next.aligned_alloc(alignment, rounded);
@@ -316,6 +316,7 @@ static NOINLINE void *make_again(unsigned kind, size_t size, size_t alignment, b
     static NOINLINE void *slow_##function parameters                                      \
     {                                                                                     \
         void *(*behind)parameters;                                                        \
+        if (UNLIKELY(!next.is_found)) next_library();                                     \
         if (next.has_other_operators) return next.function arguments;                     \
         bool recorded = !malloctape_is_idle() && begin_slow();                            \
         void *object = make(bytes, align);                                                \
