@@ -207,7 +207,8 @@ void malloctape_reallocated(unsigned kind, const void *old, uint64_t size, const
 struct malloctape_ending {
     const void *address;
     struct units_object object;
-    uint16_t owner; /* who has had its place */
+    uint16_t owner;     /* who has had its place */
+    uint32_t recording; /* in which it has been announced */
 };
 bool malloctape_reallocating(const void *old, struct malloctape_ending *ending);
 void malloctape_reallocated_from(const struct malloctape_ending *ending, uint64_t size,

@@ -340,7 +340,8 @@ bool malloctape_reallocating(const void *old, struct malloctape_ending *ending)
         return false;
     }
     page_for(old);
-    *ending = (struct malloctape_ending){.address = old, .object = object_at(lane, old)};
+    *ending = (struct malloctape_ending){
+        .address = old, .object = object_at(lane, old), .recording = recording.number};
     uint32_t place = ending->object.place;
     if (!place) return true;
     ending->owner = atomic_load_relaxed(shadow_owner(place));
@@ -363,7 +364,7 @@ void malloctape_reallocated_from(const struct malloctape_ending *ending, uint64_
 {
     struct malloctape_lane *lane = lane_with_room();
     struct units_allocation_of allocation = {.address = object, .object = ending->object};
-    if (!lane) {
+    if (!lane || ending->recording != recording.number) {
         malloctape_unrecorded();
         if (object) malloctape_allocated_unrecorded(object);
     } else if (!object && size == 0) {
