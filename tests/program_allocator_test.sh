@@ -123,6 +123,7 @@ compiled() {
         ${CXX:-c++} -std=c++17 -O1 -fno-builtin -o unaligned unaligned.cc &&
         $cc -shared -fPIC -fno-builtin -O1 -o over_libc.so over_libc.c &&
         $cc -fno-builtin -o old old.c &&
+        $cc -fno-builtin -o last old.c -Wl,--no-as-needed -lc "$library" &&
         $cc -shared -fPIC -fno-builtin -o plugin.so plugin.c &&
         $cc -shared -fPIC -fno-builtin -Wl,-Bsymbolic -o own.so own.c &&
         $cc -fno-builtin -o loads loads.c -ldl
@@ -161,6 +162,12 @@ over_libc() {
         through "$library:$PWD/over_libc.so" ./old &&
         [ "$(kinds calloc memalign malloc)" = '1 1 0 ' ] &&
         LD_PRELOAD=$library:$PWD/over_libc.so ./old
+}
+
+# The program is linked with it, behind the C library.
+comes_last() {
+    TCMALLOC_TRACE_OUTPUT=last.lz4 LD_LIBRARY_PATH=$build_dir/lib ./last >out 2>err &&
+        grep -q 'not recording: no other library has a malloc behind ours' err && [ ! -e last.lz4 ]
 }
 
 # It sees what comes through: of operators, malloc.
@@ -206,7 +213,7 @@ recorded_by_command() {
         grep -q 'it is tcmalloc or program' err
 }
 
-plan 17
+plan 18
 check 'programs and libraries' compiled
 check 'the C library' named '' 'glibc '
 check "malloctape's plain tcmalloc" named "$plain_library" 'gperftools '
@@ -221,6 +228,7 @@ counted_untraced || true
 check 'an interposer behind' behind
 check "the C library's other names" old_names
 check 'an interposer that is made of these' over_libc
+check 'the C library before' comes_last
 check 'an interposer before' before
 check 'an alignment of 0' unaligned
 check 'a C++ runtime that is linked statically' static_runtime

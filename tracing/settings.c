@@ -357,6 +357,7 @@ const char *settings_apply(struct writer *writer, const char *output)
                             : name_output(output);
     if (wrong) return wrong;
     append_allocator();
+    if (!malloctape_front_end.allocator[0]) return "no other library has a malloc behind ours";
     if (settings.limits.bytes && settings.limits.bytes < writer_bytes_min(settings.metadata_bytes))
         note_wrong("TCMALLOC_TRACE_MAX_BYTES", secure_getenv("TCMALLOC_TRACE_MAX_BYTES"),
                    " is less than a recording without any event has");

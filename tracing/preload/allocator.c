@@ -117,6 +117,7 @@ static uint64_t ask_heap_bytes(void)
 
 void allocator_look(void)
 {
+    if (!next_library()) return;
     if (!asked.found) find_all();
     if (!allocator_name[0]) name_it();
     atomic_store_relaxed(&heap_bytes, ask_heap_bytes());

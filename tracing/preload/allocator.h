@@ -7,7 +7,7 @@
 /* Asks it. Outside of its functions, in a thread of the program. */
 void allocator_look(void);
 
-/* What it said then: its name and version, and the file that has it. */
+/* What it said then: its name and version, and the file that has it. Empty: there is none. */
 extern char allocator_name[];
 extern char allocator_path[];
 
