@@ -8,7 +8,7 @@ set -euo pipefail
 make_instructions=$build_dir/tests/tools/make_instructions
 rounding_check=$build_dir/tests/tools/rounding_check
 
-plan 38
+plan 39
 
 # counted FILE - whether every number of report.json is what the lines of a dump of FILE add up to.
 counted() {
@@ -121,6 +121,13 @@ refuses_damaged_recording() {
     lz4 -dc threads.raw.lz4 >raw && { head -c 20000 raw && head -c 1000 /dev/zero &&
         tail -c +21001 raw; } >bad.raw && exits 1 report bad.raw &&
         says '^postprocess: bad.raw: offset 0x'
+}
+# Ordering that is killed, as by a system without memory: somebody says so.
+tells_killed_ordering() {
+    mkdir -p killed && cp "$bin/malloctape" killed/ &&
+        printf '#!/bin/bash\nkill -KILL $$\n' >killed/postprocess && chmod +x killed/postprocess &&
+        (bin=killed && exits 1 report threads.raw.lz4) && [ ! -s out ] &&
+        says 'postprocess ended by signal 9'
 }
 refuses_others() {
     exits 1 report "$source_dir/README.md" &&
@@ -388,4 +395,5 @@ check 'limits that are broken fail' breaks_limits
 check 'limits that are kept do not, and wrong ones are refused' keeps_limits
 check 'a damaged stream is refused' refuses_damage
 check 'a damaged recording is refused' refuses_damaged_recording
+check 'ordering that is killed is told' tells_killed_ordering
 check 'other files and wrong options are refused' refuses_others
