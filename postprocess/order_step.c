@@ -3,9 +3,11 @@
 
 /* ---- where it ends ---- */
 
-/* Whether what the decoder has next does not belong to the last record at hand. */
+/* Whether what the decoder has next does not belong to the last record at hand. There are no
+ * sequence numbers in an opaque stream. */
 static bool lane_is_behind_call(const struct order_lane *lane)
 {
+    if (lane->decoder.features & RAW_FEATURE_OPAQUE) return true;
     return lane->open != NULL && lane->records[lane->filled - 1].number != RAW_SEQUENCE_BEFORE &&
            raw_decoder_is_behind_call(&lane->decoder);
 }
