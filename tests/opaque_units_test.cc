@@ -270,8 +270,7 @@ class Anything {
         uint16_t *cursor = units_cursor(lane_.lane);
         if (hot && !allocation.after)
             units_hot_opaque_allocation(lane_.lane, cursor, kind, size, place);
-        else if (!hot || !units_hot_opaque_taken_over(lane_.lane, cursor, kind, size, place,
-                                                      allocation.after))
+        else
             units_allocation(lane_.lane, kind, size, alignment, &allocation);
         lane_.live.push_back(place);
         size_of_.resize(std::max<size_t>(size_of_.size(), lane_.live.size()));

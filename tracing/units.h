@@ -319,26 +319,6 @@ static inline void units_hot_opaque_allocation(struct units_lane *lane, uint16_t
     atomic_add_own_release(&lane->head, 3 * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
 }
 
-/* The same at a place that another lane has had, which has made so many calls (`after`,
- * raw_allocations()). False: the segment remembers no bound of that lane that is near, and nothing
- * is written. */
-static inline bool units_hot_opaque_taken_over(struct units_lane *lane, uint16_t *cursor,
-                                               unsigned kind, uint64_t size, uint32_t place,
-                                               uint64_t after)
-{
-    unsigned entry = raw_allocations_lane(after) % RAW_FOREIGN_ENTRIES;
-    uint64_t latest = lane->foreign[entry], more = after - latest;
-    uint64_t units = (uint64_t)place << 16 | (uint16_t)(units_code_of(lane, kind)->base + size);
-    if (!latest || more >= RAW_NUMBER_MORE) return false;
-    lane->foreign[entry] = after;
-    cursor[1] = (uint16_t)more;
-    memcpy(cursor + 2, &units, sizeof units);
-    atomic_store_release(cursor, (uint16_t)(RAW_UNIT_AFTER + entry));
-    lane->extra_units += 4;
-    atomic_add_own_release(&lane->head, 5 * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
-    return true;
-}
-
 /* A free of an object that the lane has. False: the place has no code, and nothing is written. */
 static inline bool units_hot_opaque_free(struct units_lane *lane, uint16_t *cursor, unsigned kind,
                                          uint32_t place)
