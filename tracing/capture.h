@@ -24,9 +24,10 @@
  *            that is not made on the fast path. A free of another lane's object says how many
  *            allocations that lane has had.
  * Lane       One for each living thread, found by one thread-local pointer. Only its thread writes
- *            to it, except `limit`. Other threads read `head` and `first_allocation`. Lanes lie in
- *            memory that a forked child finds zeroed. There head == limit, so the child leaves the
- *            fast path at once and stops recording, or begins a recording of its own.
+ *            to it, except `limit`. Other threads read `head`, `first_allocation` and what a
+ *            realloc announces. Lanes lie in memory that a forked child finds zeroed. There head
+ *            == limit, so the child leaves the fast path at once and stops recording, or begins a
+ *            recording of its own.
  * Life       UNDECIDED -> OFF <-> RECORDING, any number of times (recording.h). A thread may be
  *            late: in the middle of an event of a recording that has ended. What it writes harms
  *            nobody.

@@ -11,7 +11,8 @@
  * The slot must have room for RAW_UNITS_PER_RECORD_MAX units. The first unit of a record is stored
  * after the others, and the cursor after that.
  *
- * Threads   The lane's own. Another thread may read `head` and `first_allocation`. */
+ * Threads   The lane's own. Another thread may read `head`, `first_allocation` and what
+ *           a realloc announces. */
 #ifndef MALLOCTAPE_UNITS_H
 #define MALLOCTAPE_UNITS_H
 
