@@ -14,13 +14,13 @@
 #include "common/page.h"
 #include "common/progress.h"
 #include "compare/recorded.h"
-#include "compare/trace.h"
+#include "inspect/ordered_file.h"
 
 enum { ROUNDS_DEFAULT = 5, ROUNDS_MAX = 1000 };
 
 #define ALLOCATOR_HELP(name, where, files, package, no_switching, help) \
     "                           " name ": " help "\n"
-#define ALLOCATORS_HELP COMPARE_ALLOCATOR_LIST(ALLOCATOR_HELP)
+#define ALLOCATORS_HELP KNOWN_ALLOCATOR_LIST(ALLOCATOR_HELP)
 
 static const char help_text[] =
     "usage: malloctape compare TRACE [OPTION]... [-- OPTION-OF-REPLAY...]\n"
@@ -61,7 +61,7 @@ static bool list_add(struct compare_options *options, const char *text)
     }
     for (size_t i = 0; i < options->list.count; i++) {
         const char *name = options->list.entries[i].allocator;
-        if (compare_find_knows(name)) continue;
+        if (allocators_know(name)) continue;
         cli_usage_error(&cli_compare, "there is no allocator '%s'; a library is named by its path",
                         name);
         return false;
@@ -72,9 +72,9 @@ static bool list_add(struct compare_options *options, const char *text)
 /* Everything but `none`. */
 static bool list_add_installed(struct compare_options *options)
 {
-    struct compare_found found;
-    for (const struct compare_allocator *known = compare_allocators; known->name != NULL; known++)
-        if (known->where != COMPARE_NOTHING && compare_find(&found, known->name) &&
+    struct allocator_found found;
+    for (const struct known_allocator *known = known_allocators; known->name != NULL; known++)
+        if (known->where != ALLOCATOR_NOTHING && allocators_find(&found, known->name) &&
             !list_add(options, known->name))
             return false;
     return true;
@@ -179,7 +179,7 @@ const char *compare_row_name(const struct compare_row *row)
 
 bool compare_row_is_nothing(const struct compare_row *row)
 {
-    return row->found.known != NULL && row->found.known->where == COMPARE_NOTHING;
+    return row->found.known != NULL && row->found.known->where == ALLOCATOR_NOTHING;
 }
 
 const json_t *compare_any_report(const struct compare *compare)
@@ -227,7 +227,7 @@ void compare_row_open(struct compare_row *row, const struct compare_entry *entry
 {
     *row = (struct compare_row){.entry = entry, .reports = json_array(), .timed = json_array()};
     row_label(row);
-    if (!compare_find(&row->found, entry->allocator))
+    if (!allocators_find(&row->found, entry->allocator))
         memcpy(row->why, row->found.why, sizeof row->found.why);
 }
 
@@ -296,18 +296,18 @@ static bool measure(struct compare *compare)
     const char *trace = compare->options.trace;
     char why[1024];
     progress_text("reading the trace");
-    if (!compare_trace_prepare(&compare->directory, trace, compare->ordered,
-                               sizeof compare->ordered, why, sizeof why) ||
+    if (!ordered_file_prepare(&compare->directory, trace, compare->ordered, sizeof compare->ordered,
+                              why, sizeof why) ||
         !compare_run_facts(compare, why, sizeof why)) {
         progress_text("");
-        if (!compare_process_interrupted()) cli_fail(&cli_compare, "%s: %s", trace, why);
+        if (!process_interrupted()) cli_fail(&cli_compare, "%s: %s", trace, why);
         return false;
     }
     rows_drop_no_switching(compare);
     if (!compare_recorded_find(compare)) return cli_fail(&cli_compare, "no memory") == PROGRAM_OK;
     compare_run_rows(compare);
     compare_expect(compare);
-    return !compare_process_interrupted();
+    return !process_interrupted();
 }
 
 /* ---- telling ---- */
@@ -371,11 +371,11 @@ static int compare_all(struct compare *compare)
     if (!is_page_possible(options->html) || !is_writable(options->json) ||
         !is_writable(options->html) || !replay_find(compare))
         return PROGRAM_FAILED;
-    if (!compare_directory_open(&compare->directory))
+    if (!process_directory_open(&compare->directory))
         return cli_fail(&cli_compare, "cannot make a directory in $TMPDIR or /tmp: %s",
                         strerror(errno));
     const bool opened = rows_open(compare), measured = opened && measure(compare);
-    compare_directory_close(&compare->directory);
+    process_directory_close(&compare->directory);
     const bool judged = measured && compare_judge(compare);
     int status = judged ? tell(compare) : PROGRAM_FAILED;
     if (!opened || (measured && !judged)) cli_fail(&cli_compare, "no memory");

@@ -22,11 +22,11 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "common/allocators.h"
+#include "common/process.h"
 #include "compare/expected.h"
-#include "compare/find.h"
 #include "compare/list.h"
 #include "compare/numbers.h"
-#include "compare/process.h"
 #include "compare/verdict.h"
 #include "compare/warnings.h"
 
@@ -48,7 +48,7 @@ struct compare_options {
 /* One entry of the list, and what came of it. */
 struct compare_row {
     const struct compare_entry *entry;
-    struct compare_found found;
+    struct allocator_found found;
     char label[256];          /* allocator and settings, for people */
     char why[PATH_MAX + 256]; /* empty, or why there are no numbers */
     json_t *reports;     /* one of each round; `latency` in them is of all rounds that time calls */
@@ -63,7 +63,7 @@ struct compare_row {
 
 struct compare {
     struct compare_options options;
-    struct compare_directory directory;
+    struct process_directory directory;
     char ordered[PATH_MAX];   /* the stream that is replayed */
     char replay[PATH_MAX];    /* the program */
     json_t *facts;            /* report of engine null */

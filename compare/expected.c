@@ -236,7 +236,7 @@ static void expect_row(struct compare *compare, struct compare_row *row)
 {
     const struct compare_original *original = &compare->original;
     const struct compare_row *recorded = compare->recorded;
-    bool nothing = row->found.known != NULL && row->found.known->where == COMPARE_NOTHING;
+    bool nothing = row->found.known != NULL && row->found.known->where == ALLOCATOR_NOTHING;
     if (*row->why != '\0' || nothing) return;
     if (!isnan(original->allocator_seconds))
         expect_cpu(&row->expected, row, recorded, original->cpu_seconds);

@@ -40,7 +40,7 @@ bool compare_recorded_find(struct compare *compare)
 {
     const json_t *allocator = json_object_get(compare->facts, "recorded_allocator");
     json_t *settings = json_object_get(compare->facts, "recorded_settings");
-    const char *name = compare_find_recorded(json_string_value(allocator));
+    const char *name = allocators_name_recorded(json_string_value(allocator));
     if (name == NULL) return true;
     for (size_t i = 0; i < compare->rows_count; i++)
         if (is_recorded(&compare->rows[i], name, settings)) {

@@ -62,14 +62,14 @@ struct run_how {
 
 /* Files of one run, in the directory. */
 struct run_files {
-    char report[COMPARE_PATH_BYTES];
-    char curves[COMPARE_PATH_BYTES]; /* what the names of CSV files begin with */
+    char report[PROCESS_PATH_BYTES];
+    char curves[PROCESS_PATH_BYTES]; /* what the names of CSV files begin with */
 };
 
 static void files_name(const struct compare *compare, struct run_files *files)
 {
-    compare_directory_path(&compare->directory, "report.json", files->report, sizeof files->report);
-    compare_directory_path(&compare->directory, "curves", files->curves, sizeof files->curves);
+    process_directory_path(&compare->directory, "report.json", files->report, sizeof files->report);
+    process_directory_path(&compare->directory, "curves", files->curves, sizeof files->curves);
     unlink(files->report); /* that of the run before */
 }
 
@@ -125,16 +125,16 @@ static json_t *replay(const struct compare *compare, struct compare_row *row,
         return NULL;
     }
     char printed[sizeof row->printed] = "";
-    const struct compare_process process = {.path = compare->replay,
-                                            .words = words,
-                                            .input = -1,
-                                            .limit_s = time_limit(compare, row),
-                                            .file = compare->ordered,
-                                            .enter = enter,
-                                            .of = row,
-                                            .printed = printed,
-                                            .printed_bytes = sizeof printed};
-    bool ran = compare_process_run(&process, true, why, why_bytes);
+    const struct process process = {.path = compare->replay,
+                                    .words = words,
+                                    .input = -1,
+                                    .limit_s = time_limit(compare, row),
+                                    .file = compare->ordered,
+                                    .enter = enter,
+                                    .of = row,
+                                    .printed = printed,
+                                    .printed_bytes = sizeof printed};
+    bool ran = process_run(&process, true, why, why_bytes);
     free(words);
     if (row != NULL && *row->printed == '\0') memcpy(row->printed, printed, sizeof printed);
     return ran ? report_read(files->report, why, why_bytes) : NULL;
@@ -144,7 +144,7 @@ static json_t *replay(const struct compare *compare, struct compare_row *row,
 static void series_take(struct compare_row *row, const json_t *report,
                         const struct run_files *files)
 {
-    char path[COMPARE_PATH_BYTES + 16];
+    char path[PROCESS_PATH_BYTES + 16];
     double looks = json_number_value(json_object_get(report, "looks"));
     if (row->series != NULL && looks <= row->series_looks) return;
     snprintf(path, sizeof path, "%s.series.csv", files->curves);
@@ -304,8 +304,8 @@ const char *compare_engine(const struct compare *compare)
 static void run_row(struct compare *compare, struct compare_row *row, unsigned round)
 {
     struct run_files files;
-    const struct compare_allocator *known = row->found.known;
-    bool nothing = known != NULL && known->where == COMPARE_NOTHING;
+    const struct known_allocator *known = row->found.known;
+    bool nothing = known != NULL && known->where == ALLOCATOR_NOTHING;
     bool only_times = round >= compare->options.rounds;
     const struct run_how how =
         how_of(compare, row, nothing ? "null" : compare_engine(compare), round);
@@ -314,7 +314,7 @@ static void run_row(struct compare *compare, struct compare_row *row, unsigned r
     compare->runs_done++;
     if (report == NULL) return;
     const char *told = json_string_value(json_object_get(report, "allocator"));
-    if (compare_find_was_used(&row->found, told, row->why, sizeof row->why))
+    if (allocators_was_used(&row->found, told, row->why, sizeof row->why))
         check_counts(compare->facts, report, row->why, sizeof row->why);
     json_array_append_new(only_times ? row->timed : row->reports, report);
     if (!only_times) series_take(row, report, &files);
@@ -331,7 +331,7 @@ void compare_run_rows(struct compare *compare)
             if (round >= rounds_of(compare, at)) continue;
             tell_progress(compare, row, round);
             run_row(compare, row, round);
-            if (compare_process_interrupted()) return;
+            if (process_interrupted()) return;
         }
     }
     for (size_t i = 0; i < rows; i++)

@@ -3,8 +3,8 @@
 
 #include "cli/cli.h"
 #include "common/metadata.h"
+#include "common/process.h"
 #include "common/progress.h"
-#include "compare/process.h"
 #include "inspect/ordered.h"
 #include "report/call_sizes.h"
 #include "report/report.h"
@@ -31,7 +31,7 @@ static bool take_batches(struct report_trace *trace, struct instruction_reader *
     struct progress progress;
     progress_open(&progress, "malloctape report", "calls", reader->input->fd, true);
     bool good = true;
-    while (good && !compare_process_interrupted() && instruction_reader_next(reader, &batch)) {
+    while (good && !process_interrupted() && instruction_reader_next(reader, &batch)) {
         good = tally_add(&trace->tally, &batch, batch.count);
         if (sizes != NULL) call_sizes_add(sizes, &batch);
         progress_show(&progress, reader->totals.calls, input_file_offset(reader->input));
@@ -52,7 +52,7 @@ static int read_all(struct report_trace *trace, struct instruction_reader *reade
     take_header(trace, &reader->header);
     instruction_reader_use_indices(reader);
     if (!take_batches(trace, reader, sizes) || reader->state == INSTRUCTIONS_FAILED ||
-        compare_process_interrupted())
+        process_interrupted())
         return PROGRAM_FAILED;
     tally_end(&trace->tally, &reader->totals);
     if (reader->state == INSTRUCTIONS_CUT || reader->end_status == INSTRUCTION_STATUS_CUT)
@@ -137,12 +137,11 @@ bool report_tally_until(struct tally *tally, const char *path, uint64_t calls, s
     instruction_reader_open(&reader, &input);
     instruction_reader_use_indices(&reader);
     bool good = tally_open(tally);
-    while (good && tally->calls < calls && !compare_process_interrupted() &&
+    while (good && tally->calls < calls && !process_interrupted() &&
            instruction_reader_next(&reader, &batch))
         good = tally_add(tally, &batch, behind_call(&batch, calls - tally->calls));
     if (!good) error_set_system(error, "no memory for objects");
-    if (compare_process_interrupted())
-        error_set(error, &error_system, ERROR_NO_OFFSET, "interrupted");
+    if (process_interrupted()) error_set(error, &error_system, ERROR_NO_OFFSET, "interrupted");
     good = good && tally->calls == calls;
     if (!good) *error = error_is_set(error) ? *error : reader.error;
     instruction_reader_close(&reader);

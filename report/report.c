@@ -198,7 +198,7 @@ static int read_under(const struct options *options, struct report_trace *trace)
     int status = report_read(trace, path, under.ordered, options->call_sizes);
     if (status != PROGRAM_FAILED && !under_find(&under, &trace->tally, why, sizeof why)) {
         status = PROGRAM_FAILED;
-        if (!compare_process_interrupted())
+        if (!process_interrupted())
             cli_fail(&cli_report, "%s: under %s: %s", path, options->under, why);
     }
     under_close(&under);

@@ -8,7 +8,7 @@
 #include "common/installed.h"
 #include "common/json_file.h"
 #include "common/progress.h"
-#include "compare/trace.h"
+#include "inspect/ordered_file.h"
 #include "report/report.h"
 #include "report/words.h"
 
@@ -40,7 +40,7 @@ static bool check_allocator(const struct under *under, const char *path, char *w
         return false;
     }
     const char *told = json_string_value(json_object_get(report, "allocator"));
-    bool good = compare_find_was_used(&under->found, told, why, why_bytes);
+    bool good = allocators_was_used(&under->found, told, why, why_bytes);
     json_decref(report);
     return good;
 }
@@ -50,12 +50,12 @@ static bool replay(struct under *under, const char *first, const char *second, c
                    size_t why_bytes)
 {
     struct installed program;
-    char report[COMPARE_PATH_BYTES], json[COMPARE_PATH_BYTES + 32];
+    char report[PROCESS_PATH_BYTES], json[PROCESS_PATH_BYTES + 32];
     if (!installed_find_program(&program, REPLAY)) {
         snprintf(why, why_bytes, "%s not found", program.path);
         return false;
     }
-    compare_directory_path(&under->directory, "report.json", report, sizeof report);
+    process_directory_path(&under->directory, "report.json", report, sizeof report);
     snprintf(json, sizeof json, "--json=%s", report);
     char *words[] = {(char *)REPLAY,
                      (char *)"--quiet",
@@ -67,13 +67,13 @@ static bool replay(struct under *under, const char *first, const char *second, c
                      (char *)"--",
                      under->ordered,
                      NULL};
-    const struct compare_process process = {.path = program.path,
-                                            .words = words,
-                                            .input = -1,
-                                            .file = under->ordered,
-                                            .enter = enter,
-                                            .of = under};
-    return compare_process_run(&process, true, why, why_bytes) &&
+    const struct process process = {.path = program.path,
+                                    .words = words,
+                                    .input = -1,
+                                    .file = under->ordered,
+                                    .enter = enter,
+                                    .of = under};
+    return process_run(&process, true, why, why_bytes) &&
            check_allocator(under, report, why, why_bytes);
 }
 
@@ -128,8 +128,8 @@ static bool peak_read(const char *path, uint64_t *call)
 
 static bool peak_find(struct under *under, uint64_t *call, char *why, size_t why_bytes)
 {
-    char csv[COMPARE_PATH_BYTES], path[COMPARE_PATH_BYTES + 32], option[COMPARE_PATH_BYTES + 32];
-    compare_directory_path(&under->directory, "curves", csv, sizeof csv);
+    char csv[PROCESS_PATH_BYTES], path[PROCESS_PATH_BYTES + 32], option[PROCESS_PATH_BYTES + 32];
+    process_directory_path(&under->directory, "curves", csv, sizeof csv);
     snprintf(option, sizeof option, "--csv=%s", csv);
     snprintf(path, sizeof path, "%s.series.csv", csv);
     if (!replay(under, option, "--engine=switch", why, why_bytes)) return false;
@@ -142,10 +142,10 @@ static bool peak_find(struct under *under, uint64_t *call, char *why, size_t why
 
 static bool moment_find(struct under *under, struct fragments *moment, char *why, size_t why_bytes)
 {
-    char snapshot[COMPARE_PATH_BYTES], option[COMPARE_PATH_BYTES + 32], limit[64];
+    char snapshot[PROCESS_PATH_BYTES], option[PROCESS_PATH_BYTES + 32], limit[64];
     struct error error = {0};
     struct tally *tally = calloc(1, sizeof *tally);
-    compare_directory_path(&under->directory, "snapshot", snapshot, sizeof snapshot);
+    process_directory_path(&under->directory, "snapshot", snapshot, sizeof snapshot);
     snprintf(option, sizeof option, "--snapshot=%s", snapshot);
     snprintf(limit, sizeof limit, "--limit=%" PRIu64, moment->call);
     bool good = tally != NULL && replay(under, option, limit, why, why_bytes);
@@ -194,26 +194,26 @@ bool under_find(struct under *under, const struct tally *tally, char *why, size_
 
 bool under_knows(const char *allocator)
 {
-    const struct compare_allocator *known = compare_allocators;
+    const struct known_allocator *known = known_allocators;
     while (known->name != NULL && strcmp(known->name, allocator) != 0)
         known++;
-    return known->name != NULL ? known->where != COMPARE_NOTHING : compare_find_knows(allocator);
+    return known->name != NULL ? known->where != ALLOCATOR_NOTHING : allocators_know(allocator);
 }
 
 bool under_open(struct under *under, const char *allocator, const char *trace, char *why,
                 size_t why_bytes)
 {
     *under = (struct under){.allocator = allocator};
-    if (!compare_find(&under->found, allocator)) {
+    if (!allocators_find(&under->found, allocator)) {
         snprintf(why, why_bytes, "%s: %s", allocator, under->found.why);
         return false;
     }
-    if (!compare_directory_open(&under->directory)) {
+    if (!process_directory_open(&under->directory)) {
         snprintf(why, why_bytes, "cannot make a directory in $TMPDIR or /tmp");
         return false;
     }
-    if (compare_trace_prepare(&under->directory, trace, under->ordered, sizeof under->ordered, why,
-                              why_bytes))
+    if (ordered_file_prepare(&under->directory, trace, under->ordered, sizeof under->ordered, why,
+                             why_bytes))
         return true;
     under_close(under);
     return false;
@@ -221,7 +221,7 @@ bool under_open(struct under *under, const char *allocator, const char *trace, c
 
 void under_close(struct under *under)
 {
-    compare_directory_close(&under->directory);
+    process_directory_close(&under->directory);
 }
 
 void under_print(const struct under *under, FILE *to)

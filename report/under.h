@@ -1,7 +1,7 @@
 /* under - replays a trace under an allocator and finds what keeps its pages resident, at the peak
  * of RSS, at the peak of live bytes and at the end.
  *
- *   TRACE --compare/trace.c--> ordered file --+--> tally (report_read)
+ *   TRACE --inspect/ordered_file.c--> ordered file --+--> tally (report_read)
  *                                             +--> replay --csv      the call of the most RSS
  *                                             `--> for each moment:
  *                                                    replay --limit --snapshot  \
@@ -11,15 +11,15 @@
 #ifndef MALLOCTAPE_REPORT_UNDER_H
 #define MALLOCTAPE_REPORT_UNDER_H
 
-#include "compare/find.h"
-#include "compare/process.h"
+#include "common/allocators.h"
+#include "common/process.h"
 #include "report/fragments.h"
 
 struct under {
     const char *allocator; /* as the user named it */
-    struct compare_found found;
-    struct compare_directory directory;
-    char ordered[COMPARE_PATH_BYTES];            /* the file that is replayed */
+    struct allocator_found found;
+    struct process_directory directory;
+    char ordered[PROCESS_PATH_BYTES];            /* the file that is replayed */
     struct fragments moments[FRAGMENTS_MOMENTS]; /* in the order of calls, which differ */
     unsigned moments_count;
 };

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "common/allocators.h"
 #include "compare/expected.h"
-#include "compare/find.h"
 #include "compare/list.h"
 #include "compare/numbers.h"
 #include "compare/rank.h"
@@ -90,38 +90,38 @@ TEST_F(List, RefusesWhatMeansNothing)
 
 TEST(Find, KnowsNamesAndLibraries)
 {
-    EXPECT_TRUE(compare_find_knows("tcmalloc"));
-    EXPECT_TRUE(compare_find_knows("system"));
-    EXPECT_TRUE(compare_find_knows("none"));
-    EXPECT_TRUE(compare_find_knows("./x"));
-    EXPECT_TRUE(compare_find_knows("libx.so.1"));
-    EXPECT_FALSE(compare_find_knows("jmalloc"));
+    EXPECT_TRUE(allocators_know("tcmalloc"));
+    EXPECT_TRUE(allocators_know("system"));
+    EXPECT_TRUE(allocators_know("none"));
+    EXPECT_TRUE(allocators_know("./x"));
+    EXPECT_TRUE(allocators_know("libx.so.1"));
+    EXPECT_FALSE(allocators_know("jmalloc"));
 }
 
 TEST(Find, TheCLibraryNeedsNoLibrary)
 {
-    compare_found found;
-    ASSERT_TRUE(compare_find(&found, "system"));
+    allocator_found found;
+    ASSERT_TRUE(allocators_find(&found, "system"));
     EXPECT_STREQ(found.known->name, "glibc");
     EXPECT_STREQ(found.library, "");
 }
 
 TEST(Find, LibrariesOfTheSystem)
 {
-    compare_found found;
-    ASSERT_TRUE(compare_find(&found, "libm.so.6")) << found.why;
+    allocator_found found;
+    ASSERT_TRUE(allocators_find(&found, "libm.so.6")) << found.why;
     EXPECT_EQ(found.known, nullptr);
     EXPECT_EQ(found.library[0], '/');
-    EXPECT_FALSE(compare_find(&found, "libnosuchthing.so.1"));
+    EXPECT_FALSE(allocators_find(&found, "libnosuchthing.so.1"));
     EXPECT_STREQ(found.why, "not installed: no libnosuchthing.so.1 in the library directories");
 }
 
 TEST(Find, FilesThatAreNoLibraries)
 {
-    compare_found found;
-    EXPECT_FALSE(compare_find(&found, "/no/such/file.so"));
+    allocator_found found;
+    EXPECT_FALSE(allocators_find(&found, "/no/such/file.so"));
     EXPECT_STREQ(found.why, "/no/such/file.so: No such file or directory");
-    EXPECT_FALSE(compare_find(&found, "/etc/passwd"));
+    EXPECT_FALSE(allocators_find(&found, "/etc/passwd"));
     EXPECT_STREQ(found.why, "/etc/passwd: no shared library for this kind of machine");
 }
 
@@ -335,12 +335,12 @@ TEST(Expected, OldLooksDoNotCount)
 
 TEST(Find, RecordedAllocators)
 {
-    EXPECT_STREQ(compare_find_recorded("gperftools 2.10"), "tcmalloc");
-    EXPECT_STREQ(compare_find_recorded("glibc 2.36"), "glibc");
-    EXPECT_STREQ(compare_find_recorded("jemalloc"), "jemalloc");
-    EXPECT_EQ(compare_find_recorded("jemalloc5 1.0"), nullptr);
-    EXPECT_EQ(compare_find_recorded("none"), nullptr);
-    EXPECT_EQ(compare_find_recorded(nullptr), nullptr);
+    EXPECT_STREQ(allocators_name_recorded("gperftools 2.10"), "tcmalloc");
+    EXPECT_STREQ(allocators_name_recorded("glibc 2.36"), "glibc");
+    EXPECT_STREQ(allocators_name_recorded("jemalloc"), "jemalloc");
+    EXPECT_EQ(allocators_name_recorded("jemalloc5 1.0"), nullptr);
+    EXPECT_EQ(allocators_name_recorded("none"), nullptr);
+    EXPECT_EQ(allocators_name_recorded(nullptr), nullptr);
 }
 
 TEST(Series, OtherFilesAreRefused)

@@ -1,23 +1,23 @@
-/* compare/trace - a trace of any form, as a file that can be replayed as often as one likes.
+/* inspect/ordered_file - a trace of any form, as a file that can be replayed as often as one likes.
  *
  *   instruction stream in a file     --> that file
  *   instruction stream from a pipe   --> a copy
  *   raw recording                    --> what postprocess makes of it, once
  *
  * Copies lie in the directory that the caller gives, not compressed: about three bytes an event. */
-#ifndef MALLOCTAPE_COMPARE_TRACE_H
-#define MALLOCTAPE_COMPARE_TRACE_H
+#ifndef MALLOCTAPE_ORDERED_FILE_H
+#define MALLOCTAPE_ORDERED_FILE_H
 
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "compare/process.h"
+#include "common/process.h"
 
 /* Fills `ordered` with the path of the file, `ordered_bytes` of at least PATH_MAX and
- * COMPARE_PATH_BYTES. `path` may be
+ * PROCESS_PATH_BYTES. `path` may be
  * "-". False: `why` says what is wrong with the trace. */
-bool compare_trace_prepare(const struct compare_directory *directory, const char *path,
-                           char *ordered, size_t ordered_bytes, char *why, size_t why_bytes);
+bool ordered_file_prepare(const struct process_directory *directory, const char *path,
+                          char *ordered, size_t ordered_bytes, char *why, size_t why_bytes);
 
 #endif

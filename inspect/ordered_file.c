@@ -1,4 +1,4 @@
-#include "compare/trace.h"
+#include "inspect/ordered_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,11 +20,11 @@ static bool order(struct stream *stream, const char *path, const char *ordered, 
     const bool by_name = stream->is_file;
     const char *const words[] = {ORDERING_PROGRAM,     "--quiet", "--",
                                  by_name ? path : "-", ordered,   NULL};
-    const struct compare_process process = {.path = program.path,
-                                            .words = (char *const *)words,
-                                            .input = by_name ? -1 : stream->fd,
-                                            .file = path};
-    return compare_process_run(&process, true, why, why_bytes);
+    const struct process process = {.path = program.path,
+                                    .words = (char *const *)words,
+                                    .input = by_name ? -1 : stream->fd,
+                                    .file = path};
+    return process_run(&process, true, why, why_bytes);
 }
 
 static bool copy(struct input *input, const char *to, struct error *error)
@@ -32,7 +32,7 @@ static bool copy(struct input *input, const char *to, struct error *error)
     struct output output;
     size_t there;
     bool good = output_open(&output, to);
-    while (good && !compare_process_interrupted() && (there = input_peek(input, 1)) > 0) {
+    while (good && !process_interrupted() && (there = input_peek(input, 1)) > 0) {
         good = output_write(&output, input->next, there);
         input_skip(input, there);
     }
@@ -57,18 +57,18 @@ static bool place_ordered(struct stream *stream, const char *path, const char *c
     return copy(&stream->input, copied, error);
 }
 
-bool compare_trace_prepare(const struct compare_directory *directory, const char *path,
-                           char *ordered, size_t ordered_bytes, char *why, size_t why_bytes)
+bool ordered_file_prepare(const struct process_directory *directory, const char *path,
+                          char *ordered, size_t ordered_bytes, char *why, size_t why_bytes)
 {
     struct stream stream;
     struct error error = {0};
-    char copied[COMPARE_PATH_BYTES];
+    char copied[PROCESS_PATH_BYTES];
     bool good;
     if (!stream_open(&stream, path, &error)) {
         error_text(&error, why, why_bytes);
         return false;
     }
-    compare_directory_path(directory, "ordered", copied, sizeof copied);
+    process_directory_path(directory, "ordered", copied, sizeof copied);
     if (stream.format == STREAM_RAW) {
         snprintf(ordered, ordered_bytes, "%s", copied);
         good = order(&stream, path, ordered, why, why_bytes);

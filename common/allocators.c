@@ -1,4 +1,4 @@
-#include "compare/find.h"
+#include "common/allocators.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -12,12 +12,12 @@
 
 #include "common/installed.h"
 
-const struct compare_allocator compare_allocators[] = {
-#define COMPARE_ALLOCATOR_LINE(name, where, files, package, no_switching, help) \
+const struct known_allocator known_allocators[] = {
+#define KNOWN_ALLOCATOR_LINE(name, where, files, package, no_switching, help) \
     {name, where, files, package, no_switching, help},
-    COMPARE_ALLOCATOR_LIST(COMPARE_ALLOCATOR_LINE)
-#undef COMPARE_ALLOCATOR_LINE
-        {NULL, COMPARE_NOTHING, NULL, NULL, false, NULL},
+    KNOWN_ALLOCATOR_LIST(KNOWN_ALLOCATOR_LINE)
+#undef KNOWN_ALLOCATOR_LINE
+        {NULL, ALLOCATOR_NOTHING, NULL, NULL, false, NULL},
 };
 
 /* Patterns: the second level is named after the kind of machine on some systems. */
@@ -25,10 +25,10 @@ static const char *const directories[] = {
     "/usr/local/lib", "/usr/local/lib/*", "/usr/lib/*", "/lib/*",
     "/usr/lib64",     "/lib64",           "/usr/lib",   "/lib"};
 
-static bool refuse(struct compare_found *found, const char *message, ...)
+static bool refuse(struct allocator_found *found, const char *message, ...)
     __attribute__((format(printf, 2, 3)));
 
-static bool refuse(struct compare_found *found, const char *message, ...)
+static bool refuse(struct allocator_found *found, const char *message, ...)
 {
     va_list arguments;
     va_start(arguments, message);
@@ -58,7 +58,7 @@ static bool is_own_kind_of_library(const char *path)
 }
 
 /* The first fitting file that a pattern matches. */
-static bool search_pattern(struct compare_found *found, const char *pattern)
+static bool search_pattern(struct allocator_found *found, const char *pattern)
 {
     glob_t matches;
     if (glob(pattern, 0, NULL, &matches) != 0) return false;
@@ -71,7 +71,7 @@ static bool search_pattern(struct compare_found *found, const char *pattern)
     return there;
 }
 
-static bool search_directory(struct compare_found *found, const char *directory, size_t length,
+static bool search_directory(struct allocator_found *found, const char *directory, size_t length,
                              const char *file, size_t file_length)
 {
     char pattern[PATH_MAX];
@@ -80,7 +80,7 @@ static bool search_directory(struct compare_found *found, const char *directory,
     return written > 0 && (size_t)written < sizeof pattern && search_pattern(found, pattern);
 }
 
-static bool search_file(struct compare_found *found, const char *file, size_t file_length)
+static bool search_file(struct allocator_found *found, const char *file, size_t file_length)
 {
     const char *own = getenv("LD_LIBRARY_PATH");
     while (own != NULL && *own != '\0') {
@@ -94,7 +94,7 @@ static bool search_file(struct compare_found *found, const char *file, size_t fi
     return false;
 }
 
-static bool find_system(struct compare_found *found, const char *files, const char *package)
+static bool find_system(struct allocator_found *found, const char *files, const char *package)
 {
     for (const char *file = files; *file != '\0';) {
         size_t length = strcspn(file, " ");
@@ -106,7 +106,7 @@ static bool find_system(struct compare_found *found, const char *files, const ch
                   package != NULL ? package : "");
 }
 
-static bool find_ours(struct compare_found *found, const char *file)
+static bool find_ours(struct allocator_found *found, const char *file)
 {
     struct installed installed;
     if (!installed_find_library(&installed, file))
@@ -115,7 +115,7 @@ static bool find_ours(struct compare_found *found, const char *file)
     return true;
 }
 
-static bool find_path(struct compare_found *found, const char *path)
+static bool find_path(struct allocator_found *found, const char *path)
 {
     if (access(path, R_OK) != 0) return refuse(found, "%s: %s", path, strerror(errno));
     if (!is_own_kind_of_library(path))
@@ -127,10 +127,10 @@ static bool find_path(struct compare_found *found, const char *path)
 
 /* ---- names ---- */
 
-static const struct compare_allocator *known_find(const char *name)
+static const struct known_allocator *known_find(const char *name)
 {
     if (strcmp(name, "system") == 0) name = "glibc";
-    for (const struct compare_allocator *known = compare_allocators; known->name != NULL; known++)
+    for (const struct known_allocator *known = known_allocators; known->name != NULL; known++)
         if (strcmp(known->name, name) == 0) return known;
     return NULL;
 }
@@ -140,23 +140,23 @@ static bool is_library(const char *name)
     return strchr(name, '/') != NULL || strstr(name, ".so") != NULL;
 }
 
-bool compare_find_knows(const char *name)
+bool allocators_know(const char *name)
 {
     return is_library(name) || known_find(name) != NULL;
 }
 
-static bool find_known(struct compare_found *found)
+static bool find_known(struct allocator_found *found)
 {
     switch (found->known->where) {
-    case COMPARE_OURS: return find_ours(found, found->known->files);
-    case COMPARE_SYSTEM: return find_system(found, found->known->files, found->known->package);
+    case ALLOCATOR_OURS: return find_ours(found, found->known->files);
+    case ALLOCATOR_SYSTEM: return find_system(found, found->known->files, found->known->package);
     default: return true;
     }
 }
 
-bool compare_find(struct compare_found *found, const char *name)
+bool allocators_find(struct allocator_found *found, const char *name)
 {
-    *found = (struct compare_found){.known = is_library(name) ? NULL : known_find(name)};
+    *found = (struct allocator_found){.known = is_library(name) ? NULL : known_find(name)};
     bool there;
     if (found->known != NULL)
         there = find_known(found);
@@ -170,8 +170,8 @@ bool compare_find(struct compare_found *found, const char *name)
     return there;
 }
 
-bool compare_find_was_used(const struct compare_found *found, const char *told, char *why,
-                           size_t why_bytes)
+bool allocators_was_used(const struct allocator_found *found, const char *told, char *why,
+                         size_t why_bytes)
 {
     if (*found->library == '\0' || told == NULL || strncmp(told, "glibc", 5) != 0) return true;
     snprintf(why, why_bytes, "%s has no malloc or was not loaded: the C library's was used",
@@ -179,14 +179,14 @@ bool compare_find_was_used(const struct compare_found *found, const char *told, 
     return false;
 }
 
-const char *compare_find_recorded(const char *allocator)
+const char *allocators_name_recorded(const char *allocator)
 {
     static const char recorder[] = "gperftools";
     if (allocator == NULL) return NULL;
     size_t bytes = strcspn(allocator, " ");
     if (bytes == sizeof recorder - 1 && memcmp(allocator, recorder, bytes) == 0) return "tcmalloc";
-    for (const struct compare_allocator *known = compare_allocators; known->name != NULL; known++)
-        if (known->where != COMPARE_NOTHING && strlen(known->name) == bytes &&
+    for (const struct known_allocator *known = known_allocators; known->name != NULL; known++)
+        if (known->where != ALLOCATOR_NOTHING && strlen(known->name) == bytes &&
             memcmp(known->name, allocator, bytes) == 0)
             return known->name;
     return NULL;

@@ -1,35 +1,35 @@
-/* compare/process - runs one program at a time, to its end, and a directory for what it leaves
+/* common/process - runs one program at a time, to its end, and a directory for what it leaves
  * behind.
  *
  * While a directory is open, signals that ask this process to end (SIGINT, SIGTERM, SIGHUP,
- * SIGQUIT) end the program that runs instead; compare_process_run() then returns false and starts
- * nothing any more. Whoever does other work for long asks compare_process_interrupted() meanwhile.
+ * SIGQUIT) end the program that runs instead; process_run() then returns false and starts
+ * nothing any more. Whoever does other work for long asks process_interrupted() meanwhile.
  * Whoever opened the directory closes it, which removes it and lets the signal have its way. One
  * thread. */
-#ifndef MALLOCTAPE_COMPARE_PROCESS_H
-#define MALLOCTAPE_COMPARE_PROCESS_H
+#ifndef MALLOCTAPE_PROCESS_H
+#define MALLOCTAPE_PROCESS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 /* Longer names of directories are refused, so that paths of files in it fit anywhere. */
-enum { COMPARE_DIRECTORY_BYTES = 3072, COMPARE_PATH_BYTES = COMPARE_DIRECTORY_BYTES + 64 };
+enum { PROCESS_DIRECTORY_BYTES = 3072, PROCESS_PATH_BYTES = PROCESS_DIRECTORY_BYTES + 64 };
 
-struct compare_directory {
-    char path[COMPARE_DIRECTORY_BYTES];
+struct process_directory {
+    char path[PROCESS_DIRECTORY_BYTES];
 };
 
 /* Makes a new directory in $TMPDIR, or /tmp. False: see errno. */
-bool compare_directory_open(struct compare_directory *directory);
+bool process_directory_open(struct process_directory *directory);
 
 /* Removes the directory and the files in it. Does not return if a signal came. */
-void compare_directory_close(struct compare_directory *directory);
+void process_directory_close(struct process_directory *directory);
 
 /* The path of the file `name` in the directory. */
-void compare_directory_path(const struct compare_directory *directory, const char *name, char *path,
+void process_directory_path(const struct process_directory *directory, const char *name, char *path,
                             size_t path_bytes);
 
-struct compare_process {
+struct process {
     const char *path;        /* of the program */
     char *const *words;      /* its name, arguments, NULL */
     int input;               /* its standard input; -1: none */
@@ -45,10 +45,9 @@ struct compare_process {
 /* Returns whether it ended by itself with a status of zero, or of 3 (PROGRAM_CUT) when
  * `may_be_cut`. If not, `why` is one line about it: of a program that told why, the last that it
  * told. */
-bool compare_process_run(const struct compare_process *process, bool may_be_cut, char *why,
-                         size_t why_bytes);
+bool process_run(const struct process *process, bool may_be_cut, char *why, size_t why_bytes);
 
 /* Whether a signal came. */
-bool compare_process_interrupted(void);
+bool process_interrupted(void);
 
 #endif

@@ -1,4 +1,4 @@
-#include "compare/process.h"
+#include "common/process.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -59,14 +59,14 @@ static void signals_release(void)
     if (interrupted != 0) raise(interrupted);
 }
 
-bool compare_process_interrupted(void)
+bool process_interrupted(void)
 {
     return interrupted != 0;
 }
 
 /* ---- directory ---- */
 
-bool compare_directory_open(struct compare_directory *directory)
+bool process_directory_open(struct process_directory *directory)
 {
     const char *parent = getenv("TMPDIR");
     if (parent == NULL || *parent == '\0') parent = "/tmp";
@@ -84,13 +84,13 @@ bool compare_directory_open(struct compare_directory *directory)
     return false;
 }
 
-void compare_directory_path(const struct compare_directory *directory, const char *name, char *path,
+void process_directory_path(const struct process_directory *directory, const char *name, char *path,
                             size_t path_bytes)
 {
     snprintf(path, path_bytes, "%s/%s", directory->path, name);
 }
 
-void compare_directory_close(struct compare_directory *directory)
+void process_directory_close(struct process_directory *directory)
 {
     DIR *files = opendir(directory->path);
     struct dirent *file;
@@ -105,7 +105,7 @@ void compare_directory_close(struct compare_directory *directory)
 /* ---- processes ---- */
 
 struct start {
-    const struct compare_process *process;
+    const struct process *process;
     sigset_t signals; /* as they were before */
 };
 
@@ -130,7 +130,7 @@ static void enter(void *of)
 
 /* Signals wait meanwhile, so that none falls between the start of a child and its becoming known.
  * False: see errno. */
-static bool child_run(struct running_child *child, const struct compare_process *process)
+static bool child_run(struct running_child *child, const struct process *process)
 {
     struct start start = {.process = process};
     sigset_t ending;
@@ -229,7 +229,7 @@ static const char *take_last_line(char *text)
 
 /* What a program told last, but for the advice to read its help. Takes the text of the child
  * apart. */
-static const char *quote(const struct compare_process *process, struct running_child *child)
+static const char *quote(const struct process *process, struct running_child *child)
 {
     const char *program = process->words[0];
     const char *last = skip_name(take_last_line(child->told), program);
@@ -239,8 +239,7 @@ static const char *quote(const struct compare_process *process, struct running_c
 }
 
 /* Hands out what someone else than the program told first. */
-static void hand_out_printed(const struct compare_process *process,
-                             const struct running_child *child)
+static void hand_out_printed(const struct process *process, const struct running_child *child)
 {
     const char *line = child->first, *program = process->words[0];
     if (process->printed == NULL) return;
@@ -256,7 +255,7 @@ static void hand_out_printed(const struct compare_process *process,
     }
 }
 
-static void explain(const struct compare_process *process, struct running_child *child, char *why,
+static void explain(const struct process *process, struct running_child *child, char *why,
                     size_t bytes)
 {
     const char *program = process->words[0];
@@ -274,8 +273,7 @@ static void explain(const struct compare_process *process, struct running_child 
         snprintf(why, bytes, "%s ended with status %d", program, WEXITSTATUS(child->status));
 }
 
-bool compare_process_run(const struct compare_process *process, bool may_be_cut, char *why,
-                         size_t why_bytes)
+bool process_run(const struct process *process, bool may_be_cut, char *why, size_t why_bytes)
 {
     struct running_child child = {.pid = 0};
     if (interrupted != 0) {
