@@ -249,7 +249,6 @@ void allocator_find(struct allocator *allocator)
         .realloc = realloc,
         .posix_memalign = call_posix_memalign,
         .free = free,
-        .cache_means = "release_malloc_thread_cache() and set_malloc_thread_cache()",
     };
     allocator_find_calls(allocator);
     allocator_avoid_throwing(allocator);
@@ -259,7 +258,6 @@ void allocator_find(struct allocator *allocator)
     if (allocator->release_cache == NULL || allocator->set_cache == NULL) {
         allocator->release_cache = NULL;
         allocator->set_cache = NULL;
-        allocator->cache_means = NULL;
     }
     allocator_find_name(allocator);
 }

@@ -108,14 +108,9 @@ struct allocator {
     bool substituted[CALL_KINDS]; /* this kind of call is carried out as another one, or (HEAP) not
                                      at all */
 
-    /* Separates thread caches from threads, as malloc_thread_cache.h does; all three or none
-     * (NULL). */
+    /* Separates thread caches from threads (malloc_thread_cache.h): both or none (NULL). */
     void *(*release_cache)(void);
     void (*set_cache)(void *cache);
-    const char *cache_means; /* in words */
-    void *first_cache;       /* of lane 0; NULL: made by its first allocation, as all others */
-    /* The calls to be made with the cache that is set now; NULL: always these. */
-    const struct allocator *(*in_force)(void);
 
     char name[64];    /* "tcmalloc", "glibc", "jemalloc", "mimalloc", or the name of its file */
     char version[64]; /* as the library says it; may be empty */

@@ -6,7 +6,6 @@
 
 #include "common/call_table.h"
 #include "replay/engine_threads.h"
-#include "replay/explicit_caches.h"
 #include "replay/new_handler.h"
 
 #define ENGINE_ERROR_LIST(X)                        \
@@ -61,24 +60,19 @@ static bool engine_prepare(struct engine_state *state, const struct instruction_
 
 /* ---- switch ---- */
 
-/* Finds a way to give lanes thread caches, or says why there is none. */
-static void switch_choose_caches(struct engine_state *state)
+/* How lanes get thread caches, or why not. */
+static void switch_tell_caches(struct engine_state *state)
 {
-    const char *why = "";
-    if (!state->policy->switching) {
-        why = "NO_THREAD_CACHE_SWITCH is set";
-    } else if (state->allocator->set_cache == NULL && explicit_caches_exist()) {
-        state->allocator = explicit_caches_use(state->allocator);
-    }
     state->cache_switching = state->policy->switching && state->allocator->set_cache != NULL;
     if (state->cache_switching)
-        snprintf(state->caches, sizeof state->caches, "%s", state->allocator->cache_means);
-    else if (why[0] != '\0')
-        snprintf(state->caches, sizeof state->caches, "not switched: %s", why);
+        snprintf(state->caches, sizeof state->caches,
+                 "release_malloc_thread_cache() and set_malloc_thread_cache()");
+    else if (!state->policy->switching)
+        snprintf(state->caches, sizeof state->caches,
+                 "not switched: NO_THREAD_CACHE_SWITCH is set");
     else
         snprintf(state->caches, sizeof state->caches,
-                 "not switched: %s has no set_malloc_thread_cache() and no explicit tcaches",
-                 state->allocator->name);
+                 "not switched: %s has no set_malloc_thread_cache()", state->allocator->name);
 }
 
 /* What the start of this process took goes back to where it came from, or the replay would find
@@ -109,7 +103,7 @@ static void switch_make_own(struct engine_state *state)
 
 static bool switch_open(struct engine_state *state)
 {
-    switch_choose_caches(state);
+    switch_tell_caches(state);
     if (!executor_open(&state->executor, state->allocator, state->policy, state->latency,
                        &state->error))
         return false;

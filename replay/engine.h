@@ -20,7 +20,7 @@
 struct engine_threads;
 
 struct engine_state {
-    /* Before open(), which may replace the allocator. */
+    /* Before open(). */
     const struct allocator *allocator;
     const struct policy *policy;
     const char *own_sizes; /* what the recorder's library had (INSTRUCTIONS.md); not terminated */

@@ -26,7 +26,6 @@ bool executor_open(struct executor *executor, const struct allocator *allocator,
     };
     calls_open(&executor->calls, allocator, policy, latency, 0);
     if (executor->caches == NULL) return error_set_system(error, "no memory for thread caches");
-    if (executor->switching) executor->caches[0] = allocator->first_cache;
     return true;
 }
 
@@ -56,19 +55,11 @@ bool executor_prepare(struct executor *executor, const struct instruction_batch 
 
 /* ---- thread caches ---- */
 
-/* The calls may be others with another cache. */
-static void executor_set_cache(struct executor *executor, void *cache)
-{
-    struct calls *calls = &executor->calls;
-    calls->allocator->set_cache(cache);
-    if (calls->allocator->in_force != NULL) calls->allocator = calls->allocator->in_force();
-}
-
 void executor_attach(struct executor *executor)
 {
     if (!executor->switching) return;
     executor->own_cache = executor->calls.allocator->release_cache();
-    executor_set_cache(executor, executor->caches[executor->lane]);
+    executor->calls.allocator->set_cache(executor->caches[executor->lane]);
 }
 
 void executor_detach(struct executor *executor)
@@ -82,7 +73,7 @@ static void executor_switch(struct executor *executor, uint64_t lane)
 {
     if (executor->switching) {
         executor->caches[executor->lane] = executor->calls.allocator->release_cache();
-        executor_set_cache(executor, executor->caches[lane]);
+        executor->calls.allocator->set_cache(executor->caches[lane]);
     }
     executor->lane = lane;
 }

@@ -368,7 +368,6 @@ void run_stream(const struct options *options, struct instruction_reader *reader
     bool opened = run_open(&run, options);
     bool good = opened && run_batches(&run);
     measure_end(&report->measurement);
-    report->allocator = run.state.allocator;
     report->cache_switching = run.state.cache_switching;
     report->caches = run.state.caches;
     if (opened) {
