@@ -46,10 +46,9 @@ reference_dump() {
     esac
 }
 
-# json FILE EXPRESSION - evaluates Ruby; the parsed file is `j`.
-json() {
-    ruby -rjson -e 'j = JSON.parse(File.read(ARGV[0])); exit(eval(ARGV[1]) ? 0 : 1)' "$1" "$2"
-}
+# json FILE EXPRESSION - evaluates Ruby; the parsed file is `j`. If it is false, the part that is
+# false is told, and the values in it.
+json() { ruby "$source_dir/tests/json_holds.rb" "$1" "$2"; }
 
 # record FILE PROGRAM... - records into FILE; what the program prints goes to the file `printed`.
 record() {

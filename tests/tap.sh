@@ -7,7 +7,7 @@
 #     skip_test 'text' 'reason'
 #
 # The script runs in $scratch, which is removed at its end. After a failure, the files out and err
-# there are shown.
+# there are shown, and the last commands.
 
 source_dir=${MALLOCTAPE_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
 build_dir=${MALLOCTAPE_BUILD:-$source_dir/build}
@@ -45,30 +45,30 @@ report() {
         echo "ok $tests_run - $2"
     else
         echo "not ok $tests_run - $2"
-        for file in out err; do
-            if [ -s "$file" ]; then
-                head -c 2000 "$file" | head -n 20 | sed "s/^/# $file: /" || true
-            fi
-        done
+        said
     fi
 }
 
+# The commands of a test are traced: after a failure the last ones are shown, with their values.
+exec {trace_fd}>trace
+BASH_XTRACEFD=$trace_fd
+
 check() {
-    local text=$1
+    local text=$1 status=1
     shift
-    if "$@"; then
-        report 0 "$text"
-    else
-        report 1 "$text"
-        said
-    fi
+    : >trace
+    set -x
+    if "$@"; then status=0; fi
+    { set +x; } 2>/dev/null
+    report "$status" "$text"
+    [ "$status" = 0 ] || tail -n 12 trace | tr -cd "[:print:]\n" | cut -c 1-250 | sed 's/^/# /'
 }
 
 # said - what the last program printed, as far as tests keep it, as notes.
 said() {
     local file
     for file in err out; do
-        [ ! -s "$file" ] || head -c 1000 "$file" | tr -cd "[:print:]\n" | sed "s/^/# $file: /"
+        [ ! -s "$file" ] || head -c 2000 "$file" | tr -cd "[:print:]\n" | sed "s/^/# $file: /"
     done
 }
 
