@@ -198,6 +198,7 @@ const struct engine engines[] = {
         .run = threads_run,
         .carried_out = threads_carried_out,
         .drain = threads_drain,
+        .address_of = threads_address_of,
         .free_all = threads_free_all,
         .finish = threads_finish,
     },

@@ -68,6 +68,9 @@ struct engine {
     /* Makes the executor note the addresses of the batch there, by index, or stop (NULL). NULL when
      * the engine cannot. */
     void (*note_addresses)(struct engine_state *state, uint64_t *addresses);
+    /* The address of the live object in a register; everything has been carried out. NULL when
+     * batches have indices: executor.objects has them. */
+    void *(*address_of)(const struct engine_state *state, uint32_t object);
     /* Frees all objects that are alive; everything has been carried out. Returns how many. NULL
      * when there are none. */
     uint64_t (*free_all)(struct engine_state *state);

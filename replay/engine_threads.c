@@ -125,6 +125,15 @@ bool threads_drain(struct engine_state *state)
     return false;
 }
 
+void *threads_address_of(const struct engine_state *state, uint32_t object)
+{
+    const struct engine_threads *threads = state->threads;
+    const struct slots_object *at = &threads->work.slots.objects[object];
+    void *address;
+    shared_get(&threads->pool.objects[at->slot], at->generation, &address);
+    return address;
+}
+
 /* By this thread, from slots whose object has not ended. */
 uint64_t threads_free_all(struct engine_state *state)
 {

@@ -40,6 +40,7 @@ size_t threads_run(struct engine_state *state, const struct instruction_batch *b
                    size_t to);
 uint64_t threads_carried_out(const struct engine_state *state);
 bool threads_drain(struct engine_state *state);
+void *threads_address_of(const struct engine_state *state, uint32_t object);
 uint64_t threads_free_all(struct engine_state *state);
 void threads_finish(struct engine_state *state);
 

@@ -7,6 +7,7 @@
 
 #include "common/call_table.h"
 #include "common/metadata.h"
+#include "common/pages.h"
 #include "common/progress.h"
 #include "replay/ahead.h"
 #include "replay/lane_shares.h"
@@ -49,6 +50,8 @@ struct run {
     uint64_t slices; /* that were handed to the engine */
     uint64_t now_ns; /* when the latest one ended, or was handed over */
     struct looks looks;
+    bool follows; /* --snapshot, and batches have registers */
+    struct snapshot_row snapshot_row;
     struct release release;
     uint64_t release_next_calls, release_next_ns; /* when memory is given back again */
     struct series_row row; /* the original's time and memory, by the latest tick */
@@ -278,6 +281,7 @@ static bool run_batch(struct run *run, const struct instruction_batch *batch,
         engine_set_allocation_error(&run->state.error, &one, batch->number + done, batch->offset);
     }
     engine_take_back(totals, batch, done);
+    if (run->follows) snapshot_row_follow(&run->snapshot_row, batch, done, &run->state.error);
     if (policy->verify_addresses)
         address_check_batch(&run->report->address_check, batch, done, &run->state.error);
     return done == end && !limited && !error_is_set(&run->state.error);
@@ -314,7 +318,18 @@ static bool run_open_address_check(struct run *run)
 /* What --snapshot asks for, before the engine gives anything back. */
 static bool run_write_snapshot(struct run *run, const char *path)
 {
-    return path == NULL || snapshot_write(path, &run->state.executor, &run->state.error);
+    const struct executor *executor = &run->state.executor;
+    struct error *error = &run->state.error;
+    const uint64_t live = run->snapshot_row.live;
+    if (path == NULL) return true;
+    if (run->engine->indices) return snapshot_write(path, executor->objects, executor->live, error);
+    void **addresses = pages_map((live + 1) * sizeof *addresses);
+    if (addresses == NULL) return error_set_system(error, "no memory for addresses");
+    for (uint64_t i = 0; i < live; i++)
+        addresses[i] = run->engine->address_of(&run->state, run->snapshot_row.registers[i]);
+    const bool done = snapshot_write(path, addresses, live, error);
+    pages_unmap(addresses, (live + 1) * sizeof *addresses);
+    return done;
 }
 
 /* Opens what is needed for measuring. */
@@ -327,10 +342,11 @@ static bool run_open(struct run *run, const struct options *options)
         return false;
     report->heap_source = calls ? run->looks.heap.source : "none";
     if (run->policy->verify_addresses && !run_open_address_check(run)) return false;
-    if (options->snapshot != NULL && !(calls && run->engine->indices))
+    if (options->snapshot != NULL && !calls)
         return error_set(&run->state.error, &replay_errors[REPLAY_ERROR_ENGINE_SNAPSHOT],
                          ERROR_NO_OFFSET, NULL);
     if (!calls && !lane_shares_open(&run->shares, &run->state.error)) return false;
+    run->follows = options->snapshot != NULL && !run->engine->indices;
     run->warm = run->policy->warmup_calls == 0;
     run->release_next_calls = run->policy->release_every_calls;
     run->release_next_ns = run->policy->release_every_ns;
@@ -376,6 +392,7 @@ void run_stream(const struct options *options, struct instruction_reader *reader
         good = good && run_write_snapshot(&run, options->snapshot);
         if (good && run.policy->free_at_end && run.engine->free_all != NULL)
             report->freed_at_end = run.engine->free_all(&run.state);
+        snapshot_row_close(&run.snapshot_row);
         run.engine->finish(&run.state);
         report->realigned = run.state.realigned;
         progress_close(&run.progress);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/call_table.h"
 #include "common/output.h"
 #include "common/pages.h"
 
@@ -111,9 +112,54 @@ static bool pages_put(struct snapshot *snapshot)
     return true;
 }
 
+/* ---- which object has which index ---- */
+
+static bool row_reserve(struct snapshot_row *row, uint64_t registers)
+{
+    const uint64_t bytes = row->capacity * sizeof(uint32_t);
+    const uint64_t wanted = 2 * registers * sizeof(uint32_t);
+    if (registers <= row->capacity) return true;
+    uint32_t *grown = pages_grow(row->registers, bytes, wanted);
+    if (grown == NULL) return false;
+    row->registers = grown;
+    if ((grown = pages_grow(row->indices, bytes, wanted)) == NULL) return false;
+    row->indices = grown;
+    row->capacity = 2 * registers;
+    return true;
+}
+
+bool snapshot_row_follow(struct snapshot_row *row, const struct instruction_batch *batch,
+                         size_t count, struct error *error)
+{
+    if (!row_reserve(row, batch->registers))
+        return error_set_system(error, "no memory to follow objects");
+    for (const struct instruction *one = batch->at; one < batch->at + count; one++) {
+        const uint8_t shape = call_shapes[instruction_number(one)];
+        const bool moves = shape == SHAPE_REALLOC && !(one->opcode & INSTRUCTION_UNKNOWN);
+        if (one->object == INSTRUCTION_NO_REGISTER || (one->opcode & INSTRUCTION_FAILED) || moves)
+            continue;
+        if (shape_is_allocation(shape) || shape == SHAPE_REALLOC) {
+            row->indices[one->object] = (uint32_t)row->live;
+            row->registers[row->live++] = one->object;
+        } else {
+            const uint32_t gap = row->indices[one->object], last = row->registers[--row->live];
+            row->registers[gap] = last;
+            row->indices[last] = gap;
+        }
+    }
+    return true;
+}
+
+void snapshot_row_close(struct snapshot_row *row)
+{
+    pages_unmap(row->registers, row->capacity * sizeof *row->registers);
+    pages_unmap(row->indices, row->capacity * sizeof *row->indices);
+    *row = (struct snapshot_row){.registers = NULL};
+}
+
 /* ---- the file ---- */
 
-static bool write_all(struct snapshot *snapshot, const struct executor *executor)
+static bool write_all(struct snapshot *snapshot, void *const *addresses, uint64_t live)
 {
     snapshot->counting = true;
     if (!pages_put(snapshot)) return false;
@@ -121,15 +167,15 @@ static bool write_all(struct snapshot *snapshot, const struct executor *executor
     const uint64_t header[SNAPSHOT_HEADER_WORDS] = {
         [SNAPSHOT_HEADER_MAGIC] = SNAPSHOT_MAGIC,
         [SNAPSHOT_HEADER_PAGE_BYTES] = snapshot->page_bytes,
-        [SNAPSHOT_HEADER_OBJECTS] = executor->live,
+        [SNAPSHOT_HEADER_OBJECTS] = live,
         [SNAPSHOT_HEADER_PAGES] = snapshot->pages,
     };
     output_write(&snapshot->output, header, sizeof header);
-    output_write(&snapshot->output, executor->objects, executor->live * sizeof(void *));
+    output_write(&snapshot->output, addresses, live * sizeof *addresses);
     return pages_put(snapshot);
 }
 
-bool snapshot_write(const char *path, const struct executor *executor, struct error *error)
+bool snapshot_write(const char *path, void *const *addresses, uint64_t live, struct error *error)
 {
     struct snapshot snapshot = {.error = error,
                                 .pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC),
@@ -137,7 +183,7 @@ bool snapshot_write(const char *path, const struct executor *executor, struct er
                                 .maps = pages_map(MAPS_BYTES)};
     bool good = output_open(&snapshot.output, path) && snapshot.maps != NULL;
     good = good && (maps_read(&snapshot) || error_set_system(error, "cannot read /proc/self/maps"));
-    good = good && write_all(&snapshot, executor);
+    good = good && write_all(&snapshot, addresses, live);
     good = output_close(&snapshot.output) && good;
     if (!good && !error_is_set(error)) *error = snapshot.output.error;
     pages_unmap(snapshot.maps, MAPS_BYTES);

@@ -1,7 +1,8 @@
 /* snapshot - where every live object lies, and which pages of the heap are resident, when the
  * replay ends (REPORT.md, "Snapshot").
  *
- *   executor's row of objects      --> addresses, by index
+ *   executor's row of objects      --> addresses, by index (engine switch)
+ *   row of registers, engine       --> the same (engine threads)
  *   /proc/self/maps, .../pagemap   --> resident pages of anonymous memory, but for our own and what
  *                                      belongs to a loaded file
  *
@@ -10,7 +11,7 @@
 #define MALLOCTAPE_REPLAY_SNAPSHOT_H
 
 #include "common/error.h"
-#include "replay/executor.h"
+#include "postprocess/instruction_reader.h"
 
 /* Numbers of eight bytes: the header, then the addresses of objects, then those of pages. */
 #define SNAPSHOT_MAGIC UINT64_C(0x50414e535041544d) /* "MTAPSNAP" */
@@ -23,7 +24,19 @@ enum snapshot_header {
     SNAPSHOT_HEADER_WORDS
 };
 
-/* False: see *error. */
-bool snapshot_write(const char *path, const struct executor *executor, struct error *error);
+/* The registers of live objects in the order of their indices, for batches that have registers. */
+struct snapshot_row {
+    uint32_t *registers; /* `live` of them */
+    uint32_t *indices;   /* by register */
+    uint64_t capacity, live;
+};
+
+/* The first `count` instructions of the batch have been carried out. False: see *error. */
+bool snapshot_row_follow(struct snapshot_row *row, const struct instruction_batch *batch,
+                         size_t count, struct error *error);
+void snapshot_row_close(struct snapshot_row *row);
+
+/* `addresses` are those of all `live` objects, by index. False: see *error. */
+bool snapshot_write(const char *path, void *const *addresses, uint64_t live, struct error *error);
 
 #endif

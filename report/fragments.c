@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/json_file.h"
+#include "common/process.h"
 #include "replay/snapshot.h"
 #include "report/words.h"
 
@@ -313,15 +314,18 @@ bool fragments_find(struct fragments *fragments, const struct tally_object *obje
     bool good = snapshot_map(&finding, path, objects_count, error);
     if (good && !objects_place(&finding, objects, objects_count))
         good = error_set_system(error, "no memory for objects and pages");
-    if (good) {
+    if (good && !process_interrupted()) {
         walk(&finding, use_add);
         pages_count(&finding);
         cells_make(&finding);
+    }
+    if (good && !process_interrupted()) {
         walk(&finding, blame_add);
         ages_take(&finding);
         oldest_count(&finding);
-        good = blames_sort_out(&finding) || error_set_system(error, "no memory for objects");
     }
+    if (good && !process_interrupted())
+        good = blames_sort_out(&finding) || error_set_system(error, "no memory for objects");
     finding_free(&finding);
     return good;
 }

@@ -26,9 +26,10 @@ static const char help_text[] =
     "                       write the size that each call asks for, one a line (of one trace)\n"
     "      --depths         of a recording, a file: how many calls the thread cache served, a\n"
     "                       central list, the page heap (reads it a second time)\n"
-    "      --under ALLOCATOR\n"
-    "                       replay the trace under tcmalloc, glibc, jemalloc, mimalloc or the\n"
-    "                       path of a library, and say which objects keep its pages resident\n"
+    "      --under[=ALLOCATOR]\n"
+    "                       replay the trace under tcmalloc, glibc, jemalloc, mimalloc or a\n"
+    "                       library (default: the recorded one), and say which objects keep its\n"
+    "                       pages resident\n"
     "      --fail-if LIMIT  the exit status is 3 if it holds, as 'peak_live>100MiB', or of two\n"
     "                       traces 'calls>+5%' or 'calls>+1000'; may be given several times:\n"
     "                       calls, objects, bytes, peak_live, peak_objects, end_live,\n"
@@ -43,7 +44,9 @@ enum { TRACES_MAX = 2, LIMITS_MAX = 32 };
 struct options {
     const char *paths[TRACES_MAX];
     unsigned traces;
-    const char *json, *html, *under, *call_sizes; /* NULL: none */
+    const char *json, *html, *call_sizes; /* NULL: none */
+    bool is_under;
+    const char *under; /* NULL: the recorded allocator */
     struct report_limit limits[LIMITS_MAX];
     unsigned limits_count;
     bool depths;
@@ -69,8 +72,8 @@ static bool words_parse(struct options *options, int count, char **words)
         cli_usage_error(&cli_report, count == 0 ? "which trace?" : "one or two traces, please");
         return false;
     }
-    const bool of_one = options->html != NULL || options->under != NULL ||
-                        options->call_sizes != NULL || options->depths;
+    const bool of_one = options->html != NULL || options->is_under || options->call_sizes != NULL ||
+                        options->depths;
     if (of_one && count == TRACES_MAX) {
         cli_usage_error(&cli_report,
                         "--html, --under, --depths and --call-sizes: one trace, please");
@@ -98,13 +101,19 @@ static bool words_parse(struct options *options, int count, char **words)
     return true;
 }
 
+/* A word behind --under, which need not have one. A trace may be called so: ./NAME. */
+static bool is_allocator(const char *word)
+{
+    return strstr(word, ".so") != NULL || (strchr(word, '/') == NULL && under_knows(word));
+}
+
 /* Returns 0 to go on, or the exit status plus one. */
 static int options_parse(struct options *options, int count, char **words)
 {
     static const struct option known[] = {{"json", required_argument, NULL, 'j'},
                                           {"html", required_argument, NULL, 'H'},
                                           {"call-sizes", required_argument, NULL, 's'},
-                                          {"under", required_argument, NULL, 'u'},
+                                          {"under", optional_argument, NULL, 'u'},
                                           {"depths", no_argument, NULL, 'd'},
                                           {"fail-if", required_argument, NULL, 'f'},
                                           {"help", no_argument, NULL, 'h'},
@@ -117,7 +126,12 @@ static int options_parse(struct options *options, int count, char **words)
         case 'H': options->html = optarg; break;
         case 's': options->call_sizes = optarg; break;
         case 'd': options->depths = true; break;
-        case 'u': options->under = optarg; break;
+        case 'u':
+            options->is_under = true;
+            options->under = optarg;
+            if (optarg == NULL && optind < count && is_allocator(words[optind]))
+                options->under = words[optind++];
+            break;
         case 'f': good = limit_add(options, optarg); break;
         case 'h': return program_help(help_text) + 1;
         default: return cli_usage_error(&cli_report, NULL) + 1;
@@ -196,10 +210,9 @@ static int read_under(const struct options *options, struct report_trace *trace)
         return PROGRAM_FAILED;
     }
     int status = report_read(trace, path, under.ordered, options->call_sizes);
-    if (status != PROGRAM_FAILED && !under_find(&under, &trace->tally, why, sizeof why)) {
+    if (status != PROGRAM_FAILED && !under_find(&under, trace, why, sizeof why)) {
         status = PROGRAM_FAILED;
-        if (!process_interrupted())
-            cli_fail(&cli_report, "%s: under %s: %s", path, options->under, why);
+        if (!process_interrupted()) cli_fail(&cli_report, "%s: --under: %s", path, why);
     }
     under_close(&under);
     trace->under = &under;
@@ -209,7 +222,7 @@ static int read_under(const struct options *options, struct report_trace *trace)
 static int read_all(const struct options *options, struct report_trace *traces)
 {
     int status = PROGRAM_OK;
-    if (options->under != NULL) return read_under(options, traces);
+    if (options->is_under) return read_under(options, traces);
     for (unsigned i = 0; i < options->traces && status != PROGRAM_FAILED; i++) {
         int one =
             report_read(&traces[i], options->paths[i], options->paths[i], options->call_sizes);

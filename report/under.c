@@ -9,6 +9,7 @@
 #include "common/json_file.h"
 #include "common/progress.h"
 #include "inspect/ordered_file.h"
+#include "replay/lane_shares.h"
 #include "report/report.h"
 #include "report/words.h"
 
@@ -45,25 +46,27 @@ static bool check_allocator(const struct under *under, const char *path, char *w
     return good;
 }
 
-/* Replays with two more options. */
+/* Replays with one more option, or two. */
 static bool replay(struct under *under, const char *first, const char *second, char *why,
                    size_t why_bytes)
 {
     struct installed program;
-    char report[PROCESS_PATH_BYTES], json[PROCESS_PATH_BYTES + 32];
+    char report[PROCESS_PATH_BYTES], json[PROCESS_PATH_BYTES + 32], engine[32];
     if (!installed_find_program(&program, REPLAY)) {
         snprintf(why, why_bytes, "%s not found", program.path);
         return false;
     }
     process_directory_path(&under->directory, "report.json", report, sizeof report);
     snprintf(json, sizeof json, "--json=%s", report);
+    snprintf(engine, sizeof engine, "--engine=%s", under->engine);
     char *words[] = {(char *)REPLAY,
                      (char *)"--quiet",
                      (char *)"--clock=original",
                      (char *)"--sample=0",
+                     engine,
                      json,
                      (char *)first,
-                     (char *)second,
+                     (char *)(second != NULL ? second : "--quiet"),
                      (char *)"--",
                      under->ordered,
                      NULL};
@@ -132,7 +135,7 @@ static bool peak_find(struct under *under, uint64_t *call, char *why, size_t why
     process_directory_path(&under->directory, "curves", csv, sizeof csv);
     snprintf(option, sizeof option, "--csv=%s", csv);
     snprintf(path, sizeof path, "%s.series.csv", csv);
-    if (!replay(under, option, "--engine=switch", why, why_bytes)) return false;
+    if (!replay(under, option, NULL, why, why_bytes)) return false;
     if (peak_read(path, call)) return true;
     snprintf(why, why_bytes, "replay says nothing of RSS");
     return false;
@@ -175,9 +178,39 @@ static void moments_add(struct under *under, enum fragments_moment moment, uint6
     under->moments[at - 1].is[moment] = true;
 }
 
-bool under_find(struct under *under, const struct tally *tally, char *why, size_t why_bytes)
+/* As compare does: threads if more than one has a part in the calls. */
+static const char *engine_choose(const struct tally *tally)
 {
+    unsigned busy = 0;
+    for (unsigned i = 0; i < INSTRUCTION_LANES_MAX; i++) {
+        const uint64_t calls = tally->lanes.lanes[i].calls;
+        busy += calls > 0 && calls * LANE_SHARE >= tally->calls;
+    }
+    return busy > 1 ? "threads" : "switch";
+}
+
+/* NULL: the recorded one. */
+static bool allocator_find(struct under *under, const char *allocator, const char *recorded,
+                           char *why, size_t why_bytes)
+{
+    under->allocator = allocator != NULL ? allocator : allocators_name_recorded(recorded);
+    if (under->allocator == NULL) {
+        snprintf(why, why_bytes, "which allocator? The trace says '%s', which is not known here",
+                 recorded);
+        return false;
+    }
+    if (allocators_find(&under->found, under->allocator)) return true;
+    snprintf(why, why_bytes, "%s: %s", under->allocator, under->found.why);
+    return false;
+}
+
+bool under_find(struct under *under, const struct report_trace *trace, char *why, size_t why_bytes)
+{
+    const struct tally *tally = &trace->tally;
     uint64_t peak_rss_call = 0;
+    if (under->allocator == NULL && !allocator_find(under, NULL, trace->allocator, why, why_bytes))
+        return false;
+    under->engine = engine_choose(tally);
     progress_text("replaying");
     bool good = peak_find(under, &peak_rss_call, why, why_bytes);
     if (peak_rss_call > 0) moments_add(under, FRAGMENTS_PEAK_RSS, peak_rss_call);
@@ -203,11 +236,8 @@ bool under_knows(const char *allocator)
 bool under_open(struct under *under, const char *allocator, const char *trace, char *why,
                 size_t why_bytes)
 {
-    *under = (struct under){.allocator = allocator};
-    if (!allocators_find(&under->found, allocator)) {
-        snprintf(why, why_bytes, "%s: %s", allocator, under->found.why);
-        return false;
-    }
+    *under = (struct under){.allocator = NULL};
+    if (allocator != NULL && !allocator_find(under, allocator, "", why, why_bytes)) return false;
     if (!process_directory_open(&under->directory)) {
         snprintf(why, why_bytes, "cannot make a directory in $TMPDIR or /tmp");
         return false;
@@ -228,7 +258,7 @@ void under_print(const struct under *under, FILE *to)
 {
     for (unsigned i = 0; i < under->moments_count; i++) {
         const struct fragments *moment = &under->moments[i];
-        fprintf(to, "\nunder %s", under->allocator);
+        fprintf(to, "\nunder %s, engine %s", under->allocator, under->engine);
         for (unsigned k = 0; k < FRAGMENTS_MOMENTS; k++)
             if (moment->is[k]) fprintf(to, ", %s", fragments_moment_texts[k]);
         fprintf(to, " (behind call %s, %s objects alive)\n", words_count(moment->call),
@@ -241,6 +271,7 @@ json_t *under_json(const struct under *under)
 {
     json_t *object = json_object(), *moments = json_array();
     json_put_text(object, "allocator", under->allocator);
+    json_put_text(object, "engine", under->engine);
     json_object_set_new(object, "moments", moments);
     for (unsigned i = 0; i < under->moments_count; i++)
         json_array_append_new(moments, fragments_json(&under->moments[i]));

@@ -15,8 +15,11 @@
 #include "common/process.h"
 #include "report/fragments.h"
 
+struct report_trace;
+
 struct under {
-    const char *allocator; /* as the user named it */
+    const char *allocator; /* as the user named it, or the recorded one; NULL: not known yet */
+    const char *engine;    /* of replay */
     struct allocator_found found;
     struct process_directory directory;
     char ordered[PROCESS_PATH_BYTES];            /* the file that is replayed */
@@ -27,13 +30,13 @@ struct under {
 /* Whether it is the name of an allocator, which "none" is not. */
 bool under_knows(const char *allocator);
 
-/* Finds the allocator, and makes the file at under->ordered. False: `why` says why; then nothing
+/* Finds the allocator (NULL: under_find() takes the recorded one), and makes the file at under->ordered. False: `why` says why; then nothing
  * has to be closed. */
 bool under_open(struct under *under, const char *allocator, const char *trace, char *why,
                 size_t why_bytes);
 
-/* `tally` is of the whole file. False: `why` says why. */
-bool under_find(struct under *under, const struct tally *tally, char *why, size_t why_bytes);
+/* `trace` is what was counted of the whole file. False: `why` says why. */
+bool under_find(struct under *under, const struct report_trace *trace, char *why, size_t why_bytes);
 
 /* Removes the files; a signal that came meanwhile has its way. */
 void under_close(struct under *under);

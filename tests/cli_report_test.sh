@@ -8,7 +8,7 @@ set -euo pipefail
 make_instructions=$build_dir/tests/tools/make_instructions
 rounding_check=$build_dir/tests/tools/rounding_check
 
-plan 39
+plan 41
 
 # counted FILE - whether every number of report.json is what the lines of a dump of FILE add up to.
 counted() {
@@ -240,7 +240,7 @@ knows_no_depths() {
 # blame at the end, to nearly nothing else, and there are as many as were kept.
 blames() {
     exits 0 report fragments.raw.lz4 --under "$1" --json f.json &&
-        prints "^under $1.*, at the end (behind call " && json f.json '
+        prints "^under $1, engine switch.*, at the end (behind call " && json f.json '
             moment = j["under"]["moments"].find { |one| one["moments"].include?("end") }
             sparse = moment["sparse"]
             first = sparse["by_size"][0]
@@ -251,6 +251,47 @@ blames() {
                 moment["pages_by_fullness"].sum == moment["pages"] &&
                 sparse["without_oldest"][2] > 0.45 * 2000 * 4096 &&
                 sparse["without_oldest"][2] < 0.6 * 2000 * 4096'
+}
+# recounted FILE ENGINE ALLOCATOR [OPTION] - every number of each moment, from the lines of a dump and
+# the snapshots of replay, which report throws away.
+recounted() {
+    local file=$1 engine=$2 allocator=$3
+    shift 3
+    rm -rf keeping kept && mkdir -p keeping/bin kept && cp "$bin/malloctape" keeping/bin/ &&
+        ln -s "$bin/../lib" keeping/lib &&
+        "$bin/postprocess" --quiet "$file" ordered &&
+        cat >keeping/bin/replay <<END &&
+#!/bin/bash
+for word; do
+    case \$word in
+    --snapshot=*) snapshot=\${word#*=} ;;
+    --limit=*) limit=\${word#*=} ;;
+    esac
+done
+"$bin/replay" "\$@" && { [ -z "\$snapshot" ] || cp "\$snapshot" "$PWD/kept/\$limit"; }
+END
+        chmod +x keeping/bin/replay && (bin=keeping/bin && exits 0 report ordered "$@" --json f.json) &&
+        json f.json "u = j[\"under\"]
+            u[\"engine\"] == \"$engine\" && u[\"allocator\"] == \"$allocator\" &&
+                u[\"moments\"].size > 1" &&
+        "$bin/malloctape" dump ordered | ruby "$reference/fragments.rb" f.json kept >differences
+}
+recounts_fragments() {
+    recounted fragments.raw.lz4 switch glibc --under glibc &&
+        recounted threads.raw.lz4 threads tcmalloc --under
+}
+finds_wrong_fragments() {
+    local key
+    cp f.json right.json
+    for key in live_bytes pages_by_fullness,1 sparse,by_size,0,kept_bytes sparse,by_age,63 \
+        sparse,without_oldest,2 map,live_per_mille,0; do
+        ruby -rjson -e 'j = JSON.parse(File.read("right.json"))
+            *path, last = ARGV[0].split(",").map { |word| Integer(word, exception: false) || word }
+            (path.empty? ? j["under"]["moments"][0] : j["under"]["moments"][0].dig(*path))[last] += 1
+            File.write("f.json", j.to_json)' "$key"
+        ! "$bin/malloctape" dump ordered |
+            ruby "$reference/fragments.rb" f.json kept >differences || return 1
+    done
 }
 check_blames() {
     if [ -n "$sanitized" ]; then
@@ -278,8 +319,9 @@ refuses_engines() {
     "$make_instructions" churn 1000 >churn &&
         exit_status "$bin/replay" -e null --snapshot=s churn >out 2>err
     [ "$status" = 1 ] && says 'there is no snapshot with this engine' &&
-        exits 2 report churn --under nothing && exits 1 report churn --under /nothing.so &&
-        exits 2 report churn --under none && says "there is no allocator 'none'"
+        exits 1 report churn --under && says 'which allocator?' &&
+        exits 2 report churn --under=nothing && exits 1 report churn --under /nothing.so &&
+        exits 2 report churn --under=none && says "there is no allocator 'none'"
 }
 refuses_no_malloc() {
     exits 1 report churn --under libm.so.6 && says 'libm.so.6 has no malloc or was not loaded'
@@ -381,6 +423,13 @@ check_blames glibc ''
 check_blames tcmalloc ''
 check_blames jemalloc libjemalloc.so.2
 check_blames mimalloc libmimalloc.so.2
+if [ -n "$sanitized" ]; then
+    skip_test 'every number about pages is right, with threads too' 'nothing can be preloaded'
+    skip_test 'a wrong number about pages is found' 'nothing can be preloaded'
+else
+    check 'every number about pages is right, with threads too' recounts_fragments
+    check 'a wrong number about pages is found' finds_wrong_fragments
+fi
 check 'pages and heap are those that the system tells of' agrees_with_system
 check 'what cannot be replayed is refused' refuses_engines
 if [ -n "$sanitized" ]; then
