@@ -14,6 +14,11 @@
  * caches. */
 #define MALLOCTAPE_STRUCTURE_PAGE_HEAP 255u
 
+/* For MALLOCTAPE_INSIDE: how many bytes came from the system, or went back to it. */
+#define MALLOCTAPE_SBRK    256u
+#define MALLOCTAPE_MMAP    257u
+#define MALLOCTAPE_RELEASE 258u
+
 #ifdef MALLOCTAPE_TRACING
 
 #include "tracing/hooks.h"
@@ -54,12 +59,24 @@ void malloctape_hook_added(const void *list);
  * Thread   any; nobody else knows the span. */
 void malloctape_span_deleted(unsigned long first_page, unsigned long pages, unsigned size_class);
 
+/* A thread has waited for a lock since the processor's clock said `since`, and has it now. */
+struct malloctape_wait {
+    const void *lock;
+    unsigned long since;
+};
+void malloctape_lock_taken(const struct malloctape_wait *wait);
+
 #pragma GCC visibility pop
 
 #ifdef __cplusplus
 }
 #endif
 
+/* From here to the end of the function the thread waits for the lock. */
+#define MALLOCTAPE_WAIT(lock)                    \
+    const struct malloctape_wait malloctape_wait \
+        __attribute__((cleanup(malloctape_lock_taken))) = {(lock), __builtin_ia32_rdtsc()}
+#define MALLOCTAPE_INSIDE(what, amount)   malloctape_inside((what), (amount))
 #define MALLOCTAPE_SEQUENCE(structure)    malloctape_sequence(structure)
 #define MALLOCTAPE_THREAD_CACHE_DELETED() malloctape_thread_cache_deleted()
 #define MALLOCTAPE_THREAD_CACHE_CHANGED() malloctape_thread_cache_changed()
@@ -81,6 +98,8 @@ void malloctape_span_deleted(unsigned long first_page, unsigned long pages, unsi
 
 #else
 
+#define MALLOCTAPE_WAIT(lock)                              ((void)0)
+#define MALLOCTAPE_INSIDE(what, amount)                    ((void)0)
 #define MALLOCTAPE_SEQUENCE(structure)                     ((void)0)
 #define MALLOCTAPE_THREAD_CACHE_DELETED()                  ((void)0)
 #define MALLOCTAPE_THREAD_CACHE_CHANGED()                  ((void)0)

@@ -732,6 +732,24 @@ extern "C" void malloctape_span_deleted(unsigned long first_page, unsigned long 
     shadow_close(first_page, pages, size_class);
 }
 
+static_assert(MALLOCTAPE_SBRK == RAW_INSIDE_SBRK && MALLOCTAPE_MMAP == RAW_INSIDE_MMAP &&
+                  MALLOCTAPE_RELEASE == RAW_INSIDE_RELEASE &&
+                  MALLOCTAPE_STRUCTURE_PAGE_HEAP == RAW_STRUCTURE_PAGE_HEAP,
+              "gperftools' files do not see FORMAT.md's numbers");
+
+// Locks of other things than the shared structures are not told.
+extern "C" void malloctape_lock_taken(const struct malloctape_wait *wait)
+{
+    const unsigned long cycles = __builtin_ia32_rdtsc() - wait->since;
+    const uintptr_t at = reinterpret_cast<uintptr_t>(wait->lock) -
+                         reinterpret_cast<uintptr_t>(Static::central_cache());
+    const uintptr_t list = at / sizeof *Static::central_cache();
+    if (wait->lock == Static::pageheap_lock())
+        malloctape_waited(RAW_STRUCTURE_PAGE_HEAP, cycles);
+    else if (list < kClassSizesMax)
+        malloctape_waited(static_cast<unsigned>(list), cycles);
+}
+
 extern "C" void malloctape_hook_added(const void *list)
 {
     const bool matters =

@@ -80,6 +80,17 @@ static void call_print(const struct raw_dump *state, const struct record *record
     call_text_print(stdout, &text);
 }
 
+static void inside_print(const struct record *record, const char *structure)
+{
+    static const char *const system[] = {"sbrk", "mmap", "release"};
+    const char *when = record->operand ? "after" : "before";
+    if (record->structure < RAW_STRUCTURES)
+        printf("waited_%s %s nanoseconds %" PRIu64 "\n", when, structure, record->size);
+    else
+        printf("%s_%s bytes %" PRIu64 "\n", system[record->structure - RAW_INSIDE_SBRK], when,
+               record->size);
+}
+
 static void other_print(const struct record *record)
 {
     char structure[24];
@@ -100,6 +111,7 @@ static void other_print(const struct record *record)
     case RAW_CLASS: printf("%s bytes %" PRIu64 "\n", name, record->size); break;
     case RAW_CACHE_BEGIN: puts("cache_begin"); break;
     case RAW_CACHED: printf("cached %s @%" PRIu32 "\n", name, record->place); break;
+    case RAW_INSIDE: inside_print(record, name); break;
     case RAW_UNCACHED: printf("uncached %s count %" PRIu64 "\n", name, record->operand); break;
     }
 }

@@ -42,6 +42,8 @@ struct info {
     uint64_t instructions; /* instruction stream only */
     uint64_t sequences;    /* raw stream only */
     uint64_t waits, waited_ns;
+    uint64_t lock_waits, lock_waited_ns;  /* of threads for each other, in the allocator */
+    uint64_t taken_bytes, released_bytes; /* what it got from the system, and gave back */
     enum raw_spool spool;
     uint64_t spool_events; /* of events, those that only the spool has */
 

@@ -58,6 +58,12 @@ static void print_raw(const struct info *info)
     if (info->waits > 0)
         printf("%-16s %" PRIu64 " times for a buffer, %.3f s in all\n", "waited", info->waits,
                (double)info->waited_ns / 1e9);
+    if (info->lock_waits > 0)
+        printf("%-16s %" PRIu64 ", %.3f s in all\n", "lock waits", info->lock_waits,
+               (double)info->lock_waited_ns / 1e9);
+    if (info->taken_bytes > 0)
+        printf("%-16s %.1f MiB from it, %.1f MiB given back\n", "system memory",
+               (double)info->taken_bytes / MIB, (double)info->released_bytes / MIB);
     line("spool", spool_texts[info->spool]);
     if (info->spool == RAW_SPOOL_USED) line_number("  events", info->spool_events);
 }
@@ -171,6 +177,10 @@ static void put_raw(json_t *object, const struct info *info)
     json_put_number(object, "sequence_numbers", info->sequences);
     json_put_number(object, "waits", info->waits);
     json_put_number(object, "waited_ns", info->waited_ns);
+    json_put_number(object, "lock_waits", info->lock_waits);
+    json_put_number(object, "lock_waited_ns", info->lock_waited_ns);
+    json_put_number(object, "taken_bytes", info->taken_bytes);
+    json_put_number(object, "released_bytes", info->released_bytes);
     put_text(object, "spool", spool_names[info->spool]);
     json_put_number(object, "spool_events", info->spool_events);
 }

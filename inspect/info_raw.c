@@ -40,6 +40,18 @@ static void take_call(struct raw_info *state, const struct record *record)
     state->freed += ends && record->bound != 0;
 }
 
+static void take_inside(struct info *info, const struct record *record)
+{
+    if (record->structure < RAW_STRUCTURES) {
+        info->lock_waits++;
+        info->lock_waited_ns += record->size;
+    } else if (record->structure == RAW_INSIDE_RELEASE) {
+        info->released_bytes += record->size;
+    } else {
+        info->taken_bytes += record->size;
+    }
+}
+
 static void take_record(struct raw_info *state, const struct record *record)
 {
     struct info *info = state->info;
@@ -48,6 +60,7 @@ static void take_record(struct raw_info *state, const struct record *record)
     case RAW_THREAD_BEGIN: info->threads++; break;
     case RAW_SEQUENCE_BEFORE:
     case RAW_SEQUENCE_AFTER: info->sequences++; break;
+    case RAW_INSIDE: take_inside(info, record); break;
     case RAW_LOST: state->lost += record->size; break;
     case RAW_FAILED:
         info->events++;
@@ -65,6 +78,7 @@ static bool take_records(struct raw_info *state, const struct raw_chunk *chunk)
     uint32_t count;
     if (decoder == NULL) return false;
     bool first = decoder->records == 0;
+    decoder->tells_caches = true;
     raw_decoder_open(decoder, chunk);
     while ((count = raw_decoder_next(decoder, records, BATCH)) > 0)
         for (uint32_t i = 0; i < count; i++)

@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 23
+plan 25
 
 raw_example() {
     sample raw_example
@@ -214,6 +214,27 @@ killed() {
             json j 'j["spool"] == "unusable"'
 }
 
+# Eight threads wait for a lock that is not given back before all of them do; one after another,
+# they do not wait.
+lock_waits() {
+    record held.raw.lz4 "$workloads/waits" held 8 && exits 0 info --json j held.raw.lz4 &&
+        prints '^lock waits  *[0-9]*, [0-9.]* s in all$' &&
+        json j 'j["lock_waits"].between?(8, 16) || !puts(j)' &&
+        "$bin/malloctape" dump held.raw.lz4 >dumped &&
+        [ "$(sed -n 's/.* L\([0-9]*\) .* waited_before page_heap .*/\1/p' dumped | sort -u | wc -l)" = 8 ] &&
+        record turns.raw.lz4 "$workloads/waits" turns 8 10 &&
+        exits 0 info --json j turns.raw.lz4 && json j 'j["lock_waits"] == 0 || !puts(j)'
+}
+
+# The program asks for an object of 256 MiB and frees it.
+system_memory() {
+    TCMALLOC_AGGRESSIVE_DECOMMIT=1 record given.raw.lz4 "$workloads/waits" held 1 &&
+        exits 0 info --json j given.raw.lz4 &&
+        prints '^system memory  *[0-9.]* MiB from it, [0-9.]* MiB given back$' &&
+        json j 'j.values_at("taken_bytes", "released_bytes").all? { |bytes|
+                    bytes.between?(1 << 28, 1 << 29) } || !puts(j)'
+}
+
 check 'a raw stream' raw_example
 check 'an instruction stream' instructions_example
 check 'events by kind are those of the dump' everything_is_counted
@@ -228,6 +249,8 @@ check 'from a pipe' from_a_pipe
 check 'exit 3 for a stream that was cut' cut
 check 'of a stream that has not begun there is no table' not_begun
 check 'a full standard output is told' output_full
+check 'waits for the locks of the allocator' lock_waits
+check 'memory from the system, and given back' system_memory
 check 'JSON: a path that is not UTF-8 is null' odd_path
 check 'JSON: pid is a number' pid_is_a_number
 check '-V is --version' version

@@ -17,6 +17,15 @@ extern "C" {
  *          allocator. */
 void malloctape_sequence(unsigned structure);
 
+/* malloctape_waited() - the calling thread has waited for the lock of a structure, for so many
+ * cycles of the processor's clock. malloctape_inside() - something else happened inside a call
+ * (FORMAT.md 3).
+ *
+ * Thread   any; a lock of the allocator may be held.
+ * Cost     as malloctape_sequence(). */
+void malloctape_waited(unsigned structure, unsigned long cycles);
+void malloctape_inside(unsigned what, unsigned long amount);
+
 /* malloctape_thread_cache_deleted() - a thread cache is about to be flushed and destroyed. This is
  * recorded.
  *

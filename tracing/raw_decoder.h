@@ -50,6 +50,7 @@
  *   cache_begin
  *   cached (for each place)                                             structure, place
  *   uncached                                              count         structure (the class)
+ *   inside                                 amount         after         structure (what)
  *
  * Of an opaque stream, serials and bounds count calls (FORMAT.md 2.7); only there `after` is set,
  * and there is no cache: places that packed chunks leave out come from raw_places.h.
@@ -113,7 +114,7 @@ static inline bool raw_record_counts(const struct record *record, bool opaque)
 /* Whether it is told only with `tells_caches`. */
 static inline bool raw_record_is_of_cache(const struct record *record)
 {
-    return record->number >= RAW_CLASS && record->number <= RAW_UNCACHED;
+    return record->number >= RAW_CLASS && record->number <= RAW_INSIDE;
 }
 
 /* Structures are kept in a short table: the size classes, then the page heap. */
@@ -135,7 +136,7 @@ struct raw_decoder {
      * not. */
     struct error doubt;
     uint64_t unplaced; /* the first allocation whose place is unknown for that; 0: none */
-    /* Set after raw_decoder_init(): records that only concern caches are returned too; they are
+    /* Set after raw_decoder_init(): records that ordering does not need are returned too; they are
      * not counted, and there must be room for RAW_CACHED_MAX. */
     bool tells_caches;
 

@@ -60,7 +60,8 @@ enum raw_record {
     RAW_CLASS = 56,
     RAW_CACHE_BEGIN = 57,
     RAW_CACHED = 58,
-    RAW_UNCACHED = 59
+    RAW_UNCACHED = 59,
+    RAW_INSIDE = 60
 };
 
 /* One more than the highest number six bits can hold. */
@@ -73,6 +74,9 @@ enum raw_record {
 #define RAW_STRUCTURES          256
 #define RAW_SIZE_CLASSES_MAX    128
 #define RAW_STRUCTURE_PAGE_HEAP 255
+
+/* What happens inside a call, FORMAT.md 3: a wait for the lock of a structure, or one of these. */
+enum raw_inside { RAW_INSIDE_SBRK = 256, RAW_INSIDE_MMAP = 257, RAW_INSIDE_RELEASE = 258 };
 
 /* --- the header of a stream, FORMAT.md 4.1 --- */
 

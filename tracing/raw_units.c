@@ -288,6 +288,21 @@ static bool take_of_class(struct raw_units *units, struct raw_said *said)
     return true;
 }
 
+static bool is_structure(uint64_t number)
+{
+    return number < RAW_SIZE_CLASSES_MAX || number == RAW_STRUCTURE_PAGE_HEAP;
+}
+
+static bool take_inside(struct raw_units *units, struct raw_said *said)
+{
+    uint64_t number = take_number(units), what = number / 2;
+    said->structure = (uint32_t)what;
+    said->operand = number % 2;
+    said->size = take_number(units);
+    return is_structure(what) || (what >= RAW_INSIDE_SBRK && what <= RAW_INSIDE_RELEASE) ||
+           fail(said, RAW_OPERAND, number);
+}
+
 static bool take_other(struct raw_units *units, unsigned unit, struct raw_said *said)
 {
     if (said->number == RAW_FAILED) return take_failed(units, unit, said);
@@ -307,6 +322,7 @@ static bool take_other(struct raw_units *units, unsigned unit, struct raw_said *
     case RAW_CLASS:
     case RAW_CACHED:
     case RAW_UNCACHED: return take_of_class(units, said);
+    case RAW_INSIDE: return take_inside(units, said);
     default: return fail(said, RAW_NUMBER, unit);
     }
 }
@@ -317,8 +333,7 @@ static bool take_sequence_number(struct raw_units *units, unsigned number, unsig
     begin_record(said, number);
     said->structure = structure;
     said->size = take_number(units);
-    return structure < RAW_SIZE_CLASSES_MAX || structure == RAW_STRUCTURE_PAGE_HEAP ||
-           fail(said, RAW_STRUCTURE, structure);
+    return is_structure(structure) || fail(said, RAW_STRUCTURE, structure);
 }
 
 /* f000..f2ff; in an opaque stream f000..f0ff */

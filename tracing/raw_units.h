@@ -59,7 +59,7 @@ struct raw_said {
     uint8_t naming;       /* enum raw_naming */
     uint8_t object_units; /* first units that say an own object, if the code has a range */
     bool begins;          /* an object begins */
-    uint32_t structure;   /* sequence numbers; of class, cached, uncached the class */
+    uint32_t structure;   /* sequence numbers; of class, cached, uncached the class; inside: what */
     uint32_t count;       /* numbers of a HEAP call, places of cached */
     uint32_t ends;        /* place of the object that ends, or its age */
     uint32_t ends_class;  /* if the record says it */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define SEQUENCE_UNITS_MAX (1 + RAW_NUMBER_UNITS_MAX)
+#define INSIDE_UNITS_MAX   (1 + 2 * RAW_NUMBER_UNITS_MAX)
 
 static bool is_recording(void)
 {
@@ -396,4 +397,15 @@ void malloctape_sequence(unsigned structure)
     uint64_t number = ++recording.sequences[structure];
     if (!units_hot_sequence(&lane->units, structure, number))
         units_sequence(&lane->units, structure, number);
+}
+
+void malloctape_inside(unsigned what, unsigned long amount)
+{
+    struct malloctape_lane *lane = malloctape_lane;
+    if (has_room_inside(lane, INSIDE_UNITS_MAX)) units_inside(&lane->units, what, amount);
+}
+
+void malloctape_waited(unsigned structure, unsigned long cycles)
+{
+    malloctape_inside(structure, writer_cycles_ns(&recording.writer, cycles));
 }

@@ -426,6 +426,12 @@ void units_uncached(struct units_lane *lane, unsigned size_class, unsigned count
     finish(lane, RAW_UNIT_GENERAL + RAW_UNCACHED, at);
 }
 
+void units_inside(struct units_lane *lane, unsigned what, uint64_t amount)
+{
+    uint16_t *at = put_number(rest_of_record(lane), 2 * what + !lane->allocating);
+    finish(lane, RAW_UNIT_GENERAL + RAW_INSIDE, put_number(at, amount));
+}
+
 /* --- units that stand there --- */
 
 uint64_t units_events(const uint8_t *profile, uint32_t features, const uint16_t *units,

@@ -419,6 +419,8 @@ void units_uncached(struct units_lane *lane, unsigned size_class, unsigned count
 /* thread_begin with the thread's id; thread_end, thread_cache_deleted, cache_begin with 0. */
 void units_thread(struct units_lane *lane, unsigned record, uint64_t thread_id);
 void units_sequence(struct units_lane *lane, unsigned structure, uint64_t number);
+/* What happened inside a call (FORMAT.md 3). */
+void units_inside(struct units_lane *lane, unsigned what, uint64_t amount);
 /* With those, the allocations of a slot are still fewer than UNITS_HEAD_ALLOCATIONS_LIMIT. */
 void units_lost(struct units_lane *lane, uint64_t events, uint64_t allocations);
 

@@ -20,6 +20,7 @@
 #define PASS_SLOTS_MIN        2
 #define PASS_SLOTS_MAX        4
 #define PAGE_BYTES            4096
+#define CYCLE_NS_UNIT         0x1p32
 /* Slots of one lane that are written before the writer looks at the rest again. */
 #define SLOTS_PER_PASS        64
 /* How often the writer looks whether somebody reads a FIFO. */
@@ -360,8 +361,23 @@ static void look_at_usage(struct writer *writer)
     writer->tick.usage.system_ns = since(usage.system_ns, writer->usage_before.system_ns);
 }
 
+static double cycle_ns_by(const struct writer *writer, uint64_t now_ns)
+{
+    uint64_t cycles = __builtin_ia32_rdtsc() - writer->start_cycles;
+    return (double)since(now_ns, writer->start_ns) / (double)cycles * CYCLE_NS_UNIT;
+}
+
+/* Reading the time takes a system call. */
+uint64_t writer_cycles_ns(const struct writer *writer, uint64_t cycles)
+{
+    uint64_t latest = atomic_load_relaxed(&writer->cycle_ns);
+    double cycle_ns = latest ? (double)latest : cycle_ns_by(writer, os_clock_ns());
+    return (uint64_t)((double)cycles * cycle_ns / CYCLE_NS_UNIT);
+}
+
 static void put_tick(struct writer *writer, uint64_t now)
 {
+    atomic_store_relaxed(&writer->cycle_ns, (uint64_t)cycle_ns_by(writer, now));
     if (!fits(writer, CHUNK_TICK_BYTES_MAX)) return;
     if (writer->ticks < WRITER_TICKS_THAT_LOOK || writer->ticks % WRITER_TICKS_PER_MEMORY_LOOK == 0)
         look_at_memory(writer);
@@ -774,6 +790,7 @@ static int open_output(struct writer *writer)
 static int open_all(struct writer *writer)
 {
     writer->start_ns = os_clock_ns();
+    writer->start_cycles = __builtin_ia32_rdtsc();
     int result = reserve_memory(writer);
     if (result < 0) return fail(writer, result, "memory");
     writer->statm = os_file_open_read("/proc/self/statm");

@@ -108,6 +108,7 @@ struct writer {
     uint32_t done;        /* the writer has ended */
     uint64_t waits;       /* times a thread waited, and for how long in all */
     uint64_t waited_ns;
+    uint64_t cycle_ns;       /* nanoseconds a cycle, times 2^32; 0 before the first tick */
     uint32_t free_announced; /* that somebody else has ended the thread */
     uint64_t lost_events;    /* of threads that found no lane, as there were too many */
 
@@ -124,7 +125,7 @@ struct writer {
         uint32_t units;
     } pending[WRITER_PENDING_SLOTS];
     uint32_t pending_count;
-    uint64_t start_ns;
+    uint64_t start_ns, start_cycles;
     uint64_t next_tick_ns;
     uint64_t sleep_ns;
     uint64_t ticks;   /* written */
@@ -157,6 +158,9 @@ bool writer_is_gone(const struct writer *writer);
 
 /* A line on standard error, once, if somebody has ended the thread. Any thread. */
 void writer_tell_free(struct writer *writer);
+
+/* Cycles of the processor's clock (rdtsc), as nanoseconds. Any thread of a recording. */
+uint64_t writer_cycles_ns(const struct writer *writer, uint64_t cycles);
 
 /* Asks the thread to end the stream; `done` tells when it has. May be called more than once. */
 void writer_ask_end(struct writer *writer);

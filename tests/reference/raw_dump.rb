@@ -215,6 +215,8 @@ class RawDump
   CACHE_BEGIN = 57
   CACHED = 58
   UNCACHED = 59
+  INSIDE = 60
+  SYSTEM = { 256 => 'sbrk', 257 => 'mmap', 258 => 'release' }.freeze
 
   def initialize(stream)
     @stream = stream
@@ -721,6 +723,7 @@ class RawDump
     when CACHE_BEGIN then cache_begin
     when CACHED then cached
     when UNCACHED then uncached
+    when INSIDE then inside
     else refuse(@offset, "record #{number} is undefined here")
     end
   end
@@ -792,6 +795,16 @@ class RawDump
     why = @lane.cache.remove(size_class, count)
     refuse(@offset, why) if why
     "uncached class #{size_class} count #{count}"
+  end
+
+  # 3 What happened inside a call
+  def inside
+    what, after = @units.number.divmod(2)
+    amount = @units.number
+    name = after.zero? ? 'before' : 'after'
+    return "#{SYSTEM[what]}_#{name} bytes #{amount}" if SYSTEM.key?(what)
+
+    "waited_#{name} #{structure_text(what, @offset)} nanoseconds #{amount}"
   end
 
   # 5.3 Sequence numbers

@@ -253,6 +253,10 @@ void RawEncoder::encode_general(const RawRecord &record)
         add_number(record.structure);
         add_number(record.size);
         return;
+    case kInside:
+        add_number(2 * record.structure + record.alignment);
+        add_number(record.size);
+        return;
     case kCached:
         add_number(record.structure);
         add_number(record.places.size());

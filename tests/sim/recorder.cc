@@ -144,6 +144,7 @@ void Recorder::sequence(uint32_t number, bool before, uint32_t structure)
     Lane &l = lane(number);
     /* What is lost takes no number, nor does a thread that has seen that recording is over. */
     if (l.losing || (l.stopped && random_.one_in(2))) return;
+    if (random_.one_in(8)) inside(number, before, structure);
     uint64_t sequence = ++next_sequence_[structure];
     Record record;
     record.number = before ? kSequenceBefore : kSequenceAfter;
@@ -151,6 +152,18 @@ void Recorder::sequence(uint32_t number, bool before, uint32_t structure)
     record.size = sequence;
     append(number, record);
     write(number, record, 0);
+}
+
+/* The thread waited to enter the structure, or the system gave or got memory. */
+void Recorder::inside(uint32_t number, bool before, uint32_t structure)
+{
+    RawRecord raw;
+    raw.number = kInside;
+    raw.lane = number;
+    raw.structure = random_.one_in(2) ? structure : random_.between(256, 258);
+    raw.alignment = before ? 0 : 1;
+    raw.size = random_.between(0, 100000);
+    say(number, raw);
 }
 
 void Recorder::know_object(Record &record)

@@ -56,6 +56,7 @@ class Recorder {
     void cached(uint32_t lane, uint32_t structure, const std::vector<Place> &places);
     /* So many of those that would be taken first have left it. */
     void uncached(uint32_t lane, uint32_t structure, uint64_t count);
+    void inside(uint32_t lane, bool before, uint32_t structure);
     void cache_deleted(uint32_t lane);
 
     /* A part of what the lane has said goes into the stream. */

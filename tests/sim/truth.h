@@ -21,7 +21,8 @@ enum RecordNumber : uint8_t {
     kClass = 56,
     kCacheBegin = 57,
     kCached = 58,
-    kUncached = 59
+    kUncached = 59,
+    kInside = 60
 };
 
 constexpr uint32_t kStructures = 256;

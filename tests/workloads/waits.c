@@ -1,0 +1,101 @@
+/* waits - threads that want the same locks of tcmalloc.
+ *
+ *   waits hammer THREADS ROUNDS   all at once: each makes and frees OBJECTS objects of a size, and a
+ *                                 large one, ROUNDS times
+ *   waits turns THREADS ROUNDS    the same, one thread after another: nobody waits
+ *   waits held THREADS            the others ask for a large object while the first has the lock of
+ *                                 the page heap, in a hook of sbrk(), which returns when all of them
+ *                                 sleep: each waits. Ends with status 77 if there are no such hooks */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/atomic.h"
+#include "tests/workloads/allocate.h"
+
+enum { THREADS_MAX = 256, OBJECTS = 600, SIZE = 48, LARGE = 1 << 20, HUGE = 1 << 28 };
+
+static pthread_t threads[THREADS_MAX];
+static int ids[THREADS_MAX]; /* of threads that are about to ask */
+static unsigned long thread_count, rounds;
+static int held;
+
+static void *hammer(void *unused)
+{
+    void *objects[OBJECTS];
+    (void)unused;
+    for (unsigned long round = 0; round < rounds; round++) {
+        for (int i = 0; i < OBJECTS; i++)
+            objects[i] = malloc(SIZE);
+        free(malloc(LARGE));
+        for (int i = 0; i < OBJECTS; i++)
+            free(objects[i]);
+    }
+    return NULL;
+}
+
+static void *ask(void *id)
+{
+    free(malloc(SIZE)); /* the thread has a cache */
+    atomic_store_release((int *)id, (int)syscall(SYS_gettid));
+    while (!atomic_load_acquire(&held)) {}
+    atomic_store_release((int *)id, -(int)syscall(SYS_gettid));
+    free(malloc(LARGE));
+    return NULL;
+}
+
+/* Nothing but the lock lets it sleep. */
+static int sleeps(int id)
+{
+    char path[64], text[128];
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", id);
+    int fd = open(path, O_RDONLY);
+    ssize_t bytes = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    close(fd);
+    text[bytes > 0 ? bytes : 0] = '\0';
+    const char *end = strrchr(text, ')');
+    return end && end[1] == ' ' && end[2] == 'S';
+}
+
+/* With the lock of the page heap: allocates nothing. */
+static void hold(const void *result, ptrdiff_t increment)
+{
+    (void)result;
+    if (increment < HUGE) return;
+    atomic_store_release(&held, 1);
+    for (unsigned long i = 0; i < thread_count; i++) {
+        while (atomic_load_acquire(&ids[i]) >= 0 || !sleeps(-ids[i]))
+            usleep(1000);
+    }
+}
+
+int main(int count, char **words)
+{
+    int (*add_sbrk_hook)(void (*)(const void *, ptrdiff_t));
+    const char *how = count > 2 ? words[1] : "";
+    thread_count = count > 2 ? strtoul(words[2], NULL, 10) : 0;
+    rounds = count > 3 ? strtoul(words[3], NULL, 10) : 0;
+    if (thread_count > THREADS_MAX) return 2;
+    for (unsigned long i = 0; i < thread_count; i++) {
+        int is_held = strcmp(how, "held") == 0;
+        if (pthread_create(&threads[i], NULL, is_held ? ask : hammer, &ids[i]) != 0)
+            fail("pthread_create");
+        while (is_held && !atomic_load_acquire(&ids[i])) {}
+        if (strcmp(how, "turns") == 0) pthread_join(threads[i], NULL);
+    }
+    if (strcmp(how, "held") == 0) {
+        *(void **)&add_sbrk_hook = dlsym(RTLD_DEFAULT, "MallocHook_AddSbrkHook");
+        if (!add_sbrk_hook) return 77;
+        add_sbrk_hook(hold);
+        free(malloc(HUGE));
+    }
+    for (unsigned long i = 0; i < thread_count && strcmp(how, "turns") != 0; i++)
+        pthread_join(threads[i], NULL);
+    return 0;
+}
