@@ -221,7 +221,8 @@ lock_waits() {
         prints '^lock waits  *[0-9]*, [0-9.]* s in all$' &&
         json j 'j["lock_waits"].between?(8, 16) || !puts(j)' &&
         "$bin/malloctape" dump held.raw.lz4 >dumped &&
-        [ "$(sed -n 's/.* L\([0-9]*\) .* waited_before page_heap .*/\1/p' dumped | sort -u | wc -l)" = 8 ] &&
+        sed -n 's/.* \(L[0-9]*\) .* waited_before page_heap .*/\1/p' dumped | sort -u >lanes &&
+        [ "$(wc -l <lanes)" = 8 ] &&
         record turns.raw.lz4 "$workloads/waits" turns 8 10 &&
         exits 0 info --json j turns.raw.lz4 && json j 'j["lock_waits"] == 0 || !puts(j)'
 }

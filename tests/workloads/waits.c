@@ -1,11 +1,11 @@
 /* waits - threads that want the same locks of tcmalloc.
  *
- *   waits hammer THREADS ROUNDS   all at once: each makes and frees OBJECTS objects of a size, and a
- *                                 large one, ROUNDS times
+ *   waits hammer THREADS ROUNDS   all at once: each makes and frees OBJECTS objects of a size, and
+ *                                 a large one, ROUNDS times
  *   waits turns THREADS ROUNDS    the same, one thread after another: nobody waits
- *   waits held THREADS            the others ask for a large object while the first has the lock of
- *                                 the page heap, in a hook of sbrk(), which returns when all of them
- *                                 sleep: each waits. Ends with status 77 if there are no such hooks */
+ *   waits held THREADS            the others ask for a large object while the first has the lock
+ *                                 of the page heap, in a hook of sbrk(), which returns when all of
+ *                                 them sleep: each waits. Ends with status 77 without such hooks */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
