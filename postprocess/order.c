@@ -46,7 +46,7 @@ uint64_t lane_offset(const struct order_lane *lane)
 
 /* ---- making and freeing ---- */
 
-struct order *order_new(struct read_ahead *source, struct instruction_writer *writer,
+struct order *order_new(struct raw_reader *reader, struct instruction_writer *writer,
                         const struct order_options *options)
 {
     struct order *order = calloc(1, sizeof *order);
@@ -55,8 +55,7 @@ struct order *order_new(struct read_ahead *source, struct instruction_writer *wr
         free(order);
         return NULL;
     }
-    order->source = source;
-    order->reader = source->reader;
+    order->reader = reader;
     order->writer = writer;
     order->queued_bytes_limit = WINDOW_BYTES_EASY;
     order->opaque = (order->reader->header.features & RAW_FEATURE_OPAQUE) != 0;
@@ -70,13 +69,13 @@ struct order *order_new(struct read_ahead *source, struct instruction_writer *wr
     return order;
 }
 
-static void lane_free(struct order *order, struct order_lane *lane)
+static void lane_free(struct order_lane *lane)
 {
-    if (lane->open != NULL) read_ahead_release(order->source, lane->open);
+    free(lane->open);
     while (lane->queue != NULL) {
         struct raw_chunk *chunk = lane->queue;
         lane->queue = chunk->next;
-        read_ahead_release(order->source, chunk);
+        free(chunk);
     }
     wait_list_free(&lane->allocation_waiters);
     raw_decoder_free(&lane->decoder);
@@ -87,7 +86,7 @@ void order_free(struct order *order)
 {
     if (order == NULL) return;
     for (uint32_t i = 0; i < order->present_count; i++)
-        lane_free(order, order->present[i]);
+        lane_free(order->present[i]);
     free(order->present);
     free(order->lanes);
     for (uint32_t i = 0; i < STRUCTURES; i++) {
@@ -205,7 +204,7 @@ bool order_chunk(struct order *order, struct raw_chunk *chunk)
 {
     struct order_lane *lane = order_lane(order, chunk->lane);
     if (lane == NULL || !lane_mark(order, lane, chunk)) {
-        read_ahead_release(order->source, chunk);
+        free(chunk);
         return false;
     }
     if (lane->segments_count == 0 && lane->queue == NULL) order->totals.lanes++;

@@ -40,7 +40,6 @@
 
 #include "common/error.h"
 #include "postprocess/instruction_writer.h"
-#include "postprocess/read_ahead.h"
 #include "tracing/raw_reader.h"
 
 #ifdef __cplusplus
@@ -85,12 +84,12 @@ struct order_options {
     uint64_t patience_bytes;
 };
 
-/* Chunks go back to where they came from. NULL: no memory. */
-struct order *order_new(struct read_ahead *source, struct instruction_writer *writer,
+/* Of what the reader reads, which has been opened. NULL: no memory. */
+struct order *order_new(struct raw_reader *reader, struct instruction_writer *writer,
                         const struct order_options *options);
 void order_free(struct order *order);
 
-/* Takes the next chunk of records. The functions that return bool return false after damage: see
+/* Takes the next chunk of records, and frees it some time. The functions that return bool return false after damage: see
  * order_error(). */
 bool order_chunk(struct order *order, struct raw_chunk *chunk);
 

@@ -27,7 +27,7 @@ static void lane_finish_chunk(struct order *order, struct order_lane *lane, stru
     mark->bytes_left -= chunk->payload_bytes;
     mark->chunks_left--;
     order->queued_bytes -= chunk->payload_bytes;
-    read_ahead_release(order->source, chunk);
+    free(chunk);
 }
 
 static void lane_close_chunk(struct order *order, struct order_lane *lane)

@@ -165,7 +165,6 @@ struct order_window {
 
 struct order {
     struct instruction_writer *writer;
-    struct read_ahead *source;
     struct raw_reader *reader; /* what the header says; the rest of it once `ended` */
     struct error error;
     struct error damage; /* the first that was left out */

@@ -43,7 +43,6 @@ static bool open_writer(struct instruction_writer *writer, struct output *output
 
 struct work {
     struct raw_reader *reader;
-    struct read_ahead ahead;
     struct spool_reader spool;
     bool has_spool;
     struct instruction_writer writer;
@@ -53,10 +52,11 @@ struct work {
 };
 
 /* The next chunk. Whoever reads the output gets what there is before this waits for input. */
-static struct raw_chunk *next_chunk(struct work *work, struct raw_tick *tick)
+static struct raw_chunk *next_chunk(struct work *work)
 {
-    if (read_ahead_is_dry(&work->ahead)) instruction_writer_flush(&work->writer);
-    return read_ahead_next(&work->ahead, tick);
+    if (work->reader->state != RAW_STREAM_MORE) return NULL;
+    if (raw_reader_is_dry(work->reader)) instruction_writer_flush(&work->writer);
+    return raw_reader_next(work->reader);
 }
 
 /* False after damage or when the output has failed. */
@@ -64,17 +64,16 @@ static bool order_stream(struct work *work)
 {
     const struct order_trace_options *options = work->options;
     struct raw_chunk *chunk;
-    struct raw_tick tick;
-    while ((chunk = next_chunk(work, &tick)) != NULL) {
+    while ((chunk = next_chunk(work)) != NULL) {
         if (options->progress != NULL)
-            options->progress(options->context, read_ahead_bytes(&work->ahead),
+            options->progress(options->context, raw_reader_bytes(work->reader),
                               work->writer.totals.instructions);
         if (chunk->type == RAW_CHUNK_UNITS) {
             if (!order_chunk(work->order, chunk)) return false;
             continue;
         }
-        read_ahead_release(&work->ahead, chunk);
-        if (!order_tick(work->order, &tick)) return false;
+        free(chunk);
+        if (!order_tick(work->order, &work->reader->tick)) return false;
     }
     return !instruction_writer_failed(&work->writer);
 }
@@ -179,19 +178,17 @@ static void finish(struct work *work, struct output *output)
 /* With a writer and an order engine to work with. */
 static void order_with_writer(struct work *work, struct output *output)
 {
-    if (!read_ahead_start(&work->ahead, work->reader) ||
-        (work->order = order_new(&work->ahead, &work->writer, &work->options->order)) == NULL) {
+    work->order = order_new(work->reader, &work->writer, &work->options->order);
+    if (work->order == NULL) {
         errno = ENOMEM;
         error_set_system(&work->result->error, "no memory for ordering");
         work->result->status = ORDER_TRACE_FAILED;
     } else {
         order_everything(work);
-        read_ahead_stop(&work->ahead);
         judge(work);
         finish(work, output);
         order_free(work->order);
     }
-    read_ahead_free(&work->ahead);
 }
 
 void order_trace(struct raw_reader *reader, const struct order_trace_options *options,

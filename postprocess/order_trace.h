@@ -1,7 +1,7 @@
 /* order_trace - a whole raw stream into a whole instruction stream.
  *
- *   raw_reader --chunks--> read_ahead --> order --> instruction_writer
- *        \--cut--> spool_reader --chunks----^
+ *   raw_reader --chunks---------------> order --> instruction_writer
+ *        \--cut--> spool_reader --chunks--^
  *
  * Ordering is order.h; this is what surrounds it: ticks, the spool of a process that could not
  * finish its stream (FORMAT.md 8), the totals of the end chunk, handing out what there is when the
