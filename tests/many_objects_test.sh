@@ -19,17 +19,13 @@ is_recorded() {
         [ "$(json_value info.json events)" -ge $((2 * objects)) ]
 }
 
-# Peak memory is what the system says just before the program ends.
 is_ordered() {
-    local pid peak=0 now
-    "$bin/postprocess" -q --json=order.json raw.lz4 /dev/null >out 2>err &
-    pid=$!
-    while now=$(grep -s VmHWM "/proc/$pid/status"); do
-        peak=$(echo "$now" | tr -cd '0-9')
-        sleep 0.02
-    done
+    local peak
+    "$build_dir/bench/workloads/usage" usage.json \
+        "$bin/postprocess" -q --json=order.json raw.lz4 /dev/null >out 2>err || return 1
+    peak=$(($(json_value usage.json peak_rss_bytes) / 1024))
     echo "# postprocess: $((peak / 1024)) MiB, at most $((limit_kib / 1024))"
-    wait "$pid" && [ "$peak" -gt 0 ] && [ "$peak" -le "$limit_kib" ]
+    [ "$peak" -gt 0 ] && [ "$peak" -le "$limit_kib" ]
 }
 
 all_are_freed() { [ "$(json_value order.json live_at_end)" -lt 100 ]; }

@@ -57,16 +57,13 @@ check 'and the calls are the same' both_agree
 # started - a replay whose input does not end, when it has read what there is; sets $replay and
 # $reader.
 started() {
-    { cat churn.head; exec sleep 60; } >fifo &
+    { cat churn.head; exec sleep 3600; } >fifo &
     feeder=$!
     "$bin/replay" -q --json=json fifo >out 2>err &
     replay=$!
-    for _ in $(seq 200); do
-        reader=$(cat "/proc/$replay/task/$replay/children" 2>/dev/null) && [ -n "$reader" ] && break
-        sleep 0.05
-    done
-    [ -n "$reader" ]
+    wait_until has_reader
 }
+has_reader() { reader=$(cat "/proc/$replay/task/$replay/children" 2>err) && [ -n "$reader" ]; }
 stop_feeder() { kill "$feeder" 2>/dev/null; wait "$feeder" 2>/dev/null || true; }
 
 if [ "$(nproc)" -gt 1 ]; then
@@ -84,11 +81,8 @@ if [ "$(nproc)" -gt 1 ]; then
     kill -KILL "$replay"
     wait "$replay" 2>/dev/null || true
 
-    gone() {
-        for _ in $(seq 100); do [ -e "/proc/${reader% }" ] || return 0; sleep 0.05; done; return 1
-    }
-
-    check 'a replay that is killed takes its child along' gone
+    gone() { [ ! -e "/proc/${reader% }" ]; }
+    check 'a replay that is killed takes its child along' wait_until gone
     stop_feeder
 else
     for text in $(seq 5); do skip_test "$text" 'one processor only'; done

@@ -12,7 +12,7 @@ make_instructions=$build_dir/tests/tools/make_instructions
 stub=$build_dir/tests/tools/pairs_stub.so
 
 # A replay that takes longer hangs. Sanitizers and loaded machines are slow.
-patience=120
+patience=600
 
 # replay_under ALLOCATOR JSON ARGS... - ALLOCATOR is a library, or "system".
 replay_under() {

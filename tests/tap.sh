@@ -54,14 +54,14 @@ exec {trace_fd}>trace
 BASH_XTRACEFD=$trace_fd
 
 check() {
-    local text=$1 status=1
+    local text=$1 failed=1
     shift
     : >trace
     set -x
-    if "$@"; then status=0; fi
+    if "$@"; then failed=0; fi
     { set +x; } 2>/dev/null
-    report "$status" "$text"
-    [ "$status" = 0 ] || tail -n 12 trace | tr -cd "[:print:]\n" | cut -c 1-250 | sed 's/^/# /'
+    report "$failed" "$text"
+    [ "$failed" = 0 ] || tail -n 12 trace | tr -cd "[:print:]\n" | cut -c 1-250 | sed 's/^/# /'
 }
 
 # said - what the last program printed, as far as tests keep it, as notes.

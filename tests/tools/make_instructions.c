@@ -14,6 +14,7 @@
  *   make_instructions idle OBJECTS [SIZE]      so many objects of SIZE (40 000) bytes; then all but
  *                                              one in 16 are freed, and for 5 s, with a tick every
  *                                              10 ms, the program does next to nothing
+ *   make_instructions lull OBJECTS [SIZE]      the same for 500 s, with a tick every second
  *   make_instructions kinds                    every kind of call and every other instruction, once
  *                                              or twice
  *   make_instructions alignments               alignments that tcmalloc takes and others refuse
@@ -168,7 +169,8 @@ static void make_places(struct instruction_writer *writer, uint64_t events, uint
     }
 }
 
-static void make_idle(struct instruction_writer *writer, uint64_t count, uint64_t size)
+static void make_idle(struct instruction_writer *writer, uint64_t count, uint64_t size,
+                      uint64_t tick_ns)
 {
     enum { LEFT = 16, TICKS = 500, CALLS = 40 };
     uint32_t *objects = calloc(count, sizeof *objects), object;
@@ -179,7 +181,7 @@ static void make_idle(struct instruction_writer *writer, uint64_t count, uint64_
         if (i % LEFT != 0) instruction_put_free(writer, CALL_FREE, objects[i]);
     for (unsigned tick = 0; tick < TICKS; tick++) {
         const struct original_usage usage = {1 << 20, tick * UINT64_C(100000), 0, 18 << 20};
-        instruction_put_tick_with_usage(writer, 10000000, 1 << 24, 1 << 23, &usage);
+        instruction_put_tick_with_usage(writer, tick_ns, 1 << 24, 1 << 23, &usage);
         for (unsigned call = 0; call < CALLS; call++) {
             object = instruction_put_allocation(writer, CALL_MALLOC, size, 0);
             instruction_put_free(writer, CALL_FREE, object);
@@ -356,7 +358,9 @@ int main(int argc, char **argv)
     } else if (strcmp(what, "pairs") == 0) {
         make_pairs(&writer, events, more > 0 ? more : 4);
     } else if (strcmp(what, "idle") == 0) {
-        make_idle(&writer, events, more > 0 ? more : 40000);
+        make_idle(&writer, events, more > 0 ? more : 40000, 10000000);
+    } else if (strcmp(what, "lull") == 0) {
+        make_idle(&writer, events, more > 0 ? more : 40000, 1000000000);
     } else if (strcmp(what, "hopeless") == 0) {
         make_hopeless(&writer, events);
     } else if (strcmp(what, "alignments") == 0) {
