@@ -7,6 +7,7 @@
 #include "common/call_table.h"
 #include "replay/engine_threads.h"
 #include "replay/new_handler.h"
+#include "replay/settle.h"
 
 #define ENGINE_ERROR_LIST(X)                        \
     X(ENGINE_ERROR_ALLOCATION, "replay_allocation", \
@@ -75,15 +76,6 @@ static void switch_tell_caches(struct engine_state *state)
                  "not switched: %s has no set_malloc_thread_cache()", state->allocator->name);
 }
 
-/* What the start of this process took goes back to where it came from, or the replay would find
- * other free memory than the original did: the pool that the C++ library keeps for exceptions (the
- * recording has one, too), and what is in tcmalloc's thread cache. */
-static void switch_tidy(const struct allocator *allocator)
-{
-    new_handler_free_pool();
-    if (allocator->heap.mark_thread_idle != NULL) allocator->heap.mark_thread_idle();
-}
-
 /* The recorder's library made objects before the first recorded call. Here they are made again, so
  * that tcmalloc has the same free memory. */
 static void switch_make_own(struct engine_state *state)
@@ -108,7 +100,7 @@ static bool switch_open(struct engine_state *state)
                        &state->error))
         return false;
     new_handler_install();
-    switch_tidy(state->allocator);
+    state->own_heap_bytes = settle(state->allocator);
     executor_attach(&state->executor);
     switch_make_own(state);
     return true;

@@ -30,8 +30,9 @@ struct engine_state {
                                           what was not carried out */
 
     /* Set by open(). */
-    bool cache_switching; /* thread caches follow the lanes */
-    char caches[160];     /* by what means, or why not; empty: nothing to say */
+    bool cache_switching;    /* thread caches follow the lanes */
+    char caches[160];        /* by what means, or why not; empty: nothing to say */
+    uint64_t own_heap_bytes; /* the heap has so many that are the replay's own */
 
     struct error error; /* when a function below has failed */
     uint64_t realigned; /* set by finish(): calls whose alignment the allocator refused (calls.h) */

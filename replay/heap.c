@@ -43,10 +43,10 @@ static uint64_t heap_of_mimalloc(const struct heap *heap)
     return commit;
 }
 
-static uint64_t heap_of_glibc(void)
+static uint64_t heap_of_glibc(const struct heap *heap)
 {
     struct mallinfo2 info = mallinfo2();
-    return info.arena + info.hblkhd;
+    return info.arena + info.hblkhd - heap->own_bytes;
 }
 
 uint64_t heap_bytes(const struct heap *heap)
@@ -54,6 +54,6 @@ uint64_t heap_bytes(const struct heap *heap)
     if (heap->calls.get_property != NULL) return heap_of_tcmalloc(heap);
     if (heap->calls.control != NULL) return heap_of_jemalloc(heap);
     if (heap->calls.process_info != NULL) return heap_of_mimalloc(heap);
-    if (heap->calls.mallinfo) return heap_of_glibc();
+    if (heap->calls.mallinfo) return heap_of_glibc(heap);
     return 0;
 }

@@ -15,6 +15,7 @@
 
 struct heap {
     const char *source; /* "none": heap_bytes() is 0 */
+    uint64_t own_bytes; /* that are the replay's, and not told; only of glibc */
     struct heap_calls {
         int (*get_property)(const char *name, size_t *value); /* tcmalloc */
         int (*control)(const char *name, void *old, size_t *old_bytes, void *set,

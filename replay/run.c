@@ -362,6 +362,7 @@ static bool run_open(struct run *run, const struct options *options)
     run->state.own_sizes = metadata_value(header->metadata, header->metadata_bytes, "own",
                                           &run->state.own_sizes_bytes);
     if (!run->engine->open(&run->state)) return false;
+    run->looks.heap.own_bytes = run->state.own_heap_bytes;
     if (run->policy->verify_addresses)
         run->engine->note_addresses(&run->state, report->address_check.addresses);
     return true;

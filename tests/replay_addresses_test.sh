@@ -5,12 +5,12 @@ set -eu
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/tap.sh"
 
-plan 9
+plan 13
 
 export TCMALLOC_TRACE_ADDRESSES=1
 
 if [ -n "$sanitized" ]; then
-    for text in $(seq 9); do skip_test "$text" 'a sanitizer has an allocator of its own'; done
+    for text in $(seq 13); do skip_test "$text" 'a sanitizer has an allocator of its own'; done
     exit 0
 fi
 
@@ -83,3 +83,19 @@ END
 else
     skip_test 'the sqlite3 shell' 'not installed'
 fi
+
+# Whatever allocator it is, it begins as it did in the program. jemalloc draws lots.
+others() {
+    LD_PRELOAD=$build_dir/lib/libmalloctape.so${1:+:$1} TCMALLOC_TRACE_OUTPUT=other.lz4 \
+        "$workloads/churn" 1 5000 100000 >out 2>err && ordered other &&
+        LD_PRELOAD=$1 "$bin/replay" -q --verify-addresses --json=json other.ins >out 2>err &&
+        share "$2"
+}
+check "the C library's malloc" others '' 1
+for other in mimalloc.so.2:1 jemalloc.so.2:0.9 tcmalloc_minimal.so.4:0.999; do
+    if file=$(ls /usr/lib/x86_64-linux-gnu/lib"${other%:*}" 2>/dev/null); then
+        check "${other%%.*}" others "$file" "${other#*:}"
+    else
+        skip_test "${other%%.*}" 'it is not installed'
+    fi
+done

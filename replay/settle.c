@@ -1,0 +1,97 @@
+#include "replay/settle.h"
+
+#include <dlfcn.h>
+#include <malloc.h>
+
+#include "replay/new_handler.h"
+
+/* ---- glibc ----
+ *
+ * What is taken here stays taken. */
+
+enum {
+    CHUNK_UNIT = 16,
+    CHUNK_HEAD = 8, /* bytes of a chunk that no object has */
+    PAGE_BYTES = 4096,
+    CACHED_MAX = 1032, /* larger objects are in no thread cache, nor in bins for small ones */
+    FIRST_OBJECT = 0x290 + 16, /* from the heap's first page on: behind the thread's cache */
+    LARGE_BYTES = 1 << 15,     /* below any usual threshold for objects that are mapped */
+};
+
+/* Where the next object is if that comes from the top, too; 0: no memory. */
+static uintptr_t take(size_t bytes)
+{
+    void *object = malloc(bytes);
+    return object == NULL ? 0 : (uintptr_t)object + malloc_usable_size(object) + CHUNK_HEAD;
+}
+
+static size_t bytes_in_bins(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return info.fordblks - info.keepcost;
+}
+
+/* Takes all free chunks but the top. Returns where its first object will be. */
+static uintptr_t glibc_take_free(void)
+{
+    uintptr_t top = take(CACHED_MAX + 1), end; /* has made fast ones usual ones */
+    size_t size = bytes_in_bins();
+    for (size_t before = size, after; before > 0 && size > 0; before = after) {
+        end = take(size);
+        if (end > top) top = end;
+        after = bytes_in_bins();
+        if (after == before) size /= 2;
+    }
+    for (size_t at = CHUNK_UNIT + CHUNK_HEAD; at <= CACHED_MAX; at += CHUNK_UNIT) {
+        while ((end = take(at)) != 0 && end <= top)
+            continue;
+        top = end;
+    }
+    return top;
+}
+
+/* A chunk that does not fit into the top makes a new one, which ends at a page and is by less than
+ * a page larger than what is asked of the system in advance. So it is where the chunk ends that
+ * decides how large it is. */
+static uint64_t glibc_settle(void)
+{
+    if (mallinfo2().arena == 0) return 0; /* Valgrind is in front of it */
+    uintptr_t top = glibc_take_free();
+    for (unsigned i = 0; i < 4 && mallinfo2().keepcost > 2 * LARGE_BYTES; i++)
+        top = take(LARGE_BYTES);
+    size_t size = (FIRST_OBJECT - top) % PAGE_BYTES;
+    while (size <= mallinfo2().keepcost)
+        size += PAGE_BYTES;
+    take(size - CHUNK_HEAD);
+    struct mallinfo2 info = mallinfo2();
+    return info.arena - info.keepcost - (FIRST_OBJECT - 2 * CHUNK_HEAD);
+}
+
+/* ---- the others ---- */
+
+/* Its first search for what is to be recycled is where the last one of the old cache ended. */
+static void jemalloc_settle(int (*control)(const char *, void *, size_t *, void *, size_t))
+{
+    bool wanted = false;
+    control("thread.tcache.enabled", NULL, NULL, &wanted, sizeof wanted);
+    wanted = true;
+    control("thread.tcache.enabled", NULL, NULL, &wanted, sizeof wanted);
+}
+
+uint64_t settle(const struct allocator *allocator)
+{
+    int (*control)(const char *, void *, size_t *, void *, size_t);
+    void (*collect)(bool);
+    const char *(*libc_version)(void);
+    allocator_find_own("mallctl", &control);
+    allocator_find_own("mi_collect", &collect);
+    allocator_find_own("gnu_get_libc_version", &libc_version);
+    new_handler_free_pool();
+    /* Frees the message of a search that found nothing: the second call does. */
+    dlerror();
+    dlerror();
+    if (allocator->heap.mark_thread_idle != NULL) allocator->heap.mark_thread_idle();
+    if (control != NULL) jemalloc_settle(control);
+    if (collect != NULL) collect(true);
+    return libc_version != NULL ? glibc_settle() : 0;
+}
