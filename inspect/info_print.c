@@ -9,29 +9,87 @@
 
 #include "common/call_table.h"
 #include "common/json_file.h"
+#include "common/numbers.h"
+
+enum { WIDTH = 16 }; /* of the words in the text */
 
 #define SPOOL_NAME(identifier, name, text) name,
 #define SPOOL_TEXT(identifier, name, text) text,
 static const char *const spool_names[] = {RAW_SPOOL_LIST(SPOOL_NAME)};
 static const char *const spool_texts[] = {RAW_SPOOL_LIST(SPOOL_TEXT)};
 
-#define MIB (1024.0 * 1024)
+/* ---- what text and JSON have in common ---- */
 
-static double bytes_per_event(const struct info *info)
+#define USE(numbers) use(of, numbers, sizeof(numbers) / sizeof *(numbers))
+
+static const char *only_if(bool there, const char *text)
 {
-    return info->events > 0 ? (double)info->file_bytes / (double)info->events : 0;
+    return there ? text : NULL;
+}
+
+/* Up to the number of events, behind which the kinds of calls are listed. */
+static void info_times(const struct info *info, numbers_use *use, void *of)
+{
+    const struct original *original = &info->original;
+    const bool usage = original->has_usage;
+    const double peak = number_known((double)original->peak_rss_bytes);
+    const struct number numbers[] = {
+        {"duration_ns", "duration", UNIT_NS, (double)info->duration_ns, ""},
+        {"user_ns", "processor time", UNIT_NS, usage ? (double)original->user_ns : -1, " user"},
+        {"system_ns", "", UNIT_NS, usage ? (double)original->system_ns : -1, " system"},
+        {"peak_rss_bytes", "peak RSS", UNIT_BYTES, peak, ""},
+        {"recorder_bytes", only_if(peak > 0, ""), UNIT_BYTES,
+         usage ? (double)original->recorder_bytes : -1, " of it the recorder's"},
+        {"events", "events", UNIT_COUNT, (double)info->events, ""},
+    };
+    USE(numbers);
+}
+
+static void info_counts(const struct info *info, numbers_use *use, void *of)
+{
+    const bool raw = info->format == STREAM_RAW, used = info->spool == RAW_SPOOL_USED;
+    const bool waited = raw && info->waits > 0, is_file = info->file_bytes > 0;
+    const double bytes = (double)info->file_bytes, events = (double)info->events;
+    const struct number numbers[] = {
+        {"failed", "failed", UNIT_COUNT, (double)info->failed, ""},
+        {only_if(!raw, "freed_twice"), only_if(info->freed_twice > 0, "freed twice"), UNIT_COUNT,
+         (double)info->freed_twice, ""},
+        {"threads", "threads", UNIT_COUNT, (double)info->threads, ""},
+        {"lanes", "lanes", UNIT_COUNT, (double)info->lanes, ""},
+        {"live_at_end", "live at end", UNIT_COUNT,
+         info->live_is_known ? (double)info->live_at_end : -1, ""},
+        {"lost_events", "lost events", UNIT_COUNT, (double)info->lost_events, ""},
+        {"ticks", "ticks", UNIT_COUNT, (double)info->ticks, ""},
+        {only_if(raw, "sequence_numbers"), only_if(raw, "sequence numbers"), UNIT_COUNT,
+         (double)info->sequences, ""},
+        {only_if(raw, "waits"), only_if(waited, "waited"), UNIT_COUNT, (double)info->waits,
+         " times for a buffer"},
+        {only_if(raw, "waited_ns"), only_if(waited, ""), UNIT_NS, (double)info->waited_ns,
+         " in all"},
+        {only_if(raw, "lock_waits"), only_if(raw && info->lock_waits > 0, "lock waits"), UNIT_COUNT,
+         (double)info->lock_waits, ""},
+        {only_if(raw, "lock_waited_ns"), only_if(raw && info->lock_waits > 0, ""), UNIT_NS,
+         (double)info->lock_waited_ns, " in all"},
+        {only_if(raw, "taken_bytes"), only_if(raw && info->taken_bytes > 0, "system memory"),
+         UNIT_BYTES, (double)info->taken_bytes, " from it"},
+        {only_if(raw, "released_bytes"), only_if(raw && info->taken_bytes > 0, ""), UNIT_BYTES,
+         (double)info->released_bytes, " given back"},
+        {only_if(raw, "spool_events"), only_if(raw && used, "from the spool"), UNIT_COUNT,
+         (double)info->spool_events, " events"},
+        {only_if(!raw, "instructions"), only_if(!raw, "instructions"), UNIT_COUNT,
+         (double)info->instructions, ""},
+        {only_if(is_file, "file_bytes"), only_if(is_file, "size"), UNIT_COUNT, bytes, " bytes"},
+        {only_if(is_file, "bytes_per_event"), only_if(is_file, ""), UNIT_PER_EVENT,
+         events > 0 ? bytes / events : 0, ""},
+    };
+    USE(numbers);
 }
 
 /* ---- text ---- */
 
 static void line(const char *name, const char *text)
 {
-    if (text != NULL && *text != '\0') printf("%-16s %s\n", name, text);
-}
-
-static void line_number(const char *name, uint64_t number)
-{
-    printf("%-16s %" PRIu64 "\n", name, number);
+    if (text != NULL && *text != '\0') printf("%-*s %s\n", WIDTH, name, text);
 }
 
 static void print_start(const struct info *info)
@@ -52,80 +110,37 @@ static void print_kinds(const struct info *info)
                    100.0 * (double)info->by_kind[kind] / (double)info->events);
 }
 
-static void print_raw(const struct info *info)
-{
-    line_number("sequence numbers", info->sequences);
-    if (info->waits > 0)
-        printf("%-16s %" PRIu64 " times for a buffer, %.3f s in all\n", "waited", info->waits,
-               (double)info->waited_ns / 1e9);
-    if (info->lock_waits > 0)
-        printf("%-16s %" PRIu64 ", %.3f s in all\n", "lock waits", info->lock_waits,
-               (double)info->lock_waited_ns / 1e9);
-    if (info->taken_bytes > 0)
-        printf("%-16s %.1f MiB from it, %.1f MiB given back\n", "system memory",
-               (double)info->taken_bytes / MIB, (double)info->released_bytes / MIB);
-    line("spool", spool_texts[info->spool]);
-    if (info->spool == RAW_SPOOL_USED) line_number("  events", info->spool_events);
-}
-
 /* Without a version, the header was not there, and the spool had all there is. */
 static void print_format(const struct info *info)
 {
     char version[16] = "";
     if (info->version_major > 0)
         snprintf(version, sizeof version, " %u.%u", info->version_major, info->version_minor);
-    printf("%-16s %s%s%s%s\n", "format",
+    printf("%-*s %s%s%s%s\n", WIDTH, "format",
            info->format == STREAM_RAW ? "raw stream" : "instruction stream", version,
            info->has_addresses ? ", with addresses" : "", info->lz4 ? ", LZ4" : "");
 }
 
-/* What the recorder did not say is left out. */
-static void print_original(const struct original *original)
-{
-    if (original->has_usage)
-        printf("%-16s %.3f s user, %.3f s system\n", "processor time",
-               (double)original->user_ns / 1e9, (double)original->system_ns / 1e9);
-    if (original->peak_rss_bytes == 0) return;
-    printf("%-16s %.1f MiB", "peak RSS", (double)original->peak_rss_bytes / MIB);
-    if (original->has_usage)
-        printf(", of which the recorder's %.1f MiB", (double)original->recorder_bytes / MIB);
-    putchar('\n');
-}
-
 void info_print(const struct info *info, const char *path)
 {
-    printf("%-16s %s\n", "file", path);
+    struct numbers_text text = {stdout, WIDTH};
+    line("file", path);
     print_format(info);
     line("made from", info->source);
     line("which lacks", info->lacks);
     line("program", info->program);
     line("allocator", info->allocator);
     if (info->foreign_malloc != NULL && *info->foreign_malloc != '\0')
-        printf("%-16s malloc of this process is not ours: %s\n", "warning", info->foreign_malloc);
+        printf("%-*s malloc of this process is not ours: %s\n", WIDTH, "warning",
+               info->foreign_malloc);
     line("process", info->pid);
     line("recording", info->recording);
     print_start(info);
-    printf("%-16s %.3f s\n", "duration", (double)info->duration_ns / 1e9);
-    print_original(&info->original);
-    line_number("events", info->events);
+    info_times(info, numbers_print, &text);
     print_kinds(info);
-    line_number("failed", info->failed);
-    if (info->freed_twice > 0) line_number("freed twice", info->freed_twice);
-    line_number("threads", info->threads);
-    line_number("lanes", info->lanes);
-    if (info->live_is_known)
-        line_number("live at end", info->live_at_end);
-    else
-        line("live at end", "not known, as events are missing");
-    line_number("lost events", info->lost_events);
-    line_number("ticks", info->ticks);
-    if (info->format == STREAM_RAW)
-        print_raw(info);
-    else
-        line_number("instructions", info->instructions);
-    if (info->file_bytes > 0)
-        printf("%-16s %" PRIu64 " bytes, %.3f per event\n", "size", info->file_bytes,
-               bytes_per_event(info));
+    info_counts(info, numbers_print, &text);
+    if (!info->live_is_known) line("live at end", "not known, as events are missing");
+    if (info->format == STREAM_RAW) line("spool", spool_texts[info->spool]);
     line("end", info->ended);
 }
 
@@ -137,8 +152,9 @@ static void put_text(json_t *object, const char *key, const char *text)
     json_put_text(object, key, text != NULL ? text : "");
 }
 
-static void put_origin(json_t *object, const struct info *info)
+static json_t *json_info(const struct info *info)
 {
+    json_t *object = json_object();
     char version[32];
     snprintf(version, sizeof version, "%u.%u", info->version_major, info->version_minor);
     put_text(object, "format", info->format == STREAM_RAW ? "raw" : "instructions");
@@ -154,69 +170,12 @@ static void put_origin(json_t *object, const struct info *info)
         json_put_number(object, "pid", strtoull(info->pid, NULL, 10));
     put_text(object, "recording", info->recording);
     json_object_set_new(object, "start", json_real(info->start_s));
-}
-
-static void put_if(bool known, json_t *object, const char *key, uint64_t number)
-{
-    if (known)
-        json_put_number(object, key, number);
-    else
-        json_object_set_new(object, key, json_null());
-}
-
-static void put_original(json_t *object, const struct original *original)
-{
-    put_if(original->peak_rss_bytes > 0, object, "peak_rss_bytes", original->peak_rss_bytes);
-    put_if(original->has_usage, object, "recorder_bytes", original->recorder_bytes);
-    put_if(original->has_usage, object, "user_ns", original->user_ns);
-    put_if(original->has_usage, object, "system_ns", original->system_ns);
-}
-
-static void put_raw(json_t *object, const struct info *info)
-{
-    json_put_number(object, "sequence_numbers", info->sequences);
-    json_put_number(object, "waits", info->waits);
-    json_put_number(object, "waited_ns", info->waited_ns);
-    json_put_number(object, "lock_waits", info->lock_waits);
-    json_put_number(object, "lock_waited_ns", info->lock_waited_ns);
-    json_put_number(object, "taken_bytes", info->taken_bytes);
-    json_put_number(object, "released_bytes", info->released_bytes);
-    put_text(object, "spool", spool_names[info->spool]);
-    json_put_number(object, "spool_events", info->spool_events);
-}
-
-static void put_instructions(json_t *object, const struct info *info)
-{
-    json_put_number(object, "instructions", info->instructions);
-    json_put_number(object, "freed_twice", info->freed_twice);
-}
-
-static json_t *json_info(const struct info *info)
-{
-    json_t *object = json_object();
-    put_origin(object, info);
-    json_put_number(object, "duration_ns", info->duration_ns);
-    put_original(object, &info->original);
-    json_put_number(object, "events", info->events);
+    info_times(info, numbers_put, object);
     json_put_kinds(object, "by_kind", info->by_kind);
-    json_put_number(object, "failed", info->failed);
-    json_put_number(object, "threads", info->threads);
-    json_put_number(object, "lanes", info->lanes);
-    json_object_set_new(object, "live_at_end",
-                        info->live_is_known ? json_integer((json_int_t)info->live_at_end)
-                                            : json_null());
-    json_put_number(object, "lost_events", info->lost_events);
-    json_put_number(object, "ticks", info->ticks);
-    if (info->format == STREAM_RAW)
-        put_raw(object, info);
-    else
-        put_instructions(object, info);
+    info_counts(info, numbers_put, object);
+    if (info->format == STREAM_RAW) put_text(object, "spool", spool_names[info->spool]);
     json_object_set_new(object, "truncated", json_boolean(info->truncated));
     put_text(object, "end", info->ended);
-    if (info->file_bytes > 0) {
-        json_put_number(object, "file_bytes", info->file_bytes);
-        json_object_set_new(object, "bytes_per_event", json_real(bytes_per_event(info)));
-    }
     return object;
 }
 

@@ -36,28 +36,18 @@ const char *report_allocator(const struct report *report, char *to, size_t bytes
 
 /* ---- derived numbers ---- */
 
-uint64_t report_measured_events(const struct report *report)
+static uint64_t report_measured_events(const struct report *report)
 {
     uint64_t warmup = report->measurement.warmup_calls;
     return report->totals.calls > warmup ? report->totals.calls - warmup : 0;
 }
 
-double report_events_per_second(const struct report *report)
-{
-    uint64_t wall = report->measurement.wall_ns;
-    return wall > 0 ? (double)report_measured_events(report) * 1e9 / (double)wall : 0;
-}
-
-static double report_ns_per_event(const struct report *report)
-{
-    uint64_t events = report_measured_events(report);
-    return events > 0 ? (double)report->measurement.wall_ns / (double)events : 0;
-}
-
-double report_own_cost_ns(const struct report *report)
+static double report_own_cost_ns(const struct report *report)
 {
     const struct measurement *measured = &report->measurement;
-    if (!report->engine->calls_allocator) return report_ns_per_event(report);
+    const uint64_t events = report_measured_events(report);
+    if (!report->engine->calls_allocator)
+        return events > 0 ? (double)measured->wall_ns / (double)events : 0;
     return measured->own_calls > 0 ? (double)measured->own_ns / (double)measured->own_calls : -1;
 }
 
@@ -74,7 +64,7 @@ uint64_t report_unknown_frees(const struct report *report)
     return report->totals.unknown - report->totals.freed_twice;
 }
 
-double report_fragmentation(const struct report *report)
+static double report_fragmentation(const struct report *report)
 {
     const struct series *series = &report->series;
     if (series->peak_heap_bytes == 0) return -1;
@@ -88,14 +78,136 @@ double report_address_match(const struct report *report)
     return (double)check->matched / (double)check->checked;
 }
 
-/* ---- the table ---- */
+/* ---- numbers ---- */
 
-#define MIB (1024.0 * 1024.0)
+#define USE(numbers) use(of, numbers, sizeof(numbers) / sizeof *(numbers))
 
-static double mib(uint64_t bytes)
+static void report_time(const struct report *report, numbers_use *use, void *of)
 {
-    return (double)bytes / MIB;
+    const struct measurement *measured = &report->measurement;
+    const double events = (double)report_measured_events(report);
+    const double calls = report->totals.calls > 0 ? (double)report->totals.calls : 1;
+    const double wall_ns = (double)measured->wall_ns, elapsed_ns = (double)measured->elapsed_ns;
+    const double warmup = (double)measured->warmup_calls, releases = (double)report->releases;
+    const char *own = report->engine->calls_allocator ? "  the replay's own" : NULL;
+    char by[64];
+    snprintf(by, sizeof by, " times by %s", releases > 0 ? report->release_means : "");
+    const struct number numbers[] = {
+        {"measured_events", NULL, UNIT_COUNT, events, ""},
+        {"wall_seconds", "wall time", UNIT_SECONDS, wall_ns / 1e9, ""},
+        {NULL, "", UNIT_NS_EACH, events > 0 ? wall_ns / events : 0, ""},
+        {NULL, warmup > 0 ? "  warm-up" : NULL, UNIT_COUNT, warmup, " events, not in it"},
+        {"own_cost_ns_per_event", own, UNIT_NS_EACH, report_own_cost_ns(report), ""},
+        {"timing_seconds", NULL, UNIT_SECONDS, (double)measured->timing_ns / 1e9, ""},
+        {"releases", releases > 0 ? "  memory given back" : NULL, UNIT_COUNT, releases, by},
+        {"release_seconds", releases > 0 ? "" : NULL, UNIT_SECONDS,
+         (double)measured->release_ns / 1e9, " of it"},
+        {"events_per_second", "events per second", UNIT_RATE,
+         wall_ns > 0 ? events * 1e9 / wall_ns : 0, ""},
+        {"elapsed_seconds", "with reading", UNIT_SECONDS, elapsed_ns / 1e9, " elapsed"},
+        {NULL, "", UNIT_NS_EACH, elapsed_ns / calls, ""},
+        {"user_seconds", "processor time", UNIT_CPU, measured->user_seconds, " user"},
+        {"system_seconds", "", UNIT_CPU, measured->system_seconds, " system"},
+        {"reading_seconds", "", UNIT_CPU, measured->reading_seconds, " for reading ahead"},
+        {"minor_faults", "page faults", UNIT_COUNT, (double)measured->minor_faults, " minor"},
+        {"major_faults", "", UNIT_COUNT, (double)measured->major_faults, " major"},
+    };
+    USE(numbers);
 }
+
+static void report_calls(const struct report *report, numbers_use *use, void *of)
+{
+    const struct instruction_totals *totals = &report->totals;
+    const char *caches = report->engine->drain != NULL ? ""
+                         : report->cache_switching     ? ", with thread caches"
+                                                       : ", without thread caches";
+    const struct number numbers[] = {
+        {"thread_switches", "thread switches", UNIT_COUNT, (double)totals->lane_changes, caches},
+        {"threads", "threads", UNIT_COUNT, (double)totals->threads, ""},
+        {"busy_threads", NULL, UNIT_COUNT, number_known(report->busy_threads), ""},
+        {"ticks", NULL, UNIT_COUNT, (double)totals->ticks, ""},
+        {"realigned", report->realigned > 0 ? "realigned" : NULL, UNIT_COUNT,
+         (double)report->realigned, " (of alignments that the allocator refuses)"},
+        {"freed_twice", totals->freed_twice > 0 ? "freed twice" : NULL, UNIT_COUNT,
+         (double)totals->freed_twice, " (left out of the replay)"},
+        {"unknown_frees", NULL, UNIT_COUNT, (double)report_unknown_frees(report), ""},
+        {"lost_events", NULL, UNIT_COUNT, (double)totals->lost_events, ""},
+        {"live_at_end", "live at end", UNIT_COUNT, (double)totals->live, ""},
+        {"freed_at_end", NULL, UNIT_COUNT, (double)report->freed_at_end, ""},
+    };
+    USE(numbers);
+}
+
+static void report_memory(const struct report *report, numbers_use *use, void *of)
+{
+    const struct memory *memory = &report->memory;
+    const struct memory_look *waste = &memory->waste, *end = &memory->end;
+    const double live = (double)report->peak_live_bytes, rss = (double)report_net_rss_bytes(report);
+    const double heap = number_known((double)report->series.peak_heap_bytes);
+    const double base = (double)report->measurement.base_rss_bytes;
+    char by[64];
+    snprintf(by, sizeof by, " by %s", report->heap_source);
+    const struct number numbers[] = {
+        {"peak_live_bytes", "peak live", UNIT_BYTES, live, ""},
+        {"peak_net_rss_bytes", "peak RSS", UNIT_BYTES, rss, ""},
+        {"rss_per_live", "", UNIT_TIMES, live > 0 ? rss / live : -1, " peak live"},
+        {"fragmentation_at_peak_rss", "", UNIT_SHARE, memory_not_live(&memory->peak), " not live"},
+        {"most_not_live_bytes", "  most not live", UNIT_BYTES, (double)memory_not_live_bytes(waste),
+         ""},
+        {"fragmentation_most", "", UNIT_SHARE, memory_not_live(waste), " then"},
+        {"mean_net_rss_bytes", "  mean", UNIT_BYTES, memory_mean_bytes(memory),
+         " over the original's time"},
+        {"end_net_rss_bytes", "  at the end", UNIT_BYTES, (double)end->rss_bytes, ""},
+        {"end_live_bytes", "", UNIT_BYTES, (double)end->live_bytes, " live"},
+        {"not_given_back_bytes", NULL, UNIT_BYTES, (double)memory_not_live_bytes(end), ""},
+        {"own_rss_bytes", "  the replay's own", UNIT_BYTES, (double)memory->own_bytes,
+         ", not in it"},
+        {"looks", NULL, UNIT_COUNT, (double)memory->looks, ""},
+        {"peak_rss_bytes", NULL, UNIT_BYTES, (double)report->measurement.peak_rss_bytes, ""},
+        {"base_rss_bytes", NULL, UNIT_BYTES, base, ""},
+        {"peak_heap_bytes", "peak heap", UNIT_BYTES, heap, by},
+        {"fragmentation", "", UNIT_SHARE, report_fragmentation(report), " not live"},
+    };
+    USE(numbers);
+}
+
+/* What the recorder did not say is not known. */
+static void report_original(const struct report *report, numbers_use *use, void *of)
+{
+    const struct original *original = &report->original;
+    const bool usage = original->has_usage;
+    const double peak = number_known((double)original->peak_rss_bytes);
+    const double recorder = usage ? (double)original->recorder_bytes : 0;
+    const double net = number_known((double)original->net_bytes);
+    const double heap = number_known((double)report->series.original_peak_heap_bytes);
+    const double user = (double)original->user_ns / 1e9, system = (double)original->system_ns / 1e9;
+    const char *words = peak > 0 ? "the original had" : NULL, *also = peak > 0 ? "" : NULL;
+    const struct number numbers[] = {
+        {"original_peak_rss_bytes", words, UNIT_BYTES, peak, " peak RSS"},
+        {"original_recorder_bytes", also, UNIT_BYTES, number_known(recorder),
+         " of it the recorder's"},
+        {"original_peak_net_rss_bytes", NULL, UNIT_BYTES,
+         usage ? number_known(peak - recorder) : -1, ""},
+        {"original_mean_net_rss_bytes", NULL, UNIT_BYTES,
+         usage ? original_mean_bytes(original) : -1, ""},
+        {"original_end_net_rss_bytes", NULL, UNIT_BYTES, usage ? net : -1, ""},
+        {"original_peak_heap_bytes", also, UNIT_BYTES, heap, " peak heap"},
+        {"original_seconds", also, UNIT_SECONDS, (double)report->series.original_ns / 1e9, ""},
+        {"original_user_seconds", also, UNIT_CPU, usage ? user : -1, " user"},
+        {"original_system_seconds", also, UNIT_CPU, usage ? system : -1, " system"},
+    };
+    USE(numbers);
+}
+
+void report_numbers(const struct report *report, numbers_use *use, void *of)
+{
+    report_time(report, use, of);
+    report_calls(report, use, of);
+    report_memory(report, use, of);
+    report_original(report, use, of);
+}
+
+/* ---- the table ---- */
 
 static void print_kinds(const struct report *report, FILE *to)
 {
@@ -103,29 +215,6 @@ static void print_kinds(const struct report *report, FILE *to)
         if (report->totals.by_kind[kind] > 0)
             fprintf(to, "  %-20s %" PRIu64 "%s\n", call_names[kind], report->totals.by_kind[kind],
                     report_how(report, kind));
-}
-
-static void print_time(const struct report *report, FILE *to)
-{
-    const struct measurement *measured = &report->measurement;
-    double calls = report->totals.calls > 0 ? (double)report->totals.calls : 1;
-    double own_ns = report_own_cost_ns(report);
-    fprintf(to, "%-22s %.6f s, %.2f ns per event\n", "wall time", (double)measured->wall_ns / 1e9,
-            report_ns_per_event(report));
-    if (measured->warmup_calls > 0)
-        fprintf(to, "%-22s %" PRIu64 " events, not in it\n", "  warm-up", measured->warmup_calls);
-    if (own_ns >= 0 && report->engine->calls_allocator)
-        fprintf(to, "%-22s %.2f ns per event\n", "  the replay's own", own_ns);
-    if (report->releases > 0)
-        fprintf(to, "%-22s %" PRIu64 " times by %s, %.6f s of it\n", "  memory given back",
-                report->releases, report->release_means, (double)measured->release_ns / 1e9);
-    fprintf(to, "%-22s %.0f\n", "events per second", report_events_per_second(report));
-    fprintf(to, "%-22s %.6f s elapsed, %.2f ns per event\n", "with reading",
-            (double)measured->elapsed_ns / 1e9, (double)measured->elapsed_ns / calls);
-    fprintf(to, "%-22s %.3f s user, %.3f s system, %.3f s for reading ahead\n", "processor time",
-            measured->user_seconds, measured->system_seconds, measured->reading_seconds);
-    fprintf(to, "%-22s %" PRIu64 " minor, %" PRIu64 " major\n", "page faults",
-            measured->minor_faults, measured->major_faults);
 }
 
 /* Below the step of the clock, a sample says no more than that. */
@@ -168,64 +257,6 @@ static void print_latency(const struct report *report, FILE *to)
             step_ns, (double)latency->overhead * latency->ns_per_tick);
 }
 
-/* A word where resident memory is less than what live objects asked for. */
-static void print_too_small(const struct report *report, uint64_t rss, uint64_t live, FILE *to)
-{
-    enum touch touch = report->options->policy.touch;
-    if (!report->engine->calls_allocator || !report_is_below_live(rss, live)) return;
-    fprintf(to, "%-22s %s\n", "",
-            touch == TOUCH_NONE || touch == TOUCH_LINE
-                ? "less than that: pages that nobody wrote to are not resident (--touch)"
-                : "less than that: memory was swapped out, or never all live objects were there");
-}
-
-static void print_rss(const struct report *report, FILE *to)
-{
-    const struct memory *memory = &report->memory;
-    uint64_t live = report->peak_live_bytes, rss = report_net_rss_bytes(report);
-    double mean = memory_mean_bytes(memory);
-    fprintf(to, "%-22s %.1f MiB\n", "peak live", mib(live));
-    fprintf(to, "%-22s %.1f MiB", "peak RSS", mib(rss));
-    fprintf(to, live > 0 ? ", %.2f times peak live\n" : "\n", (double)rss / (double)live);
-    print_too_small(report, rss, live, to);
-    if (mean >= 0) fprintf(to, "%-22s %.1f MiB over the original's time\n", "  mean", mean / MIB);
-    fprintf(to, "%-22s %.1f MiB, with %.1f MiB live\n", "  at the end", mib(memory->end.rss_bytes),
-            mib(memory->end.live_bytes));
-    print_too_small(report, memory->end.rss_bytes, memory->end.live_bytes, to);
-    if (report->engine->calls_allocator && memory_not_live(&memory->peak) >= 0)
-        fprintf(to, "%-22s %.0f %% at the peak; at most %.1f MiB, %.0f %% then\n", "  not live",
-                memory_not_live(&memory->peak) * 100, mib(memory_not_live_bytes(&memory->waste)),
-                memory_not_live(&memory->waste) * 100);
-    fprintf(to, "%-22s %.1f MiB, not in it\n", "  the replay's own", mib(memory->own_bytes));
-}
-
-static void print_original(const struct report *report, FILE *to)
-{
-    const struct original *original = &report->original;
-    if (original->peak_rss_bytes == 0) return;
-    fprintf(to, "%-22s %.1f MiB peak RSS", "the original had",
-            mib(original_net_bytes(original->peak_rss_bytes, original->recorder_bytes)));
-    if (original->has_usage)
-        fprintf(to, " without the recorder's %.1f", mib(original->recorder_bytes));
-    fprintf(to, ", %.1f MiB peak heap, %.3f s", mib(report->series.original_peak_heap_bytes),
-            (double)original->now_ns / 1e9);
-    if (original->has_usage)
-        fprintf(to, ", %.3f s of processor time",
-                (double)(original->user_ns + original->system_ns) / 1e9);
-    fputc('\n', to);
-}
-
-static void print_memory(const struct report *report, FILE *to)
-{
-    const struct series *series = &report->series;
-    print_rss(report, to);
-    if (series->peak_heap_bytes > 0)
-        fprintf(to, "%-22s %.1f MiB by %s, %.0f %% of it not live\n", "peak heap",
-                mib(series->peak_heap_bytes), report->heap_source,
-                report_fragmentation(report) * 100);
-    print_original(report, to);
-}
-
 static void print_user(FILE *to, uint64_t user)
 {
     if (user > 0)
@@ -254,54 +285,36 @@ static void print_addresses(const struct report *report, FILE *to)
     }
 }
 
-/* Of what the table does not say by itself. */
 static void print_warnings(const struct report *report, FILE *to)
 {
     struct warning warnings[WARNINGS_MAX];
     unsigned count = warnings_find(report, warnings);
     for (unsigned i = 0; i < count; i++)
-        if (strcmp(warnings[i].key, "rss_below_live") != 0 &&
-            strcmp(warnings[i].key, "lost_events") != 0)
-            fprintf(to, "%-22s %s\n", "warning", warnings[i].text);
+        fprintf(to, "%-22s %s\n", "warning", warnings[i].text);
 }
 
 void report_print(const struct report *report, FILE *to)
 {
-    const struct instruction_totals *totals = &report->totals;
+    struct numbers_text text = {to, 22};
     char allocator[160];
 
     fprintf(to, "%-22s %s\n", "engine", report->engine->name);
     fprintf(to, "%-22s %s\n", "allocator", report_allocator(report, allocator, sizeof allocator));
     if (report->engine->calls_allocator)
         fprintf(to, "%-22s %s\n", "  from", report->allocator->path);
+    if (report->caches != NULL && report->caches[0] != '\0')
+        fprintf(to, "%-22s %s\n", "thread caches", report->caches);
     if (report->status != REPORT_COMPLETE)
         fprintf(to, "%-22s %s\n", "status", report_status_names[report->status]);
     else if (report->limited)
         fprintf(to, "%-22s ended by --limit\n", "status");
     else if (report->recording != INSTRUCTION_STATUS_COMPLETE)
         fprintf(to, "%-22s %s\n", "recording", report_recording_names[report->recording]);
-    fprintf(to, "%-22s %" PRIu64 "\n", "events", totals->calls);
+    fprintf(to, "%-22s %" PRIu64 "\n", "events", report->totals.calls);
     print_kinds(report, to);
-    print_time(report, to);
+    report_numbers(report, numbers_print, &text);
     print_latency(report, to);
-    fprintf(to, "%-22s %" PRIu64 "%s\n", "thread switches", totals->lane_changes,
-            report->engine->drain != NULL ? ""
-            : report->cache_switching     ? ", with thread caches"
-                                          : ", without thread caches");
-    if (report->caches != NULL && report->caches[0] != '\0')
-        fprintf(to, "%-22s %s\n", "thread caches", report->caches);
-    fprintf(to, "%-22s %" PRIu64 "\n", "threads", totals->threads);
-    fprintf(to, "%-22s %" PRIu64 "\n", "live at end", totals->live);
-    print_memory(report, to);
     print_addresses(report, to);
-    if (report->realigned > 0)
-        fprintf(to, "%-22s %" PRIu64 " (of alignments that the allocator refuses)\n", "realigned",
-                report->realigned);
-    if (totals->freed_twice > 0)
-        fprintf(to, "%-22s %" PRIu64 " (left out of the replay)\n", "freed twice",
-                totals->freed_twice);
-    if (totals->lost_events > 0)
-        fprintf(to, "%-22s %" PRIu64 "\n", "lost events", totals->lost_events);
     print_warnings(report, to);
 }
 

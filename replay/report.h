@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "common/numbers.h"
 #include "common/original.h"
 #include "postprocess/instruction_reader.h"
 #include "replay/address_check.h"
@@ -56,12 +57,8 @@ bool report_write_csv(const struct report *report, const char *prefix, struct er
 
 /* ---- what the table and JSON have in common ---- */
 
-/* Events of the measured part, and how many of them a second. */
-uint64_t report_measured_events(const struct report *report);
-double report_events_per_second(const struct report *report);
-
-/* What replaying an event costs without the allocator; negative when that was not measured. */
-double report_own_cost_ns(const struct report *report);
+/* Hands out the numbers that both have. */
+void report_numbers(const struct report *report, numbers_use *use, void *of);
 
 /* Frees and reallocs of objects whose allocation is not known, but for those freed twice. */
 uint64_t report_unknown_frees(const struct report *report);
@@ -75,10 +72,6 @@ static inline bool report_is_below_live(uint64_t rss_bytes, uint64_t live_bytes)
 /* Peak RSS without what the replay takes by itself: the most at a look, or more if the system saw
  * more in between. */
 uint64_t report_net_rss_bytes(const struct report *report);
-
-/* The share of the heap, when it was largest, that no live object had asked for; negative when that
- * is not known. */
-double report_fragmentation(const struct report *report);
 
 /* The share of objects that came to lie where they lay in the original; negative when that was not
  * asked for. */

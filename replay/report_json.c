@@ -23,12 +23,6 @@ static void set_real(json_t *object, const char *key, double value)
     json_object_set_new(object, key, json_real(value));
 }
 
-/* Sizes of memory that nobody knows are 0 here and null there. */
-static void set_bytes_if_known(json_t *object, const char *key, uint64_t bytes)
-{
-    json_object_set_new(object, key, bytes > 0 ? json_integer((json_int_t)bytes) : json_null());
-}
-
 /* Shares and costs that were not measured are negative here and null there. */
 static void set_real_if_known(json_t *object, const char *key, double value)
 {
@@ -133,82 +127,14 @@ static json_t *report_latency(const struct report *report)
     return kinds;
 }
 
-static void report_set_time(json_t *object, const struct report *report)
+static void report_set_latency(json_t *object, const struct report *report)
 {
-    const struct measurement *measured = &report->measurement;
-    json_put_number(object, "measured_events", report_measured_events(report));
-    set_real(object, "events_per_second", report_events_per_second(report));
-    set_real(object, "wall_seconds", (double)measured->wall_ns / 1e9);
-    set_real(object, "timing_seconds", (double)measured->timing_ns / 1e9);
-    set_real(object, "elapsed_seconds", (double)measured->elapsed_ns / 1e9);
-    set_real(object, "user_seconds", measured->user_seconds);
-    set_real(object, "system_seconds", measured->system_seconds);
-    set_real(object, "reading_seconds", measured->reading_seconds);
-    json_put_number(object, "minor_faults", measured->minor_faults);
-    json_put_number(object, "major_faults", measured->major_faults);
-    set_real_if_known(object, "own_cost_ns_per_event", report_own_cost_ns(report));
+    const struct latency *latency = &report->latency;
     json_object_set_new(object, "latency", report_latency(report));
-    set_real(object, "latency_ns_per_tick", report->latency.ns_per_tick);
-    json_put_text(object, "latency_clock", report->latency.tsc ? "tsc" : "clock_gettime");
-    set_real(object, "latency_resolution_ns",
-             (double)report->latency.resolution * report->latency.ns_per_tick);
-    set_real(object, "latency_overhead_ns",
-             (double)report->latency.overhead * report->latency.ns_per_tick);
-}
-
-static void report_set_looks(json_t *object, const struct report *report)
-{
-    const struct memory *memory = &report->memory;
-    double mean = memory_mean_bytes(memory);
-    json_put_number(object, "own_rss_bytes", memory->own_bytes);
-    json_put_number(object, "peak_net_rss_bytes", report_net_rss_bytes(report));
-    json_object_set_new(object, "mean_net_rss_bytes",
-                        mean >= 0 ? json_integer((json_int_t)mean) : json_null());
-    json_put_number(object, "end_net_rss_bytes", memory->end.rss_bytes);
-    json_put_number(object, "end_live_bytes", memory->end.live_bytes);
-    json_put_number(object, "not_given_back_bytes", memory_not_live_bytes(&memory->end));
-    set_real_if_known(object, "fragmentation_at_peak_rss", memory_not_live(&memory->peak));
-    set_real_if_known(object, "fragmentation_most", memory_not_live(&memory->waste));
-    json_put_number(object, "most_not_live_bytes", memory_not_live_bytes(&memory->waste));
-    json_put_number(object, "looks", memory->looks);
-}
-
-static void report_set_memory(json_t *object, const struct report *report)
-{
-    const struct measurement *measured = &report->measurement;
-    const struct series *series = &report->series;
-    uint64_t live = report->peak_live_bytes;
-    json_put_number(object, "peak_live_bytes", live);
-    json_put_number(object, "peak_rss_bytes", measured->peak_rss_bytes);
-    report_set_looks(object, report);
-    json_put_number(object, "base_rss_bytes", measured->base_rss_bytes);
-    set_bytes_if_known(object, "peak_heap_bytes", series->peak_heap_bytes);
-    json_put_text(object, "heap_source", report->heap_source);
-    set_real_if_known(object, "rss_per_live",
-                      live > 0 ? (double)report_net_rss_bytes(report) / (double)live : -1);
-    double fragmentation = report_fragmentation(report);
-    json_object_set_new(object, "fragmentation",
-                        series->peak_heap_bytes > 0 ? json_real(fragmentation) : json_null());
-}
-
-static void report_set_original(json_t *object, const struct report *report)
-{
-    const struct original *original = &report->original;
-    uint64_t peak = original->peak_rss_bytes;
-    bool known = original->has_usage;
-    set_bytes_if_known(object, "original_peak_rss_bytes", peak);
-    set_bytes_if_known(object, "original_recorder_bytes", known ? original->recorder_bytes : 0);
-    set_bytes_if_known(object, "original_peak_net_rss_bytes",
-                       known ? original_net_bytes(peak, original->recorder_bytes) : 0);
-    set_real_if_known(object, "original_mean_net_rss_bytes",
-                      known ? original_mean_bytes(original) : -1);
-    set_bytes_if_known(object, "original_end_net_rss_bytes", known ? original->net_bytes : 0);
-    set_real_if_known(object, "original_user_seconds",
-                      known ? (double)original->user_ns / 1e9 : -1);
-    set_real_if_known(object, "original_system_seconds",
-                      known ? (double)original->system_ns / 1e9 : -1);
-    set_bytes_if_known(object, "original_peak_heap_bytes", report->series.original_peak_heap_bytes);
-    set_real(object, "original_seconds", (double)report->series.original_ns / 1e9);
+    json_put_text(object, "latency_clock", latency->tsc ? "tsc" : "clock_gettime");
+    set_real(object, "latency_ns_per_tick", latency->ns_per_tick);
+    set_real(object, "latency_resolution_ns", (double)latency->resolution * latency->ns_per_tick);
+    set_real(object, "latency_overhead_ns", (double)latency->overhead * latency->ns_per_tick);
 }
 
 static json_t *report_mismatches(const struct address_check *check)
@@ -273,25 +199,11 @@ static json_t *report_json(const struct report *report)
     json_put_number(object, "events", totals->calls);
     json_put_kinds(object, "by_kind", report->totals.by_kind);
     json_object_set_new(object, "substituted", report_substituted_list(report));
-    report_set_time(object, report);
-    json_put_number(object, "thread_switches", totals->lane_changes);
-    json_put_number(object, "threads", totals->threads);
-    json_object_set_new(object, "busy_threads",
-                        report->busy_threads > 0 ? json_integer(report->busy_threads)
-                                                 : json_null());
-    json_put_number(object, "ticks", totals->ticks);
-    json_put_number(object, "lost_events", totals->lost_events);
-    json_put_number(object, "freed_twice", totals->freed_twice);
-    json_put_number(object, "unknown_frees", report_unknown_frees(report));
-    json_put_number(object, "realigned", report->realigned);
-    json_put_number(object, "releases", report->releases);
+    report_set_latency(object, report);
+    report_numbers(report, numbers_put, object);
+    json_put_text(object, "heap_source", report->heap_source);
     json_put_text(object, "release_means",
                   report->release_means != NULL ? report->release_means : "");
-    set_real(object, "release_seconds", (double)report->measurement.release_ns / 1e9);
-    json_put_number(object, "freed_at_end", report->freed_at_end);
-    json_put_number(object, "live_at_end", totals->live);
-    report_set_memory(object, report);
-    report_set_original(object, report);
     report_set_addresses(object, report);
     json_object_set_new(object, "warnings", report_warnings(report));
     return object;

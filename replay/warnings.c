@@ -104,10 +104,13 @@ unsigned warnings_find(const struct report *report, struct warning warnings[WARN
     const bool calls = report->engine->calls_allocator;
     const uint64_t rss = report_net_rss_bytes(report), unknown = report_unknown_frees(report);
     struct list list = {.warnings = warnings};
-    if (calls && report_is_below_live(rss, report->peak_live_bytes))
-        add(&list, "rss_below_live", "peak RSS is less than live objects asked for");
-    else if (calls && report_is_below_live(end->rss_bytes, end->live_bytes))
-        add(&list, "rss_below_live", "RSS at the end is less than live objects asked for");
+    const bool at_peak = report_is_below_live(rss, report->peak_live_bytes);
+    if (calls && (at_peak || report_is_below_live(end->rss_bytes, end->live_bytes)))
+        add(&list, "rss_below_live", "%s is less than live objects asked for: %s",
+            at_peak ? "peak RSS" : "RSS at the end",
+            is_lacking(report, LACK_TOUCH)
+                ? "pages that nobody wrote to are not resident (--touch)"
+                : "memory was swapped out, or never all live objects were there");
     if (totals->calls < EVENTS_FEW)
         add(&list, "few_events", "fewer than %u calls say more about the start of a program",
             EVENTS_FEW);

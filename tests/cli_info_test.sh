@@ -30,7 +30,7 @@ memory_and_time() {
         sample "$name"
         exits 0 info --json j "$name" &&
             prints '^processor time  *0.012 s user, 0.003 s system$' &&
-            prints "^peak RSS  *9.0 MiB, of which the recorder's 2.0 MiB\$" &&
+            prints "^peak RSS  *9.0 MiB, 2.0 MiB of it the recorder's\$" &&
             json j 'j.values_at("peak_rss_bytes", "recorder_bytes", "user_ns", "system_ns") ==
                         [9_437_184, 2_097_152, 12_000_000, 3_000_000]' || return 1
     done

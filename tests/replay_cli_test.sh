@@ -331,7 +331,7 @@ check "the largest live size of a row is the peak or less" eval \
         "$(value peak_live_bytes)" ]'
 check "the original's memory" eval \
     'has original_peak_rss_bytes 18874368 && has original_recorder_bytes 1048576 &&
-    has original_peak_net_rss_bytes 17825792 && has original_mean_net_rss_bytes 15728640.0 &&
+    has original_peak_net_rss_bytes 17825792 && has original_mean_net_rss_bytes 15728640 &&
     has original_end_net_rss_bytes 15728640'
 check "the original's memory in each row" \
     [ "$(cut -d, -f11 "$scratch/csv.series.csv" | sort -u | tr '\n' ' ')" = \
@@ -369,7 +369,8 @@ check "the most that was not live is no more than the peak" below most_not_live_
     "$(value peak_net_rss_bytes)"
 run --touch=none --json="$scratch/json" "$scratch/idle"
 check "RSS below live bytes is not printed without a word" both \
-    '^peak RSS .* 0\.[0-9]* times' '^  *less than that: pages that nobody wrote to'
+    '^peak RSS .* 0\.[0-9]* times' \
+    '^warning  *peak RSS is less .*: pages that nobody wrote to'
 if [ -z "$sanitized" ] && [ -z "$with_cxx" ]; then
     net() { # net LIBRARY
         LD_PRELOAD=$1 "$replay" -q --json="$scratch/json" "$scratch/churn" 2>"$scratch/err"

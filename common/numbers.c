@@ -1,0 +1,48 @@
+#include "common/numbers.h"
+
+#include <jansson.h>
+
+static const struct {
+    double part; /* what is 1 in the text */
+    int decimals;
+    const char *name;
+} units[] = {
+    [UNIT_COUNT] = {1, 0, ""},
+    [UNIT_BYTES] = {1024 * 1024, 1, " MiB"},
+    [UNIT_NS] = {1e9, 3, " s"},
+    [UNIT_SECONDS] = {1, 6, " s"},
+    [UNIT_PER_EVENT] = {1, 3, " per event"},
+    [UNIT_CPU] = {1, 3, " s"},
+    [UNIT_RATE] = {1, 0, ""},
+    [UNIT_NS_EACH] = {1, 2, " ns per event"},
+    [UNIT_SHARE] = {0.01, 1, " %"},
+    [UNIT_TIMES] = {1, 2, " times"},
+};
+
+void numbers_print(void *of, const struct number *numbers, size_t count)
+{
+    const struct numbers_text *text = of;
+    const char *end = "";
+    for (const struct number *one = numbers; one < numbers + count; one++) {
+        if (one->words == NULL || one->value < 0) continue;
+        if (one->words[0] != '\0')
+            fprintf(text->to, "%s%-*s ", end, text->width, one->words);
+        else
+            fputs(", ", text->to);
+        fprintf(text->to, "%.*f%s%s", units[one->unit].decimals, one->value / units[one->unit].part,
+                units[one->unit].name, one->after);
+        end = "\n";
+    }
+    fputs(end, text->to);
+}
+
+void numbers_put(void *of, const struct number *numbers, size_t count)
+{
+    for (const struct number *one = numbers; one < numbers + count; one++) {
+        if (one->key == NULL) continue;
+        json_t *value = one->value < 0             ? json_null()
+                        : one->unit < UNIT_SECONDS ? json_integer((json_int_t)one->value)
+                                                   : json_real(one->value);
+        json_object_set_new(of, one->key, value);
+    }
+}

@@ -1,0 +1,55 @@
+/* numbers - the numbers of a report, each said once: for the text that people read, and for JSON.
+ *
+ *   {"peak_net_rss_bytes", "peak RSS", UNIT_BYTES, 4718592, ""},
+ *   {"rss_per_live", "", UNIT_TIMES, 1.25, " peak live"}
+ *       text   peak RSS               4.5 MiB, 1.25 times peak live
+ *       JSON   "peak_net_rss_bytes": 4718592, "rss_per_live": 1.25
+ *
+ * A function that lists numbers hands them to numbers_print() or numbers_put() through `use`. */
+#ifndef MALLOCTAPE_NUMBERS_H
+#define MALLOCTAPE_NUMBERS_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+enum number_unit {
+    UNIT_COUNT,   /* whole */
+    UNIT_BYTES,   /* in the text MiB */
+    UNIT_NS,      /* whole nanoseconds; in the text seconds */
+    UNIT_SECONDS, /* from here on with a fraction */
+    UNIT_CPU,     /* seconds of a processor */
+    UNIT_NS_EACH, /* nanoseconds per event */
+    UNIT_PER_EVENT,
+    UNIT_RATE,  /* in the text without its fraction */
+    UNIT_SHARE, /* of 1; in the text per cent */
+    UNIT_TIMES
+};
+
+struct number {
+    const char *key;   /* in JSON; NULL: not there */
+    const char *words; /* in the text; "": goes on with the line; NULL: not there */
+    enum number_unit unit;
+    double value;      /* below 0: not known, which is null in JSON and not in the text */
+    const char *after; /* what follows it in the text */
+};
+
+typedef void numbers_use(void *of, const struct number *numbers, size_t count);
+
+/* Of bytes or the like, of which 0 means that nobody knows. */
+static inline double number_known(double value)
+{
+    return value > 0 ? value : -1;
+}
+
+struct numbers_text {
+    FILE *to;
+    int width; /* of the words */
+};
+
+/* `of`: a struct numbers_text. The first number that is known begins a line. */
+void numbers_print(void *of, const struct number *numbers, size_t count);
+
+/* `of`: a JSON object (json_t). */
+void numbers_put(void *of, const struct number *numbers, size_t count);
+
+#endif
