@@ -21,8 +21,14 @@ extern "C" {
 
 /* A file of the source as the string `name`. The assembler puts it in, which no dependency tracking
  * sees: a Makefile.inc says that the object depends on the file. */
-#define PAGE_EMBED(name, file)                                                         \
-    __asm__(".section .rodata\n" #name ":\n.incbin \"" file "\"\n.byte 0\n.previous"); \
+#define PAGE_EMBED(name, file) PAGE_EMBED_INCLUDING(name, ".incbin \"" file "\"\n")
+
+/* The same of two files, one after the other. */
+#define PAGE_EMBED_BOTH(name, first, second) \
+    PAGE_EMBED_INCLUDING(name, ".incbin \"" first "\"\n.incbin \"" second "\"\n")
+
+#define PAGE_EMBED_INCLUDING(name, lines)                                 \
+    __asm__(".section .rodata\n" #name ":\n" lines ".byte 0\n.previous"); \
     extern const char name[] __asm__(#name)
 
 /* What stands for @NAME@ in the main part. */

@@ -40,4 +40,7 @@ void change_print(const struct change *change, FILE *to);
 /* A new object. */
 json_t *change_json(const struct change *change);
 
+/* A page with charts. False: `why` says what is missing or cannot be written. */
+bool change_page_write(const struct change *change, const char *path, char *why, size_t why_bytes);
+
 #endif

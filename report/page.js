@@ -1,98 +1,38 @@
-// ---- words ----
-
-const UNITS = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
-
-function bytesText(bytes) {
-  let unit = 0;
-  let number = bytes;
-  for (; number >= 1024 && unit < UNITS.length - 1; unit += 1) number /= 1024;
-  return bytes === 1 ? '1 byte' : `${unit === 0 ? number : round(number)} ${UNITS[unit]}`;
-}
-
-const countText = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ' ');
-const share = (part, whole) => (whole > 0 ? `${round(100 * part / whole)} %` : '');
-const sum = (numbers) => numbers.reduce((all, one) => all + one, 0);
-
-// The unit in which a column of bytes is drawn, and what it is in bytes.
-function unitFor(numbers) {
-  const most = Math.max(...numbers, 1);
-  const at = Math.min(Math.floor(Math.log2(most) / 10), UNITS.length - 1);
-  return { name: UNITS[at], bytes: 1024 ** at };
-}
-
-// A table { column: [...] } as rows of the columns wanted.
-const rowsOf = (columns, ...keys) => columns[keys[0]]
-  .map((_, i) => keys.map((key) => columns[key][i]));
-
 // ---- over time ----
 
 const time = data.timeline;
-const seconds = time.end_ns.map((ns) => ns / 1e9);
+const seconds = secondsOf(time);
 const steps = seconds.map((end, i) => end - (i > 0 ? seconds[i - 1] : 0));
-
-function timeChart(unit, lines) {
-  const datasets = lines.map(({ label, values, at, fill }) => ({ label, pointRadius: 0, fill,
-    data: values.map((y, i) => ({ x: seconds[i], y })), ...lineStyle(palette(at), at) }));
-  return { type: 'line', data: { datasets },
-    options: chartOptions({ parsing: false, normalized: true,
-      interaction: { mode: 'nearest', axis: 'x', intersect: false },
-      scales: { x: axis('seconds since recording began', { type: 'linear' }),
-        y: axis(unit, { beginAtZero: true }) } }) };
-}
 
 function memory() {
   const unit = unitFor([...time.rss_bytes, ...time.heap_bytes, ...time.most_live_bytes]);
-  const scaled = (key) => time[key].map((value) => (value > 0 ? value / unit.bytes : null));
-  return timeChart(unit.name, [
-    { label: 'alive, as asked for', values: scaled('most_live_bytes'), at: 0 },
-    { label: 'heap', values: scaled('heap_bytes'), at: 1 },
-    { label: 'RSS of the program', values: scaled('rss_bytes'), at: 3 },
-  ].filter((line) => line.values.some((value) => value !== null)));
+  const line = (label, key, at) => ({ label, seconds, at,
+    values: time[key].map((value) => (value > 0 ? value / unit.bytes : null)) });
+  return timeChart(unit.name, [line('alive, as asked for', 'most_live_bytes', 0),
+    line('heap', 'heap_bytes', 1), line('RSS of the program', 'rss_bytes', 3)]);
 }
 
 function rate() {
-  const each = (key) => time[key].map((value, i) => (steps[i] > 0 ? value / steps[i] : null));
-  return timeChart('per second', [
-    { label: 'objects made', values: each('made'), at: 0 },
-    { label: 'objects ended', values: each('ended'), at: 1 },
-    { label: 'of both, by reallocs', values: each('reallocs'), at: 2 },
-  ]);
-}
-
-// A hundred rows are enough to read.
-function timeTable(...keys) {
-  const every = Math.ceil(seconds.length / 100);
-  return seconds.map((end, i) => [round(end, 5), ...keys.map((key) => time[key][i])])
-    .filter((_, i) => i % every === 0);
+  const line = (label, key, at) => ({ label, seconds, at,
+    values: time[key].map((value, i) => (steps[i] > 0 ? value / steps[i] : null)) });
+  return timeChart('per second', [line('objects made', 'made', 0), line('objects ended', 'ended', 1),
+    line('of both, by reallocs', 'reallocs', 2)]);
 }
 
 // ---- sizes ----
 
 const { sizes } = data;
-const powers = (from, to) => Array.from({ length: Math.max(to - from + 1, 1) }, (_, i) => from + i);
-const magnitude = (size) => (size > 0 ? Math.floor(Math.log2(size)) + 1 : 0);
-
-// By the magnitude of the size: what one column adds up to.
-function byMagnitude(key) {
-  // Not as arguments of Math.max(): there may be more sizes than a call takes.
-  const most = sizes.size.reduce((all, size) => Math.max(all, magnitude(size)), 0);
-  const totals = powers(0, most).map(() => 0);
-  sizes.size.forEach((size, i) => { totals[magnitude(size)] += sizes[key][i]; });
-  return totals;
-}
-
-const magnitudeText = (at) => (at === 0 ? '0' : bytesText(2 ** (at - 1)));
-const magnitudes = () => byMagnitude('made').map((_, at) => magnitudeText(at));
+const bySizes = Object.fromEntries(['made', 'bytes', 'peak_bytes']
+  .map((key) => [key, byMagnitude(sizes, 'size', key)]));
+const magnitudes = bySizes.made.map((_, at) => magnitudeText(at));
 
 function sizesChart() {
-  const bars = (label, key, whole, at) => ({ label, backgroundColor: palette(at),
-    data: byMagnitude(key).map((value) => 100 * value / Math.max(whole, 1)) });
-  return { type: 'bar', data: { labels: magnitudes(), datasets: [
-    bars('of all objects', 'made', data.made, 0),
+  const bars = (label, key, whole, at) => ({ label, at,
+    data: bySizes[key].map((value) => 100 * value / Math.max(whole, 1)) });
+  return standingBars(magnitudes, [bars('of all objects', 'made', data.made, 0),
     bars('of all bytes asked for', 'bytes', data.bytes, 1),
-    bars('of the bytes at the peak', 'peak_bytes', data.peak.bytes, 2)] },
-  options: chartOptions({ scales: { x: axis('size: from so much to less than twice as much'),
-    y: axis('per cent', { beginAtZero: true }) } }) };
+    bars('of the bytes at the peak', 'peak_bytes', data.peak.bytes, 2)],
+  'size: from so much to less than twice as much', 'per cent');
 }
 
 function largest(key, count = 15) {
@@ -100,19 +40,15 @@ function largest(key, count = 15) {
     .sort((a, b) => sizes[key][b] - sizes[key][a]).slice(0, count);
 }
 
-const sizeText = (i) => (sizes.highest[i] > sizes.size[i]
-  ? `${countText(sizes.size[i])}..` : countText(sizes.size[i]));
+const textOfSize = (i) => sizeText(sizes.size[i], sizes.highest[i]);
 
 function topChart(key, at, whole, unit) {
   const entries = largest(key);
-  return { type: 'bar', data: { labels: entries.map(sizeText), datasets: [
-    { data: entries.map((i) => 100 * sizes[key][i] / whole), backgroundColor: palette(at) }] },
-  options: chartOptions({ indexAxis: 'y', plugins: { legend: { display: false } },
-    scales: { x: axis(unit, { beginAtZero: true }),
-      y: { ...axis('bytes'), ticks: { autoSkip: false } } } }) };
+  return lyingBars(entries.map(textOfSize), entries.map((i) => 100 * sizes[key][i] / whole),
+    palette(at), unit);
 }
 
-const topTable = (key, text) => largest(key, 100).map((i) => [sizeText(i), text(sizes[key][i])]);
+const topTable = (key, text) => largest(key, 100).map((i) => [textOfSize(i), text(sizes[key][i])]);
 
 // ---- heat maps: points as large as a cell, the darker the more ----
 
@@ -164,16 +100,13 @@ function agesChart() {
   const bars = (label, key, at) => {
     const totals = powers(0, pieces - 1).map(() => 0);
     ages.piece.forEach((piece, i) => {
-      totals[Math.min(Math.floor(piece / width), pieces - 1)] += ages[key][i];
+      totals[Math.min(Math.floor(piece / width), pieces - 1)] += ages[key][i] / unit.bytes;
     });
-    return { label, backgroundColor: palette(at), data: totals.map((value) => value / unit.bytes) };
+    return { label, at, data: totals };
   };
-  const at = (piece) => countText(piece * width * ages.calls_per_piece);
-  return { type: 'bar', data: { labels: powers(0, pieces - 1).map(at),
-    datasets: [bars('alive at the peak', 'peak_bytes', 0),
-      bars('alive at the end', 'end_bytes', 1)] },
-  options: chartOptions({ scales: { x: axis('made by the calls from this one on'),
-    y: axis(unit.name, { beginAtZero: true }) } }) };
+  return standingBars(powers(0, pieces - 1).map((i) => countText(i * width * ages.calls_per_piece)),
+    [bars('alive at the peak', 'peak_bytes', 0), bars('alive at the end', 'end_bytes', 1)],
+    'made by the calls from this one on', unit.name);
 }
 
 // ---- rounding ----
@@ -250,12 +183,8 @@ function mapChart(moment) {
 function blameChart(moment) {
   const blames = moment.sparse.by_size;
   const unit = unitFor(blames.map((one) => one.kept_bytes));
-  return { type: 'bar', data: { labels: blames.map((one) => countText(one.size)),
-    datasets: [{ data: blames.map((one) => one.kept_bytes / unit.bytes),
-      backgroundColor: palette(1) }] },
-  options: chartOptions({ indexAxis: 'y', plugins: { legend: { display: false } },
-    scales: { x: axis(`${unit.name} kept`, { beginAtZero: true }),
-      y: { ...axis('bytes'), ticks: { autoSkip: false } } } }) };
+  return lyingBars(blames.map((one) => countText(one.size)),
+    blames.map((one) => one.kept_bytes / unit.bytes), palette(1), `${unit.name} kept`);
 }
 
 const resident = (moment) => moment.pages * moment.page_bytes;
@@ -293,27 +222,27 @@ showFigures([
     text: 'What was alive, as the program asked for it, and what it cost.',
     label: () => `${bytesText(data.peak.bytes)} alive at most`,
     table: () => ({ head: ['seconds', 'alive', 'heap', 'RSS'],
-      rows: timeTable('most_live_bytes', 'heap_bytes', 'rss_bytes') }) },
+      rows: timeTable(time, 'most_live_bytes', 'heap_bytes', 'rss_bytes') }) },
   { title: 'Objects made and ended', config: rate, there: seconds.length > 1,
     text: 'Between ticks of the recording.',
     label: () => `${countText(data.made)} objects in all`,
     table: () => ({ head: ['seconds', 'calls', 'made', 'ended', 'reallocs'],
-      rows: timeTable('calls', 'made', 'ended', 'reallocs') }) },
+      rows: timeTable(time, 'calls', 'made', 'ended', 'reallocs') }) },
   { title: 'Sizes', config: sizesChart, there: data.made > 0,
     text: 'Which sizes make how much of the objects, of the bytes, and of the peak.',
     label: () => `${sizes.size.length} different sizes`,
     table: () => ({ head: ['size from', 'objects', 'bytes', 'at the peak'],
-      rows: magnitudes().map((text, at) => [text, byMagnitude('made')[at], byMagnitude('bytes')[at],
-        byMagnitude('peak_bytes')[at]]) }) },
+      rows: magnitudes.map((text, at) => [text, countText(bySizes.made[at]),
+        bytesText(bySizes.bytes[at]), bytesText(bySizes.peak_bytes[at])]) }) },
   { title: 'The most frequent sizes',
     config: () => topChart('made', 0, data.made, 'per cent of all objects'),
     there: data.made > 0, text: 'Exact sizes, as asked for.',
-    label: () => largest('made', 3).map(sizeText).join(', '),
+    label: () => largest('made', 3).map(textOfSize).join(', '),
     table: () => ({ head: ['bytes', 'objects'], rows: topTable('made', countText) }) },
   { title: 'The sizes that held most at the peak', there: data.peak.bytes > 0,
     config: () => topChart('peak_bytes', 2, data.peak.bytes, 'per cent of the bytes alive then'),
     text: `The peak is behind call ${countText(data.peak.call)}.`,
-    label: () => largest('peak_bytes', 3).map(sizeText).join(', '),
+    label: () => largest('peak_bytes', 3).map(textOfSize).join(', '),
     table: () => ({ head: ['bytes', 'in all'], rows: topTable('peak_bytes', bytesText) }) },
   { title: 'Size and lifetime', config: lifetimes, there: data.ended > 0,
     text: 'Objects that ended; the colour is logarithmic.',

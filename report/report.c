@@ -21,7 +21,7 @@ static const char help_text[] =
     "what changed.\n"
     "\n"
     "      --json FILE      write every number as JSON; - is the standard output, without text\n"
-    "      --html FILE      write a page with charts, for any browser (of one trace)\n"
+    "      --html FILE      write a page with charts, for any browser\n"
     "      --call-sizes FILE\n"
     "                       write the size that each call asks for, one a line (of one trace)\n"
     "      --depths         of a recording, a file: how many calls the thread cache served, a\n"
@@ -72,11 +72,9 @@ static bool words_parse(struct options *options, int count, char **words)
         cli_usage_error(&cli_report, count == 0 ? "which trace?" : "one or two traces, please");
         return false;
     }
-    const bool of_one = options->html != NULL || options->is_under || options->call_sizes != NULL ||
-                        options->depths;
+    const bool of_one = options->is_under || options->call_sizes != NULL || options->depths;
     if (of_one && count == TRACES_MAX) {
-        cli_usage_error(&cli_report,
-                        "--html, --under, --depths and --call-sizes: one trace, please");
+        cli_usage_error(&cli_report, "--under, --depths and --call-sizes: one trace, please");
         return false;
     }
     if (options->depths && strcmp(words[0], "-") == 0) {
@@ -171,9 +169,15 @@ static bool tell_one(const struct report_trace *trace, const struct options *opt
 static bool tell_two(const struct report_trace *traces, const struct options *options)
 {
     struct change change;
+    char why[512];
     bool good = change_open(&change, &traces[0], &traces[1]);
     if (!good) cli_fail(&cli_report, "no memory to compare sizes");
     if (good && has_text(options)) change_print(&change, stdout);
+    if (good && options->html != NULL &&
+        !change_page_write(&change, options->html, why, sizeof why)) {
+        cli_fail(&cli_report, "no page: %s", why);
+        good = false;
+    }
     if (good && options->json != NULL) good = write_json(change_json(&change), options->json);
     change_close(&change);
     return good;

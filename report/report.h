@@ -4,6 +4,8 @@
  *                                                                +--> json.c   every number
  *                                                                `--> page.c   charts of them
  *
+ *   two of them ------------------------------------------------> change.c, page.c
+ *
  * One thread, one pass. */
 #ifndef MALLOCTAPE_REPORT_REPORT_H
 #define MALLOCTAPE_REPORT_REPORT_H

@@ -6,9 +6,10 @@ set -euo pipefail
 . "$(dirname "$0")/cli_tap.sh"
 
 make_instructions=$build_dir/tests/tools/make_instructions
+run_page=$source_dir/tests/tools/run_page.js
 rounding_check=$build_dir/tests/tools/rounding_check
 
-plan 41
+plan 42
 
 # counted FILE - whether every number of report.json is what the lines of a dump of FILE add up to.
 counted() {
@@ -148,9 +149,10 @@ tells_unusual() {
 
 # --- the page ---
 
+has_charts() { [ -e /usr/share/javascript/chart.js ] || [ -e /usr/share/nodejs/chart.js ]; }
 # It has the data, and needs nothing else.
 writes_page() {
-    [ -e /usr/share/javascript/chart.js ] || [ -e /usr/share/nodejs/chart.js ] || return 0
+    has_charts || return 0
     exits 0 report lanes --html page.html --json f.json &&
         ! grep -q -i 'src=\|<link\|@[A-Z]*@' page.html &&
         grep -q '<h1>make_instructions: what it asks of its allocator</h1>' page.html &&
@@ -158,6 +160,18 @@ writes_page() {
         ruby -rjson -e 'data = File.read("page.html")[%r{id="data">(.*)</script>}, 1]
             exit JSON.parse(data) == JSON.parse(File.read("f.json"))'
 }
+# Of two traces, too; of the two, one size differs.
+runs_scripts() {
+    local under=(--under glibc)
+    [ -z "$sanitized" ] || under=()
+    exits 0 report before.raw.lz4 after.raw.lz4 --html two.html && ! grep -q '@[A-Z]*@' two.html &&
+        grep -q '<h1>copies_before and copies_after: what changed' two.html &&
+        node "$run_page" two.html >figures &&
+        grep -q '^Objects by size, what changed most: 1 drawn, 1 rows$' figures &&
+        exits 0 report threads.raw.lz4 --depths "${under[@]}" --html one.html &&
+        node "$run_page" one.html >figures && [ "$(grep -c ' drawn, ' figures)" -ge 9 ]
+}
+
 # --- objects and sizes, one by one ---
 
 # The lines add up to the report.
@@ -440,6 +454,11 @@ fi
 check 'sizes beyond those that have a line each are told as classes' tells_classes
 check 'of two builds, the copy that one makes is said first' finds_copy
 check 'of two equal traces, that they are' finds_nothing
+if has_charts && command -v node >/dev/null; then
+    check 'the scripts of both pages run' runs_scripts
+else
+    skip_test 'the scripts of both pages run' 'node or Chart.js is not installed'
+fi
 check 'limits that are broken fail' breaks_limits
 check 'limits that are kept do not, and wrong ones are refused' keeps_limits
 check 'a damaged stream is refused' refuses_damage

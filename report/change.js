@@ -1,0 +1,114 @@
+// Charts of two traces: what changed from `before` to `after`.
+
+const { before, after } = data;
+const both = [['before', before, 1], ['after', after, 0]];
+
+// ---- over time ----
+
+function memory() {
+  const unit = unitFor(both.flatMap(([, one]) => [...one.timeline.most_live_bytes,
+    ...one.timeline.rss_bytes]));
+  const line = (label, one, key, at) => ({ label, seconds: secondsOf(one.timeline), at,
+    values: one.timeline[key].map((value) => (value > 0 ? value / unit.bytes : null)) });
+  return timeChart(unit.name, both.flatMap(([name, one, at]) => [
+    line(`alive, ${name}`, one, 'most_live_bytes', at),
+    line(`RSS, ${name}`, one, 'rss_bytes', at + 2)]));
+}
+
+// ---- numbers ----
+
+const BYTES = ['bytes', 'peak_live', 'end_live', 'copied', 'peak_rss', 'peak_heap'];
+const numbers = Object.entries(data.numbers).map(([key, number]) => ({ key, ...number }));
+const grown = numbers.filter((one) => one.per_cent !== null && one.difference !== 0)
+  .sort((a, b) => b.per_cent - a.per_cent);
+const numberText = (key) => (BYTES.includes(key) ? bytesText : countText);
+const signed = (number, text) => (number === 0 ? ''
+  : `${number < 0 ? '−' : '+'} ${text(Math.abs(number))}`);
+const perCent = (one) => (one.per_cent === null ? '' : signed(round(one.per_cent), (n) => `${n} %`));
+const more = (number) => palette(number > 0 ? 1 : 0);
+
+// Beyond a doubling, bars would hide the others.
+const numbersChart = () => lyingBars(grown.map((one) => one.key.replace('_', ' ')),
+  grown.map((one) => Math.min(one.per_cent, 200)), grown.map((one) => more(one.difference)),
+  'per cent more, at most 200', '');
+
+// ---- sizes ----
+
+function changed(key, count = 15) {
+  return data.sizes.filter((one) => one[key].difference !== 0)
+    .sort((a, b) => Math.abs(b[key].difference) - Math.abs(a[key].difference)).slice(0, count);
+}
+
+function changedChart(key, unit) {
+  const shown = changed(key);
+  return lyingBars(shown.map((one) => sizeText(one.size, one.highest)),
+    shown.map((one) => one[key].difference / unit.bytes),
+    shown.map((one) => more(one[key].difference)), unit.name);
+}
+
+const changedTable = (key, text) => ({ head: ['bytes', 'before', 'after', 'difference', ''],
+  rows: changed(key, 100).map((one) => [sizeText(one.size, one.highest), text(one[key].before),
+    text(one[key].after), signed(one[key].difference, text), perCent(one[key])]) });
+
+const bytesUnit = () => unitFor(changed('bytes').map((one) => Math.abs(one.bytes.difference)));
+
+// ---- both side by side ----
+
+// What a column of a table adds up to, by the magnitude of another one.
+function sums(tableOfOne, of, key) {
+  const rows = both.map(([, one]) => byMagnitude(tableOfOne(one), of, key));
+  const most = Math.max(...rows.map((row) => row.length));
+  return rows.map((row) => powers(0, most - 1).map((at) => row[at] || 0));
+}
+
+const sides = (rows, unit) => both.map(([label, , at], i) => ({ label, at,
+  data: rows[i].map((value) => value / unit) }));
+const sideTable = (rows, first, label, text) => ({ head: [first, 'before', 'after'],
+  rows: rows[0].map((_, at) => [label(at), text(rows[0][at]), text(rows[1][at])]) });
+
+const atPeak = sums((one) => one.sizes, 'size', 'peak_bytes');
+const lived = sums((one) => one.lifetimes.by_size, 'calls', 'objects');
+const livedText = (at) => (at === 0 ? '0' : countText(2 ** (at - 1)));
+const peakUnit = unitFor(atPeak.flat());
+
+// ---- the page ----
+
+showFigures([
+  { title: 'Memory over time', wide: true, config: memory,
+    there: both.some(([, one]) => one.timeline.end_ns.length > 1),
+    text: 'What was alive, as the program asked for it, and what it cost.',
+    label: () => both.map(([name, one]) => `${name} ${bytesText(one.peak.bytes)} at most`).join(', '),
+    table: () => ({ head: ['', 'seconds', 'alive', 'RSS'], rows: both.flatMap(([name, one]) =>
+      timeTable(one.timeline, 'most_live_bytes', 'rss_bytes').map((row) => [name, ...row])) }) },
+  { title: 'What grew', config: numbersChart, there: grown.length > 0,
+    text: 'The numbers that differ, by how much.', height: 8 + 1.4 * grown.length,
+    label: () => grown.slice(0, 3).map((one) => `${one.key} ${perCent(one)}`).join(', '),
+    table: () => ({ head: ['', 'before', 'after', 'difference', ''],
+      rows: numbers.map((one) => [one.key.replace('_', ' '), numberText(one.key)(one.before),
+        numberText(one.key)(one.after), signed(one.difference, numberText(one.key)),
+        perCent(one)]) }) },
+  { title: 'Objects by size, what changed most', there: changed('made').length > 0,
+    config: () => changedChart('made', { name: 'objects more', bytes: 1 }),
+    text: 'Exact sizes, as asked for.',
+    label: () => changed('made', 3).map((one) => `${one.size} bytes`).join(', '),
+    table: () => changedTable('made', countText) },
+  { title: 'Bytes by size, what changed most', there: changed('bytes').length > 0,
+    config: () => changedChart('bytes', { ...bytesUnit(), name: `${bytesUnit().name} more` }),
+    text: 'Of all objects of a size together.',
+    label: () => changed('bytes', 3).map((one) => `${one.size} bytes`).join(', '),
+    table: () => changedTable('bytes', bytesText) },
+  { title: 'What was alive at the peak', there: before.peak.bytes + after.peak.bytes > 0,
+    config: () => standingBars(atPeak[0].map((_, at) => magnitudeText(at)),
+      sides(atPeak, peakUnit.bytes), 'size: from so much to less than twice as much', peakUnit.name),
+    text: `The peak is behind call ${countText(before.peak.call)} before, ${
+      countText(after.peak.call)} after.`,
+    label: () => both.map(([name, one]) => `${name} ${bytesText(one.peak.bytes)}`).join(', '),
+    table: () => sideTable(atPeak, 'size from', magnitudeText, bytesText) },
+  { title: 'How long objects live', there: before.ended + after.ended > 0,
+    config: () => standingBars(lived[0].map((_, at) => livedText(at)), sides(lived, 1),
+      'lived for so many calls, or less than twice as many', 'objects'),
+    text: 'Objects that ended.',
+    label: () => both.map(([name, one]) => `${name} half for at most ${
+      one.lifetimes.calls.p50 ? one.lifetimes.calls.p50[1] : 0} calls`).join(', '),
+    table: () => sideTable(lived, 'calls from', livedText, countText) },
+].filter((figure) => figure.there), document.getElementById('charts'));

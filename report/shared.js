@@ -1,0 +1,83 @@
+// ---- words ----
+
+const UNITS = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
+
+function bytesText(bytes) {
+  let unit = 0;
+  let number = bytes;
+  for (; number >= 1024 && unit < UNITS.length - 1; unit += 1) number /= 1024;
+  return bytes === 1 ? '1 byte' : `${unit === 0 ? number : round(number)} ${UNITS[unit]}`;
+}
+
+const countText = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ' ');
+const share = (part, whole) => (whole > 0 ? `${round(100 * part / whole)} %` : '');
+const sum = (numbers) => numbers.reduce((all, one) => all + one, 0);
+
+// The unit in which a column of bytes is drawn, and what it is in bytes.
+function unitFor(numbers) {
+  const most = Math.max(...numbers, 1);
+  const at = Math.min(Math.floor(Math.log2(most) / 10), UNITS.length - 1);
+  return { name: UNITS[at], bytes: 1024 ** at };
+}
+
+// A table { column: [...] } as rows of the columns wanted.
+const rowsOf = (columns, ...keys) => columns[keys[0]]
+  .map((_, i) => keys.map((key) => columns[key][i]));
+
+// ---- over time ----
+
+const secondsOf = (time) => time.end_ns.map((ns) => ns / 1e9);
+
+// Lines { label, seconds, values, at, fill }; those of which nothing is known are left out.
+function timeChart(unit, lines) {
+  const known = lines.filter((line) => line.values.some((value) => value !== null));
+  const datasets = known.map(({ label, seconds, values, at, fill }) => ({ label, pointRadius: 0,
+    fill, data: values.map((y, i) => ({ x: seconds[i], y })), ...lineStyle(palette(at), at) }));
+  return { type: 'line', data: { datasets },
+    options: chartOptions({ parsing: false, normalized: true,
+      interaction: { mode: 'nearest', axis: 'x', intersect: false },
+      scales: { x: axis('seconds since recording began', { type: 'linear' }),
+        y: axis(unit, { beginAtZero: true }) } }) };
+}
+
+// A hundred rows are enough to read.
+function timeTable(time, ...keys) {
+  const seconds = secondsOf(time);
+  const every = Math.ceil(seconds.length / 100);
+  return seconds.map((end, i) => [round(end, 5), ...keys.map((key) => time[key][i])])
+    .filter((_, i) => i % every === 0);
+}
+
+// ---- sizes ----
+
+const powers = (from, to) => Array.from({ length: Math.max(to - from + 1, 1) }, (_, i) => from + i);
+const magnitude = (size) => (size > 0 ? Math.floor(Math.log2(size)) + 1 : 0);
+const magnitudeText = (at) => (at === 0 ? '0' : bytesText(2 ** (at - 1)));
+
+// What a column adds up to by the magnitude of another one.
+function byMagnitude(table, of, key) {
+  const totals = [0];
+  table[of].forEach((number, i) => {
+    const at = magnitude(number);
+    while (totals.length <= at) totals.push(0);
+    totals[at] += table[key][i];
+  });
+  return totals;
+}
+
+const sizeText = (size, highest) => (highest > size ? `${countText(size)}..` : countText(size));
+
+// Bars from left to right, a line each.
+function lyingBars(labels, values, colours, unit, of = 'bytes') {
+  return { type: 'bar', data: { labels, datasets: [{ data: values, backgroundColor: colours }] },
+    options: chartOptions({ indexAxis: 'y', plugins: { legend: { display: false } },
+      scales: { x: axis(unit, { beginAtZero: true }),
+        y: { ...axis(of), ticks: { autoSkip: false } } } }) };
+}
+
+// Bars side by side: { label, data, at } for each colour.
+function standingBars(labels, bars, x, y) {
+  return { type: 'bar', data: { labels, datasets: bars.map(({ label, data: values, at }) => ({ label,
+    data: values, backgroundColor: palette(at) })) },
+  options: chartOptions({ scales: { x: axis(x), y: axis(y, { beginAtZero: true }) } }) };
+}

@@ -1,0 +1,67 @@
+// run_page.js - runs the scripts of a page, without a browser and without Chart.js, and prints a
+// line for each figure: its title, how many numbers it draws and the rows of its table.
+//
+//   node run_page.js PAGE.html
+//
+// Fails where a script fails, where a chart draws what is no number, and where a row of a table is
+// not as long as its head.
+'use strict';
+const fs = require('fs');
+const vm = require('vm');
+
+class Element {
+  constructor(tag) { Object.assign(this, { tag, children: [], style: {}, textContent: '' }); }
+  append(...more) { this.children.push(...more); }
+  setAttribute(name, value) { this[name] = value; }
+  add(tag) { const child = new Element(tag); this.append(child); return child; }
+  createTHead() { return this.add('thead'); }
+  createTBody() { return this.add('tbody'); }
+  insertRow() { return this.add('tr'); }
+  all(tag) {
+    return this.children.flatMap((child) => (child instanceof Element
+      ? [...(child.tag === tag ? [child] : []), ...child.all(tag)] : []));
+  }
+}
+
+const html = fs.readFileSync(process.argv[2], 'utf8');
+const elements = new Map([['data', { textContent: html.match(/id="data">([^]*?)<\/script>/)[1] }]]);
+const byId = (id) => {
+  if (!elements.has(id)) elements.set(id, new Element('div'));
+  return elements.get(id);
+};
+
+// Whatever a chart can be asked to draw: numbers, null where there is none, points, ranges.
+function check(value, where) {
+  if (Array.isArray(value)) return value.forEach((one) => check(one, where));
+  if (value !== null && typeof value === 'object')
+    return ['x', 'y'].forEach((key) => key in value && check(value[key], where));
+  if (value !== null && !Number.isFinite(value)) throw new Error(`${where} draws ${value}`);
+}
+
+const drawn = new Map();
+class Chart {
+  constructor(canvas, config) {
+    const where = canvas['aria-label'];
+    if (/undefined|NaN/.test(where)) throw new Error(`a figure is called '${where}'`);
+    config.data.datasets.forEach((one) => check(one.data, where));
+    drawn.set(canvas, config.data.datasets.reduce((sum, one) => sum + one.data.length, 0));
+  }
+  destroy() {}
+}
+Chart.defaults = { font: {}, plugins: { legend: { labels: {} } } };
+
+const context = vm.createContext({ Chart, console,
+  document: { getElementById: byId, createElement: (tag) => new Element(tag), documentElement: {} },
+  matchMedia: () => ({ matches: false, addEventListener() {} }),
+  getComputedStyle: () => ({ getPropertyValue: () => '#000000' }) });
+const scripts = [...html.matchAll(/<script>([^]*?)<\/script>/g)].map((match) => match[1]);
+const chartjs = scripts.findIndex((text) => text.includes('Chart.js v'));
+vm.runInContext(scripts.filter((_, i) => i !== chartjs).join('\n'), context);
+
+for (const figure of [...elements.values()].flatMap((one) => (one.all ? one.all('figure') : []))) {
+  const rows = figure.all('tr').map((row) => row.children);
+  if (rows.some((row) => row.length !== rows[0].length)) throw new Error('a table has ragged rows');
+  const canvas = figure.all('canvas')[0];
+  console.log(`${canvas['aria-label'].split(': ')[0]}: ${drawn.get(canvas)} drawn, `
+    + `${Math.max(rows.length - 1, 0)} rows`);
+}
