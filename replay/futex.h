@@ -3,7 +3,7 @@
  * A word is an event count: its owner adds EVENT_STEP for each thing that happened, and
  * EVENT_SLEEPING in it says that somebody sleeps until the next one. Who is about to sleep sets
  * that bit in the word that he has looked at, so nothing that happens in between is missed, and
- * nobody is woken who does not sleep. */
+ * nobody is woken who does not sleep. Who wakes looks again for what it waits for. */
 #ifndef MALLOCTAPE_REPLAY_FUTEX_H
 #define MALLOCTAPE_REPLAY_FUTEX_H
 
@@ -21,12 +21,7 @@ static inline void futex_wait(uint32_t *word, uint32_t value)
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 }
 
-static inline void futex_wake_one(uint32_t *word)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
-
-static inline void futex_wake_all(uint32_t *word)
+static inline void futex_wake(uint32_t *word)
 {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
@@ -40,7 +35,7 @@ static inline void event_signal(uint32_t *event)
     uint32_t old = atomic_load_relaxed(event);
     while (!atomic_swap_once(event, &old, (old & ~EVENT_SLEEPING) + EVENT_STEP))
         ;
-    if (old & EVENT_SLEEPING) futex_wake_one(event);
+    if (old & EVENT_SLEEPING) futex_wake(event);
 }
 
 /* The state to look for reasons to sleep after, and to give to event_sleep(). */
@@ -49,8 +44,7 @@ static inline uint32_t event_look(const uint32_t *event)
     return atomic_load_acquire(event);
 }
 
-/* Sleeps until something happens, unless that is so since `seen`; may return early. One sleeper at
- * a time. */
+/* Sleeps until something happens, unless that is so since `seen`; may return early. */
 static inline void event_sleep(uint32_t *event, uint32_t seen)
 {
     uint32_t sleeping = seen | EVENT_SLEEPING;

@@ -16,7 +16,7 @@ static struct {
 static void set_state(uint32_t state)
 {
     atomic_store_release(&main_thread.state, state);
-    futex_wake_all(&main_thread.state);
+    futex_wake(&main_thread.state);
 }
 
 static void *dispatcher_main(void *nothing)

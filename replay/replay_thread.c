@@ -10,7 +10,7 @@
 #include "replay/new_handler.h"
 #include "replay/shared.h"
 
-/* Instructions after which a lane looks who waits for it. */
+/* Instructions after which a lane says that it has made objects. */
 #define SLICE_INSTRUCTIONS 256u
 
 /* Samples of calls that a thread keeps to itself until its task is over. */
@@ -57,97 +57,28 @@ static void replay_threads_fail_allocation(struct replay_threads *pool,
     replay_threads_set_failed(pool);
 }
 
-/* ---- waiting for objects ---- */
-
-static bool wait_is_over(const struct thread_wait *wait)
-{
-    void *object;
-    return shared_get(wait->slot, wait->generation, &object);
-}
-
-/* Takes those out of the list who find their object, or all, and wakes them. */
-static void thread_wake_listed(struct replay_thread *thread, bool all)
-{
-    pthread_mutex_lock(&thread->lock);
-    for (struct thread_wait **link = &thread->first; *link != NULL;) {
-        struct thread_wait *wait = *link;
-        if (!all && !wait_is_over(wait)) {
-            link = &wait->next;
-            continue;
-        }
-        *link = wait->next;
-        wait->listed = false;
-        atomic_add_relaxed(&thread->waiting, -1);
-        atomic_store_release(&wait->woken, 1);
-        futex_wake_one(&wait->woken);
-    }
-    pthread_mutex_unlock(&thread->lock);
-}
-
-/* Wakes those for whom this lane has made an object. Both sides change `waiting`, so that one of
- * the two comes second: either this sees an entry, or who enters himself then sees what was stored
- * before this. */
-static inline void thread_wake(struct replay_thread *thread)
-{
-    if (atomic_add_acq_rel(&thread->waiting, 0) != 0) thread_wake_listed(thread, false);
-}
-
-static void thread_list_enter(struct replay_thread *maker, struct thread_wait *wait)
-{
-    pthread_mutex_lock(&maker->lock);
-    wait->woken = 0;
-    wait->listed = true;
-    wait->next = maker->first;
-    maker->first = wait;
-    atomic_add_acq_rel(&maker->waiting, 1);
-    pthread_mutex_unlock(&maker->lock);
-}
-
-static void thread_list_leave(struct replay_thread *maker, struct thread_wait *wait)
-{
-    pthread_mutex_lock(&maker->lock);
-    if (wait->listed) {
-        struct thread_wait **link = &maker->first;
-        while (*link != wait)
-            link = &(*link)->next;
-        *link = wait->next;
-        wait->listed = false;
-        atomic_add_relaxed(&maker->waiting, -1);
-    }
-    pthread_mutex_unlock(&maker->lock);
-}
-
-/* May return early. */
-static void thread_sleep(struct replay_thread *thread, struct replay_thread *maker)
-{
-    struct thread_wait *wait = &thread->wait;
-    thread_list_enter(maker, wait);
-    while (!wait_is_over(wait) && !replay_threads_failed(thread->pool) &&
-           atomic_load_acquire(&wait->woken) == 0)
-        futex_wait(&wait->woken, 0);
-    thread_list_leave(maker, wait);
-}
+/* ---- objects of other lanes ---- */
 
 /* The object of the instruction at `index` of the job is not there. Returns when it is, or false:
  * it will not come. */
-static bool thread_await(struct replay_thread *thread, uint32_t index)
+static bool thread_await(struct replay_thread *thread, uint32_t index, void **object)
 {
     struct replay_threads *pool = thread->pool;
     const struct work_job *job = thread->task->job;
-    struct thread_wait *wait = &thread->wait;
-
-    wait->slot = &pool->objects[job->at[index].object];
-    wait->generation = job->at[index].operands;
-    thread_wake(thread);
+    void **slot = &pool->objects[job->at[index].object];
+    const uint8_t generation = job->at[index].operands;
+    uint32_t *made = &pool->at[job->makers[index]].made;
+    event_signal(&thread->made);
     for (unsigned i = 0; i < SPINS; i++) {
-        if (wait_is_over(wait)) return true;
+        if (shared_get(slot, generation, object)) return true;
         spin_pause();
     }
-    while (!wait_is_over(wait)) {
+    for (;;) {
+        uint32_t seen = event_look(made);
+        if (shared_get(slot, generation, object)) return true;
         if (replay_threads_failed(pool)) return false;
-        thread_sleep(thread, &pool->at[job->makers[index]]);
+        event_sleep(made, seen);
     }
-    return true;
 }
 
 /* ---- instructions ---- */
@@ -159,7 +90,7 @@ static inline bool thread_take(struct replay_thread *thread, uint32_t index,
 {
     void **slot = &thread->pool->objects[one->object];
     if (__builtin_expect(shared_get(slot, one->operands, object), 1)) return true;
-    return thread_await(thread, index) && shared_get(slot, one->operands, object);
+    return thread_await(thread, index, object);
 }
 
 /* A realloc takes from one slot and puts into another (shared.h). */
@@ -328,7 +259,7 @@ static bool thread_carry_out(struct replay_thread *thread, uint32_t to)
     while (task->at < to) {
         uint32_t end = to - task->at > SLICE_INSTRUCTIONS ? task->at + SLICE_INSTRUCTIONS : to;
         thread_run(thread, task, end);
-        thread_wake(thread);
+        event_signal(&thread->made);
         if (thread->calls.samples->count > SAMPLES_KEPT) thread_count_samples(thread);
         if (replay_threads_failed(thread->pool)) return false;
         if (task->at < end) {
@@ -426,7 +357,6 @@ static void replay_threads_add(struct replay_threads *pool, uint32_t lane)
     if (thread->pool != NULL) return;
     thread->pool = pool;
     thread->queue = THREAD_ABSENT;
-    pthread_mutex_init(&thread->lock, NULL);
     calls_open(&thread->calls, pool->allocator, pool->policy, pool->latency, lane);
     if (lane >= pool->lanes) pool->lanes = lane + 1;
 }
@@ -438,7 +368,7 @@ static void thread_push(struct replay_thread *thread, struct work_task *task)
     while (
         !queue_change(thread, &queue, (queue & ~(THREAD_SLEEPING | THREAD_ABSENT)) + THREAD_STEP))
         ;
-    if (queue & THREAD_SLEEPING) futex_wake_one(&thread->queue);
+    if (queue & THREAD_SLEEPING) futex_wake(&thread->queue);
     if (queue & THREAD_ABSENT) thread_start(thread);
 }
 
@@ -468,9 +398,9 @@ static void thread_stop(struct replay_thread *thread)
     uint32_t queue = atomic_load_relaxed(&thread->queue);
     while (!queue_change(thread, &queue, (queue & ~THREAD_SLEEPING) | THREAD_STOP))
         ;
-    if (queue & THREAD_SLEEPING) futex_wake_one(&thread->queue);
-    /* After a failure what they wait for may never come. Who is not in the list yet will see it. */
-    if (replay_threads_failed(thread->pool)) thread_wake_listed(thread, true);
+    if (queue & THREAD_SLEEPING) futex_wake(&thread->queue);
+    /* After a failure what they wait for may never come. */
+    if (replay_threads_failed(thread->pool)) event_signal(&thread->made);
 }
 
 /* Waits until the lane has no thread. */

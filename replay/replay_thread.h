@@ -10,9 +10,9 @@
  * lane has work; otherwise the dispatcher creates it when there is work.
  *
  * Waiting. A thread waits for work and, in a free or realloc, for the object. It first waits in a
- * short loop. Then it enters itself in the list of the lane that allocates the object, and sleeps.
- * After each slice of instructions, and before it waits itself, a lane wakes those in its list
- * whose object is there. So an allocation needs no more than a plain store.
+ * short loop, then it sleeps until the lane that allocates the object has done more. After each slice
+ * of instructions, and before it waits itself, a lane wakes those who sleep for it, and each looks
+ * for its object. So an allocation needs no more than a plain store.
  *
  * The queue is one word, changed by compare-and-swap only:
  *
@@ -43,15 +43,6 @@
 #define THREAD_ABSENT   4u
 #define THREAD_STEP     8u
 
-/* Somebody who sleeps until an object is there. */
-struct thread_wait {
-    void **slot;
-    uint8_t generation;
-    uint32_t woken; /* atomic */
-    bool listed;    /* with the lock of the list's thread */
-    struct thread_wait *next;
-};
-
 struct replay_threads;
 
 struct replay_thread {
@@ -68,12 +59,7 @@ struct replay_thread {
     bool has_predecessor;
     pthread_t handle; /* the latest that began to work */
     struct calls calls;
-    struct thread_wait wait;
-
-    /* Threads that wait for objects of this lane. */
-    uint32_t waiting; /* atomic; entries of the list */
-    pthread_mutex_t lock;
-    struct thread_wait *first;
+    uint32_t made; /* event: there are objects of this lane that others may wait for (futex.h) */
 } __attribute__((aligned(64)));
 
 /* What all lanes share. */

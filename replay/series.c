@@ -10,12 +10,6 @@ bool series_open(struct series *series, struct error *error)
     return series->rows != NULL || error_set_system(error, "no memory for a series");
 }
 
-void series_close(struct series *series)
-{
-    pages_unmap(series->rows, SERIES_BYTES);
-    series->rows = NULL;
-}
-
 static void series_halve(struct series *series)
 {
     for (unsigned i = 0; i < series->count / 2; i++)

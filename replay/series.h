@@ -40,7 +40,6 @@ struct series {
 };
 
 bool series_open(struct series *series, struct error *error);
-void series_close(struct series *series);
 
 /* `last`: this row is kept in any case. */
 void series_add(struct series *series, const struct series_row *row, bool last);
