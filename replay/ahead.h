@@ -1,18 +1,15 @@
 /* ahead - reads and decodes the stream in a process of its own, beside the replay.
  *
  *   child:   input --> instruction_reader --> slot, slot, slot, slot --> parent: engine
- *                                             ^--------- released ----------+
  *
  * It is a process, not a thread. With a second thread an allocator takes other paths (glibc's
  * malloc locks), and the thread's own memory would come from the allocator under test. The child
  * shares only the slots, so its tables of live objects are not in the parent's memory. _Fork()
  * makes it, so no fork handler of the allocator runs.
  *
- *   released <= taken <= produced <= released + slots      each counts batches, and only grows
- *
- * The child stores `produced`, the parent `released`. Each sleeps on the other's counter, and is
- * woken for several batches at once. The parent notices a child that dies. With one processor, or
- * where no child can be made, the parent reads by itself between batches.
+ * Two semaphores count the slots that are filled and those that are free. The parent notices a
+ * child that dies. With one processor, or where no child can be made, the parent reads by itself
+ * between batches.
  *
  * The reader and its input belong to the child while it runs. After each ahead_next(), these fields
  * of the parent's reader are as the child's were behind that batch: totals, state, error,
