@@ -61,7 +61,7 @@ class PredictExpected
       next if entry == RECORDED || before.nil? || one.cpu_least.nil?
 
       change = real.cpu - before.cpu
-      noise = [real.noise, before.noise, 0.01 * before.cpu].max
+      noise = 0.01 * before.cpu
       replayed = one.cpu - result.predicted.fetch(@way).fetch(RECORDED).cpu
       Change.new(change, noise, one.cpu_least, one.cpu_most, replayed)
     end

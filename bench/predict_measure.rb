@@ -7,13 +7,49 @@ require 'fileutils'
 require 'json'
 require_relative 'predict_programs'
 
-# What a run took, or a replay. Of a replay also `expected`, the RSS of the process that compare
-# expects at the peak, where it does, and the range of the change of its processor time.
-PredictUsage = Struct.new(:peak, :end, :cpu, :noise, :expected, :cpu_least, :cpu_most,
-                          keyword_init: true)
+# One run, or replay.
+PredictRun = Struct.new(:peak, :end, :user, :system, :faults) do
+  def cpu = user + system
+end
 
-# Of one program: what was measured, and by each way of replaying what was predicted, by the entry.
-PredictResult = Struct.new(:name, :events, :threads, :real, :predicted)
+# What runs took, or replays. Of replays also `expected`, the RSS of the process that compare
+# expects at the peak, where it does, and the range of the change of its processor time.
+PredictUsage = Struct.new(:runs, :expected, :cpu_least, :cpu_most) do
+  def peak = predict_median(runs.map(&:peak))
+  def end = predict_median(runs.map(&:end))
+  def cpu = predict_median(runs.map(&:cpu))
+end
+
+# Of one program: what was measured, and by each way of replaying what was predicted, by the entry;
+# and what the recording says of the process.
+PredictResult = Struct.new(:name, :events, :threads, :real, :predicted, :original)
+
+# ---- results as JSON ----
+
+def predict_plain(of)
+  case of
+  when Struct then predict_plain(of.to_h)
+  when Hash then of.transform_values { |value| predict_plain(value) }
+  when Array then of.map { |value| predict_plain(value) }
+  else of
+  end
+end
+
+def predict_usage_read(of)
+  runs = of['runs'].map { |run| PredictRun.new(*run.values) }
+  PredictUsage.new(runs, *of.values_at('expected', 'cpu_least', 'cpu_most'))
+end
+
+# Results of a file that --json has written.
+def predict_results_read(path)
+  JSON.parse(File.read(path)).map do |one|
+    usages = ->(of) { of.transform_values { |usage| predict_usage_read(usage) } }
+    PredictResult.new(*one.values_at('name', 'events', 'threads'), usages[one['real']],
+                      one['predicted'].transform_values(&usages), one['original'])
+  end
+end
+
+# ---- measuring ----
 
 # The middle of some numbers.
 def predict_median(numbers)
@@ -38,6 +74,10 @@ class PredictMeasurement
   SETTINGS = %w[glibc:MALLOC_ARENA_MAX=1 jemalloc:MALLOC_CONF=dirty_decay_ms:0
                 tcmalloc:TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES=1048576].freeze
 
+  # With fewer runs than these, none can be told from noise.
+  RUNS_LEAST = 5
+  RUNS_MOST = 15
+
   def initialize(program, build_dir, dir, options)
     @program = program
     @dir = dir
@@ -54,7 +94,8 @@ class PredictMeasurement
     compared = @options.ways.to_h { |way| [way, compare(way)] }
     entries = compared.values.first.fetch('allocators')
     predicted = compared.transform_values { |one| rows_of(one) }
-    PredictResult.new(@program.name, info.events, info.info['threads'], real(entries), predicted)
+    PredictResult.new(@program.name, info.events, info.info['threads'], real(entries), predicted,
+                      compared.values.first.fetch('original'))
   end
 
   private
@@ -90,37 +131,35 @@ class PredictMeasurement
   end
 
   def predicted_of(row)
-    median = ->(key) { predict_median(row.fetch('reports').map { |report| report.fetch(key) }) }
-    cpu = %w[user_seconds system_seconds].sum { |key| median[key] }
+    keys = %w[peak_net_rss_bytes end_net_rss_bytes user_seconds system_seconds minor_faults]
+    runs = row.fetch('reports').map { |report| PredictRun.new(*report.fetch_values(*keys)) }
     expected = row.fetch('expected')
-    PredictUsage.new(peak: median['peak_net_rss_bytes'], end: median['end_net_rss_bytes'], cpu:,
-                     expected: expected['peak_rss_bytes'],
-                     cpu_least: expected['cpu_change_least_seconds'],
-                     cpu_most: expected['cpu_change_most_seconds'])
+    PredictUsage.new(runs, expected['peak_rss_bytes'], expected['cpu_change_least_seconds'],
+                     expected['cpu_change_most_seconds'])
   end
 
-  # All runs of all entries, in turns.
+  # All runs of all entries, in turns, each time in another order.
   def real(entries)
     runs = entries.to_h { |entry| [entry['entry'], []] }
-    @options.runs.times do |round|
-      in_turn = round.even? ? entries : entries.reverse
-      in_turn.each { |entry| runs[entry['entry']] << real_run(entry) }
+    started = Child.now
+    RUNS_MOST.times do |round|
+      break if @options.runs ? round == @options.runs : enough?(round, Child.now - started)
+
+      entries.shuffle(random: Random.new(round)).each do |entry|
+        runs[entry['entry']] << real_run(entry)
+      end
     end
-    runs.transform_values { |of| real_median(of) }
+    runs.transform_values { |of| PredictUsage.new(of) }
   end
+
+  # As many as take the time that each program has.
+  def enough?(round, seconds) = round >= RUNS_LEAST && seconds > @options.seconds
 
   def real_run(entry)
     file = File.join(@dir, 'usage.json')
     environment = { 'LD_PRELOAD' => entry['library'].empty? ? nil : entry['library'] }
     @program.run(environment.merge(entry['settings']), @dir, usage: [@usage, file])
-    took = JSON.parse(File.read(file))
-    PredictUsage.new(peak: took['peak_rss_bytes'], end: took['end_rss_bytes'],
-                     cpu: took['user_seconds'] + took['system_seconds'])
-  end
-
-  def real_median(runs)
-    cpu = runs.map(&:cpu)
-    PredictUsage.new(peak: predict_median(runs.map(&:peak)), end: predict_median(runs.map(&:end)),
-                     cpu: predict_median(cpu), noise: cpu.max - cpu.min)
+    keys = %w[peak_rss_bytes end_rss_bytes user_seconds system_seconds minor_faults]
+    PredictRun.new(*JSON.parse(File.read(file)).fetch_values(*keys))
   end
 end

@@ -171,6 +171,19 @@ module PredictInput
     File.write(path, JSON.generate(records))
   end
 
+  def xml(path, count)
+    random = Random.new(1)
+    File.open(path, 'w') do |file|
+      file.puts '<rows>'
+      count.times do |i|
+        file.puts "<row id=\"#{i}\"><name>row #{random.rand(10_000)}</name><tags>" \
+                  "<tag>#{WORDS.sample(random:)}</tag><tag>x</tag></tags>" \
+                  "<value unit=\"m\">#{random.rand}</value></row>"
+      end
+      file.puts '</rows>'
+    end
+  end
+
   # A history in which files change a little at a time, for git fast-import.
   def history(path, commits)
     random = Random.new(1)
@@ -272,6 +285,68 @@ PREDICT_JQ = <<~JQ
   | sort_by(.n) | .[].name
 JQ
 
+PREDICT_PYTHON_OBJECTS = <<~PYTHON
+  import sys
+  class Node:
+      def __init__(self, key, words):
+          self.key, self.words, self.less, self.more = key, words, None, None
+  root = Node(500000, [])
+  with open(sys.argv[1]) as file:
+      for line in file:
+          key, _, *words = line.split()
+          node = root
+          while node.key != int(key):
+              step = 'less' if int(key) < node.key else 'more'
+              if getattr(node, step) is None:
+                  setattr(node, step, Node(int(key), words))
+              node = getattr(node, step)
+  def walk(node):
+      if node is None: return
+      yield from walk(node.less)
+      yield node.key, '-'.join(node.words)
+      yield from walk(node.more)
+  print(len(dict(walk(root))))
+PYTHON
+
+PREDICT_BASH = <<~'BASH'
+  declare -A count
+  lines=()
+  while read -r number key rest; do
+    words=($rest)
+    count[${words[0]}]=$((${count[${words[0]}]:-0} + number % 7))
+    lines+=("${words[*]^^} $key")
+  done < "$1"
+  text=
+  for line in "${lines[@]:0:4000}"; do text+="${line// /_}"$'\n'; done
+  echo ${#count[@]} ${#text}
+BASH
+
+PREDICT_CMAKE = <<~'CMAKE'
+  file(STRINGS ${INPUT} lines)
+  foreach(line IN LISTS lines)
+    string(REPLACE " " ";" fields "${line}")
+    list(GET fields 2 word)
+    string(TOUPPER "${line}" upper)
+    string(APPEND text_${word} "${upper};")
+  endforeach()
+  foreach(word allocator thread cache span)
+    list(SORT text_${word})
+    list(LENGTH text_${word} count)
+    message(STATUS "${word} ${count}")
+  endforeach()
+CMAKE
+
+PREDICT_VIM = <<~VIM
+  let groups = {}
+  for line in readfile('DIR/in.txt')
+    let fields = split(line)
+    if !has_key(groups, fields[2]) | let groups[fields[2]] = [] | endif
+    call add(groups[fields[2]], map(fields[2:], 'toupper(v:val)'))
+  endfor
+  call writefile([string(len(groups))], '/dev/null')
+  qa!
+VIM
+
 # ---- all of them ----
 
 def predict_scripts(small)
@@ -292,6 +367,34 @@ def predict_scripts(small)
   ]
 end
 
+# Programs that spend much of their time in the allocator.
+def predict_allocating(small)
+  lines = ->(dir) { PredictInput.lines(File.join(dir, 'in.txt'), small ? 500 : 25_000) }
+  more = ->(dir) { PredictInput.lines(File.join(dir, 'in.txt'), small ? 500 : 60_000) }
+  xml = ->(dir) { PredictInput.xml(File.join(dir, 'in.xml'), small ? 1_000 : 200_000) }
+  script = lambda do |name, text, input|
+    lambda do |dir|
+      input.call(dir)
+      File.write(File.join(dir, name), text.gsub('DIR', dir))
+    end
+  end
+  [
+    PredictedProgram.new('bash', 'bash: words, an index, replacements', 'bash',
+                         ['-c', PREDICT_BASH, 'bash', 'DIR/in.txt'], &lines),
+    PredictedProgram.new('cmake', 'cmake: lists and strings of a script', 'cmake',
+                         %w[-DINPUT=DIR/in.txt -P DIR/in.cmake],
+                         &script['in.cmake', PREDICT_CMAKE, more]),
+    PredictedProgram.new('vim', 'vim: a script with lists', 'vim',
+                         %w[-es -u NONE -i NONE -S DIR/in.vim],
+                         &script['in.vim', PREDICT_VIM, more]),
+    PredictedProgram.new('xmllint', 'xmllint: a tree of a file', 'xmllint',
+                         %w[--noout DIR/in.xml], &xml),
+    PredictedProgram.new('python-objects', 'python3: a tree, PYTHONMALLOC=malloc', 'python3',
+                         ['-c', PREDICT_PYTHON_OBJECTS, 'DIR/in.txt'],
+                         environment: { 'PYTHONMALLOC' => 'malloc' }, &more)
+  ]
+end
+
 def predict_git(small)
   history = ->(dir) { PredictInput.repository(dir, small ? 20 : 3_000) }
   git = %w[-C DIR/repository.git]
@@ -308,11 +411,12 @@ end
 def predict_tools(build_dir, small)
   sessions = File.join(build_dir, 'bench/workloads/sessions')
   lines = ->(dir) { PredictInput.lines(File.join(dir, 'in.txt'), small ? 2_000 : 250_000) }
+  fewer = ->(dir) { PredictInput.lines(File.join(dir, 'in.txt'), small ? 2_000 : 120_000) }
   [
     PredictedProgram.new('sort', 'sort with two threads', 'sort',
                          %w[--parallel=2 -k3 -o DIR/sorted DIR/in.txt], threads: true, &lines),
     PredictedProgram.new('xz', 'xz with two threads', 'xz',
-                         %w[-3 -T2 --block-size=2MiB -k -f DIR/in.txt], threads: true, &lines),
+                         %w[-3 -T2 --block-size=2MiB -k -f DIR/in.txt], threads: true, &fewer),
     PredictedProgram.new('sessions', 'four threads that serve sessions', sessions,
                          ['4', small ? '2000' : '200000'], threads: true)
   ]
@@ -320,6 +424,6 @@ end
 
 def predicted_programs(build_dir, small)
   [PredictedWorkload.new(Gcc.new(small)), PredictedWorkload.new(Sqlite.new(small)),
-   *predict_scripts(small), PredictedRedis.new(small), *predict_git(small),
+   *predict_scripts(small), *predict_allocating(small), PredictedRedis.new(small), *predict_git(small),
    *predict_tools(build_dir, small)]
 end

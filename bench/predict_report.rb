@@ -23,11 +23,11 @@ PREDICT_MEASURES = {
   'RSS at the end' => { unit: PREDICT_MIB, value: :end.to_proc,
                         least: ->(one, other) { predict_least_bytes(one.end, other.end) } },
   'CPU' => { unit: 1, value: :cpu.to_proc,
-             least: ->(one, other) { [one.noise, other.noise, 0.01 * one.cpu].max } }
+             least: ->(one, other) { 0.01 * one.cpu } }
 }.freeze
 
 # Entries that are allocators without settings, unless there are no others.
-def predict_plain(entries)
+def predict_without_settings(entries)
   plain = entries.keys.reject { |entry| entry.include?(':') }
   plain.size > 1 ? plain : entries.keys
 end
@@ -55,7 +55,7 @@ class PredictScore
 
   def pairs
     @pairs ||= @results.flat_map do |result|
-      predict_plain(result.real).combination(2).map { |one, other| pair(result, one, other) }
+      predict_without_settings(result.real).combination(2).map { |one, other| pair(result, one, other) }
     end
   end
 
@@ -84,7 +84,7 @@ class PredictScore
   # and how much more, at worst, the one takes that replays say is best.
   def least
     regrets = @results.map do |result|
-      plain = predict_plain(result.real)
+      plain = predict_without_settings(result.real)
       real = result.real.slice(*plain).transform_values(&@value)
       replayed = result.predicted.fetch(@way).slice(*plain)
       chosen = replayed.min_by { |_, one| @value.call(one) }.first

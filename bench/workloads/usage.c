@@ -78,9 +78,9 @@ static int told(const char *path, const struct memory *memory, const struct rusa
     if (file == NULL) return fail(path);
     fprintf(file,
             "{\"peak_rss_bytes\": %lld, \"end_rss_bytes\": %lld, \"user_seconds\": %.6f, "
-            "\"system_seconds\": %.6f}\n",
+            "\"system_seconds\": %.6f, \"minor_faults\": %ld}\n",
             memory->peak_bytes, memory->end_bytes, seconds_of(usage->ru_utime),
-            seconds_of(usage->ru_stime));
+            seconds_of(usage->ru_stime), usage->ru_minflt);
     return fclose(file) == 0 ? 0 : fail(path);
 }
 
