@@ -13,12 +13,12 @@ class PredictExpected
   SETTING_SHARE = 0.15
   SETTING_BYTES = 2 * PREDICT_MIB
 
-  # The real change of processor time and the noise in it, and what compare and the replays say.
-  Change = Struct.new(:real, :noise, :least, :most, :replayed) do
+  # The real change of processor time, and what compare and the replays say of it.
+  Change = Struct.new(:real, :least, :most, :replayed, :decided) do
     def held? = real.between?(least, most)
-    def near? = !held? && real.between?(least - noise, most + noise)
-    def decided? = real.abs > noise
     def sign_right? = (real <=> 0) == (replayed <=> 0)
+    def tie? = least <= 0 && most >= 0
+    def names_right? = real.positive? ? least.positive? : most.negative?
   end
 
   def initialize(results, way)
@@ -60,10 +60,9 @@ class PredictExpected
       before = result.real[RECORDED]
       next if entry == RECORDED || before.nil? || one.cpu_least.nil?
 
-      change = real.cpu - before.cpu
-      noise = 0.01 * before.cpu
-      replayed = one.cpu - result.predicted.fetch(@way).fetch(RECORDED).cpu
-      Change.new(change, noise, one.cpu_least, one.cpu_most, replayed)
+      replayed = predict_cpu_difference(result.predicted.fetch(@way).fetch(RECORDED), one).median
+      Change.new(predict_cpu_difference(before, real).median, one.cpu_least, one.cpu_most, replayed,
+                 predict_cpu_decided?(before, real))
     end
   end
 
@@ -71,10 +70,13 @@ class PredictExpected
     all = changes
     return if all.empty?
 
-    decided = all.select(&:decided?)
-    puts format('  processor time: the range holds %d of %d real changes, %d more but for noise; ' \
-                '%d of %d above noise', all.count(&:held?), all.size, all.count(&:near?),
-                decided.count(&:held?), decided.size)
+    decided = all.select(&:decided)
+    named = decided.reject(&:tie?)
+    puts format('  processor time: the range holds %d of %d real changes, %d of %d above noise',
+                all.count(&:held?), all.size, decided.count(&:held?), decided.size)
+    puts format('  of those above noise it says more or less of %d, rightly of %d; of all it ' \
+                'says no difference of %d', named.size, named.count(&:names_right?),
+                all.count(&:tie?))
     print_times(decided.select(&:sign_right?))
   end
 

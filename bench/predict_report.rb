@@ -8,7 +8,7 @@ require_relative 'predict_measure'
 PREDICT_MIB = 1024.0 * 1024
 
 # Two entries of one program: what really differs between them, and what replays of them differ in.
-PredictPair = Struct.new(:real, :predicted, :decided) do
+PredictPair = Struct.new(:real, :predicted, :decided, :said) do
   def sign_right? = (real <=> 0) == (predicted <=> 0)
   def error = (predicted - real).abs
 end
@@ -16,14 +16,41 @@ end
 # How much two sizes must differ to be told apart.
 def predict_least_bytes(one, other) = [PREDICT_MIB, 0.01 * [one, other].max].max
 
-# What is compared: the value, and how much two of them must differ to be told apart.
+# The difference of two lists of numbers: the median of all differences, and the interval that has
+# it (Hodges and Lehmann, Mann and Whitney), here with 99 %.
+PredictDifference = Struct.new(:median, :least, :most) do
+  def self.of(one, other, deviations = 2.576)
+    all = other.product(one).map { |b, a| b - a }.sort
+    spread = Math.sqrt(all.size * (one.size + other.size + 1) / 12.0)
+    outside = [((all.size / 2.0) - (deviations * spread)).floor - 1, 0].max
+    new(predict_median(all), all[outside], all[-1 - outside])
+  end
+
+  def sure? = least.positive? || most.negative?
+end
+
+def predict_cpu_difference(one, other, ...) =
+  PredictDifference.of(one.runs.map(&:cpu), other.runs.map(&:cpu), ...)
+
+# Processor times that differ by more than noise, and than 1 %.
+def predict_cpu_decided?(one, other)
+  difference = predict_cpu_difference(one, other)
+  difference.sure? && difference.median.abs > 0.01 * [one.cpu, other.cpu].min
+end
+
+# Those of replays which `compare` would not call equal.
+def predict_cpu_said?(one, other)
+  difference = predict_cpu_difference(one, other, 1.96)
+  difference.sure? && difference.median.abs > 0.05 * [one.cpu, other.cpu].min
+end
+
+# What is compared: the value, and whether two can be told apart.
 PREDICT_MEASURES = {
   'peak RSS' => { unit: PREDICT_MIB, value: :peak.to_proc,
-                  least: ->(one, other) { predict_least_bytes(one.peak, other.peak) } },
+                  decided: ->(a, b) { (a.peak - b.peak).abs > predict_least_bytes(a.peak, b.peak) } },
   'RSS at the end' => { unit: PREDICT_MIB, value: :end.to_proc,
-                        least: ->(one, other) { predict_least_bytes(one.end, other.end) } },
-  'CPU' => { unit: 1, value: :cpu.to_proc,
-             least: ->(one, other) { 0.01 * one.cpu } }
+                        decided: ->(a, b) { (a.end - b.end).abs > predict_least_bytes(a.end, b.end) } },
+  'CPU' => { unit: 1, value: :cpu.to_proc, decided: method(:predict_cpu_decided?) }
 }.freeze
 
 # Entries that are allocators without settings, unless there are no others.
@@ -51,6 +78,15 @@ class PredictScore
      *least]
   end
 
+  # Of processor time: in how many of the pairs that differ compare says which takes less.
+  def said
+    decided = pairs.select(&:decided)
+    said = decided.select(&:said)
+    "of #{decided.size} pairs that differ, compare names the lesser in #{said.size}, " \
+      "rightly in #{said.count(&:sign_right?)}; it names one in #{pairs.count(&:said)} " \
+      "of all #{pairs.size}"
+  end
+
   private
 
   def pairs
@@ -62,9 +98,9 @@ class PredictScore
   def pair(result, one, other)
     real = result.real.values_at(one, other)
     predicted = result.predicted.fetch(@way).values_at(one, other)
-    difference = difference_of(real)
-    decided = difference.abs > @measure[:least].call(*real)
-    PredictPair.new(difference, difference_of(predicted), decided)
+    said = predict_cpu_said?(*predicted)
+    PredictPair.new(difference_of(real), difference_of(predicted), @measure[:decided].call(*real),
+                    said)
   end
 
   def difference_of(two) = @value.call(two[1]) - @value.call(two[0])
@@ -113,6 +149,7 @@ def predict_print_scores(results, ways)
     rows = ways.map { |way| [way, *PredictScore.new(results, way, measure).cells] }
     predict_print_rows([PREDICT_HEAD, *rows])
   end
+  ways.each { |way| puts "CPU, #{way}: #{PredictScore.new(results, way, 'CPU').said}" }
 end
 
 def predict_print_result(result, ways)

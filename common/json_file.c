@@ -1,5 +1,6 @@
 #include "common/json_file.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "common/call_table.h"
@@ -28,6 +29,11 @@ bool json_file_write(const json_t *value, const char *path, struct error *error)
 void json_put_number(json_t *object, const char *key, uint64_t number)
 {
     json_object_set_new(object, key, json_integer((json_int_t)number));
+}
+
+void json_put_real(json_t *object, const char *key, double value)
+{
+    json_object_set_new(object, key, isfinite(value) ? json_real(value) : json_null());
 }
 
 void json_put_text(json_t *object, const char *key, const char *text)

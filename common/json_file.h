@@ -14,7 +14,11 @@ bool json_file_write(const json_t *value, const char *path, struct error *error)
 
 void json_put_number(json_t *object, const char *key, uint64_t number);
 
-/* A path is whatever bytes the system allows, JSON is UTF-8: `text` becomes null if it is not. */
+/* null if it is NAN or infinite. */
+void json_put_real(json_t *object, const char *key, double value);
+
+/* A path is whatever bytes the system allows, JSON is UTF-8: `text` becomes null if it is not, or is
+ * NULL. */
 void json_put_text(json_t *object, const char *key, const char *text);
 
 /* `by_kind`: CALL_KINDS counts. Those of 0 are left out. */

@@ -177,11 +177,6 @@ const char *compare_row_name(const struct compare_row *row)
     return slash != NULL ? slash + 1 : row->entry->allocator;
 }
 
-bool compare_row_is_nothing(const struct compare_row *row)
-{
-    return row->found.known != NULL && row->found.known->where == ALLOCATOR_NOTHING;
-}
-
 const json_t *compare_any_report(const struct compare *compare)
 {
     for (size_t i = 0; i < compare->rows_count; i++) {

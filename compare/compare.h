@@ -88,7 +88,10 @@ void compare_row_open(struct compare_row *row, const struct compare_entry *entry
 const char *compare_row_name(const struct compare_row *row);
 
 /* Whether it is `none`. */
-bool compare_row_is_nothing(const struct compare_row *row);
+static inline bool compare_row_is_nothing(const struct compare_row *row)
+{
+    return row->found.known != NULL && row->found.known->where == ALLOCATOR_NOTHING;
+}
 
 /* Whether the trace has everything that the program did. */
 bool compare_is_whole(const struct compare *compare);
@@ -122,6 +125,25 @@ double compare_clock_step(const struct compare *compare);
  * clock, only that. */
 const char *compare_text(const struct compare *compare, const struct compare_number *number,
                          double value, char *text, size_t bytes);
+
+/* Of a row: a cell of the terminal's tables, or of the page's. */
+struct compare_cell {
+    enum {
+        COMPARE_CELL_RANK,
+        COMPARE_CELL_EXPECTED, /* of the program: its memory, the change of its time */
+        COMPARE_CELL_NUMBER,
+        COMPARE_CELL_SPREAD /* of a number's replays, in % */
+    } what;
+    enum compare_measure measure;        /* of rank and expected */
+    const struct compare_number *number; /* of the others */
+};
+
+/* "-": not known. Returns whether a warning says that it is spoiled, which is marked. */
+bool compare_cell_text(const struct compare *compare, const struct compare_row *row,
+                       const struct compare_cell *cell, char *text, size_t bytes);
+
+/* "ms of 420": what the change of the program's time is told in. */
+const char *compare_change_unit(const struct compare *compare, char *text, size_t bytes);
 
 /* What the recorded process had and used, and whether the replay of its own allocator tells of it;
  * empty: not known. */

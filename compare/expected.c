@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compare/compare.h"
+#include "compare/rank.h"
 
 /* The recorder looks at memory so often; what ticks say in between is what it saw before. */
 #define LOOK_S 0.1
@@ -106,43 +107,17 @@ static double distance_of_replay(const json_t *series)
     return distance;
 }
 
-/* ---- reports ---- */
-
-static double number_of(const json_t *report, const char *key)
-{
-    const json_t *value = json_object_get(report, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
-static struct compare_spread spread_of(const struct compare_row *row, const char *key)
-{
-    const struct compare_number number = {.path = key};
-    return compare_spread_of(&number, row->reports);
-}
-
-static double cpu_of(const json_t *report, const json_t *reports)
-{
-    (void)reports;
-    return number_of(report, "user_seconds") + number_of(report, "system_seconds");
-}
-
-static struct compare_spread cpu_spread(const struct compare_row *row)
-{
-    const struct compare_number number = {.value = cpu_of};
-    return compare_spread_of(&number, row->reports);
-}
-
 /* ---- the original ---- */
 
 /* What there is without the replay of the recorded allocator. */
 static void original_read(struct compare_original *original, const json_t *facts)
 {
     *original = (struct compare_original){
-        .peak_bytes = number_of(facts, "original_peak_net_rss_bytes"),
-        .mean_bytes = number_of(facts, "original_mean_net_rss_bytes"),
-        .end_bytes = number_of(facts, "original_end_net_rss_bytes"),
-        .cpu_seconds =
-            number_of(facts, "original_user_seconds") + number_of(facts, "original_system_seconds"),
+        .peak_bytes = compare_report_number(facts, "original_peak_net_rss_bytes"),
+        .mean_bytes = compare_report_number(facts, "original_mean_net_rss_bytes"),
+        .end_bytes = compare_report_number(facts, "original_end_net_rss_bytes"),
+        .cpu_seconds = compare_report_number(facts, "original_user_seconds") +
+                       compare_report_number(facts, "original_system_seconds"),
         .allocator_seconds = NAN,
         .follows = NAN,
     };
@@ -169,7 +144,7 @@ static bool original_judge(struct compare *compare)
 static void original_follow(struct compare_original *original, const struct compare_row *recorded)
 {
     const double peak = original->peak_bytes;
-    const double replayed = spread_of(recorded, "peak_net_rss_bytes").median;
+    const double replayed = compare_median("peak_net_rss_bytes", recorded->reports);
     const double apart = original->follows = distance_of_replay(recorded->series) / peak;
     char *why = original->why_not;
     const size_t bytes = sizeof original->why_not;
@@ -203,13 +178,21 @@ void compare_cpu_range(double cpu_seconds, double *least, double *most)
     *most = *most * (*most < 0 ? CPU_TIMES_LEAST : CPU_TIMES_MOST) + noise;
 }
 
+/* By the interval that holds the difference of the replays with 95 %. */
 static void expect_cpu(struct compare_expected *expected, const struct compare_row *row,
                        const struct compare_row *recorded, double cpu_seconds)
 {
-    struct compare_spread own = cpu_spread(row), before = cpu_spread(recorded);
-    double difference = own.median - before.median;
-    double noise = (own.most - own.least + before.most - before.least) / 2;
-    double least = difference - noise, most = difference + noise;
+    const struct compare_number *cpu = compare_number_find("cpu_seconds");
+    const size_t rounds = json_array_size(row->reports);
+    double *values = calloc(2 * rounds + 1, sizeof *values);
+    if (values == NULL) return;
+    struct rank_candidate own = {.values = values}, before = {.values = values + rounds};
+    own.count = compare_values_of(cpu, row->reports, values, rounds);
+    before.count = compare_values_of(cpu, recorded->reports, values + rounds, rounds);
+    const struct rank_difference of =
+        rank_difference_of(&own, &before, &(struct rank_threshold){0, 0});
+    free(values);
+    double least = of.least, most = of.most;
     compare_cpu_range(cpu_seconds, &least, &most);
     expected->cpu_change_least = row != recorded ? least : 0;
     expected->cpu_change_most = row != recorded ? most : 0;
@@ -220,7 +203,8 @@ static void expect_cpu(struct compare_expected *expected, const struct compare_r
 static double allocator_seconds(const struct compare *compare)
 {
     double all = compare->original.cpu_seconds;
-    double seconds = cpu_spread(compare->recorded).median - cpu_of(compare->facts, NULL);
+    double seconds = compare_median("cpu_seconds", compare->recorded->reports) -
+                     compare_cpu_seconds(compare->facts);
     if (isnan(all) || isnan(seconds)) return NAN;
     return seconds < 0 ? 0 : seconds > all ? all : seconds;
 }
@@ -228,7 +212,8 @@ static double allocator_seconds(const struct compare *compare)
 static double expect_bytes(double original, const struct compare_row *row,
                            const struct compare_row *recorded, const char *key)
 {
-    double bytes = original + spread_of(row, key).median - spread_of(recorded, key).median;
+    double bytes =
+        original + compare_median(key, row->reports) - compare_median(key, recorded->reports);
     return bytes > 0 ? bytes : NAN;
 }
 
@@ -236,8 +221,7 @@ static void expect_row(struct compare *compare, struct compare_row *row)
 {
     const struct compare_original *original = &compare->original;
     const struct compare_row *recorded = compare->recorded;
-    bool nothing = row->found.known != NULL && row->found.known->where == ALLOCATOR_NOTHING;
-    if (*row->why != '\0' || nothing) return;
+    if (*row->why != '\0' || compare_row_is_nothing(row)) return;
     if (!isnan(original->allocator_seconds))
         expect_cpu(&row->expected, row, recorded, original->cpu_seconds);
     if (*original->why_not != '\0') return;
@@ -260,35 +244,4 @@ void compare_expect(struct compare *compare)
     if (!original->untouched) original->allocator_seconds = allocator_seconds(compare);
     for (size_t i = 0; i < compare->rows_count; i++)
         expect_row(compare, &compare->rows[i]);
-}
-
-/* ---- JSON ---- */
-
-static void put_number(json_t *object, const char *key, double value)
-{
-    json_object_set_new(object, key, isfinite(value) ? json_real(value) : json_null());
-}
-
-json_t *compare_original_json(const struct compare_original *original)
-{
-    json_t *object = json_object();
-    put_number(object, "peak_rss_bytes", original->peak_bytes);
-    put_number(object, "mean_rss_bytes", original->mean_bytes);
-    put_number(object, "end_rss_bytes", original->end_bytes);
-    put_number(object, "cpu_seconds", original->cpu_seconds);
-    put_number(object, "allocator_seconds", original->allocator_seconds);
-    put_number(object, "follows", original->follows);
-    json_object_set_new(object, "why_not", json_string(original->why_not));
-    return object;
-}
-
-json_t *compare_expected_json(const struct compare_expected *expected)
-{
-    json_t *object = json_object();
-    put_number(object, "peak_rss_bytes", expected->peak_bytes);
-    put_number(object, "mean_rss_bytes", expected->mean_bytes);
-    put_number(object, "end_rss_bytes", expected->end_bytes);
-    put_number(object, "cpu_change_least_seconds", expected->cpu_change_least);
-    put_number(object, "cpu_change_most_seconds", expected->cpu_change_most);
-    return object;
 }

@@ -13,7 +13,6 @@
 #ifndef MALLOCTAPE_COMPARE_EXPECTED_H
 #define MALLOCTAPE_COMPARE_EXPECTED_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -53,12 +52,14 @@ double compare_curves_distance(const double *seconds, const double *one, const d
  * where that of replays differs by `least` to `most`. */
 void compare_cpu_range(double cpu_seconds, double *least, double *most);
 
+/* Whether a range says neither that a program takes longer nor that it takes less. */
+static inline bool compare_is_tie(double least, double most)
+{
+    return least <= 0 && most >= 0;
+}
+
 /* Fills in compare->original and row->expected of all rows, from the reports. */
 void compare_expect(struct compare *compare);
-
-/* For the JSON of compare. The caller owns it. */
-json_t *compare_original_json(const struct compare_original *original);
-json_t *compare_expected_json(const struct compare_expected *expected);
 
 #ifdef __cplusplus
 }

@@ -126,101 +126,63 @@ static void put_head(const struct compare *compare, FILE *to)
     fputs("</tr>\n</thead>\n", to);
 }
 
-static void put_value(const struct compare *compare, FILE *to, const struct compare_number *number,
-                      double value)
+/* The least and the greatest. */
+static void put_spread(const struct compare *compare, FILE *to, const struct compare_cell *cell,
+                       const struct compare_row *row)
 {
-    char text[64];
-    page_put_text(to, compare_text(compare, number, value, text, sizeof text));
+    char least[64], most[64];
+    struct compare_spread spread = compare_spread_of(cell->number, row->reports);
+    if (!(spread.least < spread.most)) return;
+    compare_text(compare, cell->number, spread.least, least, sizeof least);
+    compare_text(compare, cell->number, spread.most, most, sizeof most);
+    fputs("<br><small>", to);
+    page_put_text(to, least);
+    fputs(" to ", to);
+    page_put_text(to, most);
+    fputs("</small>", to);
 }
 
-static void put_cell(const struct compare *compare, FILE *to, const struct compare_number *number,
+static void put_cell(const struct compare *compare, FILE *to, const struct compare_cell *cell,
                      const struct compare_row *row)
 {
-    struct compare_spread spread = compare_spread_of(number, row->reports);
-    bool spoiled = compare_is_spoiled(compare, row, number->key);
-    if (isnan(spread.median)) {
-        fputs("<td>&ndash;</td>", to);
-        return;
-    }
+    char text[64];
+    bool spoiled = compare_cell_text(compare, row, cell, text, sizeof text);
     fputs(spoiled ? "<td class=\"warning\">" : "<td>", to);
-    put_value(compare, to, number, spread.median);
-    if (spoiled) fputc('!', to);
-    if (spread.least < spread.most) {
-        fputs("<br><small>", to);
-        put_value(compare, to, number, spread.least);
-        fputs(" to ", to);
-        put_value(compare, to, number, spread.most);
-        fputs("</small>", to);
-    }
+    page_put_text(to, strcmp(text, "-") == 0 ? "\u2013" : text);
+    if (cell->what == COMPARE_CELL_NUMBER) put_spread(compare, to, cell, row);
     fputs("</td>", to);
 }
 
-static void put_line_head(FILE *to, const char *group, const char *title, const char *unit)
+static void put_line(const struct compare *compare, FILE *to, const char *group, const char *title,
+                     const char *unit, struct compare_cell cell)
 {
     fputs("<tr><th scope=\"row\">", to);
     page_put_text(to, group);
     fprintf(to, "%s%s", *group != '\0' ? " " : "", title);
     if (*unit != '\0') fprintf(to, " <small>%s</small>", unit);
     fputs("</th>", to);
-}
-
-static void put_line(const struct compare *compare, FILE *to, const struct compare_number *number)
-{
-    put_line_head(to, compare_group(compare, number), number->title, number->unit);
     for (size_t i = 0; i < compare->rows_count; i++) {
         const struct compare_row *row = compare_sorted(compare, COMPARE_MEMORY, i);
-        if (*row->why == '\0') put_cell(compare, to, number, row);
+        if (*row->why == '\0') put_cell(compare, to, &cell, row);
     }
     fputs("</tr>\n", to);
 }
 
 /* Ranks, and what is expected of the program as a process. */
-static void put_rank_line(const struct compare *compare, FILE *to, const char *title,
-                          enum compare_measure measure)
+static void put_answers(const struct compare *compare, FILE *to)
 {
-    char text[16];
-    put_line_head(to, "", title, "");
-    for (size_t i = 0; i < compare->rows_count; i++) {
-        const struct compare_row *row = compare_sorted(compare, COMPARE_MEMORY, i);
-        if (*row->why == '\0')
-            fprintf(to, "<td>%s</td>", compare_rank_text(row, measure, text, sizeof text));
-    }
-    fputs("</tr>\n", to);
-}
-
-static void put_process_line(const struct compare *compare, FILE *to)
-{
-    put_line_head(to, "", "expected peak RSS of the process", "MiB");
-    for (size_t i = 0; i < compare->rows_count; i++) {
-        const struct compare_row *row = compare_sorted(compare, COMPARE_MEMORY, i);
-        if (*row->why != '\0') continue;
-        if (isnan(row->expected.peak_bytes))
-            fputs("<td>&ndash;</td>", to);
-        else
-            fprintf(to, "<td>%.1f</td>", row->expected.peak_bytes / (1024 * 1024));
-    }
-    fputs("</tr>\n", to);
-}
-
-static void put_change_line(const struct compare *compare, FILE *to)
-{
-    char title[96];
-    snprintf(title, sizeof title, "expected change of the program&rsquo;s %.3g s",
-             compare->original.cpu_seconds);
-    put_line_head(to, "", title, "ms");
-    for (size_t i = 0; i < compare->rows_count; i++) {
-        const struct compare_row *row = compare_sorted(compare, COMPARE_MEMORY, i);
-        const struct compare_expected *expected = &row->expected;
-        if (*row->why != '\0') continue;
-        if (row == compare->recorded)
-            fputs("<td>as recorded</td>", to);
-        else if (isnan(expected->cpu_change_least))
-            fputs("<td>&ndash;</td>", to);
-        else
-            fprintf(to, "<td>%+.1f to %+.1f</td>", expected->cpu_change_least * 1000,
-                    expected->cpu_change_most * 1000);
-    }
-    fputs("</tr>\n", to);
+    char unit[24];
+    const struct compare_cell memory = {COMPARE_CELL_RANK, COMPARE_MEMORY, NULL};
+    const struct compare_cell time = {COMPARE_CELL_RANK, COMPARE_TIME, NULL};
+    put_line(compare, to, "", "rank by memory", "", memory);
+    put_line(compare, to, "", "rank by time", "", time);
+    if (compare_is_expected(compare, COMPARE_MEMORY))
+        put_line(compare, to, "", "expected peak RSS of the process", "MiB",
+                 (struct compare_cell){COMPARE_CELL_EXPECTED, COMPARE_MEMORY, NULL});
+    if (compare_is_expected(compare, COMPARE_TIME))
+        put_line(compare, to, "", "expected change of the program",
+                 compare_change_unit(compare, unit, sizeof unit),
+                 (struct compare_cell){COMPARE_CELL_EXPECTED, COMPARE_TIME, NULL});
 }
 
 static void put_table(FILE *to, const void *of)
@@ -228,18 +190,14 @@ static void put_table(FILE *to, const void *of)
     const struct compare *compare = of;
     put_head(compare, to);
     fputs("<tbody>\n", to);
-    put_rank_line(compare, to, "rank by memory", COMPARE_MEMORY);
-    put_rank_line(compare, to, "rank by time", COMPARE_TIME);
-    if (compare_is_expected(compare, COMPARE_MEMORY)) put_process_line(compare, to);
-    if (compare_is_expected(compare, COMPARE_TIME)) put_change_line(compare, to);
-    fputs("</tbody>\n", to);
+    put_answers(compare, to);
     for (const struct compare_number *number = compare_numbers; number->key != NULL; number++) {
-        bool first = number == compare_numbers || strcmp(number[-1].group, number->group) != 0;
-        bool last = number[1].key == NULL || strcmp(number[1].group, number->group) != 0;
-        if (first) fputs("<tbody>\n", to);
-        put_line(compare, to, number);
-        if (last) fputs("</tbody>\n", to);
+        if (number == compare_numbers || strcmp(number[-1].group, number->group) != 0)
+            fputs("</tbody>\n<tbody>\n", to);
+        put_line(compare, to, compare_group(compare, number), number->title, number->unit,
+                 (struct compare_cell){COMPARE_CELL_NUMBER, COMPARE_MEASURES, number});
     }
+    fputs("</tbody>\n", to);
 }
 
 static void put_failures(FILE *to, const void *of)

@@ -1,30 +1,13 @@
 /* Everything that compare knows, as JSON; docs/compare.md says what the keys are. */
 #include "compare/compare.h"
 
-#include <math.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/json_file.h"
 #include "malloctape_config.h"
-
-/* A path or a value is whatever bytes there are; JSON is UTF-8. */
-static json_t *json_text(const char *text)
-{
-    json_t *string = text != NULL ? json_string(text) : NULL;
-    return string != NULL ? string : json_null();
-}
-
-static json_t *json_number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
-static void put_text(json_t *object, const char *key, const char *text)
-{
-    json_object_set_new(object, key, json_text(text));
-}
 
 /* ---- what was replayed, and where ---- */
 
@@ -45,7 +28,7 @@ static json_t *json_trace(const struct compare *compare)
                                        "original_peak_rss_bytes",
                                        "original_peak_heap_bytes"};
     json_t *trace = json_object();
-    put_text(trace, "file", compare->options.trace);
+    json_put_text(trace, "file", compare->options.trace);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         json_t *value = json_object_get(compare->facts, keys[i]);
         if (value != NULL) json_object_set(trace, keys[i], value);
@@ -74,22 +57,51 @@ static json_t *json_machine(void)
     struct utsname system;
     char text[256];
     processor_name(text, sizeof text);
-    put_text(machine, "processor", text);
+    json_put_text(machine, "processor", text);
     json_object_set_new(machine, "processors", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
     if (uname(&system) == 0) {
         snprintf(text, sizeof text, "%.80s %.80s %.80s", system.sysname, system.release,
                  system.machine);
-        put_text(machine, "system", text);
+        json_put_text(machine, "system", text);
     }
     return machine;
 }
 
+/* A word is whatever bytes there are. */
 static json_t *json_replay_options(const struct compare *compare)
 {
     json_t *words = json_array();
-    for (char **word = compare->options.replay_words; *word != NULL; word++)
-        json_array_append_new(words, json_text(*word));
+    for (char **word = compare->options.replay_words; *word != NULL; word++) {
+        json_t *text = json_string(*word);
+        json_array_append_new(words, text != NULL ? text : json_null());
+    }
     return words;
+}
+
+/* ---- the original, and what is expected ---- */
+
+static json_t *json_original(const struct compare_original *original)
+{
+    json_t *object = json_object();
+    json_put_real(object, "peak_rss_bytes", original->peak_bytes);
+    json_put_real(object, "mean_rss_bytes", original->mean_bytes);
+    json_put_real(object, "end_rss_bytes", original->end_bytes);
+    json_put_real(object, "cpu_seconds", original->cpu_seconds);
+    json_put_real(object, "allocator_seconds", original->allocator_seconds);
+    json_put_real(object, "follows", original->follows);
+    json_put_text(object, "why_not", original->why_not);
+    return object;
+}
+
+static json_t *json_expected(const struct compare_expected *expected)
+{
+    json_t *object = json_object();
+    json_put_real(object, "peak_rss_bytes", expected->peak_bytes);
+    json_put_real(object, "mean_rss_bytes", expected->mean_bytes);
+    json_put_real(object, "end_rss_bytes", expected->end_bytes);
+    json_put_real(object, "cpu_change_least_seconds", expected->cpu_change_least);
+    json_put_real(object, "cpu_change_most_seconds", expected->cpu_change_most);
+    return object;
 }
 
 /* ---- rows ---- */
@@ -98,7 +110,7 @@ static json_t *json_settings(const struct compare_entry *entry)
 {
     json_t *settings = json_object();
     for (size_t i = 0; i < entry->settings_count; i++)
-        put_text(settings, entry->settings[i].name, entry->settings[i].value);
+        json_put_text(settings, entry->settings[i].name, entry->settings[i].value);
     return settings;
 }
 
@@ -108,9 +120,9 @@ static json_t *json_numbers(const json_t *reports)
     for (const struct compare_number *number = compare_numbers; number->key != NULL; number++) {
         struct compare_spread spread = compare_spread_of(number, reports);
         json_t *object = json_object();
-        json_object_set_new(object, "median", json_number(spread.median));
-        json_object_set_new(object, "min", json_number(spread.least));
-        json_object_set_new(object, "max", json_number(spread.most));
+        json_put_real(object, "median", spread.median);
+        json_put_real(object, "min", spread.least);
+        json_put_real(object, "max", spread.most);
         json_object_set_new(numbers, number->key, object);
     }
     return numbers;
@@ -126,52 +138,53 @@ static json_t *json_row(const struct compare *compare, const struct compare_row 
 {
     json_t *object = json_object();
     const json_t *report = json_array_get(row->reports, 0);
-    put_text(object, "entry", row->label);
-    put_text(object, "name", row->entry->allocator);
+    json_put_text(object, "entry", row->label);
+    json_put_text(object, "name", row->entry->allocator);
     json_object_set_new(object, "settings", json_settings(row->entry));
-    put_text(object, "library", row->found.library);
-    put_text(object, "status", *row->why == '\0' ? "complete" : "failed");
-    if (*row->why != '\0') put_text(object, "error", row->why);
-    put_text(object, "allocator", json_string_value(json_object_get(report, "allocator")));
+    json_put_text(object, "library", row->found.library);
+    json_put_text(object, "status", *row->why == '\0' ? "complete" : "failed");
+    if (*row->why != '\0') json_put_text(object, "error", row->why);
+    json_put_text(object, "allocator", json_string_value(json_object_get(report, "allocator")));
     if (*row->why == '\0') json_object_set_new(object, "numbers", json_numbers(row->reports));
-    json_object_set_new(object, "expected", compare_expected_json(&row->expected));
+    json_object_set_new(object, "expected", json_expected(&row->expected));
     json_object_set_new(object, "rank_memory", json_rank(row, COMPARE_MEMORY));
     json_object_set_new(object, "rank_time", json_rank(row, COMPARE_TIME));
-    put_text(object, "printed", *row->printed != '\0' ? row->printed : NULL);
+    json_put_text(object, "printed", *row->printed != '\0' ? row->printed : NULL);
     json_object_set_new(object, "warnings", compare_warnings_json(compare, row));
     if (with_reports) json_object_set(object, "reports", row->reports);
     json_object_set(object, "series", row->series != NULL ? row->series : json_null());
     return object;
 }
 
+/* How was replayed: what all rows have in common. */
+static void put_how(json_t *object, const struct compare *compare)
+{
+    static const char *const keys[] = {"engine", "touch", "clock"};
+    const json_t *common = compare_any_report(compare);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        json_put_text(object, keys[i], json_string_value(json_object_get(common, keys[i])));
+    json_object_set_new(object, "replay_options", json_replay_options(compare));
+    json_object_set_new(object, "runs", json_integer(compare->options.rounds));
+    json_put_real(object, "own_cpu_seconds", compare_cpu_seconds(compare->facts));
+    json_put_text(object, "allocation_kind", compare_kind(compare->facts, true));
+    json_put_text(object, "free_kind", compare_kind(compare->facts, false));
+    json_put_real(object, "latency_resolution_ns", compare_clock_step(compare));
+}
+
 json_t *compare_json(const struct compare *compare, bool with_reports)
 {
     json_t *object = json_object(), *rows = json_array();
-    const json_t *common = compare_any_report(compare);
     char text[32];
     time_t seconds = time(NULL);
     struct tm utc;
-    put_text(object, "version", PACKAGE_VERSION);
+    json_put_text(object, "version", PACKAGE_VERSION);
     if (gmtime_r(&seconds, &utc) != NULL &&
         strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc) > 0)
-        put_text(object, "ended", text);
+        json_put_text(object, "ended", text);
     json_object_set_new(object, "machine", json_machine());
     json_object_set_new(object, "trace", json_trace(compare));
-    json_object_set_new(object, "original", compare_original_json(&compare->original));
-    put_text(object, "engine", json_string_value(json_object_get(common, "engine")));
-    put_text(object, "touch", json_string_value(json_object_get(common, "touch")));
-    put_text(object, "clock", json_string_value(json_object_get(common, "clock")));
-    json_object_set_new(object, "replay_options", json_replay_options(compare));
-    json_object_set_new(object, "runs", json_integer(compare->options.rounds));
-    json_object_set_new(
-        object, "own_cpu_seconds",
-        json_number(json_number_value(json_object_get(compare->facts, "user_seconds")) +
-                    json_number_value(json_object_get(compare->facts, "system_seconds"))));
-    put_text(object, "allocation_kind", compare_kind(compare->facts, true));
-    put_text(object, "free_kind", compare_kind(compare->facts, false));
-    json_object_set_new(
-        object, "latency_resolution_ns",
-        json_number(json_number_value(json_object_get(common, "latency_resolution_ns"))));
+    json_object_set_new(object, "original", json_original(&compare->original));
+    put_how(object, compare);
     for (size_t i = 0; i < compare->rows_count; i++)
         json_array_append_new(rows, json_row(compare, &compare->rows[i], with_reports));
     json_object_set_new(object, "allocators", rows);

@@ -1,9 +1,11 @@
 #include "compare/latency.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "common/call_table.h"
 #include "common/histogram.h"
+#include "common/json_file.h"
 
 /* A kind of call, in all reports. */
 struct merged {
@@ -57,11 +59,6 @@ static void merge(struct merged *merged, const json_t *reports, const char *kind
     }
 }
 
-static void set_known(json_t *object, const char *key, bool known, double value)
-{
-    json_object_set_new(object, key, known ? json_real(value) : json_null());
-}
-
 static json_t *merged_json(const struct merged *merged)
 {
     static const struct {
@@ -72,13 +69,13 @@ static json_t *merged_json(const struct merged *merged)
     json_t *object = json_object();
     json_object_set(object, "count", (json_t *)merged->count);
     json_object_set_new(object, "sampled", json_integer((json_int_t)histogram->count));
-    set_known(object, "mean", true, merged->sum_ns / (double)histogram->count);
+    json_put_real(object, "mean", merged->sum_ns / (double)histogram->count);
     for (size_t i = 0; i < sizeof percentiles / sizeof *percentiles; i++) {
         double ticks = 0;
         bool known = histogram_quantile(histogram, percentiles[i].share, &ticks);
-        set_known(object, percentiles[i].key, known, ticks * merged->ns_per_tick);
+        json_put_real(object, percentiles[i].key, known ? ticks * merged->ns_per_tick : NAN);
     }
-    set_known(object, "max", merged->max_ns >= 0, merged->max_ns);
+    json_put_real(object, "max", merged->max_ns >= 0 ? merged->max_ns : NAN);
     return object;
 }
 

@@ -20,18 +20,22 @@ struct compare_spread {
     double median, least, most; /* NAN: not known */
 };
 
-/* Groups that are shown under the name of the kind of call that compare_kind() gives. */
-#define COMPARE_GROUP_ALLOCATION "allocation"
-#define COMPARE_GROUP_FREE       "free"
-
 struct compare_number {
     const char *key;           /* in the JSON of compare; ends with its unit */
     const char *group, *title; /* group: shared by neighbours; may be empty */
     const char *unit;          /* as shown */
     double scale;              /* from the key's unit to the one shown */
     int decimals;              /* as shown */
-    const char *path;          /* key in a report; NULL: */
-    double (*value)(const json_t *report, const json_t *reports); /* one, and all of the entry */
+    /* Allocation and free: of the latency of the kind that compare_kind() gives, whose name is
+     * shown as the group. */
+    enum compare_from {
+        COMPARE_FROM_REPORT,
+        COMPARE_FROM_CPU,
+        COMPARE_FROM_NET,
+        COMPARE_FROM_ALLOCATION,
+        COMPARE_FROM_FREE
+    } from;
+    const char *path; /* key in a report, or in that latency */
 };
 
 /* Ends with a key of NULL. */
@@ -49,6 +53,13 @@ size_t compare_values_of(const struct compare_number *number, const json_t *repo
 
 /* Not known if one of the reports does not have it. */
 struct compare_spread compare_spread_of(const struct compare_number *number, const json_t *reports);
+
+double compare_median(const char *key, const json_t *reports);
+
+/* NAN: the report does not have it. */
+double compare_report_number(const json_t *report, const char *key);
+
+double compare_cpu_seconds(const json_t *report);
 
 /* Of any values; sorts them. */
 struct compare_spread compare_spread_values(double *values, size_t count);

@@ -12,7 +12,7 @@
 enum { NAME_WIDTH_MIN = 9, NAME_WIDTH_MAX = 17, LINE_WIDTH = 120 };
 
 /* Where a warning says that a number is spoiled, behind it. */
-#define SPOILED '!'
+#define SPOILED "!"
 
 static int name_width(const struct compare *compare)
 {
@@ -113,19 +113,18 @@ static void print_how(const struct compare *compare, FILE *to)
     fprintf(to, clock != NULL ? ", clock %s\n" : "\n", clock);
 }
 
-const char *compare_group(const struct compare *compare, const struct compare_number *number)
+/* Whether it is a time of single calls, which the clock's steps blur. */
+static bool is_of_calls(const struct compare_number *number)
 {
-    bool allocation = strcmp(number->group, COMPARE_GROUP_ALLOCATION) == 0;
-    if (!allocation && strcmp(number->group, COMPARE_GROUP_FREE) != 0) return number->group;
-    const char *kind = compare_kind(compare->facts, allocation);
-    return kind != NULL ? kind : number->group;
+    return number->from == COMPARE_FROM_ALLOCATION || number->from == COMPARE_FROM_FREE;
 }
 
-/* Whether it is a time of single calls, which the clock's steps blur. */
-static bool is_latency(const struct compare_number *number)
+const char *compare_group(const struct compare *compare, const struct compare_number *number)
 {
-    return strcmp(number->group, COMPARE_GROUP_ALLOCATION) == 0 ||
-           strcmp(number->group, COMPARE_GROUP_FREE) == 0;
+    const char *kind = NULL;
+    if (is_of_calls(number))
+        kind = compare_kind(compare->facts, number->from == COMPARE_FROM_ALLOCATION);
+    return kind != NULL ? kind : number->group;
 }
 
 const char *compare_text(const struct compare *compare, const struct compare_number *number,
@@ -135,7 +134,7 @@ const char *compare_text(const struct compare *compare, const struct compare_num
     double step = compare_clock_step(compare);
     if (isnan(value))
         snprintf(text, bytes, "-");
-    else if (is_latency(number) && *number->unit != '\0' && value < step)
+    else if (is_of_calls(number) && strcmp(number->unit, "ns") == 0 && value < step)
         snprintf(text, bytes, "< %.0f", step);
     else /* without the sign of what rounds to 0 */
         snprintf(text, bytes, "%.*f", number->decimals, shown < 0 && shown > -0.005 ? 0 : shown);
@@ -150,8 +149,7 @@ double compare_clock_step(const struct compare *compare)
 /* ---- columns ---- */
 
 struct column {
-    enum { RANK, PROCESS, NUMBER, SPREAD, CHANGE } what;
-    const struct compare_number *number; /* of NUMBER and SPREAD */
+    struct compare_cell cell;
     const char *group, *title;
     char unit[24];
     int width;
@@ -213,27 +211,35 @@ bool compare_is_expected(const struct compare *compare, enum compare_measure mea
 /* Seconds of the program are told in ms below that. */
 #define MILLISECONDS_BELOW_S 10
 
-static struct column *columns_add(struct columns *columns, struct column column)
+const char *compare_change_unit(const struct compare *compare, char *text, size_t bytes)
 {
-    columns->column[columns->count] = column;
-    return &columns->column[columns->count++];
+    double seconds = compare->original.cpu_seconds;
+    if (seconds < MILLISECONDS_BELOW_S)
+        snprintf(text, bytes, "ms of %.0f", seconds * 1000);
+    else
+        snprintf(text, bytes, "s of %.1f", seconds);
+    return text;
+}
+
+static void columns_add(struct columns *columns, struct compare_cell cell, const char *group,
+                        const char *title, const char *unit, int width)
+{
+    struct column *column = &columns->column[columns->count++];
+    *column = (struct column){.cell = cell, .group = group, .title = title, .width = width};
+    snprintf(column->unit, sizeof column->unit, "%s", unit);
 }
 
 /* Of the process: what it would have, or how its processor time would change. */
 static void columns_add_expected(struct columns *columns, const struct compare *compare)
 {
-    double seconds = compare->original.cpu_seconds;
+    const struct compare_cell cell = {COMPARE_CELL_EXPECTED, columns->measure, NULL};
+    char unit[24];
     if (!compare_is_expected(compare, columns->measure)) return;
-    if (columns->measure == COMPARE_MEMORY) {
-        columns_add(columns, (struct column){PROCESS, NULL, "process", "peak", "MiB", 8});
-        return;
-    }
-    struct column *column =
-        columns_add(columns, (struct column){CHANGE, NULL, "program", "change", "", 15});
-    if (seconds < MILLISECONDS_BELOW_S)
-        snprintf(column->unit, sizeof column->unit, "ms of %.0f", seconds * 1000);
+    if (columns->measure == COMPARE_MEMORY)
+        columns_add(columns, cell, "process", "peak", "MiB", 8);
     else
-        snprintf(column->unit, sizeof column->unit, "s of %.1f", seconds);
+        columns_add(columns, cell, "program", "change",
+                    compare_change_unit(compare, unit, sizeof unit), 15);
 }
 
 /* The rank, what is expected, and the numbers that any row has. */
@@ -242,17 +248,16 @@ static void columns_make(struct columns *columns, const struct compare *compare,
 {
     const struct table_number *number = measure == COMPARE_MEMORY ? memory_numbers : time_numbers;
     *columns = (struct columns){.measure = measure};
-    columns_add(columns, (struct column){RANK, NULL, "", "", "", 4});
+    columns_add(columns, (struct compare_cell){COMPARE_CELL_RANK, measure, NULL}, "", "", "", 4);
     columns_add_expected(columns, compare);
     for (; number->key != NULL; number++) {
         const struct compare_number *known = compare_number_find(number->key);
         if (known == NULL || !is_known(compare, known)) continue;
-        struct column *column =
-            columns_add(columns, (struct column){NUMBER, known, compare_group(compare, known),
-                                                 known->title, "", number->width});
-        snprintf(column->unit, sizeof column->unit, "%s", known->unit);
+        columns_add(columns, (struct compare_cell){COMPARE_CELL_NUMBER, measure, known},
+                    compare_group(compare, known), known->title, known->unit, number->width);
         if (strcmp(number->key, "cpu_seconds") == 0)
-            columns_add(columns, (struct column){SPREAD, known, "", "spread", "%", 6});
+            columns_add(columns, (struct compare_cell){COMPARE_CELL_SPREAD, measure, known}, "",
+                        "spread", "%", 6);
     }
 }
 
@@ -312,7 +317,7 @@ static void print_warnings(const struct compare *compare, const struct compare_r
     for (size_t i = 0; i < compare->warnings_count; i++) {
         const struct compare_warning *warning = &compare->warnings[i];
         if (warning->row != row) continue;
-        int at = fprintf(to, "%s%c ", row != NULL ? "  " : "", SPOILED);
+        int at = fprintf(to, "%s" SPOILED " ", row != NULL ? "  " : "");
         print_wrapped(warning->text, at, at, to);
     }
 }
@@ -321,34 +326,44 @@ static void print_warnings(const struct compare *compare, const struct compare_r
 static void change_text(const struct compare *compare, const struct compare_row *row, char *text,
                         size_t bytes)
 {
-    const struct compare_expected *expected = &row->expected;
     double scale = compare->original.cpu_seconds < MILLISECONDS_BELOW_S ? 1000 : 1;
-    if (isnan(expected->cpu_change_least))
+    double least = row->expected.cpu_change_least * scale;
+    double most = row->expected.cpu_change_most * scale;
+    if (isnan(least))
         snprintf(text, bytes, "-");
     else if (row == compare->recorded)
         snprintf(text, bytes, "as recorded");
+    else if (compare_is_tie(least, most))
+        snprintf(text, bytes, "none (+-%.1f)", fmax(-least, most));
     else
-        snprintf(text, bytes, "%+.1f to %+.1f", expected->cpu_change_least * scale,
-                 expected->cpu_change_most * scale);
+        snprintf(text, bytes, "%+.1f to %+.1f", least, most);
 }
 
-static void cell_text(const struct compare *compare, const struct compare_row *row,
-                      const struct column *column, enum compare_measure measure, char *text,
-                      size_t bytes)
+bool compare_cell_text(const struct compare *compare, const struct compare_row *row,
+                       const struct compare_cell *cell, char *text, size_t bytes)
 {
     struct compare_spread spread = {NAN, NAN, NAN};
-    if (column->number != NULL) spread = compare_spread_of(column->number, row->reports);
-    switch (column->what) {
-    case RANK: compare_rank_text(row, measure, text, bytes); break;
-    case NUMBER: compare_text(compare, column->number, spread.median, text, bytes); break;
-    case SPREAD: snprintf(text, bytes, "%.1f", compare_spread_relative(&spread) * 100); break;
-    case CHANGE: change_text(compare, row, text, bytes); break;
-    case PROCESS:
-        if (isnan(row->expected.peak_bytes))
+    if (cell->number != NULL) spread = compare_spread_of(cell->number, row->reports);
+    switch (cell->what) {
+    case COMPARE_CELL_RANK: compare_rank_text(row, cell->measure, text, bytes); break;
+    case COMPARE_CELL_NUMBER:
+        compare_text(compare, cell->number, spread.median, text, bytes);
+        break;
+    case COMPARE_CELL_SPREAD:
+        snprintf(text, bytes, "%.1f", compare_spread_relative(&spread) * 100);
+        break;
+    case COMPARE_CELL_EXPECTED:
+        if (cell->measure == COMPARE_TIME)
+            change_text(compare, row, text, bytes);
+        else if (isnan(row->expected.peak_bytes))
             snprintf(text, bytes, "-");
         else
             snprintf(text, bytes, "%.1f", row->expected.peak_bytes / MIB);
     }
+    bool spoiled =
+        cell->what == COMPARE_CELL_NUMBER && compare_is_spoiled(compare, row, cell->number->key);
+    if (spoiled && strlen(text) + 1 < bytes) strcat(text, SPOILED);
+    return spoiled;
 }
 
 static void print_row(const struct compare *compare, const struct columns *columns,
@@ -358,9 +373,7 @@ static void print_row(const struct compare *compare, const struct columns *colum
     for (size_t i = 0; i < columns->count; i++) {
         const struct column *column = &columns->column[i];
         char text[64];
-        cell_text(compare, row, column, columns->measure, text, sizeof text - 1);
-        if (column->what == NUMBER && compare_is_spoiled(compare, row, column->number->key))
-            strncat(text, (const char[]){SPOILED, '\0'}, 2);
+        compare_cell_text(compare, row, &column->cell, text, sizeof text);
         fprintf(to, " %*s", column->width, text);
     }
     fputc('\n', to);
@@ -406,8 +419,7 @@ static double greatest(const struct compare *compare, const char *key)
     double most = 0;
     for (size_t i = 0; i < compare->rows_count; i++) {
         const struct compare_row *row = &compare->rows[i];
-        const struct compare_number *number = compare_number_find(key);
-        if (*row->why == '\0') most = fmax(most, compare_spread_of(number, row->reports).median);
+        if (*row->why == '\0') most = fmax(most, compare_median(key, row->reports));
     }
     return most;
 }
@@ -444,7 +456,9 @@ static void print_notes(const struct compare *compare, FILE *to)
     if (compare_is_expected(compare, COMPARE_MEMORY))
         print_note(to, "Process: expected RSS of the program under this allocator, as a process.");
     if (compare_is_expected(compare, COMPARE_TIME))
-        print_note(to, "Program: how its processor time is expected to change.");
+        print_note(to,
+                   "Program: how its processor time is expected to change; none: no difference is "
+                   "to be expected, but for the one in brackets at most.");
     print_note(to,
                "RSS: resident memory without the replay's own, which is at most %.1f MiB; mean: "
                "over the program's time; kept: at the end, beyond what live objects asked for; "

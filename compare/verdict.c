@@ -65,11 +65,10 @@ static bool candidates_take(struct candidates *candidates, const struct compare 
 static bool goes_before(const struct compare_row *one, const struct compare_row *other,
                         enum compare_measure measure)
 {
-    const struct compare_number *number = compare_number_find(measures[measure].number);
+    const char *key = measures[measure].number;
     unsigned left = one->rank[measure], right = other->rank[measure];
     if (left != right) return left != 0 && (right == 0 || left < right);
-    return left != 0 && compare_spread_of(number, one->reports).median <
-                            compare_spread_of(number, other->reports).median;
+    return left != 0 && compare_median(key, one->reports) < compare_median(key, other->reports);
 }
 
 /* Insertion: equal ones stay as they were given. */
@@ -129,8 +128,7 @@ static void lead_find(struct compare *compare, enum compare_measure measure,
         verdict->lead = over.lead;
     }
     if (verdict->next == NULL) return;
-    const struct compare_number *number = compare_number_find(measures[measure].number);
-    verdict->before_median = compare_spread_of(number, verdict->before->reports).median;
+    verdict->before_median = compare_median(measures[measure].number, verdict->before->reports);
 }
 
 static bool judge(struct compare *compare, enum compare_measure measure)
@@ -226,8 +224,11 @@ static void add_program_lead(struct sentence *sentence, const struct compare *co
         compare->options.rounds < RANK_VALUES_MIN)
         return;
     compare_cpu_range(all, &least, &most);
-    add(sentence, "; of the program's %.3g s, that would be %+.1f to %+.1f %%", all,
-        100 * least / all, 100 * most / all);
+    if (compare_is_tie(least, most))
+        add(sentence, "; of the program's %.3g s, no difference is to be expected", all);
+    else
+        add(sentence, "; of the program's %.3g s, that would be %+.1f to %+.1f %%", all,
+            100 * least / all, 100 * most / all);
 }
 
 static void add_lead(struct sentence *sentence, const struct compare *compare,
@@ -291,20 +292,14 @@ const char *compare_verdict_text(const struct compare *compare, char *text, size
 
 /* ---- JSON ---- */
 
-/* A label is whatever bytes there are. */
-static void append_label(json_t *labels, const struct compare_row *row)
-{
-    json_t *label = json_string(row->label);
-    json_array_append_new(labels, label != NULL ? label : json_null());
-}
-
 static json_t *json_verdict(const struct compare *compare, enum compare_measure measure)
 {
     const struct compare_verdict *verdict = &compare->verdicts[measure];
     json_t *object = json_object(), *order = json_array(), *best = json_array();
     for (size_t i = 0; i < compare->rows_count; i++) {
-        append_label(order, verdict->order[i]);
-        if (compare->rows[i].rank[measure] == 1) append_label(best, &compare->rows[i]);
+        json_array_append_new(order, json_string(verdict->order[i]->label));
+        if (compare->rows[i].rank[measure] == 1)
+            json_array_append_new(best, json_string(compare->rows[i].label));
     }
     json_object_set_new(object, "number", json_string(measures[measure].number));
     json_object_set_new(object, "order", order);

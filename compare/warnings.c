@@ -145,7 +145,7 @@ static bool collect_too_small(struct compare *compare, const struct compare_row 
     const char *touch = json_string_value(json_object_get(report, "touch"));
     bool untouched = touch != NULL && (strcmp(touch, "none") == 0 || strcmp(touch, "line") == 0);
     double live = json_number_value(json_object_get(compare->facts, "peak_live_bytes"));
-    double rss = compare_spread_of(compare_number_find(PEAK_RSS), row->reports).median;
+    double rss = compare_median(PEAK_RSS, row->reports);
     if (!(rss < live * (1 - account_share) - account_bytes)) return true;
     return add(compare, row, PEAK_RSS, "less RSS than live bytes: %s",
                untouched ? "pages that nobody wrote to are not resident"

@@ -39,6 +39,12 @@ tells_expected() {
 
 real='json.flat_map { |one| one["real"].values }'
 
+# The same tables, without the lines of single programs.
+reads_json() {
+    grep -A 100 '^peak RSS, MiB' out >tables
+    ruby "$source_dir/bench/predict" --from predict.json >again && cmp tables again
+}
+
 failure_is_an_error() {
     rm -rf other
     mkdir -p other/bench/workloads
@@ -63,18 +69,20 @@ usage_tells() {
         exit(of["peak_rss_bytes"] >= of["end_rss_bytes"] && of["end_rss_bytes"] > 100_000)'
 }
 
-plan 9
+plan 10
 if [ -n "$sanitized" ]; then
-    for number in 1 2 3 4 5 6 7 8 9; do
+    for number in 1 2 3 4 5 6 7 8 9 10; do
         skip_test "test $number" 'a sanitizer brings its own malloc'
     done
     exit 0
 fi
 check 'two programs under three entries' compares_two
 check 'every table is there' has_tables
+check 'the tables of what JSON has' reads_json
 check 'what is expected of processes, and of settings' tells_expected
 check 'JSON: real figures of every entry' json_has "$real.size == 6 &&
-    $real.all? { |r| r['peak'] >= r['end'] && r['end'] > 1_000_000 && r['cpu'] >= 0 }"
+    $real.flat_map { |r| r['runs'] }.all? { |r| r['peak'] >= r['end'] && r['end'] > 1_000_000 &&
+        r['user'] >= 0 && r['faults'] > 100 }"
 check 'JSON: a setting makes an entry of its own' json_has \
     'json.all? { |one| one["predicted"]["default"].keys == one["real"].keys }'
 check 'a program that fails is an error, and named' failure_is_an_error
