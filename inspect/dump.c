@@ -13,12 +13,15 @@
 #include "inspect/stream.h"
 
 static const char help_text[] =
-    "usage: malloctape dump [--only-calls] [--lane NUMBER] FILE\n"
+    "usage: malloctape dump [--only-calls] [--paths] [--lane NUMBER] FILE\n"
     "       malloctape dump --objects FILE\n"
     "\n"
     "Prints a raw stream or an instruction stream, one record a line; '-' is the standard input.\n"
     "\n"
     "  --only-calls   only the calls, without offset, lane and number\n"
+    "  --paths        of a recording that was made on our tcmalloc: only the calls, each with how\n"
+    "                 far it went: T the thread's cache, C a central list, P the page heap, S the\n"
+    "                 system, W waited for a lock\n"
     "  --lane NUMBER  only what belongs to this lane\n"
     "  --objects      one line an object instead, as it ends; a recording is ordered on the way\n"
     "\n"
@@ -45,15 +48,15 @@ static bool lane_parse(const char *word, uint32_t *lane)
 /* Returns 0 to go on, or the exit status plus one. */
 static int options_parse(struct options *options, int count, char **words)
 {
-    static const struct option known[] = {{"only-calls", no_argument, NULL, 'c'},
-                                          {"lane", required_argument, NULL, 'l'},
-                                          {"objects", no_argument, NULL, 'o'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option known[] = {
+        {"only-calls", no_argument, NULL, 'c'}, {"paths", no_argument, NULL, 'p'},
+        {"lane", required_argument, NULL, 'l'}, {"objects", no_argument, NULL, 'o'},
+        {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
     int option;
     while ((option = getopt_long(count, words, "h", known, NULL)) != -1) {
         switch (option) {
         case 'o': options->objects = true; break;
+        case 'p': options->dump.paths = true; break;
         case 'c': options->dump.only_calls = true; break;
         case 'l':
             options->dump.one_lane = true;
@@ -64,7 +67,8 @@ static int options_parse(struct options *options, int count, char **words)
         default: return cli_usage_error(&cli_dump, NULL) + 1;
         }
     }
-    if (options->objects && (options->dump.only_calls || options->dump.one_lane))
+    if (options->objects &&
+        (options->dump.only_calls || options->dump.paths || options->dump.one_lane))
         return cli_usage_error(&cli_dump, "--objects stands alone") + 1;
     if (optind + 1 != count) return cli_usage_error(&cli_dump, "one file, please") + 1;
     options->path = words[optind];
@@ -100,9 +104,14 @@ static int dump_records(const struct options *options, struct error *error)
 {
     struct stream stream;
     if (!stream_open(&stream, options->path, error)) return PROGRAM_FAILED;
-    int status = stream.format == STREAM_RAW
-                     ? dump_raw(&options->dump, &stream, options->path, error)
-                     : dump_instructions(&options->dump, &stream, error);
+    int status;
+    if (stream.format == STREAM_RAW)
+        status = dump_raw(&options->dump, &stream, options->path, error);
+    else if (options->dump.paths)
+        status = cli_fail(&cli_dump, "%s: an ordered stream does not say how far calls went",
+                          options->path);
+    else
+        status = dump_instructions(&options->dump, &stream, error);
     stream_close(&stream);
     return status;
 }

@@ -17,6 +17,7 @@
 
 struct dump {
     bool only_calls;
+    bool paths; /* calls, each with how far it went (path.h) */
     bool one_lane;
     uint32_t lane; /* with one_lane */
 };
@@ -24,7 +25,7 @@ struct dump {
 /* Whether lines that belong to no lane are wanted: headers, ticks, totals. */
 static inline bool dump_wants_general(const struct dump *dump)
 {
-    return !dump->only_calls && !dump->one_lane;
+    return !dump->only_calls && !dump->one_lane && !dump->paths;
 }
 
 static inline bool dump_wants_lane(const struct dump *dump, uint32_t lane)

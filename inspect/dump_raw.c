@@ -3,16 +3,26 @@
 #include <stdlib.h>
 
 #include "common/call_table.h"
+#include "inspect/path.h"
 #include "inspect/raw_source.h"
 
 /* Records are decoded so many at a time. */
 enum { BATCH = 256 };
+
+/* With --paths: the latest call of a lane, which is printed when nothing more can come of it. */
+struct latest_call {
+    struct record record;
+    uint64_t number, offset;
+    bool is_waiting, spool;
+    uint8_t path, coming_path; /* the second: of the next call */
+};
 
 struct raw_dump {
     const struct dump *dump;
     struct raw_source source;
     uint64_t ticks;
     const struct raw_chunk *chunk; /* the present one */
+    struct latest_call *latest;    /* of each lane, with --paths */
 };
 
 /* An object: of so many allocations of a lane the latest one at a place. */
@@ -54,7 +64,7 @@ static void header_print(const struct dump *dump, const struct raw_header *heade
     dump_metadata(dump, RAW_HEADER_BYTES, header->metadata, header->metadata_bytes);
 }
 
-static void call_print(const struct raw_dump *state, const struct record *record)
+static void call_print(const struct raw_dump *state, uint32_t lane, const struct record *record)
 {
     bool failed = record->number == RAW_FAILED;
     unsigned shape = call_shapes[record->kind];
@@ -70,9 +80,9 @@ static void call_print(const struct raw_dump *state, const struct record *record
     bool begins = !failed && (shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED ||
                               shape == SHAPE_REALLOC);
     bool ends = shape >= SHAPE_REALLOC && shape <= SHAPE_FREE_SIZED_ALIGNED;
-    if (ends) ended_text(text.ended, state->chunk->lane, record);
+    if (ends) ended_text(text.ended, lane, record);
     if (begins) {
-        object_text(text.began, state->chunk->lane, record->serial, record->place);
+        object_text(text.began, lane, record->serial, record->place);
         text.has_address = (state->source.reader.header.features & RAW_FEATURE_ADDRESSES) != 0;
         text.address = record->address;
         text.after = record->after;
@@ -117,17 +127,22 @@ static void other_print(const struct record *record)
 }
 
 /* What each line about a chunk begins with. */
+static void offset_print(const struct raw_dump *state, bool spool, uint64_t offset)
+{
+    if (spool && !state->dump->only_calls) fputs("spool ", stdout);
+    dump_offset(state->dump, offset);
+}
+
 static void chunk_offset_print(const struct raw_dump *state)
 {
-    if (state->chunk->spool) fputs("spool ", stdout);
-    dump_offset(state->dump, state->chunk->offset);
+    offset_print(state, state->chunk->spool, state->chunk->offset);
 }
 
 /* The kinds of a segment's ranges, in the order of FORMAT.md 5.1. */
 static void segment_print(const struct raw_dump *state)
 {
     const struct raw_chunk *chunk = state->chunk;
-    if (!chunk->begin || state->dump->only_calls) return;
+    if (!chunk->begin || state->dump->only_calls || state->dump->paths) return;
     chunk_offset_print(state);
     printf("L%" PRIu32 " segment unit %" PRIu64 " allocations %" PRIu64 "%s profile", chunk->lane,
            chunk->first_unit, chunk->first_allocation, chunk->key ? " key" : "");
@@ -148,9 +163,40 @@ static void record_print(const struct raw_dump *state, const struct record *reco
         printf("L%" PRIu32 " #%" PRIu64 " ", chunk->lane, number);
     }
     if (is_call)
-        call_print(state, record);
+        call_print(state, chunk->lane, record);
     else
         other_print(record);
+}
+
+static void latest_print(const struct raw_dump *state, uint32_t lane)
+{
+    struct latest_call *latest = &state->latest[lane];
+    char letters[6];
+    if (!latest->is_waiting) return;
+    latest->is_waiting = false;
+    path_letters(letters, latest->path);
+    offset_print(state, latest->spool, latest->offset);
+    if (!state->dump->only_calls) printf("L%" PRIu32 " #%" PRIu64 " ", lane, latest->number);
+    printf("%s ", letters);
+    call_print(state, lane, &latest->record);
+}
+
+static void path_take(const struct raw_dump *state, const struct record *record, uint64_t number)
+{
+    const struct raw_chunk *chunk = state->chunk;
+    struct latest_call *latest = &state->latest[chunk->lane];
+    const unsigned path = path_of_record(record);
+    if (record->number < CALL_KINDS || record->number == RAW_FAILED) {
+        latest_print(state, chunk->lane);
+        *latest = (struct latest_call){
+            *record, number, chunk->offset, true, chunk->spool, latest->coming_path, 0};
+    } else if (record->number == RAW_THREAD_CACHE_DELETED) {
+        latest_print(state, chunk->lane); /* what comes after is of this */
+    } else if (path_is_of_latest(record)) {
+        latest->path |= path;
+    } else {
+        latest->coming_path |= path;
+    }
 }
 
 static void records_print(struct raw_dump *state, struct raw_decoder *decoder)
@@ -159,12 +205,13 @@ static void records_print(struct raw_dump *state, struct raw_decoder *decoder)
     const struct raw_chunk *chunk = state->chunk;
     uint64_t number = decoder->records;
     uint32_t count;
-    decoder->tells_caches = !state->dump->only_calls;
+    decoder->tells_caches = !state->dump->only_calls || state->dump->paths;
     if (!raw_decoder_open(decoder, chunk)) return;
     if (dump_wants_lane(state->dump, chunk->lane)) segment_print(state);
     while ((count = raw_decoder_next(decoder, records, BATCH)) > 0) {
         for (uint32_t i = 0; i < count; i++) {
-            if (dump_wants_lane(state->dump, chunk->lane)) record_print(state, &records[i], number);
+            if (dump_wants_lane(state->dump, chunk->lane))
+                (state->dump->paths ? path_take : record_print)(state, &records[i], number);
             number += !raw_record_is_of_cache(&records[i]);
         }
     }
@@ -218,15 +265,24 @@ int dump_raw(const struct dump *dump, struct stream *stream, const char *path, s
     struct raw_dump state = {.dump = dump};
     struct raw_source *source = &state.source;
     struct raw_chunk *chunk;
-    bool good = true;
+    bool good;
+    if (dump->paths) state.latest = calloc(RAW_LANES_MAX, sizeof *state.latest);
+    if (dump->paths && state.latest == NULL) return cli_fail(&cli_dump, "no memory for lanes");
     raw_source_open(source, stream->fd, path);
     if (source->reader.has_header) header_print(dump, &source->reader.header);
+    good = !dump->paths || !raw_source_is_opaque(source);
     while (good && (chunk = raw_source_next(source)) != NULL) {
         state.chunk = chunk;
         good = chunk_print(&state);
         free(chunk);
     }
-    int status = raw_source_state(source, error);
+    for (uint32_t lane = 0; dump->paths && lane < RAW_LANES_MAX; lane++)
+        latest_print(&state, lane);
+    free(state.latest);
+    int status =
+        dump->paths && raw_source_is_opaque(source)
+            ? cli_fail(&cli_dump, "%s: nobody knows how far calls of this allocator went", path)
+            : raw_source_state(source, error);
     if (status == PROGRAM_OK) end_print(dump, &source->reader.end, source->stream_end);
     raw_source_close(source);
     return status;

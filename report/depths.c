@@ -1,76 +1,127 @@
 #include "report/depths.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli/cli.h"
-#include "common/call_table.h"
-#include "common/json_file.h"
 #include "inspect/raw_source.h"
 #include "inspect/stream.h"
-#include "report/words.h"
 
 /* Records are decoded so many at a time. */
 enum { BATCH = 256 };
 
-/* Lines of the text. */
-enum { CLASSES_SHOWN = 8 };
-
 /* Of a lane. */
 struct depths_lane {
-    uint64_t *counts;   /* where its latest call is counted; NULL: nowhere */
-    enum depth depth;   /* of that call */
-    enum depth entered; /* before the call that is to come */
+    uint64_t *counts;     /* where its latest call is counted, by path; NULL: nowhere */
+    unsigned path;        /* of that call, */
+    unsigned kind;        /* and its kind */
+    unsigned coming_path; /* before the call that is to come, */
+    uint64_t coming;      /* and bytes from the system */
+    uint8_t class_of_list[RAW_SIZE_CLASSES_MAX + 2];
 };
 
 struct reading {
     struct depths *depths;
     struct raw_source source;
     struct depths_lane *lanes; /* RAW_LANES_MAX entries */
+    struct timeline_row row;   /* since the latest tick */
 };
 
 /* ---- records ---- */
 
-static void take_call(struct depths *depths, struct depths_lane *lane, unsigned shape)
+/* Of one lane, at the moment. */
+struct taking {
+    struct reading *reading;
+    struct depths *depths;
+    struct depths_lane *lane;
+    struct depths_of_lane *sums;
+    const struct raw_cache *cache;
+};
+
+static void take_call(const struct taking *taking, const struct record *record)
 {
-    const bool frees = shape >= SHAPE_FREE && shape <= SHAPE_FREE_SIZED_ALIGNED;
-    lane->counts = shape == SHAPE_HEAP ? NULL : frees ? depths->frees : depths->allocations;
-    lane->depth = lane->entered;
-    lane->entered = DEPTH_CACHE;
-    if (lane->counts != NULL) lane->counts[lane->depth]++;
+    struct depths_lane *lane = taking->lane;
+    const bool frees = record->shape >= SHAPE_FREE && record->shape <= SHAPE_FREE_SIZED_ALIGNED;
+    const uint32_t place = record->place != RAW_PLACE_NONE ? record->place : record->ends;
+    const uint32_t list = raw_cache_list_of_place(taking->cache, place);
+    struct depths_class *class = &taking->depths->classes[lane->class_of_list[list]];
+    lane->kind = record->number;
+    lane->path = lane->coming_path;
+    lane->counts = record->shape == SHAPE_HEAP ? NULL : frees ? class->frees : class->allocations;
+    if (lane->counts != NULL) lane->counts[lane->path]++;
+    taking->depths->taken_for[record->number] += lane->coming;
+    lane->coming_path = 0;
+    lane->coming = 0;
 }
 
-static enum depth structure_depth(struct depths *depths, uint32_t structure)
+static void take_path(struct depths_lane *lane, const struct record *record)
 {
-    if (structure == RAW_STRUCTURE_PAGE_HEAP) {
-        depths->page_heap_entries++;
-        return DEPTH_PAGE_HEAP;
+    const unsigned path = path_of_record(record);
+    if (!path_is_of_latest(record)) {
+        lane->coming_path |= path;
+    } else if (lane->counts != NULL) {
+        lane->counts[lane->path]--;
+        lane->counts[lane->path |= path]++;
     }
-    depths->class_entries[structure % RAW_STRUCTURES]++;
-    return DEPTH_CENTRAL;
 }
 
-/* A number before a call is of the call that comes, one after it of the call that was. */
-static void take_record(struct depths *depths, struct depths_lane *lane,
-                        const struct record *record)
+static void add_wait(struct depths_waits *waits, uint64_t ns)
 {
-    if (record->number < CALL_KINDS) {
-        take_call(depths, lane, record->shape);
-    } else if (record->number == RAW_SEQUENCE_BEFORE) {
-        const enum depth depth = structure_depth(depths, record->structure);
-        if (depth > lane->entered) lane->entered = depth;
-    } else if (record->number == RAW_SEQUENCE_AFTER) {
-        const enum depth depth = structure_depth(depths, record->structure);
-        if (lane->counts == NULL || depth <= lane->depth) return;
-        lane->counts[lane->depth]--;
-        lane->counts[depth]++;
-        lane->depth = depth;
-    } else if (record->number == RAW_CLASS) {
-        depths->class_bytes[record->structure % RAW_STRUCTURES] = record->size;
-    } else if (record->number == RAW_FAILED) {
-        lane->counts = NULL;
-        lane->entered = DEPTH_CACHE;
+    waits->waits++;
+    waits->waited_ns += ns;
+}
+
+static void take_system(const struct taking *taking, const struct record *record)
+{
+    struct timeline_row *row = &taking->reading->row;
+    const unsigned what = record->structure - RAW_INSIDE_SBRK;
+    taking->depths->system[what].times++;
+    taking->depths->system[what].bytes += record->size;
+    if (record->structure == RAW_INSIDE_RELEASE) {
+        taking->sums->released_bytes += record->size;
+        row->released_bytes += record->size;
+        return;
+    }
+    taking->sums->taken_bytes += record->size;
+    row->taken_bytes += record->size;
+    if (record->operand != 0)
+        taking->depths->taken_for[taking->lane->kind] += record->size;
+    else
+        taking->lane->coming += record->size;
+}
+
+static void take_inside(const struct taking *taking, const struct record *record)
+{
+    struct timeline_row *row = &taking->reading->row;
+    if (record->structure >= RAW_STRUCTURES) return take_system(taking, record);
+    add_wait(&taking->depths->classes[record->structure].waits, record->size);
+    add_wait(&taking->sums->waits, record->size);
+    row->waits++;
+    row->waited_ns += record->size;
+}
+
+static void take_class(const struct taking *taking, const struct record *record)
+{
+    const unsigned class = record->structure % RAW_SIZE_CLASSES_MAX;
+    taking->depths->classes[class].bytes = record->size;
+    taking->lane->class_of_list[taking->cache->list_of_class[class]] = (uint8_t) class;
+}
+
+static void take_record(const struct taking *taking, const struct record *record)
+{
+    if (record->number < CALL_KINDS) return take_call(taking, record);
+    take_path(taking->lane, record);
+    switch (record->number) {
+    case RAW_SEQUENCE_BEFORE:
+    case RAW_SEQUENCE_AFTER:
+        taking->depths->classes[record->structure % RAW_STRUCTURES].entries++;
+        break;
+    case RAW_INSIDE: take_inside(taking, record); break;
+    case RAW_CLASS: take_class(taking, record); break;
+    case RAW_FAILED:
+    case RAW_THREAD_CACHE_DELETED: /* what comes after is of this */
+        taking->lane->counts = NULL;
+        taking->lane->coming_path = 0;
+        break;
     }
 }
 
@@ -80,13 +131,25 @@ static bool take_records(struct reading *reading, const struct raw_chunk *chunk)
     struct raw_decoder *decoder = raw_source_lane(&reading->source, chunk->lane);
     uint32_t count;
     if (decoder == NULL) return false;
+    const struct taking taking = {.reading = reading,
+                                  .depths = reading->depths,
+                                  .lane = &reading->lanes[chunk->lane],
+                                  .sums = &reading->depths->lanes[chunk->lane],
+                                  .cache = &decoder->cache};
     decoder->tells_caches = true;
     raw_decoder_open(decoder, chunk);
     while ((count = raw_decoder_next(decoder, records, BATCH)) > 0)
         for (uint32_t i = 0; i < count; i++)
-            take_record(reading->depths, &reading->lanes[chunk->lane], &records[i]);
+            take_record(&taking, &records[i]);
     if (error_is_set(&decoder->error)) reading->source.error = decoder->error;
     return !error_is_set(&decoder->error);
+}
+
+static void take_tick(struct reading *reading)
+{
+    reading->row.end_ns = reading->source.reader.tick.since_start_ns;
+    timeline_add(&reading->depths->timeline, &reading->row);
+    reading->row = (struct timeline_row){0};
 }
 
 /* ---- the file ---- */
@@ -100,9 +163,13 @@ static int read_chunks(struct reading *reading, int fd, const char *path)
     raw_source_open(source, fd, path);
     reading->depths->known = !raw_source_is_opaque(source);
     while (good && reading->depths->known && (chunk = raw_source_next(source)) != NULL) {
-        if (chunk->type != RAW_CHUNK_TICK) good = take_records(reading, chunk);
+        if (chunk->type == RAW_CHUNK_TICK)
+            take_tick(reading);
+        else
+            good = take_records(reading, chunk);
         free(chunk);
     }
+    timeline_end(&reading->depths->timeline);
     int status = reading->depths->known ? raw_source_state(source, &error) : PROGRAM_OK;
     if (status == PROGRAM_FAILED) cli_data_error(&cli_report, path, &error);
     raw_source_close(source);
@@ -116,7 +183,6 @@ int depths_read(struct depths *depths, const char *path)
     struct stream stream;
     struct error error = {0};
     int status = PROGRAM_OK;
-    *depths = (struct depths){.known = false};
     if (reading.lanes == NULL) return cli_fail(&cli_report, "no memory for lanes");
     if (!stream_open(&stream, path, &error)) {
         status = cli_data_error(&cli_report, path, &error);
@@ -126,71 +192,4 @@ int depths_read(struct depths *depths, const char *path)
     }
     free(reading.lanes);
     return status;
-}
-
-/* ---- telling ---- */
-
-static void print_depths(const char *what, const uint64_t *counts, FILE *to)
-{
-    const uint64_t all = counts[DEPTH_CACHE] + counts[DEPTH_CENTRAL] + counts[DEPTH_PAGE_HEAP];
-    fprintf(to, "  %-12s %15s %18s %8s %15s %8s %15s %8s\n", what, words_count(all),
-            words_count(counts[DEPTH_CACHE]), words_share(counts[DEPTH_CACHE], all),
-            words_count(counts[DEPTH_CENTRAL]), words_share(counts[DEPTH_CENTRAL], all),
-            words_count(counts[DEPTH_PAGE_HEAP]), words_share(counts[DEPTH_PAGE_HEAP], all));
-}
-
-void depths_print(const struct depths *depths, FILE *to)
-{
-    uint64_t left[RAW_STRUCTURES], all = 0;
-    if (!depths->known) {
-        fputs("\nhow far calls went: only a recording that was made on our tcmalloc has that\n",
-              to);
-        return;
-    }
-    fprintf(to, "\n%-14s %15s %18s %8s %15s %8s %15s %8s\n", "served by", "calls",
-            "the thread's cache", "", "a central list", "", "the page heap", "");
-    print_depths("allocations", depths->allocations, to);
-    print_depths("frees", depths->frees, to);
-    memcpy(left, depths->class_entries, sizeof left);
-    for (unsigned i = 0; i < RAW_STRUCTURES; i++)
-        all += left[i];
-    if (all > 0) fputs("  entries into central lists, by size class:", to);
-    for (unsigned shown = 0; shown < CLASSES_SHOWN && all > 0; shown++) {
-        unsigned most = 0;
-        for (unsigned i = 1; i < RAW_STRUCTURES; i++)
-            if (left[i] > left[most]) most = i;
-        if (left[most] == 0) break;
-        fprintf(to, "%s %" PRIu64 " (%s)", shown > 0 ? "," : "", depths->class_bytes[most],
-                words_share(left[most], all));
-        left[most] = 0;
-    }
-    if (all > 0) fputc('\n', to);
-}
-
-static json_t *counts_json(const uint64_t *counts)
-{
-    json_t *object = json_object();
-    json_put_number(object, "cache", counts[DEPTH_CACHE]);
-    json_put_number(object, "central", counts[DEPTH_CENTRAL]);
-    json_put_number(object, "page_heap", counts[DEPTH_PAGE_HEAP]);
-    return object;
-}
-
-json_t *depths_json(const struct depths *depths)
-{
-    if (!depths->known) return json_null();
-    json_t *object = json_object(), *classes = json_array();
-    json_object_set_new(object, "allocations", counts_json(depths->allocations));
-    json_object_set_new(object, "frees", counts_json(depths->frees));
-    json_put_number(object, "page_heap_entries", depths->page_heap_entries);
-    json_object_set_new(object, "central_lists", classes);
-    for (unsigned i = 0; i < RAW_STRUCTURES; i++) {
-        json_t *one;
-        if (depths->class_entries[i] == 0) continue;
-        json_array_append_new(classes, one = json_object());
-        json_put_number(one, "class", i);
-        json_put_number(one, "bytes", depths->class_bytes[i]);
-        json_put_number(one, "entries", depths->class_entries[i]);
-    }
-    return object;
 }

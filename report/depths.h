@@ -1,13 +1,12 @@
-/* depths - how far into the allocator the calls of a recording had to go.
+/* depths - how far into the allocator the calls of a recording had to go, what they waited for, and
+ * what they took from the system.
  *
  * A recording says in which order threads entered the structures that the allocator shares between
- * them (FORMAT.md, sequence numbers): the central lists of the size classes, and the page heap. A
- * call that entered none was served by the thread's cache alone. An ordered stream has no such
- * numbers any more, and an opaque recording never had.
+ * them (FORMAT.md, sequence numbers): the central lists of the size classes, and the page heap; and
+ * what happened inside calls. A call that entered none was served by the thread's cache alone. An
+ * ordered stream has none of that any more, and an opaque recording never had.
  *
- *   allocations or frees == cache + central + page_heap
- *
- * Memory: that of inspect/raw_source.h, and 16 bytes for each lane. */
+ * Memory: that of inspect/raw_source.h, and 256 bytes for each lane. */
 #ifndef MALLOCTAPE_REPORT_DEPTHS_H
 #define MALLOCTAPE_REPORT_DEPTHS_H
 
@@ -16,16 +15,41 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "common/call_kind.h"
+#include "inspect/path.h"
+#include "report/timeline.h"
 #include "tracing/raw_format.h"
 
-enum depth { DEPTH_CACHE, DEPTH_CENTRAL, DEPTH_PAGE_HEAP, DEPTHS };
+enum { DEPTHS_SYSTEM = RAW_INSIDE_RELEASE - RAW_INSIDE_SBRK + 1 };
+
+struct depths_waits {
+    uint64_t waits, waited_ns;
+};
+
+/* A size class and its central list; the last one is the page heap. */
+struct depths_class {
+    uint64_t bytes; /* of an object */
+    uint64_t entries;
+    struct depths_waits waits;
+    /* Calls by path, of objects of this class; a realloc counts as an allocation, by the object
+     * that it makes. */
+    uint64_t allocations[PATHS], frees[PATHS];
+};
+
+struct depths_of_lane {
+    struct depths_waits waits;
+    uint64_t taken_bytes, released_bytes;
+};
 
 struct depths {
     bool known;
-    uint64_t allocations[DEPTHS], frees[DEPTHS]; /* a realloc counts as an allocation */
-    uint64_t class_bytes[RAW_STRUCTURES];        /* of the objects of a size class */
-    uint64_t class_entries[RAW_STRUCTURES];      /* into its central list */
-    uint64_t page_heap_entries;
+    struct depths_class classes[RAW_STRUCTURES];
+    struct depths_of_lane lanes[RAW_LANES_MAX];
+    struct {
+        uint64_t times, bytes;
+    } system[DEPTHS_SYSTEM];        /* by RAW_INSIDE_..., from the first on */
+    uint64_t taken_for[CALL_KINDS]; /* bytes from the system, by the kind of call */
+    struct timeline timeline;
 };
 
 /* Reads the recording at `path`, a file. Returns an exit status; what is wrong has been said. */

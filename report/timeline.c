@@ -17,6 +17,10 @@ static void row_join(struct timeline_row *first, const struct timeline_row *seco
     first->live_objects = second->live_objects;
     first->live_bytes = second->live_bytes;
     first->most_live_bytes = more(first->most_live_bytes, second->most_live_bytes);
+    first->waits += second->waits;
+    first->waited_ns += second->waited_ns;
+    first->taken_bytes += second->taken_bytes;
+    first->released_bytes += second->released_bytes;
     first->rss_bytes = more(first->rss_bytes, second->rss_bytes);
     first->heap_bytes = more(first->heap_bytes, second->heap_bytes);
 }

@@ -14,6 +14,7 @@ struct timeline_row {
     uint64_t bytes;                        /* of objects that were made */
     uint64_t live_objects, live_bytes;     /* at its end */
     uint64_t most_live_bytes;
+    uint64_t waits, waited_ns, taken_bytes, released_bytes; /* of depths.h only */
     uint64_t rss_bytes, heap_bytes; /* the most that its ticks say; 0: unknown */
 };
 

@@ -5,7 +5,9 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 20
+golden=$source_dir/tests/golden
+
+plan 21
 
 list=$("$write_samples" --list)
 good_samples=$(grep -v -e _bad_ -e _cut <<<"$list")
@@ -187,6 +189,20 @@ records_killed() {
             [ "$(tail -n 1 numbers)" = $(($(uniq numbers | wc -l) - 1)) ]
 }
 
+# The lines of one lane are in order; those of a wait, and of memory that came and went.
+paths() {
+    exits 0 dump --paths --only-calls --lane 2 "$golden/raw-4.0-inside" &&
+        cmp out - <<'END' &&
+-CP-- malloc 48 -> 2:1@1985
+T---- free @1985
+--P-W malloc 1048576 -> 2:2@2176
+--PS- free @2176
+END
+        exits 0 dump --paths "$golden/raw-4.0-inside" && prints ' L0 #9 --PS- malloc 268435456 ' &&
+        [ "$(wc -l <out)" = 12 ] && exits 1 dump --paths "$golden/raw-4.0-opaque" &&
+        exits 1 dump --paths "$golden/instructions-4.0-plain" && says 'does not say how far'
+}
+
 check 'both decoders agree on every good sample' all_good
 check 'what the documents forbid is refused, by both' all_bad
 check 'streams that were cut: what is there, and exit 3' all_cut
@@ -210,4 +226,5 @@ else
 fi
 check 'both decoders agree on a recording and its order: known calls' records_known
 check 'both decoders agree on a recording and its order: threads' records_threads
+check 'how far calls went' paths
 check 'a killed process: the spool has the rest' records_killed

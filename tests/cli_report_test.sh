@@ -211,37 +211,63 @@ exports_avro() {
 
 # --- how far calls go ---
 
-# The same from the lines of a dump: numbers before a call are of the next one of the lane, those
-# after it of the latest.
+# The same from the lines of a dump: what stands before a call is of the next one of the lane, what
+# stands after it of the latest. The program waits, and its memory grows.
 counts_depths() {
-    exits 0 report threads.raw.lz4 --depths --json f.json &&
-        prints '^served by  *calls  *the thread.s cache' &&
-        "$bin/malloctape" dump threads.raw.lz4 | ruby -rjson -e '
-            entered = Hash.new(0)
-            calls = Hash.new { |all, lane| all[lane] = [] }
-            lists = Hash.new(0)
-            $stdin.each_line do |line|
-                lane, words = line[/ L(\d+) #\d+ /, 1], line.split.drop(3)
-                next unless lane
-                depth = words[1] == "page_heap" ? 2 : 1
-                if words[0]&.start_with?("sequence_")
-                    lists[words[1, 2].join(" ")[/class \d+|page_heap/]] += 1
-                end
-                case words[0]
-                when "sequence_before" then entered[lane] = [entered[lane], depth].max
-                when "sequence_after" then calls[lane].last[1] = [calls[lane].last[1], depth].max
-                when "malloc", "calloc", "free"
-                    calls[lane] << [words[0] == "free", entered.delete(lane) || 0]
-                end
+    record waits.raw.lz4 "$workloads/waits" held 3
+    for trace in threads waits; do
+        exits 0 report $trace.raw.lz4 --depths --json f.json && prints '^served by  *calls  *thread' &&
+            "$bin/malloctape" dump $trace.raw.lz4 | counted_from_dump || return 1
+    done
+    prints '^waited for the lock of ' && prints '^from the system: .* by sbrk, '
+}
+counted_from_dump() {
+    ruby -rjson -e '
+        coming = Hash.new { |all, lane| all[lane] = [] }
+        calls = Hash.new { |all, lane| all[lane] = [] }
+        lists, waits, bytes = Hash.new(0), Hash.new { |all, of| all[of] = [0, 0] }, Hash.new(0)
+        $stdin.each_line do |line|
+            lane, words = line[/ L(\d+) #\d+ /, 1], line.split.drop(3)
+            next unless lane
+            what, order = words[0].match(/\A(sequence|waited|sbrk|mmap|release)_(\w+)\z/)&.captures
+            structure = line[/class \d+|page_heap/]
+            case what
+            when "sequence" then lists[structure] += 1
+            when "waited"
+                [structure, lane].each { |of| waits[of] = waits[of].zip([1, words.last.to_i]).map(&:sum) }
+            when "sbrk", "mmap", "release" then bytes[what] += words.last.to_i
             end
-            all = calls.values.flatten(1).tally
-            told = JSON.parse(File.read("f.json"))["depths"]
-            same = { "allocations" => false, "frees" => true }.all? { |key, frees|
-                told[key].values == [0, 1, 2].map { |depth| all.fetch([frees, depth], 0) } }
-            exit same && told["page_heap_entries"] == lists["page_heap"] &&
-                told["central_lists"].to_h { |one| ["class #{one["class"]}", one["entries"]] } ==
-                    lists.reject { |name, _| name == "page_heap" } &&
-                        told["allocations"]["central"] > 0 && told["frees"]["central"] > 0'
+            letter = { "sequence" => structure == "page_heap" ? "P" : "C", "waited" => "W" }
+            if order
+                (order == "before" ? coming[lane] : calls[lane].last[1]) <<
+                    letter.fetch(what, "S")
+            elsif words[0] == "thread_cache_deleted" then calls[lane] << [nil, []]
+            elsif %w[malloc calloc free].include?(words[0])
+                calls[lane] << [words[0] == "free" ? "free" : "allocation", coming.delete(lane) || []]
+            end
+        end
+        all = calls.values.flatten(1).select(&:first).map do |call, letters|
+            [call, (letters & %w[C P S]).empty? ? "T" : "-",
+             *%w[C P S W].map { |letter| letters.include?(letter) ? letter : "-" }]
+        end
+        told = JSON.parse(File.read("f.json"))["depths"]
+        paths = Hash.new(0)
+        told["paths"].each { |one| paths[[one["call"], *one["path"].chars]] += one["calls"] }
+        told_lists = told["central_lists"].to_h { |one| ["class #{one["class"]}", one] }
+        told_lists["page_heap"] = told["page_heap"]
+        lanes = told["lanes"].to_h { |one| [one["lane"].to_s, one] }
+        same = {
+            paths: paths == all.tally,
+            entries: told_lists.transform_values { |one| one["entries"] } == lists,
+            waits: waits == told_lists.merge(lanes).transform_values { |one|
+                one.values_at("waits", "waited_ns") }.reject { |_, one| one == [0, 0] },
+            central: %w[allocations frees].all? { |key| told[key]["central"] > 0 } || waits.any?,
+            system: told["system"].transform_values { |one| one["bytes"] }.values ==
+                bytes.values_at("sbrk", "mmap", "release").map(&:to_i),
+            times: told["timeline"].sum { |row| row["waits"] } * 2 == waits.values.sum(&:first)
+        }
+        puts same
+        exit same.values.all?'
 }
 knows_no_depths() {
     exits 0 report lanes --depths --json f.json && json f.json 'j["depths"].nil?' &&

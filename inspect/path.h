@@ -1,0 +1,44 @@
+/* path - how far into the allocator a call of a recording had to go.
+ *
+ * The records around a call say it: numbers of entries into structures, and what happened inside
+ * (FORMAT.md 3). Those before a call are of the next one of the lane, those after it of the latest.
+ * A call without any was served by the thread's cache. */
+#ifndef MALLOCTAPE_PATH_H
+#define MALLOCTAPE_PATH_H
+
+#include <stdbool.h>
+
+#include "tracing/raw_decoder.h"
+
+/* Bits. */
+enum { PATH_CENTRAL = 1, PATH_PAGE_HEAP = 2, PATH_SYSTEM = 4, PATH_WAITED = 8, PATHS = 16 };
+
+/* What the record says of its call; 0: nothing. */
+static inline unsigned path_of_record(const struct record *record)
+{
+    if (record->number == RAW_INSIDE)
+        return record->structure < RAW_STRUCTURES ? PATH_WAITED : PATH_SYSTEM;
+    if (record->number != RAW_SEQUENCE_BEFORE && record->number != RAW_SEQUENCE_AFTER) return 0;
+    return record->structure == RAW_STRUCTURE_PAGE_HEAP ? PATH_PAGE_HEAP : PATH_CENTRAL;
+}
+
+/* Whether that is the latest call, or what else the thread did after it; else it is the next. */
+static inline bool path_is_of_latest(const struct record *record)
+{
+    return record->number == RAW_SEQUENCE_AFTER ||
+           (record->number == RAW_INSIDE && record->operand != 0);
+}
+
+/* "T----": the thread's cache alone; else a letter for each bit: "-CPSW". */
+static inline void path_letters(char letters[6], unsigned path)
+{
+    const bool far = path & (PATH_CENTRAL | PATH_PAGE_HEAP | PATH_SYSTEM);
+    letters[0] = far ? '-' : 'T';
+    letters[1] = path & PATH_CENTRAL ? 'C' : '-';
+    letters[2] = path & PATH_PAGE_HEAP ? 'P' : '-';
+    letters[3] = path & PATH_SYSTEM ? 'S' : '-';
+    letters[4] = path & PATH_WAITED ? 'W' : '-';
+    letters[5] = '\0';
+}
+
+#endif
