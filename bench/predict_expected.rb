@@ -60,8 +60,8 @@ class PredictExpected
       before = result.real[RECORDED]
       next if entry == RECORDED || before.nil? || one.cpu_least.nil?
 
-      replayed = predict_cpu_difference(result.predicted.fetch(@way).fetch(RECORDED), one).median
-      Change.new(predict_cpu_difference(before, real).median, one.cpu_least, one.cpu_most, replayed,
+      replayed = one.cpu - result.predicted.fetch(@way).fetch(RECORDED).cpu
+      Change.new(real.cpu - before.cpu, one.cpu_least, one.cpu_most, replayed,
                  predict_cpu_decided?(before, real))
     end
   end

@@ -389,6 +389,7 @@ void run_stream(const struct options *options, struct instruction_reader *reader
     report->caches = run.state.caches;
     if (opened) {
         const struct series_row last = run_row(&run, report->totals.calls, reader->objects.bytes);
+        if (good) looks_take(&run.looks, run.slices, &last, run.now_ns); /* of threads: drained */
         looks_end(&run.looks, &last);
         good = good && run_write_snapshot(&run, options->snapshot);
         if (good && run.policy->free_at_end && run.engine->free_all != NULL)

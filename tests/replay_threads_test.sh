@@ -124,6 +124,18 @@ ends() { # ends STATUS PATTERN ARGS... - engine threads with ARGS, in $runs runs
 }
 
 : >nothing
+# Every tick has its row, those at the end, too: event and time are the same with each engine.
+series_agree() {
+    local engine
+    for engine in switch threads; do
+        replay_under system f.json --engine=$engine --csv=$engine handoff || return 1
+        ruby -rcsv -e 'puts CSV.read(ARGV[0], headers: true).map { |row|
+            row.fields("event", "original_seconds").join(" ") }' $engine.series.csv >$engine.rows
+    done
+    [ -s switch.rows ] && diff switch.rows threads.rows >out
+}
+check 'every tick has its row' series_agree
+
 check '--limit' ends 0 '' --limit=100000 pairs
 check '--limit is kept to' [ "$(json_value threads.json events)" -eq 100000 ]
 check '--warmup' ends 0 '' --warmup=100000 pairs
