@@ -119,7 +119,7 @@ static void find_libc(void *found, const char *function, const char *name)
 static void find_all(void)
 {
     const struct link_map *own = own_library(), *operators = NULL, *aligned = NULL;
-    struct next_functions found = {.is_found = true,
+    struct next_functions found = {.operators = NEXT_HERE,
                                    .free_sized = free_sized_by_free,
                                    .free_aligned_sized = free_aligned_sized_by_free};
     ENTRY_C_ALLOCATIONS(FIND)
@@ -134,9 +134,9 @@ static void find_all(void)
     linked_function(own, "memalign", &aligned);
     found.has_allocators_operators = operators == allocator;
     found.has_memalign = operators == allocator && aligned == allocator;
-    found.has_other_operators =
-        operators && ((operators != allocator && !is_runtime(operators)) || has_malloc_before(own));
-    if (found.has_other_operators) {
+    if (operators &&
+        ((operators != allocator && !is_runtime(operators)) || has_malloc_before(own))) {
+        found.operators = NEXT_BEHIND;
         ENTRY_CXX_ALLOCATIONS(FIND)
         ENTRY_CXX_FREES(FIND)
     }

@@ -17,6 +17,7 @@
 
 #include <stdbool.h>
 
+/* Operators only if they are done behind. */
 struct next_functions {
 #define NEXT_ALLOCATION(function, kind, parameters, ...) void *(*function)parameters;
     ENTRY_ALLOCATIONS(NEXT_ALLOCATION)
@@ -28,10 +29,9 @@ struct next_functions {
     int (*posix_memalign)(void **result, size_t alignment, size_t size);
     int (*mallopt)(int parameter, int value);
     int (*malloc_trim)(size_t padding);
-    bool is_found;
+    enum { NEXT_UNKNOWN, NEXT_HERE, NEXT_BEHIND } operators; /* where they are done */
     bool has_allocators_operators;
-    bool has_memalign;        /* which is of the allocator that has the operators */
-    bool has_other_operators; /* that are to be called: only these are here */
+    bool has_memalign; /* which is of the allocator that has the operators */
 };
 
 /* Until they have been looked up, the functions here do that first. */

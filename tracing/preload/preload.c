@@ -5,8 +5,10 @@
  * (next.h). An allocation is recorded after its call, a free before; a realloc is announced before
  * and recorded after it.
  *
- *   hot path   the thread's lane has room, and the place is the lane's or nobody's
- *   slow path  everything else
+ *   malloc() --> front->malloc:  recorded_malloc()   hot path   the thread's lane has room, and the
+ *                                                               place is the lane's or nobody's
+ *                                                    slow path  everything else
+ *                                next.malloc                    nothing is recorded, nor will be
  *
  * Nothing else stands between the program and its allocator: malloc_usable_size(), mallinfo() and
  * the like lead there directly. */
@@ -51,28 +53,18 @@ INLINE unsigned shape_of(unsigned kind)
     }
 }
 
-/* Whether the calling thread's next event can be recorded on the hot path. */
-INLINE bool is_hot(void)
-{
-    const struct malloctape_lane *lane = malloctape_lane;
-    return LIKELY(lane->units.head < lane->units.limit);
-}
+/* Where the entry points lead. */
+static const struct next_functions recorded, *front = &recorded;
 
-/* After a call that is not recorded. If recording has begun meanwhile, what it did is not to be
- * taken for what others have recorded. */
-INLINE void *unrecorded(void *object)
+static void pass_by(void);
+
+/* Off the hot path. False: this call is not recorded. */
+static NOINLINE bool begin_slow(void)
 {
-    if (UNLIKELY(!malloctape_is_off())) {
-        malloctape_unrecorded();
-        if (object) malloctape_allocated_unrecorded(object);
+    if (malloctape_is_off()) {
+        if (malloctape_is_idle()) pass_by();
+        return false;
     }
-    return object;
-}
-
-/* Before a call that is not on the hot path. False: it is not recorded. */
-INLINE bool begin_slow(void)
-{
-    if (LIKELY(malloctape_is_off())) return false;
     if (malloctape_ready()) return true;
     malloctape_unrecorded();
     return false;
@@ -84,14 +76,26 @@ static MALLOCTAPE_THREAD_LOCAL struct {
     uint64_t size, alignment;
 } failing;
 
-static COLD void *allocated_slowly(unsigned kind, uint64_t size, uint64_t alignment, void *object)
+/* What a call that is not recorded has made is not to be taken for what others have recorded. */
+static void *unrecorded(void *object)
+{
+    if (object && !malloctape_is_off()) malloctape_allocated_unrecorded(object);
+    return object;
+}
+
+static NOINLINE void *allocated_slowly(unsigned kind, uint64_t size, uint64_t alignment,
+                                       void *object)
 {
     int kept_errno = errno;
-    malloctape_allocated(kind, size, alignment, object, false);
-    unsigned failed = failing.kind;
-    failing.kind = 0;
-    if (UNLIKELY(failed))
-        malloctape_allocated(failed, failing.size, failing.alignment, NULL, false);
+    if (begin_slow()) {
+        malloctape_allocated(kind, size, alignment, object, false);
+        unsigned failed = failing.kind;
+        failing.kind = 0;
+        if (UNLIKELY(failed))
+            malloctape_allocated(failed, failing.size, failing.alignment, NULL, false);
+    } else {
+        unrecorded(object);
+    }
     errno = kept_errno;
     return object;
 }
@@ -128,24 +132,15 @@ slow:
     return allocated_slowly(kind, size, alignment, object);
 }
 
-/* Off the hot path: makes a call, and records it unless nothing is. */
-#define ALLOCATE_SLOWLY(kind, size, alignment, call) \
-    (begin_slow() ? allocated_slowly(kind, size, alignment, call) : unrecorded(call))
-
-/* Defines three functions, so that the way past the recorder is short: two tests, and the call. */
-#define DEFINE_ALLOCATION_OF(function, kind, parameters, arguments, bytes, align, call) \
-    static NOINLINE void *slow_##function parameters                                    \
-    {                                                                                   \
-        if (LIKELY(malloctape_is_idle())) return call;                                  \
-        return ALLOCATE_SLOWLY(kind, bytes, align, call);                               \
-    }                                                                                   \
-    static NOINLINE void *hot_##function parameters                                     \
+/* Defines the entry point, and where it leads. */
+#define DEFINE_ALLOCATION_OF(function, parameters, arguments, bytes, align, kind, call) \
+    static void *recorded_##function parameters                                         \
     {                                                                                   \
         return allocated(kind, bytes, align, call);                                     \
     }                                                                                   \
     EXPORT void *function parameters                                                    \
     {                                                                                   \
-        return LIKELY(is_hot()) ? hot_##function arguments : slow_##function arguments; \
+        return atomic_load_relaxed(&front)->function arguments;                         \
     }
 
 /* --- frees --- */
@@ -174,18 +169,22 @@ INLINE bool freed_hot(unsigned kind, const void *object, size_t size)
 }
 
 /* As above. Nothing is recorded if not `is_ours`. */
-#define DEFINE_FREE_OF(function, kind, parameters, arguments, bytes, align, is_ours, call)  \
-    static NOINLINE void slow_##function parameters                                         \
-    {                                                                                       \
-        if ((is_ours) && !malloctape_is_idle()) freeing_slowly(kind, object, bytes, align); \
-        call;                                                                               \
-    }                                                                                       \
-    EXPORT void function parameters                                                         \
-    {                                                                                       \
-        if (LIKELY((is_ours) && freed_hot(kind, object, bytes)))                            \
-            call;                                                                           \
-        else                                                                                \
-            slow_##function arguments;                                                      \
+#define DEFINE_FREE_OF(function, parameters, arguments, bytes, align, kind, is_ours, call) \
+    static NOINLINE void slow_##function parameters                                        \
+    {                                                                                      \
+        if (is_ours) freeing_slowly(kind, object, bytes, align);                           \
+        call;                                                                              \
+    }                                                                                      \
+    static void recorded_##function parameters                                             \
+    {                                                                                      \
+        if (LIKELY((is_ours) && freed_hot(kind, object, bytes)))                           \
+            call;                                                                          \
+        else                                                                               \
+            slow_##function arguments;                                                     \
+    }                                                                                      \
+    EXPORT void function parameters                                                        \
+    {                                                                                      \
+        atomic_load_relaxed(&front)->function arguments;                                   \
     }
 
 /* --- realloc --- */
@@ -194,10 +193,10 @@ static void *reallocate(void *object, size_t size)
 {
     struct malloctape_ending ending;
     int kept_errno = errno;
-    bool recorded = (is_hot() || begin_slow()) && malloctape_reallocating(object, &ending);
+    bool announced = begin_slow() && malloctape_reallocating(object, &ending);
     errno = kept_errno;
     void *moved = next.realloc(object, size);
-    if (!recorded) return unrecorded(moved);
+    if (!announced) return unrecorded(moved);
     kept_errno = errno;
     malloctape_reallocated_from(&ending, size, moved);
     errno = kept_errno;
@@ -207,19 +206,24 @@ static void *reallocate(void *object, size_t size)
 /* --- the entry points of C --- */
 
 #define DEFINE_ALLOCATION(function, kind, parameters, arguments, bytes, align)       \
-    DEFINE_ALLOCATION_OF(function, CALL_##kind, parameters, arguments, bytes, align, \
+    DEFINE_ALLOCATION_OF(function, parameters, arguments, bytes, align, CALL_##kind, \
                          next.function arguments)
 ENTRY_C_ALLOCATIONS(DEFINE_ALLOCATION)
 
 #define DEFINE_FREE(function, kind, parameters, arguments, bytes, align)             \
-    DEFINE_FREE_OF(function, CALL_##kind, parameters, arguments, bytes, align, true, \
+    DEFINE_FREE_OF(function, parameters, arguments, bytes, align, CALL_##kind, true, \
                    next.function arguments)
 ENTRY_C_FREES(DEFINE_FREE)
 
-EXPORT void *realloc(void *object, size_t size)
+static void *recorded_realloc(void *object, size_t size)
 {
     if (object) return reallocate(object, size);
-    return ALLOCATE_SLOWLY(CALL_REALLOC_NULL, size, 0, next.realloc(NULL, size));
+    return allocated_slowly(CALL_REALLOC_NULL, size, 0, next.realloc(NULL, size));
+}
+
+EXPORT void *realloc(void *object, size_t size)
+{
+    return atomic_load_relaxed(&front)->realloc(object, size);
 }
 
 /* An allocator may have its own, which calls nobody's realloc(). */
@@ -231,20 +235,18 @@ EXPORT void *reallocarray(void *object, size_t count, size_t size)
     return NULL;
 }
 
-static void *posix_aligned(void **result, size_t alignment, size_t size, int *status)
+static int recorded_posix_memalign(void **result, size_t alignment, size_t size)
 {
     void *made = NULL;
-    *status = next.posix_memalign(&made, alignment, size);
-    if (*status == 0) *result = made;
-    return *status == 0 ? made : NULL;
+    int status = next.posix_memalign(&made, alignment, size);
+    if (status == 0) *result = made;
+    allocated_slowly(CALL_POSIX_MEMALIGN, size, alignment, status == 0 ? made : NULL);
+    return status;
 }
 
 EXPORT int posix_memalign(void **result, size_t alignment, size_t size)
 {
-    int status;
-    ALLOCATE_SLOWLY(CALL_POSIX_MEMALIGN, size, alignment,
-                    posix_aligned(result, alignment, size, &status));
-    return status;
+    return atomic_load_relaxed(&front)->posix_memalign(result, alignment, size);
 }
 
 EXPORT int mallopt(int parameter, int value)
@@ -298,61 +300,91 @@ INLINE bool is_nothrow(unsigned kind)
 
 /* After a failure: the object, if the handler can do something about it. What the handler calls is
  * recorded. */
-static NOINLINE void *make_again(unsigned kind, size_t size, size_t alignment, bool recorded)
+static NOINLINE void *make_again(unsigned kind, size_t size, size_t alignment)
 {
     void *object = NULL;
     for (next_new_handler *handler; !object && (handler = next_handler());) {
         handler();
         object = make(size, alignment);
     }
-    if (!object && recorded) fail_and_throw(kind, size, alignment);
+    if (!object && begin_slow()) fail_and_throw(kind, size, alignment);
     if (!object) next_throw_bad_alloc();
-    return recorded ? allocated_slowly(kind, size, alignment, object) : unrecorded(object);
+    return allocated_slowly(kind, size, alignment, object);
 }
 
 /* A handler may throw, which only an operator behind ours can catch. A runtime's calls the one that
  * throws, which is recorded; an allocator's does not. */
-#define DEFINE_NEW(function, kind, parameters, arguments, bytes, align)                   \
-    static NOINLINE void *slow_##function parameters                                      \
-    {                                                                                     \
-        void *(*behind)parameters;                                                        \
-        if (UNLIKELY(!next.is_found)) next_library();                                     \
-        if (next.has_other_operators) return next.function arguments;                     \
-        bool recorded = !malloctape_is_idle() && begin_slow();                            \
-        void *object = make(bytes, align);                                                \
-        if (!object && !is_nothrow(CALL_##kind))                                          \
-            return make_again(CALL_##kind, bytes, align, recorded);                       \
-        if (!object && next_handler() && next_operator(&behind, #function)) {             \
-            object = behind arguments;                                                    \
-            if (!next.has_allocators_operators) return object;                            \
-        }                                                                                 \
-        return recorded ? allocated_slowly(CALL_##kind, bytes, align, object)             \
-                        : unrecorded(object);                                             \
-    }                                                                                     \
-    static NOINLINE void *hot_##function parameters                                       \
-    {                                                                                     \
-        void *object = make(bytes, align);                                                \
-        if (UNLIKELY(!object)) return slow_##function arguments;                          \
-        return allocated(CALL_##kind, bytes, align, object);                              \
-    }                                                                                     \
-    EXPORT void *function parameters                                                      \
-    {                                                                                     \
-        return LIKELY(is_hot() && !next.has_other_operators) ? hot_##function arguments   \
-                                                             : slow_##function arguments; \
+#define DEFINE_NEW(function, kind, parameters, arguments, bytes, align)                        \
+    static NOINLINE void *slow_##function parameters                                           \
+    {                                                                                          \
+        void *(*behind)parameters, *object;                                                    \
+        next_library();                                                                        \
+        if (next.operators == NEXT_BEHIND) return next.function arguments;                     \
+        if (!(object = make(bytes, align)) && !is_nothrow(CALL_##kind))                        \
+            return make_again(CALL_##kind, bytes, align);                                      \
+        if (!object && next_handler() && next_operator(&behind, #function)) {                  \
+            object = behind arguments;                                                         \
+            if (!next.has_allocators_operators) return object;                                 \
+        }                                                                                      \
+        return allocated_slowly(CALL_##kind, bytes, align, object);                            \
+    }                                                                                          \
+    static void *idle_##function parameters                                                    \
+    {                                                                                          \
+        void *object = make(bytes, align);                                                     \
+        return LIKELY(object) ? object : slow_##function arguments;                            \
+    }                                                                                          \
+    static void *recorded_##function parameters                                                \
+    {                                                                                          \
+        void *object;                                                                          \
+        if (UNLIKELY(next.operators != NEXT_HERE) || UNLIKELY(!(object = make(bytes, align)))) \
+            return slow_##function arguments;                                                  \
+        return allocated(CALL_##kind, bytes, align, object);                                   \
+    }                                                                                          \
+    EXPORT void *function parameters                                                           \
+    {                                                                                          \
+        return atomic_load_relaxed(&front)->function arguments;                                \
     }
 ENTRY_CXX_ALLOCATIONS(DEFINE_NEW)
 
 #define DEFINE_DELETE(function, kind, parameters, arguments, bytes, align)     \
-    INLINE void plain_##function parameters                                    \
+    static void plain_##function parameters                                    \
     {                                                                          \
-        if (UNLIKELY(next.has_other_operators))                                \
+        if (UNLIKELY(next.operators == NEXT_BEHIND))                           \
             next.function arguments;                                           \
         else                                                                   \
             next.free(object);                                                 \
     }                                                                          \
-    DEFINE_FREE_OF(function, CALL_##kind, parameters, arguments, bytes, align, \
-                   !next.has_other_operators, plain_##function arguments)
+    DEFINE_FREE_OF(function, parameters, arguments, bytes, align, CALL_##kind, \
+                   next.operators != NEXT_BEHIND, plain_##function arguments)
 ENTRY_CXX_FREES(DEFINE_DELETE)
+
+/* --- where the entry points lead --- */
+
+#define RECORDED(function, ...) .function = recorded_##function,
+static const struct next_functions recorded = {
+    ENTRY_ALLOCATIONS(RECORDED) ENTRY_FREES(RECORDED).realloc = recorded_realloc,
+    .posix_memalign = recorded_posix_memalign};
+
+/* No recording can begin meanwhile. */
+static void pass_by(void)
+{
+    static struct next_functions idle;
+    if (!next_library() || front != &recorded || !malloctape_begin_idle()) return;
+    idle = next;
+#define IDLE(function, ...)  idle.function = idle_##function;
+#define PLAIN(function, ...) idle.function = plain_##function;
+    if (next.operators == NEXT_HERE) {
+        ENTRY_CXX_ALLOCATIONS(IDLE)
+        ENTRY_CXX_FREES(PLAIN)
+    }
+    atomic_store_release(&front, &idle);
+    malloctape_end_idle();
+}
+
+static void divert(void)
+{
+    atomic_store_relaxed(&front, &recorded);
+}
 
 /* --- what the capture core asks --- */
 
@@ -361,15 +393,13 @@ static bool nothing_to_cover(void)
     return true;
 }
 
-static void nothing_to_divert(void) {}
-
 const struct malloctape_front_end malloctape_front_end = {
     .opaque = true,
     .allocator = allocator_name,
     .settings = allocator_settings,
     .heap_bytes = allocator_heap_bytes,
     .cover_heap = nothing_to_cover,
-    .divert = nothing_to_divert,
+    .divert = divert,
     .rounding = allocator_rounding,
     .look = allocator_look,
     .path = allocator_path,
