@@ -300,6 +300,7 @@ uint64_t order_take_shorts(struct order *order, struct order_lane *lane, uint64_
             object = instruction_put_allocation(writer, (enum call_kind)call.kind, call.size, 0);
             object_table_allocation(&order->objects, ++lane->allocated, call.place, object);
         } else if (object_table_end_plain(&order->objects, call.place, &object)) {
+            if (order->opaque) lane->allocated++;
             if (call.is_sized)
                 instruction_put_free_sized(writer, (enum call_kind)call.kind, object, call.size);
             else

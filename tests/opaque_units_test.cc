@@ -38,7 +38,7 @@ class Lane {
         const pack_source source = {nullptr, nullptr, [](size_t bytes) { return calloc(1, bytes); },
                                     [](void *memory, size_t) { free(memory); }, true};
         packer_init(&packer_, &source);
-        raw_unpack_make_table(&unpack_, true);
+        raw_packed_entries(unpack_, true);
         raw_decoder_init(&decoder_, kLane, features_);
         lane = static_cast<units_lane *>(aligned_alloc(128, sizeof *lane));
         memset(lane, 0, sizeof *lane);
@@ -93,7 +93,7 @@ class Lane {
     size_t decoded_ = 0;
     packer packer_;
     pack_lane *followed_ = nullptr;
-    raw_unpack_table unpack_;
+    uint32_t unpack_[RAW_PACKED_ENTRIES];
     raw_decoder decoder_;
 
     bool is_key() const { return segments_ % RAW_KEY_SEGMENT_EVERY == 0; }
@@ -150,7 +150,7 @@ class Lane {
         memcpy(chunk.profile, written.records.profile, RAW_PROFILE_BYTES);
         if (chunk.packed) {
             uint32_t units = 3 * chunk.units;
-            ASSERT_TRUE(raw_unpack(&unpack_, payload,
+            ASSERT_TRUE(raw_unpack(unpack_, payload,
                                    static_cast<uint32_t>(bytes + length - payload), room.data(),
                                    &units));
             chunk.payload_bytes = 2 * units;

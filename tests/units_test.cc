@@ -111,7 +111,7 @@ class Lane {
                                     [](size_t bytes) { return calloc(1, bytes); },
                                     [](void *memory, size_t) { free(memory); }, false};
         packer_init(&packer_, &source);
-        raw_unpack_make_table(&unpack_, false);
+        raw_packed_entries(unpack_, false);
         raw_decoder_init(&unpacked_, number, features);
 
         lane = static_cast<struct units_lane *>(aligned_alloc(128, sizeof *lane));
@@ -345,7 +345,7 @@ class Lane {
     bool packs_;
     packer packer_;
     pack_lane *followed_ = nullptr;
-    raw_unpack_table unpack_;
+    uint32_t unpack_[RAW_PACKED_ENTRIES];
     raw_decoder unpacked_;
     uint8_t profile_[RAW_PROFILE_BYTES];
     uint64_t segment_allocation_ = 0, segment_events_ = 0;
@@ -445,7 +445,7 @@ class Lane {
         ASSERT_LE(end, packed.data() + 3 * count);
         std::vector<uint16_t> read(count + RAW_CHUNK_SLACK);
         uint32_t read_count = static_cast<uint32_t>(count);
-        ASSERT_TRUE(raw_unpack(&unpack_, packed.data(), static_cast<uint32_t>(end - packed.data()),
+        ASSERT_TRUE(raw_unpack(unpack_, packed.data(), static_cast<uint32_t>(end - packed.data()),
                                reinterpret_cast<uint8_t *>(read.data()), &read_count));
         raw_chunk chunk = {};
         chunk.packed = true;

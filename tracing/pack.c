@@ -13,45 +13,13 @@
 
 /* --- units as bytes --- */
 
-/* Units of one byte: `count` of them from `first` on in steps of `step`, with codes from `code`. */
-struct short_units {
-    uint16_t first;
-    uint8_t code, count, step;
-};
-
-static const struct short_units short_units[] = {
-    {RAW_UNIT_FREE_1_AGED + 1, RAW_PACKED_FREE_1, RAW_PACKED_ALLOCATION_1 - RAW_PACKED_FREE_1, 1},
-    {RAW_UNIT_ALLOCATION_1, RAW_PACKED_ALLOCATION_1, RAW_PACKED_FREE_2 - RAW_PACKED_ALLOCATION_1,
-     8},
-    {RAW_UNIT_FREE_2_AGED + 1, RAW_PACKED_FREE_2, RAW_PACKED_ALLOCATION_2 - RAW_PACKED_FREE_2, 1},
-};
-
-/* The rest. */
-static const struct short_units usual_units = {RAW_UNIT_ALLOCATION_2, RAW_PACKED_ALLOCATION_2,
-                                               RAW_PACKED_PAGE - RAW_PACKED_ALLOCATION_2, 8};
-static const struct short_units opaque_units[] = {
-    {RAW_UNIT_LISTED + 1, RAW_PACKED_LISTED, RAW_PACKED_ALLOCATION_2_OPAQUE - RAW_PACKED_LISTED, 1},
-    {RAW_UNIT_ALLOCATION_2 + 8, RAW_PACKED_ALLOCATION_2_OPAQUE,
-     RAW_PACKED_PAGE - RAW_PACKED_ALLOCATION_2_OPAQUE, 8},
-};
-
-static void add_codes(uint8_t *codes, const struct short_units *units)
-{
-    for (unsigned n = 0; n < units->count; n++)
-        codes[units->first + n * units->step - PACK_CODES_FIRST] = (uint8_t)(units->code + n);
-}
-
 static void make_codes(uint8_t *codes, bool opaque)
 {
+    uint32_t entries[RAW_PACKED_ENTRIES];
+    raw_packed_entries(entries, opaque);
     memset(codes, PACK_NO_CODE, PACK_CODES);
-    for (size_t i = 0; i < sizeof short_units / sizeof *short_units; i++)
-        add_codes(codes, &short_units[i]);
-    if (opaque) {
-        add_codes(codes, &opaque_units[0]);
-        add_codes(codes, &opaque_units[1]);
-    } else {
-        add_codes(codes, &usual_units);
-    }
+    for (unsigned code = 0; code < RAW_PACKED_PAGE; code++)
+        codes[entries[code] - PACK_CODES_FIRST] = (uint8_t)code;
 }
 
 static uint8_t *put_units(const struct packer *packer, uint8_t *at, const uint16_t *units,

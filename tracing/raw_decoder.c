@@ -593,20 +593,29 @@ static void tell_shared(struct raw_decoder *decoder, unsigned number, unsigned b
     decoder->records++;
 }
 
+/* The place of an object of another lane comes into the cache. False: it needs a closer look. */
+static bool cache_foreign(struct raw_cache *cache, uint32_t place, unsigned size_class)
+{
+    uint32_t list = cache->list_of_class[size_class];
+    return list != RAW_LIST_UNKNOWN && raw_cache_list_of_place(cache, place) == list &&
+           (!cache->known || raw_list_push(&cache->lists[list], place));
+}
+
 /* ec00..efff, of a free that is given no size. */
 static bool decode_foreign_free(struct raw_decoder *decoder, unsigned unit, struct record *record)
 {
-    struct raw_cache *cache = &decoder->cache;
     struct raw_foreign_entry *entry =
         &decoder->foreign[unit >> RAW_FOREIGN_ENTRY_SHIFT & (RAW_FOREIGN_ENTRIES - 1)];
     unsigned kind = decoder->profile[RAW_FREE_1], more = bytes_get16(decoder->at + 4);
     uint32_t place = (unit & RAW_FOREIGN_HIGH) << 16 | bytes_get16(decoder->at + 2);
-    uint32_t list = cache->list_of_class[more % RAW_FOREIGN_CLASSES];
-    uint64_t bound = entry->bound + more / RAW_FOREIGN_CLASSES;
+    uint64_t bound = entry->bound + (is_opaque(decoder) ? more : more / RAW_FOREIGN_CLASSES);
     if (call_shapes[kind] != SHAPE_FREE || more >= RAW_NUMBER_MORE || place == RAW_PLACE_NONE ||
-        bound > RAW_SERIAL_MAX || (entry->bound == 0 && entry->lane == 0) || decoder->lookahead ||
-        list == RAW_LIST_UNKNOWN || raw_cache_list_of_place(cache, place) != list ||
-        (cache->known && !raw_list_push(&cache->lists[list], place)))
+        bound > RAW_SERIAL_MAX || decoder->allocations == RAW_SERIAL_MAX ||
+        (entry->bound == 0 && entry->lane == 0) || decoder->lookahead)
+        return false;
+    if (is_opaque(decoder))
+        decoder->allocations++;
+    else if (!cache_foreign(&decoder->cache, place, more % RAW_FOREIGN_CLASSES))
         return false;
     entry->bound = bound;
     tell_shared(decoder, kind, 6, record);
@@ -638,75 +647,14 @@ static bool decode_sequence_number(struct raw_decoder *decoder, unsigned unit,
 static uint32_t decode_shared(struct raw_decoder *decoder, struct record *records, uint32_t room)
 {
     uint32_t done = 0;
-    if (is_opaque(decoder)) return 0;
+    const unsigned numbers = is_opaque(decoder) ? 0 : RAW_UNIT_UNDEFINED - RAW_UNIT_SEQUENCE_BEFORE;
     for (; done < room && decoder->end - decoder->at >= SHARED_BYTES_MAX; done++) {
         unsigned unit = bytes_get16(decoder->at);
-        bool is_sequence =
-            unit - RAW_UNIT_SEQUENCE_BEFORE < RAW_UNIT_UNDEFINED - RAW_UNIT_SEQUENCE_BEFORE;
+        bool is_sequence = unit - RAW_UNIT_SEQUENCE_BEFORE < numbers;
         bool is_free = unit - RAW_UNIT_FOREIGN < RAW_UNIT_GENERAL - RAW_UNIT_FOREIGN;
         if (!(is_sequence && decode_sequence_number(decoder, unit, &records[done])) &&
             !(is_free && decode_foreign_free(decoder, unit, &records[done])))
             break;
-    }
-    return done;
-}
-
-/* ---- what nearly all records of an opaque stream are ---- */
-
-/* Bytes of the longest that is decoded here. */
-#define OPAQUE_BYTES_MAX 4
-
-/* A call of a form, if it is one that needs nothing but that. Returns its bytes; 0: it is not. */
-static inline unsigned decode_form(struct raw_decoder *decoder, struct record *record)
-{
-    const unsigned unit = bytes_get16(decoder->at), next = bytes_get16(decoder->at + 2);
-    const struct raw_form *form = &decoder->forms[unit >> RAW_FORM_SHIFT];
-    const uint32_t operand = unit - form->base;
-    struct raw_places *places = decoder->packed ? decoder->places : NULL;
-    *record =
-        (struct record){.number = form->kind, .shape = call_shapes[form->kind], .kind = form->kind};
-    switch (form->form) {
-    case RAW_FORM_COMPACT: {
-        struct raw_compact both = raw_compact_of(unit, next);
-        record->size = both.size;
-        record->place = both.place;
-        return unit != 0 && both.place != RAW_PLACE_NONE ? 4 : 0;
-    }
-    case RAW_FORM_ALLOCATION:
-        if (places == NULL) return 0;
-        record->size = operand;
-        record->place = raw_places_take(places, operand, 0);
-        return record->place != RAW_PLACE_NONE ? 2 : 0;
-    case RAW_FORM_FAR: record->ends = operand << 16 | next; break;
-    case RAW_FORM_AGED:
-        if (places != NULL) record->ends = raw_places_of_age(places, operand);
-        break;
-    default: return 0;
-    }
-    if (record->ends == RAW_PLACE_NONE || form->is_sized) return 0;
-    return form->form == RAW_FORM_FAR ? 4 : 2;
-}
-
-/* What is special, or wrong, is left to decode_any(). */
-static uint32_t decode_opaque(struct raw_decoder *decoder, struct record *records, uint32_t room)
-{
-    uint32_t done = 0;
-    if (!is_opaque(decoder) || (decoder->packed && decoder->lookahead) ||
-        decoder->allocations > RAW_SERIAL_MAX - RAW_CHUNK_UNITS_MAX)
-        return 0;
-    for (; done < room && decoder->end - decoder->at >= OPAQUE_BYTES_MAX; done++) {
-        struct record *record = &records[done];
-        unsigned bytes = decode_form(decoder, record);
-        if (bytes == 0) break;
-        if (record->place != RAW_PLACE_NONE) {
-            if (decoder->packed) raw_places_began(decoder->places, record->place, record->size);
-            record->serial = ++decoder->allocations;
-        } else {
-            if (decoder->packed) raw_places_ended(decoder->places, record->ends);
-            record->bound = raw_allocations(decoder->lane, decoder->allocations++);
-        }
-        decoder->at += bytes;
-        decoder->records++;
     }
     return done;
 }
@@ -732,7 +680,7 @@ static bool lacks_room(const struct raw_decoder *decoder, uint32_t room)
 static bool leaves_short(const struct raw_decoder *decoder, const struct record *records,
                          uint32_t done)
 {
-    return done > 0 && !is_opaque(decoder) && records[done - 1].number != RAW_SEQUENCE_BEFORE &&
+    return done > 0 && records[done - 1].number != RAW_SEQUENCE_BEFORE &&
            raw_decoder_is_at_short(decoder);
 }
 
@@ -744,7 +692,6 @@ static inline __attribute__((always_inline)) uint32_t decode_records(struct raw_
     if (error_is_set(&decoder->error)) return 0;
     while (done < room && decoder->at < decoder->end) {
         uint32_t some = decode_shared(decoder, records + done, room - done);
-        if (some == 0) some = decode_opaque(decoder, records + done, room - done);
         if (some == 0 && special && leaves_short(decoder, records, done)) break;
         if (some == 0) some = decode_shorts(decoder, records + done, special ? 1 : room - done);
         done += some;

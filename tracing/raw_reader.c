@@ -12,6 +12,7 @@
 #include "common/checksum.h"
 #include "common/magic.h"
 #include "common/varint.h"
+#include "tracing/raw_unpack.h"
 
 const struct error_kind raw_errors[] = {RAW_ERROR_LIST(ERROR_LIST_KIND)};
 
@@ -96,7 +97,7 @@ static bool raw_reader_take_header(struct raw_reader *reader, const uint8_t *at,
     header->version_major = bytes_get16(at + RAW_HEADER_VERSION_MAJOR);
     header->version_minor = bytes_get16(at + RAW_HEADER_VERSION_MINOR);
     header->features = bytes_get64(at + RAW_HEADER_FEATURES);
-    raw_unpack_make_table(&reader->unpack, (header->features & RAW_FEATURE_OPAQUE) != 0);
+    raw_packed_entries(reader->packed_entries, (header->features & RAW_FEATURE_OPAQUE) != 0);
     header->info = bytes_get64(at + RAW_HEADER_INFO);
     memcpy(header->recording_id, at + RAW_HEADER_RECORDING_ID, RAW_RECORDING_ID_BYTES);
     header->start_ns = bytes_get64(at + RAW_HEADER_START_NS);
@@ -409,7 +410,7 @@ static bool raw_reader_unpack(struct raw_reader *reader, struct raw_chunk *chunk
 {
     uint32_t units = is_opaque(reader) ? 3 * chunk->units : chunk->units;
     uint32_t most = is_opaque(reader) ? 3 : 2;
-    if (!raw_unpack(&reader->unpack, at, bytes, chunk->payload, &units) ||
+    if (!raw_unpack(reader->packed_entries, at, bytes, chunk->payload, &units) ||
         chunk->units > most * units)
         return RAW_FAIL(reader, RAW_PACKED, chunk->payload_offset,
                         "%" PRIu32 " bytes, %" PRIu32 " units", bytes, chunk->units);

@@ -35,7 +35,7 @@
 #include "common/input.h"
 #include "tracing/raw_error.h"
 #include "tracing/raw_format.h"
-#include "tracing/raw_unpack.h"
+#include "tracing/raw_units.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -127,7 +127,7 @@ struct raw_reader {
     int fd;
     bool owned;
     uint32_t lanes_room;
-    struct raw_unpack_table unpack;
+    uint32_t packed_entries[RAW_PACKED_ENTRIES];
 };
 
 /* Opens `path` ("-": standard input) and reads the header. False: see state and error. A stream

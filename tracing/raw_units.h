@@ -126,6 +126,16 @@ struct raw_form {
 void raw_forms_fill(struct raw_form forms[RAW_FORMS], const uint8_t *profile, uint32_t features,
                     bool packed);
 
+/* What each first byte of packed units says (FORMAT.md 5.5): the unit, and which of the next two
+ * bytes are added to it.
+ *
+ *   entry   | mask, 16 bits | base, 16 bits |        unit = base + (the next two bytes & mask)
+ */
+#define RAW_PACKED_ENTRIES   256
+#define RAW_PACKED_MASK_PAGE 0x00ff0000u
+#define RAW_PACKED_MASK_UNIT 0xffff0000u
+void raw_packed_entries(uint32_t entries[RAW_PACKED_ENTRIES], bool opaque);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,34 +1,7 @@
 #include "tracing/raw_unpack.h"
 
 #include "common/bytes.h"
-#include "tracing/raw_format.h"
-
-#define MASK_PAGE 0x00ff0000u
-#define MASK_UNIT 0xffff0000u
-
-void raw_unpack_make_table(struct raw_unpack_table *table, bool opaque)
-{
-    static const struct {
-        uint16_t first, step; /* the unit of the first code, and how much more each next one has */
-        uint8_t code;
-    } rows[] = {{RAW_UNIT_FREE_1_AGED + 1, 1, RAW_PACKED_FREE_1},
-                {RAW_UNIT_ALLOCATION_1, 8, RAW_PACKED_ALLOCATION_1},
-                {RAW_UNIT_FREE_2_AGED + 1, 1, RAW_PACKED_FREE_2},
-                {RAW_UNIT_ALLOCATION_2, 8, RAW_PACKED_ALLOCATION_2}};
-    unsigned row = 0;
-    for (unsigned code = 0; code < RAW_PACKED_PAGE; code++) {
-        if (row + 1 < sizeof rows / sizeof *rows && code == rows[row + 1].code) row++;
-        table->entries[code] = rows[row].first + (code - rows[row].code) * rows[row].step;
-    }
-    for (uint32_t page = RAW_PACKED_PAGE; page < RAW_PACKED_UNIT; page++)
-        table->entries[page] = MASK_PAGE | (page == RAW_PACKED_LOW ? 0 : page << 8);
-    table->entries[RAW_PACKED_UNIT] = MASK_UNIT;
-    for (unsigned code = RAW_PACKED_LISTED; opaque && code < RAW_PACKED_PAGE; code++)
-        table->entries[code] =
-            code < RAW_PACKED_ALLOCATION_2_OPAQUE
-                ? RAW_UNIT_LISTED + 1 + (code - RAW_PACKED_LISTED)
-                : RAW_UNIT_ALLOCATION_2 + 8 * (code - RAW_PACKED_ALLOCATION_2_OPAQUE + 1);
-}
+#include "tracing/raw_units.h"
 
 /* Bytes of the code that begins with `first`. */
 static inline unsigned code_bytes(uint8_t first)
@@ -38,13 +11,13 @@ static inline unsigned code_bytes(uint8_t first)
 
 /* One unit at a time, for the end of the payload. Returns where the units end, NULL if they have
  * no room or the last code is cut off. */
-static uint8_t *unpack_last(const struct raw_unpack_table *table, const uint8_t *from,
-                            const uint8_t *end, uint8_t *to, const uint8_t *to_end)
+static uint8_t *unpack_last(const uint32_t *entries, const uint8_t *from, const uint8_t *end,
+                            uint8_t *to, const uint8_t *to_end)
 {
     for (; from < end; to += 2) {
         unsigned bytes = code_bytes(*from);
         if (to == to_end || end - from < bytes) return NULL;
-        uint32_t entry = table->entries[*from], more = 0;
+        uint32_t entry = entries[*from], more = 0;
         if (bytes > 1) more = from[1];
         if (bytes > 2) more |= (uint32_t)from[2] << 8;
         bytes_put16(to, (uint16_t)(entry + (more & entry >> 16)));
@@ -53,8 +26,8 @@ static uint8_t *unpack_last(const struct raw_unpack_table *table, const uint8_t 
     return to;
 }
 
-bool raw_unpack(const struct raw_unpack_table *table, const uint8_t *from, uint32_t bytes,
-                uint8_t *to, uint32_t *units)
+bool raw_unpack(const uint32_t *entries, const uint8_t *from, uint32_t bytes, uint8_t *to,
+                uint32_t *units)
 {
     const uint8_t *end = from + bytes;
     uint8_t *begin = to, *to_end = to + 2 * (size_t)*units;
@@ -65,8 +38,8 @@ bool raw_unpack(const struct raw_unpack_table *table, const uint8_t *from, uint3
         unsigned bits = 0, unit;
 #pragma GCC unroll 4
         for (unit = 0; unit < 4; unit++) {
-            uint32_t entry = table->entries[word & 0xff];
-            if (__builtin_expect(entry == MASK_UNIT, 0)) break;
+            uint32_t entry = entries[word & 0xff];
+            if (__builtin_expect(entry == RAW_PACKED_MASK_UNIT, 0)) break;
             bytes_put16(to + 2 * unit, (uint16_t)(entry + ((uint32_t)(word >> 8) & entry >> 16)));
             unsigned code_bits = 8 + (word >> 4 & 8);
             word >>= code_bits;
@@ -80,7 +53,7 @@ bool raw_unpack(const struct raw_unpack_table *table, const uint8_t *from, uint3
         to += 2;
         from += 3;
     }
-    to = unpack_last(table, from, end, to, to_end);
+    to = unpack_last(entries, from, end, to, to_end);
     if (to == NULL) return false;
     *units = (uint32_t)(to - begin) / 2;
     return true;
