@@ -159,11 +159,8 @@ static void write_allocation(struct call_writer *writer, const struct call *call
         instruction_put_allocation_failed(to, kind, call->size, call->alignment);
         return;
     }
-    uint32_t object =
-        call_shapes[kind] == SHAPE_ALLOCATION_ALIGNED
-            ? instruction_put_allocation_aligned(to, kind, call->size, call->alignment, 0)
-            : instruction_put_allocation(to, kind, call->size, 0);
-    name_begins(writer, call->began, object);
+    name_begins(writer, call->began,
+                instruction_put_allocation_with(to, kind, call->size, call->alignment, 0));
 }
 
 static void write_free(struct call_writer *writer, const struct call *call, unsigned kind)
@@ -175,16 +172,7 @@ static void write_free(struct call_writer *writer, const struct call *call, unsi
         instruction_put_free_unknown(to, kind, call->size, call->alignment);
         return;
     }
-    switch (call_shapes[kind]) {
-    case SHAPE_FREE_SIZED: instruction_put_free_sized(to, kind, entry->object, call->size); break;
-    case SHAPE_FREE_ALIGNED:
-        instruction_put_free_aligned(to, kind, entry->object, call->alignment);
-        break;
-    case SHAPE_FREE_SIZED_ALIGNED:
-        instruction_put_free_sized_aligned(to, kind, entry->object, call->size, call->alignment);
-        break;
-    default: instruction_put_free(to, kind, entry->object);
-    }
+    instruction_put_free_with(to, kind, entry->object, call->size, call->alignment);
     name_ends(writer, entry);
 }
 

@@ -220,6 +220,14 @@ void instruction_writer_close(struct instruction_writer *writer)
 
 /* ---- what is rare ---- */
 
+uint32_t instruction_put_allocation_with(struct instruction_writer *writer, enum call_kind kind,
+                                         uint64_t size, uint64_t alignment, uint64_t address)
+{
+    instruction_put_opcode(writer, kind, size);
+    if (call_shapes[kind] == SHAPE_ALLOCATION_ALIGNED) instruction_put_operand(writer, alignment);
+    return instruction_end_allocation(writer, size, address);
+}
+
 void instruction_put_allocation_failed(struct instruction_writer *writer, enum call_kind kind,
                                        uint64_t size, uint64_t alignment)
 {
@@ -256,15 +264,27 @@ void instruction_put_realloc_unknown_failed(struct instruction_writer *writer, u
     instruction_put_end(writer);
 }
 
+/* What a free is given. */
+static void put_given(struct instruction_writer *writer, enum call_kind kind, uint64_t size,
+                      uint64_t alignment)
+{
+    if (shape_has_size(call_shapes[kind])) instruction_put_operand(writer, size);
+    if (shape_has_alignment(call_shapes[kind])) instruction_put_operand(writer, alignment);
+}
+
+void instruction_put_free_with(struct instruction_writer *writer, enum call_kind kind,
+                               uint32_t object, uint64_t size, uint64_t alignment)
+{
+    instruction_put_opcode(writer, kind, instruction_position(writer, object));
+    put_given(writer, kind, size, alignment);
+    instruction_end_free(writer, object);
+}
+
 void instruction_put_free_unknown(struct instruction_writer *writer, enum call_kind kind,
                                   uint64_t size, uint64_t alignment)
 {
-    uint8_t shape = call_shapes[kind];
     instruction_put_opcode(writer, kind | INSTRUCTION_UNKNOWN, 0);
-    if (shape == SHAPE_FREE_SIZED || shape == SHAPE_FREE_SIZED_ALIGNED)
-        instruction_put_operand(writer, size);
-    if (shape == SHAPE_FREE_ALIGNED || shape == SHAPE_FREE_SIZED_ALIGNED)
-        instruction_put_operand(writer, alignment);
+    put_given(writer, kind, size, alignment);
     instruction_put_end(writer);
 }
 

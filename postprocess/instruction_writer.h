@@ -183,18 +183,12 @@ static inline uint32_t instruction_put_allocation(struct instruction_writer *wri
     return instruction_end_allocation(writer, size, address);
 }
 
-/* ALLOCATION_ALIGNED. Returns the register of the object. */
-static inline uint32_t instruction_put_allocation_aligned(struct instruction_writer *writer,
-                                                          enum call_kind kind, uint64_t size,
-                                                          uint64_t alignment, uint64_t address)
-{
-    instruction_put_opcode(writer, kind, size);
-    instruction_put_operand(writer, alignment);
-    return instruction_end_allocation(writer, size, address);
-}
+/* ALLOCATION or ALLOCATION_ALIGNED; `alignment` is ignored for the former. Returns the register of
+ * the object. */
+uint32_t instruction_put_allocation_with(struct instruction_writer *writer, enum call_kind kind,
+                                         uint64_t size, uint64_t alignment, uint64_t address);
 
-/* ALLOCATION or ALLOCATION_ALIGNED of which no object came; `alignment` is ignored for the
- * former. */
+/* The same of which no object came. */
 void instruction_put_allocation_failed(struct instruction_writer *writer, enum call_kind kind,
                                        uint64_t size, uint64_t alignment);
 
@@ -220,13 +214,6 @@ uint32_t instruction_put_realloc_unknown(struct instruction_writer *writer, enum
                                          uint64_t size, uint64_t address);
 void instruction_put_realloc_unknown_failed(struct instruction_writer *writer, uint64_t size);
 
-/* Opcode and position of a free; its operands follow. */
-static inline void instruction_begin_free(struct instruction_writer *writer, enum call_kind kind,
-                                          uint32_t object)
-{
-    instruction_put_opcode(writer, kind, instruction_position(writer, object));
-}
-
 /* What is left to do for a free when its operands have been put. */
 static inline void instruction_end_free(struct instruction_writer *writer, uint32_t object)
 {
@@ -247,7 +234,7 @@ static inline void instruction_end_free(struct instruction_writer *writer, uint3
 static inline void instruction_put_free(struct instruction_writer *writer, enum call_kind kind,
                                         uint32_t object)
 {
-    instruction_begin_free(writer, kind, object);
+    instruction_put_opcode(writer, kind, instruction_position(writer, object));
     instruction_end_free(writer, object);
 }
 
@@ -255,34 +242,16 @@ static inline void instruction_put_free(struct instruction_writer *writer, enum 
 static inline void instruction_put_free_sized(struct instruction_writer *writer,
                                               enum call_kind kind, uint32_t object, uint64_t size)
 {
-    instruction_begin_free(writer, kind, object);
+    instruction_put_opcode(writer, kind, instruction_position(writer, object));
     instruction_put_operand(writer, size);
     instruction_end_free(writer, object);
 }
 
-/* FREE_ALIGNED */
-static inline void instruction_put_free_aligned(struct instruction_writer *writer,
-                                                enum call_kind kind, uint32_t object,
-                                                uint64_t alignment)
-{
-    instruction_begin_free(writer, kind, object);
-    instruction_put_operand(writer, alignment);
-    instruction_end_free(writer, object);
-}
+/* A free of any shape; what the shape does not have is ignored. */
+void instruction_put_free_with(struct instruction_writer *writer, enum call_kind kind,
+                               uint32_t object, uint64_t size, uint64_t alignment);
 
-/* FREE_SIZED_ALIGNED */
-static inline void instruction_put_free_sized_aligned(struct instruction_writer *writer,
-                                                      enum call_kind kind, uint32_t object,
-                                                      uint64_t size, uint64_t alignment)
-{
-    instruction_begin_free(writer, kind, object);
-    instruction_put_operand(writer, size);
-    instruction_put_operand(writer, alignment);
-    instruction_end_free(writer, object);
-}
-
-/* A free of any shape, of an object whose allocation is not known; what the shape does not have is
- * ignored. */
+/* The same of an object whose allocation is not known. */
 void instruction_put_free_unknown(struct instruction_writer *writer, enum call_kind kind,
                                   uint64_t size, uint64_t alignment);
 

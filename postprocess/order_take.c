@@ -70,22 +70,6 @@ static inline enum object_state order_end_object(struct order *order, struct ord
     return order_miss_object(order, record);
 }
 
-static void order_put_free(struct order *order, const struct record *record, uint32_t object)
-{
-    struct instruction_writer *writer = order->writer;
-    enum call_kind kind = (enum call_kind)record->number;
-    switch (record->shape) {
-    case SHAPE_FREE_SIZED: instruction_put_free_sized(writer, kind, object, record->size); break;
-    case SHAPE_FREE_ALIGNED:
-        instruction_put_free_aligned(writer, kind, object, record->operand);
-        break;
-    case SHAPE_FREE_SIZED_ALIGNED:
-        instruction_put_free_sized_aligned(writer, kind, object, record->size, record->operand);
-        break;
-    default: instruction_put_free(writer, kind, object); break;
-    }
-}
-
 static void order_put_freed_twice(struct order *order)
 {
     const struct instruction_writer *writer = order->writer;
@@ -110,7 +94,8 @@ static bool order_take_free(struct order *order, struct order_lane *lane,
     instruction_put_lane(order->writer, lane->number);
     if (state == OBJECT_FREED) order_put_freed_twice(order);
     if (state == OBJECT_KNOWN)
-        order_put_free(order, record, object);
+        instruction_put_free_with(order->writer, (enum call_kind)record->number, object,
+                                  record->size, record->operand);
     else
         instruction_put_free_unknown(order->writer, (enum call_kind)record->number, record->size,
                                      record->operand);
@@ -222,59 +207,24 @@ static bool order_take_other(struct order *order, struct order_lane *lane,
     return true;
 }
 
-static __attribute__((noinline)) bool order_take_any(struct order *order, struct order_lane *lane,
-                                                     const struct record *record)
+bool order_take_call(struct order *order, struct order_lane *lane, const struct record *record)
 {
     struct instruction_writer *writer = order->writer;
     enum call_kind kind = (enum call_kind)record->number;
     switch (record->shape) {
     case SHAPE_ALLOCATION:
-        if (!order_is_behind(order, lane, record)) return false;
-        instruction_put_lane(writer, lane->number);
-        order_note_allocation(
-            order, lane, record,
-            instruction_put_allocation(writer, kind, record->size, record->address));
-        return true;
     case SHAPE_ALLOCATION_ALIGNED:
         if (!order_is_behind(order, lane, record)) return false;
         instruction_put_lane(writer, lane->number);
         order_note_allocation(order, lane, record,
-                              instruction_put_allocation_aligned(writer, kind, record->size,
-                                                                 record->operand, record->address));
+                              instruction_put_allocation_with(writer, kind, record->size,
+                                                              record->operand, record->address));
         return true;
     case SHAPE_REALLOC: return order_take_realloc(order, lane, record);
     case SHAPE_HEAP: order_take_heap(order, lane, record); return true;
     case SHAPE_UNDEFINED: return order_take_other(order, lane, record);
     default: return order_take_free(order, lane, record);
     }
-}
-
-/* The allocation or free at hand, if it is one of the most frequent kind and nothing is special
- * about it. */
-static inline bool order_take_plain(struct order *order, struct order_lane *lane,
-                                    const struct record *record)
-{
-    struct instruction_writer *writer = order->writer;
-    enum call_kind kind = (enum call_kind)record->number;
-    uint32_t object;
-    if (record->shape == SHAPE_ALLOCATION && record->after == 0) {
-        instruction_put_lane(writer, lane->number);
-        object = instruction_put_allocation(writer, kind, record->size, record->address);
-        order_note_allocation(order, lane, record, object);
-        return true;
-    }
-    if (record->shape != SHAPE_FREE || !order_is_own(lane, record) ||
-        !object_table_end_plain(&order->objects, record->ends, &object))
-        return false;
-    instruction_put_lane(writer, lane->number);
-    instruction_put_free(writer, kind, object);
-    order_count_free(order, lane);
-    return true;
-}
-
-bool order_take_call(struct order *order, struct order_lane *lane, const struct record *record)
-{
-    return order_take_plain(order, lane, record) || order_take_any(order, lane, record);
 }
 
 /* Within the slack behind a payload. */

@@ -295,7 +295,7 @@ void put_everything(instruction_writer *writer)
     instruction_put_thread_begin(writer, 77);
     uint32_t first = put_malloc(writer, 24);
     instruction_put_lane(writer, 3);
-    uint32_t second = instruction_put_allocation_aligned(writer, CALL_POSIX_MEMALIGN, 100, 4096, 0);
+    uint32_t second = instruction_put_allocation_with(writer, CALL_POSIX_MEMALIGN, 100, 4096, 0);
     instruction_put_realloc(writer, CALL_REALLOC_IN_PLACE, first, 50, 0);
     instruction_put_realloc_failed(writer, first, UINT64_MAX);
     instruction_put_allocation_failed(writer, CALL_MALLOC, UINT64_MAX, 0);
@@ -305,8 +305,8 @@ void put_everything(instruction_writer *writer)
     instruction_put_free_unknown(writer, CALL_FREE, 0, 0);
     instruction_put_free_unknown(writer, CALL_DELETE_SIZED_ALIGNED, 12, 64);
     instruction_put_free_sized(writer, CALL_DELETE_SIZED, first, 50);
-    instruction_put_free_aligned(writer, CALL_DELETE_ALIGNED, second, 4096);
-    instruction_put_free_sized_aligned(writer, CALL_FREE_ALIGNED_SIZED, third, 10, 16);
+    instruction_put_free_with(writer, CALL_DELETE_ALIGNED, second, 0, 4096);
+    instruction_put_free_with(writer, CALL_FREE_ALIGNED_SIZED, third, 10, 16);
     instruction_put_heap(writer, CALL_SET_PROPERTY, 2, numbers);
     instruction_put_heap(writer, CALL_THREAD_IDLE, 0, numbers);
     instruction_put_tick(writer, 10, 20, 30);
@@ -696,7 +696,7 @@ TEST(InstructionReader, Addresses)
             instruction_put_free(writer, CALL_FREE, a);
             instruction_writer_flush(writer);
             instruction_put_realloc_unknown(writer, CALL_REALLOC_MOVED, 5, 0x7f0000001008);
-            instruction_put_allocation_aligned(writer, CALL_MEMALIGN, 5, 64, 0xfffffffffffffff8);
+            instruction_put_allocation_with(writer, CALL_MEMALIGN, 5, 64, 0xfffffffffffffff8);
         },
         INSTRUCTION_FEATURE_ADDRESSES));
     ASSERT_EQ(read.state, INSTRUCTIONS_END);

@@ -196,14 +196,14 @@ static void make_call(struct instruction_writer *writer, enum call_kind kind, ui
     switch (call_shapes[kind]) {
     case SHAPE_ALLOCATION: *object = instruction_put_allocation(writer, kind, 100, 0); break;
     case SHAPE_ALLOCATION_ALIGNED:
-        *object = instruction_put_allocation_aligned(writer, kind, 128, 64, 0);
+        *object = instruction_put_allocation_with(writer, kind, 128, 64, 0);
         break;
     case SHAPE_REALLOC: instruction_put_realloc(writer, kind, *object, 200, 0); break;
     case SHAPE_FREE: instruction_put_free(writer, kind, *object); break;
     case SHAPE_FREE_SIZED: instruction_put_free_sized(writer, kind, *object, 100); break;
-    case SHAPE_FREE_ALIGNED: instruction_put_free_aligned(writer, kind, *object, 64); break;
+    case SHAPE_FREE_ALIGNED: instruction_put_free_with(writer, kind, *object, 0, 64); break;
     case SHAPE_FREE_SIZED_ALIGNED:
-        instruction_put_free_sized_aligned(writer, kind, *object, 128, 64);
+        instruction_put_free_with(writer, kind, *object, 128, 64);
         break;
     default: break;
     }
@@ -290,10 +290,10 @@ static void make_alignments(struct instruction_writer *writer)
     for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++) {
         const uint64_t size = calls[i].size, alignment = calls[i].alignment;
         uint32_t object =
-            instruction_put_allocation_aligned(writer, calls[i].kind, size, alignment, 0);
+            instruction_put_allocation_with(writer, calls[i].kind, size, alignment, 0);
         instruction_put_free(writer, CALL_FREE, object);
-        object = instruction_put_allocation_aligned(writer, calls[i].kind, size, alignment, 0);
-        instruction_put_free_sized_aligned(writer, CALL_FREE_ALIGNED_SIZED, object, size,
+        object = instruction_put_allocation_with(writer, calls[i].kind, size, alignment, 0);
+        instruction_put_free_with(writer, CALL_FREE_ALIGNED_SIZED, object, size,
                                            alignment);
     }
 }
@@ -311,7 +311,7 @@ static void make_huge(struct instruction_writer *writer, enum call_kind kind, ui
     const uint64_t size = UINT64_C(1) << 62;
     instruction_put_allocation(writer, CALL_MALLOC, 100, 0);
     if (call_shapes[kind] == SHAPE_ALLOCATION_ALIGNED)
-        instruction_put_allocation_aligned(writer, kind, size, alignment, 0);
+        instruction_put_allocation_with(writer, kind, size, alignment, 0);
     else
         instruction_put_allocation(writer, kind, size, 0);
 }
