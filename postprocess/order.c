@@ -62,10 +62,8 @@ struct order *order_new(struct raw_reader *reader, struct instruction_writer *wr
     order->salvage = options->salvage;
     order->patience_bytes =
         options->patience_bytes != 0 ? options->patience_bytes : WINDOW_BYTES_MAX;
-    for (uint32_t i = 0; i < STRUCTURES; i++) {
+    for (uint32_t i = 0; i < STRUCTURES; i++)
         order->structures[i].next = 1;
-        wait_list_init(&order->structures[i].waiters);
-    }
     return order;
 }
 
@@ -77,7 +75,6 @@ static void lane_free(struct order_lane *lane)
         lane->queue = chunk->next;
         free(chunk);
     }
-    wait_list_free(&lane->allocation_waiters);
     raw_decoder_free(&lane->decoder);
     free(lane);
 }
@@ -89,10 +86,8 @@ void order_free(struct order *order)
         lane_free(order->present[i]);
     free(order->present);
     free(order->lanes);
-    for (uint32_t i = 0; i < STRUCTURES; i++) {
-        wait_list_free(&order->structures[i].waiters);
+    for (uint32_t i = 0; i < STRUCTURES; i++)
         free(order->structures[i].coming);
-    }
     for (uint32_t i = 0; i < WINDOWS; i++)
         free(order->windows[i].lanes);
     object_table_free(&order->objects);
@@ -132,7 +127,6 @@ struct order_lane *order_lane(struct order *order, uint32_t number)
     lane->number = number;
     lane->allocated = raw_allocations(number, 0) | LANE_NO_ALLOCATIONS;
     lane->turn_records = TURN_RECORDS_MIN;
-    wait_list_init(&lane->allocation_waiters);
     raw_decoder_init(&lane->decoder, number, (uint32_t)order->reader->header.features);
     order->lanes[number] = order->present[order->present_count++] = lane;
     return lane;
@@ -256,7 +250,7 @@ bool order_end(struct order *order)
     if (!order_look_ahead(order)) return false;
     order->ended = true;
     for (uint32_t i = 0; i < order->present_count; i++)
-        order_wake_for_allocations(order, order->present[i], UINT64_MAX);
+        order_wake_waiters(order, &order->present[i]->waiters, UINT64_MAX);
     return order_close_window(order, &none) && order_check_doubts(order);
 }
 

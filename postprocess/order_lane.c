@@ -274,8 +274,8 @@ void order_run_lane(struct order *order, struct order_lane *lane)
     order->totals.displaced = order->objects.displacements;
     if (lane_position(lane) > position) lane->late_since = 0;
     lane_pass_marks(order, lane);
-    if (lane->allocation_waiters.lowest <= lane_allocations(lane))
-        order_wake_for_allocations(order, lane, lane_allocations(lane));
+    order_wake_waiters(order, &lane->waiters,
+                       raw_allocations(lane->number, lane_allocations(lane)));
     if (lane->state == LANE_WAITS) return;
     if (turn_is_over) {
         if (lane_has_more(order, lane)) order_make_ready(order, lane);

@@ -24,7 +24,6 @@
 
 #include "postprocess/object_table.h"
 #include "postprocess/order.h"
-#include "postprocess/wait_list.h"
 #include "tracing/raw_decoder.h"
 
 /* ---- limits ---- */
@@ -120,7 +119,7 @@ struct order_lane {
     /* records[at .. filled) are decoded and not taken; those up to step_end are the step at hand,
      * if there is one. */
     uint32_t at, step_end, filled;
-    struct order_lane *next;           /* in the ready queue */
+    struct order_lane *next;           /* in the ready queue, or of those that wait */
     uint32_t turn_records;             /* length of a turn */
     uint32_t marks_first, marks_count; /* a ring */
     struct order_mark marks[WINDOWS];
@@ -131,10 +130,10 @@ struct order_lane {
     uint64_t late_since;     /* a window, and one: it waited when that ended; 0: it is not late */
     bool damaged;            /* nothing more can be decoded, and that has been noted */
     struct raw_chunk *queue, *queue_last;
-    struct wait_list allocation_waiters; /* by serial */
-    uint32_t wait_structure; /* what it waits for: an index, or STRUCTURES for an allocation */
-    uint64_t wait_number;    /* a sequence number, or raw_allocations() */
-    uint64_t given_up;       /* allocations that it no longer waits for; 0: none */
+    struct order_lane *waiters; /* for its allocations */
+    uint32_t wait_structure;    /* what it waits for: an index, or STRUCTURES for an allocation */
+    uint64_t wait_number;       /* a sequence number, or raw_allocations() */
+    uint64_t given_up;          /* allocations that it no longer waits for; 0: none */
     uint32_t segments_count;
     struct order_segment segments[SEGMENTS_MAX]; /* the latest chunks, a ring */
     uint64_t first_lost;                         /* of its allocations; 0: none was */
@@ -148,7 +147,7 @@ struct order_lane {
 
 struct order_structure {
     uint64_t next; /* the number whose turn it is */
-    struct wait_list waiters;
+    struct order_lane *waiters;
     /* Numbers that have come and were not taken when that was last looked at, sorted; those before
      * `coming_at` are below `next`. */
     uint64_t *coming;
@@ -365,13 +364,18 @@ void order_make_ready(struct order *order, struct order_lane *lane);
 /* NULL: nobody is ready. */
 struct order_lane *order_next_ready(struct order *order);
 
-/* Always false, to be returned. */
+/* Who waits for the same thing is in a list, the lowest number first. Always false, to be
+ * returned. */
 bool lane_waits_for_sequence(struct order *order, struct order_lane *lane,
                              const struct record *record);
 bool lane_waits_for_allocations(struct order *order, struct order_lane *lane, uint64_t bound);
 
-/* Wakes who waits for allocations of the lane up to this one. */
-void order_wake_for_allocations(struct order *order, struct order_lane *lane, uint64_t allocations);
+/* Wakes those of the list who wait for no more than this (raw_allocations(), or a sequence
+ * number). */
+void order_wake_waiters(struct order *order, struct order_lane **waiters, uint64_t reached);
+
+/* Lets a lane that waits look again. */
+void order_stop_waiting(struct order *order, struct order_lane *lane);
 
 /* What a lane whose record has a bound is to do. */
 enum order_bound {
@@ -383,9 +387,6 @@ enum order_bound order_bound(struct order *order, const struct order_lane *lane,
 
 /* The bound, or as much of it as there is, if the recording ended before (FORMAT.md 4.4). */
 uint64_t order_within_stream(const struct order *order, uint64_t bound);
-
-/* The structure's next number may have changed: wakes whose turn it is. */
-void structure_advance(struct order *order, struct order_structure *structure);
 
 /* Takes a sequence number. False: its lane waits for it, or there is damage. */
 bool order_take_sequence(struct order *order, struct order_lane *lane, const struct record *record);

@@ -32,9 +32,8 @@ struct order_lane *order_next_ready(struct order *order)
 
 /* Something it waited for has come. Lanes that hold up the oldest window go before those that
  * overtake it. */
-static void order_wake(struct order *order, uint32_t number)
+static void order_wake(struct order *order, struct order_lane *lane)
 {
-    struct order_lane *lane = order->lanes[number];
     if (order->admitted > order->oldest && lane_is_behind(order, lane))
         order_make_ready_first(order, lane);
     else
@@ -43,35 +42,51 @@ static void order_wake(struct order *order, uint32_t number)
 
 /* ---- waiting ---- */
 
+static bool lane_waits(struct order_lane *lane, struct order_lane **waiters, uint32_t structure,
+                       uint64_t number)
+{
+    while (*waiters != NULL && (*waiters)->wait_number <= number)
+        waiters = &(*waiters)->next;
+    lane->next = *waiters;
+    *waiters = lane;
+    lane->state = LANE_WAITS;
+    lane->wait_structure = structure;
+    lane->wait_number = number;
+    return false;
+}
+
 bool lane_waits_for_sequence(struct order *order, struct order_lane *lane,
                              const struct record *record)
 {
     uint32_t index = structure_index(record->structure);
-    if (!wait_list_add(&order->structures[index].waiters, record->size, lane->number))
-        return order_no_memory(order);
-    lane->state = LANE_WAITS;
-    lane->wait_structure = index;
-    lane->wait_number = record->size;
-    return false;
+    return lane_waits(lane, &order->structures[index].waiters, index, record->size);
 }
 
 bool lane_waits_for_allocations(struct order *order, struct order_lane *lane, uint64_t bound)
 {
     struct order_lane *other = order_lane(order, raw_allocations_lane(bound));
-    if (other == NULL) return false;
-    if (!wait_list_add(&other->allocation_waiters, raw_allocations_count(bound), lane->number))
-        return order_no_memory(order);
-    lane->state = LANE_WAITS;
-    lane->wait_structure = STRUCTURES;
-    lane->wait_number = bound;
-    return false;
+    return other != NULL && lane_waits(lane, &other->waiters, STRUCTURES, bound);
 }
 
-void order_wake_for_allocations(struct order *order, struct order_lane *lane, uint64_t allocations)
+void order_wake_waiters(struct order *order, struct order_lane **waiters, uint64_t reached)
 {
-    uint32_t number;
-    while (wait_list_take(&lane->allocation_waiters, allocations, &number))
-        order_wake(order, number);
+    while (*waiters != NULL && (*waiters)->wait_number <= reached) {
+        struct order_lane *lane = *waiters;
+        *waiters = lane->next;
+        order_wake(order, lane);
+    }
+}
+
+void order_stop_waiting(struct order *order, struct order_lane *lane)
+{
+    struct order_lane **waiters =
+        lane->wait_structure < STRUCTURES
+            ? &order->structures[lane->wait_structure].waiters
+            : &order->lanes[raw_allocations_lane(lane->wait_number)]->waiters;
+    while (*waiters != lane)
+        waiters = &(*waiters)->next;
+    *waiters = lane->next;
+    order_make_ready(order, lane);
 }
 
 /* Whether the recording ended before the lane had so many allocations (FORMAT.md 4.4). */
@@ -101,14 +116,6 @@ enum order_bound order_bound(struct order *order, const struct order_lane *lane,
 
 /* ---- sequence numbers ---- */
 
-/* Wakes whoever's turn it is. */
-void structure_advance(struct order *order, struct order_structure *structure)
-{
-    uint32_t number;
-    while (wait_list_take(&structure->waiters, structure->next, &number))
-        order_wake(order, number);
-}
-
 bool order_take_sequence(struct order *order, struct order_lane *lane, const struct record *record)
 {
     struct order_structure *structure = &order->structures[structure_index(record->structure)];
@@ -121,6 +128,6 @@ bool order_take_sequence(struct order *order, struct order_lane *lane, const str
     }
     structure->next++;
     order->totals.sequences++;
-    if (structure->waiters.lowest <= structure->next) structure_advance(order, structure);
+    order_wake_waiters(order, &structure->waiters, structure->next);
     return true;
 }

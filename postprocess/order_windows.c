@@ -63,17 +63,6 @@ bool order_is_patient(const struct order *order)
     return !order->ended && !order->overdue && order->queued_bytes < bytes;
 }
 
-/* Lets a lane that waits look again. */
-static void order_stop_waiting(struct order *order, struct order_lane *lane)
-{
-    struct wait_list *list =
-        lane->wait_structure < STRUCTURES
-            ? &order->structures[lane->wait_structure].waiters
-            : &order->lanes[raw_allocations_lane(lane->wait_number)]->allocation_waiters;
-    wait_list_remove(list, lane->number);
-    order_make_ready(order, lane);
-}
-
 /* Lets one lane that has at least so many records left in its window enter the first structure of
  * its step, though it waits for another: its thread has dropped one lock to take another, and
  * others came between. False: there is none. */
@@ -187,7 +176,7 @@ bool order_skip_missing(struct order *order)
         order->totals.sequences_missing += lowest - structure->next;
         structure->next = lowest;
         structure->skipped = skipped = true;
-        structure_advance(order, structure);
+        order_wake_waiters(order, &structure->waiters, structure->next);
     }
     return skipped || order->ready != NULL;
 }
@@ -198,7 +187,7 @@ static bool order_skip_to(struct order *order, const struct order_lane *lane)
     struct order_structure *structure = &order->structures[lane->wait_structure];
     structure->next = lane->wait_number;
     structure->skipped = true;
-    structure_advance(order, structure);
+    order_wake_waiters(order, &structure->waiters, structure->next);
     return !order_failed(order);
 }
 

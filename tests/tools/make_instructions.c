@@ -202,9 +202,7 @@ static void make_call(struct instruction_writer *writer, enum call_kind kind, ui
     case SHAPE_FREE: instruction_put_free(writer, kind, *object); break;
     case SHAPE_FREE_SIZED: instruction_put_free_sized(writer, kind, *object, 100); break;
     case SHAPE_FREE_ALIGNED: instruction_put_free_with(writer, kind, *object, 0, 64); break;
-    case SHAPE_FREE_SIZED_ALIGNED:
-        instruction_put_free_with(writer, kind, *object, 128, 64);
-        break;
+    case SHAPE_FREE_SIZED_ALIGNED: instruction_put_free_with(writer, kind, *object, 128, 64); break;
     default: break;
     }
 }
@@ -293,8 +291,7 @@ static void make_alignments(struct instruction_writer *writer)
             instruction_put_allocation_with(writer, calls[i].kind, size, alignment, 0);
         instruction_put_free(writer, CALL_FREE, object);
         object = instruction_put_allocation_with(writer, calls[i].kind, size, alignment, 0);
-        instruction_put_free_with(writer, CALL_FREE_ALIGNED_SIZED, object, size,
-                                           alignment);
+        instruction_put_free_with(writer, CALL_FREE_ALIGNED_SIZED, object, size, alignment);
     }
 }
 
