@@ -1,10 +1,14 @@
 #include "common/json_file.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/call_table.h"
 #include "common/output.h"
+
+enum { KEY_BYTES = 64 };
 
 static int put(const char *text, size_t bytes, void *output)
 {
@@ -34,6 +38,41 @@ void json_put_number(json_t *object, const char *key, uint64_t number)
 void json_put_real(json_t *object, const char *key, double value)
 {
     json_object_set_new(object, key, isfinite(value) ? json_real(value) : json_null());
+}
+
+/* The next of the words, as a key that ends with a zero byte; false: there is none. */
+static bool key_next(const char **words, char *key, size_t key_bytes)
+{
+    const size_t length = strcspn(*words, " ");
+    if (length == 0) return false;
+    snprintf(key, key_bytes, "%.*s", (int)length, *words);
+    *words += length + ((*words)[length] != '\0');
+    return true;
+}
+
+json_t *json_put_table(json_t *object, const char *key, const char *columns)
+{
+    json_t *table = json_object();
+    char column[KEY_BYTES];
+    json_object_set_new(object, key, table);
+    while (key_next(&columns, column, sizeof column))
+        json_object_set_new(table, column, json_array());
+    return table;
+}
+
+void json_put_list(json_t *object, const char *keys, const uint64_t *numbers, size_t count)
+{
+    char key[KEY_BYTES];
+    size_t at = 0;
+    for (; key_next(&keys, key, sizeof key); at++) {
+        json_t *number = json_integer((json_int_t)numbers[at]),
+               *there = json_object_get(object, key);
+        if (json_is_array(there))
+            json_array_append_new(there, number);
+        else
+            json_object_set_new(object, key, number);
+    }
+    assert(at == count);
 }
 
 void json_put_text(json_t *object, const char *key, const char *text)

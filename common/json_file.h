@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/error.h"
@@ -16,6 +17,21 @@ void json_put_number(json_t *object, const char *key, uint64_t number);
 
 /* null if it is NAN or infinite. */
 void json_put_real(json_t *object, const char *key, double value);
+
+/* Several numbers; `keys` are words with a space between them, as many as numbers follow. */
+#define json_put_numbers(object, keys, ...) \
+    json_put_list(object, keys, JSON_NUMBERS(__VA_ARGS__), JSON_NUMBERS_COUNT(__VA_ARGS__))
+
+/* A new table as `key` of the object, an array for each column; and a row of it. */
+json_t *json_put_table(json_t *object, const char *key, const char *columns);
+#define json_put_row(table, columns, ...) \
+    json_put_list(table, columns, JSON_NUMBERS(__VA_ARGS__), JSON_NUMBERS_COUNT(__VA_ARGS__))
+
+#define JSON_NUMBERS(...)       ((const uint64_t[]){__VA_ARGS__})
+#define JSON_NUMBERS_COUNT(...) (sizeof(JSON_NUMBERS(__VA_ARGS__)) / sizeof(uint64_t))
+
+/* Each number becomes the value of its key, or the last one of the array that is there. */
+void json_put_list(json_t *object, const char *keys, const uint64_t *numbers, size_t count);
 
 /* A path is whatever bytes the system allows, JSON is UTF-8: `text` becomes null if it is not, or is
  * NULL. */

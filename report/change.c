@@ -47,9 +47,7 @@ static size_t take_sizes(struct change_size *to, const struct sizes *sizes, bool
     for (uint32_t i = 0; i < sizes->count; i++) {
         const struct size_entry *one = &sizes->entries[i];
         if (one->count == 0) continue;
-        to[count] = (struct change_size){
-            .size = one->size,
-            .highest = sizes_is_class(i) ? log_linear_highest(i - SIZES_SMALL) : one->size};
+        to[count] = (struct change_size){.size = one->size, .highest = sizes_highest(sizes, i)};
         *(after ? &to[count].made_after : &to[count].made_before) = one->count;
         *(after ? &to[count].bytes_after : &to[count].bytes_before) = one->bytes;
         count++;

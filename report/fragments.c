@@ -390,21 +390,19 @@ void fragments_print(const struct fragments *fragments, FILE *to)
             words_bytes(fragments->without_oldest[2]));
 }
 
-static json_t *numbers(const uint64_t *from, unsigned count)
+static void put_numbers(json_t *object, const char *key, const uint64_t *from, unsigned count)
 {
     json_t *array = json_array();
+    json_object_set_new(object, key, array);
     for (unsigned i = 0; i < count; i++)
         json_array_append_new(array, json_integer((json_int_t)from[i]));
-    return array;
 }
 
-static void put_blame(json_t *object, const struct fragments_blame *one)
+static void put_blame(json_t *object, const char *what, const struct fragments_blame *one)
 {
-    json_put_number(object, "objects", one->objects);
-    json_put_number(object, "bytes", one->bytes);
-    json_put_number(object, "kept_bytes", one->kept_bytes);
-    json_put_number(object, "first_call", one->first_call);
-    json_put_number(object, "last_call", one->last_call);
+    json_put_number(object, what, one->what);
+    json_put_numbers(object, "objects bytes kept_bytes first_call last_call", one->objects,
+                     one->bytes, one->kept_bytes, one->first_call, one->last_call);
 }
 
 static void put_blames(json_t *object, const char *key, const char *what,
@@ -414,39 +412,30 @@ static void put_blames(json_t *object, const char *key, const char *what,
     json_object_set_new(object, key, array);
     for (unsigned i = 0; i < count; i++) {
         json_t *one = json_object();
-        json_put_number(one, what, from[i].what);
-        put_blame(one, &from[i]);
+        put_blame(one, what, &from[i]);
         json_array_append_new(array, one);
     }
 }
 
 json_t *fragments_json(const struct fragments *fragments)
 {
-    json_t *object = json_object(), *sparse = json_object(), *map = json_object();
-    json_t *moments = json_array();
+    json_t *object = json_object(), *sparse = json_object(), *moments = json_array();
     json_object_set_new(object, "moments", moments);
     for (unsigned i = 0; i < FRAGMENTS_MOMENTS; i++)
         if (fragments->is[i]) json_array_append_new(moments, json_string(moment_names[i]));
-    json_put_number(object, "call", fragments->call);
-    json_put_number(object, "page_bytes", fragments->page_bytes);
-    json_put_number(object, "pages", fragments->pages);
-    json_put_number(object, "objects", fragments->objects);
-    json_put_number(object, "live_bytes", fragments->live_bytes);
-    json_object_set_new(object, "pages_by_fullness",
-                        numbers(fragments->by_fullness, FRAGMENTS_FULLNESS));
+    json_put_numbers(object, "call page_bytes pages objects live_bytes", fragments->call,
+                     fragments->page_bytes, fragments->pages, fragments->objects,
+                     fragments->live_bytes);
+    put_numbers(object, "pages_by_fullness", fragments->by_fullness, FRAGMENTS_FULLNESS);
     json_object_set_new(object, "sparse", sparse);
-    json_put_number(sparse, "pages", fragments->sparse.what);
-    put_blame(sparse, &fragments->sparse);
+    put_blame(sparse, "pages", &fragments->sparse);
     put_blames(sparse, "by_size", "size", fragments->by_size, fragments->sizes_count);
     put_blames(sparse, "by_lane", "lane", fragments->by_lane, fragments->lanes_count);
-    json_object_set_new(sparse, "by_age", numbers(fragments->by_age, FRAGMENTS_AGES));
-    json_object_set_new(sparse, "without_oldest",
-                        numbers(fragments->without_oldest, FRAGMENTS_OLDEST));
-    json_object_set_new(object, "map", map);
+    put_numbers(sparse, "by_age", fragments->by_age, FRAGMENTS_AGES);
+    put_numbers(sparse, "without_oldest", fragments->without_oldest, FRAGMENTS_OLDEST);
+    json_t *map = json_put_table(object, "map", "live_per_mille");
     json_put_number(map, "pages_per_cell", fragments->pages_per_cell);
-    json_t *cells = json_array();
-    json_object_set_new(map, "live_per_mille", cells);
     for (uint32_t i = 0; i < fragments->cells_count; i++)
-        json_array_append_new(cells, json_integer(fragments->cells[i]));
+        json_put_row(map, "live_per_mille", fragments->cells[i]);
     return object;
 }

@@ -55,6 +55,13 @@ static inline bool sizes_is_class(uint32_t entry)
     return entry >= SIZES_SMALL && entry < SIZES_LARGE_FIRST;
 }
 
+/* The highest size that an entry stands for. */
+static inline uint64_t sizes_highest(const struct sizes *sizes, uint32_t entry)
+{
+    return sizes_is_class(entry) ? log_linear_highest(entry - SIZES_SMALL)
+                                 : sizes->entries[entry].size;
+}
+
 /* Whether there were too many sizes, so that some are only counted by their class. */
 static inline bool sizes_has_classes(const struct sizes *sizes)
 {
