@@ -50,7 +50,7 @@ install_needed() {
 # What is good to have: more allocators to compare, and charts.
 install_wanted() {
     local package
-    for package in $ALLOCATOR_PACKAGES $CHART_PACKAGES; do
+    for package in $PROBE_PACKAGES $ALLOCATOR_PACKAGES $CHART_PACKAGES; do
         packages_install run-demo.sh "$package" || say "going on without $package"
     done
 }

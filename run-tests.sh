@@ -36,6 +36,7 @@ forget_results() { find "$build_dir" -name '*.trs' -exec rm -f {} +; }
         echo 'run-tests.sh: going on without these' >&2
     packages_install run-tests.sh $ALLOCATOR_PACKAGES ||
         echo 'run-tests.sh: going on without these' >&2
+    packages_install run-tests.sh $PROBE_PACKAGES || echo 'run-tests.sh: going on without it' >&2
     packages_install run-tests.sh $CHART_PACKAGES || echo 'run-tests.sh: going on without it' >&2
 }
 build_tree run-tests.sh "$build_dir" test-programs || give_up 'the build failed, no test ran'

@@ -93,6 +93,7 @@ static inline void ReplaceSystemAlloc() {}
 #undef tc_deletearray_sized_aligned
 
 #include "tracing/capture.h"
+#include "tracing/probes.h"
 #include "tracing/runtime.h"
 
 #include <malloc.h>
@@ -717,12 +718,14 @@ extern "C" const struct malloctape_front_end malloctape_front_end = {
 
 extern "C" void malloctape_heap_grown(const void *start, unsigned long bytes)
 {
+    PROBE(heap_grown, start, bytes);
     if (!shadow_cover(reinterpret_cast<uintptr_t>(start), bytes)) malloctape_out_of_memory();
 }
 
 extern "C" void malloctape_span_populated(unsigned long first_page, unsigned long pages,
                                           unsigned size_class)
 {
+    PROBE(span_populated, size_class, pages);
     if (!open_span(first_page, pages, size_class)) malloctape_out_of_memory();
 }
 

@@ -10,6 +10,8 @@ BUILD_PACKAGES='autoconf:autoconf automake:automake libtool:libtoolize make:make
     gcc:gcc g++:g++ pkg-config:pkg-config libc6-dev liblz4-dev libxxhash-dev
     libjansson-dev libarchive-dev libavro-dev libgtest-dev
     ruby:ruby lz4:lz4 ca-certificates'
+# What gives the libraries static probes. They are built without where it is missing.
+PROBE_PACKAGES='systemtap-sdt-dev'
 # Other allocators to replay on. Tests of them are left out where they are missing.
 ALLOCATOR_PACKAGES='libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4'
 # The library behind the charts of malloctape compare. The same.

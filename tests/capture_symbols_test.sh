@@ -74,7 +74,28 @@ one_more_is_noticed() {
         grep -q -x -E "$allocating" out
 }
 
-plan 7
+# Nobody pays for a probe that nobody watches: where it is there is a nop.
+probes_are_nops() {
+    local library address
+    for library in "$tracing_library" "$build_dir/lib/libmalloctape.so"; do
+        readelf -n "$library" >notes 2>err
+        sed -n '/Provider: malloctape/{n;s/.*Name: //p;}' notes | sort -u >names
+        for name in recording_begin recording_end thread_begin thread_end buffer_taken; do
+            grep -q -x "$name" names || { echo "# no $name in $library"; return 1; }
+        done
+        for address in $(sed -n 's/.*Location: \(0x[0-9a-f]*\),.*/\1/p' notes); do
+            objdump -d --start-address="$address" --stop-address=$((address + 1)) "$library" |
+                grep -q '	90  *	nop' || { echo "# $address in $library"; return 1; }
+        done
+    done
+    # What concerns tcmalloc is in the library that has it.
+    readelf -n "$tracing_library" >notes &&
+        [ "$(grep -c -e 'Name: lock_waited$' -e 'Name: system_memory$' notes)" -ge 2 ] &&
+        sed -n 's/.*Name: //p' notes | sort -u >names &&
+        sed -n 's/^| `\([a-z_]*\)` |.*/\1/p' "$source_dir/docs/inside.md" | sort | cmp names -
+}
+
+plan 8
 check 'every source of the capture core has been compiled' all_sources_compiled
 check 'each symbol is listed with its reason' listed_with_reason
 check 'no symbol is new' none_is_new
@@ -82,3 +103,8 @@ check 'no symbol is new in the front end for any allocator' front_end_imports_no
 check 'no listed symbol is unused' none_is_left_over
 check 'no function allocates' none_allocates
 check 'a use of malloc would be noticed' one_more_is_noticed
+if grep -q 'define HAVE_SYS_SDT_H' "$build_dir/malloctape_config.h"; then
+    check 'probes are nops' probes_are_nops
+else
+    skip_test 'probes are nops' 'systemtap-sdt-dev is missing'
+fi

@@ -1,6 +1,7 @@
 #include "lane.h"
 
 #include "os.h"
+#include "probes.h"
 #include "units.h"
 
 #include <string.h>
@@ -131,6 +132,7 @@ struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id
     lane->units.limit = 0;
     lane->units.cache = NULL;
     atomic_store_release(&lane->registry.state, LANE_LIVE);
+    PROBE(thread_begin, lane->registry.number, thread_id);
     return lane;
 }
 
@@ -139,6 +141,7 @@ void lane_end(struct lane_registry *registry, struct malloctape_lane *lane)
     uint32_t live = LANE_LIVE;
     if (!atomic_swap_once(&lane->registry.state, &live, LANE_TAKEN)) return;
     atomic_store_relaxed(&registry->ending_from, lane->registry.number);
+    PROBE(thread_end, lane->registry.number, lane->registry.thread_id);
     lane_put_back(registry, lane);
 }
 

@@ -1,4 +1,5 @@
 /* record - events off the hot path. See capture.h. */
+#include "probes.h"
 #include "recording.h"
 #include "slot.h"
 #include "units.h"
@@ -402,10 +403,12 @@ void malloctape_sequence(unsigned structure)
 void malloctape_inside(unsigned what, unsigned long amount)
 {
     struct malloctape_lane *lane = malloctape_lane;
+    if (what >= RAW_STRUCTURES) PROBE(system_memory, what, amount);
     if (has_room_inside(lane, INSIDE_UNITS_MAX)) units_inside(&lane->units, what, amount);
 }
 
 void malloctape_waited(unsigned structure, unsigned long cycles)
 {
+    PROBE(lock_waited, structure, cycles);
     malloctape_inside(structure, writer_cycles_ns(&recording.writer, cycles));
 }

@@ -1,5 +1,6 @@
 #include "slot.h"
 
+#include "probes.h"
 #include "recording.h"
 
 #include <string.h>
@@ -92,6 +93,7 @@ bool slot_take(struct malloctape_lane *lane)
     } else {
         spool_end(spool, lane->slot.number, (uint32_t)count, slot);
     }
+    PROBE(buffer_taken, lane->registry.number, slot);
     lane->slot.number = slot;
     lane->slot.start = units;
     lane->slot.end = units + SPOOL_SLOT_UNITS;

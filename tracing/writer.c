@@ -5,6 +5,7 @@
 #include "../common/varint.h"
 #include "message.h"
 #include "os.h"
+#include "probes.h"
 #include "report.h"
 #include "units.h"
 
@@ -99,7 +100,9 @@ static uint32_t wait_for_slot(struct writer *writer, uint64_t at_most_ns)
         os_wait(&writer->space_epoch, epoch, at_most_ns ? at_most_ns : WRITER_TICK_NS);
     }
     atomic_add_relaxed(&writer->waiters, -1);
-    atomic_add_relaxed(&writer->waited_ns, os_clock_ns() - since);
+    uint64_t waited_ns = os_clock_ns() - since;
+    atomic_add_relaxed(&writer->waited_ns, waited_ns);
+    PROBE(buffer_waited, slot, waited_ns);
     return slot;
 }
 
@@ -688,6 +691,7 @@ static void end_stream(struct writer *writer)
     if (!writer->error) put_last_tick(writer);
     if (!writer->error) put_end(writer);
     int result = sink_close(&writer->sink);
+    PROBE(recording_end, writer->output, writer->end_status);
     if (result < 0 && !writer->error) fail(writer, result, writer->output);
     end_output(writer);
 }
@@ -917,6 +921,7 @@ static bool open_or_report(struct writer *writer)
         report_failure(writer, "not recording: ");
     else
         report_begin(writer->report, writer->process_id, writer->output);
+    if (result == 0) PROBE(recording_begin, writer->output, writer->process_id);
     return result == 0;
 }
 
