@@ -5,12 +5,12 @@ set -eu
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/tap.sh"
 
-plan 13
+plan 14
 
 export TCMALLOC_TRACE_ADDRESSES=1
 
 if [ -n "$sanitized" ]; then
-    for text in $(seq 13); do skip_test "$text" 'a sanitizer has an allocator of its own'; done
+    for text in $(seq 14); do skip_test "$text" 'a sanitizer has an allocator of its own'; done
     exit 0
 fi
 
@@ -92,6 +92,7 @@ others() {
         share "$2"
 }
 check "the C library's malloc" others '' 1
+check 'and its heap is as large as it was' same_heap
 for other in mimalloc.so.2:1 jemalloc.so.2:0.9 tcmalloc_minimal.so.4:0.999; do
     if file=$(ls /usr/lib/x86_64-linux-gnu/lib"${other%:*}" 2>/dev/null); then
         check "${other%%.*}" others "$file" "${other#*:}"

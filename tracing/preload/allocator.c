@@ -2,6 +2,7 @@
 
 #include "common/atomic.h"
 #include "common/text.h"
+#include "glibc_heap.h"
 #include "linked.h"
 #include "next.h"
 
@@ -125,7 +126,7 @@ void allocator_look(void)
 
 uint64_t allocator_heap_bytes(void)
 {
-    return atomic_load_relaxed(&heap_bytes);
+    return asked.libc_version ? glibc_heap_bytes(next_library()) : atomic_load_relaxed(&heap_bytes);
 }
 
 /* glibc has 8 bytes of its own in front of each object. */

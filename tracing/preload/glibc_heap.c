@@ -1,0 +1,80 @@
+#include "glibc_heap.h"
+
+#include "common/atomic.h"
+
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define PAGE_BYTES 4096
+#define ARENAS_MAX 65536
+
+/* Of struct malloc_state, from its member `top` on. */
+enum {
+    ARENA_TOP = 12, /* words before it */
+    BINS = 2,       /* `last_remainder` is between them */
+    BIN_WORDS = 254,
+    NEXT = BINS + BIN_WORDS + 2, /* behind the map of bins */
+    SYSTEM_BYTES = NEXT + 3,
+    MOST_SYSTEM_BYTES,
+    ARENA_WORDS
+};
+
+/* Of struct malloc_par, from `mmapped_mem` on. */
+enum { MAPPED_BYTES, MOST_MAPPED_BYTES, HEAP_START, CACHE_BINS, CACHE_BYTES, PARAMETER_WORDS };
+
+static const uintptr_t *main_arena, *parameters;
+
+/* The bin of the largest objects is nearly always empty: then both its words are where it would
+ * begin if it were a chunk. */
+static bool is_arena(const uintptr_t *words)
+{
+    const uintptr_t *bin = words + BINS + BIN_WORDS - 2;
+    uintptr_t none = (uintptr_t)(bin - 2);
+    return bin[0] == none && bin[1] == none && words[0] && words[NEXT] &&
+           words[SYSTEM_BYTES] % PAGE_BYTES == 0 && words[SYSTEM_BYTES] <= words[MOST_SYSTEM_BYTES];
+}
+
+/* Thread caches as they are by default: 64 bins, for up to 1032 bytes. */
+static bool are_parameters(const uintptr_t *words)
+{
+    return words[CACHE_BINS] == 64 && words[CACHE_BYTES] == 1032 &&
+           words[HEAP_START] % PAGE_BYTES == 0 && words[MAPPED_BYTES] % PAGE_BYTES == 0 &&
+           words[MAPPED_BYTES] <= words[MOST_MAPPED_BYTES];
+}
+
+static void look_through(const uintptr_t *words, size_t count)
+{
+    const uintptr_t *arena = NULL, *its_parameters = NULL;
+    for (size_t i = 0; i + ARENA_WORDS <= count; i++)
+        if (is_arena(words + i)) arena = words + i;
+    for (size_t i = 0; i + PARAMETER_WORDS <= count; i++)
+        if (are_parameters(words + i)) its_parameters = words + i;
+    if (!arena || !its_parameters) return;
+    parameters = its_parameters;
+    main_arena = arena;
+}
+
+static void find(const struct link_map *libc)
+{
+    const ElfW(Ehdr) *file = (const void *)libc->l_addr;
+    const ElfW(Phdr) *part = (const void *)(libc->l_addr + file->e_phoff);
+    for (size_t i = 0; i < file->e_phnum && !main_arena; i++)
+        if (part[i].p_type == PT_LOAD && part[i].p_flags & PF_W)
+            look_through((const uintptr_t *)((libc->l_addr + part[i].p_vaddr + 7) & ~(uintptr_t)7),
+                         part[i].p_memsz / sizeof(uintptr_t) - 1);
+}
+
+uint64_t glibc_heap_bytes(const struct link_map *libc)
+{
+    if (!main_arena) find(libc);
+    const uintptr_t *arena = main_arena;
+    if (!arena) return 0;
+    uint64_t bytes = atomic_load_relaxed(&parameters[MAPPED_BYTES]);
+    for (unsigned i = 0; i < ARENAS_MAX; i++) {
+        bytes += atomic_load_relaxed(&arena[SYSTEM_BYTES]);
+        arena = (const uintptr_t *)atomic_load_acquire(&arena[NEXT]) + ARENA_TOP;
+        if (arena == main_arena) return bytes;
+    }
+    return 0;
+}
