@@ -43,7 +43,7 @@ begin
   failed = nil
   parts_of(RubyVM::AbstractSyntaxTree.parse(ARGV[1]).children[2]).each do |part|
     failed = part
-    break unless value_of(part) || %i[LASGN MASGN].include?(part.type)
+    break unless value_of(part) || %i[LASGN MASGN IF].include?(part.type)
 
     failed = nil
   end
