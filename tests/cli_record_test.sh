@@ -44,10 +44,7 @@ record_sends() {
     rm -f signal.raw.lz4* out
     "$bin/malloctape" record -o signal.raw.lz4 "$@" >out 2>err &
     recorder=$!
-    for _ in $(seq 100); do
-        [ -s out ] && break
-        sleep 0.05
-    done
+    wait_until test -s out
     kill -"$signal" $recorder
     exit_status wait $recorder
 }
@@ -66,10 +63,10 @@ says_events() {
 }
 
 ends_of_a_signal() {
-    record_sends TERM sh -c 'echo ready; exec sleep 20'
+    record_sends TERM sh -c 'echo ready; exec sleep 3600'
     [ "$status" = 143 ] && says_events signal.raw.lz4 '' || return 1
     record_sends INT ruby -e \
-        'Signal.trap(:INT, "SYSTEM_DEFAULT"); puts "ready"; $stdout.flush; sleep 20'
+        'Signal.trap(:INT, "SYSTEM_DEFAULT"); puts "ready"; $stdout.flush; sleep 3600'
     [ "$status" = 130 ] && says_events signal.raw.lz4 '; finished here' &&
         exits 0 verify signal.raw.lz4
 }

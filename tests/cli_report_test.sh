@@ -41,7 +41,7 @@ of_recording() {
         mv report.json ordered.json && exits 0 report "$1" --json report.json &&
         ruby -rjson -e 'a, b = %w[ordered report].map { |f|
             JSON.parse(File.read("#{f}.json")).except("path") }
-            exit a == b && a["calls"] > 1000' && numbers_right ordered
+            exit a == b && a["calls"] > 1000'
 }
 of_threads_recorded() {
     record threads.raw.lz4 "$workloads/threads" 1000 && of_recording threads.raw.lz4

@@ -20,7 +20,7 @@ one_line() { [ "$(wc -l <err)" = 1 ] && grep -q "^malloctape: $1" err; }
 
 # traced RAW COMMAND... - as recorded, and stopped if it hangs.
 traced() {
-    timeout 20 env TCMALLOC_TRACE_OUTPUT="$1" LD_PRELOAD="$tracing_library" "${@:2}" >out 2>err
+    timeout 300 env TCMALLOC_TRACE_OUTPUT="$1" LD_PRELOAD="$tracing_library" "${@:2}" >out 2>err
 }
 
 # is_its_own WORDS... - done, with status 7, and without one of our waits turned into work.

@@ -23,9 +23,9 @@ good_piece() {
 }
 
 # loaded COMMAND... - with the library, but nothing to record.
-loaded() { LD_PRELOAD=$tracing_library timeout 60 "$@" >out 2>err; }
+loaded() { LD_PRELOAD=$tracing_library timeout 300 "$@" >out 2>err; }
 
-ctl() { timeout 60 "$malloctape" ctl "$@" >out 2>err; }
+ctl() { timeout 300 "$malloctape" ctl "$@" >out 2>err; }
 
 # --- from inside ---
 

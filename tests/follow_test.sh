@@ -16,7 +16,7 @@ recordings() {
 
 # followed COMMAND... - recorded into that directory, with the processes that come of it.
 followed() {
-    timeout 100 env "TCMALLOC_TRACE_OUTPUT=$scratch/traces/%e.%p.lz4" TCMALLOC_TRACE_QUIET=1 \
+    timeout 300 env "TCMALLOC_TRACE_OUTPUT=$scratch/traces/%e.%p.lz4" TCMALLOC_TRACE_QUIET=1 \
         "LD_PRELOAD=$tracing_library" "$@" >out 2>err
 }
 
@@ -110,6 +110,10 @@ garbage_collection() {
         ! counts 0 'git.*'
 }
 
+is_saved() {
+    redis-cli -s redis/socket info persistence | grep -q 'rdb_bgsave_in_progress:0'
+}
+
 saving_server() {
     recordings
     rm -rf redis
@@ -126,8 +130,7 @@ saving_server() {
         sleep 0.4
     done
     wait $load
-    until redis-cli -s redis/socket info persistence |
-        grep -q 'rdb_bgsave_in_progress:0'; do sleep 0.1; done
+    wait_until is_saved || return 1
     redis-cli -s redis/socket info persistence | grep -q 'rdb_last_bgsave_status:ok' || return 1
     redis-cli -s redis/socket shutdown nosave >/dev/null 2>&1 || true
     wait "$server" && all_good && ! counts 1 '*'

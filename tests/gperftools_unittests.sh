@@ -6,7 +6,7 @@
 set -u
 build=${MALLOCTAPE_BUILD:-.}
 programs=$build/gperftools-build/2.10/tests
-seconds_max=300
+seconds_max=900
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

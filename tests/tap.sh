@@ -133,11 +133,11 @@ verified() {
 # one_line TEXT - the recorder's only line begins with this.
 one_line() { [ "$(wc -l <err)" = 1 ] && grep -q "^malloctape: $1" err; }
 
-# wait_until COMMAND... - until COMMAND succeeds. It fails after a minute: then what should happen
+# wait_until COMMAND... - until COMMAND succeeds. It fails after minutes: then what should happen
 # never does.
 wait_until() {
     local tries
-    for ((tries = 0; tries < 1200; tries++)); do
+    for ((tries = 0; tries < 4000; tries++)); do
         if "$@"; then return 0; fi
         sleep 0.05
     done

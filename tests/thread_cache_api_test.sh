@@ -2,7 +2,7 @@
 # Runs thread_cache_api_test over both libraries. Prints TAP.
 set -u
 build=${MALLOCTAPE_BUILD:-.}
-seconds_max=120
+seconds_max=600
 
 run() { # run LIBRARY - TAP lines without numbers
     status=0

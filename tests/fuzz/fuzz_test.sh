@@ -1,5 +1,5 @@
 #!/bin/bash
-# fuzz_test.sh - each fuzzer for a thousand executions, always the same ones, at most FUZZ_SECONDS
+# fuzz_test.sh - each fuzzer for some hundred executions, always the same ones, at most FUZZ_SECONDS
 # (20) seconds. What it is for is the long form, make fuzz-raw and others; this one shows that they
 # work, and that what they begin with is read.
 set -euo pipefail
@@ -9,7 +9,7 @@ set -euo pipefail
 plan 14
 
 export MALLOCTAPE_BUILD=$build_dir MALLOCTAPE_SOURCE=$source_dir
-export FUZZ_OPTIONS='-seed=1 -runs=1000'
+export FUZZ_OPTIONS='-seed=1 -runs=500 -timeout=300'
 
 fuzz() {
     local status=0
@@ -24,7 +24,7 @@ fuzz() {
 
 for name in raw spool instructions; do fuzz "$name"; done
 
-FUZZ_OPTIONS='-seed=1 -runs=200'
+FUZZ_OPTIONS='-seed=1 -runs=200 -timeout=300'
 for format in dj_mtrace heaptrack logalloc memory_replay microbench mtrace ops rep wip_processed \
     wip_raw wl; do
     fuzz "import-$format"
