@@ -8,7 +8,7 @@
  *                     inspect/ info.c, dump.c, verify.c
  *                     compare/ compare.c
  *                     report/ report.c
- *                     convert/ import.c, export.c
+ *                     convert.c --exec--> malloctape-convert: convert/ import.c, export.c
  *
  * Of this room, the others know this header alone. */
 #ifndef MALLOCTAPE_CLI_H
@@ -23,7 +23,7 @@ struct cli_command {
     const char *name;
     const char *line; /* what it does, in the list of `malloctape --help` */
     int (*run)(int count, char **words);
-    const char *help; /* the text of `malloctape help NAME` */
+    const char *help; /* the text of `malloctape help NAME`; NULL: run() prints it with --help */
 };
 
 extern const struct cli_command cli_record;
@@ -35,6 +35,9 @@ extern const struct cli_command cli_report;
 extern const struct cli_command cli_ctl;
 extern const struct cli_command cli_import;
 extern const struct cli_command cli_export;
+
+/* Runs the command; words[0], its name, becomes "malloctape NAME". Returns the exit status. */
+int cli_run(const struct cli_command *command, int count, char **words);
 
 /* Prints "malloctape NAME: message" on the standard error. Returns PROGRAM_FAILED. */
 int cli_fail(const struct cli_command *command, const char *message, ...)

@@ -1,7 +1,6 @@
 /* malloctape - one front end over recording, looking at and checking of traces. */
 #include "cli/cli.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,42 +33,6 @@ static const struct cli_command *command_find(const char *name)
     return NULL;
 }
 
-static void message_print(const struct cli_command *command, const char *message, va_list arguments)
-{
-    fprintf(stderr, "malloctape %s: ", command->name);
-    vfprintf(stderr, message, arguments);
-    fputc('\n', stderr);
-}
-
-int cli_fail(const struct cli_command *command, const char *message, ...)
-{
-    va_list arguments;
-    va_start(arguments, message);
-    message_print(command, message, arguments);
-    va_end(arguments);
-    return PROGRAM_FAILED;
-}
-
-int cli_usage_error(const struct cli_command *command, const char *message, ...)
-{
-    if (message != NULL) {
-        va_list arguments;
-        va_start(arguments, message);
-        message_print(command, message, arguments);
-        va_end(arguments);
-    }
-    fprintf(stderr, "malloctape %s: see malloctape help %s\n", command->name, command->name);
-    return PROGRAM_USAGE;
-}
-
-int cli_data_error(const struct cli_command *command, const char *file, const struct error *error)
-{
-    char program[64];
-    snprintf(program, sizeof program, "malloctape %s", command->name);
-    error_print(stderr, program, file, error);
-    return PROGRAM_FAILED;
-}
-
 static int help_general(void)
 {
     fputs(help_head, stdout);
@@ -90,7 +53,8 @@ static int help(int count, char **words)
     if (count < 2) return help_general();
     const struct cli_command *command = command_find(words[1]);
     if (command == NULL) return unknown_command(words[1]);
-    return program_help(command->help);
+    if (command->help != NULL) return program_help(command->help);
+    return cli_run(command, 2, (char *[]){words[1], (char *)"--help", NULL});
 }
 
 static int command_run(int count, char **words)
@@ -103,10 +67,7 @@ static int command_run(int count, char **words)
     if (strcmp(name, "help") == 0) return help(count - 1, words + 1);
     const struct cli_command *command = command_find(name);
     if (command == NULL) return unknown_command(name);
-    char program[64];
-    snprintf(program, sizeof program, "malloctape %s", command->name);
-    words[1] = program; /* for the messages of getopt_long() */
-    return command->run(count - 1, words + 1);
+    return cli_run(command, count - 1, words + 1);
 }
 
 int main(int count, char **words)

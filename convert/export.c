@@ -296,5 +296,4 @@ static int run(int count, char **words)
     return status;
 }
 
-const struct cli_command cli_export = {"export", "writes a trace in another tool's format", run,
-                                       help_text};
+const struct cli_command cli_export = {"export", "", run, help_text};

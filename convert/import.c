@@ -263,5 +263,4 @@ static int run(int count, char **words)
     return good ? PROGRAM_OK : PROGRAM_FAILED;
 }
 
-const struct cli_command cli_import = {
-    "import", "makes an instruction stream of another tool's file", run, help_text};
+const struct cli_command cli_import = {"import", "", run, help_text};

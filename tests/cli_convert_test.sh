@@ -189,7 +189,7 @@ many_threads() {
 # A postprocess that is killed when it has written nearly everything.
 ordering_killed() {
     sample raw_example && "$bin/postprocess" --quiet raw_example ordered && mkdir -p killed &&
-        cp "$bin/malloctape" killed &&
+        cp "$bin/malloctape" "$bin/malloctape-convert" killed &&
         printf '#!/bin/sh\nhead -c -8 %s\nkill -KILL $$\n' "$PWD/ordered" >killed/postprocess &&
         chmod +x killed/postprocess || return 1
     local bin=$PWD/killed
