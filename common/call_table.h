@@ -26,10 +26,25 @@ static inline bool shape_is_allocation(unsigned shape)
     return shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED;
 }
 
+static inline bool shape_is_free(unsigned shape)
+{
+    return shape >= SHAPE_FREE && shape <= SHAPE_FREE_SIZED_ALIGNED;
+}
+
+/* An object begins, unless the call fails; an object ends. A realloc does both. */
+static inline bool shape_begins(unsigned shape)
+{
+    return shape_is_allocation(shape) || shape == SHAPE_REALLOC;
+}
+
+static inline bool shape_ends(unsigned shape)
+{
+    return shape_is_free(shape) || shape == SHAPE_REALLOC;
+}
+
 static inline bool shape_has_size(unsigned shape)
 {
-    return shape_is_allocation(shape) || shape == SHAPE_REALLOC || shape == SHAPE_FREE_SIZED ||
-           shape == SHAPE_FREE_SIZED_ALIGNED;
+    return shape_begins(shape) || shape == SHAPE_FREE_SIZED || shape == SHAPE_FREE_SIZED_ALIGNED;
 }
 
 static inline bool shape_has_alignment(unsigned shape)

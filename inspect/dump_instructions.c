@@ -31,7 +31,6 @@ static void call_print(struct instruction_dump *state, size_t index)
     const struct instruction *one = &state->batch->at[index];
     const uint64_t *operands = state->batch->operands + one->operand_at;
     unsigned shape = call_shapes[instruction_number(one)];
-    bool allocations = shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED;
     bool heap = shape == SHAPE_HEAP;
     bool unknown = (one->opcode & INSTRUCTION_UNKNOWN) != 0;
     struct call_text text = {
@@ -44,9 +43,9 @@ static void call_print(struct instruction_dump *state, size_t index)
     };
     if (unknown)
         snprintf(text.ended, sizeof text.ended, "?");
-    else if (!allocations && !heap)
+    else if (shape_ends(shape))
         snprintf(text.ended, sizeof text.ended, "r%" PRIu32, one->object);
-    if ((allocations || shape == SHAPE_REALLOC) && !text.failed) {
+    if (shape_begins(shape) && !text.failed) {
         snprintf(text.began, sizeof text.began, "r%" PRIu32, one->object);
         text.has_address = state->batch->addresses != NULL;
         text.address = text.has_address ? state->batch->addresses[index] : 0;

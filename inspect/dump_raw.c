@@ -77,10 +77,8 @@ static void call_print(const struct raw_dump *state, uint32_t lane, const struct
         .numbers = numbers,
         .numbers_count = record->count,
     };
-    bool begins = !failed && (shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED ||
-                              shape == SHAPE_REALLOC);
-    bool ends = shape >= SHAPE_REALLOC && shape <= SHAPE_FREE_SIZED_ALIGNED;
-    if (ends) ended_text(text.ended, lane, record);
+    bool begins = !failed && shape_begins(shape);
+    if (shape_ends(shape)) ended_text(text.ended, lane, record);
     if (begins) {
         object_text(text.began, lane, record->serial, record->place);
         text.has_address = (state->source.reader.header.features & RAW_FEATURE_ADDRESSES) != 0;

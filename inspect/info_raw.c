@@ -30,14 +30,10 @@ struct raw_info {
 
 static void take_call(struct raw_info *state, const struct record *record)
 {
-    unsigned shape = record->shape;
-    bool begins =
-        shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED || shape == SHAPE_REALLOC;
-    bool ends = shape >= SHAPE_REALLOC && shape <= SHAPE_FREE_SIZED_ALIGNED;
     state->info->events++;
     state->info->by_kind[record->kind]++;
-    state->allocated += begins;
-    state->freed += ends && record->bound != 0;
+    state->allocated += shape_begins(record->shape);
+    state->freed += shape_ends(record->shape) && record->bound != 0;
 }
 
 static void take_inside(struct info *info, const struct record *record)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/program.h"
 
 /* "PATH.spool" for a stream that has a name. */
@@ -67,16 +68,9 @@ static struct raw_decoder *no_memory(struct raw_source *source)
 
 struct raw_decoder *raw_source_lane(struct raw_source *source, uint32_t lane)
 {
-    if (lane >= source->decoders_count) {
-        uint32_t count = source->decoders_count == 0 ? 64 : source->decoders_count;
-        while (count <= lane)
-            count *= 2;
-        struct raw_decoder **grown = realloc(source->decoders, count * sizeof *grown);
-        if (grown == NULL) return no_memory(source);
-        memset(grown + source->decoders_count, 0, (count - source->decoders_count) * sizeof *grown);
-        source->decoders = grown;
-        source->decoders_count = count;
-    }
+    if (!array_reserve(&source->decoders, &source->decoders_count, (size_t)lane + 1,
+                       sizeof *source->decoders))
+        return no_memory(source);
     if (source->decoders[lane] == NULL) {
         struct raw_decoder *decoder = malloc(sizeof *decoder);
         if (decoder == NULL) return no_memory(source);

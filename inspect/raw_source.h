@@ -45,10 +45,10 @@ enum raw_spool {
 struct raw_source {
     struct raw_reader reader;
     struct raw_decoder **decoders; /* by lane; NULL where the lane has not been seen */
-    uint32_t decoders_count;
-    uint64_t stream_end;      /* offset behind the latest chunk that came from the stream */
-    struct error error;       /* of decoders and of memory; the reader has its own */
-    enum raw_spool spool_use; /* final after the last chunk */
+    size_t decoders_count;         /* room for them */
+    uint64_t stream_end;           /* offset behind the latest chunk that came from the stream */
+    struct error error;            /* of decoders and of memory; the reader has its own */
+    enum raw_spool spool_use;      /* final after the last chunk */
 
     /* From here on: raw_source.c only. */
     struct spool_reader spool;

@@ -81,7 +81,7 @@ struct verify {
     bool compare_addresses;
     bool freed_twice;              /* the stream says so of the object of the next call */
     struct verify_object *objects; /* by register */
-    uint64_t objects_room;
+    size_t objects_room;
     uint32_t **places; /* who is alive: register plus one of the first object, 0: nobody */
     struct verify_structure structures[RAW_STRUCTURES];
     uint32_t ready; /* list of lanes whose number has become due; lane plus one */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/array.h"
 #include "inspect/verify.h"
 
 #define PLACE_PAGE  (UINT32_C(1) << VERIFY_PLACE_BITS)
@@ -23,15 +24,9 @@ void verify_objects_free(struct verify *verify)
 
 bool verify_objects_reach(struct verify *verify, uint64_t registers)
 {
-    if (registers <= verify->objects_room) return true;
-    uint64_t room = verify->objects_room == 0 ? 1024 : verify->objects_room;
-    while (room < registers)
-        room *= 2;
-    struct verify_object *grown = realloc(verify->objects, room * sizeof *grown);
-    if (grown == NULL) return verify_no_memory(verify);
-    verify->objects = grown;
-    verify->objects_room = room;
-    return true;
+    return array_reserve(&verify->objects, &verify->objects_room, registers,
+                         sizeof *verify->objects) ||
+           verify_no_memory(verify);
 }
 
 /* ---- who lives where ---- */
@@ -139,12 +134,10 @@ bool verify_object_counts(struct verify *verify, struct verify_lane *lane)
  * ends. */
 static bool read_to_bound(struct verify *verify, uint64_t bound, bool *known)
 {
-    enum allocation allocation;
-    while ((allocation = allocations_find(&verify->raw.allocations, bound)) ==
-               ALLOCATION_NOT_SEEN &&
+    const uint32_t lane = raw_allocations_lane(bound);
+    while (!(*known = verify_lane_knows(verify->raw.lanes[lane], raw_allocations_count(bound))) &&
            !verify->raw.ended)
         if (!verify_numbers_read(verify)) return false;
-    *known = allocation != ALLOCATION_NOT_SEEN;
     return true;
 }
 
@@ -159,8 +152,8 @@ static bool find_missing(struct verify *verify, struct verify_lane *lane, uint64
     verify_raise_floor(lane, verify_floor_of(other, raw_allocations_count(bound)));
     if (raw_allocations_count(bound) <= other->allocations) return true;
     if (!read_to_bound(verify, bound, &known)) return false;
-    uint64_t recorded = allocations_last_recorded(&verify->raw.allocations, bound);
-    if (known && raw_allocations_count(recorded) > other->allocations) *missing = recorded;
+    uint64_t recorded = verify_lane_last_recorded(other, raw_allocations_count(bound));
+    if (known && recorded > other->allocations) *missing = raw_allocations(other->number, recorded);
     return true;
 }
 
@@ -213,7 +206,8 @@ static bool check_unknown(struct verify *verify, struct verify_lane *lane,
     if (!read_to_bound(verify, record->bound, &known)) return false;
     if (!known) cover_all(verify, record->ends, lane, NULL);
     uint32_t meant = object_find(verify, record->ends, record->bound);
-    if (!known || (meant == 0 && allocations_have_lost(&verify->raw.allocations, record->bound)))
+    const struct verify_lane *of = verify->raw.lanes[raw_allocations_lane(record->bound)];
+    if (!known || (meant == 0 && verify_lane_has_lost(of, raw_allocations_count(record->bound))))
         return true;
     if (meant == 0 && verify_raw_has_unplaced(&verify->raw, record->bound)) return true;
     if (meant == 0)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/program.h"
 
 static bool no_memory(struct verify_raw *raw)
@@ -75,8 +76,17 @@ void verify_lane_take(struct verify_raw *raw, struct verify_lane *lane)
 
 /* ---- reading ---- */
 
-static bool note_allocations(struct verify_raw *raw, const struct verify_block *block,
-                             uint32_t lane)
+static bool note_loss(struct verify_lane *lane, uint64_t count)
+{
+    if (!array_reserve(&lane->losses, &lane->losses_room, lane->losses_count + 1,
+                       sizeof *lane->losses))
+        return false;
+    lane->losses[lane->losses_count++] = (struct verify_loss){lane->known + 1, count};
+    return true;
+}
+
+static bool note_allocations(struct verify_raw *raw, struct verify_lane *lane,
+                             const struct verify_block *block)
 {
     for (uint32_t i = 0; i < block->count; i++) {
         const struct record *record = &block->records[i];
@@ -84,8 +94,8 @@ static bool note_allocations(struct verify_raw *raw, const struct verify_block *
         raw->lost |= lost;
         bool counts = raw_record_counts(record, raw_source_is_opaque(&raw->source));
         uint64_t count = lost ? record->operand : counts;
-        if (count > 0 && !allocations_add(&raw->allocations, lane, count, lost))
-            return no_memory(raw);
+        if (lost && count > 0 && !note_loss(lane, count)) return no_memory(raw);
+        lane->known += count;
     }
     return true;
 }
@@ -109,12 +119,21 @@ static struct verify_lane *take_records(struct verify_raw *raw, const struct raw
                                      chunk->units - block->count)) > 0)
         block->count += count;
     raw->error = decoder->error;
-    bool some = block->count > 0 && note_allocations(raw, block, chunk->lane);
+    bool some = block->count > 0 && note_allocations(raw, lane, block);
     if (some)
         block_append(lane, block);
     else
         free(block);
     return error_is_set(&raw->error) || !some ? NULL : lane;
+}
+
+uint64_t verify_lane_last_recorded(const struct verify_lane *lane, uint64_t count)
+{
+    for (size_t i = lane->losses_count; i-- > 0;) {
+        const struct verify_loss *loss = &lane->losses[i];
+        if (count >= loss->from && count < loss->from + loss->count) count = loss->from - 1;
+    }
+    return count;
 }
 
 bool verify_raw_has_unplaced(const struct verify_raw *raw, uint64_t bound)
@@ -136,17 +155,10 @@ const struct error *verify_raw_doubt(const struct verify_raw *raw)
 
 static void take_tick(struct verify_raw *raw)
 {
-    if (raw->ticks_count == raw->ticks_room) {
-        size_t room = raw->ticks_room == 0 ? 1024 : raw->ticks_room * 2;
-        struct raw_tick *grown = realloc(raw->ticks, room * sizeof *grown);
-        if (grown == NULL) {
-            no_memory(raw);
-            return;
-        }
-        raw->ticks = grown;
-        raw->ticks_room = room;
-    }
-    raw->ticks[raw->ticks_count++] = raw->source.reader.tick;
+    if (array_reserve(&raw->ticks, &raw->ticks_room, raw->ticks_count + 1, sizeof *raw->ticks))
+        raw->ticks[raw->ticks_count++] = raw->source.reader.tick;
+    else
+        no_memory(raw);
 }
 
 struct verify_lane *verify_raw_read(struct verify_raw *raw)
@@ -213,11 +225,11 @@ void verify_raw_close(struct verify_raw *raw)
         if (raw->lanes[i] == NULL) continue;
         blocks_free(raw->lanes[i]->first);
         free(raw->lanes[i]->floors);
+        free(raw->lanes[i]->losses);
         free(raw->lanes[i]);
     }
     blocks_free(raw->unused);
     free(raw->lanes);
     free(raw->ticks);
-    allocations_free(&raw->allocations);
     raw_source_close(&raw->source);
 }

@@ -16,7 +16,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "inspect/allocations.h"
 #include "inspect/raw_source.h"
 
 /* A decoded chunk. */
@@ -27,6 +26,11 @@ struct verify_block {
     uint32_t window;       /* ticks before it */
     uint32_t taken, count, room;
     struct record records[];
+};
+
+/* Allocations that a record says are lost: from .. from + count - 1. */
+struct verify_loss {
+    uint64_t from, count;
 };
 
 /* A record that waits for this allocation of a lane, or for a later one, waits for something of
@@ -40,6 +44,10 @@ struct verify_lane {
     uint32_t number;
     struct verify_block *first, *last; /* read and not taken; the first one has records left */
 
+    uint64_t known;             /* allocations that were read so far, lost ones included */
+    struct verify_loss *losses; /* of them; ascending */
+    size_t losses_count, losses_room;
+
     uint64_t calls;       /* in the ordered stream so far */
     uint64_t allocations; /* rule 2: in the ordered stream so far, lost ones included */
 
@@ -51,17 +59,16 @@ struct verify_lane {
      * that changed, in ascending order. */
     uint32_t floor;
     struct verify_floor *floors;
-    uint32_t floors_count, floors_room;
+    size_t floors_count, floors_room;
 };
 
 #define VERIFY_NOT_BLOCKED UINT32_MAX
 
 struct verify_raw {
     struct raw_source source;
-    struct allocations allocations; /* allocations that were read, and lost ones */
-    struct verify_lane **lanes;     /* RAW_LANES_MAX pointers; NULL where nothing was read */
-    uint32_t lanes_count;           /* highest lane plus one */
-    struct raw_tick *ticks;         /* all that were read; few */
+    struct verify_lane **lanes; /* RAW_LANES_MAX pointers; NULL where nothing was read */
+    uint32_t lanes_count;       /* highest lane plus one */
+    struct raw_tick *ticks;     /* all that were read; few */
     size_t ticks_count, ticks_room;
     bool lost;  /* a loss of events has been read */
     bool ended; /* nothing more can be read */
@@ -84,6 +91,18 @@ static inline const struct record *verify_lane_head(const struct verify_lane *la
 {
     return lane->first != NULL ? &lane->first->records[lane->first->taken] : NULL;
 }
+
+/* What of the lane's allocations up to number `count` is known: whether they have been read, whether
+ * some of them were lost, and the latest that was recorded. */
+static inline bool verify_lane_knows(const struct verify_lane *lane, uint64_t count)
+{
+    return lane != NULL && count <= lane->known;
+}
+static inline bool verify_lane_has_lost(const struct verify_lane *lane, uint64_t count)
+{
+    return lane != NULL && lane->losses_count > 0 && lane->losses[0].from <= count;
+}
+uint64_t verify_lane_last_recorded(const struct verify_lane *lane, uint64_t count);
 
 /* Takes the record that verify_lane_head() shows; it stays readable until the next read. */
 void verify_lane_take(struct verify_raw *raw, struct verify_lane *lane);

@@ -171,7 +171,7 @@ static bool check_objects(struct verify *verify, struct verify_lane *lane,
     const struct instruction *one = &batch->at[index];
     bool is_call = instruction_number(one) < CALL_KINDS;
     unsigned shape = is_call ? call_shapes[record->kind] : SHAPE_UNDEFINED;
-    bool names = shape >= SHAPE_REALLOC && shape <= SHAPE_FREE_SIZED_ALIGNED;
+    bool names = shape_ends(shape);
     bool ends = names && record->number != RAW_FAILED && (one->opcode & INSTRUCTION_UNKNOWN) == 0;
     if (record->after != 0 && !verify_after(verify, lane, record)) return false;
     if (names && !verify_object(verify, lane, record, one)) return false;

@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "common/array.h"
 #include "inspect/verify.h"
 
 /* ---- floors: what a record had to wait for ---- */
@@ -14,22 +15,18 @@ bool verify_floor_note(struct verify *verify, struct verify_lane *lane)
 {
     if (lane->floors_count > 0 && lane->floors[lane->floors_count - 1].floor == lane->floor)
         return true;
-    if (lane->floors_count == lane->floors_room) {
-        uint32_t room = lane->floors_room == 0 ? 8 : lane->floors_room * 2;
-        struct verify_floor *grown = realloc(lane->floors, room * sizeof *grown);
-        if (grown == NULL) return verify_no_memory(verify);
-        lane->floors = grown;
-        lane->floors_room = room;
-    }
+    if (!array_reserve(&lane->floors, &lane->floors_room, lane->floors_count + 1,
+                       sizeof *lane->floors))
+        return verify_no_memory(verify);
     lane->floors[lane->floors_count++] = (struct verify_floor){lane->allocations, lane->floor};
     return true;
 }
 
 uint32_t verify_floor_of(const struct verify_lane *lane, uint64_t allocation)
 {
-    uint32_t low = 0, high = lane->floors_count;
+    size_t low = 0, high = lane->floors_count;
     while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
+        size_t middle = low + (high - low) / 2;
         if (lane->floors[middle].allocation <= allocation)
             low = middle + 1;
         else

@@ -311,12 +311,6 @@ static bool block_get_operand(struct instruction_reader *reader, struct block *b
 
 /* ---- instructions that are rare (5) ---- */
 
-static bool shape_is_free(uint8_t shape)
-{
-    return shape == SHAPE_FREE || shape == SHAPE_FREE_SIZED || shape == SHAPE_FREE_ALIGNED ||
-           shape == SHAPE_FREE_SIZED_ALIGNED;
-}
-
 /* The flags that the table in 5.1 allows. */
 static unsigned opcode_flags_allowed(unsigned number, uint8_t shape)
 {
@@ -609,8 +603,7 @@ static bool block_decode_addresses(struct instruction_reader *reader, struct blo
     uint64_t address = 0;
     for (size_t i = 0; i < block->count; i++) {
         uint8_t opcode = block->opcodes[i];
-        uint8_t shape = call_shapes[opcode & INSTRUCTION_NUMBER_MASK];
-        bool brings = shape_is_allocation(shape) || shape == SHAPE_REALLOC;
+        bool brings = shape_begins(call_shapes[opcode & INSTRUCTION_NUMBER_MASK]);
         reader->room->addresses[i] = 0;
         if (!brings || (opcode & INSTRUCTION_FAILED)) continue;
         uint64_t difference;

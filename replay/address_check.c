@@ -92,7 +92,7 @@ static void compare_one(struct address_check *check, const struct instruction_ba
 static bool returns_object(uint8_t opcode)
 {
     uint8_t shape = call_shapes[opcode & INSTRUCTION_NUMBER_MASK];
-    return (shape_is_allocation(shape) || shape == SHAPE_REALLOC) && !(opcode & INSTRUCTION_FAILED);
+    return shape_begins(shape) && !(opcode & INSTRUCTION_FAILED);
 }
 
 bool address_check_batch(struct address_check *check, const struct instruction_batch *batch,

@@ -27,16 +27,14 @@ void engine_take_back(struct instruction_totals *totals, const struct instructio
         unsigned opcode = instruction_batch_opcode(batch, i);
         unsigned number = opcode & INSTRUCTION_NUMBER_MASK, shape = call_shapes[number];
         bool failed = opcode & INSTRUCTION_FAILED, unknown = opcode & INSTRUCTION_UNKNOWN;
-        bool allocation = shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED;
         totals->instructions--;
         if (number < CALL_KINDS) {
             totals->calls--;
             totals->by_kind[number]--;
         }
-        if (!failed && (allocation || (shape == SHAPE_REALLOC && unknown)))
+        if (!failed && (shape_is_allocation(shape) || (shape == SHAPE_REALLOC && unknown)))
             totals->live--;
-        else if (!allocation && shape != SHAPE_REALLOC && shape != SHAPE_HEAP && !unknown &&
-                 number < CALL_KINDS)
+        else if (shape_is_free(shape) && !unknown)
             totals->live++;
         totals->lane_changes -= number == INSTRUCTION_LANE;
         totals->threads -= number == INSTRUCTION_THREAD_BEGIN;

@@ -138,7 +138,7 @@ bool snapshot_row_follow(struct snapshot_row *row, const struct instruction_batc
         const bool moves = shape == SHAPE_REALLOC && !(one->opcode & INSTRUCTION_UNKNOWN);
         if (one->object == INSTRUCTION_NO_REGISTER || (one->opcode & INSTRUCTION_FAILED) || moves)
             continue;
-        if (shape_is_allocation(shape) || shape == SHAPE_REALLOC) {
+        if (shape_begins(shape)) {
             row->indices[one->object] = (uint32_t)row->live;
             row->registers[row->live++] = one->object;
         } else {
