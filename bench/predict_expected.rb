@@ -37,8 +37,8 @@ class PredictExpected
   private
 
   # What the block makes of each entry of each program, without nils.
-  def entries
-    @results.flat_map do |result|
+  def entries(results = @results)
+    results.flat_map do |result|
       predicted = result.predicted.fetch(@way)
       predicted.filter_map { |entry, one| yield(result, entry, result.real.fetch(entry), one) }
     end
@@ -56,7 +56,7 @@ class PredictExpected
   end
 
   def changes
-    entries do |result, entry, real, one|
+    entries(predict_with_cpu(@results)) do |result, entry, real, one|
       before = result.real[RECORDED]
       next if entry == RECORDED || before.nil? || one.cpu_least.nil?
 

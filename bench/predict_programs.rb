@@ -424,6 +424,6 @@ end
 
 def predicted_programs(build_dir, small)
   [PredictedWorkload.new(Gcc.new(small)), PredictedWorkload.new(Sqlite.new(small)),
-   *predict_scripts(small), *predict_allocating(small), PredictedRedis.new(small), *predict_git(small),
-   *predict_tools(build_dir, small)]
+   *predict_scripts(small), *predict_allocating(small), PredictedRedis.new(small),
+   *predict_git(small), *predict_tools(build_dir, small)]
 end

@@ -13,8 +13,9 @@ PredictPair = Struct.new(:real, :predicted, :decided, :said) do
   def error = (predicted - real).abs
 end
 
-# How much two sizes must differ to be told apart.
-def predict_least_bytes(one, other) = [PREDICT_MIB, 0.01 * [one, other].max].max
+# Whether two sizes can be told apart.
+def predict_bytes_differ?(one, other) =
+  (one - other).abs > [PREDICT_MIB, 0.01 * [one, other].max].max
 
 # The difference of two lists of numbers: the median of all differences, and the interval that has
 # it (Hodges and Lehmann, Mann and Whitney), here with 99 %.
@@ -47,11 +48,17 @@ end
 # What is compared: the value, and whether two can be told apart.
 PREDICT_MEASURES = {
   'peak RSS' => { unit: PREDICT_MIB, value: :peak.to_proc,
-                  decided: ->(a, b) { (a.peak - b.peak).abs > predict_least_bytes(a.peak, b.peak) } },
+                  decided: ->(a, b) { predict_bytes_differ?(a.peak, b.peak) } },
   'RSS at the end' => { unit: PREDICT_MIB, value: :end.to_proc,
-                        decided: ->(a, b) { (a.end - b.end).abs > predict_least_bytes(a.end, b.end) } },
+                        decided: ->(a, b) { predict_bytes_differ?(a.end, b.end) } },
   'CPU' => { unit: 1, value: :cpu.to_proc, decided: method(:predict_cpu_decided?) }
 }.freeze
+
+# Programs whose threads wait busily: their processor time is mostly that.
+PREDICT_BUSY_WAITING = %w[redis].freeze
+
+def predict_with_cpu(results) =
+  results.reject { |result| PREDICT_BUSY_WAITING.include?(result.name) }
 
 # Entries that are allocators without settings, unless there are no others.
 def predict_without_settings(entries)
@@ -62,7 +69,7 @@ end
 # One way of replaying, one measure.
 class PredictScore
   def initialize(results, way, measure)
-    @results = results
+    @results = measure == 'CPU' ? predict_with_cpu(results) : results
     @way = way
     @measure = PREDICT_MEASURES.fetch(measure)
     @value = @measure[:value]
@@ -91,7 +98,8 @@ class PredictScore
 
   def pairs
     @pairs ||= @results.flat_map do |result|
-      predict_without_settings(result.real).combination(2).map { |one, other| pair(result, one, other) }
+      two = predict_without_settings(result.real).combination(2)
+      two.map { |one, other| pair(result, one, other) }
     end
   end
 
@@ -145,10 +153,14 @@ end
 
 def predict_print_scores(results, ways)
   PREDICT_MEASURES.each do |measure, how|
+    next if measure == 'CPU' && predict_with_cpu(results).empty?
+
     puts "#{measure}, #{how[:unit] == 1 ? 's' : 'MiB'}"
     rows = ways.map { |way| [way, *PredictScore.new(results, way, measure).cells] }
     predict_print_rows([PREDICT_HEAD, *rows])
   end
+  return if predict_with_cpu(results).empty?
+
   ways.each { |way| puts "CPU, #{way}: #{PredictScore.new(results, way, 'CPU').said}" }
 end
 

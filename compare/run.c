@@ -20,7 +20,7 @@ enum { OWN_WORDS_MAX = 16 };
 #define TIMED_LEAST 100000
 
 /* What it takes to time a call. All of a round may take as long as a replay. */
-#define TIMED_CALL_S 165e-9
+#define TIMED_CALL_S 120e-9
 
 /* See time_limit(). */
 #define LIMIT_LEAST_S 60.0

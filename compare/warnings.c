@@ -1,10 +1,14 @@
 #include "compare/warnings.h"
 
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "compare/compare.h"
 
@@ -60,6 +64,36 @@ static bool collect_launcher(struct compare *compare)
                slash != NULL ? slash + 1 : program);
 }
 
+/* Whether the file of the program, if it is here, names what asks an allocator for the size of an
+ * object, or for all about itself. */
+static bool can_ask(const char *program)
+{
+    struct stat status;
+    bool asks = false;
+    int fd = open(program, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
+        const size_t bytes = (size_t)status.st_size;
+        void *file = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+        static const char *const names[] = {"malloc_usable_size", "mallctl"};
+        for (size_t i = 0; file != MAP_FAILED && i < sizeof names / sizeof *names; i++)
+            asks = asks || memmem(file, bytes, names[i], strlen(names[i]) + 1) != NULL;
+        if (file != MAP_FAILED) munmap(file, bytes);
+    }
+    close(fd);
+    return asks;
+}
+
+static bool collect_questions(struct compare *compare)
+{
+    const char *program = json_string_value(json_object_get(compare->facts, "program"));
+    if (program == NULL || *program != '/' || !can_ask(program)) return true;
+    return add(compare, NULL, NULL,
+               "%s can ask how large its objects are (malloc_usable_size, mallctl): then it does "
+               "otherwise under each allocator, and replays do as under the recorded one",
+               strrchr(program, '/') + 1);
+}
+
 static bool collect_of_trace(struct compare *compare)
 {
     long long lost = json_integer_value(json_object_get(compare->facts, "lost_events"));
@@ -68,7 +102,7 @@ static bool collect_of_trace(struct compare *compare)
         return false;
     if (lost > 0 && !add(compare, NULL, NULL, "%lld calls were lost while recording", lost))
         return false;
-    return collect_launcher(compare);
+    return collect_questions(compare) && collect_launcher(compare);
 }
 
 /* ---- what reports say ---- */

@@ -18,7 +18,7 @@ for file in /usr/share/javascript/chart.js/chart.min.js \
     [ ! -e "$file" ] || chartjs=$file
 done
 
-plan 56
+plan 57
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR"
@@ -547,6 +547,19 @@ warns() {
             a["printed"] == "bogus setting: x" && b["printed"].nil? &&
                 b["warnings"] == ["cannot release"] && j["warnings"].size == 2'
 }
+# Of a program whose file names the question, or does not.
+warns_of_questions() {
+    printf 'x\0malloc_usable_size\0' >asks
+    printf 'x\0malloc_usable\0' >asks_not
+    for program in asks asks_not; do
+        reports a 300/1
+        reports b 100/2
+        program=$PWD/$program runs=1 judged a b || return 1
+        cp out $program.out
+    done
+    grep -q '^! asks can ask how large its objects are' asks.out &&
+        ! grep -q 'can ask' asks_not.out
+}
 # Of a trace with threads, by one thread.
 warns_of_arenas() {
     exits 0 compare lanes -r 1 -a glibc:MALLOC_ARENA_MAX=1 -e switch &&
@@ -653,6 +666,7 @@ check 'several that come next are named' names_all_that_come_next
 check 'few runs are not sure' few_runs_are_unsure
 check 'fewer than 10 000 calls are not ranked' ranks_no_short_trace
 check 'warnings stand beside what they spoil' warns
+check 'a program that asks for sizes of objects' warns_of_questions
 check 'settings of arenas, which one thread does not show' warns_of_arenas
 check 'an allocator that complains is heard' tells_complaint
 check 'exit 2 for mistakes on the command line' refuses_nonsense
