@@ -287,7 +287,18 @@ installs_documents() {
     [ -e root/doc/FORMAT.md ] && [ -e root/doc/COPYING ] && [ ! -s missing ] || ! cat missing
 }
 
-plan 27
+# What compare says of its own answers is what was measured.
+prediction_is_documented() {
+    local figures
+    figures=$(sed -n '/^#define PREDICTION/,/prediction.md/p' "$source_dir/compare/table.c" |
+        grep -oE '[0-9.]+ %' | tr ' ' _)
+    [ -n "$figures" ] || return 1
+    for figure in $figures; do
+        grep -qF "${figure/_/ }" "$source_dir/docs/prediction.md" || { echo "# $figure"; return 1; }
+    done
+}
+
+plan 28
 check 'TAP lines count one by one' counts_tap_lines
 check 'GoogleTest cases count one by one' counts_gtest_cases
 check 'a failed GoogleTest case counts once' counts_gtest_failures_once
@@ -310,6 +321,7 @@ check 'apt-get is tried again with fresh lists, then quoted' names_missing_when_
 check 'a first build says what it does' build_says_what_it_does
 check 'a build that fails shows how its log ends' build_shows_what_fails
 check 'every document that something names is installed' installs_documents
+check 'the document has the figures that compare tells' prediction_is_documented
 check 'rooms include only what docs/architecture.md allows' ruby "$source_dir/tests/rooms.rb" "$source_dir"
 check 'the demo compares reports that agree' tells_agreement
 check 'the demo fails when events differ' tells_other_events
