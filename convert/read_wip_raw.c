@@ -47,7 +47,7 @@ struct wip_thread {
     struct buffer *first, *last;
     const uint8_t *at; /* in the first buffer */
     uint64_t awaited;  /* the name that its next event waits for, or 0 */
-    bool dead, ended;
+    bool queued, dead;
 };
 
 struct reading {
@@ -55,6 +55,10 @@ struct reading {
     struct call_writer *writer;
     struct wip_thread *threads;
     size_t threads_count, threads_room;
+    uint32_t *queue; /* a heap of those that have an event and do not wait: the oldest is first */
+    size_t queue_count;
+    uint32_t *dead; /* whose death has been read, and that have not ended */
+    size_t dead_count;
     struct names ids, waiting; /* thread by id + 1, and by the name that it waits for */
     uint64_t buffered;
 };
@@ -62,6 +66,45 @@ struct reading {
 static bool fail_memory(struct reading *reading)
 {
     return error_set_system(&reading->source->error, "no memory");
+}
+
+/* ---- whose turn it is ---- */
+
+/* The thread with the older time; of the same time, the one that came first. */
+static bool is_before(const struct reading *reading, uint32_t one, uint32_t other)
+{
+    const uint64_t a = reading->threads[one].time, b = reading->threads[other].time;
+    return a != b ? a < b : one < other;
+}
+
+/* If it has an event and does not wait. */
+static void queue_put(struct reading *reading, struct wip_thread *thread)
+{
+    if (thread->queued || thread->first == NULL || thread->awaited != 0) return;
+    const uint32_t one = (uint32_t)(thread - reading->threads);
+    size_t at = reading->queue_count++;
+    for (; at > 0 && is_before(reading, one, reading->queue[(at - 1) / 2]); at = (at - 1) / 2)
+        reading->queue[at] = reading->queue[(at - 1) / 2];
+    reading->queue[at] = one;
+    thread->queued = true;
+}
+
+/* NULL: nobody. */
+static struct wip_thread *queue_take(struct reading *reading)
+{
+    if (reading->queue_count == 0) return NULL;
+    struct wip_thread *first = &reading->threads[reading->queue[0]];
+    const uint32_t last = reading->queue[--reading->queue_count];
+    size_t at = 0;
+    for (size_t next = 1; next < reading->queue_count; at = next, next = 2 * at + 1) {
+        next += next + 1 < reading->queue_count &&
+                is_before(reading, reading->queue[next + 1], reading->queue[next]);
+        if (is_before(reading, last, reading->queue[next])) break;
+        reading->queue[at] = reading->queue[next];
+    }
+    reading->queue[at] = last;
+    first->queued = false;
+    return first;
 }
 
 /* ---- outer events ---- */
@@ -80,18 +123,30 @@ static bool read_word(struct source *source, uint64_t *word)
     return true;
 }
 
+static bool grow_list(uint32_t **list, size_t room)
+{
+    uint32_t *grown = realloc(*list, room * sizeof *grown);
+    if (grown != NULL) *list = grown;
+    return grown != NULL;
+}
+
+static bool grow_threads(struct reading *reading)
+{
+    const size_t room = reading->threads_room == 0 ? 16 : 2 * reading->threads_room;
+    struct wip_thread *grown = realloc(reading->threads, room * sizeof *grown);
+    if (grown != NULL) reading->threads = grown;
+    if (grown == NULL || !grow_list(&reading->queue, room) || !grow_list(&reading->dead, room))
+        return false;
+    reading->threads_room = room;
+    return true;
+}
+
 static struct wip_thread *thread_of(struct reading *reading, uint64_t id)
 {
     struct name *name = names_put(&reading->ids, id + 1);
     if (name != NULL && name->live) return &reading->threads[name->object];
-    if (name != NULL && reading->threads_count == reading->threads_room) {
-        size_t room = reading->threads_room == 0 ? 16 : 2 * reading->threads_room;
-        struct wip_thread *grown = realloc(reading->threads, room * sizeof *grown);
-        if (grown == NULL) name = NULL;
-        if (grown != NULL) reading->threads = grown;
-        if (grown != NULL) reading->threads_room = room;
-    }
-    if (name == NULL) {
+    if (name == NULL ||
+        (reading->threads_count == reading->threads_room && !grow_threads(reading))) {
         fail_memory(reading);
         return NULL;
     }
@@ -142,6 +197,7 @@ static bool read_buffer(struct reading *reading, uint64_t id)
         thread->first = buffer;
     thread->last = buffer;
     if (thread->at == NULL) thread->at = buffer->data;
+    queue_put(reading, thread);
     reading->buffered += bytes;
     return true;
 }
@@ -240,7 +296,9 @@ static void wake(struct reading *reading, uint64_t name)
 {
     struct name *entry = names_find(&reading->waiting, name);
     if (entry == NULL) return;
-    reading->threads[entry->object].awaited = 0;
+    struct wip_thread *thread = &reading->threads[entry->object];
+    thread->awaited = 0;
+    queue_put(reading, thread);
     names_remove(&reading->waiting, entry);
 }
 
@@ -278,26 +336,15 @@ static bool step(struct reading *reading, struct wip_thread *thread, bool patien
 
 /* ---- windows ---- */
 
-/* The thread with the oldest time that has an event and does not wait. */
-static struct wip_thread *oldest(struct reading *reading)
-{
-    struct wip_thread *found = NULL;
-    for (size_t i = 0; i < reading->threads_count; i++) {
-        struct wip_thread *thread = &reading->threads[i];
-        if (thread->first != NULL && thread->awaited == 0 &&
-            (found == NULL || thread->time < found->time))
-            found = thread;
-    }
-    return found;
-}
-
 /* Those that wait, wait no longer. */
 static bool wake_all(struct reading *reading)
 {
-    bool some = false;
-    for (size_t i = 0; i < reading->threads_count; i++) {
-        some |= reading->threads[i].awaited != 0;
-        reading->threads[i].awaited = 0;
+    const bool some = reading->waiting.count > 0;
+    for (size_t i = 0; i < reading->waiting.room; i++) {
+        const struct name *entry = &reading->waiting.slots[i];
+        if (entry->name == 0) continue;
+        reading->threads[entry->object].awaited = 0;
+        queue_put(reading, &reading->threads[entry->object]);
     }
     names_free(&reading->waiting);
     return some;
@@ -307,25 +354,31 @@ static bool wake_all(struct reading *reading)
 static bool run_window(struct reading *reading, bool patient)
 {
     struct wip_thread *thread;
-    while ((thread = oldest(reading)) != NULL) {
+    bool good = true;
+    while (good && (thread = queue_take(reading)) != NULL) {
         uint64_t time = thread->time;
-        while (thread->first != NULL && thread->awaited == 0 && thread->time == time)
-            if (!step(reading, thread, patient)) return false;
+        while (good && thread->first != NULL && thread->awaited == 0 && thread->time == time)
+            good = step(reading, thread, patient);
+        queue_put(reading, thread);
     }
-    return true;
+    return good;
 }
 
 static void end_dead_threads(struct reading *reading)
 {
-    for (size_t i = 0; i < reading->threads_count; i++) {
-        struct wip_thread *thread = &reading->threads[i];
-        if (!thread->dead || thread->ended || thread->first != NULL) continue;
+    size_t left = 0;
+    for (size_t i = 0; i < reading->dead_count; i++) {
+        struct wip_thread *thread = &reading->threads[reading->dead[i]];
+        if (thread->first != NULL) {
+            reading->dead[left++] = reading->dead[i];
+            continue;
+        }
         call_writer_thread(reading->writer, thread->id);
         call_writer_thread_end(reading->writer);
-        thread->ended = true;
         struct name *name = names_find(&reading->ids, thread->id + 1);
         if (name != NULL) names_remove(&reading->ids, name);
     }
+    reading->dead_count = left;
 }
 
 static bool end_window(struct reading *reading, bool last)
@@ -360,6 +413,8 @@ static bool read_event(struct reading *reading, bool *end)
     case DEATH: {
         struct wip_thread *thread = thread_of(reading, word >> 8);
         if (thread == NULL) return false;
+        if (!thread->dead)
+            reading->dead[reading->dead_count++] = (uint32_t)(thread - reading->threads);
         thread->dead = true;
         return read_word(source, &time);
     }
@@ -378,6 +433,8 @@ static void release(struct reading *reading)
             reading->threads[i].first = next;
         }
     free(reading->threads);
+    free(reading->queue);
+    free(reading->dead);
     names_free(&reading->ids);
     names_free(&reading->waiting);
 }
