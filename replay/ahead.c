@@ -1,6 +1,7 @@
 #include "replay/ahead.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -49,11 +50,10 @@ static void slot_fill(struct ahead_slot *slot, struct instruction_reader *reader
 /* The scheduler may put two processes that wake each other on one processor and leave them there. A
  * replay without an allocator then takes half as long again. So the child keeps off the parent's
  * processor. */
-static void child_move(const cpu_set_t *cpus, int parents_cpu)
+static void child_move(cpu_set_t cpus, int parents_cpu)
 {
-    cpu_set_t others = *cpus;
-    if (parents_cpu >= 0) CPU_CLR((unsigned)parents_cpu, &others);
-    sched_setaffinity(0, sizeof others, &others);
+    if (parents_cpu >= 0) CPU_CLR((unsigned)parents_cpu, &cpus);
+    sched_setaffinity(0, sizeof cpus, &cpus);
 }
 
 static _Noreturn void child_run(const struct ahead *ahead)
@@ -72,12 +72,12 @@ static _Noreturn void child_run(const struct ahead *ahead)
 
 /* ---- the parent ---- */
 
-void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool indices,
-                const cpu_set_t *cpus)
+void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool indices)
 {
+    cpu_set_t cpus;
     *ahead =
         (struct ahead){.reader = reader, .slots = indices ? AHEAD_SLOTS : AHEAD_SLOTS_REGISTERS};
-    if (CPU_COUNT(cpus) < 2) return;
+    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0 || CPU_COUNT(&cpus) < 2) return;
     ahead->shared = pages_map_shared(sizeof *ahead->shared);
     if (ahead->shared == NULL) return;
     sem_init(&ahead->shared->filled, 1, 0);

@@ -17,7 +17,6 @@
 #ifndef MALLOCTAPE_REPLAY_AHEAD_H
 #define MALLOCTAPE_REPLAY_AHEAD_H
 
-#include <sched.h>
 #include <sys/types.h>
 
 #include "postprocess/instruction_reader.h"
@@ -38,10 +37,9 @@ struct ahead {
     uint64_t file_offset; /* in the input, behind the latest batch */
 };
 
-/* `reader` has been opened. `indices`: whether it was told to use them. `cpus`: where the child
- * may run. Always works: without a child if need be. */
-void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool indices,
-                const cpu_set_t *cpus);
+/* `reader` has been opened. `indices`: whether it was told to use them. Always works: without a
+ * child if need be. */
+void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool indices);
 
 /* As instruction_reader_next(). The batch is valid until the next call. */
 bool ahead_next(struct ahead *ahead, struct instruction_batch *batch);

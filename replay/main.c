@@ -52,20 +52,6 @@ static int finish(const struct options *options, const struct report *report, bo
     return status;
 }
 
-/* Before anything that the allocator could notice. */
-static bool use_cpus(struct options *options)
-{
-    struct error error = {0};
-    if (sched_getaffinity(0, sizeof options->cpus_allowed, &options->cpus_allowed) != 0)
-        CPU_ZERO(&options->cpus_allowed);
-    if (options->cpus == NULL ||
-        sched_setaffinity(0, sizeof options->cpu_set, &options->cpu_set) == 0)
-        return true;
-    error_set_system(&error, "cannot run on processors %s", options->cpus);
-    error_print(stderr, REPLAY_PROGRAM, NULL, &error);
-    return false;
-}
-
 struct stream {
     const struct options *options;
     struct instruction_reader *reader;
@@ -88,7 +74,6 @@ int main(int argc, char **argv)
     int status = options_parse(argc, argv, &options);
     if (status >= 0) return program_end(REPLAY_PROGRAM, status);
     shown_clock_open();
-    if (!use_cpus(&options)) return PROGRAM_FAILED;
 
     allocator_find(&allocator);
     report =

@@ -49,7 +49,6 @@ static int options_help(void)
     TOUCH_LIST(TOUCH_HELP)
 #undef TOUCH_HELP
     return program_help(
-        "      --cpu=LIST      run on these processors only, as in 0,2-3\n"
         "      --clock=WHICH   the time that the allocator sees: real (default); original, as if\n"
         "                      the replay took as long as the original did; cpu, as if that had\n"
         "                      taken its processor time only\n"
@@ -106,14 +105,13 @@ static bool parse_speed(const char *text, double *speed)
     return end != text && *end == '\0' && *speed >= SPEED_MIN && *speed <= SPEED_MAX;
 }
 
-static bool parse_shown_time(const char *text, enum shown_time *time)
+/* The number of a name in a list; `count`: there is none. */
+static unsigned parse_name(const char *text, const char *const *names, unsigned count)
 {
-    for (unsigned i = 0; i < SHOWN_TIME_KINDS; i++) {
-        if (strcmp(text, policy_shown_time_names[i]) != 0) continue;
-        *time = (enum shown_time)i;
-        return true;
-    }
-    return false;
+    unsigned i = 0;
+    while (i < count && strcmp(text, names[i]) != 0)
+        i++;
+    return i;
 }
 
 /* N, Nevents or Ns. */
@@ -130,46 +128,8 @@ static bool parse_release(const char *text, struct policy *policy)
     return true;
 }
 
-static bool parse_touch(const char *text, enum touch *touch)
-{
-    for (unsigned i = 0; i < TOUCH_KINDS; i++) {
-        if (strcmp(text, policy_touch_names[i]) != 0) continue;
-        *touch = (enum touch)i;
-        return true;
-    }
-    return false;
-}
-
-/* One number of a list; moves *text behind it. */
-static bool parse_cpu(const char **text, unsigned long *cpu)
-{
-    char *end;
-    if (**text < '0' || **text > '9') return false;
-    *cpu = strtoul(*text, &end, 10);
-    *text = end;
-    return *cpu < CPU_SETSIZE;
-}
-
-/* Numbers and ranges, as in 0,2-3. */
-static bool parse_cpus(const char *text, cpu_set_t *set)
-{
-    CPU_ZERO(set);
-    for (;;) {
-        unsigned long first, last;
-        if (!parse_cpu(&text, &first)) return false;
-        last = first;
-        if (*text == '-' && (text++, !parse_cpu(&text, &last))) return false;
-        if (last < first) return false;
-        for (unsigned long cpu = first; cpu <= last; cpu++)
-            CPU_SET(cpu, set);
-        if (*text == '\0') return true;
-        if (*text++ != ',') return false;
-    }
-}
-
 enum {
     OPTION_CLOCK = 256,
-    OPTION_CPU,
     OPTION_CSV,
     OPTION_FREE_AT_END,
     OPTION_HEAP_CALLS,
@@ -186,7 +146,6 @@ enum {
 
 static const struct option option_names[] = {
     {"clock", required_argument, NULL, OPTION_CLOCK},
-    {"cpu", required_argument, NULL, OPTION_CPU},
     {"csv", required_argument, NULL, OPTION_CSV},
     {"engine", required_argument, NULL, 'e'},
     {"free-at-end", no_argument, NULL, OPTION_FREE_AT_END},
@@ -212,62 +171,67 @@ static const struct option option_names[] = {
 static int options_take(struct options *options, int option, const char *argument)
 {
     struct policy *policy = &options->policy;
+    bool good = true;
+    const char *what = NULL; /* that the argument should be */
     switch (option) {
     case 'e':
-        options->engine = engine_find(argument);
-        if (options->engine != NULL) return -1;
-        return program_usage_error(REPLAY_PROGRAM, "there is no engine '%s'", argument);
+        what = "engine";
+        good = (options->engine = engine_find(argument)) != NULL;
+        break;
     case 't':
-        if (parse_touch(argument, &policy->touch)) return -1;
-        return program_usage_error(REPLAY_PROGRAM, "objects cannot be touched as '%s'", argument);
+        what = "way to touch objects";
+        policy->touch = parse_name(argument, policy_touch_names, TOUCH_KINDS);
+        good = policy->touch < TOUCH_KINDS;
+        break;
     case OPTION_CLOCK:
-        if (parse_shown_time(argument, &policy->shown_time)) return -1;
-        return program_usage_error(REPLAY_PROGRAM, "there is no clock '%s'", argument);
-    case OPTION_CPU:
-        options->cpus = argument;
-        if (parse_cpus(argument, &options->cpu_set)) return -1;
-        return program_usage_error(REPLAY_PROGRAM, "'%s' is no list of processors", argument);
+        what = "clock";
+        policy->shown_time = parse_name(argument, policy_shown_time_names, SHOWN_TIME_KINDS);
+        good = policy->shown_time < SHOWN_TIME_KINDS;
+        break;
     case OPTION_LIMIT:
-        if (parse_count(argument, &policy->limit_calls)) return -1;
-        return program_usage_error(REPLAY_PROGRAM, "'%s' is no number of calls", argument);
+        what = "number of calls";
+        good = parse_count(argument, &policy->limit_calls);
+        break;
     case OPTION_WARMUP:
-        if (parse_count(argument, &policy->warmup_calls)) return -1;
-        return program_usage_error(REPLAY_PROGRAM, "'%s' is no number of calls", argument);
+        what = "number of calls";
+        good = parse_count(argument, &policy->warmup_calls);
+        break;
     case OPTION_RELEASE_EVERY:
+        what = "number of calls or seconds";
         options->release_every = argument;
-        if (parse_release(argument, policy)) return -1;
-        return program_usage_error(REPLAY_PROGRAM, "'%s' is no number of calls or seconds",
-                                   argument);
+        good = parse_release(argument, policy);
+        break;
     case OPTION_REPORT:
+        what = "report";
         options->trace_run = strcmp(argument, "trace_run") == 0;
-        if (options->trace_run || strcmp(argument, "table") == 0) return -1;
-        return program_usage_error(REPLAY_PROGRAM, "there is no report '%s'", argument);
+        good = options->trace_run || strcmp(argument, "table") == 0;
+        break;
     case OPTION_SAMPLE:
+        what = "number of calls";
         options->sample_is_given = true;
-        if (parse_count(argument, &policy->sample_every) &&
-            policy->sample_every <= SAMPLE_EVERY_MAX)
-            return -1;
-        return program_usage_error(REPLAY_PROGRAM, "'%s' is no number of calls", argument);
+        good = parse_count(argument, &policy->sample_every) &&
+               policy->sample_every <= SAMPLE_EVERY_MAX;
+        break;
     case OPTION_SAMPLE_OFFSET:
-        if (parse_count(argument, &policy->sample_offset)) return -1;
-        return program_usage_error(REPLAY_PROGRAM, "'%s' is no number", argument);
+        what = "number";
+        good = parse_count(argument, &policy->sample_offset);
+        break;
     case OPTION_SPEED:
-        if (parse_speed(argument, &policy->speed)) return -1;
-        return program_usage_error(REPLAY_PROGRAM, "'%s' is no speed", argument);
-    case OPTION_VERIFY_ADDRESSES:
-        policy->verify_addresses = true;
-        policy->heap_calls = true;
-        return -1;
-    case OPTION_SNAPSHOT: options->snapshot = argument; return -1;
-    case OPTION_CSV: options->csv = argument; return -1;
-    case OPTION_FREE_AT_END: policy->free_at_end = true; return -1;
-    case OPTION_HEAP_CALLS: policy->heap_calls = true; return -1;
-    case 'j': options->json = argument; return -1;
-    case 'q': options->quiet = true; return -1;
+        what = "speed";
+        good = parse_speed(argument, &policy->speed);
+        break;
+    case OPTION_VERIFY_ADDRESSES: policy->verify_addresses = policy->heap_calls = true; break;
+    case OPTION_SNAPSHOT: options->snapshot = argument; break;
+    case OPTION_CSV: options->csv = argument; break;
+    case OPTION_FREE_AT_END: policy->free_at_end = true; break;
+    case OPTION_HEAP_CALLS: policy->heap_calls = true; break;
+    case 'j': options->json = argument; break;
+    case 'q': options->quiet = true; break;
     case 'h': return options_help();
     case 'V': return program_version(REPLAY_PROGRAM);
     default: return program_usage_error(REPLAY_PROGRAM, NULL);
     }
+    return good ? -1 : program_usage_error(REPLAY_PROGRAM, "'%s' is no %s", argument, what);
 }
 
 int options_parse(int argc, char **argv, struct options *options)

@@ -2,8 +2,6 @@
 #ifndef MALLOCTAPE_REPLAY_OPTIONS_H
 #define MALLOCTAPE_REPLAY_OPTIONS_H
 
-#include <sched.h>
-
 #include "replay/engine.h"
 
 #define REPLAY_PROGRAM "replay"
@@ -18,9 +16,6 @@ struct options {
     bool sample_is_given;      /* --sample */
     const char *snapshot;      /* NULL: none */
     const char *csv;           /* what names of files begin with; NULL: none */
-    const char *cpus;          /* as given; NULL: any processor */
-    cpu_set_t cpu_set;
-    cpu_set_t cpus_allowed; /* what the process could use before --cpu */
     bool quiet;
     bool switching_forbidden; /* by the environment */
 };

@@ -72,7 +72,6 @@ static void report_set_policy(json_t *object, const struct options *options)
 {
     const struct policy *policy = &options->policy;
     json_put_text(object, "touch", policy_touch_names[policy->touch]);
-    json_put_text(object, "cpu", options->cpus != NULL ? options->cpus : "");
     json_put_text(object, "clock", policy_shown_time_names[policy->shown_time]);
     json_object_set_new(object, "heap_calls", json_boolean(policy->heap_calls));
     set_real(object, "speed", policy->speed);

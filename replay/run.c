@@ -357,7 +357,7 @@ static bool run_open(struct run *run, const struct options *options)
     progress_open(&run->progress, REPLAY_PROGRAM, "events", run->reader->input->fd,
                   !options->quiet);
     if (run->engine->indices) instruction_reader_use_indices(run->reader);
-    ahead_open(&run->ahead, run->reader, run->engine->indices, &options->cpus_allowed);
+    ahead_open(&run->ahead, run->reader, run->engine->indices);
     const struct instruction_header *header = &run->reader->header;
     run->state.own_sizes = metadata_value(header->metadata, header->metadata_bytes, "own",
                                           &run->state.own_sizes_bytes);
