@@ -145,6 +145,9 @@ bool compare_cell_text(const struct compare *compare, const struct compare_row *
 /* "ms of 420": what the change of the program's time is told in. */
 const char *compare_change_unit(const struct compare *compare, char *text, size_t bytes);
 
+/* For a text that may be cut off; NULL: no memory, and the text is empty. */
+FILE *compare_text_open(char *text, size_t bytes);
+
 /* What the recorded process had and used, and whether the replay of its own allocator tells of it;
  * empty: not known. */
 const char *compare_original_text(const struct compare *compare, char *text, size_t bytes);

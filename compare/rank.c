@@ -2,18 +2,11 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "compare/numbers.h"
 
 /* Of the normal distribution, for 95 %. */
 #define DEVIATIONS_95 1.96
-
-static int ascending(const void *one, const void *other)
-{
-    double left = *(const double *)one, right = *(const double *)other;
-    return (left > right) - (left < right);
-}
 
 /* How many differences lie outside of the interval on each side. */
 static size_t outside(size_t one_count, size_t other_count)
@@ -26,12 +19,7 @@ static size_t outside(size_t one_count, size_t other_count)
 
 static double median_of(const struct rank_candidate *candidate)
 {
-    double *values = calloc(candidate->count, sizeof *values);
-    if (values == NULL) return NAN;
-    memcpy(values, candidate->values, candidate->count * sizeof *values);
-    double median = compare_spread_values(values, candidate->count).median;
-    free(values);
-    return median;
+    return compare_spread_values(candidate->values, candidate->count).median;
 }
 
 struct rank_difference rank_difference_of(const struct rank_candidate *one,
@@ -44,8 +32,7 @@ struct rank_difference rank_difference_of(const struct rank_candidate *one,
     if (all == NULL) return difference;
     for (size_t i = 0; i < pairs; i++)
         all[i] = one->values[i / other->count] - other->values[i % other->count];
-    qsort(all, pairs, sizeof *all, ascending);
-    difference.median = (all[(pairs - 1) / 2] + all[pairs / 2]) / 2;
+    difference.median = compare_spread_values(all, pairs).median; /* sorts them */
     difference.least = all[skipped];
     difference.most = all[pairs - 1 - skipped];
     free(all);

@@ -25,10 +25,10 @@ extern "C" {
 enum { RANK_VALUES_MIN = 4 };
 
 struct rank_candidate {
-    const double *values; /* none: takes no part */
-    size_t count;         /* the same of all that take part */
-    unsigned rank;        /* from 1; 0: takes no part */
-    bool shared;          /* others have this rank */
+    double *values; /* in any order; none: takes no part */
+    size_t count;   /* the same of all that take part */
+    unsigned rank;  /* from 1; 0: takes no part */
+    bool shared;    /* others have this rank */
 };
 
 /* What is below either does not count. */

@@ -73,28 +73,33 @@ static void print_facts(const struct compare *compare, FILE *to)
     fprintf(to, "; peak live %.1f MiB\n", (double)peak_live_bytes(compare) / MIB);
 }
 
+FILE *compare_text_open(char *text, size_t bytes)
+{
+    text[0] = text[bytes - 1] = '\0';
+    return fmemopen(text, bytes - 1, "w");
+}
+
 const char *compare_original_text(const struct compare *compare, char *text, size_t bytes)
 {
     const struct compare_original *original = &compare->original;
-    bool peak = !isnan(original->peak_bytes), cpu = !isnan(original->cpu_seconds);
-    char had[64] = "", used[64] = "", share[128] = "", follows[256] = "";
-    *text = '\0';
-    if (!peak && !cpu) return text;
-    if (peak) snprintf(had, sizeof had, "had %.1f MiB at most", original->peak_bytes / MIB);
-    if (cpu) snprintf(used, sizeof used, "used %.3g s of processor time", original->cpu_seconds);
+    const bool peak = !isnan(original->peak_bytes), cpu = !isnan(original->cpu_seconds);
+    FILE *to = compare_text_open(text, bytes);
+    if (to == NULL) return text;
+    if (peak) fprintf(to, "The program had %.1f MiB at most", original->peak_bytes / MIB);
+    if (cpu)
+        fprintf(to, "%s used %.3g s of processor time", peak ? " and" : "The program",
+                original->cpu_seconds);
     if (original->cpu_seconds > 0 && original->allocator_seconds > 0)
-        snprintf(share, sizeof share,
-                 ", about %.2g s (%.0f %%) of it in its allocator and in touching new pages",
-                 original->allocator_seconds,
-                 100 * original->allocator_seconds / original->cpu_seconds);
-    if (*original->why_not != '\0')
-        snprintf(follows, sizeof follows, "; %s", original->why_not);
+        fprintf(to, ", about %.2g s (%.0f %%) of it in its allocator and in touching new pages",
+                original->allocator_seconds,
+                100 * original->allocator_seconds / original->cpu_seconds);
+    if ((peak || cpu) && *original->why_not != '\0')
+        fprintf(to, "; %s", original->why_not);
     else if (!isnan(original->follows))
-        snprintf(follows, sizeof follows,
-                 "; its own allocator, replayed, follows its memory within %.1f %% of that",
-                 100 * original->follows);
-    snprintf(text, bytes, "The program %s%s%s%s%s.", had, peak && cpu ? " and " : "", used, share,
-             follows);
+        fprintf(to, "; its own allocator, replayed, follows its memory within %.1f %% of that",
+                100 * original->follows);
+    if (peak || cpu) fputc('.', to);
+    fclose(to);
     return text;
 }
 

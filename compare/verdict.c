@@ -1,7 +1,6 @@
 #include "compare/verdict.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,28 +177,10 @@ const char *compare_rank_text(const struct compare_row *row, enum compare_measur
     return text;
 }
 
-struct sentence {
-    char *text;
-    size_t bytes, used;
-};
-
-static void add(struct sentence *sentence, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void add(struct sentence *sentence, const char *format, ...)
-{
-    va_list arguments;
-    size_t left = sentence->bytes - sentence->used;
-    va_start(arguments, format);
-    int length = vsnprintf(sentence->text + sentence->used, left, format, arguments);
-    va_end(arguments);
-    if (length > 0) sentence->used += (size_t)length < left ? (size_t)length : left - 1;
-}
-
 /* Those with that rank, "a", "a and b", "a, b and c": as they were given, which is the same each
  * time. Returns how many. */
-static size_t add_rows(struct sentence *sentence, const struct compare *compare,
-                       enum compare_measure measure, unsigned rank)
+static size_t add_rows(FILE *to, const struct compare *compare, enum compare_measure measure,
+                       unsigned rank)
 {
     size_t count = 0, left;
     for (size_t i = 0; i < compare->rows_count; i++)
@@ -209,14 +190,14 @@ static size_t add_rows(struct sentence *sentence, const struct compare *compare,
         const struct compare_row *row = &compare->rows[i];
         if (row->rank[measure] != rank) continue;
         left--;
-        add(sentence, "%s%s", row->label, left == 0 ? "" : left == 1 ? " and " : ", ");
+        fprintf(to, "%s%s", row->label, left == 0 ? "" : left == 1 ? " and " : ", ");
     }
-    if (count > 1) add(sentence, " (equal)");
+    if (count > 1) fprintf(to, " (equal)");
     return count;
 }
 
 /* What the lead in replays would be in the program, where that is known. */
-static void add_program_lead(struct sentence *sentence, const struct compare *compare)
+static void add_program_lead(FILE *to, const struct compare *compare)
 {
     const struct rank_difference *lead = &compare->verdicts[COMPARE_TIME].lead;
     double least = lead->least, most = lead->most, all = compare->original.cpu_seconds;
@@ -225,68 +206,67 @@ static void add_program_lead(struct sentence *sentence, const struct compare *co
         return;
     compare_cpu_range(all, &least, &most);
     if (compare_is_tie(least, most))
-        add(sentence, "; of the program's %.3g s, no difference is to be expected", all);
+        fprintf(to, "; of the program's %.3g s, no difference is to be expected", all);
     else
-        add(sentence, "; of the program's %.3g s, that would be %+.1f to %+.1f %%", all,
-            100 * least / all, 100 * most / all);
+        fprintf(to, "; of the program's %.3g s, that would be %+.1f to %+.1f %%", all,
+                100 * least / all, 100 * most / all);
 }
 
-static void add_lead(struct sentence *sentence, const struct compare *compare,
-                     enum compare_measure measure)
+static void add_lead(FILE *to, const struct compare *compare, enum compare_measure measure)
 {
     const struct compare_verdict *verdict = &compare->verdicts[measure];
     const struct rank_difference *lead = &verdict->lead;
     const bool memory = measure == COMPARE_MEMORY;
     const unsigned rounds = compare->options.rounds;
     double per_cent = 100 / verdict->before_median;
-    add(sentence, "; the next, ");
-    bool several = add_rows(sentence, compare, measure, (unsigned)verdict->best + 1) > 1;
-    add(sentence, several ? ", take at least " : ", takes ");
-    if (memory) add(sentence, "%.1f MiB (", lead->median / MIB);
-    add(sentence, "%.0f %%%s more", lead->median * per_cent, memory ? ")" : "");
-    if (verdict->best > 1) add(sentence, " than %s", verdict->before->label);
-    add(sentence, memory ? "" : " in replays");
+    fprintf(to, "; the next, ");
+    bool several = add_rows(to, compare, measure, (unsigned)verdict->best + 1) > 1;
+    fprintf(to, several ? ", take at least " : ", takes ");
+    if (memory) fprintf(to, "%.1f MiB (", lead->median / MIB);
+    fprintf(to, "%.0f %%%s more", lead->median * per_cent, memory ? ")" : "");
+    if (verdict->best > 1) fprintf(to, " than %s", verdict->before->label);
+    fprintf(to, memory ? "" : " in replays");
     if (rounds < RANK_VALUES_MIN)
-        add(sentence, "; %u %s too few to say how sure that is", rounds,
-            rounds == 1 ? "run is" : "runs are");
+        fprintf(to, "; %u %s too few to say how sure that is", rounds,
+                rounds == 1 ? "run is" : "runs are");
     else if (memory)
-        add(sentence, " (95 %% sure: %.1f to %.1f MiB)", lead->least / MIB, lead->most / MIB);
+        fprintf(to, " (95 %% sure: %.1f to %.1f MiB)", lead->least / MIB, lead->most / MIB);
     else
-        add(sentence, " (95 %% sure: %.0f to %.0f %%)", lead->least * per_cent,
-            lead->most * per_cent);
-    if (!memory) add_program_lead(sentence, compare);
+        fprintf(to, " (95 %% sure: %.0f to %.0f %%)", lead->least * per_cent,
+                lead->most * per_cent);
+    if (!memory) add_program_lead(to, compare);
 }
 
-static void add_measure(struct sentence *sentence, const struct compare *compare,
-                        enum compare_measure measure)
+static void add_measure(FILE *to, const struct compare *compare, enum compare_measure measure)
 {
     const struct compare_verdict *verdict = &compare->verdicts[measure];
     if (verdict->best == verdict->ranked) {
-        add(sentence, "For %s all are equal", measures[measure].key);
+        fprintf(to, "For %s all are equal", measures[measure].key);
         return;
     }
-    add(sentence, "Best for %s: ", measures[measure].key);
-    add_rows(sentence, compare, measure, 1);
-    if (verdict->next != NULL) add_lead(sentence, compare, measure);
+    fprintf(to, "Best for %s: ", measures[measure].key);
+    add_rows(to, compare, measure, 1);
+    if (verdict->next != NULL) add_lead(to, compare, measure);
 }
 
 const char *compare_verdict_text(const struct compare *compare, char *text, size_t bytes)
 {
-    struct sentence sentence = {text, bytes, 0};
-    *text = '\0';
-    if (compare->few_calls) {
-        add(&sentence,
-            "No ranking: fewer than %d calls say more about the start of a program "
-            "than about an allocator.",
-            COMPARE_CALLS_MIN);
-        return text;
-    }
+    const char *between = "";
+    FILE *to = compare_text_open(text, bytes);
+    if (to == NULL) return text;
+    if (compare->few_calls)
+        fprintf(to,
+                "No ranking: fewer than %d calls say more about the start of a program than about "
+                "an allocator.",
+                COMPARE_CALLS_MIN);
     for (enum compare_measure measure = 0; measure < COMPARE_MEASURES; measure++) {
-        if (compare->verdicts[measure].ranked < 2) continue;
-        if (sentence.used > 0) add(&sentence, " ");
-        add_measure(&sentence, compare, measure);
-        add(&sentence, ".");
+        if (compare->few_calls || compare->verdicts[measure].ranked < 2) continue;
+        fputs(between, to);
+        add_measure(to, compare, measure);
+        fputc('.', to);
+        between = " ";
     }
+    fclose(to);
     return text;
 }
 

@@ -186,7 +186,7 @@ TEST(Numbers, OfReports)
     json_decref(reports);
 }
 
-rank_difference difference(const std::vector<double> &one, const std::vector<double> &other,
+rank_difference difference(std::vector<double> one, std::vector<double> other,
                            rank_threshold threshold)
 {
     rank_candidate candidates[] = {{one.data(), one.size(), 0, false},
@@ -210,10 +210,10 @@ TEST(Rank, Difference)
     EXPECT_TRUE(std::isnan(difference({}, {1}, {0, 0}).median));
 }
 
-std::string ranks(const std::vector<std::vector<double>> &values, rank_threshold threshold)
+std::string ranks(std::vector<std::vector<double>> values, rank_threshold threshold)
 {
     std::vector<rank_candidate> candidates;
-    for (const std::vector<double> &one : values)
+    for (std::vector<double> &one : values)
         candidates.push_back({one.data(), one.size(), 0, false});
     rank_all(candidates.data(), candidates.size(), &threshold);
     std::string text;
