@@ -33,6 +33,7 @@ extern const struct cli_command cli_verify;
 extern const struct cli_command cli_compare;
 extern const struct cli_command cli_report;
 extern const struct cli_command cli_ctl;
+extern const struct cli_command cli_top;
 extern const struct cli_command cli_import;
 extern const struct cli_command cli_export;
 

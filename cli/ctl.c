@@ -1,20 +1,14 @@
 /* malloctape ctl - asks a running process to begin, end or interrupt its recording.
  *
- * The process has been started with TCMALLOC_TRACE_CONTROL=1 and waits at an abstract socket
- * (tracing/control.h). */
-#include "cli/cli.h"
+ * See ask.h. */
+#include "cli/ask.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 static const char help_text[] =
@@ -42,16 +36,6 @@ struct ctl {
     pid_t process;
     char request[PATH_MAX + 16];
 };
-
-static bool process_parse(struct ctl *ctl, const char *word)
-{
-    char *end;
-    errno = 0;
-    long number = strtol(word, &end, 10);
-    if (errno != 0 || *end != '\0' || number <= 0 || number > INT_MAX) return false;
-    ctl->process = (pid_t)number;
-    return true;
-}
 
 /* The process has another current directory. */
 static bool start_request_set(struct ctl *ctl, const char *word, const char *output)
@@ -83,7 +67,7 @@ static int words_parse(struct ctl *ctl, int count, char **words)
     if (count - optind < 2) return cli_usage_error(&cli_ctl, "which process is to do what?") + 1;
     const char *request = words[optind + 1];
     const char *output = words[optind + 2];
-    if (!process_parse(ctl, words[optind]))
+    if (!ask_parse_process(&ctl->process, words[optind]))
         return cli_usage_error(&cli_ctl, "%s is not the number of a process", words[optind]) + 1;
     if (!is_request(request))
         return cli_usage_error(&cli_ctl, "a process cannot be asked to '%s'", request) + 1;
@@ -99,101 +83,17 @@ static int words_parse(struct ctl *ctl, int count, char **words)
     return 0;
 }
 
-/* A socket of that name may be anybody's. */
-static bool is_process(int file, pid_t process)
-{
-    struct ucred peer;
-    socklen_t bytes = sizeof peer;
-    return getsockopt(file, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.pid == process;
-}
-
-/* Whether a file in the process's directory in /proc has the text, which may not hold a null byte.
- */
-static bool process_file_has(pid_t process, const char *name, const char *text)
-{
-    char path[64];
-    char *line = NULL;
-    size_t room = 0;
-    bool found = false;
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)process, name);
-    FILE *file = fopen(path, "re");
-    if (file == NULL) return false;
-    int separator = strcmp(name, "environ") == 0 ? '\0' : '\n';
-    while (!found && getdelim(&line, &room, separator, file) > 0)
-        found = strstr(line, text) != NULL;
-    free(line);
-    fclose(file);
-    return found;
-}
-
-/* Nobody listens for it. */
-static void silence_tell(pid_t process)
-{
-    const char *why = "it was started without TCMALLOC_TRACE_CONTROL=1";
-    if (kill(process, 0) != 0 && errno == ESRCH) {
-        cli_fail(&cli_ctl, "there is no process %d", (int)process);
-        return;
-    }
-    if (process_file_has(process, "environ", "TCMALLOC_TRACE_CONTROL="))
-        why = process_file_has(process, "maps", "libtcmalloc_minimal_tracing.so") ||
-                      process_file_has(process, "maps", "libmalloctape.so")
-                  ? "its socket is not there yet, or it is in another network namespace"
-                  : "it was started without the tracing library";
-    cli_fail(&cli_ctl, "process %d does not listen: %s", (int)process, why);
-}
-
-/* A descriptor, or -1 and a message. */
-static int process_connect(pid_t process)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int length =
-        snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "malloctape-%d", (int)process);
-    socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length;
-    int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (file >= 0 && connect(file, (struct sockaddr *)&address, bytes) == 0 &&
-        is_process(file, process))
-        return file;
-    if (file >= 0) close(file);
-    silence_tell(process);
-    return -1;
-}
-
-/* All that comes until the other side closes. False: the connection broke. */
-static bool answer_read(int file, char *text, size_t bytes)
-{
-    size_t used = 0;
-    ssize_t more;
-    while ((more = read(file, text + used, bytes - 1 - used)) > 0)
-        used += (size_t)more;
-    text[used] = '\0';
-    return more == 0 && used > 0;
-}
-
-static int answer_tell(const struct ctl *ctl, const char *text)
-{
-    const char *line = strchr(text, '\n');
-    if (strncmp(text, "ok", 2) != 0)
-        return cli_fail(&cli_ctl, "process %d: %s", (int)ctl->process,
-                        strncmp(text, "error ", 6) == 0 ? text + 6 : text);
-    if (line != NULL && line[1] != '\0') puts(line + 1);
-    return PROGRAM_OK;
-}
-
 static int run(int count, char **words)
 {
     struct ctl ctl;
     char answer[2048];
     int status = words_parse(&ctl, count, words);
     if (status != 0) return status - 1;
-    int file = process_connect(ctl.process);
-    if (file < 0) return PROGRAM_FAILED;
-    size_t bytes = strlen(ctl.request);
-    bool answered = send(file, ctl.request, bytes, MSG_NOSIGNAL) == (ssize_t)bytes &&
-                    answer_read(file, answer, sizeof answer);
-    close(file);
-    if (answered) return answer_tell(&ctl, answer);
-    return cli_fail(&cli_ctl, "process %d does not answer: it has ended, or runs as another user",
-                    (int)ctl.process);
+    if (ask_process(&cli_ctl, ctl.process, ctl.request, answer, sizeof answer) == 0)
+        return PROGRAM_FAILED;
+    const char *line = strchr(answer, '\n');
+    if (line != NULL && line[1] != '\0') puts(line + 1);
+    return PROGRAM_OK;
 }
 
 const struct cli_command cli_ctl = {

@@ -5,8 +5,8 @@
 #include <string.h>
 
 static const struct cli_command *const commands[] = {
-    &cli_record, &cli_info, &cli_dump,   &cli_verify, &cli_compare,
-    &cli_report, &cli_ctl,  &cli_import, &cli_export,
+    &cli_record, &cli_info, &cli_dump, &cli_verify, &cli_compare,
+    &cli_report, &cli_ctl,  &cli_top,  &cli_import, &cli_export,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

@@ -681,6 +681,15 @@ bool cover_heap()
     return true;
 }
 
+uint64_t live_bytes()
+{
+    size_t bytes;
+    return MallocExtension::instance()->GetNumericProperty("generic.current_allocated_bytes",
+                                                           &bytes)
+               ? bytes
+               : 0;
+}
+
 const char *const settings[] = {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
                                 "TCMALLOC_TRANSFER_NUM_OBJ",
                                 "TCMALLOC_RELEASE_RATE",
@@ -712,9 +721,11 @@ uint32_t class_of_size(uint64_t size)
 } // namespace
 
 extern "C" const struct malloctape_front_end malloctape_front_end = {
-    TC_VERSION_STRING, settings,      heap_bytes,
-    cover_heap,        divert_again,  tell_cache,
-    class_bytes,       class_of_size, {sizeof(MallocExtension), sizeof(TCMallocImplementation)}};
+    TC_VERSION_STRING, settings,
+    heap_bytes,        cover_heap,
+    divert_again,      tell_cache,
+    class_bytes,       class_of_size,
+    live_bytes,        {sizeof(MallocExtension), sizeof(TCMallocImplementation)}};
 
 extern "C" void malloctape_heap_grown(const void *start, unsigned long bytes)
 {

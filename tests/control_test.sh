@@ -169,11 +169,23 @@ is_refused() {
     ! ctl "$1" $2 && grep -q "^malloctape ctl: process $1: $3\$" err
 }
 
+# Two looks at a busy server. The answer is another one for libmalloctape, which knows no paths.
+is_watched() {
+    timeout 60 "$malloctape" top --count 2 "$server" >out 2>err &&
+        [ "$(grep -c '^calls    [0-9]* a second: [a-z]* [0-9.]* %, ' out)" = 2 ] &&
+        [ "$(grep -c '^memory   .*RSS [0-9.]* MiB, of that the recorder.s [0-9.]* MiB$' out)" = 2 ] &&
+        [ "$(grep -c '^sizes    [0-9-]*: [0-9.]* %' out)" = 2 ] || return 1
+    [ "$front_end" = tcmalloc ] || return 0
+    [ "$(grep -c '^paths    thread cache [0-9.]* %, central list ' out)" = 2 ] &&
+        [ "$(grep -c '^waits    [0-9]* a second ' out)" = 2 ] && grep -q '^memory   live [1-9]' out
+}
+
 # A process that records from its start can be interrupted too; what cannot be is said.
 states_from_outside() {
     rm -f raw*.lz4*
     serve TCMALLOC_TRACE_OUTPUT=raw.lz4
     ctl "$server" sync && [ "$(stat -c %s raw.lz4)" -gt 100 ] || return 1
+    is_watched || return 1
     is_refused "$server" 'start other.lz4' "it is recording already, to raw.lz4" &&
         is_refused "$server" resume 'it is recording already' && ctl "$server" pause &&
         is_refused "$server" pause 'it has paused already' &&
@@ -184,6 +196,8 @@ states_from_outside() {
     for words in stop pause resume sync; do
         is_refused "$server" $words 'it is not recording' || return 1
     done
+    ! timeout 60 "$malloctape" top --count 1 "$server" >out 2>err &&
+        grep -q "^malloctape top: process $server: it is not recording\$" err || return 1
     ! ctl "$server" start /no/such/directory/raw.lz4 && ctl "$server" start again.lz4 && served &&
         good_piece again.lz4 &&
         [ ! -e other.lz4 ]
@@ -197,7 +211,8 @@ does_not_listen() {
 nobody_listens() {
     sleep 60 &
     servers+=("$!")
-    does_not_listen "$!" TCMALLOC_TRACE_CONTROL=1 || return 1
+    does_not_listen "$!" TCMALLOC_TRACE_CONTROL=1 &&
+        exit_status "$malloctape" top --count 0 "$!" && [ "$status" = 2 ] || return 1
     kill "$!"
     wait "$!" || true
     ! ctl "$!" status && grep -q "there is no process $!\$" err || return 1

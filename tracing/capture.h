@@ -257,7 +257,8 @@ struct malloctape_front_end {
     void (*tell_cache)(const void *cache);        /* malloctape_cached() for each class */
     uint64_t (*class_bytes)(unsigned size_class); /* of its objects */
     uint32_t (*class_of_size)(
-        uint64_t size);    /* 0: pages of their own; classes are multiples of 8 */
+        uint64_t size);           /* 0: pages of their own; classes are multiples of 8 */
+    uint64_t (*live_bytes)(void); /* what the program has; NULL: nobody knows; may take locks */
     uint64_t own_bytes[4]; /* objects that the library makes when it is loaded, unrecorded; 0 at the
                               end */
     bool opaque;           /* nothing is known of it but addresses (FORMAT.md 2.7): it has none of

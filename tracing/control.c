@@ -3,8 +3,9 @@
  *   malloctape ctl PID REQUEST --abstract socket "malloctape-PID"--> the control thread
  *
  * A request is one line: "start", "start OUTPUT", "reset", "reset OUTPUT", "stop", "pause",
- * "resume", "sync" or "status".
- * The answer is "ok" or "error TEXT" and, after "ok", lines of text for people. One request a
+ * "resume", "sync", "status" or "watch".
+ * The answer is "ok" or "error TEXT" and, after "ok", lines of text for people; but numbers (watch.h)
+ * to "watch". One request a
  * connection. Only the user that the process runs as, and root, are answered. */
 #include "control_thread.h"
 #include "life.h"
@@ -104,7 +105,19 @@ static void answer_request(const char *request, struct message *answer)
     else if (strcmp(request, "sync") == 0)
         put_counts(answer, recording_sync(), request, "written");
     else
-        put_result(answer, -EINVAL, request, "");
+        put_result(answer, strcmp(request, "watch") == 0 ? -EBUSY : -EINVAL, request, "");
+}
+
+/* Not a text: watch.h. False: nothing is recorded. */
+static bool answer_watch(int file)
+{
+    static struct watch_counts counts;
+    struct recording_status status;
+    recording_look(&status);
+    if (!status.is_recording && !status.is_paused) return false;
+    writer_watch(&recording.writer, &counts);
+    os_control_answer(file, (const char *)&counts, sizeof counts);
+    return true;
 }
 
 /* --- the thread --- */
@@ -137,6 +150,7 @@ static void control_main(void *unused)
         int file = os_control_next(listening, request, sizeof request, LOOK_NS);
         if (file < 0) continue;
         struct message answer;
+        if (strcmp(request, "watch") == 0 && answer_watch(file)) continue;
         answer_request(request, &answer);
         os_control_answer(file, answer.text, answer.bytes);
     }

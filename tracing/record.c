@@ -404,7 +404,8 @@ void malloctape_inside(unsigned what, unsigned long amount)
 {
     struct malloctape_lane *lane = malloctape_lane;
     if (what >= RAW_STRUCTURES) PROBE(system_memory, what, amount);
-    if (has_room_inside(lane, INSIDE_UNITS_MAX)) units_inside(&lane->units, what, amount);
+    /* The library's own threads have none. */
+    if (lane && has_room_inside(lane, INSIDE_UNITS_MAX)) units_inside(&lane->units, what, amount);
 }
 
 void malloctape_waited(unsigned structure, unsigned long cycles)

@@ -222,6 +222,8 @@ static void commit_units(struct writer *writer, struct malloctape_lane *lane, si
                                 .first_allocation = segment.first_allocation,
                                 .records = {segment.profile, writer->features, from, count}};
     uint8_t *room = sink_room(&writer->sink, CHUNK_BYTES_MAX(count));
+    if (writer->windows < atomic_load_relaxed(&writer->watch.until))
+        watch_units(&writer->watch, segment.profile, writer->features, from, count);
     if (before == 0) chunk.flags = RAW_CHUNK_FLAG_BEGIN | (segment.key ? RAW_CHUNK_FLAG_KEY : 0);
     if (packed && may_pack(writer, &segment)) chunk.flags |= RAW_CHUNK_FLAG_PACKED;
     chunk.followed = follow_lane(writer, lane, chunk.flags, segment.first_allocation);
@@ -468,6 +470,20 @@ static uint64_t events_so_far(const struct writer *writer)
         events += written > extra ? written - extra : 0;
     }
     return events;
+}
+
+void writer_watch(struct writer *writer, struct watch_counts *counts)
+{
+    atomic_store_relaxed(&writer->watch.until,
+                         atomic_load_relaxed(&writer->windows) + WATCH_WINDOWS);
+    *counts = writer->watch.counts;
+    memcpy(counts->ok, "ok\n", 4);
+    counts->bytes = sizeof *counts;
+    counts->opaque = malloctape_front_end.opaque;
+    counts->heap_bytes = writer->heap_bytes();
+    if (malloctape_front_end.live_bytes) counts->live_bytes = malloctape_front_end.live_bytes();
+    counts->recorder_bytes = writer->tick.usage.recorder_bytes;
+    counts->events = events_so_far(writer);
 }
 
 /* Events of the lane in the stream, exactly, though its thread may be in the middle of one. Up to

@@ -22,6 +22,7 @@
 #include "output.h"
 #include "sink.h"
 #include "spool.h"
+#include "watch.h"
 
 /* Looks at memory cost up to 20 us. A short program has a curve, too, if the first ticks all have
  * one; later every tenth has. */
@@ -108,7 +109,8 @@ struct writer {
     uint32_t done;        /* the writer has ended */
     uint64_t waits;       /* times a thread waited, and for how long in all */
     uint64_t waited_ns;
-    uint64_t cycle_ns;       /* nanoseconds a cycle, times 2^32; 0 before the first tick */
+    uint64_t cycle_ns; /* nanoseconds a cycle, times 2^32; 0 before the first tick */
+    struct watch watch;
     uint32_t free_announced; /* that somebody else has ended the thread */
     uint64_t lost_events;    /* of threads that found no lane, as there were too many */
 
@@ -161,6 +163,9 @@ void writer_tell_free(struct writer *writer);
 
 /* Cycles of the processor's clock (rdtsc), as nanoseconds. Any thread of a recording. */
 uint64_t writer_cycles_ns(const struct writer *writer, uint64_t cycles);
+
+/* What is recorded just now; from now on for a while the thread counts it. Any thread. */
+void writer_watch(struct writer *writer, struct watch_counts *counts);
 
 /* Asks the thread to end the stream; `done` tells when it has. May be called more than once. */
 void writer_ask_end(struct writer *writer);

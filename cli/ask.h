@@ -1,0 +1,18 @@
+/* ask - requests to a process that was started with TCMALLOC_TRACE_CONTROL=1 and waits at an
+ * abstract socket (tracing/control.c). */
+#ifndef MALLOCTAPE_ASK_H
+#define MALLOCTAPE_ASK_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "cli/cli.h"
+
+bool ask_parse_process(pid_t *process, const char *word);
+
+/* Sends the line `request` and reads the answer, up to `room` - 1 bytes and a null byte. Returns its
+ * length; 0 if it is not one that begins with "ok", and that has been said. */
+size_t ask_process(const struct cli_command *command, pid_t process, const char *request,
+                   char *answer, size_t room);
+
+#endif

@@ -1,0 +1,209 @@
+/* malloctape top - what a process asks of its allocator just now, each second.
+ *
+ * The process counts while it is asked (tracing/watch.h); what is shown is the difference of two
+ * answers. */
+#include "cli/ask.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/call_table.h"
+#include "tracing/watch.h"
+
+static const char help_text[] =
+    "usage: malloctape top [--count NUMBER] PID\n"
+    "\n"
+    "Shows each second what a process asks of its allocator, while it is recorded. It was started\n"
+    "with the tracing library preloaded and TCMALLOC_TRACE_CONTROL=1 in its environment, by the\n"
+    "same user.\n"
+    "\n"
+    "  --count NUMBER   ends after so many seconds (default: when the recording ends)\n"
+    "\n"
+    "Calls a second are exact. Of many calls, kinds, paths, sizes and waits are of a part of them:\n"
+    "shares are of that part, and numbers a second are calculated from it.\n";
+
+enum { KINDS_SHOWN = 5, SIZES_SHOWN = 8 };
+
+#define MIB (1024.0 * 1024.0)
+
+struct top {
+    pid_t process;
+    unsigned long count; /* 0: no end */
+    struct watch_counts before, now;
+    double seconds; /* between these */
+    double scale;   /* calls a second, by calls that were counted */
+    uint64_t counted;
+};
+
+/* Returns 0 to go on, or the exit status plus one. */
+static int words_parse(struct top *top, int count, char **words)
+{
+    static const struct option options[] = {{"count", required_argument, NULL, 'n'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    int option;
+    while ((option = getopt_long(count, words, "h", options, NULL)) != -1) {
+        char *end;
+        if (option == 'h') return program_help(help_text) + 1;
+        if (option != 'n') return cli_usage_error(&cli_top, NULL) + 1;
+        top->count = strtoul(optarg, &end, 10);
+        if (*optarg < '1' || *optarg > '9' || *end != '\0')
+            return cli_usage_error(&cli_top, "'%s' is no number of seconds", optarg) + 1;
+    }
+    if (count - optind != 1) return cli_usage_error(&cli_top, "which process?") + 1;
+    if (!ask_parse_process(&top->process, words[optind]))
+        return cli_usage_error(&cli_top, "%s is not the number of a process", words[optind]) + 1;
+    return 0;
+}
+
+/* ---- one second ---- */
+
+static double clock_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static uint64_t rss_bytes(pid_t process)
+{
+    char path[32];
+    unsigned long pages = 0;
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)process);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return 0;
+    if (fscanf(file, "%*u %lu", &pages) != 1) pages = 0;
+    fclose(file);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static double share(uint64_t part, uint64_t whole)
+{
+    return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
+}
+
+/* Index of the largest difference, which is then 0; or -1. */
+static int take_most(uint64_t *differences, unsigned count, uint64_t *most)
+{
+    unsigned at = 0;
+    for (unsigned i = 1; i < count; i++)
+        if (differences[i] > differences[at]) at = i;
+    *most = differences[at];
+    differences[at] = 0;
+    return *most > 0 ? (int)at : -1;
+}
+
+static void differences_make(uint64_t *differences, const uint64_t *now, const uint64_t *before,
+                             unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        differences[i] = now[i] > before[i] ? now[i] - before[i] : 0;
+}
+
+static void print_calls(struct top *top)
+{
+    uint64_t calls[CALL_KINDS], most;
+    int kind;
+    differences_make(calls, top->now.calls, top->before.calls, CALL_KINDS);
+    top->counted = 0;
+    for (unsigned i = 0; i < CALL_KINDS; i++)
+        top->counted += calls[i];
+    double events = (double)(top->now.events - top->before.events) / top->seconds;
+    top->scale = top->counted > 0 ? events / (double)top->counted : 0;
+    printf("calls    %.0f a second", events);
+    for (unsigned i = 0; i < KINDS_SHOWN && (kind = take_most(calls, CALL_KINDS, &most)) >= 0; i++)
+        printf("%s %s %.1f %%", i > 0 ? "," : ":", call_names[kind], share(most, top->counted));
+    putchar('\n');
+}
+
+static void print_paths(const struct top *top)
+{
+    static const char *const names[WATCH_PATHS] = {"thread cache", "central list", "page heap"};
+    uint64_t paths[WATCH_PATHS];
+    if (top->now.opaque) return;
+    differences_make(paths, top->now.paths, top->before.paths, WATCH_PATHS);
+    fputs("paths    ", stdout);
+    for (unsigned i = 0; i < WATCH_PATHS; i++)
+        printf("%s%s %.2f %%", i > 0 ? ", " : "", names[i], share(paths[i], top->counted));
+    printf("\nwaits    %.0f a second for locks of the allocator, %.3f ms\n",
+           (double)(top->now.waits - top->before.waits) * top->scale,
+           (double)(top->now.waited_ns - top->before.waited_ns) * top->scale / 1e6);
+}
+
+static void print_memory(const struct top *top)
+{
+    const struct watch_counts *now = &top->now;
+    fputs("memory   ", stdout);
+    if (now->live_bytes > 0) printf("live %.1f MiB, ", (double)now->live_bytes / MIB);
+    if (now->heap_bytes > 0) printf("heap %.1f MiB, ", (double)now->heap_bytes / MIB);
+    printf("RSS %.1f MiB, of that the recorder's %.1f MiB\n", (double)rss_bytes(top->process) / MIB,
+           (double)now->recorder_bytes / MIB);
+}
+
+static void print_sizes(const struct top *top)
+{
+    uint64_t sizes[HISTOGRAM_BUCKETS], most, all = 0;
+    int bucket;
+    differences_make(sizes, top->now.sizes, top->before.sizes, HISTOGRAM_BUCKETS);
+    for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++)
+        all += sizes[i];
+    fputs("sizes    ", stdout);
+    for (unsigned i = 0;
+         i < SIZES_SHOWN && (bucket = take_most(sizes, HISTOGRAM_BUCKETS, &most)) >= 0; i++) {
+        const uint64_t low = histogram_bucket_low((unsigned)bucket);
+        const uint64_t high = histogram_bucket_low((unsigned)bucket + 1) - 1;
+        printf("%s%" PRIu64, i > 0 ? ", " : "", low);
+        if (high > low) printf("-%" PRIu64, high);
+        printf(": %.1f %%", share(most, all));
+    }
+    putchar('\n');
+}
+
+/* ---- all of them ---- */
+
+/* False: there is no more, which has been said. */
+static bool look(struct top *top)
+{
+    static char answer[sizeof top->now + 2]; /* one byte more than there should be */
+    const size_t bytes = ask_process(&cli_top, top->process, "watch\n", answer, sizeof answer);
+    if (bytes == 0) return false;
+    top->before = top->now;
+    memcpy(&top->now, answer, sizeof top->now);
+    if (bytes == sizeof top->now && top->now.bytes == sizeof top->now) return true;
+    cli_fail(&cli_top, "process %d was started with another version", (int)top->process);
+    return false;
+}
+
+static int run(int count, char **words)
+{
+    static struct top top;
+    int status = words_parse(&top, count, words);
+    if (status != 0) return status - 1;
+    const bool is_terminal = isatty(STDOUT_FILENO);
+    double before = clock_seconds();
+    if (!look(&top)) return PROGRAM_FAILED;
+    for (unsigned long second = 0; top.count == 0 || second < top.count; second++) {
+        sleep(1);
+        const double now = clock_seconds();
+        if (!look(&top)) return PROGRAM_FAILED;
+        top.seconds = now - before;
+        before = now;
+        fputs(is_terminal ? "\033[H\033[J" : second > 0 ? "\n" : "", stdout);
+        printf("process  %d\n", (int)top.process);
+        print_calls(&top);
+        print_paths(&top);
+        print_memory(&top);
+        print_sizes(&top);
+        fflush(stdout);
+    }
+    return PROGRAM_OK;
+}
+
+const struct cli_command cli_top = {"top", "shows what a process asks of its allocator just now",
+                                    run, help_text};
