@@ -23,7 +23,6 @@ struct range {
 static struct {
     pthread_mutex_t lock;
     struct range ranges[PAGES_RANGES]; /* `at` NULL: free */
-    struct range shared;
 } pages_mapped = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Of a mapping that was at `old`, or a new one (NULL); no more there: `at` is NULL. */
@@ -34,7 +33,6 @@ static void pages_note(void *old, void *at, size_t bytes)
     while (i < PAGES_RANGES && pages_mapped.ranges[i].at != old)
         i++;
     if (i < PAGES_RANGES) pages_mapped.ranges[i] = (struct range){at, bytes};
-    if (old != NULL && old == pages_mapped.shared.at) pages_mapped.shared = (struct range){0};
     pthread_mutex_unlock(&pages_mapped.lock);
 }
 
@@ -74,15 +72,6 @@ size_t pages_resident_bytes(void)
     return bytes;
 }
 
-const void *pages_shared(size_t *bytes)
-{
-    pthread_mutex_lock(&pages_mapped.lock);
-    const struct range shared = pages_mapped.shared;
-    pthread_mutex_unlock(&pages_mapped.lock);
-    *bytes = shared.bytes;
-    return shared.at;
-}
-
 /* ---- mapping ---- */
 
 void *pages_map(size_t bytes)
@@ -95,12 +84,8 @@ void *pages_map(size_t bytes)
 
 void *pages_map_shared(size_t bytes)
 {
-    void *at = pages_result(syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE,
-                                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L));
-    pthread_mutex_lock(&pages_mapped.lock);
-    if (at != NULL) pages_mapped.shared = (struct range){at, bytes};
-    pthread_mutex_unlock(&pages_mapped.lock);
-    return at;
+    return pages_result(syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE,
+                                MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L));
 }
 
 void *pages_grow(void *at, size_t bytes_old, size_t bytes_new)

@@ -4,8 +4,8 @@
  * offline programs are mappings of their own, made by raw system calls: allocators interpose mmap()
  * too.
  *
- * The first PAGES_RANGES private mappings that exist at a time are remembered, and the latest
- * shared one, so that a replay knows how much of its resident memory they are.
+ * The first PAGES_RANGES private mappings that exist at a time are remembered, so that a replay
+ * knows how much of its resident memory they are.
  *
  * Memory comes zeroed and in whole pages; what is never touched costs address space only.
  *
@@ -39,9 +39,6 @@ bool pages_have(const void *address);
 
 /* Resident bytes of the private mappings that are remembered. */
 size_t pages_resident_bytes(void);
-
-/* The shared mapping that is remembered, and its size; NULL and 0: there is none. */
-const void *pages_shared(size_t *bytes);
 
 #ifdef __cplusplus
 }

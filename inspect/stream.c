@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/output.h"
 #include "postprocess/instruction.h"
 #include "tracing/raw_format.h"
 
@@ -32,24 +33,15 @@ static bool format_find(struct stream *stream, struct error *error)
     return true;
 }
 
-static bool write_all(int fd, const uint8_t *data, size_t bytes)
-{
-    while (bytes > 0) {
-        ssize_t written = write(fd, data, bytes);
-        if (written <= 0) return false;
-        data += written;
-        bytes -= (size_t)written;
-    }
-    return true;
-}
-
 /* The child's whole life. An input that fails ends the pipe early; the status says that it was not
  * the end. */
 static void relay_run(struct input *input, int to)
 {
+    struct output output;
     size_t there;
+    if (!output_open_fd(&output, to)) _exit(1);
     while ((there = input_peek(input, 1)) > 0) {
-        if (!write_all(to, input->next, there)) _exit(0);
+        if (!output_write(&output, input->next, there) || !output_flush(&output)) _exit(0);
         input_skip(input, there);
     }
     if (input->state == INPUT_FAILED) error_print(stderr, "malloctape", NULL, &input->error);

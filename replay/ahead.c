@@ -75,10 +75,11 @@ static _Noreturn void child_run(const struct ahead *ahead)
 void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool indices)
 {
     cpu_set_t cpus;
-    *ahead =
-        (struct ahead){.reader = reader, .slots = indices ? AHEAD_SLOTS : AHEAD_SLOTS_REGISTERS};
+    *ahead = (struct ahead){.reader = reader,
+                            .slots = indices ? AHEAD_SLOTS : AHEAD_SLOTS_REGISTERS,
+                            .shared_bytes = sizeof(struct ahead_shared)};
     if (sched_getaffinity(0, sizeof cpus, &cpus) != 0 || CPU_COUNT(&cpus) < 2) return;
-    ahead->shared = pages_map_shared(sizeof *ahead->shared);
+    ahead->shared = pages_map_shared(ahead->shared_bytes);
     if (ahead->shared == NULL) return;
     sem_init(&ahead->shared->filled, 1, 0);
     sem_init(&ahead->shared->free, 1, ahead->slots);
@@ -93,7 +94,7 @@ void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool ind
     }
     if (ahead->child > 0) return;
     ahead->child = 0;
-    pages_unmap(ahead->shared, sizeof *ahead->shared);
+    pages_unmap(ahead->shared, ahead->shared_bytes);
     ahead->shared = NULL;
 }
 
@@ -152,6 +153,6 @@ void ahead_close(struct ahead *ahead)
             continue;
         ahead->child = 0;
     }
-    if (ahead->shared != NULL) pages_unmap(ahead->shared, sizeof *ahead->shared);
+    if (ahead->shared != NULL) pages_unmap(ahead->shared, ahead->shared_bytes);
     ahead->shared = NULL;
 }

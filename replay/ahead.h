@@ -31,8 +31,9 @@ struct ahead_shared;
 struct ahead {
     struct instruction_reader *reader;
     struct ahead_shared *shared; /* NULL: no child */
-    pid_t child;                 /* 0: it has ended and been waited for */
-    uint32_t slots;              /* in use */
+    size_t shared_bytes;
+    pid_t child;    /* 0: it has ended and been waited for */
+    uint32_t slots; /* in use */
     uint32_t taken;
     uint64_t file_offset; /* in the input, behind the latest batch */
 };

@@ -76,6 +76,12 @@ static bool mark_needed(struct loaded *loaded, const struct library *by)
     return more;
 }
 
+void resident_add(struct resident *resident, const void *at, size_t bytes)
+{
+    if (at == NULL || resident->count == RESIDENT_SEGMENTS_MAX) return;
+    resident->segments[resident->count++] = (struct resident_segment){(uintptr_t)at, bytes};
+}
+
 static void add_segments(struct resident *resident, const struct library *library)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -83,8 +89,7 @@ static void add_segments(struct resident *resident, const struct library *librar
         const ElfW(Phdr) *header = &library->info.dlpi_phdr[i];
         uintptr_t at = library->info.dlpi_addr + header->p_vaddr;
         uintptr_t begin = at / page * page, end = (at + header->p_memsz + page - 1) / page * page;
-        if (header->p_type != PT_LOAD || resident->count == RESIDENT_SEGMENTS_MAX) continue;
-        resident->segments[resident->count++] = (struct resident_segment){begin, end - begin};
+        if (header->p_type == PT_LOAD) resident_add(resident, (const void *)begin, end - begin);
     }
 }
 
@@ -151,9 +156,7 @@ static uint64_t all_bytes(const struct resident *resident)
 
 static uint64_t library_bytes(const struct resident *resident)
 {
-    size_t bytes;
-    const void *shared = pages_shared(&bytes);
-    uint64_t present = present_bytes(resident->pagemap, shared, bytes);
+    uint64_t present = 0;
     for (unsigned i = 0; i < resident->count; i++)
         present += present_bytes(resident->pagemap, (const void *)resident->segments[i].at,
                                  resident->segments[i].bytes);

@@ -39,7 +39,7 @@ struct resident {
     struct resident_segment segments[RESIDENT_SEGMENTS_MAX]; /* `count` of them */
     uint64_t all_bytes;     /* resident memory; 0 when the system does not say */
     uint64_t tables_bytes;  /* of that: what pages_map() mapped */
-    uint64_t library_bytes; /* of that: segments, and what pages_map_shared() mapped */
+    uint64_t library_bytes; /* of that: the segments */
     struct resident_pace pace, library_pace;
 };
 
@@ -48,6 +48,9 @@ struct resident {
 
 void resident_open(struct resident *resident);
 void resident_close(struct resident *resident);
+
+/* A range of memory is the replay's own. NULL is ignored. */
+void resident_add(struct resident *resident, const void *at, size_t bytes);
 
 /* Whether it is time to look again. `now_ns`: of measure_now_ns(). */
 static inline bool resident_is_due(const struct resident *resident, uint64_t now_ns)

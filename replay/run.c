@@ -358,6 +358,7 @@ static bool run_open(struct run *run, const struct options *options)
                   !options->quiet);
     if (run->engine->indices) instruction_reader_use_indices(run->reader);
     ahead_open(&run->ahead, run->reader, run->engine->indices);
+    resident_add(&run->looks.resident, run->ahead.shared, run->ahead.shared_bytes);
     const struct instruction_header *header = &run->reader->header;
     run->state.own_sizes = metadata_value(header->metadata, header->metadata_bytes, "own",
                                           &run->state.own_sizes_bytes);

@@ -595,7 +595,7 @@ void writer_put_totals(struct message *message, const struct writer_totals *tota
     message_text(message, " events, ");
     message_number(message, totals->bytes);
     message_text(message, " bytes");
-    if (totals->waits) {
+    if (totals->waited_ns >= 1000000) {
         message_text(message, ", threads waited ");
         message_number(message, totals->waited_ns / 1000000);
         message_text(message, " ms for the writer");
