@@ -159,7 +159,7 @@ export HOME=$scratch GIT_CONFIG_NOSYSTEM=1 LC_ALL=C PYTHONHASHSEED=0 PYTHONMALLO
 plan 18
 
 if redis_server=$(found redis-server) && command -v redis-benchmark >/dev/null; then
-    check 'redis-server: serves, and shuts down' redis_works "$(size 20000 400000)"
+    check 'redis-server: serves, and shuts down' redis_works "$(size 10000 400000)"
     check 'redis-server: recorded, ordered, verified, replayed' pipeline 100000
 else
     skip_test 'redis-server: serves, and shuts down' 'redis-server is not installed'
@@ -175,7 +175,7 @@ else
 fi
 
 lines "$(size 1000000 4000000)" >lines.txt
-same 'sort --parallel=2' 20 sort --parallel=2 -S 64M -o result lines.txt
+same 'sort --parallel=2' 10 sort --parallel=2 -S 64M -o result lines.txt
 
 if ruby=$(found ruby || found ruby3.1); then
     ruby_program program.rb
@@ -200,7 +200,7 @@ fi
 
 if git=$(found git) && git_repository lines_of_part >out 2>&1; then
     same 'git log' 5000 "$git" -C repository log -p --stat
-    same 'git grep' 2000 "$git" -C repository grep --threads 2 -n 77
+    same 'git grep' 1000 "$git" -C repository grep --threads 2 -n 77
 else
     skip_same 'git log' 'no git in /usr/bin'
     skip_same 'git grep' 'no git in /usr/bin'
