@@ -21,11 +21,6 @@ enum { COLUMNS = sizeof columns / sizeof *columns, TIME = 0 };
 
 enum { FIELDS_MAX = 32, LINE_BYTES_MAX = 1024 };
 
-struct series {
-    double (*rows)[COLUMNS]; /* NAN: not known */
-    size_t count, room;
-};
-
 /* Which of `columns` the field with this name is; COLUMNS: none. */
 static unsigned column_of(const char *name)
 {
@@ -48,93 +43,77 @@ static unsigned head_read(char *line, unsigned of_field[FIELDS_MAX])
     return found == COLUMNS ? fields : 0;
 }
 
-static bool row_add(struct series *series, char *line, const unsigned *of_field, unsigned fields)
+/* NAN: not known. False: fields are missing. */
+static bool row_read(double row[COLUMNS], char *line, const unsigned *of_field, unsigned fields)
 {
-    if (series->count == series->room) {
-        size_t room = series->room == 0 ? 1024 : series->room * 2;
-        void *grown = realloc(series->rows, room * sizeof *series->rows);
-        if (grown == NULL) return false;
-        series->rows = grown;
-        series->room = room;
-    }
-    double *row = series->rows[series->count++];
     for (unsigned i = 0; i < COLUMNS; i++)
         row[i] = NAN;
     for (unsigned field = 0; field < fields; field++) {
         char *text = strsep(&line, ","), *end;
         if (text == NULL) return false;
-        if (of_field[field] == COLUMNS) continue;
         double value = strtod(text, &end);
-        if (end != text) row[of_field[field]] = value;
+        if (of_field[field] < COLUMNS && end != text) row[of_field[field]] = value;
     }
     return true;
 }
 
-static bool series_read(struct series *series, FILE *file)
+/* The latest time, the most of the others; `first`: there is nothing to merge it with. */
+static void row_merge(double into[COLUMNS], const double row[COLUMNS], bool first)
+{
+    for (unsigned i = 0; i < COLUMNS; i++)
+        if (first || i == TIME || isnan(into[i]) || row[i] > into[i]) into[i] = row[i];
+}
+
+static void row_put(json_t *series, const double row[COLUMNS])
+{
+    for (unsigned i = 0; i < COLUMNS; i++) {
+        json_t *value = !isfinite(row[i]) ? json_null()
+                        : i == TIME       ? json_real(row[i])
+                                          : json_integer((json_int_t)row[i]);
+        json_array_append_new(json_object_get(series, columns[i][1]), value);
+    }
+}
+
+/* `every` neighbours become one. False: it is no such file. */
+static bool series_read(json_t *series, FILE *file, size_t every)
 {
     char line[LINE_BYTES_MAX];
     unsigned of_field[FIELDS_MAX];
+    double row[COLUMNS], merged[COLUMNS];
+    size_t count = 0;
     if (fgets(line, sizeof line, file) == NULL) return false;
-    unsigned fields = head_read(line, of_field);
+    const unsigned fields = head_read(line, of_field);
     bool good = fields > 0;
-    while (good && fgets(line, sizeof line, file) != NULL)
-        good = row_add(series, line, of_field, fields);
+    for (; good && fgets(line, sizeof line, file) != NULL; count++) {
+        good = row_read(row, line, of_field, fields);
+        if (count > 0 && count % every == 0) row_put(series, merged);
+        row_merge(merged, row, count % every == 0);
+    }
+    if (count > 0) row_put(series, merged);
     return good && !ferror(file);
 }
 
-/* The greater one of those that are known. */
-static double most(double one, double other)
+static size_t lines_count(FILE *file)
 {
-    return isnan(one) || other > one ? other : one;
-}
-
-/* Merges `every` neighbours into one. */
-static void series_thin(struct series *series, size_t every)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < series->count; i++) {
-        if (i % every == 0) {
-            memmove(series->rows[count++], series->rows[i], sizeof *series->rows);
-            continue;
-        }
-        double *into = series->rows[count - 1];
-        for (unsigned column = 0; column < COLUMNS; column++)
-            into[column] = column == TIME ? series->rows[i][column]
-                                          : most(into[column], series->rows[i][column]);
-    }
-    series->count = count;
-}
-
-static json_t *series_json(const struct series *series)
-{
-    json_t *object = json_object();
-    for (unsigned column = 0; column < COLUMNS; column++) {
-        json_t *list = json_array();
-        for (size_t i = 0; i < series->count; i++) {
-            double value = series->rows[i][column];
-            if (!isfinite(value))
-                json_array_append_new(list, json_null());
-            else if (column == TIME)
-                json_array_append_new(list, json_real(value));
-            else
-                json_array_append_new(list, json_integer((json_int_t)value));
-        }
-        json_object_set_new(object, columns[column][1], list);
-    }
-    return object;
+    size_t lines = 0;
+    for (int c; (c = getc(file)) != EOF;)
+        lines += c == '\n';
+    rewind(file);
+    return lines;
 }
 
 json_t *compare_series_read(const char *path)
 {
-    struct series series = {0};
     FILE *file = fopen(path, "re");
     if (file == NULL) return NULL;
-    bool good = series_read(&series, file);
+    json_t *series = json_object();
+    for (unsigned i = 0; i < COLUMNS; i++)
+        json_object_set_new(series, columns[i][1], json_array());
+    const size_t lines = lines_count(file); /* of which one is the head */
+    const size_t every = lines > 1 ? (lines - 2) / COMPARE_SERIES_POINTS_MAX + 1 : 1;
+    const bool good = series_read(series, file, every);
     fclose(file);
-    if (series.count > COMPARE_SERIES_POINTS_MAX)
-        series_thin(&series,
-                    (series.count + COMPARE_SERIES_POINTS_MAX - 1) / COMPARE_SERIES_POINTS_MAX);
-    json_t *object = good ? series_json(&series) : NULL;
-    free(series.rows);
-    return object;
+    if (good) return series;
+    json_decref(series);
+    return NULL;
 }
