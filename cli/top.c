@@ -25,8 +25,7 @@ static const char help_text[] =
     "\n"
     "  --count NUMBER   ends after so many seconds (default: when the recording ends)\n"
     "\n"
-    "Calls a second are exact. Of many calls, kinds, paths, sizes and waits are of a part of them:\n"
-    "shares are of that part, and numbers a second are calculated from it.\n";
+    "Calls a second are exact. Of many calls the rest is calculated from a part of them.\n";
 
 enum { KINDS_SHOWN = 5, SIZES_SHOWN = 8 };
 

@@ -173,7 +173,7 @@ is_refused() {
 is_watched() {
     timeout 60 "$malloctape" top --count 2 "$server" >out 2>err &&
         [ "$(grep -c '^calls    [0-9]* a second: [a-z]* [0-9.]* %, ' out)" = 2 ] &&
-        [ "$(grep -c '^memory   .*RSS [0-9.]* MiB, of that the recorder.s [0-9.]* MiB$' out)" = 2 ] &&
+        [ "$(grep -c '^memory .*RSS [0-9.]* MiB, of that the recorder.s [0-9.]* MiB$' out)" = 2 ] &&
         [ "$(grep -c '^sizes    [0-9-]*: [0-9.]* %' out)" = 2 ] || return 1
     [ "$front_end" = tcmalloc ] || return 0
     [ "$(grep -c '^paths    thread cache [0-9.]* %, central list ' out)" = 2 ] &&

@@ -4,9 +4,9 @@
  *
  * A request is one line: "start", "start OUTPUT", "reset", "reset OUTPUT", "stop", "pause",
  * "resume", "sync", "status" or "watch".
- * The answer is "ok" or "error TEXT" and, after "ok", lines of text for people; but numbers (watch.h)
- * to "watch". One request a
- * connection. Only the user that the process runs as, and root, are answered. */
+ * The answer is "ok" or "error TEXT" and, after "ok", lines of text for people; to "watch", numbers
+ * (watch.h). One request a connection. Only the user that the process runs as, and root, are
+ * answered. */
 #include "control_thread.h"
 #include "life.h"
 #include "message.h"
