@@ -170,10 +170,11 @@ bool allocators_find(struct allocator_found *found, const char *name)
     return there;
 }
 
-bool allocators_was_used(const struct allocator_found *found, const char *told, char *why,
+bool allocators_was_used(const struct allocator_found *found, const char *reported, char *why,
                          size_t why_bytes)
 {
-    if (*found->library == '\0' || told == NULL || strncmp(told, "glibc", 5) != 0) return true;
+    if (*found->library == '\0' || reported == NULL || strncmp(reported, "glibc", 5) != 0)
+        return true;
     snprintf(why, why_bytes, "%s has no malloc or was not loaded: the C library's was used",
              found->library);
     return false;

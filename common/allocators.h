@@ -1,4 +1,4 @@
-/* common/allocators - from the name of an allocator to what a replay has to be started with.
+/* allocators - from the name of an allocator to what a replay has to be started with.
  *
  *   a name of the table below  --> its library, where this system has it
  *   a word with a slash        --> that shared library
@@ -73,10 +73,10 @@ const char *allocators_name_recorded(const char *allocator);
 /* Fills in *found. False: found->why says why. */
 bool allocators_find(struct allocator_found *found, const char *name);
 
-/* Whether a replay that was started with it had it; `told` is what its report says of its
+/* Whether a replay that was started with it had it; `reported` is what its report says of its
  * allocator, or NULL. The dynamic linker goes on without a library that it cannot load, and a
  * library may have no malloc. False: `why` says so. */
-bool allocators_was_used(const struct allocator_found *found, const char *told, char *why,
+bool allocators_was_used(const struct allocator_found *found, const char *reported, char *why,
                          size_t why_bytes);
 
 #ifdef __cplusplus

@@ -24,7 +24,7 @@ static volatile pid_t running;            /* the child, or 0 */
 static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 enum { ENDING_SIGNALS = sizeof ending_signals / sizeof *ending_signals };
 
-/* What is quoted of a program lies in so many bytes at the end of what it told. */
+/* What is quoted of a program lies in so many bytes at the end of what it printed. */
 enum { QUOTED_BYTES_MAX = 4096 };
 
 /* How often a child is looked after that has closed its standard error; one that has not ends with
@@ -109,15 +109,15 @@ struct start {
     sigset_t signals; /* as they were before */
 };
 
-/* A child, and the beginning and the end of what it told. */
+/* A child, and the beginning and the end of what it printed. */
 struct running_child {
     pid_t pid;
     int errors, status;
-    bool late;                        /* it was killed because it took too long */
+    bool timed_out;                   /* it was killed because it took too long */
     char first[QUOTED_BYTES_MAX + 1]; /* ends with a null byte */
     size_t first_bytes;
-    char told[2 * QUOTED_BYTES_MAX + 1];
-    size_t told_bytes;
+    char last[2 * QUOTED_BYTES_MAX + 1];
+    size_t last_bytes;
 };
 
 /* In the child. */
@@ -156,7 +156,7 @@ static bool child_run(struct running_child *child, const struct process *process
     return error == 0;
 }
 
-/* Of what was told before all else. */
+/* Of what was printed before all else. */
 static void keep_first(struct running_child *child, const char *bytes, size_t count)
 {
     size_t room = sizeof child->first - 1 - child->first_bytes;
@@ -170,16 +170,16 @@ static void keep_first(struct running_child *child, const char *bytes, size_t co
 static bool child_listen(struct running_child *child)
 {
     for (;;) {
-        if (child->told_bytes > QUOTED_BYTES_MAX) {
-            memmove(child->told, child->told + child->told_bytes - QUOTED_BYTES_MAX,
+        if (child->last_bytes > QUOTED_BYTES_MAX) {
+            memmove(child->last, child->last + child->last_bytes - QUOTED_BYTES_MAX,
                     QUOTED_BYTES_MAX);
-            child->told_bytes = QUOTED_BYTES_MAX;
+            child->last_bytes = QUOTED_BYTES_MAX;
         }
-        char *to = child->told + child->told_bytes;
-        ssize_t got = read(child->errors, to, sizeof child->told - 1 - child->told_bytes);
+        char *to = child->last + child->last_bytes;
+        ssize_t got = read(child->errors, to, sizeof child->last - 1 - child->last_bytes);
         if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
         keep_first(child, to, (size_t)got);
-        child->told_bytes += (size_t)got;
+        child->last_bytes += (size_t)got;
     }
 }
 
@@ -192,7 +192,7 @@ static void child_await(struct running_child *child, double limit_s)
         struct pollfd wait = {.fd = listening ? child->errors : -1, .events = POLLIN};
         double left = limit_s > 0 ? end - seconds_now() : HUGE_VAL;
         if (left <= 0) {
-            child->late = true;
+            child->timed_out = true;
             kill(child->pid, SIGKILL);
             waitpid(child->pid, &child->status, 0);
             break;
@@ -203,7 +203,7 @@ static void child_await(struct running_child *child, double limit_s)
     running = 0;
     if (listening) child_listen(child);
     close(child->errors);
-    child->told[child->told_bytes] = '\0';
+    child->last[child->last_bytes] = '\0';
 }
 
 /* Behind "NAME: ", if that is how the line begins. */
@@ -227,18 +227,18 @@ static const char *take_last_line(char *text)
     return last != NULL ? last : text;
 }
 
-/* What a program told last, but for the advice to read its help. Takes the text of the child
+/* What a program printed last, but for the advice to read its help. Takes the text of the child
  * apart. */
 static const char *quote(const struct process *process, struct running_child *child)
 {
     const char *program = process->words[0];
-    const char *last = skip_name(take_last_line(child->told), program);
-    if (strncmp(last, "see ", 4) == 0 && *child->told != '\0')
-        last = skip_name(take_last_line(child->told), program);
+    const char *last = skip_name(take_last_line(child->last), program);
+    if (strncmp(last, "see ", 4) == 0 && *child->last != '\0')
+        last = skip_name(take_last_line(child->last), program);
     return skip_name(last, process->file);
 }
 
-/* Hands out what someone else than the program told first. */
+/* Hands out what someone else than the program printed first. */
 static void hand_out_printed(const struct process *process, const struct running_child *child)
 {
     const char *line = child->first, *program = process->words[0];
@@ -259,16 +259,16 @@ static void explain(const struct process *process, struct running_child *child, 
                     size_t bytes)
 {
     const char *program = process->words[0];
-    const char *told = quote(process, child);
-    const char *between = *told != '\0' ? ": " : "";
-    if (child->late)
+    const char *quoted = quote(process, child);
+    const char *between = *quoted != '\0' ? ": " : "";
+    if (child->timed_out)
         snprintf(why, bytes, "%s had not ended after %.4g s and was stopped (--time-limit)%s%.300s",
-                 program, process->limit_s, between, told);
+                 program, process->limit_s, between, quoted);
     else if (WIFSIGNALED(child->status))
         snprintf(why, bytes, "%s was killed by signal %d (%s)%s%.300s", program,
-                 WTERMSIG(child->status), strsignal(WTERMSIG(child->status)), between, told);
-    else if (*told != '\0')
-        snprintf(why, bytes, "%.500s", told);
+                 WTERMSIG(child->status), strsignal(WTERMSIG(child->status)), between, quoted);
+    else if (*quoted != '\0')
+        snprintf(why, bytes, "%.500s", quoted);
     else
         snprintf(why, bytes, "%s ended with status %d", program, WEXITSTATUS(child->status));
 }

@@ -1,4 +1,4 @@
-/* common/process - runs one program at a time, to its end, and a directory for what it leaves
+/* process - runs one program at a time, to its end, and a directory for what it leaves
  * behind.
  *
  * While a directory is open, signals that ask this process to end (SIGINT, SIGTERM, SIGHUP,
@@ -34,17 +34,17 @@ struct process {
     char *const *words;      /* its name, arguments, NULL */
     int input;               /* its standard input; -1: none */
     double limit_s;          /* it is stopped after so many seconds; 0: never */
-    const char *file;        /* what it reads; left out where it stands in front of what it tells */
+    const char *file;        /* what it reads; left out in front of what it prints */
     void (*enter)(void *of); /* in the child, before the program starts: its environment */
     void *of;
-    char
-        *printed; /* NULL, or room for the first line that is not the program's own ("NAME: ...") */
+    /* NULL, or where the first line goes that is not the program's own ("NAME: ..."). */
+    char *printed;
     size_t printed_bytes;
 };
 
 /* Returns whether it ended by itself with a status of zero, or of 3 (PROGRAM_CUT) when
- * `may_be_cut`. If not, `why` is one line about it: of a program that told why, the last that it
- * told. */
+ * `may_be_cut`. If not, `why` is one line about it: of a program that said why, the last that it
+ * printed. */
 bool process_run(const struct process *process, bool may_be_cut, char *why, size_t why_bytes);
 
 /* Whether a signal came. */

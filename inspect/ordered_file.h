@@ -1,4 +1,4 @@
-/* inspect/ordered_file - a trace of any form, as a file that can be replayed as often as one likes.
+/* ordered_file - a trace of any form, as a file that can be replayed as often as one likes.
  *
  *   instruction stream in a file     --> that file
  *   instruction stream from a pipe   --> a copy
@@ -15,8 +15,7 @@
 #include "common/process.h"
 
 /* Fills `ordered` with the path of the file, `ordered_bytes` of at least PATH_MAX and
- * PROCESS_PATH_BYTES. `path` may be
- * "-". False: `why` says what is wrong with the trace. */
+ * PROCESS_PATH_BYTES. `path` may be "-". False: `why` says what is wrong with the trace. */
 bool ordered_file_prepare(const struct process_directory *directory, const char *path,
                           char *ordered, size_t ordered_bytes, char *why, size_t why_bytes);
 

@@ -92,8 +92,8 @@ static inline const struct record *verify_lane_head(const struct verify_lane *la
     return lane->first != NULL ? &lane->first->records[lane->first->taken] : NULL;
 }
 
-/* What of the lane's allocations up to number `count` is known: whether they have been read, whether
- * some of them were lost, and the latest that was recorded. */
+/* Of the lane's allocations up to number `count`: whether they have been read, whether some of them
+ * were lost, and the latest that was recorded. */
 static inline bool verify_lane_knows(const struct verify_lane *lane, uint64_t count)
 {
     return lane != NULL && count <= lane->known;

@@ -60,7 +60,7 @@ static bool engine_prepare(struct engine_state *state, const struct instruction_
 /* ---- switch ---- */
 
 /* How lanes get thread caches, or why not. */
-static void switch_tell_caches(struct engine_state *state)
+static void switch_name_caches(struct engine_state *state)
 {
     state->cache_switching = state->policy->switching && state->allocator->set_cache != NULL;
     if (state->cache_switching)
@@ -93,7 +93,7 @@ static void switch_make_own(struct engine_state *state)
 
 static bool switch_open(struct engine_state *state)
 {
-    switch_tell_caches(state);
+    switch_name_caches(state);
     if (!executor_open(&state->executor, state->allocator, state->policy, state->latency,
                        &state->error))
         return false;

@@ -42,9 +42,9 @@ static void look_at_heap(struct looks *looks, uint64_t now_ns, bool last)
 }
 
 /* What a mark says, with what was seen. */
-static void add_row(struct looks *looks, const struct series_row *said, bool last)
+static void add_row(struct looks *looks, const struct series_row *mark, bool last)
 {
-    struct series_row row = *said;
+    struct series_row row = *mark;
     row.elapsed_ns = looks->seen.elapsed_ns;
     row.wall_ns = looks->seen.wall_ns;
     row.rss_bytes = looks->seen.rss_bytes;

@@ -10,9 +10,9 @@
  * lane has work; otherwise the dispatcher creates it when there is work.
  *
  * Waiting. A thread waits for work and, in a free or realloc, for the object. It first waits in a
- * short loop, then it sleeps until the lane that allocates the object has done more. After each slice
- * of instructions, and before it waits itself, a lane wakes those who sleep for it, and each looks
- * for its object. So an allocation needs no more than a plain store.
+ * short loop, then it sleeps until the lane that allocates the object has done more. After each
+ * slice of instructions, and before it waits itself, a lane wakes those who sleep for it, and each
+ * looks for its object. So an allocation needs no more than a plain store.
  *
  * The queue is one word, changed by compare-and-swap only:
  *
