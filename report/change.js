@@ -24,7 +24,8 @@ const grown = numbers.filter((one) => one.per_cent !== null && one.difference !=
 const numberText = (key) => (BYTES.includes(key) ? bytesText : countText);
 const signed = (number, text) => (number === 0 ? ''
   : `${number < 0 ? '−' : '+'} ${text(Math.abs(number))}`);
-const perCent = (one) => (one.per_cent === null ? '' : signed(round(one.per_cent), (n) => `${n} %`));
+const perCent = (one) => (one.per_cent === null ? ''
+  : signed(round(one.per_cent), (n) => `${n} %`));
 const more = (number) => palette(number > 0 ? 1 : 0);
 
 // Beyond a doubling, bars would hide the others.
@@ -77,7 +78,7 @@ showFigures([
   { title: 'Memory over time', wide: true, config: memory,
     there: both.some(([, one]) => one.timeline.end_ns.length > 1),
     text: 'What was alive, as the program asked for it, and what it cost.',
-    label: () => both.map(([name, one]) => `${name} ${bytesText(one.peak.bytes)} at most`).join(', '),
+    label: () => both.map(([name, one]) => `${name} ${bytesText(one.peak.bytes)}`).join(', '),
     table: () => ({ head: ['', 'seconds', 'alive', 'RSS'], rows: both.flatMap(([name, one]) =>
       timeTable(one.timeline, 'most_live_bytes', 'rss_bytes').map((row) => [name, ...row])) }) },
   { title: 'What grew', config: numbersChart, there: grown.length > 0,
@@ -99,7 +100,8 @@ showFigures([
     table: () => changedTable('bytes', bytesText) },
   { title: 'What was alive at the peak', there: before.peak.bytes + after.peak.bytes > 0,
     config: () => standingBars(atPeak[0].map((_, at) => magnitudeText(at)),
-      sides(atPeak, peakUnit.bytes), 'size: from so much to less than twice as much', peakUnit.name),
+      sides(atPeak, peakUnit.bytes), 'size: from so much to less than twice as much',
+      peakUnit.name),
     text: `The peak is behind call ${countText(before.peak.call)} before, ${
       countText(after.peak.call)} after.`,
     label: () => both.map(([name, one]) => `${name} ${bytesText(one.peak.bytes)}`).join(', '),

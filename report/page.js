@@ -15,8 +15,8 @@ function memory() {
 function rate() {
   const line = (label, key, at) => ({ label, seconds, at,
     values: time[key].map((value, i) => (steps[i] > 0 ? value / steps[i] : null)) });
-  return timeChart('per second', [line('objects made', 'made', 0), line('objects ended', 'ended', 1),
-    line('of both, by reallocs', 'reallocs', 2)]);
+  return timeChart('per second', [line('objects made', 'made', 0),
+    line('objects ended', 'ended', 1), line('of both, by reallocs', 'reallocs', 2)]);
 }
 
 // ---- sizes ----
@@ -152,6 +152,51 @@ const threadRows = () => lanes.map((lane) => [laneText(lane), countText(lane.cal
   countText(lane.made), bytesText(lane.bytes), countText(lane.ended), countText(lane.foreign),
   countText(lane.longest_turn), bytesText(lane.peak_bytes), bytesText(lane.end_bytes)]);
 
+// ---- reallocs ----
+
+function growthChart() {
+  const { up_to: limits, calls } = data.reallocs.growth;
+  const labels = limits.map((limit, i) => (limit === null ? `> ${limits[i - 1]}` : `≤ ${limit}`));
+  return standingBars(labels, [{ label: 'reallocs', data: calls, at: 2 }],
+    'new size divided by the old one', 'calls');
+}
+
+// ---- how far calls go: report --depths ----
+
+const DEPTHS = ['thread cache', 'central list', 'page heap', 'the system'];
+const depths = data.depths ?? { paths: [], timeline: [], central_lists: [] };
+const depthOf = (path) => Math.max('CPS'.split('').reduce((far, letter, i) =>
+  (path.includes(letter) ? i + 1 : far), 0), 0);
+const listBytes = new Map(depths.central_lists.map((list) => [list.class, list.bytes]));
+
+// By class of sizes, those first with most calls that a cache alone did not serve.
+const byClass = Object.values(depths.paths.reduce((all, { class: of, path, calls }) => {
+  all[of] ??= { of, calls: [0, 0, 0, 0] };
+  all[of].calls[depthOf(path)] += calls;
+  return all;
+}, {})).sort((a, b) => sum(b.calls.slice(1)) - sum(a.calls.slice(1)));
+const classText = ({ of }) => (of > 0 ? bytesText(listBytes.get(of) ?? 0) : 'larger');
+
+function depthsChart() {
+  const shown = byClass.slice(0, 12);
+  const part = (one, i) => 100 * one.calls[i] / Math.max(sum(one.calls), 1);
+  return { type: 'bar', data: { labels: shown.map(classText), datasets: DEPTHS.map((label, i) => ({
+    label, backgroundColor: palette(i), data: shown.map((one) => part(one, i)) })) },
+  options: chartOptions({ indexAxis: 'y', scales: {
+    x: axis('per cent of the calls', { stacked: true, max: 100 }),
+    y: { ...axis(''), stacked: true, ticks: { autoSkip: false } } } }) };
+}
+
+function systemChart() {
+  const ends = depths.timeline.map((row) => row.end_ns / 1e9);
+  const unit = unitFor([...depths.timeline.map((row) => row.taken_bytes),
+    ...depths.timeline.map((row) => row.released_bytes)]);
+  const line = (label, key, at) => ({ label, seconds: ends, at,
+    values: depths.timeline.map((row) => row[key] / unit.bytes) });
+  return timeChart(unit.name, [line('taken from the system', 'taken_bytes', 1),
+    line('given back', 'released_bytes', 0)]);
+}
+
 // ---- what keeps pages resident: report --under ----
 
 const MOMENTS = { peak_rss: 'where RSS was largest', peak_live: 'where most was alive',
@@ -205,7 +250,8 @@ function momentFigures(moment) {
     { title: `${where}: what keeps it`, there: sparse.objects > 0,
       config: () => blameChart(moment),
       text: `${bytesText(sparse.kept_bytes)} lie unused in ${countText(sparse.pages)} pages that `
-        + `are at most a quarter full, kept by ${countText(sparse.objects)} objects of these sizes.`,
+        + `are at most a quarter full, kept by ${countText(sparse.objects)} objects of these `
+        + `sizes. Without the oldest tenth of them, ${bytesText(sparse.without_oldest[1])} less.`,
       label: () => sparse.by_size.slice(0, 3).map((one) => `${one.size} bytes`).join(', '),
       table: () => ({ head: ['bytes', 'objects', 'keep', 'made by calls from', 'to'],
         rows: sparse.by_size.map((one) => [countText(one.size), countText(one.objects),
@@ -244,6 +290,11 @@ showFigures([
     text: `The peak is behind call ${countText(data.peak.call)}.`,
     label: () => largest('peak_bytes', 3).map(textOfSize).join(', '),
     table: () => ({ head: ['bytes', 'in all'], rows: topTable('peak_bytes', bytesText) }) },
+  { title: 'The sizes that are left at the end', there: data.end.bytes > 0,
+    config: () => topChart('end_bytes', 1, data.end.bytes, 'per cent of the bytes alive then'),
+    text: `${countText(data.end.objects)} objects live to the end, ${bytesText(data.end.bytes)}.`,
+    label: () => largest('end_bytes', 3).map(textOfSize).join(', '),
+    table: () => ({ head: ['bytes', 'in all'], rows: topTable('end_bytes', bytesText) }) },
   { title: 'Size and lifetime', config: lifetimes, there: data.ended > 0,
     text: 'Objects that ended; the colour is logarithmic.',
     label: () => `half live for at most ${data.lifetimes.calls.p50[1]} calls`,
@@ -269,5 +320,24 @@ showFigures([
     label: () => `${share(foreign, data.ended)} by another thread`,
     table: () => ({ head: ['thread', 'calls', 'made', 'bytes', 'ended', 'of others', 'longest turn',
       'at the peak', 'at the end'], rows: threadRows() }) },
+  { title: 'How much reallocs grow', config: growthChart, there: data.reallocs.calls > 0,
+    text: `${countText(data.reallocs.moved)} of ${countText(data.reallocs.calls)} moved and copied `
+      + `${bytesText(data.reallocs.copied_bytes)}.`,
+    label: () => `${countText(data.reallocs.grown)} grow`,
+    table: () => ({ head: ['new by old size, up to', 'calls'],
+      rows: rowsOf(data.reallocs.growth, 'up_to', 'calls')
+        .map(([limit, calls]) => [limit ?? 'more', countText(calls)]) }) },
+  { title: 'How far calls went', config: depthsChart, there: byClass.length > 0,
+    text: 'By the size class of the object; those with most calls beyond the thread cache.',
+    label: () => byClass.slice(0, 3).map(classText).join(', '), height: 26,
+    table: () => ({ head: ['size class', ...DEPTHS],
+      rows: byClass.map((one) => [classText(one), ...one.calls.map(countText)]) }) },
+  { title: 'Memory from the system', config: systemChart, there: depths.timeline.length > 1,
+    text: 'Taken and given back between ticks, by calls of the program.',
+    label: () => `${bytesText(sum(depths.timeline.map((row) => row.taken_bytes)))} in all`,
+    table: () => ({ head: ['seconds', 'taken', 'given back', 'waits for locks'],
+      rows: depths.timeline.filter((_, i) => i % Math.ceil(depths.timeline.length / 100) === 0)
+        .map((row) => [round(row.end_ns / 1e9, 5), bytesText(row.taken_bytes),
+          bytesText(row.released_bytes), countText(row.waits)]) }) },
   ...(data.under ? data.under.moments.flatMap(momentFigures) : []),
 ].filter((figure) => figure.there), document.getElementById('charts'));

@@ -156,7 +156,8 @@ static uint64_t amount(const struct size_entry *entry, enum report_order order)
     switch (order) {
     case REPORT_BY_COUNT: return entry->count;
     case REPORT_BY_BYTES: return entry->bytes;
-    default: return entry->live.peak_bytes;
+    case REPORT_BY_PEAK_BYTES: return entry->live.peak_bytes;
+    default: return entry->live.bytes;
     }
 }
 

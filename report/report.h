@@ -56,7 +56,13 @@ json_t *report_json(const struct report_trace *trace);
 
 /* ---- what text and JSON share ---- */
 
-enum report_order { REPORT_BY_COUNT, REPORT_BY_BYTES, REPORT_BY_PEAK_BYTES, REPORT_ORDERS };
+enum report_order {
+    REPORT_BY_COUNT,
+    REPORT_BY_BYTES,
+    REPORT_BY_PEAK_BYTES,
+    REPORT_ORDERS, /* of the table in the text */
+    REPORT_BY_END_BYTES = REPORT_ORDERS
+};
 
 enum { REPORT_TOP = 20 };
 

@@ -77,7 +77,8 @@ function lyingBars(labels, values, colours, unit, of = 'bytes') {
 
 // Bars side by side: { label, data, at } for each colour.
 function standingBars(labels, bars, x, y) {
-  return { type: 'bar', data: { labels, datasets: bars.map(({ label, data: values, at }) => ({ label,
-    data: values, backgroundColor: palette(at) })) },
-  options: chartOptions({ scales: { x: axis(x), y: axis(y, { beginAtZero: true }) } }) };
+  const datasets = bars.map(({ label, data: values, at }) =>
+    ({ label, data: values, backgroundColor: palette(at) }));
+  return { type: 'bar', data: { labels, datasets },
+    options: chartOptions({ scales: { x: axis(x), y: axis(y, { beginAtZero: true }) } }) };
 }

@@ -9,6 +9,9 @@
 /* Lines of the table of threads. */
 enum { THREADS_SHOWN = 8 };
 
+/* Sizes of what is alive at the end. */
+enum { SIZES_LEFT_SHOWN = 5 };
+
 static void line(FILE *to, const char *name)
 {
     fprintf(to, "%-14s  ", name);
@@ -66,6 +69,46 @@ static void print_second_peak(const struct tally *tally, FILE *to)
             words_ms(tally->timeline.rows[row].end_ns / 1000000));
 }
 
+/* Which sizes have most of what is alive at the end. */
+static void print_left(const struct tally *tally, FILE *to)
+{
+    uint32_t top[REPORT_TOP];
+    const unsigned count = report_top_sizes(&tally->sizes, REPORT_BY_END_BYTES, top);
+    if (count == 0) return;
+    line(to, "");
+    for (unsigned i = 0; i < count && i < SIZES_LEFT_SHOWN; i++) {
+        const struct size_entry *one = &tally->sizes.entries[top[i]];
+        fprintf(to, "%s%s of %s", i > 0 ? ", " : "most in ", words_count(one->live.objects),
+                words_bytes_exact(one->size));
+    }
+    fputc('\n', to);
+}
+
+/* The row with most calls for its time, beside the mean. */
+static void print_burst(const struct tally *tally, FILE *to)
+{
+    const struct timeline *timeline = &tally->timeline;
+    uint64_t begin = 0, most_begin = 0;
+    double most = 0;
+    const struct timeline_row *burst = NULL;
+    for (unsigned i = 0; i < timeline->count; i++) {
+        const struct timeline_row *row = &timeline->rows[i];
+        const double rate = ratio(row->calls * UINT64_C(1000000), row->end_ns - begin);
+        if (rate > most) {
+            most = rate;
+            burst = row;
+            most_begin = begin;
+        }
+        begin = row->end_ns;
+    }
+    if (burst == NULL || timeline->count < 2) return;
+    line(to, "busiest");
+    fprintf(to, "%s calls in %s from %s on: %s a ms; on the whole %s\n", words_count(burst->calls),
+            words_ms((burst->end_ns - most_begin) / 1000000), words_ms(most_begin / 1000000),
+            words_count((uint64_t)most),
+            words_count((uint64_t)ratio(tally->calls * UINT64_C(1000000), tally->ns)));
+}
+
 static void print_peak(const struct tally *tally, FILE *to)
 {
     line(to, "peak");
@@ -77,6 +120,7 @@ static void print_peak(const struct tally *tally, FILE *to)
     line(to, "at the end");
     fprintf(to, "%s in %s objects alive, %s of the peak\n", words_bytes(tally->live_bytes),
             words_count(tally->live), words_share(tally->live_bytes, tally->peak.bytes));
+    print_left(tally, to);
 }
 
 static void print_memory(const struct tally *tally, FILE *to)
@@ -358,6 +402,7 @@ void report_print(const struct report_trace *trace, FILE *to)
     print_peak(tally, to);
     print_memory(tally, to);
     print_calls(tally, to);
+    print_burst(tally, to);
     print_lifetimes(tally, to);
     print_foreign(tally, to);
     print_reallocs(tally, to);

@@ -110,7 +110,8 @@ refuses_outputs() {
 }
 tells_text() {
     exits 0 report lanes && prints "^make_instructions: 31 000 calls by 5 threads" &&
-        prints '^peak  *[0-9.]* KiB in ' && prints '^sizes, by how many' &&
+        prints '^peak  *[0-9.]* KiB in ' &&
+        prints '^  *most in [0-9 ]* of [0-9 ]* bytes' && prints '^sizes, by how many' &&
         prints '^  glibc  *[0-9.]* [KM]iB ' && prints '^  last   quarter ' &&
         awk 'length > 120 { bad = 1 } END { exit bad }' out
 }
@@ -140,6 +141,7 @@ tells_second_peak() {
     record peaks.raw.lz4 perl -e 'for (1, 2) { { my @kept = map { "x" x 10_000 } 1 .. 2000; }
         select(undef, undef, undef, 0.1); }' && exits 0 report peaks.raw.lz4 &&
         prints '^another peak  *[0-9.]* MiB alive, [0-9> .]* % of the first, until ' &&
+        prints '^busiest  *[0-9 ]* calls in [0-9.]* m*s from ' &&
         exits 0 report lanes && ! prints '^another peak'
 }
 tells_unusual() {
