@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 25
+plan "$(size 25 26)" # with one that takes long
 
 raw_example() {
     sample raw_example
@@ -227,6 +227,24 @@ lock_waits() {
         exits 0 info --json j turns.raw.lz4 && json j 'j["lock_waits"] == 0 || !puts(j)'
 }
 
+# A debugger counts how often threads enter the function in which they wait, also for locks of other
+# things than structures.
+lock_waits_are_those_of_gdb() {
+    local threads waits seen
+    for threads in 1 8 64; do
+        timeout 300 gdb -nx -batch -ex "set exec-wrapper env LD_PRELOAD=$tracing_library \
+            TCMALLOC_TRACE_OUTPUT=hammered.raw.lz4" -ex 'break main' \
+            -ex "run hammer $threads 500" -ex "break *'SpinLock::SlowLock()'" \
+            -ex 'ignore 2 1000000000' -ex continue -ex 'info breakpoints' \
+            "$workloads/waits" >gdb.out 2>err
+        seen=$(sed -n '/SlowLock/{n;s/.*already hit \([0-9]*\) time.*/\1/p;}' gdb.out)
+        exits 0 info --json j hammered.raw.lz4 || return 1
+        waits=$(ruby -rjson -e 'puts JSON.parse(File.read("j"))["lock_waits"]')
+        echo "# $threads threads: $waits waits, gdb saw ${seen:=0}"
+        [ "$waits" -le "$seen" ] && [ $((5 * waits)) -ge $((4 * seen)) ] || return 1
+    done
+}
+
 # The program asks for an object of 256 MiB and frees it.
 system_memory() {
     TCMALLOC_AGGRESSIVE_DECOMMIT=1 record given.raw.lz4 "$workloads/waits" held 1 &&
@@ -251,6 +269,11 @@ check 'exit 3 for a stream that was cut' cut
 check 'of a stream that has not begun there is no table' not_begun
 check 'a full standard output is told' output_full
 check 'waits for the locks of the allocator' lock_waits
+if [ -n "${MALLOCTAPE_LONG:-}" ] && command -v gdb >/dev/null; then
+    check 'waits as gdb counts them' lock_waits_are_those_of_gdb
+elif [ -n "${MALLOCTAPE_LONG:-}" ]; then
+    skip_test 'waits as gdb counts them' 'there is no gdb'
+fi
 check 'memory from the system, and given back' system_memory
 check 'JSON: a path that is not UTF-8 is null' odd_path
 check 'JSON: pid is a number' pid_is_a_number
