@@ -472,9 +472,9 @@ tells_change_of_program() {
         grep -q 'takes 2000 % more in replays (95 % sure: 2000 to 2000 %); of the program' line &&
         grep -q "program's 100 s, that would be +5.0 to +52.0 %\." line
 }
-# The program had 400 MB and took 100 s; replays of its allocator have 300 MB and take 11 s more than
-# one without, those of the other 100 MB and 21 s; in one second of five the recorded allocator's
-# curve is 100 MB above the original's, apart from the distance that it keeps.
+# The program had 400 MB and took 100 s; replays of its allocator have 300 MB and take 11 s more
+# than one without, those of the other 100 MB and 21 s; in one second of five the recorded
+# allocator's curve is 100 MB above the original's, apart from the distance that it keeps.
 expects_known_memory() {
     local of_facts='"recorded_allocator": "glibc (2.36)", "recorded_settings": {"ROW": "a"},
         "original_user_seconds": 99, "original_system_seconds": 1,

@@ -150,7 +150,7 @@ fifo_never_read() {
     fresh
     mkfifo fifo
     # The program has ended long before: what it did is in the spool.
-    TCMALLOC_TRACE_READER_SECONDS=3 life_recorded fifo &&
+    TCMALLOC_TRACE_READER_SECONDS=1 life_recorded fifo &&
         one_line 'recording ended early: fifo: waited for its reader' &&
         joined && [ "$(objects raw.lz4 777)" = 20000 ]
 }
