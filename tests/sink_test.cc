@@ -19,6 +19,7 @@ namespace {
 
 std::string file;      /* what has been written */
 size_t file_limit = 0; /* so many bytes and no more; 0: any number */
+uint64_t now_ns;
 
 } // namespace
 
@@ -51,7 +52,7 @@ int os_file_wait_writable(int, uint64_t)
 
 uint64_t os_clock_ns(void)
 {
-    return 1;
+    return now_ns;
 }
 
 void os_sleep(uint64_t) {}
@@ -67,6 +68,7 @@ class Sink : public testing::Test {
     {
         file.clear();
         file_limit = 0;
+        now_ns = 1;
         ASSERT_EQ(sink_prepare(&sink_), 0);
         ASSERT_EQ(sink_open(&sink_, 1), 0);
     }
@@ -83,6 +85,7 @@ class Sink : public testing::Test {
                                    static_cast<size_t>(plain * static_cast<double>(part)));
             else
                 sink_commit(&sink_, part);
+            now_ns += part * ns_a_byte_;
             if (sink_wants_flush(&sink_)) sink_flush(&sink_);
             at += part;
         }
@@ -129,6 +132,7 @@ class Sink : public testing::Test {
     }
 
     sink sink_ = {};
+    uint64_t ns_a_byte_ = 1000;
     std::string wanted_;
     std::mt19937 random_{1};
 };
@@ -207,6 +211,27 @@ TEST_F(Sink, CompressesSoonAfterALittleNoise)
     const size_t before = file.size();
     write(shrinking(8 * kBlock, 40));
     EXPECT_LT(file.size() - before, 3 * kBlock);
+    expect_all();
+}
+
+/* What lz4 would halve, from threads that hand objects on: where it comes slowly, at once, slowly
+ * again, and as fast as what lz4 leaves little of. */
+TEST_F(Sink, StoresWhatComesFast)
+{
+    const size_t bytes = 3 * size_t{SINK_STORED_MAX};
+    const auto written = [&](uint64_t ns_a_byte, unsigned share) {
+        const size_t before = file.size();
+        const std::string some = shrinking(16 * kBlock, share);
+        ns_a_byte_ = ns_a_byte;
+        for (size_t at = 0; at < bytes; at += kBlock)
+            write(some.substr(at % some.size(), kBlock), sink_wants_packed(&sink_) ? 1.01 : 0);
+        return static_cast<double>(file.size() - before) / static_cast<double>(bytes);
+    };
+    EXPECT_LT(written(100, 2), 0.6);
+    EXPECT_GT(written(0, 2), 0.8);
+    EXPECT_LT(written(100, 2), 0.9) << "after the bytes that are stored without a try";
+    EXPECT_LT(written(100, 2), 0.6);
+    EXPECT_LT(written(0, 6), 0.4);
     expect_all();
 }
 

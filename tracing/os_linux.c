@@ -571,6 +571,11 @@ static int thread_main(void *argument)
     struct start start = *(struct start *)argument;
     close_files_except(start.kept);
     system_call(SYS_prctl, PR_SET_NAME, (long)"malloctape", 0, 0, 0, 0);
+    /* When it wakes, it waits until a processor is free or somebody's turn is over. (Among threads
+     * with real-time priorities it would wait for ever.) */
+    struct sched_param none = {0};
+    if (system_call(SYS_sched_getscheduler, 0, 0, 0, 0, 0, 0) == SCHED_OTHER)
+        system_call(SYS_sched_setscheduler, 0, SCHED_BATCH, (long)&none, 0, 0, 0);
     start.function(start.argument);
     atomic_store_release(start.done, 1);
     os_wake_all(start.done);

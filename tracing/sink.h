@@ -20,9 +20,12 @@
 #define SINK_RING_BYTES       (2560u * 1024)
 /* After a block that shrank by less than an eighth, or a sixteenth of what is packed, so many
  * bytes are not compressed: noise costs lz4 more than anything else. Twice as many each time it
- * is still noise: a program may begin so and go on otherwise. */
+ * is still noise: a program may begin so and go on otherwise. What comes faster than the rate (in
+ * bytes a microsecond) and is not packed has to shrink by two thirds: lz4 would take more of a
+ * processor than the program can spare. */
 #define SINK_SHRINKS          8u
 #define SINK_SHRINKS_PACKED   16u
+#define SINK_HURRIED_RATE     64u
 #define SINK_STORED_MIN       (64u * 1024)
 #define SINK_STORED_MAX       (4096u * 1024)
 /* Packing costs more than all else that the writer does. It pays if it takes a sixteenth from
@@ -52,6 +55,8 @@ struct sink {
     size_t end;
     uint8_t *block;
     void *lz4;
+    uint64_t tried_ns; /* when lz4 was tried last, and what bytes_in was then */
+    uint64_t tried_bytes;
     size_t stored_span; /* after the next block that hardly shrinks */
     size_t stored_left; /* bytes that are written as they are, because the latest hardly shrank */
     bool packs;         /* what is committed from now on is to be packed, if it is not stored */
