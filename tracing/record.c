@@ -244,6 +244,12 @@ static void lose_event(struct malloctape_lane *lane)
     malloctape_out_of_memory();
 }
 
+/* Perhaps after a pause. A front end that knows caches does it itself. */
+static void return_to_fast_path(struct malloctape_lane *lane)
+{
+    if (malloctape_front_end.opaque && !lane->units.limit) slot_enable_fast_path(lane);
+}
+
 void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, const void *object,
                           bool taken)
 {
@@ -258,8 +264,7 @@ void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, cons
         if (has_no_name(&allocation)) return lose_event(lane);
         units_allocation(&lane->units, kind, size, alignment, &allocation);
     }
-    /* Perhaps after a pause. A front end that knows caches does it itself. */
-    if (malloctape_front_end.opaque && lane && !lane->units.limit) slot_enable_fast_path(lane);
+    if (lane) return_to_fast_path(lane);
 }
 
 /* Nothing is to be said of the place: the lane has had it since the object came into the cache. */
@@ -292,6 +297,7 @@ void malloctape_freeing(unsigned kind, const void *address, uint64_t size, uint6
     struct units_object object = object_at(lane, address);
     take_over(lane, &object, address);
     units_free(&lane->units, kind, &object, size, alignment);
+    return_to_fast_path(lane);
 }
 
 bool malloctape_foreign_freeing(unsigned kind, const void *address, bool sized, uint64_t size)

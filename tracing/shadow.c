@@ -7,7 +7,7 @@
 
 #define REGION_BYTES   (SHADOW_REGION_PAGES * sizeof(struct shadow_page))
 /* So many places get their owners at a time, and their blocks a page of classes. */
-#define PIECE_PLACES   ((uint32_t)1 << 18)
+#define PIECE_PLACES   ((uint32_t)1 << 21)
 #define PIECES_MAX     ((uint32_t)(RAW_PLACE_LIMIT / PIECE_PLACES))
 #define OWNERS_BYTES   (PIECE_PLACES * sizeof(uint16_t))
 #define CLASSES_BYTES  ((size_t)(PIECE_PLACES / RAW_PLACE_BLOCK))
@@ -345,7 +345,7 @@ static bool open_granules(struct shadow_page *page, bool odd)
 
 bool shadow_open_granule(const void *object)
 {
-    if (!shadow_cover((uintptr_t)object, 1)) return false;
+    if (!shadow_covers(object) && !shadow_cover((uintptr_t)object, 1)) return false;
     if (state() == SHADOW_OFF) return false;
     lock();
     bool opened =
