@@ -52,7 +52,7 @@ static void take_number(struct verify *verify, struct verify_lane *lane,
     structure->floor = lane->floor;
     verify->counts.numbers++;
     structure->due++;
-    verify_lane_take(&verify->raw, lane);
+    verify_lane_take(lane);
     wake(verify, structure);
 }
 

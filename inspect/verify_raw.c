@@ -41,21 +41,6 @@ struct verify_lane *verify_raw_lane(struct verify_raw *raw, uint32_t number)
 
 /* ---- blocks ---- */
 
-static struct verify_block *block_new(struct verify_raw *raw, uint32_t room)
-{
-    struct verify_block *block = raw->unused;
-    if (block != NULL && block->room >= room) {
-        raw->unused = block->next;
-    } else {
-        block = malloc(sizeof *block + room * sizeof *block->records);
-        if (block == NULL) return NULL;
-        block->room = room;
-    }
-    block->next = NULL;
-    block->taken = block->count = 0;
-    return block;
-}
-
 static void block_append(struct verify_lane *lane, struct verify_block *block)
 {
     if (lane->first == NULL)
@@ -65,13 +50,12 @@ static void block_append(struct verify_lane *lane, struct verify_block *block)
     lane->last = block;
 }
 
-void verify_lane_take(struct verify_raw *raw, struct verify_lane *lane)
+void verify_lane_take(struct verify_lane *lane)
 {
     struct verify_block *block = lane->first;
     if (++block->taken < block->count) return;
     lane->first = block->next;
-    block->next = raw->unused;
-    raw->unused = block;
+    free(block);
 }
 
 /* ---- reading ---- */
@@ -104,16 +88,16 @@ static struct verify_lane *take_records(struct verify_raw *raw, const struct raw
 {
     struct raw_decoder *decoder = raw_source_lane(&raw->source, chunk->lane);
     struct verify_lane *lane = verify_raw_lane(raw, chunk->lane);
-    struct verify_block *block = block_new(raw, chunk->units);
+    struct verify_block *block = malloc(sizeof *block + chunk->units * sizeof *block->records);
     uint32_t count;
     if (decoder == NULL || lane == NULL || block == NULL) {
         free(block);
         no_memory(raw);
         return NULL;
     }
-    block->offset = chunk->offset;
-    block->first_record = decoder->records;
-    block->window = (uint32_t)raw->ticks_count;
+    *block = (struct verify_block){.offset = chunk->offset,
+                                   .first_record = decoder->records,
+                                   .window = (uint32_t)raw->ticks_count};
     raw_decoder_open(decoder, chunk);
     while ((count = raw_decoder_next(decoder, block->records + block->count,
                                      chunk->units - block->count)) > 0)
@@ -228,7 +212,6 @@ void verify_raw_close(struct verify_raw *raw)
         free(raw->lanes[i]->losses);
         free(raw->lanes[i]);
     }
-    blocks_free(raw->unused);
     free(raw->lanes);
     free(raw->ticks);
     raw_source_close(&raw->source);

@@ -24,7 +24,7 @@ struct verify_block {
     uint64_t offset;       /* of its chunk in the stream, or of its slot in the spool */
     uint64_t first_record; /* of the lane */
     uint32_t window;       /* ticks before it */
-    uint32_t taken, count, room;
+    uint32_t taken, count;
     struct record records[];
 };
 
@@ -72,7 +72,6 @@ struct verify_raw {
     size_t ticks_count, ticks_room;
     bool lost;  /* a loss of events has been read */
     bool ended; /* nothing more can be read */
-    struct verify_block *unused;
     struct error error;
 };
 
@@ -104,8 +103,8 @@ static inline bool verify_lane_has_lost(const struct verify_lane *lane, uint64_t
 }
 uint64_t verify_lane_last_recorded(const struct verify_lane *lane, uint64_t count);
 
-/* Takes the record that verify_lane_head() shows; it stays readable until the next read. */
-void verify_lane_take(struct verify_raw *raw, struct verify_lane *lane);
+/* Takes the record that verify_lane_head() shows, which is gone then. */
+void verify_lane_take(struct verify_lane *lane);
 
 /* The lowest number of the structure, from `from` on, among the records that wait in lanes;
  * UINT64_MAX: none. Looks through all of them: for rare cases. */

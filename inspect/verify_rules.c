@@ -203,7 +203,7 @@ static bool check_record(struct verify *verify, struct verify_lane *lane,
     verify->counts.calls += is_call;
     if (record->number == RAW_LOST) lane->allocations += record->operand;
     if (is_call || record->number == RAW_THREAD_CACHE_DELETED) lane->calls++;
-    verify_lane_take(&verify->raw, lane);
+    verify_lane_take(lane);
     return verify_numbers_follow(verify, lane);
 }
 
