@@ -85,6 +85,35 @@ int main()
         operator delete(memalign(0, 24), std::align_val_t{0});
 }
 CODE
+# Threads that all live at once, and free what another one made.
+cat >at_once.c <<'CODE'
+#include <pthread.h>
+#include <stdlib.h>
+static pthread_barrier_t all;
+static int threads;
+static void *objects[10000];
+static void *run(void *own)
+{
+    void **object = own;
+    *object = malloc(777);
+    pthread_barrier_wait(&all);
+    free(objects[(object - objects + 1) % threads]);
+    return NULL;
+}
+int main(int count, char **words)
+{
+    static pthread_t thread[10000];
+    pthread_attr_t small;
+    threads = atoi(words[count - 1]);
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 65536);
+    pthread_barrier_init(&all, NULL, threads);
+    for (int i = 0; i < threads; i++)
+        if (pthread_create(&thread[i], &small, run, &objects[i])) abort();
+    for (int i = 0; i < threads; i++) pthread_join(thread[i], NULL);
+    return 0;
+}
+CODE
 # A plugin whose malloc is the C library's (RTLD_DEEPBIND), or the program's; and one that has its
 # own and is bound to it (-Bsymbolic).
 cat >plugin.c <<'CODE'
@@ -126,7 +155,8 @@ compiled() {
         $cc -fno-builtin -o last old.c -Wl,--no-as-needed -lc "$library" &&
         $cc -shared -fPIC -fno-builtin -o plugin.so plugin.c &&
         $cc -shared -fPIC -fno-builtin -Wl,-Bsymbolic -o own.so own.c &&
-        $cc -fno-builtin -o loads loads.c -ldl
+        $cc -fno-builtin -o loads loads.c -ldl &&
+        $cc -fno-builtin -pthread -o at_once at_once.c
 }
 
 # through PRELOADED COMMAND... - recorded, and in order.
@@ -200,6 +230,24 @@ symbolic() {
         [ "$(objects raw.lz4 777)" = 1 ]
 }
 
+at_once() {
+    through "$library" ./at_once "$1" && [ "$(objects raw.lz4 777)" = "$1" ] &&
+        [ "$("$malloctape" dump raw.lz4 | grep -c ' thread_begin ')" = $(($1 + 1)) ]
+}
+
+hands_on() {
+    through "$library" "$workloads/handoff" 16 "$1" "$scratch/log"
+}
+
+# together PRELOADED... - with another interposer, in either order.
+together() {
+    local one
+    for one; do
+        through "$one" ./calls && [ "$(kinds new | cut -d ' ' -f 1)" -ge 1000 ] &&
+            [ "$(objects raw.lz4 777)" = 100 ] || return 1
+    done
+}
+
 own_malloc() {
     exit_status "$malloctape" record --allocator=program -o own.lz4 -- "$workloads/own_malloc" 0 \
         >out 2>err
@@ -213,7 +261,7 @@ recorded_by_command() {
         grep -q 'it is tcmalloc or program' err
 }
 
-plan 18
+plan 22
 check 'programs and libraries' compiled
 check 'the C library' named '' 'glibc '
 check "malloctape's plain tcmalloc" named "$plain_library" 'gperftools '
@@ -236,4 +284,13 @@ check 'a plugin' plugin
 check 'a plugin that is loaded with RTLD_DEEPBIND' deep
 check 'a plugin with a malloc of its own' symbolic
 check 'a program with a malloc of its own' own_malloc
+check 'many threads at once' at_once "$(size 300 5000)"
+check 'objects that all threads hand to all' hands_on "$(size 1000 1650000)"
+for other in libeatmydata.so.1 faketime/libfaketimeMT.so.1; do
+    if file=$(ls "/usr/lib/x86_64-linux-gnu/$other" 2>/dev/null); then
+        check "${other##*/}, before and behind" together "$library:$file" "$file:$library"
+    else
+        skip_test "${other##*/}, before and behind" 'it is not installed'
+    fi
+done
 check 'malloctape record --allocator' recorded_by_command

@@ -2,7 +2,7 @@
  * them, and other threads would wait while it walks through all free chunks.
  *
  * The numbers stand in two variables of the C library that have no public names. They are found by
- * what only they have (glibc 2.26 to 2.41); else nothing is known.
+ * what only they have (tried with glibc 2.36); else nothing is known.
  *
  * Threads   one. */
 #ifndef MALLOCTAPE_GLIBC_HEAP_H
