@@ -39,10 +39,13 @@ def predict_cpu_decided?(one, other)
   difference.sure? && (one.cpu - other.cpu).abs > 0.01 * [one.cpu, other.cpu].min
 end
 
-# Those of replays which `compare` would not call equal.
-def predict_cpu_said?(one, other)
+# Those of replays which `compare` would not call equal, of a program that used `seconds`: they
+# are told apart where that would show in the program (compare_cpu_least()).
+def predict_cpu_said?(one, other, seconds)
   difference = predict_cpu_difference(one, other, 1.96)
-  difference.sure? && difference.median.abs > 0.05 * [one.cpu, other.cpu].min
+  surely = 0.02 * seconds / 0.35
+  (difference.least > surely || difference.most < -surely) &&
+    difference.median.abs > 0.05 * [one.cpu, other.cpu].min
 end
 
 # What is compared: the value, and whether two can be told apart.
@@ -106,7 +109,7 @@ class PredictScore
   def pair(result, one, other)
     real = result.real.values_at(one, other)
     predicted = result.predicted.fetch(@way).values_at(one, other)
-    said = predict_cpu_said?(*predicted)
+    said = predict_cpu_said?(*predicted, result.original['cpu_seconds'] || 0)
     PredictPair.new(difference_of(real), difference_of(predicted), @measure[:decided].call(*real),
                     said)
   end

@@ -178,6 +178,11 @@ void compare_cpu_range(double cpu_seconds, double *least, double *most)
     *most = *most * (*most < 0 ? CPU_TIMES_LEAST : CPU_TIMES_MOST) + noise;
 }
 
+double compare_cpu_least(double cpu_seconds)
+{
+    return CPU_NOISE * cpu_seconds / CPU_TIMES_LEAST;
+}
+
 /* By the interval that holds the difference of the replays with 95 %. */
 static void expect_cpu(struct compare_expected *expected, const struct compare_row *row,
                        const struct compare_row *recorded, double cpu_seconds)
@@ -190,7 +195,7 @@ static void expect_cpu(struct compare_expected *expected, const struct compare_r
     own.count = compare_values_of(cpu, row->reports, values, rounds);
     before.count = compare_values_of(cpu, recorded->reports, values + rounds, rounds);
     const struct rank_difference of =
-        rank_difference_of(&own, &before, &(struct rank_threshold){0, 0});
+        rank_difference_of(&own, &before, &(struct rank_threshold){0, 0, 0});
     free(values);
     double least = of.least, most = of.most;
     compare_cpu_range(cpu_seconds, &least, &most);

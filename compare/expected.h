@@ -52,6 +52,9 @@ double compare_curves_distance(const double *seconds, const double *one, const d
  * where that of replays differs by `least` to `most`. */
 void compare_cpu_range(double cpu_seconds, double *least, double *most);
 
+/* Replays that differ by less give a range with 0 in it. */
+double compare_cpu_least(double cpu_seconds);
+
 /* Whether a range says neither that a program takes longer nor that it takes less. */
 static inline bool compare_is_tie(double least, double most)
 {

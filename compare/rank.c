@@ -38,8 +38,9 @@ struct rank_difference rank_difference_of(const struct rank_candidate *one,
     free(all);
     double least_that_counts =
         fmax(threshold->absolute, threshold->relative * fmin(median_of(one), median_of(other)));
-    difference.counts = fabs(difference.median) > least_that_counts &&
-                        (difference.least > 0 || difference.most < 0);
+    difference.counts =
+        fabs(difference.median) > least_that_counts &&
+        (difference.least > threshold->surely || difference.most < -threshold->surely);
     return difference;
 }
 

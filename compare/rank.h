@@ -7,7 +7,7 @@
  * of them (Mann and Whitney). Of five rounds k is 3. So a disturbed round hardly moves the
  * difference, and at worst makes the two equal.
  *
- *   worse     the difference is above the threshold, and the whole interval above 0
+ *   worse     the difference is above the threshold, and the whole interval above `surely`
  *   equal     neither is worse
  *   rank 1    those that are worse than none; of the others again those that are worse than none
  *             of the others; ... */
@@ -35,6 +35,7 @@ struct rank_candidate {
 struct rank_threshold {
     double absolute;
     double relative; /* of the lesser median */
+    double surely;   /* what the whole interval must be above */
 };
 
 /* One less the other. */

@@ -454,7 +454,8 @@ static void print_notes(const struct compare *compare, FILE *to)
     if (compare->options.rounds > 1)
         print_note(to, "Medians of %u replays each, in turns.%s", compare->options.rounds,
                    compare->few_calls ? ""
-                                      : " =: equal: closer than 1 MiB, 1 % (CPU: 5 %), or the "
+                                      : " =: equal: closer than 1 MiB, 1 % (CPU: 5 %, or what "
+                                        "would show in the program), or the "
                                         "replays differ among themselves.");
     else
         print_note(to, "One replay each.");

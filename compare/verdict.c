@@ -10,15 +10,24 @@
 #define MIB (1024.0 * 1024)
 
 /* What each measure is of, and which differences of it count. Time: replays of a trace differ by
- * some per cent from one comparison to the next, and what an allocator takes is a small part of a
- * program's time. */
+ * some per cent from one comparison to the next. */
 static const struct {
     const char *key, *number;
     struct rank_threshold threshold;
 } measures[COMPARE_MEASURES] = {
-    [COMPARE_MEMORY] = {"memory", "peak_net_rss_bytes", {MIB, 0.01}},
-    [COMPARE_TIME] = {"time", "cpu_seconds", {0, 0.05}},
+    [COMPARE_MEMORY] = {"memory", "peak_net_rss_bytes", {MIB, 0.01, 0}},
+    [COMPARE_TIME] = {"time", "cpu_seconds", {0, 0.05, 0}},
 };
+
+/* Of time, where the program's is known, only what would show in it. */
+static struct rank_threshold threshold_of(const struct compare *compare,
+                                          enum compare_measure measure)
+{
+    struct rank_threshold threshold = measures[measure].threshold;
+    if (measure == COMPARE_TIME && compare->original.allocator_seconds >= 0)
+        threshold.surely = compare_cpu_least(compare->original.cpu_seconds);
+    return threshold;
+}
 
 /* ---- ranks ---- */
 
@@ -98,11 +107,12 @@ static struct compare_verdict lead_over(const struct compare *compare, size_t of
                                         enum compare_measure measure,
                                         const struct rank_candidate *candidates)
 {
+    const struct rank_threshold threshold = threshold_of(compare, measure);
     struct compare_verdict over = {.next = NULL};
     for (size_t i = 0; i < compare->rows_count; i++) {
         if (candidates[i].rank != 1) continue;
         struct rank_difference lead =
-            rank_difference_of(&candidates[of], &candidates[i], &measures[measure].threshold);
+            rank_difference_of(&candidates[of], &candidates[i], &threshold);
         if (!lead.counts || (over.next != NULL && lead.median <= over.lead.median)) continue;
         over.next = &compare->rows[of];
         over.before = &compare->rows[i];
@@ -132,11 +142,12 @@ static void lead_find(struct compare *compare, enum compare_measure measure,
 
 static bool judge(struct compare *compare, enum compare_measure measure)
 {
+    const struct rank_threshold threshold = threshold_of(compare, measure);
     struct candidates candidates = {0};
     struct compare_verdict *verdict = &compare->verdicts[measure];
     verdict->order = calloc(compare->rows_count + 1, sizeof(void *));
     bool good = verdict->order != NULL && candidates_take(&candidates, compare, measure);
-    if (good) rank_all(candidates.of_row, compare->rows_count, &measures[measure].threshold);
+    if (good) rank_all(candidates.of_row, compare->rows_count, &threshold);
     for (size_t i = 0; good && i < compare->rows_count; i++) {
         compare->rows[i].rank[measure] = candidates.of_row[i].rank;
         compare->rows[i].rank_shared[measure] = candidates.of_row[i].shared;
@@ -205,11 +216,8 @@ static void add_program_lead(FILE *to, const struct compare *compare)
         compare->options.rounds < RANK_VALUES_MIN)
         return;
     compare_cpu_range(all, &least, &most);
-    if (compare_is_tie(least, most))
-        fprintf(to, "; of the program's %.3g s, no difference is to be expected", all);
-    else
-        fprintf(to, "; of the program's %.3g s, that would be %+.1f to %+.1f %%", all,
-                100 * least / all, 100 * most / all);
+    fprintf(to, "; of the program's %.3g s, that would be %+.1f to %+.1f %%", all,
+            100 * least / all, 100 * most / all);
 }
 
 static void add_lead(FILE *to, const struct compare *compare, enum compare_measure measure)

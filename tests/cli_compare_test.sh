@@ -18,7 +18,7 @@ for file in /usr/share/javascript/chart.js/chart.min.js \
     [ ! -e "$file" ] || chartjs=$file
 done
 
-plan 57
+plan 58
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR"
@@ -509,6 +509,16 @@ expects_known_memory() {
         j["original"]["allocator_seconds"] == 100 &&
         j["allocators"][0]["expected"]["peak_rss_bytes"].nil?'
 }
+# Of 1000 s of it, 20 s of replays would not show.
+knows_what_would_not_show() {
+    local of_facts='"recorded_allocator": "glibc (2.36)", "recorded_settings": {"ROW": "a"},
+        "original_user_seconds": 999, "original_system_seconds": 1'
+    of_facts=${of_facts//$'\n'/}
+    reports a 300/1 300/1 300/1 300/1 300/1
+    reports b 100/21 100/21 100/21 100/21 100/21
+    judged a b && has_order 2 '1=:a 1=:b' && prints '^glibc  *1=  *none (+-70\.0)  *21\.000' &&
+        prints 'time all are equal\.'
+}
 # Several that come next are named together, with the least lead over one of them.
 names_all_that_come_next() {
     reports a 300/1 300/1 300/1 300/1 300/1
@@ -662,6 +672,7 @@ fi
 check 'all tables by one measure' sorts_by_one
 check 'the change to expect of the program' tells_change_of_program
 check 'the memory to expect, of known curves' expects_known_memory
+check 'a change that would not show in the program' knows_what_would_not_show
 check 'several that come next are named' names_all_that_come_next
 check 'few runs are not sure' few_runs_are_unsure
 check 'fewer than 10 000 calls are not ranked' ranks_no_short_trace
