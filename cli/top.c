@@ -145,6 +145,15 @@ static void print_memory(const struct top *top)
            (double)now->recorder_bytes / MIB);
 }
 
+static void print_glibc(const struct watch_glibc *glibc)
+{
+    if (glibc->arenas == 0) return;
+    printf("glibc    %" PRIu64 " arenas of %.1f MiB, %" PRIu64 " mapped chunks of %.1f MiB; "
+           "thresholds: mmap %" PRIu64 ", trim %" PRIu64 "\n",
+           glibc->arenas, (double)glibc->arena_bytes / MIB, glibc->mapped_chunks,
+           (double)glibc->mapped_bytes / MIB, glibc->mmap_threshold, glibc->trim_threshold);
+}
+
 static void print_sizes(const struct top *top)
 {
     uint64_t sizes[HISTOGRAM_BUCKETS], most, all = 0;
@@ -198,6 +207,7 @@ static int run(int count, char **words)
         print_calls(&top);
         print_paths(&top);
         print_memory(&top);
+        print_glibc(&top.now.glibc);
         print_sizes(&top);
         fflush(stdout);
     }

@@ -725,7 +725,7 @@ extern "C" const struct malloctape_front_end malloctape_front_end = {
     heap_bytes,        cover_heap,
     divert_again,      tell_cache,
     class_bytes,       class_of_size,
-    live_bytes,        {sizeof(MallocExtension), sizeof(TCMallocImplementation)}};
+    NULL, live_bytes,        {sizeof(MallocExtension), sizeof(TCMallocImplementation)}};
 
 extern "C" void malloctape_heap_grown(const void *start, unsigned long bytes)
 {

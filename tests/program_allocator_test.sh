@@ -261,7 +261,68 @@ recorded_by_command() {
         grep -q 'it is tcmalloc or program' err
 }
 
-plan 22
+# Eight arenas. Freeing mapped chunks of 1 and 4 MiB moves the thresholds, one of 33 MiB does not:
+# that is more than they may become (mallopt(3)). Says what malloc_info() and mallinfo2() say.
+cat >arenas.c <<'CODE'
+#include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static pthread_barrier_t made;
+static void *make(void *end)
+{
+    void *object = malloc(1000);
+    pthread_barrier_wait(&made);
+    pause();
+    free(object);
+    return end;
+}
+int main(void)
+{
+    pthread_t thread;
+    size_t bytes = 0, arenas = 0;
+    char *text, go[2];
+    pthread_barrier_init(&made, NULL, 8);
+    for (int i = 0; i < 7; i++)
+        pthread_create(&thread, NULL, make, NULL);
+    pthread_barrier_wait(&made);
+    static void *volatile kept;
+    kept = malloc(3 << 20);
+    size_t sizes[] = {1 << 20, 4 << 20, 33 << 20};
+    for (int i = 0; i < 3; i++) {
+        void *volatile object = malloc(sizes[i]);
+        free(object);
+    }
+    kept = malloc(40 << 20);
+    FILE *info = open_memstream(&text, &bytes);
+    malloc_info(0, info);
+    fflush(info);
+    for (char *at = text; (at = strstr(at, "<heap nr=")); at++)
+        arenas++;
+    struct mallinfo2 now = mallinfo2();
+    printf("glibc    %zu arenas of %.1f MiB, %zu mapped chunks of %.1f MiB; "
+           "thresholds: mmap %d, trim %d\n", arenas, now.arena / 1048576.0, now.hblks,
+           now.hblkhd / 1048576.0, (4 << 20) + 4096, 2 * ((4 << 20) + 4096));
+    fflush(stdout);
+    return read(0, go, 1) != 1;
+}
+CODE
+glibc_is_watched() {
+    local process
+    $cc -O0 -pthread -o arenas arenas.c 2>err && mkfifo go || return 1
+    exec 8<>go
+    TCMALLOC_TRACE_CONTROL=1 TCMALLOC_TRACE_OUTPUT=arenas.lz4 LD_PRELOAD=$library ./arenas \
+        <&8 >wanted 2>err &
+    process=$!
+    while kill -0 "$process" && [ ! -s wanted ]; do sleep 0.01; done
+    timeout 60 "$malloctape" top --count 1 "$process" >out 2>>err
+    echo >&8
+    wait "$process" && grep '^glibc ' out | cmp - wanted
+}
+
+plan 23
 check 'programs and libraries' compiled
 check 'the C library' named '' 'glibc '
 check "malloctape's plain tcmalloc" named "$plain_library" 'gperftools '
@@ -273,6 +334,11 @@ for other in jemalloc.so.2:jemalloc mimalloc.so.2:mimalloc tcmalloc_minimal.so.4
     fi
 done
 counted_untraced || true
+if [ "$(getconf GNU_LIBC_VERSION)" \> 'glibc 2.34' ]; then
+    check "arenas, mapped chunks and thresholds of glibc's heap" glibc_is_watched
+else
+    skip_test "arenas, mapped chunks and thresholds of glibc's heap" 'an older glibc'
+fi
 check 'an interposer behind' behind
 check "the C library's other names" old_names
 check 'an interposer that is made of these' over_libc

@@ -46,6 +46,7 @@
 #include "hooks.h"
 #include "shadow.h"
 #include "units.h"
+#include "watch.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -257,7 +258,8 @@ struct malloctape_front_end {
     void (*tell_cache)(const void *cache);        /* malloctape_cached() for each class */
     uint64_t (*class_bytes)(unsigned size_class); /* of its objects */
     uint32_t (*class_of_size)(
-        uint64_t size);           /* 0: pages of their own; classes are multiples of 8 */
+        uint64_t size); /* 0: pages of their own; classes are multiples of 8 */
+    void (*look_at_glibc)(struct watch_glibc *glibc); /* if it is glibc's; else NULL */
     uint64_t (*live_bytes)(void); /* what the program has; NULL: nobody knows; may take locks */
     uint64_t own_bytes[4]; /* objects that the library makes when it is loaded, unrecorded; 0 at the
                               end */

@@ -21,13 +21,21 @@
 
 enum watch_path { WATCH_CACHE, WATCH_CENTRAL, WATCH_PAGE_HEAP, WATCH_PATHS };
 
+/* Of glibc's allocator, as it is now. */
+struct watch_glibc {
+    uint64_t arenas, arena_bytes; /* 0: unknown */
+    uint64_t mapped_chunks, mapped_bytes;
+    uint64_t mmap_threshold, trim_threshold;
+};
+
 struct watch_counts {
     char ok[8];                                      /* "ok\n" */
     uint64_t bytes;                                  /* of all this */
     uint64_t opaque;                                 /* 1: paths and waits are not known */
     uint64_t heap_bytes, live_bytes, recorder_bytes; /* now; 0: unknown */
-    uint64_t events;                                 /* all that were recorded */
-    uint64_t calls[CALL_KINDS];                      /* of those that were counted */
+    struct watch_glibc glibc;
+    uint64_t events;            /* all that were recorded */
+    uint64_t calls[CALL_KINDS]; /* of those that were counted */
     uint64_t paths[WATCH_PATHS];
     uint64_t waits, waited_ns;
     uint64_t sizes[HISTOGRAM_BUCKETS]; /* of objects that were made */

@@ -5,6 +5,7 @@
 #include "glibc_heap.h"
 #include "linked.h"
 #include "next.h"
+#include "tracing/watch.h"
 
 #include <limits.h>
 #include <link.h>
@@ -127,6 +128,12 @@ void allocator_look(void)
 uint64_t allocator_heap_bytes(void)
 {
     return asked.libc_version ? glibc_heap_bytes(next_library()) : atomic_load_relaxed(&heap_bytes);
+}
+
+void allocator_look_at_glibc(struct watch_glibc *glibc)
+{
+    *glibc = (struct watch_glibc){0};
+    if (asked.libc_version) glibc_heap_look(next_library(), asked.libc_version(), glibc);
 }
 
 /* glibc has 8 bytes of its own in front of each object. */

@@ -4,8 +4,11 @@
 
 #include <stdint.h>
 
+struct watch_glibc;
+
 /* Asks it. Outside of its functions, in a thread of the program. */
 void allocator_look(void);
+void allocator_look_at_glibc(struct watch_glibc *glibc);
 
 /* What it said then: its name and version, and the file that has it. Empty: there is none. */
 extern char allocator_name[];

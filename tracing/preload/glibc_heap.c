@@ -1,10 +1,12 @@
 #include "glibc_heap.h"
 
 #include "common/atomic.h"
+#include "tracing/watch.h"
 
 #include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #define PAGE_BYTES 4096
 #define ARENAS_MAX 65536
@@ -20,7 +22,8 @@ enum {
     ARENA_WORDS
 };
 
-/* Of struct malloc_par, from `mmapped_mem` on. */
+/* Of struct malloc_par, from `mmapped_mem` on; and before that, since 2.35. */
+enum { TRIM_THRESHOLD = -10, MMAP_THRESHOLD = -8, MAPPED_CHUNKS = -3 /* the upper half */ };
 enum { MAPPED_BYTES, MOST_MAPPED_BYTES, HEAP_START, CACHE_BINS, CACHE_BYTES, PARAMETER_WORDS };
 
 static const uintptr_t *main_arena, *parameters;
@@ -65,16 +68,37 @@ static void find(const struct link_map *libc)
                          part[i].p_memsz / sizeof(uintptr_t) - 1);
 }
 
+/* False: nothing is known. */
+static bool add_arenas(struct watch_glibc *glibc)
+{
+    const uintptr_t *arena = main_arena;
+    if (!arena) return false;
+    while (glibc->arenas < ARENAS_MAX) {
+        glibc->arenas++;
+        glibc->arena_bytes += atomic_load_relaxed(&arena[SYSTEM_BYTES]);
+        arena = (const uintptr_t *)atomic_load_acquire(&arena[NEXT]) + ARENA_TOP;
+        if (arena == main_arena) return true;
+    }
+    return false;
+}
+
 uint64_t glibc_heap_bytes(const struct link_map *libc)
 {
+    struct watch_glibc glibc = {0};
     if (!main_arena) find(libc);
-    const uintptr_t *arena = main_arena;
-    if (!arena) return 0;
-    uint64_t bytes = atomic_load_relaxed(&parameters[MAPPED_BYTES]);
-    for (unsigned i = 0; i < ARENAS_MAX; i++) {
-        bytes += atomic_load_relaxed(&arena[SYSTEM_BYTES]);
-        arena = (const uintptr_t *)atomic_load_acquire(&arena[NEXT]) + ARENA_TOP;
-        if (arena == main_arena) return bytes;
-    }
-    return 0;
+    return add_arenas(&glibc) ? glibc.arena_bytes + atomic_load_relaxed(&parameters[MAPPED_BYTES])
+                              : 0;
+}
+
+void glibc_heap_look(const struct link_map *libc, const char *version, struct watch_glibc *glibc)
+{
+    struct watch_glibc arenas = {0};
+    bool fits = strncmp(version, "2.3", 3) == 0 ? version[3] >= '5' : version[2] >= '4';
+    if (!main_arena) find(libc);
+    if (!fits || !add_arenas(&arenas)) return;
+    *glibc = arenas;
+    glibc->mapped_chunks = atomic_load_relaxed(&parameters[MAPPED_CHUNKS]) >> 32;
+    glibc->mapped_bytes = atomic_load_relaxed(&parameters[MAPPED_BYTES]);
+    glibc->trim_threshold = atomic_load_relaxed(&parameters[TRIM_THRESHOLD]);
+    glibc->mmap_threshold = atomic_load_relaxed(&parameters[MMAP_THRESHOLD]);
 }

@@ -402,5 +402,6 @@ const struct malloctape_front_end malloctape_front_end = {
     .divert = divert,
     .rounding = allocator_rounding,
     .look = allocator_look,
+    .look_at_glibc = allocator_look_at_glibc,
     .path = allocator_path,
 };
