@@ -34,7 +34,7 @@ static void info_times(const struct info *info, numbers_use *use, void *of)
     const bool usage = original->has_usage;
     const double peak = number_known((double)original->peak_rss_bytes);
     const struct number numbers[] = {
-        {"duration_ns", "duration", UNIT_NS, (double)info->duration_ns, ""},
+        {"duration_ns", "duration", UNIT_NS, number_known((double)info->duration_ns), ""},
         {"user_ns", "processor time", UNIT_NS, usage ? (double)original->user_ns : -1, " user"},
         {"system_ns", "", UNIT_NS, usage ? (double)original->system_ns : -1, " system"},
         {"peak_rss_bytes", "peak RSS", UNIT_BYTES, peak, ""},
