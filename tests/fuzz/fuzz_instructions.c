@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/input.h"
+#include "common/pages.h"
 #include "postprocess/instruction_reader.h"
 #include "replay/run.h"
 #include "tests/fuzz/fuzz_input.h"
@@ -59,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (!input_open_fd(&input, fuzz_file(0, stream, bytes))) abort();
     bool opened = instruction_reader_open(&reader, &input);
     if (opened) run_stream(&options, &reader, &report);
-    series_close(&report.series);
+    pages_unmap(report.series.rows, SERIES_ROWS_MAX * sizeof *report.series.rows);
     instruction_reader_close(&reader);
     input_close(&input);
     if (opened) read_registers(stream, bytes, report.status);
