@@ -176,19 +176,22 @@ reader_is_slow() {
     return 1
 }
 
+# As above.
 events_are_lost() {
     fresh
     as_untraced raw.lz4 || return 1
-    local wanted
+    local wanted events lost
     wanted=$(number events raw.lz4)
-    fresh
-    TCMALLOC_TRACE_ON_OVERLOAD=lose TMPDIR=$scratch/small as_untraced \
-        "$late_reader" &&
-        [ -z "$(ls small)" ] || return 1
-    local events lost
-    events=$(number events raw.lz4)
-    lost=$(number lost_events raw.lz4)
-    echo "# $events events of $wanted, $lost lost"
+    for _ in 1 2 3 4 5; do
+        fresh
+        TCMALLOC_TRACE_ON_OVERLOAD=lose TMPDIR=$scratch/small as_untraced \
+            "$late_reader" &&
+            [ -z "$(ls small)" ] || return 1
+        events=$(number events raw.lz4)
+        lost=$(number lost_events raw.lz4)
+        echo "# $events events of $wanted, $lost lost"
+        if [ "$lost" -gt 1000 ]; then break; fi
+    done
     [ "$lost" -gt 1000 ] && [ $((events + lost)) = "$wanted" ] &&
         one_line ".*: $events events, .* lost $lost" &&
         replays raw.lz4
