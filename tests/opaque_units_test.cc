@@ -38,7 +38,7 @@ class Lane {
         const pack_source source = {nullptr, nullptr, [](size_t bytes) { return calloc(1, bytes); },
                                     [](void *memory, size_t) { free(memory); }, true};
         packer_init(&packer_, &source);
-        raw_packed_entries(unpack_, true);
+        raw_packed_entries(unpack_);
         raw_decoder_init(&decoder_, kLane, features_);
         lane = static_cast<units_lane *>(aligned_alloc(128, sizeof *lane));
         memset(lane, 0, sizeof *lane);

@@ -111,7 +111,7 @@ class Lane {
                                     [](size_t bytes) { return calloc(1, bytes); },
                                     [](void *memory, size_t) { free(memory); }, false};
         packer_init(&packer_, &source);
-        raw_packed_entries(unpack_, false);
+        raw_packed_entries(unpack_);
         raw_decoder_init(&unpacked_, number, features);
 
         lane = static_cast<struct units_lane *>(aligned_alloc(128, sizeof *lane));

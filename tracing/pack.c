@@ -13,10 +13,10 @@
 
 /* --- units as bytes --- */
 
-static void make_codes(uint8_t *codes, bool opaque)
+static void make_codes(uint8_t *codes)
 {
     uint32_t entries[RAW_PACKED_ENTRIES];
-    raw_packed_entries(entries, opaque);
+    raw_packed_entries(entries);
     memset(codes, PACK_NO_CODE, PACK_CODES);
     for (unsigned code = 0; code < RAW_PACKED_PAGE; code++)
         codes[entries[code] - PACK_CODES_FIRST] = (uint8_t)code;
@@ -131,7 +131,7 @@ void packer_init(struct packer *packer, const struct pack_source *source)
 {
     memset(packer, 0, sizeof *packer);
     packer->source = *source;
-    make_codes(packer->codes, source->opaque);
+    make_codes(packer->codes);
 }
 
 void packer_release(struct packer *packer)

@@ -57,7 +57,7 @@ static inline uint8_t *put_place(const struct packer *packer, uint8_t *out,
     uint32_t index = raw_places_find(places, size, place);
     if (index < RAW_PLACES_NAMED) {
         raw_places_take(places, size, index);
-        return index > 0 ? put_one_or_two(packer, out, RAW_UNIT_LISTED + index) : out;
+        return index > 0 ? put_two(out, RAW_UNIT_LISTED + index) : out;
     }
     int64_t difference = (int64_t)place - places->last;
     if ((uint64_t)(difference - first) < RAW_UNIT_NEARBY_END - RAW_UNIT_NEARBY_FIRST)

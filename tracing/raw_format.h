@@ -242,15 +242,13 @@ enum raw_range {
 #define RAW_FREE_1_AGES       0x801u
 #define RAW_AGES              0x800u /* allocations, at most, between an object's and the record */
 
-#define RAW_PACKED_FREE_1              0u /* one byte: from this unit on ... */
-#define RAW_PACKED_ALLOCATION_1        48u
-#define RAW_PACKED_FREE_2              92u
-#define RAW_PACKED_ALLOCATION_2        104u
-#define RAW_PACKED_LISTED              104u /* in an opaque stream */
-#define RAW_PACKED_ALLOCATION_2_OPAQUE 112u
-#define RAW_PACKED_PAGE                128u  /* two bytes, the upper one first */
-#define RAW_PACKED_LOW                 0xf3u /* two bytes: the upper one is 0 */
-#define RAW_PACKED_UNIT                255u  /* three bytes */
+#define RAW_PACKED_FREE_1       0u /* one byte: from this unit on ... */
+#define RAW_PACKED_ALLOCATION_1 48u
+#define RAW_PACKED_FREE_2       92u
+#define RAW_PACKED_ALLOCATION_2 104u
+#define RAW_PACKED_PAGE         128u  /* two bytes, the upper one first */
+#define RAW_PACKED_LOW          0xf3u /* two bytes: the upper one is 0 */
+#define RAW_PACKED_UNIT         255u  /* three bytes */
 
 /* --- the spool, FORMAT.md 8 --- */
 

@@ -97,7 +97,7 @@ static bool raw_reader_take_header(struct raw_reader *reader, const uint8_t *at,
     header->version_major = bytes_get16(at + RAW_HEADER_VERSION_MAJOR);
     header->version_minor = bytes_get16(at + RAW_HEADER_VERSION_MINOR);
     header->features = bytes_get64(at + RAW_HEADER_FEATURES);
-    raw_packed_entries(reader->packed_entries, (header->features & RAW_FEATURE_OPAQUE) != 0);
+    raw_packed_entries(reader->packed_entries);
     header->info = bytes_get64(at + RAW_HEADER_INFO);
     memcpy(header->recording_id, at + RAW_HEADER_RECORDING_ID, RAW_RECORDING_ID_BYTES);
     header->start_ns = bytes_get64(at + RAW_HEADER_START_NS);

@@ -481,22 +481,18 @@ void raw_forms_fill(struct raw_form forms[RAW_FORMS], const uint8_t *profile, ui
 
 /* ---- packed units ---- */
 
-void raw_packed_entries(uint32_t entries[RAW_PACKED_ENTRIES], bool opaque)
+void raw_packed_entries(uint32_t entries[RAW_PACKED_ENTRIES])
 {
     static const struct {
         uint16_t first, step; /* the unit of the first code, and how much more each next one has */
         uint8_t code;
-        bool is_opaque; /* in an opaque stream only */
-    } codes[] = {{RAW_UNIT_FREE_1_AGED + 1, 1, RAW_PACKED_FREE_1, false},
-                 {RAW_UNIT_ALLOCATION_1, 8, RAW_PACKED_ALLOCATION_1, false},
-                 {RAW_UNIT_FREE_2_AGED + 1, 1, RAW_PACKED_FREE_2, false},
-                 {RAW_UNIT_ALLOCATION_2, 8, RAW_PACKED_ALLOCATION_2, false},
-                 {RAW_UNIT_LISTED + 1, 1, RAW_PACKED_LISTED, true},
-                 {RAW_UNIT_ALLOCATION_2 + 8, 8, RAW_PACKED_ALLOCATION_2_OPAQUE, true}};
+    } codes[] = {{RAW_UNIT_FREE_1_AGED + 1, 1, RAW_PACKED_FREE_1},
+                 {RAW_UNIT_ALLOCATION_1, 8, RAW_PACKED_ALLOCATION_1},
+                 {RAW_UNIT_FREE_2_AGED + 1, 1, RAW_PACKED_FREE_2},
+                 {RAW_UNIT_ALLOCATION_2, 8, RAW_PACKED_ALLOCATION_2}};
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         for (unsigned code = codes[i].code; code < RAW_PACKED_PAGE; code++)
-            if (opaque || !codes[i].is_opaque)
-                entries[code] = codes[i].first + (code - codes[i].code) * codes[i].step;
+            entries[code] = codes[i].first + (code - codes[i].code) * codes[i].step;
     for (uint32_t page = RAW_PACKED_PAGE; page < RAW_PACKED_UNIT; page++)
         entries[page] = RAW_PACKED_MASK_PAGE | (page == RAW_PACKED_LOW ? 0 : page << 8);
     entries[RAW_PACKED_UNIT] = RAW_PACKED_MASK_UNIT;

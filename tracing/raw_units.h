@@ -134,7 +134,7 @@ void raw_forms_fill(struct raw_form forms[RAW_FORMS], const uint8_t *profile, ui
 #define RAW_PACKED_ENTRIES   256
 #define RAW_PACKED_MASK_PAGE 0x00ff0000u
 #define RAW_PACKED_MASK_UNIT 0xffff0000u
-void raw_packed_entries(uint32_t entries[RAW_PACKED_ENTRIES], bool opaque);
+void raw_packed_entries(uint32_t entries[RAW_PACKED_ENTRIES]);
 
 #ifdef __cplusplus
 }

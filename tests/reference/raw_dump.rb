@@ -347,16 +347,11 @@ class RawDump
     when 0..47 then 0xf800 + code
     when 48..91 then 0xa000 + (8 * (code - 48))
     when 92..103 then 0xf400 + (code - 92)
-    when 104..127 then @opaque ? opaque_code(code) : 0xc000 + (8 * (code - 104))
+    when 104..127 then 0xc000 + (8 * (code - 104))
     when 243 then payload.byte
     when 128..254 then (code << 8) + payload.byte
     else payload.u16
     end
-  end
-
-  # 5.6
-  def opaque_code(code)
-    code < 112 ? 0xf201 + code - 104 : 0xc008 + (8 * (code - 112))
   end
 
   # 5.1 Profile. Refused by its chunk.

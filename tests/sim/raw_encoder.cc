@@ -442,14 +442,12 @@ void RawEncoder::put_packed(std::string &to, unsigned unit)
 {
     static const struct {
         unsigned code, codes, base, step;
-        bool usual, opaque;
-    } bytes_alone[] = {{0, 48, 0xf800, 1, true, true},   {48, 44, 0xa000, 8, true, true},
-                       {92, 12, 0xf400, 1, true, true},  {104, 24, 0xc000, 8, true, false},
-                       {104, 8, 0xf201, 1, false, true}, {112, 16, 0xc008, 8, false, true}};
+    } bytes_alone[] = {
+        {0, 48, 0xf800, 1}, {48, 44, 0xa000, 8}, {92, 12, 0xf400, 1}, {104, 24, 0xc000, 8}};
     bool waste = chance(100);
     for (const auto &a : bytes_alone) {
-        if (waste || !(opaque_ ? a.opaque : a.usual) || unit < a.base ||
-            (unit - a.base) % a.step != 0 || (unit - a.base) / a.step >= a.codes)
+        if (waste || unit < a.base || (unit - a.base) % a.step != 0 ||
+            (unit - a.base) / a.step >= a.codes)
             continue;
         put(to, a.code + (unit - a.base) / a.step, 1);
         return;
