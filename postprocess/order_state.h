@@ -32,7 +32,7 @@
  * time. */
 #define STEP_RECORDS_MAX 12u
 /* Records are decoded so many at a time, or fewer: what needs none is taken where it is decoded. */
-#define RECORDS_AT_ONCE  8u
+#define RECORDS_AT_ONCE  32u
 /* With a record that stands for a gap, and a sentinel. */
 #define RECORDS_AT_HAND  (STEP_RECORDS_MAX + RECORDS_AT_ONCE + 2)
 

@@ -93,12 +93,13 @@ static bool order_take_free(struct order *order, struct order_lane *lane,
     if (state == OBJECT_NOT_NOW) return false;
     instruction_put_lane(order->writer, lane->number);
     if (state == OBJECT_FREED) order_put_freed_twice(order);
-    if (state == OBJECT_KNOWN)
-        instruction_put_free_with(order->writer, (enum call_kind)record->number, object,
-                                  record->size, record->operand);
+    enum call_kind kind = (enum call_kind)record->number;
+    if (state != OBJECT_KNOWN)
+        instruction_put_free_unknown(order->writer, kind, record->size, record->operand);
+    else if (record->shape == SHAPE_FREE)
+        instruction_put_free(order->writer, kind, object);
     else
-        instruction_put_free_unknown(order->writer, (enum call_kind)record->number, record->size,
-                                     record->operand);
+        instruction_put_free_with(order->writer, kind, object, record->size, record->operand);
     order_count_free(order, lane);
     return true;
 }
@@ -207,19 +208,27 @@ static bool order_take_other(struct order *order, struct order_lane *lane,
     return true;
 }
 
-bool order_take_call(struct order *order, struct order_lane *lane, const struct record *record)
+static inline bool order_take_allocation(struct order *order, struct order_lane *lane,
+                                         const struct record *record)
 {
     struct instruction_writer *writer = order->writer;
     enum call_kind kind = (enum call_kind)record->number;
+    if (!order_is_behind(order, lane, record)) return false;
+    instruction_put_lane(writer, lane->number);
+    order_note_allocation(
+        order, lane, record,
+        record->shape == SHAPE_ALLOCATION
+            ? instruction_put_allocation(writer, kind, record->size, record->address)
+            : instruction_put_allocation_with(writer, kind, record->size, record->operand,
+                                              record->address));
+    return true;
+}
+
+bool order_take_call(struct order *order, struct order_lane *lane, const struct record *record)
+{
     switch (record->shape) {
     case SHAPE_ALLOCATION:
-    case SHAPE_ALLOCATION_ALIGNED:
-        if (!order_is_behind(order, lane, record)) return false;
-        instruction_put_lane(writer, lane->number);
-        order_note_allocation(order, lane, record,
-                              instruction_put_allocation_with(writer, kind, record->size,
-                                                              record->operand, record->address));
-        return true;
+    case SHAPE_ALLOCATION_ALIGNED: return order_take_allocation(order, lane, record);
     case SHAPE_REALLOC: return order_take_realloc(order, lane, record);
     case SHAPE_HEAP: order_take_heap(order, lane, record); return true;
     case SHAPE_UNDEFINED: return order_take_other(order, lane, record);
@@ -230,34 +239,59 @@ bool order_take_call(struct order *order, struct order_lane *lane, const struct 
 /* Within the slack behind a payload. */
 enum { UNITS_AHEAD_BYTES = 16 };
 
-uint64_t order_take_shorts(struct order *order, struct order_lane *lane, uint64_t most)
+/* Takes a call about which nothing is special. False: something is. */
+static inline __attribute__((always_inline)) bool order_take_short(struct order *order,
+                                                                   struct order_lane *lane,
+                                                                   const struct raw_short *call)
 {
     struct instruction_writer *writer = order->writer;
+    enum call_kind kind = (enum call_kind)call->kind;
+    uint32_t object;
+    if (call->is_allocation) {
+        object = instruction_put_allocation(writer, kind, call->size, 0);
+        object_table_allocation(&order->objects, ++lane->allocated, call->place, object);
+        return true;
+    }
+    if (!object_table_end_plain(&order->objects, call->place, &object)) return false;
+    if (call->is_sized)
+        instruction_put_free_sized(writer, kind, object, call->size);
+    else
+        instruction_put_free(writer, kind, object);
+    return true;
+}
+
+static uint64_t order_take_opaque_shorts(struct order *order, struct order_lane *lane,
+                                         uint64_t most)
+{
+    struct raw_decoder *decoder = &lane->decoder;
+    struct raw_short call;
+    uint64_t taken = 0;
+    if (!raw_opaque_shorts_begin(decoder)) return 0;
+    instruction_put_lane(order->writer, lane->number);
+    while (taken < most && raw_opaque_shorts_look(decoder, &call) &&
+           order_take_short(order, lane, &call)) {
+        if (!call.is_allocation) lane->allocated++;
+        raw_opaque_shorts_take(decoder, &call);
+        taken++;
+    }
+    return taken;
+}
+
+uint64_t order_take_shorts(struct order *order, struct order_lane *lane, uint64_t most)
+{
     struct raw_shorts shorts;
     struct raw_short call;
-    uint32_t object;
-    if (lane->allocated != raw_allocations(lane->number, lane->decoder.allocations) ||
-        !raw_shorts_begin(&shorts, &lane->decoder))
-        return 0;
-    instruction_put_lane(writer, lane->number);
-    for (; shorts.taken < most && raw_shorts_look(&shorts, &call);
-         raw_shorts_take(&shorts, &call)) {
+    if (lane->allocated != raw_allocations(lane->number, lane->decoder.allocations)) return 0;
+    if (order->opaque) return order_take_opaque_shorts(order, lane, most);
+    if (!raw_shorts_begin(&shorts, &lane->decoder)) return 0;
+    instruction_put_lane(order->writer, lane->number);
+    while (shorts.taken < most && raw_shorts_look(&shorts, &call)) {
         /* If a unit a little further on is the place of an object, that one's entry will be wanted.
          */
         const uint32_t soon = bytes_get16(shorts.at + UNITS_AHEAD_BYTES) & (RAW_FREE_1_LIMIT - 1);
         __builtin_prefetch(object_table_entry(&order->objects, soon));
-        if (call.is_allocation) {
-            object = instruction_put_allocation(writer, (enum call_kind)call.kind, call.size, 0);
-            object_table_allocation(&order->objects, ++lane->allocated, call.place, object);
-        } else if (object_table_end_plain(&order->objects, call.place, &object)) {
-            if (order->opaque) lane->allocated++;
-            if (call.is_sized)
-                instruction_put_free_sized(writer, (enum call_kind)call.kind, object, call.size);
-            else
-                instruction_put_free(writer, (enum call_kind)call.kind, object);
-        } else {
-            break;
-        }
+        if (!order_take_short(order, lane, &call)) break;
+        raw_shorts_take(&shorts, &call);
     }
     raw_shorts_end(&shorts, &lane->decoder);
     return shorts.taken;

@@ -40,7 +40,7 @@ struct taking {
 static void take_call(const struct taking *taking, const struct record *record)
 {
     struct depths_lane *lane = taking->lane;
-    const bool frees = record->shape >= SHAPE_FREE && record->shape <= SHAPE_FREE_SIZED_ALIGNED;
+    const bool frees = shape_is_free(record->shape);
     const uint32_t place = record->place != RAW_PLACE_NONE ? record->place : record->ends;
     const uint32_t list = raw_cache_list_of_place(taking->cache, place);
     struct depths_class *class = &taking->depths->classes[lane->class_of_list[list]];

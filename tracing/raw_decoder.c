@@ -74,9 +74,9 @@ static bool profile_fits(const struct raw_decoder *decoder, unsigned range, unsi
     if (range == RAW_PROFILE_ROUNDING && is_opaque(decoder)) return kind < RAW_ROUNDING_LIMIT;
     unsigned shape = kind < CALL_TABLE_SIZE ? call_shapes[kind] : SHAPE_UNDEFINED;
     if (kind == 0) return true;
-    if (range <= RAW_FREE_3) return shape >= SHAPE_FREE && shape <= SHAPE_FREE_SIZED_ALIGNED;
+    if (range <= RAW_FREE_3) return shape_is_free(shape);
     if (range == RAW_REALLOC) return shape == SHAPE_REALLOC;
-    return range < RAW_RANGES && (shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED);
+    return range < RAW_RANGES && shape_is_allocation(shape);
 }
 
 static bool decoder_begin_segment(struct raw_decoder *decoder, const struct raw_chunk *chunk)
@@ -288,7 +288,7 @@ static bool make_record(struct raw_decoder *decoder, const struct raw_said *said
     if (said->number == RAW_SEQUENCE_BEFORE || said->number == RAW_SEQUENCE_AFTER)
         return add_sequence_number(decoder, said, record);
     if (said->number == RAW_LOST) return count_allocations(decoder, said->operand);
-    if (is_opaque(decoder) && said->shape >= SHAPE_FREE && said->shape <= SHAPE_FREE_SIZED_ALIGNED)
+    if (is_opaque(decoder) && shape_is_free(said->shape))
         return name_object(decoder, said, record) && count_allocations(decoder, 1);
     if (said->after != RAW_AFTER_NONE &&
         !name_bound(decoder, said->after == RAW_AFTER_ENTRY, said->after_lane, said->after_bound,
@@ -554,6 +554,22 @@ static bool decode_any(struct raw_decoder *decoder, struct record *records, uint
 
 /* ---- what nearly all records are ---- */
 
+static void tell_short(const struct raw_decoder *decoder, const struct raw_short *call,
+                       uint64_t allocations, struct record *record)
+{
+    *record = (struct record){.number = call->kind,
+                              .shape = call_shapes[call->kind],
+                              .kind = call->kind,
+                              .size = call->size};
+    if (call->is_allocation) {
+        record->place = call->place;
+        record->serial = allocations + 1;
+    } else {
+        record->ends = call->place;
+        record->bound = raw_allocations(decoder->lane, allocations);
+    }
+}
+
 static uint32_t decode_shorts(struct raw_decoder *decoder, struct record *records, uint32_t room)
 {
     struct raw_shorts shorts;
@@ -561,21 +577,23 @@ static uint32_t decode_shorts(struct raw_decoder *decoder, struct record *record
     uint32_t done = 0;
     if (!raw_shorts_begin(&shorts, decoder)) return 0;
     for (; done < room && raw_shorts_look(&shorts, &call); done++) {
-        struct record *record = &records[done];
-        *record = (struct record){.number = call.kind,
-                                  .shape = call_shapes[call.kind],
-                                  .kind = call.kind,
-                                  .size = call.size};
-        if (call.is_allocation) {
-            record->place = call.place;
-            record->serial = shorts.allocations + 1;
-        } else {
-            record->ends = call.place;
-            record->bound = raw_allocations(decoder->lane, shorts.allocations);
-        }
+        tell_short(decoder, &call, shorts.allocations, &records[done]);
         raw_shorts_take(&shorts, &call);
     }
     raw_shorts_end(&shorts, decoder);
+    return done;
+}
+
+static uint32_t decode_opaque_shorts(struct raw_decoder *decoder, struct record *records,
+                                     uint32_t room)
+{
+    struct raw_short call;
+    uint32_t done = 0;
+    if (!raw_opaque_shorts_begin(decoder)) return 0;
+    for (; done < room && raw_opaque_shorts_look(decoder, &call); done++) {
+        tell_short(decoder, &call, decoder->allocations, &records[done]);
+        raw_opaque_shorts_take(decoder, &call);
+    }
     return done;
 }
 
@@ -693,7 +711,9 @@ static inline __attribute__((always_inline)) uint32_t decode_records(struct raw_
     while (done < room && decoder->at < decoder->end) {
         uint32_t some = decode_shared(decoder, records + done, room - done);
         if (some == 0 && special && leaves_short(decoder, records, done)) break;
-        if (some == 0) some = decode_shorts(decoder, records + done, special ? 1 : room - done);
+        if (some == 0)
+            some = (is_opaque(decoder) ? decode_opaque_shorts : decode_shorts)(
+                decoder, records + done, special ? 1 : room - done);
         done += some;
         if (some > 0) continue;
         if (lacks_room(decoder, room - done) || decoder_ends(decoder) ||

@@ -71,7 +71,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/call_kind.h"
+#include "common/call_table.h"
 #include "tracing/raw_cache.h"
 #include "tracing/raw_error.h"
 #include "tracing/raw_format.h"
@@ -108,7 +108,7 @@ struct record {
 static inline bool raw_record_counts(const struct record *record, bool opaque)
 {
     return record->serial != 0 ||
-           (opaque && record->shape >= SHAPE_FREE && record->shape <= SHAPE_FREE_SIZED_ALIGNED);
+           (opaque && shape_is_free(record->shape));
 }
 
 /* Whether it is told only with `tells_caches`. */

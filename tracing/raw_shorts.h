@@ -1,7 +1,6 @@
 /* raw_shorts - what nearly all of a stream is, one call at a time and without a record:
  * allocations from the cache, and frees of objects that the lane has, that need nothing but
- * their first unit, one more for a far place and one for the size given; of an opaque stream,
- * allocations at a place that the lane has.
+ * their first unit, one more for a far place and one for the size given.
  *
  *     struct raw_shorts shorts;
  *     struct raw_short call;
@@ -13,8 +12,8 @@
  *
  * The decoder is then where it would be, had it returned records for the calls that were taken. A
  * call is shown only if another one of the same kind, or at least no sequence number, is behind it
- * in the same chunk: so its last sequence number has been read. (An opaque stream has none.)
- * Everything else, and all that may be wrong, is left to raw_decoder_next().
+ * in the same chunk: so its last sequence number has been read. Everything else, and all that may
+ * be wrong, is left to raw_decoder_next().
  *
  * Cost     about 50 instructions for a call, and a branch on whether it is an allocation.
  * Threads  as the decoder. */
@@ -28,10 +27,10 @@ struct raw_short {
     uint8_t kind;
     bool is_allocation;
     bool is_sized;
-    uint8_t bytes;         /* of its units */
-    uint32_t size;         /* of an allocation; or that a free is given */
-    uint32_t place;        /* of the object that begins or ends; not 0 */
-    struct raw_list *list; /* but of an opaque stream */
+    uint8_t bytes;  /* of its units */
+    uint32_t size;  /* of an allocation; or that a free is given */
+    uint32_t place; /* of the object that begins or ends; not 0 */
+    struct raw_list *list;
 };
 
 /* Where the decoder is, in the caller's registers. */
@@ -45,8 +44,6 @@ struct raw_shorts {
     uint32_t leaves_count;
     struct raw_list *lists;
     uint32_t *recent;
-    struct raw_places *places; /* of packed chunks of an opaque stream */
-    bool opaque;
     uint64_t taken;
 };
 
@@ -57,12 +54,9 @@ struct raw_shorts {
 static inline bool raw_shorts_begin(struct raw_shorts *shorts, const struct raw_decoder *decoder)
 {
     const struct raw_cache *cache = &decoder->cache;
-    bool opaque = decoder->features & RAW_FEATURE_OPAQUE;
-    if (decoder->allocations > RAW_SERIAL_MAX - RAW_CHUNK_UNITS_MAX ||
-        error_is_set(&decoder->error) || decoder->end - decoder->at <= RAW_SHORT_BYTES_MAX ||
-        (decoder->lookahead && (!opaque || decoder->packed)))
-        return false;
-    if (!opaque && (!cache->known || cache->lists_count == 0 || decoder->allocations == 0))
+    if (!cache->known || cache->lists_count == 0 || decoder->allocations == 0 ||
+        decoder->allocations > RAW_SERIAL_MAX - RAW_CHUNK_UNITS_MAX || decoder->lookahead ||
+        error_is_set(&decoder->error) || decoder->end - decoder->at <= RAW_SHORT_BYTES_MAX)
         return false;
     *shorts = (struct raw_shorts){.at = decoder->at,
                                   .last = decoder->end - RAW_SHORT_BYTES_MAX,
@@ -72,9 +66,7 @@ static inline bool raw_shorts_begin(struct raw_shorts *shorts, const struct raw_
                                   .leaves = cache->leaves,
                                   .leaves_count = cache->leaves_count,
                                   .lists = cache->lists,
-                                  .recent = cache->recent,
-                                  .places = decoder->packed ? decoder->places : NULL,
-                                  .opaque = opaque};
+                                  .recent = cache->recent};
     return true;
 }
 
@@ -108,63 +100,10 @@ static inline uint32_t raw_shorts_ends(const struct raw_shorts *shorts, unsigned
     return operand;
 }
 
-/* The size given to a free, which is behind its other units. */
-static inline bool raw_shorts_look_at_size(const struct raw_shorts *shorts, struct raw_short *call)
-{
-    call->size = bytes_get16(shorts->at + call->bytes);
-    call->bytes += 2;
-    return call->size < RAW_NUMBER_MORE;
-}
-
-/* The call of an opaque stream. */
-static inline bool raw_shorts_look_opaque(const struct raw_shorts *shorts, struct raw_short *call)
-{
-    const uint32_t unit = bytes_get16(shorts->at), next = bytes_get16(shorts->at + 2);
-    const struct raw_form *form = &shorts->forms[unit >> RAW_FORM_SHIFT];
-    struct raw_compact both = {unit - form->base, RAW_PLACE_NONE};
-    *call = (struct raw_short){.kind = form->kind,
-                               .is_allocation = form->form <= RAW_FORM_COMPACT,
-                               .is_sized = form->is_sized,
-                               .bytes = 4};
-    if (form->form == RAW_FORM_COMPACT) {
-        if (unit != 0) both = raw_compact_of(unit, next);
-    } else if (form->form == RAW_FORM_FAR) {
-        both = (struct raw_compact){0, both.size << 16 | next};
-    } else if (form->form == RAW_FORM_ALLOCATION && shorts->places == NULL) {
-        both.place = bytes_get32(shorts->at + 2);
-        call->bytes = 6;
-    } else if (form->form == RAW_FORM_ALLOCATION) {
-        struct raw_places_list *list = raw_places_list_of(shorts->places, both.size);
-        if (list != NULL && list->count > 0) both.place = *raw_places_at(list, 0);
-        call->bytes = 2;
-    } else if (form->form == RAW_FORM_AGED) {
-        both = (struct raw_compact){0, raw_places_of_age(shorts->places, both.size)};
-        call->bytes = 2;
-    }
-    call->size = both.size;
-    call->place = both.place;
-    if (call->is_sized && !raw_shorts_look_at_size(shorts, call)) return false;
-    return both.place != RAW_PLACE_NONE;
-}
-
-static inline void raw_shorts_take_opaque(struct raw_shorts *shorts, const struct raw_short *call)
-{
-    shorts->allocations++;
-    if (shorts->places != NULL && call->is_allocation) {
-        raw_places_take(shorts->places, call->size, 0);
-        raw_places_began(shorts->places, call->place, call->size);
-    } else if (shorts->places != NULL) {
-        raw_places_ended(shorts->places, call->place);
-    }
-    shorts->at += call->bytes;
-    shorts->taken++;
-}
-
 /* The call at hand. False: none that can be taken so. */
 static inline bool raw_shorts_look(const struct raw_shorts *shorts, struct raw_short *call)
 {
     if (__builtin_expect(shorts->at >= shorts->last, 0)) return false;
-    if (shorts->opaque) return raw_shorts_look_opaque(shorts, call);
     const uint32_t unit = bytes_get16(shorts->at);
     const struct raw_form *form = &shorts->forms[unit >> RAW_FORM_SHIFT];
     const uint32_t operand = unit - form->base;
@@ -185,8 +124,12 @@ static inline bool raw_shorts_look(const struct raw_shorts *shorts, struct raw_s
         const uint32_t leaf = place >> RAW_LEAF_BITS;
         if (form->form == RAW_FORM_FAR) call->bytes += 2;
         call->size = 0;
-        if (form->is_sized && !raw_shorts_look_at_size(shorts, call)) return false;
-        if (__builtin_expect(leaf >= shorts->leaves_count, 0)) return false;
+        if (form->is_sized) {
+            call->size = bytes_get16(shorts->at + call->bytes);
+            call->bytes += 2;
+        }
+        if (__builtin_expect(leaf >= shorts->leaves_count || call->size >= RAW_NUMBER_MORE, 0))
+            return false;
         list = &shorts->lists[shorts->numbers[RAW_NUMBERS_BLOCKS + place / RAW_PLACE_BLOCK +
                                               shorts->leaves[leaf]]];
         top = list->top;
@@ -203,10 +146,6 @@ static inline bool raw_shorts_look(const struct raw_shorts *shorts, struct raw_s
 static inline void raw_shorts_take(struct raw_shorts *shorts, const struct raw_short *call)
 {
     struct raw_list *list = call->list;
-    if (shorts->opaque) {
-        raw_shorts_take_opaque(shorts, call);
-        return;
-    }
     if (call->is_allocation) {
         list->top--;
         shorts->allocations++;
@@ -223,6 +162,66 @@ static inline void raw_shorts_end(const struct raw_shorts *shorts, struct raw_de
     decoder->at = shorts->at;
     decoder->allocations = shorts->allocations;
     decoder->records += shorts->taken;
+}
+
+/* ---- the same of an opaque stream ----
+ *
+ * Where the decoder is; frees are counted, and there are no sequence numbers. */
+
+/* False: there can be none now. */
+static inline bool raw_opaque_shorts_begin(const struct raw_decoder *decoder)
+{
+    return decoder->allocations <= RAW_SERIAL_MAX - RAW_CHUNK_UNITS_MAX &&
+           !error_is_set(&decoder->error) && !(decoder->lookahead && decoder->packed);
+}
+
+/* The call at hand: an allocation at a place that the lane has, or a free of its own object. */
+static inline bool raw_opaque_shorts_look(const struct raw_decoder *decoder, struct raw_short *call)
+{
+    const uint8_t *at = decoder->at;
+    if (decoder->end - at <= RAW_SHORT_BYTES_MAX) return false;
+    const uint32_t unit = bytes_get16(at), next = bytes_get16(at + 2);
+    const struct raw_form *form = &decoder->forms[unit >> RAW_FORM_SHIFT];
+    struct raw_compact both = {unit - form->base, RAW_PLACE_NONE};
+    *call = (struct raw_short){.kind = form->kind,
+                               .is_allocation = form->form <= RAW_FORM_COMPACT,
+                               .is_sized = form->is_sized,
+                               .bytes = 4};
+    if (form->form == RAW_FORM_COMPACT) {
+        if (unit != 0) both = raw_compact_of(unit, next);
+    } else if (form->form == RAW_FORM_FAR) {
+        both = (struct raw_compact){0, both.size << 16 | next};
+    } else if (form->form == RAW_FORM_ALLOCATION && !decoder->packed) {
+        both.place = bytes_get32(at + 2);
+        call->bytes = 6;
+    } else if (form->form == RAW_FORM_ALLOCATION) {
+        struct raw_places_list *list = raw_places_list_of(decoder->places, both.size);
+        if (list != NULL && list->count > 0) both.place = *raw_places_at(list, 0);
+        call->bytes = 2;
+    } else if (form->form == RAW_FORM_AGED) {
+        both = (struct raw_compact){0, raw_places_of_age(decoder->places, both.size)};
+        call->bytes = 2;
+    }
+    call->size = both.size;
+    call->place = both.place;
+    if (call->is_sized) {
+        call->size = bytes_get16(at + call->bytes);
+        call->bytes += 2;
+    }
+    return both.place != RAW_PLACE_NONE && (!call->is_sized || call->size < RAW_NUMBER_MORE);
+}
+
+static inline void raw_opaque_shorts_take(struct raw_decoder *decoder, const struct raw_short *call)
+{
+    if (decoder->packed && call->is_allocation) {
+        raw_places_take(decoder->places, call->size, 0);
+        raw_places_began(decoder->places, call->place, call->size);
+    } else if (decoder->packed) {
+        raw_places_ended(decoder->places, call->place);
+    }
+    decoder->allocations++;
+    decoder->records++;
+    decoder->at += call->bytes;
 }
 
 #endif

@@ -39,14 +39,9 @@ static bool row_is_used(const struct row *row, uint32_t features, bool packed)
 
 /* ---- shapes ---- */
 
-static bool shape_has_object(unsigned shape)
-{
-    return shape >= SHAPE_REALLOC && shape <= SHAPE_FREE_SIZED_ALIGNED;
-}
-
 static bool shape_has_size_after_object(unsigned shape)
 {
-    return shape_has_object(shape) && shape_has_size(shape);
+    return shape_ends(shape) && shape_has_size(shape);
 }
 
 /* ---- units and numbers ---- */
@@ -235,7 +230,7 @@ static bool take_heap(struct raw_units *units, struct raw_said *said)
 
 static bool take_call(struct raw_units *units, unsigned unit, struct raw_said *said)
 {
-    if (shape_has_object(said->shape))
+    if (shape_ends(said->shape))
         return take_object(units, unit, said) && take_rest(units, true, said);
     if (!has_no_object(unit, said)) return false;
     if (said->shape == SHAPE_HEAP) return take_heap(units, said);

@@ -76,7 +76,7 @@ int sink_prepare(struct sink *sink)
     sink->ring = os_memory_reserve(SINK_RING_BYTES);
     sink->block = os_memory_reserve(BLOCK_BYTES);
     sink->lz4 = os_memory_reserve(sizeof(LZ4_stream_t));
-    if (!sink->ring || !sink->block || !sink->lz4) return -12;
+    if (!sink->ring || !sink->block || !sink->lz4) return -ENOMEM;
     LZ4_initStream(sink->lz4, sizeof(LZ4_stream_t));
     return 0;
 }

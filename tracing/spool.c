@@ -5,6 +5,7 @@
 #include "../common/checksum.h"
 #include "os.h"
 
+#include <errno.h>
 #include <string.h>
 
 static int write_header(int file, const struct spool_identity *identity)
@@ -20,7 +21,7 @@ static int write_header(int file, const struct spool_identity *identity)
     bytes_put32(header + SPOOL_HEADER_CHECKSUM,
                 checksum_of_two(header, SPOOL_HEADER_CHECKSUM, NULL, 0));
     long written = os_file_write(file, header, sizeof header);
-    return written == (long)sizeof header ? 0 : written < 0 ? (int)written : -28;
+    return written == (long)sizeof header ? 0 : written < 0 ? (int)written : -ENOSPC;
 }
 
 /* The head of the stack has a change count. So a thread that has read the head notices at its swap
@@ -53,7 +54,7 @@ int spool_open(struct spool *spool, int file, const struct spool_identity *ident
 {
     if (!spool->notes)
         spool->notes = os_memory_reserve_unshared(SPOOL_SLOTS_MAX * sizeof *spool->notes);
-    if (!spool->notes) return -12;
+    if (!spool->notes) return -ENOMEM;
     spool->file = file;
     int result = write_header(spool->file, identity);
     return result < 0 ? result : spool_grow(spool, SPOOL_SLOTS_MAX);
@@ -69,7 +70,7 @@ int spool_grow(struct spool *spool, uint32_t slots_max)
     if (result < 0) return result;
     uint8_t *place = spool->extents[first / SPOOL_EXTENT_SLOTS];
     uint8_t *extent = os_file_map(spool->file, offset, bytes, place);
-    if (!extent) return -12;
+    if (!extent) return -ENOMEM;
     spool->extents[first / SPOOL_EXTENT_SLOTS] = extent;
     spool->mapped = first + SPOOL_EXTENT_SLOTS;
     for (uint32_t slot = spool->mapped; slot-- > first;)

@@ -7,16 +7,6 @@
 #include <stddef.h>
 #include <string.h>
 
-static bool is_allocation(unsigned shape)
-{
-    return shape == SHAPE_ALLOCATION || shape == SHAPE_ALLOCATION_ALIGNED;
-}
-
-static bool is_free(unsigned shape)
-{
-    return shape >= SHAPE_FREE && shape <= SHAPE_FREE_SIZED_ALIGNED;
-}
-
 /* --- codes --- */
 
 static const struct {
@@ -95,8 +85,8 @@ static void count_kinds(const struct units_lane *lane, const uint16_t *units, si
 
 static bool fits_range(unsigned kind, unsigned range)
 {
-    if (range <= RAW_FREE_3) return is_free(call_shapes[kind]);
-    if (range <= RAW_ALLOCATION_3) return is_allocation(call_shapes[kind]);
+    if (range <= RAW_FREE_3) return shape_is_free(call_shapes[kind]);
+    if (range <= RAW_ALLOCATION_3) return shape_is_allocation(call_shapes[kind]);
     return call_shapes[kind] == SHAPE_REALLOC;
 }
 
@@ -355,9 +345,8 @@ void units_free(struct units_lane *lane, unsigned kind, const struct units_objec
     else if (range == RAW_FREE_1)
         first = put_foreign(lane, &at, object);
     if (!first) first = RAW_UNIT_GENERAL + kind + put_object(lane, &at, object);
-    if (shape == SHAPE_FREE_SIZED || shape == SHAPE_FREE_SIZED_ALIGNED) at = put_number(at, size);
-    if (shape == SHAPE_FREE_ALIGNED || shape == SHAPE_FREE_SIZED_ALIGNED)
-        at = put_number(at, alignment);
+    if (shape_has_size(shape)) at = put_number(at, size);
+    if (shape_has_alignment(shape)) at = put_number(at, alignment);
     finish_event(lane, first, at, is_opaque(lane));
 }
 
