@@ -147,7 +147,7 @@ static bool take_rest(struct raw_units *units, bool says_place, struct raw_said 
     unsigned shape = said->shape;
     if (shape_has_size_after_object(shape)) said->size = take_number(units);
     if (shape_has_alignment(shape)) said->operand = take_number(units);
-    said->begins = shape_is_allocation(shape) || shape == SHAPE_REALLOC;
+    said->begins = shape_begins(shape);
     if (!said->begins) return true;
     if (says_place && said->number != CALL_REALLOC_IN_PLACE) {
         if (!take_place(units, said, &said->place)) return false;
