@@ -136,6 +136,13 @@ error_without_text() {
         one_line 'not recording: raw.lz4.spool: inappropriate ioctl for device'
 }
 
+# A service manager may forbid the program to change its scheduling before it begins.
+begins_under_a_filter() {
+    rm -f raw.lz4*
+    TCMALLOC_TRACE_OUTPUT=raw.lz4 \
+        "$confine" forbid env LD_PRELOAD="$tracing_library" "$confine" stack true && whole 30000
+}
+
 # Somebody who has locked the directory for his own ends is in nobody's way. A start that waits for
 # him takes 0.5 s; of fifty on a busy machine one takes less.
 locked_directory() {
@@ -160,7 +167,7 @@ emulated() {
         [ "$(grep -c '^malloctape: not recording: Valgrind runs this program' err)" = 1 ]
 }
 
-plan 27
+plan 28
 for action in errno trap thread process; do
     check "a filter for one thread: $action, futex" of_one_thread $action futex
     check "a filter for one thread: $action, most calls" of_one_thread $action most
@@ -185,6 +192,7 @@ else
     skip_test 'a child with another root before its first call' 'only root can change it'
 fi
 check 'exec on a stack of 4 KiB' small_stack
+check 'a filter that was there before' begins_under_a_filter
 check 'an error that has no text of ours' error_without_text
 check 'a locked directory' locked_directory
 if command -v valgrind >/dev/null; then

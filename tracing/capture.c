@@ -275,8 +275,9 @@ void recording_decide(void)
     settings_read();
     bool wanted = settings.output[0] || settings.too_long;
     recording_change(MALLOCTAPE_UNDECIDED, wanted ? MALLOCTAPE_STARTING : MALLOCTAPE_OFF);
+    /* A process that listens to requests is not alone. */
     if (wanted)
-        begin_and_tell(settings.output, true);
+        begin_and_tell(settings.output, !settings.controlled);
     else
         report_unfollowed(settings.report, os_process_id(), settings.program);
     settings.controlled = settings.controlled && make_thread_key() && !os_process_is_emulated();

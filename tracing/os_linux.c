@@ -572,9 +572,11 @@ static int thread_main(void *argument)
     close_files_except(start.kept);
     system_call(SYS_prctl, PR_SET_NAME, (long)"malloctape", 0, 0, 0, 0);
     /* When it wakes, it waits until a processor is free or somebody's turn is over. (Among threads
-     * with real-time priorities it would wait for ever.) */
+     * with real-time priorities it would wait for ever.) Filters of system calls that a program
+     * begins under may kill it for that. */
     struct sched_param none = {0};
-    if (system_call(SYS_sched_getscheduler, 0, 0, 0, 0, 0, 0) == SCHED_OTHER)
+    if (system_call(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0, 0) == 0 &&
+        system_call(SYS_sched_getscheduler, 0, 0, 0, 0, 0, 0) == SCHED_OTHER)
         system_call(SYS_sched_setscheduler, 0, SCHED_BATCH, (long)&none, 0, 0, 0);
     start.function(start.argument);
     atomic_store_release(start.done, 1);

@@ -416,6 +416,9 @@ void malloctape_inside(unsigned what, unsigned long amount)
 
 void malloctape_waited(unsigned structure, unsigned long cycles)
 {
+    struct malloctape_lane *lane = malloctape_lane;
     PROBE(lock_waited, structure, cycles);
-    malloctape_inside(structure, writer_cycles_ns(&recording.writer, cycles));
+    /* Nanoseconds may take a system call: not where nothing is recorded. */
+    if (lane && has_room_inside(lane, INSIDE_UNITS_MAX))
+        units_inside(&lane->units, structure, writer_cycles_ns(&recording.writer, cycles));
 }

@@ -382,7 +382,6 @@ uint64_t writer_cycles_ns(const struct writer *writer, uint64_t cycles)
 
 static void put_tick(struct writer *writer, uint64_t now)
 {
-    atomic_store_relaxed(&writer->cycle_ns, (uint64_t)cycle_ns_by(writer, now));
     if (!fits(writer, CHUNK_TICK_BYTES_MAX)) return;
     if (writer->ticks < WRITER_TICKS_THAT_LOOK || writer->ticks % WRITER_TICKS_PER_MEMORY_LOOK == 0)
         look_at_memory(writer);
@@ -431,6 +430,8 @@ static bool close_window(struct writer *writer)
     uint32_t used = atomic_load_acquire(&writer->registry->used);
     uint64_t now = os_clock_ns();
     bool progress = false;
+    /* Both clocks at once: what follows takes milliseconds. */
+    atomic_store_relaxed(&writer->cycle_ns, (uint64_t)cycle_ns_by(writer, now));
     for (uint32_t i = 0; i < used; i++)
         writer->snapshot[i] = cursor_of(lane_at(writer->registry, i));
     for (uint32_t i = 0; i < used; i++) {

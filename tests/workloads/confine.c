@@ -12,7 +12,8 @@
  *   confine root DIR    a child, which has made no call yet, changes its root directory and then
  *                       makes all CALLS
  *   confine stack FILE  calls execvp(FILE) on a stack of 4 KiB
- *   confine refuse ERRNO PROGRAM ...  runs PROGRAM where fallocate() ends with that number */
+ *   confine refuse ERRNO PROGRAM ...  runs PROGRAM where fallocate() ends with that number
+ *   confine forbid PROGRAM ...  runs PROGRAM, which is killed if it asks for another scheduling */
 #include <dirent.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -154,14 +155,14 @@ static int work_in_family(void)
     return write(STDOUT_FILENO, "done\n", 5) == 5 ? 7 : 1;
 }
 
-static int refuse(char *const *words)
+static int run_without(unsigned call, unsigned answer, char *const *words)
 {
     put((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
-    put_answer(SYS_fallocate, SECCOMP_RET_ERRNO | (unsigned)atoi(words[0]));
+    put_answer(call, answer);
     put((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
     install("thread");
-    execvp(words[1], words + 1);
-    fail(words[1]);
+    execvp(words[0], words);
+    fail(words[0]);
     return 1;
 }
 
@@ -249,7 +250,10 @@ int main(int count, char **words)
     if (strcmp(mode, "zygote") == 0) return be_zygote();
     if (strcmp(mode, "root") == 0 && count == 3) return change_root(words[2]);
     if (strcmp(mode, "stack") == 0 && count == 3) return run_on_small_stack(words[2]);
-    if (strcmp(mode, "refuse") == 0 && count > 3) return refuse(words + 2);
+    if (strcmp(mode, "refuse") == 0 && count > 3)
+        return run_without(SYS_fallocate, SECCOMP_RET_ERRNO | (unsigned)atoi(words[2]), words + 3);
+    if (strcmp(mode, "forbid") == 0 && count > 2)
+        return run_without(SYS_sched_setscheduler, SECCOMP_RET_KILL_PROCESS, words + 2);
     fail("see the head of tests/workloads/confine.c");
     return 1;
 }

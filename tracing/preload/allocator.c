@@ -127,7 +127,8 @@ void allocator_look(void)
 
 uint64_t allocator_heap_bytes(void)
 {
-    return asked.libc_version ? glibc_heap_bytes(next_library()) : atomic_load_relaxed(&heap_bytes);
+    return asked.libc_version ? glibc_heap_bytes(next_library(), asked.libc_version())
+                              : atomic_load_relaxed(&heap_bytes);
 }
 
 void allocator_look_at_glibc(struct watch_glibc *glibc)

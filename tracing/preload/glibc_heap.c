@@ -11,6 +11,10 @@
 #define PAGE_BYTES 4096
 #define ARENAS_MAX 65536
 
+/* Versions 2.NUMBER that have what follows: before the first, arenas have a word less before
+ * `top`; behind the last, what is before it and the thread caches' parameters change. */
+enum { FIRST_VERSION = 27, FIRST_WITH_THRESHOLDS = 35, LAST_VERSION = 41 };
+
 /* Of struct malloc_state, from its member `top` on. */
 enum {
     ARENA_TOP = 12, /* words before it */
@@ -55,14 +59,24 @@ static void look_through(const uintptr_t *words, size_t count)
         if (are_parameters(words + i)) its_parameters = words + i;
     if (!arena || !its_parameters) return;
     parameters = its_parameters;
-    main_arena = arena;
+    atomic_store_release(&main_arena, arena);
 }
 
-static void find(const struct link_map *libc)
+static int number_of(const char *version)
 {
+    bool is_known = strncmp(version, "2.", 2) == 0 && version[2] >= '2' && version[2] <= '9' &&
+                    version[3] >= '0' && version[3] <= '9';
+    return is_known ? (version[2] - '0') * 10 + version[3] - '0' : 0;
+}
+
+/* The writer and the control thread may do so at once, and find the same. */
+static void find(const struct link_map *libc, const char *version)
+{
+    int number = number_of(version);
+    if (number < FIRST_VERSION || number > LAST_VERSION) return;
     const ElfW(Ehdr) *file = (const void *)libc->l_addr;
     const ElfW(Phdr) *part = (const void *)(libc->l_addr + file->e_phoff);
-    for (size_t i = 0; i < file->e_phnum && !main_arena; i++)
+    for (size_t i = 0; i < file->e_phnum && !atomic_load_acquire(&main_arena); i++)
         if (part[i].p_type == PT_LOAD && part[i].p_flags & PF_W)
             look_through((const uintptr_t *)((libc->l_addr + part[i].p_vaddr + 7) & ~(uintptr_t)7),
                          part[i].p_memsz / sizeof(uintptr_t) - 1);
@@ -71,21 +85,21 @@ static void find(const struct link_map *libc)
 /* False: nothing is known. */
 static bool add_arenas(struct watch_glibc *glibc)
 {
-    const uintptr_t *arena = main_arena;
-    if (!arena) return false;
-    while (glibc->arenas < ARENAS_MAX) {
+    const uintptr_t *first = atomic_load_acquire(&main_arena), *arena = first;
+    while (arena && glibc->arenas < ARENAS_MAX) {
         glibc->arenas++;
         glibc->arena_bytes += atomic_load_relaxed(&arena[SYSTEM_BYTES]);
-        arena = (const uintptr_t *)atomic_load_acquire(&arena[NEXT]) + ARENA_TOP;
-        if (arena == main_arena) return true;
+        uintptr_t next = atomic_load_acquire(&arena[NEXT]);
+        arena = next ? (const uintptr_t *)next + ARENA_TOP : NULL;
+        if (arena && arena == first) return true;
     }
     return false;
 }
 
-uint64_t glibc_heap_bytes(const struct link_map *libc)
+uint64_t glibc_heap_bytes(const struct link_map *libc, const char *version)
 {
     struct watch_glibc glibc = {0};
-    if (!main_arena) find(libc);
+    if (!atomic_load_acquire(&main_arena)) find(libc, version);
     return add_arenas(&glibc) ? glibc.arena_bytes + atomic_load_relaxed(&parameters[MAPPED_BYTES])
                               : 0;
 }
@@ -93,9 +107,8 @@ uint64_t glibc_heap_bytes(const struct link_map *libc)
 void glibc_heap_look(const struct link_map *libc, const char *version, struct watch_glibc *glibc)
 {
     struct watch_glibc arenas = {0};
-    bool fits = strncmp(version, "2.3", 3) == 0 ? version[3] >= '5' : version[2] >= '4';
-    if (!main_arena) find(libc);
-    if (!fits || !add_arenas(&arenas)) return;
+    if (!atomic_load_acquire(&main_arena)) find(libc, version);
+    if (number_of(version) < FIRST_WITH_THRESHOLDS || !add_arenas(&arenas)) return;
     *glibc = arenas;
     glibc->mapped_chunks = atomic_load_relaxed(&parameters[MAPPED_CHUNKS]) >> 32;
     glibc->mapped_bytes = atomic_load_relaxed(&parameters[MAPPED_BYTES]);

@@ -2,9 +2,10 @@
  * them, and other threads would wait while it walks through all free chunks.
  *
  * The numbers stand in two variables of the C library that have no public names. They are found by
- * what only they have (tried with glibc 2.36); else nothing is known.
+ * what only they have (tried with glibc 2.36; none before 2.27 or after 2.41 is asked); else
+ * nothing is known.
  *
- * Threads   one finds them; others may look. */
+ * Threads   any. */
 #ifndef MALLOCTAPE_GLIBC_HEAP_H
 #define MALLOCTAPE_GLIBC_HEAP_H
 
@@ -14,7 +15,7 @@ struct link_map;
 struct watch_glibc;
 
 /* arena + hblkhd; 0: unknown, or there is no heap yet. */
-uint64_t glibc_heap_bytes(const struct link_map *libc);
+uint64_t glibc_heap_bytes(const struct link_map *libc, const char *version);
 
 /* The parts of that, and the thresholds; nothing, if they are unknown, or the C library is older
  * than 2.35. */

@@ -365,11 +365,10 @@ static const struct next_functions recorded = {
     ENTRY_ALLOCATIONS(RECORDED) ENTRY_FREES(RECORDED).realloc = recorded_realloc,
     .posix_memalign = recorded_posix_memalign};
 
-/* No recording can begin meanwhile. */
-static void pass_by(void)
+static struct next_functions idle;
+
+static void make_idle(void)
 {
-    static struct next_functions idle;
-    if (!next_library() || front != &recorded || !malloctape_begin_idle()) return;
     idle = next;
 #define IDLE(function, ...)  idle.function = idle_##function;
 #define PLAIN(function, ...) idle.function = plain_##function;
@@ -377,7 +376,17 @@ static void pass_by(void)
         ENTRY_CXX_ALLOCATIONS(IDLE)
         ENTRY_CXX_FREES(PLAIN)
     }
-    atomic_store_release(&front, &idle);
+}
+
+/* No recording can begin meanwhile. */
+static void pass_by(void)
+{
+    if (!next_library() || front != &recorded || !malloctape_begin_idle()) return;
+    /* Another thread may have done it meanwhile; others then use the table. */
+    if (atomic_load_relaxed(&front) == &recorded) {
+        make_idle();
+        atomic_store_release(&front, &idle);
+    }
     malloctape_end_idle();
 }
 
