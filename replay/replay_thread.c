@@ -10,7 +10,7 @@
 #include "replay/new_handler.h"
 #include "replay/shared.h"
 
-/* Instructions after which a lane says that it has made objects. */
+/* Instructions after which a lane looks who waits for it. */
 #define SLICE_INSTRUCTIONS 256u
 
 /* Samples of calls that a thread keeps to itself until its task is over. */
@@ -59,26 +59,59 @@ static void replay_threads_fail_allocation(struct replay_threads *pool,
 
 /* ---- objects of other lanes ---- */
 
+static bool wait_is_over(const struct replay_thread *sleeper)
+{
+    void *object;
+    return shared_get(sleeper->wanted, sleeper->wanted_generation, &object);
+}
+
+/* Wakes those for whom this lane has made an object. Both sides change `sleepers`, so that one of
+ * the two comes second: either this sees the entry, or who enters himself then sees what was stored
+ * before this. */
+static void thread_wake(struct replay_thread *thread)
+{
+    struct replay_thread *sleeper;
+    if (atomic_add_acq_rel(&thread->sleepers, 0) == 0) return;
+    pthread_mutex_lock(&thread->list_lock);
+    LIST_FOREACH (sleeper, &thread->list, next)
+        if (wait_is_over(sleeper)) event_signal(&sleeper->woken);
+    pthread_mutex_unlock(&thread->list_lock);
+}
+
+/* Sleeps until `maker` has made what this thread wants. False: it will not come. */
+static bool thread_sleep(struct replay_thread *thread, struct replay_thread *maker)
+{
+    bool over;
+    pthread_mutex_lock(&maker->list_lock);
+    LIST_INSERT_HEAD(&maker->list, thread, next);
+    atomic_add_acq_rel(&maker->sleepers, 1);
+    pthread_mutex_unlock(&maker->list_lock);
+    for (;;) {
+        uint32_t seen = event_look(&thread->woken);
+        over = wait_is_over(thread);
+        if (over || replay_threads_failed(thread->pool)) break;
+        event_sleep(&thread->woken, seen);
+    }
+    pthread_mutex_lock(&maker->list_lock);
+    LIST_REMOVE(thread, next);
+    atomic_add_relaxed(&maker->sleepers, -1);
+    pthread_mutex_unlock(&maker->list_lock);
+    return over;
+}
+
 /* The object of the instruction at `index` of the job is not there. Returns when it is, or false:
  * it will not come. */
 static bool thread_await(struct replay_thread *thread, uint32_t index, void **object)
 {
     struct replay_threads *pool = thread->pool;
     const struct work_job *job = thread->task->job;
-    void **slot = &pool->objects[job->at[index].object];
-    const uint8_t generation = job->at[index].operands;
-    uint32_t *made = &pool->at[job->makers[index]].made;
-    event_signal(&thread->made);
-    for (unsigned i = 0; i < SPINS; i++) {
-        if (shared_get(slot, generation, object)) return true;
+    thread->wanted = &pool->objects[job->at[index].object];
+    thread->wanted_generation = job->at[index].operands;
+    thread_wake(thread);
+    for (unsigned i = 0; i < SPINS && !wait_is_over(thread); i++)
         spin_pause();
-    }
-    for (;;) {
-        uint32_t seen = event_look(made);
-        if (shared_get(slot, generation, object)) return true;
-        if (replay_threads_failed(pool)) return false;
-        event_sleep(made, seen);
-    }
+    if (!wait_is_over(thread) && !thread_sleep(thread, &pool->at[job->makers[index]])) return false;
+    return shared_get(thread->wanted, thread->wanted_generation, object);
 }
 
 /* ---- instructions ---- */
@@ -259,7 +292,7 @@ static bool thread_carry_out(struct replay_thread *thread, uint32_t to)
     while (task->at < to) {
         uint32_t end = to - task->at > SLICE_INSTRUCTIONS ? task->at + SLICE_INSTRUCTIONS : to;
         thread_run(thread, task, end);
-        event_signal(&thread->made);
+        thread_wake(thread);
         if (thread->calls.samples->count > SAMPLES_KEPT) thread_count_samples(thread);
         if (replay_threads_failed(thread->pool)) return false;
         if (task->at < end) {
@@ -357,6 +390,7 @@ static void replay_threads_add(struct replay_threads *pool, uint32_t lane)
     if (thread->pool != NULL) return;
     thread->pool = pool;
     thread->queue = THREAD_ABSENT;
+    pthread_mutex_init(&thread->list_lock, NULL);
     calls_open(&thread->calls, pool->allocator, pool->policy, pool->latency, lane);
     if (lane >= pool->lanes) pool->lanes = lane + 1;
 }
@@ -399,8 +433,8 @@ static void thread_stop(struct replay_thread *thread)
     while (!queue_change(thread, &queue, (queue & ~THREAD_SLEEPING) | THREAD_STOP))
         ;
     if (queue & THREAD_SLEEPING) futex_wake(&thread->queue);
-    /* After a failure what they wait for may never come. */
-    if (replay_threads_failed(thread->pool)) event_signal(&thread->made);
+    /* After a failure what it waits for may never come. */
+    if (replay_threads_failed(thread->pool)) event_signal(&thread->woken);
 }
 
 /* Waits until the lane has no thread. */

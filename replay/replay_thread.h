@@ -10,9 +10,10 @@
  * lane has work; otherwise the dispatcher creates it when there is work.
  *
  * Waiting. A thread waits for work and, in a free or realloc, for the object. It first waits in a
- * short loop, then it sleeps until the lane that allocates the object has done more. After each
- * slice of instructions, and before it waits itself, a lane wakes those who sleep for it, and each
- * looks for its object. So an allocation needs no more than a plain store.
+ * short loop, then it enters a list of the lane that makes the object, and sleeps. After each slice
+ * of instructions, and before it waits itself, a lane wakes those in its list whose objects are
+ * there, and nobody else: with a thousand threads, waking all would take longer than the calls. So
+ * an allocation needs no more than a plain store.
  *
  * The queue is one word, changed by compare-and-swap only:
  *
@@ -28,6 +29,7 @@
 #define MALLOCTAPE_REPLAY_REPLAY_THREAD_H
 
 #include <pthread.h>
+#include <sys/queue.h>
 
 #include "common/atomic.h"
 #include "common/error.h"
@@ -59,7 +61,17 @@ struct replay_thread {
     bool has_predecessor;
     pthread_t handle; /* the latest that began to work */
     struct calls calls;
-    uint32_t made; /* event: there are objects of this lane that others may wait for (futex.h) */
+
+    /* Of a thread that waits for an object; in the list of the lane that makes it. */
+    void **wanted;
+    uint8_t wanted_generation;
+    uint32_t woken; /* event: it is there, or something failed (futex.h) */
+    LIST_ENTRY(replay_thread) next;
+
+    /* Those that wait for objects of this lane. */
+    pthread_mutex_t list_lock;
+    LIST_HEAD(, replay_thread) list; /* with the lock */
+    uint32_t sleepers;               /* atomic: entries */
 } __attribute__((aligned(64)));
 
 /* What all lanes share. */
