@@ -146,6 +146,7 @@ static bool child_run(struct running_child *child, const struct process *process
         process->path, process->words, process->input >= 0 ? process->input : nothing,
         ends[1],       ends[1],        enter,
         &start};
+    signal(SIGCHLD, SIG_DFL); /* if it is ignored, a child leaves no status */
     int error = child_start(&program, &child->pid);
     running = error == 0 ? child->pid : 0;
     sigprocmask(SIG_SETMASK, &start.signals, NULL);
@@ -183,24 +184,33 @@ static bool child_listen(struct running_child *child)
     }
 }
 
+/* Leaves it to be waited for, so nobody else gets its number yet. */
+static bool child_has_ended(const struct running_child *child)
+{
+    siginfo_t ended = {.si_pid = 0};
+    int failed = waitid(P_PID, (id_t)child->pid, &ended, WEXITED | WNOHANG | WNOWAIT);
+    return failed != 0 || ended.si_pid != 0;
+}
+
 /* Waits until it has ended, which a limit (seconds, 0: none) makes it do. */
 static void child_await(struct running_child *child, double limit_s)
 {
     double end = seconds_now() + limit_s;
     bool listening = true;
-    while (waitpid(child->pid, &child->status, WNOHANG) == 0) {
+    while (!child_has_ended(child)) {
         struct pollfd wait = {.fd = listening ? child->errors : -1, .events = POLLIN};
         double left = limit_s > 0 ? end - seconds_now() : HUGE_VAL;
         if (left <= 0) {
             child->timed_out = true;
             kill(child->pid, SIGKILL);
-            waitpid(child->pid, &child->status, 0);
             break;
         }
         poll(&wait, 1, listening && left > 1 ? 1000 : LOOK_EVERY_MS);
         if (listening) listening = child_listen(child);
     }
-    running = 0;
+    running = 0; /* before its number may be another's */
+    while (waitpid(child->pid, &child->status, 0) < 0 && errno == EINTR)
+        continue;
     if (listening) child_listen(child);
     close(child->errors);
     child->last[child->last_bytes] = '\0';

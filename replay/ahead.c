@@ -83,6 +83,7 @@ void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool ind
     if (ahead->shared == NULL) return;
     sem_init(&ahead->shared->filled, 1, 0);
     sem_init(&ahead->shared->free, 1, ahead->slots);
+    signal(SIGCHLD, SIG_DFL); /* if it is ignored, nobody can wait for a child */
     pid_t parent = getpid();
     int parents_cpu = sched_getcpu();
     ahead->child = _Fork();
@@ -100,7 +101,7 @@ void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool ind
 
 static bool child_has_died(struct ahead *ahead)
 {
-    if (ahead->child != 0 && waitpid(ahead->child, NULL, WNOHANG) != ahead->child) return false;
+    if (ahead->child != 0 && waitpid(ahead->child, NULL, WNOHANG) == 0) return false;
     ahead->child = 0;
     return true;
 }

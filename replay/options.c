@@ -105,13 +105,14 @@ static bool parse_speed(const char *text, double *speed)
     return end != text && *end == '\0' && *speed >= SPEED_MIN && *speed <= SPEED_MAX;
 }
 
-/* The number of a name in a list; `count`: there is none. */
-static unsigned parse_name(const char *text, const char *const *names, unsigned count)
+/* The number of a name in a list, if it is there. */
+static bool parse_name(const char *text, const char *const *names, unsigned count, unsigned *number)
 {
     unsigned i = 0;
     while (i < count && strcmp(text, names[i]) != 0)
         i++;
-    return i;
+    if (i < count) *number = i;
+    return i < count;
 }
 
 /* N, Nevents or Ns. */
@@ -172,6 +173,7 @@ static int options_take(struct options *options, int option, const char *argumen
 {
     struct policy *policy = &options->policy;
     bool good = true;
+    unsigned number = 0;
     const char *what = NULL; /* that the argument should be */
     switch (option) {
     case 'e':
@@ -180,13 +182,13 @@ static int options_take(struct options *options, int option, const char *argumen
         break;
     case 't':
         what = "way to touch objects";
-        policy->touch = parse_name(argument, policy_touch_names, TOUCH_KINDS);
-        good = policy->touch < TOUCH_KINDS;
+        good = parse_name(argument, policy_touch_names, TOUCH_KINDS, &number);
+        if (good) policy->touch = number;
         break;
     case OPTION_CLOCK:
         what = "clock";
-        policy->shown_time = parse_name(argument, policy_shown_time_names, SHOWN_TIME_KINDS);
-        good = policy->shown_time < SHOWN_TIME_KINDS;
+        good = parse_name(argument, policy_shown_time_names, SHOWN_TIME_KINDS, &number);
+        if (good) policy->shown_time = number;
         break;
     case OPTION_LIMIT:
         what = "number of calls";

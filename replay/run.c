@@ -326,7 +326,7 @@ static bool run_write_snapshot(struct run *run, const char *path)
     void **addresses = pages_map((live + 1) * sizeof *addresses);
     if (addresses == NULL) return error_set_system(error, "no memory for addresses");
     for (uint64_t i = 0; i < live; i++)
-        addresses[i] = run->engine->address_of(&run->state, run->snapshot_row.registers[i]);
+        addresses[i] = run->engine->address_of(&run->state, run->snapshot_row.entries[i].object);
     const bool done = snapshot_write(path, addresses, live, error);
     pages_unmap(addresses, (live + 1) * sizeof *addresses);
     return done;

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <malloc.h>
+#include <stdlib.h>
 
 #include "replay/new_handler.h"
 
@@ -12,17 +13,24 @@
 enum {
     CHUNK_UNIT = 16,
     CHUNK_HEAD = 8, /* bytes of a chunk that no object has */
+    CHUNK_IS_MAPPED = 2,
     PAGE_BYTES = 4096,
     CACHED_MAX = 1032, /* larger objects are in no thread cache, nor in bins for small ones */
     FIRST_OBJECT = 0x290 + 16, /* from the heap's first page on: behind the thread's cache */
     LARGE_BYTES = 1 << 15,     /* below any usual threshold for objects that are mapped */
 };
 
-/* Where the next object is if that comes from the top, too; 0: no memory. */
+/* Where the next object is if that comes from the top, too; 0: there is none, or it has a mapping
+ * of its own, as its chunk's head says, and is freed. */
 static uintptr_t take(size_t bytes)
 {
     void *object = malloc(bytes);
-    return object == NULL ? 0 : (uintptr_t)object + malloc_usable_size(object) + CHUNK_HEAD;
+    const size_t *head = (const size_t *)((uintptr_t)object - CHUNK_HEAD);
+    if (object == NULL) return 0;
+    if ((*head & CHUNK_IS_MAPPED) == 0)
+        return (uintptr_t)object + malloc_usable_size(object) + CHUNK_HEAD;
+    free(object);
+    return 0;
 }
 
 static size_t bytes_in_bins(void)
@@ -45,7 +53,7 @@ static uintptr_t glibc_take_free(void)
     for (size_t at = CHUNK_UNIT + CHUNK_HEAD; at <= CACHED_MAX; at += CHUNK_UNIT) {
         while ((end = take(at)) != 0 && end <= top)
             continue;
-        top = end;
+        if (end != 0) top = end;
     }
     return top;
 }

@@ -116,14 +116,11 @@ static bool pages_put(struct snapshot *snapshot)
 
 static bool row_reserve(struct snapshot_row *row, uint64_t registers)
 {
-    const uint64_t bytes = row->capacity * sizeof(uint32_t);
-    const uint64_t wanted = 2 * registers * sizeof(uint32_t);
     if (registers <= row->capacity) return true;
-    uint32_t *grown = pages_grow(row->registers, bytes, wanted);
+    struct snapshot_entry *grown =
+        pages_grow(row->entries, row->capacity * sizeof *grown, 2 * registers * sizeof *grown);
     if (grown == NULL) return false;
-    row->registers = grown;
-    if ((grown = pages_grow(row->indices, bytes, wanted)) == NULL) return false;
-    row->indices = grown;
+    row->entries = grown;
     row->capacity = 2 * registers;
     return true;
 }
@@ -139,12 +136,13 @@ bool snapshot_row_follow(struct snapshot_row *row, const struct instruction_batc
         if (one->object == INSTRUCTION_NO_REGISTER || (one->opcode & INSTRUCTION_FAILED) || moves)
             continue;
         if (shape_begins(shape)) {
-            row->indices[one->object] = (uint32_t)row->live;
-            row->registers[row->live++] = one->object;
+            row->entries[one->object].index = (uint32_t)row->live;
+            row->entries[row->live++].object = one->object;
         } else {
-            const uint32_t gap = row->indices[one->object], last = row->registers[--row->live];
-            row->registers[gap] = last;
-            row->indices[last] = gap;
+            const uint32_t gap = row->entries[one->object].index;
+            const uint32_t last = row->entries[--row->live].object;
+            row->entries[gap].object = last;
+            row->entries[last].index = gap;
         }
     }
     return true;
@@ -152,9 +150,8 @@ bool snapshot_row_follow(struct snapshot_row *row, const struct instruction_batc
 
 void snapshot_row_close(struct snapshot_row *row)
 {
-    pages_unmap(row->registers, row->capacity * sizeof *row->registers);
-    pages_unmap(row->indices, row->capacity * sizeof *row->indices);
-    *row = (struct snapshot_row){.registers = NULL};
+    pages_unmap(row->entries, row->capacity * sizeof *row->entries);
+    *row = (struct snapshot_row){.entries = NULL};
 }
 
 /* ---- the file ---- */

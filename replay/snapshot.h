@@ -26,8 +26,10 @@ enum snapshot_header {
 
 /* The registers of live objects in the order of their indices, for batches that have registers. */
 struct snapshot_row {
-    uint32_t *registers; /* `live` of them */
-    uint32_t *indices;   /* by register */
+    struct snapshot_entry {
+        uint32_t object; /* by index: the register of the object; `live` of them */
+        uint32_t index;  /* by register */
+    } * entries;
     uint64_t capacity, live;
 };
 

@@ -6,7 +6,7 @@ set -eu
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/tap.sh"
 
-plan 15
+plan 17
 
 stub=$build_dir/tests/tools/cache_stub.so
 make_instructions=$build_dir/tests/tools/make_instructions
@@ -17,7 +17,7 @@ unset NO_THREAD_CACHE_SWITCH
 "$make_instructions" kinds >kinds
 
 if [ -n "$sanitized" ]; then
-    for text in $(seq 15); do skip_test "$text" 'a sanitizer has an allocator of its own'; done
+    for text in $(seq 17); do skip_test "$text" 'a sanitizer has an allocator of its own'; done
     exit 0
 fi
 
@@ -52,14 +52,22 @@ both_agree() {
 }
 check 'and the calls are the same' both_agree
 
+# Where objects get mappings of their own that should come from the heap.
+small_settings() (
+    ulimit -v 4000000
+    MALLOC_TOP_PAD_=0 MALLOC_MMAP_THRESHOLD_=$1 "$bin/replay" -q --json=json kinds >out 2>err &&
+        rss=$(json_value json base_rss_bytes) && echo "$rss" >>out && [ "$rss" -lt 100000000 ]
+)
+check 'a fresh heap of glibc is found whatever its settings' small_settings 512
+
 # --- the process that reads ahead ---
 
-# started - a replay whose input does not end, when it has read what there is; sets $replay and
-# $reader.
+# started [COMMAND...] - a replay, run by the command, whose input does not end, when it has read
+# what there is; sets $replay and $reader.
 started() {
     { cat churn.head; exec sleep 3600; } >fifo &
     feeder=$!
-    "$bin/replay" -q --json=json fifo >out 2>err &
+    "$@" "$bin/replay" -q --json=json fifo >out 2>err &
     replay=$!
     wait_until has_reader
 }
@@ -77,6 +85,11 @@ if [ "$(nproc)" -gt 1 ]; then
     check 'a child that is killed is an error' [ "$status" = 1 ]
     check 'which is said' grep -q 'the process that reads ahead has ended' err
     stop_feeder
+    started ruby -e 'trap("CHLD", "IGNORE"); exec(*ARGV)'
+    kill -KILL "${reader% }"
+    exit_status wait "$replay"
+    check 'also where SIGCHLD is ignored' [ "$status" = 1 ]
+    stop_feeder
     started
     kill -KILL "$replay"
     wait "$replay" 2>/dev/null || true
@@ -85,7 +98,7 @@ if [ "$(nproc)" -gt 1 ]; then
     check 'a replay that is killed takes its child along' wait_until gone
     stop_feeder
 else
-    for text in $(seq 5); do skip_test "$text" 'one processor only'; done
+    for text in $(seq 6); do skip_test "$text" 'one processor only'; done
 fi
 
 # --- memory ---
