@@ -2,7 +2,7 @@
  *
  *   page.html  ...@TITLE@...@STYLE@...@MAIN@...@DATA@...@CHARTS@...@SCRIPT@...
  *                  page.css ----'       |        |        |          '-- of the room
- *                   of the room, with --'        |        '-- Chart.js as this system has it, page.js
+ *                   of the room, with --'        |        '-- Chart.js of this system, page.js
  *                   markers of its own      JSON +
  *
  * What a reader needs is in the main part as plain HTML; scripts add the charts. page.js has what
@@ -46,7 +46,8 @@ struct page {
     const char *script;            /* JavaScript, after page.js */
 };
 
-/* Whether what every page needs is there: to ask before long work. False: `why` says what is not. */
+/* Whether what every page needs is there: to ask before long work. False: `why` says what is
+ * missing. */
 bool page_is_possible(char *why, size_t why_bytes);
 
 /* False: `why` says what is missing or cannot be written. */

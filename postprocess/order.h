@@ -89,8 +89,8 @@ struct order *order_new(struct raw_reader *reader, struct instruction_writer *wr
                         const struct order_options *options);
 void order_free(struct order *order);
 
-/* Takes the next chunk of records, and frees it some time. The functions that return bool return false after damage: see
- * order_error(). */
+/* Takes the next chunk of records, and frees it some time. The functions that return bool return
+ * false after damage: see order_error(). */
 bool order_chunk(struct order *order, struct raw_chunk *chunk);
 
 /* The window ends here. Orders what can be ordered. */

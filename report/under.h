@@ -30,8 +30,8 @@ struct under {
 /* Whether it is the name of an allocator, which "none" is not. */
 bool under_knows(const char *allocator);
 
-/* Finds the allocator (NULL: under_find() takes the recorded one), and makes the file at under->ordered. False: `why` says why; then nothing
- * has to be closed. */
+/* Finds the allocator (NULL: under_find() takes the recorded one), and makes the file at
+ * under->ordered. False: `why` says why; then nothing has to be closed. */
 bool under_open(struct under *under, const char *allocator, const char *trace, char *why,
                 size_t why_bytes);
 

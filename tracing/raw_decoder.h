@@ -34,7 +34,8 @@
  * depends on the number:
  *
  *   number                   ends, bound   size           operand       other
- *   ALLOCATION                             size                         serial, place, address, after
+ *   ALLOCATION                             size                         serial, place, address,
+ *                                                                       after
  *   ALLOCATION_ALIGNED                     size           alignment     the same
  *   REALLOC                  ends          new size                     the same
  *   FREE...                  ends          size given     alignment
@@ -107,8 +108,7 @@ struct record {
 /* Whether bounds count it. */
 static inline bool raw_record_counts(const struct record *record, bool opaque)
 {
-    return record->serial != 0 ||
-           (opaque && shape_is_free(record->shape));
+    return record->serial != 0 || (opaque && shape_is_free(record->shape));
 }
 
 /* Whether it is told only with `tells_caches`. */

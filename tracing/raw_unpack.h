@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-/* `entries`: of raw_packed_entries(). Writes little-endian units to `to`, at most `*units`, and says in `*units` how many they are.
- * False: the `bytes` at `from` are no codes, or of more units. */
+/* `entries`: of raw_packed_entries(). Writes little-endian units to `to`, at most `*units`, and says
+ * in `*units` how many they are. False: the `bytes` at `from` are no codes, or of more units. */
 bool raw_unpack(const uint32_t *entries, const uint8_t *from, uint32_t bytes, uint8_t *to,
                 uint32_t *units);
 
