@@ -85,7 +85,7 @@ if [ "$(nproc)" -gt 1 ]; then
     check 'a child that is killed is an error' [ "$status" = 1 ]
     check 'which is said' grep -q 'the process that reads ahead has ended' err
     stop_feeder
-    started ruby -e 'trap("CHLD", "IGNORE"); exec(*ARGV)'
+    started env --ignore-signal=CHLD
     kill -KILL "${reader% }"
     exit_status wait "$replay"
     check 'also where SIGCHLD is ignored' [ "$status" = 1 ]
