@@ -146,27 +146,26 @@ static void judge(struct sink *sink, size_t bytes, size_t compressed)
     }
 }
 
-/* Whether what has come since lz4 was tried last came fast. */
-static bool is_hurried(struct sink *sink)
+void sink_rate(struct sink *sink, uint64_t now_ns)
 {
-    uint64_t now = os_clock_ns(), bytes = sink->bytes_in - sink->tried_bytes;
-    bool hurried = now - sink->tried_ns < bytes * 1000 / SINK_HURRIED_RATE;
-    sink->tried_ns = now;
-    sink->tried_bytes = sink->bytes_in;
-    return hurried;
+    uint64_t ns = now_ns - sink->rated_ns, bytes = sink->bytes_in - sink->rated_bytes;
+    if (ns < SINK_RATED_NS) return;
+    sink->hurried = sink->rated_ns && ns < bytes * 1000 / SINK_HURRIED_RATE;
+    sink->rated_ns = now_ns;
+    sink->rated_bytes = sink->bytes_in;
 }
 
 /* What a block has to lose. */
-static size_t least_loss(const struct sink *sink, size_t bytes, bool hurried)
+static size_t least_loss(const struct sink *sink, size_t bytes)
 {
     if (sink->packs) return bytes / SINK_SHRINKS_PACKED;
-    return hurried ? bytes / 3 * 2 : bytes / SINK_SHRINKS;
+    return sink->hurried ? bytes / 3 * 2 : bytes / SINK_SHRINKS;
 }
 
 /* Into sink->block. Returns its length, or 0 if it is not worth it. */
 static size_t compress(struct sink *sink, const uint8_t *data, size_t bytes)
 {
-    size_t least = least_loss(sink, bytes, is_hurried(sink));
+    size_t least = least_loss(sink, bytes);
     int compressed = LZ4_compress_fast_continue(
         sink->lz4, (const char *)data, (char *)sink->block + BLOCK_LENGTH_BYTES, (int)bytes,
         LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX), SINK_LZ4_ACCELERATION);

@@ -22,10 +22,11 @@
  * bytes are not compressed: noise costs lz4 more than anything else. Twice as many each time it
  * is still noise: a program may begin so and go on otherwise. What comes faster than the rate (in
  * bytes a microsecond) and is not packed has to shrink by two thirds: lz4 would take more of a
- * processor than the program can spare. */
+ * processor than the program can spare. The rate is that of at least so many nanoseconds. */
 #define SINK_SHRINKS          8u
 #define SINK_SHRINKS_PACKED   16u
 #define SINK_HURRIED_RATE     64u
+#define SINK_RATED_NS         UINT64_C(5000000)
 #define SINK_STORED_MIN       (64u * 1024)
 #define SINK_STORED_MAX       (4096u * 1024)
 /* Packing costs more than all else that the writer does. It pays if it takes a sixteenth from
@@ -55,8 +56,9 @@ struct sink {
     size_t end;
     uint8_t *block;
     void *lz4;
-    uint64_t tried_ns; /* when lz4 was tried last, and what bytes_in was then */
-    uint64_t tried_bytes;
+    uint64_t rated_ns; /* when the rate was looked at last, and what bytes_in was then */
+    uint64_t rated_bytes;
+    bool hurried;       /* what came before that came fast */
     size_t stored_span; /* after the next block that hardly shrinks */
     size_t stored_left; /* bytes that are written as they are, because the latest hardly shrank */
     bool packs;         /* what is committed from now on is to be packed, if it is not stored */
@@ -111,6 +113,10 @@ static inline bool sink_wants_packed(const struct sink *sink)
 {
     return sink->packs && sink->stored_left == 0;
 }
+
+/* All that was there at this time has been committed. So a writer that was held off, and then finds
+ * much, does not take it for fast; the time before the first look does not count. */
+void sink_rate(struct sink *sink, uint64_t now_ns);
 
 /* What a block takes besides what is in it, and what ends the frame. */
 #define SINK_BLOCK_LENGTH_BYTES 4u

@@ -445,6 +445,7 @@ static bool close_window(struct writer *writer)
             retire_lane(writer, lane);
         }
     }
+    sink_rate(&writer->sink, now);
     writer->windows++;
     if (progress) put_tick(writer, now);
     return progress;
