@@ -1,5 +1,6 @@
 /* import and export - are a program of their own, beside this one: what the libraries of other
  * formats cost when a program begins (10 ms), the other commands need not pay. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,9 +18,11 @@ static int run(const struct cli_command *command, int count, char **words)
     all[0] = (char *)CONVERT;
     all[1] = (char *)command->name;
     memcpy(all + 2, words + 1, (size_t)(count - 1) * sizeof *all);
-    if (installed_find_program(&program, CONVERT)) execv(program.path, all);
+    const bool found = installed_find_program(&program, CONVERT);
+    if (found) execv(program.path, all);
+    const char *why = found ? strerror(errno) : "not found";
     free(all);
-    return cli_fail(command, "cannot run %s", program.path);
+    return cli_fail(command, "cannot run %s: %s", program.path, why);
 }
 
 static int run_import(int count, char **words)

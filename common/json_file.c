@@ -64,7 +64,7 @@ void json_put_list(json_t *object, const char *keys, const uint64_t *numbers, si
 {
     char key[KEY_BYTES];
     size_t at = 0;
-    for (; key_next(&keys, key, sizeof key); at++) {
+    for (; at < count && key_next(&keys, key, sizeof key); at++) {
         json_t *number = json_integer((json_int_t)numbers[at]),
                *there = json_object_get(object, key);
         if (json_is_array(there))
@@ -72,7 +72,7 @@ void json_put_list(json_t *object, const char *keys, const uint64_t *numbers, si
         else
             json_object_set_new(object, key, number);
     }
-    assert(at == count);
+    assert(at == count && *keys == '\0');
 }
 
 void json_put_text(json_t *object, const char *key, const char *text)

@@ -197,6 +197,7 @@ static void expect_cpu(struct compare_expected *expected, const struct compare_r
     const struct rank_difference of =
         rank_difference_of(&own, &before, &(struct rank_threshold){0, 0, 0});
     free(values);
+    if (own.count < 2 || before.count < 2) return; /* one run has no range */
     double least = of.least, most = of.most;
     compare_cpu_range(cpu_seconds, &least, &most);
     expected->cpu_change_least = row != recorded ? least : 0;

@@ -458,7 +458,8 @@ static void print_notes(const struct compare *compare, FILE *to)
                                         "would show in the program), or the "
                                         "replays differ among themselves.");
     else
-        print_note(to, "One replay each.");
+        print_note(to, "One replay each: they do not say how the program's processor time would "
+                       "change, nor how far replays differ.");
     if (compare_is_expected(compare, COMPARE_MEMORY))
         print_note(to, "Process: expected RSS of the program under this allocator, as a process.");
     if (compare_is_expected(compare, COMPARE_TIME))

@@ -70,7 +70,7 @@ static bool can_ask(const char *program)
 {
     struct stat status;
     bool asks = false;
-    int fd = open(program, O_RDONLY | O_CLOEXEC);
+    int fd = open(program, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return false;
     if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
         const size_t bytes = (size_t)status.st_size;

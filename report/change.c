@@ -139,18 +139,9 @@ static const struct change_size *most_changed(const struct change *change)
     return change_made(most) != 0 ? most : NULL;
 }
 
-/* "64 bytes", or "4 096 to 4 351 bytes" of a class. */
-static const char *bytes_of(const struct change_size *size, char *to, size_t bytes)
-{
-    if (size->highest == size->size) return words_bytes_exact(size->size);
-    snprintf(to, bytes, "%s to %s", words_count(size->size), words_bytes_exact(size->highest));
-    return to;
-}
-
 static void print_first(const struct change *change, FILE *to)
 {
     const struct change_size *most = most_changed(change);
-    char of[80];
     double all = 0;
     if (most == NULL) {
         fprintf(to, "As many objects of each size were made%s.\n\n",
@@ -163,7 +154,7 @@ static void print_first(const struct change *change, FILE *to)
             all += fabs(change_made(&change->sizes[i]));
     fprintf(to, "%s %s objects of %s were made (%s instead of %s): %s of all that %s, %s.\n\n",
             words_count((uint64_t)fabs(made)), made > 0 ? "more" : "fewer",
-            bytes_of(most, of, sizeof of), words_count(most->made_after),
+            words_sizes(most->size, most->highest), words_count(most->made_after),
             words_count(most->made_before), words_share((uint64_t)fabs(made), (uint64_t)all),
             made > 0 ? "came" : "went", words_bytes((uint64_t)fabs(bytes)));
 }
@@ -238,9 +229,12 @@ json_t *change_json(const struct change *change)
     json_object_set_new(object, "after", report_json(change->after));
     json_object_set_new(object, "numbers", numbers);
     json_object_set_new(object, "sizes", sizes);
-    for (const struct report_number *number = report_numbers; number->key != NULL; number++)
+    for (const struct report_number *number = report_numbers; number->key != NULL; number++) {
+        static const char *const units[] = {"count", "bytes", "ms"};
         put_difference(numbers, number->key, number->of(&change->before->tally),
                        number->of(&change->after->tally));
+        json_put_text(json_object_get(numbers, number->key), "unit", units[number->unit]);
+    }
     for (size_t i = 0; i < change->sizes_count; i++) {
         const struct change_size *size = &change->sizes[i];
         json_t *one = json_object();

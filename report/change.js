@@ -17,20 +17,21 @@ function memory() {
 
 // ---- numbers ----
 
-const BYTES = ['bytes', 'peak_live', 'end_live', 'copied', 'peak_rss', 'peak_heap'];
 const numbers = Object.entries(data.numbers).map(([key, number]) => ({ key, ...number }));
-const grown = numbers.filter((one) => one.per_cent !== null && one.difference !== 0)
-  .sort((a, b) => b.per_cent - a.per_cent);
-const numberText = (key) => (BYTES.includes(key) ? bytesText : countText);
+// What was 0 before grew most.
+const growth = (one) => one.per_cent ?? Infinity;
+const grown = numbers.filter((one) => one.difference !== 0)
+  .sort((a, b) => (growth(a) === growth(b) ? 0 : growth(b) - growth(a)));
+const NUMBER_TEXTS = { count: countText, bytes: bytesText, ms: (n) => `${countText(n)} ms` };
 const signed = (number, text) => (number === 0 ? ''
   : `${number < 0 ? '−' : '+'} ${text(Math.abs(number))}`);
-const perCent = (one) => (one.per_cent === null ? ''
+const perCent = (one) => (one.per_cent === null ? one.difference > 0 ? 'new' : ''
   : signed(round(one.per_cent), (n) => `${n} %`));
 const more = (number) => palette(number > 0 ? 1 : 0);
 
 // Beyond a doubling, bars would hide the others.
 const numbersChart = () => lyingBars(grown.map((one) => one.key.replace('_', ' ')),
-  grown.map((one) => Math.min(one.per_cent, 200)), grown.map((one) => more(one.difference)),
+  grown.map((one) => Math.min(growth(one), 200)), grown.map((one) => more(one.difference)),
   'per cent more, at most 200', '');
 
 // ---- sizes ----
@@ -85,9 +86,9 @@ showFigures([
     text: 'The numbers that differ, by how much.', height: 8 + 1.4 * grown.length,
     label: () => grown.slice(0, 3).map((one) => `${one.key} ${perCent(one)}`).join(', '),
     table: () => ({ head: ['', 'before', 'after', 'difference', ''],
-      rows: numbers.map((one) => [one.key.replace('_', ' '), numberText(one.key)(one.before),
-        numberText(one.key)(one.after), signed(one.difference, numberText(one.key)),
-        perCent(one)]) }) },
+      rows: numbers.map((one) => [one.key.replace('_', ' '),
+        ...['before', 'after'].map((when) => NUMBER_TEXTS[one.unit](one[when])),
+        signed(one.difference, NUMBER_TEXTS[one.unit]), perCent(one)]) }) },
   { title: 'Objects by size, what changed most', there: changed('made').length > 0,
     config: () => changedChart('made', { name: 'objects more', bytes: 1 }),
     text: 'Exact sizes, as asked for.',

@@ -13,7 +13,7 @@ enum { BATCH = 256 };
 struct depths_lane {
     uint64_t *counts;     /* where its latest call is counted, by path; NULL: nowhere */
     unsigned path;        /* of that call, */
-    unsigned kind;        /* and its kind */
+    unsigned kind;        /* and its kind; CALL_KINDS: none */
     unsigned coming_path; /* before the call that is to come, */
     uint64_t coming;      /* and bytes from the system */
     uint8_t class_of_list[RAW_SIZE_CLASSES_MAX + 2];
@@ -83,10 +83,10 @@ static void take_system(const struct taking *taking, const struct record *record
     }
     taking->sums->taken_bytes += record->size;
     row->taken_bytes += record->size;
-    if (record->operand != 0)
-        taking->depths->taken_for[taking->lane->kind] += record->size;
-    else
+    if (record->operand == 0)
         taking->lane->coming += record->size;
+    else if (taking->lane->kind < CALL_KINDS)
+        taking->depths->taken_for[taking->lane->kind] += record->size;
 }
 
 static void take_inside(const struct taking *taking, const struct record *record)
@@ -120,7 +120,9 @@ static void take_record(const struct taking *taking, const struct record *record
     case RAW_FAILED:
     case RAW_THREAD_CACHE_DELETED: /* what comes after is of this */
         taking->lane->counts = NULL;
+        taking->lane->kind = CALL_KINDS;
         taking->lane->coming_path = 0;
+        taking->lane->coming = 0;
         break;
     }
 }
@@ -169,6 +171,8 @@ static int read_chunks(struct reading *reading, int fd, const char *path)
             good = take_records(reading, chunk);
         free(chunk);
     }
+    if (reading->row.waits + reading->row.taken_bytes + reading->row.released_bytes > 0)
+        take_tick(reading); /* after the last one, of a process that was killed */
     timeline_end(&reading->depths->timeline);
     int status = reading->depths->known ? raw_source_state(source, &error) : PROGRAM_OK;
     if (status == PROGRAM_FAILED) cli_data_error(&cli_report, path, &error);

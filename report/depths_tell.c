@@ -221,12 +221,14 @@ static void put_waits(json_t *object, const struct depths_waits *waits)
     json_put_number(object, "waited_ns", waits->waited_ns);
 }
 
-static void put_paths(json_t *list, unsigned class, const char *call, const uint64_t *paths)
+static void put_paths(json_t *list, unsigned class, uint64_t bytes, const char *call,
+                      const uint64_t *paths)
 {
     for (unsigned path = 0; path < PATHS; path++) {
         char letters[6];
         if (paths[path] == 0) continue;
         json_t *entry = new_entry(list, "class", class);
+        json_put_number(entry, "bytes", bytes);
         path_letters(letters, path);
         json_put_text(entry, "call", call);
         json_put_text(entry, "path", letters);
@@ -239,8 +241,8 @@ static void put_classes(json_t *object, const struct depths *depths)
     json_t *lists = new_list(object, "central_lists"), *paths = new_list(object, "paths");
     for (unsigned i = 0; i < RAW_SIZE_CLASSES_MAX; i++) {
         const struct depths_class *class = &depths->classes[i];
-        put_paths(paths, i, "allocation", class->allocations);
-        put_paths(paths, i, "free", class->frees);
+        put_paths(paths, i, class->bytes, "allocation", class->allocations);
+        put_paths(paths, i, class->bytes, "free", class->frees);
         if (class->entries == 0 && class->waits.waits == 0) continue;
         json_t *list = new_entry(lists, "class", i);
         json_put_number(list, "bytes", class->bytes);

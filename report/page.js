@@ -164,18 +164,17 @@ function growthChart() {
 // ---- how far calls go: report --depths ----
 
 const DEPTHS = ['thread cache', 'central list', 'page heap', 'the system'];
-const depths = data.depths ?? { paths: [], timeline: [], central_lists: [] };
+const depths = data.depths ?? { paths: [], timeline: [] };
 const depthOf = (path) => Math.max('CPS'.split('').reduce((far, letter, i) =>
   (path.includes(letter) ? i + 1 : far), 0), 0);
-const listBytes = new Map(depths.central_lists.map((list) => [list.class, list.bytes]));
 
 // By class of sizes, those first with most calls that a cache alone did not serve.
-const byClass = Object.values(depths.paths.reduce((all, { class: of, path, calls }) => {
-  all[of] ??= { of, calls: [0, 0, 0, 0] };
+const byClass = Object.values(depths.paths.reduce((all, { class: of, bytes, path, calls }) => {
+  all[of] ??= { of, bytes, calls: [0, 0, 0, 0] };
   all[of].calls[depthOf(path)] += calls;
   return all;
 }, {})).sort((a, b) => sum(b.calls.slice(1)) - sum(a.calls.slice(1)));
-const classText = ({ of }) => (of > 0 ? bytesText(listBytes.get(of) ?? 0) : 'larger');
+const classText = ({ of, bytes }) => (of > 0 ? bytesText(bytes) : 'larger');
 
 function depthsChart() {
   const shown = byClass.slice(0, 12);

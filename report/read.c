@@ -14,6 +14,7 @@ static void take_header(struct report_trace *trace, const struct instruction_hea
 {
     const char *metadata = header->metadata;
     const size_t bytes = header->metadata_bytes;
+    trace->metadata = strndup(bytes > 0 ? metadata : "", bytes);
     trace->program = metadata_copy(metadata, bytes, "program");
     trace->allocator = metadata_copy(metadata, bytes, "allocator");
     trace->recording = metadata_copy(metadata, bytes, "run");
@@ -103,6 +104,7 @@ int report_read(struct report_trace *trace, const char *path, const char *file,
 void report_close(struct report_trace *trace)
 {
     tally_close(&trace->tally);
+    free(trace->metadata);
     free(trace->program);
     free(trace->allocator);
     free(trace->recording);

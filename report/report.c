@@ -1,6 +1,7 @@
 /* malloctape report - what a program asks of its allocator, and what holds its memory. */
 #include "report/report.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -47,7 +48,8 @@ struct options {
     unsigned traces;
     const char *json, *html, *call_sizes; /* NULL: none */
     bool is_under;
-    const char *under; /* NULL: the recorded allocator */
+    const char *under;      /* NULL: the recorded allocator */
+    const char *under_word; /* what stands behind --under, an allocator or a trace; or NULL */
     struct report_limit limits[LIMITS_MAX];
     unsigned limits_count;
     bool depths;
@@ -67,13 +69,44 @@ static bool limit_add(struct options *options, const char *text)
     return false;
 }
 
+/* "libx.so", "libx.so.2"; not "x.sorted". */
+static bool is_library(const char *word)
+{
+    for (const char *at = word; (at = strstr(at, ".so")) != NULL; at++)
+        if (at[3] == '\0' || (at[3] == '.' && isdigit((unsigned char)at[4]))) return true;
+    return false;
+}
+
+/* Takes the allocator out of the words, of which one is left for the trace. Returns how many there
+ * are then. A trace that is called as an allocator is: ./NAME. */
+static int take_allocator(struct options *options, int count, char **words)
+{
+    const char *word = options->under_word;
+    int at = 0;
+    while (at < count && words[at] != word)
+        at++;
+    if (options->under != NULL || at == count) return count;
+    const bool is_file = strchr(word, '/') != NULL || strstr(word, ".so") != NULL;
+    if (!(is_file ? count > 1 && is_library(word) : under_knows(word))) return count;
+    options->under = word;
+    memmove(words + at, words + at + 1, (size_t)(count - at - 1) * sizeof *words);
+    return count - 1;
+}
+
 static bool words_parse(struct options *options, int count, char **words)
 {
+    count = take_allocator(options, count, words);
     if (count == 0 || count > TRACES_MAX) {
         cli_usage_error(&cli_report, count == 0 ? "which trace?" : "one or two traces, please");
         return false;
     }
     const bool of_one = options->is_under || options->call_sizes != NULL || options->depths;
+    if (count == TRACES_MAX && options->under_word != NULL && options->under == NULL &&
+        (words[0] == options->under_word || words[1] == options->under_word)) {
+        cli_usage_error(&cli_report, "--under: there is no allocator '%s', and one trace, please",
+                        options->under_word);
+        return false;
+    }
     if (of_one && count == TRACES_MAX) {
         cli_usage_error(&cli_report, "--under, --depths and --call-sizes: one trace, please");
         return false;
@@ -100,12 +133,6 @@ static bool words_parse(struct options *options, int count, char **words)
     return true;
 }
 
-/* A word behind --under, which need not have one. A trace may be called so: ./NAME. */
-static bool is_allocator(const char *word)
-{
-    return strstr(word, ".so") != NULL || (strchr(word, '/') == NULL && under_knows(word));
-}
-
 /* Returns 0 to go on, or the exit status plus one. */
 static int options_parse(struct options *options, int count, char **words)
 {
@@ -128,8 +155,7 @@ static int options_parse(struct options *options, int count, char **words)
         case 'u':
             options->is_under = true;
             options->under = optarg;
-            if (optarg == NULL && optind < count && is_allocator(words[optind]))
-                options->under = words[optind++];
+            options->under_word = optarg == NULL && optind < count ? words[optind] : NULL;
             break;
         case 'f': good = limit_add(options, optarg); break;
         case 'h': return program_help(help_text) + 1;

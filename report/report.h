@@ -22,6 +22,7 @@
 struct report_trace {
     const char *path;
     char *program, *allocator, *recording, *pid; /* empty where the stream does not say */
+    char *metadata;                              /* of the header */
     double start_s;                              /* since the epoch; 0: unknown */
     const char *status;                          /* "complete", "cut" or "damaged" */
     struct tally tally;

@@ -79,29 +79,33 @@ static void print_left(const struct tally *tally, FILE *to)
     for (unsigned i = 0; i < count && i < SIZES_LEFT_SHOWN; i++) {
         const struct size_entry *one = &tally->sizes.entries[top[i]];
         fprintf(to, "%s%s of %s", i > 0 ? ", " : "most in ", words_count(one->live.objects),
-                words_bytes_exact(one->size));
+                words_sizes(one->size, sizes_highest(&tally->sizes, top[i])));
     }
     fputc('\n', to);
 }
 
-/* The row with most calls for its time, beside the mean. */
+/* The row with most calls for its time, beside the mean. A window may be closed early, with a
+ * handful of calls at the end: that is no burst. */
 static void print_burst(const struct tally *tally, FILE *to)
 {
     const struct timeline *timeline = &tally->timeline;
-    uint64_t begin = 0, most_begin = 0;
+    uint64_t begin = 0, most_begin = 0, shortest_ns = 1000000;
     double most = 0;
     const struct timeline_row *burst = NULL;
+    if (timeline->count < 2) return;
+    if (tally->ns / timeline->count / 2 > shortest_ns)
+        shortest_ns = tally->ns / timeline->count / 2;
     for (unsigned i = 0; i < timeline->count; i++) {
         const struct timeline_row *row = &timeline->rows[i];
         const double rate = ratio(row->calls * UINT64_C(1000000), row->end_ns - begin);
-        if (rate > most) {
+        if (rate > most && row->end_ns - begin >= shortest_ns) {
             most = rate;
             burst = row;
             most_begin = begin;
         }
         begin = row->end_ns;
     }
-    if (burst == NULL || timeline->count < 2) return;
+    if (burst == NULL) return;
     line(to, "busiest");
     fprintf(to, "%s calls in %s from %s on: %s a ms; on the whole %s\n", words_count(burst->calls),
             words_ms((burst->end_ns - most_begin) / 1000000), words_ms(most_begin / 1000000),

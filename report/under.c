@@ -19,6 +19,18 @@ static const char switching_variable[] = "NO_THREAD_CACHE_SWITCH";
 
 /* ---- replaying ---- */
 
+/* Sets what the recording says of its allocator: lines env.NAME=VALUE. */
+static void set_settings(char *metadata)
+{
+    static const char before[] = "env.";
+    for (char *line; (line = strsep(&metadata, "\n")) != NULL;) {
+        char *equals = strchr(line, '=');
+        if (equals == NULL || strncmp(line, before, sizeof before - 1) != 0) continue;
+        *equals = '\0';
+        setenv(line + sizeof before - 1, equals + 1, 1);
+    }
+}
+
 /* In the child. */
 static void enter(void *of)
 {
@@ -28,6 +40,7 @@ static void enter(void *of)
     if (*under->found.library != '\0') setenv("LD_PRELOAD", under->found.library, 1);
     if (under->found.known != NULL && under->found.known->no_switching)
         setenv(switching_variable, "1", 1);
+    if (under->settings != NULL) set_settings(under->settings);
 }
 
 /* The report of a replay, JSON: whether it was under the allocator that was asked for. */
@@ -208,8 +221,10 @@ bool under_find(struct under *under, const struct report_trace *trace, char *why
 {
     const struct tally *tally = &trace->tally;
     uint64_t peak_rss_call = 0;
-    if (under->allocator == NULL && !allocator_find(under, NULL, trace->allocator, why, why_bytes))
-        return false;
+    if (under->allocator == NULL) {
+        if (!allocator_find(under, NULL, trace->allocator, why, why_bytes)) return false;
+        under->settings = trace->metadata;
+    }
     under->engine = engine_choose(tally);
     progress_text("replaying");
     bool good = peak_find(under, &peak_rss_call, why, why_bytes);

@@ -21,6 +21,7 @@ struct under {
     const char *allocator; /* as the user named it, or the recorded one; NULL: not known yet */
     const char *engine;    /* of replay */
     struct allocator_found found;
+    char *settings; /* of the recorded allocator, among other metadata; NULL: none are set */
     struct process_directory directory;
     char ordered[PROCESS_PATH_BYTES];            /* the file that is replayed */
     struct fragments moments[FRAGMENTS_MOMENTS]; /* in the order of calls, which differ */
@@ -30,8 +31,8 @@ struct under {
 /* Whether it is the name of an allocator, which "none" is not. */
 bool under_knows(const char *allocator);
 
-/* Finds the allocator (NULL: under_find() takes the recorded one), and makes the file at
- * under->ordered. False: `why` says why; then nothing has to be closed. */
+/* Finds the allocator (NULL: under_find() takes the recorded one with its settings), and makes the
+ * file at under->ordered. False: `why` says why; then nothing has to be closed. */
 bool under_open(struct under *under, const char *allocator, const char *trace, char *why,
                 size_t why_bytes);
 

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { WORD_BYTES = 48 };
+enum { WORD_BYTES = 96 };
 
 static char *next(void)
 {
@@ -44,6 +44,16 @@ const char *words_bytes_exact(uint64_t bytes)
 {
     char *text = next();
     snprintf(text, WORD_BYTES, "%s %s", words_count(bytes), bytes == 1 ? "byte" : "bytes");
+    return text;
+}
+
+const char *words_sizes(uint64_t lowest, uint64_t highest)
+{
+    if (lowest == highest) return words_bytes_exact(lowest);
+    char low[40], high[40], *text = next();
+    snprintf(low, sizeof low, "%s", words_count(lowest));
+    snprintf(high, sizeof high, "%s", words_bytes_exact(highest));
+    snprintf(text, WORD_BYTES, "%s to %s", low, high);
     return text;
 }
 

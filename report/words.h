@@ -16,6 +16,9 @@ const char *words_bytes(uint64_t bytes);
 /* "24 bytes", "65 536 bytes". */
 const char *words_bytes_exact(uint64_t bytes);
 
+/* The same of one size; of several "4 096 to 4 351 bytes". */
+const char *words_sizes(uint64_t lowest, uint64_t highest);
+
 /* "12 ms", "3.4 s", "2.1 h". */
 const char *words_ms(uint64_t ms);
 

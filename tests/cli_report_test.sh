@@ -44,7 +44,8 @@ of_recording() {
             exit a == b && a["calls"] > 1000'
 }
 of_threads_recorded() {
-    record threads.raw.lz4 "$workloads/threads" 1000 && of_recording threads.raw.lz4
+    TCMALLOC_RELEASE_RATE=3 record threads.raw.lz4 "$workloads/threads" 1000 &&
+        of_recording threads.raw.lz4
 }
 of_script_recorded() {
     record ruby.raw.lz4 ruby -e 'a = (1..900).map { |i| "x" * (i * 37) }; a.map!(&:upcase)
@@ -310,6 +311,7 @@ for word; do
     --limit=*) limit=\${word#*=} ;;
     esac
 done
+echo "\$TCMALLOC_RELEASE_RATE" >"$PWD/kept/rate"
 "$bin/replay" "\$@" && { [ -z "\$snapshot" ] || cp "\$snapshot" "$PWD/kept/\$limit"; }
 END
         chmod +x keeping/bin/replay && (bin=keeping/bin && exits 0 report ordered "$@" --json f.json) &&
@@ -320,7 +322,7 @@ END
 }
 recounts_fragments() {
     recounted fragments.raw.lz4 switch glibc --under glibc &&
-        recounted threads.raw.lz4 threads tcmalloc --under
+        recounted threads.raw.lz4 threads tcmalloc --under && [ "$(cat kept/rate)" = 3 ]
 }
 finds_wrong_fragments() {
     local key
@@ -363,7 +365,10 @@ refuses_engines() {
     [ "$status" = 1 ] && says 'there is no snapshot with this engine' &&
         exits 1 report churn --under && says 'which allocator?' &&
         exits 2 report churn --under=nothing && exits 1 report churn --under /nothing.so &&
-        exits 2 report churn --under=none && says "there is no allocator 'none'"
+        exits 2 report churn --under=none && says "there is no allocator 'none'" &&
+        exits 2 report --under jemaloc churn && says "there is no allocator 'jemaloc', and " &&
+        exits 2 report --under glibc && says 'which trace?' && cp churn churn.sorted &&
+        exits 1 report --under churn.sorted && says 'churn.sorted: --under: which allocator?'
 }
 refuses_no_malloc() {
     exits 1 report churn --under libm.so.6 && says 'libm.so.6 has no malloc or was not loaded'
@@ -383,6 +388,7 @@ tells_classes() {
         262_144.times { |i| printf("@ p:[0x1] + 0x1000 %#x\n@ p:[0x1] - 0x1000\n", 4096 + i) }' \
         >many && many_sizes 100 0xf0000 && many_sizes 130 0xf0000 && many_sizes 100 0xf0001 &&
         exits 0 report many-100-0xf0000 --json f.json && prints '^  glibc  *17 bytes ' &&
+        prints '^  *most in 1 of 983 040 to 1 015 807 bytes$' &&
         json f.json 'j["rounding"].all? { |_, all| all["peak_bytes"] >= j["peak"]["bytes"] }' &&
         exits 0 report many-100-0xf0000 many-130-0xf0000 && prints '^ *983 040\.\.  *101  *131 ' &&
         head -n 1 out | grep -q \
