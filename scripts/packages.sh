@@ -16,10 +16,14 @@ PROBE_PACKAGES='systemtap-sdt-dev'
 ALLOCATOR_PACKAGES='libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4'
 # The library behind the charts of malloctape compare. The same.
 CHART_PACKAGES='libjs-chart.js'
-# Programs that tests record, or that read what we write. The same.
+# Programs that tests record, or that read what we write, and libraries that are preloaded beside
+# ours. The same. Not installed, for their size, but used where they are: nodejs (it runs the
+# scripts of pages), heaptrack, and what bench/README.md names.
 PROGRAM_PACKAGES='avro-bin:avrocat redis-server:redis-server redis-tools:redis-benchmark
     sqlite3:sqlite3 perl:perl python3 git:git
-    valgrind:valgrind'
+    valgrind:valgrind libeatmydata1 libfaketime'
+# What only the long tests use. The same.
+LONG_PACKAGES='gdb:gdb'
 
 package_is_there() {
     if [ "${1%:*}" != "$1" ] && command -v "${1#*:}" >/dev/null 2>&1; then

@@ -246,7 +246,9 @@ lock_waits_are_those_of_gdb() {
 }
 
 # summed KIND - how many bytes the dump has of it.
-summed() { awk -v kind=" ($1)_(before|after) bytes " '$0 ~ kind { n += $NF } END { print n }' dumped; }
+summed() {
+    awk -v kind=" ($1)_(before|after) bytes " '$0 ~ kind { n += $NF } END { print n }' dumped
+}
 
 # The program asks for an object of 256 MiB and frees it; tcmalloc also gives new memory back before
 # it takes a part of it.
@@ -277,7 +279,7 @@ check 'waits for the locks of the allocator' lock_waits
 if [ -n "${MALLOCTAPE_LONG:-}" ] && command -v gdb >/dev/null; then
     check 'waits as gdb counts them' lock_waits_are_those_of_gdb
 elif [ -n "${MALLOCTAPE_LONG:-}" ]; then
-    skip_test 'waits as gdb counts them' 'there is no gdb'
+    skip_test 'waits as gdb counts them' 'only in the long form, with gdb'
 fi
 check 'memory from the system, and given back' system_memory
 check 'JSON: a path that is not UTF-8 is null' odd_path

@@ -62,8 +62,8 @@ finds_wrong_numbers() {
         '["lifetimes"]["by_size"]["objects"][0]' '["timeline"]["most_live_bytes"][0]' \
         '["rounding"]["glibc"]["bytes"]'; do
         ruby -rjson -e 'j = JSON.parse(File.read("few.json"))
-            eval("j#{ARGV[0]} += 1"); File.write("report.json", j.to_json)' "$key"
-        ! counted few || return 1
+            eval("j#{ARGV[0]} += 1"); File.write("report.json", j.to_json)' "$key" &&
+            ! counted few && [ -s differences ] || return 1
     done
 }
 of_lanes() {
@@ -138,10 +138,20 @@ refuses_others() {
         exits 1 report nothing && says 'nothing: cannot open' &&
         exits 2 report && exits 2 report a b c
 }
+# As heaptrack writes it down: 2 000 objects of 10 000 bytes in 100 ms, all freed in as many, and a
+# few less again.
 tells_second_peak() {
-    record peaks.raw.lz4 perl -e 'for (1, 2) { { my @kept = map { "x" x 10_000 } 1 .. 2000; }
-        select(undef, undef, undef, 0.1); }' && exits 0 report peaks.raw.lz4 &&
-        prints '^another peak  *[0-9.]* MiB alive, [0-9> .]* % of the first, until ' &&
+    ruby -e 'puts "v 10400 3", "I 1000 1000"
+        [2000, 1900].each_with_index do |count, turn|
+            puts "c #{(200 * turn).to_s(16)}"
+            count.times { |i| puts "+ 2710 1 #{(4096 * (i + 1)).to_s(16)}" }
+            puts "c #{(200 * turn + 100).to_s(16)}"
+            count.times { |i| puts "- #{(4096 * (i + 1)).to_s(16)}" }
+        end
+        puts "c 258"' >peaks &&
+        "$bin/malloctape" import --quiet --from heaptrack -o two_peaks peaks &&
+        exits 0 report two_peaks &&
+        prints '^another peak  *[0-9.]* MiB alive, 95[.0]* % of the first, until 300 ms' &&
         prints '^busiest  *[0-9 ]* calls in [0-9.]* m*s from ' &&
         exits 0 report lanes && ! prints '^another peak'
 }
@@ -155,7 +165,6 @@ tells_unusual() {
 has_charts() { [ -e /usr/share/javascript/chart.js ] || [ -e /usr/share/nodejs/chart.js ]; }
 # It has the data, and needs nothing else.
 writes_page() {
-    has_charts || return 0
     exits 0 report lanes --html page.html --json f.json &&
         ! grep -q -i 'src=\|<link\|@[A-Z]*@' page.html &&
         grep -q '<h1>make_instructions: what it asks of its allocator</h1>' page.html &&
@@ -219,7 +228,8 @@ exports_avro() {
 counts_depths() {
     record waits.raw.lz4 "$workloads/waits" held 3
     for trace in threads waits; do
-        exits 0 report $trace.raw.lz4 --depths --json f.json && prints '^served by  *calls  *thread' &&
+        exits 0 report $trace.raw.lz4 --depths --json f.json &&
+            prints '^served by  *calls  *thread' &&
             "$bin/malloctape" dump $trace.raw.lz4 | counted_from_dump || return 1
     done
     prints '^waited for the lock of ' && prints '^from the system: .* by sbrk, '
@@ -237,7 +247,9 @@ counted_from_dump() {
             case what
             when "sequence" then lists[structure] += 1
             when "waited"
-                [structure, lane].each { |of| waits[of] = waits[of].zip([1, words.last.to_i]).map(&:sum) }
+                [structure, lane].each do |of|
+                    waits[of] = waits[of].zip([1, words.last.to_i]).map(&:sum)
+                end
             when "sbrk", "mmap", "release" then bytes[what] += words.last.to_i
             end
             letter = { "sequence" => structure == "page_heap" ? "P" : "C", "waited" => "W" }
@@ -246,7 +258,8 @@ counted_from_dump() {
                     letter.fetch(what, "S")
             elsif words[0] == "thread_cache_deleted" then calls[lane] << [nil, []]
             elsif %w[malloc calloc free].include?(words[0])
-                calls[lane] << [words[0] == "free" ? "free" : "allocation", coming.delete(lane) || []]
+                kind = words[0] == "free" ? "free" : "allocation"
+                calls[lane] << [kind, coming.delete(lane) || []]
             end
         end
         all = calls.values.flatten(1).select(&:first).map do |call, letters|
@@ -295,8 +308,8 @@ blames() {
                 sparse["without_oldest"][2] > 0.45 * 2000 * 4096 &&
                 sparse["without_oldest"][2] < 0.6 * 2000 * 4096'
 }
-# recounted FILE ENGINE ALLOCATOR [OPTION] - every number of each moment, from the lines of a dump and
-# the snapshots of replay, which report throws away.
+# recounted FILE ENGINE ALLOCATOR [OPTION] - every number of each moment, from the lines of a dump
+# and the snapshots of replay, which report throws away.
 recounted() {
     local file=$1 engine=$2 allocator=$3
     shift 3
@@ -314,7 +327,8 @@ done
 echo "\$TCMALLOC_RELEASE_RATE" >"$PWD/kept/rate"
 "$bin/replay" "\$@" && { [ -z "\$snapshot" ] || cp "\$snapshot" "$PWD/kept/\$limit"; }
 END
-        chmod +x keeping/bin/replay && (bin=keeping/bin && exits 0 report ordered "$@" --json f.json) &&
+        chmod +x keeping/bin/replay &&
+        (bin=keeping/bin && exits 0 report ordered "$@" --json f.json) &&
         json f.json "u = j[\"under\"]
             u[\"engine\"] == \"$engine\" && u[\"allocator\"] == \"$allocator\" &&
                 u[\"moments\"].size > 1" &&
@@ -331,16 +345,18 @@ finds_wrong_fragments() {
         sparse,without_oldest,2 map,live_per_mille,0; do
         ruby -rjson -e 'j = JSON.parse(File.read("right.json"))
             *path, last = ARGV[0].split(",").map { |word| Integer(word, exception: false) || word }
-            (path.empty? ? j["under"]["moments"][0] : j["under"]["moments"][0].dig(*path))[last] += 1
-            File.write("f.json", j.to_json)' "$key"
+            first = j["under"]["moments"][0]
+            (path.empty? ? first : first.dig(*path))[last] += 1
+            File.write("f.json", j.to_json)' "$key" || return 1
         ! "$bin/malloctape" dump ordered |
-            ruby "$reference/fragments.rb" f.json kept >differences || return 1
+            ruby "$reference/fragments.rb" f.json kept >differences &&
+            grep -q "^call [0-9]*, ${key%%,*}: " differences || return 1
     done
 }
 check_blames() {
     if [ -n "$sanitized" ]; then
         skip_test "$1: the blame goes to what was kept" 'nothing can be preloaded into a replay'
-    elif [ -n "$2" ] && ! [ -e "/usr/lib/x86_64-linux-gnu/$2" ]; then
+    elif [ -n "$2" ] && ! system_library "$2" >/dev/null; then
         skip_test "$1: the blame goes to what was kept" "$2 is not installed"
     else
         check "$1: the blame goes to what was kept" blames "$1"
@@ -456,7 +472,11 @@ check 'what cannot be written is refused before the trace is read' refuses_outpu
 check 'the text has everything, in 120 columns' tells_text
 check 'a second peak is told' tells_second_peak
 check 'what is unusual is said' tells_unusual
-check 'the page stands alone and has the same numbers' writes_page
+if has_charts; then
+    check 'the page stands alone and has the same numbers' writes_page
+else
+    skip_test 'the page stands alone and has the same numbers' 'libjs-chart.js is not installed'
+fi
 check 'objects one by one add up to the report' dumps_objects
 check 'the sizes of all calls are written' writes_call_sizes
 check 'how far calls went' counts_depths
@@ -491,7 +511,7 @@ check 'of two equal traces, that they are' finds_nothing
 if has_charts && command -v node >/dev/null; then
     check 'the scripts of both pages run' runs_scripts
 else
-    skip_test 'the scripts of both pages run' 'node or Chart.js is not installed'
+    skip_test 'the scripts of both pages run' 'nodejs or libjs-chart.js is not installed'
 fi
 check 'limits that are broken fail' breaks_limits
 check 'limits that are kept do not, and wrong ones are refused' keeps_limits

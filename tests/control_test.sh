@@ -169,16 +169,30 @@ is_refused() {
     ! ctl "$1" $2 && grep -q "^malloctape ctl: process $1: $3\$" err
 }
 
-# Two looks at a busy server, which must get a processor in each of both seconds. The answer is
-# another one for libmalloctape, which knows no paths.
-is_watched() {
-    timeout 300 "$malloctape" top --count 2 "$server" >out 2>err &&
-        [ "$(grep -c '^calls    [0-9]* a second: [a-z]* [0-9.]* %, ' out)" = 2 ] &&
-        [ "$(grep -c '^memory .*RSS [0-9.]* MiB, of that the recorder.s [0-9.]* MiB$' out)" = 2 ] &&
-        [ "$(grep -c '^sizes    [0-9-]*: [0-9.]* %' out)" = 2 ] || return 1
+# twice PATTERN - so many looks at least show such a line.
+twice() { [ "$(grep -c "$1" out)" -ge 2 ]; }
+
+# Two looks at a busy server that have everything. Of libmalloctape, which knows no paths, that is
+# less.
+has_looked() {
+    twice '^calls    [0-9]* a second: [a-z]* [0-9.]* %, ' &&
+        twice '^memory .*RSS [0-9.]* MiB, of that the recorder.s [0-9.]* MiB$' &&
+        twice '^sizes    [0-9-]*: [0-9.]* %' || return 1
     [ "$front_end" = tcmalloc ] || return 0
-    [ "$(grep -c '^paths    thread cache [0-9.]* %, central list ' out)" = 2 ] &&
-        [ "$(grep -c '^waits    [0-9]* a second ' out)" = 2 ] && grep -q '^memory   live [1-9]' out
+    twice '^paths    thread cache [0-9.]* %, central list ' && twice '^waits    [0-9]* a second ' &&
+        grep -q '^memory   live [1-9]' out
+}
+
+# In a second in which the server gets no processor there is less to see: it looks until there was
+# enough.
+is_watched() {
+    "$malloctape" top "$server" >out 2>err &
+    local top=$! failed=0
+    servers+=("$top")
+    wait_until has_looked || failed=1
+    kill "$top"
+    wait "$top" || true
+    return "$failed"
 }
 
 # A process that records from its start can be interrupted too; what cannot be is said.
@@ -186,7 +200,8 @@ states_from_outside() {
     rm -f raw*.lz4*
     serve TCMALLOC_TRACE_OUTPUT=raw.lz4
     ctl "$server" sync && [ "$(stat -c %s raw.lz4)" -gt 100 ] || return 1
-    is_watched || is_watched || is_watched || is_watched || return 1
+    is_watched && timeout 300 "$malloctape" top --count 1 "$server" >out 2>err &&
+        [ "$(grep -c '^process ' out)" = 1 ] || return 1
     is_refused "$server" 'start other.lz4' "it is recording already, to raw.lz4" &&
         is_refused "$server" resume 'it is recording already' && ctl "$server" pause &&
         is_refused "$server" pause 'it has paused already' &&
@@ -267,7 +282,8 @@ limited() {
         "$malloctape" dump raw.lz4 2>err | grep -q ' end status 1 '
 }
 
-# bytes_are_at_most VALUE BYTES LEAST - the file never has more, and makes use of most of that.
+# bytes_are_at_most VALUE BYTES LEAST - the file never has more, and makes use of that: by how
+# much depends on how well it shrinks, and that on how fast it comes.
 bytes_are_at_most() {
     limited TCMALLOC_TRACE_MAX_BYTES "$1" || return 1
     echo "$1: $(stat -c %s raw.lz4) bytes" >out
@@ -278,8 +294,8 @@ bytes_are_limited() {
     local little=300
     # The metadata names the file of the program's allocator.
     [ "$front_end" = tcmalloc ] || little=500
-    bytes_are_at_most $little $little 100 && bytes_are_at_most 10000 10000 9000 &&
-        bytes_are_at_most 100000 100000 95000 && bytes_are_at_most 64k 65536 60000
+    bytes_are_at_most $little $little 100 && bytes_are_at_most 10000 10000 5000 &&
+        bytes_are_at_most 100000 100000 50000 && bytes_are_at_most 64k 65536 32768
 }
 
 # Several threads, and noise that lz4 leaves as it is.
@@ -291,7 +307,7 @@ bytes_of_threads_are_limited() {
         unset TCMALLOC_TRACE_MAX_BYTES
         grep -q 'a limit was reached$' err && good_piece raw.lz4 &&
             [ "$(stat -c %s raw.lz4)" -le $bytes ] &&
-            [ "$(stat -c %s raw.lz4)" -ge $((bytes * 9 / 10)) ] || return 1
+            [ "$(stat -c %s raw.lz4)" -ge $((bytes / 2)) ] || return 1
     done
 }
 

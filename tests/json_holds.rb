@@ -1,5 +1,6 @@
-# json_holds.rb FILE EXPRESSION - whether the Ruby expression holds, where j is the parsed file. If it
-# does not, lines that begin with "#" say which part of "a && b && c" is false, and what is in it.
+# json_holds.rb FILE EXPRESSION - whether the Ruby expression holds, where j is the parsed file. If
+# it does not, lines that begin with "#" say which part of "a && b && c" is false, and what is in
+# it.
 require 'json'
 
 def empty_scope = binding
@@ -41,9 +42,11 @@ def tell(text, value) = puts("# #{text.split.join(' ')} is #{value}"[0, 400])
 
 begin
   failed = nil
-  parts_of(RubyVM::AbstractSyntaxTree.parse(ARGV[1]).children[2]).each do |part|
+  parts = parts_of(RubyVM::AbstractSyntaxTree.parse(ARGV[1]).children[2])
+  parts.each do |part|
     failed = part
-    break unless value_of(part) || %i[LASGN MASGN IF].include?(part.type)
+    aside = part != parts.last && %i[LASGN MASGN IF].include?(part.type)
+    break unless value_of(part) || aside
 
     failed = nil
   end

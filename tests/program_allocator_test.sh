@@ -281,9 +281,11 @@ static void *make(void *end)
 }
 int main(void)
 {
+    static char printed[4096];
     pthread_t thread;
     size_t bytes = 0, arenas = 0;
     char *text, go[2];
+    setvbuf(stdout, printed, _IOFBF, sizeof printed); /* nothing is made after mallinfo2() */
     pthread_barrier_init(&made, NULL, 8);
     for (int i = 0; i < 7; i++)
         pthread_create(&thread, NULL, make, NULL);
@@ -309,17 +311,22 @@ int main(void)
     return read(0, go, 1) != 1;
 }
 CODE
-glibc_is_watched() {
+watch_arenas() {
     local process
-    $cc -O0 -pthread -o arenas arenas.c 2>err && mkfifo go || return 1
+    $cc -O0 -pthread -o arenas arenas.c 2>err && mkfifo go || return 0
     exec 8<>go
     TCMALLOC_TRACE_CONTROL=1 TCMALLOC_TRACE_OUTPUT=arenas.lz4 LD_PRELOAD=$library ./arenas \
         <&8 >wanted 2>err &
     process=$!
     while kill -0 "$process" && [ ! -s wanted ]; do sleep 0.01; done
-    timeout 60 "$malloctape" top --count 1 "$process" >out 2>>err
+    timeout 300 "$malloctape" top --count 1 "$process" >out 2>>err || true
     echo >&8
-    wait "$process" && grep '^glibc ' out | cmp - wanted
+    wait "$process" || echo "status $?" >>wanted
+}
+# The heap of a glibc whose variables lie otherwise than in 2.36 may be unknown.
+glibc_is_watched() { grep '^glibc ' out | cmp - wanted; }
+is_unknown_glibc() {
+    [ "$glibc" != 'glibc 2.36' ] && grep -q '^memory ' out && ! grep -q '^glibc ' out
 }
 
 plan 23
@@ -327,17 +334,19 @@ check 'programs and libraries' compiled
 check 'the C library' named '' 'glibc '
 check "malloctape's plain tcmalloc" named "$plain_library" 'gperftools '
 for other in jemalloc.so.2:jemalloc mimalloc.so.2:mimalloc tcmalloc_minimal.so.4:gperftools; do
-    if file=$(ls /usr/lib/x86_64-linux-gnu/lib"${other%:*}" 2>/dev/null); then
+    if file=$(system_library "lib${other%:*}"); then
         check "${other#*:}" named "$file" "${other#*:} "
     else
         skip_test "${other#*:}" 'it is not installed'
     fi
 done
 counted_untraced || true
-if [ "$(getconf GNU_LIBC_VERSION)" \> 'glibc 2.34' ]; then
-    check "arenas, mapped chunks and thresholds of glibc's heap" glibc_is_watched
+glibc=$(getconf GNU_LIBC_VERSION)
+watch_arenas
+if is_unknown_glibc; then
+    skip_test "arenas, mapped chunks and thresholds of glibc's heap" "unknown in $glibc"
 else
-    skip_test "arenas, mapped chunks and thresholds of glibc's heap" 'an older glibc'
+    check "arenas, mapped chunks and thresholds of glibc's heap" glibc_is_watched
 fi
 check 'an interposer behind' behind
 check "the C library's other names" old_names
@@ -352,11 +361,11 @@ check 'a plugin with a malloc of its own' symbolic
 check 'a program with a malloc of its own' own_malloc
 check 'many threads at once' at_once "$(size 300 5000)"
 check 'objects that all threads hand to all' hands_on "$(size 1000 1650000)"
-for other in libeatmydata.so.1 faketime/libfaketimeMT.so.1; do
-    if file=$(ls "/usr/lib/x86_64-linux-gnu/$other" 2>/dev/null); then
-        check "${other##*/}, before and behind" together "$library:$file" "$file:$library"
+for other in libeatmydata1:libeatmydata.so.1 libfaketime:faketime/libfaketimeMT.so.1; do
+    if file=$(system_library "${other#*:}"); then
+        check "${file##*/}, before and behind" together "$library:$file" "$file:$library"
     else
-        skip_test "${other##*/}, before and behind" 'it is not installed'
+        skip_test "${other##*/}, before and behind" "${other%:*} is not installed"
     fi
 done
 check 'malloctape record --allocator' recorded_by_command

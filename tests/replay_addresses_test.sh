@@ -91,10 +91,20 @@ others() {
         LD_PRELOAD=$1 "$bin/replay" -q --verify-addresses --json=json other.ins >out 2>err &&
         share "$2"
 }
-check "the C library's malloc" others '' 1
-check 'and its heap is as large as it was' same_heap
+# A glibc whose variables lie otherwise than in 2.36 may do otherwise, too: its heap is unknown.
+others_failed=0
+others '' 1 || others_failed=1
+glibc=$(getconf GNU_LIBC_VERSION)
+if [ "$glibc" != 'glibc 2.36' ] && [ -s json ] &&
+    ! "$bin/malloctape" dump other.lz4 | grep -q 'heap [1-9]'; then
+    skip_test "the C library's malloc" "the heap of $glibc is unknown"
+    skip_test 'and its heap is as large as it was' "the heap of $glibc is unknown"
+else
+    check "the C library's malloc" test "$others_failed" = 0
+    check 'and its heap is as large as it was' same_heap
+fi
 for other in mimalloc.so.2:1 jemalloc.so.2:0.9 tcmalloc_minimal.so.4:0.999; do
-    if file=$(ls /usr/lib/x86_64-linux-gnu/lib"${other%:*}" 2>/dev/null); then
+    if file=$(system_library "lib${other%:*}"); then
         check "${other%%.*}" others "$file" "${other#*:}"
     else
         skip_test "${other%%.*}" 'it is not installed'

@@ -36,13 +36,15 @@ has() { # has KEY VALUE
 
 has_every_key() {
     for key in status recording limited program engine allocator allocator_path \
-        thread_cache_switching thread_caches touch heap_calls clock speed limit warmup release_every free_at_end \
+        thread_cache_switching thread_caches touch heap_calls clock speed limit warmup \
+        release_every free_at_end \
         releases release_means release_seconds freed_at_end \
         sample_every sample_offset \
         events by_kind substituted measured_events events_per_second wall_seconds elapsed_seconds \
         user_seconds system_seconds reading_seconds minor_faults major_faults \
-        own_cost_ns_per_event latency latency_clock latency_ns_per_tick latency_overhead_ns latency_resolution_ns \
-        thread_switches threads ticks lost_events freed_twice realigned unknown_frees warnings live_at_end \
+        own_cost_ns_per_event latency latency_clock latency_ns_per_tick latency_overhead_ns \
+        latency_resolution_ns thread_switches threads ticks lost_events freed_twice realigned \
+        unknown_frees warnings live_at_end \
         peak_live_bytes peak_rss_bytes base_rss_bytes own_rss_bytes peak_net_rss_bytes \
         mean_net_rss_bytes end_net_rss_bytes end_live_bytes not_given_back_bytes looks \
         fragmentation_at_peak_rss fragmentation_most most_not_live_bytes \
@@ -445,7 +447,8 @@ check "and lost ones" warns lost_events
 run --touch=none --json="$scratch/json" "$scratch/idle"
 check "RSS below live bytes is warned of" warns rss_below_live
 MALLOC_ARENA_MAX=1 run --engine=switch --json="$scratch/json" "$scratch/lanes"
-check "a setting that one thread cannot show" both '^warning  *MALLOC_ARENA_MAX shows with threads' .
+check "a setting that one thread cannot show" \
+    both '^warning  *MALLOC_ARENA_MAX shows with threads' .
 MALLOC_ARENA_MAX=1 run --engine=threads --json="$scratch/json" "$scratch/lanes"
 check "but threads can" eval '! warns setting_not_shown'
 MALLOC_CONF=dirty_decay_ms:0 run --json="$scratch/json" "$scratch/churn"

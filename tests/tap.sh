@@ -106,6 +106,14 @@ found() {
     return 1
 }
 
+# system_library NAME - the path of a library of the system, which may be in a directory of its own
+# beside the others (NAME with a slash). The compiler knows where they are.
+system_library() {
+    local place
+    # shellcheck disable=SC2086 # a command
+    place=$(${CC:-cc} -print-file-name="$1" 2>/dev/null) && [ -e "$place" ] && realpath -s "$place"
+}
+
 # git_repository COMMAND... - makes one in the directory `repository`: for N from 1 to 5 a commit of
 # what COMMAND N prints, in files of a hundred lines.
 git_repository() {

@@ -77,14 +77,15 @@ def blame(pairs)
 end
 
 def blames(pairs, key)
-  rows = pairs.group_by { |one, _| one[key] }.map { |what, some| { key.to_s => what }.merge(blame(some)) }
+  groups = pairs.group_by { |one, _| one[key] }
+  rows = groups.map { |what, some| { key.to_s => what }.merge(blame(some)) }
   rows.sort_by { |row| [-row['kept_bytes'], row[key.to_s]] }.first(20)
 end
 
 def moment(call, row, path)
   page_bytes, addresses, pages = snapshot(path)
   abort "#{path}: #{addresses.size} objects instead of #{row.size}" if addresses.size != row.size
-  objects = row.map(&:last).zip(addresses).map { |one, at| one.dup.tap { |copy| copy.address = at } }
+  objects = row.zip(addresses).map { |(_, one), at| one.dup.tap { |copy| copy.address = at } }
   in_order = objects.sort_by(&:address)
   overlapping = in_order.each_cons(2).count { |a, b| a.address + a.size > b.address }
   abort "#{path}: #{overlapping} objects lie in each other" if overlapping.positive?
@@ -133,7 +134,8 @@ follow($stdin.each_line(chomp: true)) do |call, row|
     next if told[call][key] == value
 
     wrong << call
-    puts "call #{call}, #{key}: #{told[call][key].to_json[0, 400]} instead of #{value.to_json[0, 400]}"
+    given, right = [told[call][key], value].map { |one| one.to_json[0, 400] }
+    puts "call #{call}, #{key}: #{given} instead of #{right}"
   end
 end
 exit wrong.empty?

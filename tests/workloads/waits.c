@@ -5,7 +5,8 @@
  *   waits turns THREADS ROUNDS    the same, one thread after another: nobody waits
  *   waits held THREADS            the others ask for a large object while the first has the lock
  *                                 of the page heap, in a hook of sbrk(), which returns when all of
- *                                 them sleep: each waits. Ends with status 77 without such hooks */
+ *                                 them sleep for it: each waits. Ends with status 77 without such
+ *                                 hooks */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -25,6 +26,7 @@ static pthread_t threads[THREADS_MAX];
 static int ids[THREADS_MAX]; /* of threads that are about to ask */
 static unsigned long thread_count, rounds;
 static int held;
+static void *lock; /* of the page heap */
 
 static void *hammer(void *unused)
 {
@@ -50,17 +52,16 @@ static void *ask(void *id)
     return NULL;
 }
 
-/* Nothing but the lock lets it sleep. */
+/* At the futex of the lock, not for something else (the recorder, say). */
 static int sleeps(int id)
 {
-    char path[64], text[128];
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", id);
+    char path[64], text[256] = "";
+    char *end;
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", id);
     int fd = open(path, O_RDONLY);
-    ssize_t bytes = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd < 0 || read(fd, text, sizeof text - 1) < 0) fail(path);
     close(fd);
-    text[bytes > 0 ? bytes : 0] = '\0';
-    const char *end = strrchr(text, ')');
-    return end && end[1] == ' ' && end[2] == 'S';
+    return strtoul(text, &end, 10) == SYS_futex && strtoul(end, NULL, 16) == (unsigned long)lock;
 }
 
 /* With the lock of the page heap: allocates nothing. */
@@ -91,7 +92,8 @@ int main(int count, char **words)
     }
     if (strcmp(how, "held") == 0) {
         *(void **)&add_sbrk_hook = dlsym(RTLD_DEFAULT, "MallocHook_AddSbrkHook");
-        if (!add_sbrk_hook) return 77;
+        lock = dlsym(RTLD_DEFAULT, "_ZN8tcmalloc6Static14pageheap_lock_E");
+        if (!add_sbrk_hook || !lock) return 77;
         add_sbrk_hook(hold);
         free(malloc(HUGE));
     }
