@@ -23,7 +23,7 @@ struct call_text {
     bool failed, has_address;
     uint64_t size, alignment; /* used where the shape has them */
     uint64_t address;
-    uint64_t after; /* raw_allocations(); 0: nobody */
+    uint64_t after;                   /* raw_allocations(); 0: nobody */
     char ended[CALL_OBJECT_TEXT_MAX]; /* empty: none */
     char began[CALL_OBJECT_TEXT_MAX];
     const uint64_t *numbers; /* of a HEAP call */
