@@ -139,8 +139,8 @@ static void print_memory(const struct top *top)
 {
     const struct watch_counts *now = &top->now;
     fputs("memory   ", stdout);
-    if (now->live_bytes > 0) printf("live %.1f MiB, ", (double)now->live_bytes / MIB);
     if (now->heap_bytes > 0) printf("heap %.1f MiB, ", (double)now->heap_bytes / MIB);
+    if (now->used_bytes > 0) printf("of that in use %.1f MiB, ", (double)now->used_bytes / MIB);
     printf("RSS %.1f MiB, of that the recorder's %.1f MiB\n", (double)rss_bytes(top->process) / MIB,
            (double)now->recorder_bytes / MIB);
 }

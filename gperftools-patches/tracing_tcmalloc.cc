@@ -681,13 +681,14 @@ bool cover_heap()
     return true;
 }
 
-uint64_t live_bytes()
+// The same holds for this. Whoever has a lock of the allocator may be waiting for the writer, so
+// that nobody who is to end the recording may wait for the lock.
+uint64_t used_bytes()
 {
-    size_t bytes;
-    return MallocExtension::instance()->GetNumericProperty("generic.current_allocated_bytes",
-                                                           &bytes)
-               ? bytes
-               : 0;
+    if (!Static::IsInited()) return 0;
+    const PageHeap::Stats stats = Static::pageheap()->stats();
+    const uint64_t free = stats.free_bytes + stats.unmapped_bytes;
+    return stats.system_bytes > free ? stats.system_bytes - free : 0;
 }
 
 const char *const settings[] = {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
@@ -730,7 +731,7 @@ extern "C" const struct malloctape_front_end malloctape_front_end = {
     class_bytes,
     class_of_size,
     NULL,
-    live_bytes,
+    used_bytes,
     {sizeof(MallocExtension), sizeof(TCMallocImplementation)}};
 
 extern "C" void malloctape_heap_grown(const void *start, unsigned long bytes)

@@ -180,7 +180,7 @@ has_looked() {
         twice '^sizes    [0-9-]*: [0-9.]* %' || return 1
     [ "$front_end" = tcmalloc ] || return 0
     twice '^paths    thread cache [0-9.]* %, central list ' && twice '^waits    [0-9]* a second ' &&
-        grep -q '^memory   live [1-9]' out
+        grep -q '^memory   heap [0-9.]* MiB, of that in use [1-9]' out
 }
 
 # In a second in which the server gets no processor there is less to see: it looks until there was

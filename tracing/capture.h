@@ -260,7 +260,7 @@ struct malloctape_front_end {
     uint32_t (*class_of_size)(
         uint64_t size); /* 0: pages of their own; classes are multiples of 8 */
     void (*look_at_glibc)(struct watch_glibc *glibc); /* if it is glibc's; else NULL */
-    uint64_t (*live_bytes)(void); /* what the program has; NULL: nobody knows; may take locks */
+    uint64_t (*used_bytes)(void); /* of heap_bytes: pages that are not free; or NULL */
     uint64_t own_bytes[4]; /* objects that the library makes when it is loaded, unrecorded; 0 at the
                               end */
     bool opaque;           /* nothing is known of it but addresses (FORMAT.md 2.7): it has none of

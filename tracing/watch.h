@@ -32,7 +32,7 @@ struct watch_counts {
     char ok[8];                                      /* "ok\n" */
     uint64_t bytes;                                  /* of all this */
     uint64_t opaque;                                 /* 1: paths and waits are not known */
-    uint64_t heap_bytes, live_bytes, recorder_bytes; /* now; 0: unknown */
+    uint64_t heap_bytes, used_bytes, recorder_bytes; /* now; 0: unknown */
     struct watch_glibc glibc;
     uint64_t events;            /* all that were recorded */
     uint64_t calls[CALL_KINDS]; /* of those that were counted */

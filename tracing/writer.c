@@ -483,7 +483,7 @@ void writer_watch(struct writer *writer, struct watch_counts *counts)
     counts->bytes = sizeof *counts;
     counts->opaque = malloctape_front_end.opaque;
     counts->heap_bytes = writer->heap_bytes();
-    if (malloctape_front_end.live_bytes) counts->live_bytes = malloctape_front_end.live_bytes();
+    if (malloctape_front_end.used_bytes) counts->used_bytes = malloctape_front_end.used_bytes();
     if (malloctape_front_end.look_at_glibc) malloctape_front_end.look_at_glibc(&counts->glibc);
     counts->recorder_bytes = writer->tick.usage.recorder_bytes;
     counts->events = events_so_far(writer);
