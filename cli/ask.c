@@ -65,7 +65,7 @@ static void silence_tell(const struct cli_command *command, pid_t process)
     cli_fail(command, "process %d does not listen: %s", (int)process, why);
 }
 
-/* A descriptor, or -1 and a message. */
+/* A descriptor, or -1 and, unless `command` is NULL, a message. */
 static int process_connect(const struct cli_command *command, pid_t process)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -77,7 +77,7 @@ static int process_connect(const struct cli_command *command, pid_t process)
         is_process(file, process))
         return file;
     if (file >= 0) close(file);
-    silence_tell(command, process);
+    if (command != NULL) silence_tell(command, process);
     return -1;
 }
 
@@ -101,11 +101,13 @@ size_t ask_process(const struct cli_command *command, pid_t process, const char 
     if (send(file, request, bytes, MSG_NOSIGNAL) == (ssize_t)bytes)
         came = answer_read(file, answer, room);
     close(file);
+    if (came > 0 && strncmp(answer, "ok", 2) == 0) return came;
+    if (command == NULL) return 0;
     if (came == 0)
         cli_fail(command, "process %d does not answer: it has ended, or runs as another user",
                  (int)process);
-    if (came == 0 || strncmp(answer, "ok", 2) == 0) return came;
-    cli_fail(command, "process %d: %s", (int)process,
-             strncmp(answer, "error ", 6) == 0 ? answer + 6 : answer);
+    else
+        cli_fail(command, "process %d: %s", (int)process,
+                 strncmp(answer, "error ", 6) == 0 ? answer + 6 : answer);
     return 0;
 }

@@ -11,7 +11,8 @@
 bool ask_parse_process(pid_t *process, const char *word);
 
 /* Sends the line `request` and reads the answer, up to `room` - 1 bytes and a null byte. Returns
- * its length; 0 if it is not one that begins with "ok", and that has been said. */
+ * its length; 0 if it is not one that begins with "ok", and that has been said, unless `command` is
+ * NULL. */
 size_t ask_process(const struct cli_command *command, pid_t process, const char *request,
                    char *answer, size_t room);
 

@@ -25,7 +25,8 @@ static const char help_text[] =
     "\n"
     "  --count NUMBER   ends after so many seconds (default: when the recording ends)\n"
     "\n"
-    "Calls a second are exact. Of many calls the rest is calculated from a part of them.\n";
+    "All calls a second are counted, once they are in the recording. Of many calls the rest is\n"
+    "calculated from a part of them. The exit status is 0 when the recording has ended.\n";
 
 enum { KINDS_SHOWN = 5, SIZES_SHOWN = 8 };
 
@@ -38,6 +39,7 @@ struct top {
     double seconds; /* between these */
     double scale;   /* calls a second, by calls that were counted */
     uint64_t counted;
+    bool has_ended;
 };
 
 /* Returns 0 to go on, or the exit status plus one. */
@@ -98,11 +100,17 @@ static int take_most(uint64_t *differences, unsigned count, uint64_t *most)
     return *most > 0 ? (int)at : -1;
 }
 
+/* 0 where a number is of another recording, which began meanwhile. */
+static uint64_t difference(uint64_t now, uint64_t before)
+{
+    return now > before ? now - before : 0;
+}
+
 static void differences_make(uint64_t *differences, const uint64_t *now, const uint64_t *before,
                              unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        differences[i] = now[i] > before[i] ? now[i] - before[i] : 0;
+        differences[i] = difference(now[i], before[i]);
 }
 
 static void print_calls(struct top *top)
@@ -113,7 +121,7 @@ static void print_calls(struct top *top)
     top->counted = 0;
     for (unsigned i = 0; i < CALL_KINDS; i++)
         top->counted += calls[i];
-    double events = (double)(top->now.events - top->before.events) / top->seconds;
+    double events = (double)difference(top->now.events, top->before.events) / top->seconds;
     top->scale = top->counted > 0 ? events / (double)top->counted : 0;
     printf("calls    %.0f a second", events);
     for (unsigned i = 0; i < KINDS_SHOWN && (kind = take_most(calls, CALL_KINDS, &most)) >= 0; i++)
@@ -131,8 +139,8 @@ static void print_paths(const struct top *top)
     for (unsigned i = 0; i < WATCH_PATHS; i++)
         printf("%s%s %.2f %%", i > 0 ? ", " : "", names[i], share(paths[i], top->counted));
     printf("\nwaits    %.0f a second for locks of the allocator, %.3f ms\n",
-           (double)(top->now.waits - top->before.waits) * top->scale,
-           (double)(top->now.waited_ns - top->before.waited_ns) * top->scale / 1e6);
+           (double)difference(top->now.waits, top->before.waits) * top->scale,
+           (double)difference(top->now.waited_ns, top->before.waited_ns) * top->scale / 1e6);
 }
 
 static void print_memory(const struct top *top)
@@ -175,17 +183,28 @@ static void print_sizes(const struct top *top)
 
 /* ---- all of them ---- */
 
-/* False: there is no more, which has been said. */
+/* False: there is no more, which has been said unless top->has_ended. After a good look, a process
+ * that does not answer, or is not recorded, is the end. */
 static bool look(struct top *top)
 {
     static char answer[sizeof top->now + 2]; /* one byte more than there should be */
-    const size_t bytes = ask_process(&cli_top, top->process, "watch\n", answer, sizeof answer);
+    const bool is_first = top->now.bytes == 0;
+    const size_t bytes =
+        ask_process(is_first ? &cli_top : NULL, top->process, "watch\n", answer, sizeof answer);
+    top->has_ended = bytes == 0 && !is_first;
     if (bytes == 0) return false;
     top->before = top->now;
     memcpy(&top->now, answer, sizeof top->now);
     if (bytes == sizeof top->now && top->now.bytes == sizeof top->now) return true;
     cli_fail(&cli_top, "process %d was started with another version", (int)top->process);
     return false;
+}
+
+static int end(const struct top *top)
+{
+    if (!top->has_ended) return PROGRAM_FAILED;
+    printf("\nprocess  %d: the recording has ended\n", (int)top->process);
+    return PROGRAM_OK;
 }
 
 static int run(int count, char **words)
@@ -199,7 +218,7 @@ static int run(int count, char **words)
     for (unsigned long second = 0; top.count == 0 || second < top.count; second++) {
         sleep(1);
         const double now = clock_seconds();
-        if (!look(&top)) return PROGRAM_FAILED;
+        if (!look(&top)) return end(&top);
         top.seconds = now - before;
         before = now;
         fputs(is_terminal ? "\033[H\033[J" : second > 0 ? "\n" : "", stdout);

@@ -202,6 +202,9 @@ states_from_outside() {
     ctl "$server" sync && [ "$(stat -c %s raw.lz4)" -gt 100 ] || return 1
     is_watched && timeout 300 "$malloctape" top --count 1 "$server" >out 2>err &&
         [ "$(grep -c '^process ' out)" = 1 ] || return 1
+    timeout 300 "$malloctape" top "$server" >top.out 2>top.err &
+    local top=$!
+    wait_until grep -q '^calls ' top.out
     is_refused "$server" 'start other.lz4' "it is recording already, to raw.lz4" &&
         is_refused "$server" resume 'it is recording already' && ctl "$server" pause &&
         is_refused "$server" pause 'it has paused already' &&
@@ -209,6 +212,9 @@ states_from_outside() {
         ctl "$server" reset && grep -q '/raw.2.lz4$' out && ctl "$server" stop &&
         grep -q '^stopped: [0-9]* events, ' out && good_piece raw.lz4 && good_piece raw.2.lz4 ||
         return 1
+    # It has seen one recording end and the next one begin.
+    wait "$top" && grep -q "^process  $server: the recording has ended\$" top.out &&
+        [ ! -s top.err ] && ! grep -q '^calls    [0-9]\{12\}' top.out || return 1
     for words in stop pause resume sync; do
         is_refused "$server" $words 'it is not recording' || return 1
     done
