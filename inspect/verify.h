@@ -25,7 +25,7 @@
  *             one window earlier than its own, or than the earliest window among all that they put
  *             behind it.
  *
- * Memory: records of the windows between which the two streams stand, 24 bytes for each register, 4
+ * Memory: records of the windows between which the two streams stand, 40 bytes for each register, 4
  * for each place, and 16 for each window in which a lane allocates. */
 #ifndef MALLOCTAPE_VERIFY_H
 #define MALLOCTAPE_VERIFY_H
@@ -54,7 +54,8 @@ struct verify_violation {
 struct verify_object {
     uint64_t allocated; /* raw_allocations(): by whom, and which allocation of it */
     uint32_t place;
-    uint32_t next; /* another object that is alive at the place: register plus one, 0: none */
+    uint32_t next;       /* another object that is alive at the place: register plus one, 0: none */
+    uint64_t next_there; /* the next one that its lane allocated at the place; 0: none yet */
     /* What began at the place while it was alive, first: its lane, and whom that was after. */
     bool covered;
     uint32_t cover_lane, cover_after; /* VERIFY_NO_LANE: nobody */

@@ -87,6 +87,9 @@ bool verify_object_ends(struct verify *verify, struct verify_lane *lane, uint32_
 static void cover(struct verify_object *object, const struct verify_lane *lane,
                   const struct record *record)
 {
+    bool same_lane = raw_allocations_lane(object->allocated) == lane->number;
+    if (record != NULL && same_lane && object->next_there == 0)
+        object->next_there = raw_allocations(lane->number, record->serial);
     if (object->covered) return;
     object->covered = true;
     object->cover_lane = object->cover_after = VERIFY_NO_LANE;
@@ -101,6 +104,13 @@ static void cover_all(struct verify *verify, uint32_t place, const struct verify
     const uint32_t *first = place_first(verify, place);
     for (uint32_t at = first != NULL ? *first : 0; at != 0; at = verify->objects[at - 1].next)
         cover(&verify->objects[at - 1], lane, record);
+}
+
+/* Whether its lane had had another one there when a realloc failed. */
+static bool is_succeeded(const struct verify_object *object, const struct record *record)
+{
+    return record->number == RAW_FAILED && object->next_there != 0 &&
+           object->next_there <= record->bound;
 }
 
 bool verify_object_begins(struct verify *verify, struct verify_lane *lane,
@@ -236,6 +246,7 @@ bool verify_object(struct verify *verify, struct verify_lane *lane, const struct
                                "%s; the recording says that its object is unknown", which);
     if (!check_bound(verify, lane, record)) return false;
     uint32_t meant = object_find(verify, record->ends, record->bound);
+    if (meant != 0 && is_succeeded(&verify->objects[meant - 1], record)) meant = 0;
     if (meant == one->object + 1) return true;
     if (meant == 0)
         return verify_violated(verify, VERIFY_OBJECTS, lane,

@@ -51,7 +51,8 @@ static uint32_t sharing_add(struct object_table *table, uint64_t allocated,
         taken = table->sharing_count + 1;
     }
     table->sharing_count++;
-    table->sharing[taken - 1] = (struct object_sharing){allocated, register_number, next};
+    table->sharing[taken - 1] =
+        (struct object_sharing){allocated, UINT64_MAX, register_number, next};
     return taken;
 }
 
@@ -68,12 +69,24 @@ static bool table_make_page(struct object_table *table, uint32_t place)
     return true;
 }
 
+/* The lane allocates another object there. Its latest older one comes first in the list. */
+static void sharing_succeed(struct object_table *table, uint32_t list, uint64_t allocated)
+{
+    for (uint32_t at = list; at != 0; at = table->sharing[at - 1].next) {
+        struct object_sharing *older = &table->sharing[at - 1];
+        if (!object_is_meant(older->allocated, allocated)) continue;
+        if (older->next_there > allocated) older->next_there = allocated;
+        return;
+    }
+}
+
 /* Somebody lives there. */
 static void table_share(struct object_table *table, struct object_entry *entry, uint64_t allocated,
                         uint32_t register_number)
 {
     uint32_t older = entry->lives & ~OBJECT_SPECIAL;
     if (older == entry->lives) older = sharing_add(table, entry->allocated, older - 1, 0);
+    sharing_succeed(table, older, allocated);
     uint32_t latest = older != 0 ? sharing_add(table, allocated, register_number, older) : 0;
     entry->lives = OBJECT_SPECIAL | latest;
     table->displacements++;
@@ -143,6 +156,7 @@ bool object_table_find(const struct object_table *table, uint32_t place, uint64_
 {
     struct found found = table_search(table, place, bound);
     *register_number = found.register_number;
+    if (found.at != 0 && table->sharing[found.at - 1].next_there <= bound) return false;
     return found.allocated != 0;
 }
 

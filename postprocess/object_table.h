@@ -17,7 +17,7 @@
  * both are in a list, entry.lives says where it begins, and a free at such a place looks for the
  * very object.
  *
- * Memory   12 bytes for each place in pages that were made, 16 for each object in a list. If there
+ * Memory   12 bytes for each place in pages that were made, 24 for each object in a list. If there
  *          is none for an allocation, `failed` is set and the table means nothing any more.
  * Threads  one. */
 #ifndef MALLOCTAPE_OBJECT_TABLE_H
@@ -47,7 +47,8 @@ struct __attribute__((packed, aligned(4))) object_entry {
 
 /* One of the objects at a place that has had several at once. */
 struct object_sharing {
-    uint64_t allocated; /* raw_allocations() */
+    uint64_t allocated;  /* raw_allocations() */
+    uint64_t next_there; /* the same of the next one that its lane allocated there, or UINT64_MAX */
     uint32_t register_number;
     uint32_t next; /* index + 1 of another one there, or that is not used; 0: none */
 };
@@ -91,7 +92,9 @@ static inline void object_table_allocation(struct object_table *table, uint64_t 
     *entry = (struct object_entry){allocated, register_number + 1};
 }
 
-/* The object at the place that the bound means, as long as it is alive. */
+/* The object at the place that the bound means, as long as it is alive. (An end also finds an older
+ * one that the same lane had there: where the program frees an object twice, its place is given out
+ * twice.) */
 bool object_table_find(const struct object_table *table, uint32_t place, uint64_t bound,
                        uint32_t *register_number);
 

@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 43
+plan 44
 
 # in_order ORDERED - `verify_raw` in this order is fine.
 in_order() {
@@ -58,6 +58,16 @@ wrong_place() {
     sample verify_place_raw
     sample verify_place_order
     exits 1 verify verify_place_raw verify_place_order &&
+        prints '^rule 2  violated .*names one at place 65, where none of lane 0 is alive$'
+}
+
+# A realloc that failed, told after the end of its object, is not one of an older object there.
+late_failure() {
+    sample verify_failure_raw
+    sample verify_failure_late
+    sample verify_failure_other
+    exits 0 verify verify_failure_raw verify_failure_late &&
+        exits 1 verify verify_failure_raw verify_failure_other &&
         prints '^rule 2  violated .*names one at place 65, where none of lane 0 is alive$'
 }
 
@@ -175,6 +185,7 @@ check 'rule 2: unknown, but allocated' violates 2 verify_bad_unknown \
 check 'rule 2: before an allocation that its bound counts' violates 2 verify_bad_bound \
     'ends before allocation 2 of lane 1'
 check 'rule 2: a place where nobody lives' wrong_place
+check 'rule 2: a realloc that failed, of an object that has ended' late_failure
 check 'rule 3: a number before another' violates 3 verify_bad_number 'before number 3 of class 3'
 check 'rule 4: two windows late' violates 4 verify_bad_late 'window 1 comes in window 3'
 check 'rule 4: two windows early' violates 4 verify_bad_early 'of window 3 comes in window 1$'

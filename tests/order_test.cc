@@ -585,6 +585,22 @@ TEST(Order, AFailedReallocLeavesTheNextObjectAtItsPlaceAlone)
     EXPECT_EQ(ordered.text(), "0:malloc4 0:free 0:malloc5 1:realloc_moved1048576!?");
 }
 
+/* Nor an older one that its lane had there, the end of which was not recorded (in a pause). */
+TEST(Order, AFailedReallocLeavesTheObjectBeforeAtItsPlaceAlone)
+{
+    RawBuilder raw;
+    raw.allocation_at(0, RawBuilder::kMalloc, 4, 7, 0);
+    raw.allocation_at(0, RawBuilder::kMalloc, 5, 7, 0);
+    raw.freeing(0, RawBuilder::kFree, RawBuilder::own(7));
+    raw.failed(1, RawBuilder::kReallocMoved, 1 << 20, 0, RawBuilder::foreign(0, 2, 7));
+    raw.failed(1, RawBuilder::kReallocMoved, 1 << 20, 0, RawBuilder::foreign(0, 1, 7));
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
+    EXPECT_EQ(ordered.text(), "0:malloc4 0:malloc5 0:free 1:realloc_moved1048576!? "
+                              "1:realloc_moved1048576!");
+}
+
 /* --- objects that the program frees twice --- */
 
 TEST(Order, FreedTwice)

@@ -223,6 +223,31 @@ std::string place_order()
     return out.finish();
 }
 
+/* A pause hid the end of the first object at a place. The second one ended, after a realloc of it
+ * failed. That comes late and is of nobody. */
+std::string failure_raw()
+{
+    RawSample raw;
+    raw.records(0, [&] {
+        raw.allocation_at(0, CALL_MALLOC, 24, 65, 0);
+        raw.allocation_at(0, CALL_MALLOC, 25, 65, 0);
+        raw.freeing(0, CALL_FREE, RawSample::own(65));
+    });
+    raw.records(
+        1, [&] { raw.failed(1, CALL_REALLOC_MOVED, 1 << 20, 0, RawSample::foreign(0, 2, 65)); });
+    return raw.finish();
+}
+
+std::string failure_order(bool of_nobody)
+{
+    InstructionBuilder out;
+    InstructionBuilder::Register first = out.allocate(CALL_MALLOC, 24);
+    out.free(CALL_FREE, out.allocate(CALL_MALLOC, 25));
+    out.lane(1);
+    out.call(CALL_REALLOC_MOVED, of_nobody ? kUnknown : first, {1 << 20, 0, 0, true});
+    return out.finish();
+}
+
 /* What the end of a recording may lack: an allocation and a number; and losses in the middle. */
 std::string lacking_raw()
 {
@@ -267,6 +292,9 @@ void add_verify_samples(Samples *samples)
                                      {"verify_forced_late", [] { return forced_order(3, 0); }},
                                      {"verify_place_raw", place_raw},
                                      {"verify_place_order", place_order},
+                                     {"verify_failure_raw", failure_raw},
+                                     {"verify_failure_late", [] { return failure_order(true); }},
+                                     {"verify_failure_other", [] { return failure_order(false); }},
                                      {"verify_lacking_raw", lacking_raw},
                                      {"verify_lacking_order", lacking_order}});
 }

@@ -420,15 +420,10 @@ class Checker {
         return r.unknown || waits_forever(r) || comes_too_late(r);
     }
 
-    /* Whether the object in the register may be the record's. Where that has ended, it may be one
-     * that the same lane had at the place before, and of which no end was recorded. */
-    bool may_be(const Record &r, ObjectId held) const
+    /* Whether the object in the register is the record's. */
+    bool is_meant(const Record &r, ObjectId held) const
     {
-        const Object &ends = truth_.objects[r.ends], &is = truth_.objects[held];
-        if (r.unknown || waits_forever(r)) return false;
-        if (!comes_too_late(r)) return held == r.ends;
-        return held != 0 && is.place == ends.place && is.lane == ends.lane &&
-               is.serial < ends.serial;
+        return !r.unknown && !waits_forever(r) && held == r.ends && !comes_too_late(r);
     }
 
     /* Opaque streams: objects that follow one another at a place. What was not recorded between two
@@ -489,7 +484,7 @@ class Checker {
             ObjectId object = held ? registers_[i.object] : 0;
             if (i.unknown && !may_be_unknown(r))
                 fail("the object is known: {" + text_of(r) + "}", &i);
-            if (!i.unknown && !may_be(r, object))
+            if (!i.unknown && !is_meant(r, object))
                 fail("wrong pairing: {" + text_of(r) + "} is about another object than register " +
                          std::to_string(i.object) + " holds",
                      &i);
