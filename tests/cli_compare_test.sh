@@ -461,11 +461,15 @@ sorts_by_one() {
     sort=
     exits 2 compare lanes --sort size && says "by memory or time, not by 'size'"
 }
+# Row a is the recorded allocator; the program used so many seconds of user time, and one of system.
+facts_of_a() {
+    echo '"recorded_allocator": "glibc (2.36)", "recorded_settings": {"ROW": "a"},' \
+        "\"original_user_seconds\": $1, \"original_system_seconds\": 1${2:-}" | tr -d '\n'
+}
 # Of 100 s of the program, one replay takes 1 s more than that of the recorded allocator.
 tells_change_of_program() {
-    local of_facts='"recorded_allocator": "glibc (2.36)", "recorded_settings": {"ROW": "a"},
-        "original_user_seconds": 99, "original_system_seconds": 1'
-    of_facts=${of_facts//$'\n'/}
+    local of_facts
+    of_facts=$(facts_of_a 99)
     reports a 300/1 300/1 300/1 300/1 300/1
     reports b 100/21 100/21 100/21 100/21 100/21
     judged a b && prints '^The program used 100 s of processor time, about 1 s (1 %) of it in' &&
@@ -478,11 +482,9 @@ tells_change_of_program() {
 # than one without, those of the other 100 MB and 21 s; in one second of five the recorded
 # allocator's curve is 100 MB above the original's, apart from the distance that it keeps.
 expects_known_memory() {
-    local of_facts='"recorded_allocator": "glibc (2.36)", "recorded_settings": {"ROW": "a"},
-        "original_user_seconds": 99, "original_system_seconds": 1,
-        "original_peak_net_rss_bytes": 400000000, "original_mean_net_rss_bytes": 350000000,
-        "original_end_net_rss_bytes": 330000000' second list
-    of_facts=${of_facts//$'\n'/}
+    local of_facts second list
+    of_facts=$(facts_of_a 99 ', "original_peak_net_rss_bytes": 400000000,
+        "original_mean_net_rss_bytes": 350000000, "original_end_net_rss_bytes": 330000000')
     {
         echo original_seconds,event,live_bytes,net_rss_bytes,heap_bytes,original_rss_bytes,$(
         )original_heap_bytes,original_net_rss_bytes
@@ -513,9 +515,8 @@ expects_known_memory() {
 }
 # Of 1000 s of it, 20 s of replays would not show.
 knows_what_would_not_show() {
-    local of_facts='"recorded_allocator": "glibc (2.36)", "recorded_settings": {"ROW": "a"},
-        "original_user_seconds": 999, "original_system_seconds": 1'
-    of_facts=${of_facts//$'\n'/}
+    local of_facts
+    of_facts=$(facts_of_a 999)
     reports a 300/1 300/1 300/1 300/1 300/1
     reports b 100/21 100/21 100/21 100/21 100/21
     judged a b && has_order 2 '1=:a 1=:b' && prints '^glibc  *1=  *none (+-70\.0)  *21\.000' &&

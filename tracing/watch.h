@@ -42,7 +42,7 @@ struct watch_counts {
 };
 
 struct watch {
-    uint64_t until; /* the window; set by who asks */
+    uint64_t until_window; /* set by who asks */
     struct watch_counts counts;
 };
 

@@ -21,7 +21,6 @@
 #define PASS_SLOTS_MIN        2
 #define PASS_SLOTS_MAX        4
 #define PAGE_BYTES            4096
-#define CYCLE_NS_UNIT         0x1p32
 /* Slots of one lane that are written before the writer looks at the rest again. */
 #define SLOTS_PER_PASS        64
 /* How often the writer looks whether somebody reads a FIFO. */
@@ -222,7 +221,7 @@ static void commit_units(struct writer *writer, struct malloctape_lane *lane, si
                                 .first_allocation = segment.first_allocation,
                                 .records = {segment.profile, writer->features, from, count}};
     uint8_t *room = sink_room(&writer->sink, CHUNK_BYTES_MAX(count));
-    if (writer->windows < atomic_load_relaxed(&writer->watch.until))
+    if (writer->windows < atomic_load_relaxed(&writer->watch.until_window))
         watch_units(&writer->watch, segment.profile, writer->features, from, count);
     if (before == 0) chunk.flags = RAW_CHUNK_FLAG_BEGIN | (segment.key ? RAW_CHUNK_FLAG_KEY : 0);
     if (packed && may_pack(writer, &segment)) chunk.flags |= RAW_CHUNK_FLAG_PACKED;
@@ -366,18 +365,19 @@ static void look_at_usage(struct writer *writer)
     writer->tick.usage.system_ns = since(usage.system_ns, writer->usage_before.system_ns);
 }
 
-static double cycle_ns_by(const struct writer *writer, uint64_t now_ns)
+/* How many nanoseconds 2^32 cycles of the processor's clock take. */
+static uint64_t measure_cycles(const struct writer *writer, uint64_t now_ns)
 {
     uint64_t cycles = __builtin_ia32_rdtsc() - writer->start_cycles;
-    return (double)since(now_ns, writer->start_ns) / (double)cycles * CYCLE_NS_UNIT;
+    return (uint64_t)((double)since(now_ns, writer->start_ns) / (double)cycles * 0x1p32);
 }
 
 /* Reading the time takes a system call. */
 uint64_t writer_cycles_ns(const struct writer *writer, uint64_t cycles)
 {
-    uint64_t latest = atomic_load_relaxed(&writer->cycle_ns);
-    double cycle_ns = latest ? (double)latest : cycle_ns_by(writer, os_clock_ns());
-    return (uint64_t)((double)cycles * cycle_ns / CYCLE_NS_UNIT);
+    uint64_t ns = atomic_load_relaxed(&writer->ns_of_2_32_cycles);
+    if (ns == 0) ns = measure_cycles(writer, os_clock_ns());
+    return (uint64_t)((double)cycles * (double)ns / 0x1p32);
 }
 
 static void put_tick(struct writer *writer, uint64_t now)
@@ -431,7 +431,7 @@ static bool close_window(struct writer *writer)
     uint64_t now = os_clock_ns();
     bool progress = false;
     /* Both clocks at once: what follows takes milliseconds. */
-    atomic_store_relaxed(&writer->cycle_ns, (uint64_t)cycle_ns_by(writer, now));
+    atomic_store_relaxed(&writer->ns_of_2_32_cycles, measure_cycles(writer, now));
     for (uint32_t i = 0; i < used; i++)
         writer->snapshot[i] = cursor_of(lane_at(writer->registry, i));
     for (uint32_t i = 0; i < used; i++) {
@@ -476,7 +476,7 @@ static uint64_t events_so_far(const struct writer *writer)
 
 void writer_watch(struct writer *writer, struct watch_counts *counts)
 {
-    atomic_store_relaxed(&writer->watch.until,
+    atomic_store_relaxed(&writer->watch.until_window,
                          atomic_load_relaxed(&writer->windows) + WATCH_WINDOWS);
     *counts = writer->watch.counts;
     memcpy(counts->ok, "ok\n", 4);

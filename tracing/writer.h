@@ -109,7 +109,7 @@ struct writer {
     uint32_t done;        /* the writer has ended */
     uint64_t waits;       /* times a thread waited, and for how long in all */
     uint64_t waited_ns;
-    uint64_t cycle_ns; /* nanoseconds a cycle, times 2^32; 0 before the first tick */
+    uint64_t ns_of_2_32_cycles; /* of the processor's clock; 0 before the first tick */
     struct watch watch;
     uint32_t free_announced; /* that somebody else has ended the thread */
     uint64_t lost_events;    /* of threads that found no lane, as there were too many */
