@@ -23,28 +23,41 @@ require 'json'
 # Something that cannot be measured; the text is for the user.
 class BenchError < StandardError; end
 
-# The three ways to run a program. `trace` is where the third records to.
+# The three ways to run a program: under an allocator, with the recorder that is off, and recording.
 class Modes
   NAMES = %i[plain off on].freeze
 
-  attr_reader :plain_library, :tracing_library
-
-  def initialize(build_dir)
-    @plain_library = library(build_dir, 'libtcmalloc_minimal.so')
-    @tracing_library = library(build_dir, 'libtcmalloc_minimal_tracing.so')
+  # `over` is the allocator that libmalloctape.so stands in front of: 'glibc' or a library's path;
+  # nil for our tcmalloc and its tracing library.
+  def initialize(build_dir, over)
+    libraries = File.join(build_dir, 'lib')
+    @plain = existing(over ? allocator(over) : File.join(libraries, 'libtcmalloc_minimal.so'))
+    @tracing =
+      if over
+        "#{existing(File.join(libraries, 'libmalloctape.so'))} #{@plain}"
+      else
+        existing(File.join(libraries, 'libtcmalloc_minimal_tracing.so'))
+      end
   end
 
-  # The environment of a program in this mode; nil removes a variable.
+  # The environment of a program in this mode, which records to `trace`; nil removes a variable.
   def environment(mode, trace)
-    { 'LD_PRELOAD' => mode == :plain ? plain_library : tracing_library,
+    { 'LD_PRELOAD' => mode == :plain ? @plain : @tracing,
       'TCMALLOC_TRACE_OUTPUT' => mode == :on ? trace : nil }
   end
 
   private
 
-  def library(build_dir, name)
-    path = File.join(build_dir, 'lib', name)
-    raise BenchError, "#{path} is not there: run make" unless File.exist?(path)
+  # glibc is preloaded, too: a program may be linked to another allocator.
+  def allocator(over)
+    return File.expand_path(over) unless over == 'glibc'
+
+    File.read('/proc/self/maps')[%r{/\S*/libc\.so\.6$}] ||
+      raise(BenchError, 'glibc is not what runs here')
+  end
+
+  def existing(path)
+    raise BenchError, "#{path} is not there" unless File.exist?(path)
     raise BenchError, "#{path}: LD_PRELOAD takes no path with a blank or a colon" if
       path.match?(/[\s:]/)
 

@@ -46,12 +46,13 @@ MEASURES = {
   bytes: 'raw bytes per event'
 }.freeze
 
-# What one measurement says, measure by measure. A run of a hundredth of the work is not judged.
-def results_of(measurement, judged)
+# What one measurement says, measure by measure, beside its bars. A run of a hundredth of the work
+# is not judged.
+def results_of(measurement, bars, judged)
   workload = measurement.workload
   MEASURES.keys.map do |measure|
     spread = Spread.of(numbers_of(measurement, measure))
-    bar = workload.bars[measure]
+    bar = bars[measure]
     Result.new(workload.name, measure, spread, bar, bar && judged ? spread.median <= bar : nil)
   end
 end

@@ -54,6 +54,15 @@ missing_is_named() {
     bench --build other --only churn-1-1000 && grep -q '^churn-1-1000: not measured: ' out
 }
 
+measures_over_glibc() {
+    bench --over glibc --only churn-1-1000 --json bench.json && grep -q '^allocator *glibc' out &&
+        json_has 'json["measurements"][0]["events"][0] >= 200_000'
+}
+
+missing_allocator_is_an_error() {
+    ! bench --over ./nosuch.so --only churn-1-1000 && grep -q 'nosuch.so is not there' err
+}
+
 unknown_is_an_error() { ! bench --only churn-7 && grep -q 'no workload is called churn-7' err; }
 
 leaves_nothing() {
@@ -61,7 +70,7 @@ leaves_nothing() {
     TMPDIR=$PWD/tmp bench --only churn-1-1000 && [ -z "$(ls -A tmp)" ]
 }
 
-plan 10
+plan 12
 check 'one workload is measured' measures_one
 check 'the table has every measure, and what is not measured is said' table_is_complete
 check 'JSON: the machine' json_has "($machine_keys - json['machine'].keys).empty?"
@@ -77,3 +86,5 @@ check 'otherwise nothing is left' leaves_nothing
 check 'a program that fails is an error, and named' failure_is_an_error
 check 'a program that is not there is named' missing_is_named
 check 'an unknown name is an error' unknown_is_an_error
+check '--over glibc measures libmalloctape.so' measures_over_glibc
+check '--over a library that is not there is an error' missing_allocator_is_an_error
