@@ -132,15 +132,15 @@ def bars_print(results)
 end
 
 NOTES = <<~TEXT
-  plain: libtcmalloc_minimal.so; off: the tracing library, nothing recorded; on: recording. Each
-  ratio is of two runs of one round, which took turns. 95 %: how far the true median may be, with
-  this probability.
+  plain: the allocator alone; off: with the library that records, nothing recorded; on: recording.
+  Each ratio is of two runs of one round, which took turns. 95 %: how far the true median may be,
+  with this probability.
   redis: wall is redis-benchmark's, CPU the server's. A bar is met when the median is not above it.
 
   Not measured here: memory; the longest pause of a single call; what a recording costs while a
   disk is slow or full (what is written goes to the page cache); programs with more threads than
-  this machine has cores; putting the recording in order and replaying it; allocators other than
-  this tcmalloc. Ping-pong waits by yielding: its CPU time is mostly waiting. Other work on the
+  this machine has cores; putting the recording in order and replaying it; other allocators than
+  this one. Ping-pong waits by yielding: its CPU time is mostly waiting. Other work on the
   machine is in all the numbers: see the load average, and minimum and maximum.
 TEXT
 
