@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/call_table.h"
 
 const struct error_kind call_writer_errors[] = {CALL_WRITER_ERROR_LIST(ERROR_LIST_KIND)};
@@ -65,13 +66,9 @@ static bool thread_take_lane(struct call_writer *writer, struct thread *thread)
 
 static bool thread_add(struct call_writer *writer, struct name *name)
 {
-    if (writer->threads_count == writer->threads_room) {
-        uint32_t room = writer->threads_room == 0 ? 16 : 2 * writer->threads_room;
-        struct thread *grown = realloc(writer->threads, room * sizeof *grown);
-        if (grown == NULL) return fail_memory(writer);
-        writer->threads = grown;
-        writer->threads_room = room;
-    }
+    if (!array_reserve(&writer->threads, &writer->threads_room, writer->threads_count + 1,
+                       sizeof *writer->threads))
+        return fail_memory(writer);
     struct thread *thread = &writer->threads[writer->threads_count];
     *thread = (struct thread){.id = name->name - 1};
     if (!thread_take_lane(writer, thread)) return false;

@@ -19,9 +19,8 @@
  *
  * What fails (output, memory, too many threads) stays in `error`, and later calls go nowhere.
  *
- * Memory: names.h for each live object, the calls that are held, and 24 bytes for each
- * thread there ever was. One
- * thread. */
+ * Memory: names.h for each live object, the calls that are held, and 24 bytes for each thread there
+ * ever was. One thread. */
 #ifndef MALLOCTAPE_CALL_WRITER_H
 #define MALLOCTAPE_CALL_WRITER_H
 
@@ -71,8 +70,9 @@ struct call_writer {
     /* From here on: call_writer.c only. */
     struct names names, thread_names;
     struct thread *threads;
-    uint32_t threads_count, threads_room, thread; /* the current one */
-    uint32_t lanes;                               /* ever used */
+    size_t threads_room;
+    uint32_t threads_count, thread; /* the current one */
+    uint32_t lanes;                 /* ever used */
     uint32_t *lanes_free, lanes_free_count;
     struct held_call *held; /* CALLS_HELD_MAX of them and one, once there is any; 0 is none */
     uint32_t held_count, held_used, held_unused;

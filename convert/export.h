@@ -69,9 +69,4 @@ struct export_writer {
 extern const struct export_writer export_avro, export_memory_replay, export_mtrace, export_ops,
     export_rep, export_wl;
 
-/* For writers of text: numbers without the C library's formatting. */
-char *export_put_text(char *to, const char *text);
-char *export_put_decimal(char *to, uint64_t number);
-char *export_put_hexadecimal(char *to, uint64_t number); /* with 0x */
-
 #endif

@@ -1,7 +1,7 @@
 /* fields - the words and numbers of a line, from left to right.
  *
- *     struct fields fields = {line.at, line.end};
- *     if (fields_word(&fields, "a") && fields_decimal(&fields, &id) && ... && fields_end(&fields))
+ *     while (source_line(&source, &fields))
+ *         if (fields_word(&fields, "a") && fields_decimal(&fields, &id) && ... && fields_end(&fields))
  *
  * What does not fit is left where it is. Numbers of more than 64 bits do not fit. */
 #ifndef MALLOCTAPE_FIELDS_H
@@ -11,8 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#include "convert/source.h"
 
 struct fields {
     const char *at, *end;
@@ -93,20 +91,6 @@ static inline bool fields_hexadecimal(struct fields *fields, uint64_t *number)
     if (fields_number(fields, 16, number)) return true;
     *fields = before;
     return false;
-}
-
-/* The first lines of a file, to recognize it: the next one, or false. A last line without its end
- * counts only if there is no more. */
-static inline bool fields_next_line(const uint8_t **at, const uint8_t *end, bool whole,
-                                    struct fields *fields)
-{
-    const uint8_t *newline = *at < end ? memchr(*at, '\n', (size_t)(end - *at)) : NULL;
-    if (*at == end || (newline == NULL && !whole)) return false;
-    const uint8_t *line_end = newline != NULL ? newline : end;
-    *fields = (struct fields){(const char *)*at, (const char *)line_end};
-    if (fields->end > fields->at && fields->end[-1] == '\r') fields->end--;
-    *at = newline != NULL ? newline + 1 : end;
-    return true;
 }
 
 #endif

@@ -15,12 +15,11 @@ const struct format_entry *format_find(const char *name)
 const struct format_entry *format_recognize(struct source *source)
 {
     size_t there = source_peek(source, FORMAT_HEAD_BYTES);
-    struct format_head head = {source->next, there, source->ended};
-    if (head.bytes > FORMAT_HEAD_BYTES) {
-        head.bytes = FORMAT_HEAD_BYTES;
-        head.whole = false;
-    }
-    for (const struct format_entry *entry = formats; entry->name != NULL; entry++)
+    for (const struct format_entry *entry = formats; entry->name != NULL; entry++) {
+        struct source head;
+        source_open_memory(&head, source->next,
+                           there < FORMAT_HEAD_BYTES ? there : FORMAT_HEAD_BYTES);
         if (entry->format->recognize != NULL && entry->format->recognize(&head)) return entry;
+    }
     return NULL;
 }

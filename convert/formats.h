@@ -11,14 +11,8 @@
 #include "convert/call_writer.h"
 #include "convert/source.h"
 
-/* What is looked at to recognize a format: so many bytes, or all there are. */
+/* What is read to recognize a format: so many bytes, or all there are. */
 #define FORMAT_HEAD_BYTES 4096u
-
-struct format_head {
-    const uint8_t *at;
-    size_t bytes;
-    bool whole; /* there is no more */
-};
 
 /* In the order in which they are tried: X(identifier, "name of --from", "title for people"). */
 #define FORMAT_LIST(X)                                                          \
@@ -38,8 +32,8 @@ struct format {
     const char *lacks; /* what it does not say; empty if nothing */
     bool threads;      /* it says which thread made a call */
     bool parts;        /* names are addresses: a file can go on where another one ended */
-    /* Whether the file is of this format. NULL: content does not tell. */
-    bool (*recognize)(const struct format_head *head);
+    /* Whether the file that begins with `head` is of this format. NULL: content does not tell. */
+    bool (*recognize)(struct source *head);
     bool (*read)(struct source *source, struct call_writer *writer);
 };
 

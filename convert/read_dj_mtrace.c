@@ -42,16 +42,17 @@ static bool is_magic(const struct layout *layout, const uint8_t *record)
            field(layout, record, layout->size) == layout->pointer_bytes;
 }
 
-/* NULL: neither. */
-static const struct layout *layout_of(const uint8_t *at, size_t bytes)
+/* Of the file that begins here. NULL: neither. */
+static const struct layout *layout_of(struct source *head)
 {
-    if (bytes >= wide.bytes && is_magic(&wide, at)) return &wide;
-    return bytes >= narrow.bytes && is_magic(&narrow, at) ? &narrow : NULL;
+    size_t bytes = source_peek(head, wide.bytes);
+    if (bytes >= wide.bytes && is_magic(&wide, head->next)) return &wide;
+    return bytes >= narrow.bytes && is_magic(&narrow, head->next) ? &narrow : NULL;
 }
 
-static bool recognize(const struct format_head *head)
+static bool recognize(struct source *head)
 {
-    return layout_of(head->at, head->bytes) != NULL;
+    return layout_of(head) != NULL;
 }
 
 static bool read_record(struct source *source, const struct layout *layout,
@@ -78,7 +79,7 @@ static bool read_record(struct source *source, const struct layout *layout,
 
 static bool read_file(struct source *source, struct call_writer *writer)
 {
-    const struct layout *layout = layout_of(source->next, source_peek(source, wide.bytes));
+    const struct layout *layout = layout_of(source);
     if (layout == NULL)
         return source_bad_bytes(source, 0,
                                 "expected a record of type 255, with which a file begins");

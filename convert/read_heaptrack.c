@@ -15,14 +15,12 @@
 
 enum { PAGE_BYTES = 4096 };
 
-static bool recognize(const struct format_head *head)
+static bool recognize(struct source *head)
 {
-    const uint8_t *at = head->at;
     struct fields fields;
     uint64_t number;
-    return fields_next_line(&at, at + head->bytes, head->whole, &fields) &&
-           fields_word(&fields, "v") && fields_number(&fields, 16, &number) &&
-           fields_number(&fields, 16, &number);
+    return source_line(head, &fields) && fields_word(&fields, "v") &&
+           fields_number(&fields, 16, &number) && fields_number(&fields, 16, &number);
 }
 
 struct reading {
@@ -76,10 +74,11 @@ static bool read_line(struct reading *reading, char letter, struct fields fields
 static bool read_file(struct source *source, struct call_writer *writer)
 {
     struct reading reading = {.source = source, .writer = writer, .page_bytes = PAGE_BYTES};
-    struct line line;
-    while (source_line(source, &line)) {
-        if (line.at == line.end) continue;
-        if (!read_line(&reading, *line.at, (struct fields){line.at + 1, line.end})) return false;
+    struct fields fields;
+    while (source_line(source, &fields)) {
+        if (fields.at == fields.end) continue;
+        const char letter = *fields.at++;
+        if (!read_line(&reading, letter, fields)) return false;
     }
     return !error_is_set(&source->error);
 }

@@ -82,22 +82,20 @@ static const struct function *function_find(struct fields *fields)
     return NULL;
 }
 
-static bool recognize(const struct format_head *head)
+static bool recognize(struct source *head)
 {
-    const uint8_t *at = head->at;
     struct fields fields;
     uint64_t process, thread;
-    return fields_next_line(&at, at + head->bytes, head->whole, &fields) &&
-           read_head(&fields, &process, &thread) && fields.end[-1] != ' ';
+    return source_line(head, &fields) && read_head(&fields, &process, &thread) &&
+           fields.end[-1] != ' ';
 }
 
 static bool read_file(struct source *source, struct call_writer *writer)
 {
     uint64_t first = 0, process, thread;
     bool begun = false;
-    struct line line;
-    while (source_line(source, &line)) {
-        struct fields fields = {line.at, line.end};
+    struct fields fields;
+    while (source_line(source, &fields)) {
         struct call call;
         if (fields_end(&fields)) continue;
         if (!read_head(&fields, &process, &thread))

@@ -33,14 +33,12 @@ static bool read_head(struct fields *fields, uint64_t *thread, enum operation *o
     return false;
 }
 
-static bool recognize(const struct format_head *head)
+static bool recognize(struct source *head)
 {
-    const uint8_t *at = head->at;
     struct fields fields;
     uint64_t thread;
     enum operation operation;
-    return fields_next_line(&at, at + head->bytes, head->whole, &fields) &&
-           read_head(&fields, &thread, &operation);
+    return source_line(head, &fields) && read_head(&fields, &thread, &operation);
 }
 
 static bool read_operands(struct fields *fields, enum operation operation, struct call *call)
@@ -100,9 +98,8 @@ static bool read_line(struct source *source, struct fields fields, struct call_w
 
 static bool read_file(struct source *source, struct call_writer *writer)
 {
-    struct line line;
-    while (source_line(source, &line)) {
-        struct fields fields = {line.at, line.end};
+    struct fields fields;
+    while (source_line(source, &fields)) {
         if (!fields_end(&fields) && !read_line(source, fields, writer)) return false;
     }
     return !error_is_set(&source->error);

@@ -19,21 +19,18 @@ static bool read_call(struct fields *fields, struct call *call, uint64_t *thread
            fields_end(fields);
 }
 
-static bool recognize(const struct format_head *head)
+static bool recognize(struct source *head)
 {
-    const uint8_t *at = head->at;
     struct fields fields;
     struct call call;
     uint64_t thread, ns;
-    return fields_next_line(&at, at + head->bytes, head->whole, &fields) &&
-           read_call(&fields, &call, &thread, &ns);
+    return source_line(head, &fields) && read_call(&fields, &call, &thread, &ns);
 }
 
 static bool read_file(struct source *source, struct call_writer *writer)
 {
-    struct line line;
-    while (source_line(source, &line)) {
-        struct fields fields = {line.at, line.end};
+    struct fields fields;
+    while (source_line(source, &fields)) {
         struct call call;
         uint64_t thread, ns;
         if (fields_end(&fields)) continue;

@@ -12,12 +12,10 @@
 #include "convert/fields.h"
 #include "convert/formats.h"
 
-static bool recognize(const struct format_head *head)
+static bool recognize(struct source *head)
 {
-    const uint8_t *at = head->at;
     struct fields fields;
-    return fields_next_line(&at, at + head->bytes, head->whole, &fields) &&
-           fields_word(&fields, "=") && fields_word(&fields, "Start");
+    return source_line(head, &fields) && fields_word(&fields, "=") && fields_word(&fields, "Start");
 }
 
 /* Behind `@ WHERE` comes the last mark of the line that has a space on either side. */
@@ -80,9 +78,8 @@ static bool read_line(struct reading *reading, struct fields fields)
 static bool read_file(struct source *source, struct call_writer *writer)
 {
     struct reading reading = {.source = source, .writer = writer};
-    struct line line;
-    while (source_line(source, &line)) {
-        struct fields fields = {line.at, line.end};
+    struct fields fields;
+    while (source_line(source, &fields)) {
         fields_space(&fields);
         if (fields.at == fields.end || *fields.at == '=') continue;
         if (!read_line(&reading, fields)) return false;

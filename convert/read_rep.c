@@ -13,17 +13,16 @@
 
 enum { HEADER_LINES = 4 };
 
-static bool recognize(const struct format_head *head)
+static bool recognize(struct source *head)
 {
-    const uint8_t *at = head->at, *end = at + head->bytes;
     struct fields fields;
     uint64_t number;
     for (int i = 0; i < HEADER_LINES; i++)
-        if (!fields_next_line(&at, end, head->whole, &fields) ||
-            !fields_decimal(&fields, &number) || !fields_end(&fields))
+        if (!source_line(head, &fields) || !fields_decimal(&fields, &number) ||
+            !fields_end(&fields))
             return false;
-    if (!fields_next_line(&at, end, head->whole, &fields)) return head->whole;
-    return fields_word(&fields, "a") || fields_word(&fields, "r") || fields_word(&fields, "f");
+    return !source_line(head, &fields) || fields_word(&fields, "a") || fields_word(&fields, "r") ||
+           fields_word(&fields, "f");
 }
 
 static bool read_header(struct source *source, uint64_t *header)
@@ -31,13 +30,11 @@ static bool read_header(struct source *source, uint64_t *header)
     static const char *const names[HEADER_LINES] = {"the heap size, a number", "the number of ids",
                                                     "the number of operations",
                                                     "the weight, a number"};
-    struct line line;
-    for (int i = 0; i < HEADER_LINES; i++) {
-        bool there = source_line(source, &line);
-        struct fields fields = {there ? line.at : NULL, there ? line.end : NULL};
-        if (!there || !fields_decimal(&fields, &header[i]) || !fields_end(&fields))
+    struct fields fields;
+    for (int i = 0; i < HEADER_LINES; i++)
+        if (!source_line(source, &fields) || !fields_decimal(&fields, &header[i]) ||
+            !fields_end(&fields))
             return source_bad_line(source, "expected %s", names[i]);
-    }
     return true;
 }
 
@@ -75,10 +72,9 @@ static bool read_operation(struct source *source, struct fields fields, uint64_t
 static bool read_file(struct source *source, struct call_writer *writer)
 {
     uint64_t header[HEADER_LINES], operations = 0;
-    struct line line;
+    struct fields fields;
     if (!read_header(source, header)) return false;
-    while (source_line(source, &line)) {
-        struct fields fields = {line.at, line.end};
+    while (source_line(source, &fields)) {
         struct call call;
         if (fields_end(&fields)) continue;
         if (!read_operation(source, fields, header[1], &call, writer)) return false;

@@ -18,10 +18,11 @@ enum { INSTRUCTION_BYTES = 24 };
 enum type { MALLOC, FREE, FREE_SIZED, MEMALIGN, REALLOC, SWITCH_THREAD, KILL_THREAD, TIME, TYPES };
 
 /* It begins with a switch to the first thread. */
-static bool recognize(const struct format_head *head)
+static bool recognize(struct source *head)
 {
-    return head->bytes >= 2 * INSTRUCTION_BYTES && bytes_get64(head->at) == SWITCH_THREAD &&
-           bytes_get64(head->at + 16) == 0 && head->at[INSTRUCTION_BYTES] < TYPES;
+    return source_peek(head, 1) >= 2 * INSTRUCTION_BYTES &&
+           bytes_get64(head->next) == SWITCH_THREAD && bytes_get64(head->next + 16) == 0 &&
+           head->next[INSTRUCTION_BYTES] < TYPES;
 }
 
 static bool read_instruction(struct source *source, struct call_writer *writer)

@@ -19,6 +19,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "common/array.h"
 #include "common/bytes.h"
 #include "common/varint.h"
 #include "convert/formats.h"
@@ -56,9 +57,9 @@ struct reading {
     struct wip_thread *threads;
     size_t threads_count, threads_room;
     uint32_t *queue; /* a heap of those that have an event and do not wait: the oldest is first */
-    size_t queue_count;
+    size_t queue_count, queue_room;
     uint32_t *dead; /* whose death has been read, and that have not ended */
-    size_t dead_count;
+    size_t dead_count, dead_room;
     struct names ids, waiting; /* thread by id + 1, and by the name that it waits for */
     uint64_t buffered;
 };
@@ -123,30 +124,20 @@ static bool read_word(struct source *source, uint64_t *word)
     return true;
 }
 
-static bool grow_list(uint32_t **list, size_t room)
+/* Room for `count` threads, all of which may be queued or dead. */
+static bool reserve_threads(struct reading *reading, size_t count)
 {
-    uint32_t *grown = realloc(*list, room * sizeof *grown);
-    if (grown != NULL) *list = grown;
-    return grown != NULL;
-}
-
-static bool grow_threads(struct reading *reading)
-{
-    const size_t room = reading->threads_room == 0 ? 16 : 2 * reading->threads_room;
-    struct wip_thread *grown = realloc(reading->threads, room * sizeof *grown);
-    if (grown != NULL) reading->threads = grown;
-    if (grown == NULL || !grow_list(&reading->queue, room) || !grow_list(&reading->dead, room))
-        return false;
-    reading->threads_room = room;
-    return true;
+    return array_reserve(&reading->threads, &reading->threads_room, count,
+                         sizeof *reading->threads) &&
+           array_reserve(&reading->queue, &reading->queue_room, count, sizeof *reading->queue) &&
+           array_reserve(&reading->dead, &reading->dead_room, count, sizeof *reading->dead);
 }
 
 static struct wip_thread *thread_of(struct reading *reading, uint64_t id)
 {
     struct name *name = names_put(&reading->ids, id + 1);
     if (name != NULL && name->live) return &reading->threads[name->object];
-    if (name == NULL ||
-        (reading->threads_count == reading->threads_room && !grow_threads(reading))) {
+    if (name == NULL || !reserve_threads(reading, reading->threads_count + 1)) {
         fail_memory(reading);
         return NULL;
     }
@@ -393,9 +384,9 @@ static bool end_window(struct reading *reading, bool last)
 
 /* ---- the format ---- */
 
-static bool recognize(const struct format_head *head)
+static bool recognize(struct source *head)
 {
-    return head->bytes >= MAGIC_BYTES && bytes_get32(head->at) == MAGIC;
+    return source_peek(head, MAGIC_BYTES) >= MAGIC_BYTES && bytes_get32(head->next) == MAGIC;
 }
 
 /* One outer event. */
@@ -442,8 +433,7 @@ static void release(struct reading *reading)
 static bool read_file(struct source *source, struct call_writer *writer)
 {
     struct reading reading = {.source = source, .writer = writer};
-    bool end = false, good = source_peek(source, MAGIC_BYTES) >= MAGIC_BYTES &&
-                             bytes_get32(source->next) == MAGIC;
+    bool end = false, good = recognize(source);
     if (!good) return source_bad_bytes(source, 0, "expected the number 0x6cbd63e4");
     source_skip(source, MAGIC_BYTES);
     while (good && !end && source_peek(source, 1) > 0)

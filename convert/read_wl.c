@@ -252,14 +252,11 @@ static bool run_threads(struct workload *workload)
 
 /* ---- the format ---- */
 
-static bool recognize(const struct format_head *head)
+static bool recognize(struct source *head)
 {
-    struct source source;
-    source_open_memory(&source, head->at, head->bytes);
-    struct workload workload = {
-        .source = &source, .start = head->at, .end = head->at + head->bytes};
+    struct workload workload = {.source = head, .start = head->next, .end = head->end};
     static const uint8_t expected[] = {WL_ALLOC_PTRS, WL_ALLOC_SYNCS, WL_NTHREADS};
-    const uint8_t *at = head->at;
+    const uint8_t *at = head->next;
     struct operation operation;
     for (unsigned i = 0; i < sizeof expected; i++)
         if (!read_operation(&workload, &at, &operation) || operation.code != expected[i])

@@ -115,7 +115,7 @@ size_t source_peek(struct source *source, size_t bytes)
     return (size_t)(source->end - source->next);
 }
 
-bool source_line(struct source *source, struct line *line)
+bool source_line(struct source *source, struct fields *line)
 {
     size_t searched = 0, there = source_peek(source, 1);
     const uint8_t *newline = NULL;

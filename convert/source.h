@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "convert/fields.h"
 
 /* The most a reader may ask for at once, and the longest line. */
 #define SOURCE_PEEK_MAX (256u * 1024)
@@ -69,13 +70,9 @@ static inline uint64_t source_offset(const struct source *source)
     return source->end_offset - (uint64_t)(source->end - source->next);
 }
 
-/* A line without its end; \r\n counts as one. Good until the next call. */
-struct line {
-    const char *at, *end;
-};
-
-/* False at the end and after a failure. A line of more than SOURCE_LINE_MAX bytes is one. */
-bool source_line(struct source *source, struct line *line);
+/* A line without its end; \r\n counts as one. Good until the next call. False at the end and after
+ * a failure. A line of more than SOURCE_LINE_MAX bytes is one. */
+bool source_line(struct source *source, struct fields *line);
 
 /* All that is left, as one piece of memory, from source->next on. False: see source->error. */
 bool source_map(struct source *source);

@@ -1,9 +1,11 @@
 /* write_rep - CS:APP .rep. Its head counts what comes, so the operations wait in a file without a
  * name. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/text.h"
 #include "convert/export.h"
 #include "convert/files.h"
 
@@ -28,7 +30,8 @@ static bool rep_open(struct export *export)
 static bool rep_call(struct export *export, const struct export_call *call)
 {
     struct state *state = export->state;
-    char line[64], *end;
+    char room[64];
+    struct text line = {room, 0, sizeof room};
     bool ends = call->shape >= SHAPE_FREE;
     bool moved = call->shape == SHAPE_REALLOC && !call->unknown;
     if (call->lane != state->lane) export->losses.switches++;
@@ -36,12 +39,14 @@ static bool rep_call(struct export *export, const struct export_call *call)
     if (call->shape == SHAPE_ALLOCATION_ALIGNED) export->losses.alignments++;
     export->losses.kinds += call->kind != CALL_MALLOC && call->kind != CALL_FREE && !moved;
     if (call->object >= state->ids) state->ids = call->object + 1;
-    end = export_put_text(line, ends ? "f " : moved ? "r " : "a ");
-    end = export_put_decimal(end, call->object);
-    if (!ends) end = export_put_decimal(export_put_text(end, " "), call->size);
-    *end++ = '\n';
-    if (fwrite(line, 1, (size_t)(end - line), state->operations) == (size_t)(end - line))
-        return true;
+    text_string(&line, ends ? "f " : moved ? "r " : "a ");
+    text_decimal(&line, call->object);
+    if (!ends) {
+        text_character(&line, ' ');
+        text_decimal(&line, call->size);
+    }
+    text_character(&line, '\n');
+    if (fwrite(room, 1, line.used, state->operations) == line.used) return true;
     return error_set_system(&export->error, "cannot write a temporary file");
 }
 
@@ -51,10 +56,9 @@ static bool rep_finish(struct export *export)
     static char piece[1 << 16];
     size_t bytes;
     /* The heap size is a suggestion, the weight that of one trace among many. */
-    char *end = export_put_text(piece, "20000000\n");
-    end = export_put_text(export_put_decimal(end, state->ids), "\n");
-    end = export_put_text(export_put_decimal(end, export->calls), "\n1\n");
-    bool good = output_write(&export->output, piece, (size_t)(end - piece)) &&
+    int head = snprintf(piece, sizeof piece, "20000000\n%" PRIu32 "\n%" PRIu64 "\n1\n", state->ids,
+                        export->calls);
+    bool good = output_write(&export->output, piece, (size_t)head) &&
                 fflush(state->operations) == 0 && fseeko(state->operations, 0, SEEK_SET) == 0;
     while (good && (bytes = fread(piece, 1, sizeof piece, state->operations)) > 0)
         good = output_write(&export->output, piece, bytes);

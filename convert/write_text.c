@@ -1,36 +1,34 @@
 /* write_text - the text formats that take one line for a call: memory_replay and mtrace(3), and the
  * numbers in them. */
 #include <stdlib.h>
-#include <string.h>
 
+#include "common/array.h"
 #include "common/text.h"
 #include "convert/export.h"
 
 enum { LINE_BYTES = 256 };
 
-char *export_put_text(char *to, const char *text)
+static void put_decimal(struct text *line, const char *before, uint64_t number)
 {
-    size_t bytes = strlen(text);
-    memcpy(to, text, bytes);
-    return to + bytes;
+    text_string(line, before);
+    text_decimal(line, number);
 }
 
-char *export_put_decimal(char *to, uint64_t number)
-{
-    struct text text = {to, 0, 24};
-    text_decimal(&text, number);
-    return to + text.used;
-}
-
-char *export_put_hexadecimal(char *to, uint64_t number)
+static void put_hexadecimal(struct text *line, const char *before, uint64_t number)
 {
     unsigned digits = 1;
     while (digits < 16 && number >> (4 * digits) != 0)
         digits++;
-    to = export_put_text(to, "0x");
+    text_string(line, before);
+    text_string(line, "0x");
     while (digits-- > 0)
-        *to++ = "0123456789abcdef"[number >> (4 * digits) & 15];
-    return to;
+        text_character(line, "0123456789abcdef"[number >> (4 * digits) & 15]);
+}
+
+static bool write_line(struct export *export, struct text *line)
+{
+    text_character(line, '\n');
+    return output_write(&export->output, line->to, line->used);
 }
 
 /* ---- addresses ---- */
@@ -38,7 +36,7 @@ char *export_put_hexadecimal(char *to, uint64_t number)
 /* Each register stands for two addresses: a realloc that moved goes from one to the other. */
 struct addresses {
     uint8_t *second; /* by register: whether the object has the second one */
-    uint64_t room;
+    size_t room;
 };
 
 static bool addresses_open(struct export *export)
@@ -57,103 +55,88 @@ static void addresses_close(struct export *export)
 static bool addresses_reserve(struct export *export, uint32_t object)
 {
     struct addresses *addresses = export->state;
-    if (object < addresses->room) return true;
-    uint64_t room = 2 * (uint64_t)object + 1024;
-    uint8_t *grown = realloc(addresses->second, room);
-    if (grown == NULL) return error_set_system(&export->error, "no memory");
-    memset(grown + addresses->room, 0, room - addresses->room);
-    addresses->second = grown;
-    addresses->room = room;
-    return true;
+    return array_reserve(&addresses->second, &addresses->room, (size_t)object + 1, 1) ||
+           error_set_system(&export->error, "no memory");
 }
 
-static char *put_address(char *to, const struct export *export, uint32_t object)
+static uint64_t address_of(const struct export *export, uint32_t object)
 {
     const struct addresses *addresses = export->state;
-    return export_put_hexadecimal(to, UINT64_C(0x100000) + (uint64_t)object * 32 +
-                                          (addresses->second[object] != 0 ? 16 : 0));
+    return UINT64_C(0x100000) + (uint64_t)object * 32 + (addresses->second[object] != 0 ? 16 : 0);
 }
 
-/* Where the object was, and then where it is. */
-static char *put_old_address(char *to, struct export *export, const struct export_call *call)
+/* Where the object of a realloc was; from now on it is where it goes. */
+static uint64_t take_old_address(struct export *export, const struct export_call *call)
 {
     struct addresses *addresses = export->state;
-    if (call->unknown) return export_put_text(to, "0x0");
-    to = put_address(to, export, call->object);
+    if (call->unknown) return 0;
+    const uint64_t old = address_of(export, call->object);
     addresses->second[call->object] ^= call->kind == CALL_REALLOC_MOVED;
-    return to;
-}
-
-static bool write_line(struct export *export, const char *line, char *end)
-{
-    *end++ = '\n';
-    return output_write(&export->output, line, (size_t)(end - line));
+    return old;
 }
 
 /* ---- memory_replay ---- */
 
-/* What stands before the address of a new object, and behind it. */
-static void allocation_words(struct export *export, const struct export_call *call,
-                             const char **before, const char **behind)
+/* Of an object that is not aligned. */
+static void put_allocation(struct text *line, struct export *export, const struct export_call *call)
 {
-    *before = "malloc ";
-    *behind = " ";
+    const uint64_t address = address_of(export, call->object);
     if (call->kind == CALL_CALLOC) {
-        *before = "calloc ";
-        *behind = " 1 ";
+        put_hexadecimal(line, "calloc ", address);
+        put_decimal(line, " 1 ", call->size);
     } else if (call->kind == CALL_REALLOC_NULL) {
-        *before = "realloc ";
-        *behind = " 0x0 ";
+        put_hexadecimal(line, "realloc ", address);
+        put_decimal(line, " 0x0 ", call->size);
     } else {
+        put_hexadecimal(line, "malloc ", address);
+        put_decimal(line, " ", call->size);
         export->losses.kinds += call->kind != CALL_MALLOC;
     }
 }
 
-static char *put_operands(char *to, struct export *export, const struct export_call *call)
+static void put_call(struct text *line, struct export *export, const struct export_call *call)
 {
-    const char *before, *behind;
-    char old[LINE_BYTES], *old_end;
+    uint64_t old;
     switch (call->shape) {
-    case SHAPE_ALLOCATION:
-        allocation_words(export, call, &before, &behind);
-        to = put_address(export_put_text(to, before), export, call->object);
-        return export_put_decimal(export_put_text(to, behind), call->size);
+    case SHAPE_ALLOCATION: put_allocation(line, export, call); break;
     case SHAPE_ALLOCATION_ALIGNED:
-        to = put_address(export_put_text(to, "memalign "), export, call->object);
-        to = export_put_decimal(export_put_text(to, " "), call->alignment);
+        put_hexadecimal(line, "memalign ", address_of(export, call->object));
+        put_decimal(line, " ", call->alignment);
+        put_decimal(line, " ", call->size);
         export->losses.kinds += call->kind != CALL_MEMALIGN;
-        return export_put_decimal(export_put_text(to, " "), call->size);
+        break;
     case SHAPE_REALLOC:
-        old_end = put_old_address(old, export, call);
-        *old_end = '\0';
-        to = put_address(export_put_text(to, "realloc "), export, call->object);
-        to = export_put_text(export_put_text(to, " "), old);
-        return export_put_decimal(export_put_text(to, " "), call->size);
+        old = take_old_address(export, call);
+        put_hexadecimal(line, "realloc ", address_of(export, call->object));
+        put_hexadecimal(line, " ", old);
+        put_decimal(line, " ", call->size);
+        break;
     default:
+        put_hexadecimal(line, "free ", address_of(export, call->object));
         export->losses.kinds += call->kind != CALL_FREE;
-        return put_address(export_put_text(to, "free "), export, call->object);
     }
-}
-
-static char *put_thread(char *to, const struct export_call *call)
-{
-    return export_put_text(export_put_decimal(to, call->thread), ": ");
 }
 
 static bool memory_replay_call(struct export *export, const struct export_call *call)
 {
-    char line[LINE_BYTES], *end = put_thread(line, call);
+    char room[LINE_BYTES];
+    struct text line = {room, 0, sizeof room};
     if (!addresses_reserve(export, call->object)) return false;
-    end = put_operands(end, export, call);
-    end = export_put_decimal(export_put_text(end, " "), call->ns);
-    end = export_put_decimal(export_put_text(end, " "), call->ns);
-    return write_line(export, line, end);
+    put_decimal(&line, "", call->thread);
+    text_string(&line, ": ");
+    put_call(&line, export, call);
+    put_decimal(&line, " ", call->ns);
+    put_decimal(&line, " ", call->ns);
+    return write_line(export, &line);
 }
 
 static bool memory_replay_thread_end(struct export *export, const struct export_call *where)
 {
-    char line[LINE_BYTES], *end = export_put_text(put_thread(line, where), "thread_done 0x0 ");
-    return write_line(export, line, export_put_decimal(end, where->ns));
+    char room[LINE_BYTES];
+    struct text line = {room, 0, sizeof room};
+    put_decimal(&line, "", where->thread);
+    put_decimal(&line, ": thread_done 0x0 ", where->ns);
+    return write_line(export, &line);
 }
 
 const struct export_writer export_memory_replay = {
@@ -175,22 +158,22 @@ static bool mtrace_open(struct export *export)
 
 static bool mtrace_call(struct export *export, const struct export_call *call)
 {
-    char line[LINE_BYTES], *end = export_put_text(line, "@ trace:[0x0] ");
-    bool moved = call->shape == SHAPE_REALLOC && !call->unknown;
+    char room[LINE_BYTES];
+    struct text line = {room, 0, sizeof room};
+    const bool moved = call->shape == SHAPE_REALLOC && !call->unknown;
+    const bool ends = call->shape >= SHAPE_FREE;
     if (!addresses_reserve(export, call->object)) return false;
+    text_string(&line, "@ trace:[0x0] ");
     if (moved) {
-        end = put_old_address(export_put_text(end, "< "), export, call);
-        end = export_put_text(end, "\n@ trace:[0x0] ");
+        put_hexadecimal(&line, "< ", take_old_address(export, call));
+        text_string(&line, "\n@ trace:[0x0] ");
     }
     if (call->shape == SHAPE_ALLOCATION_ALIGNED) export->losses.alignments++;
     export->losses.kinds += call->kind != CALL_MALLOC && call->kind != CALL_FREE && !moved;
-    bool ends = call->shape >= SHAPE_FREE;
-    end = put_address(export_put_text(end, ends    ? "- "
-                                           : moved ? "> "
-                                                   : "+ "),
-                      export, call->object);
-    if (!ends) end = export_put_hexadecimal(export_put_text(end, " "), call->size);
-    return write_line(export, line, end);
+    const char *mark = ends ? "- " : moved ? "> " : "+ ";
+    put_hexadecimal(&line, mark, address_of(export, call->object));
+    if (!ends) put_hexadecimal(&line, " ", call->size);
+    return write_line(export, &line);
 }
 
 static bool mtrace_finish(struct export *export)

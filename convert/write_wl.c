@@ -22,9 +22,9 @@
 #include "convert/wl.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "convert/export.h"
 #include "convert/files.h"
 #include "convert/names.h"
@@ -41,7 +41,8 @@ struct chunk {
 struct region {
     uint8_t *buffer; /* NULL: nothing that is not in a chunk */
     uint32_t used;
-    uint32_t chunks_count, chunks_room;
+    uint32_t chunks_count;
+    size_t chunks_room;
     struct chunk *chunks;
     uint64_t bytes;  /* in all */
     uint32_t writes; /* SYNC_W in it */
@@ -64,7 +65,7 @@ struct window {
     uint64_t number; /* from 1 */
     uint32_t first;  /* the region that has waited for those of the window before */
     uint32_t *active, active_count;
-    uint64_t active_room;
+    size_t active_room;
     uint64_t ranges, widest; /* from the least to the most of each region: the sum, and one */
 };
 
@@ -72,16 +73,17 @@ struct state {
     int file;
     uint32_t chunks;
     struct region *regions;
-    uint32_t regions_count, regions_room;
+    uint32_t regions_count;
+    size_t regions_room;
     uint32_t *region_of; /* by lane: 0 none, else one more */
     uint32_t ended;      /* the region whose thread ended last, likewise */
     uint32_t last;       /* the region of the latest call */
     uint32_t last_freer;
     struct pointer *pointers; /* by index */
-    uint64_t pointers_count, pointers_room;
+    size_t pointers_count, pointers_room;
     uint64_t live, unused;
     uint32_t *index_of; /* by register */
-    uint64_t index_of_room;
+    size_t index_of_room;
     struct window window;
     uint64_t live_bytes, peak_bytes;
     uint64_t syncs;
@@ -93,19 +95,10 @@ static bool fail(struct export *export, const char *what)
     return error_set_system(&export->error, "%s", what);
 }
 
-/* Makes room for `wanted` entries of `bytes` bytes, zeroed. */
-static bool reserve(struct export *export, void **at, uint64_t *room, uint64_t wanted, size_t bytes)
+/* array_reserve(), with the error. */
+static bool reserve(struct export *export, void *at, size_t *room, size_t count, size_t bytes)
 {
-    if (wanted <= *room) return true;
-    uint64_t larger = *room == 0 ? 16 : 2 * *room;
-    while (larger < wanted)
-        larger *= 2;
-    char *grown = realloc(*at, larger * bytes);
-    if (grown == NULL) return fail(export, "no memory");
-    memset(grown + *room * bytes, 0, (larger - *room) * bytes);
-    *at = grown;
-    *room = larger;
-    return true;
+    return array_reserve(at, room, count, bytes) || fail(export, "no memory");
 }
 
 /* ---- regions ---- */
@@ -115,12 +108,9 @@ static bool region_flush(struct export *export, struct region *region)
 {
     struct state *state = export->state;
     if (region->used == 0) return true;
-    uint64_t room = region->chunks_room;
-    void *chunks = region->chunks;
-    if (!reserve(export, &chunks, &room, region->chunks_count + 1, sizeof *region->chunks))
+    if (!reserve(export, &region->chunks, &region->chunks_room, region->chunks_count + 1,
+                 sizeof *region->chunks))
         return false;
-    region->chunks = chunks;
-    region->chunks_room = (uint32_t)room;
     off_t at = (off_t)state->chunks * CHUNK_BYTES;
     if (pwrite(state->file, region->buffer, region->used, at) != (ssize_t)region->used)
         return fail(export, "cannot write a temporary file");
@@ -190,12 +180,9 @@ static bool use_pointer(struct export *export, uint32_t region, uint32_t index)
 static uint32_t new_region(struct export *export)
 {
     struct state *state = export->state;
-    uint64_t room = state->regions_room;
-    void *regions = state->regions;
-    if (!reserve(export, &regions, &room, state->regions_count + 1, sizeof *state->regions))
+    if (!reserve(export, &state->regions, &state->regions_room, state->regions_count + 1,
+                 sizeof *state->regions))
         return 0;
-    state->regions = regions;
-    state->regions_room = (uint32_t)room;
     return ++state->regions_count;
 }
 
@@ -250,11 +237,9 @@ static bool enter_window(struct export *export, uint32_t number)
     struct window *window = &state->window;
     struct region *region = &state->regions[number];
     if (region->window == window->number) return true;
-    void *active = window->active;
-    if (!reserve(export, &active, &window->active_room, window->active_count + 1,
+    if (!reserve(export, &window->active, &window->active_room, window->active_count + 1,
                  sizeof *window->active))
         return false;
-    window->active = active;
     window->active[window->active_count++] = number;
     region->window = window->number;
     region->added = region->least = region->most = 0;
@@ -333,11 +318,9 @@ static uint32_t take_index(struct export *export, uint32_t region)
         state->unused--;
         return index;
     }
-    void *pointers = state->pointers;
-    if (!reserve(export, &pointers, &state->pointers_room, state->pointers_count + 1,
+    if (!reserve(export, &state->pointers, &state->pointers_room, state->pointers_count + 1,
                  sizeof *state->pointers))
         return 0;
-    state->pointers = pointers;
     index = (uint32_t)state->pointers_count++;
     state->pointers[index] = (struct pointer){.region = region};
     return index;
@@ -357,11 +340,9 @@ static void give_back_index(struct state *state, uint32_t region, uint32_t index
 static bool put_allocation(struct export *export, uint32_t region, const struct export_call *call)
 {
     struct state *state = export->state;
-    void *indices = state->index_of;
-    if (!reserve(export, &indices, &state->index_of_room, (uint64_t)call->object + 1,
+    if (!reserve(export, &state->index_of, &state->index_of_room, (size_t)call->object + 1,
                  sizeof *state->index_of))
         return false;
-    state->index_of = indices;
     uint32_t index = take_index(export, region);
     if (index == 0 || !use_pointer(export, region, index)) return false;
     state->index_of[call->object] = index;
