@@ -87,8 +87,7 @@ static void report_not_recording(const char *why)
     struct message message;
     if (settings.quiet) return;
     message_begin(&message);
-    message_text(&message, "not recording: ");
-    message_text(&message, why);
+    message_put(&message, "not recording: %s", why);
     report_line(settings.report, &message);
 }
 

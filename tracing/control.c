@@ -28,27 +28,23 @@ static void put_state(struct message *answer, const char *request)
     struct recording_status status;
     recording_look(&status);
     if (!status.is_recording && !status.is_paused) {
-        message_text(answer, "it is not recording");
+        message_put(answer, "it is not recording");
         return;
     }
-    bool is_start = strncmp(request, "start", 5) == 0;
-    message_text(answer, status.is_paused ? "it has paused already" : "it is recording already");
-    if (!is_start) return;
-    message_text(answer, ", to ");
-    message_text(answer, status.output);
+    message_put(answer, status.is_paused ? "it has paused already" : "it is recording already");
+    if (strncmp(request, "start", 5) == 0) message_put(answer, ", to %s", status.output);
 }
 
 static void put_result(struct message *answer, int result, const char *request, const char *good)
 {
     message_clear(answer);
     if (result == 0) {
-        message_text(answer, "ok\n");
-        message_text(answer, good);
+        message_put(answer, "ok\n%s", good);
         return;
     }
-    message_text(answer, "error ");
+    message_put(answer, "error ");
     if (result == -EBUSY) return put_state(answer, request);
-    message_text(answer, "see the standard error of the process: ");
+    message_put(answer, "see the standard error of the process: ");
     message_error(answer, result);
 }
 
@@ -60,7 +56,7 @@ static void put_counts(struct message *answer, int result, const char *request, 
     if (result != 0) return;
     recording_sync();
     recording_look(&status);
-    message_text(answer, ": ");
+    message_put(answer, ": ");
     writer_put_totals(answer, &status.totals);
 }
 
@@ -69,16 +65,14 @@ static void put_status(struct message *answer)
     struct recording_status status;
     recording_look(&status);
     message_clear(answer);
-    message_text(answer, "ok\n");
-    message_text(answer, status.is_paused      ? "paused"
-                         : status.is_recording ? "recording"
-                                               : "not recording");
-    if (status.output[0]) {
-        message_text(answer, status.is_recording || status.is_paused ? " to " : "; the latest: ");
-        message_text(answer, status.output);
-        message_text(answer, ": ");
-        writer_put_totals(answer, &status.totals);
-    }
+    message_put(answer, "ok\n%s",
+                status.is_paused      ? "paused"
+                : status.is_recording ? "recording"
+                                      : "not recording");
+    if (!status.output[0]) return;
+    message_put(answer, "%s%s: ",
+                status.is_recording || status.is_paused ? " to " : "; the latest: ", status.output);
+    writer_put_totals(answer, &status.totals);
 }
 
 /* "start" or "start OUTPUT"; "reset" is as long. */
@@ -127,7 +121,7 @@ static void report(const char *what, int error)
     struct message message;
     if (settings.quiet) return;
     message_begin(&message);
-    message_text(&message, what);
+    message_put(&message, "no control: %s: ", what);
     message_error(&message, error);
     message_write(&message);
 }
@@ -143,7 +137,7 @@ static void control_main(void *unused)
     static char request[OS_REQUEST_BYTES_MAX];
     int listening = os_control_listen();
     if (listening < 0) {
-        report("no control: the socket: ", listening);
+        report("the socket", listening);
         return;
     }
     while (!control_thread_is_to_end() && !is_abandoned()) {
@@ -161,5 +155,5 @@ __attribute__((constructor)) static void control_begins(void)
     recording_decide();
     if (!settings.controlled || os_is_confined()) return;
     int result = control_thread_start(control_main);
-    if (result < 0) report("no control: the thread: ", result);
+    if (result < 0) report("the thread", result);
 }

@@ -4,48 +4,38 @@
 #include "os.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <string.h>
 
 void message_clear(struct message *message)
 {
-    message->bytes = 0;
+    message->text[message->bytes = 0] = 0;
 }
 
 void message_begin(struct message *message)
 {
     message_clear(message);
-    message_text(message, "malloctape: ");
+    message_put(message, "malloctape: ");
 }
 
-/* Where the next words go. One byte is kept for the end of the line. */
-static struct text text_of(struct message *message)
+void message_put(struct message *message, const char *format, ...)
 {
-    return (struct text){message->text, message->bytes, sizeof message->text - 1};
-}
-
-static void take(struct message *message, const struct text *text)
-{
-    message->bytes = text->used < text->bytes ? text->used : text->bytes;
-}
-
-void message_text(struct message *message, const char *words)
-{
-    struct text text = text_of(message);
-    text_string(&text, words);
-    take(message, &text);
-}
-
-void message_add(struct message *message, const struct message *more)
-{
-    for (size_t i = 0; i < more->bytes && message->bytes < sizeof message->text - 1; i++)
-        message->text[message->bytes++] = more->text[i];
-}
-
-void message_number(struct message *message, uint64_t number)
-{
-    struct text text = text_of(message);
-    text_decimal(&text, number);
-    take(message, &text);
+    /* One byte is kept for the end of the line. */
+    struct text text = {message->text, message->bytes, sizeof message->text - 1};
+    va_list arguments;
+    va_start(arguments, format);
+    for (; *format; format++) {
+        if (*format != '%') {
+            text_character(&text, *format);
+        } else if (*++format == 's') {
+            text_string(&text, va_arg(arguments, const char *));
+        } else { /* %lu */
+            text_decimal(&text, va_arg(arguments, unsigned long));
+            format++;
+        }
+    }
+    va_end(arguments);
+    message->bytes = text_end(&text) ? text.used : text.bytes - 1;
 }
 
 /* What libc would say of another file, or cannot say of this one. */
@@ -64,16 +54,12 @@ void message_error(struct message *message, int error)
 {
     /* A table of libc's: no lock, no memory, no locale. */
     const char *text = own_text(error), *of_libc = strerrordesc_np(-error);
-    if (text) {
-        message_text(message, text);
-    } else if (of_libc) {
-        size_t at = message->bytes;
-        message_text(message, of_libc);
-        if (at < message->bytes) message->text[at] |= 'a' ^ 'A';
-    } else {
-        message_text(message, "error ");
-        message_number(message, (uint64_t)-error);
-    }
+    size_t at = message->bytes;
+    if (text || of_libc)
+        message_put(message, "%s", text ? text : of_libc);
+    else
+        message_put(message, "error %lu", (uint64_t)-error);
+    if (!text && of_libc && at < message->bytes) message->text[at] |= 'a' ^ 'A';
 }
 
 void message_write(struct message *message)

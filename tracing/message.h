@@ -1,4 +1,7 @@
-/* message - one line on standard error, without libc. */
+/* message - one line on standard error, without libc.
+ *
+ *     message_begin(&message);
+ *     message_put(&message, "%s: %lu events", output, events); */
 #ifndef MALLOCTAPE_MESSAGE_H
 #define MALLOCTAPE_MESSAGE_H
 
@@ -9,18 +12,19 @@
 #define MESSAGE_BYTES_MAX 1024
 
 struct message {
-    char text[MESSAGE_BYTES_MAX];
-    size_t bytes;
+    char text[MESSAGE_BYTES_MAX]; /* ends with a null byte */
+    size_t bytes;                 /* before that */
 };
 
 /* Empty. */
 void message_clear(struct message *message);
 
-/* Begins with "malloctape: ". What does not fit is left out. */
+/* Begins with "malloctape: ". */
 void message_begin(struct message *message);
-void message_text(struct message *message, const char *text);
-void message_add(struct message *message, const struct message *more);
-void message_number(struct message *message, uint64_t number);
+
+/* Adds to it, with %s and %lu as printf() has them. What does not fit is left out. */
+void message_put(struct message *message, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* The name of a negative errno value in plain words, or its number. */
 void message_error(struct message *message, int error);

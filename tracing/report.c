@@ -14,45 +14,37 @@ static bool send(const char *to, struct message *line)
     return sent;
 }
 
-static struct message line_of(const char *word, int process)
+void report_begin(const char *to, int process, const char *output)
 {
     struct message line;
     message_clear(&line);
-    message_text(&line, word);
-    message_number(&line, (uint64_t)process);
-    return line;
-}
-
-void report_begin(const char *to, int process, const char *output)
-{
-    struct message line = line_of("begin ", process);
-    message_text(&line, " ");
-    message_text(&line, output);
+    message_put(&line, "begin %lu %s", (uint64_t)process, output);
     send(to, &line);
 }
 
 void report_end(const char *to, int process, uint64_t events, bool foreign,
                 const struct message *summary)
 {
-    struct message line = line_of("end ", process);
-    message_text(&line, " ");
-    message_number(&line, events);
-    message_text(&line, foreign ? " 1 " : " 0 ");
-    message_add(&line, summary);
+    struct message line;
+    message_clear(&line);
+    message_put(&line, "end %lu %lu %s %s", (uint64_t)process, events, foreign ? "1" : "0",
+                summary->text);
     send(to, &line);
 }
 
 void report_forget(const char *to, int process)
 {
-    struct message line = line_of("forget ", process);
+    struct message line;
+    message_clear(&line);
+    message_put(&line, "forget %lu", (uint64_t)process);
     send(to, &line);
 }
 
 void report_unfollowed(const char *to, int process, const char *program)
 {
-    struct message line = line_of("unfollowed ", process);
-    message_text(&line, " ");
-    message_text(&line, program);
+    struct message line;
+    message_clear(&line);
+    message_put(&line, "unfollowed %lu %s", (uint64_t)process, program);
     send(to, &line);
 }
 

@@ -62,12 +62,9 @@ static void append_own(void)
 {
     struct message sizes;
     message_clear(&sizes);
-    if (settings.runtime_bytes) message_number(&sizes, settings.runtime_bytes);
-    for (const uint64_t *bytes = malloctape_front_end.own_bytes; *bytes; bytes++) {
-        if (sizes.bytes) message_text(&sizes, " ");
-        message_number(&sizes, *bytes);
-    }
-    sizes.text[sizes.bytes] = 0;
+    if (settings.runtime_bytes) message_put(&sizes, "%lu", settings.runtime_bytes);
+    for (const uint64_t *bytes = malloctape_front_end.own_bytes; *bytes; bytes++)
+        message_put(&sizes, "%s%lu", sizes.bytes ? " " : "", *bytes);
     append_line("", "own", sizes.text);
 }
 
@@ -155,11 +152,7 @@ static bool read_number(const char *text, const struct unit *units, uint64_t max
 /* The message names the first wrong variable. */
 static void note_wrong(const char *name, const char *value, const char *why)
 {
-    if (settings.wrong.bytes) return;
-    message_text(&settings.wrong, name);
-    message_text(&settings.wrong, "=");
-    message_text(&settings.wrong, value);
-    message_text(&settings.wrong, why);
+    if (!settings.wrong.bytes) message_put(&settings.wrong, "%s=%s%s", name, value, why);
 }
 
 static uint64_t number_of(const char *name, const struct unit *units, uint64_t otherwise,

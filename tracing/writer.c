@@ -528,19 +528,14 @@ static void report_failure(const struct writer *writer, const char *what)
     struct message message;
     if (writer->quiet) return;
     message_begin(&message);
-    message_text(&message, what);
-    message_text(&message, writer->failed);
-    message_text(&message, ": ");
+    message_put(&message, "%s%s: ", what, writer->failed);
     message_error(&message, writer->error);
-    if (writer->files.status > 0) {
-        message_text(&message, "; the command ended with status ");
-        message_number(&message, (uint64_t)writer->files.status);
-    }
+    if (writer->files.status > 0)
+        message_put(&message, "; the command ended with status %lu",
+                    (uint64_t)writer->files.status);
     /* One that lies beside the stream is found without a word. */
-    if (writer->files.settled && !writer->files.spool_is_beside) {
-        message_text(&message, "; what was not written is in ");
-        message_text(&message, writer->files.spool_path);
-    }
+    if (writer->files.settled && !writer->files.spool_is_beside)
+        message_put(&message, "; what was not written is in %s", writer->files.spool_path);
     report_line(writer->report, &message);
 }
 
@@ -548,10 +543,8 @@ static void report_command(const struct writer *writer)
 {
     struct message message;
     message_begin(&message);
-    message_text(&message, writer->output);
-    message_text(&message, ": the command ended with status ");
-    message_number(&message, (uint64_t)writer->files.status);
-    message_text(&message, " and may not have read everything");
+    message_put(&message, "%s: the command ended with status %lu and may not have read everything",
+                writer->output, (uint64_t)writer->files.status);
     report_line(writer->report, &message);
 }
 
@@ -575,9 +568,8 @@ void writer_tell_free(struct writer *writer)
     note_late(writer);
     if (writer->quiet) return;
     message_begin(&message);
-    message_text(&message, "recording ended early: ");
-    message_text(&message, writer->output);
-    message_text(&message, ": the system has killed the writer thread");
+    message_put(&message, "recording ended early: %s: the system has killed the writer thread",
+                writer->output);
     report_line(writer->report, &message);
 }
 
@@ -594,20 +586,10 @@ void writer_look(const struct writer *writer, struct writer_totals *totals)
 
 void writer_put_totals(struct message *message, const struct writer_totals *totals)
 {
-    message_number(message, totals->events);
-    message_text(message, " events, ");
-    message_number(message, totals->bytes);
-    message_text(message, " bytes");
-    if (totals->waited_ns >= 1000000) {
-        message_text(message, ", threads waited ");
-        message_number(message, totals->waited_ns / 1000000);
-        message_text(message, " ms for the writer");
-    }
-    if (totals->lost) {
-        message_text(message, ", lost ");
-        message_number(message, totals->lost);
-        message_text(message, " events");
-    }
+    message_put(message, "%lu events, %lu bytes", totals->events, totals->bytes);
+    if (totals->waited_ns >= 1000000)
+        message_put(message, ", threads waited %lu ms for the writer", totals->waited_ns / 1000000);
+    if (totals->lost) message_put(message, ", lost %lu events", totals->lost);
 }
 
 static void put_summary(const struct writer *writer, struct message *message, uint64_t events)
@@ -616,16 +598,13 @@ static void put_summary(const struct writer *writer, struct message *message, ui
     writer_look(writer, &totals);
     totals.events = events;
     message_begin(message);
-    message_text(message, writer->output);
-    message_text(message, ": ");
+    message_put(message, "%s: ", writer->output);
     writer_put_totals(message, &totals);
-    if (writer->end_status == RAW_END_LIMIT) message_text(message, "; a limit was reached");
-    if (writer->reason) message_text(message, writer->reason);
-    if (!*writer->foreign_malloc) return;
-    message_text(message,
-                 events ? "; malloc of this process is not ours, which sees what is passed on: "
-                        : "; malloc of this process is not ours: ");
-    message_text(message, writer->foreign_malloc);
+    if (writer->end_status == RAW_END_LIMIT) message_put(message, "; a limit was reached");
+    if (writer->reason) message_put(message, "%s", writer->reason);
+    if (*writer->foreign_malloc)
+        message_put(message, "; malloc of this process is not ours%s: %s",
+                    events ? ", which sees what is passed on" : "", writer->foreign_malloc);
 }
 
 static void tell_end(const struct writer *writer)
