@@ -9,9 +9,17 @@ require_relative 'predict_report'
 class PredictExpected
   # The recorded one: changes of processor time are to its own.
   RECORDED = 'tcmalloc'
-  # What a setting does is right if it is off by no more than this.
-  SETTING_SHARE = 0.15
-  SETTING_BYTES = 2 * PREDICT_MIB
+  # What a setting really does to the peak, and by replays. That is right if it is off by no more
+  # than 15 % or 2 MiB, and wrong if it is so from all that the real effect may be.
+  Effect = Struct.new(:entry, :program, :real, :replayed) do
+    def judged
+      bar = [0.15 * real.median.abs, 2 * PREDICT_MIB].max
+      return :right if (real.median - replayed).abs <= bar
+
+      replayed.between?(real.least - bar, real.most + bar) ? :noise : :wrong
+    end
+  end
+  WORDS = { right: '', noise: ', within noise', wrong: ', wrong' }.freeze
 
   # The real change of processor time, and what compare and the replays say of it.
   Change = Struct.new(:real, :least, :most, :replayed, :decided) do
@@ -96,26 +104,23 @@ class PredictExpected
       base = entry[/\A[^:]+/]
       next if base == entry || !result.real.key?(base)
 
-      [entry, result.name, real.peak - result.real.fetch(base).peak,
-       one.peak - result.predicted.fetch(@way).fetch(base).peak]
+      Effect.new(entry, result.name,
+                 predict_difference(:peak, result.real.fetch(base), real, PREDICT_95),
+                 one.peak - result.predicted.fetch(@way).fetch(base).peak)
     end
   end
 
   def print_settings
-    all = effects.sort
+    all = effects.sort_by { |effect| [effect.entry, effect.program] }
     return if all.empty?
 
-    all.each do |entry, name, real, replayed|
-      puts format('  %-50s %-14s %+6.1f MiB, by replays %+6.1f%s', entry, name,
-                  real / PREDICT_MIB, replayed / PREDICT_MIB,
-                  right?(real, replayed) ? '' : ', wrong')
+    all.each do |effect|
+      bytes = [*effect.real, effect.replayed].map { |number| number / PREDICT_MIB }
+      puts format('  %-50s %-14s %+6.1f (%+.1f to %+.1f) MiB, by replays %+6.1f%s', effect.entry,
+                  effect.program, *bytes, WORDS.fetch(effect.judged))
     end
-    right = all.count { |_, _, real, replayed| right?(real, replayed) }
-    puts "  settings: #{right} of #{all.size} right within 15 % or 2 MiB"
-  end
-
-  def right?(real, replayed)
-    (real - replayed).abs <= [SETTING_SHARE * real.abs, SETTING_BYTES].max
+    right, noise = %i[right noise].map { |what| all.count { |effect| effect.judged == what } }
+    puts "  settings: #{right} of #{all.size} right within 15 % or 2 MiB, #{noise} within noise"
   end
 end
 

@@ -76,6 +76,9 @@ class PredictMeasurement
   SETTINGS = %w[glibc:MALLOC_ARENA_MAX=1 jemalloc:MALLOC_CONF=dirty_decay_ms:0
                 tcmalloc:TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES=1048576].freeze
 
+  # In front of what a program is linked with: redis-server has jemalloc.
+  GLIBC = 'libc.so.6'
+
   # With fewer runs than these, none can be told from noise.
   RUNS_LEAST = 5
   RUNS_MOST = 15
@@ -159,7 +162,7 @@ class PredictMeasurement
 
   def real_run(entry)
     file = File.join(@dir, 'usage.json')
-    environment = { 'LD_PRELOAD' => entry['library'].empty? ? nil : entry['library'] }
+    environment = { 'LD_PRELOAD' => entry['library'].empty? ? GLIBC : entry['library'] }
     @program.run(environment.merge(entry['settings']), @dir, usage: [@usage, file])
     keys = %w[peak_rss_bytes end_rss_bytes user_seconds system_seconds minor_faults]
     PredictRun.new(*JSON.parse(File.read(file)).fetch_values(*keys))

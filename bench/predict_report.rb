@@ -13,14 +13,14 @@ PredictPair = Struct.new(:real, :predicted, :decided, :said) do
   def error = (predicted - real).abs
 end
 
-# Whether two sizes can be told apart.
-def predict_bytes_differ?(one, other) =
-  (one - other).abs > [PREDICT_MIB, 0.01 * [one, other].max].max
+# Of the normal distribution, for 95 and 99 %.
+PREDICT_95 = 1.96
+PREDICT_99 = 2.576
 
 # The difference of two lists of numbers: the median of all differences, and the interval that has
-# it (Hodges and Lehmann, Mann and Whitney), here with 99 %.
+# it (Hodges and Lehmann, Mann and Whitney).
 PredictDifference = Struct.new(:median, :least, :most) do
-  def self.of(one, other, deviations = 2.576)
+  def self.of(one, other, deviations)
     all = other.product(one).map { |b, a| b - a }.sort
     spread = Math.sqrt(all.size * (one.size + other.size + 1) / 12.0)
     outside = [((all.size / 2.0) - (deviations * spread)).floor - 1, 0].max
@@ -30,19 +30,27 @@ PredictDifference = Struct.new(:median, :least, :most) do
   def sure? = least.positive? || most.negative?
 end
 
-def predict_cpu_difference(one, other, ...) =
-  PredictDifference.of(one.runs.map(&:cpu), other.runs.map(&:cpu), ...)
+# Of a number that runs have: peak, end, cpu.
+def predict_difference(number, one, other, deviations) =
+  PredictDifference.of(one.runs.map(&number), other.runs.map(&number), deviations)
+
+# Memory that differs by more than noise, as compare has it, and than 1 MiB and 1 %.
+def predict_bytes_decided?(number, one, other)
+  difference = predict_difference(number, one, other, PREDICT_95)
+  least = [one, other].map { |usage| usage.public_send(number) }.min
+  difference.sure? && difference.median.abs > [PREDICT_MIB, 0.01 * least].max
+end
 
 # Processor times that differ by more than noise, and than 1 %.
 def predict_cpu_decided?(one, other)
-  difference = predict_cpu_difference(one, other)
+  difference = predict_difference(:cpu, one, other, PREDICT_99)
   difference.sure? && (one.cpu - other.cpu).abs > 0.01 * [one.cpu, other.cpu].min
 end
 
 # Those of replays which `compare` would not call equal, of a program that used `seconds`: they
 # are told apart where that would show in the program (compare_cpu_least()).
 def predict_cpu_said?(one, other, seconds)
-  difference = predict_cpu_difference(one, other, 1.96)
+  difference = predict_difference(:cpu, one, other, PREDICT_95)
   surely = 0.02 * seconds / 0.35
   (difference.least > surely || difference.most < -surely) &&
     difference.median.abs > 0.05 * [one.cpu, other.cpu].min
@@ -51,9 +59,9 @@ end
 # What is compared: the value, and whether two can be told apart.
 PREDICT_MEASURES = {
   'peak RSS' => { unit: PREDICT_MIB, value: :peak.to_proc,
-                  decided: ->(a, b) { predict_bytes_differ?(a.peak, b.peak) } },
+                  decided: ->(a, b) { predict_bytes_decided?(:peak, a, b) } },
   'RSS at the end' => { unit: PREDICT_MIB, value: :end.to_proc,
-                        decided: ->(a, b) { predict_bytes_differ?(a.end, b.end) } },
+                        decided: ->(a, b) { predict_bytes_decided?(:end, a, b) } },
   'CPU' => { unit: 1, value: :cpu.to_proc, decided: method(:predict_cpu_decided?) }
 }.freeze
 
