@@ -14,10 +14,12 @@
  * caches. */
 #define MALLOCTAPE_STRUCTURE_PAGE_HEAP 255u
 
-/* For MALLOCTAPE_INSIDE: how many bytes came from the system, or went back to it. */
+/* For MALLOCTAPE_INSIDE: how many bytes came from the system, went back to it, or are used again
+ * after that. */
 #define MALLOCTAPE_SBRK    256u
 #define MALLOCTAPE_MMAP    257u
 #define MALLOCTAPE_RELEASE 258u
+#define MALLOCTAPE_REUSE   259u
 
 #ifdef MALLOCTAPE_TRACING
 
@@ -59,6 +61,13 @@ void malloctape_hook_added(const void *list);
  * Thread   any; nobody else knows the span. */
 void malloctape_span_deleted(unsigned long first_page, unsigned long pages, unsigned size_class);
 
+/* malloctape_span_split() - these pages are left of a span that has been split, as a span of their
+ * own. malloctape_span_merged() - this free span becomes a part of one beside it.
+ *
+ * Thread   any; pageheap_lock is held. */
+void malloctape_span_split(unsigned long first_page, unsigned long pages);
+void malloctape_span_merged(unsigned long first_page, unsigned long pages);
+
 /* A thread has waited for a lock since the processor's clock said `since`, and has it now. */
 struct malloctape_wait {
     const void *lock;
@@ -94,7 +103,9 @@ void malloctape_lock_taken(const struct malloctape_wait *wait);
 #define MALLOCTAPE_KEEP(pointer)      __asm__("" : "+r"(pointer))
 #define MALLOCTAPE_SPAN_DELETED(span) \
     malloctape_span_deleted((span)->start, (span)->length, (span)->sizeclass)
-#define MALLOCTAPE_SPAN_EMPTY(span) MALLOCTAPE_SPAN_DELETED(span)
+#define MALLOCTAPE_SPAN_EMPTY(span)  MALLOCTAPE_SPAN_DELETED(span)
+#define MALLOCTAPE_SPAN_SPLIT(span)  malloctape_span_split((span)->start, (span)->length)
+#define MALLOCTAPE_SPAN_MERGED(span) malloctape_span_merged((span)->start, (span)->length)
 
 #else
 
@@ -113,6 +124,8 @@ void malloctape_lock_taken(const struct malloctape_wait *wait);
 #define MALLOCTAPE_KEEP(pointer)                           ((void)0)
 #define MALLOCTAPE_SPAN_DELETED(span)                      ((void)0)
 #define MALLOCTAPE_SPAN_EMPTY(span)                        ((void)0)
+#define MALLOCTAPE_SPAN_SPLIT(span)                        ((void)0)
+#define MALLOCTAPE_SPAN_MERGED(span)                       ((void)0)
 
 #endif
 

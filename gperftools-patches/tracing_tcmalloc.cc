@@ -753,8 +753,21 @@ extern "C" void malloctape_span_deleted(unsigned long first_page, unsigned long 
     shadow_close(first_page, pages, size_class);
 }
 
+extern "C" void malloctape_span_split(unsigned long first_page, unsigned long pages)
+{
+    PROBE(span_split, first_page << kPageShift, pages << kPageShift);
+    malloctape_inside(RAW_INSIDE_SPLIT, pages << kPageShift);
+}
+
+extern "C" void malloctape_span_merged(unsigned long first_page, unsigned long pages)
+{
+    PROBE(span_merged, first_page << kPageShift, pages << kPageShift);
+    malloctape_inside(RAW_INSIDE_MERGE, pages << kPageShift);
+}
+
 static_assert(MALLOCTAPE_SBRK == RAW_INSIDE_SBRK && MALLOCTAPE_MMAP == RAW_INSIDE_MMAP &&
                   MALLOCTAPE_RELEASE == RAW_INSIDE_RELEASE &&
+                  MALLOCTAPE_REUSE == RAW_INSIDE_REUSE &&
                   MALLOCTAPE_STRUCTURE_PAGE_HEAP == RAW_STRUCTURE_PAGE_HEAP,
               "gperftools' files do not see FORMAT.md's numbers");
 

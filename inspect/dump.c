@@ -21,7 +21,7 @@ static const char help_text[] =
     "  --only-calls   only the calls, without offset, lane and number\n"
     "  --paths        of a recording that was made on our tcmalloc: only the calls, each with how\n"
     "                 far it went: T the thread's cache, C a central list, P the page heap, S the\n"
-    "                 system, W waited for a lock\n"
+    "                 system; W waited for a lock, D divided a span, M merged spans\n"
     "  --lane NUMBER  only what belongs to this lane\n"
     "  --objects      one line an object instead, as it ends; a recording is ordered on the way\n"
     "\n"

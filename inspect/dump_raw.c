@@ -90,12 +90,13 @@ static void call_print(const struct raw_dump *state, uint32_t lane, const struct
 
 static void inside_print(const struct record *record, const char *structure)
 {
-    static const char *const system[] = {"sbrk", "mmap", "release"};
+    static const char *const kinds[RAW_INSIDE_KINDS] = {"sbrk",  "mmap",  "release",
+                                                        "reuse", "split", "merge"};
     const char *when = record->operand ? "after" : "before";
     if (record->structure < RAW_STRUCTURES)
         printf("waited_%s %s nanoseconds %" PRIu64 "\n", when, structure, record->size);
     else
-        printf("%s_%s bytes %" PRIu64 "\n", system[record->structure - RAW_INSIDE_SBRK], when,
+        printf("%s_%s bytes %" PRIu64 "\n", kinds[record->structure - RAW_INSIDE_SBRK], when,
                record->size);
 }
 
@@ -169,7 +170,7 @@ static void record_print(const struct raw_dump *state, const struct record *reco
 static void latest_print(const struct raw_dump *state, uint32_t lane)
 {
     struct latest_call *latest = &state->latest[lane];
-    char letters[6];
+    char letters[PATH_LETTERS];
     if (!latest->is_waiting) return;
     latest->is_waiting = false;
     path_letters(letters, latest->path);

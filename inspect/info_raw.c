@@ -43,7 +43,7 @@ static void take_inside(struct info *info, const struct record *record)
         info->lock_waited_ns += record->size;
     } else if (record->structure == RAW_INSIDE_RELEASE) {
         info->released_bytes += record->size;
-    } else {
+    } else if (record->structure < RAW_INSIDE_RELEASE) {
         info->taken_bytes += record->size;
     }
 }

@@ -11,13 +11,31 @@
 #include "tracing/raw_decoder.h"
 
 /* Bits. */
-enum { PATH_CENTRAL = 1, PATH_PAGE_HEAP = 2, PATH_SYSTEM = 4, PATH_WAITED = 8, PATHS = 16 };
+enum {
+    PATH_CENTRAL = 1,
+    PATH_PAGE_HEAP = 2,
+    PATH_SYSTEM = 4,
+    PATH_WAITED = 8,
+    PATH_SPLIT = 16,
+    PATH_MERGED = 32,
+    PATHS = 64,
+    PATH_LETTERS = 8 /* with the end of the string */
+};
 
 /* What the record says of its call; 0: nothing. */
 static inline unsigned path_of_record(const struct record *record)
 {
-    if (record->number == RAW_INSIDE)
-        return record->structure < RAW_STRUCTURES ? PATH_WAITED : PATH_SYSTEM;
+    if (record->number == RAW_INSIDE) {
+        switch (record->structure) {
+        case RAW_INSIDE_SBRK:
+        case RAW_INSIDE_MMAP:
+        case RAW_INSIDE_RELEASE: return PATH_SYSTEM;
+        case RAW_INSIDE_REUSE: return 0;
+        case RAW_INSIDE_SPLIT: return PATH_SPLIT;
+        case RAW_INSIDE_MERGE: return PATH_MERGED;
+        default: return PATH_WAITED;
+        }
+    }
     if (record->number != RAW_SEQUENCE_BEFORE && record->number != RAW_SEQUENCE_AFTER) return 0;
     return record->structure == RAW_STRUCTURE_PAGE_HEAP ? PATH_PAGE_HEAP : PATH_CENTRAL;
 }
@@ -29,8 +47,8 @@ static inline bool path_is_of_latest(const struct record *record)
            (record->number == RAW_INSIDE && record->operand != 0);
 }
 
-/* "T----": the thread's cache alone; else a letter for each bit: "-CPSW". */
-static inline void path_letters(char letters[6], unsigned path)
+/* "T------": the thread's cache alone; else a letter for each bit: "-CPSWDM". */
+static inline void path_letters(char letters[PATH_LETTERS], unsigned path)
 {
     const bool far = path & (PATH_CENTRAL | PATH_PAGE_HEAP | PATH_SYSTEM);
     letters[0] = far ? '-' : 'T';
@@ -38,7 +56,9 @@ static inline void path_letters(char letters[6], unsigned path)
     letters[2] = path & PATH_PAGE_HEAP ? 'P' : '-';
     letters[3] = path & PATH_SYSTEM ? 'S' : '-';
     letters[4] = path & PATH_WAITED ? 'W' : '-';
-    letters[5] = '\0';
+    letters[5] = path & PATH_SPLIT ? 'D' : '-';
+    letters[6] = path & PATH_MERGED ? 'M' : '-';
+    letters[7] = '\0';
 }
 
 #endif

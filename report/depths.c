@@ -70,33 +70,41 @@ static void add_wait(struct depths_waits *waits, uint64_t ns)
     waits->waited_ns += ns;
 }
 
-static void take_system(const struct taking *taking, const struct record *record)
+static void take_released(const struct taking *taking, const struct record *record)
 {
-    struct timeline_row *row = &taking->reading->row;
-    const unsigned what = record->structure - RAW_INSIDE_SBRK;
-    taking->depths->system[what].times++;
-    taking->depths->system[what].bytes += record->size;
-    if (record->structure == RAW_INSIDE_RELEASE) {
-        taking->sums->released_bytes += record->size;
-        row->released_bytes += record->size;
-        return;
-    }
+    taking->sums->released_bytes += record->size;
+    taking->reading->row.released_bytes += record->size;
+}
+
+static void take_taken(const struct taking *taking, const struct record *record)
+{
     taking->sums->taken_bytes += record->size;
-    row->taken_bytes += record->size;
+    taking->reading->row.taken_bytes += record->size;
     if (record->operand == 0)
         taking->lane->coming += record->size;
     else if (taking->lane->kind < CALL_KINDS)
         taking->depths->taken_for[taking->lane->kind] += record->size;
 }
 
-static void take_inside(const struct taking *taking, const struct record *record)
+static void take_wait(const struct taking *taking, const struct record *record)
 {
     struct timeline_row *row = &taking->reading->row;
-    if (record->structure >= RAW_STRUCTURES) return take_system(taking, record);
     add_wait(&taking->depths->classes[record->structure].waits, record->size);
     add_wait(&taking->sums->waits, record->size);
     row->waits++;
     row->waited_ns += record->size;
+}
+
+static void take_inside(const struct taking *taking, const struct record *record)
+{
+    if (record->structure < RAW_STRUCTURES) return take_wait(taking, record);
+    const unsigned what = record->structure - RAW_INSIDE_SBRK;
+    taking->depths->inside[what].times++;
+    taking->depths->inside[what].bytes += record->size;
+    if (record->structure == RAW_INSIDE_RELEASE)
+        take_released(taking, record);
+    else if (record->structure < RAW_INSIDE_RELEASE)
+        take_taken(taking, record);
 }
 
 static void take_class(const struct taking *taking, const struct record *record)

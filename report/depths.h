@@ -1,5 +1,5 @@
-/* depths - how far into the allocator the calls of a recording had to go, what they waited for, and
- * what they took from the system.
+/* depths - how far into the allocator the calls of a recording had to go, what they waited for,
+ * what they took from the system, and what became of spans.
  *
  * A recording says in which order threads entered the structures that the allocator shares between
  * them (FORMAT.md, sequence numbers): the central lists of the size classes, and the page heap; and
@@ -19,8 +19,6 @@
 #include "inspect/path.h"
 #include "report/timeline.h"
 #include "tracing/raw_format.h"
-
-enum { DEPTHS_SYSTEM = RAW_INSIDE_RELEASE - RAW_INSIDE_SBRK + 1 };
 
 struct depths_waits {
     uint64_t waits, waited_ns;
@@ -47,7 +45,7 @@ struct depths {
     struct depths_of_lane lanes[RAW_LANES_MAX];
     struct {
         uint64_t times, bytes;
-    } system[DEPTHS_SYSTEM];        /* by RAW_INSIDE_..., from the first on */
+    } inside[RAW_INSIDE_KINDS];     /* by RAW_INSIDE_..., from the first on */
     uint64_t taken_for[CALL_KINDS]; /* bytes from the system, by the kind of call */
     struct timeline timeline;
 };

@@ -9,7 +9,17 @@
 /* Lines of each part of the text. */
 enum { CLASSES_SHOWN = 8, LANES_SHOWN = 8, TIMES_SHOWN = 10 };
 
-static const char *const system_names[DEPTHS_SYSTEM] = {"sbrk", "mmap", "madvise"};
+/* What happened inside calls, by RAW_INSIDE_..., from the first on. */
+static const struct {
+    const char *object, *key, *text;
+} inside_names[RAW_INSIDE_KINDS] = {
+    {"system", "sbrk", "from the system, by sbrk"},
+    {"system", "mmap", "from the system, by mmap"},
+    {"system", "madvise", "given back, by madvise"},
+    {"system", "reuse", "given back and used again"},
+    {"spans", "split", "left of spans that were split"},
+    {"spans", "merge", "merged with a span beside it"},
+};
 
 /* ---- sums ---- */
 
@@ -126,24 +136,20 @@ static void print_waits(const struct depths *depths, FILE *to)
     print_lanes(depths, to);
 }
 
-static void print_system(const struct depths *depths, FILE *to)
+static void print_inside(const struct depths *depths, FILE *to)
 {
-    const char *before = "from the system: ";
-    for (unsigned i = 0; i < DEPTHS_SYSTEM; i++) {
-        const bool gives = i + RAW_INSIDE_SBRK == RAW_INSIDE_RELEASE;
-        if (depths->system[i].times == 0) continue;
-        fprintf(to, "%s%s by %s, %s times", gives ? "; given back: " : before,
-                words_bytes(depths->system[i].bytes), system_names[i],
-                words_count(depths->system[i].times));
-        before = ", ";
+    fprintf(to, "\n%-30s %15s %18s\n", "memory", "times", "bytes");
+    for (unsigned i = 0; i < RAW_INSIDE_KINDS; i++) {
+        if (depths->inside[i].times == 0) continue;
+        fprintf(to, "  %-28s %15s %18s\n", inside_names[i].text,
+                words_count(depths->inside[i].times), words_bytes(depths->inside[i].bytes));
     }
-    before = "\n  for";
     for (unsigned kind = 0; kind < CALL_KINDS; kind++) {
+        char name[64];
         if (depths->taken_for[kind] == 0) continue;
-        fprintf(to, "%s %s: %s", before, call_names[kind], words_bytes(depths->taken_for[kind]));
-        before = ",";
+        snprintf(name, sizeof name, "taken for %s", call_names[kind]);
+        fprintf(to, "  %-28s %15s %18s\n", name, "", words_bytes(depths->taken_for[kind]));
     }
-    fputc('\n', to);
 }
 
 static void print_times(const struct depths *depths, FILE *to)
@@ -185,8 +191,8 @@ void depths_print(const struct depths *depths, FILE *to)
     print_sum("frees", &frees, to);
     print_classes(depths, to);
     print_waits(depths, to);
-    print_system(depths, to);
     print_times(depths, to);
+    print_inside(depths, to);
 }
 
 /* ---- JSON ---- */
@@ -225,7 +231,7 @@ static void put_paths(json_t *list, unsigned class, uint64_t bytes, const char *
                       const uint64_t *paths)
 {
     for (unsigned path = 0; path < PATHS; path++) {
-        char letters[6];
+        char letters[PATH_LETTERS];
         if (paths[path] == 0) continue;
         json_t *entry = new_entry(list, "class", class);
         json_put_number(entry, "bytes", bytes);
@@ -251,15 +257,16 @@ static void put_classes(json_t *object, const struct depths *depths)
     }
 }
 
-static void put_system(json_t *object, const struct depths *depths)
+static void put_inside(json_t *object, const struct depths *depths)
 {
-    json_t *system = json_object();
-    json_object_set_new(object, "system", system);
-    for (unsigned i = 0; i < DEPTHS_SYSTEM; i++) {
+    json_object_set_new(object, "system", json_object());
+    json_object_set_new(object, "spans", json_object());
+    for (unsigned i = 0; i < RAW_INSIDE_KINDS; i++) {
         json_t *how = json_object();
-        json_object_set_new(system, system_names[i], how);
-        json_put_number(how, "times", depths->system[i].times);
-        json_put_number(how, "bytes", depths->system[i].bytes);
+        json_object_set_new(json_object_get(object, inside_names[i].object), inside_names[i].key,
+                            how);
+        json_put_number(how, "times", depths->inside[i].times);
+        json_put_number(how, "bytes", depths->inside[i].bytes);
     }
     json_put_kinds(object, "taken_for", depths->taken_for);
 }
@@ -301,7 +308,7 @@ json_t *depths_json(const struct depths *depths)
     json_put_number(heap, "entries", page_heap->entries);
     put_waits(heap, &page_heap->waits);
     put_classes(object, depths);
-    put_system(object, depths);
+    put_inside(object, depths);
     put_lanes(object, depths);
     put_times(object, &depths->timeline);
     return object;

@@ -7,7 +7,7 @@ set -euo pipefail
 
 golden=$source_dir/tests/golden
 
-plan 21
+plan 22
 
 list=$("$write_samples" --list)
 good_samples=$(grep -v -e _bad_ -e _cut <<<"$list")
@@ -193,14 +193,55 @@ records_killed() {
 paths() {
     exits 0 dump --paths --only-calls --lane 2 "$golden/raw-4.0-inside" &&
         cmp out - <<'END' &&
--CP-- malloc 48 -> 2:1@1985
-T---- free @1985
---P-W malloc 1048576 -> 2:2@2176
---PS- free @2176
+-CP---- malloc 48 -> 2:1@1985
+T------ free @1985
+--P-W-- malloc 1048576 -> 2:2@2176
+--PS--- free @2176
 END
-        exits 0 dump --paths "$golden/raw-4.0-inside" && prints ' L0 #9 --PS- malloc 268435456 ' &&
-        [ "$(wc -l <out)" = 12 ] && exits 1 dump --paths "$golden/raw-4.0-opaque" &&
+        exits 0 dump --paths "$golden/raw-4.0-inside" &&
+        prints ' L0 #9 --PS--- malloc 268435456 ' && [ "$(wc -l <out)" = 12 ] && exits 1 dump --paths "$golden/raw-4.0-opaque" &&
         exits 1 dump --paths "$golden/instructions-4.0-plain" && says 'does not say how far'
+}
+
+# What the page heap did with spans in calls of which that is known, in pages of 8 KiB. What is left
+# of the free span behind the pieces is the rest, or that and so many pieces.
+spans() {
+    TCMALLOC_RELEASE_RATE=0 record spans.raw.lz4 "$workloads/spans" &&
+        exits 0 dump spans.raw.lz4 && ruby -e '
+            piece = File.read("printed").to_i
+            lines = $stdin.filter_map do |line|
+                line[/ L0 #\d+ (\w+_(before|after) bytes \d+|malloc \d+|free|release_memory)/, 1]
+            end
+            lines.shift until lines.empty? || lines[0] == "malloc #{6 * piece}"
+            lines.shift until lines.empty? || lines[0].start_with?("split_before")
+            rest = lines[6].to_s[/split_before bytes (\d+)/, 1].to_i
+            split = ->(pieces) { "split_before bytes #{rest + pieces * piece}" }
+            merge = ->(bytes) { "merge_after bytes #{bytes}" }
+            made = [*[3, 2, 1, 0].flat_map { |left| [split[left], "malloc #{piece}"] },
+                    "free", "free", merge[piece], "free", merge[2 * piece], merge[rest],
+                    split[0], "malloc #{3 * piece}", "free", merge[rest], "release_memory"]
+            used = [split[2], "reuse_before bytes #{piece}", "malloc #{piece}", "free",
+                    "malloc #{piece}", "free"]
+            given = lines[made.size...-6].to_a.sum do |line|
+                line[/\Arelease_after bytes (\d+)/, 1].to_i
+            end
+            right = rest >= 2 * piece && given >= rest + 3 * piece &&
+                lines.first(made.size) == made && lines.last(6) == used
+            puts lines unless right
+            exit right' <out &&
+        exits 0 dump --paths --only-calls spans.raw.lz4 &&
+        tail -n 10 out | cut -d ' ' -f 1,2 >letters && cmp letters - <<'END'
+--P---- free
+--P---M free
+--P---M free
+--P--D- malloc
+--P---M free
+--PS--- release_memory
+--P--D- malloc
+--P---- free
+--P---- malloc
+--P---- free
+END
 }
 
 check 'both decoders agree on every good sample' all_good
@@ -227,4 +268,5 @@ fi
 check 'both decoders agree on a recording and its order: known calls' records_known
 check 'both decoders agree on a recording and its order: threads' records_threads
 check 'how far calls went' paths
+check 'spans that are split, merged, given back and used again' spans
 check 'a killed process: the spool has the rest' records_killed

@@ -224,25 +224,29 @@ exports_avro() {
 # --- how far calls go ---
 
 # The same from the lines of a dump: what stands before a call is of the next one of the lane, what
-# stands after it of the latest. The program waits, and its memory grows.
+# stands after it of the latest. Programs wait, their memory grows, and their spans are split.
 counts_depths() {
     record waits.raw.lz4 "$workloads/waits" held 3
-    for trace in threads waits; do
+    record spans.raw.lz4 "$workloads/spans"
+    for trace in threads spans waits; do
         exits 0 report $trace.raw.lz4 --depths --json f.json &&
             prints '^served by  *calls  *thread' &&
             "$bin/malloctape" dump $trace.raw.lz4 | counted_from_dump || return 1
     done
-    prints '^waited for the lock of ' && prints '^from the system: .* by sbrk, '
+    prints '^waited for the lock of ' && prints '^  from the system, by sbrk  *[0-9]* ' &&
+        prints '^  left of spans that were split  *[0-9]* '
 }
 counted_from_dump() {
     ruby -rjson -e '
         coming = Hash.new { |all, lane| all[lane] = [] }
         calls = Hash.new { |all, lane| all[lane] = [] }
-        lists, waits, bytes = Hash.new(0), Hash.new { |all, of| all[of] = [0, 0] }, Hash.new(0)
+        lists, waits = Hash.new(0), Hash.new { |all, of| all[of] = [0, 0] }
+        kinds = %w[sbrk mmap release reuse split merge]
+        times, bytes = Hash.new(0), Hash.new(0)
         $stdin.each_line do |line|
             lane, words = line[/ L(\d+) #\d+ /, 1], line.split.drop(3)
             next unless lane
-            what, order = words[0].match(/\A(sequence|waited|sbrk|mmap|release)_(\w+)\z/)&.captures
+            what, order = words[0].match(/\A(\w+)_(before|after)\z/)&.captures
             structure = line[/class \d+|page_heap/]
             case what
             when "sequence" then lists[structure] += 1
@@ -250,13 +254,17 @@ counted_from_dump() {
                 [structure, lane].each do |of|
                     waits[of] = waits[of].zip([1, words.last.to_i]).map(&:sum)
                 end
-            when "sbrk", "mmap", "release" then bytes[what] += words.last.to_i
+            when *kinds
+                times[what] += 1
+                bytes[what] += words.last.to_i
             end
-            letter = { "sequence" => structure == "page_heap" ? "P" : "C", "waited" => "W" }
+            letters = { "sequence" => structure == "page_heap" ? %w[P] : %w[C],
+                        "waited" => %w[W], "reuse" => [], "split" => %w[D], "merge" => %w[M] }
             if order
-                (order == "before" ? coming[lane] : calls[lane].last[1]) <<
-                    letter.fetch(what, "S")
-            elsif words[0] == "thread_cache_deleted" then calls[lane] << [nil, []]
+                (order == "before" ? coming[lane] : calls[lane].last[1])
+                    .concat(letters.fetch(what, %w[S]))
+            elsif %w[thread_cache_deleted release_memory].include?(words[0])
+                calls[lane] << [nil, []]
             elsif %w[malloc calloc free].include?(words[0])
                 kind = words[0] == "free" ? "free" : "allocation"
                 calls[lane] << [kind, coming.delete(lane) || []]
@@ -264,7 +272,7 @@ counted_from_dump() {
         end
         all = calls.values.flatten(1).select(&:first).map do |call, letters|
             [call, (letters & %w[C P S]).empty? ? "T" : "-",
-             *%w[C P S W].map { |letter| letters.include?(letter) ? letter : "-" }]
+             *%w[C P S W D M].map { |letter| letters.include?(letter) ? letter : "-" }]
         end
         told = JSON.parse(File.read("f.json"))["depths"]
         paths = Hash.new(0)
@@ -277,9 +285,10 @@ counted_from_dump() {
             entries: told_lists.transform_values { |one| one["entries"] } == lists,
             waits: waits == told_lists.merge(lanes).transform_values { |one|
                 one.values_at("waits", "waited_ns") }.reject { |_, one| one == [0, 0] },
-            central: %w[allocations frees].all? { |key| told[key]["central"] > 0 } || waits.any?,
-            system: told["system"].transform_values { |one| one["bytes"] }.values ==
-                bytes.values_at("sbrk", "mmap", "release").map(&:to_i),
+            far: %w[allocations frees].all? { |key|
+                told[key].values_at("central", "page_heap").sum > 0 },
+            inside: told.values_at("system", "spans").flat_map(&:values) ==
+                kinds.map { |kind| { "times" => times[kind], "bytes" => bytes[kind] } },
             times: told["timeline"].sum { |row| row["waits"] } * 2 == waits.values.sum(&:first)
         }
         puts same

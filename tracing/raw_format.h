@@ -76,7 +76,15 @@ enum raw_record {
 #define RAW_STRUCTURE_PAGE_HEAP 255
 
 /* What happens inside a call, FORMAT.md 3: a wait for the lock of a structure, or one of these. */
-enum raw_inside { RAW_INSIDE_SBRK = 256, RAW_INSIDE_MMAP = 257, RAW_INSIDE_RELEASE = 258 };
+enum raw_inside {
+    RAW_INSIDE_SBRK = 256,
+    RAW_INSIDE_MMAP = 257,
+    RAW_INSIDE_RELEASE = 258,
+    RAW_INSIDE_REUSE = 259,
+    RAW_INSIDE_SPLIT = 260,
+    RAW_INSIDE_MERGE = 261
+};
+#define RAW_INSIDE_KINDS (RAW_INSIDE_MERGE + 1 - RAW_STRUCTURES)
 
 /* --- the header of a stream, FORMAT.md 4.1 --- */
 

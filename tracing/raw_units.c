@@ -294,7 +294,7 @@ static bool take_inside(struct raw_units *units, struct raw_said *said)
     said->structure = (uint32_t)what;
     said->operand = number % 2;
     said->size = take_number(units);
-    return is_structure(what) || (what >= RAW_INSIDE_SBRK && what <= RAW_INSIDE_RELEASE) ||
+    return is_structure(what) || (what >= RAW_INSIDE_SBRK && what <= RAW_INSIDE_MERGE) ||
            fail(said, RAW_OPERAND, number);
 }
 

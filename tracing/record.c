@@ -409,7 +409,7 @@ void malloctape_sequence(unsigned structure)
 void malloctape_inside(unsigned what, unsigned long amount)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (what >= RAW_STRUCTURES) PROBE(system_memory, what, amount);
+    if (what <= RAW_INSIDE_REUSE) PROBE(system_memory, what, amount);
     /* The library's own threads have none. */
     if (lane && has_room_inside(lane, INSIDE_UNITS_MAX)) units_inside(&lane->units, what, amount);
 }

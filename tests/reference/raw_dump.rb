@@ -216,7 +216,8 @@ class RawDump
   CACHED = 58
   UNCACHED = 59
   INSIDE = 60
-  SYSTEM = { 256 => 'sbrk', 257 => 'mmap', 258 => 'release' }.freeze
+  WITH_BYTES = { 256 => 'sbrk', 257 => 'mmap', 258 => 'release',
+                 259 => 'reuse', 260 => 'split', 261 => 'merge' }.freeze
 
   def initialize(stream)
     @stream = stream
@@ -797,7 +798,7 @@ class RawDump
     what, after = @units.number.divmod(2)
     amount = @units.number
     name = after.zero? ? 'before' : 'after'
-    return "#{SYSTEM[what]}_#{name} bytes #{amount}" if SYSTEM.key?(what)
+    return "#{WITH_BYTES[what]}_#{name} bytes #{amount}" if WITH_BYTES.key?(what)
 
     "waited_#{name} #{structure_text(what, @offset)} nanoseconds #{amount}"
   end

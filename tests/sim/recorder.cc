@@ -154,13 +154,13 @@ void Recorder::sequence(uint32_t number, bool before, uint32_t structure)
     write(number, record, 0);
 }
 
-/* The thread waited to enter the structure, or the system gave or got memory. */
+/* The thread waited to enter the structure, or the allocator did something that has bytes. */
 void Recorder::inside(uint32_t number, bool before, uint32_t structure)
 {
     RawRecord raw;
     raw.number = kInside;
     raw.lane = number;
-    raw.structure = random_.one_in(2) ? structure : random_.between(256, 258);
+    raw.structure = random_.one_in(2) ? structure : random_.between(256, 261);
     raw.alignment = before ? 0 : 1;
     raw.size = random_.between(0, 100000);
     say(number, raw);
