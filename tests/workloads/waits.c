@@ -26,12 +26,14 @@ static pthread_t threads[THREADS_MAX];
 static int ids[THREADS_MAX]; /* of threads that are about to ask */
 static unsigned long thread_count, rounds;
 static int held;
+static pthread_barrier_t all; /* of those that begin at once */
 static void *lock; /* of the page heap */
 
 static void *hammer(void *unused)
 {
     void *objects[OBJECTS];
     (void)unused;
+    pthread_barrier_wait(&all);
     for (unsigned long round = 0; round < rounds; round++) {
         for (int i = 0; i < OBJECTS; i++)
             objects[i] = malloc(SIZE);
@@ -83,6 +85,7 @@ int main(int count, char **words)
     thread_count = count > 2 ? strtoul(words[2], NULL, 10) : 0;
     rounds = count > 3 ? strtoul(words[3], NULL, 10) : 0;
     if (thread_count > THREADS_MAX) return 2;
+    pthread_barrier_init(&all, NULL, strcmp(how, "hammer") == 0 ? (unsigned)thread_count : 1);
     for (unsigned long i = 0; i < thread_count; i++) {
         int is_held = strcmp(how, "held") == 0;
         if (pthread_create(&threads[i], NULL, is_held ? ask : hammer, &ids[i]) != 0)
