@@ -1387,7 +1387,7 @@ const RecordDamage kRecordDamages[] = {
     {{0xf033, 0x0003, 0x0001}, "raw_number"},
     {{0xf03d}, "raw_number"},
     {{0xf03c, 0x0100, 0x0001}, "raw_operand"},
-    {{0xf03c, 0x0206, 0x0001}, "raw_operand"},
+    {{0xf03c, 0x020c, 0x0001}, "raw_operand"},
     {{0xf03f}, "raw_number"},
     {{0xf015, 0x0000}, "raw_place"},
     {{0xf015, 0x8000, 0x8000, 0x0004}, "raw_place"},
