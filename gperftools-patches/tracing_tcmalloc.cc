@@ -430,27 +430,49 @@ struct Release {
     struct malloctape_lane *lane;
     uint16_t *cursor;
     ThreadCache *cache;
+    struct shadow_page *page;
     uint32 cl;
     uint32_t place;
 };
 
-inline ATTRIBUTE_ALWAYS_INLINE bool prepare_release(void *object, Release *release)
+inline ATTRIBUTE_ALWAYS_INLINE bool find_release(void *object, Release *release)
 {
     release->lane = malloctape_lane;
     uint64_t head = release->lane->units.head;
     if (PREDICT_FALSE(head >= release->lane->units.limit)) return false;
     release->cursor = units_head_cursor(head);
     release->cache = static_cast<ThreadCache *>(release->lane->units.cache);
-    const struct shadow_page *page = shadow_page_in(release->lane->units.window, object);
-    release->cl = page->size_class;
-    release->place = shadow_place(page, object);
-    return malloctape_lane_has(release->lane, page, release->place);
+    release->page = shadow_page_in(release->lane->units.window, object);
+    release->cl = release->page->size_class;
+    release->place = shadow_place(release->page, object);
+    return true;
+}
+
+inline ATTRIBUTE_ALWAYS_INLINE bool is_own(const Release &release)
+{
+    return malloctape_lane_has(release.lane, release.page, release.place);
+}
+
+// The same for an object that another thread had last, or one with pages of its own.
+template <unsigned kind, bool sized>
+ATTRIBUTE_NOINLINE void release_foreign(void *object, struct malloctape_lane *lane,
+                                        struct shadow_page *page, uint32_t place, size_t size)
+{
+    const uint32 cl = page->size_class;
+    const uint16_t *owner = shadow_owner_in(lane->units.window, place);
+    if (PREDICT_FALSE(cl == 0 || !units_hot_free_foreign(&lane->units, kind, place, cl,
+                                                         atomic_load_relaxed(owner), sized, size)))
+        return release_slowly(kind, object, size);
+    shadow_take(page, place, lane->units.owner);
+    static_cast<ThreadCache *>(lane->units.cache)->Deallocate(object, cl);
 }
 
 template <unsigned kind> inline ATTRIBUTE_ALWAYS_INLINE void release_recorded(void *object)
 {
     Release release;
-    if (PREDICT_FALSE(!prepare_release(object, &release))) return release_slow<kind>(object);
+    if (PREDICT_FALSE(!find_release(object, &release))) return release_slow<kind>(object);
+    if (PREDICT_FALSE(!is_own(release)))
+        return release_foreign<kind, false>(object, release.lane, release.page, release.place, 0);
     if (PREDICT_FALSE(!units_hot_free(&release.lane->units, release.cursor, kind, release.place)))
         return release_slow<kind>(object);
     release.cache->Deallocate(object, release.cl);
@@ -462,8 +484,10 @@ template <unsigned kind>
 inline ATTRIBUTE_ALWAYS_INLINE void release_sized_recorded(void *object, size_t size)
 {
     Release release;
-    if (PREDICT_FALSE(!prepare_release(object, &release)))
+    if (PREDICT_FALSE(!find_release(object, &release)))
         return release_sized_slow<kind>(object, size);
+    if (PREDICT_FALSE(!is_own(release)))
+        return release_foreign<kind, true>(object, release.lane, release.page, release.place, size);
     if (PREDICT_FALSE(
             !units_hot_free_sized(&release.lane->units, release.cursor, kind, release.place, size)))
         return release_sized_slow<kind>(object, size);
@@ -545,7 +569,7 @@ void *record_realloc(void *old_object, size_t new_size)
 inline void *reallocate_recorded(void *old_object, size_t new_size)
 {
     Release old;
-    if (!prepare_release(old_object, &old)) return NULL;
+    if (!find_release(old_object, &old) || !is_own(old)) return NULL;
     const size_t old_size = Static::sizemap()->ByteSizeForClass(old.cl);
     const bool stays = stays_in_place(old_size, new_size);
     const unsigned kind = stays ? CALL_REALLOC_IN_PLACE : CALL_REALLOC_MOVED;

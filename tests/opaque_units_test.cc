@@ -370,8 +370,8 @@ TEST(OpaqueUnits, Example)
     lane->features = RAW_FEATURE_OPAQUE;
     units_begin_segment(lane, nullptr, 0, 0, true);
     units_enter_slot(lane, slot.data());
-    units_allocation_of allocation = {{65, 0, 0, false}, nullptr, false, 0};
-    const units_object object = {65, 0, 0, false};
+    units_allocation_of allocation = {{65, 0, 0, false, nullptr}, nullptr, false, 0};
+    const units_object object = {65, 0, 0, false, nullptr};
     units_allocation(lane, CALL_MALLOC, 24, 0, &allocation);
     units_free(lane, CALL_FREE, &object, 0, 0);
     EXPECT_EQ(units_allocations_so_far(lane), 2u) << "calls";

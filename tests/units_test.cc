@@ -76,17 +76,17 @@ const uint8_t *block_classes()
 
 units_object own(uint32_t place)
 {
-    return {place, class_of(place), 0, false};
+    return {place, class_of(place), 0, false, nullptr};
 }
 
 units_object foreign(uint32_t lane, uint64_t allocations, uint32_t place)
 {
-    return {place, class_of(place), raw_allocations(lane, allocations), false};
+    return {place, class_of(place), raw_allocations(lane, allocations), false, nullptr};
 }
 
 units_object unknown(uint32_t place)
 {
-    return {place, place ? class_of(place) : 0, 0, true};
+    return {place, place ? class_of(place) : 0, 0, true, nullptr};
 }
 
 /* A lane with its slot, the cache of its thread as FORMAT.md 2.6 has it, and what it should say. */
@@ -797,7 +797,7 @@ TEST(Units, TheExample)
     lane->head = units_head(slot.data(), 0);
     units_begin_segment(lane, slot.data(), 0, 0, true);
     const uint32_t places[] = {65, 64};
-    const units_allocation_of taken = {{65, 3, 0, false}, nullptr, true, 0};
+    const units_allocation_of taken = {{65, 3, 0, false, nullptr}, nullptr, true, 0};
     units_thread(lane, RAW_THREAD_BEGIN, 4711);
     units_thread(lane, RAW_CACHE_BEGIN, 0);
     lane->allocating = 1;
@@ -911,6 +911,54 @@ TEST(Units, ObjectsOfOtherLanes)
     /* A segment remembers none of them. */
     EXPECT_EQ(ends(CALL_FREE, foreign(9, 999, place)).size(), 5u);
     lane.end_segment();
+}
+
+/* The fast path looks for itself how far the other lane has got, once a free has remembered it. */
+TEST(Units, ObjectsOfOtherLanesOnTheFastPath)
+{
+    static units_lane lane, others[10];
+    std::vector<uint16_t> slot(200);
+    const uint32_t place = 0x123456;
+    auto frees = [&](uint32_t number, const units_lane &other) {
+        const units_object object = {
+            place, 2, raw_allocations(number, units_allocations_so_far(&other)), false, &other};
+        units_free(&lane, CALL_FREE, &object, 0, 0);
+    };
+    auto frees_fast = [&](uint32_t number, unsigned kind = CALL_FREE, uint32_t size_class = 2) {
+        uint16_t *begin = units_cursor(&lane);
+        bool done =
+            units_hot_free_foreign(&lane, kind, place, size_class, number + 1, false, UINT64_MAX);
+        EXPECT_EQ(done, units_cursor(&lane) != begin);
+        return Units16(begin, units_cursor(&lane));
+    };
+    units_begin_segment(&lane, nullptr, 0, 0, true);
+    units_enter_slot(&lane, slot.data());
+    units_class(&lane, 2, 16);
+    EXPECT_EQ(frees_fast(9), Units16());
+    others[9].first_allocation = 70000;
+    others[9].head = units_head(nullptr, 70005);
+    frees(9, others[9]);
+    EXPECT_EQ(frees_fast(9), (Units16{0xec92, 0x3456, 2}));
+    others[9].head += 3 * UNITS_HEAD_ALLOCATION;
+    EXPECT_EQ(frees_fast(9), (Units16{0xec92, 0x3456, 3 * 128 + 2}));
+    EXPECT_EQ(frees_fast(17), Units16()) << "which has the same entry";
+    EXPECT_EQ(frees_fast(9, CALL_DELETE), Units16()) << "which does not have the first range";
+    EXPECT_EQ(frees_fast(9, CALL_FREE, 3), Units16()) << "of which nothing was told";
+    others[4].head = units_head(nullptr, 255);
+    frees(4, others[4]);
+    EXPECT_EQ(frees_fast(9), (Units16{0xec92, 0x3456, 2}));
+    others[4].head += 255 * UNITS_HEAD_ALLOCATION;
+    EXPECT_EQ(frees_fast(4), (Units16{0xee12, 0x3456, 255 * 128 + 2}));
+    others[4].head += 256 * UNITS_HEAD_ALLOCATION;
+    EXPECT_EQ(frees_fast(4), Units16()) << "which is too much for one unit";
+    frees(0, others[0]);
+    EXPECT_EQ(frees_fast(0), Units16()) << "which an empty entry would look like";
+    others[0].head += UNITS_HEAD_ALLOCATION;
+    frees(0, others[0]);
+    EXPECT_EQ(frees_fast(0), (Units16{0xec12, 0x3456, 2}));
+    units_begin_segment(&lane, slot.data(), 0, 1, false);
+    EXPECT_EQ(frees_fast(0), Units16()) << "which the segment does not remember";
+    EXPECT_EQ(frees_fast(UINT32_MAX), Units16()) << "whom nobody has";
 }
 
 /* All forms of the object, and of the place. */

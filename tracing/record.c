@@ -57,14 +57,9 @@ static bool has_room_inside(struct malloctape_lane *lane, long units)
     return has_room;
 }
 
-static inline bool is_announced(const struct malloctape_lane *lane, uint32_t size_class)
-{
-    return lane->units.announced[size_class / 64] >> size_class % 64 & 1;
-}
-
 static void announce_class(struct malloctape_lane *lane, uint32_t size_class)
 {
-    if (size_class == 0 || is_announced(lane, size_class)) return;
+    if (size_class == 0 || units_is_announced(&lane->units, size_class)) return;
     units_class(&lane->units, size_class, malloctape_front_end.class_bytes(size_class));
 }
 
@@ -194,8 +189,8 @@ static struct units_object object_at(const struct malloctape_lane *lane, const v
     if (owner == 0) {
         object.unknown = true;
     } else if (owner != lane->units.owner) {
-        const struct malloctape_lane *other = lane_at(recording.registry, owner - 1);
-        object.bound = raw_allocations(owner - 1, units_allocations_so_far(&other->units));
+        object.lane = &lane_at(recording.registry, owner - 1)->units;
+        object.bound = raw_allocations(owner - 1, units_allocations_so_far(object.lane));
     }
     return object;
 }
@@ -308,12 +303,9 @@ bool malloctape_foreign_freeing(unsigned kind, const void *address, bool sized, 
     if (!recording_has_room(lane)) return false;
     struct shadow_page *page = open_page_of(address);
     if (!page) return false;
-    uint32_t place = shadow_place(page, address), size_class = page->size_class;
+    uint32_t place = shadow_place(page, address);
     uint32_t owner = atomic_load_relaxed(shadow_owner(place));
-    if (owner == 0 || owner == lane->units.owner || !is_announced(lane, size_class)) return false;
-    uint64_t allocations = units_allocations_so_far(&lane_at(recording.registry, owner - 1)->units);
-    if (!units_hot_free_foreign(&lane->units, kind, place, size_class,
-                                raw_allocations(owner - 1, allocations), sized, size))
+    if (!units_hot_free_foreign(&lane->units, kind, place, page->size_class, owner, sized, size))
         return false;
     shadow_take(page, place, lane->units.owner);
     return true;

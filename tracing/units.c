@@ -146,6 +146,7 @@ void units_begin_segment(struct units_lane *lane, const uint16_t *units, size_t 
     if (first || is_chosen_anew(segments)) set_codes(lane);
     lane->profile[RAW_PROFILE_ROUNDING] = lane->rounding;
     memset(lane->foreign, 0, sizeof lane->foreign);
+    lane->latest_foreign = lane->foreign;
     lane->last_address = 0;
     if (key) memset(lane->sequences, 0, sizeof lane->sequences);
 }
@@ -197,6 +198,17 @@ static uint16_t *put_place(const struct units_lane *lane, uint16_t *at, uint32_t
     return is_opaque(lane) ? at : put_number(at, size_class);
 }
 
+/* Lane 0 without allocations is as good as nobody (FORMAT.md 5.2). */
+static void remember(struct units_lane *lane, uint64_t bound, const struct units_lane *other)
+{
+    uint32_t number = raw_allocations_lane(bound), entry = number % RAW_FOREIGN_ENTRIES;
+    lane->foreign[entry] = (struct units_foreign){
+        .bound = bound,
+        .lane = bound ? other : NULL,
+        .owner = (uint16_t)(number + 1),
+        .unit = (uint16_t)(RAW_UNIT_FOREIGN + (entry << RAW_FOREIGN_ENTRY_SHIFT))};
+}
+
 /* An object with all that the general form says; the flags of its code. */
 static unsigned put_object(struct units_lane *lane, uint16_t **at,
                            const struct units_object *object)
@@ -210,7 +222,7 @@ static unsigned put_object(struct units_lane *lane, uint16_t **at,
         return 0;
     }
     uint32_t number = raw_allocations_lane(object->bound);
-    lane->foreign[number % RAW_FOREIGN_ENTRIES] = object->bound;
+    remember(lane, object->bound, object->lane);
     *at = put_number(put_number(*at, number), raw_allocations_count(object->bound));
     *at = put_place(lane, *at, object->place, object->size_class);
     return RAW_GENERAL_FOREIGN;
@@ -236,7 +248,7 @@ static uint16_t *put_address(struct units_lane *lane, uint16_t *at, const void *
 /* What lane and bound the segment remembers for this one; 0: none that is of use. */
 static uint64_t remembered(const struct units_lane *lane, uint64_t bound)
 {
-    uint64_t latest = lane->foreign[raw_allocations_lane(bound) % RAW_FOREIGN_ENTRIES];
+    uint64_t latest = lane->foreign[raw_allocations_lane(bound) % RAW_FOREIGN_ENTRIES].bound;
     bool same = raw_allocations_lane(latest) == raw_allocations_lane(bound);
     return same && latest <= bound ? latest : 0;
 }
@@ -250,7 +262,7 @@ static uint16_t *put_after(struct units_lane *lane, uint64_t after, unsigned *fi
     *first = 0;
     if (!after) return at;
     uint64_t latest = remembered(lane, after);
-    lane->foreign[entry] = after;
+    remember(lane, after, NULL);
     *first = latest ? RAW_UNIT_AFTER + entry : RAW_UNIT_AFTER_LANE;
     if (latest) return put_number(at + 1, after - latest);
     return put_number(put_number(at + 1, raw_allocations_lane(after)),
@@ -328,7 +340,7 @@ static inline unsigned put_foreign(struct units_lane *lane, uint16_t **at,
     unsigned entry = raw_allocations_lane(object->bound) % RAW_FOREIGN_ENTRIES;
     uint64_t latest = remembered(lane, object->bound), more = object->bound - latest;
     if (!latest || object->place >= RAW_FOREIGN_LIMIT) return 0;
-    lane->foreign[entry] = object->bound;
+    remember(lane, object->bound, object->lane);
     *(*at)++ = (uint16_t)object->place;
     if (!is_opaque(lane)) more = more * RAW_FOREIGN_CLASSES + object->size_class;
     *at = put_number(*at, more);

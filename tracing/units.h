@@ -56,6 +56,14 @@ static inline unsigned units_code_at(unsigned kind)
     return (2 * (kind - CALL_REALLOC_ZERO) + UNITS_CODES - 1) % UNITS_CODES;
 }
 
+/* Another lane, and how far it had got when an object of it was ended last in this segment. */
+struct units_foreign {
+    uint64_t bound;                /* raw_allocations(); 0: of nobody */
+    const struct units_lane *lane; /* where to see how far it has got by now; NULL: not known */
+    uint16_t owner;                /* that lane's */
+    uint16_t unit;                 /* of frees that name this entry, less the place */
+};
+
 /* What the units of a lane's slot depend on. Only the lane's thread stores to it, but for `limit`.
  * All begins as zero. */
 struct units_lane {
@@ -84,7 +92,8 @@ struct units_lane {
     uint8_t profile[RAW_PROFILE_BYTES];
     uint64_t extra_units; /* written so far, that are not the first unit of an event */
     uint64_t last_address;
-    uint64_t foreign[RAW_FOREIGN_ENTRIES]; /* cache of the latest other lanes: raw_allocations() */
+    struct units_foreign foreign[RAW_FOREIGN_ENTRIES];
+    struct units_foreign *latest_foreign;          /* one of these */
     uint64_t announced[RAW_SIZE_CLASSES_MAX / 64]; /* a bit for each class that the stream knows */
     uint64_t sequences[RAW_SIZE_CLASSES_MAX + 1];  /* latest numbers; the last: of the page heap */
 };
@@ -240,29 +249,40 @@ static inline bool units_hot_free_sized(struct units_lane *lane, uint16_t *curso
     return true;
 }
 
-/* A free of an object that another lane has, whose allocations so far are in `bound`. `kind` must
- * have the first range. The cache of foreign lanes must have an entry of that lane which is not
- * too far behind. Otherwise returns false, and nothing is written. `sized`: the kind has a size. */
+static inline bool units_is_announced(const struct units_lane *lane, uint32_t size_class)
+{
+    return lane->announced[size_class / 64] >> size_class % 64 & 1;
+}
+
+/* A free of an object that the lane of `owner` has. `kind` must have the first range, and that lane
+ * be remembered and not have got far since. Otherwise returns false, and nothing is written.
+ * `sized`: the kind has a size.
+ *
+ * `owner` has often to come from another processor's cache. What is read meanwhile, as how far the
+ * other lane has got, is found without it: it is expected to be that of the free before. */
 static inline bool units_hot_free_foreign(struct units_lane *lane, unsigned kind, uint32_t place,
-                                          uint32_t size_class, uint64_t bound, bool sized,
+                                          uint32_t size_class, uint32_t owner, bool sized,
                                           uint64_t size)
 {
-    unsigned entry = raw_allocations_lane(bound) % RAW_FOREIGN_ENTRIES, extra = 2;
-    uint64_t latest = lane->foreign[entry];
-    uint64_t number = (bound - latest) * RAW_FOREIGN_CLASSES + size_class;
-    if (lane->profile[RAW_FREE_1] != kind || !latest || number >= RAW_NUMBER_MORE ||
-        raw_allocations_lane(latest) != raw_allocations_lane(bound) || place >= RAW_FOREIGN_LIMIT ||
-        size >= RAW_NUMBER_MORE)
+    struct units_foreign *latest = lane->latest_foreign;
+    if (__builtin_expect(latest->owner != owner, 0)) {
+        latest = lane->latest_foreign = &lane->foreign[(owner - 1) % RAW_FOREIGN_ENTRIES];
+        if (latest->owner != owner) return false;
+    }
+    if (!latest->lane || lane->profile[RAW_FREE_1] != kind || place >= RAW_FOREIGN_LIMIT ||
+        !units_is_announced(lane, size_class) || (sized && size >= RAW_NUMBER_MORE))
         return false;
+    uint64_t bound = raw_allocations(owner - 1, units_allocations_so_far(latest->lane));
+    uint64_t number = (bound - latest->bound) * RAW_FOREIGN_CLASSES + size_class;
+    if (number >= RAW_NUMBER_MORE) return false;
     uint16_t *cursor = units_cursor(lane);
-    lane->foreign[entry] = bound;
-    cursor[1] = (uint16_t)place;
+    latest->bound = bound;
     cursor[2] = (uint16_t)number;
-    if (sized) cursor[++extra] = (uint16_t)size;
-    atomic_store_release(
-        cursor, (uint16_t)(RAW_UNIT_FOREIGN + (entry << RAW_FOREIGN_ENTRY_SHIFT) + (place >> 16)));
-    lane->extra_units += extra;
-    atomic_add_own_release(&lane->head, (1 + extra) * UNITS_HEAD_UNIT);
+    if (sized) cursor[3] = (uint16_t)size;
+    atomic_fence_release();
+    units_put_far(cursor, latest->unit, place);
+    lane->extra_units += 2 + sized;
+    atomic_add_own_release(&lane->head, (3 + sized) * UNITS_HEAD_UNIT);
     return true;
 }
 
@@ -380,7 +400,8 @@ struct units_object {
     uint32_t size_class; /* of the place */
     uint64_t
         bound; /* raw_allocations() of another lane, which has it; 0: this lane has it, or nobody */
-    bool unknown; /* nobody has it: its allocation was not recorded */
+    bool unknown;                  /* nobody has it: its allocation was not recorded */
+    const struct units_lane *lane; /* that of the bound, for units_hot_free_foreign(); or NULL */
 };
 
 /* An object that begins. */
