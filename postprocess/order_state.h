@@ -353,8 +353,8 @@ static inline bool record_is_sequence(const struct record *record)
 /* Takes the record at hand, which is no sequence number. False: it waits, or there is damage. */
 bool order_take_call(struct order *order, struct order_lane *lane, const struct record *record);
 
-/* Takes calls where the decoder is, up to `most`, as long as nothing is special about them
- * (raw_shorts.h); the lane has no records at hand. Returns how many. */
+/* Takes calls where the decoder is, up to `most` records, as long as nothing is special about them
+ * (raw_shorts.h) and none has to wait; the lane has no records at hand. Returns how many. */
 uint64_t order_take_shorts(struct order *order, struct order_lane *lane, uint64_t most);
 
 /* ---- order_wait.c ---- */
@@ -387,6 +387,9 @@ enum order_bound order_bound(struct order *order, const struct order_lane *lane,
 
 /* The bound, or as much of it as there is, if the recording ended before (FORMAT.md 4.4). */
 uint64_t order_within_stream(const struct order *order, uint64_t bound);
+
+/* The number whose turn it is has been taken. `index`: of the structure. */
+void order_pass_sequence(struct order *order, uint32_t index);
 
 /* Takes a sequence number. False: its lane waits for it, or there is damage. */
 bool order_take_sequence(struct order *order, struct order_lane *lane, const struct record *record);

@@ -277,12 +277,10 @@ static uint64_t order_take_opaque_shorts(struct order *order, struct order_lane 
     return taken;
 }
 
-uint64_t order_take_shorts(struct order *order, struct order_lane *lane, uint64_t most)
+static uint64_t order_take_plain_shorts(struct order *order, struct order_lane *lane, uint64_t most)
 {
     struct raw_shorts shorts;
     struct raw_short call;
-    if (lane->allocated != raw_allocations(lane->number, lane->decoder.allocations)) return 0;
-    if (order->opaque) return order_take_opaque_shorts(order, lane, most);
     if (!raw_shorts_begin(&shorts, &lane->decoder)) return 0;
     instruction_put_lane(order->writer, lane->number);
     while (shorts.taken < most && raw_shorts_look(&shorts, &call)) {
@@ -295,4 +293,72 @@ uint64_t order_take_shorts(struct order *order, struct order_lane *lane, uint64_
     }
     raw_shorts_end(&shorts, &lane->decoder);
     return shorts.taken;
+}
+
+/* A step that is a free of another lane's object and at most one sequence number. */
+struct foreign_step {
+    struct raw_foreign call;
+    struct raw_number said;
+    bool has_number;
+};
+
+/* False: what the decoder has next is none, or not to be seen whole. */
+static bool foreign_step_look(struct raw_decoder *decoder, struct foreign_step *step)
+{
+    if (decoder->end - decoder->at < RAW_FOREIGN_BYTES_MAX + RAW_NUMBER_BYTES + 2 ||
+        !raw_foreign_look(decoder, &step->call))
+        return false;
+    const uint8_t *behind = decoder->at + step->call.bytes;
+    step->has_number = raw_number_look(decoder, behind, &step->said) && step->said.after;
+    if (step->has_number) behind += RAW_NUMBER_BYTES;
+    return decoder->features & RAW_FEATURE_OPAQUE || raw_unit_begins_call(bytes_get16(behind));
+}
+
+/* Whether it is its turn, and nothing is special about the object. */
+static bool order_may_take_foreign(const struct order *order, const struct order_lane *lane,
+                                   const struct foreign_step *step)
+{
+    const struct object_entry *entry = object_table_entry(&order->objects, step->call.place);
+    return order_is_allocated(order, lane, step->call.bound) && (int32_t)entry->lives > 0 &&
+           object_is_meant(entry->allocated, step->call.bound) &&
+           (!step->has_number || order->structures[step->said.index].next == step->said.number);
+}
+
+static uint64_t order_take_foreign_frees(struct order *order, struct order_lane *lane,
+                                         uint64_t most)
+{
+    struct raw_decoder *decoder = &lane->decoder;
+    struct foreign_step step;
+    uint64_t first = decoder->records;
+    while (decoder->records - first + 1 < most && foreign_step_look(decoder, &step) &&
+           order_may_take_foreign(order, lane, &step)) {
+        const struct raw_foreign *call = &step.call;
+        uint32_t object;
+        object_table_end_plain(&order->objects, call->place, &object);
+        instruction_put_lane(order->writer, lane->number);
+        if (call->is_sized)
+            instruction_put_free_sized(order->writer, (enum call_kind)call->kind, object,
+                                       call->size);
+        else
+            instruction_put_free(order->writer, (enum call_kind)call->kind, object);
+        order_count_free(order, lane);
+        raw_foreign_take(decoder, call);
+        if (!step.has_number) continue;
+        raw_number_take(decoder, &step.said);
+        order_pass_sequence(order, step.said.index);
+    }
+    return decoder->records - first;
+}
+
+uint64_t order_take_shorts(struct order *order, struct order_lane *lane, uint64_t most)
+{
+    uint64_t taken = 0, before;
+    do {
+        before = taken;
+        if (lane->allocated == raw_allocations(lane->number, lane->decoder.allocations))
+            taken += (order->opaque ? order_take_opaque_shorts
+                                    : order_take_plain_shorts)(order, lane, most - taken);
+        taken += order_take_foreign_frees(order, lane, most - taken);
+    } while (taken > before);
+    return taken;
 }

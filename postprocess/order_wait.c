@@ -116,6 +116,14 @@ enum order_bound order_bound(struct order *order, const struct order_lane *lane,
 
 /* ---- sequence numbers ---- */
 
+void order_pass_sequence(struct order *order, uint32_t index)
+{
+    struct order_structure *structure = &order->structures[index];
+    structure->next++;
+    order->totals.sequences++;
+    order_wake_waiters(order, &structure->waiters, structure->next);
+}
+
 bool order_take_sequence(struct order *order, struct order_lane *lane, const struct record *record)
 {
     struct order_structure *structure = &order->structures[structure_index(record->structure)];
@@ -126,8 +134,6 @@ bool order_take_sequence(struct order *order, struct order_lane *lane, const str
                             ": number %" PRIu64 " of structure %" PRIu32 ", after %" PRIu64,
                             record->size, record->structure, structure->next - 1);
     }
-    structure->next++;
-    order->totals.sequences++;
-    order_wake_waiters(order, &structure->waiters, structure->next);
+    order_pass_sequence(order, structure_index(record->structure));
     return true;
 }

@@ -26,11 +26,9 @@ static void list_empty(struct raw_list *list)
     if (!list_is_refusing(list)) list->top = list->bottom = 0;
 }
 
-/* Room for one more. */
-static bool list_make_room(struct raw_list *list)
+static bool list_grow(struct raw_list *list)
 {
     uint32_t count = raw_list_count(list), room = list->mask + 1;
-    if (count < room) return true;
     uint32_t *grown = malloc(2 * (size_t)room * sizeof *grown);
     if (grown == NULL) return false;
     for (uint32_t i = 0; i < count; i++)
@@ -47,15 +45,17 @@ bool raw_list_push(struct raw_list *list, uint32_t place)
 {
     if (list_is_refusing(list)) return true;
     if (raw_list_count(list) >= RAW_LIST_LIMIT - 1) list_empty(list);
-    if (!list_make_room(list)) return false;
+    if (!raw_list_has_room(list) && !list_grow(list)) return false;
     list->places[list->top++ & list->mask] = place;
     return true;
 }
 
 bool raw_list_append(struct raw_list *list, uint32_t place)
 {
-    if (list_is_refusing(list)) return true;
-    if (!list_make_room(list)) return false;
+    if (!raw_list_has_room(list)) {
+        if (list_is_refusing(list)) return true;
+        if (!list_grow(list)) return false;
+    }
     list->places[--list->bottom & list->mask] = place;
     return true;
 }
@@ -213,19 +213,6 @@ void raw_cache_gap(struct raw_cache *cache)
 
 /* ---- blocks ---- */
 
-static uint32_t number_of_place(const struct raw_cache *cache, uint32_t place)
-{
-    return RAW_NUMBERS_BLOCKS + place / RAW_PLACE_BLOCK + cache->leaves[place >> RAW_LEAF_BITS];
-}
-
-/* The first block is looked up here only: 0, which is no place, would be in it. */
-uint32_t raw_cache_list_of_place(const struct raw_cache *cache, uint32_t place)
-{
-    if (place >> RAW_LEAF_BITS >= cache->leaves_count) return RAW_LIST_UNKNOWN;
-    if (place < RAW_PLACE_BLOCK) return cache->first_block;
-    return cache->numbers[number_of_place(cache, place)];
-}
-
 static bool make_leaf(struct raw_cache *cache, uint32_t leaf)
 {
     uint32_t count = cache->leaves_count;
@@ -255,7 +242,7 @@ bool raw_cache_note_place(struct raw_cache *cache, uint32_t place, uint32_t list
     if (place < RAW_PLACE_BLOCK)
         cache->first_block = (uint8_t)list;
     else
-        cache->numbers[number_of_place(cache, place)] = (uint8_t)list;
+        cache->numbers[raw_cache_number_of_place(cache, place)] = (uint8_t)list;
     return true;
 }
 

@@ -100,8 +100,20 @@ uint32_t raw_cache_list_of_size(const struct raw_cache *cache, uint64_t size);
 /* Whether it is that list: behind a gap a class may be missing that fits better. */
 bool raw_cache_is_certain(const struct raw_cache *cache, uint32_t list);
 
-/* The number of the list of a place. RAW_LIST_UNKNOWN: it was not noted. */
-uint32_t raw_cache_list_of_place(const struct raw_cache *cache, uint32_t place);
+/* Where the number of the list of a place is, in `numbers`. */
+static inline uint32_t raw_cache_number_of_place(const struct raw_cache *cache, uint32_t place)
+{
+    return RAW_NUMBERS_BLOCKS + place / RAW_PLACE_BLOCK + cache->leaves[place >> RAW_LEAF_BITS];
+}
+
+/* The number of the list of a place. RAW_LIST_UNKNOWN: it was not noted. The first block is looked
+ * up here only: 0, which is no place, would be in it. */
+static inline uint32_t raw_cache_list_of_place(const struct raw_cache *cache, uint32_t place)
+{
+    if (place >> RAW_LEAF_BITS >= cache->leaves_count) return RAW_LIST_UNKNOWN;
+    if (place < RAW_PLACE_BLOCK) return cache->first_block;
+    return cache->numbers[raw_cache_number_of_place(cache, place)];
+}
 
 /* Notes the list of a place, and of its block. */
 bool raw_cache_note_place(struct raw_cache *cache, uint32_t place, uint32_t list);
@@ -127,6 +139,12 @@ void raw_cache_forget_recent(struct raw_cache *cache, uint64_t serial, uint64_t 
 static inline uint32_t raw_list_count(const struct raw_list *list)
 {
     return list->top - list->bottom;
+}
+
+/* For one more place. The lists that take none have none. */
+static inline bool raw_list_has_room(const struct raw_list *list)
+{
+    return raw_list_count(list) <= list->mask;
 }
 
 bool raw_list_push(struct raw_list *list, uint32_t place);

@@ -597,84 +597,28 @@ static uint32_t decode_opaque_shorts(struct raw_decoder *decoder, struct record 
     return done;
 }
 
-/* ---- frees of other lanes' objects, and sequence numbers: nearly all the rest ---- */
-
-/* Bytes of the longest that is decoded here. */
-#define SHARED_BYTES_MAX 6
-
-static void tell_shared(struct raw_decoder *decoder, unsigned number, unsigned bytes,
-                        struct record *record)
+/* A free of another lane's object, or a sequence number. */
+static bool decode_shared(struct raw_decoder *decoder, struct record *record)
 {
-    *record = (struct record){
-        .number = (uint8_t)number, .shape = call_shapes[number], .kind = (uint8_t)number};
-    decoder->at += bytes;
-    decoder->records++;
-}
-
-/* The place of an object of another lane comes into the cache. False: it needs a closer look. */
-static bool cache_foreign(struct raw_cache *cache, uint32_t place, unsigned size_class)
-{
-    uint32_t list = cache->list_of_class[size_class];
-    return list != RAW_LIST_UNKNOWN && raw_cache_list_of_place(cache, place) == list &&
-           (!cache->known || raw_list_push(&cache->lists[list], place));
-}
-
-/* ec00..efff, of a free that is given no size. */
-static bool decode_foreign_free(struct raw_decoder *decoder, unsigned unit, struct record *record)
-{
-    struct raw_foreign_entry *entry =
-        &decoder->foreign[unit >> RAW_FOREIGN_ENTRY_SHIFT & (RAW_FOREIGN_ENTRIES - 1)];
-    unsigned kind = decoder->profile[RAW_FREE_1], more = bytes_get16(decoder->at + 4);
-    uint32_t place = (unit & RAW_FOREIGN_HIGH) << 16 | bytes_get16(decoder->at + 2);
-    uint64_t bound = entry->bound + (is_opaque(decoder) ? more : more / RAW_FOREIGN_CLASSES);
-    if (call_shapes[kind] != SHAPE_FREE || more >= RAW_NUMBER_MORE || place == RAW_PLACE_NONE ||
-        bound > RAW_SERIAL_MAX || decoder->allocations == RAW_SERIAL_MAX ||
-        (entry->bound == 0 && entry->lane == 0) || decoder->lookahead)
-        return false;
-    if (is_opaque(decoder))
-        decoder->allocations++;
-    else if (!cache_foreign(&decoder->cache, place, more % RAW_FOREIGN_CLASSES))
-        return false;
-    entry->bound = bound;
-    tell_shared(decoder, kind, 6, record);
-    record->ends = place;
-    record->bound = raw_allocations(entry->lane, bound);
-    return true;
-}
-
-/* f100..f2ff */
-static bool decode_sequence_number(struct raw_decoder *decoder, unsigned unit,
-                                   struct record *record)
-{
-    unsigned structure = unit & 0xff, more = bytes_get16(decoder->at + 2);
-    bool is_page_heap = structure == RAW_STRUCTURE_PAGE_HEAP;
-    if (!is_page_heap && structure >= RAW_SIZE_CLASSES_MAX) return false;
-    uint64_t *latest =
-        &decoder->latest_sequence[is_page_heap ? RAW_SEQUENCE_ENTRIES - 1 : structure];
-    if (more == 0 || more >= RAW_NUMBER_MORE || more >= RAW_SEQUENCE_LIMIT - *latest) return false;
-    tell_shared(decoder, unit < RAW_UNIT_SEQUENCE_AFTER ? RAW_SEQUENCE_BEFORE : RAW_SEQUENCE_AFTER,
-                4, record);
-    *latest += more;
-    record->structure = structure;
-    record->size = *latest;
-    return true;
-}
-
-/* Programs whose threads free what others have allocated have little else. What is wrong is left to
- * decode_any(). */
-static uint32_t decode_shared(struct raw_decoder *decoder, struct record *records, uint32_t room)
-{
-    uint32_t done = 0;
-    const unsigned numbers = is_opaque(decoder) ? 0 : RAW_UNIT_UNDEFINED - RAW_UNIT_SEQUENCE_BEFORE;
-    for (; done < room && decoder->end - decoder->at >= SHARED_BYTES_MAX; done++) {
-        unsigned unit = bytes_get16(decoder->at);
-        bool is_sequence = unit - RAW_UNIT_SEQUENCE_BEFORE < numbers;
-        bool is_free = unit - RAW_UNIT_FOREIGN < RAW_UNIT_GENERAL - RAW_UNIT_FOREIGN;
-        if (!(is_sequence && decode_sequence_number(decoder, unit, &records[done])) &&
-            !(is_free && decode_foreign_free(decoder, unit, &records[done])))
-            break;
+    struct raw_foreign call;
+    struct raw_number said;
+    if (decoder->end - decoder->at < RAW_FOREIGN_BYTES_MAX) return false;
+    if (raw_number_look(decoder, decoder->at, &said)) {
+        const uint8_t number = said.after ? RAW_SEQUENCE_AFTER : RAW_SEQUENCE_BEFORE;
+        *record = (struct record){
+            .number = number, .kind = number, .structure = said.structure, .size = said.number};
+        raw_number_take(decoder, &said);
+        return true;
     }
-    return done;
+    if (!raw_foreign_look(decoder, &call)) return false;
+    *record = (struct record){.number = call.kind,
+                              .shape = call_shapes[call.kind],
+                              .kind = call.kind,
+                              .size = call.size,
+                              .ends = call.place,
+                              .bound = call.bound};
+    raw_foreign_take(decoder, &call);
+    return true;
 }
 
 /* ---- a chunk ---- */
@@ -709,8 +653,8 @@ static inline __attribute__((always_inline)) uint32_t decode_records(struct raw_
     uint32_t done = 0, told = 0;
     if (error_is_set(&decoder->error)) return 0;
     while (done < room && decoder->at < decoder->end) {
-        uint32_t some = decode_shared(decoder, records + done, room - done);
-        if (some == 0 && special && leaves_short(decoder, records, done)) break;
+        if (special && leaves_short(decoder, records, done)) break;
+        uint32_t some = decode_shared(decoder, &records[done]);
         if (some == 0)
             some = (is_opaque(decoder) ? decode_opaque_shorts : decode_shorts)(
                 decoder, records + done, special ? 1 : room - done);

@@ -61,8 +61,7 @@
  * there, nor the order of sequence numbers across lanes: that is what ordering is for.
  *
  * There are two ways through a chunk: raw_shorts.h for what nearly all records are, and
- * raw_units.h for all. The most frequent codes of what threads do to each other (frees of other
- * lanes' objects, sequence numbers) are read at once here.
+ * raw_units.h for all.
  *
  * Memory   about 2.5 KiB a lane, and its cache (raw_cache.h).
  * Threads  one per decoder. */

@@ -83,13 +83,6 @@ static inline bool raw_decoder_is_behind_call(const struct raw_decoder *decoder)
     return decoder->end - decoder->at >= 2 && raw_unit_begins_call(bytes_get16(decoder->at));
 }
 
-/* Whether raw_shorts_look() may show what the decoder has next. */
-static inline bool raw_decoder_is_at_short(const struct raw_decoder *decoder)
-{
-    return decoder->end - decoder->at >= 2 &&
-           decoder->forms[bytes_get16(decoder->at) >> RAW_FORM_SHIFT].form != RAW_FORM_OTHER;
-}
-
 /* The place of the object that a free of this form names; 0: none that can be looked up here. */
 static inline uint32_t raw_shorts_ends(const struct raw_shorts *shorts, unsigned form,
                                        uint32_t operand)
@@ -164,7 +157,117 @@ static inline void raw_shorts_end(const struct raw_shorts *shorts, struct raw_de
     decoder->records += shorts->taken;
 }
 
-/* ---- the same of an opaque stream ----
+/* ---- frees of other lanes' objects, and sequence numbers ----
+ *
+ * Programs whose threads free what others have allocated have little else. Any number of the one
+ * and the other may follow a call; here each is looked at and taken by itself. */
+
+struct raw_foreign {
+    uint8_t kind;
+    bool is_sized;
+    uint8_t bytes;  /* of its units */
+    uint32_t size;  /* given */
+    uint32_t place; /* not 0 */
+    uint64_t bound; /* raw_allocations() */
+    struct raw_foreign_entry *entry;
+    struct raw_list *list; /* that the place goes into; NULL: none is followed */
+};
+
+/* Bytes of the longest of these frees, and of a sequence number. */
+#define RAW_FOREIGN_BYTES_MAX 8
+#define RAW_NUMBER_BYTES      4
+
+/* Whether a unit begins one. */
+static inline bool raw_unit_is_foreign(unsigned unit)
+{
+    return unit - RAW_UNIT_FOREIGN < RAW_UNIT_GENERAL - RAW_UNIT_FOREIGN;
+}
+
+/* Finds the list that a place of the class comes into. False: that needs a closer look. */
+static inline bool raw_foreign_find_list(struct raw_cache *cache, unsigned size_class,
+                                         struct raw_foreign *call)
+{
+    uint32_t number = cache->list_of_class[size_class];
+    if (number == RAW_LIST_UNKNOWN || raw_cache_list_of_place(cache, call->place) != number)
+        return false;
+    if (!cache->known || number == RAW_LIST_UNCACHED) return true;
+    call->list = &cache->lists[number];
+    return raw_list_has_room(call->list);
+}
+
+/* The free at hand, with RAW_FOREIGN_BYTES_MAX in the chunk. */
+static inline bool raw_foreign_look(struct raw_decoder *decoder, struct raw_foreign *call)
+{
+    const bool opaque = decoder->features & RAW_FEATURE_OPAQUE;
+    const unsigned unit = bytes_get16(decoder->at), more = bytes_get16(decoder->at + 4);
+    if (!raw_unit_is_foreign(unit)) return false;
+    call->entry = &decoder->foreign[unit >> RAW_FOREIGN_ENTRY_SHIFT & (RAW_FOREIGN_ENTRIES - 1)];
+    const uint64_t bound = call->entry->bound + (opaque ? more : more / RAW_FOREIGN_CLASSES);
+    call->kind = decoder->profile[RAW_FREE_1];
+    call->is_sized = call_shapes[call->kind] == SHAPE_FREE_SIZED;
+    call->bytes = call->is_sized ? 8 : 6;
+    call->size = call->is_sized ? bytes_get16(decoder->at + 6) : 0;
+    call->place = (unit & RAW_FOREIGN_HIGH) << 16 | bytes_get16(decoder->at + 2);
+    call->bound = raw_allocations(call->entry->lane, bound);
+    call->list = NULL;
+    return (call->is_sized || call_shapes[call->kind] == SHAPE_FREE) && more < RAW_NUMBER_MORE &&
+           call->size < RAW_NUMBER_MORE && call->place != RAW_PLACE_NONE &&
+           bound <= RAW_SERIAL_MAX && decoder->allocations < RAW_SERIAL_MAX &&
+           (call->entry->bound != 0 || call->entry->lane != 0) && !decoder->lookahead &&
+           !error_is_set(&decoder->error) &&
+           (opaque || raw_foreign_find_list(&decoder->cache, more % RAW_FOREIGN_CLASSES, call));
+}
+
+static inline void raw_foreign_take(struct raw_decoder *decoder, const struct raw_foreign *call)
+{
+    struct raw_list *list = call->list;
+    if (list != NULL) list->places[list->top++ & list->mask] = call->place;
+    if (decoder->features & RAW_FEATURE_OPAQUE) decoder->allocations++;
+    call->entry->bound = raw_allocations_count(call->bound);
+    decoder->at += call->bytes;
+    decoder->records++;
+}
+
+/* Whether one of the functions here may show the call that the decoder has next. */
+static inline bool raw_decoder_is_at_short(const struct raw_decoder *decoder)
+{
+    if (decoder->end - decoder->at < 2) return false;
+    const unsigned unit = bytes_get16(decoder->at);
+    return decoder->forms[unit >> RAW_FORM_SHIFT].form != RAW_FORM_OTHER ||
+           raw_unit_is_foreign(unit);
+}
+
+struct raw_number {
+    bool after;         /* of the call before it */
+    uint32_t structure; /* FORMAT.md 3 */
+    uint32_t index;     /* in decoder->latest_sequence */
+    uint64_t number;
+};
+
+/* f100..f2ff at `at`, with RAW_NUMBER_BYTES in the chunk. */
+static inline bool raw_number_look(const struct raw_decoder *decoder, const uint8_t *at,
+                                   struct raw_number *said)
+{
+    const unsigned unit = bytes_get16(at), structure = unit & 0xff, more = bytes_get16(at + 2);
+    if (unit - RAW_UNIT_SEQUENCE_BEFORE >= RAW_UNIT_UNDEFINED - RAW_UNIT_SEQUENCE_BEFORE ||
+        decoder->features & RAW_FEATURE_OPAQUE ||
+        (structure >= RAW_SIZE_CLASSES_MAX && structure != RAW_STRUCTURE_PAGE_HEAP))
+        return false;
+    said->after = unit >= RAW_UNIT_SEQUENCE_AFTER;
+    said->structure = structure;
+    said->index = structure < RAW_SIZE_CLASSES_MAX ? structure : RAW_SEQUENCE_ENTRIES - 1;
+    said->number = decoder->latest_sequence[said->index] + more;
+    return more != 0 && more < RAW_NUMBER_MORE && said->number < RAW_SEQUENCE_LIMIT;
+}
+
+static inline void raw_number_take(struct raw_decoder *decoder, const struct raw_number *said)
+{
+    decoder->latest_sequence[said->index] = said->number;
+    decoder->at += RAW_NUMBER_BYTES;
+    decoder->records++;
+}
+
+/* ---- calls of an opaque stream ----
  *
  * Where the decoder is; frees are counted, and there are no sequence numbers. */
 
