@@ -14,8 +14,7 @@
  * caches. */
 #define MALLOCTAPE_STRUCTURE_PAGE_HEAP 255u
 
-/* For MALLOCTAPE_INSIDE: how many bytes came from the system, went back to it, or are used again
- * after that. */
+/* How memory came from the system and went back to it; and that what went back is used again. */
 #define MALLOCTAPE_SBRK    256u
 #define MALLOCTAPE_MMAP    257u
 #define MALLOCTAPE_RELEASE 258u
@@ -61,6 +60,12 @@ void malloctape_hook_added(const void *list);
  * Thread   any; nobody else knows the span. */
 void malloctape_span_deleted(unsigned long first_page, unsigned long pages, unsigned size_class);
 
+/* malloctape_system_memory() - memory came from the system, went back or is used again; `how` is
+ * one of the numbers above.
+ *
+ * Thread   any; a lock of gperftools is held. */
+void malloctape_system_memory(unsigned how, unsigned long bytes);
+
 /* malloctape_span_split() - these pages are left of a span that has been split, as a span of their
  * own. malloctape_span_merged() - this free span becomes a part of one beside it.
  *
@@ -85,10 +90,10 @@ void malloctape_lock_taken(const struct malloctape_wait *wait);
 #define MALLOCTAPE_WAIT(lock)                    \
     const struct malloctape_wait malloctape_wait \
         __attribute__((cleanup(malloctape_lock_taken))) = {(lock), __builtin_ia32_rdtsc()}
-#define MALLOCTAPE_INSIDE(what, amount)   malloctape_inside((what), (amount))
-#define MALLOCTAPE_SEQUENCE(structure)    malloctape_sequence(structure)
-#define MALLOCTAPE_THREAD_CACHE_DELETED() malloctape_thread_cache_deleted()
-#define MALLOCTAPE_THREAD_CACHE_CHANGED() malloctape_thread_cache_changed()
+#define MALLOCTAPE_SYSTEM_MEMORY(how, bytes) malloctape_system_memory((how), (bytes))
+#define MALLOCTAPE_SEQUENCE(structure)       malloctape_sequence(structure)
+#define MALLOCTAPE_THREAD_CACHE_DELETED()    malloctape_thread_cache_deleted()
+#define MALLOCTAPE_THREAD_CACHE_CHANGED()    malloctape_thread_cache_changed()
 #define MALLOCTAPE_CACHED(cache, size_class, first, count) \
     malloctape_cached((cache), (size_class), (first), (unsigned)(count))
 #define MALLOCTAPE_UNCACHED(cache, size_class, count) \
@@ -110,7 +115,7 @@ void malloctape_lock_taken(const struct malloctape_wait *wait);
 #else
 
 #define MALLOCTAPE_WAIT(lock)                              ((void)0)
-#define MALLOCTAPE_INSIDE(what, amount)                    ((void)0)
+#define MALLOCTAPE_SYSTEM_MEMORY(how, bytes)               ((void)0)
 #define MALLOCTAPE_SEQUENCE(structure)                     ((void)0)
 #define MALLOCTAPE_THREAD_CACHE_DELETED()                  ((void)0)
 #define MALLOCTAPE_THREAD_CACHE_CHANGED()                  ((void)0)

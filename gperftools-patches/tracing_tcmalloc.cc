@@ -777,6 +777,12 @@ extern "C" void malloctape_span_deleted(unsigned long first_page, unsigned long 
     shadow_close(first_page, pages, size_class);
 }
 
+extern "C" void malloctape_system_memory(unsigned how, unsigned long bytes)
+{
+    PROBE(system_memory, how, bytes);
+    malloctape_inside(how, bytes);
+}
+
 extern "C" void malloctape_span_split(unsigned long first_page, unsigned long pages)
 {
     PROBE(span_split, first_page << kPageShift, pages << kPageShift);
@@ -802,10 +808,11 @@ extern "C" void malloctape_lock_taken(const struct malloctape_wait *wait)
     const uintptr_t at = reinterpret_cast<uintptr_t>(wait->lock) -
                          reinterpret_cast<uintptr_t>(Static::central_cache());
     const uintptr_t list = at / sizeof *Static::central_cache();
-    if (wait->lock == Static::pageheap_lock())
-        malloctape_waited(RAW_STRUCTURE_PAGE_HEAP, cycles);
-    else if (list < kClassSizesMax)
-        malloctape_waited(static_cast<unsigned>(list), cycles);
+    const bool is_page_heap = wait->lock == Static::pageheap_lock();
+    if (!is_page_heap && list >= kClassSizesMax) return;
+    const unsigned structure = is_page_heap ? RAW_STRUCTURE_PAGE_HEAP : static_cast<unsigned>(list);
+    PROBE(lock_waited, structure, cycles);
+    malloctape_waited(structure, cycles);
 }
 
 extern "C" void malloctape_hook_added(const void *list)

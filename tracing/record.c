@@ -1,5 +1,4 @@
 /* record - events off the hot path. See capture.h. */
-#include "probes.h"
 #include "recording.h"
 #include "slot.h"
 #include "units.h"
@@ -401,7 +400,6 @@ void malloctape_sequence(unsigned structure)
 void malloctape_inside(unsigned what, unsigned long amount)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (what <= RAW_INSIDE_REUSE) PROBE(system_memory, what, amount);
     /* The library's own threads have none. */
     if (lane && has_room_inside(lane, INSIDE_UNITS_MAX)) units_inside(&lane->units, what, amount);
 }
@@ -409,7 +407,6 @@ void malloctape_inside(unsigned what, unsigned long amount)
 void malloctape_waited(unsigned structure, unsigned long cycles)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    PROBE(lock_waited, structure, cycles);
     /* Nanoseconds may take a system call: not where nothing is recorded. */
     if (lane && has_room_inside(lane, INSIDE_UNITS_MAX))
         units_inside(&lane->units, structure, writer_cycles_ns(&recording.writer, cycles));
