@@ -173,7 +173,7 @@ static void print_sizes(const struct top *top)
     for (unsigned i = 0;
          i < SIZES_SHOWN && (bucket = take_most(sizes, HISTOGRAM_BUCKETS, &most)) >= 0; i++) {
         const uint64_t low = histogram_bucket_low((unsigned)bucket);
-        const uint64_t high = histogram_bucket_low((unsigned)bucket + 1) - 1;
+        const uint64_t high = histogram_bucket_high((unsigned)bucket);
         printf("%s%" PRIu64, i > 0 ? ", " : "", low);
         if (high > low) printf("-%" PRIu64, high);
         printf(": %.1f %%", share(most, all));

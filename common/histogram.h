@@ -35,8 +35,12 @@ static inline unsigned histogram_bucket(uint64_t value)
     return (shift << HISTOGRAM_SUB_BITS) + (unsigned)(value >> shift);
 }
 
-/* The least value of a bucket. */
+/* The least value of a bucket, and the greatest. */
 uint64_t histogram_bucket_low(unsigned bucket);
+uint64_t histogram_bucket_high(unsigned bucket);
+
+/* The bucket of the value that has so many before it in ascending order; there are more. */
+unsigned histogram_bucket_at(const uint64_t buckets[HISTOGRAM_BUCKETS], uint64_t before);
 
 static inline void histogram_add(struct histogram *histogram, uint64_t value)
 {

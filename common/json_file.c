@@ -35,6 +35,13 @@ void json_put_number(json_t *object, const char *key, uint64_t number)
     json_object_set_new(object, key, json_integer((json_int_t)number));
 }
 
+json_t *json_put_object(json_t *object, const char *key)
+{
+    json_t *new = json_object();
+    json_object_set_new(object, key, new);
+    return new;
+}
+
 void json_put_real(json_t *object, const char *key, double value)
 {
     json_object_set_new(object, key, isfinite(value) ? json_real(value) : json_null());

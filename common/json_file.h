@@ -15,6 +15,9 @@ bool json_file_write(const json_t *value, const char *path, struct error *error)
 
 void json_put_number(json_t *object, const char *key, uint64_t number);
 
+/* A new object as `key` of the object. */
+json_t *json_put_object(json_t *object, const char *key);
+
 /* null if it is NAN or infinite. */
 void json_put_real(json_t *object, const char *key, double value);
 

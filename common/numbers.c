@@ -9,6 +9,7 @@ static const struct {
 } units[] = {
     [UNIT_COUNT] = {1, 0, ""},
     [UNIT_BYTES] = {1024 * 1024, 1, " MiB"},
+    [UNIT_MS] = {1e3, 3, " s"},
     [UNIT_NS] = {1e9, 3, " s"},
     [UNIT_SECONDS] = {1, 6, " s"},
     [UNIT_PER_EVENT] = {1, 3, " per event"},
@@ -25,12 +26,15 @@ void numbers_print(void *of, const struct number *numbers, size_t count)
     const char *end = "";
     for (const struct number *one = numbers; one < numbers + count; one++) {
         if (one->words == NULL || one->value < 0) continue;
-        if (one->words[0] != '\0')
-            fprintf(text->to, "%s%-*s ", end, text->width, one->words);
+        if (one->words[0] == '\0' || one->words[0] == ',')
+            fputs(one->words[0] == '\0' ? ", " : one->words, text->to);
         else
-            fputs(", ", text->to);
-        fprintf(text->to, "%.*f%s%s", units[one->unit].decimals, one->value / units[one->unit].part,
-                units[one->unit].name, one->after);
+            fprintf(text->to, "%s%-*s ", end, text->width, one->words);
+        if (text->value != NULL)
+            fprintf(text->to, "%s%s", text->value(one->unit, one->value), one->after);
+        else
+            fprintf(text->to, "%.*f%s%s", units[one->unit].decimals,
+                    one->value / units[one->unit].part, units[one->unit].name, one->after);
         end = "\n";
     }
     fputs(end, text->to);

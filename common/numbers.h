@@ -2,8 +2,9 @@
  *
  *   {"peak_net_rss_bytes", "peak RSS", UNIT_BYTES, 4718592, ""},
  *   {"rss_per_live", "", UNIT_TIMES, 1.25, " peak live"}
- *       text   peak RSS               4.5 MiB, 1.25 times peak live
- *       JSON   "peak_net_rss_bytes": 4718592, "rss_per_live": 1.25
+ *   {"peak_call", ", at call ", UNIT_COUNT, 12, ""}
+ *       text   peak RSS               4.5 MiB, 1.25 times peak live, at call 12
+ *       JSON   "peak_net_rss_bytes": 4718592, "rss_per_live": 1.25, "peak_call": 12
  *
  * A function that lists numbers hands them to numbers_print() or numbers_put() through `use`. */
 #ifndef MALLOCTAPE_NUMBERS_H
@@ -15,7 +16,8 @@
 enum number_unit {
     UNIT_COUNT,   /* whole */
     UNIT_BYTES,   /* in the text MiB */
-    UNIT_NS,      /* whole nanoseconds; in the text seconds */
+    UNIT_MS,      /* whole milliseconds; in the text seconds */
+    UNIT_NS,      /* the same of nanoseconds */
     UNIT_SECONDS, /* from here on with a fraction */
     UNIT_CPU,     /* seconds of a processor */
     UNIT_NS_EACH, /* nanoseconds per event */
@@ -27,7 +29,8 @@ enum number_unit {
 
 struct number {
     const char *key;   /* in JSON; NULL: not there */
-    const char *words; /* in the text; "": goes on with the line; NULL: not there */
+    const char *words; /* in the text; NULL: not there. Goes on with the line if it is empty, which
+                        * stands for ", ", or begins with a comma. */
     enum number_unit unit;
     double value;      /* below 0: not known, which is null in JSON and not in the text */
     const char *after; /* what follows it in the text */
@@ -43,7 +46,8 @@ static inline double number_known(double value)
 
 struct numbers_text {
     FILE *to;
-    int width; /* of the words */
+    int width;                                                 /* of the words */
+    const char *(*value)(enum number_unit unit, double value); /* NULL: as said above */
 };
 
 /* `of`: a struct numbers_text. The first number that is known begins a line. */

@@ -32,7 +32,7 @@ static void merge_buckets(struct histogram *histogram, const json_t *buckets)
         if (bucket < 0 || bucket >= HISTOGRAM_BUCKETS || count < 0) continue;
         histogram->buckets[bucket] += (uint64_t)count;
         histogram->count += (uint64_t)count;
-        uint64_t high = histogram_bucket_low((unsigned)bucket + 1) - 1;
+        uint64_t high = histogram_bucket_high((unsigned)bucket);
         if (high > histogram->max) histogram->max = high;
     }
 }

@@ -123,7 +123,7 @@ static void print_format(const struct info *info)
 
 void info_print(const struct info *info, const char *path)
 {
-    struct numbers_text text = {stdout, WIDTH};
+    struct numbers_text text = {.to = stdout, .width = WIDTH};
     line("file", path);
     print_format(info);
     line("made from", info->source);

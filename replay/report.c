@@ -295,7 +295,7 @@ static void print_warnings(const struct report *report, FILE *to)
 
 void report_print(const struct report *report, FILE *to)
 {
-    struct numbers_text text = {to, 22};
+    struct numbers_text text = {.to = to, .width = 22};
     char allocator[160];
 
     fprintf(to, "%-22s %s\n", "engine", report->engine->name);

@@ -5,17 +5,27 @@
 #include "report/numbers.h"
 #include "report/report.h"
 
+/* What was counted before and after. */
+struct change_pair {
+    double before, after;
+};
+
 /* One size, or class of sizes. */
 struct change_size {
     uint64_t size, highest;
-    uint64_t made_before, made_after, bytes_before, bytes_after;
+    struct change_pair made, bytes;
+};
+
+struct change_number {
+    const char *key;
+    enum number_unit unit;
+    struct change_pair value;
 };
 
 struct change {
     const struct report_trace *before, *after;
-    const struct report_number *
-        *numbers; /* those that differ; what grew most, in per cent, first */
-    size_t numbers_count;
+    struct change_number numbers[REPORT_NUMBERS_MAX]; /* what grew most, in per cent, first */
+    size_t numbers_count, differing;                  /* those that differ come first */
     struct change_size *sizes; /* those of which not as many were made; most more first */
     size_t sizes_count;
 };
@@ -24,16 +34,6 @@ struct change {
 bool change_open(struct change *change, const struct report_trace *before,
                  const struct report_trace *after);
 void change_close(struct change *change);
-
-/* By how many, or how many bytes, more were made. */
-static inline double change_made(const struct change_size *size)
-{
-    return (double)size->made_after - (double)size->made_before;
-}
-static inline double change_bytes(const struct change_size *size)
-{
-    return (double)size->bytes_after - (double)size->bytes_before;
-}
 
 void change_print(const struct change *change, FILE *to);
 

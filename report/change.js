@@ -29,8 +29,10 @@ const perCent = (one) => (one.per_cent === null ? one.difference > 0 ? 'new' : '
   : signed(round(one.per_cent), (n) => `${n} %`));
 const more = (number) => palette(number > 0 ? 1 : 0);
 
+const nameOf = ({ key }) => key.replaceAll('_', ' ');
+
 // Beyond a doubling, bars would hide the others.
-const numbersChart = () => lyingBars(grown.map((one) => one.key.replace('_', ' ')),
+const numbersChart = () => lyingBars(grown.map((one) => nameOf(one)),
   grown.map((one) => Math.min(growth(one), 200)), grown.map((one) => more(one.difference)),
   'per cent more, at most 200', '');
 
@@ -79,14 +81,14 @@ showFigures([
   { title: 'Memory over time', wide: true, config: memory,
     there: both.some(([, one]) => one.timeline.end_ns.length > 1),
     text: 'What was alive, as the program asked for it, and what it cost.',
-    label: () => both.map(([name, one]) => `${name} ${bytesText(one.peak.bytes)}`).join(', '),
+    label: () => both.map(([name, one]) => `${name} ${bytesText(one.numbers.peak_live)}`).join(', '),
     table: () => ({ head: ['', 'seconds', 'alive', 'RSS'], rows: both.flatMap(([name, one]) =>
-      timeTable(one.timeline, 'most_live_bytes', 'rss_bytes').map((row) => [name, ...row])) }) },
+      timeTable(one.timeline, bytesText, 'most_live_bytes', 'rss_bytes').map((row) => [name, ...row])) }) },
   { title: 'What grew', config: numbersChart, there: grown.length > 0,
     text: 'The numbers that differ, by how much.', height: 8 + 1.4 * grown.length,
     label: () => grown.slice(0, 3).map((one) => `${one.key} ${perCent(one)}`).join(', '),
     table: () => ({ head: ['', 'before', 'after', 'difference', ''],
-      rows: numbers.map((one) => [one.key.replace('_', ' '),
+      rows: numbers.map((one) => [nameOf(one),
         ...['before', 'after'].map((when) => NUMBER_TEXTS[one.unit](one[when])),
         signed(one.difference, NUMBER_TEXTS[one.unit]), perCent(one)]) }) },
   { title: 'Objects by size, what changed most', there: changed('made').length > 0,
@@ -99,15 +101,15 @@ showFigures([
     text: 'Of all objects of a size together.',
     label: () => changed('bytes', 3).map((one) => `${one.size} bytes`).join(', '),
     table: () => changedTable('bytes', bytesText) },
-  { title: 'What was alive at the peak', there: before.peak.bytes + after.peak.bytes > 0,
+  { title: 'What was alive at the peak', there: before.numbers.peak_live + after.numbers.peak_live > 0,
     config: () => standingBars(atPeak[0].map((_, at) => magnitudeText(at)),
       sides(atPeak, peakUnit.bytes), 'size: from so much to less than twice as much',
       peakUnit.name),
-    text: `The peak is behind call ${countText(before.peak.call)} before, ${
-      countText(after.peak.call)} after.`,
-    label: () => both.map(([name, one]) => `${name} ${bytesText(one.peak.bytes)}`).join(', '),
+    text: `The peak is behind call ${countText(before.others.peak_call)} before, ${
+      countText(after.others.peak_call)} after.`,
+    label: () => both.map(([name, one]) => `${name} ${bytesText(one.numbers.peak_live)}`).join(', '),
     table: () => sideTable(atPeak, 'size from', magnitudeText, bytesText) },
-  { title: 'How long objects live', there: before.ended + after.ended > 0,
+  { title: 'How long objects live', there: before.numbers.ended + after.numbers.ended > 0,
     config: () => standingBars(lived[0].map((_, at) => livedText(at)), sides(lived, 1),
       'lived for so many calls, or less than twice as many', 'objects'),
     text: 'Objects that ended.',

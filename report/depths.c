@@ -9,6 +9,10 @@
 /* Records are decoded so many at a time. */
 enum { BATCH = 256 };
 
+_Static_assert(PATH_CENTRAL == 1 << TIMELINE_CENTRAL && PATH_PAGE_HEAP == 1 << TIMELINE_PAGE_HEAP &&
+                   PATH_SYSTEM == 1 << TIMELINE_SYSTEM && PATH_WAITED == 1 << TIMELINE_WAITED,
+               "bits of a path");
+
 /* Of a lane. */
 struct depths_lane {
     uint64_t *counts;     /* where its latest call is counted, by path; NULL: nowhere */
@@ -37,6 +41,15 @@ struct taking {
     const struct raw_cache *cache;
 };
 
+/* Of a call: how far it had to go was `before`, and is `after`. */
+static void take_reached(struct timeline_row *row, unsigned before, unsigned after)
+{
+    const unsigned news = after & ~before, far = PATH_CENTRAL | PATH_PAGE_HEAP | PATH_SYSTEM;
+    for (unsigned i = 0; i < TIMELINE_BEYOND_CACHE; i++)
+        row->reached[i] += news >> i & 1;
+    row->reached[TIMELINE_BEYOND_CACHE] += !(before & far) && (after & far);
+}
+
 static void take_call(const struct taking *taking, const struct record *record)
 {
     struct depths_lane *lane = taking->lane;
@@ -47,18 +60,24 @@ static void take_call(const struct taking *taking, const struct record *record)
     lane->kind = record->number;
     lane->path = lane->coming_path;
     lane->counts = record->shape == SHAPE_HEAP ? NULL : frees ? class->frees : class->allocations;
-    if (lane->counts != NULL) lane->counts[lane->path]++;
+    if (lane->counts != NULL) {
+        lane->counts[lane->path]++;
+        taking->reading->row.calls++;
+        take_reached(&taking->reading->row, 0, lane->path);
+    }
     taking->depths->taken_for[record->number] += lane->coming;
     lane->coming_path = 0;
     lane->coming = 0;
 }
 
-static void take_path(struct depths_lane *lane, const struct record *record)
+static void take_path(const struct taking *taking, const struct record *record)
 {
+    struct depths_lane *lane = taking->lane;
     const unsigned path = path_of_record(record);
     if (!path_is_of_latest(record)) {
         lane->coming_path |= path;
     } else if (lane->counts != NULL) {
+        take_reached(&taking->reading->row, lane->path, lane->path | path);
         lane->counts[lane->path]--;
         lane->counts[lane->path |= path]++;
     }
@@ -117,7 +136,7 @@ static void take_class(const struct taking *taking, const struct record *record)
 static void take_record(const struct taking *taking, const struct record *record)
 {
     if (record->number < CALL_KINDS) return take_call(taking, record);
-    take_path(taking->lane, record);
+    take_path(taking, record);
     switch (record->number) {
     case RAW_SEQUENCE_BEFORE:
     case RAW_SEQUENCE_AFTER:
@@ -179,7 +198,7 @@ static int read_chunks(struct reading *reading, int fd, const char *path)
             good = take_records(reading, chunk);
         free(chunk);
     }
-    if (reading->row.waits + reading->row.taken_bytes + reading->row.released_bytes > 0)
+    if (reading->row.calls + reading->row.waits + reading->row.taken_bytes > 0)
         take_tick(reading); /* after the last one, of a process that was killed */
     timeline_end(&reading->depths->timeline);
     int status = reading->depths->known ? raw_source_state(source, &error) : PROGRAM_OK;

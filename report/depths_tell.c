@@ -4,10 +4,11 @@
 #include "common/call_table.h"
 #include "common/json_file.h"
 #include "report/depths.h"
+#include "report/report.h"
 #include "report/words.h"
 
 /* Lines of each part of the text. */
-enum { CLASSES_SHOWN = 8, LANES_SHOWN = 8, TIMES_SHOWN = 10 };
+enum { CLASSES_SHOWN = 8, WAITS_SHOWN = 8, TIMES_SHOWN = 10 };
 
 /* What happened inside calls, by RAW_INSIDE_..., from the first on. */
 static const struct {
@@ -24,7 +25,6 @@ static const struct {
 /* ---- sums ---- */
 
 enum depth { DEPTH_CACHE, DEPTH_CENTRAL, DEPTH_PAGE_HEAP, DEPTH_SYSTEM, DEPTHS };
-static const char *const depth_keys[DEPTHS] = {"cache", "central", "page_heap", "system"};
 
 struct sum {
     uint64_t calls, depths[DEPTHS], waited;
@@ -69,26 +69,20 @@ static void print_sum(const char *what, const struct sum *sum, FILE *to)
     fprintf(to, " %9s\n", words_share(sum->waited, sum->calls));
 }
 
-static uint64_t calls_beyond_cache(const struct depths_class *class)
-{
-    const struct sum sum = sum_of_class(class);
-    return sum.calls - sum.depths[DEPTH_CACHE];
-}
-
 /* Those of which most calls went further than the cache. */
 static void print_classes(const struct depths *depths, FILE *to)
 {
-    bool shown[RAW_STRUCTURES] = {false};
-    for (unsigned lines = 0; lines < CLASSES_SHOWN; lines++) {
-        const struct depths_class *most = NULL;
-        for (unsigned i = 0; i < RAW_STRUCTURES; i++)
-            if (!shown[i] && calls_beyond_cache(&depths->classes[i]) >
-                                 (most != NULL ? calls_beyond_cache(most) : 0))
-                most = &depths->classes[i];
-        if (most == NULL) return;
-        shown[most - depths->classes] = true;
-        const struct sum sum = sum_of_class(most);
-        print_sum(most->bytes > 0 ? words_bytes_exact(most->bytes) : "larger", &sum, to);
+    struct sum sums[RAW_STRUCTURES];
+    uint64_t beyond[RAW_STRUCTURES];
+    uint32_t top[CLASSES_SHOWN];
+    for (unsigned i = 0; i < RAW_STRUCTURES; i++) {
+        sums[i] = sum_of_class(&depths->classes[i]);
+        beyond[i] = sums[i].calls - sums[i].depths[DEPTH_CACHE];
+    }
+    const unsigned count = report_top(beyond, RAW_STRUCTURES, sizeof *beyond, top, CLASSES_SHOWN);
+    for (unsigned i = 0; i < count; i++) {
+        const uint64_t bytes = depths->classes[top[i]].bytes;
+        print_sum(bytes > 0 ? words_bytes_exact(bytes) : "larger", &sums[top[i]], to);
     }
 }
 
@@ -101,39 +95,29 @@ static const char *milliseconds(char text[32], uint64_t ns)
 static void print_wait(const char *what, const struct depths_waits *waits, FILE *to)
 {
     char all[32], mean[32];
-    if (waits->waits == 0) return;
     fprintf(to, "  %-28s %15s %18s %18s\n", what, words_count(waits->waits),
             milliseconds(all, waits->waited_ns),
             milliseconds(mean, waits->waited_ns / waits->waits));
 }
 
-static void print_lanes(const struct depths *depths, FILE *to)
-{
-    unsigned shown = 0, more = 0;
-    for (uint32_t i = 0; i < RAW_LANES_MAX; i++) {
-        char name[32];
-        if (depths->lanes[i].waits.waits == 0) continue;
-        snprintf(name, sizeof name, "thread of lane %" PRIu32, i);
-        if (shown == LANES_SHOWN) {
-            more++;
-            continue;
-        }
-        print_wait(name, &depths->lanes[i].waits, to);
-        shown++;
-    }
-    if (more > 0) fprintf(to, "  and %u more lanes\n", more);
-}
-
+/* Where was waited longest, and who did. */
 static void print_waits(const struct depths *depths, FILE *to)
 {
+    uint32_t top[WAITS_SHOWN];
+    char name[64];
+    unsigned count = REPORT_TOP(depths->classes, RAW_STRUCTURES, waits.waited_ns, top, WAITS_SHOWN);
+    if (count == 0) return;
     fprintf(to, "\n%-30s %15s %18s %18s\n", "waited for the lock of", "waits", "in all", "mean");
-    print_wait("the page heap", &depths->classes[RAW_STRUCTURE_PAGE_HEAP].waits, to);
-    for (unsigned i = 0; i < RAW_SIZE_CLASSES_MAX; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "objects of %s", words_bytes_exact(depths->classes[i].bytes));
-        print_wait(name, &depths->classes[i].waits, to);
+    for (unsigned i = 0; i < count; i++) {
+        const struct depths_class *class = &depths->classes[top[i]];
+        snprintf(name, sizeof name, "objects of %s", words_bytes_exact(class->bytes));
+        print_wait(top[i] == RAW_STRUCTURE_PAGE_HEAP ? "the page heap" : name, &class->waits, to);
     }
-    print_lanes(depths, to);
+    count = REPORT_TOP(depths->lanes, RAW_LANES_MAX, waits.waited_ns, top, WAITS_SHOWN);
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "by thread of lane %" PRIu32, top[i]);
+        print_wait(name, &depths->lanes[top[i]].waits, to);
+    }
 }
 
 static void print_inside(const struct depths *depths, FILE *to)
@@ -154,26 +138,19 @@ static void print_inside(const struct depths *depths, FILE *to)
 
 static void print_times(const struct depths *depths, FILE *to)
 {
-    const struct timeline *timeline = &depths->timeline;
-    const unsigned rows = (timeline->count + TIMES_SHOWN - 1) / TIMES_SHOWN;
-    fprintf(to, "  %-28s %15s %18s %18s %12s\n", "over time", "waits", "in all", "from the system",
-            "given back");
-    for (unsigned i = 0; i < timeline->count;) {
-        struct timeline_row sum = {0};
-        char name[64], all[32];
-        for (unsigned end = i + rows; i < end && i < timeline->count; i++) {
-            const struct timeline_row *row = &timeline->rows[i];
-            sum.end_ns = row->end_ns;
-            sum.waits += row->waits;
-            sum.waited_ns += row->waited_ns;
-            sum.taken_bytes += row->taken_bytes;
-            sum.released_bytes += row->released_bytes;
-        }
-        snprintf(name, sizeof name, "to %s", words_ms(sum.end_ns / 1000000));
-        if (sum.waits + sum.taken_bytes + sum.released_bytes == 0) continue;
-        fprintf(to, "  %-28s %15s %18s %18s %12s\n", name, words_count(sum.waits),
-                milliseconds(all, sum.waited_ns), words_bytes(sum.taken_bytes),
-                words_bytes(sum.released_bytes));
+    fprintf(to, "\n%-15s %14s %11s %9s %9s %10s %12s %12s %11s\n", "over time", "calls",
+            "past cache", "page heap", "system", "waits", "in all", "taken", "given back");
+    for (unsigned part = 0; part < TIMES_SHOWN; part++) {
+        const struct timeline_row row = timeline_part(&depths->timeline, part, TIMES_SHOWN);
+        char all[32];
+        if (row.end_ns == 0) continue;
+        fprintf(to, "  to %-10s %14s %11s %9s %9s %10s %12s %12s %11s\n",
+                words_ms(row.end_ns / 1000000), words_count(row.calls),
+                words_share(row.reached[TIMELINE_BEYOND_CACHE], row.calls),
+                words_share(row.reached[TIMELINE_PAGE_HEAP], row.calls),
+                words_share(row.reached[TIMELINE_SYSTEM], row.calls), words_count(row.waits),
+                milliseconds(all, row.waited_ns), words_bytes(row.taken_bytes),
+                words_bytes(row.released_bytes));
     }
 }
 
@@ -197,116 +174,90 @@ void depths_print(const struct depths *depths, FILE *to)
 
 /* ---- JSON ---- */
 
-static json_t *sum_json(const struct sum *sum)
+static void put_sum(json_t *object, const char *key, const struct sum *sum)
 {
-    json_t *object = json_object();
-    for (unsigned i = 0; i < DEPTHS; i++)
-        json_put_number(object, depth_keys[i], sum->depths[i]);
-    json_put_number(object, "waited", sum->waited);
-    return object;
+    json_t *one = json_put_object(object, key);
+    json_put_numbers(one, "cache central page_heap system waited", sum->depths[DEPTH_CACHE],
+                     sum->depths[DEPTH_CENTRAL], sum->depths[DEPTH_PAGE_HEAP],
+                     sum->depths[DEPTH_SYSTEM], sum->waited);
 }
 
-static json_t *new_list(json_t *object, const char *key)
-{
-    json_t *list = json_array();
-    json_object_set_new(object, key, list);
-    return list;
-}
-
-static json_t *new_entry(json_t *list, const char *key, uint64_t number)
-{
-    json_t *entry = json_object();
-    json_array_append_new(list, entry);
-    json_put_number(entry, key, number);
-    return entry;
-}
-
-static void put_waits(json_t *object, const struct depths_waits *waits)
-{
-    json_put_number(object, "waits", waits->waits);
-    json_put_number(object, "waited_ns", waits->waited_ns);
-}
-
-static void put_paths(json_t *list, unsigned class, uint64_t bytes, const char *call,
+static void put_paths(json_t *table, unsigned class, uint64_t bytes, const char *call,
                       const uint64_t *paths)
 {
     for (unsigned path = 0; path < PATHS; path++) {
         char letters[PATH_LETTERS];
         if (paths[path] == 0) continue;
-        json_t *entry = new_entry(list, "class", class);
-        json_put_number(entry, "bytes", bytes);
         path_letters(letters, path);
-        json_put_text(entry, "call", call);
-        json_put_text(entry, "path", letters);
-        json_put_number(entry, "calls", paths[path]);
+        json_put_row(table, "class bytes calls", class, bytes, paths[path]);
+        json_array_append_new(json_object_get(table, "call"), json_string(call));
+        json_array_append_new(json_object_get(table, "path"), json_string(letters));
     }
 }
 
 static void put_classes(json_t *object, const struct depths *depths)
 {
-    json_t *lists = new_list(object, "central_lists"), *paths = new_list(object, "paths");
+    static const char columns[] = "class bytes entries waits waited_ns";
+    json_t *lists = json_put_table(object, "central_lists", columns);
+    json_t *paths = json_put_table(object, "paths", "class bytes call path calls");
     for (unsigned i = 0; i < RAW_SIZE_CLASSES_MAX; i++) {
         const struct depths_class *class = &depths->classes[i];
         put_paths(paths, i, class->bytes, "allocation", class->allocations);
         put_paths(paths, i, class->bytes, "free", class->frees);
-        if (class->entries == 0 && class->waits.waits == 0) continue;
-        json_t *list = new_entry(lists, "class", i);
-        json_put_number(list, "bytes", class->bytes);
-        json_put_number(list, "entries", class->entries);
-        put_waits(list, &class->waits);
+        if (class->entries > 0 || class->waits.waits > 0)
+            json_put_row(lists, columns, i, class->bytes, class->entries, class->waits.waits,
+                         class->waits.waited_ns);
     }
 }
 
 static void put_inside(json_t *object, const struct depths *depths)
 {
-    json_object_set_new(object, "system", json_object());
-    json_object_set_new(object, "spans", json_object());
-    for (unsigned i = 0; i < RAW_INSIDE_KINDS; i++) {
-        json_t *how = json_object();
-        json_object_set_new(json_object_get(object, inside_names[i].object), inside_names[i].key,
-                            how);
-        json_put_number(how, "times", depths->inside[i].times);
-        json_put_number(how, "bytes", depths->inside[i].bytes);
-    }
+    json_put_object(object, "system");
+    json_put_object(object, "spans");
+    for (unsigned i = 0; i < RAW_INSIDE_KINDS; i++)
+        json_put_numbers(
+            json_put_object(json_object_get(object, inside_names[i].object), inside_names[i].key),
+            "times bytes", depths->inside[i].times, depths->inside[i].bytes);
     json_put_kinds(object, "taken_for", depths->taken_for);
 }
 
 static void put_lanes(json_t *object, const struct depths *depths)
 {
-    json_t *lanes = new_list(object, "lanes");
+    static const char columns[] = "lane waits waited_ns taken_bytes released_bytes";
+    json_t *table = json_put_table(object, "lanes", columns);
     for (uint32_t i = 0; i < RAW_LANES_MAX; i++) {
         const struct depths_of_lane *lane = &depths->lanes[i];
-        if (lane->waits.waits + lane->taken_bytes + lane->released_bytes == 0) continue;
-        json_t *entry = new_entry(lanes, "lane", i);
-        put_waits(entry, &lane->waits);
-        json_put_number(entry, "taken_bytes", lane->taken_bytes);
-        json_put_number(entry, "released_bytes", lane->released_bytes);
+        if (lane->waits.waits + lane->taken_bytes + lane->released_bytes > 0)
+            json_put_row(table, columns, i, lane->waits.waits, lane->waits.waited_ns,
+                         lane->taken_bytes, lane->released_bytes);
     }
 }
 
 static void put_times(json_t *object, const struct timeline *timeline)
 {
-    json_t *times = new_list(object, "timeline");
+    static const char columns[] = "end_ns calls beyond_cache central page_heap system waited "
+                                  "waits waited_ns taken_bytes released_bytes";
+    json_t *table = json_put_table(object, "timeline", columns);
     for (unsigned i = 0; i < timeline->count; i++) {
         const struct timeline_row *row = &timeline->rows[i];
-        json_t *entry = new_entry(times, "end_ns", row->end_ns);
-        put_waits(entry, &(struct depths_waits){row->waits, row->waited_ns});
-        json_put_number(entry, "taken_bytes", row->taken_bytes);
-        json_put_number(entry, "released_bytes", row->released_bytes);
+        const uint64_t *reached = row->reached;
+        json_put_row(table, columns, row->end_ns, row->calls, reached[TIMELINE_BEYOND_CACHE],
+                     reached[TIMELINE_CENTRAL], reached[TIMELINE_PAGE_HEAP],
+                     reached[TIMELINE_SYSTEM], reached[TIMELINE_WAITED], row->waits, row->waited_ns,
+                     row->taken_bytes, row->released_bytes);
     }
 }
 
 json_t *depths_json(const struct depths *depths)
 {
-    const struct depths_class *page_heap = &depths->classes[RAW_STRUCTURE_PAGE_HEAP];
+    const struct depths_class *heap = &depths->classes[RAW_STRUCTURE_PAGE_HEAP];
     const struct sum allocations = sum_of_all(depths, false), frees = sum_of_all(depths, true);
     if (!depths->known) return json_null();
-    json_t *object = json_object(), *heap = json_object();
-    json_object_set_new(object, "allocations", sum_json(&allocations));
-    json_object_set_new(object, "frees", sum_json(&frees));
-    json_object_set_new(object, "page_heap", heap);
-    json_put_number(heap, "entries", page_heap->entries);
-    put_waits(heap, &page_heap->waits);
+    json_t *object = json_object();
+    put_sum(object, "allocations", &allocations);
+    put_sum(object, "frees", &frees);
+    json_put_numbers(json_put_object(object, "page_heap"), "entries waits waited_ns", heap->entries,
+                     heap->waits.waits, heap->waits.waited_ns);
     put_classes(object, depths);
     put_inside(object, depths);
     put_lanes(object, depths);

@@ -340,27 +340,19 @@ static uint64_t pages_between(const struct fragments *fragments, unsigned from, 
     return sum;
 }
 
-/* Lines for sizes. */
-enum { SIZES_PRINTED = 5 };
+/* Lines for sizes, and for lanes. */
+enum { BLAMES_PRINTED = 5 };
 
-static void print_blames(const struct fragments *fragments, FILE *to)
+static void print_blames(const struct fragments_blame *blames, unsigned count, const char *what,
+                         uint64_t kept, FILE *to)
 {
-    for (unsigned i = 0; i < fragments->sizes_count && i < SIZES_PRINTED; i++) {
-        const struct fragments_blame *one = &fragments->by_size[i];
-        fprintf(to, "    %15s  %10s object%s %11s %8s   made by call%s %s",
-                words_bytes_exact(one->what), words_count(one->objects),
+    for (unsigned i = 0; i < count && i < BLAMES_PRINTED; i++) {
+        const struct fragments_blame *one = &blames[i];
+        fprintf(to, "    %9s %-5s %12s object%s %11s %8s   made by calls %s to %s\n",
+                words_count(one->what), what, words_count(one->objects),
                 one->objects == 1 ? " keeps" : "s keep", words_bytes(one->kept_bytes),
-                words_share(one->kept_bytes, fragments->sparse.kept_bytes),
-                one->first_call == one->last_call ? "" : "s", words_count(one->first_call));
-        if (one->first_call != one->last_call) fprintf(to, " to %s", words_count(one->last_call));
-        fputc('\n', to);
-    }
-    for (unsigned i = 0; i < fragments->lanes_count && i < SIZES_PRINTED; i++) {
-        const struct fragments_blame *one = &fragments->by_lane[i];
-        if (fragments->lanes_count == 1) break;
-        fprintf(to, "    lane %7s  %12s objects keep %11s %8s\n", words_count(one->what),
-                words_count(one->objects), words_bytes(one->kept_bytes),
-                words_share(one->kept_bytes, fragments->sparse.kept_bytes));
+                words_share(one->kept_bytes, kept), words_count(one->first_call),
+                words_count(one->last_call));
     }
 }
 
@@ -384,55 +376,51 @@ void fragments_print(const struct fragments *fragments, FILE *to)
             "all:\n",
             words_bytes(fragments->sparse.kept_bytes), words_count(fragments->sparse.what),
             words_count(fragments->sparse.objects), words_bytes(fragments->sparse.bytes));
-    print_blames(fragments, to);
+    const uint64_t kept = fragments->sparse.kept_bytes;
+    print_blames(fragments->by_size, fragments->sizes_count, "bytes", kept, to);
+    if (fragments->lanes_count > 1)
+        print_blames(fragments->by_lane, fragments->lanes_count, "lane", kept, to);
     fprintf(to, "  without the oldest 1 %% of these objects, %s less; 10 %%: %s; half: %s\n",
             words_bytes(fragments->without_oldest[0]), words_bytes(fragments->without_oldest[1]),
             words_bytes(fragments->without_oldest[2]));
 }
 
-static void put_numbers(json_t *object, const char *key, const uint64_t *from, unsigned count)
+static json_t *numbers_json(const uint64_t *from, unsigned count)
 {
     json_t *array = json_array();
-    json_object_set_new(object, key, array);
     for (unsigned i = 0; i < count; i++)
         json_array_append_new(array, json_integer((json_int_t)from[i]));
+    return array;
 }
 
-static void put_blame(json_t *object, const char *what, const struct fragments_blame *one)
-{
-    json_put_number(object, what, one->what);
-    json_put_numbers(object, "objects bytes kept_bytes first_call last_call", one->objects,
-                     one->bytes, one->kept_bytes, one->first_call, one->last_call);
-}
-
-static void put_blames(json_t *object, const char *key, const char *what,
-                       const struct fragments_blame *from, unsigned count)
-{
-    json_t *array = json_array();
-    json_object_set_new(object, key, array);
-    for (unsigned i = 0; i < count; i++) {
-        json_t *one = json_object();
-        put_blame(one, what, &from[i]);
-        json_array_append_new(array, one);
-    }
-}
+#define BLAME_KEYS "objects bytes kept_bytes first_call last_call"
+#define BLAME_OF(blame) \
+    blame.objects, blame.bytes, blame.kept_bytes, blame.first_call, blame.last_call
 
 json_t *fragments_json(const struct fragments *fragments)
 {
-    json_t *object = json_object(), *sparse = json_object(), *moments = json_array();
+    static const char sizes[] = "size " BLAME_KEYS, lanes[] = "lane " BLAME_KEYS;
+    json_t *object = json_object(), *moments = json_array();
     json_object_set_new(object, "moments", moments);
     for (unsigned i = 0; i < FRAGMENTS_MOMENTS; i++)
         if (fragments->is[i]) json_array_append_new(moments, json_string(moment_names[i]));
     json_put_numbers(object, "call page_bytes pages objects live_bytes", fragments->call,
                      fragments->page_bytes, fragments->pages, fragments->objects,
                      fragments->live_bytes);
-    put_numbers(object, "pages_by_fullness", fragments->by_fullness, FRAGMENTS_FULLNESS);
-    json_object_set_new(object, "sparse", sparse);
-    put_blame(sparse, "pages", &fragments->sparse);
-    put_blames(sparse, "by_size", "size", fragments->by_size, fragments->sizes_count);
-    put_blames(sparse, "by_lane", "lane", fragments->by_lane, fragments->lanes_count);
-    put_numbers(sparse, "by_age", fragments->by_age, FRAGMENTS_AGES);
-    put_numbers(sparse, "without_oldest", fragments->without_oldest, FRAGMENTS_OLDEST);
+    json_object_set_new(object, "pages_by_fullness",
+                        numbers_json(fragments->by_fullness, FRAGMENTS_FULLNESS));
+    json_t *sparse = json_put_object(object, "sparse");
+    json_put_numbers(sparse, "pages " BLAME_KEYS, fragments->sparse.what,
+                     BLAME_OF(fragments->sparse));
+    json_t *by_size = json_put_table(sparse, "by_size", sizes);
+    for (unsigned i = 0; i < fragments->sizes_count; i++)
+        json_put_row(by_size, sizes, fragments->by_size[i].what, BLAME_OF(fragments->by_size[i]));
+    json_t *by_lane = json_put_table(sparse, "by_lane", lanes);
+    for (unsigned i = 0; i < fragments->lanes_count; i++)
+        json_put_row(by_lane, lanes, fragments->by_lane[i].what, BLAME_OF(fragments->by_lane[i]));
+    json_object_set_new(sparse, "by_age", numbers_json(fragments->by_age, FRAGMENTS_AGES));
+    json_object_set_new(sparse, "without_oldest",
+                        numbers_json(fragments->without_oldest, FRAGMENTS_OLDEST));
     json_t *map = json_put_table(object, "map", "live_per_mille");
     json_put_number(map, "pages_per_cell", fragments->pages_per_cell);
     for (uint32_t i = 0; i < fragments->cells_count; i++)

@@ -1,19 +1,14 @@
 /* The JSON of a report: docs/report.md. */
+#include <math.h>
 #include <stdlib.h>
 
+#include "common/call_table.h"
 #include "common/json_file.h"
+#include "report/numbers.h"
 #include "report/report.h"
-#include "report/rounding.h"
 
 #define LIVE_KEYS  "peak_objects peak_bytes end_objects end_bytes"
 #define LIVE(live) (live)->peak_objects, (live)->peak_bytes, (live)->objects, (live)->bytes
-
-static json_t *put_object(json_t *object, const char *key)
-{
-    json_t *new = json_object();
-    json_object_set_new(object, key, new);
-    return new;
-}
 
 /* ---- numbers of the whole ---- */
 
@@ -30,24 +25,11 @@ static void put_origin(json_t *object, const struct report_trace *trace)
 
 static void put_numbers(json_t *object, const struct tally *tally)
 {
-    const struct instruction_totals *totals = &tally->totals;
-    const struct tally_peak *peak = &tally->peak;
-    json_put_numbers(object, "calls made ended bytes zero_sizes wrong_sizes", tally->calls,
-                     tally->made, tally->ended, tally->bytes, tally->zero_sizes,
-                     tally->wrong_sizes);
-    json_put_numbers(object, "duration_ns ticks lost_events freed_twice", tally->ns, totals->ticks,
-                     totals->lost_events, totals->freed_twice);
-    json_put_numbers(object,
-                     "original_peak_rss_bytes original_peak_heap_bytes original_user_ns "
-                     "original_system_ns",
-                     tally->peak_rss_bytes, tally->peak_heap_bytes, tally->user_ns,
-                     tally->system_ns);
-    json_put_kinds(object, "by_kind", totals->by_kind);
+    report_numbers(tally, numbers_put, json_put_object(object, "numbers"));
+    report_others(tally, numbers_put, json_put_object(object, "others"));
+    json_put_kinds(object, "by_kind", tally->totals.by_kind);
     json_put_kinds(object, "failed", tally->failed);
     json_put_kinds(object, "unknown", tally->unknown);
-    json_put_numbers(put_object(object, "peak"), "bytes objects call ms", peak->bytes,
-                     peak->objects, peak->call, peak->ms);
-    json_put_numbers(put_object(object, "end"), "bytes objects", tally->live_bytes, tally->live);
 }
 
 /* ---- sizes, lifetimes, ages ---- */
@@ -64,12 +46,19 @@ static void put_sizes(json_t *object, const struct sizes *sizes)
     }
 }
 
-static void put_rounding(json_t *object, const struct sizes *sizes)
+static void put_rounding(json_t *object, const struct rounded rounded[ROUNDINGS])
 {
-    json_t *all = put_object(object, "rounding");
-    for (const struct rounding *rounding = roundings; rounding->name != NULL; rounding++) {
-        const struct report_rounded sum = report_rounded(sizes, rounding->size);
-        json_put_numbers(put_object(all, rounding->name), "bytes peak_bytes", sum.made, sum.peak);
+    static const char columns[] = "size made bytes taken peak_objects peak_bytes peak_taken";
+    json_t *all = json_put_object(object, "rounding");
+    for (unsigned i = 0; i < ROUNDINGS; i++) {
+        json_t *of = json_put_object(all, roundings[i].name);
+        json_put_numbers(of, "taken peak_taken", rounded[i].all.taken, rounded[i].all.peak_taken);
+        json_t *classes = json_put_table(of, "classes", columns);
+        for (size_t k = 0; k < rounded[i].count; k++) {
+            const struct rounded_class *one = &rounded[i].classes[k];
+            json_put_row(classes, columns, one->size, one->made, one->bytes, one->taken,
+                         one->peak_objects, one->peak_bytes, one->peak_taken);
+        }
     }
 }
 
@@ -80,13 +69,15 @@ static void put_histogram(json_t *object, const char *key, const uint64_t *count
         double share;
     } percentiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}};
     json_t *table = json_put_table(object, key, "lowest objects");
-    for (unsigned i = 0; i < LOG_LINEAR_CLASSES; i++)
-        if (counts[i] > 0) json_put_row(table, "lowest objects", log_linear_lowest(i), counts[i]);
+    for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++)
+        if (counts[i] > 0)
+            json_put_row(table, "lowest objects", histogram_bucket_low(i), counts[i]);
     for (size_t i = 0; total > 0 && i < sizeof percentiles / sizeof *percentiles; i++) {
-        const unsigned at = log_linear_percentile(counts, total, percentiles[i].share);
+        const uint64_t before = (uint64_t)ceil(percentiles[i].share * (double)total) - 1;
+        const unsigned at = histogram_bucket_at(counts, before);
         json_object_set_new(table, percentiles[i].key,
-                            json_pack("[II]", (json_int_t)log_linear_lowest(at),
-                                      (json_int_t)log_linear_highest(at)));
+                            json_pack("[II]", (json_int_t)histogram_bucket_low(at),
+                                      (json_int_t)histogram_bucket_high(at)));
     }
 }
 
@@ -99,7 +90,7 @@ static uint64_t least_of(unsigned magnitude)
 static void put_lifetimes(json_t *object, const struct tally *tally)
 {
     const struct tally_lifetimes *lifetimes = &tally->lifetimes;
-    json_t *all = put_object(object, "lifetimes");
+    json_t *all = json_put_object(object, "lifetimes");
     put_histogram(all, "calls", lifetimes->calls, tally->ended);
     put_histogram(all, "bytes", lifetimes->bytes, tally->ended);
     put_histogram(all, "ms", lifetimes->ms, tally->ended);
@@ -126,41 +117,28 @@ static void put_ages(json_t *object, const struct ages *ages)
 
 static void put_threads(json_t *object, const struct lanes *lanes)
 {
-    json_t *all = json_array();
-    json_object_set_new(object, "threads", all);
+    static const char columns[] = "lane threads thread calls made bytes ended foreign turns "
+                                  "longest_turn first_ms last_ms " LIVE_KEYS;
+    json_t *table = json_put_table(object, "threads", columns);
     for (unsigned i = 0; i < INSTRUCTION_LANES_MAX; i++) {
         const struct lane_counts *lane = &lanes->lanes[i];
-        if (lane->calls == 0 && lane->threads == 0) continue;
-        json_t *one = json_object();
-        json_put_numbers(one, "lane threads thread calls made bytes ended foreign", i,
-                         lane->threads, lane->thread, lane->calls, lane->made, lane->bytes,
-                         lane->ended, lane->foreign);
-        json_put_numbers(one, "turns longest_turn first_ms last_ms " LIVE_KEYS, lane->turns,
-                         lane->longest, lane->first_ms, lane->last_ms, LIVE(&lane->live));
-        json_array_append_new(all, one);
+        if (lane->calls > 0 || lane->threads > 0)
+            json_put_row(table, columns, i, lane->threads, lane->thread, lane->calls, lane->made,
+                         lane->bytes, lane->ended, lane->foreign, lane->turns, lane->longest,
+                         lane->first_ms, lane->last_ms, LIVE(&lane->live));
     }
-}
-
-static int by_key(const void *one, const void *other)
-{
-    const uint64_t a = ((const struct lane_pair *)one)->key;
-    const uint64_t b = ((const struct lane_pair *)other)->key;
-    return (a > b) - (a < b);
 }
 
 static void put_foreign(json_t *object, const struct lanes *lanes)
 {
     static const char columns[] = "made_by ended_by objects bytes";
     json_t *table = json_put_table(object, "foreign", columns);
-    struct lane_pair *pairs = calloc(lanes->pairs_count + 1, sizeof *pairs);
-    uint32_t count = 0;
-    for (uint32_t i = 0; pairs != NULL && count < lanes->pairs_count; i++)
-        if (lanes->pairs[i].key != 0) pairs[count++] = lanes->pairs[i];
-    if (count > 0) qsort(pairs, count, sizeof *pairs, by_key);
-    for (uint32_t i = 0; i < count; i++)
-        json_put_row(table, columns, lane_pair_maker(&pairs[i]), lane_pair_ender(&pairs[i]),
-                     pairs[i].objects, pairs[i].bytes);
-    free(pairs);
+    for (uint32_t i = 0; i < LANE_PAIRS_TABLE; i++) {
+        const struct lane_pair *pair = &lanes->pairs[i];
+        if (pair->key != 0)
+            json_put_row(table, columns, lane_pair_maker(pair), lane_pair_ender(pair),
+                         pair->objects, pair->bytes);
+    }
     json_put_numbers(table, "other_objects other_bytes", lanes->other_pairs.objects,
                      lanes->other_pairs.bytes);
 }
@@ -170,10 +148,7 @@ static void put_foreign(json_t *object, const struct lanes *lanes)
 static void put_reallocs(json_t *object, const struct tally *tally)
 {
     const struct tally_reallocs *counts = &tally->realloc;
-    json_t *all = put_object(object, "reallocs");
-    json_put_numbers(all, "calls moved in_place grown shrunk same copied_bytes", tally->reallocs,
-                     counts->moved, counts->in_place, counts->grown, counts->shrunk, counts->same,
-                     counts->copied_bytes);
+    json_t *all = json_put_object(object, "reallocs");
     json_t *growth = json_put_table(all, "growth", "up_to calls");
     for (unsigned i = 0; i < TALLY_GROWTHS; i++) {
         const bool last = i == TALLY_GROWTHS - 1;
@@ -196,17 +171,25 @@ static void put_alignments(json_t *object, const struct tally *tally)
                          tally->aligned_bytes[i]);
 }
 
-static void put_timeline(json_t *object, const struct timeline *timeline)
+static void put_timeline(json_t *object, const struct tally *tally)
 {
     static const char columns[] = "end_ns calls made ended reallocs bytes live_objects live_bytes "
                                   "most_live_bytes rss_bytes heap_bytes";
+    const struct timeline *timeline = &tally->timeline;
     json_t *table = json_put_table(object, "timeline", columns);
+    json_t *kinds = json_put_object(table, "by_kind");
     json_put_number(table, "ticks_per_row", timeline->ticks_per_row);
     for (unsigned i = 0; i < timeline->count; i++) {
         const struct timeline_row *row = &timeline->rows[i];
         json_put_row(table, columns, row->end_ns, row->calls, row->made, row->ended, row->reallocs,
                      row->bytes, row->live_objects, row->live_bytes, row->most_live_bytes,
                      row->rss_bytes, row->heap_bytes);
+    }
+    for (unsigned kind = 0; kind < CALL_KINDS; kind++) {
+        if (tally->totals.by_kind[kind] == 0) continue;
+        json_object_set_new(kinds, call_names[kind], json_array());
+        for (unsigned i = 0; i < timeline->count; i++)
+            json_put_row(kinds, call_names[kind], timeline->rows[i].by_kind[kind]);
     }
 }
 
@@ -217,14 +200,14 @@ json_t *report_json(const struct report_trace *trace)
     put_origin(object, trace);
     put_numbers(object, tally);
     put_sizes(object, &tally->sizes);
-    put_rounding(object, &tally->sizes);
+    put_rounding(object, trace->rounded);
     put_lifetimes(object, tally);
     put_ages(object, &tally->ages);
     put_threads(object, &tally->lanes);
     put_foreign(object, &tally->lanes);
     put_reallocs(object, tally);
     put_alignments(object, tally);
-    put_timeline(object, &tally->timeline);
+    put_timeline(object, tally);
     if (trace->depths != NULL) json_object_set_new(object, "depths", depths_json(trace->depths));
     if (trace->under != NULL) json_object_set_new(object, "under", under_json(trace->under));
     return object;

@@ -4,8 +4,7 @@
 #include "postprocess/instruction.h"
 
 #define LANES_BYTES (INSTRUCTION_LANES_MAX * sizeof(struct lane_counts))
-#define PAIRS_TABLE (2u * LANE_PAIRS_MAX)
-#define PAIRS_BYTES (PAIRS_TABLE * sizeof(struct lane_pair))
+#define PAIRS_BYTES (LANE_PAIRS_TABLE * sizeof(struct lane_pair))
 
 bool lanes_open(struct lanes *lanes)
 {
@@ -23,9 +22,10 @@ void lanes_close(struct lanes *lanes)
 static struct lane_pair *pair_find(struct lanes *lanes, uint64_t key)
 {
     uint64_t at = key * UINT64_C(0x9e3779b97f4a7c15) >> 32;
-    while (lanes->pairs[at % PAIRS_TABLE].key != key && lanes->pairs[at % PAIRS_TABLE].key != 0)
+    while (lanes->pairs[at % LANE_PAIRS_TABLE].key != key &&
+           lanes->pairs[at % LANE_PAIRS_TABLE].key != 0)
         at++;
-    return &lanes->pairs[at % PAIRS_TABLE];
+    return &lanes->pairs[at % LANE_PAIRS_TABLE];
 }
 
 void lanes_add_foreign(struct lanes *lanes, unsigned maker, unsigned ender, uint64_t bytes)
@@ -50,12 +50,4 @@ void lanes_add_turn(struct lane_counts *lane, uint64_t calls, uint64_t first_ms,
     lane->calls += calls;
     lane->turns++;
     if (calls > lane->longest) lane->longest = calls;
-}
-
-uint64_t lanes_foreign(const struct lanes *lanes)
-{
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < INSTRUCTION_LANES_MAX; i++)
-        sum += lanes->lanes[i].foreign;
-    return sum;
 }

@@ -10,7 +10,7 @@
 
 #include "report/live.h"
 
-enum { LANE_PAIRS_MAX = 1 << 16 };
+enum { LANE_PAIRS_MAX = 1 << 16, LANE_PAIRS_TABLE = 2 * LANE_PAIRS_MAX };
 
 struct lane_counts {
     uint64_t calls;
@@ -31,7 +31,7 @@ struct lane_pair {
 
 struct lanes {
     struct lane_counts *lanes;
-    struct lane_pair *pairs; /* a table twice as large as needed */
+    struct lane_pair *pairs; /* LANE_PAIRS_TABLE entries, those without a key are free */
     uint32_t pairs_count;
     struct lane_pair other_pairs;
 };
@@ -44,9 +44,6 @@ void lanes_add_foreign(struct lanes *lanes, unsigned maker, unsigned ender, uint
 
 /* A lane's turn has ended. */
 void lanes_add_turn(struct lane_counts *lane, uint64_t calls, uint64_t first_ms, uint64_t last_ms);
-
-/* Objects that another lane ended than made them. */
-uint64_t lanes_foreign(const struct lanes *lanes);
 
 static inline unsigned lane_pair_maker(const struct lane_pair *pair)
 {

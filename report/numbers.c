@@ -9,63 +9,121 @@
 
 /* ---- the list ---- */
 
-static uint64_t sum_of(const uint64_t *by_kind)
+#define USE(numbers) use(of, numbers, sizeof(numbers) / sizeof *(numbers))
+
+/* One divided by the other; not known if that is 0. */
+static double ratio(double one, double other)
 {
-    uint64_t sum = 0;
-    for (unsigned kind = 0; kind < CALL_KINDS; kind++)
-        sum += by_kind[kind];
-    return sum;
+    return other > 0 ? one / other : -1;
 }
 
-#define NUMBER_LIST(X)                                                                     \
-    X(calls, "calls", REPORT_COUNT, tally->calls)                                          \
-    X(objects, "objects made", REPORT_COUNT, tally->made)                                  \
-    X(bytes, "bytes asked for", REPORT_BYTES, tally->bytes)                                \
-    X(peak_live, "alive at the peak", REPORT_BYTES, tally->peak.bytes)                     \
-    X(peak_objects, "objects at the peak", REPORT_COUNT, tally->peak.objects)              \
-    X(end_live, "alive at the end", REPORT_BYTES, tally->live_bytes)                       \
-    X(end_objects, "objects at the end", REPORT_COUNT, tally->live)                        \
-    X(reallocs, "reallocs", REPORT_COUNT, tally->reallocs)                                 \
-    X(copied, "copied by reallocs", REPORT_BYTES, tally->realloc.copied_bytes)             \
-    X(remote_frees, "ended by another thread", REPORT_COUNT, lanes_foreign(&tally->lanes)) \
-    X(failed, "failed calls", REPORT_COUNT, sum_of(tally->failed))                         \
-    X(unknown, "ends of unknown objects", REPORT_COUNT, sum_of(tally->unknown))            \
-    X(zero_sizes, "objects of no bytes", REPORT_COUNT, tally->zero_sizes)                  \
-    X(threads, "threads", REPORT_COUNT, tally->totals.threads)                             \
-    X(time, "time", REPORT_MS, tally->ms)                                                  \
-    X(peak_rss, "RSS at most", REPORT_BYTES, tally->peak_rss_bytes)                        \
-    X(peak_heap, "heap at most", REPORT_BYTES, tally->peak_heap_bytes)
-
-#define NUMBER_FUNCTION(key, name, unit, value)             \
-    static uint64_t number_##key(const struct tally *tally) \
-    {                                                       \
-        return value;                                       \
-    }
-NUMBER_LIST(NUMBER_FUNCTION)
-
-#define NUMBER_ENTRY(key, name, unit, value) {#key, name, unit, number_##key},
-const struct report_number report_numbers[] = {NUMBER_LIST(NUMBER_ENTRY){.key = NULL}};
-
-const struct report_number *report_number_find(const char *key, size_t length)
+static void list_memory(const struct tally *tally, numbers_use *use, void *of)
 {
-    for (const struct report_number *number = report_numbers; number->key != NULL; number++)
-        if (strlen(number->key) == length && memcmp(number->key, key, length) == 0) return number;
-    return NULL;
+    const double peak = (double)tally->peak.bytes, end = (double)tally->live_bytes;
+    const double second = (double)timeline_second_peak(&tally->timeline, NULL);
+    const double rss = (double)tally->peak_rss_bytes, heap = (double)tally->peak_heap_bytes;
+    const struct number numbers[] = {
+        {"peak_live", "peak", UNIT_BYTES, peak, " alive"},
+        {"peak_objects", "", UNIT_COUNT, (double)tally->peak.objects, " objects"},
+        {"second_peak", second > 0 ? "another peak" : NULL, UNIT_BYTES, second, " alive"},
+        {NULL, second > 0 ? "" : NULL, UNIT_SHARE, ratio(second, peak), " of the first"},
+        {"end_live", "at the end", UNIT_BYTES, end, " alive"},
+        {"end_objects", "", UNIT_COUNT, (double)tally->live, " objects"},
+        {NULL, "", UNIT_SHARE, ratio(end, peak), " of the peak"},
+        {"peak_rss", rss > 0 ? "the program had" : NULL, UNIT_BYTES, rss, " RSS at most"},
+        {"peak_heap", heap > 0 ? "" : NULL, UNIT_BYTES, heap, " heap"},
+        {NULL, heap > 0 ? "" : NULL, UNIT_TIMES, ratio(heap, peak), " the peak"},
+    };
+    USE(numbers);
 }
 
-const char *report_number_text(const struct report_number *number, uint64_t value)
+/* What few programs have has its words in report_print_unusual(). */
+static void list_calls(const struct tally *tally, numbers_use *use, void *of)
 {
-    switch (number->unit) {
-    case REPORT_BYTES: return words_bytes(value);
-    case REPORT_MS: return words_ms(value);
-    default: return words_count(value);
-    }
+    const struct tally_reallocs *of_reallocs = &tally->realloc;
+    const struct instruction_totals *totals = &tally->totals;
+    const double ended = (double)tally->ended, reallocs = (double)tally->reallocs;
+    const double moved = (double)of_reallocs->moved, in_place = (double)of_reallocs->in_place;
+    const double foreign = (double)tally->foreign;
+    const char *by_others = totals->threads > 1 ? "" : NULL, *more = reallocs > 0 ? "" : NULL;
+    const struct number numbers[] = {
+        {"calls", NULL, UNIT_COUNT, (double)tally->calls, ""},
+        {"time", NULL, UNIT_MS, (double)tally->ms, ""},
+        {"threads", NULL, UNIT_COUNT, (double)totals->threads, ""},
+        {"objects", "objects", UNIT_COUNT, (double)tally->made, " made"},
+        {"bytes", "", UNIT_BYTES, (double)tally->bytes, " asked for"},
+        {"ended", "", UNIT_COUNT, ended, " ended"},
+        {"remote_frees", NULL, UNIT_COUNT, foreign, ""},
+        {NULL, by_others, UNIT_SHARE, ratio(foreign, ended), " by another thread"},
+        {"reallocs", reallocs > 0 ? "reallocs" : NULL, UNIT_COUNT, reallocs, ""},
+        {"moved", NULL, UNIT_COUNT, moved, ""},
+        {NULL, more, UNIT_SHARE, ratio(moved, reallocs), " of them moved"},
+        {"copied", moved > 0 ? ", copied " : NULL, UNIT_BYTES, (double)of_reallocs->copied_bytes,
+         ""},
+        {"grown", more, UNIT_COUNT, (double)of_reallocs->grown, " grow"},
+        {"shrunk", more, UNIT_COUNT, (double)of_reallocs->shrunk, " shrink"},
+        {"in_place", NULL, UNIT_COUNT, in_place, ""},
+        {"same", NULL, UNIT_COUNT, (double)of_reallocs->same, ""},
+        {"failed", NULL, UNIT_COUNT, (double)tally_sum_of(tally->failed), ""},
+        {"unknown", NULL, UNIT_COUNT, (double)tally_sum_of(tally->unknown), ""},
+        {"zero_sizes", NULL, UNIT_COUNT, (double)tally->zero_sizes, ""},
+        {"wrong_sizes", NULL, UNIT_COUNT, (double)tally->wrong_sizes, ""},
+        {"freed_twice", NULL, UNIT_COUNT, (double)totals->freed_twice, ""},
+        {"lost_events", NULL, UNIT_COUNT, (double)totals->lost_events, ""},
+    };
+    USE(numbers);
 }
 
-double report_growth(uint64_t before, uint64_t after)
+void report_numbers(const struct tally *tally, numbers_use *use, void *of)
+{
+    list_memory(tally, use, of);
+    list_calls(tally, use, of);
+}
+
+void report_others(const struct tally *tally, numbers_use *use, void *of)
+{
+    uint64_t second_end = 0, begin = 0;
+    const bool second = timeline_second_peak(&tally->timeline, &second_end) > 0;
+    const struct timeline_row *busiest = timeline_busiest(&tally->timeline, &begin);
+    const uint64_t calls = busiest != NULL ? busiest->calls : 0;
+    const double ns = busiest != NULL ? (double)(busiest->end_ns - begin) : 0;
+    const char *more = calls > 0 ? "" : NULL;
+    const struct number numbers[] = {
+        {"peak_call", "peak at call", UNIT_COUNT, (double)tally->peak.call, ""},
+        {"peak_ms", tally->ns > 0 ? ", at " : NULL, UNIT_MS, (double)tally->peak.ms, ""},
+        {"second_peak_ms", second ? ", the other until " : NULL, UNIT_MS,
+         (double)(second_end / 1000000), ""},
+        {"busiest_calls", more != NULL ? "busiest" : NULL, UNIT_COUNT, (double)calls, " calls"},
+        {"busiest_ms", more != NULL ? ", in " : NULL, UNIT_MS, floor(ns / 1e6), ""},
+        {"busiest_from_ms", more != NULL ? ", from " : NULL, UNIT_MS, (double)(begin / 1000000),
+         " on"},
+        {NULL, more, UNIT_RATE, ratio((double)calls * 1e6, ns), " a ms"},
+        {NULL, more != NULL ? ", on the whole " : NULL, UNIT_RATE,
+         ratio((double)tally->calls * 1e6, (double)tally->ns), ""},
+        {"ticks", NULL, UNIT_COUNT, (double)tally->totals.ticks, ""},
+        {"user_ns", NULL, UNIT_NS, (double)tally->user_ns, ""},
+        {"system_ns", NULL, UNIT_NS, (double)tally->system_ns, ""},
+    };
+    USE(numbers);
+}
+
+static void list_add(void *of, const struct number *numbers, size_t count)
+{
+    struct report_numbers *list = of;
+    for (size_t i = 0; i < count; i++)
+        if (numbers[i].key != NULL) list->at[list->count++] = numbers[i];
+}
+
+void report_numbers_list(struct report_numbers *list, const struct tally *tally)
+{
+    list->count = 0;
+    report_numbers(tally, list_add, list);
+}
+
+double report_growth(double before, double after)
 {
     if (before == 0) return after > 0 ? INFINITY : 0;
-    return 100.0 * ((double)after - (double)before) / (double)before;
+    return 100.0 * (after - before) / before;
 }
 
 /* ---- limits ---- */
@@ -82,11 +140,23 @@ static bool unit_parse(const char *text, double *factor)
     return true;
 }
 
+/* False: there is none of that name, which has so many characters. */
+static bool number_find(const char *key, size_t length, size_t *number)
+{
+    static const struct tally none;
+    struct report_numbers all;
+    report_numbers_list(&all, &none);
+    for (*number = 0; *number < all.count; ++*number)
+        if (strlen(all.at[*number].key) == length && memcmp(all.at[*number].key, key, length) == 0)
+            return true;
+    return false;
+}
+
 bool report_limit_parse(struct report_limit *limit, const char *text, char *why, size_t why_bytes)
 {
     const size_t length = strcspn(text, "<>");
-    *limit = (struct report_limit){.text = text, .number = report_number_find(text, length)};
-    if (limit->number == NULL) {
+    *limit = (struct report_limit){.text = text};
+    if (!number_find(text, length, &limit->number)) {
         snprintf(why, why_bytes, "'%.*s' is no number of a report", (int)length, text);
         return false;
     }
@@ -107,14 +177,14 @@ bool report_limit_parse(struct report_limit *limit, const char *text, char *why,
     return true;
 }
 
-bool report_limit_is_broken(const struct report_limit *limit, const struct tally *before,
-                            const struct tally *after)
+bool report_limit_is_broken(const struct report_limit *limit, const struct report_numbers *before,
+                            const struct report_numbers *after, char *why, size_t why_bytes)
 {
-    const uint64_t new = limit->number->of(after);
-    double value = (double)new;
-    if (limit->grown) {
-        const uint64_t old = limit->number->of(before);
-        value = limit->per_cent ? report_growth(old, new) : (double)new - (double)old;
-    }
+    const struct number *number = &after->at[limit->number];
+    const double new = number->value, old = before->at[limit->number].value;
+    const double value = limit->per_cent ? report_growth(old, new) : limit->grown ? new - old : new;
+    snprintf(why, why_bytes, "%s: %s%s%s", limit->text,
+             limit->grown ? words_number(number->unit, old) : "", limit->grown ? " became " : "",
+             words_number(number->unit, new));
     return limit->below ? value < limit->limit : value > limit->limit;
 }

@@ -1,29 +1,28 @@
-/* numbers - the few numbers of a trace that have a name for --fail-if and are compared between two
- * traces. */
+/* numbers - the numbers of a whole trace, each said once: for the text and JSON (common/numbers.h),
+ * for --fail-if, and for what changed between two traces. */
 #ifndef MALLOCTAPE_REPORT_NUMBERS_H
 #define MALLOCTAPE_REPORT_NUMBERS_H
 
+#include "common/numbers.h"
 #include "report/tally.h"
 
-enum report_unit { REPORT_COUNT, REPORT_BYTES, REPORT_MS };
+/* Hands all of them to `use`. */
+void report_numbers(const struct tally *tally, numbers_use *use, void *of);
 
-struct report_number {
-    const char *key, *name; /* for scripts, for people */
-    enum report_unit unit;
-    uint64_t (*of)(const struct tally *tally);
+/* When something was, and what else says little of a change. */
+void report_others(const struct tally *tally, numbers_use *use, void *of);
+
+enum { REPORT_NUMBERS_MAX = 48 };
+
+/* Those that have a key, in the same order for every trace. */
+struct report_numbers {
+    struct number at[REPORT_NUMBERS_MAX];
+    size_t count;
 };
-
-/* Ends with an entry without a key. */
-extern const struct report_number report_numbers[];
-
-/* NULL: there is none of that name, which has so many characters. */
-const struct report_number *report_number_find(const char *key, size_t length);
-
-/* A value as people read it: words.h. */
-const char *report_number_text(const struct report_number *number, uint64_t value);
+void report_numbers_list(struct report_numbers *list, const struct tally *tally);
 
 /* By how much it grew, in per cent; from nothing to something without end. */
-double report_growth(uint64_t before, uint64_t after);
+double report_growth(double before, double after);
 
 /* What one trace or two have, compared with what may be:
  *
@@ -32,7 +31,7 @@ double report_growth(uint64_t before, uint64_t after);
  *   calls>+1000      the same in absolute numbers; bytes may end with K, M, G or KiB, MiB, GiB */
 struct report_limit {
     const char *text;
-    const struct report_number *number;
+    size_t number;        /* in struct report_numbers */
     bool below;           /* < */
     bool grown, per_cent; /* + and % */
     double limit;
@@ -41,8 +40,8 @@ struct report_limit {
 /* False: `why` says what is wrong with it. */
 bool report_limit_parse(struct report_limit *limit, const char *text, char *why, size_t why_bytes);
 
-/* Whether it is broken. `before` is NULL with one trace; a limit on growth needs two. */
-bool report_limit_is_broken(const struct report_limit *limit, const struct tally *before,
-                            const struct tally *after);
+/* Whether it is broken; then `why` says how. With one trace, `before` is the same. */
+bool report_limit_is_broken(const struct report_limit *limit, const struct report_numbers *before,
+                            const struct report_numbers *after, char *why, size_t why_bytes);
 
 #endif

@@ -1,3 +1,5 @@
+const { numbers, sizes } = data;
+
 // ---- over time ----
 
 const time = data.timeline;
@@ -19,9 +21,23 @@ function rate() {
     line('objects ended', 'ended', 1), line('of both, by reallocs', 'reallocs', 2)]);
 }
 
+// The six kinds that are called most, the others together: areas that stand on each other.
+function kinds() {
+  const total = (kind) => data.by_kind[kind] ?? 0;
+  const names = Object.keys(time.by_kind).sort((a, b) => total(b) - total(a));
+  const shown = names.slice(0, 5).map((name) => [name, time.by_kind[name]]);
+  const others = names.slice(5).map((name) => time.by_kind[name]);
+  if (others.length > 0)
+    shown.push(['others', seconds.map((_, i) => sum(others.map((counts) => counts[i])))]);
+  return stackedChart('calls per second', seconds, shown.map(([label, counts]) => ({ label,
+    values: counts.map((count, i) => (steps[i] > 0 ? count / steps[i] : null)) })));
+}
+
+const rowsOfKinds = () => Object.entries(data.by_kind).sort((a, b) => b[1] - a[1])
+  .map(([kind, calls]) => [kind, countText(calls), share(calls, numbers.calls)]);
+
 // ---- sizes ----
 
-const { sizes } = data;
 const bySizes = Object.fromEntries(['made', 'bytes', 'peak_bytes']
   .map((key) => [key, byMagnitude(sizes, 'size', key)]));
 const magnitudes = bySizes.made.map((_, at) => magnitudeText(at));
@@ -29,9 +45,9 @@ const magnitudes = bySizes.made.map((_, at) => magnitudeText(at));
 function sizesChart() {
   const bars = (label, key, whole, at) => ({ label, at,
     data: bySizes[key].map((value) => 100 * value / Math.max(whole, 1)) });
-  return standingBars(magnitudes, [bars('of all objects', 'made', data.made, 0),
-    bars('of all bytes asked for', 'bytes', data.bytes, 1),
-    bars('of the bytes at the peak', 'peak_bytes', data.peak.bytes, 2)],
+  return standingBars(magnitudes, [bars('of all objects', 'made', numbers.objects, 0),
+    bars('of all bytes asked for', 'bytes', numbers.bytes, 1),
+    bars('of the bytes at the peak', 'peak_bytes', numbers.peak_live, 2)],
   'size: from so much to less than twice as much', 'per cent');
 }
 
@@ -95,8 +111,8 @@ const { ages } = data;
 
 function agesChart() {
   const pieces = 64;
-  const width = Math.ceil((data.calls / ages.calls_per_piece + 1) / pieces);
-  const unit = unitFor([data.peak.bytes / 8]);
+  const width = Math.ceil((numbers.calls / ages.calls_per_piece + 1) / pieces);
+  const unit = unitFor([numbers.peak_live / 8]);
   const bars = (label, key, at) => {
     const totals = powers(0, pieces - 1).map(() => 0);
     ages.piece.forEach((piece, i) => {
@@ -112,28 +128,54 @@ function agesChart() {
 // ---- rounding ----
 
 const allocators = Object.keys(data.rounding);
+const colourOf = (name) => allocatorColour(name.split(' ')[0]);
 
 const added = (name) => ({
-  peak: share(data.rounding[name].peak_bytes - data.peak.bytes, data.peak.bytes),
-  all: share(data.rounding[name].bytes - data.bytes, data.bytes),
+  peak: share(data.rounding[name].peak_taken - numbers.peak_live, numbers.peak_live),
+  all: share(data.rounding[name].taken - numbers.bytes, numbers.bytes),
 });
 
 function rounding() {
   const bars = (label, key, whole, light) => ({ label,
     data: allocators.map((name) => 100 * (data.rounding[name][key] - whole) / Math.max(whole, 1)),
-    backgroundColor: allocators.map((name) => allocatorColour(name.split(' ')[0]) + light),
-    borderColor: allocators.map((name) => allocatorColour(name.split(' ')[0])), borderWidth: 1 });
+    backgroundColor: allocators.map((name) => colourOf(name) + light),
+    borderColor: allocators.map(colourOf), borderWidth: 1 });
   return { type: 'bar', data: { labels: allocators, datasets: [
-    bars('at the peak', 'peak_bytes', data.peak.bytes, ''),
-    bars('of all objects (pale)', 'bytes', data.bytes, '60')] },
+    bars('at the peak', 'peak_taken', numbers.peak_live, ''),
+    bars('of all objects (pale)', 'taken', numbers.bytes, '60')] },
   options: chartOptions({ plugins: { legend: { display: false } },
     scales: { x: { grid: { display: false } },
       y: axis('per cent of what was asked for', { beginAtZero: true }) } }) };
 }
 
+// What is added at the peak, by the magnitude of the size class.
+const addedBySize = allocators.map((name) => {
+  const { size, peak_taken: taken, peak_bytes: bytes } = data.rounding[name].classes;
+  return byMagnitude({ size, added: taken.map((of, i) => of - bytes[i]) }, 'size', 'added');
+});
+
+function roundingBySize() {
+  const labels = powers(1, Math.max(...addedBySize.map((of) => of.length)) - 1);
+  const unit = unitFor(addedBySize.flat());
+  const chart = standingBars(labels.map(magnitudeText), allocators.map((label, i) => ({ label,
+    at: i, data: labels.map((at) => (addedBySize[i][at] ?? 0) / unit.bytes) })),
+  'size class: from so much to less than twice as much', `${unit.name} at the peak`);
+  chart.data.datasets.forEach((one, i) => { one.backgroundColor = colourOf(allocators[i]); });
+  return chart;
+}
+
+function roundingRows() {
+  const rows = allocators.flatMap((name) => rowsOf(data.rounding[name].classes, 'size', 'made',
+    'peak_objects', 'peak_bytes', 'peak_taken', 'bytes', 'taken').map((row) => [name, ...row]));
+  return rows.sort((a, b) => (b[5] - b[4]) - (a[5] - a[4]) || (b[7] - b[6]) - (a[7] - a[6]))
+    .slice(0, 100).map(([name, size, made, objects, bytes, taken, all, allTaken]) => [name,
+      countText(size), countText(objects), bytesText(taken - bytes), countText(made),
+      bytesText(allTaken - all)]);
+}
+
 // ---- threads ----
 
-const lanes = [...data.threads].sort((a, b) => b.calls - a.calls).slice(0, 32)
+const lanes = objectsOf(data.threads).sort((a, b) => b.calls - a.calls).slice(0, 32)
   .sort((a, b) => a.lane - b.lane);
 const laneText = (lane) => (lane.threads === 1 ? String(lane.thread) : `lane ${lane.lane}`);
 
@@ -164,16 +206,18 @@ function growthChart() {
 // ---- how far calls go: report --depths ----
 
 const DEPTHS = ['thread cache', 'central list', 'page heap', 'the system'];
-const depths = data.depths ?? { paths: [], timeline: [] };
-const depthOf = (path) => Math.max('CPS'.split('').reduce((far, letter, i) =>
-  (path.includes(letter) ? i + 1 : far), 0), 0);
+const NO_DEPTHS = { paths: { class: [] }, timeline: { end_ns: [] } };
+const depths = data.depths ?? NO_DEPTHS;
+const depthOf = (path) => 'CPS'.split('').reduce((far, letter, i) =>
+  (path.includes(letter) ? i + 1 : far), 0);
 
 // By class of sizes, those first with most calls that a cache alone did not serve.
-const byClass = Object.values(depths.paths.reduce((all, { class: of, bytes, path, calls }) => {
-  all[of] ??= { of, bytes, calls: [0, 0, 0, 0] };
-  all[of].calls[depthOf(path)] += calls;
-  return all;
-}, {})).sort((a, b) => sum(b.calls.slice(1)) - sum(a.calls.slice(1)));
+const byClass = Object.values(rowsOf(depths.paths, 'class', 'bytes', 'path', 'calls')
+  .reduce((all, [of, bytes, path, calls]) => {
+    all[of] ??= { of, bytes, calls: [0, 0, 0, 0] };
+    all[of].calls[depthOf(path)] += calls;
+    return all;
+  }, {})).sort((a, b) => sum(b.calls.slice(1)) - sum(a.calls.slice(1)));
 const classText = ({ of, bytes }) => (of > 0 ? bytesText(bytes) : 'larger');
 
 function depthsChart() {
@@ -186,12 +230,20 @@ function depthsChart() {
     y: { ...axis(''), stacked: true, ticks: { autoSkip: false } } } }) };
 }
 
+const depthsTime = depths.timeline;
+
+// Nearly all calls need the cache only: the others are shown.
+function depthsOverTime() {
+  const part = (label, key, at) => ({ label, seconds: secondsOf(depthsTime), at,
+    values: depthsTime[key].map((count, i) => 100 * count / Math.max(depthsTime.calls[i], 1)) });
+  return timeChart('per cent of the calls', [part('beyond the thread cache', 'beyond_cache', 1),
+    part('to the page heap', 'page_heap', 2), part('to the system', 'system', 3)]);
+}
+
 function systemChart() {
-  const ends = depths.timeline.map((row) => row.end_ns / 1e9);
-  const unit = unitFor([...depths.timeline.map((row) => row.taken_bytes),
-    ...depths.timeline.map((row) => row.released_bytes)]);
-  const line = (label, key, at) => ({ label, seconds: ends, at,
-    values: depths.timeline.map((row) => row[key] / unit.bytes) });
+  const unit = unitFor([...depthsTime.taken_bytes, ...depthsTime.released_bytes]);
+  const line = (label, key, at) => ({ label, seconds: secondsOf(depthsTime), at,
+    values: depthsTime[key].map((bytes) => bytes / unit.bytes) });
   return timeChart(unit.name, [line('taken from the system', 'taken_bytes', 1),
     line('given back', 'released_bytes', 0)]);
 }
@@ -225,10 +277,10 @@ function mapChart(moment) {
 }
 
 function blameChart(moment) {
-  const blames = moment.sparse.by_size;
-  const unit = unitFor(blames.map((one) => one.kept_bytes));
-  return lyingBars(blames.map((one) => countText(one.size)),
-    blames.map((one) => one.kept_bytes / unit.bytes), palette(1), `${unit.name} kept`);
+  const { size, kept_bytes: kept } = moment.sparse.by_size;
+  const unit = unitFor(kept);
+  return lyingBars(size.map(countText), kept.map((bytes) => bytes / unit.bytes), palette(1),
+    `${unit.name} kept`);
 }
 
 const resident = (moment) => moment.pages * moment.page_bytes;
@@ -251,78 +303,87 @@ function momentFigures(moment) {
       text: `${bytesText(sparse.kept_bytes)} lie unused in ${countText(sparse.pages)} pages that `
         + `are at most a quarter full, kept by ${countText(sparse.objects)} objects of these `
         + `sizes. Without the oldest tenth of them, ${bytesText(sparse.without_oldest[1])} less.`,
-      label: () => sparse.by_size.slice(0, 3).map((one) => `${one.size} bytes`).join(', '),
+      label: () => sparse.by_size.size.slice(0, 3).map((size) => `${size} bytes`).join(', '),
       table: () => ({ head: ['bytes', 'objects', 'keep', 'made by calls from', 'to'],
-        rows: sparse.by_size.map((one) => [countText(one.size), countText(one.objects),
-          bytesText(one.kept_bytes), countText(one.first_call), countText(one.last_call)]) }) },
+        rows: rowsOf(sparse.by_size, 'size', 'objects', 'kept_bytes', 'first_call', 'last_call')
+          .map(([size, objects, kept, ...calls]) => [countText(size), countText(objects),
+            bytesText(kept), ...calls.map(countText)]) }) },
   ];
 }
 
 // ---- the page ----
 
-const foreign = sum(data.threads.map((lane) => lane.foreign));
-
 showFigures([
   { title: 'Memory over time', wide: true, config: memory, there: seconds.length > 1,
     text: 'What was alive, as the program asked for it, and what it cost.',
-    label: () => `${bytesText(data.peak.bytes)} alive at most`,
+    label: () => `${bytesText(numbers.peak_live)} alive at most`,
     table: () => ({ head: ['seconds', 'alive', 'heap', 'RSS'],
-      rows: timeTable(time, 'most_live_bytes', 'heap_bytes', 'rss_bytes') }) },
+      rows: timeTable(time, bytesText, 'most_live_bytes', 'heap_bytes', 'rss_bytes') }) },
   { title: 'Objects made and ended', config: rate, there: seconds.length > 1,
     text: 'Between ticks of the recording.',
-    label: () => `${countText(data.made)} objects in all`,
+    label: () => `${countText(numbers.objects)} objects in all`,
     table: () => ({ head: ['seconds', 'calls', 'made', 'ended', 'reallocs'],
-      rows: timeTable(time, 'calls', 'made', 'ended', 'reallocs') }) },
-  { title: 'Sizes', config: sizesChart, there: data.made > 0,
+      rows: timeTable(time, countText, 'calls', 'made', 'ended', 'reallocs') }) },
+  { title: 'Calls by kind', config: kinds, there: seconds.length > 1,
+    text: 'The kinds that are called most, on each other.',
+    label: () => rowsOfKinds().slice(0, 3).map(([kind]) => kind).join(', '),
+    table: () => ({ head: ['kind', 'calls', ''], rows: rowsOfKinds() }) },
+  { title: 'Sizes', config: sizesChart, there: numbers.objects > 0,
     text: 'Which sizes make how much of the objects, of the bytes, and of the peak.',
     label: () => `${sizes.size.length} different sizes`,
     table: () => ({ head: ['size from', 'objects', 'bytes', 'at the peak'],
       rows: magnitudes.map((text, at) => [text, countText(bySizes.made[at]),
         bytesText(bySizes.bytes[at]), bytesText(bySizes.peak_bytes[at])]) }) },
   { title: 'The most frequent sizes',
-    config: () => topChart('made', 0, data.made, 'per cent of all objects'),
-    there: data.made > 0, text: 'Exact sizes, as asked for.',
+    config: () => topChart('made', 0, numbers.objects, 'per cent of all objects'),
+    there: numbers.objects > 0, text: 'Exact sizes, as asked for.',
     label: () => largest('made', 3).map(textOfSize).join(', '),
     table: () => ({ head: ['bytes', 'objects'], rows: topTable('made', countText) }) },
-  { title: 'The sizes that held most at the peak', there: data.peak.bytes > 0,
-    config: () => topChart('peak_bytes', 2, data.peak.bytes, 'per cent of the bytes alive then'),
-    text: `The peak is behind call ${countText(data.peak.call)}.`,
+  { title: 'The sizes that held most at the peak', there: numbers.peak_live > 0,
+    config: () => topChart('peak_bytes', 2, numbers.peak_live, 'per cent of the bytes alive then'),
+    text: `The peak is behind call ${countText(data.others.peak_call)}.`,
     label: () => largest('peak_bytes', 3).map(textOfSize).join(', '),
     table: () => ({ head: ['bytes', 'in all'], rows: topTable('peak_bytes', bytesText) }) },
-  { title: 'The sizes that are left at the end', there: data.end.bytes > 0,
-    config: () => topChart('end_bytes', 1, data.end.bytes, 'per cent of the bytes alive then'),
-    text: `${countText(data.end.objects)} objects live to the end, ${bytesText(data.end.bytes)}.`,
+  { title: 'The sizes that are left at the end', there: numbers.end_live > 0,
+    config: () => topChart('end_bytes', 1, numbers.end_live, 'per cent of the bytes alive then'),
+    text: `${countText(numbers.end_objects)} objects live to the end, ${bytesText(numbers.end_live)}.`,
     label: () => largest('end_bytes', 3).map(textOfSize).join(', '),
     table: () => ({ head: ['bytes', 'in all'], rows: topTable('end_bytes', bytesText) }) },
-  { title: 'Size and lifetime', config: lifetimes, there: data.ended > 0,
+  { title: 'Size and lifetime', config: lifetimes, there: numbers.ended > 0,
     text: 'Objects that ended; the colour is logarithmic.',
     label: () => `half live for at most ${data.lifetimes.calls.p50[1]} calls`,
     table: () => ({ head: ['size from', 'calls from', 'objects'],
       rows: rowsOf(bySize, 'size', 'calls', 'objects') }) },
-  { title: 'What was alive, by age', config: agesChart, there: data.made > 0,
+  { title: 'What was alive, by age', config: agesChart, there: numbers.objects > 0,
     text: 'When those objects were made that were alive at the peak, and at the end.',
-    label: () => `${bytesText(data.end.bytes)} alive at the end`,
+    label: () => `${bytesText(numbers.end_live)} alive at the end`,
     table: () => ({ head: ['calls from', 'at the peak', 'at the end'],
       rows: rowsOf(ages, 'piece', 'peak_bytes', 'end_bytes')
         .map(([piece, ...bytes]) => [countText(piece * ages.calls_per_piece),
           ...bytes.map(bytesText)]) }) },
   { title: 'What rounding up adds', better: 'less is better', config: rounding,
-    there: data.bytes > 0,
+    there: numbers.bytes > 0,
     text: 'By the size classes of each allocator; full colour: at the peak, pale: all objects.',
     label: () => allocators.map((name) => `${name} ${added(name).peak}`).join(', '),
     table: () => ({ head: ['allocator', 'at the peak', 'all objects'],
       rows: allocators.map((name) => [name, added(name).peak, added(name).all]) }) },
-  { title: 'Who ends whose objects', config: threadsChart, there: data.threads.length > 1,
-    text: `${share(foreign, data.ended)} of the objects are ended by another thread than made them.`
-      + (data.threads.length > lanes.length
+  { title: 'Where rounding up adds', better: 'less is better', config: roundingBySize,
+    there: addedBySize.some((of) => sum(of) > 0),
+    text: 'What each size class takes at the peak beyond what its objects asked for.',
+    label: () => roundingRows().slice(0, 3).map(([name, size]) => `${size} of ${name}`).join(', '),
+    table: () => ({ head: ['allocator', 'size class', 'objects at the peak', 'adds', 'of all objects',
+      'adds'], rows: roundingRows() }) },
+  { title: 'Who ends whose objects', config: threadsChart, there: data.threads.lane.length > 1,
+    text: `${share(numbers.remote_frees, numbers.ended)} of the objects are ended by another thread than made them.`
+      + (data.threads.lane.length > lanes.length
         ? ` The ${lanes.length} threads with the most calls.` : ''),
-    label: () => `${share(foreign, data.ended)} by another thread`,
+    label: () => `${share(numbers.remote_frees, numbers.ended)} by another thread`,
     table: () => ({ head: ['thread', 'calls', 'made', 'bytes', 'ended', 'of others', 'longest turn',
       'at the peak', 'at the end'], rows: threadRows() }) },
-  { title: 'How much reallocs grow', config: growthChart, there: data.reallocs.calls > 0,
-    text: `${countText(data.reallocs.moved)} of ${countText(data.reallocs.calls)} moved and copied `
-      + `${bytesText(data.reallocs.copied_bytes)}.`,
-    label: () => `${countText(data.reallocs.grown)} grow`,
+  { title: 'How much reallocs grow', config: growthChart, there: numbers.reallocs > 0,
+    text: `${countText(numbers.moved)} of ${countText(numbers.reallocs)} moved and copied `
+      + `${bytesText(numbers.copied)}.`,
+    label: () => `${countText(numbers.grown)} grow`,
     table: () => ({ head: ['new by old size, up to', 'calls'],
       rows: rowsOf(data.reallocs.growth, 'up_to', 'calls')
         .map(([limit, calls]) => [limit ?? 'more', countText(calls)]) }) },
@@ -331,12 +392,16 @@ showFigures([
     label: () => byClass.slice(0, 3).map(classText).join(', '), height: 26,
     table: () => ({ head: ['size class', ...DEPTHS],
       rows: byClass.map((one) => [classText(one), ...one.calls.map(countText)]) }) },
-  { title: 'Memory from the system', config: systemChart, there: depths.timeline.length > 1,
+  { title: 'How far calls went over time', config: depthsOverTime,
+    there: depthsTime.end_ns.length > 1, text: 'What the thread cache alone did not serve.',
+    label: () => `${countText(sum(depthsTime.beyond_cache))} calls beyond the thread cache`,
+    table: () => ({ head: ['seconds', 'calls', 'beyond the cache', 'to a central list',
+      'to the page heap', 'to the system'], rows: timeTable(depthsTime, countText, 'calls',
+      'beyond_cache', 'central', 'page_heap', 'system') }) },
+  { title: 'Memory from the system', config: systemChart, there: depthsTime.end_ns.length > 1,
     text: 'Taken and given back between ticks, by calls of the program.',
-    label: () => `${bytesText(sum(depths.timeline.map((row) => row.taken_bytes)))} in all`,
-    table: () => ({ head: ['seconds', 'taken', 'given back', 'waits for locks'],
-      rows: depths.timeline.filter((_, i) => i % Math.ceil(depths.timeline.length / 100) === 0)
-        .map((row) => [round(row.end_ns / 1e9, 5), bytesText(row.taken_bytes),
-          bytesText(row.released_bytes), countText(row.waits)]) }) },
+    label: () => `${bytesText(sum(depthsTime.taken_bytes))} in all`,
+    table: () => ({ head: ['seconds', 'taken', 'given back'],
+      rows: timeTable(depthsTime, bytesText, 'taken_bytes', 'released_bytes') }) },
   ...(data.under ? data.under.moments.flatMap(momentFigures) : []),
 ].filter((figure) => figure.there), document.getElementById('charts'));

@@ -8,7 +8,6 @@
 #include "inspect/ordered.h"
 #include "report/call_sizes.h"
 #include "report/report.h"
-#include "report/rounding.h"
 
 static void take_header(struct report_trace *trace, const struct instruction_header *header)
 {
@@ -56,6 +55,10 @@ static int read_all(struct report_trace *trace, struct instruction_reader *reade
         process_interrupted())
         return PROGRAM_FAILED;
     tally_end(&trace->tally, &reader->totals);
+    if (!rounding_count(trace->rounded, &trace->tally.sizes)) {
+        error_set_system(&reader->error, "no memory for classes of sizes");
+        return PROGRAM_FAILED;
+    }
     if (reader->state == INSTRUCTIONS_CUT || reader->end_status == INSTRUCTION_STATUS_CUT)
         trace->status = "cut";
     else
@@ -104,6 +107,7 @@ int report_read(struct report_trace *trace, const char *path, const char *file,
 void report_close(struct report_trace *trace)
 {
     tally_close(&trace->tally);
+    rounding_free(trace->rounded);
     free(trace->metadata);
     free(trace->program);
     free(trace->allocator);
@@ -151,54 +155,26 @@ bool report_tally_until(struct tally *tally, const char *path, uint64_t calls, s
     return good;
 }
 
-/* ---- what text and JSON share ---- */
+/* ---- the most of many ---- */
 
-static uint64_t amount(const struct size_entry *entry, enum report_order order)
+static uint64_t number_at(const void *first, size_t stride, uint32_t entry)
 {
-    switch (order) {
-    case REPORT_BY_COUNT: return entry->count;
-    case REPORT_BY_BYTES: return entry->bytes;
-    case REPORT_BY_PEAK_BYTES: return entry->live.peak_bytes;
-    default: return entry->live.bytes;
-    }
+    return *(const uint64_t *)((const char *)first + entry * stride);
 }
 
-unsigned report_top_sizes(const struct sizes *sizes, enum report_order order,
-                          uint32_t top[REPORT_TOP])
+unsigned report_top(const uint64_t *first, uint32_t count, size_t stride, uint32_t *top,
+                    unsigned most)
 {
-    unsigned count = 0;
-    for (uint32_t i = 0; i < sizes->count; i++) {
-        const struct size_entry *one = &sizes->entries[i];
-        const uint64_t number = amount(one, order);
-        unsigned at = count;
-        for (; at > 0; at--) {
-            const struct size_entry *before = &sizes->entries[top[at - 1]];
-            const uint64_t its = amount(before, order);
-            if (its > number || (its == number && before->size < one->size)) break;
-        }
-        if (number == 0 || at == REPORT_TOP) continue;
-        if (count < REPORT_TOP) count++;
-        memmove(top + at + 1, top + at, (count - 1 - at) * sizeof *top);
+    unsigned found = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t number = number_at(first, stride, i);
+        unsigned at = found;
+        while (at > 0 && number_at(first, stride, top[at - 1]) < number)
+            at--;
+        if (number == 0 || at == most) continue;
+        if (found < most) found++;
+        memmove(top + at + 1, top + at, (found - 1 - at) * sizeof *top);
         top[at] = i;
     }
-    return count;
-}
-
-/* Of a class of sizes, by their mean, which may round up to less than they are together. */
-static uint64_t rounded(uint64_t objects, uint64_t bytes, uint64_t (*rule)(uint64_t size))
-{
-    const uint64_t all = objects > 0 ? objects * rule(bytes / objects) : 0;
-    return all > bytes ? all : bytes;
-}
-
-struct report_rounded report_rounded(const struct sizes *sizes, uint64_t (*rule)(uint64_t size))
-{
-    struct report_rounded sum = {0};
-    for (uint32_t i = 0; i < sizes->count; i++) {
-        const struct size_entry *one = &sizes->entries[i];
-        if (one->count == 0) continue;
-        sum.made += rounded(one->count, one->bytes, rule);
-        sum.peak += rounded(one->live.peak_objects, one->live.peak_bytes, rule);
-    }
-    return sum;
+    return found;
 }

@@ -34,9 +34,10 @@ static const char help_text[] =
     "                       pages resident\n"
     "      --fail-if LIMIT  the exit status is 3 if it holds, as 'peak_live>100MiB', or of two\n"
     "                       traces 'calls>+5%' or 'calls>+1000'; may be given several times:\n"
-    "                       calls, objects, bytes, peak_live, peak_objects, end_live,\n"
-    "                       end_objects, reallocs, copied, remote_frees, failed, unknown,\n"
-    "                       zero_sizes, threads, time, peak_rss, peak_heap\n"
+    "                       calls, objects, bytes, ended, peak_live, peak_objects, second_peak,\n"
+    "                       end_live, end_objects, reallocs, moved, in_place, grown, shrunk, same,\n"
+    "                       copied, remote_frees, failed, unknown, zero_sizes, wrong_sizes,\n"
+    "                       freed_twice, lost_events, threads, time, peak_rss, peak_heap\n"
     "\n"
     "The exit status is 0 when all went well, 1 when something failed, 2 for a mistake on the\n"
     "command line, 3 when a limit is broken or a trace had been cut short.\n";
@@ -177,15 +178,11 @@ static bool write_json(json_t *object, const char *path)
     return done;
 }
 
-static bool has_text(const struct options *options)
-{
-    return options->json == NULL || strcmp(options->json, "-") != 0;
-}
-
 static bool tell_one(const struct report_trace *trace, const struct options *options)
 {
+    const bool has_text = options->json == NULL || strcmp(options->json, "-") != 0;
     char why[512];
-    if (has_text(options)) report_print(trace, stdout);
+    if (has_text) report_print(trace, stdout);
     if (options->html != NULL && !report_page_write(trace, options->html, why, sizeof why)) {
         cli_fail(&cli_report, "no page: %s", why);
         return false;
@@ -195,11 +192,12 @@ static bool tell_one(const struct report_trace *trace, const struct options *opt
 
 static bool tell_two(const struct report_trace *traces, const struct options *options)
 {
+    const bool has_text = options->json == NULL || strcmp(options->json, "-") != 0;
     struct change change;
     char why[512];
     bool good = change_open(&change, &traces[0], &traces[1]);
     if (!good) cli_fail(&cli_report, "no memory to compare sizes");
-    if (good && has_text(options)) change_print(&change, stdout);
+    if (good && has_text) change_print(&change, stdout);
     if (good && options->html != NULL &&
         !change_page_write(&change, options->html, why, sizeof why)) {
         cli_fail(&cli_report, "no page: %s", why);
@@ -213,19 +211,16 @@ static bool tell_two(const struct report_trace *traces, const struct options *op
 /* Says which limits are broken. */
 static bool keeps_limits(const struct options *options, const struct report_trace *traces)
 {
-    const struct tally *after = &traces[options->traces - 1].tally, *before = &traces[0].tally;
+    struct report_numbers before, after;
+    char why[512];
     bool keeps = true;
+    report_numbers_list(&before, &traces[0].tally);
+    report_numbers_list(&after, &traces[options->traces - 1].tally);
     for (unsigned i = 0; i < options->limits_count; i++) {
-        const struct report_limit *limit = &options->limits[i];
-        if (!report_limit_is_broken(limit, before, after)) continue;
+        if (!report_limit_is_broken(&options->limits[i], &before, &after, why, sizeof why))
+            continue;
         keeps = false;
-        if (limit->grown)
-            cli_fail(&cli_report, "%s: %s became %s", limit->text,
-                     report_number_text(limit->number, limit->number->of(before)),
-                     report_number_text(limit->number, limit->number->of(after)));
-        else
-            cli_fail(&cli_report, "%s: %s", limit->text,
-                     report_number_text(limit->number, limit->number->of(after)));
+        cli_fail(&cli_report, "%s", why);
     }
     return keeps;
 }

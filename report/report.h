@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #include "report/depths.h"
+#include "report/rounding.h"
 #include "report/tally.h"
 #include "report/under.h"
 
@@ -26,6 +27,7 @@ struct report_trace {
     double start_s;                              /* since the epoch; 0: unknown */
     const char *status;                          /* "complete", "cut" or "damaged" */
     struct tally tally;
+    struct rounded rounded[ROUNDINGS];
     const struct under *under;   /* what keeps pages resident, or NULL */
     const struct depths *depths; /* how far calls went, or NULL */
 };
@@ -55,27 +57,12 @@ bool report_page_write(const struct report_trace *trace, const char *path, char 
 /* A new object. NULL without memory. */
 json_t *report_json(const struct report_trace *trace);
 
-/* ---- what text and JSON share ---- */
-
-enum report_order {
-    REPORT_BY_COUNT,
-    REPORT_BY_BYTES,
-    REPORT_BY_PEAK_BYTES,
-    REPORT_ORDERS, /* of the table in the text */
-    REPORT_BY_END_BYTES = REPORT_ORDERS
-};
-
-enum { REPORT_TOP = 20 };
-
-/* Puts the numbers of the entries that have most of something into `top`, the most first, the
- * smaller size first among equals; returns how many there are. */
-unsigned report_top_sizes(const struct sizes *sizes, enum report_order order,
-                          uint32_t top[REPORT_TOP]);
-
-/* What allocators take for all objects that were made, or for those of the peak. */
-struct report_rounded {
-    uint64_t made, peak;
-};
-struct report_rounded report_rounded(const struct sizes *sizes, uint64_t (*rule)(uint64_t size));
+/* Puts the indices of the greatest of `count` numbers into `top`, the greatest first, the lower
+ * index first among equals; 0 is left out. Returns how many there are. The numbers stand `stride`
+ * bytes apart: members of entries. */
+unsigned report_top(const uint64_t *first, uint32_t count, size_t stride, uint32_t *top,
+                    unsigned most);
+#define REPORT_TOP(entries, count, member, top, most) \
+    report_top(&(entries)[0].member, count, sizeof(entries)[0], top, most)
 
 #endif

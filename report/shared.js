@@ -24,6 +24,10 @@ function unitFor(numbers) {
 const rowsOf = (columns, ...keys) => columns[keys[0]]
   .map((_, i) => keys.map((key) => columns[key][i]));
 
+// The same as a list of objects.
+const objectsOf = (columns) => columns[Object.keys(columns)[0]].map((_, i) =>
+  Object.fromEntries(Object.keys(columns).map((key) => [key, columns[key][i]])));
+
 // ---- over time ----
 
 const secondsOf = (time) => time.end_ns.map((ns) => ns / 1e9);
@@ -40,11 +44,20 @@ function timeChart(unit, lines) {
         y: axis(unit, { beginAtZero: true }) } }) };
 }
 
+// Areas { label, values } that stand on each other.
+function stackedChart(unit, seconds, areas) {
+  const chart = timeChart(unit, areas.map(({ label, values }, at) => ({ label, seconds, at,
+    values, fill: 'stack' })));
+  chart.data.datasets.forEach((one) => { one.borderDash = []; one.borderWidth = 1; });
+  chart.options.scales.y.stacked = true;
+  return chart;
+}
+
 // A hundred rows are enough to read.
-function timeTable(time, ...keys) {
+function timeTable(time, text, ...keys) {
   const seconds = secondsOf(time);
   const every = Math.ceil(seconds.length / 100);
-  return seconds.map((end, i) => [round(end, 5), ...keys.map((key) => time[key][i])])
+  return seconds.map((end, i) => [round(end, 5), ...keys.map((key) => text(time[key][i]))])
     .filter((_, i) => i % every === 0);
 }
 

@@ -14,8 +14,8 @@ bool sizes_open(struct sizes *sizes)
     if (sizes->entries == NULL || sizes->table == NULL) return false;
     for (uint32_t i = 0; i < SIZES_SMALL; i++)
         sizes->entries[i].size = i;
-    for (unsigned i = 0; i < LOG_LINEAR_CLASSES; i++)
-        sizes->entries[SIZES_SMALL + i].size = log_linear_lowest(i);
+    for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++)
+        sizes->entries[SIZES_SMALL + i].size = histogram_bucket_low(i);
     return true;
 }
 
@@ -65,7 +65,7 @@ uint32_t sizes_find_large(struct sizes *sizes, uint64_t size)
     if (*number != 0) return *number;
     if (sizes->count == sizes->capacity) {
         if (sizes->count == SIZES_MAX || !sizes_grow(sizes))
-            return SIZES_SMALL + log_linear_class(size);
+            return SIZES_SMALL + histogram_bucket(size);
         number = table_find(sizes, size);
     }
     *number = sizes->count++;

@@ -2,7 +2,7 @@
  *
  *   size --+--> below SIZES_SMALL: an entry of its own
  *          +--> else an entry of its own, found by hashing, up to SIZES_LARGE_MAX of them
- *          `--> else the entry of a class of sizes (log_linear.h)
+ *          `--> else the entry of a class of sizes (common/histogram.h)
  *
  * Entries never move in meaning: an object remembers the number of its entry. Memory is from
  * pages_map() and bounded by SIZES_LARGE_MAX. */
@@ -13,12 +13,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/histogram.h"
 #include "report/live.h"
-#include "report/log_linear.h"
 
 enum {
     SIZES_SMALL = 4096,
-    SIZES_LARGE_FIRST = SIZES_SMALL + LOG_LINEAR_CLASSES,
+    SIZES_LARGE_FIRST = SIZES_SMALL + HISTOGRAM_BUCKETS,
     SIZES_LARGE_MAX = 1 << 18,
     SIZES_MAX = SIZES_LARGE_FIRST + SIZES_LARGE_MAX
 };
@@ -58,7 +58,7 @@ static inline bool sizes_is_class(uint32_t entry)
 /* The highest size that an entry stands for. */
 static inline uint64_t sizes_highest(const struct sizes *sizes, uint32_t entry)
 {
-    return sizes_is_class(entry) ? log_linear_highest(entry - SIZES_SMALL)
+    return sizes_is_class(entry) ? histogram_bucket_high(entry - SIZES_SMALL)
                                  : sizes->entries[entry].size;
 }
 

@@ -1,5 +1,6 @@
 #include "report/tally.h"
 
+#include <string.h>
 #include <sys/mman.h>
 
 #include "common/call_table.h"
@@ -51,7 +52,7 @@ static bool objects_reserve(struct tally *tally, uint64_t more)
 
 static void peak_move(struct tally *tally)
 {
-    tally->piece.most_live_bytes = tally->live_bytes;
+    tally->most_live_bytes = tally->live_bytes;
     if (tally->live_bytes <= tally->peak.bytes) return;
     tally->peak = (struct tally_peak){tally->live_bytes, tally->live, tally->calls, tally->ms};
     tally->epoch++;
@@ -68,8 +69,6 @@ static inline void object_begin(struct tally *tally, struct tally_object *object
     by_size->count++;
     by_size->bytes += size;
     live_begin(&by_size->live, epoch, size);
-    lane->made++;
-    lane->bytes += size;
     live_begin(&lane->live, epoch, size);
     live_begin(ages_present(&tally->ages, tally->calls, epoch), epoch, size);
     tally->made++;
@@ -82,7 +81,7 @@ static inline void object_begin(struct tally *tally, struct tally_object *object
                                     .entry = entry,
                                     .chain = chain,
                                     .ms = (uint32_t)tally->ms};
-    if (tally->live_bytes > tally->piece.most_live_bytes) peak_move(tally);
+    if (tally->live_bytes > tally->most_live_bytes) peak_move(tally);
 }
 
 static inline void object_end(struct tally *tally, const struct tally_object *object)
@@ -95,16 +94,17 @@ static inline void object_end(struct tally *tally, const struct tally_object *ob
     live_end(&maker->live, epoch, size);
     live_end(ages_find(&tally->ages, object->call), epoch, size);
     by_size->lifetime_calls += calls;
-    tally->lifetimes.calls[log_linear_class(calls)]++;
-    tally->lifetimes.bytes[log_linear_class(tally->bytes - object->bytes_before)]++;
-    tally->lifetimes.ms[log_linear_class((uint32_t)tally->ms - object->ms)]++;
-    tally->lifetimes.by_size[tally_magnitude(size)][tally_magnitude(calls)]++;
-    tally->lanes.lanes[tally->lane].ended++;
+    tally->lifetimes.calls[histogram_bucket(calls)]++;
+    tally->lifetimes.bytes[histogram_bucket(tally->bytes - object->bytes_before)]++;
+    tally->lifetimes.ms[histogram_bucket((uint32_t)tally->ms - object->ms)]++;
+    /* tally_magnitude() of a number that is far from the largest one. */
+    const unsigned lived = 63u - (unsigned)__builtin_clzll(2 * calls + 1);
+    tally->lifetimes.by_size[tally_magnitude(size)][lived]++;
     if (object->lane != tally->lane) {
+        tally->foreign++;
         tally->lanes.lanes[tally->lane].foreign++;
         lanes_add_foreign(&tally->lanes, object->lane, tally->lane, size);
     }
-    tally->ended++;
     tally->live_bytes -= size;
 }
 
@@ -149,23 +149,47 @@ static void reallocate(struct tally *tally, const struct instruction *one)
 
 /* ---- instructions that are not plain ---- */
 
+/* The counters, as they are now. */
+static struct tally_counts counts_now(const struct tally *tally)
+{
+    return (struct tally_counts){tally->calls,    tally->made,  tally->made - tally->live,
+                                 tally->reallocs, tally->bytes, tally->ms};
+}
+
 static void turn_end(struct tally *tally)
 {
-    lanes_add_turn(&tally->lanes.lanes[tally->lane], tally->calls - tally->turn_call,
-                   tally->turn_ms, tally->ms);
-    tally->turn_call = tally->calls;
-    tally->turn_ms = tally->ms;
+    const struct tally_counts now = counts_now(tally), *since = &tally->at_turn;
+    struct lane_counts *lane = &tally->lanes.lanes[tally->lane];
+    lane->made += now.made - since->made;
+    lane->bytes += now.bytes - since->bytes;
+    lane->ended += now.ended - since->ended;
+    lanes_add_turn(lane, now.calls - since->calls, since->ms, now.ms);
+    tally->at_turn = now;
+}
+
+/* Opcodes of a batch, flags included. Of two by two: the same one again and again would have to
+ * wait for itself. */
+static void kinds_count(struct tally *tally, const uint8_t *opcodes, size_t count)
+{
+    for (; count >= 2; count -= 2, opcodes += 2) {
+        tally->opcodes[0][opcodes[0]]++;
+        tally->opcodes[1][opcodes[1]]++;
+    }
+    if (count > 0) tally->opcodes[0][opcodes[0]]++;
+}
+
+static void kinds_take(struct tally *tally, uint64_t by_kind[CALL_KINDS])
+{
+    for (unsigned flags = 0; flags <= INSTRUCTION_LARGE; flags += INSTRUCTION_NUMBER_MASK + 1)
+        for (unsigned kind = 0; kind < CALL_KINDS; kind++)
+            by_kind[kind] += tally->opcodes[0][flags | kind] + tally->opcodes[1][flags | kind];
+    memset(tally->opcodes, 0, sizeof tally->opcodes);
 }
 
 /* Closes the piece of time since the latest tick. */
 static void piece_end(struct tally *tally, uint64_t rss, uint64_t heap)
 {
-    struct timeline_row *since = &tally->at_tick;
-    struct timeline_row now = {.calls = tally->calls,
-                               .made = tally->made,
-                               .ended = tally->ended,
-                               .reallocs = tally->reallocs,
-                               .bytes = tally->bytes};
+    const struct tally_counts now = counts_now(tally), *since = &tally->at_tick;
     struct timeline_row piece = {.end_ns = tally->ns,
                                  .calls = now.calls - since->calls,
                                  .made = now.made - since->made,
@@ -174,12 +198,13 @@ static void piece_end(struct tally *tally, uint64_t rss, uint64_t heap)
                                  .bytes = now.bytes - since->bytes,
                                  .live_objects = tally->live,
                                  .live_bytes = tally->live_bytes,
-                                 .most_live_bytes = tally->piece.most_live_bytes,
+                                 .most_live_bytes = tally->most_live_bytes,
                                  .rss_bytes = rss,
                                  .heap_bytes = heap};
+    kinds_take(tally, piece.by_kind);
     timeline_add(&tally->timeline, &piece);
-    *since = now;
-    tally->piece.most_live_bytes = tally->live_bytes;
+    tally->at_tick = now;
+    tally->most_live_bytes = tally->live_bytes;
 }
 
 /* `usage` is NULL if the tick has none. */
@@ -254,10 +279,12 @@ static inline void prefetch(const struct tally *tally, unsigned opcode, uint64_t
     __builtin_prefetch(tally->objects + tally->live - 1 - (value & ends), 1);
 }
 
-static void tick_of(struct tally *tally, const struct instruction_batch *batch,
+/* `from` is behind the latest tick in the batch. */
+static void tick_of(struct tally *tally, const struct instruction_batch *batch, size_t from,
                     const struct instruction_tick *at)
 {
     const bool has_usage = at->usage_at != INSTRUCTION_NO_USAGE;
+    kinds_count(tally, batch->opcodes + from, at->at - from);
     tick(tally, batch->operands + at->operand_at,
          has_usage ? batch->operands + at->usage_at : NULL);
 }
@@ -266,6 +293,7 @@ bool tally_add(struct tally *tally, const struct instruction_batch *batch, size_
 {
     const struct instruction *one = batch->at;
     const struct instruction_tick *ticks = batch->ticks;
+    size_t from = 0;
     if (!objects_reserve(tally, batch->count)) return false;
     for (size_t i = 0; i < count; i++) {
         const uint64_t value = batch->values[i];
@@ -280,19 +308,23 @@ bool tally_add(struct tally *tally, const struct instruction_batch *batch, size_
             release(tally, tally->live - 1 - value);
             break;
         default:
-            if (one->opcode == INSTRUCTION_TICK)
-                tick_of(tally, batch, ticks++);
-            else
+            if (one->opcode == INSTRUCTION_TICK) {
+                tick_of(tally, batch, from, ticks++);
+                from = i + 1;
+            } else {
                 rare(tally, one, batch->operands + one->operand_at);
+            }
             one++;
         }
     }
+    kinds_count(tally, batch->opcodes + from, count - from);
     return true;
 }
 
 void tally_end(struct tally *tally, const struct instruction_totals *totals)
 {
     tally->totals = *totals;
+    tally->ended = tally->made - tally->live;
     turn_end(tally);
     if (tally->calls > tally->at_tick.calls) piece_end(tally, 0, 0);
     timeline_end(&tally->timeline);

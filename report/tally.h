@@ -21,7 +21,6 @@
 #include "postprocess/instruction_reader.h"
 #include "report/ages.h"
 #include "report/lanes.h"
-#include "report/log_linear.h"
 #include "report/sizes.h"
 #include "report/timeline.h"
 
@@ -42,9 +41,9 @@ struct tally_object {
 };
 
 struct tally_lifetimes {
-    uint64_t calls[LOG_LINEAR_CLASSES]; /* objects, by how many calls they lived */
-    uint64_t bytes[LOG_LINEAR_CLASSES]; /* by how many bytes of other objects were made meanwhile */
-    uint64_t ms[LOG_LINEAR_CLASSES];
+    uint64_t calls[HISTOGRAM_BUCKETS]; /* objects, by how many calls they lived */
+    uint64_t bytes[HISTOGRAM_BUCKETS]; /* by how many bytes of other objects were made meanwhile */
+    uint64_t ms[HISTOGRAM_BUCKETS];
     uint64_t by_size[TALLY_MAGNITUDES][TALLY_MAGNITUDES]; /* magnitudes of size and of calls */
 };
 
@@ -62,12 +61,17 @@ struct tally_peak {
     uint64_t bytes, objects, call, ms;
 };
 
+struct tally_counts {
+    uint64_t calls, made, ended, reallocs, bytes, ms;
+};
+
 struct tally {
-    uint64_t calls, made, ended, reallocs; /* a realloc is in all of them */
+    uint64_t calls, made, ended, reallocs; /* a realloc is in all of them; `ended` is of the end */
     uint64_t bytes;                        /* of all objects that were made */
     uint64_t live, live_bytes;
-    uint64_t ns, ms; /* of the latest tick */
-    uint64_t epoch;  /* live.h */
+    uint64_t foreign; /* ended by another lane than made them */
+    uint64_t ns, ms;  /* of the latest tick */
+    uint64_t epoch;   /* live.h */
     struct tally_peak peak;
     /* Of the original, by its ticks. RSS is without the recorder's own memory, as far as a tick
      * says how much that was. */
@@ -90,10 +94,10 @@ struct tally {
 
     /* From here on: tally.c only. */
     uint64_t capacity;
-    struct timeline_row piece;   /* since the latest tick: `most_live_bytes` is of the piece */
-    struct timeline_row at_tick; /* the counters above at the latest tick */
+    struct tally_counts at_tick, at_turn; /* at the latest tick, at the beginning of the turn */
+    uint64_t most_live_bytes;             /* since the tick, */
+    uint64_t opcodes[2][UINT8_MAX + 1];   /* and what else was seen since then */
     unsigned lane;
-    uint64_t turn_call, turn_ms; /* when the present lane's turn began */
 };
 
 /* False: no memory. */
@@ -106,6 +110,14 @@ bool tally_add(struct tally *tally, const struct instruction_batch *batch, size_
 
 /* After the last batch: all numbers of the tally can be read. */
 void tally_end(struct tally *tally, const struct instruction_totals *totals);
+
+static inline uint64_t tally_sum_of(const uint64_t by_kind[CALL_KINDS])
+{
+    uint64_t sum = 0;
+    for (unsigned kind = 0; kind < CALL_KINDS; kind++)
+        sum += by_kind[kind];
+    return sum;
+}
 
 /* The length of a number in bits. */
 static inline unsigned tally_magnitude(uint64_t number)

@@ -1,5 +1,7 @@
 #include "report/timeline.h"
 
+#include <stddef.h>
+
 static uint64_t more(uint64_t one, uint64_t other)
 {
     return one > other ? one : other;
@@ -17,12 +19,16 @@ static void row_join(struct timeline_row *first, const struct timeline_row *seco
     first->live_objects = second->live_objects;
     first->live_bytes = second->live_bytes;
     first->most_live_bytes = more(first->most_live_bytes, second->most_live_bytes);
+    first->rss_bytes = more(first->rss_bytes, second->rss_bytes);
+    first->heap_bytes = more(first->heap_bytes, second->heap_bytes);
+    for (unsigned kind = 0; kind < CALL_KINDS; kind++)
+        first->by_kind[kind] += second->by_kind[kind];
+    for (unsigned i = 0; i < TIMELINE_REACHED; i++)
+        first->reached[i] += second->reached[i];
     first->waits += second->waits;
     first->waited_ns += second->waited_ns;
     first->taken_bytes += second->taken_bytes;
     first->released_bytes += second->released_bytes;
-    first->rss_bytes = more(first->rss_bytes, second->rss_bytes);
-    first->heap_bytes = more(first->heap_bytes, second->heap_bytes);
 }
 
 static void timeline_keep(struct timeline *timeline)
@@ -54,4 +60,57 @@ void timeline_add(struct timeline *timeline, const struct timeline_row *piece)
 void timeline_end(struct timeline *timeline)
 {
     if (timeline->ticks > 0) timeline_keep(timeline); /* there is room: timeline_add() */
+}
+
+/* ---- to be asked at the end ---- */
+
+struct timeline_row timeline_part(const struct timeline *timeline, unsigned part, unsigned parts)
+{
+    struct timeline_row sum = {0};
+    for (unsigned i = timeline->count * part / parts; i < timeline->count * (part + 1) / parts; i++)
+        row_join(&sum, &timeline->rows[i]);
+    return sum;
+}
+
+uint64_t timeline_second_peak(const struct timeline *timeline, uint64_t *end_ns)
+{
+    const struct timeline_row *rows = timeline->rows;
+    int first = 0, second = -1;
+    for (unsigned i = 1; i < timeline->count; i++)
+        if (rows[i].most_live_bytes > rows[first].most_live_bytes) first = (int)i;
+    for (int step = -1; step <= 1; step += 2) {
+        uint64_t least = UINT64_MAX;
+        for (int i = first + step; i >= 0 && i < (int)timeline->count; i += step) {
+            const uint64_t most = rows[i].most_live_bytes;
+            const uint64_t between = rows[step > 0 ? i - 1 : i].live_bytes;
+            if (between < least) least = between;
+            if (least < most / 4 * 3 && (second < 0 || most > rows[second].most_live_bytes))
+                second = i;
+        }
+    }
+    if (second < 0 || rows[second].most_live_bytes < rows[first].most_live_bytes / 5 * 4) return 0;
+    if (end_ns != NULL) *end_ns = rows[second].end_ns;
+    return rows[second].most_live_bytes;
+}
+
+/* A window may be closed early, with a handful of calls at the end: that is no burst. */
+const struct timeline_row *timeline_busiest(const struct timeline *timeline, uint64_t *begin_ns)
+{
+    const struct timeline_row *busiest = NULL;
+    double most = 0;
+    uint64_t begin = 0;
+    if (timeline->count < 2) return NULL;
+    const uint64_t half = timeline->rows[timeline->count - 1].end_ns / timeline->count / 2;
+    for (unsigned i = 0; i < timeline->count; i++) {
+        const struct timeline_row *row = &timeline->rows[i];
+        const uint64_t ns = row->end_ns - begin;
+        const double rate = ns > 0 ? (double)row->calls / (double)ns : 0;
+        if (rate > most && ns >= more(half, 1000000)) {
+            most = rate;
+            busiest = row;
+            *begin_ns = begin;
+        }
+        begin = row->end_ns;
+    }
+    return busiest;
 }

@@ -6,7 +6,19 @@
 
 #include <stdint.h>
 
+#include "common/call_kind.h"
+
 enum { TIMELINE_MAX = 1024 };
+
+/* What a call had to enter; it may be several. Of depths.h only. */
+enum timeline_reached {
+    TIMELINE_CENTRAL,
+    TIMELINE_PAGE_HEAP,
+    TIMELINE_SYSTEM,
+    TIMELINE_WAITED,
+    TIMELINE_BEYOND_CACHE, /* any of the first three */
+    TIMELINE_REACHED
+};
 
 struct timeline_row {
     uint64_t end_ns; /* since recording began; it begins where the one before ends */
@@ -14,8 +26,10 @@ struct timeline_row {
     uint64_t bytes;                        /* of objects that were made */
     uint64_t live_objects, live_bytes;     /* at its end */
     uint64_t most_live_bytes;
-    uint64_t waits, waited_ns, taken_bytes, released_bytes; /* of depths.h only */
     uint64_t rss_bytes, heap_bytes; /* the most that its ticks say; 0: unknown */
+    uint64_t by_kind[CALL_KINDS];
+    uint64_t reached[TIMELINE_REACHED]; /* calls; from here on of depths.h only */
+    uint64_t waits, waited_ns, taken_bytes, released_bytes;
 };
 
 struct timeline {
@@ -31,5 +45,18 @@ void timeline_add(struct timeline *timeline, const struct timeline_row *piece);
 
 /* The end: the present row is kept if there is something in it. */
 void timeline_end(struct timeline *timeline);
+
+/* ---- to be asked at the end ---- */
+
+/* One of so many equal parts of the rows, as one row; of `end_ns` 0 if there is none. */
+struct timeline_row timeline_part(const struct timeline *timeline, unsigned part, unsigned parts);
+
+/* How much was alive at a second peak: at least four fifths of the first, from which it is apart by
+ * a tick with less than three quarters of the second. 0: there is none. `end_ns` may be NULL: the
+ * end of its row. */
+uint64_t timeline_second_peak(const struct timeline *timeline, uint64_t *end_ns);
+
+/* The row with most calls for its time, which began at *begin_ns. NULL: there are no two. */
+const struct timeline_row *timeline_busiest(const struct timeline *timeline, uint64_t *begin_ns);
 
 #endif

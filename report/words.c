@@ -1,6 +1,7 @@
 #include "report/words.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 enum { WORD_BYTES = 96 };
@@ -73,13 +74,45 @@ const char *words_ms(uint64_t ms)
 
 const char *words_share(uint64_t part, uint64_t whole)
 {
+    return words_number(UNIT_SHARE, whole > 0 ? (double)part / (double)whole : 0);
+}
+
+const char *words_number(enum number_unit unit, double value)
+{
     char *text = next();
-    const double percent = whole > 0 ? 100.0 * (double)part / (double)whole : 0;
-    if (part > 0 && percent < 0.1)
+    switch (unit) {
+    case UNIT_BYTES: return words_bytes((uint64_t)value);
+    case UNIT_MS: return words_ms((uint64_t)value);
+    case UNIT_NS: return words_ms((uint64_t)(value / 1e6));
+    case UNIT_TIMES: snprintf(text, WORD_BYTES, "%.2f times", value); return text;
+    case UNIT_SHARE: break;
+    default: return words_count((uint64_t)value);
+    }
+    if (value > 0 && value < 0.001)
         snprintf(text, WORD_BYTES, "< 0.1 %%");
-    else if (part < whole && percent > 99.9)
+    else if (value > 0.999 && value < 1)
         snprintf(text, WORD_BYTES, "> 99.9 %%");
     else
-        snprintf(text, WORD_BYTES, "%.*f %%", percent < 10 ? 1 : 0, percent);
+        snprintf(text, WORD_BYTES, "%.*f %%", value < 0.1 ? 1 : 0, 100 * value);
+    return text;
+}
+
+const char *words_signed(enum number_unit unit, double difference)
+{
+    char *text = next();
+    snprintf(text, WORD_BYTES, "%c %s", difference < 0 ? '-' : '+',
+             words_number(unit, fabs(difference)));
+    return text;
+}
+
+const char *words_growth(double per_cent)
+{
+    char *text = next();
+    if (isinf(per_cent) || per_cent <= -100) return per_cent > 0 ? "new" : "gone";
+    if (per_cent >= 900)
+        snprintf(text, WORD_BYTES, "%.0f times", per_cent / 100 + 1);
+    else
+        snprintf(text, WORD_BYTES, "%c %.*f %%", per_cent < 0 ? '-' : '+',
+                 fabs(per_cent) < 10 || per_cent < -99 ? 1 : 0, fabs(per_cent));
     return text;
 }

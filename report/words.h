@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "common/numbers.h"
+
 enum { WORDS_KEPT = 16 };
 
 /* 1234567 as "1 234 567". */
@@ -24,5 +26,12 @@ const char *words_ms(uint64_t ms);
 
 /* "12.3 %"; "< 0.1 %" rather than 0 for what is there. */
 const char *words_share(uint64_t part, uint64_t whole);
+
+/* Of a unit (common/numbers.h). */
+const char *words_number(enum number_unit unit, double value);
+
+/* The same of a difference, "+ 12"; and of a growth in per cent: "+ 12 %", "3 times", "new". */
+const char *words_signed(enum number_unit unit, double difference);
+const char *words_growth(double per_cent);
 
 #endif

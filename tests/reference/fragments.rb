@@ -79,7 +79,8 @@ end
 def blames(pairs, key)
   groups = pairs.group_by { |one, _| one[key] }
   rows = groups.map { |what, some| { key.to_s => what }.merge(blame(some)) }
-  rows.sort_by { |row| [-row['kept_bytes'], row[key.to_s]] }.first(20)
+  most = rows.sort_by { |row| [-row['kept_bytes'], row[key.to_s]] }.first(20)
+  [key.to_s, *blame([]).keys].to_h { |column| [column, most.map { |row| row[column] }] }
 end
 
 def moment(call, row, path)

@@ -26,14 +26,14 @@ Made = Struct.new(:size, :call, :lane, :ms, :bytes_before, :chain)
 # ---- classes of numbers ----
 
 def class_lowest(number)
-  return number if number < 32
+  return number if number < 64
 
-  step = 1 << (number.bit_length - 5)
+  step = 1 << (number.bit_length - 6)
   number / step * step
 end
 
 def class_highest(lowest)
-  lowest < 32 ? lowest : lowest + (1 << (lowest.bit_length - 5)) - 1
+  lowest < 64 ? lowest : lowest + (1 << (lowest.bit_length - 6)) - 1
 end
 
 def magnitude_lowest(number)
@@ -123,6 +123,7 @@ class Count
     @usage = nil
     @ticks = 0
     @piece = Hash.new(0)
+    @piece_kinds = Hash.new(0)
     @turn = 0
     @turn_ms = 0
     @lines.each { |line| take(line) }
@@ -160,8 +161,9 @@ class Count
   def piece_ends(rss, heap)
     @pieces << [@ns, @piece[:calls], @piece[:made], @piece[:ended], @piece[:reallocs],
                 @piece[:bytes], @live.size, @live_bytes, [@piece[:most], @piece[:begin]].max, rss,
-                heap]
+                heap, @piece_kinds]
     @piece = Hash.new(0)
+    @piece_kinds = Hash.new(0)
     @piece[:begin] = @live_bytes
   end
 
@@ -195,6 +197,7 @@ class Count
     @turn += 1
     @piece[:calls] += 1
     @kinds[kind] += 1
+    @piece_kinds[kind] += 1
     failed = rest.end_with?(' failed')
     @failed[kind] += 1 if failed
     return if HEAP.include?(kind)
@@ -271,15 +274,19 @@ class Count
   # ---- the result ----
 
   def put_calls
-    @result.update('calls' => @call, 'by_kind' => @kinds, 'failed' => @failed,
-                   'unknown' => @unknown, 'made' => @made.size, 'ended' => @ended.size,
-                   'bytes' => @bytes, 'zero_sizes' => @made.count { |o| o.size.zero? },
-                   'wrong_sizes' => @wrong, 'peak' => @peak.transform_keys(&:to_s),
-                   'end' => { 'bytes' => @live_bytes, 'objects' => @live.size },
-                   'original_peak_rss_bytes' => @rss, 'original_peak_heap_bytes' => @heap,
-                   'original_user_ns' => @user, 'original_system_ns' => @system,
-                   'duration_ns' => @ns, 'ticks' => @ticks, 'lost_events' => @lost,
-                   'freed_twice' => @twice)
+    @result.update('by_kind' => @kinds, 'failed' => @failed, 'unknown' => @unknown)
+    @result['numbers'] = {
+      'calls' => @call, 'objects' => @made.size, 'bytes' => @bytes, 'ended' => @ended.size,
+      'peak_live' => @peak[:bytes], 'peak_objects' => @peak[:objects],
+      'end_live' => @live_bytes, 'end_objects' => @live.size,
+      'remote_frees' => @lanes.values.sum { |lane| lane[:foreign] },
+      'reallocs' => @growth.size, **@changes.transform_keys(&:to_s), 'copied' => @copied,
+      'failed' => @failed.values.sum, 'unknown' => @unknown.values.sum,
+      'zero_sizes' => @made.count { |o| o.size.zero? }, 'wrong_sizes' => @wrong,
+      'freed_twice' => @twice, 'lost_events' => @lost, 'time' => ms,
+      'threads' => @lanes.values.sum { |lane| lane[:threads] },
+      'peak_rss' => @rss, 'peak_heap' => @heap
+    }
   end
 
   def sum(objects) = objects.sum(&:size)
@@ -297,8 +304,15 @@ class Count
     @result['sizes'] = columns(%w[size highest made bytes lifetime_calls peak_objects peak_bytes
                                   end_objects end_bytes], rows)
     @result['rounding'] = ROUNDING.transform_values do |rule|
-      { 'bytes' => @made.sum { |o| rule[o.size] },
-        'peak_bytes' => @at_peak.sum { |o| rule[o.size] } }
+      classes = [@made, @at_peak].map { |all| all.group_by { |o| rule[o.size] } }
+      rows = classes[0].keys.sort.map do |size|
+        [size, *classes.flat_map do |by_class|
+          all = by_class.fetch(size, [])
+          [all.size, sum(all), all.size * size]
+        end]
+      end
+      { 'taken' => rows.sum { |row| row[3] }, 'peak_taken' => rows.sum(&:last),
+        'classes' => columns(%w[size made bytes taken peak_objects peak_bytes peak_taken], rows) }
     end
     put_ages
   end
@@ -329,14 +343,14 @@ class Count
   def put_threads
     peak, live = [@at_peak, @live.values].map { |objects| objects.group_by(&:lane) }
     used = @lanes.select { |_, lane| lane[:calls].positive? || lane[:threads].positive? }
-    @result['threads'] = used.sort.map do |number, lane|
-      { 'lane' => number, 'threads' => lane[:threads], 'thread' => lane[:thread],
-        'calls' => lane[:calls], 'made' => lane[:made], 'bytes' => lane[:bytes],
-        'ended' => lane[:ended], 'foreign' => lane[:foreign], 'turns' => lane[:turns],
-        'longest_turn' => lane[:longest], 'first_ms' => lane[:first], 'last_ms' => lane[:last],
-        'peak_objects' => peak.fetch(number, []).size, 'peak_bytes' => sum(peak.fetch(number, [])),
-        'end_objects' => live.fetch(number, []).size, 'end_bytes' => sum(live.fetch(number, [])) }
+    rows = used.sort.map do |number, lane|
+      [number, *lane.values_at(:threads, :thread, :calls, :made, :bytes, :ended, :foreign, :turns,
+                               :longest, :first, :last),
+       *[peak, live].flat_map { |by| [by.fetch(number, []).size, sum(by.fetch(number, []))] }]
     end
+    @result['threads'] = columns(%w[lane threads thread calls made bytes ended foreign turns
+                                    longest_turn first_ms last_ms peak_objects peak_bytes
+                                    end_objects end_bytes], rows)
     @result['foreign'] = columns(%w[made_by ended_by objects bytes], @foreign.sort.map(&:flatten))
                          .merge('other_objects' => 0, 'other_bytes' => 0)
   end
@@ -345,7 +359,6 @@ class Count
     @chains += @live.values.map(&:chain).select(&:positive?)
     chains = @chains.map { |n| magnitude_lowest(n) }.tally.sort
     @result['reallocs'] = {
-      'calls' => @growth.size, **@changes.transform_keys(&:to_s), 'copied_bytes' => @copied,
       'growth' => { 'up_to' => GROWTHS[0..-2] + [nil],
                     'calls' => GROWTHS.each_index.map { |i| @growth.count(i) } },
       'chains' => columns(%w[least objects], chains)
@@ -360,13 +373,49 @@ class Count
   def put_timeline
     per_row = 1
     per_row *= 2 while @pieces.size > 1024 * per_row
-    rows = @pieces.each_slice(per_row).map do |some|
+    pieces = @pieces.each_slice(per_row).to_a
+    rows = pieces.map do |some|
       all = some.transpose
       [all[0].last, *all[1..5].map(&:sum), all[6].last, all[7].last, *all[8..10].map(&:max)]
     end
+    kinds = @kinds.to_h { |kind, _| [kind, pieces.map { |some| some.sum { |one| one[11][kind] } }] }
     @result['timeline'] = columns(%w[end_ns calls made ended reallocs bytes live_objects live_bytes
                                      most_live_bytes rss_bytes heap_bytes], rows)
-                          .merge('ticks_per_row' => @pieces.empty? ? 0 : per_row)
+                          .merge('ticks_per_row' => @pieces.empty? ? 0 : per_row,
+                                 'by_kind' => kinds)
+    put_second_peak(rows.map { |row| row.values_at(8, 7, 0) })
+    put_others(rows)
+  end
+
+  # Rows of: most alive, alive at the end, time of the end.
+  def put_second_peak(rows)
+    peak = rows.map(&:first).max
+    at = rows.index { |most,| most == peak } || 0
+    apart = rows.each_index.select do |i|
+      between = i < at ? rows[i...at] : rows[at...i]
+      i != at && between.map { |row| row[1] }.min < rows[i][0] / 4 * 3
+    end
+    highest = apart.map { |i| rows[i][0] }.max
+    second = apart.select { |i| rows[i][0] == highest }.find { |i| i < at } && apart.reverse
+      .find { |i| i < at && rows[i][0] == highest } || apart.find { |i| rows[i][0] == highest }
+    second = nil if second && rows[second][0] < peak / 5 * 4
+    @result['numbers']['second_peak'] = second ? rows[second][0] : 0
+    @second_ms = second ? rows[second][2] / 1_000_000 : 0
+  end
+
+  def put_others(rows)
+    begins = [0, *rows.map(&:first)]
+    half = rows.empty? ? 0 : rows.last[0] / rows.size / 2
+    long = rows.each_index.select { |i| rows[i][0] - begins[i] >= [half, 1_000_000].max }
+    busiest = long.max_by { |i| [rows[i][1].fdiv(rows[i][0] - begins[i]), -i] } if rows.size > 1
+    busiest = nil if busiest && rows[busiest][1].zero?
+    @result['others'] = {
+      'ticks' => @ticks, 'user_ns' => @user, 'system_ns' => @system,
+      'peak_call' => @peak[:call], 'peak_ms' => @peak[:ms], 'second_peak_ms' => @second_ms,
+      'busiest_calls' => busiest ? rows[busiest][1] : 0,
+      'busiest_ms' => busiest ? (rows[busiest][0] - begins[busiest]) / 1_000_000 : 0,
+      'busiest_from_ms' => busiest ? begins[busiest] / 1_000_000 : 0
+    }
   end
 end
 
@@ -385,10 +434,12 @@ end
 NOT_COUNTED = %w[path program allocator recording pid start status].freeze
 
 told = JSON.parse(File.read(ARGV[0])).except(*NOT_COUNTED)
-# Sizes stand in the order in which they were met.
-sizes = told['sizes']
-order = sizes['size'].each_index.sort_by { |i| sizes['size'][i] }
-told['sizes'] = sizes.transform_values { |column| column.values_at(*order) }
+# Sizes and pairs of lanes stand in no order.
+{ 'sizes' => %w[size], 'foreign' => %w[made_by ended_by] }.each do |key, by|
+  columns = told[key].select { |_, column| column.is_a?(Array) }
+  order = columns[by[0]].each_index.sort_by { |i| by.map { |name| columns[name][i] } }
+  told[key].merge!(columns.transform_values { |column| column.values_at(*order) })
+end
 found = []
 differences(told, Count.new($stdin.each_line(chomp: true).to_a).result, '', found)
 puts found

@@ -34,12 +34,12 @@ static unsigned compare(const char *who, uint64_t size, uint64_t said, uint64_t 
 
 int main(int count, char **words)
 {
-    const struct rounding *rounding = roundings;
+    const struct rounding *rounding = roundings, *end = roundings + ROUNDINGS;
     unsigned wrong = 0, compared = 0;
     if (count != 3) return 2;
-    while (rounding->name != NULL && strncmp(rounding->name, words[1], strlen(words[1])) != 0)
+    while (rounding < end && strncmp(rounding->name, words[1], strlen(words[1])) != 0)
         rounding++;
-    if (rounding->name == NULL) return 2;
+    if (rounding == end) return 2;
     const uint64_t greatest = strtoull(words[2], NULL, 10);
     const uint64_t header = strcmp(words[1], "glibc") == 0 ? GLIBC_HEADER : 0;
     nallocx_function nallocx = (nallocx_function)dlsym(RTLD_DEFAULT, "nallocx");
