@@ -48,7 +48,7 @@ function timeChart(unit, lines) {
 function stackedChart(unit, seconds, areas) {
   const chart = timeChart(unit, areas.map(({ label, values }, at) => ({ label, seconds, at,
     values, fill: 'stack' })));
-  chart.data.datasets.forEach((one) => { one.borderDash = []; one.borderWidth = 1; });
+  chart.data.datasets.forEach((one) => Object.assign(one, { borderWidth: 0, pointStyle: 'rect' }));
   chart.options.scales.y.stacked = true;
   return chart;
 }
