@@ -327,7 +327,7 @@ void malloctape_reallocated(unsigned kind, const void *old_address, uint64_t siz
     }
     struct units_allocation_of allocation = begin_object(lane, object, taken);
     take_over(lane, &old, old_address);
-    if (kind == CALL_REALLOC_MOVED && has_no_name(&allocation)) return lose_event(lane);
+    if (has_no_name(&allocation)) return lose_event(lane);
     units_realloc(&lane->units, kind, &old, size, &allocation);
 }
 
