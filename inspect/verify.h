@@ -16,8 +16,8 @@
  *             that the bound counts. "Unknown" is said only where the recording has none, and says
  *             or explains it; "freed twice" only where none is alive there.
  *             In an opaque stream, an allocation comes after what it is said to be after, and
- *             after the end of the object that was at its place before. (A moved realloc may come
- *             before the bound, not before that end: FORMAT.md 6.)
+ *             after the end of the object that was at its place before. (A moved realloc that
+ *             waits for itself comes before the bound, not before that end: FORMAT.md 6.)
  * 3. Numbers  The sequence numbers, which the ordered stream no longer has, can be put back:
  *             between the records of their lanes, with the numbers of every structure ascending.
  * 4. Windows  Ticks are those of the recording. A record comes at most one window later than its
@@ -48,17 +48,14 @@ struct verify_violation {
 /* Places in a page of verify->places, which is made when an object lives in it. */
 #define VERIFY_PLACE_BITS 16
 
-#define VERIFY_NO_LANE UINT32_MAX
-
 /* What an object's register stands for. */
 struct verify_object {
     uint64_t allocated; /* raw_allocations(): by whom, and which allocation of it */
     uint32_t place;
     uint32_t next;       /* another object that is alive at the place: register plus one, 0: none */
     uint64_t next_there; /* the next one that its lane allocated at the place; 0: none yet */
-    /* What began at the place while it was alive, first: its lane, and whom that was after. */
-    bool covered;
-    uint32_t cover_lane, cover_after; /* VERIFY_NO_LANE: nobody */
+    uint64_t after;       /* what it began after, raw_allocations(); 0: nothing is said */
+    uint64_t cover_after; /* the same of the latest one that began at the place beside it */
 };
 
 struct verify_structure {

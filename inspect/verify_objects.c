@@ -53,16 +53,24 @@ static uint32_t object_find(const struct verify *verify, uint32_t place, uint64_
     return best;
 }
 
-/* What began at its place must not have come before, unless the recording does not say what was
- * there between the two: the lane that ends the object is another one than it was after. */
+/* Whether what is after so many calls is after the one that the lane makes now. */
+static bool is_behind(uint64_t after, const struct verify_lane *lane)
+{
+    return after != 0 && raw_allocations_lane(after) == lane->number &&
+           raw_allocations_count(after) > lane->allocations;
+}
+
+/* The lane ends the object. Nothing that has begun at its place meanwhile, or is there still, may
+ * be after that end. Only a moved realloc can be: it was let go too early. */
 static bool check_covered(struct verify *verify, struct verify_lane *lane,
                           const struct verify_object *object)
 {
-    bool ordered = object->cover_lane == lane->number || object->cover_after == lane->number;
+    bool is_early = is_behind(object->cover_after, lane);
+    for (uint32_t at = *place_first(verify, object->place); at != 0 && !is_early;
+         at = verify->objects[at - 1].next)
+        is_early = is_behind(verify->objects[at - 1].after, lane);
     /* Where events were lost, a realloc may come too early (docs/ordering.md). */
-    if (!object->covered || !ordered || verify->raw.lost ||
-        !raw_source_is_opaque(&verify->raw.source))
-        return true;
+    if (!is_early || verify->raw.lost) return true;
     return verify_violated(verify, VERIFY_OBJECTS, lane,
                            "object %" PRIu32 ":%" PRIu64 " ends, and at place %" PRIu32
                            " another one has begun before",
@@ -82,28 +90,18 @@ bool verify_object_ends(struct verify *verify, struct verify_lane *lane, uint32_
 
 /* ---- objects that begin ---- */
 
-/* Another object begins at the place of one that is alive. `record` NULL: one that is not known, so
- * what comes later need not come after the end of this one. */
-static void cover(struct verify_object *object, const struct verify_lane *lane,
-                  const struct record *record)
-{
-    bool same_lane = raw_allocations_lane(object->allocated) == lane->number;
-    if (record != NULL && same_lane && object->next_there == 0)
-        object->next_there = raw_allocations(lane->number, record->serial);
-    if (object->covered) return;
-    object->covered = true;
-    object->cover_lane = object->cover_after = VERIFY_NO_LANE;
-    if (record == NULL) return;
-    object->cover_lane = lane->number;
-    if (record->after != 0) object->cover_after = raw_allocations_lane(record->after);
-}
-
-static void cover_all(struct verify *verify, uint32_t place, const struct verify_lane *lane,
+/* Another object begins at the place of those that are alive. */
+static void cover_all(struct verify *verify, const struct verify_lane *lane,
                       const struct record *record)
 {
-    const uint32_t *first = place_first(verify, place);
-    for (uint32_t at = first != NULL ? *first : 0; at != 0; at = verify->objects[at - 1].next)
-        cover(&verify->objects[at - 1], lane, record);
+    for (uint32_t at = *place_first(verify, record->place); at != 0;
+         at = verify->objects[at - 1].next) {
+        struct verify_object *object = &verify->objects[at - 1];
+        bool same_lane = raw_allocations_lane(object->allocated) == lane->number;
+        if (same_lane && object->next_there == 0)
+            object->next_there = raw_allocations(lane->number, record->serial);
+        if (record->after != 0) object->cover_after = record->after;
+    }
 }
 
 /* Whether its lane had had another one there when a realloc failed. */
@@ -126,8 +124,9 @@ bool verify_object_begins(struct verify *verify, struct verify_lane *lane,
         .allocated = raw_allocations(lane->number, record->serial),
         .place = record->place,
         .next = *first,
+        .after = record->after,
     };
-    cover_all(verify, record->place, lane, record);
+    cover_all(verify, lane, record);
     *first = register_number + 1;
     return true;
 }
@@ -179,13 +178,42 @@ static bool check_bound(struct verify *verify, struct verify_lane *lane,
                            raw_allocations_count(missing), raw_allocations_lane(missing));
 }
 
+/* What the lane's next record waits for, rather for its object; 0: nothing. */
+static bool find_awaited(struct verify *verify, struct verify_lane *lane, uint64_t *awaited)
+{
+    const struct record *record = verify_lane_head(lane);
+    *awaited = 0;
+    if (record == NULL) return true;
+    if (record->bound != 0 && raw_allocations_lane(record->bound) != lane->number &&
+        !find_missing(verify, lane, record->bound, awaited))
+        return false;
+    return *awaited != 0 || record->after == 0 ||
+           find_missing(verify, lane, record->after, awaited);
+}
+
+/* Whether `missing`, which the lane waits for, waits for the lane. */
+static bool find_circle(struct verify *verify, const struct verify_lane *lane, uint64_t missing,
+                        bool *found)
+{
+    uint32_t at = lane->number;
+    for (uint32_t i = 0; i < verify->raw.lanes_count && missing != 0; i++) {
+        at = raw_allocations_lane(missing);
+        if (at == lane->number) break;
+        if (!find_awaited(verify, verify->raw.lanes[at], &missing)) return false;
+    }
+    *found = missing != 0 && at == lane->number;
+    return true;
+}
+
 bool verify_after(struct verify *verify, struct verify_lane *lane, const struct record *record)
 {
-    const uint32_t *first = place_first(verify, record->place);
     uint64_t missing;
+    bool is_excused = false;
     if (!find_missing(verify, lane, record->after, &missing)) return false;
-    bool is_free = first == NULL || *first == 0;
-    if (missing == 0 || (record->shape == SHAPE_REALLOC && is_free)) return true;
+    if (missing == 0) return true;
+    if (record->shape == SHAPE_REALLOC && !find_circle(verify, lane, missing, &is_excused))
+        return false;
+    if (is_excused) return true;
     return verify_violated(verify, VERIFY_OBJECTS, lane,
                            "the object begins at a place before call %" PRIu64 " of lane %" PRIu32
                            ", which gave up the place",
@@ -214,7 +242,6 @@ static bool check_unknown(struct verify *verify, struct verify_lane *lane,
      * 5.1). */
     if (record->bound == 0 || record->number == RAW_FAILED) return true;
     if (!read_to_bound(verify, record->bound, &known)) return false;
-    if (!known) cover_all(verify, record->ends, lane, NULL);
     uint32_t meant = object_find(verify, record->ends, record->bound);
     const struct verify_lane *of = verify->raw.lanes[raw_allocations_lane(record->bound)];
     if (!known || (meant == 0 && verify_lane_has_lost(of, raw_allocations_count(record->bound))))

@@ -156,14 +156,15 @@ static bool order_go_round(struct order *order)
 {
     bool closed = order->oldest < order->open, next_has_come = order->oldest + 1 < order->open;
     bool patient = order_is_patient(order);
-    if (order_divide(order, TICK_SKEW_RECORDS)) return true;
+    if (order->opaque ? order_break_circle(order) : order_divide(order, TICK_SKEW_RECORDS))
+        return true;
     if (closed && order_has_only_late(order) && order_leave_behind(order)) return true;
     if (next_has_come && order->admitted == order->oldest) {
         order_admit(order, order->oldest + 1);
         return true;
     }
     if (!next_has_come && patient && order->queued_bytes < WINDOW_BYTES_STUCK) return false;
-    if (order_divide(order, 0) || order_loosen(order)) return true;
+    if (!order->opaque && (order_divide(order, 0) || order_loosen(order))) return true;
     if (order->ended && order_may_skip(order) && order_skip_missing(order)) return true;
     if (closed && (patient || order->ended) && order_leave_behind(order)) return true;
     return !patient && order_unstick(order);

@@ -307,6 +307,7 @@ bool order_skip_missing(struct order *order);
 /* What to do when nothing goes on, the mildest first. */
 bool order_divide(struct order *order, uint64_t records_left);
 bool order_loosen(struct order *order);
+bool order_break_circle(struct order *order);
 bool order_unstick(struct order *order);
 
 /* ---- order_ahead.c ---- */

@@ -81,14 +81,6 @@ bool order_divide(struct order *order, uint64_t records_left)
     return false;
 }
 
-/* Whether the record is a realloc of an opaque stream that waits for more than has to be there: its
- * place is free (docs/ordering.md). */
-static bool order_is_overtaken(const struct order *order, const struct record *record)
-{
-    return record->shape == SHAPE_REALLOC && record->after != 0 &&
-           object_table_entry(&order->objects, record->place)->lives % OBJECT_SPECIAL == 0;
-}
-
 /* How much is won by letting go the record that the lane waits with, without regard to its step:
  * most by a sequence number whose turn it is, less by a call that begins an object though the
  * sequence numbers after it have to wait. 0: nothing, because the record has to wait, or nobody
@@ -102,7 +94,6 @@ static int lane_looseness(struct order *order, const struct order_lane *lane)
                    ? 3 + behind
                    : 0;
     if (record->shape < SHAPE_ALLOCATION || record->shape > SHAPE_REALLOC) return 0;
-    if (order->opaque && !order_is_overtaken(order, record)) return 0;
     return order_bound(order, lane, record->bound) != BOUND_AHEAD ? 1 + behind : 0;
 }
 
@@ -119,6 +110,41 @@ bool order_loosen(struct order *order)
         if (looseness <= most) continue;
         most = looseness;
         found = lane;
+    }
+    if (found == NULL) return false;
+    found->step = STEP_LOOSE;
+    order_stop_waiting(order, found);
+    order->totals.steps_relaxed++;
+    return true;
+}
+
+/* Whether what the lane waits for waits for the lane. */
+static bool lane_waits_for_itself(const struct order *order, const struct order_lane *lane)
+{
+    const struct order_lane *other = lane;
+    for (uint32_t i = 0; i < order->present_count && other->state == LANE_WAITS; i++) {
+        other = order->lanes[raw_allocations_lane(other->wait_number)];
+        if (other == lane) return true;
+    }
+    return false;
+}
+
+/* A moved realloc of an opaque stream may wait for more than has to be there, which nothing else
+ * does (docs/ordering.md). So where lanes wait for each other in a circle, such a realloc goes,
+ * rather one whose place is free. False: there is none. */
+bool order_break_circle(struct order *order)
+{
+    struct order_lane *found = NULL;
+    for (uint32_t i = 0; i < order->present_count; i++) {
+        struct order_lane *lane = order->present[i];
+        const struct record *record = &lane->records[lane->at];
+        if (lane->state != LANE_WAITS || record->shape != SHAPE_REALLOC ||
+            lane->wait_number == record->bound || !lane_waits_for_itself(order, lane))
+            continue;
+        bool is_free =
+            object_table_entry(&order->objects, record->place)->lives % OBJECT_SPECIAL == 0;
+        if (found == NULL || is_free) found = lane;
+        if (is_free) break;
     }
     if (found == NULL) return false;
     found->step = STEP_LOOSE;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <vector>
 
@@ -461,20 +462,33 @@ class Checker {
         living.erase(found);
     }
 
-    void takes_place(const Record &r, const Instruction &i)
+    /* Whether the record is among what has to come before it and has not come yet. */
+    bool waits_for_itself(uint32_t index) const
     {
-        std::vector<ObjectId> &living = living_[truth_.objects[r.begins].place];
-        bool is_free = living.empty(), may_be_early = kind_traits[r.kind].shape == kRealloc;
-        uint64_t is = r.has_after ? lanes_[r.after_lane].allocations : 0;
-        if (r.has_after && !(may_be_early && is_free)) {
-            const auto &calls = allocations_of_[r.after_lane];
-            auto needed = std::upper_bound(calls.begin(), calls.end(), r.after);
-            if (needed != calls.begin() && is < *(needed - 1))
-                fail("{" + text_of(r) + "} comes after " + std::to_string(is) + " calls of lane " +
-                         std::to_string(r.after_lane) + ", not " + std::to_string(r.after),
-                     &i);
+        std::set<uint32_t> seen;
+        std::vector<uint32_t> waited = {needed_after_[index]};
+        while (!waited.empty()) {
+            uint32_t at = waited.back();
+            waited.pop_back();
+            if (at == index) return true;
+            if (at == kNever || placed_[at] || !seen.insert(at).second) continue;
+            each_before(at, previous_[at], [&](uint32_t before) { waited.push_back(before); });
         }
-        living.push_back(r.begins);
+        return false;
+    }
+
+    /* A moved realloc may be after more than has to be there. */
+    void comes_after(uint32_t index, const Instruction &i) const
+    {
+        const Record &r = record(index);
+        const auto &calls = allocations_of_[r.after_lane];
+        uint64_t is = lanes_[r.after_lane].allocations;
+        auto needed = std::upper_bound(calls.begin(), calls.end(), r.after);
+        if (needed == calls.begin() || is >= *(needed - 1)) return;
+        if (kind_traits[r.kind].shape == kRealloc && waits_for_itself(index)) return;
+        fail("{" + text_of(r) + "} comes after " + std::to_string(is) + " calls of lane " +
+                 std::to_string(r.after_lane) + ", not " + std::to_string(r.after),
+             &i);
     }
 
     void same_object(const Record &r, const Instruction &i)
@@ -494,7 +508,10 @@ class Checker {
             if (held && kind_traits[r.kind].shape == kFree) registers_[i.object] = 0;
         }
         if (r.begins == 0) return;
-        if (options_.opaque != 0) takes_place(r, i);
+        if (options_.opaque != 0) {
+            if (r.has_after) comes_after(static_cast<uint32_t>(&r - truth_.records.data()), i);
+            living_[truth_.objects[r.begins].place].push_back(r.begins);
+        }
         if (i.object >= registers_.size()) registers_.resize(i.object + 1);
         bool continues = r.has_object && !i.unknown;
         if (!continues && registers_[i.object] != 0) fail("the register's object still lives", &i);
