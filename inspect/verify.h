@@ -54,7 +54,7 @@ struct verify_object {
     uint32_t place;
     uint32_t next;       /* another object that is alive at the place: register plus one, 0: none */
     uint64_t next_there; /* the next one that its lane allocated at the place; 0: none yet */
-    uint64_t after;       /* what it began after, raw_allocations(); 0: nothing is said */
+    uint64_t after;      /* what it began after, raw_allocations(); 0: nothing is said */
     uint64_t cover_after; /* the same of the latest one that began at the place beside it */
 };
 
