@@ -10,7 +10,7 @@
  *                     report/ report.c
  *                     convert.c --exec--> malloctape-convert: convert/ import.c, export.c
  *
- * Of this room, the others know this header alone. */
+ * Of this directory, the others know this header alone. */
 #ifndef MALLOCTAPE_CLI_H
 #define MALLOCTAPE_CLI_H
 

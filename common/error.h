@@ -1,7 +1,7 @@
 /* error - what went wrong with data or with the system, as a value.
  *
  * Errors are for bad input and for what the system refuses; a mistake of ours is a check, not an
- * error. A room lists its errors once, as an X-macro of lines X(IDENTIFIER, "name", "text"):
+ * error. A module lists its errors once, as an X-macro of lines X(IDENTIFIER, "name", "text"):
  *
  *     #define PEAR_ERROR_LIST(X)                                              \
  *         X(PEAR_CUT, "pear_cut", "the stream ends inside a block (PEAR.md 4)")

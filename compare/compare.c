@@ -11,7 +11,7 @@
 #include "cli/cli.h"
 #include "common/installed.h"
 #include "common/json_file.h"
-#include "common/page.h"
+#include "common/html_page.h"
 #include "common/progress.h"
 #include "compare/recorded.h"
 #include "inspect/ordered_file.h"
@@ -173,8 +173,7 @@ static int options_parse(struct compare_options *options, int count, char **word
 
 const char *compare_row_name(const struct compare_row *row)
 {
-    const char *slash = strrchr(row->entry->allocator, '/');
-    return slash != NULL ? slash + 1 : row->entry->allocator;
+    return basename(row->entry->allocator);
 }
 
 const json_t *compare_any_report(const struct compare *compare)
@@ -355,7 +354,7 @@ static bool is_writable(const char *path)
 static bool is_page_possible(const char *path)
 {
     char why[512];
-    if (path == NULL || page_is_possible(why, sizeof why)) return true;
+    if (path == NULL || html_page_is_possible(why, sizeof why)) return true;
     cli_fail(&cli_compare, "no page: %s", why);
     return false;
 }

@@ -1,17 +1,17 @@
-/* The page of compare (common/page.h): facts and all numbers as plain HTML. */
+/* The page of compare (common/html_page.h): facts and all numbers as plain HTML. */
 #include "compare/compare.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "common/page.h"
+#include "common/html_page.h"
 
 #ifndef COMPARE_DIRECTORY
 #error "the build gives COMPARE_DIRECTORY, where page.html and page.js are"
 #endif
 
-PAGE_EMBED(compare_page_html, COMPARE_DIRECTORY "/page.html");
-PAGE_EMBED(compare_page_js, COMPARE_DIRECTORY "/page.js");
+HTML_EMBED(compare_page_html, COMPARE_DIRECTORY "/page.html");
+HTML_EMBED(compare_page_js, COMPARE_DIRECTORY "/page.js");
 
 static const char *text_at(const json_t *object, const char *key)
 {
@@ -33,14 +33,14 @@ static void put_options(FILE *to, const struct compare *compare)
     for (char **word = compare->options.replay_words; *word != NULL && used < sizeof text; word++)
         used +=
             (size_t)snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? " " : "", *word);
-    page_put_fact(to, "Options of replay", text);
+    html_put_fact(to, "Options of replay", text);
 }
 
 static void put_sentence(FILE *to, const char *class, const char *text)
 {
     if (*text == '\0') return;
     fprintf(to, "<p class=\"%s\">", class);
-    page_put_text(to, text);
+    html_put_text(to, text);
     fputs("</p>\n", to);
 }
 
@@ -65,23 +65,23 @@ static void put_facts(FILE *to, const void *of)
     json_t *all = compare_json(compare, false);
     const json_t *machine = json_object_get(all, "machine");
     char text[512];
-    page_put_fact(to, "Program", text_at(compare->facts, "program"));
-    page_put_fact(to, "Trace", compare->options.trace);
-    page_put_fact_count(to, "Events", fact(compare, "events"));
-    page_put_fact_count(to, "Threads", fact(compare, "threads"));
-    page_put_fact_count(to, "Switches between threads", fact(compare, "thread_switches"));
-    page_put_fact_count(to, "Objects alive at the end", fact(compare, "live_at_end"));
-    page_put_fact(to, "Engine", text_at(all, "engine"));
-    page_put_fact(to, "Touched of objects", text_at(all, "touch"));
-    page_put_fact(to, "Clock that allocators see", text_at(all, "clock"));
+    html_put_fact(to, "Program", text_at(compare->facts, "program"));
+    html_put_fact(to, "Trace", compare->options.trace);
+    html_put_fact_count(to, "Events", fact(compare, "events"));
+    html_put_fact_count(to, "Threads", fact(compare, "threads"));
+    html_put_fact_count(to, "Switches between threads", fact(compare, "thread_switches"));
+    html_put_fact_count(to, "Objects alive at the end", fact(compare, "live_at_end"));
+    html_put_fact(to, "Engine", text_at(all, "engine"));
+    html_put_fact(to, "Touched of objects", text_at(all, "touch"));
+    html_put_fact(to, "Clock that allocators see", text_at(all, "clock"));
     snprintf(text, sizeof text, "%u of each allocator, in turns", compare->options.rounds);
-    page_put_fact(to, "Replays", text);
+    html_put_fact(to, "Replays", text);
     put_options(to, compare);
     snprintf(text, sizeof text, "%s, %lld processors, %s", text_at(machine, "processor"),
              (long long)json_integer_value(json_object_get(machine, "processors")),
              text_at(machine, "system"));
-    page_put_fact(to, "Machine", text);
-    page_put_fact(to, "Measured", text_at(all, "ended"));
+    html_put_fact(to, "Machine", text);
+    html_put_fact(to, "Measured", text_at(all, "ended"));
     json_decref(all);
 }
 
@@ -96,16 +96,16 @@ static void put_version(FILE *to, const char *allocator)
     snprintf(text, sizeof text, "%.*s%s",
              dash != NULL ? (int)(dash - allocator) : (int)strlen(allocator), allocator,
              dash != NULL ? ")" : "");
-    page_put_text(to, text);
+    html_put_text(to, text);
 }
 
 static void put_settings(FILE *to, const struct compare_row *row)
 {
     for (size_t i = 0; i < row->entry->settings_count; i++) {
         fputs("<br><code>", to);
-        page_put_text(to, row->entry->settings[i].name);
+        html_put_text(to, row->entry->settings[i].name);
         fputs("=<wbr>", to);
-        page_put_text(to, row->entry->settings[i].value);
+        html_put_text(to, row->entry->settings[i].value);
         fputs("</code>", to);
     }
 }
@@ -117,7 +117,7 @@ static void put_head(const struct compare *compare, FILE *to)
         const struct compare_row *row = compare_sorted(compare, COMPARE_MEMORY, i);
         if (*row->why != '\0') continue;
         fputs("<th scope=\"col\">", to);
-        page_put_text(to, compare_row_name(row));
+        html_put_text(to, compare_row_name(row));
         put_settings(to, row);
         fputs("<br><small>", to);
         put_version(to, text_at(json_array_get(row->reports, 0), "allocator"));
@@ -136,9 +136,9 @@ static void put_spread(const struct compare *compare, FILE *to, const struct com
     compare_text(compare, cell->number, spread.least, least, sizeof least);
     compare_text(compare, cell->number, spread.most, most, sizeof most);
     fputs("<br><small>", to);
-    page_put_text(to, least);
+    html_put_text(to, least);
     fputs(" to ", to);
-    page_put_text(to, most);
+    html_put_text(to, most);
     fputs("</small>", to);
 }
 
@@ -148,7 +148,7 @@ static void put_cell(const struct compare *compare, FILE *to, const struct compa
     char text[64];
     bool spoiled = compare_cell_text(compare, row, cell, text, sizeof text);
     fputs(spoiled ? "<td class=\"warning\">" : "<td>", to);
-    page_put_text(to, strcmp(text, "-") == 0 ? "\u2013" : text);
+    html_put_text(to, strcmp(text, "-") == 0 ? "\u2013" : text);
     if (cell->what == COMPARE_CELL_NUMBER) put_spread(compare, to, cell, row);
     fputs("</td>", to);
 }
@@ -157,7 +157,7 @@ static void put_line(const struct compare *compare, FILE *to, const char *group,
                      const char *unit, struct compare_cell cell)
 {
     fputs("<tr><th scope=\"row\">", to);
-    page_put_text(to, group);
+    html_put_text(to, group);
     fprintf(to, "%s%s", *group != '\0' ? " " : "", title);
     if (*unit != '\0') fprintf(to, " <small>%s</small>", unit);
     fputs("</th>", to);
@@ -207,16 +207,16 @@ static void put_failures(FILE *to, const void *of)
         const struct compare_row *row = &compare->rows[i];
         if (*row->why == '\0') continue;
         fputs("<p class=\"failed\">", to);
-        page_put_text(to, row->label);
+        html_put_text(to, row->label);
         fputs(": ", to);
-        page_put_text(to, row->why);
+        html_put_text(to, row->why);
         fputs("</p>\n", to);
     }
 }
 
 /* ---- the whole ---- */
 
-static const struct page_part parts[] = {
+static const struct html_part parts[] = {
     {"@ANSWER@", put_answer}, {"@FACTS@", put_facts}, {"@FAILURES@", put_failures},
     {"@TABLE@", put_table},   {NULL, NULL},
 };
@@ -225,19 +225,17 @@ bool compare_html_write(const struct compare *compare, const char *path, char *w
                         size_t why_bytes)
 {
     const char *program = text_at(compare->facts, "program");
-    const char *slash = strrchr(program, '/');
-    const char *name = slash != NULL ? slash + 1 : program;
     char title[512];
     snprintf(title, sizeof title, "%.400s under several allocators",
-             *name != '\0' ? name : compare->options.trace);
+             *program != '\0' ? basename(program) : compare->options.trace);
     json_t *data = compare_json(compare, false);
-    const struct page page = {.title = title,
-                              .main = compare_page_html,
-                              .parts = parts,
-                              .of = compare,
-                              .data = data,
-                              .script = compare_page_js};
-    bool done = page_write(&page, path, why, why_bytes);
+    const struct html_page page = {.title = title,
+                                   .main = compare_page_html,
+                                   .parts = parts,
+                                   .of = compare,
+                                   .data = data,
+                                   .script = compare_page_js};
+    bool done = html_page_write(&page, path, why, why_bytes);
     json_decref(data);
     return done;
 }

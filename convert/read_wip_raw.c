@@ -294,7 +294,7 @@ static void wake(struct reading *reading, uint64_t name)
 }
 
 /* The next event of a thread; `patient`: it may wait for its object. */
-static bool step(struct reading *reading, struct wip_thread *thread, bool patient)
+static bool take_event(struct reading *reading, struct wip_thread *thread, bool patient)
 {
     struct wip_thread before = *thread;
     struct call call = {.kind = 0};
@@ -349,7 +349,7 @@ static bool run_window(struct reading *reading, bool patient)
     while (good && (thread = queue_take(reading)) != NULL) {
         uint64_t time = thread->time;
         while (good && thread->first != NULL && thread->awaited == 0 && thread->time == time)
-            good = step(reading, thread, patient);
+            good = take_event(reading, thread, patient);
         queue_put(reading, thread);
     }
     return good;

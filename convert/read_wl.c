@@ -9,7 +9,7 @@
 #include "convert/formats.h"
 #include "convert/wl.h"
 
-enum { TURN = 32, OPERANDS_MAX = 3, STEPS_REMEMBERED = 4 << 20 };
+enum { TURN = 32, OPERANDS_MAX = 3, OPERATIONS_REMEMBERED = 4 << 20 };
 
 /* Operands of each operation. */
 static const uint8_t operand_counts[WL_OPERATIONS] = {
@@ -189,7 +189,7 @@ static bool put_call(struct workload *workload, const uint8_t *from,
 }
 
 /* One operation of a thread. */
-static bool step(struct workload *workload, struct region *region)
+static bool take_operation(struct workload *workload, struct region *region)
 {
     struct operation operation;
     const uint8_t *from = region->at;
@@ -225,7 +225,7 @@ static bool step(struct workload *workload, struct region *region)
 /* Operations of all threads may not be more than bytes: else regions overlap. */
 static bool run_threads(struct workload *workload)
 {
-    uint64_t steps = 0, steps_max = (uint64_t)(workload->end - workload->start);
+    uint64_t operations = 0, operations_max = (uint64_t)(workload->end - workload->start);
     bool moved = true;
     while (moved) {
         moved = false;
@@ -235,10 +235,10 @@ static bool run_threads(struct workload *workload)
             call_writer_thread(workload->writer, i + 1);
             moved = true;
             for (int turn = 0; turn < TURN && region->at != NULL && region->awaited == 0; turn++) {
-                if (++steps > steps_max)
+                if (++operations > operations_max)
                     return bad(workload, region->at, "the regions of threads overlap", 0);
-                if (steps % STEPS_REMEMBERED == 0) source_forget(workload->source);
-                if (!step(workload, region)) return false;
+                if (operations % OPERATIONS_REMEMBERED == 0) source_forget(workload->source);
+                if (!take_operation(workload, region)) return false;
             }
         }
     }

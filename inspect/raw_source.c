@@ -83,7 +83,7 @@ struct raw_decoder *raw_source_lane(struct raw_source *source, uint32_t lane)
 enum raw_cut raw_source_cut(const struct raw_source *source)
 {
     if (!source->spool_opened || source->spool.lanes_gapped > 0) return RAW_CUT_UNKNOWN;
-    return source->spool.is_late ? RAW_CUT_FAILED : RAW_CUT_WHOLE;
+    return source->spool.is_incomplete ? RAW_CUT_FAILED : RAW_CUT_WHOLE;
 }
 
 int raw_source_state(const struct raw_source *source, struct error *error)

@@ -25,7 +25,7 @@
 #define THREAD_STACK_BYTES (256u * 1024)
 
 #define REPLAY_THREADS_BYTES (INSTRUCTION_LANES_MAX * sizeof(struct replay_thread))
-#define QUEUE_FLAGS          (THREAD_STEP - 1)
+#define QUEUE_FLAGS          (THREAD_TASK - 1)
 
 /* ---- failure ---- */
 
@@ -223,7 +223,7 @@ static struct work_task *thread_next_task(struct replay_thread *thread)
     while (!replay_threads_failed(thread->pool)) {
         uint32_t queue = atomic_load_acquire(&thread->queue);
         if (!queue_is_empty(thread, queue))
-            return thread->tasks[thread->done / THREAD_STEP % THREAD_JOBS];
+            return thread->tasks[thread->done / THREAD_TASK % THREAD_JOBS];
         if (queue & THREAD_STOP) return NULL;
         if (spins++ < SPINS)
             spin_pause();
@@ -236,7 +236,7 @@ static struct work_task *thread_next_task(struct replay_thread *thread)
 static void thread_finish_task(struct replay_thread *thread)
 {
     struct work_job *job = thread->task->job;
-    thread->done += THREAD_STEP;
+    thread->done += THREAD_TASK;
     if (atomic_add_acq_rel(&job->unfinished, -1) == 1) event_signal(&thread->pool->event);
 }
 
@@ -315,29 +315,29 @@ static uint32_t task_next_border(const struct work_task *task)
     return border;
 }
 
-enum thread_step { STEP_NEXT_RUN, STEP_THREAD_ENDS, STEP_FAILED };
+enum task_result { TASK_DONE, TASK_ENDS_THREAD, TASK_FAILED };
 
 /* Carries out what the current task has for this thread, which is `fresh` until it has done
  * something. */
-static enum thread_step thread_play(struct replay_thread *thread, bool *fresh)
+static enum task_result thread_play(struct replay_thread *thread, bool *fresh)
 {
     struct work_task *task = thread->task;
     while (task->at < task->count) {
         uint32_t border = task_next_border(task);
         if (border > task->at) {
             *fresh = false;
-            if (!thread_carry_out(thread, border)) return STEP_FAILED;
+            if (!thread_carry_out(thread, border)) return TASK_FAILED;
             continue;
         }
         if (task->job->at[task->first + border].opcode == INSTRUCTION_THREAD_END) {
             task->at++;
-            return STEP_THREAD_ENDS;
+            return TASK_ENDS_THREAD;
         }
-        if (!*fresh) return STEP_THREAD_ENDS; /* what begins here is another thread */
+        if (!*fresh) return TASK_ENDS_THREAD; /* what begins here is another thread */
         *fresh = false;
         task->at++;
     }
-    return STEP_NEXT_RUN;
+    return TASK_DONE;
 }
 
 /* Waits until the lane's previous thread is gone. */
@@ -357,11 +357,11 @@ static void *thread_main(void *argument)
     thread_succeed(thread);
     while ((thread->task = thread_next_task(thread)) != NULL) {
         thread->calls.samples = &samples;
-        enum thread_step step = thread_play(thread, &fresh);
+        enum task_result result = thread_play(thread, &fresh);
         thread_count_samples(thread);
-        if (step == STEP_FAILED) break;
+        if (result == TASK_FAILED) break;
         if (thread->task->at == thread->task->count) thread_finish_task(thread);
-        if (step == STEP_NEXT_RUN) continue;
+        if (result == TASK_DONE) continue;
         thread_hand_on(thread);
         return NULL;
     }
@@ -400,7 +400,7 @@ static void thread_push(struct replay_thread *thread, struct work_task *task)
     uint32_t queue = atomic_load_relaxed(&thread->queue);
     thread->tasks[thread->pushed++ % THREAD_JOBS] = task;
     while (
-        !queue_change(thread, &queue, (queue & ~(THREAD_SLEEPING | THREAD_ABSENT)) + THREAD_STEP))
+        !queue_change(thread, &queue, (queue & ~(THREAD_SLEEPING | THREAD_ABSENT)) + THREAD_TASK))
         ;
     if (queue & THREAD_SLEEPING) futex_wake(&thread->queue);
     if (queue & THREAD_ABSENT) thread_start(thread);

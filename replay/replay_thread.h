@@ -43,7 +43,7 @@
 #define THREAD_STOP     1u
 #define THREAD_SLEEPING 2u
 #define THREAD_ABSENT   4u
-#define THREAD_STEP     8u
+#define THREAD_TASK     8u
 
 struct replay_threads;
 

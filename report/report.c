@@ -10,7 +10,7 @@
 #include "cli/cli.h"
 #include "common/json_file.h"
 #include "common/output.h"
-#include "common/page.h"
+#include "common/html_page.h"
 #include "report/change.h"
 
 static const char help_text[] =
@@ -263,7 +263,7 @@ static bool can_write(const struct options *options)
     const char *const paths[] = {options->json, options->html, options->call_sizes};
     struct error error = {0};
     char why[512];
-    if (options->html != NULL && !page_is_possible(why, sizeof why)) {
+    if (options->html != NULL && !html_page_is_possible(why, sizeof why)) {
         cli_fail(&cli_report, "no page: %s", why);
         return false;
     }

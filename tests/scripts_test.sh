@@ -324,8 +324,8 @@ check 'a first build says what it does' build_says_what_it_does
 check 'a build that fails shows how its log ends' build_shows_what_fails
 check 'every document that something names is installed' installs_documents
 check 'the document has the figures that compare tells' prediction_is_documented
-check 'rooms include only what docs/architecture.md allows' \
-    ruby "$source_dir/tests/rooms.rb" "$source_dir"
+check 'directories include only what docs/architecture.md allows' \
+    ruby "$source_dir/tests/includes.rb" "$source_dir"
 check 'the demo compares reports that agree' tells_agreement
 check 'the demo fails when events differ' tells_other_events
 check 'the demo fails when live objects differ' tells_other_live_objects

@@ -136,9 +136,9 @@ void spool_give(struct spool *spool, uint32_t slot, uint32_t units)
     push_free(spool, slot);
 }
 
-void spool_note_late(struct spool *spool, uint32_t slot)
+void spool_note_incomplete(struct spool *spool, uint32_t slot)
 {
     uint8_t *header = spool_slot(spool, slot);
     bytes_put32(header + SPOOL_SLOT_FLAGS,
-                bytes_get32(header + SPOOL_SLOT_FLAGS) | SPOOL_SLOT_FLAG_LATE);
+                bytes_get32(header + SPOOL_SLOT_FLAGS) | SPOOL_SLOT_FLAG_INCOMPLETE);
 }

@@ -95,9 +95,9 @@ void spool_end(struct spool *spool, uint32_t slot, uint32_t units, uint32_t next
 /* Makes a slot free. `units` of it were used. Writer thread. */
 void spool_give(struct spool *spool, uint32_t slot, uint32_t units);
 
-/* Marks the slot: its thread goes on, but the stream has ended (FORMAT.md 8, *late*). Any
+/* Marks the slot: its thread goes on, but the stream has ended (FORMAT.md 8, *incomplete*). Any
  * thread. */
-void spool_note_late(struct spool *spool, uint32_t slot);
+void spool_note_incomplete(struct spool *spool, uint32_t slot);
 
 static inline uint8_t *spool_slot(const struct spool *spool, uint32_t slot)
 {

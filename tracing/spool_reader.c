@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/bytes.h"
 #include "common/checksum.h"
 
@@ -95,17 +96,15 @@ static bool spool_list_slot(struct spool_reader *spool, uint64_t offset)
         .key = (bytes_get32(at + SPOOL_SLOT_FLAGS) & SPOOL_SLOT_FLAG_KEY) != 0,
     };
     memcpy(slot.profile, at + SPOOL_SLOT_PROFILE, RAW_PROFILE_BYTES);
-    if (bytes_get32(at + SPOOL_SLOT_FLAGS) & SPOOL_SLOT_FLAG_LATE) spool->is_late = true;
+    if (bytes_get32(at + SPOOL_SLOT_FLAGS) & SPOOL_SLOT_FLAG_INCOMPLETE)
+        spool->is_incomplete = true;
     if (state != SPOOL_SLOT_IN_USE || slot.lane >= RAW_LANES_MAX ||
         slot.first_allocation > RAW_SERIAL_MAX)
         return SPOOL_FAIL(spool, SPOOL_SLOT_DAMAGED, offset, "state %" PRIu32 ", lane %" PRIu32,
                           state, slot.lane);
-    if ((spool->slots_used & (spool->slots_used - 1)) == 0) {
-        size_t room = spool->slots_used == 0 ? 1 : (size_t)spool->slots_used * 2;
-        struct spool_slot *slots = realloc(spool->slots, room * sizeof *slots);
-        if (slots == NULL) return spool_no_memory(spool);
-        spool->slots = slots;
-    }
+    if (!array_reserve(&spool->slots, &spool->slots_room, (size_t)spool->slots_used + 1,
+                       sizeof *spool->slots))
+        return spool_no_memory(spool);
     spool->slots[spool->slots_used++] = slot;
     return true;
 }

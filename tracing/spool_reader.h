@@ -42,13 +42,14 @@ struct spool_reader {
     struct error error;
     uint8_t recording_id[RAW_RECORDING_ID_BYTES];
     uint32_t pid;
-    bool is_late;      /* an error has ended the recording: what came later is in neither file */
-    uint64_t features; /* of the stream */
+    bool is_incomplete; /* an error has ended the recording: what came later is in neither file */
+    uint64_t features;  /* of the stream */
     uint32_t slot_bytes;
     uint32_t slots_used;   /* slots in use */
     uint32_t lanes_gapped; /* lanes that ended in a gap */
 
     /* From here on: spool_reader.c only. */
+    size_t slots_room;
     int fd;
     struct spool_slot *slots; /* in use, by lane and serial */
     uint32_t next_slot;

@@ -549,12 +549,12 @@ static void report_command(const struct writer *writer)
 }
 
 /* The program goes on, and what it does is in neither file. */
-static void note_late(struct writer *writer)
+static void note_incomplete(struct writer *writer)
 {
     uint32_t used = atomic_load_acquire(&writer->registry->used);
     for (uint32_t i = 0; i < used; i++) {
         uint32_t slot = lane_at(writer->registry, i)->slot.number;
-        if (slot != SPOOL_NO_SLOT) spool_note_late(&writer->spool, slot);
+        if (slot != SPOOL_NO_SLOT) spool_note_incomplete(&writer->spool, slot);
     }
 }
 
@@ -565,7 +565,7 @@ void writer_tell_free(struct writer *writer)
         atomic_load_acquire(&writer->stage) != WRITER_BEGUN ||
         atomic_exchange_acquire(&writer->free_announced, 1))
         return;
-    note_late(writer);
+    note_incomplete(writer);
     if (writer->quiet) return;
     message_begin(&message);
     message_put(&message, "recording ended early: %s: the system has killed the writer thread",
@@ -670,7 +670,7 @@ static void end_output(struct writer *writer)
 {
     if (atomic_load_acquire(&writer->discard) && events_so_far(writer) < WRITER_DISCARDED_EVENTS)
         forget_output(writer);
-    if (writer->error) note_late(writer);
+    if (writer->error) note_incomplete(writer);
     int result = output_end(&writer->files, !writer->error, writer->patience_ns);
     os_file_close(writer->statm);
     if (result < 0 && !writer->error) fail(writer, result, writer->output);
@@ -1043,7 +1043,7 @@ static void begin_deferred(struct writer *writer)
     int result = os_is_confined() ? -EPERM : start_thread(writer);
     if (result == 0) return;
     fail(writer, result, "the writer thread");
-    note_late(writer);
+    note_incomplete(writer);
     report_failure(writer, "recording ended early: ");
     atomic_store_release(&writer->stage, WRITER_NEVER);
     writer->ends();

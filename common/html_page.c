@@ -1,16 +1,16 @@
-#include "common/page.h"
+#include "common/html_page.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef PAGE_DIRECTORY
-#error "the build gives PAGE_DIRECTORY, where page.html, page.css and page.js are"
+#ifndef HTML_DIRECTORY
+#error "the build gives HTML_DIRECTORY, where page.html, page.css and page.js are"
 #endif
 
-PAGE_EMBED(page_html, PAGE_DIRECTORY "/page.html");
-PAGE_EMBED(page_css, PAGE_DIRECTORY "/page.css");
-PAGE_EMBED(page_js, PAGE_DIRECTORY "/page.js");
+HTML_EMBED(html_page_html, HTML_DIRECTORY "/page.html");
+HTML_EMBED(html_page_css, HTML_DIRECTORY "/page.css");
+HTML_EMBED(html_page_js, HTML_DIRECTORY "/page.js");
 
 /* Where distributions put Chart.js, versions 3 and 4. */
 #define CHARTJS_PACKAGE "libjs-chart.js"
@@ -23,14 +23,14 @@ static const char *const chartjs_files[] = {
 
 /* What the parts of the whole need. */
 struct writing {
-    const struct page *page;
+    const struct html_page *page;
     const char *data; /* JSON */
     FILE *chartjs;
 };
 
 /* ---- for parts ---- */
 
-void page_put_text(FILE *to, const char *text)
+void html_put_text(FILE *to, const char *text)
 {
     for (; *text != '\0'; text++) {
         switch (*text) {
@@ -43,7 +43,7 @@ void page_put_text(FILE *to, const char *text)
     }
 }
 
-void page_put_count(FILE *to, long long count)
+void html_put_count(FILE *to, long long count)
 {
     char digits[32];
     size_t length = (size_t)snprintf(digits, sizeof digits, "%lld", count);
@@ -53,27 +53,27 @@ void page_put_count(FILE *to, long long count)
     }
 }
 
-void page_put_fact(FILE *to, const char *name, const char *text)
+void html_put_fact(FILE *to, const char *name, const char *text)
 {
     if (text == NULL || *text == '\0') return;
     fprintf(to, "<div><dt>%s</dt><dd>", name);
-    page_put_text(to, text);
+    html_put_text(to, text);
     fputs("</dd></div>\n", to);
 }
 
-void page_put_fact_count(FILE *to, const char *name, long long count)
+void html_put_fact_count(FILE *to, const char *name, long long count)
 {
     fprintf(to, "<div><dt>%s</dt><dd>", name);
-    page_put_count(to, count);
+    html_put_count(to, count);
     fputs("</dd></div>\n", to);
 }
 
 /* ---- markers ---- */
 
 /* Puts the part whose marker stands at `at`; returns the marker's length, or 0 if there is none. */
-static size_t put_part(FILE *to, const char *at, const struct page_part *parts, const void *of)
+static size_t put_part(FILE *to, const char *at, const struct html_part *parts, const void *of)
 {
-    for (const struct page_part *part = parts; part->marker != NULL; part++) {
+    for (const struct html_part *part = parts; part->marker != NULL; part++) {
         size_t length = strlen(part->marker);
         if (strncmp(at, part->marker, length) != 0) continue;
         part->put(to, of);
@@ -82,7 +82,7 @@ static size_t put_part(FILE *to, const char *at, const struct page_part *parts, 
     return 0;
 }
 
-static void put_template(FILE *to, const char *text, const struct page_part *parts, const void *of)
+static void put_template(FILE *to, const char *text, const struct html_part *parts, const void *of)
 {
     for (const char *at = text; *at != '\0';) {
         size_t skipped = *at == '@' ? put_part(to, at, parts, of) : 0;
@@ -95,18 +95,18 @@ static void put_template(FILE *to, const char *text, const struct page_part *par
 
 static void put_title(FILE *to, const void *of)
 {
-    page_put_text(to, ((const struct writing *)of)->page->title);
+    html_put_text(to, ((const struct writing *)of)->page->title);
 }
 
 static void put_style(FILE *to, const void *of)
 {
     (void)of;
-    fputs(page_css, to);
+    fputs(html_page_css, to);
 }
 
 static void put_main(FILE *to, const void *of)
 {
-    const struct page *page = ((const struct writing *)of)->page;
+    const struct html_page *page = ((const struct writing *)of)->page;
     put_template(to, page->main, page->parts, page->of);
 }
 
@@ -131,7 +131,7 @@ static void put_charts(FILE *to, const void *of)
     while ((bytes = fread(buffer, 1, sizeof buffer, chartjs)) > 0)
         fwrite(buffer, 1, bytes, to);
     fputs("\n</script>\n<script>\n", to);
-    fputs(page_js, to);
+    fputs(html_page_js, to);
 }
 
 static void put_script(FILE *to, const void *of)
@@ -139,7 +139,7 @@ static void put_script(FILE *to, const void *of)
     fputs(((const struct writing *)of)->page->script, to);
 }
 
-static const struct page_part whole[] = {
+static const struct html_part whole[] = {
     {"@TITLE@", put_title},   {"@STYLE@", put_style},   {"@MAIN@", put_main}, {"@DATA@", put_data},
     {"@CHARTS@", put_charts}, {"@SCRIPT@", put_script}, {NULL, NULL},
 };
@@ -158,7 +158,7 @@ static FILE *chartjs_open(char *why, size_t why_bytes)
     return file;
 }
 
-bool page_is_possible(char *why, size_t why_bytes)
+bool html_page_is_possible(char *why, size_t why_bytes)
 {
     FILE *chartjs = chartjs_open(why, why_bytes);
     if (chartjs == NULL) return false;
@@ -169,14 +169,14 @@ bool page_is_possible(char *why, size_t why_bytes)
 static bool write_all(const struct writing *writing, const char *path, char *why, size_t why_bytes)
 {
     FILE *to = fopen(path, "we");
-    if (to != NULL) put_template(to, page_html, whole, writing);
+    if (to != NULL) put_template(to, html_page_html, whole, writing);
     bool done = to != NULL && !ferror(to);
     if (to != NULL) done = fclose(to) == 0 && done;
     if (!done) snprintf(why, why_bytes, "cannot write %s: %s", path, strerror(errno));
     return done;
 }
 
-bool page_write(const struct page *page, const char *path, char *why, size_t why_bytes)
+bool html_page_write(const struct html_page *page, const char *path, char *why, size_t why_bytes)
 {
     FILE *chartjs = chartjs_open(why, why_bytes);
     if (chartjs == NULL) return false;

@@ -1,9 +1,9 @@
-/* The pages of a report (common/page.h), of one trace and of two: facts, what is unusual, charts of
+/* The pages of a report (common/html_page.h), of one trace and of two: facts, what is unusual, charts of
  * the JSON, the text. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/page.h"
+#include "common/html_page.h"
 #include "report/change.h"
 #include "report/words.h"
 
@@ -11,9 +11,9 @@
 #error "the build gives REPORT_DIRECTORY, where page.html and the scripts are"
 #endif
 
-PAGE_EMBED(report_page_html, REPORT_DIRECTORY "/page.html");
-PAGE_EMBED_BOTH(report_page_js, REPORT_DIRECTORY "/shared.js", REPORT_DIRECTORY "/page.js");
-PAGE_EMBED_BOTH(report_change_js, REPORT_DIRECTORY "/shared.js", REPORT_DIRECTORY "/change.js");
+HTML_EMBED(report_page_html, REPORT_DIRECTORY "/page.html");
+HTML_EMBED_BOTH(report_page_js, REPORT_DIRECTORY "/shared.js", REPORT_DIRECTORY "/page.js");
+HTML_EMBED_BOTH(report_change_js, REPORT_DIRECTORY "/shared.js", REPORT_DIRECTORY "/change.js");
 
 /* What a page is of. */
 struct told {
@@ -28,19 +28,19 @@ static void put_facts(FILE *to, const void *of)
     for (unsigned i = 0; i < told->count; i++) {
         const struct report_trace *trace = told->traces[i];
         const struct tally *tally = &trace->tally;
-        if (told->count == 1) page_put_fact(to, "Program", trace->program);
-        page_put_fact(to, told->count == 1 ? "Trace" : i == 0 ? "Before" : "After", trace->path);
-        page_put_fact(to, "Allocator", trace->allocator);
-        page_put_fact_count(to, "Calls", (long long)tally->calls);
-        page_put_fact_count(to, "Objects made", (long long)tally->made);
-        page_put_fact_count(to, "Threads", (long long)tally->totals.threads);
-        if (tally->ns > 0) page_put_fact(to, "Time", words_ms(tally->ms));
-        page_put_fact(to, "Alive at the peak", words_bytes(tally->peak.bytes));
-        page_put_fact(to, "Alive at the end", words_bytes(tally->live_bytes));
+        if (told->count == 1) html_put_fact(to, "Program", trace->program);
+        html_put_fact(to, told->count == 1 ? "Trace" : i == 0 ? "Before" : "After", trace->path);
+        html_put_fact(to, "Allocator", trace->allocator);
+        html_put_fact_count(to, "Calls", (long long)tally->calls);
+        html_put_fact_count(to, "Objects made", (long long)tally->made);
+        html_put_fact_count(to, "Threads", (long long)tally->totals.threads);
+        if (tally->ns > 0) html_put_fact(to, "Time", words_ms(tally->ms));
+        html_put_fact(to, "Alive at the peak", words_bytes(tally->peak.bytes));
+        html_put_fact(to, "Alive at the end", words_bytes(tally->live_bytes));
         if (tally->peak_rss_bytes > 0)
-            page_put_fact(to, "RSS of the program", words_bytes(tally->peak_rss_bytes));
+            html_put_fact(to, "RSS of the program", words_bytes(tally->peak_rss_bytes));
         if (tally->peak_heap_bytes > 0)
-            page_put_fact(to, "Its heap", words_bytes(tally->peak_heap_bytes));
+            html_put_fact(to, "Its heap", words_bytes(tally->peak_heap_bytes));
     }
 }
 
@@ -68,7 +68,7 @@ static void put_unusual(FILE *to, const void *of)
                     told->count == 1 ? ""
                     : i == 0         ? "Before: "
                                      : "After: ");
-            page_put_text(to, line + 2);
+            html_put_text(to, line + 2);
             fputs("</p>\n", to);
         }
         free(text);
@@ -78,10 +78,10 @@ static void put_unusual(FILE *to, const void *of)
 static void put_text(FILE *to, const void *of)
 {
     const struct told *told = of;
-    if (told->text != NULL) page_put_text(to, told->text);
+    if (told->text != NULL) html_put_text(to, told->text);
 }
 
-static const struct page_part parts[] = {
+static const struct html_part parts[] = {
     {"@FACTS@", put_facts},
     {"@UNUSUAL@", put_unusual},
     {"@TEXT@", put_text},
@@ -91,13 +91,13 @@ static const struct page_part parts[] = {
 static bool write_page(const char *title, const struct told *told, json_t *data, const char *script,
                        const char *path, char *why, size_t why_bytes)
 {
-    const struct page page = {.title = title,
-                              .main = report_page_html,
-                              .parts = parts,
-                              .of = told,
-                              .data = data,
-                              .script = script};
-    bool done = page_write(&page, path, why, why_bytes);
+    const struct html_page page = {.title = title,
+                                   .main = report_page_html,
+                                   .parts = parts,
+                                   .of = told,
+                                   .data = data,
+                                   .script = script};
+    bool done = html_page_write(&page, path, why, why_bytes);
     json_decref(data);
     return done;
 }

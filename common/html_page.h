@@ -1,46 +1,43 @@
-/* page - writes a report as one HTML page that needs no other file and no network.
+/* html_page - writes a report as one HTML page that needs no other file and no network.
  *
  *   page.html  ...@TITLE@...@STYLE@...@MAIN@...@DATA@...@CHARTS@...@SCRIPT@...
- *                  page.css ----'       |        |        |          '-- of the room
- *                   of the room, with --'        |        '-- Chart.js of this system, page.js
- *                   markers of its own      JSON +
+ *                  page.css ----'       |        |        |          '-- of the command
+ *             of the command, with ----'       |        '-- Chart.js of this system, page.js
+ *             markers of its own      JSON +
  *
  * What a reader needs is in the main part as plain HTML; scripts add the charts. page.js has what
- * charts of all rooms share: colours of allocators, axes, light and dark, the table behind each. */
-#ifndef MALLOCTAPE_PAGE_H
-#define MALLOCTAPE_PAGE_H
+ * the charts of all commands share: colours of allocators, axes, light and dark, the table behind
+ * each. */
+#ifndef MALLOCTAPE_HTML_PAGE_H
+#define MALLOCTAPE_HTML_PAGE_H
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A file of the source as the string `name`. The assembler puts it in, which no dependency tracking
  * sees: a Makefile.inc says that the object depends on the file. */
-#define PAGE_EMBED(name, file) PAGE_EMBED_INCLUDING(name, ".incbin \"" file "\"\n")
+#define HTML_EMBED(name, file) HTML_EMBED_INCLUDING(name, ".incbin \"" file "\"\n")
 
 /* The same of two files, one after the other. */
-#define PAGE_EMBED_BOTH(name, first, second) \
-    PAGE_EMBED_INCLUDING(name, ".incbin \"" first "\"\n.incbin \"" second "\"\n")
+#define HTML_EMBED_BOTH(name, first, second) \
+    HTML_EMBED_INCLUDING(name, ".incbin \"" first "\"\n.incbin \"" second "\"\n")
 
-#define PAGE_EMBED_INCLUDING(name, lines)                                 \
+#define HTML_EMBED_INCLUDING(name, lines)                                 \
     __asm__(".section .rodata\n" #name ":\n" lines ".byte 0\n.previous"); \
     extern const char name[] __asm__(#name)
 
 /* What stands for @NAME@ in the main part. */
-struct page_part {
+struct html_part {
     const char *marker; /* with both @ */
     void (*put)(FILE *to, const void *of);
 };
 
-struct page {
+struct html_page {
     const char *title;             /* plain text */
     const char *main;              /* HTML with markers */
-    const struct page_part *parts; /* end with a marker of NULL */
+    const struct html_part *parts; /* end with a marker of NULL */
     const void *of;                /* handed to them */
     const json_t *data;            /* `data` of the scripts */
     const char *script;            /* JavaScript, after page.js */
@@ -48,24 +45,21 @@ struct page {
 
 /* Whether what every page needs is there: to ask before long work. False: `why` says what is
  * missing. */
-bool page_is_possible(char *why, size_t why_bytes);
+bool html_page_is_possible(char *why, size_t why_bytes);
 
 /* False: `why` says what is missing or cannot be written. */
-bool page_write(const struct page *page, const char *path, char *why, size_t why_bytes);
+bool html_page_write(const struct html_page *page, const char *path, char *why, size_t why_bytes);
 
 /* ---- for parts ---- */
 
 /* Text, so that it is shown as it is. */
-void page_put_text(FILE *to, const char *text);
+void html_put_text(FILE *to, const char *text);
 
 /* 1234567 as 1 234 567, with spaces at which lines do not break. */
-void page_put_count(FILE *to, long long count);
+void html_put_count(FILE *to, long long count);
 
 /* A fact, for a <dl>: nothing if the text is empty or NULL. */
-void page_put_fact(FILE *to, const char *name, const char *text);
-void page_put_fact_count(FILE *to, const char *name, long long count);
+void html_put_fact(FILE *to, const char *name, const char *text);
+void html_put_fact_count(FILE *to, const char *name, long long count);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -1,0 +1,32 @@
+# frozen_string_literal: true
+
+# includes.rb SOURCE - says which #include lines the table "Directories" of docs/architecture.md does
+# not allow: the names in backquotes in its last column, `*` for any end, `NAME/` for all of a
+# directory. Exit status 1 if there is one.
+
+require 'pathname'
+
+source = ARGV.fetch(0)
+directories = Dir.glob('*/Makefile.inc', base: source).map { |file| File.dirname(file) }
+table = File.read("#{source}/docs/architecture.md")[/^## Directories$(.*?)^## /m, 1]
+allowed = {}
+table.scan(/^\|(.*?)\|.*\|(.*?)\|$/) do |firsts, names|
+  firsts.scan(/`(.*?)`/) { |name,| allowed[name] = [name] + names.scan(/`(.*?)`/).flatten }
+end
+
+wrong = []
+Dir.glob("{#{directories.join(',')}}/{,preload/}*.{c,h,cc}", base: source).each do |file|
+  directory = allowed.keys.select { |name| file.start_with?(name) }.max_by(&:length)
+  next wrong << "#{file}: its directory is not in the table" if directory.nil?
+  next if allowed[directory].include?('everything')
+
+  File.read("#{source}/#{file}").scan(/^#include "(.*?)"/) do |name,|
+    name = Pathname(file).dirname.join(name).to_s if name.start_with?('..')
+    next unless name.include?('/')
+
+    wrong << "#{file} includes #{name}" if
+      allowed[directory].none? { |a| name.start_with?(a.delete_suffix('*')) }
+  end
+end
+puts wrong
+exit wrong.empty? && allowed.size > 9
