@@ -19,14 +19,6 @@ enum { SCRIPT_LINE_BYTES = 256 };
 /* A file has few segments; those of a real program are far below this. */
 enum { SEGMENTS_MAX = 256 };
 
-#if defined __x86_64__
-enum { OWN_MACHINE = EM_X86_64 };
-#elif defined __aarch64__
-enum { OWN_MACHINE = EM_AARCH64 };
-#else
-enum { OWN_MACHINE = EM_NONE }; /* not compared */
-#endif
-
 static int path_check(const char *path)
 {
     struct stat status;
@@ -114,8 +106,7 @@ static enum executable_obstacle obstacle_find(const char *path)
     if (head_read(path, &header, sizeof header, 0) != sizeof header ||
         memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
         return EXECUTABLE_FINE;
-    if (header.e_ident[EI_CLASS] != ELFCLASS64 ||
-        ((int)OWN_MACHINE != EM_NONE && header.e_machine != OWN_MACHINE))
+    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64)
         return EXECUTABLE_OTHER_SYSTEM;
     return has_dynamic_linker(path, &header) ? EXECUTABLE_FINE : EXECUTABLE_STATIC;
 }

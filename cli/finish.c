@@ -1,7 +1,6 @@
 #include "cli/finish.h"
 
 #include <fcntl.h>
-#include <lz4frame.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/bytes.h"
 #include "common/call_kind.h"
 #include "common/metadata.h"
+#include "common/output.h"
 #include "common/varint.h"
 #include "inspect/raw_source.h"
 #include "tracing/chunk_seal.h"
@@ -65,29 +66,11 @@ static uint64_t blocks_end(int file)
     return end;
 }
 
-static bool append(int file, const void *data, size_t bytes)
-{
-    const uint8_t *at = data;
-    while (bytes > 0) {
-        ssize_t written = write(file, at, bytes);
-        if (written <= 0) return false;
-        at += written;
-        bytes -= (size_t)written;
-    }
-    return true;
-}
-
 /* ---- what the stream lacks ---- */
 
 static uint8_t *tail_room(struct tail *tail, size_t bytes)
 {
-    if (tail->used + bytes > tail->room) {
-        size_t room = 2 * tail->room + bytes;
-        uint8_t *grown = realloc(tail->bytes, room);
-        if (grown == NULL) return NULL;
-        tail->bytes = grown;
-        tail->room = room;
-    }
+    if (!array_reserve(&tail->bytes, &tail->room, tail->used + bytes, 1)) return NULL;
     return tail->bytes + tail->used;
 }
 
@@ -166,18 +149,18 @@ static bool read_all(struct unfinished *stream)
 
 /* ---- writing ---- */
 
+/* Ends the frame that is there, and adds another one. */
 static bool write_tail(const struct unfinished *stream)
 {
     static const uint8_t frame_end[BLOCK_LENGTH_BYTES];
-    size_t room = LZ4F_compressFrameBound(stream->tail.used, NULL);
-    uint8_t *frame = malloc(room);
-    if (frame == NULL) return false;
-    size_t bytes = LZ4F_compressFrame(frame, room, stream->tail.bytes, stream->tail.used, NULL);
-    bool done =
-        !LZ4F_isError(bytes) && lseek(stream->file, (off_t)stream->whole_blocks, SEEK_SET) >= 0 &&
-        append(stream->file, frame_end, sizeof frame_end) && append(stream->file, frame, bytes);
-    free(frame);
-    return done;
+    struct output output;
+    if (pwrite(stream->file, frame_end, sizeof frame_end, (off_t)stream->whole_blocks) !=
+            (ssize_t)sizeof frame_end ||
+        lseek(stream->file, 0, SEEK_END) < 0 || !output_open_fd(&output, stream->file))
+        return false;
+    output_compress(&output);
+    output_write(&output, stream->tail.bytes, stream->tail.used);
+    return output_close(&output);
 }
 
 static bool finish_file(struct unfinished *stream, struct finished *finished)

@@ -164,8 +164,7 @@ static bool destination_set(struct record *record)
     }
     if (name == NULL && record->follow) name = "%e.%p.raw.lz4";
     if (name != NULL) return destination_add(record, name, false);
-    const char *slash = strrchr(record->program[0], '/');
-    return destination_add(record, slash != NULL ? slash + 1 : record->program[0], true) &&
+    return destination_add(record, basename(record->program[0]), true) &&
            destination_add(record, ".raw.lz4", true);
 }
 

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/array.h"
+
 bool recordings_begin(struct recordings *recordings)
 {
     const char *directory = getenv("TMPDIR");
@@ -31,12 +33,12 @@ static struct recording *recording_find(struct recordings *recordings, pid_t pro
 
 static void take_begin(struct recordings *recordings, pid_t process, const char *output)
 {
-    struct recording *grown =
-        realloc(recordings->list, (recordings->count + 1) * sizeof *recordings->list);
-    if (grown == NULL) return;
-    recordings->list = grown;
-    grown[recordings->count] = (struct recording){.process = process, .output = strdup(output)};
-    if (grown[recordings->count].output != NULL) recordings->count++;
+    if (!array_reserve(&recordings->list, &recordings->room, recordings->count + 1,
+                       sizeof *recordings->list))
+        return;
+    struct recording *recording = &recordings->list[recordings->count];
+    *recording = (struct recording){.process = process, .output = strdup(output)};
+    if (recording->output != NULL) recordings->count++;
 }
 
 /* "EVENTS FOREIGN SUMMARY" */
@@ -60,28 +62,28 @@ static void take_unfollowed(struct unfollowed *unfollowed, const char *name)
     if (unfollowed->programs++ == 0) unfollowed->program = strdup(name);
 }
 
+static void take_forget(struct recordings *recordings, pid_t process)
+{
+    struct recording *recording = recording_find(recordings, process);
+    if (recording == NULL) return;
+    recording->is_forgotten = true;
+    recording->summary = strdup("");
+}
+
+/* tracing/report.h has the lines. */
 static void take_line(struct recordings *recordings, const char *line)
 {
-    static const char begin[] = "begin ", end[] = "end ", forget[] = "forget ";
-    static const char unfollowed[] = "unfollowed ";
-    char *rest;
-    if (strncmp(line, begin, sizeof begin - 1) == 0) {
-        pid_t process = (pid_t)strtol(line + sizeof begin - 1, &rest, 10);
-        if (*rest == ' ') take_begin(recordings, process, rest + 1);
-    } else if (strncmp(line, end, sizeof end - 1) == 0) {
-        pid_t process = (pid_t)strtol(line + sizeof end - 1, &rest, 10);
-        take_end(recordings, process, rest);
-    } else if (strncmp(line, forget, sizeof forget - 1) == 0) {
-        struct recording *recording =
-            recording_find(recordings, (pid_t)strtol(line + sizeof forget - 1, NULL, 10));
-        if (recording != NULL) recording->is_forgotten = true;
-        if (recording != NULL) recording->summary = strdup("");
-    } else if (strncmp(line, unfollowed, sizeof unfollowed - 1) == 0) {
-        const char *name = strchr(line + sizeof unfollowed - 1, ' ');
-        if (name != NULL) take_unfollowed(&recordings->unfollowed, name + 1);
-    } else {
+    int process, used = 0;
+    if (sscanf(line, "begin %d%n", &process, &used) == 1 && line[used] == ' ')
+        take_begin(recordings, process, line + used + 1);
+    else if (sscanf(line, "end %d%n", &process, &used) == 1)
+        take_end(recordings, process, line + used);
+    else if (sscanf(line, "forget %d", &process) == 1)
+        take_forget(recordings, process);
+    else if (sscanf(line, "unfollowed %d%n", &process, &used) == 1 && line[used] == ' ')
+        take_unfollowed(&recordings->unfollowed, line + used + 1);
+    else
         fprintf(stderr, "%s\n", line);
-    }
 }
 
 void recordings_look(struct recordings *recordings)

@@ -31,7 +31,7 @@ struct recordings {
     char path[PATH_MAX]; /* of the file; empty: there is none */
     FILE *file;
     struct recording *list;
-    size_t count;
+    size_t count, room;
     struct unfollowed unfollowed;
     char *line; /* recordings.c only */
     size_t line_room;

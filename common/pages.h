@@ -16,10 +16,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define PAGES_RANGES 256u
 
 void *pages_map(size_t bytes);
@@ -40,7 +36,4 @@ bool pages_have(const void *address);
 /* Resident bytes of the private mappings that are remembered. */
 size_t pages_resident_bytes(void);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

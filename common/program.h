@@ -3,10 +3,6 @@
 #ifndef MALLOCTAPE_PROGRAM_H
 #define MALLOCTAPE_PROGRAM_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum program_status {
     PROGRAM_OK = 0,     /* all of it */
     PROGRAM_FAILED = 1, /* damage in the input, or something could not be carried out */
@@ -36,7 +32,4 @@ int program_help(const char *text);
 int program_usage_error(const char *name, const char *message, ...)
     __attribute__((format(printf, 2, 3)));
 
-#ifdef __cplusplus
-}
-#endif
 #endif

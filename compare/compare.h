@@ -76,7 +76,7 @@ struct compare {
     bool few_calls; /* too few for a ranking */
     struct compare_verdict verdicts[COMPARE_MEASURES];
     struct compare_warning *warnings;
-    size_t warnings_count;
+    size_t warnings_count, warnings_room;
     unsigned runs_done; /* of all rows; for the progress line */
     double started;     /* s, monotonic */
 };

@@ -8,10 +8,6 @@
 
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct compare;
 
 /* Sets compare->recorded; it stays NULL if compare does not know the allocator. Once the facts are
@@ -19,7 +15,4 @@ struct compare;
 bool compare_recorded_find(struct compare *compare);
 void compare_recorded_close(struct compare *compare);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -62,9 +62,8 @@ static void print_facts(const struct compare *compare, FILE *to)
 {
     const json_t *facts = compare->facts;
     const char *program = json_string_value(json_object_get(facts, "program"));
-    if (program != NULL && strrchr(program, '/') != NULL) program = strrchr(program, '/') + 1;
     fprintf(to, "%s%s%s: ", compare->options.trace, program != NULL ? ", " : "",
-            program != NULL ? program : "");
+            program != NULL ? basename(program) : "");
     print_count(facts, "events", "event", to);
     fputs(", ", to);
     print_count(facts, "threads", "thread", to);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "compare/compare.h"
 
 /* A launcher with more calls than that has work of its own. */
@@ -23,11 +24,10 @@ static bool add(struct compare *compare, const struct compare_row *row, const ch
 static bool add(struct compare *compare, const struct compare_row *row, const char *number,
                 const char *format, ...)
 {
-    struct compare_warning *grown =
-        realloc(compare->warnings, (compare->warnings_count + 1) * sizeof *grown);
-    if (grown == NULL) return false;
-    compare->warnings = grown;
-    struct compare_warning *warning = &grown[compare->warnings_count++];
+    if (!array_reserve(&compare->warnings, &compare->warnings_room, compare->warnings_count + 1,
+                       sizeof *compare->warnings))
+        return false;
+    struct compare_warning *warning = &compare->warnings[compare->warnings_count++];
     *warning = (struct compare_warning){.row = row, .number = number};
     va_list arguments;
     va_start(arguments, format);
@@ -45,9 +45,8 @@ static bool is_launcher(const char *program)
         "sh",      "bash",  "dash",    "zsh",     "env",    "nice", "nohup", "sudo",   "time",
         "timeout", "xargs", "taskset", "numactl", "make",   "gcc*", "g++*",  "*-gcc*", "*-g++*",
         "clang*",  "cc",    "c++",     "ninja",   "setsid", "npm",  "mvn",   "ccache"};
-    const char *slash = strrchr(program, '/'), *name = slash != NULL ? slash + 1 : program;
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
-        if (fnmatch(patterns[i], name, 0) == 0) return true;
+        if (fnmatch(patterns[i], basename(program), 0) == 0) return true;
     return false;
 }
 
@@ -57,11 +56,10 @@ static bool collect_launcher(struct compare *compare)
     const char *program = json_string_value(json_object_get(facts, "program"));
     long long calls = json_integer_value(json_object_get(facts, "events"));
     if (program == NULL || calls > LAUNCHER_CALLS_MAX || !is_launcher(program)) return true;
-    const char *slash = strrchr(program, '/');
     return add(compare, NULL, NULL,
                "%s mostly starts other programs, which are not in this trace: record --follow "
                "records them, too",
-               slash != NULL ? slash + 1 : program);
+               basename(program));
 }
 
 /* Whether the file of the program, if it is here, names what asks an allocator for the size of an
@@ -91,7 +89,7 @@ static bool collect_questions(struct compare *compare)
     return add(compare, NULL, NULL,
                "%s can ask how large its objects are (malloc_usable_size, mallctl): then it does "
                "otherwise under each allocator, and replays do as under the recorded one",
-               strrchr(program, '/') + 1);
+               basename(program));
 }
 
 static bool collect_of_trace(struct compare *compare)

@@ -1,7 +1,7 @@
 /* fields - the words and numbers of a line, from left to right.
  *
  *     while (source_line(&source, &fields))
- *         if (fields_word(&fields, "a") && fields_decimal(&fields, &id) && ... && fields_end(&fields))
+ *         if (fields_word(&fields, "a") && fields_decimal(&fields, &id) && fields_end(&fields)) ...
  *
  * What does not fit is left where it is. Numbers of more than 64 bits do not fit. */
 #ifndef MALLOCTAPE_FIELDS_H

@@ -2,7 +2,6 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -13,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/output.h"
 #include "convert/files.h"
 
 const struct error_kind source_errors[] = {SOURCE_ERROR_LIST(ERROR_LIST_KIND)};
@@ -150,28 +150,18 @@ static bool is_plain_file(const struct source *source, size_t *bytes)
     return true;
 }
 
-static bool write_all(int fd, const uint8_t *data, size_t bytes)
-{
-    while (bytes > 0) {
-        ssize_t written = write(fd, data, bytes);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return false;
-        data += written;
-        bytes -= (size_t)written;
-    }
-    return true;
-}
-
 /* Puts what is left into a file without a name. */
 static bool unpack(struct source *source, int fd, size_t *bytes)
 {
-    while (source_peek(source, 1) > 0) {
-        size_t there = (size_t)(source->end - source->next);
-        if (!write_all(fd, source->next, there))
-            return error_set_system(&source->error, "cannot write a temporary file");
+    struct output output;
+    size_t there;
+    bool good = output_open_fd(&output, fd);
+    while (good && (there = source_peek(source, 1)) > 0) {
+        good = output_write(&output, source->next, there);
         source_skip(source, there);
-        *bytes += there;
     }
+    *bytes = (size_t)output.offset;
+    if (!output_close(&output)) error_set_system(&source->error, "cannot write a temporary file");
     return !error_is_set(&source->error);
 }
 

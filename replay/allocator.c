@@ -216,8 +216,7 @@ static void allocator_find_name(struct allocator *allocator)
 
     library_of(dlsym(RTLD_DEFAULT, "malloc"), &path);
     snprintf(allocator->path, sizeof allocator->path, "%s", path);
-    const char *slash = strrchr(path, '/');
-    allocator_set_name(allocator, slash != NULL ? slash + 1 : path, "");
+    allocator_set_name(allocator, basename(path), "");
 
     ASSIGN_FUNCTION(version, find_own("tc_version"));
     ASSIGN_FUNCTION(number, find_own("mi_version"));

@@ -36,13 +36,10 @@ struct loaded {
 static int add_library(struct dl_phdr_info *info, size_t bytes, void *to)
 {
     struct loaded *loaded = to;
-    const char *slash = strrchr(info->dlpi_name, '/');
     (void)bytes;
     if (loaded->count == LIBRARIES_MAX) return 1;
-    loaded->libraries[loaded->count++] = (struct library){
-        .name = slash != NULL ? slash + 1 : info->dlpi_name,
-        .info = *info,
-    };
+    loaded->libraries[loaded->count++] =
+        (struct library){.name = basename(info->dlpi_name), .info = *info};
     return 0;
 }
 

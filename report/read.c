@@ -117,9 +117,7 @@ void report_close(struct report_trace *trace)
 
 const char *report_name(const struct report_trace *trace)
 {
-    const char *name = *trace->program != '\0' ? trace->program : trace->path;
-    const char *slash = strrchr(name, '/');
-    return slash != NULL ? slash + 1 : name;
+    return basename(*trace->program != '\0' ? trace->program : trace->path);
 }
 
 /* The index behind the `calls`th call of a batch, counted from 1. */

@@ -15,10 +15,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Private zeroed memory, taken from the system when first touched. NULL if there is none. */
 void *os_memory_reserve(size_t bytes);
 
@@ -269,7 +265,4 @@ void os_thread_release(struct os_thread *thread);
 /* Ends the process at once. */
 void os_process_exit(int status) __attribute__((noreturn));
 
-#ifdef __cplusplus
-}
-#endif
 #endif

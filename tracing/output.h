@@ -24,10 +24,6 @@
 #include "os.h"
 #include "output_name.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum output_kind {
     OUTPUT_NEW_FILE = 0,
     OUTPUT_AS_IS, /* what was there */
@@ -92,7 +88,4 @@ void output_forget(struct output_files *files);
  * errno (os_command_wait). */
 int output_end(struct output_files *files, bool complete, uint64_t timeout_ns);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/bytes.h"
 #include "common/checksum.h"
 #include "common/magic.h"
@@ -195,16 +196,9 @@ uint64_t raw_reader_bytes(const struct raw_reader *reader)
 bool raw_reader_know_lane(struct raw_reader *reader, uint32_t lane)
 {
     if (lane < reader->lanes_count) return true;
-    if (lane >= reader->lanes_room) {
-        uint32_t room = reader->lanes_room == 0 ? 64 : reader->lanes_room;
-        while (room <= lane)
-            room *= 2;
-        struct raw_lane_position *lanes = realloc(reader->lanes, room * sizeof *lanes);
-        if (lanes == NULL) return raw_reader_no_memory(reader);
-        memset(lanes + reader->lanes_room, 0, (room - reader->lanes_room) * sizeof *lanes);
-        reader->lanes = lanes;
-        reader->lanes_room = room;
-    }
+    if (!array_reserve(&reader->lanes, &reader->lanes_room, (size_t)lane + 1,
+                       sizeof *reader->lanes))
+        return raw_reader_no_memory(reader);
     reader->lanes_count = lane + 1;
     return true;
 }

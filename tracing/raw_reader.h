@@ -126,7 +126,7 @@ struct raw_reader {
     struct input input;
     int fd;
     bool owned;
-    uint32_t lanes_room;
+    size_t lanes_room;
     uint32_t packed_entries[RAW_PACKED_ENTRIES];
 };
 
