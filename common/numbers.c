@@ -1,6 +1,9 @@
 #include "common/numbers.h"
 
+#include <inttypes.h>
 #include <jansson.h>
+
+#include "common/call_table.h"
 
 static const struct {
     double part; /* what is 1 in the text */
@@ -38,6 +41,14 @@ void numbers_print(void *of, const struct number *numbers, size_t count)
         end = "\n";
     }
     fputs(end, text->to);
+}
+
+void numbers_print_kinds(const struct numbers_text *text, const uint64_t *by_kind)
+{
+    for (unsigned kind = 0; kind < CALL_KINDS; kind++)
+        if (by_kind[kind] > 0)
+            fprintf(text->to, "  %-*s %" PRIu64 "\n", text->width - 2, call_names[kind],
+                    by_kind[kind]);
 }
 
 void numbers_put(void *of, const struct number *numbers, size_t count)

@@ -11,6 +11,7 @@
 #define MALLOCTAPE_NUMBERS_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 enum number_unit {
@@ -38,6 +39,16 @@ struct number {
 
 typedef void numbers_use(void *of, const struct number *numbers, size_t count);
 
+/* A count; and one that is not in the text if it is 0. */
+#define NUMBER_COUNT(key, words, count)             \
+    {                                               \
+        key, words, UNIT_COUNT, (double)(count), "" \
+    }
+#define NUMBER_COUNT_IF_ANY(key, words, count)                             \
+    {                                                                      \
+        key, (count) > 0 ? (words) : NULL, UNIT_COUNT, (double)(count), "" \
+    }
+
 /* Of bytes or the like, of which 0 means that nobody knows. */
 static inline double number_known(double value)
 {
@@ -52,6 +63,9 @@ struct numbers_text {
 
 /* `of`: a struct numbers_text. The first number that is known begins a line. */
 void numbers_print(void *of, const struct number *numbers, size_t count);
+
+/* How often each kind of call occurs; those that do not are left out. */
+void numbers_print_kinds(const struct numbers_text *text, const uint64_t *by_kind);
 
 /* `of`: a JSON object (json_t). */
 void numbers_put(void *of, const struct number *numbers, size_t count);

@@ -90,6 +90,12 @@ static bool frame_send(struct output *output, size_t made)
     return output_send(output, output->packed, made);
 }
 
+bool output_is_lz4(const char *path)
+{
+    const size_t bytes = strlen(path);
+    return bytes > 4 && strcmp(path + bytes - 4, ".lz4") == 0;
+}
+
 bool output_compress(struct output *output)
 {
     LZ4F_cctx *frame = NULL;

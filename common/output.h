@@ -50,6 +50,9 @@ bool output_can_open(const char *path, struct error *error);
 /* Takes a descriptor that stays the caller's. */
 bool output_open_fd(struct output *output, int fd);
 
+/* Whether what is written there is to be compressed: the name ends in ".lz4". */
+bool output_is_lz4(const char *path);
+
 /* Right after the opening: compress what is written. False: see output->error. */
 bool output_compress(struct output *output);
 

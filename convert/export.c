@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "common/call_table.h"
 #include "common/json_file.h"
+#include "common/numbers.h"
 #include "convert/files.h"
 #include "inspect/ordered.h"
 
@@ -35,6 +36,8 @@ static const char help_text[] =
 static const struct export_writer *const writers[] = {
     &export_avro, &export_memory_replay, &export_mtrace, &export_ops, &export_rep, &export_wl};
 enum { WRITERS = sizeof writers / sizeof *writers };
+
+enum { WIDTH = 36 }; /* of the words in the summary */
 
 struct options {
     const struct export_writer *writer;
@@ -79,7 +82,7 @@ static int options_parse(struct options *options, int count, char **words)
     options->trace = words[optind];
     if (files_are_same(options->trace, options->output))
         return cli_usage_error(&cli_export, "%s would be read and written", options->output) + 1;
-    if (options->writer->packed && file_is_lz4(options->output))
+    if (options->writer->packed && output_is_lz4(options->output))
         return cli_usage_error(&cli_export, "%s: %s is compressed already, without .lz4",
                                options->output, options->writer->name) +
                1;
@@ -196,31 +199,43 @@ static bool export_all(struct exporting *state, struct instruction_reader *reade
 
 /* ---- the summary ---- */
 
-static void print_summary(const struct exporting *state)
+static void figures(const struct exporting *state, numbers_use *use, void *of)
 {
     const struct export_losses *losses = &state->export.losses;
-    fprintf(stderr, "%-36s %s\n", "format", state->writer->title);
-    fprintf(stderr, "%-36s %" PRIu64 "\n", state->writer->object != NULL ? "objects" : "calls",
-            state->export.calls);
+    const struct number numbers[] = {
+        NUMBER_COUNT_IF_ANY("failed", "failed calls left out", losses->failed),
+        NUMBER_COUNT_IF_ANY("unknown", "of unknown objects: frees left out", losses->unknown),
+        NUMBER_COUNT_IF_ANY("unknown_reallocs", "of unknown objects: reallocs changed",
+                            losses->unknown_reallocs),
+        NUMBER_COUNT_IF_ANY("heap_calls", "calls about the heap left out", losses->heap),
+        NUMBER_COUNT_IF_ANY("kinds_changed", "calls of other kinds", losses->kinds),
+        NUMBER_COUNT_IF_ANY("alignments", "alignments left out", losses->alignments),
+        NUMBER_COUNT_IF_ANY("threads_joined", "threads that go on as one that ended",
+                            losses->threads),
+        NUMBER_COUNT_IF_ANY("thread_switches", "thread switches left out", losses->switches),
+    };
+    use(of, numbers, sizeof numbers / sizeof *numbers);
+}
+
+static void print_summary(const struct exporting *state)
+{
+    struct numbers_text text = {.to = stderr, .width = WIDTH};
+    fprintf(stderr, "%-*s %s\n", WIDTH, "format", state->writer->title);
+    fprintf(stderr, "%-*s %" PRIu64 "\n", WIDTH,
+            state->writer->object != NULL ? "objects" : "calls", state->export.calls);
     if (*state->writer->loses != '\0')
-        fprintf(stderr, "%-36s %s\n", "it cannot hold", state->writer->loses);
-#define PRINT_LOSS(counter, key, name) \
-    if (losses->counter > 0) fprintf(stderr, "%-36s %" PRIu64 "\n", name, losses->counter);
-    EXPORT_LOSSES(PRINT_LOSS)
-#undef PRINT_LOSS
+        fprintf(stderr, "%-*s %s\n", WIDTH, "it cannot hold", state->writer->loses);
+    figures(state, numbers_print, &text);
 }
 
 static bool write_json(const struct exporting *state, const char *path)
 {
-    const struct export_losses *losses = &state->export.losses;
     struct error error = {0};
     json_t *object = json_object();
     json_put_text(object, "format", state->writer->name);
     json_put_text(object, "cannot_hold", state->writer->loses);
     json_put_number(object, "calls", state->export.calls);
-#define PUT_LOSS(counter, key, name) json_put_number(object, key, losses->counter);
-    EXPORT_LOSSES(PUT_LOSS)
-#undef PUT_LOSS
+    figures(state, numbers_put, object);
     bool written = json_file_write(object, path, &error);
     if (!written) cli_data_error(&cli_export, path, &error);
     json_decref(object);
@@ -235,7 +250,7 @@ static bool open_output(struct exporting *state, const char *path)
         cli_data_error(&cli_export, path, &state->export.output.error);
         return false;
     }
-    if (file_is_lz4(path)) output_compress(&state->export.output);
+    if (output_is_lz4(path)) output_compress(&state->export.output);
     return true;
 }
 

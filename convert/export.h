@@ -25,21 +25,9 @@ struct export_call {
     uint64_t ns; /* since recording began, to within a tick; ascending */
 };
 
-/* X(counter, "name of the JSON key", "line of the summary") */
-#define EXPORT_LOSSES(X)                                                            \
-    X(failed, "failed", "failed calls left out")                                    \
-    X(unknown, "unknown", "of unknown objects: frees left out")                     \
-    X(unknown_reallocs, "unknown_reallocs", "of unknown objects: reallocs changed") \
-    X(heap, "heap_calls", "calls about the heap left out")                          \
-    X(kinds, "kinds_changed", "calls of other kinds")                               \
-    X(alignments, "alignments", "alignments left out")                              \
-    X(threads, "threads_joined", "threads that go on as one that ended")            \
-    X(switches, "thread_switches", "thread switches left out")
-
+/* Calls, but for `threads`: those that go on as one that ended. */
 struct export_losses {
-#define EXPORT_LOSS_COUNTER(counter, key, name) uint64_t counter;
-    EXPORT_LOSSES(EXPORT_LOSS_COUNTER)
-#undef EXPORT_LOSS_COUNTER
+    uint64_t failed, unknown, unknown_reallocs, heap, kinds, alignments, threads, switches;
 };
 
 struct export

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,10 +25,4 @@ bool files_are_same(const char *one, const char *other)
     struct stat first, second;
     return stat(one, &first) == 0 && stat(other, &second) == 0 && S_ISREG(first.st_mode) &&
            first.st_dev == second.st_dev && first.st_ino == second.st_ino;
-}
-
-bool file_is_lz4(const char *path)
-{
-    const size_t bytes = strlen(path);
-    return bytes >= 4 && strcmp(path + bytes - 4, ".lz4") == 0;
 }

@@ -12,7 +12,4 @@ int file_temporary(struct error *error);
 /* Whether both are names of one regular file: to write one would destroy the other. */
 bool files_are_same(const char *one, const char *other);
 
-/* Whether what is written there is to be compressed: the name ends in .lz4. */
-bool file_is_lz4(const char *path);
-
 #endif

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "common/call_table.h"
 #include "common/json_file.h"
+#include "common/numbers.h"
 #include "convert/files.h"
 #include "convert/formats.h"
 
@@ -38,6 +38,8 @@ static const char help_text[] =
         "docs/formats.md says what of each is kept. The exit status is 0, or 1 when a file is not\n"
         "as its format wants it; what came before the mistake has been written, as a stream that\n"
         "was cut short.\n";
+
+enum { WIDTH = 22 }; /* of the words in the summary */
 
 struct options {
     const char *output, *from, *json;
@@ -104,7 +106,7 @@ static bool stream_open_for(struct import *import)
         output_close(&import->output);
         return false;
     }
-    if (file_is_lz4(path)) output_compress(&import->output);
+    if (output_is_lz4(path)) output_compress(&import->output);
     int bytes = snprintf(metadata, sizeof metadata, "source=%s\n", format->title);
     if (*format->format->lacks != '\0')
         snprintf(metadata + bytes, sizeof metadata - (size_t)bytes, "lacks=%s\n",
@@ -185,58 +187,49 @@ static bool import_file(struct import *import, const char *path)
 
 /* ---- the summary ---- */
 
-/* What the file made necessary: X(counter, "name of the JSON key", "line of the summary"). */
-#define COUNTS(X)                                               \
-    X(failed, "failed", "failed")                               \
-    X(unknown, "unknown_objects", "unknown objects")            \
-    X(held, "held_back", "held back")                           \
-    X(never_freed, "never_freed", "never freed")                \
-    X(frees_of_null, "frees_of_null", "frees of NULL left out") \
-    X(others, "of_other_processes", "of other processes")       \
-    X(beyond, "beyond_count", "beyond its own count")
-
-static void print_number(const char *name, uint64_t number)
-{
-    fprintf(stderr, "%-22s %14" PRIu64 "\n", name, number);
-}
-
-static void print_summary(const struct import *import, const struct instruction_totals *totals)
+/* Behind the kinds of calls. The counts are what the file made necessary. */
+static void figures(const struct import *import, numbers_use *use, void *of)
 {
     const struct call_writer_counts *counts = &import->writer.counts;
-    fprintf(stderr, "%-22s %s\n", "format", import->format->title);
+    const struct instruction_totals *totals = &import->writer.instructions.totals;
+    const struct number numbers[] = {
+        NUMBER_COUNT_IF_ANY("failed", "failed", counts->failed),
+        NUMBER_COUNT_IF_ANY("unknown_objects", "unknown objects", counts->unknown),
+        NUMBER_COUNT_IF_ANY("held_back", "held back", counts->held),
+        NUMBER_COUNT_IF_ANY("never_freed", "never freed", counts->never_freed),
+        NUMBER_COUNT_IF_ANY("frees_of_null", "frees of NULL left out", counts->frees_of_null),
+        NUMBER_COUNT_IF_ANY("of_other_processes", "of other processes", counts->others),
+        NUMBER_COUNT_IF_ANY("beyond_count", "beyond its own count", counts->beyond),
+        NUMBER_COUNT("live_at_end", "live at end", totals->live),
+        NUMBER_COUNT("peak_live_bytes", "peak live bytes", import->writer.peak_live_bytes),
+        NUMBER_COUNT("threads", "threads", totals->threads),
+        NUMBER_COUNT("ticks", NULL, totals->ticks),
+    };
+    use(of, numbers, sizeof numbers / sizeof *numbers);
+}
+
+static void print_summary(const struct import *import)
+{
+    const struct instruction_totals *totals = &import->writer.instructions.totals;
+    struct numbers_text text = {.to = stderr, .width = WIDTH};
+    fprintf(stderr, "%-*s %s\n", WIDTH, "format", import->format->title);
     if (*import->format->format->lacks != '\0')
-        fprintf(stderr, "%-22s %s\n", "it lacks", import->format->format->lacks);
-    print_number("events", totals->calls);
-    for (unsigned kind = 0; kind < CALL_KINDS; kind++) {
-        char name[64];
-        snprintf(name, sizeof name, "  %s", call_names[kind] != NULL ? call_names[kind] : "");
-        if (totals->by_kind[kind] > 0) print_number(name, totals->by_kind[kind]);
-    }
-#define PRINT_COUNT(counter, key, name) \
-    if (counts->counter > 0) print_number(name, counts->counter);
-    COUNTS(PRINT_COUNT)
-#undef PRINT_COUNT
-    print_number("live at end", totals->live);
-    print_number("peak live bytes", import->writer.peak_live_bytes);
-    print_number("threads", totals->threads);
+        fprintf(stderr, "%-*s %s\n", WIDTH, "it lacks", import->format->format->lacks);
+    fprintf(stderr, "%-*s %" PRIu64 "\n", WIDTH, "events", totals->calls);
+    numbers_print_kinds(&text, totals->by_kind);
+    figures(import, numbers_print, &text);
 }
 
-static bool write_json(const struct import *import, const struct instruction_totals *totals)
+static bool write_json(const struct import *import)
 {
-    const struct call_writer_counts *counts = &import->writer.counts;
+    const struct instruction_totals *totals = &import->writer.instructions.totals;
     struct error error = {0};
     json_t *object = json_object();
     json_put_text(object, "format", import->format->name);
     json_put_text(object, "lacks", import->format->format->lacks);
     json_put_number(object, "events", totals->calls);
     json_put_kinds(object, "by_kind", totals->by_kind);
-#define PUT_COUNT(counter, key, name) json_put_number(object, key, counts->counter);
-    COUNTS(PUT_COUNT)
-#undef PUT_COUNT
-    json_put_number(object, "live_at_end", totals->live);
-    json_put_number(object, "peak_live_bytes", import->writer.peak_live_bytes);
-    json_put_number(object, "threads", totals->threads);
-    json_put_number(object, "ticks", totals->ticks);
+    figures(import, numbers_put, object);
     bool written = json_file_write(object, import->options.json, &error);
     if (!written) cli_data_error(&cli_import, import->options.json, &error);
     json_decref(object);
@@ -256,9 +249,8 @@ static int run(int count, char **words)
         good = import_file(&import, import.options.files[i]);
     if (!import.opened) return PROGRAM_FAILED;
     good = stream_close_after(&import, good) && good;
-    const struct instruction_totals *totals = &import.writer.instructions.totals;
-    if (good && !import.options.quiet) print_summary(&import, totals);
-    if (good && import.options.json != NULL) good = write_json(&import, totals);
+    if (good && !import.options.quiet) print_summary(&import);
+    if (good && import.options.json != NULL) good = write_json(&import);
     call_writer_close(&import.writer);
     return good ? PROGRAM_OK : PROGRAM_FAILED;
 }

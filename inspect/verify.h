@@ -143,7 +143,7 @@ const char *verify_structure_text(uint32_t structure, char *to, size_t bytes);
 bool verify_numbers_read(struct verify *verify);
 
 /* The record at the head of the lane has been taken. Takes the numbers that follow it, as far as
- * they are due. */
+ * they are due, and those of other lanes that this makes due. `lane` NULL: only the latter. */
 bool verify_numbers_follow(struct verify *verify, struct verify_lane *lane);
 
 /* With the whole recording read, or events lost: passes over numbers that lanes wait for and nobody

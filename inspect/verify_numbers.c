@@ -78,8 +78,7 @@ static bool lane_advance(struct verify *verify, struct verify_lane *lane)
     return true;
 }
 
-/* The same for the lane, if it does not wait already, and for all that this makes ready. */
-static bool advance(struct verify *verify, struct verify_lane *lane)
+bool verify_numbers_follow(struct verify *verify, struct verify_lane *lane)
 {
     bool good =
         lane == NULL || lane->blocked_on != VERIFY_NOT_BLOCKED || lane_advance(verify, lane);
@@ -100,12 +99,7 @@ bool verify_numbers_read(struct verify *verify)
         verify->error = verify->raw.error;
         return false;
     }
-    return advance(verify, lane);
-}
-
-bool verify_numbers_follow(struct verify *verify, struct verify_lane *lane)
-{
-    return advance(verify, lane);
+    return verify_numbers_follow(verify, lane);
 }
 
 /* If lanes wait for a number of the structure that nobody has: on to the next one that somebody
@@ -127,5 +121,5 @@ bool verify_numbers_pass_over(struct verify *verify)
     bool passed = false;
     for (uint32_t i = 0; i < RAW_STRUCTURES; i++)
         passed |= pass_over(verify, i);
-    return passed && advance(verify, NULL);
+    return passed && verify_numbers_follow(verify, NULL);
 }

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/json_file.h"
 #include "common/output.h"
 #include "common/program.h"
 #include "common/progress.h"
@@ -161,40 +162,36 @@ static int run_input(const struct options *options, const char *input, json_t *r
 
 /* ---- all of them ---- */
 
-/* NULL: none is wanted, or it cannot be had, which *status says. */
-static FILE *open_json(const struct options *options, int *status)
+/* Before anything is ordered: whether the file for JSON can be had. */
+static int check_json(const struct options *options)
 {
-    const char *path = options->json;
-    if (path == NULL) return NULL;
-    bool standard = strcmp(path, "-") == 0;
-    if (standard && !options->many && strcmp(options->output, "-") == 0) {
-        *status = program_usage_error(PROGRAM, "OUT and --json cannot both be the standard output");
-        return NULL;
-    }
-    FILE *json = standard ? stdout : fopen(path, "we");
-    if (json != NULL) return json;
-    fprintf(stderr, "%s: %s: cannot open for writing: %s\n", PROGRAM, path, strerror(errno));
-    *status = PROGRAM_USAGE;
-    return NULL;
+    struct error error = {0};
+    if (options->json == NULL) return PROGRAM_OK;
+    if (strcmp(options->json, "-") == 0 && !options->many && strcmp(options->output, "-") == 0)
+        return program_usage_error(PROGRAM, "OUT and --json cannot both be the standard output");
+    if (output_can_open(options->json, &error)) return PROGRAM_OK;
+    error_print(stderr, PROGRAM, options->json, &error);
+    return PROGRAM_USAGE;
 }
 
-static int close_json(const struct options *options, FILE *json, const json_t *results)
+/* Of one recording the object, of several an array. */
+static int write_json(const struct options *options, const json_t *results)
 {
-    bool written = summary_write_json(results, json);
-    if ((json == stdout ? fflush(json) : fclose(json)) == 0 && written) return PROGRAM_OK;
-    fprintf(stderr, "%s: %s: cannot write: %s\n", PROGRAM, options->json, strerror(errno));
+    struct error error = {0};
+    const json_t *one = json_array_size(results) == 1 ? json_array_get(results, 0) : results;
+    if (json_file_write(one, options->json, &error)) return PROGRAM_OK;
+    error_print(stderr, PROGRAM, options->json, &error);
     return STATUS_OUTPUT_FAILED;
 }
 
 static int run_all(const struct options *options)
 {
-    int status = PROGRAM_OK;
-    FILE *json = open_json(options, &status);
+    int status = check_json(options);
     if (status != PROGRAM_OK) return status;
     json_t *results = json_array();
     for (int i = 0; i < options->inputs_count; i++)
         status = worse(status, run_input(options, options->inputs[i], results));
-    if (json != NULL) status = worse(status, close_json(options, json, results));
+    if (options->json != NULL) status = worse(status, write_json(options, results));
     json_decref(results);
     return status;
 }

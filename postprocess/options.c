@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/output.h"
 #include "common/program.h"
 
 /* What the code itself, its thread and its buffers need. */
@@ -137,9 +138,8 @@ int options_parse(struct options *options, int count, char **words)
 
 bool is_compressed(const struct options *options, const char *output)
 {
-    size_t length = strlen(output);
     if (options->compress != COMPRESS_BY_NAME) return options->compress == COMPRESS_ALWAYS;
-    return length > 4 && strcmp(output + length - 4, ".lz4") == 0;
+    return output_is_lz4(output);
 }
 
 bool make_output_directory(const struct options *options)
@@ -157,8 +157,7 @@ const char *plain_name(const char *path)
 static char *short_name(const char *path)
 {
     static const char *const endings[] = {".lz4", ".raw"};
-    const char *slash = strrchr(path, '/');
-    char *name = strdup(strcmp(path, "-") == 0 ? "stdin" : slash != NULL ? slash + 1 : path);
+    char *name = strdup(strcmp(path, "-") == 0 ? "stdin" : basename(path));
     for (unsigned i = 0; name != NULL && i < sizeof endings / sizeof *endings; i++) {
         size_t length = strlen(name), ending = strlen(endings[i]);
         if (length > ending && strcmp(name + length - ending, endings[i]) == 0)

@@ -5,18 +5,13 @@
 
 #include "common/call_table.h"
 #include "common/json_file.h"
+#include "common/numbers.h"
 
 static const char *const status_names[] = {
     [ORDER_TRACE_COMPLETE] = "complete", [ORDER_TRACE_CUT] = "cut",
     [ORDER_TRACE_SALVAGED] = "salvaged", [ORDER_TRACE_DAMAGED] = "damaged",
     [ORDER_TRACE_FAILED] = "failed",
 };
-
-static double summary_events_per_second(const struct summary *summary)
-{
-    if (summary->seconds <= 0) return 0;
-    return (double)summary->result.totals.calls / summary->seconds;
-}
 
 /* ---- problems ---- */
 
@@ -67,73 +62,54 @@ void summary_print_problems(const struct summary *summary, FILE *to)
         error_print(to, summary->program, summary->input, &result->error);
 }
 
-/* ---- the table ---- */
+/* ---- what text and JSON have in common ---- */
 
-static void print_number(FILE *to, const char *name, uint64_t number)
+/* Behind the kinds of calls. */
+static void figures(const struct summary *summary, numbers_use *use, void *of)
 {
-    fprintf(to, "%-18s %14" PRIu64 "\n", name, number);
+    const struct order_trace_result *result = &summary->result;
+    const struct instruction_totals *totals = &result->totals;
+    const struct order_totals *order = &result->order;
+    const double seconds = summary->seconds;
+    const struct number numbers[] = {
+        NUMBER_COUNT_IF_ANY("failed", "failed", order->failed),
+        NUMBER_COUNT_IF_ANY("unknown_objects", "unknown objects", order->unknown_objects),
+        NUMBER_COUNT_IF_ANY("freed_twice", "freed twice", totals->freed_twice),
+        NUMBER_COUNT_IF_ANY("displaced_objects", "displaced objects", order->displaced),
+        NUMBER_COUNT("live_at_end", "live at end", totals->live),
+        NUMBER_COUNT("threads", "threads", totals->threads),
+        NUMBER_COUNT("lanes", "lanes", order->lanes),
+        NUMBER_COUNT("lane_switches", "lane switches", totals->lane_changes),
+        NUMBER_COUNT("ticks", NULL, result->ticks),
+        NUMBER_COUNT("windows", "windows", order->windows),
+        NUMBER_COUNT("windows_overtaken", NULL, order->windows_overtaken),
+        NUMBER_COUNT("steps_split", NULL, order->steps_split),
+        NUMBER_COUNT("steps_relaxed", NULL, order->steps_relaxed),
+        NUMBER_COUNT("sequence_numbers", "sequence numbers", order->sequences),
+        NUMBER_COUNT_IF_ANY("sequence_numbers_missing", "numbers missing",
+                            order->sequences_missing),
+        NUMBER_COUNT_IF_ANY("lost_events", "lost events", order->lost_events),
+        NUMBER_COUNT_IF_ANY("damages", "damages left out", order->damages),
+        NUMBER_COUNT("registers", NULL, totals->registers),
+        NUMBER_COUNT("bytes_in", "bytes in", result->bytes_in),
+        NUMBER_COUNT("bytes_out", "bytes out", result->bytes_out),
+        {"seconds", "time", UNIT_CPU, seconds, ""},
+        {"events_per_second", "events per second", UNIT_RATE,
+         seconds > 0 ? (double)totals->calls / seconds : 0, ""},
+    };
+    use(of, numbers, sizeof numbers / sizeof *numbers);
 }
 
 void summary_print(const struct summary *summary, FILE *to)
 {
-    const struct order_trace_result *result = &summary->result;
-    print_number(to, "events", result->totals.calls);
-    for (unsigned kind = 0; kind < CALL_KINDS; kind++) {
-        if (result->totals.by_kind[kind] == 0) continue;
-        char name[64];
-        snprintf(name, sizeof name, "  %s", call_names[kind]);
-        print_number(to, name, result->totals.by_kind[kind]);
-    }
-    if (result->order.failed > 0) print_number(to, "failed", result->order.failed);
-    if (result->order.unknown_objects > 0)
-        print_number(to, "unknown objects", result->order.unknown_objects);
-    if (result->totals.freed_twice > 0) print_number(to, "freed twice", result->totals.freed_twice);
-    if (result->order.displaced > 0) print_number(to, "displaced objects", result->order.displaced);
-    print_number(to, "live at end", result->totals.live);
-    print_number(to, "threads", result->totals.threads);
-    print_number(to, "lanes", result->order.lanes);
-    print_number(to, "lane switches", result->totals.lane_changes);
-    print_number(to, "windows", result->order.windows);
-    print_number(to, "sequence numbers", result->order.sequences);
-    if (result->order.sequences_missing > 0)
-        print_number(to, "numbers missing", result->order.sequences_missing);
-    if (result->order.lost_events > 0) print_number(to, "lost events", result->order.lost_events);
-    if (result->order.damages > 0) print_number(to, "damages left out", result->order.damages);
-    print_number(to, "bytes in", result->bytes_in);
-    print_number(to, "bytes out", result->bytes_out);
-    fprintf(to, "%-18s %14.3f\n", "seconds", summary->seconds);
-    fprintf(to, "%-18s %14.0f\n", "events per second", summary_events_per_second(summary));
-    fprintf(to, "%-18s %14s\n", "status", status_names[result->status]);
+    struct numbers_text text = {.to = to, .width = 18};
+    fprintf(to, "%-18s %" PRIu64 "\n", "events", summary->result.totals.calls);
+    numbers_print_kinds(&text, summary->result.totals.by_kind);
+    figures(summary, numbers_print, &text);
+    fprintf(to, "%-18s %s\n", "status", status_names[summary->result.status]);
 }
 
 /* ---- JSON ---- */
-
-static void add_figures(json_t *root, const struct summary *summary)
-{
-    const struct order_trace_result *result = &summary->result;
-    json_put_number(root, "events", result->totals.calls);
-    json_put_kinds(root, "by_kind", result->totals.by_kind);
-    json_put_number(root, "failed", result->order.failed);
-    json_put_number(root, "unknown_objects", result->order.unknown_objects);
-    json_put_number(root, "freed_twice", result->totals.freed_twice);
-    json_put_number(root, "displaced_objects", result->order.displaced);
-    json_put_number(root, "live_at_end", result->totals.live);
-    json_put_number(root, "lost_events", result->order.lost_events);
-    json_put_number(root, "threads", result->totals.threads);
-    json_put_number(root, "lanes", result->order.lanes);
-    json_put_number(root, "lane_switches", result->totals.lane_changes);
-    json_put_number(root, "ticks", result->ticks);
-    json_put_number(root, "windows", result->order.windows);
-    json_put_number(root, "windows_overtaken", result->order.windows_overtaken);
-    json_put_number(root, "steps_split", result->order.steps_split);
-    json_put_number(root, "steps_relaxed", result->order.steps_relaxed);
-    json_put_number(root, "sequence_numbers", result->order.sequences);
-    json_put_number(root, "sequence_numbers_missing", result->order.sequences_missing);
-    json_put_number(root, "damages", result->order.damages);
-    json_put_number(root, "registers", result->totals.registers);
-    json_put_number(root, "bytes_in", result->bytes_in);
-    json_put_number(root, "bytes_out", result->bytes_out);
-}
 
 void summary_add_json(const struct summary *summary, json_t *results)
 {
@@ -151,14 +127,8 @@ void summary_add_json(const struct summary *summary, json_t *results)
         root, "spool_used",
         json_boolean(result->spool == ORDER_TRACE_SPOOL_USED || result->spool_records > 0));
     json_put_number(root, "spool_records", result->spool_records);
-    add_figures(root, summary);
-    json_object_set_new(root, "seconds", json_real(summary->seconds));
-    json_object_set_new(root, "events_per_second", json_real(summary_events_per_second(summary)));
+    json_put_number(root, "events", result->totals.calls);
+    json_put_kinds(root, "by_kind", result->totals.by_kind);
+    figures(summary, numbers_put, root);
     json_array_append_new(results, root);
-}
-
-bool summary_write_json(const json_t *results, FILE *to)
-{
-    const json_t *one = json_array_size(results) == 1 ? json_array_get(results, 0) : results;
-    return json_dumpf(one, to, JSON_INDENT(2)) == 0 && fputc('\n', to) != EOF;
 }

@@ -3,15 +3,10 @@
 #define MALLOCTAPE_SUMMARY_H
 
 #include <jansson.h>
-#include <stdbool.h>
 #include <stdio.h>
 
 #include "common/error.h"
 #include "postprocess/order_trace.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 struct summary {
     const char *program, *input; /* names for messages */
@@ -28,10 +23,4 @@ void summary_print(const struct summary *summary, FILE *to);
 /* Adds the same as a JSON object to an array (postprocess.1 says what each key means). */
 void summary_add_json(const struct summary *summary, json_t *results);
 
-/* Writes the array, or its only object. False: errno is set. */
-bool summary_write_json(const json_t *results, FILE *to);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -34,52 +34,66 @@ typedef void allocator_free_aligned(void *object, size_t alignment);
 typedef void allocator_free_aligned_tag(void *object, size_t alignment, const void *tag);
 typedef void allocator_free_sized_aligned(void *object, size_t size, size_t alignment);
 
-/* X(KIND, member, argument list, symbols to try, substitute). The C functions memalign and
- * aligned_alloc take the alignment first and are wrapped. */
-#define ALLOCATOR_CALL_LIST(X)                                                                    \
+/* X(KIND, member, argument list, symbols to try, substitute). */
+#define ALLOCATOR_ALLOCATION_LIST(X)                                                              \
     X(NEW, new_object, allocation, "_Znwm", malloc)                                               \
     X(NEW_NOTHROW, new_nothrow, allocation_tag, "_ZnwmRKSt9nothrow_t", malloc_tag)                \
     X(NEW_ARRAY, new_array, allocation, "_Znam", malloc)                                          \
     X(NEW_ARRAY_NOTHROW, new_array_nothrow, allocation_tag, "_ZnamRKSt9nothrow_t", malloc_tag)    \
     X(MALLOC_SKIP_NEW_HANDLER, malloc_skip_new_handler, allocation, "tc_malloc_skip_new_handler", \
-      malloc)                                                                                     \
-    X(NEW_ALIGNED, new_aligned, allocation_aligned, "_ZnwmSt11align_val_t", malloc_aligned)       \
-    X(NEW_ALIGNED_NOTHROW, new_aligned_nothrow, allocation_aligned_tag,                           \
-      "_ZnwmSt11align_val_tRKSt9nothrow_t", malloc_aligned_tag)                                   \
-    X(NEW_ARRAY_ALIGNED, new_array_aligned, allocation_aligned, "_ZnamSt11align_val_t",           \
-      malloc_aligned)                                                                             \
-    X(NEW_ARRAY_ALIGNED_NOTHROW, new_array_aligned_nothrow, allocation_aligned_tag,               \
-      "_ZnamSt11align_val_tRKSt9nothrow_t", malloc_aligned_tag)                                   \
-    X(CFREE, cfree, free, "cfree tc_cfree", free)                                                 \
-    X(DELETE, delete_object, free, "_ZdlPv", free)                                                \
-    X(DELETE_NOTHROW, delete_nothrow, free_tag, "_ZdlPvRKSt9nothrow_t", free_tag)                 \
-    X(DELETE_ARRAY, delete_array, free, "_ZdaPv", free)                                           \
-    X(DELETE_ARRAY_NOTHROW, delete_array_nothrow, free_tag, "_ZdaPvRKSt9nothrow_t", free_tag)     \
-    X(FREE_SIZED, free_sized, free_sized, "free_sized tc_free_sized", free_sized)                 \
-    X(DELETE_SIZED, delete_sized, free_sized, "_ZdlPvm", free_sized)                              \
-    X(DELETE_ARRAY_SIZED, delete_array_sized, free_sized, "_ZdaPvm", free_sized)                  \
-    X(DELETE_ALIGNED, delete_aligned, free_aligned, "_ZdlPvSt11align_val_t", free_aligned)        \
-    X(DELETE_ALIGNED_NOTHROW, delete_aligned_nothrow, free_aligned_tag,                           \
-      "_ZdlPvSt11align_val_tRKSt9nothrow_t", free_aligned_tag)                                    \
-    X(DELETE_ARRAY_ALIGNED, delete_array_aligned, free_aligned, "_ZdaPvSt11align_val_t",          \
-      free_aligned)                                                                               \
-    X(DELETE_ARRAY_ALIGNED_NOTHROW, delete_array_aligned_nothrow, free_aligned_tag,               \
-      "_ZdaPvSt11align_val_tRKSt9nothrow_t", free_aligned_tag)                                    \
-    X(FREE_ALIGNED_SIZED, free_aligned_sized, free_sized_aligned, "tc_free_aligned_sized",        \
-      free_sized_aligned)                                                                         \
-    X(DELETE_SIZED_ALIGNED, delete_sized_aligned, free_sized_aligned, "_ZdlPvmSt11align_val_t",   \
-      free_sized_aligned)                                                                         \
-    X(DELETE_ARRAY_SIZED_ALIGNED, delete_array_sized_aligned, free_sized_aligned,                 \
+      malloc)
+
+#define ALLOCATOR_ALIGNED_LIST(X)                                                           \
+    X(NEW_ALIGNED, new_aligned, allocation_aligned, "_ZnwmSt11align_val_t", malloc_aligned) \
+    X(NEW_ALIGNED_NOTHROW, new_aligned_nothrow, allocation_aligned_tag,                     \
+      "_ZnwmSt11align_val_tRKSt9nothrow_t", malloc_aligned_tag)                             \
+    X(NEW_ARRAY_ALIGNED, new_array_aligned, allocation_aligned, "_ZnamSt11align_val_t",     \
+      malloc_aligned)                                                                       \
+    X(NEW_ARRAY_ALIGNED_NOTHROW, new_array_aligned_nothrow, allocation_aligned_tag,         \
+      "_ZnamSt11align_val_tRKSt9nothrow_t", malloc_aligned_tag)
+
+#define ALLOCATOR_FREE_LIST(X)                                                    \
+    X(CFREE, cfree, free, "cfree tc_cfree", free)                                 \
+    X(DELETE, delete_object, free, "_ZdlPv", free)                                \
+    X(DELETE_NOTHROW, delete_nothrow, free_tag, "_ZdlPvRKSt9nothrow_t", free_tag) \
+    X(DELETE_ARRAY, delete_array, free, "_ZdaPv", free)                           \
+    X(DELETE_ARRAY_NOTHROW, delete_array_nothrow, free_tag, "_ZdaPvRKSt9nothrow_t", free_tag)
+
+/* With a size, an alignment or both. */
+#define ALLOCATOR_SIZED_FREE_LIST(X)                                                            \
+    X(FREE_SIZED, free_sized, free_sized, "free_sized tc_free_sized", free_sized)               \
+    X(DELETE_SIZED, delete_sized, free_sized, "_ZdlPvm", free_sized)                            \
+    X(DELETE_ARRAY_SIZED, delete_array_sized, free_sized, "_ZdaPvm", free_sized)                \
+    X(DELETE_ALIGNED, delete_aligned, free_aligned, "_ZdlPvSt11align_val_t", free_aligned)      \
+    X(DELETE_ALIGNED_NOTHROW, delete_aligned_nothrow, free_aligned_tag,                         \
+      "_ZdlPvSt11align_val_tRKSt9nothrow_t", free_aligned_tag)                                  \
+    X(DELETE_ARRAY_ALIGNED, delete_array_aligned, free_aligned, "_ZdaPvSt11align_val_t",        \
+      free_aligned)                                                                             \
+    X(DELETE_ARRAY_ALIGNED_NOTHROW, delete_array_aligned_nothrow, free_aligned_tag,             \
+      "_ZdaPvSt11align_val_tRKSt9nothrow_t", free_aligned_tag)                                  \
+    X(FREE_ALIGNED_SIZED, free_aligned_sized, free_sized_aligned, "tc_free_aligned_sized",      \
+      free_sized_aligned)                                                                       \
+    X(DELETE_SIZED_ALIGNED, delete_sized_aligned, free_sized_aligned, "_ZdlPvmSt11align_val_t", \
+      free_sized_aligned)                                                                       \
+    X(DELETE_ARRAY_SIZED_ALIGNED, delete_array_sized_aligned, free_sized_aligned,               \
       "_ZdaPvmSt11align_val_t", free_sized_aligned)
+
+#define ALLOCATOR_CALL_LIST(X)   \
+    ALLOCATOR_ALLOCATION_LIST(X) \
+    ALLOCATOR_ALIGNED_LIST(X)    \
+    ALLOCATOR_FREE_LIST(X)       \
+    ALLOCATOR_SIZED_FREE_LIST(X)
 
 /* The same for C functions that must come from malloc's own library: X(KIND, member, argument list,
  * symbol, substitute). */
 typedef void *allocator_memalign(size_t alignment, size_t size);
-#define ALLOCATOR_C_CALL_LIST(X)                                         \
-    X(MEMALIGN, memalign, memalign, "memalign", memalign)                \
-    X(ALIGNED_ALLOC, aligned_alloc, memalign, "aligned_alloc", memalign) \
-    X(VALLOC, valloc, allocation, "valloc", valloc)                      \
+#define ALLOCATOR_C_ALLOCATION_LIST(X)              \
+    X(VALLOC, valloc, allocation, "valloc", valloc) \
     X(PVALLOC, pvalloc, allocation, "pvalloc", valloc)
+#define ALLOCATOR_C_ALIGNED_LIST(X)                       \
+    X(MEMALIGN, memalign, memalign, "memalign", memalign) \
+    X(ALIGNED_ALLOC, aligned_alloc, memalign, "aligned_alloc", memalign)
+#define ALLOCATOR_C_CALL_LIST(X) ALLOCATOR_C_ALLOCATION_LIST(X) ALLOCATOR_C_ALIGNED_LIST(X)
 
 /* Calls on the whole heap (INSTRUCTIONS.md 5.1, HEAP); NULL where the allocator has none. */
 struct allocator_heap_calls {

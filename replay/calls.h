@@ -76,6 +76,26 @@ void calls_touch(enum touch touch, void *object, size_t size);
 /* A std::nothrow_t has no contents. */
 static const char calls_nothrow;
 
+/* What the argument lists of allocator.h are given here. */
+#define ARGUMENTS_allocation             (size)
+#define ARGUMENTS_allocation_tag         (size, &calls_nothrow)
+#define ARGUMENTS_allocation_aligned     (size, alignment)
+#define ARGUMENTS_allocation_aligned_tag (size, alignment, &calls_nothrow)
+#define ARGUMENTS_memalign               (alignment, size)
+#define ARGUMENTS_free                   (object)
+#define ARGUMENTS_free_tag               (object, &calls_nothrow)
+#define ARGUMENTS_free_sized             (object, size)
+#define ARGUMENTS_free_aligned           (object, alignment)
+#define ARGUMENTS_free_aligned_tag       (object, alignment, &calls_nothrow)
+#define ARGUMENTS_free_sized_aligned     (object, size, alignment)
+
+#define CASE_ALLOCATION(kind, member, arguments, symbols, substitute) \
+    case CALL_##kind:                                                 \
+        CALLS_MAKE(object = to->member ARGUMENTS_##arguments);        \
+        break;
+#define CASE_FREE(kind, member, arguments, symbols, substitute) \
+    case CALL_##kind: CALLS_MAKE(to->member ARGUMENTS_##arguments); break;
+
 /* An allocation without an alignment. */
 CALLS_INLINE void *calls_allocate(struct calls *calls, enum how how, unsigned opcode, size_t size)
 {
@@ -86,21 +106,11 @@ CALLS_INLINE void *calls_allocate(struct calls *calls, enum how how, unsigned op
         return object;
     }
     switch (opcode) {
+        ALLOCATOR_ALLOCATION_LIST(CASE_ALLOCATION)
+        ALLOCATOR_C_ALLOCATION_LIST(CASE_ALLOCATION)
     case CALL_CALLOC: CALLS_MAKE(object = to->calloc(1, size)); break;
-    case CALL_NEW: CALLS_MAKE(object = to->new_object(size)); break;
-    case CALL_NEW_NOTHROW: CALLS_MAKE(object = to->new_nothrow(size, &calls_nothrow)); break;
-    case CALL_NEW_ARRAY: CALLS_MAKE(object = to->new_array(size)); break;
-    case CALL_NEW_ARRAY_NOTHROW:
-        CALLS_MAKE(object = to->new_array_nothrow(size, &calls_nothrow));
-        break;
-    case CALL_MALLOC_SKIP_NEW_HANDLER:
-        CALLS_MAKE(object = to->malloc_skip_new_handler(size));
-        break;
-    case CALL_VALLOC: CALLS_MAKE(object = to->valloc(size)); break;
-    case CALL_PVALLOC: CALLS_MAKE(object = to->pvalloc(size)); break;
-    default:
+    default: /* a realloc of nothing, or of an unknown object */
         CALLS_MAKE(object = to->realloc(NULL, size));
-        break; /* of nothing, or of an unknown object */
     }
     return object;
 }
@@ -114,17 +124,9 @@ CALLS_INLINE void *calls_allocate_aligned(struct calls *calls, enum how how, uns
     void *object = NULL;
     if (opcode >= CALL_NEW_ALIGNED && __builtin_popcountll(alignment) != 1) return NULL;
     switch (opcode) {
-    case CALL_MEMALIGN: CALLS_MAKE(object = to->memalign(alignment, size)); break;
-    case CALL_ALIGNED_ALLOC: CALLS_MAKE(object = to->aligned_alloc(alignment, size)); break;
-    case CALL_POSIX_MEMALIGN: CALLS_MAKE(object = to->posix_memalign(alignment, size)); break;
-    case CALL_NEW_ALIGNED: CALLS_MAKE(object = to->new_aligned(size, alignment)); break;
-    case CALL_NEW_ALIGNED_NOTHROW:
-        CALLS_MAKE(object = to->new_aligned_nothrow(size, alignment, &calls_nothrow));
-        break;
-    case CALL_NEW_ARRAY_ALIGNED: CALLS_MAKE(object = to->new_array_aligned(size, alignment)); break;
-    default:
-        CALLS_MAKE(object = to->new_array_aligned_nothrow(size, alignment, &calls_nothrow));
-        break;
+        ALLOCATOR_ALIGNED_LIST(CASE_ALLOCATION)
+        ALLOCATOR_C_ALIGNED_LIST(CASE_ALLOCATION)
+    default: CALLS_MAKE(object = to->posix_memalign(alignment, size));
     }
     if (object == NULL) object = calls_allocate_realigned(calls, opcode, size, alignment);
     return object;
@@ -148,12 +150,8 @@ CALLS_INLINE void calls_free(struct calls *calls, enum how how, unsigned opcode,
         return;
     }
     switch (opcode) {
-    case CALL_DELETE: CALLS_MAKE(to->delete_object(object)); break;
-    case CALL_REALLOC_ZERO: CALLS_MAKE(calls_realloc_zero(to, object)); break;
-    case CALL_CFREE: CALLS_MAKE(to->cfree(object)); break;
-    case CALL_DELETE_NOTHROW: CALLS_MAKE(to->delete_nothrow(object, &calls_nothrow)); break;
-    case CALL_DELETE_ARRAY: CALLS_MAKE(to->delete_array(object)); break;
-    default: CALLS_MAKE(to->delete_array_nothrow(object, &calls_nothrow)); break;
+        ALLOCATOR_FREE_LIST(CASE_FREE)
+    default: /* CALL_REALLOC_ZERO */ CALLS_MAKE(calls_realloc_zero(to, object));
     }
 }
 
@@ -163,24 +161,8 @@ CALLS_INLINE void calls_free_sized(struct calls *calls, enum how how, unsigned o
 {
     const struct allocator *const to = calls->allocator;
     switch (opcode) {
-    case CALL_DELETE_SIZED: CALLS_MAKE(to->delete_sized(object, size)); break;
-    case CALL_FREE_SIZED: CALLS_MAKE(to->free_sized(object, size)); break;
-    case CALL_DELETE_ARRAY_SIZED: CALLS_MAKE(to->delete_array_sized(object, size)); break;
-    case CALL_DELETE_ALIGNED: CALLS_MAKE(to->delete_aligned(object, alignment)); break;
-    case CALL_DELETE_ALIGNED_NOTHROW:
-        CALLS_MAKE(to->delete_aligned_nothrow(object, alignment, &calls_nothrow));
-        break;
-    case CALL_DELETE_ARRAY_ALIGNED: CALLS_MAKE(to->delete_array_aligned(object, alignment)); break;
-    case CALL_DELETE_ARRAY_ALIGNED_NOTHROW:
-        CALLS_MAKE(to->delete_array_aligned_nothrow(object, alignment, &calls_nothrow));
-        break;
-    case CALL_FREE_ALIGNED_SIZED:
-        CALLS_MAKE(to->free_aligned_sized(object, size, alignment));
-        break;
-    case CALL_DELETE_SIZED_ALIGNED:
-        CALLS_MAKE(to->delete_sized_aligned(object, size, alignment));
-        break;
-    default: CALLS_MAKE(to->delete_array_sized_aligned(object, size, alignment)); break;
+        ALLOCATOR_SIZED_FREE_LIST(CASE_FREE)
+    default: CALLS_MAKE(to->free(object));
     }
 }
 
