@@ -20,8 +20,14 @@
  * next ones while what is in the pipe is read. */
 #define INPUT_PIPE_BYTES (1024 * 1024)
 
-/* Compressed bytes held at once. */
+/* Compressed bytes read at once, unless a block has more. */
 #define INPUT_PACKED_BYTES (128u * 1024)
+
+/* No LZ4 block has more bytes, compressed or not. */
+#define LZ4_BLOCK_BYTES_MAX (4u * 1024 * 1024)
+
+/* What the decoder gets at once is a block with its checksum, or a header. */
+#define INPUT_PACKED_MAX (LZ4_BLOCK_BYTES_MAX + 64u)
 
 #define LZ4_MAGIC           0x184d2204u
 #define LZ4_MAGIC_SKIPPABLE 0x184d2a50u /* the low four bits are free */
@@ -83,7 +89,7 @@ bool input_open(struct input *input, const char *path)
 void input_close(struct input *input)
 {
     if (input->decoder != NULL) LZ4F_freeDecompressionContext(input->decoder);
-    pages_unmap(input->packed, INPUT_PACKED_BYTES);
+    pages_unmap(input->packed, INPUT_PACKED_MAX);
     pages_unmap(input->buffer, input->capacity + INPUT_SLACK);
     if (input->owned) close(input->fd);
     *input = (struct input){.fd = -1, .state = INPUT_END};
@@ -138,15 +144,22 @@ static bool input_magic_is_lz4(uint32_t magic)
     return magic == LZ4_MAGIC || (magic & 0xfffffff0u) == LZ4_MAGIC_SKIPPABLE;
 }
 
+static size_t input_packed_left(const struct input *input)
+{
+    return (size_t)(input->packed_end - input->packed_next);
+}
+
 /* Brings more compressed bytes behind those that are left. False when there are none. */
 static bool input_refill_packed(struct input *input)
 {
-    size_t left = (size_t)(input->packed_end - input->packed_next);
+    const size_t left = input_packed_left(input);
+    const size_t room =
+        input->packed_wanted > INPUT_PACKED_BYTES ? input->packed_wanted : INPUT_PACKED_BYTES;
     memmove(input->packed, input->packed_next, left);
     input->packed_next = input->packed;
     input->packed_end = input->packed + left;
     size_t got;
-    if (!input_read(input, input->packed + left, INPUT_PACKED_BYTES - left, &got)) return false;
+    if (!input_read(input, input->packed + left, room - left, &got)) return false;
     input->packed_end += got;
     input->packed_end_offset += got;
     return true;
@@ -155,10 +168,10 @@ static bool input_refill_packed(struct input *input)
 /* At a frame boundary: is there another frame? Sets the state when there is none. */
 static bool input_begin_frame(struct input *input)
 {
-    while (input->packed_end - input->packed_next < 4)
+    while (input_packed_left(input) < 4)
         if (!input_refill_packed(input)) break;
     if (input->state == INPUT_FAILED) return false;
-    size_t left = (size_t)(input->packed_end - input->packed_next);
+    size_t left = input_packed_left(input);
     if (left == 0) {
         input->state = INPUT_END;
         return false;
@@ -181,20 +194,21 @@ static bool input_begin_frame(struct input *input)
 
 #define LZ4_BLOCK_HEADER_BYTES 4u
 
-/* Decodes what there is room for, of one block; may read once. When a block is damaged, what the
- * same call has decoded is lost: so the decoder gets one block after another. */
+/* Decodes one block, or a header. When a block is damaged, what the same call has decoded is lost:
+ * so the decoder gets one block after another. It gets all of it, and room for all that comes out:
+ * else it would keep a copy. */
 static void input_fill_lz4(struct input *input, size_t room)
 {
     if (!input->in_frame && !input_begin_frame(input)) return;
-    if (input->packed_next == input->packed_end && !input_refill_packed(input)) {
-        if (input->state == INPUT_FAILED) return;
-        /* The decoder may still hold decoded bytes: an empty input brings them out. */
-    }
+    while (input_packed_left(input) < input->packed_wanted && input_refill_packed(input))
+        continue;
+    if (input->state == INPUT_FAILED) return;
+    const LZ4F_decompressOptions_t options = {.skipChecksums = input->has_checksums};
     size_t decoded = room;
-    size_t consumed = (size_t)(input->packed_end - input->packed_next);
+    size_t consumed = input_packed_left(input);
     if (consumed > input->packed_wanted) consumed = input->packed_wanted;
     size_t hint = LZ4F_decompress(input->decoder, input_end(input), &decoded, input->packed_next,
-                                  &consumed, NULL);
+                                  &consumed, &options);
     if (LZ4F_isError(hint)) {
         error_set(&input->error, &input_errors[INPUT_LZ4_DAMAGED], input->end_offset,
                   "%s, file offset 0x%" PRIx64, LZ4F_getErrorName(hint), input_file_offset(input));
@@ -204,9 +218,10 @@ static void input_fill_lz4(struct input *input, size_t room)
     input->packed_next += consumed;
     input->end += decoded;
     input->end_offset += decoded;
-    /* The hint is the rest of a block and the header of the next one, or what is left of a
-     * header. */
+    /* The hint is the rest of a block and the header of the next one, or what is left of a header
+     * or of a skippable frame. */
     input->packed_wanted = hint > LZ4_BLOCK_HEADER_BYTES ? hint - LZ4_BLOCK_HEADER_BYTES : hint;
+    if (input->packed_wanted > INPUT_PACKED_MAX) input->packed_wanted = INPUT_PACKED_MAX;
     if (hint == 0) {
         input->in_frame = false;
     } else if (input->file_ended && decoded == 0 && consumed == 0) {
@@ -220,7 +235,7 @@ static void input_fill_lz4(struct input *input, size_t room)
 static bool input_start_lz4(struct input *input)
 {
     LZ4F_CustomMem memory = {input_lz4_allocate, NULL, input_lz4_free, NULL};
-    input->packed = pages_map(INPUT_PACKED_BYTES);
+    input->packed = pages_map(INPUT_PACKED_MAX);
     input->decoder = LZ4F_createDecompressionContext_advanced(memory, LZ4F_VERSION);
     if (input->packed == NULL || input->decoder == NULL) {
         error_set_system(&input->error, "no memory to decode LZ4");
@@ -301,10 +316,11 @@ static bool input_grow(struct input *input, size_t bytes)
     return true;
 }
 
-/* Room for `bytes` in all. */
+/* Room for `bytes` in all, at most INPUT_PEEK_MAX, and for an LZ4 block behind what is there. */
 static bool input_make_room(struct input *input, size_t bytes)
 {
     input_move_to_front(input);
+    if (input->lz4) bytes = (size_t)(input->end - input->next) + LZ4_BLOCK_BYTES_MAX;
     if (input_grow(input, bytes)) return true;
     error_set_system(&input->error, "no memory for a buffer");
     return input_fail(input);

@@ -59,6 +59,7 @@ struct input {
     const uint8_t *next, *end; /* what is there to be looked at */
     enum input_state state;
     bool lz4;           /* decided once the first bytes have been read */
+    bool has_checksums; /* the reader's: what is decoded has its own, and LZ4's are left out */
     struct error error; /* set with INPUT_CUT and INPUT_FAILED */
 
     /* From here on: input.c only. */

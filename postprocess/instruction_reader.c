@@ -201,6 +201,7 @@ static bool reader_read_header(struct instruction_reader *reader)
 bool instruction_reader_open(struct instruction_reader *reader, struct input *input)
 {
     *reader = (struct instruction_reader){.input = input};
+    input->has_checksums = true;
     reader->own_room = (struct instruction_room *)pages_map(sizeof *reader->own_room);
     reader->room = reader->own_room;
     reader->metadata = (char *)pages_map(INSTRUCTION_METADATA_MAX + 1);

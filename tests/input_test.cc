@@ -135,6 +135,18 @@ TEST(Input, FramesFollowOneAnother)
     }
 }
 
+TEST(Input, FramesMayBeLarge)
+{
+    std::string data = noise(9u << 20);
+    std::string stored = skippable(std::string(5u << 20, 'x')) + frame(data, LZ4F_max4MB) +
+                         frame(data, LZ4F_max4MB, LZ4F_blockIndependent);
+    for (size_t wanted : {1000, 4000000}) {
+        Result result = read_all(stored, 1 << 20, wanted);
+        EXPECT_TRUE(result.data == data + data);
+        EXPECT_EQ(result.state, INPUT_END) << result.error;
+    }
+}
+
 TEST(Input, CutFramesAreTold)
 {
     std::string data = noise(200000), stored = frame(data) + frame(data);

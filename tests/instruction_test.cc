@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <lz4frame.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -774,6 +775,28 @@ TEST(InstructionReader, EveryFlippedBitIsNoticed)
         Read read = read_stream(damaged);
         EXPECT_NE(read.state, INSTRUCTIONS_END) << "bit " << bit;
         EXPECT_NE(read.error_name(), "") << "bit " << bit;
+    }
+}
+
+TEST(InstructionReader, DamageInLz4IsNoticed)
+{
+    // By the checksums of blocks. Those of LZ4 are left out, which are in the last four bytes here.
+    std::string stream = written(put_everything);
+    LZ4F_preferences_t preferences = {};
+    preferences.frameInfo.contentChecksumFlag = LZ4F_contentChecksumEnabled;
+    std::string packed(LZ4F_compressFrameBound(stream.size(), &preferences), '\0');
+    packed.resize(LZ4F_compressFrame(&packed[0], packed.size(), stream.data(), stream.size(),
+                                     &preferences));
+    Read whole = read_stream(packed);
+    EXPECT_EQ(whole.state, INSTRUCTIONS_END);
+    for (size_t bit = 0; bit < packed.size() * 8; bit++) {
+        std::string damaged = packed;
+        damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
+        Read read = read_stream(damaged);
+        if (read.state == INSTRUCTIONS_END)
+            expect_same(read, whole);
+        else
+            EXPECT_LT(bit / 8, packed.size() - 4);
     }
 }
 
