@@ -97,7 +97,6 @@ CALLS_INLINE bool executor_allocate(struct executor *executor, enum how how, uin
     void *object = NULL;
     if (opcode != CALL_MALLOC) executor->at = at; /* operator new may not return */
     if (how & HOW_NULL) {
-        executor->nowhere = object;
         ++*live;
         return true;
     }
@@ -117,8 +116,10 @@ CALLS_INLINE void *executor_take(struct executor *executor, enum how how, uint64
 {
     void **entry = &executor->objects[index], *object = *entry;
     void *last = executor->objects[--*live];
-    *(how & HOW_NULL ? &executor->nowhere : entry) = last;
-    if (how & HOW_NULL) __asm__ volatile("" : : "r"(object)); /* it is read all the same */
+    if (how & HOW_NULL)
+        __asm__ volatile("" : : "r"(object), "r"(last)); /* they are read all the same */
+    else
+        *entry = last;
     return object;
 }
 

@@ -22,7 +22,6 @@ struct executor {
     uint64_t objects_count; /* entries */
     uint64_t live;          /* objects that are alive */
     size_t taken;           /* instructions of batch->at that have been carried out */
-    void *nowhere;          /* what executor_run_null() would write */
 
     bool switching; /* thread caches are given to lanes */
     void **caches;  /* by lane, INSTRUCTION_LANES_MAX entries */
