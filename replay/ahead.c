@@ -93,7 +93,10 @@ void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool ind
         child_move(cpus, parents_cpu);
         child_run(ahead);
     }
-    if (ahead->child > 0) return;
+    if (ahead->child > 0) {
+        input_close(reader->input); /* or each page that the child writes to would be copied first */
+        return;
+    }
     ahead->child = 0;
     pages_unmap(ahead->shared, ahead->shared_bytes);
     ahead->shared = NULL;

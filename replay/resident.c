@@ -15,9 +15,8 @@
 /* Entries of pagemap that are read at once. */
 #define PAGEMAP_STEP 512u
 
-/* The first looks are at everything: all that is shared is in use only when the reading process has
- * filled each of its slots once. */
-#define LOOKS_WHOLE 32u
+/* Looking at files and shared memory may take one part in so many of the time. */
+#define LIBRARY_SHARE 200u
 
 #define PAGE_PRESENT (UINT64_C(1) << 63)
 
@@ -162,23 +161,23 @@ static uint64_t library_bytes(const struct resident *resident)
 
 /* A look is over. If somebody else had the processor meanwhile, that is no reason to wait for long:
  * what looks cost grows slowly, as tables do. */
-static void pace_set(struct resident_pace *pace, uint64_t begin_ns)
+static void pace_set(struct resident_pace *pace, uint64_t begin_ns, unsigned share)
 {
     uint64_t end_ns = measure_now_ns(), cost_ns = end_ns - begin_ns;
     if (pace->cost_ns > 0 && cost_ns > 2 * pace->cost_ns) cost_ns = 2 * pace->cost_ns;
     pace->cost_ns = cost_ns;
-    pace->next_ns = end_ns + cost_ns * LOOK_SHARE;
+    pace->next_ns = end_ns + cost_ns * share;
 }
 
 void resident_look(struct resident *resident, bool whole)
 {
     uint64_t begin_ns = measure_now_ns();
-    if (resident->looks++ < LOOKS_WHOLE || whole || begin_ns >= resident->library_pace.next_ns) {
+    if (whole || begin_ns >= resident->library_pace.next_ns) {
         resident->library_bytes = library_bytes(resident);
-        pace_set(&resident->library_pace, begin_ns);
+        pace_set(&resident->library_pace, begin_ns, LIBRARY_SHARE);
         begin_ns = measure_now_ns();
     }
     resident->tables_bytes = pages_resident_bytes();
     resident->all_bytes = all_bytes(resident);
-    pace_set(&resident->pace, begin_ns);
+    pace_set(&resident->pace, begin_ns, LOOK_SHARE);
 }

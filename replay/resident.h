@@ -27,7 +27,7 @@ struct resident_segment {
     size_t bytes;
 };
 
-/* When to look again, so that it takes one part in LOOK_SHARE of the time. */
+/* When to look again, so that it takes only a small part of the time. */
 struct resident_pace {
     uint64_t cost_ns; /* of a look, as far as is known */
     uint64_t next_ns; /* not before */
@@ -35,7 +35,7 @@ struct resident_pace {
 
 struct resident {
     int statm, pagemap; /* of /proc/self, or -1 */
-    unsigned looks, count;
+    unsigned count;
     struct resident_segment segments[RESIDENT_SEGMENTS_MAX]; /* `count` of them */
     uint64_t all_bytes;     /* resident memory; 0 when the system does not say */
     uint64_t tables_bytes;  /* of that: what pages_map() mapped */
