@@ -94,7 +94,7 @@ void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool ind
         child_run(ahead);
     }
     if (ahead->child > 0) {
-        input_close(reader->input); /* or each page that the child writes to would be copied first */
+        input_close(reader->input);
         return;
     }
     ahead->child = 0;

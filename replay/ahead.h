@@ -11,8 +11,9 @@
  * child that dies. With one processor, or where no child can be made, the parent reads by itself
  * between batches.
  *
- * The reader and its input belong to the child while it runs. After each ahead_next(), these fields
- * of the parent's reader are as the child's were behind that batch: totals, state, error,
+ * The reader and its input belong to the child while it runs. In the parent the input is closed, or
+ * each page of it that the child writes to would be copied first. After each ahead_next(), these
+ * fields of the parent's reader are as the child's were behind that batch: totals, state, error,
  * end_status, objects.bytes and objects.peak_bytes. */
 #ifndef MALLOCTAPE_REPLAY_AHEAD_H
 #define MALLOCTAPE_REPLAY_AHEAD_H

@@ -780,13 +780,13 @@ TEST(InstructionReader, EveryFlippedBitIsNoticed)
 
 TEST(InstructionReader, DamageInLz4IsNoticed)
 {
-    // By the checksums of blocks. Those of LZ4 are left out, which are in the last four bytes here.
+    // By the checksums of blocks. Those of LZ4, in the last four bytes here, are left out.
     std::string stream = written(put_everything);
     LZ4F_preferences_t preferences = {};
     preferences.frameInfo.contentChecksumFlag = LZ4F_contentChecksumEnabled;
     std::string packed(LZ4F_compressFrameBound(stream.size(), &preferences), '\0');
-    packed.resize(LZ4F_compressFrame(&packed[0], packed.size(), stream.data(), stream.size(),
-                                     &preferences));
+    packed.resize(
+        LZ4F_compressFrame(&packed[0], packed.size(), stream.data(), stream.size(), &preferences));
     Read whole = read_stream(packed);
     EXPECT_EQ(whole.state, INSTRUCTIONS_END);
     for (size_t bit = 0; bit < packed.size() * 8; bit++) {
