@@ -1,9 +1,10 @@
 /* html_page - writes a report as one HTML page that needs no other file and no network.
  *
- *   page.html  ...@TITLE@...@STYLE@...@MAIN@...@DATA@...@CHARTS@...@SCRIPT@...
- *                  page.css ----'       |        |        |          '-- of the command
- *             of the command, with ----'       |        '-- Chart.js of this system, page.js
- *             markers of its own      JSON +
+ *   page.html, in which these markers stand:
+ *     @TITLE@  title of the page              @DATA@    JSON
+ *     @STYLE@  page.css                       @CHARTS@  Chart.js of this system, page.js
+ *     @MAIN@   HTML of the command, with      @SCRIPT@  JavaScript of the command
+ *              markers of its own
  *
  * What a reader needs is in the main part as plain HTML; scripts add the charts. page.js has what
  * the charts of all commands share: colours of allocators, axes, light and dark, the table behind

@@ -1,5 +1,5 @@
-/* The pages of a report (common/html_page.h), of one trace and of two: facts, what is unusual, charts of
- * the JSON, the text. */
+/* The pages of a report (common/html_page.h), of one trace and of two: facts, what is unusual,
+ * charts of the JSON, the text. */
 #include <stdlib.h>
 #include <string.h>
 
