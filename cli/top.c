@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/call_table.h"
+#include "common/statistics.h"
 #include "tracing/watch.h"
 
 static const char help_text[] =
@@ -153,13 +154,18 @@ static void print_memory(const struct top *top)
            (double)now->recorder_bytes / MIB);
 }
 
-static void print_glibc(const struct watch_glibc *glibc)
+/* Bytes are shown whole: thresholds are compared with sizes. */
+static void print_statistics(const struct watch_counts *now)
 {
-    if (glibc->arenas == 0) return;
-    printf("glibc    %" PRIu64 " arenas of %.1f MiB, %" PRIu64 " mapped chunks of %.1f MiB; "
-           "thresholds: mmap %" PRIu64 ", trim %" PRIu64 "\n",
-           glibc->arenas, (double)glibc->arena_bytes / MIB, glibc->mapped_chunks,
-           (double)glibc->mapped_bytes / MIB, glibc->mmap_threshold, glibc->trim_threshold);
+    char text[sizeof now->names];
+    struct statistics_names names = {0};
+    memcpy(text, now->names, sizeof text);
+    text[sizeof text - 1] = '\0';
+    statistics_split(&names, text);
+    for (unsigned i = 0; i < names.count; i++)
+        printf("%s%s %" PRIu64, i == 0 ? "says     " : ", ", names.names[i],
+               now->statistics.values[i]);
+    if (names.count > 0) putchar('\n');
 }
 
 static void print_sizes(const struct top *top)
@@ -226,7 +232,7 @@ static int run(int count, char **words)
         print_calls(&top);
         print_paths(&top);
         print_memory(&top);
-        print_glibc(&top.now.glibc);
+        print_statistics(&top.now);
         print_sizes(&top);
         fflush(stdout);
     }

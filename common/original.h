@@ -16,6 +16,13 @@ struct original_usage {
     uint64_t recorder_bytes, user_ns, system_ns, peak_rss_bytes;
 };
 
+/* What the allocator said of itself at a tick. What the values are the metadata says (statistics.h). */
+#define ORIGINAL_STATISTICS_MAX 16
+struct original_statistics {
+    unsigned count;
+    uint64_t values[ORIGINAL_STATISTICS_MAX];
+};
+
 struct original {
     bool has_usage;          /* some tick had one: otherwise only RSS is known */
     uint64_t peak_rss_bytes; /* 0: not known */

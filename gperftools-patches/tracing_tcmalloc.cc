@@ -754,7 +754,6 @@ extern "C" const struct malloctape_front_end malloctape_front_end = {
     tell_cache,
     class_bytes,
     class_of_size,
-    NULL,
     used_bytes,
     {sizeof(MallocExtension), sizeof(TCMallocImplementation)}};
 

@@ -79,6 +79,8 @@ static void general_print(struct instruction_dump *state, size_t index)
     else if (instruction_number(one) == INSTRUCTION_USAGE)
         printf("usage recorder %" PRIu64 " user %" PRIu64 " system %" PRIu64 " peak %" PRIu64 "\n",
                operands[0], operands[1], operands[2], operands[3]);
+    else if (instruction_number(one) == INSTRUCTION_STATISTIC)
+        printf("statistic %" PRIu64 " is %" PRIu64 "\n", operands[0], operands[1]);
     else
         printf("lost lane %" PRIu64 " events %" PRIu64 "\n", operands[0], operands[1]);
 }
@@ -89,7 +91,8 @@ static void instruction_print(struct instruction_dump *state, size_t index)
     const struct dump *dump = state->dump;
     unsigned number = instruction_number(one);
     if (number == INSTRUCTION_LANE) state->lane = (uint32_t)state->batch->operands[one->operand_at];
-    if (number == INSTRUCTION_TICK || number == INSTRUCTION_USAGE || number == INSTRUCTION_LOST) {
+    if (number == INSTRUCTION_TICK || number == INSTRUCTION_USAGE ||
+        number == INSTRUCTION_STATISTIC || number == INSTRUCTION_LOST) {
         if (dump_wants_general(dump)) general_print(state, index);
         if (number == INSTRUCTION_TICK) state->ticks++;
     } else if (dump_wants_lane(dump, state->lane)) {

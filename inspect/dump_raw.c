@@ -228,6 +228,8 @@ static void tick_print(struct raw_dump *state)
         printf(" recorder %" PRIu64 " user %" PRIu64 " system %" PRIu64 " peak %" PRIu64,
                tick->usage.recorder_bytes, tick->usage.user_ns, tick->usage.system_ns,
                tick->usage.peak_rss_bytes);
+    for (unsigned i = 0; i < tick->statistics.count; i++)
+        printf("%s%" PRIu64, i == 0 ? " statistics " : " ", tick->statistics.values[i]);
     putchar('\n');
 }
 

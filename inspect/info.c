@@ -51,6 +51,7 @@ void info_free(struct info *info)
     free(info->pid);
     free(info->source);
     free(info->lacks);
+    statistics_free(&info->names);
 }
 
 static bool info_show(const struct info *info, const struct options *options)

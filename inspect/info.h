@@ -16,7 +16,7 @@
 
 #include "common/call_kind.h"
 #include "common/error.h"
-#include "common/original.h"
+#include "common/statistics.h"
 #include "inspect/raw_source.h"
 #include "inspect/stream.h"
 
@@ -33,6 +33,8 @@ struct info {
     double start_s; /* since the epoch; 0: unknown */
     uint64_t duration_ns; /* until the end chunk, or the last tick */
     struct original original;
+    struct statistics_names names;
+    struct original_statistics statistics; /* what the last tick says */
 
     uint64_t events, failed;
     uint64_t by_kind[CALL_KINDS];

@@ -34,6 +34,7 @@ static void take_header(struct info *info, const struct instruction_header *head
     info->pid = metadata_copy(metadata, bytes, "pid");
     info->source = metadata_copy(metadata, bytes, "source");
     info->lacks = metadata_copy(metadata, bytes, "lacks");
+    statistics_take(&info->names, metadata, bytes);
     char *start = metadata_copy(metadata, bytes, "start");
     if (start != NULL) info->start_s = strtod(start, NULL);
     free(start);
@@ -48,6 +49,7 @@ static void take_ticks(struct info *info, const struct instruction_batch *batch)
         bool has_usage = instruction_batch_usage(batch, tick, &usage);
         info->duration_ns += operands[0];
         original_add(&info->original, operands[0], operands[1], has_usage ? &usage : NULL);
+        instruction_batch_statistics(batch, tick, &info->statistics);
     }
 }
 

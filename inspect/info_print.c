@@ -110,6 +110,20 @@ static void print_kinds(const struct info *info)
                    100.0 * (double)info->by_kind[kind] / (double)info->events);
 }
 
+static unsigned statistics_count(const struct info *info)
+{
+    const unsigned count = info->names.count;
+    return count < info->statistics.count ? count : info->statistics.count;
+}
+
+static void print_statistics(const struct info *info)
+{
+    const unsigned count = statistics_count(info);
+    if (count > 0) line("statistics", "of the allocator, as the last tick has them");
+    for (unsigned i = 0; i < count; i++)
+        printf("  %-26s %12" PRIu64 "\n", info->names.names[i], info->statistics.values[i]);
+}
+
 /* Without a version, the header was not there, and the spool had all there is. */
 static void print_format(const struct info *info)
 {
@@ -139,6 +153,7 @@ void info_print(const struct info *info, const char *path)
     info_times(info, numbers_print, &text);
     print_kinds(info);
     info_counts(info, numbers_print, &text);
+    print_statistics(info);
     if (!info->live_is_known) line("live at end", "not known, as events are missing");
     if (info->format == STREAM_RAW) line("spool", spool_texts[info->spool]);
     line("end", info->ended);
@@ -150,6 +165,14 @@ void info_print(const struct info *info, const char *path)
 static void put_text(json_t *object, const char *key, const char *text)
 {
     json_put_text(object, key, text != NULL ? text : "");
+}
+
+static json_t *json_statistics(const struct info *info)
+{
+    json_t *object = json_object();
+    for (unsigned i = 0; i < statistics_count(info); i++)
+        json_put_number(object, info->names.names[i], info->statistics.values[i]);
+    return object;
 }
 
 static json_t *json_info(const struct info *info)
@@ -173,6 +196,7 @@ static json_t *json_info(const struct info *info)
     info_times(info, numbers_put, object);
     json_put_kinds(object, "by_kind", info->by_kind);
     info_counts(info, numbers_put, object);
+    json_object_set_new(object, "statistics", json_statistics(info));
     if (info->format == STREAM_RAW) put_text(object, "spool", spool_names[info->spool]);
     json_object_set_new(object, "truncated", json_boolean(info->truncated));
     put_text(object, "end", info->ended);

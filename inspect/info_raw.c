@@ -96,6 +96,7 @@ static void take_header(struct info *info, const struct raw_header *header)
     info->program = metadata_copy(header->metadata, header->metadata_bytes, "program");
     info->allocator = metadata_copy(header->metadata, header->metadata_bytes, "allocator");
     info->foreign_malloc = metadata_copy(header->metadata, header->metadata_bytes, "malloc");
+    statistics_take(&info->names, header->metadata, header->metadata_bytes);
     for (unsigned i = 0; i < RAW_RECORDING_ID_BYTES; i++)
         snprintf(text + 2 * (size_t)i, 3, "%02x", header->recording_id[i]);
     info->recording = strdup(text);
@@ -147,6 +148,7 @@ static void take_tick(struct info *info, const struct raw_tick *tick)
 {
     original_add(&info->original, tick->since_start_ns - info->original.now_ns, tick->rss_bytes,
                  tick->has_usage ? &tick->usage : NULL);
+    info->statistics = tick->statistics;
 }
 
 int info_raw(struct info *info, struct stream *stream, const char *path, struct error *error)

@@ -76,6 +76,7 @@ struct verify {
     uint32_t lane;     /* of the ordered stream */
     uint64_t last_tick_ns;
     const uint64_t *usage; /* the operands of a usage that was just before; or NULL */
+    uint64_t statistics[ORIGINAL_STATISTICS_MAX]; /* as they were said last */
     bool compare_addresses;
     bool freed_twice;              /* the stream says so of the object of the next call */
     struct verify_object *objects; /* by register */

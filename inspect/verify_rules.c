@@ -219,6 +219,10 @@ static bool check_instruction(struct verify *verify, const struct instruction_ba
         verify->usage = operands;
         return true;
     }
+    if (number == INSTRUCTION_STATISTIC) {
+        verify->statistics[operands[0]] = operands[1];
+        return true;
+    }
     if (number == INSTRUCTION_TICK) return verify_tick(verify, operands);
     verify->usage = NULL;
     if (number == INSTRUCTION_LANE) {

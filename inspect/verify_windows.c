@@ -1,5 +1,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/array.h"
 #include "inspect/verify.h"
@@ -78,6 +79,12 @@ static bool is_usage_of(const uint64_t *usage, const struct raw_tick *tick)
            usage[2] == tick->usage.system_ns && usage[3] == tick->usage.peak_rss_bytes;
 }
 
+/* Whether the statistics that were said last are the tick's. */
+static bool are_statistics_of(const uint64_t *values, const struct raw_tick *tick)
+{
+    return memcmp(values, tick->statistics.values, tick->statistics.count * sizeof *values) == 0;
+}
+
 bool verify_tick(struct verify *verify, const uint64_t *operands)
 {
     uint64_t number = verify->counts.ticks;
@@ -90,7 +97,7 @@ bool verify_tick(struct verify *verify, const uint64_t *operands)
     const struct raw_tick *tick = &verify->raw.ticks[number];
     if (tick->since_start_ns - verify->last_tick_ns != operands[0] ||
         tick->rss_bytes != operands[1] || tick->heap_bytes != operands[2] ||
-        !is_usage_of(verify->usage, tick))
+        !is_usage_of(verify->usage, tick) || !are_statistics_of(verify->statistics, tick))
         return verify_violated(verify, VERIFY_WINDOWS, NULL,
                                "instruction %" PRIu64 ": tick %" PRIu64
                                " is not that of the recording",

@@ -35,9 +35,10 @@ extern "C" {
     X(52, TICK, "tick", 4)                                 \
     X(53, LOST, "lost", 2)                                 \
     X(54, FREED_TWICE, "freed_twice", 0)                   \
-    X(55, USAGE, "usage", 4)
+    X(55, USAGE, "usage", 4)                               \
+    X(56, STATISTIC, "statistic", 2)
 
-#define INSTRUCTION_LAST INSTRUCTION_USAGE
+#define INSTRUCTION_LAST INSTRUCTION_STATISTIC
 
 enum instruction_number {
 #define INSTRUCTION_ENUM(number, identifier, name, operands) INSTRUCTION_##identifier = (number),

@@ -44,6 +44,8 @@ struct block {
     size_t others;     /* instructions of 5.3 so far */
     size_t ticks;
     size_t usage_at, usage_behind; /* the latest usage: its operands; the index behind it */
+    size_t changed_at, changed;    /* the latest statistics: operands of the first; how many */
+    size_t changed_behind;         /* the index behind them, and behind the usage that follows */
     uint64_t lost_events;
     uint64_t live, high_live;        /* objects now, and the most there ever were */
     uint64_t live_bytes, peak_bytes; /* what the block states (4.3) */
@@ -338,12 +340,32 @@ static void block_add_tick(struct instruction_reader *reader, struct block *bloc
                            const struct instruction *tick)
 {
     bool has_usage = block->usage_behind == block->at && block->at > 0;
+    bool has_changed = block->changed_behind == block->at;
     reader->room->ticks[block->ticks++] =
         (struct instruction_tick){.at = block->at,
                                   .operand_at = tick->operand_at,
                                   .usage_at = has_usage ? block->usage_at : INSTRUCTION_NO_USAGE,
+                                  .changed_at = block->changed_at,
+                                  .changed = has_changed ? block->changed : 0,
                                   .calls = block->at - block->others,
                                   .live_bytes = reader->room->operands[tick->operand_at + 3]};
+}
+
+static void block_note_usage(struct block *block, const struct instruction *usage)
+{
+    block->usage_at = usage->operand_at;
+    block->usage_behind = block->at + 1;
+    if (block->changed_behind == block->at) block->changed_behind++;
+}
+
+static void block_note_statistic(struct block *block, const struct instruction *statistic)
+{
+    if (block->changed_behind != block->at || block->changed == 0) {
+        block->changed_at = statistic->operand_at;
+        block->changed = 0;
+    }
+    block->changed++;
+    block->changed_behind = block->at + 1;
 }
 
 /* Instructions of 5.3. */
@@ -361,10 +383,10 @@ static bool block_decode_other(struct instruction_reader *reader, struct block *
     if (number == INSTRUCTION_LOST)
         block->lost_events += reader->room->operands[to->operand_at + 1];
     if (number == INSTRUCTION_TICK) block_add_tick(reader, block, to);
-    if (number == INSTRUCTION_USAGE) {
-        block->usage_at = to->operand_at;
-        block->usage_behind = block->at + 1;
-    }
+    if (number == INSTRUCTION_STATISTIC && first >= ORIGINAL_STATISTICS_MAX)
+        return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "statistic ", first);
+    if (number == INSTRUCTION_USAGE) block_note_usage(block, to);
+    if (number == INSTRUCTION_STATISTIC) block_note_statistic(block, to);
     block->others++;
     return true;
 }
@@ -784,4 +806,16 @@ bool instruction_batch_usage(const struct instruction_batch *batch,
     const uint64_t *numbers = &batch->operands[tick->usage_at];
     *usage = (struct original_usage){numbers[0], numbers[1], numbers[2], numbers[3]};
     return true;
+}
+
+void instruction_batch_statistics(const struct instruction_batch *batch,
+                                  const struct instruction_tick *tick,
+                                  struct original_statistics *statistics)
+{
+    const uint64_t *numbers = &batch->operands[tick->changed_at];
+    for (size_t i = 0; i < tick->changed; i++, numbers += 2) {
+        const unsigned index = (unsigned)numbers[0];
+        statistics->values[index] = numbers[1];
+        if (statistics->count <= index) statistics->count = index + 1;
+    }
 }

@@ -94,6 +94,8 @@ struct instruction_tick {
     size_t at;           /* index */
     size_t operand_at;   /* in batch->operands */
     size_t usage_at;     /* in batch->operands, of the usage before it; INSTRUCTION_NO_USAGE */
+    size_t changed_at;   /* in batch->operands, of the first statistic before it */
+    size_t changed;      /* how many there are */
     size_t calls;        /* in the batch, before it */
     uint64_t live_bytes; /* asked for by the objects alive there */
 };
@@ -190,6 +192,11 @@ void instruction_reader_close(struct instruction_reader *reader);
 /* What the usage before a tick says. False: there is none. */
 bool instruction_batch_usage(const struct instruction_batch *batch,
                              const struct instruction_tick *tick, struct original_usage *usage);
+
+/* Changes those of the statistics that a tick says anew, and counts up to it those that there are. */
+void instruction_batch_statistics(const struct instruction_batch *batch,
+                                  const struct instruction_tick *tick,
+                                  struct original_statistics *statistics);
 
 #ifdef __cplusplus
 }

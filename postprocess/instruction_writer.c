@@ -334,12 +334,27 @@ void instruction_put_tick(struct instruction_writer *writer, uint64_t elapsed_ns
                        (uint64_t[]){elapsed_ns, rss_bytes, heap_bytes, writer->live_bytes});
 }
 
-/* Both in one block: a reader looks no further. */
+static void put_statistics(struct instruction_writer *writer,
+                           const struct original_statistics *statistics)
+{
+    struct original_statistics *before = &writer->statistics;
+    for (unsigned i = 0; i < statistics->count; i++) {
+        if (i < before->count && before->values[i] == statistics->values[i]) continue;
+        writer_put_numbers(writer, INSTRUCTION_STATISTIC, 2,
+                           (uint64_t[]){i, statistics->values[i]});
+    }
+    if (statistics->count > 0) *before = *statistics;
+}
+
+/* All in one block: a reader looks no further. */
 void instruction_put_tick_with_usage(struct instruction_writer *writer, uint64_t elapsed_ns,
                                      uint64_t rss_bytes, uint64_t heap_bytes,
-                                     const struct original_usage *usage)
+                                     const struct original_usage *usage,
+                                     const struct original_statistics *statistics)
 {
-    if (writer->count + 2 > INSTRUCTION_BLOCK_MAX) instruction_writer_end_block(writer);
+    if (writer->count + 2 + ORIGINAL_STATISTICS_MAX > INSTRUCTION_BLOCK_MAX)
+        instruction_writer_end_block(writer);
+    if (statistics != NULL) put_statistics(writer, statistics);
     writer_put_numbers(writer, INSTRUCTION_USAGE, 4,
                        (uint64_t[]){usage->recorder_bytes, usage->user_ns, usage->system_ns,
                                     usage->peak_rss_bytes});

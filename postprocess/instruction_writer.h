@@ -50,8 +50,9 @@ struct instruction_writer {
     uint64_t live_bytes;           /* asked for by live objects */
     uint64_t peak_bytes;           /* the most they were behind an instruction of this block */
     uint64_t lane;                 /* the current one */
-    uint64_t last_address;         /* of the `addresses` column of this block */
-    bool addresses;                /* feature bit 0 */
+    struct original_statistics statistics; /* as the latest tick said them */
+    uint64_t last_address;                 /* of the `addresses` column of this block */
+    bool addresses;                        /* feature bit 0 */
 
     struct output *output;
     uint64_t objects_count; /* entries of `objects`, and of `large_sizes` */
@@ -275,10 +276,11 @@ void instruction_put_thread_cache_deleted(struct instruction_writer *writer);
 void instruction_put_tick(struct instruction_writer *writer, uint64_t elapsed_ns,
                           uint64_t rss_bytes, uint64_t heap_bytes);
 
-/* The same with a usage (5.3) before it. */
+/* The same with a usage (5.3) before it, and those of the statistics that have changed; or NULL. */
 void instruction_put_tick_with_usage(struct instruction_writer *writer, uint64_t elapsed_ns,
                                      uint64_t rss_bytes, uint64_t heap_bytes,
-                                     const struct original_usage *usage);
+                                     const struct original_usage *usage,
+                                     const struct original_statistics *statistics);
 void instruction_put_lost(struct instruction_writer *writer, uint64_t lane, uint64_t events);
 
 /* The next call, of an unknown object, frees or reallocates one that had been freed already. To be

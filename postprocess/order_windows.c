@@ -37,7 +37,7 @@ static void put_tick(struct order *order, const struct raw_tick *tick)
     uint64_t elapsed_ns = tick->since_start_ns - order->last_tick_ns;
     if (tick->has_usage)
         instruction_put_tick_with_usage(order->writer, elapsed_ns, tick->rss_bytes,
-                                        tick->heap_bytes, &tick->usage);
+                                        tick->heap_bytes, &tick->usage, &tick->statistics);
     else
         instruction_put_tick(order->writer, elapsed_ns, tick->rss_bytes, tick->heap_bytes);
     order->last_tick_ns = tick->since_start_ns;

@@ -14,6 +14,27 @@ function memory() {
     line('heap', 'heap_bytes', 1), line('RSS of the program', 'rss_bytes', 3)]);
 }
 
+// ---- what the allocator says of itself ----
+
+const said = data.statistics.timeline;
+const names = Object.keys(said);
+const nameText = (name) => name.replace(/_bytes$/, '').replaceAll('_', ' ');
+const valueText = (name, value) => (name.endsWith('_bytes') ? bytesText(value) : countText(value));
+
+function account() {
+  const drawn = names.filter((name) => name.endsWith('_bytes') && !name.includes('threshold'));
+  const columns = { ...time, ...said };
+  const unit = unitFor(['rss_bytes', 'heap_bytes', ...drawn].flatMap((name) => columns[name]));
+  const line = (label, name, at) => ({ label, seconds, at,
+    values: columns[name].map((value) => value / unit.bytes) });
+  return timeChart(unit.name, [line('RSS of the program', 'rss_bytes', 3),
+    line('heap', 'heap_bytes', 1),
+    ...drawn.map((name, i) => line(nameText(name), name, [0, 2, 4, 5, 6][i] ?? i + 2))]);
+}
+
+const eventRows = () => data.statistics.events.map((one) => [round(one.ns / 1e9, 5), one.event,
+  nameText(one.name), valueText(one.name, one.before), valueText(one.name, one.after)]);
+
 function rate() {
   const line = (label, key, at) => ({ label, seconds, at,
     values: time[key].map((value, i) => (steps[i] > 0 ? value / steps[i] : null)) });
@@ -319,6 +340,13 @@ showFigures([
     label: () => `${bytesText(numbers.peak_live)} alive at most`,
     table: () => ({ head: ['seconds', 'alive', 'heap', 'RSS'],
       rows: timeTable(time, bytesText, 'most_live_bytes', 'heap_bytes', 'rss_bytes') }) },
+  { title: 'What the allocator says of itself', wide: true, config: account,
+    there: names.length > 0 && seconds.length > 1,
+    text: `Beside RSS and heap. At the last tick: ${names
+      .map((name) => `${nameText(name)} ${valueText(name, data.statistics.last[name])}`)
+      .join(', ')}. ${countText(data.statistics.events.length)} events, in the table.`,
+    label: () => `${data.statistics.events.length} events`,
+    table: () => ({ head: ['seconds', 'event', 'of', 'before', 'after'], rows: eventRows() }) },
   { title: 'Objects made and ended', config: rate, there: seconds.length > 1,
     text: 'Between ticks of the recording.',
     label: () => `${countText(numbers.objects)} objects in all`,

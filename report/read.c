@@ -18,6 +18,7 @@ static void take_header(struct report_trace *trace, const struct instruction_hea
     trace->allocator = metadata_copy(metadata, bytes, "allocator");
     trace->recording = metadata_copy(metadata, bytes, "run");
     trace->pid = metadata_copy(metadata, bytes, "pid");
+    statistics_take(&trace->tally.account.names, metadata, bytes);
     char *start = metadata_copy(metadata, bytes, "start");
     if (start != NULL) trace->start_s = strtod(start, NULL);
     free(start);

@@ -36,7 +36,7 @@ const secondsOf = (time) => time.end_ns.map((ns) => ns / 1e9);
 function timeChart(unit, lines) {
   const known = lines.filter((line) => line.values.some((value) => value !== null));
   const datasets = known.map(({ label, seconds, values, at, fill }) => ({ label, pointRadius: 0,
-    fill, data: values.map((y, i) => ({ x: seconds[i], y })), ...lineStyle(palette(at), at) }));
+    fill, data: values.map((y, i) => ({ x: seconds[i], y })), ...lineStyle(palette(at), at + Math.floor(at / 7)) }));
   return { type: 'line', data: { datasets },
     options: chartOptions({ parsing: false, normalized: true,
       interaction: { mode: 'nearest', axis: 'x', intersect: false },

@@ -26,6 +26,7 @@ void tally_close(struct tally *tally)
 {
     sizes_close(&tally->sizes);
     lanes_close(&tally->lanes);
+    statistics_free(&tally->account.names);
     pages_unmap(tally->objects, tally->capacity * sizeof *tally->objects);
     tally->objects = NULL;
 }
@@ -202,6 +203,7 @@ static void piece_end(struct tally *tally, uint64_t rss, uint64_t heap)
                                  .rss_bytes = rss,
                                  .heap_bytes = heap};
     kinds_take(tally, piece.by_kind);
+    memcpy(piece.statistics, tally->account.now.values, sizeof piece.statistics);
     timeline_add(&tally->timeline, &piece);
     tally->at_tick = now;
     tally->most_live_bytes = tally->live_bytes;
@@ -285,8 +287,10 @@ static void tick_of(struct tally *tally, const struct instruction_batch *batch, 
 {
     const bool has_usage = at->usage_at != INSTRUCTION_NO_USAGE;
     kinds_count(tally, batch->opcodes + from, at->at - from);
+    instruction_batch_statistics(batch, at, &tally->account.now);
     tick(tally, batch->operands + at->operand_at,
          has_usage ? batch->operands + at->usage_at : NULL);
+    account_tick(&tally->account, tally->ns);
 }
 
 bool tally_add(struct tally *tally, const struct instruction_batch *batch, size_t count)

@@ -19,6 +19,7 @@
 
 #include "common/call_kind.h"
 #include "postprocess/instruction_reader.h"
+#include "report/account.h"
 #include "report/ages.h"
 #include "report/lanes.h"
 #include "report/sizes.h"
@@ -76,6 +77,7 @@ struct tally {
     /* Of the original, by its ticks. RSS is without the recorder's own memory, as far as a tick
      * says how much that was. */
     uint64_t peak_rss_bytes, peak_heap_bytes, user_ns, system_ns;
+    struct account account; /* whose names are the caller's to set */
 
     struct sizes sizes;
     struct lanes lanes;

@@ -310,6 +310,7 @@ void report_print(const struct report_trace *trace, FILE *to)
     print_times(tally, to);
     print_ages(tally, to);
     print_threads(tally, to);
+    account_print(&tally->account, to);
     if (trace->depths != NULL) depths_print(trace->depths, to);
     if (trace->under != NULL) under_print(trace->under, to);
 }

@@ -1,6 +1,7 @@
 #include "report/timeline.h"
 
 #include <stddef.h>
+#include <string.h>
 
 static uint64_t more(uint64_t one, uint64_t other)
 {
@@ -29,6 +30,7 @@ static void row_join(struct timeline_row *first, const struct timeline_row *seco
     first->waited_ns += second->waited_ns;
     first->taken_bytes += second->taken_bytes;
     first->released_bytes += second->released_bytes;
+    memcpy(first->statistics, second->statistics, sizeof first->statistics);
 }
 
 static void timeline_keep(struct timeline *timeline)

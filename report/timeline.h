@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "common/call_kind.h"
+#include "common/original.h"
 
 enum { TIMELINE_MAX = 1024 };
 
@@ -26,7 +27,8 @@ struct timeline_row {
     uint64_t bytes;                        /* of objects that were made */
     uint64_t live_objects, live_bytes;     /* at its end */
     uint64_t most_live_bytes;
-    uint64_t rss_bytes, heap_bytes; /* the most that its ticks say; 0: unknown */
+    uint64_t rss_bytes, heap_bytes;               /* the most that its ticks say; 0: unknown */
+    uint64_t statistics[ORIGINAL_STATISTICS_MAX]; /* of account.h, at its end */
     uint64_t by_kind[CALL_KINDS];
     uint64_t reached[TIMELINE_REACHED]; /* calls; from here on of depths.h only */
     uint64_t waits, waited_ns, taken_bytes, released_bytes;

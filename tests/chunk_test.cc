@@ -195,10 +195,11 @@ TEST(Chunk, Ticks)
     raw.bytes.clear();
     raw.tick(~uint64_t{0}, 4096, uint64_t{1} << 40, true, {8192, 5000, 6000, uint64_t{1} << 41});
     const uint64_t most = ~uint64_t{0};
-    raw.tick(most, most, most, true, {most, most, most, most});
-    const raw_tick ticks[] = {
-        {most, 4096, uint64_t{1} << 40, true, {8192, 5000, 6000, uint64_t{1} << 41}},
-        {most, most, most, true, {most, most, most, most}}};
+    raw.tick(most, most, most, true, std::vector<uint64_t>(4 + ORIGINAL_STATISTICS_MAX, most));
+    raw_tick ticks[] = {
+        {most, 4096, uint64_t{1} << 40, true, {8192, 5000, 6000, uint64_t{1} << 41}, {}},
+        {most, most, most, true, {most, most, most, most}, {ORIGINAL_STATISTICS_MAX, {}}}};
+    std::fill_n(ticks[1].statistics.values, ORIGINAL_STATISTICS_MAX, most);
     std::string both;
     for (uint64_t tick : {0, 1}) {
         std::string out(CHUNK_TICK_BYTES_MAX + kGuardBytes, kGuard);

@@ -436,7 +436,7 @@ TEST(InstructionWriter, UsagesStandBeforeTheirTicks)
         Memory memory(written([&](instruction_writer *writer) {
             for (uint64_t i = 0; i < before; i++)
                 instruction_put_thread_end(writer);
-            instruction_put_tick_with_usage(writer, 10, 20, 30, &usage);
+            instruction_put_tick_with_usage(writer, 10, 20, 30, &usage, nullptr);
             instruction_put_tick(writer, 10, 20, 30);
         }));
         input in;
@@ -455,6 +455,43 @@ TEST(InstructionWriter, UsagesStandBeforeTheirTicks)
             }
         EXPECT_EQ(reader.state, INSTRUCTIONS_END);
         EXPECT_EQ(found, (std::vector<bool>{true, false})) << before;
+        instruction_reader_close(&reader);
+        input_close(&in);
+    }
+}
+
+/* Those that have changed stand before their tick, in its block. */
+TEST(InstructionWriter, StatisticsStandBeforeTheirTicks)
+{
+    const original_usage usage = {1, 2, 3, 4};
+    const original_statistics said[] = {{3, {5, 0, UINT64_MAX}}, {3, {5, 7, UINT64_MAX}}};
+    for (uint64_t before : {UINT64_C(0), uint64_t{INSTRUCTION_BLOCK_MAX} - 18,
+                            uint64_t{INSTRUCTION_BLOCK_MAX} - 2, uint64_t{INSTRUCTION_BLOCK_MAX}}) {
+        Memory memory(written([&](instruction_writer *writer) {
+            for (uint64_t i = 0; i < before; i++)
+                instruction_put_thread_end(writer);
+            for (const original_statistics &one : said)
+                instruction_put_tick_with_usage(writer, 10, 20, 30, &usage, &one);
+            instruction_put_tick_with_usage(writer, 10, 20, 30, &usage, &said[1]);
+        }));
+        input in;
+        instruction_reader reader;
+        instruction_batch batch;
+        original_statistics read = {};
+        std::vector<size_t> changed;
+        ASSERT_TRUE(input_open_fd(&in, memory.fd()));
+        ASSERT_TRUE(instruction_reader_open(&reader, &in));
+        while (instruction_reader_next(&reader, &batch))
+            for (size_t i = 0; i < batch.ticks_count; i++) {
+                const original_statistics &wanted = said[changed.empty() ? 0 : 1];
+                original_usage unused = {};
+                changed.push_back(batch.ticks[i].changed);
+                instruction_batch_statistics(&batch, &batch.ticks[i], &read);
+                EXPECT_EQ(memcmp(&read, &wanted, sizeof read), 0);
+                EXPECT_TRUE(instruction_batch_usage(&batch, &batch.ticks[i], &unused));
+            }
+        EXPECT_EQ(reader.state, INSTRUCTIONS_END);
+        EXPECT_EQ(changed, (std::vector<size_t>{3, 1, 0})) << before;
         instruction_reader_close(&reader);
         input_close(&in);
     }

@@ -258,8 +258,7 @@ struct malloctape_front_end {
     void (*tell_cache)(const void *cache);        /* malloctape_cached() for each class */
     uint64_t (*class_bytes)(unsigned size_class); /* of its objects */
     uint32_t (*class_of_size)(
-        uint64_t size); /* 0: pages of their own; classes are multiples of 8 */
-    void (*look_at_glibc)(struct watch_glibc *glibc); /* if it is glibc's; else NULL */
+        uint64_t size);           /* 0: pages of their own; classes are multiples of 8 */
     uint64_t (*used_bytes)(void); /* of heap_bytes: pages that are not free; or NULL */
     uint64_t own_bytes[4]; /* objects that the library makes when it is loaded, unrecorded; 0 at the
                               end */
@@ -272,6 +271,9 @@ struct malloctape_front_end {
      * call the allocator: it finds out what the others here, and heap_bytes, tell then. */
     void (*look)(void);
     const char *path; /* the file that has the allocator */
+    /* What it says of itself (FORMAT.md 4.3): the names, and the values; or NULL. */
+    const char *(*statistics)(void);
+    void (*read_statistics)(struct original_statistics *statistics);
 };
 
 /* Before the first recorded call: the C++ runtime has taken memory only because the library needs

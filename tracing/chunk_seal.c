@@ -36,6 +36,8 @@ size_t chunk_write_tick(uint64_t ticks, const struct raw_tick *tick, uint8_t *ou
     uint8_t *payload = out + RAW_CHUNK_HEADER_BYTES, *at = payload;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         at = varint_put(at, numbers[i]);
+    for (unsigned i = 0; i < tick->statistics.count; i++)
+        at = varint_put(at, tick->statistics.values[i]);
     return chunk_seal(out, RAW_CHUNK_TICK, (size_t)(at - payload), ticks);
 }
 

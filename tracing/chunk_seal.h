@@ -5,12 +5,14 @@
 #ifndef MALLOCTAPE_CHUNK_SEAL_H
 #define MALLOCTAPE_CHUNK_SEAL_H
 
+#include "../common/varint.h"
 #include "raw_format.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define CHUNK_TICK_BYTES_MAX (RAW_CHUNK_HEADER_BYTES + 80)
+#define CHUNK_TICK_BYTES_MAX \
+    (RAW_CHUNK_HEADER_BYTES + (7 + ORIGINAL_STATISTICS_MAX) * VARINT_BYTES_MAX + VARINT_SLACK)
 
 /* Completes a chunk of so many units, whose payload stands behind the header's place at `out`. */
 size_t chunk_seal_units(uint8_t *out, unsigned flags, uint32_t lane, size_t payload, size_t units,

@@ -141,6 +141,7 @@ struct raw_tick {
     uint64_t since_start_ns, rss_bytes, heap_bytes;
     bool has_usage; /* the recorder knows what follows; a writer always says it */
     struct original_usage usage;
+    struct original_statistics statistics;
 };
 
 enum raw_end_status { RAW_END_STOPPED = 0, RAW_END_LIMIT = 1, RAW_END_ERROR = 2 };

@@ -268,6 +268,8 @@ static bool raw_reader_take_tick(struct raw_reader *reader, const struct raw_chu
         tick.usage.system_ns = varint_get(&at);
         tick.usage.peak_rss_bytes = varint_get(&at);
     }
+    while (at < end && tick.statistics.count < ORIGINAL_STATISTICS_MAX)
+        tick.statistics.values[tick.statistics.count++] = varint_get(&at);
     if (at != end) return RAW_FAIL(reader, RAW_TICK_DAMAGED, chunk->payload_offset, NULL);
     if (tick.since_start_ns < reader->tick.since_start_ns)
         return RAW_FAIL(reader, RAW_TICK_DAMAGED, chunk->payload_offset, "time goes backwards");

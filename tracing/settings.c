@@ -109,6 +109,8 @@ static void append_allocator(void)
     applied.has_allocator = true;
     append_line("", "allocator", malloctape_front_end.allocator);
     if (malloctape_front_end.path) append_line("", "allocator.path", malloctape_front_end.path);
+    const char *names = malloctape_front_end.statistics ? malloctape_front_end.statistics() : "";
+    if (*names) append_line("", "statistics", names);
 }
 
 /* --- reading --- */

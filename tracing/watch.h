@@ -11,6 +11,7 @@
 
 #include "../common/call_kind.h"
 #include "../common/histogram.h"
+#include "../common/original.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -21,21 +22,17 @@
 
 enum watch_path { WATCH_CACHE, WATCH_CENTRAL, WATCH_PAGE_HEAP, WATCH_PATHS };
 
-/* Of glibc's allocator, as it is now. */
-struct watch_glibc {
-    uint64_t arenas, arena_bytes; /* 0: unknown */
-    uint64_t mapped_chunks, mapped_bytes;
-    uint64_t mmap_threshold, trim_threshold;
-};
+#define WATCH_NAMES_BYTES 256
 
 struct watch_counts {
     char ok[8];                                      /* "ok\n" */
     uint64_t bytes;                                  /* of all this */
     uint64_t opaque;                                 /* 1: paths and waits are not known */
     uint64_t heap_bytes, used_bytes, recorder_bytes; /* now; 0: unknown */
-    struct watch_glibc glibc;
-    uint64_t events;            /* all that were recorded */
-    uint64_t calls[CALL_KINDS]; /* of those that were counted */
+    char names[WATCH_NAMES_BYTES];         /* of the values, with blanks between them; or empty */
+    struct original_statistics statistics; /* now, or as of the latest look */
+    uint64_t events;                       /* all that were recorded */
+    uint64_t calls[CALL_KINDS];            /* of those that were counted */
     uint64_t paths[WATCH_PATHS];
     uint64_t waits, waited_ns;
     uint64_t sizes[HISTOGRAM_BUCKETS]; /* of objects that were made */

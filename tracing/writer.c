@@ -388,6 +388,8 @@ static void put_tick(struct writer *writer, uint64_t now)
     look_at_usage(writer);
     writer->tick.since_start_ns = now - writer->start_ns;
     writer->tick.heap_bytes = writer->heap_bytes();
+    if (malloctape_front_end.read_statistics)
+        malloctape_front_end.read_statistics(&writer->tick.statistics);
     uint8_t *room = sink_room(&writer->sink, CHUNK_TICK_BYTES_MAX);
     sink_commit(&writer->sink, chunk_write_tick(writer->ticks++, &writer->tick, room));
 }
@@ -484,7 +486,11 @@ void writer_watch(struct writer *writer, struct watch_counts *counts)
     counts->opaque = malloctape_front_end.opaque;
     counts->heap_bytes = writer->heap_bytes();
     if (malloctape_front_end.used_bytes) counts->used_bytes = malloctape_front_end.used_bytes();
-    if (malloctape_front_end.look_at_glibc) malloctape_front_end.look_at_glibc(&counts->glibc);
+    if (malloctape_front_end.read_statistics) {
+        const char *names = malloctape_front_end.statistics();
+        memcpy(counts->names, names, strlen(names) + 1);
+        malloctape_front_end.read_statistics(&counts->statistics);
+    }
     counts->recorder_bytes = writer->tick.usage.recorder_bytes;
     counts->events = events_so_far(writer);
 }

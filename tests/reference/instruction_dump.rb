@@ -64,6 +64,7 @@ class InstructionDump
   LOST = 53
   FREED_TWICE = 54
   USAGE = 55
+  STATISTIC = 56
 
   def initialize(stream)
     @stream = stream
@@ -231,6 +232,7 @@ class InstructionDump
     when FREED_TWICE then freed_twice
     when TICK then tick(offset)
     when USAGE then usage
+    when STATISTIC then statistic(offset)
     when LOST then lost(lane(offset))
     else refuse(offset, "instruction #{number} is undefined")
     end
@@ -264,6 +266,12 @@ class InstructionDump
 
   def usage
     format('usage recorder %d user %d system %d peak %d', *Array.new(4) { @operands.varint })
+  end
+
+  def statistic(offset)
+    index = @operands.varint
+    refuse(offset, "statistic #{index}") if index > 15
+    "statistic #{index} is #{@operands.varint}"
   end
 
   # 6. End block. Checked before anything is printed.

@@ -381,11 +381,14 @@ class RawDump
     refuse(offset, "tick #{number} where #{@ticks} was due") unless number == @ticks
     nanoseconds, rss, heap = Array.new(3) { payload.varint }
     usage = Array.new(4) { payload.varint } unless payload.end?
+    statistics = []
+    statistics << payload.varint until payload.end? || statistics.size == 16
     check_used_up(tick: payload)
     refuse(offset, 'time goes backwards') if nanoseconds < @nanoseconds
     text = format('%012x tick %d nanoseconds %d rss %d heap %d', offset, @ticks, nanoseconds, rss,
                   heap)
     text += format(' recorder %d user %d system %d peak %d', *usage) if usage
+    text += " statistics #{statistics.join(' ')}" if statistics.any?
     puts text
     @nanoseconds = nanoseconds
     @ticks += 1

@@ -11,6 +11,14 @@ CALL = /\A\h{12} #\d+ L(\d+) (\w+)(.*)\z/
 TICK = /\A\h{12} #\d+ tick \d+ nanoseconds \+(\d+) rss (\d+) heap (\d+)/
 ALIGNED = %w[memalign aligned_alloc posix_memalign new_aligned new_aligned_nothrow new_array_aligned
              new_array_aligned_nothrow].freeze
+STATISTIC = /\A\h{12} #\d+ statistic (\d+) is (\d+)/
+NAMES = /\A\h{12} metadata statistics=(.*)/
+# What is called how when a value rises, and when it falls.
+EVENTS = { 'arenas' => ['arena made', nil], 'main_arena_bytes' => [nil, 'trimmed'],
+           'other_arenas_bytes' => [nil, 'trimmed'],
+           'mmap_threshold_bytes' => ['threshold moved'] * 2,
+           'trim_threshold_bytes' => ['threshold moved'] * 2,
+           'abandoned_segments' => ['segment abandoned', 'segment taken over'] }.freeze
 USAGE = /\A\h{12} #\d+ usage recorder (\d+) user (\d+) system (\d+)/
 OTHERS = %w[lane thread_begin thread_end thread_cache_deleted freed_twice].freeze
 HEAP = %w[release_memory thread_idle thread_temporarily_idle thread_busy set_property
@@ -121,6 +129,10 @@ class Count
     @at_peak = []
     @rss = @heap = @user = @system = 0
     @usage = nil
+    @names = []
+    @said = []
+    @said_before = nil
+    @events = []
     @ticks = 0
     @piece = Hash.new(0)
     @piece_kinds = Hash.new(0)
@@ -134,7 +146,11 @@ class Count
   def ms = @ns / 1_000_000
 
   def take(line)
-    if (tick = TICK.match(line))
+    if (statistic = STATISTIC.match(line))
+      @said[statistic[1].to_i] = statistic[2].to_i
+    elsif (names = NAMES.match(line))
+      @names = names[1].split
+    elsif (tick = TICK.match(line))
       take_tick(*tick.captures.map(&:to_i))
     elsif (usage = USAGE.match(line))
       @usage = usage.captures.map(&:to_i)
@@ -156,12 +172,27 @@ class Count
     @rss = [@rss, rss].max
     @heap = [@heap, heap].max
     piece_ends(rss, heap)
+    take_events
+  end
+
+  def take_events
+    return if @said.empty?
+
+    @names.each_with_index do |name, i|
+      before = (@said_before || @said)[i]
+      event = EVENTS.fetch(name, [])[@said[i] > before ? 0 : 1] if @said[i] != before
+      next unless event
+
+      @events << { 'ns' => @ns, 'event' => event, 'name' => name, 'before' => before,
+                   'after' => @said[i] }
+    end
+    @said_before = @said.dup
   end
 
   def piece_ends(rss, heap)
     @pieces << [@ns, @piece[:calls], @piece[:made], @piece[:ended], @piece[:reallocs],
                 @piece[:bytes], @live.size, @live_bytes, [@piece[:most], @piece[:begin]].max, rss,
-                heap, @piece_kinds]
+                heap, @piece_kinds, @said.dup]
     @piece = Hash.new(0)
     @piece_kinds = Hash.new(0)
     @piece[:begin] = @live_bytes
@@ -385,6 +416,7 @@ class Count
                                  'by_kind' => kinds)
     put_second_peak(rows.map { |row| row.values_at(8, 7, 0) })
     put_others(rows)
+    put_statistics(@pieces.each_slice(per_row).map { |some| some.last[12] })
   end
 
   # Rows of: most alive, alive at the end, time of the end.
@@ -415,6 +447,15 @@ class Count
       'busiest_calls' => busiest ? rows[busiest][1] : 0,
       'busiest_ms' => busiest ? (rows[busiest][0] - begins[busiest]) / 1_000_000 : 0,
       'busiest_from_ms' => busiest ? begins[busiest] / 1_000_000 : 0
+    }
+  end
+
+  def put_statistics(over_time)
+    @names = [] if @said.size < @names.size
+    columns = Array.new(@names.size) { |i| over_time.map { |row| row[i] || 0 } }
+    @result['statistics'] = {
+      'last' => @names.zip(@said).to_h, 'timeline' => @names.zip(columns).to_h,
+      'events' => @events.first(1024), 'events_left_out' => [@events.size - 1024, 0].max
     }
   end
 end

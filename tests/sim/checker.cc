@@ -301,7 +301,8 @@ class Checker {
         const Tick &tick = truth_.ticks[ticks_++];
         if (i.operands[0] != tick.nanoseconds - last_tick_ || i.operands[1] != tick.rss ||
             i.operands[2] != tick.heap || i.has_usage != !tick.usage.empty() ||
-            !std::equal(tick.usage.begin(), tick.usage.end(), i.usage))
+            (i.has_usage && (!std::equal(i.usage, i.usage + 4, tick.usage.begin()) ||
+                             !std::equal(tick.usage.begin() + 4, tick.usage.end(), i.statistics))))
             fail("another tick was expected", &i);
         last_tick_ = tick.nanoseconds;
     }

@@ -78,6 +78,7 @@ class Decoder {
     uint64_t bytes_ = 0, peak_ = 0;
     uint32_t lane_ = 0;
     Instruction usage_; /* of the next tick */
+    uint64_t statistics_[4] = {0, 0, 0, 0};
 
     void header()
     {
@@ -165,7 +166,7 @@ class Decoder {
         i.unknown = (opcode & 128) != 0;
         i.lane = lane_;
         if (i.number >= 48) {
-            if (opcode > kInsUsage) fail(offset, "an undefined opcode");
+            if (opcode > kInsStatistic) fail(offset, "an undefined opcode");
             if (value != 0) fail(offset, "a value");
             other(i, operands);
             return;
@@ -235,11 +236,16 @@ class Decoder {
 
     void other(Instruction &i, Cursor &operands)
     {
-        static const uint8_t counts[] = {1, 1, 0, 0, 4, 2, 0, 4};
+        static const uint8_t counts[] = {1, 1, 0, 0, 4, 2, 0, 4, 2};
         size_t offset = operands.at();
         while (i.count < counts[i.number - kLane])
             i.operands[i.count++] = operands.varint();
         if (usage_.has_usage && i.number != kInsTick) fail(offset, "a usage without a tick");
+        if (i.number == kInsStatistic) {
+            if (i.operands[0] >= 4) fail(offset, "a statistic");
+            statistics_[i.operands[0]] = i.operands[1];
+            return;
+        }
         if (i.number == kInsUsage) {
             usage_ = i;
             usage_.has_usage = true;
@@ -249,6 +255,7 @@ class Decoder {
             if (i.operands[3] != bytes_) fail(offset, "live bytes");
             i.has_usage = usage_.has_usage;
             std::copy(usage_.operands, usage_.operands + 4, i.usage);
+            std::copy(statistics_, statistics_ + 4, i.statistics);
             usage_ = Instruction();
         }
         if (i.number == kInsFreedTwice) {

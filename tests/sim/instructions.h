@@ -21,7 +21,8 @@ enum InstructionNumber : uint8_t {
     kInsTick = 52,
     kInsLost = 53,
     kInsFreedTwice = 54,
-    kInsUsage = 55
+    kInsUsage = 55,
+    kInsStatistic = 56
 };
 
 struct Instruction {
@@ -34,6 +35,7 @@ struct Instruction {
     uint64_t operands[4] = {0, 0, 0, 0}; /* of `misc`, without the count */
     bool has_usage = false;              /* of a tick */
     uint64_t usage[4] = {0, 0, 0, 0};
+    uint64_t statistics[4] = {0, 0, 0, 0}; /* of a tick; the simulator has no more */
 };
 
 struct Instructions {

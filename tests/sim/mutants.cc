@@ -251,6 +251,14 @@ bool usage_value(Subject &s)
     return true;
 }
 
+bool statistic_value(Subject &s)
+{
+    size_t i = s.find([&](size_t at) { return s.in.all[at].has_usage; });
+    if (i == SIZE_MAX) return false;
+    s.in.all[i].statistics[1]++;
+    return true;
+}
+
 bool wrong_kind_total(Subject &s)
 {
     s.in.kinds[1]++;
@@ -287,6 +295,7 @@ const struct {
                {"early_ticks", early_ticks},
                {"tick_value", tick_value},
                {"usage_value", usage_value},
+               {"statistic_value", statistic_value},
                {"wrong_kind_total", wrong_kind_total},
                {"wrong_live_total", wrong_live_total},
                {"wrong_status", wrong_status}};

@@ -107,7 +107,9 @@ void Program::make_tick()
     }
     const uint64_t rss = random_.of_bits(40);
     std::vector<uint64_t> usage;
-    if (rss % 4 != 0) usage = {rss / 5, nanoseconds_ / 2, nanoseconds_ / 3, rss % 3 == 0 ? rss : 0};
+    if (rss % 4 != 0)
+        usage = {rss / 5, nanoseconds_ / 2, nanoseconds_ / 3,    rss % 3 == 0 ? rss : 0,
+                 rss % 3, rss / 7,          UINT64_MAX - rss % 2};
     recorder_.tick({nanoseconds_, rss, allocator_.heap_bytes(), usage});
     next_tick_ = steps_ + 1 + random_.below(2 * options_.tick_every);
 }

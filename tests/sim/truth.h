@@ -106,7 +106,8 @@ inline bool counts(const Record &record, bool opaque)
 
 struct Tick {
     uint64_t nanoseconds, rss, heap;
-    std::vector<uint64_t> usage; /* four numbers, or the recorder does not say them */
+    std::vector<uint64_t>
+        usage; /* four numbers and statistics, or the recorder does not say them */
 };
 
 struct Truth {

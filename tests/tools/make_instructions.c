@@ -63,7 +63,7 @@ static void put_tick(struct instruction_writer *writer)
     static uint64_t ticks;
     ticks++;
     const struct original_usage usage = {1 << 20, ticks * 5000000, ticks * 2000000, 18 << 20};
-    instruction_put_tick_with_usage(writer, 10000000, 1 << 24, 1 << 23, &usage);
+    instruction_put_tick_with_usage(writer, 10000000, 1 << 24, 1 << 23, &usage, NULL);
 }
 
 static void make_lanes(struct instruction_writer *writer, uint64_t events, uint64_t lanes)
@@ -181,7 +181,7 @@ static void make_idle(struct instruction_writer *writer, uint64_t count, uint64_
         if (i % LEFT != 0) instruction_put_free(writer, CALL_FREE, objects[i]);
     for (unsigned tick = 0; tick < TICKS; tick++) {
         const struct original_usage usage = {1 << 20, tick * UINT64_C(100000), 0, 18 << 20};
-        instruction_put_tick_with_usage(writer, tick_ns, 1 << 24, 1 << 23, &usage);
+        instruction_put_tick_with_usage(writer, tick_ns, 1 << 24, 1 << 23, &usage, NULL);
         for (unsigned call = 0; call < CALLS; call++) {
             object = instruction_put_allocation(writer, CALL_MALLOC, size, 0);
             instruction_put_free(writer, CALL_FREE, object);

@@ -1,11 +1,11 @@
 #include "allocator.h"
 
 #include "common/atomic.h"
+#include "common/original.h"
 #include "common/text.h"
 #include "glibc_heap.h"
 #include "linked.h"
 #include "next.h"
-#include "tracing/watch.h"
 
 #include <limits.h>
 #include <link.h>
@@ -29,12 +29,15 @@ static struct {
     int (*mimalloc_version)(void);
     void (*mimalloc_process)(size_t *, size_t *, size_t *, size_t *, size_t *, size_t *commit,
                              size_t *, size_t *);
+    void (*mimalloc_print)(void (*line)(const char *text, void *of), void *of);
     int (*jemalloc_control)(const char *name, void *old, size_t *old_bytes, void *new,
                             size_t new_bytes);
     const char *(*libc_version)(void);
 } asked;
 
+/* What they said at the latest look. */
 static uint64_t heap_bytes;
+static uint64_t statistics[ORIGINAL_STATISTICS_MAX];
 
 /* --- its name --- */
 
@@ -51,6 +54,7 @@ static void find_all(void)
     find(&asked.tcmalloc_property, "MallocExtension_GetNumericProperty");
     find(&asked.mimalloc_version, "mi_version");
     find(&asked.mimalloc_process, "mi_process_info");
+    find(&asked.mimalloc_print, "mi_stats_print_out");
     find(&asked.jemalloc_control, "mallctl");
     find(&asked.libc_version, "gnu_get_libc_version");
     asked.found = true;
@@ -101,9 +105,15 @@ static void name_it(void)
 
 /* --- its heap --- */
 
+static uint64_t jemalloc_number(const char *name)
+{
+    size_t number = 0, bytes = sizeof number;
+    return asked.jemalloc_control(name, &number, &bytes, NULL, 0) == 0 ? number : 0;
+}
+
 static uint64_t ask_heap_bytes(void)
 {
-    size_t bytes = 0, size = sizeof bytes, other;
+    size_t bytes = 0, other;
     uint64_t epoch = 1;
     if (asked.tcmalloc_property)
         return asked.tcmalloc_property("generic.heap_size", &bytes) ? bytes : 0;
@@ -114,27 +124,139 @@ static uint64_t ask_heap_bytes(void)
     if (!asked.jemalloc_control ||
         asked.jemalloc_control("epoch", NULL, NULL, &epoch, sizeof epoch) != 0)
         return 0;
-    return asked.jemalloc_control("stats.mapped", &bytes, &size, NULL, 0) == 0 ? bytes : 0;
+    return jemalloc_number("stats.mapped");
 }
+
+/* --- what it says of itself --- */
+
+static const char jemalloc_names[] =
+    "allocated_bytes active_bytes metadata_bytes resident_bytes retained_bytes dirty_bytes "
+    "muzzy_bytes";
+static const char mimalloc_names[] = "segments abandoned_segments";
+
+/* For the writer, too: it must not ask. */
+static const char *names = "";
+
+static void say(unsigned index, uint64_t value)
+{
+    atomic_store_relaxed(&statistics[index], value);
+}
+
+/* As of the epoch that ask_heap_bytes() has begun. 4096 is MALLCTL_ARENAS_ALL. */
+static void ask_jemalloc(void)
+{
+    const uint64_t page_bytes = jemalloc_number("arenas.page");
+    say(0, jemalloc_number("stats.allocated"));
+    say(1, jemalloc_number("stats.active"));
+    say(2, jemalloc_number("stats.metadata"));
+    say(3, jemalloc_number("stats.resident"));
+    say(4, jemalloc_number("stats.retained"));
+    say(5, jemalloc_number("stats.arenas.4096.pdirty") * page_bytes);
+    say(6, jemalloc_number("stats.arenas.4096.pmuzzy") * page_bytes);
+}
+
+/* A number like "12", "-3" or "1.5 Ki". Returns what follows it. */
+static const char *take_number(const char *text, int64_t *number)
+{
+    static const char units[] = "KMG";
+    int64_t tenths = 0;
+    text += strspn(text, " ");
+    const bool is_negative = *text == '-';
+    for (text += is_negative; *text >= '0' && *text <= '9'; text++)
+        tenths = (tenths + *text - '0') * 10;
+    if (text[0] == '.' && text[1] >= '0' && text[1] <= '9') {
+        tenths += text[1] - '0';
+        text += 2;
+    }
+    text += strspn(text, " ");
+    const char *unit = *text ? strchr(units, *text) : NULL;
+    if (unit) tenths <<= 10 * (unit - units + 1);
+    *number = (is_negative ? -tenths : tenths) / 10;
+    return unit ? text + strcspn(text, " ") : text;
+}
+
+/* Of "NAME: PEAK TOTAL FREED CURRENT ..." the current one. It may be below 0, as a thread's own
+ * counts are added up when it ends. */
+static uint64_t mimalloc_current(const char *line)
+{
+    int64_t number = 0;
+    line += strcspn(line, ":");
+    if (*line) line++;
+    for (unsigned i = 0; i < 4; i++)
+        line = take_number(line, &number);
+    return number > 0 ? (uint64_t)number : 0;
+}
+
+/* Two lines are called "-abandoned"; the first one is of segments. */
+static void take_mimalloc_line(const char *line, void *of)
+{
+    static const char *const lines[] = {"segments:", "-abandoned:"};
+    unsigned *taken = of;
+    line += strspn(line, " ");
+    if (*taken == 2 || strncmp(line, lines[*taken], strlen(lines[*taken])) != 0) return;
+    say((*taken)++, mimalloc_current(line));
+}
+
+static bool jemalloc_has_statistics(void)
+{
+    bool has = false;
+    size_t bytes = sizeof has;
+    return asked.jemalloc_control("config.stats", &has, &bytes, NULL, 0) == 0 && has;
+}
+
+/* In the order of name_it(). */
+static void name_statistics(void)
+{
+    if (asked.tcmalloc_version) return;
+    if (asked.mimalloc_version) {
+        if (asked.mimalloc_print) names = mimalloc_names;
+    } else if (asked.jemalloc_control) {
+        if (jemalloc_has_statistics()) names = jemalloc_names;
+    } else if (asked.libc_version && glibc_heap_is_known(asked.libc_version())) {
+        names = GLIBC_HEAP_STATISTICS;
+    }
+}
+
+static void ask_statistics(void)
+{
+    unsigned lines = 0;
+    if (names == mimalloc_names) asked.mimalloc_print(take_mimalloc_line, &lines);
+    if (names == jemalloc_names) ask_jemalloc();
+}
+
+const char *allocator_statistics(void)
+{
+    return names;
+}
+
+void allocator_read_statistics(struct original_statistics *to)
+{
+    *to = (struct original_statistics){.count = 0};
+    if (names == mimalloc_names) to->count = 2;
+    if (names == jemalloc_names) to->count = 7;
+    for (unsigned i = 0; i < to->count; i++)
+        to->values[i] = atomic_load_relaxed(&statistics[i]);
+    if (to->count == 0 && *names) glibc_heap_read(next_library(), asked.libc_version(), to);
+}
+
+/* --- asking --- */
 
 void allocator_look(void)
 {
     if (!next_library()) return;
-    if (!asked.found) find_all();
-    if (!allocator_name[0]) name_it();
+    if (!asked.found) {
+        find_all();
+        name_it();
+        name_statistics();
+    }
     atomic_store_relaxed(&heap_bytes, ask_heap_bytes());
+    ask_statistics();
 }
 
 uint64_t allocator_heap_bytes(void)
 {
     return asked.libc_version ? glibc_heap_bytes(next_library(), asked.libc_version())
                               : atomic_load_relaxed(&heap_bytes);
-}
-
-void allocator_look_at_glibc(struct watch_glibc *glibc)
-{
-    *glibc = (struct watch_glibc){0};
-    if (asked.libc_version) glibc_heap_look(next_library(), asked.libc_version(), glibc);
 }
 
 /* glibc has 8 bytes of its own in front of each object. */

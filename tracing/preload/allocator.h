@@ -4,15 +4,20 @@
 
 #include <stdint.h>
 
-struct watch_glibc;
+struct original_statistics;
 
-/* Asks it. Outside of its functions, in a thread of the program. */
+/* Asks it. Outside of its functions, in a thread of the program that is about to call it: what it
+ * is asked waits for locks of its own, as the call may (docs/inside.md). */
 void allocator_look(void);
-void allocator_look_at_glibc(struct watch_glibc *glibc);
 
 /* What it said then: its name and version, and the file that has it. Empty: there is none. */
 extern char allocator_name[];
 extern char allocator_path[];
+
+/* The names of what it says of itself (FORMAT.md 4.3), and the values: of glibc those of now, of
+ * others those of the latest look. Any thread. */
+const char *allocator_statistics(void);
+void allocator_read_statistics(struct original_statistics *statistics);
 
 /* The address space that it has taken from the system; 0: it cannot be asked. */
 uint64_t allocator_heap_bytes(void);

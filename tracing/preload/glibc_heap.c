@@ -1,7 +1,7 @@
 #include "glibc_heap.h"
 
 #include "common/atomic.h"
-#include "tracing/watch.h"
+#include "common/original.h"
 
 #include <link.h>
 #include <stdbool.h>
@@ -82,13 +82,19 @@ static void find(const struct link_map *libc, const char *version)
                          part[i].p_memsz / sizeof(uintptr_t) - 1);
 }
 
+struct arenas {
+    uint64_t count, main_bytes, other_bytes;
+};
+
 /* False: nothing is known. */
-static bool add_arenas(struct watch_glibc *glibc)
+static bool add_arenas(const struct link_map *libc, const char *version, struct arenas *arenas)
 {
+    if (!atomic_load_acquire(&main_arena)) find(libc, version);
     const uintptr_t *first = atomic_load_acquire(&main_arena), *arena = first;
-    while (arena && glibc->arenas < ARENAS_MAX) {
-        glibc->arenas++;
-        glibc->arena_bytes += atomic_load_relaxed(&arena[SYSTEM_BYTES]);
+    while (arena && arenas->count < ARENAS_MAX) {
+        uint64_t bytes = atomic_load_relaxed(&arena[SYSTEM_BYTES]);
+        *(arena == first ? &arenas->main_bytes : &arenas->other_bytes) += bytes;
+        arenas->count++;
         uintptr_t next = atomic_load_acquire(&arena[NEXT]);
         arena = next ? (const uintptr_t *)next + ARENA_TOP : NULL;
         if (arena && arena == first) return true;
@@ -98,20 +104,29 @@ static bool add_arenas(struct watch_glibc *glibc)
 
 uint64_t glibc_heap_bytes(const struct link_map *libc, const char *version)
 {
-    struct watch_glibc glibc = {0};
-    if (!atomic_load_acquire(&main_arena)) find(libc, version);
-    return add_arenas(&glibc) ? glibc.arena_bytes + atomic_load_relaxed(&parameters[MAPPED_BYTES])
-                              : 0;
+    struct arenas arenas = {0};
+    if (!add_arenas(libc, version, &arenas)) return 0;
+    return arenas.main_bytes + arenas.other_bytes + atomic_load_relaxed(&parameters[MAPPED_BYTES]);
 }
 
-void glibc_heap_look(const struct link_map *libc, const char *version, struct watch_glibc *glibc)
+bool glibc_heap_is_known(const char *version)
 {
-    struct watch_glibc arenas = {0};
-    if (!atomic_load_acquire(&main_arena)) find(libc, version);
-    if (number_of(version) < FIRST_WITH_THRESHOLDS || !add_arenas(&arenas)) return;
-    *glibc = arenas;
-    glibc->mapped_chunks = atomic_load_relaxed(&parameters[MAPPED_CHUNKS]) >> 32;
-    glibc->mapped_bytes = atomic_load_relaxed(&parameters[MAPPED_BYTES]);
-    glibc->trim_threshold = atomic_load_relaxed(&parameters[TRIM_THRESHOLD]);
-    glibc->mmap_threshold = atomic_load_relaxed(&parameters[MMAP_THRESHOLD]);
+    int number = number_of(version);
+    return number >= FIRST_WITH_THRESHOLDS && number <= LAST_VERSION;
+}
+
+void glibc_heap_read(const struct link_map *libc, const char *version,
+                     struct original_statistics *statistics)
+{
+    struct arenas arenas = {0};
+    *statistics = (struct original_statistics){.count = 7};
+    if (!add_arenas(libc, version, &arenas)) return;
+    uint64_t *value = statistics->values;
+    *value++ = arenas.count;
+    *value++ = arenas.main_bytes;
+    *value++ = arenas.other_bytes;
+    *value++ = atomic_load_relaxed(&parameters[MAPPED_CHUNKS]) >> 32;
+    *value++ = atomic_load_relaxed(&parameters[MAPPED_BYTES]);
+    *value++ = atomic_load_relaxed(&parameters[MMAP_THRESHOLD]);
+    *value++ = atomic_load_relaxed(&parameters[TRIM_THRESHOLD]);
 }

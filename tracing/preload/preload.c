@@ -411,6 +411,7 @@ const struct malloctape_front_end malloctape_front_end = {
     .divert = divert,
     .rounding = allocator_rounding,
     .look = allocator_look,
-    .look_at_glibc = allocator_look_at_glibc,
     .path = allocator_path,
+    .statistics = allocator_statistics,
+    .read_statistics = allocator_read_statistics,
 };

@@ -1,0 +1,152 @@
+#!/usr/bin/env ruby
+# statistics_test.rb - what allocators say of themselves is in a recording as they say it when the
+# program asks at the same moment: glibc's arenas, chunks and thresholds, each event of them, and
+# the numbers of jemalloc and mimalloc. Prints TAP.
+
+require 'json'
+require 'open3'
+require 'tmpdir'
+
+require_relative 'tap'
+
+LIBRARY = File.join(BUILD, 'lib/libmalloctape.so')
+PROGRAM = File.join(BUILD, 'tests/workloads/statistics')
+MALLOCTAPE = File.join(BUILD, 'bin/malloctape')
+MOST_MAPPED = 32 << 20 # mallopt(3), M_MMAP_THRESHOLD: the dynamic one never exceeds it
+
+def run(environment, *command)
+  output, errors, status = Open3.capture3(environment, *command)
+  return output if status.success?
+
+  puts "Bail out! #{command.join(' ')} failed: #{errors.lines.last}"
+  exit 1
+end
+
+def malloctape(*words) = run({}, MALLOCTAPE, *words)
+
+# What the program prints; its recording is `which`.lz4.
+def record(which, library = nil)
+  environment = { 'LD_PRELOAD' => [LIBRARY, library].compact.join(' '),
+                  'TCMALLOC_TRACE_OUTPUT' => "#{which}.lz4", 'TCMALLOC_TRACE_QUIET' => '1',
+                  'MALLOC_CONF' => 'dirty_decay_ms:-1,muzzy_decay_ms:-1' }
+  run(environment, PROGRAM, which)
+end
+
+def said_by_info(which)
+  JSON.parse(malloctape('info', '--json', '-', "#{which}.lz4"))['statistics']
+end
+
+def compare(text, told, wanted)
+  notes = told == wanted ? [] : ["told:   #{told.inspect}", "wanted: #{wanted.inspect}"]
+  report notes.empty?, text, notes
+end
+
+# ---- glibc ----
+
+NAMES = %w[arenas main_arena_bytes other_arenas_bytes mapped_chunks mapped_bytes
+           mmap_threshold_bytes trim_threshold_bytes].freeze
+
+# malloc_info() of one step.
+def of_malloc_info(text)
+  heaps = text.scan(%r{<heap nr="\d+">.*?</heap>}m)
+  bytes = heaps.map { |heap| heap[/<system type="current" size="(\d+)"/, 1].to_i }
+  mapped = text.match(/<total type="mmap" count="(\d+)" size="(\d+)"/)
+  [heaps.size, bytes[0], bytes.drop(1).sum, mapped[1].to_i, mapped[2].to_i]
+end
+
+# The values after each step: malloc_info(), and the thresholds by the rules of mallopt(3).
+def steps_of(output)
+  thresholds = [128 << 10, 128 << 10]
+  chunk = nil
+  output.split(/^step /).drop(1).map do |text|
+    name = text.lines.first.chomp
+    thresholds = [chunk, 2 * chunk] if name == 'freed' && (thresholds[0] + 1..MOST_MAPPED) === chunk
+    chunk = text[/^chunk (\d+)/, 1]&.to_i
+    [name, of_malloc_info(text) + thresholds]
+  end
+end
+
+def ticks_of(which)
+  malloctape('dump', "#{which}.lz4").scan(/ tick .* statistics (.*)$/)
+    .map { |line| line[0].split.map(&:to_i) }
+end
+
+# Steps that are not in the ticks, in this order.
+def missing(steps, ticks)
+  at = 0
+  steps.reject do |_, values|
+    found = ticks[at..].index(values)
+    at += found if found
+  end
+end
+
+def changes(events, name) = events.select { |one| one['name'] == name }
+def pairs(events) = events.map { |one| [one['before'], one['after']] }
+
+# As many events as the values change; between two moments there may be ticks.
+def check_trims(events, steps)
+  main = steps.to_h.transform_values { |values| values[1] }
+  trims = changes(events, 'main_arena_bytes')
+  told = [trims.map { |one| one['event'] }.uniq, trims.first&.fetch('before'),
+          trims.map { |one| one['after'] } & main.values_at('trimmed', 'malloc_trim')]
+  compare 'each trim is an event', told,
+          [['trimmed'], main['grown'], main.values_at('trimmed', 'malloc_trim').uniq]
+end
+
+def check_events(told, steps)
+  events = told['events']
+  arenas = pairs(changes(events, 'arenas'))
+  compare 'the arenas are made one after another, up to 8',
+          [arenas.first&.first, arenas.last&.last, arenas.flatten == arenas.flatten.sort],
+          [1, 8, true]
+  moved = steps.map { |_, values| values[5..] }.uniq
+  compare 'each move of a threshold is an event',
+          %w[mmap_threshold_bytes trim_threshold_bytes].map { |name| pairs(changes(events, name)) },
+          moved.transpose.map { |values| values.each_cons(2).to_a }
+  check_trims(events, steps)
+end
+
+def check_glibc
+  steps = steps_of(record('glibc'))
+  ticks = ticks_of('glibc')
+  absent = missing(steps, ticks)
+  report absent.empty? && steps.size == 13, 'after each step a tick says what malloc_info() does',
+         absent.map { |step| "missing: #{step}" } + (absent.empty? ? [] : ticks.map(&:inspect))
+  compare 'info has the last values', said_by_info('glibc'), NAMES.zip(steps.last[1]).to_h
+  malloctape('report', 'glibc.lz4', '--json', 'report.json')
+  told = JSON.parse(File.read('report.json'))['statistics']
+  compare 'report has them, too, and over time',
+          [told['last'], told['timeline'].transform_values(&:last)],
+          [NAMES.zip(steps.last[1]).to_h] * 2
+  check_events(told, steps)
+  text = malloctape('report', 'glibc.lz4') + malloctape('info', 'glibc.lz4')
+  lines = ['arena made +arenas 8', 'trimmed +main_arena_bytes', 'mmap_threshold_bytes +4198400$',
+           'threshold moved +mmap_threshold_bytes 4 198 400 bytes, before 1 052 672']
+  absent = lines.reject { |line| text.match?(line) }
+  report absent.empty?, 'the texts show it', absent
+  output, status = Open3.capture2e(MALLOCTAPE, 'verify', 'glibc.lz4')
+  report status.success?, 'the order keeps what the ticks say', status.success? ? [] : [output]
+end
+
+# ---- others ----
+
+def check(which, library, text)
+  path = Dir["/usr/lib/*/#{library}", "/lib/*/#{library}"].first
+  return report(true, "#{text} # SKIP #{library} is not installed") unless path
+
+  wanted = yield record(which, path)
+  compare text, said_by_info(which), wanted
+end
+
+plan 10
+Dir.mktmpdir do |directory|
+  Dir.chdir(directory)
+  check_glibc
+  check('jemalloc', 'libjemalloc.so.2', 'jemalloc: what mallctl() says') do |output|
+    output.lines.to_h { |line| [line.split[0], line.split[1].to_i] }
+  end
+  check('mimalloc', 'libmimalloc.so.2*', 'mimalloc: what mi_stats_print_out() says') do |output|
+    current = output.scan(/^ *(segments|-abandoned): +\d+ +\d+ +\d+ +(-?\d+)/).first(2)
+    %w[segments abandoned_segments].zip(current.map { |line| line[1].to_i.clamp(0..) }).to_h
+  end
+end

@@ -1,0 +1,172 @@
+/* statistics - what its allocator says of itself, at quiet moments, to compare with its recording.
+ *
+ *   statistics glibc      8 arenas, thresholds moved by frees of 1, 4 and 33 MiB, trims; after each
+ *                         step "step NAME", malloc_info() and, of a chunk mapped for itself,
+ *                         "chunk BYTES"
+ *   statistics jemalloc   "NAME BYTES" from mallctl(), with some objects alive and others freed
+ *   statistics mimalloc   mi_stats_print_out(), with threads that have left objects behind
+ *
+ * At each moment everything so far, and a tick behind it, is in the recording; nothing is printed
+ * through memory of the allocator. */
+#include "tracing/malloctape.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MIB (1024 * 1024)
+
+enum { THREADS = 7, PIECES = 200, PIECE_BYTES = 100 * 1024, KEPT_PIECES = 30, ENOUGH = 300000 };
+
+int mallctl(const char *, void *, size_t *, void *, size_t) __attribute__((weak));
+void mi_stats_print_out(void (*)(const char *, void *), void *) __attribute__((weak));
+
+static char buffer[1 << 16];
+static void *pieces[PIECES];
+static pthread_barrier_t made, over;
+
+/* So often that a recorder that asks the allocator itself, in a call now and then, has done it. */
+static void call_often(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        free(malloc(24));
+}
+
+static void moment(void)
+{
+    call_often(1);
+    malloctape_sync();
+}
+
+static void step(const char *name)
+{
+    moment();
+    printf("step %s\n", name);
+    malloc_info(0, stdout);
+    fflush(stdout);
+}
+
+static void *make_arena(void *unused)
+{
+    void *object = malloc(1000);
+    pthread_barrier_wait(&made);
+    pthread_barrier_wait(&over);
+    free(object);
+    return unused;
+}
+
+/* A chunk that is mapped for itself has two words of its own. */
+static void free_mapped(size_t bytes)
+{
+    void *object = malloc(bytes);
+    step("mapped");
+    printf("chunk %zu\n", malloc_usable_size(object) + 2 * sizeof(size_t));
+    free(object);
+    step("freed");
+}
+
+static void make_pieces(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        pieces[i] = malloc(PIECE_BYTES);
+}
+
+static void free_pieces(unsigned count)
+{
+    while (count > 0)
+        free(pieces[--count]);
+}
+
+static int run_glibc(void)
+{
+    pthread_t threads[THREADS];
+    pthread_barrier_init(&made, NULL, THREADS + 1);
+    pthread_barrier_init(&over, NULL, THREADS + 1);
+    step("begin");
+    for (unsigned i = 0; i < THREADS; i++)
+        if (pthread_create(&threads[i], NULL, make_arena, NULL) != 0) return 1;
+    pthread_barrier_wait(&made);
+    step("arenas");
+    free_mapped(MIB);
+    free_mapped(4 * MIB);
+    free_mapped(33 * MIB);
+    make_pieces(PIECES);
+    step("grown");
+    free_pieces(PIECES);
+    step("trimmed");
+    make_pieces(KEPT_PIECES);
+    free_pieces(KEPT_PIECES);
+    step("kept");
+    malloc_trim(0);
+    step("malloc_trim");
+    pthread_barrier_wait(&over);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    step("end");
+    return 0;
+}
+
+static void print_mallctl(const char *name, const char *control, size_t unit)
+{
+    size_t value = 0, bytes = sizeof value;
+    if (mallctl(control, &value, &bytes, NULL, 0) == 0) printf("%s %zu\n", name, value * unit);
+}
+
+static int run_jemalloc(void)
+{
+    uint64_t epoch = 1;
+    size_t page = 0, bytes = sizeof page;
+    if (mallctl == NULL) return 1;
+    make_pieces(PIECES);
+    free_pieces(PIECES - KEPT_PIECES);
+    call_often(ENOUGH);
+    moment();
+    mallctl("epoch", NULL, NULL, &epoch, sizeof epoch);
+    mallctl("arenas.page", &page, &bytes, NULL, 0);
+    print_mallctl("allocated_bytes", "stats.allocated", 1);
+    print_mallctl("active_bytes", "stats.active", 1);
+    print_mallctl("metadata_bytes", "stats.metadata", 1);
+    print_mallctl("resident_bytes", "stats.resident", 1);
+    print_mallctl("retained_bytes", "stats.retained", 1);
+    print_mallctl("dirty_bytes", "stats.arenas.4096.pdirty", page);
+    print_mallctl("muzzy_bytes", "stats.arenas.4096.pmuzzy", page);
+    return 0;
+}
+
+static void print_line(const char *line, void *unused)
+{
+    (void)unused;
+    fputs(line, stdout);
+}
+
+static void *leave_objects(void *at)
+{
+    for (unsigned i = 0; i < KEPT_PIECES; i++)
+        ((void **)at)[i] = malloc(PIECE_BYTES);
+    return NULL;
+}
+
+static int run_mimalloc(void)
+{
+    pthread_t threads[3];
+    if (mi_stats_print_out == NULL) return 1;
+    for (unsigned i = 0; i < 3; i++)
+        if (pthread_create(&threads[i], NULL, leave_objects, pieces + i * KEPT_PIECES) != 0)
+            return 1;
+    for (unsigned i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    call_often(ENOUGH);
+    moment();
+    mi_stats_print_out(print_line, NULL);
+    return 0;
+}
+
+int main(int count, char **words)
+{
+    const char which = count > 1 ? words[1][0] : '\0';
+    setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
+    call_often(1);
+    return which == 'g' ? run_glibc() : which == 'j' ? run_jemalloc() : run_mimalloc();
+}
