@@ -16,7 +16,8 @@ struct original_usage {
     uint64_t recorder_bytes, user_ns, system_ns, peak_rss_bytes;
 };
 
-/* What the allocator said of itself at a tick. What the values are the metadata says (statistics.h). */
+/* What the allocator said of itself at a tick. What the values are, the metadata says
+ * (statistics.h). */
 #define ORIGINAL_STATISTICS_MAX 16
 struct original_statistics {
     unsigned count;

@@ -25,13 +25,6 @@ void statistics_free(struct statistics_names *statistics)
     free(statistics->text);
 }
 
-int statistics_find(const struct statistics_names *statistics, const char *name)
-{
-    for (unsigned i = 0; i < statistics->count; i++)
-        if (strcmp(statistics->names[i], name) == 0) return (int)i;
-    return -1;
-}
-
 bool statistics_is_bytes(const char *name)
 {
     const size_t length = strlen(name);

@@ -25,9 +25,6 @@ void statistics_split(struct statistics_names *statistics, char *text);
 void statistics_take(struct statistics_names *statistics, const char *metadata, size_t bytes);
 void statistics_free(struct statistics_names *statistics);
 
-/* The index of a name; -1: there is none. */
-int statistics_find(const struct statistics_names *statistics, const char *name);
-
 bool statistics_is_bytes(const char *name);
 
 #endif

@@ -45,7 +45,7 @@ struct block {
     size_t ticks;
     size_t usage_at, usage_behind; /* the latest usage: its operands; the index behind it */
     size_t changed_at, changed;    /* the latest statistics: operands of the first; how many */
-    size_t changed_behind;         /* the index behind them, and behind the usage that follows */
+    size_t changed_behind;         /* the index behind them */
     uint64_t lost_events;
     uint64_t live, high_live;        /* objects now, and the most there ever were */
     uint64_t live_bytes, peak_bytes; /* what the block states (4.3) */
@@ -340,7 +340,8 @@ static void block_add_tick(struct instruction_reader *reader, struct block *bloc
                            const struct instruction *tick)
 {
     bool has_usage = block->usage_behind == block->at && block->at > 0;
-    bool has_changed = block->changed_behind == block->at;
+    /* A usage may stand in between. */
+    bool has_changed = block->changed_behind == block->at - has_usage;
     reader->room->ticks[block->ticks++] =
         (struct instruction_tick){.at = block->at,
                                   .operand_at = tick->operand_at,
@@ -351,19 +352,10 @@ static void block_add_tick(struct instruction_reader *reader, struct block *bloc
                                   .live_bytes = reader->room->operands[tick->operand_at + 3]};
 }
 
-static void block_note_usage(struct block *block, const struct instruction *usage)
-{
-    block->usage_at = usage->operand_at;
-    block->usage_behind = block->at + 1;
-    if (block->changed_behind == block->at) block->changed_behind++;
-}
-
 static void block_note_statistic(struct block *block, const struct instruction *statistic)
 {
-    if (block->changed_behind != block->at || block->changed == 0) {
-        block->changed_at = statistic->operand_at;
-        block->changed = 0;
-    }
+    if (block->changed_behind != block->at) block->changed = 0;
+    if (block->changed == 0) block->changed_at = statistic->operand_at;
     block->changed++;
     block->changed_behind = block->at + 1;
 }
@@ -385,7 +377,10 @@ static bool block_decode_other(struct instruction_reader *reader, struct block *
     if (number == INSTRUCTION_TICK) block_add_tick(reader, block, to);
     if (number == INSTRUCTION_STATISTIC && first >= ORIGINAL_STATISTICS_MAX)
         return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "statistic ", first);
-    if (number == INSTRUCTION_USAGE) block_note_usage(block, to);
+    if (number == INSTRUCTION_USAGE) {
+        block->usage_at = to->operand_at;
+        block->usage_behind = block->at + 1;
+    }
     if (number == INSTRUCTION_STATISTIC) block_note_statistic(block, to);
     block->others++;
     return true;

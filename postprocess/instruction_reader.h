@@ -193,7 +193,8 @@ void instruction_reader_close(struct instruction_reader *reader);
 bool instruction_batch_usage(const struct instruction_batch *batch,
                              const struct instruction_tick *tick, struct original_usage *usage);
 
-/* Changes those of the statistics that a tick says anew, and counts up to it those that there are. */
+/* Changes those of the statistics that are said anew before a tick; `count` grows as far as they
+ * go. */
 void instruction_batch_statistics(const struct instruction_batch *batch,
                                   const struct instruction_tick *tick,
                                   struct original_statistics *statistics);

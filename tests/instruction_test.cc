@@ -497,6 +497,48 @@ TEST(InstructionWriter, StatisticsStandBeforeTheirTicks)
     }
 }
 
+/* Elsewhere a statistic says nothing, also where a usage stands between two of them. */
+TEST(InstructionReader, StatisticsStandBeforeTheirTicks)
+{
+    const struct {
+        std::vector<unsigned> before;
+        size_t changed;
+        uint64_t operand;
+    } cases[] = {
+        {{INSTRUCTION_STATISTIC, INSTRUCTION_THREAD_END}, 0, 0},
+        {{INSTRUCTION_STATISTIC, INSTRUCTION_THREAD_END, INSTRUCTION_USAGE}, 0, 0},
+        {{INSTRUCTION_STATISTIC, INSTRUCTION_USAGE, INSTRUCTION_STATISTIC}, 1, 2},
+        {{INSTRUCTION_USAGE, INSTRUCTION_STATISTIC, INSTRUCTION_STATISTIC}, 2, 1},
+        {{INSTRUCTION_STATISTIC, INSTRUCTION_STATISTIC, INSTRUCTION_USAGE}, 2, 0},
+    };
+    for (const auto &one : cases) {
+        Memory memory(written([&](instruction_writer *writer) {
+            for (size_t i = 0; i < one.before.size(); i++) {
+                const unsigned operands = one.before[i] == INSTRUCTION_STATISTIC ? 2
+                                          : one.before[i] == INSTRUCTION_USAGE   ? 4
+                                                                                 : 0;
+                instruction_put_opcode(writer, one.before[i], 0);
+                for (unsigned operand = 0; operand < operands; operand++)
+                    instruction_put_operand(writer, operands == 2 ? i : UINT64_MAX);
+                instruction_put_end(writer);
+            }
+            instruction_put_tick(writer, 10, 20, 30);
+        }));
+        input in;
+        instruction_reader reader;
+        instruction_batch batch;
+        ASSERT_TRUE(input_open_fd(&in, memory.fd()));
+        ASSERT_TRUE(instruction_reader_open(&reader, &in));
+        ASSERT_TRUE(instruction_reader_next(&reader, &batch));
+        EXPECT_EQ(batch.ticks[0].changed, one.changed);
+        if (one.changed > 0) {
+            EXPECT_EQ(batch.operands[batch.ticks[0].changed_at], one.operand);
+        }
+        instruction_reader_close(&reader);
+        input_close(&in);
+    }
+}
+
 TEST(InstructionReader, EverythingComesBack)
 {
     Read read = read_stream(written(put_everything));

@@ -1,0 +1,55 @@
+#!/bin/bash
+# glibc_malloc_test.sh - scripts/glibc-malloc.sh says where a glibc has no probes, watches those
+# that there are, and prints what they say. Prints TAP.
+set -eu
+
+# shellcheck source=tests/tap.sh
+. "$(dirname "$0")/tap.sh"
+
+script=$source_dir/scripts/glibc-malloc.sh
+fires=$workloads/glibc_probes
+
+# watches [-n] - the probes of that program.
+watches() { GLIBC_MALLOC_FILE=$fires "$script" "$@" "$process"; }
+
+says_there_are_none() {
+    if "$script" -n $$ >out 2>err; then
+        grep -q '^usdt:.*:libc:memory_' out
+    else
+        grep -q ' has no probes of malloc: it was built without them$' err
+    fi
+}
+has_those_there_are() {
+    watches -n >out 2>err && grep -c '^usdt:' out >count && [ "$(cat count)" = 7 ] &&
+        grep -q '^BEGIN' out && ! grep -q 'memory_sbrk_less' out
+}
+prints_them() {
+    timeout -s INT 8 bash -c "GLIBC_MALLOC_FILE=$fires exec $script $process" >out 2>err || :
+    grep -qx "$process: new arena" out &&
+        grep -qx "$process: new heap, 139264 bytes" out &&
+        grep -qx "$process: no room in its arena for 100 bytes, tries another" out &&
+        grep -qx "$process: mallopt(-3, 65536)" out &&
+        grep -qx "$process: thresholds: mmap 1052672 bytes, trim 2105344 bytes" out &&
+        grep -qx '@mmap_threshold: 1052672' out && grep -q '^@sbrk_bytes: [1-9]' out &&
+        grep -qx '@heap_bytes\[28672\]: 139264' out && grep -q "^@waits\[$process\]: [1-9]" out
+}
+can_watch() { timeout 60 bpftrace -e 'BEGIN { exit(); }' >out 2>err && watches -n >program &&
+    timeout 60 bpftrace -l "usdt:$fires:*" 2>err | grep -q memory_arena_new; }
+
+plan 3
+check 'a glibc without probes is called so' says_there_are_none
+"$fires" &
+process=$!
+sleep 0.2
+if ! kill -0 $process 2>/dev/null; then
+    skip_test 'it watches the probes that there are' 'no sys/sdt.h'
+    skip_test 'it prints what they say' 'no sys/sdt.h'
+    exit
+fi
+check 'it watches the probes that there are' has_those_there_are
+if can_watch; then
+    check 'it prints what they say' prints_them
+else
+    skip_test 'it prints what they say' 'bpftrace is missing, or may not watch'
+fi
+kill $process 2>/dev/null || :
