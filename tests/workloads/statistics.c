@@ -27,7 +27,6 @@ static char buffer[1 << 16];
 static void *pieces[PIECES];
 static pthread_barrier_t made, over;
 
-/* So often that a recorder that asks the allocator itself, in a call now and then, has done it. */
 static void call_often(unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
@@ -38,6 +37,15 @@ static void moment(void)
 {
     call_often(1);
     malloctape_sync();
+}
+
+/* A recorder that asks the allocator itself does so in a call that needs another buffer, after a
+ * tick. The next tick has what it was told. */
+static void moment_of_asking(void)
+{
+    moment();
+    call_often(ENOUGH);
+    moment();
 }
 
 static void step(const char *name)
@@ -121,8 +129,7 @@ static int run_jemalloc(void)
     if (mallctl == NULL) return 1;
     make_pieces(PIECES);
     free_pieces(PIECES - KEPT_PIECES);
-    call_often(ENOUGH);
-    moment();
+    moment_of_asking();
     mallctl("epoch", NULL, NULL, &epoch, sizeof epoch);
     mallctl("arenas.page", &page, &bytes, NULL, 0);
     print_mallctl("allocated_bytes", "stats.allocated", 1);
@@ -157,8 +164,7 @@ static int run_mimalloc(void)
             return 1;
     for (unsigned i = 0; i < 3; i++)
         pthread_join(threads[i], NULL);
-    call_often(ENOUGH);
-    moment();
+    moment_of_asking();
     mi_stats_print_out(print_line, NULL);
     return 0;
 }
