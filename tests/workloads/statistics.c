@@ -18,7 +18,14 @@
 
 #define MIB (1024 * 1024)
 
-enum { THREADS = 7, PIECES = 200, PIECE_BYTES = 100 * 1024, KEPT_PIECES = 30, ENOUGH = 300000 };
+enum {
+    THREADS = 7,
+    PIECES = 200,
+    PIECE_BYTES = 100 * 1024,
+    KEPT_PIECES = 30,
+    ENOUGH = 300000,
+    SETTLED = 3000000
+};
 
 int mallctl(const char *, void *, size_t *, void *, size_t) __attribute__((weak));
 void mi_stats_print_out(void (*)(const char *, void *), void *) __attribute__((weak));
@@ -40,9 +47,11 @@ static void moment(void)
 }
 
 /* A recorder that asks the allocator itself does so in a call that needs another buffer, after a
- * tick. The next tick has what it was told. */
+ * tick. The next tick has what it was told. Before, what the thread's cache had too much of has
+ * been given back. */
 static void moment_of_asking(void)
 {
+    call_often(SETTLED);
     moment();
     call_often(ENOUGH);
     moment();
