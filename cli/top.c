@@ -26,8 +26,9 @@ static const char help_text[] =
     "\n"
     "  --count NUMBER   ends after so many seconds (default: when the recording ends)\n"
     "\n"
-    "All calls a second are counted, once they are in the recording. Of many calls the rest is\n"
-    "calculated from a part of them. The exit status is 0 when the recording has ended.\n";
+    "All calls a second are counted, once they are in the recording, and all waits. The shares are\n"
+    "those of a part of the calls, where there are many. The exit status is 0 when the recording has\n"
+    "ended.\n";
 
 enum { KINDS_SHOWN = 5, SIZES_SHOWN = 8 };
 
@@ -38,7 +39,6 @@ struct top {
     unsigned long count; /* 0: no end */
     struct watch_counts before, now;
     double seconds; /* between these */
-    double scale;   /* calls a second, by calls that were counted */
     uint64_t counted;
     bool has_ended;
 };
@@ -123,7 +123,6 @@ static void print_calls(struct top *top)
     for (unsigned i = 0; i < CALL_KINDS; i++)
         top->counted += calls[i];
     double events = (double)difference(top->now.events, top->before.events) / top->seconds;
-    top->scale = top->counted > 0 ? events / (double)top->counted : 0;
     printf("calls    %.0f a second", events);
     for (unsigned i = 0; i < KINDS_SHOWN && (kind = take_most(calls, CALL_KINDS, &most)) >= 0; i++)
         printf("%s %s %.1f %%", i > 0 ? "," : ":", call_names[kind], share(most, top->counted));
@@ -140,8 +139,8 @@ static void print_paths(const struct top *top)
     for (unsigned i = 0; i < WATCH_PATHS; i++)
         printf("%s%s %.2f %%", i > 0 ? ", " : "", names[i], share(paths[i], top->counted));
     printf("\nwaits    %.0f a second for locks of the allocator, %.3f ms\n",
-           (double)difference(top->now.waits, top->before.waits) * top->scale,
-           (double)difference(top->now.waited_ns, top->before.waited_ns) * top->scale / 1e6);
+           (double)difference(top->now.waits, top->before.waits) / top->seconds,
+           (double)difference(top->now.waited_ns, top->before.waited_ns) / top->seconds / 1e6);
 }
 
 static void print_memory(const struct top *top)

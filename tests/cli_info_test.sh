@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan "$(size 25 26)" # with one that takes long
+plan "$(size 26 27)" # with one that takes long
 
 raw_example() {
     sample raw_example
@@ -227,6 +227,25 @@ lock_waits() {
         exits 0 info --json j turns.raw.lz4 && json j 'j["lock_waits"] == 0'
 }
 
+# Who looks on sees each wait once, whatever other threads do meanwhile.
+top_counts_waits() {
+    mkfifo bytes
+    env TCMALLOC_TRACE_CONTROL=1 TCMALLOC_TRACE_OUTPUT=busy.raw.lz4 LD_PRELOAD="$tracing_library" \
+        "$workloads/waits" held 8 busy <bytes 2>err &
+    local process=$! top
+    exec 9>bytes
+    wait_until "$bin/malloctape" ctl "$process" status >out 2>err
+    "$bin/malloctape" top "$process" >top.out 2>top.err &
+    top=$!
+    wait_until grep -q '^calls  *[1-9]' top.out && echo >&9 &&
+        wait_until grep -q '^waits  *[1-9]' top.out && echo >&9
+    exec 9>&-
+    wait "$process" && wait "$top" && exits 0 info --json j busy.raw.lz4 &&
+        json j 'j["lock_waits"] >= 8' &&
+        awk -v all="$(json_value j lock_waits)" '/^waits/ { told += $2; looks++ }
+            END { print "# " all " waits, top told of " told; exit told > all + looks / 2 }' top.out
+}
+
 # A debugger counts how often threads enter the function in which they wait, also for locks of other
 # things than structures. They give memory back with the lock of the page heap, which takes a while.
 lock_waits_are_those_of_gdb() {
@@ -277,6 +296,7 @@ check 'exit 3 for a stream that was cut' cut
 check 'of a stream that has not begun there is no table' not_begun
 check 'a full standard output is told' output_full
 check 'waits for the locks of the allocator' lock_waits
+check 'waits as top counts them' top_counts_waits
 if [ -n "${MALLOCTAPE_LONG:-}" ] && command -v gdb >/dev/null; then
     check 'waits as gdb counts them' lock_waits_are_those_of_gdb
 elif [ -n "${MALLOCTAPE_LONG:-}" ]; then

@@ -407,7 +407,9 @@ void malloctape_inside(unsigned what, unsigned long amount)
 void malloctape_waited(unsigned structure, unsigned long cycles)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    /* Nanoseconds may take a system call: not where nothing is recorded. */
-    if (lane && has_room_inside(lane, INSIDE_UNITS_MAX))
-        units_inside(&lane->units, structure, writer_cycles_ns(&recording.writer, cycles));
+    if (!lane || !has_room_inside(lane, INSIDE_UNITS_MAX)) return;
+    /* May take a system call: not where nothing is recorded. */
+    const uint64_t waited_ns = writer_cycles_ns(&recording.writer, cycles);
+    units_inside(&lane->units, structure, waited_ns);
+    watch_wait(&recording.writer.watch, waited_ns);
 }

@@ -1,5 +1,6 @@
 #include "watch.h"
 
+#include "../common/atomic.h"
 #include "raw_units.h"
 
 static enum watch_path path_of(const struct raw_said *said)
@@ -30,9 +31,12 @@ void watch_units(struct watch *watch, const uint8_t *profile, uint32_t features,
         } else if (said.number == RAW_SEQUENCE_AFTER && any && path_of(&said) > latest) {
             counts->paths[latest]--;
             counts->paths[latest = path_of(&said)]++;
-        } else if (said.number == RAW_INSIDE && said.structure < RAW_STRUCTURES) {
-            counts->waits++;
-            counts->waited_ns += said.size;
         }
     }
+}
+
+void watch_wait(struct watch *watch, uint64_t waited_ns)
+{
+    atomic_add_relaxed(&watch->counts.waits, 1);
+    atomic_add_relaxed(&watch->counts.waited_ns, waited_ns);
 }

@@ -5,7 +5,8 @@
  * answer to "watch" (control.c) is one struct watch_counts as it lies in memory: both sides are of
  * one version, or `bytes` differs.
  *
- * Threads  counts are the writer's; others read them, which may be torn. */
+ * Threads  counts are the writer's, but for waits, which any thread adds; others read them, which
+ *          may be torn. */
 #ifndef MALLOCTAPE_WATCH_H
 #define MALLOCTAPE_WATCH_H
 
@@ -34,7 +35,7 @@ struct watch_counts {
     uint64_t events;                       /* all that were recorded */
     uint64_t calls[CALL_KINDS];            /* of those that were counted */
     uint64_t paths[WATCH_PATHS];
-    uint64_t waits, waited_ns;
+    uint64_t waits, waited_ns;         /* all of them */
     uint64_t sizes[HISTOGRAM_BUCKETS]; /* of objects that were made */
 };
 
@@ -46,5 +47,8 @@ struct watch {
 /* Counts units of one lane that begin with a whole record. */
 void watch_units(struct watch *watch, const uint8_t *profile, uint32_t features,
                  const uint16_t *units, size_t count);
+
+/* A thread has waited for a lock of the allocator. Waits are rare, and long: each counts. */
+void watch_wait(struct watch *watch, uint64_t waited_ns);
 
 #endif

@@ -3,10 +3,11 @@
  *   waits hammer THREADS ROUNDS   all at once: each makes and frees OBJECTS objects of a size, and
  *                                 a large one, ROUNDS times
  *   waits turns THREADS ROUNDS    the same, one thread after another: nobody waits
- *   waits held THREADS            the others ask for a large object while the first has the lock
+ *   waits held THREADS [busy]     the others ask for a large object while the first has the lock
  *                                 of the page heap, in a hook of sbrk(), which returns when all of
  *                                 them sleep for it: each waits. Ends with status 77 without such
- *                                 hooks */
+ *                                 hooks. Busy: beside one that makes and frees objects all the
+ *                                 time; reads a byte before, and one before it ends */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -27,7 +28,7 @@ static int ids[THREADS_MAX]; /* of threads that are about to ask */
 static unsigned long thread_count, rounds;
 static int held;
 static pthread_barrier_t all; /* of those that begin at once */
-static void *lock; /* of the page heap */
+static void *lock;            /* of the page heap */
 
 static void *hammer(void *unused)
 {
@@ -52,6 +53,13 @@ static void *ask(void *id)
     atomic_store_release((int *)id, -(int)syscall(SYS_gettid));
     free(malloc(LARGE));
     return NULL;
+}
+
+static void *be_busy(void *unused)
+{
+    for (;;)
+        allocate(1000000);
+    return unused;
 }
 
 /* At the futex of the lock, not for something else (the recorder, say). */
@@ -86,6 +94,12 @@ int main(int count, char **words)
     rounds = count > 3 ? strtoul(words[3], NULL, 10) : 0;
     if (thread_count > THREADS_MAX) return 2;
     pthread_barrier_init(&all, NULL, strcmp(how, "hammer") == 0 ? (unsigned)thread_count : 1);
+    const int is_busy = count > 3 && strcmp(words[3], "busy") == 0;
+    if (is_busy) {
+        pthread_t busy;
+        if (pthread_create(&busy, NULL, be_busy, NULL) != 0) fail("pthread_create");
+        getchar();
+    }
     for (unsigned long i = 0; i < thread_count; i++) {
         int is_held = strcmp(how, "held") == 0;
         if (pthread_create(&threads[i], NULL, is_held ? ask : hammer, &ids[i]) != 0)
@@ -102,5 +116,6 @@ int main(int count, char **words)
     }
     for (unsigned long i = 0; i < thread_count && strcmp(how, "turns") != 0; i++)
         pthread_join(threads[i], NULL);
+    if (is_busy) getchar();
     return 0;
 }
