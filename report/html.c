@@ -28,7 +28,8 @@ static void put_facts(FILE *to, const void *of)
     for (unsigned i = 0; i < told->count; i++) {
         const struct report_trace *trace = told->traces[i];
         const struct tally *tally = &trace->tally;
-        if (told->count == 1) html_put_fact(to, "Program", trace->program);
+        if (i > 0) fputs("</dl>\n<dl>\n", to);
+        html_put_fact(to, "Program", trace->program);
         html_put_fact(to, told->count == 1 ? "Trace" : i == 0 ? "Before" : "After", trace->path);
         html_put_fact(to, "Allocator", trace->allocator);
         html_put_fact_count(to, "Calls", (long long)tally->calls);
