@@ -24,6 +24,9 @@ struct original_statistics {
     uint64_t values[ORIGINAL_STATISTICS_MAX];
 };
 
+/* The last one: how often the program has asked for the size of an object. */
+#define STATISTIC_SIZES_ASKED "malloc_usable_size"
+
 struct original {
     bool has_usage;          /* some tick had one: otherwise only RSS is known */
     uint64_t peak_rss_bytes; /* 0: not known */

@@ -62,33 +62,47 @@ static bool collect_launcher(struct compare *compare)
                basename(program));
 }
 
-/* Whether the file of the program, if it is here, names what asks an allocator for the size of an
- * object, or for all about itself. */
-static bool can_ask(const char *program)
+/* Whether the file of the program, if it is here, has this name of a function. */
+static bool names_function(const char *program, const char *name)
 {
     struct stat status;
-    bool asks = false;
-    int fd = open(program, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool names = false;
+    int fd = *program == '/' ? open(program, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     if (fd < 0) return false;
     if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
         const size_t bytes = (size_t)status.st_size;
         void *file = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-        static const char *const names[] = {"malloc_usable_size", "mallctl"};
-        for (size_t i = 0; file != MAP_FAILED && i < sizeof names / sizeof *names; i++)
-            asks = asks || memmem(file, bytes, names[i], strlen(names[i]) + 1) != NULL;
+        names = file != MAP_FAILED && memmem(file, bytes, name, strlen(name) + 1) != NULL;
         if (file != MAP_FAILED) munmap(file, bytes);
     }
     close(fd);
-    return asks;
+    return names;
+}
+
+/* What a program that asks goes by differs from one allocator to the next. Older recordings do not
+ * say how often it did. */
+static bool collect_sizes_asked(struct compare *compare, const char *program)
+{
+    static const char then[] = "how large its objects are (malloc_usable_size): it may do "
+                               "otherwise under each allocator, and replays do as under the "
+                               "recorded one";
+    const json_t *asked = json_object_get(compare->facts, "original_sizes_asked");
+    const char *name = basename(program);
+    if (json_integer_value(asked) > 0)
+        return add(compare, NULL, NULL, "%s asked %lld times %s", name, json_integer_value(asked),
+                   then);
+    if (json_is_integer(asked) || !names_function(program, "malloc_usable_size")) return true;
+    return add(compare, NULL, NULL, "%s can ask %s", name, then);
 }
 
 static bool collect_questions(struct compare *compare)
 {
     const char *program = json_string_value(json_object_get(compare->facts, "program"));
-    if (program == NULL || *program != '/' || !can_ask(program)) return true;
-    return add(compare, NULL, NULL,
-               "%s can ask how large its objects are (malloc_usable_size, mallctl): then it does "
-               "otherwise under each allocator, and replays do as under the recorded one",
+    if (program == NULL) return true;
+    if (!collect_sizes_asked(compare, program)) return false;
+    return !names_function(program, "mallctl") ||
+           add(compare, NULL, NULL,
+               "%s can tell jemalloc to give memory back, and more (mallctl): replays do not",
                basename(program));
 }
 

@@ -915,11 +915,12 @@ EXPORT void *tc_malloc_skip_new_handler(size_t size) __THROW
                             [=] { return malloctape_plain_malloc_skip_new_handler(size); });
 }
 
-// Not recorded. Servers call it often, redis for each object that it makes or frees. So a thread on
-// the hot path reads the class from the object's page entry, which it has in its caches anyway.
+// Counted, but not recorded. Servers call it often, redis for each object that it makes or frees. So
+// a thread on the hot path reads the class from the object's page entry, which it has in its caches anyway.
 inline ATTRIBUTE_ALWAYS_INLINE size_t size_while_recording(void *object)
 {
     const struct malloctape_lane *lane = malloctape_lane;
+    malloctape_size_asked();
     if (lane->units.head < lane->units.limit) {
         const uint32 cl = shadow_page_in(lane->units.window, object)->size_class;
         if (PREDICT_TRUE(cl != 0)) return Static::sizemap()->ByteSizeForClass(cl);

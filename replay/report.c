@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/call_table.h"
+#include "common/statistics.h"
 #include "replay/warnings.h"
 
 const char *const report_status_names[] = {"complete", "cut", "failed"};
@@ -171,6 +172,19 @@ static void report_memory(const struct report *report, numbers_use *use, void *o
     USE(numbers);
 }
 
+/* How often the program asked for the size of an object; negative: not known. */
+static double report_sizes_asked(const struct report *report)
+{
+    const struct instruction_header *header = report->header;
+    struct statistics_names names = {0};
+    statistics_take(&names, header->metadata, header->metadata_bytes);
+    const unsigned count = names.count;
+    const bool known = count > 0 && count <= report->statistics.count &&
+                       strcmp(names.names[count - 1], STATISTIC_SIZES_ASKED) == 0;
+    statistics_free(&names);
+    return known ? (double)report->statistics.values[count - 1] : -1;
+}
+
 /* What the recorder did not say is not known. */
 static void report_original(const struct report *report, numbers_use *use, void *of)
 {
@@ -195,6 +209,7 @@ static void report_original(const struct report *report, numbers_use *use, void 
         {"original_seconds", also, UNIT_SECONDS, (double)report->series.original_ns / 1e9, ""},
         {"original_user_seconds", also, UNIT_CPU, usage ? user : -1, " user"},
         {"original_system_seconds", also, UNIT_CPU, usage ? system : -1, " system"},
+        {"original_sizes_asked", NULL, UNIT_COUNT, report_sizes_asked(report), ""},
     };
     USE(numbers);
 }

@@ -38,6 +38,7 @@ struct report {
     uint64_t freed_at_end;
     struct series series;
     struct original original; /* what the recorded process used */
+    struct original_statistics statistics;
     struct memory memory;
     struct latency latency;             /* calibrated */
     struct address_check address_check; /* with policy.verify_addresses */

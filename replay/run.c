@@ -200,6 +200,7 @@ static void run_tick(struct run *run, const struct instruction_batch *batch,
     bool has_usage = instruction_batch_usage(batch, tick, &usage);
     const uint64_t cpu_ns = original->user_ns + original->system_ns;
     original_add(original, operands[0], operands[1], has_usage ? &usage : NULL);
+    instruction_batch_statistics(batch, tick, &run->report->statistics);
     run->row.shown_ns += run_shown_ns(run, operands[0], cpu_ns);
     run->row.original_ns = original->now_ns;
     run->row.original_rss_bytes = operands[1];

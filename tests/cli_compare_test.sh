@@ -560,18 +560,24 @@ warns() {
             a["printed"] == "bogus setting: x" && b["printed"].nil? &&
                 b["warnings"] == ["cannot release"] && j["warnings"].size == 2'
 }
-# Of a program whose file names the question, or does not.
+# Of a program whose file names the question, or does not; and of what the recording knows, also
+# where the program's path does not.
 warns_of_questions() {
     printf 'x\0malloc_usable_size\0' >asks
-    printf 'x\0malloc_usable\0' >asks_not
-    for program in asks asks_not; do
+    printf 'x\0mallctl\0malloc_usable\0' >asks_not
+    for case in asks: asks_not: asks:7 asks:0; do
         reports a 300/1
         reports b 100/2
-        program=$PWD/$program runs=1 judged a b || return 1
-        cp out $program.out
+        number=${case#*:}
+        path=${number:+./}
+        program=${path:-$PWD/}${case%:*} of_facts=${number:+"\"original_sizes_asked\": $number"} \
+            runs=1 judged a b || return 1
+        cp out "$case.out"
     done
-    grep -q '^! asks can ask how large its objects are' asks.out &&
-        ! grep -q 'can ask' asks_not.out
+    grep -q '^! asks can ask how large its objects are' asks:.out &&
+        ! grep -q 'how large' asks_not:.out && grep -q '^! asks_not can tell jemalloc' asks_not:.out &&
+        grep -q '^! asks asked 7 times how large its objects are' asks:7.out &&
+        ! grep -q 'asks.* how large' asks:0.out && ! grep -q 'jemalloc' asks:0.out
 }
 # Of a trace with threads, by one thread.
 warns_of_arenas() {

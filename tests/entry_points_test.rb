@@ -91,8 +91,8 @@ def same?(wanted, got)
 end
 
 # What the program says: symbol => lines.
-def expectations(text)
-  text.lines.slice_before(/\Asymbol /).to_h { |lines| [lines.first.split.last, lines.drop(1)] }
+def expectations(lines)
+  lines.slice_before(/\Asymbol /).to_h { |part| [part.first.split.last, part.drop(1)] }
 end
 
 # What was recorded between the marks, by number.
@@ -139,11 +139,14 @@ Dir.mktmpdir do |scratch|
   said = run({ 'LD_PRELOAD' => preload, 'TCMALLOC_TRACE_OUTPUT' => raw }, PROGRAM, *symbols)
   recorded =
     between_marks(resolved(run({}, MALLOCTAPE, 'dump', '--only-calls', '--lane', '0', raw).lines))
-  plan symbols.size + 1
+  plan symbols.size + 2
+  said, asked = said.lines.partition { |line| !line.start_with?('asked ') }
   expectations(said).each_with_index do |(symbol, lines), index|
     compare(symbol, lines, recorded[index])
   end
   least = IS_TCMALLOC ? 90 : 40
   enough = symbols.include?('malloc') && symbols.include?('_ZdlPvm') && symbols.size > least
   report enough, "#{symbols.size} functions"
+  said_in_stream = run({}, MALLOCTAPE, 'info', raw)[/^ *malloc_usable_size +(\d+)$/, 1]
+  report asked == ["asked #{said_in_stream}\n"], 'how often sizes were asked for'
 end

@@ -108,6 +108,7 @@ struct malloctape_lane {
     struct slot_lane slot __attribute__((aligned(64)));
     struct registry_lane registry;
     struct writer_lane writer;
+    uint64_t sizes_asked; /* calls of malloc_usable_size(); its thread's, read by the writer */
 } __attribute__((aligned(128)));
 
 #define MALLOCTAPE_THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
@@ -128,6 +129,12 @@ static inline bool malloctape_lane_has(const struct malloctape_lane *lane,
     uint16_t owner = atomic_load_relaxed(&page->owner);
     if (__builtin_expect(owner == lane->units.owner, 1)) return true;
     return owner == SHADOW_MIXED && atomic_load_relaxed(shadow_owner(place)) == lane->units.owner;
+}
+
+/* The program asks how large an object is, which is no event: it is counted. */
+static inline void malloctape_size_asked(void)
+{
+    atomic_add_own_release(&malloctape_lane->sizes_asked, 1);
 }
 
 /* --- recording, general --- */

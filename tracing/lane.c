@@ -44,6 +44,7 @@ void lane_reset(struct malloctape_lane *lane, uint32_t recording)
     memset(lane->units.profile, 0, sizeof lane->units.profile);
     lane->registry.ended = lane->slot.unbegun = 0;
     lane->slot.calm_slots = 0;
+    lane->sizes_asked = 0;
     lane->units.cache = NULL;
     lane->writer.followed = NULL;
     memset(lane->units.announced, 0, sizeof lane->units.announced);

@@ -110,7 +110,10 @@ static void append_allocator(void)
     append_line("", "allocator", malloctape_front_end.allocator);
     if (malloctape_front_end.path) append_line("", "allocator.path", malloctape_front_end.path);
     const char *names = malloctape_front_end.statistics ? malloctape_front_end.statistics() : "";
-    if (*names) append_line("", "statistics", names);
+    struct message all;
+    message_clear(&all);
+    message_put(&all, "%s%s" STATISTIC_SIZES_ASKED, names, *names ? " " : "");
+    append_line("", "statistics", all.text);
 }
 
 /* --- reading --- */

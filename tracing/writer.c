@@ -365,6 +365,19 @@ static void look_at_usage(struct writer *writer)
     writer->tick.usage.system_ns = since(usage.system_ns, writer->usage_before.system_ns);
 }
 
+/* What the allocator says, and STATISTIC_SIZES_ASKED. */
+static void look_at_statistics(struct writer *writer)
+{
+    struct original_statistics *statistics = &writer->tick.statistics;
+    uint32_t used = atomic_load_acquire(&writer->registry->used);
+    uint64_t asked = 0;
+    statistics->count = 0;
+    if (malloctape_front_end.read_statistics) malloctape_front_end.read_statistics(statistics);
+    for (uint32_t i = 0; i < used; i++)
+        asked += atomic_load_relaxed(&lane_at(writer->registry, i)->sizes_asked);
+    statistics->values[statistics->count++] = asked;
+}
+
 /* How many nanoseconds 2^32 cycles of the processor's clock take. */
 static uint64_t measure_cycles(const struct writer *writer, uint64_t now_ns)
 {
@@ -388,8 +401,7 @@ static void put_tick(struct writer *writer, uint64_t now)
     look_at_usage(writer);
     writer->tick.since_start_ns = now - writer->start_ns;
     writer->tick.heap_bytes = writer->heap_bytes();
-    if (malloctape_front_end.read_statistics)
-        malloctape_front_end.read_statistics(&writer->tick.statistics);
+    look_at_statistics(writer);
     uint8_t *room = sink_room(&writer->sink, CHUNK_TICK_BYTES_MAX);
     sink_commit(&writer->sink, chunk_write_tick(writer->ticks++, &writer->tick, room));
 }

@@ -55,11 +55,20 @@ __attribute__((format(printf, 1, 2))) void expect(const char *format, ...)
 
 /* --- allocations: one line expected, and the object given back --- */
 
+size_t asked;
+
+/* What `ask` says; counted. */
+size_t size_of(size_t (*ask)(void *), void *object)
+{
+    asked++;
+    return ask(object);
+}
+
 void *checked(void *object, size_t size, size_t alignment)
 {
     if (!object) fail("no object");
     if (reinterpret_cast<uintptr_t>(object) % alignment != 0) fail("not aligned");
-    if (malloc_usable_size(object) < size) fail("too small");
+    if (size_of(malloc_usable_size, object) < size) fail("too small");
     memset(object, 0x5a, size < 4096 ? size : 4096);
     return object;
 }
@@ -488,10 +497,11 @@ void ask_bytes(void *function, const char *)
     if (!upstream) fail("nothing to compare with");
     for (size_t size : kSizes) {
         void *object = fresh(size);
-        if (call(object) < size || call(object) != upstream(object)) fail("wrong size");
+        if (size_of(call, object) < size || size_of(call, object) != upstream(object))
+            fail("wrong size");
         give_back(object);
     }
-    if (call(nullptr) != 0) fail("NULL has a size");
+    if (size_of(call, nullptr) != 0) fail("NULL has a size");
 }
 
 void ask_size(void *function, const char *)
@@ -720,5 +730,6 @@ int main(int count, char **words)
             expect("unknown\n");
     }
     mark(count - 1);
+    expect("asked %zu\n", asked);
     return write(STDOUT_FILENO, text, text_length) != static_cast<ssize_t>(text_length);
 }

@@ -52,12 +52,19 @@ static int first_malloc_trim(size_t padding)
     return next.malloc_trim(padding);
 }
 
+static size_t first_malloc_usable_size(void *object)
+{
+    find_all();
+    return next.malloc_usable_size(object);
+}
+
 #define INITIAL(function, ...) .function = first_##function,
 
 struct next_functions next = {ENTRY_C_ALLOCATIONS(INITIAL) ENTRY_C_FREES(INITIAL).realloc =
                                   first_realloc,
                               .posix_memalign = first_posix_memalign, .mallopt = first_mallopt,
-                              .malloc_trim = first_malloc_trim};
+                              .malloc_trim = first_malloc_trim,
+                              .malloc_usable_size = first_malloc_usable_size};
 
 /* --- what an allocator may lack --- */
 
@@ -128,6 +135,7 @@ static void find_all(void)
     FIND(posix_memalign)
     FIND(mallopt)
     FIND(malloc_trim)
+    FIND(malloc_usable_size)
     if (!found.cfree) found.cfree = found.free;
     linked_function(own, "malloc", &allocator);
     linked_function(own, "_Znwm", &operators);

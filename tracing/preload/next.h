@@ -29,6 +29,7 @@ struct next_functions {
     int (*posix_memalign)(void **result, size_t alignment, size_t size);
     int (*mallopt)(int parameter, int value);
     int (*malloc_trim)(size_t padding);
+    size_t (*malloc_usable_size)(void *object);
     enum { NEXT_UNKNOWN, NEXT_HERE, NEXT_BEHIND } operators; /* where they are done */
     bool has_allocators_operators;
     bool has_memalign; /* which is of the allocator that has the operators */

@@ -10,8 +10,8 @@
  *                                                    slow path  everything else
  *                                next.malloc                    nothing is recorded, nor will be
  *
- * Nothing else stands between the program and its allocator: malloc_usable_size(), mallinfo() and
- * the like lead there directly. */
+ * malloc_usable_size() is counted. Nothing else stands between the program and its allocator:
+ * mallinfo() and the like lead there directly. */
 #include "allocator.h"
 #include "common/call_table.h"
 #include "next.h"
@@ -38,6 +38,7 @@ void *reallocarray(void *object, size_t count, size_t size);
 int posix_memalign(void **result, size_t alignment, size_t size);
 int mallopt(int parameter, int value);
 int malloc_trim(size_t padding);
+size_t malloc_usable_size(void *object);
 
 /* --- allocations --- */
 
@@ -263,6 +264,17 @@ EXPORT int malloc_trim(size_t padding)
     return next.malloc_trim(padding);
 }
 
+static size_t recorded_malloc_usable_size(void *object)
+{
+    malloctape_size_asked();
+    return next.malloc_usable_size(object);
+}
+
+EXPORT size_t malloc_usable_size(void *object)
+{
+    return atomic_load_relaxed(&front)->malloc_usable_size(object);
+}
+
 /* The names of next_libc(). */
 #define DEFINE_LIBC(function, result, parameters, arguments)                                  \
     result own_##function parameters __attribute__((alias(#function), visibility("hidden"))); \
@@ -363,7 +375,8 @@ ENTRY_CXX_FREES(DEFINE_DELETE)
 #define RECORDED(function, ...) .function = recorded_##function,
 static const struct next_functions recorded = {
     ENTRY_ALLOCATIONS(RECORDED) ENTRY_FREES(RECORDED).realloc = recorded_realloc,
-    .posix_memalign = recorded_posix_memalign};
+    .posix_memalign = recorded_posix_memalign,
+    .malloc_usable_size = recorded_malloc_usable_size};
 
 static struct next_functions idle;
 
