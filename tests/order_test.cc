@@ -251,6 +251,30 @@ TEST(Order, ReallocBetweenItsSequences)
     EXPECT_EQ(ordered.text(), "0:malloc10 2:malloc40 2:malloc41 0:realloc_moved20 1:malloc30");
 }
 
+/* The number behind a free of another lane's object is the next call's, which waits as a whole. */
+TEST(Order, AFreeEntersNothingForTheNextCall)
+{
+    RawBuilder raw;
+    uint64_t x = raw.allocation(1, RawBuilder::kMalloc, 1);
+    uint64_t y = raw.allocation(1, RawBuilder::kMalloc, 2);
+    raw.cut(1);
+    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 10);
+    raw.freeing(0, RawBuilder::kFree, x);
+    raw.freeing(0, RawBuilder::kFree, y);
+    raw.sequence(0, 51, 3, 1);
+    raw.realloc(0, RawBuilder::kReallocMoved, a, 20);
+    raw.sequence(0, 52, 4, 2);
+    raw.sequence(2, 51, 3, 2);
+    raw.allocation(2, RawBuilder::kMalloc, 30);
+    raw.allocation(3, RawBuilder::kMalloc, 40);
+    raw.sequence(3, 51, 4, 1);
+    raw.allocation(3, RawBuilder::kMalloc, 41);
+    raw.end();
+    EXPECT_EQ(order(raw.bytes).text(),
+              "1:malloc1 1:malloc2 0:malloc10 0:free 0:free 3:malloc40 3:malloc41 "
+              "0:realloc_moved20 2:malloc30");
+}
+
 TEST(Order, AUnitWaitsForItsObjectBeforeItEnters)
 {
     RawBuilder raw;
@@ -640,6 +664,26 @@ TEST(Order, FreedTwiceByAnotherThread)
                               "1:freed_twice 1:free?");
     EXPECT_EQ(ordered.result.order.first_freed_twice, 4u) << "lanes are instructions, too";
     EXPECT_EQ(ordered.result.totals.live, 1u);
+}
+
+/* Meanwhile its lane has made another object there, which the record does not mean. */
+TEST(Order, FreedTwiceWhereAnotherObjectLives)
+{
+    RawBuilder raw;
+    uint64_t x = raw.allocation(1, RawBuilder::kMalloc, 1);
+    uint64_t y = raw.allocation(1, RawBuilder::kMalloc, 2);
+    raw.cut(1);
+    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 3);
+    raw.freeing(0, RawBuilder::kFree, x);
+    raw.freeing(0, RawBuilder::kFree, RawBuilder::foreign(1, 1, raw.place(y)));
+    raw.freeing(0, RawBuilder::kFree, a);
+    for (uint64_t size : {4, 5, 6})
+        raw.allocation(0, RawBuilder::kMalloc, size);
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.text(), "1:malloc1 1:malloc2 0:malloc3 0:free 0:freed_twice 0:free? 0:free "
+                              "0:malloc4 0:malloc5 0:malloc6");
+    EXPECT_EQ(ordered.result.totals.live, 4u);
 }
 
 TEST(Order, ReallocOfAFreedObjectBringsAnother)
