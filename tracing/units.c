@@ -198,13 +198,13 @@ static uint16_t *put_place(const struct units_lane *lane, uint16_t *at, uint32_t
     return is_opaque(lane) ? at : put_number(at, size_class);
 }
 
-/* Lane 0 without allocations is as good as nobody (FORMAT.md 5.2). */
+/* `bound` is not 0. */
 static void remember(struct units_lane *lane, uint64_t bound, const struct units_lane *other)
 {
     uint32_t number = raw_allocations_lane(bound), entry = number % RAW_FOREIGN_ENTRIES;
     lane->foreign[entry] = (struct units_foreign){
         .bound = bound,
-        .lane = bound ? other : NULL,
+        .lane = other,
         .owner = (uint16_t)(number + 1),
         .unit = (uint16_t)(RAW_UNIT_FOREIGN + (entry << RAW_FOREIGN_ENTRY_SHIFT))};
 }
