@@ -142,7 +142,14 @@ def check(which, library, text)
   compare text, said_by_info(which), wanted
 end
 
-plan 10
+# Of later versions than the installed one.
+def check_mimalloc_like(version, text, wanted)
+  ENV['MIMALLOC_LIKE'] = version
+  record('like', File.join(BUILD, 'tests/workloads/mimalloc_like.so'))
+  compare text, said_by_info('like'), wanted
+end
+
+plan 12
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
   check_glibc
@@ -153,4 +160,7 @@ Dir.mktmpdir do |directory|
     current = output.scan(/^ *(segments|-abandoned): +\d+ +\d+ +\d+ +(-?\d+)/).first(2)
     %w[segments abandoned_segments].zip(current.map { |line| line[1].to_i.clamp(0..) }).to_h
   end
+  check_mimalloc_like '2.2', 'mimalloc 2.2: another column has the current number',
+                      { 'segments' => 2, 'abandoned_segments' => 1 }
+  check_mimalloc_like '3', 'mimalloc 3 has no segments, and nothing is said', {}
 end

@@ -175,26 +175,44 @@ static const char *take_number(const char *text, int64_t *number)
     return unit ? text + strcspn(text, " ") : text;
 }
 
+/* One print of mimalloc. */
+struct mimalloc_print {
+    unsigned column; /* of the current numbers, by the header; 0: there was none yet */
+    unsigned taken;
+};
+
 /* Of "NAME: PEAK TOTAL FREED CURRENT ..." the current one. It may be below 0, as a thread's own
  * counts are added up when it ends. */
-static uint64_t mimalloc_current(const char *line)
+static uint64_t mimalloc_current(const char *line, unsigned column)
 {
     int64_t number = 0;
     line += strcspn(line, ":");
     if (*line) line++;
-    for (unsigned i = 0; i < 4; i++)
+    for (unsigned i = 0; i < column; i++)
         line = take_number(line, &number);
     return number > 0 ? (uint64_t)number : 0;
 }
 
-/* Two lines are called "-abandoned"; the first one is of segments. */
+/* Since 2.2 there is no column "freed". Two lines are called "-abandoned"; the first one is of
+ * segments. */
 static void take_mimalloc_line(const char *line, void *of)
 {
     static const char *const lines[] = {"segments:", "-abandoned:"};
-    unsigned *taken = of;
+    struct mimalloc_print *print = of;
     line += strspn(line, " ");
-    if (*taken == 2 || strncmp(line, lines[*taken], strlen(lines[*taken])) != 0) return;
-    say((*taken)++, mimalloc_current(line));
+    if (strncmp(line, "heap stats:", 11) == 0) print->column = strstr(line, "freed") ? 4 : 3;
+    if (!print->column || print->taken == 2 ||
+        strncmp(line, lines[print->taken], strlen(lines[print->taken])) != 0)
+        return;
+    say(print->taken++, mimalloc_current(line, print->column));
+}
+
+/* False: it prints no such numbers, as mimalloc 3, which has no segments. */
+static bool ask_mimalloc(void)
+{
+    struct mimalloc_print print = {0, 0};
+    asked.mimalloc_print(take_mimalloc_line, &print);
+    return print.taken == 2;
 }
 
 static bool jemalloc_has_statistics(void)
@@ -209,7 +227,7 @@ static void name_statistics(void)
 {
     if (asked.tcmalloc_version) return;
     if (asked.mimalloc_version) {
-        if (asked.mimalloc_print) names = mimalloc_names;
+        if (asked.mimalloc_print && ask_mimalloc()) names = mimalloc_names;
     } else if (asked.jemalloc_control) {
         if (jemalloc_has_statistics()) names = jemalloc_names;
     } else if (asked.libc_version && glibc_heap_is_known(asked.libc_version())) {
@@ -219,8 +237,7 @@ static void name_statistics(void)
 
 static void ask_statistics(void)
 {
-    unsigned lines = 0;
-    if (names == mimalloc_names) asked.mimalloc_print(take_mimalloc_line, &lines);
+    if (names == mimalloc_names) ask_mimalloc();
     if (names == jemalloc_names) ask_jemalloc();
 }
 
