@@ -75,6 +75,12 @@ grows() {
         verified raw.lz4 3 && [ "$(objects raw.lz4 777)" = 30000 ]
 }
 
+# Its allocator would make a system call to say how large its heap is.
+asks_no_allocator() {
+    local tracing_library=$build_dir/lib/libmalloctape.so:$workloads/mimalloc_like.so
+    is_its_own long && verified raw.lz4 0
+}
+
 # --- one thread ---
 
 zygote() {
@@ -158,7 +164,7 @@ emulated() {
         [ "$(grep -c '^malloctape: not recording: Valgrind runs this program' err)" = 1 ]
 }
 
-plan 28
+plan 29
 for action in errno trap thread process; do
     check "a filter for one thread: $action, futex" of_one_thread $action futex
     check "a filter for one thread: $action, most calls" of_one_thread $action most
@@ -173,6 +179,7 @@ check 'a hidden filter for all threads kills the writer' writer_is_killed thread
 check 'the same, and the writer cannot sleep' writer_is_killed thread nanosleep openat
 check 'a writer that may not sleep' writer_cannot_sleep
 check 'a heap that grows under a filter' grows
+check 'an allocator that makes system calls to answer' asks_no_allocator
 check 'a program that must be alone, and its children' zygote
 check 'killed before there is a writer' killed_early
 check 'in another directory before there is a writer' goes_elsewhere

@@ -8,6 +8,7 @@
  *   confine family      a filter against calls of ours; then another thread makes CALLS objects of
  *                       778 bytes, and a child as many of 779
  *   confine grow        a filter as "thread process most", then 3 GiB of objects
+ *   confine long        a filter as "thread process most", then so many calls that they take a while
  *   confine zygote      looks whether it is alone in its process, also in children; 1 if not
  *   confine root DIR    a child, which has made no call yet, changes its root directory and then
  *                       makes all CALLS
@@ -121,6 +122,17 @@ static int work_confined(const char *scope, const char *action, const char *cons
     allocate(CALLS);
     for (unsigned i = 0; !calls && i < 3072; i++)
         if (!malloc(1 << 20)) return 1;
+    if (write(STDOUT_FILENO, "done\n", 5) != 5) return 1;
+    return 7;
+}
+
+static int work_long(void)
+{
+    static const char *const most[] = {"most", NULL};
+    make_filter(answer_of("process"), most);
+    allocate(CALLS);
+    install("thread");
+    allocate(500 * CALLS);
     if (write(STDOUT_FILENO, "done\n", 5) != 5) return 1;
     return 7;
 }
@@ -246,6 +258,7 @@ int main(int count, char **words)
     if (strcmp(mode, "filter") == 0 && count > 4)
         return work_confined(words[2], words[3], (const char *const *)words + 4);
     if (strcmp(mode, "grow") == 0) return work_confined("thread", "process", NULL);
+    if (strcmp(mode, "long") == 0) return work_long();
     if (strcmp(mode, "family") == 0) return work_in_family();
     if (strcmp(mode, "zygote") == 0) return be_zygote();
     if (strcmp(mode, "root") == 0 && count == 3) return change_root(words[2]);
