@@ -251,28 +251,34 @@ TEST(Order, ReallocBetweenItsSequences)
     EXPECT_EQ(ordered.text(), "0:malloc10 2:malloc40 2:malloc41 0:realloc_moved20 1:malloc30");
 }
 
-/* The number behind a free of another lane's object is the next call's, which waits as a whole. */
-TEST(Order, AFreeEntersNothingForTheNextCall)
+/* A free of another lane's object, at whose only number it is the turn, need not wait. If there is
+ * another number, or if that one is the next call's, all of it does. */
+TEST(Order, AFreeEntersOnlyAsAWhole)
 {
-    RawBuilder raw;
-    uint64_t x = raw.allocation(1, RawBuilder::kMalloc, 1);
-    uint64_t y = raw.allocation(1, RawBuilder::kMalloc, 2);
-    raw.cut(1);
-    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 10);
-    raw.freeing(0, RawBuilder::kFree, x);
-    raw.freeing(0, RawBuilder::kFree, y);
-    raw.sequence(0, 51, 3, 1);
-    raw.realloc(0, RawBuilder::kReallocMoved, a, 20);
-    raw.sequence(0, 52, 4, 2);
-    raw.sequence(2, 51, 3, 2);
-    raw.allocation(2, RawBuilder::kMalloc, 30);
-    raw.allocation(3, RawBuilder::kMalloc, 40);
-    raw.sequence(3, 51, 4, 1);
-    raw.allocation(3, RawBuilder::kMalloc, 41);
-    raw.end();
-    EXPECT_EQ(order(raw.bytes).text(),
-              "1:malloc1 1:malloc2 0:malloc10 0:free 0:free 3:malloc40 3:malloc41 "
-              "0:realloc_moved20 2:malloc30");
+    for (int record : {51, 52}) {
+        RawBuilder raw;
+        uint64_t x = raw.allocation(1, RawBuilder::kMalloc, 1);
+        uint64_t y = raw.allocation(1, RawBuilder::kMalloc, 2);
+        raw.cut(1);
+        uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 10);
+        raw.freeing(0, RawBuilder::kFree, x);
+        raw.freeing(0, RawBuilder::kFree, y);
+        raw.sequence(0, record, 3, 1);
+        if (record == 51) raw.realloc(0, RawBuilder::kReallocMoved, a, 20);
+        raw.sequence(0, 52, 4, 2);
+        if (record == 52) raw.realloc(0, RawBuilder::kReallocMoved, a, 20);
+        raw.sequence(2, 51, 3, 2);
+        raw.allocation(2, RawBuilder::kMalloc, 30);
+        raw.allocation(3, RawBuilder::kMalloc, 40);
+        raw.sequence(3, 51, 4, 1);
+        raw.allocation(3, RawBuilder::kMalloc, 41);
+        raw.end();
+        EXPECT_EQ(order(raw.bytes).text(),
+                  record == 51 ? "1:malloc1 1:malloc2 0:malloc10 0:free 0:free 3:malloc40 "
+                                 "3:malloc41 0:realloc_moved20 2:malloc30"
+                               : "1:malloc1 1:malloc2 0:malloc10 0:free 3:malloc40 3:malloc41 "
+                                 "0:free 0:realloc_moved20 2:malloc30");
+    }
 }
 
 TEST(Order, AUnitWaitsForItsObjectBeforeItEnters)
@@ -372,6 +378,26 @@ TEST(Order, TurnsDoNotEndInsideUnits)
         std::string text = order(raw.bytes).text();
         EXPECT_LT(text.find("0:malloc2"), text.find("1:malloc3")) << records;
     }
+}
+
+/* Also of a lane that only frees what another one has made, at places that it knows. */
+TEST(Order, FreesOfOtherLanesTakeTurns)
+{
+    constexpr uint32_t objects = 2000;
+    RawBuilder raw;
+    for (uint32_t before : {0u, objects}) {
+        raw.tick(before, 0, 0);
+        for (uint32_t place = 1; place <= objects; place++)
+            raw.allocation_at(1, RawBuilder::kMalloc, 1, place, 0);
+        raw.tick(before + 1, 0, 0);
+        for (uint32_t place = 1; place <= objects; place++)
+            raw.freeing(0, RawBuilder::kFree, RawBuilder::foreign(1, before + place, place));
+    }
+    for (uint32_t i = 0; i < objects; i++)
+        raw.allocation(2, RawBuilder::kMalloc, 2);
+    raw.end();
+    std::string text = order(raw.bytes).text();
+    EXPECT_LT(text.find("2:malloc2"), text.rfind("0:free"));
 }
 
 /* A thread that was in the middle of a call when the tick came. */
