@@ -424,8 +424,8 @@ template <unsigned kind> ATTRIBUTE_NOINLINE void release_sized_slow(void *object
     release_slowly(kind, object, size);
 }
 
-// The common case of a free: finds what is needed to record it and to do it. False for all others,
-// and for NULL.
+// What is needed to record a free on the hot path, and to do it. `place` means nothing if `cl` is 0:
+// of an object with pages of its own, or of no object.
 struct Release {
     struct malloctape_lane *lane;
     uint16_t *cursor;
@@ -435,6 +435,7 @@ struct Release {
     uint32_t place;
 };
 
+// False: the thread is not on the hot path.
 inline ATTRIBUTE_ALWAYS_INLINE bool find_release(void *object, Release *release)
 {
     release->lane = malloctape_lane;
@@ -453,7 +454,7 @@ inline ATTRIBUTE_ALWAYS_INLINE bool is_own(const Release &release)
     return malloctape_lane_has(release.lane, release.page, release.place);
 }
 
-// The same for an object that another thread had last, or one with pages of its own.
+// A free of what is not the lane's own: mostly of an object that another thread had last.
 template <unsigned kind, bool sized>
 ATTRIBUTE_NOINLINE void release_foreign(void *object, struct malloctape_lane *lane,
                                         struct shadow_page *page, uint32_t place, size_t size)

@@ -145,7 +145,8 @@ static uint64_t lane_window_left(const struct order_lane *lane)
     return end > position ? end - position : 0;
 }
 
-/* Takes what can be taken without records. Returns how many calls. */
+/* Takes what can be taken without decoding it into records. Returns how many that would have been.
+ */
 static uint64_t lane_run_shorts(struct order *order, struct order_lane *lane, uint64_t turn)
 {
     if (lane->at < lane->filled || lane->open == NULL) return 0;

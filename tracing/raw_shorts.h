@@ -195,7 +195,7 @@ static inline bool raw_foreign_find_list(struct raw_cache *cache, unsigned size_
     return raw_list_has_room(call->list);
 }
 
-/* The free at hand, with RAW_FOREIGN_BYTES_MAX in the chunk. */
+/* The free at hand, with RAW_FOREIGN_BYTES_MAX in the chunk. False: none that can be taken so. */
 static inline bool raw_foreign_look(struct raw_decoder *decoder, struct raw_foreign *call)
 {
     const bool opaque = decoder->features & RAW_FEATURE_OPAQUE;
