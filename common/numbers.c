@@ -36,7 +36,7 @@ void numbers_print(void *of, const struct number *numbers, size_t count)
         if (text->value != NULL)
             fprintf(text->to, "%s%s", text->value(one->unit, one->value), one->after);
         else
-            fprintf(text->to, "%.*f%s%s", units[one->unit].decimals,
+            fprintf(text->to, "%.*Lf%s%s", units[one->unit].decimals,
                     one->value / units[one->unit].part, units[one->unit].name, one->after);
         end = "\n";
     }
@@ -57,7 +57,7 @@ void numbers_put(void *of, const struct number *numbers, size_t count)
         if (one->key == NULL) continue;
         json_t *value = one->value < 0             ? json_null()
                         : one->unit < UNIT_SECONDS ? json_integer((json_int_t)one->value)
-                                                   : json_real(one->value);
+                                                   : json_real((double)one->value);
         json_object_set_new(of, one->key, value);
     }
 }

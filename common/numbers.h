@@ -33,32 +33,32 @@ struct number {
     const char *words; /* in the text; NULL: not there. Goes on with the line if it is empty, which
                         * stands for ", ", or begins with a comma. */
     enum number_unit unit;
-    double value;      /* below 0: not known, which is null in JSON and not in the text */
+    long double value; /* all of 64 bits. Below 0: not known, null in JSON and not in the text */
     const char *after; /* what follows it in the text */
 };
 
 typedef void numbers_use(void *of, const struct number *numbers, size_t count);
 
 /* A count; and one that is not in the text if it is 0. */
-#define NUMBER_COUNT(key, words, count)             \
-    {                                               \
-        key, words, UNIT_COUNT, (double)(count), "" \
+#define NUMBER_COUNT(key, words, count)     \
+    {                                       \
+        key, words, UNIT_COUNT, (count), "" \
     }
-#define NUMBER_COUNT_IF_ANY(key, words, count)                             \
-    {                                                                      \
-        key, (count) > 0 ? (words) : NULL, UNIT_COUNT, (double)(count), "" \
+#define NUMBER_COUNT_IF_ANY(key, words, count)                     \
+    {                                                              \
+        key, (count) > 0 ? (words) : NULL, UNIT_COUNT, (count), "" \
     }
 
 /* Of bytes or the like, of which 0 means that nobody knows. */
-static inline double number_known(double value)
+static inline long double number_known(long double value)
 {
     return value > 0 ? value : -1;
 }
 
 struct numbers_text {
     FILE *to;
-    int width;                                                 /* of the words */
-    const char *(*value)(enum number_unit unit, double value); /* NULL: as said above */
+    int width;                                                      /* of the words */
+    const char *(*value)(enum number_unit unit, long double value); /* NULL: as said above */
 };
 
 /* `of`: a struct numbers_text. The first number that is known begins a line. */

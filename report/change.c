@@ -12,9 +12,15 @@ enum { SIZES_SHOWN = 20 };
 
 /* ---- finding ---- */
 
-static double by_how_much(const struct change_pair *pair)
+static bool is_known(const struct change_pair *pair)
 {
-    return pair->after - pair->before;
+    return pair->before >= 0 && pair->after >= 0;
+}
+
+/* NAN: not known. */
+static long double by_how_much(const struct change_pair *pair)
+{
+    return is_known(pair) ? pair->after - pair->before : NAN;
 }
 
 static double growth(const struct change_pair *pair)
@@ -32,17 +38,22 @@ static int by_size(const void *one, const void *other)
 /* What grew most first; of equal growth, the smaller size first. */
 static int by_growth(const void *one, const void *other)
 {
-    const double a = by_how_much(&((const struct change_size *)one)->made);
-    const double b = by_how_much(&((const struct change_size *)other)->made);
+    const long double a = by_how_much(&((const struct change_size *)one)->made);
+    const long double b = by_how_much(&((const struct change_size *)other)->made);
     return a != b ? (a < b ? 1 : -1) : by_size(one, other);
+}
+
+/* Behind what is gone (-100 %) stands what is known of one trace only, and then what is equal. */
+static double rank(const struct change_pair *pair)
+{
+    if (pair->before == pair->after) return -INFINITY;
+    return is_known(pair) ? growth(pair) : -200;
 }
 
 static int by_per_cent(const void *one, const void *other)
 {
     const struct change_number *a = one, *b = other;
-    const bool differs = by_how_much(&a->value) != 0, other_differs = by_how_much(&b->value) != 0;
-    const double first = growth(&a->value), second = growth(&b->value);
-    if (differs != other_differs) return differs ? -1 : 1;
+    const double first = rank(&a->value), second = rank(&b->value);
     return first != second ? (first < second ? 1 : -1) : strcmp(a->key, b->key);
 }
 
@@ -67,8 +78,8 @@ static size_t take_sizes(struct change_size *to, const struct sizes *sizes, bool
         const struct size_entry *one = &sizes->entries[i];
         if (one->count == 0) continue;
         to[count] = (struct change_size){.size = one->size, .highest = sizes_highest(sizes, i)};
-        *(after ? &to[count].made.after : &to[count].made.before) = (double)one->count;
-        *(after ? &to[count].bytes.after : &to[count].bytes.before) = (double)one->bytes;
+        *(after ? &to[count].made.after : &to[count].made.before) = one->count;
+        *(after ? &to[count].bytes.after : &to[count].bytes.before) = one->bytes;
         count++;
     }
     return count;
@@ -122,7 +133,7 @@ static const struct change_size *most_changed(const struct change *change)
     const struct change_size *most = change->sizes;
     if (change->sizes_count == 0) return NULL;
     for (size_t i = 0; i < change->sizes_count; i++)
-        if (fabs(by_how_much(&change->sizes[i].made)) > fabs(by_how_much(&most->made)))
+        if (fabsl(by_how_much(&change->sizes[i].made)) > fabsl(by_how_much(&most->made)))
             most = &change->sizes[i];
     return by_how_much(&most->made) != 0 ? most : NULL;
 }
@@ -130,22 +141,22 @@ static const struct change_size *most_changed(const struct change *change)
 static void print_first(const struct change *change, FILE *to)
 {
     const struct change_size *most = most_changed(change);
-    double all = 0;
+    long double all = 0;
     if (most == NULL) {
         fprintf(to, "As many objects of each size were made%s.\n\n",
                 change->differing > 0 ? "; other numbers differ" : ", and no number differs");
         return;
     }
-    const double made = by_how_much(&most->made), bytes = by_how_much(&most->bytes);
+    const long double made = by_how_much(&most->made), bytes = by_how_much(&most->bytes);
     for (size_t i = 0; i < change->sizes_count; i++)
         if ((by_how_much(&change->sizes[i].made) > 0) == (made > 0))
-            all += fabs(by_how_much(&change->sizes[i].made));
+            all += fabsl(by_how_much(&change->sizes[i].made));
     fprintf(to, "%s %s objects of %s were made (%s instead of %s): %s of all that %s, %s.\n\n",
-            words_count((uint64_t)fabs(made)), made > 0 ? "more" : "fewer",
+            words_count((uint64_t)fabsl(made)), made > 0 ? "more" : "fewer",
             words_sizes(most->size, most->highest), words_number(UNIT_COUNT, most->made.after),
             words_number(UNIT_COUNT, most->made.before),
-            words_share((uint64_t)fabs(made), (uint64_t)all), made > 0 ? "came" : "went",
-            words_bytes((uint64_t)fabs(bytes)));
+            words_share((uint64_t)fabsl(made), (uint64_t)all), made > 0 ? "came" : "went",
+            words_bytes((uint64_t)fabsl(bytes)));
 }
 
 static void print_pair(const char *of, enum number_unit unit, const struct change_pair *pair,
@@ -191,11 +202,17 @@ void change_print(const struct change *change, FILE *to)
 
 /* ---- JSON ---- */
 
+static void put_known(json_t *object, const char *key, long double value, bool known)
+{
+    json_object_set_new(object, key, known ? json_integer((json_int_t)value) : json_null());
+}
+
 static json_t *put_pair(json_t *object, const char *key, const struct change_pair *pair)
 {
     json_t *one = json_put_object(object, key);
-    json_put_numbers(one, "before after difference", (uint64_t)pair->before, (uint64_t)pair->after,
-                     (uint64_t)(int64_t)by_how_much(pair));
+    put_known(one, "before", pair->before, pair->before >= 0);
+    put_known(one, "after", pair->after, pair->after >= 0);
+    put_known(one, "difference", by_how_much(pair), is_known(pair));
     json_put_real(one, "per_cent", growth(pair));
     return one;
 }

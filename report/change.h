@@ -5,9 +5,9 @@
 #include "report/numbers.h"
 #include "report/report.h"
 
-/* What was counted before and after. */
+/* What was counted before and after; below 0: not known. */
 struct change_pair {
-    double before, after;
+    long double before, after;
 };
 
 /* One size, or class of sizes. */

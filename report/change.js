@@ -20,10 +20,11 @@ function memory() {
 const numbers = Object.entries(data.numbers).map(([key, number]) => ({ key, ...number }));
 // What was 0 before grew most.
 const growth = (one) => one.per_cent ?? Infinity;
-const grown = numbers.filter((one) => one.difference !== 0)
+const grown = numbers.filter((one) => one.difference)
   .sort((a, b) => (growth(a) === growth(b) ? 0 : growth(b) - growth(a)));
 const NUMBER_TEXTS = { count: countText, bytes: bytesText, ms: (n) => `${countText(n)} ms` };
-const signed = (number, text) => (number === 0 ? ''
+const knownText = (number, text) => (number === null ? '-' : text(number));
+const signed = (number, text) => (!number ? ''
   : `${number < 0 ? '−' : '+'} ${text(Math.abs(number))}`);
 const perCent = (one) => (one.per_cent === null ? one.difference > 0 ? 'new' : ''
   : signed(round(one.per_cent), (n) => `${n} %`));
@@ -89,7 +90,7 @@ showFigures([
     label: () => grown.slice(0, 3).map((one) => `${one.key} ${perCent(one)}`).join(', '),
     table: () => ({ head: ['', 'before', 'after', 'difference', ''],
       rows: numbers.map((one) => [nameOf(one),
-        ...['before', 'after'].map((when) => NUMBER_TEXTS[one.unit](one[when])),
+        ...['before', 'after'].map((when) => knownText(one[when], NUMBER_TEXTS[one.unit])),
         signed(one.difference, NUMBER_TEXTS[one.unit]), perCent(one)]) }) },
   { title: 'Objects by size, what changed most', there: changed('made').length > 0,
     config: () => changedChart('made', { name: 'objects more', bytes: 1 }),

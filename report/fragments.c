@@ -343,16 +343,20 @@ static uint64_t pages_between(const struct fragments *fragments, unsigned from, 
 /* Lines for sizes, and for lanes. */
 enum { BLAMES_PRINTED = 5 };
 
-static void print_blames(const struct fragments_blame *blames, unsigned count, const char *what,
+static void print_blames(const struct fragments_blame *blames, unsigned count, bool of_lanes,
                          uint64_t kept, FILE *to)
 {
     for (unsigned i = 0; i < count && i < BLAMES_PRINTED; i++) {
         const struct fragments_blame *one = &blames[i];
-        fprintf(to, "    %9s %-5s %12s object%s %11s %8s   made by calls %s to %s\n",
-                words_count(one->what), what, words_count(one->objects),
-                one->objects == 1 ? " keeps" : "s keep", words_bytes(one->kept_bytes),
-                words_share(one->kept_bytes, kept), words_count(one->first_call),
-                words_count(one->last_call));
+        char what[40], calls[64] = "";
+        snprintf(what, sizeof what, "%s%s", of_lanes ? "lane " : "",
+                 of_lanes ? words_count(one->what) : words_bytes_exact(one->what));
+        if (one->last_call != one->first_call)
+            snprintf(calls, sizeof calls, " to %s", words_count(one->last_call));
+        fprintf(to, "    %15s %12s object%s %11s %8s   made by call%s %s%s\n", what,
+                words_count(one->objects), one->objects == 1 ? " keeps" : "s keep",
+                words_bytes(one->kept_bytes), words_share(one->kept_bytes, kept),
+                *calls != '\0' ? "s" : "", words_count(one->first_call), calls);
     }
 }
 
@@ -377,9 +381,9 @@ void fragments_print(const struct fragments *fragments, FILE *to)
             words_bytes(fragments->sparse.kept_bytes), words_count(fragments->sparse.what),
             words_count(fragments->sparse.objects), words_bytes(fragments->sparse.bytes));
     const uint64_t kept = fragments->sparse.kept_bytes;
-    print_blames(fragments->by_size, fragments->sizes_count, "bytes", kept, to);
+    print_blames(fragments->by_size, fragments->sizes_count, false, kept, to);
     if (fragments->lanes_count > 1)
-        print_blames(fragments->by_lane, fragments->lanes_count, "lane", kept, to);
+        print_blames(fragments->by_lane, fragments->lanes_count, true, kept, to);
     fprintf(to, "  without the oldest 1 %% of these objects, %s less; 10 %%: %s; half: %s\n",
             words_bytes(fragments->without_oldest[0]), words_bytes(fragments->without_oldest[1]),
             words_bytes(fragments->without_oldest[2]));

@@ -118,9 +118,14 @@ bool report_page_write(const struct report_trace *trace, const char *path, char 
 bool change_page_write(const struct change *change, const char *path, char *why, size_t why_bytes)
 {
     char title[1024], *text = NULL;
+    const char *before = report_name(change->before), *after = report_name(change->after);
+    if (strcmp(before, after) == 0) {
+        before = basename(change->before->path);
+        after = basename(change->after->path);
+    }
     PRINTED(change_print, change, text);
-    snprintf(title, sizeof title, "%.400s and %.400s: what changed for the allocator",
-             report_name(change->before), report_name(change->after));
+    snprintf(title, sizeof title, "%.400s and %.400s: what changed for the allocator", before,
+             after);
     bool done = write_page(title, &(struct told){{change->before, change->after}, 2, text},
                            change_json(change), report_change_js, path, why, why_bytes);
     free(text);

@@ -12,26 +12,26 @@
 #define USE(numbers) use(of, numbers, sizeof(numbers) / sizeof *(numbers))
 
 /* One divided by the other; not known if that is 0. */
-static double ratio(double one, double other)
+static long double ratio(long double one, long double other)
 {
     return other > 0 ? one / other : -1;
 }
 
 static void list_memory(const struct tally *tally, numbers_use *use, void *of)
 {
-    const double peak = (double)tally->peak.bytes, end = (double)tally->live_bytes;
-    const double second = (double)timeline_second_peak(&tally->timeline, NULL);
-    const double rss = (double)tally->peak_rss_bytes, heap = (double)tally->peak_heap_bytes;
+    const long double peak = tally->peak.bytes, end = tally->live_bytes;
+    const long double second = timeline_second_peak(&tally->timeline, NULL);
+    const long double rss = tally->peak_rss_bytes, heap = tally->peak_heap_bytes;
     const struct number numbers[] = {
         {"peak_live", "peak", UNIT_BYTES, peak, " alive"},
-        {"peak_objects", "", UNIT_COUNT, (double)tally->peak.objects, " objects"},
+        {"peak_objects", "", UNIT_COUNT, tally->peak.objects, " objects"},
         {"second_peak", second > 0 ? "another peak" : NULL, UNIT_BYTES, second, " alive"},
         {NULL, second > 0 ? "" : NULL, UNIT_SHARE, ratio(second, peak), " of the first"},
         {"end_live", "at the end", UNIT_BYTES, end, " alive"},
-        {"end_objects", "", UNIT_COUNT, (double)tally->live, " objects"},
+        {"end_objects", "", UNIT_COUNT, tally->live, " objects"},
         {NULL, "", UNIT_SHARE, ratio(end, peak), " of the peak"},
-        {"peak_rss", rss > 0 ? "the program had" : NULL, UNIT_BYTES, rss, " RSS at most"},
-        {"peak_heap", heap > 0 ? "" : NULL, UNIT_BYTES, heap, " heap"},
+        {"peak_rss", "the program had", UNIT_BYTES, number_known(rss), " RSS at most"},
+        {"peak_heap", "", UNIT_BYTES, number_known(heap), " heap"},
         {NULL, heap > 0 ? "" : NULL, UNIT_TIMES, ratio(heap, peak), " the peak"},
     };
     USE(numbers);
@@ -42,34 +42,33 @@ static void list_calls(const struct tally *tally, numbers_use *use, void *of)
 {
     const struct tally_reallocs *of_reallocs = &tally->realloc;
     const struct instruction_totals *totals = &tally->totals;
-    const double ended = (double)tally->ended, reallocs = (double)tally->reallocs;
-    const double moved = (double)of_reallocs->moved, in_place = (double)of_reallocs->in_place;
-    const double foreign = (double)tally->foreign;
+    const long double ended = tally->ended, reallocs = tally->reallocs;
+    const long double moved = of_reallocs->moved, in_place = of_reallocs->in_place;
+    const long double foreign = tally->foreign;
     const char *by_others = totals->threads > 1 ? "" : NULL, *more = reallocs > 0 ? "" : NULL;
     const struct number numbers[] = {
-        {"calls", NULL, UNIT_COUNT, (double)tally->calls, ""},
-        {"time", NULL, UNIT_MS, (double)tally->ms, ""},
-        {"threads", NULL, UNIT_COUNT, (double)totals->threads, ""},
-        {"objects", "objects", UNIT_COUNT, (double)tally->made, " made"},
-        {"bytes", "", UNIT_BYTES, (double)tally->bytes, " asked for"},
+        {"calls", NULL, UNIT_COUNT, tally->calls, ""},
+        {"time", NULL, UNIT_MS, totals->ticks > 0 ? (long double)tally->ms : -1, ""},
+        {"threads", NULL, UNIT_COUNT, totals->threads, ""},
+        {"objects", "objects", UNIT_COUNT, tally->made, " made"},
+        {"bytes", "", UNIT_BYTES, tally->bytes, " asked for"},
         {"ended", "", UNIT_COUNT, ended, " ended"},
         {"remote_frees", NULL, UNIT_COUNT, foreign, ""},
         {NULL, by_others, UNIT_SHARE, ratio(foreign, ended), " by another thread"},
         {"reallocs", reallocs > 0 ? "reallocs" : NULL, UNIT_COUNT, reallocs, ""},
         {"moved", NULL, UNIT_COUNT, moved, ""},
         {NULL, more, UNIT_SHARE, ratio(moved, reallocs), " of them moved"},
-        {"copied", moved > 0 ? ", copied " : NULL, UNIT_BYTES, (double)of_reallocs->copied_bytes,
-         ""},
-        {"grown", more, UNIT_COUNT, (double)of_reallocs->grown, " grow"},
-        {"shrunk", more, UNIT_COUNT, (double)of_reallocs->shrunk, " shrink"},
+        {"copied", moved > 0 ? ", copied " : NULL, UNIT_BYTES, of_reallocs->copied_bytes, ""},
+        {"grown", more, UNIT_COUNT, of_reallocs->grown, " grow"},
+        {"shrunk", more, UNIT_COUNT, of_reallocs->shrunk, " shrink"},
         {"in_place", NULL, UNIT_COUNT, in_place, ""},
-        {"same", NULL, UNIT_COUNT, (double)of_reallocs->same, ""},
-        {"failed", NULL, UNIT_COUNT, (double)tally_sum_of(tally->failed), ""},
-        {"unknown", NULL, UNIT_COUNT, (double)tally_sum_of(tally->unknown), ""},
-        {"zero_sizes", NULL, UNIT_COUNT, (double)tally->zero_sizes, ""},
-        {"wrong_sizes", NULL, UNIT_COUNT, (double)tally->wrong_sizes, ""},
-        {"freed_twice", NULL, UNIT_COUNT, (double)totals->freed_twice, ""},
-        {"lost_events", NULL, UNIT_COUNT, (double)totals->lost_events, ""},
+        {"same", NULL, UNIT_COUNT, of_reallocs->same, ""},
+        {"failed", NULL, UNIT_COUNT, tally_sum_of(tally->failed), ""},
+        {"unknown", NULL, UNIT_COUNT, tally_sum_of(tally->unknown), ""},
+        {"zero_sizes", NULL, UNIT_COUNT, tally->zero_sizes, ""},
+        {"wrong_sizes", NULL, UNIT_COUNT, tally->wrong_sizes, ""},
+        {"freed_twice", NULL, UNIT_COUNT, totals->freed_twice, ""},
+        {"lost_events", NULL, UNIT_COUNT, totals->lost_events, ""},
     };
     USE(numbers);
 }
@@ -86,23 +85,21 @@ void report_others(const struct tally *tally, numbers_use *use, void *of)
     const bool second = timeline_second_peak(&tally->timeline, &second_end) > 0;
     const struct timeline_row *busiest = timeline_busiest(&tally->timeline, &begin);
     const uint64_t calls = busiest != NULL ? busiest->calls : 0;
-    const double ns = busiest != NULL ? (double)(busiest->end_ns - begin) : 0;
+    const long double ns = busiest != NULL ? (busiest->end_ns - begin) : 0;
     const char *more = calls > 0 ? "" : NULL;
     const struct number numbers[] = {
-        {"peak_call", "peak at call", UNIT_COUNT, (double)tally->peak.call, ""},
-        {"peak_ms", tally->ns > 0 ? ", at " : NULL, UNIT_MS, (double)tally->peak.ms, ""},
-        {"second_peak_ms", second ? ", the other until " : NULL, UNIT_MS,
-         (double)(second_end / 1000000), ""},
-        {"busiest_calls", more != NULL ? "busiest" : NULL, UNIT_COUNT, (double)calls, " calls"},
-        {"busiest_ms", more != NULL ? ", in " : NULL, UNIT_MS, floor(ns / 1e6), ""},
-        {"busiest_from_ms", more != NULL ? ", from " : NULL, UNIT_MS, (double)(begin / 1000000),
-         " on"},
-        {NULL, more, UNIT_RATE, ratio((double)calls * 1e6, ns), " a ms"},
+        {"peak_call", "peak at call", UNIT_COUNT, tally->peak.call, ""},
+        {"peak_ms", tally->ns > 0 ? ", at " : NULL, UNIT_MS, tally->peak.ms, ""},
+        {"second_peak_ms", second ? ", the other until " : NULL, UNIT_MS, second_end / 1000000, ""},
+        {"busiest_calls", more != NULL ? "busiest" : NULL, UNIT_COUNT, calls, " calls"},
+        {"busiest_ms", more != NULL ? ", in " : NULL, UNIT_MS, floorl(ns / 1e6), ""},
+        {"busiest_from_ms", more != NULL ? ", from " : NULL, UNIT_MS, begin / 1000000, " on"},
+        {NULL, more, UNIT_RATE, ratio(calls * 1e6, ns), " a ms"},
         {NULL, more != NULL ? ", on the whole " : NULL, UNIT_RATE,
-         ratio((double)tally->calls * 1e6, (double)tally->ns), ""},
-        {"ticks", NULL, UNIT_COUNT, (double)tally->totals.ticks, ""},
-        {"user_ns", NULL, UNIT_NS, (double)tally->user_ns, ""},
-        {"system_ns", NULL, UNIT_NS, (double)tally->system_ns, ""},
+         ratio(tally->calls * 1e6, tally->ns), ""},
+        {"ticks", NULL, UNIT_COUNT, tally->totals.ticks, ""},
+        {"user_ns", NULL, UNIT_NS, tally->user_ns, ""},
+        {"system_ns", NULL, UNIT_NS, tally->system_ns, ""},
     };
     USE(numbers);
 }
@@ -120,10 +117,11 @@ void report_numbers_list(struct report_numbers *list, const struct tally *tally)
     report_numbers(tally, list_add, list);
 }
 
-double report_growth(double before, double after)
+double report_growth(long double before, long double after)
 {
+    if (before < 0 || after < 0) return NAN;
     if (before == 0) return after > 0 ? INFINITY : 0;
-    return 100.0 * (after - before) / before;
+    return (double)(100 * (after - before) / before);
 }
 
 /* ---- limits ---- */
@@ -169,7 +167,7 @@ bool report_limit_parse(struct report_limit *limit, const char *text, char *why,
     at += limit->grown;
     char *end;
     double factor = 1;
-    limit->limit = strtod(at, &end);
+    limit->limit = strtold(at, &end);
     if (end == at || *at == '+' || !isfinite(limit->limit)) return false;
     limit->per_cent = limit->grown && strcmp(end, "%") == 0;
     if (!limit->per_cent && !unit_parse(end, &factor)) return false;
@@ -177,12 +175,19 @@ bool report_limit_parse(struct report_limit *limit, const char *text, char *why,
     return true;
 }
 
+bool report_limit_is_known(const struct report_limit *limit, const struct report_numbers *numbers)
+{
+    return numbers->at[limit->number].value >= 0;
+}
+
 bool report_limit_is_broken(const struct report_limit *limit, const struct report_numbers *before,
                             const struct report_numbers *after, char *why, size_t why_bytes)
 {
     const struct number *number = &after->at[limit->number];
-    const double new = number->value, old = before->at[limit->number].value;
-    const double value = limit->per_cent ? report_growth(old, new) : limit->grown ? new - old : new;
+    const long double new = number->value, old = before->at[limit->number].value;
+    const long double value = limit->per_cent ? report_growth(old, new)
+                              : limit->grown  ? new - old
+                                              : new;
     snprintf(why, why_bytes, "%s: %s%s%s", limit->text,
              limit->grown ? words_number(number->unit, old) : "", limit->grown ? " became " : "",
              words_number(number->unit, new));

@@ -21,8 +21,8 @@ struct report_numbers {
 };
 void report_numbers_list(struct report_numbers *list, const struct tally *tally);
 
-/* By how much it grew, in per cent; from nothing to something without end. */
-double report_growth(double before, double after);
+/* By how much it grew, in per cent; from nothing to something without end. NAN: not known. */
+double report_growth(long double before, long double after);
 
 /* What one trace or two have, compared with what may be:
  *
@@ -34,11 +34,14 @@ struct report_limit {
     size_t number;        /* in struct report_numbers */
     bool below;           /* < */
     bool grown, per_cent; /* + and % */
-    double limit;
+    long double limit;
 };
 
 /* False: `why` says what is wrong with it. */
 bool report_limit_parse(struct report_limit *limit, const char *text, char *why, size_t why_bytes);
+
+/* Whether these numbers, those of a trace, have the one that it is about. */
+bool report_limit_is_known(const struct report_limit *limit, const struct report_numbers *numbers);
 
 /* Whether it is broken; then `why` says how. With one trace, `before` is the same. */
 bool report_limit_is_broken(const struct report_limit *limit, const struct report_numbers *before,

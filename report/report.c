@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "common/html_page.h"
 #include "common/json_file.h"
 #include "common/output.h"
-#include "common/html_page.h"
 #include "report/change.h"
 
 static const char help_text[] =
@@ -39,8 +39,9 @@ static const char help_text[] =
     "                       copied, remote_frees, failed, unknown, zero_sizes, wrong_sizes,\n"
     "                       freed_twice, lost_events, threads, time, peak_rss, peak_heap\n"
     "\n"
-    "The exit status is 0 when all went well, 1 when something failed, 2 for a mistake on the\n"
-    "command line, 3 when a limit is broken or a trace had been cut short.\n";
+    "The exit status is 0 when all went well, 1 when something failed or a limit is about what the\n"
+    "trace does not say, 2 for a mistake on the command line, 3 when a limit is broken or a trace\n"
+    "had been cut short.\n";
 
 enum { TRACES_MAX = 2, LIMITS_MAX = 32 };
 
@@ -208,21 +209,30 @@ static bool tell_two(const struct report_trace *traces, const struct options *op
     return good;
 }
 
-/* Says which limits are broken. */
-static bool keeps_limits(const struct options *options, const struct report_trace *traces)
+/* Says which limits are broken, and which are about what a trace does not say. Returns an exit
+ * status. */
+static int check_limits(const struct options *options, const struct report_trace *traces)
 {
-    struct report_numbers before, after;
+    const unsigned last = options->traces - 1;
+    struct report_numbers numbers[TRACES_MAX];
+    int status = PROGRAM_OK;
     char why[512];
-    bool keeps = true;
-    report_numbers_list(&before, &traces[0].tally);
-    report_numbers_list(&after, &traces[options->traces - 1].tally);
+    for (unsigned i = 0; i <= last; i++)
+        report_numbers_list(&numbers[i], &traces[i].tally);
     for (unsigned i = 0; i < options->limits_count; i++) {
-        if (!report_limit_is_broken(&options->limits[i], &before, &after, why, sizeof why))
-            continue;
-        keeps = false;
-        cli_fail(&cli_report, "%s", why);
+        const struct report_limit *limit = &options->limits[i];
+        unsigned known = limit->grown ? 0 : last;
+        while (known <= last && report_limit_is_known(limit, &numbers[known]))
+            known++;
+        if (known <= last)
+            status = cli_fail(&cli_report, "--fail-if %s: this number is not in %s", limit->text,
+                              options->paths[known]);
+        else if (report_limit_is_broken(limit, &numbers[0], &numbers[last], why, sizeof why)) {
+            cli_fail(&cli_report, "%s", why);
+            if (status == PROGRAM_OK) status = PROGRAM_CUT;
+        }
     }
-    return keeps;
+    return status;
 }
 
 /* One trace, which is replayed, too. */
@@ -286,7 +296,8 @@ static int report_all(const struct options *options, struct report_trace *traces
         traces[0].depths = &depths;
     }
     if (!(options->traces == 1 ? tell_one : tell_two)(traces, options)) return PROGRAM_FAILED;
-    return keeps_limits(options, traces) ? status : PROGRAM_CUT;
+    const int limits = check_limits(options, traces);
+    return limits != PROGRAM_OK ? limits : status;
 }
 
 static int run(int count, char **words)

@@ -77,14 +77,15 @@ const char *words_share(uint64_t part, uint64_t whole)
     return words_number(UNIT_SHARE, whole > 0 ? (double)part / (double)whole : 0);
 }
 
-const char *words_number(enum number_unit unit, double value)
+const char *words_number(enum number_unit unit, long double value)
 {
     char *text = next();
+    if (value < 0) return "-";
     switch (unit) {
     case UNIT_BYTES: return words_bytes((uint64_t)value);
     case UNIT_MS: return words_ms((uint64_t)value);
     case UNIT_NS: return words_ms((uint64_t)(value / 1e6));
-    case UNIT_TIMES: snprintf(text, WORD_BYTES, "%.2f times", value); return text;
+    case UNIT_TIMES: snprintf(text, WORD_BYTES, "%.2Lf times", value); return text;
     case UNIT_SHARE: break;
     default: return words_count((uint64_t)value);
     }
@@ -93,21 +94,23 @@ const char *words_number(enum number_unit unit, double value)
     else if (value > 0.999 && value < 1)
         snprintf(text, WORD_BYTES, "> 99.9 %%");
     else
-        snprintf(text, WORD_BYTES, "%.*f %%", value < 0.1 ? 1 : 0, 100 * value);
+        snprintf(text, WORD_BYTES, "%.*Lf %%", value < 0.1 ? 1 : 0, 100 * value);
     return text;
 }
 
-const char *words_signed(enum number_unit unit, double difference)
+const char *words_signed(enum number_unit unit, long double difference)
 {
     char *text = next();
+    if (isnan(difference)) return "-";
     snprintf(text, WORD_BYTES, "%c %s", difference < 0 ? '-' : '+',
-             words_number(unit, fabs(difference)));
+             words_number(unit, fabsl(difference)));
     return text;
 }
 
 const char *words_growth(double per_cent)
 {
     char *text = next();
+    if (isnan(per_cent)) return "";
     if (isinf(per_cent) || per_cent <= -100) return per_cent > 0 ? "new" : "gone";
     if (per_cent >= 900)
         snprintf(text, WORD_BYTES, "%.0f times", per_cent / 100 + 1);

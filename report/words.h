@@ -27,11 +27,12 @@ const char *words_ms(uint64_t ms);
 /* "12.3 %"; "< 0.1 %" rather than 0 for what is there. */
 const char *words_share(uint64_t part, uint64_t whole);
 
-/* Of a unit (common/numbers.h). */
-const char *words_number(enum number_unit unit, double value);
+/* Of a unit (common/numbers.h); "-": not known. */
+const char *words_number(enum number_unit unit, long double value);
 
-/* The same of a difference, "+ 12"; and of a growth in per cent: "+ 12 %", "3 times", "new". */
-const char *words_signed(enum number_unit unit, double difference);
+/* The same of a difference, "+ 12"; and of a growth in per cent: "+ 12 %", "3 times", "new". NAN:
+ * not known. */
+const char *words_signed(enum number_unit unit, long double difference);
 const char *words_growth(double per_cent);
 
 #endif

@@ -9,7 +9,7 @@ make_instructions=$build_dir/tests/tools/make_instructions
 run_page=$source_dir/tests/tools/run_page.js
 rounding_check=$build_dir/tests/tools/rounding_check
 
-plan 42
+plan 44
 
 # counted FILE - whether every number of report.json is what the lines of a dump of FILE add up to.
 counted() {
@@ -51,6 +51,25 @@ of_script_recorded() {
     record ruby.raw.lz4 ruby -e 'a = (1..900).map { |i| "x" * (i * 37) }; a.map!(&:upcase)
         a.select! { |s| s.size % 3 == 0 }; s = +""; 3000.times { |i| s << "y" * i }' &&
         of_recording ruby.raw.lz4
+}
+
+# 2^53 is the last number with which a double still counts one by one.
+great() {
+    ruby -e 'puts "= Start"
+        ARGV.each_with_index { |size, i| puts "@ p:[0x1] + #{4096 * (i + 1)} #{size}" }' \
+        "$@" >mtrace.txt &&
+        "$bin/malloctape" import --quiet --from mtrace -o great-$# mtrace.txt
+}
+of_great_sizes() {
+    great 0x20000000000001 && numbers_right great-1 &&
+        json report.json 'j["numbers"]["bytes"] == 2**53 + 1' &&
+        exits 3 report great-1 --fail-if 'bytes>9007199254740992' &&
+        exits 0 report great-1 --fail-if 'bytes>9007199254740993' &&
+        great 0x20000000000001 0x20000000000001 && numbers_right great-2 &&
+        great 0x20000000000001 0x20000000000001 1 && numbers_right great-3 &&
+        exits 0 report great-2 great-3 --json f.json && prints '^ *bytes .* + 1 byte ' &&
+        json f.json 'j["numbers"]["bytes"] == { "before" => 2**54 + 2, "after" => 2**54 + 3,
+            "difference" => 1, "per_cent" => j["numbers"]["bytes"]["per_cent"], "unit" => "bytes" }'
 }
 
 # The comparison itself: it finds each number that is changed.
@@ -183,6 +202,8 @@ runs_scripts() {
         grep -q '<h1>copies_before and copies_after: what changed' two.html &&
         node "$run_page" two.html >figures &&
         grep -q '^Objects by size, what changed most: 1 drawn, 1 rows$' figures &&
+        exits 0 report great-1 few --html two.html && node "$run_page" two.html >figures &&
+        exits 0 report few lanes --html two.html && grep -q '<h1>few and lanes: what' two.html &&
         exits 0 report threads.raw.lz4 --depths "${under[@]}" --html one.html &&
         node "$run_page" one.html >figures && [ "$(grep -c ' drawn, ' figures)" -ge 9 ]
 }
@@ -366,7 +387,9 @@ END
 }
 recounts_fragments() {
     recounted fragments.raw.lz4 switch glibc --under glibc &&
-        recounted threads.raw.lz4 threads tcmalloc --under && [ "$(cat kept/rate)" = 3 ]
+        recounted threads.raw.lz4 threads tcmalloc --under && [ "$(cat kept/rate)" = 3 ] &&
+        prints '^ *lane [0-9]*  *[0-9 ]* objects* keep' &&
+        ! prints 'made by calls \([0-9 ]*\) to \1$'
 }
 finds_wrong_fragments() {
     local key
@@ -483,8 +506,23 @@ keeps_limits() {
         exits 2 report after.raw.lz4 --fail-if 'cells>5' &&
         exits 2 report after.raw.lz4 --fail-if calls
 }
+# Limits of what a trace does not say are not kept; beside another trace it is not 0.
+knows_no_rss() {
+    exits 0 report few --fail-if 'peak_rss>1G' --fail-if 'time>1000' &&
+        exits 1 report great-1 --fail-if 'peak_rss>1G' &&
+        says '^malloctape report: --fail-if peak_rss>1G: this number is not in great-1$' &&
+        exits 1 report great-1 --fail-if 'time<1' --fail-if 'calls>0' &&
+        says '^malloctape report: calls>0: 1$' &&
+        exits 1 report great-1 few --fail-if 'peak_rss>+5%' && says ' is not in great-1$' &&
+        exits 1 report few great-1 --fail-if 'peak_heap<+5' && says ' is not in great-1$' &&
+        exits 0 report great-1 few --fail-if 'peak_rss>1G' --json f.json &&
+        prints '^ *peak_rss  *-  *[0-9.]* [KMG]iB  *- *$' &&
+        json f.json 'n = j["numbers"]["peak_rss"]
+            n.values_at("before", "difference", "per_cent") == [nil] * 3 && n["after"] > 0'
+}
 
 check 'every number is right: many threads' of_lanes
+check 'every number is right: beyond what a double holds' of_great_sizes
 check 'a wrong number is found' finds_wrong_numbers
 check 'every number is right: all kinds of calls' of_kinds
 check 'every number is right: frees by other threads, reallocs' of_threads
@@ -545,6 +583,7 @@ else
 fi
 check 'limits that are broken fail' breaks_limits
 check 'limits that are kept do not, and wrong ones are refused' keeps_limits
+check 'what a trace does not say is not 0' knows_no_rss
 check 'a damaged stream is refused' refuses_damage
 check 'a damaged recording is refused' refuses_damaged_recording
 check 'ordering that is killed is told' tells_killed_ordering

@@ -314,9 +314,9 @@ class Count
       'reallocs' => @growth.size, **@changes.transform_keys(&:to_s), 'copied' => @copied,
       'failed' => @failed.values.sum, 'unknown' => @unknown.values.sum,
       'zero_sizes' => @made.count { |o| o.size.zero? }, 'wrong_sizes' => @wrong,
-      'freed_twice' => @twice, 'lost_events' => @lost, 'time' => ms,
+      'freed_twice' => @twice, 'lost_events' => @lost, 'time' => @ticks.positive? ? ms : nil,
       'threads' => @lanes.values.sum { |lane| lane[:threads] },
-      'peak_rss' => @rss, 'peak_heap' => @heap
+      'peak_rss' => @rss.positive? ? @rss : nil, 'peak_heap' => @heap.positive? ? @heap : nil
     }
   end
 
