@@ -46,12 +46,6 @@ void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool ind
 /* As instruction_reader_next(). The batch is valid until the next call. */
 bool ahead_next(struct ahead *ahead, struct instruction_batch *batch);
 
-/* Whether slots are being filled for the first time, so that more memory is shared. */
-static inline bool ahead_grows(const struct ahead *ahead)
-{
-    return ahead->shared != NULL && ahead->taken <= ahead->slots;
-}
-
 /* Ends the child, whatever it does, and waits for it, so that its processor time is counted. */
 void ahead_close(struct ahead *ahead);
 

@@ -68,7 +68,7 @@ void looks_take(struct looks *looks, uint64_t slices, const struct series_row *n
     if (passed == looks->first) return;
     const struct looks_mark *latest = &looks->marks[(passed - 1) % LOOKS_MARKS];
     const bool look = resident_is_due(&looks->resident, now_ns);
-    if (look) look_at_resident(looks, latest->row.live_bytes, looks->shared_grows);
+    if (look) look_at_resident(looks, latest->row.live_bytes, false);
     looks->shown_ns = latest->row.shown_ns;
     looks->seen.elapsed_ns = now->elapsed_ns;
     looks->seen.wall_ns = now->wall_ns;

@@ -33,7 +33,6 @@ struct looks {
     struct memory *memory;
     struct series *series;
     bool look_at_heap;
-    bool shared_grows; /* the caller's: looks are at files and shared memory, too */
     struct looks_mark
         marks[LOOKS_MARKS]; /* those waiting: first <= number < end, modulo the size */
     unsigned first, end;

@@ -15,7 +15,8 @@
 /* Entries of pagemap that are read at once. */
 #define PAGEMAP_STEP 512u
 
-/* Looking at files and shared memory may take one part in so many of the time. */
+/* Looking at files and shared memory may take one part in so many of the time, unless there is more
+ * or less of them. */
 #define LIBRARY_SHARE 200u
 
 #define PAGE_PRESENT (UINT64_C(1) << 63)
@@ -139,15 +140,16 @@ static uint64_t present_bytes(int pagemap, const void *at, size_t bytes)
     return present * page;
 }
 
-static uint64_t all_bytes(const struct resident *resident)
+/* Also of that what is a file's or shared. Both 0 when the system does not say. */
+static uint64_t all_bytes(const struct resident *resident, uint64_t *shared)
 {
-    char text[128];
+    char text[128], *rest = text;
     ssize_t bytes = pread(resident->statm, text, sizeof text - 1, 0);
-    if (bytes <= 0) return 0;
-    text[bytes] = '\0';
-    char *rest;
-    strtoull(text, &rest, 10); /* the size of the address space comes first */
-    return strtoull(rest, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+    text[bytes > 0 ? bytes : 0] = '\0';
+    strtoull(rest, &rest, 10); /* the size of the address space comes first */
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), all = strtoull(rest, &rest, 10);
+    *shared = strtoull(rest, NULL, 10) * page;
+    return all * page;
 }
 
 static uint64_t library_bytes(const struct resident *resident)
@@ -171,13 +173,15 @@ static void pace_set(struct resident_pace *pace, uint64_t begin_ns, unsigned sha
 
 void resident_look(struct resident *resident, bool whole)
 {
-    uint64_t begin_ns = measure_now_ns();
-    if (whole || begin_ns >= resident->library_pace.next_ns) {
+    uint64_t begin_ns = measure_now_ns(), shared;
+    const bool due = whole || begin_ns >= resident->library_pace.next_ns;
+    resident->all_bytes = all_bytes(resident, &shared);
+    resident->tables_bytes = pages_resident_bytes();
+    if (due || shared != resident->shared_bytes) {
+        resident->shared_bytes = shared;
         resident->library_bytes = library_bytes(resident);
         pace_set(&resident->library_pace, begin_ns, LIBRARY_SHARE);
-        begin_ns = measure_now_ns();
+        if (due) begin_ns = measure_now_ns();
     }
-    resident->tables_bytes = pages_resident_bytes();
-    resident->all_bytes = all_bytes(resident);
     pace_set(&resident->pace, begin_ns, LOOK_SHARE);
 }

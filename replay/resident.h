@@ -40,6 +40,7 @@ struct resident {
     uint64_t all_bytes;     /* resident memory; 0 when the system does not say */
     uint64_t tables_bytes;  /* of that: what pages_map() mapped */
     uint64_t library_bytes; /* of that: the segments */
+    uint64_t shared_bytes;  /* files and shared memory, when the segments were looked at */
     struct resident_pace pace, library_pace;
 };
 
@@ -58,7 +59,8 @@ static inline bool resident_is_due(const struct resident *resident, uint64_t now
     return now_ns >= resident->pace.next_ns;
 }
 
-/* Looks at resident memory and tables, and at the rest if that is due, or with `whole`. */
+/* Looks at resident memory and tables, and at the rest if that is due or has changed, or with
+ * `whole`. */
 void resident_look(struct resident *resident, bool whole);
 
 /* The replay's own bytes, by the latest look. */

@@ -175,7 +175,6 @@ static void run_mark(struct run *run, uint64_t calls, uint64_t live_bytes, bool 
     const struct series_row row = run_row(run, calls, live_bytes);
     looks_mark(&run->looks, run->slices, &row, tick);
     uint64_t done = engine->carried_out != NULL ? engine->carried_out(&run->state) : run->slices;
-    run->looks.shared_grows = ahead_grows(&run->ahead);
     looks_take(&run->looks, done, &row, run->now_ns);
     if (run->policy->shown_time != SHOWN_TIME_REAL) shown_clock_set(run->looks.shown_ns);
 }

@@ -356,6 +356,16 @@ run --engine=null --json="$scratch/json" "$scratch/churn"
 if [ -z "$sanitized" ]; then
     check "the replay's own memory is shown" above own_rss_bytes 1000000
     check "and in no net value" below end_net_rss_bytes 500000
+    # What is read takes more and more of the shared memory, at a time of its own.
+    "$make_instructions" churn 2000000 1000 >"$scratch/long"
+    peaks_are_small() {
+        for _ in 1 2 3 4 5 6 7 8; do
+            run --engine=null --json="$scratch/json" "$scratch/long"
+            below peak_net_rss_bytes 400000 || return 1
+        done
+    }
+    check "nor in their peak" peaks_are_small
+    rm "$scratch/long"
 fi
 check "without ticks there is no mean" has mean_net_rss_bytes null
 run --touch=all --json="$scratch/json" "$scratch/lanes"
