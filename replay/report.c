@@ -177,6 +177,7 @@ static double report_sizes_asked(const struct report *report)
 {
     const struct instruction_header *header = report->header;
     struct statistics_names names = {0};
+    if (report->statistics.count == 0) return -1;
     statistics_take(&names, header->metadata, header->metadata_bytes);
     const unsigned count = names.count;
     const bool known = count > 0 && count <= report->statistics.count &&
