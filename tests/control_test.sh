@@ -297,10 +297,8 @@ bytes_are_at_most() {
 }
 
 bytes_are_limited() {
-    local little=300
-    # The metadata names the file of the program's allocator.
-    [ "$front_end" = tcmalloc ] || little=500
-    bytes_are_at_most $little $little 100 && bytes_are_at_most 10000 10000 5000 &&
+    bytes_are_at_most 600 600 100 && # room for the metadata, and little more
+        bytes_are_at_most 10000 10000 5000 &&
         bytes_are_at_most 100000 100000 50000 && bytes_are_at_most 64k 65536 32768
 }
 
