@@ -25,11 +25,11 @@ end
 def malloctape(*words) = run({}, MALLOCTAPE, *words)
 
 # What the program prints; its recording is `which`.lz4.
-def record(which, library = nil)
+def record(which, library = nil, settings = {})
   environment = { 'LD_PRELOAD' => [LIBRARY, library].compact.join(' '),
                   'TCMALLOC_TRACE_OUTPUT' => "#{which}.lz4", 'TCMALLOC_TRACE_QUIET' => '1',
                   'MALLOC_CONF' => 'dirty_decay_ms:-1,muzzy_decay_ms:-1' }
-  run(environment, PROGRAM, which)
+  run(environment.merge(settings), PROGRAM, which)
 end
 
 # The program does.
@@ -144,15 +144,22 @@ end
 
 # Of later versions than the installed one.
 def check_mimalloc_like(version, text, wanted)
-  ENV['MIMALLOC_LIKE'] = version
-  record('like', File.join(BUILD, 'tests/workloads/mimalloc_like.so'))
+  library = File.join(BUILD, 'tests/workloads/mimalloc_like.so')
+  record('like', library, { 'MIMALLOC_LIKE' => version })
   compare text, said_by_info('like'), wanted
 end
 
-plan 12
+def check_tuned_glibc
+  tunables = { 'GLIBC_TUNABLES' => 'glibc.malloc.tcache_max=512' }
+  steps = steps_of(record('glibc', nil, tunables))
+  compare 'glibc with smaller thread caches', said_by_info('glibc'), NAMES.zip(steps.last[1]).to_h
+end
+
+plan 13
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
   check_glibc
+  check_tuned_glibc
   check('jemalloc', 'libjemalloc.so.2', 'jemalloc: what mallctl() says') do |output|
     output.lines.to_h { |line| [line.split[0], line.split[1].to_i] }
   end

@@ -27,13 +27,18 @@ enum {
 };
 
 /* Of struct malloc_par, from `mmapped_mem` on; and before that, since 2.35. */
-enum { TRIM_THRESHOLD = -10, MMAP_THRESHOLD = -8, MAPPED_CHUNKS = -3 /* the upper half */ };
+enum {
+    TRIM_THRESHOLD = -10,
+    MMAP_THRESHOLD = -8,
+    ARENA_TEST = -7,
+    MAPPED_CHUNKS = -3,    /* the upper half */
+    MAPPED_CHUNKS_MAX = -2 /* the lower half */
+};
 enum { MAPPED_BYTES, MOST_MAPPED_BYTES, HEAP_START, CACHE_BINS, CACHE_BYTES, PARAMETER_WORDS };
 
 static const uintptr_t *main_arena, *parameters;
 
-/* The bin of the largest objects is nearly always empty: then both its words are where it would
- * begin if it were a chunk. */
+/* The last bin is always empty: both its words are where it would begin if it were a chunk. */
 static bool is_arena(const uintptr_t *words)
 {
     const uintptr_t *bin = words + BINS + BIN_WORDS - 2;
@@ -42,12 +47,20 @@ static bool is_arena(const uintptr_t *words)
            words[SYSTEM_BYTES] % PAGE_BYTES == 0 && words[SYSTEM_BYTES] <= words[MOST_SYSTEM_BYTES];
 }
 
-/* Thread caches as they are by default: 64 bins, for up to 1032 bytes. */
+/* 64 bins, for up to 1032 bytes; or, since 2.35, what the program was started with, where the
+ * limits of arenas and of mapped chunks are those by default. */
+static bool are_thread_caches(const uintptr_t *words)
+{
+    const uintptr_t bins = words[CACHE_BINS], bytes = words[CACHE_BYTES];
+    return (bins == 64 && bytes == 1032) ||
+           (words[ARENA_TEST] == 8 && (uint32_t)words[MAPPED_CHUNKS_MAX] == 65536 && bins > 0 &&
+            bins < 64 && bytes <= 16 * bins + 8);
+}
+
 static bool are_parameters(const uintptr_t *words)
 {
-    return words[CACHE_BINS] == 64 && words[CACHE_BYTES] == 1032 &&
-           words[HEAP_START] % PAGE_BYTES == 0 && words[MAPPED_BYTES] % PAGE_BYTES == 0 &&
-           words[MAPPED_BYTES] <= words[MOST_MAPPED_BYTES];
+    return are_thread_caches(words) && words[HEAP_START] % PAGE_BYTES == 0 &&
+           words[MAPPED_BYTES] % PAGE_BYTES == 0 && words[MAPPED_BYTES] <= words[MOST_MAPPED_BYTES];
 }
 
 static void look_through(const uintptr_t *words, size_t count)
@@ -55,7 +68,7 @@ static void look_through(const uintptr_t *words, size_t count)
     const uintptr_t *arena = NULL, *its_parameters = NULL;
     for (size_t i = 0; i + ARENA_WORDS <= count; i++)
         if (is_arena(words + i)) arena = words + i;
-    for (size_t i = 0; i + PARAMETER_WORDS <= count; i++)
+    for (size_t i = -TRIM_THRESHOLD; i + PARAMETER_WORDS <= count; i++)
         if (are_parameters(words + i)) its_parameters = words + i;
     if (!arena || !its_parameters) return;
     parameters = its_parameters;
