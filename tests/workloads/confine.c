@@ -8,7 +8,7 @@
  *   confine family      a filter against calls of ours; then another thread makes CALLS objects of
  *                       778 bytes, and a child as many of 779
  *   confine grow        a filter as "thread process most", then 3 GiB of objects
- *   confine long        a filter as "thread process most", then so many calls that they take a while
+ *   confine long        a filter as "thread process most", then calls that take a while
  *   confine zygote      looks whether it is alone in its process, also in children; 1 if not
  *   confine root DIR    a child, which has made no call yet, changes its root directory and then
  *                       makes all CALLS

@@ -193,14 +193,14 @@ static uint64_t mimalloc_current(const char *line, unsigned column)
     return number > 0 ? (uint64_t)number : 0;
 }
 
-/* Since 2.2 there is no column "freed". Two lines are called "-abandoned"; the first one is of
+/* Since 2.2 the header has no "freed", and no other f. Two lines are called "-abandoned"; the first one is of
  * segments. */
 static void take_mimalloc_line(const char *line, void *of)
 {
     static const char *const lines[] = {"segments:", "-abandoned:"};
     struct mimalloc_print *print = of;
     line += strspn(line, " ");
-    if (strncmp(line, "heap stats:", 11) == 0) print->column = strstr(line, "freed") ? 4 : 3;
+    if (strncmp(line, "heap stats:", 11) == 0) print->column = strchr(line, 'f') ? 4 : 3;
     if (!print->column || print->taken == 2 ||
         strncmp(line, lines[print->taken], strlen(lines[print->taken])) != 0)
         return;
