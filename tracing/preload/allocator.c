@@ -193,8 +193,8 @@ static uint64_t mimalloc_current(const char *line, unsigned column)
     return number > 0 ? (uint64_t)number : 0;
 }
 
-/* Since 2.2 the header has no "freed", and no other f. Two lines are called "-abandoned"; the first one is of
- * segments. */
+/* Since 2.2 the header has no "freed", and no other f. Two lines are called "-abandoned"; the first
+ * one is of segments. */
 static void take_mimalloc_line(const char *line, void *of)
 {
     static const char *const lines[] = {"segments:", "-abandoned:"};
