@@ -24,6 +24,12 @@ static bool is_waste(const struct memory *memory, const struct memory_look *look
            memory_not_live_bytes(look) > memory_not_live_bytes(&memory->waste);
 }
 
+const struct memory_look *memory_worst(const struct memory *memory)
+{
+    const bool peak = memory_not_live_bytes(&memory->peak) > memory_not_live_bytes(&memory->waste);
+    return peak ? &memory->peak : &memory->waste;
+}
+
 static void raise(uint64_t *most, uint64_t value)
 {
     if (value > *most) *most = value;

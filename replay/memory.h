@@ -49,6 +49,9 @@ double memory_mean_bytes(const struct memory *memory);
  * there was nothing. */
 double memory_not_live(const struct memory_look *look);
 
+/* The look with the most that was not live, of those in full use and the one at the peak. */
+const struct memory_look *memory_worst(const struct memory *memory);
+
 /* Resident bytes that are not live; 0 when live objects have more. */
 uint64_t memory_not_live_bytes(const struct memory_look *look);
 

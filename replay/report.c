@@ -142,7 +142,7 @@ static void report_calls(const struct report *report, numbers_use *use, void *of
 static void report_memory(const struct report *report, numbers_use *use, void *of)
 {
     const struct memory *memory = &report->memory;
-    const struct memory_look *waste = &memory->waste, *end = &memory->end;
+    const struct memory_look *worst = memory_worst(memory), *end = &memory->end;
     const double live = (double)report->peak_live_bytes, rss = (double)report_net_rss_bytes(report);
     const double heap = number_known((double)report->series.peak_heap_bytes);
     const double base = (double)report->measurement.base_rss_bytes;
@@ -153,9 +153,9 @@ static void report_memory(const struct report *report, numbers_use *use, void *o
         {"peak_net_rss_bytes", "peak RSS", UNIT_BYTES, rss, ""},
         {"rss_per_live", "", UNIT_TIMES, live > 0 ? rss / live : -1, " peak live"},
         {"fragmentation_at_peak_rss", "", UNIT_SHARE, memory_not_live(&memory->peak), " not live"},
-        {"most_not_live_bytes", "  most not live", UNIT_BYTES, (double)memory_not_live_bytes(waste),
+        {"most_not_live_bytes", "  most not live", UNIT_BYTES, (double)memory_not_live_bytes(worst),
          ""},
-        {"fragmentation_most", "", UNIT_SHARE, memory_not_live(waste), " then"},
+        {"fragmentation_most", "", UNIT_SHARE, memory_not_live(worst), " then"},
         {"mean_net_rss_bytes", "  mean", UNIT_BYTES, memory_mean_bytes(memory),
          " over the original's time"},
         {"end_net_rss_bytes", "  at the end", UNIT_BYTES, (double)end->rss_bytes, ""},
