@@ -747,16 +747,17 @@ uint32_t class_of_size(uint64_t size)
 } // namespace
 
 extern "C" const struct malloctape_front_end malloctape_front_end = {
-    TC_VERSION_STRING,
-    settings,
-    heap_bytes,
-    cover_heap,
-    divert_again,
-    tell_cache,
-    class_bytes,
-    class_of_size,
-    used_bytes,
-    {sizeof(MallocExtension), sizeof(TCMallocImplementation)}};
+    .allocator = TC_VERSION_STRING,
+    .settings = settings,
+    .heap_bytes = heap_bytes,
+    .cover_heap = cover_heap,
+    .divert = divert_again,
+    .tell_cache = tell_cache,
+    .class_bytes = class_bytes,
+    .class_of_size = class_of_size,
+    .used_bytes = used_bytes,
+    .own_bytes = {sizeof(MallocExtension), sizeof(TCMallocImplementation)},
+};
 
 extern "C" void malloctape_heap_grown(const void *start, unsigned long bytes)
 {

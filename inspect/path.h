@@ -10,7 +10,7 @@
 
 #include "tracing/raw_decoder.h"
 
-/* Bits. */
+/* Bits: the first three from the nearest to the deepest. */
 enum {
     PATH_CENTRAL = 1,
     PATH_PAGE_HEAP = 2,
@@ -19,8 +19,18 @@ enum {
     PATH_SPLIT = 16,
     PATH_MERGED = 32,
     PATHS = 64,
+    PATH_BEYOND_CACHE = PATH_CENTRAL | PATH_PAGE_HEAP | PATH_SYSTEM,
     PATH_LETTERS = 8 /* with the end of the string */
 };
+
+/* How deep a call had to go. */
+enum path_depth { DEPTH_CACHE, DEPTH_CENTRAL, DEPTH_PAGE_HEAP, DEPTH_SYSTEM, DEPTHS };
+
+static inline enum path_depth path_depth(unsigned path)
+{
+    const unsigned beyond = path & PATH_BEYOND_CACHE;
+    return beyond ? (enum path_depth)(32 - __builtin_clz(beyond)) : DEPTH_CACHE;
+}
 
 /* What the record says of its call; 0: nothing. */
 static inline unsigned path_of_record(const struct record *record)
@@ -50,15 +60,11 @@ static inline bool path_is_of_latest(const struct record *record)
 /* "T------": the thread's cache alone; else a letter for each bit: "-CPSWDM". */
 static inline void path_letters(char letters[PATH_LETTERS], unsigned path)
 {
-    const bool far = path & (PATH_CENTRAL | PATH_PAGE_HEAP | PATH_SYSTEM);
-    letters[0] = far ? '-' : 'T';
-    letters[1] = path & PATH_CENTRAL ? 'C' : '-';
-    letters[2] = path & PATH_PAGE_HEAP ? 'P' : '-';
-    letters[3] = path & PATH_SYSTEM ? 'S' : '-';
-    letters[4] = path & PATH_WAITED ? 'W' : '-';
-    letters[5] = path & PATH_SPLIT ? 'D' : '-';
-    letters[6] = path & PATH_MERGED ? 'M' : '-';
-    letters[7] = '\0';
+    static const char bits[] = "CPSWDM";
+    letters[0] = path & PATH_BEYOND_CACHE ? '-' : 'T';
+    for (unsigned i = 0; i < sizeof bits - 1; i++)
+        letters[i + 1] = path >> i & 1 ? bits[i] : '-';
+    letters[PATH_LETTERS - 1] = '\0';
 }
 
 #endif

@@ -44,10 +44,11 @@ struct taking {
 /* Of a call: how far it had to go was `before`, and is `after`. */
 static void take_reached(struct timeline_row *row, unsigned before, unsigned after)
 {
-    const unsigned news = after & ~before, far = PATH_CENTRAL | PATH_PAGE_HEAP | PATH_SYSTEM;
+    const unsigned news = after & ~before;
     for (unsigned i = 0; i < TIMELINE_BEYOND_CACHE; i++)
         row->reached[i] += news >> i & 1;
-    row->reached[TIMELINE_BEYOND_CACHE] += !(before & far) && (after & far);
+    row->reached[TIMELINE_BEYOND_CACHE] +=
+        path_depth(before) == DEPTH_CACHE && path_depth(after) != DEPTH_CACHE;
 }
 
 static void take_call(const struct taking *taking, const struct record *record)

@@ -24,8 +24,6 @@ static const struct {
 
 /* ---- sums ---- */
 
-enum depth { DEPTH_CACHE, DEPTH_CENTRAL, DEPTH_PAGE_HEAP, DEPTH_SYSTEM, DEPTHS };
-
 struct sum {
     uint64_t calls, depths[DEPTHS], waited;
 };
@@ -33,12 +31,8 @@ struct sum {
 static void add_paths(struct sum *sum, const uint64_t *paths)
 {
     for (unsigned path = 0; path < PATHS; path++) {
-        const enum depth depth = path & PATH_SYSTEM      ? DEPTH_SYSTEM
-                                 : path & PATH_PAGE_HEAP ? DEPTH_PAGE_HEAP
-                                 : path & PATH_CENTRAL   ? DEPTH_CENTRAL
-                                                         : DEPTH_CACHE;
         sum->calls += paths[path];
-        sum->depths[depth] += paths[path];
+        sum->depths[path_depth(path)] += paths[path];
         if (path & PATH_WAITED) sum->waited += paths[path];
     }
 }

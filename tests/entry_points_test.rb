@@ -6,7 +6,6 @@
 # and unknown to tests/workloads/entry_points.cc fails. Prints TAP.
 
 require 'fileutils'
-require 'open3'
 require 'tmpdir'
 
 require_relative 'tap'
@@ -38,16 +37,8 @@ NOT_ENTRY_POINTS = {
 # Reached through a C++ object, or in the C library over the entry points.
 BESIDES = (IS_TCMALLOC ? %w[_ZN15MallocExtension8instanceEv] : []) + %w[reallocarray strdup]
 
-def run(environment, *command)
-  output, errors, status = Open3.capture3(environment, *command)
-  return output if status.success?
-
-  puts "Bail out! #{File.basename(command.first)} failed: #{errors.lines.last}"
-  exit 1
-end
-
 def entry_points
-  symbols = run({}, 'nm', '-D', '--defined-only', LIBRARY).lines.map(&:split)
+  symbols = output_of({}, 'nm', '-D', '--defined-only', LIBRARY).lines.map(&:split)
     .select { |line| line[1] =~ /\A[TWi]\z/ }
   symbols.map { |line| line[2] }
     .reject { |name| NOT_ENTRY_POINTS.keys.any? { |rule| rule.match?(name) } }.uniq
@@ -136,9 +127,9 @@ symbols = entry_points | BESIDES
 Dir.mktmpdir do |scratch|
   raw = File.join(scratch, 'raw.lz4')
   preload = [LIBRARY, NEXT_LIBRARY].compact.join(':')
-  said = run({ 'LD_PRELOAD' => preload, 'TCMALLOC_TRACE_OUTPUT' => raw }, PROGRAM, *symbols)
-  recorded =
-    between_marks(resolved(run({}, MALLOCTAPE, 'dump', '--only-calls', '--lane', '0', raw).lines))
+  said = output_of({ 'LD_PRELOAD' => preload, 'TCMALLOC_TRACE_OUTPUT' => raw }, PROGRAM, *symbols)
+  dumped = output_of({}, MALLOCTAPE, 'dump', '--only-calls', '--lane', '0', raw)
+  recorded = between_marks(resolved(dumped.lines))
   plan symbols.size + 2
   said, asked = said.lines.partition { |line| !line.start_with?('asked ') }
   expectations(said).each_with_index do |(symbol, lines), index|
@@ -147,6 +138,6 @@ Dir.mktmpdir do |scratch|
   least = IS_TCMALLOC ? 90 : 40
   enough = symbols.include?('malloc') && symbols.include?('_ZdlPvm') && symbols.size > least
   report enough, "#{symbols.size} functions"
-  said_in_stream = run({}, MALLOCTAPE, 'info', raw)[/^ *malloc_usable_size +(\d+)$/, 1]
+  said_in_stream = output_of({}, MALLOCTAPE, 'info', raw)[/^ *malloc_usable_size +(\d+)$/, 1]
   report asked == ["asked #{said_in_stream}\n"], 'how often sizes were asked for'
 end

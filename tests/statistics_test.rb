@@ -14,22 +14,14 @@ PROGRAM = File.join(BUILD, 'tests/workloads/statistics')
 MALLOCTAPE = File.join(BUILD, 'bin/malloctape')
 MOST_MAPPED = 32 << 20 # mallopt(3), M_MMAP_THRESHOLD: the dynamic one never exceeds it
 
-def run(environment, *command)
-  output, errors, status = Open3.capture3(environment, *command)
-  return output if status.success?
-
-  puts "Bail out! #{command.join(' ')} failed: #{errors.lines.last}"
-  exit 1
-end
-
-def malloctape(*words) = run({}, MALLOCTAPE, *words)
+def malloctape(*words) = output_of({}, MALLOCTAPE, *words)
 
 # What the program prints; its recording is `which`.lz4.
 def record(which, library = nil, settings = {})
   environment = { 'LD_PRELOAD' => [LIBRARY, library].compact.join(' '),
                   'TCMALLOC_TRACE_OUTPUT' => "#{which}.lz4", 'TCMALLOC_TRACE_QUIET' => '1',
                   'MALLOC_CONF' => 'dirty_decay_ms:-1,muzzy_decay_ms:-1' }
-  run(environment.merge(settings), PROGRAM, which)
+  output_of(environment.merge(settings), PROGRAM, which)
 end
 
 # The program does.

@@ -4,6 +4,10 @@
 #     plan 3
 #     report failures.empty?, 'text', failures     one test; the notes stand below it as lines that
 #                                                  begin with "#"
+#     text = output_of({ 'NAME' => 'value' }, 'program', 'word')
+#                                                  what it writes; if it fails, the test ends
+
+require 'open3'
 
 BUILD = ENV.fetch('MALLOCTAPE_BUILD') { File.expand_path('../build', __dir__) }
 
@@ -16,4 +20,12 @@ def report(good, text, notes = [])
   $tests_run = $tests_run.to_i + 1
   puts "#{'not ' unless good}ok #{$tests_run} - #{text}"
   notes.each { |note| puts note.gsub(/^/, '# ') }
+end
+
+def output_of(environment, *command)
+  output, errors, status = Open3.capture3(environment, *command)
+  return output if status.success?
+
+  puts "Bail out! #{command.join(' ')} failed: #{errors.lines.last}"
+  exit 1
 end
