@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,36 +17,26 @@
 
 struct ahead_slot {
     struct instruction_batch batch; /* in the room */
-    /* Of the child's reader and its input, after it had read this batch, or had not. */
-    bool has_batch;
-    enum instruction_state state;
-    enum instruction_status end_status;
-    struct error error;
-    struct instruction_totals totals;
-    uint64_t live_bytes, peak_bytes;
+    bool good;                      /* a batch, or at first: the stream has been opened */
+    struct instruction_reader reader;
     uint64_t file_offset;
     struct instruction_room room;
 };
 
 struct ahead_shared {
     sem_t filled, free; /* slots */
-    struct ahead_slot slots[AHEAD_SLOTS];
+    char metadata[INSTRUCTION_METADATA_MAX + 1];
+    struct ahead_slot slots[AHEAD_SLOTS]; /* the first one comes without a batch */
 };
 
-/* ---- the child ---- */
-
-static void slot_fill(struct ahead_slot *slot, struct instruction_reader *reader)
+static bool stream_open(struct ahead *ahead, bool indices)
 {
-    reader->room = &slot->room;
-    slot->has_batch = instruction_reader_next(reader, &slot->batch);
-    slot->state = reader->state;
-    slot->end_status = reader->end_status;
-    slot->error = reader->error;
-    slot->totals = reader->totals;
-    slot->live_bytes = reader->objects.bytes;
-    slot->peak_bytes = reader->objects.peak_bytes;
-    slot->file_offset = input_file_offset(reader->input);
+    if (!instruction_reader_open(&ahead->reader, &ahead->input)) return false;
+    if (indices) instruction_reader_use_indices(&ahead->reader);
+    return true;
 }
+
+/* ---- the child ---- */
 
 /* The scheduler may put two processes that wake each other on one processor and leave them there. A
  * replay without an allocator then takes half as long again. So the child keeps off the parent's
@@ -56,33 +47,41 @@ static void child_move(cpu_set_t cpus, int parents_cpu)
     sched_setaffinity(0, sizeof cpus, &cpus);
 }
 
-static _Noreturn void child_run(const struct ahead *ahead)
+static _Noreturn void child_run(struct ahead *ahead, bool indices)
 {
     struct ahead_shared *shared = ahead->shared;
-    for (uint32_t produced = 0;; produced++) {
-        struct ahead_slot *slot = &shared->slots[produced % ahead->slots];
-        while (sem_wait(&shared->free) != 0)
-            continue;
-        slot_fill(slot, ahead->reader);
-        const bool last = !slot->has_batch;
+    struct instruction_reader *reader = &ahead->reader;
+    struct ahead_slot *slot = shared->slots;
+    slot->good = stream_open(ahead, indices);
+    if (slot->good) {
+        memcpy(shared->metadata, reader->header.metadata, reader->header.metadata_bytes + 1);
+        reader->header.metadata = shared->metadata;
+    }
+    for (uint32_t produced = 1;; produced++) {
+        const bool last = !slot->good;
+        slot->reader = *reader;
+        slot->file_offset = input_file_offset(&ahead->input);
         sem_post(&shared->filled);
         if (last) _exit(0);
+        while (sem_wait(&shared->free) != 0)
+            continue;
+        slot = &shared->slots[produced % ahead->slots];
+        reader->room = &slot->room;
+        slot->good = instruction_reader_next(reader, &slot->batch);
     }
 }
 
 /* ---- the parent ---- */
 
-void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool indices)
+/* Makes a child that opens and reads the stream. False: none. */
+static bool child_start(struct ahead *ahead, bool indices)
 {
     cpu_set_t cpus;
-    *ahead = (struct ahead){.reader = reader,
-                            .slots = indices ? AHEAD_SLOTS : AHEAD_SLOTS_REGISTERS,
-                            .shared_bytes = sizeof(struct ahead_shared)};
-    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0 || CPU_COUNT(&cpus) < 2) return;
+    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0 || CPU_COUNT(&cpus) < 2) return false;
     ahead->shared = pages_map_shared(ahead->shared_bytes);
-    if (ahead->shared == NULL) return;
+    if (ahead->shared == NULL) return false;
     sem_init(&ahead->shared->filled, 1, 0);
-    sem_init(&ahead->shared->free, 1, ahead->slots);
+    sem_init(&ahead->shared->free, 1, ahead->slots - 1);
     signal(SIGCHLD, SIG_DFL); /* if it is ignored, nobody can wait for a child */
     pid_t parent = getpid();
     int parents_cpu = sched_getcpu();
@@ -91,15 +90,26 @@ void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool ind
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent) _exit(0);
         child_move(cpus, parents_cpu);
-        child_run(ahead);
+        child_run(ahead, indices);
     }
-    if (ahead->child > 0) {
-        input_close(reader->input);
-        return;
-    }
+    if (ahead->child > 0) return true;
     ahead->child = 0;
     pages_unmap(ahead->shared, ahead->shared_bytes);
     ahead->shared = NULL;
+    return false;
+}
+
+bool ahead_open(struct ahead *ahead, const char *path, bool indices)
+{
+    struct instruction_batch none;
+    *ahead = (struct ahead){.slots = indices ? AHEAD_SLOTS : AHEAD_SLOTS_REGISTERS,
+                            .shared_bytes = sizeof(struct ahead_shared)};
+    if (!input_open(&ahead->input, path)) {
+        ahead->reader.state = INSTRUCTIONS_FAILED;
+        ahead->reader.error = ahead->input.error;
+        return false;
+    }
+    return child_start(ahead, indices) ? ahead_next(ahead, &none) : stream_open(ahead, indices);
 }
 
 static bool child_has_died(struct ahead *ahead)
@@ -124,10 +134,10 @@ static bool ahead_wait(struct ahead *ahead)
 
 bool ahead_next(struct ahead *ahead, struct instruction_batch *batch)
 {
-    struct instruction_reader *reader = ahead->reader;
+    struct instruction_reader *reader = &ahead->reader;
     if (ahead->shared == NULL) {
         bool more = instruction_reader_next(reader, batch);
-        ahead->file_offset = input_file_offset(reader->input);
+        ahead->file_offset = input_file_offset(&ahead->input);
         return more;
     }
     if (ahead->taken > 0) sem_post(&ahead->shared->free);
@@ -136,27 +146,27 @@ bool ahead_next(struct ahead *ahead, struct instruction_batch *batch)
         errno = ECHILD;
         return error_set_system(&reader->error, "the process that reads ahead has ended");
     }
-    const struct ahead_slot *slot = &ahead->shared->slots[ahead->taken % ahead->slots];
-    ahead->taken++;
-    reader->state = slot->state;
-    reader->end_status = slot->end_status;
-    reader->error = slot->error;
-    reader->totals = slot->totals;
-    reader->objects.bytes = slot->live_bytes;
-    reader->objects.peak_bytes = slot->peak_bytes;
+    const struct ahead_slot *slot = &ahead->shared->slots[ahead->taken++ % ahead->slots];
+    *reader = slot->reader;
     ahead->file_offset = slot->file_offset;
     *batch = slot->batch;
-    return slot->has_batch;
+    return slot->good;
+}
+
+void ahead_end(struct ahead *ahead)
+{
+    if (ahead->child == 0) return;
+    kill(ahead->child, SIGKILL);
+    while (waitpid(ahead->child, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    ahead->child = 0;
 }
 
 void ahead_close(struct ahead *ahead)
 {
-    if (ahead->child > 0) {
-        kill(ahead->child, SIGKILL);
-        while (waitpid(ahead->child, NULL, 0) < 0 && errno == EINTR)
-            continue;
-        ahead->child = 0;
-    }
-    if (ahead->shared != NULL) pages_unmap(ahead->shared, ahead->shared_bytes);
-    ahead->shared = NULL;
+    if (ahead->shared == NULL)
+        instruction_reader_close(&ahead->reader);
+    else
+        pages_unmap(ahead->shared, ahead->shared_bytes);
+    input_close(&ahead->input);
 }

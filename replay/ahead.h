@@ -4,17 +4,16 @@
  *
  * It is a process, not a thread. With a second thread an allocator takes other paths (glibc's
  * malloc locks), and the thread's own memory would come from the allocator under test. The child
- * shares only the slots, so its tables of live objects are not in the parent's memory. _Fork()
- * makes it, so no fork handler of the allocator runs.
+ * shares only the slots, so its buffers and tables are not in the parent's memory. _Fork() makes it,
+ * so no fork handler of the allocator runs.
  *
  * Two semaphores count the slots that are filled and those that are free. The parent notices a
  * child that dies. With one processor, or where no child can be made, the parent reads by itself
  * between batches.
  *
- * The reader and its input belong to the child while it runs. In the parent the input is closed, or
- * each page of it that the child writes to would be copied first. After each ahead_next(), these
- * fields of the parent's reader are as the child's were behind that batch: totals, state, error,
- * end_status, objects.bytes and objects.peak_bytes. */
+ * The child opens the stream, too, so that nothing is decoded in the parent. The parent's reader is
+ * a copy of the child's behind the latest batch: what it says holds, but only the child may use it.
+ */
 #ifndef MALLOCTAPE_REPLAY_AHEAD_H
 #define MALLOCTAPE_REPLAY_AHEAD_H
 
@@ -30,7 +29,8 @@
 struct ahead_shared;
 
 struct ahead {
-    struct instruction_reader *reader;
+    struct input input;
+    struct instruction_reader reader;
     struct ahead_shared *shared; /* NULL: no child */
     size_t shared_bytes;
     pid_t child;    /* 0: it has ended and been waited for */
@@ -39,14 +39,17 @@ struct ahead {
     uint64_t file_offset; /* in the input, behind the latest batch */
 };
 
-/* `reader` has been opened. `indices`: whether it was told to use them. Always works: without a
- * child if need be. */
-void ahead_open(struct ahead *ahead, struct instruction_reader *reader, bool indices);
+/* Opens a stream (input_open()), with a child if there can be one. `indices`: in place of registers.
+ * False: see reader.state and reader.error. */
+bool ahead_open(struct ahead *ahead, const char *path, bool indices);
 
 /* As instruction_reader_next(). The batch is valid until the next call. */
 bool ahead_next(struct ahead *ahead, struct instruction_batch *batch);
 
 /* Ends the child, whatever it does, and waits for it, so that its processor time is counted. */
+void ahead_end(struct ahead *ahead);
+
+/* Behind ahead_end(): what the reader refers to goes. */
 void ahead_close(struct ahead *ahead);
 
 #endif

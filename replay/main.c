@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common/program.h"
-#include "replay/ahead.h"
+#include "replay/allocator.h"
 #include "replay/main_thread.h"
 #include "replay/run.h"
 
@@ -54,14 +54,14 @@ static int finish(const struct options *options, const struct report *report, bo
 
 struct stream {
     const struct options *options;
-    struct instruction_reader *reader;
+    struct ahead *ahead;
     struct report *report;
 };
 
 static void carry_out(void *of)
 {
     struct stream *stream = of;
-    run_stream(stream->options, stream->reader, stream->report);
+    run_stream(stream->options, stream->ahead, stream->report);
 }
 
 int main(int argc, char **argv)
@@ -69,8 +69,8 @@ int main(int argc, char **argv)
     static struct options options;
     static struct allocator allocator;
     static struct report report;
-    struct input input;
-    struct instruction_reader reader;
+    static struct ahead ahead;
+    const struct instruction_reader *reader = &ahead.reader;
     int status = options_parse(argc, argv, &options);
     if (status >= 0) return program_end(REPLAY_PROGRAM, status);
     shown_clock_open();
@@ -79,28 +79,24 @@ int main(int argc, char **argv)
     report =
         (struct report){.options = &options, .engine = options.engine, .allocator = &allocator};
     measure_begin(&report.measurement);
-    if (!input_open(&input, options.file)) {
-        error_print(stderr, REPLAY_PROGRAM, options.file, &input.error);
-        return PROGRAM_FAILED;
-    }
-    bool opened = instruction_reader_open(&reader, &input);
+    bool opened = ahead_open(&ahead, options.file, options.engine->indices);
     if (opened) {
-        struct stream stream = {&options, &reader, &report};
+        struct stream stream = {&options, &ahead, &report};
         if (options.engine->drain != NULL)
             main_thread_run(carry_out, &stream);
         else
             carry_out(&stream);
     } else {
         measure_end(&report.measurement);
-        report.status = reader.state == INSTRUCTIONS_CUT ? REPORT_CUT : REPORT_FAILED;
-        report.error = reader.error;
+        report.status = reader->state == INSTRUCTIONS_CUT ? REPORT_CUT : REPORT_FAILED;
+        report.error = reader->error;
     }
+    ahead_end(&ahead);
     measure_end_of_reading(&report.measurement);
-    report.header = &reader.header;
-    report.recording = reader.end_status;
-    report.peak_live_bytes = reader.objects.peak_bytes;
+    report.header = &reader->header;
+    report.recording = reader->end_status;
+    report.peak_live_bytes = reader->objects.peak_bytes;
     status = finish(&options, &report, opened);
-    instruction_reader_close(&reader);
-    input_close(&input);
+    ahead_close(&ahead);
     return status;
 }

@@ -9,7 +9,6 @@
 #include "common/metadata.h"
 #include "common/pages.h"
 #include "common/progress.h"
-#include "replay/ahead.h"
 #include "replay/lane_shares.h"
 #include "replay/looks.h"
 #include "replay/release.h"
@@ -36,12 +35,11 @@ struct run {
     const struct policy *policy;
     const struct engine *engine;
     struct engine_state state;
-    struct instruction_reader *reader;
     struct report *report;
     struct latency latency;
     struct lane_shares shares; /* of a replay that calls no allocator */
     struct progress progress;
-    struct ahead ahead;
+    struct ahead *ahead;
 
     uint64_t
         handed_over_ns; /* the clock at the first slice that has not been waited for; 0: none */
@@ -263,7 +261,7 @@ static bool run_batch(struct run *run, const struct instruction_batch *batch,
     const struct policy *policy = run->policy;
     struct instruction_totals *totals = &run->report->totals;
     size_t end = batch->count;
-    *totals = run->reader->totals;
+    *totals = run->ahead->reader.totals;
     latency_count(&run->latency, &run->latency.list);
     if (!run->engine->prepare(&run->state, batch)) {
         engine_take_back(totals, batch, 0);
@@ -276,7 +274,7 @@ static bool run_batch(struct run *run, const struct instruction_batch *batch,
     if (limited) end = batch_behind_call(batch, policy->limit_calls - before->calls);
     size_t done =
         run_slices(run, batch, end, run_warm_at(run, batch, before->calls, calls), before->calls);
-    if (done == batch->count) run_mark(run, totals->calls, run->reader->objects.bytes, false);
+    if (done == batch->count) run_mark(run, totals->calls, run->ahead->reader.objects.bytes, false);
     if (done < end && !error_is_set(&run->state.error)) {
         const struct instruction one = instruction_batch_find(batch, done);
         engine_set_allocation_error(&run->state.error, &one, batch->number + done, batch->offset);
@@ -292,13 +290,13 @@ static bool run_batch(struct run *run, const struct instruction_batch *batch,
 
 static bool run_batches(struct run *run)
 {
-    struct instruction_reader *reader = run->reader;
+    const struct instruction_reader *reader = &run->ahead->reader;
     struct instruction_batch batch;
     while (reader->totals.calls < run->policy->limit_calls) {
         struct instruction_totals before = reader->totals;
-        if (!ahead_next(&run->ahead, &batch)) break;
+        if (!ahead_next(run->ahead, &batch)) break;
         if (!run_batch(run, &batch, &before)) break;
-        progress_show(&run->progress, reader->totals.calls, run->ahead.file_offset);
+        progress_show(&run->progress, reader->totals.calls, run->ahead->file_offset);
     }
     bool drained = run_drain(run) && (run->warm || run_end_warmup(run, run->report->totals.calls));
     return drained && !error_is_set(&run->state.error);
@@ -311,7 +309,7 @@ static bool run_open_address_check(struct run *run)
     if (run->engine->note_addresses == NULL)
         return error_set(error, &replay_errors[REPLAY_ERROR_ENGINE_ADDRESSES], ERROR_NO_OFFSET,
                          NULL);
-    if (!(run->reader->header.features & INSTRUCTION_FEATURE_ADDRESSES))
+    if (!(run->ahead->reader.header.features & INSTRUCTION_FEATURE_ADDRESSES))
         return error_set(error, &replay_errors[REPLAY_ERROR_NO_ADDRESSES], ERROR_NO_OFFSET, NULL);
     return address_check_open(&run->report->address_check, error);
 }
@@ -355,12 +353,10 @@ static bool run_open(struct run *run, const struct options *options)
     report->release_means = run->release.means;
     if (run->policy->shown_time != SHOWN_TIME_REAL) shown_clock_start();
     report->measurement.base_rss_bytes = looks_begin(&run->looks);
-    progress_open(&run->progress, REPLAY_PROGRAM, "events", run->reader->input->fd,
+    progress_open(&run->progress, REPLAY_PROGRAM, "events", run->ahead->input.fd,
                   !options->quiet);
-    if (run->engine->indices) instruction_reader_use_indices(run->reader);
-    ahead_open(&run->ahead, run->reader, run->engine->indices);
-    resident_add(&run->looks.resident, run->ahead.shared, run->ahead.shared_bytes);
-    const struct instruction_header *header = &run->reader->header;
+    resident_add(&run->looks.resident, run->ahead->shared, run->ahead->shared_bytes);
+    const struct instruction_header *header = &run->ahead->reader.header;
     run->state.own_sizes = metadata_value(header->metadata, header->metadata_bytes, "own",
                                           &run->state.own_sizes_bytes);
     if (!run->engine->open(&run->state)) return false;
@@ -370,9 +366,9 @@ static bool run_open(struct run *run, const struct options *options)
     return true;
 }
 
-void run_stream(const struct options *options, struct instruction_reader *reader,
-                struct report *report)
+void run_stream(const struct options *options, struct ahead *ahead, struct report *report)
 {
+    const struct instruction_reader *reader = &ahead->reader;
     static struct run run;
     run = (struct run){
         .policy = &options->policy,
@@ -381,7 +377,7 @@ void run_stream(const struct options *options, struct instruction_reader *reader
                   .policy = &options->policy,
                   .latency = &run.latency,
                   .totals = &report->totals},
-        .reader = reader,
+        .ahead = ahead,
         .report = report,
     };
     bool opened = run_open(&run, options);
@@ -403,7 +399,6 @@ void run_stream(const struct options *options, struct instruction_reader *reader
         if (!report->cache_switching && report->caches[0] != '\0')
             fprintf(stderr, REPLAY_PROGRAM ": thread caches are %s\n", report->caches);
     }
-    ahead_close(&run.ahead);
     latency_count(&run.latency, &run.latency.list);
     latency_calibrate(&run.latency);
     report->latency = run.latency;

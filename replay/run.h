@@ -12,13 +12,13 @@
 #ifndef MALLOCTAPE_REPLAY_RUN_H
 #define MALLOCTAPE_REPLAY_RUN_H
 
+#include "replay/ahead.h"
 #include "replay/options.h"
 #include "replay/report.h"
 
 /* Carries out everything that the options ask for and fills in the report, but for what the header
- * and the end of the stream say. `reader` has read the header. report->status and report->error say
- * how it ended. */
-void run_stream(const struct options *options, struct instruction_reader *reader,
-                struct report *report);
+ * and the end of the stream say. `ahead` has been opened. report->status and report->error say how it
+ * ended. */
+void run_stream(const struct options *options, struct ahead *ahead, struct report *report);
 
 #endif
