@@ -26,6 +26,9 @@
 /* No LZ4 block has more bytes, compressed or not. */
 #define LZ4_BLOCK_BYTES_MAX (4u * 1024 * 1024)
 
+/* Room for a whole block behind less than what a reader wants. */
+#define INPUT_BUFFER_BYTES (INPUT_PEEK_MAX + LZ4_BLOCK_BYTES_MAX)
+
 /* What the decoder gets at once is a block with its checksum, or a header. */
 #define INPUT_PACKED_MAX (LZ4_BLOCK_BYTES_MAX + 64u)
 
@@ -63,8 +66,7 @@ bool input_open_fd(struct input *input, int fd)
     *input = (struct input){.fd = fd};
     /* Refused by a limit: then it stays as it is. */
     fcntl(fd, F_SETPIPE_SZ, INPUT_PIPE_BYTES);
-    input->capacity = INPUT_READ_BYTES;
-    input->buffer = pages_map(input->capacity + INPUT_SLACK);
+    input->buffer = pages_map(INPUT_BUFFER_BYTES + INPUT_SLACK);
     if (input->buffer == NULL) {
         input->state = INPUT_FAILED;
         return error_set_system(&input->error, "no memory for a buffer");
@@ -90,7 +92,7 @@ void input_close(struct input *input)
 {
     if (input->decoder != NULL) LZ4F_freeDecompressionContext(input->decoder);
     pages_unmap(input->packed, INPUT_PACKED_MAX);
-    pages_unmap(input->buffer, input->capacity + INPUT_SLACK);
+    pages_unmap(input->buffer, INPUT_BUFFER_BYTES + INPUT_SLACK);
     if (input->owned) close(input->fd);
     *input = (struct input){.fd = -1, .state = INPUT_END};
 }
@@ -286,11 +288,6 @@ static void input_start(struct input *input)
     }
 }
 
-static size_t input_room(const struct input *input)
-{
-    return (size_t)(input->buffer + input->capacity - input->end);
-}
-
 static void input_move_to_front(struct input *input)
 {
     size_t left = (size_t)(input->end - input->next);
@@ -299,47 +296,20 @@ static void input_move_to_front(struct input *input)
     input->end = input->buffer + left;
 }
 
-/* Makes the buffer one of `bytes` at least, where what is left is at the front already. False: no
- * memory, nothing changed. */
-static bool input_grow(struct input *input, size_t bytes)
-{
-    size_t left = (size_t)(input->end - input->next), capacity = input->capacity;
-    while (capacity < bytes)
-        capacity *= 2;
-    if (capacity == input->capacity) return true;
-    uint8_t *moved =
-        pages_grow(input->buffer, input->capacity + INPUT_SLACK, capacity + INPUT_SLACK);
-    if (moved == NULL) return false;
-    input->next = input->buffer = moved;
-    input->end = moved + left;
-    input->capacity = capacity;
-    return true;
-}
-
-/* Room for `bytes` in all, at most INPUT_PEEK_MAX, and for an LZ4 block behind what is there. */
-static bool input_make_room(struct input *input, size_t bytes)
-{
-    input_move_to_front(input);
-    if (input->lz4) bytes = (size_t)(input->end - input->next) + LZ4_BLOCK_BYTES_MAX;
-    if (input_grow(input, bytes)) return true;
-    error_set_system(&input->error, "no memory for a buffer");
-    return input_fail(input);
-}
-
 size_t input_peek_slow(struct input *input, size_t bytes)
 {
     if (bytes > INPUT_PEEK_MAX) bytes = INPUT_PEEK_MAX;
     if (!input->started && input->state == INPUT_MORE) input_start(input);
-    if (input->state == INPUT_MORE && (size_t)(input->end - input->next) < bytes &&
-        input_make_room(input, bytes)) {
-        while (input->state == INPUT_MORE && (size_t)(input->end - input->next) < bytes) {
-            if (input->lz4)
-                input_fill_lz4(input, input_room(input));
-            else
-                input_fill_plain(input, input_room(input));
-        }
+    if (input->state == INPUT_MORE) input_move_to_front(input);
+    const size_t at_once = bytes > INPUT_READ_BYTES ? bytes : INPUT_READ_BYTES;
+    size_t there;
+    while ((there = (size_t)(input->end - input->next)) < bytes && input->state == INPUT_MORE) {
+        if (input->lz4)
+            input_fill_lz4(input, INPUT_BUFFER_BYTES - there);
+        else
+            input_fill_plain(input, at_once - there);
     }
-    return (size_t)(input->end - input->next);
+    return there;
 }
 
 uint64_t input_file_offset(const struct input *input)

@@ -12,7 +12,7 @@
  *     ... parse input.next[0 .. 15] ...
  *     input_skip(&input, 16);
  *
- * Invariants   buffer <= next <= end <= buffer + capacity;  INPUT_SLACK readable bytes behind `end`
+ * Invariants   buffer <= next <= end;  INPUT_SLACK readable bytes behind `end`
  *              state != INPUT_MORE: what lies between next and end is all there will ever be
  * Blocking     input_peek() reads only while fewer than the wanted bytes are there, so a reader on
  *              a live pipe gets what has arrived.
@@ -67,7 +67,6 @@ struct input {
     int fd;
     bool owned, started, file_ended;
     uint8_t *buffer;
-    size_t capacity;
     uint8_t *packed;                         /* compressed bytes; plain data never comes here */
     const uint8_t *packed_next, *packed_end; /* those not yet decoded */
     uint64_t packed_end_offset;              /* offset of packed_end in the file */
